@@ -1,0 +1,35 @@
+# Two commands on a fresh machine with Python >= 3.11, make and a package index: `make climb` and `make test`.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+WORKERS ?= 2
+
+.PHONY: climb test check format bench-sim clean
+
+climb: $(STAMP)  ## verify and measure the whole ladder on this machine
+	$(BIN)/gemmsmith climb
+
+test: check  ## everything that needs no GPU
+	$(BIN)/pytest -n $(WORKERS) --dist worksteal -m "not gpu"
+
+check: $(STAMP)  ## linting, formatting, strict types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(STAMP)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench-sim: $(STAMP)  ## how fast the simulator is, on one core
+	$(BIN)/python benchmarks/simulator_speed.py
+
+$(STAMP): pyproject.toml
+	$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed, not " + sys.version.split()[0] if sys.version_info < (3, 11) else 0)'
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[dev]'
+	touch $(STAMP)
+
+clean:
+	rm -rf $(VENV) build dist climb.html .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,0 +1,11 @@
+"""gemmsmith: a workbench for GPU matrix multiplication.
+
+``matmul`` and ``gemm`` compute products on the device that holds their operands: GPU tensors on their GPU,
+NumPy arrays on a simulator that executes the same kernels from their PTX. ``kernels`` lists the ladder.
+"""
+
+from gemmsmith.api import gemm, kernels, matmul
+from gemmsmith.errors import GemmsmithError
+
+__version__ = "0.1.0"
+__all__ = ["GemmsmithError", "__version__", "gemm", "kernels", "matmul"]

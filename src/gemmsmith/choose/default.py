@@ -1,0 +1,24 @@
+"""Pick a rung for a problem when the caller names none."""
+
+from __future__ import annotations
+
+from gemmsmith.errors import UnsupportedError
+from gemmsmith.kernels.registry import rungs
+from gemmsmith.kernels.spec import KernelSpec
+from gemmsmith.problem import Problem
+
+# Fastest first among the rungs of the ladder; the plain ones come last because they take any layout.
+_PREFERENCE = ("warp_tile", "warp_tile_mixed", "vectorized", "coalesced")
+
+
+def choose(problem: Problem) -> KernelSpec:
+    """The preferred rung that computes ``problem``."""
+    by_name = {spec.name: spec for spec in rungs()}
+    for name in _PREFERENCE:
+        spec = by_name.get(name)
+        if spec is not None and problem.dtype in spec.dtypes and problem.layout in spec.layouts:
+            return spec
+    raise UnsupportedError(
+        f"no rung computes {problem.dtype} with layout {problem.layout}",
+        "make the operands contiguous row-major, or convert them to fp32",
+    )

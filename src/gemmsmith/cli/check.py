@@ -1,0 +1,132 @@
+"""gemmsmith check: a user's own kernel, compiled, simulated under several schedules, and verified."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import typer
+
+from gemmsmith.cli.options import (
+    Block,
+    CacheDir,
+    Compiler,
+    ConfigText,
+    Defines,
+    DeviceName,
+    Entry,
+    Grid,
+    Json,
+    Kernel,
+    PresetName,
+    SignatureText,
+    Smem,
+    find_device,
+    find_kernel,
+)
+from gemmsmith.cli.output import bytes_text, console, print_json, progress
+from gemmsmith.compile.compiled import CompiledKernel
+from gemmsmith.kernels.spec import KernelSpec
+from gemmsmith.kernels.user import UserOptions
+from gemmsmith.problem import Problem
+from gemmsmith.verify.harness import refusal, verify_launch
+from gemmsmith.verify.verdict import Verdict
+
+# The forgiving order first, so that plain mistakes are named plainly; then orders that barriers must survive.
+SCHEDULES = ("lockstep", "in_order", "reversed", "random", "starved")
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One launch to make: what it is for, the problem, the data, the oracle and the order of warps."""
+
+    label: str
+    problem: Problem
+    mode: str
+    fill: str
+    schedule: str
+
+
+def command(
+    kernel: Kernel,
+    m: Annotated[int, typer.Option("--m", help="Rows of C.")] = 128,
+    n: Annotated[int, typer.Option("--n", help="Columns of C.")] = 128,
+    k: Annotated[int, typer.Option("--k", help="Inner extent.")] = 128,
+    device: DeviceName = "sim",
+    config: ConfigText = "",
+    preset: PresetName = "",
+    define: Defines = None,
+    entry: Entry = "",
+    grid: Grid = "",
+    block: Block = "",
+    smem: Smem = "",
+    signature: SignatureText = "",
+    cache_dir: CacheDir = None,
+    json: Json = False,
+) -> None:
+    """Check a kernel of your own: compile, simulate in several orders, verify; exits 1 with the reason."""
+    spec, chosen = find_kernel(kernel, config, preset, define, UserOptions(entry, grid, block, smem, signature))
+    base = Problem(m, n, k, dtype=spec.dtypes[0])
+    spec.accepts(base)
+    compiler = Compiler(cache_dir)
+    compiled = compiler(spec, chosen, base, find_device(device).arch)
+    trials = list(_trials(spec, base, device))
+    verdicts: list[tuple[Trial, Verdict]] = []
+    with progress() as bar:
+        task = bar.add_task(spec.name, total=len(trials))
+        for trial in trials:
+            where = find_device(device, trial.schedule)
+            verdict = verify_launch(where, spec, chosen, trial.problem, compile_fn=compiler, fill=trial.fill,
+                                    mode=trial.mode)  # fmt: skip
+            verdicts.append((trial, verdict))
+            bar.advance(task)
+            if not verdict.trusted:
+                break  # the first failure is the one to mend; later ones often follow from it
+    _report(spec, compiled, trials, verdicts, json)
+
+
+def _trials(spec: KernelSpec, base: Problem, device: str) -> Iterator[Trial]:
+    yield Trial("integers, bit for bit", base, "exact", "integers", "lockstep")
+    yield Trial("random data", base, "float", "normal", "lockstep")
+    for schedule in SCHEDULES[1:] if device == "sim" else ():
+        yield Trial(f"warps {schedule.replace('_', ' ')}", base, "float", "normal", schedule)
+    ragged = base.with_(m=base.m + 1, n=base.n - 1 or 1, k=base.k + 3)
+    for label, problem in (
+        ("a shape that is no multiple of the tile", ragged),
+        ("alpha and beta", base.with_(alpha=0.7, beta=-1.5)),
+        ("padded rows", base.with_(lda=base.k + 3, ldb=base.n + 5, ldc=base.n + 7)),
+    ):
+        if not refusal(spec.signature, problem):
+            yield Trial(label, problem, "float", "normal", "lockstep")
+
+
+def _report(spec: KernelSpec, compiled: CompiledKernel, trials: list[Trial], verdicts: list[tuple[Trial, Verdict]],
+            json: bool) -> None:  # fmt: skip
+    ok = all(v.trusted for _, v in verdicts)
+    if json:
+        print_json({
+            "kernel": spec.name, "entry": compiled.entry, "ok": ok, "arch": compiled.arch,
+            "registers": compiled.resources.registers, "static_smem": compiled.resources.static_smem,
+            "trials": [_trial_json(t, v) for t, v in verdicts],
+            "not_run": [t.label for t in trials[len(verdicts) :]],
+        })  # fmt: skip
+    else:
+        out = console()
+        used = compiled.resources
+        out.print(f"{spec.name}: {compiled.entry}, {used.registers} registers, "
+                  f"{bytes_text(used.static_smem)} static shared memory, {compiled.arch}")  # fmt: skip
+        for trial, verdict in verdicts:
+            mark = "[green]ok   [/green]" if verdict.trusted else "[red]WRONG[/red]"
+            out.print(f"  {mark} {trial.label} ({trial.problem})")
+        for _, verdict in verdicts:
+            if not verdict.trusted:
+                out.print(str(verdict), markup=False, style="red")
+        if left := trials[len(verdicts) :]:
+            out.print(f"[dim]not run after the failure: {', '.join(t.label for t in left)}[/dim]")
+    if not ok:
+        raise typer.Exit(1)
+
+
+def _trial_json(trial: Trial, verdict: Verdict) -> dict[str, Any]:
+    return {"label": trial.label, "schedule": trial.schedule, **verdict.to_json()}

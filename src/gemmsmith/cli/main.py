@@ -1,0 +1,66 @@
+"""The command line: one command a file, one place where errors become messages and exit codes."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+import typer
+
+from gemmsmith.cli import check, climb, doctor, list_, run, show, verify
+from gemmsmith.errors import CompileError, GemmsmithError
+
+app = typer.Typer(
+    name="gemmsmith",
+    help="A workbench for GPU matrix multiplication: run, verify and understand a ladder of CUDA kernels, "
+    "on a GPU or on a simulator of it.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command("list")(list_.command)
+app.command("show")(show.command)
+app.command("run")(run.command)
+app.command("verify")(verify.command)
+app.command("check")(check.command)
+app.command("doctor")(doctor.command)
+app.command("climb")(climb.command)
+
+
+@app.callback(invoke_without_command=True)
+def _root(version: bool = typer.Option(False, "--version", help="Print the version and exit.")) -> None:
+    if version:
+        from gemmsmith import __version__
+
+        typer.echo(f"gemmsmith {__version__}")
+        raise typer.Exit
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line and exit with its code: 0 ok, 1 a check failed, 2 wrong use, 3 something is missing."""
+    sys.exit(run_command(arguments))
+
+
+def run_command(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit code."""
+    try:
+        app(args=arguments)
+    except GemmsmithError as error:
+        _complain(error)
+        return error.exit_code
+    except SystemExit as end:  # typer's own: 0 when done, 2 for wrong use, or what a command asked for
+        return end.code if isinstance(end.code, int) else int(end.code is not None)
+    return 0
+
+
+def _complain(error: GemmsmithError) -> None:
+    typer.secho(f"error: {error.message}", fg="red", err=True)
+    if isinstance(error, CompileError) and error.log:
+        typer.echo(error.log.rstrip(), err=True)
+    if error.hint:
+        typer.echo(f"  {error.hint}", err=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,94 @@
+"""gemmsmith run: one launch, verified."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated
+
+import typer
+
+from gemmsmith.cli.options import (
+    Block,
+    CacheDir,
+    Compiler,
+    ConfigText,
+    Defines,
+    DeviceName,
+    Entry,
+    Grid,
+    Json,
+    Kernel,
+    PresetName,
+    ScheduleName,
+    Seed,
+    SignatureText,
+    Smem,
+    find_device,
+    find_kernel,
+)
+from gemmsmith.cli.output import console, print_json
+from gemmsmith.errors import UsageError
+from gemmsmith.kernels.user import UserOptions
+from gemmsmith.problem import Problem, dtype_named
+from gemmsmith.verify.harness import affordable_mode, verify_launch
+
+
+def command(
+    kernel: Kernel,
+    m: Annotated[int, typer.Option("--m", help="Rows of C.")] = 256,
+    n: Annotated[int, typer.Option("--n", help="Columns of C.")] = 256,
+    k: Annotated[int, typer.Option("--k", help="Inner extent.")] = 256,
+    dtype: Annotated[str, typer.Option("--dtype", help="Input type: fp32, fp16 or bf16.")] = "",
+    alpha: Annotated[float, typer.Option("--alpha", help="Factor of the product.")] = 1.0,
+    beta: Annotated[float, typer.Option("--beta", help="Factor of C; 0 never reads C.")] = 0.0,
+    lda: Annotated[int, typer.Option("--lda", help="Elements from row to row of A.")] = -1,
+    ldb: Annotated[int, typer.Option("--ldb", help="Elements from row to row of B.")] = -1,
+    ldc: Annotated[int, typer.Option("--ldc", help="Elements from row to row of C.")] = -1,
+    trans_a: Annotated[bool, typer.Option("--trans-a", help="A is stored transposed.")] = False,
+    trans_b: Annotated[bool, typer.Option("--trans-b", help="B is stored transposed.")] = False,
+    offsets: Annotated[str, typer.Option("--offsets", help="Elements to shift A, B, C off alignment: 1,0,3.")] = "",
+    fill: Annotated[str, typer.Option("--fill", help="What the operands hold: normal, uniform, integers, …")] = "",
+    mode: Annotated[str, typer.Option("--mode", help="Oracle: float, exact, bits, ring or projection.")] = "",
+    device: DeviceName = "auto",
+    schedule: ScheduleName = "lockstep",
+    config: ConfigText = "",
+    preset: PresetName = "",
+    define: Defines = None,
+    seed: Seed = 0,
+    entry: Entry = "",
+    grid: Grid = "",
+    block: Block = "",
+    smem: Smem = "",
+    signature: SignatureText = "",
+    cache_dir: CacheDir = None,
+    json: Json = False,
+) -> None:
+    """Run a kernel once and verify the result; exits 1 if it is wrong."""
+    spec, chosen = find_kernel(kernel, config, preset, define, UserOptions(entry, grid, block, smem, signature))
+    kind = dtype_named(dtype) if dtype else spec.dtypes[0]
+    problem = Problem(m, n, k, dtype=kind, alpha=alpha, beta=beta, lda=lda, ldb=ldb, ldc=ldc, trans_a=trans_a,
+                      trans_b=trans_b)  # fmt: skip
+    where = find_device(device, schedule, seed, ring=mode == "ring")
+    started = time.perf_counter()
+    verdict = verify_launch(where, spec, chosen, problem, compile_fn=Compiler(cache_dir), fill=fill or None,
+                            seed=seed, offsets=parse_offsets(offsets), mode=mode or affordable_mode(problem))  # fmt: skip
+    seconds = time.perf_counter() - started
+    if json:
+        print_json(verdict.to_json() | {"seconds": round(seconds, 3)})
+    else:
+        out = console()
+        out.print(str(verdict), markup=False, style="green" if verdict.trusted else "red")
+        out.print(f"[dim]{seconds:.2f} s, compiling, running and verifying included[/dim]")
+    if not verdict.trusted:
+        raise typer.Exit(1)
+
+
+def parse_offsets(text: str) -> tuple[int, int, int]:
+    """Three offsets in elements, for A, B and C."""
+    if not text:
+        return 0, 0, 0
+    try:
+        a, b, c = (int(part) for part in text.split(","))
+    except ValueError:
+        raise UsageError(f"--offsets {text!r} is not three integers", "write it as 1,0,3") from None
+    return a, b, c

@@ -1,0 +1,67 @@
+"""The cache's folder: private to its user, and checked each time before anything in it is believed."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import platformdirs
+
+from gemmsmith.errors import CacheError
+
+ENVIRONMENT = "GEMMSMITH_CACHE_DIR"
+_ELSEWHERE = f"choose another folder with --cache-dir or {ENVIRONMENT}"
+
+
+def default_folder() -> Path:
+    """``$GEMMSMITH_CACHE_DIR``, or ``compile`` in the user's cache folder."""
+    chosen = os.environ.get(ENVIRONMENT, "")
+    if chosen:
+        return Path(chosen).expanduser()
+    return Path(platformdirs.user_cache_dir("gemmsmith")) / "compile"
+
+
+@contextmanager
+def trusted_folder(path: Path) -> Iterator[int]:
+    """A descriptor of the folder, created if need be and owned and writable by this user alone.
+
+    Work through the descriptor: the folder behind it stays the one that was checked, whatever happens to its name.
+    Raises ``CacheError`` for a folder that cannot be trusted, ``OSError`` for one that cannot be made.
+    """
+    _create(path)
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except (NotADirectoryError, FileNotFoundError) as error:
+        raise CacheError(f"the cache folder {path} is not a folder", _ELSEWHERE) from error
+    try:
+        _check(path, os.lstat(path), os.fstat(descriptor))
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _create(path: Path) -> None:
+    for folder in (*reversed(path.parents), path):
+        if not folder.exists():
+            with suppress(FileExistsError):  # made meanwhile by another process, or a dangling link
+                os.mkdir(folder, 0o700)
+
+
+def _check(path: Path, link: os.stat_result, folder: os.stat_result) -> None:
+    user = os.geteuid()
+    if stat.S_ISLNK(link.st_mode) and link.st_uid != user:
+        raise CacheError(f"the cache folder {path} is a symbolic link that user {link.st_uid} made", _ELSEWHERE)
+    if folder.st_uid != user:
+        raise CacheError(
+            f"the cache folder {path} belongs to user {folder.st_uid}, not you ({user}), and could hold their kernels",
+            _ELSEWHERE,
+        )
+    if folder.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise CacheError(
+            f"the cache folder {path} can be written by others (mode {stat.S_IMODE(folder.st_mode):04o}): "
+            "they could put kernels there",
+            f"chmod 700 {path}, after deleting what is in it; or {_ELSEWHERE}",
+        )

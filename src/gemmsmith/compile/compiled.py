@@ -1,0 +1,39 @@
+"""What the compile stage hands on: machine code, PTX and what they cost."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Resources:
+    """What one thread block of a compiled kernel uses, as ptxas reports it."""
+
+    registers: int
+    static_smem: int
+    stack: int
+    spill_stores: int
+    spill_loads: int
+    const_bytes: int
+    barriers: int
+
+    @property
+    def spills(self) -> bool:
+        return self.spill_stores > 0 or self.spill_loads > 0
+
+
+@dataclass(frozen=True)
+class CompiledKernel:
+    """A kernel for one architecture: PTX for the simulator, cubin for the GPU."""
+
+    entry: str
+    arch: str
+    ptx: str
+    cubin: bytes
+    resources: Resources
+    log: str
+    compiler: str
+    key: str
+    cached: bool
+    cache_path: str
+    note: str = ""

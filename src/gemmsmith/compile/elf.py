@@ -1,0 +1,112 @@
+"""What a cubin says about a kernel: NVIDIA's attributes in an ordinary ELF file.
+
+Attribute numbers are EIATTR_* as ``cuobjdump -elf`` prints them. They do not include spills.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from dataclasses import dataclass
+
+from gemmsmith.errors import CompileError
+
+_FRAME_SIZE = 0x11
+_REGCOUNT = 0x2F
+_NUM_BARRIERS = 0x4C
+# The kilobyte per block that CUDA keeps for itself; cubins for sm_90 and newer lay it out with the kernel's own.
+_RESERVED_SMEM = 1024
+_SIZED_VALUE = 0x04  # an attribute followed by a 16-bit length and that many bytes; others hold 16 bits in place
+
+
+@dataclass(frozen=True)
+class Section:
+    """One section of an ELF file; ``data`` is empty for sections that occupy no bytes in it."""
+
+    name: str
+    size: int
+    data: bytes
+
+
+@dataclass(frozen=True)
+class CubinInfo:
+    """Facts of one kernel."""
+
+    registers: int
+    frame: int
+    barriers: int
+    static_smem: int
+    const_bytes: int
+
+
+def cubin_info(cubin: bytes, entry: str) -> CubinInfo:
+    """The facts of ``entry``; raises when the file is not a cubin or lacks one of them."""
+    try:
+        sections = {section.name: section for section in _sections(cubin)}
+        symbol = _symbol(sections, entry)
+        registers = _per_symbol(sections[".nv.info"].data, _REGCOUNT, symbol)
+        frame = _per_symbol(sections[".nv.info"].data, _FRAME_SIZE, symbol)
+        barriers = [v for a, v in _attributes(sections[f".nv.info.{entry}"].data) if a == _NUM_BARRIERS]
+    except (KeyError, IndexError, ValueError, struct.error) as error:
+        raise CompileError(f"the cubin does not describe {entry!r}: {error!r}") from error
+    shared = sections.get(f".nv.shared.{entry}")
+    constants = [s.size for s in sections.values() if re.fullmatch(rf"\.nv\.constant\d+\.{re.escape(entry)}", s.name)]
+    return CubinInfo(
+        registers=registers,
+        frame=frame,
+        barriers=barriers[0][0] if barriers else 0,  # the attribute is left out when a kernel has no barrier
+        static_smem=shared.size - (_RESERVED_SMEM if ".nv.shared.reserved.0" in sections else 0) if shared else 0,
+        const_bytes=sum(constants),
+    )
+
+
+def _sections(cubin: bytes) -> list[Section]:
+    if cubin[:4] != b"\x7fELF":
+        raise ValueError("not an ELF file")
+    (start,) = struct.unpack_from("<Q", cubin, 0x28)
+    entry_size, count, names_index = struct.unpack_from("<HHH", cubin, 0x3A)
+    rows = [struct.unpack_from("<IIQQQQ", cubin, start + i * entry_size) for i in range(count)]
+    names = rows[names_index][4]
+    no_bits = 8
+    return [
+        Section(
+            cubin[names + row[0] : cubin.index(b"\0", names + row[0])].decode(),
+            row[5],
+            b"" if row[1] == no_bits else cubin[row[4] : row[4] + row[5]],
+        )
+        for row in rows
+    ]
+
+
+def _symbol(sections: dict[str, Section], entry: str) -> int:
+    """The number of ``entry`` in the symbol table, by which attributes refer to it."""
+    table, strings = sections[".symtab"].data, sections[".strtab"].data
+    for number in range(len(table) // 24):
+        name, kind = struct.unpack_from("<IB", table, number * 24)
+        function = 2
+        if kind & 0xF == function and strings[name : strings.index(b"\0", name)].decode() == entry:
+            return number
+    raise KeyError(entry)
+
+
+def _attributes(data: bytes) -> list[tuple[int, bytes]]:
+    found, at = [], 0
+    while at + 4 <= len(data):
+        form, attribute = data[at], data[at + 1]
+        if form == _SIZED_VALUE:
+            (length,) = struct.unpack_from("<H", data, at + 2)
+            found.append((attribute, data[at + 4 : at + 4 + length]))
+            at += 4 + length
+        else:
+            found.append((attribute, data[at + 2 : at + 4]))
+            at += 4
+    return found
+
+
+def _per_symbol(data: bytes, attribute: int, symbol: int) -> int:
+    for number, value in _attributes(data):
+        if number == attribute and len(value) == 8:
+            owner, amount = struct.unpack("<II", value)
+            if owner == symbol:
+                return int(amount)
+    raise KeyError(f"attribute {attribute:#x} of symbol {symbol}")

@@ -1,0 +1,56 @@
+"""Kernels this process already has, so that asking again costs microseconds."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import OrderedDict
+from collections.abc import Hashable
+
+from gemmsmith.compile.compiled import CompiledKernel
+
+_CAPACITY = 512  # kernels are about 100 KB each with their PTX
+
+Stamp = tuple[tuple[str, int, int, int], ...]
+
+
+class Memo:
+    """The most recently used kernels, each valid while the files it came from are unchanged."""
+
+    def __init__(self) -> None:
+        self._kernels: OrderedDict[Hashable, tuple[Stamp, CompiledKernel]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, what: Hashable) -> CompiledKernel | None:
+        """The kernel remembered for ``what``, unless one of its files changed."""
+        with self._lock:
+            found = self._kernels.get(what)
+            if found is None:
+                return None
+            self._kernels.move_to_end(what)
+        expected, compiled = found
+        return compiled if stamp(tuple(row[0] for row in expected)) == expected else None
+
+    def put(self, what: Hashable, files: Stamp, compiled: CompiledKernel) -> None:
+        """Remember ``compiled``, made of files whose stamps were ``files`` before they were read."""
+        with self._lock:
+            self._kernels[what] = (files, compiled)
+            self._kernels.move_to_end(what)
+            while len(self._kernels) > _CAPACITY:
+                self._kernels.popitem(last=False)
+
+    def clear(self) -> None:
+        with self._lock:
+            self._kernels.clear()
+
+
+def stamp(files: tuple[str, ...]) -> Stamp:
+    """Identity, size and time of each file; a file that is gone stamps as -1."""
+    rows = []
+    for file in files:
+        try:
+            status = os.stat(file)
+            rows.append((file, status.st_ino, status.st_size, status.st_mtime_ns))
+        except OSError:
+            rows.append((file, -1, -1, -1))
+    return tuple(rows)

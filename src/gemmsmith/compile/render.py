@@ -1,0 +1,126 @@
+"""From a kernel and its configuration to exactly what the compiler is given."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from importlib.resources import files
+from pathlib import Path
+
+from gemmsmith.compile.includes import bundle
+from gemmsmith.compile.memo import Stamp
+from gemmsmith.compile.standins import stand_ins
+from gemmsmith.errors import ConfigError, UnsupportedError, UsageError
+from gemmsmith.kernels.spec import Config, KernelSpec
+from gemmsmith.problem import DType, Problem
+
+
+@dataclass(frozen=True)
+class CompileRequest:
+    """One compilation, complete in itself: nothing else on the machine decides its result but the toolchain.
+
+    ``entry`` is a C++ name expression: a function's name, or a template's with its arguments. ``files`` are those the
+    texts came from, as they were when read; they are no part of the request's identity.
+    """
+
+    name: str
+    source: str
+    headers: tuple[tuple[str, str], ...]
+    defines: tuple[tuple[str, str], ...]
+    arch: str
+    entry: str
+    files: Stamp = field(default=(), compare=False, repr=False)
+
+
+def render_kernel(
+    spec: KernelSpec, config: Config, *, dtype: DType, trans_a: bool = False, trans_b: bool = False, arch: str
+) -> CompileRequest:
+    """What to compile for ``spec`` in ``config``; refuses a type, layout or architecture that the kernel lacks."""
+    spec.accepts(Problem(1, 1, 1, dtype=dtype, trans_a=trans_a, trans_b=trans_b))
+    number = arch_number(arch)
+    if number < spec.min_arch:
+        raise UnsupportedError(f"{spec.name} needs sm_{spec.min_arch} or newer, not {arch}")
+    parts = bundle(spec.source, (_own_headers(),))
+    defines = _defines(spec, config, dtype, trans_a, trans_b)
+    entry, defines = _entry(spec.entry, parts.source, defines, dtype)
+    headers = parts.headers
+    if not spec.is_rung:
+        headers += stand_ins((parts.source, *(t for _, t in headers)), (name for name, _ in headers))
+    return CompileRequest(spec.source.name, parts.source, headers, defines, arch, entry, parts.files)
+
+
+def arch_number(arch: str) -> int:
+    """80 of "sm_80", 90 of "sm_90a"."""
+    match = re.fullmatch(r"sm_(\d{2,3})[af]?", arch)
+    if match is None:
+        raise UsageError(f"{arch!r} is not a GPU architecture", "architectures are written sm_80, sm_90a and so on")
+    return int(match.group(1))
+
+
+def _own_headers() -> Path:
+    return Path(str(files("gemmsmith.kernels").joinpath("include")))
+
+
+def _defines(
+    spec: KernelSpec, config: Config, dtype: DType, trans_a: bool, trans_b: bool
+) -> tuple[tuple[str, str], ...]:
+    """Configuration in declared order, then type and layout where the kernel has a choice, then the user's own."""
+    defines = []
+    for parameter in spec.parameters:
+        try:
+            defines.append((parameter.name, str(config[parameter.name])))
+        except KeyError:
+            raise ConfigError(f"{spec.name}: the configuration {config} has no value for {parameter.name}") from None
+    if len(spec.dtypes) > 1:
+        defines.append(("IN", dtype.cuda))
+    if len(spec.layouts) > 1:
+        defines += [("TRANS_A", str(int(trans_a))), ("TRANS_B", str(int(trans_b)))]
+    return (*defines, *spec.extra_defines)
+
+
+def _entry(
+    entry: str, text: str, defines: tuple[tuple[str, str], ...], dtype: DType
+) -> tuple[str, tuple[tuple[str, str], ...]]:
+    """The name expression of ``entry``, and the defines that are left.
+
+    A template's parameters take their values from defines of the same name: as macros they would break the
+    template itself (``template <int BM>`` would read ``template <int 64>``).
+    """
+    parameters = _template_parameters(entry, text)
+    if parameters is None:
+        return entry, defines
+    values = dict(defines)
+    arguments = []
+    for kind, name, has_default in parameters:
+        if name in values:
+            arguments.append(values[name])
+        elif has_default:
+            break  # this one and all after it keep their defaults
+        elif kind in ("typename", "class"):
+            arguments.append(dtype.cuda)
+        else:
+            raise UsageError(
+                f"{entry} is a template and its parameter {name} has no value",
+                f"give it one: -D {name}=64, for example",
+            )
+    names = {name for _, name, _ in parameters}
+    return f"{entry}<{', '.join(arguments)}>", tuple(d for d in defines if d[0] not in names)
+
+
+def _template_parameters(entry: str, text: str) -> list[tuple[str, str, bool]] | None:
+    """(kind, name, has a default) of each template parameter of ``entry``; None when it is no template."""
+    code = re.sub(r"//[^\n]*|/\*.*?\*/", " ", text, flags=re.S)
+    match = re.search(
+        r"template\s*<(?P<list>[^<>;{}]*(?:<[^<>;{}]*>[^<>;{}]*)*)>\s*(?:static\s+|inline\s+)*__global__[^;{}]*?\b"
+        + re.escape(entry)
+        + r"\s*\(",
+        code,
+    )
+    if match is None:
+        return None
+    parameters = []
+    for item in filter(None, (part.strip() for part in match.group("list").split(","))):
+        declaration, default, _ = item.partition("=")
+        words = re.findall(r"\w+", declaration)
+        parameters.append((words[0], words[-1], bool(default)))
+    return parameters

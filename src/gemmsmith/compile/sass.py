@@ -1,0 +1,151 @@
+"""The machine code of a kernel, read with NVIDIA's nvdisasm; no GPU and no driver."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import tempfile
+from collections import Counter
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from gemmsmith.compile.compiled import CompiledKernel
+from gemmsmith.compile.toolchain import find_nvdisasm
+from gemmsmith.errors import CompileError
+
+# Opcodes that do a GEMM's arithmetic: scalar, packed, tensor core (mma), warp group, Blackwell's tensor memory.
+MATH = frozenset(
+    {"FFMA", "FFMA2", "DFMA", "HFMA2", "HMMA", "IMMA", "DMMA", "QMMA", "OMMA", "HGMMA", "QGMMA", "IGMMA"}
+    | {"UTCHMMA", "UTCQMMA", "UTCOMMA", "UTCIMMA"}
+)
+
+_TIMEOUT_S = 120
+
+
+@dataclass(frozen=True)
+class Instruction:
+    """One machine instruction. ``opcode`` has its modifiers; ``file`` and ``line`` are None where unknown."""
+
+    offset: int
+    opcode: str
+    operands: tuple[str, ...]
+    predicate: str
+    file: str | None
+    line: int | None
+    text: str
+
+    @property
+    def base(self) -> str:
+        """The opcode without modifiers: LDG of LDG.E.128."""
+        return self.opcode.partition(".")[0]
+
+
+@dataclass(frozen=True)
+class Loop:
+    """A backward branch: instructions from ``start`` to ``end``, both included, are repeated."""
+
+    start: int
+    end: int
+    instructions: tuple[Instruction, ...]
+
+    @property
+    def counts(self) -> Counter[str]:
+        return _counts(self.instructions)
+
+
+@dataclass(frozen=True)
+class Sass:
+    """The instructions of one kernel, and where its labels are."""
+
+    entry: str
+    instructions: tuple[Instruction, ...]
+    labels: tuple[tuple[str, int], ...]
+
+    @property
+    def counts(self) -> Counter[str]:
+        """How often each opcode, without modifiers, occurs."""
+        return _counts(self.instructions)
+
+    @cached_property
+    def loops(self) -> tuple[Loop, ...]:
+        """Every loop; the branch to itself that ends each kernel is not one."""
+        labels = dict(self.labels)
+        found = []
+        for branch in self.instructions:
+            target = re.search(r"`\((\S+)\)", branch.text)
+            start = labels.get(target.group(1)) if target and branch.base == "BRA" else None
+            if start is not None and start < branch.offset:
+                inside = tuple(i for i in self.instructions if start <= i.offset <= branch.offset)
+                found.append(Loop(start, branch.offset, inside))
+        return tuple(found)
+
+    def main_loop(self) -> Loop | None:
+        """The loop that does most of the arithmetic, not counting that of loops inside it; None without one."""
+        best = max(self.loops, key=lambda loop: (self._own_math(loop), len(loop.instructions)), default=None)
+        return best if best is not None and self._own_math(best) else None
+
+    def _own_math(self, loop: Loop) -> int:
+        inner = [o for o in self.loops if o != loop and loop.start <= o.start and o.end <= loop.end]
+        return sum(
+            1 for i in loop.instructions if i.base in MATH and not any(o.start <= i.offset <= o.end for o in inner)
+        )
+
+
+def disassemble(compiled: CompiledKernel) -> Sass:
+    """The machine code of ``compiled``'s entry, with source lines."""
+    with tempfile.TemporaryDirectory(prefix="gemmsmith-") as folder:
+        path = Path(folder) / "kernel.cubin"
+        path.write_bytes(compiled.cubin)
+        command = [str(find_nvdisasm()), "--print-code", "--print-line-info", str(path)]
+        try:
+            done = subprocess.run(
+                command, capture_output=True, text=True, errors="replace", timeout=_TIMEOUT_S, check=False
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise CompileError(f"nvdisasm could not be run: {error}") from error
+    if done.returncode != 0:
+        log = done.stderr or done.stdout
+        first = log.strip().splitlines()[0] if log.strip() else f"exit code {done.returncode}"
+        raise CompileError(f"nvdisasm cannot read the machine code of {compiled.entry!r}: {first}", log=log)
+    return parse_sass(done.stdout, compiled.entry)
+
+
+_INSTRUCTION = re.compile(r"^\s*/\*(?P<offset>[0-9a-f]+)\*/\s+(?P<text>.*?)\s*;?\s*(?:/\*.*\*/)?$")
+_LINE = re.compile(r'^\s*//## File "(?P<file>[^"]*)", line (?P<line>\d+)')
+_LABEL = re.compile(r"^(?P<name>\.L_\w+):")
+_PARTS = re.compile(r"^(?:(?P<predicate>@!?\w+)\s+)?(?P<opcode>[A-Z][\w.]*)\s*(?P<operands>.*)$")
+
+
+def parse_sass(listing: str, entry: str) -> Sass:
+    """Read nvdisasm's listing; raises when ``entry`` is not in it."""
+    instructions: list[Instruction] = []
+    labels: list[tuple[str, int]] = []
+    pending: list[str] = []
+    file: str | None = None
+    line: int | None = None
+    inside = False
+    for row in listing.splitlines():
+        if row.split()[:1] == [".section"]:
+            inside = row.split(",")[0].split()[-1] == f".text.{entry}"
+        elif not inside:
+            continue
+        elif match := _LINE.match(row):
+            file, line = Path(match["file"]).name, int(match["line"])
+        elif match := _LABEL.match(row):
+            pending.append(match["name"])
+        elif (match := _INSTRUCTION.match(row)) and (parts := _PARTS.match(match["text"].strip("{} "))):
+            offset = int(match["offset"], 16)
+            labels += [(name, offset) for name in pending]
+            pending = []
+            operands = tuple(o.strip() for o in parts["operands"].split(",") if o.strip())
+            text = match["text"].strip("{} ")
+            predicate = parts["predicate"] or ""
+            instructions.append(Instruction(offset, parts["opcode"], operands, predicate, file, line, text))
+    if not instructions:
+        raise CompileError(f"no machine code for {entry!r} in what nvdisasm printed", log=listing)
+    return Sass(entry, tuple(instructions), tuple(labels))
+
+
+def _counts(instructions: tuple[Instruction, ...]) -> Counter[str]:
+    return Counter(i.base for i in instructions)

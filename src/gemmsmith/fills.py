@@ -1,0 +1,184 @@
+"""What the operands are filled with: seeded, by name, in the problem's own types.
+
+No fill is constant and none is symmetric: with constant operands a transposed tile, a swapped index or a row read
+twice gives the right answer, and with symmetric ones a transpose does. A, B and C come from three independent
+streams, so that a kernel that mixes two of them up is wrong as well. No fill produces many zeros, because a term of
+zero can be dropped unseen.
+
+    normal     zero mean, unit variance: what the error gate is calibrated on
+    uniform    [0, 1), positive: rounding errors of a growing sum, no cancellation
+    integers   small non-zero integers whose sums stay below 2**24: every order of summation is exact
+    wide       log-normal magnitudes, both signs: small terms beside large ones
+    subnormal  products at and below the smallest normal fp32: flushing to zero shows
+    specials   normal, with NaN, infinities, zeros and subnormals planted in a few places
+    bits       random 32-bit patterns, for arithmetic modulo 2**32
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gemmsmith.errors import DTypeError, ProblemError, UsageError
+from gemmsmith.problem import FP16, FP32, DType, Problem
+
+Array = NDArray[Any]
+Rng = np.random.Generator
+
+# Integers up to 2**24 are exact in fp32, the accumulate type of every rung.
+EXACT_LIMIT = 2**24 - 1
+# bf16 holds integers exactly up to 2**8 only.
+LARGEST_INTEGER = 127
+
+
+@dataclass(frozen=True)
+class Operands:
+    """A and B as stored (transposed where the problem says so), and what C holds before the launch."""
+
+    a: Array
+    b: Array
+    c: Array
+
+
+@dataclass(frozen=True)
+class Fill:
+    """A way to fill a matrix.
+
+    ``errors_grow``: partial sums are as large as the sum of the terms' magnitudes (all of one sign, or one term far
+    above the rest), so rounding errors relative to it grow like √K. On zero-mean data they do not.
+    """
+
+    name: str
+    meaning: str
+    errors_grow: bool
+    make: Callable[[Rng, tuple[int, int], DType, int], Array]
+
+
+def operands(problem: Problem, fill: str = "normal", seed: int = 0) -> Operands:
+    """A, B and C for ``problem``; the same fill, seed and shapes give the same bits."""
+    chosen = fill_named(fill)
+    if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0:
+        raise UsageError(f"a seed must be an integer of 0 or more, not {seed!r}")
+    if fill == "bits" and (problem.dtype, problem.out_dtype) != (FP32, FP32):
+        raise DTypeError(f"the fill 'bits' is for fp32, not {problem.dtype}", "arithmetic modulo 2**32 needs 32 bits")
+    # The one number a fill may need: how large integers may be, or which power of two subnormal products are around.
+    scale, c_scale = 0, 0
+    if fill == "integers":
+        scale, c_scale = integer_bound(problem), LARGEST_INTEGER
+    elif fill == "subnormal":
+        scale = -14 if problem.dtype == FP16 else -64
+        c_scale = 2 * scale
+    return Operands(
+        chosen.make(_stream(seed, 0), problem.a_shape, problem.dtype, scale),
+        chosen.make(_stream(seed, 1), problem.b_shape, problem.dtype, scale),
+        chosen.make(_stream(seed, 2), problem.c_shape, problem.out_dtype, c_scale),
+    )
+
+
+def fill_named(name: str) -> Fill:
+    """The fill called ``name``, or an error that lists the ones there are."""
+    try:
+        return FILLS[name]
+    except (KeyError, TypeError):
+        raise UsageError(f"unknown fill {name!r}", f"use one of {', '.join(FILLS)}") from None
+
+
+def integer_bound(problem: Problem) -> int:
+    """The largest |a|, |b| for which alpha·A·B + beta·C stays exact in fp32, whatever the order of summation.
+
+    |alpha|·K·bound² plus |beta|·127 must not exceed 2**24 − 1, and nor may K·bound² alone.
+    """
+    alpha = abs(problem.alpha) if math.isfinite(problem.alpha) else 1.0
+    beta = abs(problem.beta) if math.isfinite(problem.beta) else 1.0
+    from_c = beta * LARGEST_INTEGER
+    room = (EXACT_LIMIT - from_c) / (max(1.0, alpha) * max(1, problem.k))
+    if room < 1:
+        raise ProblemError(
+            f"the fill 'integers' cannot be exact for K={problem.k}, alpha={problem.alpha:g}, beta={problem.beta:g}: "
+            f"|alpha|·K + |beta|·{LARGEST_INTEGER} must stay below 2**24",
+            "use the fill 'normal'",
+        )
+    return min(LARGEST_INTEGER, math.isqrt(int(room)))
+
+
+def _stream(seed: int, index: int) -> Rng:
+    return np.random.Generator(np.random.PCG64(np.random.SeedSequence([int(seed), index])))
+
+
+def _as(values: Array, dtype: DType) -> Array:
+    return np.asarray(values, dtype=dtype.numpy)
+
+
+def _normal(rng: Rng, shape: tuple[int, int], dtype: DType, _scale: int) -> Array:
+    return rng.standard_normal(shape, dtype=np.float32).astype(dtype.numpy)
+
+
+def _uniform(rng: Rng, shape: tuple[int, int], dtype: DType, _scale: int) -> Array:
+    # Truncated to the type's own precision, so that rounding cannot reach 1.
+    steps = 1.0 / dtype.unit_roundoff
+    values = np.floor(rng.random(shape, dtype=np.float32) * np.float32(steps)) / np.float32(steps)
+    return _as(values, dtype)
+
+
+def _integers(rng: Rng, shape: tuple[int, int], dtype: DType, bound: int) -> Array:
+    # Never zero: every term of every sum counts.
+    magnitude = rng.integers(1, bound + 1, shape, dtype=np.int32)
+    sign = rng.integers(0, 2, shape, dtype=np.int32) * 2 - 1
+    return (magnitude * sign).astype(np.float32).astype(dtype.numpy)
+
+
+def _wide(rng: Rng, shape: tuple[int, int], dtype: DType, _scale: int) -> Array:
+    # Powers of two with a deviation of 8 binades (fp16: 3), cut at four deviations: 2**±64 after multiplication,
+    # far from fp32's overflow, and within fp16's 2**−14 … 2**15.
+    deviation = 3.0 if dtype == FP16 else 8.0
+    exponent = (rng.standard_normal(shape, dtype=np.float32) * deviation).clip(-4 * deviation, 4 * deviation)
+    sign = rng.integers(0, 2, shape, dtype=np.int8) * 2.0 - 1.0
+    return _as(np.exp2(exponent) * sign, dtype)
+
+
+def _subnormal(rng: Rng, shape: tuple[int, int], dtype: DType, scale: int) -> Array:
+    # fp32, bf16: 2**−64 and four binades below, so that products lie from 2**−136 up to fp32's smallest normal 2**−126.
+    # fp16 cannot reach fp32's subnormals by products; its own subnormals start below 2**−14.
+    exponent = rng.uniform(-4.0, 1.0, shape) + scale
+    sign = rng.integers(0, 2, shape, dtype=np.int8) * 2.0 - 1.0
+    return _as(np.exp2(exponent) * sign, dtype)
+
+
+SPECIAL_VALUES = (math.nan, math.inf, -math.inf, 0.0, -0.0, 2.0**-140)
+_PLANTED = 3
+
+
+def _specials(rng: Rng, shape: tuple[int, int], dtype: DType, _scale: int) -> Array:
+    # A NaN in A spoils one row of C and one in B one column: with three of them most outputs stay finite.
+    values = _normal(rng, shape, dtype, 0)
+    if values.size:
+        where = rng.choice(values.size, size=min(_PLANTED, values.size), replace=False)
+        values.reshape(-1)[where] = rng.choice(np.array(SPECIAL_VALUES), size=where.size).astype(dtype.numpy)
+    return values
+
+
+def _bits(rng: Rng, shape: tuple[int, int], _dtype: DType, _scale: int) -> Array:
+    # A view, never a conversion: patterns that are signalling NaNs must survive.
+    return rng.integers(0, 2**32, shape, dtype=np.uint32).view(np.float32)
+
+
+FILLS: Mapping[str, Fill] = MappingProxyType(
+    {
+        fill.name: fill
+        for fill in (
+            Fill("normal", "zero mean, unit variance", False, _normal),
+            Fill("uniform", "positive, from 0 to 1", True, _uniform),
+            Fill("integers", "small non-zero integers with exact sums", False, _integers),
+            Fill("wide", "both signs, many magnitudes", True, _wide),
+            Fill("subnormal", "products around the smallest normal fp32", False, _subnormal),
+            Fill("specials", "normal with a few NaN, Inf, zeros and subnormals", False, _specials),
+            Fill("bits", "random 32-bit patterns", False, _bits),
+        )
+    }
+)

@@ -1,0 +1,155 @@
+"""Recognise a kernel's entry and what each of its parameters means.
+
+One mechanism serves the ladder's own rungs and any worklog kernel: parameters are recognised by name
+(``M, N, K, alpha, A, B, beta, C`` and usual variants), or by the order the user declares.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from dataclasses import dataclass
+
+from gemmsmith.errors import SignatureError
+from gemmsmith.problem import Problem
+
+ROLES = ("M", "N", "K", "alpha", "A", "lda", "B", "ldb", "beta", "C", "ldc")
+
+# Lower-case spellings seen in published kernels, by role.
+_SPELLINGS: dict[str, tuple[str, ...]] = {
+    "M": ("m", "rows", "num_rows", "m_size", "dim_m"),
+    "N": ("n", "cols", "num_cols", "n_size", "dim_n", "width", "size"),
+    "K": ("k", "inner", "k_size", "dim_k"),
+    "alpha": ("alpha",),
+    "beta": ("beta",),
+    "A": ("a", "d_a", "mat_a", "mata", "a_ptr", "matrix_a", "dev_a", "lhs"),
+    "B": ("b", "d_b", "mat_b", "matb", "b_ptr", "matrix_b", "dev_b", "rhs"),
+    "C": ("c", "d_c", "mat_c", "matc", "c_ptr", "matrix_c", "dev_c", "out", "output", "result"),
+    "lda": ("lda", "stride_a", "ld_a"),
+    "ldb": ("ldb", "stride_b", "ld_b"),
+    "ldc": ("ldc", "stride_c", "ld_c"),
+}
+_ROLE_OF = {spelling: role for role, spellings in _SPELLINGS.items() for spelling in spellings}
+
+# struct codes of the scalar types a GEMM entry may take.
+_SCALARS = {
+    "int": "i", "unsigned": "I", "unsigned int": "I", "uint": "I", "uint32_t": "I", "int32_t": "i",
+    "long": "q", "long long": "q", "long int": "q", "long long int": "q", "int64_t": "q", "ptrdiff_t": "q",
+    "size_t": "Q", "unsigned long": "Q", "unsigned long long": "Q", "uint64_t": "Q",
+    "float": "f", "double": "d",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Argument:
+    """One parameter of an entry: its role in the product and how it is packed ('P' is a pointer)."""
+
+    name: str
+    role: str
+    code: str
+
+
+@dataclass(frozen=True)
+class Signature:
+    """An entry's name and its parameters in order."""
+
+    entry: str
+    arguments: tuple[Argument, ...]
+
+    def pack(self, problem: Problem, a: int, b: int, c: int) -> tuple[bytes, ...]:
+        """The raw bytes of each argument for ``problem`` with the given device addresses."""
+        values: dict[str, int | float] = {
+            "M": problem.m, "N": problem.n, "K": problem.k, "alpha": problem.alpha, "beta": problem.beta,
+            "A": a, "B": b, "C": c, "lda": problem.lda, "ldb": problem.ldb, "ldc": problem.ldc,
+        }  # fmt: skip
+        return tuple(struct.pack("<" + _packing(arg.code), values[arg.role]) for arg in self.arguments)
+
+    def has(self, role: str) -> bool:
+        return any(arg.role == role for arg in self.arguments)
+
+
+def _packing(code: str) -> str:
+    return "Q" if code == "P" else code
+
+
+def entries(code: str) -> list[str]:
+    """The names of the ``__global__`` functions in a source text."""
+    return [m.group("name") for m in _ENTRY.finditer(strip_comments(code))]
+
+
+_ENTRY = re.compile(
+    r"__global__\s+(?:(?:__launch_bounds__|__cluster_dims__)\s*\((?:[^()]|\([^()]*\))*\)\s*|static\s+|inline\s+)*"
+    r"void\s+(?:(?:__launch_bounds__|__cluster_dims__)\s*\((?:[^()]|\([^()]*\))*\)\s*)*"
+    r"(?P<name>\w+)\s*\((?P<params>[^()]*)\)"
+)
+
+
+def strip_comments(code: str) -> str:
+    """The source without comments."""
+    return re.sub(r"//[^\n]*|/\*.*?\*/", " ", code, flags=re.S)
+
+
+def parse_signature(code: str, entry: str, declared: str = "") -> Signature:
+    """The signature of ``entry`` in ``code``; ``declared`` gives the roles where names do not.
+
+    ``declared`` is a comma-separated list of roles in order, such as ``"A,B,C,M,N,K"``.
+    """
+    for match in _ENTRY.finditer(strip_comments(code)):
+        if match.group("name") == entry:
+            texts = [p.strip() for p in match.group("params").split(",") if p.strip()]
+            return Signature(entry, _arguments(entry, texts, declared))
+    found = ", ".join(entries(code)) or "none"
+    raise SignatureError(f"no __global__ function named {entry!r} in the source", f"entries found: {found}")
+
+
+def _arguments(entry: str, texts: list[str], declared: str) -> tuple[Argument, ...]:
+    roles = [r.strip() for r in declared.split(",")] if declared else []
+    if roles and len(roles) != len(texts):
+        raise SignatureError(
+            f"the declared signature has {len(roles)} roles, but {entry} takes {len(texts)} parameters: "
+            + ", ".join(texts)
+        )
+    for role in roles:
+        if role not in ROLES:
+            raise SignatureError(f"unknown role {role!r} in the declared signature", f"roles: {', '.join(ROLES)}")
+    arguments = tuple(_argument(entry, text, roles[i] if roles else "") for i, text in enumerate(texts))
+    _check_complete(entry, arguments)
+    return arguments
+
+
+def _argument(entry: str, text: str, role: str) -> Argument:
+    match = re.fullmatch(r"(?P<type>.*?[\s*&])(?:__restrict__\s+)?(?P<name>\w+)(?P<array>\s*\[\s*\])?", text, re.S)
+    if match is None:
+        raise SignatureError(f"cannot read parameter {text!r} of {entry}")
+    name = match.group("name")
+    words = re.sub(r"\b(const|volatile|__restrict__|restrict|__grid_constant__)\b", " ", match.group("type"))
+    pointer = "*" in words or match.group("array") is not None
+    ctype = " ".join(words.replace("*", " ").split())
+    role = role or _ROLE_OF.get(name.lower(), "")
+    if not role:
+        raise SignatureError(
+            f"{entry}: the meaning of parameter {name!r} is not recognised",
+            f"declare the order with --signature, from the roles {', '.join(ROLES)}",
+        )
+    if pointer != (role in "ABC"):
+        kind = "a pointer" if pointer else "a scalar"
+        raise SignatureError(f"{entry}: parameter {name!r} is {kind}, which {role} cannot be")
+    if pointer:
+        return Argument(name, role, "P")
+    if ctype not in _SCALARS:
+        raise SignatureError(f"{entry}: parameter {name!r} has type {ctype!r}", f"known: {', '.join(_SCALARS)}")
+    return Argument(name, role, _SCALARS[ctype])
+
+
+def _check_complete(entry: str, arguments: tuple[Argument, ...]) -> None:
+    seen: set[str] = set()
+    for argument in arguments:
+        if argument.role in seen:
+            raise SignatureError(f"{entry} has two parameters that mean {argument.role}")
+        seen.add(argument.role)
+    missing = [role for role in ("A", "B", "C") if role not in seen]
+    if missing or not seen & {"M", "N", "K"}:
+        raise SignatureError(
+            f"{entry} is not a matrix product: no parameter for {', '.join(missing) or 'M, N or K'}",
+            "a usual signature is (M, N, K, alpha, A, B, beta, C) or (A, B, C, M, N, K)",
+        )

@@ -1,0 +1,538 @@
+"""The rungs that run on CUDA cores: what each one teaches, how it may be configured, how it is launched.
+
+The kernels themselves are the ``.cu`` files beside this one. A constraint is a function that returns why a
+configuration is illegal, with the arithmetic; the same conditions are ``static_assert``s in the sources.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from gemmsmith.kernels.spec import Config, Constraint, Geometry, KernelSpec, Parameter, Preset
+from gemmsmith.problem import BF16, FP16, Problem, ceil_div
+
+STATIC_SMEM = 48 * 1024  # what a kernel may declare as __shared__ arrays, on every architecture
+DYNAMIC_SMEM = 99 * 1024  # what a block may ask for on sm_86, sm_89 and sm_120; sm_80, sm_90 and sm_100 allow more
+THREADS_PER_SM = 1536  # of sm_86, sm_89 and sm_120; others hold 2048
+
+RTX_3050 = "RTX 3050 worklog"
+RTX_4090 = "RTX 4090 worklog"
+A6000 = "A6000 SGEMM document"
+A6000_TWICE = "A6000 SGEMM document; A6000 profiling worklog"
+
+Count = Callable[[Config], int]
+
+# --- how many threads, how many bytes
+
+
+def _square_threads(c: Config) -> int:
+    return c["TILE"] ** 2
+
+
+def _register_block_threads(c: Config) -> int:
+    return (c["TILE"] // c["SIDE"]) ** 2
+
+
+def _column_threads(c: Config) -> int:
+    return c["BM"] * c["BN"] // c["TM"]
+
+
+def _thread_tile_threads(c: Config) -> int:
+    return c["BM"] * c["BN"] // (c["TM"] * c["TN"])
+
+
+def _warp_tile_threads(c: Config) -> int:
+    return 32 * (c["BM"] // c["WM"]) * (c["BN"] // c["WN"])
+
+
+def _thread_outputs(c: Config) -> int:
+    return c["TM"] * c["TN"]
+
+
+def _lane_outputs(c: Config) -> int:
+    return c["WM"] * c["WN"] // 32
+
+
+def _no_smem(_: Config) -> int:
+    return 0
+
+
+def _slice_bytes(c: Config) -> int:
+    return 4 * (c["BM"] + c["BN"]) * c["BK"]
+
+
+def _padded_slice_bytes(c: Config) -> int:
+    """A transposed: BK rows of BM + PAD."""
+    return 4 * (c["BM"] + c["PAD"] + c["BN"]) * c["BK"]
+
+
+def _padded_slice_bytes_16_bit(c: Config) -> int:
+    return _padded_slice_bytes(c) // 2
+
+
+def _row_slice_bytes(c: Config) -> int:
+    """A as stored: BM rows of BK + PAD."""
+    return 4 * (c["BM"] * (c["BK"] + c["PAD"]) + c["BK"] * c["BN"])
+
+
+def _pipeline_bytes(c: Config) -> int:
+    return c["STAGES"] * _row_slice_bytes(c)
+
+
+# --- constraints
+
+
+def _whole_warps(formula: str, threads: Count) -> Constraint:
+    def check(c: Config) -> str | None:
+        n = threads(c)
+        if n % 32 == 0 and 32 <= n <= 1024:
+            return None
+        return f"{formula} = {_numbers(formula, c)} = {n} threads, but a block has 32 to 1024, a multiple of 32"
+
+    return check
+
+
+def _smem_fits(formula: str, bytes_: Count, limit: int) -> Constraint:
+    def check(c: Config) -> str | None:
+        n = bytes_(c)
+        if n <= limit:
+            return None
+        whose = "a kernel can declare" if limit == STATIC_SMEM else "a block can have on sm_86, sm_89 and sm_120"
+        return f"{formula} = {_numbers(formula, c)} = {n:,} B of shared memory, but {limit:,} B is the most {whose}"
+
+    return check
+
+
+def _divides(small: str, large: str) -> Constraint:
+    def check(c: Config) -> str | None:
+        if c[large] % c[small] == 0:
+            return None
+        return f"{small}={c[small]} does not divide {large}={c[large]}"
+
+    return check
+
+
+def _equal_loads(threads: Count, width: Callable[[Config], int]) -> Constraint:
+    """Every thread loads the same number of vectors of each slice."""
+
+    def check(c: Config) -> str | None:
+        n, vec = threads(c), width(c)
+        for matrix, extent in (("A", "BM"), ("B", "BN")):
+            elements = c[extent] * c["BK"]
+            if n == 0 or elements % (n * vec):
+                return (
+                    f"a slice of {matrix} has {extent}·BK = {c[extent]}·{c['BK']} = {elements} elements, which is not "
+                    f"a multiple of {n} threads · {vec} elements per load = {n * vec}"
+                )
+        return None
+
+    return check
+
+
+def _blocks_fit(threads: Count) -> Constraint:
+    def check(c: Config) -> str | None:
+        n = c["MIN_BLOCKS"] * threads(c)
+        if n <= THREADS_PER_SM:
+            return None
+        return (
+            f"MIN_BLOCKS={c['MIN_BLOCKS']} blocks of {threads(c)} threads are {n} threads, "
+            f"but an SM of sm_86, sm_89 and sm_120 holds {THREADS_PER_SM}"
+        )
+
+    return check
+
+
+def _code_fits(formula: str, outputs: Count) -> Constraint:
+    """The unrolled inner loop stays within half of a 128 KB instruction cache: 4096 instructions of 16 bytes."""
+
+    def check(c: Config) -> str | None:
+        n = outputs(c) * c["UNROLL"]
+        if n <= 4096:
+            return None
+        return f"{formula} = {_numbers(formula, c)} = {n} multiplications in a row, but at most 4096 may be unrolled"
+
+    return check
+
+
+def _warp_is_filled(c: Config) -> str | None:
+    """WMITER·WNITER pieces, each with one TM·TN tile for each of 32 lanes."""
+    outputs, covered = c["WM"] * c["WN"], 32 * c["TM"] * c["TN"] * c["WNITER"]
+    if outputs % covered:
+        return (
+            f"a warp tile has WM·WN = {c['WM']}·{c['WN']} = {outputs} outputs, which is not a multiple of "
+            f"32·TM·TN·WNITER = 32·{c['TM']}·{c['TN']}·{c['WNITER']} = {covered}"
+        )
+    wmiter = outputs // covered
+    for extent, pieces, side in (("WM", wmiter, "TM"), ("WN", c["WNITER"], "TN")):
+        if c[extent] % (pieces * c[side]):
+            name = "WMITER" if extent == "WM" else "WNITER"
+            return f"{extent}={c[extent]} is not a multiple of {name}·{side} = {pieces}·{c[side]} = {pieces * c[side]}"
+    return None
+
+
+def _numbers(formula: str, c: Config) -> str:
+    """The formula with the configuration's values in place of the names."""
+    for name, value in sorted(c, key=lambda item: -len(item[0])):
+        formula = formula.replace(name, str(value))
+    return formula
+
+
+def _vec(c: Config) -> int:
+    return c["VEC"]
+
+
+def _one(_: Config) -> int:
+    return 1
+
+
+def _four(_: Config) -> int:
+    return 4
+
+
+def _eight(_: Config) -> int:
+    return 8
+
+
+# --- building blocks of a specification
+
+
+def _launch(
+    threads: Count, rows: str = "BM", cols: str = "BN", smem: Count = _no_smem
+) -> Callable[[Problem, Config], Geometry]:
+    """One block per tile of C, numbered along x alone, as gridDim.y ends at 65,535."""
+
+    def geometry(problem: Problem, c: Config) -> Geometry:
+        tiles = ceil_div(problem.m, c[rows]) * ceil_div(problem.n, c[cols])
+        return Geometry(grid=(tiles, 1, 1), block=(threads(c), 1, 1), smem=smem(c))
+
+    return geometry
+
+
+def _presets(parameters: tuple[Parameter, ...], *entries: tuple[str, dict[str, int], str]) -> tuple[Preset, ...]:
+    """Presets from a name, what differs from the defaults, and where it was published."""
+    defaults = {p.name: p.default for p in parameters}
+    return tuple(Preset(name, Config(tuple((defaults | values).items())), where) for name, values, where in entries)
+
+
+def _source(name: str) -> Path:
+    return Path(__file__).with_name(name)
+
+
+_TILES = (32, 64, 128, 256)
+
+
+def _tile(side: int, legal: tuple[int, ...]) -> Parameter:
+    return Parameter("TILE", side, legal, "rows and columns of C per block, and depth of a slice in k")
+
+
+def _block_tile(bm: int, bn: int, bk: int, depths: tuple[int, ...] = (8, 16, 32)) -> tuple[Parameter, ...]:
+    return (
+        Parameter("BM", bm, _TILES, "rows of C per block"),
+        Parameter("BN", bn, _TILES, "columns of C per block"),
+        Parameter("BK", bk, depths, "depth of a slice in k"),
+    )
+
+
+def _thread_tile(tm: int, tn: int, rows: tuple[int, ...], cols: tuple[int, ...]) -> tuple[Parameter, ...]:
+    return (
+        Parameter("TM", tm, rows, "rows of C per thread tile"),
+        Parameter("TN", tn, cols, "columns of C per thread tile"),
+    )
+
+
+def _warp_tile(wm: int, wn: int, wniter: int) -> tuple[Parameter, ...]:
+    return (
+        Parameter("WM", wm, (16, 32, 64, 128), "rows of C per warp"),
+        Parameter("WN", wn, (16, 32, 64, 128), "columns of C per warp"),
+        Parameter("WNITER", wniter, (1, 2, 4, 8), "thread tiles per thread along a row of the warp tile"),
+    )
+
+
+def _unroll(steps: int) -> Parameter:
+    return Parameter("UNROLL", steps, (1, 2, 4, 8, 16), "steps of k per trip of the inner loop")
+
+
+def _pad(elements: int, legal: tuple[int, ...], of: str) -> Parameter:
+    return Parameter("PAD", elements, legal, f"elements added to each row of {of} in shared memory")
+
+
+def _min_blocks(blocks: int) -> Parameter:
+    legal = (1, 2, 3, 4, 5, 6, 8)
+    return Parameter("MIN_BLOCKS", blocks, legal, "blocks whose registers must fit on one SM: caps registers")
+
+
+# --- the rungs
+
+_SQUARE = (_tile(32, (8, 16, 32)),)
+
+NAIVE = KernelSpec(
+    name="naive",
+    rung=1,
+    source=_source("01_naive.cu"),
+    summary="one thread per output, a warp walking down a column",
+    teaches="what uncoalesced access costs: a warp's loads of A are lda apart",
+    parameters=_SQUARE,
+    presets=_presets(_SQUARE, ("32x32", {}, RTX_4090)),
+    geometry=_launch(_square_threads, "TILE", "TILE"),
+    layouts=("NN", "NT", "TN", "TT"),
+)
+
+COALESCED = KernelSpec(
+    name="coalesced",
+    rung=2,
+    source=_source("02_coalesced.cu"),
+    summary="one thread per output, a warp walking along a row",
+    teaches="coalescing: swap / and %, and a warp's loads become one piece of 128 bytes",
+    parameters=_SQUARE,
+    presets=_presets(_SQUARE, ("32x32", {}, f"{RTX_4090}; called naive in {RTX_3050} and {A6000}")),
+    geometry=_launch(_square_threads, "TILE", "TILE"),
+    layouts=("NN", "NT", "TN", "TT"),
+)
+
+SHARED_TILE = KernelSpec(
+    name="shared_tile",
+    rung=3,
+    source=_source("03_shared_tile.cu"),
+    summary="square slices of A and B staged in shared memory",
+    teaches="reuse: a block loads each element once instead of TILE times",
+    parameters=_SQUARE,
+    presets=_presets(_SQUARE, ("32x32x32", {}, f"{RTX_3050}; {A6000}; {RTX_4090}")),
+    geometry=_launch(_square_threads, "TILE", "TILE"),
+)
+
+_REGISTER_BLOCK = (
+    _tile(32, (16, 32, 64)),
+    Parameter("SIDE", 2, (1, 2, 4, 8), "rows and columns of C per thread"),
+)
+
+REGISTER_BLOCK = KernelSpec(
+    name="register_block",
+    rung=4,
+    source=_source("04_register_block.cu"),
+    summary="a small square of outputs per thread",
+    teaches="registers: each value read from shared memory is used SIDE times",
+    parameters=_REGISTER_BLOCK,
+    presets=_presets(_REGISTER_BLOCK, ("32-2x2", {}, RTX_3050)),
+    constraints=(_whole_warps("(TILE/SIDE)²", _register_block_threads),),
+    geometry=_launch(_register_block_threads, "TILE", "TILE"),
+)
+
+_BLOCK_TILE_1D = (*_block_tile(64, 64, 8), Parameter("TM", 8, (4, 8, 16, 32), "rows of C per thread, in one column"))
+
+BLOCK_TILE_1D = KernelSpec(
+    name="block_tile_1d",
+    rung=5,
+    source=_source("05_block_tile_1d.cu"),
+    summary="a column of outputs per thread, from slices that are thin in k",
+    teaches="a tile of C that is large against its slices: more arithmetic per byte of shared memory",
+    parameters=_BLOCK_TILE_1D,
+    presets=_presets(_BLOCK_TILE_1D, ("64x64x8-8", {}, f"{A6000}; {RTX_4090}")),
+    constraints=(
+        _whole_warps("BM·BN/TM", _column_threads),
+        _equal_loads(_column_threads, _one),
+        _smem_fits("4·(BM+BN)·BK", _slice_bytes, STATIC_SMEM),
+    ),
+    geometry=_launch(_column_threads),
+)
+
+_BLOCK_TILE_2D = (*_block_tile(64, 64, 8), *_thread_tile(8, 8, (2, 4, 8, 16), (2, 4, 8, 16)), _min_blocks(8))
+
+BLOCK_TILE_2D = KernelSpec(
+    name="block_tile_2d",
+    rung=6,
+    source=_source("06_block_tile_2d.cu"),
+    summary="a rectangle of outputs per thread, as outer products in registers",
+    teaches="arithmetic intensity: TM + TN loads feed TM·TN multiplications; guards only where needed",
+    parameters=_BLOCK_TILE_2D,
+    presets=_presets(
+        _BLOCK_TILE_2D,
+        ("64x64x8-8x8", {}, RTX_4090),
+        ("128x128x8-8x8", {"BM": 128, "BN": 128, "MIN_BLOCKS": 2}, A6000_TWICE),
+    ),
+    constraints=(
+        _whole_warps("BM·BN/(TM·TN)", _thread_tile_threads),
+        _equal_loads(_thread_tile_threads, _one),
+        _smem_fits("4·(BM+BN)·BK", _slice_bytes, STATIC_SMEM),
+        _blocks_fit(_thread_tile_threads),
+    ),
+    geometry=_launch(_thread_tile_threads),
+)
+
+_VECTORIZED = (
+    *_block_tile(128, 128, 8),
+    *_thread_tile(8, 8, (4, 8, 16), (4, 8, 16)),
+    Parameter("VEC", 4, (1, 2, 4), "floats per global load and store"),
+    _min_blocks(2),
+)
+
+VECTORIZED = KernelSpec(
+    name="vectorized",
+    rung=7,
+    source=_source("07_vectorized.cu"),
+    summary="float4 from global memory, A transposed into shared memory, float4 from there",
+    teaches="wide accesses: a quarter of the load instructions for the same bytes",
+    parameters=_VECTORIZED,
+    presets=_presets(
+        _VECTORIZED,
+        ("128x128x8-8x8", {}, f"{A6000_TWICE}; {RTX_4090}"),
+        ("64x64-4x4", {"BM": 64, "BN": 64, "BK": 16, "TM": 4, "TN": 4, "MIN_BLOCKS": 4}, RTX_3050),
+    ),
+    constraints=(
+        _whole_warps("BM·BN/(TM·TN)", _thread_tile_threads),
+        _equal_loads(_thread_tile_threads, _vec),
+        _smem_fits("4·(BM+BN)·BK", _slice_bytes, STATIC_SMEM),
+        _blocks_fit(_thread_tile_threads),
+    ),
+    geometry=_launch(_thread_tile_threads),
+)
+
+_PADDED = (
+    *_block_tile(128, 128, 8),
+    *_thread_tile(8, 8, (4, 8, 16), (4, 8, 16)),
+    _pad(4, (0, 1, 4, 8), "A, transposed,"),
+    _min_blocks(2),
+)
+
+PADDED = KernelSpec(
+    name="padded",
+    rung=8,
+    source=_source("08_padded.cu"),
+    summary="rows of A in shared memory shifted by PAD banks, and deeper slices",
+    teaches="bank conflicts: how a store that scatters through one bank is spread over many",
+    parameters=_PADDED,
+    presets=_presets(_PADDED, ("128x128x8-8x8", {}, A6000), ("128x128x16-8x8", {"BK": 16}, A6000)),
+    constraints=(
+        _whole_warps("BM·BN/(TM·TN)", _thread_tile_threads),
+        _equal_loads(_thread_tile_threads, _four),
+        _smem_fits("4·(BM+PAD+BN)·BK", _padded_slice_bytes, STATIC_SMEM),
+        _blocks_fit(_thread_tile_threads),
+    ),
+    geometry=_launch(_thread_tile_threads),
+)
+
+_WIDE = (4, 8, 16, 32, 64, 128)
+_RECTANGULAR = (
+    *_block_tile(64, 64, 64, (8, 16, 32, 64)),
+    *_thread_tile(8, 4, (4, 8, 16), _WIDE),
+    _unroll(4),
+    _pad(4, (0, 4, 8), "A"),
+    _min_blocks(3),
+)
+
+RECTANGULAR = KernelSpec(
+    name="rectangular",
+    rung=9,
+    source=_source("09_rectangular.cu"),
+    summary="thread tiles of any shape, A read along k, k unrolled by hand",
+    teaches="the shape of a thread tile: operands to load against accumulators to hold",
+    parameters=_RECTANGULAR,
+    presets=_presets(_RECTANGULAR, ("64x64x64-8x4", {}, RTX_3050)),
+    constraints=(
+        _divides("TN", "BN"),
+        _divides("UNROLL", "BK"),
+        _whole_warps("BM·BN/(TM·TN)", _thread_tile_threads),
+        _equal_loads(_thread_tile_threads, _four),
+        _smem_fits("4·(BM·(BK+PAD)+BK·BN)", _row_slice_bytes, DYNAMIC_SMEM),
+        _code_fits("TM·TN·UNROLL", _thread_outputs),
+        _blocks_fit(_thread_tile_threads),
+    ),
+    geometry=_launch(_thread_tile_threads, smem=_row_slice_bytes),
+)
+
+_WARP_TILE = (
+    *_block_tile(128, 128, 16),
+    *_warp_tile(64, 64, 4),
+    *_thread_tile(8, 4, (4, 8, 16), (4, 8)),
+    _unroll(4),
+    _pad(4, (0, 4, 8), "A, transposed,"),
+    _min_blocks(2),
+)
+_WARP_TILE_CONSTRAINTS = (
+    _divides("WM", "BM"),
+    _divides("WN", "BN"),
+    _divides("UNROLL", "BK"),
+    _warp_is_filled,
+    _whole_warps("32·(BM/WM)·(BN/WN)", _warp_tile_threads),
+    _code_fits("WM·WN/32·UNROLL", _lane_outputs),
+)
+_64X32_WARPS = {"WN": 32, "WNITER": 1, "TN": 8, "UNROLL": 2}
+
+WARP_TILE = KernelSpec(
+    name="warp_tile",
+    rung=10,
+    source=_source("10_warp_tile.cu"),
+    summary="a warp owns a compact rectangle, a thread a tile in each piece of it",
+    teaches="a level between block and thread: fewer values read per warp, from neighbouring addresses",
+    parameters=_WARP_TILE,
+    presets=_presets(_WARP_TILE, ("64x64-8x4", {}, RTX_4090), ("64x32-8x8", _64X32_WARPS, A6000)),
+    constraints=(
+        *_WARP_TILE_CONSTRAINTS,
+        _equal_loads(_warp_tile_threads, _four),
+        _smem_fits("4·(BM+PAD+BN)·BK", _padded_slice_bytes, DYNAMIC_SMEM),
+        _blocks_fit(_warp_tile_threads),
+    ),
+    geometry=_launch(_warp_tile_threads, smem=_padded_slice_bytes),
+)
+
+_ASYNC_COPY = (
+    *_block_tile(64, 64, 16, (8, 16, 32, 64)),
+    *_thread_tile(8, 4, (4, 8, 16), _WIDE),
+    _unroll(16),
+    _pad(4, (0, 4, 8), "A"),
+    Parameter("STAGES", 2, (2, 3, 4), "slices in shared memory: one multiplied, the others on their way"),
+    _min_blocks(4),
+)
+
+ASYNC_COPY = KernelSpec(
+    name="async_copy",
+    rung=11,
+    source=_source("11_async_copy.cu"),
+    summary="cp.async fetches the next slices while this one is multiplied",
+    teaches="overlap: copies that need neither registers nor waiting, and one barrier per slice",
+    parameters=_ASYNC_COPY,
+    presets=_presets(_ASYNC_COPY, ("64x64-8x4", {}, RTX_3050)),
+    constraints=(
+        _divides("TN", "BN"),
+        _divides("UNROLL", "BK"),
+        _whole_warps("BM·BN/(TM·TN)", _thread_tile_threads),
+        _equal_loads(_thread_tile_threads, _four),
+        _smem_fits("STAGES·4·(BM·(BK+PAD)+BK·BN)", _pipeline_bytes, DYNAMIC_SMEM),
+        _code_fits("TM·TN·UNROLL", _thread_outputs),
+        _blocks_fit(_thread_tile_threads),
+    ),
+    geometry=_launch(_thread_tile_threads, smem=_pipeline_bytes),
+)
+
+WARP_TILE_MIXED = KernelSpec(
+    name="warp_tile_mixed",
+    rung=12,
+    source=_source("12_warp_tile_mixed.cu"),
+    summary="fp16 or bf16 inputs, converted to fp32 in registers",
+    teaches="half the bytes in memory, fp32 sums; and that CUDA cores are no faster for it",
+    parameters=_WARP_TILE,
+    presets=_presets(_WARP_TILE, ("64x64-8x4", {}, RTX_4090), ("64x32-8x8", _64X32_WARPS, f"{A6000}, in fp32")),
+    constraints=(
+        *_WARP_TILE_CONSTRAINTS,
+        _equal_loads(_warp_tile_threads, _eight),
+        _smem_fits("2·(BM+PAD+BN)·BK", _padded_slice_bytes_16_bit, DYNAMIC_SMEM),
+        _blocks_fit(_warp_tile_threads),
+    ),
+    geometry=_launch(_warp_tile_threads, smem=_padded_slice_bytes_16_bit),
+    dtypes=(FP16, BF16),
+)
+
+LADDER = (
+    NAIVE,
+    COALESCED,
+    SHARED_TILE,
+    REGISTER_BLOCK,
+    BLOCK_TILE_1D,
+    BLOCK_TILE_2D,
+    VECTORIZED,
+    PADDED,
+    RECTANGULAR,
+    WARP_TILE,
+    ASYNC_COPY,
+    WARP_TILE_MIXED,
+)

@@ -1,0 +1,173 @@
+"""What a kernel is: a source file and a specification of how it may be configured and launched.
+
+Everything another stage needs to know about a kernel is here, so that a rung of the ladder and a
+file a user brings are the same kind of thing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from gemmsmith.errors import ConfigError, UnsupportedError
+from gemmsmith.kernels.signature import Signature, parse_signature
+from gemmsmith.problem import FP32, DType, Problem
+
+Dim3 = tuple[int, int, int]
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One open constant of a kernel, passed by name as ``-DNAME=value``."""
+
+    name: str
+    default: int
+    legal: tuple[int, ...]
+    meaning: str
+
+
+@dataclass(frozen=True)
+class Config:
+    """Values for all parameters of one kernel, in the order the kernel declares them."""
+
+    values: tuple[tuple[str, int], ...] = ()
+
+    def __getitem__(self, name: str) -> int:
+        for key, value in self.values:
+            if key == name:
+                return value
+        raise KeyError(name)
+
+    def __iter__(self) -> Iterator[tuple[str, int]]:
+        return iter(self.values)
+
+    def __str__(self) -> str:
+        return ",".join(f"{name}={value}" for name, value in self.values)
+
+
+@dataclass(frozen=True)
+class Preset:
+    """A configuration with a name and the place it was published."""
+
+    name: str
+    config: Config
+    published: str
+
+
+@dataclass(frozen=True)
+class Geometry:
+    """How a kernel is launched: everything a device needs besides code and arguments."""
+
+    grid: Dim3
+    block: Dim3
+    smem: int = 0
+    cluster: Dim3 = (1, 1, 1)
+
+    @property
+    def threads(self) -> int:
+        return self.block[0] * self.block[1] * self.block[2]
+
+    @property
+    def blocks(self) -> int:
+        return self.grid[0] * self.grid[1] * self.grid[2]
+
+
+Constraint = Callable[[Config], str | None]
+"""Returns why a configuration is illegal, in words and with the arithmetic, or None."""
+
+
+@dataclass(frozen=True)
+class KernelSpec:
+    """A kernel's name, lesson, parameters, limits and launch geometry."""
+
+    name: str
+    source: Path
+    summary: str
+    teaches: str
+    geometry: Callable[[Problem, Config], Geometry]
+    entry: str = "gemm"
+    parameters: tuple[Parameter, ...] = ()
+    constraints: tuple[Constraint, ...] = ()
+    presets: tuple[Preset, ...] = ()
+    dtypes: tuple[DType, ...] = (FP32,)
+    layouts: tuple[str, ...] = ("NN",)
+    min_arch: int = 80
+    rung: int = 0
+    extra_defines: tuple[tuple[str, str], ...] = ()
+    declared_signature: str = ""
+
+    @property
+    def code(self) -> str:
+        """The CUDA C++ source."""
+        return self.source.read_text(encoding="utf-8")
+
+    @property
+    def signature(self) -> Signature:
+        """The entry's parameters and what each one means."""
+        return parse_signature(self.code, self.entry, self.declared_signature)
+
+    @property
+    def is_rung(self) -> bool:
+        """Whether this is a rung of the ladder rather than a user's file."""
+        return self.rung > 0
+
+    def config(self, changes: Mapping[str, int] | None = None, preset: str = "") -> Config:
+        """The default (or a preset's) configuration with ``changes`` applied, checked for legality."""
+        values = {p.name: p.default for p in self.parameters}
+        if preset:
+            values.update(self._preset(preset).config.values)
+        for name, value in (changes or {}).items():
+            if name not in values:
+                known = ", ".join(values) or "it has none"
+                raise ConfigError(f"{self.name} has no parameter {name}", f"its parameters: {known}")
+            if isinstance(value, bool) or not isinstance(value, int):
+                raise ConfigError(f"{self.name}: {name} must be an integer, not {value!r}")
+            values[name] = value
+        config = Config(tuple(values.items()))
+        reasons = self.illegal(config)
+        if reasons:
+            raise ConfigError(f"{self.name} cannot run with {config}: {reasons[0]}", "; ".join(reasons[1:]))
+        return config
+
+    def _preset(self, name: str) -> Preset:
+        for preset in self.presets:
+            if preset.name == name:
+                return preset
+        known = ", ".join(p.name for p in self.presets) or "none"
+        raise ConfigError(f"{self.name} has no preset {name!r}", f"its presets: {known}")
+
+    def illegal(self, config: Config) -> list[str]:
+        """Every reason why ``config`` is illegal; empty when it is legal."""
+        reasons = []
+        for parameter in self.parameters:
+            value = config[parameter.name]
+            if value not in parameter.legal:
+                legal = ", ".join(map(str, parameter.legal))
+                reasons.append(f"{parameter.name}={value} is not one of {legal}")
+        if reasons:
+            return reasons  # constraints may divide by these values
+        return [reason for check in self.constraints if (reason := check(config)) is not None]
+
+    def accepts(self, problem: Problem) -> None:
+        """Raise unless this kernel computes ``problem``; says what it takes and what to do."""
+        if problem.dtype not in self.dtypes:
+            takes = ", ".join(d.name for d in self.dtypes)
+            raise UnsupportedError(f"{self.name} takes {takes} inputs, not {problem.dtype}", _other("dtype", problem))
+        if problem.out_dtype != FP32:
+            raise UnsupportedError(f"{self.name} writes fp32, not {problem.out_dtype}")
+        if problem.layout not in self.layouts:
+            raise UnsupportedError(
+                f"{self.name} takes layout {', '.join(self.layouts)}, not {problem.layout}", _other("layout", problem)
+            )
+
+
+def _other(what: str, problem: Problem) -> str:
+    """Which rungs do take what another refused."""
+    from gemmsmith.kernels.registry import rungs
+
+    if what == "dtype":
+        names = [s.name for s in rungs() if problem.dtype in s.dtypes]
+    else:
+        names = [s.name for s in rungs() if problem.layout in s.layouts and problem.dtype in s.dtypes]
+    return f"use {' or '.join(names)}" if names else "make the operands contiguous row-major first"

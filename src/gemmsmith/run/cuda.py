@@ -1,0 +1,188 @@
+"""The GPU as a device, through NVIDIA's own driver bindings.
+
+Nothing here is imported or initialised before a GPU is asked for, so the package works without a driver.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from gemmsmith.compile.compiled import CompiledKernel
+from gemmsmith.errors import LaunchError, MissingDeviceError
+from gemmsmith.run.device import Bytes, Launch
+
+# More dynamic shared memory than this needs an explicit opt-in for each kernel.
+_DEFAULT_SMEM = 48 * 1024
+
+
+@dataclass(frozen=True)
+class LoadedCubin:
+    """A kernel on the GPU; ``module`` keeps it loaded."""
+
+    function: Any
+    module: Any
+    static_smem: int
+
+
+def _driver() -> Any:
+    try:
+        from cuda.bindings import driver
+    except ImportError as error:
+        raise MissingDeviceError(f"cuda.bindings cannot be imported: {error}", "pip install cuda-bindings") from None
+    return driver
+
+
+def _call(result: tuple[Any, ...], what: str) -> Any:
+    """Unpack a driver call's result, or raise what went wrong."""
+    status, *values = result
+    if int(status) != 0:
+        driver = _driver()
+        name = driver.cuGetErrorName(status)[1]
+        text = driver.cuGetErrorString(status)[1]
+        raise LaunchError(f"{what} failed: {_text(name)}: {_text(text)}")
+    return values[0] if len(values) == 1 else tuple(values)
+
+
+def _text(value: Any) -> str:
+    return value.decode() if isinstance(value, bytes) else str(value)
+
+
+@cache
+def device_count() -> int:
+    """How many GPUs the driver offers; raises ``MissingDeviceError`` when there is none to use."""
+    driver = _driver()
+    try:
+        status = driver.cuInit(0)[0]
+    except Exception as error:  # the loader's own exception types vary between versions
+        raise MissingDeviceError(
+            f"no NVIDIA driver on this machine ({type(error).__name__})",
+            "use --device sim (or NumPy arrays) to run on the simulator",
+        ) from None
+    if int(status) != 0:
+        name = _text(driver.cuGetErrorName(status)[1])
+        raise MissingDeviceError(f"the NVIDIA driver does not start: {name}", "check nvidia-smi; or use --device sim")
+    count = int(_call(driver.cuDeviceGetCount(), "counting GPUs"))
+    if count == 0:
+        raise MissingDeviceError("the NVIDIA driver finds no GPU", "use --device sim to run on the simulator")
+    return count
+
+
+def gpu_available() -> bool:
+    """Whether a GPU can be used."""
+    try:
+        return device_count() > 0
+    except MissingDeviceError:
+        return False
+
+
+class CudaDevice:
+    """One GPU, in its primary context: the one torch and CuPy use as well."""
+
+    kind = "gpu"
+
+    def __init__(self, ordinal: int = 0) -> None:
+        count = device_count()
+        if not 0 <= ordinal < count:
+            raise MissingDeviceError(f"there is no GPU {ordinal}", f"this machine has {count}, numbered from 0")
+        self._cu = _driver()
+        self.ordinal = ordinal
+        self._device = _call(self._cu.cuDeviceGet(ordinal), "finding the GPU")
+        self._context = _call(self._cu.cuDevicePrimaryCtxRetain(self._device), "opening the GPU")
+        self.make_current()
+        self.name = _text(_call(self._cu.cuDeviceGetName(256, self._device), "naming the GPU")).rstrip("\0")
+        attribute = self._cu.CUdevice_attribute
+        major = self._attribute(attribute.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)
+        minor = self._attribute(attribute.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)
+        self.arch = f"sm_{major}{minor}"
+        self.smem_limit = self._attribute(attribute.CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)
+        self._loaded: dict[tuple[str, str], LoadedCubin] = {}
+
+    def _attribute(self, which: Any) -> int:
+        return int(_call(self._cu.cuDeviceGetAttribute(which, self._device), "asking for an attribute"))
+
+    @property
+    def driver_version(self) -> str:
+        """The newest CUDA version this driver serves, such as '13.0'."""
+        number = int(_call(self._cu.cuDriverGetVersion(), "asking for the driver's version"))
+        return f"{number // 1000}.{number % 1000 // 10}"
+
+    def make_current(self) -> None:
+        """Make this GPU's context the calling thread's."""
+        _call(self._cu.cuCtxSetCurrent(self._context), "selecting the GPU")
+
+    def allocate(self, nbytes: int) -> int:
+        self.make_current()
+        return int(_call(self._cu.cuMemAlloc(max(1, nbytes)), f"allocating {nbytes} bytes"))
+
+    def free(self, address: int) -> None:
+        _call(self._cu.cuMemFree(address), "freeing memory")
+
+    def write(self, address: int, data: Bytes) -> None:
+        if data.nbytes:
+            data = np.ascontiguousarray(data)
+            _call(self._cu.cuMemcpyHtoD(address, data.ctypes.data, data.nbytes), "copying to the GPU")
+
+    def read(self, address: int, nbytes: int) -> Bytes:
+        data = np.empty(nbytes, np.uint8)
+        if nbytes:
+            _call(self._cu.cuMemcpyDtoH(data.ctypes.data, address, nbytes), "copying from the GPU")
+        return data
+
+    def forbid_reads(self, address: int, why: str) -> None:
+        """Nothing: the hardware cannot forbid reads."""
+
+    def copy_rows(self, target: int, target_pitch: int, source: int, source_pitch: int, width: int, rows: int,
+                  stream: int) -> None:  # fmt: skip
+        """Copy ``rows`` rows of ``width`` bytes between two matrices on the GPU, in stream order."""
+        copy = self._cu.CUDA_MEMCPY2D()
+        copy.srcMemoryType = copy.dstMemoryType = self._cu.CUmemorytype.CU_MEMORYTYPE_DEVICE
+        copy.srcDevice, copy.dstDevice = source, target
+        copy.srcPitch, copy.dstPitch = source_pitch, target_pitch
+        copy.WidthInBytes, copy.Height = width, rows
+        _call(self._cu.cuMemcpy2DAsync(copy, stream), "copying C")
+
+    def load(self, compiled: CompiledKernel) -> LoadedCubin:
+        known = self._loaded.get((compiled.key, compiled.entry))
+        if known is not None:
+            return known
+        self.make_current()
+        module = _call(self._cu.cuModuleLoadData(compiled.cubin), f"loading {compiled.entry} for {compiled.arch}")
+        function = _call(self._cu.cuModuleGetFunction(module, compiled.entry.encode()), f"finding {compiled.entry}")
+        loaded = LoadedCubin(function, module, compiled.resources.static_smem)
+        self._loaded[compiled.key, compiled.entry] = loaded
+        return loaded
+
+    def launch(self, loaded: LoadedCubin, launch: Launch, stream: int = 0) -> None:
+        """Start a kernel on ``stream`` without waiting for it."""
+        geometry = launch.geometry
+        if geometry.cluster != (1, 1, 1):
+            raise LaunchError("launches with clusters are not implemented")
+        total = loaded.static_smem + geometry.smem
+        if total > self.smem_limit:
+            raise LaunchError(f"{total} bytes of shared memory a block exceed the {self.smem_limit} of {self.name}")
+        if geometry.smem > _DEFAULT_SMEM - loaded.static_smem:
+            attribute = self._cu.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+            _call(self._cu.cuFuncSetAttribute(loaded.function, attribute, geometry.smem), "asking for shared memory")
+        # The driver copies the arguments during the call; these buffers need not outlive it.
+        buffers = [ctypes.create_string_buffer(value, len(value)) for value in launch.arguments]
+        pointers = (ctypes.c_void_p * len(buffers))(*[ctypes.addressof(b) for b in buffers])
+        _call(
+            self._cu.cuLaunchKernel(
+                loaded.function, *geometry.grid, *geometry.block, geometry.smem, stream, ctypes.addressof(pointers), 0
+            ),
+            f"launching a grid of {geometry.grid} blocks of {geometry.block}",
+        )
+
+    def synchronize(self) -> None:
+        _call(self._cu.cuCtxSynchronize(), "running the kernel")
+
+
+@cache
+def cuda_device(ordinal: int = 0) -> CudaDevice:
+    """The device object of a GPU, made once."""
+    return CudaDevice(ordinal)

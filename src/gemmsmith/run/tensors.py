@@ -1,0 +1,157 @@
+"""Look at anybody's matrix without copying it: NumPy, torch, CuPy, or anything with DLPack or
+``__cuda_array_interface__``.
+
+A ``Matrix`` is the answer: where it is, how it is laid out, and on which stream its owner works.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gemmsmith.errors import DTypeError, MissingDeviceError, ProblemError
+from gemmsmith.problem import DTYPES, DType, dtype_of
+
+HOST = -1
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """A two-dimensional operand: ``transposed`` means it is stored column by column."""
+
+    name: str
+    owner: Any
+    address: int
+    rows: int
+    cols: int
+    leading: int
+    transposed: bool
+    dtype: DType
+    ordinal: int
+
+    @property
+    def on_gpu(self) -> bool:
+        return self.ordinal != HOST
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes from the first element to the end of the last."""
+        lines, length = (self.cols, self.rows) if self.transposed else (self.rows, self.cols)
+        return ((lines - 1) * self.leading + length) * self.dtype.itemsize if lines and length else 0
+
+
+def matrix(name: str, value: Any) -> Matrix:
+    """Describe an operand, or say exactly why it cannot be one."""
+    if isinstance(value, np.ndarray):
+        strides = tuple(s / value.itemsize for s in value.strides)
+        return _describe(name, value, value.ctypes.data, value.shape, strides, dtype_of(value.dtype), HOST)
+    if _is_torch(value):
+        return _torch(name, value)
+    if hasattr(value, "__cuda_array_interface__") or hasattr(value, "__dlpack__"):
+        return _exchange(name, value)
+    raise DTypeError(
+        f"{name} is a {type(value).__name__}, not a matrix",
+        "pass a NumPy array (runs on the simulator), or a torch, CuPy or DLPack tensor on a GPU",
+    )
+
+
+def _is_torch(value: Any) -> bool:
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(value, torch.Tensor)
+
+
+def _torch(name: str, value: Any) -> Matrix:
+    torch = sys.modules["torch"]
+    names = {torch.float32: "fp32", torch.float16: "fp16", torch.bfloat16: "bf16"}
+    if value.dtype not in names:
+        raise DTypeError(f"{name} has elements of type {value.dtype}", f"use one of {', '.join(map(str, names))}")
+    if value.device.type not in ("cuda", "cpu") or value.layout != torch.strided:
+        raise DTypeError(f"{name} is a {value.layout} tensor on {value.device}", "pass a dense CUDA (or CPU) tensor")
+    if value.requires_grad and torch.is_grad_enabled():
+        raise DTypeError(f"{name} requires grad, and gemmsmith does not record gradients", "pass it detached")
+    if value.device.type == "cpu":
+        raise DTypeError(
+            f"{name} is a torch tensor on the CPU", "move it with .cuda(), or pass .numpy() to run on the simulator"
+        )
+    strides = tuple(float(s) for s in value.stride())
+    return _describe(name, value, value.data_ptr(), tuple(value.shape), strides, DTYPES[names[value.dtype]],
+                     value.device.index or 0)  # fmt: skip
+
+
+def _exchange(name: str, value: Any) -> Matrix:
+    """Through cuda.core, which speaks DLPack and the CUDA array interface; -1 leaves stream order to us."""
+    from cuda.core.utils import StridedMemoryView
+
+    try:
+        view = StridedMemoryView(value, stream_ptr=-1)
+    except (BufferError, RuntimeError, NotImplementedError, TypeError) as error:
+        raise DTypeError(f"{name} ({type(value).__name__}) cannot be shared: {error}") from None
+    except Exception as error:  # a missing driver surfaces as the loader's own exception type
+        raise MissingDeviceError(f"{name} cannot be read as a GPU tensor: {error}") from None
+    if not view.is_device_accessible:
+        raise DTypeError(f"{name} ({type(value).__name__}) is not on a GPU", "pass a NumPy array for the simulator")
+    shape = tuple(int(s) for s in view.shape)
+    strides = view.strides or _contiguous(shape)
+    return _describe(name, value, int(view.ptr), shape, tuple(float(s) for s in strides), dtype_of(view.dtype),
+                     int(view.device_id))  # fmt: skip
+
+
+def _contiguous(shape: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(math.prod(shape[i + 1 :]) for i in range(len(shape)))
+
+
+def _describe(name: str, owner: Any, address: int, shape: tuple[int, ...], strides: tuple[float, ...],
+              dtype: DType, ordinal: int) -> Matrix:  # fmt: skip
+    if len(shape) != 2:
+        raise ProblemError(f"{name} has shape {shape}, rank {len(shape)}", "pass a matrix of rank 2")
+    rows, cols = shape
+    if address % dtype.itemsize or any(s != int(s) for s in strides):
+        raise ProblemError(f"{name} is not aligned to its {dtype.itemsize}-byte elements", "copy it first")
+    leading = _leading(name, shape, (int(strides[0]), int(strides[1])))
+    return Matrix(name, owner, address, rows, cols, leading[0], leading[1], dtype, ordinal)
+
+
+def _leading(name: str, shape: tuple[int, int], strides: tuple[int, int]) -> tuple[int, bool]:
+    """The leading dimension, and whether the matrix is stored column by column.
+
+    The stride of an extent of 0 or 1 is never used, so any value is taken there.
+    """
+    rows, cols = shape
+    row_step, col_step = strides
+    if rows == 0 or cols == 0:
+        return max(1, cols), False
+    if (col_step == 1 or cols == 1) and (rows == 1 or row_step >= cols):
+        return (row_step if rows > 1 else cols), False
+    if (row_step == 1 or rows == 1) and (cols == 1 or col_step >= rows):
+        return (col_step if cols > 1 else rows), True
+    raise ProblemError(
+        f"{name} has shape {shape} with strides {strides}: neither its rows nor its columns are contiguous",
+        "pass a contiguous matrix or its transpose",
+    )
+
+
+def current_stream(value: Any, ordinal: int) -> int:
+    """The stream that the owner of a tensor currently works on; 0 is the legacy default stream."""
+    if _is_torch(value):
+        return int(sys.modules["torch"].cuda.current_stream(ordinal).cuda_stream)
+    if type(value).__module__.split(".")[0] == "cupy":
+        return int(sys.modules["cupy"].cuda.get_current_stream().ptr)
+    interface = getattr(value, "__cuda_array_interface__", None)
+    if isinstance(interface, dict) and interface.get("stream") is not None:
+        # The array interface writes 1 for the legacy default stream, which the driver accepts as is.
+        return int(interface["stream"])
+    return 0
+
+
+def empty_like(value: Any, rows: int, cols: int) -> Any:
+    """A fresh fp32 matrix from the same library and on the same device as ``value``."""
+    if _is_torch(value):
+        torch = sys.modules["torch"]
+        return torch.empty((rows, cols), dtype=torch.float32, device=value.device)
+    if type(value).__module__.split(".")[0] == "cupy":
+        return sys.modules["cupy"].empty((rows, cols), dtype=np.float32)
+    raise DTypeError(f"cannot make an output like a {type(value).__name__}", "pass out= as well")

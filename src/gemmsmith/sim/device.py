@@ -1,0 +1,145 @@
+"""The simulator as a device: the same protocol as the GPU, executed on the CPU from PTX."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from gemmsmith.compile.compiled import CompiledKernel
+from gemmsmith.errors import LaunchError, SimulationError
+from gemmsmith.run.device import Bytes, Launch
+from gemmsmith.sim.bundle import Program, bundle
+from gemmsmith.sim.hazards import HazardError, HazardLog
+from gemmsmith.sim.lower import FILE_DTYPES, Lowered, lower
+from gemmsmith.sim.machine import Machine, Wave
+from gemmsmith.sim.memory import AccessFault, GlobalMemory
+from gemmsmith.sim.ptx import Entry, parse
+from gemmsmith.sim.schedule import Schedule, schedule_named
+
+# A wave is as many blocks as keep this many lanes, and this many bytes of registers, in flight.
+_WAVE_LANES = 1 << 15
+_WAVE_REGISTER_BYTES = 1 << 27
+_SMEM_LIMIT = 232448  # 227 KiB, the most a block can have on sm_90
+
+
+@dataclass
+class LoadedPtx:
+    """A parsed and lowered kernel, with the programs bundled so far by lane count."""
+
+    entry: Entry
+    lowered: Lowered
+    programs: dict[int, Program] = field(default_factory=dict)
+
+
+class SimDevice:
+    """Executes kernels from their PTX.
+
+    ``ring`` takes fp32 arithmetic modulo 2³²; ``hazards`` looks for shared-memory races, at some cost in time.
+    """
+
+    kind = "sim"
+
+    def __init__(
+        self, arch: str = "sm_90", schedule: Schedule | None = None, ring: bool = False, hazards: bool = False
+    ) -> None:
+        self.arch = arch
+        self.log = HazardLog() if hazards else None
+        self.schedule = schedule or schedule_named("lockstep")
+        self.ring = ring
+        self.memory = GlobalMemory()
+
+    @property
+    def name(self) -> str:
+        return f"simulator ({self.arch})"
+
+    def allocate(self, nbytes: int) -> int:
+        return self.memory.allocate(nbytes)
+
+    def free(self, address: int) -> None:
+        self.memory.free(address)
+
+    def write(self, address: int, data: Bytes) -> None:
+        self._view(address, data.nbytes)[:] = data
+
+    def read(self, address: int, nbytes: int) -> Bytes:
+        return self._view(address, nbytes).copy()
+
+    def forbid_reads(self, address: int, why: str) -> None:
+        self.memory.forbid_reads(address, why)
+
+    def _view(self, address: int, nbytes: int) -> Bytes:
+        try:
+            return self.memory.view(address, nbytes)
+        except AccessFault as fault:
+            raise SimulationError(
+                f"host copy of {nbytes} bytes at {address:#x} is out of bounds: {fault.detail}"
+            ) from None
+
+    def load(self, compiled: CompiledKernel) -> LoadedPtx:
+        return self.load_ptx(compiled.ptx, compiled.entry)
+
+    def load_ptx(self, ptx: str, entry_name: str) -> LoadedPtx:
+        entry = parse(ptx).entry(entry_name)
+        addresses = {}
+        for variable in entry.variables:
+            if variable.space in ("global", "const"):
+                addresses[variable.name] = self.allocate(variable.size)
+                self.write(
+                    addresses[variable.name], np.frombuffer(variable.initial.ljust(variable.size, b"\0"), np.uint8)
+                )
+        return LoadedPtx(entry, lower(entry, addresses, self.ring))
+
+    def launch(self, loaded: LoadedPtx, launch: Launch, blocks: Sequence[int] | None = None) -> None:
+        """Run every block, or only those numbered in ``blocks`` (x fastest)."""
+        geometry = launch.geometry
+        parameters = _pack(loaded.entry, launch.arguments)
+        _check(geometry.grid, geometry.block, loaded.lowered.static_shared + geometry.smem)
+        static = -(-loaded.lowered.static_shared // 16) * 16 if geometry.smem else loaded.lowered.static_shared
+        per_lane = sum(h * FILE_DTYPES[f].itemsize for f, h in loaded.lowered.heights.items())
+        lanes = max(geometry.threads, min(_WAVE_LANES, _WAVE_REGISTER_BYTES // max(1, per_lane)))
+        at_once = max(1, lanes // geometry.threads)
+        numbers = np.arange(geometry.blocks) if blocks is None else np.asarray(blocks, np.int64)
+        with np.errstate(all="ignore"):
+            for start in range(0, len(numbers), at_once):
+                wave = Wave(
+                    geometry.grid, geometry.block, numbers[start : start + at_once], static + geometry.smem, parameters
+                )
+                program = loaded.programs.get(wave.lanes)
+                if program is None:
+                    program = loaded.programs[wave.lanes] = bundle(loaded.lowered, wave.lanes)
+                Machine(loaded.lowered, program, wave, self.memory, self.schedule, self.log).run()
+
+    def synchronize(self) -> None:
+        """Launches are finished when they return; raises the hazards they had, if those were looked for."""
+        if self.log is not None and self.log.found:
+            found = self.log.found
+            self.log = HazardLog()
+            more = [str(hazard) for hazard in found[1:]]
+            raise HazardError(str(found[0]), "\n".join(more), found)
+
+
+def _pack(entry: Entry, arguments: tuple[bytes, ...]) -> bytes:
+    if len(arguments) != len(entry.parameters):
+        raise LaunchError(f"{entry.name} takes {len(entry.parameters)} parameters, not {len(arguments)}")
+    data = b""
+    for parameter, value in zip(entry.parameters, arguments, strict=True):
+        if len(value) != parameter.size:
+            raise LaunchError(f"{entry.name}: parameter {parameter.name} has {parameter.size} bytes, not {len(value)}")
+        data = data.ljust(-(-len(data) // parameter.align) * parameter.align, b"\0") + value
+    return data
+
+
+def _check(grid: tuple[int, int, int], block: tuple[int, int, int], shared: int) -> None:
+    threads = block[0] * block[1] * block[2]
+    if not 1 <= threads <= 1024 or block[2] > 64 or min(block) < 1:
+        raise LaunchError(
+            f"a block of {block[0]}x{block[1]}x{block[2]} = {threads} threads cannot be launched", "1 to 1024"
+        )
+    if min(grid) < 1 or grid[0] >= 2**31 or max(grid[1:]) > 65535:
+        raise LaunchError(
+            f"a grid of {grid[0]}x{grid[1]}x{grid[2]} blocks cannot be launched", "y and z: at most 65535"
+        )
+    if shared > _SMEM_LIMIT:
+        raise LaunchError(f"{shared} bytes of shared memory a block exceed the {_SMEM_LIMIT} that any GPU here has")

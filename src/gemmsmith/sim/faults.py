@@ -1,0 +1,75 @@
+"""Turn what went wrong in a lane into a message: what, which instruction and line, which thread, where."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from gemmsmith.errors import SimulationError
+from gemmsmith.sim.bundle import Bundle
+from gemmsmith.sim.memory import AccessFault
+
+if TYPE_CHECKING:
+    from gemmsmith.sim.machine import Group, Lanes, Machine
+
+_VERBS = {"load": "read", "store": "write", "copy": "asynchronous copy", "atomic": "atomic update", "wait": "copy"}
+
+
+def place(machine: Machine, lane: int) -> str:
+    """'block (1,0,0), thread (3,2,0)' of a lane."""
+    return f"block {block_text(machine, lane)}, thread {thread_text(machine, lane)}"
+
+
+def block_text(machine: Machine, lane: int) -> str:
+    """'(1,0,0)', the block of a lane."""
+    return _triple(int(machine.wave.blocks[machine.block[lane]]), machine.wave.grid)
+
+
+def thread_text(machine: Machine, lane: int) -> str:
+    """'(3,2,0)', the thread of a lane within its block."""
+    return _triple(int(machine.thread[lane]), machine.wave.block)
+
+
+def _triple(linear: int, size: tuple[int, int, int]) -> str:
+    return f"({linear % size[0]},{linear // size[0] % size[1]},{linear // (size[0] * size[1])})"
+
+
+def describe_fault(machine: Machine, step: Bundle, lanes: Lanes, fault: AccessFault) -> SimulationError:
+    """The error for a faulting access."""
+    mine = machine.indices(lanes)
+    number = min(fault.position // max(1, mine.size), step.count - 1)
+    lane = int(mine[fault.position % mine.size])
+    operation = step.operations[number]
+    i = operation.instruction
+    space = operation.space or "shared"
+    verb = _VERBS.get(operation.kind, operation.kind)
+    return SimulationError(
+        f"{fault.kind} {space} {verb} of {operation.width} bytes at address {fault.address:#x}: {fault.detail}",
+        f"{i.where}: {i.text}; {place(machine, lane)}",
+    )
+
+
+def divergent_barrier(machine: Machine, block: int, waiting: list[tuple[Group, Bundle]]) -> SimulationError:
+    """Threads of one block wait at different barriers."""
+    lines = []
+    for group, step in waiting:
+        lanes = machine.indices(group.lanes)
+        inside = lanes[machine.block[lanes] == block]
+        if inside.size:
+            lines.append(f"{inside.size} threads at {step.first.instruction.where} ({place(machine, int(inside[0]))})")
+    return SimulationError(
+        "divergent barrier: threads of one block wait at different __syncthreads()", "; ".join(lines)
+    )
+
+
+def stuck_barrier(machine: Machine, waiting: list[tuple[Group, Bundle]]) -> SimulationError:
+    """Nobody can go on: some threads of a block never arrive."""
+    group, step = waiting[0]
+    lanes = machine.indices(group.lanes)
+    block = int(machine.block[lanes[0]])
+    arrived = sum(int(np.count_nonzero(machine.block[machine.indices(g.lanes)] == block)) for g, _ in waiting)
+    return SimulationError(
+        f"barrier never completes: {arrived} of {int(machine.live[block])} live threads arrived",
+        f"{step.first.instruction.where}: {step.first.instruction.text}; {place(machine, int(lanes[0]))} waits",
+    )

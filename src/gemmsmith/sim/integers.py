@@ -1,0 +1,201 @@
+"""Integer, bit and selection semantics over NumPy arrays; arithmetic wraps as registers do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+
+
+def multiply_low(a: Array, b: Array) -> Array:
+    return np.multiply(a, b)
+
+
+def mad_low(a: Array, b: Array, c: Array) -> Array:
+    return np.multiply(a, b) + c
+
+
+def multiply_wide(wide: np.dtype[Any]) -> Callable[[Array, Array], Array]:
+    return lambda a, b: np.multiply(a, b, dtype=wide)
+
+
+def mad_wide(wide: np.dtype[Any]) -> Callable[[Array, Array, Array], Array]:
+    return lambda a, b, c: np.multiply(a, b, dtype=wide) + c
+
+
+def multiply_high(a: Array, b: Array) -> Array:
+    """The upper half of the double-width product."""
+    kind = np.asarray(a).dtype
+    bits = kind.itemsize * 8
+    if bits < 64:
+        wide = np.int64 if kind.kind == "i" else np.uint64
+        return (np.multiply(a, b, dtype=wide) >> wide(bits)).astype(kind)
+    return _multiply_high_64(np.asarray(a), np.asarray(b), kind)
+
+
+def _multiply_high_64(a: Array, b: Array, kind: np.dtype[Any]) -> Array:
+    """64×64→128 by 32-bit halves; the signed form corrects the unsigned one."""
+    ua, ub = a.astype(np.uint64), b.astype(np.uint64)
+    mask, half = np.uint64(0xFFFFFFFF), np.uint64(32)
+    a_low, a_high, b_low, b_high = ua & mask, ua >> half, ub & mask, ub >> half
+    middle = a_high * b_low + ((a_low * b_low) >> half)
+    carry = a_low * b_high + (middle & mask)
+    high: Array = a_high * b_high + (middle >> half) + (carry >> half)
+    if kind.kind == "i":
+        high = high - np.where(a < 0, ub, np.uint64(0)) - np.where(b < 0, ua, np.uint64(0))
+    return high.astype(kind)
+
+
+def mad_high(a: Array, b: Array, c: Array) -> Array:
+    return multiply_high(a, b) + c
+
+
+def divide(a: Array, b: Array) -> Array:
+    """Quotient truncated towards zero; by zero gives all ones, as the hardware's routine does."""
+    a, b = np.broadcast_arrays(a, b)
+    safe = np.where(b == 0, np.ones_like(b), b)
+    quotient: Array = (a - np.fmod(a, safe)) // safe
+    return np.where(b == 0, ~np.zeros_like(a), quotient).astype(a.dtype)
+
+
+def remainder(a: Array, b: Array) -> Array:
+    """Remainder with the sign of the dividend; by zero gives the dividend."""
+    a, b = np.broadcast_arrays(a, b)
+    safe = np.where(b == 0, np.ones_like(b), b)
+    return np.where(b == 0, a, np.fmod(a, safe)).astype(a.dtype)
+
+
+def shift_left(a: Array, b: Array) -> Array:
+    """Amounts beyond the width give zero."""
+    kind = np.asarray(a).dtype
+    bits = kind.itemsize * 8
+    shifted = np.left_shift(a, np.minimum(b, bits - 1).astype(kind))
+    result: Array = np.where(b >= bits, kind.type(0), shifted) if np.any(b >= bits) else shifted
+    return result
+
+
+def shift_right(a: Array, b: Array) -> Array:
+    """Amounts beyond the width give zero, or the sign for signed types."""
+    kind = np.asarray(a).dtype
+    bits = kind.itemsize * 8
+    shifted: Array = np.right_shift(a, np.minimum(b, bits - 1).astype(kind))
+    if kind.kind == "u" and np.any(b >= bits):
+        shifted = np.where(b >= bits, kind.type(0), shifted)
+    return shifted
+
+
+def funnel(left: bool, wrap: bool) -> Callable[[Array, Array, Array], Array]:
+    """shf: shift the 64-bit number {b, a}, and take the upper (left) or lower (right) half."""
+
+    def shift(a: Array, b: Array, c: Array) -> Array:
+        amount = (c & np.uint32(31)) if wrap else np.minimum(c, np.uint32(32))
+        both = (np.asarray(b).astype(np.uint64) << np.uint64(32)) | a
+        if left:
+            return (((both << amount.astype(np.uint64)) >> np.uint64(32)) & np.uint64(0xFFFFFFFF)).astype(np.uint32)
+        return ((both >> amount.astype(np.uint64)) & np.uint64(0xFFFFFFFF)).astype(np.uint32)
+
+    return shift
+
+
+def bit_field_extract(a: Array, start: Array, length: Array) -> Array:
+    """bfe: the field of ``length`` bits at ``start``; the signed form extends its top bit."""
+    kind = np.asarray(a).dtype
+    bits = kind.itemsize * 8
+    wide = np.uint64
+    start, length = (start & np.uint32(255)).astype(np.int64), (length & np.uint32(255)).astype(np.int64)
+    raw = np.asarray(a).view(np.dtype(f"u{kind.itemsize}")).astype(wide)
+    width = np.minimum(length, 64)
+    mask = np.where(width >= 64, ~wide(0), (wide(1) << np.minimum(width, 63).astype(wide)) - wide(1))
+    field = np.where(start >= bits, wide(0), raw >> np.minimum(start, 63).astype(wide)) & mask
+    if kind.kind == "i":
+        top = np.minimum(start + length - 1, bits - 1)
+        sign = np.where(length == 0, wide(0), (raw >> np.maximum(top, 0).astype(wide)) & wide(1))
+        valid = np.maximum(np.minimum(length, bits - start), 0)
+        filled = np.where(valid >= 64, wide(0), ~wide(0) << np.minimum(valid, 63).astype(wide))
+        field = np.where(sign == 1, field | filled, field)
+    return field.astype(np.dtype(f"u{kind.itemsize}")).view(kind)
+
+
+def bit_field_insert(a: Array, b: Array, start: Array, length: Array) -> Array:
+    """bfi: ``length`` bits of a, put into b at ``start``."""
+    kind = np.asarray(b).dtype
+    bits = kind.itemsize * 8
+    wide = np.uint64
+    start, length = (start & np.uint32(255)).astype(np.int64), (length & np.uint32(255)).astype(np.int64)
+    width = np.minimum(length, 64)
+    mask = np.where(width >= 64, ~wide(0), (wide(1) << np.minimum(width, 63).astype(wide)) - wide(1))
+    mask = np.where(start >= bits, wide(0), mask << np.minimum(start, 63).astype(wide))
+    moved = np.asarray(a).astype(wide) << np.minimum(start, 63).astype(wide)
+    return ((np.asarray(b).astype(wide) & ~mask) | (moved & mask)).astype(kind)
+
+
+def permute_bytes(a: Array, b: Array, selector: Array) -> Array:
+    """prmt: four bytes picked out of {b, a}; bit 3 of a selector nibble replicates the sign."""
+    both = (np.asarray(b).astype(np.uint64) << np.uint64(32)) | a
+    result = np.zeros(np.broadcast_shapes(np.shape(both), np.shape(selector)), np.uint32)
+    for i in range(4):
+        nibble = (np.asarray(selector) >> np.uint32(4 * i)) & np.uint32(0xF)
+        byte = ((both >> (np.uint64(8) * (nibble & np.uint32(7)).astype(np.uint64))) & np.uint64(0xFF)).astype(
+            np.uint32
+        )
+        sign = np.where(byte & np.uint32(0x80), np.uint32(0xFF), np.uint32(0))
+        result |= np.where(nibble & np.uint32(8), sign, byte) << np.uint32(8 * i)
+    return result
+
+
+def lop3(a: Array, b: Array, c: Array, table: Array) -> Array:
+    """Any Boolean function of three inputs, given by its truth table."""
+    result = np.zeros(np.broadcast_shapes(np.shape(a), np.shape(b), np.shape(c)), np.uint32)
+    lut = int(np.asarray(table).flat[0])
+    for i in range(8):
+        if lut >> i & 1:
+            result |= (a if i & 4 else ~a) & (b if i & 2 else ~b) & (c if i & 1 else ~c)
+    return result
+
+
+def select(a: Array, b: Array, predicate: Array) -> Array:
+    return np.where(predicate, a, b)
+
+
+def float_min(a: Array, b: Array) -> Array:
+    """The smaller; the other operand where one is NaN; −0 is below +0."""
+    return np.where(np.signbit(a) & (a == b), a, np.fmin(a, b))
+
+
+def float_max(a: Array, b: Array) -> Array:
+    return np.where(np.signbit(a) & (a == b), b, np.fmax(a, b))
+
+
+def bit_reverse(a: Array) -> Array:
+    kind = np.asarray(a).dtype
+    swapped = np.ascontiguousarray(a).byteswap()
+    bits = np.unpackbits(swapped.view(np.uint8), bitorder="little").reshape(-1, 8)[:, ::-1]
+    return np.packbits(bits, bitorder="little").view(kind).reshape(np.shape(a))
+
+
+def population(a: Array) -> Array:
+    return np.bitwise_count(a).astype(np.uint32)
+
+
+def leading_zeros(a: Array) -> Array:
+    kind = np.asarray(a).dtype
+    bits = kind.itemsize * 8
+    spread = np.array(a)
+    for shift in (1, 2, 4, 8, 16, 32)[: bits.bit_length() - 1]:
+        spread |= spread >> kind.type(shift)
+    zeros: Array = np.uint32(bits) - np.bitwise_count(spread)
+    return zeros.astype(np.uint32)
+
+
+PLAIN: dict[str, Callable[..., Any]] = {
+    "mov": np.copy, "add": np.add, "sub": np.subtract, "and": np.bitwise_and, "or": np.bitwise_or,
+    "xor": np.bitwise_xor, "not": np.invert, "neg": np.negative, "abs": np.abs, "min": np.minimum, "max": np.maximum,
+    "div": divide, "rem": remainder, "brev": bit_reverse, "cnot": lambda a: (a == 0).astype(a.dtype),
+    "sad": lambda a, b, c: c + np.where(a < b, b - a, a - b),
+}  # fmt: skip
+SHIFTS: dict[str, Callable[..., Any]] = {"shl": shift_left, "shr": shift_right}
+COUNTS: dict[str, Callable[..., Any]] = {"popc": population, "clz": leading_zeros}

@@ -1,0 +1,206 @@
+"""Simulated memories: global allocations with hard edges, shared memory a block, local memory a thread.
+
+Every access is checked for bounds and alignment before it happens; shared memory also remembers which
+bytes were ever written. A violation raises ``AccessFault`` with the position of the first offending
+lane; the machine turns that into a message with instruction, source line, block, thread and address.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+
+# Generic addresses of shared and local memory start here, far from global allocations.
+SHARED_WINDOW = 0x0001_0000_0000_0000
+LOCAL_WINDOW = 0x0002_0000_0000_0000
+_WINDOW_SIZE = 1 << 32
+# Global allocations: high enough that a truncated 32-bit address can never be right.
+_FIRST_ADDRESS = 0x0000_7000_0000_0000
+_GAP = 1 << 20
+ALIGNMENT = 256
+
+# One NumPy element for each access width, so that any access is a single take or put.
+RAW: dict[int, np.dtype[Any]] = {
+    1: np.dtype(np.uint8), 2: np.dtype(np.uint16), 4: np.dtype(np.uint32),
+    8: np.dtype(np.uint64), 16: np.dtype(np.complex128),
+}  # fmt: skip
+
+
+class AccessFault(Exception):  # noqa: N818 - the machine's word for it
+    """An access that a GPU would fault on or that reads undefined data."""
+
+    def __init__(self, kind: str, position: int, address: int, detail: str = "") -> None:
+        super().__init__(kind)
+        self.kind, self.position, self.address, self.detail = kind, position, address, detail
+
+
+def check_alignment(addresses: Array, width: int) -> None:
+    """Raise unless every address is a multiple of ``width``."""
+    if width > 1 and int(np.bitwise_or.reduce(addresses, axis=None)) & (width - 1):
+        position = int(np.flatnonzero(addresses.reshape(-1) & addresses.dtype.type(width - 1))[0])
+        address = int(addresses.reshape(-1)[position])
+        raise AccessFault("misaligned", position, address, f"the address must be a multiple of {width}")
+
+
+class GlobalMemory:
+    """Allocations of device memory; an access must lie wholly inside one of them."""
+
+    def __init__(self) -> None:
+        self._data: dict[int, Array] = {}
+        self._size: dict[int, int] = {}
+        self._unreadable: dict[int, str] = {}
+        self._next = _FIRST_ADDRESS
+
+    def allocate(self, nbytes: int) -> int:
+        base = self._next
+        # np.zeros maps untouched pages lazily, so allocations far beyond physical memory are fine.
+        self._data[base] = np.zeros(max(1, -(-nbytes // ALIGNMENT)) * ALIGNMENT, np.uint8)
+        self._size[base] = nbytes
+        self._next = base + -(-(nbytes + _GAP) // ALIGNMENT) * ALIGNMENT
+        return base
+
+    def free(self, base: int) -> None:
+        del self._data[base], self._size[base]
+        self._unreadable.pop(base, None)
+
+    def forbid_reads(self, address: int, why: str) -> None:
+        """Make every kernel's read of the allocation that holds ``address`` a fault, for the reason ``why``."""
+        found = self.locate(address, 0)
+        if found is not None:
+            self._unreadable[found[0]] = why
+
+    def locate(self, address: int, nbytes: int) -> tuple[int, Array] | None:
+        """The allocation that holds all of [address, address+nbytes), with its base."""
+        for base, data in self._data.items():
+            if base <= address and address + nbytes <= base + self._size[base]:
+                return base, data
+        return None
+
+    def view(self, address: int, nbytes: int) -> Array:
+        found = self.locate(address, nbytes)
+        if found is None:
+            raise AccessFault("out-of-bounds", 0, address, self.describe(address))
+        base, data = found
+        return data[address - base : address - base + nbytes]
+
+    def describe(self, address: int) -> str:
+        """Where an address lies relative to the nearest allocation."""
+        best: tuple[int, str] | None = None
+        for base, size in self._size.items():
+            past, before = address - (base + size), base - address
+            distance = past if past >= 0 else before if before > 0 else 0
+            text = (
+                f"{past} bytes past the end of a {size}-byte allocation" if past >= 0
+                else f"{before} bytes before a {size}-byte allocation" if before > 0
+                else f"it starts inside a {size}-byte allocation and runs over its end"
+            )  # fmt: skip
+            if best is None or distance < best[0]:
+                best = distance, text
+        return best[1] if best else "there are no allocations"
+
+    def gather(self, addresses: Array, width: int) -> Array:
+        check_alignment(addresses, width)
+        if addresses.size == 0:
+            return np.zeros(addresses.shape, RAW[width])
+        low = int(addresses.min())
+        found = self.locate(low, width)
+        if found is not None:
+            base, data = found
+            if int(addresses.max()) + width <= base + self._size[base]:
+                self._check_readable(base, low)
+                return data.view(RAW[width]).take((addresses - np.uint64(base)) // np.uint64(width))
+        result = np.zeros(addresses.shape, RAW[width])
+        for base, data, mask in self._split(addresses, width):
+            self._check_readable(base, int(addresses[mask][0]), int(np.flatnonzero(mask.reshape(-1))[0]))
+            index = (addresses[mask] - np.uint64(base)) // np.uint64(width)
+            result[mask] = data.view(RAW[width])[index]
+        return result
+
+    def _check_readable(self, base: int, address: int, position: int = 0) -> None:
+        if base in self._unreadable:
+            raise AccessFault("forbidden", position, address, self._unreadable[base])
+
+    def scatter(self, addresses: Array, width: int, values: Array) -> None:
+        check_alignment(addresses, width)
+        for base, data, mask in self._split(addresses, width):
+            index = (addresses[mask] - np.uint64(base)) // np.uint64(width)
+            data.view(RAW[width])[index] = values[mask]
+
+    def _split(self, addresses: Array, width: int) -> list[tuple[int, Array, Array]]:
+        """The lanes that fall into each allocation; raises for the first that falls into none."""
+        parts, covered = [], np.zeros(addresses.shape, bool)
+        for base, data in self._data.items():
+            last = base + self._size[base] - width
+            if last < base:
+                continue
+            mask = (addresses >= np.uint64(base)) & (addresses <= np.uint64(last))
+            if mask.any():
+                parts.append((base, data, mask))
+                covered |= mask
+        if not covered.all():
+            position = int(np.flatnonzero(~covered.reshape(-1))[0])
+            address = int(addresses.reshape(-1)[position])
+            raise AccessFault("out-of-bounds", position, address, self.describe(address))
+        return parts
+
+
+class WindowMemory:
+    """Memory of which each block (shared) or each thread (local) has its own window of equal size."""
+
+    def __init__(self, name: str, windows: int, size: int) -> None:
+        self.name, self.size = name, size
+        self.stride = max(16, -(-size // 16) * 16)
+        self.data = np.full(windows * self.stride, 0xCD, np.uint8)
+        # Four bits for the four bytes of each word: which were ever written.
+        self.written = np.zeros(windows * self.stride // 4, np.uint8)
+
+    def index(self, addresses: Array, bases: Array, width: int) -> Array:
+        """Byte positions in ``data`` for addresses inside each lane's window."""
+        check_alignment(addresses, width)
+        if addresses.size and int(addresses.max()) + width > self.size:
+            position = int(np.flatnonzero(addresses.reshape(-1) > max(self.size - width, -1))[0])
+            address = int(addresses.reshape(-1)[position])
+            raise AccessFault(
+                "out-of-bounds", position, address, f"the block has {self.size} bytes of {self.name} memory"
+            )
+        return addresses.astype(np.int64) + bases
+
+    def gather(self, index: Array, width: int) -> Array:
+        self._check_written(index, width)
+        return self.data.view(RAW[width]).take(index // width)
+
+    def scatter(self, index: Array, width: int, values: Array) -> None:
+        self.data.view(RAW[width])[index // width] = values
+        if width >= 4:
+            self.written.view(RAW[width // 4])[index // width] = 0x0F0F0F0F & ((1 << (2 * width)) - 1)
+        else:
+            bits = (((1 << width) - 1) << (index % 4)).astype(np.uint8)
+            np.bitwise_or.at(self.written, index // 4, bits)
+
+    def _check_written(self, index: Array, width: int) -> None:
+        if width >= 4:
+            full = 0x0F0F0F0F & ((1 << (2 * width)) - 1)
+            good = self.written.view(RAW[width // 4]).take(index // width) == full
+        else:
+            bits = (((1 << width) - 1) << (index % 4)).astype(np.uint8)
+            good = (self.written.take(index // 4) & bits) == bits
+        if not good.all():
+            position = int(np.flatnonzero(~good.reshape(-1))[0])
+            address = int(index.reshape(-1)[position]) % self.stride
+            raise AccessFault("uninitialised", position, address, f"no thread has written these {self.name} bytes")
+
+
+def window_of(addresses: Array) -> str:
+    """'shared', 'local', 'global' or 'mixed': where generic addresses point."""
+    first = int(addresses.min()) if addresses.size else 0
+    last = int(addresses.max()) if addresses.size else 0
+    for name, start in (("shared", SHARED_WINDOW), ("local", LOCAL_WINDOW)):
+        if start <= first and last < start + _WINDOW_SIZE:
+            return name
+        if start <= last and first < start + _WINDOW_SIZE:
+            return "mixed"
+    return "global"

@@ -1,0 +1,126 @@
+"""Floating-point arithmetic that rounds exactly as the GPU does.
+
+A fused multiply-add rounds once. The product of two fp32 numbers is exact in float64, but the float64
+sum rounds, and rounding that again to fp32 may differ from rounding once. It differs only where the
+float64 sum lies exactly halfway between two fp32 numbers, or where the result is subnormal; those few
+lanes are done again with a sum rounded to odd, which cannot be double-rounded.
+
+NaN results are NVIDIA's canonical NaN, whatever the payload of the operands.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+
+CANONICAL_NAN_32 = np.uint32(0x7FFFFFFF)
+CANONICAL_NAN_16 = np.uint16(0x7FFF)
+# The 29 bits of a float64 significand that fp32 does not have, and their halfway pattern.
+_DROPPED = np.uint32(0x1FFFFFFF)
+_HALFWAY = np.uint32(0x10000000)
+# After a left shift that removes the sign: [0, _NORMAL) is zero or subnormal, above _INFINITE is NaN.
+_NORMAL = np.uint32(0x01000000)
+_REGULAR_RANGE = np.uint32(0xFF000000 - 0x01000000)
+_LOW_WORD = slice(0, None, 2) if np.little_endian else slice(1, None, 2)
+
+
+def fma32(a: Array, b: Array, c: Array) -> Array:
+    """a·b + c in fp32, rounded once to nearest even."""
+    total: Array = np.multiply(a, b, dtype=np.float64)
+    np.add(total, c, out=total)
+    result: Array = total.astype(np.float32)
+    low = total.reshape(-1).view(np.uint32)[_LOW_WORD]
+    halfway = (low & _DROPPED) == _HALFWAY
+    magnitude = result.reshape(-1).view(np.uint32) << np.uint32(1)
+    magnitude -= _NORMAL  # wraps, so that zero, subnormal and NaN are all above the regular range
+    irregular = magnitude > _REGULAR_RANGE
+    irregular |= halfway
+    if irregular.any():
+        _redo(result, a, b, c, np.flatnonzero(irregular))
+    return result
+
+
+def _redo(result: Array, a: Array, b: Array, c: Array, where: Array) -> None:
+    """Recompute the lanes ``where`` with the sum rounded to odd, and make NaN canonical."""
+    shape = result.shape
+    a, b, c = (np.broadcast_to(x, shape).reshape(-1)[where].astype(np.float64) for x in (a, b, c))
+    fixed = round_to_odd_sum(a * b, c).astype(np.float32)
+    result.reshape(-1)[where] = canonical32(fixed)
+
+
+def round_to_odd_sum(x: Array, y: Array) -> Array:
+    """x + y in float64, rounded to odd: safe to round again to any narrower format."""
+    total: Array = x + y
+    shifted = total - x
+    error = (x - (total - shifted)) + (y - shifted)  # exact, where everything is finite
+    inexact = np.isfinite(total) & (error != 0) & ((total.view(np.uint64) & np.uint64(1)) == 0)
+    towards = np.where(error > 0, np.inf, -np.inf)
+    result: Array = np.where(inexact, np.nextafter(total, towards), total)
+    return result
+
+
+def canonical32(x: Array) -> Array:
+    """fp32 values with every NaN replaced by the canonical one."""
+    nan = x != x
+    if np.any(nan):
+        x = np.array(x, dtype=np.float32)
+        x.view(np.uint32)[nan] = CANONICAL_NAN_32
+    return x
+
+
+def add32(a: Array, b: Array) -> Array:
+    """a + b in fp32."""
+    return canonical32(np.add(a, b, dtype=np.float32))
+
+
+def sub32(a: Array, b: Array) -> Array:
+    """a − b in fp32."""
+    return canonical32(np.subtract(a, b, dtype=np.float32))
+
+
+def mul32(a: Array, b: Array) -> Array:
+    """a·b in fp32."""
+    return canonical32(np.multiply(a, b, dtype=np.float32))
+
+
+def div32(a: Array, b: Array) -> Array:
+    """a / b in fp32, rounded to nearest even."""
+    return canonical32(np.divide(a, b, dtype=np.float32))
+
+
+def to_half(x: Array) -> Array:
+    """float32 or float64 values to fp16, rounded once to nearest even."""
+    result: Array = x.astype(np.float16)
+    nan = x != x
+    if np.any(nan):
+        result.view(np.uint16)[nan] = CANONICAL_NAN_16
+    return result
+
+
+def to_bfloat(x: Array) -> Array:
+    """float32 or float64 values to bf16, rounded once to nearest even."""
+    single = _odd_single(x) if x.dtype == np.float64 else np.ascontiguousarray(x, dtype=np.float32)
+    bits = single.view(np.uint32)
+    rounded = bits + np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))
+    result = (rounded >> np.uint32(16)).astype(np.uint16)
+    nan = x != x
+    if np.any(nan):
+        result[nan] = CANONICAL_NAN_16
+    return result.view(ml_dtypes.bfloat16)
+
+
+def _odd_single(x: Array) -> Array:
+    """float64 to fp32 rounded to odd."""
+    single = x.astype(np.float32)
+    back = single.astype(np.float64)
+    inexact = (back != x) & np.isfinite(back) & ((single.view(np.uint32) & np.uint32(1)) == 0)
+    towards = np.where(x > back, np.float32(np.inf), np.float32(-np.inf)).astype(np.float32)
+    result: Array = np.where(inexact, np.nextafter(single, towards), single)
+    # A finite value that overflowed in the first rounding must not stay infinite here.
+    overflowed = np.isinf(single) & np.isfinite(x)
+    return np.where(overflowed, np.copysign(np.finfo(np.float32).max, x).astype(np.float32), result)

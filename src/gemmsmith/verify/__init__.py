@@ -1,0 +1,1 @@
+"""Is the result right? References, error bounds, guarded launches, verdicts."""

@@ -1,0 +1,127 @@
+"""The edge matrix: the problems on which kernels go wrong, for one kernel and configuration.
+
+    shapes   {1, B−1, B, B+1, 2B−1, 2B+1} around the tile in M, N and K, on integers, compared exactly
+    K        0 and the edges of the K tile, at a ragged M×N
+    scalars  alpha and beta in {0, −0, 1, −1, 0.7, 2**−130, Inf, NaN}
+    data     positive, wide, subnormal; NaN and Inf planted in A, B and C
+    memory   padding between rows; matrices that start off their alignment
+    types    every further element type and layout the kernel takes
+
+'quick' runs each edge at least once (some fifty cases); 'full' every pair of edges and of scalars.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from gemmsmith.errors import UsageError
+from gemmsmith.kernels.spec import Config, KernelSpec
+from gemmsmith.problem import DType, Problem, ceil_div
+from gemmsmith.shapes import Shape, edge_shapes, edge_values
+from gemmsmith.verify.harness import refusal
+
+SCALARS = (0.0, -0.0, 1.0, -1.0, 0.7, 2.0**-130, math.inf, math.nan)
+# Of the pairs of scalars, those whose handling differs: what must not be read, what must not be multiplied.
+_QUICK_SCALARS = (
+    (0.0, 0.0), (0.0, 0.7), (-0.0, 1.0), (1.0, 1.0), (-1.0, 0.7), (0.7, 0.0), (0.7, -0.0), (2.0**-130, 1.0),
+    (math.inf, 0.0), (math.nan, 0.0), (1.0, math.inf), (1.0, math.nan), (0.0, math.nan),
+)  # fmt: skip
+SIZES = ("quick", "full")
+
+
+@dataclass(frozen=True)
+class Case:
+    """One launch to verify. ``skip`` says why the kernel's entry cannot be given it; empty where it can."""
+
+    label: str
+    problem: Problem
+    fill: str = "normal"
+    mode: str = "float"
+    seed: int = 0
+    offsets: tuple[int, int, int] = (0, 0, 0)
+    skip: str = ""
+
+
+def edge_cases(spec: KernelSpec, config: Config, size: str = "quick") -> Iterator[Case]:
+    """The cases for ``spec`` in the order of the table above, each with its own seed."""
+    if size not in SIZES:
+        raise UsageError(f"unknown size {size!r}", f"use one of {', '.join(SIZES)}")
+    signature = spec.signature
+    for seed, case in enumerate(_cases(spec, config, full=size == "full")):
+        yield Case(case.label, case.problem, case.fill, case.mode, seed, case.offsets, refusal(signature, case.problem))
+
+
+def tile_of(spec: KernelSpec, config: Config) -> Shape:
+    """What one thread block owns: from the parameters BM, BN and BK, or from how the grid grows."""
+    names = dict(config.values)
+    probe = 2**14
+    tall = spec.geometry(_problem(spec, (probe, 1, 8)), config).blocks
+    wide = spec.geometry(_problem(spec, (1, probe, 8)), config).blocks
+    bm = names.get("BM", max(1, ceil_div(probe, tall)))
+    bn = names.get("BN", max(1, ceil_div(probe, wide)))
+    return bm, bn, names.get("BK", 8)
+
+
+def _cases(spec: KernelSpec, config: Config, full: bool) -> Iterator[Case]:
+    tile = tile_of(spec, config)
+    bm, bn, bk = tile
+    ragged = (bm + 1, max(1, bn - 1), bk + 1)
+    plain = _problem(spec, ragged)
+    yield from _shapes(spec, tile, "pairs" if full else "each")
+    for k in (0, *edge_values(bk)):
+        yield Case(f"K={k}", _problem(spec, (*ragged[:2], k)).with_(alpha=-1.0, beta=0.7))
+    pairs = [(alpha, beta) for alpha in SCALARS for beta in SCALARS] if full else _QUICK_SCALARS
+    for shape in (ragged, tile) if full else (ragged,):
+        yield from _scalars(_problem(spec, shape), pairs)
+    for fill in ("uniform", "wide", "subnormal"):
+        yield Case(f"{fill} data", plain.with_(alpha=0.7, beta=-1.0), fill)
+    for beta in (0.0, 1.0):
+        for repetition in range(6 if full else 2):
+            yield Case(f"NaN and Inf in the data, {repetition}, beta={beta:g}", plain.with_(beta=beta), "specials")
+    yield from _memory(plain, full)
+    for dtype, layout in _other_types(spec):
+        for shape in edge_shapes(*tile, cover="pairs") if full else (tile, ragged):
+            yield Case(f"{dtype} {layout}", _problem(spec, shape, dtype, layout), "integers", "exact")
+        yield Case(f"{dtype} {layout} ragged", _problem(spec, ragged, dtype, layout).with_(alpha=0.7, beta=-1.0))
+
+
+def _shapes(spec: KernelSpec, tile: Shape, cover: str) -> Iterator[Case]:
+    for index, shape in enumerate(edge_shapes(*tile, cover=cover)):
+        alpha, beta = ((1.0, 0.0), (2.0, -1.0))[index % 2]
+        problem = _problem(spec, shape)
+        scaled = problem.with_(alpha=alpha, beta=beta)
+        # A kernel without scalars still gets every shape.
+        problem = problem if refusal(spec.signature, scaled) else scaled
+        yield Case("tile edge", problem, "integers", "exact")
+
+
+def _scalars(problem: Problem, pairs: Iterable[tuple[float, float]]) -> Iterator[Case]:
+    for alpha, beta in pairs:
+        # With an infinite alpha the sign of every product must be certain: integers are.
+        fill = "integers" if math.isinf(alpha) else "normal"
+        yield Case(f"alpha={alpha:g}, beta={beta:g}", problem.with_(alpha=alpha, beta=beta), fill)
+
+
+def _memory(plain: Problem, full: bool) -> Iterator[Case]:
+    paddings = [(1, 0, 0), (0, 1, 0), (0, 0, 1), (3, 5, 7)] + ([(4, 4, 4), (8, 16, 32)] if full else [])
+    for extra in paddings:
+        lda, ldb, ldc = (ld + more for ld, more in zip((plain.lda, plain.ldb, plain.ldc), extra, strict=True))
+        yield Case(f"rows padded by {extra}", plain.with_(lda=lda, ldb=ldb, ldc=ldc, beta=0.7))
+    offsets = [(1, 0, 0), (0, 1, 0), (0, 0, 1), (1, 2, 3)] + ([(2, 2, 2), (3, 3, 3), (4, 4, 4)] if full else [])
+    for offset in offsets:
+        yield Case(f"A, B, C shifted by {offset}", plain, offsets=offset)
+
+
+def _other_types(spec: KernelSpec) -> Iterator[tuple[DType, str]]:
+    for dtype in spec.dtypes:
+        for layout in spec.layouts:
+            if (dtype, layout) != (spec.dtypes[0], spec.layouts[0]):
+                yield dtype, layout
+
+
+def _problem(spec: KernelSpec, shape: Shape, dtype: DType | None = None, layout: str | None = None) -> Problem:
+    layout = layout or spec.layouts[0]
+    m, n, k = shape
+    return Problem(m, n, k, dtype or spec.dtypes[0], trans_a=layout[0] == "T", trans_b=layout[1] == "T")

@@ -1,0 +1,112 @@
+"""Say in words how a result is wrong: what a person would look for first, and where.
+
+These are hints beside the verdict, drawn from the pattern of the wrong elements; the verdict does not depend on them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gemmsmith.problem import Problem
+from gemmsmith.run.memory import POISON
+from gemmsmith.verify.compare import Comparison
+
+Array = NDArray[Any]
+Mask = NDArray[np.bool_]
+
+
+def unwritten(problem: Problem, got: Array, before: Array, comparison: Comparison, mode: str) -> Mask:
+    """Which outputs the kernel left as they were.
+
+    With beta = 0 these hold the poison, even where NaN is the right answer; otherwise they still hold C's old
+    value, and it is not the right one. Modulo 2**32 the poison's pattern may be right by chance.
+    """
+    word = np.dtype(f"<u{problem.out_dtype.itemsize}")
+    bits = np.ascontiguousarray(got).view(word)
+    wrong = np.broadcast_to(comparison.wrong, got.shape)
+    same: Mask = bits == (POISON[problem.out_dtype.name] if problem.beta == 0 else before.view(word))
+    return same if problem.beta == 0 and mode != "ring" else same & wrong
+
+
+def mostly_zero(got: Array, expected: Array | None) -> bool:
+    """Whether over half of the output is zero although at most half should be (None: not known, so none)."""
+    if not got.size:
+        return False
+    zeros = int(np.count_nonzero(got == 0))
+    expected_zeros = 0 if expected is None else int(np.count_nonzero(expected == 0))
+    return 2 * zeros > got.size and not 2 * expected_zeros > got.size
+
+
+def reasons(problem: Problem, got: Array, comparison: Comparison, untouched: Mask, mode: str) -> tuple[str, ...]:
+    """Why the result is wrong, the most telling first; empty when it is right."""
+    found: list[str] = []
+    count = int(np.count_nonzero(untouched))
+    if count:
+        row, column = (int(i) for i in np.argwhere(untouched)[0])
+        found.append(f"{count} of {got.size} outputs were never written, the first at ({row}, {column})")
+    wrong = comparison.wrong if mode == "projection" else comparison.wrong & ~untouched
+    if not wrong.any():
+        return tuple(found)
+    found.append(_headline(comparison, wrong, mode))
+    if mode == "projection":
+        return tuple(found)
+    found.append(_extent(wrong))
+    if mode == "ring":
+        return tuple(found)  # patterns, not numbers: the hints below would mislead
+    strange = np.isnan(got) & wrong & ~np.isnan(comparison.expected)
+    if strange.any():
+        found.append(_nan_hint(problem, int(np.count_nonzero(strange))))
+    found.extend(_pattern(got, comparison.expected, wrong))
+    return tuple(found)
+
+
+def _headline(comparison: Comparison, wrong: Mask, mode: str) -> str:
+    what = f"{int(np.count_nonzero(wrong))} of {wrong.size} {'rows' if mode == 'projection' else 'outputs'} wrong"
+    worst = comparison.worst(among=wrong)
+    if worst is None:
+        return what
+    place = f"row {worst.row}" if mode == "projection" else f"({worst.row}, {worst.column})"
+    values = f"got {worst.got!r}, expected {worst.expected!r}"
+    if mode in ("float", "projection"):
+        return f"{what}: rho {worst.rho:.3g} against a gate of {comparison.gate:.3g} at {place}, {values}"
+    return f"{what}: not equal, the first at {place}, {values}"
+
+
+def _extent(wrong: Mask) -> str:
+    """The rows and columns that hold every wrong output."""
+    top, bottom, left, right = _box(wrong)
+    return f"the wrong outputs lie in rows {top} to {bottom}, columns {left} to {right}"
+
+
+def _box(wrong: Mask) -> tuple[int, int, int, int]:
+    rows = np.flatnonzero(wrong.any(axis=1))
+    columns = np.flatnonzero(wrong.any(axis=0))
+    return int(rows[0]), int(rows[-1]), int(columns[0]), int(columns[-1])
+
+
+def _nan_hint(problem: Problem, count: int) -> str:
+    causes = []
+    if problem.alpha == 0:
+        causes.append("A or B was read although alpha is 0")
+    if problem.beta == 0:
+        causes.append("C was read although beta is 0")
+    causes.append("an operand was read outside its rows")
+    return f"{count} outputs are NaN and should not be: {', or '.join(causes)} (what must not be read holds NaN)"
+
+
+def _pattern(got: Array, expected: Array, wrong: Mask) -> list[str]:
+    """Mistakes that are known by their looks."""
+    if not np.count_nonzero(got[wrong]):
+        return ["every wrong output is zero"]
+    top, bottom, left, right = _box(wrong)
+    block = (slice(top, bottom + 1), slice(left, right + 1))
+    with np.errstate(invalid="ignore"):
+        here, there = got[block].astype(np.float64), expected[block].astype(np.float64)
+    if here.shape[0] == here.shape[1] > 1 and np.allclose(here, there.T, rtol=1e-3, equal_nan=True):
+        return ["that block holds its own transpose"]
+    if (bottom, right) == (got.shape[0] - 1, got.shape[1] - 1) and (top, left) != (0, 0):
+        return ["the wrong outputs end at C's last row and column: look at the edge tile"]
+    return []

@@ -1,0 +1,167 @@
+"""Launch a kernel once, between guards, and judge what it did.
+
+    operands ─► guarded memory ─► launch ─► read back ─► damage, oracle ─► Verdict
+
+The same code serves the GPU and the simulator. What must not be read holds NaN: C when beta is 0, A and B when alpha
+is 0, the padding between rows, and the canaries around every matrix.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import replace
+
+import numpy as np
+
+from gemmsmith.compile.compiled import CompiledKernel
+from gemmsmith.errors import LaunchError, ProblemError, SimulationError, UnsupportedError
+from gemmsmith.fills import Array, Operands, operands
+from gemmsmith.kernels.signature import Signature
+from gemmsmith.kernels.spec import Config, KernelSpec
+from gemmsmith.problem import DType, Problem
+from gemmsmith.run.device import Device, Launch
+from gemmsmith.run.memory import GUARD_BYTES, Damage, GuardedMatrix
+from gemmsmith.verify.bounds import theory
+from gemmsmith.verify.compare import MODES, check_mode, compare
+from gemmsmith.verify.diagnosis import mostly_zero, reasons, unwritten
+from gemmsmith.verify.verdict import Verdict, repeat_command
+
+CompileFn = Callable[[KernelSpec, Config, Problem, str], CompiledKernel]
+"""Compiles a kernel for a problem's types and layout, and an architecture such as 'sm_90'."""
+
+# The simulator checks every access against the allocation's bounds, so the less of it is canary, the sharper it is.
+SIMULATOR_GUARD_BYTES = 256
+# Multiplications per output plane above which float64 takes minutes on two cores: about 8192×8192×4096.
+_AFFORDABLE = 2**38
+
+
+def affordable_mode(problem: Problem) -> str:
+    """'float', or 'projection' where a product in float64 on the CPU would take minutes."""
+    return "float" if problem.m * problem.n * problem.k <= _AFFORDABLE else "projection"
+
+
+def refusal(signature: Signature, problem: Problem) -> str:
+    """Why an entry with this signature cannot be given ``problem``; empty where it can."""
+    for role, value, only in (("alpha", problem.alpha, 1.0), ("beta", problem.beta, 0.0)):
+        if not signature.has(role) and value != only:
+            return f"{signature.entry} takes no {role}, so {role} must be {only:g}, not {value:g}"
+    tight = problem.with_()
+    for name in ("lda", "ldb", "ldc"):
+        if not signature.has(name) and getattr(problem, name) != getattr(tight, name):
+            return f"{signature.entry} takes no {name}, so rows must be contiguous"
+    extents = {"M": problem.m, "N": problem.n, "K": problem.k}
+    given = {role: extent for role, extent in extents.items() if signature.has(role)}
+    if len(given) < 3 and len(set(extents.values())) > 1:
+        return f"{signature.entry} takes only {', '.join(given)}, so M, N and K must be equal"
+    return ""
+
+
+def verify_launch(
+    device: Device,
+    spec: KernelSpec,
+    config: Config,
+    problem: Problem,
+    *,
+    compile_fn: CompileFn,
+    fill: str | None = None,
+    seed: int = 0,
+    offsets: tuple[int, int, int] = (0, 0, 0),
+    mode: str = "float",
+    guard_bytes: int | None = None,
+) -> Verdict:
+    """Run ``spec`` on ``problem`` and say whether it did what GEMM says and nothing else.
+
+    mode     'float' (component-wise against float64), 'exact' (integers), 'bits' (ascending fp32 fma, bit for bit),
+             'ring' (modulo 2**32, on a simulator that computes so), 'projection' (C·t, for large sizes)
+    fill     what the operands hold; None takes the mode's own
+    offsets  how many elements A, B and C are shifted off their 256-byte alignment
+
+    Wrong use and compile errors raise. What the device raises while the kernel runs becomes a failing verdict.
+    """
+    fill = MODES.get(mode, "normal") if fill is None else fill
+    check_mode(mode, fill, problem)
+    spec.accepts(problem)
+    signature = spec.signature
+    if why := refusal(signature, problem):
+        raise UnsupportedError(why)
+    if len(offsets) != 3 or any(offset < 0 for offset in offsets):
+        raise ProblemError(f"offsets must be three numbers of 0 or more, for A, B and C, not {offsets}")
+    if guard_bytes is None:
+        guard_bytes = SIMULATOR_GUARD_BYTES if device.kind == "sim" else GUARD_BYTES
+    data = operands(problem, fill, seed)
+    if problem.alpha == 0:
+        data = replace(data, a=_all_nan(data.a), b=_all_nan(data.b))
+    blank = Verdict(
+        kernel=spec.name, config=str(config), problem=problem, device=device.name, mode=mode, fill=fill, seed=seed,
+        rho=math.nan, gate=0.0, theory=theory(problem.k), where=None, got=None, expected=None, unwritten=0,
+        wrong=0, total=problem.m * problem.n, mistrusted=False, reasons=(), damage=(),
+        repeat=repeat_command(spec, config, problem, fill, seed, offsets, mode),
+    )  # fmt: skip
+
+    def start(a: int, b: int, c: int) -> None:
+        loaded = device.load(compile_fn(spec, config, problem, device.arch))
+        device.launch(loaded, Launch(spec.geometry(problem, config), signature.pack(problem, a, b, c)))
+        device.synchronize()
+
+    try:
+        after, damage = _run_guarded(device, problem, data, offsets, guard_bytes, start)
+    except (SimulationError, LaunchError) as error:
+        return replace(blank, reasons=(f"{type(error).__name__}: {error.message}",))
+    return _judge(blank, signature, data, after, damage)
+
+
+def _run_guarded(
+    device: Device,
+    problem: Problem,
+    data: Operands,
+    offsets: tuple[int, int, int],
+    guard_bytes: int,
+    start: Callable[[int, int, int], None],
+) -> tuple[Array, tuple[Damage, ...]]:
+    """C as the kernel left it, and all damage; the memory is freed whatever happens."""
+
+    def matrix(name: str, shape: tuple[int, int], ld: int, dtype: DType, offset: int) -> GuardedMatrix:
+        return stack.enter_context(
+            GuardedMatrix.create(device, shape, ld, dtype, offset, name=name, guard_bytes=guard_bytes)
+        )
+
+    with ExitStack() as stack:
+        a = matrix("A", problem.a_shape, problem.lda, problem.dtype, offsets[0])
+        b = matrix("B", problem.b_shape, problem.ldb, problem.dtype, offsets[1])
+        c = matrix("C", problem.c_shape, problem.ldc, problem.out_dtype, offsets[2])
+        a.upload(data.a)
+        b.upload(data.b)
+        if problem.beta != 0:
+            c.upload(data.c)
+        if problem.m and problem.n:
+            start(a.address, b.address, c.address)
+        inputs = a.damage(is_input=True) + b.damage(is_input=True)
+        after = c.read_back(is_input=False)
+        return after.values, inputs + after.damage
+
+
+def _judge(blank: Verdict, signature: Signature, data: Operands, got: Array, damage: tuple[Damage, ...]) -> Verdict:
+    problem, mode = blank.problem, blank.mode
+    comparison = compare(mode, problem, signature, data, got, blank.fill, blank.seed)
+    untouched = unwritten(problem, got, data.c, comparison, mode)
+    worst = comparison.worst()
+    known = None if mode == "projection" else comparison.expected
+    return replace(
+        blank,
+        rho=worst.rho if worst else 0.0,
+        gate=comparison.gate,
+        where=(worst.row, worst.column) if worst else None,
+        got=worst.got if worst else None,
+        expected=worst.expected if worst else None,
+        unwritten=int(np.count_nonzero(untouched)),
+        wrong=int(np.count_nonzero(comparison.wrong)),
+        mistrusted=mostly_zero(got, known),
+        reasons=reasons(problem, got, comparison, untouched, mode),
+        damage=damage,
+    )
+
+
+def _all_nan(values: Array) -> Array:
+    return np.full(values.shape, np.nan, dtype=values.dtype)

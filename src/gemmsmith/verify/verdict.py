@@ -1,0 +1,125 @@
+"""The verdict on one launch: right or wrong, by how much, where, why, and how to see it again."""
+
+from __future__ import annotations
+
+import math
+import shlex
+from dataclasses import dataclass
+
+import numpy as np
+
+from gemmsmith.kernels.spec import Config, KernelSpec
+from gemmsmith.problem import Problem
+from gemmsmith.run.memory import Damage
+
+Plain = str | int | float | bool | None | list["Plain"] | dict[str, "Plain"]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What verification found. ``ok`` is derived and cannot be claimed.
+
+    rho, gate    the worst error ratio and the largest accepted (see bounds.py); gate 0 means "equal"
+    theory       what the textbook would accept, for comparison
+    where        the worst element (row, column), with what is there (``got``) and what should be (``expected``)
+    unwritten    outputs that the kernel never wrote
+    mistrusted   no error was found, but over half of the output is zero without reason: do not believe it
+    reasons      what is wrong, in words; a device's error text where the launch failed
+    damage       memory that changed and should not have
+    repeat       a command line that does this again
+    """
+
+    kernel: str
+    config: str
+    problem: Problem
+    device: str
+    mode: str
+    fill: str
+    seed: int
+    rho: float
+    gate: float
+    theory: float
+    where: tuple[int, int] | None
+    got: float | None
+    expected: float | None
+    unwritten: int
+    wrong: int
+    total: int
+    mistrusted: bool
+    reasons: tuple[str, ...]
+    damage: tuple[Damage, ...]
+    repeat: str
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing is wrong. A NaN ratio is not at most the gate, so it is not ok."""
+        return (
+            not self.reasons and not self.damage and self.unwritten == 0 and self.wrong == 0 and self.rho <= self.gate
+        )
+
+    @property
+    def trusted(self) -> bool:
+        """Whether the result is right and may be believed."""
+        return self.ok and not self.mistrusted
+
+    def __str__(self) -> str:
+        state = "ok" if self.trusted else "MISTRUSTED" if self.ok else "WRONG"
+        head = f"{state}: {self.kernel} {self.problem} ({self.mode}, {self.fill}, seed {self.seed}) on {self.device}"
+        if self.trusted:
+            return f"{head}, rho {self.rho:.2f} of {self.gate:g} (theory {self.theory:.0f})"
+        lines = [head, *self.reasons, *map(str, self.damage)]
+        if self.mistrusted:
+            lines.append("more than half of the output is zero")
+        return "\n  ".join([*lines, f"repeat: {self.repeat}"])
+
+    def to_json(self) -> dict[str, Plain]:
+        """Plain types only; NaN and infinities, which JSON lacks, as the strings 'nan', 'inf' and '-inf'."""
+        problem = self.problem
+        shape: dict[str, Plain] = {
+            "m": problem.m, "n": problem.n, "k": problem.k, "dtype": problem.dtype.name, "layout": problem.layout,
+            "alpha": _plain(problem.alpha), "beta": _plain(problem.beta),
+            "lda": problem.lda, "ldb": problem.ldb, "ldc": problem.ldc,
+        }  # fmt: skip
+        damage: list[Plain] = [
+            {"matrix": d.matrix, "region": d.region, "first": d.first, "count": d.count, "text": str(d)}
+            for d in self.damage
+        ]
+        return {
+            "ok": self.ok, "mistrusted": self.mistrusted, "kernel": self.kernel, "config": self.config,
+            "problem": shape, "device": self.device, "mode": self.mode, "fill": self.fill, "seed": self.seed,
+            "rho": _plain(self.rho), "gate": _plain(self.gate), "theory": _plain(self.theory),
+            "where": list(self.where) if self.where is not None else None,
+            "got": _plain(self.got), "expected": _plain(self.expected),
+            "unwritten": self.unwritten, "wrong": self.wrong, "total": self.total,
+            "reasons": list(self.reasons), "damage": damage, "repeat": self.repeat,
+        }  # fmt: skip
+
+
+def _plain(value: float | None) -> Plain:
+    return value if value is None or math.isfinite(value) else str(value)
+
+
+def repeat_command(
+    spec: KernelSpec, config: Config, problem: Problem, fill: str, seed: int, offsets: tuple[int, int, int], mode: str
+) -> str:
+    """A command line that runs this very case again; what is at its default is left out."""
+    words = ["gemmsmith", "run", spec.name if spec.is_rung else str(spec.source)]
+    defaults = {p.name: p.default for p in spec.parameters}
+    words += [f"-D{name}={value}" for name, value in config if defaults.get(name) != value]
+    words += ["--m", str(problem.m), "--n", str(problem.n), "--k", str(problem.k), "--seed", str(seed)]
+    for name, scalar, default in (("alpha", problem.alpha, 1.0), ("beta", problem.beta, 0.0)):
+        if scalar != default or math.copysign(1.0, scalar) < 0:
+            # The shortest text that gives the same fp32 number; '=' because it may begin with a minus sign.
+            words.append(f"--{name}={np.float32(scalar)!s}")
+    tight = problem.with_()
+    for name in ("lda", "ldb", "ldc"):
+        if getattr(problem, name) != getattr(tight, name):
+            words += [f"--{name}", str(getattr(problem, name))]
+    if problem.dtype.name != "fp32":
+        words += ["--dtype", problem.dtype.name]
+    words += ["--trans-a"] * problem.trans_a + ["--trans-b"] * problem.trans_b
+    if offsets != (0, 0, 0):
+        words += ["--offsets", ",".join(map(str, offsets))]
+    words += ["--fill", fill] if fill != "normal" else []
+    words += ["--mode", mode] if mode != "float" else []
+    return shlex.join(words)
