@@ -101,6 +101,14 @@ def test_a_changed_element_counts_for_an_input_only(is_input: bool, count: int) 
             assert "input was changed" in str(found[0])
 
 
+def test_what_was_uploaded_is_remembered_even_if_the_caller_reuses_the_array() -> None:
+    data = values((2, 2), FP32)
+    with GuardedMatrix.create(FakeDevice(), (2, 2), 2, FP32) as matrix:
+        matrix.upload(data)
+        data[:] = 0
+        assert matrix.damage(is_input=True) == ()
+
+
 def test_a_nan_of_another_payload_is_a_change() -> None:
     device = FakeDevice()
     with GuardedMatrix.create(device, (1, 2), 2, FP32) as matrix:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -257,7 +258,7 @@ def test_what_a_kernel_does_not_take(
 ) -> None:
     other = SimpleNamespace(name="mixed", dtypes=(FP16,), layouts=("NN",))
     monkeypatch.setitem(
-        __import__("sys").modules, "gemmsmith.kernels.registry", SimpleNamespace(rungs=lambda: [other])
+        sys.modules, "gemmsmith.kernels.registry", SimpleNamespace(rungs=lambda: [other])
     )  # fmt: skip
     with pytest.raises(UnsupportedError) as caught:
         spec.accepts(problem)

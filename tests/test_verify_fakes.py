@@ -65,6 +65,9 @@ class FakeDevice:
         assert self._inside(address, nbytes), "a copy outside every allocation"
         return self.arena[address : address + nbytes].copy()
 
+    def forbid_reads(self, address: int, why: str) -> None:
+        assert self._inside(address, 0), why
+
     def load(self, compiled: CompiledKernel) -> Any:
         return compiled.entry
 

@@ -199,7 +199,6 @@ def test_small_guards_in_the_simulator(tmp_path: Path) -> None:
     assert sizes == {"gpu": [8192 + 16] * 3, "sim": [512 + 16] * 3}
 
 
-def test_fp16_is_refused_by_an_fp32_kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gemmsmith.kernels.spec._other", lambda *_: "use another")
+def test_fp16_is_refused_by_an_fp32_kernel(tmp_path: Path) -> None:
     with pytest.raises(UnsupportedError, match="takes fp32 inputs, not fp16"):
         run(tmp_path, honest, Problem(2, 2, 2, FP16), make_spec(tmp_path))

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from gemmsmith.kernels.spec import Parameter
-from gemmsmith.problem import BF16, Problem
+from gemmsmith.problem import BF16, FP32, Problem
 from gemmsmith.run.memory import Damage
 from gemmsmith.verify.verdict import Verdict, repeat_command
 from test_verify_fakes import make_spec
@@ -96,14 +96,21 @@ def test_the_repeat_line(tmp_path: Path, problem: Problem, options: dict[str, An
     assert line.endswith(tail)
 
 
-def test_the_repeat_line_names_changed_parameters_and_quotes_paths(tmp_path: Path) -> None:
+def test_the_repeat_line_names_changed_parameters(tmp_path: Path) -> None:
     parameters = (Parameter("BM", 64, (32, 64), ""), Parameter("BK", 8, (8, 16), ""))
+    spec = make_spec(tmp_path, parameters=parameters, dtypes=(BF16, FP32))
+    line = repeat_command(spec, spec.config({"BM": 32}), Problem(1, 1, 1), "normal", 0, (0, 0, 0), "float")
+    assert line == "gemmsmith run fake -DBM=32 --m 1 --n 1 --k 1 --seed 0 --dtype fp32"
+
+
+def test_the_repeat_line_of_a_file_quotes_its_path_and_declares_what_was_declared(tmp_path: Path) -> None:
     folder = tmp_path / "my kernels"
     folder.mkdir()
-    spec = make_spec(folder, parameters=parameters, rung=0)
-    line = repeat_command(spec, spec.config({"BM": 32}), Problem(1, 1, 1), "normal", 0, (0, 0, 0), "float")
-    assert shlex.split(line)[:4] == ["gemmsmith", "run", str(folder / "fake.cu"), "-DBM=32"]
-    assert "BK" not in line
+    spec = make_spec(folder, rung=0, extra_defines=(("TILE", "16"),), declared_signature="A,B,C,M,N,K")
+    line = repeat_command(spec, spec.config(), Problem(1, 1, 1), "normal", 0, (0, 0, 0), "float")
+    assert shlex.split(line)[2:8] == [
+        str(folder / "fake.cu"), "--entry", "gemm", "-DTILE=16", "--signature", "A,B,C,M,N,K",
+    ]  # fmt: skip
 
 
 def test_the_scalar_in_the_repeat_line_gives_the_same_problem(tmp_path: Path) -> None:

@@ -12,7 +12,11 @@ from gemmsmith.errors import UsageError
 
 @dataclass(frozen=True)
 class GPU:
-    """One GPU model. Peaks are in TFLOPS (dense), bandwidth in GB/s, sizes in bytes."""
+    """One GPU model. Peaks are in TFLOPS (dense), bandwidth in GB/s, sizes in bytes.
+
+    Fields with a default are the same on every architecture from sm_80 to sm_100; the table may still set them.
+    They come from the CUDA C++ Programming Guide ("Compute Capabilities") and NVIDIA's cuda_occupancy.h.
+    """
 
     name: str
     arch: int
@@ -28,6 +32,17 @@ class GPU:
     blocks_per_sm: int
     registers_per_sm: int
     source: str
+    warp_size: int = 32
+    threads_per_block: int = 1024
+    registers_per_thread: int = 255
+    register_unit: int = 256  # registers are given to a warp in multiples of this
+    sm_partitions: int = 4  # each has a quarter of the registers, and a warp lives in one
+    smem_unit: int = 128  # bytes; a block's shared memory is a multiple of this
+    barriers_per_sm: int = 0  # 0: does not limit occupancy
+
+    @property
+    def warps_per_sm(self) -> int:
+        return self.threads_per_sm // self.warp_size
 
 
 @cache

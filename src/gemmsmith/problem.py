@@ -80,7 +80,7 @@ class Problem:
 
     def __post_init__(self) -> None:
         for name in ("m", "n", "k"):
-            _check_extent(name, getattr(self, name))
+            object.__setattr__(self, name, _checked_extent(name, getattr(self, name)))
         for name in ("alpha", "beta"):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, (int, float, np.floating, np.integer)):
@@ -153,13 +153,14 @@ class Problem:
         return text
 
 
-def _check_extent(name: str, value: object) -> None:
+def _checked_extent(name: str, value: object) -> int:
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
         raise ProblemError(f"{name.upper()} must be an integer, not {value!r}")
     if value < 0:
         raise ProblemError(f"{name.upper()}={value} is negative; extents are 0 or more")
     if value > MAX_EXTENT:
         raise ProblemError(f"{name.upper()}={value} exceeds {MAX_EXTENT}, the largest extent a kernel takes")
+    return int(value)
 
 
 def ceil_div(a: int, b: int) -> int:

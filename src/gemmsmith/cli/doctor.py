@@ -6,6 +6,8 @@ import platform
 from dataclasses import dataclass
 from importlib import metadata
 
+from rich.markup import escape
+
 from gemmsmith.cli.options import CacheDir, Json
 from gemmsmith.cli.output import bytes_text, console, print_json, table
 from gemmsmith.compile.cache import CompileCache
@@ -41,7 +43,7 @@ def command(cache_dir: CacheDir = None, json: Json = False) -> None:
         print_json({"findings": [vars(f) for f in findings], "ok": all(f.state != "missing" for f in findings)})
         return
     colours = {"ok": "[green]ok[/green]", "missing": "[red]missing[/red]", "absent": "[dim]absent[/dim]"}
-    rows = [(f.what, colours[f.state], f.found + (f"  → {f.advice}" if f.advice else "")) for f in findings]
+    rows = [(f.what, colours[f.state], escape(f.found + (f"  → {f.advice}" if f.advice else ""))) for f in findings]
     console().print(table("", (("", "left"), ("", "left"), ("", "left")), rows))
 
 
@@ -54,7 +56,7 @@ def _compiler() -> Finding:
         toolchain = find_toolchain()
     except GemmsmithError as error:
         return Finding("compiler", "missing", error.message, error.hint)
-    return Finding("compiler", "ok", f"{toolchain.compiler}, CUDA headers {toolchain.headers_version}")
+    return Finding("compiler", "ok", f"{toolchain.compiler}, CUDA headers {toolchain.headers}")
 
 
 def _disassembler() -> Finding:

@@ -70,8 +70,9 @@ def command(
                       trans_b=trans_b)  # fmt: skip
     where = find_device(device, schedule, seed, ring=mode == "ring")
     started = time.perf_counter()
+    oracle = mode or affordable_mode(problem)
     verdict = verify_launch(where, spec, chosen, problem, compile_fn=Compiler(cache_dir), fill=fill or None,
-                            seed=seed, offsets=parse_offsets(offsets), mode=mode or affordable_mode(problem))  # fmt: skip
+                            seed=seed, offsets=parse_offsets(offsets), mode=oracle)  # fmt: skip
     seconds = time.perf_counter() - started
     if json:
         print_json(verdict.to_json() | {"seconds": round(seconds, 3)})

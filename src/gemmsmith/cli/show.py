@@ -72,7 +72,8 @@ def command(
         _print_code(compiled.ptx, "text")
     elif sass or loop:
         listing = disassemble(compiled)
-        instructions = listing.main_loop.instructions if loop and listing.main_loop else listing.instructions
+        hot = listing.main_loop() if loop else None
+        instructions = hot.instructions if hot is not None else listing.instructions
         _print_code("\n".join(i.text for i in instructions), "text")
     else:
         _print_summary(spec, chosen, problem, compiled)
@@ -130,7 +131,7 @@ def _print_summary(spec: KernelSpec, config: Config, problem: Problem, compiled:
 def _print_resources(spec: KernelSpec, config: Config, problem: Problem, compiled: CompiledKernel) -> None:
     out, used, geometry = console(), compiled.resources, spec.geometry(problem, config)
     spills = f"{used.spill_stores} B stored, {used.spill_loads} B loaded" if used.spills else "none"
-    hot = disassemble(compiled).main_loop
+    hot = disassemble(compiled).main_loop()
     rows = [
         ("architecture", f"{compiled.arch}, {compiled.compiler}"),
         ("registers", f"{used.registers} a thread"),

@@ -51,13 +51,13 @@ def command(
                     )  # fmt: skip
                 bar.advance(task)
             results.append((spec.name, verdicts, skipped))
-    wrong = [v for _, verdicts, _ in results for v in verdicts if not v.ok]
+    wrong = [v for _, verdicts, _ in results for v in verdicts if not v.trusted]
     if json:
         print_json({
             "device": where.name, "ok": not wrong,
             "kernels": [
-                {"name": name, "passed": sum(v.ok for v in verdicts), "failed": sum(not v.ok for v in verdicts),
-                 "skipped": skipped, "worst_rho": _worst(verdicts)}
+                {"name": name, "passed": sum(v.trusted for v in verdicts),
+                 "failed": sum(not v.trusted for v in verdicts), "skipped": skipped, "worst_rho": _worst(verdicts)}
                 for name, verdicts, skipped in results
             ],
             "failures": [v.to_json() for v in wrong],
@@ -77,7 +77,7 @@ def _print(device: str, results: list[tuple[str, list[Verdict], list[str]]], wro
     out = console()
     rows = []
     for name, verdicts, skipped in results:
-        failed = sum(not v.ok for v in verdicts)
+        failed = sum(not v.trusted for v in verdicts)
         state = "[red]WRONG[/red]" if failed else "[green]verified[/green]" if verdicts else "nothing run"
         worst = _worst(verdicts)
         rows.append((name, state, str(len(verdicts) - failed), str(failed), str(len(skipped)),

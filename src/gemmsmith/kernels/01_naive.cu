@@ -13,7 +13,7 @@
 //               | t31 | t63 |
 //               +-----+-----+- -
 //
-// Budget    No shared memory. One accumulator; about 40 registers with addresses.
+// Budget    No shared memory. One accumulator; 32 registers with addresses, on sm_90.
 // Needs     Nothing: any shape, leading dimension, alignment and all four layouts.
 // Try next  Let a warp walk along a row instead: swap / and % (02 coalesced).
 

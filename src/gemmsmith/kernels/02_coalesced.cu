@@ -12,7 +12,7 @@
 //               | t32 | t33 |   | t63 |
 //               +-----+-----+- -+-----+
 //
-// Budget    No shared memory. One accumulator; about 40 registers with addresses.
+// Budget    No shared memory. One accumulator; 32 registers with addresses, on sm_90.
 // Needs     Nothing: any shape, leading dimension, alignment and all four layouts. (A transposed B is read
 //           in strides again: which index must be the fast one depends on the layout.)
 // Try next  Every element of A is still loaded N times and every one of B M times, if mostly from cache:

@@ -18,7 +18,9 @@
 //                     +--+      +----------+
 //                                  n0  BN
 //
-// Budget    (BM + BN) * BK floats of shared memory: 4 KB. TM * TN + TM + TN values in registers: 80.
+// Budget    (BM + BN) * BK floats of shared memory: 4 KB. TM * TN + TM + TN values in registers: 80, next to the
+//           addresses. MIN_BLOCKS asks for so few registers that as many blocks fit on an SM: of its 65,536, a
+//           thread gets 65,536 / (MIN_BLOCKS * THREADS), here 128.
 // Needs     Nothing. BM * BK and BK * BN must be multiples of the number of threads.
 // Try next  Move four floats per instruction, from global memory and from shared memory (07 vectorized).
 
@@ -77,7 +79,7 @@ gemm(int M, int N, int K, float alpha, const float* __restrict__ A, long long ld
             load_slice<true>(slice, a, b);
         __syncthreads();
 
-#pragma unroll 2
+#pragma unroll 2  // loads of one step run under the arithmetic of the other; more steps need more registers
         for (int k = 0; k < BK; ++k) {
             float a_k[TM], b_k[TN];
 #pragma unroll

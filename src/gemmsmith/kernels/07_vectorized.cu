@@ -77,7 +77,7 @@ gemm(int M, int N, int K, float alpha, const float* __restrict__ A, long long ld
             load_slice<true>(slice, a, b);
         __syncthreads();
 
-#pragma unroll 2
+#pragma unroll 2  // loads of one step run under the arithmetic of the other; more steps need more registers
         for (int k = 0; k < BK; ++k) {
             float a_k[TM], b_k[TN];
             load_fragment<4>(a_k, &slice.A[k][m0]);

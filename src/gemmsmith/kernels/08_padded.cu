@@ -1,7 +1,7 @@
 // 08 padded: rows shifted against bank conflicts, and a deeper slice.
 //
-// Idea      Shared memory has 32 banks of 4 bytes; element [k][m] of slice.A lies in bank (k * BM + m) % 32, and BM is a
-//           multiple of 32, so all k fall into one bank. Make rows PAD floats longer and each k is shifted by PAD banks.
+// Idea      Shared memory has 32 banks of 4 bytes; element [k][m] of slice.A lies in bank (k * BM + m) % 32. BM is a
+//           multiple of 32, so all k fall into one bank. Make rows PAD floats longer, and each k is shifted by PAD.
 // Changed   slice.A has BM + PAD columns, and BK may be 16 or 32: fewer barriers per multiplication.
 // Owns      As 06: a block owns BM x BN outputs, a thread TM x TN of them. Banks that a warp's first scattered
 //           store hits (BK = 8: 16 rows m, in each a vector at k = 0 and one at k = 4):
@@ -13,7 +13,7 @@
 //           PAD = 8 shifts k = 4 by 32, that is, not at all. PAD = 1 leaves rows unaligned: slice.A is then read
 //           one float at a time. slice.B is written and read along its rows and needs no padding.
 //
-// Budget    ((BM + PAD) + BN) * BK floats of shared memory: 8,320 B for BK = 8, 16,640 B for BK = 16. Registers as 07.
+// Budget    (BM + PAD + BN) * BK floats of shared memory: 8,320 B for BK = 8, 16,640 B for BK = 16. Registers as 07.
 // Needs     As 07.
 // Try next  Conflicts were not the bottleneck here: two 8-wide fragments are read for 64 multiplications. Ask which
 //           thread tile, and how much unrolling, feeds the arithmetic best (09 rectangular).
@@ -78,7 +78,7 @@ gemm(int M, int N, int K, float alpha, const float* __restrict__ A, long long ld
             load_slice<true>(slice, a, b);
         __syncthreads();
 
-#pragma unroll 2
+#pragma unroll 2  // loads of one step run under the arithmetic of the other; more steps need more registers
         for (int k = 0; k < BK; ++k) {
             float a_k[TM], b_k[TN];
             load_fragment<A_VEC>(a_k, &slice.A[k][m0]);

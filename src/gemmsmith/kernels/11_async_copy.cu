@@ -4,18 +4,19 @@
 //           STAGES slices in shared memory, STAGES - 1 are on their way while one is multiplied. The copy cannot
 //           transpose, which is why this rung builds on 09 and its untransposed A.
 // Changed   From 09: load_slice issues copies; the loop became a pipeline with one barrier per slice, not two.
-// Owns      As 09: a block owns BM x BN outputs, a thread TM rows of TN / 4 groups of four columns. In time (STAGES = 3):
+// Owns      As 09: a block owns BM x BN outputs, a thread TM rows of TN / 4 groups of four columns. In time, for
+//           STAGES = 3:
 //
 //           slice      0       1       2       3       4
 //           copy    [0][1]    [2]     [3]     [4]
 //           wait         0       1       2       3       4      wait until slice i is there, then a barrier
 //           multiply      [  0  ] [  1  ] [  2  ] [  3  ] [  4  ]
 //
-//           Copy i + STAGES - 1 lands in the buffer of slice i - 1. The barrier of step i stands between them: whoever
-//           passes it knows that all have finished step i - 1.
+//           The copy of slice i + STAGES - 1 lands where slice i - 1 was. The barrier of step i stands between:
+//           whoever passes it knows that all have finished step i - 1.
 //
-// Budget    STAGES * (BM * (BK + PAD) + BK * BN) floats of shared memory: 2 * 9,216 B for 64 x 64 x 16. Registers as 09,
-//           less what the loads held on their way.
+// Budget    STAGES * (BM * (BK + PAD) + BK * BN) floats of shared memory: 2 * 9,216 B for 64 x 64 x 16. Registers as
+//           09, less what the loads held on their way.
 // Needs     sm_80. 16-byte copies where A and B start on 16 bytes and lda, ldb are multiples of 4; else 4-byte copies.
 // Try next  Larger warp tiles and deeper pipelines together; 16-bit inputs (12 warp_tile_mixed), then tensor cores.
 
@@ -132,8 +133,8 @@ gemm(int M, int N, int K, float alpha, const float* __restrict__ A, long long ld
     float acc[TM][TN / 4][4] = {};
     int current = 0, next = STAGES - 1;
     for (int left = K; left > 0; left -= BK) {
-        cp_async_wait<STAGES - 2>();  // this thread's part of the current slice has arrived,
-        __syncthreads();              // so has everyone's; and nobody still reads the slice fetched over next
+        cp_async_wait<STAGES - 2>();  // this thread's copies of the current slice have arrived,
+        __syncthreads();              // now everyone's have, and all are done with the slice that `next` replaces
         fetch(slices[next]);
         multiply(slices[current], tx, ty, acc);
         next = current;

@@ -62,7 +62,16 @@ class Signature:
             "M": problem.m, "N": problem.n, "K": problem.k, "alpha": problem.alpha, "beta": problem.beta,
             "A": a, "B": b, "C": c, "lda": problem.lda, "ldb": problem.ldb, "ldc": problem.ldc,
         }  # fmt: skip
-        return tuple(struct.pack("<" + _packing(arg.code), values[arg.role]) for arg in self.arguments)
+        return tuple(self._packed(arg, values[arg.role]) for arg in self.arguments)
+
+    def _packed(self, argument: Argument, value: float) -> bytes:
+        try:
+            return struct.pack("<" + _packing(argument.code), value)
+        except struct.error:
+            raise SignatureError(
+                f"{self.entry}: {argument.role}={value} does not fit its parameter {argument.name!r}",
+                "give that parameter a wider type, such as long long or float",
+            ) from None
 
     def has(self, role: str) -> bool:
         return any(arg.role == role for arg in self.arguments)

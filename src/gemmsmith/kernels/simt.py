@@ -113,11 +113,11 @@ def _divides(small: str, large: str) -> Constraint:
     return check
 
 
-def _equal_loads(threads: Count, width: Callable[[Config], int]) -> Constraint:
-    """Every thread loads the same number of vectors of each slice."""
+def _equal_loads(threads: Count, width: int | str) -> Constraint:
+    """Every thread loads the same number of vectors of each slice; ``width`` elements each, or a parameter's."""
 
     def check(c: Config) -> str | None:
-        n, vec = threads(c), width(c)
+        n, vec = threads(c), c[width] if isinstance(width, str) else width
         for matrix, extent in (("A", "BM"), ("B", "BN")):
             elements = c[extent] * c["BK"]
             if n == 0 or elements % (n * vec):
@@ -155,6 +155,14 @@ def _code_fits(formula: str, outputs: Count) -> Constraint:
     return check
 
 
+def _accumulators_fit(c: Config) -> str | None:
+    """Spilling is an experiment worth making; beyond twice the registers, ptxas needs minutes for it."""
+    n = c["TM"] * c["TN"]
+    if n <= 512:
+        return None
+    return f"TM·TN = {c['TM']}·{c['TN']} = {n} accumulators, but a thread has 255 registers; at most 512 are allowed"
+
+
 def _warp_is_filled(c: Config) -> str | None:
     """WMITER·WNITER pieces, each with one TM·TN tile for each of 32 lanes."""
     outputs, covered = c["WM"] * c["WN"], 32 * c["TM"] * c["TN"] * c["WNITER"]
@@ -176,22 +184,6 @@ def _numbers(formula: str, c: Config) -> str:
     for name, value in sorted(c, key=lambda item: -len(item[0])):
         formula = formula.replace(name, str(value))
     return formula
-
-
-def _vec(c: Config) -> int:
-    return c["VEC"]
-
-
-def _one(_: Config) -> int:
-    return 1
-
-
-def _four(_: Config) -> int:
-    return 4
-
-
-def _eight(_: Config) -> int:
-    return 8
 
 
 # --- building blocks of a specification
@@ -330,7 +322,7 @@ BLOCK_TILE_1D = KernelSpec(
     presets=_presets(_BLOCK_TILE_1D, ("64x64x8-8", {}, f"{A6000}; {RTX_4090}")),
     constraints=(
         _whole_warps("BM·BN/TM", _column_threads),
-        _equal_loads(_column_threads, _one),
+        _equal_loads(_column_threads, 1),
         _smem_fits("4·(BM+BN)·BK", _slice_bytes, STATIC_SMEM),
     ),
     geometry=_launch(_column_threads),
@@ -352,7 +344,7 @@ BLOCK_TILE_2D = KernelSpec(
     ),
     constraints=(
         _whole_warps("BM·BN/(TM·TN)", _thread_tile_threads),
-        _equal_loads(_thread_tile_threads, _one),
+        _equal_loads(_thread_tile_threads, 1),
         _smem_fits("4·(BM+BN)·BK", _slice_bytes, STATIC_SMEM),
         _blocks_fit(_thread_tile_threads),
     ),
@@ -380,7 +372,7 @@ VECTORIZED = KernelSpec(
     ),
     constraints=(
         _whole_warps("BM·BN/(TM·TN)", _thread_tile_threads),
-        _equal_loads(_thread_tile_threads, _vec),
+        _equal_loads(_thread_tile_threads, "VEC"),
         _smem_fits("4·(BM+BN)·BK", _slice_bytes, STATIC_SMEM),
         _blocks_fit(_thread_tile_threads),
     ),
@@ -404,7 +396,7 @@ PADDED = KernelSpec(
     presets=_presets(_PADDED, ("128x128x8-8x8", {}, A6000), ("128x128x16-8x8", {"BK": 16}, A6000)),
     constraints=(
         _whole_warps("BM·BN/(TM·TN)", _thread_tile_threads),
-        _equal_loads(_thread_tile_threads, _four),
+        _equal_loads(_thread_tile_threads, 4),
         _smem_fits("4·(BM+PAD+BN)·BK", _padded_slice_bytes, STATIC_SMEM),
         _blocks_fit(_thread_tile_threads),
     ),
@@ -432,8 +424,9 @@ RECTANGULAR = KernelSpec(
         _divides("TN", "BN"),
         _divides("UNROLL", "BK"),
         _whole_warps("BM·BN/(TM·TN)", _thread_tile_threads),
-        _equal_loads(_thread_tile_threads, _four),
+        _equal_loads(_thread_tile_threads, 4),
         _smem_fits("4·(BM·(BK+PAD)+BK·BN)", _row_slice_bytes, DYNAMIC_SMEM),
+        _accumulators_fit,
         _code_fits("TM·TN·UNROLL", _thread_outputs),
         _blocks_fit(_thread_tile_threads),
     ),
@@ -468,7 +461,7 @@ WARP_TILE = KernelSpec(
     presets=_presets(_WARP_TILE, ("64x64-8x4", {}, RTX_4090), ("64x32-8x8", _64X32_WARPS, A6000)),
     constraints=(
         *_WARP_TILE_CONSTRAINTS,
-        _equal_loads(_warp_tile_threads, _four),
+        _equal_loads(_warp_tile_threads, 4),
         _smem_fits("4·(BM+PAD+BN)·BK", _padded_slice_bytes, DYNAMIC_SMEM),
         _blocks_fit(_warp_tile_threads),
     ),
@@ -496,8 +489,9 @@ ASYNC_COPY = KernelSpec(
         _divides("TN", "BN"),
         _divides("UNROLL", "BK"),
         _whole_warps("BM·BN/(TM·TN)", _thread_tile_threads),
-        _equal_loads(_thread_tile_threads, _four),
+        _equal_loads(_thread_tile_threads, 4),
         _smem_fits("STAGES·4·(BM·(BK+PAD)+BK·BN)", _pipeline_bytes, DYNAMIC_SMEM),
+        _accumulators_fit,
         _code_fits("TM·TN·UNROLL", _thread_outputs),
         _blocks_fit(_thread_tile_threads),
     ),
@@ -514,7 +508,7 @@ WARP_TILE_MIXED = KernelSpec(
     presets=_presets(_WARP_TILE, ("64x64-8x4", {}, RTX_4090), ("64x32-8x8", _64X32_WARPS, f"{A6000}, in fp32")),
     constraints=(
         *_WARP_TILE_CONSTRAINTS,
-        _equal_loads(_warp_tile_threads, _eight),
+        _equal_loads(_warp_tile_threads, 8),
         _smem_fits("2·(BM+PAD+BN)·BK", _padded_slice_bytes_16_bit, DYNAMIC_SMEM),
         _blocks_fit(_warp_tile_threads),
     ),

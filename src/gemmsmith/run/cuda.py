@@ -49,7 +49,7 @@ def _call(result: tuple[Any, ...], what: str) -> Any:
 
 
 def _text(value: Any) -> str:
-    return value.decode() if isinstance(value, bytes) else str(value)
+    return (value.decode() if isinstance(value, bytes) else str(value)).split("\0")[0]
 
 
 @cache
@@ -94,7 +94,7 @@ class CudaDevice:
         self._device = _call(self._cu.cuDeviceGet(ordinal), "finding the GPU")
         self._context = _call(self._cu.cuDevicePrimaryCtxRetain(self._device), "opening the GPU")
         self.make_current()
-        self.name = _text(_call(self._cu.cuDeviceGetName(256, self._device), "naming the GPU")).rstrip("\0")
+        self.name = _text(_call(self._cu.cuDeviceGetName(256, self._device), "naming the GPU"))
         attribute = self._cu.CUdevice_attribute
         major = self._attribute(attribute.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)
         minor = self._attribute(attribute.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)

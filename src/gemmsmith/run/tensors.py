@@ -87,7 +87,7 @@ def _exchange(name: str, value: Any) -> Matrix:
     from cuda.core.utils import StridedMemoryView
 
     try:
-        view = StridedMemoryView(value, stream_ptr=-1)
+        view = StridedMemoryView.from_any_interface(value, stream_ptr=-1)
     except (BufferError, RuntimeError, NotImplementedError, TypeError) as error:
         raise DTypeError(f"{name} ({type(value).__name__}) cannot be shared: {error}") from None
     except Exception as error:  # a missing driver surfaces as the loader's own exception type

@@ -45,7 +45,8 @@ class AsyncCopies:
     def issue(self, step: Bundle, lanes: Lanes) -> None:
         machine, width = self.machine, step.first.width
         target = machine.addresses(step.sources[0], step.offsets[0], lanes, step.count)
-        source = machine.addresses(step.sources[1], step.offsets[1], lanes, step.count)
+        # A copy of its own: addresses may be a view of registers, which change before a late copy lands.
+        source = machine.addresses(step.sources[1], step.offsets[1], lanes, step.count).copy()
         size = np.broadcast_to(machine.fetch(step.sources[2], lanes), target.shape)
         index = machine.shared.index(target, machine.shared_base[lanes], width)
         check_alignment(source, width)

@@ -98,7 +98,7 @@ def _arrange(stretch: list[Operation], limit: int) -> list[Bundle]:
 def _levels(stretch: list[Operation]) -> list[int]:
     written: dict[tuple[str, int], int] = {}
     read: dict[tuple[str, int], int] = {}
-    last_load = last_store = 0
+    last_load = last_store = last_copy = 0
     levels = []
     for operation in stretch:
         level = 0
@@ -106,11 +106,14 @@ def _levels(stretch: list[Operation]) -> list[int]:
             level = max(level, written.get(cell, 0))
         for cell in operation.writes():
             level = max(level, written.get(cell, 0), read.get(cell, 0))
-        loads = operation.kind in ("load", "atomic", "copy") and operation.space != "param"
-        stores = operation.kind in ("store", "atomic", "copy")
+        loads = operation.kind in ("load", "atomic") and operation.space != "param"
+        stores = operation.kind in ("store", "atomic")
+        copies = operation.kind == "copy"  # reads and writes memory, in no order among copies
+        if loads or stores or copies:
+            level = max(level, last_store)
         if loads or stores:
-            level = max(level, last_store if operation.kind != "copy" else 0)
-        if operation.kind in ("store", "atomic"):
+            level = max(level, last_copy)
+        if stores or copies:
             level = max(level, last_load)
         level += 1
         for cell in operation.reads():
@@ -121,6 +124,8 @@ def _levels(stretch: list[Operation]) -> list[int]:
             last_load = max(last_load, level)
         if stores:
             last_store = max(last_store, level)
+        if copies:
+            last_copy = max(last_copy, level)
         levels.append(level)
     return levels
 

@@ -25,7 +25,7 @@ def conversion(modes: frozenset[str], to: str, source: str) -> Function | None:
     if to in _INTEGER and source in _INTEGER:
         return _integer_to_integer(modes, _INTEGER[to], _INTEGER[source])
     if to in _INTEGER and source in ("f32", "f64"):
-        return _float_to_integer(modes, _INTEGER[to])
+        return _float_to_integer(modes, _INTEGER[to], source)
     if to in _FLOAT and source in _INTEGER and modes == {"rn"}:
         return _integer_to_float(to)
     if to in _FLOAT and source in _FLOAT:
@@ -53,8 +53,8 @@ def _integer_to_integer(modes: frozenset[str], to: np.dtype[Any], source: np.dty
 _ROUND: dict[str, Function] = {"rzi": np.trunc, "rni": np.rint, "rmi": np.floor, "rpi": np.ceil}
 
 
-def _float_to_integer(modes: frozenset[str], to: np.dtype[Any]) -> Function | None:
-    """Rounds as named, saturates at the type's limits, and takes NaN to zero (as sm_80 and newer do for 32 bits)."""
+def _float_to_integer(modes: frozenset[str], to: np.dtype[Any], source: str) -> Function | None:
+    """Rounds as named and saturates; NaN gives zero, or only the top bit where either type has 64 bits."""
     (mode,) = modes if len(modes) == 1 else ("",)
     rounding_function = _ROUND.get(mode)
     if rounding_function is None or to.itemsize < 4:
@@ -65,7 +65,8 @@ def _float_to_integer(modes: frozenset[str], to: np.dtype[Any]) -> Function | No
         rounded = rounding_function(np.asarray(a, dtype=np.float64))
         above, below = rounded >= float(limits.max), rounded <= float(limits.min)
         inside = np.where(above | below | np.isnan(rounded), 0.0, rounded).astype(to)
-        nan = to.type(0) if to.itemsize == 4 else to.type(1 << 63 if to.kind == "u" else limits.min)
+        narrow = to.itemsize == 4 and source == "f32"
+        nan = to.type(0 if narrow else limits.min if to.kind == "i" else limits.max // 2 + 1)
         result = np.where(above, to.type(limits.max), np.where(below, to.type(limits.min), inside))
         return np.where(np.isnan(rounded), nan, result).astype(to)
 
@@ -83,13 +84,15 @@ def _integer_to_float(to: str) -> Function | None:
 def _float_to_float(modes: frozenset[str], to: str, source: str) -> Function | None:
     widening = {("f32", "f16"), ("f32", "bf16"), ("f64", "f32"), ("f64", "f16")}
     if (to, source) in widening and not modes:
+        if source == "bf16":  # the upper half of an fp32 number, NaN payloads included
+            return lambda a: (np.asarray(a).view(np.uint16).astype(np.uint32) << np.uint32(16)).view(np.float32)
         if to == "f32":
             return lambda a: rounding.canonical32(np.asarray(a).astype(np.float32))
-        return lambda a: np.asarray(a).astype(np.float64)
+        return lambda a: rounding.quiet64(np.asarray(a).astype(np.float64))
     if modes == {"rn"} and (to, source) == ("f16", "f32"):
         return lambda a: rounding.to_half(np.asarray(a))
     if modes == {"rn"} and (to, source) == ("bf16", "f32"):
         return lambda a: rounding.to_bfloat(np.asarray(a))
     if modes == {"rn"} and (to, source) == ("f32", "f64"):
-        return lambda a: rounding.canonical32(np.asarray(a).astype(np.float32))
+        return lambda a: np.asarray(a).astype(np.float32)  # keeps the upper bits of a NaN's payload
     return None

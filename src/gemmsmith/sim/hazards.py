@@ -1,10 +1,14 @@
 """Find shared-memory races: two accesses of one location by different threads with nothing that orders them.
 
-Every location of shared memory has a shadow: who wrote it last, who read it (the lowest and the highest
-thread), and in which *epoch*. A block's epoch grows by one at each barrier, a warp's at each warp-wide
-one. Two accesses, at least one of them a write, by different threads in one epoch are a race, whatever
-order this run happened to take. An asynchronous copy occupies its destination from the moment it is asked
-for until its own thread has waited for it; until then any access is a race, by whomever.
+Every location of shared memory has a shadow: who wrote it last and what, who read it (the lowest and the
+highest thread), and when. A block's *epoch* grows by one at each barrier. Two accesses, at least one of them
+a write, by different threads in one epoch are a race, whatever order this run happened to take, unless a
+``__syncwarp()`` that both took part in (or a chain of them) lies between. An asynchronous copy occupies its
+destination from the moment it is asked for until its own thread has waited for it; until then any access is
+a race, by whomever.
+
+Not a race: two stores of the same bits, which leave the location the same in either order. Not seen: races
+on global memory, and flags that one thread writes and another spins on, which count as races like any other.
 """
 
 from __future__ import annotations
@@ -16,14 +20,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gemmsmith.errors import SimulationError
+from gemmsmith.sim.faults import block_text, thread_text
 from gemmsmith.sim.lower import Lowered, Operation
+from gemmsmith.sim.memory import RAW
 
 if TYPE_CHECKING:
     from gemmsmith.sim.machine import Machine
 
 Array = NDArray[Any]
 
+WARP = 32
 _NOBODY = -1
+_EVERYBODY = np.iinfo(np.int32).max  # above every lane number
 _MOST_REPORTED = 20
 
 
@@ -49,7 +57,15 @@ class Hazard:
     block: str
     first: Access
     second: Access
-    needed: str
+    across_warps: bool
+
+    @property
+    def needed(self) -> str:
+        if self.kind == "in-flight-copy":
+            return "cp.async.wait_group by the copying thread, then a barrier, must come between them"
+        if self.across_warps:
+            return "a __syncthreads() must come between them"
+        return "__syncwarp() or a barrier must come between them"
 
     def __str__(self) -> str:
         return (
@@ -74,7 +90,7 @@ def granule(lowered: Lowered) -> int:
 
 
 class HazardLog:
-    """Distinct hazards of a launch: one for each pair of source lines."""
+    """Distinct hazards of a launch: one for each pair of source lines, across warps where there is such a one."""
 
     def __init__(self) -> None:
         self._found: dict[tuple[str, str, str], Hazard] = {}
@@ -83,8 +99,12 @@ class HazardLog:
     def found(self) -> tuple[Hazard, ...]:
         return tuple(self._found.values())
 
-    def known(self, kind: str, first: str, second: str) -> bool:
-        return (kind, first, second) in self._found or len(self._found) >= _MOST_REPORTED
+    def known(self, kind: str, first: str, second: str, across_warps: bool) -> bool:
+        """Whether another hazard of these lines would tell nothing new."""
+        found = self._found.get((kind, first, second))
+        if found is None:
+            return len(self._found) >= _MOST_REPORTED
+        return found.across_warps or not across_warps
 
     def add(self, hazard: Hazard) -> None:
         self._found[hazard.kind, hazard.first.where, hazard.second.where] = hazard
@@ -97,16 +117,18 @@ class Shadow:
         self.machine, self.log = machine, log
         self.unit = granule(machine.lowered)
         units = machine.shared.data.size // self.unit
-        warps = -(-machine.wave.threads // 32)
-        self.warp = machine.block * warps + machine.thread // 32
+        self.warp = machine.block * -(-machine.wave.threads // WARP) + machine.thread // WARP
+        self.lane = machine.thread % WARP
         self.block_epoch = np.zeros(len(machine.wave.blocks), np.int32)
-        self.warp_epoch = np.zeros(len(machine.wave.blocks) * warps, np.int32)
+        # A vector clock within each warp: known[x, i] counts the warp-wide barriers of lane i that x knows to be past.
+        self.known = np.zeros((machine.wave.lanes, WARP), np.int32)
         self.operations: list[Operation] = []
         self._numbers: dict[int, int] = {}
         self.writer, self.low, self.high, self.copier = (np.full(units, _NOBODY, np.int32) for _ in range(4))
         self.write_epoch, self.read_epoch = (np.full(units, -1, np.int32) for _ in range(2))
-        self.write_warp_epoch, self.low_warp_epoch, self.high_warp_epoch = (np.zeros(units, np.int32) for _ in range(3))
+        self.write_clock, self.low_clock, self.high_clock = (np.zeros(units, np.int32) for _ in range(3))
         self.write_op, self.low_op, self.high_op, self.copy_op = (np.zeros(units, np.int32) for _ in range(4))
+        self.value = np.zeros(units, RAW[self.unit])
 
     # -- what orders accesses ---------------------------------------------------------------------
 
@@ -115,45 +137,46 @@ class Shadow:
         self.block_epoch[np.unique(self.machine.block[lanes])] += 1
 
     def warp_barrier(self, lanes: Any) -> None:
-        """A warp-wide barrier was passed by these lanes."""
-        self.warp_epoch[np.unique(self.warp[lanes])] += 1
+        """These lanes passed a warp-wide barrier together: those of a warp now know what each of them did before."""
+        mine = self.machine.indices(lanes)
+        mine = mine[np.argsort(self.warp[mine], kind="stable")]
+        self.known[mine, self.lane[mine]] += 1
+        _, starts, counts = np.unique(self.warp[mine], return_index=True, return_counts=True)
+        self.known[mine] = np.repeat(np.maximum.reduceat(self.known[mine], starts), counts, axis=0)
 
     # -- accesses ---------------------------------------------------------------------------------
 
     def read(self, operation: Operation, lanes: Array, index: Array) -> None:
         """``lanes`` read ``operation.width`` bytes at byte positions ``index``."""
         lanes, units = self._spread(lanes, index, operation.width)
-        number = self._number(operation)
         self._check_copies(operation, lanes, units)
-        written = self.writer[units]
-        clash = (
-            (written != _NOBODY) & (written != lanes) & self._same_epoch(lanes, units, written, self.write_warp_epoch)
-        )
-        self._report("read-after-write", clash, self.write_op, units, written, operation, lanes)
-        self._note_readers(number, lanes, units)
+        self._report("read-after-write", self._unordered_write(lanes, units), self.write_op, units, self.writer[units],
+                     operation, lanes)  # fmt: skip
+        self._note_readers(self._number(operation), lanes, units)
 
-    def write(self, operation: Operation, lanes: Array, index: Array, values: Array | None = None) -> None:
-        """``lanes`` write; equal values written twice by one instruction are not a race."""
+    def write(self, operation: Operation, lanes: Array, index: Array, values: Array) -> None:
+        """``lanes`` write ``values``; the same bits written by two threads are not a race."""
         lanes, units = self._spread(lanes, index, operation.width)
-        number = self._number(operation)
+        values = np.ascontiguousarray(values).reshape(-1).view(RAW[self.unit])
         self._check_copies(operation, lanes, units)
-        self._check_write(operation, lanes, units)
-        self._mark_written(operation, number, lanes, units, values)
+        self._check_write(operation, lanes, units, values)
+        self._mark_written(self._number(operation), lanes, units, values)
+        lost = (self.writer[units] != lanes) & (self.value[units] != values)  # to another lane of this very instruction
+        self._report("write-after-write", lost, self.write_op, units, self.writer[units], operation, lanes)
 
     def copy_issued(self, operation: Operation, lanes: Array, index: Array) -> None:
         """An asynchronous copy to these positions begins: it must not overtake earlier readers or writers."""
         lanes, units = self._spread(lanes, index, operation.width)
-        number = self._number(operation)
         self._check_copies(operation, lanes, units)
-        self._check_write(operation, lanes, units)
-        self.copier[units], self.copy_op[units] = lanes, number
+        self._check_write(operation, lanes, units, None)
+        self.copier[units], self.copy_op[units] = lanes, self._number(operation)
+        lost = self.copier[units] != lanes
+        self._report("in-flight-copy", lost, self.copy_op, units, self.copier[units], operation, lanes)
 
     def copy_waited(self, lanes: Array, index: Array, width: int) -> None:
         """The copies' own threads have waited: from now on they are writes of those threads."""
         lanes, units = self._spread(lanes, index, width)
-        self.writer[units], self.write_op[units] = lanes, self.copy_op[units]
-        self.write_epoch[units] = self.block_epoch[self.machine.block[lanes]]
-        self.write_warp_epoch[units] = self.warp_epoch[self.warp[lanes]]
+        self._mark_written(self.copy_op[units], lanes, units, self.machine.shared.data.view(RAW[self.unit])[units])
         self.copier[units] = _NOBODY
 
     # -- the rules --------------------------------------------------------------------------------
@@ -171,70 +194,64 @@ class Shadow:
             self.operations.append(operation)
         return number
 
-    def _same_epoch(self, lanes: Array, units: Array, other: Array, warp_epochs: Array,
-                    epochs: Array | None = None) -> Array:  # fmt: skip
-        """Whether nothing orders an access by ``lanes`` after the recorded one by ``other``."""
-        recorded = (self.write_epoch if epochs is None else epochs)[units]
-        unordered = recorded == self.block_epoch[self.machine.block[lanes]]
-        same_warp = self.warp[lanes] == self.warp[other]
-        synced = same_warp & (warp_epochs[units] < self.warp_epoch[self.warp[lanes]])
-        result: Array = unordered & ~synced
+    def _unordered(self, lanes: Array, units: Array, other: Array, epochs: Array, clocks: Array) -> Array:
+        """Whether ``other``, another thread, accessed ``units`` with nothing that orders it before ``lanes`` now."""
+        same_epoch = epochs[units] == self.block_epoch[self.machine.block[lanes]]
+        synced = (self.warp[lanes] == self.warp[other]) & (self.known[lanes, self.lane[other]] > clocks[units])
+        result: Array = (other != _NOBODY) & (other != lanes) & same_epoch & ~synced
         return result
 
-    def _check_write(self, operation: Operation, lanes: Array, units: Array) -> None:
-        written = self.writer[units]
-        clash = (
-            (written != _NOBODY) & (written != lanes) & self._same_epoch(lanes, units, written, self.write_warp_epoch)
-        )
-        self._report("write-after-write", clash, self.write_op, units, written, operation, lanes)
-        for reader, ops, warp_epochs in (
-            (self.low, self.low_op, self.low_warp_epoch),
-            (self.high, self.high_op, self.high_warp_epoch),
+    def _unordered_write(self, lanes: Array, units: Array) -> Array:
+        return self._unordered(lanes, units, self.writer[units], self.write_epoch, self.write_clock)
+
+    def _check_write(self, operation: Operation, lanes: Array, units: Array, values: Array | None) -> None:
+        clash = self._unordered_write(lanes, units)
+        if values is not None:
+            clash &= self.value[units] != values
+        self._report("write-after-write", clash, self.write_op, units, self.writer[units], operation, lanes)
+        for reader, ops, clocks in (
+            (self.low, self.low_op, self.low_clock),
+            (self.high, self.high_op, self.high_clock),
         ):
-            read = reader[units]
-            clash = (read != _NOBODY) & (read != lanes)
-            clash &= self._same_epoch(lanes, units, read, warp_epochs, self.read_epoch)
-            self._report("write-after-read", clash, ops, units, read, operation, lanes)
+            clash = self._unordered(lanes, units, reader[units], self.read_epoch, clocks)
+            self._report("write-after-read", clash, ops, units, reader[units], operation, lanes)
 
     def _check_copies(self, operation: Operation, lanes: Array, units: Array) -> None:
         copier = self.copier[units]
         self._report("in-flight-copy", copier != _NOBODY, self.copy_op, units, copier, operation, lanes)
 
-    def _mark_written(
-        self, operation: Operation, number: int, lanes: Array, units: Array, values: Array | None
-    ) -> None:
-        self.writer[units] = lanes
-        self.write_op[units] = number
+    def _mark_written(self, number: int | Array, lanes: Array, units: Array, values: Array) -> None:
+        self.writer[units], self.write_op[units], self.value[units] = lanes, number, values
         self.write_epoch[units] = self.block_epoch[self.machine.block[lanes]]
-        self.write_warp_epoch[units] = self.warp_epoch[self.warp[lanes]]
-        lost = self.writer[units] != lanes  # another lane of this very instruction wrote there as well
-        if lost.any() and values is not None:
-            each = np.repeat(np.arange(values.size), lanes.size // values.size)
-            last = np.zeros(self.writer.size, np.int64)
-            last[units] = each
-            flat = values.reshape(-1)
-            lost &= flat[each] != flat[last[units]]
-        self._report("write-after-write", lost, self.write_op, units, self.writer[units], operation, lanes)
+        self.write_clock[units] = self.known[lanes, self.lane[lanes]]
 
     def _note_readers(self, number: int, lanes: Array, units: Array) -> None:
+        """Keep two readers a location: enough to find one that is not the writer, whoever writes next.
+
+        They are of two warps where two warps read. Where one does, they are of its latest warp-wide barrier: who read
+        before it is either ordered before that warp's next write, or caught by the later reader, too.
+        """
         epochs = self.block_epoch[self.machine.block[lanes]]
-        fresh = self.read_epoch[units] != epochs
-        if fresh.any():
-            stale = units[fresh]
-            self.low[stale] = self.high[stale] = _NOBODY
-            self.read_epoch[stale] = epochs[fresh]
-        empty = units[self.low[units] == _NOBODY]
-        self.low[empty] = np.iinfo(np.int32).max
+        clocks = self.known[lanes, self.lane[lanes]]
+        warp = self.warp[lanes]
+        low, high = self.low[units], self.high[units]
+        outdated = (warp == self.warp[low]) & (warp == self.warp[high])
+        outdated &= (self.known[lanes, self.lane[low]] > self.low_clock[units]) & (
+            self.known[lanes, self.lane[high]] > self.high_clock[units]
+        )
+        fresh = (low == _NOBODY) | (self.read_epoch[units] != epochs) | outdated
+        stale = units[fresh]
+        self.low[stale], self.high[stale] = _EVERYBODY, _NOBODY
+        self.read_epoch[stale] = epochs[fresh]
         np.minimum.at(self.low, units, lanes)
         np.maximum.at(self.high, units, lanes)
-        warp_epochs = self.warp_epoch[self.warp[lanes]]
         for reader, ops, recorded in (
-            (self.low, self.low_op, self.low_warp_epoch),
-            (self.high, self.high_op, self.high_warp_epoch),
+            (self.low, self.low_op, self.low_clock),
+            (self.high, self.high_op, self.high_clock),
         ):
             mine = reader[units] == lanes
             ops[units[mine]] = number
-            recorded[units[mine]] = warp_epochs[mine]
+            recorded[units[mine]] = clocks[mine]
 
     # -- reports ----------------------------------------------------------------------------------
 
@@ -243,31 +260,17 @@ class Shadow:
         if not clash.any():
             return
         at = np.flatnonzero(clash)
-        _, firsts = np.unique(ops[units[at]], return_index=True)
-        for i in at[firsts]:
-            earlier = self.operations[int(ops[units[i]])]
-            if not self.log.known(kind, earlier.instruction.where, operation.instruction.where):
-                self.log.add(self._hazard(kind, earlier, int(other[i]), operation, int(lanes[i]), int(units[i])))
-
-    def _hazard(
-        self, kind: str, earlier: Operation, earlier_lane: int, later: Operation, lane: int, unit: int
-    ) -> Hazard:
-        from gemmsmith.sim.faults import block_text
-
-        address = unit * self.unit % self.machine.shared.stride
-        same_warp = self.warp[lane] == self.warp[earlier_lane]
-        if kind == "in-flight-copy":
-            needed = "cp.async.wait_group by the copying thread, then a barrier, must come between them"
-        elif same_warp:
-            needed = "__syncwarp() or a barrier must come between them"
-        else:
-            needed = "a __syncthreads() must come between them"
-        return Hazard(kind, address, block_text(self.machine, lane), self._access(earlier, earlier_lane),
-                      self._access(later, lane), needed)  # fmt: skip
+        across = self.warp[other[at]] != self.warp[lanes[at]]
+        order = np.argsort(~across, kind="stable")  # a pair in two warps says more: __syncwarp() would not do
+        _, firsts = np.unique(ops[units[at[order]]], return_index=True)
+        for i, apart in zip(at[order][firsts], across[order][firsts], strict=True):
+            earlier, lane = self.operations[int(ops[units[i]])], int(lanes[i])
+            if not self.log.known(kind, earlier.instruction.where, operation.instruction.where, bool(apart)):
+                address = int(units[i]) * self.unit % self.machine.shared.stride
+                self.log.add(Hazard(kind, address, block_text(self.machine, lane), self._access(earlier, int(other[i])),
+                                    self._access(operation, lane), bool(apart)))  # fmt: skip
 
     def _access(self, operation: Operation, lane: int) -> Access:
-        from gemmsmith.sim.faults import thread_text
-
         verbs = {"load": "read", "store": "write", "copy": "asynchronous copy", "atomic": "atomic update"}
         i = operation.instruction
         return Access(

@@ -63,10 +63,10 @@ def divide(a: Array, b: Array) -> Array:
 
 
 def remainder(a: Array, b: Array) -> Array:
-    """Remainder with the sign of the dividend; by zero gives the dividend."""
+    """Remainder with the sign of the dividend; by zero gives all ones, as the hardware's routine does."""
     a, b = np.broadcast_arrays(a, b)
     safe = np.where(b == 0, np.ones_like(b), b)
-    return np.where(b == 0, a, np.fmod(a, safe)).astype(a.dtype)
+    return np.where(b == 0, ~np.zeros_like(a), np.fmod(a, safe)).astype(a.dtype)
 
 
 def shift_left(a: Array, b: Array) -> Array:
@@ -101,12 +101,17 @@ def funnel(left: bool, wrap: bool) -> Callable[[Array, Array, Array], Array]:
     return shift
 
 
+def _field(amount: Array, bits: int) -> Array:
+    """A position or length: its low 8 bits for 32-bit fields; for 64-bit ones an H200 takes the whole number."""
+    return (amount & np.uint32(255)).astype(np.int64) if bits == 32 else amount.astype(np.int64)
+
+
 def bit_field_extract(a: Array, start: Array, length: Array) -> Array:
     """bfe: the field of ``length`` bits at ``start``; the signed form extends its top bit."""
     kind = np.asarray(a).dtype
     bits = kind.itemsize * 8
     wide = np.uint64
-    start, length = (start & np.uint32(255)).astype(np.int64), (length & np.uint32(255)).astype(np.int64)
+    start, length = _field(start, bits), _field(length, bits)
     raw = np.asarray(a).view(np.dtype(f"u{kind.itemsize}")).astype(wide)
     width = np.minimum(length, 64)
     mask = np.where(width >= 64, ~wide(0), (wide(1) << np.minimum(width, 63).astype(wide)) - wide(1))
@@ -125,7 +130,7 @@ def bit_field_insert(a: Array, b: Array, start: Array, length: Array) -> Array:
     kind = np.asarray(b).dtype
     bits = kind.itemsize * 8
     wide = np.uint64
-    start, length = (start & np.uint32(255)).astype(np.int64), (length & np.uint32(255)).astype(np.int64)
+    start, length = _field(start, bits), _field(length, bits)
     width = np.minimum(length, 64)
     mask = np.where(width >= 64, ~wide(0), (wide(1) << np.minimum(width, 63).astype(wide)) - wide(1))
     mask = np.where(start >= bits, wide(0), mask << np.minimum(start, 63).astype(wide))
@@ -162,12 +167,14 @@ def select(a: Array, b: Array, predicate: Array) -> Array:
 
 
 def float_min(a: Array, b: Array) -> Array:
-    """The smaller; the other operand where one is NaN; −0 is below +0."""
-    return np.where(np.signbit(a) & (a == b), a, np.fmin(a, b))
+    """The smaller; the other operand where one is NaN (np.fmin differs for signalling ones); −0 is below +0."""
+    takes_a = (a < b) | (b != b) | ((a == b) & np.signbit(a))
+    return np.where(takes_a, a, b)
 
 
 def float_max(a: Array, b: Array) -> Array:
-    return np.where(np.signbit(a) & (a == b), b, np.fmax(a, b))
+    takes_a = (a > b) | (b != b) | ((a == b) & np.signbit(b))
+    return np.where(takes_a, a, b)
 
 
 def bit_reverse(a: Array) -> Array:

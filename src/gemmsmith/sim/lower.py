@@ -162,7 +162,7 @@ class _Lowering:
             if operand.base.name not in self.symbols:
                 raise unknown(instruction)
             base = self.symbols[operand.base.name][1]
-        return np.uint64(base + operand.offset), 0
+        return np.uint64((base + operand.offset) % (1 << 64)), 0
 
     # -- instructions -----------------------------------------------------------------------------
 
@@ -236,6 +236,8 @@ class _Lowering:
         space, count = "generic", 1
         for modifier in i.modifiers[:-1]:
             base = modifier.split("::")[0]
+            if modifier == "shared::cluster":
+                raise unknown(i)
             if base in ("global", "shared", "local", "param", "const"):
                 space = "global" if base == "const" else base
             elif modifier in ("v2", "v4"):
@@ -281,7 +283,7 @@ class _Lowering:
         """add only, on global or shared memory."""
         harmless = {"relaxed", "gpu", "cta", "sys", "acquire", "release", "acq_rel", "add", "global", "shared"}
         spaces = [m.split("::")[0] for m in i.modifiers if m.split("::")[0] in ("global", "shared")]
-        known = {m.split("::")[0] for m in i.modifiers[:-1]} <= harmless and "add" in i.modifiers
+        known = {m.removesuffix("::cta") for m in i.modifiers[:-1]} <= harmless and "add" in i.modifiers
         if not known or len(values) != 1 or i.type not in ("f32", "u32", "s32", "u64", "f64"):
             raise unknown(i)
         base, offset = self._address(address, i)
@@ -298,7 +300,7 @@ class _Lowering:
             return "wait", {"number": i.operands[0].bits}
         if i.modifiers[:2] == ("async", "wait_all"):
             return "wait", {"number": -1}
-        names = [m.split("::")[0] for m in i.modifiers]
+        names = [m.removesuffix("::cta") for m in i.modifiers]
         hints = all(m.startswith("L2::") and m.endswith("B") for m in i.modifiers[4:])
         if (
             names[:1] != ["async"]
@@ -315,6 +317,8 @@ class _Lowering:
         target, target_offset = self._address(i.operands[0], i)
         source, source_offset = self._address(i.operands[1], i)
         size = self._source(i.operands[3], "u32", i) if len(i.operands) == 4 else np.uint32(width)
+        if isinstance(size, Slot) and size.file != "w":  # the form that ignores the source by a predicate
+            raise unknown(i)
         return "copy", {"sources": (target, source, size), "width": width, "offsets": (target_offset, source_offset)}
 
     def _op_bra(self, i: ptx.Instruction) -> tuple[str, dict[str, Any]]:
@@ -338,13 +342,12 @@ class _Lowering:
 
     _op_exit = _op_ret
 
-    def _op_membar(self, _: ptx.Instruction) -> tuple[str, dict[str, Any]]:
-        return "fence", {}
-
-    def _op_fence(self, i: ptx.Instruction) -> tuple[str, dict[str, Any]]:
-        if "proxy" in i.modifiers:
+    def _op_membar(self, i: ptx.Instruction) -> tuple[str, dict[str, Any]]:
+        if not set(i.modifiers) <= {"cta", "gl", "sys", "sc", "acq_rel", "acquire", "release", "gpu", "cluster"}:
             raise unknown(i)
         return "fence", {}
+
+    _op_fence = _op_membar
 
     def _op_shfl(self, i: ptx.Instruction) -> tuple[str, dict[str, Any]]:
         if i.modifiers[:1] != ("sync",) or i.modifiers[1] not in ("idx", "up", "down", "bfly") or i.type != "b32":

@@ -152,6 +152,9 @@ class Machine:
                     return groups
                 position = groups[0].position
             elif kind == "barrier":
+                arriving = self._guarded(step, lanes)
+                if arriving is not lanes:
+                    return self._arrive_in_part(step, position, lanes, arriving, group.team, waiting)
                 if not (alone and isinstance(lanes, slice) and lanes == ALL):
                     waiting.append((Group(position + 1, lanes, group.team), step))
                     return []
@@ -163,7 +166,8 @@ class Machine:
                     return []
                 lanes, position = left, position + 1
             else:
-                self._ordering(step, lanes)
+                if (active := self._guarded(step, lanes)) is not None:
+                    self._ordering(step, active)
                 position += 1
             taken += 1
             if taken == turn:
@@ -205,6 +209,15 @@ class Machine:
         chosen[taken] = True
         mine = self.indices(lanes)
         return [Group(position + 1, compact(mine[~chosen[mine]]), team), Group(target, taken, team)]
+
+    def _arrive_in_part(self, step: Bundle, position: int, lanes: Lanes, arriving: Lanes | None, team: int,
+                        waiting: list[tuple[Group, Bundle]]) -> list[Group]:  # fmt: skip
+        """A predicated barrier: the lanes whose guard holds wait at it, the others go on."""
+        mine = self.indices(lanes)
+        if arriving is None:
+            return [Group(position + 1, lanes, team)]
+        waiting.append((Group(position + 1, arriving, team), step))
+        return [Group(position + 1, compact(mine[~np.isin(mine, self.indices(arriving))]), team)]
 
     def _exit(self, step: Bundle, lanes: Lanes) -> Lanes | None:
         """Ends the guarded lanes; the lanes that go on, or None."""
@@ -443,8 +456,10 @@ class Machine:
         table[mine] = value.astype(np.uint32)
         present = np.zeros(self.wave.lanes, bool)
         present[mine] = True
-        if not present[source].all():
-            raise AccessFault("inactive-lane", int(np.flatnonzero(~present[source])[0]), 0,
+        inside = (source - mine + self.thread[mine]) < self.wave.threads  # the last warp of a block may be short
+        absent = ~(inside & present[np.where(inside, source, mine)])
+        if absent.any():
+            raise AccessFault("inactive-lane", int(np.flatnonzero(absent)[0]), 0,
                               "shfl.sync reads a lane that does not take part")  # fmt: skip
         self.put(step.targets[0], lanes, table[source])
         if len(step.targets) == 2:

@@ -7,6 +7,7 @@ lane; the machine turns that into a message with instruction, source line, block
 
 from __future__ import annotations
 
+import mmap
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,8 @@ _WINDOW_SIZE = 1 << 32
 _FIRST_ADDRESS = 0x0000_7000_0000_0000
 _GAP = 1 << 20
 ALIGNMENT = 256
+_LARGE = 1 << 30
+_NORESERVE = 0x4000  # mmap.MAP_NORESERVE, which Python names from 3.13 on; the same on x86-64 and ARM64
 
 # One NumPy element for each access width, so that any access is a single take or put.
 RAW: dict[int, np.dtype[Any]] = {
@@ -46,6 +49,16 @@ def check_alignment(addresses: Array, width: int) -> None:
         raise AccessFault("misaligned", position, address, f"the address must be a multiple of {width}")
 
 
+def _lazy_zeros(nbytes: int) -> Array:
+    """Zeros whose pages exist once they are touched, so that a matrix beyond the machine's memory can be simulated.
+
+    Linux refuses np.zeros an array larger than its memory; MAP_NORESERVE says that most of it will never be touched.
+    """
+    if nbytes < _LARGE:
+        return np.zeros(nbytes, np.uint8)
+    return np.frombuffer(mmap.mmap(-1, nbytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NORESERVE), np.uint8)
+
+
 class GlobalMemory:
     """Allocations of device memory; an access must lie wholly inside one of them."""
 
@@ -57,8 +70,7 @@ class GlobalMemory:
 
     def allocate(self, nbytes: int) -> int:
         base = self._next
-        # np.zeros maps untouched pages lazily, so allocations far beyond physical memory are fine.
-        self._data[base] = np.zeros(max(1, -(-nbytes // ALIGNMENT)) * ALIGNMENT, np.uint8)
+        self._data[base] = _lazy_zeros(max(1, -(-nbytes // ALIGNMENT)) * ALIGNMENT)
         self._size[base] = nbytes
         self._next = base + -(-(nbytes + _GAP) // ALIGNMENT) * ALIGNMENT
         return base

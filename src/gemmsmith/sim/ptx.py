@@ -127,6 +127,7 @@ def parse(text: str) -> Module:
     return _Reader(text).module()
 
 
+_POSITION = re.compile(r"\.(?:loc|file)\s")  # not .local
 _LOC = re.compile(r"\.loc\s+(\d+)\s+(\d+)\s+(\d+)")
 _FILE = re.compile(r'\.file\s+(\d+)\s+"([^"]*)"')
 _LABEL = re.compile(r"([$%\w]+)\s*:(?!:)")
@@ -222,12 +223,14 @@ class _Body:
             if text[position] in "{}":
                 self._scope(text[position])
                 position += 1
-            elif text.startswith(".loc", position) or text.startswith(".file", position):
+            elif _POSITION.match(text, position) is not None:
                 end = text.find("\n", position)
                 end = length if end < 0 else end
                 self._location(text[position:end])
                 position = end
             elif (label := _LABEL.match(text, position)) is not None:
+                if label.group(1) in self.labels:
+                    raise SimulationError(f"label {label.group(1)!r} occurs twice; labels in scopes are not supported")
                 self.labels[label.group(1)] = len(self.instructions)
                 position = label.end()
             else:
@@ -265,13 +268,12 @@ class _Body:
             raise SimulationError(f"cannot read register declaration {text!r}")
         kind = match.group(1)
         for item in match.group(2).split(","):
-            item = item.strip()
-            if (numbered := re.fullmatch(r"([%$\w]+)<(\d+)>", item)) is not None:
-                for i in range(int(numbered.group(2))):
-                    self.registers[f"{numbered.group(1)}{i}"] = kind
-            else:
-                scoped = item if len(self.scopes) == 1 else f"{item}@{self.scope_count}"
-                self.scopes[-1][item] = scoped
+            names = [item.strip()]
+            if (numbered := re.fullmatch(r"([%$\w]+)<(\d+)>", item.strip())) is not None:
+                names = [f"{numbered.group(1)}{i}" for i in range(int(numbered.group(2)))]
+            for name in names:
+                scoped = name if len(self.scopes) == 1 else f"{name}@{self.scope_count}"
+                self.scopes[-1][name] = scoped
                 self.registers[scoped] = kind
 
     def _instruction(self, text: str) -> Instruction:
@@ -300,14 +302,12 @@ class _Body:
                 return Register(scope[text])
         if text in self.registers:
             return Register(text)
-        if text.startswith("!"):
-            raise SimulationError(f"negated predicate operand {text!r} is not supported")
-        return Symbol(text)
+        return Symbol(text)  # what it means, if anything, is for the lowering to say
 
-    def _address(self, text: str) -> Address:
+    def _address(self, text: str) -> Address | Symbol:
         match = re.fullmatch(r"([%$\w.]+)?\s*(?:([+-])\s*(-?(?:0x[0-9a-fA-F]+|\d+)))?", text)
-        if match is None:
-            raise SimulationError(f"cannot read PTX address [{text}]")
+        if match is None:  # such as a tensor map with coordinates
+            return Symbol(f"[{text}]")
         base, sign, offset = match.groups()
         value = int(offset, 0) if offset else 0
         value = -value if sign == "-" else value
@@ -353,7 +353,9 @@ def _immediate(text: str) -> Immediate | None:
     if re.fullmatch(r"0[dD][0-9a-fA-F]{16}", text):
         return Immediate(int(text[2:], 16), "f64")
     if re.fullmatch(r"-?(0[xX][0-9a-fA-F]+|\d+)U?", text):
-        return Immediate(int(text.rstrip("U"), 0) if "x" in text.lower() else int(text.rstrip("U")), "int")
+        digits = text.rstrip("U")
+        octal = re.fullmatch(r"-?0[0-7]+", digits) is not None
+        return Immediate(int(digits, 8 if octal else 16 if "x" in digits.lower() else 10), "int")
     return None
 
 

@@ -10,6 +10,7 @@ NaN results are NVIDIA's canonical NaN, whatever the payload of the operands.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import ml_dtypes
@@ -23,21 +24,22 @@ CANONICAL_NAN_16 = np.uint16(0x7FFF)
 # The 29 bits of a float64 significand that fp32 does not have, and their halfway pattern.
 _DROPPED = np.uint32(0x1FFFFFFF)
 _HALFWAY = np.uint32(0x10000000)
-# After a left shift that removes the sign: [0, _NORMAL) is zero or subnormal, above _INFINITE is NaN.
-_NORMAL = np.uint32(0x01000000)
-_REGULAR_RANGE = np.uint32(0xFF000000 - 0x01000000)
+# After a left shift that removes the sign: below _REGULAR is zero, subnormal, or the smallest normal number, which a
+# subnormal sum may have been rounded up to; from there to infinity is regular; above is NaN.
+_REGULAR = np.uint32(0x01000002)
+_REGULAR_RANGE = np.uint32(0xFF000000 - 0x01000002)
 _LOW_WORD = slice(0, None, 2) if np.little_endian else slice(1, None, 2)
 
 
 def fma32(a: Array, b: Array, c: Array) -> Array:
     """a·b + c in fp32, rounded once to nearest even."""
-    total: Array = np.multiply(a, b, dtype=np.float64)
-    np.add(total, c, out=total)
+    total: Array = np.atleast_1d(np.multiply(a, b, dtype=np.float64))
+    total = np.add(total, c, out=total if total.size >= np.size(c) else None)
     result: Array = total.astype(np.float32)
     low = total.reshape(-1).view(np.uint32)[_LOW_WORD]
     halfway = (low & _DROPPED) == _HALFWAY
     magnitude = result.reshape(-1).view(np.uint32) << np.uint32(1)
-    magnitude -= _NORMAL  # wraps, so that zero, subnormal and NaN are all above the regular range
+    magnitude -= _REGULAR  # wraps, so that zero, subnormal and NaN are all above the regular range
     irregular = magnitude > _REGULAR_RANGE
     irregular |= halfway
     if irregular.any():
@@ -71,6 +73,41 @@ def canonical32(x: Array) -> Array:
         x = np.array(x, dtype=np.float32)
         x.view(np.uint32)[nan] = CANONICAL_NAN_32
     return x
+
+
+def quiet64(x: Array) -> Array:
+    """float64 values with every signalling NaN made quiet, its payload kept."""
+    nan = x != x
+    if np.any(nan):
+        x = np.array(x, dtype=np.float64)
+        x.view(np.uint64)[nan] |= np.uint64(1 << 51)
+    return x
+
+
+def arithmetic64(operation: Callable[[Array, Array], Array], prefer: int = 1) -> Callable[[Array, Array], Array]:
+    """float64 arithmetic as an H200 does it: its own NaN is negative; of two NaN operands it passes on ``prefer``."""
+
+    def compute(a: Array, b: Array) -> Array:
+        result = np.asarray(operation(a, b))
+        if not np.any(result != result):
+            return result
+        a, b = np.broadcast_to(a, result.shape), np.broadcast_to(b, result.shape)
+        own = (result != result) & (a == a) & (b == b)
+        first, second = (b, a) if prefer == 1 else (a, b)
+        passed = np.where(first != first, quiet64(first), np.where(second != second, quiet64(second), result))
+        return np.where(own, np.copysign(np.nan, -1.0), passed)
+
+    return compute
+
+
+def negate64(x: Array) -> Array:
+    """−x; a NaN keeps its sign."""
+    return np.where(x != x, quiet64(x), -x)
+
+
+def absolute64(x: Array) -> Array:
+    """|x|; a NaN keeps its sign."""
+    return np.where(x != x, quiet64(x), np.abs(x))
 
 
 def add32(a: Array, b: Array) -> Array:

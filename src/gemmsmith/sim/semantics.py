@@ -59,7 +59,7 @@ def semantics(instruction: Instruction, ring: bool = False) -> Semantics:
         return _convert(instruction)
     kind = instruction.type
     modes = frozenset(instruction.modifiers[:-1])
-    if ring and kind == "f32" and instruction.opcode in _RING:
+    if ring and kind == "f32" and instruction.opcode in _RING and modes <= {"rn"}:
         return Semantics(_RING[instruction.opcode], "f32", ("f32",) * _ARITY[instruction.opcode])
     found = _table(instruction.opcode, modes, kind)
     if found is None:
@@ -152,16 +152,16 @@ _FLOAT: dict[tuple[str, str], Function] = {
     ("div", "f32"): rounding.div32,
     ("rcp", "f32"): lambda a: rounding.div32(np.ones_like(a), a),
     ("sqrt", "f32"): lambda a: rounding.canonical32(np.sqrt(a)),
-    ("neg", "f32"): lambda a: (np.asarray(a).view(np.uint32) ^ np.uint32(0x80000000)).view(np.float32),
-    ("abs", "f32"): lambda a: (np.asarray(a).view(np.uint32) & np.uint32(0x7FFFFFFF)).view(np.float32),
+    ("neg", "f32"): lambda a: rounding.canonical32(np.negative(a)),
+    ("abs", "f32"): lambda a: rounding.canonical32(np.abs(a)),
     ("min", "f32"): lambda a, b: rounding.canonical32(integers.float_min(a, b)),
     ("max", "f32"): lambda a, b: rounding.canonical32(integers.float_max(a, b)),
-    ("add", "f64"): np.add,
-    ("sub", "f64"): np.subtract,
-    ("mul", "f64"): np.multiply,
-    ("div", "f64"): np.divide,
-    ("neg", "f64"): np.negative,
-    ("abs", "f64"): np.abs,
+    ("add", "f64"): rounding.arithmetic64(np.add),
+    ("sub", "f64"): rounding.arithmetic64(np.subtract),
+    ("mul", "f64"): rounding.arithmetic64(np.multiply),
+    ("div", "f64"): rounding.arithmetic64(np.divide, prefer=0),
+    ("neg", "f64"): rounding.negate64,
+    ("abs", "f64"): rounding.absolute64,
     ("add", "f16"): lambda a, b: rounding.to_half(a.astype(np.float64) + b),
     ("sub", "f16"): lambda a, b: rounding.to_half(a.astype(np.float64) - b),
     ("mul", "f16"): lambda a, b: rounding.to_half(a.astype(np.float64) * b),
@@ -189,6 +189,7 @@ _RING: dict[str, Function] = {
 _ORDERED: dict[str, Function] = {
     "eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal,
 }  # fmt: skip
+_COMPARED = (*_INTEGERS, "f16", "f32", "f64")
 _UNSIGNED = {"lo": "lt", "ls": "le", "hi": "gt", "hs": "ge"}
 
 
@@ -197,7 +198,7 @@ def _compare(instruction: Instruction) -> Semantics:
     comparison, *rest = instruction.modifiers
     kind = instruction.type
     combine = rest[0] if len(rest) == 2 and rest[0] in ("and", "or", "xor") else ""
-    if instruction.opcode != "setp" or kind not in NUMPY or len(rest) != (2 if combine else 1):
+    if instruction.opcode != "setp" or kind not in _COMPARED or len(rest) != (2 if combine else 1):
         raise unknown(instruction)
     function = _float_comparison(comparison) if kind in ("f32", "f64", "f16") else _integer_comparison(comparison, kind)
     if function is None:

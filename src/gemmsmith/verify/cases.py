@@ -7,7 +7,7 @@
     memory   padding between rows; matrices that start off their alignment
     types    every further element type and layout the kernel takes
 
-'quick' runs each edge at least once (some fifty cases); 'full' every pair of edges and of scalars.
+'quick' runs each edge at least once (some forty cases); 'full' every pair of edges and of scalars.
 """
 
 from __future__ import annotations

@@ -3,7 +3,8 @@
     operands ─► guarded memory ─► launch ─► read back ─► damage, oracle ─► Verdict
 
 The same code serves the GPU and the simulator. What must not be read holds NaN: C when beta is 0, A and B when alpha
-is 0, the padding between rows, and the canaries around every matrix.
+is 0, the padding between rows, and the canaries around every matrix. The simulator also faults at a read of C, A or B
+that is forbidden, even one whose value is thrown away.
 """
 
 from __future__ import annotations
@@ -16,13 +17,14 @@ from dataclasses import replace
 import numpy as np
 
 from gemmsmith.compile.compiled import CompiledKernel
-from gemmsmith.errors import LaunchError, ProblemError, SimulationError, UnsupportedError
+from gemmsmith.errors import GemmsmithError, LaunchError, ProblemError, SimulationError, UnsupportedError
 from gemmsmith.fills import Array, Operands, operands
 from gemmsmith.kernels.signature import Signature
 from gemmsmith.kernels.spec import Config, KernelSpec
 from gemmsmith.problem import DType, Problem
 from gemmsmith.run.device import Device, Launch
 from gemmsmith.run.memory import GUARD_BYTES, Damage, GuardedMatrix
+from gemmsmith.sim.hazards import HazardError
 from gemmsmith.verify.bounds import theory
 from gemmsmith.verify.compare import MODES, check_mode, compare
 from gemmsmith.verify.diagnosis import mostly_zero, reasons, unwritten
@@ -31,8 +33,9 @@ from gemmsmith.verify.verdict import Verdict, repeat_command
 CompileFn = Callable[[KernelSpec, Config, Problem, str], CompiledKernel]
 """Compiles a kernel for a problem's types and layout, and an architecture such as 'sm_90'."""
 
-# The simulator checks every access against the allocation's bounds, so the less of it is canary, the sharper it is.
-SIMULATOR_GUARD_BYTES = 256
+# The simulator checks every access against the allocation's bounds, so none of it may be canary: one element past the
+# matrix is out of bounds.
+SIMULATOR_GUARD_BYTES = 0
 # Multiplications per output plane above which float64 takes minutes on two cores: about 8192×8192×4096.
 _AFFORDABLE = 2**38
 
@@ -78,7 +81,8 @@ def verify_launch(
     fill     what the operands hold; None takes the mode's own
     offsets  how many elements A, B and C are shifted off their 256-byte alignment
 
-    Wrong use and compile errors raise. What the device raises while the kernel runs becomes a failing verdict.
+    Wrong use and compile errors raise. What the device raises while the kernel runs becomes a failing verdict: its
+    message, then its hint. A launch that only raced is judged as well, since it ran to its end.
     """
     fill = MODES.get(mode, "normal") if fill is None else fill
     check_mode(mode, fill, problem)
@@ -100,16 +104,29 @@ def verify_launch(
         repeat=repeat_command(spec, config, problem, fill, seed, offsets, mode),
     )  # fmt: skip
 
+    races: list[str] = []
+
     def start(a: int, b: int, c: int) -> None:
         loaded = device.load(compile_fn(spec, config, problem, device.arch))
         device.launch(loaded, Launch(spec.geometry(problem, config), signature.pack(problem, a, b, c)))
-        device.synchronize()
+        try:
+            device.synchronize()
+        except HazardError as error:
+            races.extend(_words(error))
 
     try:
         after, damage = _run_guarded(device, problem, data, offsets, guard_bytes, start)
     except (SimulationError, LaunchError) as error:
-        return replace(blank, reasons=(f"{type(error).__name__}: {error.message}",))
-    return _judge(blank, signature, data, after, damage)
+        return replace(blank, reasons=_words(error))
+    verdict = _judge(blank, signature, data, after, damage)
+    if races and verdict.ok:
+        races.append("the result is right all the same, in the order that this run happened to take")
+    return replace(verdict, reasons=(*races, *verdict.reasons))
+
+
+def _words(error: GemmsmithError) -> tuple[str, ...]:
+    """What happened, and where: the hint holds instruction, source line, block and thread, or further races."""
+    return (f"{type(error).__name__}: {error.message}", *filter(None, error.hint.split("\n")))
 
 
 def _run_guarded(
@@ -135,11 +152,22 @@ def _run_guarded(
         b.upload(data.b)
         if problem.beta != 0:
             c.upload(data.c)
+        _forbid_reads(device, problem, a, b, c)
         if problem.m and problem.n:
             start(a.address, b.address, c.address)
         inputs = a.damage(is_input=True) + b.damage(is_input=True)
         after = c.read_back(is_input=False)
         return after.values, inputs + after.damage
+
+
+def _forbid_reads(device: Device, problem: Problem, a: GuardedMatrix, b: GuardedMatrix, c: GuardedMatrix) -> None:
+    """What BLAS says is not read: C without beta, A and B without a product."""
+    if problem.beta == 0:
+        device.forbid_reads(c.address, "C must not be read when beta = 0")
+    if problem.alpha == 0 or problem.k == 0:
+        why = "alpha = 0" if problem.alpha == 0 else "K = 0"
+        device.forbid_reads(a.address, f"A must not be read when {why}")
+        device.forbid_reads(b.address, f"B must not be read when {why}")
 
 
 def _judge(blank: Verdict, signature: Signature, data: Operands, got: Array, damage: tuple[Damage, ...]) -> Verdict:

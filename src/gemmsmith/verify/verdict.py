@@ -102,8 +102,14 @@ def _plain(value: float | None) -> Plain:
 def repeat_command(
     spec: KernelSpec, config: Config, problem: Problem, fill: str, seed: int, offsets: tuple[int, int, int], mode: str
 ) -> str:
-    """A command line that runs this very case again; what is at its default is left out."""
+    """A command line that runs this very case again; what is at its default is left out.
+
+    A user's file may need its ``--grid``, ``--block`` and ``--smem`` added: a specification holds them as functions.
+    """
     words = ["gemmsmith", "run", spec.name if spec.is_rung else str(spec.source)]
+    if not spec.is_rung:
+        words += ["--entry", spec.entry, *(f"-D{name}={value}" for name, value in spec.extra_defines)]
+        words += ["--signature", spec.declared_signature] if spec.declared_signature else []
     defaults = {p.name: p.default for p in spec.parameters}
     words += [f"-D{name}={value}" for name, value in config if defaults.get(name) != value]
     words += ["--m", str(problem.m), "--n", str(problem.n), "--k", str(problem.k), "--seed", str(seed)]
@@ -115,7 +121,7 @@ def repeat_command(
     for name in ("lda", "ldb", "ldc"):
         if getattr(problem, name) != getattr(tight, name):
             words += [f"--{name}", str(getattr(problem, name))]
-    if problem.dtype.name != "fp32":
+    if problem.dtype != spec.dtypes[0]:
         words += ["--dtype", problem.dtype.name]
     words += ["--trans-a"] * problem.trans_a + ["--trans-b"] * problem.trans_b
     if offsets != (0, 0, 0):

@@ -16,9 +16,8 @@ __device__ __forceinline__ void drop_empty_product(int& K, float& alpha) {
 
 // Stores one output. With beta = 0, C is never read: it may hold NaN or nothing at all.
 __device__ __forceinline__ void store(float* c, float sum, float alpha, float beta) {
-    float value = __fmul_rn(alpha, sum);
-    if (beta != 0.0f) value = __fmaf_rn(beta, *c, value);
-    *c = value;
+    const float value = __fmul_rn(alpha, sum);
+    *c = beta == 0.0f ? value : __fmaf_rn(beta, *c, value);
 }
 
 // Stores Width neighbouring outputs of one row; Guarded leaves out those beyond the matrix.

@@ -1,0 +1,1 @@
+"""Why is a kernel as fast as it is? Occupancy, and what limits it."""

@@ -1,0 +1,22 @@
+"""What every test shares: one private compile cache for the whole run, and never the user's own."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture(scope="session", autouse=True)
+def compile_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """GEMMSMITH_CACHE_DIR for this run: each kernel is compiled once, whichever worker needs it first."""
+    base = tmp_path_factory.getbasetemp()
+    # Each xdist worker has a folder of its own below the run's.
+    run = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+    folder = run / "compile-cache"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("GEMMSMITH_CACHE_DIR", str(folder))
+        yield folder

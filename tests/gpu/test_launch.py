@@ -1,0 +1,231 @@
+"""On a GPU: anybody's tensors, streams, graphs, errors. Run with ``pytest -m gpu tests/gpu``."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gemmsmith
+from gemmsmith.errors import DTypeError, LaunchError, ProblemError, UnsupportedError
+from gemmsmith.run.cuda import cuda_device, gpu_available
+from gemmsmith.run.tensors import matrix
+
+pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not gpu_available(), reason="needs an NVIDIA GPU")]
+
+RUNGS = [spec.name for spec in gemmsmith.kernels()]
+FP32_RUNGS = [spec.name for spec in gemmsmith.kernels() if spec.dtypes[0].name == "fp32"]
+
+
+@pytest.fixture(name="torch")
+def _torch() -> Any:
+    torch = pytest.importorskip("torch")
+    torch.backends.cuda.matmul.allow_tf32 = False
+    return torch
+
+
+def close(got: Any, expected: Any) -> None:
+    assert float((got.double() - expected.double()).abs().max()) < 1e-3
+
+
+@pytest.mark.parametrize("kernel", FP32_RUNGS)
+def test_every_fp32_rung_multiplies_torch_tensors(torch: Any, kernel: str) -> None:
+    a, b = torch.randn(301, 257, device="cuda"), torch.randn(257, 203, device="cuda")
+    close(gemmsmith.gemm(a, b, kernel=kernel), a.double() @ b.double())
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_half_types(torch: Any, dtype: str) -> None:
+    kind = getattr(torch, dtype)
+    a, b = torch.randn(130, 77, device="cuda").to(kind), torch.randn(77, 140, device="cuda").to(kind)
+    out = gemmsmith.matmul(a, b)
+    assert out.dtype == torch.float32
+    close(out, a.double() @ b.double())
+
+
+@pytest.mark.parametrize("layout", ["NN", "NT", "TN", "TT"])
+def test_transposed_views_are_not_copied(torch: Any, layout: str) -> None:
+    a = torch.randn(65, 33, device="cuda") if layout[0] == "N" else torch.randn(33, 65, device="cuda").T
+    b = torch.randn(33, 40, device="cuda") if layout[1] == "N" else torch.randn(40, 33, device="cuda").T
+    assert matrix("a", a).transposed == (layout[0] == "T")
+    close(gemmsmith.matmul(a, b), a.double() @ b.double())
+    if layout != "NN":
+        with pytest.raises(UnsupportedError, match="naive or coalesced"):
+            gemmsmith.gemm(a, b, kernel="warp_tile")
+
+
+def test_sliced_and_offset_views(torch: Any) -> None:
+    big = torch.randn(200, 301, device="cuda")
+    a, b = big[3:70, 5:105], big[7:107, 1:60]
+    close(gemmsmith.matmul(a, b), a.double() @ b.double())
+
+
+def test_beta_reads_c_and_leaves_it(torch: Any) -> None:
+    a, b, c = (torch.randn(96, 96, device="cuda") for _ in range(3))
+    before = c.clone()
+    close(gemmsmith.gemm(a, b, c, alpha=0.5, beta=-2), 0.5 * (a.double() @ b.double()) - 2 * c.double())
+    assert torch.equal(c, before)
+    out = c.clone()
+    assert gemmsmith.gemm(a, b, out, beta=1, out=out) is out
+    close(out, a.double() @ b.double() + before.double())
+
+
+def test_beta_zero_never_reads_out(torch: Any) -> None:
+    a, b = torch.randn(64, 64, device="cuda"), torch.randn(64, 64, device="cuda")
+    out = torch.full((64, 64), float("nan"), device="cuda")
+    gemmsmith.gemm(a, b, out=out)
+    close(out, a.double() @ b.double())
+
+
+@pytest.mark.parametrize("shape", [(0, 5, 5), (5, 0, 5), (5, 5, 0), (0, 0, 0)])
+def test_empty_extents(torch: Any, shape: tuple[int, int, int]) -> None:
+    m, n, k = shape
+    out = gemmsmith.matmul(torch.randn(m, k, device="cuda"), torch.randn(k, n, device="cuda"))
+    assert tuple(out.shape) == (m, n)
+    assert not out.numel() or bool((out == 0).all())
+
+
+def test_runs_on_the_callers_stream_without_synchronising(torch: Any) -> None:
+    a, b = torch.randn(512, 512, device="cuda"), torch.randn(512, 512, device="cuda")
+    gemmsmith.matmul(a, b)
+    stream, gate = torch.cuda.Stream(), torch.cuda.Event()
+    torch.cuda.synchronize()
+    with torch.cuda.stream(stream):
+        torch.cuda._sleep(400_000_000)
+        out = gemmsmith.matmul(a, b)
+        gate.record()
+        assert not gate.query(), "the launch waited, or ran on another stream"
+    torch.cuda.synchronize()
+    close(out, a.double() @ b.double())
+
+
+def test_captured_in_a_cuda_graph(torch: Any) -> None:
+    a, b = torch.randn(256, 128, device="cuda"), torch.randn(128, 256, device="cuda")
+    out = gemmsmith.matmul(a, b)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        gemmsmith.gemm(a, b, out=out)
+    a.normal_()
+    b.normal_()
+    out.fill_(float("nan"))
+    graph.replay()
+    torch.cuda.synchronize()
+    close(out, a.double() @ b.double())
+
+
+@pytest.mark.parametrize("kernel", RUNGS)
+def test_repeated_runs_give_the_same_bits_with_another_stream_busy(torch: Any, kernel: str) -> None:
+    kind = torch.float32 if kernel in FP32_RUNGS else torch.float16
+    a, b = torch.randn(400, 300, device="cuda").to(kind), torch.randn(300, 350, device="cuda").to(kind)
+    first = gemmsmith.gemm(a, b, kernel=kernel)
+    busy = torch.cuda.Stream()
+    for _ in range(10):
+        with torch.cuda.stream(busy):
+            torch.randn(2048, 2048, device="cuda") @ torch.randn(2048, 2048, device="cuda")
+        assert torch.equal(gemmsmith.gemm(a, b, kernel=kernel), first)
+
+
+def test_cupy(torch: Any) -> None:
+    del torch
+    cupy = pytest.importorskip("cupy")
+    a, b = cupy.random.randn(70, 50).astype(cupy.float32), cupy.random.randn(50, 60).astype(cupy.float32)
+    out = gemmsmith.matmul(a, b)
+    assert isinstance(out, cupy.ndarray)
+    np.testing.assert_allclose(cupy.asnumpy(out), cupy.asnumpy(a) @ cupy.asnumpy(b), rtol=1e-3, atol=1e-4)
+
+
+class OnlyDlpack:
+    """A tensor of which only the exchange protocol is visible."""
+
+    def __init__(self, tensor: Any) -> None:
+        self._tensor = tensor
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self._tensor.__dlpack__(**options)
+
+    def __dlpack_device__(self) -> Any:
+        return self._tensor.__dlpack_device__()
+
+
+class OnlyInterface:
+    """A tensor of which only the CUDA array interface is visible."""
+
+    def __init__(self, tensor: Any) -> None:
+        self.__cuda_array_interface__ = tensor.__cuda_array_interface__
+        self._keep = tensor
+
+
+@pytest.mark.parametrize("wrapper", [OnlyDlpack, OnlyInterface])
+def test_exchange_protocols(torch: Any, wrapper: Any) -> None:
+    a, b = torch.randn(70, 50, device="cuda"), torch.randn(50, 60, device="cuda")
+    out = torch.empty(70, 60, device="cuda")
+    torch.cuda.synchronize()
+    gemmsmith.gemm(wrapper(a), wrapper(b), out=wrapper(out))
+    torch.cuda.synchronize()
+    close(out, a.double() @ b.double())
+    with pytest.raises(DTypeError, match="pass out="):
+        gemmsmith.matmul(wrapper(a), wrapper(b))
+
+
+def test_wrong_operands_are_named(torch: Any) -> None:
+    a = torch.randn(8, 8, device="cuda")
+    with pytest.raises(DTypeError, match=r"torch\.float64"):
+        gemmsmith.matmul(a.double(), a)
+    with pytest.raises(DTypeError, match="on the CPU"):
+        gemmsmith.matmul(a.cpu(), a)
+    with pytest.raises(ProblemError, match="rank 3"):
+        gemmsmith.matmul(a[None], a)
+    with pytest.raises(ProblemError, match="differ"):
+        gemmsmith.matmul(a[:, :4], a)
+    with pytest.raises(ProblemError, match="contiguous"):
+        gemmsmith.matmul(torch.randn(16, 16, device="cuda")[::2, ::2], a)
+    with pytest.raises(ProblemError, match="overlaps a"):
+        gemmsmith.gemm(a, a.clone(), out=a)
+    with pytest.raises(DTypeError, match="requires grad"):
+        gemmsmith.matmul(a.clone().requires_grad_(), a)
+    with pytest.raises(DTypeError, match="host"):
+        gemmsmith.matmul(a, np.zeros((8, 8), np.float32))
+
+
+def test_inputs_may_be_freed_early(torch: Any) -> None:
+    a, b = torch.randn(1024, 1024, device="cuda"), torch.randn(1024, 1024, device="cuda")
+    expected = a.double() @ b.double()
+    torch.cuda.synchronize()
+    torch.cuda._sleep(50_000_000)
+    out = gemmsmith.matmul(a, b)
+    del a, b
+    torch.randn(1024, 1024, device="cuda")
+    torch.randn(1024, 1024, device="cuda")
+    close(out, expected)
+
+
+def test_a_sticky_fault_stays_in_its_child_process(tmp_path: Any) -> None:
+    bad = tmp_path / "bad.cu"
+    bad.write_text(
+        'extern "C" __global__ void bad(const float* A, const float* B, float* C, int M, int N, int K) {\n'
+        "    C[(long long)threadIdx.x * 1000000000000LL] = A[0] * B[0];\n}\n"
+    )
+    command = [sys.executable, "-m", "gemmsmith", "run", str(bad), "--device", "gpu", "--block", "32", "--grid", "1"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    device = cuda_device()
+    device.synchronize()
+    address = device.allocate(16)
+    device.free(address)
+
+
+def test_too_much_shared_memory_is_refused_with_the_numbers() -> None:
+    device = cuda_device()
+    spec = gemmsmith.kernels()[0]
+    from gemmsmith.compile.compiler import compile_kernel
+    from gemmsmith.kernels.spec import Geometry
+    from gemmsmith.problem import FP32
+    from gemmsmith.run.device import Launch
+
+    loaded = device.load(compile_kernel(spec, spec.config(), dtype=FP32, arch=device.arch))
+    with pytest.raises(LaunchError, match="500000 bytes"):
+        device.launch(loaded, Launch(Geometry((1, 1, 1), (32, 1, 1), 500000), ()))

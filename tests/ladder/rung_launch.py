@@ -1,0 +1,133 @@
+"""How the ladder's suites run a rung: a small configuration of each, guarded memory, exactly the operands given."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+
+from gemmsmith.cli.options import Compiler
+from gemmsmith.compile.compiled import CompiledKernel
+from gemmsmith.fills import Array, Operands
+from gemmsmith.kernels.registry import rung_named, rungs
+from gemmsmith.kernels.spec import Config, KernelSpec
+from gemmsmith.problem import DType, Problem
+from gemmsmith.run.device import Launch
+from gemmsmith.run.memory import Damage, GuardedMatrix
+from gemmsmith.shapes import Shape
+from gemmsmith.sim.device import LoadedPtx, SimDevice
+from gemmsmith.verify.cases import tile_of
+from gemmsmith.verify.harness import SIMULATOR_GUARD_BYTES, verify_launch
+from gemmsmith.verify.verdict import Verdict
+
+RUNGS = tuple(spec.name for spec in rungs())
+FP32_RUNGS = tuple(spec.name for spec in rungs() if spec.dtypes[0].name == "fp32")
+
+# The cheapest configurations that still have every part: several warps, several pieces a thread, vectors of full
+# width, tiles that are not square where the rung allows it.
+SMALL: dict[str, dict[str, int]] = {
+    "naive": {"TILE": 8},
+    "coalesced": {"TILE": 8},
+    "shared_tile": {"TILE": 8},
+    "register_block": {"TILE": 16, "SIDE": 2},
+    "block_tile_1d": {"BM": 64, "BN": 32, "BK": 8, "TM": 8},
+    "block_tile_2d": {"BM": 64, "BN": 32, "BK": 8, "TM": 4, "TN": 4},
+    "vectorized": {"BM": 32, "BN": 64, "BK": 16, "TM": 4, "TN": 4, "VEC": 4},
+    "padded": {"BM": 64, "BN": 32, "BK": 16, "TM": 4, "TN": 4},
+    "rectangular": {"BM": 32, "BN": 64, "BK": 16, "TM": 4, "TN": 8, "UNROLL": 4},
+    "warp_tile": {"BM": 64, "BN": 64, "BK": 8, "WM": 64, "WN": 32, "WNITER": 2, "TM": 4, "TN": 4, "UNROLL": 2},
+    "async_copy": {"BM": 32, "BN": 64, "BK": 8, "TM": 4, "TN": 8, "UNROLL": 2, "STAGES": 3},
+    "warp_tile_mixed": {"BM": 64, "BN": 64, "BK": 8, "WM": 64, "WN": 32, "WNITER": 2, "TM": 4, "TN": 4, "UNROLL": 2},
+}
+
+compiler = Compiler()
+
+
+class ReusingDevice(SimDevice):
+    """A simulator that parses each kernel once in a process.
+
+    Loads may be shared because no rung reads a global variable: its named constants are folded into the code.
+    """
+
+    def load(self, compiled: CompiledKernel) -> LoadedPtx:
+        return _loaded(compiled.ptx, compiled.entry, self.ring)
+
+
+@cache
+def _loaded(ptx: str, entry: str, ring: bool) -> LoadedPtx:
+    return SimDevice(ring=ring).load_ptx(ptx, entry)
+
+
+def small(name: str) -> tuple[KernelSpec, Config]:
+    """The rung in its small configuration."""
+    spec = rung_named(name)
+    return spec, spec.config(SMALL.get(name))
+
+
+def tile(name: str) -> Shape:
+    """BM, BN and BK of the small configuration; TILE is all three of the plain rungs."""
+    spec, config = small(name)
+    bm, bn, bk = tile_of(spec, config)
+    return bm, bn, dict(config.values).get("TILE", bk)
+
+
+def problem_of(name: str, shape: Shape) -> Problem:
+    """A problem of that shape in the rung's first element type."""
+    return Problem(*shape, dtype=rung_named(name).dtypes[0])
+
+
+def aligned(problem: Problem, multiple: int = 8) -> Problem:
+    """The same with leading dimensions on 16 bytes, so that whole tiles take the vector path."""
+    lda, ldb, ldc = (-(-ld // multiple) * multiple for ld in (problem.lda, problem.ldb, problem.ldc))
+    return replace(problem, lda=lda, ldb=ldb, ldc=ldc)
+
+
+def verified(spec: KernelSpec, config: Config, problem: Problem, *, device: SimDevice | None = None,
+             mode: str = "bits", fill: str | None = None, seed: int = 0,
+             offsets: tuple[int, int, int] = (0, 0, 0)) -> Verdict:  # fmt: skip
+    """One launch through the harness; the assertion shows the verdict, which says how to repeat it."""
+    verdict = verify_launch(device or ReusingDevice(), spec, config, problem, compile_fn=compiler, mode=mode,
+                            fill=fill, seed=seed, offsets=offsets)  # fmt: skip
+    assert verdict.trusted, str(verdict)
+    return verdict
+
+
+def launched(spec: KernelSpec, config: Config, problem: Problem, data: Operands) -> Array:
+    """C after one launch on exactly these operands, which must be all that changed.
+
+    What must not be read (C where beta is 0, A and B where alpha is 0) faults if it is.
+    """
+    device = ReusingDevice()
+
+    def matrix(name: str, shape: tuple[int, int], ld: int, dtype: DType) -> GuardedMatrix:
+        created = GuardedMatrix.create(device, shape, ld, dtype, name=name, guard_bytes=SIMULATOR_GUARD_BYTES)
+        return stack.enter_context(created)
+
+    with ExitStack() as stack:
+        a = matrix("A", problem.a_shape, problem.lda, problem.dtype)
+        b = matrix("B", problem.b_shape, problem.ldb, problem.dtype)
+        c = matrix("C", problem.c_shape, problem.ldc, problem.out_dtype)
+        a.upload(data.a)
+        b.upload(data.b)
+        c.upload(data.c)
+        if problem.beta == 0:
+            c.poison()
+            device.forbid_reads(c.address, "beta is 0: C must not be read")
+        if problem.alpha == 0:
+            device.forbid_reads(a.address, "alpha is 0: A must not be read")
+            device.forbid_reads(b.address, "alpha is 0: B must not be read")
+        loaded = device.load(compiler(spec, config, problem, device.arch))
+        arguments = spec.signature.pack(problem, a.address, b.address, c.address)
+        device.launch(loaded, Launch(spec.geometry(problem, config), arguments))
+        device.synchronize()
+        after = c.read_back(is_input=False)
+        damage: tuple[Damage, ...] = a.damage(is_input=True) + b.damage(is_input=True) + after.damage
+    assert not damage, "; ".join(map(str, damage))
+    return after.values
+
+
+def bits(values: Array) -> Array:
+    """fp32 numbers as patterns, so that NaN equals itself and −0 differs from +0."""
+    return np.ascontiguousarray(values, np.float32).view(np.uint32)

@@ -1,0 +1,60 @@
+"""alpha and beta in {0, −0, 1, −1, 0.7, 2⁻¹³⁰, Inf, NaN}², with NaN and infinities in C, in full and edge tiles.
+
+One launch covers four tiles of C: one full and aligned, which takes the vector path, and three at the edges. C holds
+finite numbers, NaN and both infinities, in all of them. beta = 0 must not read C, alpha = 0 neither A nor B.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from rung_launch import RUNGS, aligned, bits, launched, problem_of, small, tile
+
+from gemmsmith.fills import Operands, operands
+from gemmsmith.problem import Problem
+from gemmsmith.verify.bounds import error_ratios, gate
+from gemmsmith.verify.cases import SCALARS
+from gemmsmith.verify.fma import ordered_fma_reference
+from gemmsmith.verify.reference import float64_reference
+
+C_VALUES = (math.nan, math.inf, -math.inf, 0.0, -0.0, 2.0**-140)
+
+
+def data_for(problem: Problem) -> Operands:
+    """Random operands, and in C one special value after the other at about every second element."""
+    data = operands(problem, "normal", seed=1)
+    rows, columns = np.indices(problem.c_shape)
+    pattern = (3 * rows + 7 * columns) % (2 * len(C_VALUES))
+    for index, value in enumerate(C_VALUES):
+        data.c[pattern == index] = value
+    return data
+
+
+@pytest.mark.parametrize("beta", SCALARS, ids=lambda beta: f"beta={beta:g}")
+@pytest.mark.parametrize("alpha", SCALARS, ids=lambda alpha: f"alpha={alpha:g}")
+@pytest.mark.parametrize("name", RUNGS)
+def test_scalars(name: str, alpha: float, beta: float) -> None:
+    spec, config = small(name)
+    bm, bn, bk = tile(name)
+    problem = aligned(problem_of(name, (bm + 1, bn + 3, bk + 2)).with_(alpha=alpha, beta=beta))
+    data = data_for(problem)
+    got = launched(spec, config, problem, data)
+
+    assert np.array_equal(bits(got), bits(ordered_fma_reference(problem, data.a, data.b, data.c)))
+    ratios = error_ratios(problem, got, float64_reference(problem, data.a, data.b, data.c))
+    assert (ratios <= gate(problem.k, errors_grow=False)).all()
+    if beta == 0 and math.isfinite(alpha):
+        assert np.isfinite(got).all()  # whatever C held
+    if beta != 0:
+        assert np.isnan(got[np.isnan(data.c)]).all()
+
+
+@pytest.mark.parametrize("name", RUNGS)
+def test_an_infinite_alpha_without_a_product_gives_no_nan(name: str) -> None:
+    spec, config = small(name)
+    bm, bn, _ = tile(name)
+    problem = problem_of(name, (bm + 1, bn - 1, 0)).with_(alpha=math.inf, beta=-1.0)
+    data = operands(problem, "integers")
+    assert np.array_equal(launched(spec, config, problem, data), -data.c)

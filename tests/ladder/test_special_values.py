@@ -1,0 +1,104 @@
+"""NaN, an infinity or a subnormal at one position of A or B: its row or column of C shows it, all others do not.
+
+Each case compares two launches that differ in one element. The outputs that it cannot reach must be identical to
+the last bit; those it does reach must be what IEEE arithmetic says.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import pytest
+from rung_launch import RUNGS, aligned, bits, launched, problem_of, small, tile
+
+from gemmsmith.fills import Array, Operands, operands
+from gemmsmith.problem import FP16, Problem
+from gemmsmith.verify.fma import ordered_fma_reference
+
+VALUES = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf, "subnormal": 0.0}
+# First element, last element, the last of the first tile, and the one after it.
+PLACES = ("first", "last", "tile_end", "tile_next")
+
+
+def problem_for(name: str) -> Problem:
+    bm, bn, bk = tile(name)
+    return aligned(problem_of(name, (bm + 2, bn + 2, bk + 3)))
+
+
+@cache
+def plain(name: str) -> tuple[Operands, Array]:
+    """Random operands and C for them."""
+    spec, config = small(name)
+    data = operands(problem_for(name), "normal", seed=3)
+    return data, launched(spec, config, problem_for(name), data)
+
+
+def position(name: str, operand: str, place: str) -> tuple[int, int]:
+    bm, bn, bk = tile(name)
+    problem = problem_for(name)
+    shape, edge = (problem.a_shape, (bm, bk)) if operand == "a" else (problem.b_shape, (bk, bn))
+    if place == "first":
+        return 0, 0
+    if place == "last":
+        return shape[0] - 1, shape[1] - 1
+    back = 1 if place == "tile_end" else 0
+    return edge[0] - back, edge[1] - back
+
+
+def planted(data: Operands, operand: str, where: tuple[int, int], value: float) -> Operands:
+    changed: Array = getattr(data, operand).copy()
+    changed[where] = value
+    return replace(data, **{operand: changed})
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("kind", ["nan", "inf", "-inf"])
+@pytest.mark.parametrize("operand", ["a", "b"])
+@pytest.mark.parametrize("name", RUNGS)
+def test_one_row_or_column_is_affected(name: str, operand: str, kind: str, place: str) -> None:
+    spec, config = small(name)
+    problem = problem_for(name)
+    before, untouched = plain(name)
+    where = position(name, operand, place)
+    data = planted(before, operand, where, VALUES[kind])
+    got = launched(spec, config, problem, data)
+
+    affected = np.zeros(problem.c_shape, bool)
+    if operand == "a":
+        affected[where[0], :] = True
+        factors = before.b[where[1], :].astype(np.float32)
+    else:
+        affected[:, where[1]] = True
+        factors = before.a[:, where[0]].astype(np.float32)
+    assert np.array_equal(bits(got)[~affected], bits(untouched)[~affected])
+    with np.errstate(invalid="ignore"):
+        expected = np.float32(VALUES[kind]) * factors
+    assert np.array_equal(got[affected], expected, equal_nan=True)
+    assert np.array_equal(bits(got), bits(ordered_fma_reference(problem, data.a, data.b, data.c)))
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("operand", ["a", "b"])
+@pytest.mark.parametrize("name", RUNGS)
+def test_a_subnormal_is_not_flushed(name: str, operand: str, place: str) -> None:
+    """The element is alone in its row of A (column of B), so that flushing it to zero shows."""
+    spec, config = small(name)
+    problem = problem_for(name)
+    before, untouched = plain(name)
+    where = position(name, operand, place)
+    line = np.s_[where[0], :] if operand == "a" else np.s_[:, where[1]]
+    tiny = 2.0**-20 if problem.dtype == FP16 else 2.0**-133
+    cleared: Array = getattr(before, operand).copy()
+    cleared[line] = 0
+    data = planted(replace(before, **{operand: cleared}), operand, where, tiny)
+    got = launched(spec, config, problem, data)
+
+    affected = np.zeros(problem.c_shape, bool)
+    affected[line] = True
+    factors = before.b[where[1], :] if operand == "a" else before.a[:, where[0]]
+    assert np.array_equal(bits(got)[~affected], bits(untouched)[~affected])
+    assert np.array_equal(got[affected], np.float32(tiny) * factors.astype(np.float32))
+    assert np.count_nonzero(got[affected]) > np.count_nonzero(affected) // 2

@@ -1,0 +1,174 @@
+"""What a mutant is: a rung of the ladder with a mistake written into it, and how that mistake must be found.
+
+A mutant is a textual edit of a rung's source or of a header. An edit states how often its text occurs, so that a later
+change of the kernel makes the definition fail instead of turning it into nothing.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from gemmsmith.cli.options import Compiler
+from gemmsmith.kernels.registry import rung_named
+from gemmsmith.kernels.spec import Config, Geometry, KernelSpec
+from gemmsmith.problem import Problem
+from gemmsmith.sim.device import SimDevice
+from gemmsmith.sim.schedule import schedule_named
+from gemmsmith.verify.harness import verify_launch
+from gemmsmith.verify.verdict import Verdict
+
+ARCH = "sm_90"
+compiler = Compiler()
+
+# What finds a mistake, and the words that a reason then contains.
+DETECTORS = {
+    "race": " race on shared address",
+    "uninitialised shared": "uninitialised shared read",
+    "out-of-bounds": "out-of-bounds ",
+    "misaligned": "misaligned ",
+    "divergent barrier": "divergent barrier",
+    "forbidden read": "forbidden global ",
+    "damage": "overwritten",
+    "changed input": "an input was changed",
+    "unwritten": "were never written",
+    "wrong result": " outputs wrong",
+}
+
+# Configurations that are cheap to simulate and have every part: several warps, slices, and pieces for each thread.
+SMALL: dict[str, dict[str, int]] = {
+    "naive": {"TILE": 8},
+    "coalesced": {"TILE": 8},
+    "shared_tile": {"TILE": 8},
+    "register_block": {"TILE": 16, "SIDE": 2},
+    "block_tile_1d": {"BM": 32, "BN": 32, "BK": 8, "TM": 4},
+    "block_tile_2d": {"BM": 32, "BN": 32, "BK": 8, "TM": 4, "TN": 4},
+    "vectorized": {"BM": 32, "BN": 32, "BK": 8, "TM": 4, "TN": 4},
+    "padded": {"BM": 32, "BN": 32, "BK": 8, "TM": 4, "TN": 4},
+    "rectangular": {"BM": 32, "BN": 64, "BK": 8, "TM": 4, "TN": 8, "UNROLL": 4},
+    "warp_tile": {"BM": 64, "BN": 32, "BK": 8, "WM": 32, "WN": 32, "WNITER": 2, "TM": 4, "TN": 4},
+    "async_copy": {"BM": 32, "BN": 64, "BK": 8, "TM": 4, "TN": 8, "UNROLL": 4, "STAGES": 3},
+    "warp_tile_mixed": {"BM": 64, "BN": 32, "BK": 16, "WM": 32, "WN": 32, "WNITER": 2, "TM": 4, "TN": 4},
+}
+
+
+@dataclass(frozen=True)
+class Edit:
+    """Replace ``old`` by ``new`` in one file; ``old`` must occur ``times`` times, and ``only`` picks one of them."""
+
+    file: str
+    old: str
+    new: str
+    times: int = 1
+    only: int | None = None
+
+    def apply(self, text: str) -> str:
+        found = text.count(self.old)
+        if found != self.times:
+            raise AssertionError(f"{self.file}: {self.old!r} occurs {found} times, not {self.times}: mend the mutant")
+        if self.only is None:
+            return text.replace(self.old, self.new)
+        parts = text.split(self.old)
+        head, tail = self.old.join(parts[: self.only + 1]), self.old.join(parts[self.only + 1 :])
+        return head + self.new + tail
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One launch: the problem, the data, the oracle and the order of warps."""
+
+    shape: tuple[int, int, int]
+    alpha: float = 1.0
+    beta: float = 0.0
+    padding: tuple[int, int, int] = (0, 0, 0)
+    offsets: tuple[int, int, int] = (0, 0, 0)
+    mode: str = "float"
+    fill: str | None = None
+    schedule: str = "lockstep"
+
+    def problem(self, spec: KernelSpec) -> Problem:
+        m, n, k = self.shape
+        lda, ldb, ldc = k + self.padding[0], n + self.padding[1], n + self.padding[2]
+        return Problem(m, n, k, spec.dtypes[0], alpha=self.alpha, beta=self.beta, lda=max(1, lda), ldb=ldb, ldc=ldc)
+
+    def __str__(self) -> str:
+        text = "x".join(map(str, self.shape))
+        text += f" alpha={self.alpha:g}" if self.alpha != 1 else ""
+        text += f" beta={self.beta:g}" if self.beta != 0 else ""
+        text += f" padding={self.padding}" if any(self.padding) else ""
+        text += f" offsets={self.offsets}" if any(self.offsets) else ""
+        text += f" {self.mode}" if self.mode != "float" else ""
+        text += f" {self.fill}" if self.fill else ""
+        return text + (f" {self.schedule}" if self.schedule != "lockstep" else "")
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A mistake, where it is made, and what must find it.
+
+    words      what a reason says, besides the detector's own words
+    lines      (file, text) pairs: a reason names the file and the line on which the text stands
+    sanitizer  the tool of compute-sanitizer that could see it, on a GPU and in matrices allocated without guards
+    """
+
+    name: str
+    rung: str
+    what: str
+    edits: tuple[Edit, ...]
+    trial: Trial
+    detector: str
+    words: tuple[str, ...] = ()
+    lines: tuple[tuple[str, str], ...] = ()
+    sanitizer: str = ""
+    config: dict[str, int] = field(default_factory=dict)
+    launch: Callable[[Geometry], Geometry] | None = None
+
+    @property
+    def original(self) -> KernelSpec:
+        return rung_named(self.rung)
+
+    @property
+    def chosen(self) -> Config:
+        return self.original.config({**SMALL[self.rung], **self.config})
+
+    def write(self, folder: Path) -> KernelSpec:
+        """The mutated rung, in ``folder``: its source with every header beside it, where an include looks first."""
+        spec = self.original
+        for header in (spec.source.parent / "include").glob("*.cuh"):
+            shutil.copyfile(header, folder / header.name)
+        source = folder / spec.source.name
+        shutil.copyfile(spec.source, source)
+        for edit in self.edits:
+            path = folder / edit.file
+            path.write_text(edit.apply(path.read_text(encoding="utf-8")), encoding="utf-8")
+        if self.launch is None:
+            return replace(spec, source=source)
+        change, geometry = self.launch, spec.geometry
+        return replace(spec, source=source, geometry=lambda problem, config: change(geometry(problem, config)))
+
+    def missing(self, said: str, folder: Path) -> list[str]:
+        """The words, files and lines that ``said`` lacks, for the mutant written to ``folder``."""
+        words = [w for w in (DETECTORS[self.detector], *self.words) if w not in said]
+        places = [f"{file}:{_line(folder / file, text)}" for file, text in self.lines]
+        return words + [place for place in places if not re.search(re.escape(place) + r"(?!\d)", said)]
+
+
+def _line(path: Path, text: str) -> int:
+    found = [n for n, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1) if text in line]
+    assert len(found) == 1, f"{path.name}: {text!r} stands on lines {found}, not on one: mend the mutant"
+    return found[0]
+
+
+def judge(spec: KernelSpec, config: Config, trial: Trial) -> Verdict:
+    """The verdict on one launch, with the race detector on."""
+    device = SimDevice(ARCH, schedule_named(trial.schedule), hazards=True)
+    return verify_launch(device, spec, config, trial.problem(spec), compile_fn=compiler, fill=trial.fill,
+                         offsets=trial.offsets, mode=trial.mode)  # fmt: skip
+
+
+def words_of(verdict: Verdict) -> str:
+    """Everything a verdict says is wrong."""
+    return "\n".join([*verdict.reasons, *map(str, verdict.damage)])

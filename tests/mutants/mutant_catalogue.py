@@ -1,0 +1,26 @@
+"""All mutants, and the table of them that documentation prints: ``python tests/mutants/mutant_catalogue.py``."""
+
+from __future__ import annotations
+
+import mutants_async
+import mutants_barriers
+import mutants_edges
+import mutants_values
+from mutant import Mutant
+
+MUTANTS: tuple[Mutant, ...] = (
+    *mutants_barriers.MUTANTS,
+    *mutants_async.MUTANTS,
+    *mutants_edges.MUTANTS,
+    *mutants_values.MUTANTS,
+)
+
+
+def table() -> str:
+    """A Markdown table: mutant, rung, what is wrong, what catches it, and which sanitizer tool could see it, too."""
+    rows = [f"| {m.name} | {m.rung} | {m.what} | {m.detector} | {m.sanitizer or '–'} |" for m in MUTANTS]
+    return "\n".join(["| mutant | rung | what is wrong | caught as | compute-sanitizer |", "| --- " * 5 + "|", *rows])
+
+
+if __name__ == "__main__":
+    print(table())

@@ -1,0 +1,53 @@
+"""Every mutant is caught, by name: the rung passes a trial, the mutant fails the very same one for its own reason."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+import pytest
+from mutant import DETECTORS, Edit, Mutant, Trial, judge, words_of
+from mutant_catalogue import MUTANTS, table
+
+from gemmsmith.kernels.registry import rung_named, rungs
+from gemmsmith.kernels.spec import Config
+
+
+def _name(mutant: Mutant) -> str:
+    return mutant.name.replace(" ", "-")
+
+
+@cache
+def _complaint(rung: str, config: Config, trial: Trial) -> str:
+    """Why the unmutated rung fails a trial; empty, since it does not."""
+    verdict = judge(rung_named(rung), config, trial)
+    return "" if verdict.trusted else str(verdict)
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=_name)
+def test_a_mutant_is_caught_by_name(mutant: Mutant, tmp_path: Path) -> None:
+    assert not _complaint(mutant.rung, mutant.chosen, mutant.trial)
+    verdict = judge(mutant.write(tmp_path), mutant.chosen, mutant.trial)
+    assert not verdict.ok, "the mutant passed"
+    said = words_of(verdict)
+    assert not mutant.missing(said, tmp_path), said
+
+
+def test_every_rung_and_every_detector_has_mutants() -> None:
+    assert {mutant.rung for mutant in MUTANTS} == {spec.name for spec in rungs()}
+    assert {mutant.detector for mutant in MUTANTS} == set(DETECTORS)
+    assert len({mutant.name for mutant in MUTANTS}) == len(MUTANTS)
+
+
+def test_an_edit_that_no_longer_fits_fails_loudly() -> None:
+    assert Edit("f", "x", "y").apply("a x b") == "a y b"
+    assert Edit("f", "x", "y", times=2, only=1).apply("x x") == "x y"
+    for text in ("a b", "x x"):
+        with pytest.raises(AssertionError, match="mend the mutant"):
+            Edit("f", "x", "y").apply(text)
+
+
+def test_the_table_has_a_row_for_each_mutant() -> None:
+    rows = table().splitlines()
+    assert len(rows) == len(MUTANTS) + 2
+    assert all(row.count("|") == 6 for row in rows)

@@ -1,0 +1,316 @@
+"""The ladder's specifications: order, published configurations, refusals with their arithmetic, launch geometry."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from gemmsmith.errors import ConfigError, UnknownKernelError, UnsupportedError
+from gemmsmith.kernels.registry import rung_named, rungs
+from gemmsmith.kernels.signature import ROLES
+from gemmsmith.kernels.spec import KernelSpec, Preset
+from gemmsmith.problem import BF16, FP16, FP32, MAX_EXTENT, Problem, ceil_div
+
+NAMES = [
+    "naive", "coalesced", "shared_tile", "register_block", "block_tile_1d", "block_tile_2d", "vectorized", "padded",
+    "rectangular", "warp_tile", "async_copy", "warp_tile_mixed",
+]  # fmt: skip
+each_rung = pytest.mark.parametrize("name", NAMES)
+
+# What the worklogs published, from LADDER.md: rung, preset, threads, values that must be so.
+PUBLISHED = [
+    ("naive", "32x32", 1024, {"TILE": 32}),
+    ("coalesced", "32x32", 1024, {"TILE": 32}),
+    ("shared_tile", "32x32x32", 1024, {"TILE": 32}),
+    ("register_block", "32-2x2", 256, {"TILE": 32, "SIDE": 2}),
+    ("block_tile_1d", "64x64x8-8", 512, {"BM": 64, "BN": 64, "BK": 8, "TM": 8}),
+    ("block_tile_2d", "64x64x8-8x8", 64, {"BM": 64, "BN": 64, "BK": 8, "TM": 8, "TN": 8}),
+    ("block_tile_2d", "128x128x8-8x8", 256, {"BM": 128, "BN": 128, "BK": 8, "TM": 8, "TN": 8}),
+    ("vectorized", "128x128x8-8x8", 256, {"BM": 128, "BN": 128, "BK": 8, "TM": 8, "TN": 8, "VEC": 4}),
+    ("vectorized", "64x64-4x4", 256, {"BM": 64, "BN": 64, "TM": 4, "TN": 4, "VEC": 4}),
+    ("padded", "128x128x8-8x8", 256, {"BM": 128, "BN": 128, "BK": 8, "TM": 8, "TN": 8}),
+    ("padded", "128x128x16-8x8", 256, {"BM": 128, "BN": 128, "BK": 16, "TM": 8, "TN": 8}),
+    ("rectangular", "64x64x64-8x4", 128, {"BM": 64, "BN": 64, "BK": 64, "TM": 8, "TN": 4, "UNROLL": 4}),
+    ("warp_tile", "64x64-8x4", 128,
+     {"BM": 128, "BN": 128, "BK": 16, "WM": 64, "WN": 64, "WNITER": 4, "TM": 8, "TN": 4}),
+    ("warp_tile", "64x32-8x8", 256, {"BM": 128, "BN": 128, "BK": 16, "WM": 64, "WN": 32, "TM": 8, "TN": 8}),
+    ("async_copy", "64x64-8x4", 128, {"BM": 64, "BN": 64, "TM": 8, "TN": 4, "UNROLL": 16}),
+    ("warp_tile_mixed", "64x64-8x4", 128,
+     {"BM": 128, "BN": 128, "BK": 16, "WM": 64, "WN": 64, "WNITER": 4, "TM": 8, "TN": 4}),
+    ("warp_tile_mixed", "64x32-8x8", 256, {"BM": 128, "BN": 128, "BK": 16, "WM": 64, "WN": 32, "TM": 8, "TN": 8}),
+]  # fmt: skip
+
+
+def preset_named(spec: KernelSpec, name: str) -> Preset:
+    return next(p for p in spec.presets if p.name == name)
+
+
+def problem_for(spec: KernelSpec, m: int, n: int, k: int) -> Problem:
+    return Problem(m, n, k, dtype=spec.dtypes[0])
+
+
+def tile_of(values: dict[str, int]) -> tuple[int, int]:
+    return (values["TILE"], values["TILE"]) if "TILE" in values else (values["BM"], values["BN"])
+
+
+# --- registry
+
+
+def test_the_ladder_is_in_order() -> None:
+    assert [s.name for s in rungs()] == NAMES
+    assert [s.rung for s in rungs()] == list(range(1, len(NAMES) + 1))
+    assert rungs() is rungs()
+
+
+@each_rung
+def test_a_rung_is_found_by_name(name: str) -> None:
+    assert rung_named(name).name == name
+
+
+@pytest.mark.parametrize(
+    ("wrong", "meant"),
+    [("warptile", "warp_tile"), ("vectorised", "vectorized"), ("niave", "naive"), ("padding", "padded")],
+)
+def test_a_misspelt_name_is_corrected(wrong: str, meant: str) -> None:
+    with pytest.raises(UnknownKernelError) as caught:
+        rung_named(wrong)
+    assert f"did you mean {meant}?" in caught.value.hint
+    assert all(name in caught.value.hint for name in NAMES)
+
+
+def test_a_name_like_none_gets_the_list_only() -> None:
+    with pytest.raises(UnknownKernelError, match=r"no rung called '!'\nthe rungs: naive, coalesced"):
+        rung_named("!")
+
+
+# --- sources
+
+
+@each_rung
+def test_a_source_opens_with_its_lesson(name: str) -> None:
+    spec = rung_named(name)
+    header = re.match(r"(//[^\n]*\n)+", spec.code)
+    assert header is not None
+    lines = header.group().splitlines()
+    assert lines[0].startswith(f"// {spec.rung:02d} {name}: ")
+    sections = [m.group(1) for line in lines if (m := re.match(r"// ([A-Z][a-z]+(?: next)?) {2,}\S", line))]
+    assert sections == ["Idea", "Changed", "Owns", "Budget", "Needs", "Try next"]
+    assert any(art in header.group() for art in ("+--", "[abcd]", "multiply      [", "PAD = 0   "))
+
+
+@each_rung
+def test_a_source_is_short_and_narrow(name: str) -> None:
+    lines = rung_named(name).code.splitlines()
+    assert len(lines) <= 200
+    assert max(map(len, lines)) <= 120
+
+
+@each_rung
+def test_a_source_is_named_after_its_rung(name: str) -> None:
+    spec = rung_named(name)
+    assert spec.source.name == f"{spec.rung:02d}_{name}.cu"
+
+
+@each_rung
+def test_the_entry_has_the_one_signature(name: str) -> None:
+    signature = rung_named(name).signature
+    assert signature.entry == "gemm"
+    assert tuple(a.role for a in signature.arguments) == ROLES
+    assert "".join(a.code for a in signature.arguments) == "iiifPqPqfPq"
+
+
+@each_rung
+def test_every_parameter_is_used_by_the_source(name: str) -> None:
+    spec = rung_named(name)
+    for parameter in spec.parameters:
+        assert re.search(rf"\b{parameter.name}\b", spec.code), parameter.name
+        assert parameter.default in parameter.legal
+        assert parameter.meaning
+
+
+@each_rung
+def test_float_arithmetic_is_spelled_out(name: str) -> None:
+    """Contraction must not be left to ptxas, so accumulators only ever meet __fmaf_rn."""
+    code = re.sub(r"//[^\n]*", "", rung_named(name).code)
+    assert "__fmaf_rn" in code
+    assert not re.search(r"\bacc[^;=]*[+*]=", code)
+
+
+def test_inline_ptx_stands_behind_wrappers_only() -> None:
+    assert not [s.name for s in rungs() if re.search(r"\basm\b", s.code)]
+
+
+@pytest.mark.parametrize("header", sorted((rungs()[0].source.parent / "include").glob("*.cuh")), ids=lambda p: p.name)
+def test_a_header_is_used_and_needs_no_standard_library(header: Path) -> None:
+    text = header.read_text(encoding="utf-8")
+    others = [s.code for s in rungs()] + [h.read_text(encoding="utf-8") for h in header.parent.glob("*.cuh")]
+    assert any(f'#include "{header.name}"' in code for code in others)
+    assert text.startswith("//")
+    assert not re.search(r"#include <c?std\w+", text)
+
+
+# --- configurations
+
+
+@pytest.mark.parametrize(("name", "preset", "threads", "values"), PUBLISHED, ids=[f"{p[0]}-{p[1]}" for p in PUBLISHED])
+def test_a_preset_is_what_was_published(name: str, preset: str, threads: int, values: dict[str, int]) -> None:
+    spec = rung_named(name)
+    config = spec.config(preset=preset)
+    assert dict(config).items() >= values.items()
+    assert config == preset_named(spec, preset).config
+    assert preset_named(spec, preset).published
+    assert spec.geometry(problem_for(spec, 256, 256, 256), config).threads == threads
+
+
+@each_rung
+def test_the_published_presets_are_all_there_are(name: str) -> None:
+    assert [p.name for p in rung_named(name).presets] == [p[1] for p in PUBLISHED if p[0] == name]
+
+
+@each_rung
+def test_the_first_preset_is_the_default(name: str) -> None:
+    spec = rung_named(name)
+    assert spec.presets[0].config == spec.config()
+
+
+# Sweeps of the worklogs: every point is legal.
+SWEPT = [
+    *(("rectangular", {"UNROLL": u}) for u in (1, 2, 4, 8, 16)),
+    *(("async_copy", {"UNROLL": u}) for u in (1, 2, 4, 8, 16)),
+    *(("padded", {"PAD": p}) for p in (0, 1, 4, 8)),
+    *(("padded", {"BK": bk}) for bk in (8, 16, 32)),
+    *(("vectorized", {"VEC": v}) for v in (1, 2, 4)),
+    *(("async_copy", {"STAGES": s}) for s in (2, 3, 4)),
+    *(("rectangular", {"TM": tm, "TN": tn}) for tm, tn in ((4, 4), (8, 4), (8, 8), (16, 4), (16, 8), (4, 32))),
+    *(("rectangular", {"BM": 128, "BN": 128, "BK": 16, "TM": tm, "TN": tn}) for tm, tn in ((8, 64), (16, 16))),
+]
+
+
+@pytest.mark.parametrize(("name", "changes"), SWEPT, ids=[f"{n}-{c}" for n, c in SWEPT])
+def test_a_published_sweep_can_be_repeated(name: str, changes: dict[str, int]) -> None:
+    assert dict(rung_named(name).config(changes)).items() >= changes.items()
+
+
+REFUSED = [
+    ("naive", {"TILE": 33}, "TILE=33 is not one of 8, 16, 32"),
+    ("register_block", {"TILE": 64, "SIDE": 1}, "(TILE/SIDE)² = (64/1)² = 4096 threads, but a block has 32 to 1024"),
+    ("block_tile_1d", {"BM": 128, "BN": 256, "TM": 4}, "BM·BN/TM = 128·256/4 = 8192 threads"),
+    ("block_tile_1d", {"BM": 32, "BN": 256}, "a slice of A has BM·BK = 32·8 = 256 elements"),
+    ("block_tile_2d", {"BM": 32, "BN": 32, "TM": 16}, "BM·BN/(TM·TN) = 32·32/(16·8) = 8 threads"),
+    ("block_tile_2d", {"BM": 256, "BN": 256, "BK": 32, "MIN_BLOCKS": 1},
+     "4·(BM+BN)·BK = 4·(256+256)·32 = 65,536 B of shared memory, but 49,152 B is the most a kernel can declare"),
+    ("block_tile_2d", {"BM": 128, "BN": 128}, "MIN_BLOCKS=8 blocks of 256 threads are 2048 threads"),
+    ("vectorized", {"BM": 64, "BN": 64, "TM": 4, "TN": 4},
+     "a slice of A has BM·BK = 64·8 = 512 elements, which is not a multiple of 256 threads · 4 elements per load"),
+    ("padded", {"BM": 256, "BN": 128, "BK": 32}, "4·(BM+PAD+BN)·BK = 4·(256+4+128)·32 = 49,664 B"),
+    ("padded", {"PAD": 2}, "PAD=2 is not one of 0, 1, 4, 8"),
+    ("rectangular", {"TN": 128}, "TN=128 does not divide BN=64"),
+    ("rectangular", {"TN": 64}, "BM·BN/(TM·TN) = 64·64/(8·64) = 8 threads"),
+    ("rectangular", {"BM": 256, "BN": 128, "BK": 16, "TN": 128},
+     "TM·TN = 8·128 = 1024 accumulators, but a thread has 255 registers"),
+    ("rectangular", {"BM": 128, "BN": 128, "BK": 16, "TM": 8, "TN": 64, "UNROLL": 16},
+     "TM·TN·UNROLL = 8·64·16 = 8192 multiplications in a row"),
+    ("rectangular", {"BK": 8, "UNROLL": 16}, "UNROLL=16 does not divide BK=8"),
+    ("rectangular", {"BM": 256, "BN": 256, "TM": 16, "TN": 16, "MIN_BLOCKS": 1},
+     "4·(BM·(BK+PAD)+BK·BN) = 4·(256·(64+4)+64·256) = 135,168 B of shared memory, but 101,376 B is the most a block"),
+    ("warp_tile", {"WM": 128, "BM": 64}, "WM=128 does not divide BM=64"),
+    ("warp_tile", {"WM": 16, "WN": 16}, "WM·WN = 16·16 = 256 outputs, which is not a multiple of "
+     "32·TM·TN·WNITER = 32·8·4·4 = 4096"),
+    ("warp_tile", {"WM": 16, "WN": 16, "WNITER": 1, "TM": 4, "TN": 4},
+     "32·(BM/WM)·(BN/WN) = 32·(128/16)·(128/16) = 2048 threads"),
+    ("async_copy", {"BK": 64, "STAGES": 4},
+     "STAGES·4·(BM·(BK+PAD)+BK·BN) = 4·4·(64·(64+4)+64·64) = 135,168 B"),
+    ("async_copy", {"BK": 8}, "UNROLL=16 does not divide BK=8"),
+    ("async_copy", {"STAGES": 1}, "STAGES=1 is not one of 2, 3, 4"),
+    ("warp_tile_mixed", {"BM": 64, "BK": 8, "WM": 32, "WN": 32, "WNITER": 1, "UNROLL": 8},
+     "a slice of A has BM·BK = 64·8 = 512 elements, which is not a multiple of 256 threads · 8"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "changes", "reason"), REFUSED, ids=[f"{n}-{c}" for n, c, _ in REFUSED])
+def test_an_illegal_configuration_is_refused_with_the_arithmetic(
+    name: str, changes: dict[str, int], reason: str
+) -> None:
+    with pytest.raises(ConfigError) as caught:
+        rung_named(name).config(changes)
+    assert reason in str(caught.value)
+
+
+# --- what a rung takes
+
+
+@each_rung
+def test_layouts_and_types(name: str) -> None:
+    spec = rung_named(name)
+    assert spec.layouts == (("NN", "NT", "TN", "TT") if name in ("naive", "coalesced") else ("NN",))
+    assert spec.dtypes == ((FP16, BF16) if name == "warp_tile_mixed" else (FP32,))
+    assert spec.min_arch == 80
+
+
+@pytest.mark.parametrize("name", NAMES[2:-1])
+def test_a_refused_layout_names_who_takes_it(name: str) -> None:
+    with pytest.raises(UnsupportedError, match="use naive or coalesced"):
+        rung_named(name).accepts(Problem(4, 4, 4, trans_b=True))
+
+
+# --- geometry
+
+SHAPES = [
+    (1, 1, 1),
+    (31, 33, 7),
+    (64, 64, 0),
+    (128, 128, 128),
+    (129, 127, 65),
+    (1, 4097, 8),
+    (4097, 1, 8),
+    (300, 700, 5),
+]
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@each_rung
+def test_the_grid_covers_the_problem_with_no_block_to_spare(name: str, shape: tuple[int, int, int]) -> None:
+    spec = rung_named(name)
+    for preset in spec.presets:
+        problem = problem_for(spec, *shape)
+        geometry = spec.geometry(problem, preset.config)
+        rows, cols = tile_of(dict(preset.config))
+        assert geometry.grid == (ceil_div(problem.m, rows) * ceil_div(problem.n, cols), 1, 1)
+        assert geometry.block[1:] == (1, 1)
+        assert geometry.threads % 32 == 0
+
+
+@pytest.mark.parametrize(("m", "n"), [(MAX_EXTENT, 1), (1, MAX_EXTENT), (2**20, 2**20)])
+@each_rung
+def test_a_huge_extent_can_be_launched(name: str, m: int, n: int) -> None:
+    """gridDim.x ends at 2^31 - 1, gridDim.y at 65,535."""
+    spec = rung_named(name)
+    grid = spec.geometry(problem_for(spec, m, n, 1), spec.config()).grid
+    assert 1 <= grid[0] <= 2**31 - 1
+    assert grid[1:] == (1, 1)
+
+
+@pytest.mark.parametrize(("m", "n"), [(0, 5), (5, 0), (0, 0)])
+@each_rung
+def test_an_empty_problem_has_an_empty_grid(name: str, m: int, n: int) -> None:
+    spec = rung_named(name)
+    assert spec.geometry(problem_for(spec, m, n, 3), spec.config()).blocks == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "smem"),
+    [
+        ("vectorized", {}, 0),
+        ("padded", {}, 0),
+        ("rectangular", {}, 4 * (64 * 68 + 64 * 64)),
+        ("warp_tile", {}, 4 * 16 * (132 + 128)),
+        ("async_copy", {}, 2 * 4 * (64 * 20 + 16 * 64)),
+        ("async_copy", {"STAGES": 3, "BK": 32}, 3 * 4 * (64 * 36 + 32 * 64)),
+        ("warp_tile_mixed", {}, 2 * 16 * (132 + 128)),
+    ],
+)
+def test_dynamic_shared_memory(name: str, changes: dict[str, int], smem: int) -> None:
+    spec = rung_named(name)
+    assert spec.geometry(problem_for(spec, 64, 64, 64), spec.config(changes)).smem == smem
