@@ -9,7 +9,7 @@ import numpy as np
 
 from gemmsmith.choose.default import choose
 from gemmsmith.compile.compiler import compile_kernel
-from gemmsmith.errors import DTypeError, ProblemError, UsageError
+from gemmsmith.errors import ConfigError, DTypeError, ProblemError, UnknownKernelError, UsageError
 from gemmsmith.kernels.registry import rung_named, rungs
 from gemmsmith.kernels.spec import Config, KernelSpec
 from gemmsmith.problem import FP32, Problem
@@ -57,12 +57,26 @@ def gemm(
     if target is not None:
         _check_output(problem, target, left, right, addend)
         problem = problem.with_(lda=problem.lda, ldb=problem.ldb, ldc=target.leading)
-    spec = choose(problem) if kernel is None else rung_named(kernel) if isinstance(kernel, str) else kernel
+    spec = choose(problem) if kernel is None else _spec(kernel)
     spec.accepts(problem)
-    chosen = spec.config(dict(config) if config is not None else None)
+    chosen = spec.config(_changes(config))
     if left.on_gpu:
         return _on_gpu(problem, spec, chosen, left, right, addend, target)
     return _on_simulator(problem, spec, chosen, left, right, addend, target)
+
+
+def _spec(kernel: str | KernelSpec) -> KernelSpec:
+    if isinstance(kernel, KernelSpec):
+        return kernel
+    if isinstance(kernel, str):
+        return rung_named(kernel)
+    raise UnknownKernelError(f"kernel is a {type(kernel).__name__}, not a rung", "pass a rung's name or its KernelSpec")
+
+
+def _changes(config: Mapping[str, int] | Config | None) -> dict[str, int]:
+    if config is None or isinstance(config, (Mapping, Config)):
+        return dict(config or {})
+    raise ConfigError(f"config is a {type(config).__name__}, not a mapping", "pass it as {'BM': 64, 'BN': 64}")
 
 
 def _problem(a: Matrix, b: Matrix, alpha: float, beta: float) -> Problem:
@@ -87,7 +101,7 @@ def _addend(problem: Problem, c: Any) -> Matrix | None:
     if addend.dtype != FP32:
         raise DTypeError(f"c is {addend.dtype}; it must be fp32")
     if addend.transposed:
-        raise ProblemError("c is stored column by column", "pass it row by row, as .T of its transpose is not")
+        raise ProblemError("c is stored column by column", "pass a row-major matrix")
     return addend
 
 
@@ -122,7 +136,18 @@ def _check_output(problem: Problem, out: Matrix, a: Matrix, b: Matrix, c: Matrix
 
 
 def _overlap(x: Matrix, y: Matrix) -> bool:
-    return bool(x.nbytes and y.nbytes) and x.address < y.address + y.nbytes and y.address < x.address + x.nbytes
+    if not (x.nbytes and y.nbytes and x.address < y.address + y.nbytes and y.address < x.address + x.nbytes):
+        return False
+    pitch = x.leading * x.dtype.itemsize
+    if pitch != y.leading * y.dtype.itemsize:
+        return True
+    # Two slices of one larger matrix: apart if neither's lines reach into the other's.
+    shift = (y.address - x.address) % pitch
+    return shift < _line_bytes(x) or shift + _line_bytes(y) > pitch
+
+
+def _line_bytes(operand: Matrix) -> int:
+    return (operand.rows if operand.transposed else operand.cols) * operand.dtype.itemsize
 
 
 def _on_gpu(problem: Problem, spec: KernelSpec, config: Config, a: Matrix, b: Matrix, c: Matrix | None,

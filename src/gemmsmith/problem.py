@@ -86,8 +86,11 @@ class Problem:
             if isinstance(value, bool) or not isinstance(value, (int, float, np.floating, np.integer)):
                 raise ProblemError(f"{name} must be a real number, not {value!r}")
             # Kernels take fp32 scalars: what they see is what the reference must see.
-            with np.errstate(over="ignore"):
-                object.__setattr__(self, name, float(np.float32(value)))
+            try:
+                with np.errstate(over="ignore"):
+                    object.__setattr__(self, name, float(np.float32(value)))
+            except OverflowError:
+                raise ProblemError(f"{name} is an integer too large for any floating-point type") from None
         for name, columns in (("lda", self.a_shape[1]), ("ldb", self.b_shape[1]), ("ldc", self.n)):
             self._resolve_leading(name, columns)
 

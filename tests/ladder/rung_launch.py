@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 from dataclasses import replace
-from functools import cache
+from functools import lru_cache
 
 import numpy as np
 
@@ -55,7 +55,7 @@ class ReusingDevice(SimDevice):
         return _loaded(compiled.ptx, compiled.entry, self.ring)
 
 
-@cache
+@lru_cache(maxsize=64)
 def _loaded(ptx: str, entry: str, ring: bool) -> LoadedPtx:
     return SimDevice(ring=ring).load_ptx(ptx, entry)
 

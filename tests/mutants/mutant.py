@@ -28,6 +28,7 @@ compiler = Compiler()
 DETECTORS = {
     "race": " race on shared address",
     "uninitialised shared": "uninitialised shared read",
+    "uninitialised local": "uninitialised local read",
     "out-of-bounds": "out-of-bounds ",
     "misaligned": "misaligned ",
     "divergent barrier": "divergent barrier",

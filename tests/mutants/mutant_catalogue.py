@@ -5,6 +5,7 @@ from __future__ import annotations
 import mutants_async
 import mutants_barriers
 import mutants_edges
+import mutants_overflow
 import mutants_values
 from mutant import Mutant
 
@@ -14,11 +15,13 @@ MUTANTS: tuple[Mutant, ...] = (
     *mutants_edges.MUTANTS,
     *mutants_values.MUTANTS,
 )
+# Judged without a guarded launch, in test_mutants_beyond_trials.py.
+OVERFLOWS: tuple[Mutant, ...] = mutants_overflow.MUTANTS
 
 
 def table() -> str:
     """A Markdown table: mutant, rung, what is wrong, what catches it, and which sanitizer tool could see it, too."""
-    rows = [f"| {m.name} | {m.rung} | {m.what} | {m.detector} | {m.sanitizer or '–'} |" for m in MUTANTS]
+    rows = [f"| {m.name} | {m.rung} | {m.what} | {m.detector} | {m.sanitizer or '–'} |" for m in (*MUTANTS, *OVERFLOWS)]
     return "\n".join(["| mutant | rung | what is wrong | caught as | compute-sanitizer |", "| --- " * 5 + "|", *rows])
 
 

@@ -118,6 +118,6 @@ MISPLACED = (
         detector="uninitialised shared",
         lines=(("03_shared_tile.cu", "acc = __fmaf_rn(slice.A[m][k]"),),
     ),
-)  # fmt: skip
+)
 
 MUTANTS = (*MISSING, *MISPLACED)

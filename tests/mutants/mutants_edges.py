@@ -32,10 +32,11 @@ TAILS = (
     Mutant(
         name="unmasked tail in N",
         rung="shared_tile",
-        what="columns right of the last are stored, into the padding between rows",
+        what="columns right of the last are stored: over the next row, and past the end of C",
         edits=(Edit("03_shared_tile.cu", "if (c.inside(m, n)) store", "if (m < c.rows) store"),),
-        trial=Trial((7, 5, 8), padding=(0, 0, 8), schedule="in_order"),
+        trial=Trial((7, 5, 8)),
         detector="out-of-bounds",
+        words=("out-of-bounds global write of 4 bytes",),
         sanitizer="memcheck",
     ),
     Mutant(

@@ -7,7 +7,7 @@ from mutant import Edit, Mutant, Trial
 STORE = "beta == 0.0f ? value : __fmaf_rn(beta, *c, value)"
 SCALED = "__fmul_rn(alpha, sum)"
 FMA_2D = "acc[i][j] = __fmaf_rn(a_k[i], b_k[j], acc[i][j]);"
-FMA_MIXED = "acc[u][i][v][j] = __fmaf_rn(a_k[u][i], b_k[v][j], acc[u][i][v][j]);"
+FMA_MIXED = "__fmaf_rn(a_k[u][i], b_k[v][j], acc[u][i][v][j])"
 
 SCALARS = (
     Mutant(
@@ -109,24 +109,19 @@ SUMS = (
         name="one term of one output dropped",
         rung="block_tile_2d",
         what="one of 200 terms, in one of 1024 outputs: the textbook's bound of K roundings would let it pass",
-        edits=(
-            Edit(
-                "06_block_tile_2d.cu",
-                FMA_2D,
-                "if (i + j + k + threadIdx.x != 0 || a.cols != K) " + FMA_2D,
-            ),
-        ),
+        edits=(Edit("06_block_tile_2d.cu", FMA_2D, f"if (i + j + k + threadIdx.x != 0 || a.cols != K) {FMA_2D}"),),
         trial=Trial((32, 32, 200)),
         detector="wrong result",
         words=("1 of 1024 outputs wrong",),
     ),
     Mutant(
-        name="accumulators not cleared",
-        rung="register_block",
-        what="the sums start from whatever a register holds",
-        edits=(Edit("04_register_block.cu", "acc[SIDE][SIDE] = {};", "acc[SIDE][SIDE];"),),
-        trial=Trial((16, 16, 16)),
-        detector="wrong result",
+        name="accumulator not cleared",
+        rung="coalesced",
+        what="the sum starts from whatever is in memory",
+        edits=(Edit("02_coalesced.cu", "float acc = 0.0f;", "volatile float acc;"),),
+        trial=Trial((8, 8, 8)),
+        detector="uninitialised local",
+        lines=(("02_coalesced.cu", "acc = __fmaf_rn(a, b, acc);"),),
     ),
     Mutant(
         name="products rounded before they are added",
@@ -154,7 +149,7 @@ SUMS = (
             Edit(
                 "02_coalesced.cu",
                 "acc = __fmaf_rn(a, b, acc);",
-                'asm("fma.rn.ftz.f32 %0, %1, %2, %0;" : "+f"(acc) : "f"(a), "f"(b));',
+                "acc = __fmaf_rn(a, b, acc);\n        if (fabsf(acc) < 1.17549435e-38f) acc = 0.0f;",
             ),
         ),
         trial=Trial((8, 8, 8), fill="subnormal"),
@@ -164,10 +159,7 @@ SUMS = (
         name="sums kept in fp16",
         rung="warp_tile_mixed",
         what="16-bit inputs do not make 16-bit sums",
-        edits=(
-            Edit("12_warp_tile_mixed.cu", "__fmaf_rn(a_k[u][i], b_k[v][j], acc[u][i][v][j]);",
-                 "__half2float(__float2half(__fmaf_rn(a_k[u][i], b_k[v][j], acc[u][i][v][j])));"),
-        ),
+        edits=(Edit("12_warp_tile_mixed.cu", FMA_MIXED, f"__half2float(__float2half({FMA_MIXED}))"),),
         trial=Trial((32, 32, 64)),
         detector="wrong result",
     ),
@@ -182,7 +174,7 @@ SUMS = (
         trial=Trial((31, 31, 32)),
         detector="wrong result",
     ),
-)  # fmt: skip
+)
 
 INDICES = (
     Mutant(
@@ -197,10 +189,7 @@ INDICES = (
         name="tile of C stored transposed",
         rung="block_tile_2d",
         what="a thread's rows and columns change places in the store",
-        edits=(
-            Edit("06_block_tile_2d.cu", "store_tile<false>(c, m0, n0, acc", "store_tile<false>(c, n0, m0, acc"),
-            Edit("06_block_tile_2d.cu", "sums", "sums", times=0),
-        ),
+        edits=(Edit("06_block_tile_2d.cu", "store_tile<false>(c, m0, n0, acc", "store_tile<false>(c, n0, m0, acc"),),
         trial=Trial((32, 32, 8)),
         detector="wrong result",
     ),
@@ -242,12 +231,16 @@ INDICES = (
         rung="coalesced",
         what="the kernel changes one of its inputs; the product of this run is right",
         edits=(
-            Edit("02_coalesced.cu", "    store(C + row", "    if (col == 0) const_cast<float*>(A)[row * lda] = acc;\n    store(C + row"),
+            Edit(
+                "02_coalesced.cu",
+                "    store(C",
+                "    if (col == 0) const_cast<float*>(A)[row * lda] = acc;\n    store(C",
+            ),
         ),
         trial=Trial((8, 8, 8)),
         detector="changed input",
         words=("A: an input was changed",),
     ),
-)  # fmt: skip
+)
 
 MUTANTS = (*SCALARS, *SUMS, *INDICES)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from mutant import DETECTORS, Edit, Mutant, Trial, judge, words_of
-from mutant_catalogue import MUTANTS, table
+from mutant_catalogue import MUTANTS, OVERFLOWS, table
 
 from gemmsmith.kernels.registry import rung_named, rungs
 from gemmsmith.kernels.spec import Config
@@ -49,5 +49,5 @@ def test_an_edit_that_no_longer_fits_fails_loudly() -> None:
 
 def test_the_table_has_a_row_for_each_mutant() -> None:
     rows = table().splitlines()
-    assert len(rows) == len(MUTANTS) + 2
+    assert len(rows) == len(MUTANTS) + len(OVERFLOWS) + 2
     assert all(row.count("|") == 6 for row in rows)

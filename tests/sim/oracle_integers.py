@@ -116,7 +116,7 @@ def _funnel(modes: list[str], _: str) -> Oracle:
 
 
 def _amount(kind: str, number: int) -> int:
-    """A field's position or length: the low 8 bits, as the manual says; but an H200 takes all of it for 64-bit types."""
+    """A field's position or length: its low 8 bits; but an H200 takes all of it for 64-bit types."""
     return number & 0xFF if width_of(kind) == 32 else number
 
 

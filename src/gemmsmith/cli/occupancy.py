@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 import typer
+from rich.markup import escape
 
 from gemmsmith.cli.options import (
     Block,
@@ -21,8 +22,17 @@ from gemmsmith.cli.options import (
     find_kernel,
 )
 from gemmsmith.cli.output import bytes_text, console, print_json, progress, table
-from gemmsmith.errors import UsageError
-from gemmsmith.explain.occupancy import RESOURCES, Occupancy, Step, Waves, curve, occupancy, steps, waves
+from gemmsmith.errors import CompileError, GemmsmithError, UsageError
+from gemmsmith.explain.occupancy import (
+    RESOURCES,
+    Occupancy,
+    Step,
+    Waves,
+    curve,
+    occupancy,
+    steps,
+    waves,
+)
 from gemmsmith.gpus import GPU, gpu_named, gpus
 from gemmsmith.kernels.spec import Config, KernelSpec
 from gemmsmith.kernels.user import UserOptions
@@ -35,30 +45,16 @@ _NOTE = "predicted from the limits of the hardware, as NVIDIA's occupancy calcul
 
 
 @dataclass(frozen=True)
-class Demand:
-    """What one block of a kernel takes on one GPU, and how many blocks there are (None: not said)."""
+class Row:
+    """One GPU's answer; no waves where the grid is not known or the block does not fit."""
 
     gpu: GPU
-    threads: int
-    registers: int
-    static_smem: int
-    dynamic_smem: int = 0
-    barriers: int = 0
-    grid: int | None = None
-
-    @property
-    def block(self) -> dict[str, int]:
-        names = ("threads", "registers", "static_smem", "dynamic_smem", "barriers")
-        return {name: getattr(self, name) for name in names}
-
-
-@dataclass(frozen=True)
-class Row:
-    """One GPU's answer."""
-
-    demand: Demand
     occupancy: Occupancy
     waves: Waves | None
+
+    @property
+    def smem(self) -> int:
+        return self.occupancy.static_smem + self.occupancy.dynamic_smem
 
 
 def command(
@@ -85,41 +81,43 @@ def command(
 ) -> None:
     """Occupancy of a kernel, or of numbers: blocks and warps an SM holds, the resource that limits, waves and tail."""
     chosen = _chosen_gpus(gpu, resource)
-    shape = (m, n, k)
-    if grid and shape != (None, None, None):
+    is_file = kernel.endswith((".cu", ".cuh")) or "/" in kernel
+    shape = [extent for extent in (m, n, k) if extent is not None]
+    if grid and shape and not is_file:
         raise UsageError("--grid and --m, --n, --k both say how many blocks there are", "give one of them")
+    skipped: list[str] = []
     if kernel:
-        if threads is not None or registers is not None:
-            raise UsageError(f"both a kernel ({kernel}) and numbers (--threads, --registers) are given",
-                             "the kernel is compiled to learn them; leave one out")  # fmt: skip
-        is_file = kernel.endswith((".cu", ".cuh")) or "/" in kernel
-        if not is_file and (smem or dynamic_smem):
-            raise UsageError(f"both a rung ({kernel}) and numbers (--smem, --dynamic-smem) are given",
-                             "the rung says how much shared memory it takes; change it with --config")  # fmt: skip
+        numbers = {"--threads": threads is not None, "--registers": registers is not None}
+        if not is_file:
+            numbers |= {"--smem": bool(smem), "--dynamic-smem": bool(dynamic_smem)}
+        if clash := [option for option, given in numbers.items() if given]:
+            raise UsageError(f"both a kernel ({kernel}) and numbers ({', '.join(clash)}) are given",
+                             "a kernel is compiled to learn its numbers; leave one out")  # fmt: skip
         if smem and dynamic_smem:
             raise UsageError("of a file, --smem and --dynamic-smem are the same", "give one of them")
         user = UserOptions(entry, grid if is_file else "", block, smem or dynamic_smem, signature)
         spec, values = find_kernel(kernel, config, preset, define, user)
-        extents = [_EXAMPLE if extent is None else extent for extent in shape]
-        problem = Problem(*extents, dtype=dtype_named(dtype) if dtype else spec.dtypes[0])
+        problem = Problem(*_shape(m, n, k), dtype=dtype_named(dtype) if dtype else spec.dtypes[0])
         blocks = _number("--grid", grid) if grid and not is_file else None
-        demands, skipped = _from_kernel(spec, values, problem, chosen, blocks, Compiler(cache_dir))
-        title = f"{spec.name} {values}".rstrip() + (f" for {problem}" if not grid else "")
+        rows, skipped = _from_kernel(spec, values, problem, chosen, blocks, Compiler(cache_dir))
+        title = f"{spec.name} {values}".rstrip() + (f" for {problem}" if blocks is None else "")
     else:
-        for option, given in (("--config", config), ("--preset", preset), ("-D", define), ("--entry", entry),
-                              ("--block", block), ("--signature", signature), ("--dtype", dtype)):  # fmt: skip
-            if given:
-                raise UsageError(f"{option} is for a kernel, and none is named", "name a rung or a .cu file first")
-        if shape != (None, None, None):
+        named = {"--config": config, "--preset": preset, "-D": define, "--entry": entry, "--block": block,
+                 "--signature": signature, "--dtype": dtype}  # fmt: skip
+        if stray := [option for option, given in named.items() if given]:
+            raise UsageError(f"{stray[0]} is for a kernel, and none is named", "name a rung or a .cu file first")
+        if shape:
             raise UsageError("numbers alone do not say which tile a block owns, so a shape gives no grid",
                              "give --grid BLOCKS, or name a kernel")  # fmt: skip
-        demands, skipped = _from_numbers(threads, registers, smem, dynamic_smem, grid, chosen), []
-        title = f"{threads} threads, {registers} registers, {demands[0].static_smem + demands[0].dynamic_smem:,} B"
-    rows = [_row(demand) for demand in demands]
-    if not any(row.occupancy.fits for row in rows):
+        rows = _from_numbers(threads, registers, smem, dynamic_smem, grid, chosen)
+        title = f"{threads} threads, {registers} registers, {rows[0].smem:,} B of shared memory"
+    if sizes := [row.waves.grid for row in rows if row.waves]:
+        title += f", {sizes[0]:,} blocks"
+    # A curve shows what would fit, so it is drawn even where nothing does.
+    if not resource and not any(row.occupancy.fits for row in rows):
         where = " or ".join(row.occupancy.gpu for row in rows)
         raise UsageError(f"on {where}: {rows[0].occupancy.why}", "a launch of it would fail; make the block smaller")
-    runs = _runs(rows[0].demand, resource) if resource else ()
+    runs = _runs(rows[0], resource) if resource else []
     if json:
         print_json(_facts(title, rows, skipped, resource, runs))
     else:
@@ -136,6 +134,10 @@ def _chosen_gpus(name: str, resource: str) -> tuple[GPU, ...]:
     return gpus() if not name or name.strip().lower() == "all" else (gpu_named(name),)
 
 
+def _shape(m: int | None, n: int | None, k: int | None) -> tuple[int, int, int]:
+    return _EXAMPLE if m is None else m, _EXAMPLE if n is None else n, _EXAMPLE if k is None else k
+
+
 def _number(option: str, text: str) -> int:
     try:
         value = int(text.replace("_", "").replace(",", ""))
@@ -148,7 +150,7 @@ def _number(option: str, text: str) -> int:
 
 def _from_numbers(
     threads: int | None, registers: int | None, smem: str, dynamic_smem: str, grid: str, chosen: tuple[GPU, ...]
-) -> list[Demand]:
+) -> list[Row]:
     if threads is None or registers is None:
         raise UsageError("name a kernel, or give at least --threads and --registers",
                          "gemmsmith occupancy warp_tile, or --threads 256 --registers 128 --smem 16384")  # fmt: skip
@@ -158,49 +160,59 @@ def _from_numbers(
     if not 0 <= registers <= max(gpu.registers_per_thread for gpu in chosen):
         raise UsageError(f"--registers {registers} is not between 0 and 255, the most that a thread may have")
     blocks = _number("--grid", grid) if grid else None
-    return [Demand(gpu, threads, registers, static, dynamic, grid=blocks) for gpu in chosen]
+    return [_row(gpu, blocks, threads, registers, static, dynamic) for gpu in chosen]
 
 
 def _from_kernel(
     spec: KernelSpec, config: Config, problem: Problem, chosen: tuple[GPU, ...], blocks: int | None, compiler: Compiler
-) -> tuple[list[Demand], list[str]]:
-    """Compile for each architecture; GPUs too old for the kernel are returned as sentences."""
+) -> tuple[list[Row], list[str]]:
+    """Compile for each GPU; those for which it does not compile are returned as sentences, unless it is all of them."""
     spec.accepts(problem)
     geometry = spec.geometry(problem, config)
-    demands, skipped = [], []
+    grid = geometry.blocks if blocks is None else blocks
+    rows: list[Row] = []
+    failures: list[tuple[GPU, GemmsmithError]] = []
     with progress() as bar:
         task = bar.add_task(f"compiling {spec.name}", total=len(chosen))
         for gpu in chosen:
-            if gpu.arch < spec.min_arch:
-                skipped.append(f"{gpu.name}: {spec.name} needs sm_{spec.min_arch}, and it is sm_{gpu.arch}")
-            else:
+            try:
+                if gpu.arch < spec.min_arch:
+                    raise UsageError(f"{spec.name} needs sm_{spec.min_arch}, and {gpu.name} is sm_{gpu.arch}")
                 used = compiler(spec, config, problem, f"sm_{gpu.arch}").resources
-                grid = geometry.blocks if blocks is None else blocks
-                demands.append(Demand(gpu, geometry.threads, used.registers, used.static_smem, geometry.smem,
-                                      used.barriers, grid))  # fmt: skip
+                rows.append(_row(gpu, grid, geometry.threads, used.registers, used.static_smem, geometry.smem,
+                                 used.barriers))  # fmt: skip
+            except (UsageError, CompileError) as error:
+                failures.append((gpu, error))
             bar.advance(task)
-    if not demands:
-        raise UsageError("; ".join(skipped), "choose a newer GPU with --gpu")
-    return demands, skipped
+    if not rows:
+        raise failures[0][1]
+    return rows, [f"{gpu.name}: {error.message}" for gpu, error in failures]
 
 
-def _row(demand: Demand) -> Row:
-    result = occupancy(demand.gpu, **demand.block)
-    known = demand.grid is not None and result.fits
-    return Row(demand, result, waves(demand.gpu, demand.grid or 0, result.blocks_per_sm) if known else None)
+def _row(gpu: GPU, grid: int | None, threads: int, registers: int, static: int, dynamic: int, barriers: int = 0) -> Row:
+    found = occupancy(gpu, threads=threads, registers=registers, static_smem=static, dynamic_smem=dynamic,
+                      barriers=barriers)  # fmt: skip
+    return Row(gpu, found, waves(gpu, grid, found.blocks_per_sm) if grid is not None and found.fits else None)
 
 
-def _runs(demand: Demand, resource: str) -> tuple[Step, ...]:
-    return steps(curve(demand.gpu, resource, **demand.block))
+def _runs(row: Row, resource: str) -> list[Step]:
+    """The steps of a curve without gaps: what lies between two of its values is allocated as the upper one."""
+    at = row.occupancy
+    points = curve(row.gpu, resource, threads=at.threads, registers=at.registers, static_smem=at.static_smem,
+                   dynamic_smem=at.dynamic_smem, barriers=at.barriers)  # fmt: skip
+    runs: list[Step] = []
+    for step in steps(points):
+        runs.append(replace(step, first=runs[-1].last + 1 if runs else min(step.first, 1)))
+    return runs
 
 
-def _facts(title: str, rows: list[Row], skipped: list[str], resource: str, runs: tuple[Step, ...]) -> dict[str, Any]:
+def _facts(title: str, rows: list[Row], skipped: list[str], resource: str, runs: list[Step]) -> dict[str, Any]:
     facts: dict[str, Any] = {
         "kernel": title, "origin": "predicted", "note": _NOTE, "skipped": skipped,
         "gpus": [
             {
-                **dataclasses.asdict(row.occupancy), "arch": f"sm_{row.demand.gpu.arch}",
-                "reserved_smem": row.demand.gpu.reserved_smem_per_block, "sms": row.demand.gpu.sms,
+                **dataclasses.asdict(row.occupancy), "arch": f"sm_{row.gpu.arch}",
+                "reserved_smem": row.gpu.reserved_smem_per_block, "sms": row.gpu.sms,
                 "waves": dataclasses.asdict(row.waves) if row.waves else None,
             }
             for row in rows
@@ -221,59 +233,66 @@ def _facts(title: str, rows: list[Row], skipped: list[str], resource: str, runs:
     return facts
 
 
-def _print(title: str, rows: list[Row], skipped: list[str], resource: str, runs: tuple[Step, ...]) -> None:
+def _print(title: str, rows: list[Row], skipped: list[str], resource: str, runs: list[Step]) -> None:
     out = console()
     columns = [("GPU", "left"), ("regs", "right"), ("shared", "right"), ("blocks", "right"), ("warps", "right"),
                ("occupancy", "right"), ("limited by", "left")]  # fmt: skip
     with_waves = any(row.waves for row in rows)
     if with_waves:
-        columns += [("grid", "right"), ("waves", "right"), ("tail", "right"), ("imbalance", "right")]
-    out.print(table(title, columns, [_cells(row, with_waves) for row in rows]))
+        columns += [("waves", "right"), ("tail", "right"), ("imbalance", "right")]
+    out.print(table(escape(title), columns, map(_cells, rows)))
     out.print()
+    if len(rows) == 1:
+        _print_limits(rows[0].occupancy)
     for why in dict.fromkeys(row.occupancy.why for row in rows):
         names = ", ".join(row.occupancy.gpu for row in rows if row.occupancy.why == why)
         out.print(f"[bold]{names}[/bold]: {why}")
     for sentence in skipped:
-        out.print(f"[dim]skipped {sentence}[/dim]")
+        out.print(f"[dim]skipped {escape(sentence)}[/dim]")
     if resource:
         out.print()
         _print_curve(rows[0], resource, runs)
-    tail = (
-        " Tail: how full the last wave is. Imbalance: the busiest SM's blocks over the average." if with_waves else ""
-    )
-    out.print(f"\n[dim]Blocks and warps an SM holds at once, {_NOTE}.{tail}[/dim]")
+    out.print(f"\n[dim]Blocks and warps an SM holds at once, {_NOTE}.[/dim]")
+    if with_waves:
+        out.print("[dim]Tail: how full the last wave is. Imbalance: the busiest SM's blocks over the average.[/dim]")
 
 
-def _cells(row: Row, with_waves: bool) -> list[str]:
-    found, gpu = row.occupancy, row.demand.gpu
-    cells = [gpu.name, str(found.registers), bytes_text(found.static_smem + found.dynamic_smem),
+def _print_limits(found: Occupancy) -> None:
+    rows = []
+    for limit in found.limits:
+        mark = "[bold]◀ limits[/bold]" if limit.resource in found.limiters else ""
+        rows.append((limit.resource, "any" if limit.blocks is None else str(limit.blocks), mark))
+    console().print(table("", (("resource", "left"), ("blocks it allows", "right"), ("", "left")), rows), "")
+
+
+def _cells(row: Row) -> list[str]:
+    found, gpu = row.occupancy, row.gpu
+    cells = [gpu.name, str(found.registers), bytes_text(row.smem),
              str(found.blocks_per_sm), f"{found.warps_per_sm}/{gpu.warps_per_sm}", _percent(found.fraction),
              ", ".join(found.limiters) if found.fits else "[red]does not fit[/red]"]  # fmt: skip
-    if with_waves and row.waves is not None:
-        some = row.waves
-        cells += [f"{some.grid:,}", f"{some.waves:.2f}", _percent(some.tail_utilisation), f"{some.imbalance:.2f}"]
+    if some := row.waves:
+        count = f"{some.waves:.2f}" if some.waves < 1000 else f"{some.waves:,.0f}"
+        cells += [count, _percent(some.tail_utilisation), f"{some.imbalance:.2f}"]
     return cells
 
 
 def _percent(fraction: float) -> str:
-    return f"{100 * fraction:.0f}%"
+    return f"{100 * fraction:.3g}%"
 
 
-def _print_curve(row: Row, resource: str, runs: tuple[Step, ...]) -> None:
+def _print_curve(row: Row, resource: str, runs: list[Step]) -> None:
     """One line a step; the one the kernel stands on is marked."""
     found = row.occupancy
     unit = {"registers": "registers a thread", "threads": "threads a block", "smem": "shared memory, B a block"}
-    here = {"registers": found.registers, "threads": found.threads, "smem": found.static_smem + found.dynamic_smem}
+    here = {"registers": found.registers, "threads": found.threads, "smem": row.smem}
     lines = []
-    for place, run in enumerate(runs):
-        # A value between two of the curve's belongs to the next one: it is allocated as that.
-        below = runs[place - 1].last if place else -1
+    for run in runs:
         span = f"{run.first:,}" if run.first == run.last else f"{run.first:,} to {run.last:,}"
         now = run.occupancy
         lines.append((
             span, str(now.blocks_per_sm), str(now.warps_per_sm), _percent(now.fraction),
             "█" * round(_BAR * now.fraction) or "·", ", ".join(now.limiters) if now.fits else "does not fit",
-            "[bold]◀ here[/bold]" if below < here[resource] <= run.last else "",
+            "[bold]◀ here[/bold]" if run.first <= here[resource] <= run.last else "",
         ))  # fmt: skip
     columns = ((unit[resource], "right"), ("blocks", "right"), ("warps", "right"), ("", "right"), ("occupancy", "left"),
                ("limited by", "left"), ("", "left"))  # fmt: skip

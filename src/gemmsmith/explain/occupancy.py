@@ -267,7 +267,8 @@ def _why(blocks: int, tight: Sequence[Limit]) -> str:
     reasons = "; ".join(limit.arithmetic for limit in tight)
     if blocks == 0:
         return f"A block does not fit: {reasons}."
-    names = " and ".join(limit.resource for limit in tight)
+    *most, last = (limit.resource for limit in tight)
+    names = f"{', '.join(most)} and {last}" if most else last
     # 'shared memory' is the only name that is not a plural.
     verb = "allows" if names == "shared memory" else "allow"
     return f"{names.capitalize()} {verb} {blocks} block{'s' if blocks > 1 else ''} an SM: {reasons}."

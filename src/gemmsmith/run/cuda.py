@@ -72,6 +72,16 @@ def device_count() -> int:
     return count
 
 
+def pointer_ordinal(address: int) -> int:
+    """Which GPU a device address belongs to; 0 for the null pointer of an empty tensor."""
+    device_count()
+    if address == 0:
+        return 0
+    driver = _driver()
+    which = driver.CUpointer_attribute.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
+    return int(_call(driver.cuPointerGetAttribute(which, address), f"finding the GPU of address {address:#x}"))
+
+
 def gpu_available() -> bool:
     """Whether a GPU can be used."""
     try:

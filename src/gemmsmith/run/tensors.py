@@ -15,6 +15,7 @@ import numpy as np
 
 from gemmsmith.errors import DTypeError, MissingDeviceError, ProblemError
 from gemmsmith.problem import DTYPES, DType, dtype_of
+from gemmsmith.run.cuda import pointer_ordinal
 
 HOST = -1
 
@@ -46,17 +47,29 @@ class Matrix:
 
 def matrix(name: str, value: Any) -> Matrix:
     """Describe an operand, or say exactly why it cannot be one."""
+    if isinstance(value, np.ma.MaskedArray):
+        raise DTypeError(f"{name} is a masked array, and its mask would be ignored", "fill it with .filled(0)")
     if isinstance(value, np.ndarray):
-        strides = tuple(s / value.itemsize for s in value.strides)
-        return _describe(name, value, value.ctypes.data, value.shape, strides, dtype_of(value.dtype), HOST)
+        dtype = _dtype(name, value.dtype)
+        strides = tuple(s / dtype.itemsize for s in value.strides)
+        return _describe(name, value, value.ctypes.data, value.shape, strides, dtype, HOST)
     if _is_torch(value):
         return _torch(name, value)
-    if hasattr(value, "__cuda_array_interface__") or hasattr(value, "__dlpack__"):
+    if hasattr(value, "__cuda_array_interface__"):
+        return _interface(name, value)
+    if hasattr(value, "__dlpack__"):
         return _exchange(name, value)
     raise DTypeError(
         f"{name} is a {type(value).__name__}, not a matrix",
         "pass a NumPy array (runs on the simulator), or a torch, CuPy or DLPack tensor on a GPU",
     )
+
+
+def _dtype(name: str, numpy_dtype: np.dtype[Any]) -> DType:
+    try:
+        return dtype_of(numpy_dtype)
+    except DTypeError as error:
+        raise DTypeError(f"{name}: {error.message}", error.hint) from None
 
 
 def _is_torch(value: Any) -> bool:
@@ -82,21 +95,42 @@ def _torch(name: str, value: Any) -> Matrix:
                      value.device.index or 0)  # fmt: skip
 
 
+def _interface(name: str, value: Any) -> Matrix:
+    """Through the CUDA array interface, any version of it; the caller's stream is found later."""
+    try:
+        facts = value.__cuda_array_interface__
+        address, _ = facts["data"]
+        shape = tuple(int(extent) for extent in facts["shape"])
+        kind = np.dtype(facts["typestr"])
+        strides = facts.get("strides")
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise DTypeError(f"{name} ({type(value).__name__}) has a broken __cuda_array_interface__: {error!r}") from None
+    dtype = dtype_of(kind)
+    steps = tuple(s / kind.itemsize for s in strides) if strides is not None else tuple(map(float, _contiguous(shape)))
+    return _describe(name, value, int(address or 0), shape, steps, dtype, pointer_ordinal(int(address or 0)))
+
+
 def _exchange(name: str, value: Any) -> Matrix:
-    """Through cuda.core, which speaks DLPack and the CUDA array interface; -1 leaves stream order to us."""
+    """Through cuda.core, which speaks DLPack; -1 leaves stream order to us."""
     from cuda.core.utils import StridedMemoryView
+    from cuda.pathfinder import DynamicLibNotFoundError
 
     try:
-        view = StridedMemoryView.from_any_interface(value, stream_ptr=-1)
+        view = StridedMemoryView.from_dlpack(value, stream_ptr=-1)
+    except DynamicLibNotFoundError:
+        raise MissingDeviceError(
+            f"{name} ({type(value).__name__}) is a GPU tensor, but no NVIDIA driver is installed",
+            "pass a NumPy array to run on the simulator",
+        ) from None
     except (BufferError, RuntimeError, NotImplementedError, TypeError) as error:
         raise DTypeError(f"{name} ({type(value).__name__}) cannot be shared: {error}") from None
-    except Exception as error:  # a missing driver surfaces as the loader's own exception type
+    except Exception as error:  # the bindings have exception types of their own
         raise MissingDeviceError(f"{name} cannot be read as a GPU tensor: {error}") from None
     if not view.is_device_accessible:
         raise DTypeError(f"{name} ({type(value).__name__}) is not on a GPU", "pass a NumPy array for the simulator")
     shape = tuple(int(s) for s in view.shape)
     strides = view.strides or _contiguous(shape)
-    return _describe(name, value, int(view.ptr), shape, tuple(float(s) for s in strides), dtype_of(view.dtype),
+    return _describe(name, value, int(view.ptr), shape, tuple(float(s) for s in strides), _dtype(name, view.dtype),
                      int(view.device_id))  # fmt: skip
 
 

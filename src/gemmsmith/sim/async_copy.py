@@ -58,6 +58,10 @@ class AsyncCopies:
                        np.array(size).reshape(-1), width, landed=not machine.schedule.late_copies)  # fmt: skip
         if copy.landed:
             self._land(copy)
+        if machine.counters is not None:
+            rows = (x.reshape(step.count, -1) for x in (target, source, np.array(size)))
+            for operation, to, start, used in zip(step.operations, *rows, strict=True):
+                machine.counters.copy(machine, operation, lanes, to, start, used)
         if machine.shadow is not None:
             for operation, row in zip(step.operations, index.reshape(step.count, -1), strict=True):
                 machine.shadow.copy_issued(operation, machine.indices(lanes), row)

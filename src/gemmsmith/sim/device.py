@@ -11,6 +11,7 @@ from gemmsmith.compile.compiled import CompiledKernel
 from gemmsmith.errors import LaunchError, SimulationError
 from gemmsmith.run.device import Bytes, Launch
 from gemmsmith.sim.bundle import Program, bundle
+from gemmsmith.sim.counters import Counters
 from gemmsmith.sim.hazards import HazardError, HazardLog
 from gemmsmith.sim.lower import FILE_DTYPES, Lowered, lower
 from gemmsmith.sim.machine import Machine, Wave
@@ -36,16 +37,24 @@ class LoadedPtx:
 class SimDevice:
     """Executes kernels from their PTX.
 
-    ``ring`` takes fp32 arithmetic modulo 2³²; ``hazards`` looks for shared-memory races, at some cost in time.
+    ``ring`` takes fp32 arithmetic modulo 2³²; ``hazards`` looks for shared-memory races, and ``count`` keeps
+    what a profiler counts in ``counters``; both cost some time.
     """
 
     kind = "sim"
 
     def __init__(
-        self, arch: str = "sm_90", schedule: Schedule | None = None, ring: bool = False, hazards: bool = False
+        self,
+        arch: str = "sm_90",
+        schedule: Schedule | None = None,
+        ring: bool = False,
+        hazards: bool = False,
+        count: bool = False,
     ) -> None:
         self.arch = arch
         self.log = HazardLog() if hazards else None
+        self.count = count
+        self.counters: Counters | None = None
         self.schedule = schedule or schedule_named("lockstep")
         self.ring = ring
         self.memory = GlobalMemory()
@@ -101,6 +110,7 @@ class SimDevice:
         lanes = max(geometry.threads, min(_WAVE_LANES, _WAVE_REGISTER_BYTES // max(1, per_lane)))
         at_once = max(1, lanes // geometry.threads)
         numbers = np.arange(geometry.blocks) if blocks is None else np.asarray(blocks, np.int64)
+        self.counters = Counters(loaded.lowered, geometry) if self.count else None
         with np.errstate(all="ignore"):
             for start in range(0, len(numbers), at_once):
                 wave = Wave(
@@ -109,7 +119,7 @@ class SimDevice:
                 program = loaded.programs.get(wave.lanes)
                 if program is None:
                     program = loaded.programs[wave.lanes] = bundle(loaded.lowered, wave.lanes)
-                Machine(loaded.lowered, program, wave, self.memory, self.schedule, self.log).run()
+                Machine(loaded.lowered, program, wave, self.memory, self.schedule, self.log, self.counters).run()
 
     def synchronize(self) -> None:
         """Launches are finished when they return; raises the hazards they had, if those were looked for."""

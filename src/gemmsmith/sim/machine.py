@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from gemmsmith.errors import SimulationError
 from gemmsmith.sim.async_copy import AsyncCopies
 from gemmsmith.sim.bundle import Bundle, Operand, Program
+from gemmsmith.sim.counters import Counters, warp_rows
 from gemmsmith.sim.faults import describe_fault, divergent_barrier, stuck_barrier
 from gemmsmith.sim.hazards import HazardLog, Shadow
 from gemmsmith.sim.lower import FILE_DTYPES, Lowered
@@ -75,6 +76,7 @@ class Machine:
         memory: GlobalMemory,
         schedule: Schedule,
         log: HazardLog | None = None,
+        counters: Counters | None = None,
     ) -> None:
         self.lowered, self.program, self.wave = lowered, program, wave
         self.memory, self.schedule = memory, schedule
@@ -89,6 +91,9 @@ class Machine:
         self.alive = np.ones(count, bool)
         self.live = np.full(len(wave.blocks), wave.threads)
         self.copies = AsyncCopies(self, count)
+        self.warps_per_block = -(-wave.threads // WARP)
+        self.warp = self.block * self.warps_per_block + self.thread // WARP
+        self.counters = counters
         self.shadow = Shadow(self, log) if log is not None and wave.shared_size else None
         self._fill_special()
         self.execute = {
@@ -143,6 +148,8 @@ class Machine:
         while position < len(steps):
             step = steps[position]
             kind = step.first.kind
+            if self.counters is not None and kind in ("branch", "barrier"):
+                self.counters.executed(self, step, lanes)
             if (run := self.execute.get(kind)) is not None:
                 self._step(run, step, lanes)
                 position += 1
@@ -179,6 +186,8 @@ class Machine:
         active = self._guarded(step, lanes)
         if active is None:
             return
+        if self.counters is not None:
+            self.counters.executed(self, step, active)
         try:
             run(step, active)
         except AccessFault as fault:
@@ -208,7 +217,10 @@ class Machine:
         chosen = np.zeros(self.wave.lanes, bool)
         chosen[taken] = True
         mine = self.indices(lanes)
-        return [Group(position + 1, compact(mine[~chosen[mine]]), team), Group(target, taken, team)]
+        stay = compact(mine[~chosen[mine]])
+        if self.counters is not None:
+            self.counters.diverged(self, step, stay, taken)
+        return [Group(position + 1, stay, team), Group(target, taken, team)]
 
     def _arrive_in_part(self, step: Bundle, position: int, lanes: Lanes, arriving: Lanes | None, team: int,
                         waiting: list[tuple[Group, Bundle]]) -> list[Group]:  # fmt: skip
@@ -285,6 +297,18 @@ class Machine:
     def indices(self, lanes: Lanes) -> Array:
         """Lane numbers of a set of lanes."""
         return np.arange(self.wave.lanes)[lanes] if isinstance(lanes, slice) else lanes
+
+    def warps_of(self, lanes: Lanes) -> tuple[int, int]:
+        """How many warps have a lane in this set, and how many lanes it has."""
+        if isinstance(lanes, slice) and lanes == ALL:
+            return self.warps_per_block * len(self.wave.blocks), self.wave.lanes
+        warps = self.warp[lanes]
+        return np.unique(warps).size, warps.size
+
+    def warp_rows(self, lanes: Lanes, values: Array) -> Array:
+        """Values of these lanes, one row of 32 a warp, −1 where a lane is inactive."""
+        warps = self.warps_per_block * len(self.wave.blocks)
+        return warp_rows(self.warp[lanes], self.thread[lanes] % WARP, warps, values)
 
     def _compact(self, lanes: Array) -> Lanes:
         return ALL if lanes.size == self.wave.lanes else compact(lanes)
@@ -367,12 +391,19 @@ class Machine:
     def window(self, name: str, lanes: Lanes) -> tuple[WindowMemory, Array]:
         return (self.shared, self.shared_base[lanes]) if name == "shared" else (self.local, self.local_base[lanes])
 
+    def _count_access(self, step: Bundle, space: str, lanes: Lanes, addresses: Array) -> None:
+        if self.counters is not None and space != "local":
+            count = self.counters.global_access if space == "global" else self.counters.shared_access
+            for operation, row in zip(step.operations, addresses.reshape(step.count, -1), strict=True):
+                count(self, operation, lanes, row)
+
     def _load(self, step: Bundle, lanes: Lanes) -> None:
         width, parts = step.first.width, len(step.targets)
         if step.first.space == "param":
             raw = self._parameter(step, width)
         else:
             name, addresses = self.space(step, self.addresses(step.sources[0], step.offsets[0], lanes, step.count))
+            self._count_access(step, name, lanes, addresses)
             if name == "global":
                 raw = self.memory.gather(addresses, width)
             else:
@@ -407,6 +438,7 @@ class Machine:
             values = np.ascontiguousarray(columns[0]).view(RAW[width])
         else:
             values = np.ascontiguousarray(np.stack(columns, axis=-1)).view(RAW[width]).reshape(addresses.shape)
+        self._count_access(step, name, lanes, addresses)
         if name == "global":
             self.memory.scatter(addresses, width, values)
         else:

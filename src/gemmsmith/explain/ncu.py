@@ -1,0 +1,76 @@
+"""Profile a launch on the GPU with Nsight Compute, under the same names as the simulator's counters."""
+
+from __future__ import annotations
+
+import csv
+import io
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+
+from gemmsmith.compile.compiled import CompiledKernel
+from gemmsmith.errors import LaunchError, MissingDeviceError
+from gemmsmith.explain.metrics import BY_NAME, METRICS
+from gemmsmith.explain.profile import Profile
+from gemmsmith.kernels.spec import Config, KernelSpec
+from gemmsmith.problem import Problem
+from gemmsmith.run.cuda import cuda_device
+
+_TIMEOUT_S = 600
+
+
+def find_ncu() -> str:
+    """The ncu program, or an error that says how to get it."""
+    program = shutil.which("ncu")
+    if program is None:
+        raise MissingDeviceError(
+            "Nsight Compute's ncu is not on PATH",
+            "install Nsight Compute (it comes with the CUDA toolkit) and add it to PATH; or use --device sim",
+        )
+    return program
+
+
+def run_ncu(command: Sequence[str], metrics: Sequence[str], kernel: str = "regex:.*",
+            environment: dict[str, str] | None = None) -> list[tuple[str, dict[str, float]]]:  # fmt: skip
+    """Run a program under ncu: (kernel name, metric values) of each launch, in order."""
+    full = [find_ncu(), "--clock-control", "none", "--csv", "--print-units", "base", "--metrics", ",".join(metrics),
+            "--kernel-name", kernel, *command]  # fmt: skip
+    try:
+        done = subprocess.run(full, capture_output=True, text=True, check=False, timeout=_TIMEOUT_S, env=environment)
+    except subprocess.TimeoutExpired:
+        raise LaunchError(f"ncu did not finish in {_TIMEOUT_S} s", "profile a smaller problem") from None
+    start = done.stdout.find('"ID"')
+    if start < 0:
+        raise LaunchError(f"ncu profiled nothing (exit code {done.returncode})", _reason(done.stdout + done.stderr))
+    launches: dict[int, tuple[str, dict[str, float]]] = {}
+    for row in csv.DictReader(io.StringIO(done.stdout[start:])):
+        name, values = launches.setdefault(int(row["ID"]), (row["Kernel Name"], {}))
+        text = row["Metric Value"].replace(",", "")
+        if text and text.lower() not in ("nan", "n/a"):
+            values[row["Metric Name"]] = float(text)
+        del name
+    return [launches[number] for number in sorted(launches)]
+
+
+def _reason(output: str) -> str:
+    lines = [line.strip("= ") for line in output.splitlines() if "ERROR" in line or "error" in line]
+    text = "; ".join(lines[-2:]) or output.strip()[-300:]
+    if "ERR_NVGPUCTRPERM" in text:
+        text += "; the driver lets only administrators read counters: run as root, or allow it in the driver's settings"
+    return text
+
+
+def measure(
+    spec: KernelSpec, config: Config, problem: Problem, compiled: CompiledKernel, command: Sequence[str]
+) -> Profile:
+    """Profile the launch that ``command`` makes (a `gemmsmith run …` in a process of its own)."""
+    device = cuda_device()
+    launches = run_ncu([sys.executable, *command], [m.name for m in METRICS])
+    wanted = [values for name, values in launches if name.split("(")[0] == compiled.entry or len(launches) == 1]
+    if not wanted:
+        raise LaunchError(f"ncu saw no launch of {compiled.entry}", f"it saw {[name for name, _ in launches]}")
+    values = {name: value for name, value in wanted[-1].items() if name in BY_NAME}
+    geometry = spec.geometry(problem, config)
+    return Profile(spec.name, str(config), problem, device.name, "measured", device.arch, geometry,
+                   compiled.resources, tuple(values.items()))  # fmt: skip
