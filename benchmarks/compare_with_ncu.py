@@ -90,12 +90,10 @@ def main() -> int:
             print(spec.name, config, problem, ours["cross_check"])
             for name, (a, b) in unequal.items():
                 print(f"    {name}: simulated {a}, measured {b}")
-    version = subprocess.run(
-        [find_ncu(), "--version"], capture_output=True, text=True, check=False
-    ).stdout.splitlines()[-1]
+    told = subprocess.run([find_ncu(), "--version"], capture_output=True, text=True, check=False).stdout
     record = {
         "what": "simulated counters against Nsight Compute", "gpu": device.name, "driver_cuda": device.driver_version,
-        "ncu": version, "gemmsmith": __version__, "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
+        "ncu": told.splitlines()[-1], "gemmsmith": __version__, "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
         "command": "python benchmarks/compare_with_ncu.py", "compared": COMPARED, "equal": equal, "different": different,
         "rows": rows,
     }  # fmt: skip

@@ -38,14 +38,6 @@ SOURCE = r"""
     }                                                                                                \
     extern "C" __global__ void stg_##NAME(const int* at, TYPE* out, TYPE* data) {                    \
         *(TYPE*)((char*)data + at[threadIdx.x]) = out[threadIdx.x];                                  \
-    }                                                                                                \
-    extern "C" __global__ void cpa_##NAME(const int* at, TYPE* out, TYPE* data) {                    \
-        extern __shared__ float4 memory[];                                                           \
-        unsigned to = (unsigned)__cvta_generic_to_shared((char*)memory + at[threadIdx.x]);           \
-        asm volatile("cp.async.ca.shared.global [%0], [%1], %2;"                                     \
-                     :: "r"(to), "l"(data + threadIdx.x), "n"(sizeof(TYPE)) : "memory");             \
-        asm volatile("cp.async.wait_all;" ::: "memory");                                             \
-        if (at[0] < 0) out[threadIdx.x] = *(TYPE*)((char*)memory + (at[threadIdx.x] ^ 16));          \
     }
 typedef float volatile_4;
 typedef float2 volatile_8;
@@ -53,33 +45,37 @@ typedef float4 volatile_16;
 KERNELS(4, float)
 KERNELS(8, float2)
 KERNELS(16, float4)
+
+// An asynchronous copy with its own source offsets and sizes (0: fill with zeros).
+#define COPY(NAME, WIDTH, CACHE)                                                                     \
+    extern "C" __global__ void NAME##_##WIDTH(const int* at, float*, char* data, const int* from, const int* size) { \
+        extern __shared__ float4 memory[];                                                           \
+        unsigned to = (unsigned)__cvta_generic_to_shared((char*)memory + at[threadIdx.x]);           \
+        asm volatile("cp.async." CACHE ".shared.global [%0], [%1], %2, %3;"                          \
+                     :: "r"(to), "l"(data + from[threadIdx.x]), "n"(WIDTH), "r"(size[threadIdx.x]) : "memory"); \
+        asm volatile("cp.async.wait_all;" ::: "memory");                                             \
+    }
+COPY(cpa, 4, "ca")
+COPY(cpa, 8, "ca")
+COPY(cpa, 16, "ca")
+COPY(cpg, 16, "cg")
 """
-WIDTHS = (4, 8, 16)
-KINDS = ("lds", "sts", "ldg", "stg", "cpa")
+FORMS = (*((kind, width) for kind in ("lds", "sts", "ldg", "stg") for width in (4, 8, 16)),
+         ("cpa", 4), ("cpa", 8), ("cpa", 16), ("cpg", 16))  # fmt: skip
 METRICS = (
-    "smsp__inst_executed_op_shared_ld.sum", "smsp__inst_executed_op_shared_st.sum",
     "smsp__sass_inst_executed_op_shared_ld.sum", "smsp__sass_inst_executed_op_shared_st.sum",
-    "smsp__inst_executed_op_global_ld.sum", "smsp__inst_executed_op_global_st.sum",
     "smsp__inst_executed_op_ldgsts.sum",
-    "smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared.sum",
     "smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_ld.sum",
     "smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_st.sum",
     "smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_ldgsts.sum",
-    "smsp__sass_l1tex_data_bank_conflicts_pipe_lsu_mem_shared.sum",
-    "smsp__sass_l1tex_data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum",
-    "smsp__sass_l1tex_data_bank_conflicts_pipe_lsu_mem_shared_op_st.sum",
     "smsp__sass_l1tex_data_bank_conflicts_pipe_lsu_mem_shared_op_ldgsts.sum",
-    "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum", "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_st.sum",
     "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum",
     "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_st.sum",
     "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum", "l1tex__t_requests_pipe_lsu_mem_global_op_st.sum",
     "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum", "l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum",
     "smsp__sass_l1tex_t_sectors_pipe_lsu_mem_global_op_ld.sum",
     "smsp__sass_l1tex_t_sectors_pipe_lsu_mem_global_op_st.sum",
-    "smsp__sass_l1tex_t_requests_pipe_lsu_mem_global_op_ld.sum",
     "smsp__sass_l1tex_t_sectors_pipe_lsu_mem_global_op_ldgsts.sum",
-    "l1tex__t_sectors_pipe_lsu_mem_global_op_ldgsts.sum", "l1tex__t_requests_pipe_lsu_mem_global_op_ldgsts.sum",
-    "smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_ideal.sum",
 )  # fmt: skip
 
 
@@ -105,19 +101,57 @@ def patterns(width: int) -> list[tuple[str, int, list[int]]]:
     return result
 
 
+Copy = tuple[str, int, list[int], list[int], list[int]]
+
+
+def copies(width: int) -> list[Copy]:
+    """(name, active lanes, shared offsets, global offsets, sizes) of asynchronous copies."""
+    lane = np.arange(32)
+    full, lines = np.full(32, width), 128 // width
+
+    def tile(columns: int, pitch: int) -> np.ndarray[Any, Any]:
+        """Rows of ``columns`` elements, ``pitch`` bytes apart."""
+        return lane // columns * pitch + lane % columns * width
+
+    targets = {name: np.array(at) for name, active, at in patterns(width) if active == 32 and "random" not in name}
+    result = [(f"to {name}", 32, at, lane * width, full) for name, at in targets.items()]
+    for columns in (2, 4, 8, 16, 32):
+        for pad in (0, 16, 32, 64):
+            pitch = columns * width + pad
+            result.append((f"tile of {columns}, rows {pad} apart", 32, tile(columns, pitch), tile(columns, 4096), full))
+            result.append(
+                (f"from rows of {columns}, {pad}", 32, lane * width, tile(columns, columns * width + pad), full)
+            )
+    rng = np.random.default_rng(width)
+    for i in range(24):
+        at, start = (rng.permutation(256)[:32] * width for _ in range(2))
+        result.append((f"random ({i})", 32, at if i % 3 else lane * width, start if i % 3 != 1 else lane * width, full))
+    for i in range(24):
+        keep = (lane < i * 4 // 3) if i % 2 else rng.random(32) < 0.5
+        rows = tile((4, 8, 16, 32)[i % 4], 1024)
+        result.append((f"zeros ({i})", 32, lane * width, rows, np.where(keep, width, 0)))
+        result.append((f"zeros, padded ({i})", 32, tile((4, 8, 16, 32)[i % 4], 16 * lines + 16), rows,
+                       np.where(keep, width, 0)))  # fmt: skip
+    result += [(f"{n} lanes", n, lane * width, lane * width, full) for n in (1, 7, 8, 16, 20, 31)]
+    return [(name, n, *(list(map(int, x)) for x in (at, start, size))) for name, n, at, start, size in result]
+
+
 def launch_all() -> None:
     """The program that ncu watches: every pattern in order, one launch each."""
     import cupy
 
     module = cupy.RawModule(code=SOURCE, options=("-std=c++17",))
-    data = cupy.zeros(1 << 16, cupy.float32)
+    data = cupy.zeros(1 << 18, cupy.float32)
     out = cupy.zeros(1 << 12, cupy.float32)
-    for kind in KINDS:
-        for width in WIDTHS:
-            kernel = module.get_function(f"{kind}_{width}")
-            for _, active, offsets in patterns(width):
-                at = cupy.asarray(np.array(offsets, np.int32))
-                kernel((1,), (active,), (at, out, data), shared_mem=8192)
+    for kind, width in FORMS:
+        kernel = module.get_function(f"{kind}_{width}")
+        if kind.startswith("cp"):
+            for _, active, *offsets in copies(width):
+                at, start, size = (cupy.asarray(np.array(x, np.int32)) for x in offsets)
+                kernel((1,), (active,), (at, out, data, start, size), shared_mem=16384)
+        else:
+            for _, active, at in patterns(width):
+                kernel((1,), (active,), (cupy.asarray(np.array(at, np.int32)), out, data), shared_mem=8192)
     cupy.cuda.runtime.deviceSynchronize()
 
 
@@ -135,7 +169,7 @@ def main() -> int:
     names = {line.split()[0] for line in known.splitlines() if line.strip() and not line.startswith(("Device", "-"))}
     available = [m for m in METRICS if m in names or m.removesuffix(".sum") in names]
     command = [ncu, "--clock-control", "none", "--csv", "--print-units", "base", "--metrics", ",".join(available),
-               "--kernel-name", "regex:^(lds|sts|ldg|stg|cpa)_", sys.executable, __file__]  # fmt: skip
+               "--kernel-name", "regex:^(lds|sts|ldg|stg|cpa|cpg)_", sys.executable, __file__]  # fmt: skip
     done = subprocess.run(command, capture_output=True, text=True, check=False,
                           env={**os.environ, "GEMMSMITH_PATTERN_CHILD": "1"})  # fmt: skip
     start = done.stdout.find('"ID"')
@@ -150,14 +184,14 @@ def main() -> int:
         counted.setdefault(number, {})[row["Metric Name"]] = float(row["Metric Value"].replace(",", "") or "nan")
     record: list[dict[str, Any]] = []
     numbers = iter(sorted(counted))
-    for kind in KINDS:
-        for width in WIDTHS:
-            for name, active, offsets in patterns(width):
-                number = next(numbers)
-                assert kernels[number].startswith(f"{kind}_{width}"), (kernels[number], kind, width)
-                values = {m: int(v) for m, v in counted[number].items() if v == v}
-                record.append({"kind": kind, "width": width, "pattern": name, "active": active, "offsets": offsets,
-                               "counts": values})  # fmt: skip
+    for kind, width in FORMS:
+        for name, active, at, *more in copies(width) if kind.startswith("cp") else patterns(width):
+            number = next(numbers)
+            assert kernels[number].startswith(f"{kind}_{width}"), (kernels[number], kind, width)
+            values = [int(counted[number].get(metric, 0)) for metric in available]
+            record.append({"kind": kind, "width": width, "pattern": name, "active": active, "offsets": at,
+                           "sources": more[0] if more else [], "sizes": more[1] if more else [],
+                           "counts": values})  # fmt: skip
     gpu = subprocess.run(["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"],
                          capture_output=True, text=True, check=False).stdout.strip()  # fmt: skip
     version = subprocess.run([ncu, "--version"], capture_output=True, text=True, check=False).stdout.splitlines()[-1]

@@ -42,9 +42,10 @@ def cost(config: Config) -> int:
 
 
 def check(spec: KernelSpec, config: Config) -> None:
-    """A shape with a full tile, a ragged one in each direction, and k that is no multiple of anything."""
+    """A shape with a full tile, a ragged one in each direction, and more slices in k than a pipeline has stages."""
     bm, bn, bk = tile_of(spec, config)
-    problem = problem_of(spec.name, (bm + 1, min(bn, 64) + 3, bk + 3)).with_(alpha=0.7, beta=-1.0)
+    depth = (dict(config.values).get("STAGES", 0) + 1) * bk + 3
+    problem = problem_of(spec.name, (bm + 1, min(bn, 64) + 3, depth)).with_(alpha=0.7, beta=-1.0)
     verified(spec, config, problem, mode="bits")
     whole = problem_of(spec.name, (bm, bn, 2 * bk))
     verified(spec, config, whole, mode="exact")

@@ -96,20 +96,26 @@ def test_blocks_may_need_different_numbers_of_barriers(schedule: tuple[str, int]
 
 @pytest.mark.parametrize("schedule", SCHEDULES, ids=str)
 def test_a_predicated_barrier_holds_only_those_whose_predicate_is_true(schedule: tuple[str, int]) -> None:
-    """Warp 1 does not take part: it runs to its end, and the others' barrier then completes."""
+    """Warp 1 passes by and runs to its end; only then can warp 0's barrier complete, and see what warp 1 wrote."""
     body = (
         OWN
         + """
     setp.lt.u32 %p1, %t, 32;
-    st.shared.u32 [%r10], %t;
     @%p1 bar.sync 0;
-    @%p1 ld.shared.u32 %r1, [%r10];
+    @!%p1 st.shared.u32 [%r10], %t;
+    @%p1 ld.shared.u32 %r1, [%r12];
     @%p1 st.global.u32 [%d9], %r1;
-    @!%p1 st.global.u32 [%d9], 1000;
     """
     )
     (found,) = launch(body, words(64), block=(64, 1, 1), declarations=ROOM, schedule=scheduled(schedule))
-    assert found.tolist() == [*range(32), *[1000] * 32]
+    assert found.tolist() == [*range(63, 31, -1), *[0] * 32]
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES, ids=str)
+def test_a_barrier_whose_predicate_is_false_everywhere_does_nothing(schedule: tuple[str, int]) -> None:
+    body = MY_WORD + "setp.gt.u32 %p1, %t, 999;\n@%p1 bar.sync 0;\nst.global.u32 [%d9], %t;"
+    (found,) = launch(body, words(64), block=(64, 1, 1), schedule=scheduled(schedule))
+    assert found.tolist() == list(range(64))
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES, ids=str)

@@ -46,7 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def run_command(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code."""
     try:
-        app(args=arguments)
+        app(args=arguments, prog_name="gemmsmith")
     except GemmsmithError as error:
         _complain(error)
         return error.exit_code

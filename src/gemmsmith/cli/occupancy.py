@@ -58,7 +58,7 @@ class Row:
 
 
 def command(
-    kernel: Annotated[str, typer.Argument(metavar="[RUNG|FILE.cu]", help="A kernel; or give numbers.")] = "",
+    kernel: Annotated[str, typer.Argument(metavar="RUNG|FILE.cu", help="A kernel; or give numbers.")] = "",
     gpu: Annotated[str, typer.Option("--gpu", help="One GPU, such as H200, or all (the default).")] = "",
     threads: Annotated[int | None, typer.Option("--threads", help="Threads a block.")] = None,
     registers: Annotated[int | None, typer.Option("--registers", help="Registers a thread.")] = None,

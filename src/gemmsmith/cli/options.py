@@ -105,10 +105,12 @@ def find_kernel(
     return spec, spec.config(integers(given), preset)
 
 
-def find_device(name: str, schedule: str = "lockstep", seed: int = 0, ring: bool = False) -> SimDevice | CudaDevice:
-    """The device a command runs on; 'auto' is the GPU where there is one."""
+def find_device(
+    name: str, schedule: str = "lockstep", seed: int = 0, ring: bool = False, hazards: bool = False
+) -> SimDevice | CudaDevice:
+    """The device a command runs on; 'auto' is the GPU where there is one. The last four are for the simulator."""
     if name not in ("auto", "sim", "gpu"):
         raise UsageError(f"unknown device {name!r}", "use auto, sim or gpu")
     if name == "gpu" or (name == "auto" and gpu_available()):
         return cuda_device()
-    return SimDevice(DEFAULT_ARCH, schedule_named(schedule, seed), ring=ring)
+    return SimDevice(DEFAULT_ARCH, schedule_named(schedule, seed), ring=ring, hazards=hazards)

@@ -36,10 +36,11 @@ def table(title: str, columns: Sequence[tuple[str, str]], rows: Iterable[Sequenc
 
 
 def progress() -> Progress:
-    """A progress bar on stderr that vanishes when done, so that stdout holds only results."""
+    """A progress bar on stderr that vanishes when done, so that stdout holds only results; none where nobody looks."""
+    where = console(stderr=True)
     return Progress(
         TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
-        console=console(stderr=True), transient=True,
+        console=where, transient=True, disable=not where.is_terminal,
     )  # fmt: skip
 
 

@@ -49,7 +49,7 @@ def user_kernel(path: Path, options: UserOptions) -> KernelSpec:
     except (UnicodeDecodeError, OSError) as error:
         raise UsageError(f"{path} cannot be read as text: {error}") from None
     options = _with_directives(options, code)
-    entry = options.entry or _only_entry(path, code)
+    entry = _entry(path, code, options.entry)
     launch = _Launch(code, options)
     return KernelSpec(
         name=path.name,
@@ -64,8 +64,14 @@ def user_kernel(path: Path, options: UserOptions) -> KernelSpec:
     )
 
 
-def _only_entry(path: Path, code: str) -> str:
+def _entry(path: Path, code: str, wanted: str) -> str:
+    """The kernel called ``wanted``, or the only one there is."""
     found = entries(code)
+    if wanted and wanted not in found:
+        known = ", ".join(found) or "none"
+        raise SignatureError(f"{path.name} has no __global__ function named {wanted!r}", f"its kernels: {known}")
+    if wanted:
+        return wanted
     if len(found) == 1:
         return found[0]
     if not found:

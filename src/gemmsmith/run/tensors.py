@@ -105,7 +105,7 @@ def _interface(name: str, value: Any) -> Matrix:
         strides = facts.get("strides")
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise DTypeError(f"{name} ({type(value).__name__}) has a broken __cuda_array_interface__: {error!r}") from None
-    dtype = dtype_of(kind)
+    dtype = _dtype(name, kind)
     steps = tuple(s / kind.itemsize for s in strides) if strides is not None else tuple(map(float, _contiguous(shape)))
     return _describe(name, value, int(address or 0), shape, steps, dtype, pointer_ordinal(int(address or 0)))
 

@@ -124,7 +124,8 @@ class Machine:
                 ready = self._release(waiting)
             group = ready.pop(self.schedule.choose([g.team for g in ready], [g.position for g in ready]))
             ready, group = self._merge(ready, group)
-            ready += self._advance(group, waiting, alone=not ready and not waiting)
+            meet = {g.position for g in ready if g.team == group.team}
+            ready += self._advance(group, waiting, meet, alone=not ready and not waiting)
 
     def _start(self) -> list[Group]:
         if self.schedule.lockstep:
@@ -140,14 +141,18 @@ class Machine:
         rest = [g for g in ready if g.position != group.position or g.team != group.team]
         return rest, Group(group.position, self._compact(lanes), group.team)
 
-    def _advance(self, group: Group, waiting: list[tuple[Group, Bundle]], alone: bool) -> list[Group]:
-        """Run one group until it waits, ends, splits, or its turn is over; the groups that come of it."""
+    def _advance(
+        self, group: Group, waiting: list[tuple[Group, Bundle]], meet: set[int], alone: bool
+    ) -> list[Group]:
+        """Run one group until it waits, ends, splits, meets another of its team, or its turn is over."""
         steps, position, lanes = self.program.steps, group.position, group.lanes
         turn = self.schedule.quantum()
         taken = 0
         while position < len(steps):
             step = steps[position]
             kind = step.first.kind
+            if position in meet and position != group.position:
+                return [Group(position, lanes, group.team)]
             if self.counters is not None and kind in ("branch", "barrier"):
                 self.counters.executed(self, step, lanes)
             if (run := self.execute.get(kind)) is not None:
