@@ -93,9 +93,10 @@ def main() -> int:
     told = subprocess.run([find_ncu(), "--version"], capture_output=True, text=True, check=False).stdout
     record = {
         "what": "simulated counters against Nsight Compute", "gpu": device.name, "driver_cuda": device.driver_version,
-        "ncu": told.splitlines()[-1], "gemmsmith": __version__, "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
-        "command": "python benchmarks/compare_with_ncu.py", "compared": COMPARED, "equal": equal, "different": different,
-        "rows": rows,
+        "ncu": told.splitlines()[-1], "gemmsmith": __version__,
+        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
+        "command": "python benchmarks/compare_with_ncu.py", "compared": COMPARED, "equal": equal,
+        "different": different, "rows": rows,
     }  # fmt: skip
     Path(sys.argv[1]).write_text(json.dumps(record, separators=(",", ":")) + "\n", encoding="utf-8")
     print(f"{equal} of {equal + different} counters equal over {len(rows)} launches")

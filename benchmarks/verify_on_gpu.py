@@ -152,7 +152,8 @@ def main() -> int:
         "what": "verification of the ladder on a GPU", "origin": "measured", "gpu": gpu.name, "arch": gpu.arch,
         "driver_cuda": gpu.driver_version, "compiler": compiler, "gemmsmith": __version__,
         "python": platform.python_version(), "machine": platform.machine(),
-        "date": datetime.datetime.now(datetime.UTC).date().isoformat(), "command": " ".join(["python", *sys.argv]),
+        "date": datetime.datetime.now(datetime.UTC).date().isoformat(), "size": options.size,
+        "command": "python benchmarks/verify_on_gpu.py OUTPUT.json",
         "rungs": {},
     }  # fmt: skip
     with ThreadPoolExecutor(options.jobs) as pool:

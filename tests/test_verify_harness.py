@@ -196,7 +196,7 @@ def test_small_guards_in_the_simulator(tmp_path: Path) -> None:
 
         device.allocate = spy  # type: ignore[method-assign]
         assert verify_launch(device, spec, Config(), Problem(2, 2, 2), compile_fn=compile_nothing).ok
-    assert sizes == {"gpu": [8192 + 16] * 3, "sim": [512 + 16] * 3}
+    assert sizes == {"gpu": [8192 + 16] * 3, "sim": [16] * 3}
 
 
 def test_fp16_is_refused_by_an_fp32_kernel(tmp_path: Path) -> None:

@@ -115,6 +115,15 @@ SUMS = (
         words=("1 of 1024 outputs wrong",),
     ),
     Mutant(
+        name="accumulators in registers not cleared",
+        rung="register_block",
+        what="the sums start from whatever their registers hold",
+        edits=(Edit("04_register_block.cu", "acc[SIDE][SIDE] = {};", "acc[SIDE][SIDE];"),),
+        trial=Trial((16, 16, 16)),
+        detector="wrong result",
+        words=("outputs are NaN and should not be",),
+    ),
+    Mutant(
         name="accumulator not cleared",
         rung="coalesced",
         what="the sum starts from whatever is in memory",

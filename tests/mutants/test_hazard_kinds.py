@@ -53,6 +53,23 @@ RIGHT = {
         s[t] = in[t];
         if (t % 32 < 16) { __syncwarp(0x0000ffffu); out[t] = s[t ^ 8]; }
         else             { __syncwarp(0xffff0000u); out[t] = s[t ^ 1]; }""",
+    "threads of a warp that went different ways meet at __syncwarp": FLOATS + """
+        if (t % 32 < 16) {
+            float x = in[t];
+            for (int i = 0; i < t % 4; ++i) x = x * in[t + i] + 1;
+            s[t] = x;
+        } else {
+            s[t] = in[t];
+        }
+        __syncwarp();
+        out[t] = s[t ^ 16];""",
+    "atomic updates of one counter": """
+        __shared__ int s;
+        if (t == 0) s = 0;
+        __syncthreads();
+        atomicAdd(&s, t);
+        __syncthreads();
+        out[t] = s;""",
     "all threads raise one flag to the same value": """
         __shared__ volatile int flag;
         if (t == 0) flag = 0;
@@ -151,6 +168,17 @@ WRONG = {
         __shared__ volatile float s;
         s = t == 7 ? -0.0f : 0.0f * in[0];
         out[t] = 0;"""),
+    "a counter read while others update it": ("read-after-write", """
+        __shared__ int s;
+        if (t == 0) s = 0;
+        __syncthreads();
+        atomicAdd(&s, t);
+        out[t] = *const_cast<volatile int*>(&s);"""),
+    "a counter cleared without a barrier": ("write-after-write", """
+        __shared__ int s;
+        s = 0;
+        if (t == 3) *const_cast<volatile int*>(&s) = 1;
+        atomicAdd(&s, t);"""),
     "an early return does not replace the barrier": ("read-after-write", FLOATS + """
         s[t] = in[t];
         if (t >= 48) return;

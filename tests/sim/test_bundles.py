@@ -90,7 +90,7 @@ def execute(code: Lowered, program: Program) -> tuple[Array, Array]:
     )
 
 
-@settings(max_examples=250, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=150, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 @given(programs(), st.sampled_from([1, 2, 3, 5, 8, 1 << 10]))
 def test_random_programs_give_the_same_bits(body: str, most: int) -> None:
     code = lowered(body)

@@ -68,8 +68,8 @@ def test_a_late_copy_into_fresh_memory_is_uninitialised_until_waited_for() -> No
 @pytest.mark.parametrize("allowed", [0, 1, 2, 3, 4, 7])
 @pytest.mark.parametrize("groups", [1, 2, 3, 4])
 def test_wait_group_leaves_the_last_n_groups_in_flight(groups: int, allowed: int) -> None:
-    """Each group copies one word over a 7; those that must have landed have, the others have not."""
-    body = MINE + "st.shared.v4.u32 [%r10], {%r20, %r20, %r20, %r20};\n"
+    """Each group copies one word over a zero; those that must have landed have, the others have not."""
+    body = MINE + "mov.u32 %r20, 0;\nst.shared.v4.u32 [%r10], {%r20, %r20, %r20, %r20};\n"
     for i in range(groups):
         body += f"cp.async.ca.shared.global [%r10+{4 * i}], [%d1+{4 * i}], 4;\ncp.async.commit_group;\n"
     body += f"cp.async.wait_group {allowed};\nld.shared.v4.u32 {{%r1, %r2, %r3, %r4}}, [%r10];\n"

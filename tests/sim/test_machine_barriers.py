@@ -141,6 +141,40 @@ def test_a_barrier_in_only_one_branch_is_an_error_too() -> None:
     assert "16 threads at k.cu:4" in caught.value.hint
 
 
+@pytest.mark.parametrize("schedule", SCHEDULES, ids=str)
+def test_a_barrier_that_can_never_complete_names_its_line(schedule: tuple[str, int]) -> None:
+    """Half of a warp waits for the other half at __syncwarp(), which waits for them at __syncthreads()."""
+    body = "setp.lt.u32 %p1, %t, 16;\n@%p1 bra LOW;\nbar.sync 0;\nbra END;\nLOW: bar.warp.sync -1;\nEND: ret;"
+    with pytest.raises(SimulationError, match="barrier never completes: 16 of 32 live threads arrived") as caught:
+        launch(body, words(1), schedule=scheduled(schedule))
+    assert "k.cu:3: bar.sync 0; block (0,0,0), thread (16,0,0) waits" in caught.value.hint
+
+
+def test_two_warp_barriers_that_wait_for_one_another() -> None:
+    body = "setp.lt.u32 %p1, %t, 16;\n@%p1 bra LOW;\nbar.warp.sync -1;\nbra END;\nLOW: bar.warp.sync -1;\nEND: ret;"
+    with pytest.raises(SimulationError, match="barrier never completes") as caught:
+        launch(body, words(1))
+    assert "bar.warp.sync -1" in caught.value.hint
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES, ids=str)
+def test_a_warp_barrier_waits_for_the_lanes_of_its_mask_only(schedule: tuple[str, int]) -> None:
+    """The low half's barrier names the low half; the high half does not come by."""
+    body = (
+        OWN
+        + """
+    setp.ge.u32 %p1, %t, 16; st.shared.u32 [%r10], %t;
+    @%p1 bra END;
+    bar.warp.sync 0xffff;
+    xor.b32 %r1, %r10, 32; ld.shared.u32 %r1, [%r1];
+    st.global.u32 [%d9], %r1;
+    END: ret;
+    """
+    )
+    (found,) = launch(body, words(32), declarations=ROOM, schedule=scheduled(schedule), hazards=True)
+    assert found.tolist() == [t ^ 8 for t in range(16)] + [0] * 16
+
+
 @pytest.mark.parametrize(
     "fence", ["membar.cta", "membar.gl", "fence.acq_rel.gpu", "fence.sc.cta", "bar.warp.sync 0xffffffff"]
 )

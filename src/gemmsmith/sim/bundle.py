@@ -18,7 +18,7 @@ from gemmsmith.sim.lower import Lowered, Operation, Slot, Source
 
 Rows = int | slice | NDArray[np.intp]
 
-CONTROL = ("branch", "barrier", "exit", "commit", "wait", "fence")
+CONTROL = ("branch", "barrier", "warp_barrier", "exit", "commit", "wait", "fence")
 # Operations that are never merged with another.
 SINGLE = ("unpack", "pack", "atomic", "shuffle")
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from gemmsmith.kernels.spec import Geometry
 from gemmsmith.sim.bundle import CONTROL, Bundle
 from gemmsmith.sim.lower import Lowered, Operation, Slot
-from gemmsmith.sim.wavefronts import NOBODY, SECTOR, WARP, sectors, wavefronts
+from gemmsmith.sim.wavefronts import LINE, NOBODY, SECTOR, WARP, copies, sectors, wavefronts
 
 if TYPE_CHECKING:
     from gemmsmith.sim.machine import Lanes, Machine
@@ -60,6 +60,7 @@ class Counters:
         self.operations: dict[int, Operation] = {id(o): o for o in lowered.operations}
         self.widths: dict[int, int] = {}
         self._fusions = _find_fusions(lowered)
+        self._copy_patterns: dict[tuple[int, int, int], list[tuple[Array, slice, tuple[int, ...]]]] = {}
         self._patterns: dict[tuple[int, int, str], list[tuple[Array, int, tuple[int, int, int]]]] = {}
 
     def counts(self, operation: Operation) -> Counts:
@@ -102,21 +103,20 @@ class Counters:
     def copy(
         self, machine: Machine, operation: Operation, lanes: Lanes, target: Array, source: Array, size: Array
     ) -> None:
-        """An asynchronous copy: a global read of the lanes that read anything, and a shared write of all."""
-        count, width = self.counts(operation), operation.width
-        reading = np.flatnonzero(size > 0)
-        if reading.size:
-            mine = machine.indices(lanes)[reading]
-            _, touched, _ = self._served(machine, operation, mine, source[reading], width, "global")
-            count.sectors += touched
-        requests, waves, groups = self._served(machine, operation, lanes, target, width, "copy")
+        """An asynchronous copy. Its global side is counted with the operation, its shared side in ``copies``, which
+        also has the sectors that the instruction (not L1's tag stage) counts."""
+        count, other = self.counts(operation), self.copies.setdefault(id(operation), Counts())
+        warps, requests, tagged, touched, waves, conflicts = self._served_copy(
+            machine, operation, lanes, target, source.astype(np.int64), size > 0
+        )
         count.requests += requests
+        count.sectors += tagged
         count.bytes += int(size.sum())
-        other = self.copies.setdefault(id(operation), Counts())
-        other.requests += requests
+        other.requests += warps
+        other.sectors += touched
         other.wavefronts += waves
-        other.groups += groups
-        other.bytes += target.size * width
+        other.groups += waves - conflicts
+        other.bytes += target.size * operation.width
 
     # -- how it is served -------------------------------------------------------------------------
 
@@ -142,6 +142,28 @@ class Counters:
             answer = requests, int(waves.sum()), int(groups.sum())
         if len(known) < 8:
             known.append((pattern, mark, answer))
+        return answer
+
+    def _served_copy(self, machine: Machine, operation: Operation, lanes: Lanes, target: Array, source: Array,
+                     reads: Array) -> tuple[int, ...]:  # fmt: skip
+        """(warps, requests, tag sectors, sectors, wavefronts, conflicts), remembered for patterns that come again."""
+        bypass, size = "cg" in operation.instruction.modifiers, operation.sources[2]
+        start = int(source[np.argmax(reads)]) if reads.any() else 0
+        if not bypass:
+            source = np.where(reads, source, start)  # where a lane that fills points does not matter
+        to = int(target[0])
+        pattern = np.stack((target.astype(np.int64) - to, source - start, reads))
+        known = self._copy_patterns.setdefault((id(operation), to % LINE, start % LINE), [])
+        for shape, where, answer in known:
+            if isinstance(lanes, slice) and where == lanes and np.array_equal(shape, pattern):
+                return answer
+        targets, sources, reading = (machine.warp_rows(lanes, x) for x in (target.astype(np.int64), source, reads))
+        zero_fill = isinstance(size, Slot) or int(size) != operation.width
+        cost = copies(targets, sources, reading == 1, operation.width, bypass=bypass, zero_fill=zero_fill)
+        answer = (cost.requests.size, int(cost.requests.sum()), int(cost.tag_sectors.sum()), int(cost.sectors.sum()),
+                  int(cost.wavefronts.sum()), int(cost.conflicts.sum()))  # fmt: skip
+        if isinstance(lanes, slice) and len(known) < 8:
+            known.append((pattern, lanes, answer))
         return answer
 
     def _fused_width(self, operation: Operation, addresses: Array) -> int:

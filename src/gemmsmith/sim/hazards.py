@@ -129,6 +129,7 @@ class Shadow:
         self.write_clock, self.low_clock, self.high_clock = (np.zeros(units, np.int32) for _ in range(3))
         self.write_op, self.low_op, self.high_op, self.copy_op = (np.zeros(units, np.int32) for _ in range(4))
         self.value = np.zeros(units, RAW[self.unit])
+        self.updated = np.zeros(units, bool)  # the last write was an atomic update
 
     # -- what orders accesses ---------------------------------------------------------------------
 
@@ -163,6 +164,17 @@ class Shadow:
         self._mark_written(self._number(operation), lanes, units, values)
         lost = (self.writer[units] != lanes) & (self.value[units] != values)  # to another lane of this very instruction
         self._report("write-after-write", lost, self.write_op, units, self.writer[units], operation, lanes)
+
+    def atomic(self, operation: Operation, lanes: Array, index: Array) -> None:
+        """Atomic updates, which order themselves against each other but not against other accesses."""
+        lanes, units = self._spread(lanes, index, operation.width)
+        self._check_copies(operation, lanes, units)
+        self._check_write(operation, lanes, units, None, atomic=True)
+        # A plain write of this epoch stays on record: every update by another thread races with it.
+        new = self.updated[units] | (self.write_epoch[units] != self.block_epoch[self.machine.block[lanes]])
+        lanes, units = lanes[new], units[new]
+        self._mark_written(self._number(operation), lanes, units, self.value[units])
+        self.updated[units] = True
 
     def copy_issued(self, operation: Operation, lanes: Array, index: Array) -> None:
         """An asynchronous copy to these positions begins: it must not overtake earlier readers or writers."""
@@ -204,10 +216,14 @@ class Shadow:
     def _unordered_write(self, lanes: Array, units: Array) -> Array:
         return self._unordered(lanes, units, self.writer[units], self.write_epoch, self.write_clock)
 
-    def _check_write(self, operation: Operation, lanes: Array, units: Array, values: Array | None) -> None:
+    def _check_write(
+        self, operation: Operation, lanes: Array, units: Array, values: Array | None, atomic: bool = False
+    ) -> None:
         clash = self._unordered_write(lanes, units)
         if values is not None:
-            clash &= self.value[units] != values
+            clash &= self.updated[units] | (self.value[units] != values)
+        if atomic:
+            clash &= ~self.updated[units]
         self._report("write-after-write", clash, self.write_op, units, self.writer[units], operation, lanes)
         for reader, ops, clocks in (
             (self.low, self.low_op, self.low_clock),
@@ -222,6 +238,7 @@ class Shadow:
 
     def _mark_written(self, number: int | Array, lanes: Array, units: Array, values: Array) -> None:
         self.writer[units], self.write_op[units], self.value[units] = lanes, number, values
+        self.updated[units] = False
         self.write_epoch[units] = self.block_epoch[self.machine.block[lanes]]
         self.write_clock[units] = self.known[lanes, self.lane[lanes]]
 

@@ -327,8 +327,8 @@ class _Lowering:
         return "branch", {"label": i.operands[0].name}
 
     def _op_bar(self, i: ptx.Instruction) -> tuple[str, dict[str, Any]]:
-        if i.modifiers[:1] == ("warp",):
-            return "fence", {"label": "warp"}
+        if i.modifiers == ("warp", "sync") and len(i.operands) == 1:
+            return "warp_barrier", {"sources": (self._source(i.operands[0], "u32", i),)}
         if i.modifiers not in (("sync",), ("sync", "aligned")) or len(i.operands) != 1:
             raise unknown(i)
         if not isinstance(i.operands[0], ptx.Immediate):

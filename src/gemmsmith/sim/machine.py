@@ -35,6 +35,8 @@ Array = NDArray[Any]
 Lanes = Array | slice
 ALL = slice(None)
 WARP = 32
+# What a register holds before it is written: a NaN in every floating type, so that a sum which starts from it shows.
+_UNSET = {"p": False, "h": 0x7ECD, "w": 0x7FCDCDCD, "d": 0x7FFCCDCDCDCDCDCD}
 
 
 @dataclass
@@ -81,7 +83,7 @@ class Machine:
         self.lowered, self.program, self.wave = lowered, program, wave
         self.memory, self.schedule = memory, schedule
         count = wave.lanes
-        self.files = {f: np.zeros((h, count), FILE_DTYPES[f]) for f, h in lowered.heights.items()}
+        self.files = {f: np.full((h, count), _UNSET[f], FILE_DTYPES[f]) for f, h in lowered.heights.items()}
         self.thread = np.tile(np.arange(wave.threads), len(wave.blocks))
         self.block = np.repeat(np.arange(len(wave.blocks)), wave.threads)
         self.shared = WindowMemory("shared", len(wave.blocks), wave.shared_size)
@@ -95,6 +97,7 @@ class Machine:
         self.warp = self.block * self.warps_per_block + self.thread // WARP
         self.counters = counters
         self.shadow = Shadow(self, log) if log is not None and wave.shared_size else None
+        self.at_warp_barrier: list[tuple[Group, Bundle]] = []
         self._fill_special()
         self.execute = {
             "compute": self._compute, "load": self._load, "store": self._store, "copy": self.copies.issue,
@@ -119,13 +122,13 @@ class Machine:
         """Run every group to its end."""
         ready = self._start()
         waiting: list[tuple[Group, Bundle]] = []
-        while ready or waiting:
+        while ready or waiting or self.at_warp_barrier:
             if not ready:
-                ready = self._release(waiting)
+                ready = self._release_warps() or self._release(waiting)
             group = ready.pop(self.schedule.choose([g.team for g in ready], [g.position for g in ready]))
             ready, group = self._merge(ready, group)
             meet = {g.position for g in ready if g.team == group.team}
-            ready += self._advance(group, waiting, meet, alone=not ready and not waiting)
+            ready += self._advance(group, waiting, meet, alone=not (ready or waiting or self.at_warp_barrier))
 
     def _start(self) -> list[Group]:
         if self.schedule.lockstep:
@@ -141,9 +144,7 @@ class Machine:
         rest = [g for g in ready if g.position != group.position or g.team != group.team]
         return rest, Group(group.position, self._compact(lanes), group.team)
 
-    def _advance(
-        self, group: Group, waiting: list[tuple[Group, Bundle]], meet: set[int], alone: bool
-    ) -> list[Group]:
+    def _advance(self, group: Group, waiting: list[tuple[Group, Bundle]], meet: set[int], alone: bool) -> list[Group]:
         """Run one group until it waits, ends, splits, meets another of its team, or its turn is over."""
         steps, position, lanes = self.program.steps, group.position, group.lanes
         turn = self.schedule.quantum()
@@ -171,6 +172,12 @@ class Machine:
                     waiting.append((Group(position + 1, lanes, group.team), step))
                     return []
                 self._passed(lanes)
+                position += 1
+            elif kind == "warp_barrier" and self._guarded(step, lanes) is not None:
+                self.at_warp_barrier.append((Group(position + 1, lanes, group.team), step))
+                groups = self._release_warps()
+                if len(groups) != 1 or groups[0].lanes is not lanes:
+                    return groups
                 position += 1
             elif kind == "exit":
                 left = self._exit(step, lanes)
@@ -266,7 +273,7 @@ class Machine:
             del step
         free = (arrived == self.live) & (arrived > 0)
         if not free.any():
-            raise stuck_barrier(self, waiting)
+            raise stuck_barrier(self, waiting or self.at_warp_barrier)
         released, passed = [], []
         for entry in list(waiting):
             group, step = entry
@@ -279,6 +286,28 @@ class Machine:
             if not go.all():
                 waiting.append((Group(group.position, compact(lanes[~go]), group.team), step))
         self._passed(np.concatenate(passed))
+        return released
+
+    def _release_warps(self) -> list[Group]:
+        """Let go the lanes at a warp-wide barrier for which every live lane of their mask has arrived there, too."""
+        released = []
+        for at in sorted({group.position for group, _ in self.at_warp_barrier}):
+            here = [entry for entry in self.at_warp_barrier if entry[0].position == at]
+            live, arrived = (np.zeros((len(self.wave.blocks) * self.warps_per_block, WARP), bool) for _ in range(2))
+            live[self.warp[self.alive], self.thread[self.alive] % WARP] = True
+            for group, _ in here:
+                arrived[self.warp[group.lanes], self.thread[group.lanes] % WARP] = True
+            missing = (live & ~arrived) @ (np.uint32(1) << np.arange(WARP, dtype=np.uint32))
+            for group, step in here:
+                self.at_warp_barrier.remove((group, step))
+                mine = self.indices(group.lanes)
+                go = (missing[self.warp[mine]] & self.fetch(step.sources[0], group.lanes)) == 0
+                if go.any():
+                    released.append(group if go.all() else Group(at, compact(mine[go]), group.team))
+                if not go.all():
+                    self.at_warp_barrier.append((Group(at, compact(mine[~go]), group.team), step))
+        if self.shadow is not None and released:
+            self.shadow.warp_barrier(np.concatenate([self.indices(group.lanes) for group in released]))
         return released
 
     def _passed(self, lanes: Lanes) -> None:
@@ -294,8 +323,6 @@ class Machine:
                 self.copies.wait(lanes, step.first.number)
             except AccessFault as fault:
                 raise describe_fault(self, step, lanes, fault) from None
-        elif step.first.label == "warp" and self.shadow is not None:
-            self.shadow.warp_barrier(lanes)
 
     # -- registers --------------------------------------------------------------------------------
 
@@ -461,6 +488,10 @@ class Machine:
         name, addresses = self.space(step, self.addresses(step.sources[0], step.offsets[0], lanes, 1))
         values = np.broadcast_to(self.fetch(step.sources[1], lanes), addresses.shape)
         old = np.zeros(addresses.shape, values.dtype)
+        if self.shadow is not None and name == "shared":
+            self.shadow.atomic(
+                step.first, self.indices(lanes), self.shared.index(addresses, self.shared_base[lanes], width)
+            )
         for i in range(addresses.size):
             one = slice(i, i + 1)
             if name == "global":

@@ -1,19 +1,23 @@
 """How the hardware serves one warp's memory access: sectors of global memory, wavefronts of shared memory.
 
 The rules were fitted to, and hold exactly for, every access pattern recorded on an H200
-(``tests/data/access_patterns.json``, made by ``benchmarks/record_access_patterns.py``):
+(``tests/data/access_patterns.json``, made by ``benchmarks/record_access_patterns.py``); ``docs/counters.md`` tells
+them at more length, with what was not recorded.
 
 * Global memory is fetched in sectors of 32 bytes: a request costs the distinct sectors its lanes touch.
 * Shared memory has 32 banks of 4 bytes. Lanes are served in groups of 128 bytes: 32 lanes for 4-byte accesses, 16
   for 8, 8 for 16. A group costs as many wavefronts as the busiest bank has distinct words.
 * A load of 8 or 16 bytes takes groups twice as large if lanes that differ in bit 0 of their number, or lanes that
   differ in bit 1, all read equal addresses.
-* An asynchronous copy does not merge lanes that write one word: the busiest bank counts every lane.
 * Bank conflicts are wavefronts beyond one a group.
+* Asynchronous copies have rules of their own: see ``copies``.
+
+Addresses come as (warps, 32) arrays with −1 where a lane is inactive, and are multiples of the width.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -23,40 +27,36 @@ Array = NDArray[Any]
 
 WARP = 32
 SECTOR = 32
+LINE = 128
 BANKS = 32
 NOBODY = -1
+_SHARED_SECTORS = 1 << 13  # more than a block's shared memory can have
 
 
 def sectors(addresses: Array) -> Array:
-    """Distinct sectors for each warp; ``addresses`` is (warps, 32) with −1 where a lane is inactive."""
-    numbers = np.where(addresses == NOBODY, NOBODY, addresses // SECTOR)
-    numbers.sort(axis=1)
-    fresh = np.ones(numbers.shape, bool)
-    fresh[:, 1:] = numbers[:, 1:] != numbers[:, :-1]
-    fresh &= numbers != NOBODY
-    found: Array = fresh.sum(axis=1)
-    return found
+    """Distinct sectors for each warp."""
+    return _distinct(addresses // SECTOR, addresses != NOBODY)
 
 
 def wavefronts(addresses: Array, width: int, kind: str) -> tuple[Array, Array]:
-    """(wavefronts, groups) for each warp, for a 'load', 'store' or asynchronous 'copy' of ``width`` bytes a lane."""
+    """(wavefronts, groups) for each warp, for a 'load' or 'store' of ``width`` bytes a lane."""
     if width <= 4:
-        counts = _busiest(addresses, width, kind != "copy")
+        counts = _busiest(addresses, width)
         return counts, (counts > 0).astype(np.int64)
-    lanes = 128 // width
-    plain = _grouped(addresses, width, lanes, kind)
+    lanes = LINE // width
+    plain = _grouped(addresses, width, lanes)
     if kind != "load":
         return plain
     merged = _pairs_agree(addresses, 1) | _pairs_agree(addresses, 2)
     if not merged.any():
         return plain
-    wide = _grouped(addresses, width, 2 * lanes, kind)
+    wide = _grouped(addresses, width, 2 * lanes)
     return np.where(merged, wide[0], plain[0]), np.where(merged, wide[1], plain[1])
 
 
-def _grouped(addresses: Array, width: int, lanes: int, kind: str) -> tuple[Array, Array]:
+def _grouped(addresses: Array, width: int, lanes: int) -> tuple[Array, Array]:
     pieces = addresses.reshape(-1, lanes)
-    counts = _busiest(pieces, width, kind != "copy").reshape(addresses.shape[0], -1)
+    counts = _busiest(pieces, width).reshape(addresses.shape[0], -1)
     return counts.sum(axis=1), (counts > 0).sum(axis=1)
 
 
@@ -67,19 +67,120 @@ def _pairs_agree(addresses: Array, distance: int) -> Array:
     return agree
 
 
-def _busiest(addresses: Array, width: int, distinct: bool) -> Array:
-    """For each row, how many (distinct) words its busiest bank must serve."""
+def _busiest(addresses: Array, width: int) -> Array:
+    """For each row, how many distinct words its busiest bank must serve."""
     words = addresses // 4
     if width > 4:
         words = (words[:, :, None] + np.arange(width // 4)).reshape(len(addresses), -1)
         active = np.repeat(addresses != NOBODY, width // 4, axis=1)
     else:
         active = addresses != NOBODY
-    words = np.where(active, words, NOBODY)
-    if distinct:
-        words = np.sort(words, axis=1)
-        active = words != NOBODY
-        active[:, 1:] &= words[:, 1:] != words[:, :-1]
+    words = np.sort(np.where(active, words, NOBODY), axis=1)
+    active = words != NOBODY
+    active[:, 1:] &= words[:, 1:] != words[:, :-1]
     cells = (np.arange(len(words))[:, None] * BANKS + words % BANKS)[active]
     busiest: Array = np.bincount(cells, minlength=len(words) * BANKS).reshape(-1, BANKS).max(axis=1)
     return busiest
+
+
+# -- asynchronous copies ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Copies:
+    """What asynchronous copies cost, for each warp.
+
+    A copy past L1 has two counts of sectors: those that L1's tag stage counts (``l1tex__t_sectors``) and those
+    that the instruction counts (``smsp__sass_l1tex_t_sectors``). Through L1 they are equal.
+    """
+
+    requests: Array
+    tag_sectors: Array
+    sectors: Array
+    wavefronts: Array
+    conflicts: Array
+
+
+def copies(targets: Array, sources: Array, reads: Array, width: int, *, bypass: bool, zero_fill: bool) -> Copies:
+    """Copies from global ``sources`` to shared ``targets``; lanes without ``reads`` fill with zeros.
+
+    ``bypass``: past L1 (``cp.async.cg``). ``zero_fill``: the instruction is of the form that can fill with zeros,
+    which costs even where it does not: one with a size in a register.
+
+    * A warp makes a global request if any of its lanes reads.
+    * Lanes are served in groups of 128 bytes. Two lanes of a group meet if they write to a common bank, or read
+      from a common one (source address / 4 mod 32, lanes that read only). A group costs as many wavefronts as the
+      lane that meets most has others to meet, itself included. Conflicts are wavefronts beyond one a group.
+    * Past L1, what arrives is written once more, see ``_arrivals``, and that is all a copy without the zero-filling
+      form costs. With it, the wavefronts (not the conflicts) of the groups take lanes that fill for lanes that read.
+    * Past L1, a lane whose target another lane of the warp writes too may not count. Sectors are distinct pairs of
+      source and target sector, of the first lane that reads for each target; tag sectors are distinct pairs of
+      source line and target sector, of the last.
+
+    Not recorded on hardware, so assumed: copies through L1 without the zero-filling form cost what those with it
+    do; lanes that read one address do meet; sizes between zero and the width count as the width.
+    """
+    active = targets != NOBODY
+    reads = reads & active
+    requests: Array = np.asarray(reads.any(axis=1), np.int64)
+    meeting, groups = _meetings(targets, np.where(reads, sources, NOBODY), width)
+    if not bypass:
+        touched = sectors(np.where(reads, sources, NOBODY))
+        return Copies(requests, touched, touched, meeting, meeting - groups)
+    to, start = targets // SECTOR, sources // SECTOR
+    first, last = _first(targets, reads), _first(targets[:, ::-1], reads[:, ::-1])[:, ::-1]
+    touched = _distinct(start * _SHARED_SECTORS + to, first)
+    tagged = _distinct(sources // LINE * _SHARED_SECTORS + to, last)
+    written = _arrivals(targets, sources, _first(targets, active))
+    if not zero_fill:
+        return Copies(requests, tagged, touched, written, np.zeros_like(written))
+    passing, _ = _meetings(targets, np.where(active, sources, NOBODY), width)
+    return Copies(requests, tagged, touched, passing + written, meeting - groups)
+
+
+def _meetings(targets: Array, sources: Array, width: int) -> tuple[Array, Array]:
+    """(wavefronts, groups) for each warp, of copies whose lanes meet in a bank on either side."""
+    lanes = LINE // width
+    # An aligned access covers its banks wholly, so two of them share all or none: compare the places in a line.
+    to, start = (
+        np.where(x == NOBODY, NOBODY, x // width % lanes).astype(np.int8).reshape(-1, lanes) for x in (targets, sources)
+    )
+    meet = (to[:, :, None] == to[:, None, :]) & (to != NOBODY)[:, :, None]
+    meet |= (start[:, :, None] == start[:, None, :]) & (start != NOBODY)[:, :, None]
+    counts = meet.sum(axis=2).max(axis=1).reshape(len(targets), -1)
+    return counts.sum(axis=1), (counts > 0).sum(axis=1)
+
+
+def _arrivals(targets: Array, sources: Array, winners: Array) -> Array:
+    """Wavefronts that write what arrives past L1, for each warp; ``winners`` are the lanes that count.
+
+    The unit is what one source sector sends to one target sector. Units are written at once if they come from one
+    line and go to one line, move from and to the same half sectors, and agree in whether they change between even
+    and odd sectors.
+    """
+    to, start = targets // SECTOR, sources // SECTOR
+    unit = start * _SHARED_SECTORS + to
+    halves = 1 << (targets // 16 % 2 * 2 + sources // 16 % 2)
+    together = (unit[:, :, None] == unit[:, None, :]) & winners[:, None, :]
+    moved = np.bitwise_or.reduce(np.where(together, halves[:, None, :], 0), axis=2)
+    kind = moved * 2 + (to - start) % 2
+    lines = sources // LINE * _SHARED_SECTORS + targets // LINE
+    return _distinct(lines * 32 + kind, winners)
+
+
+def _first(keys: Array, mask: Array) -> Array:
+    """Which lanes of ``mask`` are the first of their warp to have their key."""
+    keys = np.where(mask, keys, NOBODY)
+    order = np.argsort(keys, axis=1, kind="stable")
+    ordered = np.take_along_axis(keys, order, axis=1)
+    fresh = ordered != NOBODY
+    fresh[:, 1:] &= ordered[:, 1:] != ordered[:, :-1]
+    found: Array = np.empty_like(fresh)
+    np.put_along_axis(found, order, fresh, axis=1)
+    return found
+
+
+def _distinct(keys: Array, mask: Array) -> Array:
+    """How many different keys the lanes of ``mask`` have, for each warp."""
+    counts: Array = _first(keys, mask).sum(axis=1)
+    return counts

@@ -1,0 +1,94 @@
+"""Write the tables in README.md and docs/ from the files in benchmarks/results/.
+
+    python benchmarks/update_docs.py            rewrite what stands between the markers
+    python benchmarks/update_docs.py --check    exit 1 if a table is not what its file says
+
+A table stands between ``<!-- begin NAME -->`` and ``<!-- end NAME -->``. Every figure in the documentation comes
+from here, so it cannot differ from what was recorded.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "benchmarks" / "results"
+PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
+
+
+def load(name: str) -> dict[str, Any]:
+    data: dict[str, Any] = json.loads((RESULTS / name).read_text(encoding="utf-8"))
+    return data
+
+
+def climb_table() -> str:
+    """The ladder on the H200: verified, and the best of five launches."""
+    verified, timed = load("h200_verification.json"), load("h200_climb.json")
+    rows = [
+        "| rung | verified | bit-identical with the simulator | time | TFLOPS |",
+        "| --- | --- | --- | ---: | ---: |",
+    ]
+    for rung in timed["rungs"]:
+        outcome = verified["rungs"][rung["name"]]
+        bits = outcome["bit_identity"]
+        same = bits["shapes"] - len(bits["different"])
+        tflops = 2 * timed["size"] ** 3 / rung["seconds"] / 1e12
+        rows.append(
+            f"| `{rung['name']}` | {outcome['edge_matrix']['passed']} cases, {verified['size']}³ | "
+            f"{same} of {bits['shapes']} shapes | {rung['seconds'] * 1e3:.2f} ms | {tflops:.1f} |"
+        )
+    source = (
+        f"Measured on {verified['gpu']} ({timed['size']}³; driver for CUDA {verified['driver_cuda']}, "
+        f"{verified['compiler']}, {verified['date']}): wall time of the best of five launches, by "
+        f"`{timed['command']}`; verification and compute-sanitizer by `{verified['command']}`."
+    )
+    return "\n".join([*rows, "", source])
+
+
+def speed_table() -> str:
+    """How long the simulator takes."""
+    speed = load("simulator_speed.json")
+    rows = ["| rung | seconds |", "| --- | ---: |"]
+    rows += [f"| `{name}` | {value:.2f} |" for name, value in speed["seconds"].items()]
+    rows += [f"| all | {speed['total']:.2f} |", ""]
+    rows.append(
+        f"Measured on one core ({speed['machine']}, Python {speed['python']}, NumPy {speed['numpy']}, {speed['date']}) "
+        f"by `{speed['command']}`: one launch at {speed['size']}³."
+    )
+    return "\n".join(rows)
+
+
+TABLES: dict[str, Callable[[], str]] = {"climb": climb_table, "simulator speed": speed_table}
+
+
+def updated(text: str) -> str:
+    for name, make in TABLES.items():
+        pattern = re.compile(rf"(<!-- begin {name} -->\n).*?(<!-- end {name} -->)", re.S)
+        if pattern.search(text):
+            table = make()
+            text = pattern.sub(lambda m, table=table: f"{m.group(1)}{table}\n{m.group(2)}", text)
+    return text
+
+
+def main() -> int:
+    stale = []
+    for page in PAGES:
+        before = page.read_text(encoding="utf-8")
+        after = updated(before)
+        if after != before:
+            stale.append(page.name)
+            if "--check" not in sys.argv:
+                page.write_text(after, encoding="utf-8")
+    if "--check" in sys.argv and stale:
+        print(f"not what benchmarks/results/ says: {', '.join(stale)}; run python benchmarks/update_docs.py")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,113 @@
+"""Which instructions a kernel executes, by class: those of PTX as simulated, and those of the machine as estimated.
+
+The simulator executes PTX; an SM issues SASS. The machine's count is estimated: its main loop, times how often the
+arithmetic says it ran, and outside that loop what PTX executed there. Source lines that no block reached are left out.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from gemmsmith.compile.sass import MATH, Loop, Sass
+from gemmsmith.sim.counters import Counters
+from gemmsmith.sim.lower import Operation
+
+MULTIPLY_ADD = "multiply-add"
+_FREE = frozenset({"pack", "unpack"})  # register moves that ptxas renames away
+_SASS = {
+    "LDG": "global load", "LD": "global load", "STG": "global store", "ST": "global store", "LDS": "shared load",
+    "LDSM": "shared load", "STS": "shared store", "LDGSTS": "asynchronous copy", "LDL": "local load",
+    "STL": "local store", "BAR": "barrier", "BRA": "branch", "BSSY": "branch", "BSYNC": "branch", "EXIT": "branch",
+    "ISETP": "compare", "UISETP": "compare", "FSETP": "compare", "PLOP3": "compare", "FMUL": "other fp32",
+    "FADD": "other fp32", "F2F": "convert", "I2F": "convert", "F2I": "convert", "HADD2": "convert",
+    "HMMA": "tensor", "IMMA": "tensor", "HGMMA": "tensor", "DMMA": "tensor",
+}  # fmt: skip
+_REST = "integer and moves"
+_ANCHORS = {"BAR": "barrier", "LDG": "global load", "STS": "shared store", "LDGSTS": "asynchronous copy"}
+
+
+def ptx_class(operation: Operation) -> str:
+    """The class of a PTX instruction; '' for what costs no machine instruction."""
+    opcode, kind = operation.instruction.opcode, operation.kind
+    if kind in ("load", "store"):
+        space = "global" if operation.space == "generic" else operation.space
+        return "" if space in ("param", "const") else f"{space} {kind}"
+    if kind in _FREE:
+        return ""
+    if opcode in ("fma", "mul", "add", "sub") and operation.instruction.type.startswith(("f", "bf")):
+        return MULTIPLY_ADD if opcode == "fma" else "other fp32"
+    named = {"bra": "branch", "bar": "barrier", "barrier": "barrier", "setp": "compare", "mma": "tensor",
+             "wgmma": "tensor", "ldmatrix": "shared load"}  # fmt: skip
+    if opcode == "cvt":  # integer widths change for free; only floating conversions are instructions
+        return "convert" if "f16" in operation.instruction.text or "f32" in operation.instruction.text else _REST
+    return "asynchronous copy" if kind == "copy" else named.get(opcode, _REST)
+
+
+def sass_class(base: str) -> str:
+    """The class of a machine instruction, by its opcode without modifiers."""
+    if base in _SASS:
+        return _SASS[base]
+    return MULTIPLY_ADD if base in MATH and base != "HFMA2" else _REST
+
+
+def simulated_mix(counters: Counters, first: int = 0, last: int | None = None) -> Counter[str]:
+    """Warp instructions executed, by class, for positions in [first, last]; fused loads count once."""
+    mix: Counter[str] = Counter()
+    for operation in counters.lowered.operations[first : None if last is None else last + 1]:
+        count = counters.by_operation.get(id(operation))
+        if count is not None and counters.widths.get(id(operation), 1) and (name := ptx_class(operation)):
+            mix[name] += count.executed
+    return mix
+
+
+def machine_mix(counters: Counters, sass: Sass) -> tuple[Counter[str], float]:
+    """Machine instructions by class, estimated, and how often a launch's warps ran the main loop (0: it has none)."""
+    everything = simulated_mix(counters)
+    loop = sass.main_loop()
+    span = _ptx_loop(counters, loop) if loop is not None else None
+    if loop is None or span is None:
+        return everything, 0.0
+    inside = simulated_mix(counters, *span)
+    dead = _dead_lines(counters)
+    hot = Counter(sass_class(i.base) for i in loop.instructions if (i.file, i.line) not in dead)
+    if not hot[MULTIPLY_ADD] or not inside[MULTIPLY_ADD]:
+        return everything, 0.0
+    trips = inside[MULTIPLY_ADD] / hot[MULTIPLY_ADD]
+    mix: Counter[str] = Counter()
+    for name in {*everything, *hot}:
+        mix[name] = round(trips * hot[name]) + everything[name] - inside[name]
+    return mix, trips
+
+
+def _ptx_loop(counters: Counters, loop: Loop) -> tuple[int, int] | None:
+    """The PTX loop that became ``loop``: the one with most arithmetic, or one around it if ptxas unrolled that away."""
+    labels = counters.lowered.labels
+    spans = [
+        (labels[o.label], at)
+        for at, o in enumerate(counters.lowered.operations)
+        if o.kind == "branch" and labels.get(o.label, at + 1) <= at
+    ]
+    if not spans:
+        return None
+
+    def own(span: tuple[int, int]) -> int:
+        inner = [s for s in spans if s != span and span[0] <= s[0] and s[1] <= span[1]]
+        total = simulated_mix(counters, *span)[MULTIPLY_ADD]
+        return total - max((simulated_mix(counters, *s)[MULTIPLY_ADD] for s in inner), default=0)
+
+    best = max(spans, key=lambda s: (own(s), s[0] - s[1]))
+    wanted = {name for base, name in _ANCHORS.items() if loop.counts[base]}
+    around = sorted((s for s in spans if s[0] <= best[0] and best[1] <= s[1]), key=lambda s: s[1] - s[0])
+    for span in around:
+        if wanted <= {ptx_class(o) for o in counters.lowered.operations[span[0] : span[1] + 1]}:
+            return span
+    return best
+
+
+def _dead_lines(counters: Counters) -> set[tuple[str | None, int | None]]:
+    """Source lines of which PTX has instructions, none of them executed."""
+    executed: Counter[tuple[str | None, int | None]] = Counter()
+    for operation in counters.lowered.operations:
+        count = counters.by_operation.get(id(operation))
+        executed[operation.instruction.file, operation.instruction.line] += count.executed if count else 0
+    return {place for place, times in executed.items() if times == 0}
