@@ -84,8 +84,8 @@ def contributions(counters: Counters, operation: Operation, count: Counts) -> di
         return {
             "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum": count.requests,
             "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum": count.sectors,
-            "smsp__sass_l1tex_t_sectors_pipe_lsu_mem_global_op_ldgsts.sum": count.sectors,
-            "smsp__inst_executed_op_ldgsts.sum": count.requests,
+            "smsp__sass_l1tex_t_sectors_pipe_lsu_mem_global_op_ldgsts.sum": shared.sectors,
+            "smsp__inst_executed_op_ldgsts.sum": shared.requests,
             f"{_SHARED_WAVES}ldgsts.sum": shared.wavefronts,
             "smsp__sass_l1tex_data_bank_conflicts_pipe_lsu_mem_shared_op_ldgsts.sum": shared.wavefronts - shared.groups,
         }

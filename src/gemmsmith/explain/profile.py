@@ -5,29 +5,39 @@ On the simulator the counts come from the real addresses of every block, or of a
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections import Counter
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from gemmsmith.compile.compiled import CompiledKernel, Resources
-from gemmsmith.compile.sass import disassemble
+from gemmsmith.compile.sass import Sass, disassemble
 from gemmsmith.explain.crosscheck import Check, cross_check
+from gemmsmith.explain.instruction_mix import machine_mix, simulated_mix
 from gemmsmith.explain.metrics import METRICS, contributions, simulated
-from gemmsmith.fills import operands
+from gemmsmith.explain.sampling import Counted, count_launch
 from gemmsmith.kernels.spec import Config, Geometry, KernelSpec
 from gemmsmith.problem import Problem
-from gemmsmith.run.device import Launch
 from gemmsmith.sim.counters import Counters
-from gemmsmith.sim.device import SimDevice
 
-# Instruction classes of the mix, by PTX opcode; anything else is 'integer and moves'.
-_CLASSES = {
-    "fma": "multiply-add", "mul": "multiply", "add": "add", "ld": "load", "st": "store", "cp": "asynchronous copy",
-    "bra": "branch", "bar": "barrier", "setp": "compare", "cvt": "convert", "mma": "tensor", "ldmatrix": "load",
-}  # fmt: skip
+SECTOR = 32
+GLOBAL = "l1tex__t_{what}_pipe_lsu_mem_global_op_{op}.sum"
+WAVEFRONTS = "smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_{op}.sum"
+# Requests and bank conflicts of shared memory, by operation: the profiler names them unevenly.
+REQUESTS = {
+    "ld": "smsp__sass_inst_executed_op_shared_ld.sum",
+    "st": "smsp__sass_inst_executed_op_shared_st.sum",
+    "ldgsts": "smsp__inst_executed_op_ldgsts.sum",
+}
+CONFLICTS = {
+    "ld": "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum",
+    "st": "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_st.sum",
+    "ldgsts": "smsp__sass_l1tex_data_bank_conflicts_pipe_lsu_mem_shared_op_ldgsts.sum",
+}
+FFMA = "smsp__sass_thread_inst_executed_op_ffma_pred_on.sum"
+WARPS = "smsp__warps_launched.sum"
 
 
 @dataclass(frozen=True)
@@ -40,10 +50,29 @@ class Line:
     executed: int
     metrics: tuple[tuple[str, int], ...]
 
+    def total(self, word: str) -> int:
+        """The sum of the line's metrics with ``word`` in their name."""
+        # Sectors of cp.async are counted as global loads and once more for themselves.
+        return sum(v for name, v in self.metrics if word in name and not (word == "sectors" and "ldgsts" in name))
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """Bytes of one memory space: asked for (or given) by lanes, and moved."""
+
+    space: str
+    asked: float
+    moved: float
+
 
 @dataclass(frozen=True)
 class Profile:
-    """A launch's counters. ``origin`` is 'simulated' or 'measured'; ``scaled`` is 1 unless blocks were sampled."""
+    """A launch's counters. ``origin`` is 'simulated' or 'measured'.
+
+    ``mix`` counts warp instructions of PTX; ``machine_mix`` estimates those of the machine code, whose main loop ran
+    ``loop_trips`` times. ``sampled_blocks`` is 0 where all blocks ran; ``sampled_depth`` is the K that was run, 0 if
+    all of it. ``errors`` are the metrics' relative errors at 95 % confidence, NaN where the sample cannot tell.
+    """
 
     kernel: str
     config: str
@@ -56,15 +85,29 @@ class Profile:
     metrics: tuple[tuple[str, float], ...]
     lines: tuple[Line, ...] = ()
     mix: tuple[tuple[str, int], ...] = ()
+    machine_mix: tuple[tuple[str, int], ...] = ()
+    loop_trips: float = 0.0
     active_lanes: float = math.nan
     branch_efficiency: float = math.nan
     checks: tuple[Check, ...] = ()
     sampled_blocks: int = 0
-    sampling_error: float = 0.0
+    sampled_depth: int = 0
+    errors: tuple[tuple[str, float], ...] = ()
 
     def value(self, name: str) -> float:
         """A metric's value; NaN where it is absent."""
         return dict(self.metrics).get(name, math.nan)
+
+    def requests(self, op: str) -> float:
+        """Global requests of 'ld' or 'st'."""
+        return self.value(GLOBAL.format(what="requests", op=op))
+
+    def sectors(self, op: str) -> float:
+        return self.value(GLOBAL.format(what="sectors", op=op))
+
+    def wavefronts(self, op: str) -> float:
+        """Shared-memory wavefronts of 'ld', 'st' or 'ldgsts'."""
+        return self.value(WAVEFRONTS.format(op=op))
 
     @property
     def absent(self) -> tuple[str, ...]:
@@ -78,93 +121,93 @@ class Profile:
         return self._ratio("used_load_bytes", "ld"), self._ratio("used_store_bytes", "st")
 
     def _ratio(self, used: str, op: str) -> float:
-        sectors = self.value(f"l1tex__t_sectors_pipe_lsu_mem_global_op_{op}.sum")
-        return self.value(used) / sectors if sectors else math.nan
+        return self.value(used) / self.sectors(op) if self.sectors(op) else math.nan
+
+    @property
+    def traffic(self) -> tuple[Traffic, ...]:
+        """Bytes by memory space. Global memory moves whole sectors, shared memory 128 bytes a wavefront."""
+        moved = {
+            "global load": SECTOR * self.sectors("ld"), "global store": SECTOR * self.sectors("st"),
+            "shared load": 128 * self.wavefronts("ld"), "shared store": 128 * self.wavefronts("st"),
+            "asynchronous copy": 128 * self.wavefronts("ldgsts"),
+        }  # fmt: skip
+        return tuple(
+            Traffic(space, self.value(name), moved.get(space, self.value(name)))
+            for space, name in _ASKED.items()
+            if not math.isnan(self.value(name))
+        )
+
+    @property
+    def barriers(self) -> float:
+        """Barriers executed, counted once a warp."""
+        return float(dict(self.mix).get("barrier", 0)) if self.mix else math.nan
+
+    @property
+    def sampling_error(self) -> float:
+        """The largest relative error of any metric; 0 where nothing was sampled."""
+        values = [error for _, error in self.errors]
+        return math.nan if any(map(math.isnan, values)) else max(values, default=0.0)
+
+
+# Bytes that lanes asked for, by space; these are ours, not the profiler's.
+_ASKED = {
+    "global load": "asked_load_bytes", "global store": "asked_store_bytes", "shared load": "shared_load_bytes",
+    "shared store": "shared_store_bytes", "asynchronous copy": "copied_bytes", "local load": "local_load_bytes",
+    "local store": "local_store_bytes",
+}  # fmt: skip
 
 
 def simulate(
-    spec: KernelSpec, config: Config, problem: Problem, compiled: CompiledKernel, *, sample: int = 0
+    spec: KernelSpec, config: Config, problem: Problem, compiled: CompiledKernel, *, sample: int = 0, depth: int = 0
 ) -> Profile:
-    """Profile a launch on the simulator; ``sample`` > 0 runs that many blocks, spread evenly, and scales up."""
-    geometry = spec.geometry(problem, config)
-    if 0 < sample < geometry.blocks:
-        return _sampled(spec, config, problem, compiled, geometry, sample)
-    return _profile(spec, config, problem, compiled, _run(spec, problem, compiled, geometry, None))
+    """Profile a launch on the simulator; ``sample`` and ``depth`` as for ``sampling.count_launch``."""
+    counted = count_launch(spec, config, problem, compiled, sample, depth)
+    return _profile(spec, config, problem, compiled, counted, disassemble(compiled))
 
 
-def _run(spec: KernelSpec, problem: Problem, compiled: CompiledKernel, geometry: Geometry,
-         blocks: list[int] | None) -> Counters:  # fmt: skip
-    device = SimDevice(compiled.arch, count=True)
-    data = operands(problem, "normal", seed=0)
-    addresses = []
-    for values in (data.a, data.b, data.c):
-        raw = np.ascontiguousarray(values).reshape(-1).view(np.uint8)
-        addresses.append(device.allocate(raw.nbytes))
-        device.write(addresses[-1], raw)
-    launch = Launch(geometry, spec.signature.pack(problem, *addresses))
-    device.launch(device.load(compiled), launch, blocks)
-    assert device.counters is not None
-    return device.counters
-
-
-def _sampled(spec: KernelSpec, config: Config, problem: Problem, compiled: CompiledKernel, geometry: Geometry,
-             sample: int) -> Profile:  # fmt: skip
-    """Two halves of the sample, each scaled up: their difference is the error shown."""
-    chosen = np.unique(np.linspace(0, geometry.blocks - 1, sample).astype(int))
-    halves = [
-        _profile(spec, config, problem, compiled, _run(spec, problem, compiled, geometry, part.tolist()), len(part))
-        for part in (chosen[::2], chosen[1::2])
-        if len(part)
-    ]
-    sizes = [half.sampled_blocks for half in halves]
-    scale = geometry.blocks / sum(sizes)
-    names = [name for name, _ in halves[0].metrics]
-    metrics, error = [], 0.0
-    for name in names:
-        per_block = [half.value(name) / size for half, size in zip(halves, sizes, strict=True)]
-        total = sum(half.value(name) for half in halves) * scale
-        if name == "smsp__warps_launched.sum":
-            total = halves[0].value(name)
-        elif len(per_block) == 2 and max(per_block) > 0:
-            error = max(error, abs(per_block[0] - per_block[1]) / max(per_block))
-        metrics.append((name, total))
-    first = halves[0]
-    return Profile(first.kernel, first.config, problem, first.device, first.origin, first.arch, geometry,
-                   first.resources, tuple(metrics), (), first.mix, first.active_lanes, first.branch_efficiency,
-                   first.checks, sum(sizes), error)  # fmt: skip
-
-
-def _profile(spec: KernelSpec, config: Config, problem: Problem, compiled: CompiledKernel, counters: Counters,
-             sampled: int = 0) -> Profile:  # fmt: skip
-    metrics: dict[str, float] = {**simulated(counters)}
-    metrics["used_load_bytes"] = _used(counters, "load") + _used(counters, "copy")
-    metrics["used_store_bytes"] = _used(counters, "store")
+def _profile(
+    spec: KernelSpec, config: Config, problem: Problem, compiled: CompiledKernel, counted: Counted, sass: Sass
+) -> Profile:
+    counters = counted.counters
+    machine, trips = machine_mix(counters, sass)
     executed = sum(c.executed for c in counters.by_operation.values())
     threads = sum(c.threads for c in counters.by_operation.values())
     branches = [c for key, c in counters.by_operation.items() if counters.operations[key].kind == "branch"]
     taken, divergent = sum(c.executed for c in branches), sum(c.divergent for c in branches)
-    mix: Counter[str] = Counter()
-    for key, count in counters.by_operation.items():
-        mix[_CLASSES.get(counters.operations[key].instruction.opcode, "integer and moves")] += count.executed
     return Profile(
         kernel=spec.name, config=str(config), problem=problem, device=f"simulator ({compiled.arch})",
         origin="simulated", arch=compiled.arch, geometry=counters.geometry, resources=compiled.resources,
-        metrics=tuple(metrics.items()), lines=_lines(spec, counters), mix=tuple(mix.most_common()),
+        metrics=(*simulated(counters).items(), *_bytes(counters).items()), lines=_lines(spec, counters),
+        mix=tuple(simulated_mix(counters).most_common()), machine_mix=tuple(machine.most_common()), loop_trips=trips,
         active_lanes=threads / executed if executed else math.nan,
         branch_efficiency=100 * (1 - divergent / taken) if taken else 100.0,
-        checks=cross_check(counters, disassemble(compiled)), sampled_blocks=sampled,
+        checks=cross_check(counters, sass), sampled_blocks=counted.blocks, sampled_depth=counted.depth,
+        errors=counted.errors,
     )  # fmt: skip
 
 
-def _used(counters: Counters, kind: str) -> int:
-    """Bytes that lanes asked of (or gave to) global memory."""
-    found = ((counters.operations[key], count) for key, count in counters.by_operation.items())
-    return sum(count.bytes for operation, count in found if operation.kind == kind and count.sectors)
+def _bytes(counters: Counters) -> dict[str, int]:
+    """Bytes that lanes asked for by space, and of those of global memory the ones that fit the sectors fetched.
+
+    Lanes that read one address each ask for it; a sector still gives no more than its 32 bytes.
+    """
+    total = dict.fromkeys((*_ASKED.values(), "used_load_bytes", "used_store_bytes"), 0)
+    for key, count in counters.by_operation.items():
+        operation = counters.operations[key]
+        op = "store" if operation.kind == "store" else "load"
+        if operation.space == "local":
+            total[f"local_{op}_bytes"] += count.threads * operation.width
+        elif count.groups:
+            total[f"shared_{op}_bytes"] += count.bytes
+        elif count.sectors:
+            total[f"asked_{op}_bytes"] += count.bytes
+            total[f"used_{op}_bytes"] += min(count.bytes, SECTOR * count.sectors)
+            total["copied_bytes"] += count.bytes if operation.kind == "copy" else 0
+    return total
 
 
 def _lines(spec: KernelSpec, counters: Counters) -> tuple[Line, ...]:
     """Counts by source line, in the order of the file; lines of headers come after it."""
-    texts = spec.code.splitlines()
     executed: Counter[tuple[str, int]] = Counter()
     totals: dict[tuple[str, int], Counter[str]] = {}
     for key, count in counters.by_operation.items():
@@ -172,12 +215,22 @@ def _lines(spec: KernelSpec, counters: Counters) -> tuple[Line, ...]:
         where = operation.instruction.file, operation.instruction.line
         executed[where] += count.executed
         totals.setdefault(where, Counter()).update(contributions(counters, operation, count))
+    texts = {file: source_lines(spec, file) for file, _ in executed}
     lines = []
     for file, number in sorted(executed, key=lambda w: (w[0] != spec.source.name, w)):
-        own = file == spec.source.name and 0 < number <= len(texts)
+        text = texts[file][number - 1] if 0 < number <= len(texts[file]) else ""
         values = tuple((name, value) for name, value in totals[file, number].items() if value)
-        lines.append(Line(file, number, texts[number - 1].strip() if own else "", executed[file, number], values))
+        lines.append(Line(file, number, text, executed[file, number], values))
     return tuple(lines)
+
+
+def source_lines(spec: KernelSpec, file: str) -> list[str]:
+    """The text of a kernel's source or of a header beside it; empty where there is none, as for CUDA's own."""
+    folder = spec.source.parent
+    for path in (spec.source, folder / file, folder / "include" / file):
+        if path.name == Path(file).name and path.is_file():
+            return [line.expandtabs(4).rstrip() for line in path.read_text(encoding="utf-8").splitlines()]
+    return []
 
 
 def to_json(profile: Profile) -> dict[str, Any]:
@@ -190,16 +243,20 @@ def to_json(profile: Profile) -> dict[str, Any]:
         "registers": profile.resources.registers,
         "metrics": {m.name: {"value": profile.value(m.name), "unit": m.unit}
                     for m in METRICS if m.name not in profile.absent},
-        "bytes_used_per_sector": {"load": _plain(loads), "store": _plain(stores)},
-        "instruction_mix": dict(profile.mix), "active_lanes": _plain(profile.active_lanes),
-        "branch_efficiency_pct": _plain(profile.branch_efficiency),
+        "bytes_used_per_sector": {"load": plain(loads), "store": plain(stores)},
+        "bytes_by_space": {t.space: {"asked": plain(t.asked), "moved": plain(t.moved)} for t in profile.traffic},
+        "instruction_mix": dict(profile.mix), "machine_mix_estimated": dict(profile.machine_mix),
+        "barriers": plain(profile.barriers), "active_lanes": plain(profile.active_lanes),
+        "branch_efficiency_pct": plain(profile.branch_efficiency),
         "absent": list(profile.absent),
-        "cross_check": [vars(check) if hasattr(check, "__dict__") else check for check in profile.checks],
-        "sampled_blocks": profile.sampled_blocks, "sampling_error": profile.sampling_error,
+        "cross_check": [dataclasses.asdict(check) for check in profile.checks],
+        "sampled_blocks": profile.sampled_blocks, "sampled_depth": profile.sampled_depth,
+        "sampling_error": plain(profile.sampling_error),
         "lines": [{"file": line.file, "line": line.number, "text": line.text, "executed": line.executed,
                    **dict(line.metrics)} for line in profile.lines],
     }  # fmt: skip
 
 
-def _plain(value: float) -> float | None:
+def plain(value: float) -> float | None:
+    """A number that JSON can hold; None for NaN and infinities."""
     return value if math.isfinite(value) else None

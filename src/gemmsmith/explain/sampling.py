@@ -1,14 +1,13 @@
 """Count a launch by simulating some of its blocks, or some of its depth, and scaling up.
 
 Blocks at the last row and column of tiles do other work than those inside, so each of these kinds is sampled for
-itself; a kind with few blocks is simulated whole. The sample is drawn at random (seeded) in four groups, and the
-error is what the spread of four independent estimates says of their mean, at 95 % confidence.
+itself; a kind with few blocks is simulated whole. The sample is drawn at random (seeded) in up to four groups, and
+the error is what the spread of that many independent estimates says of their mean, at 95 % confidence.
 """
 
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
@@ -24,7 +23,7 @@ from gemmsmith.sim.counters import Counters, Counts
 from gemmsmith.sim.device import LoadedPtx, SimDevice
 
 GROUPS = 4
-STUDENT_T = 3.182  # 95 %, two-sided, GROUPS − 1 = 3 degrees of freedom
+_STUDENT_T = {2: 12.706, 3: 4.303, 4: 3.182}  # 95 %, two-sided, by number of groups
 _WARPS = "smsp__warps_launched.sum"
 _PERIOD = 64  # K is shortened by multiples of this, so that slices and alignment stay as they are
 
@@ -49,12 +48,16 @@ class Bench:
         self.loaded: LoadedPtx = self.device.load(compiled)
 
     def count(self, blocks: Sequence[int] | None = None, problem: Problem | None = None) -> Counters:
-        """Run all blocks, or those numbered in ``blocks``."""
+        """Run all blocks, or those numbered in ``blocks``, of the bench's problem or one with the same geometry."""
         shape = problem or self.problem
-        # What C holds changes no count, so only A and B are filled; C is what an allocation holds.
-        data = operands(shape.with_(m=0) if shape.m * shape.k == 0 else shape.with_(), "normal") if shape.beta else None
-        addresses = [self._place(matrix) for matrix in _inputs(shape)]
-        addresses.append(self._place(data.c) if data else self.device.allocate(4 * shape.m * shape.ldc))
+        # A and B are made apart from C: what C holds changes no count, and it can be large.
+        filled = operands(shape.with_(n=0)).a, operands(shape.with_(m=0)).b
+        addresses = []
+        for matrix in filled:
+            raw = np.ascontiguousarray(matrix).reshape(-1).view(np.uint8)
+            addresses.append(self.device.allocate(raw.nbytes))
+            self.device.write(addresses[-1], raw)
+        addresses.append(self.device.allocate(shape.m * shape.ldc * shape.out_dtype.itemsize))
         launch = Launch(self.geometry, self.spec.signature.pack(shape, *addresses))
         self.device.launch(self.loaded, launch, blocks)
         for address in addresses:
@@ -62,8 +65,121 @@ class Bench:
         assert self.device.counters is not None
         return self.device.counters
 
-    def _place(self, matrix: np.ndarray[tuple[int, ...], np.dtype[np.float32]]) -> int:
-        raw = np.ascontiguousarray(matrix).reshape(-1).view(np.uint8)
-        address = self.device.allocate(raw.nbytes)
-        self.device.write(address, raw)
-        return address
+
+def count_launch(
+    spec: KernelSpec, config: Config, problem: Problem, compiled: CompiledKernel, sample: int = 0, depth: int = 0
+) -> Counted:
+    """Count a launch: all of it, a ``sample`` of its blocks, or (``depth`` > 0) blocks that run less of K.
+
+    With ``depth`` the blocks are run for two short K and each instruction's count is continued as a straight line,
+    which is exact for loops over K. It is left alone where K is short, or where the kernel does not take K for itself.
+    """
+    bench = Bench(spec, config, problem, compiled)
+    steps = depth // _PERIOD
+    short, longer = (problem.k % _PERIOD + times * steps * _PERIOD for times in (1, 2))
+    if not steps or problem.k <= longer or not spec.signature.has("K"):
+        return _count(bench, problem, sample)
+    shapes = [problem.with_(k=k) for k in (short, longer)]
+    if any(spec.geometry(shape, config) != bench.geometry for shape in shapes):
+        return _count(bench, problem, sample)
+    low, high = (_count(bench, shape, sample) for shape in shapes)
+    beyond = (problem.k - longer) / (longer - short)
+    line = combine([(low.counters, -beyond), (high.counters, 1 + beyond)])
+    return Counted(line, high.blocks, high.errors, longer)
+
+
+def _count(bench: Bench, problem: Problem, sample: int) -> Counted:
+    if not 0 < sample < bench.geometry.blocks:
+        return Counted(bench.count(None, problem))
+    parts = min(GROUPS, sample)
+    chosen, whole = draw(strata(bench.spec, bench.config, problem), sample, parts)
+    weighted: list[tuple[Counters, float]] = []
+    if whole:
+        weighted.append((bench.count(whole, problem), 1.0))
+    spread_counts: list[tuple[list[dict[str, int]], int, int]] = []
+    for size, blocks in chosen:
+        counts = [bench.count(sorted(blocks[g::parts]), problem) for g in range(parts)]
+        weighted += [(count, size / len(blocks)) for count in counts]
+        spread_counts.append(([simulated(count) for count in counts], size, len(blocks)))
+    total = combine(weighted)
+    simulated_blocks = len(whole) + sum(len(blocks) for _, blocks in chosen)
+    return Counted(total, simulated_blocks, _errors(simulated(total), spread_counts))
+
+
+def combine(parts: Sequence[tuple[Counters, float]]) -> Counters:
+    """Counts of several launches of one loaded kernel, each times its weight, instruction by instruction."""
+    first = parts[0][0]
+    result = Counters(first.lowered, first.geometry)
+    for target, name in ((result.by_operation, "by_operation"), (result.copies, "copies")):
+        for key in {key for counters, _ in parts for key in getattr(counters, name)}:
+            weighted = [(getattr(c, name)[key], weight) for c, weight in parts if key in getattr(c, name)]
+            target[key] = Counts(**{
+                field.name: max(0, round(sum(weight * getattr(count, field.name) for count, weight in weighted)))
+                for field in fields(Counts)
+            })  # fmt: skip
+    for counters, _ in parts:
+        result.widths.update(counters.widths)
+    return result
+
+
+def strata(spec: KernelSpec, config: Config, problem: Problem) -> list[list[int]]:
+    """Block numbers by kind: inside, in the last column, in the last row, and the corner where these meet.
+
+    Where tiles divide the matrix evenly there is one kind. Tiles are taken to be numbered along the rows of C, or by
+    the two axes of the grid; how many there are across and down is asked of the geometry.
+    """
+    geometry = spec.geometry(problem, config)
+    numbers = np.arange(geometry.blocks)
+    thin = spec.geometry(problem.with_(n=min(1, problem.n)), config)
+    flat = spec.geometry(problem.with_(m=min(1, problem.m)), config)
+    down, across = thin.blocks, flat.blocks
+    if down * across != geometry.blocks:
+        return [numbers.tolist()]
+    if geometry.grid[1] > 1 and thin.grid[0] == geometry.grid[0]:  # x counts rows of tiles
+        row, column = numbers % down, numbers // down
+    else:
+        row, column = numbers // across, numbers % across
+    last_row = (row == down - 1) & (problem.m % down != 0)
+    last_column = (column == across - 1) & (problem.n % across != 0)
+    kind = 2 * last_row + last_column
+    return [numbers[kind == k].tolist() for k in range(4) if (kind == k).any()]
+
+
+def draw(
+    kinds: Sequence[Sequence[int]], sample: int, groups: int = GROUPS, seed: int = 0
+) -> tuple[list[tuple[int, list[int]]], list[int]]:
+    """(size of the kind, blocks drawn) for each kind that is sampled, and the blocks of kinds that are run whole.
+
+    A kind gets its share of ``sample``, and at least one block in each group; so a few more may be drawn than asked.
+    """
+    random = np.random.default_rng(seed)
+    total = sum(map(len, kinds))
+    sampled: list[tuple[int, list[int]]] = []
+    whole: list[int] = []
+    for blocks in kinds:
+        share = max(groups, math.ceil(sample * len(blocks) / total))
+        if share >= len(blocks):
+            whole += blocks
+        else:
+            sampled.append((len(blocks), random.permutation(np.asarray(blocks))[:share].tolist()))
+    return sampled, sorted(whole)
+
+
+def _errors(
+    totals: dict[str, int], kinds: list[tuple[list[dict[str, int]], int, int]]
+) -> tuple[tuple[str, float], ...]:
+    """Relative error of each metric: Student's t times the standard error, kinds added in quadrature.
+
+    NaN where a single group gives no spread to judge by.
+    """
+    found = []
+    for name, total in totals.items():
+        variance = 0.0
+        for groups, size, drawn in kinds:
+            each = [len(range(g, drawn, len(groups))) for g in range(len(groups))]
+            means = np.array([count[name] / n for count, n in zip(groups, each, strict=True)])
+            spread = float(means.var(ddof=1)) if len(means) > 1 else math.nan
+            variance += (1 - drawn / size) * (_STUDENT_T.get(len(means), math.nan) * size) ** 2 * spread / len(means)
+        if name != _WARPS:
+            found.append((name, math.sqrt(variance) / total if total else 0.0))
+    return tuple(found)

@@ -1,6 +1,6 @@
 """cp.async: copies from global to shared memory that land some time before their group is waited for.
 
-With ``late_copies`` a copy lands at the last moment that the program allows, which is when its thread
+If they are ``late`` a copy lands at the last moment that the program allows, which is when its thread
 waits for its group; otherwise at once. A kernel that waits correctly cannot tell the difference.
 """
 
@@ -16,7 +16,8 @@ from gemmsmith.sim.bundle import Bundle
 from gemmsmith.sim.memory import RAW, check_alignment
 
 if TYPE_CHECKING:
-    from gemmsmith.sim.machine import Lanes, Machine
+    from gemmsmith.sim.execute import Execution
+    from gemmsmith.sim.lanes import Lanes
 
 Array = NDArray[Any]
 
@@ -37,8 +38,8 @@ class Pending:
 class AsyncCopies:
     """The copies in flight of one wave, and each lane's count of committed groups."""
 
-    def __init__(self, machine: Machine, lanes: int) -> None:
-        self.machine = machine
+    def __init__(self, machine: Execution, lanes: int, late: bool) -> None:
+        self.machine, self.late = machine, late
         self.committed = np.zeros(lanes, np.int64)
         self.pending: list[Pending] = []
 
@@ -55,7 +56,7 @@ class AsyncCopies:
             machine.memory.gather(np.where(used, source, source[used][0]), width if (size[used] == width).all() else 1)
         each = np.broadcast_to(machine.indices(lanes), target.shape)
         copy = Pending(each.reshape(-1), self.committed[each].reshape(-1), index.reshape(-1), source.reshape(-1),
-                       np.array(size).reshape(-1), width, landed=not machine.schedule.late_copies)  # fmt: skip
+                       np.array(size).reshape(-1), width, landed=not self.late)  # fmt: skip
         if copy.landed:
             self._land(copy)
         if machine.counters is not None:

@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 from gemmsmith.kernels.spec import Geometry
 from gemmsmith.sim.bundle import CONTROL, Bundle
 from gemmsmith.sim.lower import Lowered, Operation, Slot
-from gemmsmith.sim.wavefronts import LINE, NOBODY, SECTOR, WARP, copies, sectors, wavefronts
+from gemmsmith.sim.wavefronts import LINE, NOBODY, SECTOR, copies, sectors, wavefronts
 
 if TYPE_CHECKING:
-    from gemmsmith.sim.machine import Lanes, Machine
+    from gemmsmith.sim.lanes import Lanes, WaveState
 
 Array = NDArray[Any]
 
@@ -68,26 +68,26 @@ class Counters:
 
     # -- called by the machine --------------------------------------------------------------------
 
-    def executed(self, machine: Machine, step: Bundle, lanes: Lanes) -> None:
+    def executed(self, machine: WaveState, step: Bundle, lanes: Lanes) -> None:
         warps, threads = machine.warps_of(lanes)
         for operation in step.operations:
             count = self.counts(operation)
             count.executed += warps
             count.threads += threads
 
-    def diverged(self, machine: Machine, step: Bundle, one: Lanes, other: Lanes) -> None:
+    def diverged(self, machine: WaveState, step: Bundle, one: Lanes, other: Lanes) -> None:
         """A branch split these lanes; counts the warps that have lanes on both sides."""
         both = np.intersect1d(machine.warp[one], machine.warp[other])
         self.counts(step.first).divergent += both.size
 
-    def global_access(self, machine: Machine, operation: Operation, lanes: Lanes, addresses: Array) -> None:
+    def global_access(self, machine: WaveState, operation: Operation, lanes: Lanes, addresses: Array) -> None:
         count = self.counts(operation)
         requests, touched, _ = self._served(machine, operation, lanes, addresses, operation.width, "global")
         count.requests += requests
         count.sectors += touched
         count.bytes += addresses.size * operation.width
 
-    def shared_access(self, machine: Machine, operation: Operation, lanes: Lanes, addresses: Array) -> None:
+    def shared_access(self, machine: WaveState, operation: Operation, lanes: Lanes, addresses: Array) -> None:
         """``addresses`` are within the block's window, so equal patterns in different blocks look equal."""
         width = self._fused_width(operation, addresses)
         if width == 0:
@@ -101,7 +101,7 @@ class Counters:
         count.bytes += addresses.size * width
 
     def copy(
-        self, machine: Machine, operation: Operation, lanes: Lanes, target: Array, source: Array, size: Array
+        self, machine: WaveState, operation: Operation, lanes: Lanes, target: Array, source: Array, size: Array
     ) -> None:
         """An asynchronous copy. Its global side is counted with the operation, its shared side in ``copies``, which
         also has the sectors that the instruction (not L1's tag stage) counts."""
@@ -120,7 +120,7 @@ class Counters:
 
     # -- how it is served -------------------------------------------------------------------------
 
-    def _served(self, machine: Machine, operation: Operation, lanes: Lanes, addresses: Array, width: int,
+    def _served(self, machine: WaveState, operation: Operation, lanes: Lanes, addresses: Array, width: int,
                 kind: str) -> tuple[int, int, int]:  # fmt: skip
         """(requests, sectors or wavefronts, groups), remembered for address patterns that come again."""
         if addresses.size == 0:
@@ -144,7 +144,7 @@ class Counters:
             known.append((pattern, mark, answer))
         return answer
 
-    def _served_copy(self, machine: Machine, operation: Operation, lanes: Lanes, target: Array, source: Array,
+    def _served_copy(self, machine: WaveState, operation: Operation, lanes: Lanes, target: Array, source: Array,
                      reads: Array) -> tuple[int, ...]:  # fmt: skip
         """(warps, requests, tag sectors, sectors, wavefronts, conflicts), remembered for patterns that come again."""
         bypass, size = "cg" in operation.instruction.modifiers, operation.sources[2]
@@ -228,12 +228,3 @@ def _cut(members: tuple[Operation, ...], alignment: int) -> list[tuple[Operation
         result += [(member, width if n == 0 else 0) for n, member in enumerate(members[i : i + taken])]
         i += taken
     return result
-
-
-def warp_rows(lane_warp: Array, lane_slot: Array, warps: int, values: Array) -> Array:
-    """Values of lanes laid out as (warps, 32), −1 where a lane is inactive."""
-    table = np.full(warps * WARP, NOBODY, np.int64)
-    table[lane_warp * WARP + lane_slot] = values
-    rows = table.reshape(warps, WARP)
-    used: Array = rows[(rows != NOBODY).any(axis=1)]
-    return used

@@ -13,8 +13,9 @@ from gemmsmith.run.device import Bytes, Launch
 from gemmsmith.sim.bundle import Program, bundle
 from gemmsmith.sim.counters import Counters
 from gemmsmith.sim.hazards import HazardError, HazardLog
+from gemmsmith.sim.lanes import Wave
 from gemmsmith.sim.lower import FILE_DTYPES, Lowered, lower
-from gemmsmith.sim.machine import Machine, Wave
+from gemmsmith.sim.machine import Machine
 from gemmsmith.sim.memory import AccessFault, GlobalMemory
 from gemmsmith.sim.ptx import Entry, parse
 from gemmsmith.sim.schedule import Schedule, schedule_named

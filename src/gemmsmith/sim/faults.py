@@ -11,22 +11,23 @@ from gemmsmith.sim.bundle import Bundle
 from gemmsmith.sim.memory import AccessFault
 
 if TYPE_CHECKING:
-    from gemmsmith.sim.machine import Group, Lanes, Machine
+    from gemmsmith.sim.lanes import Lanes, WaveState
+    from gemmsmith.sim.machine import Group, Machine
 
 _VERBS = {"load": "read", "store": "write", "copy": "asynchronous copy", "atomic": "atomic update", "wait": "copy"}
 
 
-def place(machine: Machine, lane: int) -> str:
+def place(machine: WaveState, lane: int) -> str:
     """'block (1,0,0), thread (3,2,0)' of a lane."""
     return f"block {block_text(machine, lane)}, thread {thread_text(machine, lane)}"
 
 
-def block_text(machine: Machine, lane: int) -> str:
+def block_text(machine: WaveState, lane: int) -> str:
     """'(1,0,0)', the block of a lane."""
     return _triple(int(machine.wave.blocks[machine.block[lane]]), machine.wave.grid)
 
 
-def thread_text(machine: Machine, lane: int) -> str:
+def thread_text(machine: WaveState, lane: int) -> str:
     """'(3,2,0)', the thread of a lane within its block."""
     return _triple(int(machine.thread[lane]), machine.wave.block)
 
@@ -35,7 +36,7 @@ def _triple(linear: int, size: tuple[int, int, int]) -> str:
     return f"({linear % size[0]},{linear // size[0] % size[1]},{linear // (size[0] * size[1])})"
 
 
-def describe_fault(machine: Machine, step: Bundle, lanes: Lanes, fault: AccessFault) -> SimulationError:
+def describe_fault(machine: WaveState, step: Bundle, lanes: Lanes, fault: AccessFault) -> SimulationError:
     """The error for a faulting access."""
     mine = machine.indices(lanes)
     number = min(fault.position // max(1, mine.size), step.count - 1)

@@ -25,7 +25,7 @@ from gemmsmith.sim.lower import Lowered, Operation
 from gemmsmith.sim.memory import RAW
 
 if TYPE_CHECKING:
-    from gemmsmith.sim.machine import Machine
+    from gemmsmith.sim.execute import Execution
 
 Array = NDArray[Any]
 
@@ -113,7 +113,7 @@ class HazardLog:
 class Shadow:
     """The shadow of one wave's shared memory."""
 
-    def __init__(self, machine: Machine, log: HazardLog) -> None:
+    def __init__(self, machine: Execution, log: HazardLog) -> None:
         self.machine, self.log = machine, log
         self.unit = granule(machine.lowered)
         units = machine.shared.data.size // self.unit

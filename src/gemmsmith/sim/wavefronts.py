@@ -184,3 +184,12 @@ def _distinct(keys: Array, mask: Array) -> Array:
     """How many different keys the lanes of ``mask`` have, for each warp."""
     counts: Array = _first(keys, mask).sum(axis=1)
     return counts
+
+
+def warp_rows(lane_warp: Array, lane_slot: Array, warps: int, values: Array) -> Array:
+    """Values of lanes laid out as (warps, 32), −1 where a lane is inactive."""
+    table = np.full(warps * WARP, NOBODY, np.int64)
+    table[lane_warp * WARP + lane_slot] = values
+    rows = table.reshape(warps, WARP)
+    used: Array = rows[(rows != NOBODY).any(axis=1)]
+    return used
