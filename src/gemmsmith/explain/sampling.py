@@ -16,7 +16,7 @@ import numpy as np
 from gemmsmith.compile.compiled import CompiledKernel
 from gemmsmith.explain.metrics import simulated
 from gemmsmith.fills import operands
-from gemmsmith.kernels.spec import Config, Geometry, KernelSpec
+from gemmsmith.kernels.spec import Config, KernelSpec
 from gemmsmith.problem import Problem
 from gemmsmith.run.device import Launch
 from gemmsmith.sim.counters import Counters, Counts

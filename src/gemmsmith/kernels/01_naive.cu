@@ -1,17 +1,18 @@
 // 01 naive: one thread, one output.
 //
-// Idea      Write the definition down: C[row][col] is the dot product of a row of A and a column of B, and every
-//           thread computes one.
+// Idea      Write the definition down: C[row][col] is the dot product of a row of A and a column
+//           of B, and every thread computes one.
 // Changed   Nothing yet; this is the ground the ladder stands on.
-// Owns      A block owns TILE x TILE outputs. Neighbouring threads of a warp walk down a column of C:
+// Owns      A block owns TILE x TILE outputs. Neighbouring threads of a warp walk down a column
+//           of C:
 //
-//                    col
-//               +-----+-----+- -
-//           row | t0  | t32 |          so for one k the warp's 32 threads read A[row .. row+31][k], which lie
-//               | t1  | t33 |          lda floats apart: 32 sectors of 32 bytes are fetched for 128 bytes used.
-//               | ... | ... |          B[k][col] is one address for all of them.
-//               | t31 | t63 |
-//               +-----+-----+- -
+//          col
+//     +-----+-----+- -
+// row | t0  | t32 |          so for one k the warp's 32 threads read A[row .. row+31][k], which lie
+//     | t1  | t33 |          lda floats apart: 32 sectors of 32 bytes are fetched for 128 bytes used.
+//     | ... | ... |          B[k][col] is one address for all of them.
+//     | t31 | t63 |
+//     +-----+-----+- -
 //
 // Budget    No shared memory. One accumulator; 32 registers with addresses, on sm_90.
 // Needs     Nothing: any shape, leading dimension, alignment and all four layouts.

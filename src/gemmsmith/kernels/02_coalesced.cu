@@ -1,22 +1,23 @@
 // 02 coalesced: a warp walks along a row.
 //
-// Idea      A warp's 32 loads are served together. Give its threads neighbouring columns, and the 32 floats
-//           they read from B, or write to C, are 128 bytes in one piece.
+// Idea      A warp's 32 loads are served together. Give its threads neighbouring columns, and the
+//           32 floats they read from B, or write to C, are 128 bytes in one piece.
 // Changed   / and % change places in two lines. Nothing else.
-// Owns      A block owns TILE x TILE outputs. Neighbouring threads of a warp walk along a row of C:
+// Owns      A block owns TILE x TILE outputs. Neighbouring threads of a warp walk along a row of
+//           C:
 //
-//                    col
-//               +-----+-----+- -+-----+
-//           row | t0  | t1  |   | t31 |    for one k the warp reads A[row][k], one address for all, and
-//               +-----+-----+- -+-----+    B[k][col .. col+31]: 4 sectors of 32 bytes, all of them used.
-//               | t32 | t33 |   | t63 |
-//               +-----+-----+- -+-----+
+//               col
+//          +-----+-----+- -+-----+
+//      row | t0  | t1  |   | t31 |    for one k the warp reads A[row][k], one address for all, and
+//          +-----+-----+- -+-----+    B[k][col .. col+31]: 4 sectors of 32 bytes, all of them used.
+//          | t32 | t33 |   | t63 |
+//          +-----+-----+- -+-----+
 //
 // Budget    No shared memory. One accumulator; 32 registers with addresses, on sm_90.
-// Needs     Nothing: any shape, leading dimension, alignment and all four layouts. (A transposed B is read
-//           in strides again: which index must be the fast one depends on the layout.)
-// Try next  Every element of A is still loaded N times and every one of B M times, if mostly from cache:
-//           keep tiles of them in shared memory (03 shared_tile).
+// Needs     Nothing: any shape, leading dimension, alignment and all four layouts. (A transposed
+//           B is read in strides again: which index must be the fast one depends on the layout.)
+// Try next  Every element of A is still loaded N times and every one of B M times, if mostly from
+//           cache: keep tiles of them in shared memory (03 shared_tile).
 
 #include "epilogue.cuh"
 #include "tile_order.cuh"

@@ -1,9 +1,12 @@
 // 03 shared_tile: stage tiles in shared memory.
 //
-// Idea      The threads of a block need the same rows of A and columns of B. Load a square slice of each once,
-//           together, and let all threads read it from shared memory: TILE times fewer global loads.
-// Changed   The loop over k became a loop over slices: load, wait for all, multiply, wait for all.
-// Owns      A block owns TILE x TILE outputs, one per thread, and slides two windows over A and B:
+// Idea      The threads of a block need the same rows of A and columns of B. Load a square slice
+//           of each once, together, and let all threads read it from shared memory: TILE times
+//           fewer global loads.
+// Changed   The loop over k became a loop over slices: load, wait for all, multiply, wait for
+//           all.
+// Owns      A block owns TILE x TILE outputs, one per thread, and slides two windows over A and
+//           B:
 //
 //                              B  +-----+
 //                                 |     | TILE   slides down
@@ -15,9 +18,11 @@
 //                slides right       TILE
 //
 // Budget    2 * TILE^2 floats of shared memory: 8 KB for TILE = 32. One accumulator per thread.
-// Needs     Nothing: outside the matrices the slices are filled with zeros, in k for A and B alike.
-// Try next  Two shared loads feed each multiplication, so the shared-memory pipe is the limit. Let a thread
-//           compute several outputs and use each loaded value more than once (04 register_block).
+// Needs     Nothing: outside the matrices the slices are filled with zeros, in k for A and B
+//           alike.
+// Try next  Two shared loads feed each multiplication, so the shared-memory pipe is the limit.
+//           Let a thread compute several outputs and use each loaded value more than once (04
+//           register_block).
 
 #include "epilogue.cuh"
 #include "tile_order.cuh"

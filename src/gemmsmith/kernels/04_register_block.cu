@@ -1,9 +1,11 @@
 // 04 register_block: several outputs per thread.
 //
-// Idea      A thread that owns SIDE x SIDE outputs loads SIDE values of A and SIDE of B for SIDE^2 multiplications.
-//           For 2 x 2 that is one shared load per multiplication instead of two.
+// Idea      A thread that owns SIDE x SIDE outputs loads SIDE values of A and SIDE of B for
+//           SIDE^2 multiplications. For 2 x 2 that is one shared load per multiplication instead
+//           of two.
 // Changed   acc became a small square, and a thread loads SIDE^2 elements of each slice.
-// Owns      A block owns TILE x TILE outputs; a thread owns a SIDE x SIDE square of neighbours (here 2 x 2):
+// Owns      A block owns TILE x TILE outputs; a thread owns a SIDE x SIDE square of neighbours
+//           (here 2 x 2):
 //
 //                    n0
 //               +---------+---------+- -
@@ -14,8 +16,8 @@
 //
 // Budget    2 * TILE^2 floats of shared memory: 8 KB for TILE = 32. SIDE^2 accumulators: 4.
 // Needs     Nothing.
-// Try next  More outputs per thread, and a slice that is thin in k, so that a big tile of C needs little shared
-//           memory (05 block_tile_1d).
+// Try next  More outputs per thread, and a slice that is thin in k, so that a big tile of C needs
+//           little shared memory (05 block_tile_1d).
 
 #include "epilogue.cuh"
 #include "tile_order.cuh"

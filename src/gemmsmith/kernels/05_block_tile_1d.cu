@@ -1,8 +1,10 @@
 // 05 block_tile_1d: a column of outputs per thread, from a slice that is thin in k.
 //
-// Idea      A thread that owns TM outputs of one column reads one value of B and uses it TM times. And the slice
-//           need not be square: BK = 8 columns of k let a 64 x 64 tile of C do with 4 KB of shared memory.
-// Changed   TILE split into BM, BN and BK; the little square became a column, with B's value kept in a register.
+// Idea      A thread that owns TM outputs of one column reads one value of B and uses it TM
+//           times. And the slice need not be square: BK = 8 columns of k let a 64 x 64 tile of C
+//           do with 4 KB of shared memory.
+// Changed   TILE split into BM, BN and BK; the little square became a column, with B's value kept
+//           in a register.
 // Owns      A block owns BM x BN outputs; a thread owns TM of them, one below the other:
 //
 //                            B  +----------+
@@ -16,10 +18,11 @@
 //                     +--+      +----------+
 //                                 n  BN
 //
-// Budget    (BM + BN) * BK floats of shared memory: 4 KB. TM + 1 values in registers next to the addresses.
+// Budget    (BM + BN) * BK floats of shared memory: 4 KB. TM + 1 values in registers next to the
+//           addresses.
 // Needs     Nothing.
-// Try next  A's values are still read afresh for every output. Own a rectangle: TM values of A times TN of B
-//           make TM * TN products (06 block_tile_2d).
+// Try next  A's values are still read afresh for every output. Own a rectangle: TM values of A
+//           times TN of B make TM * TN products (06 block_tile_2d).
 
 #include "epilogue.cuh"
 #include "tile_order.cuh"

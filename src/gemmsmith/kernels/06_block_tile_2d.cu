@@ -1,10 +1,12 @@
 // 06 block_tile_2d: outer products in registers.
 //
-// Idea      For each k a thread loads TM values of A and TN of B and multiplies each with each: 8 + 8 loads feed
-//           64 multiplications. From here on arithmetic, not shared memory, can be the limit. So the guards at the
-//           matrix edges begin to cost: interior blocks run code without them.
-// Changed   The column became a rectangle with its operands in registers. Loading and storing are templates on
-//           Guarded; the branch between the two is the same for all threads of a block.
+// Idea      For each k a thread loads TM values of A and TN of B and multiplies each with each: 8
+//           + 8 loads feed 64 multiplications. From here on arithmetic, not shared memory, can be
+//           the limit. So the guards at the matrix edges begin to cost: interior blocks run code
+//           without them.
+// Changed   The column became a rectangle with its operands in registers. Loading and storing are
+//           templates on Guarded; the branch between the two is the same for all threads of a
+//           block.
 // Owns      A block owns BM x BN outputs; a thread owns a TM x TN rectangle:
 //
 //                            B  +----------+
@@ -18,11 +20,12 @@
 //                     +--+      +----------+
 //                                  n0  BN
 //
-// Budget    (BM + BN) * BK floats of shared memory: 4 KB. TM * TN + TM + TN values in registers: 80, next to the
-//           addresses. MIN_BLOCKS asks for so few registers that as many blocks fit on an SM: of its 65,536, a
-//           thread gets 65,536 / (MIN_BLOCKS * THREADS), here 128.
+// Budget    (BM + BN) * BK floats of shared memory: 4 KB. TM * TN + TM + TN values in registers:
+//           80, next to the addresses. MIN_BLOCKS asks for so few registers that as many blocks
+//           fit on an SM: of its 65,536, a thread gets 65,536 / (MIN_BLOCKS * THREADS), here 128.
 // Needs     Nothing. BM * BK and BK * BN must be multiples of the number of threads.
-// Try next  Move four floats per instruction, from global memory and from shared memory (07 vectorized).
+// Try next  Move four floats per instruction, from global memory and from shared memory (07
+//           vectorized).
 
 #include "epilogue.cuh"
 #include "tile_order.cuh"

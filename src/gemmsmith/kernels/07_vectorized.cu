@@ -1,23 +1,26 @@
 // 07 vectorized: four floats per instruction.
 //
-// Idea      One 16-byte load replaces four of 4 bytes: fewer instructions, and the same bytes in fewer requests. From
-//           global memory that works along rows. From shared memory a thread wants TM neighbours of a *column* of A;
-//           so A goes into shared memory transposed, and both operands are read as float4.
-// Changed   slice.A is [k][m]. load_slice, the fragments and store_tile move vectors; unguarded also means aligned.
+// Idea      One 16-byte load replaces four of 4 bytes: fewer instructions, and the same bytes in
+//           fewer requests. From global memory that works along rows. From shared memory a thread
+//           wants TM neighbours of a *column* of A; so A goes into shared memory transposed, and
+//           both operands are read as float4.
+// Changed   slice.A is [k][m]. load_slice, the fragments and store_tile move vectors; unguarded
+//           also means aligned.
 // Owns      As 06: a block owns BM x BN outputs, a thread TM x TN of them.
 //
-//           A in global memory              slice.A             slice.B
-//               k 0123                      m 01234567..        n 01234567..
-//           m 0 [abcd]----- scattered  k 0  a   [a_k ]     k 0  [b_k ]         one float4 of each: 16
-//             1                          1  b                1                 multiplications
-//             2                          2  c                2
-//             3                          3  d                3
+//         A in global memory              slice.A             slice.B
+//             k 0123                      m 01234567..        n 01234567..
+//         m 0 [abcd]----- scattered  k 0  a   [a_k ]     k 0  [b_k ]         one float4 of each: 16
+//           1                          1  b                1                 multiplications
+//           2                          2  c                2
+//           3                          3  d                3
 //
-// Budget    (BM + BN) * BK floats of shared memory: 8 KB. TM * TN + TM + TN values in registers: 80.
-// Needs     Vectors only where A, B and C start on 4 * VEC bytes and lda, ldb, ldc are multiples of VEC;
-//           elsewhere, and at the edges, it goes element by element.
-// Try next  The scattered stores collide: for BK = 8 two threads of a warp write to each bank, for BK = 16 four do.
-//           Shift the rows of slice.A against each other (08 padded).
+// Budget    (BM + BN) * BK floats of shared memory: 8 KB. TM * TN + TM + TN values in registers:
+//           80.
+// Needs     Vectors only where A, B and C start on 4 * VEC bytes and lda, ldb, ldc are multiples
+//           of VEC; elsewhere, and at the edges, it goes element by element.
+// Try next  The scattered stores collide: for BK = 8 two threads of a warp write to each bank,
+//           for BK = 16 four do. Shift the rows of slice.A against each other (08 padded).
 
 #include "epilogue.cuh"
 #include "tile_order.cuh"

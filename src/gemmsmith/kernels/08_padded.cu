@@ -1,22 +1,27 @@
 // 08 padded: rows shifted against bank conflicts, and a deeper slice.
 //
-// Idea      Shared memory has 32 banks of 4 bytes; element [k][m] of slice.A lies in bank (k * BM + m) % 32. BM is a
-//           multiple of 32, so all k fall into one bank. Make rows PAD floats longer, and each k is shifted by PAD.
-// Changed   slice.A has BM + PAD columns, and BK may be 16 or 32: fewer barriers per multiplication.
-// Owns      As 06: a block owns BM x BN outputs, a thread TM x TN of them. Banks that a warp's first scattered
-//           store hits (BK = 8: 16 rows m, in each a vector at k = 0 and one at k = 4):
+// Idea      Shared memory has 32 banks of 4 bytes; element [k][m] of slice.A lies in bank (k * BM
+//           + m) % 32. BM is a multiple of 32, so all k fall into one bank. Make rows PAD floats
+//           longer, and each k is shifted by PAD.
+// Changed   slice.A has BM + PAD columns, and BK may be 16 or 32: fewer barriers per
+//           multiplication.
+// Owns      As 06: a block owns BM x BN outputs, a thread TM x TN of them. Banks that a warp's
+//           first scattered store hits (BK = 8: 16 rows m, in each a vector at k = 0 and one at k
+//           = 4):
 //
 //                        PAD = 0                             PAD = 4
 //           k = 0        0 1 2 .. 15                         0 1 2 .. 15
 //           k = 4        0 1 2 .. 15   two each: 2 passes    16 17 .. 31   one each: 1 pass
 //
-//           PAD = 8 shifts k = 4 by 32, that is, not at all. PAD = 1 leaves rows unaligned: slice.A is then read
-//           one float at a time. slice.B is written and read along its rows and needs no padding.
+// PAD = 8 shifts k = 4 by 32, that is, not at all. PAD = 1 leaves rows unaligned: slice.A is then read
+// one float at a time. slice.B is written and read along its rows and needs no padding.
 //
-// Budget    (BM + PAD + BN) * BK floats of shared memory: 8,320 B for BK = 8, 16,640 B for BK = 16. Registers as 07.
+// Budget    (BM + PAD + BN) * BK floats of shared memory: 8,320 B for BK = 8, 16,640 B for BK =
+//           16. Registers as 07.
 // Needs     As 07.
-// Try next  Conflicts were not the bottleneck here: two 8-wide fragments are read for 64 multiplications. Ask which
-//           thread tile, and how much unrolling, feeds the arithmetic best (09 rectangular).
+// Try next  Conflicts were not the bottleneck here: two 8-wide fragments are read for 64
+//           multiplications. Ask which thread tile, and how much unrolling, feeds the arithmetic
+//           best (09 rectangular).
 
 #include "epilogue.cuh"
 #include "tile_order.cuh"

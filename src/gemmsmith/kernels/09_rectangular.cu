@@ -1,11 +1,13 @@
 // 09 rectangular: the shape of the thread tile, and k unrolled by hand.
 //
-// Idea      A TM x TN thread tile reads TM + TN values for TM * TN multiplications and holds TM * TN accumulators:
-//           4 x 4 starves, 8 x 8 crowds the registers, 8 x 4 sits between. And A need not be transposed: when k
-//           advances by 4, a float4 *along k* of each of the TM rows is as few loads, and needs no scattered store.
-// Changed   slice.A is [m][k] again and read along k; UNROLL steps of k per trip. A thread's rows are dealt out like
-//           cards, every (BM / TM)-th one, so that a warp reads neighbouring rows: PAD then parts their banks.
-//           Big slices need more than the 48 KB a kernel may declare: shared memory is dynamic from here on.
+// Idea      A TM x TN thread tile reads TM + TN values for TM * TN multiplications and holds TM *
+//           TN accumulators: 4 x 4 starves, 8 x 8 crowds the registers, 8 x 4 sits between. And A
+//           need not be transposed: when k advances by 4, a float4 *along k* of each of the TM
+//           rows is as few loads, and needs no scattered store.
+// Changed   slice.A is [m][k] again and read along k; UNROLL steps of k per trip. A thread's rows
+//           are dealt out like cards, every (BM / TM)-th one, so that a warp reads neighbouring
+//           rows: PAD then parts their banks. Big slices need more than the 48 KB a kernel may
+//           declare: shared memory is dynamic from here on.
 // Owns      A block owns BM x BN outputs; a thread owns TM rows of TN / 4 groups of four columns:
 //
 //                              slice.B  +--------------------+
@@ -18,11 +20,13 @@
 //                 +---------+           +--------------------+
 //                   k .. k+3             4 tx      4 (tx + BN / TN)
 //
-// Budget    BM * (BK + PAD) + BK * BN floats of shared memory: 33,792 B for 64 x 64 x 64. TM * TN accumulators and
-//           TM * 4 + TN operands: 68 values for 8 x 4. While a slice is loaded, 16 float4 are on their way, too.
-// Needs     Vectors only where A, B and C start on 16 bytes and lda, ldb, ldc are multiples of 4; elsewhere, and at the
-//           edges, it goes element by element.
-// Try next  A level between block and thread (10 warp_tile); loads that run while we multiply (11 async_copy).
+// Budget    BM * (BK + PAD) + BK * BN floats of shared memory: 33,792 B for 64 x 64 x 64. TM * TN
+//           accumulators and TM * 4 + TN operands: 68 values for 8 x 4. While a slice is loaded,
+//           16 float4 are on their way, too.
+// Needs     Vectors only where A, B and C start on 16 bytes and lda, ldb, ldc are multiples of 4;
+//           elsewhere, and at the edges, it goes element by element.
+// Try next  A level between block and thread (10 warp_tile); loads that run while we multiply (11
+//           async_copy).
 
 #include "epilogue.cuh"
 #include "tile_order.cuh"

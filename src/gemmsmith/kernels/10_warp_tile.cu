@@ -1,23 +1,26 @@
 // 10 warp_tile: a level between block and thread.
 //
-// Idea      In 08 a warp's 32 threads form a 2 x 16 strip of thread tiles: for each k it reads 16 + 128 values for
-//           2,048 multiplications. A compact WM x WN rectangle of 64 x 64 reads 64 + 64 for 4,096. And tiles of a
-//           thread that stand apart let neighbouring lanes read neighbouring addresses.
-// Changed   m0 and n0 come from warp and lane, not from the thread number alone; a thread owns WMITER x WNITER tiles of
-//           TM x TN, one in each SUB_M x SUB_N piece of the warp tile. Loading is as in 08.
+// Idea      In 08 a warp's 32 threads form a 2 x 16 strip of thread tiles: for each k it reads 16
+//           + 128 values for 2,048 multiplications. A compact WM x WN rectangle of 64 x 64 reads
+//           64 + 64 for 4,096. And tiles of a thread that stand apart let neighbouring lanes read
+//           neighbouring addresses.
+// Changed   m0 and n0 come from warp and lane, not from the thread number alone; a thread owns
+//           WMITER x WNITER tiles of TM x TN, one in each SUB_M x SUB_N piece of the warp tile.
+//           Loading is as in 08.
 // Owns      A block owns BM x BN outputs, a warp WM x WN of them, a thread TM x TN in each piece:
 //
-//           block 128 x 128            warp 64 x 64, WNITER = 4          piece 64 x 16: 8 x 4 lanes
-//           +-------+-------+          +----+----+----+----+             +----+----+----+----+
-//           | warp0 | warp1 |          |    |    |    |    |             | l0 | l1 | l2 | l3 |  8 x 4 outputs each
-//           +-------+-------+          |    |    |    |    |             +----+----+----+----+
-//           | warp2 | warp3 |          |    |    |    |    |             | l4 | l5 | l6 | l7 |
-//           +-------+-------+          +----+----+----+----+             :    :    :    :    :
+// block 128 x 128            warp 64 x 64, WNITER = 4          piece 64 x 16: 8 x 4 lanes
+// +-------+-------+          +----+----+----+----+             +----+----+----+----+
+// | warp0 | warp1 |          |    |    |    |    |             | l0 | l1 | l2 | l3 |  8 x 4 outputs each
+// +-------+-------+          |    |    |    |    |             +----+----+----+----+
+// | warp2 | warp3 |          |    |    |    |    |             | l4 | l5 | l6 | l7 |
+// +-------+-------+          +----+----+----+----+             :    :    :    :    :
 //
-// Budget    (BM + PAD + BN) * BK floats of shared memory: 16,640 B. 128 accumulators and 24 operands per thread: few
-//           threads with much work each, whose independent multiplications hide latency in place of more warps.
-// Needs     Vectors only where A, B and C start on 16 bytes and lda, ldb, ldc are multiples of 4; elsewhere, and at the
-//           edges, it goes element by element.
+// Budget    (BM + PAD + BN) * BK floats of shared memory: 16,640 B. 128 accumulators and 24
+//           operands per thread: few threads with much work each, whose independent
+//           multiplications hide latency in place of more warps.
+// Needs     Vectors only where A, B and C start on 16 bytes and lda, ldb, ldc are multiples of 4;
+//           elsewhere, and at the edges, it goes element by element.
 // Try next  The multiplication still waits for every slice to arrive: copy ahead (11 async_copy).
 
 #include "epilogue.cuh"

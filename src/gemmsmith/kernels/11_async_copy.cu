@@ -1,24 +1,28 @@
 // 11 async_copy: fetch the next slices while multiplying this one.
 //
-// Idea      cp.async copies from global to shared memory without passing through registers and without waiting. With
-//           STAGES slices in shared memory, STAGES - 1 are on their way while one is multiplied. The copy cannot
-//           transpose, which is why this rung builds on 09 and its untransposed A.
-// Changed   From 09: load_slice issues copies; the loop became a pipeline with one barrier per slice, not two.
-// Owns      As 09: a block owns BM x BN outputs, a thread TM rows of TN / 4 groups of four columns. In time, for
-//           STAGES = 3:
+// Idea      cp.async copies from global to shared memory without passing through registers and
+//           without waiting. With STAGES slices in shared memory, STAGES - 1 are on their way
+//           while one is multiplied. The copy cannot transpose, which is why this rung builds on
+//           09 and its untransposed A.
+// Changed   From 09: load_slice issues copies; the loop became a pipeline with one barrier per
+//           slice, not two.
+// Owns      As 09: a block owns BM x BN outputs, a thread TM rows of TN / 4 groups of four
+//           columns. In time, for STAGES = 3:
 //
-//           slice      0       1       2       3       4
-//           copy    [0][1]    [2]     [3]     [4]
-//           wait         0       1       2       3       4      wait until slice i is there, then a barrier
-//           multiply      [  0  ] [  1  ] [  2  ] [  3  ] [  4  ]
+//   slice      0       1       2       3       4
+//   copy    [0][1]    [2]     [3]     [4]
+//   wait         0       1       2       3       4      wait until slice i is there, then a barrier
+//   multiply      [  0  ] [  1  ] [  2  ] [  3  ] [  4  ]
 //
-//           The copy of slice i + STAGES - 1 lands where slice i - 1 was. The barrier of step i stands between:
-//           whoever passes it knows that all have finished step i - 1.
+// The copy of slice i + STAGES - 1 lands where slice i - 1 was. The barrier of step i stands between:
+// whoever passes it knows that all have finished step i - 1.
 //
-// Budget    STAGES * (BM * (BK + PAD) + BK * BN) floats of shared memory: 2 * 9,216 B for 64 x 64 x 16. Registers as
-//           09, less what the loads held on their way.
-// Needs     sm_80. 16-byte copies where A and B start on 16 bytes and lda, ldb are multiples of 4; else 4-byte copies.
-// Try next  Larger warp tiles and deeper pipelines together; 16-bit inputs (12 warp_tile_mixed), then tensor cores.
+// Budget    STAGES * (BM * (BK + PAD) + BK * BN) floats of shared memory: 2 * 9,216 B for 64 x 64
+//           x 16. Registers as 09, less what the loads held on their way.
+// Needs     sm_80. 16-byte copies where A and B start on 16 bytes and lda, ldb are multiples of
+//           4; else 4-byte copies.
+// Try next  Larger warp tiles and deeper pipelines together; 16-bit inputs (12 warp_tile_mixed),
+//           then tensor cores.
 
 #include "cp_async.cuh"
 #include "epilogue.cuh"

@@ -1,24 +1,26 @@
 // 12 warp_tile_mixed: 16-bit inputs, 32-bit arithmetic.
 //
-// Idea      fp16 and bf16 halve the bytes: of A and B in global memory, in shared memory, and on the way between.
-//           Sums stay fp32: values are widened in registers, after the last load, which is exact.
-// Changed   From 10: A, B and the slices are of type IN (__half or __nv_bfloat16), a global load brings 8 elements
-//           instead of 4, and load_fragment converts.
-// Owns      As 10: a block owns BM x BN outputs, a warp WM x WN of them, a thread TM x TN in each piece:
+// Idea      fp16 and bf16 halve the bytes: of A and B in global memory, in shared memory, and on
+//           the way between. Sums stay fp32: values are widened in registers, after the last
+//           load, which is exact.
+// Changed   From 10: A, B and the slices are of type IN (__half or __nv_bfloat16), a global load
+//           brings 8 elements instead of 4, and load_fragment converts.
+// Owns      As 10: a block owns BM x BN outputs, a warp WM x WN of them, a thread TM x TN in each
+//           piece:
 //
-//           block 128 x 128            warp 64 x 64, WNITER = 4          one lane, one k
-//           +-------+-------+          +----+----+----+----+
-//           | warp0 | warp1 |          |    |    |    |    |             slice.A  hhhh hhhh  -> 8 floats
-//           +-------+-------+          |    |    |    |    |             slice.B  hhhh       -> 4 floats, WNITER times
-//           | warp2 | warp3 |          |    |    |    |    |             acc      fp32 += fp32 * fp32
-//           +-------+-------+          +----+----+----+----+
+// block 128 x 128            warp 64 x 64, WNITER = 4          one lane, one k
+// +-------+-------+          +----+----+----+----+
+// | warp0 | warp1 |          |    |    |    |    |             slice.A  hhhh hhhh  -> 8 floats
+// +-------+-------+          |    |    |    |    |             slice.B  hhhh       -> 4 floats, WNITER times
+// | warp2 | warp3 |          |    |    |    |    |             acc      fp32 += fp32 * fp32
+// +-------+-------+          +----+----+----+----+
 //
-// Budget    (BM + PAD + BN) * BK elements of 2 bytes of shared memory: 8,320 B. Registers as 10; 24 conversions per
-//           128 multiplications come on top.
-// Needs     Vectors only where A, B and C start on 16 bytes, lda and ldb are multiples of 8 and ldc is one of 4;
-//           elsewhere, and at the edges, it goes element by element.
-// Try next  CUDA cores multiply fp32 all the same: bytes were saved, not time. Tensor cores multiply 16-bit inputs
-//           themselves, some ten times as fast.
+// Budget    (BM + PAD + BN) * BK elements of 2 bytes of shared memory: 8,320 B. Registers as 10;
+//           24 conversions per 128 multiplications come on top.
+// Needs     Vectors only where A, B and C start on 16 bytes, lda and ldb are multiples of 8 and
+//           ldc is one of 4; elsewhere, and at the edges, it goes element by element.
+// Try next  CUDA cores multiply fp32 all the same: bytes were saved, not time. Tensor cores
+//           multiply 16-bit inputs themselves, some ten times as fast.
 
 #include "epilogue.cuh"
 #include "half.cuh"

@@ -9,188 +9,47 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from gemmsmith.kernels.spec import Config, Constraint, Geometry, KernelSpec, Parameter, Preset
+from gemmsmith.kernels.budgets import (
+    Count,
+    column_threads,
+    lane_outputs,
+    no_smem,
+    padded_slice_bytes,
+    padded_slice_bytes_16_bit,
+    pipeline_bytes,
+    register_block_threads,
+    row_slice_bytes,
+    slice_bytes,
+    square_threads,
+    thread_outputs,
+    thread_tile_threads,
+    warp_tile_threads,
+)
+from gemmsmith.kernels.constraints import (
+    DYNAMIC_SMEM,
+    STATIC_SMEM,
+    accumulators_fit,
+    blocks_fit,
+    code_fits,
+    divides,
+    equal_loads,
+    smem_fits,
+    warp_is_filled,
+    whole_warps,
+)
+from gemmsmith.kernels.spec import Config, Geometry, KernelSpec, Parameter, Preset
 from gemmsmith.problem import BF16, FP16, Problem, ceil_div
-
-STATIC_SMEM = 48 * 1024  # what a kernel may declare as __shared__ arrays, on every architecture
-DYNAMIC_SMEM = 99 * 1024  # what a block may ask for on sm_86, sm_89 and sm_120; sm_80, sm_90 and sm_100 allow more
-THREADS_PER_SM = 1536  # of sm_86, sm_89 and sm_120; others hold 2048
 
 RTX_3050 = "RTX 3050 worklog"
 RTX_4090 = "RTX 4090 worklog"
 A6000 = "A6000 SGEMM document"
 A6000_TWICE = "A6000 SGEMM document; A6000 profiling worklog"
 
-Count = Callable[[Config], int]
-
-# --- how many threads, how many bytes
-
-
-def _square_threads(c: Config) -> int:
-    return c["TILE"] ** 2
-
-
-def _register_block_threads(c: Config) -> int:
-    return (c["TILE"] // c["SIDE"]) ** 2
-
-
-def _column_threads(c: Config) -> int:
-    return c["BM"] * c["BN"] // c["TM"]
-
-
-def _thread_tile_threads(c: Config) -> int:
-    return c["BM"] * c["BN"] // (c["TM"] * c["TN"])
-
-
-def _warp_tile_threads(c: Config) -> int:
-    return 32 * (c["BM"] // c["WM"]) * (c["BN"] // c["WN"])
-
-
-def _thread_outputs(c: Config) -> int:
-    return c["TM"] * c["TN"]
-
-
-def _lane_outputs(c: Config) -> int:
-    return c["WM"] * c["WN"] // 32
-
-
-def _no_smem(_: Config) -> int:
-    return 0
-
-
-def _slice_bytes(c: Config) -> int:
-    return 4 * (c["BM"] + c["BN"]) * c["BK"]
-
-
-def _padded_slice_bytes(c: Config) -> int:
-    """A transposed: BK rows of BM + PAD."""
-    return 4 * (c["BM"] + c["PAD"] + c["BN"]) * c["BK"]
-
-
-def _padded_slice_bytes_16_bit(c: Config) -> int:
-    return _padded_slice_bytes(c) // 2
-
-
-def _row_slice_bytes(c: Config) -> int:
-    """A as stored: BM rows of BK + PAD."""
-    return 4 * (c["BM"] * (c["BK"] + c["PAD"]) + c["BK"] * c["BN"])
-
-
-def _pipeline_bytes(c: Config) -> int:
-    return c["STAGES"] * _row_slice_bytes(c)
-
-
-# --- constraints
-
-
-def _whole_warps(formula: str, threads: Count) -> Constraint:
-    def check(c: Config) -> str | None:
-        n = threads(c)
-        if n % 32 == 0 and 32 <= n <= 1024:
-            return None
-        return f"{formula} = {_numbers(formula, c)} = {n} threads, but a block has 32 to 1024, a multiple of 32"
-
-    return check
-
-
-def _smem_fits(formula: str, bytes_: Count, limit: int) -> Constraint:
-    def check(c: Config) -> str | None:
-        n = bytes_(c)
-        if n <= limit:
-            return None
-        whose = "a kernel can declare" if limit == STATIC_SMEM else "a block can have on sm_86, sm_89 and sm_120"
-        return f"{formula} = {_numbers(formula, c)} = {n:,} B of shared memory, but {limit:,} B is the most {whose}"
-
-    return check
-
-
-def _divides(small: str, large: str) -> Constraint:
-    def check(c: Config) -> str | None:
-        if c[large] % c[small] == 0:
-            return None
-        return f"{small}={c[small]} does not divide {large}={c[large]}"
-
-    return check
-
-
-def _equal_loads(threads: Count, width: int | str) -> Constraint:
-    """Every thread loads the same number of vectors of each slice; ``width`` elements each, or a parameter's."""
-
-    def check(c: Config) -> str | None:
-        n, vec = threads(c), c[width] if isinstance(width, str) else width
-        for matrix, extent in (("A", "BM"), ("B", "BN")):
-            elements = c[extent] * c["BK"]
-            if n == 0 or elements % (n * vec):
-                return (
-                    f"a slice of {matrix} has {extent}·BK = {c[extent]}·{c['BK']} = {elements} elements, which is not "
-                    f"a multiple of {n} threads · {vec} elements per load = {n * vec}"
-                )
-        return None
-
-    return check
-
-
-def _blocks_fit(threads: Count) -> Constraint:
-    def check(c: Config) -> str | None:
-        n = c["MIN_BLOCKS"] * threads(c)
-        if n <= THREADS_PER_SM:
-            return None
-        return (
-            f"MIN_BLOCKS={c['MIN_BLOCKS']} blocks of {threads(c)} threads are {n} threads, "
-            f"but an SM of sm_86, sm_89 and sm_120 holds {THREADS_PER_SM}"
-        )
-
-    return check
-
-
-def _code_fits(formula: str, outputs: Count) -> Constraint:
-    """The unrolled inner loop stays within half of a 128 KB instruction cache: 4096 instructions of 16 bytes."""
-
-    def check(c: Config) -> str | None:
-        n = outputs(c) * c["UNROLL"]
-        if n <= 4096:
-            return None
-        return f"{formula} = {_numbers(formula, c)} = {n} multiplications in a row, but at most 4096 may be unrolled"
-
-    return check
-
-
-def _accumulators_fit(c: Config) -> str | None:
-    """Spilling is an experiment worth making; beyond twice the registers, ptxas needs minutes for it."""
-    n = c["TM"] * c["TN"]
-    if n <= 512:
-        return None
-    return f"TM·TN = {c['TM']}·{c['TN']} = {n} accumulators, but a thread has 255 registers; at most 512 are allowed"
-
-
-def _warp_is_filled(c: Config) -> str | None:
-    """WMITER·WNITER pieces, each with one TM·TN tile for each of 32 lanes."""
-    outputs, covered = c["WM"] * c["WN"], 32 * c["TM"] * c["TN"] * c["WNITER"]
-    if outputs % covered:
-        return (
-            f"a warp tile has WM·WN = {c['WM']}·{c['WN']} = {outputs} outputs, which is not a multiple of "
-            f"32·TM·TN·WNITER = 32·{c['TM']}·{c['TN']}·{c['WNITER']} = {covered}"
-        )
-    wmiter = outputs // covered
-    for extent, pieces, side in (("WM", wmiter, "TM"), ("WN", c["WNITER"], "TN")):
-        if c[extent] % (pieces * c[side]):
-            name = "WMITER" if extent == "WM" else "WNITER"
-            return f"{extent}={c[extent]} is not a multiple of {name}·{side} = {pieces}·{c[side]} = {pieces * c[side]}"
-    return None
-
-
-def _numbers(formula: str, c: Config) -> str:
-    """The formula with the configuration's values in place of the names."""
-    for name, value in sorted(c, key=lambda item: -len(item[0])):
-        formula = formula.replace(name, str(value))
-    return formula
-
-
 # --- building blocks of a specification
 
 
 def _launch(
-    threads: Count, rows: str = "BM", cols: str = "BN", smem: Count = _no_smem
+    threads: Count, rows: str = "BM", cols: str = "BN", smem: Count = no_smem
 ) -> Callable[[Problem, Config], Geometry]:
     """One block per tile of C, numbered along x alone, as gridDim.y ends at 65,535."""
 
@@ -266,7 +125,7 @@ NAIVE = KernelSpec(
     teaches="what uncoalesced access costs: a warp's loads of A are lda apart",
     parameters=_SQUARE,
     presets=_presets(_SQUARE, ("32x32", {}, RTX_4090)),
-    geometry=_launch(_square_threads, "TILE", "TILE"),
+    geometry=_launch(square_threads, "TILE", "TILE"),
     layouts=("NN", "NT", "TN", "TT"),
 )
 
@@ -278,7 +137,7 @@ COALESCED = KernelSpec(
     teaches="coalescing: swap / and %, and a warp's loads become one piece of 128 bytes",
     parameters=_SQUARE,
     presets=_presets(_SQUARE, ("32x32", {}, f"{RTX_4090}; called naive in {RTX_3050} and {A6000}")),
-    geometry=_launch(_square_threads, "TILE", "TILE"),
+    geometry=_launch(square_threads, "TILE", "TILE"),
     layouts=("NN", "NT", "TN", "TT"),
 )
 
@@ -290,7 +149,7 @@ SHARED_TILE = KernelSpec(
     teaches="reuse: a block loads each element once instead of TILE times",
     parameters=_SQUARE,
     presets=_presets(_SQUARE, ("32x32x32", {}, f"{RTX_3050}; {A6000}; {RTX_4090}")),
-    geometry=_launch(_square_threads, "TILE", "TILE"),
+    geometry=_launch(square_threads, "TILE", "TILE"),
 )
 
 _REGISTER_BLOCK = (
@@ -306,8 +165,8 @@ REGISTER_BLOCK = KernelSpec(
     teaches="registers: each value read from shared memory is used SIDE times",
     parameters=_REGISTER_BLOCK,
     presets=_presets(_REGISTER_BLOCK, ("32-2x2", {}, RTX_3050)),
-    constraints=(_whole_warps("(TILE/SIDE)²", _register_block_threads),),
-    geometry=_launch(_register_block_threads, "TILE", "TILE"),
+    constraints=(whole_warps("(TILE/SIDE)²", register_block_threads),),
+    geometry=_launch(register_block_threads, "TILE", "TILE"),
 )
 
 _BLOCK_TILE_1D = (*_block_tile(64, 64, 8), Parameter("TM", 8, (4, 8, 16, 32), "rows of C per thread, in one column"))
@@ -321,11 +180,11 @@ BLOCK_TILE_1D = KernelSpec(
     parameters=_BLOCK_TILE_1D,
     presets=_presets(_BLOCK_TILE_1D, ("64x64x8-8", {}, f"{A6000}; {RTX_4090}")),
     constraints=(
-        _whole_warps("BM·BN/TM", _column_threads),
-        _equal_loads(_column_threads, 1),
-        _smem_fits("4·(BM+BN)·BK", _slice_bytes, STATIC_SMEM),
+        whole_warps("BM·BN/TM", column_threads),
+        equal_loads(column_threads, 1),
+        smem_fits("4·(BM+BN)·BK", slice_bytes, STATIC_SMEM),
     ),
-    geometry=_launch(_column_threads),
+    geometry=_launch(column_threads),
 )
 
 _BLOCK_TILE_2D = (*_block_tile(64, 64, 8), *_thread_tile(8, 8, (2, 4, 8, 16), (2, 4, 8, 16)), _min_blocks(8))
@@ -343,12 +202,12 @@ BLOCK_TILE_2D = KernelSpec(
         ("128x128x8-8x8", {"BM": 128, "BN": 128, "MIN_BLOCKS": 2}, A6000_TWICE),
     ),
     constraints=(
-        _whole_warps("BM·BN/(TM·TN)", _thread_tile_threads),
-        _equal_loads(_thread_tile_threads, 1),
-        _smem_fits("4·(BM+BN)·BK", _slice_bytes, STATIC_SMEM),
-        _blocks_fit(_thread_tile_threads),
+        whole_warps("BM·BN/(TM·TN)", thread_tile_threads),
+        equal_loads(thread_tile_threads, 1),
+        smem_fits("4·(BM+BN)·BK", slice_bytes, STATIC_SMEM),
+        blocks_fit(thread_tile_threads),
     ),
-    geometry=_launch(_thread_tile_threads),
+    geometry=_launch(thread_tile_threads),
 )
 
 _VECTORIZED = (
@@ -371,12 +230,12 @@ VECTORIZED = KernelSpec(
         ("64x64-4x4", {"BM": 64, "BN": 64, "BK": 16, "TM": 4, "TN": 4, "MIN_BLOCKS": 4}, RTX_3050),
     ),
     constraints=(
-        _whole_warps("BM·BN/(TM·TN)", _thread_tile_threads),
-        _equal_loads(_thread_tile_threads, "VEC"),
-        _smem_fits("4·(BM+BN)·BK", _slice_bytes, STATIC_SMEM),
-        _blocks_fit(_thread_tile_threads),
+        whole_warps("BM·BN/(TM·TN)", thread_tile_threads),
+        equal_loads(thread_tile_threads, "VEC"),
+        smem_fits("4·(BM+BN)·BK", slice_bytes, STATIC_SMEM),
+        blocks_fit(thread_tile_threads),
     ),
-    geometry=_launch(_thread_tile_threads),
+    geometry=_launch(thread_tile_threads),
 )
 
 _PADDED = (
@@ -395,12 +254,12 @@ PADDED = KernelSpec(
     parameters=_PADDED,
     presets=_presets(_PADDED, ("128x128x8-8x8", {}, A6000), ("128x128x16-8x8", {"BK": 16}, A6000)),
     constraints=(
-        _whole_warps("BM·BN/(TM·TN)", _thread_tile_threads),
-        _equal_loads(_thread_tile_threads, 4),
-        _smem_fits("4·(BM+PAD+BN)·BK", _padded_slice_bytes, STATIC_SMEM),
-        _blocks_fit(_thread_tile_threads),
+        whole_warps("BM·BN/(TM·TN)", thread_tile_threads),
+        equal_loads(thread_tile_threads, 4),
+        smem_fits("4·(BM+PAD+BN)·BK", padded_slice_bytes, STATIC_SMEM),
+        blocks_fit(thread_tile_threads),
     ),
-    geometry=_launch(_thread_tile_threads),
+    geometry=_launch(thread_tile_threads),
 )
 
 _WIDE = (4, 8, 16, 32, 64, 128)
@@ -421,16 +280,16 @@ RECTANGULAR = KernelSpec(
     parameters=_RECTANGULAR,
     presets=_presets(_RECTANGULAR, ("64x64x64-8x4", {}, RTX_3050)),
     constraints=(
-        _divides("TN", "BN"),
-        _divides("UNROLL", "BK"),
-        _whole_warps("BM·BN/(TM·TN)", _thread_tile_threads),
-        _equal_loads(_thread_tile_threads, 4),
-        _smem_fits("4·(BM·(BK+PAD)+BK·BN)", _row_slice_bytes, DYNAMIC_SMEM),
-        _accumulators_fit,
-        _code_fits("TM·TN·UNROLL", _thread_outputs),
-        _blocks_fit(_thread_tile_threads),
+        divides("TN", "BN"),
+        divides("UNROLL", "BK"),
+        whole_warps("BM·BN/(TM·TN)", thread_tile_threads),
+        equal_loads(thread_tile_threads, 4),
+        smem_fits("4·(BM·(BK+PAD)+BK·BN)", row_slice_bytes, DYNAMIC_SMEM),
+        accumulators_fit,
+        code_fits("TM·TN·UNROLL", thread_outputs),
+        blocks_fit(thread_tile_threads),
     ),
-    geometry=_launch(_thread_tile_threads, smem=_row_slice_bytes),
+    geometry=_launch(thread_tile_threads, smem=row_slice_bytes),
 )
 
 _WARP_TILE = (
@@ -442,12 +301,12 @@ _WARP_TILE = (
     _min_blocks(2),
 )
 _WARP_TILE_CONSTRAINTS = (
-    _divides("WM", "BM"),
-    _divides("WN", "BN"),
-    _divides("UNROLL", "BK"),
-    _warp_is_filled,
-    _whole_warps("32·(BM/WM)·(BN/WN)", _warp_tile_threads),
-    _code_fits("WM·WN/32·UNROLL", _lane_outputs),
+    divides("WM", "BM"),
+    divides("WN", "BN"),
+    divides("UNROLL", "BK"),
+    warp_is_filled,
+    whole_warps("32·(BM/WM)·(BN/WN)", warp_tile_threads),
+    code_fits("WM·WN/32·UNROLL", lane_outputs),
 )
 _64X32_WARPS = {"WN": 32, "WNITER": 1, "TN": 8, "UNROLL": 2}
 
@@ -461,11 +320,11 @@ WARP_TILE = KernelSpec(
     presets=_presets(_WARP_TILE, ("64x64-8x4", {}, RTX_4090), ("64x32-8x8", _64X32_WARPS, A6000)),
     constraints=(
         *_WARP_TILE_CONSTRAINTS,
-        _equal_loads(_warp_tile_threads, 4),
-        _smem_fits("4·(BM+PAD+BN)·BK", _padded_slice_bytes, DYNAMIC_SMEM),
-        _blocks_fit(_warp_tile_threads),
+        equal_loads(warp_tile_threads, 4),
+        smem_fits("4·(BM+PAD+BN)·BK", padded_slice_bytes, DYNAMIC_SMEM),
+        blocks_fit(warp_tile_threads),
     ),
-    geometry=_launch(_warp_tile_threads, smem=_padded_slice_bytes),
+    geometry=_launch(warp_tile_threads, smem=padded_slice_bytes),
 )
 
 _ASYNC_COPY = (
@@ -486,16 +345,16 @@ ASYNC_COPY = KernelSpec(
     parameters=_ASYNC_COPY,
     presets=_presets(_ASYNC_COPY, ("64x64-8x4", {}, RTX_3050)),
     constraints=(
-        _divides("TN", "BN"),
-        _divides("UNROLL", "BK"),
-        _whole_warps("BM·BN/(TM·TN)", _thread_tile_threads),
-        _equal_loads(_thread_tile_threads, 4),
-        _smem_fits("STAGES·4·(BM·(BK+PAD)+BK·BN)", _pipeline_bytes, DYNAMIC_SMEM),
-        _accumulators_fit,
-        _code_fits("TM·TN·UNROLL", _thread_outputs),
-        _blocks_fit(_thread_tile_threads),
+        divides("TN", "BN"),
+        divides("UNROLL", "BK"),
+        whole_warps("BM·BN/(TM·TN)", thread_tile_threads),
+        equal_loads(thread_tile_threads, 4),
+        smem_fits("STAGES·4·(BM·(BK+PAD)+BK·BN)", pipeline_bytes, DYNAMIC_SMEM),
+        accumulators_fit,
+        code_fits("TM·TN·UNROLL", thread_outputs),
+        blocks_fit(thread_tile_threads),
     ),
-    geometry=_launch(_thread_tile_threads, smem=_pipeline_bytes),
+    geometry=_launch(thread_tile_threads, smem=pipeline_bytes),
 )
 
 WARP_TILE_MIXED = KernelSpec(
@@ -508,11 +367,11 @@ WARP_TILE_MIXED = KernelSpec(
     presets=_presets(_WARP_TILE, ("64x64-8x4", {}, RTX_4090), ("64x32-8x8", _64X32_WARPS, f"{A6000}, in fp32")),
     constraints=(
         *_WARP_TILE_CONSTRAINTS,
-        _equal_loads(_warp_tile_threads, 8),
-        _smem_fits("2·(BM+PAD+BN)·BK", _padded_slice_bytes_16_bit, DYNAMIC_SMEM),
-        _blocks_fit(_warp_tile_threads),
+        equal_loads(warp_tile_threads, 8),
+        smem_fits("2·(BM+PAD+BN)·BK", padded_slice_bytes_16_bit, DYNAMIC_SMEM),
+        blocks_fit(warp_tile_threads),
     ),
-    geometry=_launch(_warp_tile_threads, smem=_padded_slice_bytes_16_bit),
+    geometry=_launch(warp_tile_threads, smem=padded_slice_bytes_16_bit),
     dtypes=(FP16, BF16),
 )
 

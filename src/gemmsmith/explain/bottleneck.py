@@ -1,0 +1,174 @@
+"""A simple model of time: how many cycles each part of an SM needs for a launch's work; the largest bounds it.
+
+The parts work side by side and are taken to overlap perfectly, so the time is a lower bound. What one SM does in a
+cycle is in ``UNITS``; the counts come from a profile. Two assumptions, because the simulator has no caches:
+
+* L1 keeps what a block uses again, so a block fetches from L2 no more than its inputs once (its outputs taken as a
+  square tile), and no more than the sectors its requests touch. L2 keeps the rest: DRAM moves the compulsory bytes.
+* A request occupies L1 for one cycle a cache line. The profile counts sectors, not lines: sectors used in full are
+  taken to lie four to a line, sectors of which little is used to lie alone.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from gemmsmith.errors import UsageError
+from gemmsmith.explain.occupancy import Occupancy, Waves
+from gemmsmith.explain.profile import CONFLICTS, FFMA, REQUESTS, SECTOR, WARPS, Profile
+from gemmsmith.gpus import GPU
+from gemmsmith.problem import ceil_div
+
+FMA, ISSUE, LSU, L2, DRAM, LATENCY = (
+    "FMA pipe", "instruction issue", "load/store pipe", "L2 cache", "DRAM", "latency"
+)  # fmt: skip
+_LINE_SECTORS = 4
+OPS = ("ld", "st", "ldgsts")
+
+
+@dataclass(frozen=True)
+class Units:
+    """What one SM does in a cycle, and how long it waits. Latencies are in cycles."""
+
+    fma_lanes: int
+    lsu_lanes: int
+    issue: int
+    l2_bytes: int
+    l1_latency: int
+    l2_latency: int
+    source: str
+
+
+# Wavefronts (shared memory) and cache lines (L1): one a cycle, 128 bytes, on all of them (whitepapers, L1 bandwidth).
+UNITS = {
+    80: Units(64, 32, 4, 64, 33, 200, "A100 whitepaper: 64 FP32 and 32 LD/ST units an SM, L2 64 B/clk a slice; "
+                                      "latencies: Abdelkhalik et al. 2022"),
+    86: Units(128, 16, 4, 64, 33, 240, "GA102 whitepaper: 128 FP32 and 16 LD/ST units an SM; latencies as sm_80's, "
+                                       "L2 a little longer"),
+    89: Units(128, 16, 4, 64, 33, 270, "Ada whitepaper: 128 FP32 and 16 LD/ST units an SM; latencies: "
+                                       "Chips and Cheese 2022"),
+    90: Units(128, 32, 4, 64, 33, 270, "H100 whitepaper: 128 FP32 and 32 LD/ST units an SM; latencies: "
+                                       "Luo et al. 2024, 'Benchmarking and Dissecting the Nvidia Hopper GPU'"),
+    100: Units(128, 32, 4, 64, 33, 300, "taken as sm_90's, for want of a published figure"),
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a launch asks of the machine: warp instructions, requests, wavefronts and lines of the whole launch.
+
+    ``waits`` is how often a block waits for memory with nothing of its own to do, one after another. ``resident`` is
+    how many blocks an SM holds, ``imbalance`` the busiest SM's blocks over the average's.
+    """
+
+    fma: float
+    issued: float
+    shared_requests: float
+    wavefronts: float
+    global_requests: float
+    lines: float
+    l2_bytes: float
+    dram_bytes: float
+    waits: float
+    wait_cycles: float
+    blocks: int
+    resident: int
+    imbalance: float
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Cycles of the busiest SM by resource, and what follows; all predicted."""
+
+    gpu: str
+    cycles: tuple[tuple[str, float], ...]
+    seconds: float
+    tflops: float
+    origin: str = "predicted"
+
+    @property
+    def bound(self) -> str:
+        return max(self.cycles, key=lambda item: item[1])[0]
+
+    @property
+    def longest(self) -> float:
+        return max(value for _, value in self.cycles)
+
+    def of(self, resource: str) -> float:
+        return dict(self.cycles)[resource]
+
+
+def units_of(gpu: GPU) -> Units:
+    """The units of a GPU's SM; an architecture that is not in the table is refused."""
+    if gpu.arch not in UNITS:
+        raise UsageError(f"there is no model of sm_{gpu.arch} ({gpu.name})", f"there are: {', '.join(map(str, UNITS))}")
+    return UNITS[gpu.arch]
+
+
+def work_of(profile: Profile, gpu: GPU, held: Occupancy, filled: Waves) -> Work:
+    """The work of a simulated launch on ``gpu``."""
+    units, blocks = units_of(gpu), profile.geometry.blocks
+    warps = max(1.0, profile.value(WARPS))
+    problem = profile.problem
+    sectors = profile.sectors("ld") + profile.sectors("st")
+    each = math.sqrt(problem.m * problem.n / max(1, blocks))
+    inputs = blocks * 2 * each * problem.k * problem.dtype.itemsize
+    outputs = problem.m * problem.n * problem.out_dtype.itemsize
+    copies = profile.value(REQUESTS["ldgsts"])
+    if profile.barriers:
+        # Two barriers a slice: wait for the slice, and for its readers. Asynchronous copies run under the arithmetic.
+        waits, wait_cycles = (0.0 if copies else profile.barriers / warps / 2), float(units.l2_latency)
+    else:
+        waits, wait_cycles = profile.loop_trips / warps, float(units.l1_latency)
+    return Work(
+        fma=dict(profile.machine_mix).get("multiply-add", profile.value(FFMA) / 32),
+        issued=sum(count for _, count in profile.machine_mix),
+        shared_requests=sum(profile.value(REQUESTS[op]) for op in OPS),
+        wavefronts=sum(profile.wavefronts(op) for op in OPS),
+        global_requests=profile.requests("ld") + profile.requests("st") - copies,
+        lines=sum(lines_of(profile, op) for op in ("ld", "st")),
+        l2_bytes=min(SECTOR * sectors, inputs + outputs),
+        dram_bytes=float(problem.compulsory_bytes),
+        waits=waits,
+        wait_cycles=wait_cycles,
+        blocks=blocks,
+        resident=held.blocks_per_sm,
+        imbalance=filled.imbalance,
+    )
+
+
+def lines_of(profile: Profile, op: str) -> float:
+    """Cache lines that global requests touch, estimated from how much of each sector is used."""
+    used = profile.bytes_per_sector[0 if op == "ld" else 1]
+    if math.isnan(used):
+        return 0.0
+    together = min(_LINE_SECTORS, max(1.0, used * _LINE_SECTORS / SECTOR))
+    return max(profile.requests(op), profile.sectors(op) / together)
+
+
+def conflicts_of(profile: Profile) -> float:
+    """Wavefronts beyond those that the accesses would need without bank conflicts."""
+    return sum(profile.value(CONFLICTS[op]) for op in OPS)
+
+
+def estimate(work: Work, gpu: GPU, flops: int) -> Estimate:
+    """How long ``work`` takes at least on ``gpu``, at its boost clock."""
+    units = units_of(gpu)
+    slow = 32 / units.lsu_lanes
+    share = work.imbalance / gpu.sms
+    hertz = gpu.boost_mhz * 1e6
+    cycles = {
+        FMA: work.fma * 32 / units.fma_lanes * share,
+        ISSUE: work.issued / units.issue * share,
+        LSU: (max(work.shared_requests * slow, work.wavefronts) + max(work.global_requests * slow, work.lines)) * share,
+        L2: work.l2_bytes / units.l2_bytes * share,
+        DRAM: work.dram_bytes / (gpu.dram_gbs * 1e9) * hertz,
+    }
+    # A block slot runs its blocks one after another: each waits for memory, then has the SM's units to itself at best.
+    busiest = max(1, ceil_div(work.blocks, gpu.sms))
+    alone = max(cycles[name] for name in (FMA, ISSUE, LSU, L2)) / busiest
+    turns = busiest / max(1, min(work.resident, busiest))
+    cycles[LATENCY] = turns * (work.waits * work.wait_cycles + alone)
+    seconds = max(cycles.values()) / hertz
+    return Estimate(gpu.name, tuple(cycles.items()), seconds, flops / seconds / 1e12 if seconds else 0.0)

@@ -1,0 +1,58 @@
+"""The roofline: what a GPU could do at most with a problem's arithmetic and the bytes that must move.
+
+Two intensities bracket a kernel. Each input read once and each output written once is the least that DRAM must move;
+every sector that the kernel's requests touch is the most that L2 can be asked for, if L1 never helps.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from gemmsmith.explain.profile import SECTOR, Profile
+from gemmsmith.gpus import GPU
+
+
+@dataclass(frozen=True)
+class Roofline:
+    """A kernel's place under one GPU's roof; ``intensity`` is in flops a byte of DRAM traffic, ``ridge`` is where the
+    roof bends. ``bound`` is 'memory' left of it and 'compute' right of it."""
+
+    gpu: str
+    flops: int
+    dram_bytes: int
+    l2_bytes: float
+    intensity: float
+    l2_intensity: float
+    ridge: float
+    bound: str
+    attainable_tflops: float
+    origin: str = "predicted"
+
+    @property
+    def seconds(self) -> float:
+        """The least time; 0 for a problem without work."""
+        return self.flops / self.attainable_tflops / 1e12 if self.flops else 0.0
+
+
+def roofline(profile: Profile, gpu: GPU) -> Roofline:
+    """Where ``profile``'s problem and traffic stand on ``gpu``."""
+    problem = profile.problem
+    upper = SECTOR * (profile.sectors("ld") + profile.sectors("st"))
+    intensity = _per_byte(problem.flops, problem.compulsory_bytes)
+    ridge = gpu.fp32_tflops * 1e3 / gpu.dram_gbs
+    return Roofline(
+        gpu=gpu.name,
+        flops=problem.flops,
+        dram_bytes=problem.compulsory_bytes,
+        l2_bytes=upper,
+        intensity=intensity,
+        l2_intensity=_per_byte(problem.flops, upper),
+        ridge=ridge,
+        bound="memory" if intensity < ridge else "compute",
+        attainable_tflops=min(gpu.fp32_tflops, intensity * gpu.dram_gbs / 1e3),
+    )
+
+
+def _per_byte(flops: int, count: float) -> float:
+    return flops / count if count else (math.nan if math.isnan(count) else 0.0)
