@@ -17,6 +17,7 @@ check: $(STAMP)  ## linting, formatting, strict types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/python benchmarks/update_docs.py --check
 
 format: $(STAMP)
 	$(BIN)/ruff check --fix .

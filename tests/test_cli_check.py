@@ -90,6 +90,13 @@ RIGHT: dict[str, tuple[str, str]] = {
                "int col = blockIdx.x * TILE + threadIdx.x;", GUARD, SUM, STORE,
                before="constexpr int TILE = 8;"), ""),
     "shared tiles": (TILED, ""),
+    "host code beside it": (PLAIN + HOST, ""),
+    "a template that its host code launches": (
+        "template <int TILE>\n" + PLAIN.replace("blockDim.x", "TILE").replace("blockDim.y", "TILE")
+        + HOST.replace("mine<<<", "mine<16><<<"), ""),
+    "C read at beta 0": (
+        kernel("int M, int N, int K, float alpha, const float *A, const float *B, float beta, float *C",
+               PLACE_2D, GUARD, SUM, BLAS.replace("beta == 0.0f ? alpha * sum : ", "")), ""),
     "host code beside it, guarded": (PLAIN + f"#ifndef __CUDACC_RTC__{HOST}#endif", ""),
     "host headers": ("#include <cstdio>\n#include <cuda_runtime.h>\n#include <cublas_v2.h>\n" + PLAIN, ""),
     "a template": ("template <const int TILE>\n" + PLAIN.replace("blockDim.x", "TILE"), "-DTILE=16 --block 16,16"),
@@ -149,7 +156,6 @@ WRONG_RESULT: dict[str, tuple[str, str]] = {
     "one term too many": (PLAIN.replace("k < K", "k <= K"), "out-of-bounds|wrong"),
     "alpha forgotten": (RIGHT["M,N,K,alpha,A,B,beta,C"][0].replace("alpha * sum", "sum"), "wrong"),
     "beta forgotten": (RIGHT["M,N,K,alpha,A,B,beta,C"][0].replace("+ beta *", "+ 0.0f *"), "wrong"),
-    "C read at beta 0": (RIGHT["M,N,K,alpha,A,B,beta,C"][0].replace("beta == 0.0f ? alpha * sum : ", ""), "C"),
     "nothing written": (PLAIN.replace(STORE, "if (sum == 12345.0f) " + STORE), "written|unwritten"),
     "row and column swapped": (PLAIN.replace("C[row * N + col]", "C[col * N + row]"), "wrong"),
     "an input overwritten": (PLAIN.replace(STORE, STORE + " ((float*)A)[row * K] = 0;"), "input was changed|wrong"),
@@ -168,6 +174,20 @@ def test_a_wrong_kernel_is_caught_and_named(mistake: str, tmp_path: Path, capsys
     text = " ".join([*found, "unwritten"] if last["unwritten"] else found)
     assert any(word in text for word in reason.split("|")), text
     assert shlex.split(last["repeat"])[0] == "gemmsmith"
+
+
+def test_reading_c_at_beta_0_is_a_warning_and_strictly_a_failure(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = RIGHT["C read at beta 0"][0]
+    assert source != RIGHT["M,N,K,alpha,A,B,beta,C"][0]
+    code, facts = check_json(tmp_path, source, capsys)
+    assert code == 0
+    assert "C must not be read when beta = 0" in facts["warnings"][0]
+    code, facts = check_json(tmp_path, source, capsys, "--strict")
+    assert code == 1
+    assert facts["warnings"] == []
+    assert check_json(tmp_path, RIGHT["M,N,K,alpha,A,B,beta,C"][0], capsys, "--strict")[0] == 0
 
 
 def test_the_report_for_people(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -193,7 +213,6 @@ REFUSED = {
     "a grid that is no number": (PLAIN, "--grid __import__('os')", 2, ""),
     "an unknown directive": ("// gemmsmith: blocks=3\n" + PLAIN, "", 2, "unknown directive 'blocks'"),
     "a preset": (PLAIN, "--preset x", 2, "a file has no presets"),
-    "host code": (PLAIN + HOST, "", 1, "#ifndef __CUDACC_RTC__"),
     "a template without values": ("template <int TILE>\n" + PLAIN, "", 2, "parameter TILE has no value"),
     "a syntax error": (PLAIN.replace("sum += A", "sum += + * A"), "", 1, "error"),
     "an unknown function": (PLAIN.replace("sum += A", "sum += nonsuch(1) + A"), "", 1, "nonsuch"),

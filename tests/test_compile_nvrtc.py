@@ -92,9 +92,13 @@ def test_the_log_and_the_first_error_are_reported() -> None:
         "#include <cublas_v2.h>\nvoid f(cublasHandle_t h) {}",
     ],
 )
-def test_host_code_says_what_to_do(host: str, tmp_path: Path) -> None:
+def test_host_code_beside_a_kernel_compiles(host: str, tmp_path: Path) -> None:
+    compile_user(tmp_path, TINY + host)
+
+
+def test_host_code_that_cannot_be_told_apart_says_what_to_do(tmp_path: Path) -> None:
     with pytest.raises(CompileError, match="does not compile") as caught:
-        compile_user(tmp_path, TINY + host)
+        compile_user(tmp_path, TINY + "__device__ int f() { float* p; cudaMalloc(&p, 4); return 0; }")
     assert "move the kernel to its own file" in caught.value.hint
     assert "#ifndef __CUDACC_RTC__" in caught.value.hint
 

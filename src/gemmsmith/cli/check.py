@@ -40,6 +40,7 @@ from gemmsmith.verify.verdict import Verdict
 # The forgiving order first, so that plain mistakes are named plainly; then orders that barriers must survive.
 SCHEDULES = ("lockstep", "in_order", "reversed", "random", "starved")
 RAGGED = "a shape that is no multiple of the tile"
+UNREAD = "C is not read when beta = 0"
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,7 @@ class Trial:
     mode: str
     fill: str
     schedule: str
+    c_is_set: bool = False
 
 
 def command(
@@ -67,6 +69,7 @@ def command(
     block: Block = "",
     smem: Smem = "",
     signature: SignatureText = "",
+    strict: Annotated[bool, typer.Option("--strict", help="Reading C when beta = 0 fails, too.")] = False,
     cache_dir: CacheDir = None,
     json: Json = False,
 ) -> None:
@@ -80,7 +83,7 @@ def command(
     first.load(compiled)  # what the device cannot run at all is no verdict on the kernel
     given = {"config": config, "preset": preset, "entry": entry, "grid": grid, "block": block, "smem": smem,
              "signature": signature}  # fmt: skip
-    again = _again(kernel, base, device, define or [], given)
+    again = _again(kernel, base, device, define or [], given) + (" --strict" if strict else "")
     trials = list(_trials(spec, base, first.kind))
     verdicts: list[tuple[Trial, Verdict]] = []
     with progress() as bar:
@@ -88,12 +91,12 @@ def command(
         for trial in trials:
             where = find_device(device, trial.schedule, hazards=True)
             verdict = verify_launch(where, spec, chosen, trial.problem, compile_fn=compiler, fill=trial.fill,
-                                    mode=trial.mode)  # fmt: skip
+                                    mode=trial.mode, c_is_set=trial.c_is_set)  # fmt: skip
             verdicts.append((trial, replace(verdict, repeat=again)))
             bar.advance(task)
-            if not verdict.trusted:
+            if not verdict.trusted and trial.label != UNREAD:
                 break  # the first failure is the one to mend; later ones often follow from it
-    _report(spec, compiled, trials, verdicts, json)
+    _report(spec, compiled, trials, verdicts, strict or spec.is_rung, json)
 
 
 def _again(kernel: str, base: Problem, device: str, defines: list[str], given: dict[str, str]) -> str:
@@ -107,10 +110,15 @@ def _again(kernel: str, base: Problem, device: str, defines: list[str], given: d
 
 
 def _trials(spec: KernelSpec, base: Problem, kind: str) -> Iterator[Trial]:
-    yield Trial("integers, bit for bit", base, "exact", "integers", "lockstep")
-    yield Trial("random data", base, "float", "normal", "lockstep")
+    # Many tutorials compute alpha·sum + beta·C whatever beta is: right, as long as C holds numbers. So C is set while
+    # all else is tried, and whether it was read is asked separately.
+    lenient = not spec.is_rung and spec.signature.has("beta")
+    yield Trial("integers, bit for bit", base, "exact", "integers", "lockstep", lenient)
+    yield Trial("random data", base, "float", "normal", "lockstep", lenient)
     for schedule in SCHEDULES[1:] if kind == "sim" else ():
-        yield Trial(f"warps {schedule.replace('_', ' ')}", base, "float", "normal", schedule)
+        yield Trial(f"warps {schedule.replace('_', ' ')}", base, "float", "normal", schedule, lenient)
+    if lenient:
+        yield Trial(UNREAD, base, "float", "normal", "lockstep")
     # Last, so that a kernel without guards at the edges has passed all else before it fails.
     ragged = base.with_(m=base.m + 1, n=base.n - 1 or 1, k=base.k + 3)
     for label, problem in (
@@ -119,18 +127,20 @@ def _trials(spec: KernelSpec, base: Problem, kind: str) -> Iterator[Trial]:
         (RAGGED, ragged),
     ):
         if not refusal(spec.signature, problem):
-            yield Trial(label, problem, "float", "normal", "lockstep")
+            yield Trial(label, problem, "float", "normal", "lockstep", lenient)
 
 
 def _report(spec: KernelSpec, compiled: CompiledKernel, trials: list[Trial], verdicts: list[tuple[Trial, Verdict]],
-            json: bool) -> None:  # fmt: skip
-    ok = all(v.trusted for _, v in verdicts)
+            strict: bool, json: bool) -> None:  # fmt: skip
+    advice = [v for t, v in verdicts if t.label == UNREAD and not v.trusted and not strict]
+    ok = all(v.trusted for t, v in verdicts if strict or t.label != UNREAD)
     note = _note(verdicts)
     if json:
         print_json({
             "kernel": spec.name, "entry": compiled.entry, "ok": ok, "arch": compiled.arch,
             "registers": compiled.resources.registers, "static_smem": compiled.resources.static_smem,
             "trials": [_trial_json(t, v) for t, v in verdicts], "note": note,
+            "warnings": [f"C is read when beta = 0: {reason}" for v in advice for reason in v.reasons[:2]],
             "not_run": [t.label for t in trials[len(verdicts) :]],
         })  # fmt: skip
     else:
@@ -139,10 +149,15 @@ def _report(spec: KernelSpec, compiled: CompiledKernel, trials: list[Trial], ver
         out.print(f"{spec.name}: {compiled.entry}, {used.registers} registers, "
                   f"{bytes_text(used.static_smem)} static shared memory, {compiled.arch}")  # fmt: skip
         for trial, verdict in verdicts:
-            mark = "[green]ok   [/green]" if verdict.trusted else "[red]WRONG[/red]"
+            bad = "[yellow]note [/yellow]" if verdict in advice else "[red]WRONG[/red]"
+            mark = "[green]ok   [/green]" if verdict.trusted else bad
             out.print(f"  {mark} {trial.label} ({trial.problem})")
+        for verdict in advice:
+            what = "; ".join(verdict.reasons[:2])
+            out.print(f"C is read when beta = 0, where BLAS lets it hold anything, NaN too: test beta first.\n  {what}",
+                      "\n  (--strict makes this a failure)", markup=False, style="yellow")  # fmt: skip
         for _, verdict in verdicts:
-            if not verdict.trusted:
+            if not verdict.trusted and verdict not in advice:
                 out.print(str(verdict), markup=False, style="red")
         if note:
             out.print(note, markup=False)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import typer
 
-from gemmsmith.cli import check, climb, doctor, list_, occupancy, run, show, verify
+from gemmsmith.cli import check, climb, compare, doctor, explain, list_, occupancy, profile, run, show, verify
 from gemmsmith.errors import CompileError, GemmsmithError
 
 app = typer.Typer(
@@ -24,6 +24,9 @@ app.command("show")(show.command)
 app.command("run")(run.command)
 app.command("verify")(verify.command)
 app.command("check")(check.command)
+app.command("profile")(profile.command)
+app.command("explain")(explain.command)
+app.command("compare")(compare.command)
 app.command("occupancy")(occupancy.command)
 app.command("doctor")(doctor.command)
 app.command("climb")(climb.command)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.resources import files
 from pathlib import Path
 
+from gemmsmith.compile.host_code import without_host_code
 from gemmsmith.compile.includes import bundle
 from gemmsmith.compile.memo import Stamp
 from gemmsmith.compile.standins import stand_ins
 from gemmsmith.errors import ConfigError, UnsupportedError, UsageError
+from gemmsmith.kernels.signature import template_parameters
 from gemmsmith.kernels.spec import Config, KernelSpec
 from gemmsmith.problem import DType, Problem
 
@@ -41,6 +43,9 @@ def render_kernel(
     if number < spec.min_arch:
         raise UnsupportedError(f"{spec.name} needs sm_{spec.min_arch} or newer, not {arch}")
     parts = bundle(spec.source, (_own_headers(),))
+    if not spec.is_rung:
+        parts = replace(parts, source=without_host_code(parts.source),
+                        headers=tuple((name, without_host_code(text)) for name, text in parts.headers))  # fmt: skip
     defines = _defines(spec, config, dtype, trans_a, trans_b)
     entry, defines = _entry(spec.entry, parts.source, defines, dtype)
     headers = parts.headers
@@ -86,7 +91,7 @@ def _entry(
     A template's parameters take their values from defines of the same name: as macros they would break the
     template itself (``template <int BM>`` would read ``template <int 64>``).
     """
-    parameters = _template_parameters(entry, text)
+    parameters = template_parameters(entry, text)
     if parameters is None:
         return entry, defines
     values = dict(defines)
@@ -105,22 +110,3 @@ def _entry(
             )
     names = {name for _, name, _ in parameters}
     return f"{entry}<{', '.join(arguments)}>", tuple(d for d in defines if d[0] not in names)
-
-
-def _template_parameters(entry: str, text: str) -> list[tuple[str, str, bool]] | None:
-    """(kind, name, has a default) of each template parameter of ``entry``; None when it is no template."""
-    code = re.sub(r"//[^\n]*|/\*.*?\*/", " ", text, flags=re.S)
-    match = re.search(
-        r"template\s*<(?P<list>[^<>;{}]*(?:<[^<>;{}]*>[^<>;{}]*)*)>\s*(?:static\s+|inline\s+)*__global__[^;{}]*?\b"
-        + re.escape(entry)
-        + r"\s*\(",
-        code,
-    )
-    if match is None:
-        return None
-    parameters = []
-    for item in filter(None, (part.strip() for part in match.group("list").split(","))):
-        declaration, default, _ = item.partition("=")
-        words = re.findall(r"\w+", declaration)
-        parameters.append((words[0], words[-1], bool(default)))
-    return parameters

@@ -33,33 +33,33 @@ class Units:
 
     fma_lanes: int
     lsu_lanes: int
-    issue: int
-    l2_bytes: int
-    l1_latency: int
-    l2_latency: int
     source: str
+    issue: int = 4
+    l2_bytes: int = 64
+    l1_latency: int = 40
+    l2_latency: int = 270
 
 
-# Wavefronts (shared memory) and cache lines (L1): one a cycle, 128 bytes, on all of them (whitepapers, L1 bandwidth).
+# Units by the whitepapers' pictures of an SM (A100, GA102, Ada, H100). On all of them an SM issues four instructions a
+# cycle, and serves one shared-memory wavefront or one cache line of L1, 128 bytes; L2 gives it 64. Sixteen LD/ST units
+# need two cycles for a warp, which agrees with the published times of rungs 02 and 03 on an RTX 4090. Latencies are
+# rounded from published micro-benchmarks (such as arXiv 2402.13499); none of these figures was measured here.
 UNITS = {
-    80: Units(64, 32, 4, 64, 33, 200, "A100 whitepaper: 64 FP32 and 32 LD/ST units an SM, L2 64 B/clk a slice; "
-                                      "latencies: Abdelkhalik et al. 2022"),
-    86: Units(128, 16, 4, 64, 33, 240, "GA102 whitepaper: 128 FP32 and 16 LD/ST units an SM; latencies as sm_80's, "
-                                       "L2 a little longer"),
-    89: Units(128, 16, 4, 64, 33, 270, "Ada whitepaper: 128 FP32 and 16 LD/ST units an SM; latencies: "
-                                       "Chips and Cheese 2022"),
-    90: Units(128, 32, 4, 64, 33, 270, "H100 whitepaper: 128 FP32 and 32 LD/ST units an SM; latencies: "
-                                       "Luo et al. 2024, 'Benchmarking and Dissecting the Nvidia Hopper GPU'"),
-    100: Units(128, 32, 4, 64, 33, 300, "taken as sm_90's, for want of a published figure"),
-}  # fmt: skip
+    80: Units(fma_lanes=64, lsu_lanes=32, source="A100 whitepaper"),
+    86: Units(fma_lanes=128, lsu_lanes=16, source="GA102 whitepaper"),
+    89: Units(fma_lanes=128, lsu_lanes=16, source="Ada whitepaper"),
+    90: Units(fma_lanes=128, lsu_lanes=32, source="H100 whitepaper"),
+    100: Units(fma_lanes=128, lsu_lanes=32, source="taken as sm_90's, for want of a published figure"),
+}
 
 
 @dataclass(frozen=True)
 class Work:
     """What a launch asks of the machine: warp instructions, requests, wavefronts and lines of the whole launch.
 
-    ``waits`` is how often a block waits for memory with nothing of its own to do, one after another. ``resident`` is
-    how many blocks an SM holds, ``imbalance`` the busiest SM's blocks over the average's.
+    ``waits`` is how often a warp waits for memory, one wait after another; ``together``: barriers make the whole block
+    wait, so that only other blocks can use the time. ``resident`` is how many blocks an SM holds, ``imbalance`` the
+    busiest SM's blocks over the average's.
     """
 
     fma: float
@@ -72,6 +72,7 @@ class Work:
     dram_bytes: float
     waits: float
     wait_cycles: float
+    together: bool
     blocks: int
     resident: int
     imbalance: float
@@ -132,6 +133,7 @@ def work_of(profile: Profile, gpu: GPU, held: Occupancy, filled: Waves) -> Work:
         dram_bytes=float(problem.compulsory_bytes),
         waits=waits,
         wait_cycles=wait_cycles,
+        together=profile.barriers > 0,
         blocks=blocks,
         resident=held.blocks_per_sm,
         imbalance=filled.imbalance,
@@ -169,6 +171,6 @@ def estimate(work: Work, gpu: GPU, flops: int) -> Estimate:
     busiest = max(1, ceil_div(work.blocks, gpu.sms))
     alone = max(cycles[name] for name in (FMA, ISSUE, LSU, L2)) / busiest
     turns = busiest / max(1, min(work.resident, busiest))
-    cycles[LATENCY] = turns * (work.waits * work.wait_cycles + alone)
+    cycles[LATENCY] = turns * (work.waits * work.wait_cycles + (alone if work.together and work.waits else 0.0))
     seconds = max(cycles.values()) / hertz
     return Estimate(gpu.name, tuple(cycles.items()), seconds, flops / seconds / 1e12 if seconds else 0.0)

@@ -53,7 +53,7 @@ class Line:
     def total(self, word: str) -> int:
         """The sum of the line's metrics with ``word`` in their name."""
         # Sectors of cp.async are counted as global loads and once more for themselves.
-        return sum(v for name, v in self.metrics if word in name and not (word == "sectors" and "ldgsts" in name))
+        return sum(v for name, v in self.metrics if word in name and not ("sectors" in word and "ldgsts" in name))
 
 
 @dataclass(frozen=True)

@@ -162,3 +162,22 @@ def _check_complete(entry: str, arguments: tuple[Argument, ...]) -> None:
             f"{entry} is not a matrix product: no parameter for {', '.join(missing) or 'M, N or K'}",
             "a usual signature is (M, N, K, alpha, A, B, beta, C) or (A, B, C, M, N, K)",
         )
+
+
+def template_parameters(entry: str, text: str) -> list[tuple[str, str, bool]] | None:
+    """(kind, name, has a default) of each template parameter of ``entry``; None when it is no template."""
+    code = strip_comments(text)
+    match = re.search(
+        r"template\s*<(?P<list>[^<>;{}]*(?:<[^<>;{}]*>[^<>;{}]*)*)>\s*(?:static\s+|inline\s+)*__global__[^;{}]*?\b"
+        + re.escape(entry)
+        + r"\s*\(",
+        code,
+    )
+    if match is None:
+        return None
+    parameters = []
+    for item in filter(None, (part.strip() for part in match.group("list").split(","))):
+        declaration, default, _ = item.partition("=")
+        words = re.findall(r"\w+", declaration)
+        parameters.append((words[0], words[-1], bool(default)))
+    return parameters

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from gemmsmith.errors import SignatureError, UnknownKernelError, UsageError
 from gemmsmith.kernels.expressions import evaluate
-from gemmsmith.kernels.signature import entries, strip_comments
+from gemmsmith.kernels.signature import entries, strip_comments, template_parameters
 from gemmsmith.kernels.spec import Config, Dim3, Geometry, KernelSpec
 from gemmsmith.problem import FP32, Problem
 
@@ -50,6 +50,7 @@ def user_kernel(path: Path, options: UserOptions) -> KernelSpec:
         raise UsageError(f"{path} cannot be read as text: {error}") from None
     options = _with_directives(options, code)
     entry = _entry(path, code, options.entry)
+    options = replace(options, defines=options.defines + _launched_with(code, entry, dict(options.defines)))
     launch = _Launch(code, options)
     return KernelSpec(
         name=path.name,
@@ -62,6 +63,22 @@ def user_kernel(path: Path, options: UserOptions) -> KernelSpec:
         extra_defines=options.defines,
         declared_signature=options.signature,
     )
+
+
+def _launched_with(code: str, entry: str, given: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    """Template arguments as the file's own host code launches the kernel: ``entry<32, 8><<<grid, block>>>``."""
+    parameters = template_parameters(entry, code)
+    launch = re.search(rf"\b{re.escape(entry)}\s*<([^<>;]*)>\s*<<<", strip_comments(code))
+    if parameters is None or launch is None:
+        return ()
+    known = constants_of(strip_comments(code), given)
+    found = []
+    for (_, name, _), text in zip(parameters, launch.group(1).split(","), strict=False):
+        try:
+            found.append((name, str(evaluate(text.replace("/", "//"), known))))
+        except UsageError:
+            found.append((name, text.strip()))  # a type, or a value only the host knows
+    return tuple(pair for pair in found if pair[0] not in given)
 
 
 def _entry(path: Path, code: str, wanted: str) -> str:
@@ -91,28 +108,27 @@ def _with_directives(options: UserOptions, code: str) -> UserOptions:
     return options
 
 
+def constants_of(code: str, defines: Mapping[str, str]) -> dict[str, int]:
+    """Integer constants of a source text (without comments), those given on the command line first."""
+    known = {name: int(text) for name, text in defines.items() if re.fullmatch(r"\d+", text)}
+    for macro, value, constant, expression in _CONSTANT.findall(code):
+        name, text = macro or constant, value or expression
+        if name in known:
+            continue
+        try:
+            known[name] = evaluate(text.replace("/", "//"), known)
+        except UsageError:
+            continue  # not an integer the launch could depend on
+    return known
+
+
 class _Launch:
     """Infers block and grid from the source where they are not given."""
 
     def __init__(self, code: str, options: UserOptions) -> None:
         self.code, self.options = strip_comments(code), options
-        self.constants = self._constants(dict(options.defines))
+        self.constants = constants_of(self.code, dict(options.defines))
         self.two_dimensional = "threadIdx.y" in self.code
-
-    def _constants(self, defines: Mapping[str, str]) -> dict[str, int]:
-        known: dict[str, int] = {}
-        for name, text in defines.items():
-            if re.fullmatch(r"\d+", text):
-                known[name] = int(text)
-        for macro, value, constant, expression in _CONSTANT.findall(self.code):
-            name, text = macro or constant, value or expression
-            if name in known:
-                continue
-            try:
-                known[name] = evaluate(text.replace("/", "//"), known)
-            except UsageError:
-                continue  # not an integer the launch could depend on
-        return known
 
     def geometry(self, problem: Problem, config: Config) -> Geometry:
         names = {**self.constants, **dict(config.values), "M": problem.m, "N": problem.n, "K": problem.k}

@@ -112,6 +112,8 @@ class SimDevice:
         at_once = max(1, lanes // geometry.threads)
         numbers = np.arange(geometry.blocks) if blocks is None else np.asarray(blocks, np.int64)
         self.counters = Counters(loaded.lowered, geometry) if self.count else None
+        if self.log is not None:
+            self.log = HazardLog()  # what a launch that faulted had found belongs to nobody
         with np.errstate(all="ignore"):
             for start in range(0, len(numbers), at_once):
                 wave = Wave(

@@ -73,6 +73,7 @@ def verify_launch(
     offsets: tuple[int, int, int] = (0, 0, 0),
     mode: str = "float",
     guard_bytes: int | None = None,
+    c_is_set: bool = False,
 ) -> Verdict:
     """Run ``spec`` on ``problem`` and say whether it did what GEMM says and nothing else.
 
@@ -80,6 +81,7 @@ def verify_launch(
              'ring' (modulo 2**32, on a simulator that computes so), 'projection' (C·t, for large sizes)
     fill     what the operands hold; None takes the mode's own
     offsets  how many elements A, B and C are shifted off their 256-byte alignment
+    c_is_set C holds numbers, and may be read, even where beta is 0: for kernels that compute 0·C, as many tutorials do
 
     Wrong use and compile errors raise. What the device raises while the kernel runs becomes a failing verdict: its
     message, then its hint. A launch that only raced is judged as well, since it ran to its end.
@@ -115,7 +117,7 @@ def verify_launch(
             races.extend(_words(error))
 
     try:
-        after, damage = _run_guarded(device, problem, data, offsets, guard_bytes, start)
+        after, damage = _run_guarded(device, problem, data, offsets, guard_bytes, c_is_set, start)
     except (SimulationError, LaunchError) as error:
         return replace(blank, reasons=_words(error))
     verdict = _judge(blank, signature, data, after, damage)
@@ -135,6 +137,7 @@ def _run_guarded(
     data: Operands,
     offsets: tuple[int, int, int],
     guard_bytes: int,
+    c_is_set: bool,
     start: Callable[[int, int, int], None],
 ) -> tuple[Array, tuple[Damage, ...]]:
     """C as the kernel left it, and all damage; the memory is freed whatever happens."""
@@ -150,9 +153,11 @@ def _run_guarded(
         c = matrix("C", problem.c_shape, problem.ldc, problem.out_dtype, offsets[2])
         a.upload(data.a)
         b.upload(data.b)
-        if problem.beta != 0:
+        if problem.beta != 0 or c_is_set:
             c.upload(data.c)
-        _forbid_reads(device, problem, a, b, c)
+        else:
+            device.forbid_reads(c.address, "C must not be read when beta = 0")
+        _forbid_reads(device, problem, a, b)
         if problem.m and problem.n:
             start(a.address, b.address, c.address)
         inputs = a.damage(is_input=True) + b.damage(is_input=True)
@@ -160,10 +165,8 @@ def _run_guarded(
         return after.values, inputs + after.damage
 
 
-def _forbid_reads(device: Device, problem: Problem, a: GuardedMatrix, b: GuardedMatrix, c: GuardedMatrix) -> None:
-    """What BLAS says is not read: C without beta, A and B without a product."""
-    if problem.beta == 0:
-        device.forbid_reads(c.address, "C must not be read when beta = 0")
+def _forbid_reads(device: Device, problem: Problem, a: GuardedMatrix, b: GuardedMatrix) -> None:
+    """BLAS says that A and B are not read without a product."""
     if problem.alpha == 0 or problem.k == 0:
         why = "alpha = 0" if problem.alpha == 0 else "K = 0"
         device.forbid_reads(a.address, f"A must not be read when {why}")

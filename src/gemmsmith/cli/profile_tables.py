@@ -1,0 +1,192 @@
+"""The tables of a profile: sections of at most 100 columns, and the source annotated line by line."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from gemmsmith.cli.explain import wrapped
+from gemmsmith.cli.output import WIDTH, console, table
+from gemmsmith.explain.metrics import BY_NAME
+from gemmsmith.explain.occupancy import Occupancy, waves
+from gemmsmith.explain.profile import CONFLICTS, FFMA, REQUESTS, WARPS, Line, Profile, source_lines
+from gemmsmith.gpus import GPU
+from gemmsmith.kernels.spec import KernelSpec
+
+_ACCESS = (("loads", "ld"), ("stores", "st"))
+_SHARED = (*_ACCESS, ("cp.async", "ldgsts"))
+
+
+def print_profile(profile: Profile, held: Occupancy, gpu: GPU) -> None:
+    """All sections, from memory to what is not known."""
+    out = console()
+    out.print(f"[dim]{escape(wrapped(_provenance(profile)))}[/dim]")
+    out.print()
+    _print_global(out, profile)
+    _print_shared(out, profile)
+    _print_instructions(out, profile)
+    _print_traffic(out, profile)
+    _print_launch(out, profile, held, gpu)
+    _print_measured(out, profile)
+    for sentence in cross_check_sentences(profile):
+        out.print(escape(wrapped(sentence)))
+    if profile.absent:
+        titles = [BY_NAME[name].title for name in profile.absent]
+        stalls = [title.removeprefix("stall: ") for title in titles if title.startswith("stall: ")]
+        rest = [title for title in titles if not title.startswith("stall: ")]
+        named = ", ".join(rest) + (f", and {len(stalls)} kinds of stall" if stalls else "")
+        out.print(f"[dim]{escape(wrapped(f'Only a GPU can tell: {named}.'))}[/dim]")
+
+
+def _provenance(profile: Profile) -> str:
+    text = f"{profile.origin.capitalize()} on {profile.device}."
+    if profile.sampled_blocks:
+        error = profile.sampling_error
+        bound = "unknown, too few blocks to judge" if math.isnan(error) else f"±{100 * error:.2g}% or less"
+        text += (f" {profile.sampled_blocks:,} of {profile.geometry.blocks:,} blocks were run and scaled up; "
+                 f"error of the counts: {bound} (95% confidence).")  # fmt: skip
+    return text
+
+
+def number(value: float) -> str:
+    """A count for people; – where it is absent."""
+    if math.isnan(value):
+        return "–"
+    return f"{value:,.0f}" if abs(value) >= 1000 or value == int(value) else f"{value:,.2f}"
+
+
+def ratio(part: float, whole: float, form: str = "{:.2f}") -> str:
+    return form.format(part / whole) if whole and not math.isnan(part / whole) else "–"
+
+
+def _section(out: Console, title: str, columns: Sequence[tuple[str, str]], rows: list[Sequence[str]]) -> None:
+    if rows:
+        out.print(table(f"[bold]{title}[/bold]", columns, rows))
+        out.print()
+
+
+def _columns(*names: str) -> list[tuple[str, str]]:
+    return [(name, "right" if i else "left") for i, name in enumerate(names)]
+
+
+def _print_global(out: Console, profile: Profile) -> None:
+    used = dict(zip(("ld", "st"), profile.bytes_per_sector, strict=True))
+    rows = [
+        (word, number(profile.requests(op)), number(profile.sectors(op)),
+         ratio(profile.sectors(op), profile.requests(op)), "–" if math.isnan(used[op]) else f"{used[op]:.1f} of 32")
+        for word, op in _ACCESS
+    ]  # fmt: skip
+    columns = _columns("global memory", "requests", "sectors", "sectors/request", "bytes used/sector")
+    _section(out, "", columns, list(rows))
+
+
+def _print_shared(out: Console, profile: Profile) -> None:
+    rows = []
+    for word, op in _SHARED:
+        waves_, excess = profile.wavefronts(op), profile.value(CONFLICTS[op])
+        if profile.value(REQUESTS[op]) or waves_:
+            rows.append((word, number(profile.value(REQUESTS[op])), number(waves_),
+                         ratio(waves_, profile.value(REQUESTS[op])), number(excess),
+                         ratio(excess, waves_, "{:.1%}")))  # fmt: skip
+    columns = _columns("shared memory", "requests", "wavefronts", "wavefronts/request", "bank conflicts", "share")
+    if rows:
+        _section(out, "", columns, list(rows))
+    else:
+        out.print("[bold]shared memory[/bold]  not used")
+        out.print()
+
+
+def _print_instructions(out: Console, profile: Profile) -> None:
+    simulated, machine = dict(profile.mix), dict(profile.machine_mix)
+    if not simulated:
+        return
+    all_machine, all_simulated = sum(machine.values()), sum(simulated.values())
+    rows = [
+        (name, number(simulated.get(name, 0)), ratio(simulated.get(name, 0), all_simulated, "{:.1%}"),
+         number(machine.get(name, 0)), ratio(machine.get(name, 0), all_machine, "{:.1%}"))
+        for name in sorted({*simulated, *machine}, key=lambda name: -machine.get(name, 0))
+        if simulated.get(name, 0) or machine.get(name, 0)
+    ]  # fmt: skip
+    columns = _columns("warp instructions", "PTX executed", "share", "machine code (estimated)", "share")
+    _section(out, "", columns, list(rows))
+    threads = profile.geometry.threads * profile.geometry.blocks
+    out.print(
+        f"FFMA {number(profile.value(FFMA) / threads)} a thread, {profile.active_lanes:.2f} of 32 lanes active, "
+        f"branch efficiency {profile.branch_efficiency:.1f}%,\n"
+        f"barriers {number(profile.barriers)} ({ratio(profile.barriers, profile.value(WARPS))} a warp)"
+    )
+    out.print()
+
+
+def _print_traffic(out: Console, profile: Profile) -> None:
+    rows = [(t.space, number(t.asked), number(t.moved)) for t in profile.traffic if t.asked or t.moved]
+    _section(out, "", _columns("bytes by memory space", "asked for by lanes", "moved"), list(rows))
+
+
+def _print_launch(out: Console, profile: Profile, held: Occupancy, gpu: GPU) -> None:
+    used, geometry = profile.resources, profile.geometry
+    grid, block = ("×".join(map(str, shape)) for shape in (geometry.grid, geometry.block))
+    out.print(f"[bold]launch[/bold]  {geometry.blocks:,} blocks ({grid}) of {geometry.threads} threads ({block}), "
+              f"{number(profile.value(WARPS))} warps")  # fmt: skip
+    out.print(f"        {used.registers} registers a thread, {used.static_smem + geometry.smem:,} B of shared memory, "
+              f"{used.spill_loads + used.spill_stores} B spilled")  # fmt: skip
+    if held.fits:
+        rounds = waves(gpu, geometry.blocks, held.blocks_per_sm)
+        out.print(f"        {gpu.name}: occupancy {held.fraction:.1%} ({held.blocks_per_sm} blocks, "
+                  f"{held.warps_per_sm} of {gpu.warps_per_sm} warps an SM), limited by "
+                  f"{' and '.join(held.limiters)};\n        {rounds.waves:.2f} waves (predicted)")  # fmt: skip
+    else:
+        out.print(escape(wrapped(f"{gpu.name}: {held.why}", "        ")))
+    out.print()
+
+
+def _print_measured(out: Console, profile: Profile) -> None:
+    known = [(m.title, number(profile.value(name)), m.unit) for name, m in BY_NAME.items()
+             if m.hardware_only and not math.isnan(profile.value(name))]  # fmt: skip
+    _section(out, "", [("measured by ncu", "left"), ("value", "right"), ("unit", "left")], list(known))
+
+
+def cross_check_sentences(profile: Profile) -> list[str]:
+    """One line when all is equal; otherwise each difference and what it means."""
+    if not profile.checks:
+        return []
+    odd = [check for check in profile.checks if check.state != "equal"]
+    counts = ", ".join(f"{c.name} {c.machine}" for c in profile.checks if c.state == "equal")
+    if not odd:
+        return [f"Cross-check with the machine code: all equal ({counts})."]
+    made = [f"Cross-check with the machine code: {counts or 'nothing'} equal; not equal:"]
+    for check in odd:
+        lines = f" [{', '.join(check.lines[:3])}{', …' if len(check.lines) > 3 else ''}]" if check.lines else ""
+        made.append(f"  {check.state}: {check.name} {check.simulated} in PTX, {check.machine} in SASS; "
+                    f"{check.meaning}{lines}")  # fmt: skip
+    return made
+
+
+def print_lines(spec: KernelSpec, profile: Profile) -> None:
+    """The source from the first counted line to the last, then counted lines of headers."""
+    out = console()
+    out.print(f"[dim]{escape(wrapped(_provenance(profile)))}[/dim]")
+    own = {line.number: line for line in profile.lines if line.file == spec.source.name}
+    texts = source_lines(spec, spec.source.name)
+    header = f"{'line':>5} {'executed':>11} {'sectors':>11} {'wavefronts':>10} {'conflicts':>10} | source"
+    typer.echo(header)
+    counted = [number for number in own if number]
+    for at in range(min(counted, default=1), max(counted, default=0) + 1):
+        typer.echo(_row(at, own.get(at), texts[at - 1] if at <= len(texts) else ""))
+    for file in dict.fromkeys(line.file for line in profile.lines if line.file != spec.source.name):
+        typer.echo(f"{file or 'no line known'}:")
+        for line in profile.lines:
+            if line.file == file:
+                typer.echo(_row(line.number, line, line.text))
+
+
+def _row(at: int, line: Line | None, text: str) -> str:
+    cells = [0, 0, 0, 0]
+    if line is not None:
+        cells = [line.executed, *(line.total(word) for word in ("_sectors_", "wavefronts", "bank_conflicts"))]
+    shown = [f"{value:,}" if value else "" for value in cells]
+    return f"{at:>5} {shown[0]:>11} {shown[1]:>11} {shown[2]:>10} {shown[3]:>10} | {text}".rstrip()[:WIDTH]

@@ -1,0 +1,154 @@
+"""From a profile to what bounds a kernel, in sentences with their numbers, and to fixes in order of estimated gain."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any
+
+from gemmsmith.compile.sass import Sass
+from gemmsmith.errors import UsageError
+from gemmsmith.explain.bottleneck import DRAM, FMA, ISSUE, L2, LATENCY, LSU, conflicts_of, estimate, units_of, work_of
+from gemmsmith.explain.findings import RULES, Case, Finding
+from gemmsmith.explain.occupancy import occupancy, waves
+from gemmsmith.explain.profile import REQUESTS, Profile, plain
+from gemmsmith.explain.roofline import Roofline, roofline
+from gemmsmith.gpus import GPU
+
+MODEL = (
+    "Predicted, not measured: counts are simulated, and time is the largest of what each part of an SM needs, "
+    "overlapping perfectly, at boost clock. It is a lower bound; real kernels are slower."
+)
+
+_NAMES = {
+    FMA: "the FMA pipe", ISSUE: "instruction issue", LSU: "the load/store pipe", L2: "L2", DRAM: "DRAM",
+    LATENCY: "waiting for memory between barriers",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """What bounds one kernel on one GPU; all of it predicted from simulated counts."""
+
+    case: Case
+    roof: Roofline
+    sentences: tuple[str, ...]
+    findings: tuple[Finding, ...]
+
+    @property
+    def bound(self) -> str:
+        """The resource that takes longest."""
+        return self.case.estimate.bound
+
+
+def diagnose(profile: Profile, sass: Sass, gpu: GPU) -> Diagnosis:
+    """Explain a simulated profile on ``gpu``."""
+    case = case_of(profile, gpu)
+    roof = roofline(profile, gpu)
+    found = [finding for rule in RULES if (finding := rule(case, sass)) is not None]
+    ordered = sorted(found, key=lambda f: (-round(f.gain, 2), -f.saved))
+    return Diagnosis(case, roof, _sentences(case, roof), tuple(ordered))
+
+
+def case_of(profile: Profile, gpu: GPU) -> Case:
+    """Occupancy, work and estimated time of a simulated profile on ``gpu``."""
+    used, geometry = profile.resources, profile.geometry
+    held = occupancy(gpu, threads=geometry.threads, registers=used.registers, static_smem=used.static_smem,
+                     dynamic_smem=geometry.smem, barriers=used.barriers)  # fmt: skip
+    if not held.fits:
+        raise UsageError(f"{profile.kernel} cannot be launched on {gpu.name}: {held.why}", "make the block smaller")
+    if not profile.problem.flops:
+        raise UsageError(f"{profile.problem} has no arithmetic to explain", "give M, N and K of at least 1")
+    filled = waves(gpu, geometry.blocks, held.blocks_per_sm)
+    work = work_of(profile, gpu, held, filled)
+    return Case(profile, gpu, held, filled, work, estimate(work, gpu, profile.problem.flops))
+
+
+def _sentences(case: Case, roof: Roofline) -> tuple[str, ...]:
+    """Three to six sentences: the bound first, then what stands behind it."""
+    made = [_bound(case), _speed(case), _global(case.profile)]
+    if case.work.wavefronts:
+        made.append(_shared(case))
+    return (*made, _filling(case), _roof(roof))
+
+
+def _bound(case: Case) -> str:
+    now, work, slow = case.estimate, case.work, 32 / units_of(case.gpu).lsu_lanes
+    # Cycles an SM spends for each warp-wide multiply-add that it issues.
+    each = work.fma * work.imbalance / case.gpu.sms or 1.0
+    ranked = [name for name, _ in sorted(now.cycles, key=lambda item: -item[1])]
+    first, *others = dict.fromkeys([*ranked[:3], FMA])
+    note = ""
+    if first == LSU:
+        far, near = max(work.lines, work.global_requests * slow), max(work.wavefronts, work.shared_requests * slow)
+        share = max(far, near) / (far + near)
+        note = f" ({share:.0%} of them for {'global' if far > near else 'shared'} memory)"
+    costs = [f"{_NAMES[name]} {now.of(name) / each:.2f}" for name in others]
+    rest = f"{', '.join(costs[:-1])} and {costs[-1]}" if len(costs) > 1 else "".join(costs)
+    least = f"; {rest}" if rest else ""
+    return (f"Bound by {_NAMES[first]}: each warp-wide multiply-add costs it "
+            f"{now.of(first) / each:.2f} cycles an SM{note}{least}.")  # fmt: skip
+
+
+def _speed(case: Case) -> str:
+    now, peak = case.estimate, case.gpu.fp32_tflops
+    time = f"{now.seconds * 1e3:.3g} ms" if now.seconds >= 1e-3 else f"{now.seconds * 1e6:.3g} µs"
+    return (f"So {case.profile.problem} takes at least {time} on {case.gpu.name}: at most {now.tflops:.1f} TFLOPS, "
+            f"{now.tflops / peak:.0%} of its fp32 peak of {peak:g}.")  # fmt: skip
+
+
+def _global(profile: Profile) -> str:
+    requests, sectors = profile.requests("ld"), profile.sectors("ld")
+    if not requests:
+        return "It loads nothing from global memory."
+    used = profile.bytes_per_sector[0]
+    return (f"Global loads touch {sectors / requests:.1f} sectors a request and use {used:.1f} of each 32 bytes; "
+            f"there are {profile.problem.flops / 64 / requests:.3g} warp-wide multiply-adds for each.")  # fmt: skip
+
+
+def _shared(case: Case) -> str:
+    excess, waves_ = conflicts_of(case.profile), case.work.wavefronts
+    loads = case.profile.value(REQUESTS["ld"])
+    conflicts = f"{excess / waves_:.0%} of the wavefronts are bank conflicts" if excess else "no bank conflicts"
+    return (f"Shared memory needs {waves_ / case.work.fma:.2f} wavefronts a multiply-add "
+            f"({loads / case.work.fma:.2f} load instructions); {conflicts}.")  # fmt: skip
+
+
+def _filling(case: Case) -> str:
+    held, filled = case.held, case.filled
+    return (f"An SM holds {held.blocks_per_sm} block{'s' if held.blocks_per_sm > 1 else ''}, {held.warps_per_sm} of "
+            f"{case.gpu.warps_per_sm} warps ({held.fraction:.0%}), limited by {' and '.join(held.limiters)}; "
+            f"{filled.grid:,} blocks make {filled.waves:.2f} waves.")  # fmt: skip
+
+
+def _roof(roof: Roofline) -> str:
+    return (f"Roofline: {roof.intensity:.0f} flops a byte that must come from DRAM ({roof.gpu} bends at "
+            f"{roof.ridge:.0f}), so the problem is bound by {roof.bound}; "
+            f"L2 sees at least {roof.l2_intensity:.1f} flops a byte.")  # fmt: skip
+
+
+def to_json(diagnosis: Diagnosis) -> dict[str, Any]:
+    """Plain types; every figure here is predicted."""
+    case = diagnosis.case
+    profile, problem, now = case.profile, case.profile.problem, case.estimate
+    return {
+        "kernel": profile.kernel, "config": profile.config, "gpu": case.gpu.name, "arch": profile.arch,
+        "origin": "predicted", "counts_origin": profile.origin, "model": MODEL,
+        "problem": {"m": problem.m, "n": problem.n, "k": problem.k, "dtype": problem.dtype.name},
+        "sampled_blocks": profile.sampled_blocks, "sampled_depth": profile.sampled_depth,
+        "bound": diagnosis.bound, "sentences": list(diagnosis.sentences),
+        "cycles_per_sm": {name: plain(value) for name, value in now.cycles},
+        "seconds": now.seconds, "tflops": now.tflops,
+        "units": dataclasses.asdict(units_of(case.gpu)),
+        "work": dataclasses.asdict(case.work),
+        "roofline": {name: plain(value) if isinstance(value, float) else value
+                     for name, value in dataclasses.asdict(diagnosis.roof).items()},
+        "occupancy": {"blocks_per_sm": case.held.blocks_per_sm, "warps_per_sm": case.held.warps_per_sm,
+                      "fraction": case.held.fraction, "limiters": list(case.held.limiters), "why": case.held.why},
+        "waves": dataclasses.asdict(case.filled),
+        "findings": [
+            {"kind": f.kind, "sentence": f.sentence, "fix": f.fix, "gain": plain(f.gain), "origin": f.origin,
+             "numbers": {name: plain(value) for name, value in f.numbers}}
+            for f in diagnosis.findings
+        ],
+    }  # fmt: skip

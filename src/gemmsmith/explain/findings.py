@@ -1,0 +1,272 @@
+"""The rules that find what costs time, each with a fix and what the fix would gain.
+
+A rule changes the work of the launch as its fix would, and asks the model of ``bottleneck`` for the new time. So a gain
+says how much one fix brings by itself; 1.00 means that something else bounds the kernel until that is fixed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from gemmsmith.compile.sass import Sass
+from gemmsmith.explain.bottleneck import (
+    FMA,
+    ISSUE,
+    LATENCY,
+    LSU,
+    Estimate,
+    Work,
+    conflicts_of,
+    estimate,
+    lines_of,
+    units_of,
+)
+from gemmsmith.explain.instruction_mix import MULTIPLY_ADD, sass_class
+from gemmsmith.explain.occupancy import Occupancy, Waves
+from gemmsmith.explain.profile import CONFLICTS, REQUESTS, Profile
+from gemmsmith.gpus import GPU
+
+_SCALAR = 6.0  # bytes a lane: at or below, most loads are of 4 bytes
+_FULL_SECTOR = 24.0  # of 32: three quarters used is good
+_TILE = 32  # of the shared-memory tile that a fix assumes, as in rung 03
+_TILED_WAVEFRONTS, _TILED_ISSUE = 1.56, 3.3  # a multiply-add, as rung 03 has them
+
+
+@dataclass(frozen=True)
+class Case:
+    """What the rules judge by: a simulated profile, a GPU, how the launch fills it, and the estimate of its time."""
+
+    profile: Profile
+    gpu: GPU
+    held: Occupancy
+    filled: Waves
+    work: Work
+    estimate: Estimate
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that costs time: what it is, the numbers behind it, how much faster the fix makes the kernel alone.
+
+    ``saved`` is the cycles an SM saves on the resource concerned, which orders findings whose gain is hidden."""
+
+    kind: str
+    sentence: str
+    numbers: tuple[tuple[str, float], ...]
+    gain: float
+    fix: str
+    saved: float
+    origin: str = "predicted"
+
+
+# --- rules: each returns a finding, or None where there is nothing to find
+
+
+def _finding(at: Case, kind: str, resource: str, sentence: str, fix: str, better: Work,
+             **numbers: float) -> Finding:  # fmt: skip
+    then = estimate(better, at.gpu, at.profile.problem.flops)
+    saved = at.estimate.of(resource) - then.of(resource)
+    return Finding(kind, sentence, tuple(numbers.items()), at.estimate.longest / then.longest, fix, saved)
+
+
+def _uncoalesced(at: Case, _: Sass) -> Finding | None:
+    worst = None
+    for op, word, used in zip(("ld", "st"), ("loads", "stores"), at.profile.bytes_per_sector, strict=True):
+        if math.isnan(used) or used >= _FULL_SECTOR:
+            continue
+        share = at.profile.sectors(op) / at.profile.requests(op)
+        lines = lines_of(at.profile, op)
+        better = replace(at.work, lines=at.work.lines - lines + max(at.profile.requests(op), lines * used / 128))
+        made = _finding(
+            at, f"uncoalesced global {word}", LSU,
+            f"A global {word[:-1]} request touches {share:.1f} sectors, of which {used:.1f} of 32 bytes are used.",
+            "Let neighbouring threads of a warp touch neighbouring addresses: threadIdx.x along a row.",
+            better, sectors_per_request=share, bytes_used_per_sector=used,
+        )  # fmt: skip
+        worst = made if worst is None or made.saved > worst.saved else worst
+    return worst
+
+
+def _no_reuse(at: Case, _: Sass) -> Finding | None:
+    work = at.work
+    per_load = work.fma / max(1.0, work.global_requests)
+    if work.shared_requests or per_load >= 4:
+        return None
+    better = replace(
+        work, global_requests=work.global_requests / _TILE, lines=work.lines / _TILE,
+        shared_requests=_TILED_WAVEFRONTS * work.fma, wavefronts=_TILED_WAVEFRONTS * work.fma,
+        issued=min(work.issued, _TILED_ISSUE * work.fma),
+    )  # fmt: skip
+    return _finding(
+        at, "no reuse", LSU,
+        f"Every {per_load:.2f} multiply-adds need a global load of their own: nothing loaded is used twice.",
+        f"Stage tiles in shared memory, so that a block loads each value once for {_TILE} uses; "
+        "then let each thread compute several outputs.",
+        better, fma_per_global_request=per_load,
+    )  # fmt: skip
+
+
+def _shared_bound(at: Case, _: Sass) -> Finding | None:
+    work, each = at.work, at.work.wavefronts / max(1.0, at.work.fma)
+    if not work.wavefronts or at.estimate.of(LSU) <= at.estimate.of(FMA):
+        return None
+    loads = at.profile.value(REQUESTS["ld"])
+    plain = at.profile.wavefronts("ld") - at.profile.value(CONFLICTS["ld"])  # conflicts are a matter of their own
+    better = replace(work, wavefronts=work.wavefronts - plain / 2,
+                     shared_requests=work.shared_requests - loads / 2, issued=work.issued - loads / 2)  # fmt: skip
+    return _finding(
+        at, "shared-memory traffic", LSU,
+        f"A multiply-add needs {each:.2f} wavefronts of shared memory, and an SM serves 1 a cycle beside "
+        f"{units_of(at.gpu).fma_lanes // 32} multiply-adds.",
+        "Double the thread's tile in both directions: four times the arithmetic for twice the loads.",
+        better, wavefronts_per_fma=each,
+    )  # fmt: skip
+
+
+def _bank_conflicts(at: Case, _: Sass) -> Finding | None:
+    excess = conflicts_of(at.profile)
+    share = excess / at.work.wavefronts if at.work.wavefronts else 0.0
+    if share < 0.05:
+        return None
+    worst = max(at.profile.lines, key=lambda line: line.total("bank_conflicts"), default=None)
+    where = f", most of them from {worst.file}:{worst.number}" if worst and worst.total("bank_conflicts") else ""
+    return _finding(
+        at, "bank conflicts", LSU,
+        f"{share:.0%} of all shared-memory wavefronts are bank conflicts{where}.",
+        "Pad the rows of the tile, transpose it, or give a warp's lanes addresses in different banks.",
+        replace(at.work, wavefronts=at.work.wavefronts - excess), conflicts=excess, share=share,
+    )  # fmt: skip
+
+
+def _scalar_loads(at: Case, _: Sass) -> Finding | None:
+    profile, work = at.profile, at.work
+    shared, globals_ = profile.value(REQUESTS["ld"]), profile.requests("ld") - profile.value(REQUESTS["ldgsts"])
+    wide_shared = profile.value("shared_load_bytes") / 512  # requests of 32 lanes and 16 bytes
+    wide_global = (profile.value("asked_load_bytes") - profile.value("copied_bytes")) / 512
+    asked = shared + globals_
+    width = 16 * (wide_shared + wide_global) / asked if asked else 16.0
+    if width > 2 * _SCALAR or asked < 0.02 * work.issued:
+        return None
+    fewer = max(0.0, shared - wide_shared) + max(0.0, globals_ - wide_global)
+    better = replace(work, issued=work.issued - fewer, shared_requests=min(work.shared_requests, wide_shared),
+                     global_requests=min(work.global_requests, wide_global))  # fmt: skip
+    return _finding(
+        at, "narrow loads", ISSUE, f"A load brings {width:.1f} of 16 possible bytes to a lane.",
+        "Load float4 (16 bytes) where four neighbours are used: a quarter of the instructions.",
+        better, bytes_per_lane=width,
+    )  # fmt: skip
+
+
+def _overhead(at: Case, sass: Sass) -> Finding | None:
+    loop = sass.main_loop()
+    share = at.work.fma / at.work.issued if at.work.issued else 1.0
+    if share >= 0.9 or loop is None:
+        return None
+    classes = [sass_class(i.base) for i in loop.instructions]
+    inside = classes.count(MULTIPLY_ADD) / len(classes)
+    other = max({c for c in classes if c != MULTIPLY_ADD}, key=classes.count, default="")
+    return _finding(
+        at, "instruction overhead", ISSUE,
+        f"{share:.0%} of all instructions are multiply-adds ({inside:.0%} in the main loop; next: {other}).",
+        "Unroll, keep addresses in registers, and give each thread a larger tile.",
+        replace(at.work, issued=at.work.fma / 0.95), fma_share=share, fma_share_in_loop=inside,
+    )  # fmt: skip
+
+
+def _exposed_latency(at: Case, _: Sass) -> Finding | None:
+    work = at.work
+    if not (work.together and work.waits):
+        return None
+    return _finding(
+        at, "exposed latency", LATENCY,
+        f"Between barriers a block waits {work.waits:,.0f} times for global memory, about {work.wait_cycles:.0f} "
+        f"cycles each, and an SM holds {work.resident} block{'s' if work.resident > 1 else ''} to fill the time.",
+        "Load the next slice while this one is used: two buffers, cp.async.",
+        replace(work, waits=0.0), waits=work.waits, wait_cycles=work.wait_cycles,
+    )  # fmt: skip
+
+
+def _barriers(at: Case, _: Sass) -> Finding | None:
+    each = at.work.fma / at.profile.barriers if at.profile.barriers else math.inf
+    if each >= 256:
+        return None
+    return _finding(
+        at, "frequent barriers", LATENCY, f"A warp meets a barrier every {each:.0f} multiply-adds.",
+        "Make the slice deeper (a larger BK): half the barriers for twice the depth.",
+        replace(at.work, waits=at.work.waits / 2), fma_per_barrier=each,
+    )  # fmt: skip
+
+
+def _occupancy(at: Case, _: Sass) -> Finding | None:
+    if at.held.fraction >= 0.5:
+        return None
+    return _finding(
+        at, "low occupancy", LATENCY,
+        f"An SM holds {at.held.warps_per_sm} of {at.gpu.warps_per_sm} warps, limited by "
+        f"{' and '.join(at.held.limiters)}.",
+        "Use fewer registers or less shared memory, if waiting is what costs; independent work in a thread also helps.",
+        replace(at.work, resident=2 * at.work.resident), occupancy=at.held.fraction,
+    )  # fmt: skip
+
+
+def _tail(at: Case, _: Sass) -> Finding | None:
+    if at.filled.imbalance < 1.05:
+        return None
+    few = at.filled.grid < at.gpu.sms
+    text = (
+        f"The grid has {at.filled.grid:,} blocks for {at.gpu.sms} SMs: the others idle."
+        if few
+        else f"The busiest SM has {at.filled.imbalance:.2f} times the average's blocks ({at.filled.waves:.2f} waves)."
+    )
+    return _finding(
+        at, "too few blocks" if few else "tail", FMA, text,
+        "Use smaller tiles for this size, split K among blocks, or give it a larger problem.",
+        replace(at.work, imbalance=1.0), imbalance=at.filled.imbalance, blocks=at.filled.grid,
+    )  # fmt: skip
+
+
+def _spills(at: Case, sass: Sass) -> Finding | None:
+    used = at.profile.resources
+    if not used.spills:
+        return None
+    loop = sass.main_loop()
+    inside = sum(1 for i in loop.instructions if i.base in ("LDL", "STL")) if loop else 0
+    return _finding(
+        at, "register spills", ISSUE,
+        f"{used.spill_stores + used.spill_loads} bytes a thread are spilled; {inside} such accesses in the main loop.",
+        "Allow more registers (fewer blocks an SM), or make the thread's tile smaller.",
+        replace(at.work, issued=at.work.issued - inside * at.profile.loop_trips), spill_instructions=inside,
+    )  # fmt: skip
+
+
+def _divergence(at: Case, _: Sass) -> Finding | None:
+    lanes = at.profile.active_lanes
+    if math.isnan(lanes) or lanes > 30.5:
+        return None
+    work = at.work
+    return _finding(
+        at, "idle lanes", ISSUE,
+        f"Of 32 lanes {lanes:.1f} are active on average; {at.profile.branch_efficiency:.0f}% of branches are uniform.",
+        "Let whole warps take one path: guard edges for blocks, not for lanes.",
+        replace(work, issued=work.issued * lanes / 32, fma=work.fma * lanes / 32), active_lanes=lanes,
+    )  # fmt: skip
+
+
+def _at_the_peak(at: Case, _: Sass) -> Finding | None:
+    if at.estimate.longest > 1.15 * at.estimate.of(FMA):
+        return None
+    return _finding(
+        at, "near the fp32 peak", FMA,
+        f"The FMA pipe is busy {at.estimate.of(FMA) / at.estimate.longest:.0%} of the time.",
+        "Only another kind of arithmetic is faster: tensor cores, in TF32 or 16 bits.",
+        at.work, fma_share_of_time=at.estimate.of(FMA) / at.estimate.longest,
+    )  # fmt: skip
+
+
+Rule = Callable[[Case, Sass], Finding | None]
+RULES: tuple[Rule, ...] = (
+    _uncoalesced, _no_reuse, _shared_bound, _bank_conflicts, _scalar_loads, _overhead, _exposed_latency, _barriers,
+    _occupancy, _tail, _spills, _divergence, _at_the_peak,
+)  # fmt: skip
