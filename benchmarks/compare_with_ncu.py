@@ -16,8 +16,6 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from gemmsmith import __version__
 from gemmsmith.compile.compiler import compile_kernel
 from gemmsmith.explain.metrics import METRICS
@@ -29,6 +27,7 @@ from gemmsmith.kernels.spec import Config, KernelSpec
 from gemmsmith.problem import Problem
 from gemmsmith.run.cuda import cuda_device
 from gemmsmith.run.device import Launch
+from gemmsmith.run.memory import upload
 
 SHAPES = ((512, 512, 512), (1024, 1024, 1024), (509, 391, 277), (1000, 130, 515))
 COMPARED = [m.name for m in METRICS if not m.hardware_only]
@@ -48,11 +47,7 @@ def launch_all() -> None:
     device = cuda_device()
     for spec, config, problem in cases():
         data = operands(problem, "normal", seed=0)
-        addresses = []
-        for values in (data.a, data.b, data.c):
-            raw = np.ascontiguousarray(values).reshape(-1).view(np.uint8)
-            addresses.append(device.allocate(raw.nbytes))
-            device.write(addresses[-1], raw)
+        addresses = [upload(device, values) for values in (data.a, data.b, data.c)]
         compiled = compile_kernel(spec, config, dtype=problem.dtype, arch=device.arch)
         launch = Launch(spec.geometry(problem, config), spec.signature.pack(problem, *addresses))
         device.launch(device.load(compiled), launch)

@@ -27,6 +27,7 @@ from gemmsmith.kernels.registry import rungs
 from gemmsmith.kernels.spec import KernelSpec
 from gemmsmith.problem import Problem
 from gemmsmith.run.device import Launch
+from gemmsmith.run.memory import upload
 from gemmsmith.sim.device import SimDevice
 
 SIZE = 256
@@ -36,11 +37,8 @@ def seconds(spec: KernelSpec) -> float:
     """Wall time of one launch, bundling of its first wave included."""
     problem = Problem(SIZE, SIZE, SIZE, dtype=spec.dtypes[0])
     compiled = compile_kernel(spec, spec.config(), dtype=problem.dtype, arch="sm_90")
-    device, data, addresses = SimDevice(), operands(problem, "normal", 0), []
-    for values in (data.a, data.b, data.c):
-        raw = np.ascontiguousarray(values).reshape(-1).view(np.uint8)
-        addresses.append(device.allocate(raw.nbytes))
-        device.write(addresses[-1], raw)
+    device, data = SimDevice(), operands(problem, "normal", 0)
+    addresses = [upload(device, values) for values in (data.a, data.b, data.c)]
     launch = Launch(spec.geometry(problem, spec.config()), spec.signature.pack(problem, *addresses))
     started = time.perf_counter()
     device.launch(device.load(compiled), launch)

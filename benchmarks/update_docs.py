@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -63,7 +64,58 @@ def speed_table() -> str:
     return "\n".join(rows)
 
 
-TABLES: dict[str, Callable[[], str]] = {"climb": climb_table, "simulator speed": speed_table}
+def agreement_table() -> str:
+    """Simulated counters against Nsight Compute, one row a configuration."""
+    record = load("h200_ncu_agreement.json")
+    names = {name: name.split("pipe_lsu_")[-1].removesuffix(".sum") for name in record["compared"]}
+    rows = [
+        "| kernel | configuration | launches | counters compared | equal | different |",
+        "| --- | --- | ---: | ---: | ---: | --- |",
+    ]
+    groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for row in record["rows"]:
+        groups.setdefault((row["kernel"], row["config"]), []).append(row)
+    for (kernel, config), launches in groups.items():
+        compared = sum(len(set(row["measured"]) & set(record["compared"])) for row in launches)
+        different = Counter(names[name] for row in launches for name in row["different"])
+        listed = ", ".join(f"{n} x `bank_conflicts_{name}`" for name, n in different.items())
+        rows.append(
+            f"| `{kernel}` | {config} | {len(launches)} | {compared} | {compared - different.total()} | {listed} |"
+        )
+    shapes = ", ".join(dict.fromkeys(f"{r['m']}x{r['n']}x{r['k']}" for r in record["rows"]))
+    source = (
+        f"{record['equal']} of {record['equal'] + record['different']} counters are equal. Measured on {record['gpu']} "
+        f"(driver for CUDA {record['driver_cuda']}, ncu {record['ncu'].split()[1]}, {record['date']}) at {shapes} by "
+        f"`{record['command']}`; both sides come from one compilation."
+    )
+    return "\n".join([*rows, "", source])
+
+
+def mutant_table() -> str:
+    """What our checker calls the mutants, and how many of them compute-sanitizer sees."""
+    record = load("h200_mutants.json")
+    rows = ["| caught as | mutants | compute-sanitizer sees | with |", "| --- | ---: | ---: | --- |"]
+    kinds: dict[str, list[dict[str, Any]]] = {}
+    for row in record["rows"]:
+        kinds.setdefault(row["ours"], []).append(row)
+    for kind, mutants in sorted(kinds.items(), key=lambda item: -len(item[1])):
+        seen = [row for row in mutants if row["sanitizer"]]
+        tools = sorted({tool for row in seen for tool in row["sanitizer"]})
+        rows.append(f"| {kind} | {len(mutants)} | {len(seen)} | {', '.join(tools)} |")
+    rows.append(f"| all | {record['mutants']} | {record['seen_by_both']} | |")
+    source = (
+        f"Measured on {record['gpu']} (driver for CUDA {record['driver_cuda']}, {record['date']}) by "
+        f"`{record['command']}`: memcheck, racecheck and synccheck, in matrices without guards."
+    )
+    return "\n".join([*rows, "", source])
+
+
+TABLES: dict[str, Callable[[], str]] = {
+    "climb": climb_table,
+    "simulator speed": speed_table,
+    "ncu agreement": agreement_table,
+    "mutants": mutant_table,
+}
 
 
 def updated(text: str) -> str:

@@ -29,6 +29,7 @@ from gemmsmith.kernels.spec import Config, KernelSpec
 from gemmsmith.problem import Problem
 from gemmsmith.run.cuda import cuda_device
 from gemmsmith.run.device import Device, Launch
+from gemmsmith.run.memory import upload
 from gemmsmith.sim.device import SimDevice
 from gemmsmith.verify.cases import edge_cases
 from gemmsmith.verify.harness import verify_launch
@@ -77,11 +78,7 @@ def product(device: Device, spec: KernelSpec, problem: Problem, seed: int) -> np
     """C as the device computes it, from the very same PTX or the cubin made with it."""
     data = operands(problem, "normal", seed)
     compiled = compile_for(spec, spec.config(), problem, "sm_90")
-    addresses = []
-    for values in (data.a, data.b, data.c):
-        raw = np.ascontiguousarray(values).reshape(-1).view(np.uint8)
-        addresses.append(device.allocate(max(1, raw.nbytes)))
-        device.write(addresses[-1], raw)
+    addresses = [upload(device, values) for values in (data.a, data.b, data.c)]
     launch = Launch(spec.geometry(problem, spec.config()), spec.signature.pack(problem, *addresses))
     device.launch(device.load(compiled), launch)
     device.synchronize()

@@ -15,6 +15,7 @@ from gemmsmith.kernels.spec import Config, KernelSpec
 from gemmsmith.problem import FP32, Problem
 from gemmsmith.run.cuda import cuda_device
 from gemmsmith.run.device import Launch
+from gemmsmith.run.memory import upload
 from gemmsmith.run.tensors import Matrix, current_stream, empty_like, matrix
 from gemmsmith.sim.device import SimDevice
 
@@ -179,9 +180,9 @@ def _on_simulator(problem: Problem, spec: KernelSpec, config: Config, a: Matrix,
     addresses = []
     for operand in (a, b):
         stored = operand.owner.T if operand.transposed else operand.owner
-        addresses.append(_upload(device, stored))
+        addresses.append(upload(device, stored))
     start = c.owner if c is not None else np.full(problem.c_shape, np.nan, np.float32)
-    addresses.append(_upload(device, start))
+    addresses.append(upload(device, start))
     compiled = compile_kernel(spec, config, dtype=problem.dtype, trans_a=problem.trans_a, trans_b=problem.trans_b,
                               arch=device.arch)  # fmt: skip
     arguments = spec.signature.pack(problem, *addresses)
@@ -189,10 +190,3 @@ def _on_simulator(problem: Problem, spec: KernelSpec, config: Config, a: Matrix,
     nbytes = problem.m * problem.n * 4
     result[...] = device.read(addresses[2], nbytes).view(np.float32).reshape(problem.c_shape)
     return result
-
-
-def _upload(device: SimDevice, values: np.ndarray[Any, Any]) -> int:
-    data = np.ascontiguousarray(values).reshape(-1).view(np.uint8)
-    address = device.allocate(data.nbytes)
-    device.write(address, data)
-    return address

@@ -28,6 +28,7 @@ from gemmsmith.cli.options import (
 from gemmsmith.cli.output import WIDTH, console, print_json, progress
 from gemmsmith.compile.compiled import CompiledKernel
 from gemmsmith.compile.sass import Sass, disassemble
+from gemmsmith.errors import UsageError
 from gemmsmith.explain.diagnosis import MODEL, Diagnosis, diagnose, to_json
 from gemmsmith.explain.profile import Profile, simulate
 from gemmsmith.gpus import GPU, gpu_named
@@ -59,12 +60,11 @@ class Subject:
     def title(self) -> str:
         return f"{self.spec.name} {self.config}".rstrip() + f", {self.problem}"
 
-    def profile(self) -> Profile:
-        """Simulated counts of one block of each kind, over a part of K, continued to the whole launch."""
-        return simulate(self.spec, self.config, self.problem, self.compiled, sample=_BLOCKS, depth=_DEPTH)
-
-    def sass(self) -> Sass:
-        return disassemble(self.compiled)
+    def profile(self) -> tuple[Profile, Sass]:
+        """Simulated counts of one block of each kind, over a part of K, continued to the whole launch; and the code."""
+        sass = disassemble(self.compiled)
+        return simulate(self.spec, self.config, self.problem, self.compiled, sample=_BLOCKS, depth=_DEPTH,
+                        sass=sass), sass  # fmt: skip
 
 
 def choose(kernel: str, shape: tuple[int, int, int], dtype: str, config: str, preset: str, define: list[str] | None,
@@ -73,6 +73,8 @@ def choose(kernel: str, shape: tuple[int, int, int], dtype: str, config: str, pr
     spec, values = find_kernel(kernel, config, preset, define, user)
     problem = Problem(*shape, dtype=dtype_named(dtype) if dtype else spec.dtypes[0])
     spec.accepts(problem)
+    if not spec.geometry(problem, values).blocks:
+        raise UsageError(f"{problem} launches no block, so there is nothing to count", "give M and N of at least 1")
     return Subject(kernel, spec, values, problem, compiler(spec, values, problem, arch), user)
 
 
@@ -106,7 +108,7 @@ def command(
                      Compiler(cache_dir))  # fmt: skip
     with progress() as bar:
         task = bar.add_task(f"simulating {subject.spec.name}", total=1)
-        found = diagnose(subject.profile(), subject.sass(), target)
+        found = diagnose(*subject.profile(), target)
         bar.advance(task)
     if json:
         print_json(to_json(found))

@@ -1,4 +1,4 @@
-"""gemmsmith profile: what a launch did, in the profiler's words; from the simulator, or from Nsight Compute on a GPU."""
+"""gemmsmith profile: what a launch did, in the profiler's words; from the simulator, or from ncu on a GPU."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def command(
     json: Json = False,
     csv_: Annotated[bool, typer.Option("--csv", help="One row a metric; with --lines one row a source line.")] = False,
 ) -> None:
-    """Count what a launch did: sectors, wavefronts, bank conflicts, instructions; on a GPU also stalls and hit rates."""
+    """Count what a launch did: sectors, wavefronts, bank conflicts, instructions; on a GPU also stalls, hit rates."""
     if json and csv_:
         raise UsageError("choose one of --json and --csv")
     if sample < 0:
@@ -141,10 +141,11 @@ def metrics_csv(profile: Profile) -> str:
     errors = dict(profile.errors)
     for metric in METRICS:
         value = profile.value(metric.name)
-        absent = math.isnan(value)
         error = plain(errors.get(metric.name, 0.0))
-        rows.writerow((profile.kernel, metric.name, metric.title, "" if absent else _number(value), metric.unit,
-                       "absent" if absent else profile.origin, "" if absent or error is None else f"{error:.6g}"))  # fmt: skip
+        known = not math.isnan(value)
+        doubt = f"{error:.6g}" if known and error is not None else ""
+        rows.writerow((profile.kernel, metric.name, metric.title, _number(value) if known else "", metric.unit,
+                       profile.origin if known else "absent", doubt))  # fmt: skip
     return text.getvalue()
 
 

@@ -46,9 +46,13 @@ def _provenance(profile: Profile) -> str:
     text = f"{profile.origin.capitalize()} on {profile.device}."
     if profile.sampled_blocks:
         error = profile.sampling_error
-        bound = "unknown, too few blocks to judge" if math.isnan(error) else f"±{100 * error:.2g}% or less"
+        bound = (
+            "cannot be told from so few" if math.isnan(error) else f"at most ±{100 * error:.2g}%, with 95% confidence"
+        )
+        if error == 0:
+            bound = "none seen, all groups of blocks agree"
         text += (f" {profile.sampled_blocks:,} of {profile.geometry.blocks:,} blocks were run and scaled up; "
-                 f"error of the counts: {bound} (95% confidence).")  # fmt: skip
+                 f"error: {bound}.")  # fmt: skip
     return text
 
 
@@ -63,9 +67,9 @@ def ratio(part: float, whole: float, form: str = "{:.2f}") -> str:
     return form.format(part / whole) if whole and not math.isnan(part / whole) else "–"
 
 
-def _section(out: Console, title: str, columns: Sequence[tuple[str, str]], rows: list[Sequence[str]]) -> None:
+def _section(out: Console, columns: Sequence[tuple[str, str]], rows: list[Sequence[str]]) -> None:
     if rows:
-        out.print(table(f"[bold]{title}[/bold]", columns, rows))
+        out.print(table("", columns, rows))
         out.print()
 
 
@@ -81,7 +85,7 @@ def _print_global(out: Console, profile: Profile) -> None:
         for word, op in _ACCESS
     ]  # fmt: skip
     columns = _columns("global memory", "requests", "sectors", "sectors/request", "bytes used/sector")
-    _section(out, "", columns, list(rows))
+    _section(out, columns, list(rows))
 
 
 def _print_shared(out: Console, profile: Profile) -> None:
@@ -94,7 +98,7 @@ def _print_shared(out: Console, profile: Profile) -> None:
                          ratio(excess, waves_, "{:.1%}")))  # fmt: skip
     columns = _columns("shared memory", "requests", "wavefronts", "wavefronts/request", "bank conflicts", "share")
     if rows:
-        _section(out, "", columns, list(rows))
+        _section(out, columns, list(rows))
     else:
         out.print("[bold]shared memory[/bold]  not used")
         out.print()
@@ -112,7 +116,7 @@ def _print_instructions(out: Console, profile: Profile) -> None:
         if simulated.get(name, 0) or machine.get(name, 0)
     ]  # fmt: skip
     columns = _columns("warp instructions", "PTX executed", "share", "machine code (estimated)", "share")
-    _section(out, "", columns, list(rows))
+    _section(out, columns, list(rows))
     threads = profile.geometry.threads * profile.geometry.blocks
     out.print(
         f"FFMA {number(profile.value(FFMA) / threads)} a thread, {profile.active_lanes:.2f} of 32 lanes active, "
@@ -124,7 +128,7 @@ def _print_instructions(out: Console, profile: Profile) -> None:
 
 def _print_traffic(out: Console, profile: Profile) -> None:
     rows = [(t.space, number(t.asked), number(t.moved)) for t in profile.traffic if t.asked or t.moved]
-    _section(out, "", _columns("bytes by memory space", "asked for by lanes", "moved"), list(rows))
+    _section(out, _columns("bytes by memory space", "asked for by lanes", "moved"), list(rows))
 
 
 def _print_launch(out: Console, profile: Profile, held: Occupancy, gpu: GPU) -> None:
@@ -147,7 +151,7 @@ def _print_launch(out: Console, profile: Profile, held: Occupancy, gpu: GPU) -> 
 def _print_measured(out: Console, profile: Profile) -> None:
     known = [(m.title, number(profile.value(name)), m.unit) for name, m in BY_NAME.items()
              if m.hardware_only and not math.isnan(profile.value(name))]  # fmt: skip
-    _section(out, "", [("measured by ncu", "left"), ("value", "right"), ("unit", "left")], list(known))
+    _section(out, [("measured by ncu", "left"), ("value", "right"), ("unit", "left")], list(known))
 
 
 def cross_check_sentences(profile: Profile) -> list[str]:
@@ -172,21 +176,30 @@ def print_lines(spec: KernelSpec, profile: Profile) -> None:
     out.print(f"[dim]{escape(wrapped(_provenance(profile)))}[/dim]")
     own = {line.number: line for line in profile.lines if line.file == spec.source.name}
     texts = source_lines(spec, spec.source.name)
-    header = f"{'line':>5} {'executed':>11} {'sectors':>11} {'wavefronts':>10} {'conflicts':>10} | source"
-    typer.echo(header)
-    counted = [number for number in own if number]
+    widths = [max(len(word), *(len(cells[i]) for cells in map(_cells, profile.lines)), 1)
+              for i, word in enumerate(_HEADINGS)] if profile.lines else [1] * len(_HEADINGS)  # fmt: skip
+    typer.echo(_row("line", _HEADINGS, "source", widths))
+    counted = [at for at in own if at]
     for at in range(min(counted, default=1), max(counted, default=0) + 1):
-        typer.echo(_row(at, own.get(at), texts[at - 1] if at <= len(texts) else ""))
+        typer.echo(_row(str(at), _cells(own.get(at)), texts[at - 1] if at <= len(texts) else "", widths))
     for file in dict.fromkeys(line.file for line in profile.lines if line.file != spec.source.name):
         typer.echo(f"{file or 'no line known'}:")
         for line in profile.lines:
             if line.file == file:
-                typer.echo(_row(line.number, line, line.text))
+                typer.echo(_row(str(line.number), _cells(line), line.text, widths))
 
 
-def _row(at: int, line: Line | None, text: str) -> str:
-    cells = [0, 0, 0, 0]
-    if line is not None:
-        cells = [line.executed, *(line.total(word) for word in ("_sectors_", "wavefronts", "bank_conflicts"))]
-    shown = [f"{value:,}" if value else "" for value in cells]
-    return f"{at:>5} {shown[0]:>11} {shown[1]:>11} {shown[2]:>10} {shown[3]:>10} | {text}".rstrip()[:WIDTH]
+_HEADINGS = ("executed", "sectors", "waves", "conflicts")  # waves: wavefronts of shared memory
+
+
+def _cells(line: Line | None) -> tuple[str, ...]:
+    if line is None:
+        return ("",) * len(_HEADINGS)
+    counts = (line.executed, *(line.total(word) for word in ("_sectors_", "wavefronts", "bank_conflicts")))
+    return tuple(f"{value:,}" if value else "" for value in counts)
+
+
+def _row(at: str, cells: Sequence[str], text: str, widths: Sequence[int]) -> str:
+    counts = " ".join(f"{cell:>{width}}" for cell, width in zip(cells, widths, strict=True))
+    full = f"{at:>4} {counts} | {text}".rstrip()
+    return full if len(full) <= WIDTH else full[: WIDTH - 1] + "…"

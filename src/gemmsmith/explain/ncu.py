@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 import shutil
 import subprocess
 import sys
@@ -12,12 +13,18 @@ from collections.abc import Sequence
 from gemmsmith.compile.compiled import CompiledKernel
 from gemmsmith.errors import LaunchError, MissingDeviceError
 from gemmsmith.explain.metrics import BY_NAME, METRICS
-from gemmsmith.explain.profile import Profile
+from gemmsmith.explain.profile import SECTOR, Profile
 from gemmsmith.kernels.spec import Config, KernelSpec
 from gemmsmith.problem import Problem
 from gemmsmith.run.cuda import cuda_device
 
 _TIMEOUT_S = 600
+# Ratios that ncu has under names of their own, where the simulator has counts (nvprof's gld_efficiency,
+# gst_efficiency, branch_efficiency and warp_execution_efficiency, by NVIDIA's table of equivalents).
+_USED = "smsp__sass_average_data_bytes_per_sector_mem_global_op_{op}.pct"
+_UNIFORM = "smsp__sass_average_branch_targets_threads_uniform.pct"
+_LANES = "smsp__thread_inst_executed_per_inst_executed.ratio"
+_RATIOS = (_USED.format(op="ld"), _USED.format(op="st"), _UNIFORM, _LANES)
 
 
 def find_ncu() -> str:
@@ -66,11 +73,18 @@ def measure(
 ) -> Profile:
     """Profile the launch that ``command`` makes (a `gemmsmith run …` in a process of its own)."""
     device = cuda_device()
-    launches = run_ncu([sys.executable, *command], [m.name for m in METRICS])
+    launches = run_ncu([sys.executable, *command], [*(m.name for m in METRICS), *_RATIOS])
     wanted = [values for name, values in launches if name.split("(")[0] == compiled.entry or len(launches) == 1]
     if not wanted:
         raise LaunchError(f"ncu saw no launch of {compiled.entry}", f"it saw {[name for name, _ in launches]}")
-    values = {name: value for name, value in wanted[-1].items() if name in BY_NAME}
-    geometry = spec.geometry(problem, config)
-    return Profile(spec.name, str(config), problem, device.name, "measured", device.arch, geometry,
-                   compiled.resources, tuple(values.items()))  # fmt: skip
+    seen = wanted[-1]
+    values = {name: value for name, value in seen.items() if name in BY_NAME}
+    for op, word in (("ld", "load"), ("st", "store")):
+        sectors = seen.get(f"l1tex__t_sectors_pipe_lsu_mem_global_op_{op}.sum", math.nan)
+        # Above 100 % where several lanes ask for one address; a sector has no more than its 32 bytes.
+        share = seen.get(_USED.format(op=op), math.nan)
+        if not math.isnan(sectors * share):
+            values[f"used_{word}_bytes"] = SECTOR * sectors * min(100.0, share) / 100
+    return Profile(spec.name, str(config), problem, device.name, "measured", device.arch,
+                   spec.geometry(problem, config), compiled.resources, tuple(values.items()),
+                   active_lanes=seen.get(_LANES, math.nan), branch_efficiency=seen.get(_UNIFORM, math.nan))  # fmt: skip

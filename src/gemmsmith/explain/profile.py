@@ -158,11 +158,21 @@ _ASKED = {
 
 
 def simulate(
-    spec: KernelSpec, config: Config, problem: Problem, compiled: CompiledKernel, *, sample: int = 0, depth: int = 0
+    spec: KernelSpec,
+    config: Config,
+    problem: Problem,
+    compiled: CompiledKernel,
+    *,
+    sample: int = 0,
+    depth: int = 0,
+    sass: Sass | None = None,
 ) -> Profile:
-    """Profile a launch on the simulator; ``sample`` and ``depth`` as for ``sampling.count_launch``."""
+    """Profile a launch on the simulator; ``sample`` and ``depth`` as for ``sampling.count_launch``.
+
+    ``sass`` is the kernel's machine code where the caller has it already; reading it takes the better part of a second.
+    """
     counted = count_launch(spec, config, problem, compiled, sample, depth)
-    return _profile(spec, config, problem, compiled, counted, disassemble(compiled))
+    return _profile(spec, config, problem, compiled, counted, sass or disassemble(compiled))
 
 
 def _profile(

@@ -16,7 +16,7 @@ import numpy as np
 from gemmsmith.compile.compiled import CompiledKernel
 from gemmsmith.explain.metrics import simulated
 from gemmsmith.fills import operands
-from gemmsmith.kernels.spec import Config, KernelSpec
+from gemmsmith.kernels.spec import Config, Geometry, KernelSpec
 from gemmsmith.problem import Problem
 from gemmsmith.run.device import Launch
 from gemmsmith.sim.counters import Counters, Counts
@@ -128,10 +128,13 @@ def strata(spec: KernelSpec, config: Config, problem: Problem) -> list[list[int]
     Where tiles divide the matrix evenly there is one kind. Tiles are taken to be numbered along the rows of C, or by
     the two axes of the grid; how many there are across and down is asked of the geometry.
     """
-    geometry = spec.geometry(problem, config)
+
+    def tiles(**extents: int) -> Geometry:
+        return spec.geometry(problem.with_(**extents), config)
+
+    geometry = tiles()
     numbers = np.arange(geometry.blocks)
-    thin = spec.geometry(problem.with_(n=min(1, problem.n)), config)
-    flat = spec.geometry(problem.with_(m=min(1, problem.m)), config)
+    thin, flat = tiles(n=min(1, problem.n)), tiles(m=min(1, problem.m))
     down, across = thin.blocks, flat.blocks
     if down * across != geometry.blocks:
         return [numbers.tolist()]
@@ -139,8 +142,9 @@ def strata(spec: KernelSpec, config: Config, problem: Problem) -> list[list[int]
         row, column = numbers % down, numbers // down
     else:
         row, column = numbers // across, numbers % across
-    last_row = (row == down - 1) & (problem.m % down != 0)
-    last_column = (column == across - 1) & (problem.n % across != 0)
+    # A last tile that is full has no room for one more row: that would need another tile.
+    last_row = (row == down - 1) & (tiles(m=problem.m + 1, n=min(1, problem.n)).blocks == down)
+    last_column = (column == across - 1) & (tiles(n=problem.n + 1, m=min(1, problem.m)).blocks == across)
     kind = 2 * last_row + last_column
     return [numbers[kind == k].tolist() for k in range(4) if (kind == k).any()]
 

@@ -36,6 +36,14 @@ GUARD_BYTES = 4096
 _ALIGNMENT = 256
 
 
+def upload(device: Device, values: Array) -> int:
+    """The address of a tight row-major copy of ``values`` on the device, without guards; the caller frees it."""
+    data = np.ascontiguousarray(values).reshape(-1).view(np.uint8)
+    address = device.allocate(max(1, data.nbytes))
+    device.write(address, data)
+    return address
+
+
 @dataclass(frozen=True)
 class Damage:
     """Bytes that changed and should not have: in which matrix, where, and how many.

@@ -1,0 +1,255 @@
+"""gemmsmith profile, explain and compare as commands: their output, their exit codes, and files that are not ours."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import stat
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from gemmsmith.cli import compare as compare_command
+from gemmsmith.cli import profile as profile_command
+from gemmsmith.cli.main import run_command
+from gemmsmith.explain import ncu
+from gemmsmith.explain.metrics import METRICS
+
+SIZE = ["--m", "64", "--n", "64", "--k", "32"]
+RUNGS = ["naive", "shared_tile", "async_copy"]
+
+# As tutorials write it: guarded 2-D tile, arguments A, B, C, M, N, K, and a row of threads down the columns of A.
+TUTORIAL = """
+#include <cuda_runtime.h>
+#define TILE 16
+// Tiled matrix multiplication
+__global__ void matmul(const float* A, const float* B, float* C, int M, int N, int K) {
+    __shared__ float As[TILE][TILE];
+    __shared__ float Bs[TILE][TILE];
+    int row = blockIdx.y * TILE + threadIdx.y, col = blockIdx.x * TILE + threadIdx.x;
+    float acc = 0.0f;
+    for (int t = 0; t < (K + TILE - 1) / TILE; ++t) {
+        int k = t * TILE + threadIdx.x;
+        As[threadIdx.y][threadIdx.x] = (row < M && k < K) ? A[row * K + k] : 0.0f;
+        k = t * TILE + threadIdx.y;
+        Bs[threadIdx.y][threadIdx.x] = (k < K && col < N) ? B[k * N + col] : 0.0f;
+        __syncthreads();
+        for (int i = 0; i < TILE; ++i) acc += As[threadIdx.y][i] * Bs[i][threadIdx.x];
+        __syncthreads();
+    }
+    if (row < M && col < N) C[row * N + col] = acc;
+}
+"""
+STRIDED = """
+__global__ void sgemm(int M, int N, int K, float alpha, const float *A, const float *B, float beta, float *C) {
+    const int x = blockIdx.x * blockDim.x + threadIdx.x;
+    const int y = blockIdx.y * blockDim.y + threadIdx.y;
+    if (x < M && y < N) {
+        float tmp = 0.0;
+        for (int i = 0; i < K; ++i) tmp += A[x * K + i] * B[i * N + y];
+        C[x * N + y] = alpha * tmp + beta * C[x * N + y];
+    }
+}
+"""
+
+
+@pytest.fixture
+def tutorial(tmp_path: Path) -> str:
+    file = tmp_path / "tutorial.cu"
+    file.write_text(TUTORIAL)
+    return str(file)
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> str:
+    assert run_command(list(arguments)) == code, capsys.readouterr().err
+    out: str = capsys.readouterr().out
+    return out
+
+
+def narrow(text: str) -> bool:
+    return all(len(line) <= 100 for line in text.splitlines())
+
+
+@pytest.mark.parametrize("name", RUNGS)
+def test_profile_prints_every_section_in_100_columns(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    text = run(capsys, "profile", name, *SIZE, "--device", "sim")
+    assert narrow(text)
+    for word in ("global memory", "shared memory", "warp instructions", "branch efficiency", "bytes by memory space",
+                 "occupancy", "limited by", "Cross-check with the machine code", "Only a GPU can tell"):  # fmt: skip
+        assert word in text
+    assert ("not equal" in text) == (name in ("naive", "async_copy"))
+
+
+def test_profile_states_its_sample(capsys: pytest.CaptureFixture[str]) -> None:
+    text = run(capsys, "profile", "coalesced", "--m", "256", "--n", "256", "--k", "16", "--sample", "8")
+    assert "8 of 64 blocks" in text
+    assert "none seen" in text
+    assert "cannot be told" in run(capsys, "profile", "coalesced", *SIZE, "--sample", "1")
+
+
+def test_profile_json_has_occupancy_of_the_chosen_gpu(capsys: pytest.CaptureFixture[str]) -> None:
+    facts = json.loads(run(capsys, "profile", "shared_tile", *SIZE, "--gpu", "4090", "--json", "--device", "sim"))
+    assert (facts["occupancy"]["gpu"], facts["arch"], facts["origin"]) == ("RTX 4090", "sm_89", "simulated")
+    assert facts["occupancy"]["blocks_per_sm"] == 1
+
+
+def test_profile_csv_has_a_row_for_every_metric(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = list(csv.DictReader(io.StringIO(run(capsys, "profile", "naive", *SIZE, "--csv", "--device", "sim"))))
+    assert [row["metric"] for row in rows] == [m.name for m in METRICS]
+    by_name = {row["metric"]: row for row in rows}
+    assert by_name["l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum"]["value"] == str(33 * 64 * 64 * 32 // 32)
+    assert by_name["gpu__time_duration.sum"]["value"] == ""
+    assert by_name["gpu__time_duration.sum"]["origin"] == "absent"
+
+
+def test_profile_lines(capsys: pytest.CaptureFixture[str]) -> None:
+    text = run(capsys, "profile", "naive", *SIZE, "--lines", "--device", "sim")
+    assert narrow(text)
+    (line,) = [line for line in text.splitlines() if "const float a = TRANS_A" in line]
+    counts, _, source = line.partition("|")
+    assert counts.split()[2] == f"{32 * 64 * 64:,}"
+    assert source.startswith("         const float a")  # indented as in the file
+    rows = list(csv.DictReader(io.StringIO(run(capsys, "profile", "naive", *SIZE, "--lines", "--csv"))))
+    assert sum(int(row["l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum"]) for row in rows) == 33 * 64 * 64
+
+
+def test_a_tutorial_file_works_in_all_three(tutorial: str, capsys: pytest.CaptureFixture[str]) -> None:
+    facts = json.loads(run(capsys, "profile", tutorial, *SIZE, "--json", "--device", "sim"))
+    assert facts["metrics"]["smsp__sass_thread_inst_executed_op_ffma_pred_on.sum"]["value"] == 64 * 64 * 32
+    assert facts["block"] == [16, 16, 1]
+    small = ["--m", "256", "--n", "256", "--k", "64"]
+    text = run(capsys, "explain", tutorial, *small)
+    assert narrow(text)
+    assert "shared-memory traffic" in text
+    text = run(capsys, "compare", tutorial, "coalesced", *small)
+    assert narrow(text)
+    assert "tutorial.cu is predicted" in text
+
+
+def test_an_uncoalesced_file_is_explained_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "sgemm.cu"
+    file.write_text(STRIDED)
+    facts = json.loads(run(capsys, "explain", str(file), "--gpu", "A6000", "--block", "32,32", "--json"))
+    assert facts["findings"][0]["kind"] == "uncoalesced global loads"
+    assert (facts["gpu"], facts["origin"], facts["counts_origin"]) == ("RTX A6000", "predicted", "simulated")
+
+
+def test_explain_prints_sentences_then_fixes(capsys: pytest.CaptureFixture[str]) -> None:
+    text = run(capsys, "explain", "naive", "--m", "1024", "--n", "1024", "--k", "256")
+    assert narrow(text)
+    assert text.index("Bound by the load/store pipe") < text.index("1. uncoalesced global loads")
+    assert "Predicted, not measured" in text
+
+
+def test_compare_as_table_csv_and_json(capsys: pytest.CaptureFixture[str]) -> None:
+    both = ["compare", "coalesced", "shared_tile", "--m", "128", "--n", "128", "--k", "64"]
+    text = run(capsys, *both)
+    assert narrow(text)
+    assert text.index("is predicted to be") < text.index("main loop")
+    rows = list(csv.reader(io.StringIO(run(capsys, *both, "--csv"))))
+    assert rows[0] == ["section", "name", "coalesced", "shared_tile", "origin"]
+    assert ["resources", "threads a block", "1024", "1024", "compiler"] in rows
+    assert json.loads(run(capsys, *both, "--json"))["gpu"] == "H200"
+
+
+def test_compare_two_configurations_of_one_rung(capsys: pytest.CaptureFixture[str]) -> None:
+    text = run(capsys, "compare", "shared_tile", "shared_tile", "--y-config", "TILE=16", "--m", "128", "--n", "128",
+               "--k", "64")  # fmt: skip
+    assert "shared_tile TILE=16" in text
+    assert "shared_tile TILE=32" in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (["profile", "naive", "--json", "--csv"], 2),
+        (["profile", "naive", "--sample", "-1"], 2),
+        (["profile", "naive", "--device", "tpu"], 2),
+        (["profile", "no_such_rung"], 2),
+        (["profile", "naive", "--gpu", "GTX 480"], 2),
+        (["explain", "naive", "--m", "0"], 2),
+        (["explain", "nowhere.cu"], 2),
+        (["compare", "naive", "coalesced", "--json", "--csv"], 2),
+        (["compare", "naive", "coalesced", "--x-launch", "block"], 2),
+        (["compare", "naive", "coalesced", "--y-launch", "block=32,32"], 2),
+    ],
+)
+def test_wrong_use_ends_with_2(arguments: list[str], code: int, capsys: pytest.CaptureFixture[str]) -> None:
+    run(capsys, *arguments, code=code)
+
+
+def test_launch_options_of_a_file() -> None:
+    found = compare_command.launch_options("block=32,32; grid=ceil(N/32),ceil(M/32);entry=mine")
+    assert (found.block, found.grid, found.entry, found.smem) == ("32,32", "ceil(N/32),ceil(M/32)", "mine", "")
+
+
+# --- on a GPU: ncu is a script here that answers as ncu does
+
+FAKE_NCU = """#!{python}
+import sys
+at = sys.argv.index("--metrics") + 1
+print("==PROF== Connected to process 1")
+print('"ID","Process ID","Kernel Name","Metric Name","Metric Unit","Metric Value"')
+for number, name in enumerate(sys.argv[at].split(",")):
+    value = "n/a" if "dram__" in name else "1,000.5" if "pct" in name else str(1000 + number)
+    print('"0","1","gemm(int, int)","' + name + '","x","' + value + '"')
+open({log!r}, "w").write("\\n".join(sys.argv[1:]))
+"""
+
+
+@pytest.fixture
+def fake_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    log = tmp_path / "arguments"
+    program = tmp_path / "ncu"
+    program.write_text(FAKE_NCU.format(python=sys.executable, log=str(log)))
+    program.chmod(program.stat().st_mode | stat.S_IXUSR)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    device = SimpleNamespace(name="NVIDIA H200", arch="sm_90")
+    for module in (ncu, profile_command, compare_command):
+        monkeypatch.setattr(module, "cuda_device", lambda: device)
+    return log
+
+
+def test_on_a_gpu_ncu_is_asked_and_its_answers_are_measured(fake_gpu: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["profile", "shared_tile", *SIZE, "--device", "gpu", "--config", "TILE=16"]
+    facts = json.loads(run(capsys, *command, "--json"))
+    assert (facts["origin"], facts["device"]) == ("measured", "NVIDIA H200")
+    assert facts["absent"] == ["dram__throughput.avg.pct_of_peak_sustained_elapsed"]
+    assert facts["metrics"]["l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum"]["value"] == 1000
+    assert facts["bytes_used_per_sector"]["load"] == 32  # 1000.5 % is lanes sharing addresses
+    asked = fake_gpu.read_text().splitlines()
+    start = asked.index("-m")
+    assert asked[start : start + 6] == ["-m", "gemmsmith", "run", "shared_tile", "--device", "gpu"]
+    assert asked[asked.index("--config") + 1] == "TILE=16"
+    text = run(capsys, *command)
+    assert narrow(text)
+    assert "measured by ncu" in text
+    assert "stall: barrier" in text
+
+
+@pytest.mark.usefixtures("fake_gpu")
+def test_compare_on_a_gpu_adds_what_was_measured(capsys: pytest.CaptureFixture[str]) -> None:
+    facts = json.loads(run(capsys, "compare", "naive", "coalesced", "--m", "128", "--n", "128", "--k", "64",
+                           "--device", "gpu", "--json"))  # fmt: skip
+    measured = {row["name"] for row in facts["rows"] if row["origin"] == "measured"}
+    assert {"time, ns", "achieved occupancy, %", "stall: barrier, cycles/instruction"} <= measured
+
+
+@pytest.mark.usefixtures("fake_gpu")
+@pytest.mark.parametrize("option", [["--sample", "4"], ["--lines"]])
+def test_what_the_simulator_alone_does_is_refused_on_a_gpu(
+    option: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    run(capsys, "profile", "naive", *SIZE, "--device", "gpu", *option, code=2)
+
+
+def test_a_missing_ncu_ends_with_3_and_says_how_to_get_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(profile_command, "cuda_device", lambda: None)
+    assert run_command(["profile", "naive", "--device", "gpu"]) == 3
+    assert "install Nsight Compute" in capsys.readouterr().err
