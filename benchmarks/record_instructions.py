@@ -51,10 +51,11 @@ def load_forms(device: CudaDevice, forms: tuple[Form, ...]) -> dict[str, LoadedC
     for target in sorted({form.target for form in forms}):
         mine = [form for form in forms if form.target == target]
         text = header(target) + "".join(kernel(form, f"form_{i}") for i, form in enumerate(mine))
-        module = _call(device._cu.cuModuleLoadData(text.encode() + b"\0"), f"compiling {len(mine)} forms for {target}")
-        for i, form in enumerate(mine):
-            function = _call(device._cu.cuModuleGetFunction(module, f"form_{i}".encode()), f"finding {form.name}")
-            loaded[form.name] = LoadedCubin(function, module, 0)
+        with device.current():
+            module = _call(device._cu.cuModuleLoadData(text.encode() + b"\0"), f"compiling {len(mine)} forms, {target}")
+            for i, form in enumerate(mine):
+                function = _call(device._cu.cuModuleGetFunction(module, f"form_{i}".encode()), f"finding {form.name}")
+                loaded[form.name] = LoadedCubin(function, module, 0)
     return loaded
 
 

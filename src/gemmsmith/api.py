@@ -54,7 +54,7 @@ def gemm(
     problem = _problem(left, right, alpha, beta)
     addend = _addend(problem, c)
     target = matrix("out", out) if out is not None else None
-    _check_operands(problem, [m for m in (left, right, addend, target) if m is not None])
+    _check_operands([m for m in (left, right, addend, target) if m is not None])
     if target is not None:
         _check_output(problem, target, left, right, addend)
         problem = problem.with_(lda=problem.lda, ldb=problem.ldb, ldc=target.leading)
@@ -106,7 +106,7 @@ def _addend(problem: Problem, c: Any) -> Matrix | None:
     return addend
 
 
-def _check_operands(problem: Problem, operands: list[Matrix]) -> None:
+def _check_operands(operands: list[Matrix]) -> None:
     first = operands[0]
     for other in operands[1:]:
         if other.ordinal != first.ordinal:
@@ -114,7 +114,6 @@ def _check_operands(problem: Problem, operands: list[Matrix]) -> None:
                 f"{first.name} is on {_where(first)} and {other.name} on {_where(other)}",
                 "move all operands to one device",
             )
-    del problem
 
 
 def _where(operand: Matrix) -> str:
@@ -158,14 +157,15 @@ def _on_gpu(problem: Problem, spec: KernelSpec, config: Config, a: Matrix, b: Ma
     if problem.m == 0 or problem.n == 0:
         return result.owner
     device = cuda_device(a.ordinal)
-    device.make_current()
     stream = current_stream(a.owner, a.ordinal)
-    if c is not None and (c.address, c.leading) != (result.address, result.leading):
-        device.copy_rows(result.address, result.leading * 4, c.address, c.leading * 4, problem.n * 4, problem.m, stream)
     compiled = compile_kernel(spec, config, dtype=problem.dtype, trans_a=problem.trans_a, trans_b=problem.trans_b,
                               arch=device.arch)  # fmt: skip
+    loaded = device.load(compiled)
     arguments = spec.signature.pack(problem, a.address, b.address, result.address)
-    device.launch(device.load(compiled), Launch(spec.geometry(problem, config), arguments), stream)
+    # Nothing is written before all that can be refused has been.
+    if c is not None and (c.address, c.leading) != (result.address, result.leading):
+        device.copy_rows(result.address, result.leading * 4, c.address, c.leading * 4, problem.n * 4, problem.m, stream)
+    device.launch(loaded, Launch(spec.geometry(problem, config), arguments), stream)
     return result.owner
 
 

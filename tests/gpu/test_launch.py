@@ -229,3 +229,12 @@ def test_too_much_shared_memory_is_refused_with_the_numbers() -> None:
     loaded = device.load(compile_kernel(spec, spec.config(), dtype=FP32, arch=device.arch))
     with pytest.raises(LaunchError, match="500000 bytes"):
         device.launch(loaded, Launch(Geometry((1, 1, 1), (32, 1, 1), 500000), ()))
+
+
+def test_the_callers_context_is_left_as_it_was(torch: Any) -> None:
+    from cuda.bindings import driver
+
+    a = torch.randn(64, 64, device="cuda")
+    before = int(driver.cuCtxGetCurrent()[1])
+    gemmsmith.gemm(a, a.clone(), a.clone(), beta=1)
+    assert int(driver.cuCtxGetCurrent()[1]) == before

@@ -6,6 +6,8 @@ Nothing here is imported or initialised before a GPU is asked for, so the packag
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -103,7 +105,6 @@ class CudaDevice:
         self.ordinal = ordinal
         self._device = _call(self._cu.cuDeviceGet(ordinal), "finding the GPU")
         self._context = _call(self._cu.cuDevicePrimaryCtxRetain(self._device), "opening the GPU")
-        self.make_current()
         self.name = _text(_call(self._cu.cuDeviceGetName(256, self._device), "naming the GPU"))
         attribute = self._cu.CUdevice_attribute
         major = self._attribute(attribute.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)
@@ -121,26 +122,34 @@ class CudaDevice:
         number = int(_call(self._cu.cuDriverGetVersion(), "asking for the driver's version"))
         return f"{number // 1000}.{number % 1000 // 10}"
 
-    def make_current(self) -> None:
-        """Make this GPU's context the calling thread's."""
-        _call(self._cu.cuCtxSetCurrent(self._context), "selecting the GPU")
+    @contextmanager
+    def current(self) -> Iterator[None]:
+        """Make this GPU the calling thread's, and give the thread back the one it had."""
+        _call(self._cu.cuCtxPushCurrent(self._context), "selecting the GPU")
+        try:
+            yield
+        finally:
+            self._cu.cuCtxPopCurrent()
 
     def allocate(self, nbytes: int) -> int:
-        self.make_current()
-        return int(_call(self._cu.cuMemAlloc(max(1, nbytes)), f"allocating {nbytes} bytes"))
+        with self.current():
+            return int(_call(self._cu.cuMemAlloc(max(1, nbytes)), f"allocating {nbytes} bytes"))
 
     def free(self, address: int) -> None:
-        _call(self._cu.cuMemFree(address), "freeing memory")
+        with self.current():
+            _call(self._cu.cuMemFree(address), "freeing memory")
 
     def write(self, address: int, data: Bytes) -> None:
         if data.nbytes:
             data = np.ascontiguousarray(data)
-            _call(self._cu.cuMemcpyHtoD(address, data.ctypes.data, data.nbytes), "copying to the GPU")
+            with self.current():
+                _call(self._cu.cuMemcpyHtoD(address, data.ctypes.data, data.nbytes), "copying to the GPU")
 
     def read(self, address: int, nbytes: int) -> Bytes:
         data = np.empty(nbytes, np.uint8)
         if nbytes:
-            _call(self._cu.cuMemcpyDtoH(data.ctypes.data, address, nbytes), "copying from the GPU")
+            with self.current():
+                _call(self._cu.cuMemcpyDtoH(data.ctypes.data, address, nbytes), "copying from the GPU")
         return data
 
     def forbid_reads(self, address: int, why: str) -> None:
@@ -154,15 +163,16 @@ class CudaDevice:
         copy.srcDevice, copy.dstDevice = source, target
         copy.srcPitch, copy.dstPitch = source_pitch, target_pitch
         copy.WidthInBytes, copy.Height = width, rows
-        _call(self._cu.cuMemcpy2DAsync(copy, stream), "copying C")
+        with self.current():
+            _call(self._cu.cuMemcpy2DAsync(copy, stream), "copying C")
 
     def load(self, compiled: CompiledKernel) -> LoadedCubin:
         known = self._loaded.get((compiled.key, compiled.entry))
         if known is not None:
             return known
-        self.make_current()
-        module = _call(self._cu.cuModuleLoadData(compiled.cubin), f"loading {compiled.entry} for {compiled.arch}")
-        function = _call(self._cu.cuModuleGetFunction(module, compiled.entry.encode()), f"finding {compiled.entry}")
+        with self.current():
+            module = _call(self._cu.cuModuleLoadData(compiled.cubin), f"loading {compiled.entry} for {compiled.arch}")
+            function = _call(self._cu.cuModuleGetFunction(module, compiled.entry.encode()), f"finding {compiled.entry}")
         loaded = LoadedCubin(function, module, compiled.resources.static_smem)
         self._loaded[compiled.key, compiled.entry] = loaded
         return loaded
@@ -175,21 +185,24 @@ class CudaDevice:
         total = loaded.static_smem + geometry.smem
         if total > self.smem_limit:
             raise LaunchError(f"{total} bytes of shared memory a block exceed the {self.smem_limit} of {self.name}")
-        if geometry.smem > _DEFAULT_SMEM - loaded.static_smem:
-            attribute = self._cu.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
-            _call(self._cu.cuFuncSetAttribute(loaded.function, attribute, geometry.smem), "asking for shared memory")
         # The driver copies the arguments during the call; these buffers need not outlive it.
         buffers = [ctypes.create_string_buffer(value, len(value)) for value in launch.arguments]
         pointers = (ctypes.c_void_p * len(buffers))(*[ctypes.addressof(b) for b in buffers])
-        _call(
-            self._cu.cuLaunchKernel(
-                loaded.function, *geometry.grid, *geometry.block, geometry.smem, stream, ctypes.addressof(pointers), 0
-            ),
-            f"launching a grid of {geometry.grid} blocks of {geometry.block}",
-        )
+        with self.current():
+            if geometry.smem > _DEFAULT_SMEM - loaded.static_smem:
+                attribute = self._cu.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+                _call(
+                    self._cu.cuFuncSetAttribute(loaded.function, attribute, geometry.smem), "asking for shared memory"
+                )
+            _call(
+                self._cu.cuLaunchKernel(loaded.function, *geometry.grid, *geometry.block, geometry.smem, stream,
+                                        ctypes.addressof(pointers), 0),
+                f"launching a grid of {geometry.grid} blocks of {geometry.block}",
+            )  # fmt: skip
 
     def synchronize(self) -> None:
-        _call(self._cu.cuCtxSynchronize(), "running the kernel")
+        with self.current():
+            _call(self._cu.cuCtxSynchronize(), "running the kernel")
 
 
 @cache
