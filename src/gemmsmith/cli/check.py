@@ -69,6 +69,7 @@ def command(
     block: Block = "",
     smem: Smem = "",
     signature: SignatureText = "",
+    timeout: Annotated[float, typer.Option("--timeout", help="Seconds a simulated launch may take.")] = 120,
     strict: Annotated[bool, typer.Option("--strict", help="Reading C when beta = 0 fails, too.")] = False,
     cache_dir: CacheDir = None,
     json: Json = False,
@@ -89,7 +90,7 @@ def command(
     with progress() as bar:
         task = bar.add_task(spec.name, total=len(trials))
         for trial in trials:
-            where = find_device(device, trial.schedule, hazards=True)
+            where = find_device(device, trial.schedule, hazards=True, timeout=timeout)
             verdict = verify_launch(where, spec, chosen, trial.problem, compile_fn=compiler, fill=trial.fill,
                                     mode=trial.mode, c_is_set=trial.c_is_set)  # fmt: skip
             verdicts.append((trial, replace(verdict, repeat=again)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -106,11 +107,16 @@ def find_kernel(
 
 
 def find_device(
-    name: str, schedule: str = "lockstep", seed: int = 0, ring: bool = False, hazards: bool = False
+    name: str,
+    schedule: str = "lockstep",
+    seed: int = 0,
+    ring: bool = False,
+    hazards: bool = False,
+    timeout: float = math.inf,
 ) -> SimDevice | CudaDevice:
     """The device a command runs on; 'auto' is the GPU where there is one. The last four are for the simulator."""
     if name not in ("auto", "sim", "gpu"):
         raise UsageError(f"unknown device {name!r}", "use auto, sim or gpu")
     if name == "gpu" or (name == "auto" and gpu_available()):
         return cuda_device()
-    return SimDevice(DEFAULT_ARCH, schedule_named(schedule, seed), ring=ring, hazards=hazards)
+    return SimDevice(DEFAULT_ARCH, schedule_named(schedule, seed), ring=ring, hazards=hazards, timeout=timeout)

@@ -42,11 +42,12 @@ _SCALARS = {
 
 @dataclass(frozen=True)
 class Argument:
-    """One parameter of an entry: its role in the product and how it is packed ('P' is a pointer)."""
+    """One parameter of an entry: its role in the product, how it is packed ('P' is a pointer), and its C++ type."""
 
     name: str
     role: str
     code: str
+    ctype: str = ""
 
 
 @dataclass(frozen=True)
@@ -72,6 +73,10 @@ class Signature:
                 f"{self.entry}: {argument.role}={value} does not fit its parameter {argument.name!r}",
                 "give that parameter a wider type, such as long long or float",
             ) from None
+
+    def ctype(self, role: str) -> str:
+        """The C++ type of the parameter with ``role``, without const and pointer; empty if there is none."""
+        return next((arg.ctype for arg in self.arguments if arg.role == role), "")
 
     def has(self, role: str) -> bool:
         return any(arg.role == role for arg in self.arguments)
@@ -144,10 +149,10 @@ def _argument(entry: str, text: str, role: str) -> Argument:
         kind = "a pointer" if pointer else "a scalar"
         raise SignatureError(f"{entry}: parameter {name!r} is {kind}, which {role} cannot be")
     if pointer:
-        return Argument(name, role, "P")
+        return Argument(name, role, "P", ctype)
     if ctype not in _SCALARS:
         raise SignatureError(f"{entry}: parameter {name!r} has type {ctype!r}", f"known: {', '.join(_SCALARS)}")
-    return Argument(name, role, _SCALARS[ctype])
+    return Argument(name, role, _SCALARS[ctype], ctype)
 
 
 def _check_complete(entry: str, arguments: tuple[Argument, ...]) -> None:

@@ -14,9 +14,15 @@ from pathlib import Path
 
 from gemmsmith.errors import SignatureError, UnknownKernelError, UsageError
 from gemmsmith.kernels.expressions import evaluate
-from gemmsmith.kernels.signature import entries, strip_comments, template_parameters
+from gemmsmith.kernels.signature import (
+    Signature,
+    entries,
+    parse_signature,
+    strip_comments,
+    template_parameters,
+)
 from gemmsmith.kernels.spec import Config, Dim3, Geometry, KernelSpec
-from gemmsmith.problem import FP32, Problem
+from gemmsmith.problem import BF16, FP16, FP32, DType, Problem
 
 _CONSTANT = re.compile(
     r"^\s*#\s*define\s+(\w+)\s+\(?(-?\w+)\)?\s*$|"
@@ -26,6 +32,10 @@ _CONSTANT = re.compile(
 _BOUNDS = re.compile(r"__launch_bounds__\s*\(\s*([^,()]+(?:\([^()]*\)[^,()]*)*)")
 _TILES = ("TILE_SIZE", "TILE_WIDTH", "TILE_DIM", "TILE", "BLOCK_SIZE", "BLOCKSIZE", "BLOCK_DIM", "BLOCK", "BS", "TS")
 _DEFAULT_TILE = 32
+# Element types by their CUDA spelling.
+_ELEMENTS: dict[str, DType] = {
+    "float": FP32, "half": FP16, "__half": FP16, "__nv_bfloat16": BF16, "nv_bfloat16": BF16,
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -59,10 +69,37 @@ def user_kernel(path: Path, options: UserOptions) -> KernelSpec:
         teaches="",
         geometry=launch.geometry,
         entry=entry,
-        dtypes=(FP32,),
+        dtypes=(_dtype(parse_signature(code, entry, options.signature), code),),
         extra_defines=options.defines,
         declared_signature=options.signature,
     )
+
+
+def _dtype(signature: Signature, code: str) -> DType:
+    """The type of the inputs, as A and B are declared; what the simulator and the oracles cannot judge is refused."""
+    names = {**dict.fromkeys(_type_parameters(signature.entry, code), "float"), **_aliases(code)}
+    types = {role: names.get(signature.ctype(role), signature.ctype(role)) for role in "ABC"}
+    kinds = {role: _ELEMENTS.get(kind) for role, kind in types.items()}
+    if kinds["A"] is None or kinds["A"] != kinds["B"] or kinds["C"] != FP32:
+        shown = ", ".join(f"{role} {kind}*" for role, kind in types.items())
+        raise SignatureError(
+            f"{signature.entry} takes {shown}",
+            "supported are float, __half or __nv_bfloat16 for A and B (the same for both), and float for C",
+        )
+    return kinds["A"]
+
+
+def _type_parameters(entry: str, code: str) -> list[str]:
+    return [name for kind, name, _ in template_parameters(entry, code) or [] if kind in ("typename", "class")]
+
+
+def _aliases(code: str) -> dict[str, str]:
+    """``typedef float real;`` and ``using real = float;``."""
+    text = strip_comments(code)
+    found = {name: kind for kind, name in re.findall(r"\btypedef\s+(\w+)\s+(\w+)\s*;", text)}
+    found |= dict(re.findall(r"\busing\s+(\w+)\s*=\s*(\w+)\s*;", text))
+    found |= dict(re.findall(r"^\s*#\s*define\s+(\w+)\s+(float|half|__half|__nv_bfloat16)\s*$", text, re.M))
+    return found
 
 
 def _launched_with(code: str, entry: str, given: Mapping[str, str]) -> tuple[tuple[str, str], ...]:

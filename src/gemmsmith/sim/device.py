@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -39,7 +41,8 @@ class SimDevice:
     """Executes kernels from their PTX.
 
     ``ring`` takes fp32 arithmetic modulo 2³²; ``hazards`` looks for shared-memory races, and ``count`` keeps
-    what a profiler counts in ``counters``; both cost some time.
+    what a profiler counts in ``counters``; both cost some time. A launch that takes longer than ``timeout`` seconds
+    is a fault, since a loop that never ends cannot be told from a long one.
     """
 
     kind = "sim"
@@ -51,8 +54,9 @@ class SimDevice:
         ring: bool = False,
         hazards: bool = False,
         count: bool = False,
+        timeout: float = math.inf,
     ) -> None:
-        self.arch = arch
+        self.arch, self.timeout = arch, timeout
         self.log = HazardLog() if hazards else None
         self.count = count
         self.counters: Counters | None = None
@@ -114,6 +118,7 @@ class SimDevice:
         self.counters = Counters(loaded.lowered, geometry) if self.count else None
         if self.log is not None:
             self.log = HazardLog()  # what a launch that faulted had found belongs to nobody
+        deadline = time.monotonic() + self.timeout
         with np.errstate(all="ignore"):
             for start in range(0, len(numbers), at_once):
                 wave = Wave(
@@ -122,7 +127,9 @@ class SimDevice:
                 program = loaded.programs.get(wave.lanes)
                 if program is None:
                     program = loaded.programs[wave.lanes] = bundle(loaded.lowered, wave.lanes)
-                Machine(loaded.lowered, program, wave, self.memory, self.schedule, self.log, self.counters).run()
+                Machine(
+                    loaded.lowered, program, wave, self.memory, self.schedule, self.log, self.counters, deadline
+                ).run()
 
     def synchronize(self) -> None:
         """Launches are finished when they return; raises the hazards they had, if those were looked for."""

@@ -64,6 +64,15 @@ def divergent_barrier(machine: Machine, block: int, waiting: list[tuple[Group, B
     )
 
 
+def endless(machine: Machine, step: Bundle, lanes: Lanes) -> SimulationError:
+    """Time is up, and the kernel still runs."""
+    i = step.first.instruction
+    return SimulationError(
+        "the kernel did not end in the time it was given: a loop may never end",
+        f"{i.where}: {i.text}; {place(machine, int(machine.indices(lanes)[0]))} is there",
+    )
+
+
 def stuck_barrier(machine: Machine, waiting: list[tuple[Group, Bundle]]) -> SimulationError:
     """Nobody can go on: some threads of a block never arrive."""
     group, step = waiting[0]

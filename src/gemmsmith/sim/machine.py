@@ -6,6 +6,8 @@ meet again merge. Groups wait at barriers until every live thread of their block
 
 from __future__ import annotations
 
+import math
+import time
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +16,7 @@ import numpy as np
 from gemmsmith.sim.bundle import Bundle, Program
 from gemmsmith.sim.counters import Counters
 from gemmsmith.sim.execute import Execution
-from gemmsmith.sim.faults import describe_fault, divergent_barrier, stuck_barrier
+from gemmsmith.sim.faults import describe_fault, divergent_barrier, endless, stuck_barrier
 from gemmsmith.sim.hazards import HazardLog
 from gemmsmith.sim.lanes import ALL, Lanes, Wave, compact
 from gemmsmith.sim.lower import Lowered
@@ -44,9 +46,11 @@ class Machine(Execution):
         schedule: Schedule,
         log: HazardLog | None = None,
         counters: Counters | None = None,
+        deadline: float = math.inf,
     ) -> None:
         super().__init__(lowered, wave, memory, schedule.late_copies, log, counters)
-        self.program, self.schedule = program, schedule
+        self.program, self.schedule, self.deadline = program, schedule, deadline
+        self.steps_taken = 0
         self.alive = np.ones(wave.lanes, bool)
         self.live = np.full(len(wave.blocks), wave.threads)
         self.at_warp_barrier: list[tuple[Group, Bundle]] = []
@@ -85,6 +89,9 @@ class Machine(Execution):
         while position < len(steps):
             step = steps[position]
             kind = step.first.kind
+            self.steps_taken += 1
+            if self.steps_taken % 256 == 0 and time.monotonic() > self.deadline:
+                raise endless(self, step, lanes)
             if position in meet and position != group.position:
                 return [Group(position, lanes, group.team)]
             if self.counters is not None and kind in ("branch", "barrier"):
