@@ -104,3 +104,18 @@ def test_entries_do_not_share_registers_or_labels() -> None:
     assert module.entry("b").registers == (("x", "b64"),)
     for name in "ab":
         SimDevice().load_ptx(text, name)
+
+
+def test_a_line_of_a_header_names_the_call_in_the_kernels_own_file() -> None:
+    body = (
+        ".loc 1 30 3, function_name $L__s0, inlined_at 1 50 3\n"
+        ".loc 2 7 1, function_name $L__s1, inlined_at 1 30 3\n"
+        ".loc 3 9 1, function_name $L__s2, inlined_at 2 7 1\n"
+        "ret;\n"
+    )
+    text = (
+        ".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry k()\n{\n" + body + "}\n"
+        '.file 1 "mine.cu"\n.file 2 "outer.h"\n.file 3 "inner.h"\n'
+    )
+    (instruction,) = parse(text).entry("k").instructions
+    assert instruction.where == "inner.h:9 (called at mine.cu:30)"

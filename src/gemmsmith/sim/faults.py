@@ -43,7 +43,7 @@ def describe_fault(machine: WaveState, step: Bundle, lanes: Lanes, fault: Access
     lane = int(mine[fault.position % mine.size])
     operation = step.operations[number]
     i = operation.instruction
-    space = operation.space or "shared"
+    space = operation.space or ("shared" if fault.address < 1 << 32 else "global")  # a copy has one end in each
     verb = _VERBS.get(operation.kind, operation.kind)
     return SimulationError(
         f"{fault.kind} {space} {verb} of {operation.width} bytes at address {fault.address:#x}: {fault.detail}",

@@ -65,6 +65,7 @@ class Instruction:
     file: str
     line: int
     text: str
+    caller: str = ""
 
     @property
     def type(self) -> str:
@@ -73,7 +74,10 @@ class Instruction:
 
     @property
     def where(self) -> str:
-        return f"{self.file}:{self.line}" if self.line else "an unknown line"
+        if not self.line:
+            return "an unknown line"
+        called = f" (called at {self.caller})" if self.caller and not self.caller.startswith(f"{self.file}:") else ""
+        return f"{self.file}:{self.line}{called}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +132,7 @@ def parse(text: str) -> Module:
 
 
 _POSITION = re.compile(r"\.(?:loc|file)\s")  # not .local
-_LOC = re.compile(r"\.loc\s+(\d+)\s+(\d+)\s+(\d+)")
+_LOC = re.compile(r"\.loc\s+(\d+)\s+(\d+)\s+(\d+)(?:\s*,.*inlined_at\s+(\d+)\s+(\d+)\s+(\d+))?")
 _FILE = re.compile(r'\.file\s+(\d+)\s+"([^"]*)"')
 _LABEL = re.compile(r"([$%\w]+)\s*:(?!:)")
 _REG = re.compile(r"\.reg\s+\.(\w+)\s+(.+)", re.S)
@@ -208,7 +212,8 @@ class _Body:
         self.labels: dict[str, int] = {}
         self.scopes: list[dict[str, str]] = [{}]
         self.scope_count = 0
-        self.file, self.line = "", 0
+        self.file, self.line, self.caller = "", 0, ""
+        self.callers: dict[tuple[str, ...], tuple[str, ...]] = {}
         self._read(text)
 
     def _read(self, text: str) -> None:
@@ -251,6 +256,17 @@ class _Body:
         match = _LOC.match(text)
         if match is not None and int(match.group(2)) > 0:
             self.file, self.line = self.files.get(int(match.group(1)), "?"), int(match.group(2))
+            here, caller = match.group(1, 2, 3), match.group(4, 5, 6)
+            if caller[0]:
+                self.callers[here] = caller
+            self.caller = self._called_at(caller) if caller[0] else ""
+
+    def _called_at(self, place: tuple[str, ...]) -> str:
+        """Of a chain of inlined calls the innermost in the kernel's own file, which is file 1."""
+        for _ in range(len(self.callers)):
+            if place[0] != "1":
+                place = self.callers.get(place, place)
+        return f"{self.files.get(int(place[0]), '?')}:{place[1]}"
 
     def _statement(self, text: str) -> None:
         if not text or text.startswith((".pragma", ".branchtargets", ".callprototype")):
@@ -287,7 +303,7 @@ class _Body:
         if register is not None and not isinstance(register, Register):
             raise SimulationError(f"the guard of {text!r} is not a predicate register")
         return Instruction(opcode, tuple(modifiers), operands, register, bool(negated),
-                           self.file, self.line, " ".join(text.split()))  # fmt: skip
+                           self.file, self.line, " ".join(text.split()), self.caller)  # fmt: skip
 
     def _operand(self, text: str) -> Operand:
         text = text.strip()
