@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import typer
 
 from gemmsmith.cli import check, climb, compare, doctor, explain, list_, occupancy, profile, run, show, verify
-from gemmsmith.errors import CompileError, GemmsmithError
+from gemmsmith.errors import CompileError, GemmsmithError, UsageError
 
 app = typer.Typer(
     name="gemmsmith",
@@ -53,6 +53,9 @@ def run_command(arguments: Sequence[str] | None = None) -> int:
     except GemmsmithError as error:
         _complain(error)
         return error.exit_code
+    except MemoryError as error:
+        _complain(UsageError(f"this machine has too little memory: {error}", "choose smaller sizes"))
+        return UsageError.exit_code
     except SystemExit as end:  # typer's own: 0 when done, 2 for wrong use, or what a command asked for
         return end.code if isinstance(end.code, int) else int(end.code is not None)
     return 0
