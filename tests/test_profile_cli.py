@@ -5,17 +5,13 @@ from __future__ import annotations
 import csv
 import io
 import json
-import stat
-import sys
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
 from gemmsmith.cli import compare as compare_command
-from gemmsmith.cli import profile as profile_command
 from gemmsmith.cli.main import run_command
-from gemmsmith.explain import ncu
+from gemmsmith.explain import sampling
 from gemmsmith.explain.metrics import METRICS
 
 SIZE = ["--m", "64", "--n", "64", "--k", "32"]
@@ -88,6 +84,28 @@ def test_profile_states_its_sample(capsys: pytest.CaptureFixture[str]) -> None:
     assert "8 of 64 blocks" in text
     assert "none seen" in text
     assert "cannot be told" in run(capsys, "profile", "coalesced", *SIZE, "--sample", "1")
+
+
+def test_profile_samples_what_is_too_large_and_says_so(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sampling, "BUDGET", 2**18)
+    large = ["profile", "coalesced", "--m", "256", "--n", "256", "--k", "16", "--device", "sim"]
+    text = run(capsys, *large)
+    assert narrow(text)
+    assert "16 of 64 blocks" in text
+    assert "--full runs them all" in text
+    assert "16 of 64 blocks" in run(capsys, *large, "--lines")
+    assert json.loads(run(capsys, *large, "--json"))["sampled_blocks"] == 16
+    for everything in (["--full"], ["--sample", "0"]):
+        assert "blocks were run" not in run(capsys, *large, *everything)
+    deep = run(capsys, "profile", "vectorized", "--m", "128", "--n", "128", "--k", "1024", "--device", "sim")
+    assert "K was run up to 512 of 1,024" in deep
+
+
+def test_profile_says_that_it_verifies_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    for more in ([], ["--lines"]):
+        assert "Not verified: gemmsmith check" in run(capsys, "profile", "naive", *SIZE, "--device", "sim", *more)
 
 
 def test_profile_json_has_occupancy_of_the_chosen_gpu(capsys: pytest.CaptureFixture[str]) -> None:
@@ -167,6 +185,7 @@ def test_compare_two_configurations_of_one_rung(capsys: pytest.CaptureFixture[st
     [
         (["profile", "naive", "--json", "--csv"], 2),
         (["profile", "naive", "--sample", "-1"], 2),
+        (["profile", "naive", "--sample", "4", "--full"], 2),
         (["profile", "naive", "--device", "tpu"], 2),
         (["profile", "no_such_rung"], 2),
         (["profile", "naive", "--gpu", "GTX 480"], 2),
@@ -184,72 +203,3 @@ def test_wrong_use_ends_with_2(arguments: list[str], code: int, capsys: pytest.C
 def test_launch_options_of_a_file() -> None:
     found = compare_command.launch_options("block=32,32; grid=ceil(N/32),ceil(M/32);entry=mine")
     assert (found.block, found.grid, found.entry, found.smem) == ("32,32", "ceil(N/32),ceil(M/32)", "mine", "")
-
-
-# --- on a GPU: ncu is a script here that answers as ncu does
-
-FAKE_NCU = """#!{python}
-import sys
-at = sys.argv.index("--metrics") + 1
-print("==PROF== Connected to process 1")
-print('"ID","Process ID","Kernel Name","Metric Name","Metric Unit","Metric Value"')
-for number, name in enumerate(sys.argv[at].split(",")):
-    value = "n/a" if "dram__" in name else "1,000.5" if "pct" in name else str(1000 + number)
-    print('"0","1","gemm(int, int)","' + name + '","x","' + value + '"')
-open({log!r}, "w").write("\\n".join(sys.argv[1:]))
-"""
-
-
-@pytest.fixture
-def fake_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    log = tmp_path / "arguments"
-    program = tmp_path / "ncu"
-    program.write_text(FAKE_NCU.format(python=sys.executable, log=str(log)))
-    program.chmod(program.stat().st_mode | stat.S_IXUSR)
-    monkeypatch.setenv("PATH", str(tmp_path))
-    device = SimpleNamespace(name="NVIDIA H200", arch="sm_90")
-    for module in (ncu, profile_command, compare_command):
-        monkeypatch.setattr(module, "cuda_device", lambda: device)
-    return log
-
-
-def test_on_a_gpu_ncu_is_asked_and_its_answers_are_measured(fake_gpu: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    command = ["profile", "shared_tile", *SIZE, "--device", "gpu", "--config", "TILE=16"]
-    facts = json.loads(run(capsys, *command, "--json"))
-    assert (facts["origin"], facts["device"]) == ("measured", "NVIDIA H200")
-    assert facts["absent"] == ["dram__throughput.avg.pct_of_peak_sustained_elapsed"]
-    assert facts["metrics"]["l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum"]["value"] == 1000
-    assert facts["bytes_used_per_sector"]["load"] == 32  # 1000.5 % is lanes sharing addresses
-    asked = fake_gpu.read_text().splitlines()
-    start = asked.index("-m")
-    assert asked[start : start + 6] == ["-m", "gemmsmith", "run", "shared_tile", "--device", "gpu"]
-    assert asked[asked.index("--config") + 1] == "TILE=16"
-    text = run(capsys, *command)
-    assert narrow(text)
-    assert "measured by ncu" in text
-    assert "stall: barrier" in text
-
-
-@pytest.mark.usefixtures("fake_gpu")
-def test_compare_on_a_gpu_adds_what_was_measured(capsys: pytest.CaptureFixture[str]) -> None:
-    facts = json.loads(run(capsys, "compare", "naive", "coalesced", "--m", "128", "--n", "128", "--k", "64",
-                           "--device", "gpu", "--json"))  # fmt: skip
-    measured = {row["name"] for row in facts["rows"] if row["origin"] == "measured"}
-    assert {"time, ns", "achieved occupancy, %", "stall: barrier, cycles/instruction"} <= measured
-
-
-@pytest.mark.usefixtures("fake_gpu")
-@pytest.mark.parametrize("option", [["--sample", "4"], ["--lines"]])
-def test_what_the_simulator_alone_does_is_refused_on_a_gpu(
-    option: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    run(capsys, "profile", "naive", *SIZE, "--device", "gpu", *option, code=2)
-
-
-def test_a_missing_ncu_ends_with_3_and_says_how_to_get_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr(profile_command, "cuda_device", lambda: None)
-    assert run_command(["profile", "naive", "--device", "gpu"]) == 3
-    assert "install Nsight Compute" in capsys.readouterr().err

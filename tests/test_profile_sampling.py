@@ -11,7 +11,7 @@ from explained import compiled, profiled
 from gemmsmith.compile.compiler import compile_kernel
 from gemmsmith.explain.metrics import METRICS
 from gemmsmith.explain.profile import Profile, simulate
-from gemmsmith.explain.sampling import draw, strata
+from gemmsmith.explain.sampling import BUDGET, affordable, draw, strata
 from gemmsmith.kernels.registry import rung_named
 from gemmsmith.kernels.spec import Config, Geometry, KernelSpec
 from gemmsmith.kernels.user import UserOptions, user_kernel
@@ -130,3 +130,18 @@ def test_a_sample_larger_than_the_grid_is_the_grid() -> None:
     profile = simulate(spec, spec.config(), Problem(64, 64, 8), compiled("coalesced"), sample=1000)
     assert profile.sampled_blocks == 0
     assert profile.sampling_error == 0
+
+
+@pytest.mark.parametrize(
+    ("tile", "size", "expected"),
+    [
+        (32, 512, (0, 0)),  # 2^27 multiply-adds: all of them
+        (32, 1024, (256, 0)),  # a quarter of 1,024 blocks
+        (32, 8192, (32, 0)),
+        (128, 8192, (16, 256)),  # two blocks fill the budget: shorter blocks instead
+    ],
+)
+def test_what_is_affordable(tile: int, size: int, expected: tuple[int, int]) -> None:
+    assert BUDGET == 2**28
+    side = size // tile
+    assert affordable(Geometry((side, side, 1), (256, 1, 1)), Problem(size, size, size)) == expected

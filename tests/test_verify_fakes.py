@@ -68,6 +68,9 @@ class FakeDevice:
     def forbid_reads(self, address: int, why: str) -> None:
         assert self._inside(address, 0), why
 
+    def label(self, address: int, name: str) -> None:
+        assert self._inside(address, 0), name
+
     def load(self, compiled: CompiledKernel) -> Any:
         return compiled.entry
 

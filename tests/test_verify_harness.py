@@ -140,6 +140,7 @@ WRONG_USE: list[tuple[dict[str, object], type[Exception], str]] = [
     ({"seed": -1}, UsageError, "seed"),
     ({"offsets": (0, -1, 0)}, ProblemError, "offsets must be"),
     ({"offsets": (0, 0)}, ProblemError, "offsets must be"),
+    ({"c": "one"}, UsageError, "C cannot be 'one' before the launch"),
 ]
 
 
@@ -174,6 +175,51 @@ def test_what_a_signature_cannot_say_is_refused(tmp_path: Path, source: str, pro
 
 def test_a_worklog_kernel_is_verified_as_it_is(tmp_path: Path) -> None:
     assert run(tmp_path, honest, PLAIN, make_spec(tmp_path, WORKLOG)).trusted
+
+
+def careless(call: FakeCall) -> None:
+    """alpha·sum + beta·C, whatever alpha and beta are."""
+    a, b, c = call.operands()
+    with np.errstate(all="ignore"):
+        c[:] = call.values["alpha"] * (a @ b) + np.float32(call.values["beta"]) * c
+
+
+def adds(call: FakeCall) -> None:
+    a, b, c = call.operands()
+    c += a @ b
+
+
+@pytest.mark.parametrize("fill", ["normal", "specials"])
+def test_c_may_be_read_where_it_is_set(tmp_path: Path, fill: str) -> None:
+    assert not run(tmp_path, careless, PLAIN, fill=fill).ok
+    assert run(tmp_path, careless, PLAIN, fill=fill, c="set").trusted
+    assert not run(tmp_path, careless, PLAIN.with_(alpha=0.0, beta=1.0)).ok
+    assert run(tmp_path, careless, PLAIN.with_(alpha=0.0, beta=1.0), c="set").trusted
+
+
+def test_c_may_be_added_to_where_it_is_zero(tmp_path: Path) -> None:
+    assert not run(tmp_path, adds, PLAIN).ok
+    assert not run(tmp_path, adds, PLAIN, c="set").ok
+    for mode in ("float", "exact"):
+        assert run(tmp_path, adds, PLAIN, mode=mode, c="zero").trusted
+
+
+@pytest.mark.parametrize("c", ["unset", "set", "zero"])
+def test_what_is_never_written_is_found_whatever_c_holds(tmp_path: Path, c: str) -> None:
+    verdict = run(tmp_path, lambda _: None, PLAIN, c=c)
+    assert verdict.unwritten == verdict.total
+    assert "never written" in verdict.reasons[0]
+
+
+def test_nan_is_not_blamed_on_c_where_c_was_set(tmp_path: Path) -> None:
+    def mine(call: FakeCall) -> None:
+        honest(call)
+        call.operands()[2][3, 4] = np.nan
+
+    for c, blamed in (("unset", True), ("set", False), ("zero", False)):
+        text = " ".join(run(tmp_path, mine, PLAIN, c=c).reasons)
+        assert ("C was read although beta is 0" in text) is blamed
+        assert "a variable was never set" in text
 
 
 @pytest.mark.parametrize(("edge", "mode"), [(512, "float"), (8192, "projection"), (4096, "float")])

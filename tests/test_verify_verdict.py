@@ -119,3 +119,10 @@ def test_the_scalar_in_the_repeat_line_gives_the_same_problem(tmp_path: Path) ->
         problem = Problem(1, 1, 1, alpha=alpha)
         line = repeat_command(spec, spec.config(), problem, "normal", 0, (0, 0, 0), "float")
         assert Problem(1, 1, 1, alpha=float(line.split("--alpha=")[1])) == problem
+
+
+def test_the_repeat_line_ends_with_the_words_of_the_launch(tmp_path: Path) -> None:
+    spec = make_spec(tmp_path, rung=0)
+    words = ("--grid", "ceil(N/8), 1", "--c", "zero")
+    line = repeat_command(spec, spec.config(), Problem(1, 1, 1), "wide", 0, (0, 0, 0), "float", words)
+    assert shlex.split(line)[-6:] == ["--fill", "wide", *words]

@@ -150,7 +150,7 @@ MUTANTS = (
         ),
         trial=Trial((32, 64, 21)),
         detector="out-of-bounds",
-        words=("out-of-bounds shared asynchronous copy", "past the end of"),
+        words=("out-of-bounds global asynchronous copy", "past the end of"),
         lines=(("cp_async.cuh", "cp.async.ca.shared.global [%0]"),),
         sanitizer="memcheck",
     ),

@@ -136,7 +136,7 @@ ONE_TOO_FAR = (
         edits=(Edit("02_coalesced.cu", "k < K", "k <= K"),),
         trial=Trial((8, 8, 8)),
         detector="out-of-bounds",
-        words=("out-of-bounds global read of 4 bytes", "0 bytes past the end of a 256-byte allocation"),
+        words=("out-of-bounds global read of 4 bytes", "0 bytes past the end of B (256 bytes)"),
         sanitizer="memcheck",
     ),
     Mutant(
@@ -146,7 +146,7 @@ ONE_TOO_FAR = (
         edits=(Edit("01_naive.cu", "row >= M", "row > M"),),
         trial=Trial((7, 8, 8)),
         detector="out-of-bounds",
-        words=("0 bytes past the end of a 224-byte allocation",),
+        words=("0 bytes past the end of A (224 bytes)",),
         sanitizer="memcheck",
     ),
     Mutant(
@@ -156,7 +156,7 @@ ONE_TOO_FAR = (
         edits=(Edit("epilogue.cuh", "col + j < c.cols", "col + j <= c.cols"),),
         trial=Trial((15, 15, 16)),
         detector="out-of-bounds",
-        words=("out-of-bounds global write of 4 bytes", "0 bytes past the end of a 900-byte allocation"),
+        words=("out-of-bounds global write of 4 bytes", "0 bytes past the end of C (900 bytes)"),
         sanitizer="memcheck",
     ),
     Mutant(

@@ -37,7 +37,7 @@ FAULTS = {
     "half initialised": ("ld.shared.v2.u32 {%r2, %r3}, [%r5+4]", "uninitialised shared read", "no thread has"),
     "uninitialised local": ("ld.local.u32 %r2, [mine+4]", "uninitialised local read of 4 bytes", "no thread has"),
     "local past the end": ("ld.local.u32 %r2, [mine+32]", "out-of-bounds local read", "32 bytes of local"),
-    "copy from nowhere": ("cp.async.ca.shared.global [%r5], [%d1+1000], 4", "out-of-bounds shared asynch", "past"),
+    "copy from nowhere": ("cp.async.ca.shared.global [%r5], [%d1+1000], 4", "out-of-bounds global asynch", "past"),
     "copy to nowhere": ("cp.async.ca.shared.global [%r5+252], [%d1], 4", "out-of-bounds shared asynch", "256"),
     "misaligned copy": ("cp.async.cg.shared.global [%r5], [%d1], 16", "misaligned shared asynchronous copy", "of 16"),
 }  # fmt: skip

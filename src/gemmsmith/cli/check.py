@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from typing import Annotated, Any
+from dataclasses import replace
+from typing import Annotated
 
 import typer
 
+from gemmsmith.cli.check_report import DISTINCT, RAGGED, UNREAD, Report, Trial
+from gemmsmith.cli.launching import CText, Strict, c_fill, hints, is_lenient, launch_facts
 from gemmsmith.cli.options import (
     Block,
     CacheDir,
@@ -29,30 +31,15 @@ from gemmsmith.cli.options import (
     find_device,
     find_kernel,
 )
-from gemmsmith.cli.output import bytes_text, console, print_json, progress
-from gemmsmith.compile.compiled import CompiledKernel
-from gemmsmith.kernels.spec import KernelSpec
+from gemmsmith.cli.output import progress
+from gemmsmith.errors import GemmsmithError
+from gemmsmith.kernels.spec import Config, KernelSpec
 from gemmsmith.kernels.user import UserOptions
 from gemmsmith.problem import Problem
 from gemmsmith.verify.harness import refusal, verify_launch
-from gemmsmith.verify.verdict import Verdict
 
 # The forgiving order first, so that plain mistakes are named plainly; then orders that barriers must survive.
 SCHEDULES = ("lockstep", "in_order", "reversed", "random", "starved")
-RAGGED = "a shape that is no multiple of the tile"
-UNREAD = "C is not read when beta = 0"
-
-
-@dataclass(frozen=True)
-class Trial:
-    """One launch to make: what it is for, the problem, the data, the oracle and the order of warps."""
-
-    label: str
-    problem: Problem
-    mode: str
-    fill: str
-    schedule: str
-    c_is_set: bool = False
 
 
 def command(
@@ -70,34 +57,47 @@ def command(
     smem: Smem = "",
     signature: SignatureText = "",
     timeout: Annotated[float, typer.Option("--timeout", help="Seconds a simulated launch may take.")] = 120,
-    strict: Annotated[bool, typer.Option("--strict", help="Reading C when beta = 0 fails, too.")] = False,
+    c: CText = "",
+    strict: Strict = False,
     cache_dir: CacheDir = None,
     json: Json = False,
 ) -> None:
     """Check a kernel of your own: compile, simulate in several orders, verify; exits 1 with the reason."""
-    spec, chosen = find_kernel(kernel, config, preset, define, UserOptions(entry, grid, block, smem, signature))
+    options = UserOptions(entry, grid, block, smem, signature)
+    spec, chosen = find_kernel(kernel, config, preset, define, options)
+    options = replace(options, defines=spec.extra_defines)
+    filled = c_fill(c)
     base = Problem(m, n, k, dtype=spec.dtypes[0])
     spec.accepts(base)
+    launch = launch_facts(spec, chosen, base, options)
     compiler = Compiler(cache_dir)
     first = find_device(device)
     compiled = compiler(spec, chosen, base, first.arch)
     first.load(compiled)  # what the device cannot run at all is no verdict on the kernel
     given = {"config": config, "preset": preset, "entry": entry, "grid": grid, "block": block, "smem": smem,
-             "signature": signature}  # fmt: skip
+             "signature": signature, "c": c}  # fmt: skip
     again = _again(kernel, base, device, define or [], given) + (" --strict" if strict else "")
-    trials = list(_trials(spec, base, first.kind))
-    verdicts: list[tuple[Trial, Verdict]] = []
+    planned = list(_trials(spec, base, first.kind, filled))
+    skipped = [(trial.label, why) for trial in planned if (why := _obstacle(spec, chosen, trial))]
+    if first.kind != "sim":
+        skipped.append(("other orders of warps, races", "only the simulator can choose and see them"))
+    trials = [trial for trial in planned if not _obstacle(spec, chosen, trial)]
+    report = Report(spec, compiled, base, launch, trials, skipped, strict or spec.is_rung)
     with progress() as bar:
         task = bar.add_task(spec.name, total=len(trials))
         for trial in trials:
             where = find_device(device, trial.schedule, hazards=True, timeout=timeout)
             verdict = verify_launch(where, spec, chosen, trial.problem, compile_fn=compiler, fill=trial.fill,
-                                    mode=trial.mode, c_is_set=trial.c_is_set)  # fmt: skip
-            verdicts.append((trial, replace(verdict, repeat=again)))
+                                    mode=trial.mode, c=trial.c)  # fmt: skip
+            report.verdicts.append((trial, replace(verdict, repeat=again)))
             bar.advance(task)
             if not verdict.trusted and trial.label != UNREAD:
+                # A wrong launch would have failed before the last trial.
+                report.hints = hints(spec, launch, options, verdict, suspect_launch=trial.label != RAGGED)
                 break  # the first failure is the one to mend; later ones often follow from it
-    _report(spec, compiled, trials, verdicts, strict or spec.is_rung, json)
+    report.show(json)
+    if not report.ok:
+        raise typer.Exit(1)
 
 
 def _again(kernel: str, base: Problem, device: str, defines: list[str], given: dict[str, str]) -> str:
@@ -110,76 +110,54 @@ def _again(kernel: str, base: Problem, device: str, defines: list[str], given: d
     return shlex.join(words)
 
 
-def _trials(spec: KernelSpec, base: Problem, kind: str) -> Iterator[Trial]:
+def _trials(spec: KernelSpec, base: Problem, kind: str, filled: str) -> Iterator[Trial]:
     # Many tutorials compute alpha·sum + beta·C whatever beta is: right, as long as C holds numbers. So C is set while
     # all else is tried, and whether it was read is asked separately.
-    lenient = not spec.is_rung and spec.signature.has("beta")
-    yield Trial("integers, bit for bit", base, "exact", "integers", "lockstep", lenient)
-    yield Trial("random data", base, "float", "normal", "lockstep", lenient)
+    lenient = is_lenient(spec, filled, strict=False)
+    c = filled or ("set" if lenient else "unset")
+    yield Trial("integers, bit for bit", base, "exact", "integers", "lockstep", c)
+    yield Trial("random data", base, "float", "normal", "lockstep", c)
     for schedule in SCHEDULES[1:] if kind == "sim" else ():
-        yield Trial(f"warps {schedule.replace('_', ' ')}", base, "float", "normal", schedule, lenient)
+        yield Trial(f"warps {schedule.replace('_', ' ')}", base, "float", "normal", schedule, c)
     if lenient:
         yield Trial(UNREAD, base, "float", "normal", "lockstep")
-    # Last, so that a kernel without guards at the edges has passed all else before it fails.
-    ragged = base.with_(m=base.m + 1, n=base.n - 1 or 1, k=base.k + 3)
     for label, problem in (
         ("alpha and beta", base.with_(alpha=0.7, beta=-1.5)),
         ("padded rows", base.with_(lda=base.k + 3, ldb=base.n + 5, ldc=base.n + 7)),
-        (RAGGED, ragged),
+        (DISTINCT, _distinct(base)),
+        # Last, so that a kernel without guards at the edges has passed all else before it fails.
+        (RAGGED, _ragged(spec, base)),
     ):
-        if not refusal(spec.signature, problem):
-            yield Trial(label, problem, "float", "normal", "lockstep", lenient)
+        if problem is not None:
+            yield Trial(label, problem, "float", "normal", "lockstep", c)
 
 
-def _report(spec: KernelSpec, compiled: CompiledKernel, trials: list[Trial], verdicts: list[tuple[Trial, Verdict]],
-            strict: bool, json: bool) -> None:  # fmt: skip
-    advice = [v for t, v in verdicts if t.label == UNREAD and not v.trusted and not strict]
-    ok = all(v.trusted for t, v in verdicts if strict or t.label != UNREAD)
-    note = _note(verdicts)
-    if json:
-        print_json({
-            "kernel": spec.name, "entry": compiled.entry, "ok": ok, "arch": compiled.arch,
-            "registers": compiled.resources.registers, "static_smem": compiled.resources.static_smem,
-            "trials": [_trial_json(t, v) for t, v in verdicts], "note": note,
-            "warnings": [f"C is read when beta = 0: {reason}" for v in advice for reason in v.reasons[:2]],
-            "not_run": [t.label for t in trials[len(verdicts) :]],
-        })  # fmt: skip
-    else:
-        out = console()
-        used = compiled.resources
-        out.print(f"{spec.name}: {compiled.entry}, {used.registers} registers, "
-                  f"{bytes_text(used.static_smem)} static shared memory, {compiled.arch}")  # fmt: skip
-        for trial, verdict in verdicts:
-            bad = "[yellow]note [/yellow]" if verdict in advice else "[red]WRONG[/red]"
-            mark = "[green]ok   [/green]" if verdict.trusted else bad
-            out.print(f"  {mark} {trial.label} ({trial.problem})")
-        for verdict in advice:
-            what = "; ".join(verdict.reasons[:2])
-            out.print(f"C is read when beta = 0, where BLAS lets it hold anything, NaN too: test beta first.\n  {what}",
-                      "\n  (--strict makes this a failure)", markup=False, style="yellow")  # fmt: skip
-        for _, verdict in verdicts:
-            if not verdict.trusted and verdict not in advice:
-                out.print(str(verdict), markup=False, style="red")
-        if note:
-            out.print(note, markup=False)
-        if left := trials[len(verdicts) :]:
-            out.print(f"[dim]not run after the failure: {', '.join(t.label for t in left)}[/dim]")
-    if not ok:
-        raise typer.Exit(1)
+def _distinct(base: Problem) -> Problem | None:
+    """Still whole tiles, but M, N and K all different: on a square no one can tell them apart. None where they are."""
+    m, n, k = base.m, base.n, base.k
+    if len({m, n, k}) == 3:
+        return None
+    # Half of K costs the least; half of a small K may be no multiple of the tile any more.
+    halves = [(m, 2 * n, k // 2)] if k % 128 == 0 else []
+    shapes = [*halves, (m, 2 * n, 3 * k), (2 * m, n, 3 * k), (2 * m, 3 * n, k)]
+    found = next((shape for shape in shapes if len(set(shape)) == 3), None)
+    return found and base.with_(m=found[0], n=found[1], k=found[2])
 
 
-def _note(verdicts: list[tuple[Trial, Verdict]]) -> str:
-    """What it means that only the ragged shape failed; empty where it does not apply."""
-    *passed, (trial, verdict) = verdicts
-    if trial.label != RAGGED or verdict.trusted or not passed:
+def _ragged(spec: KernelSpec, base: Problem) -> Problem:
+    ragged = base.with_(m=base.m + 1, n=base.n - 1 or 1, k=base.k + 3)
+    cube = base.with_(m=base.n + 1, n=base.n + 1, k=base.n + 1)
+    return cube if refusal(spec.signature, ragged) else ragged
+
+
+def _obstacle(spec: KernelSpec, config: Config, trial: Trial) -> str:
+    """Why a trial beyond the shape that was asked for cannot be made; empty where it can."""
+    if trial.label not in ("alpha and beta", "padded rows", DISTINCT, RAGGED):
         return ""
-    outside = any("out-of-bounds" in reason for reason in verdict.reasons)
-    return (
-        f"All {len(passed)} trials of {passed[0][0].problem} passed: multiples of the tile are right"
-        f"{', but beyond them the kernel leaves its matrices' if outside else ''}. "
-        "To be right for every shape it needs guards at the edges: row < M, col < N, k < K."
-    )
-
-
-def _trial_json(trial: Trial, verdict: Verdict) -> dict[str, Any]:
-    return {"label": trial.label, "schedule": trial.schedule, **verdict.to_json()}
+    if why := refusal(spec.signature, trial.problem):
+        return why
+    try:
+        spec.geometry(trial.problem, config)
+    except GemmsmithError as error:
+        return f"{trial.problem}: {error.message}"
+    return ""

@@ -36,6 +36,7 @@ from gemmsmith.explain.metrics import METRICS
 from gemmsmith.explain.ncu import find_ncu, measure
 from gemmsmith.explain.occupancy import Occupancy, occupancy
 from gemmsmith.explain.profile import Profile, plain, simulate, to_json
+from gemmsmith.explain.sampling import BUDGET, affordable
 from gemmsmith.gpus import GPU, gpu_named
 from gemmsmith.kernels.user import UserOptions
 from gemmsmith.run.cuda import cuda_device, gpu_available
@@ -50,7 +51,16 @@ def command(
     k: Annotated[int, typer.Option("--k", help="Inner extent.")] = _SIZE,
     dtype: Annotated[str, typer.Option("--dtype", help="Input type, where the rung takes several.")] = "",
     device: DeviceName = "auto",
-    sample: Annotated[int, typer.Option("--sample", help="Simulate this many blocks and scale up; 0: all.")] = 0,
+    sample: Annotated[
+        int | None,
+        typer.Option(
+            "--sample",
+            help=f"Simulate this many blocks and scale up; 0: all. Default: all up to {BUDGET:,} "
+            "multiply-adds, then a sample.",
+            show_default=False,
+        ),
+    ] = None,
+    full: Annotated[bool, typer.Option("--full", help="Simulate everything, however long it takes.")] = False,
     lines: Annotated[bool, typer.Option("--lines", help="The source with its counts, line by line.")] = False,
     gpu: GpuName = "",
     config: ConfigText = "",
@@ -69,8 +79,10 @@ def command(
     """Count what a launch did: sectors, wavefronts, bank conflicts, instructions; on a GPU also stalls, hit rates."""
     if json and csv_:
         raise UsageError("choose one of --json and --csv")
-    if sample < 0:
+    if sample is not None and sample < 0:
         raise UsageError(f"--sample {sample} is negative", "give the number of blocks to simulate; 0 is all of them")
+    if sample and full:
+        raise UsageError("choose one of --sample and --full")
     on_gpu = measured_on(device)
     if on_gpu and (sample or lines):
         option = "--sample" if sample else "--lines"
@@ -79,12 +91,17 @@ def command(
     where = cuda_device().arch if on_gpu else arch_of(target, arch)
     subject = choose(kernel, (m, n, k), dtype, config, preset, define,
                      UserOptions(entry, grid, block, smem, signature), where, Compiler(cache_dir))  # fmt: skip
+    automatic = sample is None and not full
+    blocks, depth = sample or 0, 0
+    if automatic:
+        blocks, depth = affordable(subject.spec.geometry(subject.problem, subject.config), subject.problem)
     with progress() as bar:
         task = bar.add_task(f"{'measuring' if on_gpu else 'simulating'} {subject.spec.name}", total=1)
         if on_gpu:
             found = measured(subject, preset, define, config)
         else:
-            found = simulate(subject.spec, subject.config, subject.problem, subject.compiled, sample=sample)
+            found = simulate(subject.spec, subject.config, subject.problem, subject.compiled, sample=blocks,
+                             depth=depth)  # fmt: skip
         bar.advance(task)
     held = _held(found, target)
     if json:
@@ -92,11 +109,11 @@ def command(
     elif csv_:
         sys.stdout.write(lines_csv(found) if lines else metrics_csv(found))
     elif lines:
-        print_lines(subject.spec, found)
+        print_lines(subject.spec, found, automatic)
     else:
         out = console()
         out.print(f"[bold]{escape(wrapped(subject.title))}[/bold]")
-        print_profile(found, held, target)
+        print_profile(found, held, target, automatic)
 
 
 def measured_on(device: str) -> bool:

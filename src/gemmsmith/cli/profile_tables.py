@@ -14,17 +14,21 @@ from gemmsmith.cli.output import WIDTH, console, table
 from gemmsmith.explain.metrics import BY_NAME
 from gemmsmith.explain.occupancy import Occupancy, waves
 from gemmsmith.explain.profile import CONFLICTS, FFMA, REQUESTS, WARPS, Line, Profile, source_lines
+from gemmsmith.explain.sampling import BUDGET
 from gemmsmith.gpus import GPU
 from gemmsmith.kernels.spec import KernelSpec
 
 _ACCESS = (("loads", "ld"), ("stores", "st"))
+_UNVERIFIED = "Not verified: gemmsmith check and gemmsmith verify judge results and races."
+_ASKED = "bytes asked/sector: by all lanes, an address common to several counted for each; at most 32"
 _SHARED = (*_ACCESS, ("cp.async", "ldgsts"))
 
 
-def print_profile(profile: Profile, held: Occupancy, gpu: GPU) -> None:
-    """All sections, from memory to what is not known."""
+def print_profile(profile: Profile, held: Occupancy, gpu: GPU, automatic: bool = False) -> None:
+    """All sections, from memory to what is not known; ``automatic``: the sample was not asked for."""
     out = console()
-    out.print(f"[dim]{escape(wrapped(_provenance(profile)))}[/dim]")
+    out.print(f"[dim]{escape(wrapped(_provenance(profile, automatic)))}[/dim]")
+    out.print(f"[dim]{_UNVERIFIED}[/dim]")
     out.print()
     _print_global(out, profile)
     _print_shared(out, profile)
@@ -35,24 +39,28 @@ def print_profile(profile: Profile, held: Occupancy, gpu: GPU) -> None:
     for sentence in cross_check_sentences(profile):
         out.print(escape(wrapped(sentence)))
     if profile.absent:
-        titles = [BY_NAME[name].title for name in profile.absent]
+        titles = [BY_NAME[name].title if name in BY_NAME else name for name in profile.absent]
         stalls = [title.removeprefix("stall: ") for title in titles if title.startswith("stall: ")]
         rest = [title for title in titles if not title.startswith("stall: ")]
         named = ", ".join(rest) + (f", and {len(stalls)} kinds of stall" if stalls else "")
-        out.print(f"[dim]{escape(wrapped(f'Only a GPU can tell: {named}.'))}[/dim]")
+        who = "Not given by ncu" if profile.origin == "measured" else "Only a GPU can tell"
+        out.print(f"[dim]{escape(wrapped(f'{who}: {named}.'))}[/dim]")
 
 
-def _provenance(profile: Profile) -> str:
+def _provenance(profile: Profile, automatic: bool) -> str:
     text = f"{profile.origin.capitalize()} on {profile.device}."
+    if profile.sampled_depth:
+        text += (f" K was run up to {profile.sampled_depth:,} of {profile.problem.k:,} and counts continued as a "
+                 "straight line.")  # fmt: skip
     if profile.sampled_blocks:
         error = profile.sampling_error
-        bound = (
-            "cannot be told from so few" if math.isnan(error) else f"at most ±{100 * error:.2g}%, with 95% confidence"
-        )
+        bound = "cannot be told from so few" if math.isnan(error) else f"about ±{100 * error:.2g}%, with 95% confidence"
         if error == 0:
             bound = "none seen, all groups of blocks agree"
         text += (f" {profile.sampled_blocks:,} of {profile.geometry.blocks:,} blocks were run and scaled up; "
                  f"error: {bound}.")  # fmt: skip
+    if automatic and (profile.sampled_blocks or profile.sampled_depth):
+        text += f" (More than {BUDGET:,} multiply-adds are sampled; --full runs them all.)"
     return text
 
 
@@ -84,8 +92,10 @@ def _print_global(out: Console, profile: Profile) -> None:
          ratio(profile.sectors(op), profile.requests(op)), "–" if math.isnan(used[op]) else f"{used[op]:.1f} of 32")
         for word, op in _ACCESS
     ]  # fmt: skip
-    columns = _columns("global memory", "requests", "sectors", "sectors/request", "bytes used/sector")
-    _section(out, columns, list(rows))
+    columns = _columns("global memory", "requests", "sectors", "sectors/request", "bytes asked/sector")
+    out.print(table("", columns, list(rows)))
+    out.print(f"[dim]{_ASKED}[/dim]")
+    out.print()
 
 
 def _print_shared(out: Console, profile: Profile) -> None:
@@ -170,10 +180,11 @@ def cross_check_sentences(profile: Profile) -> list[str]:
     return made
 
 
-def print_lines(spec: KernelSpec, profile: Profile) -> None:
+def print_lines(spec: KernelSpec, profile: Profile, automatic: bool = False) -> None:
     """The source from the first counted line to the last, then counted lines of headers."""
     out = console()
-    out.print(f"[dim]{escape(wrapped(_provenance(profile)))}[/dim]")
+    out.print(f"[dim]{escape(wrapped(_provenance(profile, automatic)))}[/dim]")
+    out.print(f"[dim]{_UNVERIFIED}[/dim]")
     own = {line.number: line for line in profile.lines if line.file == spec.source.name}
     texts = source_lines(spec, spec.source.name)
     widths = [max(len(word), *(len(cells[i]) for cells in map(_cells, profile.lines)), 1)

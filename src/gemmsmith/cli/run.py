@@ -3,10 +3,23 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import Annotated
 
 import typer
 
+from gemmsmith.cli.launching import (
+    CText,
+    Strict,
+    c_fill,
+    hints,
+    is_lenient,
+    launch_facts,
+    launch_line,
+    leniently,
+    repeat_words,
+    scalar_notes,
+)
 from gemmsmith.cli.options import (
     Block,
     CacheDir,
@@ -31,6 +44,7 @@ from gemmsmith.errors import UsageError
 from gemmsmith.kernels.user import UserOptions
 from gemmsmith.problem import Problem, dtype_named
 from gemmsmith.verify.harness import affordable_mode, verify_launch
+from gemmsmith.verify.verdict import Verdict
 
 
 def command(
@@ -55,30 +69,51 @@ def command(
     preset: PresetName = "",
     define: Defines = None,
     seed: Seed = 0,
+    schedule_seed: Annotated[int, typer.Option("--schedule-seed", help="Seed of the order; -1 takes --seed.")] = -1,
     entry: Entry = "",
     grid: Grid = "",
     block: Block = "",
     smem: Smem = "",
     signature: SignatureText = "",
+    c: CText = "",
+    strict: Strict = False,
     cache_dir: CacheDir = None,
     json: Json = False,
 ) -> None:
     """Run a kernel once and verify the result; exits 1 if it is wrong."""
-    spec, chosen = find_kernel(kernel, config, preset, define, UserOptions(entry, grid, block, smem, signature))
+    options = UserOptions(entry, grid, block, smem, signature)
+    spec, chosen = find_kernel(kernel, config, preset, define, options)
     kind = dtype_named(dtype) if dtype else spec.dtypes[0]
     problem = Problem(m, n, k, dtype=kind, alpha=alpha, beta=beta, lda=lda, ldb=ldb, ldc=ldc, trans_a=trans_a,
                       trans_b=trans_b)  # fmt: skip
-    where = find_device(device, schedule, seed, ring=mode == "ring")
+    filled = c_fill(c)
+    options = replace(options, defines=spec.extra_defines)
+    order = seed if schedule_seed < 0 else schedule_seed
+    where = find_device(device, schedule, order, ring=mode == "ring")
     started = time.perf_counter()
     oracle = mode or affordable_mode(problem)
-    verdict = verify_launch(where, spec, chosen, problem, compile_fn=Compiler(cache_dir), fill=fill or None,
-                            seed=seed, offsets=parse_offsets(offsets), mode=oracle)  # fmt: skip
+    shifts, words = parse_offsets(offsets), repeat_words(options, device, c, strict, schedule, order)
+
+    def judge(c_holds: str) -> Verdict:
+        return verify_launch(where, spec, chosen, problem, compile_fn=Compiler(cache_dir), fill=fill or None,
+                             seed=seed, offsets=shifts, mode=oracle, c=c_holds, launch=words)  # fmt: skip
+
+    verdict, read = leniently(judge, is_lenient(spec, c, strict), filled)
     seconds = time.perf_counter() - started
+    facts = launch_facts(spec, chosen, problem, options)
+    causes = hints(spec, facts, options, verdict)
+    notes = scalar_notes(problem, alpha, beta) + ([read] if read else [])
     if json:
-        print_json(verdict.to_json() | {"seconds": round(seconds, 3)})
+        print_json(verdict.to_json() | {"launch": facts, "hints": causes, "notes": notes, "seconds": round(seconds, 3)})
     else:
         out = console()
+        for cause in causes:
+            out.print(cause, markup=False, style="yellow")
         out.print(str(verdict), markup=False, style="green" if verdict.trusted else "red")
+        for note in notes:
+            out.print(note, markup=False, style="yellow")
+        if not spec.is_rung:
+            out.print(launch_line(facts), markup=False, style="dim")
         out.print(f"[dim]{seconds:.2f} s, compiling, running and verifying included[/dim]")
     if not verdict.trusted:
         raise typer.Exit(1)

@@ -1,7 +1,9 @@
 """A simple model of time: how many cycles each part of an SM needs for a launch's work; the largest bounds it.
 
-The parts work side by side and are taken to overlap perfectly, so the time is a lower bound. What one SM does in a
-cycle is in ``UNITS``; the counts come from a profile. Two assumptions, because the simulator has no caches:
+The parts work side by side and are taken to overlap perfectly; where barriers stop a whole block and no other block
+fills the time, waiting for memory is added. Latencies are rounded and some units were chosen to agree with published
+times, so the time is an estimate, no bound. What one SM does in a cycle is in ``UNITS``; the counts come from a
+profile. Two assumptions, because the simulator has no caches:
 
 * L1 keeps what a block uses again, so a block fetches from L2 no more than its inputs once (its outputs taken as a
   square tile), and no more than the sectors its requests touch. L2 keeps the rest: DRAM moves the compulsory bytes.
@@ -80,21 +82,22 @@ class Work:
 
 @dataclass(frozen=True)
 class Estimate:
-    """Cycles of the busiest SM by resource, and what follows; all predicted."""
+    """Cycles of the busiest SM by resource, and what follows; all predicted.
+
+    ``longest`` is the whole time in cycles. It is more than any resource's where waiting is not filled by other work.
+    """
 
     gpu: str
     cycles: tuple[tuple[str, float], ...]
+    longest: float
     seconds: float
     tflops: float
     origin: str = "predicted"
 
     @property
     def bound(self) -> str:
+        """The resource that takes most of the time; waiting counts for itself, without the work around it."""
         return max(self.cycles, key=lambda item: item[1])[0]
-
-    @property
-    def longest(self) -> float:
-        return max(value for _, value in self.cycles)
 
     def of(self, resource: str) -> float:
         return dict(self.cycles)[resource]
@@ -155,7 +158,7 @@ def conflicts_of(profile: Profile) -> float:
 
 
 def estimate(work: Work, gpu: GPU, flops: int) -> Estimate:
-    """How long ``work`` takes at least on ``gpu``, at its boost clock."""
+    """About how long ``work`` takes on ``gpu``, at its boost clock."""
     units = units_of(gpu)
     slow = 32 / units.lsu_lanes
     share = work.imbalance / gpu.sms
@@ -171,6 +174,8 @@ def estimate(work: Work, gpu: GPU, flops: int) -> Estimate:
     busiest = max(1, ceil_div(work.blocks, gpu.sms))
     alone = max(cycles[name] for name in (FMA, ISSUE, LSU, L2)) / busiest
     turns = busiest / max(1, min(work.resident, busiest))
-    cycles[LATENCY] = turns * (work.waits * work.wait_cycles + (alone if work.together and work.waits else 0.0))
-    seconds = max(cycles.values()) / hertz
-    return Estimate(gpu.name, tuple(cycles.items()), seconds, flops / seconds / 1e12 if seconds else 0.0)
+    cycles[LATENCY] = turns * work.waits * work.wait_cycles
+    in_turn = cycles[LATENCY] + (turns * alone if work.together and work.waits else 0.0)
+    longest = max(*cycles.values(), in_turn)
+    seconds = longest / hertz
+    return Estimate(gpu.name, tuple(cycles.items()), longest, seconds, flops / seconds / 1e12 if seconds else 0.0)

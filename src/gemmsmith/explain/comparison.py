@@ -63,9 +63,6 @@ def compare(
     return Comparison(one, other, gpu, _sentences(one, other), tuple(rows))
 
 
-# --- in words
-
-
 def _sentences(left: Diagnosis, right: Diagnosis) -> tuple[str, ...]:
     a, b = left.case, right.case
     slow, fast = (a, b) if a.estimate.seconds >= b.estimate.seconds else (b, a)
@@ -131,8 +128,8 @@ def _coalescing(slow: Case, fast: Case, a: str, b: str) -> Said | None:
         return None
     scale = slow.work.global_requests / max(1.0, fast.work.global_requests)
     better = replace(slow.work, lines=min(slow.work.lines, fast.work.lines * scale))
-    return _effect(slow, better, LSU, f"Coalescing: {b} uses {other:.1f} of each 32 bytes that its global loads fetch, "
-                                      f"{a} {used:.1f}")  # fmt: skip
+    return _effect(slow, better, LSU, f"Coalescing: {b} asks for {other:.1f} of the 32 bytes in each sector that its "
+                                      f"global loads touch, {a} for {used:.1f}")  # fmt: skip
 
 
 def _global(slow: Case, fast: Case, a: str, b: str) -> Said | None:
@@ -204,9 +201,6 @@ _RULES: tuple[Callable[[Case, Case, str, str], Said | None], ...] = (
 )  # fmt: skip
 
 
-# --- in a table
-
-
 def _rows(left: Diagnosis, right: Diagnosis, sass_left: Sass, sass_right: Sass) -> list[Row]:
     def both(section: str, name: str, value: Callable[[Diagnosis], float | str], form: str = "{:,.0f}") -> Row:
         return Row(section, name, value(left), value(right), form)
@@ -233,8 +227,8 @@ def _rows(left: Diagnosis, right: Diagnosis, sass_left: Sass, sass_right: Sass) 
         count("coalescing", "global load requests", lambda p: p.requests("ld")),
         count("coalescing", "global load sectors", lambda p: p.sectors("ld")),
         count("coalescing", "sectors a load request", lambda p: _over(p.sectors("ld"), p.requests("ld")), "{:.2f}"),
-        count("coalescing", "bytes used of 32, loads", lambda p: p.bytes_per_sector[0], "{:.1f}"),
-        count("coalescing", "bytes used of 32, stores", lambda p: p.bytes_per_sector[1], "{:.1f}"),
+        count("coalescing", "bytes asked of 32, loads", lambda p: p.bytes_per_sector[0], "{:.1f}"),
+        count("coalescing", "bytes asked of 32, stores", lambda p: p.bytes_per_sector[1], "{:.1f}"),
         count("shared memory", "load requests", lambda p: p.value(REQUESTS["ld"])),
         count("shared memory", "load wavefronts", lambda p: p.wavefronts("ld")),
         count("shared memory", "load bank conflicts", lambda p: p.value(CONFLICTS["ld"])),

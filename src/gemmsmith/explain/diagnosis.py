@@ -16,8 +16,9 @@ from gemmsmith.explain.roofline import Roofline, roofline
 from gemmsmith.gpus import GPU
 
 MODEL = (
-    "Predicted, not measured: counts are simulated, and time is the largest of what each part of an SM needs, "
-    "overlapping perfectly, at boost clock. It is a lower bound; real kernels are slower."
+    "Predicted, not measured: counts are simulated. Time is estimated from what each part of an SM needs, overlapping "
+    "perfectly, and from waits that nothing fills, with rounded latencies and at boost clock; "
+    "a real kernel may be slower or faster."
 )
 
 _NAMES = {
@@ -37,7 +38,7 @@ class Diagnosis:
 
     @property
     def bound(self) -> str:
-        """The resource that takes longest."""
+        """The resource that takes most of the time."""
         return self.case.estimate.bound
 
 
@@ -86,6 +87,8 @@ def _bound(case: Case) -> str:
     costs = [f"{_NAMES[name]} {now.of(name) / each:.2f}" for name in others]
     rest = f"{', '.join(costs[:-1])} and {costs[-1]}" if len(costs) > 1 else "".join(costs)
     least = f"; {rest}" if rest else ""
+    if now.longest > 1.005 * now.of(first):  # blocks that wait and work in turn, with too few others to fill the time
+        least += f"; waiting and work in turn, {now.longest / each:.2f} in all"
     return (f"Bound by {_NAMES[first]}: each warp-wide multiply-add costs it "
             f"{now.of(first) / each:.2f} cycles an SM{note}{least}.")  # fmt: skip
 
@@ -93,7 +96,7 @@ def _bound(case: Case) -> str:
 def _speed(case: Case) -> str:
     now, peak = case.estimate, case.gpu.fp32_tflops
     time = f"{now.seconds * 1e3:.3g} ms" if now.seconds >= 1e-3 else f"{now.seconds * 1e6:.3g} µs"
-    return (f"So {case.profile.problem} takes at least {time} on {case.gpu.name}: at most {now.tflops:.1f} TFLOPS, "
+    return (f"So {case.profile.problem} takes about {time} on {case.gpu.name}: an estimated {now.tflops:.1f} TFLOPS, "
             f"{now.tflops / peak:.0%} of its fp32 peak of {peak:g}.")  # fmt: skip
 
 
@@ -102,8 +105,9 @@ def _global(profile: Profile) -> str:
     if not requests:
         return "It loads nothing from global memory."
     used = profile.bytes_per_sector[0]
-    return (f"Global loads touch {sectors / requests:.1f} sectors a request and use {used:.1f} of each 32 bytes; "
-            f"there are {profile.problem.flops / 64 / requests:.3g} warp-wide multiply-adds for each.")  # fmt: skip
+    return (f"Global loads touch {sectors / requests:.1f} sectors a request, and lanes ask for {used:.1f} of the 32 "
+            "bytes of each (lanes that share an address ask for it each, up to 32); there are "
+            f"{profile.problem.flops / 64 / requests:.3g} warp-wide multiply-adds for each request.")  # fmt: skip
 
 
 def _shared(case: Case) -> str:

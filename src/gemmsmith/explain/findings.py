@@ -81,7 +81,7 @@ def _uncoalesced(at: Case, _: Sass) -> Finding | None:
         better = replace(at.work, lines=at.work.lines - lines + max(at.profile.requests(op), lines * used / 128))
         made = _finding(
             at, f"uncoalesced global {word}", LSU,
-            f"A global {word[:-1]} request touches {share:.1f} sectors, of which {used:.1f} of 32 bytes are used.",
+            f"A global {word[:-1]} request touches {share:.1f} sectors; lanes ask for {used:.1f} of 32 bytes in each.",
             "Let neighbouring threads of a warp touch neighbouring addresses: threadIdx.x along a row.",
             better, sectors_per_request=share, bytes_used_per_sector=used,
         )  # fmt: skip

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import math
+import re
 import shutil
 import subprocess
 import sys
@@ -25,6 +26,16 @@ _USED = "smsp__sass_average_data_bytes_per_sector_mem_global_op_{op}.pct"
 _UNIFORM = "smsp__sass_average_branch_targets_threads_uniform.pct"
 _LANES = "smsp__thread_inst_executed_per_inst_executed.ratio"
 _RATIOS = (_USED.format(op="ld"), _USED.format(op="st"), _UNIFORM, _LANES)
+_UNKNOWN = re.compile(r"(failed to find|unknown|invalid|unsupported|unrecognized)\b.*\bmetrics?\b", re.IGNORECASE)
+_METRIC_NAME = re.compile(r"\w+__\w+(?:\.\w+)*")
+
+
+class UnknownMetricError(LaunchError):
+    """ncu refused names of metrics; ``names`` are all that its messages have."""
+
+    def __init__(self, message: str, hint: str, names: frozenset[str]) -> None:
+        super().__init__(message, hint)
+        self.names = names
 
 
 def find_ncu() -> str:
@@ -49,7 +60,11 @@ def run_ncu(command: Sequence[str], metrics: Sequence[str], kernel: str = "regex
         raise LaunchError(f"ncu did not finish in {_TIMEOUT_S} s", "profile a smaller problem") from None
     start = done.stdout.find('"ID"')
     if start < 0:
-        raise LaunchError(f"ncu profiled nothing (exit code {done.returncode})", _reason(done.stdout + done.stderr))
+        said = done.stdout + done.stderr
+        why = f"ncu profiled nothing (exit code {done.returncode})", _reason(said)
+        if _UNKNOWN.search(said):
+            raise UnknownMetricError(*why, frozenset(_METRIC_NAME.findall(said)))
+        raise LaunchError(*why)
     launches: dict[int, tuple[str, dict[str, float]]] = {}
     for row in csv.DictReader(io.StringIO(done.stdout[start:])):
         name, values = launches.setdefault(int(row["ID"]), (row["Kernel Name"], {}))
@@ -68,12 +83,31 @@ def _reason(output: str) -> str:
     return text
 
 
+def run_ncu_with_what_it_knows(
+    command: Sequence[str], metrics: Sequence[str], optional: Sequence[str]
+) -> list[tuple[str, dict[str, float]]]:
+    """As ``run_ncu``; where ncu refuses names, again without them; ``optional`` go together."""
+    asked = [*metrics, *optional]
+    while True:
+        try:
+            return run_ncu(command, asked)
+        except UnknownMetricError as error:
+            # A message may name a metric without its suffix (.sum, .pct).
+            refused = {n for n in asked if {n, n.partition(".")[0]} & error.names}
+            if not refused or refused & {*optional}:
+                refused |= {*optional}
+            left = [n for n in asked if n not in refused]
+            if not left or left == asked:
+                raise
+            asked = left
+
+
 def measure(
     spec: KernelSpec, config: Config, problem: Problem, compiled: CompiledKernel, command: Sequence[str]
 ) -> Profile:
     """Profile the launch that ``command`` makes (a `gemmsmith run …` in a process of its own)."""
     device = cuda_device()
-    launches = run_ncu([sys.executable, *command], [*(m.name for m in METRICS), *_RATIOS])
+    launches = run_ncu_with_what_it_knows([sys.executable, *command], [m.name for m in METRICS], _RATIOS)
     wanted = [values for name, values in launches if name.split("(")[0] == compiled.entry or len(launches) == 1]
     if not wanted:
         raise LaunchError(f"ncu saw no launch of {compiled.entry}", f"it saw {[name for name, _ in launches]}")
@@ -87,4 +121,5 @@ def measure(
             values[f"used_{word}_bytes"] = SECTOR * sectors * min(100.0, share) / 100
     return Profile(spec.name, str(config), problem, device.name, "measured", device.arch,
                    spec.geometry(problem, config), compiled.resources, tuple(values.items()),
-                   active_lanes=seen.get(_LANES, math.nan), branch_efficiency=seen.get(_UNIFORM, math.nan))  # fmt: skip
+                   active_lanes=seen.get(_LANES, math.nan), branch_efficiency=seen.get(_UNIFORM, math.nan),
+                   missing=tuple(name for name in _RATIOS if name not in seen))  # fmt: skip

@@ -72,6 +72,7 @@ class Profile:
     ``mix`` counts warp instructions of PTX; ``machine_mix`` estimates those of the machine code, whose main loop ran
     ``loop_trips`` times. ``sampled_blocks`` is 0 where all blocks ran; ``sampled_depth`` is the K that was run, 0 if
     all of it. ``errors`` are the metrics' relative errors at 95 % confidence, NaN where the sample cannot tell.
+    ``missing`` are names that are not among METRICS and that the profiler was asked for in vain.
     """
 
     kernel: str
@@ -93,6 +94,7 @@ class Profile:
     sampled_blocks: int = 0
     sampled_depth: int = 0
     errors: tuple[tuple[str, float], ...] = ()
+    missing: tuple[str, ...] = ()
 
     def value(self, name: str) -> float:
         """A metric's value; NaN where it is absent."""
@@ -111,13 +113,16 @@ class Profile:
 
     @property
     def absent(self) -> tuple[str, ...]:
-        """Metrics that this device cannot know."""
+        """Metrics that this device cannot know, or did not give."""
         have = {name for name, _ in self.metrics}
-        return tuple(m.name for m in METRICS if m.name not in have)
+        return (*(m.name for m in METRICS if m.name not in have), *self.missing)
 
     @property
     def bytes_per_sector(self) -> tuple[float, float]:
-        """Bytes used of the 32 in each sector, for global loads and stores."""
+        """Bytes that lanes ask for in each sector, at most its 32, for global loads and stores.
+
+        Lanes that share an address ask for it each, so a broadcast counts as 32.
+        """
         return self._ratio("used_load_bytes", "ld"), self._ratio("used_store_bytes", "st")
 
     def _ratio(self, used: str, op: str) -> float:

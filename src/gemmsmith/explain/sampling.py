@@ -25,6 +25,9 @@ from gemmsmith.sim.device import LoadedPtx, SimDevice
 GROUPS = 4
 _STUDENT_T = {2: 12.706, 3: 4.303, 4: 3.182}  # 95 %, two-sided, by number of groups
 _WARPS = "smsp__warps_launched.sum"
+BUDGET = 2**28  # multiply-adds that are simulated without asking: the slowest rung needs about 15 s for them
+_FEW = 16  # blocks; where the budget has no room for as many, K is shortened too
+_SHORT = 256
 _PERIOD = 64  # K is shortened by multiples of this, so that slices and alignment stay as they are
 
 
@@ -64,6 +67,15 @@ class Bench:
             self.device.free(address)
         assert self.device.counters is not None
         return self.device.counters
+
+
+def affordable(geometry: Geometry, problem: Problem) -> tuple[int, int]:
+    """(sample, depth) for ``count_launch`` that stay near BUDGET multiply-adds; (0, 0) where all of them do."""
+    total = problem.m * problem.n * problem.k
+    if total <= BUDGET:
+        return 0, 0
+    blocks = BUDGET * geometry.blocks // total
+    return (blocks, 0) if blocks >= _FEW else (_FEW, _SHORT)
 
 
 def count_launch(

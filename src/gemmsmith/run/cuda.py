@@ -155,6 +155,9 @@ class CudaDevice:
     def forbid_reads(self, address: int, why: str) -> None:
         """Nothing: the hardware cannot forbid reads."""
 
+    def label(self, address: int, name: str) -> None:
+        """Nothing: the hardware's messages name no memory."""
+
     def copy_rows(self, target: int, target_pitch: int, source: int, source_pitch: int, width: int, rows: int,
                   stream: int) -> None:  # fmt: skip
         """Copy ``rows`` rows of ``width`` bytes between two matrices on the GPU, in stream order."""

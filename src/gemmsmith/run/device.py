@@ -60,6 +60,9 @@ class Device(Protocol):
         The simulator faults at such a read; a GPU cannot tell, and relies on what it holds being NaN.
         """
 
+    def label(self, address: int, name: str) -> None:
+        """Name the allocation that holds ``address``, for the simulator's messages; a GPU has no use for it."""
+
     def load(self, compiled: CompiledKernel) -> Any:
         """Make a compiled kernel ready to launch."""
 

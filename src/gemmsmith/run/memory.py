@@ -98,6 +98,7 @@ class GuardedMatrix:
         self._nbytes = self._start + self._elements * dtype.itemsize + guard
         self._uploaded: Words | None = None
         self._base = device.allocate(max(1, self._nbytes))
+        device.label(self._base, name)
 
     @classmethod
     def create(

@@ -18,9 +18,9 @@ from gemmsmith.sim.lower import Lowered, Operation, Slot, Source
 
 Rows = int | slice | NDArray[np.intp]
 
-CONTROL = ("branch", "barrier", "warp_barrier", "exit", "commit", "wait", "fence")
+CONTROL = ("branch", "barrier", "warp_barrier", "shuffle", "exit", "commit", "wait", "fence", "assert")
 # Operations that are never merged with another.
-SINGLE = ("unpack", "pack", "atomic", "shuffle")
+SINGLE = ("unpack", "pack", "atomic")
 
 
 @dataclass(frozen=True, slots=True)

@@ -83,6 +83,9 @@ class SimDevice:
     def forbid_reads(self, address: int, why: str) -> None:
         self.memory.forbid_reads(address, why)
 
+    def label(self, address: int, name: str) -> None:
+        self.memory.label(address, name)
+
     def _view(self, address: int, nbytes: int) -> Bytes:
         try:
             return self.memory.view(address, nbytes)

@@ -19,6 +19,7 @@ from gemmsmith.sim.memory import (
     SHARED_WINDOW,
     AccessFault,
     GlobalMemory,
+    LaneFault,
     WindowMemory,
     window_of,
 )
@@ -48,7 +49,7 @@ class Execution(WaveState):
         self.shadow = Shadow(self, log) if log is not None and wave.shared_size else None
         self.execute = {
             "compute": self._compute, "load": self._load, "store": self._store, "copy": self.copies.issue,
-            "pack": self._pack, "unpack": self._unpack, "atomic": self._atomic, "shuffle": self._shuffle,
+            "pack": self._pack, "unpack": self._unpack, "atomic": self._atomic, "assert": self._assert,
         }  # fmt: skip
 
     def _compute(self, step: Bundle, lanes: Lanes) -> None:
@@ -182,10 +183,15 @@ class Execution(WaveState):
         if step.targets:
             self.put(step.targets[0], lanes, old)
 
+    def _assert(self, step: Bundle, lanes: Lanes) -> None:
+        """Every lane that gets here has failed."""
+        address = np.broadcast_to(self.fetch(step.sources[0], lanes), self.indices(lanes).shape)[0]
+        raise LaneFault(0, ": ".join(filter(None, ("assertion failed", self.memory.text(int(address))))))
+
     def _shuffle(self, step: Bundle, lanes: Lanes) -> None:
         """shfl.sync: each lane reads another lane of its warp, by PTX's segment and clamp rules."""
         mine = self.indices(lanes)
-        value, b, c = (np.broadcast_to(self.fetch(s, lanes), mine.shape).astype(np.int64) for s in step.sources)
+        value, b, c = (np.broadcast_to(self.fetch(s, lanes), mine.shape).astype(np.int64) for s in step.sources[:3])
         lane = self.thread[mine] % WARP
         clamp, segment = c & 31, (c >> 8) & 31
         most = (lane & segment) | (clamp & ~segment & 31)
@@ -204,8 +210,9 @@ class Execution(WaveState):
         inside = (source - mine + self.thread[mine]) < self.wave.threads  # the last warp of a block may be short
         absent = ~(inside & present[np.where(inside, source, mine)])
         if absent.any():
-            raise AccessFault("inactive-lane", int(np.flatnonzero(absent)[0]), 0,
-                              "shfl.sync reads a lane that does not take part")  # fmt: skip
+            first = int(np.flatnonzero(absent)[0])
+            raise LaneFault(first, f"shfl.sync of lane {lane[first]} reads lane {(source - mine + lane)[first]}, "
+                            "a lane that does not take part")  # fmt: skip
         self.put(step.targets[0], lanes, table[source])
         if len(step.targets) == 2:
             self.put(step.targets[1], lanes, valid)

@@ -8,7 +8,7 @@ import numpy as np
 
 from gemmsmith.errors import SimulationError
 from gemmsmith.sim.bundle import Bundle
-from gemmsmith.sim.memory import AccessFault
+from gemmsmith.sim.memory import AccessFault, LaneFault
 
 if TYPE_CHECKING:
     from gemmsmith.sim.lanes import Lanes, WaveState
@@ -43,6 +43,8 @@ def describe_fault(machine: WaveState, step: Bundle, lanes: Lanes, fault: Access
     lane = int(mine[fault.position % mine.size])
     operation = step.operations[number]
     i = operation.instruction
+    if isinstance(fault, LaneFault):
+        return SimulationError(fault.detail, f"{i.where}: {i.text}; {place(machine, lane)}")
     space = operation.space or ("shared" if fault.address < 1 << 32 else "global")  # a copy has one end in each
     verb = _VERBS.get(operation.kind, operation.kind)
     return SimulationError(
@@ -79,7 +81,10 @@ def stuck_barrier(machine: Machine, waiting: list[tuple[Group, Bundle]]) -> Simu
     lanes = machine.indices(group.lanes)
     block = int(machine.block[lanes[0]])
     arrived = sum(int(np.count_nonzero(machine.block[machine.indices(g.lanes)] == block)) for g, _ in waiting)
+    what = f"barrier never completes: {arrived} of {int(machine.live[block])} live threads arrived"
+    if step.first.kind == "shuffle":
+        what = "shfl.sync never completes: live lanes of its member mask never arrive at it"
     return SimulationError(
-        f"barrier never completes: {arrived} of {int(machine.live[block])} live threads arrived",
+        what,
         f"{step.first.instruction.where}: {step.first.instruction.text}; {place(machine, int(lanes[0]))} waits",
     )

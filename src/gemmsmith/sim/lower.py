@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from gemmsmith.sim import ptx
+from gemmsmith.sim import calls, ptx
 from gemmsmith.sim.memory import LOCAL_WINDOW, SHARED_WINDOW
 from gemmsmith.sim.semantics import NUMPY, Function, semantics, unknown
 
@@ -88,9 +88,9 @@ class _Lowering:
     def __init__(self, entry: ptx.Entry, addresses: dict[str, int], ring: bool) -> None:
         self.entry, self.ring = entry, ring
         self.rows: dict[str, Slot] = {}
+        self.widths = {name: 1 if kind == "pred" else ptx.TYPE_BYTES[kind] for name, kind in entry.registers}
         self.heights = dict.fromkeys(FILE_DTYPES, 0)
-        for name, kind in entry.registers:
-            width = 1 if kind == "pred" else ptx.TYPE_BYTES[kind]
+        for name, width in self.widths.items():
             self.rows[name] = self._new_row(FILES[width])
         self.special = {name: self._new_row("w").row for name in SPECIAL}
         self.symbols: dict[str, tuple[str, int]] = {name: ("global", at) for name, at in addresses.items()}
@@ -149,6 +149,8 @@ class _Lowering:
                 return _scalar(self.symbols[operand.name][1], dtype)
             if operand.name == "WARP_SZ":
                 return _scalar(32, dtype)
+            if operand.name.startswith("%"):
+                raise unknown(instruction, operand.name)
         raise unknown(instruction)
 
     def _address(self, operand: ptx.Operand, instruction: ptx.Instruction) -> tuple[Source, int]:
@@ -253,6 +255,8 @@ class _Lowering:
         items = i.operands[0].items if isinstance(i.operands[0], ptx.Vector) else (i.operands[0],)
         if len(items) != count:
             raise unknown(i)
+        if space == "param" and self._is_of_call(i.operands[1]):
+            return self._move_parameter(i, i.operands[1], i.operands[0])
         base, offset = self._address(i.operands[1], i)
         targets = tuple(self._slot(t, i.type, i) for t in items)
         return "load", {"targets": targets, "sources": (base,), "space": space, "offsets": (offset,),
@@ -261,7 +265,7 @@ class _Lowering:
     def _op_st(self, i: ptx.Instruction) -> tuple[str, dict[str, Any]]:
         space, count = self._memory_form(i)
         if space == "param":
-            raise unknown(i)
+            return self._move_parameter(i, i.operands[0], i.operands[1])
         items = i.operands[1].items if isinstance(i.operands[1], ptx.Vector) else (i.operands[1],)
         if len(items) != count:
             raise unknown(i)
@@ -271,6 +275,29 @@ class _Lowering:
                          "width": ptx.TYPE_BYTES[i.type] * count}  # fmt: skip
 
     _op_ldu = _op_ld
+
+    def _is_of_call(self, operand: ptx.Operand) -> bool:
+        """Whether an address in .param space is that of a call's parameter and not of the kernel's."""
+        base = operand.base if isinstance(operand, ptx.Address) else None
+        if isinstance(base, ptx.Register):
+            return base.name.startswith(ptx.CALL_PARAMETER)
+        return isinstance(base, ptx.Symbol) and base.name not in self.symbols
+
+    def _move_parameter(self, i: ptx.Instruction, at: ptx.Operand, other: ptx.Operand) -> tuple[str, dict[str, Any]]:
+        register = calls.parameter(at, ptx.TYPE_BYTES[i.type], self.widths)
+        if register is None or isinstance(other, ptx.Vector):
+            raise calls.unknown_function(i, self.entry.instructions)
+        target, source = (register, other) if i.opcode == "st" else (other, register)
+        return self._compute(calls.as_move(i, target, source))
+
+    def _op_call(self, i: ptx.Instruction) -> tuple[str, dict[str, Any]]:
+        name, results, arguments = calls.parts(i)
+        if name == calls.ASSERT and not results and len(arguments) == 5:
+            return "assert", {"sources": (self._source(arguments[0], "u64", i),)}
+        if name == calls.PRINT and len(results) == 1:
+            zero = _scalar(0, NUMPY["b32"])
+            return "compute", {"function": np.copy, "targets": (self._slot(results[0], "b32", i),), "sources": (zero,)}
+        raise calls.unknown_function(i, self.entry.instructions)
 
     def _op_red(self, i: ptx.Instruction) -> tuple[str, dict[str, Any]]:
         return self._atomic(i, (), i.operands[0], i.operands[1:])
@@ -356,7 +383,9 @@ class _Lowering:
         targets = [self._slot(i.operands[0], "b32", i)]
         if predicate:
             targets.append(self._slot(i.operands[1], "pred", i))
-        sources = tuple(self._source(o, "b32", i) for o in i.operands[1 + predicate : 4 + predicate])
+        sources = tuple(self._source(o, "u32", i) for o in i.operands[1 + predicate :])
+        if len(sources) != 4:
+            raise unknown(i)
         return "shuffle", {"targets": tuple(targets), "sources": sources, "label": i.modifiers[1]}
 
 

@@ -20,7 +20,7 @@ from gemmsmith.sim.faults import describe_fault, divergent_barrier, endless, stu
 from gemmsmith.sim.hazards import HazardLog
 from gemmsmith.sim.lanes import ALL, Lanes, Wave, compact
 from gemmsmith.sim.lower import Lowered
-from gemmsmith.sim.memory import AccessFault, GlobalMemory
+from gemmsmith.sim.memory import AccessFault, GlobalMemory, LaneFault
 from gemmsmith.sim.schedule import Schedule
 from gemmsmith.sim.wavefronts import WARP
 
@@ -113,9 +113,8 @@ class Machine(Execution):
                     return []
                 self._passed(lanes)
                 position += 1
-            elif kind == "warp_barrier" and self._guarded(step, lanes) is not None:
-                self.at_warp_barrier.append((Group(position + 1, lanes, group.team), step))
-                groups = self._release_warps()
+            elif kind in ("warp_barrier", "shuffle"):
+                groups = self._arrive_at_warp(step, position, lanes, group.team)
                 if len(groups) != 1 or groups[0].lanes is not lanes:
                     return groups
                 position += 1
@@ -177,11 +176,30 @@ class Machine(Execution):
     def _arrive_in_part(self, step: Bundle, position: int, lanes: Lanes, arriving: Lanes | None, team: int,
                         waiting: list[tuple[Group, Bundle]]) -> list[Group]:  # fmt: skip
         """A predicated barrier: the lanes whose guard holds wait at it, the others go on."""
-        mine = self.indices(lanes)
         if arriving is None:
             return [Group(position + 1, lanes, team)]
         waiting.append((Group(position + 1, arriving, team), step))
-        return [Group(position + 1, compact(mine[~np.isin(mine, self.indices(arriving))]), team)]
+        return [Group(position + 1, self._others(lanes, arriving), team)]
+
+    def _others(self, lanes: Lanes, some: Lanes) -> Lanes:
+        mine = self.indices(lanes)
+        return compact(mine[~np.isin(mine, self.indices(some))])
+
+    def _arrive_at_warp(self, step: Bundle, position: int, lanes: Lanes, team: int) -> list[Group]:
+        """A warp-wide barrier, or a shuffle, which waits as one does: the groups that can go on."""
+        arriving = self._guarded(step, lanes)
+        if arriving is None:
+            return [Group(position + 1, lanes, team)]
+        if step.first.kind == "shuffle":
+            outside = (
+                self.fetch(step.sources[-1], arriving) >> (self.thread[arriving] % WARP).astype(np.uint32) & 1 == 0
+            )
+            if outside.any():
+                fault = LaneFault(int(np.argmax(outside)), "shfl.sync by a lane that its own member mask leaves out")
+                raise describe_fault(self, step, arriving, fault)
+        self.at_warp_barrier.append((Group(position + 1, arriving, team), step))
+        others = [] if arriving is lanes else [Group(position + 1, self._others(lanes, arriving), team)]
+        return self._release_warps() + others
 
     def _exit(self, step: Bundle, lanes: Lanes) -> Lanes | None:
         """Ends the guarded lanes; the lanes that go on, or None."""
@@ -230,24 +248,28 @@ class Machine(Execution):
 
     def _release_warps(self) -> list[Group]:
         """Let go the lanes at a warp-wide barrier for which every live lane of their mask has arrived there, too."""
-        released = []
+        released: list[Group] = []
         for at in sorted({group.position for group, _ in self.at_warp_barrier}):
             here = [entry for entry in self.at_warp_barrier if entry[0].position == at]
             live, arrived = (np.zeros((len(self.wave.blocks) * self.warps_per_block, WARP), bool) for _ in range(2))
             live[self.warp[self.alive], self.thread[self.alive] % WARP] = True
             for group, _ in here:
                 arrived[self.warp[group.lanes], self.thread[group.lanes] % WARP] = True
+            kind, before = here[0][1].first.kind, len(released)
             missing = (live & ~arrived) @ (np.uint32(1) << np.arange(WARP, dtype=np.uint32))
             for group, step in here:
                 self.at_warp_barrier.remove((group, step))
                 mine = self.indices(group.lanes)
-                go = (missing[self.warp[mine]] & self.fetch(step.sources[0], group.lanes)) == 0
+                go = (missing[self.warp[mine]] & self.fetch(step.sources[-1], group.lanes)) == 0
                 if go.any():
                     released.append(group if go.all() else Group(at, compact(mine[go]), group.team))
                 if not go.all():
                     self.at_warp_barrier.append((Group(at, compact(mine[~go]), group.team), step))
-        if self.shadow is not None and released:
-            self.shadow.warp_barrier(np.concatenate([self.indices(group.lanes) for group in released]))
+            free = [self.indices(group.lanes) for group in released[before:]]
+            if free and kind == "shuffle":
+                self._step(self._shuffle, here[0][1], self._compact(np.sort(np.concatenate(free))))
+            elif free and self.shadow is not None:  # a shuffle orders no memory
+                self.shadow.warp_barrier(np.concatenate(free))
         return released
 
     def _passed(self, lanes: Lanes) -> None:

@@ -41,6 +41,13 @@ class AccessFault(Exception):  # noqa: N818 - the machine's word for it
         self.kind, self.position, self.address, self.detail = kind, position, address, detail
 
 
+class LaneFault(AccessFault):
+    """A fault of a lane that is no access to memory; ``detail`` says all of it."""
+
+    def __init__(self, position: int, detail: str) -> None:
+        super().__init__("lane", position, 0, detail)
+
+
 def check_alignment(addresses: Array, width: int) -> None:
     """Raise unless every address is a multiple of ``width``."""
     if width > 1 and int(np.bitwise_or.reduce(addresses, axis=None)) & (width - 1):
@@ -66,6 +73,7 @@ class GlobalMemory:
         self._data: dict[int, Array] = {}
         self._size: dict[int, int] = {}
         self._unreadable: dict[int, str] = {}
+        self._names: dict[int, str] = {}
         self._next = _FIRST_ADDRESS
 
     def allocate(self, nbytes: int) -> int:
@@ -78,6 +86,21 @@ class GlobalMemory:
     def free(self, base: int) -> None:
         del self._data[base], self._size[base]
         self._unreadable.pop(base, None)
+        self._names.pop(base, None)
+
+    def label(self, address: int, name: str) -> None:
+        """Name the allocation that holds ``address``, for messages."""
+        found = self.locate(address, 0)
+        if found is not None:
+            self._names[found[0]] = name
+
+    def text(self, address: int) -> str:
+        """The string that ends with a zero byte at ``address``, or nothing if there is no memory."""
+        found = self.locate(address, 1)
+        if found is None:
+            return ""
+        base, data = found
+        return data[address - base : self._size[base]].tobytes().split(b"\0")[0].decode(errors="replace")
 
     def forbid_reads(self, address: int, why: str) -> None:
         """Make every kernel's read of the allocation that holds ``address`` a fault, for the reason ``why``."""
@@ -105,10 +128,11 @@ class GlobalMemory:
         for base, size in self._size.items():
             past, before = address - (base + size), base - address
             distance = past if past >= 0 else before if before > 0 else 0
+            what = f"{self._names[base]} ({size} bytes)" if base in self._names else f"a {size}-byte allocation"
             text = (
-                f"{past} bytes past the end of a {size}-byte allocation" if past >= 0
-                else f"{before} bytes before a {size}-byte allocation" if before > 0
-                else f"it starts inside a {size}-byte allocation and runs over its end"
+                f"{past} bytes past the end of {what}" if past >= 0
+                else f"{before} bytes before {what}" if before > 0
+                else f"it starts inside {what} and runs over its end"
             )  # fmt: skip
             if best is None or distance < best[0]:
                 best = distance, text

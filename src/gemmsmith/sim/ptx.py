@@ -126,6 +126,10 @@ TYPE_BYTES = {
 }  # fmt: skip
 
 
+# Registers that stand for the parameters of a call, which PTX declares inside the body, begin with this.
+CALL_PARAMETER = "call:"
+
+
 def parse(text: str) -> Module:
     """Parse a whole PTX text."""
     return _Reader(text).module()
@@ -274,7 +278,13 @@ class _Body:
         if text.startswith(".reg"):
             self._declare_registers(text)
         elif text.startswith("."):
-            self.variables.append(_variable(text))
+            variable = _variable(text)
+            if variable.space == "param" and variable.size == TYPE_BYTES[variable.element] > 1:
+                scoped = f"{CALL_PARAMETER}{variable.name}@{self.scope_count}"
+                self.scopes[-1][variable.name] = scoped
+                self.registers[scoped] = variable.element
+            else:
+                self.variables.append(variable)
         else:
             self.instructions.append(self._instruction(text))
 
@@ -307,7 +317,7 @@ class _Body:
 
     def _operand(self, text: str) -> Operand:
         text = text.strip()
-        if text.startswith("{"):
+        if text.startswith(("{", "(")):  # a vector, or the parameters of a call
             return Vector(tuple(self._operand(part) for part in _split(text[1:-1])))
         if text.startswith("["):
             return self._address(text[1:-1].strip())

@@ -42,11 +42,12 @@ class Semantics:
     arguments: tuple[str, ...]
 
 
-def unknown(instruction: Instruction) -> UnknownInstructionError:
-    """The error for an instruction the simulator does not know."""
+def unknown(instruction: Instruction, register: str = "") -> UnknownInstructionError:
+    """The error for an instruction the simulator does not know, or for the special register that it reads."""
     name = ".".join((instruction.opcode, *instruction.modifiers))
+    what = f"special register {register!r} of {name!r}" if register else f"PTX instruction {name!r}"
     return UnknownInstructionError(
-        f"the simulator does not know the PTX instruction {name!r} ({instruction.text}; {instruction.where})",
+        f"the simulator does not know the {what} ({instruction.text}; {instruction.where})",
         "run this kernel on a GPU with --device gpu, or report the instruction",
     )
 

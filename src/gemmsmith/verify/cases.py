@@ -29,6 +29,7 @@ _QUICK_SCALARS = (
     (math.inf, 0.0), (math.nan, 0.0), (1.0, math.inf), (1.0, math.nan), (0.0, math.nan),
 )  # fmt: skip
 SIZES = ("quick", "full")
+_USUAL_TILE = 32
 
 
 @dataclass(frozen=True)
@@ -50,18 +51,31 @@ def edge_cases(spec: KernelSpec, config: Config, size: str = "quick") -> Iterato
         raise UsageError(f"unknown size {size!r}", f"use one of {', '.join(SIZES)}")
     signature = spec.signature
     for seed, case in enumerate(_cases(spec, config, full=size == "full")):
-        yield Case(case.label, case.problem, case.fill, case.mode, seed, case.offsets, refusal(signature, case.problem))
+        yield Case(case.label, case.problem, case.fill, case.mode, seed, case.offsets,
+                   refusal(signature, case.problem) or _no_launch(spec, config, case.problem))  # fmt: skip
 
 
 def tile_of(spec: KernelSpec, config: Config) -> Shape:
     """What one thread block owns: from the parameters BM, BN and BK, or from how the grid grows."""
     names = dict(config.values)
     probe = 2**14
-    tall = spec.geometry(_problem(spec, (probe, 1, 8)), config).blocks
-    wide = spec.geometry(_problem(spec, (1, probe, 8)), config).blocks
+    try:
+        tall = spec.geometry(_problem(spec, (probe, 1, 8)), config).blocks
+        wide = spec.geometry(_problem(spec, (1, probe, 8)), config).blocks
+    except UsageError:  # a user's --grid N/32,M/32, which holds for multiples only
+        tall = wide = ceil_div(probe, _USUAL_TILE)
     bm = names.get("BM", max(1, ceil_div(probe, tall)))
     bn = names.get("BN", max(1, ceil_div(probe, wide)))
     return bm, bn, names.get("BK", 8)
+
+
+def _no_launch(spec: KernelSpec, config: Config, problem: Problem) -> str:
+    """Why the launch has no geometry for ``problem``; empty where it has."""
+    try:
+        spec.geometry(problem, config)
+    except UsageError as error:
+        return error.message
+    return ""
 
 
 def _cases(spec: KernelSpec, config: Config, full: bool) -> Iterator[Case]:
@@ -88,7 +102,10 @@ def _cases(spec: KernelSpec, config: Config, full: bool) -> Iterator[Case]:
 
 
 def _shapes(spec: KernelSpec, tile: Shape, cover: str) -> Iterator[Case]:
-    for index, shape in enumerate(edge_shapes(*tile, cover=cover)):
+    shapes = list(edge_shapes(*tile, cover=cover))
+    if all(refusal(spec.signature, _problem(spec, shape)) for shape in shapes):  # it takes one extent for all three
+        shapes = [(extent, extent, extent) for extent in edge_values(max(tile[:2]))]
+    for index, shape in enumerate(shapes):
         alpha, beta = ((1.0, 0.0), (2.0, -1.0))[index % 2]
         problem = _problem(spec, shape)
         scaled = problem.with_(alpha=alpha, beta=beta)

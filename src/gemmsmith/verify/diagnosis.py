@@ -18,17 +18,21 @@ Array = NDArray[Any]
 Mask = NDArray[np.bool_]
 
 
-def unwritten(problem: Problem, got: Array, before: Array, comparison: Comparison, mode: str) -> Mask:
+def unwritten(
+    problem: Problem, got: Array, before: Array, comparison: Comparison, mode: str, c_is_set: bool = False
+) -> Mask:
     """Which outputs the kernel left as they were.
 
-    With beta = 0 these hold the poison, even where NaN is the right answer; otherwise they still hold C's old
-    value, and it is not the right one. Modulo 2**32 the poison's pattern may be right by chance.
+    With beta = 0 these hold the poison, even where NaN is the right answer; otherwise, and where C was set all the
+    same, they still hold C's old value, and it is not the right one. Modulo 2**32 the poison's pattern may be right
+    by chance.
     """
+    poisoned = problem.beta == 0 and not c_is_set
     word = np.dtype(f"<u{problem.out_dtype.itemsize}")
     bits = np.ascontiguousarray(got).view(word)
     wrong = np.broadcast_to(comparison.wrong, got.shape)
-    same: Mask = bits == (POISON[problem.out_dtype.name] if problem.beta == 0 else before.view(word))
-    return same if problem.beta == 0 and mode != "ring" else same & wrong
+    same: Mask = bits == (POISON[problem.out_dtype.name] if poisoned else np.ascontiguousarray(before).view(word))
+    return same if poisoned and mode != "ring" else same & wrong
 
 
 def mostly_zero(got: Array, expected: Array | None) -> bool:
@@ -40,7 +44,9 @@ def mostly_zero(got: Array, expected: Array | None) -> bool:
     return 2 * zeros > got.size and not 2 * expected_zeros > got.size
 
 
-def reasons(problem: Problem, got: Array, comparison: Comparison, untouched: Mask, mode: str) -> tuple[str, ...]:
+def reasons(
+    problem: Problem, got: Array, comparison: Comparison, untouched: Mask, mode: str, c_is_set: bool = False
+) -> tuple[str, ...]:
     """Why the result is wrong, the most telling first; empty when it is right."""
     found: list[str] = []
     count = int(np.count_nonzero(untouched))
@@ -58,7 +64,7 @@ def reasons(problem: Problem, got: Array, comparison: Comparison, untouched: Mas
         return tuple(found)  # patterns, not numbers: the hints below would mislead
     strange = np.isnan(got) & wrong & ~np.isnan(comparison.expected)
     if strange.any():
-        found.append(_nan_hint(problem, int(np.count_nonzero(strange))))
+        found.append(_nan_hint(problem, int(np.count_nonzero(strange)), c_is_set))
     found.extend(_pattern(got, comparison.expected, wrong))
     return tuple(found)
 
@@ -87,14 +93,15 @@ def _box(wrong: Mask) -> tuple[int, int, int, int]:
     return int(rows[0]), int(rows[-1]), int(columns[0]), int(columns[-1])
 
 
-def _nan_hint(problem: Problem, count: int) -> str:
+def _nan_hint(problem: Problem, count: int, c_is_set: bool) -> str:
     causes = []
     if problem.alpha == 0:
         causes.append("A or B was read although alpha is 0")
-    if problem.beta == 0:
+    if problem.beta == 0 and not c_is_set:
         causes.append("C was read although beta is 0")
-    causes.append("an operand was read outside its rows")
-    return f"{count} outputs are NaN and should not be: {', or '.join(causes)} (what must not be read holds NaN)"
+    causes.append("an operand was read outside its rows (what must not be read holds NaN)")
+    causes.append("a variable was never set")
+    return f"{count} outputs are NaN and should not be: {', or '.join(causes)}"
 
 
 def _pattern(got: Array, expected: Array, wrong: Mask) -> list[str]:

@@ -17,7 +17,7 @@ from dataclasses import replace
 import numpy as np
 
 from gemmsmith.compile.compiled import CompiledKernel
-from gemmsmith.errors import GemmsmithError, LaunchError, ProblemError, SimulationError, UnsupportedError
+from gemmsmith.errors import GemmsmithError, LaunchError, ProblemError, SimulationError, UnsupportedError, UsageError
 from gemmsmith.fills import Array, Operands, operands
 from gemmsmith.kernels.signature import Signature
 from gemmsmith.kernels.spec import Config, KernelSpec
@@ -36,6 +36,8 @@ CompileFn = Callable[[KernelSpec, Config, Problem, str], CompiledKernel]
 # The simulator checks every access against the allocation's bounds, so none of it may be canary: one element past the
 # matrix is out of bounds.
 SIMULATOR_GUARD_BYTES = 0
+# What C holds before a launch with beta = 0: NaN that must not be read, finite numbers, or zeros.
+C_FILLS = ("unset", "set", "zero")
 # Multiplications per output plane above which float64 takes minutes on two cores: about 8192×8192×4096.
 _AFFORDABLE = 2**38
 
@@ -73,7 +75,8 @@ def verify_launch(
     offsets: tuple[int, int, int] = (0, 0, 0),
     mode: str = "float",
     guard_bytes: int | None = None,
-    c_is_set: bool = False,
+    c: str = "unset",
+    launch: tuple[str, ...] = (),
 ) -> Verdict:
     """Run ``spec`` on ``problem`` and say whether it did what GEMM says and nothing else.
 
@@ -81,7 +84,10 @@ def verify_launch(
              'ring' (modulo 2**32, on a simulator that computes so), 'projection' (C·t, for large sizes)
     fill     what the operands hold; None takes the mode's own
     offsets  how many elements A, B and C are shifted off their 256-byte alignment
-    c_is_set C holds numbers, and may be read, even where beta is 0: for kernels that compute 0·C, as many tutorials do
+    c        'unset': what BLAS does not read holds NaN and must not be read, C where beta is 0, A and B where alpha is
+             'set': these hold finite numbers and may be read: for kernels that compute 0·C, as many tutorials do
+             'zero': C holds zeros and may be read: for kernels that add to it, such as C += A·B and atomics
+    launch   words that the command line to repeat this needs besides
 
     Wrong use and compile errors raise. What the device raises while the kernel runs becomes a failing verdict: its
     message, then its hint. A launch that only raced is judged as well, since it ran to its end.
@@ -94,16 +100,16 @@ def verify_launch(
         raise UnsupportedError(why)
     if len(offsets) != 3 or any(offset < 0 for offset in offsets):
         raise ProblemError(f"offsets must be three numbers of 0 or more, for A, B and C, not {offsets}")
+    if c not in C_FILLS:
+        raise UsageError(f"C cannot be {c!r} before the launch", f"use one of {', '.join(C_FILLS)}")
     if guard_bytes is None:
         guard_bytes = SIMULATOR_GUARD_BYTES if device.kind == "sim" else GUARD_BYTES
-    data = operands(problem, fill, seed)
-    if problem.alpha == 0:
-        data = replace(data, a=_all_nan(data.a), b=_all_nan(data.b))
+    data = _prepared(problem, operands(problem, fill, seed), c, mode)
     blank = Verdict(
         kernel=spec.name, config=str(config), problem=problem, device=device.name, mode=mode, fill=fill, seed=seed,
         rho=math.nan, gate=0.0, theory=theory(problem.k), where=None, got=None, expected=None, unwritten=0,
         wrong=0, total=problem.m * problem.n, mistrusted=False, reasons=(), damage=(),
-        repeat=repeat_command(spec, config, problem, fill, seed, offsets, mode),
+        repeat=repeat_command(spec, config, problem, fill, seed, offsets, mode, launch),
     )  # fmt: skip
 
     races: list[str] = []
@@ -117,10 +123,10 @@ def verify_launch(
             races.extend(_words(error))
 
     try:
-        after, damage = _run_guarded(device, problem, data, offsets, guard_bytes, c_is_set, start)
+        after, damage = _run_guarded(device, problem, data, offsets, guard_bytes, c, start)
     except (SimulationError, LaunchError) as error:
         return replace(blank, reasons=_words(error))
-    verdict = _judge(blank, signature, data, after, damage)
+    verdict = _judge(blank, signature, data, after, damage, c != "unset")
     if races and verdict.ok:
         races.append("the result is right all the same, in the order that this run happened to take")
     return replace(verdict, reasons=(*races, *verdict.reasons))
@@ -137,7 +143,7 @@ def _run_guarded(
     data: Operands,
     offsets: tuple[int, int, int],
     guard_bytes: int,
-    c_is_set: bool,
+    c_fill: str,
     start: Callable[[int, int, int], None],
 ) -> tuple[Array, tuple[Damage, ...]]:
     """C as the kernel left it, and all damage; the memory is freed whatever happens."""
@@ -153,11 +159,12 @@ def _run_guarded(
         c = matrix("C", problem.c_shape, problem.ldc, problem.out_dtype, offsets[2])
         a.upload(data.a)
         b.upload(data.b)
-        if problem.beta != 0 or c_is_set:
+        if problem.beta != 0 or c_fill != "unset":
             c.upload(data.c)
         else:
             device.forbid_reads(c.address, "C must not be read when beta = 0")
-        _forbid_reads(device, problem, a, b)
+        if c_fill != "set":
+            _forbid_reads(device, problem, a, b)
         if problem.m and problem.n:
             start(a.address, b.address, c.address)
         inputs = a.damage(is_input=True) + b.damage(is_input=True)
@@ -173,10 +180,12 @@ def _forbid_reads(device: Device, problem: Problem, a: GuardedMatrix, b: Guarded
         device.forbid_reads(b.address, f"B must not be read when {why}")
 
 
-def _judge(blank: Verdict, signature: Signature, data: Operands, got: Array, damage: tuple[Damage, ...]) -> Verdict:
+def _judge(
+    blank: Verdict, signature: Signature, data: Operands, got: Array, damage: tuple[Damage, ...], c_is_set: bool
+) -> Verdict:
     problem, mode = blank.problem, blank.mode
     comparison = compare(mode, problem, signature, data, got, blank.fill, blank.seed)
-    untouched = unwritten(problem, got, data.c, comparison, mode)
+    untouched = unwritten(problem, got, data.c, comparison, mode, c_is_set)
     worst = comparison.worst()
     known = None if mode == "projection" else comparison.expected
     return replace(
@@ -189,9 +198,27 @@ def _judge(blank: Verdict, signature: Signature, data: Operands, got: Array, dam
         unwritten=int(np.count_nonzero(untouched)),
         wrong=int(np.count_nonzero(comparison.wrong)),
         mistrusted=mostly_zero(got, known),
-        reasons=reasons(problem, got, comparison, untouched, mode),
+        reasons=reasons(problem, got, comparison, untouched, mode, c_is_set),
         damage=damage,
     )
+
+
+def _prepared(problem: Problem, data: Operands, c: str, mode: str) -> Operands:
+    """The operands as the launch finds them: NaN, finite or zero where BLAS does not read them."""
+    if c == "zero":
+        data = replace(data, c=np.zeros_like(data.c))
+    if c == "set" and mode != "ring":
+        if problem.beta == 0:
+            data = replace(data, c=_finite(data.c))
+        if problem.alpha == 0:
+            data = replace(data, a=_finite(data.a), b=_finite(data.b))
+    elif problem.alpha == 0:
+        data = replace(data, a=_all_nan(data.a), b=_all_nan(data.b))
+    return data
+
+
+def _finite(values: Array) -> Array:
+    return np.where(np.isfinite(values), values, np.ones_like(values))
 
 
 def _all_nan(values: Array) -> Array:

@@ -100,11 +100,19 @@ def _plain(value: float | None) -> Plain:
 
 
 def repeat_command(
-    spec: KernelSpec, config: Config, problem: Problem, fill: str, seed: int, offsets: tuple[int, int, int], mode: str
+    spec: KernelSpec,
+    config: Config,
+    problem: Problem,
+    fill: str,
+    seed: int,
+    offsets: tuple[int, int, int],
+    mode: str,
+    launch: tuple[str, ...] = (),
 ) -> str:
     """A command line that runs this very case again; what is at its default is left out.
 
-    A user's file may need its ``--grid``, ``--block`` and ``--smem`` added: a specification holds them as functions.
+    ``launch`` holds further words: what neither a specification nor a problem knows, such as ``--grid`` of a user's
+    file (a specification holds it as a function), the device, the order of warps, and how C was filled.
     """
     words = ["gemmsmith", "run", spec.name if spec.is_rung else str(spec.source)]
     if not spec.is_rung:
@@ -128,4 +136,4 @@ def repeat_command(
         words += ["--offsets", ",".join(map(str, offsets))]
     words += ["--fill", fill] if fill != "normal" else []
     words += ["--mode", mode] if mode != "float" else []
-    return shlex.join(words)
+    return shlex.join([*words, *launch])
