@@ -25,8 +25,8 @@ def compared(x: str, y: str, measured: tuple[Profile, Profile] | None = None) ->
 @pytest.mark.parametrize(
     ("x", "y", "faster", "first"),
     [
-        ("naive", "coalesced", "coalesced", "Coalescing: coalesced asks for 32.0"),
-        ("coalesced", "naive", "coalesced", "Coalescing: coalesced asks for 32.0"),
+        ("naive", "coalesced", "coalesced", "Coalescing: coalesced uses 26.4"),
+        ("coalesced", "naive", "coalesced", "Coalescing: coalesced uses 26.4"),
         ("shared_tile", "register_block", "register_block", "Shared memory: register_block needs"),
         ("block_tile_2d", "rectangular", "rectangular", "Bank conflicts: 0% of rectangular's"),
         ("coalesced", "shared_tile", "shared_tile", "Global memory: shared_tile makes"),
@@ -54,7 +54,7 @@ def test_rows_hold_what_both_kernels_have() -> None:
     assert rows["resources", "threads a block"] == (256, 128)
     assert rows["main loop", "FFMA"] == (128, 512)
     assert rows["main loop", "LDS"] == (8, 24)
-    assert rows["coalescing", "bytes asked of 32, stores"] == (16, 32)
+    assert rows["coalescing", "bytes used of 32, stores"] == (16, 32)
     left, right = rows["shared memory", "load wavefronts"]
     assert left == 2 * right  # type: ignore[operator]
     assert {"predicted", "resources", "occupancy", "coalescing", "shared memory", "instruction mix", "main loop",

@@ -20,7 +20,7 @@ from gemmsmith.kernels.spec import KernelSpec
 
 _ACCESS = (("loads", "ld"), ("stores", "st"))
 _UNVERIFIED = "Not verified: gemmsmith check and gemmsmith verify judge results and races."
-_ASKED = "bytes asked/sector: by all lanes, an address common to several counted for each; at most 32"
+_USED = "bytes used/sector: distinct bytes that the lanes of a request ask for"
 _SHARED = (*_ACCESS, ("cp.async", "ldgsts"))
 
 
@@ -92,9 +92,9 @@ def _print_global(out: Console, profile: Profile) -> None:
          ratio(profile.sectors(op), profile.requests(op)), "–" if math.isnan(used[op]) else f"{used[op]:.1f} of 32")
         for word, op in _ACCESS
     ]  # fmt: skip
-    columns = _columns("global memory", "requests", "sectors", "sectors/request", "bytes asked/sector")
+    columns = _columns("global memory", "requests", "sectors", "sectors/request", "bytes used/sector")
     out.print(table("", columns, list(rows)))
-    out.print(f"[dim]{_ASKED}[/dim]")
+    out.print(f"[dim]{_USED}[/dim]")
     out.print()
 
 

@@ -145,7 +145,7 @@ def work_of(profile: Profile, gpu: GPU, held: Occupancy, filled: Waves) -> Work:
 
 def lines_of(profile: Profile, op: str) -> float:
     """Cache lines that global requests touch, estimated from how much of each sector is used."""
-    used = profile.bytes_per_sector[0 if op == "ld" else 1]
+    used = profile.packed_per_sector[0 if op == "ld" else 1]
     if math.isnan(used):
         return 0.0
     together = min(_LINE_SECTORS, max(1.0, used * _LINE_SECTORS / SECTOR))

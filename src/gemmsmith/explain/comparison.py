@@ -123,13 +123,14 @@ def _differ(one: float, other: float) -> bool:
 
 
 def _coalescing(slow: Case, fast: Case, a: str, b: str) -> Said | None:
-    used, other = slow.profile.bytes_per_sector[0], fast.profile.bytes_per_sector[0]
+    used, other = slow.profile.packed_per_sector[0], fast.profile.packed_per_sector[0]
     if math.isnan(used) or math.isnan(other) or not _differ(used, other):
         return None
     scale = slow.work.global_requests / max(1.0, fast.work.global_requests)
     better = replace(slow.work, lines=min(slow.work.lines, fast.work.lines * scale))
-    return _effect(slow, better, LSU, f"Coalescing: {b} asks for {other:.1f} of the 32 bytes in each sector that its "
-                                      f"global loads touch, {a} for {used:.1f}")  # fmt: skip
+    return _effect(slow, better, LSU, f"Coalescing: {b} uses {fast.profile.bytes_per_sector[0]:.1f} of the 32 bytes "
+                                      "in each sector that its global loads touch, "
+                                      f"{a} {slow.profile.bytes_per_sector[0]:.1f}")  # fmt: skip
 
 
 def _global(slow: Case, fast: Case, a: str, b: str) -> Said | None:
@@ -227,8 +228,8 @@ def _rows(left: Diagnosis, right: Diagnosis, sass_left: Sass, sass_right: Sass) 
         count("coalescing", "global load requests", lambda p: p.requests("ld")),
         count("coalescing", "global load sectors", lambda p: p.sectors("ld")),
         count("coalescing", "sectors a load request", lambda p: _over(p.sectors("ld"), p.requests("ld")), "{:.2f}"),
-        count("coalescing", "bytes asked of 32, loads", lambda p: p.bytes_per_sector[0], "{:.1f}"),
-        count("coalescing", "bytes asked of 32, stores", lambda p: p.bytes_per_sector[1], "{:.1f}"),
+        count("coalescing", "bytes used of 32, loads", lambda p: p.bytes_per_sector[0], "{:.1f}"),
+        count("coalescing", "bytes used of 32, stores", lambda p: p.bytes_per_sector[1], "{:.1f}"),
         count("shared memory", "load requests", lambda p: p.value(REQUESTS["ld"])),
         count("shared memory", "load wavefronts", lambda p: p.wavefronts("ld")),
         count("shared memory", "load bank conflicts", lambda p: p.value(CONFLICTS["ld"])),

@@ -105,8 +105,8 @@ def _global(profile: Profile) -> str:
     if not requests:
         return "It loads nothing from global memory."
     used = profile.bytes_per_sector[0]
-    return (f"Global loads touch {sectors / requests:.1f} sectors a request, and lanes ask for {used:.1f} of the 32 "
-            "bytes of each (lanes that share an address ask for it each, up to 32); there are "
+    return (f"Global loads touch {sectors / requests:.1f} sectors a request and use {used:.1f} of the 32 bytes of each;"
+            " there are "
             f"{profile.problem.flops / 64 / requests:.3g} warp-wide multiply-adds for each request.")  # fmt: skip
 
 

@@ -73,7 +73,7 @@ def _finding(at: Case, kind: str, resource: str, sentence: str, fix: str, better
 
 def _uncoalesced(at: Case, _: Sass) -> Finding | None:
     worst = None
-    for op, word, used in zip(("ld", "st"), ("loads", "stores"), at.profile.bytes_per_sector, strict=True):
+    for op, word, used in zip(("ld", "st"), ("loads", "stores"), at.profile.packed_per_sector, strict=True):
         if math.isnan(used) or used >= _FULL_SECTOR:
             continue
         share = at.profile.sectors(op) / at.profile.requests(op)
@@ -81,7 +81,7 @@ def _uncoalesced(at: Case, _: Sass) -> Finding | None:
         better = replace(at.work, lines=at.work.lines - lines + max(at.profile.requests(op), lines * used / 128))
         made = _finding(
             at, f"uncoalesced global {word}", LSU,
-            f"A global {word[:-1]} request touches {share:.1f} sectors; lanes ask for {used:.1f} of 32 bytes in each.",
+            f"A global {word[:-1]} request touches {share:.1f} sectors; lanes use {used:.1f} of 32 bytes in each.",
             "Let neighbouring threads of a warp touch neighbouring addresses: threadIdx.x along a row.",
             better, sectors_per_request=share, bytes_used_per_sector=used,
         )  # fmt: skip

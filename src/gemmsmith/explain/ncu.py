@@ -115,7 +115,7 @@ def measure(
     values = {name: value for name, value in seen.items() if name in BY_NAME}
     for op, word in (("ld", "load"), ("st", "store")):
         sectors = seen.get(f"l1tex__t_sectors_pipe_lsu_mem_global_op_{op}.sum", math.nan)
-        # Above 100 % where several lanes ask for one address; a sector has no more than its 32 bytes.
+        # A sector has no more than its 32 bytes.
         share = seen.get(_USED.format(op=op), math.nan)
         if not math.isnan(sectors * share):
             values[f"used_{word}_bytes"] = SECTOR * sectors * min(100.0, share) / 100

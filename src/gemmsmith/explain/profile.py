@@ -119,11 +119,16 @@ class Profile:
 
     @property
     def bytes_per_sector(self) -> tuple[float, float]:
-        """Bytes that lanes ask for in each sector, at most its 32, for global loads and stores.
-
-        Lanes that share an address ask for it each, so a broadcast counts as 32.
-        """
+        """Distinct bytes used of the 32 in each sector, for global loads and stores, as the profiler counts them."""
         return self._ratio("used_load_bytes", "ld"), self._ratio("used_store_bytes", "st")
+
+    @property
+    def packed_per_sector(self) -> tuple[float, float]:
+        """How well lanes fill sectors: bytes asked for in each, at most 32. A broadcast is perfect, a stride is not."""
+        return tuple(  # type: ignore[return-value]
+            packed if not math.isnan(packed := self._ratio(f"packed_{word}_bytes", op)) else used
+            for word, op, used in zip(("load", "store"), ("ld", "st"), self.bytes_per_sector, strict=True)
+        )
 
     def _ratio(self, used: str, op: str) -> float:
         return self.value(used) / self.sectors(op) if self.sectors(op) else math.nan
@@ -202,11 +207,9 @@ def _profile(
 
 
 def _bytes(counters: Counters) -> dict[str, int]:
-    """Bytes that lanes asked for by space, and of those of global memory the ones that fit the sectors fetched.
-
-    Lanes that read one address each ask for it; a sector still gives no more than its 32 bytes.
-    """
-    total = dict.fromkeys((*_ASKED.values(), "used_load_bytes", "used_store_bytes"), 0)
+    """Bytes that lanes asked for by space; of global memory also the distinct ones, and those that sectors can hold."""
+    kinds = (f"{what}_{op}_bytes" for what in ("used", "packed") for op in ("load", "store"))
+    total = dict.fromkeys((*_ASKED.values(), *kinds), 0)
     for key, count in counters.by_operation.items():
         operation = counters.operations[key]
         op = "store" if operation.kind == "store" else "load"
@@ -216,7 +219,8 @@ def _bytes(counters: Counters) -> dict[str, int]:
             total[f"shared_{op}_bytes"] += count.bytes
         elif count.sectors:
             total[f"asked_{op}_bytes"] += count.bytes
-            total[f"used_{op}_bytes"] += min(count.bytes, SECTOR * count.sectors)
+            total[f"used_{op}_bytes"] += count.used
+            total[f"packed_{op}_bytes"] += min(count.bytes, SECTOR * count.sectors)
             total["copied_bytes"] += count.bytes if operation.kind == "copy" else 0
     return total
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from gemmsmith.kernels.spec import Geometry
 from gemmsmith.sim.bundle import CONTROL, Bundle
 from gemmsmith.sim.lower import Lowered, Operation, Slot
-from gemmsmith.sim.wavefronts import LINE, NOBODY, SECTOR, copies, sectors, wavefronts
+from gemmsmith.sim.wavefronts import LINE, NOBODY, SECTOR, copies, distinct, sectors, wavefronts
 
 if TYPE_CHECKING:
     from gemmsmith.sim.lanes import Lanes, WaveState
@@ -27,7 +27,10 @@ Array = NDArray[Any]
 
 @dataclass
 class Counts:
-    """What one instruction did over a whole launch. Requests and executions are per warp."""
+    """What one instruction did over a whole launch. Requests and executions are per warp.
+
+    ``bytes`` are what lanes ask for, ``used`` the distinct ones among them within each request to global memory.
+    """
 
     executed: int = 0
     threads: int = 0
@@ -36,6 +39,7 @@ class Counts:
     wavefronts: int = 0
     groups: int = 0
     bytes: int = 0
+    used: int = 0
     divergent: int = 0
 
     def add(self, other: Counts) -> None:
@@ -82,10 +86,11 @@ class Counters:
 
     def global_access(self, machine: WaveState, operation: Operation, lanes: Lanes, addresses: Array) -> None:
         count = self.counts(operation)
-        requests, touched, _ = self._served(machine, operation, lanes, addresses, operation.width, "global")
+        requests, touched, addressed = self._served(machine, operation, lanes, addresses, operation.width, "global")
         count.requests += requests
         count.sectors += touched
         count.bytes += addresses.size * operation.width
+        count.used += addressed * operation.width
 
     def shared_access(self, machine: WaveState, operation: Operation, lanes: Lanes, addresses: Array) -> None:
         """``addresses`` are within the block's window, so equal patterns in different blocks look equal."""
@@ -112,6 +117,7 @@ class Counters:
         count.requests += requests
         count.sectors += tagged
         count.bytes += int(size.sum())
+        count.used += int(size.sum())  # lanes of a copy have sources of their own
         other.requests += warps
         other.sectors += touched
         other.wavefronts += waves
@@ -122,7 +128,7 @@ class Counters:
 
     def _served(self, machine: WaveState, operation: Operation, lanes: Lanes, addresses: Array, width: int,
                 kind: str) -> tuple[int, int, int]:  # fmt: skip
-        """(requests, sectors or wavefronts, groups), remembered for address patterns that come again."""
+        """(requests, sectors or wavefronts, distinct addresses or groups), remembered for patterns that come again."""
         if addresses.size == 0:
             return 0, 0, 0
         first = int(addresses.reshape(-1)[0])
@@ -136,7 +142,7 @@ class Counters:
         rows = machine.warp_rows(lanes, addresses.astype(np.int64) if kind == "global" else pattern - pattern.min())
         requests = int((rows != NOBODY).any(axis=1).sum())
         if kind == "global":
-            answer = requests, int(sectors(rows).sum()), 0
+            answer = requests, int(sectors(rows).sum()), int(distinct(rows).sum())
         else:
             waves, groups = wavefronts(rows, width, kind)
             answer = requests, int(waves.sum()), int(groups.sum())

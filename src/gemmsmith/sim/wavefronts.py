@@ -34,8 +34,18 @@ _SHARED_SECTORS = 1 << 13  # more than a block's shared memory can have
 
 
 def sectors(addresses: Array) -> Array:
-    """Distinct sectors for each warp."""
-    return _distinct(addresses // SECTOR, addresses != NOBODY)
+    """Distinct sectors for each warp; ``addresses`` is (warps, 32) with −1 where a lane is inactive."""
+    return distinct(np.where(addresses == NOBODY, NOBODY, addresses // SECTOR))
+
+
+def distinct(addresses: Array) -> Array:
+    """Distinct addresses for each warp; ``addresses`` is (warps, 32) with −1 where a lane is inactive."""
+    ordered = np.sort(addresses, axis=1)
+    fresh = np.ones(ordered.shape, bool)
+    fresh[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
+    fresh &= ordered != NOBODY
+    found: Array = fresh.sum(axis=1)
+    return found
 
 
 def wavefronts(addresses: Array, width: int, kind: str) -> tuple[Array, Array]:
