@@ -19,6 +19,7 @@ from gemmsmith.fills import operands
 from gemmsmith.kernels.spec import Config, Geometry, KernelSpec
 from gemmsmith.problem import Problem
 from gemmsmith.run.device import Launch
+from gemmsmith.run.memory import upload
 from gemmsmith.sim.counters import Counters, Counts
 from gemmsmith.sim.device import LoadedPtx, SimDevice
 
@@ -55,11 +56,7 @@ class Bench:
         shape = problem or self.problem
         # A and B are made apart from C: what C holds changes no count, and it can be large.
         filled = operands(shape.with_(n=0)).a, operands(shape.with_(m=0)).b
-        addresses = []
-        for matrix in filled:
-            raw = np.ascontiguousarray(matrix).reshape(-1).view(np.uint8)
-            addresses.append(self.device.allocate(raw.nbytes))
-            self.device.write(addresses[-1], raw)
+        addresses = [upload(self.device, matrix) for matrix in filled]
         addresses.append(self.device.allocate(shape.m * shape.ldc * shape.out_dtype.itemsize))
         launch = Launch(self.geometry, self.spec.signature.pack(shape, *addresses))
         self.device.launch(self.loaded, launch, blocks)
