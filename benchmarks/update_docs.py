@@ -93,7 +93,7 @@ def agreement_table() -> str:
     varied = Counter(names[n] for a, b in pairs for n in record["compared"] if a["measured"][n] != b["measured"][n])
     history = (
         f"A first comparison (`h200_ncu_agreement_first.json`) had {first['equal']} equal. It showed that warps which "
-        "had diverged met again too late in the simulator, and that asynchronous copies were counted by the wrong rule; "
+        "had diverged met again too late in the simulator, and that asynchronous copies were counted by a wrong rule; "
         "both were mended before the table above. What the GPU itself counted changed between the two runs only in "
         + " and ".join(f"`bank_conflicts_{name}` ({n} of {len(pairs)} launches)" for name, n in varied.items())
         + "."
