@@ -1,0 +1,1 @@
+"""Turning launches into results that can be trusted, kept and compared."""

@@ -1,0 +1,65 @@
+"""Who takes part in a measurement: a kernel of ours or a library, both asked for the same product in the same way.
+
+A contender is given device addresses of several sets of operands and answers with a function that enqueues the
+product of one set on a stream. It neither waits nor allocates in that function, so that it can be timed by events and
+captured into a CUDA graph like any other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from gemmsmith.problem import Problem
+
+
+@dataclass(frozen=True)
+class OperandSet:
+    """Device addresses of one set of A, B and C, tight and row-major as the problem stores them."""
+
+    a: int
+    b: int
+    c: int
+
+
+Enqueue = Callable[[int], None]
+"""Enqueues the product of the set with this index; returns at once."""
+
+
+@dataclass(frozen=True)
+class Identity:
+    """What a contender is, for tables and for the record.
+
+    name       'warp_tile', 'my.cu', 'cublas', 'cublas-tf32', 'cublaslt', 'triton'
+    kind       'rung', 'file' or 'baseline'
+    config     its parameters, or what the library chose; for people
+    precision  the arithmetic: 'fp32', 'tf32', 'fp16', 'bf16'; TF32 is never called fp32
+    version    of the library, or of gemmsmith
+    digest     of the source and its configuration; empty for a library
+    """
+
+    name: str
+    kind: str
+    config: str = ""
+    precision: str = "fp32"
+    version: str = ""
+    digest: str = ""
+
+
+class Contender(Protocol):
+    """Something that computes C = alpha·op(A)·op(B) + beta·C on the GPU."""
+
+    @property
+    def identity(self) -> Identity:
+        """Complete once ``prepare`` has run: some choose their configuration there."""
+
+    def prepare(self, problem: Problem, sets: Sequence[OperandSet], stream: int) -> Enqueue:
+        """Get ready for ``problem`` on ``stream`` (a driver handle): compile, choose, allocate a workspace.
+
+        Raises ``UnsupportedError`` where it cannot compute ``problem``, ``MissingDeviceError`` where a library is
+        missing, with how to get it.
+        """
+
+    def close(self) -> None:
+        """Free what ``prepare`` allocated; enqueued work must have ended."""
