@@ -32,7 +32,7 @@ from gemmsmith.cli.options import (
 from gemmsmith.cli.output import console, print_json, progress
 from gemmsmith.cli.profile_tables import print_lines, print_profile
 from gemmsmith.errors import UsageError
-from gemmsmith.explain.metrics import METRICS
+from gemmsmith.explain.metrics import BY_NAME, METRICS
 from gemmsmith.explain.ncu import find_ncu, measure
 from gemmsmith.explain.occupancy import Occupancy, occupancy
 from gemmsmith.explain.profile import Profile, plain, simulate, to_json
@@ -84,9 +84,8 @@ def command(
     if sample and full:
         raise UsageError("choose one of --sample and --full")
     on_gpu = measured_on(device)
-    if on_gpu and (sample or lines):
-        option = "--sample" if sample else "--lines"
-        raise UsageError(f"{option} is the simulator's", "add --device sim, or leave it out")
+    if on_gpu and sample:
+        raise UsageError("--sample is the simulator's", "add --device sim, or leave it out")
     target = gpu_named(gpu or DEFAULT_GPU)
     where = cuda_device().arch if on_gpu else arch_of(target, arch)
     subject = choose(kernel, (m, n, k), dtype, config, preset, define,
@@ -98,7 +97,7 @@ def command(
     with progress() as bar:
         task = bar.add_task(f"{'measuring' if on_gpu else 'simulating'} {subject.spec.name}", total=1)
         if on_gpu:
-            found = measured(subject, preset, define, config)
+            found = measured(subject, preset, define, config, lines=lines)
         else:
             found = simulate(subject.spec, subject.config, subject.problem, subject.compiled, sample=blocks,
                              depth=depth)  # fmt: skip
@@ -126,8 +125,8 @@ def measured_on(device: str) -> bool:
     return device == "gpu" or (device == "auto" and shutil.which("ncu") is not None and gpu_available())
 
 
-def measured(subject: Subject, preset: str, define: list[str] | None, config: str) -> Profile:
-    """Run the kernel once, in a process of its own, under ncu."""
+def measured(subject: Subject, preset: str, define: list[str] | None, config: str, *, lines: bool = False) -> Profile:
+    """Run the kernel once, in a process of its own, under ncu; ``lines`` also counts by source line."""
     problem, user = subject.problem, subject.user
     command = ["-m", "gemmsmith", "run", subject.name, "--device", "gpu", "--dtype", problem.dtype.name,
                "--m", str(problem.m), "--n", str(problem.n), "--k", str(problem.k)]  # fmt: skip
@@ -135,7 +134,7 @@ def measured(subject: Subject, preset: str, define: list[str] | None, config: st
              "--smem": user.smem, "--signature": user.signature}  # fmt: skip
     command += [part for option, value in given.items() if value for part in (option, value)]
     command += [part for text in define or [] for part in ("-D", text)]
-    return measure(subject.spec, subject.config, problem, subject.compiled, command)
+    return measure(subject.spec, subject.config, problem, subject.compiled, command, lines=lines)
 
 
 def _held(profile: Profile, gpu: GPU) -> Occupancy:
@@ -167,14 +166,19 @@ def metrics_csv(profile: Profile) -> str:
 
 
 def lines_csv(profile: Profile) -> str:
-    """file, line, executed, then every metric that a line can have, then the text."""
+    """file, line, executed, then every metric that a line can have, samples and stall if measured, then the text."""
     text = io.StringIO()
     rows = csv.writer(text, lineterminator="\n")
-    names = [m.name for m in METRICS if any(m.name in dict(line.metrics) for line in profile.lines)]
-    rows.writerow(("file", "line", "executed", *names, "text"))
+    have = dict.fromkeys(name for line in profile.lines for name, _ in line.metrics)
+    # The profiler has names for lines that it has not for launches; they come last.
+    names = [*(m.name for m in METRICS if m.name in have), *(name for name in have if name not in BY_NAME)]
+    sampled = any(line.samples is not None for line in profile.lines)
+    rows.writerow(("file", "line", "executed", *names, *(("samples", "top_stall") if sampled else ()), "text"))
     for line in profile.lines:
         values = dict(line.metrics)
-        rows.writerow((line.file, line.number, line.executed, *(values.get(name, 0) for name in names), line.text))
+        waited = (line.samples, line.top_stall) if sampled else ()
+        rows.writerow((line.file, line.number, line.executed, *(values.get(name, 0) for name in names), *waited,
+                       line.text))  # fmt: skip
     return text.getvalue()
 
 

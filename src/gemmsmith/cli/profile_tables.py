@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import typer
 from rich.console import Console
@@ -185,29 +185,53 @@ def print_lines(spec: KernelSpec, profile: Profile, automatic: bool = False) -> 
     out = console()
     out.print(f"[dim]{escape(wrapped(_provenance(profile, automatic)))}[/dim]")
     out.print(f"[dim]{_UNVERIFIED}[/dim]")
-    own = {line.number: line for line in profile.lines if line.file == spec.source.name}
+    for sentence in line_sum_sentences(profile):
+        out.print(escape(wrapped(sentence)))
+    columns = _MEASURED if profile.origin == "measured" else _SIMULATED
+    cells = {(line.file, line.number): [cell(line) for cell in columns.values()] for line in profile.lines}
+    widths = [max(map(len, column)) for column in zip(columns, *cells.values(), strict=True)]
+    nothing = [""] * len(columns)
     texts = source_lines(spec, spec.source.name)
-    widths = [max(len(word), *(len(cells[i]) for cells in map(_cells, profile.lines)), 1)
-              for i, word in enumerate(_HEADINGS)] if profile.lines else [1] * len(_HEADINGS)  # fmt: skip
-    typer.echo(_row("line", _HEADINGS, "source", widths))
-    counted = [at for at in own if at]
+    typer.echo(_row("line", list(columns), "source", widths))
+    counted = [at for file, at in cells if file == spec.source.name and at]
     for at in range(min(counted, default=1), max(counted, default=0) + 1):
-        typer.echo(_row(str(at), _cells(own.get(at)), texts[at - 1] if at <= len(texts) else "", widths))
+        text = texts[at - 1] if at <= len(texts) else ""
+        typer.echo(_row(str(at), cells.get((spec.source.name, at), nothing), text, widths))
     for file in dict.fromkeys(line.file for line in profile.lines if line.file != spec.source.name):
         typer.echo(f"{file or 'no line known'}:")
         for line in profile.lines:
             if line.file == file:
-                typer.echo(_row(str(line.number), _cells(line), line.text, widths))
+                typer.echo(_row(str(line.number), cells[file, line.number], line.text, widths))
 
 
-_HEADINGS = ("executed", "sectors", "waves", "conflicts")  # waves: wavefronts of shared memory
+def line_sum_sentences(profile: Profile) -> list[str]:
+    """Whether measured lines add up to the launch's own counters; each that does not, with both numbers."""
+    same = [made for made in profile.line_sums if made.name == made.total_name]
+    odd = [made for made in same if not made.equal]
+    made = [f"Sums over lines equal the launch's own counters ({len(same)} compared)."] if same and not odd else []
+    if odd:
+        made.append(f"Sums over lines differ from the launch's own counters in {len(odd)} of {len(same)}:")
+        made += [f"  {BY_NAME[m.name].title}: lines {number(m.lines)}, launch {number(m.total)}" for m in odd]
+    made += [f"sectors: as ncu derives them from addresses ({m.name}), {number(m.lines)} in all; L1 counted "
+             f"{number(m.total)}" for m in profile.line_sums if m.name != m.total_name]  # fmt: skip
+    return made
 
 
-def _cells(line: Line | None) -> tuple[str, ...]:
-    if line is None:
-        return ("",) * len(_HEADINGS)
-    counts = (line.executed, *(line.total(word) for word in ("_sectors_", "wavefronts", "bank_conflicts")))
-    return tuple(f"{value:,}" if value else "" for value in counts)
+def _positive(value: int | None) -> str:
+    return f"{value:,}" if value else ""
+
+
+_COMMON: dict[str, Callable[[Line], str]] = {
+    "executed": lambda line: _positive(line.executed),
+    "sectors": lambda line: _positive(line.total("_sectors_")),
+    "waves": lambda line: _positive(line.total("wavefronts")),  # of shared memory
+}
+_SIMULATED = _COMMON | {"conflicts": lambda line: _positive(line.total("bank_conflicts"))}
+_MEASURED = _COMMON | {
+    "excess": lambda line: _positive(line.excess),
+    "samples": lambda line: _positive(line.samples),
+    "stall": lambda line: line.top_stall,
+}
 
 
 def _row(at: str, cells: Sequence[str], text: str, widths: Sequence[int]) -> str:

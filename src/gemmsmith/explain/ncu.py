@@ -9,17 +9,26 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TypeVar
 
 from gemmsmith.compile.compiled import CompiledKernel
+from gemmsmith.compile.sass import disassemble
 from gemmsmith.errors import LaunchError, MissingDeviceError
 from gemmsmith.explain.metrics import BY_NAME, METRICS
-from gemmsmith.explain.profile import SECTOR, Profile
+from gemmsmith.explain.profile import SECTOR, Line, Profile, source_lines
+from gemmsmith.explain.source_page import Page, correlate, line_sums, lines_of, parse_pages
 from gemmsmith.kernels.spec import Config, KernelSpec
 from gemmsmith.problem import Problem
 from gemmsmith.run.cuda import cuda_device
 
+T = TypeVar("T")
+Launch = tuple[str, dict[str, float]]  # kernel name, metric values
+
 _TIMEOUT_S = 600
+_PROFILE = ("--clock-control", "none")
 # Ratios that ncu has under names of their own, where the simulator has counts (nvprof's gld_efficiency,
 # gst_efficiency, branch_efficiency and warp_execution_efficiency, by NVIDIA's table of equivalents).
 _USED = "smsp__sass_average_data_bytes_per_sector_mem_global_op_{op}.pct"
@@ -50,29 +59,73 @@ def find_ncu() -> str:
 
 
 def run_ncu(command: Sequence[str], metrics: Sequence[str], kernel: str = "regex:.*",
-            environment: dict[str, str] | None = None) -> list[tuple[str, dict[str, float]]]:  # fmt: skip
+            environment: dict[str, str] | None = None) -> list[Launch]:  # fmt: skip
     """Run a program under ncu: (kernel name, metric values) of each launch, in order."""
-    full = [find_ncu(), "--clock-control", "none", "--csv", "--print-units", "base", "--metrics", ",".join(metrics),
-            "--kernel-name", kernel, *command]  # fmt: skip
-    try:
-        done = subprocess.run(full, capture_output=True, text=True, check=False, timeout=_TIMEOUT_S, env=environment)
-    except subprocess.TimeoutExpired:
-        raise LaunchError(f"ncu did not finish in {_TIMEOUT_S} s", "profile a smaller problem") from None
+    done = _ncu([*_PROFILE, "--csv", "--print-units", "base", "--metrics", ",".join(metrics), "--kernel-name", kernel,
+                 *command], environment)  # fmt: skip
     start = done.stdout.find('"ID"')
     if start < 0:
-        said = done.stdout + done.stderr
-        why = f"ncu profiled nothing (exit code {done.returncode})", _reason(said)
-        if _UNKNOWN.search(said):
-            raise UnknownMetricError(*why, frozenset(_METRIC_NAME.findall(said)))
-        raise LaunchError(*why)
-    launches: dict[int, tuple[str, dict[str, float]]] = {}
+        raise _refusal(done)
+    launches: dict[int, Launch] = {}
     for row in csv.DictReader(io.StringIO(done.stdout[start:])):
-        name, values = launches.setdefault(int(row["ID"]), (row["Kernel Name"], {}))
-        text = row["Metric Value"].replace(",", "")
-        if text and text.lower() not in ("nan", "n/a"):
-            values[row["Metric Name"]] = float(text)
-        del name
+        _, values = launches.setdefault(int(row["ID"]), (row["Kernel Name"], {}))
+        _read_value(values, row["Metric Name"], row["Metric Value"])
     return [launches[number] for number in sorted(launches)]
+
+
+def record(command: Sequence[str], metrics: Sequence[str]) -> tuple[list[Launch], tuple[Page, ...]]:
+    """As ``run_ncu``, with the source page of each launch; one run, from whose report both are read."""
+    with tempfile.TemporaryDirectory(prefix="gemmsmith-") as folder:
+        report = Path(folder) / "profile.ncu-rep"  # ncu adds the suffix to the name it is given
+        done = _ncu([*_PROFILE, "--section", "SourceCounters", "--metrics", ",".join(metrics),
+                     "--export", str(report.with_suffix("")), *command])  # fmt: skip
+        if not report.is_file():
+            raise _refusal(done)
+        read = ["--import", str(report), "--csv", "--page"]
+        raw = _ncu([*read, "raw", "--print-units", "base"])
+        source = _ncu([*read, "source", "--print-source", "sass"])
+    launches, pages = parse_raw_page(raw.stdout, metrics), parse_pages(source.stdout)
+    if not launches:
+        raise _refusal(raw)
+    if len(pages) != len(launches):
+        why = f"ncu's report has {len(launches)} launches and the source of {len(pages)}"
+        raise LaunchError(why, "leave out --lines" if pages else _reason(source.stdout + source.stderr))
+    return launches, pages
+
+
+def parse_raw_page(text: str, metrics: Sequence[str]) -> list[Launch]:
+    """Read what ``ncu --import … --csv --page raw`` prints: names, units, then a row for each launch."""
+    start = text.find('"ID"')
+    launches: list[Launch] = []
+    for row in csv.DictReader(io.StringIO(text[start:] if start >= 0 else "")):
+        if row["ID"]:  # the row of units has none
+            values: dict[str, float] = {}
+            for name in metrics:
+                _read_value(values, name, row.get(name) or "")
+            launches.append((row["Kernel Name"], values))
+    return launches
+
+
+def _ncu(arguments: Sequence[str], environment: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    full = [find_ncu(), *arguments]
+    try:
+        return subprocess.run(full, capture_output=True, text=True, check=False, timeout=_TIMEOUT_S, env=environment)
+    except subprocess.TimeoutExpired:
+        raise LaunchError(f"ncu did not finish in {_TIMEOUT_S} s", "profile a smaller problem") from None
+
+
+def _read_value(values: dict[str, float], name: str, text: str) -> None:
+    text = text.replace(",", "")
+    if text and text.lower() not in ("nan", "n/a"):
+        values[name] = float(text)
+
+
+def _refusal(done: subprocess.CompletedProcess[str]) -> LaunchError:
+    said = done.stdout + done.stderr
+    why = f"ncu profiled nothing (exit code {done.returncode})", _reason(said)
+    if _UNKNOWN.search(said):
+        return UnknownMetricError(*why, frozenset(_METRIC_NAME.findall(said)))
+    return LaunchError(*why)
 
 
 def _reason(output: str) -> str:
@@ -83,14 +136,12 @@ def _reason(output: str) -> str:
     return text
 
 
-def run_ncu_with_what_it_knows(
-    command: Sequence[str], metrics: Sequence[str], optional: Sequence[str]
-) -> list[tuple[str, dict[str, float]]]:
-    """As ``run_ncu``; where ncu refuses names, again without them; ``optional`` go together."""
+def with_known_metrics(ask: Callable[[list[str]], T], metrics: Sequence[str], optional: Sequence[str]) -> T:
+    """What ``ask`` answers to these metrics; where ncu refuses names, again without them; ``optional`` go together."""
     asked = [*metrics, *optional]
     while True:
         try:
-            return run_ncu(command, asked)
+            return ask(asked)
         except UnknownMetricError as error:
             # A message may name a metric without its suffix (.sum, .pct).
             refused = {n for n in asked if {n, n.partition(".")[0]} & error.names}
@@ -103,16 +154,29 @@ def run_ncu_with_what_it_knows(
 
 
 def measure(
-    spec: KernelSpec, config: Config, problem: Problem, compiled: CompiledKernel, command: Sequence[str]
-) -> Profile:
-    """Profile the launch that ``command`` makes (a `gemmsmith run …` in a process of its own)."""
+    spec: KernelSpec, config: Config, problem: Problem, compiled: CompiledKernel, command: Sequence[str],
+    *, lines: bool = False,
+) -> Profile:  # fmt: skip
+    """Profile the launch that ``command`` makes (a `gemmsmith run …` in a process of its own).
+
+    ``lines``: also count by source line. That takes ncu more passes, and its report is read twice.
+    """
     device = cuda_device()
-    launches = run_ncu_with_what_it_knows([sys.executable, *command], [m.name for m in METRICS], _RATIOS)
-    wanted = [values for name, values in launches if name.split("(")[0] == compiled.entry or len(launches) == 1]
+    child, names = [sys.executable, *command], [m.name for m in METRICS]
+    pages: tuple[Page, ...] = ()
+    if lines:
+        launches, pages = with_known_metrics(lambda asked: record(child, asked), names, _RATIOS)
+    else:
+        launches = with_known_metrics(lambda asked: run_ncu(child, asked), names, _RATIOS)
+    wanted = [i for i, (name, _) in enumerate(launches) if name.split("(")[0] == compiled.entry or len(launches) == 1]
     if not wanted:
         raise LaunchError(f"ncu saw no launch of {compiled.entry}", f"it saw {[name for name, _ in launches]}")
-    seen = wanted[-1]
+    seen = launches[wanted[-1]][1]
     values = {name: value for name, value in seen.items() if name in BY_NAME}
+    found: tuple[Line, ...] = ()
+    if lines:
+        pairs = correlate(pages[wanted[-1]], disassemble(compiled))
+        found = lines_of(pairs, spec.source.name, lambda file: source_lines(spec, file))
     for op, word in (("ld", "load"), ("st", "store")):
         sectors = seen.get(f"l1tex__t_sectors_pipe_lsu_mem_global_op_{op}.sum", math.nan)
         # A sector has no more than its 32 bytes.
@@ -120,6 +184,7 @@ def measure(
         if not math.isnan(sectors * share):
             values[f"used_{word}_bytes"] = SECTOR * sectors * min(100.0, share) / 100
     return Profile(spec.name, str(config), problem, device.name, "measured", device.arch,
-                   spec.geometry(problem, config), compiled.resources, tuple(values.items()),
+                   spec.geometry(problem, config), compiled.resources, tuple(values.items()), found,
                    active_lanes=seen.get(_LANES, math.nan), branch_efficiency=seen.get(_UNIFORM, math.nan),
-                   missing=tuple(name for name in _RATIOS if name not in seen))  # fmt: skip
+                   missing=tuple(name for name in _RATIOS if name not in seen),
+                   line_sums=line_sums(found, values) if lines else ())  # fmt: skip

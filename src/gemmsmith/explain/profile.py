@@ -38,22 +38,56 @@ CONFLICTS = {
 }
 FFMA = "smsp__sass_thread_inst_executed_op_ffma_pred_on.sum"
 WARPS = "smsp__warps_launched.sum"
+# What only lines measured on a GPU have, by ncu's names.
+EXCESS = "derived__memory_l1_wavefronts_shared_excessive"
+THEORETICAL_SECTORS = "memory_l2_theoretical_sectors_global"
 
 
 @dataclass(frozen=True)
 class Line:
-    """What one source line contributed."""
+    """What one source line contributed: PTX instructions executed on the simulator, SASS ones on a GPU.
+
+    ``samples`` are how often the GPU found a warp there, ``stalls`` why it waited (ncu's words); None and empty where
+    nobody looked, as on the simulator.
+    """
 
     file: str
     number: int
     text: str
     executed: int
     metrics: tuple[tuple[str, int], ...]
+    samples: int | None = None
+    stalls: tuple[tuple[str, int], ...] = ()
 
     def total(self, word: str) -> int:
         """The sum of the line's metrics with ``word`` in their name."""
-        # Sectors of cp.async are counted as global loads and once more for themselves.
-        return sum(v for name, v in self.metrics if word in name and not ("sectors" in word and "ldgsts" in name))
+        # Sectors of cp.async are counted as global loads and once more for themselves; excess is part of wavefronts.
+        return sum(v for name, v in self.metrics
+                   if word in name and name != EXCESS and not ("sectors" in word and "ldgsts" in name))  # fmt: skip
+
+    @property
+    def excess(self) -> int:
+        """Wavefronts of shared memory beyond what ncu holds for ideal."""
+        return dict(self.metrics).get(EXCESS, 0)
+
+    @property
+    def top_stall(self) -> str:
+        """What most samples waited for; '' where none waited. A warp that was 'selected' did not wait."""
+        return max(((n, reason) for reason, n in self.stalls if reason != "selected"), default=(0, ""))[1]
+
+
+@dataclass(frozen=True)
+class LineSum:
+    """A metric summed over lines, and the launch's own counter; these are two quantities if the names differ."""
+
+    name: str
+    lines: int
+    total_name: str
+    total: float
+
+    @property
+    def equal(self) -> bool:
+        return self.lines == self.total
 
 
 @dataclass(frozen=True)
@@ -72,7 +106,8 @@ class Profile:
     ``mix`` counts warp instructions of PTX; ``machine_mix`` estimates those of the machine code, whose main loop ran
     ``loop_trips`` times. ``sampled_blocks`` is 0 where all blocks ran; ``sampled_depth`` is the K that was run, 0 if
     all of it. ``errors`` are the metrics' relative errors at 95 % confidence, NaN where the sample cannot tell.
-    ``missing`` are names that are not among METRICS and that the profiler was asked for in vain.
+    ``missing`` are names that are not among METRICS and that the profiler was asked for in vain. ``line_sums`` hold
+    measured lines to the launch's own counters; the simulator's are made of the same counts.
     """
 
     kernel: str
@@ -95,6 +130,7 @@ class Profile:
     sampled_depth: int = 0
     errors: tuple[tuple[str, float], ...] = ()
     missing: tuple[str, ...] = ()
+    line_sums: tuple[LineSum, ...] = ()
 
     def value(self, name: str) -> float:
         """A metric's value; NaN where it is absent."""
@@ -272,8 +308,13 @@ def to_json(profile: Profile) -> dict[str, Any]:
         "sampled_blocks": profile.sampled_blocks, "sampled_depth": profile.sampled_depth,
         "sampling_error": plain(profile.sampling_error),
         "lines": [{"file": line.file, "line": line.number, "text": line.text, "executed": line.executed,
-                   **dict(line.metrics)} for line in profile.lines],
+                   **dict(line.metrics), **_sampled(line)} for line in profile.lines],
+        "line_sums": [dataclasses.asdict(made) | {"equal": made.equal} for made in profile.line_sums],
     }  # fmt: skip
+
+
+def _sampled(line: Line) -> dict[str, Any]:
+    return {} if line.samples is None else {"samples": line.samples, "stalls": dict(line.stalls)}
 
 
 def plain(value: float) -> float | None:
