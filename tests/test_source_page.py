@@ -133,10 +133,25 @@ def test_each_launch_has_its_page() -> None:
     assert parse_pages("==ERROR== nothing") == ()
 
 
-@pytest.mark.parametrize("column", ["# Samples", "Source", "L1 Wavefronts Shared Excessive"])
+@pytest.mark.parametrize("column", ["# Samples", "Source", "Instructions Executed"])
 def test_a_page_without_a_column_is_refused(column: str) -> None:
     with pytest.raises(LaunchError, match=f"no column '{column}'"):
         parse_pages(page_text().replace(f'"{column}"', '"Else"', 1))
+
+
+def test_a_kernel_without_shared_memory_has_a_page_without_its_columns() -> None:
+    text = page_text()
+    for column in ("L1 Wavefronts Shared", "L1 Wavefronts Shared Excessive"):
+        text = text.replace(f'"{column}"', '"Else"', 1)
+    (page,) = parse_pages(text)
+    assert not any(row.wavefronts or row.excess for row in page.rows)
+    assert any(row.sectors for row in page.rows)
+
+
+def test_an_instruction_that_is_never_on_asks_for_nothing() -> None:
+    idle = Row(0, "@!PT LDS", "Shared", 10, 0, 0, 0, 0, 0, ())
+    found = contributions(idle, Instruction(0, "LDS", (), "@!PT", None, None, "@!PT LDS"))
+    assert found["smsp__sass_inst_executed_op_shared_ld.sum"] == 0
 
 
 def test_a_page_that_breaks_off_is_refused() -> None:

@@ -28,8 +28,9 @@ _GENERIC = {("LD", "Shared"): "LDS", ("ST", "Shared"): "STS", ("LD", "Global"): 
 
 # Headings of the page, as ncu 2025.3 prints them.
 _ADDRESS, _TEXT, _SPACE = "Address", "Source", "Address Space"
-_COUNTS = ("Instructions Executed", "Predicated-On Thread Instructions Executed", "L1 Wavefronts Shared",
-           "L1 Wavefronts Shared Excessive", "L2 Theoretical Sectors Global", "# Samples")  # fmt: skip
+_COUNTS = ("Instructions Executed", "Predicated-On Thread Instructions Executed", "# Samples")
+# A page leaves out those of a memory that the kernel never touches.
+_MEMORY = ("L1 Wavefronts Shared", "L1 Wavefronts Shared Excessive", "L2 Theoretical Sectors Global")
 _STALL = re.compile(r"stall_(\w+)")  # the same with "(Not Issued)" behind it are a part of these
 _OPCODE = re.compile(r"(?:(?P<predicate>@!?\w+)\s+)?(?P<opcode>[A-Z][\w.]*)")
 
@@ -86,7 +87,8 @@ def parse_pages(text: str) -> tuple[Page, ...]:
 
 
 def _row(cells: dict[str, str]) -> Row:
-    executed, threads, wavefronts, excess, sectors, samples = (_count(cells[name]) for name in _COUNTS)
+    executed, threads, samples = (_count(cells[name]) for name in _COUNTS)
+    wavefronts, excess, sectors = (_count(cells.get(name, "")) for name in _MEMORY)
     stalls = ((found[1], _count(value)) for name, value in cells.items() if (found := _STALL.fullmatch(name)))
     return Row(int(cells[_ADDRESS], 16), cells[_TEXT].strip(), cells[_SPACE], executed, threads, wavefronts, excess,
                sectors, samples, tuple((reason, count) for reason, count in stalls if count))  # fmt: skip
@@ -153,12 +155,14 @@ def contributions(row: Row, instruction: Instruction) -> dict[str, int]:
     """What one instruction adds to which metric: the simulator's names where it is the same quantity, else ncu's."""
     base = _GENERIC.get((instruction.base, row.space), instruction.base)
     found = {}
+    # An instruction whose predicate is never on (@!PT LDS, which ptxas leaves behind) is executed, but asks for nothing.
+    requests = row.executed if row.threads else 0
     if name := _ARITHMETIC.get(base):
         found[name] = row.threads
     if op := _GLOBAL.get(base):
-        found[GLOBAL.format(what="requests", op=op)] = row.executed
+        found[GLOBAL.format(what="requests", op=op)] = requests
     if op := _SHARED.get(base):
-        found[REQUESTS[op]] = row.executed
+        found[REQUESTS[op]] = requests
     found[WAVEFRONTS.format(op=op) if op else _OTHER_WAVEFRONTS] = row.wavefronts
     return found | {EXCESS: row.excess, THEORETICAL_SECTORS: row.sectors}
 
