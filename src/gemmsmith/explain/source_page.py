@@ -155,7 +155,7 @@ def contributions(row: Row, instruction: Instruction) -> dict[str, int]:
     """What one instruction adds to which metric: the simulator's names where it is the same quantity, else ncu's."""
     base = _GENERIC.get((instruction.base, row.space), instruction.base)
     found = {}
-    # An instruction whose predicate is never on (@!PT LDS, which ptxas leaves behind) is executed, but asks for nothing.
+    # What is never on (@!PT LDS, which ptxas leaves behind) is executed, but asks for nothing.
     requests = row.executed if row.threads else 0
     if name := _ARITHMETIC.get(base):
         found[name] = row.threads
