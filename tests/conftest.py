@@ -1,4 +1,4 @@
-"""What every test shares: one private compile cache for the whole run, and never the user's own."""
+"""What every test shares: a private compile cache and results database, and never the user's own."""
 
 from __future__ import annotations
 
@@ -19,4 +19,5 @@ def compile_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     folder.mkdir(mode=0o700, exist_ok=True)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("GEMMSMITH_CACHE_DIR", str(folder))
+        patch.setenv("GEMMSMITH_DB", str(base / "results.db"))
         yield folder
