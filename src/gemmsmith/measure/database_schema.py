@@ -1,0 +1,147 @@
+"""The tables of the results database, as steps from each version to the next.
+
+A step that has been released is never edited: a new version is a new step at the end. docs/results.md says what the
+tables hold.
+
+Columns of floating-point numbers have no declared type. SQLite would store -0.0 as 0 in a REAL column; without a type
+it keeps all 64 bits. NULL stands for NaN, which SQLite does not store.
+"""
+
+from __future__ import annotations
+
+APPLICATION_ID = 0x47534D52  # 'GSMR', in the header of the file: a database of another program is not touched
+
+_RUN = """
+CREATE TABLE run (
+    number    INTEGER PRIMARY KEY,
+    id        TEXT NOT NULL UNIQUE,
+    started   TEXT NOT NULL,
+    command   TEXT NOT NULL,
+    gemmsmith TEXT NOT NULL,
+    host      TEXT NOT NULL,
+    system    TEXT NOT NULL,
+    cpu       TEXT NOT NULL,
+    python    TEXT NOT NULL,
+    gpu       TEXT NOT NULL,
+    arch      TEXT NOT NULL,
+    driver    TEXT NOT NULL,
+    cuda      TEXT NOT NULL,
+    compiler  TEXT NOT NULL
+)"""
+
+_PACKAGE = """
+CREATE TABLE package (
+    run      INTEGER NOT NULL REFERENCES run ON DELETE CASCADE,
+    position INTEGER NOT NULL,
+    name     TEXT NOT NULL,
+    version  TEXT NOT NULL,
+    PRIMARY KEY (run, position)
+) WITHOUT ROWID"""
+
+_MEASUREMENT = """
+CREATE TABLE measurement (
+    number    INTEGER PRIMARY KEY,
+    run       INTEGER NOT NULL REFERENCES run ON DELETE CASCADE,
+    contender TEXT NOT NULL,
+    kind      TEXT NOT NULL,
+    config    TEXT NOT NULL,
+    precision TEXT NOT NULL,
+    version   TEXT NOT NULL,
+    digest    TEXT NOT NULL,
+    m         INTEGER NOT NULL,
+    n         INTEGER NOT NULL,
+    k         INTEGER NOT NULL,
+    dtype     TEXT NOT NULL,
+    out_dtype TEXT NOT NULL,
+    alpha,
+    beta,
+    lda       INTEGER NOT NULL,
+    ldb       INTEGER NOT NULL,
+    ldc       INTEGER NOT NULL,
+    trans_a   INTEGER NOT NULL CHECK (trans_a IN (0, 1)),
+    trans_b   INTEGER NOT NULL CHECK (trans_b IN (0, 1)),
+    origin    TEXT NOT NULL,
+    verified  INTEGER NOT NULL CHECK (verified IN (0, 1)),
+    rejected  TEXT NOT NULL,
+    rho_before,
+    rho_after,
+    sm_mhz,
+    sm_mhz_min,
+    sm_mhz_max,
+    power_w,
+    power_w_max,
+    temperature_c,
+    condition_samples INTEGER NOT NULL,
+    overhead,
+    limit_tflops
+)"""
+
+_TIMING = """
+CREATE TABLE timing (
+    measurement INTEGER NOT NULL REFERENCES measurement ON DELETE CASCADE,
+    position    INTEGER NOT NULL,
+    mode        TEXT NOT NULL,
+    cache       TEXT NOT NULL,
+    median,
+    low,
+    high,
+    spread,
+    samples     INTEGER NOT NULL,
+    launches    INTEGER NOT NULL,
+    converged   INTEGER NOT NULL CHECK (converged IN (0, 1)),
+    PRIMARY KEY (measurement, position)
+) WITHOUT ROWID"""
+
+_RATIO = """
+CREATE TABLE ratio (
+    measurement INTEGER NOT NULL REFERENCES measurement ON DELETE CASCADE,
+    position    INTEGER NOT NULL,
+    baseline    TEXT NOT NULL,
+    value,
+    low,
+    high,
+    PRIMARY KEY (measurement, position)
+) WITHOUT ROWID"""
+
+_COUNTER = """
+CREATE TABLE counter (
+    measurement INTEGER NOT NULL REFERENCES measurement ON DELETE CASCADE,
+    position    INTEGER NOT NULL,
+    name        TEXT NOT NULL,
+    value,
+    PRIMARY KEY (measurement, position)
+) WITHOUT ROWID"""
+
+_THROTTLE = """
+CREATE TABLE throttle (
+    measurement INTEGER NOT NULL REFERENCES measurement ON DELETE CASCADE,
+    position    INTEGER NOT NULL,
+    reason      TEXT NOT NULL,
+    PRIMARY KEY (measurement, position)
+) WITHOUT ROWID"""
+
+# For people with a query tool: one row a timing, and one for a measurement that has none. Nothing of ours reads it.
+_RESULT = """
+CREATE VIEW result AS
+SELECT
+    run.id AS run, run.started, run.command, run.gpu, run.driver, run.cuda, run.compiler, run.gemmsmith,
+    measurement.contender, measurement.kind, measurement.config, measurement.precision, measurement.version,
+    measurement.digest, measurement.m, measurement.n, measurement.k, measurement.dtype, measurement.out_dtype,
+    CASE trans_a WHEN 1 THEN 'T' ELSE 'N' END || CASE trans_b WHEN 1 THEN 'T' ELSE 'N' END AS layout,
+    measurement.alpha, measurement.beta, measurement.origin, measurement.verified, measurement.rejected,
+    timing.mode, timing.cache, timing.median, timing.low, timing.high, timing.spread, timing.samples,
+    timing.launches, timing.converged,
+    CASE WHEN timing.median > 0 THEN 2.0 * m * n * k / timing.median / 1e12 END AS tflops,
+    measurement.limit_tflops, measurement.sm_mhz, measurement.power_w, measurement.temperature_c
+FROM measurement
+JOIN run ON run.number = measurement.run
+LEFT JOIN timing ON timing.measurement = measurement.number"""
+
+MIGRATIONS: tuple[tuple[str, ...], ...] = (
+    (
+        _RUN, _PACKAGE, _MEASUREMENT, _TIMING, _RATIO, _COUNTER, _THROTTLE, _RESULT,
+        "CREATE INDEX run_by_start ON run (started)",
+        "CREATE INDEX measurement_by_run ON measurement (run)",
+        "CREATE INDEX measurement_by_contender ON measurement (contender, m, n, k)",
+    ),
+)  # fmt: skip
