@@ -1,0 +1,47 @@
+"""Keeping a sweep's points in the results database, each as soon as it is there."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+from gemmsmith import __version__
+from gemmsmith.measure.results import Measurement, Run
+from gemmsmith.run.cuda import CudaDevice
+
+Record = Callable[[Measurement], None]
+
+
+def _forget(_: Measurement) -> None:
+    pass
+
+
+@contextmanager
+def recording(path: Path | None, wanted: bool, command: str, device: CudaDevice | None = None) -> Iterator[Record]:
+    """A function that keeps a measurement; one that keeps nothing where no record is ``wanted``.
+
+    The run begins with its first measurement, so that a sweep without any leaves no trace.
+    """
+    if not wanted:
+        yield _forget
+        return
+    from gemmsmith.compile.toolchain import find_toolchain
+    from gemmsmith.measure.database import Results
+    from gemmsmith.measure.machine import machine_facts
+
+    with Results.open(path) as results:
+        run = Run(uuid.uuid4().hex, datetime.now(UTC).isoformat(timespec="seconds"), command, __version__,
+                  machine_facts(device, find_toolchain().compiler))  # fmt: skip
+        begun = False
+
+        def record(measurement: Measurement) -> None:
+            nonlocal begun
+            if not begun:
+                results.begin(run)
+                begun = True
+            results.add(run.id, measurement)
+
+        yield record
