@@ -12,7 +12,8 @@ from gemmsmith.errors import UsageError
 
 @dataclass(frozen=True)
 class GPU:
-    """One GPU model. Peaks are in TFLOPS (dense), bandwidth in GB/s, sizes in bytes.
+    """One GPU model. Peaks are in TFLOPS (dense; fp32 on CUDA cores, the others on tensor cores with fp32 sums, 0 where
+    there are none), bandwidth in GB/s, sizes in bytes.
 
     Fields with a default are the same on every architecture from sm_80 to sm_100; the table may still set them.
     They come from the CUDA C++ Programming Guide ("Compute Capabilities") and NVIDIA's cuda_occupancy.h.
@@ -23,6 +24,10 @@ class GPU:
     sms: int
     boost_mhz: int
     fp32_tflops: float
+    tf32_tflops: float
+    fp16_tflops: float
+    bf16_tflops: float
+    fp8_tflops: float
     dram_gbs: float
     l2_bytes: int
     smem_per_sm: int
@@ -59,6 +64,18 @@ def gpu_named(name: str) -> GPU:
         if _plain(gpu.name) == wanted:
             return gpu
     raise UsageError(f"unknown GPU {name!r}", f"known: {', '.join(g.name for g in gpus())}")
+
+
+def gpu_of_device(name: str, sms: int) -> GPU | None:
+    """The GPU that the driver calls ``name``, such as 'NVIDIA H100 80GB HBM3'; None where it is not in the table.
+
+    A name covers variants with fewer SMs (H100 PCIe, laptops) whose figures are others: those are not known.
+    """
+    words = " ".join(name.replace("-", " ").lower().split())
+    for gpu in gpus():
+        if f" {gpu.name.lower()} " in f" {words} " and gpu.sms == sms:
+            return gpu
+    return None
 
 
 def _plain(name: str) -> str:

@@ -7,7 +7,23 @@ from collections.abc import Sequence
 
 import typer
 
-from gemmsmith.cli import check, climb, compare, doctor, explain, list_, occupancy, profile, run, show, verify
+from gemmsmith.cli import (
+    bench,
+    check,
+    climb,
+    compare,
+    doctor,
+    explain,
+    history,
+    list_,
+    occupancy,
+    profile,
+    run,
+    show,
+    sweep,
+    timeline,
+    verify,
+)
 from gemmsmith.errors import CompileError, GemmsmithError, UsageError
 
 app = typer.Typer(
@@ -24,12 +40,16 @@ app.command("show")(show.command)
 app.command("run")(run.command)
 app.command("verify")(verify.command)
 app.command("check")(check.command)
+app.command("bench")(bench.command)
 app.command("profile")(profile.command)
 app.command("explain")(explain.command)
 app.command("compare")(compare.command)
 app.command("occupancy")(occupancy.command)
 app.command("doctor")(doctor.command)
 app.command("climb")(climb.command)
+app.add_typer(history.app, name="history")
+app.command("sweep")(sweep.command)
+app.command("timeline", cls=timeline.WatchCommand)(timeline.command)
 
 
 @app.callback(invoke_without_command=True)

@@ -6,7 +6,7 @@ Nothing here is imported or initialised before a GPU is asked for, so the packag
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -16,6 +16,7 @@ import numpy as np
 
 from gemmsmith.compile.compiled import CompiledKernel
 from gemmsmith.errors import LaunchError, MissingDeviceError
+from gemmsmith.kernels.spec import Geometry
 from gemmsmith.run.device import Bytes, Launch
 
 # More dynamic shared memory than this needs an explicit opt-in for each kernel.
@@ -31,7 +32,7 @@ class LoadedCubin:
     static_smem: int
 
 
-def _driver() -> Any:
+def driver_bindings() -> Any:
     try:
         from cuda.bindings import driver
     except ImportError as error:
@@ -39,11 +40,11 @@ def _driver() -> Any:
     return driver
 
 
-def _call(result: tuple[Any, ...], what: str) -> Any:
+def checked(result: tuple[Any, ...], what: str) -> Any:
     """Unpack a driver call's result, or raise what went wrong."""
     status, *values = result
     if int(status) != 0:
-        driver = _driver()
+        driver = driver_bindings()
         name = driver.cuGetErrorName(status)[1]
         text = driver.cuGetErrorString(status)[1]
         raise LaunchError(f"{what} failed: {_text(name)}: {_text(text)}")
@@ -57,7 +58,7 @@ def _text(value: Any) -> str:
 @cache
 def device_count() -> int:
     """How many GPUs the driver offers; raises ``MissingDeviceError`` when there is none to use."""
-    driver = _driver()
+    driver = driver_bindings()
     try:
         status = driver.cuInit(0)[0]
     except Exception as error:  # the loader's own exception types vary between versions
@@ -68,7 +69,7 @@ def device_count() -> int:
     if int(status) != 0:
         name = _text(driver.cuGetErrorName(status)[1])
         raise MissingDeviceError(f"the NVIDIA driver does not start: {name}", "check nvidia-smi; or use --device sim")
-    count = int(_call(driver.cuDeviceGetCount(), "counting GPUs"))
+    count = int(checked(driver.cuDeviceGetCount(), "counting GPUs"))
     if count == 0:
         raise MissingDeviceError("the NVIDIA driver finds no GPU", "use --device sim to run on the simulator")
     return count
@@ -79,9 +80,9 @@ def pointer_ordinal(address: int) -> int:
     device_count()
     if address == 0:
         return 0
-    driver = _driver()
+    driver = driver_bindings()
     which = driver.CUpointer_attribute.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
-    return int(_call(driver.cuPointerGetAttribute(which, address), f"finding the GPU of address {address:#x}"))
+    return int(checked(driver.cuPointerGetAttribute(which, address), f"finding the GPU of address {address:#x}"))
 
 
 def gpu_available() -> bool:
@@ -101,31 +102,40 @@ class CudaDevice:
         count = device_count()
         if not 0 <= ordinal < count:
             raise MissingDeviceError(f"there is no GPU {ordinal}", f"this machine has {count}, numbered from 0")
-        self._cu = _driver()
+        self._cu = driver_bindings()
         self.ordinal = ordinal
-        self._device = _call(self._cu.cuDeviceGet(ordinal), "finding the GPU")
-        self._context = _call(self._cu.cuDevicePrimaryCtxRetain(self._device), "opening the GPU")
-        self.name = _text(_call(self._cu.cuDeviceGetName(256, self._device), "naming the GPU"))
+        self._device = checked(self._cu.cuDeviceGet(ordinal), "finding the GPU")
+        self._context = checked(self._cu.cuDevicePrimaryCtxRetain(self._device), "opening the GPU")
+        self.name = _text(checked(self._cu.cuDeviceGetName(256, self._device), "naming the GPU"))
         attribute = self._cu.CUdevice_attribute
         major = self._attribute(attribute.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)
         minor = self._attribute(attribute.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)
         self.arch = f"sm_{major}{minor}"
         self.smem_limit = self._attribute(attribute.CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)
+        self.sms = self._attribute(attribute.CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)
+        self.threads_per_sm = self._attribute(attribute.CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR)
+        self.l2_bytes = self._attribute(attribute.CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE)
+        self.max_mhz = self._attribute(attribute.CU_DEVICE_ATTRIBUTE_CLOCK_RATE) / 1000
         self._loaded: dict[tuple[str, str], LoadedCubin] = {}
 
     def _attribute(self, which: Any) -> int:
-        return int(_call(self._cu.cuDeviceGetAttribute(which, self._device), "asking for an attribute"))
+        return int(checked(self._cu.cuDeviceGetAttribute(which, self._device), "asking for an attribute"))
 
     @property
     def driver_version(self) -> str:
         """The newest CUDA version this driver serves, such as '13.0'."""
-        number = int(_call(self._cu.cuDriverGetVersion(), "asking for the driver's version"))
+        number = int(checked(self._cu.cuDriverGetVersion(), "asking for the driver's version"))
         return f"{number // 1000}.{number % 1000 // 10}"
+
+    @property
+    def pci_bus_id(self) -> str:
+        """Where the GPU is plugged in, by which NVML knows it as well."""
+        return _text(checked(self._cu.cuDeviceGetPCIBusId(32, self._device), "asking for the GPU's address"))
 
     @contextmanager
     def current(self) -> Iterator[None]:
         """Make this GPU the calling thread's, and give the thread back the one it had."""
-        _call(self._cu.cuCtxPushCurrent(self._context), "selecting the GPU")
+        checked(self._cu.cuCtxPushCurrent(self._context), "selecting the GPU")
         try:
             yield
         finally:
@@ -133,23 +143,23 @@ class CudaDevice:
 
     def allocate(self, nbytes: int) -> int:
         with self.current():
-            return int(_call(self._cu.cuMemAlloc(max(1, nbytes)), f"allocating {nbytes} bytes"))
+            return int(checked(self._cu.cuMemAlloc(max(1, nbytes)), f"allocating {nbytes} bytes"))
 
     def free(self, address: int) -> None:
         with self.current():
-            _call(self._cu.cuMemFree(address), "freeing memory")
+            checked(self._cu.cuMemFree(address), "freeing memory")
 
     def write(self, address: int, data: Bytes) -> None:
         if data.nbytes:
             data = np.ascontiguousarray(data)
             with self.current():
-                _call(self._cu.cuMemcpyHtoD(address, data.ctypes.data, data.nbytes), "copying to the GPU")
+                checked(self._cu.cuMemcpyHtoD(address, data.ctypes.data, data.nbytes), "copying to the GPU")
 
     def read(self, address: int, nbytes: int) -> Bytes:
         data = np.empty(nbytes, np.uint8)
         if nbytes:
             with self.current():
-                _call(self._cu.cuMemcpyDtoH(data.ctypes.data, address, nbytes), "copying from the GPU")
+                checked(self._cu.cuMemcpyDtoH(data.ctypes.data, address, nbytes), "copying from the GPU")
         return data
 
     def forbid_reads(self, address: int, why: str) -> None:
@@ -167,15 +177,35 @@ class CudaDevice:
         copy.srcPitch, copy.dstPitch = source_pitch, target_pitch
         copy.WidthInBytes, copy.Height = width, rows
         with self.current():
-            _call(self._cu.cuMemcpy2DAsync(copy, stream), "copying C")
+            checked(self._cu.cuMemcpy2DAsync(copy, stream), "copying C")
+
+    def copy(self, target: int, source: int, nbytes: int) -> None:
+        """Copy within the GPU; not waited for, and ordered only with what else uses the default stream."""
+        if nbytes:
+            with self.current():
+                checked(self._cu.cuMemcpyDtoD(target, source, nbytes), "copying within the GPU")
+
+    def preset(self, address: int, word: int, count: int, itemsize: int) -> None:
+        """Set ``count`` elements of two or four bytes to one pattern; not waited for, as ``copy``."""
+        if count:
+            fill = self._cu.cuMemsetD32 if itemsize == 4 else self._cu.cuMemsetD16
+            with self.current():
+                checked(fill(address, word, count), "presetting memory")
+
+    def free_bytes(self) -> int:
+        """Bytes that may be allocated."""
+        with self.current():
+            return int(checked(self._cu.cuMemGetInfo(), "asking for free memory")[0])
 
     def load(self, compiled: CompiledKernel) -> LoadedCubin:
         known = self._loaded.get((compiled.key, compiled.entry))
         if known is not None:
             return known
         with self.current():
-            module = _call(self._cu.cuModuleLoadData(compiled.cubin), f"loading {compiled.entry} for {compiled.arch}")
-            function = _call(self._cu.cuModuleGetFunction(module, compiled.entry.encode()), f"finding {compiled.entry}")
+            module = checked(self._cu.cuModuleLoadData(compiled.cubin), f"loading {compiled.entry} for {compiled.arch}")
+            function = checked(
+                self._cu.cuModuleGetFunction(module, compiled.entry.encode()), f"finding {compiled.entry}"
+            )
         loaded = LoadedCubin(function, module, compiled.resources.static_smem)
         self._loaded[compiled.key, compiled.entry] = loaded
         return loaded
@@ -183,29 +213,65 @@ class CudaDevice:
     def launch(self, loaded: LoadedCubin, launch: Launch, stream: int = 0) -> None:
         """Start a kernel on ``stream`` without waiting for it."""
         geometry = launch.geometry
-        if geometry.cluster != (1, 1, 1):
-            raise LaunchError("launches with clusters are not implemented")
-        total = loaded.static_smem + geometry.smem
-        if total > self.smem_limit:
-            raise LaunchError(f"{total} bytes of shared memory a block exceed the {self.smem_limit} of {self.name}")
+        self._admit(loaded, geometry)
         # The driver copies the arguments during the call; these buffers need not outlive it.
-        buffers = [ctypes.create_string_buffer(value, len(value)) for value in launch.arguments]
-        pointers = (ctypes.c_void_p * len(buffers))(*[ctypes.addressof(b) for b in buffers])
+        pointers, _buffers = _packed(launch.arguments)
         with self.current():
-            if geometry.smem > _DEFAULT_SMEM - loaded.static_smem:
-                attribute = self._cu.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
-                _call(
-                    self._cu.cuFuncSetAttribute(loaded.function, attribute, geometry.smem), "asking for shared memory"
-                )
-            _call(
+            checked(
                 self._cu.cuLaunchKernel(loaded.function, *geometry.grid, *geometry.block, geometry.smem, stream,
                                         ctypes.addressof(pointers), 0),
                 f"launching a grid of {geometry.grid} blocks of {geometry.block}",
             )  # fmt: skip
 
+    def _admit(self, loaded: LoadedCubin, geometry: Geometry) -> None:
+        """Refuse what cannot be launched, and opt in to more shared memory than a kernel gets by default."""
+        if geometry.cluster != (1, 1, 1):
+            raise LaunchError("launches with clusters are not implemented")
+        total = loaded.static_smem + geometry.smem
+        if total > self.smem_limit:
+            raise LaunchError(f"{total} bytes of shared memory a block exceed the {self.smem_limit} of {self.name}")
+        if geometry.smem > _DEFAULT_SMEM - loaded.static_smem:
+            attribute = self._cu.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+            with self.current():
+                checked(
+                    self._cu.cuFuncSetAttribute(loaded.function, attribute, geometry.smem), "asking for shared memory"
+                )
+
+    def launcher(self, loaded: LoadedCubin, launches: Sequence[Launch], stream: int) -> Callable[[int], None]:
+        """A function that starts the launch of a given index on ``stream``, with all that can be done before done.
+
+        It checks nothing but the driver's answer and expects this GPU to be current: for timing.
+        """
+        for geometry in {launch.geometry for launch in launches}:
+            self._admit(loaded, geometry)
+        calls = [(*x.geometry.grid, *x.geometry.block, x.geometry.smem, stream) for x in launches]
+        packed = [_packed(x.arguments) for x in launches]
+        addresses = [ctypes.addressof(pointers) for pointers, _ in packed]
+        start, function, success = self._cu.cuLaunchKernel, loaded.function, self._cu.CUresult.CUDA_SUCCESS
+
+        # ``packed`` as a default keeps the arguments' memory as long as the function itself.
+        def enqueue(index: int, _keep: object = packed) -> None:
+            answer = start(function, *calls[index], addresses[index], 0)
+            if answer[0] != success:
+                checked(answer, "launching the kernel")
+
+        return enqueue
+
+    def resident_blocks(self, loaded: LoadedCubin, geometry: Geometry) -> int:
+        """How many blocks of this launch an SM holds at once, as the driver computes it."""
+        count = self._cu.cuOccupancyMaxActiveBlocksPerMultiprocessor
+        with self.current():
+            return int(checked(count(loaded.function, geometry.threads, geometry.smem), "asking for the occupancy"))
+
     def synchronize(self) -> None:
         with self.current():
-            _call(self._cu.cuCtxSynchronize(), "running the kernel")
+            checked(self._cu.cuCtxSynchronize(), "running the kernel")
+
+
+def _packed(arguments: tuple[bytes, ...]) -> tuple[Any, list[Any]]:
+    """An array of pointers to each argument, as the driver takes them, and the buffers it points into."""
+    buffers = [ctypes.create_string_buffer(value, len(value)) for value in arguments]
+    return (ctypes.c_void_p * len(buffers))(*[ctypes.addressof(b) for b in buffers]), buffers
 
 
 @cache

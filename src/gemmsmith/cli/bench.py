@@ -1,0 +1,181 @@
+"""gemmsmith bench: verified times against baselines, on a GPU."""
+
+from __future__ import annotations
+
+import datetime
+import shlex
+import uuid
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gemmsmith import __version__
+from gemmsmith.cli.bench_tables import print_run
+from gemmsmith.cli.options import (
+    Block,
+    CacheDir,
+    Compiler,
+    ConfigText,
+    Defines,
+    Entry,
+    Grid,
+    Json,
+    PresetName,
+    Seed,
+    SignatureText,
+    Smem,
+    find_kernel,
+)
+from gemmsmith.cli.output import print_json, progress
+from gemmsmith.compile.toolchain import find_toolchain
+from gemmsmith.errors import MissingDeviceError, UnsupportedError, UsageError
+from gemmsmith.kernels.spec import Config, KernelSpec
+from gemmsmith.kernels.user import UserOptions
+from gemmsmith.measure.bench import bench
+from gemmsmith.measure.database import Results
+from gemmsmith.measure.kernel_contender import KernelContender
+from gemmsmith.measure.machine import machine_facts
+from gemmsmith.measure.results import Measurement, Run
+from gemmsmith.measure.rig import Plan, cuda_rig
+from gemmsmith.measure.run_file import run_to_json
+from gemmsmith.problem import FP32, Problem, dtype_named
+from gemmsmith.run.baselines import BASELINES, baseline_named
+from gemmsmith.run.contender import Contender
+from gemmsmith.run.cuda import CudaDevice, cuda_device
+from gemmsmith.shapes import parse_shapes
+
+_LAYOUTS = ("NN", "NT", "TN", "TT")
+
+
+def command(
+    kernels: Annotated[
+        list[str], typer.Argument(metavar="RUNG|FILE.cu|BASELINE…", help="Whom to time; baselines may be named, too.")
+    ],
+    shapes: Annotated[str, typer.Option("--shapes", help="A suite's name or MxNxK,…")] = "1024,2048,4096",
+    dtype: Annotated[str, typer.Option("--dtype", help="Input type: fp32, fp16 or bf16.")] = "",
+    layout: Annotated[str, typer.Option("--layout", help="NN, NT, TN or TT: T is stored transposed.")] = "NN",
+    against: Annotated[str, typer.Option("--against", help="Baselines, comma-separated, or none.")] = "cublas",
+    config: ConfigText = "",
+    preset: PresetName = "",
+    define: Defines = None,
+    entry: Entry = "",
+    grid: Grid = "",
+    block: Block = "",
+    smem: Smem = "",
+    signature: SignatureText = "",
+    precision: Annotated[float, typer.Option("--precision", help="Half the median's interval, relative.")] = 0.005,
+    budget: Annotated[float, typer.Option("--budget", help="Seconds a shape, at most, to reach it.")] = 5.0,
+    quick: Annotated[bool, typer.Option("--quick", help="Only graphs with cold caches.")] = False,
+    seed: Seed = 0,
+    no_db: Annotated[bool, typer.Option("--no-db", help="Do not record the results.")] = False,
+    db: Annotated[Path | None, typer.Option("--db", help="The results database.", envvar="GEMMSMITH_DB")] = None,
+    cache_dir: CacheDir = None,
+    json: Json = False,
+) -> None:
+    """Time kernels against baselines on this machine's GPU; exits 1 where a result is wrong or impossible."""
+    plan = Plan(precision, budget, quick, seed)
+    rivals = [baseline_named(name) for name in _words(against) if name != "none"]
+    options = UserOptions(entry, grid, block, smem, signature)
+    found = _found(kernels, config, preset, define, options)
+    problems = _problems(shapes, dtype, layout, found)
+    device = _gpu()
+    contenders = [named.contender(device, Compiler(cache_dir)) for named in found]
+    given = {"shapes": shapes, "dtype": dtype, "layout": layout, "against": against, "config": config,
+             "preset": preset, "entry": entry, "grid": grid, "block": block, "smem": smem, "signature": signature,
+             "precision": f"{precision:g}", "budget": f"{budget:g}", "seed": str(seed)}  # fmt: skip
+    words = [*kernels, *(w for name, value in given.items() if value for w in (f"--{name}", value))]
+    words += [f"-D{text}" for text in define or []] + ["--quick"] * quick
+    run = Run(
+        id=uuid.uuid4().hex,
+        started=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        command=shlex.join(["gemmsmith", "bench", *words]),
+        gemmsmith=__version__,
+        machine=machine_facts(device, find_toolchain().compiler),
+    )
+    notes: list[str] = []
+    found_so_far: list[Measurement] = []
+    with ExitStack() as stack:
+        results = None if no_db else stack.enter_context(Results.open(db))
+        if results is not None:
+            results.begin(run)
+        bar = stack.enter_context(progress())
+        task = bar.add_task("starting", total=len(problems) * (len(contenders) + len(rivals)))
+        rig = stack.enter_context(cuda_rig(device, lambda text: bar.update(task, description=text), notes.append))
+        for measurement in bench(contenders, rivals, problems, rig, plan):
+            if results is not None:
+                results.add(run.id, measurement)
+            found_so_far.append(measurement)
+            bar.advance(task)
+    if not found_so_far:
+        raise UnsupportedError("nothing was measured: nobody could take part", "\n  ".join(dict.fromkeys(notes)))
+    run = replace(run, measurements=tuple(found_so_far))
+    if json:
+        print_json(run_to_json(run) | {"notes": notes})
+    else:
+        print_run(run, notes, plan, recorded=not no_db)
+    if any(m.rejected for m in run.measurements):
+        raise typer.Exit(1)
+
+
+@dataclass(frozen=True)
+class _Named:
+    """Whom a word on the command line means: a kernel, or a baseline."""
+
+    kernel: tuple[KernelSpec, Config] | None
+    baseline: Contender | None = None
+
+    def contender(self, device: CudaDevice, compiler: Compiler) -> Contender:
+        if self.kernel is not None:
+            return KernelContender(*self.kernel, device, compiler)
+        assert self.baseline is not None
+        return self.baseline
+
+
+def _found(
+    kernels: list[str], config: str, preset: str, define: list[str] | None, options: UserOptions
+) -> list[_Named]:
+    """Everybody who was named. Where files and rungs meet, -D and the launch are the files', --config the rungs'."""
+    files = [name for name in kernels if name.endswith((".cu", ".cuh")) or "/" in name]
+    mixed = any(name not in files and name not in BASELINES for name in kernels) and bool(files)
+    result = []
+    for name in kernels:
+        if name in BASELINES:
+            result.append(_Named(None, baseline_named(name)))
+        elif not mixed:
+            result.append(_Named(find_kernel(name, config, preset, define, options)))
+        elif name in files:
+            result.append(_Named(find_kernel(name, defines=define, user=options)))
+        else:
+            result.append(_Named(find_kernel(name, config, preset)))
+    return result
+
+
+def _words(text: str) -> list[str]:
+    return [word.strip() for word in text.split(",") if word.strip()]
+
+
+def _problems(shapes: str, dtype: str, layout: str, found: list[_Named]) -> list[Problem]:
+    """Every shape in the type asked for, else in the first kernel's own."""
+    if layout.upper() not in _LAYOUTS:
+        raise UsageError(f"unknown layout {layout!r}", f"use one of {', '.join(_LAYOUTS)}")
+    own = next((named.kernel[0].dtypes[0] for named in found if named.kernel is not None), FP32)
+    kind = dtype_named(dtype) if dtype else own
+    trans_a, trans_b = (letter == "T" for letter in layout.upper())
+    problems = [Problem(m, n, k, kind, trans_a=trans_a, trans_b=trans_b) for m, n, k in parse_shapes(shapes)]
+    for problem in problems:
+        if 0 in (problem.m, problem.n, problem.k):
+            raise UsageError(f"{problem} has nothing to multiply, so there is nothing to time")
+    return problems
+
+
+def _gpu() -> CudaDevice:
+    try:
+        return cuda_device()
+    except MissingDeviceError as error:
+        raise MissingDeviceError(
+            f"times need a GPU: {error.message}",
+            "without one, gemmsmith profile and sweep --device sim count what a kernel does instead",
+        ) from None

@@ -1,0 +1,118 @@
+"""Is what was timed right? One float64 reference a shape, shared by everybody, with the bound of each arithmetic.
+
+    arithmetic     unit u                 largest accepted error over u·|A|·|B|
+    fp32           2**−24                 16, as everywhere (verify/bounds.py)
+    fp16, bf16     2**−24                 2·√K: products are exact in fp32, but tensor cores truncate each partial sum
+    tf32           2**−11                 min(4, 32/√K), and 2·√K·2**−13 for the sums
+
+The tf32 bound: truncating both factors to 11 bits errs by at most 4u of each product. On zero-mean data the errors are
+independent: their sum deviates by about 1.6·u·√K, the magnitude is K·2/π, and five and a half deviations, the worst of
+16 million elements, are 14/√K. Units of a type's own roundoff with a constant gate would not do: at K = 4096 a C of
+zeros is off by only 6 units of bf16.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gemmsmith.fills import Operands
+from gemmsmith.problem import FP32, Problem
+from gemmsmith.verify.bounds import absolute_floor, error_ratios, gate
+from gemmsmith.verify.harness import affordable_mode
+from gemmsmith.verify.projection import Projection, project, projection_gate, projection_reference
+from gemmsmith.verify.reference import Reference, float64_reference
+
+_TF32_ROUNDOFF = 2.0**-11
+# Rows judged at a time, and how many such blocks at once.
+_BLOCK, _THREADS = 64, min(8, os.cpu_count() or 1)
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """The unit errors are counted in, and the largest count that is accepted."""
+
+    unit: float
+    gate: float
+
+
+def tolerance(precision: str, k: int) -> Tolerance:
+    """What an honest kernel of that arithmetic stays within on normal data."""
+    if precision == "fp32":
+        return Tolerance(FP32.unit_roundoff, gate(k))
+    sums = gate(k, errors_grow=True)
+    if precision == "tf32":
+        factors = min(4.0, 32.0 / math.sqrt(max(1, k)))
+        return Tolerance(_TF32_ROUNDOFF, factors + sums * FP32.unit_roundoff / _TF32_ROUNDOFF)
+    return Tolerance(FP32.unit_roundoff, sums)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """The worst error of a result, and why it is wrong; empty where it is right."""
+
+    rho: float
+    why: str
+
+
+UNJUDGED = Finding(math.nan, "")
+
+
+class Oracle:
+    """The expected product of normal random data; the float64 product where the CPU can afford it."""
+
+    def __init__(self, problem: Problem, data: Operands, seed: int = 0) -> None:
+        self._problem = problem
+        self._reference: Reference | None = None
+        self._projection: Projection | None = None
+        if affordable_mode(problem) == "float":
+            self._reference = float64_reference(problem, data.a, data.b, data.c)
+        else:
+            self._projection = projection_reference(problem, data.a, data.b, data.c, seed)
+
+    def judge(self, got: NDArray[Any], precision: str) -> Finding:
+        """Whether ``got`` is the product, within the bound of that arithmetic."""
+        if not got.size:
+            return Finding(0.0, "")
+        allowed = tolerance(precision, self._problem.k)
+        limit = allowed.gate if self._projection is None else projection_gate(allowed.gate, self._problem.n)
+        scale = FP32.unit_roundoff / allowed.unit
+
+        def worst_and_wrong(rows: slice) -> tuple[float, int]:
+            units = self._ratios(got[rows], rows) * scale
+            # NaN is right of nothing: ask what is right, and negate.
+            return float(np.max(units)), int(np.count_nonzero(~(units <= limit)))
+
+        blocks = [slice(start, start + _BLOCK) for start in range(0, got.shape[0], _BLOCK)]
+        with ThreadPoolExecutor(_THREADS) as pool:  # NumPy computes outside of Python's lock
+            found = list(pool.map(worst_and_wrong, blocks))
+        worst, wrong = float(np.max([rho for rho, _ in found])), sum(count for _, count in found)
+        if not wrong:
+            return Finding(worst, "")
+        what = f"{got.size} outputs" if self._projection is None else f"{got.shape[0]} rows"
+        return Finding(worst, f"{wrong} of {what} wrong: error {worst:.3g} units, {limit:.3g} allowed")
+
+    def _ratios(self, got: NDArray[Any], rows: slice) -> NDArray[np.float64]:
+        """Errors of some rows in units of fp32's roundoff: of every element, or of whole rows."""
+        if self._reference is not None:
+            return error_ratios(self._problem, got, _part(self._reference, rows))
+        expected = self._projection
+        assert expected is not None, "there is one of the two"
+        value, magnitude = expected.value[rows], expected.magnitude[rows]
+        with np.errstate(all="ignore"):
+            floor = absolute_floor(self._problem) * float(np.abs(expected.direction).sum())
+            error = np.maximum(np.abs(project(got, expected.direction) - value) - floor, 0.0)
+            ratios: NDArray[np.float64] = error / (FP32.unit_roundoff * magnitude)
+            return np.where((magnitude == 0) & (error == 0), 0.0, ratios)
+
+
+def _part(whole: Reference, rows: slice) -> Reference:
+    """Some rows of a reference, so that temporaries stay small."""
+    return Reference(whole.value[rows], whole.exact[rows], whole.magnitude[rows], whole.may_overflow[rows],
+                     whole.undecided[rows])  # fmt: skip
