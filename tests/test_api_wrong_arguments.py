@@ -64,7 +64,7 @@ WRONG: dict[str, tuple[Call, type[GemmsmithError], str]] = {
     "a masked array": (lambda o: gemm(np.ma.masked_less(o.a, 0), o.b), DTypeError, "a is a masked array"),
     # rank
     "rank 1": (lambda o: gemm(o.a[0], o.b), ProblemError, r"a has shape \(3,\), rank 1"),
-    "rank 3": (lambda o: gemm(o.a, o.b[None]), ProblemError, r"b has shape \(1, 3, 5\), rank 3"),
+    "rank 4": (lambda o: gemm(o.a, o.b[None, None]), ProblemError, r"b has shape \(1, 1, 3, 5\), rank 4"),
     "rank 0": (lambda o: gemm(np.array(1, F32), o.b), ProblemError, "rank 0"),
     "out of rank 1": (lambda o: gemm(o.a, o.b, out=o.out[0]), ProblemError, "out has shape"),
     "c of rank 1": (lambda o: gemm(o.a, o.b, o.c[0], beta=1), ProblemError, "c has shape"),
@@ -84,7 +84,7 @@ WRONG: dict[str, tuple[Call, type[GemmsmithError], str]] = {
     "text elements": (lambda o: gemm(o.a.astype(str), o.b), DTypeError, "<U"),
     "big-endian": (lambda o: gemm(o.a.astype(">f4"), o.b), DTypeError, ">f4"),
     "two types": (lambda o: gemm(o.a.astype(np.float16), o.b), DTypeError, "a is fp16 and b is fp32"),
-    "out fp16": (lambda o: gemm(o.a, o.b, out=o.out.astype(np.float16)), DTypeError, "out is fp16"),
+    "out fp16": (lambda o: gemm(o.a, o.b, out=o.out.astype(np.float16)), DTypeError, "fp32 inputs give fp32, not fp16"),
     "out float64": (lambda o: gemm(o.a, o.b, out=o.out.astype(float)), DTypeError, "out: .*float64"),
     "c fp16": (lambda o: gemm(o.a, o.b, o.c.astype(np.float16), beta=1), DTypeError, "c is fp16; it must be fp32"),
     # memory

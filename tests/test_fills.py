@@ -9,9 +9,11 @@ import pytest
 
 from gemmsmith.errors import DTypeError, ProblemError, UsageError
 from gemmsmith.fills import EXACT_LIMIT, FILLS, LARGEST_INTEGER, fill_named, integer_bound, operands
-from gemmsmith.problem import BF16, DTYPES, FP16, FP32, DType, Problem
+from gemmsmith.problem import BF16, FP16, FP32, INT8, INT32, TF32, DType, Problem
 
-PAIRS = [(fill, dtype) for fill in FILLS for dtype in DTYPES.values() if fill != "bits" or dtype == FP32]
+FLOATS = (FP32, FP16, BF16, TF32)
+
+PAIRS = [(fill, dtype) for fill in FILLS for dtype in FLOATS if fill != "bits" or dtype == FP32]
 
 
 @pytest.mark.parametrize(("fill", "dtype"), PAIRS, ids=str)
@@ -45,14 +47,14 @@ def test_normal_is_zero_mean_and_uniform_is_positive() -> None:
     normal = operands(problem, "normal", 0).a.astype(np.float64)
     assert abs(normal.mean()) < 0.02
     assert abs(normal.std() - 1) < 0.02
-    for dtype in DTYPES.values():
+    for dtype in FLOATS:
         uniform = operands(problem.with_(dtype=dtype), "uniform", 0).a.astype(np.float64)
         assert uniform.min() >= 0
         assert uniform.max() < 1
         assert abs(uniform.mean() - 0.5) < 0.02
 
 
-@pytest.mark.parametrize("dtype", DTYPES.values(), ids=str)
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
 @pytest.mark.parametrize("k", [0, 1, 17, 1000, 16384, 2**20, 2**24 - 128])
 @pytest.mark.parametrize(("alpha", "beta"), [(1.0, 0.0), (2.0, -1.0), (-3.0, 100.0)])
 def test_integer_sums_stay_exact(dtype: DType, k: int, alpha: float, beta: float) -> None:
@@ -143,3 +145,29 @@ def test_empty_and_tiny(fill: str, shape: tuple[int, int, int]) -> None:
 def test_wrong_use(call: object, kind: type[Exception], message: str) -> None:
     with pytest.raises(kind, match=message):
         call()  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("fill", ["normal", "uniform", "integers"])
+@pytest.mark.parametrize("out", [FP32, INT32, INT8], ids=str)
+def test_integers_for_integer_types(fill: str, out: DType) -> None:
+    made = operands(Problem(40, 50, 60, INT8, out, bias="column"), fill)
+    assert made.a.dtype == np.int8
+    assert made.c.dtype == out.numpy
+    assert made.bias is not None
+    assert made.bias.shape == (50,)
+    assert made.bias.dtype == out.numpy
+    assert np.count_nonzero(made.a) > 0.9 * made.a.size
+    assert len(np.unique(made.a)) > 1
+
+
+@pytest.mark.parametrize("fill", ["wide", "subnormal", "specials", "bits"])
+def test_fills_that_are_not_for_integers(fill: str) -> None:
+    with pytest.raises(DTypeError, match="int8"):
+        operands(Problem(4, 4, 4, INT8), fill)
+
+
+def test_a_batch_lies_one_below_the_other() -> None:
+    made = operands(Problem(3, 4, 5, batch=6, stride_a=0))
+    assert (made.a.shape, made.b.shape, made.c.shape) == ((3, 5), (30, 4), (18, 4))
+    assert made.bias is None
+    assert not np.array_equal(made.b[:5], made.b[5:10])

@@ -156,7 +156,7 @@ def test_with_makes_leading_dimensions_tight_again() -> None:
 # ---- data types -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("dtype", DTYPES.values(), ids=str)
+@pytest.mark.parametrize("dtype", [FP32, FP16, BF16], ids=str)
 def test_types_by_name_and_by_numpy_type(dtype: Any) -> None:
     assert dtype_named(dtype.name) is dtype
     assert dtype_of(dtype.numpy) is dtype
@@ -166,7 +166,57 @@ def test_types_by_name_and_by_numpy_type(dtype: Any) -> None:
     assert float(dtype.numpy.type(1 + eps / 2)) == 1
 
 
-@pytest.mark.parametrize("name", ["fp64", "float32", "FP32", "", " fp32", "tf32", None, 32, ["fp32"], np.float32])
+def test_integers_by_numpy_type_and_tf32_by_name_alone() -> None:
+    assert dtype_of(np.dtype(np.int8)) is DTYPES["int8"]
+    assert dtype_of(np.dtype(np.int32)) is DTYPES["int32"]
+    assert dtype_of(np.dtype(np.float32)) is FP32
+    assert dtype_named("tf32").numpy == np.float32
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"dtype": DTYPES["int32"]}, "int32 is no input type"),
+        ({"out_dtype": FP16}, "fp32 inputs give fp32, not fp16"),
+        ({"dtype": FP16, "out_dtype": BF16}, "fp16 inputs give fp32 or fp16, not bf16"),
+        ({"bias": "both"}, "unknown bias 'both'"),
+        ({"activation": "tanh"}, "unknown activation 'tanh'"),
+        ({"dtype": DTYPES["int8"], "out_dtype": DTYPES["int32"], "alpha": 2.0}, "int32 results have alpha 1"),
+        ({"dtype": DTYPES["int8"], "out_dtype": DTYPES["int32"], "activation": "gelu"}, "int32 results have alpha 1"),
+        ({"batch": -1}, "BATCH=-1 is negative"),
+        ({"batch": 2, "stride_a": 5}, "stride_a=5 is smaller than a matrix of 12 elements"),
+        ({"batch": 2, "stride_c": 0}, "stride_c=0 is smaller than a matrix of 6 elements"),
+        ({"batch": 2, "stride_b": 1.5}, "stride_b must be an integer"),
+    ],
+)
+def test_types_epilogues_and_batches_that_are_none(fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(GemmsmithError) as caught:
+        Problem(3, 2, 4, **fields)
+    assert message in str(caught.value)
+
+
+def test_a_batch() -> None:
+    problem = Problem(3, 2, 4, batch=5, stride_b=0, lda=6)
+    assert (problem.stride_a, problem.stride_b, problem.stride_c) == (18, 0, 6)
+    assert problem.copies == (5, 1, 5)
+    assert problem.flops == 5 * Problem(3, 2, 4).flops
+    assert problem.compulsory_bytes == 4 * (5 * 12 + 8 + 5 * 6)
+    assert problem.single == Problem(3, 2, 4, lda=6)
+    assert problem.with_(k=7).stride_b == 0
+    assert problem.with_(k=7).stride_a == 21
+    assert str(problem) == "5 of 3x2x4 fp32 lda=6"
+
+
+def test_an_epilogue() -> None:
+    problem = Problem(3, 2, 4, FP16, FP16, bias="row", activation="gelu")
+    assert problem.has_epilogue
+    assert problem.bias_length == 3
+    assert problem.with_(bias="column").bias_length == 2
+    assert problem.compulsory_bytes == 2 * (12 + 8 + 6 + 3)
+    assert str(problem) == "3x2x4 fp16 to fp16 with a bias for each row and gelu"
+
+
+@pytest.mark.parametrize("name", ["fp64", "float32", "FP32", "", " fp32", "TF32", None, 32, ["fp32"], np.float32])
 def test_unknown_type_names(name: Any) -> None:
     with pytest.raises(DTypeError, match="unknown data type") as caught:
         dtype_named(name)
@@ -175,7 +225,7 @@ def test_unknown_type_names(name: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "dtype", [np.float64, np.int32, np.int8, np.bool_, np.complex64, np.uint16, ml_dtypes.float8_e4m3fn, ">f4", "S4"]
+    "dtype", [np.float64, np.int16, np.uint8, np.bool_, np.complex64, np.uint16, ml_dtypes.float8_e4m3fn, ">f4", "S4"]
 )
 def test_unsupported_numpy_types(dtype: Any) -> None:
     with pytest.raises(DTypeError, match="not supported") as caught:
@@ -248,18 +298,17 @@ def test_every_illegal_value_is_named(spec: KernelSpec) -> None:
     ("problem", "message"),
     [
         (Problem(1, 1, 1, FP16), "tile takes fp32 inputs, not fp16\nuse mixed"),
-        (Problem(1, 1, 1, BF16), "tile takes fp32 inputs, not bf16\nmake the operands"),
+        (Problem(1, 1, 1, BF16), "tile takes fp32 inputs, not bf16\nno rung takes this"),
         (Problem(1, 1, 1, trans_a=True), "tile takes layout NN, not TN\nmake the operands contiguous row-major first"),
-        (Problem(1, 1, 1, out_dtype=FP16), "tile writes fp32, not fp16"),
+        (Problem(1, 1, 1, bias="row"), "tile takes no bias and no activation\nno rung takes this"),
+        (Problem(1, 1, 1, batch=2), "tile takes one product, not a batch of 2"),
     ],
 )
 def test_what_a_kernel_does_not_take(
     spec: KernelSpec, problem: Problem, message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    other = SimpleNamespace(name="mixed", dtypes=(FP16,), layouts=("NN",))
-    monkeypatch.setitem(
-        sys.modules, "gemmsmith.kernels.registry", SimpleNamespace(rungs=lambda: [other])
-    )  # fmt: skip
+    other = dataclasses.replace(spec, name="mixed", dtypes=(FP16,))
+    monkeypatch.setitem(sys.modules, "gemmsmith.kernels.registry", SimpleNamespace(rungs=lambda: [spec, other]))
     with pytest.raises(UnsupportedError) as caught:
         spec.accepts(problem)
     assert str(caught.value).startswith(message)

@@ -177,7 +177,7 @@ def test_the_fake_device_is_a_device() -> None:
         device.read(address, 1)
 
 
-@pytest.mark.parametrize("name", DTYPES)
+@pytest.mark.parametrize("name", ["fp32", "fp16", "bf16", "int8"])
 def test_the_honest_kernel_multiplies(tmp_path: Path, name: str) -> None:
     dtype = DTYPES[name]
     spec = make_spec(tmp_path, dtypes=(dtype,))

@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gemmsmith.errors import DTypeError, ProblemError, UsageError
-from gemmsmith.problem import FP16, FP32, DType, Problem
+from gemmsmith.problem import FP16, FP32, INT8, INT32, DType, Problem
 
 Array = NDArray[Any]
 Rng = np.random.Generator
@@ -39,11 +39,15 @@ LARGEST_INTEGER = 127
 
 @dataclass(frozen=True)
 class Operands:
-    """A and B as stored (transposed where the problem says so), and what C holds before the launch."""
+    """A and B as stored (transposed where the problem says so), what C holds before the launch, and a bias.
+
+    The matrices of a batch lie one below the other; one that serves the whole batch is there once.
+    """
 
     a: Array
     b: Array
     c: Array
+    bias: Array | None = None
 
 
 @dataclass(frozen=True)
@@ -67,17 +71,28 @@ def operands(problem: Problem, fill: str = "normal", seed: int = 0) -> Operands:
         raise UsageError(f"a seed must be an integer of 0 or more, not {seed!r}")
     if fill == "bits" and (problem.dtype, problem.out_dtype) != (FP32, FP32):
         raise DTypeError(f"the fill 'bits' is for fp32, not {problem.dtype}", "arithmetic modulo 2**32 needs 32 bits")
+    if INT8 in (problem.dtype, problem.out_dtype) and fill not in _FOR_INTEGERS:
+        raise DTypeError(f"the fill {fill!r} is not for int8", f"use one of {', '.join(_FOR_INTEGERS)}")
     # The one number a fill may need: how large integers may be, or which power of two subnormal products are around.
     scale, c_scale = 0, 0
     if fill == "integers":
-        scale, c_scale = integer_bound(problem), LARGEST_INTEGER
+        scale, c_scale = integer_bound(problem), _addend_bound(problem)
     elif fill == "subnormal":
         scale = -14 if problem.dtype == FP16 else -64
         c_scale = 2 * scale
+    a, b, c = (
+        (copies * rows, columns)
+        for copies, (rows, columns) in zip(problem.copies, (problem.a_shape, problem.b_shape, problem.c_shape),
+                                           strict=True)
+    )  # fmt: skip
+    bias = None
+    if problem.bias:
+        bias = chosen.make(_stream(seed, 3), (1, problem.bias_length), problem.out_dtype, c_scale).reshape(-1)
     return Operands(
-        chosen.make(_stream(seed, 0), problem.a_shape, problem.dtype, scale),
-        chosen.make(_stream(seed, 1), problem.b_shape, problem.dtype, scale),
-        chosen.make(_stream(seed, 2), problem.c_shape, problem.out_dtype, c_scale),
+        chosen.make(_stream(seed, 0), a, problem.dtype, scale),
+        chosen.make(_stream(seed, 1), b, problem.dtype, scale),
+        chosen.make(_stream(seed, 2), c, problem.out_dtype, c_scale),
+        bias,
     )
 
 
@@ -90,13 +105,16 @@ def fill_named(name: str) -> Fill:
 
 
 def integer_bound(problem: Problem) -> int:
-    """The largest |a|, |b| for which alpha·A·B + beta·C stays exact in fp32, whatever the order of summation.
+    """The largest |a|, |b| for which alpha·A·B + beta·C + bias stays exact in fp32, whatever the order of summation.
 
-    |alpha|·K·bound² plus |beta|·127 must not exceed 2**24 − 1, and nor may K·bound² alone.
+    |alpha|·K·bound² plus |beta|·127 (and 127 for a bias) must not exceed 2**24 − 1, and nor may K·bound² alone.
     """
+    if problem.out_dtype == INT8:
+        # Small, or every sum would saturate: about ±3·√K for K terms of ±1, and then some do.
+        return 1
     alpha = abs(problem.alpha) if math.isfinite(problem.alpha) else 1.0
     beta = abs(problem.beta) if math.isfinite(problem.beta) else 1.0
-    from_c = beta * LARGEST_INTEGER
+    from_c = (beta + bool(problem.bias)) * LARGEST_INTEGER
     room = (EXACT_LIMIT - from_c) / (max(1.0, alpha) * max(1, problem.k))
     if room < 1:
         raise ProblemError(
@@ -105,6 +123,15 @@ def integer_bound(problem: Problem) -> int:
             "use the fill 'normal'",
         )
     return min(LARGEST_INTEGER, math.isqrt(int(room)))
+
+
+def _addend_bound(problem: Problem) -> int:
+    """The largest |c| and |bias| in the fill 'integers'."""
+    return 7 if problem.out_dtype == INT8 else LARGEST_INTEGER
+
+
+# What integers can be filled with.
+_FOR_INTEGERS = ("normal", "uniform", "integers")
 
 
 def _stream(seed: int, index: int) -> Rng:
@@ -116,10 +143,15 @@ def _as(values: Array, dtype: DType) -> Array:
 
 
 def _normal(rng: Rng, shape: tuple[int, int], dtype: DType, _scale: int) -> Array:
-    return rng.standard_normal(shape, dtype=np.float32).astype(dtype.numpy)
+    values = rng.standard_normal(shape, dtype=np.float32)
+    if dtype in (INT8, INT32):
+        return np.rint(values * 32).clip(-127, 127).astype(dtype.numpy)
+    return values.astype(dtype.numpy)
 
 
 def _uniform(rng: Rng, shape: tuple[int, int], dtype: DType, _scale: int) -> Array:
+    if dtype in (INT8, INT32):
+        return rng.integers(1, 128, shape).astype(dtype.numpy)
     # Truncated to the type's own precision, so that rounding cannot reach 1.
     steps = 1.0 / dtype.unit_roundoff
     values = np.floor(rng.random(shape, dtype=np.float32) * np.float32(steps)) / np.float32(steps)

@@ -1,4 +1,4 @@
-"""The problem: C = alpha * op(A) * op(B) + beta * C, row-major with leading dimensions.
+"""The problem: C = act(alpha * op(A) * op(B) + beta * C + bias), row-major with leading dimensions, once or in a batch.
 
 A ``Problem`` is the only description of the mathematics that flows through the stages. It is checked
 once, here, so that every later stage can trust it.
@@ -39,7 +39,15 @@ class DType:
 FP32 = DType("fp32", np.dtype(np.float32), "float", 2.0**-24)
 FP16 = DType("fp16", np.dtype(np.float16), "__half", 2.0**-11)
 BF16 = DType("bf16", np.dtype(ml_dtypes.bfloat16), "__nv_bfloat16", 2.0**-8)
-DTYPES = {d.name: d for d in (FP32, FP16, BF16)}
+# fp32 in memory, of which tensor cores multiply the upper 19 bits. Never called fp32, and only where it is asked for.
+TF32 = DType("tf32", np.dtype(np.float32), "float", 2.0**-11)
+INT8 = DType("int8", np.dtype(np.int8), "signed char", 0.0)
+INT32 = DType("int32", np.dtype(np.int32), "int", 0.0)
+DTYPES = {d.name: d for d in (FP32, FP16, BF16, TF32, INT8, INT32)}
+# What each input type may be turned into; the first is what a problem has that names none.
+OUTPUTS = {FP32: (FP32,), TF32: (FP32,), FP16: (FP32, FP16), BF16: (FP32, BF16), INT8: (FP32, INT32, INT8)}
+BIASES = ("", "row", "column")
+ACTIVATIONS = ("", "relu", "gelu", "silu")
 
 
 def dtype_named(name: str) -> DType:
@@ -51,19 +59,29 @@ def dtype_named(name: str) -> DType:
 
 
 def dtype_of(numpy_dtype: np.dtype[Any]) -> DType:
-    """The gemmsmith type of a NumPy type; float64 and integers are refused, never converted."""
-    for dtype in DTYPES.values():
+    """The gemmsmith type of a NumPy type; others, such as float64, are refused, never converted."""
+    for dtype in _OF_ARRAYS:
         if dtype.numpy == numpy_dtype:
             return dtype
     raise DTypeError(
         f"elements of type {numpy_dtype} are not supported",
-        f"use one of {', '.join(DTYPES)}; convert with .astype(numpy.float32), for example",
+        f"use one of {', '.join(d.name for d in _OF_ARRAYS)}; convert with .astype(numpy.float32), for example",
     )
+
+
+# An array of float32 is fp32: TF32 is a way to multiply it, which is asked for by name.
+_OF_ARRAYS = (FP32, FP16, BF16, INT8, INT32)
 
 
 @dataclass(frozen=True)
 class Problem:
-    """One matrix product. Leading dimensions default to the tightest legal ones."""
+    """One matrix product, or a batch of them. Leading dimensions and strides default to the tightest legal ones.
+
+    batch       how many products; A, B and C of the next one lie stride_a, stride_b and stride_c elements further on.
+                A stride of 0 for A or B is one matrix for all of them.
+    bias        '', 'row' (a value for each row of C) or 'column' (one for each column), in the output's type
+    activation  '', 'relu', 'gelu' (with erf) or 'silu', of the sum with its bias, before it is converted
+    """
 
     m: int
     n: int
@@ -77,10 +95,17 @@ class Problem:
     ldc: int = field(default=-1)
     trans_a: bool = False
     trans_b: bool = False
+    batch: int = 1
+    stride_a: int = -1
+    stride_b: int = -1
+    stride_c: int = -1
+    bias: str = ""
+    activation: str = ""
 
     def __post_init__(self) -> None:
-        for name in ("m", "n", "k"):
+        for name in ("m", "n", "k", "batch"):
             object.__setattr__(self, name, _checked_extent(name, getattr(self, name)))
+        self._check_types()
         for name in ("alpha", "beta"):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, (int, float, np.floating, np.integer)):
@@ -93,6 +118,39 @@ class Problem:
                 raise ProblemError(f"{name} is an integer too large for any floating-point type") from None
         for name, columns in (("lda", self.a_shape[1]), ("ldb", self.b_shape[1]), ("ldc", self.n)):
             self._resolve_leading(name, columns)
+        for operand, shape in (("a", self.a_shape), ("b", self.b_shape), ("c", self.c_shape)):
+            self._resolve_stride(operand, shape)
+
+    def _check_types(self) -> None:
+        known = OUTPUTS.get(self.dtype)
+        if known is None:
+            raise DTypeError(f"{self.dtype} is no input type", f"use one of {', '.join(d.name for d in OUTPUTS)}")
+        if self.out_dtype not in known:
+            raise DTypeError(f"{self.dtype} inputs give {' or '.join(d.name for d in known)}, not {self.out_dtype}")
+        for name, value, legal in (("bias", self.bias, BIASES), ("activation", self.activation, ACTIVATIONS)):
+            if value not in legal:
+                raise ProblemError(f"unknown {name} {value!r}", f"use one of {', '.join(filter(None, legal))}")
+        if self.out_dtype == INT32 and (
+            self.alpha != 1 or self.beta not in (0, 1) or self.activation in ("gelu", "silu")
+        ):
+            raise ProblemError("int32 results have alpha 1, beta 0 or 1 and no activation but relu",
+                               "ask for fp32 results, or convert afterwards")  # fmt: skip
+
+    def _resolve_stride(self, operand: str, shape: tuple[int, int]) -> None:
+        name = f"stride_{operand}"
+        value, leading = getattr(self, name), getattr(self, f"ld{operand}")
+        if value == -1 or self.batch <= 1:  # of one product there is no next
+            object.__setattr__(self, name, shape[0] * leading if self.batch > 1 else 0)
+            return
+        if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
+            raise ProblemError(f"{name} must be an integer, not {value!r}")
+        span = (shape[0] - 1) * leading + shape[1] if shape[0] and shape[1] else 0
+        if value < span and not (value == 0 and operand != "c"):
+            raise ProblemError(
+                f"{name}={value} is smaller than a matrix of {span} elements",
+                "matrices of a batch may not overlap; A and B may be one for all, with a stride of 0",
+            )
+        object.__setattr__(self, name, int(value))
 
     def _resolve_leading(self, name: str, columns: int) -> None:
         value = getattr(self, name)
@@ -123,29 +181,58 @@ class Problem:
         return (self.m, self.n)
 
     @property
+    def copies(self) -> tuple[int, int, int]:
+        """How many matrices A, B and C are: as many as the batch, or one for all of it."""
+        a, b = (1 if stride == 0 else self.batch for stride in (self.stride_a, self.stride_b))
+        return a, b, self.batch
+
+    @property
+    def has_epilogue(self) -> bool:
+        return bool(self.bias or self.activation)
+
+    @property
+    def bias_length(self) -> int:
+        return {"": 0, "row": self.m, "column": self.n}[self.bias]
+
+    @property
     def layout(self) -> str:
         """'NN', 'NT', 'TN' or 'TT': whether A and B are stored transposed."""
         return ("T" if self.trans_a else "N") + ("T" if self.trans_b else "N")
 
     @property
     def flops(self) -> int:
-        """Multiplications and additions of the product itself: 2·M·N·K."""
-        return 2 * self.m * self.n * self.k
+        """Multiplications and additions of the products themselves: 2·M·N·K of each."""
+        return 2 * self.m * self.n * self.k * self.batch
 
     @property
     def compulsory_bytes(self) -> int:
         """The fewest bytes that must move: each input read once, the output written once."""
-        inputs = (self.m * self.k + self.k * self.n) * self.dtype.itemsize if self.alpha != 0 else 0
-        outputs = self.m * self.n * self.out_dtype.itemsize
-        return inputs + outputs * (2 if self.beta != 0 else 1)
+        a, b, c = self.copies
+        inputs = (a * self.m * self.k + b * self.k * self.n) * self.dtype.itemsize if self.alpha != 0 else 0
+        outputs = c * self.m * self.n * self.out_dtype.itemsize
+        return inputs + outputs * (2 if self.beta != 0 else 1) + self.bias_length * self.out_dtype.itemsize
 
     def with_(self, **changes: Any) -> Problem:
-        """A copy with some fields changed; leading dimensions not named are made tight again."""
-        tight = {name: -1 for name in ("lda", "ldb", "ldc") if name not in changes}
+        """A copy with some fields changed; leading dimensions and strides not named are made tight again.
+
+        A matrix that is one for all of a batch stays so.
+        """
+        tight = {name: -1 for name in ("lda", "ldb", "ldc", "stride_c") if name not in changes}
+        for name in ("stride_a", "stride_b"):
+            if name not in changes and (getattr(self, name) != 0 or self.batch <= 1):
+                tight[name] = -1
         return replace(self, **(tight | changes))
 
+    @property
+    def single(self) -> Problem:
+        """One product of the batch."""
+        return replace(self, batch=1, stride_a=-1, stride_b=-1, stride_c=-1)
+
     def __str__(self) -> str:
-        text = f"{self.m}x{self.n}x{self.k} {self.dtype}"
+        text = f"{self.batch} of " if self.batch != 1 else ""
+        text += f"{self.m}x{self.n}x{self.k} {self.dtype}"
+        if self.out_dtype != FP32:
+            text += f" to {self.out_dtype}"
         if self.layout != "NN":
             text += f" {self.layout}"
         if self.alpha != 1 or self.beta != 0:
@@ -153,7 +240,8 @@ class Problem:
         for name, columns in (("lda", self.a_shape[1]), ("ldb", self.b_shape[1]), ("ldc", self.n)):
             if getattr(self, name) != max(1, columns):
                 text += f" {name}={getattr(self, name)}"
-        return text
+        text += f" with a bias for each {self.bias}" if self.bias else ""
+        return text + (f" and {self.activation}" if self.activation else "")
 
 
 def _checked_extent(name: str, value: object) -> int:

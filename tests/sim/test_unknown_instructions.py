@@ -56,7 +56,7 @@ cvt.rzi.ftz.s32.f32 %r1, %r2
 cvt.rni.f32.f32 %r1, %r2
 cvt.sat.f32.f32 %r1, %r2
 cvt.rn.relu.bf16.f32 %h1, %r1
-cvt.rna.tf32.f32 %r1, %r2
+cvt.rna.satfinite.tf32.f32 %r1, %r2
 cvt.rn.satfinite.e4m3x2.f32 %h1, %r1, %r2
 cvt.rzi.s16.f32 %h1, %r1
 cvt.rn.f16.s32 %h1, %r1
@@ -100,10 +100,10 @@ ld.global.b128 %d1, [%d2]
 st.release.gpu.global.u32 [%d1], %r1
 st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.u32 [%r1], %r2, [%r3]
 st.shared::cluster.u32 [%r1], %r2
-ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%r1, %r2, %r3, %r4}, [%r5]
-stmatrix.sync.aligned.m8n8.x1.shared.b16 [%r1], {%r2}
+ldmatrix.sync.aligned.m16n16.x1.trans.shared.b8 {%r1, %r2}, [%r5]
+stmatrix.sync.aligned.m16n8.x1.trans.shared.b8 [%r1], {%r2}
 mma.sync.aligned.m8n8k16.row.col.s32.s8.s8.s32 {%r1, %r2}, {%r3}, {%r4}, {%r5, %r6}
-wmma.load.a.sync.aligned.row.m16n16k16.f16 {%r1, %r2, %r3, %r4, %r5, %r6, %r7, %r8}, [%d1]
+wmma.load.a.sync.aligned.row.m8n32k16.f16 {%r1, %r2, %r3, %r4, %r5, %r6, %r7, %r8}, [%d1]
 wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {%r1, %r2, %r3, %r4}, %d1, %d2, %p1, 1, 1, 0, 0
 wgmma.fence.sync.aligned
 wgmma.commit_group.sync.aligned

@@ -8,7 +8,7 @@ from gemmsmith.kernels.spec import KernelSpec
 from gemmsmith.problem import Problem
 
 # Fastest first among the rungs of the ladder; the plain ones come last because they take any layout.
-_PREFERENCE = ("warp_tile", "warp_tile_mixed", "vectorized", "coalesced")
+_PREFERENCE = ("warp_tile", "mma_pipelined", "warp_tile_mixed", "vectorized", "coalesced")
 
 
 def choose(problem: Problem) -> KernelSpec:
@@ -16,9 +16,8 @@ def choose(problem: Problem) -> KernelSpec:
     by_name = {spec.name: spec for spec in rungs()}
     for name in _PREFERENCE:
         spec = by_name.get(name)
-        if spec is not None and problem.dtype in spec.dtypes and problem.layout in spec.layouts:
+        if spec is not None and spec.takes(problem):
             return spec
     raise UnsupportedError(
-        f"no rung computes {problem.dtype} with layout {problem.layout}",
-        "make the operands contiguous row-major, or convert them to fp32",
+        f"no rung computes {problem}", "make the operands contiguous row-major, or convert them to fp16, bf16 or fp32"
     )

@@ -1,216 +1,246 @@
-"""gemmsmith climb: the whole ladder on this machine."""
+"""gemmsmith climb: the whole ladder on this machine, as a table and as a page."""
 
 from __future__ import annotations
 
 import dataclasses
 import datetime
-import time
-from dataclasses import dataclass
-from itertools import pairwise
+import multiprocessing
+import os
+import shlex
+import uuid
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from gemmsmith import __version__
-from gemmsmith.cli.options import DEFAULT_ARCH, CacheDir, Compiler, DeviceName, Json, find_device
-from gemmsmith.cli.output import bytes_text, console, print_json, progress, table
-from gemmsmith.compile.compiled import CompiledKernel
-from gemmsmith.errors import UsageError
-from gemmsmith.explain.metrics import simulated
-from gemmsmith.fills import operands
-from gemmsmith.kernels.registry import rungs
-from gemmsmith.kernels.spec import KernelSpec
+from gemmsmith.cli.climb_tables import print_climb
+from gemmsmith.cli.explain import DEFAULT_GPU, GpuName, arch_of
+from gemmsmith.cli.options import CacheDir, Compiler, DeviceName, Json, find_device
+from gemmsmith.cli.output import print_json, progress
+from gemmsmith.compile.toolchain import find_toolchain
+from gemmsmith.errors import MissingDeviceError, UsageError
+from gemmsmith.gpus import GPU, gpu_named, gpu_of_device
+from gemmsmith.kernels.registry import rung_named, rungs
+from gemmsmith.measure.bench import bench
+from gemmsmith.measure.database import Results
+from gemmsmith.measure.kernel_contender import KernelContender
+from gemmsmith.measure.machine import machine_facts
+from gemmsmith.measure.published import published
+from gemmsmith.measure.recorded import recorded_runs
+from gemmsmith.measure.results import Measurement, Run
+from gemmsmith.measure.rig import Plan, cuda_rig
+from gemmsmith.measure.run_file import run_to_json
 from gemmsmith.problem import Problem
+from gemmsmith.report.gathering import Gathered, count_rung, rungs_of, verify_rung
+from gemmsmith.report.page import write_page
+from gemmsmith.report.story import Made, Published, Story
+from gemmsmith.run.baselines import baseline_named
+from gemmsmith.run.contender import Contender
 from gemmsmith.run.cuda import CudaDevice
-from gemmsmith.run.device import Launch
-from gemmsmith.run.memory import upload
 from gemmsmith.sim.device import SimDevice
-from gemmsmith.verify.harness import affordable_mode, verify_launch
-from gemmsmith.verify.verdict import Verdict
 
-_SIM_SIZE, _GPU_SIZE = 256, 2048
+_SIZE = 4096
+_SIMULATED = 256  # the largest cube that the simulator verifies
+_SIZES = (512, 1024, 2048, 4096, 8192)
+_WORKERS = 4
+# Who is timed beside fp32 rungs, and beside 16-bit ones.
+_BASELINES = {"fp32": ("cublas", "cublas-tf32", "cublaslt")}
+_OTHERS = ("cublas", "cublaslt")
 
 
 @dataclass(frozen=True)
-class Step:
-    """One rung's result: verified or not, what it uses, its time on this device, and what the simulator counted."""
+class Climb:
+    """What a climb found: on which device, for which size and GPU, and the times where they could be measured."""
 
-    spec: KernelSpec
-    verdicts: tuple[Verdict, ...]
-    compiled: CompiledKernel
-    smem: int
-    threads: int
-    seconds: float
-    counted: tuple[tuple[str, int], ...] = ()
+    story: Story
+    gathered: tuple[Gathered, ...]
+    device: str
+    on_gpu: bool
+    notes: tuple[str, ...] = ()
 
     @property
     def ok(self) -> bool:
-        return all(v.trusted for v in self.verdicts)
-
-    def total(self, names: tuple[str, ...]) -> int:
-        """The sum of some counted metrics."""
-        counted = dict(self.counted)
-        return sum(counted.get(name, 0) for name in names)
+        rejected = any(m.rejected for run in self.story.measured for m in run.measurements)
+        return all(step.ok for step in self.gathered) and not rejected
 
 
 def command(
-    size: Annotated[int, typer.Option("--size", help="M = N = K; 0 picks one that suits the device.")] = 0,
+    size: Annotated[int, typer.Option("--size", help="M = N = K of the table and of the simulator's counts.")] = _SIZE,
+    sizes: Annotated[
+        str, typer.Option("--sizes", help="Sizes to time, on a GPU: 512,1024; up to --size if empty.")
+    ] = "",
     device: DeviceName = "auto",
+    gpu: GpuName = "",
+    html: Annotated[Path, typer.Option("--html", help="The page to write.")] = Path("climb.html"),
+    no_html: Annotated[bool, typer.Option("--no-html", help="Write no page.")] = False,
+    precision: Annotated[float, typer.Option("--precision", help="Half the median's interval, relative.")] = 0.005,
+    budget: Annotated[float, typer.Option("--budget", help="Seconds a size, at most, to reach it, on a GPU.")] = 4.0,
+    no_db: Annotated[bool, typer.Option("--no-db", help="Do not record what a GPU measured.")] = False,
+    db: Annotated[Path | None, typer.Option("--db", help="The results database.")] = None,
     cache_dir: CacheDir = None,
     json: Json = False,
 ) -> None:
-    """Climb the ladder: verify every rung, show what it uses and its time on this device."""
-    if size < 0:
-        raise UsageError(f"--size {size} is negative")
+    """Climb the ladder: verify every rung, count what it does, time it where there is a GPU, and write a page."""
+    if size < 1:
+        raise UsageError(f"--size {size} is not positive")
+    plan = Plan(precision, budget)
     where = find_device(device)
-    extent = size or (_GPU_SIZE if where.kind == "gpu" else _SIM_SIZE)
+    extents = _extents(sizes, size)
+    target = _target(gpu, where)
+    if not no_html and not html.parent.is_dir():
+        raise UsageError(f"there is no folder {html.parent} for --html")
+    arch = where.arch if isinstance(where, CudaDevice) else arch_of(target, "")
+    given = {"--size": "" if size == _SIZE else str(size), "--sizes": sizes, "--gpu": gpu,
+             "--device": "" if device == "auto" else device}  # fmt: skip
+    words = shlex.join(["gemmsmith", "climb", *(w for name, value in given.items() if value for w in (name, value))])
     compiler = Compiler(cache_dir)
-    steps = []
-    with progress() as bar:
-        task = bar.add_task("climbing", total=len(rungs()))
-        for spec in rungs():
-            bar.update(task, description=spec.name)
-            steps.append(_step(where, spec, extent, compiler))
-            bar.advance(task)
+    notes: list[str] = []
+    gathered = _gather(where, size, arch, compiler)
+    machine = machine_facts(where if isinstance(where, CudaDevice) else None, find_toolchain().compiler)
+    date = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+    measured: tuple[Run, ...] = ()
+    if isinstance(where, CudaDevice):
+        blank = Run(uuid.uuid4().hex, date, words, __version__, machine)
+        measured = (_timed(where, blank, gathered, extents, compiler, plan, None if no_db else (db,), notes),)
+    story = Story(
+        gpu=target, problem=Problem(size, size, size), rungs=rungs_of(gathered, target),
+        made=Made(words, date, __version__, machine), measured=measured,
+        recorded=() if measured else recorded_runs(),
+        published=tuple(Published(**dataclasses.asdict(p)) for p in published()),
+    )  # fmt: skip
+    climb = Climb(story, gathered, where.name, isinstance(where, CudaDevice), tuple(dict.fromkeys(notes)))
+    page = None if no_html else write_page(html, story)
     if json:
-        print_json(_facts(where, extent, steps))
+        print_json(_facts(climb))
     else:
-        _print(where, extent, steps)
-    if not all(s.ok for s in steps):
+        print_climb(climb.story, climb.gathered, climb.device, climb.notes, page)
+    if not climb.ok:
         raise typer.Exit(1)
 
 
-def _step(where: SimDevice | CudaDevice, spec: KernelSpec, extent: int, compiler: Compiler) -> Step:
-    """Verify with integers (bit for bit) on a ragged shape and with random data at full size, then time."""
-    config = spec.config()
-    problem = Problem(extent, extent, extent, dtype=spec.dtypes[0])
-    ragged = problem.with_(m=extent // 2 + 1, n=extent // 2 - 1 if extent > 2 else 1, k=min(extent, 67), beta=-1.0)
-    verdicts = (
-        verify_launch(where, spec, config, ragged, compile_fn=compiler, mode="exact"),
-        verify_launch(where, spec, config, problem, compile_fn=compiler, mode=affordable_mode(problem)),
-    )
-    compiled = compiler(spec, config, problem, where.arch)
-    geometry = spec.geometry(problem, config)
-    seconds, counted = float("nan"), dict[str, int]()
-    if all(v.trusted for v in verdicts):
-        seconds, counted = _time(where, spec, problem, compiled)
-    return Step(spec, verdicts, compiled, geometry.smem, geometry.threads, seconds, tuple(counted.items()))
+def _extents(sizes: str, size: int) -> tuple[int, ...]:
+    if not sizes:
+        return (*(s for s in _SIZES if s < size), size)
+    try:
+        found = tuple(dict.fromkeys(int(word) for word in sizes.split(",")))
+    except ValueError:
+        raise UsageError(f"--sizes {sizes!r} are not sizes", "write them as 512,1024,4096") from None
+    if min(found) < 1:
+        raise UsageError(f"--sizes {sizes!r}: every size must be positive")
+    return found if size in found else (*found, size)
 
 
-def _time(
-    where: SimDevice | CudaDevice, spec: KernelSpec, problem: Problem, compiled: CompiledKernel
-) -> tuple[float, dict[str, int]]:
-    """Seconds of one launch on random data, and what it counted.
-
-    On the simulator the wall time with counting, on the GPU the best of five and no counts.
-    """
-    if isinstance(where, SimDevice):
-        where = SimDevice(where.arch, count=True)
-    data = operands(problem, "normal", seed=0)
-    addresses = [upload(where, values) for values in (data.a, data.b, data.c)]
-    loaded: Any = where.load(compiled)
-    launch = Launch(spec.geometry(problem, spec.config()), spec.signature.pack(problem, *addresses))
-    best = float("inf")
-    for _ in range(5 if where.kind == "gpu" else 1):
-        where.synchronize()
-        started = time.perf_counter()
-        where.launch(loaded, launch)
-        where.synchronize()
-        best = min(best, time.perf_counter() - started)
-    for address in addresses:
-        where.free(address)
-    counters = where.counters if isinstance(where, SimDevice) else None
-    return best, simulated(counters) if counters is not None else {}
+def _target(name: str, where: SimDevice | CudaDevice) -> GPU:
+    """The GPU that occupancy and predictions are for: the one named, this machine's, or the default."""
+    if name:
+        return gpu_named(name)
+    here = gpu_of_device(where.name, where.sms) if isinstance(where, CudaDevice) else None
+    return here if here is not None else gpu_named(DEFAULT_GPU)
 
 
-def _facts(where: SimDevice | CudaDevice, extent: int, steps: list[Step]) -> dict[str, Any]:
-    origin = "measured" if where.kind == "gpu" else "simulated"
+def _gather(where: SimDevice | CudaDevice, size: int, arch: str, compiler: Compiler) -> tuple[Gathered, ...]:
+    """Verify and count every rung; counting, and on the simulator verifying, in several processes."""
+    names = [spec.name for spec in rungs()]
+    simulated = 0 if isinstance(where, CudaDevice) else min(size, _SIMULATED)
+    found: dict[str, Gathered] = {}
+    with ExitStack() as stack:
+        bar = stack.enter_context(progress())
+        task = bar.add_task("verifying and counting", total=len(names))
+        for step in _side_by_side([(name, size, arch, simulated, compiler) for name in names]):
+            if isinstance(where, CudaDevice):
+                spec = rung_named(step.name)
+                step = replace(step, verdicts=verify_rung(where, spec, size, compiler))
+            found[step.name] = step
+            bar.update(task, description=step.name, advance=1)
+    return tuple(found[name] for name in names)
+
+
+def _side_by_side(jobs: list[tuple[str, int, str, int, Compiler]]) -> Iterator[Gathered]:
+    workers = min(_WORKERS, os.cpu_count() or 1)
+    with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn")) as pool:
+        futures = [pool.submit(gather, *job) for job in jobs]
+        try:
+            for future in as_completed(futures):
+                yield future.result()
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
+def gather(name: str, size: int, arch: str, simulated: int, compiler: Compiler) -> Gathered:
+    """One rung: counted, and verified on the simulator up to ``simulated`` (0: not)."""
+    compiled, profile, sass = count_rung(name, size, arch, compiler)
+    verdicts = verify_rung(SimDevice(arch), rung_named(name), simulated, compiler) if simulated else ()
+    return Gathered(name, verdicts, compiled, profile, sass)
+
+
+def _timed(
+    device: CudaDevice,
+    run: Run,
+    gathered: tuple[Gathered, ...],
+    extents: tuple[int, ...],
+    compiler: Compiler,
+    plan: Plan,
+    database: tuple[Path | None] | None,
+    notes: list[str],
+) -> Run:
+    """Every rung that is right, beside the baselines of its type, over all sizes; each result is kept at once."""
+    right = [rung_named(step.name) for step in gathered if step.ok]
+    groups = {dtype: [s for s in right if s.dtypes[0] == dtype] for dtype in dict.fromkeys(s.dtypes[0] for s in right)}
+    found: list[Measurement] = []
+    with ExitStack() as stack:
+        results = None if database is None else stack.enter_context(Results.open(*database))
+        if results is not None:
+            results.begin(run)
+        bar = stack.enter_context(progress())
+        task = bar.add_task("timing", total=len(extents) * len(groups))
+        rig = stack.enter_context(cuda_rig(device, lambda text: bar.update(task, description=text), notes.append))
+        for dtype, specs in groups.items():
+            kernels: list[Contender] = [KernelContender(s, s.config(), device, compiler) for s in specs]
+            rivals = _rivals(dtype.name, notes)
+            for extent in extents:
+                problem = Problem(extent, extent, extent, dtype=dtype)
+                for measurement in bench(kernels, rivals, [problem], rig, plan):
+                    if results is not None:
+                        results.add(run.id, measurement)
+                    found.append(measurement)
+                bar.advance(task)
+    return replace(run, measurements=tuple(found))
+
+
+def _rivals(dtype: str, notes: list[str]) -> list[Contender]:
+    found = []
+    for name in _BASELINES.get(dtype, _OTHERS):
+        try:
+            found.append(baseline_named(name))
+        except MissingDeviceError as error:
+            notes.append(f"{name} left out: {error.message}; {error.hint}")
+    return found
+
+
+def _facts(climb: Climb) -> dict[str, Any]:
+    story = climb.story
     return {
-        "command": f"gemmsmith climb --device {where.kind} --size {extent}", "gemmsmith": __version__,
-        "date": datetime.datetime.now(datetime.UTC).date().isoformat(), "compiler": steps[0].compiled.compiler,
-        "device": where.name, "arch": where.arch, "origin": origin, "size": extent, "ok": all(s.ok for s in steps),
+        "command": story.made.command, "gemmsmith": __version__, "date": story.made.date, "device": climb.device,
+        "gpu": story.gpu.name, "arch": climb.gathered[0].compiled.arch, "compiler": climb.gathered[0].compiled.compiler,
+        "size": story.problem.m, "ok": climb.ok, "notes": list(climb.notes),
         "rungs": [
             {
-                "rung": s.spec.rung, "name": s.spec.name, "verified": s.ok, "dtype": s.spec.dtypes[0].name,
-                "config": dict(s.spec.config().values), "resources": dataclasses.asdict(s.compiled.resources),
-                "dynamic_smem": s.smem, "threads": s.threads,
-                "seconds": s.seconds if s.seconds == s.seconds else None,
-                "counted": dict(s.counted), "verdicts": [v.to_json() for v in s.verdicts],
+                "rung": rung.number, "name": rung.name, "dtype": rung.dtype, "config": rung.config,
+                "verified": rung.trusted, "verdicts": [v.to_json() for v in step.verdicts],
+                "registers": step.compiled.resources.registers, "spilled": step.compiled.resources.spills,
+                "shared_bytes": step.compiled.resources.static_smem + step.profile.geometry.smem,
+                "threads": step.profile.geometry.threads,
+                "occupancy": {"origin": "predicted", "fraction": rung.occupancy.fraction if rung.occupancy else None},
+                "counted": {"origin": "simulated", **{n: v for n, v in step.profile.metrics if v == v}},
+                "why": list(rung.why),
             }
-            for s in steps
+            for rung, step in zip(story.rungs, climb.gathered, strict=True)
         ],
+        "measured": [run_to_json(run) for run in story.measured],
+        "recorded": [run_to_json(run) for run in story.recorded],
     }  # fmt: skip
-
-
-def _print(where: SimDevice | CudaDevice, extent: int, steps: list[Step]) -> None:
-    out = console()
-    gpu = where.kind == "gpu"
-    rows = []
-    for step in steps:
-        used = step.compiled.resources
-        state = "[green]verified[/green]" if step.ok else "[red]WRONG[/red]"
-        shared = bytes_text(used.static_smem + step.smem)
-        rows.append((str(step.spec.rung), step.spec.name, state, str(step.threads), str(used.registers), shared,
-                     *(_speed(step, extent) if gpu else _counts(step))))  # fmt: skip
-    names = ("measured", "TFLOPS") if gpu else (*COUNTED, "took")
-    columns = (("", "right"), ("rung", "left"), ("", "left"),
-               *((name, "right") for name in ("threads", "regs", "shared", *names)))  # fmt: skip
-    out.print(table(f"The ladder at {extent}x{extent}x{extent} on {where.name}", columns, rows))
-    if not gpu:
-        _print_story(steps)
-    for step in steps:
-        for verdict in step.verdicts:
-            if not verdict.trusted:
-                out.print(str(verdict), markup=False, style="red")
-    note = (
-        "Wall time of the best of five launches; gemmsmith show RUNG explains a rung."
-        if gpu
-        else f"The simulator executes each kernel's PTX for {DEFAULT_ARCH}: counts are a GPU's, the time is not. "
-        "gemmsmith explain RUNG says what bounds a rung on a GPU of your choice; show RUNG, what it does."
-    )
-    out.print(f"[dim]{note}[/dim]")
-
-
-_GLOBAL = tuple(f"l1tex__t_sectors_pipe_lsu_mem_global_op_{op}.sum" for op in ("ld", "st"))
-_WAVES = tuple(f"smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_{op}.sum" for op in ("ld", "st", "ldgsts"))
-_CONFLICTS = (*(f"l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_{op}.sum" for op in ("ld", "st")),
-              "smsp__sass_l1tex_data_bank_conflicts_pipe_lsu_mem_shared_op_ldgsts.sum")  # fmt: skip
-COUNTED = {"sectors": _GLOBAL, "wavefronts": _WAVES, "conflicts": _CONFLICTS}
-# What a sentence compares: finer than the table, so that a change in stores is not lost beside the loads.
-_COMPARED = {
-    "sectors of global memory": _GLOBAL, "wavefronts of shared memory": _WAVES,
-    "bank conflicts of loads": _CONFLICTS[:1], "bank conflicts of stores": _CONFLICTS[1:],
-}  # fmt: skip
-
-
-def _speed(step: Step, extent: int) -> tuple[str, str]:
-    return f"{step.seconds * 1e3:.3f} ms", f"{2 * extent**3 / step.seconds / 1e12:.2f}"
-
-
-def _counts(step: Step) -> tuple[str, ...]:
-    return (*(f"{step.total(names):,}" for names in COUNTED.values()), f"{step.seconds:.2f} s")
-
-
-def _print_story(steps: list[Step]) -> None:
-    """What each rung changed against the one before, taken from its counters."""
-    rows = []
-    for before, step in pairwise(steps):
-        if before.spec.dtypes == step.spec.dtypes and before.ok and step.ok:
-            rows.append((step.spec.name, "; ".join(_changes(before, step)) or "the same traffic"))
-    out = console()
-    out.print()
-    out.print(table("What each step changed", (("rung", "left"), ("against the one before", "left")), rows))
-    out.print()
-
-
-def _changes(before: Step, step: Step) -> list[str]:
-    """Counts that changed by a tenth or more, the largest change first."""
-    found = []
-    for words, names in _COMPARED.items():
-        old, new = before.total(names), step.total(names)
-        if old and new and not 0.9 < new / old < 1.1:
-            ratio = max(old / new, new / old)
-            found.append((ratio, f"{ratio:.1f} times {'fewer' if new < old else 'more'} {words}"))
-        elif bool(old) != bool(new):
-            found.append((float("inf"), f"{'no' if old else 'now'} {words}" + ("" if old else f" ({new:,})")))
-    return [text for _, text in sorted(found, reverse=True)]

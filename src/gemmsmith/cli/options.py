@@ -12,7 +12,7 @@ import typer
 
 from gemmsmith.compile.cache import CompileCache
 from gemmsmith.compile.compiled import CompiledKernel
-from gemmsmith.compile.compiler import compile_kernel
+from gemmsmith.compile.compiler import compile_for
 from gemmsmith.errors import UsageError
 from gemmsmith.kernels.registry import rung_named
 from gemmsmith.kernels.spec import Config, KernelSpec
@@ -53,8 +53,7 @@ class Compiler:
 
     def __call__(self, spec: KernelSpec, config: Config, problem: Problem, arch: str) -> CompiledKernel:
         cache = _cache(self.folder) if self.folder is not None else None
-        return compile_kernel(spec, config, dtype=problem.dtype, trans_a=problem.trans_a, trans_b=problem.trans_b,
-                              arch=arch, cache=cache)  # fmt: skip
+        return compile_for(spec, config, problem, arch, cache)
 
 
 _CACHES: dict[Path, CompileCache] = {}

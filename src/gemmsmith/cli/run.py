@@ -52,7 +52,13 @@ def command(
     m: Annotated[int, typer.Option("--m", help="Rows of C.")] = 256,
     n: Annotated[int, typer.Option("--n", help="Columns of C.")] = 256,
     k: Annotated[int, typer.Option("--k", help="Inner extent.")] = 256,
-    dtype: Annotated[str, typer.Option("--dtype", help="Input type: fp32, fp16 or bf16.")] = "",
+    dtype: Annotated[str, typer.Option("--dtype", help="Input type: fp32, tf32, fp16, bf16 or int8.")] = "",
+    out_dtype: Annotated[str, typer.Option("--out-dtype", help="Output type; fp32 where none is named.")] = "fp32",
+    batch: Annotated[int, typer.Option("--batch", help="How many products, in one launch.")] = 1,
+    share_a: Annotated[bool, typer.Option("--share-a", help="One A for the whole batch.")] = False,
+    share_b: Annotated[bool, typer.Option("--share-b", help="One B for the whole batch.")] = False,
+    bias: Annotated[str, typer.Option("--bias", help="A value for each 'row' or 'column' of C.")] = "",
+    activation: Annotated[str, typer.Option("--activation", help="relu, gelu or silu of the result.")] = "",
     alpha: Annotated[float, typer.Option("--alpha", help="Factor of the product.")] = 1.0,
     beta: Annotated[float, typer.Option("--beta", help="Factor of C; 0 never reads C.")] = 0.0,
     lda: Annotated[int, typer.Option("--lda", help="Elements from row to row of A.")] = -1,
@@ -84,8 +90,9 @@ def command(
     options = UserOptions(entry, grid, block, smem, signature)
     spec, chosen = find_kernel(kernel, config, preset, define, options)
     kind = dtype_named(dtype) if dtype else spec.dtypes[0]
-    problem = Problem(m, n, k, dtype=kind, alpha=alpha, beta=beta, lda=lda, ldb=ldb, ldc=ldc, trans_a=trans_a,
-                      trans_b=trans_b)  # fmt: skip
+    problem = Problem(m, n, k, dtype=kind, out_dtype=dtype_named(out_dtype), alpha=alpha, beta=beta, lda=lda, ldb=ldb,
+                      ldc=ldc, trans_a=trans_a, trans_b=trans_b, batch=batch, stride_a=0 if share_a else -1,
+                      stride_b=0 if share_b else -1, bias=bias, activation=activation)  # fmt: skip
     filled = c_fill(c)
     options = replace(options, defines=spec.extra_defines)
     order = seed if schedule_seed < 0 else schedule_seed

@@ -13,7 +13,7 @@ from gemmsmith.compile.nvrtc import check_arch, compile_request
 from gemmsmith.compile.render import render_kernel
 from gemmsmith.compile.toolchain import find_toolchain
 from gemmsmith.kernels.spec import Config, KernelSpec
-from gemmsmith.problem import DType
+from gemmsmith.problem import FP32, DType, Problem
 
 
 def compile_kernel(
@@ -21,8 +21,11 @@ def compile_kernel(
     config: Config,
     *,
     dtype: DType,
+    out_dtype: DType = FP32,
     trans_a: bool = False,
     trans_b: bool = False,
+    bias: str = "",
+    activation: str = "",
     arch: str,
     cache: CompileCache | None = None,
 ) -> CompiledKernel:
@@ -33,17 +36,28 @@ def compile_kernel(
     layout that does not fit, ``MissingDeviceError`` without a compiler.
     """
     store = cache if cache is not None else default_cache()
-    what = (spec, config, dtype, trans_a, trans_b, arch)
+    what = (spec, config, dtype, out_dtype, trans_a, trans_b, bias, activation, arch)
     if (known := store.memo.get(what)) is not None:
         store.count_hit()
         return known
     toolchain = find_toolchain()
     check_arch(arch, toolchain)
-    request = render_kernel(spec, config, dtype=dtype, trans_a=trans_a, trans_b=trans_b, arch=arch)
+    request = render_kernel(spec, config, dtype=dtype, out_dtype=out_dtype, trans_a=trans_a, trans_b=trans_b,
+                            bias=bias, activation=activation, arch=arch)  # fmt: skip
     key = cache_key(request, toolchain)
     compiled = store.get(key, lambda: compile_request(request, toolchain, key))
     store.memo.put(what, request.files, replace(compiled, cached=True))
     return compiled
+
+
+def compile_for(
+    spec: KernelSpec, config: Config, problem: Problem, arch: str, cache: CompileCache | None = None
+) -> CompiledKernel:
+    """``compile_kernel`` for the types, layout and epilogue of a problem."""
+    return compile_kernel(
+        spec, config, dtype=problem.dtype, out_dtype=problem.out_dtype, trans_a=problem.trans_a,
+        trans_b=problem.trans_b, bias=problem.bias, activation=problem.activation, arch=arch, cache=cache,
+    )  # fmt: skip
 
 
 def default_cache() -> CompileCache:

@@ -14,7 +14,7 @@ from gemmsmith.compile.standins import stand_ins
 from gemmsmith.errors import ConfigError, UnsupportedError, UsageError
 from gemmsmith.kernels.signature import template_parameters
 from gemmsmith.kernels.spec import Config, KernelSpec
-from gemmsmith.problem import DType, Problem
+from gemmsmith.problem import ACTIVATIONS, BIASES, FP32, DType, Problem
 
 
 @dataclass(frozen=True)
@@ -35,10 +35,21 @@ class CompileRequest:
 
 
 def render_kernel(
-    spec: KernelSpec, config: Config, *, dtype: DType, trans_a: bool = False, trans_b: bool = False, arch: str
+    spec: KernelSpec,
+    config: Config,
+    *,
+    dtype: DType,
+    out_dtype: DType = FP32,
+    trans_a: bool = False,
+    trans_b: bool = False,
+    bias: str = "",
+    activation: str = "",
+    arch: str,
 ) -> CompileRequest:
     """What to compile for ``spec`` in ``config``; refuses a type, layout or architecture that the kernel lacks."""
-    spec.accepts(Problem(1, 1, 1, dtype=dtype, trans_a=trans_a, trans_b=trans_b))
+    sample = Problem(1, 1, 1, dtype=dtype, out_dtype=out_dtype, trans_a=trans_a, trans_b=trans_b, bias=bias,
+                     activation=activation)  # fmt: skip
+    spec.accepts(sample)
     number = arch_number(arch)
     if number < spec.min_arch:
         raise UnsupportedError(f"{spec.name} needs sm_{spec.min_arch} or newer, not {arch}")
@@ -46,12 +57,20 @@ def render_kernel(
     if not spec.is_rung:
         parts = replace(parts, source=without_host_code(parts.source),
                         headers=tuple((name, without_host_code(text)) for name, text in parts.headers))  # fmt: skip
-    defines = _defines(spec, config, dtype, trans_a, trans_b)
+    defines = _defines(spec, config, sample)
     entry, defines = _entry(spec.entry, parts.source, defines, dtype)
     headers = parts.headers
     if not spec.is_rung:
         headers += stand_ins((parts.source, *(t for _, t in headers)), (name for name, _ in headers))
     return CompileRequest(spec.source.name, parts.source, headers, defines, arch, entry, parts.files)
+
+
+def render_for(spec: KernelSpec, config: Config, problem: Problem, arch: str) -> CompileRequest:
+    """``render_kernel`` for the types, layout and epilogue of a problem."""
+    return render_kernel(
+        spec, config, dtype=problem.dtype, out_dtype=problem.out_dtype, trans_a=problem.trans_a,
+        trans_b=problem.trans_b, bias=problem.bias, activation=problem.activation, arch=arch,
+    )  # fmt: skip
 
 
 def arch_number(arch: str) -> int:
@@ -66,10 +85,8 @@ def _own_headers() -> Path:
     return Path(str(files("gemmsmith.kernels").joinpath("include")))
 
 
-def _defines(
-    spec: KernelSpec, config: Config, dtype: DType, trans_a: bool, trans_b: bool
-) -> tuple[tuple[str, str], ...]:
-    """Configuration in declared order, then type and layout where the kernel has a choice, then the user's own."""
+def _defines(spec: KernelSpec, config: Config, problem: Problem) -> tuple[tuple[str, str], ...]:
+    """Configuration in declared order, then what the kernel has a choice of, then the user's own."""
     defines = []
     for parameter in spec.parameters:
         try:
@@ -77,9 +94,14 @@ def _defines(
         except KeyError:
             raise ConfigError(f"{spec.name}: the configuration {config} has no value for {parameter.name}") from None
     if len(spec.dtypes) > 1:
-        defines.append(("IN", dtype.cuda))
+        defines.append(("IN", problem.dtype.cuda))
+    if len(spec.out_dtypes) > 1:
+        defines.append(("OUT", problem.out_dtype.cuda))
     if len(spec.layouts) > 1:
-        defines += [("TRANS_A", str(int(trans_a))), ("TRANS_B", str(int(trans_b)))]
+        defines += [("TRANS_A", str(int(problem.trans_a))), ("TRANS_B", str(int(problem.trans_b)))]
+    if spec.epilogue:
+        defines.append(("BIAS", str(BIASES.index(problem.bias))))
+        defines.append(("ACTIVATION", str(ACTIVATIONS.index(problem.activation))))
     return (*defines, *spec.extra_defines)
 
 

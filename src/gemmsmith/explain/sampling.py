@@ -55,9 +55,11 @@ class Bench:
         """Run all blocks, or those numbered in ``blocks``, of the bench's problem or one with the same geometry."""
         shape = problem or self.problem
         # A and B are made apart from C: what C holds changes no count, and it can be large.
-        filled = operands(shape.with_(n=0)).a, operands(shape.with_(m=0)).b
+        filled = operands(shape.with_(n=0, bias="")).a, operands(shape.with_(m=0, bias="")).b
         addresses = [upload(self.device, matrix) for matrix in filled]
-        addresses.append(self.device.allocate(shape.m * shape.ldc * shape.out_dtype.itemsize))
+        addresses.append(self.device.allocate(shape.batch * shape.m * shape.ldc * shape.out_dtype.itemsize))
+        if shape.bias:
+            addresses.append(upload(self.device, np.ones(shape.bias_length, shape.out_dtype.numpy)))
         launch = Launch(self.geometry, self.spec.signature.pack(shape, *addresses))
         self.device.launch(self.loaded, launch, blocks)
         for address in addresses:

@@ -19,11 +19,12 @@
 // Budget    (BM + PAD + BN) * BK floats of shared memory: 16,640 B. 128 accumulators and 24
 //           operands per thread: few threads with much work each, whose independent
 //           multiplications hide latency in place of more warps.
-// Needs     Vectors only where A, B and C start on 16 bytes and lda, ldb, ldc are multiples of 4;
-//           elsewhere, and at the edges, it goes element by element.
+// Needs     Vectors only where A, B and C start on 16 bytes and lda, ldb, ldc and the strides of a
+//           batch are multiples of 4; elsewhere, and at the edges, it goes element by element. BIAS
+//           and ACTIVATION add last steps to C (include/finish.cuh); a batch is one launch.
 // Try next  The multiplication still waits for every slice to arrive: copy ahead (11 async_copy).
 
-#include "epilogue.cuh"
+#include "finish.cuh"
 #include "tile_order.cuh"
 
 constexpr int WMITER = WM * WN / (32 * TM * TN * WNITER);
@@ -62,27 +63,32 @@ using Accumulators = float[WMITER][TM][WNITER][TN];
 
 template <bool Guarded>
 __device__ __forceinline__ void store_tile(const Window<float>& c, int m0, int n0, const Accumulators& acc,
-                                           float alpha, float beta) {
+                                           const Finish<float>& finish) {
 #pragma unroll
     for (int u = 0; u < WMITER; ++u)
 #pragma unroll
         for (int i = 0; i < TM; ++i)
 #pragma unroll
             for (int v = 0; v < WNITER; ++v)
-                store_vectors<Guarded, VEC>(c, m0 + u * SUB_M + i, n0 + v * SUB_N, acc[u][i][v], alpha, beta);
+                store_finished<Guarded, VEC>(c, m0 + u * SUB_M + i, n0 + v * SUB_N, acc[u][i][v], finish);
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
 gemm(int M, int N, int K, float alpha, const float* __restrict__ A, long long lda,
-     const float* __restrict__ B, long long ldb, float beta, float* C, long long ldc) {
+     const float* __restrict__ B, long long ldb, float beta, float* C, long long ldc,
+     const float* __restrict__ bias, long long strideA, long long strideB, long long strideC) {
     extern __shared__ Slice slices[];
     Slice& slice = slices[0];
     drop_empty_product(K, alpha);
     const Tile tile = block_tile<BM, BN>(N);
+    const bool aligned = vectors_fit<VEC>(A, lda) && vectors_fit<VEC>(B, ldb) && (strideA | strideB) % VEC == 0;
+    const bool vectors = vectors_fit<VEC>(C, ldc) && strideC % VEC == 0;
+    A += blockIdx.z * strideA;  // one product of a batch for each blockIdx.z
+    B += blockIdx.z * strideB;
+    C += blockIdx.z * strideC;
     auto a = window(A, lda, M, K, tile.row, 0);
     auto b = window(B, ldb, K, N, 0, tile.col);
     const auto c = window(C, ldc, M, N, tile.row, tile.col);
-    const bool aligned = vectors_fit<VEC>(A, lda) && vectors_fit<VEC>(B, ldb);
     const int warp = threadIdx.x / 32;
     const int lane = threadIdx.x % 32;
     const int m0 = warp / (BN / WN) * WM + lane / (SUB_N / TN) * TM;
@@ -118,8 +124,9 @@ gemm(int M, int N, int K, float alpha, const float* __restrict__ A, long long ld
         a.move_right(BK);
         b.move_down(BK);
     }
-    if (vectors_fit<VEC>(C, ldc) && c.holds(BM, BN))
-        store_tile<false>(c, m0, n0, acc, alpha, beta);
+    const auto finish = finish_at(tile.row, tile.col, alpha, beta, bias);
+    if (vectors && c.holds(BM, BN))
+        store_tile<false>(c, m0, n0, acc, finish);
     else
-        store_tile<true>(c, m0, n0, acc, alpha, beta);
+        store_tile<true>(c, m0, n0, acc, finish);
 }

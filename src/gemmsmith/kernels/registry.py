@@ -12,9 +12,9 @@ from gemmsmith.kernels.spec import KernelSpec
 @cache
 def rungs() -> tuple[KernelSpec, ...]:
     """Every rung, from the bottom of the ladder to the top."""
-    from gemmsmith.kernels import simt
+    from gemmsmith.kernels import simt, tensor_core
 
-    return tuple(sorted(simt.LADDER, key=lambda spec: spec.rung))
+    return tuple(sorted((*simt.LADDER, *tensor_core.LADDER), key=lambda spec: spec.rung))
 
 
 def rung_named(name: str) -> KernelSpec:

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from gemmsmith.errors import SignatureError
 from gemmsmith.problem import Problem
 
-ROLES = ("M", "N", "K", "alpha", "A", "lda", "B", "ldb", "beta", "C", "ldc")
+ROLES = ("M", "N", "K", "alpha", "A", "lda", "B", "ldb", "beta", "C", "ldc", "bias", "strideA", "strideB", "strideC")
+_POINTERS = ("A", "B", "C", "bias")
 
 # Lower-case spellings seen in published kernels, by role.
 _SPELLINGS: dict[str, tuple[str, ...]] = {
@@ -28,6 +29,10 @@ _SPELLINGS: dict[str, tuple[str, ...]] = {
     "lda": ("lda", "stride_a", "ld_a"),
     "ldb": ("ldb", "stride_b", "ld_b"),
     "ldc": ("ldc", "stride_c", "ld_c"),
+    "bias": ("bias",),
+    "strideA": ("stridea", "batch_stride_a"),
+    "strideB": ("strideb", "batch_stride_b"),
+    "strideC": ("stridec", "batch_stride_c"),
 }
 _ROLE_OF = {spelling: role for role, spellings in _SPELLINGS.items() for spelling in spellings}
 
@@ -57,11 +62,12 @@ class Signature:
     entry: str
     arguments: tuple[Argument, ...]
 
-    def pack(self, problem: Problem, a: int, b: int, c: int) -> tuple[bytes, ...]:
-        """The raw bytes of each argument for ``problem`` with the given device addresses."""
+    def pack(self, problem: Problem, a: int, b: int, c: int, bias: int = 0) -> tuple[bytes, ...]:
+        """The raw bytes of each argument for ``problem`` with the given device addresses; 0 for a bias that is not."""
         values: dict[str, int | float] = {
             "M": problem.m, "N": problem.n, "K": problem.k, "alpha": problem.alpha, "beta": problem.beta,
             "A": a, "B": b, "C": c, "lda": problem.lda, "ldb": problem.ldb, "ldc": problem.ldc,
+            "bias": bias, "strideA": problem.stride_a, "strideB": problem.stride_b, "strideC": problem.stride_c,
         }  # fmt: skip
         return tuple(self._packed(arg, values[arg.role]) for arg in self.arguments)
 
@@ -145,7 +151,7 @@ def _argument(entry: str, text: str, role: str) -> Argument:
             f"{entry}: the meaning of parameter {name!r} is not recognised",
             f"declare the order with --signature, from the roles {', '.join(ROLES)}",
         )
-    if pointer != (role in "ABC"):
+    if pointer != (role in _POINTERS):
         kind = "a pointer" if pointer else "a scalar"
         raise SignatureError(f"{entry}: parameter {name!r} is {kind}, which {role} cannot be")
     if pointer:

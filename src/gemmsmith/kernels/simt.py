@@ -51,11 +51,11 @@ A6000_TWICE = "A6000 SGEMM document; A6000 profiling worklog"
 def _launch(
     threads: Count, rows: str = "BM", cols: str = "BN", smem: Count = no_smem
 ) -> Callable[[Problem, Config], Geometry]:
-    """One block per tile of C, numbered along x alone, as gridDim.y ends at 65,535."""
+    """One block per tile of C, numbered along x alone, as gridDim.y ends at 65,535; batches along z."""
 
     def geometry(problem: Problem, c: Config) -> Geometry:
         tiles = ceil_div(problem.m, c[rows]) * ceil_div(problem.n, c[cols])
-        return Geometry(grid=(tiles, 1, 1), block=(threads(c), 1, 1), smem=smem(c))
+        return Geometry(grid=(tiles, 1, problem.batch), block=(threads(c), 1, 1), smem=smem(c))
 
     return geometry
 
@@ -325,6 +325,8 @@ WARP_TILE = KernelSpec(
         blocks_fit(warp_tile_threads),
     ),
     geometry=_launch(warp_tile_threads, smem=padded_slice_bytes),
+    epilogue=True,
+    batched=True,
 )
 
 _ASYNC_COPY = (

@@ -76,6 +76,14 @@ class Geometry:
 Constraint = Callable[[Config], str | None]
 """Returns why a configuration is illegal, in words and with the arithmetic, or None."""
 
+Fit = Callable[[Config, Problem, tuple[int, int, int]], Config]
+"""The configuration for operands at these addresses of A, B and C: a kernel may have a faster path for aligned ones."""
+
+
+def as_given(config: Config, _problem: Problem, _addresses: tuple[int, int, int]) -> Config:
+    """The fit of a kernel that takes any operands as they are."""
+    return config
+
 
 @dataclass(frozen=True)
 class KernelSpec:
@@ -91,7 +99,12 @@ class KernelSpec:
     constraints: tuple[Constraint, ...] = ()
     presets: tuple[Preset, ...] = ()
     dtypes: tuple[DType, ...] = (FP32,)
+    out_dtypes: tuple[DType, ...] = (FP32,)
     layouts: tuple[str, ...] = ("NN",)
+    epilogue: bool = False  # takes a bias and an activation
+    batched: bool = False
+    tensor_cores: bool = False  # sums as tensor cores do, which truncate
+    fit: Fit = as_given
     min_arch: int = 80
     rung: int = 0
     extra_defines: tuple[tuple[str, str], ...] = ()
@@ -153,21 +166,33 @@ class KernelSpec:
         """Raise unless this kernel computes ``problem``; says what it takes and what to do."""
         if problem.dtype not in self.dtypes:
             takes = ", ".join(d.name for d in self.dtypes)
-            raise UnsupportedError(f"{self.name} takes {takes} inputs, not {problem.dtype}", _other("dtype", problem))
-        if problem.out_dtype != FP32:
-            raise UnsupportedError(f"{self.name} writes fp32, not {problem.out_dtype}")
+            raise UnsupportedError(f"{self.name} takes {takes} inputs, not {problem.dtype}", _others(problem))
+        if problem.out_dtype not in self.out_dtypes:
+            writes = ", ".join(d.name for d in self.out_dtypes)
+            raise UnsupportedError(f"{self.name} writes {writes}, not {problem.out_dtype}", _others(problem))
         if problem.layout not in self.layouts:
-            raise UnsupportedError(
-                f"{self.name} takes layout {', '.join(self.layouts)}, not {problem.layout}", _other("layout", problem)
-            )
+            takes = ", ".join(self.layouts)
+            raise UnsupportedError(f"{self.name} takes layout {takes}, not {problem.layout}", _others(problem))
+        if problem.has_epilogue and not self.epilogue:
+            raise UnsupportedError(f"{self.name} takes no bias and no activation", _others(problem))
+        if problem.batch != 1 and not self.batched:
+            raise UnsupportedError(f"{self.name} takes one product, not a batch of {problem.batch}", _others(problem))
+
+    def takes(self, problem: Problem) -> bool:
+        """Whether ``accepts`` lets ``problem`` pass."""
+        return (
+            problem.dtype in self.dtypes and problem.out_dtype in self.out_dtypes and problem.layout in self.layouts
+            and (self.epilogue or not problem.has_epilogue) and (self.batched or problem.batch == 1)
+        )  # fmt: skip
 
 
-def _other(what: str, problem: Problem) -> str:
+def _others(problem: Problem) -> str:
     """Which rungs do take what another refused."""
     from gemmsmith.kernels.registry import rungs
 
-    if what == "dtype":
-        names = [s.name for s in rungs() if problem.dtype in s.dtypes]
-    else:
-        names = [s.name for s in rungs() if problem.layout in s.layouts and problem.dtype in s.dtypes]
-    return f"use {' or '.join(names)}" if names else "make the operands contiguous row-major first"
+    names = [spec.name for spec in rungs() if spec.takes(problem)]
+    if names:
+        return f"use {' or '.join(names)}"
+    plain = problem.with_(trans_a=False, trans_b=False)
+    able = any(spec.takes(plain) for spec in rungs())
+    return "make the operands contiguous row-major first" if able else "no rung takes this"

@@ -102,6 +102,8 @@ MEASUREMENT = Table("measurement", ("run",), (
     *_named("problem.", REAL, "alpha beta"),
     *_named("problem.", INTEGER, "lda ldb ldc"),
     *_named("problem.", FLAG, "trans_a trans_b"),
+    *_named("problem.", INTEGER, "batch stride_a stride_b stride_c"),
+    *_named("problem.", TEXT, "bias activation"),
     *_named("", TEXT, "origin rejected"),
     *_named("", FLAG, "verified"),
     ("rho_before", "rho.0", REAL),

@@ -9,7 +9,7 @@ from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 
 from gemmsmith.compile.compiled import CompiledKernel
-from gemmsmith.compile.render import render_kernel
+from gemmsmith.compile.render import render_for
 from gemmsmith.errors import UnsupportedError
 from gemmsmith.kernels.spec import Config, KernelSpec
 from gemmsmith.measure.results import Pairs
@@ -46,8 +46,11 @@ class KernelContender:
         signature = self._spec.signature
         if why := refusal(signature, problem):
             raise UnsupportedError(why)
-        compiled = self._compile(self._spec, self._config, problem, self._device.arch)
-        geometry = self._spec.geometry(problem, self._config)
+        config = self._config
+        for each in sets:  # one kernel serves all sets, so it must fit the least aligned of them
+            config = self._spec.fit(config, problem, (each.a, each.b, each.c))
+        compiled = self._compile(self._spec, config, problem, self._device.arch)
+        geometry = self._spec.geometry(problem, config)
         loaded = self._device.load(compiled)
         launches = [Launch(geometry, signature.pack(problem, s.a, s.b, s.c)) for s in sets]
         enqueue = self._device.launcher(loaded, launches, stream)
@@ -58,8 +61,8 @@ class KernelContender:
             ("spill_bytes", used.spill_stores + used.spill_loads),
             ("occupancy", resident / self._device.threads_per_sm),
         )  # fmt: skip
-        digest = source_digest(self._spec, self._config, problem, self._device.arch)
-        self._identity = replace(self._identity, precision=arithmetic(compiled), digest=digest)
+        digest = source_digest(self._spec, config, problem, self._device.arch)
+        self._identity = replace(self._identity, config=str(config), precision=arithmetic(compiled), digest=digest)
         return enqueue
 
     def close(self) -> None:
@@ -73,8 +76,7 @@ def arithmetic(compiled: CompiledKernel) -> str:
 
 def source_digest(spec: KernelSpec, config: Config, problem: Problem, arch: str) -> str:
     """Of all source text and macros, headers included: the same for the same code, whatever compiles it."""
-    request = render_kernel(spec, config, dtype=problem.dtype, trans_a=problem.trans_a, trans_b=problem.trans_b,
-                            arch=arch)  # fmt: skip
+    request = render_for(spec, config, problem, arch)
     parts = (request.source, request.headers, request.defines, request.entry)
     return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
 

@@ -21,15 +21,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gemmsmith.errors import GemmsmithError, ProblemError
-from gemmsmith.problem import BF16, FP16, FP32, DType, ceil_div
+from gemmsmith.problem import BF16, FP16, FP32, INT8, INT32, TF32, DType, ceil_div
 from gemmsmith.run.device import Bytes, Device
 
 Array = NDArray[Any]
 Words = NDArray[Any]
 
 # Quiet NaNs with payloads that no arithmetic produces (a GPU's own NaN is 0x7fffffff, NumPy's 0x7fc00000).
-CANARY = {FP32.name: 0xFFC0CAFE, FP16.name: 0xFECA, BF16.name: 0xFFCA}
-POISON = {FP32.name: 0x7FC0DEAD, FP16.name: 0x7EAD, BF16.name: 0x7FED}
+# Integers have no NaN: theirs are patterns that a computed value may have by chance.
+CANARY = {FP32.name: 0xFFC0CAFE, TF32.name: 0xFFC0CAFE, FP16.name: 0xFECA, BF16.name: 0xFFCA,
+          INT32.name: 0x5AC0CAFE, INT8.name: 0x5A}  # fmt: skip
+POISON = {FP32.name: 0x7FC0DEAD, TF32.name: 0x7FC0DEAD, FP16.name: 0x7EAD, BF16.name: 0x7FED,
+          INT32.name: 0x5BC0DEAD, INT8.name: 0x5B}  # fmt: skip
 
 # Canary on each side. Device.allocate aligns to 256 bytes, and a multiple keeps the matrix aligned.
 GUARD_BYTES = 4096

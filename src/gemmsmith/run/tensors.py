@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from gemmsmith.errors import DTypeError, MissingDeviceError, ProblemError
-from gemmsmith.problem import DTYPES, DType, dtype_of
+from gemmsmith.problem import BF16, DTYPES, DType, dtype_of
 from gemmsmith.run.cuda import pointer_ordinal
 
 HOST = -1
@@ -22,7 +22,10 @@ HOST = -1
 
 @dataclass(frozen=True)
 class Matrix:
-    """A two-dimensional operand: ``transposed`` means it is stored column by column."""
+    """A matrix, or a batch of them: ``transposed`` means stored column by column.
+
+    ``batch`` is None for a plain matrix; those of a batch lie ``stride`` elements apart.
+    """
 
     name: str
     owner: Any
@@ -33,6 +36,8 @@ class Matrix:
     transposed: bool
     dtype: DType
     ordinal: int
+    batch: int | None = None
+    stride: int = 0
 
     @property
     def on_gpu(self) -> bool:
@@ -42,7 +47,10 @@ class Matrix:
     def nbytes(self) -> int:
         """Bytes from the first element to the end of the last."""
         lines, length = (self.cols, self.rows) if self.transposed else (self.rows, self.cols)
-        return ((lines - 1) * self.leading + length) * self.dtype.itemsize if lines and length else 0
+        if not (lines and length) or self.batch == 0:
+            return 0
+        further = (self.batch - 1) * self.stride if self.batch else 0
+        return (further + (lines - 1) * self.leading + length) * self.dtype.itemsize
 
 
 def matrix(name: str, value: Any) -> Matrix:
@@ -79,7 +87,8 @@ def _is_torch(value: Any) -> bool:
 
 def _torch(name: str, value: Any) -> Matrix:
     torch = sys.modules["torch"]
-    names = {torch.float32: "fp32", torch.float16: "fp16", torch.bfloat16: "bf16"}
+    names = {torch.float32: "fp32", torch.float16: "fp16", torch.bfloat16: "bf16", torch.int8: "int8",
+             torch.int32: "int32"}  # fmt: skip
     if value.dtype not in names:
         raise DTypeError(f"{name} has elements of type {value.dtype}", f"use one of {', '.join(map(str, names))}")
     if value.device.type not in ("cuda", "cpu") or value.layout != torch.strided:
@@ -140,13 +149,18 @@ def _contiguous(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 def _describe(name: str, owner: Any, address: int, shape: tuple[int, ...], strides: tuple[float, ...],
               dtype: DType, ordinal: int) -> Matrix:  # fmt: skip
-    if len(shape) != 2:
-        raise ProblemError(f"{name} has shape {shape}, rank {len(shape)}", "pass a matrix of rank 2")
-    rows, cols = shape
+    if len(shape) not in (2, 3):
+        raise ProblemError(f"{name} has shape {shape}, rank {len(shape)}", "pass a matrix, or a batch of rank 3")
+    *batch, rows, cols = shape
     if address % dtype.itemsize or any(s != int(s) for s in strides):
         raise ProblemError(f"{name} is not aligned to its {dtype.itemsize}-byte elements", "copy it first")
-    leading = _leading(name, shape, (int(strides[0]), int(strides[1])))
-    return Matrix(name, owner, address, rows, cols, leading[0], leading[1], dtype, ordinal)
+    leading, transposed = _leading(name, (rows, cols), (int(strides[-2]), int(strides[-1])))
+    if not batch:
+        return Matrix(name, owner, address, rows, cols, leading, transposed, dtype, ordinal)
+    apart = int(strides[0]) if batch[0] > 1 else 0
+    if apart < 0:
+        raise ProblemError(f"{name} runs backwards through its batch (stride {apart})", "copy it first")
+    return Matrix(name, owner, address, rows, cols, leading, transposed, dtype, ordinal, batch[0], apart)
 
 
 def _leading(name: str, shape: tuple[int, int], strides: tuple[int, int]) -> tuple[int, bool]:
@@ -181,11 +195,13 @@ def current_stream(value: Any, ordinal: int) -> int:
     return 0
 
 
-def empty_like(value: Any, rows: int, cols: int) -> Any:
-    """A fresh fp32 matrix from the same library and on the same device as ``value``."""
+def empty_like(value: Any, shape: tuple[int, ...], dtype: DType) -> Any:
+    """A fresh array of ``dtype`` from the same library and on the same device as ``value``."""
     if _is_torch(value):
         torch = sys.modules["torch"]
-        return torch.empty((rows, cols), dtype=torch.float32, device=value.device)
-    if type(value).__module__.split(".")[0] == "cupy":
-        return sys.modules["cupy"].empty((rows, cols), dtype=np.float32)
+        types = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16, "int8": torch.int8,
+                 "int32": torch.int32}  # fmt: skip
+        return torch.empty(shape, dtype=types[dtype.name], device=value.device)
+    if type(value).__module__.split(".")[0] == "cupy" and dtype != BF16:
+        return sys.modules["cupy"].empty(shape, dtype=dtype.numpy)
     raise DTypeError(f"cannot make an output like a {type(value).__name__}", "pass out= as well")

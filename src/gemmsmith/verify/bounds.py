@@ -16,7 +16,12 @@ the walk gives ρ ≈ 0.7·√K, measured 0.62 to 0.83 for K from 16 to 65,536. 
 is 2·√K from K = 64 on: nearly three times the worst measured.
 
 fp16 and bf16 inputs: the product of two of them has at most 22 bits, so it is exact in fp32; sums are in fp32. Same u,
-same gate.
+same gate. int8 inputs: sums are exact in int32, and the gate is for the roundings of alpha, beta and bias.
+
+Tensor cores add 8 or 16 products to the sum at a time and truncate (docs/simulator.md): errors have a sign, and grow
+with the number of steps times the partial sum, like √K on zero-mean data and like K where partial sums grow. TF32 drops
+13 bits of each operand, up to 2**−10 of it (2**−11 if rounded), so u = 2**−11 there and ρ ≤ 4 before any
+sum. The gates in ``Accuracy`` are four times the worst measured on an H200 (docs/verification.md).
 
 Underflow. Below 2**−126 fp32 has an absolute spacing of 2**−149, and rounding errs by up to 2**−150 whatever the
 magnitude. Of the operations, only those with a product can (sums of fp32 numbers are exact there): K terms, scaled by
@@ -39,12 +44,14 @@ rounding, any non-finite value is.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gemmsmith.problem import FP32, Problem
+from gemmsmith.problem import FP32, TF32, Problem
+from gemmsmith.verify.epilogue import output_rounding
 from gemmsmith.verify.reference import Reference
 
 F64 = NDArray[np.float64]
@@ -61,6 +68,25 @@ def gate(k: int, errors_grow: bool = False) -> float:
     return ZERO_MEAN_GATE * max(1.0, math.sqrt(k) / _GROWTH_STARTS)
 
 
+@dataclass(frozen=True)
+class Accuracy:
+    """The unit of ρ, and the largest ρ that is accepted."""
+
+    unit: float
+    gate: float
+
+
+def accuracy(problem: Problem, tensor_cores: bool = False, errors_grow: bool = False) -> Accuracy:
+    """What an honest kernel stays within: one that sums in fp32, or on tensor cores."""
+    k = problem.k
+    if problem.dtype == TF32:
+        return Accuracy(TF32.unit_roundoff, 8.0 + k * 2.0**-13)
+    if not tensor_cores or problem.dtype.unit_roundoff == 0:
+        return Accuracy(FP32.unit_roundoff, gate(k, errors_grow))
+    growth = k / 8 if errors_grow else math.sqrt(k) / 2
+    return Accuracy(FP32.unit_roundoff, max(ZERO_MEAN_GATE, growth))
+
+
 def theory(k: int) -> float:
     """The largest ρ that any order of summation can produce, by the textbook: (K+2)/(1 − (K+2)·u)."""
     roundings = k + 2
@@ -74,16 +100,18 @@ def absolute_floor(problem: Problem) -> float:
     return (alpha * problem.k + 2.0) * 2.0**-149
 
 
-def error_ratios(problem: Problem, got: NDArray[Any], reference: Reference) -> F64:
+def error_ratios(problem: Problem, got: NDArray[Any], reference: Reference, unit: float = FP32.unit_roundoff) -> F64:
     """ρ of every element: 0 where an infinity or NaN was expected and came, infinite or NaN where it is wrong.
 
     NaN in ``got`` stays NaN here unless NaN was expected, so test with ``not (ρ <= gate)``, never with ``ρ > gate``.
     """
     with np.errstate(all="ignore"):
         wide = got.astype(np.float64)
-        ratios = _ratios(wide, reference.value, reference.magnitude, absolute_floor(problem))
+        scale = unit * reference.magnitude
+        floor = absolute_floor(problem) + output_rounding(problem.out_dtype, reference.exact)
+        ratios = _ratios(wide, reference.value, scale, floor)
         if reference.may_overflow.any():
-            without = _ratios(wide, reference.exact, reference.magnitude, absolute_floor(problem))
+            without = _ratios(wide, reference.exact, scale, floor)
             without = np.where(np.isinf(wide) & np.isfinite(reference.value), 0.0, without)
             ratios = np.where(
                 reference.may_overflow & (without < np.nan_to_num(ratios, nan=np.inf, posinf=np.inf)), without, ratios
@@ -91,10 +119,10 @@ def error_ratios(problem: Problem, got: NDArray[Any], reference: Reference) -> F
         return np.where(reference.undecided & ~np.isfinite(wide), 0.0, ratios)
 
 
-def _ratios(got: F64, expected: F64, magnitude: F64, floor: float) -> F64:
+def _ratios(got: F64, expected: F64, scale: F64, floor: F64) -> F64:
     error = np.maximum(np.abs(got - expected) - floor, 0.0)  # np.maximum keeps NaN
-    ratio = error / (FP32.unit_roundoff * magnitude)
-    ratio = np.where(magnitude == 0, np.where(got == expected, 0.0, np.inf), ratio)
+    ratio = error / scale
+    ratio = np.where(scale == 0, np.where(got == expected, 0.0, np.inf), ratio)
     # Where either is not finite they must be of the same class.
     same = (np.isnan(expected) & np.isnan(got)) | (expected == got)
     return np.where(np.isfinite(expected) & ~np.isinf(got), ratio, np.where(same, 0.0, np.inf))

@@ -5,7 +5,8 @@
     scalars  alpha and beta in {0, −0, 1, −1, 0.7, 2**−130, Inf, NaN}
     data     positive, wide, subnormal; NaN and Inf planted in A, B and C
     memory   padding between rows; matrices that start off their alignment
-    types    every further element type and layout the kernel takes
+    types    every further element type and layout the kernel takes, every output type
+    more     bias and activation, batches with and without a matrix for all, where the kernel takes them
 
 'quick' runs each edge at least once (some forty cases); 'full' every pair of edges and of scalars.
 """
@@ -18,7 +19,7 @@ from dataclasses import dataclass
 
 from gemmsmith.errors import UsageError
 from gemmsmith.kernels.spec import Config, KernelSpec
-from gemmsmith.problem import DType, Problem, ceil_div
+from gemmsmith.problem import ACTIVATIONS, BIASES, FP32, INT8, INT32, OUTPUTS, DType, Problem, ceil_div
 from gemmsmith.shapes import Shape, edge_shapes, edge_values
 from gemmsmith.verify.harness import refusal
 
@@ -99,6 +100,11 @@ def _cases(spec: KernelSpec, config: Config, full: bool) -> Iterator[Case]:
         for shape in edge_shapes(*tile, cover="pairs") if full else (tile, ragged):
             yield Case(f"{dtype} {layout}", _problem(spec, shape, dtype, layout), "integers", "exact")
         yield Case(f"{dtype} {layout} ragged", _problem(spec, ragged, dtype, layout).with_(alpha=0.7, beta=-1.0))
+    yield from _outputs(spec, ragged)
+    if spec.epilogue:
+        yield from _epilogues(plain, full)
+    if spec.batched:
+        yield from _batches(plain)
 
 
 def _shapes(spec: KernelSpec, tile: Shape, cover: str) -> Iterator[Case]:
@@ -129,6 +135,36 @@ def _memory(plain: Problem, full: bool) -> Iterator[Case]:
     offsets = [(1, 0, 0), (0, 1, 0), (0, 0, 1), (1, 2, 3)] + ([(2, 2, 2), (3, 3, 3), (4, 4, 4)] if full else [])
     for offset in offsets:
         yield Case(f"A, B, C shifted by {offset}", plain, offsets=offset)
+
+
+def _outputs(spec: KernelSpec, shape: Shape) -> Iterator[Case]:
+    """Every output type but fp32, from each input type that it comes from."""
+    for dtype in spec.dtypes:
+        for out in OUTPUTS[dtype]:
+            if out != FP32 and out in spec.out_dtypes:
+                problem = _problem(spec, shape, dtype).with_(out_dtype=out)
+                yield Case(f"{dtype} to {out}", problem, "integers", "exact")
+                scaled = problem if out == INT32 else problem.with_(alpha=0.01 if out == INT8 else 0.7, beta=-1.0)
+                yield Case(f"{dtype} to {out} ragged", scaled)
+
+
+def _epilogues(plain: Problem, full: bool) -> Iterator[Case]:
+    for bias in ("row", "column"):
+        yield Case(f"bias for each {bias}, exactly", plain.with_(bias=bias, activation="relu"), "integers", "exact")
+    for index, activation in enumerate(ACTIVATIONS[1:]):
+        for bias in BIASES if full else (BIASES[index],):
+            yield Case(f"{activation} {bias}", plain.with_(bias=bias, activation=activation, alpha=0.1, beta=0.7))
+    yield Case("NaN and Inf through an activation", plain.with_(bias="row", activation="gelu"), "specials")
+
+
+def _batches(plain: Problem) -> Iterator[Case]:
+    batch = plain.with_(batch=3)
+    for label, problem in (
+        ("batch", batch), ("batch with one A", batch.with_(stride_a=0)), ("batch with one B", batch.with_(stride_b=0)),
+    ):  # fmt: skip
+        yield Case(f"{label}, exactly", problem, "integers", "exact")
+    padded = batch.with_(lda=plain.lda + 3, ldb=plain.ldb + 5, ldc=plain.ldc + 1, alpha=-1.0, beta=0.7)
+    yield Case("batch with padded rows", padded)
 
 
 def _other_types(spec: KernelSpec) -> Iterator[tuple[DType, str]]:

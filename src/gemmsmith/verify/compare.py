@@ -5,6 +5,7 @@ Every comparison asks whether an element is *right* and negates that, so that Na
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +16,8 @@ from gemmsmith.errors import UsageError
 from gemmsmith.fills import Operands, fill_named
 from gemmsmith.kernels.signature import Signature
 from gemmsmith.problem import FP32, Problem
-from gemmsmith.verify.bounds import absolute_floor, error_ratios, gate
+from gemmsmith.verify.bounds import Accuracy, absolute_floor, accuracy, error_ratios
+from gemmsmith.verify.epilogue import finished, output_rounding, stored
 from gemmsmith.verify.fma import ordered_fma_reference
 from gemmsmith.verify.projection import project, projection_gate, projection_reference
 from gemmsmith.verify.reference import exact_reference, float64_reference, ring_reference
@@ -73,20 +75,61 @@ def check_mode(mode: str, fill: str, problem: Problem) -> None:
         raise UsageError(f"mode 'ring' is for fp32, not {problem.dtype}", "use mode 'exact'")
     if mode == "exact" and fill != "integers":
         raise UsageError(f"mode 'exact' needs the fill 'integers', not {fill!r}")
+    if mode == "exact" and problem.activation not in ("", "relu"):
+        raise UsageError(f"{problem.activation} is never exact", "use mode 'float'")
+    if mode in ("bits", "ring") and (problem.has_epilogue or problem.out_dtype != FP32):
+        raise UsageError(f"mode {mode!r} is for sums that are stored as they are", "use mode 'float'")
+    if mode == "projection" and (problem.activation or problem.bias):
+        raise UsageError("mode 'projection' is for sums without bias and activation", "use mode 'float'")
     if mode == "projection" and fill not in ("normal", "uniform", "integers"):
         raise UsageError(f"mode 'projection' needs the fill 'normal', 'uniform' or 'integers', not {fill!r}")
 
 
 def compare(
-    mode: str, problem: Problem, signature: Signature, data: Operands, got: Array, fill: str, seed: int
+    mode: str,
+    problem: Problem,
+    signature: Signature,
+    data: Operands,
+    got: Array,
+    fill: str,
+    seed: int,
+    tensor_cores: bool = False,
 ) -> Comparison:
-    """Judge ``got`` by the oracle called ``mode``; the reference is computed here, once."""
+    """Judge ``got`` by the oracle called ``mode``; the reference is computed here, once.
+
+    The matrices of a batch lie one below the other, in ``got`` as well, and so do those of the comparison.
+    """
+    found = [_compare(mode, problem.single, signature, part, mine, fill, seed, tensor_cores)
+             for part, mine in _products(problem, data, got)]  # fmt: skip
+    if len(found) == 1:
+        return found[0]
+    ratios, wrong, computed, expected = (
+        np.concatenate([getattr(c, name) for c in found]) for name in ("ratios", "wrong", "got", "expected")
+    )
+    return Comparison(ratios, wrong, computed, expected, found[0].gate)
+
+
+def _products(problem: Problem, data: Operands, got: Array) -> Iterator[tuple[Operands, Array]]:
+    """The operands and result of each product of a batch; a matrix that serves all of it is given to each."""
+    (rows_a, _), (rows_b, _) = problem.a_shape, problem.b_shape
+    a, b, _ = problem.copies
+    for i in range(problem.batch):
+        at_a, at_b, at_c = (i if a > 1 else 0) * rows_a, (i if b > 1 else 0) * rows_b, i * problem.m
+        mine = slice(at_c, at_c + problem.m)
+        yield Operands(data.a[at_a : at_a + rows_a], data.b[at_b : at_b + rows_b], data.c[mine], data.bias), got[mine]
+
+
+def _compare(
+    mode: str, problem: Problem, signature: Signature, data: Operands, got: Array, fill: str, seed: int, tensor: bool
+) -> Comparison:
+    allowed = accuracy(problem, tensor, fill_named(fill).errors_grow)
     if mode == "float":
-        return _float(problem, data, got, gate(problem.k, fill_named(fill).errors_grow))
+        return _float(problem, data, got, allowed)
     if mode == "projection":
-        return _projection(problem, data, got, gate(problem.k, fill_named(fill).errors_grow), seed)
+        return _projection(problem, data, got, allowed, seed)
     if mode == "exact":
-        expected: Array = exact_reference(problem, data.a, data.b, data.c).astype(np.float64)
+        sums = exact_reference(problem, data.a, data.b, data.c)
+        expected: Array = stored(problem, sums, data.bias).astype(np.float64)
         # As numbers: +0 and −0 are one integer.
         with np.errstate(invalid="ignore"):
             return _equality(expected, got, got.astype(np.float64) == expected)
@@ -98,25 +141,32 @@ def compare(
     return _equality(expected, got, _bits(got) == _bits(expected))
 
 
-def _float(problem: Problem, data: Operands, got: Array, limit: float) -> Comparison:
-    reference = float64_reference(problem, data.a, data.b, data.c)
-    ratios = error_ratios(problem, got, reference)
-    return Comparison(ratios, ~(ratios <= limit), got, reference.value, limit)
+def _float(problem: Problem, data: Operands, got: Array, allowed: Accuracy) -> Comparison:
+    reference = finished(problem, float64_reference(problem, data.a, data.b, data.c), data.bias)
+    ratios = error_ratios(problem, got, reference, allowed.unit)
+    return Comparison(ratios, ~(ratios <= allowed.gate), got, reference.value, allowed.gate)
 
 
-def _projection(problem: Problem, data: Operands, got: Array, element_gate: float, seed: int) -> Comparison:
+def _projection(problem: Problem, data: Operands, got: Array, allowed: Accuracy, seed: int) -> Comparison:
     expected = projection_reference(problem, data.a, data.b, data.c, seed)
-    limit = projection_gate(element_gate, problem.n)
+    limit = projection_gate(allowed.gate, problem.n)
     rows = project(got, expected.direction)
     with np.errstate(all="ignore"):
-        floor = absolute_floor(problem) * float(np.abs(expected.direction).sum())
+        underflow = absolute_floor(problem) * float(np.abs(expected.direction).sum())
+        # Each output is rounded once more where its type is narrower than the sum's.
+        floor = underflow + np.abs(got.astype(np.float64)) @ np.abs(expected.direction) * _relative(problem)
         error = np.maximum(np.abs(rows - expected.value) - floor, 0.0)
         ratios = np.where(
             expected.magnitude == 0,
             np.where(rows == expected.value, 0.0, np.inf),
-            error / (FP32.unit_roundoff * expected.magnitude),
+            error / (allowed.unit * expected.magnitude),
         )[:, None]
     return Comparison(ratios, ~(ratios <= limit), rows[:, None], expected.value[:, None], limit)
+
+
+def _relative(problem: Problem) -> float:
+    """The relative rounding of one output of order 1."""
+    return float(output_rounding(problem.out_dtype, np.ones((1, 1)))[0, 0]) if problem.out_dtype != FP32 else 0.0
 
 
 def _equality(expected: Array, got: Array, right: NDArray[np.bool_]) -> Comparison:

@@ -24,15 +24,16 @@ def unwritten(
     """Which outputs the kernel left as they were.
 
     With beta = 0 these hold the poison, even where NaN is the right answer; otherwise, and where C was set all the
-    same, they still hold C's old value, and it is not the right one. Modulo 2**32 the poison's pattern may be right
-    by chance.
+    same, they still hold C's old value, and it is not the right one. Modulo 2**32, and for integers, the poison's
+    pattern may be right by chance.
     """
     poisoned = problem.beta == 0 and not c_is_set
     word = np.dtype(f"<u{problem.out_dtype.itemsize}")
     bits = np.ascontiguousarray(got).view(word)
     wrong = np.broadcast_to(comparison.wrong, got.shape)
     same: Mask = bits == (POISON[problem.out_dtype.name] if poisoned else np.ascontiguousarray(before).view(word))
-    return same if poisoned and mode != "ring" else same & wrong
+    certain = poisoned and mode != "ring" and got.dtype.kind != "i"
+    return same if certain else same & wrong
 
 
 def mostly_zero(got: Array, expected: Array | None) -> bool:
@@ -62,7 +63,8 @@ def reasons(
     found.append(_extent(wrong))
     if mode == "ring":
         return tuple(found)  # patterns, not numbers: the hints below would mislead
-    strange = np.isnan(got) & wrong & ~np.isnan(comparison.expected)
+    strange = wrong & ~np.isnan(comparison.expected)
+    strange &= np.isnan(got) if got.dtype.kind != "i" else False
     if strange.any():
         found.append(_nan_hint(problem, int(np.count_nonzero(strange)), c_is_set))
     found.extend(_pattern(got, comparison.expected, wrong))

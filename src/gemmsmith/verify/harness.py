@@ -98,6 +98,9 @@ def verify_launch(
     signature = spec.signature
     if why := refusal(signature, problem):
         raise UnsupportedError(why)
+    tight = problem.with_(lda=problem.lda, ldb=problem.ldb, ldc=problem.ldc)
+    if any(getattr(problem, name) != getattr(tight, name) for name in ("stride_a", "stride_b", "stride_c")):
+        raise ProblemError("verification lays the matrices of a batch one below the other", "leave strides as they are")
     if len(offsets) != 3 or any(offset < 0 for offset in offsets):
         raise ProblemError(f"offsets must be three numbers of 0 or more, for A, B and C, not {offsets}")
     if c not in C_FILLS:
@@ -108,15 +111,16 @@ def verify_launch(
     blank = Verdict(
         kernel=spec.name, config=str(config), problem=problem, device=device.name, mode=mode, fill=fill, seed=seed,
         rho=math.nan, gate=0.0, theory=theory(problem.k), where=None, got=None, expected=None, unwritten=0,
-        wrong=0, total=problem.m * problem.n, mistrusted=False, reasons=(), damage=(),
+        wrong=0, total=problem.batch * problem.m * problem.n, mistrusted=False, reasons=(), damage=(),
         repeat=repeat_command(spec, config, problem, fill, seed, offsets, mode, launch),
     )  # fmt: skip
 
     races: list[str] = []
 
-    def start(a: int, b: int, c: int) -> None:
-        loaded = device.load(compile_fn(spec, config, problem, device.arch))
-        device.launch(loaded, Launch(spec.geometry(problem, config), signature.pack(problem, a, b, c)))
+    def start(a: int, b: int, c: int, bias: int) -> None:
+        fitted = spec.fit(config, problem, (a, b, c))
+        loaded = device.load(compile_fn(spec, fitted, problem, device.arch))
+        device.launch(loaded, Launch(spec.geometry(problem, fitted), signature.pack(problem, a, b, c, bias)))
         try:
             device.synchronize()
         except HazardError as error:
@@ -126,7 +130,7 @@ def verify_launch(
         after, damage = _run_guarded(device, problem, data, offsets, guard_bytes, c, start)
     except (SimulationError, LaunchError) as error:
         return replace(blank, reasons=_words(error))
-    verdict = _judge(blank, signature, data, after, damage, c != "unset")
+    verdict = _judge(blank, spec, data, after, damage, c != "unset")
     if races and verdict.ok:
         races.append("the result is right all the same, in the order that this run happened to take")
     return replace(verdict, reasons=(*races, *verdict.reasons))
@@ -144,7 +148,7 @@ def _run_guarded(
     offsets: tuple[int, int, int],
     guard_bytes: int,
     c_fill: str,
-    start: Callable[[int, int, int], None],
+    start: Callable[[int, int, int, int], None],
 ) -> tuple[Array, tuple[Damage, ...]]:
     """C as the kernel left it, and all damage; the memory is freed whatever happens."""
 
@@ -154,20 +158,26 @@ def _run_guarded(
         )
 
     with ExitStack() as stack:
-        a = matrix("A", problem.a_shape, problem.lda, problem.dtype, offsets[0])
-        b = matrix("B", problem.b_shape, problem.ldb, problem.dtype, offsets[1])
-        c = matrix("C", problem.c_shape, problem.ldc, problem.out_dtype, offsets[2])
+        # The matrices of a batch lie one below the other.
+        a = matrix("A", data.a.shape, problem.lda, problem.dtype, offsets[0])
+        b = matrix("B", data.b.shape, problem.ldb, problem.dtype, offsets[1])
+        c = matrix("C", data.c.shape, problem.ldc, problem.out_dtype, offsets[2])
         a.upload(data.a)
         b.upload(data.b)
+        bias = None
+        if data.bias is not None:
+            bias = matrix("bias", (1, data.bias.size), max(1, data.bias.size), problem.out_dtype, 0)
+            bias.upload(data.bias[None, :])
         if problem.beta != 0 or c_fill != "unset":
             c.upload(data.c)
         else:
             device.forbid_reads(c.address, "C must not be read when beta = 0")
         if c_fill != "set":
             _forbid_reads(device, problem, a, b)
-        if problem.m and problem.n:
-            start(a.address, b.address, c.address)
+        if problem.m and problem.n and problem.batch:
+            start(a.address, b.address, c.address, bias.address if bias is not None else 0)
         inputs = a.damage(is_input=True) + b.damage(is_input=True)
+        inputs += bias.damage(is_input=True) if bias is not None else ()
         after = c.read_back(is_input=False)
         return after.values, inputs + after.damage
 
@@ -181,10 +191,10 @@ def _forbid_reads(device: Device, problem: Problem, a: GuardedMatrix, b: Guarded
 
 
 def _judge(
-    blank: Verdict, signature: Signature, data: Operands, got: Array, damage: tuple[Damage, ...], c_is_set: bool
+    blank: Verdict, spec: KernelSpec, data: Operands, got: Array, damage: tuple[Damage, ...], c_is_set: bool
 ) -> Verdict:
     problem, mode = blank.problem, blank.mode
-    comparison = compare(mode, problem, signature, data, got, blank.fill, blank.seed)
+    comparison = compare(mode, problem, spec.signature, data, got, blank.fill, blank.seed, spec.tensor_cores)
     untouched = unwritten(problem, got, data.c, comparison, mode, c_is_set)
     worst = comparison.worst()
     known = None if mode == "projection" else comparison.expected
@@ -222,4 +232,6 @@ def _finite(values: Array) -> Array:
 
 
 def _all_nan(values: Array) -> Array:
-    return np.full(values.shape, np.nan, dtype=values.dtype)
+    """NaN, or where there is none, the most negative integer."""
+    worst = np.iinfo(values.dtype).min if values.dtype.kind == "i" else np.nan
+    return np.full(values.shape, worst, dtype=values.dtype)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gemmsmith.kernels.spec import Config, KernelSpec
-from gemmsmith.problem import Problem
+from gemmsmith.problem import FP32, Problem
 from gemmsmith.run.memory import Damage
 
 Plain = str | int | float | bool | None | list["Plain"] | dict[str, "Plain"]
@@ -78,7 +78,8 @@ class Verdict:
         shape: dict[str, Plain] = {
             "m": problem.m, "n": problem.n, "k": problem.k, "dtype": problem.dtype.name, "layout": problem.layout,
             "alpha": _plain(problem.alpha), "beta": _plain(problem.beta),
-            "lda": problem.lda, "ldb": problem.ldb, "ldc": problem.ldc,
+            "lda": problem.lda, "ldb": problem.ldb, "ldc": problem.ldc, "out_dtype": problem.out_dtype.name,
+            "batch": problem.batch, "bias": problem.bias, "activation": problem.activation,
         }  # fmt: skip
         damage: list[Plain] = [
             {"matrix": d.matrix, "region": d.region, "first": d.first, "count": d.count, "text": str(d)}
@@ -131,6 +132,14 @@ def repeat_command(
             words += [f"--{name}", str(getattr(problem, name))]
     if problem.dtype != spec.dtypes[0]:
         words += ["--dtype", problem.dtype.name]
+    if problem.out_dtype != FP32:
+        words += ["--out-dtype", problem.out_dtype.name]
+    if problem.batch != 1:
+        words += ["--batch", str(problem.batch)]
+        shared = [name for name, copies in zip("ab", problem.copies, strict=False) if copies == 1]
+        words += [f"--share-{name}" for name in shared]
+    words += ["--bias", problem.bias] if problem.bias else []
+    words += ["--activation", problem.activation] if problem.activation else []
     words += ["--trans-a"] * problem.trans_a + ["--trans-b"] * problem.trans_b
     if offsets != (0, 0, 0):
         words += ["--offsets", ",".join(map(str, offsets))]

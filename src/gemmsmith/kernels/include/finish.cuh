@@ -1,0 +1,82 @@
+// The last steps of a product, fused: scale, add C, add a bias, apply an activation, convert, store.
+//
+//     value = alpha * sum          one rounding          (an int32 sum is converted to fp32 first)
+//     value = beta * C + value     one rounding, only where beta is not 0: else C is never read
+//     value = value + bias         one rounding          BIAS 1: one for each row of C; 2: one for each column
+//     value = activation(value)                          ACTIVATION 1: ReLU, 2: GELU, 3: SiLU
+//     C     = value                to nearest-even; fp16 overflows to infinity, int8 saturates (NaN becomes 0)
+//
+// int32 outputs stay integers, modulo 2^32: alpha is 1 and beta 0 or 1 there, and ReLU the only activation. All
+// roundings are spelled out, so that the GPU and the simulator agree to the last bit.
+#pragma once
+
+#include "activation.cuh"
+#include "epilogue.cuh"
+#include "half.cuh"
+
+template <class Out>
+struct Finish {
+    float alpha, beta;
+    const Out* bias;  // of the window's first row (BIAS 1) or column (BIAS 2)
+};
+
+// The last steps for a tile of C.
+template <class Out>
+__device__ __forceinline__ Finish<Out> finish_at(int row, int col, float alpha, float beta, const Out* bias) {
+    return {alpha, beta, BIAS == 1 ? bias + row : BIAS == 2 ? bias + col : bias};
+}
+
+__device__ __forceinline__ float to_float(int x) { return __int2float_rn(x); }
+__device__ __forceinline__ float to_float(signed char x) { return __int2float_rn(x); }
+
+__device__ __forceinline__ void convert(float value, float& out) { out = value; }
+__device__ __forceinline__ void convert(float value, __half& out) { out = __float2half_rn(value); }
+__device__ __forceinline__ void convert(float value, __nv_bfloat16& out) { out = __float2bfloat16_rn(value); }
+__device__ __forceinline__ void convert(float value, signed char& out) {
+    out = static_cast<signed char>(max(-128, min(127, __float2int_rn(value))));
+}
+
+// The output for one sum; old is C's element, of no meaning where beta is 0.
+template <class Out, class Sum>
+__device__ __forceinline__ Out finished(Sum sum, Out old, Out bias, float alpha, float beta) {
+    float value = __fmul_rn(alpha, to_float(sum));
+    if (beta != 0.0f) value = __fmaf_rn(beta, to_float(old), value);
+    if constexpr (BIAS != 0) value = __fadd_rn(value, to_float(bias));
+    Out out;
+    convert(activated<ACTIVATION>(value), out);
+    return out;
+}
+
+template <>
+__device__ __forceinline__ int finished(int sum, int old, int bias, float, float beta) {
+    unsigned value = sum;  // unsigned: wraps around where int may not
+    if (beta != 0.0f) value += old;
+    if constexpr (BIAS != 0) value += bias;
+    return ACTIVATION == RELU ? max(static_cast<int>(value), 0) : static_cast<int>(value);
+}
+
+// Stores Count neighbouring outputs of one row. Guarded goes one by one and leaves out those beyond the matrix;
+// unguarded moves Width at a time, which must lie inside and be aligned.
+template <bool Guarded, int Width, class Out, class Sum, int Count>
+__device__ __forceinline__ void store_finished(const Window<Out>& c, int row, int col, const Sum (&sums)[Count],
+                                               const Finish<Out>& finish) {
+    static_assert(Count % Width == 0, "a row of outputs is a whole number of vectors");
+    using Vector = Vec<Out, Guarded ? 1 : Width>;
+    constexpr int STEP = Guarded ? 1 : Width;
+    if (Guarded && row >= c.rows) return;
+    Vector* const targets = reinterpret_cast<Vector*>(c.at(row, col));
+    Out bias = Out();
+    if constexpr (BIAS == 1) bias = __ldg(finish.bias + row);
+#pragma unroll
+    for (int i = 0; i < Count; i += STEP) {
+        if (Guarded && col + i >= c.cols) return;
+        Vector old = {}, value;
+        if (finish.beta != 0.0f) old = targets[i / STEP];
+#pragma unroll
+        for (int j = 0; j < STEP; ++j) {
+            if constexpr (BIAS == 2) bias = __ldg(finish.bias + col + i + j);
+            value.at[j] = finished(sums[i + j], old.at[j], bias, finish.alpha, finish.beta);
+        }
+        targets[i / STEP] = value;
+    }
+}

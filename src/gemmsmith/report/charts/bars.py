@@ -1,0 +1,117 @@
+"""Horizontal bars, one a row, with reference lines: the ladder, and sweeps over one parameter."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from markupsafe import Markup
+
+from gemmsmith.report.charts.frame import Canvas, Drawing, Key, legend, x_axis
+from gemmsmith.report.charts.scale import Scale, nice_ticks, nice_top
+from gemmsmith.report.charts.svg import badge, el, group, join, line, marker, rect, text, width_of
+from gemmsmith.report.charts.words import short
+
+
+@dataclass(frozen=True)
+class Bar:
+    """One row. NaN as ``value`` leaves the row without a bar: ``words`` then say why.
+
+    ``low`` and ``high`` are the interval the value is known to; ``ghost`` a second figure of another origin; ``faint``
+    bars are of an origin other than the chart's first.
+    """
+
+    label: str
+    value: float
+    words: str
+    rung: int = 0
+    href: str = ""
+    low: float = math.nan
+    high: float = math.nan
+    ghost: float = math.nan
+    faint: bool = False
+    class_: str = "s1"
+
+
+@dataclass(frozen=True)
+class Reference:
+    """A vertical line: a baseline or a limit."""
+
+    label: str
+    value: float
+    dash: str = "6 4"
+
+
+def draw_bars(canvas: Canvas, bars: Sequence[Bar], references: Sequence[Reference], unit: str,
+              ghost: str = "", faint: str = "", solid: str = "") -> Drawing:  # fmt: skip
+    """``ghost``, ``faint`` and ``solid`` name their origins in a legend, which is drawn where more than one is used."""
+    label_width = 0.0 if canvas.narrow else 34 + max(width_of(b.label, canvas.font) for b in bars)
+    pitch, thick = (46.0, 20.0) if canvas.narrow else (36.0, 24.0)
+    finite = [v for b in bars for v in (b.value, b.high, b.ghost) if math.isfinite(v)]
+    top_value = max([*finite, *(r.value for r in references)], default=1.0)
+    about = 4 if canvas.narrow else 7
+    scale = Scale(0, nice_top(top_value, about), label_width + 2, canvas.width - 14)
+    keys = _keys(bars, ghost, faint, solid)
+    head, y = legend(keys, canvas, 0) if len(keys) > 1 else (Markup(""), 0.0)
+    lines_from = y + 16
+    top = y + 16 * len(references) + 8
+    bottom = top + pitch * len(bars)
+    ticks = nice_ticks(0, scale.high, about)
+    parts = [head, x_axis(scale, ticks, top, bottom, short, unit)]
+    for i, reference in enumerate(references):
+        parts.append(_reference(scale, reference, lines_from + 16 * i, bottom, canvas))
+    parts += [_row(canvas, scale, bar, top + pitch * i, pitch, thick) for i, bar in enumerate(bars)]
+    return Drawing(join(*parts), bottom + 44)
+
+
+def _keys(bars: Sequence[Bar], ghost: str, faint: str, solid: str) -> list[Key]:
+    keys = []
+    if solid and any(math.isfinite(b.value) and not b.faint for b in bars):
+        keys.append(Key("swatch", "s1 fill", solid))
+    if faint and any(math.isfinite(b.value) and b.faint for b in bars):
+        keys.append(Key("swatch", "s1 fill faint", faint, "hatch"))
+    if ghost and any(math.isfinite(b.ghost) for b in bars):
+        keys.append(Key("diamond", "ghost", ghost))
+    return keys
+
+
+def _row(canvas: Canvas, scale: Scale, bar: Bar, top: float, pitch: float, thick: float) -> Markup:
+    y = top + (pitch - thick if canvas.narrow else (pitch - thick) / 2)
+    middle = y + thick / 2
+    label_y = y - 12 if canvas.narrow else middle
+    has_badge = bar.rung > 0
+    name = text(26 if has_badge else 0, label_y + 4.5, bar.label, "name")
+    inside = join(badge(11, label_y, bar.rung, 10 if canvas.narrow else 11) if has_badge else "", name)
+    parts = [el("a", inside, href=bar.href) if bar.href else inside]
+    if not math.isfinite(bar.value):
+        parts.append(text(scale(0) + 6, middle + 4, bar.words, "tick"))
+        return group(*parts)
+    title = f"{bar.label}: {bar.words}"
+    length = scale(bar.value) - scale(0)
+    parts.append(rect(scale(0), y, length, thick, f"{bar.class_} fill mark" + (" faint" * bar.faint), title, 3,
+                      bar.value))  # fmt: skip
+    if bar.faint:
+        parts.append(rect(scale(0), y, length, thick, "hatch", radius=3))
+    if math.isfinite(bar.low) and math.isfinite(bar.high) and bar.high > bar.low:
+        parts.append(line(scale(bar.low), middle, scale(bar.high), middle, "whisker"))
+    if math.isfinite(bar.ghost):
+        parts.append(marker(scale(bar.ghost), middle, "diamond", "ghost", value=bar.ghost))
+    needed = width_of(bar.words, canvas.font) + 14
+    edge = max(v for v in (bar.value, bar.high, bar.ghost) if math.isfinite(v))
+    if canvas.narrow:
+        parts.append(text(canvas.width, label_y + 4.5, bar.words, "value halo", "end"))
+    elif length > needed + 8 and not bar.faint:
+        parts.append(text(scale(bar.low if bar.low < bar.value else bar.value) - 10, middle + 4.5, bar.words,
+                          "on-bar", "end"))  # fmt: skip
+    else:
+        parts.append(text(scale(edge) + 10, middle + 4.5, bar.words, "value halo"))
+    return group(*parts)
+
+
+def _reference(scale: Scale, reference: Reference, y: float, bottom: float, canvas: Canvas) -> Markup:
+    x = scale(reference.value)
+    fits = x + width_of(reference.label, canvas.font) + 8 < canvas.width
+    # A label that does not fit to the right stands left of its line.
+    words = text(x + 6 if fits else x - 6, y - 3, reference.label, "reference halo", "start" if fits else "end")
+    return group(line(x, y - 12, x, bottom, "reference-line", reference.dash), words)

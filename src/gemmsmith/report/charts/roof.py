@@ -1,0 +1,92 @@
+"""The roofline: arithmetic a byte against speed, both logarithmic, under the roofs of one GPU."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from markupsafe import Markup
+
+from gemmsmith.report.charts.frame import Canvas, Drawing, x_axis, y_axis
+from gemmsmith.report.charts.scale import Scale, log_ticks, spread
+from gemmsmith.report.charts.svg import badge, colour, el, group, join, line, marker, number, polyline, text
+from gemmsmith.report.charts.words import short
+
+
+@dataclass(frozen=True)
+class Roof:
+    """A bandwidth in TB/s: speed can be no more than intensity times it."""
+
+    label: str
+    terabytes: float
+    dash: str = ""
+
+
+@dataclass(frozen=True)
+class Spot:
+    """One kernel's place; ``hollow`` ones are of another origin than the full ones."""
+
+    rung: int
+    label: str
+    intensity: float
+    tflops: float
+    words: str
+    hollow: bool = False
+
+
+def draw_roofline(canvas: Canvas, spots: Sequence[Spot], roofs: Sequence[Roof], peak: float, peak_label: str,
+                  x_title: str, y_title: str) -> Drawing:  # fmt: skip
+    top, bottom, left = 34.0, (350.0 if canvas.narrow else 470.0), 44.0
+    right = canvas.width - (34 if canvas.narrow else 176)
+    lowest = min(s.tflops for s in spots) / 2.5
+    x_low = min(s.intensity for s in spots) / 2.5
+    x_high = max(max(s.intensity for s in spots) * 2, peak / min(r.terabytes for r in roofs) * 3)
+    x = Scale(x_low, x_high, left, right, log=True)
+    y = Scale(lowest, peak * 2.2, bottom, top, log=True)
+    parts = [
+        y_axis(y, log_ticks(y.low, y.high), left, right, short, y_title),
+        x_axis(x, log_ticks(x_low, x_high), top, bottom, short, x_title),
+    ]
+    slowest = min(roof.terabytes for roof in roofs)
+    for roof in roofs:
+        start = max(x_low, lowest / roof.terabytes)
+        ridge = peak / roof.terabytes
+        end = x_high if roof.terabytes == slowest else ridge
+        bend = [(x(start), y(start * roof.terabytes)), (x(ridge), y(peak))]
+        parts.append(polyline([*bend, (x(end), y(peak))] if end > ridge else bend, "roof", roof.dash))
+    fastest = max(roof.terabytes for roof in roofs)
+    parts.append(line(x(peak / fastest), y(peak), x(x_high), y(peak), "roof"))
+    parts.append(text(x(peak / fastest) - 8, y(peak) + 4.5, peak_label, "reference", "end"))
+    parts.append(_roof_labels(roofs, x, y))
+    parts.append(_spots(canvas, spots, x, y, right))
+    return Drawing(join(*parts), bottom + 44)
+
+
+def _roof_labels(roofs: Sequence[Roof], x: Scale, y: Scale) -> Markup:
+    """Each roof's name along its slope, above its foot."""
+    rise = math.log(y.high / y.low) / (y.start - y.end)  # of the logarithm, a pixel
+    run = math.log(x.high / x.low) / (x.end - x.start)
+    angle = -math.degrees(math.atan2(run, rise))
+    parts = []
+    for roof in roofs:
+        foot = max(x.low * math.exp(14 * run), y.low * math.exp(18 * rise) / roof.terabytes)
+        at, level = x(foot), y(foot * roof.terabytes) - 9
+        parts.append(el("text", roof.label, x=at, y=level, class_="reference halo",
+                        transform=f"rotate({number(angle)} {number(at)} {number(level)})"))  # fmt: skip
+    return group(*parts)
+
+
+def _spots(canvas: Canvas, spots: Sequence[Spot], x: Scale, y: Scale, right: float) -> Markup:
+    places = spread([y(s.tflops) for s in spots], 23, y.end, y.start)
+    leaders, marks = [], []
+    for spot, place in zip(spots, places, strict=True):
+        at, level = x(spot.intensity), y(spot.tflops)
+        leaders.append(line(at, level, right + 8, place, "leader"))
+        filling = "hollow" if spot.hollow else "fill"
+        class_, words = f"{colour(spot.rung)} {filling} mark", f"{spot.label}: {spot.words}"
+        marks.append(marker(at, level, "circle", class_, words, 6, spot.tflops))
+        marks.append(badge(right + 20, place, spot.rung, 10))
+        if not canvas.narrow:
+            marks.append(text(right + 36, place + 4.5, spot.label, "name"))
+    return group(*leaders, *marks)

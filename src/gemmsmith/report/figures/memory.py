@@ -1,0 +1,162 @@
+"""What moves and what executes: traffic, bank conflicts, bytes used of each sector, the instruction mix."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from gemmsmith.explain.bottleneck import OPS, conflicts_of
+from gemmsmith.explain.profile import CONFLICTS, Profile
+from gemmsmith.report.charts.cells import Cell, draw_cells
+from gemmsmith.report.charts.frame import Chart, Table, chart
+from gemmsmith.report.charts.rows import Kind, Row, draw_dots, draw_stacked
+from gemmsmith.report.charts.words import ABSENT, compact, percent, short, size_of, times
+from gemmsmith.report.story import PREDICTED, Rung, Story
+
+# Classes of instructions as the chart joins them; the table keeps them apart.
+MIX: tuple[tuple[Kind, tuple[str, ...]], ...] = (
+    (Kind("multiply-add", "s1"), ("multiply-add", "tensor")),
+    (Kind("shared memory", "s2", overlay="hatch"), ("shared load", "shared store")),
+    (Kind("global memory", "s3", overlay="dots"),
+     ("global load", "global store", "asynchronous copy", "local load", "local store")),
+    (Kind("integer and moves", "s7"), ("integer and moves",)),
+    (Kind("other fp32, conversions", "s4", overlay="hatch-back"), ("other fp32", "convert")),
+    (Kind("control", "s5", overlay="dots"), ("branch", "compare", "barrier")),
+)  # fmt: skip
+
+
+def traffic(story: Story, links: Mapping[str, str]) -> Chart | None:
+    """Bytes moved for one multiply-add, from global and from shared memory."""
+    have = _profiled(story)
+    if not have:
+        return None
+    kinds = [Kind("global memory: sectors × 32 B", "s1", "circle"),
+             Kind("shared memory: wavefronts × 128 B", "s2", "square")]  # fmt: skip
+    rows, table = [], []
+    for rung, p in have:
+        work = p.problem.m * p.problem.n * p.problem.k
+        by_space = {t.space: t.moved for t in p.traffic}
+        far = math.fsum(v for s, v in by_space.items() if s.startswith(("global", "local")) and math.isfinite(v))
+        near = math.fsum(
+            v for s, v in by_space.items() if s.startswith(("shared", "asynchronous")) and math.isfinite(v)
+        )
+        titles = tuple(f"{rung.name}: {short(v / work)} B a multiply-add, {words}"
+                       for v, words in ((far, "global"), (near, "shared")))  # fmt: skip
+        rows.append(Row(rung.name, (far / work, near / work if near else math.nan), rung.number, _href(rung, links),
+                        titles=titles))  # fmt: skip
+        table += [(rung.name, t.space, compact(t.asked), compact(t.moved), short(t.moved / work), p.origin)
+                  for t in p.traffic if t.moved or t.asked]  # fmt: skip
+    caption = (f"Bytes that move for one multiply-add ({_where(have)}), on a logarithmic scale. Each rung of tiling "
+               "moves the dots to the left: first global memory, then shared memory, as values are used again from "
+               "registers.")  # fmt: skip
+    columns = ("kernel", "memory", "bytes asked for", "bytes moved", "B a multiply-add", "origin")
+    return chart("traffic", _traffic_title(rows), caption, Table(columns, tuple(table)),
+                 lambda c: draw_dots(c, kinds, rows, "bytes moved for a multiply-add", labels=True),
+                 _origins(have))  # fmt: skip
+
+
+def _traffic_title(rows: Sequence[Row]) -> str:
+    first, least = rows[0], min(rows, key=lambda row: row.values[0])
+    if first is least:
+        return "Memory traffic"
+    fewer = times(first.values[0] / least.values[0]).removeprefix("×")
+    return f"{least.label} moves {fewer} times fewer bytes of global memory than {first.label}"
+
+
+def bank_conflicts(story: Story, links: Mapping[str, str]) -> Chart | None:
+    """Wavefronts of shared memory for a warp's multiply-add: those needed, and those that conflicts add."""
+    have = [(rung, p) for rung, p in _profiled(story) if sum(_finite(p.wavefronts(op)) for op in OPS) > 0]
+    if not have:
+        return None
+    kinds = [Kind("needed", "s1"), Kind("bank conflicts", "s2", overlay="hatch")]
+    rows, table = [], []
+    for rung, p in have:
+        each = p.problem.m * p.problem.n * p.problem.k / 32
+        total = sum(_finite(p.wavefronts(op)) for op in OPS)
+        lost = _finite(conflicts_of(p))
+        words = f"{short(total / each)}, " + (f"{percent(lost / total)} conflicts" if lost else "no conflicts")
+        titles = (f"{rung.name}: {compact(total - lost)} wavefronts needed",
+                  f"{rung.name}: {compact(lost)} wavefronts of conflicts")  # fmt: skip
+        rows.append(
+            Row(rung.name, ((total - lost) / each, lost / each), rung.number, _href(rung, links), words, titles)
+        )
+        table.append((rung.name, *(f"{_finite(p.wavefronts(op)):,.0f}" for op in OPS),
+                      *(f"{_finite(p.value(CONFLICTS[op])):,.0f}" for op in OPS), percent(lost / total),
+                      p.origin))  # fmt: skip
+    columns = ("kernel", "load wavefronts", "store wavefronts", "cp.async wavefronts", "load conflicts",
+               "store conflicts", "cp.async conflicts", "conflicts", "origin")  # fmt: skip
+    caption = (f"Wavefronts of shared memory for one warp-wide multiply-add ({_where(have)}). A wavefront serves 32 "
+               "banks once; lanes that want different words of one bank cost another. Shorter is better, hatching is "
+               "waste.")  # fmt: skip
+    return chart("conflicts", "Shared memory and bank conflicts", caption, Table(columns, tuple(table)),
+                 lambda c: draw_stacked(c, kinds, rows, "wavefronts for a warp's multiply-add"),
+                 _origins(have))  # fmt: skip
+
+
+def sectors(story: Story) -> Chart | None:
+    """Bytes used of the 32 in each sector: how well a warp's addresses lie together."""
+    have = _profiled(story)
+    if not have:
+        return None
+    rows = []
+    for rung, p in have:
+        cells = [Cell(v, f"{v:.1f} of 32" if math.isfinite(v) else ABSENT, f"{rung.name}, {word}: {v:.1f} of 32 bytes")
+                 for v, word in zip(p.bytes_per_sector, ("loads", "stores"), strict=True)]  # fmt: skip
+        rows.append((rung.name, rung.number, cells))
+    table = Table(("kernel", "loads: bytes used of 32", "stores: bytes used of 32", "origin"), tuple(
+        (rung.name, *(f"{v:.1f}" if math.isfinite(v) else ABSENT for v in p.bytes_per_sector), p.origin)
+        for rung, p in have))  # fmt: skip
+    caption = f"Bytes used of the 32 in each sector that global requests touch ({_where(have)}): 32 is perfect."
+    return chart("sectors", "Coalescing", caption, table,
+                 lambda c: draw_cells(c, ("loads", "stores"), rows, 0, 32), _origins(have))  # fmt: skip
+
+
+def instruction_mix(story: Story, links: Mapping[str, str]) -> Chart | None:
+    """Shares of the machine's instructions, estimated from the simulated counts and the main loop's machine code."""
+    have = [(rung, p) for rung, p in _profiled(story) if p.machine_mix]
+    if not have:
+        return None
+    rows, names = [], list(dict.fromkeys(name for _, p in have for name, _ in p.machine_mix))
+    for rung, p in have:
+        mix = dict(p.machine_mix)
+        values = tuple(float(sum(mix.get(name, 0) for name in classes)) for _, classes in MIX)
+        whole = sum(mix.values())
+        titles = tuple(f"{rung.name}: {k.words}, {percent(v / whole)}"
+                       for (k, _), v in zip(MIX, values, strict=True))  # fmt: skip
+        rows.append(Row(rung.name, values, rung.number, _href(rung, links), titles=titles))
+    table = Table(("kernel", *names), tuple(
+        (rung.name, *(percent(dict(p.machine_mix).get(n, 0) / sum(dict(p.machine_mix).values())) for n in names))
+        for rung, p in have))  # fmt: skip
+    caption = (f"What the SM's issue slots are spent on ({_where(have)}). Only multiply-adds do the work; every rung "
+               "buys more of them for each load, comparison and address.")  # fmt: skip
+    shares = [row.values[0] / sum(row.values) for row in rows]
+    title = (f"Multiply-adds grow from {percent(shares[0])} to {percent(max(shares))} of the instructions"
+             if max(shares) > shares[0] else "Instruction mix")  # fmt: skip
+    return chart("mix", title, caption, table,
+                 lambda c: draw_stacked(c, [k for k, _ in MIX], rows, "share of warp instructions", share=True),
+                 [PREDICTED])  # fmt: skip
+
+
+Profiled = Sequence[tuple[Rung, Profile]]
+
+
+def _profiled(story: Story) -> Profiled:
+    return [(rung, rung.profile) for rung in story.rungs if rung.profile is not None and rung.profile.problem.flops]
+
+
+def _where(have: Profiled) -> str:
+    """'simulated at 128³': where the counts come from, when all agree."""
+    sizes = {(p.origin, size_of(p.problem.m, p.problem.n, p.problem.k)) for _, p in have}
+    return " and ".join(f"{origin} at {size}" for origin, size in sorted(sizes))
+
+
+def _origins(have: Profiled) -> list[str]:
+    return [p.origin for _, p in have]
+
+
+def _href(rung: Rung, links: Mapping[str, str]) -> str:
+    return f"#{links[rung.name]}" if rung.name in links else ""
+
+
+def _finite(value: float) -> float:
+    return value if math.isfinite(value) else 0.0

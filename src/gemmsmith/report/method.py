@@ -1,0 +1,71 @@
+"""How it was measured: every run's machine and conditions, in tables."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from gemmsmith.measure.results import Measurement, Run
+from gemmsmith.report.charts.frame import Table
+from gemmsmith.report.charts.words import ABSENT, percent, seconds, short, size_of, tflops
+from gemmsmith.report.figures.names import contender
+from gemmsmith.report.story import MEASURED, RECORDED, Story
+
+
+@dataclass(frozen=True)
+class RunFacts:
+    """One run for the page."""
+
+    origin: str
+    facts: tuple[tuple[str, str], ...]
+    table: Table
+
+
+def runs_of(story: Story) -> tuple[RunFacts, ...]:
+    every = [(MEASURED, run) for run in story.measured] + [(RECORDED, run) for run in story.recorded]
+    return tuple(_facts(origin, run) for origin, run in every)
+
+
+def _facts(origin: str, run: Run) -> RunFacts:
+    machine = run.machine
+    pairs = (
+        ("command", run.command), ("started", run.started), ("run", run.id), ("GPU", machine.gpu),
+        ("architecture", machine.arch), ("driver", machine.driver), ("CUDA", machine.cuda),
+        ("compiler", machine.compiler), ("gemmsmith", run.gemmsmith), ("Python", machine.python),
+        ("packages", ", ".join(f"{name} {version}" for name, version in machine.packages)),
+        ("system", machine.system), ("processor", machine.cpu), ("conditions", _conditions(run)),
+    )  # fmt: skip
+    columns = ("kernel", "size", "time", "95 % interval", "spread", "samples × launches", "how", "TFLOPS", "of limit",
+               "SM clock", "power", "°C", "throttled")  # fmt: skip
+    return RunFacts(origin, tuple(p for p in pairs if p[1]), Table(columns, tuple(map(_row, run.measurements))))
+
+
+def _row(one: Measurement) -> tuple[str, ...]:
+    problem, timing, state = one.problem, one.best, one.conditions
+    how = (f"{seconds(timing.low)} – {seconds(timing.high)}", percent(timing.spread),
+           f"{timing.samples} × {timing.launches}" + ("" if timing.converged else ", budget ended"),
+           f"{timing.mode}, {timing.cache} L2") if timing else (ABSENT,) * 4  # fmt: skip
+    return (contender(one.identity.name, one.identity.precision if one.identity.kind == "baseline" else ""),
+            size_of(problem.m, problem.n, problem.k), seconds(one.seconds), *how, tflops(one.tflops),
+            percent(one.of_limit), _unit(state.sm_mhz, "MHz"), _unit(state.power_w, "W"),
+            _unit(state.temperature_c, ""), ", ".join(state.throttled) or "no")  # fmt: skip
+
+
+def _unit(value: float, unit: str) -> str:
+    return f"{value:,.0f} {unit}".rstrip() if math.isfinite(value) else ABSENT
+
+
+def _conditions(run: Run) -> str:
+    """The range of clocks and powers over the whole run, and whether anything throttled."""
+    states = [m.conditions for m in run.measurements if m.conditions.samples]
+    clocks = [mhz for c in states for mhz in (c.sm_mhz_min, c.sm_mhz, c.sm_mhz_max) if math.isfinite(mhz)]
+    powers = [watts for c in states for watts in (c.power_w, c.power_w_max) if math.isfinite(watts)]
+    reasons = sorted({reason for c in states for reason in c.throttled})
+    words = []
+    if clocks:
+        words.append(f"SM clock {short(min(clocks), 4)} to {short(max(clocks), 4)} MHz")
+    if powers:
+        words.append(f"power {short(min(powers))} to {short(max(powers))} W")
+    if states:
+        words.append(f"throttled by {', '.join(reasons)} at times" if reasons else "not throttled")
+    return "; ".join(words)

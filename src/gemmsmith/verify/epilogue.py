@@ -1,0 +1,95 @@
+"""What bias, activation and the output's type make of a sum, in float64, and by how much each may be off.
+
+An activation with |f'| ≤ L makes an error of its argument at most L times as large. Rounding to the output's type errs
+by half a unit in the last place, which is allowed for apart from the errors of the sum: it is the output's, however
+good the sum. For int8 it is half of one; beyond its range a value saturates, and beyond fp16's it is infinite.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gemmsmith.problem import BF16, FP16, INT8, INT32, DType, Problem
+from gemmsmith.verify.reference import Reference
+
+Array = NDArray[Any]
+F64 = NDArray[np.float64]
+
+# The largest slope: of gelu at x = √2, of silu at x ≈ 2.4.
+SLOPES = {"": 1.0, "relu": 1.0, "gelu": 1.13, "silu": 1.1}
+# From here on a number rounds to infinity, and half the spacing of the subnormal numbers below.
+_OVERFLOW = {FP16: 65520.0, BF16: 2.0**128 - 2.0**119}
+_HALF_SPACING = {FP16: 2.0**-25, BF16: 2.0**-134}
+_erf = np.frompyfunc(math.erf, 1, 1)
+
+
+def activated(name: str, x: F64) -> F64:
+    """The activation called ``name`` of every element; NaN stays NaN."""
+    with np.errstate(all="ignore"):
+        if name == "relu":
+            return np.maximum(x, 0.0)
+        if name == "gelu":
+            half = 0.5 * (1.0 + np.asarray(_erf(x / math.sqrt(2.0)), dtype=np.float64))
+            return np.where(np.isneginf(x), 0.0, x * half)
+        if name == "silu":
+            return np.where(np.isneginf(x), 0.0, x / (1.0 + np.exp(-x)))
+    return x
+
+
+def finished(problem: Problem, reference: Reference, bias: Array | None) -> Reference:
+    """The reference of a sum turned into that of what is stored; for ``problem.single``, one matrix."""
+    if bias is not None:
+        wide = bias.astype(np.float64)
+        wide = wide[:, None] if problem.bias == "row" else wide[None, :]
+        with np.errstate(all="ignore"):
+            scale = reference.magnitude + np.where(np.isfinite(wide), np.abs(wide), 0.0)
+            reference = replace(reference, value=reference.value + wide, exact=reference.exact + wide, magnitude=scale)
+    if problem.activation:
+        slope = SLOPES[problem.activation]
+        reference = replace(
+            reference, value=activated(problem.activation, reference.value),
+            exact=activated(problem.activation, reference.exact), magnitude=slope * reference.magnitude,
+        )  # fmt: skip
+    limit = _OVERFLOW.get(problem.out_dtype)
+    if limit is not None:
+        near = np.abs(reference.exact) >= limit * (1 - 2.0**-10)
+        with np.errstate(all="ignore"):
+            over = np.where(np.abs(reference.value) >= limit, np.copysign(np.inf, reference.value), reference.value)
+        reference = replace(reference, value=over, may_overflow=reference.may_overflow | near)
+    if problem.out_dtype == INT8:
+        reference = replace(reference, value=reference.value.clip(-128, 127), exact=reference.exact.clip(-128, 127))
+    return reference
+
+
+def output_rounding(dtype: DType, expected: F64) -> F64:
+    """By how much rounding to the output's type may move each expected value; 0 where sums are stored as they are."""
+    if dtype in _HALF_SPACING:
+        with np.errstate(all="ignore"):
+            # An error of the sum may carry a value across a power of two, where the spacing doubles: hence 1.01.
+            return (
+                np.where(np.isfinite(expected), 1.01 * dtype.unit_roundoff * np.abs(expected), 0.0)
+                + _HALF_SPACING[dtype]
+            )
+    return np.full(expected.shape, 0.5 if dtype == INT8 else 0.0)
+
+
+def stored(problem: Problem, exact: NDArray[np.int64], bias: Array | None) -> Array:
+    """What an exact integer sum becomes in memory: with its bias and relu, rounded, saturated or wrapped around."""
+    if problem.activation not in ("", "relu"):
+        raise ValueError(f"{problem.activation} of an integer is none")
+    if bias is not None:
+        whole = bias.astype(np.float64).astype(np.int64)
+        exact = exact + (whole[:, None] if problem.bias == "row" else whole[None, :])
+    if problem.activation == "relu":
+        exact = np.maximum(exact, 0)
+    if problem.out_dtype == INT8:
+        return exact.clip(-128, 127).astype(np.int8)
+    if problem.out_dtype == INT32:
+        return exact.astype(np.int32)  # modulo 2**32, as the hardware does
+    with np.errstate(over="ignore"):
+        return exact.astype(np.float32).astype(problem.out_dtype.numpy)

@@ -1,0 +1,136 @@
+"""Matrix instructions against an H200: every recorded value bit for bit, every recorded count.
+
+The files are made by benchmarks/record_tensor_cores.py; without them these tests fail, they do not pass silently.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tensor_core_kernels as kernels
+from numpy.typing import NDArray
+from tensor_core_cases import Operands, underflow_operands
+from tensor_core_kernels import CONVERSIONS, DUMPS, FLOAT_FORMS, INTEGER_FORMS, MATRIX_FORMS, WARP_FORMS, Mma
+from tensor_core_patterns import Counted, launch_all
+
+from gemmsmith.explain.metrics import BY_NAME, simulated
+from gemmsmith.sim.device import SimDevice
+from gemmsmith.sim.memory import WindowMemory
+
+Array = NDArray[Any]
+DATA = Path(__file__).parents[1] / "data"
+VALUES, COUNTS = DATA / "tensor_cores.npz", DATA / "ldmatrix_patterns.json"
+ARCH = "sm_90"
+WAVEFRONTS = "smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_{op}.sum"
+BOTH = "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum"
+
+
+@cache
+def recorded() -> tuple[dict[str, Any], dict[str, Array]]:
+    """(where it comes from, results by name)"""
+    with np.load(VALUES, allow_pickle=False) as file:
+        arrays = {name: file[name] for name in file.files}
+    return json.loads(arrays.pop("metadata").tobytes()), arrays
+
+
+def _mma(form: Mma, operands: Callable[[], Operands]) -> Callable[[], tuple[Array, str]]:
+    def simulate() -> tuple[Array, str]:
+        made = operands()
+        return kernels.run_mma(SimDevice(ARCH), form, made, ARCH), made.digest
+
+    return simulate
+
+
+def _simulations() -> dict[str, Callable[[], tuple[Array, str]]]:
+    """By recorded name: what gives the simulator's result, and the digest of the operands it made."""
+    device, made = SimDevice(ARCH), {}
+    for form in (*FLOAT_FORMS, *INTEGER_FORMS):
+        made[form.opcode] = _mma(form, form.operands)
+        if form in FLOAT_FORMS:
+            made[f"{form.opcode} (underflow)"] = _mma(form, lambda f=form: underflow_operands(f.a, f.k))
+    for warp in WARP_FORMS:
+        made[warp.mma] = lambda w=warp: (kernels.run_warp(device, w, ARCH), kernels.warp_operands(w).digest)
+    for matrices in MATRIX_FORMS:
+        made[matrices.opcode] = lambda m=matrices: (kernels.run_matrix(device, m, ARCH), "")
+    for tile, which, layout in DUMPS:
+        made[tile.load(which, layout)] = lambda d=(tile, which, layout): (kernels.run_dump(device, *d, ARCH), "")
+    for opcode in CONVERSIONS:
+        for name, inputs in ((opcode, kernels.conversion_inputs), (f"{opcode} (edges)", kernels.conversion_edges)):
+            made[name] = lambda o=opcode, i=inputs: (kernels.run_conversion(device, o, i(), ARCH), "")
+    return made
+
+
+SIMULATIONS = _simulations()
+# What the recorder learnt to record after the file was made: demanded as soon as a file has it.
+LATER = {name for name in SIMULATIONS if name.endswith(("(underflow)", "(edges)"))}
+DEMANDED = [name for name in SIMULATIONS if name not in LATER or name in recorded()[1]]
+
+
+def test_the_recording_says_where_it_comes_from_and_has_every_form() -> None:
+    metadata, arrays = recorded()
+    assert all(metadata[key] for key in ("gpu", "arch", "driver", "date", "command"))
+    assert set(arrays) == set(DEMANDED)
+    assert VALUES.stat().st_size < 3_000_000
+    assert sum(arrays[form.opcode].size for form in FLOAT_FORMS) > 400_000
+
+
+@pytest.mark.parametrize("name", DEMANDED)
+def test_the_simulator_gives_the_recorded_bits(name: str) -> None:
+    metadata, arrays = recorded()
+    found, digest = SIMULATIONS[name]()
+    assert digest == metadata["digests"].get(name, ""), "the operands are not those that were recorded"
+    assert found.shape == arrays[name].shape
+    assert np.flatnonzero(found != arrays[name]).tolist() == []
+
+
+def test_one_flipped_bit_would_be_found() -> None:
+    name = "ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16"
+    found, _ = SIMULATIONS[name]()
+    found[3, 2, 1] ^= 1
+    assert np.flatnonzero(found != recorded()[1][name]).size == 1
+
+
+@pytest.mark.parametrize("form", FLOAT_FORMS, ids=lambda form: form.opcode)
+def test_recorded_results_hold_every_kind_of_number(form: Mma) -> None:
+    """Otherwise the bits would prove little: zeros, infinities, the one NaN, and subnormals where they can be."""
+    bits = recorded()[1][form.opcode]
+    exponent, fraction = bits >> 23 & 0xFF, bits & 0x7FFFFF
+    assert set(np.unique(bits[(exponent == 255) & (fraction != 0)])) == {0x7FFFFFFF}
+    assert all(np.any(bits == value) for value in (0, 0x7F800000, 0xFF800000))
+    assert form.a == "f16" or np.any((exponent == 0) & (fraction != 0))
+
+
+# -- counts -------------------------------------------------------------------------------------------
+
+
+def test_every_recorded_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Requests, wavefronts, conflicts and tensor instructions of single launches, under the profiler's names."""
+    record = json.loads(COUNTS.read_text(encoding="utf-8"))
+    names = record["metrics"]
+    known = [n for n in names if n in BY_NAME]
+    assert len(known) >= 9
+    expected = {(p["form"], p["pattern"]): dict(zip(names, p["counts"], strict=True)) for p in record["patterns"]}
+    # These kernels read shared memory that nobody wrote: the GPU counted only.
+    monkeypatch.setattr(WindowMemory, "_check_written", lambda *_: None)
+    device = SimDevice(ARCH, count=True)
+    wrong, seen = [], 0
+
+    def compare(item: Counted) -> None:
+        nonlocal seen
+        assert device.counters is not None
+        found = simulated(device.counters)
+        measured = expected[item.name]
+        seen += 1
+        # ncu has one name for the wavefronts of both, which is not among ours.
+        found[BOTH] = sum(found[WAVEFRONTS.format(op=op)] for op in ("ld", "ldsm"))
+        wrong.extend((*item.name, n, found[n], measured[n]) for n in (*known, BOTH) if found[n] != measured[n])
+
+    launch_all(device, ARCH, compare)
+    assert seen == len(expected) == len(record["patterns"]) > 300
+    assert wrong == []
