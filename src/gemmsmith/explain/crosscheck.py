@@ -20,7 +20,8 @@ _KINDS = {
     ("load", "global"): "LDG", ("store", "global"): "STG", ("load", "shared"): "LDS", ("store", "shared"): "STS",
     ("load", "local"): "LDL", ("store", "local"): "STL", ("load", "generic"): "LD", ("store", "generic"): "ST",
 }  # fmt: skip
-_MEMORY = frozenset({*_KINDS.values(), "LDGSTS", "LDSM", "STSM"})
+_MATRICES = {"ldmatrix": "LDSM", "stmatrix": "STSM"}
+_MEMORY = frozenset({*_KINDS.values(), "LDGSTS", *_MATRICES.values()})
 _WIDTHS = {"U8": 1, "S8": 1, "U16": 2, "S16": 2, "64": 8, "128": 16}
 _NEVER = ("@!PT", "@!UPT")
 _MEANING = {
@@ -128,8 +129,10 @@ def _places_in_ptx(counters: Counters) -> Iterator[tuple[Kind, Place]]:
 def _ptx_kind(counters: Counters, operation: Operation) -> Kind | None:
     if operation.kind == "copy":
         return "LDGSTS", operation.width
-    if operation.instruction.opcode == "fma":
+    if operation.instruction.opcode in ("fma", "mma"):
         return "arithmetic", 0
+    if operation.kind in _MATRICES:
+        return _MATRICES[operation.kind], 4 * (len(operation.targets) or len(operation.sources) - 1)
     name = _KINDS.get((operation.kind, operation.space))
     width = counters.widths.get(id(operation), operation.width)
     return (name, width) if name is not None and width else None
@@ -141,5 +144,7 @@ def _places_in_sass(instructions: Iterator[Instruction]) -> Iterator[tuple[Kind,
         place = instruction.file or "", instruction.line or 0
         if base in MATH:
             yield ("arithmetic", 0), place
+        elif base in _MATRICES.values():  # LDSM.16.M88.4: four matrices, a register of each for every lane
+            yield (base, 4 * next((int(m) for m in modifiers if m in ("2", "4")), 1)), place
         elif base in _MEMORY:
             yield (base, next((_WIDTHS[m] for m in modifiers if m in _WIDTHS), 4)), place

@@ -13,6 +13,7 @@ from gemmsmith.sim.counters import Counters
 from gemmsmith.sim.lower import Operation
 
 MULTIPLY_ADD = "multiply-add"
+TENSOR = "tensor"
 _FREE = frozenset({"pack", "unpack"})  # register moves that ptxas renames away
 _SASS = {
     "LDG": "global load", "LD": "global load", "STG": "global store", "ST": "global store", "LDS": "shared load",
@@ -20,7 +21,7 @@ _SASS = {
     "STL": "local store", "BAR": "barrier", "BRA": "branch", "BSSY": "branch", "BSYNC": "branch", "EXIT": "branch",
     "ISETP": "compare", "UISETP": "compare", "FSETP": "compare", "PLOP3": "compare", "FMUL": "other fp32",
     "FADD": "other fp32", "F2F": "convert", "I2F": "convert", "F2I": "convert", "HADD2": "convert",
-    "HMMA": "tensor", "IMMA": "tensor", "HGMMA": "tensor", "DMMA": "tensor",
+    "HMMA": TENSOR, "IMMA": TENSOR, "HGMMA": TENSOR, "DMMA": TENSOR, "STSM": "shared store",
 }  # fmt: skip
 _REST = "integer and moves"
 _ANCHORS = {"BAR": "barrier", "LDG": "global load", "STS": "shared store", "LDGSTS": "asynchronous copy"}
@@ -36,8 +37,8 @@ def ptx_class(operation: Operation) -> str:
         return ""
     if opcode in ("fma", "mul", "add", "sub") and operation.instruction.type.startswith(("f", "bf")):
         return MULTIPLY_ADD if opcode == "fma" else "other fp32"
-    named = {"bra": "branch", "bar": "barrier", "barrier": "barrier", "setp": "compare", "mma": "tensor",
-             "wgmma": "tensor", "ldmatrix": "shared load"}  # fmt: skip
+    named = {"bra": "branch", "bar": "barrier", "barrier": "barrier", "setp": "compare", "mma": TENSOR,
+             "wgmma": TENSOR, "ldmatrix": "shared load", "stmatrix": "shared store"}  # fmt: skip
     if opcode == "cvt":  # integer widths change for free; only floating conversions are instructions
         return "convert" if "f16" in operation.instruction.text or "f32" in operation.instruction.text else _REST
     return "asynchronous copy" if kind == "copy" else named.get(opcode, _REST)
@@ -70,9 +71,10 @@ def machine_mix(counters: Counters, sass: Sass) -> tuple[Counter[str], float]:
     inside = simulated_mix(counters, *span)
     dead = _dead_lines(counters)
     hot = Counter(sass_class(i.base) for i in loop.instructions if (i.file, i.line) not in dead)
-    if not hot[MULTIPLY_ADD] or not inside[MULTIPLY_ADD]:
+    work = TENSOR if inside[TENSOR] else MULTIPLY_ADD
+    if not hot[work] or not inside[work]:
         return everything, 0.0
-    trips = inside[MULTIPLY_ADD] / hot[MULTIPLY_ADD]
+    trips = inside[work] / hot[work]
     mix: Counter[str] = Counter()
     for name in {*everything, *hot}:
         mix[name] = round(trips * hot[name]) + everything[name] - inside[name]
@@ -92,8 +94,7 @@ def _ptx_loop(counters: Counters, loop: Loop) -> tuple[int, int] | None:
 
     def own(span: tuple[int, int]) -> int:
         inner = [s for s in spans if s != span and span[0] <= s[0] and s[1] <= span[1]]
-        total = simulated_mix(counters, *span)[MULTIPLY_ADD]
-        return total - max((simulated_mix(counters, *s)[MULTIPLY_ADD] for s in inner), default=0)
+        return _arithmetic(counters, span) - max((_arithmetic(counters, s) for s in inner), default=0)
 
     best = max(spans, key=lambda s: (own(s), s[0] - s[1]))
     wanted = {name for base, name in _ANCHORS.items() if loop.counts[base]}
@@ -102,6 +103,12 @@ def _ptx_loop(counters: Counters, loop: Loop) -> tuple[int, int] | None:
         if wanted <= {ptx_class(o) for o in counters.lowered.operations[span[0] : span[1] + 1]}:
             return span
     return best
+
+
+def _arithmetic(counters: Counters, span: tuple[int, int]) -> int:
+    """Multiply-adds and tensor instructions executed in a stretch: a kernel's main loop has one or the other."""
+    mix = simulated_mix(counters, *span)
+    return mix[MULTIPLY_ADD] + mix[TENSOR]
 
 
 def _dead_lines(counters: Counters) -> set[tuple[str | None, int | None]]:

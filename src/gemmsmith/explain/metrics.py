@@ -19,6 +19,9 @@ class Metric:
 
 
 _SHARED_WAVES = "smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_"
+_LDSM_CONFLICTS = "smsp__sass_l1tex_data_bank_conflicts_pipe_lsu_mem_shared_op_ldsm.sum"
+_CONFLICTS = "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_"
+_TENSOR = "sm__inst_executed_pipe_tensor.sum"
 _STALLS = ("long_scoreboard", "short_scoreboard", "mio_throttle", "lg_throttle", "barrier", "math_pipe_throttle",
            "wait", "not_selected", "dispatch_stall", "no_instruction", "branch_resolving", "membar")  # fmt: skip
 METRICS = (
@@ -30,13 +33,17 @@ METRICS = (
     Metric("smsp__sass_inst_executed_op_shared_ld.sum", "shared load requests", "requests"),
     Metric("smsp__sass_inst_executed_op_shared_st.sum", "shared store requests", "requests"),
     Metric("smsp__inst_executed_op_ldgsts.sum", "asynchronous copies", "requests"),
+    Metric("smsp__inst_executed_op_ldsm.sum", "ldmatrix requests", "requests"),
     Metric(f"{_SHARED_WAVES}ld.sum", "shared load wavefronts", "wavefronts"),
     Metric(f"{_SHARED_WAVES}st.sum", "shared store wavefronts", "wavefronts"),
     Metric(f"{_SHARED_WAVES}ldgsts.sum", "cp.async wavefronts", "wavefronts"),
-    Metric("l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum", "shared load bank conflicts", "wavefronts"),
-    Metric("l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_st.sum", "shared store bank conflicts", "wavefronts"),
+    Metric(f"{_SHARED_WAVES}ldsm.sum", "ldmatrix wavefronts", "wavefronts"),
+    Metric(f"{_CONFLICTS}ld.sum", "shared load bank conflicts", "wavefronts"),
+    Metric(f"{_CONFLICTS}st.sum", "shared store bank conflicts", "wavefronts"),
     Metric("smsp__sass_l1tex_data_bank_conflicts_pipe_lsu_mem_shared_op_ldgsts.sum", "cp.async bank conflicts",
            "wavefronts"),
+    Metric(_LDSM_CONFLICTS, "… of the loads' by ldmatrix", "wavefronts"),
+    Metric(_TENSOR, "tensor instructions", "instructions"),
     Metric("smsp__sass_thread_inst_executed_op_ffma_pred_on.sum", "FFMA, per thread", "instructions"),
     Metric("smsp__sass_thread_inst_executed_op_fmul_pred_on.sum", "FMUL, per thread", "instructions"),
     Metric("smsp__sass_thread_inst_executed_op_fadd_pred_on.sum", "FADD, per thread", "instructions"),
@@ -53,6 +60,7 @@ METRICS = (
     Metric("sm__inst_executed.avg.per_cycle_active", "instructions per cycle", "1/cycle", hardware_only=True),
     Metric("sm__inst_issued.avg.pct_of_peak_sustained_active", "issue slots busy", "%", hardware_only=True),
     Metric("sm__inst_executed_pipe_fma.avg.pct_of_peak_sustained_active", "FMA pipe", "%", hardware_only=True),
+    Metric("sm__inst_executed_pipe_tensor.avg.pct_of_peak_sustained_active", "tensor pipe", "%", hardware_only=True),
     Metric("l1tex__t_sector_hit_rate.pct", "L1 hit rate", "%", hardware_only=True),
     Metric("lts__t_sector_hit_rate.pct", "L2 hit rate", "%", hardware_only=True),
     Metric("smsp__warps_eligible.avg.per_cycle_active", "eligible warps", "warps", hardware_only=True),
@@ -95,12 +103,20 @@ def contributions(counters: Counters, operation: Operation, count: Counts) -> di
             return {
                 f"smsp__sass_inst_executed_op_shared_{op}.sum": count.requests,
                 f"{_SHARED_WAVES}{op}.sum": count.wavefronts,
-                f"l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_{op}.sum": count.wavefronts - count.groups,
+                f"{_CONFLICTS}{op}.sum": count.wavefronts - count.groups,
             }
         return {
             f"l1tex__t_requests_pipe_lsu_mem_global_op_{op}.sum": count.requests,
             f"l1tex__t_sectors_pipe_lsu_mem_global_op_{op}.sum": count.sectors,
         }
+    if operation.kind == "ldmatrix":  # its requests and wavefronts are apart from other loads', its conflicts are not
+        conflicts = count.wavefronts - count.groups
+        return {"smsp__inst_executed_op_ldsm.sum": count.requests, f"{_SHARED_WAVES}ldsm.sum": count.wavefronts,
+                _LDSM_CONFLICTS: conflicts, f"{_CONFLICTS}ld.sum": conflicts}  # fmt: skip
+    if operation.kind == "stmatrix":  # the profiler has no name for its requests
+        return {f"{_CONFLICTS}st.sum": count.wavefronts - count.groups}
+    if operation.kind == "mma":
+        return {_TENSOR: count.executed}
     arithmetic = {("fma", "f32"): "ffma", ("mul", "f32"): "fmul", ("add", "f32"): "fadd", ("sub", "f32"): "fadd"}
     name = arithmetic.get((operation.instruction.opcode, operation.instruction.type))
     return {f"smsp__sass_thread_inst_executed_op_{name}_pred_on.sum": count.threads} if name else {}

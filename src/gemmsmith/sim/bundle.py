@@ -21,6 +21,8 @@ Rows = int | slice | NDArray[np.intp]
 CONTROL = ("branch", "barrier", "warp_barrier", "shuffle", "exit", "commit", "wait", "fence", "assert")
 # Operations that are never merged with another.
 SINGLE = ("unpack", "pack", "atomic")
+# Operations that only whole warps execute, and that wait for the lanes of their warp.
+ALIGNED = ("ldmatrix", "stmatrix", "movmatrix", "mma")
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,8 +108,8 @@ def _levels(stretch: list[Operation]) -> list[int]:
             level = max(level, written.get(cell, 0))
         for cell in operation.writes():
             level = max(level, written.get(cell, 0), read.get(cell, 0))
-        loads = operation.kind in ("load", "atomic") and operation.space != "param"
-        stores = operation.kind in ("store", "atomic")
+        loads = operation.kind in ("load", "atomic", "ldmatrix") and operation.space != "param"
+        stores = operation.kind in ("store", "atomic", "stmatrix")
         copies = operation.kind == "copy"  # reads and writes memory, in no order among copies
         if loads or stores or copies:
             level = max(level, last_store)

@@ -30,6 +30,8 @@ def conversion(modes: frozenset[str], to: str, source: str) -> Function | None:
         return _integer_to_float(to)
     if to in _FLOAT and source in _FLOAT:
         return _float_to_float(modes, to, source)
+    if to == "tf32" and source == "f32" and modes in ({"rna"}, {"rn"}):
+        return lambda a: rounding.to_tf32(np.asarray(a), away=modes == {"rna"})
     if to in ("f16x2", "bf16x2") and source == "f32" and modes == {"rn"}:
         narrow = rounding.to_half if to == "f16x2" else rounding.to_bfloat
         return lambda high, low: _pack(narrow(np.asarray(high)), narrow(np.asarray(low)))

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from gemmsmith.kernels.spec import Geometry
 from gemmsmith.sim.bundle import CONTROL, Bundle
 from gemmsmith.sim.lower import Lowered, Operation, Slot
-from gemmsmith.sim.wavefronts import LINE, NOBODY, SECTOR, copies, distinct, sectors, wavefronts
+from gemmsmith.sim.wavefronts import LINE, NOBODY, SECTOR, copies, distinct, matrix_wavefronts, sectors, wavefronts
 
 if TYPE_CHECKING:
     from gemmsmith.sim.lanes import Lanes, WaveState
@@ -65,6 +65,7 @@ class Counters:
         self.widths: dict[int, int] = {}
         self._fusions = _find_fusions(lowered)
         self._copy_patterns: dict[tuple[int, int, int], list[tuple[Array, slice, tuple[int, ...]]]] = {}
+        self._matrix_patterns: dict[int, list[tuple[Array, int]]] = {}
         self._patterns: dict[tuple[int, int, str], list[tuple[Array, int, tuple[int, int, int]]]] = {}
 
     def counts(self, operation: Operation) -> Counts:
@@ -104,6 +105,22 @@ class Counters:
         count.wavefronts += waves
         count.groups += groups
         count.bytes += addresses.size * width
+
+    def matrix_access(self, operation: Operation, rows: Array) -> None:
+        """ldmatrix or stmatrix; ``rows`` is (warps, 8 a matrix), the addresses of rows within the block's window."""
+        count = self.counts(operation)
+        first = int(rows[0, 0])
+        pattern = rows.astype(np.int64) - first
+        known = self._matrix_patterns.setdefault(id(operation), [])
+        waves = next((answer for shape, answer in known if np.array_equal(shape, pattern)), None)
+        if waves is None:
+            waves = int(matrix_wavefronts((pattern - pattern.min()).reshape(-1, 8)).sum())
+            if len(known) < 8:
+                known.append((pattern, waves))
+        count.requests += len(rows)
+        count.wavefronts += waves
+        count.groups += rows.size // 8
+        count.bytes += rows.size * operation.width
 
     def copy(
         self, machine: WaveState, operation: Operation, lanes: Lanes, target: Array, source: Array, size: Array

@@ -13,6 +13,7 @@ from gemmsmith.sim.counters import Counters
 from gemmsmith.sim.hazards import HazardLog, Shadow
 from gemmsmith.sim.lanes import Array, Lanes, Wave, WaveState
 from gemmsmith.sim.lower import Lowered
+from gemmsmith.sim.matrix_unit import MatrixUnit
 from gemmsmith.sim.memory import (
     LOCAL_WINDOW,
     RAW,
@@ -47,7 +48,10 @@ class Execution(WaveState):
         self.copies = AsyncCopies(self, wave.lanes, late_copies)
         self.counters = counters
         self.shadow = Shadow(self, log) if log is not None and wave.shared_size else None
+        matrices = MatrixUnit(self)
         self.execute = {
+            "ldmatrix": matrices.load, "stmatrix": matrices.store, "movmatrix": matrices.transpose,
+            "mma": matrices.multiply,
             "compute": self._compute, "load": self._load, "store": self._store, "copy": self.copies.issue,
             "pack": self._pack, "unpack": self._unpack, "atomic": self._atomic, "assert": self._assert,
         }  # fmt: skip

@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from gemmsmith.errors import SimulationError
-from gemmsmith.sim.bundle import Bundle
+from gemmsmith.sim.bundle import ALIGNED, Bundle
 from gemmsmith.sim.memory import AccessFault, LaneFault
 
 if TYPE_CHECKING:
     from gemmsmith.sim.lanes import Lanes, WaveState
     from gemmsmith.sim.machine import Group, Machine
 
-_VERBS = {"load": "read", "store": "write", "copy": "asynchronous copy", "atomic": "atomic update", "wait": "copy"}
+VERBS = {"load": "read", "store": "write", "copy": "asynchronous copy", "atomic": "atomic update", "wait": "copy",
+          "ldmatrix": "read", "stmatrix": "write"}  # fmt: skip
 
 
 def place(machine: WaveState, lane: int) -> str:
@@ -46,7 +47,7 @@ def describe_fault(machine: WaveState, step: Bundle, lanes: Lanes, fault: Access
     if isinstance(fault, LaneFault):
         return SimulationError(fault.detail, f"{i.where}: {i.text}; {place(machine, lane)}")
     space = operation.space or ("shared" if fault.address < 1 << 32 else "global")  # a copy has one end in each
-    verb = _VERBS.get(operation.kind, operation.kind)
+    verb = VERBS.get(operation.kind, operation.kind)
     return SimulationError(
         f"{fault.kind} {space} {verb} of {operation.width} bytes at address {fault.address:#x}: {fault.detail}",
         f"{i.where}: {i.text}; {place(machine, lane)}",
@@ -84,6 +85,9 @@ def stuck_barrier(machine: Machine, waiting: list[tuple[Group, Bundle]]) -> Simu
     what = f"barrier never completes: {arrived} of {int(machine.live[block])} live threads arrived"
     if step.first.kind == "shuffle":
         what = "shfl.sync never completes: live lanes of its member mask never arrive at it"
+    elif step.first.kind in ALIGNED:
+        name = f"{step.first.instruction.opcode}.sync.aligned"
+        what = f"{name} never completes: other live lanes of the warp never arrive at it"
     return SimulationError(
         what,
         f"{step.first.instruction.where}: {step.first.instruction.text}; {place(machine, int(lanes[0]))} waits",

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gemmsmith.errors import SimulationError
-from gemmsmith.sim.faults import block_text, thread_text
+from gemmsmith.sim.faults import VERBS, block_text, thread_text
 from gemmsmith.sim.lower import Lowered, Operation
 from gemmsmith.sim.memory import RAW
 
@@ -288,8 +288,7 @@ class Shadow:
                                     self._access(operation, lane), bool(apart)))  # fmt: skip
 
     def _access(self, operation: Operation, lane: int) -> Access:
-        verbs = {"load": "read", "store": "write", "copy": "asynchronous copy", "atomic": "atomic update"}
         i = operation.instruction
         return Access(
-            verbs.get(operation.kind, operation.kind), i.where, i.text, f"thread {thread_text(self.machine, lane)}"
+            VERBS.get(operation.kind, operation.kind), i.where, i.text, f"thread {thread_text(self.machine, lane)}"
         )

@@ -77,6 +77,18 @@ class WaveState:
         warps = self.warp[lanes]
         return np.unique(warps).size, warps.size
 
+    def whole_warps(self, lanes: Lanes) -> bool:
+        """Whether this set of lanes has all 32 lanes of each of its warps."""
+        if self.wave.threads % WARP:
+            return bool((np.bincount(self.warp[lanes]) % WARP == 0).all())
+        if isinstance(lanes, slice):
+            start, stop, _ = lanes.indices(self.wave.lanes)
+            return start % WARP == 0 and stop % WARP == 0
+        if lanes.size % WARP:
+            return False
+        first = lanes[::WARP]  # lanes are in order
+        return bool((first % WARP == 0).all() and (lanes[WARP - 1 :: WARP] - first == WARP - 1).all())
+
     def warp_rows(self, lanes: Lanes, values: Array) -> Array:
         """Values of these lanes, one row of 32 a warp, −1 where a lane is inactive."""
         warps = self.warps_per_block * len(self.wave.blocks)

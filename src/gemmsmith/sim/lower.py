@@ -12,8 +12,10 @@ from typing import Any
 import numpy as np
 
 from gemmsmith.sim import calls, ptx
+from gemmsmith.sim.matrix_forms import MatrixLowering
 from gemmsmith.sim.memory import LOCAL_WINDOW, SHARED_WINDOW
 from gemmsmith.sim.semantics import NUMPY, Function, semantics, unknown
+from gemmsmith.sim.wmma import expand
 
 FILES = {1: "p", 2: "h", 4: "w", 8: "d"}
 FILE_DTYPES: dict[str, np.dtype[Any]] = {
@@ -81,10 +83,10 @@ class Lowered:
 
 def lower(entry: ptx.Entry, addresses: dict[str, int], ring: bool = False) -> Lowered:
     """Lower a whole entry; ``addresses`` places the module's .global and .const variables."""
-    return _Lowering(entry, addresses, ring).result()
+    return _Lowering(expand(entry), addresses, ring).result()
 
 
-class _Lowering:
+class _Lowering(MatrixLowering):
     def __init__(self, entry: ptx.Entry, addresses: dict[str, int], ring: bool) -> None:
         self.entry, self.ring = entry, ring
         self.rows: dict[str, Slot] = {}

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from gemmsmith.sim.bundle import Bundle, Program
+from gemmsmith.sim.bundle import ALIGNED, Bundle, Program
 from gemmsmith.sim.counters import Counters
 from gemmsmith.sim.execute import Execution
 from gemmsmith.sim.faults import describe_fault, divergent_barrier, endless, stuck_barrier
@@ -23,6 +23,8 @@ from gemmsmith.sim.lower import Lowered
 from gemmsmith.sim.memory import AccessFault, GlobalMemory, LaneFault
 from gemmsmith.sim.schedule import Schedule
 from gemmsmith.sim.wavefronts import WARP
+
+_EVERY_LANE = np.uint32(0xFFFFFFFF)
 
 
 @dataclass
@@ -96,6 +98,8 @@ class Machine(Execution):
                 return [Group(position, lanes, group.team)]
             if self.counters is not None and kind in ("branch", "barrier"):
                 self.counters.executed(self, step, lanes)
+            if kind in ALIGNED and not self.whole_warps(lanes):
+                return self._await_warps(step, position, lanes, group.team)
             if (run := self.execute.get(kind)) is not None:
                 self._step(run, step, lanes)
                 position += 1
@@ -201,6 +205,17 @@ class Machine(Execution):
         others = [] if arriving is lanes else [Group(position + 1, self._others(lanes, arriving), team)]
         return self._release_warps() + others
 
+    def _await_warps(self, step: Bundle, position: int, lanes: Lanes, team: int) -> list[Group]:
+        """Lanes at an instruction that only whole warps execute, without the rest of theirs: they wait for it."""
+        mine = self.indices(lanes)
+        short = np.bincount(self.warp[self.alive], minlength=int(self.warp[-1]) + 1)[self.warp[mine]] < WARP
+        if short.any():
+            name = f"{step.first.instruction.opcode}.sync.aligned"
+            fault = LaneFault(int(np.argmax(short)), f"{name} needs all 32 lanes of a warp, and this warp has fewer")
+            raise describe_fault(self, step, lanes, fault)
+        self.at_warp_barrier.append((Group(position, lanes, team), step))
+        return self._release_warps()
+
     def _exit(self, step: Bundle, lanes: Lanes) -> Lanes | None:
         """Ends the guarded lanes; the lanes that go on, or None."""
         leaving = self._guarded(step, lanes)
@@ -249,18 +264,19 @@ class Machine(Execution):
     def _release_warps(self) -> list[Group]:
         """Let go the lanes at a warp-wide barrier for which every live lane of their mask has arrived there, too."""
         released: list[Group] = []
-        for at in sorted({group.position for group, _ in self.at_warp_barrier}):
-            here = [entry for entry in self.at_warp_barrier if entry[0].position == at]
+        for at, kind in sorted({(group.position, step.first.kind) for group, step in self.at_warp_barrier}):
+            here = [e for e in self.at_warp_barrier if e[0].position == at and e[1].first.kind == kind]
             live, arrived = (np.zeros((len(self.wave.blocks) * self.warps_per_block, WARP), bool) for _ in range(2))
             live[self.warp[self.alive], self.thread[self.alive] % WARP] = True
             for group, _ in here:
                 arrived[self.warp[group.lanes], self.thread[group.lanes] % WARP] = True
-            kind, before = here[0][1].first.kind, len(released)
+            before = len(released)
             missing = (live & ~arrived) @ (np.uint32(1) << np.arange(WARP, dtype=np.uint32))
             for group, step in here:
                 self.at_warp_barrier.remove((group, step))
                 mine = self.indices(group.lanes)
-                go = (missing[self.warp[mine]] & self.fetch(step.sources[-1], group.lanes)) == 0
+                members = _EVERY_LANE if kind in ALIGNED else self.fetch(step.sources[-1], group.lanes)
+                go = (missing[self.warp[mine]] & members) == 0
                 if go.any():
                     released.append(group if go.all() else Group(at, compact(mine[go]), group.team))
                 if not go.all():
@@ -268,7 +284,7 @@ class Machine(Execution):
             free = [self.indices(group.lanes) for group in released[before:]]
             if free and kind == "shuffle":
                 self._step(self._shuffle, here[0][1], self._compact(np.sort(np.concatenate(free))))
-            elif free and self.shadow is not None:  # a shuffle orders no memory
+            elif free and kind == "warp_barrier" and self.shadow is not None:  # nothing else orders memory
                 self.shadow.warp_barrier(np.concatenate(free))
         return released
 

@@ -21,6 +21,7 @@ Array = NDArray[Any]
 
 CANONICAL_NAN_32 = np.uint32(0x7FFFFFFF)
 CANONICAL_NAN_16 = np.uint16(0x7FFF)
+TF32_MASK = np.uint32(0xFFFFE000)
 # The 29 bits of a float64 significand that fp32 does not have, and their halfway pattern.
 _DROPPED = np.uint32(0x1FFFFFFF)
 _HALFWAY = np.uint32(0x10000000)
@@ -149,6 +150,19 @@ def to_bfloat(x: Array) -> Array:
     if np.any(nan):
         result[nan] = CANONICAL_NAN_16
     return result.view(ml_dtypes.bfloat16)
+
+
+def to_tf32(x: Array, away: bool) -> Array:
+    """fp32 values to TF32, in the upper 19 of 32 bits: to nearest, ties away from zero or to even.
+
+    Ties away is two integer instructions on the GPU, which cut a NaN's payload like any other bits; if nothing else is
+    left of it, it becomes infinite.
+    """
+    bits = np.ascontiguousarray(x, dtype=np.float32).view(np.uint32)
+    if away:
+        return np.where(np.isfinite(x), bits + np.uint32(0x1000), bits) & TF32_MASK
+    rounded = bits + np.uint32(0x0FFF) + ((bits >> np.uint32(13)) & np.uint32(1))
+    return np.where(x != x, CANONICAL_NAN_32, rounded) & TF32_MASK
 
 
 def _odd_single(x: Array) -> Array:

@@ -239,4 +239,4 @@ def _convert(instruction: Instruction) -> Semantics:
     if function is None:
         raise unknown(instruction)
     arguments = (source, source) if to in ("f16x2", "bf16x2") else (source,)
-    return Semantics(function, to, arguments)
+    return Semantics(function, "b32" if to == "tf32" else to, arguments)

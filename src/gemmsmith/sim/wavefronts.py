@@ -10,6 +10,8 @@ them at more length, with what was not recorded.
 * A load of 8 or 16 bytes takes groups twice as large if lanes that differ in bit 0 of their number, or lanes that
   differ in bit 1, all read equal addresses.
 * Bank conflicts are wavefronts beyond one a group.
+* ldmatrix and stmatrix take one group a matrix: its eight rows of 16 bytes (``tests/data/ldmatrix_patterns.json``,
+  made by ``benchmarks/record_tensor_cores.py``).
 * Asynchronous copies have rules of their own: see ``copies``.
 
 Addresses come as (warps, 32) arrays with −1 where a lane is inactive, and are multiples of the width.
@@ -62,6 +64,11 @@ def wavefronts(addresses: Array, width: int, kind: str) -> tuple[Array, Array]:
         return plain
     wide = _grouped(addresses, width, 2 * lanes)
     return np.where(merged, wide[0], plain[0]), np.where(merged, wide[1], plain[1])
+
+
+def matrix_wavefronts(rows: Array) -> Array:
+    """Wavefronts for each matrix of ldmatrix or stmatrix; ``rows`` is (matrices, 8), the addresses of their rows."""
+    return _busiest(rows, 16)
 
 
 def _grouped(addresses: Array, width: int, lanes: int) -> tuple[Array, Array]:

@@ -1,0 +1,148 @@
+"""The arithmetic of a tensor core: what one matrix instruction computes, to the bit.
+
+Products are exact. The products of a block of K, and the accumulator with them, are aligned to the largest exponent
+among them and cut off (towards zero) a few bits below the last place of fp32 there; what is left is added exactly, and
+the sum is cut to fp32. The exponent of a product is the sum of its factors' exponents, before normalising. A K longer
+than a block is done block after block. The order of the terms in a block does not matter.
+
+``HOPPER`` was fitted to cases recorded on an H200 (tests/data/tensor_cores.npz, made by
+benchmarks/record_tensor_cores.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gemmsmith.sim.rounding import CANONICAL_NAN_32, TF32_MASK
+
+Array = NDArray[Any]
+
+_CHUNK = 512  # instructions at a time, so that intermediate arrays stay in the cache
+_NOTHING = -10_000  # the exponent of zero
+_FRACTION = 23
+_OVERFLOW = 2.0**128
+
+
+@dataclass(frozen=True)
+class Accumulation:
+    """How sums are formed.
+
+    ``block``: how many products are added at once. ``extra``: how many bits below the last place of fp32, as aligned
+    to the largest exponent, terms keep.
+    """
+
+    block: int
+    extra: int
+
+
+HOPPER: dict[str, Accumulation] = {
+    "f16": Accumulation(16, 2),
+    "bf16": Accumulation(16, 2),
+    "tf32": Accumulation(8, 2),
+}
+
+
+_SMALLEST = {"f16": -14, "bf16": -126, "tf32": -126}  # exponents
+
+
+def widen(bits: Array, kind: str) -> Array:
+    """Elements as fp32, which holds every value of these types."""
+    if kind == "f16":
+        return bits.view(np.float16).astype(np.float32)
+    if kind == "bf16":
+        return (bits.astype(np.uint32) << np.uint32(16)).view(np.float32)
+    return (bits & TF32_MASK).view(np.float32)
+
+
+def _exponents(values: Array, smallest: int) -> Array:
+    """Exponents as the hardware sees them: a subnormal number has the smallest; ``_NOTHING`` for zero."""
+    bits = values.view(np.uint32)
+    exponents = ((bits >> np.uint32(23)) & np.uint32(0xFF)).astype(np.int16) - np.int16(127)
+    np.maximum(exponents, np.int16(smallest), out=exponents)
+    exponents[(bits << np.uint32(1)) == 0] = _NOTHING
+    return exponents
+
+
+def multiply_add(kind: str, a: Array, b: Array, c: Array, how: Accumulation) -> Array:
+    """A·B + C of many instructions: bits of A (K, rows, n) and B (K, columns, n), fp32 C (rows, columns, n)."""
+    result = np.empty(c.shape, np.float32)
+    with np.errstate(all="ignore"):
+        for start in range(0, c.shape[-1], _CHUNK):
+            part = slice(start, start + _CHUNK)
+            result[..., part] = _chunk(kind, widen(a[..., part], kind), widen(b[..., part], kind), c[..., part], how)
+    return result
+
+
+def _chunk(kind: str, a: Array, b: Array, c: Array, how: Accumulation) -> Array:
+    smallest = _SMALLEST[kind]
+    ea, eb = _exponents(a, smallest), _exponents(b, smallest)
+    wide_a, wide_b = a.astype(np.float64), b.astype(np.float64)
+    total = c
+    for start in range(0, len(a), how.block):
+        block = slice(start, min(start + how.block, len(a)))
+        total = _block(wide_a[block], wide_b[block], ea[block], eb[block], total, how)
+    if not (np.isfinite(a).all() and np.isfinite(b).all() and np.isfinite(c).all()):
+        plain = np.einsum("kin,kjn->ijn", wide_a, wide_b) + c
+        total = np.where(np.isfinite(plain), total, plain.astype(np.float32))
+    nan = total != total
+    if nan.any():
+        total.view(np.uint32)[nan] = CANONICAL_NAN_32
+    return total
+
+
+def _block(a: Array, b: Array, ea: Array, eb: Array, c: Array, how: Accumulation) -> Array:
+    """One block of products added to ``c``, all aligned to the largest exponent."""
+    largest = _exponents(c, -126)
+    exponent = np.empty_like(largest)
+    for one, other in zip(ea, eb, strict=True):
+        np.add(one[:, None], other[None], out=exponent)
+        np.maximum(largest, exponent, out=largest)
+    # Where every term is zero any scale will do.
+    scale = np.ldexp(1.0, _FRACTION + how.extra - np.maximum(largest, -300).astype(np.int32))
+    total = np.trunc(c * scale)
+    term = np.empty_like(total)
+    for one, other in zip(a, b, strict=True):
+        np.multiply(one[:, None], other[None], out=term)
+        np.multiply(term, scale, out=term)
+        np.trunc(term, out=term)
+        np.add(total, term, out=total)
+    total /= scale
+    return _cut(total)
+
+
+def _cut(x: Array) -> Array:
+    """float64 to fp32 towards zero, but beyond the largest number to infinity; zero is never negative."""
+    single: Array = (x + 0.0).astype(np.float32)
+    beyond = (np.abs(single) > np.abs(x)) & (np.abs(x) < _OVERFLOW)
+    return np.where(beyond, np.nextafter(single, np.float32(0)), single)
+
+
+def integer_multiply_add(a: Array, b: Array, c: Array, saturate: bool) -> Array:
+    """A·B + C of bytes, signed or not by their dtype, in 32 bits that wrap, or saturate."""
+    total = c.astype(np.int64)
+    for one, other in zip(a.astype(np.int32), b.astype(np.int32), strict=True):
+        total += one[:, None] * other[None]
+    if saturate:
+        limits = np.iinfo(np.int32)
+        total = np.clip(total, limits.min, limits.max)
+    return total.astype(np.int32)
+
+
+Matrix = Callable[[Array, Array, Array], Array]
+
+
+@cache
+def arithmetic(a: str, b: str, saturate: bool) -> Matrix:
+    """The function of bits of A (K, 16, n), B (K, 8, n) and words of C (16, 8, n) for these element types."""
+    if a in HOPPER:
+        return lambda x, y, c: multiply_add(a, x, y, c.view(np.float32), HOPPER[a]).view(np.uint32)
+    first, second = (np.dtype(np.int8 if kind == "s8" else np.uint8) for kind in (a, b))
+    return lambda x, y, c: integer_multiply_add(x.view(first), y.view(second), c.view(np.int32), saturate).view(
+        np.uint32
+    )
