@@ -212,6 +212,16 @@ def test_steps_of_shared_memory_are_found_without_trying_every_size() -> None:
     assert len(quick) > 8
 
 
+def test_a_rung_with_wrong_results_has_no_speed() -> None:
+    first, *rest = sample().rungs
+    story = replace(sample(), rungs=(replace(first, trusted=False, verified="C[3][5] is wrong"), *rest))
+    made = read(page(story))
+    chart = next(f for f in made.all("figure") if f.attributes.get("id") == "chart-ladder")
+    assert len(chart.all("svg", "wide")[0].all("rect", "mark")) == len(FEW) - 1
+    assert "wrong results" in chart.text
+    assert "C[3][5] is wrong" in section(made, "rungs").text
+
+
 # --- what is missing says how to get it
 
 

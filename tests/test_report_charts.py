@@ -174,6 +174,13 @@ def test_another_origin_among_bars_is_hatched_and_named() -> None:
     ] == [3]
 
 
+@pytest.mark.parametrize(("ghost", "beside"), [(50.0, 10.0), (12.0, 12.0)])
+def test_words_stand_beside_their_own_bar_unless_they_would_cover_its_ghost(ghost: float, beside: float) -> None:
+    drawing = draw_bars(WIDE, [Bar("a", 10.0, "ten of them", 1, ghost=ghost, faint=True)], [Reference("", 60.0)], "x")
+    (words,) = (t for t in read(drawing.body).all("text", "value") if t.text == "ten of them")
+    assert words.number("x") == pytest.approx(between(ticks(drawing, "x"), beside) + 10, abs=0.02)
+
+
 @CANVASES
 def test_points_of_a_curve_are_where_their_values_are(canvas: Canvas) -> None:
     one = Line(

@@ -55,7 +55,8 @@ def command(
         list[str], typer.Argument(metavar="RUNG|FILE.cu|BASELINE…", help="Whom to time; baselines may be named, too.")
     ],
     shapes: Annotated[str, typer.Option("--shapes", help="A suite's name or MxNxK,…")] = "1024,2048,4096",
-    dtype: Annotated[str, typer.Option("--dtype", help="Input type: fp32, fp16 or bf16.")] = "",
+    dtype: Annotated[str, typer.Option("--dtype", help="Input type: fp32, tf32, fp16, bf16 or int8.")] = "",
+    out_dtype: Annotated[str, typer.Option("--out-dtype", help="Output type: fp32, or that of the inputs.")] = "fp32",
     layout: Annotated[str, typer.Option("--layout", help="NN, NT, TN or TT: T is stored transposed.")] = "NN",
     against: Annotated[str, typer.Option("--against", help="Baselines, comma-separated, or none.")] = "cublas",
     config: ConfigText = "",
@@ -80,10 +81,10 @@ def command(
     rivals = [baseline_named(name) for name in _words(against) if name != "none"]
     options = UserOptions(entry, grid, block, smem, signature)
     found = _found(kernels, config, preset, define, options)
-    problems = _problems(shapes, dtype, layout, found)
+    problems = _problems(shapes, dtype, out_dtype, layout, found)
     device = _gpu()
     contenders = [named.contender(device, Compiler(cache_dir)) for named in found]
-    given = {"shapes": shapes, "dtype": dtype, "layout": layout, "against": against, "config": config,
+    given = {"shapes": shapes, "dtype": dtype, "out-dtype": out_dtype, "layout": layout, "against": against, "config": config,
              "preset": preset, "entry": entry, "grid": grid, "block": block, "smem": smem, "signature": signature,
              "precision": f"{precision:g}", "budget": f"{budget:g}", "seed": str(seed)}  # fmt: skip
     words = [*kernels, *(w for name, value in given.items() if value for w in (f"--{name}", value))]
@@ -157,14 +158,15 @@ def _words(text: str) -> list[str]:
     return [word.strip() for word in text.split(",") if word.strip()]
 
 
-def _problems(shapes: str, dtype: str, layout: str, found: list[_Named]) -> list[Problem]:
+def _problems(shapes: str, dtype: str, out_dtype: str, layout: str, found: list[_Named]) -> list[Problem]:
     """Every shape in the type asked for, else in the first kernel's own."""
     if layout.upper() not in _LAYOUTS:
         raise UsageError(f"unknown layout {layout!r}", f"use one of {', '.join(_LAYOUTS)}")
     own = next((named.kernel[0].dtypes[0] for named in found if named.kernel is not None), FP32)
     kind = dtype_named(dtype) if dtype else own
     trans_a, trans_b = (letter == "T" for letter in layout.upper())
-    problems = [Problem(m, n, k, kind, trans_a=trans_a, trans_b=trans_b) for m, n, k in parse_shapes(shapes)]
+    out = dtype_named(out_dtype)
+    problems = [Problem(m, n, k, kind, out, trans_a=trans_a, trans_b=trans_b) for m, n, k in parse_shapes(shapes)]
     for problem in problems:
         if 0 in (problem.m, problem.n, problem.k):
             raise UsageError(f"{problem} has nothing to multiply, so there is nothing to time")

@@ -79,12 +79,14 @@ def find_nvdisasm() -> Path:
 
 
 def _include_folder(major: int, minor: int) -> Path:
-    """The first include folder of NVRTC's own version, else the first of all."""
+    """The first include folder of NVRTC's own version, else the first of all; one with crt/, which mma.h needs, before
+    one without: some wheels split the two."""
     found = [folder for folder in _include_candidates() if (folder / "cuda_fp16.h").is_file()]
     if not found:
         raise MissingDeviceError("the CUDA headers were not found (cuda_fp16.h)", _PIP + "  or set CUDA_HOME")
     wanted = str(major * 1000 + minor * 10)
-    return next((folder for folder in found if _cuda_version(folder) == wanted), found[0])
+    right = [folder for folder in found if _cuda_version(folder) == wanted] or found
+    return next((folder for folder in right if (folder / "crt" / "mma.h").is_file()), right[0])
 
 
 def _include_candidates() -> Iterator[Path]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from statistics import median
@@ -187,7 +187,14 @@ class _Shape:
     def _overhead(self, entrant: _Entrant) -> float:
         """Host seconds of one launch, from batches on an idle GPU."""
         count = max(1, min(_BATCH, int(_BATCH_SECONDS / max(entrant.launch_seconds, 1e-7))))
-        return median(self._watch.host_seconds(partial(self._several, entrant, count)) / count for _ in range(_BATCHES))
+        held: Callable[[], AbstractContextManager[Enqueue]] | None = getattr(entrant.enqueue, "held", None)
+        with held() if held is not None else nullcontext(entrant.enqueue) as call:
+
+            def several() -> None:
+                for i in range(count):
+                    call(i % self._sets)
+
+            return median(self._watch.host_seconds(several) / count for _ in range(_BATCHES))
 
     def judged(self, entrant: _Entrant, entrants: Sequence[_Entrant]) -> Measurement:
         """What was found, with the reason where it must not be believed."""

@@ -24,7 +24,11 @@ class OperandSet:
 
 
 Enqueue = Callable[[int], None]
-"""Enqueues the product of the set with this index; returns at once."""
+"""Enqueues the product of the set with this index; returns at once.
+
+It may have a method ``held``: a context that gives another such function, of which each call is the library's own and
+nothing else. What we add to a call (our stream, a setting) is done once, around it; the host's time is taken there.
+"""
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from gemmsmith.fills import Operands, fill_named
 from gemmsmith.kernels.signature import Signature
 from gemmsmith.problem import FP32, Problem
 from gemmsmith.verify.bounds import Accuracy, absolute_floor, accuracy, error_ratios
-from gemmsmith.verify.epilogue import finished, output_rounding, stored
+from gemmsmith.verify.epilogue import finished, relative_rounding, stored
 from gemmsmith.verify.fma import ordered_fma_reference
 from gemmsmith.verify.projection import project, projection_gate, projection_reference
 from gemmsmith.verify.reference import exact_reference, float64_reference, ring_reference
@@ -154,7 +154,7 @@ def _projection(problem: Problem, data: Operands, got: Array, allowed: Accuracy,
     with np.errstate(all="ignore"):
         underflow = absolute_floor(problem) * float(np.abs(expected.direction).sum())
         # Each output is rounded once more where its type is narrower than the sum's.
-        floor = underflow + np.abs(got.astype(np.float64)) @ np.abs(expected.direction) * _relative(problem)
+        floor = underflow + np.abs(got.astype(np.float64)) @ np.abs(expected.direction) * relative_rounding(problem)
         error = np.maximum(np.abs(rows - expected.value) - floor, 0.0)
         ratios = np.where(
             expected.magnitude == 0,
@@ -162,11 +162,6 @@ def _projection(problem: Problem, data: Operands, got: Array, allowed: Accuracy,
             error / (allowed.unit * expected.magnitude),
         )[:, None]
     return Comparison(ratios, ~(ratios <= limit), rows[:, None], expected.value[:, None], limit)
-
-
-def _relative(problem: Problem) -> float:
-    """The relative rounding of one output of order 1."""
-    return float(output_rounding(problem.out_dtype, np.ones((1, 1)))[0, 0]) if problem.out_dtype != FP32 else 0.0
 
 
 def _equality(expected: Array, got: Array, right: NDArray[np.bool_]) -> Comparison:

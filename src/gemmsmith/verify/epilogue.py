@@ -78,6 +78,11 @@ def output_rounding(dtype: DType, expected: F64) -> F64:
     return np.full(expected.shape, 0.5 if dtype == INT8 else 0.0)
 
 
+def relative_rounding(problem: Problem) -> float:
+    """By how much rounding to the output's type may move an output of order 1."""
+    return float(output_rounding(problem.out_dtype, np.ones((1, 1)))[0, 0])
+
+
 def stored(problem: Problem, exact: NDArray[np.int64], bias: Array | None) -> Array:
     """What an exact integer sum becomes in memory: with its bias and relu, rounded, saturated or wrapped around."""
     if problem.activation not in ("", "relu"):

@@ -8,7 +8,7 @@ from typing import Protocol
 from gemmsmith.problem import Problem
 from gemmsmith.run.baselines.cublas_by_torch import CublasByTorch
 from gemmsmith.run.baselines.cublas_by_wheel import CublasByWheel
-from gemmsmith.run.baselines.supported import precision, require_supported
+from gemmsmith.run.baselines.supported import precision, supported
 from gemmsmith.run.baselines.torch_views import usable_torch
 from gemmsmith.run.contender import Enqueue, Identity, OperandSet
 
@@ -41,7 +41,7 @@ class Cublas:
 
     def prepare(self, problem: Problem, sets: Sequence[OperandSet], stream: int) -> Enqueue:
         name = self._identity.name
-        require_supported(name, problem, tf32=self._tf32)
+        problem = supported(name, problem, tf32=self._tf32)
         self.close()
         way = self._choose(problem)
         enqueue = way.prepare(problem, sets, stream)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 from gemmsmith.errors import MissingDeviceError
@@ -12,6 +12,17 @@ from gemmsmith.run.baselines.library import load
 from gemmsmith.run.baselines.torch_views import all_views, fp32_arithmetic, short_version, torch_dtype
 from gemmsmith.run.baselines.trials import device_of, run_all, trial_sets
 from gemmsmith.run.contender import Enqueue, OperandSet
+
+
+class HeldEnqueue:
+    """Enqueues with our stream and TF32 setting around each call, or (``held``) around many."""
+
+    def __init__(self, held: Callable[[], AbstractContextManager[Enqueue]]) -> None:
+        self.held = held
+
+    def __call__(self, index: int) -> None:
+        with self.held() as call:
+            call(index)
 
 
 class CublasByTorch:
@@ -45,15 +56,19 @@ class CublasByTorch:
         wider = {} if problem.out_dtype == problem.dtype else {"out_dtype": torch_dtype(torch, problem.out_dtype)}
         plain, alpha, beta = _is_plain(problem), problem.alpha, problem.beta
 
-        def enqueue(index: int) -> None:
+        def call(index: int) -> None:
             a, b, c = operands[index]
-            with torch.cuda.stream(ours), fp32_arithmetic(torch, tf32=tf32) if fp32 else nullcontext():
-                if plain:
-                    torch.mm(a, b, out=c, **wider)
-                else:
-                    torch.addmm(c, a, b, beta=beta, alpha=alpha, out=c)
+            if plain:
+                torch.mm(a, b, out=c, **wider)
+            else:
+                torch.addmm(c, a, b, beta=beta, alpha=alpha, out=c)
 
-        return enqueue
+        @contextmanager
+        def held() -> Iterator[Enqueue]:
+            with torch.cuda.stream(ours), fp32_arithmetic(torch, tf32=tf32) if fp32 else nullcontext():
+                yield call
+
+        return HeldEnqueue(held)
 
     def close(self) -> None:
         """Nothing: torch keeps its workspace for the next one who needs it."""

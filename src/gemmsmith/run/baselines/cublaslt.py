@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from gemmsmith.errors import LaunchError, UnsupportedError
 from gemmsmith.problem import Problem
 from gemmsmith.run.baselines.lt_calls import Candidate, LtProduct
-from gemmsmith.run.baselines.supported import precision, require_supported
+from gemmsmith.run.baselines.supported import precision, supported
 from gemmsmith.run.baselines.trials import device_of, seconds, trial_sets
 from gemmsmith.run.contender import Enqueue, Identity, OperandSet
 from gemmsmith.run.cuda import CudaDevice
@@ -31,7 +31,7 @@ class CublasLt:
 
     def prepare(self, problem: Problem, sets: Sequence[OperandSet], stream: int) -> Enqueue:
         name = self._identity.name
-        require_supported(name, problem, tf32=self._tf32)
+        problem = supported(name, problem, tf32=self._tf32)
         self.close()
         device = device_of(sets)
         with device.current(), ExitStack() as held:

@@ -10,7 +10,7 @@ from typing import Any
 
 from gemmsmith.errors import MissingDeviceError, UnsupportedError
 from gemmsmith.problem import BF16, FP16, FP32, Problem, ceil_div
-from gemmsmith.run.baselines.supported import precision, require_supported
+from gemmsmith.run.baselines.supported import precision, supported
 from gemmsmith.run.baselines.torch_views import all_views, short_version, usable_torch
 from gemmsmith.run.baselines.trials import device_of, run_all, seconds, trial_sets
 from gemmsmith.run.contender import Enqueue, Identity, OperandSet
@@ -73,7 +73,7 @@ class TritonGemm:
         return self._identity
 
     def prepare(self, problem: Problem, sets: Sequence[OperandSet], stream: int) -> Enqueue:
-        require_supported("triton", problem)
+        problem = supported("triton", problem)
         torch, triton = _imported()
         device = device_of(sets)
         tiles = self._tiles or TILES[problem.dtype.name]
