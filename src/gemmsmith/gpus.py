@@ -45,6 +45,10 @@ class GPU:
     smem_unit: int = 128  # bytes; a block's shared memory is a multiple of this
     barriers_per_sm: int = 0  # 0: does not limit occupancy
 
+    def peak_tflops(self, arithmetic: str) -> float:
+        """The dense peak in 'fp32', 'tf32', 'fp16', 'bf16', 'fp8' or 'int8' (operations, not flops); 0 where none."""
+        return float(getattr(self, f"{'fp8' if arithmetic == 'int8' else arithmetic}_tflops"))
+
     @property
     def warps_per_sm(self) -> int:
         return self.threads_per_sm // self.warp_size

@@ -84,9 +84,10 @@ def command(
     problems = _problems(shapes, dtype, out_dtype, layout, found)
     device = _gpu()
     contenders = [named.contender(device, Compiler(cache_dir)) for named in found]
-    given = {"shapes": shapes, "dtype": dtype, "out-dtype": out_dtype, "layout": layout, "against": against, "config": config,
-             "preset": preset, "entry": entry, "grid": grid, "block": block, "smem": smem, "signature": signature,
-             "precision": f"{precision:g}", "budget": f"{budget:g}", "seed": str(seed)}  # fmt: skip
+    given = {"shapes": shapes, "dtype": dtype, "out-dtype": out_dtype, "layout": layout, "against": against,
+             "config": config, "preset": preset, "entry": entry, "grid": grid, "block": block, "smem": smem,
+             "signature": signature, "precision": f"{precision:g}", "budget": f"{budget:g}",
+             "seed": str(seed)}  # fmt: skip
     words = [*kernels, *(w for name, value in given.items() if value for w in (f"--{name}", value))]
     words += [f"-D{text}" for text in define or []] + ["--quick"] * quick
     run = Run(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import datetime
 import multiprocessing
 import os
@@ -38,7 +37,7 @@ from gemmsmith.measure.run_file import run_to_json
 from gemmsmith.problem import Problem
 from gemmsmith.report.gathering import Gathered, count_rung, rungs_of, verify_rung
 from gemmsmith.report.page import write_page
-from gemmsmith.report.story import Made, Published, Story
+from gemmsmith.report.story import Made, Story
 from gemmsmith.run.baselines import baseline_named
 from gemmsmith.run.contender import Contender
 from gemmsmith.run.cuda import CudaDevice
@@ -111,7 +110,7 @@ def command(
         gpu=target, problem=Problem(size, size, size), rungs=rungs_of(gathered, target),
         made=Made(words, date, __version__, machine), measured=measured,
         recorded=() if measured else recorded_runs(),
-        published=tuple(Published(**dataclasses.asdict(p)) for p in published()),
+        published=published(),
     )  # fmt: skip
     climb = Climb(story, gathered, where.name, isinstance(where, CudaDevice), tuple(dict.fromkeys(notes)))
     page = None if no_html else write_page(html, story)

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 from gemmsmith.errors import UsageError
 from gemmsmith.explain.occupancy import Occupancy, Waves
-from gemmsmith.explain.profile import CONFLICTS, FFMA, REQUESTS, SECTOR, WARPS, Profile
+from gemmsmith.explain.profile import CONFLICTS, FFMA, REQUESTS, SECTOR, TENSOR, WARPS, Profile
 from gemmsmith.gpus import GPU
 from gemmsmith.problem import ceil_div
 
@@ -26,7 +26,7 @@ FMA, ISSUE, LSU, L2, DRAM, LATENCY = (
     "FMA pipe", "instruction issue", "load/store pipe", "L2 cache", "DRAM", "latency"
 )  # fmt: skip
 _LINE_SECTORS = 4
-OPS = ("ld", "st", "ldgsts")
+OPS = ("ld", "st", "ldgsts", "ldsm")
 
 
 @dataclass(frozen=True)
@@ -36,6 +36,7 @@ class Units:
     fma_lanes: int
     lsu_lanes: int
     source: str
+    mma_share: float = 1.0
     issue: int = 4
     l2_bytes: int = 64
     l1_latency: int = 40
@@ -45,12 +46,14 @@ class Units:
 # Units by the whitepapers' pictures of an SM (A100, GA102, Ada, H100). On all of them an SM issues four instructions a
 # cycle, and serves one shared-memory wavefront or one cache line of L1, 128 bytes; L2 gives it 64. Sixteen LD/ST units
 # need two cycles for a warp, which agrees with the published times of rungs 02 and 03 on an RTX 4090. Latencies are
-# rounded from published micro-benchmarks (such as arXiv 2402.13499); none of these figures was measured here.
+# rounded from published micro-benchmarks (such as arXiv 2402.13499); none of these figures was measured here, but for
+# mma_share: of a tensor core's peak, what mma.sync reaches. On an H200 that is 55 % (docs/performance.md); wgmma
+# reaches the rest. On the others mma.sync is how the peak is reached.
 UNITS = {
     80: Units(fma_lanes=64, lsu_lanes=32, source="A100 whitepaper"),
     86: Units(fma_lanes=128, lsu_lanes=16, source="GA102 whitepaper"),
     89: Units(fma_lanes=128, lsu_lanes=16, source="Ada whitepaper"),
-    90: Units(fma_lanes=128, lsu_lanes=32, source="H100 whitepaper"),
+    90: Units(fma_lanes=128, lsu_lanes=32, source="H100 whitepaper", mma_share=0.55),
     100: Units(fma_lanes=128, lsu_lanes=32, source="taken as sm_90's, for want of a published figure"),
 }
 
@@ -59,6 +62,7 @@ UNITS = {
 class Work:
     """What a launch asks of the machine: warp instructions, requests, wavefronts and lines of the whole launch.
 
+    ``fma`` counts warp-wide multiply-adds, those of tensor cores too; ``tensor`` names their arithmetic.
     ``waits`` is how often a warp waits for memory, one wait after another; ``together``: barriers make the whole block
     wait, so that only other blocks can use the time. ``resident`` is how many blocks an SM holds, ``imbalance`` the
     busiest SM's blocks over the average's.
@@ -78,6 +82,7 @@ class Work:
     blocks: int
     resident: int
     imbalance: float
+    tensor: str = ""
 
 
 @dataclass(frozen=True)
@@ -125,11 +130,13 @@ def work_of(profile: Profile, gpu: GPU, held: Occupancy, filled: Waves) -> Work:
         waits, wait_cycles = (0.0 if copies else profile.barriers / warps / 2), float(units.l2_latency)
     else:
         waits, wait_cycles = profile.loop_trips / warps, float(units.l1_latency)
+    tensor = problem.dtype.name if profile.value(TENSOR) > 0 else ""
+    scalar = dict(profile.machine_mix).get("multiply-add", profile.value(FFMA) / 32)
     return Work(
-        fma=dict(profile.machine_mix).get("multiply-add", profile.value(FFMA) / 32),
+        fma=problem.flops / 64 if tensor else scalar,
         issued=sum(count for _, count in profile.machine_mix),
-        shared_requests=sum(profile.value(REQUESTS[op]) for op in OPS),
-        wavefronts=sum(profile.wavefronts(op) for op in OPS),
+        shared_requests=sum(_known(profile.value(REQUESTS[op])) for op in OPS),
+        wavefronts=sum(_known(profile.wavefronts(op)) for op in OPS),
         global_requests=profile.requests("ld") + profile.requests("st") - copies,
         lines=sum(lines_of(profile, op) for op in ("ld", "st")),
         l2_bytes=min(SECTOR * sectors, inputs + outputs),
@@ -140,6 +147,7 @@ def work_of(profile: Profile, gpu: GPU, held: Occupancy, filled: Waves) -> Work:
         blocks=blocks,
         resident=held.blocks_per_sm,
         imbalance=filled.imbalance,
+        tensor=tensor,
     )
 
 
@@ -154,7 +162,20 @@ def lines_of(profile: Profile, op: str) -> float:
 
 def conflicts_of(profile: Profile) -> float:
     """Wavefronts beyond those that the accesses would need without bank conflicts."""
-    return sum(profile.value(CONFLICTS[op]) for op in OPS)
+    return sum(profile.value(name) for name in CONFLICTS.values())
+
+
+def _known(value: float) -> float:
+    """A count, or none where the profile is of before there was such a counter."""
+    return 0.0 if math.isnan(value) else value
+
+
+def _arithmetic(work: Work, gpu: GPU, units: Units) -> float:
+    """Cycles of one SM's multipliers for all multiply-adds."""
+    if not work.tensor:
+        return work.fma * 32 / units.fma_lanes
+    flops = gpu.peak_tflops(work.tensor) * 1e6 / gpu.boost_mhz / gpu.sms  # of one SM in a cycle
+    return work.fma * 64 / (flops * units.mma_share) if flops else math.nan
 
 
 def estimate(work: Work, gpu: GPU, flops: int) -> Estimate:
@@ -164,7 +185,7 @@ def estimate(work: Work, gpu: GPU, flops: int) -> Estimate:
     share = work.imbalance / gpu.sms
     hertz = gpu.boost_mhz * 1e6
     cycles = {
-        FMA: work.fma * 32 / units.fma_lanes * share,
+        FMA: _arithmetic(work, gpu, units) * share,
         ISSUE: work.issued / units.issue * share,
         LSU: (max(work.shared_requests * slow, work.wavefronts) + max(work.global_requests * slow, work.lines)) * share,
         L2: work.l2_bytes / units.l2_bytes * share,

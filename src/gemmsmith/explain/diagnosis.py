@@ -74,6 +74,7 @@ def _sentences(case: Case, roof: Roofline) -> tuple[str, ...]:
 
 
 def _bound(case: Case) -> str:
+    names = _NAMES | ({FMA: "the tensor cores"} if case.work.tensor else {})
     now, work, slow = case.estimate, case.work, 32 / units_of(case.gpu).lsu_lanes
     # Cycles an SM spends for each warp-wide multiply-add that it issues.
     each = work.fma * work.imbalance / case.gpu.sms or 1.0
@@ -84,20 +85,21 @@ def _bound(case: Case) -> str:
         far, near = max(work.lines, work.global_requests * slow), max(work.wavefronts, work.shared_requests * slow)
         share = max(far, near) / (far + near)
         note = f" ({share:.0%} of them for {'global' if far > near else 'shared'} memory)"
-    costs = [f"{_NAMES[name]} {now.of(name) / each:.2f}" for name in others]
+    costs = [f"{names[name]} {now.of(name) / each:.2f}" for name in others]
     rest = f"{', '.join(costs[:-1])} and {costs[-1]}" if len(costs) > 1 else "".join(costs)
     least = f"; {rest}" if rest else ""
     if now.longest > 1.005 * now.of(first):  # blocks that wait and work in turn, with too few others to fill the time
         least += f"; waiting and work in turn, {now.longest / each:.2f} in all"
-    return (f"Bound by {_NAMES[first]}: each warp-wide multiply-add costs it "
+    return (f"Bound by {names[first]}: each warp-wide multiply-add costs it "
             f"{now.of(first) / each:.2f} cycles an SM{note}{least}.")  # fmt: skip
 
 
 def _speed(case: Case) -> str:
-    now, peak = case.estimate, case.gpu.fp32_tflops
+    now, kind = case.estimate, case.work.tensor or "fp32"
+    peak = case.gpu.peak_tflops(kind)
     time = f"{now.seconds * 1e3:.3g} ms" if now.seconds >= 1e-3 else f"{now.seconds * 1e6:.3g} µs"
     return (f"So {case.profile.problem} takes about {time} on {case.gpu.name}: an estimated {now.tflops:.1f} TFLOPS, "
-            f"{now.tflops / peak:.0%} of its fp32 peak of {peak:g}.")  # fmt: skip
+            f"{now.tflops / peak:.0%} of its {kind} peak of {peak:g}.")  # fmt: skip
 
 
 def _global(profile: Profile) -> str:
@@ -113,9 +115,12 @@ def _global(profile: Profile) -> str:
 def _shared(case: Case) -> str:
     excess, waves_ = conflicts_of(case.profile), case.work.wavefronts
     loads = case.profile.value(REQUESTS["ld"])
+    if case.work.tensor:
+        loads += case.profile.value(REQUESTS["ldsm"])
+    each = "{:.2g}" if case.work.tensor else "{:.2f}"  # a tensor core's multiply-adds come in thousands
     conflicts = f"{excess / waves_:.0%} of the wavefronts are bank conflicts" if excess else "no bank conflicts"
-    return (f"Shared memory needs {waves_ / case.work.fma:.2f} wavefronts a multiply-add "
-            f"({loads / case.work.fma:.2f} load instructions); {conflicts}.")  # fmt: skip
+    return (f"Shared memory needs {each.format(waves_ / case.work.fma)} wavefronts a multiply-add "
+            f"({each.format(loads / case.work.fma)} load instructions); {conflicts}.")  # fmt: skip
 
 
 def _filling(case: Case) -> str:

@@ -112,6 +112,15 @@ def _shared_bound(at: Case, _: Sass) -> Finding | None:
     work, each = at.work, at.work.wavefronts / max(1.0, at.work.fma)
     if not work.wavefronts or at.estimate.of(LSU) <= at.estimate.of(FMA):
         return None
+    if work.tensor:
+        return _finding(
+            at, "shared-memory traffic", LSU,
+            f"Fragments take {at.estimate.of(LSU) / at.estimate.of(FMA):.2f} times as long through the load/store pipe "
+            "as their products through the tensor cores.",
+            "Give each warp a larger tile: a fragment that is loaded serves every product in its row or column.",
+            replace(work, wavefronts=work.wavefronts / 2, shared_requests=work.shared_requests / 2),
+            wavefronts_per_fma=each,
+        )  # fmt: skip
     loads = at.profile.value(REQUESTS["ld"])
     plain = at.profile.wavefronts("ld") - at.profile.value(CONFLICTS["ld"])  # conflicts are a matter of their own
     better = replace(work, wavefronts=work.wavefronts - plain / 2,

@@ -30,12 +30,15 @@ REQUESTS = {
     "ld": "smsp__sass_inst_executed_op_shared_ld.sum",
     "st": "smsp__sass_inst_executed_op_shared_st.sum",
     "ldgsts": "smsp__inst_executed_op_ldgsts.sum",
+    "ldsm": "smsp__inst_executed_op_ldsm.sum",
 }
+# Those of ldmatrix are among the loads'.
 CONFLICTS = {
     "ld": "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum",
     "st": "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_st.sum",
     "ldgsts": "smsp__sass_l1tex_data_bank_conflicts_pipe_lsu_mem_shared_op_ldgsts.sum",
 }
+TENSOR = "sm__inst_executed_pipe_tensor.sum"
 FFMA = "smsp__sass_thread_inst_executed_op_ffma_pred_on.sum"
 WARPS = "smsp__warps_launched.sum"
 # What only lines measured on a GPU have, by ncu's names.
@@ -174,7 +177,8 @@ class Profile:
         """Bytes by memory space. Global memory moves whole sectors, shared memory 128 bytes a wavefront."""
         moved = {
             "global load": SECTOR * self.sectors("ld"), "global store": SECTOR * self.sectors("st"),
-            "shared load": 128 * self.wavefronts("ld"), "shared store": 128 * self.wavefronts("st"),
+            "shared load": 128 * (self.wavefronts("ld") + _or_zero(self.wavefronts("ldsm"))),
+            "shared store": 128 * self.wavefronts("st"),
             "asynchronous copy": 128 * self.wavefronts("ldgsts"),
         }  # fmt: skip
         return tuple(
@@ -193,6 +197,10 @@ class Profile:
         """The largest relative error of any metric; 0 where nothing was sampled."""
         values = [error for _, error in self.errors]
         return math.nan if any(map(math.isnan, values)) else max(values, default=0.0)
+
+
+def _or_zero(value: float) -> float:
+    return 0.0 if math.isnan(value) else value
 
 
 # Bytes that lanes asked for, by space; these are ours, not the profiler's.

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from gemmsmith.explain.profile import SECTOR, Profile
+from gemmsmith.explain.profile import SECTOR, TENSOR, Profile
 from gemmsmith.gpus import GPU
 
 
@@ -40,7 +40,8 @@ def roofline(profile: Profile, gpu: GPU) -> Roofline:
     problem = profile.problem
     upper = SECTOR * (profile.sectors("ld") + profile.sectors("st"))
     intensity = _per_byte(problem.flops, problem.compulsory_bytes)
-    ridge = gpu.fp32_tflops * 1e3 / gpu.dram_gbs
+    peak = gpu.peak_tflops(problem.dtype.name if profile.value(TENSOR) > 0 else "fp32")
+    ridge = peak * 1e3 / gpu.dram_gbs
     return Roofline(
         gpu=gpu.name,
         flops=problem.flops,
@@ -50,7 +51,7 @@ def roofline(profile: Profile, gpu: GPU) -> Roofline:
         l2_intensity=_per_byte(problem.flops, upper),
         ridge=ridge,
         bound="memory" if intensity < ridge else "compute",
-        attainable_tflops=min(gpu.fp32_tflops, intensity * gpu.dram_gbs / 1e3),
+        attainable_tflops=min(peak, intensity * gpu.dram_gbs / 1e3),
     )
 
 

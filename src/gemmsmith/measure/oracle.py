@@ -108,8 +108,8 @@ class Oracle:
         assert expected is not None, "there is one of the two"
         value, magnitude = expected.value[rows], expected.magnitude[rows]
         with np.errstate(all="ignore"):
-            floor = absolute_floor(self._problem) * float(np.abs(expected.direction).sum())
-            floor = floor + np.abs(got.astype(np.float64)) @ np.abs(expected.direction) * self._rounding
+            underflow = absolute_floor(self._problem) * float(np.abs(expected.direction).sum())
+            floor = underflow + np.abs(got.astype(np.float64)) @ np.abs(expected.direction) * self._rounding
             error = np.maximum(np.abs(project(got, expected.direction) - value) - floor, 0.0)
             ratios: NDArray[np.float64] = error / (FP32.unit_roundoff * magnitude)
             return np.where((magnitude == 0) & (error == 0), 0.0, ratios)

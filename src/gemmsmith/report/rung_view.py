@@ -153,10 +153,15 @@ def _change(row: Row) -> Change:
     if isinstance(row.left, (int, float)) and isinstance(row.right, (int, float)):
         same = row.shown(row.left) == row.shown(row.right)
         usable = row.left > 0 and row.right > 0 and math.isfinite(row.left) and math.isfinite(row.right)
-        factor = "=" if same else (times(row.right / row.left) if usable else "")
+        factor = "=" if same else (_factor(row.right / row.left) if usable else "")
     else:
         factor = "=" if row.left == row.right else ""
     return Change(row.name, _brief(row, row.left), _brief(row, row.right), factor)
+
+
+def _factor(ratio: float) -> str:
+    """×1.5; and ÷500 rather than ×0.00."""
+    return times(ratio) if ratio >= 0.1 else f"÷{times(1 / ratio).removeprefix('×')}"
 
 
 def _brief(row: Row, value: float | str) -> str:

@@ -127,7 +127,12 @@ def predicted(rung: Rung, story: Story) -> Speed | None:
 
 
 def headline(rung: Rung, story: Story, speeds: Speeds) -> Speed | None:
-    """The figure that stands for a rung: timed at the story's size, or else predicted for that size."""
+    """The figure that stands for a rung: timed at the story's size, or else predicted for that size.
+
+    A rung whose results are wrong has none.
+    """
+    if rung.trusted is False:
+        return None
     timed = speeds.at(rung.name, story.problem)
     if timed is not None:
         return timed

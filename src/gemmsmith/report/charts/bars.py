@@ -98,14 +98,16 @@ def _row(canvas: Canvas, scale: Scale, bar: Bar, top: float, pitch: float, thick
     if math.isfinite(bar.ghost):
         parts.append(marker(scale(bar.ghost), middle, "diamond", "ghost", value=bar.ghost))
     needed = width_of(bar.words, canvas.font) + 14
-    edge = max(v for v in (bar.value, bar.high, bar.ghost) if math.isfinite(v))
+    edge = scale(max(v for v in (bar.value, bar.high) if math.isfinite(v)))
+    if math.isfinite(bar.ghost) and edge - 8 < scale(bar.ghost) < edge + needed + 8:
+        edge = scale(bar.ghost)  # the words would cover it, so they stand behind it
     if canvas.narrow:
         parts.append(text(canvas.width, label_y + 4.5, bar.words, "value halo", "end"))
     elif length > needed + 8 and not bar.faint:
         parts.append(text(scale(bar.low if bar.low < bar.value else bar.value) - 10, middle + 4.5, bar.words,
                           "on-bar", "end"))  # fmt: skip
     else:
-        parts.append(text(scale(edge) + 10, middle + 4.5, bar.words, "value halo"))
+        parts.append(text(edge + 10, middle + 4.5, bar.words, "value halo"))
     return group(*parts)
 
 

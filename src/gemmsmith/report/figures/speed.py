@@ -100,7 +100,13 @@ def _bar(rung: Rung, speed: Speed | None, story: Story, origin: str, links: Mapp
     href = f"#{links[rung.name]}" if rung.name in links else ""
     label = rung.name if rung.dtype == story.problem.dtype.name else f"{rung.name} ({rung.dtype})"
     if speed is None:
-        return Bar(label, math.nan, "no figure at this size", rung.number, href)
+        return Bar(
+            label,
+            math.nan,
+            "wrong results: no speed" if rung.trusted is False else "no figure at this size",
+            rung.number,
+            href,
+        )
     words = f"{tflops(speed.tflops)}" + (f" · {percent(speed.of_baseline)}" if math.isfinite(speed.of_baseline) else "")
     guess = predicted(rung, story)
     comparable = (guess is not None and speed.origin != PREDICTED and same_gpu(speed.gpu, story.gpu)
