@@ -81,10 +81,10 @@ def bank_conflicts(story: Story, links: Mapping[str, str]) -> Chart | None:
             Row(rung.name, ((total - lost) / each, lost / each), rung.number, _href(rung, links), words, titles)
         )
         table.append((rung.name, *(f"{_finite(p.wavefronts(op)):,.0f}" for op in OPS),
-                      *(f"{_finite(p.value(CONFLICTS[op])):,.0f}" for op in OPS), percent(lost / total),
+                      *(f"{_finite(p.value(name)):,.0f}" for name in CONFLICTS.values()), percent(lost / total),
                       p.origin))  # fmt: skip
-    columns = ("kernel", "load wavefronts", "store wavefronts", "cp.async wavefronts", "load conflicts",
-               "store conflicts", "cp.async conflicts", "conflicts", "origin")  # fmt: skip
+    columns = ("kernel", "load wavefronts", "store wavefronts", "cp.async wavefronts", "ldmatrix wavefronts",
+               "load conflicts", "store conflicts", "cp.async conflicts", "conflicts", "origin")  # fmt: skip
     caption = (f"Wavefronts of shared memory for one warp-wide multiply-add ({_where(have)}). A wavefront serves 32 "
                "banks once; lanes that want different words of one bank cost another. Shorter is better, hatching is "
                "waste.")  # fmt: skip
