@@ -10,23 +10,24 @@ from __future__ import annotations
 import argparse
 import datetime
 import json
+import multiprocessing
 import platform
 import shutil
 import subprocess
 import sys
 import time
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from gemmsmith import __version__
-from gemmsmith.compile.compiler import compile_kernel
+from gemmsmith.compile.compiler import compile_for
 from gemmsmith.fills import operands
-from gemmsmith.kernels.registry import rungs
+from gemmsmith.kernels.registry import rung_named, rungs
 from gemmsmith.kernels.spec import Config, KernelSpec
-from gemmsmith.problem import Problem
+from gemmsmith.problem import ACTIVATIONS, BIASES, INT32, OUTPUTS, Problem
 from gemmsmith.run.cuda import cuda_device
 from gemmsmith.run.device import Device, Launch
 from gemmsmith.run.memory import upload
@@ -42,29 +43,31 @@ SHAPES = [
 ]  # fmt: skip
 
 
-def compile_for(spec: KernelSpec, config: Config, problem: Problem, arch: str) -> Any:
-    return compile_kernel(
-        spec, config, dtype=problem.dtype, trans_a=problem.trans_a, trans_b=problem.trans_b, arch=arch
-    )
+def configurations(spec: KernelSpec) -> list[Config]:
+    return list(dict.fromkeys([spec.config(), *(preset.config for preset in spec.presets)]))
 
 
-def edge_matrix(device: Device, spec: KernelSpec) -> dict[str, Any]:
+def edge_part(name: str, index: int, part: int, parts: int) -> dict[str, Any]:
+    """Every ``parts``-th case of the edge matrix of one configuration: compiling takes longest, so processes share it."""
+    spec = rung_named(name)
+    config = configurations(spec)[index]
+    device = cuda_device()
     passed, failures = 0, []
-    for config in {p.config for p in spec.presets} | {spec.config()}:
-        for case in edge_cases(spec, config, "full"):
-            if case.skip:
-                continue
-            verdict = verify_launch(device, spec, config, case.problem, compile_fn=compile_for, fill=case.fill,
-                                    seed=case.seed, offsets=case.offsets, mode=case.mode)  # fmt: skip
-            passed += verdict.ok
-            if not verdict.ok:
-                failures.append(str(verdict))
+    for number, case in enumerate(edge_cases(spec, config, "full")):
+        if case.skip or number % parts != part:
+            continue
+        verdict = verify_launch(device, spec, config, case.problem, compile_fn=compile_for, fill=case.fill,
+                                seed=case.seed, offsets=case.offsets, mode=case.mode)  # fmt: skip
+        passed += verdict.ok
+        if not verdict.ok:
+            failures.append(str(verdict))
     return {"passed": passed, "failures": failures}
 
 
-def large(device: Device, spec: KernelSpec, size: int) -> dict[str, Any]:
+def large(name: str, size: int) -> dict[str, Any]:
+    spec = rung_named(name)
     problem = Problem(size, size, size, dtype=spec.dtypes[0])
-    verdict = verify_launch(device, spec, spec.config(), problem, compile_fn=compile_for, mode="projection")
+    verdict = verify_launch(cuda_device(), spec, spec.config(), problem, compile_fn=compile_for, mode="projection")
     return {
         "size": size,
         "ok": verdict.trusted,
@@ -77,22 +80,39 @@ def large(device: Device, spec: KernelSpec, size: int) -> dict[str, Any]:
 def product(device: Device, spec: KernelSpec, problem: Problem, seed: int) -> np.ndarray[Any, Any]:
     """C as the device computes it, from the very same PTX or the cubin made with it."""
     data = operands(problem, "normal", seed)
-    compiled = compile_for(spec, spec.config(), problem, "sm_90")
-    addresses = [upload(device, values) for values in (data.a, data.b, data.c)]
-    launch = Launch(spec.geometry(problem, spec.config()), spec.signature.pack(problem, *addresses))
+    filled = [data.a, data.b, data.c, *([data.bias] if data.bias is not None else [])]
+    addresses = [upload(device, values) for values in filled]
+    config = spec.fit(spec.config(), problem, (addresses[0], addresses[1], addresses[2]))
+    compiled = compile_for(spec, config, problem, "sm_90")
+    launch = Launch(spec.geometry(problem, config), spec.signature.pack(problem, *addresses))
     device.launch(device.load(compiled), launch)
     device.synchronize()
-    result = device.read(addresses[2], problem.m * problem.n * 4).view(np.uint32)
+    result = device.read(addresses[2], problem.m * problem.n * problem.out_dtype.itemsize)
     for address in addresses:
         device.free(address)
     return result
 
 
-def bit_identity(gpu: Device, spec: KernelSpec) -> dict[str, Any]:
+def variant(spec: KernelSpec, i: int) -> Problem:
+    """The i-th shape, with another type, layout, output and epilogue each time, as far as the rung takes them."""
+    m, n, k = SHAPES[i]
+    alpha, beta = (1.0, 0.7)[i % 2], (0.0, -1.3)[i // 2 % 2]
+    dtype = spec.dtypes[i % len(spec.dtypes)]
+    layout = spec.layouts[i // len(spec.dtypes) % len(spec.layouts)]
+    outputs = [out for out in OUTPUTS[dtype] if out in spec.out_dtypes]
+    out = outputs[i // 3 % len(outputs)]
+    bias, activation = (BIASES[i % 3], ACTIVATIONS[i % 4]) if spec.epilogue and i % 2 else ("", "")
+    if out == INT32:
+        alpha, beta, activation = 1.0, 0.0, ""
+    return Problem(m, n, k, dtype, out, alpha, beta, trans_a=layout[0] == "T", trans_b=layout[1] == "T", bias=bias,
+                   activation=activation)  # fmt: skip
+
+
+def bit_identity(name: str) -> dict[str, Any]:
+    spec, gpu = rung_named(name), cuda_device()
     different = []
-    for i, (m, n, k) in enumerate(SHAPES):
-        alpha, beta = (1.0, 0.7)[i % 2], (0.0, -1.3)[i // 2 % 2]
-        problem = Problem(m, n, k, dtype=spec.dtypes[i % len(spec.dtypes)], alpha=alpha, beta=beta)
+    for i in range(len(SHAPES)):
+        problem = variant(spec, i)
         if not np.array_equal(product(gpu, spec, problem, i), product(SimDevice(), spec, problem, i)):
             different.append(str(problem))
     return {"shapes": len(SHAPES), "different": different}
@@ -139,7 +159,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("output", type=Path)
     parser.add_argument("--size", type=int, default=4096)
-    parser.add_argument("--jobs", type=int, default=6, help="sanitizer runs at a time")
+    parser.add_argument("--jobs", type=int, default=6, help="processes, and as many sanitizer runs, at a time")
     parser.add_argument("--tools", default="memcheck,racecheck,initcheck,synccheck")
     options = parser.parse_args()
     gpu = cuda_device()
@@ -153,13 +173,24 @@ def main() -> int:
         "command": "python benchmarks/verify_on_gpu.py OUTPUT.json",
         "rungs": {},
     }  # fmt: skip
-    with ThreadPoolExecutor(options.jobs) as pool:
-        tools = [tool for tool in options.tools.split(",") if tool]
+    tools = [tool for tool in options.tools.split(",") if tool]
+    spawned = multiprocessing.get_context("spawn")
+    with ThreadPoolExecutor(options.jobs) as pool, ProcessPoolExecutor(options.jobs, mp_context=spawned) as workers:
+        # The slow ones first: tensor-core rungs have some fifty variants to compile.
+        for_tensor_cores = sorted(rungs(), key=lambda s: not s.tensor_cores)
+        edges = {s.name: [workers.submit(edge_part, s.name, index, part, parts)
+                          for parts in (8 if s.tensor_cores else 1,)
+                          for index in range(len(configurations(s))) for part in range(parts)]
+                 for s in for_tensor_cores}  # fmt: skip
+        others = {s.name: (workers.submit(large, s.name, options.size), workers.submit(bit_identity, s.name))
+                  for s in for_tensor_cores}  # fmt: skip
         checks = {(s.name, tool): pool.submit(sanitize, s, tool) for s in rungs() for tool in tools}
         for spec in rungs():
+            parts = [future.result() for future in edges[spec.name]]
             result: dict[str, Any] = {
-                "edge_matrix": edge_matrix(gpu, spec), "large": large(gpu, spec, options.size),
-                "bit_identity": bit_identity(gpu, spec),
+                "edge_matrix": {"passed": sum(p["passed"] for p in parts),
+                                "failures": [text for p in parts for text in p["failures"]]},
+                "large": others[spec.name][0].result(), "bit_identity": others[spec.name][1].result(),
                 "sanitizer": {tool: checks[spec.name, tool].result() for tool in tools},
             }  # fmt: skip
             record["rungs"][spec.name] = {"ok": is_fine(result), **result}

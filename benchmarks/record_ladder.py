@@ -1,0 +1,82 @@
+"""Time the whole ladder on a GPU beside its baselines and keep the run, for the README and for those without a GPU.
+
+    python benchmarks/record_ladder.py [--name h200] [--sizes 512,1024,2048,4096,8192] [--budget 4]
+
+Runs `gemmsmith climb` and writes benchmarks/results/NAME_ladder.json and the package's own copy of it. To see whether
+a machine reproduces the record: `python benchmarks/record_ladder.py --compare benchmarks/results/h200_ladder.json`
+runs the same and exits 1 where a median lies outside the recorded one's spread and 3 %.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "benchmarks" / "results"
+PACKAGED = ROOT / "src" / "gemmsmith" / "measure" / "data"
+
+
+def measured(sizes: str, budget: float) -> list[dict[str, Any]]:
+    command = [sys.executable, "-m", "gemmsmith", "climb", "--device", "gpu", "--sizes", sizes, "--budget",
+               f"{budget:g}", "--no-html", "--no-db", "--json"]  # fmt: skip
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
+    if done.returncode not in (0, 1) or not done.stdout:
+        sys.exit(f"climb ended with exit code {done.returncode}")
+    runs: list[dict[str, Any]] = json.loads(done.stdout)["measured"]
+    for run in runs:
+        run["machine"]["host"] = ""  # whose machine it was is nobody's business
+    return runs
+
+
+def medians(runs: list[dict[str, Any]]) -> dict[tuple[str, str, int], tuple[float, float]]:
+    """(contender, input type, size) → median and spread of the cold graph timing."""
+    found = {}
+    for run in runs:
+        for m in run["measurements"]:
+            for timing in m["timings"]:
+                if (timing["mode"], timing["cache"]) == ("graph", "cold"):
+                    key = m["identity"]["name"], m["problem"]["dtype"], m["problem"]["m"]
+                    found[key] = timing["median"], timing["spread"]
+    return found
+
+
+def compare(old: list[dict[str, Any]], new: list[dict[str, Any]]) -> int:
+    before, after = medians(old), medians(new)
+    outside = 0
+    for key in sorted(before.keys() & after.keys(), key=lambda k: (k[1], k[2], k[0])):
+        ratio, allowed = after[key][0] / before[key][0], max(0.03, before[key][1], after[key][1])
+        outside += abs(ratio - 1) > allowed
+        remark = "" if abs(ratio - 1) <= allowed else "  OUTSIDE"
+        print(f"{key[0]:18} {key[1]:5} {key[2]:6}  {ratio:.3f} of the recorded time{remark}")
+    print(f"{outside} of {len(before.keys() & after.keys())} outside the spread and 3 %; "
+          f"{len(before.keys() ^ after.keys())} in one of them only")  # fmt: skip
+    return 1 if outside else 0
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--name", default="h200")
+    parser.add_argument("--sizes", default="512,1024,2048,4096,8192")
+    parser.add_argument("--budget", type=float, default=4.0)
+    parser.add_argument("--compare", type=Path)
+    options = parser.parse_args()
+    runs = measured(options.sizes, options.budget)
+    if options.compare is not None:
+        return compare(json.loads(options.compare.read_text(encoding="utf-8"))["runs"], runs)
+    text = json.dumps({"what": "the ladder beside its baselines", "runs": runs}, indent=1, allow_nan=False) + "\n"
+    for folder in (RESULTS, PACKAGED):
+        (folder / f"{options.name}_ladder.json").write_text(text, encoding="utf-8")
+    rejected = [
+        f"{m['identity']['name']}: {m['rejected']}" for run in runs for m in run["measurements"] if m["rejected"]
+    ]
+    print("\n".join(rejected) or f"{sum(len(run['measurements']) for run in runs)} measurements, none rejected")
+    return 1 if rejected else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
