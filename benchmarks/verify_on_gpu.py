@@ -48,7 +48,7 @@ def configurations(spec: KernelSpec) -> list[Config]:
 
 
 def edge_part(name: str, index: int, part: int, parts: int) -> dict[str, Any]:
-    """Every ``parts``-th case of the edge matrix of one configuration: compiling takes longest, so processes share it."""
+    """Every ``parts``-th case of one configuration's edge matrix: compiling takes longest, so processes share it."""
     spec = rung_named(name)
     config = configurations(spec)[index]
     device = cuda_device()
