@@ -27,28 +27,51 @@ def load(name: str) -> dict[str, Any]:
     return data
 
 
-def climb_table() -> str:
-    """The ladder on the H200: verified, and the best of five launches."""
-    verified, timed = load("h200_verification.json"), load("h200_climb.json")
-    rows = [
-        "| rung | verified | bit-identical with the simulator | time | TFLOPS |",
-        "| --- | --- | --- | ---: | ---: |",
-    ]
-    for rung in timed["rungs"]:
-        outcome = verified["rungs"][rung["name"]]
-        bits = outcome["bit_identity"]
-        same = bits["shapes"] - len(bits["different"])
-        tflops = 2 * timed["size"] ** 3 / rung["seconds"] / 1e12
-        rows.append(
-            f"| `{rung['name']}` | {outcome['edge_matrix']['passed']} cases, {verified['size']}³ | "
-            f"{same} of {bits['shapes']} shapes | {rung['seconds'] * 1e3:.2f} ms | {tflops:.1f} |"
-        )
+def ladder_table() -> str:
+    """The ladder on the H200: verified, and TFLOPS over sizes beside the baselines of each input type."""
+    verified, (run,) = load("h200_verification.json"), load("h200_ladder.json")["runs"]
+    sizes = list(dict.fromkeys(m["problem"]["m"] for m in run["measurements"]))
+    of = 4096
+    lines = []
+    for dtype in dict.fromkeys(m["problem"]["dtype"] for m in run["measurements"]):
+        here = [m for m in run["measurements"] if m["problem"]["dtype"] == dtype]
+        header = [f"{dtype} inputs", "verified", *(f"{size}³" for size in sizes), f"of cuBLAS at {of}³"]
+        lines += [f"| {' | '.join(header)} |", f"| --- | --- |{' ---: |' * (len(sizes) + 1)}"]
+        for name in dict.fromkeys(m["identity"]["name"] for m in here):
+            mine = {m["problem"]["m"]: m for m in here if m["identity"]["name"] == name}
+            cells = [f"{m['derived']['tflops']:.3g}" if (m := mine.get(size)) else "" for size in sizes]
+            baseline = mine[of]["identity"]["kind"] == "baseline"
+            shown = f"*{_BASELINES.get(name, name)}*" if baseline else f"`{name}`"
+            lines.append(f"| {shown} | {'' if baseline else _verified(verified, name)} | {' | '.join(cells)} | "
+                         f"{_share(mine[of])} |")  # fmt: skip
+        lines.append("")
+    machine = run["machine"]
+    packages = dict(machine["packages"])
+    versions = ", ".join(f"{name} {packages[name]}" for name in ("torch", "nvidia-cublas") if name in packages)
+    clocks = [m["conditions"]["sm_mhz"] for m in run["measurements"] if m["conditions"]["sm_mhz"]]
     source = (
-        f"Measured on {verified['gpu']} ({timed['size']}³; driver for CUDA {verified['driver_cuda']}, "
-        f"{verified['compiler']}, {verified['date']}): wall time of the best of five launches, by "
-        f"`{timed['command']}`; verification and compute-sanitizer by `{verified['command']}`."
+        f"TFLOPS, medians, measured on {machine['gpu']} (driver {machine['driver']}, {machine['compiler']}, "
+        f"{versions}, {run['started'][:10]}; SM clock {min(clocks):.0f} to {max(clocks):.0f} MHz) by "
+        f"`{run['command']}`: random normal data, operands rotated over twice the L2, ours and theirs in turn, replayed "
+        "from CUDA graphs, verified before and after. fp32 output. Verification and compute-sanitizer by "
+        f"`{verified['command']}`."
     )
-    return "\n".join([*rows, "", source])
+    return "\n".join([*lines, source])
+
+
+_BASELINES = {"cublas": "cuBLAS (torch)", "cublas-tf32": "cuBLAS, TF32", "cublaslt": "cuBLASLt, best of its candidates"}
+
+
+def _verified(record: dict[str, Any], name: str) -> str:
+    outcome = record["rungs"][name]
+    bits = outcome["bit_identity"]
+    same = "same bits as simulated" if not bits["different"] else f"{len(bits['different'])} differ from simulated"
+    return f"{outcome['edge_matrix']['passed']} cases, {same}"
+
+
+def _share(measurement: dict[str, Any]) -> str:
+    ratios = {ratio["baseline"]: ratio["value"] for ratio in measurement["ratios"]}
+    return f"{ratios['cublas']:.1%}" if "cublas" in ratios else ""
 
 
 def speed_table() -> str:
@@ -121,10 +144,34 @@ def mutant_table() -> str:
 
 
 TABLES: dict[str, Callable[[], str]] = {
-    "climb": climb_table,
+    "ladder": ladder_table,
     "simulator speed": speed_table,
     "ncu agreement": agreement_table,
     "mutants": mutant_table,
+}
+
+
+def picture() -> str:
+    """The README's picture of the ladder, from the same record."""
+    from gemmsmith.gpus import gpu_named
+    from gemmsmith.kernels.registry import rungs
+    from gemmsmith.measure.run_file import run_from_json
+    from gemmsmith.problem import Problem
+    from gemmsmith.report.ladder_picture import ladder_picture
+    from gemmsmith.report.story import Made, Rung, Story
+
+    (run,) = (run_from_json(data) for data in load("h200_ladder.json")["runs"])
+    told = tuple(Rung(s.rung, s.name, s.summary, s.teaches, s.source.name, "", str(s.config()), s.dtypes[0].name)
+                 for s in rungs())  # fmt: skip
+    made = Made(run.command, run.started, run.gemmsmith, run.machine)
+    return ladder_picture(Story(gpu_named("H200"), Problem(4096, 4096, 4096), told, made, recorded=(run,)))
+
+
+# Files that are made whole: (path, how). The package has its own copy of what it shows to those without a GPU.
+PACKAGED = ROOT / "src" / "gemmsmith" / "measure" / "data"
+MADE: dict[Path, Callable[[], str]] = {
+    ROOT / "docs" / "ladder.svg": picture,
+    PACKAGED / "h200_ladder.json": lambda: (RESULTS / "h200_ladder.json").read_text(encoding="utf-8"),
 }
 
 
@@ -138,14 +185,15 @@ def updated(text: str) -> str:
 
 
 def main() -> int:
+    wanted = {page: updated(page.read_text(encoding="utf-8")) for page in PAGES} | {
+        p: make() for p, make in MADE.items()
+    }
     stale = []
-    for page in PAGES:
-        before = page.read_text(encoding="utf-8")
-        after = updated(before)
-        if after != before:
-            stale.append(page.name)
+    for path, text in wanted.items():
+        if not path.exists() or path.read_text(encoding="utf-8") != text:
+            stale.append(path.name)
             if "--check" not in sys.argv:
-                page.write_text(after, encoding="utf-8")
+                path.write_text(text, encoding="utf-8")
     if "--check" in sys.argv and stale:
         print(f"not what benchmarks/results/ says: {', '.join(stale)}; run python benchmarks/update_docs.py")
         return 1
