@@ -52,8 +52,8 @@ def ladder_table() -> str:
     source = (
         f"TFLOPS, medians, measured on {machine['gpu']} (driver {machine['driver']}, {machine['compiler']}, "
         f"{versions}, {run['started'][:10]}; SM clock {min(clocks):.0f} to {max(clocks):.0f} MHz) by "
-        f"`{run['command']}`: random normal data, operands rotated over twice the L2, ours and theirs in turn, replayed "
-        "from CUDA graphs, verified before and after. fp32 output. Verification and compute-sanitizer by "
+        f"`{run['command']}`: random normal data, operands rotated over twice the L2, ours and theirs in turn, "
+        "replayed from CUDA graphs, verified before and after. fp32 output. Verification and compute-sanitizer by "
         f"`{verified['command']}`."
     )
     return "\n".join([*lines, source])

@@ -40,6 +40,9 @@ SMALL: dict[str, dict[str, int]] = {
     "warp_tile": {"BM": 64, "BN": 64, "BK": 8, "WM": 64, "WN": 32, "WNITER": 2, "TM": 4, "TN": 4, "UNROLL": 2},
     "async_copy": {"BM": 32, "BN": 64, "BK": 8, "TM": 4, "TN": 8, "UNROLL": 2, "STAGES": 3},
     "warp_tile_mixed": {"BM": 64, "BN": 64, "BK": 8, "WM": 64, "WN": 32, "WNITER": 2, "TM": 4, "TN": 4, "UNROLL": 2},
+    "wmma": {"BM": 64, "BN": 64, "BK": 16, "WM": 32, "WN": 32},
+    "mma_swizzled": {"BM": 64, "BN": 64, "BK_BYTES": 32, "WM": 32, "WN": 32},
+    "mma_pipelined": {"BM": 64, "BN": 64, "BK_BYTES": 64, "WM": 32, "WN": 32, "STAGES": 3, "GROUP": 2},
 }
 
 compiler = Compiler()
@@ -87,7 +90,11 @@ def aligned(problem: Problem, multiple: int = 8) -> Problem:
 def verified(spec: KernelSpec, config: Config, problem: Problem, *, device: SimDevice | None = None,
              mode: str = "bits", fill: str | None = None, seed: int = 0,
              offsets: tuple[int, int, int] = (0, 0, 0)) -> Verdict:  # fmt: skip
-    """One launch through the harness; the assertion shows the verdict, which says how to repeat it."""
+    """One launch through the harness; the assertion shows the verdict, which says how to repeat it.
+
+    Tensor cores have an order of summation of their own: what is bits for others is float64 with a bound for them.
+    """
+    mode = "float" if mode == "bits" and spec.tensor_cores else mode
     verdict = verify_launch(device or ReusingDevice(), spec, config, problem, compile_fn=compiler, mode=mode,
                             fill=fill, seed=seed, offsets=offsets)  # fmt: skip
     assert verdict.trusted, str(verdict)
@@ -118,6 +125,7 @@ def launched(spec: KernelSpec, config: Config, problem: Problem, data: Operands)
         if problem.alpha == 0:
             device.forbid_reads(a.address, "alpha is 0: A must not be read")
             device.forbid_reads(b.address, "alpha is 0: B must not be read")
+        config = spec.fit(config, problem, (a.address, b.address, c.address))
         loaded = device.load(compiler(spec, config, problem, device.arch))
         arguments = spec.signature.pack(problem, a.address, b.address, c.address)
         device.launch(loaded, Launch(spec.geometry(problem, config), arguments))

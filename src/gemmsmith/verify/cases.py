@@ -67,7 +67,7 @@ def tile_of(spec: KernelSpec, config: Config) -> Shape:
         tall = wide = ceil_div(probe, _USUAL_TILE)
     bm = names.get("BM", max(1, ceil_div(probe, tall)))
     bn = names.get("BN", max(1, ceil_div(probe, wide)))
-    return bm, bn, names.get("BK", 8)
+    return bm, bn, names.get("BK", names.get("BK_BYTES", 16) // spec.dtypes[0].itemsize)
 
 
 def _no_launch(spec: KernelSpec, config: Config, problem: Problem) -> str:
