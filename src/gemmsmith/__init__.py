@@ -7,5 +7,5 @@ NumPy arrays on a simulator that executes the same kernels from their PTX. ``ker
 from gemmsmith.api import gemm, kernels, matmul
 from gemmsmith.errors import GemmsmithError
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 __all__ = ["GemmsmithError", "__version__", "gemm", "kernels", "matmul"]
