@@ -34,6 +34,7 @@ def options(request: CompileRequest) -> tuple[str, ...]:
         "-std=c++17",
         "-lineinfo",
         "--ptxas-options=-v",
+        *(("--device-as-default-execution-space",) if request.device_only else ()),
         *prelude,
         *(f"-D{name}={value}" for name, value in request.defines),
     )

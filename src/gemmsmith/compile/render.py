@@ -21,7 +21,8 @@ from gemmsmith.problem import ACTIVATIONS, BIASES, FP32, DType, Problem
 class CompileRequest:
     """One compilation, complete in itself: nothing else on the machine decides its result but the toolchain.
 
-    ``entry`` is a C++ name expression: a function's name, or a template's with its arguments. ``files`` are those the
+    ``entry`` is a C++ name expression: a function's name, or a template's with its arguments. ``device_only``: nothing in
+    the source is for the host, so what carries no annotation (a generic lambda) is for the GPU. ``files`` are those the
     texts came from, as they were when read; they are no part of the request's identity.
     """
 
@@ -31,6 +32,7 @@ class CompileRequest:
     defines: tuple[tuple[str, str], ...]
     arch: str
     entry: str
+    device_only: bool = False
     files: Stamp = field(default=(), compare=False, repr=False)
 
 
@@ -62,7 +64,7 @@ def render_kernel(
     headers = parts.headers
     if not spec.is_rung:
         headers += stand_ins((parts.source, *(t for _, t in headers)), (name for name, _ in headers))
-    return CompileRequest(spec.source.name, parts.source, headers, defines, arch, entry, parts.files)
+    return CompileRequest(spec.source.name, parts.source, headers, defines, arch, entry, spec.is_rung, parts.files)
 
 
 def render_for(spec: KernelSpec, config: Config, problem: Problem, arch: str) -> CompileRequest:
