@@ -59,18 +59,16 @@ __device__ __forceinline__ void load_slice(Slice& slice, const Window<const floa
     }
 }
 
-using Accumulators = float[WMITER][TM][WNITER][TN];
+using Accumulators = float[WMITER * TM][WNITER * TN];
 
 template <bool Guarded>
-__device__ __forceinline__ void store_tile(const Window<float>& c, int m0, int n0, const Accumulators& acc,
+__device__ __forceinline__ void store_tile(const Window<float>& c, int m0, int n0, Accumulators& acc,
                                            const Finish<float>& finish) {
+    for_each_row(acc, [&](int i, const float (&row)[WNITER * TN]) {
 #pragma unroll
-    for (int u = 0; u < WMITER; ++u)
-#pragma unroll
-        for (int i = 0; i < TM; ++i)
-#pragma unroll
-            for (int v = 0; v < WNITER; ++v)
-                store_finished<Guarded, VEC>(c, m0 + u * SUB_M + i, n0 + v * SUB_N, acc[u][i][v], finish);
+        for (int v = 0; v < WNITER; ++v)
+            store_finished<VEC, TN>(c, m0 + i / TM * SUB_M + i % TM, n0 + v * SUB_N, &row[v * TN], finish, !Guarded);
+    });
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
@@ -116,8 +114,10 @@ gemm(int M, int N, int K, float alpha, const float* __restrict__ A, long long ld
 #pragma unroll
                     for (int v = 0; v < WNITER; ++v)
 #pragma unroll
-                        for (int j = 0; j < TN; ++j)
-                            acc[u][i][v][j] = __fmaf_rn(a_k[u][i], b_k[v][j], acc[u][i][v][j]);
+                        for (int j = 0; j < TN; ++j) {
+                            float& sum = acc[u * TM + i][v * TN + j];
+                            sum = __fmaf_rn(a_k[u][i], b_k[v][j], sum);
+                        }
         }
         __syncthreads();
 

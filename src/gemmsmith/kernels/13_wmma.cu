@@ -3,7 +3,7 @@
 // Idea      A tensor core multiplies small matrices in one instruction of a whole warp. CUDA's
 //           wmma namespace wraps it: load a fragment, multiply fragments, store a fragment. Which
 //           lane holds which element is nobody's business. 16-bit inputs, sums in fp32: a product of
-//           two 16-bit numbers is exact, and the hardware adds four or more at a time.
+//           two 16-bit numbers is exact; its sums are rounded in the tensor core's own way.
 // Changed   From 12: a warp's tile is made of 16 x 16 fragments, not of thread tiles; the innermost
 //           loop is one call. A and B lie in shared memory as they are stored, transposed or not:
 //           a fragment can be loaded either way, so all four layouts work.
@@ -19,11 +19,12 @@
 // +-------+-------+-------+-------+
 //
 // Budget    The rows of A and B with PAD elements more each: 2 * (BM * (BK + PAD) + BK * (BN + PAD))
-//           = 18,944 B. 64 sums a lane and 24 registers of fragments.
+//           = 18,944 B. 64 sums a lane and 48 registers of fragments.
 // Needs     sm_80. ALIGNED = 1, where rows of A and B start on 16 bytes, loads 8 elements at a time;
 //           ALIGNED = 0 takes any, one by one.
-// Try next  Nobody may know where a fragment's elements are, so the sums go through shared memory to
-//           reach C, and loads from shared memory meet bank conflicts, padding or not. Know it
+// Try next  PAD = 8 keeps the loads of fragments free of bank conflicts (PAD = 0 shows what it is
+//           worth), but costs memory, and conflicts when rows are stored. And since nobody may know
+//           where a fragment's elements are, the sums reach C through shared memory. Know it
 //           (14 mma_swizzled).
 
 #include <mma.h>
@@ -74,22 +75,21 @@ __device__ __forceinline__ void load_tile(IN (&tile)[Rows][Cols + PAD], const Wi
     }
 }
 
-template <bool Guarded>
 __device__ __forceinline__ void store_tile(const Window<OUT>& c, int m0, int n0, float (&outputs)[SIDE][SIDE + 4],
-                                           const Sums (&sums)[WM / SIDE][WN / SIDE], const Finish<OUT>& finish) {
+                                           Sums (&sums)[WM / SIDE][WN / SIDE], const Finish<OUT>& finish, bool whole) {
     const int row = threadIdx.x % 32 / 2;  // half a row of a fragment for each lane
     const int col = threadIdx.x % 2 * 8;
-#pragma unroll
-    for (int i = 0; i < WM / SIDE; ++i)
+    for_each_row(sums, [&](int i, const Sums (&fragments)[WN / SIDE]) {
 #pragma unroll
         for (int j = 0; j < WN / SIDE; ++j) {
-            wmma::store_matrix_sync(&outputs[0][0], sums[i][j], SIDE + 4, wmma::mem_row_major);
+            wmma::store_matrix_sync(&outputs[0][0], fragments[j], SIDE + 4, wmma::mem_row_major);
             __syncwarp();
             float values[8];
             load_fragment<4>(values, &outputs[row][col]);
-            store_finished<Guarded, 4>(c, m0 + i * SIDE + row, n0 + j * SIDE + col, values, finish);
+            store_finished<4, 8>(c, m0 + i * SIDE + row, n0 + j * SIDE + col, values, finish, whole);
             __syncwarp();
         }
+    });
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
@@ -148,8 +148,5 @@ gemm(int M, int N, int K, float alpha, const IN* __restrict__ A, long long lda,
         TRANS_B ? b.move_right(BK) : b.move_down(BK);
     }
     const auto finish = finish_at(tile.row, tile.col, alpha, beta, bias);
-    if (vectors && c.holds(BM, BN))
-        store_tile<false>(c, m0, n0, shared.outputs[warp], sums, finish);
-    else
-        store_tile<true>(c, m0, n0, shared.outputs[warp], sums, finish);
+    store_tile(c, m0, n0, shared.outputs[warp], sums, finish, vectors && c.holds(BM, BN));
 }

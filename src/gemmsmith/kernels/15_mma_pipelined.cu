@@ -8,12 +8,12 @@
 // Changed   From 14: the loop is a pipeline; blocks are numbered in groups (grouped_order.cuh).
 // Owns      As 14: a block owns BM x BN outputs, a warp WM x WN. In time, for two steps a slice:
 //
-//   slice             i            |             i + 1
-//   step         0          1      |       0            1
-//   multiply [  0   ] [  1  |  1 ] | [    0    ] [   1   |  1 ]
-//   read        [1]        ^  [0]  |     [1]            ^  [0]       fragments, one step ahead
-//   copy     [i + 3 ]      |       | [ i + 4   ]        |            slices, STAGES - 1 ahead
-//                        wait for i + 1, barrier     wait for i + 2, barrier
+//   slice                i              |              i + 1
+//   step            0          1        |         0            1
+//   multiply      [  0   ] [  1  |  1 ] |     [    0    ] [   1   |  1 ]
+//   read             [1]         | [0]  |         [1]             | [0]     fragments, a step ahead
+//   copy          [i + 3 ]       |      |     [ i + 4   ]         |         slices, STAGES - 1 ahead
+//                       wait for i + 1, barrier         wait for i + 2, barrier
 //
 // The copy of slice i + STAGES - 1 lands where slice i - 1 was, whose last fragments were read before
 // the barrier of slice i - 1.
@@ -43,23 +43,23 @@ using TileB = SwizzledTile<IN, BN, BK_BYTES, TRANS_B>;
 using ReaderA = FragmentReader<Operand::A, TileA>;
 using ReaderB = FragmentReader<Operand::B, TileB>;
 using Sum = SumOf<IN>::type;
-using Sums = Sum[MT][NT][4];
+using Sums = Sum[MT][NT * 4];
 constexpr int STAGE = TileA::BYTES + TileB::BYTES;
 
-template <bool Guarded>
-__device__ __forceinline__ void store_tile(const Window<OUT>& c, int m0, int n0, const Sums& sums,
-                                           const Finish<OUT>& finish) {
-#pragma unroll
-    for (int i = 0; i < MT; ++i)
+// Four neighbours of a row at a time, 16 rows after 16 rows.
+__device__ __forceinline__ void store_tile(const Window<OUT>& c, int m0, int n0, Sums& sums, const Finish<OUT>& finish,
+                                           bool whole) {
+    for_each_row(sums, [&](int i, const Sum (&row)[NT * 4]) {
 #pragma unroll
         for (int half = 0; half < 2; ++half)
 #pragma unroll
             for (int j = 0; j < NT; j += 2) {
-                Sum row[4];
-                const int n = four_neighbours<ReaderB::INTERLEAVED>(row, sums[i][j], sums[i][j + 1], half);
+                Sum four[4];
+                const int n = four_neighbours<ReaderB::INTERLEAVED>(four, &row[j * 4 + half * 2]);
                 const int m = sum_row<ReaderA::INTERLEAVED>(half);
-                store_finished<Guarded, 4>(c, m0 + i * 16 + m, n0 + j * 8 + n, row, finish);
+                store_finished<4, 4>(c, m0 + i * 16 + m, n0 + j * 8 + n, four, finish, whole);
             }
+    });
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
@@ -74,10 +74,9 @@ gemm(int M, int N, int K, float alpha, const IN* __restrict__ A, long long lda,
     A += blockIdx.z * strideA;
     B += blockIdx.z * strideB;
     C += blockIdx.z * strideC;
-    const int m_left = M - tile.row;
-    const int n_left = N - tile.col;
-    TileCopy<TileA, THREADS> copy_a(A, A + tile.row * (TRANS_A ? 1 : lda), lda, TRANS_A ? K : m_left, TRANS_A ? m_left : K);
-    TileCopy<TileB, THREADS> copy_b(B, B + tile.col * (TRANS_B ? ldb : 1), ldb, TRANS_B ? n_left : K, TRANS_B ? K : n_left);
+    const auto c = window(C, ldc, M, N, tile.row, tile.col);
+    TileCopy<TileA, THREADS> copy_a(A, lda, tile.row, M, K);
+    TileCopy<TileB, THREADS> copy_b(B, ldb, tile.col, N, K);
     const int m0 = threadIdx.x / 32 / WARPS_N * WM;
     const int n0 = threadIdx.x / 32 % WARPS_N * WN;
     const ReaderA read_a(m0);
@@ -97,7 +96,7 @@ gemm(int M, int N, int K, float alpha, const IN* __restrict__ A, long long lda,
 #pragma unroll
             for (int j = 0; j < NT; ++j)
                 if (i >= from && i < to)
-                    mma(sums[i][j], a[set][i], b[set][j / 2][j % 2 * 2], b[set][j / 2][j % 2 * 2 + 1], TileA::Element());
+                    mma(&sums[i][j * 4], a[set][i], &b[set][j / 2][j % 2 * 2], TileA::Element());
     };
     const auto run = [&](auto mode) {
         int left = K;  // not yet copied
@@ -144,16 +143,12 @@ gemm(int M, int N, int K, float alpha, const IN* __restrict__ A, long long lda,
     if (K > 0) {
         if (!ALIGNED)
             run(CopyMode<Copy::ELEMENTS>());
-        else if (m_left >= BM && n_left >= BN && K % TileA::BK == 0)
+        else if (c.holds(BM, BN) && K % TileA::BK == 0)
             run(CopyMode<Copy::WHOLE>());
         else
             run(CopyMode<Copy::EDGES>());
     }
 
-    const auto c = window(C, ldc, M, N, tile.row, tile.col);
     const auto finish = finish_at(tile.row, tile.col, alpha, beta, bias);
-    if (vectors && c.holds(BM, BN))
-        store_tile<false>(c, m0, n0, sums, finish);
-    else
-        store_tile<true>(c, m0, n0, sums, finish);
+    store_tile(c, m0, n0, sums, finish, vectors && c.holds(BM, BN));
 }

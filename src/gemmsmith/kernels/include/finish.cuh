@@ -55,28 +55,51 @@ __device__ __forceinline__ int finished(int sum, int old, int bias, float, float
     return ACTIVATION == RELU ? max(static_cast<int>(value), 0) : static_cast<int>(value);
 }
 
-// Stores Count neighbouring outputs of one row. Guarded goes one by one and leaves out those beyond the matrix;
-// unguarded moves Width at a time, which must lie inside and be aligned.
-template <bool Guarded, int Width, class Out, class Sum, int Count>
-__device__ __forceinline__ void store_finished(const Window<Out>& c, int row, int col, const Sum (&sums)[Count],
-                                               const Finish<Out>& finish) {
+// Stores Count neighbouring outputs of one row, Width at a time where `whole` says that all of the tile lies inside the
+// matrix, aligned; else one by one, without those beyond the matrix.
+template <int Width, int Count, class Out, class Sum>
+__device__ __forceinline__ void store_finished(const Window<Out>& c, int row, int col, const Sum* sums,
+                                               const Finish<Out>& finish, bool whole) {
     static_assert(Count % Width == 0, "a row of outputs is a whole number of vectors");
-    using Vector = Vec<Out, Guarded ? 1 : Width>;
-    constexpr int STEP = Guarded ? 1 : Width;
-    if (Guarded && row >= c.rows) return;
-    Vector* const targets = reinterpret_cast<Vector*>(c.at(row, col));
-    Out bias = Out();
-    if constexpr (BIAS == 1) bias = __ldg(finish.bias + row);
+    const bool inside = whole || row < c.rows;
 #pragma unroll
-    for (int i = 0; i < Count; i += STEP) {
-        if (Guarded && col + i >= c.cols) return;
-        Vector old = {}, value;
-        if (finish.beta != 0.0f) old = targets[i / STEP];
+    for (int i = 0; i < Count; i += Width) {
+        Out* const target = c.at(row, col + i);
+        const int valid = whole ? Width : inside ? c.cols - col - i : 0;
+        Vec<Out, Width> values = {}, bias = {};
+        if (finish.beta != 0.0f) {
+            if (whole) values = *reinterpret_cast<const Vec<Out, Width>*>(target);
 #pragma unroll
-        for (int j = 0; j < STEP; ++j) {
-            if constexpr (BIAS == 2) bias = __ldg(finish.bias + col + i + j);
-            value.at[j] = finished(sums[i + j], old.at[j], bias, finish.alpha, finish.beta);
+            for (int j = 0; j < Width; ++j)
+                if (!whole && j < valid) values.at[j] = target[j];
         }
-        targets[i / STEP] = value;
+#pragma unroll
+        for (int j = 0; j < Width; ++j) {
+            if (BIAS == 1 && inside) bias.at[j] = __ldg(finish.bias + row);
+            if (BIAS == 2 && j < valid) bias.at[j] = __ldg(finish.bias + col + i + j);
+        }
+#pragma unroll
+        for (int j = 0; j < Width; ++j)
+            values.at[j] = finished(sums[i + j], values.at[j], bias.at[j], finish.alpha, finish.beta);
+        if (whole) *reinterpret_cast<Vec<Out, Width>*>(target) = values;
+#pragma unroll
+        for (int j = 0; j < Width; ++j)
+            if (!whole && j < valid) target[j] = values.at[j];
+    }
+}
+
+// Hands out the rows of a thread's sums one after another, with their numbers. Where an activation makes the code of
+// a row long, the loop is rolled, since a hundred copies of GELU take a minute to compile. Registers cannot be indexed,
+// so the rows move up by one each time.
+template <class Sum, int Rows, int Cols, class Store>
+__device__ __forceinline__ void for_each_row(Sum (&sums)[Rows][Cols], const Store& store) {
+    constexpr int AT_ONCE = ACTIVATION > RELU ? 1 : Rows;
+#pragma unroll AT_ONCE
+    for (int i = 0; i < Rows; ++i) {
+        store(i, sums[0]);
+#pragma unroll
+        for (int r = 1; r < Rows; ++r)
+#pragma unroll
+            for (int j = 0; j < Cols; ++j) sums[r - 1][j] = sums[r][j];
     }
 }

@@ -83,23 +83,23 @@ __device__ __forceinline__ int sum_row(int half) {
 }
 
 // Of two neighbouring 16 x 8 sums, four neighbours in one row for each lane; returns the column, within 16, of the
-// first. A pair of lanes swaps, so that each writes 16 bytes of fp32 in one piece instead of twice 8.
+// first. `pair` points at this lane's two sums of that row in the left one; those of the right one lie four further on.
+// Two lanes swap, so that each writes four in one piece instead of twice two.
 template <bool InterleavedB, class Sum>
-__device__ __forceinline__ int four_neighbours(Sum (&row)[4], const Sum (&left)[4], const Sum (&right)[4], int half) {
+__device__ __forceinline__ int four_neighbours(Sum (&four)[4], const Sum* pair) {
     const int q = threadIdx.x % 4;
-    if constexpr (InterleavedB) {
+    const bool odd = q % 2;
 #pragma unroll
-        for (int j = 0; j < 4; ++j) row[j] = (j % 2 ? right : left)[2 * half + j / 2];
-        return 4 * q;
-    } else {
-        const bool odd = q % 2;
-#pragma unroll
-        for (int j = 0; j < 2; ++j) {
-            const Sum mine = odd ? right[2 * half + j] : left[2 * half + j];
-            const Sum theirs = __shfl_xor_sync(~0u, odd ? left[2 * half + j] : right[2 * half + j], 1);
-            row[j] = odd ? theirs : mine;
-            row[2 + j] = odd ? mine : theirs;
+    for (int j = 0; j < 2; ++j) {
+        const Sum left = pair[j], right = pair[4 + j];
+        if constexpr (InterleavedB) {
+            four[2 * j] = left;
+            four[2 * j + 1] = right;
+        } else {
+            const Sum theirs = __shfl_xor_sync(~0u, odd ? left : right, 1);
+            four[j] = odd ? theirs : left;
+            four[2 + j] = odd ? right : theirs;
         }
-        return odd ? 8 + 2 * (q - 1) : 2 * q;
     }
+    return InterleavedB ? 4 * q : odd ? 8 + 2 * (q - 1) : 2 * q;
 }

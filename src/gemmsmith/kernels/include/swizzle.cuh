@@ -39,5 +39,7 @@ struct SwizzledTile {
     }
 
     // The byte offset of a chunk in the tile.
-    static __device__ __forceinline__ unsigned place(int row, int chunk) { return row * PITCH + (chunk ^ mix(row)) * 16; }
+    static __device__ __forceinline__ unsigned place(int row, int chunk) {
+        return row * PITCH + (chunk ^ mix(row)) * 16;
+    }
 };

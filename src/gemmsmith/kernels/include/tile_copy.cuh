@@ -41,12 +41,12 @@ struct TileCopy {
     int row, chunk, rows_left, cols_left;  // its place in the tile, and what is left of the matrix from there on
     unsigned target;
 
-    // `origin` is the first element of the first tile; rows and cols are left of the matrix from there on.
-    __device__ __forceinline__ TileCopy(const T* matrix, const T* origin, long long ld, int rows, int cols)
+    // For the tiles that begin at row (of A) or column (of B) number `first` of `extent`.
+    __device__ __forceinline__ TileCopy(const T* matrix, long long ld, int first, int extent, int K)
         : matrix(matrix), ld(ld), row(threadIdx.x / Tile::CHUNKS), chunk(threadIdx.x % Tile::CHUNKS) {
-        source = origin + row * ld + chunk * Tile::PER_CHUNK;
-        rows_left = rows - row;
-        cols_left = cols - chunk * Tile::PER_CHUNK;
+        source = matrix + first * (Tile::ALONG_K ? ld : 1) + row * ld + chunk * Tile::PER_CHUNK;
+        rows_left = (Tile::ALONG_K ? extent - first : K) - row;
+        cols_left = (Tile::ALONG_K ? K : extent - first) - chunk * Tile::PER_CHUNK;
         target = Tile::place(row, chunk);
     }
 
