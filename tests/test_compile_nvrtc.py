@@ -260,21 +260,33 @@ def test_no_headers_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> Non
 
 @pytest.mark.parametrize("variable", ["CUDA_HOME", "CUDA_PATH"])
 def test_headers_of_a_toolkit_are_found(variable: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    include = tmp_path / "include"
-    include.mkdir()
-    (include / "cuda_fp16.h").touch()
-    (include / "cuda.h").write_text("#define CUDA_VERSION 13000\n")
+    include = headers(tmp_path, "13000")
     monkeypatch.setattr(toolchain, "_wheel_folders", lambda: iter(()))
     monkeypatch.setenv(variable, str(tmp_path))
     assert toolchain._include_folder(13, 0) == include
 
 
+def headers(folder: Path, version: str, crt: bool = True) -> Path:
+    """An include folder with what makes it one."""
+    include = folder / "include"
+    (include / "crt").mkdir(parents=True)
+    (include / "cuda_fp16.h").touch()
+    (include / "cuda.h").write_text(f"#define CUDA_VERSION {version}\n")
+    if crt:
+        (include / "crt" / "mma.h").touch()
+    return include
+
+
+def test_of_two_folders_the_one_with_all_headers_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    headers(tmp_path / "split", "13990", crt=False)
+    whole = headers(tmp_path / "whole", "13990")
+    monkeypatch.setattr(toolchain, "_wheel_folders", lambda: iter([tmp_path / "split", tmp_path / "whole"]))
+    assert toolchain._include_folder(13, 99) == whole
+
+
 def test_headers_of_the_compilers_own_version_come_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for version in ("13040", "13000"):
-        include = tmp_path / version / "include"
-        include.mkdir(parents=True)
-        (include / "cuda_fp16.h").touch()
-        (include / "cuda.h").write_text(f"#define CUDA_VERSION {version}\n")
+        headers(tmp_path / version, version)
     folders = [tmp_path / "13040", tmp_path / "13000"]
     monkeypatch.setattr(toolchain, "_wheel_folders", lambda: iter(folders))
     assert toolchain._include_folder(13, 0) == tmp_path / "13000" / "include"

@@ -40,6 +40,7 @@ from gemmsmith.measure.kernel_contender import KernelContender
 from gemmsmith.measure.machine import machine_facts
 from gemmsmith.measure.results import Measurement, Run
 from gemmsmith.measure.rig import Plan, cuda_rig
+from gemmsmith.measure.rounds import SAMPLE_SECONDS
 from gemmsmith.measure.run_file import run_to_json
 from gemmsmith.problem import FP32, Problem, dtype_named
 from gemmsmith.run.baselines import BASELINES, baseline_named
@@ -70,6 +71,9 @@ def command(
     precision: Annotated[float, typer.Option("--precision", help="Half the median's interval, relative.")] = 0.005,
     budget: Annotated[float, typer.Option("--budget", help="Seconds a shape, at most, to reach it.")] = 5.0,
     quick: Annotated[bool, typer.Option("--quick", help="Only graphs with cold caches.")] = False,
+    sample: Annotated[
+        float, typer.Option("--sample-ms", help="What a sample lasts, at least; 100 and more lets clocks settle.")
+    ] = SAMPLE_SECONDS * 1e3,
     seed: Seed = 0,
     no_db: Annotated[bool, typer.Option("--no-db", help="Do not record the results.")] = False,
     db: Annotated[Path | None, typer.Option("--db", help="The results database.", envvar="GEMMSMITH_DB")] = None,
@@ -77,7 +81,7 @@ def command(
     json: Json = False,
 ) -> None:
     """Time kernels against baselines on this machine's GPU; exits 1 where a result is wrong or impossible."""
-    plan = Plan(precision, budget, quick, seed)
+    plan = Plan(precision, budget, quick, seed, sample / 1e3)
     rivals = [baseline_named(name) for name in _words(against) if name != "none"]
     options = UserOptions(entry, grid, block, smem, signature)
     found = _found(kernels, config, preset, define, options)
@@ -87,7 +91,7 @@ def command(
     given = {"shapes": shapes, "dtype": dtype, "out-dtype": out_dtype, "layout": layout, "against": against,
              "config": config, "preset": preset, "entry": entry, "grid": grid, "block": block, "smem": smem,
              "signature": signature, "precision": f"{precision:g}", "budget": f"{budget:g}",
-             "seed": str(seed)}  # fmt: skip
+             "sample-ms": "" if sample == SAMPLE_SECONDS * 1e3 else f"{sample:g}", "seed": str(seed)}  # fmt: skip
     words = [*kernels, *(w for name, value in given.items() if value for w in (f"--{name}", value))]
     words += [f"-D{text}" for text in define or []] + ["--quick"] * quick
     run = Run(

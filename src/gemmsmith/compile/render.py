@@ -21,9 +21,9 @@ from gemmsmith.problem import ACTIVATIONS, BIASES, FP32, DType, Problem
 class CompileRequest:
     """One compilation, complete in itself: nothing else on the machine decides its result but the toolchain.
 
-    ``entry`` is a C++ name expression: a function's name, or a template's with its arguments. ``device_only``: nothing in
-    the source is for the host, so what carries no annotation (a generic lambda) is for the GPU. ``files`` are those the
-    texts came from, as they were when read; they are no part of the request's identity.
+    ``entry`` is a C++ name expression: a function's name, or a template's with its arguments. ``device_only``: nothing
+    is for the host, so what carries no annotation (a generic lambda) is for the GPU. ``files`` are those the texts came
+    from, as they were when read; they are no part of the request's identity.
     """
 
     name: str

@@ -85,8 +85,8 @@ def _include_folder(major: int, minor: int) -> Path:
     if not found:
         raise MissingDeviceError("the CUDA headers were not found (cuda_fp16.h)", _PIP + "  or set CUDA_HOME")
     wanted = str(major * 1000 + minor * 10)
-    right = [folder for folder in found if _cuda_version(folder) == wanted] or found
-    return next((folder for folder in right if (folder / "crt" / "mma.h").is_file()), right[0])
+    right = [folder for folder in found if _cuda_version(folder) == wanted]
+    return next((folder for folder in right if (folder / "crt" / "mma.h").is_file()), (right or found)[0])
 
 
 def _include_candidates() -> Iterator[Path]:

@@ -12,6 +12,7 @@ from gemmsmith.gpus import gpu_of_device
 from gemmsmith.measure.clocks import NoProbe, Probe, open_probe
 from gemmsmith.measure.limits import Limits
 from gemmsmith.measure.rotation import Memory
+from gemmsmith.measure.rounds import SAMPLE_SECONDS
 from gemmsmith.measure.stopwatch import CudaStopwatch, Stopwatch
 from gemmsmith.run.cuda import CudaDevice
 
@@ -29,18 +30,22 @@ class Plan:
     precision  stop when half of the median's interval is at most this part of it
     budget     or after so many seconds a shape; streams and hot caches get a fifth of it each, besides
     quick      only graphs with cold caches
+    sample     seconds that one sample lasts, at least
     """
 
     precision: float = 0.005
     budget: float = 5.0
     quick: bool = False
     seed: int = 0
+    sample: float = SAMPLE_SECONDS
 
     def __post_init__(self) -> None:
         if not 0 < self.precision < 1:
             raise UsageError(f"a precision of {self.precision:g} is not between 0 and 1", "0.005 is half a per cent")
         if not (self.budget > 0 and math.isfinite(self.budget)):
             raise UsageError(f"a budget of {self.budget:g} seconds is not positive")
+        if not 0 < self.sample <= self.budget:
+            raise UsageError(f"a sample of {self.sample:g} s must be positive and fit the budget of {self.budget:g} s")
 
 
 @dataclass(frozen=True)

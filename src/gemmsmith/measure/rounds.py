@@ -15,7 +15,9 @@ from gemmsmith.measure.statistics import LEAST_SAMPLES, estimate, known
 from gemmsmith.measure.stopwatch import Replay, Stopwatch
 from gemmsmith.run.contender import Enqueue
 
-# A sample lasts at least this: events resolve half a microsecond.
+# A sample lasts at least this where nothing else is asked for: events resolve half a microsecond. Where the power cap
+# sets the clock, contenders that take turns every few milliseconds share one clock between them; with samples of a
+# tenth of a second and more each settles on its own.
 SAMPLE_SECONDS = 4e-3
 # A cycle through all sets that takes longer is cut into single launches, if a launch alone makes a sample.
 _LONGEST_CYCLE = 0.05
@@ -52,6 +54,7 @@ class Course:
     sets: int
     launch_seconds: float
     cursor: Cursor
+    sample_seconds: float = SAMPLE_SECONDS
     order: tuple[int, ...] = ()
     _replays: dict[int, Replay] = field(default_factory=dict)
 
@@ -59,9 +62,9 @@ class Course:
         cycle = self.launch_seconds * self.sets
         shortest = max(self.launch_seconds, 1e-7)
         if self.cache == "hot":
-            self.order = (0,) * max(1, math.ceil(SAMPLE_SECONDS / shortest))
-        elif cycle <= _LONGEST_CYCLE or self.launch_seconds < SAMPLE_SECONDS:
-            self.order = tuple(range(self.sets)) * max(1, math.ceil(SAMPLE_SECONDS / (shortest * self.sets)))
+            self.order = (0,) * max(1, math.ceil(self.sample_seconds / shortest))
+        elif cycle <= _LONGEST_CYCLE or self.launch_seconds < self.sample_seconds:
+            self.order = tuple(range(self.sets)) * max(1, math.ceil(self.sample_seconds / (shortest * self.sets)))
         if self.mode == "graph":
             self._replay(0)  # refused here, if at all
 

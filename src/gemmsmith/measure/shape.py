@@ -165,7 +165,16 @@ class _Shape:
             if self._too_long(entrant, part):
                 continue
             try:
-                course = Course(self._watch, entrant.enqueue, mode, cache, self._sets, entrant.launch_seconds, cursor)
+                course = Course(
+                    self._watch,
+                    entrant.enqueue,
+                    mode,
+                    cache,
+                    self._sets,
+                    entrant.launch_seconds,
+                    cursor,
+                    self._plan.sample,
+                )
             except LaunchError as error:
                 if cache == "cold":
                     self._rig.note(f"{self._problem}: {entrant.name} is timed without graphs: {error.message}")
