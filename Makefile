@@ -33,4 +33,4 @@ $(STAMP): pyproject.toml
 	touch $(STAMP)
 
 clean:
-	rm -rf $(VENV) build dist climb.html .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) build dist climb.html report.html .mypy_cache .ruff_cache .pytest_cache .hypothesis

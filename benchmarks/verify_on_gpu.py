@@ -195,6 +195,7 @@ def main() -> int:
             }  # fmt: skip
             record["rungs"][spec.name] = {"ok": is_fine(result), **result}
             print(summary(spec.name, result), flush=True)
+            options.output.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
     good = all(result["ok"] for result in record["rungs"].values())
     record["ok"], record["seconds"] = good, round(time.time() - started, 1)
     options.output.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")

@@ -10,44 +10,55 @@ import sys
 from dataclasses import replace
 from functools import cache
 
-from explained import LADDER, compiled, profiled, sass
+from explained import compiled, profiled, sass
 from gemmsmith.gpus import gpu_named
+from gemmsmith.kernels.registry import rung_named
+from gemmsmith.kernels.registry import rungs as all_rungs
 from gemmsmith.measure.results import Conditions, Machine, Measurement, Ratio, Run, Timing
-from gemmsmith.problem import Problem
+from gemmsmith.problem import FP16, FP32, DType, Problem
 from gemmsmith.report.gathering import Gathered, rungs_of
 from gemmsmith.report.story import Made, Published, Rung, Story, Sweep, SweepPoint
 from gemmsmith.run.contender import Identity
 
 NAN = math.nan
 FEW = ("naive", "coalesced", "warp_tile")
+BOTH = (*FEW, "warp_tile_mixed", "wmma", "mma_swizzled")  # on CUDA cores, and on tensor cores
 GPU = gpu_named("H200")
 SIZES = (512, 1024, 2048, 4096, 8192)
 # Invented, to look like a ladder; TFLOPS at 4096³.
 INVENTED = {"naive": 0.52, "coalesced": 6.1, "shared_tile": 8.4, "register_block": 15.9, "block_tile_1d": 19.2,
             "block_tile_2d": 27.3, "vectorized": 36.4, "padded": 35.8, "rectangular": 38.9, "warp_tile": 44.6,
-            "async_copy": 41.2, "warp_tile_mixed": 43.7}  # fmt: skip
+            "async_copy": 41.2, "warp_tile_mixed": 43.7, "wmma": 212.0, "mma_swizzled": 398.0,
+            "mma_pipelined": 437.0}  # fmt: skip
 LIBRARIES = {"cublas": ("fp32", 51.3), "cublaslt": ("fp32", 52.6), "cublas-tf32": ("tf32", 350.0)}
+HALVES = {"cublas": ("fp16", 702.0), "cublaslt": ("fp16", 724.0)}  # the same libraries, with fp16 inputs
 SLOWER = {512: 0.22, 1024: 0.58, 2048: 0.93, 4096: 1.0, 8192: 1.01}
 MACHINE = Machine("an invented host", "Linux", "an invented processor", "3.12.3", gpu="NVIDIA H200", arch="sm_90",
                   driver="580.0", cuda="13.0", compiler="NVRTC 13.0",
                   packages=(("torch", "2.11"), ("cuBLAS", "13.1")))  # fmt: skip
 
 
-def measurement(name: str, kind: str, precision: str, size: int, tflops: float) -> Measurement:
-    problem = Problem(size, size, size)
+def measurement(
+    name: str, kind: str, precision: str, size: int, tflops: float, dtype: DType = FP32
+) -> Measurement:  # fmt: skip
+    problem = Problem(size, size, size, dtype=dtype)
     took = problem.flops / tflops / 1e12
     timing = Timing("graph", "cold", took, took * 0.995, took * 1.006, 0.012, 40, 20, True)
-    ratio = Ratio("cublas", tflops / (LIBRARIES["cublas"][1] * SLOWER[size]), 0.9, 1.1)
+    library = (LIBRARIES if dtype == FP32 else HALVES)["cublas"][1]
+    ratio = Ratio("cublas", tflops / (library * SLOWER[size]), 0.9, 1.1)
     state = Conditions(1830.0, 1700.0, 1980.0, 640.0, 699.0, 61.0, ("power cap",) if size > 4096 else (), 12)
     return Measurement(Identity(name, kind, "invented", precision), problem, "measured", True, timings=(timing,),
-                       ratios=(ratio,) if precision == "fp32" else (), conditions=state, limit_tflops=66.9)  # fmt: skip
+                       ratios=(ratio,) if precision != "tf32" else (), conditions=state, limit_tflops=66.9)  # fmt: skip
 
 
 def run(names: tuple[str, ...] = FEW, sizes: tuple[int, ...] = SIZES) -> Run:
-    every = [(name, "rung", "fp32", INVENTED[name]) for name in names]
-    every += [(name, "baseline", precision, speed) for name, (precision, speed) in LIBRARIES.items()]
-    made = tuple(measurement(name, kind, precision, size, speed * SLOWER[size])
-                 for name, kind, precision, speed in every for size in sizes)  # fmt: skip
+    types = {name: rung_named(name).dtypes[0] for name in names}
+    every = [(name, "rung", dtype.name, INVENTED[name], dtype) for name, dtype in types.items()]
+    for dtype, libraries in ((FP32, LIBRARIES), (FP16, HALVES)):
+        if dtype in types.values():
+            every += [(name, "baseline", arithmetic, speed, dtype) for name, (arithmetic, speed) in libraries.items()]
+    made = tuple(measurement(name, kind, arithmetic, size, speed * SLOWER[size], dtype)
+                 for name, kind, arithmetic, speed, dtype in every for size in sizes)  # fmt: skip
     return Run("invented-1", "2026-01-02T03:04:05Z", "gemmsmith climb (invented for a test)", "0.1.0", MACHINE, made)
 
 
@@ -113,5 +124,5 @@ def bare(names: tuple[str, ...] = FEW) -> Story:
 if __name__ == "__main__":
     from gemmsmith.report import write_page
 
-    chosen = LADDER if sys.argv[2:3] == ["all"] else FEW
+    chosen = tuple(spec.name for spec in all_rungs()) if sys.argv[2:3] == ["all"] else FEW
     write_page(sys.argv[1], bare(chosen) if sys.argv[3:4] == ["bare"] else sample(chosen))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 import subprocess
 import sys
@@ -187,21 +188,31 @@ def test_verify_names_what_is_wrong_and_what_was_skipped(say: Say, tmp_path: Pat
     assert said.widest <= 100
 
 
-def test_climb(say: Say) -> None:
-    said = say("climb", "--size", "32", "--device", "sim")
+def test_climb(say: Say, tmp_path: Path) -> None:
+    page = tmp_path / "climb.html"
+    said = say("climb", "--size", "32", "--device", "sim", "--html", str(page))
     assert (said.code, said.err) == (0, ""), said.out
     assert said.widest <= 100
-    assert said.out.count("verified") == len(NAMES)
-    assert "simulat" in said.out
+    assert re.findall(r"^ *\d+ +(\w+) +verified ", said.out, re.M) == NAMES
+    assert "Counts: simulated at 32³" in said.out
+    assert "Why each rung differs from the one before" in said.out
+    assert all(f'id="rung-{name}"' in page.read_text(encoding="utf-8") for name in NAMES)
 
 
-def test_climb_as_json(say: Say, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gemmsmith.cli.climb.rungs", lambda: rungs()[:3])
-    facts = say("climb", "--size", "8", "--device", "sim", "--json").json
-    assert {"device", "arch", "origin", "size", "ok", "rungs"} <= facts.keys()
-    assert (facts["origin"], facts["size"], facts["ok"]) == ("simulated", 8, True)
+def test_climb_as_json(say: Say, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("gemmsmith.cli.ladder.rungs", lambda: rungs()[:3])
+    monkeypatch.chdir(tmp_path)
+    facts = say("climb", "--size", "8", "--device", "sim", "--no-html", "--json").json
+    assert {"command", "device", "gpu", "arch", "compiler", "size", "ok", "notes", "recorded"} <= facts.keys()
+    assert (facts["size"], facts["ok"], facts["measured"]) == (8, True, [])
     assert [rung["name"] for rung in facts["rungs"]] == NAMES[:3]
-    assert all(rung["verified"] and rung["seconds"] > 0 for rung in facts["rungs"])
+    for rung in facts["rungs"]:
+        assert rung["verified"] is True
+        assert len(rung["verdicts"]) == 2
+        assert (rung["counted"]["origin"], rung["occupancy"]["origin"]) == ("simulated", "predicted")
+        assert rung["registers"] > 0
+        assert bool(rung["why"]) == (rung["name"] != "naive")
+    assert not list(tmp_path.iterdir()), "no page was asked for"
 
 
 # --- wrong use
@@ -221,8 +232,8 @@ def test_climb_as_json(say: Say, monkeypatch: pytest.MonkeyPatch) -> None:
     ("run naive --mode exact --fill normal", "needs the fill 'integers'"), ("run naive --seed -1", "seed"),
     ("run naive --schedule fast", "unknown schedule 'fast'"), ("run naive --device tpu", "use auto, sim or gpu"),
     ("run naive --grid 1", "is a rung"), ("show naive --ptx --sass", "choose one of"),
-    ("show naive --arch sm_12", "sm_12"), ("show naive --arch x", "x"), ("climb --size -1", "--size -1 is negative"),
-    ("check naive --m -1", "M=-1 is negative"),
+    ("show naive --arch sm_12", "sm_12"), ("show naive --arch x", "x"),
+    ("climb --size -1", "--size -1 is not positive"), ("check naive --m -1", "M=-1 is negative"),
 ])  # fmt: skip
 def test_wrong_use_exits_2(say: Say, command: str, message: str) -> None:
     said = say(*shlex.split(command))
@@ -258,7 +269,7 @@ def test_a_missing_gpu_exits_3(say: Say, command: str) -> None:
 def test_help_and_version(say: Say) -> None:
     said = say("--version")
     assert (said.code, said.out.split()[0]) == (0, "gemmsmith")
-    for command in ("list", "show", "run", "verify", "check", "doctor", "climb"):
+    for command in ("list", "show", "run", "verify", "check", "doctor", "climb", "report"):
         said = say(command, "-h")
         assert said.code == 0
         assert "--json" in said.out

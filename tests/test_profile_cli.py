@@ -5,14 +5,21 @@ from __future__ import annotations
 import csv
 import io
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from gemmsmith.cli import compare as compare_command
 from gemmsmith.cli.main import run_command
+from gemmsmith.cli.output import console
+from gemmsmith.cli.profile_tables import LDMATRIX_CONFLICTS, _print_shared
+from gemmsmith.compile.compiler import compile_for
 from gemmsmith.explain import sampling
 from gemmsmith.explain.metrics import METRICS
+from gemmsmith.explain.profile import CONFLICTS, REQUESTS, simulate
+from gemmsmith.kernels.registry import rung_named
+from gemmsmith.problem import Problem
 
 SIZE = ["--m", "64", "--n", "64", "--k", "32"]
 RUNGS = ["naive", "shared_tile", "async_copy"]
@@ -203,3 +210,19 @@ def test_wrong_use_ends_with_2(arguments: list[str], code: int, capsys: pytest.C
 def test_launch_options_of_a_file() -> None:
     found = compare_command.launch_options("block=32,32; grid=ceil(N/32),ceil(M/32);entry=mine")
     assert (found.block, found.grid, found.entry, found.smem) == ("32,32", "ceil(N/32),ceil(M/32)", "mine", "")
+
+
+def test_ldmatrix_has_a_row_and_its_conflicts_are_taken_from_the_loads(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    spec = rung_named("mma_swizzled")
+    compiled = compile_for(spec, spec.config(), Problem(128, 128, 64, dtype=spec.dtypes[0]), "sm_90")
+    found = simulate(spec, spec.config(), Problem(128, 128, 64, dtype=spec.dtypes[0]), compiled)
+    waves = found.wavefronts("ldsm")
+    made = dict(found.metrics) | {CONFLICTS["ld"]: 12.0, LDMATRIX_CONFLICTS: 8.0, REQUESTS["ld"]: 5.0}
+    _print_shared(console(), replace(found, metrics=tuple(made.items())))
+    rows = {line.split()[0]: line.split()[1:] for line in capsys.readouterr().out.splitlines()[1:] if line.strip()}
+    assert rows["ldmatrix"] == [f"{found.value(REQUESTS['ldsm']):,.0f}", f"{waves:,.0f}",
+                                f"{waves / found.value(REQUESTS['ldsm']):.2f}", "8", f"{8 / waves:.1%}"]  # fmt: skip
+    assert rows["loads"][3] == "4", "12, of which 8 are ldmatrix's"
+    assert "ldmatrix" not in run(capsys, "profile", "shared_tile", *SIZE, "--device", "sim")

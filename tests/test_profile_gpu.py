@@ -177,6 +177,7 @@ def with_lines(fake_gpu: Path) -> Counter[str]:
         "smsp__sass_inst_executed_op_shared_ld.sum": ran["LDS"], waves.format("ld"): 3 * ran["LDS"],
         "smsp__sass_inst_executed_op_shared_st.sum": ran["STS"], waves.format("st"): 3 * ran["STS"],
         "smsp__inst_executed_op_ldgsts.sum": 0, waves.format("ldgsts"): 0,
+        "smsp__inst_executed_op_ldsm.sum": 0, waves.format("ldsm"): 0,
         far.format("requests", "ld"): ran["LDG"], far.format("requests", "st"): ran["STG"],
         far.format("sectors", "ld"): 4 * ran["LDG"], far.format("sectors", "st"): 4 * ran["STG"],
         **{thread.format(base.lower()): 32 * ran[base] for base in ("FFMA", "FMUL", "FADD")},
@@ -193,7 +194,7 @@ def test_lines_on_a_gpu_have_the_simulators_names_and_add_up(
 ) -> None:
     facts = json.loads(run(capsys, *LINES, "--json"))
     assert facts["origin"] == "measured"
-    assert len(facts["line_sums"]) == 13
+    assert len(facts["line_sums"]) == 15
     assert [made for made in facts["line_sums"] if not made["equal"]] == []
     loads = "smsp__sass_inst_executed_op_shared_ld.sum"
     assert sum(line.get(loads, 0) for line in facts["lines"]) == facts["metrics"][loads]["value"] == with_lines["LDS"]
@@ -214,7 +215,7 @@ def test_lines_on_a_gpu_as_text_and_csv(capsys: pytest.CaptureFixture[str]) -> N
     assert narrow(text)
     heading = next(line for line in text.splitlines() if line.startswith("line"))
     assert heading.split() == ["line", "executed", "sectors", "waves", "excess", "samples", "stall", "|", "source"]
-    assert "Sums over lines equal the launch's own counters (12 compared)" in text
+    assert "Sums over lines equal the launch's own counters (14 compared)" in text
     assert "memory_l2_theoretical_sectors_global" in text
     rows = list(csv.DictReader(io.StringIO(run(capsys, *LINES, "--csv"))))
     assert {"derived__memory_l1_wavefronts_shared_excessive", "samples", "top_stall"} <= rows[0].keys()
@@ -231,7 +232,7 @@ def test_lines_that_do_not_add_up_are_told(
     write_ncu(fake_gpu.parent, totals={"smsp__inst_executed.sum": f"{with_lines.total()}"})
     text = run(capsys, *LINES)
     assert narrow(text)
-    assert "differ from the launch's own counters in 11 of 12" in text
+    assert "differ from the launch's own counters in 13 of 14" in text
     assert f"shared load requests: lines {with_lines['LDS']:,}, launch 1,000" in text
 
 

@@ -24,7 +24,7 @@ from gemmsmith.problem import FP16, Problem
 from gemmsmith.report import page, write_page
 from gemmsmith.report.figures.machine import _smem_values
 from gemmsmith.report.figures.names import anchors, contender
-from gemmsmith.report.figures.speed import over_size
+from gemmsmith.report.figures.speed import over_sizes
 from gemmsmith.report.files import replace_file
 from gemmsmith.report.highlight import highlight
 from gemmsmith.report.ladder_picture import ladder_picture, write_ladder_picture
@@ -32,14 +32,14 @@ from gemmsmith.report.opening import HEADINGS, read_opening
 from gemmsmith.report.speeds import headline, speeds_of
 from gemmsmith.report.story import Made, Rung, Story, Sweep, SweepPoint
 from report_reading import Node, read
-from report_sample import FEW, GPU, MACHINE, bare, measurement, run, sample
+from report_sample import BOTH, FEW, GPU, MACHINE, bare, measurement, run, sample
 
 EVIL = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\"'&"
 
 
 @cache
 def html(kind: str = "sample") -> str:
-    return page(sample() if kind == "sample" else bare())
+    return page({"sample": sample, "bare": bare, "both": lambda: sample(BOTH)}[kind]())
 
 
 @cache
@@ -162,7 +162,7 @@ def test_anchors_are_plain_and_unique() -> None:
 # --- charts and tables
 
 
-@pytest.mark.parametrize("kind", ["sample", "bare"])
+@pytest.mark.parametrize("kind", ["sample", "bare", "both"])
 def test_every_chart_has_a_title_marks_and_its_numbers(kind: str) -> None:
     figures = tree(kind).all("figure", "has-chart")
     assert len(figures) > 15
@@ -198,8 +198,7 @@ def test_the_ladder_has_a_bar_a_rung_as_long_as_it_is_fast() -> None:
 
 
 def test_speed_over_size_has_a_mark_for_every_timing() -> None:
-    chart = over_size(sample(), speeds_of(sample()))
-    assert chart is not None
+    (chart,) = over_sizes(sample(), speeds_of(sample()))
     timings = len(sample().recorded[0].measurements)
     assert len(read(chart.wide).all(class_="mark")) == timings == len(chart.table.rows)
 

@@ -11,7 +11,7 @@ import pytest
 
 from gemmsmith.report import write_page
 from gemmsmith.report.ladder_picture import write_ladder_picture
-from report_sample import FEW, bare, sample
+from report_sample import BOTH, FEW, bare, sample
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium, chromium-browser or google-chrome is installed")
@@ -34,6 +34,7 @@ def where(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("page")
     write_page(folder / "climb.html", sample())
     write_page(folder / "bare.html", bare())
+    write_page(folder / "both.html", sample(BOTH))
     write_ladder_picture(folder / "ladder.svg", sample())
     return folder
 
@@ -73,7 +74,7 @@ def test_it_loads_without_a_word_and_asks_for_nothing(browser: Any, where: Path,
         assert {url.partition("#")[0] for url in visit.asked} == {visit.url}
 
 
-# Every mark of every chart that is shown has a size; every word of it lies within the chart's card.
+# Every mark of every chart that is shown has a size and lies within the drawing; every word lies within the card.
 DRAWN = """() => {
   const charts = [...document.querySelectorAll('.view.current svg.chart')].filter(c => c.checkVisibility());
   const faults = [];
@@ -84,6 +85,8 @@ DRAWN = """() => {
     for (const mark of marks) {
       const box = mark.getBoundingClientRect();
       if (!(box.width > 0 && box.height > 0)) faults.push(name + ': an empty mark');
+      const whole = chart.getBoundingClientRect();
+      if (box.top < whole.top || box.bottom > whole.bottom) faults.push(name + ': a mark above or below');
     }
     for (const part of chart.querySelectorAll('text, .mark')) {
       const box = part.getBoundingClientRect();
@@ -103,6 +106,17 @@ def test_every_chart_is_drawn_and_nothing_sticks_out(browser: Any, where: Path, 
             count, faults = visit.page.evaluate(DRAWN)
             assert faults == []
             assert count == (11 if view == "overview" else 5)
+
+
+@pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
+def test_charts_of_both_kinds_of_units_are_drawn_and_nothing_sticks_out(
+    browser: Any, where: Path, size: dict[str, int]
+) -> None:
+    with Visit(browser, where / "both.html", size) as visit:
+        for view, charts in (("overview", 14), ("rung-mma_swizzled", 5)):
+            visit.open(view)
+            assert visit.page.evaluate(DRAWN) == [charts, []]
+            assert visit.page.evaluate("() => document.documentElement.scrollWidth") <= size["width"], view
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -16,7 +16,7 @@ from gemmsmith.report.charts.bars import Bar, Reference, draw_bars
 from gemmsmith.report.charts.cells import SHADES, Cell, draw_cells, shade
 from gemmsmith.report.charts.frame import NARROW, SMALL, WIDE, Canvas, Drawing, Table, chart
 from gemmsmith.report.charts.lines import Line, draw_lines, finite_points
-from gemmsmith.report.charts.roof import Roof, Spot, draw_roofline
+from gemmsmith.report.charts.roof import Ceiling, Roof, Spot, draw_roofline
 from gemmsmith.report.charts.rows import Kind, Row, draw_dots, draw_stacked
 from gemmsmith.report.charts.scale import Scale, log_ticks, nice_ticks, nice_top, spread
 from gemmsmith.report.charts.steps import draw_steps
@@ -211,7 +211,8 @@ def test_quiet_curves_are_context_without_marks_and_names() -> None:
 @CANVASES
 def test_the_roofline_bends_where_bandwidth_meets_the_peak(canvas: Canvas) -> None:
     spots = [Spot(1, "naive", 0.1, 1.0, ""), Spot(10, "warp_tile", 10.0, 10.0, "", hollow=True)]
-    drawing = draw_roofline(canvas, spots, [Roof("DRAM", 1.0), Roof("L2", 10.0, "6 4")], 100.0, "peak", "x", "y")
+    roofs = [Roof("DRAM", 1.0), Roof("L2", 10.0, "6 4")]
+    drawing = draw_roofline(canvas, spots, roofs, [Ceiling("peak", 100.0)], "x", "y")
     xs, ys = ticks(drawing, "x"), ticks(drawing, "y")
     found = marks(drawing)
     assert [(m.number("cx"), m.number("cy")) for m in found] == [
@@ -226,6 +227,23 @@ def test_the_roofline_bends_where_bandwidth_meets_the_peak(canvas: Canvas) -> No
         pytest.approx((xs["10"], ys["100"]), abs=0.02),
         pytest.approx((xs["100"], ys["100"]), abs=0.02),
     ]
+
+
+@CANVASES
+def test_every_arithmetic_has_its_own_flat_roof_and_nothing_is_above_the_plot(canvas: Canvas) -> None:
+    spots = [Spot(1, "naive", 0.1, 1.0, ""), Spot(14, "mma", 50.0, 400.0, ""), Spot(15, "too fast", 60.0, 5000.0, "")]
+    ceilings = [Ceiling("fp32 peak", 100.0), Ceiling("fp16 peak", 1000.0)]
+    drawing = draw_roofline(canvas, spots, [Roof("DRAM", 1.0), Roof("L2", 10.0, "6 4")], ceilings, "x", "y")
+    xs, ys = ticks(drawing, "x"), ticks(drawing, "y")
+    flat = [(r.number("x1"), r.number("y1"), r.number("y2")) for r in read(drawing.body).all("line", "roof")]
+    assert flat == [pytest.approx((xs["10"], ys["100"], ys["100"]), abs=0.02),
+                    pytest.approx((xs["100"], ys["1,000"], ys["1,000"]), abs=0.02)]  # fmt: skip
+    tops = [min(float(p.split(",")[1]) for p in r.attributes["points"].split())
+            for r in read(drawing.body).all("polyline", "roof")]  # fmt: skip
+    assert tops == [pytest.approx(ys["1,000"], abs=0.02)] * 2, "slanted roofs rise to the highest"
+    top = min(node.number("y1") for node in read(drawing.body).all("line", "grid"))
+    assert all(mark.number("cy") >= top for mark in marks(drawing))
+    assert {"fp32 peak", "fp16 peak"} <= {t.text for t in read(drawing.body).all("text", "reference")}
 
 
 @CANVASES

@@ -11,15 +11,16 @@ from gemmsmith.errors import ConfigError, UnknownKernelError, UnsupportedError
 from gemmsmith.kernels.registry import rung_named, rungs
 from gemmsmith.kernels.signature import ROLES
 from gemmsmith.kernels.spec import KernelSpec, Preset
-from gemmsmith.problem import BF16, FP16, FP32, MAX_EXTENT, Problem, ceil_div
+from gemmsmith.problem import BF16, FP16, FP32, INT8, INT32, MAX_EXTENT, OUTPUTS, TF32, Problem, ceil_div
 
 NAMES = [
     "naive", "coalesced", "shared_tile", "register_block", "block_tile_1d", "block_tile_2d", "vectorized", "padded",
-    "rectangular", "warp_tile", "async_copy", "warp_tile_mixed",
+    "rectangular", "warp_tile", "async_copy", "warp_tile_mixed", "wmma", "mma_swizzled", "mma_pipelined",
 ]  # fmt: skip
+TENSOR = NAMES[12:]
 each_rung = pytest.mark.parametrize("name", NAMES)
 
-# What the worklogs published, from LADDER.md: rung, preset, threads, values that must be so.
+# What the worklogs published, from LADDER.md, and our own: rung, preset, threads, values that must be so.
 PUBLISHED = [
     ("naive", "32x32", 1024, {"TILE": 32}),
     ("coalesced", "32x32", 1024, {"TILE": 32}),
@@ -40,6 +41,10 @@ PUBLISHED = [
     ("warp_tile_mixed", "64x64-8x4", 128,
      {"BM": 128, "BN": 128, "BK": 16, "WM": 64, "WN": 64, "WNITER": 4, "TM": 8, "TN": 4}),
     ("warp_tile_mixed", "64x32-8x8", 256, {"BM": 128, "BN": 128, "BK": 16, "WM": 64, "WN": 32, "TM": 8, "TN": 8}),
+    ("wmma", "128x128x32-64x32", 256, {"BM": 128, "BN": 128, "BK": 32, "WM": 64, "WN": 32}),
+    ("mma_swizzled", "128x128-64x64", 128, {"BM": 128, "BN": 128, "BK_BYTES": 64, "WM": 64, "WN": 64}),
+    ("mma_pipelined", "128x128-64x64", 128, {"BM": 128, "BN": 128, "BK_BYTES": 64, "WM": 64, "WN": 64, "STAGES": 4}),
+    ("mma_pipelined", "h200", 256, {"BM": 256, "BN": 128, "BK_BYTES": 128, "WM": 64, "WN": 64, "STAGES": 4}),
 ]  # fmt: skip
 
 
@@ -135,8 +140,15 @@ def test_every_parameter_is_used_by_the_source(name: str) -> None:
 def test_float_arithmetic_is_spelled_out(name: str) -> None:
     """Contraction must not be left to ptxas, so accumulators only ever meet __fmaf_rn."""
     code = re.sub(r"//[^\n]*", "", rung_named(name).code)
-    assert "__fmaf_rn" in code
-    assert not re.search(r"\bacc[^;=]*[+*]=", code)
+    assert re.search(r"\bmma(_sync)?\(" if name in TENSOR else "__fmaf_rn", code)
+    assert not re.search(r"\b(acc|sums?)\b[^;=]*[+*]=", code)
+
+
+def test_the_epilogue_is_spelled_out() -> None:
+    """The rungs on tensor cores leave all arithmetic in fp32 to finish.cuh, where each rounding has a name."""
+    code = re.sub(r"//[^\n]*", "", (rung_named("wmma").source.parent / "include" / "finish.cuh").read_text("utf-8"))
+    assert all(name in code for name in ("__fmul_rn", "__fmaf_rn", "__fadd_rn", "__float2half_rn", "__float2int_rn"))
+    assert not re.search(r"\b(alpha|beta) \*|\* ?(alpha|beta)\b", code)
 
 
 def test_inline_ptx_stands_behind_wrappers_only() -> None:
@@ -227,6 +239,15 @@ REFUSED = [
     ("async_copy", {"STAGES": 1}, "STAGES=1 is not one of 2, 3, 4"),
     ("warp_tile_mixed", {"BM": 64, "BK": 8, "WM": 32, "WN": 32, "WNITER": 1, "UNROLL": 8},
      "a slice of A has BM·BK = 64·8 = 512 elements, which is not a multiple of 256 threads · 8"),
+    ("wmma", {"PAD": 4}, "PAD=4 is not one of 0, 8, 16"),
+    ("wmma", {"BN": 64, "WN": 128}, "WN=128 does not divide BN=64"),
+    ("mma_swizzled", {"WM": 16, "WN": 16}, "32·(BM/WM)·(BN/WN) = 32·(128/16)·(128/16) = 2048 threads"),
+    ("mma_swizzled", {"BM": 256, "WM": 128, "WN": 32, "BN": 32}, "BN=32 is not one of 64, 128, 256"),
+    ("mma_pipelined", {"BM": 256, "WM": 128, "WN": 128}, "WM·WN/32 = 128·128/32 = 512 sums a lane"),
+    ("mma_pipelined", {"BK_BYTES": 32}, "BK_BYTES=32 is not one of 64, 128"),
+    ("mma_pipelined", {"STAGES": 2}, "STAGES=2 is not one of 3, 4, 5, 6"),
+    ("mma_pipelined", {"BM": 256, "BN": 64, "WM": 64, "WN": 64, "MIN_BLOCKS": 4, "BK_BYTES": 128, "STAGES": 6},
+     "STAGES·(BM+BN)·BK_BYTES = 6·(256+64)·128 = 245,760 B of shared memory, but 232,448 B"),
 ]  # fmt: skip
 
 
@@ -245,12 +266,38 @@ def test_an_illegal_configuration_is_refused_with_the_arithmetic(
 @each_rung
 def test_layouts_and_types(name: str) -> None:
     spec = rung_named(name)
-    assert spec.layouts == (("NN", "NT", "TN", "TT") if name in ("naive", "coalesced") else ("NN",))
-    assert spec.dtypes == ((FP16, BF16) if name == "warp_tile_mixed" else (FP32,))
+    assert spec.layouts == (("NN", "NT", "TN", "TT") if name in ("naive", "coalesced", *TENSOR) else ("NN",))
+    every = (FP16, BF16, TF32, INT8)
+    assert spec.dtypes == {"mma_swizzled": every, "mma_pipelined": every, "wmma": (FP16, BF16),
+                           "warp_tile_mixed": (FP16, BF16)}.get(name, (FP32,))  # fmt: skip
+    assert spec.tensor_cores == (name in TENSOR)
+    assert spec.epilogue == spec.batched == (name in ("warp_tile", *TENSOR))
+    for dtype in spec.dtypes:
+        assert {out for out in OUTPUTS[dtype] if out in spec.out_dtypes} == (
+            set(OUTPUTS[dtype]) if name in TENSOR else {FP32}
+        )
     assert spec.min_arch == 80
 
 
-@pytest.mark.parametrize("name", NAMES[2:-1])
+@pytest.mark.parametrize(("problem", "message"), [
+    (Problem(4, 4, 4, FP16, trans_a=True), "warp_tile_mixed takes layout NN, not TN\nuse wmma or mma_swizzled"),
+    (Problem(4, 4, 4, FP16, FP16), "warp_tile_mixed writes fp32, not fp16\nuse wmma or mma_swizzled or mma_pipelined"),
+    (Problem(4, 4, 4, TF32), "takes fp16, bf16 inputs, not tf32\nuse mma_swizzled or mma_pipelined"),
+    (Problem(4, 4, 4, INT8, INT32), "takes fp16, bf16 inputs, not int8\nuse mma_swizzled or mma_pipelined"),
+    (Problem(4, 4, 4, BF16, bias="row"), "takes no bias and no activation\nuse wmma"),
+    (Problem(4, 4, 4, BF16, activation="relu"), "takes no bias and no activation\nuse wmma"),
+    (Problem(4, 4, 4, FP16, batch=2), "takes one product, not a batch of 2\nuse wmma"),
+], ids=str)  # fmt: skip
+def test_what_a_rung_does_not_take_names_who_does(problem: Problem, message: str) -> None:
+    spec = rung_named("warp_tile_mixed")
+    with pytest.raises(UnsupportedError) as caught:
+        spec.accepts(problem)
+    assert message in str(caught.value)
+    assert not spec.takes(problem)
+    assert rung_named("mma_pipelined").takes(problem)
+
+
+@pytest.mark.parametrize("name", NAMES[2:11])
 def test_a_refused_layout_names_who_takes_it(name: str) -> None:
     with pytest.raises(UnsupportedError, match="use naive or coalesced"):
         rung_named(name).accepts(Problem(4, 4, 4, trans_b=True))
@@ -310,8 +357,20 @@ def test_an_empty_problem_has_an_empty_grid(name: str, m: int, n: int) -> None:
         ("async_copy", {}, 2 * 4 * (64 * 20 + 16 * 64)),
         ("async_copy", {"STAGES": 3, "BK": 32}, 3 * 4 * (64 * 36 + 32 * 64)),
         ("warp_tile_mixed", {}, 2 * 16 * (132 + 128)),
+        ("wmma", {}, 0),
+        ("mma_swizzled", {}, (128 + 128) * 64),
+        ("mma_pipelined", {}, 4 * (128 + 128) * 64),
+        ("mma_pipelined", {"BM": 256, "BK_BYTES": 128, "STAGES": 3, "MIN_BLOCKS": 1}, 3 * (256 + 128) * 128),
     ],
 )
 def test_dynamic_shared_memory(name: str, changes: dict[str, int], smem: int) -> None:
     spec = rung_named(name)
     assert spec.geometry(problem_for(spec, 64, 64, 64), spec.config(changes)).smem == smem
+
+
+@pytest.mark.parametrize("name", ["warp_tile", *TENSOR])
+def test_a_batch_goes_along_z(name: str) -> None:
+    spec = rung_named(name)
+    one, many = (spec.geometry(problem_for(spec, 300, 200, 8).with_(batch=n), spec.config()) for n in (1, 5))
+    assert many.grid == (*one.grid[:2], 5)
+    assert (many.block, many.smem) == (one.block, one.smem)

@@ -32,6 +32,7 @@ from gemmsmith.measure.results import Measurement, Ratio, Timing
 from gemmsmith.measure.sweep import FileFamily, Outcome, Point, RungFamily, Variant, grid, parse_axis
 from gemmsmith.measure.sweep_quantities import QUANTITIES, columns, telling
 from gemmsmith.problem import Problem
+from gemmsmith.report.sweep_file import read_sweeps
 from gemmsmith.run.contender import Identity
 from gemmsmith.shapes import Shape, parse_shapes
 
@@ -422,6 +423,8 @@ WRONG = [
     ((*ONE, "--device", "sim", "--against", "cublas"), "--against needs a GPU"),
     ((*ONE, "--plot", "x.png"), "not an SVG"),
     ((*ONE, "--plot", "no/x.svg"), "no folder"),
+    ((*ONE, "--save", "x.txt"), "not a JSON file"),
+    ((*ONE, "--save", "no/x.json"), "no folder"),
     ((*ONE, "--block", "8"), "is a rung"),
     ((*ONE, "--shapes", "0x1x1"), "empty matrix"),
 ]
@@ -508,7 +511,7 @@ def test_a_point_that_does_not_compile_does_not_stop_the_others(file: Path) -> N
 
 
 def test_a_sweep_on_a_gpu_from_the_command_line(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """The order of the sweep is kept although shapes are measured together; times, TFLOPS and ratios are shown."""
     device = SimpleNamespace(name="NVIDIA H200", sms=132, arch="sm_90")
@@ -527,7 +530,13 @@ def test_a_sweep_on_a_gpu_from_the_command_line(
     assert [p["state"] for p in facts["points"]] == ["ok", "illegal", "ok"] * 2
     assert [p["values"]["seconds"] for p in facts["points"]] == [4e-6, None, 2e-6] * 2
     assert facts["origin"] == "measured"
-    text = run(capsys, *arguments)
+    text = run(capsys, *arguments, "--save", str(tmp_path / "kept.json"))
+    (kept,) = read_sweeps(tmp_path / "kept.json")
+    assert (kept.origin, kept.where, kept.parameters) == ("measured", "NVIDIA H200", ("N", "TILE"))
+    assert [(p.values, bool(p.illegal)) for p in kept.points[:3]] == [
+        (("32", "8"), False), (("32", "9"), True), (("32", "16"), False)]  # fmt: skip
+    assert kept.points[2].value == 2 * kept.points[0].value > 0
+    assert "sweep coalesced --vary N=32,64" in kept.command
     assert all(len(line) <= 100 for line in text.splitlines())
     assert "of cublas" in text
     assert "2.0 µs" in text

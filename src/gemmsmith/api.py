@@ -64,11 +64,11 @@ def gemm(
     problem = _problem(left, right, alpha, beta, dtype, _out_dtype(out_dtype, target), activation)
     offset = _bias(problem, bias)
     if offset is not None:
-        problem = replace(problem, bias="row" if offset.cols == 1 and offset.rows != 1 else "column")
+        problem = replace(problem, bias="column" if (offset.rows, offset.cols) == (1, problem.n) else "row")
     addend = _addend(problem, c)
     _check_operands([m for m in (left, right, addend, offset, target) if m is not None])
     if target is not None:
-        _check_output(problem, target, left, right, addend)
+        _check_output(problem, target, left, right, addend, offset)
         problem = replace(problem, ldc=target.leading, stride_c=target.stride if problem.batch > 1 else -1)
     spec = choose(problem) if kernel is None else _spec(kernel)
     spec.accepts(problem)
@@ -139,7 +139,7 @@ def _addend(problem: Problem, c: Any) -> Matrix | None:
     if c is None:
         raise UsageError(f"beta={problem.beta:g} needs a matrix c", "pass c, or leave beta at 0")
     addend = matrix("c", c)
-    if (addend.rows, addend.cols) != problem.c_shape or (addend.batch or 1) != problem.batch:
+    if (addend.rows, addend.cols) != problem.c_shape or _matrices(addend) != problem.batch:
         many = f"{addend.batch} of " if addend.batch is not None else ""
         raise ProblemError(f"c is {many}{addend.rows}x{addend.cols}, but the product is {_text(problem)}")
     if addend.dtype != problem.out_dtype:
@@ -147,6 +147,10 @@ def _addend(problem: Problem, c: Any) -> Matrix | None:
     if addend.transposed:
         raise ProblemError("c is stored column by column", "pass a row-major matrix")
     return addend
+
+
+def _matrices(operand: Matrix) -> int:
+    return 1 if operand.batch is None else operand.batch
 
 
 def _text(problem: Problem) -> str:
@@ -168,8 +172,8 @@ def _where(operand: Matrix) -> str:
     return f"GPU {operand.ordinal}" if operand.on_gpu else "the host"
 
 
-def _check_output(problem: Problem, out: Matrix, a: Matrix, b: Matrix, c: Matrix | None) -> None:
-    if (out.rows, out.cols) != problem.c_shape or (out.batch or 1) != problem.batch:
+def _check_output(problem: Problem, out: Matrix, a: Matrix, b: Matrix, c: Matrix | None, bias: Matrix | None) -> None:
+    if (out.rows, out.cols) != problem.c_shape or _matrices(out) != problem.batch:
         many = f"{out.batch} of " if out.batch is not None else ""
         raise ProblemError(f"out is {many}{out.rows}x{out.cols}, but the product is {_text(problem)}")
     if out.dtype != problem.out_dtype:
@@ -178,7 +182,7 @@ def _check_output(problem: Problem, out: Matrix, a: Matrix, b: Matrix, c: Matrix
         raise ProblemError("out is stored column by column", "pass a row-major matrix")
     if isinstance(out.owner, np.ndarray) and not out.owner.flags.writeable:
         raise ProblemError("out is read-only", "pass a writeable matrix")
-    for other in (a, b, c):
+    for other in (a, b, c, bias):
         same = other is c and c is not None and _place(c) == _place(out)
         if other is not None and not same and _overlap(out, other):
             raise ProblemError(f"out overlaps {other.name}", "write to a matrix of its own")

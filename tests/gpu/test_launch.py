@@ -176,8 +176,8 @@ def test_wrong_operands_are_named(torch: Any) -> None:
         gemmsmith.matmul(a.double(), a)
     with pytest.raises(DTypeError, match="on the CPU"):
         gemmsmith.matmul(a.cpu(), a)
-    with pytest.raises(ProblemError, match="rank 3"):
-        gemmsmith.matmul(a[None], a)
+    with pytest.raises(ProblemError, match="rank 4"):
+        gemmsmith.matmul(a[None, None], a)
     with pytest.raises(ProblemError, match="differ"):
         gemmsmith.matmul(a[:, :4], a)
     with pytest.raises(ProblemError, match="contiguous"):
@@ -238,3 +238,26 @@ def test_the_callers_context_is_left_as_it_was(torch: Any) -> None:
     before = int(driver.cuCtxGetCurrent()[1])
     gemmsmith.gemm(a, a.clone(), a.clone(), beta=1)
     assert int(driver.cuCtxGetCurrent()[1]) == before
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_batches_bias_and_activation_on_tensor_cores(torch: Any, dtype: str) -> None:
+    kind = getattr(torch, dtype)
+    a = torch.randn(3, 65, 72, device="cuda").to(kind)
+    b = torch.randn(72, 40, device="cuda").to(kind)
+    bias = torch.randn(40, device="cuda").to(kind)
+    name = {"float16": "fp16", "bfloat16": "bf16"}[dtype]
+    got = gemmsmith.gemm(a, b, bias=bias, activation="relu", out_dtype=name)
+    expected = torch.relu(a.double() @ b.double() + bias.double())
+    assert got.shape == (3, 65, 40)
+    assert got.dtype == kind
+    torch.testing.assert_close(got.double(), expected, rtol=2.0**-7, atol=2.0**-7)
+    shared = gemmsmith.gemm(a.transpose(1, 2).contiguous().transpose(1, 2), b[None].expand(3, 72, 40))
+    torch.testing.assert_close(shared.double(), a.double() @ b.double(), rtol=1e-4, atol=1e-4)
+
+
+def test_tf32_is_asked_for_by_name(torch: Any) -> None:
+    a, b = torch.randn(128, 256, device="cuda"), torch.randn(256, 64, device="cuda")
+    exact = a.double() @ b.double()
+    plain, rounded = gemmsmith.gemm(a, b), gemmsmith.gemm(a, b, dtype="tf32")
+    assert (plain.double() - exact).abs().max() < 1e-4 < (rounded.double() - exact).abs().max() < 0.2

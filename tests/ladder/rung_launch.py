@@ -5,8 +5,10 @@ from __future__ import annotations
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import lru_cache
+from unittest.mock import patch
 
 import numpy as np
+from tensor_core_rule import tensor_core_reference
 
 from gemmsmith.cli.options import Compiler
 from gemmsmith.compile.compiled import CompiledKernel
@@ -19,11 +21,13 @@ from gemmsmith.run.memory import Damage, GuardedMatrix
 from gemmsmith.shapes import Shape
 from gemmsmith.sim.device import LoadedPtx, SimDevice
 from gemmsmith.verify.cases import tile_of
+from gemmsmith.verify.fma import ordered_fma_reference
 from gemmsmith.verify.harness import SIMULATOR_GUARD_BYTES, verify_launch
 from gemmsmith.verify.verdict import Verdict
 
 RUNGS = tuple(spec.name for spec in rungs())
 FP32_RUNGS = tuple(spec.name for spec in rungs() if spec.dtypes[0].name == "fp32")
+TENSOR_RUNGS = tuple(spec.name for spec in rungs() if spec.tensor_cores)
 
 # The cheapest configurations that still have every part: several warps, several pieces a thread, vectors of full
 # width, tiles that are not square where the rung allows it.
@@ -92,13 +96,21 @@ def verified(spec: KernelSpec, config: Config, problem: Problem, *, device: SimD
              offsets: tuple[int, int, int] = (0, 0, 0)) -> Verdict:  # fmt: skip
     """One launch through the harness; the assertion shows the verdict, which says how to repeat it.
 
-    Tensor cores have an order of summation of their own: what is bits for others is float64 with a bound for them.
+    Tensor cores have an order of summation of their own: in mode 'bits' they are held to the bits of that.
     """
-    mode = "float" if mode == "bits" and spec.tensor_cores else mode
-    verdict = verify_launch(device or ReusingDevice(), spec, config, problem, compile_fn=compiler, mode=mode,
-                            fill=fill, seed=seed, offsets=offsets)  # fmt: skip
+    with ExitStack() as stack:
+        if mode == "bits" and spec.tensor_cores:
+            stack.enter_context(patch("gemmsmith.verify.compare.ordered_fma_reference", tensor_core_reference))
+        verdict = verify_launch(device or ReusingDevice(), spec, config, problem, compile_fn=compiler, mode=mode,
+                                fill=fill, seed=seed, offsets=offsets)  # fmt: skip
     assert verdict.trusted, str(verdict)
     return verdict
+
+
+def expected_bits(spec: KernelSpec, problem: Problem, data: Operands) -> Array:
+    """C as the rung must compute it: an ordered sum of fma, or the tensor core's rule."""
+    reference = tensor_core_reference if spec.tensor_cores else ordered_fma_reference
+    return bits(reference(problem, data.a, data.b, data.c))
 
 
 def launched(spec: KernelSpec, config: Config, problem: Problem, data: Operands) -> Array:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from rung_launch import RUNGS, problem_of, small, tile, verified
+from rung_launch import RUNGS, TENSOR_RUNGS, problem_of, small, tile, verified
 
 import gemmsmith
 from gemmsmith.errors import ProblemError, UnsupportedError
@@ -16,7 +16,7 @@ from gemmsmith.problem import FP32, Problem
 
 Triple = tuple[int, int, int]
 ANY_LAYOUT = ("naive", "coalesced")
-PLAIN_ONLY = tuple(name for name in RUNGS if name not in ANY_LAYOUT)
+PLAIN_ONLY = tuple(name for name in RUNGS if name not in ANY_LAYOUT + TENSOR_RUNGS)
 LAYOUTS = ("NT", "TN", "TT")
 
 
@@ -68,6 +68,17 @@ def test_every_layout(name: str, layout: str, extents: Triple) -> None:
     verified(spec, config, padded(problem, (3, 1, 2)), mode="bits", offsets=(1, 2, 3))
 
 
+@pytest.mark.parametrize("extents", [(64, 64, 64), (1, 130, 35), (66, 9, 70)], ids=str)
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("name", TENSOR_RUNGS)
+def test_every_layout_on_tensor_cores(name: str, layout: str, extents: Triple) -> None:
+    spec, config = small(name)
+    problem = problem_of(name, extents).with_(trans_a=layout[0] == "T", trans_b=layout[1] == "T", beta=1.0)
+    verified(spec, config, problem, mode="exact")
+    verified(spec, config, padded(problem, (8, 24, 2)), mode="bits")
+    verified(spec, config, padded(problem, (3, 1, 2)), mode="bits", offsets=(1, 2, 3))
+
+
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("name", PLAIN_ONLY)
 def test_a_layout_is_refused_with_a_way_out(name: str, layout: str) -> None:
@@ -77,8 +88,7 @@ def test_a_layout_is_refused_with_a_way_out(name: str, layout: str) -> None:
     with pytest.raises(UnsupportedError) as caught:
         verified(spec, config, problem)
     assert caught.value.message == f"{name} takes layout NN, not {layout}"
-    way_out = "use naive or coalesced" if dtype == FP32 else "make the operands contiguous row-major first"
-    assert caught.value.hint == way_out
+    assert caught.value.hint == f"use {' or '.join(ANY_LAYOUT if dtype == FP32 else TENSOR_RUNGS)}"
     assert caught.value.exit_code == 2
 
 
@@ -136,13 +146,13 @@ def test_an_output_that_half_overlaps_c_is_refused() -> None:
     assert np.array_equal(memory, arena())
 
 
-@pytest.mark.parametrize("name", PLAIN_ONLY[:-1] + ANY_LAYOUT)
+@pytest.mark.parametrize("name", RUNGS)
 def test_in_place_on_c(name: str) -> None:
     """c and out may be the same matrix; a and b may be, too, as nothing writes them."""
     spec, config = small(name)
     values = np.arange(36, dtype=np.float32).reshape(6, 6)
-    c = values.copy()
-    result = gemmsmith.gemm(values, values, c, beta=-2, out=c, kernel=spec.name, config=config)
+    operand, c = values.astype(spec.dtypes[0].numpy), values.copy()
+    result = gemmsmith.gemm(operand, operand, c, beta=-2, out=c, kernel=spec.name, config=config)
     assert result is c
     assert np.array_equal(c, values @ values - 2 * values)
 

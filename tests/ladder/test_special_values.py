@@ -1,7 +1,7 @@
 """NaN, an infinity or a subnormal at one position of A or B: its row or column of C shows it, all others do not.
 
 Each case compares two launches that differ in one element. The outputs that it cannot reach must be identical to
-the last bit; those it does reach must be what IEEE arithmetic says.
+the last bit; those it does reach must be what IEEE arithmetic says, on tensor cores but for rounding towards zero.
 """
 
 from __future__ import annotations
@@ -12,33 +12,39 @@ from functools import cache
 
 import numpy as np
 import pytest
-from rung_launch import RUNGS, aligned, bits, launched, problem_of, small, tile
+from rung_launch import RUNGS, TENSOR_RUNGS, aligned, bits, expected_bits, launched, problem_of, small, tile
 
 from gemmsmith.fills import Array, Operands, operands
-from gemmsmith.problem import FP16, Problem
-from gemmsmith.verify.fma import ordered_fma_reference
+from gemmsmith.kernels.registry import rung_named
+from gemmsmith.problem import DTYPES, FP16, Problem
 
 VALUES = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf, "subnormal": 0.0}
 # First element, last element, the last of the first tile, and the one after it.
 PLACES = ("first", "last", "tile_end", "tile_next")
+# Every rung in its first type; the others of tensor cores, whose range of exponents differs, in one rung each.
+TYPES = [*((name, rung_named(name).dtypes[0].name) for name in RUNGS), ("warp_tile_mixed", "bf16"), ("wmma", "bf16"),
+         ("mma_swizzled", "tf32"), ("mma_pipelined", "bf16")]  # fmt: skip
+# In every place for each rung that sums in order; of tensor cores only the last one has them all.
+CASES = [(name, dtype, place) for name, dtype in TYPES
+         for place in (PLACES[1:3] if name in TENSOR_RUNGS[:-1] else PLACES)]  # fmt: skip
 
 
-def problem_for(name: str) -> Problem:
+def problem_for(name: str, dtype: str) -> Problem:
     bm, bn, bk = tile(name)
-    return aligned(problem_of(name, (bm + 2, bn + 2, bk + 3)))
+    return aligned(problem_of(name, (bm + 2, bn + 2, bk + 3)).with_(dtype=DTYPES[dtype]))
 
 
 @cache
-def plain(name: str) -> tuple[Operands, Array]:
+def plain(name: str, dtype: str) -> tuple[Operands, Array]:
     """Random operands and C for them."""
     spec, config = small(name)
-    data = operands(problem_for(name), "normal", seed=3)
-    return data, launched(spec, config, problem_for(name), data)
+    problem = problem_for(name, dtype)
+    data = operands(problem, "normal", seed=3)
+    return data, launched(spec, config, problem, data)
 
 
-def position(name: str, operand: str, place: str) -> tuple[int, int]:
+def position(name: str, problem: Problem, operand: str, place: str) -> tuple[int, int]:
     bm, bn, bk = tile(name)
-    problem = problem_for(name)
     shape, edge = (problem.a_shape, (bm, bk)) if operand == "a" else (problem.b_shape, (bk, bn))
     if place == "first":
         return 0, 0
@@ -54,15 +60,14 @@ def planted(data: Operands, operand: str, where: tuple[int, int], value: float) 
     return replace(data, **{operand: changed})
 
 
-@pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("kind", ["nan", "inf", "-inf"])
 @pytest.mark.parametrize("operand", ["a", "b"])
-@pytest.mark.parametrize("name", RUNGS)
-def test_one_row_or_column_is_affected(name: str, operand: str, kind: str, place: str) -> None:
+@pytest.mark.parametrize(("name", "dtype", "place"), CASES)
+def test_one_row_or_column_is_affected(name: str, dtype: str, place: str, operand: str, kind: str) -> None:
     spec, config = small(name)
-    problem = problem_for(name)
-    before, untouched = plain(name)
-    where = position(name, operand, place)
+    problem = problem_for(name, dtype)
+    before, untouched = plain(name, dtype)
+    where = position(name, problem, operand, place)
     data = planted(before, operand, where, VALUES[kind])
     got = launched(spec, config, problem, data)
 
@@ -77,18 +82,17 @@ def test_one_row_or_column_is_affected(name: str, operand: str, kind: str, place
     with np.errstate(invalid="ignore"):
         expected = np.float32(VALUES[kind]) * factors
     assert np.array_equal(got[affected], expected, equal_nan=True)
-    assert np.array_equal(bits(got), bits(ordered_fma_reference(problem, data.a, data.b, data.c)))
+    assert np.array_equal(bits(got), expected_bits(spec, problem, data))
 
 
-@pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("operand", ["a", "b"])
-@pytest.mark.parametrize("name", RUNGS)
-def test_a_subnormal_is_not_flushed(name: str, operand: str, place: str) -> None:
+@pytest.mark.parametrize(("name", "dtype", "place"), CASES)
+def test_a_subnormal_is_not_flushed(name: str, dtype: str, place: str, operand: str) -> None:
     """The element is alone in its row of A (column of B), so that flushing it to zero shows."""
     spec, config = small(name)
-    problem = problem_for(name)
-    before, untouched = plain(name)
-    where = position(name, operand, place)
+    problem = problem_for(name, dtype)
+    before, untouched = plain(name, dtype)
+    where = position(name, problem, operand, place)
     line = np.s_[where[0], :] if operand == "a" else np.s_[:, where[1]]
     tiny = 2.0**-20 if problem.dtype == FP16 else 2.0**-133
     cleared: Array = getattr(before, operand).copy()
@@ -100,5 +104,10 @@ def test_a_subnormal_is_not_flushed(name: str, operand: str, place: str) -> None
     affected[line] = True
     factors = before.b[where[1], :] if operand == "a" else before.a[:, where[0]]
     assert np.array_equal(bits(got)[~affected], bits(untouched)[~affected])
-    assert np.array_equal(got[affected], np.float32(tiny) * factors.astype(np.float32))
+    assert np.array_equal(bits(got), expected_bits(spec, problem, data))
+    if spec.tensor_cores:
+        below = np.abs(np.float64(tiny) * factors.astype(np.float64))
+        assert (np.abs(got[affected]) <= below * (1 + 2.0**-11)).all()
+    else:
+        assert np.array_equal(got[affected], np.float32(tiny) * factors.astype(np.float32))
     assert np.count_nonzero(got[affected]) > np.count_nonzero(affected) // 2

@@ -15,7 +15,7 @@ from pathlib import Path
 from gemmsmith.cli.options import Compiler
 from gemmsmith.kernels.registry import rung_named
 from gemmsmith.kernels.spec import Config, Geometry, KernelSpec
-from gemmsmith.problem import Problem
+from gemmsmith.problem import DTYPES, Problem
 from gemmsmith.sim.device import SimDevice
 from gemmsmith.sim.schedule import schedule_named
 from gemmsmith.verify.harness import verify_launch
@@ -53,6 +53,9 @@ SMALL: dict[str, dict[str, int]] = {
     "warp_tile": {"BM": 64, "BN": 32, "BK": 8, "WM": 32, "WN": 32, "WNITER": 2, "TM": 4, "TN": 4},
     "async_copy": {"BM": 32, "BN": 64, "BK": 8, "TM": 4, "TN": 8, "UNROLL": 4, "STAGES": 3},
     "warp_tile_mixed": {"BM": 64, "BN": 32, "BK": 16, "WM": 32, "WN": 32, "WNITER": 2, "TM": 4, "TN": 4},
+    "wmma": {"BM": 64, "BN": 64, "BK": 16, "WM": 32, "WN": 32},
+    "mma_swizzled": {"BM": 64, "BN": 64, "BK_BYTES": 32, "WM": 32, "WN": 32},
+    "mma_pipelined": {"BM": 64, "BN": 64, "BK_BYTES": 64, "WM": 32, "WN": 32, "STAGES": 3, "GROUP": 2},
 }
 
 
@@ -89,11 +92,21 @@ class Trial:
     mode: str = "float"
     fill: str | None = None
     schedule: str = "lockstep"
+    dtype: str = ""  # the rung's first where none is named
+    out_dtype: str = "fp32"
+    layout: str = "NN"
+    batch: int = 1
+    bias: str = ""
+    activation: str = ""
 
     def problem(self, spec: KernelSpec) -> Problem:
-        m, n, k = self.shape
-        lda, ldb, ldc = k + self.padding[0], n + self.padding[1], n + self.padding[2]
-        return Problem(m, n, k, spec.dtypes[0], alpha=self.alpha, beta=self.beta, lda=max(1, lda), ldb=ldb, ldc=ldc)
+        tight = Problem(
+            *self.shape, DTYPES[self.dtype] if self.dtype else spec.dtypes[0], DTYPES[self.out_dtype], self.alpha,
+            self.beta, trans_a=self.layout[0] == "T", trans_b=self.layout[1] == "T", batch=self.batch, bias=self.bias,
+            activation=self.activation,
+        )  # fmt: skip
+        lda, ldb, ldc = (ld + more for ld, more in zip((tight.lda, tight.ldb, tight.ldc), self.padding, strict=True))
+        return tight.with_(lda=lda, ldb=ldb, ldc=ldc)
 
     def __str__(self) -> str:
         text = "x".join(map(str, self.shape))
@@ -103,6 +116,10 @@ class Trial:
         text += f" offsets={self.offsets}" if any(self.offsets) else ""
         text += f" {self.mode}" if self.mode != "float" else ""
         text += f" {self.fill}" if self.fill else ""
+        for word, plain in ((self.dtype, ""), (self.out_dtype, "fp32"), (self.layout, "NN"), (self.bias, ""),
+                            (self.activation, "")):  # fmt: skip
+            text += f" {word}" if word != plain else ""
+        text += f" batch={self.batch}" if self.batch != 1 else ""
         return text + (f" {self.schedule}" if self.schedule != "lockstep" else "")
 
 

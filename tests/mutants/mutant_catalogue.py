@@ -6,7 +6,10 @@ import mutants_async
 import mutants_barriers
 import mutants_edges
 import mutants_overflow
+import mutants_pipelined
+import mutants_swizzled
 import mutants_values
+import mutants_wmma
 from mutant import Mutant
 
 MUTANTS: tuple[Mutant, ...] = (
@@ -14,6 +17,9 @@ MUTANTS: tuple[Mutant, ...] = (
     *mutants_async.MUTANTS,
     *mutants_edges.MUTANTS,
     *mutants_values.MUTANTS,
+    *mutants_wmma.MUTANTS,
+    *mutants_swizzled.MUTANTS,
+    *mutants_pipelined.MUTANTS,
 )
 # Judged without a guarded launch, in test_mutants_beyond_trials.py.
 OVERFLOWS: tuple[Mutant, ...] = mutants_overflow.MUTANTS

@@ -37,6 +37,8 @@ def test_every_rung_and_every_detector_has_mutants() -> None:
     assert {mutant.rung for mutant in MUTANTS} == {spec.name for spec in rungs()}
     assert {mutant.detector for mutant in MUTANTS} == set(DETECTORS)
     assert len({mutant.name for mutant in MUTANTS}) == len(MUTANTS)
+    for spec in rungs():
+        assert not spec.tensor_cores or sum(mutant.rung == spec.name for mutant in MUTANTS) >= 6
 
 
 def test_an_edit_that_no_longer_fits_fails_loudly() -> None:

@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import datetime
-import multiprocessing
-import os
 import shlex
 import uuid
-from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,25 +14,24 @@ import typer
 from gemmsmith import __version__
 from gemmsmith.cli.climb_tables import print_climb
 from gemmsmith.cli.explain import DEFAULT_GPU, GpuName, arch_of
+from gemmsmith.cli.ladder import check_page, gather_ladder, ladder_story, made_now, save_page
 from gemmsmith.cli.options import CacheDir, Compiler, DeviceName, Json, find_device
 from gemmsmith.cli.output import print_json, progress
 from gemmsmith.compile.toolchain import find_toolchain
 from gemmsmith.errors import MissingDeviceError, UsageError
 from gemmsmith.gpus import GPU, gpu_named, gpu_of_device
-from gemmsmith.kernels.registry import rung_named, rungs
+from gemmsmith.kernels.registry import rung_named
 from gemmsmith.measure.bench import bench
 from gemmsmith.measure.database import Results
 from gemmsmith.measure.kernel_contender import KernelContender
 from gemmsmith.measure.machine import machine_facts
-from gemmsmith.measure.published import published
 from gemmsmith.measure.recorded import recorded_runs
 from gemmsmith.measure.results import Measurement, Run
 from gemmsmith.measure.rig import Plan, cuda_rig
 from gemmsmith.measure.run_file import run_to_json
 from gemmsmith.problem import Problem
-from gemmsmith.report.gathering import Gathered, count_rung, rungs_of, verify_rung
-from gemmsmith.report.page import write_page
-from gemmsmith.report.story import Made, Story
+from gemmsmith.report.gathering import Gathered, verify_rung
+from gemmsmith.report.story import Story
 from gemmsmith.run.baselines import baseline_named
 from gemmsmith.run.contender import Contender
 from gemmsmith.run.cuda import CudaDevice
@@ -46,7 +40,6 @@ from gemmsmith.sim.device import SimDevice
 _SIZE = 4096
 _SIMULATED = 256  # the largest cube that the simulator verifies
 _SIZES = (512, 1024, 2048, 4096, 8192)
-_WORKERS = 4
 # Who is timed beside fp32 rungs, and beside 16-bit ones.
 _BASELINES = {"fp32": ("cublas", "cublas-tf32", "cublaslt")}
 _OTHERS = ("cublas", "cublaslt")
@@ -91,8 +84,8 @@ def command(
     where = find_device(device)
     extents = _extents(sizes, size)
     target = _target(gpu, where)
-    if not no_html and not html.parent.is_dir():
-        raise UsageError(f"there is no folder {html.parent} for --html")
+    if not no_html:
+        check_page(html)
     arch = where.arch if isinstance(where, CudaDevice) else arch_of(target, "")
     given = {"--size": "" if size == _SIZE else str(size), "--sizes": sizes, "--gpu": gpu,
              "--device": "" if device == "auto" else device}  # fmt: skip
@@ -101,19 +94,14 @@ def command(
     notes: list[str] = []
     gathered = _gather(where, size, arch, compiler)
     machine = machine_facts(where if isinstance(where, CudaDevice) else None, find_toolchain().compiler)
-    date = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+    made = made_now(words, machine)
     measured: tuple[Run, ...] = ()
     if isinstance(where, CudaDevice):
-        blank = Run(uuid.uuid4().hex, date, words, __version__, machine)
+        blank = Run(uuid.uuid4().hex, made.date, words, __version__, machine)
         measured = (_timed(where, blank, gathered, extents, compiler, plan, None if no_db else (db,), notes),)
-    story = Story(
-        gpu=target, problem=Problem(size, size, size), rungs=rungs_of(gathered, target),
-        made=Made(words, date, __version__, machine), measured=measured,
-        recorded=() if measured else recorded_runs(),
-        published=published(),
-    )  # fmt: skip
+    story = ladder_story(gathered, target, size, made, measured, () if measured else recorded_runs())
     climb = Climb(story, gathered, where.name, isinstance(where, CudaDevice), tuple(dict.fromkeys(notes)))
-    page = None if no_html else write_page(html, story)
+    page = None if no_html else save_page(html, story)
     if json:
         print_json(_facts(climb))
     else:
@@ -143,38 +131,15 @@ def _target(name: str, where: SimDevice | CudaDevice) -> GPU:
 
 
 def _gather(where: SimDevice | CudaDevice, size: int, arch: str, compiler: Compiler) -> tuple[Gathered, ...]:
-    """Verify and count every rung; counting, and on the simulator verifying, in several processes."""
-    names = [spec.name for spec in rungs()]
-    simulated = 0 if isinstance(where, CudaDevice) else min(size, _SIMULATED)
-    found: dict[str, Gathered] = {}
-    with ExitStack() as stack:
-        bar = stack.enter_context(progress())
-        task = bar.add_task("verifying and counting", total=len(names))
-        for step in _side_by_side([(name, size, arch, simulated, compiler) for name in names]):
-            if isinstance(where, CudaDevice):
-                spec = rung_named(step.name)
-                step = replace(step, verdicts=verify_rung(where, spec, size, compiler))
-            found[step.name] = step
-            bar.update(task, description=step.name, advance=1)
-    return tuple(found[name] for name in names)
+    """Verify and count every rung; a GPU verifies in this process."""
+    doing = "verifying and counting"
+    if not isinstance(where, CudaDevice):
+        return gather_ladder(size, arch, compiler, min(size, _SIMULATED), doing)
 
+    def verified(step: Gathered) -> Gathered:
+        return replace(step, verdicts=verify_rung(where, rung_named(step.name), size, compiler))
 
-def _side_by_side(jobs: list[tuple[str, int, str, int, Compiler]]) -> Iterator[Gathered]:
-    workers = min(_WORKERS, os.cpu_count() or 1)
-    with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn")) as pool:
-        futures = [pool.submit(gather, *job) for job in jobs]
-        try:
-            for future in as_completed(futures):
-                yield future.result()
-        finally:
-            pool.shutdown(cancel_futures=True)
-
-
-def gather(name: str, size: int, arch: str, simulated: int, compiler: Compiler) -> Gathered:
-    """One rung: counted, and verified on the simulator up to ``simulated`` (0: not)."""
-    compiled, profile, sass = count_rung(name, size, arch, compiler)
-    verdicts = verify_rung(SimDevice(arch), rung_named(name), simulated, compiler) if simulated else ()
-    return Gathered(name, verdicts, compiled, profile, sass)
+    return gather_ladder(size, arch, compiler, 0, doing, verified)
 
 
 def _timed(

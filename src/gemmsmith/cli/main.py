@@ -18,6 +18,7 @@ from gemmsmith.cli import (
     list_,
     occupancy,
     profile,
+    report,
     run,
     show,
     sweep,
@@ -47,6 +48,7 @@ app.command("compare")(compare.command)
 app.command("occupancy")(occupancy.command)
 app.command("doctor")(doctor.command)
 app.command("climb")(climb.command)
+app.command("report")(report.command)
 app.add_typer(history.app, name="history")
 app.command("sweep")(sweep.command)
 app.command("timeline", cls=timeline.WatchCommand)(timeline.command)

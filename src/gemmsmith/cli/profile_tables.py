@@ -21,7 +21,8 @@ from gemmsmith.kernels.spec import KernelSpec
 _ACCESS = (("loads", "ld"), ("stores", "st"))
 _UNVERIFIED = "Not verified: gemmsmith check and gemmsmith verify judge results and races."
 _USED = "bytes used/sector: distinct bytes that the lanes of a request ask for"
-_SHARED = (*_ACCESS, ("cp.async", "ldgsts"))
+_SHARED = (*_ACCESS, ("cp.async", "ldgsts"), ("ldmatrix", "ldsm"))
+LDMATRIX_CONFLICTS = "smsp__sass_l1tex_data_bank_conflicts_pipe_lsu_mem_shared_op_ldsm.sum"
 
 
 def print_profile(profile: Profile, held: Occupancy, gpu: GPU, automatic: bool = False) -> None:
@@ -101,10 +102,9 @@ def _print_global(out: Console, profile: Profile) -> None:
 def _print_shared(out: Console, profile: Profile) -> None:
     rows = []
     for word, op in _SHARED:
-        waves_, excess = profile.wavefronts(op), profile.value(CONFLICTS[op])
-        if profile.value(REQUESTS[op]) or waves_:
-            rows.append((word, number(profile.value(REQUESTS[op])), number(waves_),
-                         ratio(waves_, profile.value(REQUESTS[op])), number(excess),
+        requests, waves_, excess = profile.value(REQUESTS[op]), profile.wavefronts(op), _conflicts(profile, op)
+        if requests > 0 or waves_ > 0:
+            rows.append((word, number(requests), number(waves_), ratio(waves_, requests), number(excess),
                          ratio(excess, waves_, "{:.1%}")))  # fmt: skip
     columns = _columns("shared memory", "requests", "wavefronts", "wavefronts/request", "bank conflicts", "share")
     if rows:
@@ -112,6 +112,14 @@ def _print_shared(out: Console, profile: Profile) -> None:
     else:
         out.print("[bold]shared memory[/bold]  not used")
         out.print()
+
+
+def _conflicts(profile: Profile, op: str) -> float:
+    """Bank conflicts of one operation; the profiler's count for loads contains ldmatrix's."""
+    matrix = profile.value(LDMATRIX_CONFLICTS)
+    if op == "ldsm":
+        return matrix
+    return profile.value(CONFLICTS[op]) - (matrix if op == "ld" and matrix > 0 else 0)
 
 
 def _print_instructions(out: Console, profile: Profile) -> None:

@@ -29,7 +29,7 @@ from gemmsmith.cli.options import (
 )
 from gemmsmith.cli.output import console, print_json, progress
 from gemmsmith.cli.sweep_choices import check_size, experiment_of, family_of, main_of, origin_of, workbench
-from gemmsmith.cli.sweep_plot import check_plot, write_plot
+from gemmsmith.cli.sweep_plot import as_story, check_plot, check_save, write_plot
 from gemmsmith.cli.sweep_points import DEPTH, SAMPLE, Workbench, counted, predicted
 from gemmsmith.cli.sweep_record import recording
 from gemmsmith.cli.sweep_tables import Sweep, print_experiments, print_sweep, sweep_csv, sweep_json
@@ -38,6 +38,7 @@ from gemmsmith.errors import UsageError
 from gemmsmith.kernels.user import UserOptions
 from gemmsmith.measure.results import Measurement
 from gemmsmith.measure.sweep import Axis, Outcome, Point, grid, parse_axis
+from gemmsmith.report.sweep_file import save_sweep
 from gemmsmith.run.cuda import cuda_device
 from gemmsmith.shapes import parse_shapes
 
@@ -90,6 +91,9 @@ def command(
     smem: Smem = "",
     signature: SignatureText = "",
     plot: Annotated[Path | None, typer.Option("--plot", metavar="FILE.svg", help="Draw the sweep.")] = None,
+    save: Annotated[
+        Path | None, typer.Option("--save", metavar="FILE.json", help="Keep the sweep for gemmsmith report --sweep.")
+    ] = None,
     db: Annotated[
         Path | None, typer.Option("--db", metavar="FILE", help="The results database.", envvar="GEMMSMITH_DB")
     ] = None,
@@ -108,6 +112,8 @@ def command(
         return
     if plot is not None:
         check_plot(plot)
+    if save is not None:
+        check_save(save)
     given = {"experiment": experiment, "shapes": shapes, "dtype": dtype, "device": device, "gpu": gpu,
              "against": against, "show": show, "config": config, "preset": preset, "arch": arch, "entry": entry,
              "grid": grid_, "block": block, "smem": smem, "signature": signature}  # fmt: skip
@@ -158,6 +164,9 @@ def command(
     if plot is not None:
         drawn = write_plot(found, plot, words)
         console(stderr=True).print(f"wrote {plot}" if drawn else f"nothing to draw in {plot}", markup=False)
+    if save is not None:
+        save_sweep(save, as_story(found, words))
+        console(stderr=True).print(f"wrote {save}", markup=False)
     _exit(outcomes)
 
 

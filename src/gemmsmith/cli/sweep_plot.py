@@ -27,6 +27,14 @@ def check_plot(path: Path) -> None:
         raise UsageError(f"there is no folder {path.parent} for --plot")
 
 
+def check_save(path: Path) -> None:
+    """The same for the file that keeps the sweep."""
+    if path.suffix.lower() != ".json":
+        raise UsageError(f"--save {path} is not a JSON file", "write --save sweep.json")
+    if not path.parent.is_dir():
+        raise UsageError(f"there is no folder {path.parent} for --save")
+
+
 def write_plot(sweep: Sweep, path: Path, command: str) -> bool:
     """Draw the main quantity: bars over one parameter, cells over two. False where no point has it."""
     from gemmsmith.report.charts.frame import WIDE

@@ -90,6 +90,10 @@ gemm(int M, int N, int K, float alpha, const IN* __restrict__ A, long long lda,
 #pragma unroll
         for (int j = 0; j < NT / 2; ++j) read_b.load(b[set][j], slice + TileA::BYTES, j, step);
     };
+    const auto round = [&](int set) {
+        round_to_tf32<IN, ROUND>(a[set]);
+        round_to_tf32<IN, ROUND>(b[set]);
+    };
     const auto multiply = [&](int set, int from, int to) {
 #pragma unroll
         for (int i = 0; i < MT; ++i)
@@ -118,6 +122,7 @@ gemm(int M, int N, int K, float alpha, const IN* __restrict__ A, long long lda,
         const auto after = [&](unsigned slice) { return slice == ring + (STAGES - 1) * STAGE ? ring : slice + STAGE; };
         unsigned from = ring, to = ring + (STAGES - 1) * STAGE;  // where slices are read and written
         read(0, from, 0);
+        round(0);
         for (int k = K; k > 0; k -= TileA::BK) {
             // Behind the last slice there is none: what is read then is not used, but must exist.
             const unsigned next = k > TileA::BK ? after(from) : from;
@@ -125,8 +130,6 @@ gemm(int M, int N, int K, float alpha, const IN* __restrict__ A, long long lda,
             for (int step = 0; step < STEPS; ++step) {
                 const int set = step % 2;
                 const bool last = step == STEPS - 1;
-                round_to_tf32<IN, ROUND>(a[set]);
-                round_to_tf32<IN, ROUND>(b[set]);
                 if (last) {
                     multiply(set, 0, MT / 2);
                     cp_async_wait<STAGES - 2>();
@@ -134,7 +137,9 @@ gemm(int M, int N, int K, float alpha, const IN* __restrict__ A, long long lda,
                 }
                 read(1 - set, last ? next : from, (step + 1) % STEPS);
                 if (step < PARTS) copy(to, step, PARTS);
-                multiply(set, last ? MT / 2 : 0, MT);
+                multiply(set, last ? MT / 2 : 0, MT * 3 / 4);
+                round(1 - set);  // while the products before it are under way
+                multiply(set, MT * 3 / 4, MT);
             }
             from = next;
             to = after(to);

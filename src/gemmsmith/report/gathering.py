@@ -94,11 +94,11 @@ def _rung(step: Gathered, gpu: GPU) -> Rung:
     loop = step.sass.main_loop()
     failed = [str(verdict) for verdict in step.verdicts if not verdict.trusted]
     shapes = " and ".join(f"{v.problem.m}×{v.problem.n}×{v.problem.k}" for v in step.verdicts)
-    where = step.verdicts[0].device if step.verdicts else ""
+    right = f"right at {shapes} on {step.verdicts[0].device}" if step.verdicts else ""
     return Rung(
         number=spec.rung, name=spec.name, summary=spec.summary, teaches=spec.teaches, file=spec.source.name,
         source=spec.code, config=str(spec.config()), dtype=_dtype(step), resources=used, geometry=geometry,
         occupancy=held, profile=step.profile, diagnosis=diagnose(step.profile, step.sass, gpu),
-        trusted=step.ok if step.verdicts else None, verified="\n".join(failed) or f"right at {shapes} on {where}",
-        loop=tuple(i.text for i in loop.instructions) if loop is not None else (),
+        trusted=step.ok if step.verdicts else None, verified="\n".join(failed) or right,
+        loop=tuple(i.text for i in loop.instructions) if loop is not None else (), tensor_cores=spec.tensor_cores,
     )  # fmt: skip

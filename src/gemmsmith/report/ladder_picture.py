@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from markupsafe import Markup
@@ -10,28 +11,34 @@ from gemmsmith.errors import UsageError
 from gemmsmith.report.charts.frame import WIDE, Canvas, Drawing, document
 from gemmsmith.report.charts.patterns import patterns
 from gemmsmith.report.charts.svg import el, join, rect, text
-from gemmsmith.report.figures.speed import Ladder, ladder_parts
+from gemmsmith.report.figures.ladder import Ladder, ladder_parts
 from gemmsmith.report.files import inline, replace_file
 from gemmsmith.report.speeds import speeds_of
 from gemmsmith.report.story import Story
+from gemmsmith.report.summary import headline_words
 
 _SVG = "http://www.w3.org/2000/svg"  # the name of the language, not an address that anything fetches
 _MARGIN = 28.0
 _HEAD = 84.0
+_BETWEEN = 12.0
 _RULES = (
     ':root { --sans: system-ui, "Segoe UI", "Noto Sans", "DejaVu Sans", sans-serif; }\n'
     ".chart .headline { font-size: 21px; font-weight: 800; } .chart .where { font-size: 14px; fill: var(--soft); }\n"
+    ".chart .panel { font-size: 15px; font-weight: 700; }\n"
     ".sheet { fill: var(--card); stroke: var(--grid-strong); }\n"
 )
 
 
 def ladder_picture(story: Story) -> str:
     """The picture as the text of an SVG file."""
-    made = ladder_parts(story, speeds_of(story), {})
-    if made is None:
+    speeds = speeds_of(story)
+    panels = ladder_parts(story, speeds, {})
+    if not panels:
         raise UsageError("no rung has a speed to draw", "gemmsmith climb measures or predicts one for each rung")
+    title = panels[0].title if len(panels) == 1 else headline_words(story, speeds)
     canvas = Canvas(WIDE.width + 2 * _MARGIN, WIDE.font)
-    return str(document("ladder", made.title, made.caption, canvas, _drawn(made, canvas), "chart", _SVG)) + "\n"
+    caption = " ".join(panel.caption for panel in panels)
+    return str(document("ladder", title, caption, canvas, _drawn(title, panels, canvas), "chart", _SVG)) + "\n"
 
 
 def write_ladder_picture(path: str | Path, story: Story) -> Path:
@@ -39,16 +46,25 @@ def write_ladder_picture(path: str | Path, story: Story) -> Path:
     return replace_file(path, ladder_picture(story))
 
 
-def _drawn(made: Ladder, canvas: Canvas) -> Drawing:
-    inside = made.draw(WIDE)
-    notes = [made.note] if made.note else []
-    height = _HEAD + inside.height + 22 * len(notes) + 20
+def _drawn(title: str, panels: Sequence[Ladder], canvas: Canvas) -> Drawing:
+    """One panel below the other, each with its own scale; what holds for all of them is said once."""
+    where = dict.fromkeys(panel.where for panel in panels)
+    parts, y = [], _HEAD
+    for panel in panels:
+        if len(panels) > 1:
+            parts.append(text(_MARGIN, y + 14, panel.heading, "panel"))
+            y += 24
+        inside = panel.draw(WIDE)
+        parts.append(el("g", inside.body, transform=f"translate({_MARGIN:g} {y:g})"))
+        y += inside.height
+        if panel.note:
+            parts.append(text(_MARGIN, y + 10, panel.note, "tick"))
+            y += 22
+        y += _BETWEEN
+    height = y - _BETWEEN + 20
     style = inline("colours.css") + _RULES + inline("charts.css")
     body = join(
-        el("style", Markup(style)), patterns(),
-        rect(0.5, 0.5, canvas.width - 1, height - 1, "sheet", radius=14),
-        text(_MARGIN, 40, made.title, "headline"), text(_MARGIN, 64, f"TFLOPS at {made.where}", "where"),
-        el("g", inside.body, transform=f"translate({_MARGIN:g} {_HEAD:g})"),
-        *(text(_MARGIN, _HEAD + inside.height + 22 * i + 10, note, "tick") for i, note in enumerate(notes)),
+        el("style", Markup(style)), patterns(), rect(0.5, 0.5, canvas.width - 1, height - 1, "sheet", radius=14),
+        text(_MARGIN, 40, title, "headline"), text(_MARGIN, 64, f"TFLOPS at {'; '.join(where)}", "where"), *parts,
     )  # fmt: skip
     return Drawing(body, height)

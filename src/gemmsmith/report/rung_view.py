@@ -11,12 +11,13 @@ from markupsafe import Markup
 
 from gemmsmith.explain.comparison import Row, origin_of
 from gemmsmith.explain.profile import Line
+from gemmsmith.report.arithmetic import panel_of, units_of
 from gemmsmith.report.charts.cells import SHADES
 from gemmsmith.report.charts.frame import Chart, Table
 from gemmsmith.report.charts.words import compact, percent, tflops, times
 from gemmsmith.report.figures.machine import bounds, occupancy_steps
 from gemmsmith.report.figures.names import contender
-from gemmsmith.report.figures.speed import over_size
+from gemmsmith.report.figures.speed import rung_over_size
 from gemmsmith.report.highlight import highlight
 from gemmsmith.report.opening import Opening, read_opening
 from gemmsmith.report.speeds import Speed, Speeds, headline
@@ -97,11 +98,10 @@ def view_rung(story: Story, speeds: Speeds, at: int, links: Mapping[str, str]) -
     speed = headline(rung, story, speeds)
     opening = read_opening(rung.source)
     counted, listing = _listing(rung, opening.lines)
-    only = (rung.name, compared.name) if compared else (rung.name,)
     return RungView(
         rung=rung, anchor=anchor, opening=opening, speed=speed, facts=_facts(story, speeds, rung, speed, compared),
-        faster=_faster(story, speeds, speed, compared), changes=_changes(rung.changes),
-        resources=_resources(rung, story), sizes=over_size(story, speeds, f"{anchor}-sizes", only),
+        faster=_faster(story, speeds, rung, speed, compared), changes=_changes(rung.changes),
+        resources=_resources(rung, story), sizes=rung_over_size(story, speeds, rung, compared, f"{anchor}-sizes"),
         bound=bounds(rung, anchor), steps=tuple(occupancy_steps(rung, story, anchor)),
         counted=counted, listing=listing, opening_text="\n".join(rung.source.splitlines()[: opening.lines]),
         headers=_header_lines(rung), counted_at=_counted_at(rung), difference=_difference(compared, rung),
@@ -115,29 +115,36 @@ def _facts(story: Story, speeds: Speeds, rung: Rung, speed: Speed | None, before
     made = [Fact("TFLOPS", tflops(speed.tflops), speed.origin, speed.words)]
     if math.isfinite(speed.of_baseline):
         made.append(Fact(f"of {contender(story.baseline)}", percent(speed.of_baseline), speed.origin))
-    for other in (before, story.rungs[0]):
+    for other in (before, panel_of(rung, story).rungs[0]):
         there = headline(other, story, speeds) if other is not None and other is not rung else None
         if there is not None and other is not None and _comparable(there, speed):
-            made.append(Fact(f"over {other.name}", times(speed.tflops / there.tflops), speed.origin))
+            name = f"over {other.name}{_other_units(rung, other)}"
+            made.append(Fact(name, times(speed.tflops / there.tflops), speed.origin))
     return tuple(dict.fromkeys(made))
+
+
+def _other_units(rung: Rung, other: Rung) -> str:
+    """Said wherever a rung is compared with one whose multiplications other units do."""
+    return "" if units_of(rung) == units_of(other) else f", on {units_of(other)}"
 
 
 def _comparable(one: Speed, other: Speed) -> bool:
     return (one.origin, one.gpu) == (other.origin, other.gpu)
 
 
-def _faster(story: Story, speeds: Speeds, speed: Speed | None, before: Rung | None) -> str:
+def _faster(story: Story, speeds: Speeds, rung: Rung, speed: Speed | None, before: Rung | None) -> str:
     """One sentence on the step up, from speeds of one origin; '' where they cannot be compared."""
     there = headline(before, story, speeds) if before is not None else None
     if speed is None or there is None or before is None or not _comparable(speed, there):
         return ""
     ratio = speed.tflops / there.tflops
     figures = f"{tflops(speed.tflops)} against {tflops(there.tflops)} TFLOPS on {speed.gpu}"
+    name = before.name + (f", which runs on {units_of(before)}" if units_of(before) != units_of(rung) else "")
     if 0.98 < ratio < 1.02:
-        return f"As fast as {before.name}: {figures}."
+        return f"As fast as {name}: {figures}."
     if ratio < 1:
-        return f"Slower than {before.name}, at {percent(ratio)} of its speed: {figures}."
-    return f"{ratio:.2f} times as fast as {before.name}: {figures}."
+        return f"Slower than {name}, at {percent(ratio)} of its speed: {figures}."
+    return f"{ratio:.2f} times as fast as {name}: {figures}."
 
 
 def _changes(rows: tuple[Row, ...]) -> tuple[Changes, ...]:

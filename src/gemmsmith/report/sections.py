@@ -37,7 +37,7 @@ def sections_of(story: Story, speeds: Speeds, links: Mapping[str, str]) -> tuple
             "sizes", "Sizes", "Speed over size", "How each rung and each baseline does as the matrices grow.",
             "Speed over several sizes needs timings: gemmsmith climb on a machine with a GPU, or gemmsmith bench RUNG "
             "--shapes, fills this in.",
-            speed.over_size(story, speeds),
+            *speed.over_sizes(story, speeds),
         ),
         section(
             "roofline", "Roofline", "Roofline",
@@ -54,7 +54,7 @@ def sections_of(story: Story, speeds: Speeds, links: Mapping[str, str]) -> tuple
         section(
             "memory", "Memory", "Memory",
             "What moves between memories, how much of it is used, and what bank conflicts add.", _COUNTS,
-            memory.traffic(story, links), memory.bank_conflicts(story, links), memory.sectors(story),
+            memory.traffic(story, links), *memory.bank_conflicts(story, links), memory.sectors(story),
         ),
         section(
             "instructions", "Instructions", "Instructions", "What the issue slots are spent on.", _COUNTS,

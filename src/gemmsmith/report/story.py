@@ -61,6 +61,7 @@ class Rung:
     changes: tuple[Row, ...] = ()
     why: tuple[str, ...] = ()
     loop: tuple[str, ...] = ()
+    tensor_cores: bool = False
 
 
 @dataclass(frozen=True)

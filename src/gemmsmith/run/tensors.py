@@ -154,7 +154,9 @@ def _describe(name: str, owner: Any, address: int, shape: tuple[int, ...], strid
     *batch, rows, cols = shape
     if address % dtype.itemsize or any(s != int(s) for s in strides):
         raise ProblemError(f"{name} is not aligned to its {dtype.itemsize}-byte elements", "copy it first")
-    leading, transposed = _leading(name, (rows, cols), (int(strides[-2]), int(strides[-1])))
+    steps = (int(strides[-2]), int(strides[-1]))
+    # Of nothing the strides are anything: NumPy's are all 0.
+    leading, transposed = _leading(name, (rows, cols), steps) if math.prod(shape) else (max(1, cols), False)
     if not batch:
         return Matrix(name, owner, address, rows, cols, leading, transposed, dtype, ordinal)
     apart = int(strides[0]) if batch[0] > 1 else 0
@@ -166,12 +168,10 @@ def _describe(name: str, owner: Any, address: int, shape: tuple[int, ...], strid
 def _leading(name: str, shape: tuple[int, int], strides: tuple[int, int]) -> tuple[int, bool]:
     """The leading dimension, and whether the matrix is stored column by column.
 
-    The stride of an extent of 0 or 1 is never used, so any value is taken there.
+    The stride of an extent of 1 is never used, so any value is taken there.
     """
     rows, cols = shape
     row_step, col_step = strides
-    if rows == 0 or cols == 0:
-        return max(1, cols), False
     if (col_step == 1 or cols == 1) and (rows == 1 or row_step >= cols):
         return (row_step if rows > 1 else cols), False
     if (row_step == 1 or rows == 1) and (cols == 1 or col_step >= rows):

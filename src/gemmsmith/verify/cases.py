@@ -31,6 +31,7 @@ _QUICK_SCALARS = (
 )  # fmt: skip
 SIZES = ("quick", "full")
 _USUAL_TILE = 32
+_USUAL_DEPTH = 8
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,9 @@ def tile_of(spec: KernelSpec, config: Config) -> Shape:
         tall = wide = ceil_div(probe, _USUAL_TILE)
     bm = names.get("BM", max(1, ceil_div(probe, tall)))
     bn = names.get("BN", max(1, ceil_div(probe, wide)))
-    return bm, bn, names.get("BK", names.get("BK_BYTES", 16) // spec.dtypes[0].itemsize)
+    # A depth in bytes is that of the first type, which the cases mostly have.
+    bk = names["BK_BYTES"] // spec.dtypes[0].itemsize if "BK_BYTES" in names else _USUAL_DEPTH
+    return bm, bn, names.get("BK", bk)
 
 
 def _no_launch(spec: KernelSpec, config: Config, problem: Problem) -> str:

@@ -2,7 +2,8 @@
 
 An activation with |f'| ≤ L makes an error of its argument at most L times as large. Rounding to the output's type errs
 by half a unit in the last place, which is allowed for apart from the errors of the sum: it is the output's, however
-good the sum. For int8 it is half of one; beyond its range a value saturates, and beyond fp16's it is infinite.
+good the sum. For int8 it is half of one; beyond its range a value saturates (NaN becomes 0), and beyond fp16's it is
+infinite.
 """
 
 from __future__ import annotations
@@ -62,8 +63,16 @@ def finished(problem: Problem, reference: Reference, bias: Array | None) -> Refe
             over = np.where(np.abs(reference.value) >= limit, np.copysign(np.inf, reference.value), reference.value)
         reference = replace(reference, value=over, may_overflow=reference.may_overflow | near)
     if problem.out_dtype == INT8:
-        reference = replace(reference, value=reference.value.clip(-128, 127), exact=reference.exact.clip(-128, 127))
+        # What was not finite has no error of its own any more: it is the largest, the smallest, or 0.
+        scale = np.where(np.isfinite(reference.value), reference.magnitude, 0.0)
+        reference = replace(
+            reference, value=_saturated(reference.value), exact=_saturated(reference.exact), magnitude=scale
+        )
     return reference
+
+
+def _saturated(values: F64) -> F64:
+    return np.where(np.isnan(values), 0.0, values.clip(-128, 127))
 
 
 def output_rounding(dtype: DType, expected: F64) -> F64:

@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 from gemmsmith.report.charts.frame import Canvas, Drawing, x_axis, y_axis
 from gemmsmith.report.charts.scale import Scale, log_ticks, spread
-from gemmsmith.report.charts.svg import badge, colour, el, group, join, line, marker, number, polyline, text
+from gemmsmith.report.charts.svg import badge, colour, el, group, join, line, marker, number, polyline, text, width_of
 from gemmsmith.report.charts.words import short
 
 
@@ -21,6 +21,14 @@ class Roof:
     label: str
     terabytes: float
     dash: str = ""
+
+
+@dataclass(frozen=True)
+class Ceiling:
+    """A flat roof: the most that one arithmetic reaches, in TFLOPS."""
+
+    label: str
+    tflops: float
 
 
 @dataclass(frozen=True)
@@ -35,32 +43,40 @@ class Spot:
     hollow: bool = False
 
 
-def draw_roofline(canvas: Canvas, spots: Sequence[Spot], roofs: Sequence[Roof], peak: float, peak_label: str,
+def draw_roofline(canvas: Canvas, spots: Sequence[Spot], roofs: Sequence[Roof], ceilings: Sequence[Ceiling],
                   x_title: str, y_title: str) -> Drawing:  # fmt: skip
+    """Slanted roofs rise to the highest ceiling; each ceiling is flat from the fastest roof on."""
     top, bottom, left = 34.0, (350.0 if canvas.narrow else 470.0), 44.0
     right = canvas.width - (34 if canvas.narrow else 176)
+    peak = max(ceiling.tflops for ceiling in ceilings)
     lowest = min(s.tflops for s in spots) / 2.5
     x_low = min(s.intensity for s in spots) / 2.5
     x_high = max(max(s.intensity for s in spots) * 2, peak / min(r.terabytes for r in roofs) * 3)
     x = Scale(x_low, x_high, left, right, log=True)
-    y = Scale(lowest, peak * 2.2, bottom, top, log=True)
+    y = Scale(lowest, max(peak * 2.2, max(s.tflops for s in spots) * 1.35), bottom, top, log=True)
     parts = [
         y_axis(y, log_ticks(y.low, y.high), left, right, short, y_title),
         x_axis(x, log_ticks(x_low, x_high), top, bottom, short, x_title),
     ]
-    slowest = min(roof.terabytes for roof in roofs)
     for roof in roofs:
         start = max(x_low, lowest / roof.terabytes)
-        ridge = peak / roof.terabytes
-        end = x_high if roof.terabytes == slowest else ridge
-        bend = [(x(start), y(start * roof.terabytes)), (x(ridge), y(peak))]
-        parts.append(polyline([*bend, (x(end), y(peak))] if end > ridge else bend, "roof", roof.dash))
+        bend = [(x(start), y(start * roof.terabytes)), (x(peak / roof.terabytes), y(peak))]
+        parts.append(polyline(bend, "roof", roof.dash))
     fastest = max(roof.terabytes for roof in roofs)
-    parts.append(line(x(peak / fastest), y(peak), x(x_high), y(peak), "roof"))
-    parts.append(text(x(peak / fastest) - 8, y(peak) + 4.5, peak_label, "reference", "end"))
+    for ceiling in ceilings:
+        ridge, level = x(ceiling.tflops / fastest), y(ceiling.tflops)
+        parts.append(line(ridge, level, x(x_high), level, "roof"))
+        parts.append(_ceiling_label(ceiling, ridge, level, canvas))
     parts.append(_roof_labels(roofs, x, y))
     parts.append(_spots(canvas, spots, x, y, right))
     return Drawing(join(*parts), bottom + 44)
+
+
+def _ceiling_label(ceiling: Ceiling, ridge: float, level: float, canvas: Canvas) -> Markup:
+    """Before the roof's bend where there is room, else above the line."""
+    if ridge - 8 - width_of(ceiling.label, canvas.font) > 48:
+        return text(ridge - 8, level + 4.5, ceiling.label, "reference", "end")
+    return text(ridge + 6, level - 7, ceiling.label, "reference halo")
 
 
 def _roof_labels(roofs: Sequence[Roof], x: Scale, y: Scale) -> Markup:

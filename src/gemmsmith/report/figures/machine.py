@@ -8,12 +8,13 @@ from gemmsmith.errors import UsageError
 from gemmsmith.explain.bottleneck import units_of
 from gemmsmith.explain.occupancy import Step, curve, steps
 from gemmsmith.gpus import GPU
+from gemmsmith.report.arithmetic import Peak, panels_of, peak_of
 from gemmsmith.report.charts.bars import Bar, Reference, draw_bars
 from gemmsmith.report.charts.frame import Canvas, Chart, Drawing, Table, chart
-from gemmsmith.report.charts.roof import Roof, Spot, draw_roofline
+from gemmsmith.report.charts.roof import Ceiling, Roof, Spot, draw_roofline
 from gemmsmith.report.charts.steps import draw_steps
 from gemmsmith.report.charts.svg import colour
-from gemmsmith.report.charts.words import compact, percent, short, size_of, tflops
+from gemmsmith.report.charts.words import ABSENT, compact, percent, short, size_of, tflops
 from gemmsmith.report.speeds import Speeds, headline, predicted, same_gpu
 from gemmsmith.report.story import PREDICTED, SIMULATED, Rung, Story
 
@@ -23,6 +24,7 @@ _AXES = {"registers": "registers a thread", "threads": "threads a block", "smem"
 def roofline(story: Story, speeds: Speeds) -> Chart | None:
     """Every rung by the bytes its requests ask of the caches and the speed it reaches."""
     gpu, spots, rows, origins = story.gpu, [], [], []
+    peaks: dict[Peak, None] = {}
     for rung in story.rungs:
         if rung.diagnosis is None:
             continue
@@ -35,7 +37,9 @@ def roofline(story: Story, speeds: Speeds) -> Chart | None:
         spots.append(Spot(rung.number, rung.name, roof.l2_intensity, fast.tflops, words, fast.origin == PREDICTED))
         origins.append(fast.origin)
         rows.append((str(rung.number), rung.name, short(roof.l2_intensity), short(roof.intensity), tflops(fast.tflops),
-                     percent(fast.tflops / gpu.fp32_tflops), fast.origin))  # fmt: skip
+                     _of_peak(rung, fast.tflops, gpu), fast.origin))  # fmt: skip
+        if peak_of(rung, gpu).tflops > 0:
+            peaks[peak_of(rung, gpu)] = None
     if not spots:
         return None
     if len(set(origins)) == 1:  # hollow tells origins apart; where there is one, full marks read better
@@ -49,18 +53,25 @@ def roofline(story: Story, speeds: Speeds) -> Chart | None:
     least = next(r.diagnosis.roof for r in story.rungs if r.diagnosis is not None)
     caption = (
         f"Arithmetic for each byte that global loads and stores ask of the caches, against speed, on {gpu.name}. "
-        "Tiling moves a rung to the right, out from under the slanted roofs; then only the flat one is left. A rung "
+        "Tiling moves a rung to the right, out from under the slanted roofs; then only the flat roof of its own "
+        "arithmetic is left. A rung "
         "above the L2 roof has part of its requests answered by L1. Moving each matrix once would be "
         f"{short(least.intensity)} flop/B."
     )
-    columns = ("rung", "kernel", "flop/B asked", "flop/B if moved once", "TFLOPS", "of fp32 peak", "speed's origin")
+    columns = ("rung", "kernel", "flop/B asked", "flop/B if moved once", "TFLOPS", "of peak", "speed's origin")
     table = Table(columns, tuple(rows))
     low, high = (f(s.intensity for s in spots) for f in (min, max))
     title = f"From {short(low, 2)} to {short(high, 2)} flop a byte" if len(spots) > 1 else f"Roofline of {gpu.name}"
+    ceilings = [Ceiling(f"{peak.arithmetic} peak {short(peak.tflops)}", peak.tflops)
+                for peak in peaks or [Peak("fp32", gpu.fp32_tflops)]]  # fmt: skip
     return chart("roofline", title, caption, table,
-                 lambda c: draw_roofline(c, spots, roofs, gpu.fp32_tflops, f"fp32 peak {short(gpu.fp32_tflops)} TFLOPS",
-                                         "flop per byte asked of global memory", "TFLOPS"),
+                 lambda c: draw_roofline(c, spots, roofs, ceilings, "flop per byte asked of global memory", "TFLOPS"),
                  [SIMULATED, *origins])  # fmt: skip
+
+
+def _of_peak(rung: Rung, tflops_: float, gpu: GPU) -> str:
+    peak = peak_of(rung, gpu)
+    return f"{percent(tflops_ / peak.tflops)} ({peak.arithmetic})" if peak.tflops > 0 else ABSENT
 
 
 def occupancies(story: Story, speeds: Speeds, links: Mapping[str, str]) -> Chart | None:
@@ -90,14 +101,16 @@ def occupancies(story: Story, speeds: Speeds, links: Mapping[str, str]) -> Chart
 
 
 def _occupancy_title(story: Story, speeds: Speeds) -> str:
-    """Says so where the fastest rung is not the one with most warps."""
-    known = [(fast.tflops, rung) for rung in story.rungs
+    """Says so where the fastest rung of the first kind of units is not the one with most warps."""
+    panel = panels_of(story)[0]
+    known = [(fast.tflops, rung) for rung in panel.rungs
              if rung.occupancy and (fast := headline(rung, story, speeds)) is not None]  # fmt: skip
     if known:
         best = max(known, key=lambda item: item[0])[1]
         fullest = max(rung.occupancy.fraction for _, rung in known if rung.occupancy)
         if best.occupancy and best.occupancy.fraction < fullest:
-            return f"More warps are not more speed: {best.name} is fastest, with {percent(best.occupancy.fraction)}"
+            share = percent(best.occupancy.fraction)
+            return f"More warps are not more speed: {best.name} is fastest{panel.on_units}, with {share}"
     return f"Warps that an SM of {story.gpu.name} holds"
 
 

@@ -7,15 +7,18 @@ from collections.abc import Mapping, Sequence
 
 from gemmsmith.explain.bottleneck import OPS, conflicts_of
 from gemmsmith.explain.profile import CONFLICTS, Profile
+from gemmsmith.report.arithmetic import Panel, panels_of
 from gemmsmith.report.charts.cells import Cell, draw_cells
 from gemmsmith.report.charts.frame import Chart, Table, chart
 from gemmsmith.report.charts.rows import Kind, Row, draw_dots, draw_stacked
 from gemmsmith.report.charts.words import ABSENT, compact, percent, short, size_of, times
 from gemmsmith.report.story import PREDICTED, Rung, Story
 
+_TENSOR = ("tensor",)
 # Classes of instructions as the chart joins them; the table keeps them apart.
 MIX: tuple[tuple[Kind, tuple[str, ...]], ...] = (
-    (Kind("multiply-add", "s1"), ("multiply-add", "tensor")),
+    (Kind("multiply-add", "s1"), ("multiply-add",)),
+    (Kind("tensor-core multiply-add", "s6", overlay="hatch-back"), _TENSOR),
     (Kind("shared memory", "s2", overlay="hatch"), ("shared load", "shared store")),
     (Kind("global memory", "s3", overlay="dots"),
      ("global load", "global store", "asynchronous copy", "local load", "local store")),
@@ -48,9 +51,10 @@ def traffic(story: Story, links: Mapping[str, str]) -> Chart | None:
                   for t in p.traffic if t.moved or t.asked]  # fmt: skip
     caption = (f"Bytes that move for one multiply-add ({_where(have)}), on a logarithmic scale. Each rung of tiling "
                "moves the dots to the left: first global memory, then shared memory, as values are used again from "
-               "registers.")  # fmt: skip
+               f"registers.{_halves(have)}")  # fmt: skip
     columns = ("kernel", "memory", "bytes asked for", "bytes moved", "B a multiply-add", "origin")
-    return chart("traffic", _traffic_title(rows), caption, Table(columns, tuple(table)),
+    alike = [row for row, (rung, _) in zip(rows, have, strict=True) if rung.dtype == have[0][0].dtype]
+    return chart("traffic", _traffic_title(alike), caption, Table(columns, tuple(table)),
                  lambda c: draw_dots(c, kinds, rows, "bytes moved for a multiply-add", labels=True),
                  _origins(have))  # fmt: skip
 
@@ -63,9 +67,21 @@ def _traffic_title(rows: Sequence[Row]) -> str:
     return f"{least.label} moves {fewer} times fewer bytes of global memory than {first.label}"
 
 
-def bank_conflicts(story: Story, links: Mapping[str, str]) -> Chart | None:
+def _halves(have: Profiled) -> str:
+    narrow = [rung.name for rung, p in have if p.problem.dtype.itemsize < have[0][1].problem.dtype.itemsize]
+    return f" Inputs of {', '.join(narrow)} take half the bytes." if narrow else ""
+
+
+def bank_conflicts(story: Story, links: Mapping[str, str]) -> tuple[Chart, ...]:
+    """A chart a kind of units: a tensor core's operands serve so many multiply-adds that theirs would be slivers."""
+    made = (_bank_conflicts(story, panel, links) for panel in panels_of(story))
+    return tuple(chart for chart in made if chart is not None)
+
+
+def _bank_conflicts(story: Story, panel: Panel, links: Mapping[str, str]) -> Chart | None:
     """Wavefronts of shared memory for a warp's multiply-add: those needed, and those that conflicts add."""
-    have = [(rung, p) for rung, p in _profiled(story) if sum(_finite(p.wavefronts(op)) for op in OPS) > 0]
+    have = [(rung, p) for rung, p in _profiled(story)
+            if rung in panel.rungs and sum(_finite(p.wavefronts(op)) for op in OPS) > 0]  # fmt: skip
     if not have:
         return None
     kinds = [Kind("needed", "s1"), Kind("bank conflicts", "s2", overlay="hatch")]
@@ -84,12 +100,13 @@ def bank_conflicts(story: Story, links: Mapping[str, str]) -> Chart | None:
                       *(f"{_finite(p.value(name)):,.0f}" for name in CONFLICTS.values()), percent(lost / total),
                       p.origin))  # fmt: skip
     columns = ("kernel", "load wavefronts", "store wavefronts", "cp.async wavefronts", "ldmatrix wavefronts",
-               "load conflicts", "store conflicts", "cp.async conflicts", "conflicts", "origin")  # fmt: skip
-    caption = (f"Wavefronts of shared memory for one warp-wide multiply-add ({_where(have)}). A wavefront serves 32 "
-               "banks once; lanes that want different words of one bank cost another. Shorter is better, hatching is "
-               "waste.")  # fmt: skip
-    return chart("conflicts", "Shared memory and bank conflicts", caption, Table(columns, tuple(table)),
-                 lambda c: draw_stacked(c, kinds, rows, "wavefronts for a warp's multiply-add"),
+               "load and ldmatrix conflicts", "store conflicts", "cp.async conflicts", "share", "origin")  # fmt: skip
+    caption = (f"Wavefronts of shared memory for 32 multiply-adds{panel.on_units} ({_where(have)}). A wavefront serves "
+               "32 banks once; lanes that want different words of one bank cost another. Shorter is better, hatching "
+               "is waste.")  # fmt: skip
+    title = panel.title("shared memory and bank conflicts" if not panel.alone else "Shared memory and bank conflicts")
+    return chart(panel.key("conflicts"), title, caption, Table(columns, tuple(table)),
+                 lambda c: draw_stacked(c, kinds, rows, "wavefronts for 32 multiply-adds"),
                  _origins(have))  # fmt: skip
 
 
@@ -117,23 +134,31 @@ def instruction_mix(story: Story, links: Mapping[str, str]) -> Chart | None:
     if not have:
         return None
     rows, names = [], list(dict.fromkeys(name for _, p in have for name, _ in p.machine_mix))
+    kinds = [(kind, classes) for kind, classes in MIX if classes != _TENSOR or "tensor" in names]
     for rung, p in have:
         mix = dict(p.machine_mix)
-        values = tuple(float(sum(mix.get(name, 0) for name in classes)) for _, classes in MIX)
+        values = tuple(float(sum(mix.get(name, 0) for name in classes)) for _, classes in kinds)
         whole = sum(mix.values())
         titles = tuple(f"{rung.name}: {k.words}, {percent(v / whole)}"
-                       for (k, _), v in zip(MIX, values, strict=True))  # fmt: skip
+                       for (k, _), v in zip(kinds, values, strict=True))  # fmt: skip
         rows.append(Row(rung.name, values, rung.number, _href(rung, links), titles=titles))
     table = Table(("kernel", *names), tuple(
         (rung.name, *(percent(dict(p.machine_mix).get(n, 0) / sum(dict(p.machine_mix).values())) for n in names))
         for rung, p in have))  # fmt: skip
     caption = (f"What the SM's issue slots are spent on ({_where(have)}). Only multiply-adds do the work; every rung "
-               "buys more of them for each load, comparison and address.")  # fmt: skip
-    shares = [row.values[0] / sum(row.values) for row in rows]
-    title = (f"Multiply-adds grow from {percent(shares[0])} to {percent(max(shares))} of the instructions"
-             if max(shares) > shares[0] else "Instruction mix")  # fmt: skip
+               "buys more of them for each load, comparison and address."
+               + (" A tensor-core instruction does the work of dozens of the others." if "tensor" in names
+                  else ""))  # fmt: skip
+    # A tensor core's instruction does the work of many: shares of the two are not one series.
+    first = panels_of(story)[0]
+    shares = [row.values[0] / sum(row.values) for row, (rung, _) in zip(rows, have, strict=True)
+              if rung in first.rungs]  # fmt: skip
+    title = "Instruction mix"
+    if shares and max(shares) > shares[0]:
+        grow = f"from {percent(shares[0])} to {percent(max(shares))}"
+        title = f"Multiply-adds grow {grow} of the instructions{first.on_units}"
     return chart("mix", title, caption, table,
-                 lambda c: draw_stacked(c, [k for k, _ in MIX], rows, "share of warp instructions", share=True),
+                 lambda c: draw_stacked(c, [k for k, _ in kinds], rows, "share of warp instructions", share=True),
                  [PREDICTED])  # fmt: skip
 
 

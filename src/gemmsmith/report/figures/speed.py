@@ -1,166 +1,67 @@
-"""How fast: the ladder, speed over size, and what others published."""
+"""How fast: speed over size, and what others published."""
 
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Sequence
 
-from gemmsmith.report.charts.bars import Bar, Reference, draw_bars
-from gemmsmith.report.charts.frame import Chart, Draw, Table, chart
+from gemmsmith.report.arithmetic import Panel, panel_of, panels_of, units_of
+from gemmsmith.report.charts.frame import Chart, Table, chart
 from gemmsmith.report.charts.lines import Line, draw_lines, finite_points
 from gemmsmith.report.charts.rows import Kind, Row, draw_dots
-from gemmsmith.report.charts.words import ABSENT, percent, seconds, short, size_of, tflops, times
+from gemmsmith.report.charts.words import percent, short, tflops
 from gemmsmith.report.figures.names import contender
-from gemmsmith.report.speeds import Speed, Speeds, headline, predicted, same_gpu
-from gemmsmith.report.story import PREDICTED, PUBLISHED, Published, Rung, Story
-
-_FAR = 1.6  # a baseline this many times beyond everything else would squash the ladder: it is named in the note
+from gemmsmith.report.speeds import Speed, Speeds
+from gemmsmith.report.story import PUBLISHED, Published, Rung, Story
 
 
-def origin_words(origin: str, gpu: str) -> str:
-    """An origin in the words of the page's legend."""
-    return {"measured": f"measured here, on {gpu}", "recorded": f"recorded on {gpu}",
-            "predicted": f"predicted for {gpu}"}.get(origin, origin)  # fmt: skip
+def over_sizes(story: Story, speeds: Speeds) -> tuple[Chart, ...]:
+    """A chart a kind of units: a curve a rung, and one a baseline of that arithmetic."""
+    made = (_over_size(story, speeds, panel, panel.rungs, panel.key("sizes"), ()) for panel in panels_of(story))
+    return tuple(chart for chart in made if chart is not None)
 
 
-@dataclass(frozen=True)
-class Ladder:
-    """The ladder's chart before it is drawn: the page and the picture for a README share it."""
-
-    title: str
-    caption: str
-    table: Table
-    draw: Draw
-    origins: tuple[str, ...]
-    note: str
-    where: str
+def rung_over_size(story: Story, speeds: Speeds, rung: Rung, before: Rung | None, key: str) -> Chart | None:
+    """One rung's curve and that of the rung it is compared with; the others of its kind are quiet context."""
+    panel = panel_of(rung, story)
+    shown = panel.rungs if before is None or before in panel.rungs else (before, *panel.rungs)
+    only = (rung.name, before.name) if before is not None else (rung.name,)
+    return _over_size(story, speeds, panel, shown, key, only)
 
 
-def ladder(story: Story, speeds: Speeds, links: Mapping[str, str]) -> Chart | None:
-    made = ladder_parts(story, speeds, links)
-    if made is None:
-        return None
-    return chart("ladder", made.title, made.caption, made.table, made.draw, made.origins, made.note)
-
-
-def ladder_parts(story: Story, speeds: Speeds, links: Mapping[str, str]) -> Ladder | None:
-    """One bar a rung at the story's size, the baselines and the GPU's limit as lines."""
-    found = {rung.name: headline(rung, story, speeds) for rung in story.rungs}
-    known = [s for s in found.values() if s is not None]
-    if not known:
-        return None
-    origin, gpu = Counter((s.origin, s.gpu) for s in known).most_common(1)[0][0]
-    bars = [_bar(rung, found[rung.name], story, origin, links) for rung in story.rungs]
-    lines, far = _references(story, speeds, max(s.tflops for s in known), gpu)
-    size = size_of(story.problem.m, story.problem.n, story.problem.k)
-    alike = [s for s in known if (s.origin, s.gpu) == (origin, gpu)]  # only these may be compared with each other
-    first, best = alike[0], max(alike, key=lambda s: s.tflops)
-    caption = (f"TFLOPS of each rung for C = αAB + βC at {size}, {origin_words(origin, gpu)}: from "
-               f"{tflops(first.tflops)} ({first.name}) to {tflops(best.tflops)} ({best.name}). Beside each bar: TFLOPS"
-               + (f" and the share of {contender(story.baseline)}." if any(math.isfinite(s.of_baseline) for s in known)
-                  else "."))  # fmt: skip
-    others = {s.origin for s in known} - {origin}
-    ghost = f"predicted for {story.gpu.name}" if any(math.isfinite(b.ghost) for b in bars) else ""
-    faint = " or ".join(origin_words(o, gpu) for o in sorted(others))
-
-    def words(s: Speed | None) -> tuple[str, ...]:
-        if s is None:
-            return (ABSENT,) * 6
-        known_to = f"{tflops(s.low)} – {tflops(s.high)}" if math.isfinite(s.low) else ABSENT
-        over = times(s.tflops / first.tflops) if (s.origin, s.gpu) == (origin, gpu) else ABSENT
-        return (tflops(s.tflops), known_to, seconds(s.seconds), percent(s.of_baseline), over, s.origin)
-
-    base = contender(story.baseline)
-    rows = [(str(r.number or ""), r.name, r.dtype, *words(found[r.name])) for r in story.rungs]
-    for name in speeds.baselines:
-        at = speeds.at(name, story.problem)
-        if at is not None:
-            rows.append(("", contender(name, at.precision), at.precision, *words(at)))
-    table = Table(("rung", "kernel", "inputs", "TFLOPS", "95 % interval", "time", f"of {base}",
-                   f"over {first.name}", "origin"), tuple(rows))  # fmt: skip
-    return Ladder(
-        _ladder_title(first, best, base, size), caption, table,
-        lambda canvas: draw_bars(canvas, bars, lines, "TFLOPS", ghost, faint, origin_words(origin, gpu)),
-        (origin, *others, *([PREDICTED] if ghost else [])), far, f"{size}, {origin_words(origin, gpu)}",
-    )  # fmt: skip
-
-
-def _ladder_title(first: Speed, best: Speed, base: str, size: str) -> str:
-    if first is best:
-        return f"The ladder at {size}"
-    share = f" and {percent(best.of_baseline)} of {base}" if math.isfinite(best.of_baseline) else ""
-    return (
-        f"{best.name} has {times(best.tflops / first.tflops).removeprefix('×')} times the speed of {first.name}{share}"
-    )
-
-
-def _bar(rung: Rung, speed: Speed | None, story: Story, origin: str, links: Mapping[str, str]) -> Bar:
-    href = f"#{links[rung.name]}" if rung.name in links else ""
-    label = rung.name if rung.dtype == story.problem.dtype.name else f"{rung.name} ({rung.dtype})"
-    if speed is None:
-        return Bar(
-            label,
-            math.nan,
-            "wrong results: no speed" if rung.trusted is False else "no figure at this size",
-            rung.number,
-            href,
-        )
-    words = f"{tflops(speed.tflops)}" + (f" · {percent(speed.of_baseline)}" if math.isfinite(speed.of_baseline) else "")
-    guess = predicted(rung, story)
-    comparable = (guess is not None and speed.origin != PREDICTED and same_gpu(speed.gpu, story.gpu)
-                  and guess.problem.flops == speed.problem.flops)  # fmt: skip
-    return Bar(label, speed.tflops, words, rung.number, href, speed.low, speed.high,
-               guess.tflops if guess is not None and comparable else math.nan, speed.origin != origin)  # fmt: skip
-
-
-def _references(story: Story, speeds: Speeds, highest: float, gpu: str) -> tuple[list[Reference], str]:
-    """Baselines that fit beside the bars, and the data sheet's peak; the sentence names those too far away."""
-    peak = story.gpu.fp32_tflops if same_gpu(gpu, story.gpu) else 0.0
-    near = max(highest, peak) * _FAR
-    lines, far = [], []
-    for name in speeds.baselines:
-        at = speeds.at(name, story.problem)
-        if at is None or at.gpu != gpu:
-            continue
-        words = f"{contender(name, at.precision)} {tflops(at.tflops)}"
-        if at.tflops <= near:
-            lines.append(Reference(words, at.tflops))
-        else:
-            far.append(words)
-    if peak:
-        lines.append(Reference(f"fp32 peak {short(peak)}", peak, "2 3"))
-    lines.sort(key=lambda r: r.value)
-    return lines, f"Off this scale, in other arithmetic: {', '.join(far)} TFLOPS." if far else ""
-
-
-def over_size(story: Story, speeds: Speeds, key: str = "sizes", only: tuple[str, ...] = ()) -> Chart | None:
-    """A curve a rung and a baseline; with ``only``, the other rungs are quiet context."""
+def _over_size(story: Story, speeds: Speeds, panel: Panel, rungs: Sequence[Rung], key: str,
+               only: tuple[str, ...]) -> Chart | None:  # fmt: skip
     curves, rows, origins = [], [], []
     squares: dict[str, list[Speed]] = {}
-    ranks = {rung.name: rung.number for rung in story.rungs}
-    for name in (*ranks, *speeds.baselines):
+    by_name = {rung.name: rung for rung in rungs}
+    for name in (*by_name, *speeds.baselines):
         mine = [s for s in speeds.of(name) if s.problem.m == s.problem.n == s.problem.k]
         points = finite_points([(s.problem.m, s.tflops, s.words) for s in mine])
-        if not points:
+        rung = by_name.get(name)
+        if not points or (rung is None and not panel.has_baseline(mine[0].precision)):
             continue
         squares[name] = mine
-        rung = ranks.get(name, 0)
-        label = name if rung else contender(name, mine[0].precision)
-        curves.append(Line(label, points, rung, bool(only) and bool(rung) and name not in only, str(rung or label)))
+        number = rung.number if rung is not None else 0
+        label = contender(name, mine[0].precision) if rung is None else _label(rung, panel)
+        quiet = bool(only) and rung is not None and name not in only
+        curves.append(Line(label, points, number, quiet, str(number or label)))
         origins += [s.origin for s in mine]
         rows += [(label, str(s.problem.m), tflops(s.tflops), percent(s.of_baseline), percent(s.spread), s.origin, s.gpu)
-                 for s in mine if not only or name in only or not rung]  # fmt: skip
+                 for s in mine if not only or name in only or rung is None]  # fmt: skip
     sizes = {s.problem.m for mine in squares.values() for s in mine}
     if len(sizes) < 2 or (only and only[0] not in squares):
         return None
     table = Table(("kernel", "M = N = K", "TFLOPS", f"of {contender(story.baseline)}", "spread", "origin", "GPU"),
                   tuple(rows))  # fmt: skip
-    caption = (f"Speed over matrix size, {min(sizes)} to {max(sizes)}, both axes logarithmic. A curve that is still "
-               "rising at the right would gain from larger matrices; small ones cannot fill the GPU.")  # fmt: skip
-    title = f"{only[0]} over size" if only else "TFLOPS over size"
+    caption = (f"Speed{panel.on_units} over matrix size, {min(sizes)} to {max(sizes)}, both axes logarithmic. A curve "
+               "that is still rising at the right would gain from larger matrices; small ones cannot fill the "
+               f"GPU. Shares of {contender(story.baseline)} are of its speed with the same inputs.")  # fmt: skip
+    title = f"{only[0]} over size" if only else panel.title("TFLOPS over size")
     return chart(key, title, caption, table, lambda c: draw_lines(c, curves, "M = N = K", "TFLOPS"), origins)
+
+
+def _label(rung: Rung, panel: Panel) -> str:
+    return rung.name if units_of(rung) == panel.units else f"{rung.name} ({units_of(rung)})"
 
 
 def published(story: Story, speeds: Speeds) -> Chart | None:

@@ -1,0 +1,59 @@
+"""Time mma_pipelined beside cuBLAS in every type, with samples long enough for clocks to settle, and keep the runs.
+
+    python benchmarks/record_tensor_rungs.py OUTPUT.json [--budget 4] [--sample-ms 150]
+
+Under the power cap contenders that take turns every few milliseconds share one clock, set by the hungrier of them; so
+samples of 150 ms are recorded, and beside them, for comparison, the usual ones.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+# Input type, output type, layout, baseline.
+CASES = (
+    ("bf16", "bf16", "NN", "cublas"), ("bf16", "bf16", "NT", "cublas"), ("fp16", "fp16", "NN", "cublas"),
+    ("fp16", "fp16", "NT", "cublas"), ("tf32", "fp32", "NN", "cublas-tf32"), ("tf32", "fp32", "NT", "cublas-tf32"),
+)  # fmt: skip
+
+
+def bench(case: tuple[str, str, str, str], *more: str) -> list[dict[str, Any]]:
+    dtype, out, layout, against = case
+    command = [sys.executable, "-m", "gemmsmith", "bench", "mma_pipelined", "--preset", "h200", "--dtype", dtype,
+               "--out-dtype", out, "--layout", layout, "--shapes", "4096,8192", "--against", against, "--quick",
+               "--no-db", "--json", *more]  # fmt: skip
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
+    if not done.stdout:
+        return []
+    run = json.loads(done.stdout)
+    run.pop("notes")
+    run["machine"]["host"] = ""
+    for m in run["measurements"]:
+        if m["identity"]["kind"] != "baseline":
+            value = m["ratios"][0]["value"] if m["ratios"] else float("nan")
+            print(f"{dtype} {layout} {m['problem']['m']:6} {m['derived']['tflops'] or 0:6.1f} TFLOPS, {value:.3f} of "
+                  f"{against} {' '.join(more)} {m['rejected']}", flush=True)  # fmt: skip
+    return [run]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("output", type=Path)
+    parser.add_argument("--budget", type=float, default=4.0)
+    parser.add_argument("--sample-ms", type=float, default=150.0)
+    options = parser.parse_args()
+    settled = ("--budget", f"{options.budget:g}", "--sample-ms", f"{options.sample_ms:g}")
+    runs = [run for case in CASES for run in bench(case, *settled)]
+    usual = [run for case in CASES[:1] for run in bench(case, "--budget", f"{options.budget / 2:g}")]
+    record = {"what": "mma_pipelined beside cuBLAS", "runs": runs, "short_samples": usual}
+    options.output.write_text(json.dumps(record, indent=1, allow_nan=False) + "\n", encoding="utf-8")
+    return 0 if len(runs) == len(CASES) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,94 @@
+"""The whole ladder, gathered in several processes, and its story: what ``climb`` and ``report`` have in common."""
+
+from __future__ import annotations
+
+import datetime
+import multiprocessing
+import os
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from pathlib import Path
+
+from gemmsmith import __version__
+from gemmsmith.cli.options import Compiler
+from gemmsmith.cli.output import progress
+from gemmsmith.errors import UsageError
+from gemmsmith.gpus import GPU
+from gemmsmith.kernels.registry import rung_named, rungs
+from gemmsmith.measure.published import published
+from gemmsmith.measure.results import Machine, Run
+from gemmsmith.problem import Problem
+from gemmsmith.report.gathering import Gathered, count_rung, rungs_of, verify_rung
+from gemmsmith.report.page import write_page
+from gemmsmith.report.story import Made, Story, Sweep
+from gemmsmith.report.sweep_file import recorded_sweeps
+from gemmsmith.sim.device import SimDevice
+
+_WORKERS = 4
+
+
+def gather_ladder(
+    size: int, arch: str, compiler: Compiler, simulated: int, doing: str,
+    then: Callable[[Gathered], Gathered] = lambda step: step,
+) -> tuple[Gathered, ...]:  # fmt: skip
+    """Count every rung, and verify it on the simulator up to ``simulated`` (0: not), in several processes.
+
+    ``then`` completes each in this process, as it comes.
+    """
+    names = [spec.name for spec in rungs()]
+    found: dict[str, Gathered] = {}
+    with progress() as bar:
+        task = bar.add_task(doing, total=len(names))
+        for step in _side_by_side([(name, size, arch, simulated, compiler) for name in names]):
+            found[step.name] = then(step)
+            bar.update(task, description=step.name, advance=1)
+    return tuple(found[name] for name in names)
+
+
+def _side_by_side(jobs: list[tuple[str, int, str, int, Compiler]]) -> Iterator[Gathered]:
+    workers = min(_WORKERS, os.cpu_count() or 1)
+    with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn")) as pool:
+        futures = [pool.submit(gather, *job) for job in jobs]
+        try:
+            for future in as_completed(futures):
+                yield future.result()
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
+def gather(name: str, size: int, arch: str, simulated: int, compiler: Compiler) -> Gathered:
+    """One rung: counted, and verified on the simulator up to ``simulated`` (0: not)."""
+    compiled, profile, sass = count_rung(name, size, arch, compiler)
+    verdicts = verify_rung(SimDevice(arch), rung_named(name), simulated, compiler) if simulated else ()
+    return Gathered(name, verdicts, compiled, profile, sass)
+
+
+def ladder_story(
+    gathered: Sequence[Gathered], gpu: GPU, size: int, made: Made, measured: tuple[Run, ...] = (),
+    recorded: tuple[Run, ...] = (), sweeps: tuple[Sweep, ...] = (),
+) -> Story:  # fmt: skip
+    """With what others published, and the package's own sweeps before those given."""
+    return Story(
+        gpu=gpu, problem=Problem(size, size, size), rungs=rungs_of(gathered, gpu), made=made, measured=measured,
+        recorded=recorded, published=published(), sweeps=(*recorded_sweeps(), *sweeps),
+    )  # fmt: skip
+
+
+def made_now(command: str, machine: Machine) -> Made:
+    date = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+    return Made(command, date, __version__, machine)
+
+
+def check_page(path: Path) -> None:
+    """Refuse a page that cannot be written before anything is run."""
+    if path.is_dir():
+        raise UsageError(f"--html {path} is a folder", "name a file, such as report.html")
+    if not path.parent.is_dir():
+        raise UsageError(f"there is no folder {path.parent} for --html")
+
+
+def save_page(path: Path, story: Story) -> Path:
+    try:
+        return write_page(path, story)
+    except OSError as error:
+        raise UsageError(f"cannot write {path}: {error.strerror}") from None

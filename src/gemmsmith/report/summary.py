@@ -1,0 +1,73 @@
+"""The page in one line and a few figures; speeds on CUDA cores and on tensor cores are never put over each other."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from gemmsmith.report.arithmetic import Panel, panels_of
+from gemmsmith.report.charts.words import percent, tflops, times
+from gemmsmith.report.figures.names import contender
+from gemmsmith.report.rung_view import Fact
+from gemmsmith.report.speeds import Speed, Speeds, headline
+from gemmsmith.report.story import MEASURED, PREDICTED, SIMULATED, Rung, Story
+
+_NUMBERS = (
+    "no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve", "thirteen",
+    "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen", "twenty",
+)  # fmt: skip
+
+
+def headline_words(story: Story, speeds: Speeds) -> str:
+    """'Twelve rungs, from 0.50 to 45.8 TFLOPS', or with what each kind of units reaches."""
+    count = len(story.rungs)
+    many = _NUMBERS[count] if count < len(_NUMBERS) else str(count)
+    rungs = f"{many.capitalize()} rung{'' if count == 1 else 's'}"
+    panels = [(panel, [s for _, s in _known(panel, story, speeds)]) for panel in panels_of(story)]
+    every = [s for _, known in panels for s in known]
+    first = panels[0][1] if panels else []
+    if len({(s.origin, s.gpu) for s in every}) != 1 or not first or max(s.tflops for s in first) == first[0].tflops:
+        return f"{rungs} of matrix multiplication"
+    guess = every[0].origin == PREDICTED
+    low, high = first[0].tflops, max(s.tflops for s in first)
+    others = [(panel, max(s.tflops for s in known)) for panel, known in panels[1:] if known]
+    if not others:
+        return f"{rungs}, {'predicted to go ' * guess}from {tflops(low)} to {tflops(high)} TFLOPS"
+    more = "".join(f", {_round(best)} on {panel.units}" for panel, best in others)
+    return f"{rungs}{', predicted' * guess}: {tflops(low)} to {_round(high)} TFLOPS on {panels[0][0].units}{more}"
+
+
+def top_facts(story: Story, speeds: Speeds) -> tuple[Fact, ...]:
+    """The figures at the top: the fastest of each kind of units, and how many rungs are right."""
+    made = [fact for at, panel in enumerate(panels_of(story)) for fact in _fastest(story, speeds, panel, at == 0)]
+    checked = [r for r in story.rungs if r.trusted is not None]
+    if checked:
+        good = sum(bool(r.trusted) for r in checked)
+        origin = MEASURED if story.measured else SIMULATED
+        made.append(Fact("verified against float64", f"{good} of {len(checked)}", origin))
+    return tuple(made)
+
+
+def _fastest(story: Story, speeds: Speeds, panel: Panel, over: bool) -> Sequence[Fact]:
+    known = _known(panel, story, speeds)
+    if not known:
+        return ()
+    rung, best = max(known, key=lambda item: item[1].tflops)
+    made = [Fact(f"fastest{panel.on_units}: {rung.name}", f"{tflops(best.tflops)} TFLOPS", best.origin)]
+    if math.isfinite(best.of_baseline):
+        inputs = "" if panel.alone else f", {rung.dtype} inputs"
+        made.append(Fact(f"of {contender(story.baseline)}{inputs}", percent(best.of_baseline), best.origin))
+    slowest, first = known[0]
+    if over and first is not best and (first.origin, first.gpu) == (best.origin, best.gpu):
+        made.append(Fact(f"{'' if panel.alone else f'{rung.name} '}over {slowest.name}",
+                         times(best.tflops / first.tflops), best.origin))  # fmt: skip
+    return made
+
+
+def _known(panel: Panel, story: Story, speeds: Speeds) -> list[tuple[Rung, Speed]]:
+    return [(rung, s) for rung in panel.rungs if (s := headline(rung, story, speeds)) is not None]
+
+
+def _round(value: float) -> str:
+    """Whole TFLOPS from a hundred on: a headline needs no tenth of them."""
+    return f"{value:,.0f}" if value >= 100 else tflops(value)

@@ -1,0 +1,92 @@
+"""Sweeps as JSON: what ``gemmsmith sweep --save`` writes and the page reads, and those that come with the package."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from gemmsmith.errors import UsageError
+from gemmsmith.report.files import replace_file
+from gemmsmith.report.story import MEASURED, RECORDED, Sweep, SweepPoint
+
+_PACKAGED = "h200_sweeps.json"
+_TEXTS = ("title", "quantity", "origin", "command", "where")
+_NUMBERS = ("value", "low", "high")
+
+
+def sweep_to_json(sweep: Sweep) -> dict[str, Any]:
+    """Every field; null is a figure that there is none of."""
+    made = dataclasses.asdict(sweep)
+    for point in made["points"]:
+        for name in _NUMBERS:
+            point[name] = point[name] if math.isfinite(point[name]) else None
+    return made
+
+
+def sweep_from_json(data: Any) -> Sweep:
+    """The sweep that ``sweep_to_json`` wrote; anything else is refused."""
+    try:
+        points = tuple(_point(point, len(data["parameters"])) for point in data["points"])
+        made = Sweep(**{**data, "parameters": _texts(data["parameters"]), "points": points})
+        _texts(getattr(made, name) for name in _TEXTS)
+        if type(made.more_is_better) is not bool:
+            raise ValueError(f"more_is_better is {made.more_is_better!r}")
+    except (KeyError, TypeError, ValueError) as error:
+        raise UsageError(
+            f"this is not a sweep of gemmsmith: {error!r}", "gemmsmith sweep … --save writes one"
+        ) from None
+    return made
+
+
+def save_sweep(path: Path, sweep: Sweep) -> None:
+    try:
+        replace_file(path, json.dumps(sweep_to_json(sweep), indent=1, allow_nan=False, ensure_ascii=False) + "\n")
+    except OSError as error:
+        raise UsageError(f"cannot write {path}: {error.strerror}") from None
+
+
+def read_sweeps(path: Path) -> tuple[Sweep, ...]:
+    """The sweep in a file, or all of a list of them, as they were saved."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise UsageError(f"cannot read the sweep in {path}: {error}") from None
+    try:
+        return tuple(map(sweep_from_json, found if isinstance(found, list) else [found]))
+    except UsageError as error:
+        raise UsageError(f"{path}: {error.message}", error.hint) from None
+
+
+def as_recorded(sweep: Sweep) -> Sweep:
+    """What a file holds was timed earlier, and perhaps elsewhere: it is not measured here and now."""
+    return dataclasses.replace(sweep, origin=RECORDED) if sweep.origin == MEASURED else sweep
+
+
+@cache
+def recorded_sweeps() -> tuple[Sweep, ...]:
+    """Every sweep that comes with the package; none where it has no such file."""
+    file = files("gemmsmith").joinpath("measure", "data", _PACKAGED)
+    if not file.is_file():
+        return ()
+    return tuple(as_recorded(sweep_from_json(data)) for data in json.loads(file.read_text(encoding="utf-8")))
+
+
+def _point(data: dict[str, Any], width: int) -> SweepPoint:
+    numbers = {name: math.nan if data[name] is None else float(data[name]) for name in _NUMBERS}
+    made = SweepPoint(**{**data, **numbers, "values": _texts(data["values"])})
+    if len(made.values) != width:
+        raise ValueError(f"{len(made.values)} values for {width} parameters")
+    _texts((made.note, made.illegal))
+    return made
+
+
+def _texts(values: Any) -> tuple[str, ...]:
+    made = tuple(values)
+    if not all(isinstance(value, str) for value in made):
+        raise TypeError(f"{made!r} are not all texts")
+    return made

@@ -1,0 +1,74 @@
+"""What a rung on tensor cores must produce, bit for bit: the rule of docs/simulator.md, written down once more.
+
+Independent of the simulator, which works on integers; here everything is float64 and whole matrices at a time:
+
+    products of a block of k (32 bytes of it) are exact; with E the largest exponent among them and the sum so far, all
+    are cut off below 2**(E − 25), added exactly, and the new sum is cut to fp32, towards zero
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gemmsmith.fills import Array
+from gemmsmith.problem import FP16, TF32, DType, Problem
+from gemmsmith.verify.fma import fma32, mul32
+from gemmsmith.verify.reference import has_product
+
+F64 = NDArray[np.float64]
+STEP_BYTES = 32
+_NO_EXPONENT = -10_000  # of a zero, which takes no part
+
+
+def tensor_core_reference(problem: Problem, a: Array, b: Array, c: Array) -> NDArray[np.float32]:
+    """C in fp32 from fp16, bf16 or rounded tf32 operands: blocks of products, then the epilogue of every rung."""
+    scaled = np.zeros(problem.c_shape, np.float32)
+    if has_product(problem):
+        sums = block_sums(_operand(problem.dtype, a.T if problem.trans_a else a),
+                          _operand(problem.dtype, b.T if problem.trans_b else b), problem.dtype)  # fmt: skip
+        scaled = mul32(np.full(1, problem.alpha), sums)
+    return scaled if problem.beta == 0 else fma32(np.full(1, problem.beta), c, scaled)
+
+
+def block_sums(left: F64, right: F64, dtype: DType) -> NDArray[np.float32]:
+    """left · right, summed as tensor cores do."""
+    at_once, least = STEP_BYTES // dtype.itemsize, -14 if dtype == FP16 else -126
+    total: F64 = np.zeros((left.shape[0], right.shape[1]))
+    with np.errstate(all="ignore"):
+        for k in range(0, left.shape[1], at_once):
+            x, y = left[:, k : k + at_once, None], right[None, k : k + at_once, :]
+            terms = np.concatenate([x * y, total[:, None, :]], axis=1)
+            sums = _exponent(x, least) + _exponent(y, least)
+            exponents = np.concatenate([np.where(x * y == 0, _NO_EXPONENT, sums), _exponent(total, -126)[:, None]], 1)
+            last_place = np.ldexp(1.0, np.maximum(exponents.max(axis=1), -200) - 25)[:, None]
+            kept = (np.trunc(terms / last_place) * last_place).sum(axis=1)
+            special = ~np.isfinite(terms).all(axis=1)
+            total = _cut(np.where(special, terms.sum(axis=1), kept))
+    narrow = total.astype(np.float32)
+    narrow[np.isnan(narrow)] = np.uint32(0x7FFFFFFF).view(np.float32)
+    return narrow + np.float32(0)  # a sum of zero is +0
+
+
+def _operand(dtype: DType, values: Array) -> F64:
+    if dtype != TF32:
+        return values.astype(np.float64)
+    # To 10 fraction bits, to nearest, ties away from zero: half of the last place is added to the magnitude.
+    bits = np.ascontiguousarray(values).view(np.uint32)
+    rounded = ((bits + np.uint32(0x1000)) & np.uint32(0xFFFFE000)).view(np.float32)
+    return np.where(np.isfinite(values), rounded, values).astype(np.float64)
+
+
+def _exponent(values: F64, least: int) -> NDArray[np.int64]:
+    """That of the leading bit, of subnormal numbers the smallest normal one's."""
+    exponents = np.maximum(np.frexp(values)[1].astype(np.int64) - 1, least)
+    return np.where((values == 0) | ~np.isfinite(values), _NO_EXPONENT, exponents)
+
+
+def _cut(values: F64) -> F64:
+    """Towards zero, to what fp32 holds; infinite from 2**128 on."""
+    near = values.astype(np.float32)
+    below = np.where(np.abs(near.astype(np.float64)) > np.abs(values), np.nextafter(near, np.float32(0)), near)
+    return np.where(np.abs(values) >= math.ldexp(1.0, 128), values * math.inf, below.astype(np.float64))

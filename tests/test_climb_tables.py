@@ -1,0 +1,103 @@
+"""What climb prints: one reason a rung, plainly where it is no faster, and others' figures without repetitions."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+
+import pytest
+
+from explained import compiled, profiled, sass
+from gemmsmith.cli.climb_tables import _ladder, _published, _timed, print_climb, reasons
+from gemmsmith.problem import Problem
+from gemmsmith.report.gathering import Gathered, rungs_of
+from gemmsmith.report.story import Made, Story
+from report_sample import GPU, MACHINE, measurement, run
+
+STEPS = ("register_block", "block_tile_1d", "warp_tile", "async_copy")
+SOME = ("naive", "coalesced", "mma_swizzled")
+
+
+@cache
+def story(names: tuple[str, ...] = STEPS) -> Story:
+    made = Made("gemmsmith climb", "2026-01-02", "0.1.0", MACHINE)
+    return Story(GPU, Problem(4096, 4096, 4096), rungs_of(gathered(names), GPU), made)
+
+
+@cache
+def gathered(names: tuple[str, ...]) -> tuple[Gathered, ...]:
+    return tuple(Gathered(n, (), compiled(n), profiled(n, 4096, 4096, 4096, 1, 64), sass(n)) for n in names)
+
+
+def told(**tflops: float) -> dict[str, str]:
+    """The sentence of each rung, with invented timings."""
+    timed = {(name, "fp32"): measurement(name, "rung", "fp32", 4096, speed) for name, speed in tflops.items()}
+    return {line.partition(":")[0]: line.partition(": ")[2] for line in reasons(story(), timed)}
+
+
+def why(name: str) -> tuple[str, ...]:
+    return next(rung.why for rung in story().rungs if rung.name == name)
+
+
+def test_the_largest_reason_is_told_and_not_the_prediction() -> None:
+    assert told()["block_tile_1d"] == why("block_tile_1d")[1]
+    assert "register_block" not in told(), "it has none before it"
+
+
+def test_a_rung_that_is_predicted_to_be_slower_says_so() -> None:
+    assert told()["async_copy"] == f"predicted to be slower than warp_tile, at 77% of its speed. {why('async_copy')[1]}"
+
+
+def test_timings_go_before_the_model() -> None:
+    slow = told(register_block=20.0, block_tile_1d=16.0)["block_tile_1d"]
+    assert slow.startswith("slower than register_block, 16 against 20 TFLOPS, which the model does not predict (1.24")
+    assert told(warp_tile=20.0, async_copy=16.0)["async_copy"].startswith(
+        "slower than warp_tile, 16 against 20 TFLOPS. "
+    )
+    assert told(register_block=20.0, block_tile_1d=20.1)["block_tile_1d"].startswith("as fast as register_block, 20.1 ")
+    fast = told(warp_tile=20.0, async_copy=25.0)["async_copy"]
+    assert fast == f"1.25 times as fast as warp_tile. {why('async_copy')[0]}"
+    assert told(register_block=20.0, block_tile_1d=25.0)["block_tile_1d"] == why("block_tile_1d")[1]
+
+
+def test_rungs_that_are_predicted_to_be_alike_say_so() -> None:
+    one = story().rungs[0]
+    twin = replace(one, name="twin", before=one.name, why=("Both are predicted to take the same time.", "A detail."))
+    assert reasons(replace(story(), rungs=(one, twin)), {}) == ["twin: Both are predicted to take the same time."]
+
+
+def test_published_figures_are_one_a_gpu_at_its_usual_size() -> None:
+    any_rung = story().rungs[0]
+    names = ("vectorized", "warp_tile", "naive", "wmma")
+    rows = dict(_published([replace(any_rung, name=name) for name in names])[1])
+    assert rows["vectorized"] == "RTX 3050 at 2048: 4.2; RTX A6000 at 4096: 17 to 18.2; RTX 4090 at 4096: 39.1"
+    assert rows["warp_tile"] == "RTX A6000 at 4096: 18.9; RTX 4090 at 4096: 45.8", "not at 2048 as well"
+    assert rows["naive"] == "RTX 4090 at 4096: 0.65"
+    assert "wmma" not in rows
+
+
+def test_times_naive_is_said_only_of_the_same_units() -> None:
+    headings, rows = _ladder(story(SOME), gathered(SOME), run(SOME))
+    at = [name for name, _ in headings].index("× naive")
+    over = {row[1]: row[at] for row in rows}
+    assert over["coalesced"] == f"{6.1 / 0.52:.1f}"
+    assert over["mma_swizzled"] == over["cublas fp16"] == over["cublas-tf32"] == ""
+    assert over["cublas fp32"] == f"{51.3 / 0.52:.1f}"
+    shares = {row[1]: row[at + 1] for row in rows}
+    assert (shares["mma_swizzled"], shares["cublas fp16"]) == ("57%", "100%")
+
+
+def test_wavefronts_count_those_of_ldmatrix() -> None:
+    step = gathered(SOME)[-1]
+    _, rows = _ladder(story(SOME), gathered(SOME), None)
+    total = sum(step.profile.wavefronts(op) for op in ("ld", "st", "ldgsts", "ldsm"))
+    assert step.profile.wavefronts("ldsm") > 0
+    assert rows[-1][7] == f"{total / 1e6:.3g} M"
+
+
+def test_everything_fits_100_columns(capsys: pytest.CaptureFixture[str]) -> None:
+    print_climb(replace(story(SOME), recorded=(run(SOME),)), gathered(SOME), "simulator", ("a note",), None)
+    text = capsys.readouterr().out
+    assert all(len(line) <= 100 for line in text.splitlines())
+    assert "Why each rung differs from the one before" in text
+    assert _timed(run(SOME), 4096).keys() >= {("cublas", "fp32"), ("cublas", "fp16")}
