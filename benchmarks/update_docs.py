@@ -63,7 +63,9 @@ _BASELINES = {"cublas": "cuBLAS (torch)", "cublas-tf32": "cuBLAS, TF32", "cublas
 
 
 def _verified(record: dict[str, Any], name: str) -> str:
-    outcome = record["rungs"][name]
+    outcome = record["rungs"].get(name)
+    if outcome is None:
+        return "record to come"
     bits = outcome["bit_identity"]
     same = "same bits as simulated" if not bits["different"] else f"{len(bits['different'])} differ from simulated"
     return f"{outcome['edge_matrix']['passed']} cases, {same}"
@@ -72,6 +74,33 @@ def _verified(record: dict[str, Any], name: str) -> str:
 def _share(measurement: dict[str, Any]) -> str:
     ratios = {ratio["baseline"]: ratio["value"] for ratio in measurement["ratios"]}
     return f"{ratios['cublas']:.1%}" if "cublas" in ratios else ""
+
+
+def tensor_table() -> str:
+    """mma_pipelined beside cuBLAS: samples of 100 ms and more, and of 4 ms."""
+    record = load("h200_tensor_rungs.json")
+    rows = ["| inputs | output | layout | operands | size | samples | TFLOPS | of cuBLAS in that type | error |",
+            "| --- | --- | --- | --- | ---: | --- | ---: | ---: | ---: |"]  # fmt: skip
+    for kind, runs in (("long", record["settled"]), ("4 ms", record["short"])):
+        for run in runs:
+            for m in run["measurements"]:
+                config = dict(part.split("=") for part in m["identity"]["config"].split(",") if "=" in part)
+                if m["identity"]["name"] != "mma_pipelined" or config["BM"] != "256":
+                    continue
+                problem = m["problem"]
+                layout = "".join("T" if problem[name] else "N" for name in ("trans_a", "trans_b"))
+                operands = {"0": "cut off", "1": "rounded"}[config["ROUND"]] if problem["dtype"] == "tf32" else ""
+                error = f"{m['rho'][0]:.2g}" if problem["m"] <= 4096 else ""
+                cells = (problem["dtype"], problem["out_dtype"], layout, operands, f"{problem['m']}³", kind,
+                         f"{m['derived']['tflops']:.0f}", f"{m['ratios'][0]['value']:.1%}", error)  # fmt: skip
+                rows.append(f"| {' | '.join(cells)} |")
+    machine = record["settled"][0]["machine"]
+    source = (
+        f"Measured on {machine['gpu']} (driver {machine['driver']}, {machine['compiler']}, "
+        f"{record['settled'][0]['started'][:10]}) by `{record['settled'][0]['command']}` and the like; the file has "
+        "each run's command. Preset `h200`. Errors are in units of fp32's roundoff of |A|·|B|, for TF32 of its own."
+    )
+    return "\n".join([*rows, "", source])
 
 
 def speed_table() -> str:
@@ -145,6 +174,7 @@ def mutant_table() -> str:
 
 TABLES: dict[str, Callable[[], str]] = {
     "ladder": ladder_table,
+    "tensor rungs": tensor_table,
     "simulator speed": speed_table,
     "ncu agreement": agreement_table,
     "mutants": mutant_table,

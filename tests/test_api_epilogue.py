@@ -258,6 +258,11 @@ class Operands:
         self.bytes = (self.a * 9).astype(np.int8), (self.b * 9).astype(np.int8)
 
 
+def shifted(memory: Array) -> Array:
+    """Two matrices of 4x5, the second of which begins one row into the first."""
+    return np.lib.stride_tricks.as_strided(memory, (2, 4, 5), (20, 20, 4))
+
+
 Call = Callable[[Operands], Any]
 WRONG: dict[str, tuple[Call, type[GemmsmithError], str]] = {
     # bias
@@ -327,9 +332,8 @@ WRONG: dict[str, tuple[Call, type[GemmsmithError], str]] = {
     "beta without c": (lambda o: gemm(o.many_a, o.b, beta=1), UsageError, "beta=1 needs a matrix c"),
     "a rung without batches": (lambda o: gemm(o.many_a, o.many_b, kernel="naive"), UnsupportedError,
                                "naive takes one product, not a batch of 2\nuse warp_tile"),
-    "overlapping outs": (
-        lambda o: gemm(o.many_a, o.b, out=np.lib.stride_tricks.as_strided(o.memory[250:], (2, 4, 5), (20, 20, 4))), ProblemError,
-        "stride_c=5 is smaller than a matrix of 20 elements"),
+    "overlapping outs": (lambda o: gemm(o.many_a, o.b, out=shifted(o.memory[250:])), ProblemError,
+                         "stride_c=5 is smaller than a matrix of 20 elements"),
     # configurations of these rungs
     "ALIGNED": (lambda o: gemm(*o.halves, kernel="wmma", config={"ALIGNED": 2}), ConfigError, "ALIGNED=2 is not one"),
     "BK of another rung": (lambda o: gemm(*o.halves, kernel="mma_pipelined", config={"BK": 32}), ConfigError,

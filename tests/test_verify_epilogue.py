@@ -20,7 +20,7 @@ import pytest
 from gemmsmith.errors import ProblemError, UnsupportedError, UsageError
 from gemmsmith.kernels.spec import Config
 from gemmsmith.problem import BF16, FP16, FP32, INT8, INT32, OUTPUTS, TF32, DType, Problem
-from gemmsmith.verify.epilogue import SLOPES, activated, finished, output_rounding, relative_rounding, stored
+from gemmsmith.verify.epilogue import SLOPES, activated, finished, output_rounding, projected_rounding, stored
 from gemmsmith.verify.harness import verify_launch
 from gemmsmith.verify.reference import Reference
 from gemmsmith.verify.verdict import Verdict
@@ -125,8 +125,10 @@ def test_rounding_of_the_other_types() -> None:
     assert output_rounding(FP32, np.array([1.0, 1e30])).tolist() == [0, 0]
     assert output_rounding(INT32, np.array([1.0])).tolist() == [0]
     assert output_rounding(INT8, np.array([1.0, 100.0])).tolist() == [0.5, 0.5]
-    assert relative_rounding(Problem(1, 1, 1)) == 0
-    assert relative_rounding(Problem(1, 1, 1, FP16, FP16)) == pytest.approx(2.0**-11, rel=0.02)
+    values, direction = np.full((2, 300), 64.0), np.full(300, -2.0)
+    assert projected_rounding(FP32, values, direction).tolist() == [0, 0]
+    deviation = 64 * 2.0**-11 * 2 * math.sqrt(300 / 3)
+    assert projected_rounding(FP16, values, direction) == pytest.approx([6 * deviation] * 2, rel=0.02)
 
 
 def test_exact_sums_as_they_are_stored() -> None:

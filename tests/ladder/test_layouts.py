@@ -68,9 +68,10 @@ def test_every_layout(name: str, layout: str, extents: Triple) -> None:
     verified(spec, config, padded(problem, (3, 1, 2)), mode="bits", offsets=(1, 2, 3))
 
 
+# mma_swizzled reads its fragments as mma_pipelined does.
 @pytest.mark.parametrize("extents", [(64, 64, 64), (1, 130, 35), (66, 9, 70)], ids=str)
-@pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("name", TENSOR_RUNGS)
+@pytest.mark.parametrize(("name", "layout"), [*(("mma_pipelined", layout) for layout in LAYOUTS), ("wmma", "TN"),
+                                              ("wmma", "NT"), ("mma_swizzled", "TT")])  # fmt: skip
 def test_every_layout_on_tensor_cores(name: str, layout: str, extents: Triple) -> None:
     spec, config = small(name)
     problem = problem_of(name, extents).with_(trans_a=layout[0] == "T", trans_b=layout[1] == "T", beta=1.0)

@@ -84,3 +84,16 @@ def test_bits_can_fail() -> None:
     expected = bits(tensor_core_reference(problem, data.a, data.b, data.c))
     assert np.array_equal(got, expected)
     assert not np.array_equal(got, bits(ordered_fma_reference(problem, data.a, data.b, data.c)))
+
+
+# --- the epilogue
+
+
+@pytest.mark.parametrize(("name", "out", "activation"), [
+    *((name, FP16, "gelu") for name in TENSOR_RUNGS), ("mma_pipelined", BF16, "silu"), ("mma_swizzled", BF16, ""),
+], ids=str)  # fmt: skip
+def test_no_bias_is_read_beyond_the_last_column(name: str, out: DType, activation: str) -> None:
+    """Warps right of the last column have no bias: a load that the compiler moves before its guard is one too many."""
+    spec, config = small(name)
+    problem = Problem(17, 19, 24, dtype=out, out_dtype=out, bias="column", activation=activation, beta=0.5)
+    verified(spec, config, problem, mode="float")

@@ -213,6 +213,13 @@ def test_a_batch_with_any_stride(name: str, extra: int) -> None:
 # --- what is not read
 
 
+def test_a_bias_is_not_read_past_its_end() -> None:
+    """Loaded with __ldg, a bias was hoisted out of the loop over rows, past the guard: lanes beyond N read it, too."""
+    spec = rung_named("wmma")
+    p = problem((5, 300, 100), "bf16", "NT", alpha=0.7, beta=-1.3)
+    verified(spec, spec.config(), p.with_(out_dtype=BF16, bias="column", activation="silu"), mode="float")
+
+
 @pytest.mark.parametrize("name", RUNGS)
 def test_what_must_not_be_read(name: str) -> None:
     spec, config = small(name)

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from gemmsmith.fills import Operands
 from gemmsmith.problem import FP32, Problem
 from gemmsmith.verify.bounds import absolute_floor, error_ratios, gate
-from gemmsmith.verify.epilogue import relative_rounding
+from gemmsmith.verify.epilogue import projected_rounding
 from gemmsmith.verify.harness import affordable_mode
 from gemmsmith.verify.projection import Projection, project, projection_gate, projection_reference
 from gemmsmith.verify.reference import Reference, float64_reference
@@ -70,7 +70,6 @@ class Oracle:
 
     def __init__(self, problem: Problem, data: Operands, seed: int = 0) -> None:
         self._problem = problem
-        self._rounding = relative_rounding(problem)
         self._reference: Reference | None = None
         self._projection: Projection | None = None
         if affordable_mode(problem) == "float":
@@ -109,7 +108,7 @@ class Oracle:
         value, magnitude = expected.value[rows], expected.magnitude[rows]
         with np.errstate(all="ignore"):
             underflow = absolute_floor(self._problem) * float(np.abs(expected.direction).sum())
-            floor = underflow + np.abs(got.astype(np.float64)) @ np.abs(expected.direction) * self._rounding
+            floor = underflow + projected_rounding(self._problem.out_dtype, got.astype(np.float64), expected.direction)
             error = np.maximum(np.abs(project(got, expected.direction) - value) - floor, 0.0)
             ratios: NDArray[np.float64] = error / (FP32.unit_roundoff * magnitude)
             return np.where((magnitude == 0) & (error == 0), 0.0, ratios)

@@ -17,7 +17,7 @@ from gemmsmith.fills import Operands, fill_named
 from gemmsmith.kernels.signature import Signature
 from gemmsmith.problem import FP32, Problem
 from gemmsmith.verify.bounds import Accuracy, absolute_floor, accuracy, error_ratios
-from gemmsmith.verify.epilogue import finished, relative_rounding, stored
+from gemmsmith.verify.epilogue import finished, projected_rounding, stored
 from gemmsmith.verify.fma import ordered_fma_reference
 from gemmsmith.verify.projection import project, projection_gate, projection_reference
 from gemmsmith.verify.reference import exact_reference, float64_reference, ring_reference
@@ -157,7 +157,7 @@ def _projection(problem: Problem, data: Operands, got: Array, allowed: Accuracy,
     with np.errstate(all="ignore"):
         underflow = absolute_floor(problem) * float(np.abs(expected.direction).sum())
         # Each output is rounded once more where its type is narrower than the sum's.
-        floor = underflow + np.abs(got.astype(np.float64)) @ np.abs(expected.direction) * relative_rounding(problem)
+        floor = underflow + projected_rounding(problem.out_dtype, got.astype(np.float64), expected.direction)
         error = np.maximum(np.abs(rows - expected.value) - floor, 0.0)
         ratios = np.where(
             expected.magnitude == 0,

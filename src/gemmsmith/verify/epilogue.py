@@ -87,9 +87,14 @@ def output_rounding(dtype: DType, expected: F64) -> F64:
     return np.full(expected.shape, 0.5 if dtype == INT8 else 0.0)
 
 
-def relative_rounding(problem: Problem) -> float:
-    """By how much rounding to the output's type may move an output of order 1."""
-    return float(output_rounding(problem.out_dtype, np.ones((1, 1)))[0, 0])
+def projected_rounding(dtype: DType, got: F64, direction: F64) -> F64:
+    """By how much rounding to the output's type may move C·t, row by row.
+
+    Roundings are independent, each within half a unit: their sum deviates by Σ(half·t)²/3, and six deviations are
+    allowed. Adding up the halves themselves would hide a wrong element among thousands of right ones.
+    """
+    half = output_rounding(dtype, got)
+    return 6.0 * np.sqrt((half * half) @ (direction * direction) / 3.0)
 
 
 def stored(problem: Problem, exact: NDArray[np.int64], bias: Array | None) -> Array:

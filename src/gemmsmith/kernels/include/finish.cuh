@@ -66,7 +66,7 @@ __device__ __forceinline__ void store_finished(const Window<Out>& c, int row, in
     for (int i = 0; i < Count; i += Width) {
         Out* const target = c.at(row, col + i);
         const int valid = whole ? Width : inside ? c.cols - col - i : 0;
-        Vec<Out, Width> values = {}, bias = {};
+        Vec<Out, Width> values = {}, bias = {};  // a plain load below: __ldg is hoisted out of loops, past its guard
         if (finish.beta != 0.0f) {
             if (whole) values = *reinterpret_cast<const Vec<Out, Width>*>(target);
 #pragma unroll
@@ -75,8 +75,8 @@ __device__ __forceinline__ void store_finished(const Window<Out>& c, int row, in
         }
 #pragma unroll
         for (int j = 0; j < Width; ++j) {
-            if (BIAS == 1 && inside) bias.at[j] = __ldg(finish.bias + row);
-            if (BIAS == 2 && j < valid) bias.at[j] = __ldg(finish.bias + col + i + j);
+            if (BIAS == 1 && inside) bias.at[j] = finish.bias[row];
+            if (BIAS == 2 && j < valid) bias.at[j] = finish.bias[col + i + j];
         }
 #pragma unroll
         for (int j = 0; j < Width; ++j)
