@@ -191,7 +191,8 @@ def picture() -> str:
     from gemmsmith.report.story import Made, Rung, Story
 
     (run,) = (run_from_json(data) for data in load("h200_ladder.json")["runs"])
-    told = tuple(Rung(s.rung, s.name, s.summary, s.teaches, s.source.name, "", str(s.config()), s.dtypes[0].name)
+    told = tuple(Rung(s.rung, s.name, s.summary, s.teaches, s.source.name, "", str(s.config()), s.dtypes[0].name,
+                      tensor_cores=s.tensor_cores)
                  for s in rungs())  # fmt: skip
     made = Made(run.command, run.started, run.gemmsmith, run.machine)
     return ladder_picture(Story(gpu_named("H200"), Problem(4096, 4096, 4096), told, made, recorded=(run,)))

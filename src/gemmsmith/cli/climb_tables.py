@@ -97,7 +97,7 @@ def _ladder(
         state = "[green]verified[/green]" if step.ok else "[red]WRONG[/red]"
         occupied = f"{rung.occupancy.fraction:.0%}" if rung.occupancy is not None else ""
         same = slowest if rung.tensor_cores == first.tensor_cores else None
-        rows.append((str(rung.number), rung.name, state, str(used.registers),
+        rows.append((f"{rung.number:>2} {rung.name}", state, str(used.registers),
                      bytes_text(used.static_smem + step.profile.geometry.smem), occupied, *_counts(step.profile),
                      *_speed(timed.get((rung.name, rung.dtype)), same)))  # fmt: skip
     for (name, _), measurement in timed.items():
@@ -105,10 +105,10 @@ def _ladder(
         if own.kind == "baseline":
             label = name if own.precision.lower() in name.lower() else f"{name} {own.precision}"
             same = slowest if own.precision == "fp32" and not first.tensor_cores else None
-            rows.append(("", label, "", "", "", "", "", "", "", *_speed(measurement, same)))
-    headings = ["", "rung", "", "regs", "shared", "occu-\npancy", "sectors", "wave-\nfronts", "con-\nflicts"]
+            rows.append((f"   {label}", "", "", "", "", "", "", "", *_speed(measurement, same)))
+    headings = ["   rung", "", "regs", "shared", "occu-\npancy", "sectors", "wave-\nfronts", "con-\nflicts"]
     headings += ["TFLOPS", f"× {first.name}", "of\ncuBLAS"] if timed else []
-    sides = ["right", "left", "left", *["right"] * (len(headings) - 3)]
+    sides = ["left", "left", *["right"] * (len(headings) - 2)]
     return tuple(zip(headings, sides, strict=True)), rows
 
 

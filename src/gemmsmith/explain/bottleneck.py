@@ -126,8 +126,10 @@ def work_of(profile: Profile, gpu: GPU, held: Occupancy, filled: Waves) -> Work:
     outputs = problem.m * problem.n * problem.out_dtype.itemsize
     copies = profile.value(REQUESTS["ldgsts"])
     if profile.barriers:
-        # Two barriers a slice: wait for the slice, and for its readers. Asynchronous copies run under the arithmetic.
-        waits, wait_cycles = (0.0 if copies else profile.barriers / warps / 2), float(units.l2_latency)
+        # Two barriers a slice: wait for the slice, and for its readers. With one, copies run under the arithmetic of
+        # the slice before; asynchronous copies that are waited for at once still have two.
+        ahead = copies and profile.barriers < 1.5 * max(1.0, profile.loop_trips)
+        waits, wait_cycles = (0.0 if ahead else profile.barriers / warps / 2), float(units.l2_latency)
     else:
         waits, wait_cycles = profile.loop_trips / warps, float(units.l1_latency)
     tensor = problem.dtype.name if profile.value(TENSOR) > 0 else ""
