@@ -39,7 +39,7 @@ def ladder_table() -> str:
         lines += [f"| {' | '.join(header)} |", f"| --- | --- |{' ---: |' * (len(sizes) + 1)}"]
         for name in dict.fromkeys(m["identity"]["name"] for m in here):
             mine = {m["problem"]["m"]: m for m in here if m["identity"]["name"] == name}
-            cells = [f"{m['derived']['tflops']:.3g}" if (m := mine.get(size)) else "" for size in sizes]
+            cells = [_tflops(mine.get(size)) for size in sizes]
             baseline = mine[of]["identity"]["kind"] == "baseline"
             shown = f"*{_BASELINES.get(name, name)}*" if baseline else f"`{name}`"
             lines.append(f"| {shown} | {'' if baseline else _verified(verified, name)} | {' | '.join(cells)} | "
@@ -48,12 +48,17 @@ def ladder_table() -> str:
     machine = run["machine"]
     packages = dict(machine["packages"])
     versions = ", ".join(f"{name} {packages[name]}" for name in ("torch", "nvidia-cublas") if name in packages)
-    clocks = [m["conditions"]["sm_mhz"] for m in run["measurements"] if m["conditions"]["sm_mhz"]]
+    conditions = [m["conditions"] for m in run["measurements"] if m["conditions"]["sm_mhz"]]
+    capped = sorted({m["problem"]["m"] for m in run["measurements"] if "power cap" in m["conditions"]["throttled"]})
+    spreads = [_timing(m)["spread"] for m in run["measurements"] if _timing(m)["samples"] >= 3]
     source = (
         f"TFLOPS, medians, measured on {machine['gpu']} (driver {machine['driver']}, {machine['compiler']}, "
-        f"{versions}, {run['started'][:10]}; SM clock {min(clocks):.0f} to {max(clocks):.0f} MHz) by "
+        f"{versions}, {run['started'][:10]}; SM clock {min(c['sm_mhz_min'] for c in conditions):.0f} to "
+        f"{max(c['sm_mhz_max'] for c in conditions):.0f} MHz, power cap reached at {', '.join(map(str, capped))}) by "
         f"`{run['command']}`: random normal data, operands rotated over twice the L2, ours and theirs in turn, "
-        "replayed from CUDA graphs, verified before and after. fp32 output. Verification and compute-sanitizer by "
+        "replayed from CUDA graphs, verified before and after. The spread (interquartile range over median) is at most "
+        f"{max(spreads):.1%}, its median {sorted(spreads)[len(spreads) // 2]:.1%}; * is of fewer than ten samples. "
+        "fp32 output. Verification and compute-sanitizer by "
         f"`{verified['command']}`."
     )
     return "\n".join([*lines, source])
@@ -71,9 +76,24 @@ def _verified(record: dict[str, Any], name: str) -> str:
     return f"{outcome['edge_matrix']['passed']} cases, {same}"
 
 
+def _timing(measurement: dict[str, Any]) -> dict[str, Any]:
+    """The timing that the table shows: cold, from a graph."""
+    return next(t for t in measurement["timings"] if (t["mode"], t["cache"]) == ("graph", "cold"))
+
+
+def _tflops(measurement: dict[str, Any] | None) -> str:
+    if measurement is None:
+        return ""
+    return f"{measurement['derived']['tflops']:.3g}{'*' if _timing(measurement)['samples'] < 10 else ''}"
+
+
 def _share(measurement: dict[str, Any]) -> str:
     ratios = {ratio["baseline"]: ratio["value"] for ratio in measurement["ratios"]}
-    return f"{ratios['cublas']:.1%}" if "cublas" in ratios else ""
+    own = (
+        measurement["identity"]["precision"] == measurement["problem"]["dtype"]
+        or measurement["identity"]["kind"] != "baseline"
+    )
+    return f"{ratios['cublas']:.1%}" if "cublas" in ratios and own else ""
 
 
 def tensor_table() -> str:

@@ -90,8 +90,8 @@ def _same(one: Case, other: Case) -> list[str]:
     a, b = one.work, other.work
     values = {
         "{:,.0f} global load requests": (one.profile.requests("ld"), other.profile.requests("ld")),
-        "{:.2f} instructions a multiply-add": (a.issued / a.fma, b.issued / b.fma),
-        "{:.2f} wavefronts of shared memory a multiply-add": (a.wavefronts / a.fma, b.wavefronts / b.fma),
+        "{:.2g} instructions for 32 multiply-adds": (a.issued / a.fma, b.issued / b.fma),
+        "{:.2g} wavefronts of shared memory for 32 multiply-adds": (a.wavefronts / a.fma, b.wavefronts / b.fma),
         "occupancy {:.0%}": (one.held.fraction, other.held.fraction),
     }
     return [text.format(value) for text, (value, there) in values.items() if not _differ(value, there)]
@@ -147,7 +147,8 @@ def _shared(slow: Case, fast: Case, a: str, b: str) -> Said | None:
     if not _differ(one, other):
         return None
     better = replace(slow.work, wavefronts=fast.work.wavefronts, shared_requests=fast.work.shared_requests)
-    return _effect(slow, better, LSU, f"Shared memory: {b} needs {other:.2f} wavefronts a multiply-add, {a} {one:.2f}")
+    return _effect(slow, better, LSU,
+                   f"Shared memory: {b} needs {other:.2g} wavefronts for 32 multiply-adds, {a} {one:.2g}")  # fmt: skip
 
 
 def _conflicts(slow: Case, fast: Case, a: str, b: str) -> Said | None:
@@ -165,7 +166,8 @@ def _instructions(slow: Case, fast: Case, a: str, b: str) -> Said | None:
     if not _differ(one, other):
         return None
     better = replace(slow.work, issued=other * slow.work.fma)
-    return _effect(slow, better, ISSUE, f"Instructions: {b} issues {other:.2f} for each multiply-add, {a} {one:.2f}")
+    return _effect(slow, better, ISSUE,
+                   f"Instructions: {b} issues {other:.2g} for 32 multiply-adds, {a} {one:.2g}")  # fmt: skip
 
 
 def _waiting(slow: Case, fast: Case, a: str, b: str) -> Said | None:
@@ -233,6 +235,8 @@ def _rows(left: Diagnosis, right: Diagnosis, sass_left: Sass, sass_right: Sass) 
         count("shared memory", "load requests", lambda p: p.value(REQUESTS["ld"])),
         count("shared memory", "load wavefronts", lambda p: p.wavefronts("ld")),
         count("shared memory", "load bank conflicts", lambda p: p.value(CONFLICTS["ld"])),
+        count("shared memory", "ldmatrix requests", lambda p: p.value(REQUESTS["ldsm"])),
+        count("shared memory", "ldmatrix wavefronts", lambda p: p.wavefronts("ldsm")),
         count("shared memory", "store wavefronts", lambda p: p.wavefronts("st")),
         count("shared memory", "store bank conflicts", lambda p: p.value(CONFLICTS["st"])),
         count("shared memory", "cp.async wavefronts", lambda p: p.wavefronts("ldgsts")),

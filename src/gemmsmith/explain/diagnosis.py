@@ -119,7 +119,7 @@ def _shared(case: Case) -> str:
         loads += case.profile.value(REQUESTS["ldsm"])
     each = "{:.2g}" if case.work.tensor else "{:.2f}"  # a tensor core's multiply-adds come in thousands
     conflicts = f"{excess / waves_:.0%} of the wavefronts are bank conflicts" if excess else "no bank conflicts"
-    return (f"Shared memory needs {each.format(waves_ / case.work.fma)} wavefronts a multiply-add "
+    return (f"Shared memory needs {each.format(waves_ / case.work.fma)} wavefronts for 32 multiply-adds "
             f"({each.format(loads / case.work.fma)} load instructions); {conflicts}.")  # fmt: skip
 
 

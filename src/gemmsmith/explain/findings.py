@@ -127,8 +127,8 @@ def _shared_bound(at: Case, _: Sass) -> Finding | None:
                      shared_requests=work.shared_requests - loads / 2, issued=work.issued - loads / 2)  # fmt: skip
     return _finding(
         at, "shared-memory traffic", LSU,
-        f"A multiply-add needs {each:.2f} wavefronts of shared memory, and an SM serves 1 a cycle beside "
-        f"{units_of(at.gpu).fma_lanes // 32} multiply-adds.",
+        f"32 multiply-adds need {each:.2f} wavefronts of shared memory, and an SM serves 1 a cycle beside "
+        f"{units_of(at.gpu).fma_lanes} multiply-adds.",
         "Double the thread's tile in both directions: four times the arithmetic for twice the loads.",
         better, wavefronts_per_fma=each,
     )  # fmt: skip
