@@ -1,4 +1,4 @@
-"""On a GPU: timelines of real programs. Run with ``pytest -m gpu tests/gpu/test_timeline.py``."""
+"""On a GPU: timelines of real programs. Run with ``pytest -m gpu tests/gpu/test_timeline_on_gpu.py``."""
 
 from __future__ import annotations
 
