@@ -47,7 +47,8 @@ def measurement(
     library = (LIBRARIES if dtype == FP32 else HALVES)["cublas"][1]
     ratio = Ratio("cublas", tflops / (library * SLOWER[size]), 0.9, 1.1)
     state = Conditions(1830.0, 1700.0, 1980.0, 640.0, 699.0, 61.0, ("power cap",) if size > 4096 else (), 12)
-    return Measurement(Identity(name, kind, "invented", precision), problem, "measured", True, timings=(timing,),
+    config = str(rung_named(name).config()) if kind == "rung" else "invented"
+    return Measurement(Identity(name, kind, config, precision), problem, "measured", True, timings=(timing,),
                        ratios=(ratio,) if precision != "tf32" else (), conditions=state, limit_tflops=66.9)  # fmt: skip
 
 

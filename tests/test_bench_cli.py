@@ -196,13 +196,29 @@ def test_nothing_measured_is_an_error_with_the_reasons(capsys: pytest.CaptureFix
         (["naive", "--layout", "XN"], "unknown layout"), (["naive", "--dtype", "fp64"], "unknown data type"),
         (["naive", "--precision", "0"], "between 0 and 1"), (["naive", "--budget", "-1"], "not positive"),
         (["naive", "--config", "TILE=7"], "TILE=7 is not one of"), (["none.cu"], "none.cu"),
+        (["naive", "--dtype", "int8"], "naive takes fp32 inputs, not int8"), (["naive", "--db", "."], "is a folder"),
     ],
 )  # fmt: skip
 def test_wrong_use(capsys: pytest.CaptureFixture[str], words: list[str], text: str) -> None:
     code, out, err = say(capsys, *words)
     assert (code, out) == (2, "")
-    assert text in err
+    assert text in " ".join(err.split())
     assert "Traceback" not in err
+
+
+@pytest.mark.usefixtures("gpu")
+def test_one_of_several_that_cannot_is_skipped(capsys: pytest.CaptureFixture[str]) -> None:
+    """Only where nobody who was named can is it wrong use."""
+    for words in (["naive", "wmma"], ["naive", "cublas"]):
+        assert say(capsys, *words, *SHAPE, "--dtype", "fp16", "--quick", "--no-db")[0] != 2
+    assert say(capsys, "naive", "warp_tile", *SHAPE, "--dtype", "fp16")[0] == 2
+
+
+@pytest.mark.usefixtures("gpu")
+def test_the_history_leaves_out_what_nobody_gave(capsys: pytest.CaptureFixture[str]) -> None:
+    assert say(capsys, "naive", *SHAPE, "--quick")[0] == 0
+    assert run_command(["history"]) == 0
+    assert "  bench naive --shapes 24x20x28 --quick  " in capsys.readouterr().out
 
 
 def test_without_a_gpu(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -214,6 +230,6 @@ def test_without_a_gpu(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.M
     monkeypatch.setenv("GEMMSMITH_DB", str(tmp_path / "none.sqlite"))
     code, out, err = say(capsys, "naive")
     assert (code, out) == (3, "")
-    assert "times need a GPU" in err
+    assert "times need a GPU: no NVIDIA driver on this machine\n" in err
     assert "sweep --device sim" in err
     assert not (tmp_path / "none.sqlite").exists(), "nothing ran, nothing is recorded"

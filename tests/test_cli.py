@@ -13,7 +13,9 @@ from typing import Any, Protocol
 
 import pytest
 
-from gemmsmith.cli.main import run_command
+from gemmsmith.cli.main import _complain, run_command
+from gemmsmith.cli.output import bytes_text
+from gemmsmith.errors import UsageError
 from gemmsmith.kernels.registry import rungs
 from gemmsmith.run.cuda import gpu_available
 
@@ -233,6 +235,7 @@ def test_climb_as_json(say: Say, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     ("run naive --schedule fast", "unknown schedule 'fast'"), ("run naive --device tpu", "use auto, sim or gpu"),
     ("run naive --grid 1", "is a rung"), ("show naive --ptx --sass", "choose one of"),
     ("show naive --arch sm_12", "sm_12"), ("show naive --arch x", "x"),
+    ("sweep padded --vary PAD=0,1 --device sim --db .", ". is a folder"),
     ("climb --size -1", "--size -1 is not positive"), ("check naive --m -1", "M=-1 is negative"),
 ])  # fmt: skip
 def test_wrong_use_exits_2(say: Say, command: str, message: str) -> None:
@@ -240,7 +243,8 @@ def test_wrong_use_exits_2(say: Say, command: str, message: str) -> None:
     assert said.code == 2, said.out + said.err
     assert message in said.err
     assert said.err.startswith("error: ")
-    assert 1 <= len(said.err.splitlines()) <= 2
+    assert len(re.findall(r"^error: .*\n(?:  .+\n){0,3}", said.err)) == 1, "a line, and a short hint"
+    assert max(map(len, said.err.splitlines())) <= 100
     assert said.out == ""
 
 
@@ -255,12 +259,39 @@ def test_what_the_parser_refuses_exits_2(say: Say, command: str) -> None:
     assert len(said.err.splitlines()) <= 8
 
 
+@pytest.mark.parametrize("command", [
+    "bench nosuch", "compare wmma nosuch", "sweep padded --vary PAD=0,1 --device sim --show nosuch",
+    "sweep --experiment nosuch",
+])  # fmt: skip
+def test_messages_are_at_most_100_columns_wide(say: Say, command: str) -> None:
+    said = say(*command.split())
+    assert (said.code, said.out) == (2, "")
+    first, *hint = said.err.splitlines()
+    assert first.endswith("'nosuch'")
+    assert len(hint) > 1
+    assert all(line.startswith("  ") and len(line) <= 100 for line in hint)
+
+
+def test_a_message_keeps_its_lines_and_words(capsys: pytest.CaptureFixture[str]) -> None:
+    path = "/" + "folder-of-a-long-name/" * 6
+    _complain(UsageError(f"{'word ' * 18}{path} ends", f"first line\n    second  line\n{'x' * 120} {'y' * 10}"))
+    assert capsys.readouterr().err.splitlines() == [
+        "error: " + "word " * 17 + "word", f"  {path}", "  ends", "  first line", "    second  line",
+        "  " + "x" * 120, "  " + "y" * 10,
+    ]  # fmt: skip
+
+
+def test_bytes_for_people() -> None:
+    sizes = (1023, 1024, 233_472, 1024**2 - 1, 1024**2, 180_342_784)
+    assert [*map(bytes_text, sizes)] == ["1023 B", "1.0 KB", "228.0 KB", "1024.0 KB", "1.0 MB", "172.0 MB"]
+
+
 @pytest.mark.skipif(gpu_available(), reason="this machine has a GPU")
 @pytest.mark.parametrize("command", ["run naive", "verify naive", "check naive", "climb"])
 def test_a_missing_gpu_exits_3(say: Say, command: str) -> None:
     said = say(*command.split(), "--device", "gpu")
     assert said.code == 3
-    assert said.err.startswith("error: no NVIDIA driver")
+    assert said.err.startswith("error: no NVIDIA driver on this machine\n")
     assert "--device sim" in said.err
     assert len(said.err.splitlines()) == 2
     assert said.out == ""

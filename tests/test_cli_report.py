@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,10 +17,11 @@ from gemmsmith.cli.main import run_command
 from gemmsmith.kernels.registry import rungs
 from gemmsmith.measure.database import Results
 from gemmsmith.measure.machine import machine_facts
-from gemmsmith.measure.results import Run
+from gemmsmith.measure.results import Measurement, Run
+from gemmsmith.problem import TF32, Problem
 from gemmsmith.report.gathering import Gathered
 from gemmsmith.report.sweep_file import save_sweep
-from measured_runs import measurement
+from measured_runs import measurement as any_measurement
 from measured_runs import run as made_run
 from report_sample import run as sample_run
 from report_sample import sweeps
@@ -60,8 +62,23 @@ def keep(*runs: Run) -> None:
             results.begin(one)
 
 
+def measurement(name: str = "naive", *arguments: Any, **changes: Any) -> Measurement:
+    """In the rung's own configuration, so that it is the ladder's."""
+    own = {spec.name: str(spec.config()) for spec in rungs()}.get(name, "")
+    return any_measurement(name, *arguments, **({"identity": {"config": own}} | changes))
+
+
+@pytest.fixture
+def gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine that has an H200."""
+    monkeypatch.setattr(report, "gpu_available", lambda: True)
+    monkeypatch.setattr(report, "device_count", lambda: 1)
+    monkeypatch.setattr(report, "cuda_device", lambda _: SimpleNamespace(name="NVIDIA H200"))
+
+
 def here(run: Run) -> Run:
-    return replace(run, machine=replace(run.machine, host=machine_facts().host))
+    now = machine_facts()
+    return replace(run, machine=replace(run.machine, host=now.host, system=now.system, cpu=now.cpu))
 
 
 def test_without_a_run_the_page_has_counts_and_what_comes_with_the_package(
@@ -83,6 +100,7 @@ def test_without_a_run_the_page_has_counts_and_what_comes_with_the_package(
     assert "recorded on H200" in (tmp_path / "report.html").read_text(encoding="utf-8")
 
 
+@pytest.mark.usefixtures("gpu")
 def test_the_latest_run_that_timed_a_rung_is_taken(say: Report) -> None:
     keep(
         here(made_run("old", measurement("naive", size=32), day=1)),
@@ -108,6 +126,30 @@ def test_a_run_of_another_machine_is_recorded_and_its_gpu_is_the_pages(say: Repo
     assert say("--gpu", "A100", "--size", "32")["gpu"] == "A100"
 
 
+@pytest.mark.usefixtures("gpu")
+@pytest.mark.parametrize("fact", ["host", "system", "cpu", "gpu"])
+def test_measured_here_needs_this_very_machine(say: Report, fact: str) -> None:
+    timed = here(made_run("one", measurement("naive", size=32)))
+    keep(replace(timed, machine=replace(timed.machine, **{fact: "another"})))
+    assert [r["origin"] for r in say()["runs"]] == ["recorded"]
+
+
+def test_measured_here_needs_a_gpu_now(say: Report, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(report, "gpu_available", lambda: False)
+    keep(here(made_run("one", measurement("naive", size=32))))
+    assert [r["origin"] for r in say()["runs"]] == ["recorded"]
+
+
+def test_a_run_of_another_type_is_shown_only_when_asked_for_and_never_as_the_rungs(say: Report, tmp_path: Path) -> None:
+    other = measurement("naive", size=32, problem=Problem(32, 32, 32, dtype=TF32, trans_b=True))
+    keep(made_run("good", measurement("naive", size=64), day=1), made_run("tf32", other, day=2))
+    assert [r["id"] for r in say()["runs"]] == ["good"]
+    assert [(r["id"], r["rung_timings"]) for r in say("--run", "tf32", "--size", "32")["runs"]] == [("tf32", 0)]
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "naive at 32x32x32 tf32 NT" in page
+    assert "Timed, but not as the ladder has it" in page
+
+
 def test_saved_sweeps_are_added_and_a_timed_one_is_recorded(say: Report, tmp_path: Path) -> None:
     one, two = sweeps()
     save_sweep(tmp_path / "one.json", replace(one, origin="measured"))
@@ -118,6 +160,7 @@ def test_saved_sweeps_are_added_and_a_timed_one_is_recorded(say: Report, tmp_pat
     assert "--sweep one.json --sweep two.json" in facts["command"]
 
 
+@pytest.mark.usefixtures("gpu")
 def test_for_people(capsys: pytest.CaptureFixture[str]) -> None:
     keep(here(made_run("good", measurement("naive", size=32))))
     assert run_command(["report", "--html", "mine.html"]) == 0
@@ -130,7 +173,7 @@ def test_for_people(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.parametrize(("arguments", "message"), [
     (["--size", "-1"], "--size -1 is not positive"), (["--html", "no/page.html"], "there is no folder no"),
-    (["--html", "."], "is a folder"), (["--sweep", "none.json"], "cannot read the sweep in none.json"),
+    (["--html", "."], "is a folder"), (["--sweep", "none.json"], "cannot read none.json"),
     (["--run", "nonsuch"], "nonsuch"), (["--run", "lib"], "timed no rung"), (["--gpu", "Voodoo"], "unknown GPU"),
 ])  # fmt: skip
 def test_wrong_use_ends_with_2_and_writes_nothing(

@@ -8,10 +8,12 @@ from functools import cache
 import pytest
 
 from explained import compiled, profiled, sass
-from gemmsmith.cli.climb_tables import _ladder, _published, _timed, print_climb, reasons
-from gemmsmith.problem import Problem
+from gemmsmith.cli.climb_tables import _ladder, _published, _timed, _title, print_climb, reasons
+from gemmsmith.measure.results import Ratio
+from gemmsmith.problem import BF16, FP16, Problem
 from gemmsmith.report.gathering import Gathered, rungs_of
 from gemmsmith.report.story import Made, Story
+from gemmsmith.verify.verdict import Verdict
 from report_sample import GPU, MACHINE, measurement, run
 
 STEPS = ("register_block", "block_tile_1d", "warp_tile", "async_copy")
@@ -31,8 +33,9 @@ def gathered(names: tuple[str, ...]) -> tuple[Gathered, ...]:
 
 def told(**tflops: float) -> dict[str, str]:
     """The sentence of each rung, with invented timings."""
-    timed = {(name, "fp32"): measurement(name, "rung", "fp32", 4096, speed) for name, speed in tflops.items()}
-    return {line.partition(":")[0]: line.partition(": ")[2] for line in reasons(story(), timed)}
+    timed = tuple(measurement(name, "rung", "fp32", 4096, speed) for name, speed in tflops.items())
+    known = replace(story(), recorded=(replace(run(()), measurements=timed),))
+    return {line.partition(":")[0]: line.partition(": ")[2] for line in reasons(known)}
 
 
 def why(name: str) -> tuple[str, ...]:
@@ -49,21 +52,31 @@ def test_a_rung_that_is_predicted_to_be_slower_says_so() -> None:
 
 
 def test_timings_go_before_the_model() -> None:
-    slow = told(register_block=20.0, block_tile_1d=16.0)["block_tile_1d"]
-    assert slow.startswith("slower than register_block, 16 against 20 TFLOPS, which the model does not predict (1.24")
     assert told(warp_tile=20.0, async_copy=16.0)["async_copy"].startswith(
         "slower than warp_tile, 16 against 20 TFLOPS. "
     )
     assert told(register_block=20.0, block_tile_1d=20.1)["block_tile_1d"].startswith("as fast as register_block, 20.1 ")
-    fast = told(warp_tile=20.0, async_copy=25.0)["async_copy"]
-    assert fast == f"1.25 times as fast as warp_tile. {why('async_copy')[0]}"
     assert told(register_block=20.0, block_tile_1d=25.0)["block_tile_1d"] == why("block_tile_1d")[1]
+
+
+def test_a_step_that_the_model_does_not_explain_has_the_rungs_idea_and_not_the_models_reason() -> None:
+    slow = told(register_block=20.0, block_tile_1d=16.0)["block_tile_1d"]
+    assert slow == (
+        "slower than register_block, 16 against 20 TFLOPS. The model predicts 1.24 times the speed of register_block, "
+        "so it does not explain this step. Its idea: a tile of C that is large against its slices: more arithmetic per "
+        "byte of shared memory."
+    )
+    fast = told(warp_tile=20.0, async_copy=22.0)["async_copy"]
+    assert fast.startswith("1.10 times as fast as warp_tile, 22 against 20 TFLOPS. The model predicts 0.77 times ")
+    assert why("async_copy")[1] not in fast
+    far = told(register_block=20.0, block_tile_1d=40.0)["block_tile_1d"]
+    assert far.startswith("2.00 times as fast as register_block, 40 against 20 TFLOPS. The model predicts 1.24 times ")
 
 
 def test_rungs_that_are_predicted_to_be_alike_say_so() -> None:
     one = story().rungs[0]
     twin = replace(one, name="twin", before=one.name, why=("Both are predicted to take the same time.", "A detail."))
-    assert reasons(replace(story(), rungs=(one, twin)), {}) == ["twin: Both are predicted to take the same time."]
+    assert reasons(replace(story(), rungs=(one, twin))) == ["twin: Both are predicted to take the same time."]
 
 
 def test_published_figures_are_one_a_gpu_at_its_usual_size() -> None:
@@ -79,12 +92,30 @@ def test_published_figures_are_one_a_gpu_at_its_usual_size() -> None:
 def test_times_naive_is_said_only_of_the_same_units() -> None:
     headings, rows = _ladder(story(SOME), gathered(SOME), run(SOME))
     at = [name for name, _ in headings].index("× naive")
-    over = {row[1]: row[at] for row in rows}
+    over = {row[0][3:]: row[at] for row in rows}
     assert over["coalesced"] == f"{6.1 / 0.52:.1f}"
-    assert over["mma_swizzled"] == over["cublas fp16"] == over["cublas-tf32"] == ""
+    assert over["mma_swizzled (fp16)"] == over["cublas fp16"] == over["cublas-tf32"] == ""
     assert over["cublas fp32"] == f"{51.3 / 0.52:.1f}"
-    shares = {row[1]: row[at + 1] for row in rows}
-    assert (shares["mma_swizzled"], shares["cublas fp16"]) == ("57%", "100%")
+    shares = {row[0][3:]: row[at + 1] for row in rows}
+    assert (shares["mma_swizzled (fp16)"], shares["cublas fp16"]) == ("57%", "100%")
+
+
+def test_tf32_has_no_share_of_cublas_in_fp32() -> None:
+    timed = run(SOME)
+    ratio = Ratio("cublas", 6.8, 6.7, 6.9)
+    shared = tuple(replace(m, ratios=(ratio,)) if m.identity.precision == "tf32" else m for m in timed.measurements)
+    _, rows = _ladder(story(SOME), gathered(SOME), replace(timed, measurements=shared))
+    assert next(row[-1] for row in rows if row[0].strip() == "cublas-tf32") == ""
+
+
+def test_a_timing_of_another_type_layout_or_configuration_is_not_the_rungs() -> None:
+    timed = run(SOME, (4096,))
+    for change in ({"dtype": BF16}, {"trans_b": True}, {"out_dtype": FP16}):
+        changed = tuple(replace(m, problem=m.problem.with_(**change)) if m.identity.name == "mma_swizzled" else m
+                        for m in timed.measurements)  # fmt: skip
+        found = _timed(story(SOME), replace(timed, measurements=changed))
+        assert "mma_swizzled" not in {name for name, _ in found}, change
+        assert "naive" in {name for name, _ in found}
 
 
 def test_wavefronts_count_those_of_ldmatrix() -> None:
@@ -92,7 +123,7 @@ def test_wavefronts_count_those_of_ldmatrix() -> None:
     _, rows = _ladder(story(SOME), gathered(SOME), None)
     total = sum(step.profile.wavefronts(op) for op in ("ld", "st", "ldgsts", "ldsm"))
     assert step.profile.wavefronts("ldsm") > 0
-    assert rows[-1][7] == f"{total / 1e6:.3g} M"
+    assert rows[-1][6] == f"{total / 1e6:.3g} M"
 
 
 def test_everything_fits_100_columns(capsys: pytest.CaptureFixture[str]) -> None:
@@ -100,4 +131,23 @@ def test_everything_fits_100_columns(capsys: pytest.CaptureFixture[str]) -> None
     text = capsys.readouterr().out
     assert all(len(line) <= 100 for line in text.splitlines())
     assert "Why each rung differs from the one before" in text
-    assert _timed(run(SOME), 4096).keys() >= {("cublas", "fp32"), ("cublas", "fp16")}
+    assert "mma_swizzled (fp16)" in text, "a name on one line"
+    first = [line.strip() for line in text.splitlines()[:2]]
+    assert first == ["The ladder: counts simulated at 4096³", "speeds at 4096³: recorded on H200, 2026-01-02"]
+    assert "(counted; gains predicted)" in text
+    assert _timed(story(SOME), run(SOME)).keys() >= {("cublas", "fp32"), ("cublas", "fp16")}
+
+
+def test_the_title_says_where_it_was_verified() -> None:
+    shapes = ((129, 127, 67), (256, 256, 256))
+    checked = tuple(Verdict("naive", "", Problem(*shape), "the simulator", "exact", "integers", 1, 0.0, 0.0, 0.0, None,
+                            None, None, 0, 0, 1, False, (), (), "") for shape in shapes)  # fmt: skip
+    steps = tuple(replace(step, verdicts=checked) for step in gathered(SOME))
+    words = "The ladder: counts simulated at 4096³; verified on the simulator at 256³ and a ragged shape"
+    assert _title(story(SOME), steps, "the simulator", None) == words
+
+
+def test_sizes_that_are_recorded_are_named_where_this_one_is_not(capsys: pytest.CaptureFixture[str]) -> None:
+    print_climb(replace(story(SOME), recorded=(run(SOME, (512, 1024)),)), gathered(SOME), "simulator", (), None)
+    text = " ".join(capsys.readouterr().out.split())
+    assert "Speeds: none at 4096³; recorded on H200, 2026-01-02: 512³, 1024³." in text

@@ -358,8 +358,10 @@ def test_released_steps_are_never_edited() -> None:
 def test_a_file_of_something_else_is_left_alone(content: bytes, read_only: bool, tmp_path: Path) -> None:
     path = tmp_path / "notes.txt"
     path.write_bytes(content)
-    with pytest.raises(ResultsError, match=r"not a results database|damaged") as caught:
+    ours = content.startswith(b"SQLite")  # then it is damaged; else it was never a results database
+    with pytest.raises(GemmsmithError, match="is damaged" if ours else "is not a results database") as caught:
         Results.open(path, read_only=read_only)
+    assert caught.value.exit_code == (3 if ours else 2)
     assert "--db" in caught.value.hint
     assert path.read_bytes() == content
     assert [p.name for p in tmp_path.iterdir()] == ["notes.txt"]
@@ -382,8 +384,9 @@ def test_a_database_of_another_program_is_left_alone(tmp_path: Path) -> None:
 
 
 def test_a_folder_or_a_file_in_the_way(tmp_path: Path) -> None:
-    with pytest.raises(ResultsError, match="cannot open"):
-        Results.open(tmp_path)
+    for read_only in (False, True):
+        with pytest.raises(UsageError, match="is a folder"):
+            Results.open(tmp_path, read_only=read_only)
     (tmp_path / "file").touch()
     with pytest.raises(ResultsError, match="cannot make the folder"):
         Results.open(tmp_path / "file" / "r.db")

@@ -22,7 +22,7 @@ from gemmsmith.measure import export as export_module
 from gemmsmith.measure.database import Results
 from gemmsmith.measure.results import Conditions, Machine, Measurement, Run
 from gemmsmith.measure.run_comparison import Change, compare_runs
-from gemmsmith.problem import Problem
+from gemmsmith.problem import BF16, TF32, Problem
 from measured_runs import MACHINE, measurement, run, timing
 
 
@@ -206,7 +206,7 @@ def test_an_empty_database_says_how_to_fill_it(say: Any, db: Path) -> None:
 def test_the_list(say: Any, db: Path) -> None:
     best = measurement("fast", 10.0)
     record(db, run("0123456789", measurement(), best, measurement("lie", 0.1, rejected="above the roofline"), day=14),
-           run("0123456abc", day=16, command="gemmsmith bench [bold]" + "x" * 90),
+           run("0123456abc", day=16, command="gemmsmith bench [bold]x"),
            run("fedcba9876", measurement(verified=False), machine=Machine("h", "s", "c", "p"), day=12))  # fmt: skip
     code, out, _ = say()
     assert code == 0
@@ -226,6 +226,49 @@ def test_the_list(say: Any, db: Path) -> None:
     assert len(json.loads(say("--json", "--gpu", "h200")[1])["runs"]) == 2
     assert len(json.loads(say("--json", "--since", "2026-11-15")[1])["runs"]) == 1
     assert "None of the 3 runs" in say("--gpu", "B200")[1]
+
+
+def test_the_list_tells_long_commands_apart(say: Any, db: Path) -> None:
+    usual = "gemmsmith bench mma_pipelined wmma --shapes 1024,2048,4096,8192 --out-dtype fp32 --layout"
+    record(db, run("a", day=14, command=f"{usual} NN --against cublas --budget 5 --seed 0"),
+           run("b", day=15, command=f"{usual} NT --against cublas,triton --budget 50 --seed 0"),
+           run("c", day=16, command=f"gemmsmith bench {'first ' * 40}--dtype tf32 --layout NT"))  # fmt: skip
+    words = _column(say()[1], "command")
+    assert words == [
+        "bench first first first first first first first f … first first first first --dtype tf32 --layout NT",
+        "bench mma_pipelined wmma --shapes 1024,2048,4096,8192 --layout NT --against cublas,triton --budget 50",
+        "bench mma_pipelined wmma --shapes 1024,2048,4096,8192",
+    ]
+
+
+def _column(out: str, heading: str) -> list[str]:
+    """A column's cells; a line that begins with a blank continues the cell above."""
+    head, *lines = out.splitlines()
+    start = head.index(heading)
+    cells: list[str] = []
+    for line in lines:
+        text = line[start:].split("  ")[0]
+        if line.startswith(" "):
+            cells[-1] = f"{cells[-1]} {text}".strip()
+        else:
+            cells.append(text)
+    return cells
+
+
+@pytest.mark.parametrize(
+    ("problem", "shown"),
+    [
+        (Problem(4096, 4096, 4096), "4096x4096x4096 fp32 NN"),
+        (Problem(4096, 4096, 4096, TF32, trans_a=True), "4096x4096x4096 tf32 TN"),
+        (Problem(4096, 4096, 4096, BF16, trans_b=True), "4096x4096x4096 bf16 to fp32 NT"),
+        (Problem(16384, 16384, 16384, BF16, BF16, trans_b=True), "16384x16384x16384 bf16 to bf16 NT"),
+        (Problem(64, 64, 64, BF16, BF16, beta=1, batch=2), "2 of 64x64x64 bf16 to bf16 NN alpha=1 beta=1"),
+    ],
+)
+def test_layout_and_output_type_are_always_shown(problem: Problem, shown: str, say: Any, db: Path) -> None:
+    record(db, run("a", measurement(problem=problem), day=14), run("b", measurement(problem=problem)))
+    assert _column(say("show")[1].partition("\n\n")[2], "problem")[0] == shown
+    assert _column(say("compare", "--all")[1].partition("\n\n")[2], "problem")[0] == shown
 
 
 def test_tf32_is_never_shown_as_fp32(say: Any, db: Path) -> None:
@@ -270,7 +313,7 @@ def test_compare_ends_with_1_on_a_regression(say: Any, db: Path) -> None:
     assert code == 1
     words = " ".join(out.split())
     assert words.index("the drivers differ: 580.65 in A, 590.1 in B") < words.index("verdict")
-    assert "slower warp_tile 1024x1024x1024 fp32 graph cold 100 120 -16.7 %" in words
+    assert "slower warp_tile 1024x1024x1024 fp32 NN graph cold 100 120 -16.7 %" in words
     assert "configuration BM=64,BN=64 → BM=[128]" in words
     assert "1 slower, 1 same." in words
     assert "naive" not in words
@@ -285,6 +328,14 @@ def test_compare_ends_with_1_on_a_regression(say: Any, db: Path) -> None:
     assert (found["a"], found["b"], found["regression"], found["counts"]["slower"]) == ("before", "after", True, 1)
     assert found["changes"][0]["speedup"] == pytest.approx(1 / 1.2)
     assert found["changes"][0]["a_seconds"] == pytest.approx(1e-4)
+
+
+def test_compare_takes_two_runs_or_none(say: Any, db: Path) -> None:
+    record(db, run("a", measurement(), day=14), run("b", measurement()))
+    code, out, err = say("compare", "a")
+    assert (code, out) == (2, "")
+    assert "give both: gemmsmith history compare a latest" in err
+    assert say("compare")[0] == say("compare", "a", "b")[0] == 0
 
 
 def test_runs_without_measurements_compare_to_nothing(say: Any, db: Path) -> None:
@@ -306,14 +357,26 @@ def test_options_before_a_subcommand_hold(say: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("command", [(), ("show",), ("compare",), ("export", "--out", "x.csv")])
-def test_a_damaged_database_is_not_a_regression(command: tuple[str, ...], say: Any, db: Path) -> None:
+@pytest.mark.parametrize(
+    ("content", "code", "says"),
+    [
+        (b"SQLite format 3\0" + b"\xff" * 4080, 3, "is damaged"),
+        (b"something else", 2, "is not a results database"),
+        (None, 2, "is a folder"),
+    ],
+)
+def test_a_damaged_database_is_not_a_regression(
+    content: bytes | None, code: int, says: str, command: tuple[str, ...], say: Any, db: Path
+) -> None:
     db.parent.mkdir()
-    db.write_bytes(b"something else")
-    code, out, err = say(*command)
-    assert code == 3
-    assert not out
-    assert "is not a results database" in err
-    assert len(err.splitlines()) == 2
+    if content is None:
+        db.mkdir()
+    else:
+        db.write_bytes(content)
+    found, out, err = say(*command)
+    assert (found, out) == (code, "")
+    assert says in " ".join(err.split())
+    assert all(len(line) <= 100 or "/" in line for line in err.splitlines())
 
 
 # --- export ---------------------------------------------------------------------------------------------------------
@@ -416,15 +479,30 @@ def test_export_of_a_choice(say: Any, db: Path, tmp_path: Path) -> None:
     assert rows("--contender", "lie") == 1
     assert rows("--shape", "64") == rows("--shape", "64x64x64") == 1
     assert rows("--since", "2026-11-16") == 1
-    assert rows("--gpu", "A100") == rows("--dtype", "bf16") == 0
+    assert rows("--gpu", "h200", "--dtype", "fp32") == 4
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ((), "no measurement in {db}"),
+        (("--gpu", "A100", "--dtype", "bf16"), "no measurement in {db} matches --dtype bf16 --gpu A100"),
+    ],
+)
+def test_nothing_to_export_is_said(options: tuple[str, ...], says: str, say: Any, db: Path, tmp_path: Path) -> None:
+    if options:
+        record(db, SWEEP)
+    (tmp_path / "out.csv").write_text("precious")
+    code, out, err = say("export", "--out", str(tmp_path / "out.csv"), "--force", *options)
+    assert (code, out) == (2, "")
+    assert f"error: {says.format(db=db)} nothing was written" in " ".join(err.split())
+    assert (tmp_path / "out.csv").read_text() == "precious"
 
 
 @pytest.mark.parametrize("kind", ["csv", "json", "parquet"])
-def test_an_empty_export_has_columns_and_no_rows(kind: str, say: Any, db: Path, tmp_path: Path) -> None:
+def test_an_empty_table_has_columns_and_no_rows(kind: str, tmp_path: Path) -> None:
     path = tmp_path / "out"
-    code, out, _ = say("export", "--format", kind, "--out", str(path))
-    assert code == 0
-    assert str(db) in out.replace("\n", "")
+    export_module.write_table(export_module.flat_table(()), kind, path)
     assert rows_of(path, kind) == []
     assert b"median" in path.read_bytes()
 
@@ -464,13 +542,14 @@ def test_a_write_that_fails_leaves_what_was_there(
         patch.setattr(export_module.os, function, full)
         code, _, err = say("export", "--out", str(path), "--force")
     assert code == 3
-    assert "No space left on device" in err
+    assert "No space left on device" in " ".join(err.split())
     assert path.read_text() == "precious"
     assert [p.name for p in tmp_path.glob("*out*")] == ["out.csv"]
 
 
-@pytest.mark.usefixtures("db")
-def test_without_hard_links_it_is_renamed(say: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_hard_links_it_is_renamed(say: Any, db: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    record(db, SWEEP)
+
     def unable(*_arguments: Any) -> None:
         raise PermissionError(1, "Operation not permitted")
 
@@ -484,7 +563,10 @@ def test_without_hard_links_it_is_renamed(say: Any, tmp_path: Path, monkeypatch:
     [
         (("--out", "x.xls"), 2, "unknown format 'xls'"),
         (("--out", "x"), 2, "unknown format ''"),
-        (("--out", "no/folder/x.csv"), 3, "No such file"),
+        (("--out", "no/folder/x.csv"), 2, "there is no folder no/folder"),
+        (("--out", "/nope/x.csv"), 2, "there is no folder /nope"),
+        (("--out", "data", "--format", "csv", "--force"), 2, "data is a folder"),
+        (("--out", "x.csv", "--dtype", "foo"), 2, "unknown data type 'foo'"),
         (("--out", "x.csv", "--shape", "12x"), 2, "not a shape"),
         (("--out", "x.csv", "--since", "today"), 2, "not a date"),
         (("--out", "x.csv", "--run", "zzz"), 2, "no run"),

@@ -12,6 +12,7 @@ from dataclasses import replace
 from functools import cache
 from html import unescape
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,8 +21,9 @@ from gemmsmith.errors import UsageError
 from gemmsmith.explain.occupancy import curve, steps
 from gemmsmith.kernels.registry import rungs as ladder_rungs
 from gemmsmith.measure.results import Machine, Run
-from gemmsmith.problem import FP16, Problem
+from gemmsmith.problem import BF16, FP16, TF32, Problem
 from gemmsmith.report import page, write_page
+from gemmsmith.report.charts.words import sentence
 from gemmsmith.report.figures.machine import _smem_values
 from gemmsmith.report.figures.names import anchors, contender
 from gemmsmith.report.figures.speed import over_sizes
@@ -29,6 +31,7 @@ from gemmsmith.report.files import replace_file
 from gemmsmith.report.highlight import highlight
 from gemmsmith.report.ladder_picture import ladder_picture, write_ladder_picture
 from gemmsmith.report.opening import HEADINGS, read_opening
+from gemmsmith.report.reasons import reason
 from gemmsmith.report.speeds import headline, speeds_of
 from gemmsmith.report.story import Made, Rung, Story, Sweep, SweepPoint
 from report_reading import Node, read
@@ -301,6 +304,39 @@ def test_another_type_of_inputs_is_another_baseline() -> None:
     assert full.tflops == pytest.approx(51.3)
     assert [s.tflops for s in speeds.of("cublas:fp16")] == pytest.approx([700.0])
     assert contender("cublas:fp16", "fp16") == "cuBLAS fp16"
+
+
+@pytest.mark.parametrize("change", [
+    {"dtype": TF32}, {"dtype": BF16}, {"trans_b": True}, {"out_dtype": FP16}, {"beta": 1.0}, {"config": "BM=256"},
+])  # fmt: skip
+def test_a_rungs_speed_is_of_its_own_type_layout_and_configuration(change: dict[str, Any]) -> None:
+    story = sample(BOTH)
+    one = measurement("mma_swizzled", "rung", "fp16", 4096, 999.0, FP16)
+    problem = one.problem.with_(**{k: v for k, v in change.items() if k != "config"})
+    own = replace(one.identity, config=change.get("config", one.identity.config))
+    odd = replace(one, problem=problem, identity=own)
+    faster = replace(story.recorded[0], measurements=(odd, *story.recorded[0].measurements))
+    speeds = speeds_of(replace(story, recorded=(faster,)))
+    at = speeds.at("mma_swizzled", story.problem)
+    assert at is not None
+    assert at.tflops == pytest.approx(398.0)
+    assert [name for name, _ in speeds.others] == [f"mma_swizzled at {problem}"]
+    assert "999.0 TFLOPS, recorded on H200" in speeds.others[0][1]
+    alone = speeds_of(replace(story, recorded=(replace(faster, measurements=(odd,)),)))
+    assert alone.known == ()
+
+
+def test_rung_by_rung_the_page_says_what_the_terminal_says() -> None:
+    story = sample(BOTH)
+    timed = tuple(replace(m, timings=tuple(replace(t, median=t.median * 5) for t in m.timings))
+                  if m.identity.name == "warp_tile" else m for m in story.recorded[0].measurements)  # fmt: skip
+    slower = replace(story, recorded=(replace(story.recorded[0], measurements=timed),))
+    rung = next(r for r in slower.rungs if r.name == "warp_tile")
+    told = reason(rung, slower, speeds_of(slower))
+    assert "so it does not explain this step. Its idea: a level between block and thread" in told
+    text = unescape(page(slower))
+    assert f'<p class="why">{sentence(told)}</p>' in text
+    assert f'<p class="why">{rung.why[1]}</p>' not in text
 
 
 def test_a_share_of_the_baseline_is_never_taken_across_machines() -> None:

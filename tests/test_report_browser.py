@@ -251,6 +251,17 @@ def test_every_text_can_be_read_against_what_lies_behind_it(browser: Any, where:
             assert count > 500
 
 
+@pytest.mark.parametrize("size", [PHONE, {"width": 600, "height": 800}, DESKTOP])
+def test_a_section_reached_by_its_link_is_not_under_the_bar(browser: Any, where: Path, size: dict[str, int]) -> None:
+    with Visit(browser, where / "both.html", size) as visit:
+        for key in ("rungs", "roofline", "memory"):
+            visit.open(key)
+            top, bar = visit.page.evaluate(
+                "key => [document.querySelector('#' + key + ' h2').getBoundingClientRect().top, "
+                "document.querySelector('.bar').getBoundingClientRect().bottom]", key)  # fmt: skip
+            assert bar <= top < bar + 60, key
+
+
 def test_without_scripts_everything_is_there(browser: Any, where: Path) -> None:
     with Visit(browser, where / "climb.html", DESKTOP, java_script_enabled=False) as visit:
         page = visit.page

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -168,6 +169,11 @@ def test_another_origin_among_bars_is_hatched_and_named() -> None:
     bars = [Bar("a", 1.0, "1", 1), Bar("b", 2.0, "2", 2, faint=True, ghost=3.0)]
     tree = read(draw_bars(WIDE, bars, [], "x", ghost="predicted", faint="recorded", solid="measured").body)
     assert [t.text for t in tree.one("g", "legend").all("text")] == ["measured", "recorded", "predicted"]
+    known = [replace(bars[0], low=0.9, high=1.1), bars[1]]
+    tree = read(draw_bars(WIDE, known, [], "x", solid="measured").body)
+    assert [t.text for t in tree.one("g", "legend").all("text")] == ["measured", "95 % interval"]
+    assert len(tree.all("line", "whisker")) == 2  # the bar's, and its entry in the legend
+    tree = read(draw_bars(WIDE, bars, [], "x", ghost="predicted", faint="recorded", solid="measured").body)
     assert len(tree.all("rect", "hatch")) == 2  # the bar, and its entry in the legend
     assert [
         float(m.attributes["data-value"]) for m in tree.all("polygon", "ghost") if "data-value" in m.attributes

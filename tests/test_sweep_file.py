@@ -32,7 +32,7 @@ def test_a_sweep_comes_back_from_json_as_it_was(sweep: Sweep, tmp_path: Path) ->
 ])  # fmt: skip
 def test_what_is_not_a_sweep_is_refused(change: dict[str, object], tmp_path: Path) -> None:
     (tmp_path / "bad.json").write_text(json.dumps(sweep_to_json(sweeps()[0]) | change))
-    with pytest.raises(UsageError, match=r"bad\.json: this is not a sweep"):
+    with pytest.raises(UsageError, match=r"bad\.json is not a sweep saved by gemmsmith sweep --save\n"):
         read_sweeps(tmp_path / "bad.json")
 
 
@@ -47,12 +47,12 @@ def test_the_packages_sweeps_are_none_of_this_machines() -> None:
     assert all(s.origin != "measured" and s.points for s in recorded_sweeps())
 
 
-@pytest.mark.parametrize(("text", "message"), [("{", "cannot read"), ("3", "not a sweep"), ("[[]]", "not a sweep")])
-def test_a_file_of_something_else_is_refused(text: str, message: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("text", ["{", "", "3", "[[]]", "{}"])
+def test_a_file_of_something_else_is_refused(text: str, tmp_path: Path) -> None:
     (tmp_path / "bad.json").write_text(text)
-    with pytest.raises(UsageError, match=message):
+    with pytest.raises(UsageError, match=r"bad\.json is not a sweep saved by gemmsmith sweep --save\n"):
         read_sweeps(tmp_path / "bad.json")
-    with pytest.raises(UsageError, match="cannot read"):
+    with pytest.raises(UsageError, match=r"cannot read .*none\.json: No such file"):
         read_sweeps(tmp_path / "none.json")
     with pytest.raises(UsageError, match="cannot write"):
         save_sweep(tmp_path / "none" / "x.json", sweeps()[0])

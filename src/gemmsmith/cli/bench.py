@@ -36,6 +36,7 @@ from gemmsmith.kernels.spec import Config, KernelSpec
 from gemmsmith.kernels.user import UserOptions
 from gemmsmith.measure.bench import bench
 from gemmsmith.measure.database import Results
+from gemmsmith.measure.database_file import chosen_path
 from gemmsmith.measure.kernel_contender import KernelContender
 from gemmsmith.measure.machine import machine_facts
 from gemmsmith.measure.results import Measurement, Run
@@ -86,6 +87,9 @@ def command(
     options = UserOptions(entry, grid, block, smem, signature)
     found = _found(kernels, config, preset, define, options)
     problems = _problems(shapes, dtype, out_dtype, layout, found)
+    _check_taken(found, problems)
+    if not no_db:
+        chosen_path(db)
     device = _gpu()
     contenders = [named.contender(device, Compiler(cache_dir)) for named in found]
     given = {"shapes": shapes, "dtype": dtype, "out-dtype": out_dtype, "layout": layout, "against": against,
@@ -176,6 +180,23 @@ def _problems(shapes: str, dtype: str, out_dtype: str, layout: str, found: list[
         if 0 in (problem.m, problem.n, problem.k):
             raise UsageError(f"{problem} has nothing to multiply, so there is nothing to time")
     return problems
+
+
+def _check_taken(found: list[_Named], problems: list[Problem]) -> None:
+    """Refuse what no kernel that was named can do; one of several that cannot is skipped, and it is said."""
+    refused: list[UnsupportedError] = []
+    for named in found:
+        if named.kernel is None:
+            return
+        for problem in problems:
+            try:
+                named.kernel[0].accepts(problem)
+            except UnsupportedError as error:
+                refused.append(error)
+            else:
+                return
+    if refused:
+        raise refused[0]
 
 
 def _gpu() -> CudaDevice:

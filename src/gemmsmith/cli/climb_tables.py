@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from gemmsmith.cli.explain import wrapped
@@ -14,9 +14,9 @@ from gemmsmith.explain.profile import Profile
 from gemmsmith.measure.published import published, published_for
 from gemmsmith.measure.results import Measurement, Run
 from gemmsmith.report.gathering import Gathered
+from gemmsmith.report.reasons import reason
+from gemmsmith.report.speeds import as_laddered, plain_gpu, speeds_of
 from gemmsmith.report.story import Rung, Story
-
-_SAME = 0.98  # a rung within two per cent of the one before is not called slower
 
 
 def print_climb(
@@ -25,11 +25,10 @@ def print_climb(
     """The table, the reasons, the published figures, and where the page is."""
     out = console()
     run = (story.measured or story.recorded or (None,))[0]
-    size = story.problem.m
-    out.print(table(f"The ladder at {size}x{size}x{size}, verified on {device}", *_ladder(story, gathered, run)))
+    out.print(table(_title(story, gathered, device, run), *_ladder(story, gathered, run)))
     out.print()
-    out.print("[bold]Why each rung differs from the one before[/bold] [dim](from its counters)[/dim]")
-    for sentence in reasons(story, _timed(run, size)):
+    out.print("[bold]Why each rung differs from the one before[/bold] [dim](counted; gains predicted)[/dim]")
+    for sentence in reasons(story):
         out.print(wrapped(sentence, "  "), markup=False)
     out.print()
     out.print(table("Published by others, in TFLOPS, on their GPUs", *_published(story.rungs)))
@@ -48,56 +47,43 @@ def print_climb(
         )
 
 
-def reasons(story: Story, timed: Mapping[tuple[str, str], Measurement]) -> list[str]:
-    """A sentence a rung: the largest reason for its speed; that it is no faster comes first, where it is not."""
-    by_name = {rung.name: rung for rung in story.rungs}
-    return [f"{rung.name}: {_reason(rung, by_name.get(rung.before), timed)}" for rung in story.rungs if rung.why]
+def _title(story: Story, gathered: Sequence[Gathered], device: str, run: Run | None) -> str:
+    """What was counted, verified and timed, each with its size and place."""
+    size = story.problem.m
+    lines = [f"The ladder: counts simulated at {size}³"]
+    cubes = {v.problem.m for step in gathered for v in step.verdicts if v.problem.m == v.problem.n == v.problem.k}
+    if cubes:
+        lines[0] += f"; verified on {device} at {', '.join(f'{m}³' for m in sorted(cubes))} and a ragged shape"
+    if run is not None and _timed(story, run):
+        lines.append(f"speeds at {size}³: {_origin(story, run)}")
+    return "\n".join(lines)
 
 
-def _reason(rung: Rung, before: Rung | None, timed: Mapping[tuple[str, str], Measurement]) -> str:
-    """By timings where both rungs were timed, else by the model."""
-    largest = rung.why[1] if len(rung.why) > 1 else rung.why[0]
-    if before is None:
-        return largest
-    guess = _ratio(_predicted(rung), _predicted(before))
-    alike = _SAME < guess < 1 / _SAME
-    here, there = (timed.get((r.name, r.dtype)) for r in (rung, before))
-    if here is None or there is None:
-        if guess <= _SAME:
-            return f"predicted to be slower than {before.name}, at {guess:.0%} of its speed. {largest}"
-        return rung.why[0] if alike else largest
-    known = _ratio(here.tflops, there.tflops)
-    figures = f"{here.tflops:.3g} against {there.tflops:.3g} TFLOPS"
-    if known <= _SAME:
-        unseen = "" if guess <= _SAME else f", which the model does not predict ({guess:.2f} times)"
-        return f"slower than {before.name}, {figures}{unseen}. {largest}"
-    if known < 1 / _SAME:
-        return f"as fast as {before.name}, {figures}. {largest}"
-    return f"{known:.2f} times as fast as {before.name}. {rung.why[0]}" if guess < 1 / _SAME else largest
+def _origin(story: Story, run: Run) -> str:
+    gpu = plain_gpu(run.machine.gpu)
+    return f"measured here, on {gpu}" if story.measured else f"recorded on {gpu}, {run.started[:10]}"
 
 
-def _predicted(rung: Rung) -> float:
-    return rung.diagnosis.case.estimate.tflops if rung.diagnosis is not None else math.nan
-
-
-def _ratio(one: float, other: float) -> float:
-    """NaN, which compares with nothing, where one of them is not known."""
-    return one / other if one > 0 and other > 0 else math.nan
+def reasons(story: Story) -> list[str]:
+    """A sentence a rung: the largest reason for its speed, as on the page."""
+    speeds = speeds_of(story)
+    told = ((rung.name, reason(rung, story, speeds)) for rung in story.rungs)
+    return [f"{name}: {words}" for name, words in told if words]
 
 
 def _ladder(
     story: Story, gathered: Sequence[Gathered], run: Run | None
 ) -> tuple[tuple[tuple[str, str], ...], list[tuple[str, ...]]]:
-    timed = _timed(run, story.problem.m)
+    timed = _timed(story, run)
     first = story.rungs[0]
     slowest = timed.get((first.name, first.dtype))
     rows = []
     for rung, step in zip(story.rungs, gathered, strict=True):
         used = step.compiled.resources
-        state = "[green]verified[/green]" if step.ok else "[red]WRONG[/red]"
+        state = "[green]✓[/green]" if step.ok else "[red]✗[/red]"
         occupied = f"{rung.occupancy.fraction:.0%}" if rung.occupancy is not None else ""
         same = slowest if rung.tensor_cores == first.tensor_cores else None
-        rows.append((f"{rung.number:>2} {rung.name}", state, str(used.registers),
+        rows.append((f"{rung.number:>2} {_label(rung)}", state, str(used.registers),
                      bytes_text(used.static_smem + step.profile.geometry.smem), occupied, *_counts(step.profile),
                      *_speed(timed.get((rung.name, rung.dtype)), same)))  # fmt: skip
     for (name, _), measurement in timed.items():
@@ -106,17 +92,26 @@ def _ladder(
             label = name if own.precision.lower() in name.lower() else f"{name} {own.precision}"
             same = slowest if own.precision == "fp32" and not first.tensor_cores else None
             rows.append((f"   {label}", "", "", "", "", "", "", "", *_speed(measurement, same)))
-    headings = ["   rung", "", "regs", "shared", "occu-\npancy", "sectors", "wave-\nfronts", "con-\nflicts"]
+    headings = ["   rung", "", "regs", "shared", "occu-\npancy", "sec-\ntors", "wave-\nfronts", "con-\nflicts"]
     headings += ["TFLOPS", f"× {first.name}", "of\ncuBLAS"] if timed else []
     sides = ["left", "left", *["right"] * (len(headings) - 2)]
     return tuple(zip(headings, sides, strict=True)), rows
 
 
-def _timed(run: Run | None, size: int) -> dict[tuple[str, str], Measurement]:
-    """Who was timed at this size, by name and type of inputs."""
+def _label(rung: Rung) -> str:
+    """Its name, and its inputs where they are not fp32."""
+    return rung.name if rung.dtype == "fp32" else f"{rung.name} ({rung.dtype})"
+
+
+def _timed(story: Story, run: Run | None) -> dict[tuple[str, str], Measurement]:
+    """Who was timed at the story's size, by name and type of inputs; rungs only as the ladder has them."""
+    size = story.problem.m
+    ours = {rung.name: (rung.dtype, rung.config) for rung in story.rungs}
     found: dict[tuple[str, str], Measurement] = {}
     for m in run.measurements if run is not None else ():
-        if (m.problem.m, m.problem.n, m.problem.k) == (size, size, size) and not m.rejected:
+        own = ours.get(m.identity.name)
+        usual = as_laddered(m, *own) if own is not None else m.problem.layout == "NN"
+        if (m.problem.m, m.problem.n, m.problem.k) == (size, size, size) and usual and not m.rejected:
             found.setdefault((m.identity.name, m.problem.dtype.name), m)
     return found
 
@@ -136,10 +131,14 @@ def _large(count: float) -> str:
 
 
 def _speed(measured: Measurement | None, slowest: Measurement | None) -> tuple[str, ...]:
-    """TFLOPS, how often the first rung's where both multiply on the same units, and the share of cuBLAS."""
+    """TFLOPS, how often the first rung's where both multiply on the same units, and the share of cuBLAS.
+
+    cuBLAS in TF32 has none: another arithmetic.
+    """
     if measured is None:
         return ()
-    ratio = measured.ratio("cublas")
+    other = measured.identity.kind == "baseline" and measured.identity.precision == "tf32"
+    ratio = math.nan if other else measured.ratio("cublas")
     over = f"{measured.tflops / slowest.tflops:.1f}" if slowest is not None else ""
     own = "100%" if measured.identity.name == "cublas" else ""
     return f"{measured.tflops:.3g}", over, own if math.isnan(ratio) else f"{ratio:.0%}"
@@ -171,7 +170,11 @@ def _origins(story: Story, run: Run | None) -> list[str]:
         f"Counts: simulated at {size}³ from the PTX for {story.gpu.name}, one block of each kind, K continued from "
         f"short runs. Occupancy: predicted for {story.gpu.name}. Registers: the compiler's."
     ]
-    if run is not None:
+    if run is not None and not _timed(story, run):
+        cubes = sorted({m.problem.m for m in run.measurements if m.problem.m == m.problem.n == m.problem.k})
+        known = ", ".join(f"{m}³" for m in cubes) or "no cube"
+        lines.append(f"Speeds: none at {size}³; {_origin(story, run)}: {known}.")
+    elif run is not None:
         what = (
             "measured here"
             if story.measured

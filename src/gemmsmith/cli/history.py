@@ -19,6 +19,7 @@ from gemmsmith.measure.export import FORMATS, flat_table, write_table
 from gemmsmith.measure.results import Run
 from gemmsmith.measure.run_comparison import LEAST_CHANGE, compare_runs
 from gemmsmith.measure.run_file import run_to_json
+from gemmsmith.problem import dtype_named
 
 app = typer.Typer(help="List, show, compare and export recorded measurements.")
 
@@ -85,8 +86,8 @@ def show(ctx: typer.Context, run: _RunName = "latest", db: Database = None, json
 @app.command("compare")
 def compare(
     ctx: typer.Context,
-    a: Annotated[str, typer.Argument(metavar="A", help=f"The earlier run. {_RUN_HELP}")] = "latest~1",
-    b: Annotated[str, typer.Argument(metavar="B", help="The later run.")] = "latest",
+    a: Annotated[str | None, typer.Argument(metavar="[A", help=f"The earlier run. {_RUN_HELP}")] = None,
+    b: Annotated[str | None, typer.Argument(metavar="B]", help="The later run. Without A and B: the last two.")] = None,
     least: Annotated[float, typer.Option("--least", min=0, max=100, help="Changes of fewer per cent are noise.")] = 100
     * LEAST_CHANGE,
     everything: Annotated[bool, typer.Option("--all", help="Also list what stayed the same.")] = False,
@@ -96,9 +97,11 @@ def compare(
     """Say what got faster or slower from A to B beyond noise; exit code 1 where one of our kernels got slower."""
     if math.isnan(least):
         raise UsageError("--least must be a number of per cent")
+    if a is not None and b is None:
+        raise UsageError(f"compare {a} with which run?", f"give both: gemmsmith history compare {a} latest; or none")
     given = _given(ctx, db, json)
     with Results.open(given.db, read_only=True) as results:
-        found = compare_runs(results.run(a), results.run(b), least / 100)
+        found = compare_runs(results.run(a or "latest~1"), results.run(b or "latest"), least / 100)
         ids = results.ids()
     if given.json:
         print_json(comparison_json(found))
@@ -131,10 +134,19 @@ def export(
     if kind not in FORMATS:
         raise UsageError(f"unknown format {kind!r}", f"use --format {'|'.join(FORMATS)}")
     extents = _extents(shape)
+    if dtype:
+        dtype_named(dtype)  # an unknown one is a mistake, not a filter that nothing passes
     with Results.open(given.db, read_only=True) as results:
         records = results.measurements(
             run=run, contender=contender, shape=extents, dtype=dtype, gpu=gpu, since=since
         )  # fmt: skip
+    if not records:
+        filters = {"run": run, "contender": contender, "shape": shape, "dtype": dtype, "gpu": gpu, "since": since}
+        asked = " ".join(f"--{name} {value}" for name, value in filters.items() if value)
+        raise UsageError(
+            f"no measurement in {results.path}" + (f" matches {asked}" if asked else ""),
+            "nothing was written; gemmsmith history lists the runs, gemmsmith bench records them",
+        )
     table = flat_table(records)
     write_table(table, kind, out, overwrite=force)
     size = {"measurements": len(records), "rows": len(table.rows), "columns": len(table.columns)}
@@ -142,8 +154,6 @@ def export(
         print_json({"file": str(out), "format": kind, "database": str(results.path), **size})
         return
     typer.echo(f"{out}: {size['rows']} rows of {size['columns']} columns, from {len(records)} measurements.")
-    if not records:
-        typer.echo(f"Nothing in {results.path} matches. gemmsmith history lists its runs.")
 
 
 def _given(ctx: typer.Context, db: Path | None, json: bool) -> _Given:

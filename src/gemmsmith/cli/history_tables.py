@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,8 +14,12 @@ from gemmsmith.cli.explain import wrapped
 from gemmsmith.cli.output import console, table
 from gemmsmith.measure.results import Measurement, Run
 from gemmsmith.measure.run_comparison import SAME, VERDICTS, Change, RunComparison
+from gemmsmith.problem import OUTPUTS, Problem
 
 _SHORT = 8  # characters of an id, unless two runs share them
+_COMMAND = 102  # characters of a command in the list, in three lines or so
+# What bench and sweep record of options that nobody gave: it would hide the words that tell runs apart.
+_USUAL = re.compile(r" --(out-dtype fp32|layout NN|against cublas|precision 0\.005|budget 5|seed 0|device auto)(?= |$)")
 
 
 def short(run_id: str, ids: Sequence[str]) -> str:
@@ -37,7 +42,7 @@ def print_runs(runs: Sequence[Run], ids: Sequence[str]) -> None:
     for run in runs:
         best = best_tflops(run)
         shown = "" if best is None else f"{best.tflops:.4g} {_who(best)}"
-        rows.append((short(run.id, ids), run.started[:16].replace("T", " "), _cut(run.command, 34),
+        rows.append((short(run.id, ids), run.started[:16].replace("T", " "), _command(run.command),
                      _cut(run.machine.gpu.removeprefix("NVIDIA ") or "none", 14), str(len(run.measurements)),
                      _cut(shown, 24)))  # fmt: skip
     columns = (("run", "left"), ("started (UTC)", "left"), ("command", "left"), ("GPU", "left"),
@@ -68,7 +73,7 @@ def print_run(run: Run) -> None:
         best = m.best
         against = ", ".join(f"{ratio.baseline} {100 * ratio.value:.4g} %" for ratio in m.ratios[:2])
         rows.append((
-            _cut(f"{_who(m)} {m.identity.config}".strip(), 26), _cut(str(m.problem), 24), _micro(m.seconds),
+            _cut(f"{_who(m)} {m.identity.config}".strip(), 26), _problem(m.problem), _micro(m.seconds),
             "" if best is None or math.isnan(best.spread) else f"{100 * best.spread:.2g}",
             _number(m.tflops), _cut(against, 20), m.origin if m.verified and not m.rejected else "rejected",
         ))  # fmt: skip
@@ -139,7 +144,7 @@ def _change_json(change: Change) -> dict[str, Any]:
 def _change_row(change: Change) -> tuple[str, ...]:
     m = change.measurement
     speed = "" if math.isnan(change.speedup) else f"{100 * (change.speedup - 1):+.1f} %"
-    return (change.verdict, _cut(_who(m), 24), _cut(str(m.problem), 24), f"{change.mode} {change.cache}".strip(),
+    return (change.verdict, _cut(_who(m), 24), _problem(m.problem), f"{change.mode} {change.cache}".strip(),
             _micro(change.seconds[0]), _micro(change.seconds[1]), speed)  # fmt: skip
 
 
@@ -147,6 +152,21 @@ def _who(measurement: Measurement) -> str:
     """The contender, with its arithmetic where neither its name nor the problem's type says it: TF32 is not fp32."""
     name, precision = measurement.identity.name, measurement.identity.precision
     return name if precision in name or precision == measurement.problem.dtype.name else f"{name} {precision}"
+
+
+def _command(text: str) -> str:
+    """What tells a run from others: without the usual options, and with the end of a long one."""
+    text = _USUAL.sub("", text.removeprefix("gemmsmith "))
+    half = (_COMMAND - 3) // 2
+    return text if len(text) <= _COMMAND else f"{text[:half].rstrip()} … {text[-half:].lstrip()}"
+
+
+def _problem(problem: Problem) -> str:
+    """The problem with its layout, and with its output's type where its inputs leave a choice."""
+    size, _, rest = str(problem).partition(f" {problem.dtype}")
+    rest = rest.removeprefix(f" to {problem.out_dtype}").removeprefix(f" {problem.layout}")
+    to = f" to {problem.out_dtype}" if len(OUTPUTS[problem.dtype]) > 1 else ""
+    return f"{size} {problem.dtype}{to} {problem.layout}{rest}"
 
 
 def _least(found: RunComparison) -> str:

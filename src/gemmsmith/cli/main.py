@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import textwrap
 from collections.abc import Sequence
 
 import typer
@@ -25,6 +26,7 @@ from gemmsmith.cli import (
     timeline,
     verify,
 )
+from gemmsmith.cli.output import WIDTH
 from gemmsmith.errors import CompileError, GemmsmithError, UsageError
 
 app = typer.Typer(
@@ -84,11 +86,25 @@ def run_command(arguments: Sequence[str] | None = None) -> int:
 
 
 def _complain(error: GemmsmithError) -> None:
-    typer.secho(f"error: {error.message}", fg="red", err=True)
+    typer.secho(_lines(f"error: {error.message}", ""), fg="red", err=True)
     if isinstance(error, CompileError) and error.log:
         typer.echo(error.log.rstrip(), err=True)
     if error.hint:
-        typer.echo(f"  {error.hint}", err=True)
+        typer.echo(_lines(error.hint, "  "), err=True)
+
+
+def _lines(text: str, indent: str) -> str:
+    """Lines of at most 100 columns, as they are where they fit; a word, such as a path, stays in one piece."""
+    lines = []
+    for line in text.splitlines():
+        words = line.lstrip()
+        own = line[: len(line) - len(words)] or indent
+        if len(own + words) <= WIDTH:
+            lines.append(own + words)
+            continue
+        lines += textwrap.wrap(words, WIDTH, initial_indent=own, subsequent_indent=own or "  ",
+                               break_long_words=False, break_on_hyphens=False)  # fmt: skip
+    return "\n".join(lines)
 
 
 if __name__ == "__main__":

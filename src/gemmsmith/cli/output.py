@@ -46,4 +46,6 @@ def progress() -> Progress:
 
 def bytes_text(count: int) -> str:
     """A byte count for people."""
+    if count >= 1024**2:
+        return f"{count / 1024**2:.1f} MB"
     return f"{count / 1024:.1f} KB" if count >= 1024 else f"{count} B"

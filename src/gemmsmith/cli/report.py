@@ -21,8 +21,10 @@ from gemmsmith.measure.database import Results
 from gemmsmith.measure.machine import machine_facts
 from gemmsmith.measure.recorded import recorded_runs
 from gemmsmith.measure.results import Machine, Measurement, Run
+from gemmsmith.report.speeds import as_laddered
 from gemmsmith.report.story import MEASURED, RECORDED, Story
 from gemmsmith.report.sweep_file import as_recorded, read_sweeps
+from gemmsmith.run.cuda import cuda_device, device_count, gpu_available
 
 
 def command(
@@ -32,7 +34,7 @@ def command(
             "--run",
             metavar="RUN",
             help="The run whose timings are shown: an id or its beginning, 'latest', or 'latest~2'. Unless told, the "
-            "latest that timed a rung; where there is none, those that come with the package.",
+            "latest that timed a rung as the ladder has it; where there is none, those that come with the package.",
         ),
     ] = "",
     sweep: Annotated[
@@ -80,16 +82,29 @@ def _runs(name: str, db: Path | None, machine: Machine) -> tuple[tuple[Run, ...]
     with Results.open(db, read_only=True) as results:
         if name:
             found: Run | None = results.run(name)
-            if found is not None and not _timings(found):
+            if found is not None and not _believed(found):
                 raise UsageError(f"run {found.id} timed no rung of the ladder", "gemmsmith history lists the runs")
         else:
             found = next((run for run in results.runs() if _timings(run)), None)
     if found is None:
         return (), recorded_runs()
-    return ((found,), ()) if found.machine.host == machine.host else ((), (found,))
+    return ((found,), ()) if _is_here(found.machine, machine) else ((), (found,))
+
+
+def _is_here(there: Machine, here: Machine) -> bool:
+    """Host names repeat (every virtual machine may be 'vm'): the machine must be alike and have that GPU now."""
+    if (there.host, there.system, there.cpu) != (here.host, here.system, here.cpu) or not gpu_available():
+        return False
+    return any(cuda_device(at).name == there.gpu for at in range(device_count()))
 
 
 def _timings(run: Run) -> list[Measurement]:
+    """Those with the type, layout and configuration of the ladder: the page draws these and lists the others."""
+    ours = {spec.name: (spec.dtypes[0].name, str(spec.config())) for spec in rungs()}
+    return [m for m in _believed(run) if as_laddered(m, *ours[m.identity.name])]
+
+
+def _believed(run: Run) -> list[Measurement]:
     """The timings of rungs that may be believed."""
     names = {spec.name for spec in rungs()}
     return [m for m in run.measurements

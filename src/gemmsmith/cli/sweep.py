@@ -36,6 +36,7 @@ from gemmsmith.cli.sweep_tables import Sweep, print_experiments, print_sweep, sw
 from gemmsmith.cli.sweep_timing import gpu_measure, turns
 from gemmsmith.errors import UsageError
 from gemmsmith.kernels.user import UserOptions
+from gemmsmith.measure.database_file import chosen_path
 from gemmsmith.measure.results import Measurement
 from gemmsmith.measure.sweep import Axis, Outcome, Point, grid, parse_axis
 from gemmsmith.report.sweep_file import save_sweep
@@ -129,8 +130,10 @@ def command(
     baselines = tuple(word.strip() for word in against.split(",") if word.strip())
     if baselines and origin != "measured":
         raise UsageError("--against needs a GPU: baselines are timed, not simulated", "leave it out, or --device gpu")
-    bench = workbench(origin, gpu, arch, cache_dir)
     main = main_of(show, chosen, axes, origin)
+    if not no_db and origin != "predicted":
+        chosen_path(db)
+    bench = workbench(origin, gpu, arch, cache_dir)
     points = grid(family, axes, over, dtype, bench.wave_shape)
     here = cuda_device() if origin == "measured" else None
     with recording(db, not no_db and origin != "predicted", words, here) as record, progress() as bar:

@@ -24,8 +24,8 @@ from typing import TypeVar
 from gemmsmith.errors import GemmsmithError, UsageError
 from gemmsmith.measure.database_file import (
     ResultsError,
+    chosen_path,
     damaged,
-    default_path,
     explained,
     open_for_reading,
     open_for_writing,
@@ -60,7 +60,7 @@ class Results:
 
         ``read_only`` also takes a file or folder that must not be written, and a missing file as an empty one.
         """
-        where = default_path() if path is None else Path(path).expanduser()
+        where = chosen_path(path)
         return cls(where, (open_for_reading if read_only else open_for_writing)(where))
 
     def close(self) -> None:

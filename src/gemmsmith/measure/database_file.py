@@ -29,6 +29,7 @@ _SQLITE_WAIT = 1.0  # SQLite's own waiting does not notice Ctrl-C, so it is shor
 _LOCAL = ("bcachefs", "btrfs", "ext2", "ext3", "ext4", "f2fs", "jfs", "overlay", "reiserfs", "tmpfs", "xfs", "zfs")
 _ELSEWHERE = f"choose another file with --db or {ENVIRONMENT}"
 _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL)
+_MAGIC = b"SQLite format 3\0"
 _T = TypeVar("_T")
 
 
@@ -44,6 +45,14 @@ def default_path() -> Path:
     if chosen:
         return Path(chosen).expanduser()
     return Path(platformdirs.user_data_dir("gemmsmith")) / "results.db"
+
+
+def chosen_path(path: Path | None) -> Path:
+    """``path``, or the default one; a folder is refused."""
+    where = default_path() if path is None else Path(path).expanduser()
+    if os.path.isdir(where):  # unlike Path's, it takes what may not be looked at for no folder
+        raise UsageError(f"{where} is a folder, not a results database", "name a file: --db results.db")
+    return where
 
 
 def open_for_writing(path: Path) -> sqlite3.Connection:
@@ -129,12 +138,14 @@ def damaged(path: Path, error: Exception) -> ResultsError:
     )
 
 
-def _explanation(path: Path, error: sqlite3.Error) -> ResultsError:
+def _explanation(path: Path, error: sqlite3.Error) -> GemmsmithError:
     kept = "what was recorded before is kept"
     match _code(error):
-        case sqlite3.SQLITE_NOTADB:
-            return ResultsError(f"{path} is not a results database: its contents are not SQLite's", _ELSEWHERE)
-        case sqlite3.SQLITE_CORRUPT | None:  # None: text that is not UTF-8, which nothing here writes
+        case sqlite3.SQLITE_NOTADB if not _begins_as_sqlite(path):
+            return UsageError(f"{path} is not a results database: its contents are not SQLite's", _ELSEWHERE)
+        case (
+            sqlite3.SQLITE_NOTADB | sqlite3.SQLITE_CORRUPT | None
+        ):  # None: text that is not UTF-8, which nothing here writes
             return damaged(path, error)
         case sqlite3.SQLITE_FULL:
             return ResultsError(f"no space left for the results database {path}; {kept}", _ELSEWHERE)
@@ -148,6 +159,15 @@ def _explanation(path: Path, error: sqlite3.Error) -> ResultsError:
                 "end that process, or " + _ELSEWHERE,
             )
     return ResultsError(f"the results database {path} failed ({error}); {kept}", _ELSEWHERE)
+
+
+def _begins_as_sqlite(path: Path) -> bool:
+    """Whether the file says it is SQLite's, whatever is wrong with the rest of it."""
+    try:
+        with path.open("rb") as file:
+            return file.read(len(_MAGIC)) == _MAGIC
+    except OSError:
+        return False
 
 
 def _code(error: sqlite3.Error) -> int | None:

@@ -57,6 +57,10 @@ def write_table(table: FlatTable, kind: str, path: Path, *, overwrite: bool = Fa
     """Write ``path`` whole or not at all; a file that is there is replaced only when asked to."""
     if kind not in FORMATS:
         raise UsageError(f"unknown format {kind!r}", f"use one of {', '.join(FORMATS)}")
+    if not os.path.isdir(path.parent):
+        raise UsageError(f"there is no folder {path.parent}", "make it, or choose another place with --out")
+    if os.path.isdir(path):
+        raise UsageError(f"{path} is a folder", "name a file with --out")
     if path.exists() and not overwrite:
         raise _exists(path)
     data = FORMATS[kind](table)

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 
 from gemmsmith.measure.results import Measurement, Run
+from gemmsmith.problem import Problem
 from gemmsmith.report.charts.frame import Table
 from gemmsmith.report.charts.words import ABSENT, percent, seconds, short, size_of, tflops
 from gemmsmith.report.figures.names import contender
@@ -35,8 +36,8 @@ def _facts(origin: str, run: Run) -> RunFacts:
         ("packages", ", ".join(f"{name} {version}" for name, version in machine.packages)),
         ("system", machine.system), ("processor", machine.cpu), ("conditions", _conditions(run)),
     )  # fmt: skip
-    columns = ("kernel", "size", "time", "95 % interval", "spread", "samples × launches", "how", "TFLOPS", "of limit",
-               "SM clock", "power", "°C", "throttled")  # fmt: skip
+    columns = ("kernel", "problem", "time", "95 % interval", "spread", "samples × launches", "how", "TFLOPS",
+               "of limit", "SM clock", "power", "°C", "throttled")  # fmt: skip
     return RunFacts(origin, tuple(p for p in pairs if p[1]), Table(columns, tuple(map(_row, run.measurements))))
 
 
@@ -46,9 +47,15 @@ def _row(one: Measurement) -> tuple[str, ...]:
            f"{timing.samples} × {timing.launches}" + ("" if timing.converged else ", budget ended"),
            f"{timing.mode}, {timing.cache} L2") if timing else (ABSENT,) * 4  # fmt: skip
     return (contender(one.identity.name, one.identity.precision if one.identity.kind == "baseline" else ""),
-            size_of(problem.m, problem.n, problem.k), seconds(one.seconds), *how, tflops(one.tflops),
+            _problem(problem), seconds(one.seconds), *how, tflops(one.tflops),
             percent(one.of_limit), _unit(state.sm_mhz, "MHz"), _unit(state.power_w, "W"),
             _unit(state.temperature_c, ""), ", ".join(state.throttled) or "no")  # fmt: skip
+
+
+def _problem(problem: Problem) -> str:
+    """The size, the type, and what is not usual: '4096³ tf32 NT'."""
+    cube = size_of(problem.m, problem.n, problem.k)
+    return str(problem).replace(f"{problem.m}x{problem.n}x{problem.k}", cube, 1)
 
 
 def _unit(value: float, unit: str) -> str:

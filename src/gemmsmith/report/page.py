@@ -43,8 +43,8 @@ def page(story: Story) -> str:
         story=story, views=views, links=links, sections=sections_of(story, speeds, links), runs=runs_of(story),
         ladders=ladders(story, speeds, links), headline=headline_words(story, speeds), facts=top_facts(story, speeds),
         origins=_origins(story), inputs=" and ".join(dict.fromkeys(rung.dtype for rung in story.rungs)),
-        rejected=speeds.rejected, model=MODEL, counted=COUNTED, baseline=contender(story.baseline),
-        size=size_of(story.problem.m, story.problem.n, story.problem.k),
+        rejected=speeds.rejected, others=speeds.others, model=MODEL, counted=COUNTED,
+        baseline=contender(story.baseline), size=size_of(story.problem.m, story.problem.n, story.problem.k),
         patterns=patterns(), style=Markup(style), script=Markup(script), csp=policy(style, script),
     )  # fmt: skip
 

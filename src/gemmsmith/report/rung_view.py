@@ -20,6 +20,7 @@ from gemmsmith.report.figures.names import contender
 from gemmsmith.report.figures.speed import rung_over_size
 from gemmsmith.report.highlight import highlight
 from gemmsmith.report.opening import Opening, read_opening
+from gemmsmith.report.reasons import contradiction, reason
 from gemmsmith.report.speeds import Speed, Speeds, headline
 from gemmsmith.report.story import COMPILER, Rung, Story
 
@@ -75,6 +76,8 @@ class RungView:
     speed: Speed | None
     facts: tuple[Fact, ...]
     faster: str
+    reason: str
+    contradiction: str
     changes: tuple[Changes, ...]
     resources: tuple[Fact, ...]
     sizes: Chart | None
@@ -100,7 +103,8 @@ def view_rung(story: Story, speeds: Speeds, at: int, links: Mapping[str, str]) -
     counted, listing = _listing(rung, opening.lines)
     return RungView(
         rung=rung, anchor=anchor, opening=opening, speed=speed, facts=_facts(story, speeds, rung, speed, compared),
-        faster=_faster(story, speeds, rung, speed, compared), changes=_changes(rung.changes),
+        faster=_faster(story, speeds, rung, speed, compared), reason=reason(rung, story, speeds),
+        contradiction=contradiction(rung, story, speeds), changes=_changes(rung.changes),
         resources=_resources(rung, story), sizes=rung_over_size(story, speeds, rung, compared, f"{anchor}-sizes"),
         bound=bounds(rung, anchor), steps=tuple(occupancy_steps(rung, story, anchor)),
         counted=counted, listing=listing, opening_text="\n".join(rung.source.splitlines()[: opening.lines]),

@@ -37,11 +37,16 @@ class Speed:
 
 @dataclass(frozen=True)
 class Speeds:
-    """All that may be believed: rejected and unverified measurements are kept apart, with the reason."""
+    """All that may be believed: rejected and unverified measurements are kept apart, with the reason.
+
+    ``others`` are good timings that no bar or curve shows, with their speed: of a rung with another type, layout,
+    output or configuration than the ladder's, or of a library on such a problem.
+    """
 
     known: tuple[Speed, ...]
     rejected: tuple[tuple[str, str], ...]
     baselines: tuple[str, ...]
+    others: tuple[tuple[str, str], ...] = ()
 
     def of(self, name: str) -> tuple[Speed, ...]:
         """By size, one origin a size."""
@@ -53,20 +58,27 @@ class Speeds:
 
 
 def speeds_of(story: Story) -> Speeds:
-    """Collect from measured runs first; recorded ones fill what is left. A name's fastest configuration stands."""
+    """Collect from measured runs first; recorded ones fill what is left. The fastest timing of a name stands."""
     best: dict[tuple[str, tuple[int, int, int]], Speed] = {}
     rejected: list[tuple[str, str]] = []
     baselines: dict[str, None] = {}
+    others: list[tuple[str, str]] = []
+    rungs = {rung.name: rung for rung in story.rungs}
     for origin, run, one in _all(story):
-        name = _name(one, story)
-        if one.identity.kind == "baseline":
-            baselines.setdefault(name)
         reason = one.rejected or ("" if one.verified else "it was not verified")
         if reason:
             rejected.append((f"{one.identity.name} at {one.problem}", reason))
             continue
         if not one.tflops > 0:
             continue
+        rung = rungs.get(one.identity.name)
+        if not (as_laddered(one, rung.dtype, rung.config) if rung is not None else _plain(one.problem)):
+            words = f"{tflops(one.tflops)} TFLOPS, {origin} on {plain_gpu(run.machine.gpu)}, {one.identity.config}"
+            others.append((f"{one.identity.name} at {one.problem}", words))
+            continue
+        name = _name(one, story)
+        if one.identity.kind == "baseline":
+            baselines.setdefault(name)
         made = _speed(name, origin, run, one, story.baseline)
         key = made.name, _shape(made.problem)
         old = best.get(key)
@@ -77,7 +89,17 @@ def speeds_of(story: Story) -> Speeds:
     known = [
         _against(s, best.get((_of_type(story.baseline, s.problem, story), _shape(s.problem)))) for s in best.values()
     ]
-    return Speeds(tuple(known), tuple(rejected), tuple(baselines))
+    return Speeds(tuple(known), tuple(rejected), tuple(baselines), tuple(others))
+
+
+def as_laddered(one: Measurement, dtype: str, config: str) -> bool:
+    """Whether a rung was timed as the ladder has it: inputs of its own type, its configuration, and C = AB to fp32."""
+    return one.problem.dtype.name == dtype and one.identity.config == config and _plain(one.problem)
+
+
+def _plain(problem: Problem) -> bool:
+    """One product of tight, row-major matrices to fp32, without an epilogue."""
+    return problem == Problem(problem.m, problem.n, problem.k, dtype=problem.dtype)
 
 
 def _all(story: Story) -> Iterator[tuple[str, Run, Measurement]]:

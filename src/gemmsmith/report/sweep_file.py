@@ -36,10 +36,8 @@ def sweep_from_json(data: Any) -> Sweep:
         _texts(getattr(made, name) for name in _TEXTS)
         if type(made.more_is_better) is not bool:
             raise ValueError(f"more_is_better is {made.more_is_better!r}")
-    except (KeyError, TypeError, ValueError) as error:
-        raise UsageError(
-            f"this is not a sweep of gemmsmith: {error!r}", "gemmsmith sweep … --save writes one"
-        ) from None
+    except (KeyError, TypeError, ValueError):
+        raise _no_sweep("this") from None
     return made
 
 
@@ -54,12 +52,11 @@ def read_sweeps(path: Path) -> tuple[Sweep, ...]:
     """The sweep in a file, or all of a list of them, as they were saved."""
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise UsageError(f"cannot read the sweep in {path}: {error}") from None
-    try:
         return tuple(map(sweep_from_json, found if isinstance(found, list) else [found]))
-    except UsageError as error:
-        raise UsageError(f"{path}: {error.message}", error.hint) from None
+    except OSError as error:
+        raise UsageError(f"cannot read {path}: {error.strerror}") from None
+    except (ValueError, RecursionError, UsageError):
+        raise _no_sweep(str(path)) from None
 
 
 def as_recorded(sweep: Sweep) -> Sweep:
@@ -74,6 +71,12 @@ def recorded_sweeps() -> tuple[Sweep, ...]:
     if not file.is_file():
         return ()
     return tuple(as_recorded(sweep_from_json(data)) for data in json.loads(file.read_text(encoding="utf-8")))
+
+
+def _no_sweep(what: str) -> UsageError:
+    return UsageError(
+        f"{what} is not a sweep saved by gemmsmith sweep --save", "gemmsmith sweep … --save FILE.json writes one"
+    )
 
 
 def _point(data: dict[str, Any], width: int) -> SweepPoint:

@@ -136,7 +136,7 @@ def repeat_command(
         words += ["--out-dtype", problem.out_dtype.name]
     if problem.batch != 1:
         words += ["--batch", str(problem.batch)]
-        shared = [name for name, copies in zip("ab", problem.copies, strict=False) if copies == 1]
+        shared = [name for name, copies in zip("ab", problem.copies, strict=False) if copies < problem.batch]
         words += [f"--share-{name}" for name in shared]
     words += ["--bias", problem.bias] if problem.bias else []
     words += ["--activation", problem.activation] if problem.activation else []

@@ -69,11 +69,17 @@ def _keys(bars: Sequence[Bar], ghost: str, faint: str, solid: str) -> list[Key]:
     keys = []
     if solid and any(math.isfinite(b.value) and not b.faint for b in bars):
         keys.append(Key("swatch", "s1 fill", solid))
+    if any(_whisker(b) for b in bars):
+        keys.append(Key("line", "whisker", "95 % interval"))
     if faint and any(math.isfinite(b.value) and b.faint for b in bars):
         keys.append(Key("swatch", "s1 fill faint", faint, "hatch"))
     if ghost and any(math.isfinite(b.ghost) for b in bars):
         keys.append(Key("diamond", "ghost", ghost))
     return keys
+
+
+def _whisker(bar: Bar) -> bool:
+    return math.isfinite(bar.value) and math.isfinite(bar.low) and math.isfinite(bar.high) and bar.high > bar.low
 
 
 def _row(canvas: Canvas, scale: Scale, bar: Bar, top: float, pitch: float, thick: float) -> Markup:
@@ -93,7 +99,7 @@ def _row(canvas: Canvas, scale: Scale, bar: Bar, top: float, pitch: float, thick
                       bar.value))  # fmt: skip
     if bar.faint:
         parts.append(rect(scale(0), y, length, thick, "hatch", radius=3))
-    if math.isfinite(bar.low) and math.isfinite(bar.high) and bar.high > bar.low:
+    if _whisker(bar):
         parts.append(line(scale(bar.low), middle, scale(bar.high), middle, "whisker"))
     if math.isfinite(bar.ghost):
         parts.append(marker(scale(bar.ghost), middle, "diamond", "ghost", value=bar.ghost))

@@ -114,7 +114,7 @@ def y_axis(scale: Scale, ticks: Sequence[float], left: float, right: float, form
 
 @dataclass(frozen=True)
 class Key:
-    """One entry of a legend: a marker ('circle', …) or a swatch ('swatch'), its class, and words."""
+    """One entry of a legend: a marker ('circle', …), a swatch ('swatch') or a line ('line'), its class, and words."""
 
     kind: str
     class_: str
@@ -133,6 +133,8 @@ def legend(entries: Sequence[Key], canvas: Canvas, top: float) -> tuple[Markup, 
             parts.append(rect(x, y - 7, 14, 14, entry.class_, radius=2))
             if entry.overlay:
                 parts.append(rect(x, y - 7, 14, 14, entry.overlay, radius=2))
+        elif entry.kind == "line":
+            parts.append(line(x, y, x + 14, y, entry.class_))
         else:
             parts.append(marker(x + 7, y, entry.kind, entry.class_))
         parts.append(text(x + 20, y + 4, entry.words, "tick"))
