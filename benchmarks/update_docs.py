@@ -223,6 +223,7 @@ PACKAGED = ROOT / "src" / "gemmsmith" / "measure" / "data"
 MADE: dict[Path, Callable[[], str]] = {
     ROOT / "docs" / "ladder.svg": picture,
     PACKAGED / "h200_ladder.json": lambda: (RESULTS / "h200_ladder.json").read_text(encoding="utf-8"),
+    PACKAGED / "h200_sweeps.json": lambda: (RESULTS / "h200_sweeps.json").read_text(encoding="utf-8"),
 }
 
 
