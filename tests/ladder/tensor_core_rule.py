@@ -3,7 +3,7 @@
 Independent of the simulator, which works on integers; here everything is float64 and whole matrices at a time:
 
     products of a block of k (32 bytes of it) are exact; with E the largest exponent among them and the sum so far, all
-    are cut off below 2**(E − 25), added exactly, and the new sum is cut to fp32, towards zero
+    are cut off below 2**(E − 25), E being at least −133, added exactly, and the new sum is cut to fp32, towards zero
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def block_sums(left: F64, right: F64, dtype: DType) -> NDArray[np.float32]:
             terms = np.concatenate([x * y, total[:, None, :]], axis=1)
             sums = _exponent(x, least) + _exponent(y, least)
             exponents = np.concatenate([np.where(x * y == 0, _NO_EXPONENT, sums), _exponent(total, -126)[:, None]], 1)
-            last_place = np.ldexp(1.0, np.maximum(exponents.max(axis=1), -200) - 25)[:, None]
+            last_place = np.ldexp(1.0, np.maximum(exponents.max(axis=1), -133) - 25)[:, None]
             kept = (np.trunc(terms / last_place) * last_place).sum(axis=1)
             special = ~np.isfinite(terms).all(axis=1)
             total = _cut(np.where(special, terms.sum(axis=1), kept))

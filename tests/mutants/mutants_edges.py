@@ -209,7 +209,7 @@ STRIDES = (
         name="vectors of C without asking for alignment",
         rung="warp_tile",
         what="16-byte stores into a C that starts on 4 bytes",
-        edits=(Edit("10_warp_tile.cu", "vectors_fit<VEC>(C, ldc) && c.holds", "c.holds"),),
+        edits=(Edit("10_warp_tile.cu", "vectors = vectors_fit<VEC>(C, ldc) && strideC % VEC == 0", "vectors = true"),),
         trial=Trial((64, 32, 8), offsets=(0, 0, 1)),
         detector="misaligned",
         words=("misaligned global write of 16 bytes",),

@@ -3,7 +3,7 @@
 Products are exact. The products of a block of K, and the accumulator with them, are aligned to the largest exponent
 among them and cut off (towards zero) a few bits below the last place of fp32 there; what is left is added exactly, and
 the sum is cut to fp32. The exponent of a product is the sum of its factors' exponents, before normalising. A K longer
-than a block is done block after block. The order of the terms in a block does not matter.
+than a block is done block after block. The order of the terms in a block does not matter. A sum that underflows is +0.
 
 ``HOPPER`` was fitted to cases recorded on an H200 (tests/data/tensor_cores.npz, made by
 benchmarks/record_tensor_cores.py).
@@ -27,6 +27,7 @@ _CHUNK = 512  # instructions at a time, so that intermediate arrays stay in the 
 _NOTHING = -10_000  # the exponent of zero
 _FRACTION = 23
 _OVERFLOW = 2.0**128
+_LEAST = -133  # terms are aligned to no smaller exponent than this, whatever they are
 
 
 @dataclass(frozen=True)
@@ -103,8 +104,7 @@ def _block(a: Array, b: Array, ea: Array, eb: Array, c: Array, how: Accumulation
     for one, other in zip(ea, eb, strict=True):
         np.add(one[:, None], other[None], out=exponent)
         np.maximum(largest, exponent, out=largest)
-    # Where every term is zero any scale will do.
-    scale = np.ldexp(1.0, _FRACTION + how.extra - np.maximum(largest, -300).astype(np.int32))
+    scale = np.ldexp(1.0, _FRACTION + how.extra - np.maximum(largest, _LEAST).astype(np.int32))
     total = np.trunc(c * scale)
     term = np.empty_like(total)
     for one, other in zip(a, b, strict=True):
@@ -120,7 +120,8 @@ def _cut(x: Array) -> Array:
     """float64 to fp32 towards zero, but beyond the largest number to infinity; zero is never negative."""
     single: Array = (x + 0.0).astype(np.float32)
     beyond = (np.abs(single) > np.abs(x)) & (np.abs(x) < _OVERFLOW)
-    return np.where(beyond, np.nextafter(single, np.float32(0)), single)
+    cut = np.where(beyond, np.nextafter(single, np.float32(0)), single)
+    return cut + np.float32(0)  # −0, of a sum that underflows, is +0 as well
 
 
 def integer_multiply_add(a: Array, b: Array, c: Array, saturate: bool) -> Array:
