@@ -213,7 +213,7 @@ STRIDES = (
         trial=Trial((64, 32, 8), offsets=(0, 0, 1)),
         detector="misaligned",
         words=("misaligned global write of 16 bytes",),
-        lines=(("epilogue.cuh", "targets[i] = value;"),),
+        lines=(("finish.cuh", "*reinterpret_cast<Vec<Out, Width>*>(target) = values"),),
         sanitizer="memcheck",
     ),
     Mutant(
