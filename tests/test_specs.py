@@ -374,3 +374,10 @@ def test_a_batch_goes_along_z(name: str) -> None:
     one, many = (spec.geometry(problem_for(spec, 300, 200, 8).with_(batch=n), spec.config()) for n in (1, 5))
     assert many.grid == (*one.grid[:2], 5)
     assert (many.block, many.smem) == (one.block, one.smem)
+
+
+def test_a_batch_beyond_the_grid_is_refused() -> None:
+    spec = rung_named("warp_tile")
+    spec.accepts(Problem(1, 1, 1, batch=65_535))
+    with pytest.raises(UnsupportedError, match="65,535 products at most, not 65,536"):
+        spec.accepts(Problem(1, 1, 1, batch=65_536))

@@ -15,6 +15,7 @@ from gemmsmith.kernels.signature import Signature, parse_signature
 from gemmsmith.problem import FP32, DType, Problem
 
 Dim3 = tuple[int, int, int]
+LARGEST_BATCH = 65_535  # gridDim.z ends there
 
 
 @dataclass(frozen=True)
@@ -177,6 +178,9 @@ class KernelSpec:
             raise UnsupportedError(f"{self.name} takes no bias and no activation", _others(problem))
         if problem.batch != 1 and not self.batched:
             raise UnsupportedError(f"{self.name} takes one product, not a batch of {problem.batch}", _others(problem))
+        if problem.batch > LARGEST_BATCH:
+            raise UnsupportedError(f"a launch takes {LARGEST_BATCH:,} products at most, not {problem.batch:,}",
+                                   "split the batch")  # fmt: skip
 
     def takes(self, problem: Problem) -> bool:
         """Whether ``accepts`` lets ``problem`` pass."""
