@@ -190,15 +190,19 @@ def test_verify_names_what_is_wrong_and_what_was_skipped(say: Say, tmp_path: Pat
     assert said.widest <= 100
 
 
-def test_climb(say: Say, tmp_path: Path) -> None:
+def test_climb(say: Say, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Some rungs; continuous integration climbs them all."""
+    some = tuple(spec for spec in rungs() if spec.rung in (1, 2, 3, 12, 14))
+    monkeypatch.setattr("gemmsmith.cli.ladder.rungs", lambda: some)
+    names = [spec.name for spec in some]
     page = tmp_path / "climb.html"
     said = say("climb", "--size", "32", "--device", "sim", "--html", str(page))
     assert (said.code, said.err) == (0, ""), said.out
     assert said.widest <= 100
-    assert re.findall(r"^ *\d+ (\w+)(?: \(\w+\))? +✓ ", said.out, re.M) == NAMES
+    assert re.findall(r"^ *\d+ (\w+)(?: \(\w+\))? +✓ ", said.out, re.M) == names
     assert "Counts: simulated at 32³" in said.out
     assert "Why each rung differs from the one before" in said.out
-    assert all(f'id="rung-{name}"' in page.read_text(encoding="utf-8") for name in NAMES)
+    assert all(f'id="rung-{name}"' in page.read_text(encoding="utf-8") for name in names)
 
 
 def test_climb_as_json(say: Say, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

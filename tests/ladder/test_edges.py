@@ -16,9 +16,9 @@ from gemmsmith.problem import DTYPES
 from gemmsmith.shapes import Shape, edge_shapes, edge_values
 from gemmsmith.verify.cases import tile_of
 
-# wmma and mma_swizzled meet each edge, not each pair: mma_pipelined has the copies and stores of the latter.
+# The tensor-core rungs meet each edge here, not each pair: test_tensor_core_rungs.py has more of them, in every type.
 PAIRS = [(name, shape) for name in RUNGS
-         for shape in edge_shapes(*tile(name), cover="each" if name in TENSOR_RUNGS[:-1] else "pairs")]  # fmt: skip
+         for shape in edge_shapes(*tile(name), cover="each" if name in TENSOR_RUNGS else "pairs")]  # fmt: skip
 EXTENTS = [(name, shape) for name in RUNGS
            for shape in edge_shapes(*tile_of(rung_named(name), rung_named(name).config()), cover="each")]  # fmt: skip
 
