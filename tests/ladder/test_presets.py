@@ -12,8 +12,8 @@ from gemmsmith.kernels.registry import rung_named, rungs
 from gemmsmith.kernels.spec import Config, KernelSpec
 from gemmsmith.verify.cases import tile_of
 
-SAMPLES = 3
-TENSOR_SAMPLES = 1  # of the rungs on tensor cores, whose tiles are large
+SAMPLES = 6
+TENSOR_SAMPLES = 2  # of the rungs on tensor cores, whose tiles are large
 # Multiplications unrolled in one thread, each accumulator counted eight times: beyond it ptxas needs many seconds for
 # a kernel, as its accumulators no longer fit into registers.
 AFFORDABLE = 512
