@@ -12,9 +12,10 @@ import pytest
 from fake_bench import FakeMemory
 from gemmsmith.errors import UnsupportedError
 from gemmsmith.fills import operands
-from gemmsmith.measure.oracle import Oracle, tolerance
+from gemmsmith.measure.oracle import Oracle
 from gemmsmith.measure.rotation import MOST_SETS, Rotation, extent, shifts
 from gemmsmith.problem import BF16, FP16, Problem
+from gemmsmith.verify.bounds import accuracy
 
 MB = 1 << 20
 GB = 1 << 30
@@ -178,5 +179,5 @@ def test_projection_sees_one_wrong_row(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_fp32_gate_is_that_of_verification() -> None:
-    assert tolerance("fp32", 4096).gate == 16
-    assert tolerance("tf32", 4096).unit == 2**13 * tolerance("fp16", 4096).unit
+    assert accuracy("fp32", 4096).gate == 16
+    assert accuracy("tf32", 4096).unit == 2**13 * accuracy("fp16", 4096).unit

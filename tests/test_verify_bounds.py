@@ -8,8 +8,16 @@ import numpy as np
 import pytest
 
 from gemmsmith.fills import FILLS, operands
-from gemmsmith.problem import BF16, FP16, FP32, DType, Problem
-from gemmsmith.verify.bounds import ZERO_MEAN_GATE, absolute_floor, error_ratios, gate, theory
+from gemmsmith.problem import BF16, FP16, FP32, TF32, DType, Problem
+from gemmsmith.verify.bounds import (
+    ZERO_MEAN_GATE,
+    absolute_floor,
+    accuracy,
+    arithmetic_of,
+    error_ratios,
+    gate,
+    theory,
+)
 from gemmsmith.verify.fma import ordered_fma_reference
 from gemmsmith.verify.reference import Reference, float64_reference
 
@@ -153,3 +161,21 @@ def test_honest_overflow_in_either_order() -> None:
     for order in ([0, 1, 2, 3], [0, 2, 1, 3]):
         got = ordered_fma_reference(problem, a[:, order], b, c)
         assert (error_ratios(problem, got, reference) <= 16).all()
+
+
+@pytest.mark.parametrize("arithmetic", ["fp32", "fp16", "bf16", "tf32"])
+@pytest.mark.parametrize("k", [16, 512, 4096, 65_536])
+def test_a_result_of_zeros_is_beyond_the_gate_of_every_arithmetic(arithmetic: str, k: int) -> None:
+    """On zero-mean data C is about √K, and the magnitude K·2/π."""
+    allowed = accuracy(arithmetic, k)
+    assert math.sqrt(k) / (allowed.unit * k * 2 / math.pi) > 3 * allowed.gate
+
+
+def test_tensor_cores_have_gates_of_their_own() -> None:
+    assert arithmetic_of(FP16, tensor_cores=False) == arithmetic_of(FP32, tensor_cores=False) == "fp32"
+    assert arithmetic_of(BF16, tensor_cores=True) == "bf16"
+    assert arithmetic_of(TF32, tensor_cores=False) == "tf32"
+    assert accuracy("int8", 4096) == accuracy("fp32", 4096)
+    assert accuracy("fp16", 4096).gate == 32
+    assert accuracy("fp16", 4096, errors_grow=True).gate == 512
+    assert accuracy("tf32", 4096).gate == pytest.approx(0.5 + 32 * 2.0**-13)

@@ -15,7 +15,7 @@ from rung_launch import RUNGS, TENSOR_RUNGS, aligned, bits, expected_bits, launc
 
 from gemmsmith.fills import Operands, operands
 from gemmsmith.problem import Problem
-from gemmsmith.verify.bounds import accuracy, error_ratios
+from gemmsmith.verify.bounds import accuracy, arithmetic_of, error_ratios
 from gemmsmith.verify.cases import SCALARS
 from gemmsmith.verify.reference import float64_reference
 
@@ -46,7 +46,7 @@ def test_scalars(name: str, alpha: float, beta: float) -> None:
 
     assert np.array_equal(bits(got), expected_bits(spec, problem, data))
     ratios = error_ratios(problem, got, float64_reference(problem, data.a, data.b, data.c))
-    assert (ratios <= accuracy(problem, spec.tensor_cores).gate).all()
+    assert (ratios <= accuracy(arithmetic_of(problem.dtype, spec.tensor_cores), problem.k).gate).all()
     if beta == 0 and math.isfinite(alpha):
         assert np.isfinite(got).all()  # whatever C held
     if beta != 0:

@@ -1,14 +1,6 @@
 """Is what was timed right? One float64 reference a shape, shared by everybody, with the bound of each arithmetic.
 
-    arithmetic     unit u                 largest accepted error over u·|A|·|B|
-    fp32           2**−24                 16, as everywhere (verify/bounds.py)
-    fp16, bf16     2**−24                 2·√K: products are exact in fp32, but tensor cores truncate each partial sum
-    tf32           2**−11                 min(4, 32/√K), and 2·√K·2**−13 for the sums
-
-The tf32 bound: truncating both factors to 11 bits errs by at most 4u of each product. On zero-mean data the errors are
-independent: their sum deviates by about 1.6·u·√K, the magnitude is K·2/π, and five and a half deviations, the worst of
-16 million elements, are 14/√K. Units of a type's own roundoff with a constant gate would not do: at K = 4096 a C of
-zeros is off by only 6 units of bf16.
+The bounds are those of verification (verify/bounds.py).
 """
 
 from __future__ import annotations
@@ -24,34 +16,14 @@ from numpy.typing import NDArray
 
 from gemmsmith.fills import Operands
 from gemmsmith.problem import FP32, Problem
-from gemmsmith.verify.bounds import absolute_floor, error_ratios, gate
+from gemmsmith.verify.bounds import absolute_floor, accuracy, error_ratios
 from gemmsmith.verify.epilogue import projected_rounding
 from gemmsmith.verify.harness import affordable_mode
 from gemmsmith.verify.projection import Projection, project, projection_gate, projection_reference
 from gemmsmith.verify.reference import Reference, float64_reference
 
-_TF32_ROUNDOFF = 2.0**-11
 # Rows judged at a time, and how many such blocks at once.
 _BLOCK, _THREADS = 64, min(8, os.cpu_count() or 1)
-
-
-@dataclass(frozen=True)
-class Tolerance:
-    """The unit errors are counted in, and the largest count that is accepted."""
-
-    unit: float
-    gate: float
-
-
-def tolerance(precision: str, k: int) -> Tolerance:
-    """What an honest kernel of that arithmetic stays within on normal data."""
-    if precision == "fp32":
-        return Tolerance(FP32.unit_roundoff, gate(k))
-    sums = gate(k, errors_grow=True)
-    if precision == "tf32":
-        factors = min(4.0, 32.0 / math.sqrt(max(1, k)))
-        return Tolerance(_TF32_ROUNDOFF, factors + sums * FP32.unit_roundoff / _TF32_ROUNDOFF)
-    return Tolerance(FP32.unit_roundoff, sums)
 
 
 @dataclass(frozen=True)
@@ -81,7 +53,7 @@ class Oracle:
         """Whether ``got`` is the product, within the bound of that arithmetic."""
         if not got.size:
             return Finding(0.0, "")
-        allowed = tolerance(precision, self._problem.k)
+        allowed = accuracy(precision, self._problem.k)
         limit = allowed.gate if self._projection is None else projection_gate(allowed.gate, self._problem.n)
         scale = FP32.unit_roundoff / allowed.unit
 

@@ -19,9 +19,12 @@ fp16 and bf16 inputs: the product of two of them has at most 22 bits, so it is e
 same gate. int8 inputs: sums are exact in int32, and the gate is for the roundings of alpha, beta and bias.
 
 Tensor cores add 8 or 16 products to the sum at a time and truncate (docs/simulator.md): errors have a sign, and grow
-with the number of steps times the partial sum, like √K on zero-mean data and like K where partial sums grow. TF32 drops
-13 bits of each operand, up to 2**−10 of it (2**−11 if rounded), so u = 2**−11 there and ρ ≤ 4 before any
-sum. The gates in ``Accuracy`` are four times the worst measured on an H200 (docs/verification.md).
+with the number of steps times the partial sum, like √K on zero-mean data and like K where partial sums grow: 16 or
+√K/2 is allowed, or K/8. TF32 drops 13 bits of each operand, up to 2**−10 of it (2**−11 if rounded): with u = 2**−11 a
+product errs by 4u at most. On zero-mean data these errors are independent: their sum deviates by about 1.6·u·√K, the
+magnitude is K·2/π, and five and a half deviations, the worst of 16 million elements, are 14/√K; so min(4, 32/√K) is
+allowed, and besides what the sums may err. Units of a type's own roundoff with a constant gate would not do: at
+K = 4096 a C of zeros is off by only 6 units of bf16. What was recorded on an H200 stays below half of these gates.
 
 Underflow. Below 2**−126 fp32 has an absolute spacing of 2**−149, and rounding errs by up to 2**−150 whatever the
 magnitude. Of the operations, only those with a product can (sums of fp32 numbers are exact there): K terms, scaled by
@@ -50,7 +53,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gemmsmith.problem import FP32, TF32, Problem
+from gemmsmith.problem import FP32, TF32, DType, Problem
 from gemmsmith.verify.epilogue import output_rounding
 from gemmsmith.verify.reference import Reference
 
@@ -76,15 +79,23 @@ class Accuracy:
     gate: float
 
 
-def accuracy(problem: Problem, tensor_cores: bool = False, errors_grow: bool = False) -> Accuracy:
-    """What an honest kernel stays within: one that sums in fp32, or on tensor cores."""
-    k = problem.k
-    if problem.dtype == TF32:
-        return Accuracy(TF32.unit_roundoff, 8.0 + k * 2.0**-13)
-    if not tensor_cores or problem.dtype.unit_roundoff == 0:
+def accuracy(arithmetic: str, k: int, errors_grow: bool = False) -> Accuracy:
+    """What an honest kernel stays within for sums of ``k`` terms.
+
+    arithmetic  'fp32' (and exact integers); 'fp16', 'bf16' or 'tf32' on tensor cores
+    """
+    if arithmetic in ("fp32", "int8"):
         return Accuracy(FP32.unit_roundoff, gate(k, errors_grow))
-    growth = k / 8 if errors_grow else math.sqrt(k) / 2
-    return Accuracy(FP32.unit_roundoff, max(ZERO_MEAN_GATE, growth))
+    sums = max(ZERO_MEAN_GATE, k / 8 if errors_grow else math.sqrt(k) / 2)
+    if arithmetic == "tf32":
+        factors = 4.0 if errors_grow else min(4.0, 32.0 / math.sqrt(max(1, k)))
+        return Accuracy(TF32.unit_roundoff, factors + sums * FP32.unit_roundoff / TF32.unit_roundoff)
+    return Accuracy(FP32.unit_roundoff, sums)
+
+
+def arithmetic_of(dtype: DType, tensor_cores: bool) -> str:
+    """What inputs of a type are multiplied in: 16-bit ones in fp32, unless tensor cores do it."""
+    return dtype.name if tensor_cores or dtype == TF32 else FP32.name
 
 
 def theory(k: int) -> float:

@@ -16,7 +16,7 @@ from gemmsmith.errors import UsageError
 from gemmsmith.fills import Operands, fill_named
 from gemmsmith.kernels.signature import Signature
 from gemmsmith.problem import FP32, Problem
-from gemmsmith.verify.bounds import Accuracy, absolute_floor, accuracy, error_ratios
+from gemmsmith.verify.bounds import Accuracy, absolute_floor, accuracy, arithmetic_of, error_ratios
 from gemmsmith.verify.epilogue import finished, projected_rounding, stored
 from gemmsmith.verify.fma import ordered_fma_reference
 from gemmsmith.verify.projection import project, projection_gate, projection_reference
@@ -125,7 +125,7 @@ def _products(problem: Problem, data: Operands, got: Array) -> Iterator[tuple[Op
 def _compare(
     mode: str, problem: Problem, signature: Signature, data: Operands, got: Array, fill: str, seed: int, tensor: bool
 ) -> Comparison:
-    allowed = accuracy(problem, tensor, fill_named(fill).errors_grow)
+    allowed = accuracy(arithmetic_of(problem.dtype, tensor), problem.k, fill_named(fill).errors_grow)
     if mode == "float":
         return _float(problem, data, got, allowed)
     if mode == "projection":
