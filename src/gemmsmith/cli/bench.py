@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import datetime
 import shlex
-import uuid
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,7 +10,6 @@ from typing import Annotated
 
 import typer
 
-from gemmsmith import __version__
 from gemmsmith.cli.bench_tables import print_run
 from gemmsmith.cli.options import (
     Block,
@@ -30,7 +27,7 @@ from gemmsmith.cli.options import (
     find_kernel,
 )
 from gemmsmith.cli.output import print_json, progress
-from gemmsmith.compile.toolchain import find_toolchain
+from gemmsmith.cli.recording import new_run
 from gemmsmith.errors import MissingDeviceError, UnsupportedError, UsageError
 from gemmsmith.kernels.spec import Config, KernelSpec
 from gemmsmith.kernels.user import UserOptions
@@ -38,8 +35,7 @@ from gemmsmith.measure.bench import bench
 from gemmsmith.measure.database import Results
 from gemmsmith.measure.database_file import chosen_path
 from gemmsmith.measure.kernel_contender import KernelContender
-from gemmsmith.measure.machine import machine_facts
-from gemmsmith.measure.results import Measurement, Run
+from gemmsmith.measure.results import Measurement
 from gemmsmith.measure.rig import Plan, cuda_rig
 from gemmsmith.measure.rounds import SAMPLE_SECONDS
 from gemmsmith.measure.run_file import run_to_json
@@ -98,13 +94,7 @@ def command(
              "sample-ms": "" if sample == SAMPLE_SECONDS * 1e3 else f"{sample:g}", "seed": str(seed)}  # fmt: skip
     words = [*kernels, *(w for name, value in given.items() if value for w in (f"--{name}", value))]
     words += [f"-D{text}" for text in define or []] + ["--quick"] * quick
-    run = Run(
-        id=uuid.uuid4().hex,
-        started=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        command=shlex.join(["gemmsmith", "bench", *words]),
-        gemmsmith=__version__,
-        machine=machine_facts(device, find_toolchain().compiler),
-    )
+    run = new_run(shlex.join(["gemmsmith", "bench", *words]), device)
     notes: list[str] = []
     found_so_far: list[Measurement] = []
     with ExitStack() as stack:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import uuid
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,24 +13,23 @@ import typer
 from gemmsmith import __version__
 from gemmsmith.cli.climb_tables import print_climb
 from gemmsmith.cli.explain import DEFAULT_GPU, GpuName, arch_of
-from gemmsmith.cli.ladder import check_page, gather_ladder, ladder_story, made_now, save_page
+from gemmsmith.cli.ladder import check_page, gather_ladder, ladder_story, save_page
 from gemmsmith.cli.options import CacheDir, Compiler, DeviceName, Json, find_device
 from gemmsmith.cli.output import print_json, progress
-from gemmsmith.compile.toolchain import find_toolchain
+from gemmsmith.cli.recording import new_run
 from gemmsmith.errors import MissingDeviceError, UsageError
 from gemmsmith.gpus import GPU, gpu_named, gpu_of_device
 from gemmsmith.kernels.registry import rung_named
 from gemmsmith.measure.bench import bench
 from gemmsmith.measure.database import Results
 from gemmsmith.measure.kernel_contender import KernelContender
-from gemmsmith.measure.machine import machine_facts
 from gemmsmith.measure.recorded import recorded_runs
 from gemmsmith.measure.results import Measurement, Run
 from gemmsmith.measure.rig import Plan, cuda_rig
 from gemmsmith.measure.run_file import run_to_json
 from gemmsmith.problem import Problem
 from gemmsmith.report.gathering import Gathered, verify_rung
-from gemmsmith.report.story import Story
+from gemmsmith.report.story import Made, Story
 from gemmsmith.run.baselines import baseline_named
 from gemmsmith.run.contender import Contender
 from gemmsmith.run.cuda import CudaDevice
@@ -93,11 +91,10 @@ def command(
     compiler = Compiler(cache_dir)
     notes: list[str] = []
     gathered = _gather(where, size, arch, compiler)
-    machine = machine_facts(where if isinstance(where, CudaDevice) else None, find_toolchain().compiler)
-    made = made_now(words, machine)
+    blank = new_run(words, where if isinstance(where, CudaDevice) else None)
+    made = Made(blank.command, blank.started, blank.gemmsmith, blank.machine)
     measured: tuple[Run, ...] = ()
     if isinstance(where, CudaDevice):
-        blank = Run(uuid.uuid4().hex, made.date, words, __version__, machine)
         measured = (_timed(where, blank, gathered, extents, compiler, plan, None if no_db else (db,), notes),)
     story = ladder_story(gathered, target, size, made, measured, () if measured else recorded_runs())
     climb = Climb(story, gathered, where.name, isinstance(where, CudaDevice), tuple(dict.fromkeys(notes)))

@@ -30,11 +30,12 @@ from gemmsmith.cli.options import (
 from gemmsmith.cli.output import console, print_json, progress
 from gemmsmith.cli.sweep_choices import check_size, experiment_of, family_of, main_of, origin_of, workbench
 from gemmsmith.cli.sweep_plot import as_story, check_plot, check_save, write_plot
-from gemmsmith.cli.sweep_points import DEPTH, SAMPLE, Workbench, counted, predicted
+from gemmsmith.cli.sweep_points import Workbench, counted, predicted
 from gemmsmith.cli.sweep_record import recording
 from gemmsmith.cli.sweep_tables import Sweep, print_experiments, print_sweep, sweep_csv, sweep_json
 from gemmsmith.cli.sweep_timing import gpu_measure, turns
 from gemmsmith.errors import UsageError
+from gemmsmith.explain.sampling import QUICK_DEPTH, QUICK_SAMPLE
 from gemmsmith.kernels.user import UserOptions
 from gemmsmith.measure.database_file import chosen_path
 from gemmsmith.measure.results import Measurement
@@ -49,9 +50,10 @@ _TIMED_NOTE = (
     "Measured with the protocol of gemmsmith bench; registers and spills by ptxas; occupancy predicted for {gpu}."
 )
 _COUNTED_NOTE = (
-    f"Counted on the simulator from {SAMPLE} block of each kind, K continued from {DEPTH} and {2 * DEPTH}; registers "
-    "and spills by ptxas; occupancy and waves predicted for {gpu}. Each kernel was verified with integers, bit for "
-    "bit, on a few tiles. /k: per 1000 multiply-adds of a warp."
+    f"Counted on the simulator from {QUICK_SAMPLE} block of each kind, K continued from {QUICK_DEPTH} and "
+    f"{2 * QUICK_DEPTH}; "
+    "registers and spills by ptxas; occupancy and waves predicted for {gpu}. Each kernel was verified with integers, "
+    "bit for bit, on a few tiles. /k: per 1000 multiply-adds of a warp."
 )
 Doing = Callable[[str], None]
 

@@ -14,6 +14,7 @@ from gemmsmith.errors import CompileError, GemmsmithError, SimulationError, Usag
 from gemmsmith.explain.instruction_mix import MULTIPLY_ADD
 from gemmsmith.explain.occupancy import Occupancy, occupancy, waves
 from gemmsmith.explain.profile import CONFLICTS, FFMA, Profile, simulate
+from gemmsmith.explain.sampling import QUICK_DEPTH, QUICK_SAMPLE
 from gemmsmith.gpus import GPU
 from gemmsmith.measure.kernel_contender import arithmetic, source_digest
 from gemmsmith.measure.results import Measurement, Pairs
@@ -26,7 +27,6 @@ from gemmsmith.verify.cases import tile_of
 from gemmsmith.verify.harness import refusal, verify_launch
 from gemmsmith.verify.verdict import Verdict
 
-SAMPLE, DEPTH = 1, 64  # one block of each kind; K is continued from runs of 64 and 128
 _DEEPEST = 128  # how deep a file's slices are is not known; those of kernels in print are not deeper
 
 
@@ -82,7 +82,7 @@ def counted(point: Point, bench: Workbench) -> Outcome:
         if not held.fits:
             return Outcome(point, "failed", (held.why,))
         verdict = _verified(variant, problem, bench)
-        found = simulate(variant.spec, variant.config, problem, compiled, sample=SAMPLE, depth=DEPTH,
+        found = simulate(variant.spec, variant.config, problem, compiled, sample=QUICK_SAMPLE, depth=QUICK_DEPTH,
                          sass=bench.sass(compiled))  # fmt: skip
     except (CompileError, SimulationError, UsageError) as error:
         return Outcome(point, "failed", why(error))

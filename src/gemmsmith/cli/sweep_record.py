@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from pathlib import Path
 
-from gemmsmith import __version__
-from gemmsmith.measure.results import Measurement, Run
+from gemmsmith.measure.results import Measurement
 from gemmsmith.run.cuda import CudaDevice
 
 Record = Callable[[Measurement], None]
@@ -28,13 +25,11 @@ def recording(path: Path | None, wanted: bool, command: str, device: CudaDevice 
     if not wanted:
         yield _forget
         return
-    from gemmsmith.compile.toolchain import find_toolchain
+    from gemmsmith.cli.recording import new_run
     from gemmsmith.measure.database import Results
-    from gemmsmith.measure.machine import machine_facts
 
     with Results.open(path) as results:
-        run = Run(uuid.uuid4().hex, datetime.now(UTC).isoformat(timespec="seconds"), command, __version__,
-                  machine_facts(device, find_toolchain().compiler))  # fmt: skip
+        run = new_run(command, device)
         begun = False
 
         def record(measurement: Measurement) -> None:

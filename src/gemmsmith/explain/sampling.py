@@ -29,6 +29,9 @@ _WARPS = "smsp__warps_launched.sum"
 BUDGET = 2**28  # multiply-adds that are simulated without asking: the slowest rung needs about 15 s for them
 _FEW = 16  # blocks; where the budget has no room for as many, K is shortened too
 _SHORT = 256
+# For many kernels in one go: one block of each kind, and K continued from runs of 64 and 128. Exact where every block
+# and step does the same.
+QUICK_SAMPLE, QUICK_DEPTH = 1, 64
 _PERIOD = 64  # K is shortened by multiples of this, so that slices and alignment stay as they are
 
 

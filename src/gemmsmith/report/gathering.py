@@ -14,6 +14,7 @@ from gemmsmith.explain.comparison import Comparison, compare
 from gemmsmith.explain.diagnosis import diagnose
 from gemmsmith.explain.occupancy import occupancy
 from gemmsmith.explain.profile import Profile, simulate
+from gemmsmith.explain.sampling import QUICK_DEPTH, QUICK_SAMPLE
 from gemmsmith.gpus import GPU
 from gemmsmith.kernels.registry import rung_named
 from gemmsmith.kernels.spec import KernelSpec
@@ -22,9 +23,6 @@ from gemmsmith.report.story import Rung
 from gemmsmith.run.device import Device
 from gemmsmith.verify.harness import CompileFn, affordable_mode, verify_launch
 from gemmsmith.verify.verdict import Verdict
-
-# One block of each kind, and K continued from short runs: exact where every block and step does the same.
-_SAMPLE, _DEPTH = 1, 64
 
 
 @dataclass(frozen=True)
@@ -58,7 +56,7 @@ def count_rung(name: str, size: int, arch: str, compile_fn: CompileFn) -> tuple[
     problem = Problem(size, size, size, dtype=spec.dtypes[0])
     compiled = compile_fn(spec, spec.config(), problem, arch)
     sass = disassemble(compiled)
-    profile = simulate(spec, spec.config(), problem, compiled, sample=_SAMPLE, depth=_DEPTH, sass=sass)
+    profile = simulate(spec, spec.config(), problem, compiled, sample=QUICK_SAMPLE, depth=QUICK_DEPTH, sass=sass)
     return compiled, profile, sass
 
 
