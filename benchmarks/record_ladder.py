@@ -2,9 +2,10 @@
 
     python benchmarks/record_ladder.py [--name h200] [--sizes 512,1024,2048,4096,8192] [--budget 4]
 
-Runs `gemmsmith climb` and writes benchmarks/results/NAME_ladder.json and the package's own copy of it. To see whether
-a machine reproduces the record: `python benchmarks/record_ladder.py --compare benchmarks/results/h200_ladder.json`
-runs the same and exits 1 where a median lies outside the recorded one's spread and 3 %.
+Runs `gemmsmith climb` and writes benchmarks/results/NAME_ladder.json; `python benchmarks/update_docs.py` then makes the
+README's table and picture and the package's own copy from it. To see whether a machine reproduces the record:
+`python benchmarks/record_ladder.py --compare benchmarks/results/h200_ladder.json` runs the same and exits 1 where a
+median lies outside the recorded one's spread and 3 %.
 """
 
 from __future__ import annotations
@@ -16,9 +17,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).parents[1]
-RESULTS = ROOT / "benchmarks" / "results"
-PACKAGED = ROOT / "src" / "gemmsmith" / "measure" / "data"
+RESULTS = Path(__file__).parent / "results"
 
 
 def measured(sizes: str, budget: float) -> list[dict[str, Any]]:
@@ -69,8 +68,7 @@ def main() -> int:
     if options.compare is not None:
         return compare(json.loads(options.compare.read_text(encoding="utf-8"))["runs"], runs)
     text = json.dumps({"what": "the ladder beside its baselines", "runs": runs}, indent=1, allow_nan=False) + "\n"
-    for folder in (RESULTS, PACKAGED):
-        (folder / f"{options.name}_ladder.json").write_text(text, encoding="utf-8")
+    (RESULTS / f"{options.name}_ladder.json").write_text(text, encoding="utf-8")
     rejected = [
         f"{m['identity']['name']}: {m['rejected']}" for run in runs for m in run["measurements"] if m["rejected"]
     ]

@@ -48,11 +48,12 @@ def main() -> int:
     parser.add_argument("--sample-ms", type=float, default=150.0)
     options = parser.parse_args()
     settled = ("--budget", f"{options.budget:g}", "--sample-ms", f"{options.sample_ms:g}")
-    runs = [run for case in CASES for run in bench(case, *settled)]
-    usual = [run for case in CASES[:1] for run in bench(case, "--budget", f"{options.budget / 2:g}")]
-    record = {"what": "mma_pipelined beside cuBLAS", "runs": runs, "short_samples": usual}
-    options.output.write_text(json.dumps(record, indent=1, allow_nan=False) + "\n", encoding="utf-8")
-    return 0 if len(runs) == len(CASES) else 1
+    record: dict[str, Any] = {"what": "mma_pipelined beside cuBLAS", "settled": [], "short": []}
+    for case in CASES:
+        record["settled"] += bench(case, *settled)
+        record["short"] += bench(case, "--budget", f"{options.budget / 2:g}")
+        options.output.write_text(json.dumps(record, indent=1, allow_nan=False) + "\n", encoding="utf-8")
+    return 0 if len(record["settled"]) == len(CASES) else 1
 
 
 if __name__ == "__main__":

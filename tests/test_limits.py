@@ -8,7 +8,7 @@ import pytest
 
 from gemmsmith.gpus import GPU, gpu_named, gpu_of_device, gpus
 from gemmsmith.measure.limits import Limits, operations_per_clock
-from gemmsmith.problem import FP16, Problem
+from gemmsmith.problem import FP16, INT8, Problem
 
 H200 = Limits(gpu_named("H200"), 1980.0, 62_914_560)
 BIG = Problem(8192, 8192, 8192)
@@ -77,6 +77,8 @@ def test_an_unknown_gpu_or_arithmetic_has_no_limit() -> None:
     ampere = Limits(gpu_named("A100"))
     assert math.isnan(ampere.tflops(BIG, "fp8"))
     assert ampere.objection(BIG, "fp8", 1e-9) == ""
+    ada = Limits(gpu_named("RTX 4090"))
+    assert ada.objection(BIG.with_(dtype=INT8), "int8", seconds_at(600.0)) == "", "twice the rate of fp8 with fp32 sums"
 
 
 # --- what cannot be

@@ -31,7 +31,11 @@ class Limits:
     l2_bytes: int = 0
 
     def peak_tflops(self, precision: str) -> float:
-        """The data sheet's peak in that arithmetic, dense; NaN where unknown."""
+        """The data sheet's peak in that arithmetic, dense; NaN where unknown.
+
+        For int8 too: ``GPU.peak_tflops`` takes fp8's figure for it, an estimate that may be half of what a GPU can do
+        (RTX 4090), and nothing may be rejected by an estimate.
+        """
         value = float(getattr(self.gpu, f"{precision}_tflops", 0.0)) if self.gpu is not None else 0.0
         return value if value > 0 else math.nan
 
