@@ -5,9 +5,7 @@
 // others, a barrier must follow the wait.
 #pragma once
 
-__device__ __forceinline__ unsigned shared_address(const void* pointer) {
-    return static_cast<unsigned>(__cvta_generic_to_shared(pointer));
-}
+#include "shared_address.cuh"
 
 // 16 bytes, both sides aligned to 16; past L1 (.cg), since what goes to shared memory is not read from L1 again.
 __device__ __forceinline__ void cp_async_16(void* shared, const void* global) {

@@ -55,32 +55,43 @@ __device__ __forceinline__ int finished(int sum, int old, int bias, float, float
     return ACTIVATION == RELU ? max(static_cast<int>(value), 0) : static_cast<int>(value);
 }
 
-// Stores Count neighbouring outputs of one row, Width at a time where `whole` says that all of the tile lies inside the
-// matrix, aligned; else one by one, without those beyond the matrix.
+// The outputs for Width neighbouring sums of one row. `whole` says that all of the tile lies inside the matrix, aligned;
+// else they are of no meaning beyond the matrix, where nothing is read.
+template <int Width, class Out, class Sum>
+__device__ __forceinline__ Vec<Out, Width> finished_vector(const Window<Out>& c, int row, int col, const Sum* sums,
+                                                           const Finish<Out>& finish, bool whole) {
+    const bool inside = whole || row < c.rows;
+    const int valid = whole ? Width : inside ? c.cols - col : 0;
+    Vec<Out, Width> values = {}, bias = {};  // a plain load below: __ldg is hoisted out of loops, past its guard
+    if (finish.beta != 0.0f) {
+        const Out* const old = c.at(row, col);
+        if (whole) values = *reinterpret_cast<const Vec<Out, Width>*>(old);
+#pragma unroll
+        for (int j = 0; j < Width; ++j)
+            if (!whole && j < valid) values.at[j] = old[j];
+    }
+#pragma unroll
+    for (int j = 0; j < Width; ++j) {
+        if (BIAS == 1 && inside) bias.at[j] = finish.bias[row];
+        if (BIAS == 2 && j < valid) bias.at[j] = finish.bias[col + j];
+    }
+#pragma unroll
+    for (int j = 0; j < Width; ++j)
+        values.at[j] = finished(sums[j], values.at[j], bias.at[j], finish.alpha, finish.beta);
+    return values;
+}
+
+// Stores Count neighbouring outputs of one row, Width at a time where the tile is whole; else one by one, without those
+// beyond the matrix.
 template <int Width, int Count, class Out, class Sum>
 __device__ __forceinline__ void store_finished(const Window<Out>& c, int row, int col, const Sum* sums,
                                                const Finish<Out>& finish, bool whole) {
     static_assert(Count % Width == 0, "a row of outputs is a whole number of vectors");
-    const bool inside = whole || row < c.rows;
 #pragma unroll
     for (int i = 0; i < Count; i += Width) {
         Out* const target = c.at(row, col + i);
-        const int valid = whole ? Width : inside ? c.cols - col - i : 0;
-        Vec<Out, Width> values = {}, bias = {};  // a plain load below: __ldg is hoisted out of loops, past its guard
-        if (finish.beta != 0.0f) {
-            if (whole) values = *reinterpret_cast<const Vec<Out, Width>*>(target);
-#pragma unroll
-            for (int j = 0; j < Width; ++j)
-                if (!whole && j < valid) values.at[j] = target[j];
-        }
-#pragma unroll
-        for (int j = 0; j < Width; ++j) {
-            if (BIAS == 1 && inside) bias.at[j] = finish.bias[row];
-            if (BIAS == 2 && j < valid) bias.at[j] = finish.bias[col + i + j];
-        }
-#pragma unroll
-        for (int j = 0; j < Width; ++j)
-            values.at[j] = finished(sums[i + j], values.at[j], bias.at[j], finish.alpha, finish.beta);
+        const int valid = row < c.rows ? c.cols - col - i : 0;
+        const Vec<Out, Width> values = finished_vector<Width>(c, row, col + i, sums + i, finish, whole);
         if (whole) *reinterpret_cast<Vec<Out, Width>*>(target) = values;
 #pragma unroll
         for (int j = 0; j < Width; ++j)
@@ -102,4 +113,14 @@ __device__ __forceinline__ void for_each_row(Sum (&sums)[Rows][Cols], const Stor
 #pragma unroll
             for (int j = 0; j < Cols; ++j) sums[r - 1][j] = sums[r][j];
     }
+}
+
+// Calls `store` with the finish, and in the usual case of beta = 0 with one that says so to the compiler: the code for
+// it has no trace of C's old values.
+template <class Out, class Store>
+__device__ __forceinline__ void with_or_without_c(const Finish<Out>& finish, const Store& store) {
+    if (finish.beta == 0.0f)
+        store(Finish<Out>{finish.alpha, 0.0f, finish.bias});
+    else
+        store(finish);
 }

@@ -14,12 +14,24 @@
 
 #include "tile_order.cuh"
 
+struct Place {
+    unsigned down, across;  // in tiles
+};
+
+// Of number `index` in a matrix of down x across tiles.
+template <int Group>
+__device__ __forceinline__ Place grouped_place(unsigned index, unsigned down, unsigned across) {
+    const unsigned strip = Group * across;
+    const unsigned top = index / strip * Group;
+    const unsigned height = min(down - top, static_cast<unsigned>(Group));
+    const unsigned place = index % strip;
+    return {top + place % height, place / height};
+}
+
+// Of this block, where every tile has one.
 template <int Rows, int Cols, int Group>
 __device__ __forceinline__ Tile grouped_tile(int M, int N) {
-    const unsigned down = (M - 1) / Rows + 1;  // not (M + Rows - 1) / Rows, which overflows near 2^31
-    const unsigned strip = Group * ((N - 1) / Cols + 1);
-    const unsigned top = blockIdx.x / strip * Group;
-    const unsigned height = min(down - top, static_cast<unsigned>(Group));
-    const unsigned place = blockIdx.x % strip;
-    return {static_cast<int>((top + place % height) * Rows), static_cast<int>(place / height * Cols)};
+    // Not (M + Rows - 1) / Rows, which overflows near 2^31.
+    const Place place = grouped_place<Group>(blockIdx.x, (M - 1) / Rows + 1, (N - 1) / Cols + 1);
+    return {static_cast<int>(place.down * Rows), static_cast<int>(place.across * Cols)};
 }

@@ -1,0 +1,94 @@
+// 18 wgmma_persistent: a block for every SM, not for every tile.
+//
+// Idea      As many blocks as SMs are started, and each goes through its share of the tiles. The producer never stops
+//           at the end of a tile: while consumers finish one, the first slices of the next are on their way. And
+//           outputs leave through shared memory and the copy engine (stmatrix, TMA store), which writes them while
+//           the next tile is multiplied.
+// Changed   From 17: a loop over tiles, in an order that keeps blocks that run at the same time close together in A and
+//           B; with TMA_STORE = 1 the new way back (tma_finish.cuh).
+// Owns      A block owns tiles number blockIdx.x, + gridDim.x, + 2 gridDim.x ...; a consumer group BM / CONSUMERS rows.
+//
+//              producer      | slices of tile 0 | slices of tile 132 | ...
+//              consumers           | multiply 0 | finish | multiply 132 | finish |
+//              copy engine                           | store 0 |            | store 132 |
+//
+// Budget    STAGES * (BM + BN) * 128 bytes for slices, 16 KB for each consumer group's outputs.
+// Needs     sm_90a; rows of A, B (and of C, where TMA_STORE = 1) that start on 16 bytes.
+// Try next  Neighbouring blocks fetch the same slices from the second-level cache: 19 fetches them once.
+
+#include "grouped_order.cuh"
+#include "tma_finish.cuh"
+
+constexpr int TILES = BM / CONSUMERS / 64;  // of 64 rows a consumer group has
+constexpr int THREADS = GROUP_THREADS * (CONSUMERS + 1);
+using TileA = OperandTile<BM, !TRANS_A>;
+using TileB = OperandTile<BN, TRANS_B>;
+constexpr int SLICE = TileA::BYTES + TileB::BYTES;
+constexpr int BUFFERS = TMA_STORE ? 2 : 0;  // boxes of outputs a consumer group has
+
+extern "C" __global__ void __launch_bounds__(THREADS, 1)
+gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
+     float beta, OUT* C, long long ldc, const __grid_constant__ TensorMap map_c, const OUT* __restrict__ bias,
+     long long strideA, long long strideB, long long strideC, int batch) {
+    extern __shared__ __align__(1024) unsigned char shared[];
+    const unsigned slices = shared_address(shared);
+    const unsigned staging = slices + STAGES * SLICE;
+    const unsigned full = staging + CONSUMERS * BUFFERS * BOX_BYTES, empty = full + 8 * STAGES;
+    if (threadIdx.x == 0) {
+        for (int i = 0; i < STAGES; ++i) {
+            barrier_init(full + 8 * i, 1);
+            barrier_init(empty + 8 * i, CONSUMERS * 4);  // each warp of each consumer
+        }
+        barrier_init_done();
+        prefetch_map(map_a);
+        prefetch_map(map_b);
+    }
+    __syncthreads();
+    start_next_and_wait_for_previous();
+
+    const unsigned down = (M - 1) / BM + 1, across = (N - 1) / BN + 1, tiles = down * across * batch;
+    const SliceRange range = slice_range(K, alpha);
+    const auto for_each_tile = [&](const auto& body) {
+        for (unsigned t = blockIdx.x; t < tiles; t += gridDim.x) {
+            const unsigned z = t / (down * across);
+            const Place place = grouped_place<GROUP>(t - z * down * across, down, across);
+            body(static_cast<int>(place.down * BM), static_cast<int>(place.across * BN), static_cast<int>(z));
+        }
+    };
+    Ring<STAGES> ring;
+    const int group = threadIdx.x / GROUP_THREADS;
+    if (group == 0) {  // the producer
+        give_back_registers<CONSUMERS>();
+        if (threadIdx.x == 0)
+            for_each_tile([&](int row, int col, int z) {
+                for (int k = range.begin; k < range.end; ++k) {
+                    const unsigned slice = slices + ring.stage * SLICE, barrier = full + 8 * ring.stage;
+                    barrier_wait(empty + 8 * ring.stage, ring.parity ^ 1);
+                    barrier_expect(barrier, SLICE);
+                    TileA::load(slice, map_a, barrier, row, k * BK, strideA ? z : 0);
+                    TileB::load(slice + TileA::BYTES, map_b, barrier, col, k * BK, strideB ? z : 0);
+                    ring.advance();
+                }
+            });
+    } else {
+        take_registers<CONSUMERS>();
+        const int first = (group - 1) * TILES;  // of the consumer's tiles of 64 rows
+        const bool pairs = vectors_fit<2>(C, ldc) && strideC % 2 == 0;
+        float sums[TILES][BN / 2];
+        for_each_tile([&](int row, int col, int z) {
+            multiply_slices<IN, TileA, TileB, BN>(sums, ring, slices, full, range.end - range.begin, first, [&](int stage) {
+                if (threadIdx.x % 32 == 0) barrier_arrive(empty + 8 * stage);
+            });
+            const auto c = window(C + z * strideC, ldc, M, N, row, col);
+            const bool whole = pairs && c.holds(BM, BN);
+            with_or_without_c(finish_at(row, col, alpha, beta, bias), [&](const Finish<OUT>& finish) {
+                if constexpr (TMA_STORE)
+                    store_sums_by_tma<BUFFERS, BN>(map_c, staging + (group - 1) * BUFFERS * BOX_BYTES, group, c,
+                                                   first * 64, row, col, z, sums, finish, whole);
+                else
+                    store_sums<BN>(c, first * 64, sums, finish, whole);
+            });
+        });
+        if (TMA_STORE && threadIdx.x % GROUP_THREADS == 0) tma_store_wait_read<0>();
+    }
+}

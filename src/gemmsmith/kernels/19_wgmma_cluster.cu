@@ -1,0 +1,112 @@
+// 19 wgmma_cluster: neighbours share what they load.
+//
+// Idea      CLUSTER_M x CLUSTER_N blocks on neighbouring SMs form a cluster. Blocks above each other need the same
+//           columns of B, blocks beside each other the same rows of A; so each loads only a part of such a slice and
+//           the copy engine writes it into the shared memory of all who need it (multicast). Less is read from the
+//           second-level cache, and under a power limit what is not moved becomes clock.
+// Changed   From 18: a stage is empty when the consumers of the whole cluster have left it, because any
+//           of its blocks may write there.
+// Owns      A cluster owns CLUSTER_M x CLUSTER_N tiles of BM x BN, a block one of them, a consumer group BM / CONSUMERS
+//           rows of it. Parts of a slice, for a cluster of 2 x 1:
+//
+//              block 0 loads    A rows of block 0,  B first half   -> to both
+//              block 1 loads    A rows of block 1,  B second half  -> to both
+//
+// Budget    STAGES * (BM + BN) * 128 bytes for slices, 16 KB for each consumer group's outputs.
+// Needs     sm_90a; rows of A, B (and of C, where TMA_STORE = 1) that start on 16 bytes.
+// Try next  Few tiles and a deep K: 20 divides K.
+
+#include "grouped_order.cuh"
+#include "tma_finish.cuh"
+
+constexpr int CLUSTER = CLUSTER_M * CLUSTER_N;
+constexpr int TILES = BM / CONSUMERS / 64;  // of 64 rows a consumer group has
+constexpr int THREADS = GROUP_THREADS * (CONSUMERS + 1);
+using TileA = OperandTile<BM, !TRANS_A, CLUSTER_N>;
+using TileB = OperandTile<BN, TRANS_B, CLUSTER_M>;
+constexpr int SLICE = TileA::BYTES + TileB::BYTES;
+constexpr int BUFFERS = TMA_STORE ? 2 : 0;  // boxes of outputs a consumer group has
+
+extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, 1)
+gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
+     float beta, OUT* C, long long ldc, const __grid_constant__ TensorMap map_c, const OUT* __restrict__ bias,
+     long long strideA, long long strideB, long long strideC, int batch) {
+    extern __shared__ __align__(1024) unsigned char shared[];
+    const unsigned slices = shared_address(shared);
+    const unsigned staging = slices + STAGES * SLICE;
+    const unsigned full = staging + CONSUMERS * BUFFERS * BOX_BYTES, empty = full + 8 * STAGES;
+    if (threadIdx.x == 0) {
+        for (int i = 0; i < STAGES; ++i) {
+            barrier_init(full + 8 * i, 1);
+            barrier_init(empty + 8 * i, CLUSTER * CONSUMERS * 4);  // each warp of each consumer
+        }
+        barrier_init_done();
+        prefetch_map(map_a);
+        prefetch_map(map_b);
+    }
+    if (CLUSTER > 1)
+        cluster_sync();
+    else
+        __syncthreads();
+    start_next_and_wait_for_previous();
+
+    const int rank = CLUSTER > 1 ? cluster_rank() : 0;
+    const int rank_m = rank % CLUSTER_M, rank_n = rank / CLUSTER_M;
+    const unsigned down = (M - 1) / (BM * CLUSTER_M) + 1, across = (N - 1) / (BN * CLUSTER_N) + 1;
+    const unsigned tiles = down * across * batch;
+    const SliceRange range = slice_range(K, alpha);
+    const auto for_each_tile = [&](const auto& body) {
+        for (unsigned t = blockIdx.x / CLUSTER; t < tiles; t += gridDim.x / CLUSTER) {
+            const unsigned z = t / (down * across);
+            const Place place = grouped_place<GROUP>(t - z * down * across, down, across);
+            body((place.down * CLUSTER_M + rank_m) * BM, (place.across * CLUSTER_N + rank_n) * BN, static_cast<int>(z));
+        }
+    };
+    Ring<STAGES> ring;
+    const int group = threadIdx.x / GROUP_THREADS;
+    if (group == 0) {  // the producer
+        give_back_registers<CONSUMERS>();
+        if (threadIdx.x == 0) {
+            unsigned short beside = 0, above = 0;  // blocks that need this one's rows of A, and its columns of B
+            for (int i = 0; i < CLUSTER_N; ++i) beside |= 1 << (i * CLUSTER_M + rank_m);
+            for (int i = 0; i < CLUSTER_M; ++i) above |= 1 << (rank_n * CLUSTER_M + i);
+            for_each_tile([&](int row, int col, int z) {
+                for (int k = range.begin; k < range.end; ++k) {
+                    const unsigned slice = slices + ring.stage * SLICE, barrier = full + 8 * ring.stage;
+                    barrier_wait(empty + 8 * ring.stage, ring.parity ^ 1);
+                    barrier_expect(barrier, SLICE);
+                    TileA::load(slice, map_a, barrier, row, k * BK, strideA ? z : 0, rank_n, beside);
+                    TileB::load(slice + TileA::BYTES, map_b, barrier, col, k * BK, strideB ? z : 0, rank_m, above);
+                    ring.advance();
+                }
+            });
+        }
+    } else {
+        take_registers<CONSUMERS>();
+        const int first = (group - 1) * TILES;  // of the consumer's tiles of 64 rows
+        const int lane = threadIdx.x % 32;
+        const auto release = [&](int stage) {
+            if (CLUSTER > 1) {
+                if (lane < CLUSTER) barrier_arrive_at(empty + 8 * stage, lane);
+            } else if (lane == 0) {
+                barrier_arrive(empty + 8 * stage);
+            }
+        };
+        const bool pairs = vectors_fit<2>(C, ldc) && strideC % 2 == 0;
+        float sums[TILES][BN / 2];
+        for_each_tile([&](int row, int col, int z) {
+            multiply_slices<IN, TileA, TileB, BN>(sums, ring, slices, full, range.end - range.begin, first, release);
+            const auto c = window(C + z * strideC, ldc, M, N, row, col);
+            const bool whole = pairs && c.holds(BM, BN);
+            with_or_without_c(finish_at(row, col, alpha, beta, bias), [&](const Finish<OUT>& finish) {
+                if constexpr (TMA_STORE)
+                    store_sums_by_tma<BUFFERS, BN>(map_c, staging + (group - 1) * BUFFERS * BOX_BYTES, group, c,
+                                                   first * 64, row, col, z, sums, finish, whole);
+                else
+                    store_sums<BN>(c, first * 64, sums, finish, whole);
+            });
+        });
+        if (TMA_STORE && threadIdx.x % GROUP_THREADS == 0) tma_store_wait_read<0>();
+    }
+    if (CLUSTER > 1) cluster_sync();  // a block must not end while others still write to it
+}

@@ -1,0 +1,127 @@
+// 20 wgmma_split_k: few tiles, deep K.
+//
+// Idea      Where C has fewer tiles than the GPU has SMs, K is divided: the SPLIT blocks of a cluster compute the same tile
+//           over a part of K each. Then every block sends its sums to those who finish them, straight into their shared
+//           memory, and each adds up what it received in the order of the senders' ranks, so that the result is the same
+//           every time. And where C is low (a few rows, as in the decoding steps of a language model), the product is
+//           turned round, SWAP: wgmma's 64 rows are columns of C, and its narrow side, 16 columns or more, is the few rows.
+// Changed   From 17: a cluster for each tile; sums meet in shared memory; operands may change roles.
+// Owns      A cluster owns BM x BN outputs (of C, or of its transpose), a block the sums over its part of K and at the
+//           end BM / SPLIT rows of outputs:
+//
+//              block 0   [ k 0 ... ]  -> sums, rows 0 ...       \/  -> block 0 adds two parts, finishes rows 0 ...
+//              block 1   [ ... K-1 ]  -> sums, rows BM / 2 ...  /\  -> block 1 adds two parts, finishes rows BM / 2 ...
+//
+// Budget    STAGES * DEPTH * (BM + BN) * 128 bytes for slices, 4 * BM * (BN + 4) bytes for sums. DEPTH slices are asked for
+//           together, so that a row is read from memory in longer pieces.
+// Needs     sm_90a; rows of A and B that start on 16 bytes.
+
+#include "grouped_order.cuh"
+#include "warp_group.cuh"
+
+constexpr int TILES = BM / CONSUMERS / 64;  // of 64 rows a consumer group has
+constexpr int THREADS = GROUP_THREADS * (CONSUMERS + 1);
+using TileA = OperandTile<BM, SWAP ? TRANS_B : !TRANS_A>;  // the side with 64 rows a group
+using TileB = OperandTile<BN, SWAP ? !TRANS_A : TRANS_B>;
+constexpr int SLICE = TileA::BYTES + TileB::BYTES, STAGE = DEPTH * SLICE;
+constexpr int SHARE = BM / SPLIT;  // rows that a block finishes
+constexpr int SUMS_LD = BN + 4;    // four neighbours in a column of eight rows lie in 32 different banks
+
+// Two floats into the shared memory of a block of the cluster, counted by that block's barrier.
+__device__ __forceinline__ void send(unsigned address, unsigned barrier, unsigned rank, float x, float y) {
+    asm volatile(
+        "{\n.reg .b32 there, counter;\nmapa.shared::cluster.u32 there, %0, %2;\nmapa.shared::cluster.u32 counter, %1, %2;\n"
+        "st.async.shared::cluster.mbarrier::complete_tx::bytes.v2.f32 [there], {%3, %4}, [counter];\n}"
+        ::"r"(address), "r"(barrier), "r"(rank), "f"(x), "f"(y) : "memory");
+}
+
+extern "C" __global__ void __cluster_dims__(SPLIT, 1, 1) __launch_bounds__(THREADS)
+gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
+     float beta, OUT* C, long long ldc, const OUT* __restrict__ bias, long long strideA, long long strideB,
+     long long strideC) {
+    extern __shared__ __align__(1024) unsigned char shared[];
+    const unsigned slices = shared_address(shared), received = slices + STAGES * STAGE;
+    const unsigned full = received + 4 * BM * SUMS_LD, empty = full + 8 * STAGES, complete = empty + 8 * STAGES;
+    if (threadIdx.x == 0) {
+        for (int i = 0; i < STAGES; ++i) {
+            barrier_init(full + 8 * i, 1);
+            barrier_init(empty + 8 * i, CONSUMERS * 4);  // each warp of each consumer
+        }
+        barrier_init(complete, 1);
+        barrier_init_done();
+        barrier_expect(complete, 4 * BM * BN);  // SHARE rows from each of SPLIT blocks
+        prefetch_map(map_a);
+        prefetch_map(map_b);
+    }
+    __syncthreads();
+    cluster_arrive();  // this block can receive; the others are waited for before anything is sent
+    start_next_and_wait_for_previous();
+
+    const int z = blockIdx.z, rank = blockIdx.x % SPLIT;
+    const unsigned tile = blockIdx.x / SPLIT, down = ((SWAP ? N : M) - 1) / BM + 1;
+    const int row = tile % down * BM, col = tile / down * BN;
+    const SliceRange range = slice_range(K, alpha, DEPTH, rank, SPLIT);
+    Ring<STAGES> ring;
+    const int group = threadIdx.x / GROUP_THREADS;
+    if (group == 0) {  // the producer
+        if (threadIdx.x == 0)
+            for (int k = range.begin; k < range.end; ++k) {
+                const unsigned stage = slices + ring.stage * STAGE, barrier = full + 8 * ring.stage;
+                barrier_wait(empty + 8 * ring.stage, ring.parity ^ 1);
+                barrier_expect(barrier, STAGE);
+#pragma unroll
+                for (int d = 0; d < DEPTH; ++d)
+                    TileA::load(stage + d * SLICE, SWAP ? map_b : map_a, barrier, row, (k * DEPTH + d) * BK,
+                                (SWAP ? strideB : strideA) ? z : 0);
+#pragma unroll
+                for (int d = 0; d < DEPTH; ++d)
+                    TileB::load(stage + d * SLICE + TileA::BYTES, SWAP ? map_a : map_b, barrier, col,
+                                (k * DEPTH + d) * BK, (SWAP ? strideA : strideB) ? z : 0);
+                ring.advance();
+            }
+        __syncwarp();
+        cluster_wait();
+    } else {
+        const int first = (group - 1) * TILES;  // of the consumer's tiles of 64 rows
+        float sums[TILES][BN / 2];
+        multiply_slices<IN, TileA, TileB, BN, DEPTH>(sums, ring, slices, full, range.end - range.begin, first, [&](int stage) {
+            if (threadIdx.x % 32 == 0) barrier_arrive(empty + 8 * stage);
+        });
+        cluster_wait();
+        const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
+#pragma unroll
+        for (int i = 0; i < TILES; ++i)
+#pragma unroll
+            for (int half = 0; half < 2; ++half) {
+                const int r = (first + i) * 64 + warp * 16 + half * 8 + lane / 4;
+                const unsigned line = received + 4 * (rank * SHARE + r % SHARE) * SUMS_LD + 8 * (lane % 4);
+#pragma unroll
+                for (int j = 0; j < BN / 8; ++j)
+                    send(line + 32 * j, complete, r / SHARE, sums[i][j * 4 + half * 2], sums[i][j * 4 + half * 2 + 1]);
+            }
+    }
+    barrier_wait(complete, 0);
+
+    const Window<OUT> c = window(C + z * strideC, ldc, M, N, SWAP ? col : row, SWAP ? row : col);
+    const Finish<OUT> finish = finish_at(SWAP ? col : row, SWAP ? row : col, alpha, beta, bias);
+    const bool fours = vectors_fit<4>(C, ldc) && strideC % 4 == 0 && c.holds(BM, BN);
+    const float* const parts = reinterpret_cast<const float*>(shared + STAGES * STAGE);
+    for (int i = threadIdx.x; i < SHARE * BN / 4; i += THREADS) {
+        // Neighbouring threads have neighbouring outputs of a row of C; each has four sums of a row of sums.
+        const int r = SWAP ? i % SHARE : i / (BN / 4), q = (SWAP ? i / SHARE : i % (BN / 4)) * 4;
+        Vec<float, 4> sum = {};
+#pragma unroll
+        for (int from = 0; from < SPLIT; ++from) {
+            const auto part = *reinterpret_cast<const Vec<float, 4>*>(parts + (from * SHARE + r) * SUMS_LD + q);
+#pragma unroll
+            for (int j = 0; j < 4; ++j) sum.at[j] = from == 0 ? part.at[j] : __fadd_rn(sum.at[j], part.at[j]);
+        }
+        const int line = rank * SHARE + r;
+        if constexpr (SWAP) {
+#pragma unroll
+            for (int j = 0; j < 4; ++j) store_finished<1, 1>(c, q + j, line, &sum.at[j], finish, false);
+        } else {
+            store_finished<4, 4>(c, line, q, sum.at, finish, fours);
+        }
+    }
+}
