@@ -1,4 +1,5 @@
-"""Simulated counters against Nsight Compute's, for every rung and published configuration: the agreement table.
+"""Simulated counters against Nsight Compute's, for every rung that the simulator runs and its published
+configurations: the agreement table.
 
     python benchmarks/compare_with_ncu.py OUTPUT.json          (needs a GPU and ncu)
 
@@ -22,23 +23,26 @@ from gemmsmith.explain.metrics import METRICS
 from gemmsmith.explain.ncu import find_ncu, run_ncu
 from gemmsmith.explain.profile import simulate
 from gemmsmith.fills import operands
-from gemmsmith.kernels.registry import rungs
+from gemmsmith.kernels.registry import simulated_rungs
 from gemmsmith.kernels.spec import Config, KernelSpec
 from gemmsmith.problem import Problem
+from gemmsmith.run.binding import Addresses, bind, fitted_config
 from gemmsmith.run.cuda import cuda_device
-from gemmsmith.run.device import Launch
 from gemmsmith.run.memory import upload
 
 SHAPES = ((512, 512, 512), (1024, 1024, 1024), (509, 391, 277), (1000, 130, 515))
 COMPARED = [m.name for m in METRICS if not m.hardware_only]
+ALIGNED = Addresses(0, 0, 0)  # as all memory here begins
 Case = tuple[KernelSpec, Config, Problem]
 
 
 def cases() -> list[Case]:
     found: list[Case] = []
-    for spec in rungs():
+    for spec in simulated_rungs():
         for config in dict.fromkeys([spec.config(), *(p.config for p in spec.presets)]):
-            found += [(spec, config, Problem(*shape, dtype=spec.dtypes[0])) for shape in SHAPES]
+            for shape in SHAPES:
+                problem = Problem(*shape, dtype=spec.dtypes[0])
+                found.append((spec, fitted_config(spec, config, problem, ALIGNED), problem))
     return found
 
 
@@ -48,9 +52,8 @@ def launch_all() -> None:
     for spec, config, problem in cases():
         data = operands(problem, "normal", seed=0)
         addresses = [upload(device, values) for values in (data.a, data.b, data.c)]
-        compiled = compile_kernel(spec, config, dtype=problem.dtype, arch=device.arch)
-        launch = Launch(spec.geometry(problem, config), spec.signature.pack(problem, *addresses))
-        device.launch(device.load(compiled), launch)
+        for step in bind(device, spec, config, problem, Addresses(*addresses)):
+            device.launch(step.loaded, step.launch)
         device.synchronize()
         for address in addresses:
             device.free(address)

@@ -1,4 +1,4 @@
-"""How fast the simulator is: every rung at 256×256×256 on one core.
+"""How fast the simulator is: every simulated rung at 256×256×256 on one core.
 
     python benchmarks/simulator_speed.py [OUTPUT.json]
 
@@ -21,12 +21,12 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import numpy as np
 
 from gemmsmith import __version__
-from gemmsmith.compile.compiler import compile_kernel
+from gemmsmith.compile.compiler import compile_for
 from gemmsmith.fills import operands
-from gemmsmith.kernels.registry import rungs
+from gemmsmith.kernels.registry import simulated_rungs
 from gemmsmith.kernels.spec import KernelSpec
 from gemmsmith.problem import Problem
-from gemmsmith.run.device import Launch
+from gemmsmith.run.binding import Addresses, bind
 from gemmsmith.run.memory import upload
 from gemmsmith.sim.device import SimDevice
 
@@ -36,19 +36,19 @@ SIZE = 256
 def seconds(spec: KernelSpec) -> float:
     """Wall time of one launch, bundling of its first wave included."""
     problem = Problem(SIZE, SIZE, SIZE, dtype=spec.dtypes[0])
-    compiled = compile_kernel(spec, spec.config(), dtype=problem.dtype, arch="sm_90")
     device, data = SimDevice(), operands(problem, "normal", 0)
     addresses = [upload(device, values) for values in (data.a, data.b, data.c)]
-    launch = Launch(spec.geometry(problem, spec.config()), spec.signature.pack(problem, *addresses))
+    compile_for(spec, spec.config(), problem, device.arch)
     started = time.perf_counter()
-    device.launch(device.load(compiled), launch)
+    for step in bind(device, spec, spec.config(), problem, Addresses(*addresses)):
+        device.launch(step.loaded, step.launch)
     return time.perf_counter() - started
 
 
 def main() -> int:
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
-    times = {spec.name: round(seconds(spec), 3) for spec in rungs()}
+    times = {spec.name: round(seconds(spec), 3) for spec in simulated_rungs()}
     record: dict[str, Any] = {
         "what": f"seconds to simulate each rung at {SIZE}x{SIZE}x{SIZE} on one core", "origin": "measured",
         "machine": platform.machine(), "python": platform.python_version(), "numpy": np.__version__,

@@ -10,10 +10,11 @@ from here, so it cannot differ from what was recorded.
 from __future__ import annotations
 
 import json
+import math
 import re
 import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -192,12 +193,53 @@ def mutant_table() -> str:
     return "\n".join([*rows, "", source])
 
 
+def gate_table() -> str:
+    """How near honest kernels come to the gates: simulated, and measured where there is a record."""
+    parts = [_gates(load("sim_gate_calibration.json"))]
+    if (RESULTS / "h200_gate_calibration.json").exists():
+        parts.append(_gates(load("h200_gate_calibration.json")))
+    else:
+        parts.append("Measured on a GPU: record to come.")
+    return "\n\n".join(parts)
+
+
+def _gates(record: dict[str, Any]) -> str:
+    rows = record["rows"]
+    kinds, depths = (list(dict.fromkeys(row[name] for row in rows)) for name in ("type", "k"))
+    fills = list(dict.fromkeys(row["distribution"] for row in rows))
+    origin = record["origin"].capitalize()
+    lines = [f"| {origin}: largest error, of its gate | {' | '.join(fills)} | rungs | dropped terms caught |",
+             f"| --- |{' ---: |' * len(fills)} ---: | ---: |"]  # fmt: skip
+    for kind in kinds:
+        mine = [row for row in rows if row["type"] == kind]
+        cells = [_worst(row["fraction"] for row in mine if row["distribution"] == fill) for fill in fills]
+        caught = [row["caught"] for row in mine if row["distribution"] == "normal" and row["k"] == depths[-1]]
+        lines.append(f"| {kind} | {' | '.join(cells)} | {len({row['rung'] for row in mine})} | {min(caught):.1%} |")
+    refused = ", ".join(f"`{name}`" for name in dict.fromkeys(one["rung"] for one in record["refused"]))
+    source = (
+        f"{origin} ({record['device']}, {record['compiler']}, {record['date']}) by `{record['command']}`: "
+        f"{record['m']}×{record['n']} outputs, K of {', '.join(map(str, depths))}, {record['seeds']} seeds. The last "
+        f"column is of normal data at K = {depths[-1]}: in how many outputs one dropped term exceeds the gate "
+        "(in int8 some terms are 0)." + (f" Not run there: {refused}." if refused else "")
+    )
+    return "\n".join([*lines, "", source])
+
+
+def _worst(fractions: Iterable[float | str]) -> str:
+    """The largest, where a NaN, which is stored as a word, is larger than any number; nothing where there is none."""
+    found = list(fractions)
+    wrong = [value for value in found if isinstance(value, str)]
+    largest = max(map(float, found), default=math.nan)
+    return wrong[0] if wrong else "" if math.isnan(largest) else f"{largest:.2f}" if largest else "0"
+
+
 TABLES: dict[str, Callable[[], str]] = {
     "ladder": ladder_table,
     "tensor rungs": tensor_table,
     "simulator speed": speed_table,
     "ncu agreement": agreement_table,
     "mutants": mutant_table,
+    "gates": gate_table,
 }
 
 

@@ -11,29 +11,30 @@ from gemmsmith.explain.diagnosis import Diagnosis, diagnose
 from gemmsmith.explain.profile import Profile, simulate
 from gemmsmith.gpus import gpu_named
 from gemmsmith.kernels.registry import rung_named
-from gemmsmith.problem import Problem
+from gemmsmith.problem import DTYPES, Problem
 
 LADDER = ("naive", "coalesced", "shared_tile", "register_block", "block_tile_1d", "block_tile_2d", "vectorized",
           "padded", "rectangular", "warp_tile", "async_copy", "warp_tile_mixed")  # fmt: skip
 
 
 @cache
-def compiled(name: str, arch: str = "sm_90") -> CompiledKernel:
+def compiled(name: str, arch: str = "sm_90", dtype: str = "") -> CompiledKernel:
     spec = rung_named(name)
-    return compile_kernel(spec, spec.config(), dtype=spec.dtypes[0], arch=arch)
+    return compile_kernel(spec, spec.config(), dtype=DTYPES[dtype] if dtype else spec.dtypes[0], arch=arch)
 
 
 @cache
-def sass(name: str, arch: str = "sm_90") -> Sass:
-    return disassemble(compiled(name, arch))
+def sass(name: str, arch: str = "sm_90", dtype: str = "") -> Sass:
+    return disassemble(compiled(name, arch, dtype))
 
 
 @cache
-def profiled(name: str, m: int, n: int, k: int, sample: int = 0, depth: int = 0, arch: str = "sm_90") -> Profile:
+def profiled(name: str, m: int, n: int, k: int, sample: int = 0, depth: int = 0, arch: str = "sm_90",
+             dtype: str = "") -> Profile:  # fmt: skip
     spec = rung_named(name)
-    problem = Problem(m, n, k, dtype=spec.dtypes[0])
-    return simulate(spec, spec.config(), problem, compiled(name, arch), sample=sample, depth=depth,
-                    sass=sass(name, arch))  # fmt: skip
+    problem = Problem(m, n, k, dtype=DTYPES[dtype] if dtype else spec.dtypes[0])
+    return simulate(spec, spec.config(), problem, compiled(name, arch, dtype), sample=sample, depth=depth,
+                    sass=sass(name, arch, dtype))  # fmt: skip
 
 
 @cache

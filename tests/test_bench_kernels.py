@@ -12,20 +12,22 @@ from typing import Any
 import pytest
 
 from gemmsmith.cli.options import Compiler
-from gemmsmith.compile.compiled import CompiledKernel, Resources
+from gemmsmith.compile.compiled import CompiledKernel
 from gemmsmith.errors import LaunchError, UnsupportedError
 from gemmsmith.kernels.registry import rung_named
-from gemmsmith.kernels.spec import Geometry
+from gemmsmith.kernels.spec import Geometry, TensorMap
 from gemmsmith.kernels.user import UserOptions, user_kernel
 from gemmsmith.measure import stopwatch as stopwatch_module
-from gemmsmith.measure.kernel_contender import KernelContender, arithmetic, source_digest
+from gemmsmith.measure.kernel_contender import KernelContender, source_digest
 from gemmsmith.measure.machine import installed, machine_facts
 from gemmsmith.measure.rig import cuda_rig
 from gemmsmith.measure.stopwatch import CudaStopwatch
 from gemmsmith.problem import FP16, Problem
 from gemmsmith.run.contender import OperandSet
 from gemmsmith.run.cuda import CudaDevice, LoadedCubin
-from gemmsmith.run.device import Launch
+from gemmsmith.run.device import Launch, Step
+from gemmsmith.run.tensor_map import encode_simulated
+from mapped_kernel import fake_compile, mapped_kernel
 
 PROBLEM = Problem(128, 96, 64)
 SETS = [OperandSet(0x1000 * i, 0x1000 * i + 256, 0x1000 * i + 512) for i in range(1, 4)]
@@ -34,17 +36,29 @@ SETS = [OperandSet(0x1000 * i, 0x1000 * i + 256, 0x1000 * i + 512) for i in rang
 class FakeDevice:
     """What a kernel contender asks of a device."""
 
-    arch, threads_per_sm = "sm_90", 2048
+    kind, arch, threads_per_sm = "gpu", "sm_90", 2048
 
     def __init__(self) -> None:
-        self.launches: list[Launch] = []
+        self.products: list[tuple[Step, ...]] = []
+        self.live: list[int] = []
 
     def load(self, compiled: CompiledKernel) -> str:
         return compiled.key
 
-    def launcher(self, _loaded: str, launches: list[Launch], stream: int) -> Any:
-        self.launches = launches
+    def launcher(self, products: list[tuple[Step, ...]], stream: int) -> Any:
+        self.products = products
         return lambda index: (index, stream)
+
+    def allocate(self, nbytes: int) -> int:
+        self.live.append(nbytes)
+        return 0x100000
+
+    def free(self, address: int) -> None:
+        assert address == 0x100000
+        self.live.pop()
+
+    def encode_tensor_map(self, described: TensorMap, address: int) -> bytes:
+        return encode_simulated(described, address)
 
     def resident_blocks(self, _loaded: str, geometry: Geometry) -> int:
         return 1024 // geometry.threads
@@ -61,7 +75,9 @@ def test_a_rung_packs_each_set_and_reports_resources() -> None:
     enqueue: Any = ours.prepare(PROBLEM, SETS, 77)
     assert enqueue(2) == (2, 77)
     signature = rung_named("naive").signature
-    assert [x.arguments for x in device.launches] == [signature.pack(PROBLEM, s.a, s.b, s.c) for s in SETS]
+    launched = [[step.launch.arguments for step in steps] for steps in device.products]
+    assert launched == [[signature.pack(PROBLEM, s.a, s.b, s.c)] for s in SETS]
+    assert device.live == []
     facts = dict(ours.resources)
     assert facts["occupancy"] == 0.5
     assert facts["registers"] > 10
@@ -69,6 +85,20 @@ def test_a_rung_packs_each_set_and_reports_resources() -> None:
     assert (identity.name, identity.kind, identity.config, identity.precision) == ("naive", "rung", "TILE=16", "fp32")
     assert re.fullmatch(r"[0-9a-f]{16}", identity.digest)
     assert identity.version
+
+
+def test_unaligned_operands_of_a_kernel_with_tensor_maps_get_a_workspace(tmp_path: Path) -> None:
+    spec, device = mapped_kernel(tmp_path, persistent=False), FakeDevice()
+    ours = KernelContender(spec, spec.config(), device, fake_compile)  # type: ignore[arg-type]
+    sets = [*SETS, OperandSet(0x9002, 0xA000, 0xB000)]
+    ours.prepare(Problem(128, 96, 64, dtype=FP16), sets, 77)
+    assert [len(steps) for steps in device.products] == [1, 1, 1, 2]
+    assert device.live == [128 * 64 * 2]
+    ours.prepare(Problem(128, 96, 64, dtype=FP16), sets, 77)
+    assert device.live == [128 * 64 * 2]
+    ours.close()
+    ours.close()
+    assert device.live == []
 
 
 def test_the_digest_is_of_source_and_configuration() -> None:
@@ -99,26 +129,6 @@ def test_a_users_file(tmp_path: Path) -> None:
     mine.prepare(Problem(32, 32, 32), SETS, 0)
     with pytest.raises(UnsupportedError, match="must be equal"):
         mine.prepare(PROBLEM, SETS, 0)
-
-
-@pytest.mark.parametrize(
-    ("ptx", "expected"),
-    [
-        ("fma.rn.f32 %f1, %f2, %f3, %f4;", "fp32"),
-        ("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {…", "fp16"),
-        ("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {…", "tf32"),
-        ("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {…", "bf16"),
-        ("wmma.mma.sync.aligned.row.row.m16n16k16.f32.f32 {…", "fp16"),
-        ("wmma.mma.sync.aligned.row.row.m16n16k8.f32.tf32.tf32.f32 {…", "tf32"),
-        ("wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16 {…", "bf16"),
-        ("wgmma.mma_async.sync.aligned.m64n256k32.f32.e4m3.e4m3 {…", "fp8"),
-        ("fma.rn.f16x2 %r1, %r2, %r3, %r4;", "fp16"),
-        ("cvt.f32.f16 %f1, %h1; fma.rn.f32 %f2, %f1, %f1, %f2;", "fp32"),
-    ],
-)
-def test_arithmetic_as_the_ptx_shows(ptx: str, expected: str) -> None:
-    nothing = Resources(0, 0, 0, 0, 0, 0, 0)
-    assert arithmetic(CompiledKernel("e", "sm_90", ptx, b"", nothing, "", "", "", False, "")) == expected
 
 
 # --- the driver's calls
@@ -257,15 +267,15 @@ def test_the_rig_keeps_the_first_error(driver: FakeDriver) -> None:
 
 def fake_cuda_device(driver: FakeDriver) -> CudaDevice:
     device = CudaDevice.__new__(CudaDevice)
-    device._cu, device.smem_limit, device.name = driver, 232448, "fake"
-    device._context = 5
+    device._cu, device.smem_limit, device.name, device.arch = driver, 232448, "fake", "sm_90"
+    device._context, device._opted_in = 5, {}
     return device
 
 
 def test_the_launcher_opts_in_once_and_keeps_its_arguments(driver: FakeDriver) -> None:
-    device = fake_cuda_device(driver)
+    device, loaded = fake_cuda_device(driver), LoadedCubin("function", "module", 0)
     launches = [Launch(Geometry((4, 2, 1), (128, 1, 1), 65536), (bytes([n] * 8), bytes([n] * 4))) for n in (1, 2)]
-    start = device.launcher(LoadedCubin("function", "module", 0), launches, 77)
+    start = device.launcher([[Step(loaded, launch)] for launch in launches], 77)
     assert driver.names().count("cuFuncSetAttribute") == 1
     driver.calls.clear()
     start(1)
@@ -278,11 +288,28 @@ def test_the_launcher_opts_in_once_and_keeps_its_arguments(driver: FakeDriver) -
         start(0)
 
 
+def test_the_launcher_starts_every_step_of_a_product_in_order(driver: FakeDriver) -> None:
+    small = Launch(Geometry((1, 1, 1), (32, 1, 1)), ())
+    steps = [Step(LoadedCubin(name, "module", 0), small) for name in ("copy A", "copy B", "gemm")]
+    start = fake_cuda_device(driver).launcher([steps[2:], steps], 7)
+    driver.calls.clear()
+    start(1)
+    assert [call[1] for call in driver.calls] == ["copy A", "copy B", "gemm"]
+    start(0)
+    assert [call[1] for call in driver.calls[3:]] == ["gemm"]
+
+
+def test_more_shared_memory_is_asked_for_once_and_again_only_for_more(driver: FakeDriver) -> None:
+    device, loaded = fake_cuda_device(driver), LoadedCubin("f", "m", 0)
+    for smem in (65536, 65536, 60000, 131072, 131072):
+        device.launch(loaded, Launch(Geometry((1, 1, 1), (32, 1, 1), smem), ()))
+    assert [call[3] for call in driver.calls if call[0] == "cuFuncSetAttribute"] == [65536, 131072]
+
+
 def test_the_launcher_refuses_too_much_shared_memory(driver: FakeDriver) -> None:
+    step = Step(LoadedCubin("f", "m", 0), Launch(Geometry((1, 1, 1), (1, 1, 1), 300000), ()))
     with pytest.raises(LaunchError, match="300000 bytes"):
-        fake_cuda_device(driver).launcher(
-            LoadedCubin("f", "m", 0), [Launch(Geometry((1, 1, 1), (1, 1, 1), 300000), ())], 0
-        )
+        fake_cuda_device(driver).launcher([[step]], 0)
 
 
 # --- the machine

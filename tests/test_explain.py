@@ -13,6 +13,7 @@ from gemmsmith.errors import UsageError
 from gemmsmith.explain.bottleneck import DRAM, FMA, ISSUE, LATENCY, LSU, UNITS, Work, estimate, units_of
 from gemmsmith.explain.diagnosis import MODEL, diagnose, to_json
 from gemmsmith.explain.profile import CONFLICTS, WAVEFRONTS, Profile
+from gemmsmith.explain.roofline import roofline
 from gemmsmith.gpus import gpu_named, gpus
 
 FP32_LADDER = LADDER[:-1]
@@ -199,6 +200,40 @@ def test_what_cannot_be_explained_is_refused() -> None:
         diagnose(huge, sass("shared_tile"), gpu_named("H200"))
     with pytest.raises(UsageError, match="no arithmetic"):
         diagnose(profiled("coalesced", 64, 64, 0), sass("coalesced"), gpu_named("H200"))
+
+
+@pytest.mark.parametrize("gpu", ["RTX 3050", "A100", "H200"])
+def test_int8_is_explained_where_there_is_no_fp8_too(gpu: str) -> None:
+    chosen, kernel = gpu_named(gpu), "mma_pipelined"
+    arch = f"sm_{chosen.arch}"
+    profile = profiled(kernel, 2048, 2048, 2048, 1, 128, arch, "int8")
+    found = diagnose(profile, sass(kernel, arch, "int8"), chosen)
+    assert f"of its int8 peak of {chosen.int8_tops:g}." in found.sentences[1]
+    assert " TOPS," in found.sentences[1]
+    assert 0 < found.case.estimate.tflops <= chosen.int8_tops
+    assert found.roof.ridge == pytest.approx(1e3 * chosen.int8_tops / chosen.dram_gbs)
+    assert found.roof.seconds == pytest.approx(profile.problem.flops / found.roof.attainable_tflops / 1e12)
+
+
+def test_a_gpu_without_tensor_cores_for_a_type_is_refused() -> None:
+    kernel, without = "mma_pipelined", replace(gpu_named("A100"), int8_tops=0.0)
+    profile = profiled(kernel, 2048, 2048, 2048, 1, 128, "sm_80", "int8")
+    for explain in (lambda: diagnose(profile, sass(kernel, "sm_80", "int8"), without),
+                    lambda: roofline(profile, without)):  # fmt: skip
+        with pytest.raises(UsageError, match="A100 has no tensor cores for int8"):
+            explain()
+
+
+@pytest.mark.parametrize(("gpu", "words"), [("H200", "wgmma"), ("A100", "narrower")])
+def test_busy_tensor_cores_are_not_called_fp32(gpu: str, words: str) -> None:
+    chosen, kernel = gpu_named(gpu), "mma_pipelined"
+    arch = f"sm_{chosen.arch}"
+    found = diagnose(profiled(kernel, 2048, 2048, 2048, 1, 128, arch, "int8"), sass(kernel, arch, "int8"),
+                     replace(chosen, int8_tops=chosen.int8_tops / 4))  # slow enough to bound it  # fmt: skip
+    kinds_found = {f.kind: f for f in found.findings}
+    assert "near the fp32 peak" not in kinds_found
+    assert "int8 peak" in kinds_found["busy tensor cores"].sentence
+    assert words in kinds_found["busy tensor cores"].fix
 
 
 def test_gains_are_finite() -> None:

@@ -6,25 +6,29 @@ import math
 
 import pytest
 
+from gemmsmith.errors import UsageError
 from gemmsmith.gpus import GPU, gpu_named, gpu_of_device, gpus
 from gemmsmith.measure.limits import Limits, operations_per_clock
 from gemmsmith.problem import FP16, INT8, Problem
 
 H200 = Limits(gpu_named("H200"), 1980.0, 62_914_560)
 BIG = Problem(8192, 8192, 8192)
-# Operations per SM and clock, dense with fp32 sums: architecture whitepapers (GeForce: half of the professional cards).
+# Operations per SM and clock, dense with fp32 sums: architecture whitepapers (GeForce: half of the professional cards,
+# but for int8, whose sums are int32).
+KINDS = ("tf32", "fp16", "bf16", "fp8", "int8")
 RATES = {
-    "RTX 3050": (256, 512, 512, 0), "RTX A6000": (512, 1024, 1024, 0), "RTX 4090": (256, 512, 512, 1024),
-    "A100": (1024, 2048, 2048, 0), "H100": (2048, 4096, 4096, 8192), "H200": (2048, 4096, 4096, 8192),
-    "B200": (4096, 8192, 8192, 16384),
+    "RTX 3050": (256, 512, 512, 0, 2048), "RTX A6000": (512, 1024, 1024, 0, 2048),
+    "RTX 4090": (256, 512, 512, 1024, 2048), "A100": (1024, 2048, 2048, 0, 4096),
+    "H100": (2048, 4096, 4096, 8192, 8192), "H200": (2048, 4096, 4096, 8192, 8192),
+    "B200": (4096, 8192, 8192, 16384, 16384),
 }  # fmt: skip
 by_name = pytest.mark.parametrize("gpu", gpus(), ids=lambda g: g.name)
 
 
 @by_name
 def test_tensor_peaks_are_sms_times_clock_times_rate(gpu: GPU) -> None:
-    peaks = (gpu.tf32_tflops, gpu.fp16_tflops, gpu.bf16_tflops, gpu.fp8_tflops)
-    for peak, rate in zip(peaks, RATES[gpu.name], strict=True):
+    for kind, rate in zip(KINDS, RATES[gpu.name], strict=True):
+        peak = gpu.peak_tflops(kind)
         at_boost = rate * gpu.sms * gpu.boost_mhz / 1e6
         # A data sheet's tensor clock may be below the boost clock, by up to 8 % (Hopper: 1830 of 1980 MHz).
         assert 0.92 * at_boost <= peak <= 1.005 * at_boost
@@ -32,9 +36,9 @@ def test_tensor_peaks_are_sms_times_clock_times_rate(gpu: GPU) -> None:
 
 @by_name
 def test_the_rate_is_found_from_the_peak(gpu: GPU) -> None:
-    for precision, rate in zip(("tf32", "fp16", "bf16", "fp8"), RATES[gpu.name], strict=True):
+    for kind, rate in zip(KINDS, RATES[gpu.name], strict=True):
         if rate:
-            assert operations_per_clock(gpu, getattr(gpu, f"{precision}_tflops")) == rate
+            assert operations_per_clock(gpu, gpu.peak_tflops(kind)) == rate
     assert operations_per_clock(gpu, gpu.fp32_tflops) == (128 if gpu.arch == 80 else 256)
 
 
@@ -42,6 +46,20 @@ def test_the_rate_is_found_from_the_peak(gpu: GPU) -> None:
 def test_each_arithmetic_is_at_least_as_fast_as_the_wider_one(gpu: GPU) -> None:
     assert gpu.fp16_tflops == gpu.bf16_tflops == pytest.approx(2 * gpu.tf32_tflops, rel=0.01)
     assert gpu.fp8_tflops in (0, pytest.approx(2 * gpu.fp16_tflops, rel=0.01))
+    # GeForce cards halve fp16's rate with fp32 sums, and nothing of int8's.
+    geforce = gpu.name in ("RTX 3050", "RTX 4090")
+    assert gpu.int8_tops == pytest.approx((4 if geforce else 2) * gpu.fp16_tflops, rel=0.01)
+
+
+@by_name
+def test_a_peak_that_is_needed_is_there_or_refused(gpu: GPU) -> None:
+    for kind in ("fp32", *KINDS):
+        if gpu.peak_tflops(kind):
+            assert gpu.required_peak(kind) == gpu.peak_tflops(kind)
+            continue
+        with pytest.raises(UsageError, match=f"{gpu.name} has no tensor cores for {kind}"):
+            gpu.required_peak(kind)
+    assert gpu.peak_tflops("fp4") == 0
 
 
 @pytest.mark.parametrize(
@@ -77,8 +95,18 @@ def test_an_unknown_gpu_or_arithmetic_has_no_limit() -> None:
     ampere = Limits(gpu_named("A100"))
     assert math.isnan(ampere.tflops(BIG, "fp8"))
     assert ampere.objection(BIG, "fp8", 1e-9) == ""
-    ada = Limits(gpu_named("RTX 4090"))
-    assert ada.objection(BIG.with_(dtype=INT8), "int8", seconds_at(600.0)) == "", "twice the rate of fp8 with fp32 sums"
+    assert math.isnan(ampere.tflops(BIG, "fp4"))
+
+
+def test_int8_has_a_limit_of_its_own() -> None:
+    bytes_ = BIG.with_(dtype=INT8)
+    ada, ampere = Limits(gpu_named("RTX 4090")), Limits(gpu_named("A100"))
+    assert ada.objection(bytes_, "int8", seconds_at(600.0)) == "", "twice the rate of fp8 with fp32 sums"
+    assert ada.objection(bytes_, "int8", seconds_at(700.0)) == (
+        "700.0 TOPS is above the 660.6 that RTX 4090 can do in int8"
+    )
+    assert ampere.tflops(bytes_, "int8") == 623.7, "without fp8 there is int8 all the same"
+    assert "above" in ampere.objection(bytes_, "int8", seconds_at(650.0))
 
 
 # --- what cannot be

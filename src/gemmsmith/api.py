@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from gemmsmith.choose.default import choose
-from gemmsmith.compile.compiler import compile_for
 from gemmsmith.errors import ConfigError, DTypeError, ProblemError, UnknownKernelError, UsageError
 from gemmsmith.kernels.registry import rung_named, rungs
 from gemmsmith.kernels.spec import Config, KernelSpec
-from gemmsmith.problem import FP32, DType, Problem, dtype_named
+from gemmsmith.problem import FP32, INT8, DType, Problem, dtype_named
+from gemmsmith.run.binding import Addresses, bind, workspace_bytes
 from gemmsmith.run.cuda import CudaDevice, cuda_device
-from gemmsmith.run.device import Launch
 from gemmsmith.run.memory import upload
 from gemmsmith.run.tensors import Matrix, current_stream, empty_like, matrix
 from gemmsmith.sim.device import SimDevice
@@ -221,14 +221,37 @@ def _on_gpu(problem: Problem, spec: KernelSpec, config: Config, a: Matrix, b: Ma
         return result.owner
     device = cuda_device(a.ordinal)
     stream = current_stream(a.owner, a.ordinal)
-    config = spec.fit(config, problem, (a.address, b.address, result.address))
-    loaded = device.load(compile_for(spec, config, problem, device.arch))
-    arguments = spec.signature.pack(problem, a.address, b.address, result.address, bias.address if bias else 0)
-    # Nothing is written before all that can be refused has been.
-    if c is not None and _place(c) != _place(result):
-        _copy(device, problem, c, result, stream)
-    device.launch(loaded, Launch(spec.geometry(problem, config), arguments), stream)
+    addresses = Addresses(a.address, b.address, result.address, bias.address if bias else 0)
+    with _workspace(device, workspace_bytes(spec, problem, addresses), a, stream) as workspace:
+        steps = bind(device, spec, config, problem, addresses, workspace)
+        # Nothing is written before all that can be refused has been.
+        if c is not None and _place(c) != _place(result):
+            _copy(device, problem, c, result, stream)
+        for step in steps:
+            device.launch(step.loaded, step.launch, stream)
     return result.owner
+
+
+@contextmanager
+def _workspace(device: CudaDevice, nbytes: int, like: Matrix, stream: int) -> Iterator[int]:
+    """The address of memory that ``stream`` may use until what is launched inside has ended; 0 where none is needed.
+
+    It comes from the operand's own library where that allocates: its pool gives the memory to later work of the same
+    stream only. The driver does the same for others.
+    """
+    if nbytes == 0:
+        yield 0
+        return
+    try:
+        owned = matrix("workspace", empty_like(like.owner, (1, nbytes), INT8))
+    except DTypeError:
+        address = device.allocate_in_order(nbytes, stream)
+        try:
+            yield address
+        finally:
+            device.free_in_order(address, stream)
+    else:
+        yield owned.address
 
 
 def _copy(device: CudaDevice, problem: Problem, source: Matrix, target: Matrix, stream: int) -> None:
@@ -255,10 +278,10 @@ def _on_simulator(problem: Problem, spec: KernelSpec, config: Config, a: Matrix,
     addresses.append(upload(device, start))
     if bias is not None:
         addresses.append(upload(device, bias.owner))
-    config = spec.fit(config, problem, (addresses[0], addresses[1], addresses[2]))
-    compiled = compile_for(spec, config, problem, device.arch)
-    arguments = spec.signature.pack(problem, *addresses)
-    device.launch(device.load(compiled), Launch(spec.geometry(problem, config), arguments))
+    places = Addresses(*addresses)
+    workspace = device.allocate(workspace_bytes(spec, problem, places))
+    for step in bind(device, spec, config, problem, places, workspace):
+        device.launch(step.loaded, step.launch)
     nbytes = problem.batch * problem.m * problem.n * problem.out_dtype.itemsize
     result[...] = device.read(addresses[2], nbytes).view(problem.out_dtype.numpy).reshape(shape)
     return result

@@ -13,7 +13,7 @@ from gemmsmith.errors import UsageError
 @dataclass(frozen=True)
 class GPU:
     """One GPU model. Peaks are in TFLOPS (dense; fp32 on CUDA cores, the others on tensor cores with fp32 sums, 0 where
-    there are none), bandwidth in GB/s, sizes in bytes.
+    there are none; int8 in TOPS, with int32 sums), bandwidth in GB/s, sizes in bytes.
 
     Fields with a default are the same on every architecture from sm_80 to sm_100; the table may still set them.
     They come from the CUDA C++ Programming Guide ("Compute Capabilities") and NVIDIA's cuda_occupancy.h.
@@ -28,6 +28,7 @@ class GPU:
     fp16_tflops: float
     bf16_tflops: float
     fp8_tflops: float
+    int8_tops: float
     dram_gbs: float
     l2_bytes: int
     smem_per_sm: int
@@ -47,11 +48,24 @@ class GPU:
 
     def peak_tflops(self, arithmetic: str) -> float:
         """The dense peak in 'fp32', 'tf32', 'fp16', 'bf16', 'fp8' or 'int8' (operations, not flops); 0 where none."""
-        return float(getattr(self, f"{'fp8' if arithmetic == 'int8' else arithmetic}_tflops"))
+        field = "int8_tops" if arithmetic == "int8" else f"{arithmetic}_tflops"
+        return float(getattr(self, field, 0.0))
+
+    def required_peak(self, arithmetic: str) -> float:
+        """``peak_tflops``; a GPU that has no units for it is refused."""
+        peak = self.peak_tflops(arithmetic)
+        if not peak > 0:
+            raise UsageError(f"{self.name} has no tensor cores for {arithmetic}", "name another GPU or input type")
+        return peak
 
     @property
     def warps_per_sm(self) -> int:
         return self.threads_per_sm // self.warp_size
+
+
+def rate_unit(arithmetic: str) -> str:
+    """What a rate in that arithmetic is called: integers are no flops."""
+    return "TOPS" if arithmetic == "int8" else "TFLOPS"
 
 
 @cache

@@ -13,7 +13,7 @@ from tensor_core_rule import tensor_core_reference
 from gemmsmith.cli.options import Compiler
 from gemmsmith.compile.compiled import CompiledKernel
 from gemmsmith.fills import Array, Operands
-from gemmsmith.kernels.registry import rung_named, rungs
+from gemmsmith.kernels.registry import rung_named, simulated_rungs
 from gemmsmith.kernels.spec import Config, KernelSpec
 from gemmsmith.problem import DType, Problem
 from gemmsmith.run.device import Launch
@@ -25,9 +25,9 @@ from gemmsmith.verify.fma import ordered_fma_reference
 from gemmsmith.verify.harness import SIMULATOR_GUARD_BYTES, verify_launch
 from gemmsmith.verify.verdict import Verdict
 
-RUNGS = tuple(spec.name for spec in rungs())
-FP32_RUNGS = tuple(spec.name for spec in rungs() if spec.dtypes[0].name == "fp32")
-TENSOR_RUNGS = tuple(spec.name for spec in rungs() if spec.tensor_cores)
+RUNGS = tuple(spec.name for spec in simulated_rungs())
+FP32_RUNGS = tuple(spec.name for spec in simulated_rungs() if spec.dtypes[0].name == "fp32")
+TENSOR_RUNGS = tuple(spec.name for spec in simulated_rungs() if spec.tensor_cores)
 
 # The cheapest configurations that still have every part: several warps, several pieces a thread, vectors of full
 # width, tiles that are not square where the rung allows it.

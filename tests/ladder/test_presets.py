@@ -8,7 +8,7 @@ import pytest
 from rung_launch import RUNGS, problem_of, verified
 
 from gemmsmith.errors import ConfigError
-from gemmsmith.kernels.registry import rung_named, rungs
+from gemmsmith.kernels.registry import rung_named, rungs, simulated_rungs
 from gemmsmith.kernels.spec import Config, KernelSpec
 from gemmsmith.verify.cases import tile_of
 
@@ -54,7 +54,7 @@ def check(spec: KernelSpec, config: Config) -> None:
     verified(spec, config, whole, mode="exact")
 
 
-@pytest.mark.parametrize(("name", "preset"), [(spec.name, p.name) for spec in rungs() for p in spec.presets])
+@pytest.mark.parametrize(("name", "preset"), [(spec.name, p.name) for spec in simulated_rungs() for p in spec.presets])
 def test_preset(name: str, preset: str) -> None:
     spec = rung_named(name)
     config = spec.config(preset=preset)
@@ -62,7 +62,7 @@ def test_preset(name: str, preset: str) -> None:
     check(spec, config)
 
 
-LEGAL = [(spec.name, config) for spec in rungs()
+LEGAL = [(spec.name, config) for spec in simulated_rungs()
          for config in sampled(spec, legal=True, count=TENSOR_SAMPLES if spec.tensor_cores else SAMPLES)]  # fmt: skip
 ILLEGAL = [(spec.name, config) for spec in rungs() if spec.constraints
            for config in sampled(spec, legal=False, count=SAMPLES)]  # fmt: skip

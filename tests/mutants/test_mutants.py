@@ -9,7 +9,7 @@ import pytest
 from mutant import DETECTORS, Edit, Mutant, Trial, judge, words_of
 from mutant_catalogue import MUTANTS, OVERFLOWS, table
 
-from gemmsmith.kernels.registry import rung_named, rungs
+from gemmsmith.kernels.registry import rung_named, simulated_rungs
 from gemmsmith.kernels.spec import Config
 
 
@@ -34,10 +34,10 @@ def test_a_mutant_is_caught_by_name(mutant: Mutant, tmp_path: Path) -> None:
 
 
 def test_every_rung_and_every_detector_has_mutants() -> None:
-    assert {mutant.rung for mutant in MUTANTS} == {spec.name for spec in rungs()}
+    assert {mutant.rung for mutant in MUTANTS} == {spec.name for spec in simulated_rungs()}
     assert {mutant.detector for mutant in MUTANTS} == set(DETECTORS)
     assert len({mutant.name for mutant in MUTANTS}) == len(MUTANTS)
-    for spec in rungs():
+    for spec in simulated_rungs():
         assert not spec.tensor_cores or sum(mutant.rung == spec.name for mutant in MUTANTS) >= 6
 
 

@@ -16,7 +16,8 @@ from gemmsmith.explain.occupancy import Occupancy, occupancy, waves
 from gemmsmith.explain.profile import CONFLICTS, FFMA, Profile, simulate
 from gemmsmith.explain.sampling import QUICK_DEPTH, QUICK_SAMPLE
 from gemmsmith.gpus import GPU
-from gemmsmith.measure.kernel_contender import arithmetic, source_digest
+from gemmsmith.measure.arithmetic import arithmetic
+from gemmsmith.measure.kernel_contender import source_digest
 from gemmsmith.measure.results import Measurement, Pairs
 from gemmsmith.measure.sweep import Outcome, Point, Variant
 from gemmsmith.problem import DType, Problem

@@ -31,6 +31,7 @@ def compile_kernel(
 ) -> CompiledKernel:
     """The machine code and PTX of ``spec`` in ``config`` for ``arch`` ("sm_80", "sm_90a").
 
+    A kernel that uses what one architecture alone has is compiled for that: "sm_90a" where "sm_90" is asked for.
     Without ``cache`` the user's is used. ``cached`` and ``cache_path`` of the result say whether it was compiled now
     and where it lies. Raises ``CompileError`` with the compiler's log, ``UsageError`` for an architecture, type or
     layout that does not fit, ``MissingDeviceError`` without a compiler.

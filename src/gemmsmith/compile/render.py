@@ -52,8 +52,8 @@ def render_kernel(
     sample = Problem(1, 1, 1, dtype=dtype, out_dtype=out_dtype, trans_a=trans_a, trans_b=trans_b, bias=bias,
                      activation=activation)  # fmt: skip
     spec.accepts(sample)
-    number = arch_number(arch)
-    if number < spec.min_arch:
+    arch = target_arch(spec, arch)
+    if arch_number(arch) < spec.min_arch:
         raise UnsupportedError(f"{spec.name} needs sm_{spec.min_arch} or newer, not {arch}")
     parts = bundle(spec.source, (_own_headers(),))
     if not spec.is_rung:
@@ -81,6 +81,18 @@ def arch_number(arch: str) -> int:
     if match is None:
         raise UsageError(f"{arch!r} is not a GPU architecture", "architectures are written sm_80, sm_90a and so on")
     return int(match.group(1))
+
+
+def target_arch(spec: KernelSpec, arch: str) -> str:
+    """What ``spec`` is compiled for on a GPU of ``arch``: itself, or "sm_90a" of a kernel that runs on sm_90 alone."""
+    if not spec.arch_specific:
+        return arch
+    if arch_number(arch) != spec.arch_specific:
+        raise UnsupportedError(
+            f"{spec.name} uses instructions that only sm_{spec.arch_specific} has, so it cannot be compiled for {arch}",
+            "the rungs below it run on every GPU from sm_80 on: gemmsmith list",
+        )
+    return f"sm_{spec.arch_specific}a"
 
 
 def _own_headers() -> Path:

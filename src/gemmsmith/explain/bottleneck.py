@@ -176,8 +176,8 @@ def _arithmetic(work: Work, gpu: GPU, units: Units) -> float:
     """Cycles of one SM's multipliers for all multiply-adds."""
     if not work.tensor:
         return work.fma * 32 / units.fma_lanes
-    flops = gpu.peak_tflops(work.tensor) * 1e6 / gpu.boost_mhz / gpu.sms  # of one SM in a cycle
-    return work.fma * 64 / (flops * units.mma_share) if flops else math.nan
+    flops = gpu.required_peak(work.tensor) * 1e6 / gpu.boost_mhz / gpu.sms  # of one SM in a cycle
+    return work.fma * 64 / (flops * units.mma_share)
 
 
 def estimate(work: Work, gpu: GPU, flops: int) -> Estimate:

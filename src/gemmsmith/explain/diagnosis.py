@@ -13,7 +13,7 @@ from gemmsmith.explain.findings import RULES, Case, Finding
 from gemmsmith.explain.occupancy import occupancy, waves
 from gemmsmith.explain.profile import REQUESTS, Profile, plain
 from gemmsmith.explain.roofline import Roofline, roofline
-from gemmsmith.gpus import GPU
+from gemmsmith.gpus import GPU, rate_unit
 
 MODEL = (
     "Predicted, not measured: counts are simulated. Time is estimated from what each part of an SM needs, overlapping "
@@ -96,10 +96,10 @@ def _bound(case: Case) -> str:
 
 def _speed(case: Case) -> str:
     now, kind = case.estimate, case.work.tensor or "fp32"
-    peak = case.gpu.peak_tflops(kind)
+    peak = case.gpu.required_peak(kind)
     time = f"{now.seconds * 1e3:.3g} ms" if now.seconds >= 1e-3 else f"{now.seconds * 1e6:.3g} µs"
-    return (f"So {case.profile.problem} takes about {time} on {case.gpu.name}: an estimated {now.tflops:.1f} TFLOPS, "
-            f"{now.tflops / peak:.0%} of its {kind} peak of {peak:g}.")  # fmt: skip
+    return (f"So {case.profile.problem} takes about {time} on {case.gpu.name}: an estimated {now.tflops:.1f} "
+            f"{rate_unit(kind)}, {now.tflops / peak:.0%} of its {kind} peak of {peak:g}.")  # fmt: skip
 
 
 def _global(profile: Profile) -> str:

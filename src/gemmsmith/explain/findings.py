@@ -266,12 +266,15 @@ def _divergence(at: Case, _: Sass) -> Finding | None:
 def _at_the_peak(at: Case, _: Sass) -> Finding | None:
     if at.estimate.longest > 1.15 * at.estimate.of(FMA):
         return None
-    return _finding(
-        at, "near the fp32 peak", FMA,
-        f"The FMA pipe is busy {at.estimate.of(FMA) / at.estimate.longest:.0%} of the time.",
-        "Only another kind of arithmetic is faster: tensor cores, in TF32 or 16 bits.",
-        at.work, fma_share_of_time=at.estimate.of(FMA) / at.estimate.longest,
-    )  # fmt: skip
+    share, kind = at.estimate.of(FMA) / at.estimate.longest, at.work.tensor
+    name, sentence = "near the fp32 peak", f"The FMA pipe is busy {share:.0%} of the time."
+    fix = "Only another kind of arithmetic is faster: tensor cores, in TF32 or 16 bits."
+    if kind:
+        reached = units_of(at.gpu).mma_share
+        name = "busy tensor cores"
+        sentence = f"mma.sync, which reaches {reached:.0%} of the {kind} peak, is busy {share:.0%} of the time."
+        fix = "Only a narrower type is faster." if reached == 1 else "wgmma reaches the rest of the peak."
+    return _finding(at, name, FMA, sentence, fix, at.work, fma_share_of_time=share)
 
 
 Rule = Callable[[Case, Sass], Finding | None]

@@ -40,7 +40,7 @@ def roofline(profile: Profile, gpu: GPU) -> Roofline:
     problem = profile.problem
     upper = SECTOR * (profile.sectors("ld") + profile.sectors("st"))
     intensity = _per_byte(problem.flops, problem.compulsory_bytes)
-    peak = gpu.peak_tflops(problem.dtype.name if profile.value(TENSOR) > 0 else "fp32")
+    peak = gpu.required_peak(problem.dtype.name if profile.value(TENSOR) > 0 else "fp32")
     ridge = peak * 1e3 / gpu.dram_gbs
     return Roofline(
         gpu=gpu.name,

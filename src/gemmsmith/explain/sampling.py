@@ -18,7 +18,7 @@ from gemmsmith.explain.metrics import simulated
 from gemmsmith.fills import operands
 from gemmsmith.kernels.spec import Config, Geometry, KernelSpec
 from gemmsmith.problem import Problem
-from gemmsmith.run.device import Launch
+from gemmsmith.run.binding import Addresses, check_simulated, product_launch
 from gemmsmith.run.memory import upload
 from gemmsmith.sim.counters import Counters, Counts
 from gemmsmith.sim.device import LoadedPtx, SimDevice
@@ -52,6 +52,7 @@ class Bench:
         self.spec, self.config, self.problem = spec, config, problem
         self.geometry = spec.geometry(problem, config)
         self.device = SimDevice(compiled.arch, count=True)
+        check_simulated(self.device, spec, problem)
         self.loaded: LoadedPtx = self.device.load(compiled)
 
     def count(self, blocks: Sequence[int] | None = None, problem: Problem | None = None) -> Counters:
@@ -63,7 +64,7 @@ class Bench:
         addresses.append(self.device.allocate(shape.batch * shape.m * shape.ldc * shape.out_dtype.itemsize))
         if shape.bias:
             addresses.append(upload(self.device, np.ones(shape.bias_length, shape.out_dtype.numpy)))
-        launch = Launch(self.geometry, self.spec.signature.pack(shape, *addresses))
+        launch = product_launch(self.device, self.loaded, self.spec, self.config, shape, Addresses(*addresses))
         self.device.launch(self.loaded, launch, blocks)
         for address in addresses:
             self.device.free(address)

@@ -63,5 +63,5 @@ gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, 
     const auto c = window(C + z * strideC, ldc, M, N, tile.row, tile.col);
     const bool whole = vectors_fit<2>(C, ldc) && strideC % 2 == 0 && c.holds(BM, BN);
     with_or_without_c(finish_at(tile.row, tile.col, alpha, beta, bias),
-                      [&](const Finish<OUT>& finish) { store_sums<BN>(c, group * 64, sums, finish, whole); });
+                      [&](const Finish<OUT>& finish, auto) { store_sums<BN>(c, group * 64, sums, finish, whole); });
 }

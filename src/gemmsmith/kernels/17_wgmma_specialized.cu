@@ -36,7 +36,7 @@ gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, 
     if (threadIdx.x == 0) {
         for (int i = 0; i < STAGES; ++i) {
             barrier_init(full + 8 * i, 1);
-            barrier_init(empty + 8 * i, CONSUMERS * 4);  // each warp of each consumer
+            barrier_init(empty + 8 * i, CONSUMERS);
         }
         barrier_init_done();
         prefetch_map(map_a);
@@ -63,11 +63,11 @@ gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, 
         const int first = (group - 1) * TILES;  // of the consumer's tiles of 64 rows
         float sums[TILES][BN / 2];
         multiply_slices<IN, TileA, TileB, BN>(sums, ring, slices, full, range.end - range.begin, first, [&](int stage) {
-            if (threadIdx.x % 32 == 0) barrier_arrive(empty + 8 * stage);
+            if (threadIdx.x % GROUP_THREADS == 0) barrier_arrive(empty + 8 * stage);
         });
         const auto c = window(C + z * strideC, ldc, M, N, tile.row, tile.col);
         const bool whole = vectors_fit<2>(C, ldc) && strideC % 2 == 0 && c.holds(BM, BN);
         with_or_without_c(finish_at(tile.row, tile.col, alpha, beta, bias),
-                          [&](const Finish<OUT>& finish) { store_sums<BN>(c, first * 64, sums, finish, whole); });
+                          [&](const Finish<OUT>& finish, auto) { store_sums<BN>(c, first * 64, sums, finish, whole); });
     }
 }

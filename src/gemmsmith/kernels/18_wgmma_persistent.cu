@@ -5,15 +5,15 @@
 //           outputs leave through shared memory and the copy engine (stmatrix, TMA store), which writes them while
 //           the next tile is multiplied.
 // Changed   From 17: a loop over tiles, in an order that keeps blocks that run at the same time close together in A and
-//           B; with TMA_STORE = 1 the new way back (tma_finish.cuh).
+//           B; where TMA_STORE is not 0 the new way back (tma_finish.cuh).
 // Owns      A block owns tiles number blockIdx.x, + gridDim.x, + 2 gridDim.x ...; a consumer group BM / CONSUMERS rows.
 //
 //              producer      | slices of tile 0 | slices of tile 132 | ...
 //              consumers           | multiply 0 | finish | multiply 132 | finish |
 //              copy engine                           | store 0 |            | store 132 |
 //
-// Budget    STAGES * (BM + BN) * 128 bytes for slices, 16 KB for each consumer group's outputs.
-// Needs     sm_90a; rows of A, B (and of C, where TMA_STORE = 1) that start on 16 bytes.
+// Budget    STAGES * (BM + BN) * 128 bytes for slices, TMA_STORE boxes of 64 rows for each consumer's outputs.
+// Needs     sm_90a; rows of A, B (and of C, unless TMA_STORE is 0) that start on 16 bytes.
 // Try next  Neighbouring blocks fetch the same slices from the second-level cache: 19 fetches them once.
 
 #include "grouped_order.cuh"
@@ -24,7 +24,6 @@ constexpr int THREADS = GROUP_THREADS * (CONSUMERS + 1);
 using TileA = OperandTile<BM, !TRANS_A>;
 using TileB = OperandTile<BN, TRANS_B>;
 constexpr int SLICE = TileA::BYTES + TileB::BYTES;
-constexpr int BUFFERS = TMA_STORE ? 2 : 0;  // boxes of outputs a consumer group has
 
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
 gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
@@ -33,11 +32,11 @@ gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, 
     extern __shared__ __align__(1024) unsigned char shared[];
     const unsigned slices = shared_address(shared);
     const unsigned staging = slices + STAGES * SLICE;
-    const unsigned full = staging + CONSUMERS * BUFFERS * BOX_BYTES, empty = full + 8 * STAGES;
+    const unsigned full = staging + CONSUMERS * TMA_STORE * STORE_BOX<BN>, empty = full + 8 * STAGES;
     if (threadIdx.x == 0) {
         for (int i = 0; i < STAGES; ++i) {
             barrier_init(full + 8 * i, 1);
-            barrier_init(empty + 8 * i, CONSUMERS * 4);  // each warp of each consumer
+            barrier_init(empty + 8 * i, CONSUMERS);
         }
         barrier_init_done();
         prefetch_map(map_a);
@@ -77,18 +76,18 @@ gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, 
         float sums[TILES][BN / 2];
         for_each_tile([&](int row, int col, int z) {
             multiply_slices<IN, TileA, TileB, BN>(sums, ring, slices, full, range.end - range.begin, first, [&](int stage) {
-                if (threadIdx.x % 32 == 0) barrier_arrive(empty + 8 * stage);
+                if (threadIdx.x % GROUP_THREADS == 0) barrier_arrive(empty + 8 * stage);
             });
             const auto c = window(C + z * strideC, ldc, M, N, row, col);
             const bool whole = pairs && c.holds(BM, BN);
-            with_or_without_c(finish_at(row, col, alpha, beta, bias), [&](const Finish<OUT>& finish) {
-                if constexpr (TMA_STORE)
-                    store_sums_by_tma<BUFFERS, BN>(map_c, staging + (group - 1) * BUFFERS * BOX_BYTES, group, c,
+            with_or_without_c(finish_at(row, col, alpha, beta, bias), [&](const Finish<OUT>& finish, auto reads_c) {
+                if constexpr (TMA_STORE > 0 && !decltype(reads_c)::value)
+                    store_sums_by_tma<TMA_STORE, BN>(map_c, staging + (group - 1) * TMA_STORE * STORE_BOX<BN>, group, c,
                                                    first * 64, row, col, z, sums, finish, whole);
                 else
                     store_sums<BN>(c, first * 64, sums, finish, whole);
             });
         });
-        if (TMA_STORE && threadIdx.x % GROUP_THREADS == 0) tma_store_wait_read<0>();
+        if (TMA_STORE > 0 && threadIdx.x % GROUP_THREADS == 0) tma_store_wait_read<0>();
     }
 }

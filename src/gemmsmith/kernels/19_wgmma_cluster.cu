@@ -12,8 +12,8 @@
 //              block 0 loads    A rows of block 0,  B first half   -> to both
 //              block 1 loads    A rows of block 1,  B second half  -> to both
 //
-// Budget    STAGES * (BM + BN) * 128 bytes for slices, 16 KB for each consumer group's outputs.
-// Needs     sm_90a; rows of A, B (and of C, where TMA_STORE = 1) that start on 16 bytes.
+// Budget    STAGES * (BM + BN) * 128 bytes for slices, TMA_STORE boxes of 64 rows for each consumer's outputs.
+// Needs     sm_90a; rows of A, B (and of C, unless TMA_STORE is 0) that start on 16 bytes.
 // Try next  Few tiles and a deep K: 20 divides K.
 
 #include "grouped_order.cuh"
@@ -25,7 +25,6 @@ constexpr int THREADS = GROUP_THREADS * (CONSUMERS + 1);
 using TileA = OperandTile<BM, !TRANS_A, CLUSTER_N>;
 using TileB = OperandTile<BN, TRANS_B, CLUSTER_M>;
 constexpr int SLICE = TileA::BYTES + TileB::BYTES;
-constexpr int BUFFERS = TMA_STORE ? 2 : 0;  // boxes of outputs a consumer group has
 
 extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, 1)
 gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
@@ -34,11 +33,11 @@ gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, 
     extern __shared__ __align__(1024) unsigned char shared[];
     const unsigned slices = shared_address(shared);
     const unsigned staging = slices + STAGES * SLICE;
-    const unsigned full = staging + CONSUMERS * BUFFERS * BOX_BYTES, empty = full + 8 * STAGES;
+    const unsigned full = staging + CONSUMERS * TMA_STORE * STORE_BOX<BN>, empty = full + 8 * STAGES;
     if (threadIdx.x == 0) {
         for (int i = 0; i < STAGES; ++i) {
             barrier_init(full + 8 * i, 1);
-            barrier_init(empty + 8 * i, CLUSTER * CONSUMERS * 4);  // each warp of each consumer
+            barrier_init(empty + 8 * i, CLUSTER * CONSUMERS);
         }
         barrier_init_done();
         prefetch_map(map_a);
@@ -84,11 +83,11 @@ gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, 
     } else {
         take_registers<CONSUMERS>();
         const int first = (group - 1) * TILES;  // of the consumer's tiles of 64 rows
-        const int lane = threadIdx.x % 32;
+        const int thread = threadIdx.x % GROUP_THREADS;
         const auto release = [&](int stage) {
             if (CLUSTER > 1) {
-                if (lane < CLUSTER) barrier_arrive_at(empty + 8 * stage, lane);
-            } else if (lane == 0) {
+                if (thread < CLUSTER) barrier_arrive_at(empty + 8 * stage, thread);
+            } else if (thread == 0) {
                 barrier_arrive(empty + 8 * stage);
             }
         };
@@ -98,15 +97,15 @@ gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, 
             multiply_slices<IN, TileA, TileB, BN>(sums, ring, slices, full, range.end - range.begin, first, release);
             const auto c = window(C + z * strideC, ldc, M, N, row, col);
             const bool whole = pairs && c.holds(BM, BN);
-            with_or_without_c(finish_at(row, col, alpha, beta, bias), [&](const Finish<OUT>& finish) {
-                if constexpr (TMA_STORE)
-                    store_sums_by_tma<BUFFERS, BN>(map_c, staging + (group - 1) * BUFFERS * BOX_BYTES, group, c,
+            with_or_without_c(finish_at(row, col, alpha, beta, bias), [&](const Finish<OUT>& finish, auto reads_c) {
+                if constexpr (TMA_STORE > 0 && !decltype(reads_c)::value)
+                    store_sums_by_tma<TMA_STORE, BN>(map_c, staging + (group - 1) * TMA_STORE * STORE_BOX<BN>, group, c,
                                                    first * 64, row, col, z, sums, finish, whole);
                 else
                     store_sums<BN>(c, first * 64, sums, finish, whole);
             });
         });
-        if (TMA_STORE && threadIdx.x % GROUP_THREADS == 0) tma_store_wait_read<0>();
+        if (TMA_STORE > 0 && threadIdx.x % GROUP_THREADS == 0) tma_store_wait_read<0>();
     }
     if (CLUSTER > 1) cluster_sync();  // a block must not end while others still write to it
 }

@@ -45,7 +45,7 @@ gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, 
     if (threadIdx.x == 0) {
         for (int i = 0; i < STAGES; ++i) {
             barrier_init(full + 8 * i, 1);
-            barrier_init(empty + 8 * i, CONSUMERS * 4);  // each warp of each consumer
+            barrier_init(empty + 8 * i, CONSUMERS);
         }
         barrier_init(complete, 1);
         barrier_init_done();
@@ -85,7 +85,7 @@ gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, 
         const int first = (group - 1) * TILES;  // of the consumer's tiles of 64 rows
         float sums[TILES][BN / 2];
         multiply_slices<IN, TileA, TileB, BN, DEPTH>(sums, ring, slices, full, range.end - range.begin, first, [&](int stage) {
-            if (threadIdx.x % 32 == 0) barrier_arrive(empty + 8 * stage);
+            if (threadIdx.x % GROUP_THREADS == 0) barrier_arrive(empty + 8 * stage);
         });
         cluster_wait();
         const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;

@@ -7,14 +7,26 @@ from functools import cache
 
 from gemmsmith.errors import UnknownKernelError
 from gemmsmith.kernels.spec import KernelSpec
+from gemmsmith.problem import Problem
 
 
 @cache
 def rungs() -> tuple[KernelSpec, ...]:
     """Every rung, from the bottom of the ladder to the top."""
-    from gemmsmith.kernels import simt, tensor_core
+    from gemmsmith.kernels import hopper, simt, tensor_core
 
-    return tuple(sorted((*simt.LADDER, *tensor_core.LADDER), key=lambda spec: spec.rung))
+    return tuple(sorted((*simt.LADDER, *tensor_core.LADDER, *hopper.LADDER), key=lambda spec: spec.rung))
+
+
+@cache
+def simulated_rungs() -> tuple[KernelSpec, ...]:
+    """The rungs that run without a GPU."""
+    return tuple(spec for spec in rungs() if spec.simulated)
+
+
+def simulated_instead(problem: Problem) -> str:
+    """The name of the highest rung that the simulator runs, and any GPU, for ``problem``; empty if none takes it."""
+    return next((spec.name for spec in reversed(simulated_rungs()) if spec.takes(problem)), "")
 
 
 def rung_named(name: str) -> KernelSpec:

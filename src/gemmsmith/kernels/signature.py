@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import struct
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from gemmsmith.errors import SignatureError
@@ -15,6 +16,10 @@ from gemmsmith.problem import Problem
 
 ROLES = ("M", "N", "K", "alpha", "A", "lda", "B", "ldb", "beta", "C", "ldc", "bias", "strideA", "strideB", "strideC")
 _POINTERS = ("A", "B", "C", "bias")
+# What the ladder's entries with tensor maps have besides: the maps themselves, by value, and the size of the batch.
+MAP_BYTES = 128
+_MAP_ROLES = {"map_a": "mapA", "map_b": "mapB", "map_c": "mapC"}
+_MAP_TYPE = "TensorMap"
 
 # Lower-case spellings seen in published kernels, by role.
 _SPELLINGS: dict[str, tuple[str, ...]] = {
@@ -47,7 +52,10 @@ _SCALARS = {
 
 @dataclass(frozen=True)
 class Argument:
-    """One parameter of an entry: its role in the product, how it is packed ('P' is a pointer), and its C++ type."""
+    """One parameter of an entry: its role in the product, how it is packed, and its C++ type.
+
+    ``code`` is a scalar's in ``struct``, 'P' for a pointer, or '128s' for a tensor map.
+    """
 
     name: str
     role: str
@@ -62,21 +70,29 @@ class Signature:
     entry: str
     arguments: tuple[Argument, ...]
 
-    def pack(self, problem: Problem, a: int, b: int, c: int, bias: int = 0) -> tuple[bytes, ...]:
-        """The raw bytes of each argument for ``problem`` with the given device addresses; 0 for a bias that is not."""
-        values: dict[str, int | float] = {
+    def pack(
+        self, problem: Problem, a: int, b: int, c: int, bias: int = 0, maps: Mapping[str, bytes] | None = None
+    ) -> tuple[bytes, ...]:
+        """The raw bytes of each argument for ``problem`` with the given device addresses; 0 for a bias that is not.
+
+        ``maps`` are encoded tensor maps by the name of their parameter; one that is not there is passed as zeros.
+        """
+        values: dict[str, float | bytes] = {
             "M": problem.m, "N": problem.n, "K": problem.k, "alpha": problem.alpha, "beta": problem.beta,
             "A": a, "B": b, "C": c, "lda": problem.lda, "ldb": problem.ldb, "ldc": problem.ldc,
             "bias": bias, "strideA": problem.stride_a, "strideB": problem.stride_b, "strideC": problem.stride_c,
+            "batch": problem.batch,
         }  # fmt: skip
+        for name, role in _MAP_ROLES.items():
+            values[role] = (maps or {}).get(name, b"")
         return tuple(self._packed(arg, values[arg.role]) for arg in self.arguments)
 
-    def _packed(self, argument: Argument, value: float) -> bytes:
+    def _packed(self, argument: Argument, value: float | bytes) -> bytes:
         try:
             return struct.pack("<" + _packing(argument.code), value)
         except struct.error:
             raise SignatureError(
-                f"{self.entry}: {argument.role}={value} does not fit its parameter {argument.name!r}",
+                f"{self.entry}: {argument.role}={value!r} does not fit its parameter {argument.name!r}",
                 "give that parameter a wider type, such as long long or float",
             ) from None
 
@@ -109,20 +125,21 @@ def strip_comments(code: str) -> str:
     return re.sub(r"//[^\n]*|/\*.*?\*/", " ", code, flags=re.S)
 
 
-def parse_signature(code: str, entry: str, declared: str = "") -> Signature:
+def parse_signature(code: str, entry: str, declared: str = "", *, tensor_maps: bool = False) -> Signature:
     """The signature of ``entry`` in ``code``; ``declared`` gives the roles where names do not.
 
-    ``declared`` is a comma-separated list of roles in order, such as ``"A,B,C,M,N,K"``.
+    ``declared`` is a comma-separated list of roles in order, such as ``"A,B,C,M,N,K"``. With ``tensor_maps`` the entry
+    may take ``TensorMap map_a, map_b, map_c`` and ``int batch``, and needs no A or B whose map it takes.
     """
     for match in _ENTRY.finditer(strip_comments(code)):
         if match.group("name") == entry:
             texts = [p.strip() for p in match.group("params").split(",") if p.strip()]
-            return Signature(entry, _arguments(entry, texts, declared))
+            return Signature(entry, _arguments(entry, texts, declared, tensor_maps))
     found = ", ".join(entries(code)) or "none"
     raise SignatureError(f"no __global__ function named {entry!r} in the source", f"entries found: {found}")
 
 
-def _arguments(entry: str, texts: list[str], declared: str) -> tuple[Argument, ...]:
+def _arguments(entry: str, texts: list[str], declared: str, tensor_maps: bool) -> tuple[Argument, ...]:
     roles = [r.strip() for r in declared.split(",")] if declared else []
     if roles and len(roles) != len(texts):
         raise SignatureError(
@@ -132,12 +149,12 @@ def _arguments(entry: str, texts: list[str], declared: str) -> tuple[Argument, .
     for role in roles:
         if role not in ROLES:
             raise SignatureError(f"unknown role {role!r} in the declared signature", f"roles: {', '.join(ROLES)}")
-    arguments = tuple(_argument(entry, text, roles[i] if roles else "") for i, text in enumerate(texts))
+    arguments = tuple(_argument(entry, text, roles[i] if roles else "", tensor_maps) for i, text in enumerate(texts))
     _check_complete(entry, arguments)
     return arguments
 
 
-def _argument(entry: str, text: str, role: str) -> Argument:
+def _argument(entry: str, text: str, role: str, tensor_maps: bool) -> Argument:
     match = re.fullmatch(r"(?P<type>.*?[\s*&])(?:__restrict__\s+)?(?P<name>\w+)(?P<array>\s*\[\s*\])?", text, re.S)
     if match is None:
         raise SignatureError(f"cannot read parameter {text!r} of {entry}")
@@ -145,7 +162,9 @@ def _argument(entry: str, text: str, role: str) -> Argument:
     words = re.sub(r"\b(const|volatile|__restrict__|restrict|__grid_constant__)\b", " ", match.group("type"))
     pointer = "*" in words or match.group("array") is not None
     ctype = " ".join(words.replace("*", " ").split())
-    role = role or _ROLE_OF.get(name.lower(), "")
+    if tensor_maps and ctype == _MAP_TYPE and name in _MAP_ROLES and not pointer:
+        return Argument(name, _MAP_ROLES[name], f"{MAP_BYTES}s", ctype)
+    role = role or _ROLE_OF.get(name.lower(), "batch" if tensor_maps and name == "batch" else "")
     if not role:
         raise SignatureError(
             f"{entry}: the meaning of parameter {name!r} is not recognised",
@@ -167,7 +186,7 @@ def _check_complete(entry: str, arguments: tuple[Argument, ...]) -> None:
         if argument.role in seen:
             raise SignatureError(f"{entry} has two parameters that mean {argument.role}")
         seen.add(argument.role)
-    missing = [role for role in ("A", "B", "C") if role not in seen]
+    missing = [role for role in ("A", "B", "C") if role not in seen and (role == "C" or f"map{role}" not in seen)]
     if missing or not seen & {"M", "N", "K"}:
         raise SignatureError(
             f"{entry} is not a matrix product: no parameter for {', '.join(missing) or 'M, N or K'}",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from gemmsmith.errors import ConfigError, UnsupportedError
@@ -58,12 +59,17 @@ class Preset:
 
 @dataclass(frozen=True)
 class Geometry:
-    """How a kernel is launched: everything a device needs besides code and arguments."""
+    """How a kernel is launched: everything a device needs besides code and arguments.
+
+    ``early``: its blocks may start while the kernel before it on the stream still runs. It waits for that one's end
+    itself, before it touches global memory (griddepcontrol).
+    """
 
     grid: Dim3
     block: Dim3
     smem: int = 0
     cluster: Dim3 = (1, 1, 1)
+    early: bool = False
 
     @property
     def threads(self) -> int:
@@ -74,11 +80,34 @@ class Geometry:
         return self.grid[0] * self.grid[1] * self.grid[2]
 
 
+@dataclass(frozen=True)
+class TensorMap:
+    """A matrix, or a batch of them, as the tensor memory accelerator (TMA) is told of it; its address comes later.
+
+    operand  'A', 'B' or 'C': whose memory this is
+    extents  elements along each dimension, innermost first
+    strides  bytes from one line to the next, of all dimensions but the innermost
+    box      elements along each dimension that one copy moves
+    swizzle  bytes of the span within which 16-byte pieces change places in shared memory: 128, 64, 32, or 0 for none
+    """
+
+    operand: str
+    dtype: DType
+    extents: tuple[int, ...]
+    strides: tuple[int, ...]
+    box: tuple[int, ...]
+    swizzle: int = 0
+
+
 Constraint = Callable[[Config], str | None]
 """Returns why a configuration is illegal, in words and with the arithmetic, or None."""
 
 Fit = Callable[[Config, Problem, tuple[int, int, int]], Config]
 """The configuration for operands at these addresses of A, B and C: a kernel may have a faster path for aligned ones."""
+
+
+TensorMaps = Callable[[Problem, Config], dict[str, TensorMap]]
+"""The maps an entry takes, by the names of its parameters; one that a configuration does not use may be left out."""
 
 
 def as_given(config: Config, _problem: Problem, _addresses: tuple[int, int, int]) -> Config:
@@ -88,7 +117,14 @@ def as_given(config: Config, _problem: Problem, _addresses: tuple[int, int, int]
 
 @dataclass(frozen=True)
 class KernelSpec:
-    """A kernel's name, lesson, parameters, limits and launch geometry."""
+    """A kernel's name, lesson, parameters, limits and launch geometry.
+
+    ``geometry`` has one block, or cluster, for each piece of work. Of a ``persistent`` kernel, whose blocks take one
+    piece after another, only as many are launched as the GPU holds at once (run/binding.py); work lies along x alone.
+    ``tensor_maps`` sees operands that a map can describe: where a kernel ``repacks``, rows of A and B that do not start
+    on 16 bytes have been copied to rows that do, and the problem's leading dimensions and strides are those of the
+    copies. Its K is at least 1, as a map has no empty dimension.
+    """
 
     name: str
     source: Path
@@ -107,9 +143,18 @@ class KernelSpec:
     tensor_cores: bool = False  # sums as tensor cores do, which truncate
     fit: Fit = as_given
     min_arch: int = 80
+    arch_specific: int = 0  # 90: uses what compute capability 9.0 alone has, so it is compiled for sm_90a
+    simulated: bool = True  # the simulator knows all of its instructions
+    tensor_maps: TensorMaps | None = None
+    repacks: bool = False
+    persistent: bool = False
     rung: int = 0
     extra_defines: tuple[tuple[str, str], ...] = ()
     declared_signature: str = ""
+
+    def __hash__(self) -> int:
+        # Kernels are keys of caches that every call asks; hashing all parameters and presets would take longer.
+        return hash((self.name, self.source, self.extra_defines))
 
     @property
     def code(self) -> str:
@@ -118,8 +163,16 @@ class KernelSpec:
 
     @property
     def signature(self) -> Signature:
-        """The entry's parameters and what each one means."""
-        return parse_signature(self.code, self.entry, self.declared_signature)
+        """The entry's parameters and what each one means; a rung's file is read once, a user's may change."""
+        return self._rung_signature if self.is_rung else self._read_signature()
+
+    @cached_property
+    def _rung_signature(self) -> Signature:
+        return self._read_signature()
+
+    def _read_signature(self) -> Signature:
+        maps = self.tensor_maps is not None
+        return parse_signature(self.code, self.entry, self.declared_signature, tensor_maps=maps)
 
     @property
     def is_rung(self) -> bool:

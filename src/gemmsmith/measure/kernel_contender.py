@@ -3,29 +3,20 @@
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 
-from gemmsmith.compile.compiled import CompiledKernel
 from gemmsmith.compile.render import render_for
 from gemmsmith.errors import UnsupportedError
 from gemmsmith.kernels.spec import Config, KernelSpec
+from gemmsmith.measure.arithmetic import arithmetic
 from gemmsmith.measure.results import Pairs
 from gemmsmith.problem import Problem
+from gemmsmith.run.binding import Addresses, CompileFn, bind, fitted_config, workspace_bytes
 from gemmsmith.run.contender import Enqueue, Identity, OperandSet
 from gemmsmith.run.cuda import CudaDevice
-from gemmsmith.run.device import Launch
-from gemmsmith.verify.harness import CompileFn, refusal
-
-# PTX that computes in another arithmetic than fp32, fastest first: who mixes two is held to the faster one's limit.
-_ARITHMETIC = (
-    ("fp8", r"mma\S*\.e[45]m[32]"),
-    ("fp16", r"mma\S*\.f16\.f16|wmma\.mma\S*\.f(?:16|32)\.f(?:16|32)|fma\.rn\S*\.f16"),
-    ("bf16", r"mma\S*\.bf16|fma\.rn\S*\.bf16"),
-    ("tf32", r"mma\S*\.tf32"),
-)
+from gemmsmith.verify.harness import refusal
 
 
 class KernelContender:
@@ -36,6 +27,7 @@ class KernelContender:
         name = spec.name if spec.is_rung else spec.source.name
         self._identity = Identity(name, "rung" if spec.is_rung else "file", str(config), version=_version())
         self.resources: Pairs = ()
+        self._workspace = 0
 
     @property
     def identity(self) -> Identity:
@@ -46,14 +38,14 @@ class KernelContender:
         signature = self._spec.signature
         if why := refusal(signature, problem):
             raise UnsupportedError(why)
-        config = self._config
-        for each in sets:  # one kernel serves all sets, so it must fit the least aligned of them
-            config = self._spec.fit(config, problem, (each.a, each.b, each.c))
+        config, places = self._config, [Addresses(each.a, each.b, each.c) for each in sets]
+        for each in places:  # one kernel serves all sets, so it must fit the least aligned of them
+            config = fitted_config(self._spec, config, problem, each)
         compiled = self._compile(self._spec, config, problem, self._device.arch)
-        geometry = self._spec.geometry(problem, config)
-        loaded = self._device.load(compiled)
-        launches = [Launch(geometry, signature.pack(problem, s.a, s.b, s.c)) for s in sets]
-        enqueue = self._device.launcher(loaded, launches, stream)
+        workspace = self._reserve(max(workspace_bytes(self._spec, problem, each) for each in places))
+        products = [bind(self._device, self._spec, config, problem, each, workspace, self._compile) for each in places]
+        enqueue = self._device.launcher(products, stream)
+        loaded, geometry = products[0][-1].loaded, products[0][-1].launch.geometry
         resident = self._device.resident_blocks(loaded, geometry) * geometry.threads
         used = compiled.resources
         self.resources = (
@@ -65,13 +57,18 @@ class KernelContender:
         self._identity = replace(self._identity, config=str(config), precision=arithmetic(compiled), digest=digest)
         return enqueue
 
+    def _reserve(self, nbytes: int) -> int:
+        """One workspace for all sets: products follow each other on one stream."""
+        self.close()
+        if nbytes:
+            self._workspace = self._device.allocate(nbytes)
+        return self._workspace
+
     def close(self) -> None:
-        """Nothing: the device keeps loaded kernels."""
-
-
-def arithmetic(compiled: CompiledKernel) -> str:
-    """What a kernel multiplies in, as its PTX shows: fp32 on CUDA cores unless it uses something faster."""
-    return next((name for name, pattern in _ARITHMETIC if re.search(pattern, compiled.ptx)), "fp32")
+        """Free the workspace; the device keeps loaded kernels."""
+        address, self._workspace = self._workspace, 0
+        if address:
+            self._device.free(address)
 
 
 def source_digest(spec: KernelSpec, config: Config, problem: Problem, arch: str) -> str:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from gemmsmith.gpus import GPU
+from gemmsmith.gpus import GPU, rate_unit
 from gemmsmith.problem import Problem
 
 # A GPU's event timer resolves half a microsecond, and a sample lasts a millisecond or more.
@@ -31,12 +31,8 @@ class Limits:
     l2_bytes: int = 0
 
     def peak_tflops(self, precision: str) -> float:
-        """The data sheet's peak in that arithmetic, dense; NaN where unknown.
-
-        For int8 too: ``GPU.peak_tflops`` takes fp8's figure for it, an estimate that may be half of what a GPU can do
-        (RTX 4090), and nothing may be rejected by an estimate.
-        """
-        value = float(getattr(self.gpu, f"{precision}_tflops", 0.0)) if self.gpu is not None else 0.0
+        """The data sheet's peak in that arithmetic, dense; NaN where unknown."""
+        value = self.gpu.peak_tflops(precision) if self.gpu is not None else 0.0
         return value if value > 0 else math.nan
 
     def tflops(self, problem: Problem, precision: str) -> float:
@@ -66,7 +62,8 @@ class Limits:
             return f"a time of {seconds:g} s is impossible" if problem.flops else ""
         reached, ceiling = problem.flops / seconds / 1e12, self.ceiling_tflops(precision)
         if self.gpu is not None and reached > ceiling * (1 + _TIMER):
-            return f"{reached:.1f} TFLOPS is above the {ceiling:.1f} that {self.gpu.name} can do in {precision}"
+            unit = rate_unit(precision)
+            return f"{reached:.1f} {unit} is above the {ceiling:.1f} that {self.gpu.name} can do in {precision}"
         if self.gpu is not None and seconds < least_seconds * (1 - _TIMER):
             return (
                 f"{seconds * 1e6:.2f} µs is less than the {least_seconds * 1e6:.2f} µs that its operands need "

@@ -6,9 +6,10 @@ Nothing here is imported or initialised before a GPU is asked for, so the packag
 from __future__ import annotations
 
 import ctypes
+import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -16,14 +17,18 @@ import numpy as np
 
 from gemmsmith.compile.compiled import CompiledKernel
 from gemmsmith.errors import LaunchError, MissingDeviceError
-from gemmsmith.kernels.spec import Geometry
-from gemmsmith.run.device import Bytes, Launch
+from gemmsmith.kernels.spec import Dim3, Geometry, TensorMap
+from gemmsmith.run.device import Bytes, Launch, Step
+from gemmsmith.run.tensor_map import Encoder, check_tensor_map, driver_encoder
 
 # More dynamic shared memory than this needs an explicit opt-in for each kernel.
 _DEFAULT_SMEM = 48 * 1024
+_LARGEST_CLUSTER = 8  # blocks, on every GPU that has clusters; more is an option of some
+_MOST_CONFIGS = 4096  # launches whose description is kept
+_CUDA_OF_TENSOR_MAPS = 12000  # the version whose cuTensorMapEncodeTiled is called
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # one is itself, and a quick key
 class LoadedCubin:
     """A kernel on the GPU; ``module`` keeps it loaded."""
 
@@ -117,6 +122,10 @@ class CudaDevice:
         self.l2_bytes = self._attribute(attribute.CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE)
         self.max_mhz = self._attribute(attribute.CU_DEVICE_ATTRIBUTE_CLOCK_RATE) / 1000
         self._loaded: dict[tuple[str, str], LoadedCubin] = {}
+        self._opted_in: dict[LoadedCubin, int] = {}
+        self._at_once: dict[tuple[LoadedCubin, Dim3, int, Dim3], int] = {}
+        self._encoder: Encoder | None = None
+        self._configs: dict[tuple[Geometry, int], Any] = {}
 
     def _attribute(self, which: Any) -> int:
         return int(checked(self._cu.cuDeviceGetAttribute(which, self._device), "asking for an attribute"))
@@ -216,46 +225,104 @@ class CudaDevice:
         self._admit(loaded, geometry)
         # The driver copies the arguments during the call; these buffers need not outlive it.
         pointers, _buffers = _packed(launch.arguments)
+        start, call = self._call(loaded, geometry, stream, ctypes.addressof(pointers))
         with self.current():
-            checked(
-                self._cu.cuLaunchKernel(loaded.function, *geometry.grid, *geometry.block, geometry.smem, stream,
-                                        ctypes.addressof(pointers), 0),
-                f"launching a grid of {geometry.grid} blocks of {geometry.block}",
-            )  # fmt: skip
+            checked(start(*call), f"launching a grid of {geometry.grid} blocks of {geometry.block}")
+
+    def _call(self, loaded: LoadedCubin, geometry: Geometry, stream: int,
+              arguments: int) -> tuple[Callable[..., Any], tuple[Any, ...]]:  # fmt: skip
+        """The driver's function that starts this launch, and what to call it with."""
+        if not geometry.early:
+            plain = (loaded.function, *geometry.grid, *geometry.block, geometry.smem, stream, arguments, 0)
+            return self._cu.cuLaunchKernel, plain
+        return self._cu.cuLaunchKernelEx, (self._early(geometry, stream), loaded.function, arguments, 0)
+
+    def _early(self, geometry: Geometry, stream: int) -> Any:
+        """A launch that may overlap with the one before it."""
+        known = self._configs.get((geometry, stream))
+        if known is None:
+            known = _launch_config(self._cu, geometry)
+            known.hStream = stream
+            attribute = self._cu.CUlaunchAttribute()
+            attribute.id = self._cu.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
+            attribute.value.programmaticStreamSerializationAllowed = 1
+            known.attrs, known.numAttrs = [attribute], 1
+            if len(self._configs) >= _MOST_CONFIGS:
+                self._configs.clear()
+            self._configs[geometry, stream] = known
+        return known
 
     def _admit(self, loaded: LoadedCubin, geometry: Geometry) -> None:
         """Refuse what cannot be launched, and opt in to more shared memory than a kernel gets by default."""
         if geometry.cluster != (1, 1, 1):
-            raise LaunchError("launches with clusters are not implemented")
+            self._admit_cluster(geometry)
         total = loaded.static_smem + geometry.smem
         if total > self.smem_limit:
             raise LaunchError(f"{total} bytes of shared memory a block exceed the {self.smem_limit} of {self.name}")
-        if geometry.smem > _DEFAULT_SMEM - loaded.static_smem:
+        if geometry.smem > max(_DEFAULT_SMEM - loaded.static_smem, self._opted_in.get(loaded, 0)):
             attribute = self._cu.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
             with self.current():
                 checked(
                     self._cu.cuFuncSetAttribute(loaded.function, attribute, geometry.smem), "asking for shared memory"
                 )
+            self._opted_in[loaded] = geometry.smem
 
-    def launcher(self, loaded: LoadedCubin, launches: Sequence[Launch], stream: int) -> Callable[[int], None]:
-        """A function that starts the launch of a given index on ``stream``, with all that can be done before done.
+    def _admit_cluster(self, geometry: Geometry) -> None:
+        """Clusters are compiled into a kernel; what is checked here is that the grid consists of them."""
+        size = "x".join(map(str, geometry.cluster))
+        if int(self.arch.removeprefix("sm_")) < 90:
+            raise LaunchError(f"clusters of blocks need sm_90 or newer, and {self.name} is {self.arch}")
+        if math.prod(geometry.cluster) > _LARGEST_CLUSTER:
+            raise LaunchError(f"a cluster of {size} blocks; {_LARGEST_CLUSTER} blocks are the most")
+        if any(blocks % side for blocks, side in zip(geometry.grid, geometry.cluster, strict=True)):
+            raise LaunchError(f"a grid of {geometry.grid} blocks does not consist of clusters of {size}")
+
+    def launcher(self, products: Sequence[Sequence[Step]], stream: int) -> Callable[[int], None]:
+        """A function that starts the product of a given index on ``stream``, with all that can be done before done.
 
         It checks nothing but the driver's answer and expects this GPU to be current: for timing.
         """
-        for geometry in {launch.geometry for launch in launches}:
-            self._admit(loaded, geometry)
-        calls = [(*x.geometry.grid, *x.geometry.block, x.geometry.smem, stream) for x in launches]
-        packed = [_packed(x.arguments) for x in launches]
-        addresses = [ctypes.addressof(pointers) for pointers, _ in packed]
-        start, function, success = self._cu.cuLaunchKernel, loaded.function, self._cu.CUresult.CUDA_SUCCESS
+        packed = []
+        calls: list[list[tuple[Callable[..., Any], tuple[Any, ...]]]] = []
+        for steps in products:
+            calls.append([])
+            for step in steps:
+                geometry = step.launch.geometry
+                self._admit(step.loaded, geometry)
+                packed.append(_packed(step.launch.arguments))
+                calls[-1].append(self._call(step.loaded, geometry, stream, ctypes.addressof(packed[-1][0])))
+        success = self._cu.CUresult.CUDA_SUCCESS
 
         # ``packed`` as a default keeps the arguments' memory as long as the function itself.
         def enqueue(index: int, _keep: object = packed) -> None:
-            answer = start(function, *calls[index], addresses[index], 0)
-            if answer[0] != success:
-                checked(answer, "launching the kernel")
+            for start, call in calls[index]:
+                answer = start(*call)
+                if answer[0] != success:
+                    checked(answer, "launching the kernel")
 
         return enqueue
+
+    def encode_tensor_map(self, described: TensorMap, address: int) -> bytes:
+        check_tensor_map(described, address)
+        if self._encoder is None:
+            found = self._cu.cuGetProcAddress(b"cuTensorMapEncodeTiled", _CUDA_OF_TENSOR_MAPS, 0)
+            function = checked(found, "finding cuTensorMapEncodeTiled in the driver")[0]
+            if not int(function):
+                raise LaunchError(f"the driver of {self.name} has no tensor maps", "install one for CUDA 12 or newer")
+            self._encoder = driver_encoder(int(function))
+        status, data = self._encoder(described, address)
+        checked((self._cu.CUresult(status),), f"describing {described.operand} by a tensor map")
+        return data
+
+    def allocate_in_order(self, nbytes: int, stream: int) -> int:
+        """Memory for what ``stream`` does from here on."""
+        with self.current():
+            return int(checked(self._cu.cuMemAllocAsync(nbytes, stream), f"allocating {nbytes} bytes"))
+
+    def free_in_order(self, address: int, stream: int) -> None:
+        """Free such memory once ``stream`` has done what it was given before."""
+        with self.current():
+            checked(self._cu.cuMemFreeAsync(address, stream), "freeing memory")
 
     def resident_blocks(self, loaded: LoadedCubin, geometry: Geometry) -> int:
         """How many blocks of this launch an SM holds at once, as the driver computes it."""
@@ -263,9 +330,42 @@ class CudaDevice:
         with self.current():
             return int(checked(count(loaded.function, geometry.threads, geometry.smem), "asking for the occupancy"))
 
+    def blocks_at_once(self, loaded: LoadedCubin, geometry: Geometry) -> int:
+        """How many blocks of this launch, in whole clusters, the GPU runs side by side, as the driver computes it."""
+        key = (loaded, geometry.block, geometry.smem, geometry.cluster)
+        if key not in self._at_once:
+            self._admit(loaded, geometry)
+            together = math.prod(geometry.cluster)
+            if together == 1:
+                count = self.resident_blocks(loaded, geometry) * self.sms
+            else:
+                count = self._resident_clusters(loaded, geometry) * together
+            self._at_once[key] = max(together, count)
+        return self._at_once[key]
+
+    def _resident_clusters(self, loaded: LoadedCubin, geometry: Geometry) -> int:
+        """Fewer than the SMs have room for, where the SMs of a GPC are no multiple of the cluster."""
+        config = _launch_config(self._cu, replace(geometry, grid=geometry.cluster))
+        attribute = self._cu.CUlaunchAttribute()
+        attribute.id = self._cu.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
+        dims = attribute.value.clusterDim
+        dims.x, dims.y, dims.z = geometry.cluster
+        config.attrs, config.numAttrs = [attribute], 1
+        with self.current():
+            answer = self._cu.cuOccupancyMaxActiveClusters(loaded.function, config)
+            return int(checked(answer, "asking how many clusters fit"))
+
     def synchronize(self) -> None:
         with self.current():
             checked(self._cu.cuCtxSynchronize(), "running the kernel")
+
+
+def _launch_config(driver: Any, geometry: Geometry) -> Any:
+    config = driver.CUlaunchConfig()
+    config.gridDimX, config.gridDimY, config.gridDimZ = geometry.grid
+    config.blockDimX, config.blockDimY, config.blockDimZ = geometry.block
+    config.sharedMemBytes = geometry.smem
+    return config
 
 
 def _packed(arguments: tuple[bytes, ...]) -> tuple[Any, list[Any]]:

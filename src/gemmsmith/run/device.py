@@ -1,8 +1,8 @@
 """The one protocol that the GPU and the simulator both speak.
 
 Addresses are plain integers in the device's own address space. A launch is described by a geometry
-(grid, block, cluster, dynamic shared memory) and the raw bytes of each argument, so that tensor maps
-and other by-value structures fit without a change.
+(grid, block, cluster, dynamic shared memory) and the raw bytes of each argument, tensor maps among them:
+each device encodes those as its own kernels read them. A product is one launch or several in order.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gemmsmith.compile.compiled import CompiledKernel
-from gemmsmith.kernels.spec import Geometry
+from gemmsmith.kernels.spec import Geometry, TensorMap
 
 Bytes = NDArray[np.uint8]
 
@@ -25,6 +25,14 @@ class Launch:
 
     geometry: Geometry
     arguments: tuple[bytes, ...]
+
+
+@dataclass(frozen=True)
+class Step:
+    """One launch of those that make up a product: what ``load`` gave, and how to launch it."""
+
+    loaded: Any
+    launch: Launch
 
 
 class Device(Protocol):
@@ -65,6 +73,15 @@ class Device(Protocol):
 
     def load(self, compiled: CompiledKernel) -> Any:
         """Make a compiled kernel ready to launch."""
+
+    def encode_tensor_map(self, described: TensorMap, address: int) -> bytes:
+        """The 128 bytes by which a kernel on this device moves boxes of a matrix at ``address``.
+
+        Raises ``UnsupportedError`` for a matrix that TMA cannot move, ``ConfigError`` for such a box.
+        """
+
+    def blocks_at_once(self, loaded: Any, geometry: Geometry) -> int:
+        """How many blocks of this launch, in whole clusters, the device runs side by side; 1 or more."""
 
     def launch(self, loaded: Any, launch: Launch) -> None:
         """Start a kernel; on the GPU this does not wait for it."""

@@ -11,7 +11,9 @@ import numpy as np
 
 from gemmsmith.compile.compiled import CompiledKernel
 from gemmsmith.errors import LaunchError, SimulationError
+from gemmsmith.kernels.spec import Geometry, TensorMap
 from gemmsmith.run.device import Bytes, Launch
+from gemmsmith.run.tensor_map import check_tensor_map, encode_simulated
 from gemmsmith.sim.bundle import Program, bundle
 from gemmsmith.sim.counters import Counters
 from gemmsmith.sim.hazards import HazardError, HazardLog
@@ -26,6 +28,7 @@ from gemmsmith.sim.schedule import Schedule, schedule_named
 _WAVE_LANES = 1 << 15
 _WAVE_REGISTER_BYTES = 1 << 27
 _SMEM_LIMIT = 232448  # 227 KiB, the most a block can have on sm_90
+_SMS = 132  # of the GPU that a persistent grid is made for: an H200
 
 
 @dataclass
@@ -107,6 +110,15 @@ class SimDevice:
                     addresses[variable.name], np.frombuffer(variable.initial.ljust(variable.size, b"\0"), np.uint8)
                 )
         return LoadedPtx(entry, lower(entry, addresses, self.ring))
+
+    def encode_tensor_map(self, described: TensorMap, address: int) -> bytes:
+        check_tensor_map(described, address)
+        return encode_simulated(described, address)
+
+    def blocks_at_once(self, loaded: LoadedPtx, geometry: Geometry) -> int:  # noqa: ARG002
+        """One block for each SM of an H200, in whole clusters."""
+        together = math.prod(geometry.cluster)
+        return max(1, _SMS // together) * together
 
     def launch(self, loaded: LoadedPtx, launch: Launch, blocks: Sequence[int] | None = None) -> None:
         """Run every block, or only those numbered in ``blocks`` (x fastest)."""

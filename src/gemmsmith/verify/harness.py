@@ -16,13 +16,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from gemmsmith.compile.compiled import CompiledKernel
 from gemmsmith.errors import GemmsmithError, LaunchError, ProblemError, SimulationError, UnsupportedError, UsageError
 from gemmsmith.fills import Array, Operands, operands
 from gemmsmith.kernels.signature import Signature
 from gemmsmith.kernels.spec import Config, KernelSpec
 from gemmsmith.problem import DType, Problem
-from gemmsmith.run.device import Device, Launch
+from gemmsmith.run import binding
+from gemmsmith.run.binding import Addresses
+from gemmsmith.run.device import Device
 from gemmsmith.run.memory import GUARD_BYTES, Damage, GuardedMatrix
 from gemmsmith.sim.hazards import HazardError
 from gemmsmith.verify.bounds import theory
@@ -30,8 +31,7 @@ from gemmsmith.verify.compare import MODES, check_mode, compare
 from gemmsmith.verify.diagnosis import mostly_zero, reasons, unwritten
 from gemmsmith.verify.verdict import Verdict, repeat_command
 
-CompileFn = Callable[[KernelSpec, Config, Problem, str], CompiledKernel]
-"""Compiles a kernel for a problem's types and layout, and an architecture such as 'sm_90'."""
+CompileFn = binding.CompileFn
 
 # The simulator checks every access against the allocation's bounds, so none of it may be canary: one element past the
 # matrix is out of bounds.
@@ -53,8 +53,8 @@ def refusal(signature: Signature, problem: Problem) -> str:
         if not signature.has(role) and value != only:
             return f"{signature.entry} takes no {role}, so {role} must be {only:g}, not {value:g}"
     tight = problem.with_()
-    for name in ("lda", "ldb", "ldc"):
-        if not signature.has(name) and getattr(problem, name) != getattr(tight, name):
+    for name, map_role in (("lda", "mapA"), ("ldb", "mapB"), ("ldc", "mapC")):
+        if not signature.has(name) and not signature.has(map_role) and getattr(problem, name) != getattr(tight, name):
             return f"{signature.entry} takes no {name}, so rows must be contiguous"
     extents = {"M": problem.m, "N": problem.n, "K": problem.k}
     given = {role: extent for role, extent in extents.items() if signature.has(role)}
@@ -117,17 +117,16 @@ def verify_launch(
 
     races: list[str] = []
 
-    def start(a: int, b: int, c: int, bias: int) -> None:
-        fitted = spec.fit(config, problem, (a, b, c))
-        loaded = device.load(compile_fn(spec, fitted, problem, device.arch))
-        device.launch(loaded, Launch(spec.geometry(problem, fitted), signature.pack(problem, a, b, c, bias)))
+    def start(addresses: Addresses, workspace: int) -> None:
+        for step in binding.bind(device, spec, config, problem, addresses, workspace, compile_fn):
+            device.launch(step.loaded, step.launch)
         try:
             device.synchronize()
         except HazardError as error:
             races.extend(_words(error))
 
     try:
-        after, damage = _run_guarded(device, problem, data, offsets, guard_bytes, c, start)
+        after, damage = _run_guarded(device, spec, problem, data, offsets, guard_bytes, c, start)
     except (SimulationError, LaunchError) as error:
         return replace(blank, reasons=_words(error))
     verdict = _judge(blank, spec, data, after, damage, c != "unset")
@@ -143,12 +142,13 @@ def _words(error: GemmsmithError) -> tuple[str, ...]:
 
 def _run_guarded(
     device: Device,
+    spec: KernelSpec,
     problem: Problem,
     data: Operands,
     offsets: tuple[int, int, int],
     guard_bytes: int,
     c_fill: str,
-    start: Callable[[int, int, int, int], None],
+    start: Callable[[Addresses, int], None],
 ) -> tuple[Array, tuple[Damage, ...]]:
     """C as the kernel left it, and all damage; the memory is freed whatever happens."""
 
@@ -174,12 +174,17 @@ def _run_guarded(
             device.forbid_reads(c.address, "C must not be read when beta = 0")
         if c_fill != "set":
             _forbid_reads(device, problem, a, b)
+        addresses = Addresses(a.address, b.address, c.address, bias.address if bias is not None else 0)
+        aside: tuple[Damage, ...] = ()
         if problem.m and problem.n and problem.batch:
-            start(a.address, b.address, c.address, bias.address if bias is not None else 0)
+            needed = binding.workspace_bytes(spec, problem, addresses) // problem.dtype.itemsize
+            workspace = matrix("workspace", (1, needed), needed, problem.dtype, 0) if needed else None
+            start(addresses, workspace.address if workspace is not None else 0)
+            aside = workspace.damage(is_input=False) if workspace is not None else ()
         inputs = a.damage(is_input=True) + b.damage(is_input=True)
         inputs += bias.damage(is_input=True) if bias is not None else ()
         after = c.read_back(is_input=False)
-        return after.values, inputs + after.damage
+        return after.values, inputs + after.damage + aside
 
 
 def _forbid_reads(device: Device, problem: Problem, a: GuardedMatrix, b: GuardedMatrix) -> None:

@@ -115,12 +115,17 @@ __device__ __forceinline__ void for_each_row(Sum (&sums)[Rows][Cols], const Stor
     }
 }
 
-// Calls `store` with the finish, and in the usual case of beta = 0 with one that says so to the compiler: the code for
-// it has no trace of C's old values.
+template <bool Value>
+struct ReadsC {
+    static constexpr bool value = Value;
+};
+
+// Calls `store` with the finish and whether it reads C's old values. In the usual case of beta = 0 it does not, and the
+// compiler knows: the code for it has no trace of them.
 template <class Out, class Store>
 __device__ __forceinline__ void with_or_without_c(const Finish<Out>& finish, const Store& store) {
     if (finish.beta == 0.0f)
-        store(Finish<Out>{finish.alpha, 0.0f, finish.bias});
+        store(Finish<Out>{finish.alpha, 0.0f, finish.bias}, ReadsC<false>());
     else
-        store(finish);
+        store(finish, ReadsC<true>());
 }

@@ -1,5 +1,9 @@
-// The way back through the copy engine: outputs go to shared memory in boxes of 64 x 64 (stmatrix, swizzled as tma.cuh
-// says), and the copy engine writes them while the group goes on with its next tile.
+// The way back through the copy engine: outputs go to shared memory in boxes of 64 rows (stmatrix), and the copy engine
+// writes them while the group goes on with its next tile.
+//
+// A box is as wide as divides the tile: 64 columns of 16 bits where possible, else 32 or 16. Its 16-byte chunks are
+// exchanged, as in tma.cuh, so that the eight rows which an stmatrix writes lie in different banks: for 64 columns the chunk
+// number is XORed with row % 8, for 32 with row / 2 % 4, for 16 with row / 4 % 2.
 #pragma once
 
 #include "warp_group.cuh"
@@ -10,41 +14,50 @@ __device__ __forceinline__ void stmatrix_x4(unsigned address, const unsigned (&r
                  ::"r"(address), "r"(r[0]), "r"(r[1]), "r"(r[2]), "r"(r[3]) : "memory");
 }
 
-// Stores the sums of a group through its own BUFFERS boxes at `staging`; `barrier` is the group's. The stores are still
-// under way at the end.
+template <int Cols>
+constexpr int STORE_BOX = 64 * CHUNK<Cols> * 2;  // bytes
+
+// Stores the sums of a group through its own BUFFERS boxes at `staging`; `barrier` is the group's. BUFFERS boxes are
+// written, then handed over together, since a fence costs more than a box. The last stores are still under way at the end.
 template <int BUFFERS, int Cols, int Tiles, class Out>
 __device__ __forceinline__ void store_sums_by_tma(const TensorMap& map, unsigned staging, int barrier,
                                                   const Window<Out>& c, int row, int top, int left, int z,
                                                   float (&sums)[Tiles][Cols / 2], const Finish<Out>& finish, bool whole) {
-    static_assert(sizeof(Out) == 2 && Cols % 64 == 0, "boxes of 64 outputs of 16 bits");
+    constexpr int WIDTH = CHUNK<Cols>, PIECES = WIDTH / 8;  // pieces of 16 bytes in a box row
+    static_assert(sizeof(Out) == 2 && Cols % (WIDTH * BUFFERS) == 0, "rounds of BUFFERS boxes of 16-bit outputs");
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
     const bool leader = threadIdx.x % GROUP_THREADS == 0;
     const int line = warp * 16 + lane % 16;  // of the box, where this lane's 16 bytes of each stmatrix go
-    int box = 0;
 #pragma unroll
     for (int i = 0; i < Tiles; ++i)
-        for_each_chunk<Cols>(sums[i], [&](int chunk, const float (&part)[32]) {
-            const unsigned buffer = staging + box % BUFFERS * BOX_BYTES;
-            ++box;
-            if (leader) tma_store_wait_read<BUFFERS - 1>();
-            group_sync(barrier, GROUP_THREADS);
+        for_each_chunk<Cols>(sums[i], [&](int chunk, const float (&part)[WIDTH / 2]) {
+            const unsigned buffer = staging + chunk % BUFFERS * STORE_BOX<Cols>;
+            if (chunk % BUFFERS == 0) {
+                if (leader) tma_store_wait_read<0>();
+                group_sync(barrier, GROUP_THREADS);
+            }
 #pragma unroll
-            for (int j = 0; j < 8; j += 2) {
+            for (int j = 0; j < PIECES; j += 2) {
                 unsigned packed[4];
 #pragma unroll
                 for (int p = 0; p < 4; ++p) {
                     const auto pair = finished_vector<2>(
-                        c, row + i * 64 + warp * 16 + p % 2 * 8 + lane / 4, chunk * 64 + (j + p / 2) * 8 + lane % 4 * 2,
+                        c, row + i * 64 + warp * 16 + p % 2 * 8 + lane / 4, chunk * WIDTH + (j + p / 2) * 8 + lane % 4 * 2,
                         &part[(j + p / 2) * 4 + p % 2 * 2], finish, whole);
                     packed[p] = reinterpret_cast<const unsigned&>(pair);
                 }
-                stmatrix_x4(buffer + line * BOX_ROW + ((j + lane / 16) ^ line % 8) * 16, packed);
+                stmatrix_x4(buffer + line * WIDTH * 2 + ((j + lane / 16) ^ line / (8 / PIECES) % PIECES) * 16, packed);
             }
-            async_proxy_fence();
-            group_sync(barrier, GROUP_THREADS);
-            if (leader) {
-                tma_store(map, buffer, left + chunk * 64, top + row + i * 64, z);
-                tma_store_commit();
+            if (chunk % BUFFERS == BUFFERS - 1) {
+                async_proxy_fence();
+                group_sync(barrier, GROUP_THREADS);
+                if (leader) {
+#pragma unroll
+                    for (int b = 0; b < BUFFERS; ++b)
+                        tma_store(map, staging + b * STORE_BOX<Cols>, left + (chunk - BUFFERS + 1 + b) * WIDTH,
+                                  top + row + i * 64, z);
+                    tma_store_commit();
+                }
             }
         });
 }

@@ -79,9 +79,9 @@ __device__ __forceinline__ void store_sums(const Window<Out>& c, int row, float 
 // what it gives back the consumers take, so that 128 sums a thread and more fit.
 template <int Consumers>
 __device__ __forceinline__ void give_back_registers() {
-    if constexpr (Consumers > 1) asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(Consumers == 2 ? 40 : 32));
+    if constexpr (Consumers > 1) asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(Consumers == 2 ? 24 : 32));
 }
 template <int Consumers>
 __device__ __forceinline__ void take_registers() {
-    if constexpr (Consumers > 1) asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(Consumers == 2 ? 232 : 160));
+    if constexpr (Consumers > 1) asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(Consumers == 2 ? 240 : 160));
 }
