@@ -4,8 +4,8 @@
 
 Runs `gemmsmith climb` and writes benchmarks/results/NAME_ladder.json; `python benchmarks/update_docs.py` then makes the
 README's table and picture and the package's own copy from it. To see whether a machine reproduces the record:
-`python benchmarks/record_ladder.py --compare benchmarks/results/h200_ladder.json` runs the same and exits 1 where a
-median lies outside the recorded one's spread and 3 %.
+`python benchmarks/record_ladder.py --compare benchmarks/results/h200_ladder.json --output again.json` runs the same and
+exits 1 where a median lies outside the recorded one's spread and 3 %.
 """
 
 from __future__ import annotations
@@ -63,12 +63,14 @@ def main() -> int:
     parser.add_argument("--sizes", default="512,1024,2048,4096,8192")
     parser.add_argument("--budget", type=float, default=4.0)
     parser.add_argument("--compare", type=Path)
+    parser.add_argument("--output", type=Path, help="where to write, rather than benchmarks/results")
     options = parser.parse_args()
+    old = json.loads(options.compare.read_text(encoding="utf-8"))["runs"] if options.compare else []
     runs = measured(options.sizes, options.budget)
-    if options.compare is not None:
-        return compare(json.loads(options.compare.read_text(encoding="utf-8"))["runs"], runs)
     text = json.dumps({"what": "the ladder beside its baselines", "runs": runs}, indent=1, allow_nan=False) + "\n"
-    (RESULTS / f"{options.name}_ladder.json").write_text(text, encoding="utf-8")
+    (options.output or RESULTS / f"{options.name}_ladder.json").write_text(text, encoding="utf-8")
+    if options.compare is not None:
+        return compare(old, runs)
     rejected = [
         f"{m['identity']['name']}: {m['rejected']}" for run in runs for m in run["measurements"] if m["rejected"]
     ]

@@ -21,7 +21,7 @@ from gemmsmith.kernels.spec import Geometry, TensorMap
 from gemmsmith.kernels.user import UserOptions, user_kernel
 from gemmsmith.problem import BF16, DTYPES, FP16, FP32, Problem
 from gemmsmith.run.cuda import CudaDevice, LoadedCubin
-from gemmsmith.run.device import Launch
+from gemmsmith.run.device import Launch, Step
 from gemmsmith.run.tensor_map import check_tensor_map, decode_simulated, driver_encoder, encode_simulated
 from gemmsmith.sim.device import SimDevice
 from mapped_kernel import CODE, mapped_kernel
@@ -190,11 +190,14 @@ class FakeDriver:
 
     CUresult = Result
     CUfunction_attribute = SimpleNamespace(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES=8)
+    CUlaunchAttributeID = SimpleNamespace(CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION="cluster",
+                                          CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION="early")  # fmt: skip
 
     def __init__(self) -> None:
         self.encode = FakeEncode()
         self.asked: list[tuple[Any, ...]] = []
         self.CUlaunchConfig = SimpleNamespace
+        self.CUlaunchAttribute = lambda: SimpleNamespace(value=SimpleNamespace(clusterDim=SimpleNamespace()))
 
     def cuGetProcAddress(self, name: bytes, version: int, flags: int) -> tuple[int, int, int]:  # noqa: N802
         self.asked.append((name, version, flags))
@@ -214,6 +217,10 @@ class FakeDriver:
     cuGetErrorString = cuGetErrorName  # noqa: N815
 
     def cuFuncSetAttribute(self, *_what: Any) -> tuple[int]:  # noqa: N802
+        return (0,)
+
+    def cuLaunchKernelEx(self, config: Any, function: str, *_arguments: Any) -> tuple[int]:  # noqa: N802
+        self.asked.append((config, function))
         return (0,)
 
     def cuLaunchKernel(self, *what: Any) -> tuple[int]:  # noqa: N802
@@ -236,7 +243,7 @@ def driver(monkeypatch: pytest.MonkeyPatch) -> FakeDriver:
 def cuda(driver: FakeDriver, arch: str = "sm_90") -> CudaDevice:
     device = CudaDevice.__new__(CudaDevice)
     device._cu, device.smem_limit, device.name, device.arch, device.sms = driver, 232448, "fake", arch, 132
-    device._opted_in, device._at_once, device._encoder = {}, {}, None
+    device._opted_in, device._at_once, device._encoder, device._configs = {}, {}, None, {}
     device.current = _current  # type: ignore[method-assign]
     return device
 
@@ -289,10 +296,29 @@ def test_blocks_at_once_are_the_drivers_and_asked_for_once(driver: FakeDriver) -
         assert device.blocks_at_once(loaded, Geometry((tiles, 1, 1), (384, 1, 1), 200000, (4, 1, 1))) == 31 * 4
     assert len(driver.asked) == 2
     assert driver.asked[0] == ("f", 384, 200000)
-    assert driver.asked[1][1] == {"gridDimX": 300, "gridDimY": 1, "gridDimZ": 1, "blockDimX": 384, "blockDimY": 1,
-                                  "blockDimZ": 1, "sharedMemBytes": 200000}  # fmt: skip
+    asked = dict(driver.asked[1][1])
+    (attribute,), count = asked.pop("attrs"), asked.pop("numAttrs")
+    assert (attribute.id, vars(attribute.value.clusterDim), count) == ("cluster", {"x": 4, "y": 1, "z": 1}, 1)
+    assert asked == {"gridDimX": 4, "gridDimY": 1, "gridDimZ": 1, "blockDimX": 384, "blockDimY": 1, "blockDimZ": 1,
+                     "sharedMemBytes": 200000}  # fmt: skip
     assert device.blocks_at_once(LoadedCubin("g", "m", 0), Geometry((1, 1, 1), (384, 1, 1), 200000)) == 264
     assert len(driver.asked) == 3
+
+
+def test_an_early_launch_is_described_once_for_each_stream(driver: FakeDriver) -> None:
+    device, loaded = cuda(driver), LoadedCubin("f", "m", 0)
+    geometry = Geometry((6, 1, 1), (384, 1, 1), 100, (2, 1, 1), early=True)
+    for stream in (7, 7, 8):
+        device.launch(loaded, Launch(geometry, ()), stream)
+    (first, function), (again, _), (other, _) = driver.asked
+    assert function == "f"
+    assert first is again
+    assert first is not other
+    assert (first.hStream, other.hStream, first.gridDimX, first.blockDimX) == (7, 8, 6, 384)
+    assert first.attrs[0].id == "early"
+    assert first.attrs[0].value.programmaticStreamSerializationAllowed == 1
+    device.launcher([[Step(loaded, Launch(geometry, ()))]], 7)(0)
+    assert driver.asked[3][0] is first
 
 
 # --- signatures and compilation

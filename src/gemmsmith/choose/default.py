@@ -1,4 +1,5 @@
-"""Pick a rung for a problem when the caller names none."""
+"""The preferred rung for a problem where nothing was tuned and nothing is predicted: on the simulator, on GPUs before
+and after Hopper, and for types that have no Hopper kernel."""
 
 from __future__ import annotations
 
@@ -7,11 +8,11 @@ from gemmsmith.kernels.registry import rungs
 from gemmsmith.kernels.spec import KernelSpec
 from gemmsmith.problem import Problem
 
-# Fastest first among the rungs of the ladder; the plain ones come last because they take any layout.
+# Fastest first among the rungs that run everywhere; the plain ones come last because they take any layout.
 _PREFERENCE = ("warp_tile", "mma_pipelined", "warp_tile_mixed", "vectorized", "coalesced")
 
 
-def choose(problem: Problem) -> KernelSpec:
+def default_rung(problem: Problem) -> KernelSpec:
     """The preferred rung that computes ``problem``."""
     by_name = {spec.name: spec for spec in rungs()}
     for name in _PREFERENCE:
@@ -21,3 +22,6 @@ def choose(problem: Problem) -> KernelSpec:
     raise UnsupportedError(
         f"no rung computes {problem}", "make the operands contiguous row-major, or convert them to fp16, bf16 or fp32"
     )
+
+
+choose = default_rung

@@ -24,6 +24,7 @@ from gemmsmith.cli import (
     show,
     sweep,
     timeline,
+    tune,
     verify,
 )
 from gemmsmith.cli.output import WIDTH
@@ -53,6 +54,7 @@ app.command("climb")(climb.command)
 app.command("report")(report.command)
 app.add_typer(history.app, name="history")
 app.command("sweep")(sweep.command)
+app.command("tune")(tune.command)
 app.command("timeline", cls=timeline.WatchCommand)(timeline.command)
 
 

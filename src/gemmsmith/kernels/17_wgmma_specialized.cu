@@ -48,7 +48,7 @@ gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, 
     Ring<STAGES> ring;
     const int group = threadIdx.x / GROUP_THREADS;
     if (group == 0) {  // the producer
-        give_back_registers<CONSUMERS>();
+        give_back_registers<CONSUMERS, TILES * BN / 2>();
         if (threadIdx.x == 0)
             for (int k = range.begin; k < range.end; ++k) {
                 const unsigned slice = slices + ring.stage * SLICE, barrier = full + 8 * ring.stage;
@@ -59,7 +59,7 @@ gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, 
                 ring.advance();
             }
     } else {
-        take_registers<CONSUMERS>();
+        take_registers<CONSUMERS, TILES * BN / 2>();
         const int first = (group - 1) * TILES;  // of the consumer's tiles of 64 rows
         float sums[TILES][BN / 2];
         multiply_slices<IN, TileA, TileB, BN>(sums, ring, slices, full, range.end - range.begin, first, [&](int stage) {

@@ -57,7 +57,7 @@ gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, 
     Ring<STAGES> ring;
     const int group = threadIdx.x / GROUP_THREADS;
     if (group == 0) {  // the producer
-        give_back_registers<CONSUMERS>();
+        give_back_registers<CONSUMERS, TILES * BN / 2>();
         if (threadIdx.x == 0)
             for_each_tile([&](int row, int col, int z) {
                 for (int k = range.begin; k < range.end; ++k) {
@@ -70,7 +70,7 @@ gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, 
                 }
             });
     } else {
-        take_registers<CONSUMERS>();
+        take_registers<CONSUMERS, TILES * BN / 2>();
         const int first = (group - 1) * TILES;  // of the consumer's tiles of 64 rows
         const bool pairs = vectors_fit<2>(C, ldc) && strideC % 2 == 0;
         float sums[TILES][BN / 2];

@@ -64,7 +64,7 @@ gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, 
     Ring<STAGES> ring;
     const int group = threadIdx.x / GROUP_THREADS;
     if (group == 0) {  // the producer
-        give_back_registers<CONSUMERS>();
+        give_back_registers<CONSUMERS, TILES * BN / 2>();
         if (threadIdx.x == 0) {
             unsigned short beside = 0, above = 0;  // blocks that need this one's rows of A, and its columns of B
             for (int i = 0; i < CLUSTER_N; ++i) beside |= 1 << (i * CLUSTER_M + rank_m);
@@ -81,7 +81,7 @@ gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, 
             });
         }
     } else {
-        take_registers<CONSUMERS>();
+        take_registers<CONSUMERS, TILES * BN / 2>();
         const int first = (group - 1) * TILES;  // of the consumer's tiles of 64 rows
         const int thread = threadIdx.x % GROUP_THREADS;
         const auto release = [&](int stage) {

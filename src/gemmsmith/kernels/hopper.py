@@ -6,8 +6,10 @@ or along the other side, as the operand is stored; in the second case a slice is
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
+from gemmsmith.kernels.clear import FLAG_BYTES
 from gemmsmith.kernels.constraints import divides, numbers
 from gemmsmith.kernels.spec import Config, Constraint, Geometry, KernelSpec, Parameter, Preset, TensorMap
 from gemmsmith.problem import BF16, FP16, FP32, Problem, ceil_div
@@ -169,6 +171,12 @@ def _tile_a_block(problem: Problem, c: Config) -> Geometry:
 def _tiles_in_turn(problem: Problem, c: Config) -> Geometry:
     cluster = _value(c, "CLUSTER_M") * _value(c, "CLUSTER_N")
     return _geometry(problem, c, (_grid(problem.m, problem.n, c) * problem.batch * cluster, 1, 1), cluster)
+
+
+def _slices_in_turn(problem: Problem, c: Config) -> Geometry:
+    """A piece of work is as little as a slice."""
+    cluster, slices = c["CLUSTER_M"] * c["CLUSTER_N"], max(1, ceil_div(problem.k, BOX))
+    return _geometry(problem, c, (_grid(problem.m, problem.n, c) * problem.batch * slices * cluster, 1, 1), cluster)
 
 
 def _tile_a_cluster(problem: Problem, c: Config) -> Geometry:
@@ -386,4 +394,34 @@ WGMMA_SPLIT_K = KernelSpec(
     repacks=True,
 )
 
-LADDER = (WGMMA_TMA, WGMMA_SPECIALIZED, WGMMA_PERSISTENT, WGMMA_CLUSTER, WGMMA_SPLIT_K)
+_STREAM_K = tuple(replace(p, default={"BM": 256, "BN": 192, "STAGES": 3, "CLUSTER_M": 1, "CLUSTER_N": 2}.get(
+    p.name, p.default)) for p in _CLUSTERED)  # fmt: skip
+_MOST_BLOCKS = 144  # SMs of the largest chip with sm_90
+
+WGMMA_STREAM_K = KernelSpec(
+    name="wgmma_stream_k",
+    rung=21,
+    source=_source("21_wgmma_stream_k.cu"),
+    summary="what would be a last wave of tiles is shared out by the slice",
+    teaches="equal work for all SMs, for sums that take a way through memory",
+    parameters=_STREAM_K,
+    presets=(_preset("256x192-1x2", _STREAM_K),),
+    constraints=(_rows_are_shared_out, _SPECIALIZED, _cluster_fits, _boxes_divide, _smem_fits),
+    geometry=_slices_in_turn,
+    tensor_maps=_maps_with_c,
+    dtypes=(FP16, BF16),
+    out_dtypes=(FP32, FP16, BF16),
+    layouts=("NN", "NT", "TN", "TT"),
+    epilogue=True,
+    batched=True,
+    tensor_cores=True,
+    fit=_fit_store,
+    min_arch=90,
+    arch_specific=90,
+    simulated=False,
+    repacks=True,
+    persistent=True,
+    scratch=FLAG_BYTES + _MOST_BLOCKS * 4 * 256 * 208,
+)
+
+LADDER = (WGMMA_TMA, WGMMA_SPECIALIZED, WGMMA_PERSISTENT, WGMMA_CLUSTER, WGMMA_SPLIT_K, WGMMA_STREAM_K)

@@ -24,6 +24,11 @@ def simulated_rungs() -> tuple[KernelSpec, ...]:
     return tuple(spec for spec in rungs() if spec.simulated)
 
 
+def rungs_for(arch: int) -> tuple[KernelSpec, ...]:
+    """The rungs that compile for an architecture: 90 is sm_90. Hopper's are for it alone."""
+    return tuple(spec for spec in rungs() if spec.min_arch <= arch and spec.arch_specific in (0, arch))
+
+
 def simulated_instead(problem: Problem) -> str:
     """The name of the highest rung that the simulator runs, and any GPU, for ``problem``; empty if none takes it."""
     return next((spec.name for spec in reversed(simulated_rungs()) if spec.takes(problem)), "")

@@ -15,11 +15,12 @@ from gemmsmith.errors import SignatureError
 from gemmsmith.problem import Problem
 
 ROLES = ("M", "N", "K", "alpha", "A", "lda", "B", "ldb", "beta", "C", "ldc", "bias", "strideA", "strideB", "strideC")
-_POINTERS = ("A", "B", "C", "bias")
+_POINTERS = ("A", "B", "C", "bias", "workspace")
 # What the ladder's entries with tensor maps have besides: the maps themselves, by value, and the size of the batch.
 MAP_BYTES = 128
 _MAP_ROLES = {"map_a": "mapA", "map_b": "mapB", "map_c": "mapC"}
 _MAP_TYPE = "TensorMap"
+_OWN_ROLES = ("batch", "workspace")
 
 # Lower-case spellings seen in published kernels, by role.
 _SPELLINGS: dict[str, tuple[str, ...]] = {
@@ -71,7 +72,15 @@ class Signature:
     arguments: tuple[Argument, ...]
 
     def pack(
-        self, problem: Problem, a: int, b: int, c: int, bias: int = 0, maps: Mapping[str, bytes] | None = None
+        self,
+        problem: Problem,
+        a: int,
+        b: int,
+        c: int,
+        bias: int = 0,
+        *,
+        workspace: int = 0,
+        maps: Mapping[str, bytes] | None = None,
     ) -> tuple[bytes, ...]:
         """The raw bytes of each argument for ``problem`` with the given device addresses; 0 for a bias that is not.
 
@@ -81,7 +90,7 @@ class Signature:
             "M": problem.m, "N": problem.n, "K": problem.k, "alpha": problem.alpha, "beta": problem.beta,
             "A": a, "B": b, "C": c, "lda": problem.lda, "ldb": problem.ldb, "ldc": problem.ldc,
             "bias": bias, "strideA": problem.stride_a, "strideB": problem.stride_b, "strideC": problem.stride_c,
-            "batch": problem.batch,
+            "batch": problem.batch, "workspace": workspace,
         }  # fmt: skip
         for name, role in _MAP_ROLES.items():
             values[role] = (maps or {}).get(name, b"")
@@ -164,7 +173,7 @@ def _argument(entry: str, text: str, role: str, tensor_maps: bool) -> Argument:
     ctype = " ".join(words.replace("*", " ").split())
     if tensor_maps and ctype == _MAP_TYPE and name in _MAP_ROLES and not pointer:
         return Argument(name, _MAP_ROLES[name], f"{MAP_BYTES}s", ctype)
-    role = role or _ROLE_OF.get(name.lower(), "batch" if tensor_maps and name == "batch" else "")
+    role = role or _ROLE_OF.get(name.lower(), name if tensor_maps and name in _OWN_ROLES else "")
     if not role:
         raise SignatureError(
             f"{entry}: the meaning of parameter {name!r} is not recognised",

@@ -147,6 +147,7 @@ class KernelSpec:
     simulated: bool = True  # the simulator knows all of its instructions
     tensor_maps: TensorMaps | None = None
     repacks: bool = False
+    scratch: int = 0  # bytes of a workspace that its blocks share, flags at its beginning
     persistent: bool = False
     rung: int = 0
     extra_defines: tuple[tuple[str, str], ...] = ()

@@ -2,9 +2,10 @@
 
     fit ─► compile, load ─► (copies of unaligned operands) ─► tensor maps, arguments, grid ─► steps
 
-A product is one launch, unless its kernel reads through tensor maps and rows of A or B do not start on 16 bytes: then
-each such operand is copied into a workspace first, by a launch of its own. The caller allocates the workspace, because
-it knows how long it must live; ``workspace_bytes`` says how large it is, 0 for most.
+A product is one launch, with two exceptions. Where a kernel reads through tensor maps and rows of A or B do not start
+on 16 bytes, each such operand is copied into a workspace first, by a launch of its own. And where a kernel's blocks
+exchange sums through the workspace, its flags are cleared first. The caller allocates the workspace, because it knows
+how long it must live; ``workspace_bytes`` says how large it is, 0 for most.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from weakref import WeakKeyDictionary
 from gemmsmith.compile.compiled import CompiledKernel
 from gemmsmith.compile.compiler import compile_for
 from gemmsmith.errors import UnsupportedError
+from gemmsmith.kernels.clear import CLEAR, clear_launch
 from gemmsmith.kernels.registry import simulated_instead
 from gemmsmith.kernels.repack import REPACK, repack_launch
 from gemmsmith.kernels.spec import Config, Geometry, KernelSpec
@@ -73,16 +75,21 @@ def bind(device: Device, spec: KernelSpec, config: Config, problem: Problem, add
     ready, placed = _after(copies, problem, addresses, workspace)
     fitted = spec.fit(config, ready, placed[:3])
     loaded = _loaded(device, spec, fitted, ready, compile_fn)
-    launch = product_launch(device, loaded, spec, fitted, ready, placed)
-    if not copies:
-        return (Step(loaded, launch),)
-    copier = _loaded(device, REPACK, REPACK.config(), _ANY_COPY, compile_fn)
-    return (*(Step(copier, _copy_launch(copy, workspace)) for copy in copies), Step(loaded, launch))
+    launch = product_launch(device, loaded, spec, fitted, ready, placed, workspace)
+    steps: list[Step] = []
+    if spec.scratch:
+        steps.append(
+            Step(_loaded(device, CLEAR, CLEAR.config(), _ANY_COPY, compile_fn), Launch(*clear_launch(workspace)))
+        )
+    if copies:
+        copier = _loaded(device, REPACK, REPACK.config(), _ANY_COPY, compile_fn)
+        steps += (Step(copier, _copy_launch(copy, workspace)) for copy in copies)
+    return (*steps, Step(loaded, launch))
 
 
 def _loaded(device: Device, spec: KernelSpec, config: Config, problem: Problem, compile_fn: CompileFn) -> Any:
     """The kernel on the device. The package's own files do not change while it runs; a user's may."""
-    if device.kind != "gpu" or not (spec.is_rung or spec is REPACK):
+    if device.kind != "gpu" or not (spec.is_rung or spec in (CLEAR, REPACK)):
         return device.load(compile_fn(spec, config, problem, device.arch))
     known = _ON_GPU.setdefault(device, {})
     key = (spec, config, problem.dtype.name, problem.out_dtype.name, problem.trans_a, problem.trans_b, problem.bias,
@@ -94,7 +101,7 @@ def _loaded(device: Device, spec: KernelSpec, config: Config, problem: Problem, 
 
 def workspace_bytes(spec: KernelSpec, problem: Problem, addresses: Addresses) -> int:
     """How many bytes ``bind`` needs besides the operands."""
-    return _workspace_of(_copies(spec, problem, addresses), problem.dtype.itemsize)
+    return _workspace_of(_copies(spec, problem, addresses), problem.dtype.itemsize, spec.scratch)
 
 
 def fitted_config(spec: KernelSpec, config: Config, problem: Problem, addresses: Addresses) -> Config:
@@ -103,19 +110,30 @@ def fitted_config(spec: KernelSpec, config: Config, problem: Problem, addresses:
     return spec.fit(config, ready, placed[:3])
 
 
+def aligned_config(spec: KernelSpec, config: Config, problem: Problem) -> Config:
+    """The configuration for operands that lie as fresh allocations do: what to compile where none are at hand."""
+    return fitted_config(spec, config, problem, Addresses(_REGION, _REGION, _REGION))
+
+
 def check_simulated(device: Device, spec: KernelSpec, problem: Problem) -> None:
     """Raise if ``device`` is the simulator and does not know the kernel's instructions."""
-    if spec.simulated or device.kind != "sim":
+    if device.kind == "sim":
+        needs_simulator(spec, problem, "run it on a GPU (--device gpu, or GPU tensors)")
+
+
+def needs_simulator(spec: KernelSpec, problem: Problem, hint: str) -> None:
+    """Raise, with ``hint`` and who can be simulated instead, unless the simulator knows the kernel's instructions."""
+    if spec.simulated:
         return
     other = simulated_instead(problem)
     raise UnsupportedError(
         f"{spec.name} uses instructions that the simulator does not know yet",
-        "run it on a GPU (--device gpu, or GPU tensors)" + (f"; the simulator runs {other}" if other else ""),
+        hint + (f"; the simulator runs {other}" if other else ""),
     )
 
 
 def product_launch(device: Device, loaded: Any, spec: KernelSpec, config: Config, problem: Problem,
-                   addresses: Addresses) -> Launch:  # fmt: skip
+                   addresses: Addresses, workspace: int = 0) -> Launch:  # fmt: skip
     """The launch of the kernel itself, for operands that it takes as they are and a configuration that fits them."""
     geometry = spec.geometry(problem, config)
     if spec.persistent:
@@ -123,7 +141,7 @@ def product_launch(device: Device, loaded: Any, spec: KernelSpec, config: Config
     maps = None
     if spec.tensor_maps is not None:
         maps = _encoded(device, spec, config, problem, addresses)
-    return Launch(geometry, spec.signature.pack(problem, *addresses, maps=maps))
+    return Launch(geometry, spec.signature.pack(problem, *addresses, workspace=workspace, maps=maps))
 
 
 def _persistent(device: Device, loaded: Any, geometry: Geometry) -> Geometry:
@@ -184,14 +202,15 @@ def _copies(spec: KernelSpec, problem: Problem, addresses: Addresses) -> tuple[_
     for name, (rows, cols), address, ld, stride, copies in sides:
         starts = (address, ld * size if rows > 1 else 0, stride * size)
         if any(start % ALIGNMENT for start in starts):
-            offset = _workspace_of(found, size)
+            offset = _workspace_of(found, size, spec.scratch)
             found.append(_Copy(name, rows, cols, address, ld, stride, _rounded(cols, size), copies, offset))
     return tuple(found)
 
 
-def _workspace_of(copies: Sequence[_Copy], size: int) -> int:
+def _workspace_of(copies: Sequence[_Copy], size: int, scratch: int) -> int:
+    """What the kernel's blocks share comes first, then the copies."""
     if not copies:
-        return 0
+        return ceil_div(scratch, _REGION) * _REGION
     last = copies[-1]
     return last.offset + ceil_div(last.copies * last.rows * last.target_ld * size, _REGION) * _REGION
 

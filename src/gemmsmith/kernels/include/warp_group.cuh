@@ -76,12 +76,17 @@ __device__ __forceinline__ void store_sums(const Window<Out>& c, int row, float 
 }
 
 // A block of one producer and N consumer groups starts with equal shares of the 65,536 registers. The producer needs few:
-// what it gives back the consumers take, so that 128 sums a thread and more fit.
-template <int Consumers>
+// what it gives back the consumers take, so that more than 128 sums a thread fit.
+template <int Consumers, int Sums>
+struct Registers {
+    static constexpr int PRODUCER = Consumers == 3 ? 32 : Sums > 192 ? 24 : 40;
+    static constexpr int CONSUMER = Consumers == 3 ? 160 : Sums > 192 ? 240 : 232;
+};
+template <int Consumers, int Sums>
 __device__ __forceinline__ void give_back_registers() {
-    if constexpr (Consumers > 1) asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(Consumers == 2 ? 24 : 32));
+    if constexpr (Consumers > 1) asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(Registers<Consumers, Sums>::PRODUCER));
 }
-template <int Consumers>
+template <int Consumers, int Sums>
 __device__ __forceinline__ void take_registers() {
-    if constexpr (Consumers > 1) asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(Consumers == 2 ? 240 : 160));
+    if constexpr (Consumers > 1) asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(Registers<Consumers, Sums>::CONSUMER));
 }

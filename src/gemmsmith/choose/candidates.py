@@ -1,0 +1,198 @@
+"""Which configurations of which Hopper kernels are worth a look for a problem, best prediction first."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+
+from gemmsmith.choose.cost import STEP_BYTES, Chip, Constants, Tiles, predicted_seconds, shape_of, tiles_of
+from gemmsmith.choose.key import Addresses, unaligned
+from gemmsmith.errors import UnknownKernelError
+from gemmsmith.kernels.registry import rung_named
+from gemmsmith.kernels.spec import Config, KernelSpec
+from gemmsmith.problem import FP32, Problem
+
+# A thread has 255 registers. 128 sums leave room for everything else; of two consumers, which have 240 registers, a
+# kernel may allow more. An SM has 65,536: the producer's threads keep 24 each, a consumer's need 32 besides its sums.
+_SUMS, _SUMS_OF_TWO = 128, 208
+_REGISTERS, _PRODUCER, _BESIDES = 65_536, 24, 32
+_SMEM = 227 * 1024
+# Tiles of one size differ little in what the model sees, so that a short list would hold nothing else.
+_ALIKE = 2
+
+# What is tried of each parameter, as far as the kernel allows it; other parameters keep their defaults, and STAGES is
+# the deepest that is legal. All large products go to the first kernel, what has few tiles to the second.
+_MENU: Mapping[str, Mapping[str, tuple[int, ...]]] = {
+    "wgmma_cluster": {
+        "BM": (64, 128, 192, 256),
+        "BN": tuple(range(64, 257, 16)),
+        "CONSUMERS": (1, 2, 3, 4),
+        "CLUSTER_M": (1, 2),
+        "CLUSTER_N": (1, 2),
+        "GROUP": (4, 8, 16),
+    },
+    "wgmma_split_k": {
+        "BM": (64, 128),
+        "BN": (8, 16, 32, 48, 64, 96, 128, 192, 256),
+        "CONSUMERS": (1, 2),
+        "SPLIT": (1, 2, 4, 8),
+        "SWAP": (0, 1),
+        "DEPTH": (1, 2, 4),
+    },
+}
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A kernel and a configuration of it; ``seconds`` is predicted."""
+
+    spec: KernelSpec
+    config: Config
+    seconds: float
+
+    @property
+    def name(self) -> tuple[str, str]:
+        """What tells candidates apart."""
+        return self.spec.name, str(self.config)
+
+    def __str__(self) -> str:
+        return f"{self.spec.name} {self.config}"
+
+
+@dataclass(frozen=True)
+class Menu:
+    """All of a kernel's configurations that are worth a look, with their numbers as columns."""
+
+    spec: KernelSpec
+    configs: tuple[Config, ...]
+    tiles: Tiles
+
+
+def hopper_specs() -> tuple[KernelSpec, ...]:
+    """The kernels that are chosen among, those that the ladder has."""
+    found = []
+    for name in _MENU:
+        try:
+            found.append(rung_named(name))
+        except UnknownKernelError:
+            continue
+    return tuple(found)
+
+
+@cache
+def menu(spec: KernelSpec, layout: str) -> Menu:
+    """Of the problem, legality depends on the layout alone: slices that do not run along k may take more room."""
+    configs = tuple(_configs(spec, layout))
+    return Menu(spec, configs, tiles_of([dict(config) for config in configs]))
+
+
+def _configs(spec: KernelSpec, layout: str) -> Iterator[Config]:
+    axes = _MENU.get(spec.name, {})
+    defaults = {p.name: p.default for p in spec.parameters}
+    legal = {p.name: p.legal for p in spec.parameters}
+    names = [name for name in axes if name in defaults]
+    deepest_first = sorted(legal["STAGES"], reverse=True)
+    for values in itertools.product(*([v for v in axes[name] if v in legal[name]] for name in names)):
+        chosen = defaults | dict(zip(names, values, strict=True))
+        if not _sums_fit(chosen) or chosen.get("CLUSTER_M", 1) * chosen.get("CLUSTER_N", 1) > 2:
+            continue
+        for stages in deepest_first:
+            if stages * (chosen["BM"] + chosen["BN"]) * STEP_BYTES <= _SMEM:  # asking the kernel takes longer
+                config = Config(tuple((chosen | {"STAGES": stages}).items()))
+                if _runs(spec, config, layout):
+                    yield config
+                    break
+
+
+def _runs(spec: KernelSpec, config: Config, layout: str) -> bool:
+    """Whether a configuration is legal and its launch fits an SM's shared memory."""
+    if spec.illegal(config):
+        return False
+    size = 1024  # of a product that stands for all of this layout
+    sample = Problem(size, size, size, spec.dtypes[0], FP32, trans_a=layout[0] == "T", trans_b=layout[1] == "T")
+    fitted = spec.fit(config, sample, (size, size, size))
+    return spec.geometry(sample, fitted).smem <= _SMEM
+
+
+def _sums_fit(values: Mapping[str, int]) -> bool:
+    consumers = values.get("CONSUMERS", 1)
+    sums = values["BM"] * values["BN"] / (consumers * 128)
+    registers = 128 * (consumers * (sums + _BESIDES) + _PRODUCER)
+    return sums <= (_SUMS_OF_TWO if consumers == 2 else _SUMS) and registers <= _REGISTERS
+
+
+def ranked(
+    problem: Problem,
+    chip: Chip,
+    constants: Constants,
+    *,
+    count: int = 0,
+    within: float = math.inf,
+    addresses: Addresses | None = None,
+) -> list[Candidate]:
+    """The candidates for ``problem``, fastest prediction first, up to ``within`` times the fastest.
+
+    With ``count``, at most so many, of which no size of tile has a third before every other has had two.
+    """
+    shape = shape_of(problem, unaligned(problem, addresses))
+    menus = [menu(spec, problem.layout) for spec in hopper_specs() if spec.takes(problem)]
+    predicted = [predicted_seconds(shape, m.tiles, chip, constants) for m in menus if m.configs]
+    if not predicted:
+        return []
+    limit = min(float(seconds.min()) for seconds in predicted) * within
+    found = [
+        Candidate(m.spec, m.configs[i], float(seconds[i]))
+        for m, seconds in zip((m for m in menus if m.configs), predicted, strict=True)
+        for i in np.flatnonzero(seconds <= limit)
+    ]
+    found.sort(key=lambda candidate: candidate.seconds)
+    return _varied(found, count) if count else found
+
+
+def _varied(candidates: list[Candidate], count: int) -> list[Candidate]:
+    taken: dict[tuple[str, int, int], int] = {}
+    first: list[Candidate] = []
+    later: list[Candidate] = []
+    for candidate in candidates:
+        size = candidate.spec.name, candidate.config["BM"], candidate.config["BN"]
+        taken[size] = taken.get(size, 0) + 1
+        (first if taken[size] <= _ALIKE else later).append(candidate)
+        if len(first) == count:
+            break
+    return sorted((first + later)[:count], key=lambda candidate: candidate.seconds)
+
+
+def neighbours(candidate: Candidate, problem: Problem, chip: Chip, constants: Constants) -> list[Candidate]:
+    """Legal configurations one step away: what the model cannot tell apart is found by timing around the best."""
+    spec, values = candidate.spec, dict(candidate.config)
+    legal = {p.name: p.legal for p in spec.parameters}
+    found = []
+    for change in _steps(values, problem):
+        config = Config(tuple((name, change.get(name, value)) for name, value in values.items()))
+        if all(change[name] in legal.get(name, ()) for name in change) and _runs(spec, config, problem.layout):
+            found.append(config)
+    if not found:
+        return []
+    shape = shape_of(problem, unaligned(problem))
+    seconds = predicted_seconds(shape, tiles_of([dict(config) for config in found]), chip, constants)
+    return [Candidate(spec, config, float(time)) for config, time in zip(found, seconds, strict=True)]
+
+
+def _steps(values: Mapping[str, int], problem: Problem) -> list[dict[str, int]]:
+    """Changes that may be worth a try; some are not legal, or name what the kernel does not have."""
+    cluster = values.get("CLUSTER_M", 1), values.get("CLUSTER_N", 1)
+    changes = [{"CLUSTER_M": m, "CLUSTER_N": n} for m, n in ((1, 1), (2, 1), (1, 2)) if (m, n) != cluster]
+    changes += [{"STAGES": values["STAGES"] - 1}]
+    if problem.out_dtype.itemsize == problem.dtype.itemsize:  # the copy engine stores outputs of 16 bits only
+        changes += [{"TMA_STORE": 0 if values.get("TMA_STORE", 0) else 1}]
+    for name in ("GROUP", "SPLIT"):
+        changes += [{name: values[name] * 2}, {name: values[name] // 2}] if name in values else []
+    if "DEPTH" in values:  # as much in flight, in more or in fewer pieces
+        changes += [{"DEPTH": values["DEPTH"] * 2, "STAGES": values["STAGES"] // 2},
+                    {"DEPTH": values["DEPTH"] // 2, "STAGES": values["STAGES"] * 2}]  # fmt: skip
+    return changes + [{"BN": values["BN"] + step} for step in (-16, 16)]

@@ -1,0 +1,190 @@
+"""Which kernel, in which configuration, for a problem on a GPU: what ``gemm`` and ``matmul`` ask.
+
+    the user's own tuning ─► the shipped table ─► the cost model ─► the default rung
+
+The first that knows an answer gives it. Answers are kept, so that asking again costs a look into a dictionary.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+
+from gemmsmith.choose import table as shipped
+from gemmsmith.choose import tuning_file
+from gemmsmith.choose.candidates import Candidate, hopper_specs, ranked
+from gemmsmith.choose.cost import Chip, Constants, chip_of, with_memory_of
+from gemmsmith.choose.default import default_rung
+from gemmsmith.choose.key import Addresses, ShapeKey, is_16_bit, shape_key, unaligned, unaligned_if_tight
+from gemmsmith.choose.table import Entry, Table
+from gemmsmith.errors import ConfigError, UsageError
+from gemmsmith.gpus import GPU, gpu_of_device, gpus
+from gemmsmith.kernels.spec import Config, KernelSpec
+from gemmsmith.problem import Problem
+
+HOPPER = 90
+# A configuration that won elsewhere is preferred to the model's favourite if it is predicted this close to it: the
+# model errs by more, and what won was measured.
+_CLOSE = 1.05
+_MOST_REMEMBERED = 65_536
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A kernel and its configuration.
+
+    source  'tuned': the user's own tuning of this shape; 'shipped': the package's table;
+            'model': the cost model; 'default': the ladder's order of preference
+    """
+
+    spec: KernelSpec
+    config: Config
+    source: str
+
+
+_CHOICES: dict[tuple[object, ...], Choice] = {}
+
+
+def choose(
+    problem: Problem, gpu: str | None = None, addresses: Addresses | None = None, *, sms: int = 0, arch: str = ""
+) -> Choice:
+    """What to run for ``problem`` on the GPU that the driver calls ``gpu``; None is the simulator.
+
+    ``addresses`` of A, B and C say how they are aligned; without them they are taken to be aligned as fresh memory is.
+    ``sms`` and ``arch`` ('sm_90') are the driver's: with them, a Hopper GPU that is in no table has a model as well.
+    """
+    p = problem
+    rows = unaligned(p, addresses) if gpu is not None else 0
+    asked = (gpu, p.m, p.n, p.k, p.batch, p.trans_a, p.trans_b, rows, p.dtype.name, p.out_dtype.name, p.bias,
+             p.activation, sms, arch)  # fmt: skip
+    known = _CHOICES.get(asked)
+    if known is None:
+        known = _chosen(problem, gpu, addresses, sms, arch)
+        if len(_CHOICES) >= _MOST_REMEMBERED:
+            _CHOICES.clear()
+        _CHOICES[asked] = known
+    return known
+
+
+def forget() -> None:
+    """Ask tables and tuning file again: for a process that has just tuned."""
+    for cached in (shipped.shipped_tables, tuning_file.tuned, hopper_model, _constants):
+        cached.cache_clear()
+    _CHOICES.clear()
+
+
+def _chosen(problem: Problem, gpu: str | None, addresses: Addresses | None, sms: int, arch: str) -> Choice:
+    # Nothing to multiply is nothing to describe with a tensor map either.
+    if gpu is not None and is_16_bit(problem) and problem.flops:
+        found = _on_hopper(problem, gpu, addresses, sms, arch)
+        if found is not None:
+            return found
+    spec = default_rung(problem)
+    return Choice(spec, spec.config(), "default")
+
+
+def _on_hopper(problem: Problem, gpu: str, addresses: Addresses | None, sms: int, arch: str) -> Choice | None:
+    model = hopper_model(gpu, sms, arch)
+    specs = {spec.name: spec for spec in hopper_specs() if spec.takes(problem)}
+    if model is None or not specs:
+        return None
+    known = (("tuned", _tuned(gpu)), ("shipped", _shipped(gpu)))
+    # What was tuned was tuned on contiguous operands; others may need a copy first, which changes what is best.
+    if unaligned(problem, addresses) == unaligned_if_tight(problem):
+        for source, entries in known:
+            entry = entries.get(shape_key(problem))
+            spec = specs.get(entry.kernel) if entry is not None else None
+            if entry is not None and spec is not None and (config := _legal(spec, entry)) is not None:
+                return Choice(spec, config, source)
+    candidates = ranked(problem, *model, within=_CLOSE, addresses=addresses)
+    if not candidates:
+        return None
+    best = _proven(candidates, shape_key(problem), {**dict(known[1][1]), **known[0][1]}) or candidates[0]
+    return Choice(best.spec, best.config, "model")
+
+
+def _legal(spec: KernelSpec, entry: Entry) -> Config | None:
+    """The entry's configuration, unless this version of the kernel no longer takes it."""
+    try:
+        return spec.config(dict(entry.config))
+    except ConfigError as error:
+        warnings.warn(f"a tuned configuration is not used: {error.message}", RuntimeWarning, stacklevel=2)
+        return None
+
+
+def _proven(candidates: list[Candidate], key: ShapeKey, entries: Mapping[ShapeKey, Entry]) -> Candidate | None:
+    """Of candidates predicted close to the best, the one that won at the nearest tuned shape; None where none has.
+
+    Besides being measured, it is likely to be compiled already.
+    """
+    close = {_identity(c.spec.name, c.config.values): c for c in candidates}
+    winners = [(_distance(key, other), close.get(_identity(entry.kernel, entry.config)))
+               for other, entry in entries.items()]  # fmt: skip
+    near = [(distance, winner) for distance, winner in winners if winner is not None]
+    return min(near, key=lambda pair: (pair[0], pair[1].seconds))[1] if near else None
+
+
+def _identity(kernel: str, config: tuple[tuple[str, int], ...]) -> tuple[object, ...]:
+    """The same for the same values in another order."""
+    return kernel, *sorted(config)
+
+
+def _distance(one: ShapeKey, other: ShapeKey) -> float:
+    """How many times apart the extents are, as a sum of logarithms; other layouts and output types are further away."""
+    pairs = ((one.m, other.m), (one.n, other.n), (one.k, other.k), (one.batch, other.batch))
+    apart = sum(abs(math.log2(a / b)) for a, b in pairs)
+    return apart + (one.layout != other.layout) + (one.out_bytes != other.out_bytes)
+
+
+@cache
+def hopper_model(gpu: str, sms: int, arch: str) -> tuple[Chip, Constants] | None:
+    """What predictions for a GPU with compute capability 9.0 are made with; None for all others."""
+    known = known_gpu(gpu, sms)
+    if known is not None and known.arch == HOPPER:
+        return chip_of(known, sms), _constants(known)
+    if arch == f"sm_{HOPPER}" and sms:
+        like = next(g for g in gpus() if g.arch == HOPPER)
+        return chip_of(like, sms), _constants(like)
+    return None
+
+
+def known_gpu(name: str, sms: int = 0) -> GPU | None:
+    """The GPU in the table that the driver calls ``name``; with 0 for ``sms``, whatever number it has."""
+    return next((g for g in gpus() if gpu_of_device(name, sms or g.sms) == g), None)
+
+
+@cache
+def _constants(gpu: GPU) -> Constants:
+    """From the shipped table of that GPU; from another Hopper GPU's with this one's memory; the estimates otherwise."""
+    for other in _tables():
+        if known_gpu(other.gpu) == gpu:
+            return other.model.constants
+    for other in _tables():
+        made_on = known_gpu(other.gpu)
+        if made_on is not None and made_on.arch == HOPPER and made_on.name == "H200":
+            return with_memory_of(other.model.constants, gpu)
+    return with_memory_of(Constants(), gpu)
+
+
+def _tuned(gpu: str) -> Mapping[ShapeKey, Entry]:
+    return tuning_file.tuned(tuning_file.default_path(), gpu)
+
+
+def _shipped(gpu: str) -> Mapping[ShapeKey, Entry]:
+    """The table made on a GPU of the same kind."""
+    kind = known_gpu(gpu)
+    for made in _tables():
+        if made.gpu == gpu or (kind is not None and known_gpu(made.gpu) == kind):
+            return made.entries
+    return {}
+
+
+def _tables() -> tuple[Table, ...]:
+    try:
+        return shipped.shipped_tables()
+    except (UsageError, OSError) as error:
+        warnings.warn(f"the shipped table is not used: {error}", RuntimeWarning, stacklevel=2)
+        return ()

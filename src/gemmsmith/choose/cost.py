@@ -1,0 +1,212 @@
+"""How long a Hopper kernel takes, predicted: for shapes that nobody has timed, and to decide what to time first.
+
+    launch + repack + (tiles in waves over the SMs: steps of k × the slowest of tensor cores, L2, load latency;
+                       split sums added up; outputs) or the memory bus, whichever is longer
+
+The arithmetic is that of the kernels; ten constants are free (``Constants``) and come from a fit to measured times
+(fit.py). Only the order of predictions for one shape matters for the choice; the fit's error is kept with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gemmsmith.gpus import GPU
+from gemmsmith.problem import Problem
+
+Column = NDArray[np.float64]
+
+STEP_BYTES = 128  # of k in one stage: the width of the swizzle, 64 elements of 16 bits
+_STEP_K = 64
+_WGMMA_ROWS, _WGMMA_K = 64, 16
+# Operands of wgmma come out of shared memory at 128 bytes a clock: 2 KB of A and 32 bytes a column of B.
+_SMEM_CLOCKS, _SMEM_CLOCKS_A_COLUMN = 16.0, 0.25
+_SHARPNESS = 4.0  # of the soft maximum: two equal limits cost 19 % more than one, as they never overlap perfectly
+_OTHER_REGISTERS = 80  # a consumer thread, besides its sums
+_MOST_RESIDENT = 8
+
+
+@dataclass(frozen=True)
+class Chip:
+    """What the model knows of a GPU without measuring."""
+
+    sms: int
+    smem_per_sm: int
+    registers_per_sm: int
+    l2_bytes: int
+    flops_per_clock: int = 4096  # 16-bit, dense, of one SM: H100 data sheet, 989.4 TFLOPS / 132 SMs / 1.83 GHz
+
+
+@dataclass(frozen=True)
+class Constants:
+    """The free constants, in seconds and bytes per second. The defaults are estimates, to start a fit from.
+
+    clock      of the tensor cores under load: PERFORMANCE.md's 770 TFLOPS / 132 / 4096
+    dram       bytes/s of the memory: the H200's copy bandwidth, measured
+    l2         bytes/s out of the L2, all SMs together: about 1.3 times the memory's
+    ingress    bytes/s into one SM: 64 bytes a clock
+    latency    from asking for a tile to having it: about 1000 clocks of L2 miss and TMA
+    step       barriers of one stage: about 20 clocks
+    tile       of a tile, besides its steps and its output: the pipeline drains, the next tile begins
+    store      bytes/s out of one SM
+    launch     a kernel after another in a CUDA graph
+    reduction  of split sums: the cluster waits for its last block, twice
+    """
+
+    clock: float = 1.42e9
+    dram: float = 4.3e12
+    l2: float = 5.6e12
+    ingress: float = 1.1e11
+    latency: float = 6e-7
+    step: float = 1e-8
+    tile: float = 5e-7
+    store: float = 2.5e10
+    launch: float = 2e-6
+    reduction: float = 1e-6
+
+
+CONSTANTS = tuple(field.name for field in fields(Constants))
+H200_DRAM_GBS = 4800.0  # data sheet: other memories are taken to reach the same part of theirs
+
+
+def chip_of(gpu: GPU, sms: int = 0) -> Chip:
+    """The chip of a GPU in the table; ``sms`` where the driver counts others."""
+    return Chip(sms or gpu.sms, gpu.smem_per_sm, gpu.registers_per_sm, gpu.l2_bytes)
+
+
+def with_memory_of(constants: Constants, gpu: GPU) -> Constants:
+    """An H200's constants for a GPU with the same SMs and another memory (H100)."""
+    return replace(constants, dram=constants.dram * gpu.dram_gbs / H200_DRAM_GBS)
+
+
+@dataclass(frozen=True)
+class Shapes:
+    """Problems as columns of numbers, or as one number each. ``repacked`` is bytes that are copied first."""
+
+    m: Any
+    n: Any
+    k: Any
+    batch: Any
+    out_bytes: Any
+    repacked: Any
+
+
+@dataclass(frozen=True)
+class Tiles:
+    """Configurations as columns of numbers."""
+
+    bm: Column
+    bn: Column
+    stages: Column
+    depth: Column
+    consumers: Column
+    cluster_m: Column
+    cluster_n: Column
+    group: Column
+    split: Column
+    swap: Column
+    persistent: Column
+
+
+# What a kernel does that has no such parameter: the file's own order of tiles is that of one row after another.
+_ABSENT = {"STAGES": 1, "DEPTH": 1, "CONSUMERS": 1, "CLUSTER_M": 1, "CLUSTER_N": 1, "GROUP": 1, "SPLIT": 1, "SWAP": 0}
+
+
+def tiles_of(configs: Sequence[Mapping[str, int]]) -> Tiles:
+    """Columns of configurations; a kernel with GROUP is persistent, one without starts a block for every tile."""
+
+    def column(name: str) -> Column:
+        return np.array([config.get(name, _ABSENT.get(name, 0)) for config in configs], np.float64)
+
+    persistent = np.array(["GROUP" in config for config in configs], np.float64)
+    return Tiles(column("BM"), column("BN"), column("STAGES"), column("DEPTH"), column("CONSUMERS"),
+                 column("CLUSTER_M"), column("CLUSTER_N"), column("GROUP"), column("SPLIT"), column("SWAP"),
+                 persistent)  # fmt: skip
+
+
+def shape_of(problem: Problem, unaligned: int = 0) -> Shapes:
+    """One problem; ``unaligned`` has bit 0 set where A must be copied first, bit 1 for B."""
+    copies = problem.copies
+    repacked = (copies[0] * problem.m * problem.k * (unaligned & 1)
+                + copies[1] * problem.n * problem.k * (unaligned >> 1)) * problem.dtype.itemsize  # fmt: skip
+    return Shapes(problem.m, problem.n, problem.k, problem.batch, problem.out_dtype.itemsize, repacked)
+
+
+def predicted_seconds(shapes: Shapes, tiles: Tiles, chip: Chip, constants: Constants) -> Column:
+    """Seconds of each configuration on its problem, launched from a CUDA graph with cold caches."""
+    c, t = constants, tiles
+    rows, cols = np.where(t.swap > 0, shapes.n, shapes.m), np.where(t.swap > 0, shapes.m, shapes.n)
+    down = _ceil(_ceil(rows / t.bm) / t.cluster_m) * t.cluster_m
+    across = _ceil(_ceil(cols / t.bn) / t.cluster_n) * t.cluster_n
+    work = down * across * shapes.batch * t.split
+    steps = np.maximum(1, _ceil(_ceil(shapes.k / (_STEP_K * t.depth)) / t.split)) * t.depth
+
+    cluster = t.cluster_m * t.cluster_n * t.split  # the parts of a split are a cluster as well
+    sms = np.floor(chip.sms / cluster) * cluster
+    resident = np.where(t.persistent > 0, 1, _resident(tiles, chip))
+    together = np.minimum(resident, _ceil(work / sms))  # blocks that share an SM
+    waves = _ceil(work / (sms * resident))
+    busy = np.minimum(sms, work)
+
+    full_rate = 2 * _WGMMA_ROWS * _WGMMA_K * t.bn / chip.flops_per_clock
+    clocks = np.maximum(full_rate, _SMEM_CLOCKS + _SMEM_CLOCKS_A_COLUMN * t.bn)
+    mma = t.bm / _WGMMA_ROWS * (_STEP_K / _WGMMA_K) * clocks / c.clock * together
+    fetched = STEP_BYTES * (t.bm / t.cluster_n + t.bn / t.cluster_m) * together * busy
+    arriving = STEP_BYTES * (t.bm + t.bn) * together
+    step = _soft_maximum(mma, fetched / c.l2, arriving / c.ingress, c.latency / (t.stages * t.depth)) + c.step / t.depth
+    outputs = t.bm * t.bn * together
+    stored = outputs / t.split * shapes.out_bytes / c.store
+    # Sums of a kernel that splits go through shared memory, its own and its neighbours'.
+    added = np.where(t.persistent > 0, 0.0, outputs * 4.0 / c.ingress) + np.where(t.split > 1, c.reduction, 0.0)
+    on_sms = c.latency + waves * (steps * step + c.tile + added + stored)
+
+    inputs = (rows + cols) * shapes.k * 2.0 * shapes.batch
+    written = rows * cols * shapes.batch * shapes.out_bytes
+    traffic = np.maximum(inputs, _streamed(shapes, tiles, rows, cols, down, across, sms * resident, chip)) + written
+    repack = np.where(np.asarray(shapes.repacked) > 0, c.launch + 2.0 * shapes.repacked / c.dram, 0.0)
+    total: Column = c.launch + _soft_maximum(on_sms, traffic / c.dram) + repack
+    return total
+
+
+def _resident(tiles: Tiles, chip: Chip) -> Column:
+    """Blocks that an SM holds at once, by shared memory and registers."""
+    smem = tiles.stages * tiles.depth * (tiles.bm + tiles.bn) * STEP_BYTES + 4 * tiles.bm * tiles.bn + 1024
+    registers = tiles.bm * tiles.bn + (tiles.consumers + 1) * 128 * _OTHER_REGISTERS
+    fits = np.minimum(chip.smem_per_sm // smem, chip.registers_per_sm // registers)
+    result: Column = np.clip(fits, 1, _MOST_RESIDENT)
+    return result
+
+
+def _streamed(shapes: Shapes, tiles: Tiles, rows: Column, cols: Column, down: Column, across: Column, slots: Column,
+              chip: Chip) -> Column:  # fmt: skip
+    """Bytes of inputs that the memory must send where they do not all fit the L2.
+
+    Blocks that run at once share the rows and columns of their tiles; the next ones find those gone.
+    """
+    at_once = np.maximum(1, np.minimum(slots / tiles.split, down * across))
+    group = np.minimum(tiles.group, down)
+    columns = np.minimum(_ceil(at_once / group), across)
+    wave = (np.minimum(group * tiles.bm, rows) + np.minimum(columns * tiles.bn, cols)) * shapes.k * 2.0
+    inputs = (rows + cols) * shapes.k * 2.0
+    once = np.where(inputs <= chip.l2_bytes / 2, inputs, wave * (down * across / at_once))
+    result: Column = once * shapes.batch
+    return result
+
+
+def _ceil(values: Any) -> Column:
+    result: Column = np.ceil(values)
+    return result
+
+
+def _soft_maximum(*columns: Any) -> Column:
+    """Slightly above the largest where others are near it."""
+    largest = columns[0]
+    for column in columns[1:]:
+        largest = np.maximum(largest, column)
+    result: Column = largest * sum((column / largest) ** _SHARPNESS for column in columns) ** (1 / _SHARPNESS)
+    return result

@@ -1,0 +1,53 @@
+"""A tuning file's findings about one GPU as a table, with the cost model's constants from all that was timed."""
+
+from __future__ import annotations
+
+from gemmsmith.choose.choice import known_gpu
+from gemmsmith.choose.cost import Constants, chip_of, shape_of, with_memory_of
+from gemmsmith.choose.fit import Sample, fit
+from gemmsmith.choose.key import ShapeKey, unaligned
+from gemmsmith.choose.table import Table
+from gemmsmith.choose.tuning_file import History, TuningFile
+from gemmsmith.errors import UsageError
+from gemmsmith.gpus import gpus
+from gemmsmith.problem import BF16, FP32, Problem
+
+
+def table_of(file: TuningFile, gpu: str = "") -> Table:
+    """The table of ``gpu``, or of the only GPU in the file. The fit starts from the estimates, so that the same file
+    gives the same constants, whatever is shipped."""
+    name = gpu or _only_gpu(file)
+    history = file.history(name)
+    if not history.best:
+        raise UsageError(f"{file.path} has no finished shape of {name}", "run gemmsmith tune --shapes … first")
+    facts = known_gpu(name) or next(g for g in gpus() if g.arch == 90)
+    fitted = fit(_samples(history), chip_of(facts), with_memory_of(Constants(), facts))
+    commands = dict.fromkeys(str(run["command"]) for run in history.runs)
+    last = history.runs[-1] if history.runs else {}
+    versions = {str(name): str(version) for name, version in dict(last.get("versions", {})).items()}
+    return Table(name, str(last.get("date", "")), versions, "; ".join(commands), fitted, history.best)
+
+
+def _only_gpu(file: TuningFile) -> str:
+    found = file.gpus()
+    if len(found) == 1:
+        return found[0]
+    if not found:
+        raise UsageError(f"{file.path} holds nothing that was tuned", "run gemmsmith tune --shapes … first")
+    raise UsageError(f"{file.path} tells of {len(found)} GPUs: {', '.join(found)}", "say which with --gpu")
+
+
+def _samples(history: History) -> list[Sample]:
+    return [
+        Sample(key, tried.config, _repacked(key), tried.us / 1e6)
+        for key, candidates in sorted(history.tried.items())
+        for tried in candidates.values()
+        if tried.state == "timed" and tried.us > 0
+    ]
+
+
+def _repacked(key: ShapeKey) -> int:
+    """Bytes that contiguous operands of this shape need copied first."""
+    problem = Problem(key.m, key.n, key.k, BF16, FP32, trans_a=key.layout[0] == "T", trans_b=key.layout[1] == "T",
+                      batch=key.batch)  # fmt: skip
+    return int(shape_of(problem, unaligned(problem)).repacked)

@@ -1,0 +1,99 @@
+"""The cost model's free constants from measured times, by least squares on the logarithm of time.
+
+A factor of two counts the same at 5 µs and at 5 ms. The logarithms of the constants are what is fitted, so that each
+stays positive; each is held near its start, loosely, so that one on which no measurement depends stays where it was.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from gemmsmith.choose.cost import CONSTANTS, Chip, Column, Constants, Shapes, Tiles, predicted_seconds, tiles_of
+from gemmsmith.choose.key import ShapeKey
+
+LEAST_SAMPLES = 20
+_ROUNDS = 60
+_NUDGE = 1e-4  # of a constant's logarithm, for slopes
+_HOLD = 0.01  # a constant may be off by a factor of e as easily as the model errs by a tenth: (0.1 / 1) squared
+
+_Residuals = Callable[[Column], Column]
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A configuration's measured seconds on a shape."""
+
+    key: ShapeKey
+    config: tuple[tuple[str, int], ...]
+    repacked: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """The constants, from how many measurements, and the root mean square of ln(predicted / measured)."""
+
+    constants: Constants
+    samples: int
+    error: float
+
+
+def fit(samples: Sequence[Sample], chip: Chip, start: Constants | None = None) -> Fitted:
+    """Constants that fit ``samples``; the start itself where there are too few of them."""
+    begin = start or Constants()
+    if not samples:
+        return Fitted(begin, 0, math.nan)
+    shapes, tiles = _columns(samples)
+    measured = np.log(np.array([sample.seconds for sample in samples], np.float64))
+
+    def residuals(x: Column) -> Column:
+        result: Column = np.log(predicted_seconds(shapes, tiles, chip, _constants(x))) - measured
+        return result
+
+    best = origin = np.log(np.array([getattr(begin, name) for name in CONSTANTS], np.float64))
+    if len(samples) >= LEAST_SAMPLES:
+        best = _least_squares(residuals, origin)
+    error = float(np.sqrt(np.mean(residuals(best) ** 2)))
+    return Fitted(begin if best is origin else _constants(best), len(samples), error)
+
+
+def _least_squares(residuals: _Residuals, origin: Column) -> Column:
+    """Levenberg's method: steps between Gauss-Newton's and steepest descent, each taken only if it helps."""
+
+    def cost(x: Column) -> float:
+        return float(np.sum(residuals(x) ** 2) + _HOLD * np.sum((x - origin) ** 2))
+
+    x, damping = origin, 1.0
+    now = cost(x)
+    for _ in range(_ROUNDS):
+        r = residuals(x)
+        slopes = np.stack([(residuals(x + _NUDGE * unit) - r) / _NUDGE for unit in np.eye(len(x))], axis=1)
+        normal = slopes.T @ slopes + _HOLD * np.eye(len(x))
+        gradient = slopes.T @ r + _HOLD * (x - origin)
+        trial = x - np.linalg.solve(normal + damping * np.diag(np.diag(normal)), gradient)
+        then = cost(trial)
+        if then < now:
+            settled = now - then < 1e-9 * now
+            x, now, damping = trial, then, damping / 3
+            if settled:
+                break
+        else:
+            damping *= 4
+            if damping > 1e9:
+                break
+    return x
+
+
+def _columns(samples: Sequence[Sample]) -> tuple[Shapes, Tiles]:
+    rows = np.array(
+        [(s.key.m, s.key.n, s.key.k, s.key.batch, s.key.out_bytes, s.repacked) for s in samples], np.float64
+    )
+    return Shapes(*rows.T), tiles_of([dict(sample.config) for sample in samples])
+
+
+def _constants(x: Column) -> Constants:
+    return Constants(**dict(zip(CONSTANTS, map(float, np.exp(x)), strict=True)))

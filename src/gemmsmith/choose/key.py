@@ -1,0 +1,59 @@
+"""What two problems must share for the same kernel to be the best for both."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gemmsmith.problem import BF16, FP16, Problem
+
+KIND = "16-bit"  # fp16 and bf16 cost the same, so what was measured for one serves the other
+_ROW = 16  # bytes: a tensor map takes operands whose rows start on multiples of this
+Addresses = tuple[int, int, int]
+
+
+@dataclass(frozen=True, order=True)
+class ShapeKey:
+    """Input types as a class, bytes of an output, layout and extents. Order is that of the shipped table."""
+
+    kind: str
+    out_bytes: int
+    layout: str
+    m: int
+    n: int
+    k: int
+    batch: int = 1
+
+    def __str__(self) -> str:
+        many = f"{self.batch} of " if self.batch != 1 else ""
+        return f"{many}{self.m}x{self.n}x{self.k} {self.kind} to {self.out_bytes} bytes {self.layout}"
+
+
+def is_16_bit(problem: Problem) -> bool:
+    return problem.dtype.name in (FP16.name, BF16.name)
+
+
+def shape_key(problem: Problem) -> ShapeKey:
+    """The key of a problem with 16-bit inputs."""
+    return ShapeKey(KIND, problem.out_dtype.itemsize, problem.layout, problem.m, problem.n, problem.k, problem.batch)
+
+
+def unaligned(problem: Problem, addresses: Addresses | None = None) -> int:
+    """Which operands must be copied before a tensor map can describe them: bit 0 for A, bit 1 for B.
+
+    Without addresses they are taken to be aligned, as fresh allocations are. One row has no next one to be aligned.
+    """
+    size = problem.dtype.itemsize
+    a = problem.lda * size if problem.a_shape[0] > 1 else 0
+    b = problem.ldb * size if problem.b_shape[0] > 1 else 0
+    if problem.batch > 1:
+        a |= problem.stride_a * size
+        b |= problem.stride_b * size
+    if addresses is not None:
+        a |= addresses[0]
+        b |= addresses[1]
+    return (1 if a % _ROW else 0) | (2 if b % _ROW else 0)
+
+
+def unaligned_if_tight(problem: Problem) -> int:
+    """The same for contiguous operands of this shape: what was tuned was tuned with these."""
+    return unaligned(problem.with_())

@@ -1,0 +1,168 @@
+"""A table of tuned shapes as a file: what is shipped with the package, and what ``gemmsmith tune --export`` writes.
+
+One JSON object, one entry a line, sorted by shape, so that two tables can be compared by eye and by diff.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import tempfile
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from gemmsmith.choose.cost import Constants
+from gemmsmith.choose.fit import Fitted
+from gemmsmith.choose.key import ShapeKey
+from gemmsmith.errors import UsageError
+
+FORMAT = 1
+_KEY = ("kind", "out_bytes", "layout", "m", "n", "k", "batch")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """The best kernel of a shape, with its measured time and cuBLAS's beside it, in µs; NaN where it is not known."""
+
+    kernel: str
+    config: tuple[tuple[str, int], ...]
+    us: float
+    cublas_us: float = math.nan
+
+
+@dataclass(frozen=True)
+class Table:
+    """What was tuned on one GPU: when, with what, by which command, and the cost model's constants from it."""
+
+    gpu: str
+    date: str
+    versions: Mapping[str, str]
+    command: str
+    model: Fitted
+    entries: Mapping[ShapeKey, Entry] = field(default_factory=dict)
+
+
+def table_text(table: Table) -> str:
+    """The file's text; the same table gives the same text."""
+    head = {
+        "format": FORMAT,
+        "gpu": table.gpu,
+        "date": table.date,
+        "command": table.command,
+        "versions": dict(sorted(table.versions.items())),
+        "model": {
+            "constants": asdict(table.model.constants),
+            "samples": table.model.samples,
+            "error": number_or_null(table.model.error),
+        },
+    }
+    rows = [json.dumps(entry_fields(key, entry)) for key, entry in sorted(table.entries.items())]
+    text = json.dumps(head, indent=2)[:-2] + ',\n  "entries": ['
+    return text + "".join(f"\n    {row}," for row in rows).rstrip(",") + ("\n  ]\n}\n" if rows else "]\n}\n")
+
+
+def table_from_text(text: str, where: str = "the table") -> Table:
+    """What ``table_text`` wrote; anything else is refused with a reason."""
+    try:
+        data = json.loads(text)
+        if data["format"] != FORMAT:
+            raise UsageError(f"{where} has format {data['format']}; this gemmsmith reads {FORMAT}")
+        model = data["model"]
+        fitted = Fitted(Constants(**{k: _positive(v) for k, v in model["constants"].items()}), int(model["samples"]),
+                        number_or_nan(model["error"]))  # fmt: skip
+        versions = {str(name): str(version) for name, version in data["versions"].items()}
+        entries = dict(entry_from_fields(row) for row in data["entries"])
+        return Table(str(data["gpu"]), str(data["date"]), versions, str(data["command"]), fitted, entries)
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
+        if isinstance(error, UsageError):
+            raise
+        raise UsageError(f"{where} is not a table of tuned shapes: {error!r}") from None
+
+
+def entry_fields(key: ShapeKey, entry: Entry) -> dict[str, Any]:
+    """An entry as plain JSON."""
+    return {
+        **asdict(key), "kernel": entry.kernel, "config": dict(entry.config), "us": round(entry.us, 4),
+        "cublas_us": number_or_null(round(entry.cublas_us, 4)),
+    }  # fmt: skip
+
+
+def entry_from_fields(row: Mapping[str, Any]) -> tuple[ShapeKey, Entry]:
+    """The reverse; raises KeyError, TypeError, ValueError or AttributeError for what is no entry."""
+    return key_from_fields(row), Entry(str(row["kernel"]), config_from_fields(row), _positive(row["us"]),
+                                       number_or_nan(row["cublas_us"]))  # fmt: skip
+
+
+def key_from_fields(row: Mapping[str, Any]) -> ShapeKey:
+    kind, out_bytes, layout, *extents = (row[name] for name in _KEY)
+    if not isinstance(kind, str) or layout not in ("NN", "NT", "TN", "TT"):
+        raise ValueError(f"kind {kind!r}, layout {layout!r}")
+    return ShapeKey(kind, _count(out_bytes), layout, *map(_count, extents))
+
+
+def config_from_fields(row: Mapping[str, Any]) -> tuple[tuple[str, int], ...]:
+    return tuple((str(name), _integer(value)) for name, value in row["config"].items())
+
+
+def write_whole(path: Path, text: str) -> None:
+    """The file appears whole or not at all."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8") as file:
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
+            os.chmod(name, 0o644)
+            os.replace(name, path)
+        except BaseException:
+            with suppress(OSError):
+                os.unlink(name)
+            raise
+    except OSError as error:
+        raise UsageError(f"cannot write {path}: {error.strerror}", "name another file") from None
+
+
+@cache
+def shipped_tables() -> tuple[Table, ...]:
+    """The tables in the package."""
+    folder = files("gemmsmith.choose").joinpath("tables")
+    if not folder.is_dir():
+        return ()
+    found = sorted((file for file in folder.iterdir() if file.name.endswith(".json")), key=lambda file: file.name)
+    return tuple(table_from_text(file.read_text(encoding="utf-8"), file.name) for file in found)
+
+
+def _integer(value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise ValueError(f"{value!r} is not an integer")
+    return value
+
+
+def _count(value: object) -> int:
+    if _integer(value) < 1:
+        raise ValueError(f"{value!r} is not 1 or more")
+    return _integer(value)
+
+
+def _positive(value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < math.inf:
+        raise ValueError(f"{value!r} is not a positive number")
+    return float(value)
+
+
+def number_or_nan(value: object) -> float:
+    """A positive number, or NaN for null."""
+    return math.nan if value is None else _positive(value)
+
+
+def number_or_null(value: float) -> float | None:
+    """The reverse: JSON has no NaN."""
+    return value if math.isfinite(value) else None

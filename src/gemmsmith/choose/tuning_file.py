@@ -1,0 +1,246 @@
+"""The user's tuning file: every step of every ``gemmsmith tune``, one JSON object a line, only ever appended to.
+
+    run        a command began: on which GPU, when, with which versions
+    tried      a candidate is about to run for the first time; if nothing follows, the process ended meanwhile
+    stopped    the user ended the process meanwhile: no fault of the candidate's
+    candidate  what came of it: 'timed', 'failed' or 'wrong'
+    fresh      candidates of this shape that stand before this line are not to be used again
+    best       a shape is finished: what later calls use
+
+A line is one write to a file opened for appending, under a lock, and on the disk when ``append`` returns. A kill
+leaves at most one torn line at the end, which readers skip and the next writer cuts off.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import math
+import os
+import warnings
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import platformdirs
+
+from gemmsmith.choose.key import ShapeKey
+from gemmsmith.choose.table import (
+    Entry,
+    config_from_fields,
+    entry_fields,
+    entry_from_fields,
+    key_from_fields,
+    number_or_nan,
+    number_or_null,
+)
+from gemmsmith.errors import GemmsmithError, UsageError
+
+ENVIRONMENT = "GEMMSMITH_TUNING"
+FORMAT = 1
+_ELSEWHERE = f"choose another file with --tuning or {ENVIRONMENT}"
+STATES = ("timed", "failed", "wrong")
+_BEGINS = b'{"format": '
+Pairs = tuple[tuple[str, int], ...]
+
+
+class TuningFileError(GemmsmithError):
+    """The tuning file cannot be written."""
+
+    exit_code = 3
+
+
+def default_path() -> Path:
+    """``$GEMMSMITH_TUNING``, or ``tuning.jsonl`` in the user's data folder."""
+    chosen = os.environ.get(ENVIRONMENT, "")
+    if chosen:
+        return Path(chosen).expanduser()
+    return Path(platformdirs.user_data_dir("gemmsmith")) / "tuning.jsonl"
+
+
+@dataclass(frozen=True)
+class Tried:
+    """What came of one candidate; ``state`` is '' while that is not known, ``times`` how often it was begun."""
+
+    kernel: str
+    config: Pairs
+    state: str = ""
+    us: float = math.nan
+    cublas_us: float = math.nan
+    why: str = ""
+    times: int = 0
+
+
+@dataclass
+class History:
+    """What a tuning file says about one GPU; candidates by shape and by the digest of their code."""
+
+    best: dict[ShapeKey, Entry] = field(default_factory=dict)
+    tried: dict[ShapeKey, dict[str, Tried]] = field(default_factory=dict)
+    runs: list[Mapping[str, Any]] = field(default_factory=list)
+
+
+class TuningFile:
+    """One tuning file; it need not exist to be read."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def gpus(self) -> tuple[str, ...]:
+        """The GPUs that it tells of, in the order in which they appear."""
+        return tuple(dict.fromkeys(str(line["gpu"]) for line in self._lines()))
+
+    def history(self, gpu: str) -> History:
+        """All that is known about ``gpu``; lines that cannot be read are left out, and it is said."""
+        found = History()
+        for line in self._lines():
+            if line["gpu"] == gpu:
+                _remember(found, line)
+        return found
+
+    def best(self, gpu: str) -> dict[ShapeKey, Entry]:
+        """Finished shapes of ``gpu``: what calls use."""
+        return {
+            key: entry for line in self._lines('"event": "best"') if line["gpu"] == gpu
+            for key, entry in [entry_from_fields(line)]
+        }  # fmt: skip
+
+    def add_run(self, gpu: str, command: str, date: str, versions: Mapping[str, str]) -> None:
+        self._append({"event": "run", "gpu": gpu, "command": command, "date": date, "versions": dict(versions)})
+
+    def add_start(self, gpu: str, key: ShapeKey, digest: str, kernel: str, config: Pairs) -> None:
+        self._append({"event": "tried", "gpu": gpu, "digest": digest, **asdict(key), "kernel": kernel,
+                      "config": dict(config)})  # fmt: skip
+
+    def add_stop(self, gpu: str, key: ShapeKey, digest: str, kernel: str, config: Pairs) -> None:
+        self._append({"event": "stopped", "gpu": gpu, "digest": digest, **asdict(key), "kernel": kernel,
+                      "config": dict(config)})  # fmt: skip
+
+    def add_candidate(self, gpu: str, key: ShapeKey, digest: str, tried: Tried) -> None:
+        self._append({"event": "candidate", "gpu": gpu, "digest": digest, **asdict(key), "kernel": tried.kernel,
+                      "config": dict(tried.config), "state": tried.state, "us": number_or_null(tried.us),
+                      "cublas_us": number_or_null(tried.cublas_us), "why": tried.why})  # fmt: skip
+
+    def add_fresh(self, gpu: str, key: ShapeKey) -> None:
+        self._append({"event": "fresh", "gpu": gpu, **asdict(key)})
+
+    def add_best(self, gpu: str, key: ShapeKey, entry: Entry) -> None:
+        self._append({"event": "best", "gpu": gpu} | entry_fields(key, entry))
+
+    def _append(self, line: Mapping[str, Any]) -> None:
+        data = (json.dumps({"format": FORMAT, **line}, allow_nan=False) + "\n").encode()
+        try:
+            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            handle = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX)
+                _cut_torn_line(handle, self.path)
+                while data:
+                    data = data[os.write(handle, data) :]
+                os.fsync(handle)
+            finally:
+                os.close(handle)
+        except OSError as error:
+            raise TuningFileError(f"cannot write the tuning file {self.path}: {error.strerror}", _ELSEWHERE) from None
+
+    def _lines(self, only: str = "") -> Iterator[Mapping[str, Any]]:
+        """Lines that can be read, those that contain ``only``; a warning says that there are others."""
+        try:
+            text = self.path.read_bytes().decode("utf-8", errors="replace")
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            _warn(f"cannot read the tuning file {self.path}: {error.strerror}; it is not used")
+            return
+        *lines, _torn = text.split("\n")
+        bad = 0
+        for line in lines:
+            if only not in line:
+                continue
+            try:
+                yield _checked(line)
+            except (KeyError, TypeError, ValueError, AttributeError, RecursionError):
+                bad += 1
+        if bad:
+            _warn(f"{bad} of {len(lines)} lines of the tuning file {self.path} cannot be read; they are not used")
+
+
+def _checked(line: str) -> Mapping[str, Any]:
+    """A line as its fields; what cannot be one raises here, so that nothing later has to expect it."""
+    found: dict[str, Any] = json.loads(line)
+    if found["format"] != FORMAT or not isinstance(found["gpu"], str):
+        raise ValueError(line)
+    match found["event"]:
+        case "run":
+            _ = str(found["command"]), str(found["date"]), dict(found["versions"])
+        case "tried" | "stopped":
+            key_from_fields(found), config_from_fields(found), str(found["kernel"]), str(found["digest"])
+        case "candidate" if found["state"] in STATES:
+            key_from_fields(found), config_from_fields(found), str(found["kernel"]), str(found["digest"])
+            number_or_nan(found["us"]), number_or_nan(found["cublas_us"]), str(found["why"])
+        case "fresh":
+            key_from_fields(found)
+        case "best":
+            entry_from_fields(found)
+        case _:
+            raise ValueError(line)
+    return found
+
+
+def _remember(found: History, line: Mapping[str, Any]) -> None:
+    event = line["event"]
+    if event == "run":
+        found.runs.append(line)
+        return
+    key = key_from_fields(line)
+    if event == "best":
+        found.best[key] = entry_from_fields(line)[1]
+        return
+    if event == "fresh":
+        found.tried.pop(key, None)
+        return
+    known, digest = found.tried.setdefault(key, {}), str(line["digest"])
+    now = Tried(str(line["kernel"]), config_from_fields(line), times=known[digest].times if digest in known else 0)
+    if event in ("tried", "stopped"):
+        known[digest] = replace(now, times=max(0, now.times + (1 if event == "tried" else -1)))
+    else:
+        known[digest] = replace(now, state=line["state"], us=number_or_nan(line["us"]), why=str(line["why"]),
+                                cublas_us=number_or_nan(line["cublas_us"]))  # fmt: skip
+
+
+def _cut_torn_line(handle: int, path: Path) -> None:
+    """Remove what a killed writer left after the last newline; the lock is held. Another program's file is refused."""
+    size = os.fstat(handle).st_size
+    begins = os.pread(handle, len(_BEGINS), 0)
+    if not _BEGINS.startswith(begins):
+        raise UsageError(f"{path} is not a tuning file", _ELSEWHERE)
+    keep = size
+    while keep:
+        start = max(0, keep - 4096)
+        at = os.pread(handle, keep - start, start).rfind(b"\n")
+        if at >= 0:
+            keep = start + at + 1
+            break
+        keep = start
+    if keep != size:
+        os.ftruncate(handle, keep)
+
+
+def _warn(text: str) -> None:
+    warnings.warn(text, RuntimeWarning, stacklevel=2)
+
+
+@cache
+def tuned(path: Path, gpu: str) -> Mapping[ShapeKey, Entry]:
+    """Finished shapes of a file, read once a process."""
+    return TuningFile(path).best(gpu)
+
+
+def chosen_path(path: Path | None) -> Path:
+    """``path``, or the default one; a folder is refused."""
+    where = default_path() if path is None else Path(path).expanduser()
+    if os.path.isdir(where):
+        raise UsageError(f"{where} is a folder, not a tuning file", "name a file: --tuning tuning.jsonl")
+    return where

@@ -1,0 +1,36 @@
+"""The launch that clears the flags of a workspace: no product, so its one parameter is packed here."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+
+from gemmsmith.kernels.spec import Config, Geometry, KernelSpec
+from gemmsmith.problem import BF16, FP16, Problem
+
+FLAG_BYTES = 4096  # at the beginning of every workspace whose kernel has flags
+_THREADS = FLAG_BYTES // 16
+
+
+def clear_launch(workspace: int) -> tuple[Geometry, tuple[bytes, ...]]:
+    """Grid and arguments that set the flags at the beginning of ``workspace`` to 0."""
+    return _GEOMETRY, (struct.pack("<Q", workspace),)
+
+
+def _geometry(_problem: Problem, _config: Config) -> Geometry:
+    return _GEOMETRY
+
+
+_GEOMETRY = Geometry((1, 1, 1), (_THREADS, 1, 1))
+
+CLEAR = KernelSpec(
+    name="clear",
+    source=Path(__file__).with_name("clear.cu"),
+    summary="sets the flags of a workspace to 0",
+    teaches="",
+    geometry=_geometry,
+    entry="clear",
+    dtypes=(FP16, BF16),
+    out_dtypes=(FP16, BF16),
+    extra_defines=(("THREADS", str(_THREADS)),),
+)

@@ -1,0 +1,350 @@
+"""Which kernel is chosen for a problem, and from what: the user's tuning, the shipped table, the model, the default."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from fake_hopper import CLUSTER, H200, SPLIT_K
+from gemmsmith.choose import candidates, choice
+from gemmsmith.choose import table as shipped
+from gemmsmith.choose.choice import choose, forget, hopper_model
+from gemmsmith.choose.cost import Constants
+from gemmsmith.choose.default import default_rung
+from gemmsmith.choose.fit import Fitted
+from gemmsmith.choose.key import ShapeKey, shape_key, unaligned
+from gemmsmith.choose.table import Entry, Table, shipped_tables, table_from_text, table_text
+from gemmsmith.choose.tuning_file import TuningFile, TuningFileError
+from gemmsmith.errors import UnsupportedError, UsageError
+from gemmsmith.kernels.spec import KernelSpec
+from gemmsmith.problem import BF16, FP16, FP32, INT8, TF32, Problem
+
+SQUARE = Problem(4096, 4096, 4096, BF16, BF16, trans_b=True)
+KEY = shape_key(SQUARE)
+ODD_CONFIG = CLUSTER.config({"BM": 64, "BN": 72, "CONSUMERS": 1, "GROUP": 1})
+ENTRY = Entry("wgmma_cluster", ODD_CONFIG.values, 180.0, 190.0)
+
+
+@pytest.fixture(autouse=True)
+def hopper(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
+    """Fake kernels, no shipped table, and a tuning file of the test's own."""
+
+    def specs() -> tuple[KernelSpec, ...]:
+        return (CLUSTER, SPLIT_K)
+
+    monkeypatch.setattr(candidates, "hopper_specs", specs)
+    monkeypatch.setattr(choice, "hopper_specs", specs)
+    ship(monkeypatch)
+    path = tmp_path / "tuning.jsonl"
+    monkeypatch.setenv("GEMMSMITH_TUNING", str(path))
+    forget()
+    yield path
+    forget()
+
+
+class Tables:
+    """Stands in for the cached reader of the package's tables."""
+
+    def __init__(self, *tables: Table) -> None:
+        self._tables = tables
+
+    def __call__(self) -> tuple[Table, ...]:
+        return self._tables
+
+    def cache_clear(self) -> None:
+        pass
+
+
+def ship(monkeypatch: pytest.MonkeyPatch, *tables: Table) -> None:
+    monkeypatch.setattr(shipped, "shipped_tables", Tables(*tables))
+
+
+def table(entries: dict[ShapeKey, Entry], gpu: str = H200, constants: Constants | None = None) -> Table:
+    return Table(gpu, "2026-01-02", {"b": "2", "a": "1"}, "gemmsmith tune …", Fitted(constants or Constants(), 9, 0.1),
+                 entries)  # fmt: skip
+
+
+# --- the default
+
+
+@pytest.mark.parametrize(
+    ("problem", "gpu"),
+    [
+        (SQUARE, None), (Problem(64, 64, 64), H200), (Problem(64, 64, 64, TF32), H200),
+        (Problem(64, 64, 64, INT8), H200), (SQUARE, "NVIDIA A100-SXM4-80GB"), (SQUARE, "NVIDIA B200"),
+        (SQUARE, "A GPU of the future"), (SQUARE.with_(k=0), H200), (SQUARE.with_(m=0), H200),
+    ],
+)  # fmt: skip
+def test_the_default_stays_where_hopper_kernels_do_not_apply(problem: Problem, gpu: str | None) -> None:
+    found = choose(problem, gpu)
+    assert (found.spec, found.source) == (default_rung(problem), "default")
+    assert found.config == found.spec.config()
+
+
+def test_without_hopper_kernels_it_is_the_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(choice, "hopper_specs", lambda: ())
+    assert choose(SQUARE, H200).source == "default"
+
+
+def test_what_no_hopper_kernel_takes_is_the_defaults(monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = (replace(CLUSTER, epilogue=False),)
+    monkeypatch.setattr(choice, "hopper_specs", lambda: plain)
+    assert choose(SQUARE, H200).source == "model"
+    assert choose(SQUARE.with_(activation="relu"), H200).source == "default"
+
+
+def test_what_nothing_takes_is_refused_every_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gemmsmith.choose.default.rungs", lambda: ())
+    for _ in range(2):
+        with pytest.raises(UnsupportedError):
+            choose(Problem(4, 4, 4), None)
+
+
+# --- the sources, in their order
+
+
+def test_the_users_tuning_comes_before_the_shipped_table(monkeypatch: pytest.MonkeyPatch, hopper: Path) -> None:
+    ship(monkeypatch, table({KEY: ENTRY}))
+    assert choose(SQUARE, H200).source == "shipped"
+    mine = Entry("wgmma_split_k", SPLIT_K.config({"BM": 64, "CONSUMERS": 1}).values, 170.0)
+    TuningFile(hopper).add_best(H200, KEY, mine)
+    assert choose(SQUARE, H200).source == "shipped", "answers are kept"
+    forget()
+    found = choose(SQUARE, H200)
+    assert (found.source, found.spec, found.config.values) == ("tuned", SPLIT_K, mine.config)
+
+
+def test_the_shipped_table_is_for_its_own_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    ship(monkeypatch, table({KEY: ENTRY}))
+    found = choose(SQUARE, H200, sms=132, arch="sm_90")
+    assert (found.source, found.spec, found.config) == ("shipped", CLUSTER, ODD_CONFIG)
+    assert choose(SQUARE, "NVIDIA H200 NVL", sms=132).source == "shipped", "the same GPU by another name"
+    assert choose(SQUARE, "NVIDIA H100 80GB HBM3").source == "model"
+
+
+def test_fp16_and_bf16_share_entries_and_output_sizes_do_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    ship(monkeypatch, table({KEY: ENTRY}))
+    assert choose(SQUARE.with_(dtype=FP16, out_dtype=FP16), H200).source == "shipped"
+    assert choose(SQUARE.with_(bias="row", activation="gelu"), H200).source == "shipped"
+    for other in (
+        SQUARE.with_(out_dtype=FP32),
+        SQUARE.with_(trans_a=True),
+        SQUARE.with_(k=4095),
+        SQUARE.with_(batch=2),
+    ):
+        assert choose(other, H200).source == "model"
+
+
+def test_an_entry_is_not_for_operands_that_must_be_copied_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    ship(monkeypatch, table({KEY: ENTRY}))
+    assert choose(SQUARE, H200, (256, 256, 256)).source == "shipped"
+    assert choose(SQUARE, H200, (258, 256, 256)).source == "model"
+    assert choose(replace(SQUARE, lda=4097), H200).source == "model"
+    assert choose(replace(SQUARE, lda=4104), H200).source == "shipped"
+
+
+def test_an_entry_this_version_cannot_run_is_left_out_and_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    ship(monkeypatch, table({KEY: replace(ENTRY, config=(("BM", 7),)), shape_key(SQUARE.with_(k=64)): ENTRY}))
+    with pytest.warns(RuntimeWarning, match="BM=7 is not one of"):
+        assert choose(SQUARE, H200).source == "model"
+    ship(monkeypatch, table({KEY: replace(ENTRY, kernel="of the future")}))
+    forget()
+    assert choose(SQUARE, H200).source == "model"
+
+
+def test_a_broken_shipped_table_is_said_and_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Broken(Tables):
+        def __call__(self) -> tuple[Table, ...]:
+            raise UsageError("the table is broken")
+
+    monkeypatch.setattr(shipped, "shipped_tables", Broken())
+    with pytest.warns(RuntimeWarning, match="the table is broken"):
+        assert choose(SQUARE, H200).source == "model"
+
+
+# --- the model
+
+
+def test_the_model_gives_legal_configurations_that_suit_the_shape() -> None:
+    for problem in (SQUARE, SQUARE.with_(m=1), SQUARE.with_(m=127, n=9, k=3), SQUARE.with_(batch=16, m=64, n=64)):
+        found = choose(problem, H200)
+        assert found.source == "model"
+        assert found.spec.illegal(found.config) == []
+    assert choose(SQUARE, H200).spec is CLUSTER
+    few = choose(Problem(16, 4096, 4096, BF16, BF16, trans_b=True), H200)
+    assert few.spec is SPLIT_K
+    assert few.config["SPLIT"] > 1
+    assert few.config["SWAP"] == 1
+    assert few.config["BN"] == 16
+    deep = choose(Problem(128, 128, 16384, BF16, BF16), H200)
+    assert (deep.spec, deep.config["SPLIT"]) == (SPLIT_K, 8)
+
+
+def test_a_winner_elsewhere_is_preferred_where_it_is_predicted_as_good(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = hopper_model(H200, 0, "")
+    assert model is not None
+    first, *others = candidates.ranked(SQUARE, *model, within=choice._CLOSE)
+    winner = others[-1]
+    assert choose(SQUARE, H200).config == first.config
+    entry = Entry(winner.spec.name, tuple(reversed(winner.config.values)), 1.0)
+    ship(monkeypatch, table({shape_key(SQUARE.with_(k=2048)): entry, shape_key(SQUARE.with_(k=512)): ENTRY}))
+    forget()
+    assert choose(SQUARE, H200).config == winner.config
+    nearer = Entry(others[0].spec.name, others[0].config.values, 1.0)
+    ship(monkeypatch, table({shape_key(SQUARE.with_(k=2048)): entry, shape_key(SQUARE.with_(k=4095)): nearer}))
+    forget()
+    assert choose(SQUARE, H200).config == others[0].config
+    same, turned = shape_key(SQUARE.with_(k=3000)), shape_key(SQUARE.with_(k=3500, trans_b=False))
+    ship(monkeypatch, table({same: entry, turned: nearer}))
+    forget()
+    assert choose(SQUARE, H200).config == winner.config, "another layout is further away"
+    ship(monkeypatch, table({shape_key(SQUARE.with_(k=2048)): ENTRY}))
+    forget()
+    assert choose(SQUARE, H200).config == first.config, "a winner that is predicted much slower is not taken"
+
+
+def test_constants_come_from_the_shipped_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    ship(monkeypatch, table({}, constants=Constants(dram=2e12)))
+    forget()
+    own, other = hopper_model(H200, 132, "sm_90"), hopper_model("NVIDIA H100 80GB HBM3", 132, "sm_90")
+    assert own is not None
+    assert other is not None
+    assert own[1].dram == 2e12
+    assert other[1].dram == pytest.approx(2e12 * 3350 / 4800)
+
+
+def test_a_hopper_gpu_in_no_table_has_a_model_if_the_driver_is_asked() -> None:
+    assert hopper_model("NVIDIA H20", 0, "") is None
+    model = hopper_model("NVIDIA H20", 78, "sm_90")
+    assert model is not None
+    assert model[0].sms == 78
+    assert hopper_model("NVIDIA H20", 78, "sm_100") is None
+    assert choose(SQUARE, "NVIDIA H20", sms=78, arch="sm_90").source == "model"
+
+
+def test_asking_again_is_a_look_into_a_dictionary(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Problem] = []
+
+    def counted(problem: Problem, *rest: object, **facts: object) -> list[candidates.Candidate]:
+        asked.append(problem)
+        return original(problem, *rest, **facts)  # type: ignore[arg-type]
+
+    original = choice.ranked
+    monkeypatch.setattr(choice, "ranked", counted)
+    first = choose(SQUARE, H200, (256, 512, 1024))
+    assert choose(SQUARE.with_(), H200, (4096, 512, 0)) is first
+    assert len(asked) == 1
+    choose(SQUARE, H200, (257, 512, 1024))
+    assert len(asked) == 2
+
+
+def test_memory_of_choices_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(choice, "_MOST_REMEMBERED", 4)
+    for m in range(1, 10):
+        choose(Problem(m, 4, 4), None)
+    assert len(choice._CHOICES) <= 4
+
+
+@pytest.mark.parametrize(
+    ("problem", "addresses", "bits"),
+    [
+        (Problem(64, 64, 64, BF16), None, 0), (Problem(64, 64, 63, BF16), None, 1),
+        (Problem(64, 63, 64, BF16), None, 2), (Problem(63, 63, 63, BF16, trans_a=True), None, 3),
+        (Problem(1, 64, 63, BF16), None, 0), (Problem(64, 64, 64, BF16), (8, 16, 2), 1),
+        (Problem(64, 64, 64, BF16, batch=2, stride_a=4100), None, 1),
+        (Problem(64, 64, 64, BF16, batch=2, stride_b=0), None, 0),
+    ],
+)  # fmt: skip
+def test_which_operands_are_copied_first(problem: Problem, addresses: tuple[int, int, int] | None, bits: int) -> None:
+    assert unaligned(problem, addresses) == bits
+
+
+# --- the table's file
+
+
+def test_a_table_comes_back_as_it_was_and_is_sorted() -> None:
+    keys = [replace(KEY, m=m) for m in (64, 8, 4096)]
+    made = table({key: replace(ENTRY, cublas_us=math.nan if key.m == 8 else 2.5) for key in keys})
+    text = table_text(made)
+    again = table_from_text(text)
+    assert table_text(again) == text
+    assert [key.m for key in again.entries] == [8, 64, 4096]
+    assert math.isnan(again.entries[keys[1]].cublas_us)
+    assert replace(again, entries={}) == replace(made, entries={})
+    lines = [line for line in text.splitlines() if '"kernel"' in line]
+    assert len(lines) == 3, "one entry a line"
+    assert json.loads(text)["versions"] == {"a": "1", "b": "2"}
+    assert table_from_text(table_text(table({}))).entries == {}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"format": 2}, {"entries": [{}]}, {"entries": 3}, {"model": {}}, {"versions": []},
+        {"model": {"constants": {"dram": -1}, "samples": 1, "error": 1}},
+    ],
+)  # fmt: skip
+def test_what_is_no_table_is_refused(change: dict[str, object]) -> None:
+    good = json.loads(table_text(table({KEY: ENTRY})))
+    with pytest.raises(UsageError):
+        table_from_text(json.dumps(good | change))
+    with pytest.raises(UsageError):
+        table_from_text("{")
+
+
+def test_the_shipped_tables_can_be_read_and_their_configurations_run() -> None:
+    from gemmsmith.kernels.registry import rung_named
+
+    for found in shipped_tables():
+        assert found.entries
+        assert found.model.error < math.log(2)
+        for key, entry in found.entries.items():
+            assert rung_named(entry.kernel).config(dict(entry.config)), key
+
+
+# --- the tuning file, read by calls
+
+
+def test_a_damaged_tuning_file_is_said_and_the_rest_of_it_is_used(hopper: Path) -> None:
+    TuningFile(hopper).add_best(H200, KEY, ENTRY)
+    good = hopper.read_bytes()
+    bad = [b'{"format": 1, "event": "best"}',
+           b'{"format": 9, "event": "best", "gpu": "x"}', b'"event": "best" \xff\x00',
+           good.replace(b'"BM": 64', b'"BM": 6.4').strip(), b"[" * 100_000 + b'"event": "best"']  # fmt: skip
+    hopper.write_bytes(b"\n".join(bad) + b"\n" + good + good[:30])
+    with pytest.warns(RuntimeWarning, match="5 of 6 lines of the tuning file"):
+        assert choose(SQUARE, H200).source == "tuned"
+
+
+def test_a_torn_last_line_is_ordinary(hopper: Path) -> None:
+    file = TuningFile(hopper)
+    file.add_best(H200, KEY, ENTRY)
+    whole = hopper.read_bytes()
+    hopper.write_bytes(whole + whole[:40])
+    assert choose(SQUARE, H200).source == "tuned"
+    file.add_best(H200, replace(KEY, m=8), ENTRY)
+    assert hopper.read_bytes() == whole + whole.replace(b'"m": 4096', b'"m": 8')
+
+
+def test_a_tuning_file_that_cannot_be_read_is_said(hopper: Path) -> None:
+    hopper.mkdir()
+    with pytest.warns(RuntimeWarning, match="cannot read the tuning file"):
+        assert choose(SQUARE, H200).source == "model"
+
+
+def test_another_programs_file_is_not_written(hopper: Path) -> None:
+    hopper.write_bytes(b"something precious")
+    with pytest.raises(UsageError, match="is not a tuning file"):
+        TuningFile(hopper).add_best(H200, KEY, ENTRY)
+    assert hopper.read_bytes() == b"something precious"
+
+
+def test_a_tuning_file_that_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(TuningFileError, match="cannot write the tuning file"):
+        TuningFile(tmp_path / "file" / "tuning.jsonl").add_best(H200, KEY, ENTRY)

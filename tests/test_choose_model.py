@@ -1,0 +1,226 @@
+"""The cost model, its fit to measured times, and the candidates that it puts in order."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from fake_hopper import CLUSTER, SPLIT_K
+from gemmsmith.choose import candidates
+from gemmsmith.choose.candidates import Candidate, menu, neighbours, ranked
+from gemmsmith.choose.cost import CONSTANTS, Constants, _resident, chip_of, predicted_seconds, shape_of, tiles_of
+from gemmsmith.choose.fit import LEAST_SAMPLES, Sample, fit
+from gemmsmith.choose.key import KIND, ShapeKey
+from gemmsmith.gpus import gpu_named
+from gemmsmith.kernels.spec import Config, Geometry, KernelSpec
+from gemmsmith.problem import BF16, Problem
+
+CHIP = chip_of(gpu_named("H200"))
+SQUARE = Problem(4096, 4096, 4096, BF16, BF16)
+LARGE = {"BM": 128, "BN": 256, "STAGES": 4, "CONSUMERS": 2, "CLUSTER_M": 2, "CLUSTER_N": 1, "GROUP": 8}
+SPLIT = {"BM": 64, "BN": 64, "STAGES": 4, "CONSUMERS": 1, "SPLIT": 4, "SWAP": 0}
+
+
+@pytest.fixture(autouse=True)
+def _hopper(monkeypatch: pytest.MonkeyPatch) -> None:
+    def specs() -> tuple[KernelSpec, ...]:
+        return (CLUSTER, SPLIT_K)
+
+    monkeypatch.setattr(candidates, "hopper_specs", specs)
+
+
+def seconds(problem: Problem, config: dict[str, int], unaligned: int = 0, constants: Constants | None = None) -> float:
+    return float(predicted_seconds(shape_of(problem, unaligned), tiles_of([config]), CHIP, constants or Constants())[0])
+
+
+# --- the model
+
+
+def test_predictions_respect_what_no_kernel_can_beat() -> None:
+    for problem in (SQUARE, SQUARE.with_(m=8192), SQUARE.with_(m=16), Problem(1, 1, 1, BF16)):
+        for config in (LARGE, SPLIT):
+            found = seconds(problem, config)
+            assert found > problem.flops / (CHIP.sms * CHIP.flops_per_clock * Constants().clock)
+            assert found > problem.compulsory_bytes / Constants().dram
+            assert found > Constants().launch
+
+
+def test_waves_are_whole() -> None:
+    """132 tiles and 133: the last one takes as long as all others."""
+    config = LARGE | {"CLUSTER_M": 1}
+    full = Problem(128 * 132, 256, 8192, BF16)
+    more = full.with_(m=full.m + 1)
+    assert seconds(more, config) > 1.6 * seconds(full, config)
+    assert seconds(full.with_(m=full.m - 127), config) == pytest.approx(seconds(full, config), rel=0.02)
+
+
+def test_multicast_lowers_traffic_where_the_l2_is_the_limit() -> None:
+    slow = Constants(l2=2e12)
+    assert seconds(SQUARE, LARGE, constants=slow) < 0.8 * seconds(SQUARE, LARGE | {"CLUSTER_M": 1}, constants=slow)
+
+
+def test_splitting_pays_where_k_is_deep_and_tiles_are_few() -> None:
+    deep = Problem(128, 128, 16384, BF16)
+    times = [seconds(deep, SPLIT | {"SPLIT": split}) for split in (1, 2, 4, 8)]
+    assert times == sorted(times, reverse=True)
+    shallow = deep.with_(k=64)
+    assert seconds(shallow, SPLIT | {"SPLIT": 8}) > seconds(shallow, SPLIT | {"SPLIT": 1})
+
+
+def test_swapped_operands_suit_few_rows_and_not_few_columns() -> None:
+    few = Problem(16, 4096, 4096, BF16)
+    narrow = SPLIT | {"BN": 16}
+    assert seconds(few, narrow | {"SWAP": 1}) < seconds(few, narrow)
+    turned = few.with_(m=4096, n=16)
+    assert seconds(turned, narrow) == pytest.approx(seconds(few, narrow | {"SWAP": 1}))
+
+
+def test_copies_and_batches_cost() -> None:
+    plain, copied = seconds(SQUARE, LARGE), seconds(SQUARE, LARGE, unaligned=1)
+    assert copied - plain == pytest.approx(Constants().launch + 2 * 2 * 4096**2 / Constants().dram)
+    assert seconds(SQUARE, LARGE, unaligned=3) > copied
+    assert seconds(SQUARE.with_(batch=8), LARGE) == pytest.approx(8 * plain, rel=0.1)
+
+
+def test_a_larger_group_saves_memory_traffic_of_large_products() -> None:
+    huge = Problem(32768, 32768, 32768, BF16)
+    slow = Constants(dram=4e11)
+    assert seconds(huge, LARGE, constants=slow) < seconds(huge, LARGE | {"GROUP": 1}, constants=slow)
+
+
+def test_blocks_on_an_sm_are_limited_by_shared_memory_and_registers() -> None:
+    deep, shallow = SPLIT | {"STAGES": 8}, SPLIT | {"STAGES": 3}
+    wide = SPLIT | {"BM": 128, "BN": 128, "STAGES": 2, "CONSUMERS": 1}
+    assert list(_resident(tiles_of([deep, shallow, wide]), CHIP)) == [
+        233_472 // (8 * 128 * 128 + 4 * 64 * 64 + 1024),
+        65_536 // (64 * 64 + 256 * 80),
+        65_536 // (128 * 128 + 256 * 80),
+    ]
+
+
+# --- the fit
+
+
+def samples(truth: Constants, noise: float = 0.0) -> list[Sample]:
+    rng = np.random.Generator(np.random.PCG64(3))
+    found = []
+    for m, n, k in ((4096, 4096, 4096), (8192, 8192, 512), (256, 256, 8192), (16, 8192, 8192), (128, 128, 64)):
+        for config in (LARGE, LARGE | {"CLUSTER_M": 1}, LARGE | {"BM": 64, "BN": 64, "CONSUMERS": 1}, SPLIT,
+                       SPLIT | {"SPLIT": 1}, SPLIT | {"BN": 16, "SWAP": 1, "STAGES": 8}):  # fmt: skip
+            problem = Problem(m, n, k, BF16)
+            time = seconds(problem, config, constants=truth) * math.exp(noise * rng.standard_normal())
+            found.append(Sample(ShapeKey(KIND, 4, "NN", m, n, k), tuple(config.items()), 0, time))
+    return found
+
+
+def test_a_fit_finds_the_constants_that_made_the_times() -> None:
+    truth = Constants(clock=1.7e9, dram=3e12, launch=4e-6, latency=1e-6)
+    before = fit(samples(truth)[: LEAST_SAMPLES - 1], CHIP)
+    assert before.constants == Constants(), "too few to say anything"
+    assert before.error > 0.1
+    found = fit(samples(truth), CHIP)
+    assert found.samples == 30
+    assert found.error < 0.01
+    for name in ("clock", "dram", "launch"):
+        assert getattr(found.constants, name) == pytest.approx(getattr(truth, name), rel=0.1), name
+
+
+def test_noise_stays_in_the_error() -> None:
+    found = fit(samples(Constants(), noise=0.05), CHIP)
+    assert 0.02 < found.error < 0.07
+    assert found.constants.clock == pytest.approx(Constants().clock, rel=0.2)
+
+
+def test_a_constant_that_nothing_depends_on_stays() -> None:
+    never_split = [s for s in samples(Constants(dram=3e12)) if dict(s.config).get("SPLIT", 1) == 1]
+    found = fit([*never_split, *never_split], CHIP)
+    assert found.constants.reduction == pytest.approx(Constants().reduction)
+    assert all(getattr(found.constants, name) > 0 for name in CONSTANTS)
+
+
+def test_nothing_measured_is_nothing_fitted() -> None:
+    found = fit([], CHIP, Constants(dram=1e12))
+    assert found.constants.dram == 1e12
+    assert math.isnan(found.error)
+
+
+# --- the candidates
+
+
+@pytest.mark.parametrize("spec", [CLUSTER, SPLIT_K], ids=lambda spec: spec.name)
+def test_the_menu_is_legal_and_as_deep_as_fits(spec: KernelSpec) -> None:
+    found = menu(spec, "NN")
+    assert len(found.configs) > 200
+    assert len(set(found.configs)) == len(found.configs)
+    for config in found.configs[::7]:
+        values = dict(config)
+        assert spec.illegal(config) == []
+        deeper = spec.illegal(replace(config, values=tuple((values | {"STAGES": values["STAGES"] + 1}).items())))
+        assert deeper, "one more stage must not fit"
+        sums = values["BM"] * values["BN"] / (128 * values["CONSUMERS"])
+        assert sums <= (208 if values["CONSUMERS"] == 2 else 128)
+        assert values.get("CLUSTER_M", 1) * values.get("CLUSTER_N", 1) <= 2
+
+
+def test_a_layout_that_takes_more_shared_memory_has_fewer_stages() -> None:
+    def doubled(problem: Problem, config: Config) -> Geometry:
+        sides = config["BM"] + config["BN"] * (1 if problem.trans_b else 2)
+        return Geometry((1, 1, 1), (256, 1, 1), config["STAGES"] * sides * 128)
+
+    spec = replace(CLUSTER, name="wgmma_cluster", extra_defines=(("DOUBLED", "1"),), geometry=doubled)
+    along_k, across = menu(spec, "NT").configs, menu(spec, "NN").configs
+    assert sum(c["STAGES"] for c in across) < sum(c["STAGES"] for c in along_k)
+    for config in across:
+        assert doubled(SQUARE, config).smem <= 227 * 1024
+
+
+def test_candidates_are_in_order_and_within_what_was_asked_for() -> None:
+    everybody = ranked(SQUARE, CHIP, Constants())
+    times = [c.seconds for c in everybody]
+    assert times == sorted(times)
+    assert len(everybody) == len(menu(CLUSTER, "NN").configs) + len(menu(SPLIT_K, "NN").configs)
+    close = ranked(SQUARE, CHIP, Constants(), within=1.1)
+    assert close == everybody[: len(close)]
+    assert times[len(close) - 1] <= 1.1 * times[0] < times[len(close)]
+
+
+def test_a_short_list_is_varied() -> None:
+    found = ranked(SQUARE, CHIP, Constants(), count=12)
+    assert len(found) == 12
+    assert [c.seconds for c in found] == sorted(c.seconds for c in found)
+    sizes = [(c.spec.name, c.config["BM"], c.config["BN"]) for c in found]
+    assert max(sizes.count(size) for size in sizes) <= 2
+    assert found[0] == ranked(SQUARE, CHIP, Constants())[0]
+    few = len(ranked(SQUARE, CHIP, Constants(), within=1.02))
+    assert len(ranked(SQUARE, CHIP, Constants(), count=few, within=1.02)) == few, "filled up with what is alike"
+
+
+def test_only_kernels_that_take_the_problem(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(candidates, "hopper_specs", lambda: (CLUSTER, replace(SPLIT_K, layouts=("NT",))))
+    assert {c.spec.name for c in ranked(SQUARE, CHIP, Constants())} == {"wgmma_cluster"}
+    assert len({c.spec.name for c in ranked(SQUARE.with_(trans_b=True), CHIP, Constants())}) == 2
+    assert ranked(Problem(4, 4, 4), CHIP, Constants()) == []
+
+
+@pytest.mark.parametrize("spec", [CLUSTER, SPLIT_K], ids=lambda spec: spec.name)
+def test_neighbours_are_legal_and_differ_in_one_thing(spec: KernelSpec) -> None:
+    best = Candidate(spec, spec.config({"BM": 128, "BN": 128, "STAGES": 6, "CONSUMERS": 2}), 1.0)
+    found = neighbours(best, SQUARE, CHIP, Constants())
+    changed = []
+    for near in found:
+        assert spec.illegal(near.config) == []
+        assert near.seconds > 0
+        different = {name for name, value in near.config if best.config[name] != value}
+        assert different
+        changed.append("cluster" if "CLUSTER_M" in different or "CLUSTER_N" in different else min(different))
+        assert len(different) == 1 or changed[-1] == "cluster" or different == {"DEPTH", "STAGES"}
+    mine = {"cluster", "TMA_STORE", "GROUP"} if spec is CLUSTER else {"SPLIT", "DEPTH"}
+    assert set(changed) == {"STAGES", "BN"} | mine
+    edge = Candidate(spec, spec.config({"BM": 128, "BN": 256, "STAGES": 2, "CONSUMERS": 2}), 1.0)
+    assert {near.config["BN"] for near in neighbours(edge, SQUARE, CHIP, Constants())} == {240, 256}
+    assert {near.config["STAGES"] for near in neighbours(edge, SQUARE, CHIP, Constants())} == {2}
+    full = Candidate(spec, spec.config({"BM": 128, "BN": 128, "STAGES": 7, "CONSUMERS": 2}), 1.0)
+    assert {near.config["BN"] for near in neighbours(full, SQUARE, CHIP, Constants())} == {112, 128}
