@@ -1,6 +1,6 @@
 """Time mma_pipelined beside cuBLAS in every type, with samples long enough for clocks to settle, and keep the runs.
 
-    python benchmarks/record_tensor_rungs.py OUTPUT.json [--budget 4] [--sample-ms 150]
+    python benchmarks/record_tensor_rungs.py OUTPUT.json [--budget 4] [--sample-ms 150] [--types …] [--shapes …]
 
 Under the power cap contenders that take turns every few milliseconds share one clock, set by the hungrier of them; so
 samples of 150 ms are recorded, and beside them, for comparison, the usual ones.
@@ -25,10 +25,10 @@ CASES = (
 )  # fmt: skip
 
 
-def bench(case: tuple[str, str, str, str], *more: str) -> list[dict[str, Any]]:
+def bench(case: tuple[str, str, str, str], shapes: str, *more: str) -> list[dict[str, Any]]:
     dtype, out, layout, against = case
     command = ["bench", "mma_pipelined", "--preset", "h200", "--dtype", dtype, "--out-dtype", out, "--layout", layout,
-               "--shapes", "4096,8192", "--against", against, "--quick", "--no-db", "--json", *more]  # fmt: skip
+               "--shapes", shapes, "--against", against, "--quick", "--no-db", "--json", *more]  # fmt: skip
     with redirect_stdout(io.StringIO()) as printed, suppress(SystemExit):
         main_of_gemmsmith(command)  # in this process: starting another takes longer than a measurement
     if not printed.getvalue():
@@ -48,16 +48,19 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("output", type=Path)
     parser.add_argument("--budget", type=float, default=4.0)
+    parser.add_argument("--types", default="bf16,fp16,tf32")
+    parser.add_argument("--shapes", default="4096,8192")
     parser.add_argument("--sample-ms", type=float, default=150.0)
     options = parser.parse_args()
     settled = ("--budget", f"{options.budget:g}", "--sample-ms", f"{options.sample_ms:g}")
     record: dict[str, Any] = {"what": "mma_pipelined beside cuBLAS", "settled": [], "short": []}
-    for case in CASES:
-        record["settled"] += bench(case, *settled)
+    cases = [case for case in CASES if case[0] in options.types.split(",")]
+    for case in cases:
+        record["settled"] += bench(case, options.shapes, *settled)
         if case == CASES[0]:
-            record["short"] += bench(case, "--budget", f"{options.budget / 2:g}")
+            record["short"] += bench(case, options.shapes, "--budget", f"{options.budget / 2:g}")
         options.output.write_text(json.dumps(record, indent=1, allow_nan=False) + "\n", encoding="utf-8")
-    return 0 if len(record["settled"]) == len(CASES) else 1
+    return 0 if len(record["settled"]) == len(cases) else 1
 
 
 if __name__ == "__main__":

@@ -20,4 +20,5 @@ def compile_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("GEMMSMITH_CACHE_DIR", str(folder))
         patch.setenv("GEMMSMITH_DB", str(base / "results.db"))
+        patch.setenv("GEMMSMITH_TUNING", str(base / "tuning.jsonl"))
         yield folder

@@ -12,12 +12,19 @@ zero can be dropped unseen.
     subnormal  products at and below the smallest normal fp32: flushing to zero shows
     specials   normal, with NaN, infinities, zeros and subnormals planted in a few places
     bits       random 32-bit patterns, for arithmetic modulo 2**32
+
+Four say how A and B go together, and are as hard for a kernel as real data gets (docs/accuracy.md):
+
+    cancelling       positive terms, then as many negative ones: small sums of large partial sums
+    graded           normal, rows of A and columns of B times 2**−i: outputs of many magnitudes
+    skewed           normal, A falls along k as B rises: every product counts, small elements too
+    ill-conditioned  orthogonal × singular values × orthogonal, and B undoes A: almost everything cancels
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
@@ -26,7 +33,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gemmsmith.errors import DTypeError, ProblemError, UsageError
-from gemmsmith.problem import FP16, FP32, INT8, INT32, DType, Problem
+from gemmsmith.problem import BF16, FP16, FP32, INT8, INT32, TF32, DType, Problem
 
 Array = NDArray[Any]
 Rng = np.random.Generator
@@ -50,18 +57,24 @@ class Operands:
     bias: Array | None = None
 
 
+Arrange = Callable[[int, Sequence[Array], Sequence[Array], DType], None]
+"""Changes, in place, every op(A) as M×K and every op(B) as K×N of a batch; given the seed and the type."""
+
+
 @dataclass(frozen=True)
 class Fill:
     """A way to fill a matrix.
 
     ``errors_grow``: partial sums are as large as the sum of the terms' magnitudes (all of one sign, or one term far
     above the rest), so rounding errors relative to it grow like √K. On zero-mean data they do not.
+    ``arrange`` changes A and B once they are made, where one depends on the other or on which index is k.
     """
 
     name: str
     meaning: str
     errors_grow: bool
     make: Callable[[Rng, tuple[int, int], DType, int], Array]
+    arrange: Arrange | None = None
 
 
 def operands(problem: Problem, fill: str = "normal", seed: int = 0) -> Operands:
@@ -71,8 +84,8 @@ def operands(problem: Problem, fill: str = "normal", seed: int = 0) -> Operands:
         raise UsageError(f"a seed must be an integer of 0 or more, not {seed!r}")
     if fill == "bits" and (problem.dtype, problem.out_dtype) != (FP32, FP32):
         raise DTypeError(f"the fill 'bits' is for fp32, not {problem.dtype}", "arithmetic modulo 2**32 needs 32 bits")
-    if INT8 in (problem.dtype, problem.out_dtype) and fill not in _FOR_INTEGERS:
-        raise DTypeError(f"the fill {fill!r} is not for int8", f"use one of {', '.join(_FOR_INTEGERS)}")
+    if INT8 in (problem.dtype, problem.out_dtype) and fill not in FOR_INTEGERS:
+        raise DTypeError(f"the fill {fill!r} is not for int8", f"use one of {', '.join(FOR_INTEGERS)}")
     # The one number a fill may need: how large integers may be, or which power of two subnormal products are around.
     scale, c_scale = 0, 0
     if fill == "integers":
@@ -88,12 +101,23 @@ def operands(problem: Problem, fill: str = "normal", seed: int = 0) -> Operands:
     bias = None
     if problem.bias:
         bias = chosen.make(_stream(seed, 3), (1, problem.bias_length), problem.out_dtype, c_scale).reshape(-1)
-    return Operands(
+    made = Operands(
         chosen.make(_stream(seed, 0), a, problem.dtype, scale),
         chosen.make(_stream(seed, 1), b, problem.dtype, scale),
         chosen.make(_stream(seed, 2), c, problem.out_dtype, c_scale),
         bias,
     )
+    if chosen.arrange is not None:
+        lefts = _each(made.a, problem.a_shape[0], problem.trans_a)
+        rights = _each(made.b, problem.b_shape[0], problem.trans_b)
+        chosen.arrange(int(seed), lefts, rights, problem.dtype)
+    return made
+
+
+def _each(stored: Array, rows: int, transposed: bool) -> list[Array]:
+    """Views of the matrices that lie one below the other, each as the product takes it."""
+    parts = [stored[start : start + rows] for start in range(0, stored.shape[0], rows)] if stored.size else []
+    return [part.T if transposed else part for part in parts]
 
 
 def fill_named(name: str) -> Fill:
@@ -131,7 +155,7 @@ def _addend_bound(problem: Problem) -> int:
 
 
 # What integers can be filled with.
-_FOR_INTEGERS = ("normal", "uniform", "integers")
+FOR_INTEGERS = ("normal", "uniform", "integers", "cancelling")
 
 
 def _stream(seed: int, index: int) -> Rng:
@@ -152,8 +176,8 @@ def _normal(rng: Rng, shape: tuple[int, int], dtype: DType, _scale: int) -> Arra
 def _uniform(rng: Rng, shape: tuple[int, int], dtype: DType, _scale: int) -> Array:
     if dtype in (INT8, INT32):
         return rng.integers(1, 128, shape).astype(dtype.numpy)
-    # Truncated to the type's own precision, so that rounding cannot reach 1.
-    steps = 1.0 / dtype.unit_roundoff
+    # Truncated to the precision in which the type is stored, so that rounding cannot reach 1; TF32 is stored as fp32.
+    steps = 1.0 / (FP32 if dtype == TF32 else dtype).unit_roundoff
     values = np.floor(rng.random(shape, dtype=np.float32) * np.float32(steps)) / np.float32(steps)
     return _as(values, dtype)
 
@@ -200,6 +224,64 @@ def _bits(rng: Rng, shape: tuple[int, int], _dtype: DType, _scale: int) -> Array
     return rng.integers(0, 2**32, shape, dtype=np.uint32).view(np.float32)
 
 
+# How many rows, columns or k until a grading starts again: 2**−31 and, in products, 2**−62 are far from fp32's limits.
+# fp16 holds 2**−14 … 2**15 in full.
+_GRADES = {FP16.name: 8}
+_MOST_GRADES = 32
+# Singular values fall by so many powers of ten, more than which rounding to the type would blur.
+_DECADES = {FP16.name: 3.0, BF16.name: 2.0}
+_MOST_DECADES = 6.0
+
+
+def _cancelling(_seed: int, _lefts: Sequence[Array], rights: Sequence[Array], _dtype: DType) -> None:
+    for right in rights:
+        right[right.shape[0] // 2 :] *= -1
+
+
+def _graded(_seed: int, lefts: Sequence[Array], rights: Sequence[Array], dtype: DType) -> None:
+    for left in lefts:
+        left[:] = _as(left * _falling(left.shape[0], dtype)[:, None], dtype)
+    for right in rights:
+        right[:] = _as(right * _falling(right.shape[1], dtype), dtype)
+
+
+def _skewed(_seed: int, lefts: Sequence[Array], rights: Sequence[Array], dtype: DType) -> None:
+    for left in lefts:
+        left[:] = _as(left * _falling(left.shape[1], dtype), dtype)
+    for right in rights:
+        right[:] = _as(right / _falling(right.shape[0], dtype)[:, None], dtype)
+
+
+def _falling(count: int, dtype: DType) -> NDArray[np.float64]:
+    """1, 1/2, 1/4, … and again from 1 on."""
+    return np.exp2(-np.arange(count, dtype=np.float64) % -_GRADES.get(dtype.name, _MOST_GRADES))
+
+
+def _ill_conditioned(seed: int, lefts: Sequence[Array], rights: Sequence[Array], dtype: DType) -> None:
+    # A = U·Σ·Vᵀ and B = V·Σ'·Wᵀ, where Σ' has Σ's values in reverse: A·B is a small multiple of U·Wᵀ.
+    if not lefts or not rights:
+        return
+    (m, k), n = lefts[0].shape, rights[0].shape[1]
+    rng, rank = _stream(seed, 4), min(m, n, k)
+    values = np.logspace(0.0, -_DECADES.get(dtype.name, _MOST_DECADES), rank)
+    inner = _orthonormal(rng, k, rank)
+    for left in lefts:
+        left[:] = _as(_unit((_orthonormal(rng, m, rank) * values) @ inner.T), dtype)
+    for right in rights:
+        right[:] = _as(_unit((inner * values[::-1]) @ _orthonormal(rng, n, rank).T), dtype)
+
+
+def _orthonormal(rng: Rng, rows: int, columns: int) -> NDArray[np.float64]:
+    """Random orthonormal columns."""
+    return np.linalg.qr(rng.standard_normal((rows, columns)))[0]
+
+
+def _unit(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Scaled by a power of two so that elements are about 1: those of large orthogonal matrices are not."""
+    deviation = float(np.sqrt(np.mean(np.square(values))))
+    return values * 2.0 ** -round(math.log2(deviation)) if deviation > 0 else values
+
+
 FILLS: Mapping[str, Fill] = MappingProxyType(
     {
         fill.name: fill
@@ -211,6 +293,10 @@ FILLS: Mapping[str, Fill] = MappingProxyType(
             Fill("subnormal", "products around the smallest normal fp32", False, _subnormal),
             Fill("specials", "normal with a few NaN, Inf, zeros and subnormals", False, _specials),
             Fill("bits", "random 32-bit patterns", False, _bits),
+            Fill("cancelling", "positive terms, then as many negative ones", True, _uniform, _cancelling),
+            Fill("graded", "normal; rows of A and columns of B times 2**-i", False, _normal, _graded),
+            Fill("skewed", "normal; A falls along k by powers of two as B rises", False, _normal, _skewed),
+            Fill("ill-conditioned", "B undoes A, singular values from 1 to 1e-6", False, _normal, _ill_conditioned),
         )
     }
 )

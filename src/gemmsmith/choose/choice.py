@@ -27,8 +27,9 @@ from gemmsmith.problem import Problem
 
 HOPPER = 90
 # A configuration that won elsewhere is preferred to the model's favourite if it is predicted this close to it: the
-# model errs by more, and what won was measured.
-_CLOSE = 1.05
+# model errs by more, and what won was measured. At a shape next to this one it may be predicted further off.
+_CLOSE, _CLOSE_NEXT_TO_IT = 1.05, 1.30
+_LEAST = (16, 16, 1, 1)  # a tile has no fewer rows or columns, so that shapes below are one to it; of K and batch
 _MOST_REMEMBERED = 65_536
 
 
@@ -99,7 +100,7 @@ def _on_hopper(problem: Problem, gpu: str, addresses: Addresses | None, sms: int
             spec = specs.get(entry.kernel) if entry is not None else None
             if entry is not None and spec is not None and (config := _legal(spec, entry)) is not None:
                 return Choice(spec, config, source)
-    candidates = ranked(problem, *model, within=_CLOSE, addresses=addresses)
+    candidates = ranked(problem, *model, within=_CLOSE_NEXT_TO_IT, addresses=addresses)
     if not candidates:
         return None
     best = _proven(candidates, shape_key(problem), {**dict(known[1][1]), **known[0][1]}) or candidates[0]
@@ -123,8 +124,15 @@ def _proven(candidates: list[Candidate], key: ShapeKey, entries: Mapping[ShapeKe
     close = {_identity(c.spec.name, c.config.values): c for c in candidates}
     winners = [(_distance(key, other), close.get(_identity(entry.kernel, entry.config)))
                for other, entry in entries.items()]  # fmt: skip
-    near = [(distance, winner) for distance, winner in winners if winner is not None]
+    limit = candidates[0].seconds
+    near = [(distance, winner) for distance, winner in winners
+            if winner is not None and winner.seconds <= limit * _believed(distance)]  # fmt: skip
     return min(near, key=lambda pair: (pair[0], pair[1].seconds))[1] if near else None
+
+
+def _believed(distance: float) -> float:
+    """Up to how many times the favourite's predicted time what won at that distance is preferred to it."""
+    return max(_CLOSE, _CLOSE_NEXT_TO_IT - (_CLOSE_NEXT_TO_IT - 1) * distance)
 
 
 def _identity(kernel: str, config: tuple[tuple[str, int], ...]) -> tuple[object, ...]:
@@ -135,8 +143,8 @@ def _identity(kernel: str, config: tuple[tuple[str, int], ...]) -> tuple[object,
 def _distance(one: ShapeKey, other: ShapeKey) -> float:
     """How many times apart the extents are, as a sum of logarithms; other layouts and output types are further away."""
     pairs = ((one.m, other.m), (one.n, other.n), (one.k, other.k), (one.batch, other.batch))
-    apart = sum(abs(math.log2(a / b)) for a, b in pairs)
-    return apart + (one.layout != other.layout) + (one.out_bytes != other.out_bytes)
+    apart = sum(abs(math.log2(max(a, least) / max(b, least))) for (a, b), least in zip(pairs, _LEAST, strict=True))
+    return apart + (one.layout != other.layout) / 4 + (one.out_bytes != other.out_bytes) / 2
 
 
 @cache

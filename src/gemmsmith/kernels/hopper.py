@@ -214,14 +214,16 @@ def _maps_with_c(problem: Problem, c: Config) -> dict[str, TensorMap]:
 
 
 def _fit_store(config: Config, problem: Problem, addresses: tuple[int, int, int]) -> Config:
-    """TMA_STORE: as many boxes as fit, or 0 where the copy engine cannot store to C."""
+    """TMA_STORE: as many boxes as fit, or 0 where the copy engine cannot store to C.
+
+    It writes whole pieces of 16 bytes: rows that do not end on one would lose what lies behind them.
+    """
     size = problem.out_dtype.itemsize
-    starts = (
-        addresses[2],
-        problem.ldc * size if problem.m > 1 else 0,
+    steps = (
+        addresses[2], problem.n * size, problem.ldc * size if problem.m > 1 else 0,
         problem.stride_c * size if problem.batch > 1 else 0,
-    )
-    if config["TMA_STORE"] == 0 or size != 2 or any(start % 16 for start in starts):
+    )  # fmt: skip
+    if config["TMA_STORE"] == 0 or size != 2 or any(step % 16 for step in steps):
         return _with(config, TMA_STORE=0)
     boxes = config["BN"] // store_width(config)
     for count in (n for n in range(boxes, 0, -1) if boxes % n == 0):

@@ -158,7 +158,7 @@ def _encoded(device: Device, spec: KernelSpec, config: Config, problem: Problem,
     if not _has_product(problem):  # nothing is read through these maps, but they must describe memory that is there
         where["A"] = where["B"] = addresses.c // ALIGNMENT * ALIGNMENT
         problem = _describable(problem)
-    elif problem.a_shape[0] == 1 or problem.b_shape[0] == 1:
+    if 1 in (problem.a_shape[0], problem.b_shape[0], problem.m):
         problem = _of_single_rows(problem)
     described = spec.tensor_maps(problem, config)
     return {name: device.encode_tensor_map(each, where[each.operand]) for name, each in described.items()}
@@ -181,7 +181,8 @@ def _of_single_rows(problem: Problem) -> Problem:
     size = problem.dtype.itemsize
     lda = _rounded(problem.lda, size) if problem.a_shape[0] == 1 else problem.lda
     ldb = _rounded(problem.ldb, size) if problem.b_shape[0] == 1 else problem.ldb
-    return replace(problem, lda=lda, ldb=ldb)
+    ldc = _rounded(problem.ldc, problem.out_dtype.itemsize) if problem.m == 1 else problem.ldc
+    return replace(problem, lda=lda, ldb=ldb, ldc=ldc)
 
 
 def _rounded(elements: int, itemsize: int) -> int:

@@ -310,7 +310,8 @@ class CudaDevice:
             if not int(function):
                 raise LaunchError(f"the driver of {self.name} has no tensor maps", "install one for CUDA 12 or newer")
             self._encoder = driver_encoder(int(function))
-        status, data = self._encoder(described, address)
+        with self.current():
+            status, data = self._encoder(described, address)
         checked((self._cu.CUresult(status),), f"describing {described.operand} by a tensor map")
         return data
 

@@ -9,11 +9,11 @@ sum in any order, one for alpha, one for beta. It is printed as ``theory`` and i
 K = 16,384 it accepts a dropped term every time, because one term of the sum is about 1/K of the magnitude.
 
 The gate. On zero-mean data the errors themselves are a random walk over partial sums that stay near √k, and ρ does
-not grow with K: honest kernels stay at ρ ≤ 4 up to K = 65,536. The gate is 16, four times that, and still catches one
-dropped term at K = 16,384 in 96 % of cases. Where partial sums are as large as the sum of magnitudes (positive data;
-or one term far above the rest, as in the fill 'wide') each of K additions errs by up to u/2 of the whole sum and
-the walk gives ρ ≈ 0.7·√K, measured 0.62 to 0.83 for K from 16 to 65,536. There the gate is 16·max(1, √K/8), which
-is 2·√K from K = 64 on: nearly three times the worst measured.
+not grow with K: honest kernels stay below ρ = 5 up to K = 65,536. The gate is 16, three times that, and still catches
+one dropped term at K = 16,384 in 96 % of cases. Where partial sums are as large as the sum of magnitudes (positive
+data; or one term far above the rest, as in the fill 'wide') each of K additions errs by up to u/2 of the whole sum and
+the walk gives ρ ≈ 0.7·√K, and the largest of thousands of outputs 1.4·√K (docs/verification.md has the calibration).
+There the gate is 16·max(1, √K/8), which is 2·√K from K = 64 on.
 
 fp16 and bf16 inputs: the product of two of them has at most 22 bits, so it is exact in fp32; sums are in fp32. Same u,
 same gate. int8 inputs: sums are exact in int32, and the gate is for the roundings of alpha, beta and bias.

@@ -1,5 +1,6 @@
 // The copy engine (TMA): one thread asks for a whole box of a matrix, and the box is in shared memory when its barrier
-// says so. What lies beyond the matrix arrives as zeros and is not written on the way back.
+// says so. What lies beyond the matrix arrives as zeros and is not written on the way back, but for one thing: a row is
+// written in whole pieces of 16 bytes, so it must end on one.
 //
 // A box row is 128 bytes, and rows are stored one after another with the 16-byte chunks of row r exchanged by an XOR
 // with r % 8: the layout from which wgmma reads without bank conflicts. So a box must start on 1024 bytes.
