@@ -1,11 +1,13 @@
 """gemmsmith: a workbench for GPU matrix multiplication.
 
 ``matmul`` and ``gemm`` compute products on the device that holds their operands: GPU tensors on their GPU,
-NumPy arrays on a simulator that executes the same kernels from their PTX. ``kernels`` lists the ladder.
+NumPy arrays on a simulator that executes the same kernels from their PTX. ``plan`` prepares a product that is computed
+many times. ``kernels`` lists the ladder.
 """
 
-from gemmsmith.api import gemm, kernels, matmul
+from gemmsmith.api import gemm, kernels, matmul, plan
 from gemmsmith.errors import GemmsmithError
+from gemmsmith.plan import Plan
 
 __version__ = "0.2.0"
-__all__ = ["GemmsmithError", "__version__", "gemm", "kernels", "matmul"]
+__all__ = ["GemmsmithError", "Plan", "__version__", "gemm", "kernels", "matmul", "plan"]

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
-from gemmsmith.choose.default import choose
+from gemmsmith.choose.choice import Choice, choose
 from gemmsmith.errors import ConfigError, DTypeError, ProblemError, UnknownKernelError, UsageError
 from gemmsmith.kernels.registry import rung_named, rungs
 from gemmsmith.kernels.spec import Config, KernelSpec
+from gemmsmith.plan import Plan, copy_c, simulated
 from gemmsmith.problem import FP32, INT8, DType, Problem, dtype_named
+from gemmsmith.request import Request, check_output, matrices, place, product_text, where
 from gemmsmith.run.binding import Addresses, bind, workspace_bytes
 from gemmsmith.run.cuda import CudaDevice, cuda_device
-from gemmsmith.run.memory import upload
 from gemmsmith.run.tensors import Matrix, current_stream, empty_like, matrix
-from gemmsmith.sim.device import SimDevice
+
+# Problems by what they were made of: making and checking one takes longer than a launch.
+_PROBLEMS: dict[tuple[object, ...], Problem] = {}
+_MOST_PROBLEMS = 4096
+# Launches by problem, choice, stream and addresses, with what an id in the key stood for.
+_BOUND: dict[tuple[object, ...], tuple[tuple[Problem, KernelSpec, Config], Callable[[int], None]]] = {}
+_MOST_BOUND = 1024
 
 
 def kernels() -> tuple[KernelSpec, ...]:
@@ -59,23 +64,95 @@ def gemm(
     it is named: fp16 from fp16, bf16 from bf16, int8 or int32 from int8. On a GPU the kernel is launched on
     the caller's current stream and not waited for. Returns ``out``, or a new array.
     """
+    asked = _request(a, b, c, alpha, beta, bias, activation, dtype, out_dtype, kernel, config, out)
+    return _on_gpu(asked) if asked.a.on_gpu else simulated(asked)
+
+
+def plan(
+    a: Any,
+    b: Any,
+    c: Any = None,
+    *,
+    alpha: float = 1,
+    beta: float = 0,
+    bias: Any = None,
+    activation: str = "",
+    dtype: str = "",
+    out_dtype: str = "",
+    kernel: str | KernelSpec | None = None,
+    config: Mapping[str, int] | Config | None = None,
+    out: Any = None,
+) -> Plan:
+    """``gemm`` of the same arguments, prepared: calling the plan computes it, with little work for the host.
+
+    Everything that can be done or refused beforehand is: the choice, compiling, loading, the output, a workspace.
+    """
+    return Plan(_request(a, b, c, alpha, beta, bias, activation, dtype, out_dtype, kernel, config, out))
+
+
+def _request(a: Any, b: Any, c: Any, alpha: float, beta: float, bias: Any, activation: str, dtype: str,
+             out_dtype: str, kernel: str | KernelSpec | None, config: Mapping[str, int] | Config | None,
+             out: Any) -> Request:  # fmt: skip
     left, right = matrix("a", a), matrix("b", b)
     target = matrix("out", out) if out is not None else None
-    problem = _problem(left, right, alpha, beta, dtype, _out_dtype(out_dtype, target), activation)
-    offset = _bias(problem, bias)
-    if offset is not None:
-        problem = replace(problem, bias="column" if (offset.rows, offset.cols) == (1, problem.n) else "row")
+    offset = _bias(bias)
+    # What a problem is made of; types, because True equals 1 and is no number here.
+    key = (*map(_facts, (left, right, offset, target)), alpha, type(alpha), beta, type(beta), activation, dtype,
+           out_dtype)  # fmt: skip
+    problem = _known_problem(key)
+    new = problem is None
+    if problem is None:
+        problem = _problem(left, right, alpha, beta, dtype, _out_dtype(out_dtype, target), activation)
+        if offset is not None:
+            _check_bias(problem, offset, bias)
+            problem = replace(problem, bias="column" if (offset.rows, offset.cols) == (1, problem.n) else "row")
     addend = _addend(problem, c)
     _check_operands([m for m in (left, right, addend, offset, target) if m is not None])
     if target is not None:
-        _check_output(problem, target, left, right, addend, offset)
-        problem = replace(problem, ldc=target.leading, stride_c=target.stride if problem.batch > 1 else -1)
-    spec = choose(problem) if kernel is None else _spec(kernel)
-    spec.accepts(problem)
-    chosen = spec.config(_changes(config))
+        check_output(problem, target, left, right, addend, offset)
+        if new:
+            problem = replace(problem, ldc=target.leading, stride_c=target.stride if problem.batch > 1 else -1)
+    if new:
+        if len(_PROBLEMS) >= _MOST_PROBLEMS:
+            _PROBLEMS.clear()
+        _PROBLEMS[key] = problem
+    chosen = _chosen(problem, kernel, config, left, right, target)
     ranks = 3 if left.batch is not None or right.batch is not None else 2
-    run = _on_gpu if left.on_gpu else _on_simulator
-    return run(problem, spec, chosen, left, right, addend, offset, target, ranks)
+    return Request(problem, chosen.spec, chosen.config, chosen.source, left, right, addend, offset, target, ranks)
+
+
+def _known_problem(key: tuple[object, ...]) -> Problem | None:
+    try:
+        return _PROBLEMS.get(key)
+    except TypeError:  # what is not hashable is no scalar and no name either: making the problem says so
+        return None
+
+
+def _facts(operand: Matrix | None) -> tuple[object, ...] | None:
+    """All of an operand that a problem depends on."""
+    if operand is None:
+        return None
+    return (operand.rows, operand.cols, operand.leading, operand.transposed, operand.dtype.name, operand.batch,
+            operand.stride)  # fmt: skip
+
+
+def _chosen(problem: Problem, kernel: str | KernelSpec | None, config: Mapping[str, int] | Config | None,
+            a: Matrix, b: Matrix, out: Matrix | None) -> Choice:  # fmt: skip
+    """The kernel that was asked for, or the best known one; ``config`` changes either's configuration."""
+    if kernel is not None:
+        spec = _spec(kernel)
+        spec.accepts(problem)
+        return Choice(spec, spec.config(_changes(config)), "given")
+    if a.on_gpu:
+        device = cuda_device(a.ordinal)
+        addresses = (a.address, b.address, out.address if out is not None else 0)  # a new one is aligned
+        found = choose(problem, device.name, addresses, sms=device.sms, arch=device.arch)
+    else:
+        found = choose(problem)
+    found.spec.accepts(problem)
+    if config is None:
+        return found
+    return replace(found, config=found.spec.config(dict(found.config) | _changes(config)))
 
 
 def _spec(kernel: str | KernelSpec) -> KernelSpec:
@@ -118,11 +195,13 @@ def _problem(a: Matrix, b: Matrix, alpha: float, beta: float, dtype: str, out_dt
                    stride_b=stride_b, activation=activation)  # fmt: skip
 
 
-def _bias(problem: Problem, bias: Any) -> Matrix | None:
+def _bias(bias: Any) -> Matrix | None:
     if bias is None:
         return None
-    shaped = bias.reshape(1, -1) if getattr(bias, "ndim", 0) == 1 else bias
-    found = matrix("bias", shaped)
+    return matrix("bias", bias.reshape(1, -1) if getattr(bias, "ndim", 0) == 1 else bias)
+
+
+def _check_bias(problem: Problem, found: Matrix, bias: Any) -> None:
     if (found.rows, found.cols) not in ((1, problem.n), (problem.m, 1)) or found.batch is not None:
         shape = tuple(getattr(bias, "shape", ()))
         raise ProblemError(f"bias has shape {shape}", f"pass {problem.n} values for columns, or {problem.m}x1 for rows")
@@ -130,7 +209,6 @@ def _bias(problem: Problem, bias: Any) -> Matrix | None:
         raise DTypeError(f"bias is {found.dtype}; it must be {problem.out_dtype}, as the output")
     if found.leading != max(found.cols if not found.transposed else found.rows, 1):
         raise ProblemError("bias is not contiguous", "copy it first")
-    return found
 
 
 def _addend(problem: Problem, c: Any) -> Matrix | None:
@@ -139,9 +217,9 @@ def _addend(problem: Problem, c: Any) -> Matrix | None:
     if c is None:
         raise UsageError(f"beta={problem.beta:g} needs a matrix c", "pass c, or leave beta at 0")
     addend = matrix("c", c)
-    if (addend.rows, addend.cols) != problem.c_shape or _matrices(addend) != problem.batch:
+    if (addend.rows, addend.cols) != problem.c_shape or matrices(addend) != problem.batch:
         many = f"{addend.batch} of " if addend.batch is not None else ""
-        raise ProblemError(f"c is {many}{addend.rows}x{addend.cols}, but the product is {_text(problem)}")
+        raise ProblemError(f"c is {many}{addend.rows}x{addend.cols}, but the product is {product_text(problem)}")
     if addend.dtype != problem.out_dtype:
         raise DTypeError(f"c is {addend.dtype}; it must be {problem.out_dtype}")
     if addend.transposed:
@@ -149,87 +227,51 @@ def _addend(problem: Problem, c: Any) -> Matrix | None:
     return addend
 
 
-def _matrices(operand: Matrix) -> int:
-    return 1 if operand.batch is None else operand.batch
-
-
-def _text(problem: Problem) -> str:
-    many = f"{problem.batch} of " if problem.batch != 1 else ""
-    return f"{many}{problem.m}x{problem.n}"
-
-
 def _check_operands(operands: list[Matrix]) -> None:
     first = operands[0]
     for other in operands[1:]:
         if other.ordinal != first.ordinal:
             raise DTypeError(
-                f"{first.name} is on {_where(first)} and {other.name} on {_where(other)}",
+                f"{first.name} is on {where(first)} and {other.name} on {where(other)}",
                 "move all operands to one device",
             )
 
 
-def _where(operand: Matrix) -> str:
-    return f"GPU {operand.ordinal}" if operand.on_gpu else "the host"
-
-
-def _check_output(problem: Problem, out: Matrix, a: Matrix, b: Matrix, c: Matrix | None, bias: Matrix | None) -> None:
-    if (out.rows, out.cols) != problem.c_shape or _matrices(out) != problem.batch:
-        many = f"{out.batch} of " if out.batch is not None else ""
-        raise ProblemError(f"out is {many}{out.rows}x{out.cols}, but the product is {_text(problem)}")
-    if out.dtype != problem.out_dtype:
-        raise DTypeError(f"out is {out.dtype}; the result is {problem.out_dtype}")
-    if out.transposed:
-        raise ProblemError("out is stored column by column", "pass a row-major matrix")
-    if isinstance(out.owner, np.ndarray) and not out.owner.flags.writeable:
-        raise ProblemError("out is read-only", "pass a writeable matrix")
-    for other in (a, b, c, bias):
-        same = other is c and c is not None and _place(c) == _place(out)
-        if other is not None and not same and _overlap(out, other):
-            raise ProblemError(f"out overlaps {other.name}", "write to a matrix of its own")
-
-
-def _place(operand: Matrix) -> tuple[int, int, int]:
-    return operand.address, operand.leading, operand.stride
-
-
-def _overlap(x: Matrix, y: Matrix) -> bool:
-    if not (x.nbytes and y.nbytes and x.address < y.address + y.nbytes and y.address < x.address + x.nbytes):
-        return False
-    pitch = x.leading * x.dtype.itemsize
-    if pitch != y.leading * y.dtype.itemsize or x.batch is not None or y.batch is not None:
-        return True
-    # Two slices of one larger matrix: apart if neither's lines reach into the other's.
-    shift = (y.address - x.address) % pitch
-    return shift < _line_bytes(x) or shift + _line_bytes(y) > pitch
-
-
-def _line_bytes(operand: Matrix) -> int:
-    return (operand.rows if operand.transposed else operand.cols) * operand.dtype.itemsize
-
-
-def _shape(problem: Problem, ranks: int) -> tuple[int, ...]:
-    return problem.c_shape if ranks == 2 else (problem.batch, *problem.c_shape)
-
-
-def _on_gpu(problem: Problem, spec: KernelSpec, config: Config, a: Matrix, b: Matrix, c: Matrix | None,
-            bias: Matrix | None, out: Matrix | None, ranks: int) -> Any:  # fmt: skip
-    result = out
+def _on_gpu(asked: Request) -> Any:
+    problem, a, bias = asked.problem, asked.a, asked.bias
+    result = asked.out
     if result is None:
-        result = matrix("out", empty_like(a.owner, _shape(problem, ranks), problem.out_dtype))
-        problem = replace(problem, ldc=result.leading, stride_c=-1)
-    if problem.m == 0 or problem.n == 0 or problem.batch == 0:
+        result = matrix("out", empty_like(a.owner, asked.shape, problem.out_dtype))
+    if asked.empty:
         return result.owner
     device = cuda_device(a.ordinal)
     stream = current_stream(a.owner, a.ordinal)
-    addresses = Addresses(a.address, b.address, result.address, bias.address if bias else 0)
-    with _workspace(device, workspace_bytes(spec, problem, addresses), a, stream) as workspace:
-        steps = bind(device, spec, config, problem, addresses, workspace)
+    addresses = Addresses(a.address, asked.b.address, result.address, bias.address if bias else 0)
+    with _workspace(device, workspace_bytes(asked.spec, problem, addresses), a, stream) as workspace:
+        start = _bound(asked, device, addresses, workspace, stream)
         # Nothing is written before all that can be refused has been.
-        if c is not None and _place(c) != _place(result):
-            _copy(device, problem, c, result, stream)
-        for step in steps:
-            device.launch(step.loaded, step.launch, stream)
+        with device.current():
+            if asked.c is not None and place(asked.c) != place(result):
+                copy_c(device, problem, asked.c, result, stream)
+            start(0)
     return result.owner
+
+
+def _bound(asked: Request, device: CudaDevice, addresses: Addresses, workspace: int,
+           stream: int) -> Callable[[int], None]:  # fmt: skip
+    """What launches a product at these addresses. A library's allocator gives the same ones again and again."""
+    # Problems and choices are themselves kept, so that the same ones are the same objects; an id alone may be reused.
+    mine = (asked.problem, asked.spec, asked.config)
+    key = (*map(id, mine), stream, workspace, addresses)
+    known, start = _BOUND.get(key, (None, None))
+    if start is None or known is None or any(x is not y for x, y in zip(known, mine, strict=True)):
+        steps = bind(device, asked.spec, asked.config, asked.problem, addresses, workspace)
+        start = device.launcher([steps], stream)
+        if asked.source != "given":
+            if len(_BOUND) >= _MOST_BOUND:
+                _BOUND.clear()
+            _BOUND[key] = (mine, start)
+    return start
 
 
 @contextmanager
@@ -252,41 +294,3 @@ def _workspace(device: CudaDevice, nbytes: int, like: Matrix, stream: int) -> It
             device.free_in_order(address, stream)
     else:
         yield owned.address
-
-
-def _copy(device: CudaDevice, problem: Problem, source: Matrix, target: Matrix, stream: int) -> None:
-    """C into the output, where the kernel will read it."""
-    size = problem.out_dtype.itemsize
-    for i in range(problem.batch):
-        device.copy_rows(target.address + i * target.stride * size, target.leading * size,
-                         source.address + i * source.stride * size, source.leading * size, problem.n * size,
-                         problem.m, stream)  # fmt: skip
-
-
-def _on_simulator(problem: Problem, spec: KernelSpec, config: Config, a: Matrix, b: Matrix, c: Matrix | None,
-                  bias: Matrix | None, out: Matrix | None, ranks: int) -> Any:  # fmt: skip
-    """Copies the operands into simulated memory, runs, and copies the result back."""
-    shape = _shape(problem, ranks)
-    result = out.owner if out is not None else np.empty(shape, problem.out_dtype.numpy)
-    problem = problem.with_()  # simulated copies are tight
-    if problem.m == 0 or problem.n == 0 or problem.batch == 0:
-        return result
-    device = SimDevice()
-    addresses = [upload(device, operand.owner.swapaxes(-1, -2) if operand.transposed else operand.owner)
-                 for operand in (a, b)]  # fmt: skip
-    start = c.owner if c is not None else _unset(shape, problem.out_dtype)
-    addresses.append(upload(device, start))
-    if bias is not None:
-        addresses.append(upload(device, bias.owner))
-    places = Addresses(*addresses)
-    workspace = device.allocate(workspace_bytes(spec, problem, places))
-    for step in bind(device, spec, config, problem, places, workspace):
-        device.launch(step.loaded, step.launch)
-    nbytes = problem.batch * problem.m * problem.n * problem.out_dtype.itemsize
-    result[...] = device.read(addresses[2], nbytes).view(problem.out_dtype.numpy).reshape(shape)
-    return result
-
-
-def _unset(shape: tuple[int, ...], dtype: DType) -> np.ndarray[Any, Any]:
-    """What C holds where it is not read: NaN, where there is one."""
-    return np.zeros(shape, dtype.numpy) if dtype.numpy.kind == "i" else np.full(shape, np.nan, dtype.numpy)

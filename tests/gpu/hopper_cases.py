@@ -1,0 +1,145 @@
+"""Random products for the Hopper rungs: shapes, layouts, gaps, offsets, batches, epilogues; few kinds of code.
+
+Every kind of code (types, layout, epilogue, configuration) costs a second of compiling, so there are ten kinds a rung;
+everything else is free to vary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from gemmsmith.choose.choice import choose
+from gemmsmith.kernels.registry import rungs
+from gemmsmith.kernels.spec import Config, KernelSpec
+from gemmsmith.problem import BF16, FP16, FP32, DType, Problem, ceil_div
+
+HOPPER = [spec for spec in rungs() if spec.arch_specific == 90]
+MOST_EXTENT = 3000
+MOST_PRODUCTS = 2e9  # multiplications of one case: the float64 reference is to take a millisecond
+EDGES = (1, 2, 7, 8, 9, 16, 17, 31, 63, 64, 65, 127, 128, 129, 191, 193, 255, 256, 257, 385)
+GAPS = (0, 0, 0, 8, 16, 1, 3, 5)
+OFFSETS = (0, 0, 0, 8, 1, 3, 4)
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What is compiled into a kernel."""
+
+    dtype: DType
+    out_dtype: DType
+    layout: str
+    bias: str = ""
+    activation: str = ""
+
+    def problem(self, m: int, n: int, k: int) -> Problem:
+        return Problem(m, n, k, self.dtype, self.out_dtype, trans_a=self.layout[0] == "T",
+                       trans_b=self.layout[1] == "T", bias=self.bias, activation=self.activation)  # fmt: skip
+
+
+PLAIN = Kind(BF16, BF16, "NN")
+KINDS = (
+    PLAIN, Kind(FP16, FP16, "NT"), Kind(BF16, FP32, "TN"), Kind(FP16, FP16, "TT"), Kind(BF16, BF16, "NT", "column"),
+    Kind(FP16, FP32, "NN", "row", "relu"), Kind(BF16, BF16, "TN", "column", "gelu"), Kind(FP16, FP16, "NN", "", "silu"),
+    Kind(BF16, FP32, "NT", "column", "silu"), Kind(FP16, FP16, "TT", "row", "gelu"),
+)  # fmt: skip
+CHOSEN_KINDS = (PLAIN, Kind(FP16, FP16, "NT"), Kind(BF16, FP32, "TT"))
+
+
+@dataclass(frozen=True)
+class Case:
+    """A product, and by how many elements each matrix is off its aligned place.
+
+    shared    'a', 'b' or '': the operand that is one matrix for all of a batch
+    in_place  C is the output; otherwise it lies elsewhere
+    """
+
+    number: int
+    kind: Kind
+    problem: Problem
+    offsets: tuple[int, int, int]
+    shared: str
+    in_place: bool
+    config: Config | None = None
+
+    @property
+    def stored_through_tma(self) -> bool:
+        """Whether C can be: what ``fit`` decides the code by."""
+        p, size = self.problem, self.problem.out_dtype.itemsize
+        steps = (self.offsets[2], p.ldc if p.m > 1 else 0, p.stride_c if p.batch > 1 else 0)
+        return all(step * size % 16 == 0 for step in steps)
+
+    @property
+    def code(self) -> tuple[object, ...]:
+        return self.kind, str(self.config), self.stored_through_tma
+
+    def __str__(self) -> str:
+        p = self.problem
+        more = f" alpha={p.alpha:g} beta={p.beta:g} lda={p.lda} ldb={p.ldb} ldc={p.ldc}"
+        more += f" strides={p.stride_a},{p.stride_b},{p.stride_c}" if p.batch > 1 else ""
+        return f"case {self.number}: {p}{more} offsets={self.offsets} {self.config or ''}"
+
+
+def cases(count: int, seed: int, kinds: tuple[Kind, ...] = KINDS) -> Iterator[Case]:
+    rng = np.random.default_rng([2026, seed])
+    for number in range(count):
+        yield _case(rng, number, kinds[number % len(kinds)])
+
+
+def _case(rng: np.random.Generator, number: int, kind: Kind) -> Case:
+    # A transposed line, or nothing at all, is seen as a plain one, which would be another kind of code.
+    plain = kind.layout == "NN"
+    m, n, k = (max(1 if plain else 2, _extent(rng)) for _ in range(3))
+    if plain and rng.random() < 0.15:
+        k = 0
+    batch = int(rng.choice([2, 3, 5])) if rng.random() < 0.2 else 1
+    while m * n * k * batch > MOST_PRODUCTS:
+        m, n, k = (max(1, 2 * x // 3) for x in (m, n, k))
+    alpha = float(rng.choice([1.0, 1.0, 0.75, -2.0, 0.0], p=[0.45, 0.2, 0.15, 0.15, 0.05]))
+    beta = float(rng.choice([0.0, 1.0, -0.5], p=[0.6, 0.2, 0.2]))
+    tight = replace(kind.problem(m, n, k), alpha=alpha, beta=beta)
+    gap_a, gap_b, gap_c = (int(rng.choice(GAPS)) for _ in range(3))
+    lda, ldb, ldc = tight.lda + gap_a, tight.ldb + gap_b, tight.ldc + gap_c
+    aligned = rng.random() < 0.4  # all rows start on 16 bytes: nothing is copied, C is stored by the copy engine
+    if aligned:
+        lda, ldb, ldc = (ceil_div(ld, 8) * 8 for ld in (lda, ldb, ldc))
+    shared = str(rng.choice(["", "", "a", "b"])) if batch > 1 else ""
+    apart = [max(8, rows * ld) + (8 if aligned else int(rng.choice(GAPS))) for rows, ld in
+             ((tight.a_shape[0], lda), (tight.b_shape[0], ldb), (m, ldc))]  # fmt: skip
+    stride_a, stride_b = (0 if shared == name else step for name, step in zip("ab", apart, strict=False))
+    problem = replace(tight, lda=lda, ldb=ldb, ldc=ldc, batch=batch, stride_a=stride_a if batch > 1 else -1,
+                      stride_b=stride_b if batch > 1 else -1, stride_c=apart[2] if batch > 1 else -1)  # fmt: skip
+    offsets = (int(rng.choice(OFFSETS)), int(rng.choice(OFFSETS)), int(rng.choice(OFFSETS)))
+    if aligned:
+        offsets = (0, 8, 16)
+    return Case(number, kind, problem, offsets, shared, bool(rng.random() < 0.5))
+
+
+def _extent(rng: np.random.Generator) -> int:
+    if rng.random() < 0.3:
+        return int(rng.choice(EDGES))
+    if rng.random() < 0.3:
+        return int(rng.integers(300, MOST_EXTENT))
+    return int(np.exp(rng.uniform(0, np.log(MOST_EXTENT))))
+
+
+def rung_cases(spec: KernelSpec, count: int) -> list[Case]:
+    """Cases for one rung, with its presets in turn: one for each kind of code."""
+    presets = [preset.config for preset in spec.presets]
+    return [replace(case, config=presets[KINDS.index(case.kind) % len(presets)]) for case in cases(count, spec.rung)]
+
+
+def chosen_cases(gpu: str, sms: int, arch: str, codes: int) -> list[tuple[Case, KernelSpec]]:
+    """Cases for ``gemm``'s own choice: of many, those that share the ``codes`` most frequent kinds of code."""
+    found: dict[tuple[object, ...], list[tuple[Case, KernelSpec]]] = {}
+    for case in cases(900, 0, CHOSEN_KINDS):
+        a, b = (256 + 2 * offset for offset in case.offsets[:2])
+        chosen = choose(case.problem, gpu, (a, b, 256), sms=sms, arch=arch)
+        if chosen.spec not in HOPPER:
+            continue  # without a product there is nothing for them to do
+        mine = replace(case, config=chosen.config)
+        found.setdefault((chosen.spec.name, *mine.code), []).append((mine, chosen.spec))
+    groups = sorted(found.values(), key=len, reverse=True)[:codes]
+    return [pair for group in groups for pair in group]
