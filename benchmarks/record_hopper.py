@@ -412,7 +412,7 @@ def main() -> int:
         "what": "gemmsmith's own choice beside cuBLAS as torch calls it", "origin": "measured", "machine": machine,
         "gpu": device.name, "driver": machine["driver"], "torch": torch.__version__,
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        "command": "python benchmarks/record_hopper.py " + " ".join(sys.argv[1:]), "l2_bytes": device.l2_bytes,
+        "command": "python benchmarks/record_hopper.py " + " ".join([options.output.name, *sys.argv[2:]]), "l2_bytes": device.l2_bytes,
         "prepared_seconds": round(time.time() - started, 1), "cases": [], "means": {}, "host": [],
     }  # fmt: skip
     watch, probe = CudaStopwatch(device), open_probe(device.pci_bus_id)

@@ -19,6 +19,7 @@ from gemmsmith.measure.arithmetic import arithmetic
 from gemmsmith.measure.limits import Limits
 from gemmsmith.measure.oracle import Oracle
 from gemmsmith.problem import DTYPES, Problem
+from gemmsmith.run.binding import aligned_config
 from gemmsmith.verify.bounds import accuracy, arithmetic_of
 
 
@@ -76,7 +77,8 @@ TENSOR = [(spec.name, dtype.name) for spec in rungs() if spec.tensor_cores for d
 @pytest.mark.parametrize(("name", "dtype"), TENSOR)
 def test_a_tensor_rung_is_named_as_its_inputs_and_as_verification_names_it(name: str, dtype: str) -> None:
     spec, problem = rung_named(name), Problem(64, 64, 64, DTYPES[dtype])
-    assert arithmetic(compile_for(spec, spec.config(), problem, "sm_90")) == dtype == arithmetic_of(problem.dtype, True)
+    compiled = compile_for(spec, aligned_config(spec, spec.config(), problem), problem, "sm_90")
+    assert arithmetic(compiled) == dtype == arithmetic_of(problem.dtype, True)
 
 
 def test_int8_is_held_to_its_own_limit_and_to_the_bound_of_exact_sums() -> None:

@@ -16,7 +16,7 @@ import pytest
 from gemmsmith.cli.main import _complain, run_command
 from gemmsmith.cli.output import bytes_text
 from gemmsmith.errors import UsageError
-from gemmsmith.kernels.registry import rungs
+from gemmsmith.kernels.registry import rungs, rungs_for
 from gemmsmith.run.cuda import gpu_available
 
 SMALL = ["--m", "17", "--n", "19", "--k", "9", "--device", "sim"]
@@ -193,6 +193,7 @@ def test_verify_names_what_is_wrong_and_what_was_skipped(say: Say, tmp_path: Pat
 def test_climb(say: Say, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Some rungs; continuous integration climbs them all."""
     some = tuple(spec for spec in rungs() if spec.rung in (1, 2, 3, 12, 14))
+    monkeypatch.setattr("gemmsmith.cli.ladder.rungs_for", lambda _: some)
     monkeypatch.setattr("gemmsmith.cli.ladder.rungs", lambda: some)
     names = [spec.name for spec in some]
     page = tmp_path / "climb.html"
@@ -206,7 +207,7 @@ def test_climb(say: Say, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Non
 
 
 def test_climb_as_json(say: Say, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("gemmsmith.cli.ladder.rungs", lambda: rungs()[:3])
+    monkeypatch.setattr("gemmsmith.cli.ladder.rungs_for", lambda _: rungs()[:3])
     monkeypatch.chdir(tmp_path)
     facts = say("climb", "--size", "8", "--device", "sim", "--no-html", "--json").json
     assert {"command", "device", "gpu", "arch", "compiler", "size", "ok", "notes", "recorded"} <= facts.keys()
@@ -219,6 +220,69 @@ def test_climb_as_json(say: Say, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
         assert rung["registers"] > 0
         assert bool(rung["why"]) == (rung["name"] != "naive")
     assert not list(tmp_path.iterdir()), "no page was asked for"
+
+
+# --- rungs that the simulator does not know
+
+
+@pytest.mark.skipif(gpu_available(), reason="this machine has a GPU, where some of these run")
+@pytest.mark.parametrize("command", [
+    "run wgmma_tma", "verify wgmma_cluster", "check wgmma_split_k", "profile wgmma_persistent", "explain wgmma_cluster",
+    "compare mma_pipelined wgmma_tma", "sweep wgmma_tma --vary STAGES=2,3",
+])  # fmt: skip
+def test_what_would_simulate_a_hopper_rung_says_that_it_cannot(say: Say, command: str) -> None:
+    said = say(*command.split())
+    assert said.code == 2
+    assert "uses instructions that the simulator does not know yet" in said.err
+    assert "the simulator runs mma_pipelined" in " ".join(said.err.split())
+    assert len(said.err.splitlines()) <= 3
+    assert said.out == ""
+
+
+def test_a_hopper_rung_is_shown_compiled_for_its_architecture(say: Say) -> None:
+    facts = say("show", "wgmma_cluster", "--json").json
+    assert (facts["arch"], facts["cluster"], facts["persistent"]) == ("sm_90a", [2, 1, 1], True)
+    assert facts["config"]["TMA_STORE"] == 0, "outputs of fp32 are stored from registers"
+    assert facts["sass_counts"]["HGMMA"] == 4
+    narrow = say("show", "wgmma_cluster", "--out-dtype", "fp16", "--json").json
+    assert narrow["config"]["TMA_STORE"] > 0
+    assert narrow["sass_counts"]["UTMASTG"] > 0
+    loop = say("show", "wgmma_cluster", "--loop").out
+    assert loop.count("HGMMA.64x256x16.F32") == 4
+    assert "STG" not in loop
+    said = say("show", "wgmma_cluster", "--arch", "sm_80")
+    assert (said.code, "only sm_90 has" in said.err) == (2, True)
+
+
+def test_occupancy_of_a_hopper_rung(say: Say) -> None:
+    facts = say("occupancy", "wgmma_cluster", "--json").json
+    assert [gpu["gpu"] for gpu in facts["gpus"]] == ["H100", "H200"]
+    assert "B200: wgmma_cluster needs sm_90 and no other, and B200 is sm_100" in facts["skipped"]
+    assert "132 blocks" in facts["kernel"], "a persistent kernel has as many as run at once"
+    said = say("occupancy", "wgmma_cluster", "--gpu", "A100")
+    assert (said.code, said.err) == (2, "error: wgmma_cluster needs sm_90 and no other, and A100 is sm_80\n")
+
+
+def test_climb_for_another_gpu_leaves_hopper_out_and_says_so(say: Say, monkeypatch: pytest.MonkeyPatch) -> None:
+    few = [spec for spec in rungs() if spec.rung in (1, 16)]
+    monkeypatch.setattr("gemmsmith.cli.ladder.rungs", lambda: few)
+    monkeypatch.setattr("gemmsmith.cli.ladder.rungs_for", lambda arch: [s for s in rungs_for(arch) if s in few])
+    for gpu, names in (("A100", ["naive"]), ("H200", ["naive", "wgmma_tma"])):
+        facts = say("climb", "--gpu", gpu, "--size", "16", "--device", "sim", "--no-html", "--json").json
+        assert [rung["name"] for rung in facts["rungs"]] == names
+        assert facts["notes"] == (["not for sm_80: wgmma_tma"] if gpu == "A100" else [])
+        assert [(rung["simulated"], rung["verified"]) for rung in facts["rungs"]][1:] == [(False, None)] * (
+            len(names) - 1
+        )
+        assert [rung["counted"] is None for rung in facts["rungs"]] == [False, True][: len(names)]
+
+
+def test_verify_without_names_takes_what_the_simulator_knows(say: Say, monkeypatch: pytest.MonkeyPatch) -> None:
+    few = tuple(spec for spec in rungs() if spec.rung in (1, 16))
+    monkeypatch.setattr("gemmsmith.cli.verify.rungs_for", lambda _: few)
+    monkeypatch.setattr("gemmsmith.cli.verify.edge_cases", lambda *_: iter(()))
+    facts = say("verify", "--device", "sim", "--json").json
+    assert [kernel["name"] for kernel in facts["kernels"]] == ["naive"]
 
 
 # --- wrong use

@@ -38,7 +38,7 @@ def _small(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     def here(jobs: list[Any]) -> Iterator[Gathered]:
         return (gather(*job) for job in jobs)
 
-    monkeypatch.setattr(ladder, "rungs", lambda: rungs()[:2])
+    monkeypatch.setattr(ladder, "rungs_for", lambda _: rungs()[:2])
     monkeypatch.setattr(ladder, "_side_by_side", here)
     monkeypatch.setattr(ladder, "recorded_sweeps", lambda: ())
     monkeypatch.setattr(report, "recorded_runs", lambda: ())

@@ -7,14 +7,13 @@ from functools import cache
 
 import pytest
 
-from explained import compiled, profiled, sass
 from gemmsmith.cli.climb_tables import _ladder, _published, _timed, _title, print_climb, reasons
 from gemmsmith.measure.results import Ratio
 from gemmsmith.problem import BF16, FP16, Problem
 from gemmsmith.report.gathering import Gathered, rungs_of
 from gemmsmith.report.story import Made, Story
 from gemmsmith.verify.verdict import Verdict
-from report_sample import GPU, MACHINE, measurement, run
+from report_sample import GPU, MACHINE, gathered_rung, measurement, run
 
 STEPS = ("register_block", "block_tile_1d", "warp_tile", "async_copy")
 SOME = ("naive", "coalesced", "mma_swizzled")
@@ -28,7 +27,7 @@ def story(names: tuple[str, ...] = STEPS) -> Story:
 
 @cache
 def gathered(names: tuple[str, ...]) -> tuple[Gathered, ...]:
-    return tuple(Gathered(n, (), compiled(n), profiled(n, 4096, 4096, 4096, 1, 64), sass(n)) for n in names)
+    return tuple(gathered_rung(n) for n in names)
 
 
 def told(**tflops: float) -> dict[str, str]:
@@ -91,7 +90,7 @@ def test_published_figures_are_one_a_gpu_at_its_usual_size() -> None:
 
 def test_times_naive_is_said_only_of_the_same_units() -> None:
     headings, rows = _ladder(story(SOME), gathered(SOME), run(SOME))
-    at = [name for name, _ in headings].index("× naive")
+    at = [name for name, _ in headings].index("×\nnaive")
     over = {row[0][3:]: row[at] for row in rows}
     assert over["coalesced"] == f"{6.1 / 0.52:.1f}"
     assert over["mma_swizzled (fp16)"] == over["cublas fp16"] == over["cublas-tf32"] == ""
@@ -121,6 +120,7 @@ def test_a_timing_of_another_type_layout_or_configuration_is_not_the_rungs() -> 
 def test_wavefronts_count_those_of_ldmatrix() -> None:
     step = gathered(SOME)[-1]
     _, rows = _ladder(story(SOME), gathered(SOME), None)
+    assert step.profile is not None
     total = sum(step.profile.wavefronts(op) for op in ("ld", "st", "ldgsts", "ldsm"))
     assert step.profile.wavefronts("ldsm") > 0
     assert rows[-1][6] == f"{total / 1e6:.3g} M"
@@ -151,3 +151,44 @@ def test_sizes_that_are_recorded_are_named_where_this_one_is_not(capsys: pytest.
     print_climb(replace(story(SOME), recorded=(run(SOME, (512, 1024)),)), gathered(SOME), "simulator", (), None)
     text = " ".join(capsys.readouterr().out.split())
     assert "Speeds: none at 4096³; recorded on H200, 2026-01-02: 512³, 1024³." in text
+
+
+HOPPER = (*SOME, "wgmma_persistent")
+
+
+def test_a_rung_that_is_not_simulated_has_no_counts_and_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    _, rows = _ladder(story(HOPPER), gathered(HOPPER), None)
+    state, registers, shared, occupied, *counts = rows[-1][1:]
+    assert (state, counts) == ("", ["", "", ""]), "nobody verified it"
+    assert int(registers) > 100
+    assert (shared[-2:], occupied[-1]) == ("KB", "%")
+    print_climb(story(HOPPER), gathered(HOPPER), "simulator", (), None)
+    text = " ".join(capsys.readouterr().out.split())
+    assert "Not simulated yet, so without counts; only a GPU verifies and times them: wgmma_persistent." in text
+
+
+def test_a_rung_that_is_not_simulated_has_its_recorded_speed_and_its_idea() -> None:
+    timed = run(HOPPER)
+    known = replace(story(HOPPER), recorded=(timed,))
+    _, rows = _ladder(known, gathered(HOPPER), timed)
+    assert rows[len(HOPPER) - 1][-3] == "700"
+    (said,) = [line for line in reasons(known) if line.startswith("wgmma_persistent: ")]
+    assert said.startswith("wgmma_persistent: 1.76 times as fast as mma_swizzled, 700 against 398 TFLOPS. Its idea: ")
+    assert not [line for line in reasons(story(HOPPER)) if line.startswith("wgmma_persistent")]
+
+
+def test_a_rung_that_a_gpu_verified_says_so() -> None:
+    *others, last = gathered(HOPPER)
+    verdict = Verdict("wgmma_persistent", "", Problem(4, 4, 4, FP16), "a GPU", "exact", "integers", 1, 0.0, 0.0, 0.0,
+                      None, None, None, 0, 0, 1, False, (), (), "")  # fmt: skip
+    steps = (*others, replace(last, verdicts=(verdict,)))
+    _, rows = _ladder(story(HOPPER), steps, None)
+    assert "✓" in rows[-1][1]
+
+
+def test_long_names_stay_on_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    names = (*SOME, "wgmma_specialized")
+    print_climb(replace(story(names), recorded=(run(names),)), gathered(names), "simulator", (), None)
+    text = capsys.readouterr().out
+    assert "wgmma_specialized (fp16)" in text
+    assert all(len(line) <= 100 for line in text.splitlines())

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from gemmsmith.compile import CompileCache, disassemble
-from gemmsmith.compile.repacking import compile_repack
+from gemmsmith.compile.compiled import CompiledKernel
+from gemmsmith.compile.compiler import compile_for
 from gemmsmith.errors import ProblemError, SimulationError, UnsupportedError
 from gemmsmith.fills import Array
 from gemmsmith.kernels.repack import CHUNK, REPACK, ROWS, THREADS, packed_bytes, packed_ld, repack_launch
@@ -68,6 +69,11 @@ class WatchedMemory(GlobalMemory):
             for byte in range(width):
                 np.add.at(count, (addresses - np.uint64(base - byte)).astype(np.int64), 1)
         return count
+
+
+def compile_repack(arch: str, store: CompileCache | None = None) -> CompiledKernel:
+    """As ``bind`` does."""
+    return compile_for(REPACK, REPACK.config(), Problem(1, 1, 1, FP16, FP16), arch, store)
 
 
 @cache

@@ -463,3 +463,24 @@ def test_the_picture_of_the_ladder_is_a_file_of_its_own(tmp_path: Path) -> None:
 def test_no_picture_is_drawn_of_nothing() -> None:
     with pytest.raises(UsageError, match="no rung has a speed"):
         ladder_picture(nothing())
+
+
+def test_a_rung_that_is_not_simulated_is_told_without_counts() -> None:
+    """Its idea, resources and recorded speed are there; charts of counts leave it out, and words say why."""
+    story = sample((*FEW, "mma_swizzled", "wgmma_tma"))
+    rung = story.rungs[-1]
+    assert (rung.name, rung.simulated, rung.profile, rung.diagnosis, rung.changes) == (
+        "wgmma_tma",
+        False,
+        None,
+        None,
+        (),
+    )
+    assert rung.before == "mma_swizzled"
+    root = read(page(story))
+    view = next(n for n in root.all("article", "rung") if n.attributes["id"] == "rung-wgmma_tma")
+    assert "The simulator does not know this rung's instructions yet" in view.text
+    assert "No counts beside the lines" in view.text
+    assert "1.38 times as fast as mma_swizzled" in view.text
+    assert "gemmsmith explain wgmma_tma" not in view.text
+    assert not view.all("td", "counts")

@@ -166,3 +166,39 @@ def test_a_broken_cubin_is_an_error() -> None:
 def test_an_entry_that_is_not_there() -> None:
     with pytest.raises(CompileError, match="no machine code for 'x'"):
         parse_sass('\t.section\t.text.y,"ax",@progbits\n        /*0000*/                   EXIT ;\n', "x")
+
+
+# A loop over k inside one over tiles, with a wait that the compiler moved behind the end: from there it jumps back into
+# the loop, to a place after the one it came from.
+MOVED = """
+.section .text.k,"ax",@progbits
+        /*0000*/                   @P0 EXIT ;
+.L_tiles:
+        /*0010*/                   MOV R1, RZ ;
+.L_slices:
+        /*0020*/                   SYNCS.PHASECHK.TRANS64.TRYWAIT P0, [UR9+0x30000], R3 ;
+        /*0030*/                   @!P0 BRA `(.L_wait) ;
+.L_arrived:
+        /*0040*/                   HGMMA.64x256x16.F32.BF16 R24, gdesc[UR16].tnspB, R24, UP0 ;
+        /*0050*/                   @P1 BRA `(.L_slices) ;
+        /*0060*/                   FFMA R2, R2, R3, R4 ;
+        /*0070*/                   FFMA R2, R2, R3, R4 ;
+        /*0080*/                   FFMA R2, R2, R3, R4 ;
+        /*0090*/                   BRA.U UP1, `(.L_tiles) ;
+        /*00a0*/                   EXIT ;
+.L_wait:
+        /*00b0*/                   SYNCS.PHASECHK.TRANS64.TRYWAIT P0, [UR9+0x30000], R3 ;
+        /*00c0*/                   @!P0 BRA `(.L_wait) ;
+        /*00d0*/                   BRA `(.L_arrived) ;
+"""
+
+
+def test_a_jump_back_from_code_that_was_moved_is_no_loop() -> None:
+    found = parse_sass(MOVED, "k")
+    assert [(loop.start, loop.end) for loop in found.loops] == [(0x20, 0x50), (0x10, 0x90), (0xB0, 0xC0)]
+
+
+def test_tensor_cores_make_the_main_loop_whatever_else_multiplies() -> None:
+    loop = parse_sass(MOVED, "k").main_loop()
+    assert loop is not None
+    assert (loop.start, loop.counts["HGMMA"], loop.counts["FFMA"]) == (0x20, 1, 0)

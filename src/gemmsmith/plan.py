@@ -140,7 +140,7 @@ class _OnGpu:
             value = given[name]
             if value is None:
                 addresses.append(planned)
-            elif fingerprint(value) == self._prints.get(name, ()):
+            elif (found := fingerprint(value)) is not None and found == self._prints.get(name):
                 addresses.append(value.data_ptr())
             else:
                 return None

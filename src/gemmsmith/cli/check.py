@@ -36,6 +36,7 @@ from gemmsmith.errors import GemmsmithError
 from gemmsmith.kernels.spec import Config, KernelSpec
 from gemmsmith.kernels.user import UserOptions
 from gemmsmith.problem import Problem
+from gemmsmith.run.binding import aligned_config, check_simulated
 from gemmsmith.verify.harness import refusal, verify_launch
 
 # The forgiving order first, so that plain mistakes are named plainly; then orders that barriers must survive.
@@ -72,7 +73,8 @@ def command(
     launch = launch_facts(spec, chosen, base, options)
     compiler = Compiler(cache_dir)
     first = find_device(device)
-    compiled = compiler(spec, chosen, base, first.arch)
+    check_simulated(first, spec, base)
+    compiled = compiler(spec, aligned_config(spec, chosen, base), base, first.arch)
     first.load(compiled)  # what the device cannot run at all is no verdict on the kernel
     given = {"config": config, "preset": preset, "entry": entry, "grid": grid, "block": block, "smem": smem,
              "signature": signature, "c": c}  # fmt: skip

@@ -13,7 +13,7 @@ import typer
 from gemmsmith import __version__
 from gemmsmith.cli.climb_tables import print_climb
 from gemmsmith.cli.explain import DEFAULT_GPU, GpuName, arch_of
-from gemmsmith.cli.ladder import check_page, gather_ladder, ladder_story, save_page
+from gemmsmith.cli.ladder import check_page, gather_ladder, ladder_story, left_out, save_page
 from gemmsmith.cli.options import CacheDir, Compiler, DeviceName, Json, find_device
 from gemmsmith.cli.output import print_json, progress
 from gemmsmith.cli.recording import new_run
@@ -89,7 +89,7 @@ def command(
              "--device": "" if device == "auto" else device}  # fmt: skip
     words = shlex.join(["gemmsmith", "climb", *(w for name, value in given.items() if value for w in (name, value))])
     compiler = Compiler(cache_dir)
-    notes: list[str] = []
+    notes = [note] if (note := left_out(arch)) else []
     gathered = _gather(where, size, arch, compiler)
     blank = new_run(words, where if isinstance(where, CudaDevice) else None)
     made = Made(blank.command, blank.started, blank.gemmsmith, blank.machine)
@@ -194,10 +194,11 @@ def _facts(climb: Climb) -> dict[str, Any]:
                 "rung": rung.number, "name": rung.name, "dtype": rung.dtype, "config": rung.config,
                 "verified": rung.trusted, "verdicts": [v.to_json() for v in step.verdicts],
                 "registers": step.compiled.resources.registers, "spilled": step.compiled.resources.spills,
-                "shared_bytes": step.compiled.resources.static_smem + step.profile.geometry.smem,
-                "threads": step.profile.geometry.threads,
+                "shared_bytes": step.compiled.resources.static_smem + step.geometry.smem,
+                "threads": step.geometry.threads, "simulated": rung.simulated,
                 "occupancy": {"origin": "predicted", "fraction": rung.occupancy.fraction if rung.occupancy else None},
-                "counted": {"origin": "simulated", **{n: v for n, v in step.profile.metrics if v == v}},
+                "counted": {"origin": "simulated", **{n: v for n, v in step.profile.metrics if v == v}}
+                if step.profile is not None else None,
                 "why": list(rung.why),
             }
             for rung, step in zip(story.rungs, climb.gathered, strict=True)

@@ -80,11 +80,12 @@ def _ladder(
     rows = []
     for rung, step in zip(story.rungs, gathered, strict=True):
         used = step.compiled.resources
-        state = "[green]✓[/green]" if step.ok else "[red]✗[/red]"
+        right = "[green]✓[/green]" if step.verdicts or rung.simulated else ""
+        state = right if step.ok else "[red]✗[/red]"
         occupied = f"{rung.occupancy.fraction:.0%}" if rung.occupancy is not None else ""
         same = slowest if rung.tensor_cores == first.tensor_cores else None
         rows.append((f"{rung.number:>2} {_label(rung)}", state, str(used.registers),
-                     bytes_text(used.static_smem + step.profile.geometry.smem), occupied, *_counts(step.profile),
+                     bytes_text(used.static_smem + step.geometry.smem), occupied, *_counts(step.profile),
                      *_speed(timed.get((rung.name, rung.dtype)), same)))  # fmt: skip
     for (name, _), measurement in timed.items():
         own = measurement.identity
@@ -93,7 +94,7 @@ def _ladder(
             same = slowest if own.precision == "fp32" and not first.tensor_cores else None
             rows.append((f"   {label}", "", "", "", "", "", "", "", *_speed(measurement, same)))
     headings = ["   rung", "", "regs", "shared", "occu-\npancy", "sec-\ntors", "wave-\nfronts", "con-\nflicts"]
-    headings += ["TFLOPS", f"× {first.name}", "of\ncuBLAS"] if timed else []
+    headings += ["TFLOPS", f"×\n{first.name}", "of\ncuBLAS"] if timed else []
     sides = ["left", "left", *["right"] * (len(headings) - 2)]
     return tuple(zip(headings, sides, strict=True)), rows
 
@@ -116,7 +117,9 @@ def _timed(story: Story, run: Run | None) -> dict[tuple[str, str], Measurement]:
     return found
 
 
-def _counts(profile: Profile) -> tuple[str, str, str]:
+def _counts(profile: Profile | None) -> tuple[str, str, str]:
+    if profile is None:
+        return "", "", ""
     sectors = profile.sectors("ld") + profile.sectors("st")
     waves = sum(count for op in OPS if not math.isnan(count := profile.wavefronts(op)))
     return _large(sectors), _large(waves), _large(conflicts_of(profile))
@@ -170,6 +173,10 @@ def _origins(story: Story, run: Run | None) -> list[str]:
         f"Counts: simulated at {size}³ from the PTX for {story.gpu.name}, one block of each kind, K continued from "
         f"short runs. Occupancy: predicted for {story.gpu.name}. Registers: the compiler's."
     ]
+    if unknown := [rung.name for rung in story.rungs if not rung.simulated]:
+        checked = "" if any(rung.trusted is not None for rung in story.rungs if not rung.simulated) else (
+            "; only a GPU verifies and times them")  # fmt: skip
+        lines.append(f"Not simulated yet, so without counts{checked}: {', '.join(unknown)}.")
     if run is not None and not _timed(story, run):
         cubes = sorted({m.problem.m for m in run.measurements if m.problem.m == m.problem.n == m.problem.k})
         known = ", ".join(f"{m}³" for m in cubes) or "no cube"

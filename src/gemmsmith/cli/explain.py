@@ -35,6 +35,7 @@ from gemmsmith.gpus import GPU, gpu_named
 from gemmsmith.kernels.spec import Config, KernelSpec
 from gemmsmith.kernels.user import UserOptions
 from gemmsmith.problem import Problem, dtype_named
+from gemmsmith.run.binding import aligned_config, needs_simulator
 
 DEFAULT_GPU = "H200"
 DEFAULT_SIZE = 4096  # large enough to fill a GPU, so that the kernel and not the grid is judged
@@ -68,14 +69,17 @@ class Subject:
 
 
 def choose(kernel: str, shape: tuple[int, int, int], dtype: str, config: str, preset: str, define: list[str] | None,
-           user: UserOptions, arch: str, compiler: Compiler) -> Subject:  # fmt: skip
-    """Find and compile a kernel for a shape."""
+           user: UserOptions, arch: str, compiler: Compiler, simulated: bool = True) -> Subject:  # fmt: skip
+    """Find and compile a kernel for a shape; one that is to be ``simulated`` must be such that it can be."""
     spec, values = find_kernel(kernel, config, preset, define, user)
     problem = Problem(*shape, dtype=dtype_named(dtype) if dtype else spec.dtypes[0])
     spec.accepts(problem)
     if not spec.geometry(problem, values).blocks:
         raise UsageError(f"{problem} launches no block, so there is nothing to count", "give M and N of at least 1")
-    return Subject(kernel, spec, values, problem, compiler(spec, values, problem, arch), user)
+    if simulated:
+        needs_simulator(spec, problem, f"on a GPU with ncu, gemmsmith profile {kernel} --device gpu measures it")
+    fitted = aligned_config(spec, values, problem)
+    return Subject(kernel, spec, fitted, problem, compiler(spec, fitted, problem, arch), user)
 
 
 def arch_of(gpu: GPU, arch: str) -> str:

@@ -7,14 +7,16 @@ import multiprocessing
 import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import replace
 from pathlib import Path
 
 from gemmsmith import __version__
 from gemmsmith.cli.options import Compiler
 from gemmsmith.cli.output import progress
+from gemmsmith.compile.render import arch_number
 from gemmsmith.errors import UsageError
 from gemmsmith.gpus import GPU
-from gemmsmith.kernels.registry import rung_named, rungs
+from gemmsmith.kernels.registry import rung_named, rungs, rungs_for
 from gemmsmith.measure.published import published
 from gemmsmith.measure.results import Machine, Run
 from gemmsmith.problem import Problem
@@ -31,11 +33,11 @@ def gather_ladder(
     size: int, arch: str, compiler: Compiler, simulated: int, doing: str,
     then: Callable[[Gathered], Gathered] = lambda step: step,
 ) -> tuple[Gathered, ...]:  # fmt: skip
-    """Count every rung, and verify it on the simulator up to ``simulated`` (0: not), in several processes.
+    """Count every rung of ``arch``, and verify it on the simulator up to ``simulated`` (0: not), in several processes.
 
-    ``then`` completes each in this process, as it comes.
+    ``then`` completes each in this process, as it comes. Rungs that the simulator does not know are compiled only.
     """
-    names = [spec.name for spec in rungs()]
+    names = [spec.name for spec in rungs_for(arch_number(arch))]
     found: dict[str, Gathered] = {}
     with progress() as bar:
         task = bar.add_task(doing, total=len(names))
@@ -58,9 +60,16 @@ def _side_by_side(jobs: list[tuple[str, int, str, int, Compiler]]) -> Iterator[G
 
 def gather(name: str, size: int, arch: str, simulated: int, compiler: Compiler) -> Gathered:
     """One rung: counted, and verified on the simulator up to ``simulated`` (0: not)."""
-    compiled, profile, sass = count_rung(name, size, arch, compiler)
-    verdicts = verify_rung(SimDevice(arch), rung_named(name), simulated, compiler) if simulated else ()
-    return Gathered(name, verdicts, compiled, profile, sass)
+    step, spec = count_rung(name, size, arch, compiler), rung_named(name)
+    if not simulated or not spec.simulated:
+        return step
+    return replace(step, verdicts=verify_rung(SimDevice(arch), spec, simulated, compiler))
+
+
+def left_out(arch: str) -> str:
+    """Which rungs are not on this architecture's ladder, in words; '' where all are."""
+    names = [spec.name for spec in rungs() if spec not in rungs_for(arch_number(arch))]
+    return f"not for {arch}: {', '.join(names)}" if names else ""
 
 
 def ladder_story(

@@ -29,14 +29,16 @@ from gemmsmith.explain.occupancy import (
     Step,
     Waves,
     curve,
+    launched_blocks,
     occupancy,
     steps,
     waves,
 )
 from gemmsmith.gpus import GPU, gpu_named, gpus
-from gemmsmith.kernels.spec import Config, KernelSpec
+from gemmsmith.kernels.spec import Config, Geometry, KernelSpec
 from gemmsmith.kernels.user import UserOptions
 from gemmsmith.problem import Problem, dtype_named
+from gemmsmith.run.binding import aligned_config
 
 _EXAMPLE = 4096  # M = N = K when no shape is given
 _CURVE_GPU = "H200"  # whose curve is drawn when no GPU is named
@@ -168,19 +170,21 @@ def _from_kernel(
 ) -> tuple[list[Row], list[str]]:
     """Compile for each GPU; those for which it does not compile are returned as sentences, unless it is all of them."""
     spec.accepts(problem)
+    config = aligned_config(spec, config, problem)
     geometry = spec.geometry(problem, config)
-    grid = geometry.blocks if blocks is None else blocks
     rows: list[Row] = []
     failures: list[tuple[GPU, GemmsmithError]] = []
     with progress() as bar:
         task = bar.add_task(f"compiling {spec.name}", total=len(chosen))
         for gpu in chosen:
             try:
-                if gpu.arch < spec.min_arch:
-                    raise UsageError(f"{spec.name} needs sm_{spec.min_arch}, and {gpu.name} is sm_{gpu.arch}")
+                if gpu.arch < spec.min_arch or spec.arch_specific not in (0, gpu.arch):
+                    needed = f"sm_{spec.min_arch}{' and no other' if spec.arch_specific else ''}"
+                    raise UsageError(f"{spec.name} needs {needed}, and {gpu.name} is sm_{gpu.arch}")
                 used = compiler(spec, config, problem, f"sm_{gpu.arch}").resources
-                rows.append(_row(gpu, grid, geometry.threads, used.registers, used.static_smem, geometry.smem,
-                                 used.barriers))  # fmt: skip
+                found = _row(gpu, blocks, geometry.threads, used.registers, used.static_smem, geometry.smem,
+                             used.barriers)  # fmt: skip
+                rows.append(found if blocks is not None else _filled(found, spec, geometry))
             except (UsageError, CompileError) as error:
                 failures.append((gpu, error))
             bar.advance(task)
@@ -193,6 +197,13 @@ def _row(gpu: GPU, grid: int | None, threads: int, registers: int, static: int, 
     found = occupancy(gpu, threads=threads, registers=registers, static_smem=static, dynamic_smem=dynamic,
                       barriers=barriers)  # fmt: skip
     return Row(gpu, found, waves(gpu, grid, found.blocks_per_sm) if grid is not None and found.fits else None)
+
+
+def _filled(row: Row, spec: KernelSpec, geometry: Geometry) -> Row:
+    """With the waves of a kernel's own grid."""
+    held = row.occupancy.blocks_per_sm
+    return replace(row, waves=waves(row.gpu, launched_blocks(row.gpu, geometry, spec.persistent, held), held)
+                   if held else None)  # fmt: skip
 
 
 def _runs(row: Row, resource: str) -> list[Step]:

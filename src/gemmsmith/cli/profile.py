@@ -89,7 +89,8 @@ def command(
     target = gpu_named(gpu or DEFAULT_GPU)
     where = cuda_device().arch if on_gpu else arch_of(target, arch)
     subject = choose(kernel, (m, n, k), dtype, config, preset, define,
-                     UserOptions(entry, grid, block, smem, signature), where, Compiler(cache_dir))  # fmt: skip
+                     UserOptions(entry, grid, block, smem, signature), where, Compiler(cache_dir),
+                     simulated=not on_gpu)  # fmt: skip
     automatic = sample is None and not full
     blocks, depth = sample or 0, 0
     if automatic:

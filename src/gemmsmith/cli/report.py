@@ -21,6 +21,7 @@ from gemmsmith.measure.database import Results
 from gemmsmith.measure.machine import machine_facts
 from gemmsmith.measure.recorded import recorded_runs
 from gemmsmith.measure.results import Machine, Measurement, Run
+from gemmsmith.report.gathering import laddered_config
 from gemmsmith.report.speeds import as_laddered
 from gemmsmith.report.story import MEASURED, RECORDED, Story
 from gemmsmith.report.sweep_file import as_recorded, read_sweeps
@@ -100,7 +101,7 @@ def _is_here(there: Machine, here: Machine) -> bool:
 
 def _timings(run: Run) -> list[Measurement]:
     """Those with the type, layout and configuration of the ladder: the page draws these and lists the others."""
-    ours = {spec.name: (spec.dtypes[0].name, str(spec.config())) for spec in rungs()}
+    ours = {spec.name: (spec.dtypes[0].name, str(laddered_config(spec))) for spec in rungs()}
     return [m for m in _believed(run) if as_laddered(m, *ours[m.identity.name])]
 
 
@@ -132,7 +133,7 @@ def _facts(story: Story, page: Path) -> dict[str, Any]:
     return {
         "page": str(page), "command": story.made.command, "gemmsmith": __version__, "date": story.made.date,
         "gpu": story.gpu.name, "size": story.problem.m, "rungs": [rung.name for rung in story.rungs],
-        "counts": "simulated",
+        "counts": "simulated", "not_simulated": [rung.name for rung in story.rungs if not rung.simulated],
         "runs": [
             {"id": run.id, "started": run.started, "command": run.command, "gpu": run.machine.gpu, "origin": origin,
              "measurements": len(run.measurements), "rung_timings": len(_timings(run))}
@@ -147,7 +148,9 @@ def _facts(story: Story, page: Path) -> dict[str, Any]:
 def _print(story: Story, page: Path) -> None:
     out = console()
     out.print(f"[bold]{page}[/bold]: {len(story.rungs)} rungs at {story.problem.m}³ for {story.gpu.name}")
-    out.print("counts    simulated; nothing was verified or timed now", markup=False)
+    unknown = [rung.name for rung in story.rungs if not rung.simulated]
+    without = f"; not yet of {', '.join(unknown)}" if unknown else ""
+    out.print(f"counts    simulated{without}; nothing was verified or timed now", markup=False)
     for origin, runs in ((MEASURED, story.measured), (RECORDED, story.recorded)):
         for run in runs:
             out.print(f"timings   {origin}: run {run.id[:12]} of {run.started[:10]} on {run.machine.gpu}, "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from typing import Annotated, Any
 
 import typer
@@ -29,9 +30,10 @@ from gemmsmith.cli.output import bytes_text, console, print_json, table
 from gemmsmith.compile.compiled import CompiledKernel
 from gemmsmith.compile.sass import disassemble
 from gemmsmith.errors import UsageError
-from gemmsmith.kernels.spec import Config, KernelSpec
+from gemmsmith.kernels.spec import Config, Geometry, KernelSpec
 from gemmsmith.kernels.user import UserOptions
 from gemmsmith.problem import Problem, dtype_named
+from gemmsmith.run.binding import aligned_config
 
 _EXAMPLE = 4096  # the size whose launch geometry is shown
 
@@ -43,6 +45,7 @@ def command(
     sass: Annotated[bool, typer.Option("--sass", help="The machine code.")] = False,
     loop: Annotated[bool, typer.Option("--loop", help="The machine code of the main loop only.")] = False,
     dtype: Annotated[str, typer.Option("--dtype", help="Input type, where the rung takes several.")] = "",
+    out_dtype: Annotated[str, typer.Option("--out-dtype", help="Output type; fp32 where none is named.")] = "fp32",
     config: ConfigText = "",
     preset: PresetName = "",
     define: Defines = None,
@@ -59,8 +62,9 @@ def command(
     user = UserOptions(entry, grid, block, smem, signature)
     spec, chosen = find_kernel(kernel, config, preset, define, user)
     kind = dtype_named(dtype) if dtype else spec.dtypes[0]
-    problem = Problem(_EXAMPLE, _EXAMPLE, _EXAMPLE, dtype=kind)
+    problem = Problem(_EXAMPLE, _EXAMPLE, _EXAMPLE, dtype=kind, out_dtype=dtype_named(out_dtype))
     spec.accepts(problem)
+    chosen = aligned_config(spec, chosen, problem)
     compiled = Compiler(cache_dir)(spec, chosen, problem, arch)
     if sum((source, ptx, sass, loop)) > 1:
         raise UsageError("choose one of --source, --ptx, --sass and --loop")
@@ -98,7 +102,8 @@ def _facts(spec: KernelSpec, config: Config, problem: Problem, compiled: Compile
         "compiler": compiled.compiler, "entry": compiled.entry, "cached": compiled.cached,
         "cache_path": compiled.cache_path, "resources": dataclasses.asdict(compiled.resources),
         "dynamic_smem": geometry.smem, "threads": geometry.threads, "example": str(problem),
-        "grid": list(geometry.grid), "block": list(geometry.block), "sass_counts": dict(counts.most_common()),
+        "grid": list(geometry.grid), "cluster": list(geometry.cluster), "block": list(geometry.block),
+        "persistent": spec.persistent, "sass_counts": dict(counts.most_common()),
         "source": spec.code, "ptx": compiled.ptx,
     }  # fmt: skip
 
@@ -139,10 +144,17 @@ def _print_resources(spec: KernelSpec, config: Config, problem: Problem, compile
         ("stack", bytes_text(used.stack)),
         ("shared memory", f"{bytes_text(used.static_smem)} static, {bytes_text(geometry.smem)} dynamic"),
         ("block", f"{geometry.threads} threads {geometry.block}"),
-        ("grid", f"{geometry.blocks} blocks for {problem.m}x{problem.n}x{problem.k}"),
+        ("grid", _grid_words(spec, geometry, problem)),
         ("main loop", " ".join(f"{n} {op}" for op, n in hot.counts.most_common(6)) if hot else "none found"),
         ("compiled", f"cache {'hit' if compiled.cached else 'miss'}: {compiled.cache_path or 'not stored'}"),
     ]
     out.print()
     out.print(table("", (("resource", "left"), ("", "left")), rows))
     out.print("\n[dim]--source, --ptx, --sass or --loop print the code itself.[/dim]")
+
+
+def _grid_words(spec: KernelSpec, geometry: Geometry, problem: Problem) -> str:
+    words = f"{geometry.blocks} blocks for {problem.m}x{problem.n}x{problem.k}"
+    if (cluster := math.prod(geometry.cluster)) > 1:
+        words += f", in clusters of {cluster}"
+    return words + (", or as many as run side by side" if spec.persistent else "")

@@ -28,7 +28,15 @@ from gemmsmith.cli.options import (
     Smem,
 )
 from gemmsmith.cli.output import console, print_json, progress
-from gemmsmith.cli.sweep_choices import check_size, experiment_of, family_of, main_of, origin_of, workbench
+from gemmsmith.cli.sweep_choices import (
+    check_family_simulated,
+    check_size,
+    experiment_of,
+    family_of,
+    main_of,
+    origin_of,
+    workbench,
+)
 from gemmsmith.cli.sweep_plot import as_story, check_plot, check_save, write_plot
 from gemmsmith.cli.sweep_points import Workbench, counted, predicted
 from gemmsmith.cli.sweep_record import recording
@@ -135,6 +143,8 @@ def command(
     main = main_of(show, chosen, axes, origin)
     if not no_db and origin != "predicted":
         chosen_path(db)
+    if origin == "simulated":
+        check_family_simulated(family)
     bench = workbench(origin, gpu, arch, cache_dir)
     points = grid(family, axes, over, dtype, bench.wave_shape)
     here = cuda_device() if origin == "measured" else None

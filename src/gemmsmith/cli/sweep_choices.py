@@ -16,6 +16,8 @@ from gemmsmith.kernels.user import UserOptions
 from gemmsmith.measure.experiments import Experiment, experiment_named
 from gemmsmith.measure.sweep import RESOURCES, Axis, Family, FileFamily, RungFamily, points_in
 from gemmsmith.measure.sweep_quantities import quantity_named, telling
+from gemmsmith.problem import Problem
+from gemmsmith.run.binding import needs_simulator
 from gemmsmith.run.cuda import cuda_device, gpu_available
 from gemmsmith.shapes import Shape
 
@@ -65,6 +67,13 @@ def origin_of(device: str, axes: Sequence[Axis]) -> str:
     if any(name in RESOURCES for axis in axes for name in axis.names):
         return "predicted"
     return "measured" if device == "gpu" or (device == "auto" and gpu_available()) else "simulated"
+
+
+def check_family_simulated(family: Family) -> None:
+    """Refuse a rung that the simulator cannot run before its points are tried one by one."""
+    if isinstance(family, RungFamily):
+        sample = Problem(1, 1, 1, dtype=family.spec.dtypes[0])
+        needs_simulator(family.spec, sample, "sweep it on a GPU (--device gpu), or --vary registers, threads or smem")
 
 
 def workbench(origin: str, gpu: str, arch: str, cache_dir: Path | None) -> Workbench:

@@ -12,15 +12,17 @@ from gemmsmith.compile.compiled import CompiledKernel
 from gemmsmith.compile.sass import Sass, disassemble
 from gemmsmith.errors import CompileError, GemmsmithError, SimulationError, UsageError
 from gemmsmith.explain.instruction_mix import MULTIPLY_ADD
-from gemmsmith.explain.occupancy import Occupancy, occupancy, waves
+from gemmsmith.explain.occupancy import Occupancy, launched_blocks, occupancy, waves
 from gemmsmith.explain.profile import CONFLICTS, FFMA, Profile, simulate
 from gemmsmith.explain.sampling import QUICK_DEPTH, QUICK_SAMPLE
 from gemmsmith.gpus import GPU
+from gemmsmith.kernels.spec import Geometry
 from gemmsmith.measure.arithmetic import arithmetic
 from gemmsmith.measure.kernel_contender import source_digest
 from gemmsmith.measure.results import Measurement, Pairs
 from gemmsmith.measure.sweep import Outcome, Point, Variant
 from gemmsmith.problem import DType, Problem
+from gemmsmith.run.binding import aligned_config
 from gemmsmith.run.contender import Identity
 from gemmsmith.shapes import Shape
 from gemmsmith.sim.device import SimDevice
@@ -42,7 +44,10 @@ class Workbench:
     listings: dict[str, Sass] = field(default_factory=dict)
 
     def compiled(self, variant: Variant, problem: Problem) -> CompiledKernel:
-        return self.compiler(variant.spec, variant.config, problem, self.arch)
+        return self.compiler(variant.spec, aligned_config(variant.spec, variant.config, problem), problem, self.arch)
+
+    def geometry(self, variant: Variant, problem: Problem) -> Geometry:
+        return variant.spec.geometry(problem, aligned_config(variant.spec, variant.config, problem))
 
     def sass(self, compiled: CompiledKernel) -> Sass:
         if compiled.key not in self.listings:
@@ -57,7 +62,7 @@ class Workbench:
     def wave_shape(self, variant: Variant, wanted: float, shape: Shape) -> Shape:
         """About ``wanted`` waves of whole tiles, nearly square; a fraction of a wave is never rounded away."""
         problem = Problem(*shape, dtype=variant.spec.dtypes[0])
-        geometry = variant.spec.geometry(problem, variant.config)
+        geometry = self.geometry(variant, problem)
         held = self.held(self.compiled(variant, problem), geometry.threads, geometry.smem)
         if not held.fits:
             raise UsageError(held.why)
@@ -78,19 +83,21 @@ def counted(point: Point, bench: Workbench) -> Outcome:
         return Outcome(point, "illegal", point.reasons)
     try:
         compiled = bench.compiled(variant, problem)
-        geometry = variant.spec.geometry(problem, variant.config)
+        geometry = bench.geometry(variant, problem)
         held = bench.held(compiled, geometry.threads, geometry.smem)
         if not held.fits:
             return Outcome(point, "failed", (held.why,))
         verdict = _verified(variant, problem, bench)
-        found = simulate(variant.spec, variant.config, problem, compiled, sample=QUICK_SAMPLE, depth=QUICK_DEPTH,
+        fitted = aligned_config(variant.spec, variant.config, problem)
+        found = simulate(variant.spec, fitted, problem, compiled, sample=QUICK_SAMPLE, depth=QUICK_DEPTH,
                          sass=bench.sass(compiled))  # fmt: skip
     except (CompileError, SimulationError, UsageError) as error:
         return Outcome(point, "failed", why(error))
+    blocks = launched_blocks(bench.gpu, geometry, variant.spec.persistent, held.blocks_per_sm)
     measurement = Measurement(
         identity=identity_of(variant, problem, compiled), problem=problem, origin="simulated",
         verified=verdict.trusted, rejected="" if verdict.trusted else "; ".join(verdict.reasons[:1]) or "wrong",
-        rho=(verdict.rho, math.nan), counters=(*resources(compiled, held, geometry.blocks, bench.gpu), *_counts(found)),
+        rho=(verdict.rho, math.nan), counters=(*resources(compiled, held, blocks, bench.gpu), *_counts(found)),
     )  # fmt: skip
     if not verdict.trusted:
         return Outcome(point, "wrong", (*verdict.reasons[:3], f"repeat: {verdict.repeat}"), measurement)
@@ -104,7 +111,7 @@ def predicted(point: Point, bench: Workbench) -> Outcome:
         return Outcome(point, "illegal", point.reasons)
     try:
         compiled = bench.compiled(variant, problem)
-        geometry = variant.spec.geometry(problem, variant.config)
+        geometry = bench.geometry(variant, problem)
         used, given = compiled.resources, dict(point.resources)
         static = used.static_smem
         if "smem" in given:
@@ -132,9 +139,10 @@ def with_resources(outcome: Outcome, bench: Workbench) -> Outcome:
     if variant is None or problem is None or found is None:
         return outcome
     compiled = bench.compiled(variant, problem)
-    geometry = variant.spec.geometry(problem, variant.config)
+    geometry = bench.geometry(variant, problem)
     held = bench.held(compiled, geometry.threads, geometry.smem)
-    added = dict(resources(compiled, held, geometry.blocks, bench.gpu)) | dict(found.counters)
+    blocks = launched_blocks(bench.gpu, geometry, variant.spec.persistent, held.blocks_per_sm)
+    added = dict(resources(compiled, held, blocks, bench.gpu)) | dict(found.counters)
     return replace(outcome, measurement=replace(found, counters=tuple(added.items())), limiter=", ".join(held.limiters))
 
 
@@ -153,7 +161,8 @@ def resources(compiled: CompiledKernel, held: Occupancy, blocks: int, gpu: GPU) 
 
 def identity_of(variant: Variant, problem: Problem, compiled: CompiledKernel) -> Identity:
     kind = "rung" if variant.spec.is_rung else "file"
-    digest = source_digest(variant.spec, variant.config, problem, compiled.arch)
+    fitted = aligned_config(variant.spec, variant.config, problem)
+    digest = source_digest(variant.spec, fitted, problem, compiled.arch)
     return Identity(variant.spec.name, kind, variant.text, arithmetic(compiled), __version__, digest)
 
 

@@ -28,9 +28,12 @@ from gemmsmith.cli.options import (
     find_kernel,
 )
 from gemmsmith.cli.output import console, print_json, progress, table
-from gemmsmith.kernels.registry import rungs
+from gemmsmith.compile.render import arch_number
+from gemmsmith.kernels.registry import rungs_for
 from gemmsmith.kernels.spec import Config, KernelSpec
 from gemmsmith.kernels.user import UserOptions
+from gemmsmith.problem import Problem
+from gemmsmith.run.binding import check_simulated
 from gemmsmith.verify.cases import Case, edge_cases
 from gemmsmith.verify.harness import verify_launch
 from gemmsmith.verify.verdict import Verdict
@@ -56,7 +59,9 @@ class _Result:
 
 
 def command(
-    kernels: Annotated[list[str] | None, typer.Argument(metavar="[RUNG|FILE.cu]...", help="Default: all.")] = None,
+    kernels: Annotated[
+        list[str] | None, typer.Argument(metavar="[RUNG|FILE.cu]...", help="Default: all that run there.")
+    ] = None,
     full: Annotated[bool, typer.Option("--full", help="Every pair of tile edges and every alpha and beta.")] = False,
     device: DeviceName = "auto",
     schedule: ScheduleName = "lockstep",
@@ -75,10 +80,12 @@ def command(
 ) -> None:
     """Verify kernels over shapes at tile edges, scalars, strides and special values; exits 1 if any is wrong."""
     options = UserOptions(entry, grid, block, smem, signature)
-    names = kernels or [s.name for s in rungs()]
-    chosen = [find_kernel(name, config, preset, define, options) for name in names]
     filled = c_fill(c)
     where = find_device(device, schedule)
+    names = kernels or [s.name for s in rungs_for(arch_number(where.arch)) if s.simulated or where.kind == "gpu"]
+    chosen = [find_kernel(name, config, preset, define, options) for name in names]
+    for spec, _ in chosen:
+        check_simulated(where, spec, Problem(1, 1, 1, dtype=spec.dtypes[0]))
     compiler = Compiler(cache_dir)
     words = repeat_words(options, device, c, strict, schedule, 0)
     work = [(spec, values, list(edge_cases(spec, values, "full" if full else "quick"))) for spec, values in chosen]

@@ -14,11 +14,11 @@ from gemmsmith.compile.compiled import CompiledKernel
 from gemmsmith.compile.toolchain import find_nvdisasm
 from gemmsmith.errors import CompileError
 
-# Opcodes that do a GEMM's arithmetic: scalar, packed, tensor core (mma), warp group, Blackwell's tensor memory.
-MATH = frozenset(
-    {"FFMA", "FFMA2", "DFMA", "HFMA2", "HMMA", "IMMA", "DMMA", "QMMA", "OMMA", "HGMMA", "QGMMA", "IGMMA"}
-    | {"UTCHMMA", "UTCQMMA", "UTCOMMA", "UTCIMMA"}
+# Opcodes that do a GEMM's arithmetic: tensor core (mma), warp group, Blackwell's tensor memory; scalar, packed.
+MATRIX = frozenset(
+    {"HMMA", "IMMA", "DMMA", "QMMA", "OMMA", "HGMMA", "QGMMA", "IGMMA", "UTCHMMA", "UTCQMMA", "UTCOMMA", "UTCIMMA"}
 )
+MATH = MATRIX | {"FFMA", "FFMA2", "DFMA", "HFMA2"}
 
 _TIMEOUT_S = 120
 
@@ -54,6 +54,33 @@ class Loop:
         return _counts(self.instructions)
 
 
+@dataclass
+class _Block:
+    """Instructions that run one after another, from ``first`` to ``last``, and where they may go from there."""
+
+    first: int
+    last: int
+    next: set[int]
+
+
+def _reached(blocks: tuple[_Block, ...], offset: int, without: int) -> bool:
+    """Whether the code at ``offset`` can be reached from the kernel's start past the block at ``without``.
+
+    If it cannot, a jump from the one back to the other closes a loop.
+    """
+    by_first = {block.first: block for block in blocks}
+    seen, ahead = {without}, [blocks[0].first]
+    while ahead:
+        block = by_first.get(ahead.pop())
+        if block is None or block.first in seen:
+            continue
+        if block.first <= offset <= block.last:
+            return True
+        seen.add(block.first)
+        ahead += block.next
+    return False
+
+
 @dataclass(frozen=True)
 class Sass:
     """The instructions of one kernel, and where its labels are."""
@@ -69,26 +96,57 @@ class Sass:
 
     @cached_property
     def loops(self) -> tuple[Loop, ...]:
-        """Every loop; the branch to itself that ends each kernel is not one."""
-        labels = dict(self.labels)
+        """Every loop; neither the branch to itself that ends each kernel is one, nor the way back from a piece of code
+        that the compiler put behind the rest (as it does where a barrier is waited for)."""
+        blocks = self._blocks
         found = []
         for branch in self.instructions:
-            target = re.search(r"`\((\S+)\)", branch.text)
-            start = labels.get(target.group(1)) if target and branch.base == "BRA" else None
-            if start is not None and start < branch.offset:
+            start = self._target(branch) if branch.base == "BRA" else None
+            if start is not None and start < branch.offset and not _reached(blocks, branch.offset, without=start):
                 inside = tuple(i for i in self.instructions if start <= i.offset <= branch.offset)
                 found.append(Loop(start, branch.offset, inside))
         return tuple(found)
 
-    def main_loop(self) -> Loop | None:
-        """The loop that does most of the arithmetic, not counting that of loops inside it; None without one."""
-        best = max(self.loops, key=lambda loop: (self._own_math(loop), len(loop.instructions)), default=None)
-        return best if best is not None and self._own_math(best) else None
+    def _target(self, instruction: Instruction) -> int | None:
+        named = re.search(r"`\((\S+)\)", instruction.text)
+        return dict(self.labels).get(named.group(1)) if named else None
 
-    def _own_math(self, loop: Loop) -> int:
+    @cached_property
+    def _blocks(self) -> tuple[_Block, ...]:
+        """The code cut at labels and after jumps, with where each piece goes on."""
+        starts = {offset for _, offset in self.labels}
+        made: list[_Block] = []
+        begins = True
+        for one, following in zip(self.instructions, (*self.instructions[1:], None), strict=True):
+            if begins or one.offset in starts:
+                made.append(_Block(one.offset, one.offset, set()))
+            made[-1].last = one.offset
+            target = self._target(one)
+            always = not one.predicate and len(one.operands) <= 1  # a uniform predicate stands among the operands
+            leaves = one.base in ("EXIT", "RET", "BRX", "BRA") and always
+            begins = target is not None or one.base in ("EXIT", "RET", "BRX")
+            if target is not None:
+                made[-1].next.add(target)
+            if following is not None and not leaves and (begins or following.offset in starts):
+                made[-1].next.add(following.offset)
+        return tuple(made)
+
+    def main_loop(self) -> Loop | None:
+        """The loop that does most of the arithmetic, not counting that of loops inside it; None without one.
+
+        On tensor cores an instruction does so much that the epilogue's many do not count beside it.
+        """
+
+        def weight(loop: Loop) -> tuple[int, int, int]:
+            return self._own(loop, MATRIX), self._own(loop, MATH), len(loop.instructions)
+
+        best = max(self.loops, key=weight, default=None)
+        return best if best is not None and self._own(best, MATH) else None
+
+    def _own(self, loop: Loop, opcodes: frozenset[str]) -> int:
         inner = [o for o in self.loops if o != loop and loop.start <= o.start and o.end <= loop.end]
         return sum(
-            1 for i in loop.instructions if i.base in MATH and not any(o.start <= i.offset <= o.end for o in inner)
+            1 for i in loop.instructions if i.base in opcodes and not any(o.start <= i.offset <= o.end for o in inner)
         )
 
 

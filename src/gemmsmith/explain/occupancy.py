@@ -8,11 +8,13 @@ not considered.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from gemmsmith.errors import UsageError
 from gemmsmith.gpus import GPU
+from gemmsmith.kernels.spec import Geometry
 from gemmsmith.problem import ceil_div
 
 RESOURCES = ("registers", "threads", "smem")
@@ -146,6 +148,14 @@ def waves(gpu: GPU, grid: int, blocks_per_sm: int) -> Waves:
         efficiency=grid / (rounds * capacity) if rounds else 1.0,
         imbalance=ceil_div(grid, gpu.sms) * gpu.sms / grid if grid else 1.0,
     )
+
+
+def launched_blocks(gpu: GPU, geometry: Geometry, persistent: bool, blocks_per_sm: int) -> int:
+    """One for each tile; of a persistent kernel no more than ``gpu`` holds at once, in whole clusters."""
+    if not persistent or blocks_per_sm < 1:
+        return geometry.blocks
+    cluster = math.prod(geometry.cluster)
+    return min(geometry.blocks, gpu.sms * blocks_per_sm // cluster * cluster)
 
 
 def curve(

@@ -1,11 +1,12 @@
 // 16 wgmma_tma: copies and products that need no thread.
 //
 // Idea      Hopper's copy engine fetches whole boxes of A and B when one thread asks for them, and wgmma reads its
-//           operands from shared memory by itself. So threads neither compute addresses nor hold fragments: a slice is two
-//           or three copy instructions of one thread and four product instructions of each group of 128.
+//           operands from shared memory by itself. So threads neither compute addresses nor hold fragments: a slice is
+//           two or three copy instructions of one thread and four product instructions of each group of 128.
 // Changed   From 15: no cp.async, no ldmatrix, no swizzle arithmetic; the box layout of tma.cuh does it all. A slice
 //           has arrived when its mbarrier says that all its bytes have.
-// Owns      A block owns BM x BN outputs; each group of 128 threads 64 rows of them. Slices are 64 of k, 128 bytes a row:
+// Owns      A block owns BM x BN outputs; each group of 128 threads 64 rows of them. Slices are 64 of k, 128 bytes a
+//           row:
 //
 //              A: BM rows x 64 of k        B: 64 of k x BN columns       (either may run along the other side)
 //

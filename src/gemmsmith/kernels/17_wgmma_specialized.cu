@@ -1,9 +1,9 @@
 // 17 wgmma_specialized: one group asks, the others multiply.
 //
-// Idea      A producer group does nothing but ask for slices, as far ahead as there are stages; consumer groups do nothing but
-//           multiply. They meet at two barriers a stage, "full" and "empty", and nowhere else: no group waits
-//           for another to finish a slice, and the products of one slice run while the next is waited for. The producer
-//           gives most of its registers to the consumers (setmaxnreg).
+// Idea      A producer group does nothing but ask for slices, as far ahead as there are stages; consumer groups do
+//           nothing but multiply. They meet at two barriers a stage, "full" and "empty", and nowhere else: no group
+//           waits for another to finish a slice, and the products of one slice run while the next is waited for. The
+//           producer gives most of its registers to the consumers (setmaxnreg).
 // Changed   From 16: no __syncthreads in the loop; a consumer group may own more than 64 rows.
 // Owns      A block owns BM x BN outputs, a consumer group BM / CONSUMERS rows of them. In time:
 //

@@ -72,12 +72,13 @@ gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, 
     } else {
         take_registers<CONSUMERS, TILES * BN / 2>();
         const int first = (group - 1) * TILES;  // of the consumer's tiles of 64 rows
+        const auto release = [&](int stage) {
+            if (threadIdx.x % GROUP_THREADS == 0) barrier_arrive(empty + 8 * stage);
+        };
         const bool pairs = vectors_fit<2>(C, ldc) && strideC % 2 == 0;
         float sums[TILES][BN / 2];
         for_each_tile([&](int row, int col, int z) {
-            multiply_slices<IN, TileA, TileB, BN>(sums, ring, slices, full, range.end - range.begin, first, [&](int stage) {
-                if (threadIdx.x % GROUP_THREADS == 0) barrier_arrive(empty + 8 * stage);
-            });
+            multiply_slices<IN, TileA, TileB, BN>(sums, ring, slices, full, range.end - range.begin, first, release);
             const auto c = window(C + z * strideC, ldc, M, N, row, col);
             const bool whole = pairs && c.holds(BM, BN);
             with_or_without_c(finish_at(row, col, alpha, beta, bias), [&](const Finish<OUT>& finish, auto reads_c) {

@@ -1,10 +1,11 @@
 // 20 wgmma_split_k: few tiles, deep K.
 //
-// Idea      Where C has fewer tiles than the GPU has SMs, K is divided: the SPLIT blocks of a cluster compute the same tile
-//           over a part of K each. Then every block sends its sums to those who finish them, straight into their shared
-//           memory, and each adds up what it received in the order of the senders' ranks, so that the result is the same
-//           every time. And where C is low (a few rows, as in the decoding steps of a language model), the product is
-//           turned round, SWAP: wgmma's 64 rows are columns of C, and its narrow side, 16 columns or more, is the few rows.
+// Idea      Where C has fewer tiles than the GPU has SMs, K is divided: the SPLIT blocks of a cluster compute the same
+//           tile over a part of K each. Then every block sends its sums to those who finish them, straight into their
+//           shared memory, and each adds up what it received in the order of the senders' ranks, so that the result is
+//           the same every time. And where C is low (a few rows, as in the decoding steps of a language model), the
+//           product is turned round, SWAP: wgmma's 64 rows are columns of C, and its narrow side, 16 columns or more,
+//           is the few rows.
 // Changed   From 17: a cluster for each tile; sums meet in shared memory; operands may change roles.
 // Owns      A cluster owns BM x BN outputs (of C, or of its transpose), a block the sums over its part of K and at the
 //           end BM / SPLIT rows of outputs:
@@ -12,9 +13,10 @@
 //              block 0   [ k 0 ... ]  -> sums, rows 0 ...       \/  -> block 0 adds two parts, finishes rows 0 ...
 //              block 1   [ ... K-1 ]  -> sums, rows BM / 2 ...  /\  -> block 1 adds two parts, finishes rows BM / 2 ...
 //
-// Budget    STAGES * DEPTH * (BM + BN) * 128 bytes for slices, 4 * BM * (BN + 4) bytes for sums. DEPTH slices are asked for
-//           together, so that a row is read from memory in longer pieces.
+// Budget    STAGES * DEPTH * (BM + BN) * 128 bytes for slices, 4 * BM * (BN + 4) bytes for sums. DEPTH slices are asked
+//           for together, so that a row is read from memory in longer pieces.
 // Needs     sm_90a; rows of A and B that start on 16 bytes.
+// Try next  Many tiles, but not a whole number of waves: 21.
 
 #include "grouped_order.cuh"
 #include "warp_group.cuh"
@@ -26,14 +28,6 @@ using TileB = OperandTile<BN, SWAP ? !TRANS_A : TRANS_B>;
 constexpr int SLICE = TileA::BYTES + TileB::BYTES, STAGE = DEPTH * SLICE;
 constexpr int SHARE = BM / SPLIT;  // rows that a block finishes
 constexpr int SUMS_LD = BN + 4;    // four neighbours in a column of eight rows lie in 32 different banks
-
-// Two floats into the shared memory of a block of the cluster, counted by that block's barrier.
-__device__ __forceinline__ void send(unsigned address, unsigned barrier, unsigned rank, float x, float y) {
-    asm volatile(
-        "{\n.reg .b32 there, counter;\nmapa.shared::cluster.u32 there, %0, %2;\nmapa.shared::cluster.u32 counter, %1, %2;\n"
-        "st.async.shared::cluster.mbarrier::complete_tx::bytes.v2.f32 [there], {%3, %4}, [counter];\n}"
-        ::"r"(address), "r"(barrier), "r"(rank), "f"(x), "f"(y) : "memory");
-}
 
 extern "C" __global__ void __cluster_dims__(SPLIT, 1, 1) __launch_bounds__(THREADS)
 gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
@@ -84,9 +78,10 @@ gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, 
     } else {
         const int first = (group - 1) * TILES;  // of the consumer's tiles of 64 rows
         float sums[TILES][BN / 2];
-        multiply_slices<IN, TileA, TileB, BN, DEPTH>(sums, ring, slices, full, range.end - range.begin, first, [&](int stage) {
+        const auto release = [&](int stage) {
             if (threadIdx.x % GROUP_THREADS == 0) barrier_arrive(empty + 8 * stage);
-        });
+        };
+        multiply_slices<IN, TileA, TileB, BN, DEPTH>(sums, ring, slices, full, range.end - range.begin, first, release);
         cluster_wait();
         const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
 #pragma unroll

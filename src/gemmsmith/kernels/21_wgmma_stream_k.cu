@@ -1,9 +1,10 @@
 // 21 wgmma_stream_k: no SM waits for the last wave.
 //
-// Idea      Tiles come in waves, one for each cluster, and the last wave is seldom full: 176 pairs of 256 x 192 tiles on 66
-//           clusters are 2.67 waves and take the time of three. So only whole waves but one are handed out by the
-//           tile; what remains is handed out by the slice, in equal shares. A share may begin in the middle of a tile: then
-//           its sums go to a workspace, and the cluster that has the tile's beginning, which comes to it last, adds them.
+// Idea      Tiles come in waves, one for each cluster, and the last wave is seldom full: 176 pairs of 256 x 192 tiles
+//           on 66 clusters are 2.67 waves and take the time of three. So only whole waves but one are handed out by the
+//           tile; what remains is handed out by the slice, in equal shares. A share may begin in the middle of a tile:
+//           then its sums go to a workspace, and the cluster that has the tile's beginning, which comes to it last,
+//           adds them.
 // Changed   From 19: pieces of tiles instead of tiles.
 // Owns      As 19, for each piece. Pieces of 2.67 waves on three clusters, S slices a tile:
 //
@@ -15,7 +16,9 @@
 // Budget    As 19, and a workspace: 4 KB of flags, which must be 0 before the first launch and are left 0, then
 //           BM * BN floats for each block of the grid. All blocks must run at the same time.
 // Needs     sm_90a; rows of A, B (and of C, unless TMA_STORE is 0) that start on 16 bytes.
+// Try next  Blocks at different places of K share less in the second-level cache: shares that begin where others do.
 
+#include "flags.cuh"
 #include "grouped_order.cuh"
 #include "tma_finish.cuh"
 
@@ -36,16 +39,6 @@ __device__ __forceinline__ Vec<float, 4>* sums_of(unsigned char* workspace, unsi
 
 __device__ __forceinline__ unsigned* flag_of(unsigned char* workspace, unsigned block, int group) {
     return reinterpret_cast<unsigned*>(workspace) + block * CONSUMERS + group;
-}
-
-__device__ __forceinline__ void raise(unsigned* flag) {
-    asm volatile("st.release.gpu.global.u32 [%0], 1;" ::"l"(flag) : "memory");
-}
-
-__device__ __forceinline__ void wait_and_lower(unsigned* flag) {
-    unsigned raised = 0;
-    while (!raised) asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(raised) : "l"(flag) : "memory");
-    *flag = 0;
 }
 
 extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, 1)
@@ -142,8 +135,10 @@ gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, 
             if (from > 0) {  // someone else finishes this tile
                 Vec<float, 4>* const target = sums_of(workspace, blockIdx.x, group - 1);
 #pragma unroll
-                for (int i = 0; i < FOURS; ++i)
-                    target[i * GROUP_THREADS] = reinterpret_cast<const Vec<float, 4>&>(sums[i / (BN / 8)][i % (BN / 8) * 4]);
+                for (int i = 0; i < FOURS; ++i) {
+                    const float* const four = &sums[i / (BN / 8)][i % (BN / 8) * 4];
+                    target[i * GROUP_THREADS] = *reinterpret_cast<const Vec<float, 4>*>(four);
+                }
                 __threadfence();
                 group_sync(group, GROUP_THREADS);
                 if (thread == 0) raise(flag_of(workspace, blockIdx.x, group - 1));

@@ -63,11 +63,11 @@ def _launch(problem: Problem, c: Config) -> Geometry:
 _BF16X6 = (
     Parameter("BM", 128, (64, 128, 256), "rows of C per block"),
     Parameter("BN", 128, (64, 128, 256), "columns of C per block"),
-    Parameter("BK_BYTES", 128, (64, 128), "depth of a slice in bytes of k"),
+    Parameter("BK_BYTES", 64, (64, 128), "depth of a slice in bytes of k"),
     Parameter("WM", 32, (16, 32, 64), "rows of C per warp, whose three parts stay in registers"),
     Parameter("WN", 64, (32, 64, 128), "columns of C per warp, 16 at a time"),
     Parameter("PROMOTE", 16, (16, 32), "of k, before sums leave the tensor core"),
-    Parameter("STAGES", 3, (3, 4, 5), "slices in shared memory: one multiplied, the others on their way"),
+    Parameter("STAGES", 4, (3, 4, 5), "slices in shared memory: one multiplied, the others on their way"),
     Parameter("GROUP", 8, (1, 2, 4, 8, 16), "rows of tiles that blocks go down together, for the cache's sake"),
     Parameter("ALIGNED", 1, (0, 1), "rows of A and B start on 16 bytes; set to 0 for operands where they do not"),
     Parameter("MIN_BLOCKS", 1, (1, 2, 3), "blocks whose registers must fit on one SM: caps registers"),

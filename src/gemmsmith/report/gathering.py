@@ -12,17 +12,20 @@ from gemmsmith.compile.compiled import CompiledKernel
 from gemmsmith.compile.sass import Sass, disassemble
 from gemmsmith.explain.comparison import Comparison, compare
 from gemmsmith.explain.diagnosis import diagnose
-from gemmsmith.explain.occupancy import occupancy
+from gemmsmith.explain.occupancy import launched_blocks, occupancy
 from gemmsmith.explain.profile import Profile, simulate
 from gemmsmith.explain.sampling import QUICK_DEPTH, QUICK_SAMPLE
 from gemmsmith.gpus import GPU
 from gemmsmith.kernels.registry import rung_named
-from gemmsmith.kernels.spec import KernelSpec
+from gemmsmith.kernels.spec import Config, Geometry, KernelSpec
 from gemmsmith.problem import Problem
 from gemmsmith.report.story import Rung
+from gemmsmith.run.binding import aligned_config
 from gemmsmith.run.device import Device
 from gemmsmith.verify.harness import CompileFn, affordable_mode, verify_launch
 from gemmsmith.verify.verdict import Verdict
+
+_ALIGNED = (4096, 4096, 4096)  # a shape whose rows all start on 16 bytes
 
 
 @dataclass(frozen=True)
@@ -32,8 +35,9 @@ class Gathered:
     name: str
     verdicts: tuple[Verdict, ...]
     compiled: CompiledKernel
-    profile: Profile
+    geometry: Geometry
     sass: Sass
+    profile: Profile | None = None  # of a rung that the simulator runs
 
     @property
     def ok(self) -> bool:
@@ -50,20 +54,29 @@ def verify_rung(device: Device, spec: KernelSpec, size: int, compile_fn: Compile
     )
 
 
-def count_rung(name: str, size: int, arch: str, compile_fn: CompileFn) -> tuple[CompiledKernel, Profile, Sass]:
-    """The machine code of a rung and what the simulator counts at ``size``³."""
+def laddered_config(spec: KernelSpec) -> Config:
+    """A rung as the ladder has it: its defaults, for aligned operands and fp32 outputs."""
+    return aligned_config(spec, spec.config(), Problem(*_ALIGNED, dtype=spec.dtypes[0]))
+
+
+def count_rung(name: str, size: int, arch: str, compile_fn: CompileFn) -> Gathered:
+    """The machine code of a rung, and what the simulator counts at ``size``³ where it knows the rung."""
     spec = rung_named(name)
     problem = Problem(size, size, size, dtype=spec.dtypes[0])
-    compiled = compile_fn(spec, spec.config(), problem, arch)
+    config = aligned_config(spec, spec.config(), problem)
+    compiled = compile_fn(spec, config, problem, arch)
     sass = disassemble(compiled)
-    profile = simulate(spec, spec.config(), problem, compiled, sample=QUICK_SAMPLE, depth=QUICK_DEPTH, sass=sass)
-    return compiled, profile, sass
+    profile = None
+    if spec.simulated:
+        profile = simulate(spec, config, problem, compiled, sample=QUICK_SAMPLE, depth=QUICK_DEPTH, sass=sass)
+    return Gathered(name, (), compiled, spec.geometry(problem, config), sass, profile)
 
 
 def rungs_of(gathered: Sequence[Gathered], gpu: GPU) -> tuple[Rung, ...]:
     """The rungs as the page tells them, each compared with the last before it that has the same input type.
 
-    The first of another type is compared with the last of all: what changed then is the type, among others.
+    The first of another type is compared with the last of all: what changed then is the type, among others. Of a rung
+    that is not simulated there is nothing to compare but its speed and its source.
     """
     made = []
     for at, step in enumerate(gathered):
@@ -71,32 +84,39 @@ def rungs_of(gathered: Sequence[Gathered], gpu: GPU) -> tuple[Rung, ...]:
         if at:
             before = next((s for s in reversed(gathered[:at]) if _dtype(s) == _dtype(step)), gathered[at - 1])
             found = _compared(before, step, gpu)
-            rung = replace(rung, before=before.name, changes=found.rows, why=found.sentences)
+            rung = replace(rung, before=before.name)
+            if found is not None:
+                rung = replace(rung, changes=found.rows, why=found.sentences)
         made.append(rung)
     return tuple(made)
 
 
 def _dtype(step: Gathered) -> str:
-    return step.profile.problem.dtype.name
+    return rung_named(step.name).dtypes[0].name
 
 
-def _compared(before: Gathered, step: Gathered, gpu: GPU) -> Comparison:
+def _compared(before: Gathered, step: Gathered, gpu: GPU) -> Comparison | None:
+    if before.profile is None or step.profile is None:
+        return None
     return compare((before.profile, before.sass), (step.profile, step.sass), gpu)
 
 
 def _rung(step: Gathered, gpu: GPU) -> Rung:
     spec = rung_named(step.name)
-    used, geometry = step.compiled.resources, step.profile.geometry
+    used, geometry = step.compiled.resources, step.geometry
     held = occupancy(gpu, threads=geometry.threads, registers=used.registers, static_smem=used.static_smem,
                      dynamic_smem=geometry.smem, barriers=used.barriers)  # fmt: skip
+    if spec.persistent:
+        geometry = replace(geometry, grid=(launched_blocks(gpu, geometry, True, held.blocks_per_sm), 1, 1))
     loop = step.sass.main_loop()
     failed = [str(verdict) for verdict in step.verdicts if not verdict.trusted]
     shapes = " and ".join(f"{v.problem.m}×{v.problem.n}×{v.problem.k}" for v in step.verdicts)
     right = f"right at {shapes} on {step.verdicts[0].device}" if step.verdicts else ""
     return Rung(
         number=spec.rung, name=spec.name, summary=spec.summary, teaches=spec.teaches, file=spec.source.name,
-        source=spec.code, config=str(spec.config()), dtype=_dtype(step), resources=used, geometry=geometry,
-        occupancy=held, profile=step.profile, diagnosis=diagnose(step.profile, step.sass, gpu),
+        source=spec.code, config=str(laddered_config(spec)), dtype=_dtype(step), resources=used, geometry=geometry,
+        occupancy=held, profile=step.profile, simulated=spec.simulated,
+        diagnosis=diagnose(step.profile, step.sass, gpu) if step.profile is not None else None,
         trusted=step.ok if step.verdicts else None, verified="\n".join(failed) or right,
         loop=tuple(i.text for i in loop.instructions) if loop is not None else (), tensor_cores=spec.tensor_cores,
     )  # fmt: skip

@@ -16,11 +16,12 @@ def reason(rung: Rung, story: Story, speeds: Speeds) -> str:
     """The largest reason, by timings where both rungs were timed, else by the model; '' where there is none.
 
     That a rung is no faster comes first, where it is not. Where the model contradicts the timings its reasons are not
-    those of the step: the rung's own idea stands instead.
+    those of the step: the rung's own idea stands instead, as it does where there is no model of a rung.
     """
-    if not rung.why:
-        return ""
     before = next((r for r in story.rungs if r.name == rung.before), None)
+    if not rung.why:
+        pair = _timed(rung, before, story, speeds) if before is not None else None
+        return f"{_step(*pair, before)}. {_idea(rung)}" if before is not None and pair is not None else ""
     largest = rung.why[1] if len(rung.why) > 1 else rung.why[0]
     if before is None:
         return largest

@@ -198,7 +198,7 @@ def _resources(rung: Rung, story: Story) -> tuple[Fact, ...]:
         ]
     if geometry is not None:
         made.append(Fact("threads a block", str(geometry.threads), "simulated" if rung.profile else COMPILER))
-        made.append(Fact("blocks", f"{geometry.blocks:,}", "simulated" if rung.profile else COMPILER))
+        made.append(Fact("blocks", f"{geometry.blocks:,}", "simulated" if rung.profile else "predicted"))
     if held is not None:
         made += [
             Fact("blocks an SM", str(held.blocks_per_sm), "predicted"),

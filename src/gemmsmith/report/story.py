@@ -38,8 +38,8 @@ class Rung:
 
     ``trusted`` is None where nothing was verified; ``verified`` says what was, or what failed. ``profile`` gives the
     counters and source lines, ``diagnosis`` the model's answers on the story's GPU (its own profile may be of a larger
-    problem). ``changes`` and ``why`` compare with the rung before: rows as ``explain.comparison`` makes them, and
-    sentences of which the first is the headline.
+    problem); a rung that is not ``simulated`` has neither. ``changes`` and ``why`` compare with the rung before: rows
+    as ``explain.comparison`` makes them, and sentences of which the first is the headline.
     """
 
     number: int
@@ -62,6 +62,7 @@ class Rung:
     why: tuple[str, ...] = ()
     loop: tuple[str, ...] = ()
     tensor_cores: bool = False
+    simulated: bool = True
 
 
 @dataclass(frozen=True)

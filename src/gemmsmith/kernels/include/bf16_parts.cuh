@@ -58,12 +58,3 @@ __device__ __forceinline__ void split_fragment(unsigned (&parts)[3][4], const un
 constexpr int SMALL_PRODUCTS = 5;
 __device__ constexpr int SMALL_A[] = {2, 0, 1, 1, 0};
 __device__ constexpr int SMALL_B[] = {0, 2, 1, 0, 1};
-
-// d += a * b of bf16. Volatile, unlike mma() of mma.cuh: products then stay where they stand among the reads of fragments,
-// else ptxas reads everything first and runs out of registers.
-__device__ __forceinline__ void mma_in_place(float (&d)[4], const unsigned (&a)[4], const unsigned* b) {
-    asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
-                 "{%0, %1, %2, %3};"
-                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
-}

@@ -55,8 +55,8 @@ __device__ __forceinline__ int finished(int sum, int old, int bias, float, float
     return ACTIVATION == RELU ? max(static_cast<int>(value), 0) : static_cast<int>(value);
 }
 
-// The outputs for Width neighbouring sums of one row. `whole` says that all of the tile lies inside the matrix, aligned;
-// else they are of no meaning beyond the matrix, where nothing is read.
+// The outputs for Width neighbouring sums of one row. `whole` says that all of the tile lies inside the matrix,
+// aligned; else they are of no meaning beyond the matrix, where nothing is read.
 template <int Width, class Out, class Sum>
 __device__ __forceinline__ Vec<Out, Width> finished_vector(const Window<Out>& c, int row, int col, const Sum* sums,
                                                            const Finish<Out>& finish, bool whole) {

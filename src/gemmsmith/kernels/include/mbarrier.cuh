@@ -60,7 +60,9 @@ __device__ __forceinline__ unsigned cluster_rank() {
 }
 
 // All threads of all blocks of the cluster meet: in two steps, with work in between, or in one.
-__device__ __forceinline__ void cluster_arrive() { asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory"); }
+__device__ __forceinline__ void cluster_arrive() {
+    asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
+}
 __device__ __forceinline__ void cluster_wait() { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
 __device__ __forceinline__ void cluster_sync() {
     cluster_arrive();
@@ -72,8 +74,17 @@ __device__ __forceinline__ void group_sync(int id, int threads) {
     asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
 }
 
-// Kernels that follow each other on a stream may overlap (programmatic dependent launch): the next one's blocks start as
-// soon as all of this one's have come here, and wait at their own call until this one has ended and its results are
+// Two floats into the shared memory of a block of the cluster, counted in bytes by that block's barrier.
+__device__ __forceinline__ void send(unsigned address, unsigned barrier, unsigned rank, float x, float y) {
+    asm volatile(
+        "{\n.reg .b32 there, counter;\n"
+        "mapa.shared::cluster.u32 there, %0, %2;\nmapa.shared::cluster.u32 counter, %1, %2;\n"
+        "st.async.shared::cluster.mbarrier::complete_tx::bytes.v2.f32 [there], {%3, %4}, [counter];\n}"
+        ::"r"(address), "r"(barrier), "r"(rank), "f"(x), "f"(y) : "memory");
+}
+
+// Kernels that follow each other on a stream may overlap (programmatic dependent launch): the next one's blocks start
+// as soon as all of this one's have come here, and wait at their own call until this one has ended and its results are
 // visible. So before it nothing may be read or written but the block's own shared memory.
 __device__ __forceinline__ void start_next_and_wait_for_previous() {
     asm volatile("griddepcontrol.launch_dependents;\ngriddepcontrol.wait;" ::: "memory");

@@ -1,9 +1,10 @@
 // A slice of A or B in shared memory, as the copy engine writes it and wgmma reads it: ROWS rows of A (or columns of B)
 // by 64 of k, 16-bit elements.
 //
-// Where k runs along the rows of the stored matrix (K_MAJOR: A as it is, B transposed), the slice is one box of ROWS rows
-// of 64 of k. Else the other side runs along the rows, and the slice is a box of 64 rows of k for every 64 of ROWS.
-// wgmma takes both. PARTS blocks of a cluster that need the same slice load one part of it each: rows of the box.
+// Where k runs along the rows of the stored matrix (K_MAJOR: A as it is, B transposed), the slice is one box of ROWS
+// rows of 64 of k. Else the other side runs along the rows, and the slice is a box of 64 rows of k for every 64 of
+// ROWS. wgmma takes both. PARTS blocks of a cluster that need the same slice load one part of it each: rows of the
+// box.
 #pragma once
 
 #include "tma.cuh"
@@ -16,8 +17,8 @@ struct SliceRange {
 };
 
 // The numbers of the stages, `depth` slices each, that block `rank` of `parts` multiplies. Where there is nothing to
-// multiply (K or alpha is 0, or fewer stages than parts) it is one beyond the matrices, which arrives as zeros: so every
-// loop has a step.
+// multiply (K or alpha is 0, or fewer stages than parts) it is one beyond the matrices, which arrives as zeros: so
+// every loop has a step.
 __device__ __forceinline__ SliceRange slice_range(int K, float& alpha, int depth = 1, int rank = 0, int parts = 1) {
     const int count = K == 0 ? 0 : (K - 1) / (BK * depth) + 1;
     const int begin = static_cast<long long>(count) * rank / parts;
@@ -33,7 +34,7 @@ struct OperandTile {
     static constexpr int BOXES = K_MAJOR ? 1 : (ROWS + BOX - 1) / BOX;
     static constexpr int BOX_ROWS = (K_MAJOR ? ROWS : BK) / PARTS;
     static constexpr int BYTES = BOXES * (K_MAJOR ? ROWS : BK) * BOX_ROW;
-    static_assert(BOX_ROWS % 8 == 0 && BOX_ROWS <= 256, "a part is a whole number of 1024-byte blocks, and a box ends at 256");
+    static_assert(BOX_ROWS % 8 == 0 && BOX_ROWS <= 256, "a part is whole 1024-byte blocks; a box ends at 256");
 
     // Asks for this block's part of the slice at (row, k) of product z, for itself or for all blocks in `mask`.
     static __device__ __forceinline__ void load(unsigned slice, const TensorMap& map, unsigned barrier, int row, int k,

@@ -24,7 +24,8 @@ __device__ __forceinline__ void prefetch_map(const TensorMap& map) {
 // The box at element x of row y of product z.
 __device__ __forceinline__ void tma_load(unsigned target, const TensorMap& map, unsigned barrier, int x, int y, int z) {
     asm volatile(
-        "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5}], [%2];"
+        "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
+        "[%0], [%1, {%3, %4, %5}], [%2];"
         ::"r"(target), "l"(&map), "r"(barrier), "r"(x), "r"(y), "r"(z) : "memory");
 }
 

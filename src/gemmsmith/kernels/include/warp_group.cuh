@@ -6,8 +6,8 @@
 
 constexpr int GROUP_THREADS = 128;
 
-// Starts the products of DEPTH slices that lie one after another: this group's `Tiles` tiles of 64 rows, from number `first`
-// on, with all columns. Without `accumulate` the old sums are dropped.
+// Starts the products of DEPTH slices that lie one after another: this group's `Tiles` tiles of 64 rows, from number
+// `first` on, with all columns. Without `accumulate` the old sums are dropped.
 template <class In, class TileA, class TileB, int Cols, int Depth = 1, int Tiles>
 __device__ __forceinline__ void multiply_slice(float (&sums)[Tiles][Cols / 2], unsigned slice, int first,
                                                bool accumulate) {
@@ -75,8 +75,8 @@ __device__ __forceinline__ void store_sums(const Window<Out>& c, int row, float 
         });
 }
 
-// A block of one producer and N consumer groups starts with equal shares of the 65,536 registers. The producer needs few:
-// what it gives back the consumers take, so that more than 128 sums a thread fit.
+// A block of one producer and N consumer groups starts with equal shares of the 65,536 registers. The producer needs
+// few: what it gives back the consumers take, so that more than 128 sums a thread fit.
 template <int Consumers, int Sums>
 struct Registers {
     static constexpr int PRODUCER = Consumers == 3 ? 32 : Sums > 192 ? 24 : 40;
@@ -84,9 +84,11 @@ struct Registers {
 };
 template <int Consumers, int Sums>
 __device__ __forceinline__ void give_back_registers() {
-    if constexpr (Consumers > 1) asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(Registers<Consumers, Sums>::PRODUCER));
+    if constexpr (Consumers > 1)
+        asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(Registers<Consumers, Sums>::PRODUCER));
 }
 template <int Consumers, int Sums>
 __device__ __forceinline__ void take_registers() {
-    if constexpr (Consumers > 1) asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(Registers<Consumers, Sums>::CONSUMER));
+    if constexpr (Consumers > 1)
+        asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(Registers<Consumers, Sums>::CONSUMER));
 }

@@ -1,5 +1,5 @@
-// Warp-group products (wgmma): 128 threads multiply a 64-row tile of A with an N-column tile of B, both read from shared
-// memory by the tensor cores themselves, and add to sums in registers.
+// Warp-group products (wgmma): 128 threads multiply a 64-row tile of A with an N-column tile of B, both read from
+// shared memory by the tensor cores themselves, and add to sums in registers.
 //
 // Thread t of the group (warp w = t / 32, lane l) holds of the 64 x N sums, for each group j of 8 columns:
 //     sums[4 j + 0, 1]   row 16 w + l / 4        columns 8 j + 2 (l % 4) and the next
@@ -9,9 +9,9 @@
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
-// Where the tensor cores find a tile in boxes of 128-byte rows (tma.cuh). A box row runs either along k (K_MAJOR: 8 rows
-// of 128 bytes make a block of the layout, the next 8 follow at once) or along the tile's other side (the next 8 of k
-// follow at once, the next 64 rows or columns a box later). Sizes and strides in units of 16 bytes.
+// Where the tensor cores find a tile in boxes of 128-byte rows (tma.cuh). A box row runs either along k (K_MAJOR: 8
+// rows of 128 bytes make a block of the layout, the next 8 follow at once) or along the tile's other side (the next 8
+// of k follow at once, the next 64 rows or columns a box later). Sizes and strides in units of 16 bytes.
 template <bool K_MAJOR>
 __device__ __forceinline__ unsigned long long matrix_descriptor(unsigned address) {
     constexpr unsigned long long SWIZZLE_128 = 1ull << 62, EIGHT_ROWS = 1024 / 16, BOX_STRIDE = K_MAJOR ? 1 : 8192 / 16;
@@ -49,7 +49,8 @@ __device__ __forceinline__ void wgmma_wait() {
 #define WGMMA_TEXT_120 WGMMA_TEXT_112 ", %112, %113, %114, %115, %116, %117, %118, %119"
 #define WGMMA_TEXT_128 WGMMA_TEXT_120 ", %120, %121, %122, %123, %124, %125, %126, %127"
 #define WGMMA_EIGHT(i) \
-    "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3]), "+f"(d[i + 4]), "+f"(d[i + 5]), "+f"(d[i + 6]), "+f"(d[i + 7])
+    "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3]), "+f"(d[i + 4]), "+f"(d[i + 5]), "+f"(d[i + 6]),        \
+        "+f"(d[i + 7])
 #define WGMMA_SUMS_8 WGMMA_EIGHT(0)
 #define WGMMA_SUMS_16 WGMMA_SUMS_8, WGMMA_EIGHT(8)
 #define WGMMA_SUMS_24 WGMMA_SUMS_16, WGMMA_EIGHT(16)
@@ -78,8 +79,8 @@ struct Wgmma;
         static __device__ __forceinline__ void multiply(float (&d)[COLS / 2], unsigned long long a,                   \
                                                         unsigned long long b, int accumulate) {                       \
             asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %" P ", 0;\n"                                               \
-                         "wgmma.mma_async.sync.aligned.m64n" #COLS "k16.f32." NAME "." NAME " {" WGMMA_TEXT_##REGISTERS \
-                         "}, %" A ", %" B ", p, 1, 1, %" TA ", %" TB ";\n}"                                            \
+                         "wgmma.mma_async.sync.aligned.m64n" #COLS "k16.f32." NAME "." NAME                            \
+                         " {" WGMMA_TEXT_##REGISTERS "}, %" A ", %" B ", p, 1, 1, %" TA ", %" TB ";\n}"                \
                          : WGMMA_SUMS_##REGISTERS                                                                      \
                          : "l"(a), "l"(b), "r"(accumulate), "n"(A_K_MAJOR ? 0 : 1), "n"(B_K_MAJOR ? 0 : 1));           \
         }                                                                                                              \
