@@ -407,12 +407,13 @@ def main() -> int:
     timed = [name for name in names if name in GROUPS]
     compile_all(device, [case for name in timed for case in GROUPS[name].cases])
     compiler = compile_for(rungs()[0], rungs()[0].config(), Problem(1, 1, 1), device.arch).compiler
+    command = " ".join(["python benchmarks/record_hopper.py", options.output.name, *sys.argv[2:]])
     machine = asdict(machine_facts(device, compiler)) | {"host": ""}
     record: dict[str, Any] = {
         "what": "gemmsmith's own choice beside cuBLAS as torch calls it", "origin": "measured", "machine": machine,
         "gpu": device.name, "driver": machine["driver"], "torch": torch.__version__,
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        "command": "python benchmarks/record_hopper.py " + " ".join([options.output.name, *sys.argv[2:]]), "l2_bytes": device.l2_bytes,
+        "command": command, "l2_bytes": device.l2_bytes,
         "prepared_seconds": round(time.time() - started, 1), "cases": [], "means": {}, "host": [],
     }  # fmt: skip
     watch, probe = CudaStopwatch(device), open_probe(device.pci_bus_id)

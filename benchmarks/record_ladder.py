@@ -2,8 +2,9 @@
 
     python benchmarks/record_ladder.py [--name h200] [--sizes 512,1024,2048,4096,8192] [--budget 4]
 
-Runs `gemmsmith climb` and writes benchmarks/results/NAME_ladder.json; `python benchmarks/update_docs.py` then makes the
-README's table and picture and the package's own copy from it. To see whether a machine reproduces the record:
+Runs `gemmsmith bench` for all rungs and writes benchmarks/results/NAME_ladder.json; `python benchmarks/update_docs.py`
+then makes the README's table and picture and the package's own copy from it. To see whether a machine reproduces the
+record:
 `python benchmarks/record_ladder.py --compare benchmarks/results/h200_ladder.json --output again.json` runs the same and
 exits 1 where a median lies outside the recorded one's spread and 3 %.
 """
@@ -11,25 +12,40 @@ exits 1 where a median lies outside the recorded one's spread and 3 %.
 from __future__ import annotations
 
 import argparse
+import io
 import json
-import subprocess
 import sys
+from contextlib import redirect_stdout, suppress
 from pathlib import Path
 from typing import Any
+
+from gemmsmith.cli.main import main as main_of_gemmsmith
+from gemmsmith.kernels.registry import rungs
 
 RESULTS = Path(__file__).parent / "results"
 
 
 def measured(sizes: str, budget: float) -> list[dict[str, Any]]:
-    command = [sys.executable, "-m", "gemmsmith", "climb", "--device", "gpu", "--sizes", sizes, "--budget",
-               f"{budget:g}", "--no-html", "--no-db", "--json"]  # fmt: skip
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
-    if done.returncode not in (0, 1) or not done.stdout:
-        sys.exit(f"climb ended with exit code {done.returncode}")
-    runs: list[dict[str, Any]] = json.loads(done.stdout)["measured"]
-    for run in runs:
+    """`gemmsmith bench` for each type that rungs start with, beside its baselines, as one run."""
+    whole: dict[str, Any] = {}
+    for dtype in dict.fromkeys(spec.dtypes[0].name for spec in rungs()):
+        names = [spec.name for spec in rungs() if spec.dtypes[0].name == dtype]
+        against = "cublas,cublas-tf32,cublaslt" if dtype == "fp32" else "cublas,cublaslt"
+        command = ["bench", *names, "--dtype", dtype, "--shapes", sizes, "--against", against,
+                   "--budget", f"{budget:g}", "--no-db", "--json"]  # fmt: skip
+        with redirect_stdout(io.StringIO()) as printed, suppress(SystemExit):
+            main_of_gemmsmith(command)
+        if not printed.getvalue():
+            sys.exit(f"bench of {dtype} printed nothing")
+        run = json.loads(printed.getvalue())
+        run.pop("notes", None)
         run["machine"]["host"] = ""  # whose machine it was is nobody's business
-    return runs
+        if whole:
+            whole["measurements"] += run["measurements"]
+            whole["command"] += f" && {run['command']}"
+        else:
+            whole = run
+    return [whole]
 
 
 def medians(runs: list[dict[str, Any]]) -> dict[tuple[str, str, int], tuple[float, float]]:

@@ -124,6 +124,51 @@ def tensor_table() -> str:
     return "\n".join([*rows, "", source])
 
 
+_HOPPER_GROUPS = {
+    "large": "large products",
+    "llm": "squares and shapes of language models",
+    "odd": "no row starts on 16 bytes",
+    "skinny": "few rows",
+}
+
+
+def hopper_means() -> str:
+    """gemmsmith's own choice beside cuBLAS, group by group."""
+    record = load("h200_hopper.json")
+    rows = ["| products | cases | speed, cuBLAS = 1: geometric mean | lowest | highest |",
+            "| --- | ---: | ---: | ---: | ---: |"]  # fmt: skip
+    for group, words in _HOPPER_GROUPS.items():
+        found = [case["ratio"]["median"] for case in record["cases"] if case["group"] == group]
+        mean = record["means"][group]["geometric_mean"]
+        rows.append(f"| {words} | {len(found)} | {mean:.2f} | {min(found):.2f} | {max(found):.2f} |")
+    plan = record["host"][0]["host"]
+    rows += ["", f"A planned launch takes the host {plan['plan()']['us']:.1f} µs, `torch.mm(out=…)` "
+             f"{plan['torch.mm(out=)']['us']:.1f} µs. {_hopper_source(record)}"]  # fmt: skip
+    return "\n".join(rows)
+
+
+def hopper_table() -> str:
+    """The same, case by case."""
+    record = load("h200_hopper.json")
+    rows = ["| type | layout | M×N×K | TFLOPS | cuBLAS | speed, cuBLAS = 1 | cuBLAS against itself | kernel |",
+            "| --- | --- | --- | ---: | ---: | ---: | ---: | --- |"]  # fmt: skip
+    for case in record["cases"]:
+        ratio = case["ratio"]
+        cells = (case["dtype"], case["layout"], f"{case['m']}×{case['n']}×{case['k']}", f"{case['ours']['tflops']:.3g}",
+                 f"{case['cublas']['tflops']:.3g}", f"{ratio['median']:.3f} ({ratio['low']:.2f}–{ratio['high']:.2f})",
+                 f"{case['cublas_against_itself']['median']:.3f}",
+                 f"`{case['kernel']}` {case['config']['BM']}×{case['config']['BN']}")  # fmt: skip
+        rows.append(f"| {' | '.join(cells)} |")
+    return "\n".join([*rows, "", _hopper_source(record)])
+
+
+def _hopper_source(record: dict[str, Any]) -> str:
+    return (
+        f"Measured on {record['gpu']} (driver {record['driver']}, torch {record['torch']}, {record['date'][:10]}) by "
+        f"`{record['command']}`: taking turns in random order, medians, normal data, inputs rotated over twice the L2."
+    )
+
+
 def speed_table() -> str:
     """How long the simulator takes."""
     speed = load("simulator_speed.json")
@@ -236,6 +281,8 @@ def _worst(fractions: Iterable[float | str]) -> str:
 TABLES: dict[str, Callable[[], str]] = {
     "ladder": ladder_table,
     "tensor rungs": tensor_table,
+    "hopper": hopper_table,
+    "hopper means": hopper_means,
     "simulator speed": speed_table,
     "ncu agreement": agreement_table,
     "mutants": mutant_table,

@@ -119,6 +119,15 @@ def test_the_users_tuning_comes_before_the_shipped_table(monkeypatch: pytest.Mon
     assert (found.source, found.spec, found.config.values) == ("tuned", SPLIT_K, mine.config)
 
 
+def test_a_winner_that_should_be_beaten_by_far_is_doubted(monkeypatch: pytest.MonkeyPatch) -> None:
+    ship(monkeypatch, table({KEY: ENTRY}))
+    best = candidates.ranked(SQUARE, *hopper_model(H200, 132, "sm_90"))[0].seconds * 1e6  # type: ignore[misc]
+    for slower, source in ((1.19, "shipped"), (1.21, "model")):
+        ship(monkeypatch, table({KEY: replace(ENTRY, us=best * slower)}))
+        forget()
+        assert choose(SQUARE, H200, sms=132, arch="sm_90").source == source
+
+
 def test_the_shipped_table_is_for_its_own_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     ship(monkeypatch, table({KEY: ENTRY}))
     found = choose(SQUARE, H200, sms=132, arch="sm_90")

@@ -102,11 +102,16 @@ def _configs(spec: KernelSpec, layout: str) -> Iterator[Config]:
         if not _sums_fit(chosen) or chosen.get("CLUSTER_M", 1) * chosen.get("CLUSTER_N", 1) > 2:
             continue
         for stages in deepest_first:
-            if stages * (chosen["BM"] + chosen["BN"]) * STEP_BYTES <= _SMEM:  # asking the kernel takes longer
+            if stages * (chosen["BM"] + chosen["BN"]) * STEP_BYTES + _staging(chosen) <= _SMEM:  # asking takes longer
                 config = Config(tuple((chosen | {"STAGES": stages}).items()))
                 if _runs(spec, config, layout):
                     yield config
                     break
+
+
+def _staging(values: Mapping[str, int]) -> int:
+    """Bytes for the way back through the copy engine: at least half of a consumer's columns at a time, or it crawls."""
+    return values.get("CONSUMERS", 1) * 64 * values["BN"] if values.get("TMA_STORE") else 0
 
 
 def _runs(spec: KernelSpec, config: Config, layout: str) -> bool:

@@ -29,6 +29,7 @@ HOPPER = 90
 # A configuration that won elsewhere is preferred to the model's favourite if it is predicted this close to it: the
 # model errs by more, and what won was measured. At a shape next to this one it may be predicted further off.
 _CLOSE, _CLOSE_NEXT_TO_IT = 1.05, 1.30
+_DOUBTED = 1.2  # a winner that the model expects to be beaten by this much: tuning tried too few
 _LEAST = (16, 16, 1, 1)  # a tile has no fewer rows or columns, so that shapes below are one to it; of K and batch
 _MOST_REMEMBERED = 65_536
 
@@ -93,16 +94,18 @@ def _on_hopper(problem: Problem, gpu: str, addresses: Addresses | None, sms: int
     if model is None or not specs:
         return None
     known = (("tuned", _tuned(gpu)), ("shipped", _shipped(gpu)))
+    candidates = ranked(problem, *model, within=_CLOSE_NEXT_TO_IT, addresses=addresses)
+    if not candidates:
+        return None
     # What was tuned was tuned on contiguous operands; others may need a copy first, which changes what is best.
     if unaligned(problem, addresses) == unaligned_if_tight(problem):
         for source, entries in known:
             entry = entries.get(shape_key(problem))
             spec = specs.get(entry.kernel) if entry is not None else None
-            if entry is not None and spec is not None and (config := _legal(spec, entry)) is not None:
+            if entry is None or spec is None or entry.us > candidates[0].seconds * 1e6 * _DOUBTED:
+                continue
+            if (config := _legal(spec, entry)) is not None:
                 return Choice(spec, config, source)
-    candidates = ranked(problem, *model, within=_CLOSE_NEXT_TO_IT, addresses=addresses)
-    if not candidates:
-        return None
     best = _proven(candidates, shape_key(problem), {**dict(known[1][1]), **known[0][1]}) or candidates[0]
     return Choice(best.spec, best.config, "model")
 

@@ -26,6 +26,8 @@ _STEP_K = 64
 _WGMMA_ROWS, _WGMMA_K = 64, 16
 # Operands of wgmma come out of shared memory at 128 bytes a clock: 2 KB of A and 32 bytes a column of B.
 _SMEM_CLOCKS, _SMEM_CLOCKS_A_COLUMN = 16.0, 0.25
+_SMS_OF_LARGE_CLUSTERS = 120 / 132  # an H200 holds 30 clusters of four: the SMs of some GPCs are no multiple of four
+_SUMS_OF_A_TILE = 64 * 64  # the reduction of so many is what the constant is for
 _SHARPNESS = 4.0  # of the soft maximum: two equal limits cost 19 % more than one, as they never overlap perfectly
 _OTHER_REGISTERS = 80  # a consumer thread, besides its sums
 _MOST_RESIDENT = 8
@@ -55,7 +57,7 @@ class Constants:
     tile       of a tile, besides its steps and its output: the pipeline drains, the next tile begins
     store      bytes/s out of one SM
     launch     a kernel after another in a CUDA graph
-    reduction  of split sums: the cluster waits for its last block, twice
+    reduction  of 64 x 64 split sums: they are sent, and the last block of the cluster is waited for
     """
 
     clock: float = 1.42e9
@@ -147,7 +149,8 @@ def predicted_seconds(shapes: Shapes, tiles: Tiles, chip: Chip, constants: Const
     steps = np.maximum(1, _ceil(_ceil(shapes.k / (_STEP_K * t.depth)) / t.split)) * t.depth
 
     cluster = t.cluster_m * t.cluster_n * t.split  # the parts of a split are a cluster as well
-    sms = np.floor(chip.sms / cluster) * cluster
+    usable = np.where(cluster > 2, chip.sms * _SMS_OF_LARGE_CLUSTERS, chip.sms)
+    sms = np.floor(usable / cluster) * cluster
     resident = np.where(t.persistent > 0, 1, _resident(tiles, chip))
     together = np.minimum(resident, _ceil(work / sms))  # blocks that share an SM
     waves = _ceil(work / (sms * resident))
@@ -158,11 +161,13 @@ def predicted_seconds(shapes: Shapes, tiles: Tiles, chip: Chip, constants: Const
     mma = t.bm / _WGMMA_ROWS * (_STEP_K / _WGMMA_K) * clocks / c.clock * together
     fetched = STEP_BYTES * (t.bm / t.cluster_n + t.bn / t.cluster_m) * together * busy
     arriving = STEP_BYTES * (t.bm + t.bn) * together
-    step = _soft_maximum(mma, fetched / c.l2, arriving / c.ingress, c.latency / (t.stages * t.depth)) + c.step / t.depth
+    ahead = np.maximum(1, t.stages - 1) * t.depth  # slices on their way while one stage is multiplied
+    step = _soft_maximum(mma, fetched / c.l2, arriving / c.ingress, c.latency / ahead) + c.step / t.depth
     outputs = t.bm * t.bn * together
     stored = outputs / t.split * shapes.out_bytes / c.store
     # Sums of a kernel that splits go through shared memory, its own and its neighbours'.
-    added = np.where(t.persistent > 0, 0.0, outputs * 4.0 / c.ingress) + np.where(t.split > 1, c.reduction, 0.0)
+    added = np.where(t.persistent > 0, 0.0, outputs * 4.0 / c.ingress)
+    added = added + np.where(t.split > 1, c.reduction * outputs / _SUMS_OF_A_TILE, 0.0)
     on_sms = c.latency + waves * (steps * step + c.tile + added + stored)
 
     inputs = (rows + cols) * shapes.k * 2.0 * shapes.batch
