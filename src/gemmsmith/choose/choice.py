@@ -29,7 +29,7 @@ HOPPER = 90
 # A configuration that won elsewhere is preferred to the model's favourite if it is predicted this close to it: the
 # model errs by more, and what won was measured. At a shape next to this one it may be predicted further off.
 _CLOSE, _CLOSE_NEXT_TO_IT = 1.05, 1.30
-_DOUBTED = 1.2  # a winner that the model expects to be beaten by this much: tuning tried too few
+_DOUBTED = 1.2  # a shipped winner that the model expects to be beaten by this much: tuning tried too few
 _LEAST = (16, 16, 1, 1)  # a tile has no fewer rows or columns, so that shapes below are one to it; of K and batch
 _MOST_REMEMBERED = 65_536
 
@@ -102,7 +102,9 @@ def _on_hopper(problem: Problem, gpu: str, addresses: Addresses | None, sms: int
         for source, entries in known:
             entry = entries.get(shape_key(problem))
             spec = specs.get(entry.kernel) if entry is not None else None
-            if entry is None or spec is None or entry.us > candidates[0].seconds * 1e6 * _DOUBTED:
+            if entry is None or spec is None:
+                continue
+            if source == "shipped" and entry.us > candidates[0].seconds * 1e6 * _DOUBTED:
                 continue
             if (config := _legal(spec, entry)) is not None:
                 return Choice(spec, config, source)
