@@ -294,9 +294,9 @@ FILLS: Mapping[str, Fill] = MappingProxyType(
             Fill("specials", "normal with a few NaN, Inf, zeros and subnormals", False, _specials),
             Fill("bits", "random 32-bit patterns", False, _bits),
             Fill("cancelling", "positive terms, then as many negative ones", True, _uniform, _cancelling),
-            Fill("graded", "normal; rows of A and columns of B times 2**-i", False, _normal, _graded),
+            Fill("graded", "normal; rows of A and columns of B times 2^-i", False, _normal, _graded),
             Fill("skewed", "normal; A falls along k by powers of two as B rises", False, _normal, _skewed),
-            Fill("ill-conditioned", "B undoes A, singular values from 1 to 1e-6", False, _normal, _ill_conditioned),
+            Fill("ill-conditioned", "B undoes A: almost everything cancels", False, _normal, _ill_conditioned),
         )
     }
 )

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import typer
 
 from gemmsmith.cli import (
+    accuracy,
     bench,
     check,
     climb,
@@ -44,6 +45,7 @@ app.command("show")(show.command)
 app.command("run")(run.command)
 app.command("verify")(verify.command)
 app.command("check")(check.command)
+app.command("accuracy")(accuracy.command)
 app.command("bench")(bench.command)
 app.command("profile")(profile.command)
 app.command("explain")(explain.command)

@@ -1,0 +1,131 @@
+"""Who takes part in ``gemmsmith accuracy``: kernels as a caller of the package gets them, and baselines beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gemmsmith import gemm, plan
+from gemmsmith.compile.compiler import compile_for
+from gemmsmith.errors import MissingDeviceError, UnsupportedError
+from gemmsmith.kernels.spec import Config, KernelSpec
+from gemmsmith.measure.arithmetic import arithmetic
+from gemmsmith.problem import FP32, TF32, DType, Problem
+from gemmsmith.run.baselines import baseline_named
+from gemmsmith.run.baselines.supported import supported
+from gemmsmith.run.baselines.torch_views import usable_torch
+from gemmsmith.run.binding import check_simulated
+from gemmsmith.run.contender import OperandSet
+from gemmsmith.run.cuda import CudaDevice
+from gemmsmith.run.memory import GuardedMatrix
+from gemmsmith.sim.device import SimDevice
+from gemmsmith.verify.accuracy_study import Subject
+from gemmsmith.verify.bounds import arithmetic_of
+from gemmsmith.verify.harness import refusal
+
+Array = NDArray[Any]
+Product = Callable[[Array, Array], Array]
+
+
+def kernel_subject(spec: KernelSpec, config: Config, problem: Problem, device: SimDevice | CudaDevice,
+                   is_baseline: bool = False) -> Subject:  # fmt: skip
+    """A kernel in the problem's type; raises where it cannot take it, or where the device cannot run it.
+
+    A baseline that does not know the type is given the same numbers in fp32, which holds them exactly.
+    """
+    kind = problem.dtype
+    if is_baseline and kind not in spec.dtypes:
+        kind = FP32
+    problem = problem.with_(dtype=kind)
+    layout = "NN" if "NN" in spec.layouts else spec.layouts[0]
+    spec.accepts(problem.with_(trans_a=layout[0] == "T", trans_b=layout[1] == "T"))
+    if why := refusal(spec.signature, problem):
+        raise UnsupportedError(why)
+    check_simulated(device, spec, problem)
+    name = spec.name if spec.is_rung else spec.source.name
+    # A file may use tensor cores whatever its types are: its code says what it multiplies in.
+    known = arithmetic_of(kind, spec.tensor_cores)
+    multiplies_in = known if spec.is_rung else arithmetic(compile_for(spec, config, problem, device.arch))
+    on_gpu = device.kind == "gpu"
+    product = _on_gpu(spec, config, kind, layout) if on_gpu else _simulated(spec, config, kind, layout)
+    return Subject(name, multiplies_in, product, is_baseline)
+
+
+def _simulated(spec: KernelSpec, config: Config, kind: DType, layout: str) -> Product:
+    """On the simulator. A kernel is read once for each shape, which takes longer than a small product."""
+    ready: dict[tuple[int, ...], Any] = {}
+
+    def product(a: Array, b: Array) -> Array:
+        left, right = (_laid_out(_widened(x, kind), letter) for x, letter in zip((a, b), layout, strict=True))
+        key = (*left.shape, *right.shape)
+        if key not in ready:
+            ready[key] = plan(left, right, kernel=spec, config=config, dtype=kind.name)
+        return np.array(ready[key](left, right))  # a copy: a plan's output is overwritten by the next product
+
+    return product
+
+
+def _on_gpu(spec: KernelSpec, config: Config, kind: DType, layout: str) -> Product:
+    torch = usable_torch()
+    if torch is None:
+        raise MissingDeviceError("errors on a GPU need torch, for operands", "pip install torch, or --device sim")
+
+    def tensor(values: Array, letter: str) -> Any:
+        stored = np.ascontiguousarray(values.T if letter == "T" else values)
+        if stored.dtype.name == "bfloat16":  # NumPy's is unknown to torch: its bits travel as integers
+            made = torch.from_numpy(stored.view(np.int16)).view(torch.bfloat16).cuda()
+        else:
+            made = torch.from_numpy(stored).cuda()
+        return made.T if letter == "T" else made
+
+    def product(a: Array, b: Array) -> Array:
+        left, right = (tensor(_widened(x, kind), letter) for x, letter in zip((a, b), layout, strict=True))
+        out = torch.full((left.shape[0], right.shape[1]), float("nan"), dtype=torch.float32, device=left.device)
+        gemm(left, right, kernel=spec, config=config, dtype=kind.name, out=out)
+        torch.cuda.synchronize()
+        result: Array = out.cpu().numpy()
+        return result
+
+    return product
+
+
+def _widened(values: Array, kind: DType) -> Array:
+    return values if values.dtype == kind.numpy else values.astype(kind.numpy)
+
+
+def _laid_out(values: Array, letter: str) -> Array:
+    return np.asfortranarray(values) if letter == "T" else np.ascontiguousarray(values)
+
+
+def baseline_subject(name: str, problem: Problem, device: CudaDevice, stream: int) -> Subject:
+    """A library on the GPU; raises where it cannot take the problem. TF32 is in the name, never called fp32.
+
+    All products share one stream, since libraries keep a workspace for each that they have seen.
+    """
+    kind = FP32 if problem.dtype == TF32 else problem.dtype
+    tf32 = name.endswith("-tf32")
+    supported(name, problem.with_(dtype=kind), tf32=tf32)
+    contender = baseline_named(name)
+
+    def product(a: Array, b: Array) -> Array:
+        asked = Problem(a.shape[0], b.shape[1], a.shape[1], kind)
+        with ExitStack() as held:
+            held.enter_context(device.current())
+            places = [
+                held.enter_context(GuardedMatrix.create(device, shape, shape[1], dtype, name=letter))
+                for letter, shape, dtype in (("A", a.shape, kind), ("B", b.shape, kind), ("C", asked.c_shape, FP32))
+            ]
+            places[0].upload(a)
+            places[1].upload(b)
+            device.synchronize()
+            held.callback(contender.close)
+            contender.prepare(asked, [OperandSet(*(place.address for place in places))], stream)(0)
+            device.synchronize()
+            result: Array = places[2].download()
+            return result
+
+    return Subject(name, "tf32" if tf32 else kind.name, product, is_baseline=True)
