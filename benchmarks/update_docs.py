@@ -141,9 +141,10 @@ def hopper_means() -> str:
         found = [case["ratio"]["median"] for case in record["cases"] if case["group"] == group]
         mean = record["means"][group]["geometric_mean"]
         rows.append(f"| {words} | {len(found)} | {mean:.2f} | {min(found):.2f} | {max(found):.2f} |")
-    plan = record["host"][0]["host"]
-    rows += ["", f"A planned launch takes the host {plan['plan()']['us']:.1f} µs, `torch.mm(out=…)` "
-             f"{plan['torch.mm(out=)']['us']:.1f} µs. {_hopper_source(record)}"]  # fmt: skip
+    host = {name: f"{found['us']:.1f} µs" for name, found in record["host"][0]["host"].items()}
+    rows += ["", "These are times on the GPU. A call costs the host: "
+             + ", ".join(f"`{name}` {text}" for name, text in host.items()) + ". Some choices have changed since "
+             f"(docs/performance.md). {_hopper_source(record)}"]  # fmt: skip
     return "\n".join(rows)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import struct
 import sys
+import weakref
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -252,6 +253,21 @@ def test_other_tensors_are_described_once(fakes: Any, spec: KernelSpec) -> None:
     assert len(gpu.asked) == 4
 
 
+@pytest.mark.parametrize("beta", [0.0, 1.0])
+def test_others_are_not_kept_alive_but_those_of_the_last_call(fakes: Any, spec: KernelSpec, beta: float) -> None:
+    del fakes
+    c = {"c": Tensor(tensors()[2].shape, tensors()[2].dtype, C + 0x800000), "beta": beta} if beta else {}
+    plan = gemmsmith.plan(*tensors()[:2], out=tensors()[2], kernel=spec, **c)  # type: ignore[arg-type]
+    alive = []
+    for i in range(1, 4):
+        a, b, out = (Tensor(t.shape, t.dtype, t.data_ptr() + 0x1000 * i) for t in tensors())
+        plan(a, b, out=out)
+        alive += [weakref.ref(t) for t in (a, b, out)]
+        del a, b, out
+    gc.collect()
+    assert [ref() is not None for ref in alive] == [False] * 6 + [True] * 3
+
+
 def test_what_is_kept_of_others_is_bounded(fakes: Any, spec: KernelSpec, monkeypatch: pytest.MonkeyPatch) -> None:
     _, gpu = fakes
     monkeypatch.setattr(PLANNING, "_MOST_KEPT", 4)
@@ -389,7 +405,7 @@ def test_the_choice_is_asked_with_what_the_gpu_is(fakes: Any, spec: KernelSpec,
     a, b, out = tensors()
     plan = gemmsmith.plan(a, b, out=out, config={"TMA_STORE": 0})
     assert asked == [("NN", "NVIDIA H200", (A, B, C), 132, "sm_90")]
-    assert (plan.source, dict(plan.config)) == ("tuned", {"TMA_STORE": 0, "CLUSTER": 2})
+    assert (plan.source, dict(plan.config)) == ("given", {"TMA_STORE": 0, "CLUSTER": 2})
 
 
 # --- gemm itself keeps what the same addresses need again

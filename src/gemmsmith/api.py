@@ -152,7 +152,7 @@ def _chosen(problem: Problem, kernel: str | KernelSpec | None, config: Mapping[s
     found.spec.accepts(problem)
     if config is None:
         return found
-    return replace(found, config=found.spec.config(dict(found.config) | _changes(config)))
+    return replace(found, config=found.spec.config(dict(found.config) | _changes(config)), source="given")
 
 
 def _spec(kernel: str | KernelSpec) -> KernelSpec:

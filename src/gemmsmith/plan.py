@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
 from weakref import finalize
@@ -138,6 +139,8 @@ class _OnGpu:
         addresses = []
         for name, planned in self._addresses.items():
             value = given[name]
+            if name == "bias" and getattr(value, "ndim", 0) == 1:
+                value = value.reshape(1, -1)  # as the plan has it
             if value is None:
                 addresses.append(planned)
             elif (found := fingerprint(value)) is not None and found == self._prints.get(name):
@@ -168,11 +171,14 @@ class _OnGpu:
         """All of it for one stream: C into the output, where they differ, and the launches."""
         device, problem = self._device, self._request.problem
         start = partial(device.launcher([steps], stream), 0)
-        c = operands.c if operands.copies_c else None
+        # Without their owners: a launch that is kept must not keep tensors alive.
+        copied = None
+        if operands.copies_c and operands.c is not None:
+            copied = (replace(operands.c, owner=None), replace(operands.out, owner=None))
 
         def launch() -> None:
-            if c is not None:
-                copy_c(device, problem, c, operands.out, stream)
+            if copied is not None:
+                copy_c(device, problem, *copied, stream)
             start()
 
         def on_another() -> None:

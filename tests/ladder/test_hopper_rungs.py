@@ -25,7 +25,7 @@ from gemmsmith.kernels.hopper import BOX, BOX_ROW, LADDER, LARGEST_SMEM, store_w
 from gemmsmith.kernels.registry import rung_named, rungs, rungs_for
 from gemmsmith.kernels.spec import Config, Geometry, KernelSpec, TensorMap
 from gemmsmith.problem import BF16, FP16, FP32, DType, Problem, ceil_div
-from gemmsmith.run.binding import Addresses, aligned_config, bind, workspace_bytes
+from gemmsmith.run.binding import Addresses, aligned_config, bind, fitted_config, workspace_bytes
 from gemmsmith.run.tensor_map import check_tensor_map, decode_simulated, encode_simulated
 from mapped_kernel import fake_compile
 
@@ -357,6 +357,10 @@ def test_any_problem_is_described_as_tma_takes_it(name: str, seed: int) -> None:
     device: Any = Hopper()
     config = random_config(spec, dice)
     workspace = 1 << 44
+    if spec.geometry(problem, fitted_config(spec, config, problem, places)).smem > LARGEST_SMEM:
+        with pytest.raises(ConfigError, match=f"in layout {problem.layout}: it needs .* of shared memory"):
+            bind(device, spec, config, problem, places, workspace, fake_compile)
+        return
     *_, last = bind(device, spec, config, problem, places, workspace, fake_compile)  # checks every map by TMA's rules
     arguments = {a.role: raw for a, raw in zip(spec.signature.arguments, last.launch.arguments, strict=True)}
     end = workspace + workspace_bytes(spec, problem, places)

@@ -39,7 +39,7 @@ class Choice:
     """A kernel and its configuration.
 
     source  'tuned': the user's own tuning of this shape; 'shipped': the package's table;
-            'model': the cost model; 'default': the ladder's order of preference
+            'model': the cost model; 'default': the ladder's order of preference; 'given': changed by the caller
     """
 
     spec: KernelSpec

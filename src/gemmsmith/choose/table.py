@@ -79,7 +79,7 @@ def table_from_text(text: str, where: str = "the table") -> Table:
         versions = {str(name): str(version) for name, version in data["versions"].items()}
         entries = dict(entry_from_fields(row) for row in data["entries"])
         return Table(str(data["gpu"]), str(data["date"]), versions, str(data["command"]), fitted, entries)
-    except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError, OverflowError) as error:
         if isinstance(error, UsageError):
             raise
         raise UsageError(f"{where} is not a table of tuned shapes: {error!r}") from None

@@ -161,7 +161,7 @@ class TuningFile:
                 continue
             try:
                 yield _checked(line)
-            except (KeyError, TypeError, ValueError, AttributeError, RecursionError):
+            except (KeyError, TypeError, ValueError, AttributeError, RecursionError, OverflowError):
                 bad += 1
         if bad:
             _warn(f"{bad} of {len(lines)} lines of the tuning file {self.path} cannot be read; they are not used")

@@ -67,7 +67,9 @@ gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, 
     const int rank = CLUSTER > 1 ? cluster_rank() : 0;
     const int rank_m = rank % CLUSTER_M, rank_n = rank / CLUSTER_M;
     const unsigned down = (M - 1) / (BM * CLUSTER_M) + 1, across = (N - 1) / (BN * CLUSTER_N) + 1;
-    const unsigned tiles = down * across * batch, clusters = gridDim.x / CLUSTER, cluster = blockIdx.x / CLUSTER;
+    const unsigned tiles = down * across * batch, clusters = gridDim.x / CLUSTER;
+    // Numbered backwards, as a cluster waits for those after it: they are the ones that started before it.
+    const unsigned cluster = clusters - 1 - blockIdx.x / CLUSTER, mine = cluster * CLUSTER + rank;
     const SliceRange range = slice_range(K, alpha);
     const unsigned steps = range.end - range.begin;
     // Whole waves are handed out by the tile; all of them if they are whole, else all but one.
@@ -133,7 +135,7 @@ gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, 
         for_each_piece([&](int row, int col, int z, unsigned from, unsigned to) {
             multiply_slices<IN, TileA, TileB, BN>(sums, ring, slices, full, to - from, first, release);
             if (from > 0) {  // someone else finishes this tile
-                Vec<float, 4>* const target = sums_of(workspace, blockIdx.x, group - 1);
+                Vec<float, 4>* const target = sums_of(workspace, mine, group - 1);
 #pragma unroll
                 for (int i = 0; i < FOURS; ++i) {
                     const float* const four = &sums[i / (BN / 8)][i % (BN / 8) * 4];
@@ -141,7 +143,7 @@ gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, 
                 }
                 __threadfence();
                 group_sync(group, GROUP_THREADS);
-                if (thread == 0) raise(flag_of(workspace, blockIdx.x, group - 1));
+                if (thread == 0) raise(flag_of(workspace, mine, group - 1));
                 return;
             }
             // The clusters after this one have what is missing, at the beginning of their shares.

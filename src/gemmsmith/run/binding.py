@@ -17,8 +17,9 @@ from weakref import WeakKeyDictionary
 
 from gemmsmith.compile.compiled import CompiledKernel
 from gemmsmith.compile.compiler import compile_for
-from gemmsmith.errors import UnsupportedError
+from gemmsmith.errors import ConfigError, UnsupportedError
 from gemmsmith.kernels.clear import CLEAR, clear_launch
+from gemmsmith.kernels.hopper import LARGEST_SMEM
 from gemmsmith.kernels.registry import simulated_instead
 from gemmsmith.kernels.repack import REPACK, repack_launch
 from gemmsmith.kernels.spec import Config, Geometry, KernelSpec
@@ -74,6 +75,7 @@ def bind(device: Device, spec: KernelSpec, config: Config, problem: Problem, add
     copies = _copies(spec, problem, addresses)
     ready, placed = _after(copies, problem, addresses, workspace)
     fitted = spec.fit(config, ready, placed[:3])
+    _check_smem(spec, fitted, ready)
     loaded = _loaded(device, spec, fitted, ready, compile_fn)
     launch = product_launch(device, loaded, spec, fitted, ready, placed, workspace)
     steps: list[Step] = []
@@ -85,6 +87,15 @@ def bind(device: Device, spec: KernelSpec, config: Config, problem: Problem, add
         copier = _loaded(device, REPACK, REPACK.config(), _ANY_COPY, compile_fn)
         steps += (Step(copier, _copy_launch(copy, workspace)) for copy in copies)
     return (*steps, Step(loaded, launch))
+
+
+def _check_smem(spec: KernelSpec, config: Config, problem: Problem) -> None:
+    """What a configuration needs may depend on the layout: legal in one, too large in another."""
+    if spec.arch_specific and (needed := spec.geometry(problem, config).smem) > LARGEST_SMEM:
+        raise ConfigError(
+            f"{spec.name} cannot run with {config} in layout {problem.layout}: it needs {needed:,} B of shared memory, "
+            f"but a block has {LARGEST_SMEM:,} B", "take fewer STAGES",
+        )  # fmt: skip
 
 
 def _loaded(device: Device, spec: KernelSpec, config: Config, problem: Problem, compile_fn: CompileFn) -> Any:

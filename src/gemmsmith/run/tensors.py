@@ -17,6 +17,10 @@ from gemmsmith.errors import DTypeError, MissingDeviceError, ProblemError
 from gemmsmith.problem import BF16, DTYPES, DType, dtype_of
 from gemmsmith.run.cuda import pointer_ordinal
 
+# DLPack's: kDLCUDA, and what a stream is called.
+_ON_A_GPU = 2
+_LEGACY_STREAM, _NO_STREAM = 1, -1
+
 HOST = -1
 
 
@@ -120,12 +124,17 @@ def _interface(name: str, value: Any) -> Matrix:
 
 
 def _exchange(name: str, value: Any) -> Matrix:
-    """Through cuda.core, which speaks DLPack; -1 leaves stream order to us."""
+    """Through cuda.core, which speaks DLPack.
+
+    A producer on a GPU orders its work before that of the legacy default stream, on which such operands are computed
+    with; for one on the host there is nothing to order.
+    """
     from cuda.core.utils import StridedMemoryView
     from cuda.pathfinder import DynamicLibNotFoundError
 
     try:
-        view = StridedMemoryView.from_dlpack(value, stream_ptr=-1)
+        on_gpu = value.__dlpack_device__()[0] == _ON_A_GPU
+        view = StridedMemoryView.from_dlpack(value, stream_ptr=_LEGACY_STREAM if on_gpu else _NO_STREAM)
     except DynamicLibNotFoundError:
         raise MissingDeviceError(
             f"{name} ({type(value).__name__}) is a GPU tensor, but no NVIDIA driver is installed",
@@ -187,7 +196,9 @@ def current_stream(value: Any, ordinal: int) -> int:
     if _is_torch(value):
         return int(sys.modules["torch"].cuda.current_stream(ordinal).cuda_stream)
     if type(value).__module__.split(".")[0] == "cupy":
-        return int(sys.modules["cupy"].cuda.get_current_stream().ptr)
+        cupy = sys.modules["cupy"]
+        with cupy.cuda.Device(ordinal):
+            return int(cupy.cuda.get_current_stream().ptr)
     interface = getattr(value, "__cuda_array_interface__", None)
     if isinstance(interface, dict) and interface.get("stream") is not None:
         # The array interface writes 1 for the legacy default stream, which the driver accepts as is.
@@ -203,5 +214,6 @@ def empty_like(value: Any, shape: tuple[int, ...], dtype: DType) -> Any:
                  "int32": torch.int32}  # fmt: skip
         return torch.empty(shape, dtype=types[dtype.name], device=value.device)
     if type(value).__module__.split(".")[0] == "cupy" and dtype != BF16:
-        return sys.modules["cupy"].empty(shape, dtype=dtype.numpy)
+        with value.device:
+            return sys.modules["cupy"].empty(shape, dtype=dtype.numpy)
     raise DTypeError(f"cannot make an output like a {type(value).__name__}", "pass out= as well")
