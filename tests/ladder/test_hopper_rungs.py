@@ -341,15 +341,17 @@ def random_problem(dice: random.Random) -> tuple[Problem, Addresses]:
     return problem, Addresses(*places)
 
 
-def random_config(spec: KernelSpec, dice: random.Random) -> Config:
-    """A legal one; some parameters are drawn until it is."""
+def random_config(spec: KernelSpec, dice: random.Random, fits: Problem | None = None) -> Config:
+    """A legal one, which fits that problem's layout; parameters are drawn until it is."""
     while True:
         drawn = Config(tuple((p.name, dice.choice(p.legal)) for p in spec.parameters))
-        if not spec.illegal(drawn):
+        if spec.illegal(drawn):
+            continue
+        if fits is None or spec.geometry(fits, aligned_config(spec, drawn, fits)).smem <= LARGEST_SMEM:
             return drawn
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(24))
 @pytest.mark.parametrize("name", NAMES)
 def test_any_problem_is_described_as_tma_takes_it(name: str, seed: int) -> None:
     dice = random.Random(f"{name} {seed}")
@@ -418,13 +420,13 @@ def grouped_place(index: int, group: int, down: int, across: int) -> tuple[int, 
     return top + index % strip % height, index % strip // height
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", range(12))
 @pytest.mark.parametrize("name", [name for name in NAMES if name != "wgmma_stream_k"])  # hands out slices, not tiles
 def test_the_grid_covers_every_tile_once(name: str, seed: int) -> None:
     dice = random.Random(f"grid {name} {seed}")
     spec, problem = rung_named(name), Problem(dice.randint(1, 3000), dice.randint(1, 3000), 64, BF16, BF16,
                                               batch=dice.choice((1, 1, 3)))  # fmt: skip
-    config = aligned_config(spec, random_config(spec, dice), problem)
+    config = aligned_config(spec, random_config(spec, dice, problem), problem)
     device: Any = Hopper()
     *_, step = bind(device, spec, config, problem, Addresses(256, 512, 1024), 0, fake_compile)
     launched = step.launch.geometry
