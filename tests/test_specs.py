@@ -17,11 +17,12 @@ NAMES = [
     "naive", "coalesced", "shared_tile", "register_block", "block_tile_1d", "block_tile_2d", "vectorized", "padded",
     "rectangular", "warp_tile", "async_copy", "warp_tile_mixed", "wmma", "mma_swizzled", "mma_pipelined",
     "wgmma_tma", "wgmma_specialized", "wgmma_persistent", "wgmma_cluster", "wgmma_split_k", "wgmma_stream_k",
+    "fp32_tensor_bf16x6",
 ]  # fmt: skip
-TENSOR, HOPPER = NAMES[12:15], NAMES[15:]
+TENSOR, HOPPER, FP32_TENSOR = NAMES[12:15], NAMES[15:21], NAMES[21:]
 each_rung = pytest.mark.parametrize("name", NAMES)
 
-# What the worklogs published, from LADDER.md, and our own: rung, preset, threads, values that must be so.
+# What the worklogs published, and our own: rung, preset, threads, values that must be so.
 PUBLISHED = [
     ("naive", "32x32", 1024, {"TILE": 32}),
     ("coalesced", "32x32", 1024, {"TILE": 32}),
@@ -54,6 +55,8 @@ PUBLISHED = [
     ("wgmma_split_k", "64x32-8", 256, {"BM": 64, "BN": 32, "STAGES": 8, "SPLIT": 8, "SWAP": 0}),
     ("wgmma_split_k", "skinny", 256, {"BM": 64, "BN": 16, "STAGES": 8, "SPLIT": 2, "SWAP": 1}),
     ("wgmma_stream_k", "256x192-1x2", 384, {"BM": 256, "BN": 192, "STAGES": 3, "CLUSTER_M": 1, "CLUSTER_N": 2}),
+    ("fp32_tensor_bf16x6", "128x128-32x64", 256, {"BM": 128, "BN": 128, "BK_BYTES": 64, "WM": 32, "WN": 64}),
+    ("fp32_tensor_bf16x6", "128x128-64x64", 128, {"BM": 128, "BN": 128, "BK_BYTES": 64, "WM": 64, "WN": 64}),
 ]  # fmt: skip
 
 
@@ -157,7 +160,8 @@ def test_every_parameter_is_used_by_the_source(name: str) -> None:
 def test_float_arithmetic_is_spelled_out(name: str) -> None:
     """Contraction must not be left to ptxas, so accumulators only ever meet __fmaf_rn."""
     code = re.sub(r"//[^\n]*", "", rung_named(name).code)
-    products = {**dict.fromkeys(TENSOR, r"\bmma(_sync)?\("), **dict.fromkeys(HOPPER, r"\bmultiply_slices?<")}
+    products = {**dict.fromkeys([*TENSOR, *FP32_TENSOR], r"\bmma(_sync)?\("),
+                **dict.fromkeys(HOPPER, r"\bmultiply_slices?<")}  # fmt: skip
     assert re.search(products.get(name, "__fmaf_rn"), code)
     assert not re.search(r"\b(acc|sums?)\b[^;=]*[+*]=", code)
 
@@ -284,7 +288,7 @@ def test_an_illegal_configuration_is_refused_with_the_arithmetic(
 @each_rung
 def test_layouts_and_types(name: str) -> None:
     spec = rung_named(name)
-    tensor = (*TENSOR, *HOPPER)
+    tensor = (*TENSOR, *HOPPER, *FP32_TENSOR)
     assert spec.layouts == (("NN", "NT", "TN", "TT") if name in ("naive", "coalesced", *tensor) else ("NN",))
     every = (FP16, BF16, TF32, INT8)
     narrow = dict.fromkeys(("wmma", "warp_tile_mixed", *HOPPER), (FP16, BF16))
@@ -381,6 +385,7 @@ def test_an_empty_problem_has_an_empty_grid(name: str, m: int, n: int) -> None:
         ("wmma", {}, 0),
         ("mma_swizzled", {}, (128 + 128) * 64),
         ("mma_pipelined", {}, 4 * (128 + 128) * 64),
+        ("fp32_tensor_bf16x6", {}, 4 * (128 + 128) * 64),
         ("mma_pipelined", {"BM": 256, "BK_BYTES": 128, "STAGES": 3, "MIN_BLOCKS": 1}, 3 * (256 + 128) * 128),
     ],
 )
@@ -389,7 +394,7 @@ def test_dynamic_shared_memory(name: str, changes: dict[str, int], smem: int) ->
     assert spec.geometry(problem_for(spec, 64, 64, 64), spec.config(changes)).smem == smem
 
 
-@pytest.mark.parametrize("name", ["warp_tile", *TENSOR])
+@pytest.mark.parametrize("name", ["warp_tile", *TENSOR, *FP32_TENSOR])
 def test_a_batch_goes_along_z(name: str) -> None:
     spec = rung_named(name)
     one, many = (spec.geometry(problem_for(spec, 300, 200, 8).with_(batch=n), spec.config()) for n in (1, 5))

@@ -47,7 +47,12 @@ class GPU:
     barriers_per_sm: int = 0  # 0: does not limit occupancy
 
     def peak_tflops(self, arithmetic: str) -> float:
-        """The dense peak in 'fp32', 'tf32', 'fp16', 'bf16', 'fp8' or 'int8' (operations, not flops); 0 where none."""
+        """The dense peak in 'fp32', 'tf32', 'fp16', 'bf16', 'fp8' or 'int8' (operations, not flops); 0 where none.
+
+        'bf16x6' is fp32 by six products in bf16.
+        """
+        if arithmetic == "bf16x6":
+            return self.bf16_tflops / 6
         field = "int8_tops" if arithmetic == "int8" else f"{arithmetic}_tflops"
         return float(getattr(self, field, 0.0))
 

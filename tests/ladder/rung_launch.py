@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import lru_cache
 from unittest.mock import patch
 
 import numpy as np
+from fp32_tensor_rule import fp32_tensor_reference
 from tensor_core_rule import tensor_core_reference
 
 from gemmsmith.cli.options import Compiler
@@ -15,7 +17,7 @@ from gemmsmith.compile.compiled import CompiledKernel
 from gemmsmith.fills import Array, Operands
 from gemmsmith.kernels.registry import rung_named, simulated_rungs
 from gemmsmith.kernels.spec import Config, KernelSpec
-from gemmsmith.problem import DType, Problem
+from gemmsmith.problem import FP32, DType, Problem
 from gemmsmith.run.device import Launch
 from gemmsmith.run.memory import Damage, GuardedMatrix
 from gemmsmith.shapes import Shape
@@ -26,7 +28,7 @@ from gemmsmith.verify.harness import SIMULATOR_GUARD_BYTES, verify_launch
 from gemmsmith.verify.verdict import Verdict
 
 RUNGS = tuple(spec.name for spec in simulated_rungs())
-FP32_RUNGS = tuple(spec.name for spec in simulated_rungs() if spec.dtypes[0].name == "fp32")
+FP32_RUNGS = tuple(spec.name for spec in simulated_rungs() if spec.dtypes[0].name == "fp32" and not spec.tensor_cores)
 TENSOR_RUNGS = tuple(spec.name for spec in simulated_rungs() if spec.tensor_cores)
 
 # The cheapest configurations that still have every part: several warps, several pieces a thread, vectors of full
@@ -47,6 +49,7 @@ SMALL: dict[str, dict[str, int]] = {
     "wmma": {"BM": 64, "BN": 64, "BK": 16, "WM": 32, "WN": 32},
     "mma_swizzled": {"BM": 64, "BN": 64, "BK_BYTES": 32, "WM": 32, "WN": 32},
     "mma_pipelined": {"BM": 64, "BN": 64, "BK_BYTES": 64, "WM": 32, "WN": 32, "STAGES": 3, "GROUP": 2},
+    "fp32_tensor_bf16x6": {"BM": 64, "BN": 64, "WM": 32, "WN": 32, "STAGES": 3, "GROUP": 2},
 }
 
 compiler = Compiler()
@@ -100,17 +103,23 @@ def verified(spec: KernelSpec, config: Config, problem: Problem, *, device: SimD
     """
     with ExitStack() as stack:
         if mode == "bits" and spec.tensor_cores:
-            stack.enter_context(patch("gemmsmith.verify.compare.ordered_fma_reference", tensor_core_reference))
+            stack.enter_context(patch("gemmsmith.verify.compare.ordered_fma_reference", rule_of(spec)))
         verdict = verify_launch(device or ReusingDevice(), spec, config, problem, compile_fn=compiler, mode=mode,
                                 fill=fill, seed=seed, offsets=offsets)  # fmt: skip
     assert verdict.trusted, str(verdict)
     return verdict
 
 
+def rule_of(spec: KernelSpec) -> Callable[[Problem, Array, Array, Array], Array]:
+    """How a rung sums, written down independently of it."""
+    if not spec.tensor_cores:
+        return ordered_fma_reference
+    return fp32_tensor_reference if spec.dtypes == (FP32,) else tensor_core_reference
+
+
 def expected_bits(spec: KernelSpec, problem: Problem, data: Operands) -> Array:
     """C as the rung must compute it: an ordered sum of fma, or the tensor core's rule."""
-    reference = tensor_core_reference if spec.tensor_cores else ordered_fma_reference
-    return bits(reference(problem, data.a, data.b, data.c))
+    return bits(rule_of(spec)(problem, data.a, data.b, data.c))
 
 
 def launched(spec: KernelSpec, config: Config, problem: Problem, data: Operands) -> Array:

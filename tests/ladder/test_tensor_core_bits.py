@@ -90,7 +90,8 @@ def test_bits_can_fail() -> None:
 
 
 @pytest.mark.parametrize(("name", "out", "activation"), [
-    *((name, FP16, "gelu") for name in TENSOR_RUNGS), ("mma_pipelined", BF16, "silu"), ("mma_swizzled", BF16, ""),
+    *((name, FP16, "gelu") for name in TENSOR_RUNGS if FP16 in rung_named(name).dtypes),
+    ("mma_pipelined", BF16, "silu"), ("mma_swizzled", BF16, ""),
 ], ids=str)  # fmt: skip
 def test_no_bias_is_read_beyond_the_last_column(name: str, out: DType, activation: str) -> None:
     """Warps right of the last column have no bias: a load that the compiler moves before its guard is one too many."""

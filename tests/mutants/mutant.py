@@ -56,6 +56,7 @@ SMALL: dict[str, dict[str, int]] = {
     "wmma": {"BM": 64, "BN": 64, "BK": 16, "WM": 32, "WN": 32},
     "mma_swizzled": {"BM": 64, "BN": 64, "BK_BYTES": 32, "WM": 32, "WN": 32},
     "mma_pipelined": {"BM": 64, "BN": 64, "BK_BYTES": 64, "WM": 32, "WN": 32, "STAGES": 3, "GROUP": 2},
+    "fp32_tensor_bf16x6": {"BM": 64, "BN": 64, "WM": 16, "WN": 32, "STAGES": 3, "GROUP": 2},
 }
 
 

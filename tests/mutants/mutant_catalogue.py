@@ -5,6 +5,7 @@ from __future__ import annotations
 import mutants_async
 import mutants_barriers
 import mutants_edges
+import mutants_fp32_tensor
 import mutants_overflow
 import mutants_pipelined
 import mutants_swizzled
@@ -20,6 +21,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *mutants_wmma.MUTANTS,
     *mutants_swizzled.MUTANTS,
     *mutants_pipelined.MUTANTS,
+    *mutants_fp32_tensor.MUTANTS,
 )
 # Judged without a guarded launch, in test_mutants_beyond_trials.py.
 OVERFLOWS: tuple[Mutant, ...] = mutants_overflow.MUTANTS

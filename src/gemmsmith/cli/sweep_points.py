@@ -163,7 +163,9 @@ def identity_of(variant: Variant, problem: Problem, compiled: CompiledKernel) ->
     kind = "rung" if variant.spec.is_rung else "file"
     fitted = aligned_config(variant.spec, variant.config, problem)
     digest = source_digest(variant.spec, fitted, problem, compiled.arch)
-    return Identity(variant.spec.name, kind, variant.text, arithmetic(compiled), __version__, digest)
+    return Identity(
+        variant.spec.name, kind, variant.text, variant.spec.arithmetic or arithmetic(compiled), __version__, digest
+    )
 
 
 def why(error: GemmsmithError) -> tuple[str, ...]:

@@ -13,9 +13,10 @@ from gemmsmith.problem import Problem
 @cache
 def rungs() -> tuple[KernelSpec, ...]:
     """Every rung, from the bottom of the ladder to the top."""
-    from gemmsmith.kernels import hopper, simt, tensor_core
+    from gemmsmith.kernels import fp32_tensor, hopper, simt, tensor_core
 
-    return tuple(sorted((*simt.LADDER, *tensor_core.LADDER, *hopper.LADDER), key=lambda spec: spec.rung))
+    ladder = (*simt.LADDER, *tensor_core.LADDER, *hopper.LADDER, *fp32_tensor.LADDER)
+    return tuple(sorted(ladder, key=lambda spec: spec.rung))
 
 
 @cache

@@ -141,6 +141,7 @@ class KernelSpec:
     epilogue: bool = False  # takes a bias and an activation
     batched: bool = False
     tensor_cores: bool = False  # sums as tensor cores do, which truncate
+    arithmetic: str = ""  # what its products amount to, where the instructions say something else: 'bf16x6'
     fit: Fit = as_given
     min_arch: int = 80
     arch_specific: int = 0  # 90: uses what compute capability 9.0 alone has, so it is compiled for sm_90a

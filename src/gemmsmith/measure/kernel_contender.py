@@ -54,7 +54,8 @@ class KernelContender:
             ("occupancy", resident / self._device.threads_per_sm),
         )  # fmt: skip
         digest = source_digest(self._spec, config, problem, self._device.arch)
-        self._identity = replace(self._identity, config=str(config), precision=arithmetic(compiled), digest=digest)
+        precision = self._spec.arithmetic or arithmetic(compiled)
+        self._identity = replace(self._identity, config=str(config), precision=precision, digest=digest)
         return enqueue
 
     def _reserve(self, nbytes: int) -> int:

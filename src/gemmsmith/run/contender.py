@@ -38,7 +38,8 @@ class Identity:
     name       'warp_tile', 'my.cu', 'cublas', 'cublas-tf32', 'cublaslt', 'triton'
     kind       'rung', 'file' or 'baseline'
     config     its parameters, or what the library chose; for people
-    precision  the arithmetic: 'fp32', 'tf32', 'fp16', 'bf16', 'fp8', 'int8'; TF32 is never called fp32
+    precision  the arithmetic: 'fp32', 'tf32', 'fp16', 'bf16', 'fp8', 'int8', or 'bf16x6', fp32 by six
+               products in bf16; TF32 is never called fp32
     version    of the library, or of gemmsmith
     digest     of the source and its configuration; empty for a library
     """

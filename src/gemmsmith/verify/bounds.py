@@ -82,9 +82,9 @@ class Accuracy:
 def accuracy(arithmetic: str, k: int, errors_grow: bool = False) -> Accuracy:
     """What an honest kernel stays within for sums of ``k`` terms.
 
-    arithmetic  'fp32' (and exact integers); 'fp16', 'bf16' or 'tf32' on tensor cores
+    arithmetic  'fp32' (and 'bf16x6', which is no worse, and exact integers); 'fp16', 'bf16' or 'tf32' on tensor cores
     """
-    if arithmetic in ("fp32", "int8"):
+    if arithmetic in ("fp32", "bf16x6", "int8"):
         return Accuracy(FP32.unit_roundoff, gate(k, errors_grow))
     sums = max(ZERO_MEAN_GATE, k / 8 if errors_grow else math.sqrt(k) / 2)
     if arithmetic == "tf32":
