@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from gemmsmith.kernels.clear import FLAG_BYTES
 from gemmsmith.kernels.constraints import divides, numbers
@@ -244,16 +245,31 @@ def _preset(name: str, parameters: tuple[Parameter, ...], **changes: int) -> Pre
     return Preset(name, Config(tuple(({p.name: p.default for p in parameters} | changes).items())), OURS)
 
 
-def _source(name: str) -> Path:
-    return Path(__file__).with_name(name)
+def _rung(number: int, name: str, **described: Any) -> KernelSpec:
+    """What all of them have in common, and what one has besides."""
+    return KernelSpec(
+        name=name,
+        rung=number,
+        source=Path(__file__).with_name(f"{number}_{name}.cu"),
+        dtypes=(FP16, BF16),
+        out_dtypes=(FP32, FP16, BF16),
+        layouts=("NN", "NT", "TN", "TT"),
+        epilogue=True,
+        batched=True,
+        tensor_cores=True,
+        min_arch=90,
+        arch_specific=90,
+        simulated=False,
+        repacks=True,
+        **described,
+    )
 
 
 _TMA = (*_tile(128, 256), _stages(4))
 
-WGMMA_TMA = KernelSpec(
-    name="wgmma_tma",
-    rung=16,
-    source=_source("16_wgmma_tma.cu"),
+WGMMA_TMA = _rung(
+    16,
+    "wgmma_tma",
     summary="slices by the copy engine, products by wgmma straight from shared memory",
     teaches="Hopper: one thread asks for a slice, 128 multiply it, and nobody computes addresses",
     parameters=_TMA,
@@ -261,24 +277,13 @@ WGMMA_TMA = KernelSpec(
     constraints=(_EACH_64_ROWS, _smem_fits),
     geometry=_tile_a_block,
     tensor_maps=_maps,
-    dtypes=(FP16, BF16),
-    out_dtypes=(FP32, FP16, BF16),
-    layouts=("NN", "NT", "TN", "TT"),
-    epilogue=True,
-    batched=True,
-    tensor_cores=True,
-    min_arch=90,
-    arch_specific=90,
-    simulated=False,
-    repacks=True,
 )
 
 _SPECIAL = (*_tile(128, 256), _stages(4), _consumers(2))
 
-WGMMA_SPECIALIZED = KernelSpec(
-    name="wgmma_specialized",
-    rung=17,
-    source=_source("17_wgmma_specialized.cu"),
+WGMMA_SPECIALIZED = _rung(
+    17,
+    "wgmma_specialized",
     summary="one group of threads asks for slices, the others multiply",
     teaches="producer and consumers that meet at barriers only; registers go where they are needed",
     parameters=_SPECIAL,
@@ -286,24 +291,13 @@ WGMMA_SPECIALIZED = KernelSpec(
     constraints=(_rows_are_shared_out, _SPECIALIZED, _smem_fits),
     geometry=_tile_a_block,
     tensor_maps=_maps,
-    dtypes=(FP16, BF16),
-    out_dtypes=(FP32, FP16, BF16),
-    layouts=("NN", "NT", "TN", "TT"),
-    epilogue=True,
-    batched=True,
-    tensor_cores=True,
-    min_arch=90,
-    arch_specific=90,
-    simulated=False,
-    repacks=True,
 )
 
 _PERSISTENT = (*_SPECIAL, _GROUP, _TMA_STORE)
 
-WGMMA_PERSISTENT = KernelSpec(
-    name="wgmma_persistent",
-    rung=18,
-    source=_source("18_wgmma_persistent.cu"),
+WGMMA_PERSISTENT = _rung(
+    18,
+    "wgmma_persistent",
     summary="a block for every SM goes from tile to tile, and the copy engine takes the outputs away",
     teaches="the next tile's slices arrive, and the last one's outputs leave, while tensor cores multiply",
     parameters=_PERSISTENT,
@@ -311,17 +305,7 @@ WGMMA_PERSISTENT = KernelSpec(
     constraints=(_rows_are_shared_out, _SPECIALIZED, _boxes_divide, _smem_fits),
     geometry=_tiles_in_turn,
     tensor_maps=_maps_with_c,
-    dtypes=(FP16, BF16),
-    out_dtypes=(FP32, FP16, BF16),
-    layouts=("NN", "NT", "TN", "TT"),
-    epilogue=True,
-    batched=True,
-    tensor_cores=True,
     fit=_fit_store,
-    min_arch=90,
-    arch_specific=90,
-    simulated=False,
-    repacks=True,
     persistent=True,
 )
 
@@ -333,10 +317,9 @@ _CLUSTERED = (
     _TMA_STORE,
 )
 
-WGMMA_CLUSTER = KernelSpec(
-    name="wgmma_cluster",
-    rung=19,
-    source=_source("19_wgmma_cluster.cu"),
+WGMMA_CLUSTER = _rung(
+    19,
+    "wgmma_cluster",
     summary="blocks on neighbouring SMs load each slice once, for all of them",
     teaches="clusters and multicast: what is not moved costs no energy, and energy sets the clock",
     parameters=_CLUSTERED,
@@ -347,17 +330,7 @@ WGMMA_CLUSTER = KernelSpec(
     constraints=(_rows_are_shared_out, _SPECIALIZED, _cluster_fits, _boxes_divide, _smem_fits),
     geometry=_tiles_in_turn,
     tensor_maps=_maps_with_c,
-    dtypes=(FP16, BF16),
-    out_dtypes=(FP32, FP16, BF16),
-    layouts=("NN", "NT", "TN", "TT"),
-    epilogue=True,
-    batched=True,
-    tensor_cores=True,
     fit=_fit_store,
-    min_arch=90,
-    arch_specific=90,
-    simulated=False,
-    repacks=True,
     persistent=True,
 )
 
@@ -370,10 +343,9 @@ _SPLIT_K = (
     Parameter("DEPTH", 1, (1, 2, 4), "slices of a stage, which are asked for together"),
 )
 
-WGMMA_SPLIT_K = KernelSpec(
-    name="wgmma_split_k",
-    rung=20,
-    source=_source("20_wgmma_split_k.cu"),
+WGMMA_SPLIT_K = _rung(
+    20,
+    "wgmma_split_k",
     summary="blocks of a cluster share K and add up through each other's shared memory",
     teaches="small and deep products: enough blocks for all SMs, in an order of sums that never changes",
     parameters=_SPLIT_K,
@@ -384,26 +356,15 @@ WGMMA_SPLIT_K = KernelSpec(
     constraints=(_rows_are_shared_out, divides("SPLIT", "BM"), _KEPT, _smem_fits),
     geometry=_tile_a_cluster,
     tensor_maps=_maps,
-    dtypes=(FP16, BF16),
-    out_dtypes=(FP32, FP16, BF16),
-    layouts=("NN", "NT", "TN", "TT"),
-    epilogue=True,
-    batched=True,
-    tensor_cores=True,
-    min_arch=90,
-    arch_specific=90,
-    simulated=False,
-    repacks=True,
 )
 
 _STREAM_K = tuple(replace(p, default={"BM": 256, "BN": 192, "STAGES": 3, "CLUSTER_M": 1, "CLUSTER_N": 2}.get(
     p.name, p.default)) for p in _CLUSTERED)  # fmt: skip
 _MOST_BLOCKS = 144  # SMs of the largest chip with sm_90
 
-WGMMA_STREAM_K = KernelSpec(
-    name="wgmma_stream_k",
-    rung=21,
-    source=_source("21_wgmma_stream_k.cu"),
+WGMMA_STREAM_K = _rung(
+    21,
+    "wgmma_stream_k",
     summary="what would be a last wave of tiles is shared out by the slice",
     teaches="equal work for all SMs, for sums that take a way through memory",
     parameters=_STREAM_K,
@@ -411,17 +372,7 @@ WGMMA_STREAM_K = KernelSpec(
     constraints=(_rows_are_shared_out, _SPECIALIZED, _cluster_fits, _boxes_divide, _smem_fits),
     geometry=_slices_in_turn,
     tensor_maps=_maps_with_c,
-    dtypes=(FP16, BF16),
-    out_dtypes=(FP32, FP16, BF16),
-    layouts=("NN", "NT", "TN", "TT"),
-    epilogue=True,
-    batched=True,
-    tensor_cores=True,
     fit=_fit_store,
-    min_arch=90,
-    arch_specific=90,
-    simulated=False,
-    repacks=True,
     persistent=True,
     scratch=FLAG_BYTES + _MOST_BLOCKS * 4 * 256 * 208,
 )
