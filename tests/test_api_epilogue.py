@@ -12,7 +12,7 @@ import pytest
 
 import gemmsmith
 from gemmsmith import problem as dtypes
-from gemmsmith.choose.default import choose
+from gemmsmith.choose.default import default_rung
 from gemmsmith.errors import ConfigError, DTypeError, GemmsmithError, ProblemError, UnsupportedError, UsageError
 from gemmsmith.fills import Array
 from gemmsmith.problem import Problem
@@ -156,9 +156,9 @@ def test_a_kernel_is_chosen_for_what_is_asked() -> None:
         Problem(6, 5, 8, dtypes.BF16, trans_a=True, batch=2): "mma_pipelined",
         Problem(6, 5, 8, dtypes.INT8, dtypes.INT32): "mma_pipelined",
     }
-    assert {problem: choose(problem).name for problem in chosen} == chosen
+    assert {problem: default_rung(problem).name for problem in chosen} == chosen
     with pytest.raises(UnsupportedError, match="no rung computes 6x5x8 fp32 TN"):
-        choose(Problem(6, 5, 8, trans_a=True, bias="row"))
+        default_rung(Problem(6, 5, 8, trans_a=True, bias="row"))
 
 
 # --- batches

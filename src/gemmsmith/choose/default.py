@@ -22,6 +22,3 @@ def default_rung(problem: Problem) -> KernelSpec:
     raise UnsupportedError(
         f"no rung computes {problem}", "make the operands contiguous row-major, or convert them to fp16, bf16 or fp32"
     )
-
-
-choose = default_rung

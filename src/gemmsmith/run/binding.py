@@ -21,7 +21,7 @@ from gemmsmith.errors import ConfigError, UnsupportedError
 from gemmsmith.kernels.clear import CLEAR, clear_launch
 from gemmsmith.kernels.hopper import LARGEST_SMEM
 from gemmsmith.kernels.registry import simulated_instead
-from gemmsmith.kernels.repack import REPACK, repack_launch
+from gemmsmith.kernels.repack import REPACK, packed_bytes, packed_ld, repack_launch
 from gemmsmith.kernels.spec import Config, Geometry, KernelSpec
 from gemmsmith.problem import FP16, Problem, ceil_div
 from gemmsmith.run.device import Device, Launch, Step
@@ -112,7 +112,7 @@ def _loaded(device: Device, spec: KernelSpec, config: Config, problem: Problem, 
 
 def workspace_bytes(spec: KernelSpec, problem: Problem, addresses: Addresses) -> int:
     """How many bytes ``bind`` needs besides the operands."""
-    return _workspace_of(_copies(spec, problem, addresses), problem.dtype.itemsize, spec.scratch)
+    return _workspace_of(_copies(spec, problem, addresses), spec.scratch)
 
 
 def fitted_config(spec: KernelSpec, config: Config, problem: Problem, addresses: Addresses) -> Config:
@@ -214,17 +214,17 @@ def _copies(spec: KernelSpec, problem: Problem, addresses: Addresses) -> tuple[_
     for name, (rows, cols), address, ld, stride, copies in sides:
         starts = (address, ld * size if rows > 1 else 0, stride * size)
         if any(start % ALIGNMENT for start in starts):
-            offset = _workspace_of(found, size, spec.scratch)
-            found.append(_Copy(name, rows, cols, address, ld, stride, _rounded(cols, size), copies, offset))
+            offset = _workspace_of(found, spec.scratch)
+            found.append(_Copy(name, rows, cols, address, ld, stride, packed_ld(cols), copies, offset))
     return tuple(found)
 
 
-def _workspace_of(copies: Sequence[_Copy], size: int, scratch: int) -> int:
+def _workspace_of(copies: Sequence[_Copy], scratch: int) -> int:
     """What the kernel's blocks share comes first, then the copies."""
     if not copies:
         return ceil_div(scratch, _REGION) * _REGION
     last = copies[-1]
-    return last.offset + ceil_div(last.copies * last.rows * last.target_ld * size, _REGION) * _REGION
+    return last.offset + ceil_div(packed_bytes(last.rows, last.cols, last.copies), _REGION) * _REGION
 
 
 def _after(copies: tuple[_Copy, ...], problem: Problem, addresses: Addresses,
