@@ -26,9 +26,8 @@
 //           cut off there (ROUND = 0).
 // Try next  Hopper's own instructions: TMA copies, and wgmma reads shared memory by itself.
 
-#include "finish.cuh"
-#include "fragments.cuh"
 #include "grouped_order.cuh"
+#include "store_fragments.cuh"
 #include "tile_copy.cuh"
 
 constexpr int WARPS_N = BN / WN;
@@ -45,22 +44,6 @@ using ReaderB = FragmentReader<Operand::B, TileB>;
 using Sum = SumOf<IN>::type;
 using Sums = Sum[MT][NT * 4];
 constexpr int STAGE = TileA::BYTES + TileB::BYTES;
-
-// Four neighbours of a row at a time, 16 rows after 16 rows.
-__device__ __forceinline__ void store_tile(const Window<OUT>& c, int m0, int n0, Sums& sums, const Finish<OUT>& finish,
-                                           bool whole) {
-    for_each_row(sums, [&](int i, const Sum (&row)[NT * 4]) {
-#pragma unroll
-        for (int half = 0; half < 2; ++half)
-#pragma unroll
-            for (int j = 0; j < NT; j += 2) {
-                Sum four[4];
-                const int n = four_neighbours<ReaderB::INTERLEAVED>(four, &row[j * 4 + half * 2]);
-                const int m = sum_row<ReaderA::INTERLEAVED>(half);
-                store_finished<4, 4>(c, m0 + i * 16 + m, n0 + j * 8 + n, four, finish, whole);
-            }
-    });
-}
 
 extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
 gemm(int M, int N, int K, float alpha, const IN* __restrict__ A, long long lda,
@@ -155,5 +138,5 @@ gemm(int M, int N, int K, float alpha, const IN* __restrict__ A, long long lda,
     }
 
     const auto finish = finish_at(tile.row, tile.col, alpha, beta, bias);
-    store_tile(c, m0, n0, sums, finish, vectors && c.holds(BM, BN));
+    store_tile<ReaderA::INTERLEAVED, ReaderB::INTERLEAVED>(c, m0, n0, sums, finish, vectors && c.holds(BM, BN));
 }

@@ -28,9 +28,9 @@
 // Try next  Every warp splits what it multiplies, and its neighbours do so again: split once for all.
 
 #include "bf16_parts.cuh"
-#include "finish.cuh"
 #include "grouped_order.cuh"
 #include "ieee_sums.cuh"
+#include "store_fragments.cuh"
 #include "tile_copy.cuh"
 
 constexpr int WARPS_N = BN / WN;
@@ -79,21 +79,6 @@ __device__ __forceinline__ void multiply(Sums& sums, int column, const Parts (&a
 #pragma unroll
         for (int j = 0; j < 4; ++j)
             sums[i][column + j] = __fadd_rn(sums[i][column + j], __fadd_rn(large[i][j], small[i][j]));
-}
-
-// Four neighbours of a row at a time, 16 rows after 16 rows.
-__device__ __forceinline__ void store_tile(const Window<float>& c, int m0, int n0, Sums& sums,
-                                           const Finish<float>& finish, bool whole) {
-    for_each_row(sums, [&](int i, const float (&row)[GROUPS * 8]) {
-#pragma unroll
-        for (int half = 0; half < 2; ++half)
-#pragma unroll
-            for (int j = 0; j < GROUPS; ++j) {
-                float four[4];
-                const int n = four_neighbours<false>(four, &row[j * 8 + half * 2]);
-                store_finished<4, 4>(c, m0 + i * 16 + sum_row<false>(half), n0 + j * 16 + n, four, finish, whole);
-            }
-    });
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
@@ -178,5 +163,5 @@ gemm(int M, int N, int K, float alpha, const float* __restrict__ A, long long ld
         return fma_sum(a, b, K);
     });
     const auto finish = finish_at(tile.row, tile.col, alpha, beta, bias);
-    store_tile(c, m0, n0, sums, finish, vectors && c.holds(BM, BN));
+    store_tile<false, false>(c, m0, n0, sums, finish, vectors && c.holds(BM, BN));
 }
