@@ -27,7 +27,8 @@ CASES = (
 
 def bench(case: tuple[str, str, str, str], shapes: str, *more: str) -> list[dict[str, Any]]:
     dtype, out, layout, against = case
-    command = ["bench", "mma_pipelined", "--preset", "h200", "--dtype", dtype, "--out-dtype", out, "--layout", layout,
+    preset = "h200-tf32" if dtype == "tf32" else "h200"
+    command = ["bench", "mma_pipelined", "--preset", preset, "--dtype", dtype, "--out-dtype", out, "--layout", layout,
                "--shapes", shapes, "--against", against, "--quick", "--no-db", "--json", *more]  # fmt: skip
     with redirect_stdout(io.StringIO()) as printed, suppress(SystemExit):
         main_of_gemmsmith(command)  # in this process: starting another takes longer than a measurement

@@ -23,12 +23,13 @@ STEP_BYTES = 32
 _NO_EXPONENT = -10_000  # of a zero, which takes no part
 
 
-def tensor_core_reference(problem: Problem, a: Array, b: Array, c: Array) -> NDArray[np.float32]:
+def tensor_core_reference(problem: Problem, a: Array, b: Array, c: Array, *, arch: int = 90) -> NDArray[np.float32]:
     """C in fp32 from fp16, bf16 or rounded tf32 operands: blocks of products, then the epilogue of every rung."""
+    operand = to_tf32 if problem.dtype == TF32 and arch >= 90 else to_tf32_away if problem.dtype == TF32 else _exact
     scaled = np.zeros(problem.c_shape, np.float32)
     if has_product(problem):
-        sums = block_sums(_operand(problem.dtype, a.T if problem.trans_a else a),
-                          _operand(problem.dtype, b.T if problem.trans_b else b), problem.dtype)  # fmt: skip
+        left, right = operand(a.T if problem.trans_a else a), operand(b.T if problem.trans_b else b)
+        sums = block_sums(left, right, problem.dtype)
         scaled = mul32(np.full(1, problem.alpha), sums)
     return scaled if problem.beta == 0 else fma32(np.full(1, problem.beta), c, scaled)
 
@@ -52,13 +53,24 @@ def block_sums(left: F64, right: F64, dtype: DType) -> NDArray[np.float32]:
     return narrow + np.float32(0)  # a sum of zero is +0
 
 
-def _operand(dtype: DType, values: Array) -> F64:
-    if dtype != TF32:
-        return values.astype(np.float64)
-    # To 10 fraction bits, to nearest, ties away from zero: half of the last place is added to the magnitude.
+def _exact(values: Array) -> F64:
+    wide: F64 = values.astype(np.float64)
+    return wide
+
+
+def to_tf32(values: Array) -> F64:
+    """To 10 fraction bits, to nearest, ties to even, as the rungs round from sm_90 on; infinite from 2**128 on."""
+    wide = _exact(values)
+    place = np.ldexp(1.0, np.maximum(np.frexp(wide)[1], -125) - 11)
+    rounded: F64 = np.rint(wide / place) * place
+    return np.where(np.abs(rounded) >= math.ldexp(1.0, 128), np.copysign(math.inf, rounded), rounded)
+
+
+def to_tf32_away(values: Array) -> F64:
+    """The same with ties away from zero, as before sm_90: half of the last place is added to the magnitude."""
     bits = np.ascontiguousarray(values).view(np.uint32)
     rounded = ((bits + np.uint32(0x1000)) & np.uint32(0xFFFFE000)).view(np.float32)
-    return np.where(np.isfinite(values), rounded, values).astype(np.float64)
+    return _exact(np.where(np.isfinite(values), rounded, values))
 
 
 def _exponent(values: F64, least: int) -> NDArray[np.int64]:

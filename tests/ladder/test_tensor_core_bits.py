@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
-from rung_launch import TENSOR_RUNGS, aligned, bits, launched, small, verified
-from tensor_core_rule import block_sums, tensor_core_reference
+from rung_launch import TENSOR_RUNGS, ReusingDevice, aligned, bits, launched, small, verified
+from tensor_core_rule import block_sums, tensor_core_reference, to_tf32, to_tf32_away
 
 from gemmsmith.fills import operands
 from gemmsmith.kernels.registry import rung_named
@@ -34,7 +36,30 @@ def test_operands_are_cut_to_tf32_where_that_is_asked_for() -> None:
     assert not np.array_equal(bits(got), bits(launched(spec, config, problem, data)))
 
 
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90", "sm_120"])
+def test_ties_are_rounded_as_the_architecture_does_it_cheaply(arch: str) -> None:
+    spec, config = small("mma_pipelined")
+    problem = aligned(Problem(66, 67, 83, dtype=TF32))
+    verified(spec, config, problem, device=ReusingDevice(arch=arch), fill="normal")
+    data = operands(problem, "normal")
+    even, away = (tensor_core_reference(problem, data.a, data.b, data.c, arch=n) for n in (90, 80))
+    assert not np.array_equal(bits(even), bits(away))  # so that the bits above can tell them apart
+
+
 # --- the rule, by hand
+
+
+def test_where_ties_go() -> None:
+    """Half way between two numbers of ten fraction bits, below and above; the smallest, the largest, and no numbers."""
+    values = np.array([1 + 2.0**-11, 1 + 3 * 2.0**-11, -1 - 2.0**-11, 1 + 2.0**-11 + 2.0**-23, 2.0**-137, 3 * 2.0**-137,
+                       2.0**128 - 2.0**116, -(2.0**128) + 2.0**117, -math.inf, 0.0], np.float32)  # fmt: skip
+    even = [1, 1 + 2.0**-9, -1, 1 + 2.0**-10, 0, 2.0**-135, math.inf, -(2.0**128) + 2.0**117, -math.inf, 0]
+    away = [1 + 2.0**-10, 1 + 2.0**-9, -1 - 2.0**-10, 1 + 2.0**-10, 2.0**-136, 2.0**-135, *even[6:]]
+    assert to_tf32(values).tolist() == even
+    assert to_tf32_away(values).tolist() == away
+    nan = np.array([math.nan], np.float32)
+    assert np.isnan(to_tf32(nan)).all()
+    assert np.isnan(to_tf32_away(nan)).all()
 
 
 def summed(left: list[float], right: list[float], dtype: DType) -> float:

@@ -31,11 +31,11 @@ SMALL = {
     "mma_swizzled": _TILE | {"BK_BYTES": 64},
     "mma_pipelined": _TILE | {"BK_BYTES": 64, "STAGES": 3, "GROUP": 2},
 }
-# mma_swizzled shares its copies and fragments with mma_pipelined, bf16 its layouts with fp16; NN and TT together have
-# both orders of A and of B.
+# mma_swizzled shares its copies and fragments with mma_pipelined, bf16 its layouts with fp16. mma_pipelined reads tf32
+# in each layout differently.
 CASES = [
-    *(("mma_pipelined", dtype, layout) for dtype, layout in product(("fp16", "int8"), LAYOUTS)),
-    ("mma_pipelined", "tf32", "NN"), ("mma_pipelined", "tf32", "TT"), ("mma_pipelined", "bf16", "NT"),
+    *(("mma_pipelined", dtype, layout) for dtype, layout in product(("fp16", "int8", "tf32"), LAYOUTS)),
+    ("mma_pipelined", "bf16", "NT"),
     ("wmma", "fp16", "NN"), ("wmma", "fp16", "TT"), ("wmma", "bf16", "TN"),
     ("mma_swizzled", "fp16", "NN"), ("mma_swizzled", "tf32", "TN"), ("mma_swizzled", "int8", "NT"),
 ]  # fmt: skip
@@ -98,6 +98,18 @@ def test_whole_tiles(name: str, dtype: str, layout: str) -> None:
     verified(spec, config, problem((64, 128, 4 * depth(DTYPES[dtype])), dtype, layout), device=device, mode="exact")
     if name != "wmma":
         assert not any(conflicts(device).values())
+
+
+@pytest.mark.parametrize("warp", [(64, 16), (16, 64)])
+@pytest.mark.parametrize("layout", ["NN", "TT"])
+def test_tf32_in_pairs_and_warps_that_are_not_square(warp: tuple[int, int], layout: str) -> None:
+    """In NN a warp computes the transpose of its tile: rows and columns must not be mistaken for each other."""
+    spec, config = small("mma_pipelined", WM=warp[0], WN=warp[1])
+    device = checking()
+    p = aligned(problem((67, 70, 51), "tf32", layout, alpha=-1.0, beta=2.0)).with_(bias="column", activation="relu")
+    verified(spec, config, p, device=device, mode="exact")
+    assert not conflicts(device)["load"]
+    verified(spec, config, p.with_(bias="row", activation="silu", beta=0.0), mode="float")
 
 
 UNALIGNED = [("mma_pipelined", "fp16", "NN"), ("mma_pipelined", "fp16", "TT"), ("mma_pipelined", "tf32", "NN"),

@@ -23,7 +23,7 @@
 // Needs     sm_80. ALIGNED = 1 where rows of A and B start on 16 bytes (pointers, leading
 //           dimensions and batch strides); ALIGNED = 0 anywhere, element by element and without
 //           running ahead. fp32 inputs are taken as tf32: rounded to 10 fraction bits (ROUND = 1), or
-//           cut off there (ROUND = 0).
+//           cut off there (ROUND = 0). From sm_90 on ties go to even: one instruction instead of three.
 // Try next  Hopper's own instructions: TMA copies, and wgmma reads shared memory by itself.
 
 #include "grouped_order.cuh"
@@ -34,13 +34,16 @@ constexpr int WARPS_N = BN / WN;
 constexpr int THREADS = 32 * (BM / WM) * WARPS_N;
 constexpr int STEPS = BK_BYTES / 32;  // one mma.sync goes through 32 bytes of k
 constexpr int PARTS = STEPS - 1;      // the copies are issued before the last step
-constexpr int MT = WM / 16;           // fragments of A a warp has
-constexpr int NT = WN / 8;            // 16 x 8 sums in a row of the warp's tile
+// tf32 with k as the slow index is read in pairs as mma.sync's first operand only (fragments.cuh). Where B alone is
+// stored so, B is the first: a warp computes the transpose of its tile, Bt * At.
+constexpr bool FLIPPED = sizeof(IN) == 4 && !TRANS_A && !TRANS_B;
+constexpr int MT = (FLIPPED ? WN : WM) / 16;  // fragments of the first operand a warp has
+constexpr int NT = (FLIPPED ? WM : WN) / 8;   // 16 x 8 sums in a row of the warp's tile
 static_assert(STEPS % 2 == 0, "two sets of fragments take turns");
 using TileA = SwizzledTile<IN, BM, BK_BYTES, !TRANS_A>;
 using TileB = SwizzledTile<IN, BN, BK_BYTES, TRANS_B>;
-using ReaderA = FragmentReader<Operand::A, TileA>;
-using ReaderB = FragmentReader<Operand::B, TileB>;
+using ReaderA = FragmentReader<FLIPPED ? Operand::B : Operand::A, TileA, Words::PAIRED>;
+using ReaderB = FragmentReader<FLIPPED ? Operand::A : Operand::B, TileB, Words::PAIRED>;
 using Sum = SumOf<IN>::type;
 using Sums = Sum[MT][NT * 4];
 constexpr int STAGE = TileA::BYTES + TileB::BYTES;
@@ -66,12 +69,12 @@ gemm(int M, int N, int K, float alpha, const IN* __restrict__ A, long long lda,
     const ReaderB read_b(n0);
 
     Sums sums = {};
-    unsigned a[2][MT][4], b[2][NT / 2][4];
+    unsigned a[2][WM / 16][4], b[2][WN / 16][4];
     const auto read = [&](int set, unsigned slice, int step) {
 #pragma unroll
-        for (int i = 0; i < MT; ++i) read_a.load(a[set][i], slice, i, step);
+        for (int i = 0; i < WM / 16; ++i) read_a.load(a[set][i], slice, i, step);
 #pragma unroll
-        for (int j = 0; j < NT / 2; ++j) read_b.load(b[set][j], slice + TileA::BYTES, j, step);
+        for (int j = 0; j < WN / 16; ++j) read_b.load(b[set][j], slice + TileA::BYTES, j, step);
     };
     const auto round = [&](int set) {
         round_to_tf32<IN, ROUND>(a[set]);
@@ -81,9 +84,13 @@ gemm(int M, int N, int K, float alpha, const IN* __restrict__ A, long long lda,
 #pragma unroll
         for (int i = 0; i < MT; ++i)
 #pragma unroll
-            for (int j = 0; j < NT; ++j)
-                if (i >= from && i < to)
+            for (int j = 0; j < NT; ++j) {
+                if (i < from || i >= to) continue;
+                if constexpr (FLIPPED)
+                    mma(&sums[i][j * 4], b[set][i], &a[set][j / 2][j % 2 * 2], TileA::Element());
+                else
                     mma(&sums[i][j * 4], a[set][i], &b[set][j / 2][j % 2 * 2], TileA::Element());
+            }
     };
     const auto run = [&](auto mode) {
         int left = K;  // not yet copied
@@ -138,5 +145,9 @@ gemm(int M, int N, int K, float alpha, const IN* __restrict__ A, long long lda,
     }
 
     const auto finish = finish_at(tile.row, tile.col, alpha, beta, bias);
-    store_tile<ReaderA::INTERLEAVED, ReaderB::INTERLEAVED>(c, m0, n0, sums, finish, vectors && c.holds(BM, BN));
+    const bool whole = vectors && c.holds(BM, BN);
+    if constexpr (FLIPPED)
+        store_flipped_tile(c, m0, n0, sums, finish, whole);
+    else
+        store_tile<ReaderA::INTERLEAVED, ReaderB::INTERLEAVED>(c, m0, n0, sums, finish, whole);
 }

@@ -209,6 +209,7 @@ MMA_PIPELINED = KernelSpec(
     presets=(
         _preset("128x128-64x64", _MMA_PIPELINED),
         _preset("h200", _MMA_PIPELINED, {"BM": 256, "BK_BYTES": 128, "MIN_BLOCKS": 1}),
+        _preset("h200-tf32", _MMA_PIPELINED, {"BM": 256, "BK_BYTES": 128, "STAGES": 3, "MIN_BLOCKS": 1}),
     ),
     constraints=(*_WARPS, _rows_are_shared_out, _ring_fits("STAGES·(BM+BN)·BK_BYTES")),
     geometry=_launch,

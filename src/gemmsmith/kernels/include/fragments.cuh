@@ -16,15 +16,21 @@
 
 enum class Operand { A, B };
 
+// How 32-bit elements are read that are stored with k as the slow index, which ldmatrix cannot transpose.
+enum class Words { SINGLE, PAIRED };
+
 // Reads one operand's fragments from swizzled tiles. A lane works out once where its part of the first fragment lies;
 // those of all others are an XOR or a sum with a constant away.
-template <Operand Which, class Tile>
+template <Operand Which, class Tile, Words Read = Words::SINGLE>
 struct FragmentReader {
     using T = typename Tile::Element;
-    // Bytes stored with k as the slow index: ldmatrix cannot transpose them, but it can transpose pairs of them. Given
-    // rows 0, 1, 4, 5 .. and 2, 3, 6, 7 .., it delivers words with k ascending for two neighbours, once their bytes
-    // are sorted. The neighbours become g and g + 8 of the fragment, so what mma.sync calls g is 2g in truth.
-    static constexpr bool INTERLEAVED = !Tile::ALONG_K && sizeof(T) == 1;
+    // Words stored with k as the slow index: one load can fetch two neighbours, if they belong in two neighbouring
+    // registers, as those of A do and those of B do not.
+    static constexpr bool PAIRED = Read == Words::PAIRED && Which == Operand::A && !Tile::ALONG_K && sizeof(T) == 4;
+    // Bytes stored so: ldmatrix cannot transpose them, but it can transpose pairs of them. Given rows 0, 1, 4, 5 .. and
+    // 2, 3, 6, 7 .., it delivers words with k ascending for two neighbours, once their bytes are sorted.
+    // In both cases the neighbours become g and g + 8 of the fragment, so what mma.sync calls g is 2g in truth.
+    static constexpr bool INTERLEAVED = PAIRED || (!Tile::ALONG_K && sizeof(T) == 1);
 
     unsigned lane_offset;
 
@@ -39,6 +45,8 @@ struct FragmentReader {
             lane_offset = Tile::place(lane % 8 + k_half * 8, first / 8 + upper);
         else if constexpr (sizeof(T) == 1)
             lane_offset = Tile::place(lane / 16 * 16 + lane % 8 / 2 * 4 + lane / 8 % 2 * 2 + lane % 2, first / 16);
+        else if constexpr (PAIRED)
+            lane_offset = Tile::place(lane % 4, first / 4 + lane / 8) + lane / 4 % 2 * 8;
         else
             lane_offset = Tile::place(lane % 4, (first + lane / 4) / 4) + lane / 4 % 4 * 4;
     }
@@ -57,6 +65,10 @@ struct FragmentReader {
                 r[slot(0, k_half)] = __byte_perm(pairs[2 * k_half], pairs[2 * k_half + 1], 0x6420);
                 r[slot(1, k_half)] = __byte_perm(pairs[2 * k_half], pairs[2 * k_half + 1], 0x7531);
             }
+        } else if constexpr (PAIRED) {
+#pragma unroll
+            for (int k_half = 0; k_half < 2; ++k_half)
+                load_shared_8(r[slot(0, k_half)], r[slot(1, k_half)], tile + at(step * 8 + k_half * 4, index * 64));
         } else {
 #pragma unroll
             for (int i = 0; i < 4; ++i)

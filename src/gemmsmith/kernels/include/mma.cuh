@@ -26,22 +26,36 @@ __device__ __forceinline__ unsigned load_shared_4(unsigned address) {
     return word;
 }
 
+__device__ __forceinline__ void load_shared_8(unsigned& first, unsigned& second, unsigned address) {
+    asm volatile("ld.shared.v2.b32 {%0, %1}, [%2];" : "=r"(first), "=r"(second) : "r"(address) : "memory");
+}
+
 __device__ __forceinline__ void store_shared_16(unsigned address, uint4 chunk) {
     asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};"
                  ::"r"(address), "r"(chunk.x), "r"(chunk.y), "r"(chunk.z), "r"(chunk.w) : "memory");
 }
 
-// Fragments of fp32 rounded to the nearest tf32 (10 fraction bits), ties away from zero. Without it the tensor core
-// ignores the low 13 bits, which rounds towards zero: twice the error, and always to the same side. Does nothing to
-// other types.
+// An fp32 number rounded to the nearest tf32 (10 fraction bits). Ties go to even from sm_90 on, where that is one
+// instruction and away from zero is three; away from zero before, where there is nothing else.
+__device__ __forceinline__ unsigned nearest_tf32(unsigned fp32) {
+    unsigned tf32;
+#if __CUDA_ARCH__ >= 900
+    asm("cvt.rn.tf32.f32 %0, %1;" : "=r"(tf32) : "r"(fp32));
+#else
+    asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(tf32) : "r"(fp32));
+#endif
+    return tf32;
+}
+
+// Rounds fragments of fp32. Without it the tensor core ignores the low 13 bits, which rounds towards zero: twice the
+// error, and always to the same side. Does nothing to other types.
 template <class T, bool Round, int Count>
 __device__ __forceinline__ void round_to_tf32(unsigned (&fragments)[Count][4]) {
     if constexpr (Round && sizeof(T) == 4)
 #pragma unroll
         for (int i = 0; i < Count; ++i)
 #pragma unroll
-            for (int j = 0; j < 4; ++j)
-                asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(fragments[i][j]) : "r"(fragments[i][j]));
+            for (int j = 0; j < 4; ++j) fragments[i][j] = nearest_tf32(fragments[i][j]);
 }
 
 // What sums of products are kept in.
