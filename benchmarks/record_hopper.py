@@ -1,6 +1,7 @@
 """Time gemmsmith's own choice beside cuBLAS, as torch calls it, on a Hopper GPU, and keep what was measured.
 
-    python benchmarks/record_hopper.py OUTPUT.json [--budget 150] [--only large,llm,odd,skinny,host]
+    python benchmarks/record_hopper.py benchmarks/results/h200_hopper.json [--budget 150] [--only large,llm,…,host]
+    python benchmarks/record_hopper.py benchmarks/results/h200_fp32.json --only fp32,fp32-fast,ieee
 
 Everything happens in one process. Contenders of a case take turns in random order, round after round, and cuBLAS runs
 twice in every round: what it differs from itself is what the measurement cannot tell. Large products are sampled for a
@@ -32,6 +33,7 @@ import numpy as np
 import gemmsmith
 from gemmsmith.choose.candidates import Candidate
 from gemmsmith.choose.choice import choose
+from gemmsmith.choose.precision import DEFAULT
 from gemmsmith.compile.compiler import compile_for
 from gemmsmith.errors import GemmsmithError
 from gemmsmith.kernels.registry import rungs
@@ -65,6 +67,7 @@ class Case:
     m: int
     n: int
     k: int
+    precision: str = ""  # of fp32 products
 
     @property
     def problem(self) -> Problem:
@@ -88,6 +91,10 @@ def _cases(group: str, dtype: str, layout: str, shapes: Sequence[tuple[int, int,
     return [Case(group, dtype, layout, *shape) for shape in shapes]
 
 
+def _fp32(precision: str, layout: str, shapes: Sequence[tuple[int, int, int]]) -> list[Case]:
+    return [Case(precision, "fp32", layout, *shape, precision) for shape in shapes]
+
+
 def _cubes(*sizes: int) -> list[tuple[int, int, int]]:
     return [(size, size, size) for size in sizes]
 
@@ -106,7 +113,12 @@ GROUPS = {
                  *_cases("llm", "bf16", "NT", LLM))),
     "odd": Group(0.13, 0.04, tuple(_cases("odd", "bf16", "NT", ODD))),
     "skinny": Group(0.1, 0.02, tuple(_cases("skinny", "bf16", "NT", SKINNY))),
+    "fp32": Group(0.25, 0.08, (*_fp32("fp32", "NN", _cubes(2048, 4096, 8192)), *_fp32("fp32", "NT", _cubes(4096)))),
+    "fp32-fast": Group(0.25, 0.08, (*_fp32("fp32-fast", "NN", _cubes(2048, 4096, 8192)),
+                                    *_fp32("fp32-fast", "NT", _cubes(4096)))),
+    "ieee": Group(0.4, 0.08, tuple(_fp32("ieee", "NN", [*_cubes(1024, 2048, 4096, 8192), *LLM, (4097, 4095, 4093)]))),
 }  # fmt: skip
+SIXTEEN_BIT = ("large", "llm", "odd", "skinny")
 HOST_SHAPES = ((128, 128, 128), (16, 4096, 4096))
 HOST_SHARE = 0.03
 
@@ -135,7 +147,8 @@ class Bench:
     def run(self, case: Case, group: Group, seconds: float) -> dict[str, Any]:
         """Everything about one case."""
         sets = self.sets(case)
-        plans = [gemmsmith.plan(a, b, out=out) for a, b, out in sets]
+        options = {"precision": case.precision} if case.precision else {}
+        plans = [gemmsmith.plan(a, b, out=out, **options) for a, b, out in sets]
         plan = plans[0]
         found: dict[str, Any] = asdict(case) | {
             "kernel": plan.kernel, "config": dict(plan.config), "source": plan.source, "launches": plan.launches,
@@ -152,8 +165,8 @@ class Bench:
 
     def sets(self, case: Case) -> list[tuple[Any, Any, Any]]:
         torch, p = self.torch, case.problem
-        kind = {"bf16": torch.bfloat16, "fp16": torch.float16}[case.dtype]
-        one = (p.m * p.k + p.k * p.n + p.m * p.n) * 2
+        kind = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}[case.dtype]
+        one = (p.m * p.k + p.k * p.n + p.m * p.n) * p.dtype.itemsize
         count = min(MOST_SETS, max(2, ceil_div(2 * self.device.l2_bytes, one)))
 
         def normal(shape: tuple[int, int], transposed: bool) -> Any:
@@ -364,7 +377,14 @@ def compile_all(device: CudaDevice, cases: Sequence[Case]) -> None:
     with CompilePool(device.arch) as pool:
         wanted = []
         for case in cases:
-            chosen = choose(case.problem, device.name, (256, 256, 256), sms=device.sms, arch=device.arch)
+            chosen = choose(
+                case.problem,
+                device.name,
+                (256, 256, 256),
+                sms=device.sms,
+                arch=device.arch,
+                precision=case.precision or DEFAULT,
+            )
             wanted.append((case, Candidate(chosen.spec, chosen.config, 0.0)))
             pool.begin(case.problem, [wanted[-1][1]])
         for case, candidate in wanted:
@@ -397,13 +417,14 @@ def main() -> int:
     parser.add_argument("--only", default="", help=f"some of {','.join(GROUPS)},host")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
-    names = [name for name in options.only.split(",") if name] or [*GROUPS, "host"]
+    names = [name for name in options.only.split(",") if name] or [*SIXTEEN_BIT, "host"]
     if unknown := set(names) - {*GROUPS, "host"}:
         parser.error(f"no group is called {', '.join(sorted(unknown))}")
     import torch
 
     started, device = time.time(), cuda_device()
     torch.manual_seed(options.seed)
+    torch.backends.cuda.matmul.allow_tf32 = False
     timed = [name for name in names if name in GROUPS]
     compile_all(device, [case for name in timed for case in GROUPS[name].cases])
     compiler = compile_for(rungs()[0], rungs()[0].config(), Problem(1, 1, 1), device.arch).compiler

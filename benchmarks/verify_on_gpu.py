@@ -84,7 +84,7 @@ def product(device: Device, spec: KernelSpec, problem: Problem, seed: int) -> np
     filled = [data.a, data.b, data.c, *([data.bias] if data.bias is not None else [])]
     addresses = [upload(device, values) for values in filled]
     places = Addresses(*addresses)
-    workspace = device.allocate(workspace_bytes(spec, problem, places))
+    workspace = device.allocate(workspace_bytes(spec, spec.config(), problem, places))
     for step in bind(device, spec, spec.config(), problem, places, workspace):
         device.launch(step.loaded, step.launch)
     device.synchronize()
@@ -164,7 +164,9 @@ def main() -> int:
     parser.add_argument("--size", type=int, default=4096)
     parser.add_argument("--jobs", type=int, default=6, help="processes, and as many sanitizer runs, at a time")
     parser.add_argument("--tools", default="memcheck,racecheck,initcheck,synccheck")
+    parser.add_argument("--rungs", default="", help="names, separated by commas; default: all")
     options = parser.parse_args()
+    chosen = [rung_named(name) for name in options.rungs.split(",") if name] or list(rungs())
     gpu = cuda_device()
     started = time.time()
     compiler = compile_for(rungs()[0], rungs()[0].config(), Problem(1, 1, 1), gpu.arch).compiler
@@ -173,22 +175,22 @@ def main() -> int:
         "driver_cuda": gpu.driver_version, "compiler": compiler, "gemmsmith": __version__,
         "python": platform.python_version(), "machine": platform.machine(),
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(), "size": options.size,
-        "command": "python benchmarks/verify_on_gpu.py OUTPUT.json",
+        "command": " ".join(["python benchmarks/verify_on_gpu.py OUTPUT.json", *sys.argv[2:]]),
         "rungs": {},
     }  # fmt: skip
     tools = [tool for tool in options.tools.split(",") if tool]
     spawned = multiprocessing.get_context("spawn")
     with ThreadPoolExecutor(options.jobs) as pool, ProcessPoolExecutor(options.jobs, mp_context=spawned) as workers:
         # The slow ones first: tensor-core rungs have some fifty variants to compile.
-        for_tensor_cores = sorted(rungs(), key=lambda s: not s.tensor_cores)
+        for_tensor_cores = sorted(chosen, key=lambda s: not s.tensor_cores)
         edges = {s.name: [workers.submit(edge_part, s.name, index, part, parts)
                           for parts in (8 if s.tensor_cores else 1,)
                           for index in range(len(configurations(s))) for part in range(parts)]
                  for s in for_tensor_cores}  # fmt: skip
         others = {s.name: (workers.submit(large, s.name, options.size), workers.submit(bit_identity, s.name))
                   for s in for_tensor_cores}  # fmt: skip
-        checks = {(s.name, tool): pool.submit(sanitize, s, tool) for s in rungs() for tool in tools}
-        for spec in rungs():
+        checks = {(s.name, tool): pool.submit(sanitize, s, tool) for s in chosen for tool in tools}
+        for spec in chosen:
             parts = [future.result() for future in edges[spec.name]]
             result: dict[str, Any] = {
                 "edge_matrix": {"passed": sum(p["passed"] for p in parts),

@@ -372,8 +372,8 @@ def test_tensors_go_through_the_public_function(
         cuda=SimpleNamespace(synchronize=lambda: waited.append(True)),
     )  # fmt: skip
 
-    def gemm(a: Any, b: Any, *, kernel: Any, config: Any, dtype: str, out: Any) -> None:
-        assert (kernel, config, dtype) == (spec, spec.config(), wanted)
+    def gemm(a: Any, b: Any, *, kernel: Any, config: Any, dtype: str, out: Any, deterministic: bool) -> None:
+        assert (kernel, config, dtype, deterministic) == (spec, spec.config(), wanted, True)
         assert a.T.flags.c_contiguous == (layouts[0][0] == "T")
         assert b.T.flags.c_contiguous == (layouts[0][1] == "T")
         out[:] = a.astype(np.float64) @ b.astype(np.float64)

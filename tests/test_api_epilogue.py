@@ -157,8 +157,8 @@ def test_a_kernel_is_chosen_for_what_is_asked() -> None:
         Problem(6, 5, 8, dtypes.INT8, dtypes.INT32): "mma_pipelined",
     }
     assert {problem: default_rung(problem).name for problem in chosen} == chosen
-    with pytest.raises(UnsupportedError, match="no rung computes 6x5x8 fp32 TN"):
-        default_rung(Problem(6, 5, 8, trans_a=True, bias="row"))
+    with pytest.raises(UnsupportedError, match="no rung computes 6x5x8 int8 to int8 TN with precision='ieee'"):
+        default_rung(Problem(6, 5, 8, dtypes.INT8, dtypes.INT8, trans_a=True), "ieee")
 
 
 # --- batches

@@ -242,6 +242,7 @@ def test_operands_on_different_devices(monkeypatch: pytest.MonkeyPatch, ordinals
         return Matrix(name, value, 4096, rows, cols, cols, False, FP32, ordinals[name])
 
     monkeypatch.setattr("gemmsmith.api.matrix", described)
+    monkeypatch.setattr("gemmsmith.request.matrix", described)
     arguments = {name: OnAGpu() if name in ordinals else getattr(operands, name) for name in shapes}
     before = operands.memory.tobytes()
     with pytest.raises(DTypeError, match=message) as caught:

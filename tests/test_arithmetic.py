@@ -78,7 +78,7 @@ TENSOR = [(spec.name, dtype.name) for spec in rungs() if spec.tensor_cores for d
 def test_a_tensor_rung_is_named_as_its_inputs_and_as_verification_names_it(name: str, dtype: str) -> None:
     spec, problem = rung_named(name), Problem(64, 64, 64, DTYPES[dtype])
     compiled = compile_for(spec, aligned_config(spec, spec.config(), problem), problem, "sm_90")
-    assert (spec.arithmetic or arithmetic(compiled)) in (dtype, "bf16x6")
+    assert (spec.arithmetic or arithmetic(compiled)) in (dtype, "bf16x6", "fp16x3")
     assert accuracy(spec.arithmetic or dtype, 64) == accuracy(arithmetic_of(problem.dtype, True), 64)
 
 
@@ -86,6 +86,14 @@ def test_fp32_by_six_products_is_held_to_fp32s_error_and_a_sixth_of_the_tensor_c
     assert rung_named("fp32_tensor_bf16x6").arithmetic == "bf16x6"
     h200 = gpu_named("H200")
     assert h200.peak_tflops("bf16x6") == h200.peak_tflops("bf16") / 6 > h200.peak_tflops("fp32")
+
+
+def test_fp32_by_three_products_is_held_to_fp32s_error_and_a_third_of_the_tensor_cores() -> None:
+    assert rung_named("fp32_tensor_fp16x3").arithmetic == "fp16x3"
+    h200 = gpu_named("H200")
+    assert h200.peak_tflops("fp16x3") == h200.peak_tflops("fp16") / 3
+    assert accuracy("fp16x3", 4096, errors_grow=True) == accuracy("fp32", 4096, errors_grow=True)
+    assert h200.peak_tflops("fp16x") == h200.peak_tflops("box") == 0
 
 
 def test_int8_is_held_to_its_own_limit_and_to_the_bound_of_exact_sums() -> None:

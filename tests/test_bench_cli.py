@@ -14,6 +14,7 @@ from fake_bench import FakeContender, FakeGpu
 from gemmsmith.cli import bench as bench_command
 from gemmsmith.cli.main import run_command
 from gemmsmith.errors import MissingDeviceError
+from gemmsmith.kernels.registry import rungs
 from gemmsmith.measure.database import Results
 from gemmsmith.measure.rig import Rig
 from gemmsmith.measure.run_file import run_from_json
@@ -28,7 +29,7 @@ def gpu(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeGpu:
     fake = FakeGpu()
 
     class Device:
-        name, arch, driver_version = "NVIDIA H200", "sm_90", "13.0"
+        name, arch, driver_version, sms = "NVIDIA H200", "sm_90", "13.0", 132
 
     @contextmanager
     def rig(_device: object, step: Any, note: Any) -> Iterator[Rig]:
@@ -181,6 +182,36 @@ def test_files_and_rungs_together_take_their_own_options(
 
 
 @pytest.mark.usefixtures("gpu")
+def test_auto_is_what_is_chosen_for_the_precision(capsys: pytest.CaptureFixture[str]) -> None:
+    kernels = {}
+    for precision in ("ieee", "tf32"):
+        words = ["auto", *SHAPE, "--quick", "--json", "--precision", precision]
+        code, out, err = say(capsys, *words)
+        assert (code, err) == (0, "")
+        facts = json.loads(out)
+        facts.pop("notes")
+        run = run_from_json(facts)
+        assert f"--precision {precision}" in run.command
+        (ours,) = (m for m in run.measurements if m.identity.name == "auto")
+        assert ours.problem.dtype.name == ("tf32" if precision == "tf32" else "fp32")
+        kernels[precision] = ours.identity.config.split()[0]
+    known = {spec.name for spec in rungs()}
+    assert kernels == {"ieee": "simt_best" if "simt_best" in known else "async_copy", "tf32": "mma_pipelined"}
+    code, out, _ = say(capsys, "auto", "naive", *SHAPE, "--quick", "--no-db", "--fastest")
+    assert code == 0
+    assert max(map(len, out.splitlines())) <= 100
+    assert sum(line.startswith(("auto", "naive")) for line in out.splitlines()) == 2
+
+
+@pytest.mark.usefixtures("gpu")
+def test_auto_that_nothing_computes(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["auto", *SHAPE, "--dtype", "int8", "--precision", "ieee", "--against", "none", "--no-db"]
+    code, out, err = say(capsys, *words)
+    assert (code, out) == (2, "")
+    assert "no rung computes" in " ".join(err.split())
+
+
+@pytest.mark.usefixtures("gpu")
 def test_nothing_measured_is_an_error_with_the_reasons(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, err = say(capsys, "triton", "--against", "none", *SHAPE)
     assert (code, out) == (2, "")
@@ -194,7 +225,11 @@ def test_nothing_measured_is_an_error_with_the_reasons(capsys: pytest.CaptureFix
         (["naiv"], "naiv"), (["naive", "--against", "cublass"], "there is no baseline 'cublass'"),
         (["naive", "--shapes", "big"], "unknown shape suite"), (["naive", "--shapes", "0x4x4"], "nothing to time"),
         (["naive", "--layout", "XN"], "unknown layout"), (["naive", "--dtype", "fp64"], "unknown data type"),
-        (["naive", "--precision", "0"], "between 0 and 1"), (["naive", "--budget", "-1"], "not positive"),
+        (["naive", "--within", "0"], "between 0 and 1"),
+        (["naive", "--precision", "0.005"], "unknown precision"), (["naive", "--precision", "tf32"], "does not keep"),
+        (["auto", "--config", "BM=64"], "auto chooses"),
+        (["auto", "--precision", "tf32", "--dtype", "fp32"], "contradict"),
+        (["naive", "--budget", "-1"], "not positive"),
         (["naive", "--config", "TILE=7"], "TILE=7 is not one of"), (["none.cu"], "none.cu"),
         (["naive", "--dtype", "int8"], "naive takes fp32 inputs, not int8"), (["naive", "--db", "."], "is a folder"),
     ],

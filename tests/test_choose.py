@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from fake_hopper import CLUSTER, H200, SPLIT_K
-from gemmsmith.choose import candidates, choice
+from gemmsmith.choose import candidates, choice, simt
 from gemmsmith.choose import table as shipped
 from gemmsmith.choose.choice import choose, forget, hopper_model
 from gemmsmith.choose.cost import Constants
-from gemmsmith.choose.default import default_rung
+from gemmsmith.choose.default import SIMULATOR, default_rung
 from gemmsmith.choose.fit import Fitted
 from gemmsmith.choose.key import ShapeKey, shape_key, unaligned
 from gemmsmith.choose.table import Entry, Table, shipped_tables, table_from_text, table_text
@@ -73,17 +73,20 @@ def table(entries: dict[ShapeKey, Entry], gpu: str = H200, constants: Constants 
 
 
 @pytest.mark.parametrize(
-    ("problem", "gpu"),
+    ("problem", "gpu", "arch"),
     [
-        (SQUARE, None), (Problem(64, 64, 64), H200), (Problem(64, 64, 64, TF32), H200),
-        (Problem(64, 64, 64, INT8), H200), (SQUARE, "NVIDIA A100-SXM4-80GB"), (SQUARE, "NVIDIA B200"),
-        (SQUARE, "A GPU of the future"), (SQUARE.with_(k=0), H200), (SQUARE.with_(m=0), H200),
+        (SQUARE, None, SIMULATOR), (Problem(64, 64, 64), H200, 90), (Problem(64, 64, 64, TF32), H200, 90),
+        (Problem(64, 64, 64, INT8), H200, 90), (SQUARE, "NVIDIA A100-SXM4-80GB", 80), (SQUARE, "NVIDIA B200", 100),
+        (SQUARE, "A GPU of the future", 80), (SQUARE.with_(k=0), H200, 90), (SQUARE.with_(m=0), H200, 90),
     ],
 )  # fmt: skip
-def test_the_default_stays_where_hopper_kernels_do_not_apply(problem: Problem, gpu: str | None) -> None:
+def test_the_default_stays_where_hopper_kernels_do_not_apply(problem: Problem, gpu: str | None, arch: int) -> None:
     found = choose(problem, gpu)
-    assert (found.spec, found.source) == (default_rung(problem), "default")
-    assert found.config == found.spec.config()
+    assert found.spec == default_rung(problem, arch=arch)
+    if found.spec.name == simt.NAME and gpu is not None:  # it has a model of its own
+        assert (found.config, found.source) == (simt.configuration_for(problem, 132), "model")
+    else:
+        assert (found.config, found.source) == (found.spec.config(), "default")
 
 
 def test_without_hopper_kernels_it_is_the_default(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -397,14 +397,15 @@ def test_the_choice_is_asked_with_what_the_gpu_is(fakes: Any, spec: KernelSpec,
     del fakes
     asked: list[Any] = []
 
-    def choose(problem: Problem, gpu: Any = None, addresses: Any = None, *, sms: int = 0, arch: str = "") -> Choice:
-        asked.append((problem.layout, gpu, addresses, sms, arch))
+    def choose(problem: Problem, gpu: Any, addresses: Any, **further: Any) -> Choice:
+        asked.append((problem.layout, gpu, addresses, further))
         return Choice(spec, spec.config({"CLUSTER": 2}), "tuned")
 
     monkeypatch.setattr("gemmsmith.api.choose", choose)
     a, b, out = tensors()
     plan = gemmsmith.plan(a, b, out=out, config={"TMA_STORE": 0})
-    assert asked == [("NN", "NVIDIA H200", (A, B, C), 132, "sm_90")]
+    of_gpu = {"sms": 132, "arch": "sm_90", "precision": "fp32", "deterministic": True}
+    assert asked == [("NN", "NVIDIA H200", (A, B, C), of_gpu)]
     assert (plan.source, dict(plan.config)) == ("given", {"TMA_STORE": 0, "CLUSTER": 2})
 
 

@@ -17,9 +17,10 @@ NAMES = [
     "naive", "coalesced", "shared_tile", "register_block", "block_tile_1d", "block_tile_2d", "vectorized", "padded",
     "rectangular", "warp_tile", "async_copy", "warp_tile_mixed", "wmma", "mma_swizzled", "mma_pipelined",
     "wgmma_tma", "wgmma_specialized", "wgmma_persistent", "wgmma_cluster", "wgmma_split_k", "wgmma_stream_k",
-    "fp32_tensor_bf16x6",
+    "fp32_tensor_bf16x6", "simt_best", "fp32_tensor_fp16x3", "fp32_wgmma_bf16x6", "fp32_wgmma_fp16x3",
 ]  # fmt: skip
-TENSOR, HOPPER, FP32_TENSOR = NAMES[12:15], NAMES[15:21], NAMES[21:]
+TENSOR, HOPPER, FP32_TENSOR = NAMES[12:15], NAMES[15:21], ["fp32_tensor_bf16x6", "fp32_tensor_fp16x3"]
+FP32_WGMMA = NAMES[24:]
 each_rung = pytest.mark.parametrize("name", NAMES)
 
 # What the worklogs published, and our own: rung, preset, threads, values that must be so.
@@ -47,6 +48,7 @@ PUBLISHED = [
     ("mma_swizzled", "128x128-64x64", 128, {"BM": 128, "BN": 128, "BK_BYTES": 64, "WM": 64, "WN": 64}),
     ("mma_pipelined", "128x128-64x64", 128, {"BM": 128, "BN": 128, "BK_BYTES": 64, "WM": 64, "WN": 64, "STAGES": 4}),
     ("mma_pipelined", "h200", 256, {"BM": 256, "BN": 128, "BK_BYTES": 128, "WM": 64, "WN": 64, "STAGES": 4}),
+    ("mma_pipelined", "h200-tf32", 256, {"BM": 256, "BN": 128, "BK_BYTES": 128, "WM": 64, "WN": 64, "STAGES": 3}),
     ("wgmma_tma", "128x256", 256, {"BM": 128, "BN": 256, "STAGES": 4}),
     ("wgmma_specialized", "128x256", 384, {"BM": 128, "BN": 256, "STAGES": 4, "CONSUMERS": 2}),
     ("wgmma_persistent", "128x256", 384, {"BM": 128, "BN": 256, "STAGES": 4, "CONSUMERS": 2}),
@@ -54,9 +56,20 @@ PUBLISHED = [
     ("wgmma_cluster", "256x192-1x2", 384, {"BM": 256, "BN": 192, "STAGES": 3, "CLUSTER_M": 1, "CLUSTER_N": 2}),
     ("wgmma_split_k", "64x32-8", 256, {"BM": 64, "BN": 32, "STAGES": 8, "SPLIT": 8, "SWAP": 0}),
     ("wgmma_split_k", "skinny", 256, {"BM": 64, "BN": 16, "STAGES": 8, "SPLIT": 2, "SWAP": 1}),
+    ("wgmma_split_k", "deep", 256, {"BM": 64, "BN": 64, "STAGES": 6, "SPLIT": 8, "CLUSTERS": 8, "ORDERED": 1}),
     ("wgmma_stream_k", "256x192-1x2", 384, {"BM": 256, "BN": 192, "STAGES": 3, "CLUSTER_M": 1, "CLUSTER_N": 2}),
     ("fp32_tensor_bf16x6", "128x128-32x64", 256, {"BM": 128, "BN": 128, "BK_BYTES": 64, "WM": 32, "WN": 64}),
     ("fp32_tensor_bf16x6", "128x128-64x64", 128, {"BM": 128, "BN": 128, "BK_BYTES": 64, "WM": 64, "WN": 64}),
+    ("simt_best", "128x256-16x8", 256, {"BM": 128, "BN": 256, "BK": 16, "TM": 16, "TN": 8, "SHARERS": 0}),
+    ("simt_best", "128x64-4", 256, {"BM": 128, "BN": 64, "BK": 32, "TM": 16, "TN": 8, "TEAMS": 4, "SHARERS": 0}),
+    ("simt_best", "skinny", 128, {"BM": 16, "BN": 128, "TM": 4, "TN": 8, "TEAMS": 2, "SHARERS": 264}),
+    ("simt_best", "deep", 128, {"BM": 32, "BN": 64, "BK": 32, "TM": 8, "TN": 8, "TEAMS": 4, "SHARERS": 264}),
+    ("fp32_tensor_fp16x3", "128x128-32x64", 256, {"BM": 128, "BN": 128, "BK_BYTES": 64, "WM": 32, "WN": 64}),
+    ("fp32_tensor_fp16x3", "128x128-64x64", 128, {"BM": 128, "BN": 128, "BK_BYTES": 64, "WM": 64, "WN": 64}),
+    ("fp32_wgmma_bf16x6", "128x128-2x1", 384, {"BM": 128, "BN": 128, "STAGES": 6, "CONSUMERS": 2, "COMPENSATED": 1}),
+    ("fp32_wgmma_bf16x6", "128x192-2x1", 384, {"BM": 128, "BN": 192, "STAGES": 5, "CONSUMERS": 2, "COMPENSATED": 0}),
+    ("fp32_wgmma_fp16x3", "128x192-2x1", 384, {"BM": 128, "BN": 192, "STAGES": 5, "CONSUMERS": 2, "COMPENSATED": 0}),
+    ("fp32_wgmma_fp16x3", "128x128-2x1", 384, {"BM": 128, "BN": 128, "STAGES": 6, "CONSUMERS": 2, "COMPENSATED": 1}),
 ]  # fmt: skip
 
 
@@ -140,8 +153,13 @@ def test_the_entry_has_the_one_signature(name: str) -> None:
         stored = ("wgmma_persistent", "wgmma_cluster", "wgmma_stream_k")
         assert roles == ("M", "N", "K", "alpha", "mapA", "mapB", "beta", "C", "ldc", *(["mapC"] * (name in stored)),
                          "bias", "strideA", "strideB", "strideC", *(["batch"] * (name in stored)),
-                         *(["workspace"] * (name == "wgmma_stream_k")))  # fmt: skip
+                         *(["workspace"] * (name in ("wgmma_split_k", "wgmma_stream_k"))))  # fmt: skip
         assert {code for role, code in zip(roles, codes, strict=True) if role.startswith("map")} == {"128s"}
+    elif name in FP32_WGMMA:  # maps of parts, and the operands themselves, for sums that are not finite
+        assert roles == ("M", "N", "K", "alpha", "mapA", "mapB", *ROLES[4:], "batch", "workspace")
+    elif name in (*FP32_TENSOR, "simt_best"):  # a workspace besides, with a verdict on the data or sums to be added
+        assert roles == (*ROLES, "workspace")
+        assert "".join(codes) == "iiifPqPqfPqPqqqP"
     else:
         assert roles == (ROLES if rung_named(name).epilogue else ROLES[: ROLES.index("bias")])
         assert "".join(codes).removesuffix("Pqqq") == "iiifPqPqfPq"
@@ -161,7 +179,8 @@ def test_float_arithmetic_is_spelled_out(name: str) -> None:
     """Contraction must not be left to ptxas, so accumulators only ever meet __fmaf_rn."""
     code = re.sub(r"//[^\n]*", "", rung_named(name).code)
     products = {**dict.fromkeys([*TENSOR, *FP32_TENSOR], r"\bmma(_sync)?\("),
-                **dict.fromkeys(HOPPER, r"\bmultiply_slices?<")}  # fmt: skip
+                **dict.fromkeys(HOPPER, r"\bmultiply_slices?<"),
+                **dict.fromkeys(FP32_WGMMA, r"\bmultiply_in_parts<")}  # fmt: skip
     assert re.search(products.get(name, "__fmaf_rn"), code)
     assert not re.search(r"\b(acc|sums?)\b[^;=]*[+*]=", code)
 
@@ -288,18 +307,21 @@ def test_an_illegal_configuration_is_refused_with_the_arithmetic(
 @each_rung
 def test_layouts_and_types(name: str) -> None:
     spec = rung_named(name)
-    tensor = (*TENSOR, *HOPPER, *FP32_TENSOR)
-    assert spec.layouts == (("NN", "NT", "TN", "TT") if name in ("naive", "coalesced", *tensor) else ("NN",))
+    tensor = (*TENSOR, *HOPPER, *FP32_TENSOR, *FP32_WGMMA)
+    any_layout = ("naive", "coalesced", "simt_best", *tensor)
+    assert spec.layouts == (("NN", "NT", "TN", "TT") if name in any_layout else ("NN",))
     every = (FP16, BF16, TF32, INT8)
     narrow = dict.fromkeys(("wmma", "warp_tile_mixed", *HOPPER), (FP16, BF16))
     assert spec.dtypes == (narrow | {"mma_swizzled": every, "mma_pipelined": every}).get(name, (FP32,))
     assert spec.tensor_cores == (name in tensor)
-    assert spec.epilogue == spec.batched == (name in ("warp_tile", *tensor))
+    assert spec.epilogue == spec.batched == (name in ("warp_tile", "simt_best", *tensor))
     for dtype in spec.dtypes:
         assert {out for out in OUTPUTS[dtype] if out in spec.out_dtypes} == (
             set(OUTPUTS[dtype]) if name in tensor else {FP32}
         )
-    assert (spec.min_arch, spec.arch_specific, spec.simulated) == ((90, 90, False) if name in HOPPER else (80, 0, True))
+    assert (spec.min_arch, spec.arch_specific, spec.simulated) == (
+        (90, 90, False) if name in (*HOPPER, *FP32_WGMMA) else (80, 0, True)
+    )
 
 
 @pytest.mark.parametrize(("problem", "message"), [
@@ -341,13 +363,15 @@ SHAPES = [
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
-@pytest.mark.parametrize("name", [name for name in NAMES if name not in HOPPER])  # those: tests/ladder/test_hopper_*
+@pytest.mark.parametrize(
+    "name", [name for name in NAMES if not rung_named(name).tensor_maps]
+)  # of others: tests/ladder
 def test_the_grid_covers_the_problem_with_no_block_to_spare(name: str, shape: tuple[int, int, int]) -> None:
     spec = rung_named(name)
-    for preset in spec.presets:
+    for config in (preset.config for preset in spec.presets if not dict(preset.config).get("SHARERS")):
         problem = problem_for(spec, *shape)
-        geometry = spec.geometry(problem, preset.config)
-        rows, cols = tile_of(dict(preset.config))
+        geometry = spec.geometry(problem, config)
+        rows, cols = tile_of(dict(config))
         assert geometry.grid == (ceil_div(problem.m, rows) * ceil_div(problem.n, cols), 1, 1)
         assert geometry.block[1:] == (1, 1)
         assert geometry.threads % 32 == 0
@@ -386,6 +410,7 @@ def test_an_empty_problem_has_an_empty_grid(name: str, m: int, n: int) -> None:
         ("mma_swizzled", {}, (128 + 128) * 64),
         ("mma_pipelined", {}, 4 * (128 + 128) * 64),
         ("fp32_tensor_bf16x6", {}, 4 * (128 + 128) * 64),
+        ("fp32_tensor_fp16x3", {}, 3 * 2 * (128 + 128) * 64),
         ("mma_pipelined", {"BM": 256, "BK_BYTES": 128, "STAGES": 3, "MIN_BLOCKS": 1}, 3 * (256 + 128) * 128),
     ],
 )

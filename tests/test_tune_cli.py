@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from gemmsmith.choose.tuning_file import TuningFile
 from gemmsmith.cli import tune as tune_command
 from gemmsmith.cli.main import run_command
 from gemmsmith.errors import MissingDeviceError
-from gemmsmith.kernels.spec import KernelSpec
+from gemmsmith.kernels.spec import KernelSpec, Parameter
 from gemmsmith.measure.rig import Rig
 from gemmsmith.problem import BF16, Problem
 from gemmsmith.run.cuda import gpu_available
@@ -142,6 +143,49 @@ def test_the_budget_leaves_shapes_for_the_next_time(capsys: pytest.CaptureFixtur
     assert "unfinished" in out
     code, out, _ = say(capsys, *words)
     assert (code, "unfinished" in out) == (0, False)
+
+
+@pytest.mark.parametrize("first", [True, False])
+@pytest.mark.usefixtures("gpu")
+def test_the_fastest_stand_apart(capsys: pytest.CaptureFixture[str], tuning: Path, tmp_path: Path,
+                                 monkeypatch: pytest.MonkeyPatch, first: bool) -> None:  # fmt: skip
+    """Order of arrival is faster, and is found, kept and used only where it is allowed.
+
+    first   it is among the candidates; otherwise it is next to one of them
+    """
+    free = replace(SPLIT_K, parameters=(*SPLIT_K.parameters, Parameter("ORDERED", 1, (0, 1), "")))
+    menu = {**candidates._MENU, "wgmma_split_k": {**candidates._MENU["wgmma_split_k"], "ORDERED": (1, 0)}}
+    make: Any = getattr(tune_command, "KernelContender")  # noqa: B009
+
+    def kernel(spec: KernelSpec, config: Any, *_: object) -> FakeContender:
+        made: FakeContender = make(spec, config)
+        return replace(made, seconds=made.seconds / 2) if dict(config).get("ORDERED") == 0 else made
+
+    if first:
+        monkeypatch.setattr(candidates, "_MENU", menu)
+        monkeypatch.setattr(tune_command, "neighbours", lambda *_, **__: [])
+    monkeypatch.setattr(candidates, "menu", candidates.menu.__wrapped__)  # what is kept is of the other menu
+    monkeypatch.setattr(candidates, "hopper_specs", lambda: (free,))
+    monkeypatch.setattr(choice, "hopper_specs", lambda: (free,))
+    monkeypatch.setattr(tune_command, "KernelContender", kernel)
+    problem, found = Problem(64, 48, 32, BF16), {}
+    code, out, _ = say(capsys, *SHAPE, "--fastest", "--json")
+    assert code == 0
+    found[False] = json.loads(out)["shapes"][0]["config"]
+    assert found[False]["ORDERED"] == 0
+    assert choose(problem, H200).source != "tuned"
+    assert choose(problem, H200, deterministic=False).source == "tuned"
+    code, out, _ = say(capsys, *SHAPE, "--json")
+    found[True] = json.loads(out)["shapes"][0]["config"]
+    assert (code, found[True]["ORDERED"]) == (0, 1)
+    for deterministic, config in found.items():
+        assert dict(choose(problem, H200, deterministic=deterministic).config) == config
+    assert "with deterministic=False use what is finished" in " ".join(say(capsys, *SHAPE, "--fastest")[1].split())
+    commands = [run["command"] for run in TuningFile(tuning).history(H200).runs]
+    assert [command.endswith("--fastest") for command in commands] == [True, False, True]
+    file = tmp_path / "h200.json"
+    assert say(capsys, "--export", str(file))[0] == 0
+    assert len(table_from_text(file.read_text()).entries) == 2
 
 
 def test_nothing_right_exits_1_with_the_reasons(

@@ -8,12 +8,22 @@ from dataclasses import replace
 from typing import Any
 
 from gemmsmith.choose.choice import Choice, choose
+from gemmsmith.choose.determinism import check_deterministic
+from gemmsmith.choose.precision import DEFAULT, check_promise, input_dtype
 from gemmsmith.errors import ConfigError, DTypeError, ProblemError, UnknownKernelError, UsageError
 from gemmsmith.kernels.registry import rung_named, rungs
 from gemmsmith.kernels.spec import Config, KernelSpec
 from gemmsmith.plan import Plan, copy_c, simulated
 from gemmsmith.problem import FP32, INT8, DType, Problem, dtype_named
-from gemmsmith.request import Request, check_output, matrices, place, product_text, where
+from gemmsmith.request import (
+    Request,
+    addend_operand,
+    bias_operand,
+    check_bias,
+    check_one_device,
+    check_output,
+    place,
+)
 from gemmsmith.run.binding import Addresses, bind, workspace_bytes
 from gemmsmith.run.cuda import CudaDevice, cuda_device
 from gemmsmith.run.tensors import Matrix, current_stream, empty_like, matrix
@@ -31,13 +41,13 @@ def kernels() -> tuple[KernelSpec, ...]:
     return rungs()
 
 
-def matmul(a: Any, b: Any) -> Any:
+def matmul(a: Any, b: Any, *, precision: str = "", deterministic: bool = True) -> Any:
     """The matrix product of ``a`` and ``b``: NumPy arrays on the simulator, GPU tensors on their GPU.
 
     Operands of rank 3 are a batch; one of rank 2 serves all of it. The result is fp32, of the operands' library and on
-    their device.
+    their device. ``precision`` and ``deterministic`` as in ``gemm``.
     """
-    return gemm(a, b)
+    return gemm(a, b, precision=precision, deterministic=deterministic)
 
 
 def gemm(
@@ -54,6 +64,8 @@ def gemm(
     kernel: str | KernelSpec | None = None,
     config: Mapping[str, int] | Config | None = None,
     out: Any = None,
+    precision: str = "",
+    deterministic: bool = True,
 ) -> Any:
     """activation(alpha · a · b + beta · c + bias).
 
@@ -63,8 +75,15 @@ def gemm(
     'relu', 'gelu' (with erf) or 'silu'. ``dtype='tf32'`` multiplies fp32 operands as TF32. ``out_dtype`` is fp32 unless
     it is named: fp16 from fp16, bf16 from bf16, int8 or int32 from int8. On a GPU the kernel is launched on
     the caller's current stream and not waited for. Returns ``out``, or a new array.
+
+    ``precision`` is a promise about the result (docs/precision.md): of fp32 operands 'ieee' (CUDA cores, every sum an
+    fma), 'fp32' (the default: no less accurate than cuBLAS in fp32, within a margin), 'fp32-fast' (within the bound of
+    fp32 products) or 'tf32'; of narrower ones 'fp32' or 'ieee'. A ``kernel`` that does not keep it is
+    refused. Repeated calls give the same bits, unless ``deterministic=False`` asks for the fastest kernel whatever the
+    order of its sums.
     """
-    asked = _request(a, b, c, alpha, beta, bias, activation, dtype, out_dtype, kernel, config, out)
+    asked = _request(a, b, c, alpha, beta, bias, activation, dtype, out_dtype, kernel, config, out, precision,
+                     deterministic)  # fmt: skip
     return _on_gpu(asked) if asked.a.on_gpu else simulated(asked)
 
 
@@ -82,20 +101,26 @@ def plan(
     kernel: str | KernelSpec | None = None,
     config: Mapping[str, int] | Config | None = None,
     out: Any = None,
+    precision: str = "",
+    deterministic: bool = True,
 ) -> Plan:
     """``gemm`` of the same arguments, prepared: calling the plan computes it, with little work for the host.
 
     Everything that can be done or refused beforehand is: the choice, compiling, loading, the output, a workspace.
     """
-    return Plan(_request(a, b, c, alpha, beta, bias, activation, dtype, out_dtype, kernel, config, out))
+    return Plan(_request(a, b, c, alpha, beta, bias, activation, dtype, out_dtype, kernel, config, out, precision,
+                         deterministic))  # fmt: skip
 
 
 def _request(a: Any, b: Any, c: Any, alpha: float, beta: float, bias: Any, activation: str, dtype: str,
              out_dtype: str, kernel: str | KernelSpec | None, config: Mapping[str, int] | Config | None,
-             out: Any) -> Request:  # fmt: skip
+             out: Any, precision: str, deterministic: bool) -> Request:  # fmt: skip
     left, right = matrix("a", a), matrix("b", b)
+    if not isinstance(deterministic, bool):
+        raise UsageError(f"deterministic={deterministic!r} is neither True nor False")
+    dtype = input_dtype(precision, dtype, left.dtype)
     target = matrix("out", out) if out is not None else None
-    offset = _bias(bias)
+    offset = bias_operand(bias)
     # What a problem is made of; types, because True equals 1 and is no number here.
     key = (*map(_facts, (left, right, offset, target)), alpha, type(alpha), beta, type(beta), activation, dtype,
            out_dtype)  # fmt: skip
@@ -104,10 +129,10 @@ def _request(a: Any, b: Any, c: Any, alpha: float, beta: float, bias: Any, activ
     if problem is None:
         problem = _problem(left, right, alpha, beta, dtype, _out_dtype(out_dtype, target), activation)
         if offset is not None:
-            _check_bias(problem, offset, bias)
+            check_bias(problem, offset, bias)
             problem = replace(problem, bias="column" if (offset.rows, offset.cols) == (1, problem.n) else "row")
-    addend = _addend(problem, c)
-    _check_operands([m for m in (left, right, addend, offset, target) if m is not None])
+    addend = addend_operand(problem, c)
+    check_one_device([m for m in (left, right, addend, offset, target) if m is not None])
     if target is not None:
         check_output(problem, target, left, right, addend, offset)
         if new:
@@ -116,7 +141,7 @@ def _request(a: Any, b: Any, c: Any, alpha: float, beta: float, bias: Any, activ
         if len(_PROBLEMS) >= _MOST_PROBLEMS:
             _PROBLEMS.clear()
         _PROBLEMS[key] = problem
-    chosen = _chosen(problem, kernel, config, left, right, target)
+    chosen = _chosen(problem, kernel, config, left, right, target, precision, deterministic)
     ranks = 3 if left.batch is not None or right.batch is not None else 2
     return Request(problem, chosen.spec, chosen.config, chosen.source, left, right, addend, offset, target, ranks)
 
@@ -137,22 +162,32 @@ def _facts(operand: Matrix | None) -> tuple[object, ...] | None:
 
 
 def _chosen(problem: Problem, kernel: str | KernelSpec | None, config: Mapping[str, int] | Config | None,
-            a: Matrix, b: Matrix, out: Matrix | None) -> Choice:  # fmt: skip
+            a: Matrix, b: Matrix, out: Matrix | None, precision: str, deterministic: bool) -> Choice:  # fmt: skip
     """The kernel that was asked for, or the best known one; ``config`` changes either's configuration."""
     if kernel is not None:
         spec = _spec(kernel)
+        check_promise(spec, problem.dtype, precision)
         spec.accepts(problem)
-        return Choice(spec, spec.config(_changes(config)), "given")
-    if a.on_gpu:
-        device = cuda_device(a.ordinal)
-        addresses = (a.address, b.address, out.address if out is not None else 0)  # a new one is aligned
-        found = choose(problem, device.name, addresses, sms=device.sms, arch=device.arch)
+        found = Choice(spec, spec.config(_changes(config)), "given")
     else:
-        found = choose(problem)
-    found.spec.accepts(problem)
-    if config is None:
-        return found
-    return replace(found, config=found.spec.config(dict(found.config) | _changes(config)), source="given")
+        found = _best_known(problem, a, b, out, precision or DEFAULT, deterministic)
+        found.spec.accepts(problem)
+        if config is not None:
+            changed = found.spec.config(dict(found.config) | _changes(config))
+            found = replace(found, config=changed, source="given")
+    if deterministic and found.source == "given":  # what was chosen is
+        check_deterministic(found.spec, found.config)
+    return found
+
+
+def _best_known(problem: Problem, a: Matrix, b: Matrix, out: Matrix | None, precision: str,
+                deterministic: bool) -> Choice:  # fmt: skip
+    if not a.on_gpu:
+        return choose(problem, precision=precision, deterministic=deterministic)
+    device = cuda_device(a.ordinal)
+    addresses = (a.address, b.address, out.address if out is not None else 0)  # a new one is aligned
+    return choose(problem, device.name, addresses, sms=device.sms, arch=device.arch, precision=precision,
+                  deterministic=deterministic)  # fmt: skip
 
 
 def _spec(kernel: str | KernelSpec) -> KernelSpec:
@@ -195,48 +230,6 @@ def _problem(a: Matrix, b: Matrix, alpha: float, beta: float, dtype: str, out_dt
                    stride_b=stride_b, activation=activation)  # fmt: skip
 
 
-def _bias(bias: Any) -> Matrix | None:
-    if bias is None:
-        return None
-    return matrix("bias", bias.reshape(1, -1) if getattr(bias, "ndim", 0) == 1 else bias)
-
-
-def _check_bias(problem: Problem, found: Matrix, bias: Any) -> None:
-    if (found.rows, found.cols) not in ((1, problem.n), (problem.m, 1)) or found.batch is not None:
-        shape = tuple(getattr(bias, "shape", ()))
-        raise ProblemError(f"bias has shape {shape}", f"pass {problem.n} values for columns, or {problem.m}x1 for rows")
-    if found.dtype != problem.out_dtype:
-        raise DTypeError(f"bias is {found.dtype}; it must be {problem.out_dtype}, as the output")
-    if found.leading != max(found.cols if not found.transposed else found.rows, 1):
-        raise ProblemError("bias is not contiguous", "copy it first")
-
-
-def _addend(problem: Problem, c: Any) -> Matrix | None:
-    if problem.beta == 0:
-        return None
-    if c is None:
-        raise UsageError(f"beta={problem.beta:g} needs a matrix c", "pass c, or leave beta at 0")
-    addend = matrix("c", c)
-    if (addend.rows, addend.cols) != problem.c_shape or matrices(addend) != problem.batch:
-        many = f"{addend.batch} of " if addend.batch is not None else ""
-        raise ProblemError(f"c is {many}{addend.rows}x{addend.cols}, but the product is {product_text(problem)}")
-    if addend.dtype != problem.out_dtype:
-        raise DTypeError(f"c is {addend.dtype}; it must be {problem.out_dtype}")
-    if addend.transposed:
-        raise ProblemError("c is stored column by column", "pass a row-major matrix")
-    return addend
-
-
-def _check_operands(operands: list[Matrix]) -> None:
-    first = operands[0]
-    for other in operands[1:]:
-        if other.ordinal != first.ordinal:
-            raise DTypeError(
-                f"{first.name} is on {where(first)} and {other.name} on {where(other)}",
-                "move all operands to one device",
-            )
-
-
 def _on_gpu(asked: Request) -> Any:
     problem, a, bias = asked.problem, asked.a, asked.bias
     result = asked.out
@@ -247,7 +240,7 @@ def _on_gpu(asked: Request) -> Any:
     device = cuda_device(a.ordinal)
     stream = current_stream(a.owner, a.ordinal)
     addresses = Addresses(a.address, asked.b.address, result.address, bias.address if bias else 0)
-    with _workspace(device, workspace_bytes(asked.spec, problem, addresses), a, stream) as workspace:
+    with _workspace(device, workspace_bytes(asked.spec, asked.config, problem, addresses), a, stream) as workspace:
         start = _bound(asked, device, addresses, workspace, stream)
         # Nothing is written before all that can be refused has been.
         with device.current():

@@ -49,10 +49,11 @@ class GPU:
     def peak_tflops(self, arithmetic: str) -> float:
         """The dense peak in 'fp32', 'tf32', 'fp16', 'bf16', 'fp8' or 'int8' (operations, not flops); 0 where none.
 
-        'bf16x6' is fp32 by six products in bf16.
+        'bf16x6' is fp32 by six products in bf16, 'fp16x3' by three in fp16.
         """
-        if arithmetic == "bf16x6":
-            return self.bf16_tflops / 6
+        narrow, by, products = arithmetic.partition("x")
+        if by and products.isdigit():
+            return self.peak_tflops(narrow) / int(products)
         field = "int8_tops" if arithmetic == "int8" else f"{arithmetic}_tflops"
         return float(getattr(self, field, 0.0))
 

@@ -16,7 +16,8 @@ from weakref import finalize
 
 import numpy as np
 
-from gemmsmith.errors import DTypeError, LaunchError
+from gemmsmith.errors import DTypeError, LaunchError, UsageError
+from gemmsmith.kernels.preparation import prepare
 from gemmsmith.kernels.spec import Config
 from gemmsmith.problem import INT8, DType, Problem
 from gemmsmith.request import Operands, Request, check_output, fingerprint, named, replaced
@@ -25,6 +26,7 @@ from gemmsmith.run.cuda import CudaDevice, cuda_device, device_count
 from gemmsmith.run.device import Step
 from gemmsmith.run.tensors import Matrix, current_stream, empty_like, matrix
 from gemmsmith.sim.device import SimDevice
+from gemmsmith.verify.bounds import arithmetic_of
 
 _MOST_KEPT = 256  # sets of operands, and streams, whose launches are kept
 _T = TypeVar("_T")
@@ -39,7 +41,7 @@ class Plan:
     refused, and nothing is changed.
 
     On a GPU it allocates nothing, waits for nothing and asks the driver nothing, so it can be captured into a CUDA
-    graph. A plan owns its output, where none was passed, and a workspace, where operands must be copied first: so it
+    graph. A plan owns its output, where none was passed, and a workspace, where operands must be prepared first: so it
     is for one stream at a time, and must live as long as a graph that captured it. Operands it was made with, and those
     of the last call, are kept alive.
     """
@@ -49,13 +51,18 @@ class Plan:
         product = _OnGpu(request) if request.a.on_gpu else _OnSimulator(request)
         self._again: Callable[[], Any] = product.again
         self._with: Callable[[Mapping[str, Any]], Any] = product.with_
+        self._read_workspace: Callable[[int], bytes] = product.read_workspace
+        self._called = False
         self.workspace_bytes = product.workspace_bytes
         self.launches = product.launches
 
     def __call__(self, a: Any = None, b: Any = None, c: Any = None, *, bias: Any = None, out: Any = None) -> Any:
         if a is None and b is None and out is None and c is None and bias is None:
-            return self._again()
-        return self._with({"a": a, "b": b, "c": c, "bias": bias, "out": out})
+            result = self._again()
+        else:
+            result = self._with({"a": a, "b": b, "c": c, "bias": bias, "out": out})
+        self._called = True
+        return result
 
     @property
     def kernel(self) -> str:
@@ -75,6 +82,21 @@ class Plan:
     @property
     def problem(self) -> Problem:
         return self._request.problem
+
+    def method(self) -> str:
+        """What the latest product was multiplied in: 'fp32', 'tf32', 'bf16x6', 'fp16x3' …
+
+        Of kernels that look at the data, such as fp32_tensor_fp16x3, the verdict is read from the device: this waits
+        for all its work, and must not be called while a graph is captured. A replay of a graph counts as a product.
+        """
+        spec, problem = self._request.spec, self._request.problem
+        instead = None if self._request.empty else prepare(spec, self.config, problem, Addresses(0, 0, 0)).instead
+        if instead is not None:
+            if not self._called:
+                raise UsageError("this plan has not computed anything yet", "call it first: its data decide the method")
+            if not instead.accepts(self._read_workspace(instead.verdict_bytes)):
+                spec = instead.spec
+        return spec.arithmetic or arithmetic_of(problem.dtype, spec.tensor_cores)
 
     def __repr__(self) -> str:
         text = f"<gemmsmith.Plan {self.problem}: {self.kernel} {self.config}".rstrip()
@@ -104,7 +126,9 @@ class _OnGpu:
         self._mine: dict[int, Callable[[], None]] = {}
         self.workspace_bytes, self.launches, self._workspace = 0, 0, 0
         if not request.empty:
-            self.workspace_bytes = workspace_bytes(request.spec, request.problem, self._planned.addresses)
+            self.workspace_bytes = workspace_bytes(
+                request.spec, request.config, request.problem, self._planned.addresses
+            )
             self._workspace = self._reserved(self.workspace_bytes)
             steps = self._steps(self._planned)
             self.launches = len(steps)
@@ -207,6 +231,11 @@ class _OnGpu:
         self._own.append(owned.owner)
         return owned.address
 
+    def read_workspace(self, nbytes: int) -> bytes:
+        """Its first bytes, after all work on the device."""
+        self._device.synchronize()
+        return self._device.read(self._workspace, nbytes).tobytes()
+
     def _note(self, stream: int) -> None:
         """Tell torch of another stream that uses what the plan allocated, or it might give it away too early."""
         if stream != self._made_on:
@@ -233,9 +262,9 @@ class _OnSimulator:
         sizes = [_dense(each).nbytes for each in (request.a, request.b, out)]
         sizes += [_dense(request.bias).nbytes] if request.bias is not None else []
         self._places = Addresses(*(self._device.allocate(max(1, size)) for size in sizes))
-        self.workspace_bytes = workspace_bytes(request.spec, self._problem, self._places)
-        workspace = self._device.allocate(self.workspace_bytes)
-        self._steps = bind(self._device, request.spec, request.config, self._problem, self._places, workspace)
+        self.workspace_bytes = workspace_bytes(request.spec, request.config, self._problem, self._places)
+        self._workspace = self._device.allocate(self.workspace_bytes)
+        self._steps = bind(self._device, request.spec, request.config, self._problem, self._places, self._workspace)
         self.launches = len(self._steps)
 
     def again(self) -> Any:
@@ -245,6 +274,10 @@ class _OnSimulator:
         operands = replaced(self._request.problem, self._planned, given, {})
         check_output(self._request.problem, operands.out, operands.a, operands.b, operands.c, operands.bias)
         return self._run(operands)
+
+    def read_workspace(self, nbytes: int) -> bytes:
+        """Its first bytes."""
+        return self._device.read(self._workspace, nbytes).tobytes()
 
     def _run(self, operands: Operands) -> Any:
         result, device = operands.out.owner, self._device if not self._request.empty else None

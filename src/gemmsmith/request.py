@@ -74,6 +74,52 @@ class Operands:
         return self.c is not None and place(self.c) != place(self.out)
 
 
+def bias_operand(bias: Any) -> Matrix | None:
+    """A bias as a matrix of one row or one column."""
+    if bias is None:
+        return None
+    return matrix("bias", bias.reshape(1, -1) if getattr(bias, "ndim", 0) == 1 else bias)
+
+
+def check_bias(problem: Problem, found: Matrix, bias: Any) -> None:
+    """Raise unless ``found``, which the caller passed as ``bias``, has a value for each row or each column."""
+    if (found.rows, found.cols) not in ((1, problem.n), (problem.m, 1)) or found.batch is not None:
+        shape = tuple(getattr(bias, "shape", ()))
+        raise ProblemError(f"bias has shape {shape}", f"pass {problem.n} values for columns, or {problem.m}x1 for rows")
+    if found.dtype != problem.out_dtype:
+        raise DTypeError(f"bias is {found.dtype}; it must be {problem.out_dtype}, as the output")
+    if found.leading != max(found.cols if not found.transposed else found.rows, 1):
+        raise ProblemError("bias is not contiguous", "copy it first")
+
+
+def addend_operand(problem: Problem, c: Any) -> Matrix | None:
+    """C, where beta lets it be read."""
+    if problem.beta == 0:
+        return None
+    if c is None:
+        raise UsageError(f"beta={problem.beta:g} needs a matrix c", "pass c, or leave beta at 0")
+    addend = matrix("c", c)
+    if (addend.rows, addend.cols) != problem.c_shape or matrices(addend) != problem.batch:
+        many = f"{addend.batch} of " if addend.batch is not None else ""
+        raise ProblemError(f"c is {many}{addend.rows}x{addend.cols}, but the product is {product_text(problem)}")
+    if addend.dtype != problem.out_dtype:
+        raise DTypeError(f"c is {addend.dtype}; it must be {problem.out_dtype}")
+    if addend.transposed:
+        raise ProblemError("c is stored column by column", "pass a row-major matrix")
+    return addend
+
+
+def check_one_device(operands: list[Matrix]) -> None:
+    """Raise unless all lie on one device."""
+    first = operands[0]
+    for other in operands[1:]:
+        if other.ordinal != first.ordinal:
+            raise DTypeError(
+                f"{first.name} is on {where(first)} and {other.name} on {where(other)}",
+                "move all operands to one device",
+            )
+
+
 def check_output(problem: Problem, out: Matrix, a: Matrix, b: Matrix, c: Matrix | None, bias: Matrix | None) -> None:
     """Raise unless ``out`` can hold the result, and is memory of its own (or C's own)."""
     if (out.rows, out.cols) != problem.c_shape or matrices(out) != problem.batch:

@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from gemmsmith.choose.choice import choose
-from gemmsmith.kernels.registry import rungs
+from gemmsmith.kernels import hopper
 from gemmsmith.kernels.spec import Config, KernelSpec
 from gemmsmith.problem import BF16, FP16, FP32, DType, Problem, ceil_div
 
-HOPPER = [spec for spec in rungs() if spec.arch_specific == 90]
+HOPPER = list(hopper.LADDER)
 MOST_EXTENT = 3000
 MOST_PRODUCTS = 2e9  # multiplications of one case: the float64 reference is to take a millisecond
 EDGES = (1, 2, 7, 8, 9, 16, 17, 31, 63, 64, 65, 127, 128, 129, 191, 193, 255, 256, 257, 385)

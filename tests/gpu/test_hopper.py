@@ -22,7 +22,7 @@ from hopper_cases import HOPPER, PLAIN, Case, Kind, chosen_cases, rung_cases
 
 import gemmsmith
 from gemmsmith.choose.candidates import Candidate
-from gemmsmith.errors import GemmsmithError
+from gemmsmith.errors import ConfigError, GemmsmithError
 from gemmsmith.kernels.spec import Config, KernelSpec
 from gemmsmith.measure.tuning_compile import CompilePool
 from gemmsmith.problem import BF16, FP16, FP32, DType, Problem
@@ -344,3 +344,21 @@ def test_captured_into_a_graph_and_replayed(name: str, size: int) -> None:
         expected = product(name, a, product(name, a, b))
         assert torch.equal(last, expected)
         assert bool(last.isfinite().all())
+
+
+def test_sums_in_order_of_arrival_are_right_and_must_be_asked_for() -> None:
+    torch = pytest.importorskip("torch")
+    changes = {"SPLIT": 8, "CLUSTERS": 8, "ORDERED": 0}
+    for m, n, k, layout in ((64, 64, 40_000, "NN"), (130, 100, 12_345, "NT"), (5, 70, 100, "TN")):
+        a = torch.randn(*((k, m) if layout[0] == "T" else (m, k)), device="cuda").bfloat16()
+        b = torch.randn(*((n, k) if layout[1] == "T" else (k, n)), device="cuda").bfloat16()
+        a, b = (a.T if layout[0] == "T" else a), (b.T if layout[1] == "T" else b)
+        with pytest.raises(ConfigError, match="order of arrival"):
+            gemmsmith.gemm(a, b, kernel="wgmma_split_k", config=changes)
+        exact, scale = a.double() @ b.double(), a.double().abs() @ b.double().abs()
+        for _ in range(5):
+            got = gemmsmith.gemm(a, b, kernel="wgmma_split_k", config=changes, deterministic=False)
+            assert float(((got.double() - exact).abs() / scale).max()) < 1e-5
+        ordered = [gemmsmith.gemm(a, b, kernel="wgmma_split_k", config=changes | {"ORDERED": 1}) for _ in range(5)]
+        assert all(torch.equal(ordered[0], other) for other in ordered)
+        assert float(((ordered[0].double() - exact).abs() / scale).max()) < 1e-5

@@ -10,6 +10,7 @@ import pytest
 
 import gemmsmith
 from gemmsmith.errors import DTypeError, ProblemError
+from gemmsmith.problem import BF16
 from gemmsmith.run.cuda import cuda_device, gpu_available
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not gpu_available(), reason="needs an NVIDIA GPU")]
@@ -54,7 +55,9 @@ def test_other_tensors(torch: Any, size: int) -> None:
         assert torch.equal(out, gemmsmith.gemm(a, b, out_dtype="bf16"))
 
 
-@pytest.mark.parametrize("kernel", [spec.name for spec in gemmsmith.kernels() if spec.arch_specific])
+@pytest.mark.parametrize(
+    "kernel", [spec.name for spec in gemmsmith.kernels() if spec.arch_specific and BF16 in spec.dtypes]
+)
 def test_plans_in_a_row_wait_for_each_other(torch: Any, kernel: str) -> None:
     """The output of one is an operand of the other, which overwrites what the first has read."""
     if cuda_device().arch != "sm_90":

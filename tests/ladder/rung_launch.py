@@ -5,20 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from unittest.mock import patch
 
 import numpy as np
+from fp16_parts_rule import fp16x3_reference
 from fp32_tensor_rule import fp32_tensor_reference
+from shared_sums_rule import shared_sums_reference
 from tensor_core_rule import tensor_core_reference
 
 from gemmsmith.cli.options import Compiler
 from gemmsmith.compile.compiled import CompiledKernel
+from gemmsmith.compile.render import arch_number
 from gemmsmith.fills import Array, Operands
+from gemmsmith.kernels.fp16_parts import fp16_preparation
 from gemmsmith.kernels.registry import rung_named, simulated_rungs
 from gemmsmith.kernels.spec import Config, KernelSpec
 from gemmsmith.problem import FP32, DType, Problem
-from gemmsmith.run.device import Launch
+from gemmsmith.run.binding import Addresses, bind, workspace_bytes
 from gemmsmith.run.memory import Damage, GuardedMatrix
 from gemmsmith.shapes import Shape
 from gemmsmith.sim.device import LoadedPtx, SimDevice
@@ -29,7 +33,10 @@ from gemmsmith.verify.verdict import Verdict
 
 RUNGS = tuple(spec.name for spec in simulated_rungs())
 FP32_RUNGS = tuple(spec.name for spec in simulated_rungs() if spec.dtypes[0].name == "fp32" and not spec.tensor_cores)
-TENSOR_RUNGS = tuple(spec.name for spec in simulated_rungs() if spec.tensor_cores)
+# Those of a single launch last: some suites try all they have on the last one alone.
+TENSOR_RUNGS = tuple(
+    spec.name for spec in sorted(simulated_rungs(), key=lambda s: s.preparation is None) if spec.tensor_cores
+)
 
 # The cheapest configurations that still have every part: several warps, several pieces a thread, vectors of full
 # width, tiles that are not square where the rung allows it.
@@ -50,6 +57,8 @@ SMALL: dict[str, dict[str, int]] = {
     "mma_swizzled": {"BM": 64, "BN": 64, "BK_BYTES": 32, "WM": 32, "WN": 32},
     "mma_pipelined": {"BM": 64, "BN": 64, "BK_BYTES": 64, "WM": 32, "WN": 32, "STAGES": 3, "GROUP": 2},
     "fp32_tensor_bf16x6": {"BM": 64, "BN": 64, "WM": 32, "WN": 32, "STAGES": 3, "GROUP": 2},
+    "simt_best": {"BM": 32, "BN": 64, "BK": 8, "WM": 32, "WN": 32, "TM": 8, "TN": 4, "GROUP": 2},
+    "fp32_tensor_fp16x3": {"BM": 64, "BN": 64, "WM": 32, "WN": 32, "GROUP": 2},
 }
 
 compiler = Compiler()
@@ -71,8 +80,10 @@ def _loaded(ptx: str, entry: str, ring: bool) -> LoadedPtx:
 
 
 def small(name: str) -> tuple[KernelSpec, Config]:
-    """The rung in its small configuration."""
+    """The rung in its small configuration, and so is the one that computes what it refuses."""
     spec = rung_named(name)
+    if spec.arithmetic == "fp16x3":
+        spec = replace(spec, preparation=fp16_preparation(*small("fp32_tensor_bf16x6")))
     return spec, spec.config(SMALL.get(name))
 
 
@@ -102,19 +113,28 @@ def verified(spec: KernelSpec, config: Config, problem: Problem, *, device: SimD
     Tensor cores have an order of summation of their own: in mode 'bits' they are held to the bits of that.
     """
     with ExitStack() as stack:
-        if mode == "bits" and spec.tensor_cores:
-            stack.enter_context(patch("gemmsmith.verify.compare.ordered_fma_reference", rule_of(spec)))
-        verdict = verify_launch(device or ReusingDevice(), spec, config, problem, compile_fn=compiler, mode=mode,
+        device = device or ReusingDevice()
+        if mode == "bits":
+            rule = rule_of(spec, device.arch, dict(config).get("PROMOTE", 0), config)
+            stack.enter_context(patch("gemmsmith.verify.compare.ordered_fma_reference", rule))
+        verdict = verify_launch(device, spec, config, problem, compile_fn=compiler, mode=mode,
                                 fill=fill, seed=seed, offsets=offsets)  # fmt: skip
     assert verdict.trusted, str(verdict)
     return verdict
 
 
-def rule_of(spec: KernelSpec) -> Callable[[Problem, Array, Array, Array], Array]:
+def rule_of(
+    spec: KernelSpec, arch: str = "sm_90", promote: int = 16, config: Config | None = None
+) -> Callable[[Problem, Array, Array, Array], Array]:
     """How a rung sums, written down independently of it."""
+    values = dict(config or ())
+    if values.get("SHARERS", 0) > 0 or values.get("TEAMS", 1) > 1:
+        return partial(shared_sums_reference, config=config)
     if not spec.tensor_cores:
         return ordered_fma_reference
-    return fp32_tensor_reference if spec.dtypes == (FP32,) else tensor_core_reference
+    if spec.dtypes == (FP32,):
+        return partial(fp16x3_reference if spec.arithmetic == "fp16x3" else fp32_tensor_reference, promote=promote)
+    return partial(tensor_core_reference, arch=arch_number(arch))
 
 
 def expected_bits(spec: KernelSpec, problem: Problem, data: Operands) -> Array:
@@ -146,11 +166,11 @@ def launched(spec: KernelSpec, config: Config, problem: Problem, data: Operands)
         if problem.alpha == 0:
             device.forbid_reads(a.address, "alpha is 0: A must not be read")
             device.forbid_reads(b.address, "alpha is 0: B must not be read")
-        config = spec.fit(config, problem, (a.address, b.address, c.address))
-        loaded = device.load(compiler(spec, config, problem, device.arch))
-        arguments = spec.signature.pack(problem, a.address, b.address, c.address)
-        device.launch(loaded, Launch(spec.geometry(problem, config), arguments))
-        device.synchronize()
+        addresses = Addresses(a.address, b.address, c.address)
+        workspace = device.allocate(workspace_bytes(spec, config, problem, addresses))
+        for step in bind(device, spec, config, problem, addresses, workspace, compiler):
+            device.launch(step.loaded, step.launch)
+            device.synchronize()
         after = c.read_back(is_input=False)
         damage: tuple[Damage, ...] = a.damage(is_input=True) + b.damage(is_input=True) + after.damage
     assert not damage, "; ".join(map(str, damage))

@@ -1,7 +1,7 @@
 """More than 2³¹ elements: the last tile of a matrix so large that a 32-bit offset wraps around.
 
 The simulated memory maps pages when they are touched, so a matrix of 8 GB costs what its last tile costs. Only the
-block of that tile is launched.
+block of that tile is launched. What a launch of its own prepares (fp32_tensor_fp16x3) has such a test beside it.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from rung_launch import RUNGS, ReusingDevice, bits, compiler, expected_bits, pro
 
 from gemmsmith.errors import SimulationError
 from gemmsmith.fills import Array, operands
+from gemmsmith.kernels.registry import rung_named
 from gemmsmith.kernels.spec import Config, KernelSpec
 from gemmsmith.problem import DType, Problem
 from gemmsmith.run.device import Launch
@@ -87,7 +88,7 @@ def last_tile(spec: KernelSpec, config: Config, problem: Problem, sides: tuple[i
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("name", RUNGS)
+@pytest.mark.parametrize("name", [name for name in RUNGS if rung_named(name).preparation is None])
 def test_offsets_do_not_overflow(name: str, kind: str) -> None:
     problem = problem_for(name, kind)
     spec, config = small(name)

@@ -13,10 +13,14 @@ from gemmsmith.kernels.spec import Config, KernelSpec
 from gemmsmith.verify.cases import tile_of
 
 SAMPLES = 6
-TENSOR_SAMPLES = 2  # of the rungs on tensor cores, whose tiles are large
+LARGE_SAMPLES = 2  # of rungs whose tiles are large
 # Multiplications unrolled in one thread, each accumulator counted eight times: beyond it ptxas needs many seconds for
 # a kernel, as its accumulators no longer fit into registers.
 AFFORDABLE = 512
+
+
+def has_large_tiles(spec: KernelSpec) -> bool:
+    return spec.tensor_cores or spec.name == "simt_best"
 
 
 def sampled(spec: KernelSpec, legal: bool, count: int) -> list[Config]:
@@ -46,8 +50,8 @@ def check(spec: KernelSpec, config: Config) -> None:
     """A shape with a full tile, a ragged one in each direction, and more slices in k than a pipeline has stages."""
     bm, bn, bk = tile_of(spec, config)
     depth = (dict(config.values).get("STAGES", 0) + 1) * bk + 3
-    # A tile on tensor cores is large: beside the full one below, a ragged one alone.
-    rows = bm - 1 if spec.tensor_cores else bm + 1
+    # Beside the full one below, a ragged one alone where tiles are large.
+    rows = bm - 1 if has_large_tiles(spec) else bm + 1
     problem = problem_of(spec.name, (rows, min(bn, 64) + 3, depth)).with_(alpha=0.7, beta=-1.0)
     verified(spec, config, problem, mode="bits")
     whole = problem_of(spec.name, (bm, bn, 2 * bk))
@@ -63,7 +67,7 @@ def test_preset(name: str, preset: str) -> None:
 
 
 LEGAL = [(spec.name, config) for spec in simulated_rungs()
-         for config in sampled(spec, legal=True, count=TENSOR_SAMPLES if spec.tensor_cores else SAMPLES)]  # fmt: skip
+         for config in sampled(spec, True, LARGE_SAMPLES if has_large_tiles(spec) else SAMPLES)]  # fmt: skip
 ILLEGAL = [(spec.name, config) for spec in rungs() if spec.constraints
            for config in sampled(spec, legal=False, count=SAMPLES)]  # fmt: skip
 

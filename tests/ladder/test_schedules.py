@@ -35,8 +35,12 @@ def problem_for(name: str) -> Problem:
     return problem_of(name, (bm + 1, bn + 4, 3 * bk + 1)).with_(alpha=0.7, beta=-1.0)
 
 
-@pytest.mark.parametrize("schedule", SCHEDULES, ids=name_of)
-@pytest.mark.parametrize("name", RUNGS)
+# A product of several launches is tried in a few orders only: its last one has the ring of rung 22.
+ORDERED = [(name, schedule) for name in RUNGS
+           for schedule in (SCHEDULES if rung_named(name).preparation is None else SCHEDULES[5:8])]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "schedule"), ORDERED, ids=lambda v: v if isinstance(v, str) else name_of(v))
 def test_every_order_gives_the_same_bits(name: str, schedule: tuple[str, int, bool]) -> None:
     spec, config = small(name)
     verified(spec, config, problem_for(name), device=device_for(schedule), mode="bits")

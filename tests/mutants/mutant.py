@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from gemmsmith.cli.options import Compiler
+from gemmsmith.kernels.fp16_parts import fp16_preparation
 from gemmsmith.kernels.registry import rung_named
 from gemmsmith.kernels.spec import Config, Geometry, KernelSpec
 from gemmsmith.problem import DTYPES, Problem
@@ -57,6 +58,8 @@ SMALL: dict[str, dict[str, int]] = {
     "mma_swizzled": {"BM": 64, "BN": 64, "BK_BYTES": 32, "WM": 32, "WN": 32},
     "mma_pipelined": {"BM": 64, "BN": 64, "BK_BYTES": 64, "WM": 32, "WN": 32, "STAGES": 3, "GROUP": 2},
     "fp32_tensor_bf16x6": {"BM": 64, "BN": 64, "WM": 16, "WN": 32, "STAGES": 3, "GROUP": 2},
+    "simt_best": {"BM": 32, "BN": 64, "BK": 8, "WM": 32, "WN": 32, "TM": 8, "TN": 4, "GROUP": 2},
+    "fp32_tensor_fp16x3": {"BM": 64, "BN": 64, "WM": 16, "WN": 32, "BK_BYTES": 32, "GROUP": 2},
 }
 
 
@@ -147,7 +150,11 @@ class Mutant:
 
     @property
     def original(self) -> KernelSpec:
-        return rung_named(self.rung)
+        spec = rung_named(self.rung)
+        if spec.arithmetic != "fp16x3":
+            return spec
+        other = rung_named("fp32_tensor_bf16x6")  # computes what the rung refuses, and should be cheap as well
+        return replace(spec, preparation=fp16_preparation(other, other.config(SMALL[other.name])))
 
     @property
     def chosen(self) -> Config:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import mutants_async
 import mutants_barriers
 import mutants_edges
+import mutants_fp16x3
 import mutants_fp32_tensor
 import mutants_overflow
 import mutants_pipelined
+import mutants_simt_best
 import mutants_swizzled
 import mutants_values
 import mutants_wmma
@@ -22,6 +24,8 @@ MUTANTS: tuple[Mutant, ...] = (
     *mutants_swizzled.MUTANTS,
     *mutants_pipelined.MUTANTS,
     *mutants_fp32_tensor.MUTANTS,
+    *mutants_simt_best.MUTANTS,
+    *mutants_fp16x3.MUTANTS,
 )
 # Judged without a guarded launch, in test_mutants_beyond_trials.py.
 OVERFLOWS: tuple[Mutant, ...] = mutants_overflow.MUTANTS

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from ptx_launch import SCHEDULES, launch, scheduled, words
+from ptx_launch import SCHEDULES, kernel, launch, scheduled, words
 
+from gemmsmith.errors import SimulationError
+from gemmsmith.kernels.spec import Geometry
+from gemmsmith.run.device import Launch
+from gemmsmith.sim.device import SimDevice
 from gemmsmith.sim.hazards import Hazard, HazardError
 
 ROOM = ".shared .align 16 .b8 room[2048];"
@@ -194,6 +198,28 @@ def test_the_error_carries_every_hazard() -> None:
     assert len(caught.value.hazards) >= 3
     assert caught.value.message == str(caught.value.hazards[0])
     assert all(str(hazard) in caught.value.hint for hazard in caught.value.hazards[1:])
+
+
+def test_a_hazard_is_not_forgotten_by_the_next_launch() -> None:
+    """A product may be several launches, and is asked for its hazards once, at the end; a faulty launch has none."""
+    device = SimDevice(hazards=True)
+    address = device.allocate(256)
+    racy = f"{WRITE_ALL}\n{WRITE}\nld.shared.u32 %r1, [%r12];"
+    bodies = {"racy": racy, "right": WRITE, "faulty": racy + "\nst.global.u32 [%d1+4000], %r1;"}
+
+    def start(name: str) -> None:
+        loaded = device.load_ptx(kernel(MINE + bodies[name], 1, ROOM), "k")
+        device.launch(loaded, Launch(Geometry((1, 1, 1), (64, 1, 1)), (address.to_bytes(8, "little"),)))
+
+    start("racy")
+    start("right")
+    with pytest.raises(HazardError):
+        device.synchronize()
+    start("right")
+    device.synchronize()
+    with pytest.raises(SimulationError, match="out-of-bounds"):
+        start("faulty")
+    device.synchronize()
 
 
 def test_without_the_search_nothing_is_reported() -> None:

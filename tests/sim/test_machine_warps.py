@@ -101,3 +101,15 @@ def test_atomic_additions_of_floats(kind: str, dtype: type) -> None:
     body = f"cvt.rn.{kind}.u32 {register}, %t;\natom.global.add.{kind} {register.replace('1', '2')}, [%b0], {register};"
     (found,) = launch(body, np.full(1, 0.5, dtype))
     assert found[0] == sum(range(32)) + 0.5
+
+
+@pytest.mark.parametrize(
+    ("kind", "start", "expected"), [("s32", -5, 31), ("u32", 2**32 - 5, 2**32 - 5), ("s32", 40, 40)]
+)
+def test_the_largest_of_all_by_an_atomic(kind: str, start: int, expected: int) -> None:
+    """As numbers with a sign, or without one."""
+    (found,) = launch(f"red.global.max.{kind} [%b0], %t;", np.array([start % 2**32], np.uint32))
+    assert int(found[0]) == expected
+    body = f"atom.global.max.{kind} %r1, [%b0], %t;\nsetp.eq.u32 %p1, %t, 0;\n@%p1 st.global.u32 [%b1], %r1;"
+    found, old = launch(body, np.array([start % 2**32], np.uint32), words(1))
+    assert (int(found[0]), int(old[0])) == (expected, start % 2**32)

@@ -86,10 +86,11 @@ elect.sync %r1|%p1, %r2
 shfl.idx.b32 %r1, %r2, %r3, %r4
 atom.global.cas.b32 %r1, [%d1], %r2, %r3
 atom.global.exch.b32 %r1, [%d1], %r2
-atom.global.max.u32 %r1, [%d1], %r2
+atom.global.min.u32 %r1, [%d1], %r2
+atom.global.max.f32 %f1, [%d1], %f2
 atom.global.add.noftz.f16x2 %r1, [%d1], %r2
 atom.shared::cluster.add.u32 %r1, [%d1], %r2
-red.global.max.u32 [%d1], %r1
+red.global.min.u32 [%d1], %r1
 red.global.and.b32 [%d1], %r1
 red.async.relaxed.cluster.global.add.u32 [%d1], %r1
 ld.acquire.gpu.global.u32 %r1, [%d1]
@@ -127,7 +128,6 @@ bar.arrive 0, 64
 bar.sync 0, 64
 bar.sync %r1
 bar.red.popc.u32 %r1, 0, %p1
-griddepcontrol.wait
 nanosleep.u32 100
 prefetch.global.L2 [%d1]
 isspacep.shared %p1, %d1

@@ -9,8 +9,10 @@ from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gemmsmith.choose.cost import STEP_BYTES, Chip, Constants, Tiles, predicted_seconds, shape_of, tiles_of
+from gemmsmith.choose.determinism import ORDERED, is_deterministic
 from gemmsmith.choose.key import Addresses, unaligned
 from gemmsmith.errors import UnknownKernelError
 from gemmsmith.kernels.registry import rung_named
@@ -43,6 +45,8 @@ _MENU: Mapping[str, Mapping[str, tuple[int, ...]]] = {
         "SPLIT": (1, 2, 4, 8),
         "SWAP": (0, 1),
         "DEPTH": (1, 2, 4),
+        "CLUSTERS": (1, 2, 4, 16),
+        ORDERED: (1, 0),
     },
 }
 
@@ -71,6 +75,7 @@ class Menu:
     spec: KernelSpec
     configs: tuple[Config, ...]
     tiles: Tiles
+    deterministic: NDArray[np.bool_]
 
 
 def hopper_specs() -> tuple[KernelSpec, ...]:
@@ -88,7 +93,8 @@ def hopper_specs() -> tuple[KernelSpec, ...]:
 def menu(spec: KernelSpec, layout: str) -> Menu:
     """Of the problem, legality depends on the layout alone: slices that do not run along k may take more room."""
     configs = tuple(_configs(spec, layout))
-    return Menu(spec, configs, tiles_of([dict(config) for config in configs]))
+    same_bits = np.array([is_deterministic(spec, config) for config in configs], np.bool_)
+    return Menu(spec, configs, tiles_of([dict(config) for config in configs]), same_bits)
 
 
 def _configs(spec: KernelSpec, layout: str) -> Iterator[Config]:
@@ -100,6 +106,9 @@ def _configs(spec: KernelSpec, layout: str) -> Iterator[Config]:
     for values in itertools.product(*([v for v in axes[name] if v in legal[name]] for name in names)):
         chosen = defaults | dict(zip(names, values, strict=True))
         if not _sums_fit(chosen) or chosen.get("CLUSTER_M", 1) * chosen.get("CLUSTER_N", 1) > 2:
+            continue
+        # Where one cluster is not enough, it is a whole one.
+        if chosen.get("CLUSTERS", 1) > 1 and (chosen["SPLIT"] < 8 or chosen["DEPTH"] != 2):
             continue
         for stages in deepest_first:
             if stages * (chosen["BM"] + chosen["BN"]) * STEP_BYTES + _staging(chosen) <= _SMEM:  # asking takes longer
@@ -139,21 +148,25 @@ def ranked(
     count: int = 0,
     within: float = math.inf,
     addresses: Addresses | None = None,
+    deterministic: bool = True,
 ) -> list[Candidate]:
     """The candidates for ``problem``, fastest prediction first, up to ``within`` times the fastest.
 
-    With ``count``, at most so many, of which no size of tile has a third before every other has had two.
+    With ``count``, at most so many, of which no size of tile has a third before every other has had two. Those whose
+    bits may change from run to run are among them only if they need not be ``deterministic``.
     """
     shape = shape_of(problem, unaligned(problem, addresses))
     menus = [menu(spec, problem.layout) for spec in hopper_specs() if spec.takes(problem)]
-    predicted = [predicted_seconds(shape, m.tiles, chip, constants) for m in menus if m.configs]
-    if not predicted:
-        return []
-    limit = min(float(seconds.min()) for seconds in predicted) * within
+    menus = [m for m in menus if m.configs]
+    predicted = [
+        np.where(m.deterministic | (not deterministic), predicted_seconds(shape, m.tiles, chip, constants), math.inf)
+        for m in menus
+    ]
+    fastest = min((float(seconds.min()) for seconds in predicted), default=math.inf)
     found = [
         Candidate(m.spec, m.configs[i], float(seconds[i]))
-        for m, seconds in zip((m for m in menus if m.configs), predicted, strict=True)
-        for i in np.flatnonzero(seconds <= limit)
+        for m, seconds in zip(menus, predicted, strict=True)
+        for i in np.flatnonzero(np.isfinite(seconds) & (seconds <= fastest * within))
     ]
     found.sort(key=lambda candidate: candidate.seconds)
     return _varied(found, count) if count else found
@@ -172,13 +185,16 @@ def _varied(candidates: list[Candidate], count: int) -> list[Candidate]:
     return sorted((first + later)[:count], key=lambda candidate: candidate.seconds)
 
 
-def neighbours(candidate: Candidate, problem: Problem, chip: Chip, constants: Constants) -> list[Candidate]:
+def neighbours(candidate: Candidate, problem: Problem, chip: Chip, constants: Constants, *,
+               deterministic: bool = True) -> list[Candidate]:  # fmt: skip
     """Legal configurations one step away: what the model cannot tell apart is found by timing around the best."""
     spec, values = candidate.spec, dict(candidate.config)
     legal = {p.name: p.legal for p in spec.parameters}
     found = []
     for change in _steps(values, problem):
         config = Config(tuple((name, change.get(name, value)) for name, value in values.items()))
+        if deterministic and not is_deterministic(spec, config):
+            continue
         if all(change[name] in legal.get(name, ()) for name in change) and _runs(spec, config, problem.layout):
             found.append(config)
     if not found:
@@ -195,7 +211,9 @@ def _steps(values: Mapping[str, int], problem: Problem) -> list[dict[str, int]]:
     changes += [{"STAGES": values["STAGES"] - 1}]
     if problem.out_dtype.itemsize == problem.dtype.itemsize:  # the copy engine stores outputs of 16 bits only
         changes += [{"TMA_STORE": 0 if values.get("TMA_STORE", 0) else 1}]
-    for name in ("GROUP", "SPLIT"):
+    if ORDERED in values:
+        changes += [{ORDERED: 0 if values[ORDERED] else 1}]
+    for name in ("GROUP", "SPLIT", "CLUSTERS"):
         changes += [{name: values[name] * 2}, {name: values[name] // 2}] if name in values else []
     if "DEPTH" in values:  # as much in flight, in more or in fewer pieces
         changes += [{"DEPTH": values["DEPTH"] * 2, "STAGES": values["STAGES"] // 2},

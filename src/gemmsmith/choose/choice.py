@@ -13,12 +13,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 
+from gemmsmith.choose import simt, tuning_file
 from gemmsmith.choose import table as shipped
-from gemmsmith.choose import tuning_file
 from gemmsmith.choose.candidates import Candidate, hopper_specs, ranked
 from gemmsmith.choose.cost import Chip, Constants, chip_of, with_memory_of
-from gemmsmith.choose.default import default_rung
-from gemmsmith.choose.key import Addresses, ShapeKey, is_16_bit, shape_key, unaligned, unaligned_if_tight
+from gemmsmith.choose.default import SIMULATOR, default_rung
+from gemmsmith.choose.determinism import is_deterministic
+from gemmsmith.choose.key import Addresses, ShapeKey, fastest, is_16_bit, shape_key, unaligned, unaligned_if_tight
+from gemmsmith.choose.precision import DEFAULT
 from gemmsmith.choose.table import Entry, Table
 from gemmsmith.errors import ConfigError, UsageError
 from gemmsmith.gpus import GPU, gpu_of_device, gpus
@@ -26,6 +28,7 @@ from gemmsmith.kernels.spec import Config, KernelSpec
 from gemmsmith.problem import Problem
 
 HOPPER = 90
+_OLDEST = 80  # taken for a GPU of which nothing is known
 # A configuration that won elsewhere is preferred to the model's favourite if it is predicted this close to it: the
 # model errs by more, and what won was measured. At a shape next to this one it may be predicted further off.
 _CLOSE, _CLOSE_NEXT_TO_IT = 1.05, 1.30
@@ -51,20 +54,28 @@ _CHOICES: dict[tuple[object, ...], Choice] = {}
 
 
 def choose(
-    problem: Problem, gpu: str | None = None, addresses: Addresses | None = None, *, sms: int = 0, arch: str = ""
+    problem: Problem,
+    gpu: str | None = None,
+    addresses: Addresses | None = None,
+    *,
+    sms: int = 0,
+    arch: str = "",
+    precision: str = DEFAULT,
+    deterministic: bool = True,
 ) -> Choice:
     """What to run for ``problem`` on the GPU that the driver calls ``gpu``; None is the simulator.
 
     ``addresses`` of A, B and C say how they are aligned; without them they are taken to be aligned as fresh memory is.
     ``sms`` and ``arch`` ('sm_90') are the driver's: with them, a Hopper GPU that is in no table has a model as well.
+    What is chosen keeps ``precision`` (choose/precision.py) and, where ``deterministic``, the same bits every time.
     """
     p = problem
     rows = unaligned(p, addresses) if gpu is not None else 0
     asked = (gpu, p.m, p.n, p.k, p.batch, p.trans_a, p.trans_b, rows, p.dtype.name, p.out_dtype.name, p.bias,
-             p.activation, sms, arch)  # fmt: skip
+             p.activation, sms, arch, precision, deterministic)  # fmt: skip
     known = _CHOICES.get(asked)
     if known is None:
-        known = _chosen(problem, gpu, addresses, sms, arch)
+        known = _chosen(problem, gpu, addresses, sms, arch, precision, deterministic)
         if len(_CHOICES) >= _MOST_REMEMBERED:
             _CHOICES.clear()
         _CHOICES[asked] = known
@@ -78,36 +89,52 @@ def forget() -> None:
     _CHOICES.clear()
 
 
-def _chosen(problem: Problem, gpu: str | None, addresses: Addresses | None, sms: int, arch: str) -> Choice:
+def _chosen(problem: Problem, gpu: str | None, addresses: Addresses | None, sms: int, arch: str, precision: str,
+            deterministic: bool) -> Choice:  # fmt: skip
     # Nothing to multiply is nothing to describe with a tensor map either.
-    if gpu is not None and is_16_bit(problem) and problem.flops:
-        found = _on_hopper(problem, gpu, addresses, sms, arch)
+    if gpu is not None and is_16_bit(problem) and problem.flops and precision == DEFAULT:
+        found = _on_hopper(problem, gpu, addresses, sms, arch, deterministic)
         if found is not None:
             return found
-    spec = default_rung(problem)
+    spec = default_rung(problem, precision, SIMULATOR if gpu is None else _architecture(gpu, sms, arch))
+    if gpu is not None and spec.name == simt.NAME:
+        known = known_gpu(gpu, sms)
+        if count := sms or (known.sms if known else 0):
+            return Choice(spec, simt.configuration_for(problem, count), "model")
     return Choice(spec, spec.config(), "default")
 
 
-def _on_hopper(problem: Problem, gpu: str, addresses: Addresses | None, sms: int, arch: str) -> Choice | None:
+def _architecture(gpu: str, sms: int, arch: str) -> int:
+    """90 for 'sm_90', or of the GPU that the driver calls ``gpu``."""
+    if arch:
+        return int(arch.removeprefix("sm_").rstrip("af"))
+    known = known_gpu(gpu, sms)
+    return known.arch if known is not None else _OLDEST
+
+
+def _on_hopper(problem: Problem, gpu: str, addresses: Addresses | None, sms: int, arch: str,
+               deterministic: bool) -> Choice | None:  # fmt: skip
     model = hopper_model(gpu, sms, arch)
     specs = {spec.name: spec for spec in hopper_specs() if spec.takes(problem)}
     if model is None or not specs:
         return None
     known = (("tuned", _tuned(gpu)), ("shipped", _shipped(gpu)))
-    candidates = ranked(problem, *model, within=_CLOSE_NEXT_TO_IT, addresses=addresses)
+    candidates = ranked(problem, *model, within=_CLOSE_NEXT_TO_IT, addresses=addresses, deterministic=deterministic)
     if not candidates:
         return None
     # What was tuned was tuned on contiguous operands; others may need a copy first, which changes what is best.
     if unaligned(problem, addresses) == unaligned_if_tight(problem):
+        key = shape_key(problem)
         for source, entries in known:
-            entry = entries.get(shape_key(problem))
-            spec = specs.get(entry.kernel) if entry is not None else None
-            if entry is None or spec is None:
-                continue
-            if source == "shipped" and entry.us > candidates[0].seconds * 1e6 * _DOUBTED:
-                continue
-            if (config := _legal(spec, entry)) is not None:
-                return Choice(spec, config, source)
+            for entry in (entries.get(each) for each in ((key,) if deterministic else (fastest(key), key))):
+                spec = specs.get(entry.kernel) if entry is not None else None
+                if entry is None or spec is None:
+                    continue
+                if source == "shipped" and entry.us > candidates[0].seconds * 1e6 * _DOUBTED:
+                    continue
+                config = _legal(spec, entry)
+                if config is not None and (is_deterministic(spec, config) or not deterministic):
+                    return Choice(spec, config, source)
     best = _proven(candidates, shape_key(problem), {**dict(known[1][1]), **known[0][1]}) or candidates[0]
     return Choice(best.spec, best.config, "model")
 

@@ -28,6 +28,7 @@ _WGMMA_ROWS, _WGMMA_K = 64, 16
 _SMEM_CLOCKS, _SMEM_CLOCKS_A_COLUMN = 16.0, 0.25
 _SMS_OF_LARGE_CLUSTERS = 120 / 132  # an H200 holds 30 clusters of four: the SMs of some GPCs are no multiple of four
 _SUMS_OF_A_TILE = 64 * 64  # the reduction of so many is what the constant is for
+_MEETING = 4.5e-6  # seconds: counters are cleared by a launch, and the last cluster finds the others' sums in memory
 _SHARPNESS = 4.0  # of the soft maximum: two equal limits cost 19 % more than one, as they never overlap perfectly
 _OTHER_REGISTERS = 80  # a consumer thread, besides its sums
 _MOST_RESIDENT = 8
@@ -111,12 +112,15 @@ class Tiles:
     cluster_n: Column
     group: Column
     split: Column
+    clusters: Column
+    ordered: Column
     swap: Column
     persistent: Column
 
 
 # What a kernel does that has no such parameter: the file's own order of tiles is that of one row after another.
-_ABSENT = {"STAGES": 1, "DEPTH": 1, "CONSUMERS": 1, "CLUSTER_M": 1, "CLUSTER_N": 1, "GROUP": 1, "SPLIT": 1, "SWAP": 0}
+_ABSENT = {"STAGES": 1, "DEPTH": 1, "CONSUMERS": 1, "CLUSTER_M": 1, "CLUSTER_N": 1, "GROUP": 1, "SPLIT": 1,
+           "CLUSTERS": 1, "ORDERED": 1, "SWAP": 0}  # fmt: skip
 
 
 def tiles_of(configs: Sequence[Mapping[str, int]]) -> Tiles:
@@ -127,7 +131,8 @@ def tiles_of(configs: Sequence[Mapping[str, int]]) -> Tiles:
 
     persistent = np.array(["GROUP" in config for config in configs], np.float64)
     return Tiles(column("BM"), column("BN"), column("STAGES"), column("DEPTH"), column("CONSUMERS"),
-                 column("CLUSTER_M"), column("CLUSTER_N"), column("GROUP"), column("SPLIT"), column("SWAP"),
+                 column("CLUSTER_M"), column("CLUSTER_N"), column("GROUP"), column("SPLIT"), column("CLUSTERS"),
+                 column("ORDERED"), column("SWAP"),
                  persistent)  # fmt: skip
 
 
@@ -145,8 +150,8 @@ def predicted_seconds(shapes: Shapes, tiles: Tiles, chip: Chip, constants: Const
     rows, cols = np.where(t.swap > 0, shapes.n, shapes.m), np.where(t.swap > 0, shapes.m, shapes.n)
     down = _ceil(_ceil(rows / t.bm) / t.cluster_m) * t.cluster_m
     across = _ceil(_ceil(cols / t.bn) / t.cluster_n) * t.cluster_n
-    work = down * across * shapes.batch * t.split
-    steps = np.maximum(1, _ceil(_ceil(shapes.k / (_STEP_K * t.depth)) / t.split)) * t.depth
+    work = down * across * shapes.batch * t.split * t.clusters
+    steps = np.maximum(1, _ceil(_ceil(shapes.k / (_STEP_K * t.depth)) / (t.split * t.clusters))) * t.depth
 
     cluster = t.cluster_m * t.cluster_n * t.split  # the parts of a split are a cluster as well
     usable = np.where(cluster > 2, chip.sms * _SMS_OF_LARGE_CLUSTERS, chip.sms)
@@ -168,13 +173,17 @@ def predicted_seconds(shapes: Shapes, tiles: Tiles, chip: Chip, constants: Const
     # Sums of a kernel that splits go through shared memory, its own and its neighbours'.
     added = np.where(t.persistent > 0, 0.0, outputs * 4.0 / c.ingress)
     added = added + np.where(t.split > 1, c.reduction * outputs / _SUMS_OF_A_TILE, 0.0)
+    added = added + np.where(
+        t.clusters > 1, outputs / t.split * 4.0 * np.where(t.ordered > 0, t.clusters, 1.0) / c.ingress, 0.0
+    )
     on_sms = c.latency + waves * (steps * step + c.tile + added + stored)
 
     inputs = (rows + cols) * shapes.k * 2.0 * shapes.batch
     written = rows * cols * shapes.batch * shapes.out_bytes
     traffic = np.maximum(inputs, _streamed(shapes, tiles, rows, cols, down, across, sms * resident, chip)) + written
     repack = np.where(np.asarray(shapes.repacked) > 0, c.launch + 2.0 * shapes.repacked / c.dram, 0.0)
-    total: Column = c.launch + _soft_maximum(on_sms, traffic / c.dram) + repack
+    met = np.where(t.clusters > 1, _MEETING, 0.0)
+    total: Column = c.launch + met + _soft_maximum(on_sms, traffic / c.dram) + repack
     return total
 
 

@@ -17,15 +17,17 @@ def table_of(file: TuningFile, gpu: str = "") -> Table:
     """The table of ``gpu``, or of the only GPU in the file. The fit starts from the estimates, so that the same file
     gives the same constants, whatever is shipped."""
     name = gpu or _only_gpu(file)
-    history = file.history(name)
-    if not history.best:
+    # Runs of either kind stand apart in the file; the table has what both found, under keys of their own.
+    history, any_order = (TuningFile(file.path, any_order=each).history(name) for each in (False, True))
+    entries = file.best(name)
+    if not entries:
         raise UsageError(f"{file.path} has no finished shape of {name}", "run gemmsmith tune --shapes … first")
     facts = known_gpu(name) or next(g for g in gpus() if g.arch == 90)
-    fitted = fit(_samples(history), chip_of(facts), with_memory_of(Constants(), facts))
+    fitted = fit(_samples(history) + _samples(any_order), chip_of(facts), with_memory_of(Constants(), facts))
     commands = dict.fromkeys(str(run["command"]) for run in history.runs)
     last = history.runs[-1] if history.runs else {}
     versions = {str(name): str(version) for name, version in dict(last.get("versions", {})).items()}
-    return Table(name, str(last.get("date", "")), versions, "; ".join(commands), fitted, history.best)
+    return Table(name, str(last.get("date", "")), versions, "; ".join(commands), fitted, entries)
 
 
 def _only_gpu(file: TuningFile) -> str:

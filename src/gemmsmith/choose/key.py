@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gemmsmith.problem import BF16, FP16, Problem
 
 KIND = "16-bit"  # fp16 and bf16 cost the same, so what was measured for one serves the other
+# What was found where kernels were allowed whose bits may change from run to run; a gemmsmith that does not know this
+# kind never asks for it.
+_FASTEST_KIND = "16-bit fastest"
 _ROW = 16  # bytes: a tensor map takes operands whose rows start on multiples of this
 Addresses = tuple[int, int, int]
 
@@ -35,6 +38,20 @@ def is_16_bit(problem: Problem) -> bool:
 def shape_key(problem: Problem) -> ShapeKey:
     """The key of a problem with 16-bit inputs."""
     return ShapeKey(KIND, problem.out_dtype.itemsize, problem.layout, problem.m, problem.n, problem.k, problem.batch)
+
+
+def fastest(key: ShapeKey) -> ShapeKey:
+    """The key of the same shape where repeated runs need not give the same bits."""
+    return replace(key, kind=_FASTEST_KIND)
+
+
+def deterministic(key: ShapeKey) -> ShapeKey:
+    """The reverse of ``fastest``."""
+    return replace(key, kind=KIND)
+
+
+def is_fastest(key: ShapeKey) -> bool:
+    return key.kind == _FASTEST_KIND
 
 
 def unaligned(problem: Problem, addresses: Addresses | None = None) -> int:

@@ -7,6 +7,9 @@
     fresh      candidates of this shape that stand before this line are not to be used again
     best       a shape is finished: what later calls use
 
+Findings of ``gemmsmith tune --fastest``, where kernels were allowed whose bits may change from run to run, stand apart
+under shapes of a kind of their own.
+
 A line is one write to a file opened for appending, under a lock, and on the disk when ``append`` returns. A kill
 leaves at most one torn line at the end, which readers skip and the next writer cuts off.
 """
@@ -26,7 +29,7 @@ from typing import Any
 
 import platformdirs
 
-from gemmsmith.choose.key import ShapeKey
+from gemmsmith.choose.key import ShapeKey, deterministic, fastest, is_fastest
 from gemmsmith.choose.table import (
     Entry,
     config_from_fields,
@@ -83,10 +86,14 @@ class History:
 
 
 class TuningFile:
-    """One tuning file; it need not exist to be read."""
+    """One tuning file; it need not exist to be read.
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    What is added, and what ``history`` tells, is of runs that only tried kernels that give the same bits every time;
+    or, where ``any_order``, of those that tried all.
+    """
+
+    def __init__(self, path: Path, any_order: bool = False) -> None:
+        self.path, self._any_order = path, any_order
 
     def gpus(self) -> tuple[str, ...]:
         """The GPUs that it tells of, in the order in which they appear."""
@@ -96,12 +103,18 @@ class TuningFile:
         """All that is known about ``gpu``; lines that cannot be read are left out, and it is said."""
         found = History()
         for line in self._lines():
-            if line["gpu"] == gpu:
+            if line["gpu"] == gpu and (line["event"] == "run" or self._is_mine(key_from_fields(line))):
                 _remember(found, line)
         return found
 
+    def _is_mine(self, key: ShapeKey) -> bool:
+        return is_fastest(key) == self._any_order
+
+    def _stored(self, key: ShapeKey) -> dict[str, Any]:
+        return asdict(fastest(key) if self._any_order else key)
+
     def best(self, gpu: str) -> dict[ShapeKey, Entry]:
-        """Finished shapes of ``gpu``: what calls use."""
+        """Finished shapes of ``gpu``, of either kind of run, as they are stored: what calls use."""
         return {
             key: entry for line in self._lines('"event": "best"') if line["gpu"] == gpu
             for key, entry in [entry_from_fields(line)]
@@ -111,23 +124,23 @@ class TuningFile:
         self._append({"event": "run", "gpu": gpu, "command": command, "date": date, "versions": dict(versions)})
 
     def add_start(self, gpu: str, key: ShapeKey, digest: str, kernel: str, config: Pairs) -> None:
-        self._append({"event": "tried", "gpu": gpu, "digest": digest, **asdict(key), "kernel": kernel,
+        self._append({"event": "tried", "gpu": gpu, "digest": digest, **self._stored(key), "kernel": kernel,
                       "config": dict(config)})  # fmt: skip
 
     def add_stop(self, gpu: str, key: ShapeKey, digest: str, kernel: str, config: Pairs) -> None:
-        self._append({"event": "stopped", "gpu": gpu, "digest": digest, **asdict(key), "kernel": kernel,
+        self._append({"event": "stopped", "gpu": gpu, "digest": digest, **self._stored(key), "kernel": kernel,
                       "config": dict(config)})  # fmt: skip
 
     def add_candidate(self, gpu: str, key: ShapeKey, digest: str, tried: Tried) -> None:
-        self._append({"event": "candidate", "gpu": gpu, "digest": digest, **asdict(key), "kernel": tried.kernel,
+        self._append({"event": "candidate", "gpu": gpu, "digest": digest, **self._stored(key), "kernel": tried.kernel,
                       "config": dict(tried.config), "state": tried.state, "us": number_or_null(tried.us),
                       "cublas_us": number_or_null(tried.cublas_us), "why": tried.why})  # fmt: skip
 
     def add_fresh(self, gpu: str, key: ShapeKey) -> None:
-        self._append({"event": "fresh", "gpu": gpu, **asdict(key)})
+        self._append({"event": "fresh", "gpu": gpu, **self._stored(key)})
 
     def add_best(self, gpu: str, key: ShapeKey, entry: Entry) -> None:
-        self._append({"event": "best", "gpu": gpu} | entry_fields(key, entry))
+        self._append({"event": "best", "gpu": gpu} | entry_fields(key, entry) | self._stored(key))
 
     def _append(self, line: Mapping[str, Any]) -> None:
         data = (json.dumps({"format": FORMAT, **line}, allow_nan=False) + "\n").encode()
@@ -194,7 +207,7 @@ def _remember(found: History, line: Mapping[str, Any]) -> None:
     if event == "run":
         found.runs.append(line)
         return
-    key = key_from_fields(line)
+    key = deterministic(key_from_fields(line))
     if event == "best":
         found.best[key] = entry_from_fields(line)[1]
         return

@@ -18,9 +18,18 @@ import typer
 from rich.markup import escape
 
 from gemmsmith import __version__
+from gemmsmith.choose.precision import check_promise
 from gemmsmith.cli.accuracy_plot import write_plot
-from gemmsmith.cli.accuracy_subjects import baseline_subject, kernel_subject
+from gemmsmith.cli.accuracy_subjects import auto_subject, baseline_subject, kernel_subject
 from gemmsmith.cli.accuracy_tables import Study, print_study, study_csv, study_json
+from gemmsmith.cli.contract import (
+    AUTO,
+    Deterministic,
+    PrecisionName,
+    check_nothing_set,
+    chosen_for,
+    input_type,
+)
 from gemmsmith.cli.options import (
     Block,
     ConfigText,
@@ -41,7 +50,7 @@ from gemmsmith.errors import UnsupportedError, UsageError
 from gemmsmith.kernels.spec import Config, KernelSpec
 from gemmsmith.kernels.user import UserOptions
 from gemmsmith.measure.stopwatch import CudaStopwatch
-from gemmsmith.problem import FP32, TF32, DType, Problem, dtype_named
+from gemmsmith.problem import FP32, TF32, DType, Problem
 from gemmsmith.report.files import replace_file
 from gemmsmith.run.baselines import BASELINES
 from gemmsmith.run.cuda import CudaDevice
@@ -56,7 +65,10 @@ _REFERENCE_RUNG = "warp_tile"
 
 
 def command(
-    kernels: Annotated[list[str], typer.Argument(metavar="RUNG|FILE.cu…", help="Whose errors to measure.")],
+    kernels: Annotated[
+        list[str],
+        typer.Argument(metavar="RUNG|FILE.cu|auto…", help="Whose errors to measure; auto: as matmul chooses."),
+    ],
     dtype: Annotated[str, typer.Option("--dtype", help="Input type: fp32, tf32, fp16, bf16 or int8.")] = "",
     distributions: Annotated[
         str, typer.Option("--distributions", help=f"Kinds of data, comma-separated: {', '.join(DISTRIBUTIONS)}.")
@@ -76,6 +88,8 @@ def command(
     config: ConfigText = "",
     preset: PresetName = "",
     define: Defines = None,
+    precision: PrecisionName = "",
+    deterministic: Deterministic = True,
     entry: Entry = "",
     grid: Grid = "",
     block: Block = "",
@@ -99,10 +113,14 @@ def command(
     if save is not None:
         check_save(save)
     options = UserOptions(entry, grid, block, smem, signature)
-    found = [find_kernel(name, config, preset, define, options) for name in dict.fromkeys(kernels)]
+    if set(kernels) == {AUTO}:
+        check_nothing_set(config, preset, define, options)
+    found = [find_kernel(name, config, preset, define, options) for name in dict.fromkeys(kernels) if name != AUTO]
     where = find_device(device)
     on_gpu = where.kind == "gpu"
-    kind = dtype_named(dtype) if dtype else found[0][0].dtypes[0]
+    kind = input_type(dtype, precision, found[0][0].dtypes[0] if found else FP32)
+    for spec, _ in found:
+        check_promise(spec, kind, precision)
     rows = m or n or (_MEASURED_SIZE if on_gpu else _SIMULATED_SIZE)
     plan = Plan(
         m=m or rows, n=n or rows, depths=_depths(k) or (_MEASURED_DEPTHS if on_gpu else _SIMULATED_DEPTHS),
@@ -112,7 +130,12 @@ def command(
     notes: list[str] = []
     points: list[Point] = []
     with ExitStack() as held:
-        subjects = _subjects(found, against, plan, where, notes, held)
+        first = []
+        if AUTO in kernels:
+            deepest = plan.problem(max(plan.depths))
+            first = [auto_subject(deepest, where, precision, deterministic)]
+            notes.append(f"auto is {chosen_for(deepest, where, precision, deterministic).spec.name} for {deepest}")
+        subjects = _subjects(first, found, against, plan, where, notes, held)
         bar = held.enter_context(progress())
         products = len(plan.distributions) * len(plan.depths) * plan.seeds * len(subjects)
         task = bar.add_task("multiplying", total=products)
@@ -127,10 +150,11 @@ def command(
     given = {"dtype": dtype, "distributions": distributions, "k": k, "m": str(m or ""), "n": str(n or ""),
              "against": against, "seeds": str(seeds), "device": device, "config": config, "preset": preset,
              "entry": entry, "grid": grid, "block": block, "smem": smem, "signature": signature,
+             "precision": precision,
              "time-limit": f"{time_limit:g}" if time_limit else ""}  # fmt: skip
     done = Study(
         subjects=tuple(subjects), plan=plan, points=tuple(points), origin="measured" if on_gpu else "simulated",
-        device=where.name, command=_command(kernels, define, given), version=__version__,
+        device=where.name, command=_command(kernels, define, given, deterministic), version=__version__,
         date=datetime.now(UTC).date().isoformat(),
     )  # fmt: skip
     if done.missing:
@@ -160,11 +184,12 @@ def _show(done: Study, plot: Path | None, save: Path | None, as_json: bool, as_c
         console(stderr=True).print(f"wrote {save}", markup=False)
 
 
-def _subjects(found: Sequence[tuple[KernelSpec, Config]], against: str, plan: Plan, where: SimDevice | CudaDevice,
-              notes: list[str], held: ExitStack) -> list[Subject]:  # fmt: skip
-    """Kernels, then whom they are compared with. Of several kernels, one that cannot take part is noted."""
+def _subjects(first: Sequence[Subject], found: Sequence[tuple[KernelSpec, Config]], against: str, plan: Plan,
+              where: SimDevice | CudaDevice, notes: list[str], held: ExitStack) -> list[Subject]:  # fmt: skip
+    """``first``, then kernels, then whom they are compared with. Of several kernels, one that cannot take part is
+    noted."""
     problem = Problem(plan.m, plan.n, max(plan.depths), plan.dtype)
-    subjects: list[Subject] = []
+    subjects = list(first)
     refused: list[UnsupportedError] = []
     for spec, config in found:
         try:
@@ -211,6 +236,7 @@ def _depths(text: str) -> tuple[int, ...]:
         raise UsageError(f"--k {text} is not a list of integers", "write --k 16,64,256") from None
 
 
-def _command(kernels: list[str], define: list[str] | None, given: dict[str, str]) -> str:
+def _command(kernels: list[str], define: list[str] | None, given: dict[str, str], deterministic: bool) -> str:
     words = ["gemmsmith", "accuracy", *kernels, *(f"-D{text}" for text in define or [])]
+    words += ["--fastest"] * (not deterministic)
     return shlex.join([*words, *(w for name, value in given.items() if value for w in (f"--{name}", value))])

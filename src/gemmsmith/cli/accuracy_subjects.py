@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from typing import Any
 
@@ -10,6 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gemmsmith import gemm, plan
+from gemmsmith.choose.determinism import is_deterministic
+from gemmsmith.cli.contract import AUTO, chosen_for
 from gemmsmith.compile.compiler import compile_for
 from gemmsmith.errors import MissingDeviceError, UnsupportedError
 from gemmsmith.kernels.spec import Config, KernelSpec
@@ -50,12 +52,25 @@ def kernel_subject(spec: KernelSpec, config: Config, problem: Problem, device: S
     # A file may use tensor cores whatever its types are: its code says what it multiplies in.
     known = arithmetic_of(kind, spec.tensor_cores)
     multiplies_in = known if spec.is_rung else arithmetic(compile_for(spec, config, problem, device.arch))
-    on_gpu = device.kind == "gpu"
-    product = _on_gpu(spec, config, kind, layout) if on_gpu else _simulated(spec, config, kind, layout)
-    return Subject(name, multiplies_in, product, is_baseline)
+    asked = {"kernel": spec, "config": config, "deterministic": is_deterministic(spec, config)}
+    return Subject(name, multiplies_in, _product(device, asked, kind, layout), is_baseline)
 
 
-def _simulated(spec: KernelSpec, config: Config, kind: DType, layout: str) -> Product:
+def auto_subject(problem: Problem, device: SimDevice | CudaDevice, precision: str, deterministic: bool) -> Subject:
+    """What a caller gets who names no kernel; raises where there is none for the problem."""
+    chosen = chosen_for(problem, device, precision, deterministic).spec
+    asked = {"precision": precision, "deterministic": deterministic}
+    return Subject(
+        AUTO, arithmetic_of(problem.dtype, chosen.tensor_cores), _product(device, asked, problem.dtype, "NN")
+    )
+
+
+def _product(device: SimDevice | CudaDevice, asked: Mapping[str, Any], kind: DType, layout: str) -> Product:
+    """``asked``: arguments of ``gemm``."""
+    return _on_gpu(asked, kind, layout) if device.kind == "gpu" else _simulated(asked, kind, layout)
+
+
+def _simulated(asked: Mapping[str, Any], kind: DType, layout: str) -> Product:
     """On the simulator. A kernel is read once for each shape, which takes longer than a small product."""
     ready: dict[tuple[int, ...], Any] = {}
 
@@ -63,13 +78,13 @@ def _simulated(spec: KernelSpec, config: Config, kind: DType, layout: str) -> Pr
         left, right = (_laid_out(_widened(x, kind), letter) for x, letter in zip((a, b), layout, strict=True))
         key = (*left.shape, *right.shape)
         if key not in ready:
-            ready[key] = plan(left, right, kernel=spec, config=config, dtype=kind.name)
+            ready[key] = plan(left, right, dtype=kind.name, **asked)
         return np.array(ready[key](left, right))  # a copy: a plan's output is overwritten by the next product
 
     return product
 
 
-def _on_gpu(spec: KernelSpec, config: Config, kind: DType, layout: str) -> Product:
+def _on_gpu(asked: Mapping[str, Any], kind: DType, layout: str) -> Product:
     torch = usable_torch()
     if torch is None:
         raise MissingDeviceError("errors on a GPU need torch, for operands", "pip install torch, or --device sim")
@@ -85,7 +100,7 @@ def _on_gpu(spec: KernelSpec, config: Config, kind: DType, layout: str) -> Produ
     def product(a: Array, b: Array) -> Array:
         left, right = (tensor(_widened(x, kind), letter) for x, letter in zip((a, b), layout, strict=True))
         out = torch.full((left.shape[0], right.shape[1]), float("nan"), dtype=torch.float32, device=left.device)
-        gemm(left, right, kernel=spec, config=config, dtype=kind.name, out=out)
+        gemm(left, right, dtype=kind.name, out=out, **asked)
         torch.cuda.synchronize()
         result: Array = out.cpu().numpy()
         return result

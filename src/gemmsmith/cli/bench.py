@@ -10,7 +10,16 @@ from typing import Annotated
 
 import typer
 
+from gemmsmith.choose.precision import check_promise
 from gemmsmith.cli.bench_tables import print_run
+from gemmsmith.cli.contract import (
+    AUTO,
+    ChosenContender,
+    Deterministic,
+    PrecisionName,
+    check_nothing_set,
+    input_type,
+)
 from gemmsmith.cli.options import (
     Block,
     CacheDir,
@@ -50,7 +59,8 @@ _LAYOUTS = ("NN", "NT", "TN", "TT")
 
 def command(
     kernels: Annotated[
-        list[str], typer.Argument(metavar="RUNG|FILE.cu|BASELINE…", help="Whom to time; baselines may be named, too.")
+        list[str],
+        typer.Argument(metavar="RUNG|FILE.cu|BASELINE|auto…", help="Whom to time; auto: what matmul chooses."),
     ],
     shapes: Annotated[str, typer.Option("--shapes", help="A suite's name or MxNxK,…")] = "1024,2048,4096",
     dtype: Annotated[str, typer.Option("--dtype", help="Input type: fp32, tf32, fp16, bf16 or int8.")] = "",
@@ -65,7 +75,9 @@ def command(
     block: Block = "",
     smem: Smem = "",
     signature: SignatureText = "",
-    precision: Annotated[float, typer.Option("--precision", help="Half the median's interval, relative.")] = 0.005,
+    precision: PrecisionName = "",
+    deterministic: Deterministic = True,
+    within: Annotated[float, typer.Option("--within", help="Half the median's interval, relative.")] = 0.005,
     budget: Annotated[float, typer.Option("--budget", help="Seconds a shape, at most, to reach it.")] = 5.0,
     quick: Annotated[bool, typer.Option("--quick", help="Only graphs with cold caches.")] = False,
     sample: Annotated[
@@ -78,22 +90,25 @@ def command(
     json: Json = False,
 ) -> None:
     """Time kernels against baselines on this machine's GPU; exits 1 where a result is wrong or impossible."""
-    plan = Plan(precision, budget, quick, seed, sample / 1e3)
+    plan = Plan(within, budget, quick, seed, sample / 1e3)
     rivals = [baseline_named(name) for name in _words(against) if name != "none"]
     options = UserOptions(entry, grid, block, smem, signature)
     found = _found(kernels, config, preset, define, options)
-    problems = _problems(shapes, dtype, out_dtype, layout, found)
+    problems = _problems(shapes, dtype, out_dtype, layout, precision, found)
+    for named in found:
+        if named.kernel is not None:
+            check_promise(named.kernel[0], problems[0].dtype, precision)
     _check_taken(found, problems)
     if not no_db:
         chosen_path(db)
     device = _gpu()
-    contenders = [named.contender(device, Compiler(cache_dir)) for named in found]
+    contenders = [named.contender(device, Compiler(cache_dir), precision, deterministic) for named in found]
     given = {"shapes": shapes, "dtype": dtype, "out-dtype": out_dtype, "layout": layout, "against": against,
              "config": config, "preset": preset, "entry": entry, "grid": grid, "block": block, "smem": smem,
-             "signature": signature, "precision": f"{precision:g}", "budget": f"{budget:g}",
+             "signature": signature, "precision": precision, "within": f"{within:g}", "budget": f"{budget:g}",
              "sample-ms": "" if sample == SAMPLE_SECONDS * 1e3 else f"{sample:g}", "seed": str(seed)}  # fmt: skip
     words = [*kernels, *(w for name, value in given.items() if value for w in (f"--{name}", value))]
-    words += [f"-D{text}" for text in define or []] + ["--quick"] * quick
+    words += [f"-D{text}" for text in define or []] + ["--quick"] * quick + ["--fastest"] * (not deterministic)
     run = new_run(shlex.join(["gemmsmith", "bench", *words]), device)
     notes: list[str] = []
     found_so_far: list[Measurement] = []
@@ -122,16 +137,18 @@ def command(
 
 @dataclass(frozen=True)
 class _Named:
-    """Whom a word on the command line means: a kernel, or a baseline."""
+    """Whom a word on the command line means: a kernel, a baseline, or with neither what is chosen."""
 
-    kernel: tuple[KernelSpec, Config] | None
+    kernel: tuple[KernelSpec, Config] | None = None
     baseline: Contender | None = None
 
-    def contender(self, device: CudaDevice, compiler: Compiler) -> Contender:
+    def contender(self, device: CudaDevice, compiler: Compiler, precision: str, deterministic: bool) -> Contender:
+        def of_kernel(spec: KernelSpec, config: Config) -> Contender:
+            return KernelContender(spec, config, device, compiler)
+
         if self.kernel is not None:
-            return KernelContender(*self.kernel, device, compiler)
-        assert self.baseline is not None
-        return self.baseline
+            return of_kernel(*self.kernel)
+        return self.baseline or ChosenContender(device, of_kernel, precision, deterministic)
 
 
 def _found(
@@ -139,10 +156,14 @@ def _found(
 ) -> list[_Named]:
     """Everybody who was named. Where files and rungs meet, -D and the launch are the files', --config the rungs'."""
     files = [name for name in kernels if name.endswith((".cu", ".cuh")) or "/" in name]
-    mixed = any(name not in files and name not in BASELINES for name in kernels) and bool(files)
+    mixed = any(name not in (*files, *BASELINES, AUTO) for name in kernels) and bool(files)
+    if all(name == AUTO or name in BASELINES for name in kernels):
+        check_nothing_set(config, preset, define, options)
     result = []
     for name in kernels:
-        if name in BASELINES:
+        if name == AUTO:
+            result.append(_Named())
+        elif name in BASELINES:
             result.append(_Named(None, baseline_named(name)))
         elif not mixed:
             result.append(_Named(find_kernel(name, config, preset, define, options)))
@@ -157,12 +178,13 @@ def _words(text: str) -> list[str]:
     return [word.strip() for word in text.split(",") if word.strip()]
 
 
-def _problems(shapes: str, dtype: str, out_dtype: str, layout: str, found: list[_Named]) -> list[Problem]:
+def _problems(shapes: str, dtype: str, out_dtype: str, layout: str, precision: str,
+              found: list[_Named]) -> list[Problem]:  # fmt: skip
     """Every shape in the type asked for, else in the first kernel's own."""
     if layout.upper() not in _LAYOUTS:
         raise UsageError(f"unknown layout {layout!r}", f"use one of {', '.join(_LAYOUTS)}")
     own = next((named.kernel[0].dtypes[0] for named in found if named.kernel is not None), FP32)
-    kind = dtype_named(dtype) if dtype else own
+    kind = input_type(dtype, precision, own)
     trans_a, trans_b = (letter == "T" for letter in layout.upper())
     out = dtype_named(out_dtype)
     problems = [Problem(m, n, k, kind, out, trans_a=trans_a, trans_b=trans_b) for m, n, k in parse_shapes(shapes)]

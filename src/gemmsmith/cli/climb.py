@@ -68,7 +68,7 @@ def command(
     gpu: GpuName = "",
     html: Annotated[Path, typer.Option("--html", help="The page to write.")] = Path("climb.html"),
     no_html: Annotated[bool, typer.Option("--no-html", help="Write no page.")] = False,
-    precision: Annotated[float, typer.Option("--precision", help="Half the median's interval, relative.")] = 0.005,
+    within: Annotated[float, typer.Option("--within", help="Half the median's interval, relative.")] = 0.005,
     budget: Annotated[float, typer.Option("--budget", help="Seconds a size, at most, to reach it, on a GPU.")] = 4.0,
     no_db: Annotated[bool, typer.Option("--no-db", help="Do not record what a GPU measured.")] = False,
     db: Annotated[Path | None, typer.Option("--db", help="The results database.")] = None,
@@ -78,7 +78,7 @@ def command(
     """Climb the ladder: verify every rung, count what it does, time it where there is a GPU, and write a page."""
     if size < 1:
         raise UsageError(f"--size {size} is not positive")
-    plan = Plan(precision, budget)
+    plan = Plan(within, budget)
     where = find_device(device)
     extents = _extents(sizes, size)
     target = _target(gpu, where)

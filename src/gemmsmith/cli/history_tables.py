@@ -19,7 +19,9 @@ from gemmsmith.problem import OUTPUTS, Problem
 _SHORT = 8  # characters of an id, unless two runs share them
 _COMMAND = 102  # characters of a command in the list, in three lines or so
 # What bench and sweep record of options that nobody gave: it would hide the words that tell runs apart.
-_USUAL = re.compile(r" --(out-dtype fp32|layout NN|against cublas|precision 0\.005|budget 5|seed 0|device auto)(?= |$)")
+_USUAL = re.compile(
+    r" --(out-dtype fp32|layout NN|against cublas|(precision|within) 0\.005|budget 5|seed 0|device auto)(?= |$)"
+)
 
 
 def short(run_id: str, ids: Sequence[str]) -> str:

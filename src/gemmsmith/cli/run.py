@@ -8,6 +8,15 @@ from typing import Annotated
 
 import typer
 
+from gemmsmith.choose.precision import check_promise
+from gemmsmith.cli.contract import (
+    AUTO,
+    Deterministic,
+    PrecisionName,
+    check_nothing_set,
+    chosen_for,
+    input_type,
+)
 from gemmsmith.cli.launching import (
     CText,
     Strict,
@@ -42,7 +51,7 @@ from gemmsmith.cli.options import (
 from gemmsmith.cli.output import console, print_json
 from gemmsmith.errors import UsageError
 from gemmsmith.kernels.user import UserOptions
-from gemmsmith.problem import Problem, dtype_named
+from gemmsmith.problem import FP32, Problem, dtype_named
 from gemmsmith.verify.harness import affordable_mode, verify_launch
 from gemmsmith.verify.verdict import Verdict
 
@@ -74,6 +83,8 @@ def command(
     config: ConfigText = "",
     preset: PresetName = "",
     define: Defines = None,
+    precision: PrecisionName = "",
+    deterministic: Deterministic = True,
     seed: Seed = 0,
     schedule_seed: Annotated[int, typer.Option("--schedule-seed", help="Seed of the order; -1 takes --seed.")] = -1,
     entry: Entry = "",
@@ -86,17 +97,24 @@ def command(
     cache_dir: CacheDir = None,
     json: Json = False,
 ) -> None:
-    """Run a kernel once and verify the result; exits 1 if it is wrong."""
+    """Run a kernel once and verify the result; exits 1 if it is wrong. 'auto' is the kernel that matmul chooses."""
     options = UserOptions(entry, grid, block, smem, signature)
-    spec, chosen = find_kernel(kernel, config, preset, define, options)
-    kind = dtype_named(dtype) if dtype else spec.dtypes[0]
+    if kernel == AUTO:
+        check_nothing_set(config, preset, define, options)
+    found = find_kernel(kernel, config, preset, define, options) if kernel != AUTO else None
+    kind = input_type(dtype, precision, found[0].dtypes[0] if found is not None else FP32)
     problem = Problem(m, n, k, dtype=kind, out_dtype=dtype_named(out_dtype), alpha=alpha, beta=beta, lda=lda, ldb=ldb,
                       ldc=ldc, trans_a=trans_a, trans_b=trans_b, batch=batch, stride_a=0 if share_a else -1,
                       stride_b=0 if share_b else -1, bias=bias, activation=activation)  # fmt: skip
     filled = c_fill(c)
-    options = replace(options, defines=spec.extra_defines)
     order = seed if schedule_seed < 0 else schedule_seed
     where = find_device(device, schedule, order, ring=mode == "ring")
+    if found is None:
+        choice = chosen_for(problem, where, precision, deterministic)
+        found = choice.spec, choice.config
+    spec, chosen = found
+    check_promise(spec, kind, precision)
+    options = replace(options, defines=spec.extra_defines)
     started = time.perf_counter()
     oracle = mode or affordable_mode(problem)
     shifts, words = parse_offsets(offsets), repeat_words(options, device, c, strict, schedule, order)

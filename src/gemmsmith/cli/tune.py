@@ -45,6 +45,9 @@ def command(
     ] = math.inf,
     per_shape: Annotated[int, typer.Option("--per-shape", help="Candidates a shape.")] = TuningPlan.per_shape,
     fresh: Annotated[bool, typer.Option("--fresh", help="Time again what is known.")] = False,
+    fastest: Annotated[
+        bool, typer.Option("--fastest", help="Also kernels whose bits may change; for calls that allow it.")
+    ] = False,
     export: Annotated[
         Path | None, typer.Option("--export", help="Write all that is known of a GPU as a table; may stand alone.")
     ] = None,
@@ -60,7 +63,7 @@ def command(
 
     Goes on where it was stopped. Exits 1 where no candidate of a shape gives a right result.
     """
-    file = TuningFile(chosen_path(tuning))
+    file = TuningFile(chosen_path(tuning), any_order=fastest)
     if not shapes:
         if export is None:
             raise UsageError("no shape given", "write --shapes MxNxK,… or a suite, or --export FILE")
@@ -70,7 +73,7 @@ def command(
     problems = _problems(shapes, dtype, out_dtype, layout)
     device = _gpu()
     words = ["--shapes", shapes, "--dtype", dtype, "--layout", layout, "--out-dtype", out_dtype]
-    words += ["--per-shape", str(per_shape), "--seed", str(seed), *(["--fresh"] if fresh else [])]
+    words += ["--per-shape", str(per_shape), "--seed", str(seed), *["--fresh"] * fresh, *["--fastest"] * fastest]
     run = new_run(shlex.join(["gemmsmith", "tune", *words]), device)
     versions = dict(run.machine.packages) | {"driver": run.machine.driver, "compiler": run.machine.compiler}
     file.add_run(device.name, run.command, run.started, versions)
@@ -81,19 +84,19 @@ def command(
         task = bar.add_task("starting", total=len(problems))
         rig = stack.enter_context(cuda_rig(device, lambda text: bar.update(task, description=text), notes.append))
         pool = stack.enter_context(CompilePool(device.arch, cache_dir))
-        shop = _workshop(device, rig, pool, Compiler(cache_dir))
+        shop = _workshop(device, rig, pool, Compiler(cache_dir), not fastest)
         for tuned in tune(problems, shop, file, plan):
             found.append(tuned)
             bar.advance(task)
     forget()
-    _print(device.name, file, found, notes, json)
+    _print(device.name, file, found, notes, "deterministic=False" if fastest else "", json)
     if export is not None and any(tuned.best for tuned in found):
         write_whole(export, table_text(table_of(file, device.name)))
     if any(tuned.state == "nothing" for tuned in found):
         raise typer.Exit(1)
 
 
-def _workshop(device: CudaDevice, rig: Rig, pool: CompilePool, compiler: Compiler) -> Workshop:
+def _workshop(device: CudaDevice, rig: Rig, pool: CompilePool, compiler: Compiler, deterministic: bool) -> Workshop:
     model = hopper_model(device.name, device.sms, device.arch)
     if model is None:
         raise UnsupportedError(
@@ -102,10 +105,10 @@ def _workshop(device: CudaDevice, rig: Rig, pool: CompilePool, compiler: Compile
         )
 
     def candidates(problem: Problem, count: int) -> Sequence[Candidate]:
-        return ranked(problem, *model, count=count)
+        return ranked(problem, *model, count=count, deterministic=deterministic)
 
     def near(problem: Problem, candidate: Candidate) -> Sequence[Candidate]:
-        return neighbours(candidate, problem, *model)
+        return neighbours(candidate, problem, *model, deterministic=deterministic)
 
     return Workshop(
         gpu=device.name,
@@ -162,7 +165,7 @@ def _export(file: TuningFile, export: Path, gpu: str, json: bool) -> None:
     )
 
 
-def _print(gpu: str, file: TuningFile, found: Sequence[Tuned], notes: Sequence[str], json: bool) -> None:
+def _print(gpu: str, file: TuningFile, found: Sequence[Tuned], notes: Sequence[str], users: str, json: bool) -> None:
     left = sum(1 for tuned in found if tuned.state == "unfinished")
     if json:
         print_json({"gpu": gpu, "file": str(file.path), "finished": not left, "notes": list(dict.fromkeys(notes)),
@@ -181,7 +184,8 @@ def _print(gpu: str, file: TuningFile, found: Sequence[Tuned], notes: Sequence[s
         out.print(note, markup=False)
     if left:
         out.print(f"{left} of {len(found)} shapes are not finished: the same command goes on with them")
-    out.print(f"Kept in {file.path}; gemm and matmul use what is finished", markup=False, soft_wrap=True)
+    out.print(f"Kept in {file.path}; gemm and matmul {users and f'with {users} '}use what is finished", markup=False,
+              soft_wrap=True)  # fmt: skip
 
 
 def _row(tuned: Tuned) -> list[str]:

@@ -9,6 +9,8 @@ from typing import Annotated
 
 import typer
 
+from gemmsmith.choose.precision import check_promise, precision_named, promises
+from gemmsmith.cli.contract import PrecisionName
 from gemmsmith.cli.launching import CText, Strict, c_fill, is_lenient, leniently, repeat_words
 from gemmsmith.cli.options import (
     Block,
@@ -32,7 +34,7 @@ from gemmsmith.compile.render import arch_number
 from gemmsmith.kernels.registry import rungs_for
 from gemmsmith.kernels.spec import Config, KernelSpec
 from gemmsmith.kernels.user import UserOptions
-from gemmsmith.problem import Problem
+from gemmsmith.problem import DType, Problem
 from gemmsmith.run.binding import check_simulated
 from gemmsmith.verify.cases import Case, edge_cases
 from gemmsmith.verify.harness import verify_launch
@@ -68,6 +70,7 @@ def command(
     config: ConfigText = "",
     preset: PresetName = "",
     define: Defines = None,
+    precision: PrecisionName = "",
     entry: Entry = "",
     grid: Grid = "",
     block: Block = "",
@@ -78,17 +81,30 @@ def command(
     cache_dir: CacheDir = None,
     json: Json = False,
 ) -> None:
-    """Verify kernels over shapes at tile edges, scalars, strides and special values; exits 1 if any is wrong."""
+    """Verify kernels over shapes at tile edges, scalars, strides and special values; exits 1 if any is wrong.
+
+    With --precision: the kernels, in the types, that keep it.
+    """
+    precision_named(precision)
     options = UserOptions(entry, grid, block, smem, signature)
     filled = c_fill(c)
     where = find_device(device, schedule)
-    names = kernels or [s.name for s in rungs_for(arch_number(where.arch)) if s.simulated or where.kind == "gpu"]
+    names = kernels or [
+        spec.name for spec in rungs_for(arch_number(where.arch))
+        if (spec.simulated or where.kind == "gpu") and any(_keeps(spec, dtype, precision) for dtype in spec.dtypes)
+    ]  # fmt: skip
     chosen = [find_kernel(name, config, preset, define, options) for name in names]
     for spec, _ in chosen:
         check_simulated(where, spec, Problem(1, 1, 1, dtype=spec.dtypes[0]))
+        if not any(_keeps(spec, dtype, precision) for dtype in spec.dtypes):
+            check_promise(spec, spec.dtypes[0], precision)
     compiler = Compiler(cache_dir)
     words = repeat_words(options, device, c, strict, schedule, 0)
-    work = [(spec, values, list(edge_cases(spec, values, "full" if full else "quick"))) for spec, values in chosen]
+    work = [
+        (spec, values, [case for case in edge_cases(spec, values, "full" if full else "quick")
+                        if _keeps(spec, case.problem.dtype, precision)])
+        for spec, values in chosen
+    ]  # fmt: skip
 
     def judge(spec: KernelSpec, values: Config, case: Case, c_holds: str) -> Verdict:
         return verify_launch(where, spec, values, case.problem, compile_fn=compiler, fill=case.fill, seed=case.seed,
@@ -124,6 +140,10 @@ def command(
         _print(where.name, results, wrong)
     if wrong:
         raise typer.Exit(1)
+
+
+def _keeps(spec: KernelSpec, dtype: DType, precision: str) -> bool:
+    return not precision or precision in promises(spec, dtype)
 
 
 def _print(device: str, results: list[_Result], wrong: list[Verdict]) -> None:

@@ -18,7 +18,7 @@ from gemmsmith.explain.metrics import simulated
 from gemmsmith.fills import operands
 from gemmsmith.kernels.spec import Config, Geometry, KernelSpec
 from gemmsmith.problem import Problem
-from gemmsmith.run.binding import Addresses, check_simulated, product_launch
+from gemmsmith.run.binding import Addresses, before_product, check_simulated, product_launch, workspace_bytes
 from gemmsmith.run.memory import upload
 from gemmsmith.sim.counters import Counters, Counts
 from gemmsmith.sim.device import LoadedPtx, SimDevice
@@ -58,13 +58,21 @@ class Bench:
     def count(self, blocks: Sequence[int] | None = None, problem: Problem | None = None) -> Counters:
         """Run all blocks, or those numbered in ``blocks``, of the bench's problem or one with the same geometry."""
         shape = problem or self.problem
-        # A and B are made apart from C: what C holds changes no count, and it can be large.
-        filled = operands(shape.with_(n=0, bias="")).a, operands(shape.with_(m=0, bias="")).b
+        # A and B are made apart from C: what C holds changes no count, and it can be large. Integers are refused by no
+        # kernel that looks at its operands before it multiplies them.
+        fill = "integers" if self.spec.preparation is not None else "normal"
+        filled = operands(shape.with_(n=0, bias=""), fill).a, operands(shape.with_(m=0, bias=""), fill).b
         addresses = [upload(self.device, matrix) for matrix in filled]
         addresses.append(self.device.allocate(shape.batch * shape.m * shape.ldc * shape.out_dtype.itemsize))
         if shape.bias:
             addresses.append(upload(self.device, np.ones(shape.bias_length, shape.out_dtype.numpy)))
-        launch = product_launch(self.device, self.loaded, self.spec, self.config, shape, Addresses(*addresses))
+        places = Addresses(*addresses)
+        addresses.append(self.device.allocate(workspace_bytes(self.spec, self.config, shape, places)))
+        before, ready = before_product(self.device, self.spec, self.config, shape, places, addresses[-1])
+        for step in before:
+            self.device.launch(step.loaded, step.launch)
+        launch = product_launch(self.device, self.loaded, self.spec, self.config, ready.problem, ready.addresses,
+                                ready.workspace)  # fmt: skip
         self.device.launch(self.loaded, launch, blocks)
         for address in addresses:
             self.device.free(address)

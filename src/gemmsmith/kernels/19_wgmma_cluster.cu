@@ -16,6 +16,7 @@
 // Needs     sm_90a; rows of A, B (and of C, unless TMA_STORE is 0) that start on 16 bytes.
 // Try next  Few tiles and a deep K: 20 divides K.
 
+#include "cluster_ring.cuh"
 #include "grouped_order.cuh"
 #include "tma_finish.cuh"
 
@@ -34,23 +35,10 @@ gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, 
     const unsigned slices = shared_address(shared);
     const unsigned staging = slices + STAGES * SLICE;
     const unsigned full = staging + CONSUMERS * TMA_STORE * STORE_BOX<BN>, empty = full + 8 * STAGES;
-    if (threadIdx.x == 0) {
-        for (int i = 0; i < STAGES; ++i) {
-            barrier_init(full + 8 * i, 1);
-            barrier_init(empty + 8 * i, CLUSTER * CONSUMERS);
-        }
-        barrier_init_done();
-        prefetch_map(map_a);
-        prefetch_map(map_b);
-    }
-    if (CLUSTER > 1)
-        cluster_sync();
-    else
-        __syncthreads();
+    start_ring<STAGES, CLUSTER, CONSUMERS>(full, empty, map_a, map_b);
     start_next_and_wait_for_previous();
 
-    const int rank = CLUSTER > 1 ? cluster_rank() : 0;
-    const int rank_m = rank % CLUSTER_M, rank_n = rank / CLUSTER_M;
+    const ClusterLoader<TileA, TileB, CLUSTER_M, CLUSTER_N> loader;
     const unsigned down = (M - 1) / (BM * CLUSTER_M) + 1, across = (N - 1) / (BN * CLUSTER_N) + 1;
     const unsigned tiles = down * across * batch;
     const SliceRange range = slice_range(K, alpha);
@@ -58,7 +46,8 @@ gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, 
         for (unsigned t = blockIdx.x / CLUSTER; t < tiles; t += gridDim.x / CLUSTER) {
             const unsigned z = t / (down * across);
             const Place place = grouped_place<GROUP>(t - z * down * across, down, across);
-            body((place.down * CLUSTER_M + rank_m) * BM, (place.across * CLUSTER_N + rank_n) * BN, static_cast<int>(z));
+            body((place.down * CLUSTER_M + loader.row) * BM, (place.across * CLUSTER_N + loader.col) * BN,
+                 static_cast<int>(z));
         }
     };
     Ring<STAGES> ring;
@@ -66,16 +55,10 @@ gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, 
     if (group == 0) {  // the producer
         give_back_registers<CONSUMERS, TILES * BN / 2>();
         if (threadIdx.x == 0) {
-            unsigned short beside = 0, above = 0;  // blocks that need this one's rows of A, and its columns of B
-            for (int i = 0; i < CLUSTER_N; ++i) beside |= 1 << (i * CLUSTER_M + rank_m);
-            for (int i = 0; i < CLUSTER_M; ++i) above |= 1 << (rank_n * CLUSTER_M + i);
             for_each_tile([&](int row, int col, int z) {
                 for (int k = range.begin; k < range.end; ++k) {
-                    const unsigned slice = slices + ring.stage * SLICE, barrier = full + 8 * ring.stage;
-                    barrier_wait(empty + 8 * ring.stage, ring.parity ^ 1);
-                    barrier_expect(barrier, SLICE);
-                    TileA::load(slice, map_a, barrier, row, k * BK, strideA ? z : 0, rank_n, beside);
-                    TileB::load(slice + TileA::BYTES, map_b, barrier, col, k * BK, strideB ? z : 0, rank_m, above);
+                    loader.load(slices + ring.stage * SLICE, full + 8 * ring.stage, empty + 8 * ring.stage,
+                                ring.parity ^ 1, map_a, map_b, row, col, k * BK, strideA ? z : 0, strideB ? z : 0);
                     ring.advance();
                 }
             });
@@ -84,13 +67,7 @@ gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, 
         take_registers<CONSUMERS, TILES * BN / 2>();
         const int first = (group - 1) * TILES;  // of the consumer's tiles of 64 rows
         const int thread = threadIdx.x % GROUP_THREADS;
-        const auto release = [&](int stage) {
-            if (CLUSTER > 1) {
-                if (thread < CLUSTER) barrier_arrive_at(empty + 8 * stage, thread);
-            } else if (thread == 0) {
-                barrier_arrive(empty + 8 * stage);
-            }
-        };
+        const auto release = [&](int stage) { leave_stage<CLUSTER>(empty + 8 * stage, thread); };
         const bool pairs = vectors_fit<2>(C, ldc) && strideC % 2 == 0;
         float sums[TILES][BN / 2];
         for_each_tile([&](int row, int col, int z) {

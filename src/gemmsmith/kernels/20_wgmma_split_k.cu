@@ -6,6 +6,10 @@
 //           the same every time. And where C is low (a few rows, as in the decoding steps of a language model), the
 //           product is turned round, SWAP: wgmma's 64 rows are columns of C, and its narrow side, 16 columns or more,
 //           is the few rows.
+//           A cluster ends at 8 blocks. Where that is not enough, CLUSTERS of them share a tile, and their sums meet in
+//           a workspace: whoever comes last finds all of them there and finishes the tile, so that nobody waits. It
+//           adds them in the order of k (ORDERED), or else all have been added as they came, by atomic additions:
+//           less to read for the last one, but another order of sums, and so other last bits, every time.
 // Changed   From 17: a cluster for each tile; sums meet in shared memory; operands may change roles.
 // Owns      A cluster owns BM x BN outputs (of C, or of its transpose), a block the sums over its part of K and at the
 //           end BM / SPLIT rows of outputs:
@@ -18,6 +22,7 @@
 // Needs     sm_90a; rows of A and B that start on 16 bytes.
 // Try next  Many tiles, but not a whole number of waves: 21.
 
+#include "flags.cuh"
 #include "grouped_order.cuh"
 #include "warp_group.cuh"
 
@@ -27,12 +32,13 @@ using TileA = OperandTile<BM, SWAP ? TRANS_B : !TRANS_A>;  // the side with 64 r
 using TileB = OperandTile<BN, SWAP ? !TRANS_A : TRANS_B>;
 constexpr int SLICE = TileA::BYTES + TileB::BYTES, STAGE = DEPTH * SLICE;
 constexpr int SHARE = BM / SPLIT;  // rows that a block finishes
+constexpr int FOURS = SHARE * BN / 4;
 constexpr int SUMS_LD = BN + 4;    // four neighbours in a column of eight rows lie in 32 different banks
 
 extern "C" __global__ void __cluster_dims__(SPLIT, 1, 1) __launch_bounds__(THREADS)
 gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
      float beta, OUT* C, long long ldc, const OUT* __restrict__ bias, long long strideA, long long strideB,
-     long long strideC) {
+     long long strideC, unsigned char* workspace) {
     extern __shared__ __align__(1024) unsigned char shared[];
     const unsigned slices = shared_address(shared), received = slices + STAGES * STAGE;
     const unsigned full = received + 4 * BM * SUMS_LD, empty = full + 8 * STAGES, complete = empty + 8 * STAGES;
@@ -52,9 +58,10 @@ gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, 
     start_next_and_wait_for_previous();
 
     const int z = blockIdx.z, rank = blockIdx.x % SPLIT;
-    const unsigned tile = blockIdx.x / SPLIT, down = ((SWAP ? N : M) - 1) / BM + 1;
+    const unsigned tile = blockIdx.x / (SPLIT * CLUSTERS), down = ((SWAP ? N : M) - 1) / BM + 1;
+    const int part = blockIdx.x / SPLIT % CLUSTERS;  // of K, this cluster's
     const int row = tile % down * BM, col = tile / down * BN;
-    const SliceRange range = slice_range(K, alpha, DEPTH, rank, SPLIT);
+    const SliceRange range = slice_range(K, alpha, DEPTH, part * SPLIT + rank, CLUSTERS * SPLIT);
     Ring<STAGES> ring;
     const int group = threadIdx.x / GROUP_THREADS;
     if (group == 0) {  // the producer
@@ -101,17 +108,47 @@ gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, 
     const Finish<OUT> finish = finish_at(SWAP ? col : row, SWAP ? row : col, alpha, beta, bias);
     const bool fours = vectors_fit<4>(C, ldc) && strideC % 4 == 0 && c.holds(BM, BN);
     const float* const parts = reinterpret_cast<const float*>(shared + STAGES * STAGE);
-    for (int i = threadIdx.x; i < SHARE * BN / 4; i += THREADS) {
-        // Neighbouring threads have neighbouring outputs of a row of C; each has four sums of a row of sums.
-        const int r = SWAP ? i % SHARE : i / (BN / 4), q = (SWAP ? i / SHARE : i % (BN / 4)) * 4;
+    // Neighbouring threads have neighbouring outputs of a row of C; each has four sums of a row of sums.
+    const auto row_of = [](int i) { return SWAP ? i % SHARE : i / (BN / 4); };
+    const auto col_of = [](int i) { return (SWAP ? i / SHARE : i % (BN / 4)) * 4; };
+    const auto sum_of_cluster = [&](int i) {
         Vec<float, 4> sum = {};
 #pragma unroll
         for (int from = 0; from < SPLIT; ++from) {
-            const auto part = *reinterpret_cast<const Vec<float, 4>*>(parts + (from * SHARE + r) * SUMS_LD + q);
+            const float* const line = parts + (from * SHARE + row_of(i)) * SUMS_LD;
+            const auto part = *reinterpret_cast<const Vec<float, 4>*>(line + col_of(i));
 #pragma unroll
             for (int j = 0; j < 4; ++j) sum.at[j] = from == 0 ? part.at[j] : __fadd_rn(sum.at[j], part.at[j]);
         }
-        const int line = rank * SHARE + r;
+        return sum;
+    };
+    // Where clusters' sums of these rows meet, CLUSTERS times FOURS of them or, added as they come, once.
+    const unsigned across = gridDim.x / CLUSTERS, meeting = z * across + tile * SPLIT + rank;
+    auto* const met = reinterpret_cast<Vec<float, 4>*>(workspace + flag_bytes(across * gridDim.z)) +
+                      meeting * (ORDERED ? CLUSTERS : 1) * FOURS;
+    if constexpr (CLUSTERS > 1) {
+        for (int i = threadIdx.x; i < FOURS; i += THREADS)
+            if constexpr (ORDERED)
+                met[part * FOURS + i] = sum_of_cluster(i);
+            else
+                add_atomically(&met[i], sum_of_cluster(i));
+        unsigned* const counter = reinterpret_cast<unsigned*>(workspace) + meeting;
+        if (!last_to_come(counter, CLUSTERS, reinterpret_cast<unsigned*>(shared))) return;
+    }
+    for (int i = threadIdx.x; i < FOURS; i += THREADS) {
+        Vec<float, 4> sum;
+        if constexpr (CLUSTERS > 1) {
+            sum = load_fresh(&met[i]);
+#pragma unroll
+            for (int from = 1; from < (ORDERED ? CLUSTERS : 1); ++from) {
+                const Vec<float, 4> next = load_fresh(&met[from * FOURS + i]);
+#pragma unroll
+                for (int j = 0; j < 4; ++j) sum.at[j] = __fadd_rn(sum.at[j], next.at[j]);
+            }
+        } else {
+            sum = sum_of_cluster(i);
+        }
+        const int line = rank * SHARE + row_of(i), q = col_of(i);
         if constexpr (SWAP) {
 #pragma unroll
             for (int j = 0; j < 4; ++j) store_finished<1, 1>(c, q + j, line, &sum.at[j], finish, false);

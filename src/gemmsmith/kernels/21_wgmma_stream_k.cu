@@ -18,6 +18,7 @@
 // Needs     sm_90a; rows of A, B (and of C, unless TMA_STORE is 0) that start on 16 bytes.
 // Try next  Blocks at different places of K share less in the second-level cache: shares that begin where others do.
 
+#include "cluster_ring.cuh"
 #include "flags.cuh"
 #include "grouped_order.cuh"
 #include "tma_finish.cuh"
@@ -49,27 +50,14 @@ gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, 
     const unsigned slices = shared_address(shared);
     const unsigned staging = slices + STAGES * SLICE;
     const unsigned full = staging + CONSUMERS * TMA_STORE * STORE_BOX<BN>, empty = full + 8 * STAGES;
-    if (threadIdx.x == 0) {
-        for (int i = 0; i < STAGES; ++i) {
-            barrier_init(full + 8 * i, 1);
-            barrier_init(empty + 8 * i, CLUSTER * CONSUMERS);
-        }
-        barrier_init_done();
-        prefetch_map(map_a);
-        prefetch_map(map_b);
-    }
-    if (CLUSTER > 1)
-        cluster_sync();
-    else
-        __syncthreads();
+    start_ring<STAGES, CLUSTER, CONSUMERS>(full, empty, map_a, map_b);
     start_next_and_wait_for_previous();
 
-    const int rank = CLUSTER > 1 ? cluster_rank() : 0;
-    const int rank_m = rank % CLUSTER_M, rank_n = rank / CLUSTER_M;
+    const ClusterLoader<TileA, TileB, CLUSTER_M, CLUSTER_N> loader;
     const unsigned down = (M - 1) / (BM * CLUSTER_M) + 1, across = (N - 1) / (BN * CLUSTER_N) + 1;
     const unsigned tiles = down * across * batch, clusters = gridDim.x / CLUSTER;
     // Numbered backwards, as a cluster waits for those after it: they are the ones that started before it.
-    const unsigned cluster = clusters - 1 - blockIdx.x / CLUSTER, mine = cluster * CLUSTER + rank;
+    const unsigned cluster = clusters - 1 - blockIdx.x / CLUSTER, mine = cluster * CLUSTER + loader.rank;
     const SliceRange range = slice_range(K, alpha);
     const unsigned steps = range.end - range.begin;
     // Whole waves are handed out by the tile; all of them if they are whole, else all but one.
@@ -92,8 +80,8 @@ gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, 
             const unsigned to = sharing && left < steps - from ? from + left : steps;
             const unsigned z = t / (down * across);
             const Place place = grouped_place<GROUP>(t - z * down * across, down, across);
-            body((place.down * CLUSTER_M + rank_m) * BM, (place.across * CLUSTER_N + rank_n) * BN, static_cast<int>(z),
-                 from, to);
+            body((place.down * CLUSTER_M + loader.row) * BM, (place.across * CLUSTER_N + loader.col) * BN,
+                 static_cast<int>(z), from, to);
             left -= sharing ? to - from : 0;
             t += sharing ? 1 : clusters;
             from = 0;
@@ -104,17 +92,11 @@ gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, 
     if (group == 0) {  // the producer
         give_back_registers<CONSUMERS, TILES * BN / 2>();
         if (threadIdx.x == 0) {
-            unsigned short beside = 0, above = 0;  // blocks that need this one's rows of A, and its columns of B
-            for (int i = 0; i < CLUSTER_N; ++i) beside |= 1 << (i * CLUSTER_M + rank_m);
-            for (int i = 0; i < CLUSTER_M; ++i) above |= 1 << (rank_n * CLUSTER_M + i);
             for_each_piece([&](int row, int col, int z, unsigned from, unsigned to) {
                 for (unsigned s = from; s < to; ++s) {
                     const int k = (range.begin + s) * BK;
-                    const unsigned slice = slices + ring.stage * SLICE, barrier = full + 8 * ring.stage;
-                    barrier_wait(empty + 8 * ring.stage, ring.parity ^ 1);
-                    barrier_expect(barrier, SLICE);
-                    TileA::load(slice, map_a, barrier, row, k, strideA ? z : 0, rank_n, beside);
-                    TileB::load(slice + TileA::BYTES, map_b, barrier, col, k, strideB ? z : 0, rank_m, above);
+                    loader.load(slices + ring.stage * SLICE, full + 8 * ring.stage, empty + 8 * ring.stage,
+                                ring.parity ^ 1, map_a, map_b, row, col, k, strideA ? z : 0, strideB ? z : 0);
                     ring.advance();
                 }
             });
@@ -123,13 +105,7 @@ gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, 
         take_registers<CONSUMERS, TILES * BN / 2>();
         const int first = (group - 1) * TILES;  // of the consumer's tiles of 64 rows
         const int thread = threadIdx.x % GROUP_THREADS;
-        const auto release = [&](int stage) {
-            if (CLUSTER > 1) {
-                if (thread < CLUSTER) barrier_arrive_at(empty + 8 * stage, thread);
-            } else if (thread == 0) {
-                barrier_arrive(empty + 8 * stage);
-            }
-        };
+        const auto release = [&](int stage) { leave_stage<CLUSTER>(empty + 8 * stage, thread); };
         const bool pairs = vectors_fit<2>(C, ldc) && strideC % 2 == 0;
         float sums[TILES][BN / 2];
         for_each_piece([&](int row, int col, int z, unsigned from, unsigned to) {
@@ -150,7 +126,7 @@ gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, 
             for (unsigned other = cluster + 1, have = to; have < steps; ++other) {
                 const unsigned share = share_begin(other + 1) - share_begin(other);
                 if (share == 0) continue;
-                const unsigned block = other * CLUSTER + rank;
+                const unsigned block = other * CLUSTER + loader.rank;
                 if (thread == 0) wait_and_lower(flag_of(workspace, block, group - 1));
                 group_sync(group, GROUP_THREADS);
                 const Vec<float, 4>* const source = sums_of(workspace, block, group - 1);

@@ -1,4 +1,4 @@
-"""The launch that clears the flags of a workspace: no product, so its one parameter is packed here."""
+"""The launch that clears the beginning of a workspace: no product, so its one parameter is packed here."""
 
 from __future__ import annotations
 
@@ -12,21 +12,19 @@ FLAG_BYTES = 4096  # at the beginning of every workspace whose kernel has flags
 _THREADS = FLAG_BYTES // 16
 
 
-def clear_launch(workspace: int) -> tuple[Geometry, tuple[bytes, ...]]:
-    """Grid and arguments that set the flags at the beginning of ``workspace`` to 0."""
-    return _GEOMETRY, (struct.pack("<Q", workspace),)
+def clear_launch(workspace: int, nbytes: int = FLAG_BYTES) -> tuple[Geometry, tuple[bytes, ...]]:
+    """Grid and arguments that set ``nbytes``, a multiple of 4096, at the beginning of ``workspace`` to 0."""
+    return Geometry((nbytes // FLAG_BYTES, 1, 1), (_THREADS, 1, 1), early=True), (struct.pack("<Q", workspace),)
 
 
 def _geometry(_problem: Problem, _config: Config) -> Geometry:
-    return _GEOMETRY
+    return clear_launch(0)[0]
 
-
-_GEOMETRY = Geometry((1, 1, 1), (_THREADS, 1, 1))
 
 CLEAR = KernelSpec(
     name="clear",
     source=Path(__file__).with_name("clear.cu"),
-    summary="sets the flags of a workspace to 0",
+    summary="sets the beginning of a workspace to 0",
     teaches="",
     geometry=_geometry,
     entry="clear",

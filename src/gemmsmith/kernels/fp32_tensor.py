@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from gemmsmith.kernels.budgets import lane_outputs, warp_tile_threads
 from gemmsmith.kernels.constraints import blocks_fit, divides, numbers, whole_warps
+from gemmsmith.kernels.fp16_parts import fp16_preparation
 from gemmsmith.kernels.spec import Config, Geometry, KernelSpec, Parameter, Preset
 from gemmsmith.kernels.tensor_core import CHUNK, LARGEST_SMEM, OURS, aligned_if_possible, ring_bytes
 from gemmsmith.problem import FP32, Problem, ceil_div
@@ -58,7 +60,7 @@ def _launch(problem: Problem, c: Config) -> Geometry:
     return Geometry(grid=(tiles, 1, problem.batch), block=(warp_tile_threads(c), 1, 1), smem=ring_bytes(c))
 
 
-# --- the rung
+# --- by six products
 
 _BF16X6 = (
     Parameter("BM", 128, (64, 128, 256), "rows of C per block"),
@@ -74,8 +76,9 @@ _BF16X6 = (
 )
 
 
-def _preset(name: str, changes: dict[str, int]) -> Preset:
-    return Preset(name, Config(tuple({**{p.name: p.default for p in _BF16X6}, **changes}.items())), OURS)
+def _preset(name: str, parameters: tuple[Parameter, ...], changes: dict[str, int] | None = None) -> Preset:
+    values = {p.name: p.default for p in parameters} | (changes or {})
+    return Preset(name, Config(tuple(values.items())), OURS)
 
 
 FP32_TENSOR_BF16X6 = KernelSpec(
@@ -86,8 +89,8 @@ FP32_TENSOR_BF16X6 = KernelSpec(
     teaches="precision by hand: exact parts, small sums first, and out of the tensor core before it cuts them off",
     parameters=_BF16X6,
     presets=(
-        _preset("128x128-32x64", {}),
-        _preset("128x128-64x64", {"WM": 64, "STAGES": 3, "MIN_BLOCKS": 2}),
+        _preset("128x128-32x64", _BF16X6),
+        _preset("128x128-64x64", _BF16X6, {"WM": 64, "STAGES": 3, "MIN_BLOCKS": 2}),
     ),
     constraints=(
         divides("WM", "BM"),
@@ -110,4 +113,90 @@ FP32_TENSOR_BF16X6 = KernelSpec(
     fit=aligned_if_possible,
 )
 
-LADDER = (FP32_TENSOR_BF16X6,)
+# --- by three products
+
+_FP16X3 = (
+    Parameter("BM", 128, (64, 128, 256), "rows of C per block"),
+    Parameter("BN", 128, (64, 128, 256), "columns of C per block"),
+    Parameter("BK_BYTES", 64, (32, 64, 128), "depth of a slice in bytes of k, of each part"),
+    Parameter("WM", 32, (16, 32, 64), "rows of C per warp, whose two parts stay in registers"),
+    Parameter("WN", 64, (32, 64, 128), "columns of C per warp, 16 at a time"),
+    Parameter("PROMOTE", 16, (16, 32), "of k, before sums leave the tensor core"),
+    Parameter("STAGES", 3, (3, 4, 5), "slices in shared memory: one multiplied, the others on their way"),
+    Parameter("GROUP", 8, (1, 2, 4, 8, 16), "rows of tiles that blocks go down together, for the cache's sake"),
+    Parameter("MIN_BLOCKS", 1, (1, 2, 3), "blocks whose registers must fit on one SM: caps registers"),
+)
+
+
+def _two_rings_fit(c: Config) -> str | None:
+    formula, n = "STAGES·2·(BM+BN)·BK_BYTES", 2 * ring_bytes(c)
+    if n <= LARGEST_SMEM:
+        return None
+    return (
+        f"{formula} = {numbers(formula, c)} = {n:,} B of shared memory, "
+        f"but {LARGEST_SMEM:,} B is the most a block can have on any GPU"
+    )
+
+
+def _two_parts_fit(c: Config) -> str | None:
+    """Sums, and both parts of all fragments of A for PROMOTE of k, and of two of B."""
+    sums, parts = lane_outputs(c), (c["WM"] // 16 + 2) * 8 * (c["PROMOTE"] // 16)
+    if sums + parts <= 176:
+        return None
+    return (
+        f"WM·WN/32 = {c['WM']}·{c['WN']}/32 = {sums} sums a lane and (WM/16+2)·8·(PROMOTE/16) = {parts} registers of "
+        "parts, but a thread has 255 registers, and some eighty are needed besides; at most 176 are allowed"
+    )
+
+
+def _half_slices_are_whole_steps(c: Config) -> str | None:
+    if c["BK_BYTES"] // 2 >= c["PROMOTE"]:
+        return None
+    return f"a slice of BK_BYTES={c['BK_BYTES']} is {c['BK_BYTES'] // 2} deep, less than PROMOTE={c['PROMOTE']}"
+
+
+def _half_chunks_are_shared_out(c: Config) -> str | None:
+    side, threads = max(c["BM"], c["BN"]), warp_tile_threads(c)
+    chunks = side * 2 // CHUNK
+    if threads % chunks == 0:
+        return None
+    return f"a row of {side} parts has {side}·2/{CHUNK} = {chunks} chunks, which do not divide {threads} threads"
+
+
+def _launch_two_parts(problem: Problem, c: Config) -> Geometry:
+    return replace(_launch(problem, c), smem=2 * ring_bytes(c))
+
+
+FP32_TENSOR_FP16X3 = KernelSpec(
+    name="fp32_tensor_fp16x3",
+    rung=24,
+    source=Path(__file__).with_name("24_fp32_tensor_fp16x3.cu"),
+    summary="fp32 as two fp16 numbers, scaled by row and column: three products, where the data allow it",
+    teaches="trading range for speed, and a check on the data, on the device, that says when not to",
+    parameters=_FP16X3,
+    presets=(
+        _preset("128x128-32x64", _FP16X3),
+        _preset("128x128-64x64", _FP16X3, {"WM": 64}),
+    ),
+    constraints=(
+        divides("WM", "BM"),
+        divides("WN", "BN"),
+        whole_warps("32·(BM/WM)·(BN/WN)", warp_tile_threads),
+        _two_parts_fit,
+        _half_slices_are_whole_steps,
+        _half_chunks_are_shared_out,
+        _two_rings_fit,
+        blocks_fit(warp_tile_threads),
+    ),
+    geometry=_launch_two_parts,
+    dtypes=(FP32,),
+    out_dtypes=(FP32,),
+    layouts=("NN", "NT", "TN", "TT"),
+    epilogue=True,
+    batched=True,
+    tensor_cores=True,
+    arithmetic="fp16x3",
+    preparation=fp16_preparation(FP32_TENSOR_BF16X6),
+)
+
+LADDER = (FP32_TENSOR_BF16X6, FP32_TENSOR_FP16X3)

@@ -13,9 +13,10 @@ from gemmsmith.problem import Problem
 @cache
 def rungs() -> tuple[KernelSpec, ...]:
     """Every rung, from the bottom of the ladder to the top."""
-    from gemmsmith.kernels import fp32_tensor, hopper, simt, tensor_core
+    from gemmsmith.kernels import fp32_tensor, fp32_wgmma, hopper, simt, simt_best, tensor_core
 
-    ladder = (*simt.LADDER, *tensor_core.LADDER, *hopper.LADDER, *fp32_tensor.LADDER)
+    ladder = (*simt.LADDER, *tensor_core.LADDER, *hopper.LADDER, *fp32_tensor.LADDER, *simt_best.LADDER,
+              *fp32_wgmma.LADDER)  # fmt: skip
     return tuple(sorted(ladder, key=lambda spec: spec.rung))
 
 

@@ -18,6 +18,8 @@
 // Edges     Only a row's own bytes are read: the chunks at its two ends, whose granules may reach beyond it, go element
 //           by element.
 
+#include "early.cuh"
+
 typedef unsigned short Element;  // any type of 2 bytes: nothing looks at the values
 constexpr int CHUNK = 8;         // elements in 16 bytes
 
@@ -84,7 +86,11 @@ __device__ __forceinline__ void load_edge(uint4 (&chunks)[ROWS], const Source& s
 
 extern "C" __global__ void __launch_bounds__(THREADS)
 repack(int rows, int cols, const Element* __restrict__ source, long long source_ld, Element* __restrict__ target,
-       long long target_ld, long long source_stride, long long target_stride, int blocks_across) {
+       long long target_ld, long long source_stride, long long target_stride, int blocks_across, int second) {
+    // Two copies for one product: the second starts when the first has waited for all that came before, so it need not
+    // wait for the first one before it begins, but must before it ends, as the product waits for the second alone.
+    if (!second) wait_for_previous();
+    start_next();
     const unsigned across = blocks_across;
     const unsigned chunk = blockIdx.x % across * blockDim.x + threadIdx.x;
     const unsigned row = blockIdx.x / across * (ROWS * blockDim.y) + threadIdx.y;
@@ -106,4 +112,5 @@ repack(int rows, int cols, const Element* __restrict__ source, long long source_
 #pragma unroll
     for (int i = 0; i < ROWS; ++i, to += blockDim.y * target_ld)
         if (from.has(i)) *reinterpret_cast<uint4*>(to) = chunks[i];
+    wait_for_previous();
 }

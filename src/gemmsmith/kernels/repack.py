@@ -41,11 +41,12 @@ def repack_launch(
     batch: int = 1,
     source_stride: int = 0,
     target_stride: int = 0,
+    second: bool = False,
 ) -> tuple[Geometry, tuple[bytes, ...]]:
     """Grid and arguments that copy ``batch`` matrices of rows x cols elements, ``*_stride`` elements apart.
 
     Columns from ``cols`` to the next multiple of 8 become zero; the target's further columns are left alone. Source and
-    target must not overlap.
+    target must not overlap. ``second``: the launch before is a copy, too, of other memory to other memory.
     """
     _check_extents(rows, cols, batch)
     _check_source(rows, cols, source, source_ld)
@@ -56,6 +57,7 @@ def repack_launch(
         struct.pack("<Q", source), struct.pack("<q", source_ld),
         struct.pack("<Q", target), struct.pack("<q", target_ld),
         struct.pack("<q", source_stride), struct.pack("<q", target_stride), struct.pack("<i", across),
+        struct.pack("<i", second),
     )  # fmt: skip
     return _geometry(rows, width, across, batch), arguments
 
@@ -72,7 +74,7 @@ def _geometry(rows: int, width: int, across: int, batch: int) -> Geometry:
     blocks = across * ceil_div(rows, height * ROWS)
     if blocks > _LARGEST_GRID:
         raise UnsupportedError(f"repack: {blocks:,} blocks exceed the {_LARGEST_GRID:,} of a grid", "copy it in parts")
-    return Geometry((blocks, 1, batch), (width, height, 1))
+    return Geometry((blocks, 1, batch), (width, height, 1), early=True)
 
 
 def _geometry_for_a(problem: Problem, _config: Config) -> Geometry:

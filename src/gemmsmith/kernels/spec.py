@@ -10,10 +10,14 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gemmsmith.errors import ConfigError, UnsupportedError
 from gemmsmith.kernels.signature import Signature, parse_signature
 from gemmsmith.problem import FP32, DType, Problem
+
+if TYPE_CHECKING:
+    from gemmsmith.kernels.preparation import Preparation
 
 Dim3 = tuple[int, int, int]
 LARGEST_BATCH = 65_535  # gridDim.z ends there
@@ -106,6 +110,14 @@ Fit = Callable[[Config, Problem, tuple[int, int, int]], Config]
 """The configuration for operands at these addresses of A, B and C: a kernel may have a faster path for aligned ones."""
 
 
+@dataclass(frozen=True)
+class Scratch:
+    """Memory that a kernel's blocks share: the first ``cleared`` bytes are 0 when it starts."""
+
+    nbytes: int = 0
+    cleared: int = 0  # a multiple of 4096
+
+
 TensorMaps = Callable[[Problem, Config], dict[str, TensorMap]]
 """The maps an entry takes, by the names of its parameters; one that a configuration does not use may be left out."""
 
@@ -123,7 +135,8 @@ class KernelSpec:
     piece after another, only as many are launched as the GPU holds at once (run/binding.py); work lies along x alone.
     ``tensor_maps`` sees operands that a map can describe: where a kernel ``repacks``, rows of A and B that do not start
     on 16 bytes have been copied to rows that do, and the problem's leading dimensions and strides are those of the
-    copies. Its K is at least 1, as a map has no empty dimension.
+    copies. Its K is at least 1, as a map has no empty dimension. A ``preparation`` says all of what comes before the
+    kernel, in the place of ``repacks`` and ``scratch`` (preparation.py).
     """
 
     name: str
@@ -148,7 +161,8 @@ class KernelSpec:
     simulated: bool = True  # the simulator knows all of its instructions
     tensor_maps: TensorMaps | None = None
     repacks: bool = False
-    scratch: int = 0  # bytes of a workspace that its blocks share, flags at its beginning
+    scratch: Callable[[Problem, Config], Scratch] | None = None
+    preparation: Preparation | None = None
     persistent: bool = False
     rung: int = 0
     extra_defines: tuple[tuple[str, str], ...] = ()
@@ -173,8 +187,8 @@ class KernelSpec:
         return self._read_signature()
 
     def _read_signature(self) -> Signature:
-        maps = self.tensor_maps is not None
-        return parse_signature(self.code, self.entry, self.declared_signature, tensor_maps=maps)
+        own = self.tensor_maps is not None or self.is_rung  # may have a workspace, which a user's file cannot be given
+        return parse_signature(self.code, self.entry, self.declared_signature, tensor_maps=own)
 
     @property
     def is_rung(self) -> bool:
@@ -251,7 +265,7 @@ def _others(problem: Problem) -> str:
 
     names = [spec.name for spec in rungs() if spec.takes(problem)]
     if names:
-        return f"use {' or '.join(names)}"
+        return f"use {' or '.join(names[:4])}"
     plain = problem.with_(trans_a=False, trans_b=False)
     able = any(spec.takes(plain) for spec in rungs())
     return "make the operands contiguous row-major first" if able else "no rung takes this"

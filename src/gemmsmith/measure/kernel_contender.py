@@ -42,7 +42,7 @@ class KernelContender:
         for each in places:  # one kernel serves all sets, so it must fit the least aligned of them
             config = fitted_config(self._spec, config, problem, each)
         compiled = self._compile(self._spec, config, problem, self._device.arch)
-        workspace = self._reserve(max(workspace_bytes(self._spec, problem, each) for each in places))
+        workspace = self._reserve(max(workspace_bytes(self._spec, config, problem, each) for each in places))
         products = [bind(self._device, self._spec, config, problem, each, workspace, self._compile) for each in places]
         enqueue = self._device.launcher(products, stream)
         loaded, geometry = products[0][-1].loaded, products[0][-1].launch.geometry

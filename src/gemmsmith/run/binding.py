@@ -1,67 +1,38 @@
 """From a kernel, a problem and addresses to launches: what every caller does between choosing and launching.
 
-    fit ─► compile, load ─► (copies of unaligned operands) ─► tensor maps, arguments, grid ─► steps
+    prepare ─► fit ─► compile, load ─► tensor maps, arguments, grid ─► steps
 
-A product is one launch, with two exceptions. Where a kernel reads through tensor maps and rows of A or B do not start
-on 16 bytes, each such operand is copied into a workspace first, by a launch of its own. And where a kernel's blocks
-exchange sums through the workspace, its flags are cleared first. The caller allocates the workspace, because it knows
-how long it must live; ``workspace_bytes`` says how large it is, 0 for most.
+A product is one launch for most kernels. Others are prepared for by launches of their own, which leave copies or parts
+of operands, flags or a verdict in a workspace (kernels/preparation.py). The caller allocates the workspace, because it
+knows how long it must live; ``workspace_bytes`` says how large it is, 0 for most.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from dataclasses import replace
+from typing import Any
 from weakref import WeakKeyDictionary
 
 from gemmsmith.compile.compiled import CompiledKernel
 from gemmsmith.compile.compiler import compile_for
 from gemmsmith.errors import ConfigError, UnsupportedError
-from gemmsmith.kernels.clear import CLEAR, clear_launch
-from gemmsmith.kernels.hopper import LARGEST_SMEM
+from gemmsmith.kernels.hopper_config import LARGEST_SMEM
+from gemmsmith.kernels.preparation import REGION, Addresses, Pass, Prepared, has_product, prepare
 from gemmsmith.kernels.registry import simulated_instead
-from gemmsmith.kernels.repack import REPACK, packed_bytes, packed_ld, repack_launch
 from gemmsmith.kernels.spec import Config, Geometry, KernelSpec
-from gemmsmith.problem import FP16, Problem, ceil_div
+from gemmsmith.problem import Problem, ceil_div
 from gemmsmith.run.device import Device, Launch, Step
 from gemmsmith.run.tensor_map import ALIGNMENT
+
+__all__ = ["Addresses", "CompileFn", "aligned_config", "before_product", "bind", "check_simulated", "fitted_config",
+           "needs_simulator", "product_launch", "workspace_bytes"]  # fmt: skip
 
 CompileFn = Callable[[KernelSpec, Config, Problem, str], CompiledKernel]
 """Compiles a kernel for a problem's types and layout, and an architecture such as 'sm_90'."""
 
-_REGION = 256  # bytes: copies in a workspace start on multiples, as allocations do
-_ANY_COPY = Problem(1, 1, 1, dtype=FP16, out_dtype=FP16)  # stands for all: a copy looks at no values
 # What was loaded on each GPU: asking the compile cache again takes longer than a launch, as it looks at dates of files.
 _ON_GPU: WeakKeyDictionary[Device, dict[tuple[object, ...], Any]] = WeakKeyDictionary()
-
-
-class Addresses(NamedTuple):
-    """Where A, B, C and the bias (0: none) begin on the device."""
-
-    a: int
-    b: int
-    c: int
-    bias: int = 0
-
-
-@dataclass(frozen=True)
-class _Copy:
-    """One operand ('a' or 'b') that is copied to aligned rows, ``offset`` bytes into the workspace."""
-
-    operand: str
-    rows: int
-    cols: int
-    source: int
-    source_ld: int
-    source_stride: int
-    target_ld: int
-    copies: int
-    offset: int
-
-    @property
-    def target_stride(self) -> int:
-        return self.rows * self.target_ld if self.copies > 1 else 0
 
 
 def bind(device: Device, spec: KernelSpec, config: Config, problem: Problem, addresses: Addresses,
@@ -72,21 +43,31 @@ def bind(device: Device, spec: KernelSpec, config: Config, problem: Problem, add
     launch has ended. Nothing is launched here; M, N and the batch must not be 0.
     """
     check_simulated(device, spec, problem)
-    copies = _copies(spec, problem, addresses)
-    ready, placed = _after(copies, problem, addresses, workspace)
-    fitted = spec.fit(config, ready, placed[:3])
-    _check_smem(spec, fitted, ready)
-    loaded = _loaded(device, spec, fitted, ready, compile_fn)
-    launch = product_launch(device, loaded, spec, fitted, ready, placed, workspace)
-    steps: list[Step] = []
-    if spec.scratch:
-        steps.append(
-            Step(_loaded(device, CLEAR, CLEAR.config(), _ANY_COPY, compile_fn), Launch(*clear_launch(workspace)))
-        )
-    if copies:
-        copier = _loaded(device, REPACK, REPACK.config(), _ANY_COPY, compile_fn)
-        steps += (Step(copier, _copy_launch(copy, workspace)) for copy in copies)
-    return (*steps, Step(loaded, launch))
+    prepared = prepare(spec, config, problem, addresses, workspace)
+    own = _bound(device, spec, config, prepared, compile_fn)
+    steps = _passes(device, prepared.before, compile_fn)
+    if prepared.instead is not None:
+        other = prepared.instead
+        also = prepare(other.spec, other.config, problem, addresses, workspace, as_other=True)
+        steps += _passes(device, also.before, compile_fn)
+        steps.append(_bound(device, other.spec, other.config, also, compile_fn))
+    return (*steps, own)
+
+
+def _bound(device: Device, spec: KernelSpec, config: Config, prepared: Prepared, compile_fn: CompileFn) -> Step:
+    """The launch of one kernel, in the configuration that fits what it will see."""
+    problem, addresses = prepared.problem, prepared.addresses
+    fitted = spec.fit(config, problem, addresses[:3])
+    _check_smem(spec, fitted, problem)
+    loaded = _loaded(device, spec, fitted, problem, compile_fn)
+    launch = product_launch(device, loaded, spec, fitted, problem, addresses, prepared.workspace, prepared.mapped)
+    return Step(loaded, launch)
+
+
+def _passes(device: Device, passes: Sequence[Pass], compile_fn: CompileFn) -> list[Step]:
+    kinds = {(each.spec, each.compiled_for) for each in passes}
+    loaded = {kind: _loaded(device, kind[0], kind[0].config(), kind[1], compile_fn, ours=True) for kind in kinds}
+    return [Step(loaded[each.spec, each.compiled_for], Launch(each.geometry, each.arguments)) for each in passes]
 
 
 def _check_smem(spec: KernelSpec, config: Config, problem: Problem) -> None:
@@ -98,9 +79,10 @@ def _check_smem(spec: KernelSpec, config: Config, problem: Problem) -> None:
         )  # fmt: skip
 
 
-def _loaded(device: Device, spec: KernelSpec, config: Config, problem: Problem, compile_fn: CompileFn) -> Any:
+def _loaded(device: Device, spec: KernelSpec, config: Config, problem: Problem, compile_fn: CompileFn,
+            ours: bool = False) -> Any:  # fmt: skip
     """The kernel on the device. The package's own files do not change while it runs; a user's may."""
-    if device.kind != "gpu" or not (spec.is_rung or spec in (CLEAR, REPACK)):
+    if device.kind != "gpu" or not (spec.is_rung or ours):
         return device.load(compile_fn(spec, config, problem, device.arch))
     known = _ON_GPU.setdefault(device, {})
     key = (spec, config, problem.dtype.name, problem.out_dtype.name, problem.trans_a, problem.trans_b, problem.bias,
@@ -110,20 +92,20 @@ def _loaded(device: Device, spec: KernelSpec, config: Config, problem: Problem, 
     return known[key]
 
 
-def workspace_bytes(spec: KernelSpec, problem: Problem, addresses: Addresses) -> int:
+def workspace_bytes(spec: KernelSpec, config: Config, problem: Problem, addresses: Addresses) -> int:
     """How many bytes ``bind`` needs besides the operands."""
-    return _workspace_of(_copies(spec, problem, addresses), spec.scratch)
+    return prepare(spec, config, problem, addresses).nbytes
 
 
 def fitted_config(spec: KernelSpec, config: Config, problem: Problem, addresses: Addresses) -> Config:
     """The configuration that ``bind`` compiles for operands at these addresses."""
-    ready, placed = _after(_copies(spec, problem, addresses), problem, addresses, 0)
-    return spec.fit(config, ready, placed[:3])
+    prepared = prepare(spec, config, problem, addresses)
+    return spec.fit(config, prepared.problem, prepared.addresses[:3])
 
 
 def aligned_config(spec: KernelSpec, config: Config, problem: Problem) -> Config:
     """The configuration for operands that lie as fresh allocations do: what to compile where none are at hand."""
-    return fitted_config(spec, config, problem, Addresses(_REGION, _REGION, _REGION))
+    return fitted_config(spec, config, problem, Addresses(REGION, REGION, REGION))
 
 
 def check_simulated(device: Device, spec: KernelSpec, problem: Problem) -> None:
@@ -143,15 +125,26 @@ def needs_simulator(spec: KernelSpec, problem: Problem, hint: str) -> None:
     )
 
 
+def before_product(device: Device, spec: KernelSpec, config: Config, problem: Problem, addresses: Addresses,
+                   workspace: int,
+                   compile_fn: CompileFn = compile_for) -> tuple[tuple[Step, ...], Prepared]:  # fmt: skip
+    """The launches before the kernel's own, but for ``instead``, and what the kernel sees after them."""
+    prepared = prepare(spec, config, problem, addresses, workspace)
+    return tuple(_passes(device, prepared.before, compile_fn)), prepared
+
+
 def product_launch(device: Device, loaded: Any, spec: KernelSpec, config: Config, problem: Problem,
-                   addresses: Addresses, workspace: int = 0) -> Launch:  # fmt: skip
-    """The launch of the kernel itself, for operands that it takes as they are and a configuration that fits them."""
+                   addresses: Addresses, workspace: int = 0, mapped: Addresses | None = None) -> Launch:  # fmt: skip
+    """The launch of the kernel itself, for operands that it takes as they are and a configuration that fits them.
+
+    ``mapped`` is where tensor maps find A and B, if elsewhere.
+    """
     geometry = spec.geometry(problem, config)
     if spec.persistent:
         geometry = _persistent(device, loaded, geometry)
     maps = None
     if spec.tensor_maps is not None:
-        maps = _encoded(device, spec, config, problem, addresses)
+        maps = _encoded(device, spec, config, problem, mapped or addresses)
     return Launch(geometry, spec.signature.pack(problem, *addresses, workspace=workspace, maps=maps))
 
 
@@ -166,17 +159,13 @@ def _encoded(device: Device, spec: KernelSpec, config: Config, problem: Problem,
     """The maps of a kernel's entry, by the names of its parameters."""
     assert spec.tensor_maps is not None
     where = {"A": addresses.a, "B": addresses.b, "C": addresses.c}
-    if not _has_product(problem):  # nothing is read through these maps, but they must describe memory that is there
+    if not has_product(problem):  # nothing is read through these maps, but they must describe memory that is there
         where["A"] = where["B"] = addresses.c // ALIGNMENT * ALIGNMENT
         problem = _describable(problem)
     if 1 in (problem.a_shape[0], problem.b_shape[0], problem.m):
         problem = _of_single_rows(problem)
     described = spec.tensor_maps(problem, config)
     return {name: device.encode_tensor_map(each, where[each.operand]) for name, each in described.items()}
-
-
-def _has_product(problem: Problem) -> bool:
-    return problem.alpha != 0 and problem.k > 0
 
 
 def _describable(problem: Problem) -> Problem:
@@ -197,53 +186,5 @@ def _of_single_rows(problem: Problem) -> Problem:
 
 
 def _rounded(elements: int, itemsize: int) -> int:
-    per = ALIGNMENT // itemsize
+    per = ALIGNMENT // min(itemsize, 2)  # parts of an operand that was split have two bytes
     return ceil_div(elements, per) * per
-
-
-def _copies(spec: KernelSpec, problem: Problem, addresses: Addresses) -> tuple[_Copy, ...]:
-    """Which operands must be copied: rows that do not start on 16 bytes, of a kernel that needs them to."""
-    if not spec.repacks or not _has_product(problem):
-        return ()
-    size, (many_a, many_b, _) = problem.dtype.itemsize, problem.copies
-    found: list[_Copy] = []
-    sides = (
-        ("a", problem.a_shape, addresses.a, problem.lda, problem.stride_a, many_a),
-        ("b", problem.b_shape, addresses.b, problem.ldb, problem.stride_b, many_b),
-    )
-    for name, (rows, cols), address, ld, stride, copies in sides:
-        starts = (address, ld * size if rows > 1 else 0, stride * size)
-        if any(start % ALIGNMENT for start in starts):
-            offset = _workspace_of(found, spec.scratch)
-            found.append(_Copy(name, rows, cols, address, ld, stride, packed_ld(cols), copies, offset))
-    return tuple(found)
-
-
-def _workspace_of(copies: Sequence[_Copy], scratch: int) -> int:
-    """What the kernel's blocks share comes first, then the copies."""
-    if not copies:
-        return ceil_div(scratch, _REGION) * _REGION
-    last = copies[-1]
-    return last.offset + ceil_div(packed_bytes(last.rows, last.cols, last.copies), _REGION) * _REGION
-
-
-def _after(copies: tuple[_Copy, ...], problem: Problem, addresses: Addresses,
-           workspace: int) -> tuple[Problem, Addresses]:  # fmt: skip
-    """The problem and the addresses that the kernel sees, with copies in the place of operands."""
-    for copy in copies:
-        place = workspace + copy.offset
-        if copy.operand == "a":
-            problem = replace(problem, lda=copy.target_ld, stride_a=copy.target_stride)
-            addresses = addresses._replace(a=place)
-        else:
-            problem = replace(problem, ldb=copy.target_ld, stride_b=copy.target_stride)
-            addresses = addresses._replace(b=place)
-    return problem, addresses
-
-
-def _copy_launch(copy: _Copy, workspace: int) -> Launch:
-    geometry, arguments = repack_launch(
-        copy.rows, copy.cols, copy.source, copy.source_ld, workspace + copy.offset, copy.target_ld,
-        batch=copy.copies, source_stride=copy.source_stride, target_stride=copy.target_stride,
-    )  # fmt: skip
-    return Launch(geometry, arguments)

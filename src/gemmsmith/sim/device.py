@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -131,10 +132,8 @@ class SimDevice:
         at_once = max(1, lanes // geometry.threads)
         numbers = np.arange(geometry.blocks) if blocks is None else np.asarray(blocks, np.int64)
         self.counters = Counters(loaded.lowered, geometry) if self.count else None
-        if self.log is not None:
-            self.log = HazardLog()  # what a launch that faulted had found belongs to nobody
         deadline = time.monotonic() + self.timeout
-        with np.errstate(all="ignore"):
+        with np.errstate(all="ignore"), self._hazards_of_whole_launches():
             for start in range(0, len(numbers), at_once):
                 wave = Wave(
                     geometry.grid, geometry.block, numbers[start : start + at_once], static + geometry.smem, parameters
@@ -145,6 +144,15 @@ class SimDevice:
                 Machine(
                     loaded.lowered, program, wave, self.memory, self.schedule, self.log, self.counters, deadline
                 ).run()
+
+    @contextmanager
+    def _hazards_of_whole_launches(self) -> Iterator[None]:
+        """What a launch that faults has found belongs to nobody; that of others stays until it is asked for."""
+        try:
+            yield
+        except BaseException:
+            self.log = HazardLog() if self.log is not None else None
+            raise
 
     def synchronize(self) -> None:
         """Launches are finished when they return; raises the hazards they had, if those were looked for."""

@@ -165,8 +165,8 @@ class Execution(WaveState):
                     self.shadow.write(operation, self.indices(lanes), row, written)
 
     def _atomic(self, step: Bundle, lanes: Lanes) -> None:
-        """Additions one lane after another, in lane order."""
-        width = step.first.width
+        """Additions, or the larger of two, one lane after another in lane order."""
+        width, update = step.first.width, {"add": np.add, "max": np.maximum}[step.first.label]
         name, addresses = self.space(step, self.addresses(step.sources[0], step.offsets[0], lanes, 1))
         values = np.broadcast_to(self.fetch(step.sources[1], lanes), addresses.shape)
         old = np.zeros(addresses.shape, values.dtype)
@@ -178,12 +178,12 @@ class Execution(WaveState):
             one = slice(i, i + 1)
             if name == "global":
                 old[one] = self.memory.gather(addresses[one], width).view(values.dtype)
-                self.memory.scatter(addresses[one], width, (old[one] + values[one]).view(RAW[width]))
+                self.memory.scatter(addresses[one], width, update(old[one], values[one]).view(RAW[width]))
             else:
                 memory, bases = self.window(name, lanes)
                 index = memory.index(addresses[one], bases[one], width)
                 old[one] = memory.gather(index, width).view(values.dtype)
-                memory.scatter(index, width, (old[one] + values[one]).view(RAW[width]))
+                memory.scatter(index, width, update(old[one], values[one]).view(RAW[width]))
         if step.targets:
             self.put(step.targets[0], lanes, old)
 

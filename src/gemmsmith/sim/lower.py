@@ -309,17 +309,18 @@ class _Lowering(MatrixLowering):
 
     def _atomic(self, i: ptx.Instruction, old: tuple[ptx.Operand, ...], address: ptx.Operand,
                 values: tuple[ptx.Operand, ...]) -> tuple[str, dict[str, Any]]:  # fmt: skip
-        """add only, on global or shared memory."""
-        harmless = {"relaxed", "gpu", "cta", "sys", "acquire", "release", "acq_rel", "add", "global", "shared"}
+        """add, and max of integers, on global or shared memory."""
+        harmless = {"relaxed", "gpu", "cta", "sys", "acquire", "release", "acq_rel", "global", "shared"}
         spaces = [m.split("::")[0] for m in i.modifiers if m.split("::")[0] in ("global", "shared")]
-        known = {m.removesuffix("::cta") for m in i.modifiers[:-1]} <= harmless and "add" in i.modifiers
-        if not known or len(values) != 1 or i.type not in ("f32", "u32", "s32", "u64", "f64"):
+        does = [m.removesuffix("::cta") for m in i.modifiers[:-1] if m.removesuffix("::cta") not in harmless]
+        types = {"add": ("f32", "u32", "s32", "u64", "f64"), "max": ("u32", "s32")}
+        if len(does) != 1 or i.type not in types.get(does[0], ()) or len(values) != 1:
             raise unknown(i)
         base, offset = self._address(address, i)
         targets = tuple(self._slot(o, i.type, i) for o in old if o != ptx.Symbol("_"))
         return "atomic", {"targets": targets, "sources": (base, self._source(values[0], i.type, i)),
                           "space": spaces[0] if spaces else "generic", "offsets": (offset,),
-                          "width": ptx.TYPE_BYTES[i.type]}  # fmt: skip
+                          "width": ptx.TYPE_BYTES[i.type], "label": does[0]}  # fmt: skip
 
     def _op_cp(self, i: ptx.Instruction) -> tuple[str, dict[str, Any]]:
         """cp.async and its groups."""
@@ -377,6 +378,12 @@ class _Lowering(MatrixLowering):
         return "fence", {}
 
     _op_fence = _op_membar
+
+    def _op_griddepcontrol(self, i: ptx.Instruction) -> tuple[str, dict[str, Any]]:
+        """Launches here run one after another: the one before has ended."""
+        if i.modifiers not in (("wait",), ("launch_dependents",)):
+            raise unknown(i)
+        return "fence", {}
 
     def _op_shfl(self, i: ptx.Instruction) -> tuple[str, dict[str, Any]]:
         if i.modifiers[:1] != ("sync",) or i.modifiers[1] not in ("idx", "up", "down", "bfly") or i.type != "b32":

@@ -24,7 +24,7 @@ with the number of steps times the partial sum, like √K on zero-mean data and 
 product errs by 4u at most. On zero-mean data these errors are independent: their sum deviates by about 1.6·u·√K, the
 magnitude is K·2/π, and five and a half deviations, the worst of 16 million elements, are 14/√K; so min(4, 32/√K) is
 allowed, and besides what the sums may err. Units of a type's own roundoff with a constant gate would not do: at
-K = 4096 a C of zeros is off by only 6 units of bf16. What was recorded on an H200 stays below half of these gates.
+K = 4096 a C of zeros is off by only 6 units of bf16. How near honest kernels come is in docs/verification.md.
 
 Underflow. Below 2**−126 fp32 has an absolute spacing of 2**−149, and rounding errs by up to 2**−150 whatever the
 magnitude. Of the operations, only those with a product can (sums of fp32 numbers are exact there): K terms, scaled by
@@ -82,9 +82,10 @@ class Accuracy:
 def accuracy(arithmetic: str, k: int, errors_grow: bool = False) -> Accuracy:
     """What an honest kernel stays within for sums of ``k`` terms.
 
-    arithmetic  'fp32' (and 'bf16x6', which is no worse, and exact integers); 'fp16', 'bf16' or 'tf32' on tensor cores
+    arithmetic  'fp32' (and 'bf16x6' and 'fp16x3', which are no worse, and exact integers); 'fp16', 'bf16' or 'tf32' on
+                tensor cores
     """
-    if arithmetic in ("fp32", "bf16x6", "int8"):
+    if arithmetic in ("fp32", "bf16x6", "fp16x3", "int8"):
         return Accuracy(FP32.unit_roundoff, gate(k, errors_grow))
     sums = max(ZERO_MEAN_GATE, k / 8 if errors_grow else math.sqrt(k) / 2)
     if arithmetic == "tf32":

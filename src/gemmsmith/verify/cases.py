@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 from gemmsmith.errors import UsageError
 from gemmsmith.kernels.spec import Config, KernelSpec
-from gemmsmith.problem import ACTIVATIONS, BIASES, FP32, INT8, INT32, OUTPUTS, DType, Problem, ceil_div
+from gemmsmith.problem import ACTIVATIONS, BIASES, FP16, FP32, INT8, INT32, OUTPUTS, DType, Problem, ceil_div
 from gemmsmith.shapes import Shape, edge_shapes, edge_values
 from gemmsmith.verify.harness import refusal
 
@@ -68,8 +68,9 @@ def tile_of(spec: KernelSpec, config: Config) -> Shape:
         tall = wide = ceil_div(probe, _USUAL_TILE)
     bm = names.get("BM", max(1, ceil_div(probe, tall)))
     bn = names.get("BN", max(1, ceil_div(probe, wide)))
-    # A depth in bytes is that of the first type, which the cases mostly have.
-    bk = names["BK_BYTES"] // spec.dtypes[0].itemsize if "BK_BYTES" in names else _USUAL_DEPTH
+    # A depth in bytes is that of the first type, which the cases mostly have, or of the parts that a preparation makes.
+    itemsize = spec.dtypes[0].itemsize if spec.preparation is None else FP16.itemsize
+    bk = names["BK_BYTES"] // itemsize if "BK_BYTES" in names else _USUAL_DEPTH
     return bm, bn, names.get("BK", bk)
 
 

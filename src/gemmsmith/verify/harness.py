@@ -126,7 +126,7 @@ def verify_launch(
             races.extend(_words(error))
 
     try:
-        after, damage = _run_guarded(device, spec, problem, data, offsets, guard_bytes, c, start)
+        after, damage = _run_guarded(device, spec, config, problem, data, offsets, guard_bytes, c, start)
     except (SimulationError, LaunchError) as error:
         return replace(blank, reasons=_words(error))
     verdict = _judge(blank, spec, data, after, damage, c != "unset")
@@ -143,6 +143,7 @@ def _words(error: GemmsmithError) -> tuple[str, ...]:
 def _run_guarded(
     device: Device,
     spec: KernelSpec,
+    config: Config,
     problem: Problem,
     data: Operands,
     offsets: tuple[int, int, int],
@@ -177,7 +178,7 @@ def _run_guarded(
         addresses = Addresses(a.address, b.address, c.address, bias.address if bias is not None else 0)
         aside: tuple[Damage, ...] = ()
         if problem.m and problem.n and problem.batch:
-            needed = binding.workspace_bytes(spec, problem, addresses) // problem.dtype.itemsize
+            needed = binding.workspace_bytes(spec, config, problem, addresses) // problem.dtype.itemsize
             workspace = matrix("workspace", (1, needed), needed, problem.dtype, 0) if needed else None
             start(addresses, workspace.address if workspace is not None else 0)
             aside = workspace.damage(is_input=False) if workspace is not None else ()

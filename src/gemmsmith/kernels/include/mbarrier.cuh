@@ -5,6 +5,7 @@
 // returns at once: the phase before the first one counts as over.
 #pragma once
 
+#include "early.cuh"
 #include "shared_address.cuh"
 
 __device__ __forceinline__ void barrier_init(unsigned barrier, unsigned arrivals) {
@@ -81,11 +82,4 @@ __device__ __forceinline__ void send(unsigned address, unsigned barrier, unsigne
         "mapa.shared::cluster.u32 there, %0, %2;\nmapa.shared::cluster.u32 counter, %1, %2;\n"
         "st.async.shared::cluster.mbarrier::complete_tx::bytes.v2.f32 [there], {%3, %4}, [counter];\n}"
         ::"r"(address), "r"(barrier), "r"(rank), "f"(x), "f"(y) : "memory");
-}
-
-// Kernels that follow each other on a stream may overlap (programmatic dependent launch): the next one's blocks start
-// as soon as all of this one's have come here, and wait at their own call until this one has ended and its results are
-// visible. So before it nothing may be read or written but the block's own shared memory.
-__device__ __forceinline__ void start_next_and_wait_for_previous() {
-    asm volatile("griddepcontrol.launch_dependents;\ngriddepcontrol.wait;" ::: "memory");
 }

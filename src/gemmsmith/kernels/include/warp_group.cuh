@@ -79,8 +79,8 @@ __device__ __forceinline__ void store_sums(const Window<Out>& c, int row, float 
 // few: what it gives back the consumers take, so that more than 128 sums a thread fit.
 template <int Consumers, int Sums>
 struct Registers {
-    static constexpr int PRODUCER = Consumers == 3 ? 32 : Sums > 192 ? 24 : 40;
-    static constexpr int CONSUMER = Consumers == 3 ? 160 : Sums > 192 ? 240 : 232;
+    static constexpr int PRODUCER = Consumers == 3 ? 32 : Sums > 192 ? 24 : Sums > 128 ? 40 : 56;
+    static constexpr int CONSUMER = Consumers == 3 ? 160 : Sums > 192 ? 240 : Sums > 128 ? 232 : 224;
 };
 template <int Consumers, int Sums>
 __device__ __forceinline__ void give_back_registers() {

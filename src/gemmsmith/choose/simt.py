@@ -1,0 +1,98 @@
+"""Which configuration of simt_best for a problem, on a GPU with so many SMs: the one predicted to be fastest.
+
+A prediction is the time of the SM that has most to do, from the products in its tiles and the rate at which a tile of
+that kind was measured to multiply; then what sharing a tile costs, or the time that memory needs, if that is longer.
+Rates and costs were measured on an H200. Other GPUs have other clocks, but the order of configurations depends on how
+many tiles each has for how many SMs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+
+from gemmsmith.kernels.registry import rung_named
+from gemmsmith.kernels.simt_best import MOST_SHARERS, shared_tiles, threads, tiles_of
+from gemmsmith.kernels.spec import Config
+from gemmsmith.problem import Problem, ceil_div
+
+NAME = "simt_best"
+
+_FMA_RATE = 128 * 1.98e9  # of one SM of an H200 at most, in products a second
+_BANDWIDTH = 3.9e12  # of its memory, bytes a second
+_FIXED = 6e-6  # s: filling the ring, storing C, and the launch
+_SHARING = 6e-6  # s: clearing flags, and the way of sums through memory
+_ADDING = 4.0e10  # bytes of others' sums that one block reads in a second
+_FULL_WARPS = 8  # on an SM; with fewer, reads of shared memory are waited for
+_WITH_HALF = 0.62  # of the rate that 8 warps reach, 4 do
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A tile and how it is multiplied.
+
+    resident    blocks on an SM at a time
+    efficiency  of the SM's peak, while it is busy with such tiles; measured
+    """
+
+    changes: tuple[tuple[str, int], ...]
+    resident: int
+    efficiency: float
+
+    @cache  # noqa: B019 - candidates live as long as the module
+    def config(self, sharers: int) -> Config:
+        return rung_named(NAME).config({**dict(self.changes), "SHARERS": sharers})
+
+
+def _candidate(resident: int, efficiency: float, **changes: int) -> Candidate:
+    return Candidate(tuple({**changes, "MIN_BLOCKS": resident}.items()), resident, efficiency)
+
+
+# Largest first: of equally fast ones the first is taken.
+CANDIDATES = (
+    _candidate(1, 0.79),
+    _candidate(1, 0.70, BN=64, BK=32, TEAMS=4),
+    _candidate(2, 0.69, BM=64),
+    _candidate(2, 0.60, BM=64, BN=64, BK=32, WM=32, TM=8, TEAMS=2),
+    _candidate(2, 0.64, BM=32, BN=64, BK=32, WM=32, TM=8, TEAMS=4),
+    _candidate(2, 0.42, BM=16, BN=128, WM=16, TM=4, STAGES=4, TEAMS=2),
+)
+
+
+def configuration_for(problem: Problem, sms: int) -> Config:
+    """The configuration predicted to be fastest for ``problem`` on a GPU with ``sms`` SMs."""
+    every = [(candidate, candidate.config(sharers)) for candidate in CANDIDATES
+             for sharers in _sharers(candidate, problem, sms)]  # fmt: skip
+    return min(every, key=lambda pair: predicted_seconds(problem, pair[0], pair[1], sms))[1]
+
+
+def _sharers(candidate: Candidate, problem: Problem, sms: int) -> list[int]:
+    """None, one for every SM, or as many blocks as the GPU holds at once, where the kernel has that number."""
+    legal = next(p.legal for p in rung_named(NAME).parameters if p.name == "SHARERS")
+    some = dict.fromkeys((sms, candidate.resident * sms))
+    return [0, *(count for count in some if count in legal and count * problem.batch <= MOST_SHARERS)]
+
+
+def predicted_seconds(problem: Problem, candidate: Candidate, config: Config, sms: int) -> float:
+    """How long the product takes."""
+    slices = ceil_div(problem.k, config["BK"])
+    tiles, wave = tiles_of(problem, config) * problem.batch, candidate.resident * sms
+    slice_work = config["BM"] * config["BN"] * config["BK"]
+    shared = shared_tiles(problem, config) * problem.batch
+    full, rest = divmod(tiles - shared, wave)
+    on_one = full * candidate.resident + ceil_div(rest, sms)  # tiles of the SM that has most
+    work = on_one * slices * slice_work
+    last = ceil_div(rest, sms) or candidate.resident  # blocks that run on it at the end
+    seconds = _FIXED
+    if shared:
+        sharers = config["SHARERS"] * problem.batch
+        last = min(candidate.resident, ceil_div(sharers, sms))
+        work += ceil_div(sharers, sms) * ceil_div(shared * slices, sharers) * slice_work
+        parts = ceil_div(sharers, shared) + 1
+        seconds += _SHARING + parts * config["BM"] * config["BN"] * 4 / _ADDING
+    warps = min(_FULL_WARPS, last * threads(config) // 32)
+    rate = _FMA_RATE * candidate.efficiency
+    if not full:  # what runs at the end is all there is
+        rate *= _WITH_HALF + (1 - _WITH_HALF) * (warps / _FULL_WARPS * 2 - 1)
+    moved = problem.batch * 4 * (problem.m * problem.k + problem.k * problem.n + problem.m * problem.n)
+    return seconds + max(work / rate, moved / _BANDWIDTH)

@@ -1,0 +1,171 @@
+"""The preparation of products by two fp16 parts: the launch that splits A and B, where everything lies, the verdict.
+
+    workspace   | verdict | exponents of A, of B | planes of A: h, l, h, l ... | planes of B |
+
+Of each matrix of a batch there is one plane with the upper parts and one with the lower ones, rows as they are stored
+and starting on 16 bytes. The exponents say by which power of two each row of A and each column of B was multiplied.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from gemmsmith.errors import UnsupportedError
+from gemmsmith.kernels.clear import FLAG_BYTES
+from gemmsmith.kernels.preparation import (
+    Addresses,
+    Instead,
+    Pass,
+    Preparation,
+    Prepared,
+    clearing,
+    has_product,
+    in_regions,
+)
+from gemmsmith.kernels.repack import packed_bytes, packed_ld
+from gemmsmith.kernels.spec import Config, Geometry, KernelSpec
+from gemmsmith.problem import FP32, Problem, ceil_div
+
+THREADS = 256  # of a block
+_LINES = 16  # of a block, where they lie across
+_EACH = 16  # numbers of a line that a thread has, before more threads share it
+_LARGEST_GRID = 2**31 - 1
+_MOST = 2**31 - 1
+_WORDS = struct.Struct("<4i")
+VERDICT_BYTES = _WORDS.size  # at the beginning of the workspace: LOST_A, FEW_A, LOST_B, FEW_B
+
+
+def fp16_accepted(verdict: bytes) -> bool:
+    """Whether fp16 parts are enough (include/fp16_verdict.cuh); ``verdict`` begins as the workspace does."""
+    lost_a, few_a, lost_b, few_b = _WORDS.unpack_from(verdict)
+    return bool(lost_a * 32 <= _MOST - few_b and lost_b * 32 <= _MOST - few_a)
+
+
+@dataclass(frozen=True)
+class _Operand:
+    """A or B as it is stored; ``along``: k runs along its rows."""
+
+    shape: tuple[int, int]
+    address: int
+    ld: int
+    stride: int
+    copies: int
+    along: bool
+
+    @property
+    def lines(self) -> int:
+        return self.shape[0] if self.along else self.shape[1]
+
+    @property
+    def depth(self) -> int:
+        return self.shape[1] if self.along else self.shape[0]
+
+    @property
+    def exponent_bytes(self) -> int:
+        return 4 * self.copies * self.lines
+
+    @property
+    def plane_bytes(self) -> int:
+        return in_regions(packed_bytes(*self.shape, 2 * self.copies))
+
+    @property
+    def part_ld(self) -> int:
+        return packed_ld(self.shape[1])
+
+    @property
+    def part_stride(self) -> int:
+        """From one matrix to the next: two planes; none, where one serves the whole batch."""
+        return 2 * self.shape[0] * self.part_ld if self.copies > 1 else 0
+
+    @property
+    def span(self) -> int:
+        """Threads that share a line: a power of two; 0 where lines lie across."""
+        if not self.along:
+            return 0
+        span = 32
+        while span < THREADS and span * _EACH < self.depth:
+            span *= 2
+        return span
+
+    @property
+    def blocks(self) -> int:
+        return ceil_div(self.lines, THREADS // self.span if self.along else _LINES)
+
+    def described(self, planes: int, exponents: int, verdict: int) -> bytes:
+        """The struct that the kernel takes."""
+        return struct.pack("<QqqQQQIIIIIxxxx", self.address, self.ld, self.stride, planes, exponents, verdict,
+                           self.lines, self.depth, self.span, self.blocks, self.blocks * self.copies)  # fmt: skip
+
+
+def _operands(problem: Problem, addresses: Addresses) -> tuple[_Operand, _Operand]:
+    many_a, many_b, _ = problem.copies
+    return (
+        _Operand(problem.a_shape, addresses.a, problem.lda, problem.stride_a, many_a, not problem.trans_a),
+        _Operand(problem.b_shape, addresses.b, problem.ldb, problem.stride_b, many_b, problem.trans_b),
+    )
+
+
+def fp16_parts(problem: Problem, addresses: Addresses, workspace: int) -> Prepared:
+    """A and B as planes of fp16 in the workspace, and the verdict on them; there must be a product."""
+    a, b = _operands(problem, addresses)
+    exponents_a = workspace + FLAG_BYTES
+    exponents_b = exponents_a + a.exponent_bytes
+    planes_a = workspace + FLAG_BYTES + in_regions(a.exponent_bytes + b.exponent_bytes)
+    planes_b = planes_a + a.plane_bytes
+    described = [a.described(planes_a, exponents_a, workspace), b.described(planes_b, exponents_b, workspace + 8)]
+    # Blocks of lines that lie across have most to do, so they come first.
+    if a.along and not b.along:
+        described.reverse()
+    split = Pass(FP16_PARTS, _geometry(a, b), tuple(described), Problem(1, 1, 1))
+    return Prepared(
+        problem=replace(problem, lda=a.part_ld, ldb=b.part_ld, stride_a=a.part_stride, stride_b=b.part_stride),
+        addresses=addresses._replace(a=planes_a, b=planes_b),
+        nbytes=planes_b + b.plane_bytes - workspace,
+        before=(clearing(workspace), split),
+        workspace=workspace,
+    )
+
+
+def fp16_preparation(instead: KernelSpec, config: Config | None = None) -> Preparation:
+    """The preparation of a kernel by fp16 parts; ``instead`` computes the product where they are not enough.
+
+    ``config`` is that of ``instead``, its default unless told.
+    """
+    other = Instead(instead, instead.config() if config is None else config, VERDICT_BYTES, fp16_accepted)
+
+    def prepared(problem: Problem, _config: Config, addresses: Addresses, workspace: int, as_other: bool) -> Prepared:
+        if as_other:
+            raise UnsupportedError("a kernel by fp16 parts may refuse its operands, so it takes no refused ones")
+        if not has_product(problem):
+            return Prepared(problem, addresses)
+        return replace(fp16_parts(problem, addresses, workspace), instead=other)
+
+    return prepared
+
+
+def _geometry(a: _Operand, b: _Operand) -> Geometry:
+    blocks = a.blocks * a.copies + b.blocks * b.copies
+    if blocks > _LARGEST_GRID:
+        raise UnsupportedError(f"fp16_parts: {blocks:,} blocks exceed the {_LARGEST_GRID:,} of a grid",
+                               "split the batch")  # fmt: skip
+    return Geometry((blocks, 1, 1), (THREADS, 1, 1), early=True)
+
+
+def _geometry_of(problem: Problem, _config: Config) -> Geometry:
+    return _geometry(*_operands(problem, Addresses(0, 0, 0)))
+
+
+FP16_PARTS = KernelSpec(
+    name="fp16_parts",
+    source=Path(__file__).with_name("fp16_parts.cu"),
+    summary="splits fp32 operands into two fp16 numbers each and says whether these are enough",
+    teaches="a scale for every line, and a bound on what is lost that can be counted",
+    geometry=_geometry_of,
+    entry="fp16_parts",
+    dtypes=(FP32,),
+    layouts=("NN", "NT", "TN", "TT"),
+    batched=True,
+    extra_defines=(("THREADS", str(THREADS)),),
+)

@@ -1,0 +1,21 @@
+// Kernels that follow each other on a stream may overlap (programmatic dependent launch, from sm_90 on): the next one's
+// blocks start as soon as all of this one's have allowed it, and wait at their own call until this one has ended and its
+// results are visible. So before that call nothing may be read or written but the block's own shared memory.
+#pragma once
+
+__device__ __forceinline__ void start_next() {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+
+__device__ __forceinline__ void wait_for_previous() {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
+__device__ __forceinline__ void start_next_and_wait_for_previous() {
+    start_next();
+    wait_for_previous();
+}

@@ -1,0 +1,175 @@
+"""What is done for a kernel before it runs: launches of their own, and a workspace that they leave their results in.
+
+A kernel that does not take operands as they are (rows that start anywhere, numbers that must be split first) or whose
+blocks share memory says so in its specification. ``KernelSpec.preparation`` is a function of the problem, the addresses
+and the workspace; what it answers is a ``Prepared``, from which run/binding.py makes launches:
+
+    before ... ─► (what ``instead`` needs, ``instead`` itself) ─► the kernel
+
+Where data decide who computes the product, a launch before it writes a verdict into the workspace, and both the kernel
+and ``instead`` are launched: each reads the verdict and returns at once if it is not its turn. The host never looks, so
+that a product can be captured into a CUDA graph, and decides anew at every replay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from gemmsmith.kernels.clear import CLEAR, FLAG_BYTES, clear_launch
+from gemmsmith.kernels.repack import CHUNK, ITEMSIZE, REPACK, packed_bytes, packed_ld, repack_launch
+from gemmsmith.kernels.spec import Config, Geometry, KernelSpec, Scratch
+from gemmsmith.problem import FP16, Problem, ceil_div
+
+REGION = 256  # bytes: what lies in a workspace starts on multiples, as allocations do
+_ROW_START = CHUNK * ITEMSIZE  # bytes
+_ANY = Problem(1, 1, 1, dtype=FP16, out_dtype=FP16)  # stands for all: such a launch looks at no types
+
+
+class Addresses(NamedTuple):
+    """Where A, B, C and the bias (0: none) begin on the device."""
+
+    a: int
+    b: int
+    c: int
+    bias: int = 0
+
+
+@dataclass(frozen=True)
+class Pass:
+    """A launch besides the kernel's own. ``compiled_for`` has the types and the layout that its source is told of."""
+
+    spec: KernelSpec
+    geometry: Geometry
+    arguments: tuple[bytes, ...]
+    compiled_for: Problem = _ANY
+
+
+@dataclass(frozen=True)
+class Instead:
+    """Who computes the product, from the caller's operands, where the verdict is against a kernel.
+
+    It must have a parameter ``workspace``, and look at the verdict there. ``accepts`` reads the verdict, the first
+    ``verdict_bytes`` of the workspace, as the kernels do: whether it is for the kernel itself.
+    """
+
+    spec: KernelSpec
+    config: Config
+    verdict_bytes: int
+    accepts: Callable[[bytes], bool]
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """What a kernel sees once it has been prepared for, and what must be launched until then.
+
+    problem, addresses  with leading dimensions, strides and addresses of what lies in the workspace in the place of A
+                        and B; extents, types and all else are the caller's
+    nbytes              of the workspace, 0 for most
+    before              in order
+    workspace           the address that the kernel's own parameter of that name gets, 0 where it has no use for it
+    instead             where data decide: who else may compute the product
+    mapped              what tensor maps of A and B describe, where the kernel's own A and B are still the caller's
+    """
+
+    problem: Problem
+    addresses: Addresses
+    nbytes: int = 0
+    before: tuple[Pass, ...] = ()
+    workspace: int = 0
+    instead: Instead | None = None
+    mapped: Addresses | None = None
+
+
+Preparation = Callable[[Problem, Config, Addresses, int, bool], Prepared]
+"""Of the caller's problem, the kernel's configuration, the caller's addresses, the workspace's address, and whether the
+kernel is another's ``instead``: then the verdict at the beginning of the workspace is set and must stay, and the rest
+is free."""
+
+
+def prepare(spec: KernelSpec, config: Config, problem: Problem, addresses: Addresses, workspace: int = 0,
+            as_other: bool = False) -> Prepared:  # fmt: skip
+    """What ``spec`` needs; its nbytes are the same for every ``workspace``, and include those of ``instead``.
+
+    A kernel that declares nothing has what follows from ``repacks`` and ``scratch``.
+    """
+    if spec.preparation is None:
+        return _plain(spec, config, problem, addresses, workspace, as_other)
+    found = spec.preparation(problem, config, addresses, workspace, as_other)
+    if found.instead is None:
+        return found
+    other = prepare(found.instead.spec, found.instead.config, problem, addresses, workspace, as_other=True)
+    return replace(found, nbytes=max(found.nbytes, other.nbytes))
+
+
+def has_product(problem: Problem) -> bool:
+    """Whether A and B are read at all."""
+    return problem.alpha != 0 and problem.k > 0
+
+
+def in_regions(nbytes: int) -> int:
+    """Up to where the next one begins."""
+    return ceil_div(nbytes, REGION) * REGION
+
+
+def clearing(workspace: int, nbytes: int = FLAG_BYTES) -> Pass:
+    """Sets flags, or a verdict, at the beginning of the workspace to 0; ``nbytes`` are a multiple of 4096."""
+    return Pass(CLEAR, *clear_launch(workspace, nbytes))
+
+
+def _plain(spec: KernelSpec, config: Config, problem: Problem, addresses: Addresses, workspace: int,
+           as_other: bool) -> Prepared:  # fmt: skip
+    """What the kernel's blocks share comes first, then copies of operands whose rows do not start on 16 bytes."""
+    scratch = Scratch() if spec.scratch is None else spec.scratch(problem, config)
+    nbytes = in_regions(scratch.nbytes)
+    before = [clearing(workspace, scratch.cleared)] if scratch.cleared else []
+    shared = workspace if nbytes or as_other else 0
+    if spec.repacks and has_product(problem):
+        many_a, many_b, _ = problem.copies
+        a = _Side(problem.a_shape, addresses.a, problem.lda, problem.stride_a, many_a)
+        b = _Side(problem.b_shape, addresses.b, problem.ldb, problem.stride_b, many_b)
+        if a.unaligned(problem.dtype.itemsize):
+            before.append(a.copied(workspace + nbytes))
+            problem = replace(problem, lda=a.packed_ld, stride_a=a.packed_stride)
+            addresses = addresses._replace(a=workspace + nbytes)
+            nbytes += a.nbytes
+        if b.unaligned(problem.dtype.itemsize):
+            before.append(b.copied(workspace + nbytes, second=bool(before) and before[-1].spec is REPACK))
+            problem = replace(problem, ldb=b.packed_ld, stride_b=b.packed_stride)
+            addresses = addresses._replace(b=workspace + nbytes)
+            nbytes += b.nbytes
+    return Prepared(problem, addresses, nbytes, tuple(before), shared)
+
+
+class _Side(NamedTuple):
+    """One operand as it is stored, and its copy with aligned rows."""
+
+    shape: tuple[int, int]
+    address: int
+    ld: int
+    stride: int
+    copies: int
+
+    def unaligned(self, itemsize: int) -> bool:
+        step = self.ld if self.shape[0] > 1 else 0
+        return any(start % _ROW_START for start in (self.address, step * itemsize, self.stride * itemsize))
+
+    @property
+    def packed_ld(self) -> int:
+        return packed_ld(self.shape[1])
+
+    @property
+    def packed_stride(self) -> int:
+        return self.shape[0] * self.packed_ld if self.copies > 1 else 0
+
+    @property
+    def nbytes(self) -> int:
+        return in_regions(packed_bytes(*self.shape, self.copies))
+
+    def copied(self, target: int, second: bool = False) -> Pass:
+        geometry, arguments = repack_launch(
+            *self.shape, self.address, self.ld, target, self.packed_ld, batch=self.copies, source_stride=self.stride,
+            target_stride=self.packed_stride, second=second,
+        )  # fmt: skip
+        return Pass(REPACK, geometry, arguments)

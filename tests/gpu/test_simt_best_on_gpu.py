@@ -1,0 +1,83 @@
+"""simt_best on a GPU: random problems in every layout, tiles shared among blocks, the same bits every time."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+
+import gemmsmith
+from gemmsmith.choose.simt import CANDIDATES, configuration_for
+from gemmsmith.problem import Problem
+from gemmsmith.run.cuda import gpu_available
+
+pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not gpu_available(), reason="needs a GPU")]
+
+KERNEL = "simt_best"
+U = 2.0**-24
+H200 = 132
+
+
+@pytest.fixture(name="torch")
+def _torch() -> Any:
+    found = pytest.importorskip("torch")
+    found.manual_seed(0)
+    return found
+
+
+def stored(torch: Any, rows: int, cols: int, transposed: bool, pad: int) -> Any:
+    """A matrix in a larger one full of NaN, row by row or column by column."""
+    height, width = (cols, rows) if transposed else (rows, cols)
+    around = torch.full((height + 2, width + pad), math.nan, device="cuda")
+    inside = around[1:-1, pad // 2 : pad // 2 + width]
+    inside.normal_()
+    return inside.mT if transposed else inside
+
+
+def error(got: Any, a: Any, b: Any) -> float:
+    """The component-wise one, in units of fp32's roundoff."""
+    exact, scale = a.double() @ b.double(), a.double().abs() @ b.double().abs()
+    return float(((got.double() - exact).abs() / (U * scale + 1e-300)).max())
+
+
+@pytest.mark.parametrize("shared", [False, True])
+@pytest.mark.parametrize("number", range(len(CANDIDATES)))
+def test_random_problems_between_nans(torch: Any, number: int, shared: bool) -> None:
+    dice = torch.Generator().manual_seed(number)
+    config = dict(CANDIDATES[number].config(CANDIDATES[number].resident * H200 if shared else 0))
+
+    def draw(low: int, high: int) -> int:
+        return int(torch.randint(low, high, (1,), generator=dice))
+
+    for i in range(24):
+        m, n, k = (draw(1, 900) if draw(0, 4) else 64 * draw(1, 12) for _ in range(3))
+        a = stored(torch, m, k, bool(i & 1), (0, 1, 6, 8)[draw(0, 4)])
+        b = stored(torch, k, n, bool(i & 2), (0, 2, 5, 8)[draw(0, 4)])
+        out = torch.full((m + 2, n + 8), math.nan, device="cuda")
+        target = out[1:-1, 4:-4] if i % 3 else out[1:-1, 1 : 1 + n]
+        gemmsmith.gemm(a, b, kernel=KERNEL, config=config, out=target)
+        assert error(target, a, b) < 16, (m, n, k, i)
+        assert int(out.isnan().sum()) == (m + 2) * (n + 8) - m * n, "nothing was written around it"
+
+
+@pytest.mark.parametrize("shape", [(1024, 1024, 1024), (16, 4096, 4096), (64, 4096, 4096), (128, 128, 16384),
+                                   (2048, 2048, 512)], ids=str)  # fmt: skip
+def test_the_same_bits_every_time(torch: Any, shape: tuple[int, int, int]) -> None:
+    m, n, k = shape
+    config = dict(configuration_for(Problem(m, n, k), H200))
+    a, b = torch.randn(m, k, device="cuda"), torch.randn(k, n, device="cuda")
+    first = gemmsmith.gemm(a, b, kernel=KERNEL, config=config)
+    assert error(first, a, b) < 16
+    for _ in range(50):
+        assert torch.equal(gemmsmith.gemm(a, b, kernel=KERNEL, config=config), first)
+
+
+def test_a_batch_with_an_epilogue_whose_tiles_are_shared(torch: Any) -> None:
+    a, b = torch.randn(3, 100, 3000, device="cuda"), torch.randn(3, 3000, 150, device="cuda")
+    bias = torch.randn(150, device="cuda")
+    config = dict(CANDIDATES[3].config(CANDIDATES[3].resident * H200))
+    got = gemmsmith.gemm(a, b, kernel=KERNEL, config=config, bias=bias, activation="relu")
+    expected = torch.relu(a.double() @ b.double() + bias.double())
+    scale = a.double().abs() @ b.double().abs() + bias.double().abs()
+    assert float(((got.double() - expected).abs() / (U * scale)).max()) < 16

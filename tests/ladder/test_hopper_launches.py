@@ -1,0 +1,225 @@
+"""The Hopper rungs without a GPU: their tensor maps and grids for any problem, and what they refuse."""
+
+from __future__ import annotations
+
+import math
+import random
+import struct
+from itertools import product
+from typing import Any, cast
+
+import pytest
+from hopper_device import Hopper
+
+from gemmsmith.compile.compiler import compile_for
+from gemmsmith.errors import ConfigError, UnsupportedError
+from gemmsmith.kernels.hopper import LADDER
+from gemmsmith.kernels.hopper_config import BOX_ROW, LARGEST_SMEM
+from gemmsmith.kernels.registry import rung_named, rungs_for
+from gemmsmith.kernels.spec import Config, Geometry, KernelSpec
+from gemmsmith.problem import BF16, FP16, FP32, Problem, ceil_div
+from gemmsmith.run.binding import Addresses, aligned_config, bind, fitted_config, workspace_bytes
+from gemmsmith.run.tensor_map import decode_simulated
+from mapped_kernel import fake_compile
+
+NAMES = [spec.name for spec in LADDER]
+SPECIALIZED = [name for name in NAMES if name not in ("wgmma_tma", "wgmma_split_k")]
+
+
+def random_problem(dice: random.Random) -> tuple[Problem, Addresses]:
+    """Any layout, sizes, paddings, strides and addresses; most of them such that a map cannot describe them."""
+    m, n, k = (dice.choice((1, 2, 7, 8, 63, 64, 65, 127, 256, 300, 1000, 4097)) for _ in range(3))
+    dtype = dice.choice((FP16, BF16))
+    batch = dice.choice((1, 1, 1, 2, 5))
+    tight = Problem(m, n, k, dtype, dice.choice((dtype, FP32)), trans_a=dice.random() < 0.5,
+                    trans_b=dice.random() < 0.5)  # fmt: skip
+    pads = [dice.choice((0, 0, 1, 3, 8, 24)) for _ in range(3)]
+    problem = tight.with_(alpha=dice.choice((1.0, 1.0, 1.0, 0.0)), batch=batch,
+                          lda=tight.lda + pads[0], ldb=tight.ldb + pads[1], ldc=tight.ldc + pads[2],
+                          stride_a=dice.choice((-1, 0)), stride_b=dice.choice((-1, 0)))  # fmt: skip
+    size = problem.out_dtype.itemsize
+    places = [base + dice.choice((0, 0, 1, 8)) * step
+              for base, step in ((1 << 20, 2), (1 << 30, 2), (1 << 40, size))]  # fmt: skip
+    return problem, Addresses(*places)
+
+
+def random_config(spec: KernelSpec, dice: random.Random, fits: Problem | None = None) -> Config:
+    """A legal one, which fits that problem's layout; parameters are drawn until it is."""
+    while True:
+        drawn = Config(tuple((p.name, dice.choice(p.legal)) for p in spec.parameters))
+        if spec.illegal(drawn):
+            continue
+        if fits is None or spec.geometry(fits, aligned_config(spec, drawn, fits)).smem <= LARGEST_SMEM:
+            return drawn
+
+
+@pytest.mark.parametrize("seed", range(24))
+@pytest.mark.parametrize("name", NAMES)
+def test_any_problem_is_described_as_tma_takes_it(name: str, seed: int) -> None:
+    dice = random.Random(f"{name} {seed}")
+    spec, (problem, places) = rung_named(name), random_problem(dice)
+    device: Any = Hopper()
+    config = random_config(spec, dice)
+    workspace = 1 << 44
+    if spec.geometry(problem, fitted_config(spec, config, problem, places)).smem > LARGEST_SMEM:
+        with pytest.raises(ConfigError, match=f"in layout {problem.layout}: it needs .* of shared memory"):
+            bind(device, spec, config, problem, places, workspace, fake_compile)
+        return
+    *_, last = bind(device, spec, config, problem, places, workspace, fake_compile)  # checks every map by TMA's rules
+    arguments = {a.role: raw for a, raw in zip(spec.signature.arguments, last.launch.arguments, strict=True)}
+    end = workspace + workspace_bytes(spec, config, problem, places)
+    for role, (rows, cols), own, many in (("mapA", problem.a_shape, places.a, problem.copies[0]),
+                                          ("mapB", problem.b_shape, places.b, problem.copies[1])):  # fmt: skip
+        described, address = decode_simulated(arguments[role])
+        if problem.alpha == 0:  # nothing is read through it; it must describe memory that is there
+            assert address == places.c // 16 * 16
+            continue
+        assert described.extents == (cols, rows, many)
+        assert described.box[0] * 2 == described.swizzle == BOX_ROW
+        assert described.box[1] % 8 == 0
+        assert described.box[2] == 1
+        assert address == own or workspace <= address < end
+        assert address % 16 == 0
+        last_byte = (many - 1) * described.strides[1] + (rows - 1) * described.strides[0] + cols * 2
+        assert address == own or address + last_byte <= end
+    if "mapC" in arguments and any(arguments["mapC"]):
+        described, address = decode_simulated(arguments["mapC"])
+        assert (address, described.extents) == (places.c, (problem.n, problem.m, problem.batch))
+        assert described.dtype == problem.out_dtype
+        assert described.strides[0] == problem.ldc * 2 or problem.m == 1
+
+
+def model(spec: KernelSpec, config: Config, problem: Problem, launched: Geometry) -> list[tuple[int, int, int, int]]:
+    """Which (row, column, product, part of K) each block computes: the sources' arithmetic, block by block."""
+    value = dict(config)
+    bm, bn = config["BM"], config["BN"]
+    wide, high = value.get("CLUSTER_N", 1), value.get("CLUSTER_M", 1)
+    rows, cols = (problem.n, problem.m) if value.get("SWAP") else (problem.m, problem.n)
+    down, across = ceil_div(rows, bm * high), ceil_div(cols, bn * wide)
+    found = []
+    for block, z in product(range(launched.grid[0]), range(launched.grid[2])):
+        if spec.name == "wgmma_split_k":
+            parts = config["SPLIT"] * config["CLUSTERS"]
+            tile = block // parts
+            found.append((tile % down, tile // down, z, block % parts))
+        elif not spec.persistent:
+            found.append((*grouped_place(block, 8, down, across), z, 0))
+        else:
+            cluster = wide * high
+            rank = block % cluster
+            for t in range(block // cluster, down * across * problem.batch, launched.grid[0] // cluster):
+                of, at = divmod(t, down * across)
+                row, col = grouped_place(at, config["GROUP"], down, across)
+                found.append((row * high + rank % high, col * wide + rank // high, of, 0))
+    return found
+
+
+def grouped_place(index: int, group: int, down: int, across: int) -> tuple[int, int]:
+    """grouped_order.cuh."""
+    strip = group * across
+    top = index // strip * group
+    height = min(down - top, group)
+    return top + index % strip % height, index % strip // height
+
+
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("name", [name for name in NAMES if name != "wgmma_stream_k"])  # hands out slices, not tiles
+def test_the_grid_covers_every_tile_once(name: str, seed: int) -> None:
+    dice = random.Random(f"grid {name} {seed}")
+    spec, problem = rung_named(name), Problem(dice.randint(1, 3000), dice.randint(1, 3000), 64, BF16, BF16,
+                                              batch=dice.choice((1, 1, 3)))  # fmt: skip
+    config = aligned_config(spec, random_config(spec, dice, problem), problem)
+    device: Any = Hopper()
+    *_, step = bind(device, spec, config, problem, Addresses(256, 512, 1024), 0, fake_compile)
+    launched = step.launch.geometry
+    cluster = math.prod(launched.cluster)
+    assert launched.grid[0] % cluster == 0
+    assert cluster == dict(config).get("SPLIT", dict(config).get("CLUSTER_M", 1) * dict(config).get("CLUSTER_N", 1))
+    assert launched.early, "it waits for the launch before it by itself"
+    found = model(spec, config, problem, launched)
+    assert len(found) == len(set(found)), "no tile is computed twice"
+    rows, cols = (problem.n, problem.m) if dict(config).get("SWAP") else (problem.m, problem.n)
+    parts = dict(config).get("SPLIT", 1) * dict(config).get("CLUSTERS", 1)
+    needed = set(product(range(ceil_div(rows, config["BM"])), range(ceil_div(cols, config["BN"])),
+                         range(problem.batch), range(parts)))  # fmt: skip
+    assert needed <= set(found)
+    beyond = set(found) - needed
+    assert len(beyond) <= len(found) - len(needed)
+    assert not beyond or dict(config).get("CLUSTER_M", 1) * dict(config).get("CLUSTER_N", 1) > 1
+
+
+@pytest.mark.parametrize("ordered", [0, 1])
+def test_clusters_meet_in_a_workspace_that_holds_their_sums(ordered: int) -> None:
+    """As the source places them: counters in whole kilobytes, then sums of every cluster, or of every tile."""
+    spec, device = rung_named("wgmma_split_k"), cast(Any, Hopper())
+    config = spec.config({"SPLIT": 8, "CLUSTERS": 4, "ORDERED": ordered})
+    problem, places = Problem(130, 104, 4096, BF16, BF16, batch=3), Addresses(256, 512, 1024)
+    tiles = 3 * 4 * 3  # of 64 x 32
+    flags, sums = 2048, 4 * 64 * 32 * tiles * (4 if ordered else 1)  # 36 * 8 counters take 1,152 bytes
+    needed = workspace_bytes(spec, config, problem, places)
+    assert flags + sums <= needed <= flags + sums + 4096
+    clear, product_step = bind(device, spec, config, problem, places, 1 << 44, fake_compile)
+    assert clear.launch.arguments == (struct.pack("<Q", 1 << 44),)
+    cleared = 4096 * clear.launch.geometry.grid[0]
+    assert cleared >= (flags if ordered else flags + sums)
+    assert cleared <= needed
+    assert product_step.launch.geometry.grid == (tiles // 3 * 8 * 4, 1, 3)
+    assert product_step.launch.arguments[-1] == struct.pack("<Q", 1 << 44)
+    alone = spec.config({"SPLIT": 8})
+    assert workspace_bytes(spec, alone, problem, places) == 0
+
+
+# --- refusals
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_89", "sm_100", "sm_120"])
+@pytest.mark.parametrize("name", NAMES)
+def test_another_architecture_is_refused(name: str, arch: str) -> None:
+    spec = rung_named(name)
+    with pytest.raises(UnsupportedError) as caught:
+        compile_for(
+            spec, spec.config({"TMA_STORE": 0} if spec.persistent else {}), Problem(512, 512, 512, BF16, FP32), arch
+        )
+    assert f"{name} uses instructions that only sm_90 has, so it cannot be compiled for {arch}" in caught.value.message
+    assert spec not in rungs_for(int(arch.removeprefix("sm_")))
+
+
+REFUSED = [
+    ("wgmma_tma", {"BM": 96}, "BM=96 is not one of 64, 128, 192, 256"),
+    ("wgmma_tma", {"BN": 24}, "BN=24 is not one of 16, 32, 48"),
+    ("wgmma_tma", {"BM": 256}, "BM·BN/(128·4) = 128 sums a thread, but with 4 consumers 96 fit into registers"),
+    ("wgmma_tma", {"STAGES": 6}, "STAGES·(BM+BN)·128 = 6·(128+256)·128 B for slices"),
+    ("wgmma_specialized", {"CONSUMERS": 3}, "BM = 128 rows are not a multiple of 64 for each of 3 consumers"),
+    ("wgmma_specialized", {"BM": 256, "STAGES": 2}, "= 256 sums a thread, but with 2 consumers 208 fit"),
+    ("wgmma_persistent", {"TMA_STORE": 3}, "TMA_STORE = 3 does not divide BN = 256 into its 4 boxes of 64"),
+    ("wgmma_persistent", {"TMA_STORE": 4}, "of shared memory, but a block has 232,448 B"),
+    ("wgmma_cluster", {"CLUSTER_M": 4, "CLUSTER_N": 4}, "a cluster of 4·4 blocks; 8 are the most"),
+    ("wgmma_cluster", {"BN": 16, "CLUSTER_M": 4}, "CLUSTER_N·8 must divide BM and CLUSTER_M·8 BN"),
+    ("wgmma_split_k", {"SPLIT": 3}, "SPLIT=3 is not one of 1, 2, 4, 8"),
+    ("wgmma_split_k", {"DEPTH": 4, "STAGES": 12}, "of shared memory, but a block has 232,448 B"),
+    ("wgmma_stream_k", {"GROUP": 5}, "GROUP=5 is not one of 1, 2, 4, 6, 8, 12, 16"),
+]
+
+
+@pytest.mark.parametrize(("name", "changes", "reason"), REFUSED, ids=[f"{n}-{c}" for n, c, _ in REFUSED])
+def test_an_illegal_configuration_is_refused_with_the_arithmetic(
+    name: str, changes: dict[str, int], reason: str
+) -> None:
+    with pytest.raises(ConfigError) as caught:
+        rung_named(name).config(changes)
+    assert reason in str(caught.value)
+
+
+@pytest.mark.parametrize("name", SPECIALIZED[1:])
+def test_outputs_that_no_map_describes_are_stored_from_registers(name: str) -> None:
+    spec = rung_named(name)
+    good = Problem(512, 512, 512, BF16, BF16)
+    places = (256, 256, 256)
+    assert spec.fit(spec.config(), good, places)["TMA_STORE"] > 0
+    for problem, addresses in (
+        (good.with_(out_dtype=FP32), places), (good.with_(ldc=513), places), (good, (256, 256, 258)),
+        (good.with_(n=509), places), (good.with_(batch=2, stride_c=512 * 512 + 1), places),
+    ):  # fmt: skip
+        assert spec.fit(spec.config(), problem, addresses)["TMA_STORE"] == 0, str(problem)
+    single = good.with_(m=1, ldc=513)
+    assert spec.fit(spec.config(), single, places)["TMA_STORE"] > 0, "one row has no step to the next"
