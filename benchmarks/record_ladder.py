@@ -6,7 +6,8 @@ Runs `gemmsmith bench` for all rungs and writes benchmarks/results/NAME_ladder.j
 then makes the README's table and picture and the package's own copy from it. To see whether a machine reproduces the
 record:
 `python benchmarks/record_ladder.py --compare benchmarks/results/h200_ladder.json --output again.json` runs the same and
-exits 1 where a median lies outside the recorded one's spread and 3 %.
+exits 1 where a median lies outside the recorded one's spread and 3 %. `--rungs NAMES --append FILE` times some rungs
+and puts them into a record that has the others.
 """
 
 from __future__ import annotations
@@ -15,21 +16,23 @@ import argparse
 import io
 import json
 import sys
+from collections.abc import Sequence
 from contextlib import redirect_stdout, suppress
 from pathlib import Path
 from typing import Any
 
 from gemmsmith.cli.main import main as main_of_gemmsmith
-from gemmsmith.kernels.registry import rungs
+from gemmsmith.kernels.registry import rung_named, rungs
+from gemmsmith.kernels.spec import KernelSpec
 
 RESULTS = Path(__file__).parent / "results"
 
 
-def measured(sizes: str, budget: float) -> list[dict[str, Any]]:
+def measured(chosen: Sequence[KernelSpec], sizes: str, budget: float) -> list[dict[str, Any]]:
     """`gemmsmith bench` for each type that rungs start with, beside its baselines, as one run."""
     whole: dict[str, Any] = {}
-    for dtype in dict.fromkeys(spec.dtypes[0].name for spec in rungs()):
-        names = [spec.name for spec in rungs() if spec.dtypes[0].name == dtype]
+    for dtype in dict.fromkeys(spec.dtypes[0].name for spec in chosen):
+        names = [spec.name for spec in chosen if spec.dtypes[0].name == dtype]
         against = "cublas,cublas-tf32,cublaslt" if dtype == "fp32" else "cublas,cublaslt"
         command = ["bench", *names, "--dtype", dtype, "--shapes", sizes, "--against", against,
                    "--budget", f"{budget:g}", "--no-db", "--json"]  # fmt: skip
@@ -46,6 +49,17 @@ def measured(sizes: str, budget: float) -> list[dict[str, Any]]:
         else:
             whole = run
     return [whole]
+
+
+def appended(record: dict[str, Any], found: dict[str, Any]) -> dict[str, Any]:
+    """A recorded run with the rungs of another one in it; baselines stay those of the first."""
+    for fact in ("gpu", "driver", "compiler"):
+        if record["machine"][fact] != found["machine"][fact]:
+            sys.exit(f"the record's {fact} is {record['machine'][fact]}: record all rungs again")
+    added = [m for m in found["measurements"] if m["identity"]["kind"] != "baseline"]
+    names = {m["identity"]["name"] for m in added}
+    kept = [m for m in record["measurements"] if m["identity"]["name"] not in names]
+    return record | {"measurements": kept + added, "command": f"{record['command']} && {found['command']}"}
 
 
 def medians(runs: list[dict[str, Any]]) -> dict[tuple[str, str, int], tuple[float, float]]:
@@ -80,9 +94,15 @@ def main() -> int:
     parser.add_argument("--budget", type=float, default=4.0)
     parser.add_argument("--compare", type=Path)
     parser.add_argument("--output", type=Path, help="where to write, rather than benchmarks/results")
+    parser.add_argument("--rungs", default="", help="names, separated by commas; default: all")
+    parser.add_argument("--append", type=Path, help="a record that gets what is timed")
     options = parser.parse_args()
+    chosen = [rung_named(name) for name in options.rungs.split(",") if name] or list(rungs())
     old = json.loads(options.compare.read_text(encoding="utf-8"))["runs"] if options.compare else []
-    runs = measured(options.sizes, options.budget)
+    runs = measured(chosen, options.sizes, options.budget)
+    if options.append is not None:
+        (record,) = json.loads(options.append.read_text(encoding="utf-8"))["runs"]
+        runs = [appended(record, runs[0])]
     text = json.dumps({"what": "the ladder beside its baselines", "runs": runs}, indent=1, allow_nan=False) + "\n"
     (options.output or RESULTS / f"{options.name}_ladder.json").write_text(text, encoding="utf-8")
     if options.compare is not None:

@@ -23,6 +23,7 @@ _BANDWIDTH = 3.9e12  # of its memory, bytes a second
 _FIXED = 6e-6  # s: filling the ring, storing C, and the launch
 _SHARING = 6e-6  # s: clearing flags, and the way of sums through memory
 _ADDING = 4.0e10  # bytes of others' sums that one block reads in a second
+_SHARED_RATE = 0.97  # of the rate of the same tile without code for sharing: 4096³ and 8192³ ran so much slower with it
 _FULL_WARPS = 8  # on an SM; with fewer, reads of shared memory are waited for
 _WITH_HALF = 0.62  # of the rate that 8 warps reach, 4 do
 
@@ -91,7 +92,7 @@ def predicted_seconds(problem: Problem, candidate: Candidate, config: Config, sm
         parts = ceil_div(sharers, shared) + 1
         seconds += _SHARING + parts * config["BM"] * config["BN"] * 4 / _ADDING
     warps = min(_FULL_WARPS, last * threads(config) // 32)
-    rate = _FMA_RATE * candidate.efficiency
+    rate = _FMA_RATE * candidate.efficiency * (_SHARED_RATE if config["SHARERS"] else 1)
     if not full:  # what runs at the end is all there is
         rate *= _WITH_HALF + (1 - _WITH_HALF) * (warps / _FULL_WARPS * 2 - 1)
     moved = problem.batch * 4 * (problem.m * problem.k + problem.k * problem.n + problem.m * problem.n)
