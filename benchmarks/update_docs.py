@@ -76,7 +76,7 @@ def _command(command: str) -> str:
 def _verified(record: dict[str, Any], name: str) -> str:
     outcome = record["rungs"].get(name)
     if outcome is None:
-        return "record to come"
+        return "by tests/gpu"
     bits = outcome["bit_identity"]
     same = "same bits as simulated" if not bits["different"] else f"{len(bits['different'])} differ from simulated"
     return f"{outcome['edge_matrix']['passed']} cases, {same}"
@@ -124,7 +124,8 @@ def tensor_table() -> str:
     source = (
         f"Measured on {machine['gpu']} (driver {machine['driver']}, {machine['compiler']}, "
         f"{record['settled'][0]['started'][:10]}) by `{record['settled'][0]['command']}` and the like; the file has "
-        "each run's command. Preset `h200`. Errors are in units of fp32's roundoff of |A|·|B|, for TF32 of its own."
+        "each run's command. Preset `h200`, for TF32 NN `h200-tf32`. Errors are in units of fp32's roundoff of "
+        "|A|·|B|, for TF32 of its own."
     )
     return "\n".join([*rows, "", source])
 
@@ -148,19 +149,48 @@ def hopper_means() -> str:
         rows.append(f"| {words} | {len(found)} | {mean:.2f} | {min(found):.2f} | {max(found):.2f} |")
     host = {name: f"{found['us']:.1f} µs" for name, found in record["host"][0]["host"].items()}
     rows += ["", "These are times on the GPU. A call costs the host: "
-             + ", ".join(f"`{name}` {text}" for name, text in host.items()) + ". Some choices have changed since "
-             f"(docs/performance.md). {_hopper_source(record)}"]  # fmt: skip
+             + ", ".join(f"`{name}` {text}" for name, text in host.items())
+             + f". {_hopper_source(record)}"]  # fmt: skip
     return "\n".join(rows)
 
 
 def hopper_table() -> str:
     """The same, case by case."""
-    record = load("h200_hopper.json")
+    return _by_case(load("h200_hopper.json"))
+
+
+def fp32_table() -> str:
+    """fp32 products by what was promised, case by case."""
+    return _by_case(load("h200_fp32.json"))
+
+
+def fp32_means() -> str:
+    """fp32 products at 4096³ and 8192³, and on CUDA cores over all shapes, beside cuBLAS without TF32."""
+    record = load("h200_fp32.json")
+    rows = ['| `precision=` | kernel | 4096³ | 8192³ | TFLOPS at 8192³ | error at 4096³ | cuBLAS\'s |',
+            "| --- | --- | ---: | ---: | ---: | ---: | ---: |"]  # fmt: skip
+    for precision in ("fp32", "fp32-fast", "ieee"):
+        cases = {c["m"]: c for c in record["cases"]
+                 if c["precision"] == precision and c["layout"] == "NN" and c["m"] == c["n"] == c["k"]}  # fmt: skip
+        middle, large = cases[4096], cases[8192]
+        cells = (f'`"{precision}"`', f"`{large['kernel']}`", f"{middle['ratio']['median']:.2f}",
+                 f"{large['ratio']['median']:.2f}", f"{large['ours']['tflops']:.0f}", f"{middle['rho']:.1f}",
+                 f"{middle['rho_cublas']:.1f}")  # fmt: skip
+        rows.append(f"| {' | '.join(cells)} |")
+    source = (
+        "Speed, cuBLAS fp32 = 1 (TF32 off), splitting included; errors beyond the output's own rounding, in units of "
+        f"2⁻²⁴ of |A|·|B|, the largest of all outputs. {_hopper_source(record)}"
+    )
+    return "\n".join([*rows, "", source])
+
+
+def _by_case(record: dict[str, Any]) -> str:
     rows = ["| type | layout | M×N×K | TFLOPS | cuBLAS | speed, cuBLAS = 1 | cuBLAS against itself | kernel |",
             "| --- | --- | --- | ---: | ---: | ---: | ---: | --- |"]  # fmt: skip
     for case in record["cases"]:
         ratio = case["ratio"]
-        cells = (case["dtype"], case["layout"], f"{case['m']}×{case['n']}×{case['k']}", f"{case['ours']['tflops']:.3g}",
+        kind = case.get("precision") or case["dtype"]
+        cells = (kind, case["layout"], f"{case['m']}×{case['n']}×{case['k']}", f"{case['ours']['tflops']:.3g}",
                  f"{case['cublas']['tflops']:.3g}", f"{ratio['median']:.3f} ({ratio['low']:.2f}–{ratio['high']:.2f})",
                  f"{case['cublas_against_itself']['median']:.3f}",
                  f"`{case['kernel']}` {case['config']['BM']}×{case['config']['BN']}")  # fmt: skip
@@ -284,6 +314,8 @@ TABLES: dict[str, Callable[[], str]] = {
     "tensor rungs": tensor_table,
     "hopper": hopper_table,
     "hopper means": hopper_means,
+    "fp32": fp32_table,
+    "fp32 means": fp32_means,
     "simulator speed": speed_table,
     "ncu agreement": agreement_table,
     "mutants": mutant_table,
