@@ -318,6 +318,29 @@ def test_small_products_may_go_to_cuda_cores(monkeypatch: pytest.MonkeyPatch) ->
     assert default_rung(large, "fp32-fast", 80).name == "fp32_tensor_fp16x3"
 
 
+def test_what_fp16_would_refuse_or_memory_not_hold_goes_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    ladder(monkeypatch)
+    for k, name in ((31, "fp32_wgmma_bf16x6"), (32, "fp32_wgmma_fp16x3")):
+        assert default_rung(Problem(8192, 8192, k), "fp32-fast", 90).name == name
+    assert default_rung(Problem(64, 64, 31), "fp32-fast", SIMULATOR).name == "fp32_tensor_bf16x6"
+    for rows, name in ((2**16, "fp32_wgmma_bf16x6"), (2**20, "simt_best")):  # 96 GiB of parts
+        assert default_rung(Problem(rows, 16384, 16384), "fp32", 90).name == name
+
+
+def test_the_answer_does_not_depend_on_what_was_asked_before() -> None:
+    """One B for the whole batch, and a product that is not multiplied, are other problems."""
+    whole = Problem(64, 512, 1024, batch=32)
+    pairs = [(whole, whole.with_(stride_b=0)), (Problem(64, 500, 2000), Problem(64, 500, 2000, alpha=0.0))]
+    for pair in pairs:
+        found = []
+        for order in (pair, pair[::-1]):
+            forget()
+            answers = [choose(problem, "NVIDIA H200", sms=132, arch="sm_90") for problem in order]
+            found.append(answers if order is pair else answers[::-1])
+        assert [(c.spec, c.config) for c in found[0]] == [(c.spec, c.config) for c in found[1]]
+    forget()
+
+
 def test_answers_are_kept_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     ladder(monkeypatch)
     asked = [(precision, bits) for precision in ("ieee", "fp32", "fp32-fast") for bits in (True, False)]

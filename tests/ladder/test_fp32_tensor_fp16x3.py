@@ -19,10 +19,12 @@ from test_fp32_tensor import aligned, checking, errors, load_conflicts, problem
 from test_large import KINDS, Large, problem_for
 
 import gemmsmith
+from gemmsmith.compile.compiler import compile_for
 from gemmsmith.compile.nvrtc import compile_request
 from gemmsmith.compile.render import render_kernel
 from gemmsmith.compile.toolchain import find_toolchain
 from gemmsmith.errors import ConfigError, UnsupportedError, UsageError
+from gemmsmith.explain.sampling import count_launch
 from gemmsmith.fills import Array, Operands, operands
 from gemmsmith.kernels.clear import FLAG_BYTES
 from gemmsmith.kernels.fp16_parts import fp16_preparation
@@ -312,6 +314,18 @@ def test_bf16x6_alone_computes_whatever_lies_in_memory() -> None:
 
 
 # --- seen from outside
+
+
+def test_counters_of_a_kernel_that_would_do_nothing_are_refused() -> None:
+    spec = rung_named(NAME)
+    for k, refused in ((16, True), (32, False)):
+        problem = Problem(64, 64, k)
+        compiled = compile_for(spec, spec.config(), problem, "sm_90")
+        if refused:
+            with pytest.raises(UnsupportedError, match="leaves them to fp32_tensor_bf16x6"):
+                count_launch(spec, spec.config(), problem, compiled)
+        else:
+            count_launch(spec, spec.config(), problem, compiled)
 
 
 def test_a_plan_says_which_method_computed() -> None:

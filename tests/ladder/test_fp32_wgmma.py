@@ -15,9 +15,12 @@ from gemmsmith.compile.compiler import compile_for
 from gemmsmith.compile.sass import disassemble
 from gemmsmith.errors import ConfigError
 from gemmsmith.kernels.bf16_parts import BF16_PARTS
+from gemmsmith.kernels.clear import CLEAR
+from gemmsmith.kernels.fp16_parts import FP16_PARTS
 from gemmsmith.kernels.fp32_wgmma import LADDER
 from gemmsmith.kernels.hopper_config import LARGEST_SMEM
 from gemmsmith.kernels.registry import rung_named
+from gemmsmith.kernels.repack import REPACK
 from gemmsmith.kernels.spec import Config, KernelSpec
 from gemmsmith.problem import BF16, FP16, Problem
 from gemmsmith.run.binding import Addresses, bind, workspace_bytes
@@ -58,6 +61,23 @@ def test_a_slice_takes_its_products_from_zero(spec: KernelSpec, config: Config, 
     assert code.counts["FADD"] >= tiles * config["BN"] // 2, "sums are added outside"
     assert code.counts["UTMALDG"] > 0
     assert not {"LDSM", "LDGSTS", "HMMA"} & code.counts.keys()
+
+
+TOUCHES = {"LDG", "STG", "RED", "REDG", "ATOM", "ATOMG", "UTMALDG"}
+
+
+@each_case
+def test_nothing_is_read_before_the_launch_before_has_ended(spec: KernelSpec, config: Config, layout: str) -> None:
+    names = [i.base for i in disassemble(built(spec, config, layout)).instructions]
+    assert not TOUCHES & set(names[: names.index("ACQBULK")])
+
+
+@pytest.mark.parametrize("spec", [BF16_PARTS, FP16_PARTS, CLEAR, REPACK], ids=lambda spec: spec.name)
+def test_so_does_what_prepares(spec: KernelSpec) -> None:
+    compiled = compile_for(spec, spec.config(), Problem(1, 1, 1, spec.dtypes[0], spec.out_dtypes[0]), "sm_90")
+    names = [i.base for i in disassemble(compiled).instructions]
+    assert not TOUCHES & set(names[: names.index("ACQBULK")])
+    assert TOUCHES & set(names)
 
 
 @each_case

@@ -232,6 +232,13 @@ def test_nothing_is_spilled_and_the_compiler_does_not_complain(it: Case) -> None
 
 
 @each_case
+def test_global_memory_is_not_touched_before_the_launch_before_has_ended(it: Case) -> None:
+    names = [i.base for i in code(it).instructions]
+    wait = names.index("ACQBULK")
+    assert not {"LDG", "STG", "RED", "REDG", "ATOM", "ATOMG", "UTMALDG", "UTMASTG"} & set(names[:wait])
+
+
+@each_case
 def test_no_thread_touches_local_memory(it: Case) -> None:
     assert not [i.text for i in code(it).instructions if i.base in ("STL", "LDL")]
 

@@ -72,7 +72,7 @@ def choose(
     p = problem
     rows = unaligned(p, addresses) if gpu is not None else 0
     asked = (gpu, p.m, p.n, p.k, p.batch, p.trans_a, p.trans_b, rows, p.dtype.name, p.out_dtype.name, p.bias,
-             p.activation, sms, arch, precision, deterministic)  # fmt: skip
+             p.activation, p.copies, p.alpha == 0, sms, arch, precision, deterministic)  # fmt: skip
     known = _CHOICES.get(asked)
     if known is None:
         known = _chosen(problem, gpu, addresses, sms, arch, precision, deterministic)

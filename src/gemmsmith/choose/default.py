@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from gemmsmith.choose.precision import DEFAULT, promises
 from gemmsmith.errors import UnsupportedError
+from gemmsmith.kernels.fp16_parts import LEAST_DEPTH
 from gemmsmith.kernels.registry import rungs
 from gemmsmith.kernels.spec import KernelSpec
 from gemmsmith.problem import FP32, TF32, Problem, ceil_div
@@ -39,15 +40,21 @@ _LAST = ("fp32_tensor_bf16x6",)  # takes every layout, batches and epilogues, wh
 _LAUNCHES, _STEP, _SPLIT_BYTES, _BANDWIDTH = 10e-6, 32e-9, 10, 4e12
 _TILE, _SMS = 128, 132
 _ONE_LAUNCH, _CUDA_CORES = 5e-6, 48e12
+# Bytes of parts, 6 for each number, up to which they are made: a quarter of the memory of the smallest such GPU.
+_MOST_PARTS = 20 * 2**30
 
 
 def cuda_cores_are_faster(problem: Problem, arch: int) -> bool:
-    """Whether an fp32 product has so few tiles, or is so small, that tensor cores do not make up for splitting."""
+    """Whether an fp32 product has so few tiles, or is so small, that tensor cores do not make up for splitting; or so
+    large that there may be no room for parts of it."""
     if arch != HOPPER:
         return False
     p = problem
+    numbers = (p.copies[0] * p.m + p.copies[1] * p.n) * p.k
+    if numbers * 6 > _MOST_PARTS:
+        return True
     waves = ceil_div(ceil_div(p.m, _TILE) * ceil_div(p.n, _TILE) * p.batch, _SMS)
-    split = (p.copies[0] * p.m + p.copies[1] * p.n) * p.k * _SPLIT_BYTES / _BANDWIDTH
+    split = numbers * _SPLIT_BYTES / _BANDWIDTH
     return _ONE_LAUNCH + p.flops / _CUDA_CORES < _LAUNCHES + waves * p.k * _STEP + split
 
 
@@ -61,6 +68,8 @@ def default_rung(problem: Problem, precision: str = "", arch: int = SIMULATOR) -
     for name in _order(problem, asked, arch):
         spec = by_name.get(name)
         if spec is not None and _runs(spec, arch, problem) and asked in promises(spec, problem.dtype):
+            if spec.arithmetic == "fp16x3" and problem.k < LEAST_DEPTH:  # it would be refused
+                continue
             return spec
     if precision not in ("", DEFAULT):
         raise UnsupportedError(

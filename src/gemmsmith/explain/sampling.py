@@ -14,6 +14,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 from gemmsmith.compile.compiled import CompiledKernel
+from gemmsmith.errors import UnsupportedError
 from gemmsmith.explain.metrics import simulated
 from gemmsmith.fills import operands
 from gemmsmith.kernels.spec import Config, Geometry, KernelSpec
@@ -58,8 +59,8 @@ class Bench:
     def count(self, blocks: Sequence[int] | None = None, problem: Problem | None = None) -> Counters:
         """Run all blocks, or those numbered in ``blocks``, of the bench's problem or one with the same geometry."""
         shape = problem or self.problem
-        # A and B are made apart from C: what C holds changes no count, and it can be large. Integers are refused by no
-        # kernel that looks at its operands before it multiplies them.
+        # A and B are made apart from C: what C holds changes no count, and it can be large. Kernels that look at their
+        # operands before they multiply them take integers, unless K is too small for any.
         fill = "integers" if self.spec.preparation is not None else "normal"
         filled = operands(shape.with_(n=0, bias=""), fill).a, operands(shape.with_(m=0, bias=""), fill).b
         addresses = [upload(self.device, matrix) for matrix in filled]
@@ -71,6 +72,13 @@ class Bench:
         before, ready = before_product(self.device, self.spec, self.config, shape, places, addresses[-1])
         for step in before:
             self.device.launch(step.loaded, step.launch)
+        if (other := ready.instead) is not None and not other.accepts(
+            self.device.read(addresses[-1], other.verdict_bytes).tobytes()
+        ):
+            raise UnsupportedError(
+                f"{self.spec.name} refuses these operands, with K = {shape.k}, and leaves them to {other.spec.name}",
+                f"take a K of 32 or more, or look at {other.spec.name}",
+            )
         launch = product_launch(self.device, self.loaded, self.spec, self.config, ready.problem, ready.addresses,
                                 ready.workspace)  # fmt: skip
         self.device.launch(self.loaded, launch, blocks)

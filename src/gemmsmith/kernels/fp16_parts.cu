@@ -40,8 +40,6 @@
 #include "early.cuh"
 #include "fp16_verdict.cuh"
 
-constexpr unsigned LEAST_DEPTH = 32;  // normal numbers: errors are 1.11 times those of fma at K = 24, 0.99 times at 32
-
 // One operand, or a batch of them, as the host describes it.
 struct Operand {
     const float* source;

@@ -116,7 +116,6 @@ class CudaDevice:
         major = self._attribute(attribute.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)
         minor = self._attribute(attribute.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)
         self.arch = f"sm_{major}{minor}"
-        self._overlaps = int(self.arch.removeprefix("sm_")) >= 90  # programmatic dependent launch
         self.smem_limit = self._attribute(attribute.CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)
         self.sms = self._attribute(attribute.CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)
         self.threads_per_sm = self._attribute(attribute.CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR)
@@ -233,7 +232,7 @@ class CudaDevice:
     def _call(self, loaded: LoadedCubin, geometry: Geometry, stream: int,
               arguments: int) -> tuple[Callable[..., Any], tuple[Any, ...]]:  # fmt: skip
         """The driver's function that starts this launch, and what to call it with."""
-        if not geometry.early or not self._overlaps:
+        if not geometry.early or int(self.arch.removeprefix("sm_")) < 90:  # older ones launch one after another
             plain = (loaded.function, *geometry.grid, *geometry.block, geometry.smem, stream, arguments, 0)
             return self._cu.cuLaunchKernel, plain
         return self._cu.cuLaunchKernelEx, (self._early(geometry, stream), loaded.function, arguments, 0)
