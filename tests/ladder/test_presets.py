@@ -12,7 +12,7 @@ from gemmsmith.kernels.registry import rung_named, rungs, simulated_rungs
 from gemmsmith.kernels.spec import Config, KernelSpec
 from gemmsmith.verify.cases import tile_of
 
-SAMPLES = 4
+SAMPLES = 3
 LARGE_SAMPLES = 2  # of rungs whose tiles are large
 # Multiplications unrolled in one thread, each accumulator counted eight times: beyond it ptxas needs many seconds for
 # a kernel, as its accumulators no longer fit into registers.
@@ -99,6 +99,6 @@ def test_a_value_that_is_not_listed(name: str) -> None:
 
 
 def test_the_sample_is_large_and_always_the_same() -> None:
-    assert len(LEGAL) >= 40
-    assert len(ILLEGAL) >= 40
+    assert len(LEGAL) >= 30
+    assert len(ILLEGAL) >= 30
     assert sampled(rung_named("warp_tile"), True, SAMPLES) == [c for name, c in LEGAL if name == "warp_tile"]

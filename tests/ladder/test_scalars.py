@@ -20,10 +20,11 @@ from gemmsmith.verify.cases import SCALARS
 from gemmsmith.verify.reference import float64_reference
 
 C_VALUES = (math.nan, math.inf, -math.inf, 0.0, -0.0, 2.0**-140)
-# The tensor-core rungs share one epilogue: two of them get every value of alpha and of beta twice, not every pair.
+# Most rungs share one of two epilogues: some of each get every pair, the others every value of alpha and of beta twice.
+THOROUGH = ("naive", "vectorized", "warp_tile", "simt_best", TENSOR_RUNGS[-1])
 FEW = [(alpha, SCALARS[(i + shift) % len(SCALARS)]) for i, alpha in enumerate(SCALARS) for shift in (0, 3)]
 PAIRS = [(name, alpha, beta) for name in RUNGS
-         for alpha, beta in (FEW if name in TENSOR_RUNGS[:-1] else product(SCALARS, SCALARS))]  # fmt: skip
+         for alpha, beta in (product(SCALARS, SCALARS) if name in THOROUGH else FEW)]  # fmt: skip
 
 
 def data_for(problem: Problem) -> Operands:
