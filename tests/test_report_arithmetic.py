@@ -15,7 +15,7 @@ from gemmsmith.report.figures.ladder import ladder_parts
 from gemmsmith.report.figures.speed import over_sizes
 from gemmsmith.report.ladder_picture import write_ladder_picture
 from gemmsmith.report.speeds import speeds_of
-from gemmsmith.report.summary import headline_words
+from gemmsmith.report.summary import headline_words, top_facts
 from report_reading import Node, read
 from report_sample import BOTH, FEW, bare, run, rungs, sample
 
@@ -59,6 +59,15 @@ def test_a_baseline_off_the_scale_is_named_with_its_arithmetic() -> None:
     (made,) = ladder_parts(replace(sample(), recorded=(replace(timed, measurements=fast),)), speeds_of(replace(
         sample(), recorded=(replace(timed, measurements=fast),))), {})  # fmt: skip
     assert made.note == "Off this scale: cuBLASLt fp32 473.4, cuBLAS TF32 350.0 TFLOPS."
+
+
+def test_a_prediction_is_not_called_fastest_where_others_were_timed() -> None:
+    timed = run()
+    without = tuple(m for m in timed.measurements if m.identity.name != "warp_tile")
+    story = replace(sample(), recorded=(replace(timed, measurements=without),))
+    words = [fact.name for fact in top_facts(story, speeds_of(story))]
+    assert any(word.startswith("fastest") for word in words)
+    assert not any("warp_tile" in word for word in words)
 
 
 def test_the_headline_and_the_figures_at_the_top_never_mix_arithmetics() -> None:

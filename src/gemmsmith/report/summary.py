@@ -65,7 +65,9 @@ def _fastest(story: Story, speeds: Speeds, panel: Panel, over: bool) -> Sequence
 
 
 def _known(panel: Panel, story: Story, speeds: Speeds) -> list[tuple[Rung, Speed]]:
-    return [(rung, s) for rung in panel.rungs if (s := headline(rung, story, speeds)) is not None]
+    """Speeds to compare: where some rungs were timed, a prediction for another is not set against them."""
+    found = [(rung, s) for rung in panel.rungs if (s := headline(rung, story, speeds)) is not None]
+    return [(rung, s) for rung, s in found if s.origin != PREDICTED] or found
 
 
 def _round(value: float) -> str:
