@@ -9,16 +9,18 @@ from __future__ import annotations
 from itertools import product
 
 import pytest
-from rung_launch import RUNGS, TENSOR_RUNGS, problem_of, small, tile, verified
+from rung_launch import RUNGS, problem_of, small, tile, verified
 
 from gemmsmith.kernels.registry import rung_named
 from gemmsmith.problem import DTYPES
 from gemmsmith.shapes import Shape, edge_shapes, edge_values
 from gemmsmith.verify.cases import tile_of
 
-# The tensor-core rungs meet each edge here, not each pair: test_tensor_core_rungs.py has more of them, in every type.
+# Some rungs, one of each way to guard edges, meet every pair of them; the others each edge. For tensor cores
+# test_tensor_core_rungs.py has more, in every type.
+THOROUGH = ("naive", "register_block", "vectorized", "warp_tile", "async_copy", "simt_best")
 PAIRS = [(name, shape) for name in RUNGS
-         for shape in edge_shapes(*tile(name), cover="each" if name in TENSOR_RUNGS else "pairs")]  # fmt: skip
+         for shape in edge_shapes(*tile(name), cover="pairs" if name in THOROUGH else "each")]  # fmt: skip
 # Bits in order are the stricter test; integers are for what it cannot tell apart, which no pair of edges can.
 EACH = [(name, shape) for name in RUNGS for shape in edge_shapes(*tile(name), cover="each")]
 EXTENTS = [(name, shape) for name in RUNGS
