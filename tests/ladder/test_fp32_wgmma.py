@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import struct
 from functools import cache
 from typing import Any
@@ -61,6 +62,18 @@ def test_a_slice_takes_its_products_from_zero(spec: KernelSpec, config: Config, 
     assert code.counts["FADD"] >= tiles * config["BN"] // 2, "sums are added outside"
     assert code.counts["UTMALDG"] > 0
     assert not {"LDSM", "LDGSTS", "HMMA"} & code.counts.keys()
+
+
+@pytest.mark.parametrize(("parts", "weight"), [(3, 2), (2, 1)])
+def test_the_products_are_those_that_count_and_the_largest_comes_last(parts: int, weight: int) -> None:
+    """Part p of one and q of the other count where p + q is small enough; the GPU's results alone would show another."""
+    text = (BF16X6.source.parent / "include" / "parts.cuh").read_text(encoding="utf-8")
+    listed = re.search(rf"struct Parts<{parts}>.*?all\[\] = \{{(.*?)\}};", text, re.S)
+    assert listed is not None
+    products = [(int(p), int(q)) for p, q in re.findall(r"\{(\d), (\d)\}", listed[1])]
+    assert set(products) == {(p, q) for p in range(parts) for q in range(parts) if p + q <= weight}
+    assert len(products) == len(set(products))
+    assert products[-1] == (0, 0)
 
 
 TOUCHES = {"LDG", "STG", "RED", "REDG", "ATOM", "ATOMG", "UTMALDG"}
