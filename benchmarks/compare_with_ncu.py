@@ -1,55 +1,60 @@
-"""Simulated counters against Nsight Compute's, for every rung that the simulator runs and its published
-configurations: the agreement table.
+"""Simulated counters against Nsight Compute's, for rungs that the simulator runs and their published configurations:
+the agreement table.
 
-    python benchmarks/compare_with_ncu.py OUTPUT.json          (needs a GPU and ncu)
+    python benchmarks/compare_with_ncu.py OUTPUT.json [--rungs mma_pipelined,…] [--shapes 512x512x512,…]
 
-Both sides use the same compilation: the simulator its PTX, the GPU its cubin.
+Needs a GPU and ncu. Both sides use the same compilation: the simulator its PTX, the GPU its cubin. Without ``--rungs``
+those on CUDA cores are compared; rungs with several types and layouts are, in each type, NN and NT.
 """
 
 from __future__ import annotations
 
+import argparse
 import datetime
 import json
 import os
 import subprocess
 import sys
 from concurrent.futures import ProcessPoolExecutor
+from itertools import product, repeat
 from pathlib import Path
 from typing import Any
 
 from gemmsmith import __version__
-from gemmsmith.compile.compiler import compile_kernel
+from gemmsmith.compile.compiler import compile_for
 from gemmsmith.explain.metrics import METRICS
 from gemmsmith.explain.ncu import find_ncu, run_ncu
 from gemmsmith.explain.profile import simulate
 from gemmsmith.fills import operands
-from gemmsmith.kernels.registry import simulated_rungs
+from gemmsmith.kernels.registry import rung_named, simulated_rungs
 from gemmsmith.kernels.spec import Config, KernelSpec
-from gemmsmith.problem import Problem
+from gemmsmith.problem import OUTPUTS, Problem
 from gemmsmith.run.binding import Addresses, bind, fitted_config
 from gemmsmith.run.cuda import cuda_device
 from gemmsmith.run.memory import upload
 
-SHAPES = ((512, 512, 512), (1024, 1024, 1024), (509, 391, 277), (1000, 130, 515))
+SHAPES = "512x512x512,1024x1024x1024,509x391x277,1000x130x515"
 COMPARED = [m.name for m in METRICS if not m.hardware_only]
 ALIGNED = Addresses(0, 0, 0)  # as all memory here begins
 Case = tuple[KernelSpec, Config, Problem]
 
 
-def cases() -> list[Case]:
+def cases(names: str, shapes: str) -> list[Case]:
+    sizes = [tuple(map(int, shape.split("x"))) for shape in shapes.split(",")]
+    plain = [spec.name for spec in simulated_rungs() if not spec.tensor_cores and spec.scratch is None]
     found: list[Case] = []
-    for spec in simulated_rungs():
+    for spec in map(rung_named, names.split(",") if names else plain):
         for config in dict.fromkeys([spec.config(), *(p.config for p in spec.presets)]):
-            for shape in SHAPES:
-                problem = Problem(*shape, dtype=spec.dtypes[0])
+            for shape, dtype, layout in product(sizes, spec.dtypes, [x for x in ("NN", "NT") if x in spec.layouts]):
+                problem = Problem(*shape, dtype=dtype, out_dtype=OUTPUTS[dtype][0], trans_b=layout == "NT")
                 found.append((spec, fitted_config(spec, config, problem, ALIGNED), problem))
     return found
 
 
-def launch_all() -> None:
+def launch_all(names: str, shapes: str) -> None:
     """The program that ncu watches: every case in order, one launch each."""
     device = cuda_device()
-    for spec, config, problem in cases():
+    for spec, config, problem in cases(names, shapes):
         data = operands(problem, "normal", seed=0)
         addresses = [upload(device, values) for values in (data.a, data.b, data.c)]
         for step in bind(device, spec, config, problem, Addresses(*addresses)):
@@ -59,29 +64,37 @@ def launch_all() -> None:
             device.free(address)
 
 
-def simulate_case(number: int) -> dict[str, Any]:
-    spec, config, problem = cases()[number]
-    profile = simulate(spec, config, problem, compile_kernel(spec, config, dtype=problem.dtype, arch="sm_90"))
+def simulate_case(names: str, shapes: str, number: int) -> dict[str, Any]:
+    spec, config, problem = cases(names, shapes)[number]
+    profile = simulate(spec, config, problem, compile_for(spec, config, problem, "sm_90"))
     checks = [f"{c.opcode}.{8 * c.width}: {c.simulated} in PTX, {c.machine} in SASS ({c.state})"
               for c in profile.checks if c.state != "equal"]  # fmt: skip
     return {"metrics": {name: int(profile.value(name)) for name in COMPARED}, "cross_check": checks}
 
 
 def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("output", type=Path)
+    parser.add_argument("--rungs", default="", help="names, separated by commas; default: those on CUDA cores")
+    parser.add_argument("--shapes", default=SHAPES, help="MxNxK, separated by commas")
+    options = parser.parse_args()
     if os.environ.get("GEMMSMITH_NCU_CHILD"):
-        launch_all()
+        launch_all(options.rungs, options.shapes)
         return 0
+    compared = cases(options.rungs, options.shapes)
     with ProcessPoolExecutor(14) as pool:
-        launches = run_ncu([sys.executable, __file__], COMPARED, "gemm", {**os.environ, "GEMMSMITH_NCU_CHILD": "1"})
-        mine = list(pool.map(simulate_case, range(len(cases()))))
+        command = [sys.executable, __file__, *sys.argv[1:]]
+        launches = run_ncu(command, COMPARED, "gemm", {**os.environ, "GEMMSMITH_NCU_CHILD": "1"})
+        mine = list(pool.map(simulate_case, repeat(options.rungs), repeat(options.shapes), range(len(compared))))
     device = cuda_device()
     rows, equal, different = [], 0, 0
-    for (spec, config, problem), (_, measured), ours in zip(cases(), launches, mine, strict=True):
+    for (spec, config, problem), (_, measured), ours in zip(compared, launches, mine, strict=True):
         unequal = {n: [ours["metrics"][n], int(measured[n])] for n in COMPARED
                    if n in measured and ours["metrics"][n] != int(measured[n])}  # fmt: skip
         equal += sum(n in measured for n in COMPARED) - len(unequal)
         different += len(unequal)
-        rows.append({"kernel": spec.name, "config": str(config), "m": problem.m, "n": problem.n, "k": problem.k,
+        rows.append({"kernel": spec.name, "config": str(config), "dtype": problem.dtype.name,
+                     "layout": problem.layout, "m": problem.m, "n": problem.n, "k": problem.k,
                      "simulated": ours["metrics"], "measured": {n: int(v) for n, v in measured.items()},
                      "different": unequal, "cross_check": ours["cross_check"]})  # fmt: skip
         if unequal:
@@ -93,10 +106,11 @@ def main() -> int:
         "what": "simulated counters against Nsight Compute", "gpu": device.name, "driver_cuda": device.driver_version,
         "ncu": told.splitlines()[-1], "gemmsmith": __version__,
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
-        "command": "python benchmarks/compare_with_ncu.py", "compared": COMPARED, "equal": equal,
+        "command": " ".join(["python benchmarks/compare_with_ncu.py OUTPUT.json", *sys.argv[2:]]),
+        "compared": COMPARED, "equal": equal,
         "different": different, "rows": rows,
     }  # fmt: skip
-    Path(sys.argv[1]).write_text(json.dumps(record, separators=(",", ":")) + "\n", encoding="utf-8")
+    options.output.write_text(json.dumps(record, separators=(",", ":")) + "\n", encoding="utf-8")
     print(f"{equal} of {equal + different} counters equal over {len(rows)} launches")
     return 0
 
