@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import random
 import struct
 from dataclasses import dataclass, replace
 
@@ -11,11 +12,22 @@ import pytest
 from fp16_parts_rule import Lines, accepted, split
 from rung_launch import ReusingDevice, compiler
 
+from gemmsmith.compile.compiler import compile_for
+from gemmsmith.compile.sass import disassemble
 from gemmsmith.errors import UnsupportedError
 from gemmsmith.fills import Array
 from gemmsmith.kernels.clear import FLAG_BYTES
-from gemmsmith.kernels.fp16_parts import FP16_PARTS, VERDICT_BYTES, fp16_accepted, fp16_parts
+from gemmsmith.kernels.fp16_parts import (
+    CLUSTER,
+    FP16_PARTS,
+    FP16_PARTS_CLUSTER,
+    KEPT,
+    VERDICT_BYTES,
+    fp16_accepted,
+    fp16_parts,
+)
 from gemmsmith.kernels.preparation import Addresses, Prepared, in_regions
+from gemmsmith.kernels.spec import KernelSpec
 from gemmsmith.problem import Problem
 from gemmsmith.run.device import Launch
 from gemmsmith.run.memory import upload
@@ -123,6 +135,26 @@ def test_in_another_order_of_warps() -> None:
     found = launched(Problem(3, 40, 600), a, np.ascontiguousarray(b.T), order="reversed")
     assert same(found.a[0], a)
     assert same(found.b[0], b)
+
+
+@pytest.mark.parametrize(("layout", "shape", "more"), [
+    ("NT", (2, 1, 8301), (3, 1)), ("TN", (9, 18, 1100), (3, 2)), ("NT", (3, 9, 1023), (1, 2)),
+    ("TN", (18, 4, 511), (2, 0)),
+])  # fmt: skip
+def test_with_more_and_with_fewer_numbers_than_registers_hold(
+    layout: str, shape: tuple[int, int, int], more: tuple[int, int]
+) -> None:
+    """Rows that start on 16 bytes and end within; of the first two problems, numbers are read twice."""
+    m, n, k = shape
+    tight = Problem(m, n, k, trans_a=layout[0] == "T", trans_b=layout[1] == "T")
+    p = replace(tight, lda=tight.lda + more[0], ldb=tight.ldb + more[1])
+    a, b = anything((m, k), 3), anything((n, k), 4)
+    a[:, k - 1] = 2.0**127  # the largest number is the last one
+    found = launched(p, stored(a, p.trans_a, p.lda), stored(b, not p.trans_b, p.ldb))
+    assert same(found.a[0], a)
+    assert same(found.b[0], b)
+    words = [word for each in (split(a), split(b)) for word in (each.lost, 2**31 - 1 - each.large)]
+    assert list(struct.unpack("<4i", found.verdict)) == words
 
 
 def test_a_batch_with_one_b_for_all() -> None:
@@ -284,3 +316,73 @@ def test_long_blocks_come_first() -> None:
 def test_a_grid_has_an_end() -> None:
     with pytest.raises(UnsupportedError, match="blocks exceed"):
         FP16_PARTS.geometry(Problem(2**31 - 1, 4, 4, batch=65_535), FP16_PARTS.config())
+
+
+# --- in clusters, without a GPU that has them
+
+
+def fields(described: bytes) -> tuple[int, int, int, int, int]:
+    """Lines, K, threads of a line, blocks of a matrix and of all."""
+    lines, depth, span, blocks, total = struct.unpack_from("<5I", described, 48)
+    return lines, depth, span, blocks, total
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_cluster_has_blocks_of_one_operand_and_all_lines_have_theirs(seed: int) -> None:
+    dice = random.Random(seed)
+    m, n, k = (dice.choice((1, 7, 16, 17, 130, 300, 4097)) for _ in range(3))
+    p = Problem(m, n, k, trans_a=dice.random() < 0.5, trans_b=dice.random() < 0.5, batch=dice.choice((1, 3, 5)),
+                stride_a=dice.choice((-1, 0)), stride_b=dice.choice((-1, 0)))  # fmt: skip
+    split_pass = fp16_parts(p, Addresses(1 << 20, 1 << 30, 0), 1 << 40, clusters=True).before[1]
+    geometry = split_pass.geometry
+    assert split_pass.spec is FP16_PARTS_CLUSTER
+    assert geometry == FP16_PARTS_CLUSTER.geometry(p, FP16_PARTS_CLUSTER.config())
+    assert geometry.cluster == (CLUSTER, 1, 1)
+    begin = 0
+    owed = sorted((p.m * p.copies[0], p.n * p.copies[1]))
+    done = []
+    for described in split_pass.arguments:
+        assert begin % CLUSTER == 0
+        lines, _, span, blocks, total = fields(described)
+        copies = total // blocks
+        each, sharers = (256 // span, 1) if span else (16, CLUSTER)
+        assert blocks % sharers == 0, "no cluster has blocks of two matrices that wait for each other"
+        assert (blocks // sharers - 1) * each < lines <= blocks // sharers * each
+        done.append(lines * copies)
+        begin += -(-total // CLUSTER) * CLUSTER
+    assert geometry.grid == (begin, 1, 1)
+    assert sorted(done) == owed
+
+
+def test_both_kernels_leave_the_same_in_the_same_places() -> None:
+    p = Problem(100, 60, 33, batch=2, trans_a=True)
+    one, many = (fp16_parts(p, Addresses(4, 4, 0), 0x10000, clusters) for clusters in (False, True))
+    assert replace(one, before=()) == replace(many, before=())
+    assert one.before[1].spec is FP16_PARTS
+    assert one.before[1].geometry.cluster == (1, 1, 1)
+    for left, right in zip(one.before[1].arguments, many.before[1].arguments, strict=True):
+        assert left[:60] == right[:60], "all but the numbers of blocks"
+
+
+@pytest.mark.parametrize(("spec", "arch"), [
+    (FP16_PARTS, "sm_80"), (FP16_PARTS, "sm_90"), (FP16_PARTS_CLUSTER, "sm_90"),
+], ids=["sm_80", "sm_90", "sm_90 in clusters"])  # fmt: skip
+def test_the_machine_code(spec: KernelSpec, arch: str) -> None:
+    """Numbers stay in registers, few enough for 768 threads; all loads of a thread are in flight together."""
+    compiled = compile_for(spec, spec.config(), Problem(1, 1, 1), arch)
+    used = compiled.resources
+    assert (used.spill_stores, used.spill_loads, used.stack) == (0, 0, 0)
+    assert used.registers <= 85
+    code = disassemble(compiled)
+    names = "".join(
+        "L" if i.opcode.startswith("LDG.E.128") else "u" if i.base in ("IMNMX", "VIMNMX", "VIMNMX3", "FMUL") else ""
+        for i in code.instructions
+    )
+    bursts = {len(burst) for burst in names.split("u") if burst}
+    assert bursts == {KEPT}, "of walks for the largest, and to split"
+    clusters = spec is FP16_PARTS_CLUSTER
+    # One of each for either operand; and largest numbers and counts are told.
+    found = {name: code.counts[name] for name in ("UCGABAR_ARV", "UCGABAR_WAIT", "STAS")}
+    assert found == {"UCGABAR_ARV": 2 * clusters, "UCGABAR_WAIT": 2 * clusters, "STAS": 4 * clusters}
+    assert ("cluster" in compiled.ptx) == clusters, "the simulator knows none"
+    assert code.counts["MEMBAR"] <= 2 * clusters

@@ -17,7 +17,7 @@ from gemmsmith.compile.sass import disassemble
 from gemmsmith.errors import ConfigError
 from gemmsmith.kernels.bf16_parts import BF16_PARTS
 from gemmsmith.kernels.clear import CLEAR
-from gemmsmith.kernels.fp16_parts import FP16_PARTS
+from gemmsmith.kernels.fp16_parts import FP16_PARTS, FP16_PARTS_CLUSTER
 from gemmsmith.kernels.fp32_wgmma import LADDER
 from gemmsmith.kernels.hopper_config import LARGEST_SMEM
 from gemmsmith.kernels.registry import rung_named
@@ -85,7 +85,9 @@ def test_nothing_is_read_before_the_launch_before_has_ended(spec: KernelSpec, co
     assert not TOUCHES & set(names[: names.index("ACQBULK")])
 
 
-@pytest.mark.parametrize("spec", [BF16_PARTS, FP16_PARTS, CLEAR, REPACK], ids=lambda spec: spec.name)
+@pytest.mark.parametrize(
+    "spec", [BF16_PARTS, FP16_PARTS, FP16_PARTS_CLUSTER, CLEAR, REPACK], ids=lambda spec: spec.name
+)
 def test_so_does_what_prepares(spec: KernelSpec) -> None:
     compiled = compile_for(spec, spec.config(), Problem(1, 1, 1, spec.dtypes[0], spec.out_dtypes[0]), "sm_90")
     names = [i.base for i in disassemble(compiled).instructions]
@@ -127,7 +129,7 @@ def test_parts_lie_apart_and_maps_describe_them(spec: KernelSpec, seed: int) -> 
     steps = bind(device, spec, spec.config(), problem, places, WORKSPACE, fake_compile)
     names = [step.loaded.key.split()[0] for step in steps]
     six = ["bf16_parts", "fp32_wgmma_bf16x6"]
-    assert names == (six if spec is BF16X6 else ["clear", "fp16_parts", *six, "fp32_wgmma_fp16x3"])
+    assert names == (six if spec is BF16X6 else ["clear", "fp16_parts_cluster", *six, "fp32_wgmma_fp16x3"])
     end = WORKSPACE + workspace_bytes(spec, spec.config(), problem, places)
     for step in (step for step in steps if "wgmma" in step.loaded.key):
         mine = rung_named(step.loaded.key.split()[0])

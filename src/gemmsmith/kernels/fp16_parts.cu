@@ -21,24 +21,33 @@
 //           with an infinity or NaN is refused. So are lines of fewer than LEAST_DEPTH numbers: a product loses
 //           more than a rounding does, and that many it takes until they all together lose less than K roundings.
 // Owns      A thread has four neighbours of a row at a time: 16 bytes in, 8 out for each part. Where k runs along the
-//           rows of the stored matrix, `span` threads have a line; else a block has 16 neighbouring lines, and four
-//           threads go through one k of them:
+//           rows of the stored matrix, `span` threads have a line; else CLUSTER blocks have 16 neighbouring lines, and
+//           four threads go through one k of them:
 //
 //             along          4 span                 across         16 lines
 //             line 0   | t0   t1   .. | t0 ..       k 0          | t0   t1   t2   t3   |
 //             line 1   | tS   tS+1 .. | tS ..       k 1          | t4   t5   t6   t7   |
 //
-//           Twice through the numbers: for the largest, then to split and count; the second time out of a cache. A line
-//           belongs to one block, so that nobody waits for another.
-// Budget    384 bytes of shared memory, in which the warps of a line meet. Deeper lines have more threads, THREADS at
-//           most, and registers are few enough for 768 threads on an SM: it is loads in flight that count.
+//           Twice through the numbers, KEPT fours a thread at a time: from the last on for the largest, then from the
+//           first on to split and count. So the first ones, all for k up to 512 CLUSTER across and 8192 along, are
+//           still in registers; the others are read again, out of a cache. Blocks that share lines tell each other
+//           their largest numbers, and the first one their counts; nobody else waits for another.
+// Budget    2 KB of shared memory, in which the warps of a line meet, and 2 KB for the blocks of a cluster. Deeper
+//           lines have more threads, THREADS at most, and registers are few enough for 768 threads on an SM: 96 KB of
+//           loads in flight, where 4.8 TB/s for 1 us on 132 SMs are 36.
 // Needs     Any fp32 numbers at any address and stride. Planes start on 16 bytes: h of all, then l of all, rows as they
 //           are stored, of a multiple of 8 numbers; those behind the end are zero. The verdict's words are 0 before.
+//           Of each operand the grid has a multiple of CLUSTER blocks; those from `total` on have nothing to do.
 
 #include <cuda_fp16.h>
 
 #include "early.cuh"
 #include "fp16_verdict.cuh"
+#include "mbarrier.cuh"
+
+constexpr unsigned WARPS = THREADS / 32;
+constexpr unsigned ACROSS = 16;  // lines of a block, or of a cluster, where they lie across
+static_assert(CLUSTER <= WARPS, "a warp for each block that is to be told");
 
 // One operand, or a batch of them, as the host describes it.
 struct Operand {
@@ -48,8 +57,8 @@ struct Operand {
     int* exponents;
     int* verdict;  // two words
     unsigned lines, depth;   // M or N, and K
-    unsigned span;           // threads of a line; 0 where lines lie across
-    unsigned blocks, total;  // of one matrix, and of all
+    unsigned span;           // threads of a line, a power of two; 0 where lines lie across
+    unsigned blocks, total;  // of one matrix (where lines lie across, a multiple of CLUSTER), and of all
 };
 
 __device__ __forceinline__ float power_of_two(int exponent) { return __int_as_float((exponent + 127) << 23); }
@@ -61,9 +70,8 @@ __device__ __forceinline__ int line_exponent(unsigned largest) {
     return largest < 0x00800000 ? 163 - top : 141 - static_cast<int>(largest >> 23);
 }
 
-// Four neighbours of a row; those from `count` on are zero. `whole` says that rows start on 16 bytes.
-__device__ __forceinline__ float4 load_four(const float* from, int count, bool whole) {
-    if (whole && count >= 4) return *reinterpret_cast<const float4*>(from);
+// Four neighbours of a row that start anywhere; those from `count` on are zero.
+__device__ __forceinline__ float4 load_four(const float* from, int count) {
     float4 x = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
     if (count > 0) x.x = from[0];
     if (count > 1) x.y = from[1];
@@ -74,156 +82,252 @@ __device__ __forceinline__ float4 load_four(const float* from, int count, bool w
 
 __device__ __forceinline__ float at(const float4& x, int i) { return i == 0 ? x.x : i == 1 ? x.y : i == 2 ? x.z : x.w; }
 
-__device__ __forceinline__ unsigned pair(__half low, __half high) {
-    return __half_as_ushort(low) | static_cast<unsigned>(__half_as_ushort(high)) << 16;
-}
+__device__ __forceinline__ unsigned bits_of(__half2 x) { return reinterpret_cast<const unsigned&>(x); }
 
-constexpr int MOST_VALUES = 3;
-using Met = int[THREADS / 32][4 * MOST_VALUES];
+// Two values of every line of a block: as one warp has them, or one block of a cluster.
+using Row = unsigned[2 * ACROSS];
 
-// Values of all threads that share a line, by an operation that does not care about order. Threads of a warp that are
-// less than `Apart` from each other have different lines: 1 where k runs along the rows, else 4.
-template <int Apart>
-struct Together {
-    Met& met;
-    unsigned first, count;  // the warps of a line
+struct Met {
+    Row ends[WARPS];  // bits of the largest number, and of the smallest but zero: negated, so that the largest counts
+    Row counts[WARPS];
+    Row ends_of_blocks[CLUSTER], counts_of_blocks[CLUSTER];
+    unsigned long long told[2];  // barriers: one for the ends of all blocks, one for their counts
+};
 
-    template <int Values, class Join>
-    __device__ __forceinline__ void of_line(int (&values)[Values], const Join& join) const {
-        over<Apart>(values, first, count, join);
-    }
+__device__ __forceinline__ unsigned larger(unsigned a, unsigned b) { return max(a, b); }
+__device__ __forceinline__ unsigned sum(unsigned a, unsigned b) { return a + b; }
+using Join = unsigned (*)(unsigned, unsigned);
 
-    template <int Values, class Join>
-    __device__ __forceinline__ void of_block(int (&values)[Values], const Join& join) const {
-        over<1>(values, 0, THREADS / 32, join);
-    }
-
-private:
-    template <int Lines, int Values, class Join>
-    __device__ __forceinline__ void over(int (&values)[Values], unsigned from, unsigned warps, const Join& join) const {
-        static_assert(Values <= MOST_VALUES, "they meet together");
-        const unsigned warp = threadIdx.x / 32, lane = threadIdx.x % 32, mine = lane % Lines;
+// What each thread found of its lines, as what its warp did. Threads of a warp that are less than `Lines` apart have
+// different ones, `Lines` neighbours each: 1 where k runs along the rows, else 4.
+template <Join join, int Lines>
+__device__ __forceinline__ void meet(Row (&rows)[WARPS], unsigned (&values)[2][Lines]) {
+    const unsigned lane = threadIdx.x % 32;
 #pragma unroll
-        for (int v = 0; v < Values; ++v)
+    for (int v = 0; v < 2; ++v)
+#pragma unroll
+        for (int i = 0; i < Lines; ++i) {
 #pragma unroll
             for (int distance = 16; distance >= Lines; distance /= 2)
-                values[v] = join(values[v], __shfl_xor_sync(~0u, values[v], distance));
-        __syncthreads();  // what was there before has been read
-#pragma unroll
-        for (int v = 0; v < Values; ++v)
-            if (lane < Lines) met[warp][v * Lines + lane] = values[v];
-        __syncthreads();
-#pragma unroll
-        for (int v = 0; v < Values; ++v) values[v] = met[from][v * Lines + mine];
-        for (unsigned i = 1; i < warps; ++i)
-#pragma unroll
-            for (int v = 0; v < Values; ++v) values[v] = join(values[v], met[from + i][v * Lines + mine]);
+                values[v][i] = join(values[v][i], __shfl_xor_sync(~0u, values[v][i], distance));
+            if (lane < Lines) rows[threadIdx.x / 32][v * ACROSS + lane * Lines + i] = values[v][i];
+        }
+}
+
+// What all of `rows` have of a line: those of a block's warps that share it, or those of all blocks.
+template <Join join, bool ALONG>
+__device__ __forceinline__ unsigned over(const Row* table, unsigned rows, unsigned value, unsigned line) {
+    const Row* const begin = table + (ALONG ? line * rows : 0);
+    const unsigned place = value * ACROSS + (ALONG ? 0 : line);
+    unsigned joined = begin[0][place];
+#pragma unroll(ALONG ? 1 : WARPS)
+    for (unsigned i = 1; i < rows; ++i) joined = join(joined, begin[i][place]);
+    return joined;
+}
+
+// Barriers for what the blocks of a cluster tell each other, once all of them have come here (cluster_wait).
+__device__ __forceinline__ void start_telling(Met& met) {
+    if (threadIdx.x == 0) {
+        for (unsigned long long& barrier : met.told) barrier_init(shared_address(&barrier), 1);
+        barrier_init_done();
+        for (unsigned long long& barrier : met.told) barrier_expect(shared_address(&barrier), CLUSTER * sizeof(Row));
     }
-};
-
-// One line's share of the verdict, from counts over the whole of it.
-enum Counted { BELOW, ZEROS, ABOVE };
-using Counts = int[3];
-
-__device__ __forceinline__ int lost_of(const Counts& counts, int largest, unsigned depth) {
-    if (largest >= 0x7F800000 || depth < LEAST_DEPTH) return largest == 0 ? 0 : MOST;
-    return largest == 0 || counts[BELOW] == counts[ZEROS] ? 0 : counts[BELOW];
+    __syncwarp();
+    // Not cluster_arrive(), which first waits until what was written before is visible to all: nothing was.
+    asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
 }
 
-__device__ __forceinline__ int few_of(const Counts& counts, int largest, unsigned depth) {
-    if (largest == 0) return 0;
-    return largest >= 0x7F800000 || depth < LEAST_DEPTH ? MOST : MOST - counts[ABOVE];
+// A warp writes a row into the shared memory of a block of the cluster, counted in bytes by that block's barrier.
+__device__ __forceinline__ void tell(Row& row, unsigned long long& barrier, unsigned rank, unsigned value) {
+    asm volatile(
+        "{\n.reg .b32 there, counter;\n"
+        "mapa.shared::cluster.u32 there, %0, %2;\nmapa.shared::cluster.u32 counter, %1, %2;\n"
+        "st.async.shared::cluster.mbarrier::complete_tx::bytes.u32 [there], %3, [counter];\n}"
+        ::"r"(shared_address(&row[threadIdx.x % 32])), "r"(shared_address(&barrier)), "r"(rank), "r"(value) : "memory");
 }
 
-// What a line is multiplied by, and its largest number then, as bits: a multiple of 2^23 less is a power of two less.
+// One more where |x| is at least `bound`: two instructions, where the compiler takes three.
+__device__ __forceinline__ void count_if(unsigned& count, float x, float bound) {
+    asm("{\n.reg .pred p;\nsetp.ge.f32 p, %1, %2;\n@p add.u32 %0, %0, 1;\n}" : "+r"(count) : "f"(fabsf(x)), "f"(bound));
+}
+
+// What a line is multiplied by, and from where on its numbers then are held well enough, and large.
 struct Scale {
     float once, again;  // subnormal numbers need two steps
-    int most;
+    float held, large;
 
-    __device__ __forceinline__ explicit Scale(int largest) {
-        const int exponent = line_exponent(largest);
-        once = power_of_two(min(exponent, 127));
-        again = power_of_two(exponent - min(exponent, 127));
-        most = __float_as_int((*this)(__int_as_float(largest)));
-    }
     __device__ __forceinline__ float operator()(float x) const { return __fmul_rn(__fmul_rn(x, once), again); }
-    __device__ __forceinline__ bool is_below(int size) const { return size < most - (13 << 23); }
-    __device__ __forceinline__ bool is_above(int size) const { return size >= most - (4 << 23); }
 };
 
-// Of a block: all of its lines, LINES of them a thread (four neighbours of one line, or one number of four).
+__device__ __forceinline__ Scale scale_of(unsigned largest) {
+    const int exponent = line_exponent(largest), once = min(exponent, 127);
+    Scale scale = {power_of_two(once), power_of_two(exponent - once)};
+    const float most = scale(__uint_as_float(largest));
+    scale.held = __fmul_rn(most, power_of_two(-13));
+    scale.large = __fmul_rn(most, power_of_two(-4));
+    return scale;
+}
+
+enum Ends { LARGEST, SMALLEST };
+enum Counts { HELD, LARGE };
+
+// One line's share of the verdict, from what is known of the whole of it.
+struct Share {
+    int lost = 0, few = 0;
+
+    __device__ __forceinline__ void of_line(unsigned largest, unsigned smallest, const unsigned (&counts)[2],
+                                            unsigned depth) {
+        if (largest == 0) return;
+        const Scale scale = scale_of(largest);
+        const bool refused = largest >= 0x7F800000 || depth < LEAST_DEPTH;
+        const bool exact = scale(__uint_as_float(smallest)) >= scale.held;  // all but zeros are held
+        lost = refused ? MOST : exact ? 0 : depth - counts[HELD];
+        few = refused ? MOST : MOST - counts[LARGE];
+    }
+};
+
+// Of a block: its share of its lines, LINES of them a thread (four neighbours of one line, or one number of four).
 template <bool ALONG>
 __device__ __forceinline__ void split(const Operand& operand, unsigned block, unsigned z, Met& met) {
     constexpr int LINES = ALONG ? 1 : 4;
-    const unsigned span = ALONG ? operand.span : THREADS;
-    const Together<LINES> together = {met, threadIdx.x / span * (span / 32), span / 32};
-    const unsigned line = ALONG ? block * (THREADS / span) + threadIdx.x / span : block * 16 + threadIdx.x % 4 * 4;
+    constexpr unsigned BLOCKS = ALONG ? 1 : CLUSTER;  // that share lines
+    if (BLOCKS > 1) start_telling(met);
+    const unsigned rank = BLOCKS > 1 ? cluster_rank() : 0;
+    const unsigned span = ALONG ? operand.span : THREADS, lines = ALONG ? THREADS / span : ACROSS;
+    const unsigned start = block / BLOCKS * lines, mine = ALONG ? threadIdx.x / span : threadIdx.x % 4 * 4;
+    const unsigned line = start + mine;
     const bool inside = line < operand.lines;
     const int left = inside ? min(operand.lines - line, 4) : 0;  // lines of this thread, where they lie across
     const long long ld = ((ALONG ? operand.depth : operand.lines) - 1ll) / 8 * 8 + 8;  // of a plane
     const long long plane = ld * (ALONG ? operand.lines : operand.depth);
-    const unsigned first = ALONG ? threadIdx.x % span : threadIdx.x / 4, step = ALONG ? span : THREADS / 4;
-    // Fours of this thread's lines, and of its part of the planes, which are longer; what follows a four is `apart`.
+    // Fours of this thread's lines, and of its part of the planes, which are longer.
     const unsigned fours = !inside ? 0 : ALONG ? (operand.depth + 3) / 4 : operand.depth;
     const unsigned planned = ALONG ? (inside ? ld / 4 : 0) : (line < ld ? operand.depth : 0);
+    const unsigned first = ALONG ? threadIdx.x % span : rank * (THREADS / 4) + threadIdx.x / 4;
     const float* const source = operand.source + z * operand.stride + line * (ALONG ? operand.ld : 1);
-    const bool whole = reinterpret_cast<unsigned long long>(operand.source) % 16 == 0 && operand.ld % 4 == 0 &&
-                       operand.stride % 4 == 0;
-    const auto load = [&](unsigned four) {
-        return load_four(source + (ALONG ? 4ll * four : four * operand.ld),
-                         ALONG ? static_cast<int>(operand.depth - 4 * four) : left, whole);
+    const bool aligned = reinterpret_cast<unsigned long long>(operand.source) % 16 == 0 && operand.ld % 4 == 0 &&
+                         operand.stride % 4 == 0;
+    // How many of them can be loaded as 16 bytes, from the first on.
+    const unsigned whole = aligned && (ALONG || left == 4) ? (ALONG ? operand.depth / 4 : operand.depth) : 0;
+    // Those of all threads are gone through in portions, the last of which begins with `last`.
+    const unsigned portion = KEPT * (ALONG ? span : BLOCKS * (THREADS / 4));
+    const unsigned last = ((ALONG ? ld / 4 : operand.depth) - 1) & ~(portion - 1);
+    const long long apart = ALONG ? 4 : operand.ld, part_apart = ALONG ? 4 : ld;
+
+    // All loads are on their way before the first number is looked at: so one branch for all of them.
+    float4 kept[KEPT];
+    const auto load = [&](unsigned begin) {
+        const unsigned step = portion / KEPT;
+        const float* from = source + begin * apart;
+        if (min(begin + portion - step, fours - 1) < whole) {
+#pragma unroll
+            for (int n = 0; n < KEPT; ++n, from += step * apart) {
+                kept[n] = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+                if (begin + n * step < fours) kept[n] = *reinterpret_cast<const float4*>(from);
+            }
+        } else {
+#pragma unroll
+            for (int n = 0; n < KEPT; ++n, from += step * apart) {
+                const unsigned four = begin + n * step;
+                const int valid = ALONG ? static_cast<int>(operand.depth - 4 * four) : left;
+                kept[n] = load_four(from, four < fours ? valid : 0);
+            }
+        }
     };
 
-    const auto larger = [](int a, int b) { return max(a, b); };
-    int largest[LINES] = {};  // as bits: those of positive numbers are ordered as the numbers are, NaN last
-#pragma unroll 4
-    for (unsigned four = first; four < fours; four += step) {
-        const float4 x = load(four);
+    unsigned ends[2][LINES] = {};  // as bits: those of positive numbers are ordered as the numbers are, NaN last
+#pragma unroll 1
+    for (unsigned begin = last + first;; begin -= portion) {
+        load(begin);
 #pragma unroll
-        for (int i = 0; i < 4; ++i)
-            largest[i % LINES] = max(largest[i % LINES], __float_as_int(at(x, i)) & MOST);
-    }
+        for (int n = 0; n < KEPT; ++n)
 #pragma unroll
-    for (int i = 0; i < LINES; ++i) together.of_line(reinterpret_cast<int (&)[1]>(largest[i]), larger);
-
-    Counts counts[LINES] = {};
-    __half* const parts = operand.planes + z * 2 * plane + line * (ALONG ? ld : 1);
-#pragma unroll 4
-    for (unsigned four = first; four < planned; four += step) {
-        const int valid = four < fours ? (ALONG ? static_cast<int>(operand.depth - 4 * four) : left) : 0;
-        const float4 x = four < fours ? load(four) : make_float4(0.0f, 0.0f, 0.0f, 0.0f);
-        __half high[4], low[4];
-#pragma unroll
-        for (int i = 0; i < 4; ++i) {
-            const Scale scale(largest[i % LINES]);
-            const float value = scale(at(x, i));
-            const int size = __float_as_int(value) & MOST;
-            counts[i % LINES][BELOW] += i < valid && scale.is_below(size);
-            counts[i % LINES][ZEROS] += i < valid && at(x, i) == 0.0f;  // not its scaled value, which may underflow
-            counts[i % LINES][ABOVE] += i < valid && scale.is_above(size);
-            high[i] = __float2half_rn(value);
-            low[i] = __float2half_rn(__fsub_rn(value, __half2float(high[i])));
-        }
-        __half* const target = parts + (ALONG ? 4ll * four : four * ld);
-        *reinterpret_cast<uint2*>(target) = make_uint2(pair(high[0], high[1]), pair(high[2], high[3]));
-        *reinterpret_cast<uint2*>(target + plane) = make_uint2(pair(low[0], low[1]), pair(low[2], low[3]));
+            for (int i = 0; i < 4; ++i) {
+                const unsigned size = __float_as_uint(at(kept[n], i)) & MOST;
+                ends[LARGEST][i % LINES] = max(ends[LARGEST][i % LINES], size);
+                ends[SMALLEST][i % LINES] = max(ends[SMALLEST][i % LINES], 0 - size);
+            }
+        if (begin < portion) break;
     }
 
-    const auto sum = [](int a, int b) { return a + b; };
-    int verdict[2] = {};
+    meet<larger>(met.ends, ends);
+    __syncthreads();
+    if (BLOCKS > 1) {
+        cluster_wait();
+        const unsigned warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+        if (warp < BLOCKS)
+            tell(met.ends_of_blocks[rank], met.told[0], warp, over<larger, false>(met.ends, WARPS, 0, lane));
+        barrier_wait(shared_address(&met.told[0]), 0);
+    }
+    const Row* const found = BLOCKS > 1 ? met.ends_of_blocks : met.ends;
+    const unsigned rows = BLOCKS > 1 ? BLOCKS : span / 32;  // of a line
+    // Where lines lie across, a lane joins what was found of one, and gives it to the others.
+    const unsigned joined = over<larger, ALONG>(found, rows, LARGEST, ALONG ? mine : threadIdx.x % 32);
+    Scale scales[LINES];
 #pragma unroll
     for (int i = 0; i < LINES; ++i) {
-        together.of_line(counts[i], sum);
-        verdict[0] = max(verdict[0], lost_of(counts[i], largest[i], operand.depth));
-        verdict[1] = max(verdict[1], few_of(counts[i], largest[i], operand.depth));
+        const unsigned largest = ALONG ? joined : __shfl_sync(~0u, joined, mine + i);
+        scales[i] = scale_of(largest);
         if (first == 0 && i < (ALONG ? inside : left))
-            operand.exponents[z * operand.lines + line + i] = line_exponent(largest[i]);
+            operand.exponents[static_cast<unsigned long long>(z) * operand.lines + line + i] = line_exponent(largest);
     }
-    together.of_block(verdict, larger);
-    if (threadIdx.x < 2) atomicMax(operand.verdict + threadIdx.x, verdict[threadIdx.x]);
+    unsigned counts[2][LINES] = {};  // not of zeros, so that those behind a line make no difference
+    __half* target = operand.planes + z * 2 * plane + line * (ALONG ? ld : 1) + first * part_apart;
+#pragma unroll 1
+    for (unsigned begin = first;;) {
+        const unsigned step = portion / KEPT;
+#pragma unroll
+        for (int n = 0; n < KEPT; ++n, target += step * part_apart) {
+            if (begin + n * step >= planned) break;
+            unsigned high[2], low[2];
+#pragma unroll
+            for (int pair = 0; pair < 2; ++pair) {
+                float value[2];
+#pragma unroll
+                for (int i = 0; i < 2; ++i) {
+                    const int of = (2 * pair + i) % LINES;
+                    value[i] = scales[of](at(kept[n], 2 * pair + i));
+                    count_if(counts[HELD][of], value[i], scales[of].held);
+                    count_if(counts[LARGE][of], value[i], scales[of].large);
+                }
+                const __half2 rounded = __floats2half2_rn(value[0], value[1]);
+                const float2 back = __half22float2(rounded);
+                high[pair] = bits_of(rounded);
+                low[pair] = bits_of(__floats2half2_rn(__fsub_rn(value[0], back.x), __fsub_rn(value[1], back.y)));
+            }
+            *reinterpret_cast<uint2*>(target) = make_uint2(high[0], high[1]);
+            *reinterpret_cast<uint2*>(target + plane) = make_uint2(low[0], low[1]);
+        }
+        begin += portion;
+        if (begin >= last + portion) break;
+        load(begin);
+    }
+
+    meet<sum>(met.counts, counts);
+    __syncthreads();
+    if (threadIdx.x >= 32) return;
+    if (BLOCKS > 1) {
+        tell(met.counts_of_blocks[rank], met.told[1], 0, over<sum, false>(met.counts, WARPS, 0, threadIdx.x));
+        if (rank > 0) return;  // nobody tells it anything any more
+        barrier_wait(shared_address(&met.told[1]), 0);
+    }
+    const Row* const counted = BLOCKS > 1 ? met.counts_of_blocks : met.counts;
+    Share share;
+    if (threadIdx.x < lines) {  // one behind the last has numbers of no line: zeros
+        const auto end = [&](Ends which) { return over<larger, ALONG>(found, rows, which, threadIdx.x); };
+        const auto count = [&](Counts which) { return over<sum, ALONG>(counted, rows, which, threadIdx.x); };
+        share.of_line(end(LARGEST), 0 - end(SMALLEST), {count(HELD), count(LARGE)}, operand.depth);
+    }
+#pragma unroll
+    for (int distance = 8; distance > 0; distance /= 2) {  // a block has 16 lines at most
+        share.lost = max(share.lost, __shfl_xor_sync(~0u, share.lost, distance));
+        share.few = max(share.few, __shfl_xor_sync(~0u, share.few, distance));
+    }
+    if (threadIdx.x < 2) atomicMax(operand.verdict + threadIdx.x, threadIdx.x == 0 ? share.lost : share.few);
 }
 
 __device__ __forceinline__ void split_either(const Operand& operand, unsigned number, Met& met) {
+    if (number >= operand.total) return;
     const unsigned z = number / operand.blocks, block = number % operand.blocks;
     if (operand.span > 0)
         split<true>(operand, block, z, met);
@@ -231,13 +335,21 @@ __device__ __forceinline__ void split_either(const Operand& operand, unsigned nu
         split<false>(operand, block, z, met);
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS, 768 / THREADS)
+#if CLUSTER > 1
+#define IN_CLUSTERS __cluster_dims__(CLUSTER, 1, 1)
+#else
+#define IN_CLUSTERS
+#endif
+
+extern "C" __global__ void IN_CLUSTERS __launch_bounds__(THREADS, 768 / THREADS)
 fp16_parts(const Operand long_blocks, const Operand others) {
     start_next_and_wait_for_previous();
     __shared__ Met met;
-    // Not one call with one of both: their members would have to be held in registers.
-    if (blockIdx.x < long_blocks.total)
+    // A cluster has blocks of one operand only. Not one call with one of both: their members would have to be held in
+    // registers.
+    const unsigned of_long = (long_blocks.total + CLUSTER - 1) / CLUSTER * CLUSTER;
+    if (blockIdx.x < of_long)
         split_either(long_blocks, blockIdx.x, met);
     else
-        split_either(others, blockIdx.x - long_blocks.total, met);
+        split_either(others, blockIdx.x - of_long, met);
 }

@@ -30,8 +30,10 @@ from gemmsmith.problem import FP32, Problem, ceil_div
 
 THREADS = 256  # of a block
 LEAST_DEPTH = 32  # normal numbers: errors are 1.11 times those of fma at K = 24, 0.99 times at 32
-_LINES = 16  # of a block, where they lie across
-_EACH = 16  # numbers of a line that a thread has, before more threads share it
+KEPT = 8  # fours of numbers that a thread holds in registers
+CLUSTER = 8  # blocks that share lines that lie across, on GPUs that have clusters
+_LINES = 16  # of a block, or of a cluster, where they lie across
+_EACH = 4 * KEPT  # numbers of a line that a thread has, before more threads share it
 _LARGEST_GRID = 2**31 - 1
 _MOST = 2**31 - 1
 _WORDS = struct.Struct("<4i")
@@ -46,7 +48,7 @@ def fp16_accepted(verdict: bytes) -> bool:
 
 @dataclass(frozen=True)
 class _Operand:
-    """A or B as it is stored; ``along``: k runs along its rows."""
+    """A or B as it is stored; ``along``: k runs along its rows; ``cluster``: blocks that share lines if not."""
 
     shape: tuple[int, int]
     address: int
@@ -54,6 +56,7 @@ class _Operand:
     stride: int
     copies: int
     along: bool
+    cluster: int
 
     @property
     def lines(self) -> int:
@@ -92,7 +95,13 @@ class _Operand:
 
     @property
     def blocks(self) -> int:
-        return ceil_div(self.lines, THREADS // self.span if self.along else _LINES)
+        """Of one matrix."""
+        return ceil_div(self.lines, THREADS // self.span) if self.along else ceil_div(self.lines, _LINES) * self.cluster
+
+    @property
+    def launched(self) -> int:
+        """Blocks of all of them, in whole clusters."""
+        return ceil_div(self.blocks * self.copies, self.cluster) * self.cluster
 
     def described(self, planes: int, exponents: int, verdict: int) -> bytes:
         """The struct that the kernel takes."""
@@ -100,17 +109,21 @@ class _Operand:
                            self.lines, self.depth, self.span, self.blocks, self.blocks * self.copies)  # fmt: skip
 
 
-def _operands(problem: Problem, addresses: Addresses) -> tuple[_Operand, _Operand]:
+def _operands(problem: Problem, addresses: Addresses, cluster: int) -> tuple[_Operand, _Operand]:
     many_a, many_b, _ = problem.copies
     return (
-        _Operand(problem.a_shape, addresses.a, problem.lda, problem.stride_a, many_a, not problem.trans_a),
-        _Operand(problem.b_shape, addresses.b, problem.ldb, problem.stride_b, many_b, problem.trans_b),
+        _Operand(problem.a_shape, addresses.a, problem.lda, problem.stride_a, many_a, not problem.trans_a, cluster),
+        _Operand(problem.b_shape, addresses.b, problem.ldb, problem.stride_b, many_b, problem.trans_b, cluster),
     )
 
 
-def fp16_parts(problem: Problem, addresses: Addresses, workspace: int) -> Prepared:
-    """A and B as planes of fp16 in the workspace, and the verdict on them; there must be a product."""
-    a, b = _operands(problem, addresses)
+def fp16_parts(problem: Problem, addresses: Addresses, workspace: int, clusters: bool = False) -> Prepared:
+    """A and B as planes of fp16 in the workspace, and the verdict on them; there must be a product.
+
+    ``clusters``: by the kernel for GPUs that have them, which leaves the same.
+    """
+    spec, cluster = (FP16_PARTS_CLUSTER, CLUSTER) if clusters else (FP16_PARTS, 1)
+    a, b = _operands(problem, addresses, cluster)
     exponents_a = workspace + FLAG_BYTES
     exponents_b = exponents_a + a.exponent_bytes
     planes_a = workspace + FLAG_BYTES + in_regions(a.exponent_bytes + b.exponent_bytes)
@@ -119,7 +132,7 @@ def fp16_parts(problem: Problem, addresses: Addresses, workspace: int) -> Prepar
     # Blocks of lines that lie across have most to do, so they come first.
     if a.along and not b.along:
         described.reverse()
-    split = Pass(FP16_PARTS, _geometry(a, b), tuple(described), Problem(1, 1, 1))
+    split = Pass(spec, _geometry(a, b), tuple(described), Problem(1, 1, 1))
     return Prepared(
         problem=replace(problem, lda=a.part_ld, ldb=b.part_ld, stride_a=a.part_stride, stride_b=b.part_stride),
         addresses=addresses._replace(a=planes_a, b=planes_b),
@@ -129,10 +142,10 @@ def fp16_parts(problem: Problem, addresses: Addresses, workspace: int) -> Prepar
     )
 
 
-def fp16_preparation(instead: KernelSpec, config: Config | None = None) -> Preparation:
+def fp16_preparation(instead: KernelSpec, config: Config | None = None, clusters: bool = False) -> Preparation:
     """The preparation of a kernel by fp16 parts; ``instead`` computes the product where they are not enough.
 
-    ``config`` is that of ``instead``, its default unless told.
+    ``config`` is that of ``instead``, its default unless told. ``clusters``: the kernel's GPUs have them.
     """
     other = Instead(instead, instead.config() if config is None else config, VERDICT_BYTES, fp16_accepted)
 
@@ -141,21 +154,22 @@ def fp16_preparation(instead: KernelSpec, config: Config | None = None) -> Prepa
             raise UnsupportedError("a kernel by fp16 parts may refuse its operands, so it takes no refused ones")
         if not has_product(problem):
             return Prepared(problem, addresses)
-        return replace(fp16_parts(problem, addresses, workspace), instead=other)
+        return replace(fp16_parts(problem, addresses, workspace, clusters), instead=other)
 
     return prepared
 
 
 def _geometry(a: _Operand, b: _Operand) -> Geometry:
-    blocks = a.blocks * a.copies + b.blocks * b.copies
+    blocks = a.launched + b.launched
     if blocks > _LARGEST_GRID:
         raise UnsupportedError(f"fp16_parts: {blocks:,} blocks exceed the {_LARGEST_GRID:,} of a grid",
                                "split the batch")  # fmt: skip
-    return Geometry((blocks, 1, 1), (THREADS, 1, 1), early=True)
+    return Geometry((blocks, 1, 1), (THREADS, 1, 1), cluster=(a.cluster, 1, 1), early=True)
 
 
-def _geometry_of(problem: Problem, _config: Config) -> Geometry:
-    return _geometry(*_operands(problem, Addresses(0, 0, 0)))
+def _defines(cluster: int) -> tuple[tuple[str, str], ...]:
+    values = {"THREADS": THREADS, "LEAST_DEPTH": LEAST_DEPTH, "KEPT": KEPT, "CLUSTER": cluster}
+    return tuple((name, str(value)) for name, value in values.items())
 
 
 FP16_PARTS = KernelSpec(
@@ -163,10 +177,20 @@ FP16_PARTS = KernelSpec(
     source=Path(__file__).with_name("fp16_parts.cu"),
     summary="splits fp32 operands into two fp16 numbers each and says whether these are enough",
     teaches="a scale for every line, and a bound on what is lost that can be counted",
-    geometry=_geometry_of,
+    geometry=lambda problem, _config: _geometry(*_operands(problem, Addresses(0, 0, 0), 1)),
     entry="fp16_parts",
     dtypes=(FP32,),
     layouts=("NN", "NT", "TN", "TT"),
     batched=True,
-    extra_defines=(("THREADS", str(THREADS)), ("LEAST_DEPTH", str(LEAST_DEPTH))),
+    extra_defines=_defines(1),
+)
+
+FP16_PARTS_CLUSTER = replace(
+    FP16_PARTS,
+    name="fp16_parts_cluster",
+    summary="the same where blocks of a cluster share lines, so that each holds its part of them in registers",
+    geometry=lambda problem, _config: _geometry(*_operands(problem, Addresses(0, 0, 0), CLUSTER)),
+    min_arch=90,
+    simulated=False,
+    extra_defines=_defines(CLUSTER),
 )

@@ -142,7 +142,7 @@ FP32_WGMMA_FP16X3 = _rung(
     2,
     "fp32 as two fp16 numbers with a scale for each line, where the data allow it, by wgmma",
     "half the products for data that pass a check on the way, decided on the GPU without asking the host",
-    fp16_preparation(FP32_WGMMA_BF16X6),
+    fp16_preparation(FP32_WGMMA_BF16X6, clusters=True),
 )
 
 LADDER = (FP32_WGMMA_BF16X6, FP32_WGMMA_FP16X3)
