@@ -276,3 +276,10 @@ def test_a_sticky_fault_ends_the_command_with_its_cause(tmp_path: Path) -> None:
     assert "Traceback" not in done.stderr
     assert "bad.cu: " in done.stderr
     assert "illegal" in done.stderr.lower()
+
+
+@pytest.mark.parametrize(("k", "method"), [(256, "fp16x3"), (16, "bf16x6")])
+def test_a_time_is_of_what_multiplied(device: CudaDevice, rig: Rig, k: int, method: str) -> None:
+    """Fewer than 32 numbers of k are refused by fp16 parts."""
+    (found,) = bench([kernel(device, "fp32_wgmma_fp16x3")], [], [Problem(512, 512, k)], rig, QUICK)
+    assert (found.identity.precision, found.rejected) == (method, "")

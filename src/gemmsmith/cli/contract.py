@@ -15,7 +15,7 @@ from gemmsmith.kernels.spec import Config, KernelSpec
 from gemmsmith.kernels.user import UserOptions
 from gemmsmith.measure.results import Pairs
 from gemmsmith.problem import FP32, DType, Problem, dtype_named
-from gemmsmith.run.contender import Contender, Enqueue, Identity, OperandSet
+from gemmsmith.run.contender import Contender, Enqueue, Identity, MethodReader, OperandSet, method_reader
 from gemmsmith.run.cuda import CudaDevice
 from gemmsmith.sim.device import SimDevice
 
@@ -69,6 +69,10 @@ class ChosenContender:
     def resources(self) -> Pairs:
         found: Pairs = getattr(self._inner, "resources", ())
         return found
+
+    @property
+    def method(self) -> MethodReader | None:
+        return None if self._inner is None else method_reader(self._inner)
 
     def prepare(self, problem: Problem, sets: Sequence[OperandSet], stream: int) -> Enqueue:
         self.close()

@@ -75,7 +75,7 @@ def print_run(run: Run) -> None:
         best = m.best
         against = ", ".join(f"{ratio.baseline} {100 * ratio.value:.4g} %" for ratio in m.ratios[:2])
         rows.append((
-            _cut(f"{_who(m)} {m.identity.config}".strip(), 26), _problem(m.problem), _micro(m.seconds),
+            _cut(f"{_who(m)} {m.identity.config}".strip(), 27), _problem(m.problem), _micro(m.seconds),
             "" if best is None or math.isnan(best.spread) else f"{100 * best.spread:.2g}",
             _number(m.tflops), _cut(against, 20), m.origin if m.verified and not m.rejected else "rejected",
         ))  # fmt: skip
@@ -146,7 +146,7 @@ def _change_json(change: Change) -> dict[str, Any]:
 def _change_row(change: Change) -> tuple[str, ...]:
     m = change.measurement
     speed = "" if math.isnan(change.speedup) else f"{100 * (change.speedup - 1):+.1f} %"
-    return (change.verdict, _cut(_who(m), 24), _problem(m.problem), f"{change.mode} {change.cache}".strip(),
+    return (change.verdict, _cut(_who(m), 25), _problem(m.problem), f"{change.mode} {change.cache}".strip(),
             _micro(change.seconds[0]), _micro(change.seconds[1]), speed)  # fmt: skip
 
 

@@ -15,7 +15,7 @@ from gemmsmith.measure.results import Measurement, Pairs
 from gemmsmith.measure.rig import Plan, Rig
 from gemmsmith.measure.shape import measure_shape
 from gemmsmith.problem import Problem
-from gemmsmith.run.contender import Contender, Enqueue, Identity, OperandSet
+from gemmsmith.run.contender import Contender, Enqueue, Identity, MethodReader, OperandSet, method_reader
 
 
 def bench(
@@ -67,6 +67,10 @@ class Renamed:
     def resources(self) -> Pairs:
         found: Pairs = getattr(self._contender, "resources", ())
         return found
+
+    @property
+    def method(self) -> MethodReader | None:
+        return method_reader(self._contender)
 
     def prepare(self, problem: Problem, sets: Sequence[OperandSet], stream: int) -> Enqueue:
         return self._contender.prepare(problem, sets, stream)

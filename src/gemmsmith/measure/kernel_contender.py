@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 
-from gemmsmith.compile.render import render_for
+from gemmsmith.compile.render import CompileRequest, render_for
 from gemmsmith.errors import UnsupportedError
+from gemmsmith.kernels.preparation import REGION, Instead, prepare
 from gemmsmith.kernels.spec import Config, KernelSpec
 from gemmsmith.measure.arithmetic import arithmetic
 from gemmsmith.measure.results import Pairs
 from gemmsmith.problem import Problem
 from gemmsmith.run.binding import Addresses, CompileFn, bind, fitted_config, workspace_bytes
-from gemmsmith.run.contender import Enqueue, Identity, OperandSet
+from gemmsmith.run.contender import Enqueue, Identity, MethodReader, OperandSet
 from gemmsmith.run.cuda import CudaDevice
+from gemmsmith.verify.bounds import arithmetic_of
 from gemmsmith.verify.harness import refusal
+
+_FRESH = Addresses(REGION, REGION, REGION)  # operands that lie as fresh allocations do
 
 
 class KernelContender:
@@ -27,6 +32,7 @@ class KernelContender:
         name = spec.name if spec.is_rung else spec.source.name
         self._identity = Identity(name, "rung" if spec.is_rung else "file", str(config), version=_version())
         self.resources: Pairs = ()
+        self.method: MethodReader | None = None
         self._workspace = 0
 
     @property
@@ -56,7 +62,15 @@ class KernelContender:
         digest = source_digest(self._spec, config, problem, self._device.arch)
         precision = self._spec.arithmetic or arithmetic(compiled)
         self._identity = replace(self._identity, config=str(config), precision=precision, digest=digest)
+        instead = prepare(self._spec, config, problem, places[0]).instead
+        self.method = None if instead is None else partial(self._read_method, instead, problem)
         return enqueue
+
+    def _read_method(self, instead: Instead, problem: Problem) -> str:
+        """By the verdict that the latest product left in the workspace."""
+        if instead.accepts(self._device.read(self._workspace, instead.verdict_bytes).tobytes()):
+            return self._identity.precision
+        return instead.spec.arithmetic or arithmetic_of(problem.dtype, instead.spec.tensor_cores)
 
     def _reserve(self, nbytes: int) -> int:
         """One workspace for all sets: products follow each other on one stream."""
@@ -67,16 +81,36 @@ class KernelContender:
 
     def close(self) -> None:
         """Free the workspace; the device keeps loaded kernels."""
-        address, self._workspace = self._workspace, 0
+        address, self._workspace, self.method = self._workspace, 0, None
         if address:
             self._device.free(address)
 
 
 def source_digest(spec: KernelSpec, config: Config, problem: Problem, arch: str) -> str:
-    """Of all source text and macros, headers included: the same for the same code, whatever compiles it."""
-    request = render_for(spec, config, problem, arch)
-    parts = (request.source, request.headers, request.defines, request.entry)
-    return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
+    """Of all source text and macros, headers included: the same for the same code, whatever compiles it.
+
+    That is the kernel's own, and of what is launched for it where operands lie as fresh allocations do: passes over
+    them, and who computes the product instead where data decide.
+    """
+    parts = tuple(dict.fromkeys(_text(request) for request in _requests(spec, config, problem, arch)))
+    # Of a kernel alone as it always was, so that old records can be compared with new ones.
+    return hashlib.sha256(repr(parts if len(parts) > 1 else parts[0]).encode()).hexdigest()[:16]
+
+
+def _requests(
+    spec: KernelSpec, config: Config, problem: Problem, arch: str, as_other: bool = False
+) -> Iterator[CompileRequest]:
+    """What is compiled for a product: the kernel, the passes before it in their order, and so on of who is instead."""
+    yield render_for(spec, config, problem, arch)
+    prepared = prepare(spec, config, problem, _FRESH, as_other=as_other)
+    for each in prepared.before:
+        yield render_for(each.spec, each.spec.config(), each.compiled_for, arch)
+    if prepared.instead is not None:
+        yield from _requests(prepared.instead.spec, prepared.instead.config, problem, arch, as_other=True)
+
+
+def _text(request: CompileRequest) -> tuple[object, ...]:
+    return request.source, request.headers, request.defines, request.entry
 
 
 def _version() -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from statistics import median
 from types import TracebackType
@@ -20,7 +20,7 @@ from gemmsmith.measure.rotation import Rotation
 from gemmsmith.measure.rounds import Course, Cursor, Samples, take_turns, timing
 from gemmsmith.measure.statistics import speed_ratio
 from gemmsmith.problem import Problem
-from gemmsmith.run.contender import Contender, Enqueue
+from gemmsmith.run.contender import Contender, Enqueue, method_reader
 
 # Mode, cache, and the part of the budget it may take. The first is what everybody is compared in.
 _MODES = (("graph", "cold", 1.0), ("stream", "cold", 0.2), ("graph", "hot", 0.2))
@@ -36,6 +36,7 @@ class _Entrant:
 
     zeroed   its C starts as zeros, since it reads C although beta is 0
     course   what it was timed with first
+    methods  what its products were multiplied in, where data decide: one, or its sets differ
     """
 
     contender: Contender
@@ -47,12 +48,24 @@ class _Entrant:
     launch_seconds: float = math.nan
     overhead: float = math.nan
     course: Course | None = None
+    methods: list[str] = field(default_factory=list)
     timings: list[Timing] = field(default_factory=list)
     samples: dict[tuple[str, str], Samples] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
         return self.contender.identity.name
+
+    @property
+    def precision(self) -> str:
+        """The arithmetic of its products, of which limit and bound follow."""
+        return self.methods[0] if self.methods else self.contender.identity.precision
+
+    def ask_method(self) -> None:
+        """Of the product that has just ended."""
+        read = method_reader(self.contender)
+        if read is not None and (method := read()) not in self.methods:
+            self.methods.append(method)
 
 
 def measure_shape(
@@ -106,6 +119,9 @@ class _Shape:
             if not again.why:
                 self._rig.note(f"{name} reads C when beta is 0; C was set to zeros for it")
                 entrant.before = again
+        if entrant.precision != contender.identity.precision:
+            self._rig.note(f"{self._problem}: {name} multiplied in {entrant.precision}: these data are not for "
+                           f"{contender.identity.precision}")  # fmt: skip
         if changed := self._rotation.inputs_changed():
             entrant.before = Finding(entrant.before.rho, f"it changed its input {changed}")
         return entrant
@@ -116,6 +132,7 @@ class _Shape:
         try:
             work()
             self._watch.synchronize()
+            entrant.ask_method()
         except LaunchError as error:
             try:
                 self._watch.synchronize()
@@ -123,7 +140,7 @@ class _Shape:
                 hint = "the GPU does nothing more in this process: leave this kernel out"
                 raise LaunchError(f"{entrant.name}: {error.message}", hint) from None
             return Finding(math.nan, error.message)
-        return self._oracle.judge(self._rotation.product(index), entrant.contender.identity.precision)
+        return self._oracle.judge(self._rotation.product(index), entrant.precision)
 
     def time(self, running: Sequence[_Entrant]) -> None:
         """Time everybody in every mode, and verify again what was timed."""
@@ -139,9 +156,22 @@ class _Shape:
                 assert entrant.course is not None, "launches one by one are always possible"
                 last = self._sets - 1
                 entrant.after = self._verify(entrant, last, partial(entrant.course.run_set, last))
+                self._ask_of_all(entrant)
         for entrant in running:
             if not self._plan.quick and not self._too_long(entrant, _MODES[1][2]):
                 entrant.overhead = self._overhead(entrant)
+
+    def _ask_of_all(self, entrant: _Entrant) -> None:
+        """What it multiplies in, of the sets between the first and the last, whose products were verified.
+
+        A rotation shifts the same rows and columns, of which a verdict is the worst, so all should be alike.
+        """
+        if method_reader(entrant.contender) is None:
+            return
+        for index in range(1, self._sets - 1):
+            entrant.enqueue(index)
+            self._watch.synchronize()
+            entrant.ask_method()
 
     def _too_long(self, entrant: _Entrant, part: float) -> bool:
         """Whether a single launch takes all of that part of the budget, so that launching itself costs nothing."""
@@ -207,9 +237,12 @@ class _Shape:
 
     def judged(self, entrant: _Entrant, entrants: Sequence[_Entrant]) -> Measurement:
         """What was found, with the reason where it must not be believed."""
-        identity, problem, limits = entrant.contender.identity, self._problem, self._rig.limits
+        identity = replace(entrant.contender.identity, precision=entrant.precision)
+        problem, limits = self._problem, self._rig.limits
         rejected = entrant.before.why or (f"wrong after timing: {entrant.after.why}" if entrant.after.why else "")
         verified = not rejected
+        if len(entrant.methods) > 1:
+            rejected = rejected or f"its sets of operands were not multiplied alike: {' and '.join(entrant.methods)}"
         least = limits.least_cold_seconds(self._rotation.extent.set_bytes, self._sets)
         for found in entrant.timings:
             floor = least if found.cache == "cold" else 0.0

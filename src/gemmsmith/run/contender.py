@@ -39,9 +39,10 @@ class Identity:
     kind       'rung', 'file' or 'baseline'
     config     its parameters, or what the library chose; for people
     precision  the arithmetic: 'fp32', 'tf32', 'fp16', 'bf16', 'fp8', 'int8', or 'bf16x6', fp32 by six
-               products in bf16; TF32 is never called fp32
+               products in bf16, and 'fp16x3'; TF32 is never called fp32. In a measurement it is what the timed
+               products were multiplied in, where data decide (``method_reader``)
     version    of the library, or of gemmsmith
-    digest     of the source and its configuration; empty for a library
+    digest     of the source and its configuration, and of all that is launched for it; empty for a library
     """
 
     name: str
@@ -68,3 +69,16 @@ class Contender(Protocol):
 
     def close(self) -> None:
         """Free what ``prepare`` allocated; enqueued work must have ended."""
+
+
+MethodReader = Callable[[], str]
+"""What the latest product was multiplied in; everything that was enqueued must have ended."""
+
+
+def method_reader(contender: Contender) -> MethodReader | None:
+    """Of a contender that looks at the data before it multiplies, once it is prepared: its attribute ``method``.
+
+    None for the others: they multiply as their identity says.
+    """
+    found: MethodReader | None = getattr(contender, "method", None)
+    return found

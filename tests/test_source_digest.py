@@ -1,0 +1,110 @@
+"""The digest of a contender's source: every file that is compiled for a product counts, and no other."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from gemmsmith.compile import render
+from gemmsmith.compile.includes import Bundle, bundle
+from gemmsmith.compile.render import CompileRequest, render_for
+from gemmsmith.kernels.registry import rung_named
+from gemmsmith.kernels.simt import LADDER
+from gemmsmith.kernels.spec import Config, KernelSpec
+from gemmsmith.measure import kernel_contender
+from gemmsmith.measure.kernel_contender import source_digest
+from gemmsmith.problem import FP16, Problem
+
+SINGLE = Problem(64, 64, 64)
+HALF = Problem(64, 64, 64, dtype=FP16)
+UNALIGNED = Problem(64, 64, 33, dtype=FP16)  # rows of A: 66 bytes
+
+COMPILED = [
+    ("fp32_tensor_fp16x3", SINGLE, "24_fp32_tensor_fp16x3.cu"),
+    ("fp32_tensor_fp16x3", SINGLE, "fp16_parts.cu"),
+    ("fp32_tensor_fp16x3", SINGLE, "clear.cu"),
+    ("fp32_tensor_fp16x3", SINGLE, "include/early.cuh"),  # of passes alone
+    ("fp32_tensor_fp16x3", SINGLE, "22_fp32_tensor_bf16x6.cu"),
+    ("fp32_wgmma_bf16x6", SINGLE, "bf16_parts.cu"),
+    ("fp32_wgmma_fp16x3", SINGLE, "fp16_parts.cu"),
+    ("fp32_wgmma_fp16x3", SINGLE, "bf16_parts.cu"),  # the pass of who computes the product instead
+    ("fp32_wgmma_fp16x3", SINGLE, "25_fp32_wgmma_bf16x6.cu"),
+    ("wgmma_tma", UNALIGNED, "repack.cu"),
+    ("wgmma_stream_k", HALF, "clear.cu"),
+]
+NOT_COMPILED = [
+    ("naive", SINGLE, "clear.cu"),
+    ("naive", SINGLE, "include/early.cuh"),
+    ("fp32_wgmma_bf16x6", SINGLE, "fp16_parts.cu"),
+    ("fp32_tensor_bf16x6", SINGLE, "bf16_parts.cu"),
+    ("wgmma_tma", HALF, "repack.cu"),
+    ("fp32_wgmma_fp16x3", SINGLE.with_(alpha=0.0), "fp16_parts.cu"),
+]
+
+
+@pytest.fixture
+def kernels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of the kernels' folder that sources are read from."""
+    folder = tmp_path / "kernels"
+    shutil.copytree(rung_named("naive").source.parent, folder, ignore=shutil.ignore_patterns("*.py", "__pycache__"))
+
+    def from_copy(source: Path, _folders: Sequence[Path]) -> Bundle:
+        return bundle(folder / source.name, (folder / "include",))
+
+    monkeypatch.setattr(render, "bundle", from_copy)
+    return folder
+
+
+def digest(rung: str, problem: Problem) -> str:
+    spec = rung_named(rung)
+    return source_digest(spec, spec.config(), problem, "sm_90")
+
+
+@pytest.mark.parametrize(("rung", "problem", "file"), COMPILED)
+def test_what_is_compiled_counts(kernels: Path, rung: str, problem: Problem, file: str) -> None:
+    before = digest(rung, problem)
+    text = (kernels / file).read_text()
+    (kernels / file).write_text(text + "// another\n")
+    assert digest(rung, problem) != before
+    (kernels / file).write_text(text)
+    assert digest(rung, problem) == before
+
+
+@pytest.mark.parametrize(("rung", "problem", "file"), NOT_COMPILED)
+def test_what_is_not_compiled_does_not_count(kernels: Path, rung: str, problem: Problem, file: str) -> None:
+    before = digest(rung, problem)
+    (kernels / file).write_text((kernels / file).read_text() + "// another\n")
+    assert digest(rung, problem) == before
+
+
+@pytest.mark.usefixtures("kernels")
+@pytest.mark.parametrize(("rung", "problem"), dict.fromkeys((rung, problem) for rung, problem, _ in COMPILED))
+def test_where_the_files_lie_does_not_count(rung: str, problem: Problem, monkeypatch: pytest.MonkeyPatch) -> None:
+    copied = digest(rung, problem)
+    monkeypatch.undo()
+    assert digest(rung, problem) == copied
+
+
+def test_macros_of_a_pass_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = digest("wgmma_tma", UNALIGNED)
+
+    def with_another(spec: KernelSpec, config: Config, problem: Problem, arch: str) -> CompileRequest:
+        found = render_for(spec, config, problem, arch)
+        return replace(found, defines=(("ROWS", "8"),)) if spec.name == "repack" else found
+
+    monkeypatch.setattr(kernel_contender, "render_for", with_another)
+    assert digest("wgmma_tma", UNALIGNED) != before
+
+
+@pytest.mark.parametrize("spec", LADDER, ids=lambda spec: spec.name)
+def test_a_kernel_alone_keeps_the_digest_of_old_records(spec: KernelSpec) -> None:
+    """Of its one source, as databases have it since the first version."""
+    problem = SINGLE.with_(dtype=spec.dtypes[0])
+    found = render_for(spec, spec.config(), problem, "sm_90")
+    alone = repr((found.source, found.headers, found.defines, found.entry))
+    assert digest(spec.name, problem) == hashlib.sha256(alone.encode()).hexdigest()[:16]
