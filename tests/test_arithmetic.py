@@ -9,7 +9,6 @@ import pytest
 
 from gemmsmith.cli import sweep_points
 from gemmsmith.compile.compiled import CompiledKernel
-from gemmsmith.compile.compiler import compile_for
 from gemmsmith.compile.resources import Resources
 from gemmsmith.fills import operands
 from gemmsmith.gpus import gpu_named
@@ -21,6 +20,7 @@ from gemmsmith.measure.oracle import Oracle
 from gemmsmith.problem import DTYPES, Problem
 from gemmsmith.run.binding import aligned_config
 from gemmsmith.verify.bounds import accuracy, arithmetic_of
+from ptx_only import compile_to_ptx
 
 
 def named(ptx: str) -> str:
@@ -79,7 +79,7 @@ def test_a_tensor_rung_is_named_as_its_inputs_and_as_verification_names_it(name:
     spec, problem = rung_named(name), Problem(64, 64, 64, DTYPES[dtype])
     small = {"BM": 64, "BN": 64, "CONSUMERS": 1}  # of what compiles slowly
     config = spec.config({k: v for k, v in small.items() if k in dict(spec.config())} if spec.arch_specific else {})
-    compiled = compile_for(spec, aligned_config(spec, config, problem), problem, "sm_90")
+    compiled = compile_to_ptx(spec, aligned_config(spec, config, problem), problem, "sm_90")
     assert (spec.arithmetic or arithmetic(compiled)) in (dtype, "bf16x6", "fp16x3")
     assert accuracy(spec.arithmetic or dtype, 64) == accuracy(arithmetic_of(problem.dtype, True), 64)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
-from rung_launch import RUNGS, problem_of, verified
+from rung_launch import RUNGS, assembling, problem_of, verified
 
 from gemmsmith.errors import ConfigError
 from gemmsmith.kernels.registry import rung_named, rungs, simulated_rungs
@@ -53,9 +53,9 @@ def check(spec: KernelSpec, config: Config) -> None:
     # Beside the full one below, a ragged one alone where tiles are large.
     rows = bm - 1 if has_large_tiles(spec) else bm + 1
     problem = problem_of(spec.name, (rows, min(bn, 64) + 3, depth)).with_(alpha=0.7, beta=-1.0)
-    verified(spec, config, problem, mode="bits")
+    verified(spec, config, problem, mode="bits", compile_fn=assembling)
     whole = problem_of(spec.name, (bm, bn, 2 * bk))
-    verified(spec, config, whole, mode="exact")
+    verified(spec, config, whole, mode="exact", compile_fn=assembling)
 
 
 @pytest.mark.parametrize(("name", "preset"), [(spec.name, p.name) for spec in simulated_rungs() for p in spec.presets])

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from rung_launch import ReusingDevice, compiler, launched, verified
+from rung_launch import ReusingDevice, assembling, compiler, launched, verified
 
 from gemmsmith.compile.nvrtc import compile_request
 from gemmsmith.compile.render import render_kernel
@@ -86,7 +86,7 @@ def test_aligned_operands_with_ragged_edges(name: str, dtype: str, layout: str) 
     spec, config = small(name)
     device = checking()
     p = aligned(problem((67, 70, 3 * depth(DTYPES[dtype]) + 3), dtype, layout, alpha=-1.0, beta=2.0))
-    verified(spec, config, p, device=device, mode="exact")
+    verified(spec, config, p, device=device, mode="exact", compile_fn=assembling)
     if name != "wmma":
         assert not conflicts(device)["load"]
 
@@ -95,7 +95,8 @@ def test_aligned_operands_with_ragged_edges(name: str, dtype: str, layout: str) 
 def test_whole_tiles(name: str, dtype: str, layout: str) -> None:
     spec, config = small(name)
     device = checking()
-    verified(spec, config, problem((64, 128, 4 * depth(DTYPES[dtype])), dtype, layout), device=device, mode="exact")
+    p = problem((64, 128, 4 * depth(DTYPES[dtype])), dtype, layout)
+    verified(spec, config, p, device=device, mode="exact", compile_fn=assembling)
     if name != "wmma":
         assert not any(conflicts(device).values())
 

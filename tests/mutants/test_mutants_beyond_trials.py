@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from mutant import ARCH, Mutant, compiler, judge
+from mutant import ARCH, Mutant, judge
 from mutant_catalogue import MUTANTS, OVERFLOWS
 
 from gemmsmith.errors import SimulationError
@@ -17,6 +17,7 @@ from gemmsmith.problem import Problem
 from gemmsmith.run.device import Launch
 from gemmsmith.sim.device import SimDevice
 from gemmsmith.verify import harness
+from ptx_only import compile_to_ptx
 
 # Row 2 of C begins 2**31 elements after row 0. The memory is mapped, but only three rows of it are touched.
 HUGE = Problem(3, 8, 8, ldc=2**30)
@@ -29,7 +30,7 @@ def _run_huge(mutant: Mutant, spec: KernelSpec) -> bool:
     a, b, c = (device.allocate(size) for size in sizes)
     device.write(a, data.a.reshape(-1).view(np.uint8))
     device.write(b, data.b.reshape(-1).view(np.uint8))
-    loaded = device.load(compiler(spec, mutant.chosen, HUGE, ARCH))
+    loaded = device.load(compile_to_ptx(spec, mutant.chosen, HUGE, ARCH))
     device.launch(loaded, Launch(spec.geometry(HUGE, mutant.chosen), spec.signature.pack(HUGE, a, b, c)))
     rows = [device.read(c + 4 * row * HUGE.ldc, 4 * HUGE.n).view(np.float32) for row in range(HUGE.m)]
     return bool((np.stack(rows) == data.a @ data.b).all())
