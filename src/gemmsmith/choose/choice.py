@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 
-from gemmsmith.choose import simt, tuning_file
+from gemmsmith.choose import parts, simt, tuning_file
 from gemmsmith.choose import table as shipped
 from gemmsmith.choose.candidates import Candidate, hopper_specs, ranked
 from gemmsmith.choose.cost import Chip, Constants, chip_of, with_memory_of
@@ -97,10 +97,12 @@ def _chosen(problem: Problem, gpu: str | None, addresses: Addresses | None, sms:
         if found is not None:
             return found
     spec = default_rung(problem, precision, SIMULATOR if gpu is None else _architecture(gpu, sms, arch))
-    if gpu is not None and spec.name == simt.NAME:
-        known = known_gpu(gpu, sms)
-        if count := sms or (known.sms if known else 0):
-            return Choice(spec, simt.configuration_for(problem, count), "model")
+    known = known_gpu(gpu, sms) if gpu is not None else None
+    if gpu is not None and (count := sms or (known.sms if known else 0)):
+        config = (simt.configuration_for(problem, count) if spec.name == simt.NAME
+                  else parts.configuration_for(spec, problem, count))  # fmt: skip
+        if config is not None:
+            return Choice(spec, config, "model")
     return Choice(spec, spec.config(), "default")
 
 
