@@ -23,12 +23,13 @@ from gemmsmith.problem import FP32, Problem
 # kernel may allow more. An SM has 65,536: the producer's threads keep 24 each, a consumer's need 32 besides its sums.
 _SUMS, _SUMS_OF_TWO = 128, 208
 _REGISTERS, _PRODUCER, _BESIDES = 65_536, 24, 32
-_SMEM = 227 * 1024
+_SMEM, _HALF_SMEM = 227 * 1024, 113 * 1024  # of a block, and of each of two on an SM
 # Tiles of one size differ little in what the model sees, so that a short list would hold nothing else.
 _ALIKE = 2
 
 # What is tried of each parameter, as far as the kernel allows it; other parameters keep their defaults, and STAGES is
-# the deepest that is legal. All large products go to the first kernel, what has few tiles to the second.
+# the deepest that is legal and, where blocks do not stay, also the deepest that leaves room for a second one. All large
+# products go to the first kernel, what has few tiles to the second.
 _MENU: Mapping[str, Mapping[str, tuple[int, ...]]] = {
     "wgmma_cluster": {
         "BM": (64, 128, 192, 256),
@@ -110,12 +111,20 @@ def _configs(spec: KernelSpec, layout: str) -> Iterator[Config]:
         # Where one cluster is not enough, it is a whole one.
         if chosen.get("CLUSTERS", 1) > 1 and (chosen["SPLIT"] < 8 or chosen["DEPTH"] != 2):
             continue
-        for stages in deepest_first:
-            if stages * (chosen["BM"] + chosen["BN"]) * STEP_BYTES + _staging(chosen) <= _SMEM:  # asking takes longer
-                config = Config(tuple((chosen | {"STAGES": stages}).items()))
-                if _runs(spec, config, layout):
-                    yield config
-                    break
+        depths = (_deepest(spec, chosen, deepest_first, layout, limit)
+                  for limit in ((_SMEM,) if "GROUP" in chosen else (_SMEM, _HALF_SMEM)))  # fmt: skip
+        yield from dict.fromkeys(config for config in depths if config is not None)
+
+
+def _deepest(spec: KernelSpec, chosen: Mapping[str, int], deepest_first: list[int], layout: str,
+             limit: int) -> Config | None:  # fmt: skip
+    """With as many stages as fit ``limit`` bytes of shared memory."""
+    for stages in deepest_first:
+        if stages * (chosen["BM"] + chosen["BN"]) * STEP_BYTES + _staging(chosen) <= limit:  # asking takes longer
+            config = Config(tuple({**chosen, "STAGES": stages}.items()))
+            if _runs(spec, config, layout, limit):
+                return config
+    return None
 
 
 def _staging(values: Mapping[str, int]) -> int:
@@ -123,14 +132,14 @@ def _staging(values: Mapping[str, int]) -> int:
     return values.get("CONSUMERS", 1) * 64 * values["BN"] if values.get("TMA_STORE") else 0
 
 
-def _runs(spec: KernelSpec, config: Config, layout: str) -> bool:
-    """Whether a configuration is legal and its launch fits an SM's shared memory."""
+def _runs(spec: KernelSpec, config: Config, layout: str, limit: int = _SMEM) -> bool:
+    """Whether a configuration is legal and its launch fits ``limit`` bytes of shared memory."""
     if spec.illegal(config):
         return False
     size = 1024  # of a product that stands for all of this layout
     sample = Problem(size, size, size, spec.dtypes[0], FP32, trans_a=layout[0] == "T", trans_b=layout[1] == "T")
     fitted = spec.fit(config, sample, (size, size, size))
-    return spec.geometry(sample, fitted).smem <= _SMEM
+    return spec.geometry(sample, fitted).smem <= limit
 
 
 def _sums_fit(values: Mapping[str, int]) -> bool:
