@@ -44,6 +44,7 @@ LAYOUTS = ("NN", "NT", "TN", "TT")
 MOST_PRODUCTS = 2.0**28  # of M·N·K: a float64 product takes a few tenths of a millisecond
 READ_EVERY = 64  # products whose errors are fetched from the GPU at once
 PROGRESS_SECONDS = 5.0
+EVERY, LARGE = 8, (512, 1536)  # every so many-th product is so large that tensor cores are worth it
 MANY, DEEP = 4096, 128  # outputs and K from which the largest error is no luck
 GRADES = 32  # powers of two until a grading starts again
 DECADES = 6.0  # of singular values
@@ -81,8 +82,11 @@ class Found:
 
 
 def case_of(number: int, seed: int, largest: int) -> Case:
-    """Extents are uniform in their logarithms, up to ``largest``, and K four times that."""
+    """Extents are uniform in their logarithms, up to ``largest``, and K four times that; every eighth is large."""
     rng = np.random.default_rng([seed, number])
+    if number % EVERY == EVERY - 1:
+        m, n, k = (int(extent) for extent in rng.integers(*LARGE, 3))
+        return Case(number, m, n, k, str(rng.choice(LAYOUTS)), str(rng.choice(DISTRIBUTIONS)))
     m, n = (int(np.exp2(rng.uniform(0, math.log2(largest + 1)))) for _ in range(2))
     k = int(np.exp2(rng.uniform(0, math.log2(min(4 * largest, MOST_PRODUCTS / (m * n)) + 1))))
     return Case(number, m, n, k, str(rng.choice(LAYOUTS)), str(rng.choice(DISTRIBUTIONS)))

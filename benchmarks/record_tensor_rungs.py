@@ -1,6 +1,7 @@
 """Time mma_pipelined beside cuBLAS in every type, with samples long enough for clocks to settle, and keep the runs.
 
     python benchmarks/record_tensor_rungs.py OUTPUT.json [--budget 4] [--sample-ms 150] [--types …] [--shapes …]
+                                             [--cut-off]     TF32 operands are cut off instead of rounded
 
 Under the power cap contenders that take turns every few milliseconds share one clock, set by the hungrier of them; so
 samples of 150 ms are recorded, and beside them, for comparison, the usual ones.
@@ -51,9 +52,11 @@ def main() -> int:
     parser.add_argument("--budget", type=float, default=4.0)
     parser.add_argument("--types", default="bf16,fp16,tf32")
     parser.add_argument("--shapes", default="4096,8192")
+    parser.add_argument("--cut-off", action="store_true", help="TF32 operands are not rounded")
     parser.add_argument("--sample-ms", type=float, default=150.0)
     options = parser.parse_args()
-    settled = ("--budget", f"{options.budget:g}", "--sample-ms", f"{options.sample_ms:g}")
+    settled = ("--budget", f"{options.budget:g}", "--sample-ms", f"{options.sample_ms:g}",
+               *(("--config", "ROUND=0") if options.cut_off else ()))  # fmt: skip
     record: dict[str, Any] = {"what": "mma_pipelined beside cuBLAS", "settled": [], "short": []}
     cases = [case for case in CASES if case[0] in options.types.split(",")]
     for case in cases:

@@ -2,7 +2,8 @@
 
     python benchmarks/verify_on_gpu.py benchmarks/results/gpu_verification.json
 
-Writes one JSON file with what was run, on what, and how it ended; exits 1 if anything failed.
+Writes one JSON file with what was run, on what, and how it ended; exits 1 if anything failed. `--rungs NAMES --append
+RECORD` verifies some rungs and writes RECORD with their results in the place of older ones.
 """
 
 from __future__ import annotations
@@ -165,6 +166,7 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=6, help="processes, and as many sanitizer runs, at a time")
     parser.add_argument("--tools", default="memcheck,racecheck,initcheck,synccheck")
     parser.add_argument("--rungs", default="", help="names, separated by commas; default: all")
+    parser.add_argument("--append", type=Path, help="a record to which the results are added")
     options = parser.parse_args()
     chosen = [rung_named(name) for name in options.rungs.split(",") if name] or list(rungs())
     gpu = cuda_device()
@@ -178,6 +180,9 @@ def main() -> int:
         "command": " ".join(["python benchmarks/verify_on_gpu.py OUTPUT.json", *sys.argv[2:]]),
         "rungs": {},
     }  # fmt: skip
+    if options.append is not None:
+        older = json.loads(options.append.read_text(encoding="utf-8"))
+        record |= {"rungs": older["rungs"], "command": f"{older['command']} && {record['command']}"}
     tools = [tool for tool in options.tools.split(",") if tool]
     spawned = multiprocessing.get_context("spawn")
     with ThreadPoolExecutor(options.jobs) as pool, ProcessPoolExecutor(options.jobs, mp_context=spawned) as workers:
