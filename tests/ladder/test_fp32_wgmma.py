@@ -23,6 +23,7 @@ from gemmsmith.kernels.hopper_config import LARGEST_SMEM
 from gemmsmith.kernels.registry import rung_named
 from gemmsmith.kernels.repack import REPACK
 from gemmsmith.kernels.spec import Config, KernelSpec
+from gemmsmith.kernels.turn import TURN
 from gemmsmith.problem import BF16, FP16, Problem
 from gemmsmith.run.binding import Addresses, bind, workspace_bytes
 from gemmsmith.run.tensor_map import decode_simulated
@@ -86,7 +87,7 @@ def test_nothing_is_read_before_the_launch_before_has_ended(spec: KernelSpec, co
 
 
 @pytest.mark.parametrize(
-    "spec", [BF16_PARTS, FP16_PARTS, FP16_PARTS_CLUSTER, CLEAR, REPACK], ids=lambda spec: spec.name
+    "spec", [BF16_PARTS, FP16_PARTS, FP16_PARTS_CLUSTER, CLEAR, REPACK, TURN], ids=lambda spec: spec.name
 )
 def test_so_does_what_prepares(spec: KernelSpec) -> None:
     compiled = compile_for(spec, spec.config(), Problem(1, 1, 1, spec.dtypes[0], spec.out_dtypes[0]), "sm_90")

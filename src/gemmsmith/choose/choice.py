@@ -99,7 +99,7 @@ def _chosen(problem: Problem, gpu: str | None, addresses: Addresses | None, sms:
     spec = default_rung(problem, precision, SIMULATOR if gpu is None else _architecture(gpu, sms, arch))
     known = known_gpu(gpu, sms) if gpu is not None else None
     if gpu is not None and (count := sms or (known.sms if known else 0)):
-        config = (simt.configuration_for(problem, count) if spec.name == simt.NAME
+        config = (simt.configuration_for(problem, count, unaligned(problem, addresses)) if spec.name == simt.NAME
                   else parts.configuration_for(spec, problem, count))  # fmt: skip
         if config is not None:
             return Choice(spec, config, "model")

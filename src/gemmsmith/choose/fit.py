@@ -2,6 +2,8 @@
 
 A factor of two counts the same at 5 µs and at 5 ms. The logarithms of the constants are what is fitted, so that each
 stays positive; each is held near its start, loosely, so that one on which no measurement depends stays where it was.
+Every shape counts alike, however many of its configurations were timed, and of these the fastest count most: a model
+that puts them in order need not know how slow slow ones are.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from gemmsmith.choose.key import ShapeKey
 LEAST_SAMPLES = 20
 _ROUNDS = 60
 _NUDGE = 1e-4  # of a constant's logarithm, for slopes
+_NEAR_THE_FASTEST = 4  # twice as slow counts a sixteenth
 _HOLD = 0.01  # a constant may be off by a factor of e as easily as the model errs by a tenth: (0.1 / 1) squared
 
 _Residuals = Callable[[Column], Column]
@@ -35,7 +38,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class Fitted:
-    """The constants, from how many measurements, and the root mean square of ln(predicted / measured)."""
+    """The constants, from how many measurements, and the weighted root mean square of ln(predicted / measured)."""
 
     constants: Constants
     samples: int
@@ -49,9 +52,10 @@ def fit(samples: Sequence[Sample], chip: Chip, start: Constants | None = None) -
         return Fitted(begin, 0, math.nan)
     shapes, tiles = _columns(samples)
     measured = np.log(np.array([sample.seconds for sample in samples], np.float64))
+    weights = np.sqrt(_weights(samples))
 
     def residuals(x: Column) -> Column:
-        result: Column = np.log(predicted_seconds(shapes, tiles, chip, _constants(x))) - measured
+        result: Column = weights * (np.log(predicted_seconds(shapes, tiles, chip, _constants(x))) - measured)
         return result
 
     best = origin = np.log(np.array([getattr(begin, name) for name in CONSTANTS], np.float64))
@@ -59,6 +63,18 @@ def fit(samples: Sequence[Sample], chip: Chip, start: Constants | None = None) -
         best = _least_squares(residuals, origin)
     error = float(np.sqrt(np.mean(residuals(best) ** 2)))
     return Fitted(begin if best is origin else _constants(best), len(samples), error)
+
+
+def _weights(samples: Sequence[Sample]) -> Column:
+    """Of each sample; their mean is 1."""
+    fastest: dict[ShapeKey, float] = {}
+    for sample in samples:
+        fastest[sample.key] = min(sample.seconds, fastest.get(sample.key, math.inf))
+    near = np.array([(fastest[s.key] / s.seconds) ** _NEAR_THE_FASTEST for s in samples], np.float64)
+    numbers = {key: i for i, key in enumerate(fastest)}
+    shape = np.array([numbers[s.key] for s in samples])
+    result: Column = near / np.bincount(shape, near)[shape] * (len(samples) / len(fastest))
+    return result
 
 
 def _least_squares(residuals: _Residuals, origin: Column) -> Column:

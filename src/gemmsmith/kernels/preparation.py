@@ -20,11 +20,13 @@ from typing import NamedTuple
 from gemmsmith.kernels.clear import CLEAR, FLAG_BYTES, clear_launch
 from gemmsmith.kernels.repack import CHUNK, ITEMSIZE, REPACK, packed_bytes, packed_ld, repack_launch
 from gemmsmith.kernels.spec import Config, Geometry, KernelSpec, Scratch
+from gemmsmith.kernels.turn import TURN, lines_of, turn_launch
 from gemmsmith.problem import FP16, Problem, ceil_div
 
 REGION = 256  # bytes: what lies in a workspace starts on multiples, as allocations do
 _ROW_START = CHUNK * ITEMSIZE  # bytes
 _ANY = Problem(1, 1, 1, dtype=FP16, out_dtype=FP16)  # stands for all: such a launch looks at no types
+_FP32 = Problem(1, 1, 1)
 
 
 class Addresses(NamedTuple):
@@ -65,7 +67,7 @@ class Prepared:
     """What a kernel sees once it has been prepared for, and what must be launched until then.
 
     problem, addresses  with leading dimensions, strides and addresses of what lies in the workspace in the place of A
-                        and B; extents, types and all else are the caller's
+                        and B, and its layout, where they were turned; extents, types and all else are the caller's
     nbytes              of the workspace, 0 for most
     before              in order
     workspace           the address that the kernel's own parameter of that name gets, 0 where it has no use for it
@@ -92,7 +94,7 @@ def prepare(spec: KernelSpec, config: Config, problem: Problem, addresses: Addre
             as_other: bool = False) -> Prepared:  # fmt: skip
     """What ``spec`` needs; its nbytes are the same for every ``workspace``, and include those of ``instead``.
 
-    A kernel that declares nothing has what follows from ``repacks`` and ``scratch``.
+    A kernel that declares nothing has what follows from ``repacks`` and ``scratch``, and from its parameter TURNED.
     """
     if spec.preparation is None:
         return _plain(spec, config, problem, addresses, workspace, as_other)
@@ -120,7 +122,8 @@ def clearing(workspace: int, nbytes: int = FLAG_BYTES) -> Pass:
 
 def _plain(spec: KernelSpec, config: Config, problem: Problem, addresses: Addresses, workspace: int,
            as_other: bool) -> Prepared:  # fmt: skip
-    """What the kernel's blocks share comes first, then copies of operands whose rows do not start on 16 bytes."""
+    """What the kernel's blocks share comes first, then copies of operands whose rows do not start on 16 bytes, or of
+    those that were turned."""
     scratch = Scratch() if spec.scratch is None else spec.scratch(problem, config)
     nbytes = in_regions(scratch.nbytes)
     before = [clearing(workspace, scratch.cleared)] if scratch.cleared else []
@@ -139,7 +142,32 @@ def _plain(spec: KernelSpec, config: Config, problem: Problem, addresses: Addres
             problem = replace(problem, ldb=b.packed_ld, stride_b=b.packed_stride)
             addresses = addresses._replace(b=workspace + nbytes)
             nbytes += b.nbytes
+    if _turns(spec, config) and has_product(problem):
+        problem, addresses, nbytes = _turned(problem, addresses, workspace, nbytes, before)
     return Prepared(problem, addresses, nbytes, tuple(before), shared)
+
+
+def _turns(spec: KernelSpec, config: Config) -> bool:
+    """Whether a rung is configured for lines across k that start on 16 bytes, whatever the caller's operands are."""
+    return spec.is_rung and dict(config).get("TURNED") == 1
+
+
+def _turned(problem: Problem, addresses: Addresses, workspace: int, start: int,
+            before: list[Pass]) -> tuple[Problem, Addresses, int]:  # fmt: skip
+    """What the kernel sees, and where in the workspace the next thing may begin; A lies at ``start``, B behind it."""
+    a, b = lines_of(problem, addresses.a, addresses.b)
+    if a.fine and b.fine:
+        return problem, addresses, start
+    after_a = start + (0 if a.fine else in_regions(a.turned_bytes))
+    end = after_a + (0 if b.fine else in_regions(b.turned_bytes))
+    before.append(Pass(TURN, *turn_launch(a, b, workspace + start, workspace + after_a), compiled_for=_FP32))
+    if not a.fine:
+        problem = replace(problem, trans_a=True, lda=a.turned_ld, stride_a=a.turned_stride)
+        addresses = addresses._replace(a=workspace + start)
+    if not b.fine:
+        problem = replace(problem, trans_b=False, ldb=b.turned_ld, stride_b=b.turned_stride)
+        addresses = addresses._replace(b=workspace + after_a)
+    return problem, addresses, end
 
 
 class _Side(NamedTuple):

@@ -18,6 +18,7 @@ from gemmsmith.choose.candidates import Candidate
 from gemmsmith.compile.cache import CompileCache
 from gemmsmith.compile.compiler import compile_for
 from gemmsmith.errors import GemmsmithError
+from gemmsmith.kernels.preparation import Addresses, prepare
 from gemmsmith.kernels.registry import rung_named
 from gemmsmith.problem import Problem, dtype_named
 
@@ -93,8 +94,9 @@ def compile_one(kernel: str, config: Mapping[str, int], fields: Mapping[str, obj
     try:
         spec, problem = rung_named(kernel), _problem(fields)
         # Timed operands start on multiples of 256 bytes, so this is the code that will be launched.
-        fitted = spec.fit(spec.config(config), problem, (256, 256, 256))
-        compile_for(spec, fitted, problem, arch, CompileCache(Path(folder)) if folder else None)
+        seen = prepare(spec, spec.config(config), problem, Addresses(256, 256, 256)).problem
+        fitted = spec.fit(spec.config(config), seen, (256, 256, 256))
+        compile_for(spec, fitted, seen, arch, CompileCache(Path(folder)) if folder else None)
     except GemmsmithError as error:
         return error.message
     return ""

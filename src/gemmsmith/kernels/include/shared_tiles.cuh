@@ -66,12 +66,6 @@ struct SharedTiles {
         return static_cast<unsigned>(((slice + 1) * sharers - 1) / length);
     }
 
-    // Where a sharer leaves its sums of the n-th shared tile. Its length is at most a tile's: it touches two at most,
-    // and has two places, the second for the tile that it ends in but did not begin in.
-    __device__ __forceinline__ unsigned place(unsigned sharer, unsigned nth) const {
-        return (blockIdx.z * sharers + sharer) * 2 + (begin(sharer) < 1ull * nth * slices);
-    }
-
     // Leaves this block's sums of a tile in the workspace. The last block to come adds up everyone's and stores them:
     // `store_four(i, j, four)` is called for sums i, j to i, j + 3 of a thread. Teams times Team threads call this; the
     // first Team have the sums.
@@ -79,29 +73,44 @@ struct SharedTiles {
     __device__ __forceinline__ void add_up(unsigned tile, float (&sums)[Rows][Cols], unsigned char* workspace,
                                            const Store& store_four) const {
         const unsigned nth = tile - whole, team = threadIdx.x / Team;
+        const unsigned lowest = owner(1ull * nth * slices), highest = owner((nth + 1ull) * slices - 1);
+        // A sharer's length is at most a tile's: it touches two at most, and has two places for sums, the second for
+        // the tile that it ends in but did not begin in. Of those here only the lowest may have begun before.
+        const unsigned began_before = begin(lowest) < 1ull * nth * slices;
         const auto part_of = [&](unsigned sharer) {
-            const size_t at = 1ull * place(sharer, nth) * (Team * Rows * Cols) + threadIdx.x % Team;
+            const unsigned place = (blockIdx.z * sharers + sharer) * 2 + (sharer == lowest ? began_before : 0);
+            const size_t at = 1ull * place * (Team * Rows * Cols) + threadIdx.x % Team;
             return reinterpret_cast<float*>(workspace + 4 * MOST_SHARERS) + at;
         };
         float* const own = part_of(blockIdx.x - whole);
         if (team == 0) for_each_sum(sums, [&](float sum, int i) { own[i * Team] = sum; });
-        const unsigned lowest = owner(1ull * nth * slices), highest = owner((nth + 1ull) * slices - 1);
         auto* const counter = reinterpret_cast<unsigned*>(workspace) + blockIdx.z * shared + nth;
         __shared__ unsigned word;
         if (!last_to_come(counter, highest - lowest + 1, &word)) return;
-        // Not in the registers of `sums`: where those lie is for the loop that multiplies to say.
-        constexpr int FOURS = Rows * Cols / 4, EACH = FOURS > Teams ? FOURS / Teams : 1, AT_ONCE = EACH < 8 ? EACH : 8;
+        // Not in the registers of `sums`: where those lie is for the loop that multiplies to say. Loads take long and
+        // sums are few, so those of several sharers are under way together.
+        constexpr int FOURS = Rows * Cols / 4, EACH = FOURS > Teams ? FOURS / Teams : 1, AT_ONCE = EACH < 4 ? EACH : 4;
+        constexpr int SUMS = AT_ONCE * 4, AHEAD = 64 / SUMS;
 #pragma unroll 1
         for (int begin = team * AT_ONCE; begin < FOURS; begin += Teams * AT_ONCE) {
-            float total[AT_ONCE * 4];
+            float total[SUMS];
 #pragma unroll 1
-            for (unsigned sharer = lowest; sharer <= highest; ++sharer) {
-                const float* const part = part_of(sharer) + begin * 4 * Team;
+            for (unsigned sharer = lowest; sharer <= highest; sharer += AHEAD) {
+                float loaded[AHEAD][SUMS];
 #pragma unroll
-                for (int i = 0; i < AT_ONCE * 4; ++i) {
-                    const float loaded = __ldcg(&part[i * Team]);  // past the first-level cache
-                    total[i] = sharer == lowest ? loaded : __fadd_rn(total[i], loaded);
+                for (int next = 0; next < AHEAD; ++next) {
+                    const float* const part = part_of(min(sharer + next, highest)) + begin * 4 * Team;
+#pragma unroll
+                    for (int i = 0; i < SUMS; ++i) loaded[next][i] = __ldcg(&part[i * Team]);  // past the first level
                 }
+#pragma unroll
+                for (int next = 0; next < AHEAD; ++next)
+#pragma unroll
+                    for (int i = 0; i < SUMS; ++i)
+                        if (sharer + next == lowest)
+                            total[i] = loaded[next][i];
+                        else if (sharer + next <= highest)
+                            total[i] = __fadd_rn(total[i], loaded[next][i]);
             }
 #pragma unroll
             for (int i = 0; i < AT_ONCE; ++i)

@@ -1,0 +1,117 @@
+"""The launch that brings fp32 operands to lines across k that start on 16 bytes: no product, so it is packed here.
+
+An operand that lies along k is transposed, one whose lines start anywhere is copied, and one that is fine stays where
+it is. In the target a line for each k has M or N numbers, rounded up to four.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from pathlib import Path
+
+from gemmsmith.errors import UnsupportedError
+from gemmsmith.kernels.spec import Config, Geometry, KernelSpec
+from gemmsmith.problem import FP32, Problem, ceil_div
+
+_SIDE = 64  # numbers along a side of a block's tile
+_THREADS = (_SIDE // 4) ** 2
+_ITEMSIZE = 4
+_LINE_START = 16  # bytes
+_LARGEST_GRID = 2**31 - 1
+
+
+@dataclass(frozen=True)
+class Lines:
+    """A or B as it is stored; ``along``: its rows run along k. What it has once it is turned has ``turned`` names."""
+
+    shape: tuple[int, int]
+    address: int
+    ld: int
+    stride: int
+    copies: int
+    along: bool
+
+    @property
+    def aligned(self) -> bool:
+        steps = (self.ld, self.stride) if self.copies > 1 else (self.ld,)
+        return all(start % _LINE_START == 0 for start in (self.address, *(step * _ITEMSIZE for step in steps)))
+
+    @property
+    def fine(self) -> bool:
+        """Whether it may stay where it is."""
+        return self.aligned and not self.along
+
+    @property
+    def turned_shape(self) -> tuple[int, int]:
+        rows, cols = self.shape
+        return (cols, rows) if self.along else (rows, cols)
+
+    @property
+    def turned_ld(self) -> int:
+        per = _LINE_START // _ITEMSIZE
+        return ceil_div(self.turned_shape[1], per) * per
+
+    @property
+    def turned_stride(self) -> int:
+        """From one matrix to the next; none, where one serves the whole batch."""
+        return self.turned_shape[0] * self.turned_ld if self.copies > 1 else 0
+
+    @property
+    def turned_bytes(self) -> int:
+        return self.copies * self.turned_shape[0] * self.turned_ld * _ITEMSIZE
+
+    @property
+    def across(self) -> int:
+        return ceil_div(self.shape[1], _SIDE)
+
+    @property
+    def blocks(self) -> int:
+        """Of one matrix."""
+        return ceil_div(self.shape[0], _SIDE) * self.across
+
+    @property
+    def total(self) -> int:
+        """Of all; none for an operand that stays."""
+        return 0 if self.fine else self.blocks * self.copies
+
+    def described(self, target: int) -> bytes:
+        """The struct that the kernel takes."""
+        return struct.pack("<QQqqqqIIIIIHH", self.address, target, self.ld, self.stride, self.turned_ld,
+                           self.turned_stride, *self.shape, self.across, self.blocks, self.total, self.along,
+                           self.aligned)  # fmt: skip
+
+
+def lines_of(problem: Problem, a: int, b: int) -> tuple[Lines, Lines]:
+    """A and B, which begin at these addresses."""
+    many_a, many_b, _ = problem.copies
+    return (
+        Lines(problem.a_shape, a, problem.lda, problem.stride_a, many_a, not problem.trans_a),
+        Lines(problem.b_shape, b, problem.ldb, problem.stride_b, many_b, problem.trans_b),
+    )
+
+
+def turn_launch(a: Lines, b: Lines, target_a: int, target_b: int) -> tuple[Geometry, tuple[bytes, ...]]:
+    """Grid and arguments that turn those of both that are not fine; targets must start on 16 bytes."""
+    blocks = a.total + b.total
+    if blocks > _LARGEST_GRID:
+        raise UnsupportedError(f"turn: {blocks:,} blocks exceed the {_LARGEST_GRID:,} of a grid", "split the batch")
+    return Geometry((blocks, 1, 1), (_THREADS, 1, 1), early=True), (a.described(target_a), b.described(target_b))
+
+
+def _geometry(problem: Problem, _config: Config) -> Geometry:
+    return turn_launch(*lines_of(problem, 0, 0), 0, 0)[0]
+
+
+TURN = KernelSpec(
+    name="turn",
+    source=Path(__file__).with_name("turn.cu"),
+    summary="brings fp32 operands to lines across k that start on 16 bytes",
+    teaches="a transposition whose loads and stores are 16 bytes on both sides, without bank conflicts between",
+    geometry=_geometry,
+    entry="turn",
+    dtypes=(FP32,),
+    layouts=("NN", "NT", "TN", "TT"),
+    batched=True,
+    extra_defines=(("THREADS", str(_THREADS)),),
+)

@@ -1,0 +1,267 @@
+"""simt_best with TURNED: operands brought to lines across k beforehand, and the bits of the product without it.
+
+All memory here ends where its matrix does, so that the simulator faults at whatever is read or written behind it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from rung_launch import ReusingDevice, aligned, compiler
+from test_simt_best import LAYOUTS, TEAMS, problem, small
+
+from gemmsmith.compile.compiled import CompiledKernel
+from gemmsmith.compile.compiler import compile_for
+from gemmsmith.compile.sass import disassemble
+from gemmsmith.errors import UnsupportedError
+from gemmsmith.fills import Array, operands
+from gemmsmith.kernels.preparation import Addresses, prepare
+from gemmsmith.kernels.registry import rung_named
+from gemmsmith.kernels.spec import Config, KernelSpec
+from gemmsmith.kernels.turn import TURN, Lines, lines_of, turn_launch
+from gemmsmith.problem import Problem
+from gemmsmith.run.binding import bind, fitted_config, workspace_bytes
+from gemmsmith.run.device import Launch
+from gemmsmith.run.memory import Damage, GuardedMatrix
+from gemmsmith.sim.schedule import schedule_named
+from gemmsmith.verify.harness import SIMULATOR_GUARD_BYTES
+
+FRESH = Addresses(1 << 20, 1 << 30, 1 << 40)
+WORKSPACE = 1 << 41
+OFF = (1, 3, 1)  # elements behind a boundary of 256 bytes
+
+
+def both(**changes: int) -> tuple[KernelSpec, Config, Config]:
+    """The rung without and with TURNED."""
+    return *small(**changes), small(**changes, TURNED=1)[1]
+
+
+def product(
+    spec: KernelSpec, config: Config, p: Problem, offsets: Sequence[int] = (0, 0, 0)
+) -> tuple[Array, list[str]]:
+    """C, and the names of what was launched for it; in an order of warps that shows what is not waited for."""
+    device = ReusingDevice(schedule=schedule_named("reversed", 0, late_copies=True), hazards=True)
+    data = operands(p, "normal", seed=5)
+    with ExitStack() as stack:
+        matrices = [
+            stack.enter_context(GuardedMatrix.create(device, values.shape, ld, p.dtype, offset, name=name,
+                                                     guard_bytes=SIMULATOR_GUARD_BYTES))
+            for name, values, ld, offset in zip("ABC", (data.a, data.b, data.c), (p.lda, p.ldb, p.ldc), offsets,
+                                                strict=True)
+        ]  # fmt: skip
+        a, b, c = matrices
+        for matrix, values in zip(matrices, (data.a, data.b, data.c), strict=True):
+            matrix.upload(values)
+        addresses = Addresses(a.address, b.address, c.address)
+        workspace = device.allocate(workspace_bytes(spec, config, p, addresses))
+        names: list[str] = []
+
+        def named(of: KernelSpec, chosen: Config, seen: Problem, arch: str) -> CompiledKernel:
+            names.append(f"{of.name} {seen.layout} {dict(chosen).get('ALIGNED', '')}".rstrip())
+            return compiler(of, chosen, seen, arch)
+
+        for step in bind(device, spec, config, p, addresses, workspace, named):
+            device.launch(step.loaded, step.launch)
+        damage: tuple[Damage, ...] = a.damage(is_input=True) + b.damage(is_input=True)
+        after = c.read_back(is_input=False)
+        assert not damage + after.damage
+    return after.values, sorted(names)
+
+
+def same_bits(p: Problem, offsets: Sequence[int] = (0, 0, 0), **changes: int) -> list[str]:
+    """What was launched with TURNED."""
+    spec, plain, turned = both(**changes)
+    expected, _ = product(spec, plain, p, offsets)
+    got, names = product(spec, turned, p, offsets)
+    assert np.array_equal(got, expected)
+    return names
+
+
+# --- the same bits
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_aligned_operands(layout: str) -> None:
+    """Ragged on all sides, and more than a tile of 64 x 64 in N."""
+    names = same_bits(aligned(problem((31, 69, 22), layout, alpha=0.7, beta=-1.0)))
+    assert names == (["simt_best TN 1"] if layout == "TN" else ["simt_best TN 1", "turn NN"])
+
+
+@pytest.mark.parametrize("layout", ["NN", "TN"])
+def test_operands_that_are_not_aligned(layout: str) -> None:
+    """Neither where they start nor from line to line."""
+    p = problem((31, 66, 19), layout, beta=1.0)
+    assert same_bits(replace(p, lda=p.lda + 2, ldc=p.ldc + 1), OFF) == ["simt_best TN 1", "turn NN"]
+
+
+@pytest.mark.parametrize("shape", [(1, 1, 1), (3, 2, 7), (64, 64, 64), (130, 3, 4)], ids=str)
+def test_other_shapes(shape: tuple[int, int, int]) -> None:
+    same_bits(problem(shape))
+
+
+@pytest.mark.parametrize(("layout", "broadcast"), [("NN", "stride_b"), ("TN", "stride_a"), ("NN", "")])
+@pytest.mark.parametrize("offsets", [(0, 0, 0), OFF], ids=str)
+def test_a_batch(layout: str, broadcast: str, offsets: tuple[int, int, int]) -> None:
+    """Many matrices, one of them for all products."""
+    p = problem((33, 66, 21), layout, alpha=0.5, beta=0.5, batch=3)
+    same_bits(replace(p, **{broadcast: 0}) if broadcast else p, offsets)
+
+
+@pytest.mark.parametrize("changes", [TEAMS, {"SHARERS": 5, **TEAMS}], ids=str)
+def test_shared_sums(changes: dict[str, int]) -> None:
+    """The flags are cleared, and what is turned lies behind the sums that blocks share."""
+    names = same_bits(problem((31, 70, 27), "NT", alpha=0.7, beta=-1.0, batch=2), OFF, **changes)
+    assert ("clear NN" in names) == ("SHARERS" in changes)
+    assert {"simt_best TN 1", "turn NN"} <= set(names)
+
+
+# --- the launch before it
+
+
+def stored(values: Array, ld: int) -> Array:
+    """Rows ``ld`` apart, with NaN between them; nothing behind the last."""
+    rows = np.full((values.shape[0], ld), np.nan, np.float32)
+    rows[:, : values.shape[1]] = values
+    return rows.reshape(-1)[: rows.size - ld + values.shape[1]]
+
+
+def turn(p: Problem, offset: int = 0) -> ReusingDevice:
+    """Turn A and B alone, and look at every number."""
+    device = ReusingDevice(schedule=schedule_named("reversed", 0), hazards=True, count=True)
+    data = operands(p, "normal", seed=7)
+    places = []
+    for values, ld in ((data.a, p.lda), (data.b, p.ldb)):
+        exact = stored(values, ld)
+        places.append(device.allocate(4 * offset + exact.nbytes) + 4 * offset)
+        device.write(places[-1], exact.view(np.uint8))
+    both_lines = lines_of(p, *places)
+    targets = [device.allocate(lines.turned_bytes) for lines in both_lines]
+    loaded = device.load(compiler(TURN, TURN.config(), Problem(1, 1, 1), device.arch))
+    device.launch(loaded, Launch(*turn_launch(*both_lines, *targets)))
+    for lines, target, values in zip(both_lines, targets, (data.a, data.b), strict=True):
+        if not lines.fine:
+            check_lines(lines, device.read(target, lines.turned_bytes).view(np.float32), values)
+    return device
+
+
+def check_lines(lines: Lines, found: Array, values: Array) -> None:
+    rows, columns = lines.turned_shape
+    got = found.reshape(lines.copies, rows, lines.turned_ld)[..., :columns]
+    expected = values.reshape(lines.copies, *lines.shape)
+    assert np.array_equal(got, expected.swapaxes(1, 2) if lines.along else expected)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_every_number_is_where_it_must_be(layout: str) -> None:
+    turn(problem((67, 130, 65), layout, batch=2), offset=1)
+    turn(replace(problem((67, 130, 65), layout, batch=2), stride_a=0), offset=3)
+    turn(replace(problem((67, 130, 65), layout, batch=2), stride_b=0))
+    if layout != "TN":
+        turn(aligned(problem((67, 130, 128), layout)))  # vectors, and rows that are not there
+
+
+def test_nothing_conflicts_and_vectors_go_both_ways() -> None:
+    """Of aligned operands: 16 bytes a thread at a time, in as many wavefronts as they need."""
+    device = turn(problem((128, 64, 128), "NT"))
+    counters = device.counters
+    assert counters is not None
+    requests: dict[str, int] = {}
+    wasted = 0
+    for key, count in counters.by_operation.items():
+        operation = counters.operations[key]
+        if operation.space in ("shared", "global"):
+            name = f"{operation.space} {operation.kind}"
+            requests[name] = requests.get(name, 0) + count.requests
+            wasted += count.wavefronts - count.groups if operation.space == "shared" else 0
+    warps = 8 * (4 + 2)  # of six tiles
+    assert {name: n for name, n in requests.items() if n} == dict.fromkeys(
+        ("global load", "global store", "shared load", "shared store"), 4 * warps
+    )
+    assert wasted == 0
+
+
+# --- what is prepared
+
+
+def test_nothing_is_where_there_is_nothing_to_turn() -> None:
+    spec, plain, turns = both()
+    fine = problem((36, 68, 40), "TN")
+    for config, p in (
+        (plain, problem((35, 69, 37), "NT")), (turns, fine), (turns, fine.with_(batch=3)),
+        (turns, problem((35, 69, 37), "NT", alpha=0.0)), (turns, problem((35, 69, 0), "NT")),
+    ):  # fmt: skip
+        ready = prepare(spec, config, p, FRESH, WORKSPACE)
+        assert (ready.problem, ready.addresses, ready.nbytes, ready.before, ready.workspace) == (p, FRESH, 0, (), 0)
+
+
+@pytest.mark.parametrize(("address", "changes"), [
+    (FRESH._replace(a=FRESH.a + 4), {}), (FRESH._replace(a=FRESH.a + 8), {}), (FRESH, {"lda": 38}),
+    (FRESH, {"batch": 2, "stride_a": 36 * 40 + 1}),
+], ids=str)  # fmt: skip
+def test_lines_that_start_anywhere_are_copied(address: Addresses, changes: dict[str, int]) -> None:
+    """A alone, as B is fine."""
+    spec, _, config = both()
+    p = problem((36, 68, 40), "TN").with_(**changes)
+    ready = prepare(spec, config, p, address, WORKSPACE)
+    assert (ready.addresses.a, ready.addresses.b) == (WORKSPACE, FRESH.b)
+    assert (ready.problem.layout, ready.problem.lda, ready.problem.stride_a) == ("TN", 36, (p.batch > 1) * 36 * 40)
+    assert fitted_config(spec, config, p, address)["ALIGNED"] == 1
+    assert spec.fit(config, p, address[:3])["ALIGNED"] == 0
+
+
+def test_the_workspace() -> None:
+    """Lines of whole vectors; regions of 256 bytes; behind what blocks share."""
+    spec, _, config = both()
+    p = problem((4096, 4096, 4096), "NT")
+    assert workspace_bytes(spec, config, p, FRESH) == 2 * 4096 * 4096 * 4
+    assert workspace_bytes(spec, config, p.with_(trans_a=True), FRESH) == 4096 * 4096 * 4
+    p = problem((33, 66, 7), "NT", batch=3)
+    a, b = 7 * 36 * 4, 7 * 68 * 4
+    assert workspace_bytes(spec, config, p, FRESH) == 3072 + 5888  # 3·a and 3·b, rounded up
+    assert (3 * a, 3 * b) == (3024, 5712)
+    assert workspace_bytes(spec, config, replace(p, stride_b=0), FRESH) == 3072 + 2048
+    shared = small(SHARERS=5, TURNED=1)[1]
+    start = 4096 + 4 * 3 * 5 * 2 * 32 * 64
+    ready = prepare(spec, shared, p, FRESH, WORKSPACE)
+    assert [each.spec.name for each in ready.before] == ["clear", "turn"]
+    assert ready.addresses == Addresses(WORKSPACE + start, WORKSPACE + start + 3072, FRESH.c)
+    assert (ready.nbytes, ready.workspace) == (start + 3072 + 5888, WORKSPACE)
+    assert (ready.problem.layout, ready.problem.lda, ready.problem.ldb) == ("TN", 36, 68)
+    assert (ready.problem.stride_a, ready.problem.stride_b) == (7 * 36, 7 * 68)
+
+
+def test_blocks_and_shared_memory() -> None:
+    """A tile of 64 x 64 each; a matrix for the whole batch once; no padding in the kernel's slices."""
+    spec, plain, config = both()
+    p = problem((65, 128, 200), "NT", batch=3)
+    before = prepare(spec, config, replace(p, stride_b=0), FRESH).before
+    assert [(each.geometry.grid, each.geometry.early) for each in before] == [((3 * 2 * 4 + 2 * 4, 1, 1), True)]
+    slices = 3 * 8 * 4 * (32 + 64)
+    assert [spec.geometry(p, c).smem for c in (plain, config)] == [slices + 3 * 8 * 4 * 8, slices]
+    assert spec.geometry(p.with_(trans_a=True, trans_b=False), plain).smem == slices
+    with pytest.raises(UnsupportedError, match="blocks exceed"):
+        prepare(spec, config, problem((2**24, 1, 2**24)), FRESH)
+
+
+# --- the machine code
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120"])
+def test_no_spills(arch: str) -> None:
+    used = compile_for(TURN, TURN.config(), Problem(1, 1, 1), arch).resources
+    assert (used.spill_stores, used.spill_loads, used.stack, used.static_smem) == (0, 0, 0, 64 * 64 * 4)
+    assert used.registers <= 48
+
+
+def test_it_waits_for_the_launch_before_and_keeps_loads_together() -> None:
+    code = disassemble(compile_for(TURN, TURN.config(), Problem(1, 1, 1), "sm_90")).instructions
+    names = [i.base for i in code]
+    assert not {"LDG", "STG"} & set(names[: names.index("ACQBULK")])
+    wide = [n for n, i in enumerate(code) if i.base == "LDG" and ".128" in i.opcode]
+    assert wide == list(range(wide[0], wide[0] + 4))
+    assert sum(i.base == "STG" and ".128" in i.opcode for i in code) == names.count("STG") == 8
+    assert rung_named("simt_best").preparation is None  # what it computes does not depend on the data
