@@ -59,10 +59,26 @@ def ladder_table() -> str:
         f"{_command(run['command'])}: random normal data, operands rotated over twice the L2, ours and theirs in turn, "
         "replayed from CUDA graphs, verified before and after. The spread (interquartile range over median) is at most "
         f"{max(spreads):.1%}, its median {sorted(spreads)[len(spreads) // 2]:.1%}; * is of fewer than ten samples. "
-        "fp32 output. Verification and compute-sanitizer by "
-        f"`{verified['command']}`."
+        f"fp32 output. {_second_run(run)} Verification and compute-sanitizer by the commands in "
+        "`benchmarks/results/h200_verification.json`."
     )
     return "\n".join([*lines, source])
+
+
+def _second_run(run: dict[str, Any]) -> str:
+    """How far apart two runs are, which is more than the spread within one."""
+    (second,) = load("h200_ladder_again.json")["runs"]
+
+    def medians(of: dict[str, Any]) -> dict[tuple[str, str, int], float]:
+        return {(m["identity"]["name"], m["problem"]["dtype"], m["problem"]["m"]): _timing(m)["median"]
+                for m in of["measurements"]}  # fmt: skip
+
+    first, again = medians(run), medians(second)
+    apart = sorted(abs(again[key] / first[key] - 1) for key in first.keys() & again.keys())
+    return (
+        f"A second run (`h200_ladder_again.json`) has medians that differ by {apart[len(apart) // 2]:.1%}, half of "
+        f"{len(apart)} by less, {sum(d <= 0.03 for d in apart)} by 3% at most, and the last by {apart[-1]:.1%}."
+    )
 
 
 _BASELINES = {"cublas": "cuBLAS (torch)", "cublas-tf32": "cuBLAS, TF32", "cublaslt": "cuBLASLt, best of its candidates"}
@@ -125,7 +141,7 @@ def tensor_table() -> str:
     source = (
         f"Measured on {machine['gpu']} (driver {machine['driver']}, {machine['compiler']}, "
         f"{record['settled'][0]['started'][:10]}) by `{record['settled'][0]['command']}` and the like; the file has "
-        "each run's command. Preset `h200`, for TF32 NN `h200-tf32`. Errors are in units of fp32's roundoff of "
+        "each run's command. Preset `h200`, for TF32 `h200-tf32`. Errors are in units of fp32's roundoff of "
         "|A|·|B|, for TF32 of its own."
     )
     return "\n".join([*rows, "", source])
@@ -204,6 +220,24 @@ def _hopper_source(record: dict[str, Any]) -> str:
         f"Measured on {record['gpu']} (driver {record['driver']}, torch {record['torch']}, {record['date'][:10]}) by "
         f"`{record['command']}`: taking turns in random order, medians, normal data, inputs rotated over twice the L2."
     )
+
+
+def accuracy_table() -> str:
+    """The largest and the mean error of fp32 products beside cuBLAS's, by kind of data and K."""
+    record = load("h200_accuracy.json")
+    names = [kernel["name"] for kernel in record["kernels"] if kernel["name"] != "cublas-tf32"]
+    rows = [f"| data | K | {' | '.join(f'`{name}`' for name in names)} |", f"| --- | ---: |{' ---: |' * len(names)}"]
+    points = {(p["distribution"], p["k"], p["kernel"]): p for p in record["points"]}
+    for data in record["distributions"]:
+        for k in record["k"]:
+            found = [points[data, k, name] for name in names]
+            cells = [f"{p['largest']:.2f} ({p['frobenius']:.1e})" for p in found]
+            rows.append(f"| {data} | {k} | {' | '.join(cells)} |")
+    source = (
+        f"The largest component of |Ĉ−C|/(|A||B|) in units of 2⁻²⁴, and in brackets ‖Ĉ−C‖/‖C‖, of {record['m']}×"
+        f"{record['n']} products. Measured on {record['device']} ({record['date']}) by `{record['command']}`."
+    )
+    return "\n".join([*rows, "", source])
 
 
 def speed_table() -> str:
@@ -317,6 +351,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "hopper means": hopper_means,
     "fp32": fp32_table,
     "fp32 means": fp32_means,
+    "accuracy": accuracy_table,
     "simulator speed": speed_table,
     "ncu agreement": agreement_table,
     "mutants": mutant_table,
