@@ -44,6 +44,8 @@ def cases(names: str, shapes: str) -> list[Case]:
     plain = [spec.name for spec in simulated_rungs() if not spec.tensor_cores and spec.scratch is None]
     found: list[Case] = []
     for spec in map(rung_named, names.split(",") if names else plain):
+        if spec.scratch is not None or spec.preparation is not None:
+            sys.exit(f"{spec.name} needs a workspace or launches before it: not compared here")
         for config in dict.fromkeys([spec.config(), *(p.config for p in spec.presets)]):
             for shape, dtype, layout in product(sizes, spec.dtypes, [x for x in ("NN", "NT") if x in spec.layouts]):
                 problem = Problem(*shape, dtype=dtype, out_dtype=OUTPUTS[dtype][0], trans_b=layout == "NT")
@@ -106,7 +108,8 @@ def main() -> int:
         "what": "simulated counters against Nsight Compute", "gpu": device.name, "driver_cuda": device.driver_version,
         "ncu": told.splitlines()[-1], "gemmsmith": __version__,
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
-        "command": " ".join(["python benchmarks/compare_with_ncu.py OUTPUT.json", *sys.argv[2:]]),
+        "command": "python benchmarks/compare_with_ncu.py OUTPUT.json "
+                   f"--rungs '{options.rungs}' --shapes {options.shapes}",
         "compared": COMPARED, "equal": equal,
         "different": different, "rows": rows,
     }  # fmt: skip

@@ -177,11 +177,15 @@ def main() -> int:
         "driver_cuda": gpu.driver_version, "compiler": compiler, "gemmsmith": __version__,
         "python": platform.python_version(), "machine": platform.machine(),
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(), "size": options.size,
-        "command": " ".join(["python benchmarks/verify_on_gpu.py OUTPUT.json", *sys.argv[2:]]),
+        "command": " ".join(["python benchmarks/verify_on_gpu.py OUTPUT.json",
+                             *(word for word in sys.argv[1:] if word != str(options.output))]),
         "rungs": {},
     }  # fmt: skip
     if options.append is not None:
         older = json.loads(options.append.read_text(encoding="utf-8"))
+        if other := [fact for fact in ("gpu", "arch", "driver_cuda", "compiler") if older[fact] != record[fact]]:
+            sys.exit(f"{options.append} was made with another {', '.join(other)}: verify all rungs again")
+        started -= older.get("seconds", 0.0)  # of both
         record |= {"rungs": older["rungs"], "command": f"{older['command']} && {record['command']}"}
     tools = [tool for tool in options.tools.split(",") if tool]
     spawned = multiprocessing.get_context("spawn")

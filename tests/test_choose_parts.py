@@ -13,7 +13,7 @@ H200 = 132
 
 
 @pytest.mark.parametrize(("kernel", "size", "width"), [
-    ("fp32_wgmma_fp16x3", 1024, 96), ("fp32_wgmma_fp16x3", 2048, 128), ("fp32_wgmma_fp16x3", 4096, 176),
+    ("fp32_wgmma_fp16x3", 1024, 128), ("fp32_wgmma_fp16x3", 2048, 128), ("fp32_wgmma_fp16x3", 4096, 176),
     ("fp32_wgmma_fp16x3", 8192, 192), ("fp32_wgmma_bf16x6", 2048, 128), ("fp32_wgmma_bf16x6", 8192, 128),
 ])  # fmt: skip
 def test_what_was_fastest_is_chosen(kernel: str, size: int, width: int) -> None:
@@ -27,7 +27,7 @@ def test_every_choice_is_legal(kernel: str) -> None:
     """Whatever the shape, and whatever else the default says."""
     spec = rung_named(kernel)
     for m, n, batch in ((1, 1, 1), (5000, 96, 1), (128, 100_000, 1), (300, 1000, 7), (1000, 176 * 3, 40)):
-        for sms in (132, 114, 78):
+        for sms in (132, 114, 78, 1):
             config = configuration_for(spec, Problem(m, n, 512, batch=batch), sms)
             assert config is not None
             assert not spec.illegal(config)

@@ -60,6 +60,18 @@ def test_random_problems_between_nans(torch: Any, kernel: str) -> None:
         assert int(out.isnan().sum()) == (m + 2) * (n + 8) - m * n, "nothing was written around it"
 
 
+@pytest.mark.parametrize(("kernel", "width", "stages"), [
+    (THREE, 176, 5), (THREE, 160, 5), (THREE, 144, 5), (THREE, 128, 6), (THREE, 112, 6), (THREE, 96, 7), (SIX, 112, 6),
+    (SIX, 96, 6),
+])  # fmt: skip
+def test_tiles_of_every_width(torch: Any, kernel: str, width: int, stages: int) -> None:
+    """Ragged and whole, in every layout."""
+    for i, (m, n, k) in enumerate(((300, 3 * width + 5, 333), (257, width - 1, 64), (512, 4 * width, 640), (1, 1, 40))):
+        a, b = stored(torch, m, k, bool(i & 1), 8), stored(torch, k, n, bool(i & 2), 8)
+        got = gemmsmith.gemm(a, b, kernel=kernel, config={"BN": width, "STAGES": stages})
+        assert error(got, a, b) < 8, (m, n, k)
+
+
 @pytest.mark.parametrize("kernel", [SIX, THREE])
 def test_batches_alpha_beta_bias_and_activation(torch: Any, kernel: str) -> None:
     for batch, shared in ((3, False), (4, True)):
