@@ -19,6 +19,7 @@ from gemmsmith.gpus import GPU
 from gemmsmith.kernels.registry import rung_named
 from gemmsmith.kernels.spec import Config, Geometry, KernelSpec
 from gemmsmith.problem import Problem
+from gemmsmith.report.opening import changed_from
 from gemmsmith.report.story import Rung
 from gemmsmith.run.binding import aligned_config
 from gemmsmith.run.device import Device
@@ -73,16 +74,16 @@ def count_rung(name: str, size: int, arch: str, compile_fn: CompileFn) -> Gather
 
 
 def rungs_of(gathered: Sequence[Gathered], gpu: GPU) -> tuple[Rung, ...]:
-    """The rungs as the page tells them, each compared with the last before it that has the same input type.
+    """The rungs as the page tells them, each compared with one before it.
 
-    The first of another type is compared with the last of all: what changed then is the type, among others. Of a rung
-    that is not simulated there is nothing to compare but its speed and its source.
+    Of a rung that is not simulated there is nothing to compare but its speed and its source.
     """
     made = []
     for at, step in enumerate(gathered):
         rung = _rung(step, gpu)
         if at:
-            before = next((s for s in reversed(gathered[:at]) if _dtype(s) == _dtype(step)), gathered[at - 1])
+            name = rung_before(step.name, [earlier.name for earlier in gathered[:at]])
+            before = next(earlier for earlier in gathered if earlier.name == name)
             found = _compared(before, step, gpu)
             rung = replace(rung, before=before.name)
             if found is not None:
@@ -91,8 +92,16 @@ def rungs_of(gathered: Sequence[Gathered], gpu: GPU) -> tuple[Rung, ...]:
     return tuple(made)
 
 
-def _dtype(step: Gathered) -> str:
-    return rung_named(step.name).dtypes[0].name
+def rung_before(name: str, earlier: Sequence[str]) -> str:
+    """Of ``earlier`` rungs, in order, the one to compare with: of the same input type the one that the rung's file says
+    it changed, or else the last; the last of all for the first of a type, as what changed then is the type."""
+    alike = [other for other in reversed(earlier) if _dtype(other) == _dtype(name)]
+    changed = changed_from(rung_named(name).code)
+    return next((other for other in alike if rung_named(other).rung == changed), alike[0] if alike else earlier[-1])
+
+
+def _dtype(name: str) -> str:
+    return rung_named(name).dtypes[0].name
 
 
 def _compared(before: Gathered, step: Gathered, gpu: GPU) -> Comparison | None:
@@ -114,7 +123,7 @@ def _rung(step: Gathered, gpu: GPU) -> Rung:
     right = f"right at {shapes} on {step.verdicts[0].device}" if step.verdicts else ""
     return Rung(
         number=spec.rung, name=spec.name, summary=spec.summary, teaches=spec.teaches, file=spec.source.name,
-        source=spec.code, config=str(laddered_config(spec)), dtype=_dtype(step), resources=used, geometry=geometry,
+        source=spec.code, config=str(laddered_config(spec)), dtype=_dtype(step.name), resources=used, geometry=geometry,
         occupancy=held, profile=step.profile, simulated=spec.simulated,
         diagnosis=diagnose(step.profile, step.sass, gpu) if step.profile is not None else None,
         trusted=step.ok if step.verdicts else None, verified="\n".join(failed) or right,

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 HEADINGS = ("Idea", "Changed", "Owns", "Budget", "Needs", "Try next")
 _HEADING = re.compile(rf"^({'|'.join(HEADINGS)})\s+(.*)$")
+_FROM = re.compile(r"From (\d+)\b")
 
 
 @dataclass(frozen=True)
@@ -58,3 +59,10 @@ def _part(heading: str, rows: list[str]) -> Part:
         rest.pop()
     indent = min((len(r) - len(r.lstrip()) for r in rest if r), default=0)
     return Part(heading, " ".join(w.strip() for w in words), "\n".join(r[indent:] for r in rest))
+
+
+def changed_from(source: str) -> int:
+    """The number of the rung that a file says it changed; 0 where it names none: then it is the one before."""
+    changed = read_opening(source).of("Changed")
+    found = _FROM.match(changed.words) if changed is not None else None
+    return int(found[1]) if found else 0
