@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from done_once import do_once
+
 
 def pytest_configure() -> None:
     """Look for garbage once in 50,000 new objects instead of 700: a parsed kernel has as many, and none is garbage."""
@@ -23,8 +25,10 @@ def compile_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     run = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
     folder = run / "compile-cache"
     folder.mkdir(mode=0o700, exist_ok=True)
+    (run / "listings").mkdir(mode=0o700, exist_ok=True)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("GEMMSMITH_CACHE_DIR", str(folder))
         patch.setenv("GEMMSMITH_DB", str(base / "results.db"))
         patch.setenv("GEMMSMITH_TUNING", str(base / "tuning.jsonl"))
+        do_once(patch, run / "listings")
         yield folder

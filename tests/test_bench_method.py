@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,7 +16,6 @@ from fake_bench import FakeContender, FakeGpu, FakeStopwatch
 from gemmsmith.cli import bench as bench_command
 from gemmsmith.cli.main import run_command
 from gemmsmith.cli.options import Compiler
-from gemmsmith.compile.compiled import CompiledKernel
 from gemmsmith.gpus import gpu_named
 from gemmsmith.kernels.fp16_parts import fp16_preparation
 from gemmsmith.kernels.registry import rung_named
@@ -31,7 +30,7 @@ from gemmsmith.measure.run_file import run_from_json
 from gemmsmith.problem import Problem
 from gemmsmith.run.contender import Contender, Enqueue, OperandSet, method_reader
 from gemmsmith.run.device import Step
-from gemmsmith.sim.device import LoadedPtx, SimDevice
+from gemmsmith.sim.device import SimDevice
 
 PROBLEM = Problem(24, 20, 28)
 QUICK = Plan(quick=True, budget=0.2)
@@ -190,16 +189,10 @@ class SimulatedGpu(SimDevice):
     """The simulator with what a measurement asks of a GPU besides; every launch takes a second of the stopwatch."""
 
     threads_per_sm = 2048
-    loaded: ClassVar[dict[str, LoadedPtx]] = {}  # of all tests: reading PTX takes longer than running it here
 
     def __init__(self, watch: FakeStopwatch) -> None:
         super().__init__("sm_80")
         self._watch = watch
-
-    def load(self, compiled: CompiledKernel) -> LoadedPtx:
-        if compiled.key not in self.loaded:
-            self.loaded[compiled.key] = super().load(compiled)
-        return self.loaded[compiled.key]
 
     def launcher(self, products: Sequence[Sequence[Step]], _stream: int) -> Enqueue:
         def run(index: int) -> None:

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 import pytest
 
+from gemmsmith.cli import ladder
 from gemmsmith.cli.main import _complain, run_command
 from gemmsmith.cli.output import bytes_text
 from gemmsmith.errors import UsageError
@@ -206,6 +207,13 @@ def test_climb(say: Say, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Non
     assert all(f'id="rung-{name}"' in page.read_text(encoding="utf-8") for name in names)
 
 
+@pytest.fixture
+def _in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rungs are gathered one after another: two other processes need a second to start, and test_climb has them."""
+    monkeypatch.setattr(ladder, "_side_by_side", lambda jobs: (ladder.gather(*job) for job in jobs))
+
+
+@pytest.mark.usefixtures("_in_this_process")
 def test_climb_as_json(say: Say, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("gemmsmith.cli.ladder.rungs_for", lambda _: rungs()[:3])
     monkeypatch.chdir(tmp_path)
@@ -263,6 +271,7 @@ def test_occupancy_of_a_hopper_rung(say: Say) -> None:
     assert (said.code, said.err) == (2, "error: wgmma_cluster needs sm_90 and no other, and A100 is sm_80\n")
 
 
+@pytest.mark.usefixtures("_in_this_process")
 def test_climb_for_another_gpu_leaves_hopper_out_and_says_so(say: Say, monkeypatch: pytest.MonkeyPatch) -> None:
     few = [spec for spec in rungs() if spec.rung in (1, 16)]
     monkeypatch.setattr("gemmsmith.cli.ladder.rungs", lambda: few)

@@ -31,7 +31,6 @@ from gemmsmith.verify.fma import ordered_fma_reference
 from gemmsmith.verify.harness import SIMULATOR_GUARD_BYTES, verify_launch
 from gemmsmith.verify.verdict import Verdict
 from ptx_only import compile_to_ptx
-from reusing_device import ReusingDevice
 
 RUNGS = tuple(spec.name for spec in simulated_rungs())
 FP32_RUNGS = tuple(spec.name for spec in simulated_rungs() if spec.dtypes[0].name == "fp32" and not spec.tensor_cores)
@@ -116,7 +115,7 @@ def verified(spec: KernelSpec, config: Config, problem: Problem, *, device: SimD
     Tensor cores have an order of summation of their own: in mode 'bits' they are held to the bits of that.
     """
     with ExitStack() as stack:
-        device = device or ReusingDevice()
+        device = device or SimDevice()
         if mode == "bits":
             rule = rule_of(spec, device.arch, dict(config).get("PROMOTE", 0), config)
             stack.enter_context(patch("gemmsmith.verify.compare.ordered_fma_reference", rule))
@@ -150,7 +149,7 @@ def launched(spec: KernelSpec, config: Config, problem: Problem, data: Operands)
 
     What must not be read (C where beta is 0, A and B where alpha is 0) faults if it is.
     """
-    device = ReusingDevice()
+    device = SimDevice()
 
     def matrix(name: str, shape: tuple[int, int], ld: int, dtype: DType) -> GuardedMatrix:
         created = GuardedMatrix.create(device, shape, ld, dtype, name=name, guard_bytes=SIMULATOR_GUARD_BYTES)

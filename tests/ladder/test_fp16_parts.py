@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 from fp16_parts_rule import Lines, accepted, split
-from rung_launch import ReusingDevice, compiler
+from rung_launch import compiler
 
 from gemmsmith.compile.compiler import compile_for
 from gemmsmith.compile.sass import disassemble
@@ -31,6 +31,7 @@ from gemmsmith.kernels.spec import KernelSpec
 from gemmsmith.problem import Problem
 from gemmsmith.run.device import Launch
 from gemmsmith.run.memory import upload
+from gemmsmith.sim.device import SimDevice
 from gemmsmith.sim.schedule import schedule_named
 
 LAYOUTS = ("NN", "NT", "TN", "TT")
@@ -48,7 +49,7 @@ class Split:
 
 def launched(problem: Problem, a: Array, b: Array, offsets: tuple[int, int] = (0, 0), order: str = "lockstep") -> Split:
     """A and B as flat numbers from their addresses on, shifted by ``offsets`` elements off 256 bytes."""
-    device = ReusingDevice(schedule=schedule_named(order, 1), hazards=True)
+    device = SimDevice(schedule=schedule_named(order, 1), hazards=True)
     pairs = zip(offsets, (a, b), strict=True)
     shifted = [np.concatenate([np.full(by, np.nan, np.float32), data.ravel()]) for by, data in pairs]
     at = [upload(device, data) + 4 * by for by, data in zip(offsets, shifted, strict=True)]
@@ -71,7 +72,7 @@ def launched(problem: Problem, a: Array, b: Array, offsets: tuple[int, int] = (0
     return Split(prepared, device.read(workspace, VERDICT_BYTES).tobytes(), *found)
 
 
-def _lines(device: ReusingDevice, planes: int, exponents: int, shape: tuple[int, int], copies: int,
+def _lines(device: SimDevice, planes: int, exponents: int, shape: tuple[int, int], copies: int,
            across: bool) -> list[Lines]:  # fmt: skip
     rows, cols = shape
     ld, lines = -(-cols // 8) * 8, cols if across else rows

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from fp32_tensor_rule import fp32_tensor_reference, three_parts
-from rung_launch import ReusingDevice, bits, compiler, launched, verified
+from rung_launch import bits, compiler, launched, verified
 from rung_launch import small as small_rung
 
 from gemmsmith.compile.nvrtc import compile_request
@@ -24,6 +24,7 @@ from gemmsmith.kernels.registry import rung_named
 from gemmsmith.kernels.spec import Config, KernelSpec
 from gemmsmith.problem import FP32, Problem
 from gemmsmith.run.device import Launch
+from gemmsmith.sim.device import SimDevice
 from gemmsmith.sim.schedule import schedule_named
 from gemmsmith.verify.fma import ordered_fma_reference
 
@@ -48,11 +49,11 @@ def aligned(p: Problem) -> Problem:
     return replace(p, lda=(p.lda // 4 + 1) * 4, ldb=(p.ldb // 4 + 1) * 4)
 
 
-def checking(order: str = "lockstep", seed: int = 0) -> ReusingDevice:
-    return ReusingDevice(schedule=schedule_named(order, seed, late_copies=True), hazards=True, count=True)
+def checking(order: str = "lockstep", seed: int = 0) -> SimDevice:
+    return SimDevice(schedule=schedule_named(order, seed, late_copies=True), hazards=True, count=True)
 
 
-def load_conflicts(device: ReusingDevice) -> int:
+def load_conflicts(device: SimDevice) -> int:
     """Wavefronts that only bank conflicts cost, of reads of shared memory."""
     counters = device.counters
     assert counters is not None
@@ -139,7 +140,7 @@ def test_specials_in_the_last_product_of_a_batch() -> None:
     p = Problem(8, 12, 16, batch=2)
     data = operands(p, "integers", seed=1)
     data.a[8 + 3, 5] = math.inf
-    device = ReusingDevice()
+    device = SimDevice()
     addresses = [device.allocate(array.nbytes) for array in (data.a, data.b, data.c)]
     for address, array in zip(addresses, (data.a, data.b, data.c), strict=True):
         device.write(address, np.ascontiguousarray(array).reshape(-1).view(np.uint8))

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from fp16_parts_rule import Lines, by_fp16_parts, fp16x3_accepts, fp16x3_reference, split
 from fp32_tensor_rule import fp32_tensor_reference
-from rung_launch import ReusingDevice, bits, compiler, launched, tile, verified
+from rung_launch import bits, compiler, launched, tile, verified
 from rung_launch import small as small_rung
 from test_fp32_tensor import aligned, checking, errors, load_conflicts, problem
 from test_large import KINDS, Large, problem_for
@@ -34,6 +34,7 @@ from gemmsmith.problem import FP16, FP32, Problem
 from gemmsmith.run.binding import Addresses, bind, workspace_bytes
 from gemmsmith.run.device import Launch, Step
 from gemmsmith.run.memory import upload
+from gemmsmith.sim.device import SimDevice
 from gemmsmith.verify.fma import ordered_fma_reference
 
 NAME, OTHER = "fp32_tensor_fp16x3", "fp32_tensor_bf16x6"
@@ -115,7 +116,7 @@ def test_bias_activation_and_batch() -> None:
 # --- in steps
 
 
-def steps_of(device: ReusingDevice, spec: KernelSpec, config: Config, p: Problem, data: Operands,
+def steps_of(device: SimDevice, spec: KernelSpec, config: Config, p: Problem, data: Operands,
              c: int) -> tuple[int, tuple[Step, ...]]:  # fmt: skip
     addresses = Addresses(upload(device, data.a), upload(device, data.b), c)
     workspace = device.allocate(workspace_bytes(spec, config, p, addresses))
@@ -127,7 +128,7 @@ def test_one_of_two_kernels_computes_and_the_other_touches_nothing(fill: str, co
     spec, config = small()
     p = problem((33, 40, 64))
     data = operands(p, fill, 1)
-    device = ReusingDevice()
+    device = SimDevice()
     c = device.allocate(33 * 40 * 4)
     _, steps = steps_of(device, spec, config, p, data, c)
     assert len(steps) == 4, "clear, split, bf16x6, fp16x3"
@@ -142,7 +143,7 @@ def test_without_a_product_there_is_one_launch_and_no_workspace() -> None:
     spec, config = small()
     for p in (Problem(5, 6, 0), Problem(5, 6, 40, alpha=0.0)):
         assert workspace_bytes(spec, config, p, Addresses(4, 4, 4)) == 0
-        assert len(bind(ReusingDevice(), spec, config, p, Addresses(4, 4, 4), 0, compiler)) == 1
+        assert len(bind(SimDevice(), spec, config, p, Addresses(4, 4, 4), 0, compiler)) == 1
 
 
 def test_the_workspace_is_bounded() -> None:
@@ -242,7 +243,7 @@ def scaled(folder: Path, sums: Array, exponents: Array) -> Array:
     source.write_text(SCALE, encoding="utf-8")
     geometry = Geometry((-(-len(sums) // 256), 1, 1), (256, 1, 1))
     spec = KernelSpec("scale", source, "", "", lambda _problem, _config: geometry, entry="scale")
-    device = ReusingDevice()
+    device = SimDevice()
     out = device.allocate(4 * len(sums))
     addresses = (upload(device, sums[None]), upload(device, exponents[None]), out)
     arguments = (*(struct.pack("<Q", each) for each in addresses), struct.pack("<i", len(sums)))
@@ -309,7 +310,7 @@ def test_bf16x6_alone_computes_whatever_lies_in_memory() -> None:
     """Without a workspace it has no verdict to look at."""
     spec, config = small_rung(OTHER)
     p = problem((8, 8, 40))
-    (step,) = bind(ReusingDevice(), spec, config, p, Addresses(256, 512, 768), 4096, compiler)
+    (step,) = bind(SimDevice(), spec, config, p, Addresses(256, 512, 768), 4096, compiler)
     assert step.launch.arguments[-1] == bytes(8)
 
 
@@ -365,7 +366,7 @@ def last_tile(p: Problem) -> tuple[Array, Array]:
     row, col = ((extent - 1) // side * side for extent, side in zip(p.c_shape, tile(NAME)[:2], strict=True))
     part = Problem(p.m - row, p.n - col, p.k, alpha=p.alpha, beta=p.beta)
     data = operands(part, "normal", seed=5)
-    device = ReusingDevice()
+    device = SimDevice()
     a = Large.create(device, (2 * p.m, p.k), p.lda, FP16)  # both planes, one below the other
     b = Large.create(device, (2 * p.k, p.n), p.ldb, FP16)
     c = Large.create(device, p.c_shape, p.ldc, FP32)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from rung_launch import RUNGS, ReusingDevice, bits, compiler, expected_bits, problem_of, small, tile
+from rung_launch import RUNGS, bits, compiler, expected_bits, problem_of, small, tile
 
 from gemmsmith.errors import SimulationError
 from gemmsmith.fills import Array, operands
@@ -19,6 +19,7 @@ from gemmsmith.kernels.registry import rung_named
 from gemmsmith.kernels.spec import Config, KernelSpec
 from gemmsmith.problem import DType, Problem
 from gemmsmith.run.device import Launch
+from gemmsmith.sim.device import SimDevice
 
 LIMIT = 2**31
 KINDS = ("A", "A-whole", "B", "B-whole", "C", "C-whole", "tall", "wide")
@@ -41,13 +42,13 @@ def problem_for(name: str, kind: str) -> Problem:
 class Large:
     """A matrix of which only some rows exist."""
 
-    device: ReusingDevice
+    device: SimDevice
     address: int
     leading: int
     dtype: DType
 
     @classmethod
-    def create(cls, device: ReusingDevice, shape: tuple[int, int], leading: int, dtype: DType) -> Large:
+    def create(cls, device: SimDevice, shape: tuple[int, int], leading: int, dtype: DType) -> Large:
         elements = (shape[0] - 1) * leading + shape[1]
         return cls(device, device.allocate(elements * dtype.itemsize), leading, dtype)
 
@@ -72,7 +73,7 @@ def last_tile(spec: KernelSpec, config: Config, problem: Problem, sides: tuple[i
     part = Problem(problem.m - row, problem.n - column, problem.k, problem.dtype, alpha=problem.alpha,
                    beta=problem.beta)  # fmt: skip
     data = operands(part, "normal", seed=5)
-    device = ReusingDevice()
+    device = SimDevice()
     a = Large.create(device, problem.a_shape, problem.lda, problem.dtype)
     b = Large.create(device, problem.b_shape, problem.ldb, problem.dtype)
     c = Large.create(device, problem.c_shape, problem.ldc, problem.out_dtype)

@@ -6,10 +6,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from rung_launch import RUNGS, ReusingDevice, problem_of, small, tile, verified
+from rung_launch import RUNGS, problem_of, small, tile, verified
 
 from gemmsmith.kernels.registry import rung_named
 from gemmsmith.problem import Problem
+from gemmsmith.sim.device import SimDevice
 from gemmsmith.sim.schedule import schedule_named
 
 # Name, seed (or the warp to starve), and whether copies land as late or as early as they may.
@@ -20,9 +21,9 @@ SCHEDULES = [
 ]  # fmt: skip
 
 
-def device_for(schedule: tuple[str, int, bool]) -> ReusingDevice:
+def device_for(schedule: tuple[str, int, bool]) -> SimDevice:
     name, seed, late = schedule
-    return ReusingDevice(schedule=schedule_named(name, seed, late_copies=late), hazards=True)
+    return SimDevice(schedule=schedule_named(name, seed, late_copies=late), hazards=True)
 
 
 def name_of(schedule: tuple[str, int, bool]) -> str:

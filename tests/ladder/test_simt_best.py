@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from rung_launch import ReusingDevice, aligned, launched, verified
+from rung_launch import aligned, launched, verified
 from shared_sums_rule import shared_sums_reference
 
 from gemmsmith.compile.nvrtc import compile_request
@@ -21,6 +21,7 @@ from gemmsmith.fills import operands
 from gemmsmith.kernels.registry import rung_named
 from gemmsmith.kernels.spec import Config, KernelSpec, Scratch
 from gemmsmith.problem import FP32, Problem
+from gemmsmith.sim.device import SimDevice
 from gemmsmith.sim.schedule import schedule_named
 from gemmsmith.verify.fma import ordered_fma_reference
 
@@ -40,11 +41,11 @@ def problem(shape: tuple[int, int, int], layout: str = "NN", **more: float) -> P
     return Problem(*shape, trans_a=layout[0] == "T", trans_b=layout[1] == "T", **more)  # type: ignore[arg-type]
 
 
-def checking(order: str = "lockstep") -> ReusingDevice:
-    return ReusingDevice(schedule=schedule_named(order, 0, late_copies=True), hazards=True, count=True)
+def checking(order: str = "lockstep") -> SimDevice:
+    return SimDevice(schedule=schedule_named(order, 0, late_copies=True), hazards=True, count=True)
 
 
-def load_wavefronts(device: ReusingDevice) -> tuple[int, int]:
+def load_wavefronts(device: SimDevice) -> tuple[int, int]:
     """Wavefronts of reads of shared memory, and how many of them only bank conflicts cost."""
     counters = device.counters
     assert counters is not None

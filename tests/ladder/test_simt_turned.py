@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from rung_launch import ReusingDevice, aligned, compiler
+from rung_launch import aligned, compiler
 from test_simt_best import LAYOUTS, TEAMS, problem, small
 
 from gemmsmith.compile.compiled import CompiledKernel
@@ -27,6 +27,7 @@ from gemmsmith.problem import Problem
 from gemmsmith.run.binding import bind, fitted_config, workspace_bytes
 from gemmsmith.run.device import Launch
 from gemmsmith.run.memory import Damage, GuardedMatrix
+from gemmsmith.sim.device import SimDevice
 from gemmsmith.sim.schedule import schedule_named
 from gemmsmith.verify.harness import SIMULATOR_GUARD_BYTES
 
@@ -44,7 +45,7 @@ def product(
     spec: KernelSpec, config: Config, p: Problem, offsets: Sequence[int] = (0, 0, 0)
 ) -> tuple[Array, list[str]]:
     """C, and the names of what was launched for it; in an order of warps that shows what is not waited for."""
-    device = ReusingDevice(schedule=schedule_named("reversed", 0, late_copies=True), hazards=True)
+    device = SimDevice(schedule=schedule_named("reversed", 0, late_copies=True), hazards=True)
     data = operands(p, "normal", seed=5)
     with ExitStack() as stack:
         matrices = [
@@ -129,9 +130,9 @@ def stored(values: Array, ld: int) -> Array:
     return rows.reshape(-1)[: rows.size - ld + values.shape[1]]
 
 
-def turn(p: Problem, offset: int = 0) -> ReusingDevice:
+def turn(p: Problem, offset: int = 0) -> SimDevice:
     """Turn A and B alone, and look at every number."""
-    device = ReusingDevice(schedule=schedule_named("reversed", 0), hazards=True, count=True)
+    device = SimDevice(schedule=schedule_named("reversed", 0), hazards=True, count=True)
     data = operands(p, "normal", seed=7)
     places = []
     for values, ld in ((data.a, p.lda), (data.b, p.ldb)):

@@ -6,12 +6,13 @@ import math
 
 import numpy as np
 import pytest
-from rung_launch import TENSOR_RUNGS, ReusingDevice, aligned, bits, launched, small, verified
+from rung_launch import TENSOR_RUNGS, aligned, bits, launched, small, verified
 from tensor_core_rule import block_sums, tensor_core_reference, to_tf32, to_tf32_away
 
 from gemmsmith.fills import operands
 from gemmsmith.kernels.registry import rung_named
 from gemmsmith.problem import BF16, DTYPES, FP16, TF32, DType, Problem
+from gemmsmith.sim.device import SimDevice
 from gemmsmith.verify.fma import ordered_fma_reference
 
 TYPES = [(name, dtype.name) for name in TENSOR_RUNGS for dtype in rung_named(name).dtypes if dtype.name != "int8"]
@@ -40,7 +41,7 @@ def test_operands_are_cut_to_tf32_where_that_is_asked_for() -> None:
 def test_ties_are_rounded_as_the_architecture_does_it_cheaply(arch: str) -> None:
     spec, config = small("mma_pipelined")
     problem = aligned(Problem(66, 67, 83, dtype=TF32))
-    verified(spec, config, problem, device=ReusingDevice(arch=arch), fill="normal")
+    verified(spec, config, problem, device=SimDevice(arch=arch), fill="normal")
     data = operands(problem, "normal")
     even, away = (tensor_core_reference(problem, data.a, data.b, data.c, arch=n) for n in (90, 80))
     assert not np.array_equal(bits(even), bits(away))  # so that the bits above can tell them apart

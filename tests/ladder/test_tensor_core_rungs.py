@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from rung_launch import ReusingDevice, assembling, compiler, launched, verified
+from rung_launch import assembling, compiler, launched, verified
 
 from gemmsmith.compile.nvrtc import compile_request
 from gemmsmith.compile.render import render_kernel
@@ -20,6 +20,7 @@ from gemmsmith.kernels.registry import rung_named
 from gemmsmith.kernels.spec import Config, KernelSpec
 from gemmsmith.problem import BF16, DTYPES, FP16, FP32, INT8, OUTPUTS, TF32, DType, Problem
 from gemmsmith.run.device import Launch
+from gemmsmith.sim.device import SimDevice
 from gemmsmith.sim.schedule import schedule_named
 
 RUNGS = ("wmma", "mma_swizzled", "mma_pipelined")
@@ -61,11 +62,11 @@ def aligned(p: Problem) -> Problem:
     return replace(p, lda=(p.lda // per + 1) * per, ldb=(p.ldb // per + 1) * per)
 
 
-def checking(late: bool = True, order: str = "lockstep", seed: int = 0) -> ReusingDevice:
-    return ReusingDevice(schedule=schedule_named(order, seed, late_copies=late), hazards=True, count=True)
+def checking(late: bool = True, order: str = "lockstep", seed: int = 0) -> SimDevice:
+    return SimDevice(schedule=schedule_named(order, seed, late_copies=late), hazards=True, count=True)
 
 
-def conflicts(device: ReusingDevice) -> dict[str, int]:
+def conflicts(device: SimDevice) -> dict[str, int]:
     """Wavefronts that only bank conflicts cost, by kind of access to shared memory."""
     counters = device.counters
     assert counters is not None
@@ -208,7 +209,7 @@ def test_a_batch_with_any_stride(name: str, extra: int) -> None:
     rng = np.random.default_rng(extra)
     a, b = (rng.integers(-3, 4, size).astype(np.float16) for size in (64 * 32, p.stride_b + 64 * 32))
     c = np.full(p.stride_c + 64 * 64, np.nan, np.float32)
-    device = ReusingDevice()
+    device = SimDevice()
     arrays: tuple[Array, ...] = (a, b, c)
     addresses = [device.allocate(array.nbytes) for array in arrays]
     for address, array in zip(addresses, arrays, strict=True):
@@ -299,7 +300,7 @@ def test_offsets_do_not_overflow(far: str) -> None:
     p = problem((65, 65, 72), "fp16").with_(**{f"ld{far}": leading}, alpha=0.5, beta=1.0)
     part = Problem(1, 1, p.k, dtype=FP16, alpha=0.5, beta=1.0)
     data = operands(part, "integers", seed=4)
-    device = ReusingDevice()
+    device = SimDevice()
 
     def place(shape: tuple[int, int], ld: int, row: int, column: int, values: Array) -> int:
         size = values.itemsize

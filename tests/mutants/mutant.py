@@ -16,11 +16,11 @@ from gemmsmith.kernels.fp16_parts import fp16_preparation
 from gemmsmith.kernels.registry import rung_named
 from gemmsmith.kernels.spec import Config, Geometry, KernelSpec
 from gemmsmith.problem import DTYPES, Problem
+from gemmsmith.sim.device import SimDevice
 from gemmsmith.sim.schedule import schedule_named
 from gemmsmith.verify.harness import verify_launch
 from gemmsmith.verify.verdict import Verdict
 from ptx_only import compile_to_ptx
-from reusing_device import ReusingDevice
 
 ARCH = "sm_90"
 
@@ -189,7 +189,7 @@ def _line(path: Path, text: str) -> int:
 
 def judge(spec: KernelSpec, config: Config, trial: Trial) -> Verdict:
     """The verdict on one launch, with the race detector on; no further compiled than the simulator needs."""
-    device = ReusingDevice(ARCH, schedule_named(trial.schedule), hazards=True)
+    device = SimDevice(ARCH, schedule_named(trial.schedule), hazards=True)
     return verify_launch(device, spec, config, trial.problem(spec), compile_fn=compile_to_ptx, fill=trial.fill,
                          offsets=trial.offsets, mode=trial.mode)  # fmt: skip
 

@@ -1,0 +1,74 @@
+"""What many tests need and none changes is done once.
+
+A kernel is parsed once in a process, and disassembled once in a run: nvdisasm takes 0.65 s to start, and `climb` alone
+looks at the machine code of every rung. The parser of the command line's words is made once in a process; of more than
+twenty commands, that takes 0.07 s, and a command line is tried hundreds of times. What is remembered depends on
+nothing but what it is remembered by; programs that tests start remember nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import subprocess
+from collections import OrderedDict
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer.main
+
+from gemmsmith.compile import sass
+from gemmsmith.sim.device import LoadedPtx, SimDevice
+
+MOST_KERNELS = 64  # of a process; the largest take tens of megabytes
+_load_ptx = SimDevice.load_ptx
+_loaded: OrderedDict[tuple[str, str, bool], LoadedPtx] = OrderedDict()
+
+
+def do_once(patch: pytest.MonkeyPatch, folder: Path) -> None:
+    """From now on; workers share what is in ``folder``."""
+    patch.setattr(SimDevice, "load_ptx", load_ptx_once)
+    patch.setattr(sass, "subprocess", Listings(folder))
+    patch.setattr(typer.main, "get_command", cache(typer.main.get_command))
+
+
+def load_ptx_once(device: SimDevice, ptx: str, entry: str) -> LoadedPtx:
+    """As the simulator loads it, and the same for every device unless the kernel uses a global variable: that lies in
+    one device's memory. No rung does, its named constants are folded into the code."""
+    key = (ptx, entry, device.ring)
+    if key in _loaded:
+        _loaded.move_to_end(key)
+        return _loaded[key]
+    loaded = _load_ptx(device, ptx, entry)
+    placed = [v.name for v in loaded.entry.variables if v.space in ("global", "const")]
+    if not any(len(re.findall(rf"(?<![$%\w]){re.escape(name)}(?![$\w])", ptx)) > 1 for name in placed):
+        _loaded[key] = loaded
+        if len(_loaded) > MOST_KERNELS:
+            _loaded.popitem(last=False)
+    return loaded
+
+
+class Listings:
+    """Stands for the module ``subprocess`` where a cubin is disassembled; the same cubin is printed once in a run."""
+
+    TimeoutExpired = subprocess.TimeoutExpired
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def run(self, command: list[str], **options: Any) -> subprocess.CompletedProcess[str]:
+        """Of the same tool with the same options; a failure is not remembered."""
+        *words, cubin = command
+        digest = hashlib.sha256(repr((words, options)).encode() + Path(cubin).read_bytes())
+        known = self.folder / f"{digest.hexdigest()}.sass"
+        if known.exists():
+            return subprocess.CompletedProcess(command, 0, known.read_text(encoding="utf-8"), "")
+        done = subprocess.run(command, **options)
+        if done.returncode == 0:
+            ours = known.with_suffix(f".{os.getpid()}")
+            ours.write_text(done.stdout, encoding="utf-8")
+            ours.replace(known)
+        return done
