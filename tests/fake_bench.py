@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pytest
 
+from gemmsmith.cli import bench as bench_command
 from gemmsmith.errors import LaunchError, UnsupportedError
 from gemmsmith.gpus import gpu_named
 from gemmsmith.measure.clocks import NoProbe, Probe
@@ -239,3 +243,20 @@ class FakeGpu:
 
     def contender(self, name: str = "ours", seconds: float = 1e-3, **facts: object) -> FakeContender:
         return FakeContender(self.watch, self.memory, name, seconds, **facts)  # type: ignore[arg-type]
+
+
+def put_in_command(fake: FakeGpu, patch: pytest.MonkeyPatch, folder: Path, kernel: Callable[..., object]) -> None:
+    """`gemmsmith bench` finds this GPU, its rungs are ``kernel(spec, config, …)``, and runs are kept in ``folder``."""
+
+    class Device:
+        name, arch, driver_version, sms = "NVIDIA H200", "sm_90", "13.0", 132
+
+    @contextmanager
+    def rig(_device: object, step: Any, note: Any) -> Iterator[Rig]:
+        base = fake.rig()
+        yield Rig(base.memory, base.stopwatch, base.limits, base.l2_bytes, base.probe, step, note)
+
+    patch.setattr(bench_command, "cuda_device", Device)
+    patch.setattr(bench_command, "cuda_rig", rig)
+    patch.setattr(bench_command, "KernelContender", kernel)
+    patch.setenv("GEMMSMITH_DB", str(folder / "results.sqlite"))

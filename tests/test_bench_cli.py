@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from fake_bench import FakeContender, FakeGpu
+from fake_bench import FakeContender, FakeGpu, put_in_command
 from gemmsmith.cli import bench as bench_command
 from gemmsmith.cli.main import run_command
 from gemmsmith.errors import MissingDeviceError
 from gemmsmith.kernels.registry import rungs
 from gemmsmith.measure.database import Results
-from gemmsmith.measure.rig import Rig
 from gemmsmith.measure.run_file import run_from_json
 from gemmsmith.run.cuda import gpu_available
 
@@ -28,14 +25,6 @@ def gpu(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeGpu:
     """The command with a fake GPU: rungs take 1 ms, cublas 2 ms, what is called 'slow…' 4 ms."""
     fake = FakeGpu()
 
-    class Device:
-        name, arch, driver_version, sms = "NVIDIA H200", "sm_90", "13.0", 132
-
-    @contextmanager
-    def rig(_device: object, step: Any, note: Any) -> Iterator[Rig]:
-        base = fake.rig()
-        yield Rig(base.memory, base.stopwatch, base.limits, base.l2_bytes, base.probe, step, note)
-
     def kernel(spec: Any, config: Any, *_: object) -> FakeContender:
         del config
         return fake.contender(spec.name, 1e-3, spoil=_zero if spec.name == "coalesced" else None)
@@ -46,11 +35,8 @@ def gpu(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeGpu:
         precision = "tf32" if "tf32" in name else "fp32"
         return fake.contender(name, 2e-3, kind="baseline", precision=precision)
 
-    monkeypatch.setattr(bench_command, "cuda_device", Device)
-    monkeypatch.setattr(bench_command, "cuda_rig", rig)
-    monkeypatch.setattr(bench_command, "KernelContender", kernel)
+    put_in_command(fake, monkeypatch, tmp_path, kernel)
     monkeypatch.setattr(bench_command, "baseline_named", baseline)
-    monkeypatch.setenv("GEMMSMITH_DB", str(tmp_path / "results.sqlite"))
     return fake
 
 

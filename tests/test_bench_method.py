@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -12,8 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fake_bench import FakeContender, FakeGpu, FakeStopwatch
-from gemmsmith.cli import bench as bench_command
+from fake_bench import FakeContender, FakeGpu, FakeStopwatch, put_in_command
 from gemmsmith.cli.main import run_command
 from gemmsmith.cli.options import Compiler
 from gemmsmith.gpus import gpu_named
@@ -117,22 +115,11 @@ def gpu(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeGpu:
     """The command with a fake GPU on which rungs by fp16 parts find that these are not enough."""
     fake = FakeGpu()
 
-    class Device:
-        name, arch, driver_version, sms = "NVIDIA H200", "sm_90", "13.0", 132
-
-    @contextmanager
-    def rig(_device: object, step: Any, note: Any) -> Iterator[Rig]:
-        base = fake.rig()
-        yield Rig(base.memory, base.stopwatch, base.limits, base.l2_bytes, base.probe, step, note)
-
     def kernel(spec: KernelSpec, _config: Config, *_: object) -> FakeContender:
         own = spec.arithmetic == "fp16x3"
         return deciding(fake, lambda _set: "bf16x6", spec.name) if own else fake.contender(spec.name)
 
-    monkeypatch.setattr(bench_command, "cuda_device", Device)
-    monkeypatch.setattr(bench_command, "cuda_rig", rig)
-    monkeypatch.setattr(bench_command, "KernelContender", kernel)
-    monkeypatch.setenv("GEMMSMITH_DB", str(tmp_path / "results.sqlite"))
+    put_in_command(fake, monkeypatch, tmp_path, kernel)
     return fake
 
 

@@ -40,8 +40,7 @@ _LAST = ("fp32_tensor_bf16x6",)  # takes every layout, batches and epilogues, wh
 _LAUNCHES, _STEP, _SPLIT_BYTES, _BANDWIDTH = 10e-6, 32e-9, 10, 4e12
 _TILE, _SMS = 128, 132
 _ONE_LAUNCH, _CUDA_CORES = 5e-6, 48e12
-# Bytes of parts, 6 for each number, up to which they are made: a quarter of the memory of the smallest such GPU.
-_MOST_PARTS = 20 * 2**30
+MOST_WORKSPACE = 20 * 2**30  # bytes that a choice may take for copies of operands: a quarter of an H100's memory
 
 
 def cuda_cores_are_faster(problem: Problem, arch: int) -> bool:
@@ -51,7 +50,7 @@ def cuda_cores_are_faster(problem: Problem, arch: int) -> bool:
         return False
     p = problem
     numbers = (p.copies[0] * p.m + p.copies[1] * p.n) * p.k
-    if numbers * 6 > _MOST_PARTS:
+    if numbers * 6 > MOST_WORKSPACE:  # parts have 6 bytes a number
         return True
     waves = ceil_div(ceil_div(p.m, _TILE) * ceil_div(p.n, _TILE) * p.batch, _SMS)
     split = numbers * _SPLIT_BYTES / _BANDWIDTH

@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 
+from gemmsmith.choose.default import MOST_WORKSPACE
 from gemmsmith.kernels.registry import rung_named
 from gemmsmith.kernels.simt_best import MOST_SHARERS, shared_tiles, threads, tiles_of
 from gemmsmith.kernels.spec import Config
@@ -28,7 +29,6 @@ _SHARED_RATE = 0.97  # of the rate of the same tile without code for sharing: 40
 _LAYOUT_RATE = {"NN": 1.0, "NT": 0.925, "TN": 1.037, "TT": 0.966}
 _UNALIGNED_RATE = 0.895
 _TURNING, _TURNED_BANDWIDTH = 4e-6, 3.5e12  # s of the launch that turns operands, and the bytes that it moves in one
-_MOST_TURNED = 20 * 2**30  # bytes of operands that are: a quarter of the memory of the smallest GPU with so many
 _FULL_WARPS = 8  # on an SM; with fewer, reads of shared memory are waited for
 _WITH_HALF = 0.62  # of the rate that 8 warps reach, 4 do
 
@@ -73,7 +73,7 @@ def configuration_for(problem: Problem, sms: int, unaligned: int = 0) -> Config:
 
     ``unaligned`` has bit 0 set where lines of A do not start on 16 bytes, bit 1 for B.
     """
-    turned = (0, 1) if 0 < 4 * _turned_numbers(problem, unaligned) <= _MOST_TURNED else (0,)
+    turned = (0, 1) if 0 < 4 * _turned_numbers(problem, unaligned) <= MOST_WORKSPACE else (0,)
     every = [(candidate, candidate.config(sharers, turn)) for candidate in CANDIDATES
              for sharers in _sharers(candidate, problem, sms) for turn in turned]  # fmt: skip
     return min(every, key=lambda pair: predicted_seconds(problem, pair[0], pair[1], sms, unaligned))[1]

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from gemmsmith.errors import UnsupportedError
@@ -26,6 +27,7 @@ from gemmsmith.kernels.preparation import (
 )
 from gemmsmith.kernels.repack import packed_bytes, packed_ld
 from gemmsmith.kernels.spec import Config, Geometry, KernelSpec
+from gemmsmith.kernels.stored import Stored, stored_operands
 from gemmsmith.problem import FP32, Problem, ceil_div
 
 THREADS = 256  # of a block
@@ -47,15 +49,9 @@ def fp16_accepted(verdict: bytes) -> bool:
 
 
 @dataclass(frozen=True)
-class _Operand:
-    """A or B as it is stored; ``along``: k runs along its rows; ``cluster``: blocks that share lines if not."""
+class _Operand(Stored):
+    """``cluster``: blocks that share lines, where k does not run along the rows."""
 
-    shape: tuple[int, int]
-    address: int
-    ld: int
-    stride: int
-    copies: int
-    along: bool
     cluster: int
 
     @property
@@ -110,11 +106,7 @@ class _Operand:
 
 
 def _operands(problem: Problem, addresses: Addresses, cluster: int) -> tuple[_Operand, _Operand]:
-    many_a, many_b, _ = problem.copies
-    return (
-        _Operand(problem.a_shape, addresses.a, problem.lda, problem.stride_a, many_a, not problem.trans_a, cluster),
-        _Operand(problem.b_shape, addresses.b, problem.ldb, problem.stride_b, many_b, problem.trans_b, cluster),
-    )
+    return stored_operands(partial(_Operand, cluster=cluster), problem, addresses.a, addresses.b)
 
 
 def fp16_parts(problem: Problem, addresses: Addresses, workspace: int, clusters: bool = False) -> Prepared:

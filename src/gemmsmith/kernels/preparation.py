@@ -94,7 +94,7 @@ def prepare(spec: KernelSpec, config: Config, problem: Problem, addresses: Addre
             as_other: bool = False) -> Prepared:  # fmt: skip
     """What ``spec`` needs; its nbytes are the same for every ``workspace``, and include those of ``instead``.
 
-    A kernel that declares nothing has what follows from ``repacks`` and ``scratch``, and from its parameter TURNED.
+    A kernel that declares nothing has what follows from ``repacks``, ``turns`` and ``scratch``.
     """
     if spec.preparation is None:
         return _plain(spec, config, problem, addresses, workspace, as_other)
@@ -142,14 +142,9 @@ def _plain(spec: KernelSpec, config: Config, problem: Problem, addresses: Addres
             problem = replace(problem, ldb=b.packed_ld, stride_b=b.packed_stride)
             addresses = addresses._replace(b=workspace + nbytes)
             nbytes += b.nbytes
-    if _turns(spec, config) and has_product(problem):
+    if spec.turns is not None and spec.turns(config) and has_product(problem):
         problem, addresses, nbytes = _turned(problem, addresses, workspace, nbytes, before)
     return Prepared(problem, addresses, nbytes, tuple(before), shared)
-
-
-def _turns(spec: KernelSpec, config: Config) -> bool:
-    """Whether a rung is configured for lines across k that start on 16 bytes, whatever the caller's operands are."""
-    return spec.is_rung and dict(config).get("TURNED") == 1
 
 
 def _turned(problem: Problem, addresses: Addresses, workspace: int, start: int,

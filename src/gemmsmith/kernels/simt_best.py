@@ -178,6 +178,7 @@ SIMT_BEST = KernelSpec(
     epilogue=True,
     batched=True,
     fit=aligned_if_possible,
+    turns=lambda c: c["TURNED"] == 1,
     scratch=_meeting_place,
 )
 

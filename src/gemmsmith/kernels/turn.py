@@ -12,6 +12,7 @@ from pathlib import Path
 
 from gemmsmith.errors import UnsupportedError
 from gemmsmith.kernels.spec import Config, Geometry, KernelSpec
+from gemmsmith.kernels.stored import Stored, stored_operands
 from gemmsmith.problem import FP32, Problem, ceil_div
 
 _SIDE = 64  # numbers along a side of a block's tile
@@ -22,15 +23,8 @@ _LARGEST_GRID = 2**31 - 1
 
 
 @dataclass(frozen=True)
-class Lines:
-    """A or B as it is stored; ``along``: its rows run along k. What it has once it is turned has ``turned`` names."""
-
-    shape: tuple[int, int]
-    address: int
-    ld: int
-    stride: int
-    copies: int
-    along: bool
+class Lines(Stored):
+    """What it has once it is turned has ``turned`` names."""
 
     @property
     def aligned(self) -> bool:
@@ -84,11 +78,7 @@ class Lines:
 
 def lines_of(problem: Problem, a: int, b: int) -> tuple[Lines, Lines]:
     """A and B, which begin at these addresses."""
-    many_a, many_b, _ = problem.copies
-    return (
-        Lines(problem.a_shape, a, problem.lda, problem.stride_a, many_a, not problem.trans_a),
-        Lines(problem.b_shape, b, problem.ldb, problem.stride_b, many_b, problem.trans_b),
-    )
+    return stored_operands(Lines, problem, a, b)
 
 
 def turn_launch(a: Lines, b: Lines, target_a: int, target_b: int) -> tuple[Geometry, tuple[bytes, ...]]:
