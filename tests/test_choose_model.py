@@ -134,6 +134,18 @@ def test_noise_stays_in_the_error() -> None:
     assert found.constants.clock == pytest.approx(Constants().clock, rel=0.2)
 
 
+def test_a_shape_counts_once_however_often_it_was_timed_and_slow_configurations_little() -> None:
+    """With so many that what holds constants near their start does not count."""
+    noisy = samples(Constants(), noise=0.2)
+    one, others = ([s for s in noisy if (s.key.m == 16) is which] for which in (True, False))
+    usual = fit(noisy * 20, CHIP)
+    slow = [replace(s, seconds=s.seconds * 30) for s in one]
+    for more in ([*one, *others * 20], [*noisy * 20, *slow * 20]):
+        found = fit(more, CHIP)
+        assert found.error == pytest.approx(usual.error, rel=0.01)
+        assert found.constants.dram == pytest.approx(usual.constants.dram, rel=0.01)
+
+
 def test_a_constant_that_nothing_depends_on_stays() -> None:
     never_split = [s for s in samples(Constants(dram=3e12)) if dict(s.config).get("SPLIT", 1) == 1]
     found = fit([*never_split, *never_split], CHIP)
