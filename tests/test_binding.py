@@ -16,7 +16,7 @@ from gemmsmith.compile.compiled import CompiledKernel
 from gemmsmith.errors import UnsupportedError
 from gemmsmith.explain.sampling import Bench
 from gemmsmith.kernels.registry import rung_named, rungs, simulated_rungs
-from gemmsmith.kernels.repack import packed_bytes, repack_launch
+from gemmsmith.kernels.repack import repack_launch, rows_of
 from gemmsmith.kernels.spec import Config, Geometry, KernelSpec, TensorMap
 from gemmsmith.problem import BF16, FP16, FP32, Problem
 from gemmsmith.run.binding import Addresses, bind, fitted_config, workspace_bytes
@@ -65,6 +65,17 @@ def mapped(spec: KernelSpec, step: Any, role: str) -> tuple[TensorMap, int]:
     return decode_simulated(arguments(spec, step)[role])
 
 
+def copied(step: Any) -> dict[str, tuple[int, int]]:
+    """Where a launch copies operands from, and to; those without blocks stay."""
+    found = {}
+    for name, described in zip("ab", step.launch.arguments, strict=True):
+        source, target = struct.unpack_from("<QQ", described)
+        (blocks,) = struct.unpack_from("<I", described, 56)
+        if blocks:
+            found[name] = (source, target)
+    return found
+
+
 def test_a_plain_kernel_is_one_launch_with_what_its_signature_says() -> None:
     naive, problem = rung_named("naive"), Problem(70, 50, 30)
     (step,) = bound(naive, problem)
@@ -105,7 +116,9 @@ def test_rows_that_do_not_start_on_16_bytes_are_copied_first(spec: KernelSpec) -
         workspace_bytes(spec, spec.config(), problem, PLACES) == 8192
     )  # 100 rows of 40 elements, to the next 256 bytes
     copy, product = bound(spec, problem)
-    assert (copy.launch.geometry, copy.launch.arguments) == repack_launch(100, 33, PLACES.a, 33, WORKSPACE, 40)
+    expected = repack_launch(*rows_of(problem, PLACES.a, PLACES.b), WORKSPACE, WORKSPACE + 8192)
+    assert (copy.launch.geometry, copy.launch.arguments) == expected
+    assert copied(copy) == {"a": (PLACES.a, WORKSPACE)}
     assert copy.loaded.startswith("repack")
     assert mapped(spec, product, "mapA") == (TensorMap("A", FP16, (33, 100, 1), (80, 0), (64, 128, 1), 128), WORKSPACE)
     assert mapped(spec, product, "mapB")[1] == PLACES.b
@@ -113,18 +126,18 @@ def test_rows_that_do_not_start_on_16_bytes_are_copied_first(spec: KernelSpec) -
 
 def test_both_operands_share_the_workspace_without_touching(spec: KernelSpec) -> None:
     problem = Problem(100, 71, 33, dtype=FP16, trans_a=True)  # A is stored as 33 rows of 100
-    first, second, product = bound(spec, problem)
-    begin = WORKSPACE + 33 * 104 * 2 // 256 * 256 + 256
-    assert first.launch.arguments == repack_launch(33, 100, PLACES.a, 100, WORKSPACE, 104)[1]
-    assert second.launch.arguments == repack_launch(33, 71, PLACES.b, 71, begin, 72, second=True)[1]
-    assert begin >= WORKSPACE + packed_bytes(33, 100)
-    assert WORKSPACE + workspace_bytes(spec, spec.config(), problem, PLACES) >= begin + packed_bytes(33, 71)
+    copy, product = bound(spec, problem)
+    begin = WORKSPACE + 33 * 128 * 2  # rows of 100 elements start on 128 bytes
+    expected = repack_launch(*rows_of(problem, PLACES.a, PLACES.b), WORKSPACE, begin)
+    assert (copy.launch.geometry, copy.launch.arguments) == expected
+    assert copied(copy) == {"a": (PLACES.a, WORKSPACE), "b": (PLACES.b, begin)}
+    assert WORKSPACE + workspace_bytes(spec, spec.config(), problem, PLACES) == begin + 33 * 128 * 2
     assert mapped(spec, product, "mapA")[1] == WORKSPACE
-    assert mapped(spec, product, "mapB") == (TensorMap("B", FP16, (71, 33, 1), (144, 0), (64, 64, 1), 128), begin)
+    assert mapped(spec, product, "mapB") == (TensorMap("B", FP16, (71, 33, 1), (256, 0), (64, 64, 1), 128), begin)
 
 
 @pytest.mark.parametrize(
-    ("problem", "places", "copied"),
+    ("problem", "places", "sides"),
     [
         (Problem(64, 64, 64, dtype=FP16), PLACES._replace(b=0x20002), "b"),
         (Problem(64, 64, 64, dtype=FP16, lda=68), PLACES, "a"),
@@ -137,12 +150,20 @@ def test_both_operands_share_the_workspace_without_touching(spec: KernelSpec) ->
         (Problem(1, 64, 33, dtype=FP16, batch=2), PLACES, "a"),
         (Problem(64, 64, 33, dtype=FP16, alpha=0.0), PLACES, ""),  # A is not read
         (Problem(64, 64, 0, dtype=FP16), PLACES, ""),
+        (Problem(64, 63, 33, dtype=FP16), PLACES, "ab"),
+        (Problem(64, 64, 64, dtype=FP16, batch=3), PLACES._replace(a=0x10002, b=0x20008), "ab"),
     ],
 )
-def test_what_is_copied(spec: KernelSpec, problem: Problem, places: Addresses, copied: str) -> None:
+def test_what_is_copied(spec: KernelSpec, problem: Problem, places: Addresses, sides: str) -> None:
     *copies, product = bound(spec, problem, places)
-    assert [raw.launch.arguments[2] for raw in copies] == [struct.pack("<Q", getattr(places, side)) for side in copied]
-    assert bool(copied) == (workspace_bytes(spec, spec.config(), problem, places) > 0)
+    assert len(copies) == bool(sides)
+    for copy in copies:
+        assert {name: source for name, (source, _) in copied(copy).items()} == {
+            side: getattr(places, side) for side in sides
+        }
+        for name, (_, target) in copied(copy).items():
+            assert mapped(spec, product, f"map{name.upper()}")[1] == target
+    assert bool(sides) == (workspace_bytes(spec, spec.config(), problem, places) > 0)
     for role in ("mapA", "mapB"):
         described, address = mapped(spec, product, role)
         check_tensor_map(described, address)
@@ -151,16 +172,26 @@ def test_what_is_copied(spec: KernelSpec, problem: Problem, places: Addresses, c
 def test_copies_of_a_batch(spec: KernelSpec) -> None:
     problem = Problem(20, 72, 33, dtype=FP16, batch=3, stride_a=700, stride_b=0)
     copy, product = bound(spec, problem)
-    expected = repack_launch(20, 33, PLACES.a, 33, WORKSPACE, 40, batch=3, source_stride=700, target_stride=800)
+    expected = repack_launch(*rows_of(problem, PLACES.a, PLACES.b), WORKSPACE, WORKSPACE + 4864)
     assert (copy.launch.geometry, copy.launch.arguments) == expected
+    assert copied(copy) == {"a": (PLACES.a, WORKSPACE)}
     assert mapped(spec, product, "mapA")[0].strides == (80, 1600)
     assert workspace_bytes(spec, spec.config(), problem, PLACES) == 4864
     other = Problem(20, 71, 32, dtype=FP16, batch=3, stride_a=0)
     copy, product = bound(spec, other)
-    expected = repack_launch(32, 71, PLACES.b, 71, WORKSPACE, 72, batch=3, source_stride=2272, target_stride=2304)
+    expected = repack_launch(*rows_of(other, PLACES.a, PLACES.b), WORKSPACE, WORKSPACE)
     assert (copy.launch.geometry, copy.launch.arguments) == expected
+    assert copied(copy) == {"b": (PLACES.b, WORKSPACE)}
+    assert mapped(spec, product, "mapB")[0].strides == (256, 8192)
     assert (mapped(spec, product, "mapA")[0].extents, mapped(spec, product, "mapB")[0].extents) == (
         (32, 20, 1), (71, 32, 3),
+    )  # fmt: skip
+    single = Problem(20, 72, 33, dtype=FP16, batch=3, stride_a=0)  # one A for all, which is copied once
+    copy, product = bound(spec, single)
+    assert (copied(copy), copy.launch.geometry.blocks) == ({"a": (PLACES.a, WORKSPACE)}, 1)
+    assert workspace_bytes(spec, spec.config(), single, PLACES) == 1792
+    assert (mapped(spec, product, "mapA")[0].extents, mapped(spec, product, "mapA")[0].strides) == (
+        (33, 20, 1), (80, 0),
     )  # fmt: skip
 
 

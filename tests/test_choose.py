@@ -266,13 +266,18 @@ def test_memory_of_choices_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     ("problem", "addresses", "bits"),
     [
         (Problem(64, 64, 64, BF16), None, 0), (Problem(64, 64, 63, BF16), None, 1),
-        (Problem(64, 63, 64, BF16), None, 2), (Problem(63, 63, 63, BF16, trans_a=True), None, 3),
-        (Problem(1, 64, 63, BF16), None, 0), (Problem(64, 64, 64, BF16), (8, 16, 2), 1),
+        (Problem(64, 63, 64, BF16), None, 6), (Problem(63, 63, 63, BF16, trans_a=True), None, 7),
+        (Problem(1, 64, 63, BF16), None, 0), (Problem(64, 64, 64, BF16), (8, 16, 2), 5),
+        (Problem(64, 68, 64, BF16, BF16, ldb=72), None, 4), (Problem(64, 68, 64, BF16, ldb=72), None, 0),
+        (Problem(64, 64, 64, BF16, BF16, ldc=68), None, 4), (Problem(1, 64, 64, BF16, BF16, ldc=68), None, 0),
+        (Problem(64, 64, 64, BF16, BF16, batch=2, stride_c=4100), None, 4),
         (Problem(64, 64, 64, BF16, batch=2, stride_a=4100), None, 1),
         (Problem(64, 64, 64, BF16, batch=2, stride_b=0), None, 0),
     ],
 )  # fmt: skip
-def test_which_operands_are_copied_first(problem: Problem, addresses: tuple[int, int, int] | None, bits: int) -> None:
+def test_which_matrices_no_tensor_map_can_describe(
+    problem: Problem, addresses: tuple[int, int, int] | None, bits: int
+) -> None:
     assert unaligned(problem, addresses) == bits
 
 

@@ -112,7 +112,7 @@ def samples(truth: Constants, noise: float = 0.0) -> list[Sample]:
                        SPLIT | {"SPLIT": 1}, SPLIT | {"BN": 16, "SWAP": 1, "STAGES": 8}):  # fmt: skip
             problem = Problem(m, n, k, BF16)
             time = seconds(problem, config, constants=truth) * math.exp(noise * rng.standard_normal())
-            found.append(Sample(ShapeKey(KIND, 4, "NN", m, n, k), tuple(config.items()), 0, time))
+            found.append(Sample(ShapeKey(KIND, 4, "NN", m, n, k), tuple(config.items()), (0, 0, 0), time))
     return found
 
 

@@ -35,6 +35,8 @@ COMPILED = [
     ("fp32_wgmma_fp16x3", SINGLE, "bf16_parts.cu"),  # the pass of who computes the product instead
     ("fp32_wgmma_fp16x3", SINGLE, "25_fp32_wgmma_bf16x6.cu"),
     ("wgmma_tma", UNALIGNED, "repack.cu"),
+    ("wgmma_tma", UNALIGNED, "include/shifted.cuh"),
+    ("wgmma_persistent", HALF, "include/piece_finish.cuh"),
     ("wgmma_stream_k", HALF, "clear.cu"),
 ]
 NOT_COMPILED = [
@@ -43,6 +45,7 @@ NOT_COMPILED = [
     ("fp32_wgmma_bf16x6", SINGLE, "fp16_parts.cu"),
     ("fp32_tensor_bf16x6", SINGLE, "bf16_parts.cu"),
     ("wgmma_tma", HALF, "repack.cu"),
+    ("wgmma_tma", HALF, "include/shifted.cuh"),
     ("fp32_wgmma_fp16x3", SINGLE.with_(alpha=0.0), "fp16_parts.cu"),
 ]
 
@@ -95,7 +98,7 @@ def test_macros_of_a_pass_count(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def with_another(spec: KernelSpec, config: Config, problem: Problem, arch: str) -> CompileRequest:
         found = render_for(spec, config, problem, arch)
-        return replace(found, defines=(("ROWS", "8"),)) if spec.name == "repack" else found
+        return replace(found, defines=(("AT_ONCE", "8"),)) if spec.name == "repack" else found
 
     monkeypatch.setattr(kernel_contender, "render_for", with_another)
     assert digest("wgmma_tma", UNALIGNED) != before

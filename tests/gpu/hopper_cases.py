@@ -68,8 +68,14 @@ class Case:
     def stored_through_tma(self) -> bool:
         """Whether C can be: what ``fit`` decides the code by."""
         p, size = self.problem, self.problem.out_dtype.itemsize
-        steps = (self.offsets[2], p.ldc if p.m > 1 else 0, p.stride_c if p.batch > 1 else 0)
+        steps = (self.offsets[2], p.n, p.ldc if p.m > 1 else 0, p.stride_c if p.batch > 1 else 0)
         return all(step * size % 16 == 0 for step in steps)
+
+    @property
+    def compiled_as(self) -> Problem:
+        """A product of aligned operands that has the same code."""
+        columns = 1024 if self.stored_through_tma else 1023
+        return replace(self.kind.problem(1024, columns, 1024), ldb=1024)
 
     @property
     def code(self) -> tuple[object, ...]:
@@ -129,6 +135,23 @@ def rung_cases(spec: KernelSpec, count: int) -> list[Case]:
     """Cases for one rung, with its presets in turn: one for each kind of code."""
     presets = [preset.config for preset in spec.presets]
     return [replace(case, config=presets[KINDS.index(case.kind) % len(presets)]) for case in cases(count, spec.rung)]
+
+
+LOOSE = (
+    {"SWAP": 1, "DEPTH": 2, "BN": 16, "STAGES": 5, "SPLIT": 2},
+    {"SWAP": 1, "DEPTH": 1, "BN": 256, "STAGES": 3, "SPLIT": 1},
+    {"SWAP": 0, "DEPTH": 4, "BN": 48, "STAGES": 2, "SPLIT": 4},
+    {"SWAP": 0, "DEPTH": 2, "BM": 128, "CONSUMERS": 2, "BN": 64, "STAGES": 3, "SPLIT": 8},
+    {"SWAP": 1, "DEPTH": 2, "BM": 128, "CONSUMERS": 1, "BN": 128, "STAGES": 2, "SPLIT": 1},
+)  # fmt: skip
+LOOSE_KINDS = (*(Kind(FP16, FP16, layout) for layout in ("NN", "NT", "TN", "TT")), Kind(BF16, FP32, "NT", "row"))
+
+
+def loose_cases(count: int) -> list[Case]:
+    """Cases whose operand with 64 rows a group is taken as it is: every layout with every configuration."""
+    spec = hopper.WGMMA_SPLIT_K
+    return [replace(case, config=spec.config({**LOOSE[case.number // len(LOOSE_KINDS) % len(LOOSE)], "LOOSE": 1}))
+            for case in cases(count, 1, LOOSE_KINDS)]  # fmt: skip
 
 
 def chosen_cases(gpu: str, sms: int, arch: str, codes: int) -> list[tuple[Case, KernelSpec]]:

@@ -14,7 +14,7 @@ from hopper_device import Hopper
 from gemmsmith.compile.compiler import compile_for
 from gemmsmith.errors import ConfigError, UnsupportedError
 from gemmsmith.kernels.hopper import LADDER
-from gemmsmith.kernels.hopper_config import BOX_ROW, LARGEST_SMEM
+from gemmsmith.kernels.hopper_config import BOX_ROW, LARGEST_SMEM, store_width
 from gemmsmith.kernels.registry import rung_named, rungs_for
 from gemmsmith.kernels.spec import Config, Geometry, KernelSpec
 from gemmsmith.problem import BF16, FP16, FP32, Problem, ceil_div
@@ -70,6 +70,10 @@ def test_any_problem_is_described_as_tma_takes_it(name: str, seed: int) -> None:
     end = workspace + workspace_bytes(spec, config, problem, places)
     for role, (rows, cols), own, many in (("mapA", problem.a_shape, places.a, problem.copies[0]),
                                           ("mapB", problem.b_shape, places.b, problem.copies[1])):  # fmt: skip
+        if spec.loose is not None and role == f"map{spec.loose(config)}":  # taken as it is
+            assert not any(arguments[role])
+            assert arguments[role[-1]] == struct.pack("<Q", own)
+            continue
         described, address = decode_simulated(arguments[role])
         if problem.alpha == 0:  # nothing is read through it; it must describe memory that is there
             assert address == places.c // 16 * 16
@@ -82,7 +86,9 @@ def test_any_problem_is_described_as_tma_takes_it(name: str, seed: int) -> None:
         assert address % 16 == 0
         last_byte = (many - 1) * described.strides[1] + (rows - 1) * described.strides[0] + cols * 2
         assert address == own or address + last_byte <= end
-    if "mapC" in arguments and any(arguments["mapC"]):
+    stored_by_engine = dict(fitted_config(spec, config, problem, places)).get("TMA_STORE", 0) > 0
+    assert any(arguments.get("mapC", b"")) == stored_by_engine
+    if stored_by_engine:
         described, address = decode_simulated(arguments["mapC"])
         assert (address, described.extents) == (places.c, (problem.n, problem.m, problem.batch))
         assert described.dtype == problem.out_dtype
@@ -164,7 +170,8 @@ def test_clusters_meet_in_a_workspace_that_holds_their_sums(ordered: int) -> Non
     assert cleared >= (flags if ordered else flags + sums)
     assert cleared <= needed
     assert product_step.launch.geometry.grid == (tiles // 3 * 8 * 4, 1, 3)
-    assert product_step.launch.arguments[-1] == struct.pack("<Q", 1 << 44)
+    roles = [argument.role for argument in spec.signature.arguments]
+    assert product_step.launch.arguments[roles.index("workspace")] == struct.pack("<Q", 1 << 44)
     alone = spec.config({"SPLIT": 8})
     assert workspace_bytes(spec, alone, problem, places) == 0
 
@@ -193,6 +200,9 @@ REFUSED = [
     ("wgmma_specialized", {"BM": 256, "STAGES": 2}, "= 256 sums a thread, but with 2 consumers 208 fit"),
     ("wgmma_persistent", {"TMA_STORE": 3}, "TMA_STORE = 3 does not divide BN = 256 into its 4 boxes of 64"),
     ("wgmma_persistent", {"TMA_STORE": 4}, "of shared memory, but a block has 232,448 B"),
+    ("wgmma_persistent", {"TMA_STORE": -3}, "TMA_STORE = -3 does not divide BN = 256 into its 4 boxes of 64"),
+    ("wgmma_persistent", {"TMA_STORE": -4}, "of shared memory, but a block has 232,448 B"),
+    ("wgmma_persistent", {"TMA_STORE": -17}, "TMA_STORE=-17 is not one of -16"),
     ("wgmma_cluster", {"CLUSTER_M": 4, "CLUSTER_N": 4}, "a cluster of 4·4 blocks; 8 are the most"),
     ("wgmma_cluster", {"BN": 16, "CLUSTER_M": 4}, "CLUSTER_N·8 must divide BM and CLUSTER_M·8 BN"),
     ("wgmma_split_k", {"SPLIT": 3}, "SPLIT=3 is not one of 1, 2, 4, 8"),
@@ -210,16 +220,78 @@ def test_an_illegal_configuration_is_refused_with_the_arithmetic(
     assert reason in str(caught.value)
 
 
-@pytest.mark.parametrize("name", SPECIALIZED[1:])
-def test_outputs_that_no_map_describes_are_stored_from_registers(name: str) -> None:
+# --- outputs
+
+STORING = SPECIALIZED[1:]
+
+
+@pytest.mark.parametrize("name", STORING)
+def test_outputs_that_no_map_describes_are_written_by_threads(name: str) -> None:
     spec = rung_named(name)
     good = Problem(512, 512, 512, BF16, BF16)
     places = (256, 256, 256)
-    assert spec.fit(spec.config(), good, places)["TMA_STORE"] > 0
+    boxes = spec.fit(spec.config(), good, places)["TMA_STORE"]
+    assert boxes > 0
     for problem, addresses in (
-        (good.with_(out_dtype=FP32), places), (good.with_(ldc=513), places), (good, (256, 256, 258)),
-        (good.with_(n=509), places), (good.with_(batch=2, stride_c=512 * 512 + 1), places),
+        (good.with_(ldc=513), places), (good, (256, 256, 258)), (good, (256, 256, 264)), (good.with_(n=509), places),
+        (good.with_(n=509, ldc=512), places), (good.with_(batch=2, stride_c=512 * 512 + 1), places),
     ):  # fmt: skip
-        assert spec.fit(spec.config(), problem, addresses)["TMA_STORE"] == 0, str(problem)
+        fitted = spec.fit(spec.config(), problem, addresses)
+        assert fitted["TMA_STORE"] == -boxes, str(problem)
+        assert spec.tensor_maps is not None
+        assert spec.tensor_maps(problem, fitted).keys() == {"map_a", "map_b"}
+        assert spec.geometry(problem, fitted).smem == spec.geometry(good, spec.fit(spec.config(), good, places)).smem
     single = good.with_(m=1, ldc=513)
     assert spec.fit(spec.config(), single, places)["TMA_STORE"] > 0, "one row has no step to the next"
+
+
+@pytest.mark.parametrize("name", STORING)
+def test_outputs_of_32_bits_are_stored_from_registers(name: str) -> None:
+    spec = rung_named(name)
+    for problem in (Problem(512, 512, 512, BF16, FP32), Problem(512, 509, 512, BF16, FP32)):
+        for address in (256, 260):
+            fitted = spec.fit(spec.config(), problem, (256, 256, address))
+            assert fitted["TMA_STORE"] == 0
+            assert spec.tensor_maps is not None
+            assert "map_c" not in spec.tensor_maps(problem, fitted)
+
+
+def stored_with(config: Config, boxes: int) -> Config:
+    return Config(tuple((name, boxes if name == "TMA_STORE" else value) for name, value in config))
+
+
+@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("name", STORING)
+def test_as_many_boxes_are_staged_as_fit(name: str, seed: int) -> None:
+    dice = random.Random(f"boxes {name} {seed}")
+    spec, (problem, places) = rung_named(name), random_problem(dice)
+    config = random_config(spec, dice)
+    fitted = spec.fit(config, problem, places[:3])
+    count, width = fitted["TMA_STORE"], store_width(config)
+    assert stored_with(fitted, 0) == stored_with(config, 0), "nothing else is changed"
+    assert not spec.illegal(fitted)
+    assert spec.tensor_maps is not None
+    assert ("map_c" in spec.tensor_maps(problem, fitted)) == (count > 0)
+    slices = spec.geometry(problem, stored_with(config, 0)).smem
+    box = config["CONSUMERS"] * 64 * width * 2  # one for each group
+    assert spec.geometry(problem, fitted).smem == slices + abs(count) * box
+    if problem.out_dtype == FP32 or config["TMA_STORE"] == 0:
+        assert count == 0
+        return
+    boxes = config["BN"] // width
+    fit = [n for n in range(1, boxes + 1) if boxes % n == 0 and slices + n * box <= LARGEST_SMEM]
+    rows = [places.c + 2 * (z * problem.stride_c + row * problem.ldc)
+            for z in range(min(problem.batch, 2)) for row in range(min(problem.m, 2))]  # fmt: skip
+    aligned = all(row % 16 == 0 and (row + 2 * problem.n) % 16 == 0 for row in rows)
+    assert count == (1 if aligned else -1) * max(fit, default=0)
+
+
+@pytest.mark.parametrize("name", STORING)
+def test_the_random_ones_have_all_ways_to_store(name: str) -> None:
+    seen = set()
+    for seed in range(40):
+        dice = random.Random(f"boxes {name} {seed}")
+        spec, (problem, places) = rung_named(name), random_problem(dice)
+        count = spec.fit(random_config(spec, dice), problem, places[:3])["TMA_STORE"]
+        seen.add((count > 0) - (count < 0))
+    assert seen == {-1, 0, 1}

@@ -31,6 +31,7 @@ REGISTERS = 65_536  # of an SM
 WARP_GROUP = 128
 NAMES = [spec.name for spec in LADDER]
 SPECIALIZED = [name for name in NAMES if name not in ("wgmma_tma", "wgmma_split_k")]
+STORING = SPECIALIZED[1:]
 # Two that cover both ways in which each operand may lie, both inputs, and outputs of 16 and of 32 bits; and two others.
 COMBINATIONS = (
     (("NN", BF16, BF16), ("TT", FP16, FP32)),
@@ -40,7 +41,7 @@ COMBINATIONS = (
 
 @dataclass(frozen=True)
 class Case:
-    """A rung in a configuration that was fitted to a problem of aligned operands."""
+    """A rung in a configuration that was fitted to a problem."""
 
     name: str
     config: Config
@@ -102,7 +103,7 @@ class Case:
     def before_barriers(self) -> int:
         """Bytes of shared memory in front of the barriers, as each file's opening says."""
         used = self.config["STAGES"] * self.stage_bytes
-        used += self.consumers * self.value("TMA_STORE", 0) * 64 * store_width(self.config) * 2
+        used += self.consumers * abs(self.value("TMA_STORE", 0)) * 64 * store_width(self.config) * 2
         return used + (4 * self.config["BM"] * (self.config["BN"] + 4) if self.name == "wgmma_split_k" else 0)
 
 
@@ -111,7 +112,14 @@ def problem_of(layout: str, dtype: DType, out: DType, **changes: Any) -> Problem
 
 
 def case(name: str, config: Config, problem: Problem) -> Case:
+    """Of aligned operands."""
     return Case(name, aligned_config(rung_named(name), config, problem), problem)
+
+
+def skewed(name: str, layout: str, dtype: DType, changes: dict[str, int] | None = None, **epilogue: Any) -> Case:
+    """Of a C whose rows start anywhere."""
+    spec, problem = rung_named(name), problem_of(layout, dtype, dtype, ldc=513, **epilogue)
+    return Case(name, spec.fit(spec.config(changes), problem, (256, 256, 256)), problem)
 
 
 def configurations(name: str) -> list[Config]:
@@ -131,6 +139,10 @@ def compiled_cases() -> Iterator[Case]:
     yield case("wgmma_split_k", deep, problem_of("NN", BF16, BF16))
     both = rung_named("wgmma_cluster").config({"BM": 128, "BN": 128, "CLUSTER_M": 2, "CLUSTER_N": 2, "CONSUMERS": 2})
     yield case("wgmma_cluster", both, problem_of("NN", FP16, FP16))
+    yield skewed("wgmma_persistent", "NT", BF16)
+    yield skewed("wgmma_persistent", "TN", FP16, {"BM": 64, "BN": 48, "CONSUMERS": 1})  # boxes of 16 columns
+    yield skewed("wgmma_cluster", "NN", BF16, {"BM": 256, "BN": 192, "STAGES": 3, "CLUSTER_M": 1, "CLUSTER_N": 2})
+    yield skewed("wgmma_stream_k", "TT", FP16)
 
 
 CASES = list(compiled_cases())
@@ -146,6 +158,7 @@ EPILOGUES = [
          problem_of("NT", FP16, FP16, bias="column", activation="relu")),
     case("wgmma_stream_k", rung_named("wgmma_stream_k").config(),
          problem_of("TT", FP16, FP16, bias="row", activation="silu")),
+    skewed("wgmma_cluster", "NT", BF16, bias="row", activation="relu"),
 ]  # fmt: skip
 each_case = pytest.mark.parametrize("it", CASES, ids=str)
 
@@ -172,6 +185,9 @@ def test_every_choice_is_compiled_at_least_once() -> None:
         assert {it.problem.out_dtype.itemsize for it in mine} == {2, 4}
         assert {it.problem.trans_a for it in mine} == {it.problem.trans_b for it in mine} == {False, True}
     assert {it.problem.layout for it in CASES} == {"NN", "NT", "TN", "TT"}
+    for name in STORING:
+        stored = [it.config["TMA_STORE"] for it in CASES if it.name == name]
+        assert {(boxes > 0) - (boxes < 0) for boxes in stored} == {-1, 0, 1}
 
 
 @each_case
@@ -202,15 +218,21 @@ def test_one_thread_asks_the_copy_engine_for_whole_slices(it: Case) -> None:
     assert not {"LDGSTS", "LDSM"} & code(it).counts.keys(), "no thread moves operands"
 
 
-@each_case
-def test_outputs_leave_through_the_copy_engine_where_they_are_to(it: Case) -> None:
+@pytest.mark.parametrize("it", [*CASES, *EPILOGUES], ids=str)
+def test_outputs_leave_as_the_configuration_says(it: Case) -> None:
+    """Through the copy engine, in pieces of 16 bytes that threads write, or from registers."""
     counts, boxes = code(it).counts, it.value("TMA_STORE", 0)
-    assert (counts["UTMASTG"] > 0) == (counts["STSM"] > 0) == (boxes > 0)
-    assert boxes == 0 or counts["UTMASTG"] % boxes == 0
+    assert (counts["UTMASTG"] > 0) == (boxes > 0)
+    assert (counts["STSM"] > 0) == (boxes != 0)
+    assert boxes <= 0 or counts["UTMASTG"] % boxes == 0
     assert counts["STG"] > 0, "what a map does not describe, or beta needs, is stored from registers"
-    assert it.name in ("wgmma_tma", "wgmma_specialized", "wgmma_split_k") or (boxes > 0) == (
-        it.problem.out_dtype.itemsize == 2
-    )
+    if it.name in STORING:
+        opcodes = [i.opcode for i in code(it).instructions]
+        pieces = opcodes.count("LDS.128") // 2  # each lies across two of the box
+        assert (pieces > 0) == (boxes < 0)
+        sums = opcodes.count("LDG.E.128.STRONG.GPU")  # which blocks of 21 leave for each other
+        assert opcodes.count("STG.E.128") == pieces + sums, "a piece leaves at once"
+        assert (boxes == 0) == (it.problem.out_dtype.itemsize == 4)
 
 
 @pytest.mark.parametrize("it", [*CASES, *EPILOGUES], ids=str)

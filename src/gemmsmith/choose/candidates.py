@@ -49,6 +49,7 @@ _MENU: Mapping[str, Mapping[str, tuple[int, ...]]] = {
         "DEPTH": (1, 2, 4),
         "CLUSTERS": (1, 2, 4, 16),
         ORDERED: (1, 0),
+        "LOOSE": (0, 1),
     },
 }
 
@@ -109,8 +110,8 @@ def _configs(spec: KernelSpec, layout: str) -> Iterator[Config]:
         chosen = defaults | dict(zip(names, values, strict=True))
         if not _sums_fit(chosen) or chosen.get("CLUSTER_M", 1) * chosen.get("CLUSTER_N", 1) > 2:
             continue
-        # Where one cluster is not enough, it is a whole one.
-        if chosen.get("CLUSTERS", 1) > 1 and (chosen["SPLIT"] < 8 or chosen["DEPTH"] != 2):
+        # Where one cluster is not enough, it is a whole one; what is copied costs little there.
+        if chosen.get("CLUSTERS", 1) > 1 and (chosen["SPLIT"] < 8 or chosen["DEPTH"] != 2 or chosen.get("LOOSE")):
             continue
         depths = [_deepest(spec, chosen, deepest_first, layout, _SMEM)]
         if "GROUP" not in chosen:
@@ -169,10 +170,10 @@ def ranked(
     shape = shape_of(problem, unaligned(problem, addresses))
     menus = [menu(spec, problem.layout) for spec in hopper_specs() if spec.takes(problem)]
     menus = [m for m in menus if m.configs]
-    predicted = [
-        np.where(m.deterministic | (not deterministic), predicted_seconds(shape, m.tiles, chip, constants), math.inf)
-        for m in menus
-    ]
+    predicted = []
+    for m in menus:
+        worth = (m.deterministic | (not deterministic)) & ((m.tiles.loose == 0) | (m.tiles.unaligned_loose(shape) > 0))
+        predicted.append(np.where(worth, predicted_seconds(shape, m.tiles, chip, constants), math.inf))
     fastest = min((float(seconds.min()) for seconds in predicted), default=math.inf)
     found = [
         Candidate(m.spec, m.configs[i], float(seconds[i]))

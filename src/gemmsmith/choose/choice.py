@@ -99,7 +99,8 @@ def _chosen(problem: Problem, gpu: str | None, addresses: Addresses | None, sms:
     spec = default_rung(problem, precision, SIMULATOR if gpu is None else _architecture(gpu, sms, arch))
     known = known_gpu(gpu, sms) if gpu is not None else None
     if gpu is not None and (count := sms or (known.sms if known else 0)):
-        config = (simt.configuration_for(problem, count, unaligned(problem, addresses)) if spec.name == simt.NAME
+        operands = unaligned(problem, addresses) & 3
+        config = (simt.configuration_for(problem, count, operands) if spec.name == simt.NAME
                   else parts.configuration_for(spec, problem, count))  # fmt: skip
         if config is not None:
             return Choice(spec, config, "model")
@@ -124,7 +125,7 @@ def _on_hopper(problem: Problem, gpu: str, addresses: Addresses | None, sms: int
     candidates = ranked(problem, *model, within=_CLOSE_NEXT_TO_IT, addresses=addresses, deterministic=deterministic)
     if not candidates:
         return None
-    # What was tuned was tuned on contiguous operands; others may need a copy first, which changes what is best.
+    # What was tuned was tuned on contiguous matrices; others may need a copy first, which changes what is best.
     if unaligned(problem, addresses) == unaligned_if_tight(problem):
         key = shape_key(problem)
         for source, entries in known:
@@ -170,8 +171,14 @@ def _believed(distance: float) -> float:
 
 
 def _identity(kernel: str, config: tuple[tuple[str, int], ...]) -> tuple[object, ...]:
-    """The same for the same values in another order."""
-    return kernel, *sorted(config)
+    """The same for the same values in another order, or without those that are the kernel's own: a table may be older
+    than a parameter."""
+    return kernel, *sorted(set(config) - _own_values().get(kernel, frozenset()))
+
+
+@cache
+def _own_values() -> Mapping[str, frozenset[tuple[str, int]]]:
+    return {spec.name: frozenset((p.name, p.default) for p in spec.parameters) for spec in hopper_specs()}
 
 
 def _distance(one: ShapeKey, other: ShapeKey) -> float:

@@ -29,6 +29,7 @@ _SMEM_CLOCKS, _SMEM_CLOCKS_A_COLUMN = 16.0, 0.25
 _SMS_OF_LARGE_CLUSTERS = 120 / 132  # an H200 holds 30 clusters of four: the SMs of some GPCs are no multiple of four
 _SUMS_OF_A_TILE = 64 * 64  # the reduction of so many is what the constant is for
 _MEETING = 4.5e-6  # seconds: counters are cleared by a launch, and the last cluster finds the others' sums in memory
+_LOOSE_CLOCKS = 250.0  # to take 64 rows of a loose slice into registers
 _SHARPNESS = 4.0  # of the soft maximum: two equal limits cost 19 % more than one, as they never overlap perfectly
 _OTHER_REGISTERS = 80  # a consumer thread, besides its sums
 _MOST_RESIDENT = 8
@@ -89,14 +90,17 @@ def with_memory_of(constants: Constants, gpu: GPU) -> Constants:
 
 @dataclass(frozen=True)
 class Shapes:
-    """Problems as columns of numbers, or as one number each. ``repacked`` is bytes that are copied first."""
+    """Problems as columns of numbers, or as one number each; ``unaligned`` bytes of A and B must be copied first, or be
+    taken loose, and those of C are written in pieces."""
 
     m: Any
     n: Any
     k: Any
     batch: Any
     out_bytes: Any
-    repacked: Any
+    unaligned_a: Any
+    unaligned_b: Any
+    unaligned_c: Any
 
 
 @dataclass(frozen=True)
@@ -115,12 +119,17 @@ class Tiles:
     clusters: Column
     ordered: Column
     swap: Column
+    loose: Column
     persistent: Column
+
+    def unaligned_loose(self, shapes: Shapes) -> Any:
+        """Bytes of the operand that each configuration could take loose."""
+        return np.where(self.swap > 0, shapes.unaligned_b, shapes.unaligned_a)
 
 
 # What a kernel does that has no such parameter: the file's own order of tiles is that of one row after another.
 _ABSENT = {"STAGES": 1, "DEPTH": 1, "CONSUMERS": 1, "CLUSTER_M": 1, "CLUSTER_N": 1, "GROUP": 1, "SPLIT": 1,
-           "CLUSTERS": 1, "ORDERED": 1, "SWAP": 0}  # fmt: skip
+           "CLUSTERS": 1, "ORDERED": 1, "SWAP": 0, "LOOSE": 0}  # fmt: skip
 
 
 def tiles_of(configs: Sequence[Mapping[str, int]]) -> Tiles:
@@ -132,16 +141,16 @@ def tiles_of(configs: Sequence[Mapping[str, int]]) -> Tiles:
     persistent = np.array(["GROUP" in config for config in configs], np.float64)
     return Tiles(column("BM"), column("BN"), column("STAGES"), column("DEPTH"), column("CONSUMERS"),
                  column("CLUSTER_M"), column("CLUSTER_N"), column("GROUP"), column("SPLIT"), column("CLUSTERS"),
-                 column("ORDERED"), column("SWAP"),
-                 persistent)  # fmt: skip
+                 column("ORDERED"), column("SWAP"), column("LOOSE"), persistent)  # fmt: skip
 
 
 def shape_of(problem: Problem, unaligned: int = 0) -> Shapes:
-    """One problem; ``unaligned`` has bit 0 set where A must be copied first, bit 1 for B."""
-    copies = problem.copies
-    repacked = (copies[0] * problem.m * problem.k * (unaligned & 1)
-                + copies[1] * problem.n * problem.k * (unaligned >> 1)) * problem.dtype.itemsize  # fmt: skip
-    return Shapes(problem.m, problem.n, problem.k, problem.batch, problem.out_dtype.itemsize, repacked)
+    """One problem; ``unaligned`` has bit 0 set where rows of A do not start on 16 bytes, bit 1 for B, bit 2 for C."""
+    (many_a, many_b, _), size, of_c = problem.copies, problem.dtype.itemsize, problem.out_dtype.itemsize
+    return Shapes(problem.m, problem.n, problem.k, problem.batch, of_c,
+                  many_a * problem.m * problem.k * size * (unaligned & 1),
+                  many_b * problem.n * problem.k * size * (unaligned >> 1 & 1),
+                  problem.batch * problem.m * problem.n * of_c * (unaligned >> 2))  # fmt: skip
 
 
 def predicted_seconds(shapes: Shapes, tiles: Tiles, chip: Chip, constants: Constants) -> Column:
@@ -168,8 +177,14 @@ def predicted_seconds(shapes: Shapes, tiles: Tiles, chip: Chip, constants: Const
     arriving = STEP_BYTES * (t.bm + t.bn) * together
     ahead = np.maximum(1, t.stages - 1) * t.depth  # slices on their way while one stage is multiplied
     step = _soft_maximum(mma, fetched / c.l2, arriving / c.ingress, c.latency / ahead) + c.step / t.depth
+    # Fragments go through registers: 128 bytes a clock, two words for one, beside products of the slice before if any.
+    step = step + t.loose * t.bm / _WGMMA_ROWS * np.where(t.depth > 1, 0.5, 1.0) * _LOOSE_CLOCKS / c.clock * together
     outputs = t.bm * t.bn * together
     stored = outputs / t.split * shapes.out_bytes / c.store
+    # In pieces of 16 bytes, and eight elements one by one at the ends of each line of a box.
+    boxes = np.select([t.bn % 64 == 0, t.bn % 32 == 0], [64.0, 32.0], 16.0)
+    in_pieces = (t.persistent > 0) & (np.asarray(shapes.unaligned_c) > 0) & (np.asarray(shapes.out_bytes) == 2)
+    stored = stored * np.where(in_pieces, 1.0 + 64.0 / boxes, 1.0)
     # Sums of a kernel that splits go through shared memory, its own and its neighbours'.
     added = np.where(t.persistent > 0, 0.0, outputs * 4.0 / c.ingress)
     added = added + np.where(t.split > 1, c.reduction * outputs / _SUMS_OF_A_TILE, 0.0)
@@ -181,7 +196,8 @@ def predicted_seconds(shapes: Shapes, tiles: Tiles, chip: Chip, constants: Const
     inputs = (rows + cols) * shapes.k * 2.0 * shapes.batch
     written = rows * cols * shapes.batch * shapes.out_bytes
     traffic = np.maximum(inputs, _streamed(shapes, tiles, rows, cols, down, across, sms * resident, chip)) + written
-    repack = np.where(np.asarray(shapes.repacked) > 0, c.launch + 2.0 * shapes.repacked / c.dram, 0.0)
+    repacked = shapes.unaligned_a + shapes.unaligned_b - np.where(t.loose > 0, t.unaligned_loose(shapes), 0)
+    repack = np.where(repacked > 0, c.launch + 2.0 * repacked / c.dram, 0.0)
     met = np.where(t.clusters > 1, _MEETING, 0.0)
     total: Column = c.launch + met + _soft_maximum(on_sms, traffic / c.dram) + repack
     return total

@@ -41,15 +41,16 @@ def _only_gpu(file: TuningFile) -> str:
 
 def _samples(history: History) -> list[Sample]:
     return [
-        Sample(key, tried.config, _repacked(key), tried.us / 1e6)
+        Sample(key, tried.config, _unaligned(key), tried.us / 1e6)
         for key, candidates in sorted(history.tried.items())
         for tried in candidates.values()
         if tried.state == "timed" and tried.us > 0
     ]
 
 
-def _repacked(key: ShapeKey) -> int:
-    """Bytes that contiguous operands of this shape need copied first."""
-    problem = Problem(key.m, key.n, key.k, BF16, FP32, trans_a=key.layout[0] == "T", trans_b=key.layout[1] == "T",
-                      batch=key.batch)  # fmt: skip
-    return int(shape_of(problem, unaligned(problem)).repacked)
+def _unaligned(key: ShapeKey) -> tuple[int, int, int]:
+    """Bytes of contiguous A, B and C of this shape whose rows do not start on 16 bytes."""
+    problem = Problem(key.m, key.n, key.k, BF16, FP32 if key.out_bytes == 4 else BF16, batch=key.batch,
+                      trans_a=key.layout[0] == "T", trans_b=key.layout[1] == "T")  # fmt: skip
+    shape = shape_of(problem, unaligned(problem))
+    return int(shape.unaligned_a), int(shape.unaligned_b), int(shape.unaligned_c)

@@ -32,7 +32,7 @@ class Sample:
 
     key: ShapeKey
     config: tuple[tuple[str, int], ...]
-    repacked: int
+    unaligned: tuple[int, int, int]  # bytes of A, B and C
     seconds: float
 
 
@@ -106,7 +106,7 @@ def _least_squares(residuals: _Residuals, origin: Column) -> Column:
 
 def _columns(samples: Sequence[Sample]) -> tuple[Shapes, Tiles]:
     rows = np.array(
-        [(s.key.m, s.key.n, s.key.k, s.key.batch, s.key.out_bytes, s.repacked) for s in samples], np.float64
+        [(s.key.m, s.key.n, s.key.k, s.key.batch, s.key.out_bytes, *s.unaligned) for s in samples], np.float64
     )
     return Shapes(*rows.T), tiles_of([dict(sample.config) for sample in samples])
 

@@ -55,20 +55,24 @@ def is_fastest(key: ShapeKey) -> bool:
 
 
 def unaligned(problem: Problem, addresses: Addresses | None = None) -> int:
-    """Which operands must be copied before a tensor map can describe them: bit 0 for A, bit 1 for B.
+    """Which matrices no tensor map can describe: bit 0 for A, bit 1 for B, which must be copied, bit 2 for C.
 
-    Without addresses they are taken to be aligned, as fresh allocations are. One row has no next one to be aligned.
+    Without addresses they are taken to be aligned, as fresh allocations are. One row has no next one to be aligned; C's
+    must end on 16 bytes as well.
     """
-    size = problem.dtype.itemsize
+    size, size_c = problem.dtype.itemsize, problem.out_dtype.itemsize
     a = problem.lda * size if problem.a_shape[0] > 1 else 0
     b = problem.ldb * size if problem.b_shape[0] > 1 else 0
+    c = problem.n * size_c | (problem.ldc * size_c if problem.m > 1 else 0)
     if problem.batch > 1:
         a |= problem.stride_a * size
         b |= problem.stride_b * size
+        c |= problem.stride_c * size_c
     if addresses is not None:
         a |= addresses[0]
         b |= addresses[1]
-    return (1 if a % _ROW else 0) | (2 if b % _ROW else 0)
+        c |= addresses[2]
+    return (1 if a % _ROW else 0) | (2 if b % _ROW else 0) | (4 if c % _ROW else 0)
 
 
 def unaligned_if_tight(problem: Problem) -> int:

@@ -5,19 +5,19 @@
 //           outputs leave through shared memory and the copy engine (stmatrix, TMA store), which writes them while
 //           the next tile is multiplied.
 // Changed   From 17: a loop over tiles, in an order that keeps blocks that run at the same time close together in A and
-//           B; where TMA_STORE is not 0 the new way back (tma_finish.cuh).
+//           B; where TMA_STORE is not 0 the new way back (staged_finish.cuh).
 // Owns      A block owns tiles number blockIdx.x, + gridDim.x, + 2 gridDim.x ...; a consumer group BM / CONSUMERS rows.
 //
 //              producer      | slices of tile 0 | slices of tile 132 | ...
 //              consumers           | multiply 0 | finish | multiply 132 | finish |
 //              copy engine                           | store 0 |            | store 132 |
 //
-// Budget    STAGES * (BM + BN) * 128 bytes for slices, TMA_STORE boxes of 64 rows for each consumer's outputs.
-// Needs     sm_90a; rows of A, B (and of C, unless TMA_STORE is 0) that start on 16 bytes.
+// Budget    STAGES * (BM + BN) * 128 bytes for slices, BOXES of 64 rows for each consumer's outputs.
+// Needs     sm_90a; rows of A, B (and of C, if TMA_STORE is above 0) that start on 16 bytes.
 // Try next  Neighbouring blocks fetch the same slices from the second-level cache: 19 fetches them once.
 
 #include "grouped_order.cuh"
-#include "tma_finish.cuh"
+#include "staged_finish.cuh"
 
 constexpr int TILES = BM / CONSUMERS / 64;  // of 64 rows a consumer group has
 constexpr int THREADS = GROUP_THREADS * (CONSUMERS + 1);
@@ -32,7 +32,7 @@ gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, 
     extern __shared__ __align__(1024) unsigned char shared[];
     const unsigned slices = shared_address(shared);
     const unsigned staging = slices + STAGES * SLICE;
-    const unsigned full = staging + CONSUMERS * TMA_STORE * STORE_BOX<BN>, empty = full + 8 * STAGES;
+    const unsigned full = staging + CONSUMERS * BOXES * STORE_BOX<BN>, empty = full + 8 * STAGES;
     if (threadIdx.x == 0) {
         for (int i = 0; i < STAGES; ++i) {
             barrier_init(full + 8 * i, 1);
@@ -81,13 +81,8 @@ gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, 
             multiply_slices<IN, TileA, TileB, BN>(sums, ring, slices, full, range.end - range.begin, first, release);
             const auto c = window(C + z * strideC, ldc, M, N, row, col);
             const bool whole = pairs && c.holds(BM, BN);
-            with_or_without_c(finish_at(row, col, alpha, beta, bias), [&](const Finish<OUT>& finish, auto reads_c) {
-                if constexpr (TMA_STORE > 0 && !decltype(reads_c)::value)
-                    store_sums_by_tma<TMA_STORE, BN>(map_c, staging + (group - 1) * TMA_STORE * STORE_BOX<BN>, group, c,
-                                                   first * 64, row, col, z, sums, finish, whole);
-                else
-                    store_sums<BN>(c, first * 64, sums, finish, whole);
-            });
+            store_sums_staged<BN>(map_c, staging, group, c, first * 64, row, col, z, sums,
+                                  finish_at(row, col, alpha, beta, bias), whole);
         });
         if (TMA_STORE > 0 && threadIdx.x % GROUP_THREADS == 0) tma_store_wait_read<0>();
     }

@@ -12,13 +12,13 @@
 //              block 0 loads    A rows of block 0,  B first half   -> to both
 //              block 1 loads    A rows of block 1,  B second half  -> to both
 //
-// Budget    STAGES * (BM + BN) * 128 bytes for slices, TMA_STORE boxes of 64 rows for each consumer's outputs.
-// Needs     sm_90a; rows of A, B (and of C, unless TMA_STORE is 0) that start on 16 bytes.
+// Budget    STAGES * (BM + BN) * 128 bytes for slices, BOXES of 64 rows for each consumer's outputs.
+// Needs     sm_90a; rows of A, B (and of C, if TMA_STORE is above 0) that start on 16 bytes.
 // Try next  Few tiles and a deep K: 20 divides K.
 
 #include "cluster_ring.cuh"
 #include "grouped_order.cuh"
-#include "tma_finish.cuh"
+#include "staged_finish.cuh"
 
 constexpr int CLUSTER = CLUSTER_M * CLUSTER_N;
 constexpr int TILES = BM / CONSUMERS / 64;  // of 64 rows a consumer group has
@@ -34,7 +34,7 @@ gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, 
     extern __shared__ __align__(1024) unsigned char shared[];
     const unsigned slices = shared_address(shared);
     const unsigned staging = slices + STAGES * SLICE;
-    const unsigned full = staging + CONSUMERS * TMA_STORE * STORE_BOX<BN>, empty = full + 8 * STAGES;
+    const unsigned full = staging + CONSUMERS * BOXES * STORE_BOX<BN>, empty = full + 8 * STAGES;
     start_ring<STAGES, CLUSTER, CONSUMERS>(full, empty, map_a, map_b);
     start_next_and_wait_for_previous();
 
@@ -74,13 +74,8 @@ gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, 
             multiply_slices<IN, TileA, TileB, BN>(sums, ring, slices, full, range.end - range.begin, first, release);
             const auto c = window(C + z * strideC, ldc, M, N, row, col);
             const bool whole = pairs && c.holds(BM, BN);
-            with_or_without_c(finish_at(row, col, alpha, beta, bias), [&](const Finish<OUT>& finish, auto reads_c) {
-                if constexpr (TMA_STORE > 0 && !decltype(reads_c)::value)
-                    store_sums_by_tma<TMA_STORE, BN>(map_c, staging + (group - 1) * TMA_STORE * STORE_BOX<BN>, group, c,
-                                                   first * 64, row, col, z, sums, finish, whole);
-                else
-                    store_sums<BN>(c, first * 64, sums, finish, whole);
-            });
+            store_sums_staged<BN>(map_c, staging, group, c, first * 64, row, col, z, sums,
+                                  finish_at(row, col, alpha, beta, bias), whole);
         });
         if (TMA_STORE > 0 && threadIdx.x % GROUP_THREADS == 0) tma_store_wait_read<0>();
     }

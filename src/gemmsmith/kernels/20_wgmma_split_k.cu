@@ -10,6 +10,8 @@
 //           a workspace: whoever comes last finds all of them there and finishes the tile, so that nobody waits. It
 //           adds them in the order of k (ORDERED), or else all have been added as they came, by atomic additions:
 //           less to read for the last one, but another order of sums, and so other last bits, every time.
+//           A low C reads the other operand once, so that copying it first, because its rows do not start on 16 bytes,
+//           would cost more than the product. LOOSE takes it as it is: by cp.async, and from registers (loose_tile.cuh).
 // Changed   From 17: a cluster for each tile; sums meet in shared memory; operands may change roles.
 // Owns      A cluster owns BM x BN outputs (of C, or of its transpose), a block the sums over its part of K and at the
 //           end BM / SPLIT rows of outputs:
@@ -19,18 +21,20 @@
 //
 // Budget    STAGES * DEPTH * (BM + BN) * 128 bytes for slices, 4 * BM * (BN + 4) bytes for sums. DEPTH slices are asked
 //           for together, so that a row is read from memory in longer pieces.
-// Needs     sm_90a; rows of A and B that start on 16 bytes.
+// Needs     sm_90a; rows of A and B that start on 16 bytes, but of A (SWAP: B) only where LOOSE is 0.
 // Try next  Many tiles, but not a whole number of waves: 21.
 
 #include "flags.cuh"
 #include "grouped_order.cuh"
+#include "multiply_loose.cuh"
 #include "warp_group.cuh"
 
 constexpr int TILES = BM / CONSUMERS / 64;  // of 64 rows a consumer group has
 constexpr int THREADS = GROUP_THREADS * (CONSUMERS + 1);
 using TileA = OperandTile<BM, SWAP ? TRANS_B : !TRANS_A>;  // the side with 64 rows a group
 using TileB = OperandTile<BN, SWAP ? !TRANS_A : TRANS_B>;
-constexpr int SLICE = TileA::BYTES + TileB::BYTES, STAGE = DEPTH * SLICE;
+using Loose = LooseTile<IN, BM, DEPTH, TileA::K_MAJOR>;  // in the place of TileA; follows a stage's slices of TileB
+constexpr int SLICE = TileA::BYTES + TileB::BYTES, STAGE = LOOSE ? DEPTH * TileB::BYTES + Loose::BYTES : DEPTH * SLICE;
 constexpr int SHARE = BM / SPLIT;  // rows that a block finishes
 constexpr int FOURS = SHARE * BN / 4;
 constexpr int SUMS_LD = BN + 4;    // four neighbours in a column of eight rows lie in 32 different banks
@@ -38,20 +42,20 @@ constexpr int SUMS_LD = BN + 4;    // four neighbours in a column of eight rows 
 extern "C" __global__ void __cluster_dims__(SPLIT, 1, 1) __launch_bounds__(THREADS)
 gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
      float beta, OUT* C, long long ldc, const OUT* __restrict__ bias, long long strideA, long long strideB,
-     long long strideC, unsigned char* workspace) {
+     long long strideC, unsigned char* workspace, const IN* A, long long lda, const IN* B, long long ldb) {
     extern __shared__ __align__(1024) unsigned char shared[];
     const unsigned slices = shared_address(shared), received = slices + STAGES * STAGE;
     const unsigned full = received + 4 * BM * SUMS_LD, empty = full + 8 * STAGES, complete = empty + 8 * STAGES;
     if (threadIdx.x == 0) {
         for (int i = 0; i < STAGES; ++i) {
-            barrier_init(full + 8 * i, 1);
+            barrier_init(full + 8 * i, LOOSE ? 1 + GROUP_THREADS : 1);
             barrier_init(empty + 8 * i, CONSUMERS);
         }
         barrier_init(complete, 1);
         barrier_init_done();
         barrier_expect(complete, 4 * BM * BN);  // SHARE rows from each of SPLIT blocks
-        prefetch_map(map_a);
-        prefetch_map(map_b);
+        if (!LOOSE || SWAP) prefetch_map(map_a);
+        if (!LOOSE || !SWAP) prefetch_map(map_b);
     }
     __syncthreads();
     cluster_arrive();  // this block can receive; the others are waited for before anything is sent
@@ -62,10 +66,31 @@ gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, 
     const int part = blockIdx.x / SPLIT % CLUSTERS;  // of K, this cluster's
     const int row = tile % down * BM, col = tile / down * BN;
     const SliceRange range = slice_range(K, alpha, DEPTH, part * SPLIT + rank, CLUSTERS * SPLIT);
+    Loose loose;
+    if constexpr (LOOSE) {
+        const int side = SWAP ? N : M;
+        loose = {SWAP ? B + z * strideB : A + z * strideA, SWAP ? ldb : lda, Loose::K_MAJOR ? side : K,
+                 Loose::K_MAJOR ? K : side, row};
+    }
     Ring<STAGES> ring;
     const int group = threadIdx.x / GROUP_THREADS;
     if (group == 0) {  // the producer
-        if (threadIdx.x == 0)
+        if constexpr (LOOSE) {
+            for (int k = range.begin; k < range.end; ++k) {
+                const unsigned stage = slices + ring.stage * STAGE, barrier = full + 8 * ring.stage;
+                barrier_wait(empty + 8 * ring.stage, ring.parity ^ 1);
+                if (threadIdx.x == 0) {
+                    barrier_expect(barrier, DEPTH * TileB::BYTES);
+#pragma unroll
+                    for (int d = 0; d < DEPTH; ++d)
+                        TileB::load(stage + d * TileB::BYTES, SWAP ? map_a : map_b, barrier, col, (k * DEPTH + d) * BK,
+                                    (SWAP ? strideA : strideB) ? z : 0);
+                }
+                loose.load(stage + DEPTH * TileB::BYTES, k * DEPTH * BK, threadIdx.x, GROUP_THREADS);
+                cp_async_arrive(barrier);
+                ring.advance();
+            }
+        } else if (threadIdx.x == 0) {
             for (int k = range.begin; k < range.end; ++k) {
                 const unsigned stage = slices + ring.stage * STAGE, barrier = full + 8 * ring.stage;
                 barrier_wait(empty + 8 * ring.stage, ring.parity ^ 1);
@@ -80,6 +105,7 @@ gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, 
                                 (k * DEPTH + d) * BK, (SWAP ? strideA : strideB) ? z : 0);
                 ring.advance();
             }
+        }
         __syncwarp();
         cluster_wait();
     } else {
@@ -88,7 +114,11 @@ gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, 
         const auto release = [&](int stage) {
             if (threadIdx.x % GROUP_THREADS == 0) barrier_arrive(empty + 8 * stage);
         };
-        multiply_slices<IN, TileA, TileB, BN, DEPTH>(sums, ring, slices, full, range.end - range.begin, first, release);
+        const int steps = range.end - range.begin;
+        if constexpr (LOOSE)
+            multiply_loose<IN, TileB, BN>(sums, ring, slices, full, steps, loose, first, release);
+        else
+            multiply_slices<IN, TileA, TileB, BN, DEPTH>(sums, ring, slices, full, steps, first, release);
         cluster_wait();
         const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
 #pragma unroll

@@ -15,13 +15,13 @@
 //           Sums are added in the order of k, always the same: the result does not depend on who was faster.
 // Budget    As 19, and a workspace: 4 KB of flags, which must be 0 before the first launch and are left 0, then
 //           BM * BN floats for each block of the grid. All blocks must run at the same time.
-// Needs     sm_90a; rows of A, B (and of C, unless TMA_STORE is 0) that start on 16 bytes.
+// Needs     sm_90a; rows of A, B (and of C, if TMA_STORE is above 0) that start on 16 bytes.
 // Try next  Blocks at different places of K share less in the second-level cache: shares that begin where others do.
 
 #include "cluster_ring.cuh"
 #include "flags.cuh"
 #include "grouped_order.cuh"
-#include "tma_finish.cuh"
+#include "staged_finish.cuh"
 
 constexpr int CLUSTER = CLUSTER_M * CLUSTER_N;
 constexpr int TILES = BM / CONSUMERS / 64;  // of 64 rows a consumer group has
@@ -49,7 +49,7 @@ gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, 
     extern __shared__ __align__(1024) unsigned char shared[];
     const unsigned slices = shared_address(shared);
     const unsigned staging = slices + STAGES * SLICE;
-    const unsigned full = staging + CONSUMERS * TMA_STORE * STORE_BOX<BN>, empty = full + 8 * STAGES;
+    const unsigned full = staging + CONSUMERS * BOXES * STORE_BOX<BN>, empty = full + 8 * STAGES;
     start_ring<STAGES, CLUSTER, CONSUMERS>(full, empty, map_a, map_b);
     start_next_and_wait_for_previous();
 
@@ -143,13 +143,8 @@ gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, 
             }
             const auto c = window(C + z * strideC, ldc, M, N, row, col);
             const bool whole = pairs && c.holds(BM, BN);
-            with_or_without_c(finish_at(row, col, alpha, beta, bias), [&](const Finish<OUT>& finish, auto reads_c) {
-                if constexpr (TMA_STORE > 0 && !decltype(reads_c)::value)
-                    store_sums_by_tma<TMA_STORE, BN>(map_c, staging + (group - 1) * TMA_STORE * STORE_BOX<BN>, group, c,
-                                                     first * 64, row, col, z, sums, finish, whole);
-                else
-                    store_sums<BN>(c, first * 64, sums, finish, whole);
-            });
+            store_sums_staged<BN>(map_c, staging, group, c, first * 64, row, col, z, sums,
+                                  finish_at(row, col, alpha, beta, bias), whole);
         });
         if (TMA_STORE > 0 && thread == 0) tma_store_wait_read<0>();
     }

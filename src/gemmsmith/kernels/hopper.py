@@ -18,6 +18,7 @@ from gemmsmith.kernels.hopper_config import (
     cluster_fits,
     consumers,
     fit_store,
+    loose_operand,
     maps_with_c,
     operand_maps,
     preset,
@@ -134,6 +135,9 @@ _SPLIT_K = (
     Parameter("DEPTH", 1, (1, 2, 4), "slices of a stage, which are asked for together"),
     Parameter("CLUSTERS", 1, (1, 2, 4, 8, 16), "clusters that share K, and add up through memory"),
     Parameter("ORDERED", 1, (0, 1), "their sums are added in the order of k; 0: as they come, in other bits each time"),
+    Parameter(
+        "LOOSE", 0, (0, 1), "A (SWAP: B) is taken as it is, though its rows may start anywhere: it is not copied"
+    ),
 )
 
 
@@ -167,10 +171,12 @@ WGMMA_SPLIT_K = _rung(
         preset("64x32-8", _SPLIT_K, SPLIT=8),
         preset("skinny", _SPLIT_K, BN=16, SPLIT=2, SWAP=1),
         preset("deep", _SPLIT_K, BN=64, STAGES=6, SPLIT=8, DEPTH=2, CLUSTERS=8),
+        preset("loose", _SPLIT_K, BN=16, STAGES=5, SPLIT=2, SWAP=1, DEPTH=2, LOOSE=1),
     ),
     constraints=(rows_are_shared_out, divides("SPLIT", "BM"), KEPT, smem_fits, _order_is_of_clusters),
     geometry=tile_a_cluster,
     tensor_maps=operand_maps,
+    loose=loose_operand,
     scratch=_meeting_place,
 )
 

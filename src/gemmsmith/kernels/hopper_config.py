@@ -41,9 +41,10 @@ def consumers(default: int) -> Parameter:
 
 GROUP = Parameter("GROUP", 8, _GROUPS, "rows of tiles that blocks go down together, for the cache's sake")
 TMA_STORE = Parameter(
-    "TMA_STORE", 1, tuple(range(17)),
-    "boxes of outputs a consumer hands to the copy engine at once: as many as fit, whatever is given. 0: it stores "
-    "from registers, as it must where C's rows do not start on 16 bytes or outputs have 32 bits",
+    "TMA_STORE", 1, tuple(range(-16, 17)),
+    "boxes of outputs a consumer hands to the copy engine at once: as many as fit, whatever is given. Below 0: threads "
+    "write so many, as they must where C's rows do not start on 16 bytes. 0: outputs are stored from registers, as "
+    "those of 32 bits are",
 )  # fmt: skip
 
 # --- what a configuration costs
@@ -82,11 +83,27 @@ def _rows(c: Config) -> tuple[int, int]:
     return (c["BN"], c["BM"]) if value_of(c, "SWAP", 0) else (c["BM"], c["BN"])
 
 
+def loose_operand(c: Config) -> str:
+    """'A' or 'B', whose rows may start anywhere; '' where there is none."""
+    return ("AB"[value_of(c, "SWAP", 0)]) if value_of(c, "LOOSE", 0) else ""
+
+
+def _loose_bytes(c: Config, along_k: bool) -> int:
+    """Of a stage: lines with 16 bytes more than they would have if they started on 16 bytes."""
+    depth = BOX * value_of(c, "DEPTH")
+    lines, length = (c["BM"], depth) if along_k else (depth, c["BM"])
+    return lines * (2 * length + 16)
+
+
 def smem_bytes(c: Config, a_along_k: bool, b_along_k: bool) -> int:
     of_a, of_b = _rows(c)
-    stage = value_of(c, "DEPTH") * (_slice_bytes(of_a, a_along_k) + _slice_bytes(of_b, b_along_k))
+    depth, slices = value_of(c, "DEPTH"), [_slice_bytes(of_a, a_along_k), _slice_bytes(of_b, b_along_k)]
+    stage = depth * sum(slices)
+    if loose := loose_operand(c):
+        number = "AB".index(loose)
+        stage = depth * slices[1 - number] + _loose_bytes(c, (a_along_k, b_along_k)[number])
     used = c["STAGES"] * (stage + _BARRIERS)
-    used += _consumer_groups(c) * value_of(c, "TMA_STORE", 0) * store_width(c) * BOX_ROW
+    used += _consumer_groups(c) * abs(value_of(c, "TMA_STORE", 0)) * store_width(c) * BOX_ROW
     if "SPLIT" in dict(c.values):
         used += 4 * c["BM"] * (c["BN"] + 4) + _BARRIERS // 2
     return used
@@ -193,15 +210,17 @@ def _operand_map(operand: str, problem: Problem, rows: int, parts: int) -> Tenso
 
 def operand_maps(problem: Problem, c: Config) -> dict[str, TensorMap]:
     of_a, of_b = _rows(c)
-    return {
+    maps = {
         "map_a": _operand_map("A", problem, of_a, value_of(c, "CLUSTER_N")),
         "map_b": _operand_map("B", problem, of_b, value_of(c, "CLUSTER_M")),
     }
+    maps.pop(f"map_{loose_operand(c).lower()}", None)
+    return maps
 
 
 def maps_with_c(problem: Problem, c: Config) -> dict[str, TensorMap]:
     maps = operand_maps(problem, c)
-    if c["TMA_STORE"]:
+    if c["TMA_STORE"] > 0:
         size, width = problem.out_dtype.itemsize, store_width(c)
         strides = (problem.ldc * size, problem.stride_c * size)
         maps["map_c"] = TensorMap("C", problem.out_dtype, (problem.n, problem.m, problem.batch), strides,
@@ -210,7 +229,7 @@ def maps_with_c(problem: Problem, c: Config) -> dict[str, TensorMap]:
 
 
 def fit_store(config: Config, problem: Problem, addresses: tuple[int, int, int]) -> Config:
-    """TMA_STORE: as many boxes as fit, or 0 where the copy engine cannot store to C.
+    """TMA_STORE: as many boxes as fit, below 0 where the copy engine cannot store to C, 0 for outputs of 32 bits.
 
     It writes whole pieces of 16 bytes: rows that do not end on one would lose what lies behind them.
     """
@@ -219,13 +238,13 @@ def fit_store(config: Config, problem: Problem, addresses: tuple[int, int, int])
         addresses[2], problem.n * size, problem.ldc * size if problem.m > 1 else 0,
         problem.stride_c * size if problem.batch > 1 else 0,
     )  # fmt: skip
-    if config["TMA_STORE"] == 0 or size != 2 or any(step % 16 for step in steps):
-        return _with(config, TMA_STORE=0)
+    sign = -1 if any(step % 16 for step in steps) else 1
     boxes = config["BN"] // store_width(config)
-    for count in (n for n in range(boxes, 0, -1) if boxes % n == 0):
-        fitted = _with(config, TMA_STORE=count)
-        if smem_bytes(fitted, not problem.trans_a, problem.trans_b) <= LARGEST_SMEM:
-            return fitted
+    if config["TMA_STORE"] and size == 2:
+        for count in (n for n in range(boxes, 0, -1) if boxes % n == 0):
+            fitted = _with(config, TMA_STORE=sign * count)
+            if smem_bytes(fitted, not problem.trans_a, problem.trans_b) <= LARGEST_SMEM:
+                return fitted
     return _with(config, TMA_STORE=0)
 
 

@@ -18,13 +18,12 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from gemmsmith.kernels.clear import CLEAR, FLAG_BYTES, clear_launch
-from gemmsmith.kernels.repack import CHUNK, ITEMSIZE, REPACK, packed_bytes, packed_ld, repack_launch
+from gemmsmith.kernels.repack import REPACK, repack_launch, rows_of
 from gemmsmith.kernels.spec import Config, Geometry, KernelSpec, Scratch
 from gemmsmith.kernels.turn import TURN, lines_of, turn_launch
 from gemmsmith.problem import FP16, Problem, ceil_div
 
 REGION = 256  # bytes: what lies in a workspace starts on multiples, as allocations do
-_ROW_START = CHUNK * ITEMSIZE  # bytes
 _ANY = Problem(1, 1, 1, dtype=FP16, out_dtype=FP16)  # stands for all: such a launch looks at no types
 _FP32 = Problem(1, 1, 1)
 
@@ -129,22 +128,33 @@ def _plain(spec: KernelSpec, config: Config, problem: Problem, addresses: Addres
     before = [clearing(workspace, scratch.cleared)] if scratch.cleared else []
     shared = workspace if nbytes or as_other else 0
     if spec.repacks and has_product(problem):
-        many_a, many_b, _ = problem.copies
-        a = _Side(problem.a_shape, addresses.a, problem.lda, problem.stride_a, many_a)
-        b = _Side(problem.b_shape, addresses.b, problem.ldb, problem.stride_b, many_b)
-        if a.unaligned(problem.dtype.itemsize):
-            before.append(a.copied(workspace + nbytes))
-            problem = replace(problem, lda=a.packed_ld, stride_a=a.packed_stride)
-            addresses = addresses._replace(a=workspace + nbytes)
-            nbytes += a.nbytes
-        if b.unaligned(problem.dtype.itemsize):
-            before.append(b.copied(workspace + nbytes, second=bool(before) and before[-1].spec is REPACK))
-            problem = replace(problem, ldb=b.packed_ld, stride_b=b.packed_stride)
-            addresses = addresses._replace(b=workspace + nbytes)
-            nbytes += b.nbytes
+        loose = spec.loose(config) if spec.loose is not None else ""
+        problem, addresses, nbytes = _repacked(problem, addresses, workspace, nbytes, before, loose)
     if spec.turns is not None and spec.turns(config) and has_product(problem):
         problem, addresses, nbytes = _turned(problem, addresses, workspace, nbytes, before)
     return Prepared(problem, addresses, nbytes, tuple(before), shared)
+
+
+def _repacked(problem: Problem, addresses: Addresses, workspace: int, start: int, before: list[Pass],
+              loose: str) -> tuple[Problem, Addresses, int]:  # fmt: skip
+    """What the kernel sees, and where in the workspace the next thing may begin; A lies at ``start``, B behind it.
+
+    The operand that is ``loose`` stays, however its rows start.
+    """
+    a, b = rows_of(problem, addresses.a, addresses.b)
+    a, b = replace(a, stays=loose == "A"), replace(b, stays=loose == "B")
+    if a.fine and b.fine:
+        return problem, addresses, start
+    after_a = start + (0 if a.fine else in_regions(a.packed_bytes))
+    end = after_a + (0 if b.fine else in_regions(b.packed_bytes))
+    before.append(Pass(REPACK, *repack_launch(a, b, workspace + start, workspace + after_a)))
+    if not a.fine:
+        problem = replace(problem, lda=a.packed_ld, stride_a=a.packed_stride)
+        addresses = addresses._replace(a=workspace + start)
+    if not b.fine:
+        problem = replace(problem, ldb=b.packed_ld, stride_b=b.packed_stride)
+        addresses = addresses._replace(b=workspace + after_a)
+    return problem, addresses, end
 
 
 def _turned(problem: Problem, addresses: Addresses, workspace: int, start: int,
@@ -163,36 +173,3 @@ def _turned(problem: Problem, addresses: Addresses, workspace: int, start: int,
         problem = replace(problem, trans_b=False, ldb=b.turned_ld, stride_b=b.turned_stride)
         addresses = addresses._replace(b=workspace + after_a)
     return problem, addresses, end
-
-
-class _Side(NamedTuple):
-    """One operand as it is stored, and its copy with aligned rows."""
-
-    shape: tuple[int, int]
-    address: int
-    ld: int
-    stride: int
-    copies: int
-
-    def unaligned(self, itemsize: int) -> bool:
-        step = self.ld if self.shape[0] > 1 else 0
-        return any(start % _ROW_START for start in (self.address, step * itemsize, self.stride * itemsize))
-
-    @property
-    def packed_ld(self) -> int:
-        return packed_ld(self.shape[1])
-
-    @property
-    def packed_stride(self) -> int:
-        return self.shape[0] * self.packed_ld if self.copies > 1 else 0
-
-    @property
-    def nbytes(self) -> int:
-        return in_regions(packed_bytes(*self.shape, self.copies))
-
-    def copied(self, target: int, second: bool = False) -> Pass:
-        geometry, arguments = repack_launch(
-            *self.shape, self.address, self.ld, target, self.packed_ld, batch=self.copies, source_stride=self.stride,
-            target_stride=self.packed_stride, second=second,
-        )  # fmt: skip
-        return Pass(REPACK, geometry, arguments)

@@ -1,116 +1,118 @@
-// repack: a copy whose rows start on 16 bytes.
+// repack: operands in rows that start on 16 bytes, before a product that takes no others.
 //
-// Idea      A tensor map describes only rows that start on 16 bytes. Other operands are copied first: 16 bytes at a
-//           time on both sides, although the source's rows begin anywhere. A chunk of 8 elements lies across two
-//           aligned granules of the source; both are loaded and shifted together. How far is the same for a whole row
-//           (another for the next, where the leading dimension is odd).
-// Owns      A block owns blockDim.x chunks of ROWS * blockDim.y rows; a thread one chunk in each of ROWS rows,
-//           blockDim.y apart, so that its loads are independent and all in flight together.
+// Idea      A tensor map describes only rows that start on 16 bytes. Other operands are copied first, both by one launch:
+//           16 bytes at a time on both sides, although the source's rows begin anywhere. A chunk of 8 elements lies
+//           across two aligned granules of the source; both are loaded and shifted together.
+// Owns      Chunks are numbered along the rows of the copy, which follow each other without a gap, matrix by matrix. A
+//           block owns AT_ONCE * THREADS of them, a thread every THREADS-th, so that its loads are all in flight
+//           together. The first blocks are A's, the others B's; an operand that is fine as it is has none.
 //
 //           source   |......ab|cdefghij|klmnop..|    granules; this row begins 6 elements after a boundary
 //           target   |abcdefgh|ijklmnop|             chunks; the columns up to the next multiple of 8 become zero
 //
-// Budget    8 registers for each of ROWS chunks; no shared memory. Every granule is loaded twice, the second time out
+//           Longer rows of the target start on 128 bytes, though 16 would do: else those of a slice, 128 bytes each,
+//           would lie across two lines of the cache, and the product would read five sectors for four.
+// Budget    8 registers for each of AT_ONCE chunks; no shared memory. Every granule is loaded twice, the second time out
 //           of L1.
-// Needs     Source: elements of 2 bytes, any even address, leading dimension and stride. Target: starts on 16 bytes,
-//           its leading dimension and stride are multiples of 8 elements; it does not overlap the source. The blocks
-//           of one matrix are numbered along its rows by blockIdx.x alone, batches by blockIdx.z.
-// Edges     Only a row's own bytes are read: the chunks at its two ends, whose granules may reach beyond it, go element
-//           by element.
+// Needs     Source: elements of 2 bytes, any even address, leading dimension and stride. Target: starts on 16 bytes; it
+//           does not overlap the source.
+// Edges     A granule at the end of a row also has elements of what follows, which are dropped. But nothing is read
+//           before the operand's first element or after its last: chunks there go element by element.
 
 #include "early.cuh"
+#include "shifted.cuh"
 
 typedef unsigned short Element;  // any type of 2 bytes: nothing looks at the values
-constexpr int CHUNK = 8;         // elements in 16 bytes
+constexpr unsigned CHUNK = 8;    // elements in 16 bytes
 
-// A thread's chunk in ROWS rows, blockDim.y apart. `from` is the first one's address, `place` the distance of its row
-// from some boundary of 16 bytes, `last` the distance of the matrix's last row, in rows.
-struct Source {
-    const Element* __restrict__ from;
-    long long ld;
-    unsigned place, last;
-
-    __device__ __forceinline__ bool has(int i) const { return i * blockDim.y <= last; }
-    // The last row stands for those that are not there: so loads need no guard, and all of them come first.
-    __device__ __forceinline__ unsigned step(int i) const { return min(i * blockDim.y, last); }
-    __device__ __forceinline__ const Element* at(int i) const { return from + step(i) * ld; }
-    __device__ __forceinline__ unsigned before(int i) const {
-        return (place + step(i) * static_cast<unsigned>(ld)) % CHUNK;
-    }
+// An operand as it is stored, and where it goes.
+struct Operand {
+    const Element* source;
+    Element* target;
+    long long ld, stride;
+    long long extent;                // elements from the first to the last of all matrices
+    unsigned rows, cols;             // of a matrix
+    unsigned across, total, blocks;  // chunks along a row, and of all matrices; blocks that copy them
+    unsigned reciprocal, shift;      // n / across = n * reciprocal >> shift, for n below 2^31
+    unsigned gap;                    // chunks between rows of the target
 };
 
-// The chunk that begins `before` elements after the beginning of the first granule.
-__device__ __forceinline__ uint4 shifted(const uint4& first, const uint4& second, unsigned before) {
-    unsigned words[8] = {first.x, first.y, first.z, first.w, second.x, second.y, second.z, second.w};
-#pragma unroll
-    for (int i = 0; i < 6; ++i) words[i] = before & 4 ? words[i + 2] : words[i];
-#pragma unroll
-    for (int i = 0; i < 5; ++i) words[i] = before & 2 ? words[i + 1] : words[i];
-    const unsigned bits = before % 2 * 16;
-    return make_uint4(__funnelshift_r(words[0], words[1], bits), __funnelshift_r(words[1], words[2], bits),
-                      __funnelshift_r(words[2], words[3], bits), __funnelshift_r(words[3], words[4], bits));
+// A chunk: where it begins, counted from the operand's first element, how many elements of its row are left there, and
+// its place in the target.
+struct Chunk {
+    long long start;
+    unsigned left;
+    size_t place;
+};
+
+__device__ __forceinline__ Chunk chunk_at(const Operand& operand, unsigned number) {
+    const unsigned line = static_cast<unsigned long long>(number) * operand.reciprocal >> operand.shift;
+    const unsigned col = (number - line * operand.across) * CHUNK;
+    const unsigned z = operand.stride == 0 ? 0 : line / operand.rows, row = line - z * operand.rows;
+    return {z * operand.stride + row * operand.ld + col, operand.cols - col,
+            number + static_cast<size_t>(line) * operand.gap};
 }
 
-// Chunks that have at least one more on both sides, so that all of both granules belongs to their row.
-__device__ __forceinline__ void load_inside(uint4 (&chunks)[ROWS], const Source& source) {
-    uint4 first[ROWS], second[ROWS];
+// Whose granules may reach beyond the operand.
+__device__ __forceinline__ uint4 load_slowly(const Element* from, unsigned left) {
+    unsigned words[CHUNK / 2];
 #pragma unroll
-    for (int i = 0; i < ROWS; ++i) {
-        const auto* const granules = reinterpret_cast<const uint4*>(source.at(i) - source.before(i));
-        first[i] = granules[0];
-        second[i] = granules[1];
+    for (unsigned i = 0; i < CHUNK / 2; ++i) {
+        words[i] = 2 * i < left ? from[2 * i] : 0;
+        if (2 * i + 1 < left) words[i] |= static_cast<unsigned>(from[2 * i + 1]) << 16;
     }
-#pragma unroll
-    for (int i = 0; i < ROWS; ++i) chunks[i] = shifted(first[i], second[i], source.before(i));
+    return make_uint4(words[0], words[1], words[2], words[3]);
 }
 
-// Chunks at an end of their rows; zeros follow the `left` elements that are left of a row.
-__device__ __forceinline__ void load_edge(uint4 (&chunks)[ROWS], const Source& source, int left) {
-    unsigned elements[ROWS][CHUNK];
-#pragma unroll
-    for (int i = 0; i < ROWS; ++i) {
-#pragma unroll
-        for (int j = 0; j < CHUNK; ++j) {
-            elements[i][j] = 0;
-            if (j < left) elements[i][j] = source.at(i)[j];  // a plain load: __ldg may be hoisted past its guard
-        }
-    }
-    constexpr unsigned LOWER_HALVES = 0x5410;  // a shift would be made part of the guarded load, which then blocks
-#pragma unroll
-    for (int i = 0; i < ROWS; ++i)
-        chunks[i] = make_uint4(__byte_perm(elements[i][0], elements[i][1], LOWER_HALVES),
-                               __byte_perm(elements[i][2], elements[i][3], LOWER_HALVES),
-                               __byte_perm(elements[i][4], elements[i][5], LOWER_HALVES),
-                               __byte_perm(elements[i][6], elements[i][7], LOWER_HALVES));
+// The first `count` elements, then zeros.
+__device__ __forceinline__ unsigned kept(unsigned word, unsigned number, unsigned count) {
+    return 2 * number + 1 < count ? word : 2 * number < count ? word & 0xFFFF : 0;
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-repack(int rows, int cols, const Element* __restrict__ source, long long source_ld, Element* __restrict__ target,
-       long long target_ld, long long source_stride, long long target_stride, int blocks_across, int second) {
-    // Two copies for one product: the second starts when the first has waited for all that came before, so it need not
-    // wait for the first one before it begins, but must before it ends, as the product waits for the second alone.
-    if (!second) wait_for_previous();
+repack(const Operand a, const Operand b) {
     start_next();
-    const unsigned across = blocks_across;
-    const unsigned chunk = blockIdx.x % across * blockDim.x + threadIdx.x;
-    const unsigned row = blockIdx.x / across * (ROWS * blockDim.y) + threadIdx.y;
-    if (chunk > (cols - 1) / CHUNK || row >= rows) return;
-    const int col = chunk * CHUNK;
-    const int left = cols - col;
-
-    // Of the kernel's own argument: once a derived pointer becomes a number, NVVM loses that it is global.
-    const size_t place = reinterpret_cast<size_t>(source) / sizeof(Element);
-    const long long start = blockIdx.z * source_stride + row * source_ld;
-    const Source from = {source + start + col, source_ld, static_cast<unsigned>(place + start), rows - 1 - row};
-    uint4 chunks[ROWS];
-    if (col >= CHUNK && left >= 2 * CHUNK)
-        load_inside(chunks, from);
-    else
-        load_edge(chunks, from, left);
-
-    Element* to = target + blockIdx.z * target_stride + row * target_ld + col;
+    const bool first = blockIdx.x < a.blocks;
+    const Operand operand = first ? a : b;
+    const unsigned begin = (first ? blockIdx.x : blockIdx.x - a.blocks) * (AT_ONCE * THREADS) + threadIdx.x;
+    const unsigned place = reinterpret_cast<size_t>(operand.source) / sizeof(Element);
+    uint4* const target = reinterpret_cast<uint4*>(operand.target);
+    const auto is_there = [&](unsigned i) { return begin + i * THREADS < operand.total; };
+    const uint4* pairs[AT_ONCE];              // of granules; none where they reach beyond the operand
+    bool both[AT_ONCE];                       // whether the second granule has elements of the chunk
+    unsigned before[AT_ONCE], left[AT_ONCE];  // elements from the first granule's beginning to the chunk's; of its row
+    size_t places[AT_ONCE];
 #pragma unroll
-    for (int i = 0; i < ROWS; ++i, to += blockDim.y * target_ld)
-        if (from.has(i)) *reinterpret_cast<uint4*>(to) = chunks[i];
+    for (unsigned i = 0; i < AT_ONCE; ++i) {
+        const Chunk chunk = chunk_at(operand, min(begin + i * THREADS, operand.total - 1));
+        left[i] = chunk.left;
+        places[i] = chunk.place;
+        before[i] = (place + static_cast<unsigned>(chunk.start)) % CHUNK;
+        const long long from = chunk.start - before[i];
+        const bool inside = from >= 0 && from + 2 * CHUNK <= operand.extent;
+        pairs[i] = inside ? reinterpret_cast<const uint4*>(operand.source + from) : nullptr;
+        both[i] = inside & (before[i] + min(left[i], CHUNK) > CHUNK);
+    }
+
     wait_for_previous();
+    uint4 granules[AT_ONCE][2];
+    unsigned slow = 0;  // a bit for each chunk
+#pragma unroll
+    for (unsigned i = 0; i < AT_ONCE; ++i) {
+        granules[i][0] = pairs[i] ? pairs[i][0] : make_uint4(0, 0, 0, 0);
+        granules[i][1] = both[i] ? pairs[i][1] : make_uint4(0, 0, 0, 0);
+        slow |= (pairs[i] == nullptr) << i;
+    }
+#pragma unroll
+    for (unsigned i = 0; i < AT_ONCE; ++i) {
+        const uint4 chunk = shifted(granules[i][0], granules[i][1], before[i]);
+        if (is_there(i))
+            target[places[i]] = make_uint4(kept(chunk.x, 0, left[i]), kept(chunk.y, 1, left[i]),
+                                           kept(chunk.z, 2, left[i]), kept(chunk.w, 3, left[i]));
+    }
+    for (unsigned i = 0; slow >> i; ++i) {
+        if (!(slow >> i & 1) || !is_there(i)) continue;
+        const Chunk chunk = chunk_at(operand, begin + i * THREADS);
+        target[chunk.place] = load_slowly(operand.source + chunk.start, chunk.left);
+    }
 }

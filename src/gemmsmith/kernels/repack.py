@@ -1,23 +1,28 @@
-"""The launch of the copy that gives a matrix of 2-byte elements rows that start on 16 bytes.
+"""The launch that gives operands of 2-byte elements rows that start on 16 bytes: no product, so it is packed here.
 
-A tensor map takes no other rows. The copy is no product: its entry has parameters of its own, packed here.
+A tensor map takes no other rows. An operand that is fine stays where it is.
 """
 
 from __future__ import annotations
 
 import struct
+from dataclasses import dataclass
 from pathlib import Path
 
 from gemmsmith.errors import ProblemError, UnsupportedError
-from gemmsmith.kernels.spec import LARGEST_BATCH, Config, Geometry, KernelSpec
+from gemmsmith.kernels.spec import Config, Geometry, KernelSpec
+from gemmsmith.kernels.stored import Stored, stored_operands
 from gemmsmith.problem import BF16, FP16, Problem, ceil_div
 
 ITEMSIZE = 2
 CHUNK = 8  # elements in the 16 bytes that a thread moves at a time
-THREADS = 256  # of a block, at most
-ROWS = 4  # chunks that a thread has in flight: 64 bytes, and 80 KB on an SM, where 30 KB hide the latency of an H200
-_LARGEST_EXTENT = 2**31 - 1
-_LARGEST_GRID = 2**31 - 1
+ROW_START = CHUNK * ITEMSIZE  # bytes
+THREADS = 256
+AT_ONCE = 2  # chunks that a thread has in flight: 32 bytes, and 64 KB on an SM, where 30 KB hide the latency of an H200
+_LINE = 64  # elements in a line of the cache
+_OPERAND = struct.Struct("<QQqqqIIIIIIII")
+_DIVIDEND_BITS = 31  # a product of so many bits with a reciprocal of 32 fits 64, and rounds as the division does
+_MOST_CHUNKS = 2**_DIVIDEND_BITS
 
 
 def packed_ld(cols: int) -> int:
@@ -30,103 +35,107 @@ def packed_bytes(rows: int, cols: int, batch: int = 1) -> int:
     return batch * rows * packed_ld(cols) * ITEMSIZE
 
 
-def repack_launch(
-    rows: int,
-    cols: int,
-    source: int,
-    source_ld: int,
-    target: int,
-    target_ld: int,
-    *,
-    batch: int = 1,
-    source_stride: int = 0,
-    target_stride: int = 0,
-    second: bool = False,
-) -> tuple[Geometry, tuple[bytes, ...]]:
-    """Grid and arguments that copy ``batch`` matrices of rows x cols elements, ``*_stride`` elements apart.
+@dataclass(frozen=True)
+class Rows(Stored):
+    """What it has once it is copied has ``packed`` names; ``stays``: it need not be, however its rows start."""
 
-    Columns from ``cols`` to the next multiple of 8 become zero; the target's further columns are left alone. Source and
-    target must not overlap. ``second``: the launch before is a copy, too, of other memory to other memory.
+    stays: bool = False
+
+    @property
+    def fine(self) -> bool:
+        """Whether it may stay where it is."""
+        if self.stays:
+            return True
+        step = self.ld if self.shape[0] > 1 else 0
+        return not any(start % ROW_START for start in (self.address, step * ITEMSIZE, self.stride * ITEMSIZE))
+
+    @property
+    def packed_ld(self) -> int:
+        """Rows that fill a line of the cache start with one."""
+        cols = self.shape[1]
+        return packed_ld(cols) if cols < _LINE else ceil_div(cols, _LINE) * _LINE
+
+    @property
+    def packed_stride(self) -> int:
+        """From one matrix to the next; none, where one serves the whole batch."""
+        return self.shape[0] * self.packed_ld if self.copies > 1 else 0
+
+    @property
+    def packed_bytes(self) -> int:
+        return self.copies * self.shape[0] * self.packed_ld * ITEMSIZE
+
+    @property
+    def across(self) -> int:
+        """Chunks of a row that are written."""
+        return ceil_div(self.shape[1], CHUNK)
+
+    @property
+    def chunks(self) -> int:
+        return self.copies * self.shape[0] * self.across
+
+    @property
+    def blocks(self) -> int:
+        """None for an operand that stays."""
+        return 0 if self.fine else ceil_div(self.chunks, AT_ONCE * THREADS)
+
+    def described(self, target: int) -> bytes:
+        """The struct that the kernel takes; nothing but zeros of an operand that stays."""
+        if self.fine:
+            return bytes(_OPERAND.size)
+        (rows, cols), stride = self.shape, self.stride if self.copies > 1 else 0
+        extent = (self.copies - 1) * stride + (rows - 1) * self.ld + cols
+        shift = _DIVIDEND_BITS + (self.across - 1).bit_length()
+        return _OPERAND.pack(self.address, target, self.ld, stride, extent, rows, cols, self.across, self.chunks,
+                             self.blocks, ceil_div(2**shift, self.across), shift,
+                             self.packed_ld // CHUNK - self.across)  # fmt: skip
+
+
+def rows_of(problem: Problem, a: int, b: int) -> tuple[Rows, Rows]:
+    """A and B, which begin at these addresses."""
+    return stored_operands(Rows, problem, a, b)
+
+
+def repack_launch(a: Rows, b: Rows, target_a: int, target_b: int) -> tuple[Geometry, tuple[bytes, ...]]:
+    """Grid and arguments that copy those of both that are not fine.
+
+    Columns up to the next multiple of 8 become zero. Sources and targets must not overlap.
     """
-    _check_extents(rows, cols, batch)
-    _check_source(rows, cols, source, source_ld)
-    _check_target(rows, cols, target, target_ld, batch, target_stride)
-    width, across = _blocks(cols)
-    arguments = (
-        struct.pack("<i", rows), struct.pack("<i", cols),
-        struct.pack("<Q", source), struct.pack("<q", source_ld),
-        struct.pack("<Q", target), struct.pack("<q", target_ld),
-        struct.pack("<q", source_stride), struct.pack("<q", target_stride), struct.pack("<i", across),
-        struct.pack("<i", second),
-    )  # fmt: skip
-    return _geometry(rows, width, across, batch), arguments
+    for operand, target in ((a, target_a), (b, target_b)):
+        if not operand.fine:
+            _check(operand, target)
+    geometry = Geometry((a.blocks + b.blocks, 1, 1), (THREADS, 1, 1), early=True)
+    return geometry, (a.described(target_a), b.described(target_b))
 
 
-def _blocks(cols: int) -> tuple[int, int]:
-    """Chunks across a block, and blocks across a row: of equal width, where there are several on lines of 128 bytes."""
-    chunks = ceil_div(cols, CHUNK)
-    across = ceil_div(chunks, THREADS)
-    return (chunks if across == 1 else ceil_div(ceil_div(chunks, across), 8) * 8), across
-
-
-def _geometry(rows: int, width: int, across: int, batch: int) -> Geometry:
-    height = THREADS // width
-    blocks = across * ceil_div(rows, height * ROWS)
-    if blocks > _LARGEST_GRID:
-        raise UnsupportedError(f"repack: {blocks:,} blocks exceed the {_LARGEST_GRID:,} of a grid", "copy it in parts")
-    return Geometry((blocks, 1, batch), (width, height, 1), early=True)
-
-
-def _geometry_for_a(problem: Problem, _config: Config) -> Geometry:
-    """The launch that repacks operand A of a product."""
-    rows, cols = (problem.k, problem.m) if problem.trans_a else (problem.m, problem.k)
-    _check_extents(rows, cols, problem.batch)
-    return _geometry(rows, *_blocks(cols), problem.batch)
-
-
-def _check_extents(rows: int, cols: int, batch: int) -> None:
-    for name, value in (("rows", rows), ("cols", cols), ("batch", batch)):
-        if value < 1:
-            raise ProblemError(f"repack: {name}={value} leaves nothing to copy")
-        if value > _LARGEST_EXTENT:
-            raise ProblemError(f"repack: {name}={value:,} exceeds {_LARGEST_EXTENT:,}")
-    if batch > LARGEST_BATCH:
-        raise UnsupportedError(f"a launch takes {LARGEST_BATCH:,} matrices at most, not {batch:,}", "split the batch")
-
-
-def _check_source(rows: int, cols: int, address: int, ld: int) -> None:
-    if address % ITEMSIZE:
-        raise ProblemError(f"repack: the source at {address:#x} does not start on {ITEMSIZE} bytes")
-    if rows > 1 and ld < cols:
-        raise ProblemError(f"repack: the source's leading dimension {ld} is less than its {cols} columns")
-
-
-def _check_target(rows: int, cols: int, address: int, ld: int, batch: int, stride: int) -> None:
-    if address % (CHUNK * ITEMSIZE):
-        raise ProblemError(f"repack: the target at {address:#x} does not start on {CHUNK * ITEMSIZE} bytes")
-    if ld % CHUNK or ld < packed_ld(cols):
-        raise ProblemError(
-            f"repack: the target's leading dimension {ld} is no multiple of {CHUNK} from {packed_ld(cols)} on",
-            f"{cols} columns need packed_ld({cols}) = {packed_ld(cols)}",
+def _check(operand: Rows, target: int) -> None:
+    rows, cols = operand.shape
+    if operand.address % ITEMSIZE:
+        raise ProblemError(f"repack: the source at {operand.address:#x} does not start on {ITEMSIZE} bytes")
+    if rows > 1 and operand.ld < cols:
+        raise ProblemError(f"repack: the source's leading dimension {operand.ld} is less than its {cols} columns")
+    if target % ROW_START:
+        raise ProblemError(f"repack: the target at {target:#x} does not start on {ROW_START} bytes")
+    if operand.chunks > _MOST_CHUNKS:
+        raise UnsupportedError(
+            f"repack: {operand.chunks * ROW_START:,} bytes exceed the {_MOST_CHUNKS * ROW_START:,} of a launch",
+            "make its rows start on 16 bytes, or split the product",
         )
-    taken = (rows - 1) * ld + packed_ld(cols)
-    if batch > 1 and (stride % CHUNK or stride < taken):
-        raise ProblemError(
-            f"repack: the target's stride {stride} is no multiple of {CHUNK} from {taken} on",
-            f"one copy takes ({rows} - 1) x {ld} + {packed_ld(cols)} = {taken} elements",
-        )
+
+
+def _geometry(problem: Problem, _config: Config) -> Geometry:
+    return repack_launch(*rows_of(problem, 0, 0), 0, 0)[0]
 
 
 REPACK = KernelSpec(
     name="repack",
     source=Path(__file__).with_name("repack.cu"),
-    summary="copies a matrix into rows that start on 16 bytes",
+    summary="copies operands into rows that start on 16 bytes",
     teaches="aligned vectors from unaligned rows: load both granules of a chunk and shift them together",
-    geometry=_geometry_for_a,
+    geometry=_geometry,
     entry="repack",
     dtypes=(FP16, BF16),
     out_dtypes=(FP16, BF16),
     layouts=("NN", "NT", "TN", "TT"),
     batched=True,
-    extra_defines=(("THREADS", str(THREADS)), ("ROWS", str(ROWS))),
+    extra_defines=(("THREADS", str(THREADS)), ("AT_ONCE", str(AT_ONCE))),
 )

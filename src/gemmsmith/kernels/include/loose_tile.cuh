@@ -1,0 +1,101 @@
+// Slices of an operand whose rows start anywhere, for products whose A comes from registers.
+//
+// The copy engine takes no such rows. So each line of the stored matrix comes by cp.async as the 16-byte granules that it
+// lies in, one more than it would have if it started on a boundary, and threads take their fragments from where the
+// elements happen to be:
+//
+//     K_MAJOR   a line is a row, and runs along k; two neighbours in k lie in one word, or across two
+//     else      a line has one k; two neighbours in k lie in two lines
+//
+// How far a line starts from a boundary depends on where the operand lies and its leading dimension, never on k: slices
+// are 64 apart. What does not exist arrives as zeros.
+#pragma once
+
+#include "mbarrier.cuh"
+#include "operand_tile.cuh"
+
+// 16 bytes, of which the first `bytes` are read and the others are zero.
+__device__ __forceinline__ void cp_async_16_or_less(unsigned shared, const void* global, int bytes) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared), "l"(global), "r"(bytes) : "memory");
+}
+
+// Arrives at the barrier once all copies that this thread has asked for have landed.
+__device__ __forceinline__ void cp_async_arrive(unsigned barrier) {
+    asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(barrier) : "memory");
+}
+
+template <class T>
+__device__ __forceinline__ unsigned load_shared_word(unsigned address) {
+    T x;
+    if constexpr (sizeof(T) == 4)
+        asm volatile("ld.shared.u32 %0, [%1];" : "=r"(x) : "r"(address) : "memory");
+    else
+        asm volatile("ld.shared.u16 %0, [%1];" : "=h"(x) : "r"(address) : "memory");
+    return x;
+}
+
+template <class T, int ROWS, int SLICES_, bool K_MAJOR_>
+struct LooseTile {
+    static constexpr int SLICES = SLICES_;
+    static constexpr bool K_MAJOR = K_MAJOR_;
+    static constexpr int LINES = K_MAJOR ? ROWS : SLICES * BK, LENGTH = K_MAJOR ? SLICES * BK : ROWS;
+    static constexpr int GRANULE = 8;  // elements in 16 bytes
+    static constexpr int GRANULES = LENGTH / GRANULE + 1, PITCH = GRANULES * 16;
+    static constexpr int BYTES = LINES * PITCH;
+
+    const T* matrix;
+    long long ld;
+    int lines, length;  // of the whole matrix, as it is stored
+    int row;            // where the tile begins
+
+    // From the last boundary of 16 bytes to this element.
+    __device__ __forceinline__ unsigned skew(int line, int at) const {
+        return (static_cast<unsigned>(reinterpret_cast<size_t>(matrix) / sizeof(T)) +
+                static_cast<unsigned>(line) * static_cast<unsigned>(ld) + static_cast<unsigned>(at)) % GRANULE;
+    }
+
+    // Asks for the slices at k, `thread` of `threads` for its part of them.
+    __device__ __forceinline__ void load(unsigned target, int k, int thread, int threads) const {
+        const int top = K_MAJOR ? row : k, left = K_MAJOR ? k : row;
+        for (int i = thread; i < LINES * GRANULES; i += threads) {
+            const int line = top + i / GRANULES, number = i % GRANULES;
+            const int at = left - static_cast<int>(skew(line, left)) + number * GRANULE;
+            const bool wanted = line < lines && at < left + LENGTH;
+            const int count = wanted ? max(0, min(GRANULE, length - at)) : 0;
+            const T* const from = matrix + (count > 0 ? line * ld + at : -static_cast<long long>(skew(0, 0)));
+            cp_async_16_or_less(target + i * 16, from, count * static_cast<int>(sizeof(T)));
+        }
+    }
+
+    // Where this thread of a group finds its elements of the 64 rows number `tile`, from the slices' beginning.
+    struct Place {
+        unsigned first, second;  // K_MAJOR: of its row and the one 8 further down; else of its k and the next
+        unsigned odd, second_odd;
+    };
+    __device__ __forceinline__ Place place(int tile) const {
+        const int lane = threadIdx.x % 32, r = tile * 64 + threadIdx.x / 32 % 4 * 16 + lane / 4, pair = lane % 4 * 2;
+        if constexpr (K_MAJOR) {
+            const unsigned one = skew(row + r, 0), two = skew(row + r + 8, 0);
+            return {r * PITCH + (one / 2 * 2 + pair) * 2, (r + 8) * PITCH + (two / 2 * 2 + pair) * 2, one % 2, two % 2};
+        } else {
+            return {pair * PITCH + (skew(pair, row) + r) * 2, (pair + 1) * PITCH + (skew(pair + 1, row) + r) * 2, 0, 0};
+        }
+    }
+
+    // This thread's part of 64 rows by 16 of k, `k` after the slices' beginning.
+    static __device__ __forceinline__ void fragment(unsigned (&a)[4], unsigned slices, const Place& place, int k) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+            if constexpr (K_MAJOR) {
+                const unsigned address = slices + (i % 2 ? place.second : place.first) + (k + i / 2 * 8) * 2;
+                const unsigned odd = i % 2 ? place.second_odd : place.odd;
+                a[i] = __funnelshift_r(load_shared_word<unsigned>(address), load_shared_word<unsigned>(address + 4),
+                                       odd * 16);
+            } else {
+                const unsigned further = (k + i / 2 * 8) * PITCH + i % 2 * 16;
+                a[i] = load_shared_word<unsigned short>(slices + place.first + further) |
+                       load_shared_word<unsigned short>(slices + place.second + further) << 16;
+            }
+        }
+    }
+};

@@ -1,0 +1,48 @@
+// What a group of 128 threads does with loose slices (loose_tile.cuh): it takes fragments of A into registers while the
+// products of the slice before run.
+#pragma once
+
+#include "loose_tile.cuh"
+#include "wgmma_from_registers.cuh"
+
+// As multiply_slices: sums up the products of one or more stages. A stage has slices of B, then the loose ones.
+template <class In, class TileB, int Cols, int Tiles, int Stages, class Loose, class Release>
+__device__ __forceinline__ void multiply_loose(float (&sums)[Tiles][Cols / 2], Ring<Stages>& ring, unsigned slices,
+                                               unsigned full, int steps, const Loose& loose, int first,
+                                               const Release& release) {
+    constexpr int PARTS = Loose::SLICES;
+    constexpr unsigned LOOSE_AT = PARTS * TileB::BYTES, STAGE = LOOSE_AT + Loose::BYTES;
+    typename Loose::Place places[Tiles];
+#pragma unroll
+    for (int i = 0; i < Tiles; ++i) places[i] = loose.place(first + i);
+    unsigned a[2][Tiles][BK / 16][4];  // those of a slice may change once the products of the next one have begun
+    int before = 0;
+    for (int k = 0; k < steps; ++k) {
+        barrier_wait(full + 8 * ring.stage, ring.parity);
+        const unsigned stage = slices + ring.stage * STAGE;
+#pragma unroll
+        for (int part = 0; part < PARTS; ++part) {
+#pragma unroll
+            for (int i = 0; i < Tiles; ++i)
+#pragma unroll
+                for (int step = 0; step < BK / 16; ++step)
+                    Loose::fragment(a[part % 2][i][step], stage + LOOSE_AT, places[i], part * BK + step * 16);
+            wgmma_fence();
+#pragma unroll
+            for (int step = 0; step < BK / 16; ++step)
+#pragma unroll
+                for (int i = 0; i < Tiles; ++i)
+                    WgmmaFromRegisters<In, Cols, TileB::K_MAJOR>::multiply(
+                        sums[i], a[part % 2][i][step], TileB::descriptor(stage + part * TileB::BYTES, 0, step),
+                        k + part + step > 0);
+            wgmma_commit();
+            wgmma_wait<PARTS == 1 ? 0 : 1>();
+            if (PARTS > 1 && part == 0 && k > 0) release(before);
+        }
+        if (PARTS == 1) release(ring.stage);
+        before = ring.stage;
+        ring.advance();
+    }
+    wgmma_wait<0>();
+    if (PARTS > 1) release(before);
+}

@@ -1,0 +1,96 @@
+// The way back to a C whose rows start anywhere: staged outputs leave in pieces of 16 bytes.
+//
+// From registers they would leave one by one, eight rows with every instruction, and a sector of memory would be written
+// four times. Here a warp writes along the rows, and a piece, which starts on 16 bytes of C, lies across two pieces of
+// the box: both are read and shifted together. What is left at the two ends of a line goes element by element.
+#pragma once
+
+#include "shifted.cuh"
+#include "staging.cuh"
+
+__device__ __forceinline__ uint4 load_shared(unsigned address) {
+    uint4 x;
+    asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(x.x), "=r"(x.y), "=r"(x.z), "=r"(x.w) : "r"(address)
+                 : "memory");
+    return x;
+}
+
+__device__ __forceinline__ unsigned short load_shared_element(unsigned address) {
+    unsigned short x;
+    asm volatile("ld.shared.u16 %0, [%1];" : "=h"(x) : "r"(address) : "memory");
+    return x;
+}
+
+// In one instruction: of a pointer to 2-byte elements the compiler would make four.
+__device__ __forceinline__ void store_piece(void* target, const uint4& x) {
+    asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};"
+                 ::"l"(__cvta_generic_to_global(target)), "r"(x.x), "r"(x.y), "r"(x.z), "r"(x.w) : "memory");
+}
+
+// A line of C that is staged in boxes side by side: where it begins, how many of its elements there are, and how many
+// lie between the last 16-byte boundary and its beginning.
+template <int Cols, class Out>
+struct StagedLine {
+    Out* target;
+    int valid, skew, line;
+    unsigned staging;
+
+    __device__ __forceinline__ StagedLine(const Window<Out>& c, int row, int col, unsigned staging_, int line_,
+                                          int span) {
+        target = c.at(row + line_, col);
+        valid = row + line_ < c.rows ? min(c.cols - col, span) : 0;
+        skew = reinterpret_cast<size_t>(target) / sizeof(Out) % 8;
+        line = line_;
+        staging = staging_;
+    }
+    __device__ __forceinline__ unsigned address(int piece) const {
+        constexpr int PIECES = CHUNK<Cols> / 8;
+        return staging + piece / PIECES * STORE_BOX<Cols> + staged_at<Cols>(line, piece % PIECES);
+    }
+};
+
+// Writes the 16 lines of this warp, SPAN columns from (row, col) of the window on.
+template <int Cols, int SPAN, class Out>
+__device__ __forceinline__ void write_in_pieces(const Window<Out>& c, int row, int col, unsigned staging) {
+    constexpr int PIECES = SPAN / 8;
+    const int lane = threadIdx.x % 32, first = threadIdx.x / 32 % 4 * 16;
+#pragma unroll 4
+    for (int i = lane; i < 16 * PIECES; i += 32) {  // the pieces that are whole
+        const StagedLine<Cols, Out> of(c, row, col, staging, first + i / PIECES, SPAN);
+        const int piece = i % PIECES, begin = piece * 8 - of.skew;
+        if (begin < 0 || begin + 8 > of.valid) continue;
+        const uint4 one = load_shared(of.address(begin / 8));
+        const uint4 next = load_shared(of.address(min(begin / 8 + 1, PIECES - 1)));
+        store_piece(of.target + begin, shifted(one, next, begin % 8));
+    }
+#pragma unroll 4
+    for (int i = lane; i < 16 * 16; i += 32) {  // up to seven elements at both ends of a line
+        const StagedLine<Cols, Out> of(c, row, col, staging, first + i / 16, SPAN);
+        const int end = (of.valid + of.skew) / 8 * 8 - of.skew;  // of the whole pieces; none where it is below 0
+        const int at = i % 8 + (i % 16 < 8 ? 0 : end);
+        const bool here = i % 16 < 8 ? of.skew > 0 && at < 8 - of.skew : end >= 0;
+        if (here && at < of.valid)
+            reinterpret_cast<unsigned short*>(of.target)[at] = load_shared_element(of.address(at / 8) + at % 8 * 2);
+    }
+}
+
+// Stores the sums of a group through its own BUFFERS boxes at `staging`. A warp reads what it wrote itself, so that it
+// waits for nobody.
+template <int BUFFERS, int Cols, int Tiles, class Out>
+__device__ __forceinline__ void store_sums_in_pieces(unsigned staging, const Window<Out>& c, int row,
+                                                     float (&sums)[Tiles][Cols / 2], const Finish<Out>& finish,
+                                                     bool whole) {
+    constexpr int WIDTH = CHUNK<Cols>;
+    static_assert(Cols % (WIDTH * BUFFERS) == 0, "rounds of BUFFERS boxes");
+#pragma unroll
+    for (int i = 0; i < Tiles; ++i)
+        for_each_chunk<Cols>(sums[i], [&](int chunk, const float (&part)[WIDTH / 2]) {
+            stage_chunk<Cols>(staging + chunk % BUFFERS * STORE_BOX<Cols>, c, row + i * 64, chunk * WIDTH, part, finish,
+                              whole);
+            if (chunk % BUFFERS == BUFFERS - 1) {
+                __syncwarp();
+                write_in_pieces<Cols, BUFFERS * WIDTH>(c, row + i * 64, (chunk - BUFFERS + 1) * WIDTH, staging);
+                __syncwarp();
+            }
+        });
+}
