@@ -6,8 +6,9 @@
 Everything happens in one process. Contenders of a case take turns in random order, round after round, and cuBLAS runs
 twice in every round: what it differs from itself is what the measurement cannot tell. Large products are sampled for a
 tenth of a second and more, after an untimed run of half that length, because under the power cap each settles on a
-clock of its own. Inputs are random and rotate over twice the L2. Every case is first compared with float64. Ends with
-1 if a result is wrong or a case fails; a slow one is no failure.
+clock of its own. Inputs are random and rotate over twice the L2. Every case is first compared with float64. Where rows
+of a matrix do not start on 16 bytes, our choice for the next shape whose rows do takes part as well. Ends with 1 if a
+result is wrong or a case fails; a slow one is no failure.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import random
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from itertools import cycle, islice
 from pathlib import Path
@@ -44,6 +45,7 @@ from gemmsmith.measure.stopwatch import CudaStopwatch
 from gemmsmith.measure.tuning_compile import CompilePool
 from gemmsmith.problem import DTYPES, Problem, ceil_div, geometric_mean
 from gemmsmith.run.cuda import CudaDevice, cuda_device
+from gemmsmith.shapes import suite_named
 from gemmsmith.verify.bounds import absolute_floor, accuracy
 from gemmsmith.verify.epilogue import output_rounding
 
@@ -74,6 +76,19 @@ class Case:
         kind = DTYPES[self.dtype]
         return Problem(self.m, self.n, self.k, kind, kind, trans_a=self.layout[0] == "T", trans_b=self.layout[1] == "T")
 
+    @property
+    def aligned(self) -> Case:
+        """The next shape whose rows of A, B and C all start on 16 bytes, or this one."""
+        step = 16 // self.problem.dtype.itemsize
+        if self.precision:  # of fp32: these are copied, or split, whatever their rows
+            return self
+
+        def up(extent: int, is_row: bool) -> int:
+            return ceil_div(extent, step) * step if is_row else extent
+
+        a, b = self.layout
+        return replace(self, m=up(self.m, a == "T"), n=up(self.n, True), k=up(self.k, a == "N" or b == "T"))
+
     def __str__(self) -> str:
         return f"{self.group:6} {self.dtype} {self.layout} {self.m}x{self.n}x{self.k}"
 
@@ -103,6 +118,8 @@ LLM = [(16, 4096, 4096), (64, 4096, 4096), (128, 128, 16384), (64, 7168, 18432),
        (8192, 28672, 8192)]  # fmt: skip
 ODD = [(4097, 4095, 4093), (2049, 2047, 2045), (1023, 1021, 1019), (8191, 8189, 8187), (4096, 4096, 4095),
        (3000, 5001, 2999), (513, 4099, 4097), (6145, 1537, 3071), (255, 8193, 4099), (4095, 4097, 1025)]  # fmt: skip
+ODD_FEW = [(16, 4096, 4095), (64, 4096, 4095), (64, 7168, 18431), (128, 128, 16385)]
+EDGES = [shape for name in ("smoke", "edges") for shape in suite_named(name).shapes]
 SKINNY = [(m, size, size) for size in (4096, 8192) for m in (1, 4, 16, 32, 64)]
 
 GROUPS = {
@@ -112,13 +129,17 @@ GROUPS = {
                  _cubes(1024, 2048)), *_cases("llm", "bf16", "NT", _cubes(1024, 2048)),
                  *_cases("llm", "bf16", "NT", LLM))),
     "odd": Group(0.13, 0.04, tuple(_cases("odd", "bf16", "NT", ODD))),
+    "odd few": Group(0.06, 0.02, (*_cases("odd few", "bf16", "NT", ODD_FEW),
+                                  *_cases("odd few", "bf16", "NN", [(32, 8191, 8192), (4096, 16, 4095)]))),
+    "edges": Group(0.06, 0.01, tuple(case for layout in ("NN", "NT")
+                                     for case in _cases("edges", "bf16", layout, EDGES))),
     "skinny": Group(0.1, 0.02, tuple(_cases("skinny", "bf16", "NT", SKINNY))),
     "fp32": Group(0.25, 0.08, (*_fp32("fp32", "NN", _cubes(2048, 4096, 8192)), *_fp32("fp32", "NT", _cubes(4096)))),
     "fp32-fast": Group(0.25, 0.08, (*_fp32("fp32-fast", "NN", _cubes(2048, 4096, 8192)),
                                     *_fp32("fp32-fast", "NT", _cubes(4096)))),
     "ieee": Group(0.4, 0.08, tuple(_fp32("ieee", "NN", [*_cubes(1024, 2048, 4096, 8192), *LLM, (4097, 4095, 4093)]))),
 }  # fmt: skip
-SIXTEEN_BIT = ("large", "llm", "odd", "skinny")
+SIXTEEN_BIT = ("large", "llm", "odd", "odd few", "edges", "skinny")
 HOST_SHAPES = ((128, 128, 128), (16, 4096, 4096))
 HOST_SHARE = 0.03
 
@@ -160,6 +181,9 @@ class Bench:
         library: list[Launch] = [partial(self.torch.mm, a, b, out=out) for a, b, out in sets]
         contenders = [Contender("cublas", library), Contender("ours", list(plans)),
                       Contender("cublas again", library)]  # fmt: skip
+        if case.aligned != case:
+            others = self.sets(case.aligned)
+            contenders.append(Contender("ours, aligned", [gemmsmith.plan(a, b, out=out) for a, b, out in others]))
         found |= self.timed(case, contenders, group.sample, seconds)
         return found
 
@@ -223,12 +247,22 @@ class Bench:
         for *_, close in works:
             close()
         flops = case.problem.flops
-        cublas, ours, again = contenders
-        return {
+        cublas, ours, again, *neighbour = contenders
+        found = {
             "mode": "graph" if graph else "stream", "sample_seconds": sample, "rounds": rounds,
             "ratio": _ratio(cublas, ours), "cublas_against_itself": _ratio(cublas, again),
             "cublas": _summary(cublas, flops), "ours": _summary(ours, flops),
         }  # fmt: skip
+        for aligned in neighbour:
+            next_to_it = case.aligned
+            faster = flops / next_to_it.problem.flops  # speed, not time: the other is larger
+            found["aligned"] = {
+                "m": next_to_it.m, "n": next_to_it.n, "k": next_to_it.k,
+                "ratio": {name: round(value * faster, 4) if name != "spread" else value
+                          for name, value in _ratio(aligned, ours).items()},
+                **_summary(aligned, next_to_it.problem.flops),
+            }  # fmt: skip
+        return found
 
     def calibrated(self, launches: list[Launch]) -> float:
         """About how long a launch takes, once everything is warm."""
@@ -357,17 +391,21 @@ def line(case: Case, found: dict[str, Any]) -> str:
         f"{itself['median']:.3f}), {ours['tflops']:.0f} against {cublas['tflops']:.0f} TFLOPS, {ours['us']:.1f} us, "
         f"{ours['sm_mhz']:.0f}/{cublas['sm_mhz']:.0f} MHz, {ours['power_w']:.0f}/{cublas['power_w']:.0f} W, "
         f"{found['mode']}, {found['kernel']} {config} ({found['source']})"
+        + (f", {found['aligned']['ratio']['median']:.3f} of the next aligned shape" if "aligned" in found else "")
     )
 
 
 def means(cases: Sequence[dict[str, Any]]) -> dict[str, dict[str, float]]:
-    """Geometric mean and lowest ratio of each group, and of the squares and language-model shapes together."""
+    """Geometric mean and lowest ratio of each group, and of the squares and language-model shapes together; of all that
+    are not aligned, against our own speed at the next shape that is."""
     groups: dict[str, list[float]] = {}
     for case in cases:
         if "ratio" in case:
             groups.setdefault(case["group"], []).append(case["ratio"]["median"])
             if case["group"] in ("llm", "large"):
                 groups.setdefault("llm and squares", []).append(case["ratio"]["median"])
+        if "aligned" in case:
+            groups.setdefault("of the next aligned shape", []).append(case["aligned"]["ratio"]["median"])
     return {name: {"geometric_mean": round(geometric_mean(values), 4), "lowest": min(values), "cases": len(values)}
             for name, values in groups.items()}  # fmt: skip
 
@@ -426,7 +464,8 @@ def main() -> int:
     torch.manual_seed(options.seed)
     torch.backends.cuda.matmul.allow_tf32 = False
     timed = [name for name in names if name in GROUPS]
-    compile_all(device, [case for name in timed for case in GROUPS[name].cases])
+    cases = [case for name in timed for case in GROUPS[name].cases]
+    compile_all(device, [*cases, *(case.aligned for case in cases if case.aligned != case)])
     compiler = compile_for(rungs()[0], rungs()[0].config(), Problem(1, 1, 1), device.arch).compiler
     command = " ".join(["python benchmarks/record_hopper.py", options.output.name, *sys.argv[2:]])
     machine = asdict(machine_facts(device, compiler)) | {"host": ""}

@@ -207,14 +207,27 @@ def fp32_means() -> str:
 
 
 def _by_case(record: dict[str, Any]) -> str:
-    rows = ["| type | layout | M×N×K | TFLOPS | cuBLAS | speed, cuBLAS = 1 | cuBLAS against itself | kernel |",
-            "| --- | --- | --- | ---: | ---: | ---: | ---: | --- |"]  # fmt: skip
+    neighbours = any("aligned" in case for case in record["cases"])
+    more = ["next aligned shape = 1"] if neighbours else []
+    head = [
+        "type",
+        "layout",
+        "M×N×K",
+        "TFLOPS",
+        "cuBLAS",
+        "speed, cuBLAS = 1",
+        "cuBLAS against itself",
+        *more,
+        "kernel",
+    ]
+    rows = [f"| {' | '.join(head)} |", f"| --- | --- | --- |{' ---: |' * (len(head) - 4)} --- |"]
     for case in record["cases"]:
         ratio = case["ratio"]
         kind = case.get("precision") or case["dtype"]
+        aligned = f"{case['aligned']['ratio']['median']:.2f}" if "aligned" in case else ""
         cells = (kind, case["layout"], f"{case['m']}×{case['n']}×{case['k']}", f"{case['ours']['tflops']:.3g}",
                  f"{case['cublas']['tflops']:.3g}", f"{ratio['median']:.3f} ({ratio['low']:.2f}–{ratio['high']:.2f})",
-                 f"{case['cublas_against_itself']['median']:.3f}",
+                 f"{case['cublas_against_itself']['median']:.3f}", *([aligned] if neighbours else []),
                  f"`{case['kernel']}` {case['config']['BM']}×{case['config']['BN']}")  # fmt: skip
         rows.append(f"| {' | '.join(cells)} |")
     return "\n".join([*rows, "", _hopper_source(record)])

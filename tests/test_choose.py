@@ -27,6 +27,7 @@ from gemmsmith.problem import BF16, FP16, FP32, INT8, TF32, Problem
 SQUARE = Problem(4096, 4096, 4096, BF16, BF16, trans_b=True)
 KEY = shape_key(SQUARE)
 ODD_CONFIG = CLUSTER.config({"BM": 64, "BN": 72, "CONSUMERS": 1, "GROUP": 1})
+REAL_SPECS = candidates.hopper_specs
 ENTRY = Entry("wgmma_cluster", ODD_CONFIG.values, 180.0, 190.0)
 
 
@@ -43,8 +44,16 @@ def hopper(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
     path = tmp_path / "tuning.jsonl"
     monkeypatch.setenv("GEMMSMITH_TUNING", str(path))
     forget()
+    choice._own_values.cache_clear()
     yield path
     forget()
+    choice._own_values.cache_clear()
+
+
+@pytest.fixture
+def real_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(candidates, "hopper_specs", REAL_SPECS)
+    monkeypatch.setattr(choice, "hopper_specs", REAL_SPECS)
 
 
 class Tables:
@@ -218,6 +227,50 @@ def test_a_winner_elsewhere_is_preferred_where_it_is_predicted_as_good(monkeypat
     ship(monkeypatch, table({shape_key(SQUARE.with_(k=2048)): ENTRY}))
     forget()
     assert choose(SQUARE, H200).config == first.config, "a winner that is predicted much slower is not taken"
+
+
+@pytest.mark.usefixtures("real_kernels")
+@pytest.mark.parametrize("tables", [(), shipped_tables()], ids=["estimates", "shipped"])
+@pytest.mark.parametrize(
+    ("sizes", "layout", "loose"),
+    [
+        ((16, 4096, 4095), "NT", "B"), ((16, 4096, 4096), "NT", ""), ((4096, 16, 4095), "NN", "A"),
+        ((4096, 16, 4096), "NN", ""), ((16, 4095, 4096), "NN", "B"), ((4095, 16, 4096), "TN", "A"),
+        ((4097, 4095, 4093), "NN", ""), ((4097, 4095, 4093), "NT", ""), ((4097, 4095, 4093), "TN", ""),
+        ((4097, 4095, 4093), "TT", ""),
+    ],
+)  # fmt: skip
+def test_few_rows_take_the_other_operand_as_it_is(
+    tables: tuple[Table, ...], sizes: tuple[int, int, int], layout: str, loose: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ship(monkeypatch, *tables)
+    problem = Problem(*sizes, BF16, BF16, trans_a=layout[0] == "T", trans_b=layout[1] == "T")
+    found = choose(problem, H200, sms=132, arch="sm_90")
+    assert found.spec.loose is not None or not loose
+    assert (found.spec.loose(found.config) if found.spec.loose is not None else "") == loose
+
+
+@pytest.mark.usefixtures("real_kernels")
+def test_few_rows_take_the_other_operand_as_it_is_where_addresses_ask_for_it() -> None:
+    aligned = Problem(16, 4096, 4096, BF16, BF16, trans_b=True)
+    assert choose(aligned, H200, (256, 258, 256), sms=132, arch="sm_90").config["LOOSE"] == 1
+    assert choose(aligned, H200, (258, 256, 256), sms=132, arch="sm_90").config["LOOSE"] == 0
+    assert choose(aligned, H200, (256, 256, 258), sms=132, arch="sm_90").config["LOOSE"] == 0
+
+
+@pytest.mark.usefixtures("real_kernels")
+def test_a_winner_of_a_time_before_a_parameter_is_the_one_with_its_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    few = Problem(16, 4096, 4096, BF16, BF16, trans_b=True)
+    first, *others = candidates.ranked(few, *hopper_model(H200, 132, "sm_90"), within=choice._CLOSE)  # type: ignore[misc]
+    winner = next(c for c in reversed(others) if c.spec.name == "wgmma_split_k")
+    older = tuple((name, value) for name, value in winner.config if name != "LOOSE")
+    assert len(older) == len(winner.config.values) - 1
+    assert choice._identity("wgmma_split_k", older) == choice._identity("wgmma_split_k", winner.config.values)
+    assert choice._identity("wgmma_split_k", (*older, ("LOOSE", 1))) != choice._identity("wgmma_split_k", older)
+    assert choose(few, H200, sms=132, arch="sm_90").config == first.config
+    ship(monkeypatch, table({shape_key(few.with_(k=2048)): Entry("wgmma_split_k", older, 1.0)}))
+    forget()
+    assert choose(few, H200, sms=132, arch="sm_90").config == winner.config
 
 
 def test_constants_come_from_the_shipped_table(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,12 +15,15 @@ from gemmsmith.choose.cost import CONSTANTS, Constants, _resident, chip_of, pred
 from gemmsmith.choose.fit import LEAST_SAMPLES, Sample, fit
 from gemmsmith.choose.key import KIND, ShapeKey
 from gemmsmith.gpus import gpu_named
+from gemmsmith.kernels.registry import rung_named
 from gemmsmith.kernels.spec import Config, Geometry, KernelSpec
-from gemmsmith.problem import BF16, Problem
+from gemmsmith.problem import BF16, FP32, Problem
 
 CHIP = chip_of(gpu_named("H200"))
 SQUARE = Problem(4096, 4096, 4096, BF16, BF16)
 LARGE = {"BM": 128, "BN": 256, "STAGES": 4, "CONSUMERS": 2, "CLUSTER_M": 2, "CLUSTER_N": 1, "GROUP": 8}
+REAL_SPECS = candidates.hopper_specs
+STAGED = {"BM": 128, "BN": 192, "STAGES": 3, "CONSUMERS": 2, "CLUSTER_M": 2, "CLUSTER_N": 1, "GROUP": 8, "TMA_STORE": 1}
 SPLIT = {"BM": 64, "BN": 64, "STAGES": 4, "CONSUMERS": 1, "SPLIT": 4, "SWAP": 0}
 
 
@@ -83,6 +86,41 @@ def test_copies_and_batches_cost() -> None:
     assert copied - plain == pytest.approx(Constants().launch + 2 * 2 * 4096**2 / Constants().dram)
     assert seconds(SQUARE, LARGE, unaligned=3) > copied
     assert seconds(SQUARE.with_(batch=8), LARGE) == pytest.approx(8 * plain, rel=0.1)
+
+
+@pytest.mark.parametrize("swap", [0, 1])
+def test_a_loose_operand_is_not_copied_and_the_other_is(swap: int) -> None:
+    own, other = (1, 2) if swap == 0 else (2, 1)
+    few = Problem(64, 4096, 4096, BF16) if swap else Problem(4096, 64, 4096, BF16)
+    copied, loose = SPLIT | {"SWAP": swap}, SPLIT | {"SWAP": swap, "LOOSE": 1}
+    constants = Constants()
+    large, small = (constants.launch + 2 * 2 * rows * 4096 / constants.dram for rows in (4096, 64))
+    assert seconds(few, copied, unaligned=own) - seconds(few, copied) == pytest.approx(large)
+    assert seconds(few, copied, unaligned=other) - seconds(few, copied) == pytest.approx(small)
+    assert seconds(few, loose, unaligned=own) == seconds(few, loose)
+    assert seconds(few, loose, unaligned=other) - seconds(few, loose) == pytest.approx(small)
+    assert seconds(few, loose, unaligned=3) == seconds(few, loose, unaligned=other)
+    assert seconds(few, loose, unaligned=own) < seconds(few, copied, unaligned=own)
+
+
+@pytest.mark.parametrize("swap", [0, 1])
+def test_a_loose_operand_costs_on_its_way_through_registers(swap: int) -> None:
+    fast = Constants(dram=1e14, l2=1e14, ingress=1e14, latency=1e-9)
+    one, two = (SPLIT | {"SWAP": swap, "DEPTH": depth, "STAGES": 4 // depth, "LOOSE": 1} for depth in (1, 2))
+    plain = [seconds(SQUARE, config | {"LOOSE": 0}, constants=fast) for config in (one, two)]
+    loose = [seconds(SQUARE, config, constants=fast) for config in (one, two)]
+    assert loose[0] > 1.2 * plain[0]
+    half = (loose[0] - plain[0]) / 2
+    assert loose[1] - plain[1] == pytest.approx(half, rel=0.05), "products of the slice before run beside it"
+
+
+def test_an_unaligned_c_is_dearer_in_narrow_boxes() -> None:
+    """176 columns are boxes of 16, 192 are boxes of 64."""
+    wide, narrow = (seconds(SQUARE, STAGED | {"BN": bn}, unaligned=4) / seconds(SQUARE, STAGED | {"BN": bn})
+                    for bn in (192, 176))  # fmt: skip
+    assert 1 < wide < narrow
+    of_32_bits = SQUARE.with_(out_dtype=FP32)
+    assert seconds(of_32_bits, STAGED, unaligned=4) == seconds(of_32_bits, STAGED), "stored from registers"
 
 
 def test_a_larger_group_saves_memory_traffic_of_large_products() -> None:
@@ -183,6 +221,38 @@ def test_the_menu_is_legal_and_as_deep_as_fits(spec: KernelSpec) -> None:
         sums = values["BM"] * values["BN"] / (128 * values["CONSUMERS"])
         assert sums <= (208 if values["CONSUMERS"] == 2 else 128)
         assert values.get("CLUSTER_M", 1) * values.get("CLUSTER_N", 1) <= 2
+
+
+@pytest.mark.parametrize("layout", ["NN", "NT", "TN", "TT"])
+def test_the_menu_has_loose_operands_in_all_tiles_of_one_cluster(layout: str) -> None:
+    spec = rung_named("wgmma_split_k")
+    found = menu(spec, layout).configs
+    loose = [config for config in found if config["LOOSE"]]
+    assert {config["CLUSTERS"] for config in loose} == {1}
+    assert {config["CLUSTERS"] for config in found} > {1}, "others share K among clusters"
+    for name in ("BM", "BN", "SPLIT", "SWAP", "DEPTH"):
+        assert {config[name] for config in loose} == {config[name] for config in found}, name
+    sample = Problem(1024, 1024, 1024, BF16, BF16, trans_a=layout[0] == "T", trans_b=layout[1] == "T")
+    assert all(spec.geometry(sample, config).smem <= 227 * 1024 for config in loose)
+
+
+@pytest.mark.parametrize(
+    ("problem", "addresses", "swaps"),
+    [
+        (Problem(64, 64, 64, BF16), None, set()), (Problem(64, 64, 63, BF16), None, {0}),
+        (Problem(64, 63, 64, BF16), None, {1}), (Problem(64, 63, 63, BF16), None, {0, 1}),
+        (Problem(64, 64, 64, BF16), (2, 0, 0), {0}), (Problem(64, 64, 64, BF16), (0, 2, 0), {1}),
+        (Problem(64, 64, 64, BF16, BF16, ldc=67), None, set()), (Problem(64, 64, 64, BF16, BF16), (0, 0, 2), set()),
+    ],
+)  # fmt: skip
+def test_an_operand_is_taken_loose_only_where_it_must_be_copied_otherwise(
+    problem: Problem, addresses: tuple[int, int, int] | None, swaps: set[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(candidates, "hopper_specs", REAL_SPECS)
+    found = ranked(problem, CHIP, Constants(), addresses=addresses)
+    assert {dict(c.config)["SWAP"] for c in found if dict(c.config).get("LOOSE")} == swaps
+    assert {dict(c.config)["SWAP"] for c in found if dict(c.config).get("LOOSE") == 0} == {0, 1}
+    assert all(math.isfinite(c.seconds) for c in found)
 
 
 def test_a_layout_that_takes_more_shared_memory_has_fewer_stages() -> None:

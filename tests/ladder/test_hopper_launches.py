@@ -176,6 +176,97 @@ def test_clusters_meet_in_a_workspace_that_holds_their_sums(ordered: int) -> Non
     assert workspace_bytes(spec, alone, problem, places) == 0
 
 
+# --- an operand that is taken as it is
+
+SPLIT_K = rung_named("wgmma_split_k")
+LAYOUTS = ("NN", "NT", "TN", "TT")
+A, B, C, WORKSPACE = 1 << 20, 1 << 30, 1 << 40, 1 << 44
+LOOSE_ROLES = (("A", "lda", "mapA"), ("B", "ldb", "mapB"))
+
+
+def of_layout(layout: str, m: int, n: int, k: int, **changes: Any) -> Problem:
+    return Problem(m, n, k, BF16, BF16, trans_a=layout[0] == "T", trans_b=layout[1] == "T", **changes)
+
+
+def loose_launches(swap: int, problem: Problem, places: Addresses) -> tuple[int, dict[str, bytes]]:
+    """How many launches come before the kernel's own, and its arguments by their roles."""
+    config = SPLIT_K.config({"BN": 16, "STAGES": 4, "SWAP": swap, "LOOSE": 1})
+    *before, own = bind(cast(Any, Hopper()), SPLIT_K, config, problem, places, WORKSPACE, fake_compile)
+    roles = [argument.role for argument in SPLIT_K.signature.arguments]
+    return len(before), dict(zip(roles, own.launch.arguments, strict=True))
+
+
+@pytest.mark.parametrize("swap", [0, 1])
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("own_skew", [0, 2])
+@pytest.mark.parametrize("other_skew", [0, 2])
+def test_a_loose_operand_is_the_callers_and_the_other_is_copied_if_it_must_be(
+    swap: int, layout: str, own_skew: int, other_skew: int
+) -> None:
+    loose, other = LOOSE_ROLES[swap], LOOSE_ROLES[1 - swap]
+    skews = (own_skew, other_skew) if swap == 0 else (other_skew, own_skew)
+    places, problem = Addresses(A + skews[0], B + skews[1], C), of_layout(layout, 72, 80, 128, batch=2)
+    config = SPLIT_K.config({"BN": 16, "STAGES": 4, "SWAP": swap, "LOOSE": 1})
+    launches, arguments = loose_launches(swap, problem, places)
+    assert launches == (1 if other_skew else 0)
+    assert not any(arguments[loose[2]]), "it has no map"
+    assert arguments[loose[0]] == struct.pack("<Q", places[swap])
+    assert arguments[loose[1]] == struct.pack("<q", getattr(problem, loose[1]))
+    described, address = decode_simulated(arguments[other[2]])
+    copied = described.strides[1] * problem.batch
+    assert workspace_bytes(SPLIT_K, config, problem, places) == (ceil_div(copied, 256) * 256 if other_skew else 0)
+    assert address == (WORKSPACE if other_skew else places[1 - swap])
+    assert described.operand == other[0]
+    plain = SPLIT_K.config({"BN": 16, "STAGES": 4, "SWAP": swap})
+    steps = bind(cast(Any, Hopper()), SPLIT_K, plain, problem, places, WORKSPACE, fake_compile)
+    assert len(steps) == 1 + bool(own_skew or other_skew), "without it, both are copied by one launch"
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("swap", [0, 1])
+def test_a_loose_operand_keeps_leading_dimension_and_stride_of_any_kind(swap: int, layout: str) -> None:
+    problem = of_layout(layout, 16, 72, 61, batch=3)
+    ld, stride = ("lda", "stride_a") if swap == 0 else ("ldb", "stride_b")
+    given: dict[str, int] = {ld: getattr(problem, ld) + 3, stride: getattr(problem, stride) + 1234}
+    problem = of_layout(layout, 16, 72, 61, batch=3, **given)
+    launches, arguments = loose_launches(swap, problem, Addresses(A + 2, B + 6, C))
+    assert launches == 1
+    assert arguments[ld] == struct.pack("<q", given[ld])
+    assert arguments["strideA" if swap == 0 else "strideB"] == struct.pack("<q", given[stride])
+    described, address = decode_simulated(arguments["mapB" if swap == 0 else "mapA"])
+    assert address == WORKSPACE
+    assert all(step % 16 == 0 for step in described.strides)
+
+
+def bytes_of_a_block(config: Config, a_along_k: bool, b_along_k: bool) -> int:
+    """Shared memory of rung 20 as its source lays it out: stages, sums, barriers."""
+    depth, along_k = 64 * config["DEPTH"], (b_along_k, a_along_k) if config["SWAP"] else (a_along_k, b_along_k)
+    boxed = [128 * config["DEPTH"] * (rows if k else ceil_div(rows, 64) * 64)
+             for rows, k in zip((config["BM"], config["BN"]), along_k, strict=True)]  # fmt: skip
+    if config["LOOSE"]:
+        lines, length = (config["BM"], depth) if along_k[0] else (depth, config["BM"])
+        boxed[0] = lines * (length // 8 + 1) * 16
+    return config["STAGES"] * (sum(boxed) + 2 * 8) + 4 * config["BM"] * (config["BN"] + 4) + 8
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_a_launch_has_the_shared_memory_that_the_source_lays_out(layout: str) -> None:
+    dice, seen = random.Random(f"smem {layout}"), set()
+    for _ in range(300):
+        problem = of_layout(layout, dice.randint(1, 300), dice.randint(1, 300), dice.randint(1, 300))
+        config = random_config(SPLIT_K, dice)
+        needed = bytes_of_a_block(config, not problem.trans_a, problem.trans_b)
+        places = Addresses(A + dice.choice((0, 2)), B + dice.choice((0, 2)), C)
+        seen.add((config["LOOSE"], config["SWAP"], needed <= 232_448))
+        if needed > 232_448:
+            with pytest.raises(ConfigError, match=f"it needs {needed:,} B of shared memory"):
+                bind(cast(Any, Hopper()), SPLIT_K, config, problem, places, WORKSPACE, fake_compile)
+            continue
+        *_, own = bind(cast(Any, Hopper()), SPLIT_K, config, problem, places, WORKSPACE, fake_compile)
+        assert own.launch.geometry.smem == needed, str(config)
+    assert {(loose, swap, True) for loose, swap in product((0, 1), (0, 1))} <= seen
+
+
 # --- refusals
 
 

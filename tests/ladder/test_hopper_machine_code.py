@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -77,6 +78,11 @@ class Case:
         return bool(self.value("SWAP", 0))
 
     @property
+    def loose(self) -> int | None:
+        """The operand, 0 for A and 1 for B, that comes by cp.async and is multiplied from registers."""
+        return int(self.swapped) if self.value("LOOSE", 0) else None
+
+    @property
     def sides(self) -> tuple[tuple[int, bool, int], tuple[int, bool, int]]:
         """Of A and of B: how many rows or columns a slice has, whether it lies along k, who share it."""
         of_a, of_b = self.config["BM"], self.config["BN"]
@@ -87,17 +93,29 @@ class Case:
 
     @property
     def boxes(self) -> tuple[int, int]:
-        """How many copies of boxes a slice of A, and of B, takes."""
-        one, other = (1 if along_k else ceil_div(rows, BOX) for rows, along_k, _ in self.sides)
+        """How many copies of boxes a slice of A, and of B, takes; none where it is loose."""
+        one, other = (0 if self.loose == n else 1 if along_k else ceil_div(rows, BOX)
+                      for n, (rows, along_k, _) in enumerate(self.sides))  # fmt: skip
         return one, other
 
     @property
     def slice_bytes(self) -> int:
-        return sum(BOX_ROW * (rows if along_k else BOX * ceil_div(rows, BOX)) for rows, along_k, _ in self.sides)
+        """Of what comes in boxes."""
+        return sum(BOX_ROW * (rows if along_k else BOX * ceil_div(rows, BOX))
+                   for n, (rows, along_k, _) in enumerate(self.sides) if n != self.loose)  # fmt: skip
+
+    @property
+    def loose_bytes(self) -> int:
+        """Of a stage: each line has as many pieces of 16 bytes as it could lie in."""
+        if self.loose is None:
+            return 0
+        rows, along_k, _ = self.sides[self.loose]
+        lines, length = (rows, 64 * self.value("DEPTH")) if along_k else (64 * self.value("DEPTH"), rows)
+        return lines * 16 * (ceil_div(2 * length, 16) + 1)
 
     @property
     def stage_bytes(self) -> int:
-        return self.value("DEPTH") * self.slice_bytes
+        return self.value("DEPTH") * self.slice_bytes + self.loose_bytes
 
     @property
     def before_barriers(self) -> int:
@@ -137,6 +155,10 @@ def compiled_cases() -> Iterator[Case]:
                 yield case(name, config, problem_of(layout, dtype, out))
     deep = rung_named("wgmma_split_k").config({"STAGES": 4, "DEPTH": 2, "CONSUMERS": 1})
     yield case("wgmma_split_k", deep, problem_of("NN", BF16, BF16))
+    loose = {"BM": 128, "BN": 48, "STAGES": 3, "LOOSE": 1}
+    for layout, changes in (("NT", {"CONSUMERS": 2}), ("TN", {"CONSUMERS": 1, "DEPTH": 4, "STAGES": 2})):
+        config = rung_named("wgmma_split_k").config({**loose, **changes})
+        yield case("wgmma_split_k", config, problem_of(layout, BF16, BF16))
     both = rung_named("wgmma_cluster").config({"BM": 128, "BN": 128, "CLUSTER_M": 2, "CLUSTER_N": 2, "CONSUMERS": 2})
     yield case("wgmma_cluster", both, problem_of("NN", FP16, FP16))
     yield skewed("wgmma_persistent", "NT", BF16)
@@ -161,6 +183,8 @@ EPILOGUES = [
     skewed("wgmma_cluster", "NT", BF16, bias="row", activation="relu"),
 ]  # fmt: skip
 each_case = pytest.mark.parametrize("it", CASES, ids=str)
+each_split = pytest.mark.parametrize("it", [it for it in CASES if it.name == "wgmma_split_k"], ids=str)
+each_loose = pytest.mark.parametrize("it", [it for it in CASES if it.loose is not None], ids=str)
 
 
 @cache
@@ -188,6 +212,10 @@ def test_every_choice_is_compiled_at_least_once() -> None:
     for name in STORING:
         stored = [it.config["TMA_STORE"] for it in CASES if it.name == name]
         assert {(boxes > 0) - (boxes < 0) for boxes in stored} == {-1, 0, 1}
+    loose = [it for it in CASES if it.loose is not None]
+    assert {(it.loose, it.sides[it.loose or 0][1]) for it in loose} == {(0, False), (0, True), (1, False), (1, True)}
+    assert {it.value("DEPTH") for it in loose} == {1, 2, 4}
+    assert {it.consumers for it in loose} == {1, 2}
 
 
 @each_case
@@ -202,8 +230,12 @@ def test_products_are_warp_group_products_of_the_whole_tile(it: Case) -> None:
     assert {i.opcode for i in found} == {f"HGMMA.64x{it.config['BN']}x16.F32{suffix}"}
     a, b = it.sides[::-1] if it.swapped else it.sides
     for instruction in found:
-        assert (".tnspA" in instruction.text) != a[1]
+        assert (".tnspA" in instruction.text) == (not a[1] and it.loose is None)
         assert (".tnspB" in instruction.text) != b[1]
+        descriptors = [operand.startswith("gdesc[") for operand in instruction.operands]
+        assert descriptors.count(True) == 1, "of one operand, or of both"
+        assert descriptors.index(True) == (1 if it.loose is None else 2)
+        assert it.loose is None or re.fullmatch(r"R\d+(\.reuse)?", instruction.operands[1]), "A is in registers"
     assert not code(it).counts["HMMA"]
 
 
@@ -215,7 +247,42 @@ def test_one_thread_asks_the_copy_engine_for_whole_slices(it: Case) -> None:
     places = 2 if it.name == "wgmma_tma" else 1  # before the loop as well
     assert asked.count("UTMALDG.3D.MULTICAST") == places * many
     assert asked.count("UTMALDG.3D") == places * single
-    assert not {"LDGSTS", "LDSM"} & code(it).counts.keys(), "no thread moves operands"
+    assert not {"LDSM"} & code(it).counts.keys()
+    assert it.loose is not None or not code(it).counts["LDGSTS"], "no thread moves operands"
+    prefetched = len([i for i in code(it).instructions if i.opcode == "UTMACCTL.PF"])
+    assert prefetched == (2 if it.loose is None else 1), "a loose operand has no map"
+
+
+@each_loose
+def test_a_loose_operand_comes_in_pieces_of_16_bytes_with_zeros_for_what_is_not_there(it: Case) -> None:
+    loop, found = code(it).main_loop(), [i for i in code(it).instructions if i.base == "LDGSTS"]
+    assert loop is not None
+    opcodes = {i.opcode for i in found}
+    assert "LDGSTS.E.BYPASS.128.ZFILL" in opcodes
+    assert opcodes <= {"LDGSTS.E.BYPASS.128.ZFILL", "LDGSTS.E.BYPASS.128"}
+    assert not {"LDGSTS", "UTMALDG"} & loop.counts.keys(), "who multiplies does not copy"
+    arrivals = [i for i in code(it).instructions if i.base == "ARRIVES"]
+    assert len(arrivals) == 1
+    assert arrivals[0].opcode.startswith("ARRIVES.LDGSTSBAR")
+    assert arrivals[0].offset > max(i.offset for i in found), "copies of a slice are waited for as one"
+    assert re.findall(r"cp\.async\.mbarrier\.arrive\S*", built(it).ptx) == [
+        "cp.async.mbarrier.arrive.noinc.shared::cta.b64"
+    ]
+    assert code(it).counts["UTMALDG"] == it.value("DEPTH") * it.boxes[1 - (it.loose or 0)]
+
+
+@each_loose
+def test_fragments_of_a_loose_operand_are_read_while_products_run(it: Case) -> None:
+    loop, depth = code(it).main_loop(), it.value("DEPTH")
+    assert loop is not None
+    read = Counter(i.opcode for i in loop.instructions if i.base == "LDS")
+    along_k = it.sides[it.loose or 0][1]
+    tiles = it.config["BM"] // 64 // it.consumers
+    assert read == {"LDS" if along_k else "LDS.U16": 2 * 4 * (64 // 16) * tiles * depth}, "two for each register"
+    waits = [i.operands for i in loop.instructions if i.opcode == "WARPGROUP.DEPBAR.LE"]
+    assert waits == [("gsb0", "0x0" if depth == 1 else "0x1")] * depth, "one group is left running"
+    groups = [i for i in loop.instructions if i.base == "HGMMA" and "gsb0" in i.operands]
+    assert len(groups) == loop.counts["HGMMA"] // (64 // 16 * tiles) == depth, "the products of a slice are one group"
 
 
 @pytest.mark.parametrize("it", [*CASES, *EPILOGUES], ids=str)
@@ -257,7 +324,8 @@ def test_nothing_is_spilled_and_the_compiler_does_not_complain(it: Case) -> None
 def test_global_memory_is_not_touched_before_the_launch_before_has_ended(it: Case) -> None:
     names = [i.base for i in code(it).instructions]
     wait = names.index("ACQBULK")
-    assert not {"LDG", "STG", "RED", "REDG", "ATOM", "ATOMG", "UTMALDG", "UTMASTG"} & set(names[:wait])
+    touching = {"LDG", "STG", "RED", "REDG", "ATOM", "ATOMG", "UTMALDG", "UTMASTG", "LDGSTS"}
+    assert not touching & set(names[:wait])
 
 
 @each_case
@@ -306,8 +374,9 @@ def test_the_opening_states_the_budget(name: str) -> None:
     assert slices in text or text.startswith("As 19")
     for config in configurations(name):
         aligned = case(name, config, problem_of("NT", BF16, FP32))  # both lie along k
+        skew = 16 * config["BM"] if aligned.loose is not None else 0
         assert aligned.config["STAGES"] * aligned.stage_bytes == (
-            config["STAGES"] * aligned.value("DEPTH") * (config["BM"] + config["BN"]) * 128
+            config["STAGES"] * (aligned.value("DEPTH") * (config["BM"] + config["BN"]) * 128 + skew)
         )
 
 
@@ -317,19 +386,30 @@ def test_a_barrier_expects_the_bytes_of_all_boxes(it: Case) -> None:
     assert it.spec.tensor_maps is not None
     maps = it.spec.tensor_maps(it.problem, it.config)
     brought = 0
-    for name, boxes, (_, _, parts) in zip(("map_a", "map_b"), it.boxes, it.sides, strict=True):
-        brought += boxes * parts * math.prod(maps[name].box) * it.problem.dtype.itemsize
+    for n, (name, boxes, (_, _, parts)) in enumerate(zip(("map_a", "map_b"), it.boxes, it.sides, strict=True)):
+        assert (name in maps) == (it.loose != n)
+        if name in maps:
+            brought += boxes * parts * math.prod(maps[name].box) * it.problem.dtype.itemsize
     assert brought == it.slice_bytes
-    expected = {int(n) for n in expected_bytes(built(it).ptx)}
+    expected = set(numbers_given(built(it).ptx, r"expect_tx\S* _, \[\S+\], (\S+);"))
     sums = {4 * it.config["BM"] * it.config["BN"]} if it.name == "wgmma_split_k" else set()
     assert expected == {it.value("DEPTH") * brought} | sums
 
 
-def expected_bytes(ptx: str) -> Iterator[str]:
-    for operand in re.findall(r"expect_tx\S* _, \[\S+\], (\S+);", ptx):
+@each_split
+def test_a_full_slice_has_been_brought_by_all_who_bring_it(it: Case) -> None:
+    """By the copy engine alone or, where an operand is loose, by each of the producer's threads as well."""
+    stages, bringing = it.config["STAGES"], 1 if it.loose is None else 1 + WARP_GROUP
+    of_sums = Counter([1])
+    expected = Counter({bringing: stages}) + Counter({it.consumers: stages}) + of_sums
+    assert Counter(numbers_given(built(it).ptx, r"mbarrier\.init\S* \[\S+\], (\S+);")) == expected
+
+
+def numbers_given(ptx: str, pattern: str) -> Iterator[int]:
+    for operand in re.findall(pattern, ptx):
         if operand.startswith("%"):
             (operand,) = re.findall(rf"mov\.[bu]32\s+{re.escape(operand)}, (\d+);", ptx)
-        yield operand
+        yield int(operand)
 
 
 def test_sm_90_is_compiled_for_sm_90a() -> None:

@@ -17,6 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gemmsmith.gpus import GPU
+from gemmsmith.kernels.hopper_config import staged_boxes, store_width
+from gemmsmith.kernels.spec import Config
 from gemmsmith.problem import Problem
 
 Column = NDArray[np.float64]
@@ -29,7 +31,10 @@ _SMEM_CLOCKS, _SMEM_CLOCKS_A_COLUMN = 16.0, 0.25
 _SMS_OF_LARGE_CLUSTERS = 120 / 132  # an H200 holds 30 clusters of four: the SMs of some GPCs are no multiple of four
 _SUMS_OF_A_TILE = 64 * 64  # the reduction of so many is what the constant is for
 _MEETING = 4.5e-6  # seconds: counters are cleared by a launch, and the last cluster finds the others' sums in memory
-_LOOSE_CLOCKS = 250.0  # to take 64 rows of a loose slice into registers
+_LOOSE_BYTES = 4.5e10  # a second, of a loose operand, into one SM
+_COPYING = 1.5e-6  # seconds that copies of operands take besides moving them
+_ENDS = 128.0  # columns of C that cost as much as the ends of a line
+_ONE_BY_ONE = 3.0  # times as much again, where outputs go one by one
 _SHARPNESS = 4.0  # of the soft maximum: two equal limits cost 19 % more than one, as they never overlap perfectly
 _OTHER_REGISTERS = 80  # a consumer thread, besides its sums
 _MOST_RESIDENT = 8
@@ -121,6 +126,7 @@ class Tiles:
     swap: Column
     loose: Column
     persistent: Column
+    span: Column  # columns that are staged at once on their way to C
 
     def unaligned_loose(self, shapes: Shapes) -> Any:
         """Bytes of the operand that each configuration could take loose."""
@@ -141,7 +147,15 @@ def tiles_of(configs: Sequence[Mapping[str, int]]) -> Tiles:
     persistent = np.array(["GROUP" in config for config in configs], np.float64)
     return Tiles(column("BM"), column("BN"), column("STAGES"), column("DEPTH"), column("CONSUMERS"),
                  column("CLUSTER_M"), column("CLUSTER_N"), column("GROUP"), column("SPLIT"), column("CLUSTERS"),
-                 column("ORDERED"), column("SWAP"), column("LOOSE"), persistent)  # fmt: skip
+                 column("ORDERED"), column("SWAP"), column("LOOSE"), persistent, np.array([_span(c) for c in configs],
+                 np.float64))  # fmt: skip
+
+
+def _span(config: Mapping[str, int]) -> int:
+    if "TMA_STORE" not in config:
+        return 1
+    whole = Config(tuple(config.items()))
+    return max(1, staged_boxes(whole) * store_width(whole))
 
 
 def shape_of(problem: Problem, unaligned: int = 0) -> Shapes:
@@ -177,14 +191,14 @@ def predicted_seconds(shapes: Shapes, tiles: Tiles, chip: Chip, constants: Const
     arriving = STEP_BYTES * (t.bm + t.bn) * together
     ahead = np.maximum(1, t.stages - 1) * t.depth  # slices on their way while one stage is multiplied
     step = _soft_maximum(mma, fetched / c.l2, arriving / c.ingress, c.latency / ahead) + c.step / t.depth
-    # Fragments go through registers: 128 bytes a clock, two words for one, beside products of the slice before if any.
-    step = step + t.loose * t.bm / _WGMMA_ROWS * np.where(t.depth > 1, 0.5, 1.0) * _LOOSE_CLOCKS / c.clock * together
+    # A loose operand comes by loads of threads, and goes through registers.
+    lines = STEP_BYTES * t.bm * (1.0 + 1.0 / (8.0 * t.depth)) * together
+    step = step + t.loose * lines / _LOOSE_BYTES
     outputs = t.bm * t.bn * together
     stored = outputs / t.split * shapes.out_bytes / c.store
-    # In pieces of 16 bytes, and eight elements one by one at the ends of each line of a box.
-    boxes = np.select([t.bn % 64 == 0, t.bn % 32 == 0], [64.0, 32.0], 16.0)
-    in_pieces = (t.persistent > 0) & (np.asarray(shapes.unaligned_c) > 0) & (np.asarray(shapes.out_bytes) == 2)
-    stored = stored * np.where(in_pieces, 1.0 + 64.0 / boxes, 1.0)
+    # In pieces of 16 bytes, with up to eight elements one by one for every line that is staged; or all one by one.
+    in_pieces = 1.0 + np.where(t.persistent > 0, _ENDS / t.span, np.where(t.swap > 0, 0.0, _ONE_BY_ONE))
+    stored = stored * np.where((np.asarray(shapes.unaligned_c) > 0) & (shapes.out_bytes == 2), in_pieces, 1.0)
     # Sums of a kernel that splits go through shared memory, its own and its neighbours'.
     added = np.where(t.persistent > 0, 0.0, outputs * 4.0 / c.ingress)
     added = added + np.where(t.split > 1, c.reduction * outputs / _SUMS_OF_A_TILE, 0.0)
@@ -197,7 +211,7 @@ def predicted_seconds(shapes: Shapes, tiles: Tiles, chip: Chip, constants: Const
     written = rows * cols * shapes.batch * shapes.out_bytes
     traffic = np.maximum(inputs, _streamed(shapes, tiles, rows, cols, down, across, sms * resident, chip)) + written
     repacked = shapes.unaligned_a + shapes.unaligned_b - np.where(t.loose > 0, t.unaligned_loose(shapes), 0)
-    repack = np.where(repacked > 0, c.launch + 2.0 * repacked / c.dram, 0.0)
+    repack = np.where(repacked > 0, _COPYING + c.launch + 2.0 * repacked / c.dram, 0.0)
     met = np.where(t.clusters > 1, _MEETING, 0.0)
     total: Column = c.launch + met + _soft_maximum(on_sms, traffic / c.dram) + repack
     return total

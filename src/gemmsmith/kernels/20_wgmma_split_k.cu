@@ -76,6 +76,7 @@ gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, 
     const int group = threadIdx.x / GROUP_THREADS;
     if (group == 0) {  // the producer
         if constexpr (LOOSE) {
+            Loose::Loader<GROUP_THREADS> loader(loose, range.begin * DEPTH * BK, threadIdx.x);
             for (int k = range.begin; k < range.end; ++k) {
                 const unsigned stage = slices + ring.stage * STAGE, barrier = full + 8 * ring.stage;
                 barrier_wait(empty + 8 * ring.stage, ring.parity ^ 1);
@@ -86,8 +87,12 @@ gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, 
                         TileB::load(stage + d * TileB::BYTES, SWAP ? map_a : map_b, barrier, col, (k * DEPTH + d) * BK,
                                     (SWAP ? strideA : strideB) ? z : 0);
                 }
-                loose.load(stage + DEPTH * TileB::BYTES, k * DEPTH * BK, threadIdx.x, GROUP_THREADS);
+                if (loose.inside(k * DEPTH * BK))
+                    loader.load(stage + DEPTH * TileB::BYTES, threadIdx.x);
+                else
+                    loose.load_guarded<GROUP_THREADS>(stage + DEPTH * TileB::BYTES, k * DEPTH * BK, threadIdx.x);
                 cp_async_arrive(barrier);
+                loader.advance(loose);
                 ring.advance();
             }
         } else if (threadIdx.x == 0) {

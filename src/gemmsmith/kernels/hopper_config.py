@@ -239,13 +239,17 @@ def fit_store(config: Config, problem: Problem, addresses: tuple[int, int, int])
         problem.stride_c * size if problem.batch > 1 else 0,
     )  # fmt: skip
     sign = -1 if any(step % 16 for step in steps) else 1
+    boxes = staged_boxes(config, not problem.trans_a, problem.trans_b) if config["TMA_STORE"] and size == 2 else 0
+    return _with(config, TMA_STORE=sign * boxes)
+
+
+def staged_boxes(config: Config, a_along_k: bool = True, b_along_k: bool = True) -> int:
+    """As many boxes of outputs at once as fit into shared memory and divide the tile; 0 where none does."""
     boxes = config["BN"] // store_width(config)
-    if config["TMA_STORE"] and size == 2:
-        for count in (n for n in range(boxes, 0, -1) if boxes % n == 0):
-            fitted = _with(config, TMA_STORE=sign * count)
-            if smem_bytes(fitted, not problem.trans_a, problem.trans_b) <= LARGEST_SMEM:
-                return fitted
-    return _with(config, TMA_STORE=0)
+    for count in (n for n in range(boxes, 0, -1) if boxes % n == 0):
+        if smem_bytes(_with(config, TMA_STORE=count), a_along_k, b_along_k) <= LARGEST_SMEM:
+            return count
+    return 0
 
 
 def _with(config: Config, **changes: int) -> Config:

@@ -14,9 +14,12 @@
 #include "mbarrier.cuh"
 #include "operand_tile.cuh"
 
+__device__ __forceinline__ void cp_async_16(unsigned shared, const void* global) {
+    asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16;" ::"r"(shared), "l"(global) : "memory");
+}
 // 16 bytes, of which the first `bytes` are read and the others are zero.
 __device__ __forceinline__ void cp_async_16_or_less(unsigned shared, const void* global, int bytes) {
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared), "l"(global), "r"(bytes) : "memory");
+    asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(shared), "l"(global), "r"(bytes) : "memory");
 }
 
 // Arrives at the barrier once all copies that this thread has asked for have landed.
@@ -54,10 +57,11 @@ struct LooseTile {
                 static_cast<unsigned>(line) * static_cast<unsigned>(ld) + static_cast<unsigned>(at)) % GRANULE;
     }
 
-    // Asks for the slices at k, `thread` of `threads` for its part of them.
-    __device__ __forceinline__ void load(unsigned target, int k, int thread, int threads) const {
+    // Asks for slices that may reach beyond the matrix, at k; `thread` of THREADS has its part of them.
+    template <int THREADS>
+    __device__ __forceinline__ void load_guarded(unsigned target, int k, int thread) const {
         const int top = K_MAJOR ? row : k, left = K_MAJOR ? k : row;
-        for (int i = thread; i < LINES * GRANULES; i += threads) {
+        for (int i = thread; i < LINES * GRANULES; i += THREADS) {
             const int line = top + i / GRANULES, number = i % GRANULES;
             const int at = left - static_cast<int>(skew(line, left)) + number * GRANULE;
             const bool wanted = line < lines && at < left + LENGTH;
@@ -66,6 +70,40 @@ struct LooseTile {
             cp_async_16_or_less(target + i * 16, from, count * static_cast<int>(sizeof(T)));
         }
     }
+
+    // Whether slices at k and all of the granules that they lie in are inside the matrix.
+    __device__ __forceinline__ bool inside(int k) const {
+        const int top = K_MAJOR ? row : k, left = K_MAJOR ? k : row;
+        return top + LINES <= lines && left + LENGTH + GRANULE <= length;
+    }
+
+    // The same for slices that are inside: a thread's granules stay where they are in their lines, so that nothing is
+    // left to compute but where these go on. Neighbours have neighbouring granules.
+    template <int THREADS>
+    struct Loader {
+        static constexpr int ALL = LINES * GRANULES, COUNT = (ALL + THREADS - 1) / THREADS;
+        const T* from[COUNT];
+
+        __device__ __forceinline__ Loader(const LooseTile& tile, int k, int thread) {
+#pragma unroll
+            for (int i = 0; i < COUNT; ++i) {
+                const int number = i * THREADS + thread, line = number / GRANULES + (K_MAJOR ? tile.row : k);
+                const int left = K_MAJOR ? k : tile.row;
+                from[i] = tile.matrix + line * tile.ld + left - tile.skew(line, left) + number % GRANULES * GRANULE;
+            }
+        }
+        // The slices at the loader's own k.
+        __device__ __forceinline__ void load(unsigned target, int thread) const {
+#pragma unroll
+            for (int i = 0; i < COUNT; ++i)
+                if ((i + 1) * THREADS <= ALL || thread < ALL - i * THREADS)
+                    cp_async_16(target + (i * THREADS + thread) * 16, from[i]);
+        }
+        __device__ __forceinline__ void advance(const LooseTile& tile) {
+#pragma unroll
+            for (int i = 0; i < COUNT; ++i) from[i] += K_MAJOR ? SLICES * BK : SLICES * BK * tile.ld;
+        }
+    };
 
     // Where this thread of a group finds its elements of the 64 rows number `tile`, from the slices' beginning.
     struct Place {

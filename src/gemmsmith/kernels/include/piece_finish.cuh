@@ -49,28 +49,47 @@ struct StagedLine {
     }
 };
 
-// Writes the 16 lines of this warp, SPAN columns from (row, col) of the window on.
+// Writes the 16 lines of this warp, SPAN columns from (row, col) of the window on. What is written next is read before
+// the first of it leaves, AT_ONCE times 32 lanes: else each would wait for the one before.
 template <int Cols, int SPAN, class Out>
 __device__ __forceinline__ void write_in_pieces(const Window<Out>& c, int row, int col, unsigned staging) {
-    constexpr int PIECES = SPAN / 8;
+    using Line = StagedLine<Cols, Out>;
+    constexpr int PIECES = SPAN / 8, AT_ONCE = PIECES % 8 == 0 ? 4 : PIECES % 4 == 0 ? 2 : 1;
     const int lane = threadIdx.x % 32, first = threadIdx.x / 32 % 4 * 16;
-#pragma unroll 4
-    for (int i = lane; i < 16 * PIECES; i += 32) {  // the pieces that are whole
-        const StagedLine<Cols, Out> of(c, row, col, staging, first + i / PIECES, SPAN);
-        const int piece = i % PIECES, begin = piece * 8 - of.skew;
-        if (begin < 0 || begin + 8 > of.valid) continue;
-        const uint4 one = load_shared(of.address(begin / 8));
-        const uint4 next = load_shared(of.address(min(begin / 8 + 1, PIECES - 1)));
-        store_piece(of.target + begin, shifted(one, next, begin % 8));
+    for (int begin = lane; begin < 16 * PIECES; begin += AT_ONCE * 32) {  // the pieces that are whole
+        uint4 pieces[AT_ONCE];
+        Out* targets[AT_ONCE];
+#pragma unroll
+        for (int i = 0; i < AT_ONCE; ++i) {
+            const int number = begin + i * 32;
+            const Line of(c, row, col, staging, first + number / PIECES, SPAN);
+            const int from = number % PIECES * 8 - of.skew, own = max(from, 0);
+            const uint4 one = load_shared(of.address(own / 8));
+            const uint4 next = load_shared(of.address(min(own / 8 + 1, PIECES - 1)));
+            pieces[i] = shifted(one, next, own % 8);
+            targets[i] = from >= 0 && from + 8 <= of.valid ? of.target + from : nullptr;
+        }
+#pragma unroll
+        for (int i = 0; i < AT_ONCE; ++i)
+            if (targets[i]) store_piece(targets[i], pieces[i]);
     }
-#pragma unroll 4
-    for (int i = lane; i < 16 * 16; i += 32) {  // up to seven elements at both ends of a line
-        const StagedLine<Cols, Out> of(c, row, col, staging, first + i / 16, SPAN);
-        const int end = (of.valid + of.skew) / 8 * 8 - of.skew;  // of the whole pieces; none where it is below 0
-        const int at = i % 8 + (i % 16 < 8 ? 0 : end);
-        const bool here = i % 16 < 8 ? of.skew > 0 && at < 8 - of.skew : end >= 0;
-        if (here && at < of.valid)
-            reinterpret_cast<unsigned short*>(of.target)[at] = load_shared_element(of.address(at / 8) + at % 8 * 2);
+    constexpr int ENDS = 16;  // up to seven elements at both ends of a line, a lane for each
+    for (int begin = lane; begin < 16 * ENDS; begin += 4 * 32) {
+        unsigned short elements[4];
+        Out* targets[4];
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+            const int number = begin + i * 32, lane_of_line = number % ENDS;
+            const Line of(c, row, col, staging, first + number / ENDS, SPAN);
+            const int end = (of.valid + of.skew) / 8 * 8 - of.skew;  // of the whole pieces; none where it is below 0
+            const int at = lane_of_line % 8 + (lane_of_line < 8 ? 0 : end);
+            const bool here = lane_of_line < 8 ? of.skew > 0 && at < 8 - of.skew : end >= 0;
+            targets[i] = here && at < of.valid ? of.target + at : nullptr;
+            elements[i] = targets[i] ? load_shared_element(of.address(at / 8) + at % 8 * 2) : 0;
+        }
+#pragma unroll
+        for (int i = 0; i < 4; ++i)
+            if (targets[i]) *reinterpret_cast<unsigned short*>(targets[i]) = elements[i];
     }
 }
 
