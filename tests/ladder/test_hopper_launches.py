@@ -289,6 +289,16 @@ REFUSED = [
     ("wgmma_tma", {"STAGES": 6}, "STAGES·(BM+BN)·128 = 6·(128+256)·128 B for slices"),
     ("wgmma_specialized", {"CONSUMERS": 3}, "BM = 128 rows are not a multiple of 64 for each of 3 consumers"),
     ("wgmma_specialized", {"BM": 256, "STAGES": 2}, "= 256 sums a thread, but with 2 consumers 208 fit"),
+    (
+        "wgmma_split_k",
+        {"BM": 192, "BN": 128, "STAGES": 2, "SPLIT": 1, "LOOSE": 1},
+        "192 sums and 48 registers of a loose",
+    ),
+    (
+        "wgmma_split_k",
+        {"BM": 256, "BN": 112, "STAGES": 2, "CONSUMERS": 2, "SPLIT": 1, "LOOSE": 1},
+        "with 2 consumers 136",
+    ),
     ("wgmma_persistent", {"TMA_STORE": 3}, "TMA_STORE = 3 does not divide BN = 256 into its 4 boxes of 64"),
     ("wgmma_persistent", {"TMA_STORE": 4}, "of shared memory, but a block has 232,448 B"),
     ("wgmma_persistent", {"TMA_STORE": -3}, "TMA_STORE = -3 does not divide BN = 256 into its 4 boxes of 64"),

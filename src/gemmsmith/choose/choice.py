@@ -84,7 +84,7 @@ def choose(
 
 def forget() -> None:
     """Ask tables and tuning file again: for a process that has just tuned."""
-    for cached in (shipped.shipped_tables, tuning_file.tuned, hopper_model, _constants):
+    for cached in (shipped.shipped_tables, tuning_file.tuned, hopper_model, _constants, _own_values):
         cached.cache_clear()
     _CHOICES.clear()
 

@@ -153,7 +153,7 @@ def tiles_of(configs: Sequence[Mapping[str, int]]) -> Tiles:
 
 def _span(config: Mapping[str, int]) -> int:
     if "TMA_STORE" not in config:
-        return 1
+        return config.get("BN", 1)
     whole = Config(tuple(config.items()))
     return max(1, staged_boxes(whole) * store_width(whole))
 

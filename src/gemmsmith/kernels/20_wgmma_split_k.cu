@@ -20,7 +20,7 @@
 //              block 1   [ ... K-1 ]  -> sums, rows BM / 2 ...  /\  -> block 1 adds two parts, finishes rows BM / 2 ...
 //
 // Budget    STAGES * DEPTH * (BM + BN) * 128 bytes for slices, 4 * BM * (BN + 4) bytes for sums. DEPTH slices are asked
-//           for together, so that a row is read from memory in longer pieces.
+//           for together, so that a row is read from memory in longer pieces. A loose line has 16 bytes more.
 // Needs     sm_90a; rows of A and B that start on 16 bytes, but of A (SWAP: B) only where LOOSE is 0.
 // Try next  Many tiles, but not a whole number of waves: 21.
 

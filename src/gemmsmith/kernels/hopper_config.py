@@ -144,6 +144,21 @@ def sums_fit(most: dict[int, int]) -> Constraint:
     return check
 
 
+# Sums and fragments of a loose operand, by the number of consumers: more spill, or the products wait for each other.
+_WITH_FRAGMENTS = {1: 224, 2: 136, 3: 80}
+
+
+def fragments_fit(c: Config) -> str | None:
+    groups = _consumer_groups(c)
+    fragments = 16 * (c["BM"] // 64 // groups) * min(2, c["DEPTH"]) if loose_operand(c) else 0
+    most = _WITH_FRAGMENTS[groups]
+    if not fragments or _sums(c) + fragments <= most:
+        return None
+    return (
+        f"{_sums(c)} sums and {fragments} registers of a loose operand a thread, but with {groups} consumers {most} fit"
+    )
+
+
 def cluster_fits(c: Config) -> str | None:
     if c["CLUSTER_M"] * c["CLUSTER_N"] > 8:
         return f"a cluster of {c['CLUSTER_M']}·{c['CLUSTER_N']} blocks; 8 are the most"
