@@ -7,8 +7,9 @@ Everything happens in one process. Contenders of a case take turns in random ord
 twice in every round: what it differs from itself is what the measurement cannot tell. Large products are sampled for a
 tenth of a second and more, after an untimed run of half that length, because under the power cap each settles on a
 clock of its own. Inputs are random and rotate over twice the L2. Every case is first compared with float64. Where rows
-of a matrix do not start on 16 bytes, our choice for the next shape whose rows do takes part as well. Ends with 1 if a
-result is wrong or a case fails; a slow one is no failure.
+of a matrix do not start on 16 bytes, our choice for the next shape whose rows do takes part as well: its time over that
+of the case is what one would gain by padding. Ends with 1 if a result is wrong or a case fails; a slow one is no
+failure.
 """
 
 from __future__ import annotations
@@ -254,14 +255,9 @@ class Bench:
             "cublas": _summary(cublas, flops), "ours": _summary(ours, flops),
         }  # fmt: skip
         for aligned in neighbour:
-            next_to_it = case.aligned
-            faster = flops / next_to_it.problem.flops  # speed, not time: the other is larger
-            found["aligned"] = {
-                "m": next_to_it.m, "n": next_to_it.n, "k": next_to_it.k,
-                "ratio": {name: round(value * faster, 4) if name != "spread" else value
-                          for name, value in _ratio(aligned, ours).items()},
-                **_summary(aligned, next_to_it.problem.flops),
-            }  # fmt: skip
+            other = case.aligned
+            found["aligned"] = {"m": other.m, "n": other.n, "k": other.k, "ratio": _ratio(aligned, ours),
+                                **_summary(aligned, other.problem.flops)}  # fmt: skip
         return found
 
     def calibrated(self, launches: list[Launch]) -> float:
@@ -391,7 +387,11 @@ def line(case: Case, found: dict[str, Any]) -> str:
         f"{itself['median']:.3f}), {ours['tflops']:.0f} against {cublas['tflops']:.0f} TFLOPS, {ours['us']:.1f} us, "
         f"{ours['sm_mhz']:.0f}/{cublas['sm_mhz']:.0f} MHz, {ours['power_w']:.0f}/{cublas['power_w']:.0f} W, "
         f"{found['mode']}, {found['kernel']} {config} ({found['source']})"
-        + (f", {found['aligned']['ratio']['median']:.3f} of the next aligned shape" if "aligned" in found else "")
+        + (
+            f", {found['aligned']['ratio']['median']:.3f} of the next aligned shape's speed"
+            if "aligned" in found
+            else ""
+        )
     )
 
 

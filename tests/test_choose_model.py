@@ -120,7 +120,7 @@ def test_a_loose_operand_costs_on_its_way_through_registers(swap: int) -> None:
     loose = [seconds(SQUARE, config, constants=fast) for config in (one, two)]
     assert loose[0] > 1.2 * plain[0]
     shorter, longer = loose[0] - plain[0], loose[1] - plain[1]
-    assert longer == pytest.approx(shorter * 17 / 18, rel=0.01), "two slices have one granule more, not two"
+    assert 0.8 * shorter < longer < 0.95 * shorter, "two slices have the sectors at a line's ends once"
 
 
 def test_an_unaligned_c_is_dearer_in_narrow_boxes() -> None:
@@ -159,7 +159,7 @@ def samples(truth: Constants, noise: float = 0.0) -> list[Sample]:
                        SPLIT | {"SPLIT": 1}, SPLIT | {"BN": 16, "SWAP": 1, "STAGES": 8}):  # fmt: skip
             problem = Problem(m, n, k, BF16)
             time = seconds(problem, config, constants=truth) * math.exp(noise * rng.standard_normal())
-            found.append(Sample(ShapeKey(KIND, 4, "NN", m, n, k), tuple(config.items()), (0, 0, 0), time))
+            found.append(Sample(ShapeKey(KIND, 4, "NN", m, n, k), tuple(config.items()), time))
     return found
 
 

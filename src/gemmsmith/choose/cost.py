@@ -31,9 +31,11 @@ _SMEM_CLOCKS, _SMEM_CLOCKS_A_COLUMN = 16.0, 0.25
 _SMS_OF_LARGE_CLUSTERS = 120 / 132  # an H200 holds 30 clusters of four: the SMs of some GPCs are no multiple of four
 _SUMS_OF_A_TILE = 64 * 64  # the reduction of so many is what the constant is for
 _MEETING = 4.5e-6  # seconds: counters are cleared by a launch, and the last cluster finds the others' sums in memory
-_LOOSE_BYTES = 4.5e10  # a second, of a loose operand, into one SM
+_LOOSE_BYTES = 5e10  # a second, of a loose operand, into one SM
+_SECTORS = 0.35  # of 128 bytes that start anywhere, what the first and last sectors have besides
 _COPYING = 1.5e-6  # seconds that copies of operands take besides moving them
-_ENDS = 128.0  # columns of C that cost as much as the ends of a line
+_ENDS = 512.0  # columns of C that cost as much as the ends of a line
+_PIECES = 7e-7  # seconds until the last piece of a tile has left
 _ONE_BY_ONE = 3.0  # times as much again, where outputs go one by one
 _SHARPNESS = 4.0  # of the soft maximum: two equal limits cost 19 % more than one, as they never overlap perfectly
 _OTHER_REGISTERS = 80  # a consumer thread, besides its sums
@@ -152,7 +154,7 @@ def tiles_of(configs: Sequence[Mapping[str, int]]) -> Tiles:
 
 
 def _span(config: Mapping[str, int]) -> int:
-    if "TMA_STORE" not in config:
+    if "TMA_STORE" not in config or config["BN"] % 16:  # a kernel that does not stage, or no such tile
         return config.get("BN", 1)
     whole = Config(tuple(config.items()))
     return max(1, staged_boxes(whole) * store_width(whole))
@@ -191,14 +193,15 @@ def predicted_seconds(shapes: Shapes, tiles: Tiles, chip: Chip, constants: Const
     arriving = STEP_BYTES * (t.bm + t.bn) * together
     ahead = np.maximum(1, t.stages - 1) * t.depth  # slices on their way while one stage is multiplied
     step = _soft_maximum(mma, fetched / c.l2, arriving / c.ingress, c.latency / ahead) + c.step / t.depth
-    # A loose operand comes by loads of threads, and goes through registers.
-    lines = STEP_BYTES * t.bm * (1.0 + 1.0 / (8.0 * t.depth)) * together
+    # A loose operand comes by loads of threads, in whole sectors of its lines, and goes through registers.
+    lines = STEP_BYTES * t.bm * (1.0 + _SECTORS / t.depth) * together * np.minimum(1.0, shapes.k / _STEP_K)
     step = step + t.loose * lines / _LOOSE_BYTES
     outputs = t.bm * t.bn * together
     stored = outputs / t.split * shapes.out_bytes / c.store
     # In pieces of 16 bytes, with up to eight elements one by one for every line that is staged; or all one by one.
-    in_pieces = 1.0 + np.where(t.persistent > 0, _ENDS / t.span, np.where(t.swap > 0, 0.0, _ONE_BY_ONE))
-    stored = stored * np.where((np.asarray(shapes.unaligned_c) > 0) & (shapes.out_bytes == 2), in_pieces, 1.0)
+    odd = (np.asarray(shapes.unaligned_c) > 0) & (np.asarray(shapes.out_bytes) == 2)
+    pieces = np.where(t.persistent > 0, stored * _ENDS / t.span + _PIECES, stored * np.where(t.swap, 0.0, _ONE_BY_ONE))
+    stored = stored + np.where(odd, pieces, 0.0)
     # Sums of a kernel that splits go through shared memory, its own and its neighbours'.
     added = np.where(t.persistent > 0, 0.0, outputs * 4.0 / c.ingress)
     added = added + np.where(t.split > 1, c.reduction * outputs / _SUMS_OF_A_TILE, 0.0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gemmsmith.choose.choice import known_gpu
-from gemmsmith.choose.cost import Constants, chip_of, shape_of, with_memory_of
+from gemmsmith.choose.cost import Constants, chip_of, with_memory_of
 from gemmsmith.choose.fit import Sample, fit
 from gemmsmith.choose.key import ShapeKey, unaligned
 from gemmsmith.choose.table import Table
@@ -40,17 +40,16 @@ def _only_gpu(file: TuningFile) -> str:
 
 
 def _samples(history: History) -> list[Sample]:
+    """Of products whose rows all start on 16 bytes: what others cost besides is no matter of the constants."""
     return [
-        Sample(key, tried.config, _unaligned(key), tried.us / 1e6)
+        Sample(key, tried.config, tried.us / 1e6)
         for key, candidates in sorted(history.tried.items())
+        if not unaligned(_contiguous(key))
         for tried in candidates.values()
         if tried.state == "timed" and tried.us > 0
     ]
 
 
-def _unaligned(key: ShapeKey) -> tuple[int, int, int]:
-    """Bytes of contiguous A, B and C of this shape whose rows do not start on 16 bytes."""
-    problem = Problem(key.m, key.n, key.k, BF16, FP32 if key.out_bytes == 4 else BF16, batch=key.batch,
-                      trans_a=key.layout[0] == "T", trans_b=key.layout[1] == "T")  # fmt: skip
-    shape = shape_of(problem, unaligned(problem))
-    return int(shape.unaligned_a), int(shape.unaligned_b), int(shape.unaligned_c)
+def _contiguous(key: ShapeKey) -> Problem:
+    return Problem(key.m, key.n, key.k, BF16, FP32 if key.out_bytes == 4 else BF16, batch=key.batch,
+                   trans_a=key.layout[0] == "T", trans_b=key.layout[1] == "T")  # fmt: skip

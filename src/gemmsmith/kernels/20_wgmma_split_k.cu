@@ -51,9 +51,9 @@ gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, 
             barrier_init(full + 8 * i, LOOSE ? 1 + GROUP_THREADS : 1);
             barrier_init(empty + 8 * i, CONSUMERS);
         }
-        barrier_init(complete, 1);
+        barrier_init(complete, SPLIT > 1 ? 1 : CONSUMERS * GROUP_THREADS);
         barrier_init_done();
-        barrier_expect(complete, 4 * BM * BN);  // SHARE rows from each of SPLIT blocks
+        if (SPLIT > 1) barrier_expect(complete, 4 * BM * BN);  // SHARE rows from each of SPLIT blocks
         if (!LOOSE || SWAP) prefetch_map(map_a);
         if (!LOOSE || !SWAP) prefetch_map(map_b);
     }
@@ -134,8 +134,13 @@ gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, 
                 const unsigned line = received + 4 * (rank * SHARE + r % SHARE) * SUMS_LD + 8 * (lane % 4);
 #pragma unroll
                 for (int j = 0; j < BN / 8; ++j)
-                    send(line + 32 * j, complete, r / SHARE, sums[i][j * 4 + half * 2], sums[i][j * 4 + half * 2 + 1]);
+                    if constexpr (SPLIT > 1)
+                        send(line + 32 * j, complete, r / SHARE, sums[i][j * 4 + half * 2],
+                             sums[i][j * 4 + half * 2 + 1]);
+                    else
+                        keep(line + 32 * j, sums[i][j * 4 + half * 2], sums[i][j * 4 + half * 2 + 1]);
             }
+        if (SPLIT == 1) barrier_arrive(complete);
     }
     barrier_wait(complete, 0);
 
