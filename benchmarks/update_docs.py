@@ -157,6 +157,7 @@ _HOPPER_GROUPS = {
     "llm": "squares and shapes of language models",
     "odd": "no row starts on 16 bytes",
     "skinny": "few rows",
+    "odd few": "few rows or columns, others start anywhere",
 }
 
 
@@ -169,6 +170,12 @@ def hopper_means() -> str:
         found = [case["ratio"]["median"] for case in record["cases"] if case["group"] == group]
         mean = record["means"][group]["geometric_mean"]
         rows.append(f"| {words} | {len(found)} | {mean:.2f} | {min(found):.2f} | {max(found):.2f} |")
+    odd = record["means"]["of the next aligned shape"]
+    rows += [
+        "",
+        f"Where rows do not start on 16 bytes, products have {odd['geometric_mean']:.2f} of the speed of the next shape "
+        f"whose rows do, in the mean of {odd['cases']} shapes, and {odd['lowest']:.2f} at least.",
+    ]
     host = {name: f"{found['us']:.1f} µs" for name, found in record["host"][0]["host"].items()}
     rows += ["", "These are times on the GPU. A call costs the host: "
              + ", ".join(f"`{name}` {text}" for name, text in host.items())

@@ -13,8 +13,10 @@ import pytest
 import gemmsmith
 from gemmsmith.api import _workspace
 from gemmsmith.compile.compiled import CompiledKernel
+from gemmsmith.compile.compiler import compile_for
 from gemmsmith.errors import UnsupportedError
 from gemmsmith.explain.sampling import Bench
+from gemmsmith.kernels.preparation import prepare
 from gemmsmith.kernels.registry import rung_named, rungs, simulated_rungs
 from gemmsmith.kernels.repack import repack_launch, rows_of
 from gemmsmith.kernels.spec import Config, Geometry, KernelSpec, TensorMap
@@ -254,9 +256,30 @@ def test_the_workspace_is_part_of_a_verified_launch() -> None:
     assert (product == 6).all()
 
 
-def counting(calls: list[KernelSpec]) -> Any:
-    from gemmsmith.compile.compiler import compile_for
+@pytest.mark.parametrize("problem", [
+    Problem(37, 1, 29, dtype=FP16), Problem(1, 21, 29, dtype=FP16, trans_a=True),
+    Problem(1, 1, 45, dtype=FP16, trans_a=True), Problem(20, 1, 16, dtype=FP16, batch=3),
+    Problem(1, 12, 24, dtype=FP16, trans_a=True, trans_b=True, batch=2),
+])  # fmt: skip
+def test_a_vector_along_k_is_taken_as_a_row(problem: Problem) -> None:
+    """On the simulator, where the kernel computes from what the preparation has made of it."""
+    spec = replace(rung_named("mma_swizzled"), repacks=True, dtypes=(FP16, BF16), out_dtypes=(FP32, FP16, BF16))
+    seen = prepare(spec, spec.config(), problem, PLACES, WORKSPACE).problem
+    assert (seen.trans_a, seen.trans_b) == (problem.trans_a and problem.m > 1, problem.trans_b or problem.n == 1)
+    column = problem.n == 1
+    assert (seen.ldb if column else seen.lda) == problem.k or problem.batch > 1
+    verdict = verify_launch(SimDevice(), spec, spec.config(), problem, compile_fn=compile_for)
+    assert verdict.trusted, str(verdict)
 
+
+def test_a_vector_with_gaps_is_copied(spec: KernelSpec) -> None:
+    problem = Problem(64, 1, 33, dtype=FP16, lda=40, ldb=3)
+    copy, product = bound(spec, problem)
+    assert copied(copy) == {"b": (PLACES.b, WORKSPACE)}
+    assert mapped(spec, product, "mapB")[0].extents == (1, 33, 1)
+
+
+def counting(calls: list[KernelSpec]) -> Any:
     def compile_fn(spec: KernelSpec, *rest: Any) -> CompiledKernel:
         calls.append(spec)
         if spec.name == "mma_swizzled":

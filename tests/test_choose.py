@@ -324,6 +324,8 @@ def test_memory_of_choices_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         (Problem(64, 68, 64, BF16, BF16, ldb=72), None, 4), (Problem(64, 68, 64, BF16, ldb=72), None, 0),
         (Problem(64, 64, 64, BF16, BF16, ldc=68), None, 4), (Problem(1, 64, 64, BF16, BF16, ldc=68), None, 0),
         (Problem(64, 64, 64, BF16, BF16, batch=2, stride_c=4100), None, 4),
+        (Problem(64, 1, 64, BF16), None, 4), (Problem(64, 1, 64, BF16, ldb=3), None, 6), (Problem(64, 1, 64), None, 6),
+        (Problem(1, 64, 63, BF16, trans_a=True), None, 0), (Problem(64, 8, 1, BF16), None, 1),
         (Problem(64, 64, 64, BF16, batch=2, stride_a=4100), None, 1),
         (Problem(64, 64, 64, BF16, batch=2, stride_b=0), None, 0),
     ],

@@ -392,16 +392,18 @@ def test_a_barrier_expects_the_bytes_of_all_boxes(it: Case) -> None:
             brought += boxes * parts * math.prod(maps[name].box) * it.problem.dtype.itemsize
     assert brought == it.slice_bytes
     expected = set(numbers_given(built(it).ptx, r"expect_tx\S* _, \[\S+\], (\S+);"))
-    sums = {4 * it.config["BM"] * it.config["BN"]} if it.name == "wgmma_split_k" else set()
+    sums = {4 * it.config["BM"] * it.config["BN"]} if it.value("SPLIT") > 1 else set()
     assert expected == {it.value("DEPTH") * brought} | sums
 
 
 @each_split
-def test_a_full_slice_has_been_brought_by_all_who_bring_it(it: Case) -> None:
-    """By the copy engine alone or, where an operand is loose, by each of the producer's threads as well."""
-    stages, bringing = it.config["STAGES"], 1 if it.loose is None else 1 + WARP_GROUP
-    of_sums = Counter([1])
-    expected = Counter({bringing: stages}) + Counter({it.consumers: stages}) + of_sums
+def test_a_slice_has_been_brought_by_all_who_bring_it_and_left_by_all_who_read_it(it: Case) -> None:
+    """By the copy engine alone or, where an operand is loose, by each of the producer's threads as well; left by all
+    who read it: a group of consumers together, but what threads read themselves by each of its warps."""
+    bringing, leaving = (1, it.consumers) if it.loose is None else (1 + WARP_GROUP, it.consumers * WARP_GROUP // 32)
+    of_sums = Counter([1 if it.config["SPLIT"] > 1 else it.consumers * WARP_GROUP])
+    stages = it.config["STAGES"]
+    expected = Counter({bringing: stages}) + Counter({leaving: stages}) + of_sums
     assert Counter(numbers_given(built(it).ptx, r"mbarrier\.init\S* \[\S+\], (\S+);")) == expected
 
 

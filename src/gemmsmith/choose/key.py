@@ -57,12 +57,13 @@ def is_fastest(key: ShapeKey) -> bool:
 def unaligned(problem: Problem, addresses: Addresses | None = None) -> int:
     """Which matrices no tensor map can describe: bit 0 for A, bit 1 for B, which must be copied, bit 2 for C.
 
-    Without addresses they are taken to be aligned, as fresh allocations are. One row has no next one to be aligned; C's
-    must end on 16 bytes as well.
+    Without addresses they are taken to be aligned, as fresh allocations are. One row has no next one to be aligned, and
+    a vector along k is one, however it is stored; C's rows must end on 16 bytes as well.
     """
     size, size_c = problem.dtype.itemsize, problem.out_dtype.itemsize
-    a = problem.lda * size if problem.a_shape[0] > 1 else 0
-    b = problem.ldb * size if problem.b_shape[0] > 1 else 0
+    vector_a, vector_b = (problem.m == 1, problem.n == 1) if is_16_bit(problem) else (False, False)
+    a = 0 if problem.a_shape[0] == 1 or (vector_a and problem.lda == 1) else problem.lda * size
+    b = 0 if problem.b_shape[0] == 1 or (vector_b and problem.ldb == 1) else problem.ldb * size
     c = problem.n * size_c | (problem.ldc * size_c if problem.m > 1 else 0)
     if problem.batch > 1:
         a |= problem.stride_a * size

@@ -141,6 +141,7 @@ def _repacked(problem: Problem, addresses: Addresses, workspace: int, start: int
 
     The operand that is ``loose`` stays, however its rows start.
     """
+    problem = _columns_as_rows(problem)
     a, b = rows_of(problem, addresses.a, addresses.b)
     a, b = replace(a, stays=loose == "A"), replace(b, stays=loose == "B")
     if a.fine and b.fine:
@@ -155,6 +156,15 @@ def _repacked(problem: Problem, addresses: Addresses, workspace: int, start: int
         problem = replace(problem, ldb=b.packed_ld, stride_b=b.packed_stride)
         addresses = addresses._replace(b=workspace + after_a)
     return problem, addresses, end
+
+
+def _columns_as_rows(problem: Problem) -> Problem:
+    """A vector along k whose elements follow each other, as a row: there is no next one that could be unaligned."""
+    if problem.trans_a and problem.m == 1 and problem.lda == 1:
+        problem = replace(problem, trans_a=False, lda=problem.k)
+    if not problem.trans_b and problem.n == 1 and problem.ldb == 1:
+        problem = replace(problem, trans_b=True, ldb=problem.k)
+    return problem
 
 
 def _turned(problem: Problem, addresses: Addresses, workspace: int, start: int,

@@ -5,7 +5,8 @@
 #include "loose_tile.cuh"
 #include "wgmma_from_registers.cuh"
 
-// As multiply_slices: sums up the products of one or more stages. A stage has slices of B, then the loose ones.
+// As multiply_slices: sums up the products of one or more stages. A stage has slices of B, then the loose ones. Every
+// warp releases it for itself.
 template <class In, class TileB, int Cols, int Tiles, int Stages, class Loose, class Release>
 __device__ __forceinline__ void multiply_loose(float (&sums)[Tiles][Cols / 2], Ring<Stages>& ring, unsigned slices,
                                                unsigned full, int steps, const Loose& loose, int first,
@@ -27,6 +28,7 @@ __device__ __forceinline__ void multiply_loose(float (&sums)[Tiles][Cols / 2], R
 #pragma unroll
                 for (int step = 0; step < BK / 16; ++step)
                     Loose::fragment(a[part % 2][i][step], stage + LOOSE_AT, places[i], part * BK + step * 16);
+            __syncwarp();  // all lanes have read, so that one of them may release the stage for the warp
             wgmma_fence();
 #pragma unroll
             for (int step = 0; step < BK / 16; ++step)
