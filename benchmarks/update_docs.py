@@ -173,8 +173,8 @@ def hopper_means() -> str:
     odd = record["means"]["of the next aligned shape"]
     rows += [
         "",
-        f"Where rows do not start on 16 bytes, products have {odd['geometric_mean']:.2f} of the speed of the next shape "
-        f"whose rows do, in the mean of {odd['cases']} shapes, and {odd['lowest']:.2f} at least.",
+        f"Where rows do not start on 16 bytes, products have {odd['geometric_mean']:.2f} of the speed of the next "
+        f"shape whose rows do, in the mean of {odd['cases']} shapes, and {odd['lowest']:.2f} at least.",
     ]
     host = {name: f"{found['us']:.1f} µs" for name, found in record["host"][0]["host"].items()}
     rows += ["", "These are times on the GPU. A call costs the host: "

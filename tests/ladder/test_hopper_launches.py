@@ -398,13 +398,14 @@ def test_as_many_boxes_are_staged_as_fit(name: str, seed: int) -> None:
     rows = [places.c + 2 * (z * problem.stride_c + row * problem.ldc)
             for z in range(min(problem.batch, 2)) for row in range(min(problem.m, 2))]  # fmt: skip
     aligned = all(row % 16 == 0 and (row + 2 * problem.n) % 16 == 0 for row in rows)
-    assert count == (1 if aligned else -1) * max(fit, default=0)
+    by_engine = aligned and config["TMA_STORE"] > 0
+    assert count == (1 if by_engine else -1) * max(fit, default=0)
 
 
 @pytest.mark.parametrize("name", STORING)
 def test_the_random_ones_have_all_ways_to_store(name: str) -> None:
     seen = set()
-    for seed in range(40):
+    for seed in range(120):
         dice = random.Random(f"boxes {name} {seed}")
         spec, (problem, places) = rung_named(name), random_problem(dice)
         count = spec.fit(random_config(spec, dice), problem, places[:3])["TMA_STORE"]

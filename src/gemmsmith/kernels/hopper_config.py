@@ -246,14 +246,15 @@ def maps_with_c(problem: Problem, c: Config) -> dict[str, TensorMap]:
 def fit_store(config: Config, problem: Problem, addresses: tuple[int, int, int]) -> Config:
     """TMA_STORE: as many boxes as fit, below 0 where the copy engine cannot store to C, 0 for outputs of 32 bits.
 
-    It writes whole pieces of 16 bytes: rows that do not end on one would lose what lies behind them.
+    It writes whole pieces of 16 bytes: rows that do not end on one would lose what lies behind them. What threads write
+    they write anywhere, so below 0 it stays.
     """
     size = problem.out_dtype.itemsize
     steps = (
         addresses[2], problem.n * size, problem.ldc * size if problem.m > 1 else 0,
         problem.stride_c * size if problem.batch > 1 else 0,
     )  # fmt: skip
-    sign = -1 if any(step % 16 for step in steps) else 1
+    sign = -1 if config["TMA_STORE"] < 0 or any(step % 16 for step in steps) else 1
     boxes = staged_boxes(config, not problem.trans_a, problem.trans_b) if config["TMA_STORE"] and size == 2 else 0
     return _with(config, TMA_STORE=sign * boxes)
 

@@ -45,10 +45,12 @@ class KernelContender:
         if why := refusal(signature, problem):
             raise UnsupportedError(why)
         config, places = self._config, [Addresses(each.a, each.b, each.c) for each in sets]
-        for each in places:  # one kernel serves all sets, so it must fit the least aligned of them
+        # Of thousands of sets all that matters here is how they are aligned, which is alike for most of them.
+        kinds = {tuple(place % REGION for place in each): each for each in places}.values()
+        for each in kinds:  # one kernel serves all sets, so it must fit the least aligned of them
             config = fitted_config(self._spec, config, problem, each)
         compiled = self._compile(self._spec, config, problem, self._device.arch)
-        workspace = self._reserve(max(workspace_bytes(self._spec, config, problem, each) for each in places))
+        workspace = self._reserve(max(workspace_bytes(self._spec, config, problem, each) for each in kinds))
         products = [bind(self._device, self._spec, config, problem, each, workspace, self._compile) for each in places]
         enqueue = self._device.launcher(products, stream)
         loaded, geometry = products[0][-1].loaded, products[0][-1].launch.geometry
