@@ -16,6 +16,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from statistics import geometric_mean
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
@@ -158,6 +159,7 @@ _HOPPER_GROUPS = {
     "odd": "no row starts on 16 bytes",
     "skinny": "few rows",
     "odd few": "few rows or columns, others start anywhere",
+    "edges": "one element around the usual tiles",
 }
 
 
@@ -170,17 +172,23 @@ def hopper_means() -> str:
         found = [case["ratio"]["median"] for case in record["cases"] if case["group"] == group]
         mean = record["means"][group]["geometric_mean"]
         rows.append(f"| {words} | {len(found)} | {mean:.2f} | {min(found):.2f} | {max(found):.2f} |")
-    odd = record["means"]["of the next aligned shape"]
+    small, large = (_beside([case for case in record["cases"] if (case["group"] == "edges") == edges])
+                    for edges in (True, False))  # fmt: skip
     rows += [
         "",
-        f"Where rows do not start on 16 bytes, products have {odd['geometric_mean']:.2f} of the speed of the next "
-        f"shape whose rows do, in the mean of {odd['cases']} shapes, and {odd['lowest']:.2f} at least.",
+        f"Where rows do not start on 16 bytes, a product has {large} of the speed of the next shape whose rows do; "
+        f"small ones of the suites `smoke` and `edges`, which are launches more than products, {small}.",
     ]
     host = {name: f"{found['us']:.1f} µs" for name, found in record["host"][0]["host"].items()}
     rows += ["", "These are times on the GPU. A call costs the host: "
              + ", ".join(f"`{name}` {text}" for name, text in host.items())
              + f". {_hopper_source(record)}"]  # fmt: skip
     return "\n".join(rows)
+
+
+def _beside(cases: list[dict[str, Any]]) -> str:
+    ratios = [case["aligned"]["ratio"]["median"] for case in cases if "aligned" in case]
+    return f"{geometric_mean(ratios):.2f} ({len(ratios)} shapes, {min(ratios):.2f} at least)"
 
 
 def hopper_table() -> str:

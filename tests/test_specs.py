@@ -57,6 +57,7 @@ PUBLISHED = [
     ("wgmma_split_k", "64x32-8", 256, {"BM": 64, "BN": 32, "STAGES": 8, "SPLIT": 8, "SWAP": 0}),
     ("wgmma_split_k", "skinny", 256, {"BM": 64, "BN": 16, "STAGES": 8, "SPLIT": 2, "SWAP": 1}),
     ("wgmma_split_k", "deep", 256, {"BM": 64, "BN": 64, "STAGES": 6, "SPLIT": 8, "CLUSTERS": 8, "ORDERED": 1}),
+    ("wgmma_split_k", "loose", 256, {"BM": 64, "BN": 16, "STAGES": 5, "SPLIT": 2, "SWAP": 1, "DEPTH": 2, "LOOSE": 1}),
     ("wgmma_stream_k", "256x192-1x2", 384, {"BM": 256, "BN": 192, "STAGES": 3, "CLUSTER_M": 1, "CLUSTER_N": 2}),
     ("fp32_tensor_bf16x6", "128x128-32x64", 256, {"BM": 128, "BN": 128, "BK_BYTES": 64, "WM": 32, "WN": 64}),
     ("fp32_tensor_bf16x6", "128x128-64x64", 128, {"BM": 128, "BN": 128, "BK_BYTES": 64, "WM": 64, "WN": 64}),
@@ -149,11 +150,12 @@ def test_the_entry_has_the_one_signature(name: str) -> None:
     signature = rung_named(name).signature
     assert signature.entry == "gemm"
     roles, codes = tuple(a.role for a in signature.arguments), tuple(a.code for a in signature.arguments)
-    if name in HOPPER:  # maps in place of A and B, their leading dimensions inside
+    if name in HOPPER:  # maps in place of A and B, their leading dimensions inside; themselves, where one may be loose
         stored = ("wgmma_persistent", "wgmma_cluster", "wgmma_stream_k")
         assert roles == ("M", "N", "K", "alpha", "mapA", "mapB", "beta", "C", "ldc", *(["mapC"] * (name in stored)),
                          "bias", "strideA", "strideB", "strideC", *(["batch"] * (name in stored)),
-                         *(["workspace"] * (name in ("wgmma_split_k", "wgmma_stream_k"))))  # fmt: skip
+                         *(["workspace"] * (name in ("wgmma_split_k", "wgmma_stream_k"))),
+                         *(["A", "lda", "B", "ldb"] * (name == "wgmma_split_k")))  # fmt: skip
         assert {code for role, code in zip(roles, codes, strict=True) if role.startswith("map")} == {"128s"}
     elif name in FP32_WGMMA:  # maps of parts, and the operands themselves, for sums that are not finite
         assert roles == ("M", "N", "K", "alpha", "mapA", "mapB", *ROLES[4:], "batch", "workspace")

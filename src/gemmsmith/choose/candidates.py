@@ -110,13 +110,20 @@ def _configs(spec: KernelSpec, layout: str) -> Iterator[Config]:
         chosen = defaults | dict(zip(names, values, strict=True))
         if not _sums_fit(chosen) or chosen.get("CLUSTER_M", 1) * chosen.get("CLUSTER_N", 1) > 2:
             continue
-        # Where one cluster is not enough, it is a whole one; what is copied costs little there.
-        if chosen.get("CLUSTERS", 1) > 1 and (chosen["SPLIT"] < 8 or chosen["DEPTH"] != 2 or chosen.get("LOOSE")):
+        # Where one cluster is not enough, it is a whole one.
+        if chosen.get("CLUSTERS", 1) > 1 and (chosen["SPLIT"] < 8 or chosen["DEPTH"] != 2):
+            continue
+        if _shares_what_is_loose(chosen):
             continue
         depths = [_deepest(spec, chosen, deepest_first, layout, _SMEM)]
         if "GROUP" not in chosen:
             depths.append(_deepest(spec, chosen, [n for n in deepest_first if n <= _OF_TWO], layout, _HALF_SMEM))
         yield from dict.fromkeys(config for config in depths if config is not None)
+
+
+def _shares_what_is_loose(values: Mapping[str, int]) -> bool:
+    """Several clusters for a tile, and a loose operand: a copy costs little there, and nobody has tried it."""
+    return values.get("CLUSTERS", 1) > 1 and bool(values.get("LOOSE"))
 
 
 def _deepest(spec: KernelSpec, chosen: Mapping[str, int], deepest_first: list[int], layout: str,
@@ -205,7 +212,7 @@ def neighbours(candidate: Candidate, problem: Problem, chip: Chip, constants: Co
     found = []
     for change in _steps(values, problem):
         config = Config(tuple((name, change.get(name, value)) for name, value in values.items()))
-        if deterministic and not is_deterministic(spec, config):
+        if (deterministic and not is_deterministic(spec, config)) or _shares_what_is_loose(dict(config)):
             continue
         if all(change[name] in legal.get(name, ()) for name in change) and _runs(spec, config, problem.layout):
             found.append(config)

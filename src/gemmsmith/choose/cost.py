@@ -31,12 +31,14 @@ _SMEM_CLOCKS, _SMEM_CLOCKS_A_COLUMN = 16.0, 0.25
 _SMS_OF_LARGE_CLUSTERS = 120 / 132  # an H200 holds 30 clusters of four: the SMs of some GPCs are no multiple of four
 _SUMS_OF_A_TILE = 64 * 64  # the reduction of so many is what the constant is for
 _MEETING = 4.5e-6  # seconds: counters are cleared by a launch, and the last cluster finds the others' sums in memory
-_LOOSE_BYTES = 5e10  # a second, of a loose operand, into one SM
-_SECTORS = 0.35  # of 128 bytes that start anywhere, what the first and last sectors have besides
-_COPYING = 1.5e-6  # seconds that copies of operands take besides moving them
-_ENDS = 512.0  # columns of C that cost as much as the ends of a line
-_PIECES = 7e-7  # seconds until the last piece of a tile has left
-_ONE_BY_ONE = 3.0  # times as much again, where outputs go one by one
+# What odd shapes cost besides, set by hand to times of an H200 of 2026-11-15 (docs/performance.md, odd shapes).
+_LOOSE_BYTES = 5e10  # a second, of a loose operand, into one SM: 48 times of six shapes, within 14 %
+_SECTORS = 0.35  # of 128 bytes that start anywhere, what the first and last sectors of 32 have besides
+_COPYING = 1.5e-6  # seconds that copies of operands take besides moving them: 1024x1024x1019 beside 1024 cubed
+_ENDS = 512.0  # columns of C that cost as much as the ends of a line: tiles of 192x176, staged 16 columns at a time
+_PIECES = 7e-7  # seconds until the last piece of a tile has left: 1024x1021x1024 beside 1024 cubed
+_FROM_REGISTERS = 36.0  # times as much again, element by element from registers: 4096x4097x1024
+_ONE_BY_ONE = 3.0  # the same of sums that blocks of a cluster share, which are stored along rows
 _SHARPNESS = 4.0  # of the soft maximum: two equal limits cost 19 % more than one, as they never overlap perfectly
 _OTHER_REGISTERS = 80  # a consumer thread, besides its sums
 _MOST_RESIDENT = 8
@@ -128,7 +130,7 @@ class Tiles:
     swap: Column
     loose: Column
     persistent: Column
-    span: Column  # columns that are staged at once on their way to C
+    span: Column  # columns that are staged at once on their way to C; 0: none are
 
     def unaligned_loose(self, shapes: Shapes) -> Any:
         """Bytes of the operand that each configuration could take loose."""
@@ -154,10 +156,12 @@ def tiles_of(configs: Sequence[Mapping[str, int]]) -> Tiles:
 
 
 def _span(config: Mapping[str, int]) -> int:
-    if "TMA_STORE" not in config or config["BN"] % 16:  # a kernel that does not stage, or no such tile
+    if not config.get("TMA_STORE", 1):
+        return 0
+    if "TMA_STORE" not in config or config["BN"] % 16:  # a kernel that stages in another way, or no such tile
         return config.get("BN", 1)
     whole = Config(tuple(config.items()))
-    return max(1, staged_boxes(whole) * store_width(whole))
+    return staged_boxes(whole) * store_width(whole)
 
 
 def shape_of(problem: Problem, unaligned: int = 0) -> Shapes:
@@ -200,7 +204,8 @@ def predicted_seconds(shapes: Shapes, tiles: Tiles, chip: Chip, constants: Const
     stored = outputs / t.split * shapes.out_bytes / c.store
     # In pieces of 16 bytes, with up to eight elements one by one for every line that is staged; or all one by one.
     odd = (np.asarray(shapes.unaligned_c) > 0) & (np.asarray(shapes.out_bytes) == 2)
-    pieces = np.where(t.persistent > 0, stored * _ENDS / t.span + _PIECES, stored * np.where(t.swap, 0.0, _ONE_BY_ONE))
+    staged = np.where(t.span > 0, _ENDS / np.maximum(t.span, 1.0), _FROM_REGISTERS)
+    pieces = np.where(t.persistent > 0, stored * staged + _PIECES, stored * np.where(t.swap, 0.0, _ONE_BY_ONE))
     stored = stored + np.where(odd, pieces, 0.0)
     # Sums of a kernel that splits go through shared memory, its own and its neighbours'.
     added = np.where(t.persistent > 0, 0.0, outputs * 4.0 / c.ingress)

@@ -58,7 +58,8 @@ def unaligned(problem: Problem, addresses: Addresses | None = None) -> int:
     """Which matrices no tensor map can describe: bit 0 for A, bit 1 for B, which must be copied, bit 2 for C.
 
     Without addresses they are taken to be aligned, as fresh allocations are. One row has no next one to be aligned, and
-    a vector along k is one, however it is stored; C's rows must end on 16 bytes as well.
+    a vector along k is one, however it is stored; rows of a 16-bit C must end on 16 bytes as well, and of another no
+    map is needed.
     """
     size, size_c = problem.dtype.itemsize, problem.out_dtype.itemsize
     vector_a, vector_b = (problem.m == 1, problem.n == 1) if is_16_bit(problem) else (False, False)
@@ -73,7 +74,7 @@ def unaligned(problem: Problem, addresses: Addresses | None = None) -> int:
         a |= addresses[0]
         b |= addresses[1]
         c |= addresses[2]
-    return (1 if a % _ROW else 0) | (2 if b % _ROW else 0) | (4 if c % _ROW else 0)
+    return (1 if a % _ROW else 0) | (2 if b % _ROW else 0) | (4 if c % _ROW and size_c == 2 else 0)
 
 
 def unaligned_if_tight(problem: Problem) -> int:

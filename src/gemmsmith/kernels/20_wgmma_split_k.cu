@@ -11,7 +11,7 @@
 //           adds them in the order of k (ORDERED), or else all have been added as they came, by atomic additions:
 //           less to read for the last one, but another order of sums, and so other last bits, every time.
 //           A low C reads the other operand once, so that copying it first, because its rows do not start on 16 bytes,
-//           would cost more than the product. LOOSE takes it as it is: by cp.async, and from registers (loose_tile.cuh).
+//           would cost more than the product. LOOSE takes it as it is: by cp.async and registers (loose_tile.cuh).
 // Changed   From 17: a cluster for each tile; sums meet in shared memory; operands may change roles.
 // Owns      A cluster owns BM x BN outputs (of C, or of its transpose), a block the sums over its part of K and at the
 //           end BM / SPLIT rows of outputs:
@@ -26,7 +26,7 @@
 
 #include "flags.cuh"
 #include "grouped_order.cuh"
-#include "multiply_loose.cuh"
+#include "loose_slices.cuh"
 #include "warp_group.cuh"
 
 constexpr int TILES = BM / CONSUMERS / 64;  // of 64 rows a consumer group has
@@ -35,6 +35,7 @@ using TileA = OperandTile<BM, SWAP ? TRANS_B : !TRANS_A>;  // the side with 64 r
 using TileB = OperandTile<BN, SWAP ? !TRANS_A : TRANS_B>;
 using Loose = LooseTile<IN, BM, DEPTH, TileA::K_MAJOR>;  // in the place of TileA; follows a stage's slices of TileB
 constexpr int SLICE = TileA::BYTES + TileB::BYTES, STAGE = LOOSE ? DEPTH * TileB::BYTES + Loose::BYTES : DEPTH * SLICE;
+static_assert(STAGE % 1024 == 0, "boxes start on 1024 bytes");
 constexpr int SHARE = BM / SPLIT;  // rows that a block finishes
 constexpr int FOURS = SHARE * BN / 4;
 constexpr int SUMS_LD = BN + 4;    // four neighbours in a column of eight rows lie in 32 different banks
@@ -76,25 +77,8 @@ gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, 
     const int group = threadIdx.x / GROUP_THREADS;
     if (group == 0) {  // the producer
         if constexpr (LOOSE) {
-            Loose::Loader<GROUP_THREADS> loader(loose, range.begin * DEPTH * BK, threadIdx.x);
-            for (int k = range.begin; k < range.end; ++k) {
-                const unsigned stage = slices + ring.stage * STAGE, barrier = full + 8 * ring.stage;
-                barrier_wait(empty + 8 * ring.stage, ring.parity ^ 1);
-                if (threadIdx.x == 0) {
-                    barrier_expect(barrier, DEPTH * TileB::BYTES);
-#pragma unroll
-                    for (int d = 0; d < DEPTH; ++d)
-                        TileB::load(stage + d * TileB::BYTES, SWAP ? map_a : map_b, barrier, col, (k * DEPTH + d) * BK,
-                                    (SWAP ? strideA : strideB) ? z : 0);
-                }
-                if (loose.inside(k * DEPTH * BK))
-                    loader.load(stage + DEPTH * TileB::BYTES, threadIdx.x);
-                else
-                    loose.load_guarded<GROUP_THREADS>(stage + DEPTH * TileB::BYTES, k * DEPTH * BK, threadIdx.x);
-                cp_async_arrive(barrier);
-                loader.advance(loose);
-                ring.advance();
-            }
+            bring_loose<TileB>(ring, slices, full, empty, range, loose, SWAP ? map_a : map_b, col,
+                               (SWAP ? strideA : strideB) ? z : 0);
         } else if (threadIdx.x == 0) {
             for (int k = range.begin; k < range.end; ++k) {
                 const unsigned stage = slices + ring.stage * STAGE, barrier = full + 8 * ring.stage;

@@ -85,7 +85,8 @@ def _rows(c: Config) -> tuple[int, int]:
 
 def loose_operand(c: Config) -> str:
     """'A' or 'B', whose rows may start anywhere; '' where there is none."""
-    return ("AB"[value_of(c, "SWAP", 0)]) if value_of(c, "LOOSE", 0) else ""
+    values = dict(c.values)
+    return "AB"[values.get("SWAP", 0)] if values.get("LOOSE") else ""
 
 
 def _loose_bytes(c: Config, along_k: bool) -> int:

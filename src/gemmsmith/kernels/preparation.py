@@ -143,17 +143,20 @@ def _repacked(problem: Problem, addresses: Addresses, workspace: int, start: int
     """
     problem = _columns_as_rows(problem)
     a, b = rows_of(problem, addresses.a, addresses.b)
-    a, b = replace(a, stays=loose == "A"), replace(b, stays=loose == "B")
+    if loose == "A":
+        a = replace(a, stays=True)
+    if loose == "B":
+        b = replace(b, stays=True)
     if a.fine and b.fine:
         return problem, addresses, start
-    after_a = start + (0 if a.fine else in_regions(a.packed_bytes))
-    end = after_a + (0 if b.fine else in_regions(b.packed_bytes))
+    after_a = start + (0 if a.fine else in_regions(a.copy_bytes))
+    end = after_a + (0 if b.fine else in_regions(b.copy_bytes))
     before.append(Pass(REPACK, *repack_launch(a, b, workspace + start, workspace + after_a)))
     if not a.fine:
-        problem = replace(problem, lda=a.packed_ld, stride_a=a.packed_stride)
+        problem = replace(problem, lda=a.copy_ld, stride_a=a.copy_stride)
         addresses = addresses._replace(a=workspace + start)
     if not b.fine:
-        problem = replace(problem, ldb=b.packed_ld, stride_b=b.packed_stride)
+        problem = replace(problem, ldb=b.copy_ld, stride_b=b.copy_stride)
         addresses = addresses._replace(b=workspace + after_a)
     return problem, addresses, end
 

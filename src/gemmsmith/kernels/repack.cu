@@ -1,8 +1,8 @@
 // repack: operands in rows that start on 16 bytes, before a product that takes no others.
 //
-// Idea      A tensor map describes only rows that start on 16 bytes. Other operands are copied first, both by one launch:
-//           16 bytes at a time on both sides, although the source's rows begin anywhere. A chunk of 8 elements lies
-//           across two aligned granules of the source; both are loaded and shifted together.
+// Idea      A tensor map describes only rows that start on 16 bytes. Other operands are copied first, both by one
+//           launch: 16 bytes at a time on both sides, although the source's rows begin anywhere. A chunk of 8 elements
+//           lies across two aligned granules of the source; both are loaded and shifted together.
 // Owns      Chunks are numbered along the rows of the copy, which follow each other without a gap, matrix by matrix. A
 //           block owns AT_ONCE * THREADS of them, a thread every THREADS-th, so that its loads are all in flight
 //           together. The first blocks are A's, the others B's; an operand that is fine as it is has none.
@@ -12,8 +12,8 @@
 //
 //           Longer rows of the target start on 128 bytes, though 16 would do: else those of a slice, 128 bytes each,
 //           would lie across two lines of the cache, and the product would read five sectors for four.
-// Budget    8 registers for each of AT_ONCE chunks; no shared memory. Every granule is loaded twice, the second time out
-//           of L1.
+// Budget    8 registers for each of AT_ONCE chunks; no shared memory. Every granule is loaded twice, the second time
+//           out of L1.
 // Needs     Source: elements of 2 bytes, any even address, leading dimension and stride. Target: starts on 16 bytes; it
 //           does not overlap the source.
 // Edges     A granule at the end of a row also has elements of what follows, which are dropped. But nothing is read

@@ -49,7 +49,8 @@ class KernelContender:
         kinds = {tuple(place % REGION for place in each): each for each in places}.values()
         for each in kinds:  # one kernel serves all sets, so it must fit the least aligned of them
             config = fitted_config(self._spec, config, problem, each)
-        compiled = self._compile(self._spec, config, problem, self._device.arch)
+        seen = prepare(self._spec, config, problem, places[0])
+        compiled = self._compile(self._spec, config, seen.problem, self._device.arch)
         workspace = self._reserve(max(workspace_bytes(self._spec, config, problem, each) for each in kinds))
         products = [bind(self._device, self._spec, config, problem, each, workspace, self._compile) for each in places]
         enqueue = self._device.launcher(products, stream)
@@ -64,8 +65,7 @@ class KernelContender:
         digest = source_digest(self._spec, config, problem, self._device.arch)
         precision = self._spec.arithmetic or arithmetic(compiled)
         self._identity = replace(self._identity, config=str(config), precision=precision, digest=digest)
-        instead = prepare(self._spec, config, problem, places[0]).instead
-        self.method = None if instead is None else partial(self._read_method, instead, problem)
+        self.method = None if seen.instead is None else partial(self._read_method, seen.instead, problem)
         return enqueue
 
     def _read_method(self, instead: Instead, problem: Problem) -> str:
@@ -103,8 +103,8 @@ def _requests(
     spec: KernelSpec, config: Config, problem: Problem, arch: str, as_other: bool = False
 ) -> Iterator[CompileRequest]:
     """What is compiled for a product: the kernel, the passes before it in their order, and so on of who is instead."""
-    yield render_for(spec, config, problem, arch)
     prepared = prepare(spec, config, problem, _FRESH, as_other=as_other)
+    yield render_for(spec, config, prepared.problem, arch)
     for each in prepared.before:
         yield render_for(each.spec, each.spec.config(), each.compiled_for, arch)
     if prepared.instead is not None:

@@ -1,40 +1,34 @@
 // Slices of an operand whose rows start anywhere, for products whose A comes from registers.
 //
-// The copy engine takes no such rows. So each line of the stored matrix comes by cp.async as the 16-byte granules that it
-// lies in, one more than it would have if it started on a boundary, and threads take their fragments from where the
+// The copy engine takes no such rows. So each line of the stored matrix comes by cp.async as the 16-byte granules that
+// it lies in, one more than it would have if it started on a boundary, and threads take their fragments from where the
 // elements happen to be:
 //
 //     K_MAJOR   a line is a row, and runs along k; two neighbours in k lie in one word, or across two
 //     else      a line has one k; two neighbours in k lie in two lines
 //
 // How far a line starts from a boundary depends on where the operand lies and its leading dimension, never on k: slices
-// are 64 apart. What does not exist arrives as zeros.
+// are 64 apart. What lies behind a line, and lines that do not exist, arrive as zeros; before a line its first granule
+// has up to seven elements of something else, which nobody takes. Memory is allocated in whole granules, so they can be
+// read even where the operand begins.
 #pragma once
 
 #include "mbarrier.cuh"
 #include "operand_tile.cuh"
+#include "shared_loads.cuh"
 
 __device__ __forceinline__ void cp_async_16(unsigned shared, const void* global) {
     asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16;" ::"r"(shared), "l"(global) : "memory");
 }
 // 16 bytes, of which the first `bytes` are read and the others are zero.
 __device__ __forceinline__ void cp_async_16_or_less(unsigned shared, const void* global, int bytes) {
-    asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(shared), "l"(global), "r"(bytes) : "memory");
+    asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(shared), "l"(global), "r"(bytes)
+                 : "memory");
 }
 
 // Arrives at the barrier once all copies that this thread has asked for have landed.
 __device__ __forceinline__ void cp_async_arrive(unsigned barrier) {
     asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(barrier) : "memory");
-}
-
-template <class T>
-__device__ __forceinline__ unsigned load_shared_word(unsigned address) {
-    T x;
-    if constexpr (sizeof(T) == 4)
-        asm volatile("ld.shared.u32 %0, [%1];" : "=r"(x) : "r"(address) : "memory");
-    else
-        asm volatile("ld.shared.u16 %0, [%1];" : "=h"(x) : "r"(address) : "memory");
-    return x;
 }
 
 template <class T, int ROWS, int SLICES_, bool K_MAJOR_>
@@ -57,16 +51,19 @@ struct LooseTile {
                 static_cast<unsigned>(line) * static_cast<unsigned>(ld) + static_cast<unsigned>(at)) % GRANULE;
     }
 
-    // Asks for slices that may reach beyond the matrix, at k; `thread` of THREADS has its part of them.
+    // Asks for slices that may reach beyond the matrix, at k; `thread` of THREADS has its part of them. A k that has
+    // overflowed lies beyond it, too.
     template <int THREADS>
     __device__ __forceinline__ void load_guarded(unsigned target, int k, int thread) const {
         const int top = K_MAJOR ? row : k, left = K_MAJOR ? k : row;
+        const int rest = k >= 0 && left < length ? length - left : 0;  // of each line
         for (int i = thread; i < LINES * GRANULES; i += THREADS) {
-            const int line = top + i / GRANULES, number = i % GRANULES;
-            const int at = left - static_cast<int>(skew(line, left)) + number * GRANULE;
-            const bool wanted = line < lines && at < left + LENGTH;
-            const int count = wanted ? max(0, min(GRANULE, length - at)) : 0;
-            const T* const from = matrix + (count > 0 ? line * ld + at : -static_cast<long long>(skew(0, 0)));
+            const unsigned line = static_cast<unsigned>(top) + i / GRANULES;
+            const int after = i % GRANULES * GRANULE - static_cast<int>(skew(line, left));  // of `left`
+            const bool wanted = rest > 0 && line < static_cast<unsigned>(lines) && after < LENGTH;
+            const int count = wanted ? max(0, min(GRANULE, rest - after)) : 0;
+            const T* const from =
+                matrix + (count > 0 ? line * ld + left + after : -static_cast<long long>(skew(0, 0)));
             cp_async_16_or_less(target + i * 16, from, count * static_cast<int>(sizeof(T)));
         }
     }
@@ -74,7 +71,7 @@ struct LooseTile {
     // Whether slices at k and all of the granules that they lie in are inside the matrix.
     __device__ __forceinline__ bool inside(int k) const {
         const int top = K_MAJOR ? row : k, left = K_MAJOR ? k : row;
-        return top + LINES <= lines && left + LENGTH + GRANULE <= length;
+        return k >= 0 && top <= lines - LINES && left <= length - LENGTH - GRANULE;
     }
 
     // The same for slices that are inside: a thread's granules stay where they are in their lines, so that nothing is
@@ -127,12 +124,12 @@ struct LooseTile {
             if constexpr (K_MAJOR) {
                 const unsigned address = slices + (i % 2 ? place.second : place.first) + (k + i / 2 * 8) * 2;
                 const unsigned odd = i % 2 ? place.second_odd : place.odd;
-                a[i] = __funnelshift_r(load_shared_word<unsigned>(address), load_shared_word<unsigned>(address + 4),
+                a[i] = __funnelshift_r(load_shared_4(address), load_shared_4(address + 4),
                                        odd * 16);
             } else {
                 const unsigned further = (k + i / 2 * 8) * PITCH + i % 2 * 16;
-                a[i] = load_shared_word<unsigned short>(slices + place.first + further) |
-                       load_shared_word<unsigned short>(slices + place.second + further) << 16;
+                a[i] = load_shared_2(slices + place.first + further) |
+                       load_shared_2(slices + place.second + further) << 16;
             }
         }
     }

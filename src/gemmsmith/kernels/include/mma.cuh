@@ -7,6 +7,8 @@
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
+#include "shared_loads.cuh"
+
 // Four matrices of 8 rows of 16 bytes. Lanes 8i to 8i + 7 give the addresses of the rows of matrix i; lane l receives
 // of each matrix the 4 bytes number l % 4 of row l / 4. Transposed (elements of 2 bytes): element l / 4 of rows
 // 2 (l % 4) and 2 (l % 4) + 1.
@@ -18,12 +20,6 @@ __device__ __forceinline__ void ldmatrix_x4(unsigned (&r)[4], unsigned address) 
     else
         asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                      : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(address) : "memory");
-}
-
-__device__ __forceinline__ unsigned load_shared_4(unsigned address) {
-    unsigned word;
-    asm volatile("ld.shared.b32 %0, [%1];" : "=r"(word) : "r"(address) : "memory");
-    return word;
 }
 
 __device__ __forceinline__ void load_shared_8(unsigned& first, unsigned& second, unsigned address) {

@@ -1,25 +1,13 @@
 // The way back to a C whose rows start anywhere: staged outputs leave in pieces of 16 bytes.
 //
-// From registers they would leave one by one, eight rows with every instruction, and a sector of memory would be written
-// four times. Here a warp writes along the rows, and a piece, which starts on 16 bytes of C, lies across two pieces of
-// the box: both are read and shifted together. What is left at the two ends of a line goes element by element.
+// From registers they would leave one by one, eight rows with every instruction, and a sector of memory would be
+// written four times. Here a warp writes along the rows, and a piece, which starts on 16 bytes of C, lies across two
+// pieces of the box: both are read and shifted together. What is left at the ends of a line goes element by element.
 #pragma once
 
+#include "shared_loads.cuh"
 #include "shifted.cuh"
 #include "staging.cuh"
-
-__device__ __forceinline__ uint4 load_shared(unsigned address) {
-    uint4 x;
-    asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(x.x), "=r"(x.y), "=r"(x.z), "=r"(x.w) : "r"(address)
-                 : "memory");
-    return x;
-}
-
-__device__ __forceinline__ unsigned short load_shared_element(unsigned address) {
-    unsigned short x;
-    asm volatile("ld.shared.u16 %0, [%1];" : "=h"(x) : "r"(address) : "memory");
-    return x;
-}
 
 // In one instruction: of a pointer to 2-byte elements the compiler would make four.
 __device__ __forceinline__ void store_piece(void* target, const uint4& x) {
@@ -64,8 +52,8 @@ __device__ __forceinline__ void write_in_pieces(const Window<Out>& c, int row, i
             const int number = begin + i * 32;
             const Line of(c, row, col, staging, first + number / PIECES, SPAN);
             const int from = number % PIECES * 8 - of.skew, own = max(from, 0);
-            const uint4 one = load_shared(of.address(own / 8));
-            const uint4 next = load_shared(of.address(min(own / 8 + 1, PIECES - 1)));
+            const uint4 one = load_shared_16(of.address(own / 8));
+            const uint4 next = load_shared_16(of.address(min(own / 8 + 1, PIECES - 1)));
             pieces[i] = shifted(one, next, own % 8);
             targets[i] = from >= 0 && from + 8 <= of.valid ? of.target + from : nullptr;
         }
@@ -85,7 +73,7 @@ __device__ __forceinline__ void write_in_pieces(const Window<Out>& c, int row, i
             const int at = lane_of_line % 8 + (lane_of_line < 8 ? 0 : end);
             const bool here = lane_of_line < 8 ? of.skew > 0 && at < 8 - of.skew : end >= 0;
             targets[i] = here && at < of.valid ? of.target + at : nullptr;
-            elements[i] = targets[i] ? load_shared_element(of.address(at / 8) + at % 8 * 2) : 0;
+            elements[i] = targets[i] ? load_shared_2(of.address(at / 8) + at % 8 * 2) : 0;
         }
 #pragma unroll
         for (int i = 0; i < 4; ++i)

@@ -1,12 +1,40 @@
-// What a group of 128 threads does with loose slices (loose_tile.cuh): it takes fragments of A into registers while the
-// products of the slice before run.
+// Slices of an A whose rows start anywhere (loose_tile.cuh), and of B beside it: a group of 128 threads brings them,
+// and others multiply them, taking fragments of A into registers while the products of the slice before run. A stage
+// has slices of B, then the loose ones.
 #pragma once
 
 #include "loose_tile.cuh"
+#include "warp_group.cuh"
 #include "wgmma_from_registers.cuh"
 
-// As multiply_slices: sums up the products of one or more stages. A stage has slices of B, then the loose ones. Every
-// warp releases it for itself.
+// Asks for the stages in `range`: thread 0 for B's slices, at column `col` of product z, and all for their part of A's.
+template <class TileB, int Stages, class Loose>
+__device__ __forceinline__ void bring_loose(Ring<Stages>& ring, unsigned slices, unsigned full, unsigned empty,
+                                            const SliceRange& range, const Loose& loose, const TensorMap& map_b,
+                                            int col, int z) {
+    constexpr int PARTS = Loose::SLICES, LOOSE_AT = PARTS * TileB::BYTES, STAGE = LOOSE_AT + Loose::BYTES;
+    const int thread = threadIdx.x % GROUP_THREADS;
+    typename Loose::template Loader<GROUP_THREADS> loader(loose, range.begin * PARTS * BK, thread);
+    for (int k = range.begin; k < range.end; ++k) {
+        const unsigned stage = slices + ring.stage * STAGE, barrier = full + 8 * ring.stage;
+        barrier_wait(empty + 8 * ring.stage, ring.parity ^ 1);
+        if (thread == 0) {
+            barrier_expect(barrier, LOOSE_AT);
+#pragma unroll
+            for (int part = 0; part < PARTS; ++part)
+                TileB::load(stage + part * TileB::BYTES, map_b, barrier, col, (k * PARTS + part) * BK, z);
+        }
+        if (loose.inside(k * PARTS * BK))
+            loader.load(stage + LOOSE_AT, thread);
+        else
+            loose.template load_guarded<GROUP_THREADS>(stage + LOOSE_AT, k * PARTS * BK, thread);
+        cp_async_arrive(barrier);
+        loader.advance(loose);
+        ring.advance();
+    }
+}
+
+// As multiply_slices: sums up the products of one or more stages. Every warp releases a stage for itself.
 template <class In, class TileB, int Cols, int Tiles, int Stages, class Loose, class Release>
 __device__ __forceinline__ void multiply_loose(float (&sums)[Tiles][Cols / 2], Ring<Stages>& ring, unsigned slices,
                                                unsigned full, int steps, const Loose& loose, int first,
