@@ -111,3 +111,12 @@ def test_a_kernel_alone_keeps_the_digest_of_old_records(spec: KernelSpec) -> Non
     found = render_for(spec, spec.config(), problem, "sm_90")
     alone = repr((found.source, found.headers, found.defines, found.entry))
     assert digest(spec.name, problem) == hashlib.sha256(alone.encode()).hexdigest()[:16]
+
+
+def test_the_digest_is_of_the_layout_that_is_launched() -> None:
+    """A contiguous vector is taken as a row, however it is stored."""
+    spec = rung_named("wgmma_split_k")
+    stored_as = [Problem(129, 1, 65, FP16, FP16, trans_b=trans_b) for trans_b in (False, True)]
+    column, row = (source_digest(spec, spec.config(), problem, "sm_90a") for problem in stored_as)
+    gaps = source_digest(spec, spec.config(), Problem(129, 1, 65, FP16, FP16, ldb=3), "sm_90a")
+    assert column == row != gaps
