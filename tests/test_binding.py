@@ -5,13 +5,14 @@ from __future__ import annotations
 import struct
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
 
 import gemmsmith
 from gemmsmith.api import _workspace
+from gemmsmith.cli.explain import choose as choose_kernel
 from gemmsmith.compile.compiled import CompiledKernel
 from gemmsmith.compile.compiler import compile_for
 from gemmsmith.errors import UnsupportedError
@@ -20,6 +21,7 @@ from gemmsmith.kernels.preparation import prepare
 from gemmsmith.kernels.registry import rung_named, rungs, simulated_rungs
 from gemmsmith.kernels.repack import repack_launch, rows_of
 from gemmsmith.kernels.spec import Config, Geometry, KernelSpec, TensorMap
+from gemmsmith.kernels.user import UserOptions
 from gemmsmith.problem import BF16, FP16, FP32, Problem
 from gemmsmith.run.binding import Addresses, bind, fitted_config, workspace_bytes
 from gemmsmith.run.tensor_map import check_tensor_map, decode_simulated, encode_simulated
@@ -270,6 +272,20 @@ def test_a_vector_along_k_is_taken_as_a_row(problem: Problem) -> None:
     assert problem.n > 1 or seen.ldb == problem.k
     verdict = verify_launch(SimDevice(), spec, spec.config(), problem, compile_fn=compile_for)
     assert verdict.trusted, str(verdict)
+
+
+@pytest.mark.parametrize(("turned", "layout"), [(0, "NN"), (1, "TN")])
+def test_what_explain_compiles_is_what_is_launched(turned: int, layout: str) -> None:
+    """Operands that are turned first have another layout once the kernel sees them."""
+    asked: list[Problem] = []
+
+    def compiler(spec: KernelSpec, config: Config, problem: Problem, arch: str) -> CompiledKernel:
+        asked.append(problem)
+        return fake_compile(spec, config, problem, arch)
+
+    choose_kernel("simt_best", (64, 64, 32), "", f"TURNED={turned}", "", None, UserOptions(), "sm_90",
+                  cast(Any, compiler))  # fmt: skip
+    assert [problem.layout for problem in asked] == [layout]
 
 
 def test_a_vector_with_gaps_is_copied(spec: KernelSpec) -> None:

@@ -36,7 +36,7 @@ from gemmsmith.errors import GemmsmithError
 from gemmsmith.kernels.spec import Config, KernelSpec
 from gemmsmith.kernels.user import UserOptions
 from gemmsmith.problem import Problem
-from gemmsmith.run.binding import aligned_config, check_simulated
+from gemmsmith.run.binding import aligned_code, check_simulated
 from gemmsmith.verify.harness import refusal, verify_launch
 
 # The forgiving order first, so that plain mistakes are named plainly; then orders that barriers must survive.
@@ -74,7 +74,7 @@ def command(
     compiler = Compiler(cache_dir)
     first = find_device(device)
     check_simulated(first, spec, base)
-    compiled = compiler(spec, aligned_config(spec, chosen, base), base, first.arch)
+    compiled = compiler(spec, *aligned_code(spec, chosen, base), first.arch)
     first.load(compiled)  # what the device cannot run at all is no verdict on the kernel
     given = {"config": config, "preset": preset, "entry": entry, "grid": grid, "block": block, "smem": smem,
              "signature": signature, "c": c}  # fmt: skip

@@ -35,7 +35,7 @@ from gemmsmith.gpus import GPU, gpu_named
 from gemmsmith.kernels.spec import Config, KernelSpec
 from gemmsmith.kernels.user import UserOptions
 from gemmsmith.problem import Problem, dtype_named
-from gemmsmith.run.binding import aligned_config, needs_simulator
+from gemmsmith.run.binding import aligned_code, needs_simulator
 
 DEFAULT_GPU = "H200"
 DEFAULT_SIZE = 4096  # large enough to fill a GPU, so that the kernel and not the grid is judged
@@ -78,8 +78,8 @@ def choose(kernel: str, shape: tuple[int, int, int], dtype: str, config: str, pr
         raise UsageError(f"{problem} launches no block, so there is nothing to count", "give M and N of at least 1")
     if simulated:
         needs_simulator(spec, problem, f"on a GPU with ncu, gemmsmith profile {kernel} --device gpu measures it")
-    fitted = aligned_config(spec, values, problem)
-    return Subject(kernel, spec, fitted, problem, compiler(spec, fitted, problem, arch), user)
+    fitted, seen = aligned_code(spec, values, problem)
+    return Subject(kernel, spec, fitted, problem, compiler(spec, fitted, seen, arch), user)
 
 
 def arch_of(gpu: GPU, arch: str) -> str:

@@ -38,7 +38,7 @@ from gemmsmith.gpus import GPU, gpu_named, gpus
 from gemmsmith.kernels.spec import Config, Geometry, KernelSpec
 from gemmsmith.kernels.user import UserOptions
 from gemmsmith.problem import Problem, dtype_named
-from gemmsmith.run.binding import aligned_config
+from gemmsmith.run.binding import aligned_code
 
 _EXAMPLE = 4096  # M = N = K when no shape is given
 _CURVE_GPU = "H200"  # whose curve is drawn when no GPU is named
@@ -170,8 +170,8 @@ def _from_kernel(
 ) -> tuple[list[Row], list[str]]:
     """Compile for each GPU; those for which it does not compile are returned as sentences, unless it is all of them."""
     spec.accepts(problem)
-    config = aligned_config(spec, config, problem)
-    geometry = spec.geometry(problem, config)
+    config, seen = aligned_code(spec, config, problem)
+    geometry = spec.geometry(seen, config)
     rows: list[Row] = []
     failures: list[tuple[GPU, GemmsmithError]] = []
     with progress() as bar:
@@ -181,7 +181,7 @@ def _from_kernel(
                 if gpu.arch < spec.min_arch or spec.arch_specific not in (0, gpu.arch):
                     needed = f"sm_{spec.min_arch}{' and no other' if spec.arch_specific else ''}"
                     raise UsageError(f"{spec.name} needs {needed}, and {gpu.name} is sm_{gpu.arch}")
-                used = compiler(spec, config, problem, f"sm_{gpu.arch}").resources
+                used = compiler(spec, config, seen, f"sm_{gpu.arch}").resources
                 found = _row(gpu, blocks, geometry.threads, used.registers, used.static_smem, geometry.smem,
                              used.barriers)  # fmt: skip
                 rows.append(found if blocks is not None else _filled(found, spec, geometry))

@@ -33,7 +33,7 @@ from gemmsmith.errors import UsageError
 from gemmsmith.kernels.spec import Config, Geometry, KernelSpec
 from gemmsmith.kernels.user import UserOptions
 from gemmsmith.problem import Problem, dtype_named
-from gemmsmith.run.binding import aligned_config
+from gemmsmith.run.binding import aligned_code
 
 _EXAMPLE = 4096  # the size whose launch geometry is shown
 
@@ -64,8 +64,8 @@ def command(
     kind = dtype_named(dtype) if dtype else spec.dtypes[0]
     problem = Problem(_EXAMPLE, _EXAMPLE, _EXAMPLE, dtype=kind, out_dtype=dtype_named(out_dtype))
     spec.accepts(problem)
-    chosen = aligned_config(spec, chosen, problem)
-    compiled = Compiler(cache_dir)(spec, chosen, problem, arch)
+    chosen, seen = aligned_code(spec, chosen, problem)
+    compiled = Compiler(cache_dir)(spec, chosen, seen, arch)
     if sum((source, ptx, sass, loop)) > 1:
         raise UsageError("choose one of --source, --ptx, --sass and --loop")
     if json:

@@ -22,7 +22,7 @@ from gemmsmith.measure.kernel_contender import source_digest
 from gemmsmith.measure.results import Measurement, Pairs
 from gemmsmith.measure.sweep import Outcome, Point, Variant
 from gemmsmith.problem import DType, Problem
-from gemmsmith.run.binding import aligned_config
+from gemmsmith.run.binding import aligned_code, aligned_config
 from gemmsmith.run.contender import Identity
 from gemmsmith.shapes import Shape
 from gemmsmith.sim.device import SimDevice
@@ -44,10 +44,11 @@ class Workbench:
     listings: dict[str, Sass] = field(default_factory=dict)
 
     def compiled(self, variant: Variant, problem: Problem) -> CompiledKernel:
-        return self.compiler(variant.spec, aligned_config(variant.spec, variant.config, problem), problem, self.arch)
+        return self.compiler(variant.spec, *aligned_code(variant.spec, variant.config, problem), self.arch)
 
     def geometry(self, variant: Variant, problem: Problem) -> Geometry:
-        return variant.spec.geometry(problem, aligned_config(variant.spec, variant.config, problem))
+        config, seen = aligned_code(variant.spec, variant.config, problem)
+        return variant.spec.geometry(seen, config)
 
     def sass(self, compiled: CompiledKernel) -> Sass:
         if compiled.key not in self.listings:

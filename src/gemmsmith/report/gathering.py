@@ -21,7 +21,7 @@ from gemmsmith.kernels.spec import Config, Geometry, KernelSpec
 from gemmsmith.problem import Problem
 from gemmsmith.report.opening import changed_from
 from gemmsmith.report.story import Rung
-from gemmsmith.run.binding import aligned_config
+from gemmsmith.run.binding import aligned_code, aligned_config
 from gemmsmith.run.device import Device
 from gemmsmith.verify.harness import CompileFn, affordable_mode, verify_launch
 from gemmsmith.verify.verdict import Verdict
@@ -64,8 +64,8 @@ def count_rung(name: str, size: int, arch: str, compile_fn: CompileFn) -> Gather
     """The machine code of a rung, and what the simulator counts at ``size``³ where it knows the rung."""
     spec = rung_named(name)
     problem = Problem(size, size, size, dtype=spec.dtypes[0])
-    config = aligned_config(spec, spec.config(), problem)
-    compiled = compile_fn(spec, config, problem, arch)
+    config, seen = aligned_code(spec, spec.config(), problem)
+    compiled = compile_fn(spec, config, seen, arch)
     sass = disassemble(compiled)
     profile = None
     if spec.simulated:

@@ -108,6 +108,12 @@ def aligned_config(spec: KernelSpec, config: Config, problem: Problem) -> Config
     return fitted_config(spec, config, problem, Addresses(REGION, REGION, REGION))
 
 
+def aligned_code(spec: KernelSpec, config: Config, problem: Problem) -> tuple[Config, Problem]:
+    """The same, and the problem as the kernel sees it then: operands may have been turned on the way to it."""
+    places = Addresses(REGION, REGION, REGION)
+    return fitted_config(spec, config, problem, places), prepare(spec, config, problem, places).problem
+
+
 def check_simulated(device: Device, spec: KernelSpec, problem: Problem) -> None:
     """Raise if ``device`` is the simulator and does not know the kernel's instructions."""
     if device.kind == "sim":
