@@ -124,8 +124,7 @@ struct LooseTile {
             if constexpr (K_MAJOR) {
                 const unsigned address = slices + (i % 2 ? place.second : place.first) + (k + i / 2 * 8) * 2;
                 const unsigned odd = i % 2 ? place.second_odd : place.odd;
-                a[i] = __funnelshift_r(load_shared_4(address), load_shared_4(address + 4),
-                                       odd * 16);
+                a[i] = __funnelshift_r(load_shared_4(address), load_shared_4(address + 4), odd * 16);
             } else {
                 const unsigned further = (k + i / 2 * 8) * PITCH + i % 2 * 16;
                 a[i] = load_shared_2(slices + place.first + further) |
