@@ -274,8 +274,8 @@ def test_one_matrix_for_a_whole_batch_is_copied_once() -> None:
     problem = Problem(9, 5, 7, FP16, batch=3, stride_a=70, stride_b=0)
     a, b = rows_of(problem, 4096, 8192)
     assert (a, b) == (Case(9, 7, copies=3, stride=70).stored(4096), replace(Case(7, 5).stored(8192), along=False))
-    assert (a.copy_ld, a.copy_stride, a.copy_bytes) == (8, 72, 3 * 72 * 2)
-    assert (b.copy_ld, b.copy_stride, b.copy_bytes) == (8, 0, 56 * 2)
+    assert (a.new_ld, a.new_stride, a.new_bytes) == (8, 72, 3 * 72 * 2)
+    assert (b.new_ld, b.new_stride, b.new_bytes) == (8, 0, 56 * 2)
     run(Case(9, 7, copies=3, stride=70), Case(7, 5))
 
 

@@ -140,18 +140,18 @@ def turn(p: Problem, offset: int = 0) -> SimDevice:
         places.append(device.allocate(4 * offset + exact.nbytes) + 4 * offset)
         device.write(places[-1], exact.view(np.uint8))
     both_lines = lines_of(p, *places)
-    targets = [device.allocate(lines.turned_bytes) for lines in both_lines]
+    targets = [device.allocate(lines.new_bytes) for lines in both_lines]
     loaded = device.load(compiler(TURN, TURN.config(), Problem(1, 1, 1), device.arch))
     device.launch(loaded, Launch(*turn_launch(*both_lines, *targets)))
     for lines, target, values in zip(both_lines, targets, (data.a, data.b), strict=True):
         if not lines.fine:
-            check_lines(lines, device.read(target, lines.turned_bytes).view(np.float32), values)
+            check_lines(lines, device.read(target, lines.new_bytes).view(np.float32), values)
     return device
 
 
 def check_lines(lines: Lines, found: Array, values: Array) -> None:
-    rows, columns = lines.turned_shape
-    got = found.reshape(lines.copies, rows, lines.turned_ld)[..., :columns]
+    rows, columns = lines.new_shape
+    got = found.reshape(lines.copies, rows, lines.new_ld)[..., :columns]
     expected = values.reshape(lines.copies, *lines.shape)
     assert np.array_equal(got, expected.swapaxes(1, 2) if lines.along else expected)
 

@@ -203,9 +203,9 @@ def predicted_seconds(shapes: Shapes, tiles: Tiles, chip: Chip, constants: Const
     outputs = t.bm * t.bn * together
     stored = outputs / t.split * shapes.out_bytes / c.store
     # In pieces of 16 bytes, with up to eight elements one by one for every line that is staged; or all one by one.
-    odd = (np.asarray(shapes.unaligned_c) > 0) & (np.asarray(shapes.out_bytes) == 2)
     staged = np.where(t.span > 0, _ENDS / np.maximum(t.span, 1.0), _FROM_REGISTERS)
     pieces = np.where(t.persistent > 0, stored * staged + _PIECES, stored * np.where(t.swap, 0.0, _ONE_BY_ONE))
+    odd = (np.asarray(shapes.unaligned_c) > 0) & (np.asarray(shapes.out_bytes) == 2)
     stored = stored + np.where(odd, pieces, 0.0)
     # Sums of a kernel that splits go through shared memory, its own and its neighbours'.
     added = np.where(t.persistent > 0, 0.0, outputs * 4.0 / c.ingress)

@@ -20,6 +20,7 @@ from typing import NamedTuple
 from gemmsmith.kernels.clear import CLEAR, FLAG_BYTES, clear_launch
 from gemmsmith.kernels.repack import REPACK, repack_launch, rows_of
 from gemmsmith.kernels.spec import Config, Geometry, KernelSpec, Scratch
+from gemmsmith.kernels.stored import Moved
 from gemmsmith.kernels.turn import TURN, lines_of, turn_launch
 from gemmsmith.problem import FP16, Problem, ceil_div
 
@@ -137,28 +138,16 @@ def _plain(spec: KernelSpec, config: Config, problem: Problem, addresses: Addres
 
 def _repacked(problem: Problem, addresses: Addresses, workspace: int, start: int, before: list[Pass],
               loose: str) -> tuple[Problem, Addresses, int]:  # fmt: skip
-    """What the kernel sees, and where in the workspace the next thing may begin; A lies at ``start``, B behind it.
-
-    The operand that is ``loose`` stays, however its rows start.
-    """
+    """With rows that start on 16 bytes. The operand that is ``loose`` stays, however its rows start."""
     problem = _columns_as_rows(problem)
     a, b = rows_of(problem, addresses.a, addresses.b)
     if loose == "A":
         a = replace(a, stays=True)
     if loose == "B":
         b = replace(b, stays=True)
-    if a.fine and b.fine:
-        return problem, addresses, start
-    after_a = start + (0 if a.fine else in_regions(a.copy_bytes))
-    end = after_a + (0 if b.fine else in_regions(b.copy_bytes))
-    before.append(Pass(REPACK, *repack_launch(a, b, workspace + start, workspace + after_a)))
-    if not a.fine:
-        problem = replace(problem, lda=a.copy_ld, stride_a=a.copy_stride)
-        addresses = addresses._replace(a=workspace + start)
-    if not b.fine:
-        problem = replace(problem, ldb=b.copy_ld, stride_b=b.copy_stride)
-        addresses = addresses._replace(b=workspace + after_a)
-    return problem, addresses, end
+    return _moved(
+        problem, addresses, workspace, start, before, a, b, lambda *to: Pass(REPACK, *repack_launch(a, b, *to))
+    )
 
 
 def _columns_as_rows(problem: Problem) -> Problem:
@@ -172,17 +161,25 @@ def _columns_as_rows(problem: Problem) -> Problem:
 
 def _turned(problem: Problem, addresses: Addresses, workspace: int, start: int,
             before: list[Pass]) -> tuple[Problem, Addresses, int]:  # fmt: skip
-    """What the kernel sees, and where in the workspace the next thing may begin; A lies at ``start``, B behind it."""
+    """With lines across k that start on 16 bytes."""
     a, b = lines_of(problem, addresses.a, addresses.b)
+    return _moved(problem, addresses, workspace, start, before, a, b,
+                  lambda *to: Pass(TURN, *turn_launch(a, b, *to), compiled_for=_FP32))  # fmt: skip
+
+
+def _moved(problem: Problem, addresses: Addresses, workspace: int, start: int, before: list[Pass], a: Moved, b: Moved,
+           mover: Callable[[int, int], Pass]) -> tuple[Problem, Addresses, int]:  # fmt: skip
+    """What the kernel sees once a pass that ``mover`` makes has brought those of both that are not fine to two places,
+    and where in the workspace the next thing may begin: A lies at ``start``, B behind it."""
     if a.fine and b.fine:
         return problem, addresses, start
-    after_a = start + (0 if a.fine else in_regions(a.turned_bytes))
-    end = after_a + (0 if b.fine else in_regions(b.turned_bytes))
-    before.append(Pass(TURN, *turn_launch(a, b, workspace + start, workspace + after_a), compiled_for=_FP32))
+    after_a = start + (0 if a.fine else in_regions(a.new_bytes))
+    end = after_a + (0 if b.fine else in_regions(b.new_bytes))
+    before.append(mover(workspace + start, workspace + after_a))
     if not a.fine:
-        problem = replace(problem, trans_a=True, lda=a.turned_ld, stride_a=a.turned_stride)
+        problem = replace(problem, trans_a=not a.new_along, lda=a.new_ld, stride_a=a.new_stride)
         addresses = addresses._replace(a=workspace + start)
     if not b.fine:
-        problem = replace(problem, trans_b=False, ldb=b.turned_ld, stride_b=b.turned_stride)
+        problem = replace(problem, trans_b=b.new_along, ldb=b.new_ld, stride_b=b.new_stride)
         addresses = addresses._replace(b=workspace + after_a)
     return problem, addresses, end

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from gemmsmith.errors import ProblemError, UnsupportedError
 from gemmsmith.kernels.spec import Config, Geometry, KernelSpec
-from gemmsmith.kernels.stored import Stored, stored_operands
+from gemmsmith.kernels.stored import Moved, stored_operands
 from gemmsmith.problem import BF16, FP16, Problem, ceil_div
 
 ITEMSIZE = 2
@@ -36,9 +36,10 @@ def packed_bytes(rows: int, cols: int, batch: int = 1) -> int:
 
 
 @dataclass(frozen=True)
-class Rows(Stored):
-    """What it has once it is copied has ``copy`` names; ``stays``: it need not be, however its rows start."""
+class Rows(Moved):
+    """``stays``: it need not be copied, however its rows start."""
 
+    itemsize = ITEMSIZE
     stays: bool = False
 
     @property
@@ -50,19 +51,10 @@ class Rows(Stored):
         return not any(start % ROW_START for start in (self.address, step * ITEMSIZE, self.stride * ITEMSIZE))
 
     @property
-    def copy_ld(self) -> int:
+    def new_ld(self) -> int:
         """Rows that fill a line of the cache start with one."""
         cols = self.shape[1]
         return packed_ld(cols) if cols < _LINE else ceil_div(cols, _LINE) * _LINE
-
-    @property
-    def copy_stride(self) -> int:
-        """From one matrix to the next; none, where one serves the whole batch."""
-        return self.shape[0] * self.copy_ld if self.copies > 1 else 0
-
-    @property
-    def copy_bytes(self) -> int:
-        return self.copies * self.shape[0] * self.copy_ld * ITEMSIZE
 
     @property
     def across(self) -> int:
@@ -87,7 +79,7 @@ class Rows(Stored):
         shift = _DIVIDEND_BITS + (self.across - 1).bit_length()
         return _OPERAND.pack(self.address, target, self.ld, stride, extent, rows, cols, self.across, self.chunks,
                              self.blocks, ceil_div(2**shift, self.across), shift,
-                             self.copy_ld // CHUNK - self.across)  # fmt: skip
+                             self.new_ld // CHUNK - self.across)  # fmt: skip
 
 
 def rows_of(problem: Problem, a: int, b: int) -> tuple[Rows, Rows]:

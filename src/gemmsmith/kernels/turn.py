@@ -12,7 +12,7 @@ from pathlib import Path
 
 from gemmsmith.errors import UnsupportedError
 from gemmsmith.kernels.spec import Config, Geometry, KernelSpec
-from gemmsmith.kernels.stored import Stored, stored_operands
+from gemmsmith.kernels.stored import Moved, stored_operands
 from gemmsmith.problem import FP32, Problem, ceil_div
 
 _SIDE = 64  # numbers along a side of a block's tile
@@ -23,8 +23,10 @@ _LARGEST_GRID = 2**31 - 1
 
 
 @dataclass(frozen=True)
-class Lines(Stored):
-    """What it has once it is turned has ``turned`` names."""
+class Lines(Moved):
+    """Once it is turned it has a line for each k."""
+
+    itemsize = _ITEMSIZE
 
     @property
     def aligned(self) -> bool:
@@ -37,23 +39,18 @@ class Lines(Stored):
         return self.aligned and not self.along
 
     @property
-    def turned_shape(self) -> tuple[int, int]:
+    def new_along(self) -> bool:
+        return False
+
+    @property
+    def new_shape(self) -> tuple[int, int]:
         rows, cols = self.shape
         return (cols, rows) if self.along else (rows, cols)
 
     @property
-    def turned_ld(self) -> int:
+    def new_ld(self) -> int:
         per = _LINE_START // _ITEMSIZE
-        return ceil_div(self.turned_shape[1], per) * per
-
-    @property
-    def turned_stride(self) -> int:
-        """From one matrix to the next; none, where one serves the whole batch."""
-        return self.turned_shape[0] * self.turned_ld if self.copies > 1 else 0
-
-    @property
-    def turned_bytes(self) -> int:
-        return self.copies * self.turned_shape[0] * self.turned_ld * _ITEMSIZE
+        return ceil_div(self.new_shape[1], per) * per
 
     @property
     def across(self) -> int:
@@ -71,8 +68,8 @@ class Lines(Stored):
 
     def described(self, target: int) -> bytes:
         """The struct that the kernel takes."""
-        return struct.pack("<QQqqqqIIIIIHH", self.address, target, self.ld, self.stride, self.turned_ld,
-                           self.turned_stride, *self.shape, self.across, self.blocks, self.total, self.along,
+        return struct.pack("<QQqqqqIIIIIHH", self.address, target, self.ld, self.stride, self.new_ld,
+                           self.new_stride, *self.shape, self.across, self.blocks, self.total, self.along,
                            self.aligned)  # fmt: skip
 
 

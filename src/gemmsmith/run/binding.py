@@ -105,13 +105,13 @@ def fitted_config(spec: KernelSpec, config: Config, problem: Problem, addresses:
 
 def aligned_config(spec: KernelSpec, config: Config, problem: Problem) -> Config:
     """The configuration for operands that lie as fresh allocations do: what to compile where none are at hand."""
-    return fitted_config(spec, config, problem, Addresses(REGION, REGION, REGION))
+    return aligned_code(spec, config, problem)[0]
 
 
 def aligned_code(spec: KernelSpec, config: Config, problem: Problem) -> tuple[Config, Problem]:
     """The same, and the problem as the kernel sees it then: operands may have been turned on the way to it."""
-    places = Addresses(REGION, REGION, REGION)
-    return fitted_config(spec, config, problem, places), prepare(spec, config, problem, places).problem
+    prepared = prepare(spec, config, problem, Addresses(REGION, REGION, REGION))
+    return spec.fit(config, prepared.problem, prepared.addresses[:3]), prepared.problem
 
 
 def check_simulated(device: Device, spec: KernelSpec, problem: Problem) -> None:
