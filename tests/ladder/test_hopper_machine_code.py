@@ -399,8 +399,8 @@ def test_a_barrier_expects_the_bytes_of_all_boxes(it: Case) -> None:
 @each_split
 def test_a_slice_has_been_brought_by_all_who_bring_it_and_left_by_all_who_read_it(it: Case) -> None:
     """By the copy engine alone or, where an operand is loose, by each of the producer's threads as well; left by all
-    who read it: a group of consumers together, but what threads read themselves by each of its warps."""
-    bringing, leaving = (1, it.consumers) if it.loose is None else (1 + WARP_GROUP, it.consumers * WARP_GROUP // 32)
+    who read it: a group of consumers together, but what threads read themselves by each of them."""
+    bringing, leaving = (1, it.consumers) if it.loose is None else (1 + WARP_GROUP, it.consumers * WARP_GROUP)
     of_sums = Counter([1 if it.config["SPLIT"] > 1 else it.consumers * WARP_GROUP])
     stages = it.config["STAGES"]
     expected = Counter({bringing: stages}) + Counter({leaving: stages}) + of_sums

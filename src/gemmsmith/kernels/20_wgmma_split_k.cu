@@ -50,7 +50,7 @@ gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, 
     if (threadIdx.x == 0) {
         for (int i = 0; i < STAGES; ++i) {
             barrier_init(full + 8 * i, LOOSE ? 1 + GROUP_THREADS : 1);
-            barrier_init(empty + 8 * i, LOOSE ? CONSUMERS * GROUP_THREADS / 32 : CONSUMERS);
+            barrier_init(empty + 8 * i, LOOSE ? CONSUMERS * GROUP_THREADS : CONSUMERS);
         }
         barrier_init(complete, SPLIT > 1 ? 1 : CONSUMERS * GROUP_THREADS);
         barrier_init_done();
@@ -100,9 +100,9 @@ gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, 
     } else {
         const int first = (group - 1) * TILES;  // of the consumer's tiles of 64 rows
         float sums[TILES][BN / 2];
-        // Tensor cores leave a stage together; what its threads have read of a loose operand each warp vouches for.
+        // Tensor cores leave a stage together; for what it has read of a loose operand each thread vouches itself.
         const auto release = [&](int stage) {
-            if (threadIdx.x % (LOOSE ? 32 : GROUP_THREADS) == 0) barrier_arrive(empty + 8 * stage);
+            if (LOOSE || threadIdx.x % GROUP_THREADS == 0) barrier_arrive(empty + 8 * stage);
         };
         const int steps = range.end - range.begin;
         if constexpr (LOOSE)

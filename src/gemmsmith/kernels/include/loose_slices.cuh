@@ -34,7 +34,7 @@ __device__ __forceinline__ void bring_loose(Ring<Stages>& ring, unsigned slices,
     }
 }
 
-// As multiply_slices: sums up the products of one or more stages. Every warp releases a stage for itself.
+// As multiply_slices: sums up the products of one or more stages. Every thread releases a stage for itself.
 template <class In, class TileB, int Cols, int Tiles, int Stages, class Loose, class Release>
 __device__ __forceinline__ void multiply_loose(float (&sums)[Tiles][Cols / 2], Ring<Stages>& ring, unsigned slices,
                                                unsigned full, int steps, const Loose& loose, int first,
@@ -56,7 +56,6 @@ __device__ __forceinline__ void multiply_loose(float (&sums)[Tiles][Cols / 2], R
 #pragma unroll
                 for (int step = 0; step < BK / 16; ++step)
                     Loose::fragment(a[part % 2][i][step], stage + LOOSE_AT, places[i], part * BK + step * 16);
-            __syncwarp();  // all lanes have read, so that one of them may release the stage for the warp
             wgmma_fence();
 #pragma unroll
             for (int step = 0; step < BK / 16; ++step)
