@@ -65,6 +65,11 @@ class Case:
         return self.value("CONSUMERS", self.config["BM"] // 64)
 
     @property
+    def widths(self) -> list[int]:
+        """Columns of tiles: of those at the right end of C as well, where they are others."""
+        return [self.config["BN"], *([self.config["NARROW"]] if self.value("NARROW", 0) else [])]
+
+    @property
     def sums(self) -> int:
         """Of a thread that multiplies."""
         return self.config["BM"] * self.config["BN"] // (WARP_GROUP * self.consumers)
@@ -84,8 +89,11 @@ class Case:
 
     @property
     def sides(self) -> tuple[tuple[int, bool, int], tuple[int, bool, int]]:
+        return self.sides_of(self.config["BN"])
+
+    def sides_of(self, width: int) -> tuple[tuple[int, bool, int], tuple[int, bool, int]]:
         """Of A and of B: how many rows or columns a slice has, whether it lies along k, who share it."""
-        of_a, of_b = self.config["BM"], self.config["BN"]
+        of_a, of_b = self.config["BM"], width
         if self.swapped:
             of_a, of_b = of_b, of_a
         return ((of_a, not self.problem.trans_a, self.value("CLUSTER_N")),
@@ -93,16 +101,23 @@ class Case:
 
     @property
     def boxes(self) -> tuple[int, int]:
-        """How many copies of boxes a slice of A, and of B, takes; none where it is loose."""
-        one, other = (0 if self.loose == n else 1 if along_k else ceil_div(rows, BOX)
-                      for n, (rows, along_k, _) in enumerate(self.sides))  # fmt: skip
+        return self.boxes_of(self.config["BN"])
+
+    def boxes_of(self, width: int) -> tuple[int, int]:
+        """How many copies of boxes a slice of A, and of B, takes; none where it is loose. One that lies along k is a
+        box, but for B of tiles of two widths, which has what divides both."""
+        one, other = (0 if self.loose == n else 1 if along_k and (n == 0 or len(self.widths) == 1)
+                      else ceil_div(rows, BOX) for n, (rows, along_k, _) in enumerate(self.sides_of(width)))  # fmt: skip
         return one, other
 
     @property
     def slice_bytes(self) -> int:
+        return self.slice_bytes_of(self.config["BN"])
+
+    def slice_bytes_of(self, width: int) -> int:
         """Of what comes in boxes."""
         return sum(BOX_ROW * (rows if along_k else BOX * ceil_div(rows, BOX))
-                   for n, (rows, along_k, _) in enumerate(self.sides) if n != self.loose)  # fmt: skip
+                   for n, (rows, along_k, _) in enumerate(self.sides_of(width)) if n != self.loose)  # fmt: skip
 
     @property
     def loose_bytes(self) -> int:
@@ -161,6 +176,8 @@ def compiled_cases() -> Iterator[Case]:
         yield case("wgmma_split_k", config, problem_of(layout, BF16, BF16))
     both = rung_named("wgmma_cluster").config({"BM": 128, "BN": 128, "CLUSTER_M": 2, "CLUSTER_N": 2, "CONSUMERS": 2})
     yield case("wgmma_cluster", both, problem_of("NN", FP16, FP16))
+    narrow = rung_named("wgmma_cluster").config({"NARROW": 192})  # beside 256, by blocks that share columns of B
+    yield case("wgmma_cluster", narrow, problem_of("NT", BF16, BF16))
     yield skewed("wgmma_persistent", "NT", BF16)
     yield skewed("wgmma_persistent", "TN", FP16, {"BM": 64, "BN": 48, "CONSUMERS": 1})  # boxes of 16 columns
     yield skewed("wgmma_cluster", "NN", BF16, {"BM": 256, "BN": 192, "STAGES": 3, "CLUSTER_M": 1, "CLUSTER_N": 2})
@@ -212,6 +229,8 @@ def test_every_choice_is_compiled_at_least_once() -> None:
     for name in STORING:
         stored = [it.config["TMA_STORE"] for it in CASES if it.name == name]
         assert {(boxes > 0) - (boxes < 0) for boxes in stored} == {-1, 0, 1}
+    narrow = [it for it in CASES if len(it.widths) > 1]
+    assert {it.problem.trans_b for it in narrow} == {it.value("CLUSTER_M") > 1 for it in narrow} == {False, True}
     loose = [it for it in CASES if it.loose is not None]
     assert {(it.loose, it.sides[it.loose or 0][1]) for it in loose} == {(0, False), (0, True), (1, False), (1, True)}
     assert {it.value("DEPTH") for it in loose} == {1, 2, 4}
@@ -220,14 +239,14 @@ def test_every_choice_is_compiled_at_least_once() -> None:
 
 @each_case
 def test_products_are_warp_group_products_of_the_whole_tile(it: Case) -> None:
-    loop = code(it).main_loop()
-    assert loop is not None
-    found = [i for i in loop.instructions if i.base == "HGMMA"]
-    rows = it.config["BM"] // 64 // it.consumers
-    assert len(found) == it.value("DEPTH") * (64 // 16) * rows
-    assert code(it).counts["HGMMA"] == len(found), "there is one loop over k"
+    found = [i for i in code(it).instructions if i.base == "HGMMA"]
+    products = it.value("DEPTH") * (64 // 16) * (it.config["BM"] // 64 // it.consumers)
     suffix = ".BF16" if it.problem.dtype == BF16 else ""
-    assert {i.opcode for i in found} == {f"HGMMA.64x{it.config['BN']}x16.F32{suffix}"}
+    of_widths = {f"HGMMA.64x{width}x16.F32{suffix}": products for width in it.widths}
+    assert Counter(i.opcode for i in found) == of_widths
+    loops = [Counter(i.opcode for i in loop.instructions if i.base == "HGMMA") for loop in code(it).loops]
+    for opcode in of_widths:
+        assert {opcode: products} in loops, "there is one loop over k for each width"
     a, b = it.sides[::-1] if it.swapped else it.sides
     for instruction in found:
         assert (".tnspA" in instruction.text) == (not a[1] and it.loose is None)
@@ -242,8 +261,11 @@ def test_products_are_warp_group_products_of_the_whole_tile(it: Case) -> None:
 @each_case
 def test_one_thread_asks_the_copy_engine_for_whole_slices(it: Case) -> None:
     asked = [i.opcode for i in code(it).instructions if i.base == "UTMALDG"]
-    many = sum(n for n, (_, _, parts) in zip(it.boxes, it.sides, strict=True) if parts > 1) * it.value("DEPTH")
-    single = sum(n for n, (_, _, parts) in zip(it.boxes, it.sides, strict=True) if parts == 1) * it.value("DEPTH")
+    shared = Counter({parts > 1: 0 for _, _, parts in it.sides})
+    for width in it.widths:
+        for boxes, (_, _, parts) in zip(it.boxes_of(width), it.sides, strict=True):
+            shared[parts > 1] += boxes * it.value("DEPTH")
+    many, single = shared[True], shared[False]
     places = 2 if it.name == "wgmma_tma" else 1  # before the loop as well
     assert asked.count("UTMALDG.3D.MULTICAST") == places * many
     assert asked.count("UTMALDG.3D") == places * single
@@ -291,7 +313,7 @@ def test_outputs_leave_as_the_configuration_says(it: Case) -> None:
     counts, boxes = code(it).counts, it.value("TMA_STORE", 0)
     assert (counts["UTMASTG"] > 0) == (boxes > 0)
     assert (counts["STSM"] > 0) == (boxes != 0)
-    assert boxes <= 0 or counts["UTMASTG"] % boxes == 0
+    assert boxes <= 0 or len(it.widths) > 1 or counts["UTMASTG"] % boxes == 0
     assert counts["STG"] > 0, "what a map does not describe, or beta needs, is stored from registers"
     if it.name in STORING:
         opcodes = [i.opcode for i in code(it).instructions]
@@ -356,7 +378,8 @@ def test_bias_and_activation_are_in_the_code_where_asked_for(it: Case) -> None:
 def test_shared_memory_is_as_the_opening_says_and_as_the_code_addresses_it(it: Case) -> None:
     geometry = it.spec.geometry(it.problem, it.config)
     stages, extra = it.config["STAGES"], 8 if it.name == "wgmma_split_k" else 0
-    assert geometry.smem == it.before_barriers + 16 * stages + extra <= LARGEST_SMEM
+    division = 16 if len(it.widths) > 1 else 0  # into columns of either width
+    assert geometry.smem == it.before_barriers + 16 * stages + extra + division <= LARGEST_SMEM
     assert geometry.threads == it.threads
     places = {int(offset, 16) for i in code(it).instructions if i.base == "SYNCS"
               for offset in re.findall(r"\+(0x[0-9a-f]+)\]", i.text)}  # fmt: skip
@@ -385,15 +408,16 @@ def test_a_barrier_expects_the_bytes_of_all_boxes(it: Case) -> None:
     """What the code tells the barrier, against what the maps' boxes bring, from all blocks that share a slice."""
     assert it.spec.tensor_maps is not None
     maps = it.spec.tensor_maps(it.problem, it.config)
-    brought = 0
-    for n, (name, boxes, (_, _, parts)) in enumerate(zip(("map_a", "map_b"), it.boxes, it.sides, strict=True)):
+    brought = dict.fromkeys(it.widths, 0)
+    for n, name in enumerate(("map_a", "map_b")):
         assert (name in maps) == (it.loose != n)
-        if name in maps:
-            brought += boxes * parts * math.prod(maps[name].box) * it.problem.dtype.itemsize
-    assert brought == it.slice_bytes
+        for width in it.widths if name in maps else ():
+            parts = it.boxes_of(width)[n] * it.sides[n][2]
+            brought[width] += parts * math.prod(maps[name].box) * it.problem.dtype.itemsize
+    assert brought == {width: it.slice_bytes_of(width) for width in it.widths}
     expected = set(numbers_given(built(it).ptx, r"expect_tx\S* _, \[\S+\], (\S+);"))
     sums = {4 * it.config["BM"] * it.config["BN"]} if it.value("SPLIT") > 1 else set()
-    assert expected == {it.value("DEPTH") * brought} | sums
+    assert expected == {it.value("DEPTH") * each for each in brought.values()} | sums
 
 
 @each_split

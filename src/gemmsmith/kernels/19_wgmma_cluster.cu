@@ -3,7 +3,8 @@
 // Idea      CLUSTER_M x CLUSTER_N blocks on neighbouring SMs form a cluster. Blocks above each other need the same
 //           columns of B, blocks beside each other the same rows of A; so each loads only a part of such a slice and
 //           the copy engine writes it into the shared memory of all who need it (multicast). Less is read from the
-//           second-level cache, and under a power limit what is not moved becomes clock.
+//           second-level cache, and under a power limit what is not moved becomes clock. Larger tiles move less, too;
+//           where they do not fill the last wave, NARROW ones at the right end of C do (narrow_end.cuh).
 // Changed   From 18: a stage is empty when the consumers of the whole cluster have left it, because any
 //           of its blocks may write there.
 // Owns      A cluster owns CLUSTER_M x CLUSTER_N tiles of BM x BN, a block one of them, a consumer group BM / CONSUMERS
@@ -18,14 +19,16 @@
 
 #include "cluster_ring.cuh"
 #include "grouped_order.cuh"
+#include "narrow_end.cuh"
 #include "staged_finish.cuh"
 
 constexpr int CLUSTER = CLUSTER_M * CLUSTER_N;
 constexpr int TILES = BM / CONSUMERS / 64;  // of 64 rows a consumer group has
 constexpr int THREADS = GROUP_THREADS * (CONSUMERS + 1);
 using TileA = OperandTile<BM, !TRANS_A, CLUSTER_N>;
-using TileB = OperandTile<BN, TRANS_B, CLUSTER_M>;
-constexpr int SLICE = TileA::BYTES + TileB::BYTES;
+template <int COLS>
+using TileB = OperandTile<COLS, TRANS_B, CLUSTER_M, TRANS_B && !NARROW ? COLS : BK>;
+constexpr int SLICE = TileA::BYTES + TileB<BN>::BYTES;
 
 extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, 1)
 gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
@@ -35,19 +38,27 @@ gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, 
     const unsigned slices = shared_address(shared);
     const unsigned staging = slices + STAGES * SLICE;
     const unsigned full = staging + CONSUMERS * BOXES * STORE_BOX<BN>, empty = full + 8 * STAGES;
+    const unsigned down = (M - 1) / (BM * CLUSTER_M) + 1, clusters = gridDim.x / CLUSTER;
+    const WideColumns<BN, NARROW, CLUSTER_N> wide(empty + 8 * STAGES, N, down * batch, clusters);
     start_ring<STAGES, CLUSTER, CONSUMERS>(full, empty, map_a, map_b);
     start_next_and_wait_for_previous();
 
-    const ClusterLoader<TileA, TileB, CLUSTER_M, CLUSTER_N> loader;
-    const unsigned down = (M - 1) / (BM * CLUSTER_M) + 1, across = (N - 1) / (BN * CLUSTER_N) + 1;
-    const unsigned tiles = down * across * batch;
+    const ClusterLoader<CLUSTER_M, CLUSTER_N> loader;
     const SliceRange range = slice_range(K, alpha);
     const auto for_each_tile = [&](const auto& body) {
-        for (unsigned t = blockIdx.x / CLUSTER; t < tiles; t += gridDim.x / CLUSTER) {
-            const unsigned z = t / (down * across);
-            const Place place = grouped_place<GROUP>(t - z * down * across, down, across);
-            body((place.down * CLUSTER_M + loader.row) * BM, (place.across * CLUSTER_N + loader.col) * BN,
-                 static_cast<int>(z));
+        unsigned t = blockIdx.x / CLUSTER;
+        // Tiles from number `begin` on, `across` in a row from column `left` on; `body` is told their width.
+        const auto take = [&](auto width, unsigned begin, unsigned across, int left) {
+            const unsigned z = (t - begin) / (down * across);
+            const Place place = grouped_place<GROUP>(t - begin - z * down * across, down, across);
+            body(width, (place.down * CLUSTER_M + loader.row) * BM,
+                 left + (place.across * CLUSTER_N + loader.col) * decltype(width)::value, static_cast<int>(z));
+        };
+        for (; t < down * wide() * batch; t += clusters) take(Width<BN>{}, 0, wide(), 0);
+        if constexpr (NARROW > 0) {
+            const auto narrow = [&] { return columns_after<NARROW, CLUSTER_N>(wide() * BN * CLUSTER_N, N); };
+            for (; t < down * (wide() + narrow()) * batch; t += clusters)
+                take(Width<NARROW>{}, down * wide() * batch, narrow(), wide() * BN * CLUSTER_N);
         }
     };
     Ring<STAGES> ring;
@@ -55,10 +66,11 @@ gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, 
     if (group == 0) {  // the producer
         give_back_registers<CONSUMERS, TILES * BN / 2>();
         if (threadIdx.x == 0) {
-            for_each_tile([&](int row, int col, int z) {
+            for_each_tile([&](auto width, int row, int col, int z) {
                 for (int k = range.begin; k < range.end; ++k) {
-                    loader.load(slices + ring.stage * SLICE, full + 8 * ring.stage, empty + 8 * ring.stage,
-                                ring.parity ^ 1, map_a, map_b, row, col, k * BK, strideA ? z : 0, strideB ? z : 0);
+                    loader.load<TileA, TileB<decltype(width)::value>>(
+                        slices + ring.stage * SLICE, full + 8 * ring.stage, empty + 8 * ring.stage, ring.parity ^ 1,
+                        map_a, map_b, row, col, k * BK, strideA ? z : 0, strideB ? z : 0);
                     ring.advance();
                 }
             });
@@ -69,13 +81,23 @@ gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, 
         const int thread = threadIdx.x % GROUP_THREADS;
         const auto release = [&](int stage) { leave_stage<CLUSTER>(empty + 8 * stage, thread); };
         const bool pairs = vectors_fit<2>(C, ldc) && strideC % 2 == 0;
-        float sums[TILES][BN / 2];
-        for_each_tile([&](int row, int col, int z) {
-            multiply_slices<IN, TileA, TileB, BN>(sums, ring, slices, full, range.end - range.begin, first, release);
+        const auto finish_tile = [&](auto& sums, int row, int col, int z) {
+            constexpr int COLS = sizeof(sums[0]) / sizeof(float) * 2;
+            multiply_slices<IN, TileA, TileB<COLS>, COLS, 1, SLICE>(sums, ring, slices, full, range.end - range.begin,
+                                                                    first, release);
             const auto c = window(C + z * strideC, ldc, M, N, row, col);
-            const bool whole = pairs && c.holds(BM, BN);
-            store_sums_staged<BN>(map_c, staging, group, c, first * 64, row, col, z, sums,
-                                  finish_at(row, col, alpha, beta, bias), whole);
+            const bool whole = pairs && c.holds(BM, COLS);
+            store_sums_staged<COLS>(map_c, staging, group, c, first * 64, row, col, z, sums,
+                                    finish_at(row, col, alpha, beta, bias), whole);
+        };
+        float sums[TILES][BN / 2];
+        for_each_tile([&](auto width, int row, int col, int z) {
+            if constexpr (decltype(width)::value == BN) {
+                finish_tile(sums, row, col, z);
+            } else {
+                float fewer[TILES][decltype(width)::value / 2];
+                finish_tile(fewer, row, col, z);
+            }
         });
         if (TMA_STORE > 0 && threadIdx.x % GROUP_THREADS == 0) tma_store_wait_read<0>();
     }

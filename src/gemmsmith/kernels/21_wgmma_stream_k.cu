@@ -53,7 +53,7 @@ gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, 
     start_ring<STAGES, CLUSTER, CONSUMERS>(full, empty, map_a, map_b);
     start_next_and_wait_for_previous();
 
-    const ClusterLoader<TileA, TileB, CLUSTER_M, CLUSTER_N> loader;
+    const ClusterLoader<CLUSTER_M, CLUSTER_N> loader;
     const unsigned down = (M - 1) / (BM * CLUSTER_M) + 1, across = (N - 1) / (BN * CLUSTER_N) + 1;
     const unsigned tiles = down * across * batch, clusters = gridDim.x / CLUSTER;
     // Numbered backwards, as a cluster waits for those after it: they are the ones that started before it.
@@ -95,8 +95,9 @@ gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, 
             for_each_piece([&](int row, int col, int z, unsigned from, unsigned to) {
                 for (unsigned s = from; s < to; ++s) {
                     const int k = (range.begin + s) * BK;
-                    loader.load(slices + ring.stage * SLICE, full + 8 * ring.stage, empty + 8 * ring.stage,
-                                ring.parity ^ 1, map_a, map_b, row, col, k, strideA ? z : 0, strideB ? z : 0);
+                    loader.load<TileA, TileB>(slices + ring.stage * SLICE, full + 8 * ring.stage,
+                                              empty + 8 * ring.stage, ring.parity ^ 1, map_a, map_b, row, col, k,
+                                              strideA ? z : 0, strideB ? z : 0);
                     ring.advance();
                 }
             });

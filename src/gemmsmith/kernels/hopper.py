@@ -12,6 +12,7 @@ from gemmsmith.kernels.hopper_config import (
     EACH_64_ROWS,
     GROUP,
     KEPT,
+    NARROW,
     SPECIALIZED,
     TMA_STORE,
     boxes_divide,
@@ -21,6 +22,7 @@ from gemmsmith.kernels.hopper_config import (
     fragments_fit,
     loose_operand,
     maps_with_c,
+    narrow_fits,
     operand_maps,
     preset,
     rows_are_shared_out,
@@ -108,6 +110,7 @@ _CLUSTERED = (
     Parameter("CLUSTER_N", 1, (1, 2, 4), "blocks of a cluster beside each other, which share rows of A"),
     GROUP,
     TMA_STORE,
+    NARROW,
 )
 
 WGMMA_CLUSTER = _rung(
@@ -119,8 +122,9 @@ WGMMA_CLUSTER = _rung(
     presets=(
         preset("128x256-2x1", _CLUSTERED),
         preset("256x192-1x2", _CLUSTERED, BM=256, BN=192, STAGES=3, CLUSTER_M=1, CLUSTER_N=2),
+        preset("narrow-end", _CLUSTERED, BM=256, BN=192, STAGES=3, CLUSTER_M=1, CLUSTER_N=2, NARROW=128),
     ),
-    constraints=(rows_are_shared_out, SPECIALIZED, cluster_fits, boxes_divide, smem_fits),
+    constraints=(rows_are_shared_out, SPECIALIZED, cluster_fits, boxes_divide, narrow_fits, smem_fits),
     geometry=tiles_in_turn,
     tensor_maps=maps_with_c,
     fit=fit_store,
@@ -182,7 +186,7 @@ WGMMA_SPLIT_K = _rung(
 )
 
 _STREAM_K = tuple(replace(p, default={"BM": 256, "BN": 192, "STAGES": 3, "CLUSTER_M": 1, "CLUSTER_N": 2}.get(
-    p.name, p.default)) for p in _CLUSTERED)  # fmt: skip
+    p.name, p.default)) for p in _CLUSTERED if p is not NARROW)  # fmt: skip
 _MOST_BLOCKS = 144  # SMs of the largest chip with sm_90
 
 WGMMA_STREAM_K = _rung(

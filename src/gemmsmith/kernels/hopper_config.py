@@ -47,6 +47,11 @@ TMA_STORE = Parameter(
     "those of 32 bits are",
 )  # fmt: skip
 
+NARROW = Parameter(
+    "NARROW", 0, (0, 64, 128, 192),
+    "columns of the tiles at the right end of C, as many as make the last wave a short one; 0: all have BN",
+)  # fmt: skip
+
 # --- what a configuration costs
 
 
@@ -103,7 +108,7 @@ def smem_bytes(c: Config, a_along_k: bool, b_along_k: bool) -> int:
     if loose := loose_operand(c):
         number = "AB".index(loose)
         stage = depth * slices[1 - number] + _loose_bytes(c, (a_along_k, b_along_k)[number])
-    used = c["STAGES"] * (stage + _BARRIERS)
+    used = c["STAGES"] * (stage + _BARRIERS) + (_BARRIERS if value_of(c, "NARROW", 0) else 0)
     used += _consumer_groups(c) * abs(value_of(c, "TMA_STORE", 0)) * store_width(c) * BOX_ROW
     if "SPLIT" in dict(c.values):
         used += 4 * c["BM"] * (c["BN"] + 4) + _BARRIERS // 2
@@ -175,6 +180,14 @@ def boxes_divide(c: Config) -> str | None:
     return f"TMA_STORE = {c['TMA_STORE']} does not divide BN = {c['BN']} into its {boxes} boxes of {store_width(c)}"
 
 
+def narrow_fits(c: Config) -> str | None:
+    if not c["NARROW"]:
+        return None
+    if c["NARROW"] >= c["BN"]:
+        return f"NARROW = {c['NARROW']} columns are not fewer than BN = {c['BN']}"
+    return None if c["BN"] % BOX == 0 else f"NARROW tiles come in boxes of {BOX}, so BN = {c['BN']} must be a multiple"
+
+
 # Registers: with two consumers 168 a thread at the start, and setmaxnreg raises a consumer's to 240; with three, 128
 # and 160; without setmaxnreg (20) a thread keeps what its block starts with.
 SPECIALIZED = sums_fit({1: 208, 2: 208, 3: 96})
@@ -185,7 +198,9 @@ EACH_64_ROWS = sums_fit({1: 128, 2: 128, 3: 128, 4: 96})
 
 
 def _grid(rows: int, cols: int, c: Config) -> int:
-    return ceil_div(rows, c["BM"] * value_of(c, "CLUSTER_M")) * ceil_div(cols, c["BN"] * value_of(c, "CLUSTER_N"))
+    """Of a tile that may be narrow, the most there can be."""
+    width = value_of(c, "NARROW", 0) or c["BN"]
+    return ceil_div(rows, c["BM"] * value_of(c, "CLUSTER_M")) * ceil_div(cols, width * value_of(c, "CLUSTER_N"))
 
 
 def _geometry(problem: Problem, c: Config, grid: tuple[int, int, int], cluster: int = 1) -> Geometry:
@@ -228,7 +243,7 @@ def operand_maps(problem: Problem, c: Config) -> dict[str, TensorMap]:
     of_a, of_b = _rows(c)
     maps = {
         "map_a": _operand_map("A", problem, of_a, value_of(c, "CLUSTER_N")),
-        "map_b": _operand_map("B", problem, of_b, value_of(c, "CLUSTER_M")),
+        "map_b": _operand_map("B", problem, BOX if value_of(c, "NARROW", 0) else of_b, value_of(c, "CLUSTER_M")),
     }
     maps.pop(f"map_{loose_operand(c).lower()}", None)
     return maps
@@ -248,7 +263,7 @@ def fit_store(config: Config, problem: Problem, addresses: tuple[int, int, int])
     """TMA_STORE: as many boxes as fit, below 0 where the copy engine cannot store to C, 0 for outputs of 32 bits.
 
     It writes whole pieces of 16 bytes: rows that do not end on one would lose what lies behind them. What threads write
-    they write anywhere, so below 0 it stays.
+    they write anywhere, so below 0 it stays; and they have no registers left for tiles of two widths.
     """
     size = problem.out_dtype.itemsize
     steps = (
@@ -257,7 +272,7 @@ def fit_store(config: Config, problem: Problem, addresses: tuple[int, int, int])
     )  # fmt: skip
     sign = -1 if config["TMA_STORE"] < 0 or any(step % 16 for step in steps) else 1
     boxes = staged_boxes(config, not problem.trans_a, problem.trans_b) if config["TMA_STORE"] and size == 2 else 0
-    return _with(config, TMA_STORE=sign * boxes)
+    return _with(config, TMA_STORE=sign * boxes, **({"NARROW": 0} if sign * boxes < 0 else {}))
 
 
 def staged_boxes(config: Config, a_along_k: bool = True, b_along_k: bool = True) -> int:

@@ -35,9 +35,8 @@ __device__ __forceinline__ void leave_stage(unsigned empty, int thread) {
 }
 
 // One block's place in its cluster, and what it loads.
-template <class TileA, class TileB, int Rows, int Cols>
+template <int Rows, int Cols>
 struct ClusterLoader {
-    static constexpr int BYTES = TileA::BYTES + TileB::BYTES;
     int rank, row, col;
 
     __device__ __forceinline__ ClusterLoader()
@@ -57,11 +56,12 @@ struct ClusterLoader {
 
     // Waits for a stage to be empty, then asks for this block's parts of the slices of A at (a, k) of matrix z_a and of
     // B at (k, b) of matrix z_b.
+    template <class TileA, class TileB>
     __device__ __forceinline__ void load(unsigned stage, unsigned full, unsigned empty, unsigned parity,
                                          const TensorMap& map_a, const TensorMap& map_b, int a, int b, int k, int z_a,
                                          int z_b) const {
         barrier_wait(empty, parity);
-        barrier_expect(full, BYTES);
+        barrier_expect(full, TileA::BYTES + TileB::BYTES);
         TileA::load(stage, map_a, full, a, k, z_a, col, beside());
         TileB::load(stage + TileA::BYTES, map_b, full, b, k, z_b, row, above());
     }

@@ -3,8 +3,8 @@
 //
 // Where k runs along the rows of the stored matrix (K_MAJOR: A as it is, B transposed), the slice is one box of ROWS
 // rows of 64 of k. Else the other side runs along the rows, and the slice is a box of 64 rows of k for every 64 of
-// ROWS. wgmma takes both. SHARES blocks of a cluster that need the same slice load one part of it each: rows of the
-// box.
+// ROWS. wgmma takes both. SHARES blocks of a cluster that need the same slice load one part of it each: rows of each
+// box. A slice along k may as well come in several boxes of LINES rows, which lie one after another.
 #pragma once
 
 #include "tma.cuh"
@@ -28,12 +28,12 @@ __device__ __forceinline__ SliceRange slice_range(int K, float& alpha, int depth
     return {begin, end};
 }
 
-template <int ROWS, bool K_MAJOR_, int SHARES = 1>
+template <int ROWS, bool K_MAJOR_, int SHARES = 1, int LINES = K_MAJOR_ ? ROWS : BK>
 struct OperandTile {
     static constexpr bool K_MAJOR = K_MAJOR_;
-    static constexpr int BOXES = K_MAJOR ? 1 : (ROWS + BOX - 1) / BOX;
-    static constexpr int BOX_ROWS = (K_MAJOR ? ROWS : BK) / SHARES;
-    static constexpr int BYTES = BOXES * (K_MAJOR ? ROWS : BK) * BOX_ROW;
+    static constexpr int BOXES = K_MAJOR ? ROWS / LINES : (ROWS + BOX - 1) / BOX;
+    static constexpr int BOX_ROWS = LINES / SHARES;
+    static constexpr int BYTES = BOXES * LINES * BOX_ROW;
     static_assert(BOX_ROWS % 8 == 0 && BOX_ROWS <= 256, "a part is whole 1024-byte blocks; a box ends at 256");
 
     // Asks for this block's part of the slice at (row, k) of product z, for itself or for all blocks in `mask`.
@@ -42,8 +42,8 @@ struct OperandTile {
         const int skip = part * BOX_ROWS;
 #pragma unroll
         for (int i = 0; i < BOXES; ++i) {
-            const unsigned target = slice + i * BOX_BYTES + skip * BOX_ROW;
-            const int x = K_MAJOR ? k : row + i * BOX, y = K_MAJOR ? row + skip : k + skip;
+            const unsigned target = slice + (i * LINES + skip) * BOX_ROW;
+            const int x = K_MAJOR ? k : row + i * BOX, y = K_MAJOR ? row + i * LINES + skip : k + skip;
             if constexpr (SHARES > 1)
                 tma_load_multicast(target, map, barrier, mask, x, y, z);
             else

@@ -1,4 +1,4 @@
-// Loads from shared memory by address, which stay where they are between barriers.
+// Loads from shared memory by address, and a store, which stay where they are between barriers.
 #pragma once
 
 __device__ __forceinline__ unsigned short load_shared_2(unsigned address) {
@@ -11,6 +11,10 @@ __device__ __forceinline__ unsigned load_shared_4(unsigned address) {
     unsigned word;
     asm volatile("ld.shared.b32 %0, [%1];" : "=r"(word) : "r"(address) : "memory");
     return word;
+}
+
+__device__ __forceinline__ void store_shared_4(unsigned address, unsigned word) {
+    asm volatile("st.shared.b32 [%0], %1;" ::"r"(address), "r"(word) : "memory");
 }
 
 __device__ __forceinline__ uint4 load_shared_16(unsigned address) {

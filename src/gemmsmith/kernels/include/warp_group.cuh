@@ -27,11 +27,12 @@ __device__ __forceinline__ void multiply_slice(float (&sums)[Tiles][Cols / 2], u
 }
 
 // Sums up the products of one or more stages of DEPTH slices. Those of one stage run while the next one is waited for;
-// `release(stage)` is called once those of a stage are done, so that it may be filled again.
-template <class In, class TileA, class TileB, int Cols, int Depth = 1, int Tiles, int Stages, class Release>
+// `release(stage)` is called once those of a stage are done, so that it may be filled again. A stage may be longer than
+// its slices.
+template <class In, class TileA, class TileB, int Cols, int Depth = 1,
+          unsigned STAGE = Depth * (TileA::BYTES + TileB::BYTES), int Tiles, int Stages, class Release>
 __device__ __forceinline__ void multiply_slices(float (&sums)[Tiles][Cols / 2], Ring<Stages>& ring, unsigned slices,
                                                 unsigned full, int steps, int first, const Release& release) {
-    constexpr unsigned STAGE = Depth * (TileA::BYTES + TileB::BYTES);
     int before = 0;
     for (int k = 0; k < steps; ++k) {
         barrier_wait(full + 8 * ring.stage, ring.parity);
