@@ -17,7 +17,7 @@ from gemmsmith.choose.choice import choose, forget, hopper_model
 from gemmsmith.choose.cost import Constants
 from gemmsmith.choose.default import SIMULATOR, default_rung
 from gemmsmith.choose.fit import Fitted
-from gemmsmith.choose.key import ShapeKey, shape_key, unaligned
+from gemmsmith.choose.key import ShapeKey, alignment, shape_key, unaligned
 from gemmsmith.choose.table import Entry, Table, shipped_tables, table_from_text, table_text
 from gemmsmith.choose.tuning_file import TuningFile, TuningFileError
 from gemmsmith.errors import UnsupportedError, UsageError
@@ -166,7 +166,18 @@ def test_an_entry_is_not_for_operands_that_must_be_copied_first(monkeypatch: pyt
     assert choose(SQUARE, H200, (256, 256, 256)).source == "shipped"
     assert choose(SQUARE, H200, (258, 256, 256)).source == "model"
     assert choose(replace(SQUARE, lda=4097), H200).source == "model"
-    assert choose(replace(SQUARE, lda=4104), H200).source == "shipped"
+
+
+def test_an_entry_is_not_for_operands_that_are_fetched_more_slowly(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor is one of half-aligned rows for others."""
+    half = SQUARE.with_(k=4104)
+    ship(monkeypatch, table({KEY: ENTRY, shape_key(half): ENTRY}))
+    assert choose(SQUARE, H200, (288, 256, 256)).source == "shipped"
+    assert choose(SQUARE, H200, (272, 256, 256)).source == "model"
+    assert choose(replace(SQUARE, lda=4112), H200).source == "shipped"
+    assert choose(replace(SQUARE, lda=4104), H200).source == "model"
+    assert choose(half, H200).source == "shipped"
+    assert choose(replace(half, lda=4112, ldb=4112), H200).source == "model"
 
 
 def test_an_entry_this_version_cannot_run_is_left_out_and_said(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -227,6 +238,56 @@ def test_a_winner_elsewhere_is_preferred_where_it_is_predicted_as_good(monkeypat
     ship(monkeypatch, table({shape_key(SQUARE.with_(k=2048)): ENTRY}))
     forget()
     assert choose(SQUARE, H200).config == first.config, "a winner that is predicted much slower is not taken"
+
+
+@pytest.mark.parametrize(("k", "taken"), [(4080, True), (2048, False)])
+def test_what_the_model_misjudged_nearby_is_carried_over(k: int, taken: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    tuned = SQUARE.with_(k=k)
+    model = hopper_model(H200, 0, "")
+    assert model is not None
+    best = candidates.ranked(tuned, *model)
+    here = {c.name: c for c in candidates.ranked(SQUARE, *model)}
+    slower = [c for c in best if 1.1 < c.seconds / best[0].seconds < 1.2]
+    winner = next(c for c in slower if here[c.name].seconds < 1.2 * min(h.seconds for h in here.values()))
+    ship(monkeypatch, table({shape_key(tuned): Entry(winner.spec.name, winner.config.values, 1.0)}))
+    forget()
+    assert (choose(SQUARE, H200).config == winner.config) is taken
+
+
+def test_a_winner_is_not_carried_over_to_where_it_takes_another_wave(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was the model's favourite as well, so that nothing was misjudged."""
+    larger = SQUARE.with_(m=4160, n=4160)
+    first, here = choose(SQUARE, H200), choose(larger, H200)
+    times = {c.name: c.seconds for c in candidates.ranked(larger, *hopper_model(H200, 0, ""))}  # type: ignore[misc]
+    slower = times[first.spec.name, str(first.config)] / times[here.spec.name, str(here.config)]
+    assert 1.2 < slower < 1.25, "close enough for a rule that allows as much for every winner"
+    ship(monkeypatch, table({KEY: Entry(first.spec.name, first.config.values, 1.0)}))
+    forget()
+    assert choose(larger, H200).config == here.config
+
+
+@pytest.mark.usefixtures("real_kernels")
+@pytest.mark.parametrize(
+    ("sizes", "layout", "fast"),
+    [
+        ((4104, 4104, 4104), "NT", {(192, 176, 1, 2), (256, 192, 1, 2)}),
+        ((4096, 4096, 4104), "NT", {(256, 128, 1, 2), (128, 256, 2, 1)}),
+        ((2056, 2056, 2056), "NT", {(192, 176, 1, 2)}), ((3000, 3000, 3000), "NN", {(192, 192, 1, 2)}),
+        ((1000, 1000, 1000), "NN", {(64, 128, 2, 1), (128, 64, 1, 2)}), ((768, 3072, 768), "NN", {(192, 96, 1, 1)}),
+        ((2560, 2560, 2560), "NN", {(256, 208, 1, 1), (256, 208, 2, 1), (192, 144, 1, 2), (128, 208, 2, 1)}),
+        ((4096, 4096, 64), "NT", {(256, 128, 1, 1), (128, 256, 1, 1)}),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_tiles_are_among_the_fastest_that_were_measured(
+    sizes: tuple[int, int, int], layout: str, fast: set[tuple[int, ...]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of twelve that an H200 timed of each shape: none of these is in the table, and others are up to 70 % slower."""
+    ship(monkeypatch, *shipped_tables())
+    problem = Problem(*sizes, BF16, BF16, trans_b=layout == "NT")
+    found = choose(problem, H200, sms=132, arch="sm_90")
+    assert found.source == "model"
+    assert tuple(found.config[name] for name in ("BM", "BN", "CLUSTER_M", "CLUSTER_N")) in fast
 
 
 @pytest.mark.usefixtures("real_kernels")
@@ -306,6 +367,8 @@ def test_asking_again_is_a_look_into_a_dictionary(monkeypatch: pytest.MonkeyPatc
     assert len(asked) == 1
     choose(SQUARE, H200, (257, 512, 1024))
     assert len(asked) == 2
+    choose(SQUARE, H200, (272, 512, 1024))
+    assert len(asked) == 3, "half aligned"
 
 
 def test_memory_of_choices_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -334,6 +397,25 @@ def test_which_matrices_no_tensor_map_can_describe(
     problem: Problem, addresses: tuple[int, int, int] | None, bits: int
 ) -> None:
     assert unaligned(problem, addresses) == bits
+
+
+@pytest.mark.parametrize(
+    ("problem", "addresses", "bits"),
+    [
+        (Problem(64, 64, 64, BF16), None, 0), (Problem(64, 64, 72, BF16), None, 8),
+        (Problem(64, 72, 64, BF16), None, 16), (Problem(64, 72, 72, BF16), None, 24),
+        (Problem(72, 64, 64, BF16, trans_a=True), None, 8), (Problem(64, 64, 72, BF16, trans_b=True), None, 24),
+        (Problem(64, 64, 80, BF16), None, 0), (Problem(64, 64, 64, BF16, lda=72, ldb=80), None, 8),
+        (Problem(64, 64, 64, BF16), (16, 32, 16), 8), (Problem(64, 64, 64, BF16), (8, 48, 0), 1 | 16),
+        (Problem(64, 64, 72, BF16, BF16), (2, 0, 2), 1 | 4), (Problem(1, 64, 72, BF16), None, 0),
+        (Problem(64, 1, 72, BF16), None, 8), (Problem(64, 64, 64, BF16, batch=2, stride_a=4104), None, 8),
+        (Problem(64, 64, 64, BF16, batch=2, stride_b=4112), None, 0),
+    ],
+)  # fmt: skip
+def test_which_operands_are_half_aligned(problem: Problem, addresses: tuple[int, int, int] | None, bits: int) -> None:
+    """Bits 3 and 4; what must be copied first, or has no next row, is not."""
+    assert alignment(problem, addresses) == bits
+    assert alignment(problem, addresses) & 7 == unaligned(problem, addresses)
 
 
 # --- the table's file

@@ -12,7 +12,9 @@ from fake_hopper import CLUSTER, SPLIT_K
 from gemmsmith.choose import candidates
 from gemmsmith.choose.candidates import Candidate, menu, neighbours, ranked
 from gemmsmith.choose.cost import (
+    _CLUSTER,
     _COPYING,
+    _HALF_ALIGNED,
     CONSTANTS,
     Constants,
     _resident,
@@ -42,6 +44,12 @@ def _hopper(monkeypatch: pytest.MonkeyPatch) -> None:
         return (CLUSTER, SPLIT_K)
 
     monkeypatch.setattr(candidates, "hopper_specs", specs)
+
+
+# Nothing is waited for but what a test is about.
+FAST = Constants(clock=1e14, dram=1e17, l2=1e17, ingress=1e16, latency=1e-12, step=1e-13, tile=1e-12, store=1e16,
+                 launch=1e-12, reduction=1e-12)  # fmt: skip
+FITTED = Constants(l2=1.4e13, ingress=1.5e11)  # about what an H200 has
 
 
 def seconds(problem: Problem, config: dict[str, int], unaligned: int = 0, constants: Constants | None = None) -> float:
@@ -125,11 +133,74 @@ def test_a_loose_operand_costs_on_its_way_through_registers(swap: int) -> None:
 
 def test_an_unaligned_c_is_dearer_in_narrow_boxes() -> None:
     """176 columns are boxes of 16, 192 are boxes of 64."""
-    wide, narrow = (seconds(SQUARE, STAGED | {"BN": bn}, unaligned=4) / seconds(SQUARE, STAGED | {"BN": bn})
-                    for bn in (192, 176))  # fmt: skip
-    assert 1 < wide < narrow
+    slow, tile = replace(FAST, store=1e9), STAGED | {"BM": 192, "STAGES": 4, "CONSUMERS": 3}  # four waves of either
+    wide, narrow = (seconds(SQUARE, tile | {"BN": bn}, 4, slow) / bn for bn in (192, 176))
+    assert seconds(SQUARE, tile, 0, slow) / 192 < wide < narrow
     of_32_bits = SQUARE.with_(out_dtype=FP32)
     assert seconds(of_32_bits, STAGED, unaligned=4) == seconds(of_32_bits, STAGED), "stored from registers"
+
+
+def test_the_copy_engine_stores_narrow_boxes_row_by_row() -> None:
+    slow = replace(FAST, store=1e9)
+    flat, one = Problem(4096, 5632, 64, BF16, BF16), STAGED | {"CLUSTER_M": 1}
+    wide = seconds(flat, one | {"BN": 192}, constants=slow) / 8 / 192  # waves of 960 tiles on 132 SMs
+    for bn, waves, times in ((176, 8, 4), (160, 9, 2), (128, 11, 1)):
+        found = seconds(flat, one | {"BN": bn}, constants=slow) / waves / bn
+        assert found / wide == pytest.approx(times, rel=0.01), bn
+        by_threads = one | {"BN": bn, "TMA_STORE": 0}
+        assert seconds(flat, by_threads, constants=slow) / waves / bn == pytest.approx(wide, rel=0.01)
+    of_32_bits = flat.with_(out_dtype=FP32)
+    assert seconds(of_32_bits, one | {"BN": 176}, constants=slow) / 8 / 176 == pytest.approx(2 * wide, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("layout", "bits", "change", "pieces"),
+    [
+        ("NT", 24, {}, 128 + 256), ("NT", 24, {"CLUSTER_N": 2}, 64 + 256), ("NT", 24, {"CLUSTER_M": 2}, 128 + 128),
+        ("NT", 8, {}, 128), ("NT", 16, {}, 256), ("NT", 8, {"CLUSTER_N": 2}, 64), ("NT", 16, {"CLUSTER_M": 2}, 128),
+        ("NN", 24, {"BN": 208}, 128 + 4 * 64), ("NT", 24, {"BN": 208}, 128 + 208), ("NN", 8, {"BN": 208}, 128),
+        ("TN", 8, {"BM": 192, "BN": 128}, 3 * 64), ("TT", 24, {"BN": 208}, 2 * 64 + 208),
+    ],
+)  # fmt: skip
+def test_half_aligned_rows_are_fetched_piece_by_piece(
+    layout: str, bits: int, change: dict[str, int], pieces: int
+) -> None:
+    """Only what a block fetches itself counts: 65 slices, in waves of tiles."""
+    problem = Problem(4096, 4096, 4104, BF16, BF16, trans_a=layout[0] == "T", trans_b=layout[1] == "T")
+    config = LARGE | {"CLUSTER_M": 1} | change
+    cluster = config["CLUSTER_M"] * config["CLUSTER_N"]
+    tiles = math.ceil(4096 / config["BM"]) * math.ceil(4096 / config["BN"])
+    waves = math.ceil(tiles / 132)
+    assert seconds(problem, config, bits, FAST) == pytest.approx(
+        waves * 65 * pieces * _HALF_ALIGNED + (cluster > 1) * _CLUSTER, rel=0.01
+    )
+    assert seconds(problem, config, 0, FAST) < 0.1 * seconds(problem, config, bits, FAST)
+
+
+@pytest.mark.parametrize("swap", [0, 1])
+def test_half_aligned_rows_that_are_not_there_cost_nothing(swap: int) -> None:
+    few = Problem(8, 4096, 4096, BF16, BF16, trans_b=True)
+    config = SPLIT | {"SPLIT": 1, "SWAP": swap}
+    assert seconds(few, config, 8, FAST) == pytest.approx(64 * 8 * _HALF_ALIGNED, rel=0.1)
+    assert seconds(few, config, 16, FAST) == pytest.approx(64 * 64 * _HALF_ALIGNED, rel=0.1)
+
+
+def test_half_aligned_rows_cost_nothing_where_something_else_is_waited_for() -> None:
+    """Of 4096 x 4096 x 4104 on an H200, 1x1 was slowed down by 45 % and 2x1 not at all."""
+    problem = Problem(4096, 4096, 4104, BF16, BF16, trans_b=True)
+    apart, shared = (LARGE | {"CLUSTER_M": m} for m in (1, 2))
+    assert seconds(problem, apart, 24, FITTED) > 1.3 * seconds(problem, apart, 0, FITTED)
+    assert seconds(problem, shared, 24, FITTED) == pytest.approx(seconds(problem, shared, 0, FITTED), rel=0.03)
+
+
+@pytest.mark.parametrize("cluster", [{"CLUSTER_M": 2}, {"CLUSTER_N": 2}])
+def test_a_launch_of_clusters_takes_longer(cluster: dict[str, int]) -> None:
+    apart = LARGE | {"CLUSTER_M": 1}
+    fast = Constants(l2=1e15)
+    for size in (256, 1024, 4096):
+        square = Problem(size, size, size, BF16, BF16)
+        more = seconds(square, apart | cluster, constants=fast) - seconds(square, apart, constants=fast)
+        assert more == pytest.approx(_CLUSTER, rel=0.01)
 
 
 def test_a_larger_group_saves_memory_traffic_of_large_products() -> None:
@@ -164,7 +235,7 @@ def samples(truth: Constants, noise: float = 0.0) -> list[Sample]:
 
 
 def test_a_fit_finds_the_constants_that_made_the_times() -> None:
-    truth = Constants(clock=1.7e9, dram=3e12, launch=4e-6, latency=1e-6)
+    truth = Constants(clock=1.7e9, dram=3e12, launch=4e-6, latency=2e-6)
     before = fit(samples(truth)[: LEAST_SAMPLES - 1], CHIP)
     assert before.constants == Constants(), "too few to say anything"
     assert before.error > 0.1
@@ -173,6 +244,17 @@ def test_a_fit_finds_the_constants_that_made_the_times() -> None:
     assert found.error < 0.01
     for name in ("clock", "dram", "launch"):
         assert getattr(found.constants, name) == pytest.approx(getattr(truth, name), rel=0.1), name
+
+
+@pytest.mark.parametrize("layout", ["NT", "NN", "TN"])
+def test_a_fit_knows_which_shapes_are_half_aligned(layout: str) -> None:
+    """By their sizes: matrices that were tuned are contiguous."""
+    problem = Problem(4096, 4096, 4104, BF16, trans_a=layout[0] == "T", trans_b=layout[1] == "T")
+    bits = {"NT": 24, "NN": 8, "TN": 0}[layout]
+    configs = (LARGE, LARGE | {"BM": 64, "CLUSTER_M": 1}, LARGE | {"BN": 64})
+    key = ShapeKey(KIND, 4, layout, 4096, 4096, 4104)
+    made = [Sample(key, tuple(config.items()), seconds(problem, config, bits, FITTED)) for config in configs]
+    assert fit(made, CHIP, FITTED).error < 1e-9
 
 
 def test_noise_stays_in_the_error() -> None:
@@ -190,7 +272,7 @@ def test_a_shape_counts_once_however_often_it_was_timed_and_slow_configurations_
     for more in ([*one, *others * 20], [*noisy * 20, *slow * 20]):
         found = fit(more, CHIP)
         assert found.error == pytest.approx(usual.error, rel=0.01)
-        assert found.constants.dram == pytest.approx(usual.constants.dram, rel=0.01)
+        assert found.constants.clock == pytest.approx(usual.constants.clock, rel=0.01)
 
 
 def test_a_constant_that_nothing_depends_on_stays() -> None:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from gemmsmith.choose.cost import STEP_BYTES, Chip, Constants, Tiles, predicted_seconds, shape_of, tiles_of
 from gemmsmith.choose.determinism import ORDERED, is_deterministic
-from gemmsmith.choose.key import Addresses, unaligned
+from gemmsmith.choose.key import Addresses, alignment
 from gemmsmith.errors import UnknownKernelError
 from gemmsmith.kernels.registry import rung_named
 from gemmsmith.kernels.spec import Config, KernelSpec
@@ -174,7 +174,7 @@ def ranked(
     With ``count``, at most so many, of which no size of tile has a third before every other has had two. Those whose
     bits may change from run to run are among them only if they need not be ``deterministic``.
     """
-    shape = shape_of(problem, unaligned(problem, addresses))
+    shape = shape_of(problem, alignment(problem, addresses))
     menus = [menu(spec, problem.layout) for spec in hopper_specs() if spec.takes(problem)]
     menus = [m for m in menus if m.configs]
     predicted = []
@@ -218,7 +218,7 @@ def neighbours(candidate: Candidate, problem: Problem, chip: Chip, constants: Co
             found.append(config)
     if not found:
         return []
-    shape = shape_of(problem, unaligned(problem))
+    shape = shape_of(problem, alignment(problem))
     seconds = predicted_seconds(shape, tiles_of([dict(config) for config in found]), chip, constants)
     return [Candidate(spec, config, float(time)) for config, time in zip(found, seconds, strict=True)]
 

@@ -16,10 +16,21 @@ from functools import cache
 from gemmsmith.choose import parts, simt, tuning_file
 from gemmsmith.choose import table as shipped
 from gemmsmith.choose.candidates import Candidate, hopper_specs, ranked
-from gemmsmith.choose.cost import Chip, Constants, chip_of, with_memory_of
+from gemmsmith.choose.cost import Chip, Constants, chip_of, predicted_seconds, shape_of, tiles_of, with_memory_of
 from gemmsmith.choose.default import SIMULATOR, default_rung
 from gemmsmith.choose.determinism import is_deterministic
-from gemmsmith.choose.key import Addresses, ShapeKey, fastest, is_16_bit, shape_key, unaligned, unaligned_if_tight
+from gemmsmith.choose.key import (
+    Addresses,
+    ShapeKey,
+    alignment,
+    alignment_if_tight,
+    contiguous,
+    fastest,
+    is_16_bit,
+    is_fastest,
+    shape_key,
+    unaligned,
+)
 from gemmsmith.choose.precision import DEFAULT
 from gemmsmith.choose.table import Entry, Table
 from gemmsmith.errors import ConfigError, UsageError
@@ -30,8 +41,9 @@ from gemmsmith.problem import Problem
 HOPPER = 90
 _OLDEST = 80  # taken for a GPU of which nothing is known
 # A configuration that won elsewhere is preferred to the model's favourite if it is predicted this close to it: the
-# model errs by more, and what won was measured. At a shape next to this one it may be predicted further off.
-_CLOSE, _CLOSE_NEXT_TO_IT = 1.05, 1.30
+# model errs by more, and what won was measured. It may be predicted further off, up to so far, where it was at a shape
+# near this one as well.
+_CLOSE, _FURTHEST = 1.02, 1.30
 _DOUBTED = 1.2  # a shipped winner that the model expects to be beaten by this much: tuning tried too few
 _LEAST = (16, 16, 1, 1)  # a tile has no fewer rows or columns, so that shapes below are one to it; of K and batch
 _MOST_REMEMBERED = 65_536
@@ -70,7 +82,7 @@ def choose(
     What is chosen keeps ``precision`` (choose/precision.py) and, where ``deterministic``, the same bits every time.
     """
     p = problem
-    rows = unaligned(p, addresses) if gpu is not None else 0
+    rows = alignment(p, addresses) if gpu is not None else 0
     asked = (gpu, p.m, p.n, p.k, p.batch, p.trans_a, p.trans_b, rows, p.dtype.name, p.out_dtype.name, p.bias,
              p.activation, p.copies, p.alpha == 0, sms, arch, precision, deterministic)  # fmt: skip
     known = _CHOICES.get(asked)
@@ -84,7 +96,7 @@ def choose(
 
 def forget() -> None:
     """Ask tables and tuning file again: for a process that has just tuned."""
-    for cached in (shipped.shipped_tables, tuning_file.tuned, hopper_model, _constants, _own_values):
+    for cached in (shipped.shipped_tables, tuning_file.tuned, hopper_model, _constants, _own_values, _misjudged):
         cached.cache_clear()
     _CHOICES.clear()
 
@@ -122,11 +134,12 @@ def _on_hopper(problem: Problem, gpu: str, addresses: Addresses | None, sms: int
     if model is None or not specs:
         return None
     known = (("tuned", _tuned(gpu)), ("shipped", _shipped(gpu)))
-    candidates = ranked(problem, *model, within=_CLOSE_NEXT_TO_IT, addresses=addresses, deterministic=deterministic)
+    candidates = ranked(problem, *model, within=_FURTHEST, addresses=addresses, deterministic=deterministic)
     if not candidates:
         return None
-    # What was tuned was tuned on contiguous matrices; others may need a copy first, which changes what is best.
-    if unaligned(problem, addresses) == unaligned_if_tight(problem):
+    # What was tuned was tuned on contiguous matrices; others may need a copy first, or be fetched more slowly, which
+    # changes what is best.
+    if alignment(problem, addresses) == alignment_if_tight(problem):
         key = shape_key(problem)
         for source, entries in known:
             for entry in (entries.get(each) for each in ((key,) if deterministic else (fastest(key), key))):
@@ -138,7 +151,7 @@ def _on_hopper(problem: Problem, gpu: str, addresses: Addresses | None, sms: int
                 config = _legal(spec, entry)
                 if config is not None and (is_deterministic(spec, config) or not deterministic):
                     return Choice(spec, config, source)
-    best = _proven(candidates, shape_key(problem), {**dict(known[1][1]), **known[0][1]}) or candidates[0]
+    best = _proven(candidates, shape_key(problem), {**dict(known[1][1]), **known[0][1]}, model) or candidates[0]
     return Choice(best.spec, best.config, "model")
 
 
@@ -151,23 +164,38 @@ def _legal(spec: KernelSpec, entry: Entry) -> Config | None:
         return None
 
 
-def _proven(candidates: list[Candidate], key: ShapeKey, entries: Mapping[ShapeKey, Entry]) -> Candidate | None:
+def _proven(candidates: list[Candidate], key: ShapeKey, entries: Mapping[ShapeKey, Entry],
+            model: tuple[Chip, Constants]) -> Candidate | None:  # fmt: skip
     """Of candidates predicted close to the best, the one that won at the nearest tuned shape; None where none has.
 
-    Besides being measured, it is likely to be compiled already.
+    Besides being measured, it is likely to be compiled already. The nearer the tuned shape, the more of what the model
+    misjudged the winner by there is allowed for here; where it misjudged nothing, a prediction here counts as it is.
     """
     close = {_identity(c.spec.name, c.config.values): c for c in candidates}
-    winners = [(_distance(key, other), close.get(_identity(entry.kernel, entry.config)))
-               for other, entry in entries.items()]  # fmt: skip
-    limit = candidates[0].seconds
-    near = [(distance, winner) for distance, winner in winners
-            if winner is not None and winner.seconds <= limit * _believed(distance)]  # fmt: skip
+    near = []
+    for other, entry in entries.items():
+        winner, distance = close.get(_identity(entry.kernel, entry.config)), _distance(key, other)
+        if winner is None:
+            continue
+        allowed = _CLOSE
+        # Not from another layout, whose candidates would have to be listed first: a second or so.
+        if winner.seconds > candidates[0].seconds * allowed and other.layout == key.layout and distance < 1:
+            allowed *= _misjudged(winner.config, other, *model) ** (1 - distance)
+        if winner.seconds <= candidates[0].seconds * allowed:
+            near.append((distance, winner))
     return min(near, key=lambda pair: (pair[0], pair[1].seconds))[1] if near else None
 
 
-def _believed(distance: float) -> float:
-    """Up to how many times the favourite's predicted time what won at that distance is preferred to it."""
-    return max(_CLOSE, _CLOSE_NEXT_TO_IT - (_CLOSE_NEXT_TO_IT - 1) * distance)
+@cache
+def _misjudged(winner: Config, tuned: ShapeKey, chip: Chip, constants: Constants) -> float:
+    """How many times as slow as its favourite the model takes what won to be, at the shape where it won."""
+    problem = contiguous(tuned)
+    favourite = ranked(problem, chip, constants, within=1.0, deterministic=not is_fastest(tuned))
+    if not favourite:
+        return 1.0
+    tiles = tiles_of([dict(winner)])
+    seconds = float(predicted_seconds(shape_of(problem, alignment(problem)), tiles, chip, constants)[0])
+    return max(1.0, seconds / favourite[0].seconds)
 
 
 def _identity(kernel: str, config: tuple[tuple[str, int], ...]) -> tuple[object, ...]:

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gemmsmith.gpus import GPU
-from gemmsmith.kernels.hopper_config import staged_boxes, store_width
+from gemmsmith.kernels.hopper_config import BOX, staged_boxes, store_width
 from gemmsmith.kernels.spec import Config
 from gemmsmith.problem import Problem
 
@@ -39,6 +39,9 @@ _ENDS = 512.0  # columns of C that cost as much as the ends of a line: tiles of 
 _PIECES = 7e-7  # seconds until the last piece of a tile has left: 1024x1021x1024 beside 1024 cubed
 _FROM_REGISTERS = 36.0  # times as much again, element by element from registers: 4096x4097x1024
 _ONE_BY_ONE = 3.0  # the same of sums that blocks of a cluster share, which are stored along rows
+# Set by hand to times of an H200 as well, of 26 shapes and twelve configurations of each.
+_CLUSTER = 7e-7  # seconds that a launch of clusters takes longer: 0.5 to 1.1 µs in six shapes of 8 to 40 µs
+_HALF_ALIGNED = 3e-9  # seconds for 128 bytes of a half-aligned row: 2.9 to 3.1 where 4104 cubed waits for nothing else
 _SHARPNESS = 4.0  # of the soft maximum: two equal limits cost 19 % more than one, as they never overlap perfectly
 _OTHER_REGISTERS = 80  # a consumer thread, besides its sums
 _MOST_RESIDENT = 8
@@ -63,7 +66,7 @@ class Constants:
     dram       bytes/s of the memory: the H200's copy bandwidth, measured
     l2         bytes/s out of the L2, all SMs together: about 1.3 times the memory's
     ingress    bytes/s into one SM: 64 bytes a clock
-    latency    from asking for a tile to having it: about 1000 clocks of L2 miss and TMA
+    latency    from asking for a tile to having it: about 2000 clocks of TMA and memory
     step       barriers of one stage: about 20 clocks
     tile       of a tile, besides its steps and its output: the pipeline drains, the next tile begins
     store      bytes/s out of one SM
@@ -75,7 +78,7 @@ class Constants:
     dram: float = 4.3e12
     l2: float = 5.6e12
     ingress: float = 1.1e11
-    latency: float = 6e-7
+    latency: float = 1.1e-6
     step: float = 1e-8
     tile: float = 5e-7
     store: float = 2.5e10
@@ -99,8 +102,12 @@ def with_memory_of(constants: Constants, gpu: GPU) -> Constants:
 
 @dataclass(frozen=True)
 class Shapes:
-    """Problems as columns of numbers, or as one number each; ``unaligned`` bytes of A and B must be copied first, or be
-    taken loose, and those of C are written in pieces."""
+    """Problems as columns of numbers, or as one number each.
+
+    unaligned  bytes of A and B that must be copied first, or be taken loose; those of C are written in pieces
+    half       1 where rows of A or B start on 16 bytes, but not all on 32
+    across     1 where rows of A or B, as stored, run across k
+    """
 
     m: Any
     n: Any
@@ -110,6 +117,10 @@ class Shapes:
     unaligned_a: Any
     unaligned_b: Any
     unaligned_c: Any
+    half_a: Any = 0.0
+    half_b: Any = 0.0
+    across_a: Any = 0.0
+    across_b: Any = 0.0
 
 
 @dataclass(frozen=True)
@@ -131,6 +142,7 @@ class Tiles:
     loose: Column
     persistent: Column
     span: Column  # columns that are staged at once on their way to C; 0: none are
+    box: Column  # columns of what the copy engine stores at once
 
     def unaligned_loose(self, shapes: Shapes) -> Any:
         """Bytes of the operand that each configuration could take loose."""
@@ -149,10 +161,10 @@ def tiles_of(configs: Sequence[Mapping[str, int]]) -> Tiles:
         return np.array([config.get(name, _ABSENT.get(name, 0)) for config in configs], np.float64)
 
     persistent = np.array(["GROUP" in config for config in configs], np.float64)
+    span, box = (np.array([of(config) for config in configs], np.float64) for of in (_span, _box))
     return Tiles(column("BM"), column("BN"), column("STAGES"), column("DEPTH"), column("CONSUMERS"),
                  column("CLUSTER_M"), column("CLUSTER_N"), column("GROUP"), column("SPLIT"), column("CLUSTERS"),
-                 column("ORDERED"), column("SWAP"), column("LOOSE"), persistent, np.array([_span(c) for c in configs],
-                 np.float64))  # fmt: skip
+                 column("ORDERED"), column("SWAP"), column("LOOSE"), persistent, span, box)  # fmt: skip
 
 
 def _span(config: Mapping[str, int]) -> int:
@@ -164,13 +176,21 @@ def _span(config: Mapping[str, int]) -> int:
     return staged_boxes(whole) * store_width(whole)
 
 
-def shape_of(problem: Problem, unaligned: int = 0) -> Shapes:
-    """One problem; ``unaligned`` has bit 0 set where rows of A do not start on 16 bytes, bit 1 for B, bit 2 for C."""
+def _box(config: Mapping[str, int]) -> int:
+    if not config.get("TMA_STORE") or config["BN"] % 16:
+        return BOX
+    return store_width(Config(tuple(config.items())))
+
+
+def shape_of(problem: Problem, alignment: int = 0) -> Shapes:
+    """One problem; ``alignment`` has bit 0 set where rows of A do not start on 16 bytes, bit 1 for B, bit 2 for C, and
+    bit 3 where those of A start on 16 bytes but not all on 32, bit 4 for B."""
     (many_a, many_b, _), size, of_c = problem.copies, problem.dtype.itemsize, problem.out_dtype.itemsize
     return Shapes(problem.m, problem.n, problem.k, problem.batch, of_c,
-                  many_a * problem.m * problem.k * size * (unaligned & 1),
-                  many_b * problem.n * problem.k * size * (unaligned >> 1 & 1),
-                  problem.batch * problem.m * problem.n * of_c * (unaligned >> 2))  # fmt: skip
+                  many_a * problem.m * problem.k * size * (alignment & 1),
+                  many_b * problem.n * problem.k * size * (alignment >> 1 & 1),
+                  problem.batch * problem.m * problem.n * of_c * (alignment >> 2 & 1),
+                  alignment >> 3 & 1, alignment >> 4 & 1, int(problem.trans_a), int(not problem.trans_b))  # fmt: skip
 
 
 def predicted_seconds(shapes: Shapes, tiles: Tiles, chip: Chip, constants: Constants) -> Column:
@@ -196,7 +216,8 @@ def predicted_seconds(shapes: Shapes, tiles: Tiles, chip: Chip, constants: Const
     fetched = STEP_BYTES * (t.bm / t.cluster_n + t.bn / t.cluster_m) * together * busy
     arriving = STEP_BYTES * (t.bm + t.bn) * together
     ahead = np.maximum(1, t.stages - 1) * t.depth  # slices on their way while one stage is multiplied
-    step = _soft_maximum(mma, fetched / c.l2, arriving / c.ingress, c.latency / ahead) + c.step / t.depth
+    step = _soft_maximum(mma, fetched / c.l2, arriving / c.ingress, c.latency / ahead)
+    step = np.maximum(step, _half_aligned(shapes, tiles) * together) + c.step / t.depth
     # A loose operand comes by loads of threads, in whole sectors of its lines, and goes through registers.
     lines = STEP_BYTES * t.bm * (1.0 + _SECTORS / t.depth) * together * np.minimum(1.0, shapes.k / _STEP_K)
     step = step + t.loose * lines / _LOOSE_BYTES
@@ -205,8 +226,10 @@ def predicted_seconds(shapes: Shapes, tiles: Tiles, chip: Chip, constants: Const
     # In pieces of 16 bytes, with up to eight elements one by one for every line that is staged; or all one by one.
     staged = np.where(t.span > 0, _ENDS / np.maximum(t.span, 1.0), _FROM_REGISTERS)
     pieces = np.where(t.persistent > 0, stored * staged + _PIECES, stored * np.where(t.swap, 0.0, _ONE_BY_ONE))
-    odd = (np.asarray(shapes.unaligned_c) > 0) & (np.asarray(shapes.out_bytes) == 2)
-    stored = stored + np.where(odd, pieces, 0.0)
+    # The copy engine takes as long for a row of a narrow box as for one of 64 columns.
+    of_16_bits = np.asarray(shapes.out_bytes) == 2
+    boxes = stored * np.where(of_16_bits, BOX / t.box, 1.0)
+    stored = np.where(of_16_bits & (np.asarray(shapes.unaligned_c) > 0), stored + pieces, boxes)
     # Sums of a kernel that splits go through shared memory, its own and its neighbours'.
     added = np.where(t.persistent > 0, 0.0, outputs * 4.0 / c.ingress)
     added = added + np.where(t.split > 1, c.reduction * outputs / _SUMS_OF_A_TILE, 0.0)
@@ -220,9 +243,28 @@ def predicted_seconds(shapes: Shapes, tiles: Tiles, chip: Chip, constants: Const
     traffic = np.maximum(inputs, _streamed(shapes, tiles, rows, cols, down, across, sms * resident, chip)) + written
     repacked = shapes.unaligned_a + shapes.unaligned_b - np.where(t.loose > 0, t.unaligned_loose(shapes), 0)
     repack = np.where(repacked > 0, _COPYING + c.launch + 2.0 * repacked / c.dram, 0.0)
-    met = np.where(t.clusters > 1, _MEETING, 0.0)
+    met = np.where(t.clusters > 1, _MEETING, 0.0) + np.where(t.cluster_m * t.cluster_n > 1, _CLUSTER, 0.0)
     total: Column = c.launch + met + _soft_maximum(on_sms, traffic / c.dram) + repack
     return total
+
+
+def _half_aligned(shapes: Shapes, tiles: Tiles) -> Column:
+    """Seconds in which the copy engine of an SM brings a block's part of a slice where rows are half aligned.
+
+    It takes as long for every 128 bytes of a row, one after another: for each row of the tile; or, where rows run
+    across k, for each row of k in each box. What another block of the cluster brings costs this one nothing.
+    """
+
+    def pieces(side: Column, across: Any) -> Column:
+        return np.where(across, np.minimum(_STEP_K, shapes.k) * _ceil(side / BOX), side)
+
+    swapped = tiles.swap > 0
+    rows = np.minimum(np.where(swapped, tiles.bn, tiles.bm), shapes.m)
+    cols = np.minimum(np.where(swapped, tiles.bm, tiles.bn), shapes.n)
+    of_a = pieces(rows, shapes.across_a) / np.where(swapped, tiles.cluster_m, tiles.cluster_n)
+    of_b = pieces(cols, shapes.across_b) / np.where(swapped, tiles.cluster_n, tiles.cluster_m)
+    result: Column = (shapes.half_a * of_a + shapes.half_b * of_b) * _HALF_ALIGNED
+    return result
 
 
 def _resident(tiles: Tiles, chip: Chip) -> Column:

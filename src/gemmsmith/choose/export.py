@@ -5,12 +5,11 @@ from __future__ import annotations
 from gemmsmith.choose.choice import known_gpu
 from gemmsmith.choose.cost import Constants, chip_of, with_memory_of
 from gemmsmith.choose.fit import Sample, fit
-from gemmsmith.choose.key import ShapeKey, unaligned
+from gemmsmith.choose.key import contiguous, unaligned
 from gemmsmith.choose.table import Table
 from gemmsmith.choose.tuning_file import History, TuningFile
 from gemmsmith.errors import UsageError
 from gemmsmith.gpus import gpus
-from gemmsmith.problem import BF16, FP32, Problem
 
 
 def table_of(file: TuningFile, gpu: str = "") -> Table:
@@ -44,12 +43,7 @@ def _samples(history: History) -> list[Sample]:
     return [
         Sample(key, tried.config, tried.us / 1e6)
         for key, candidates in sorted(history.tried.items())
-        if not unaligned(_contiguous(key))
+        if not unaligned(contiguous(key))
         for tried in candidates.values()
         if tried.state == "timed" and tried.us > 0
     ]
-
-
-def _contiguous(key: ShapeKey) -> Problem:
-    return Problem(key.m, key.n, key.k, BF16, FP32 if key.out_bytes == 4 else BF16, batch=key.batch,
-                   trans_a=key.layout[0] == "T", trans_b=key.layout[1] == "T")  # fmt: skip

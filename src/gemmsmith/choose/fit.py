@@ -10,12 +10,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 
 import numpy as np
 
-from gemmsmith.choose.cost import CONSTANTS, Chip, Column, Constants, Shapes, Tiles, predicted_seconds, tiles_of
-from gemmsmith.choose.key import ShapeKey
+from gemmsmith.choose.cost import (
+    CONSTANTS,
+    Chip,
+    Column,
+    Constants,
+    Shapes,
+    Tiles,
+    predicted_seconds,
+    shape_of,
+    tiles_of,
+)
+from gemmsmith.choose.key import ShapeKey, alignment, contiguous
 
 LEAST_SAMPLES = 20
 _ROUNDS = 60
@@ -104,9 +114,9 @@ def _least_squares(residuals: _Residuals, origin: Column) -> Column:
 
 
 def _columns(samples: Sequence[Sample]) -> tuple[Shapes, Tiles]:
-    rows = np.array([(s.key.m, s.key.n, s.key.k, s.key.batch, s.key.out_bytes) for s in samples], np.float64)
-    m, n, k, batch, out_bytes = rows.T
-    return Shapes(m, n, k, batch, out_bytes, 0.0, 0.0, 0.0), tiles_of([dict(sample.config) for sample in samples])
+    problems = [contiguous(sample.key) for sample in samples]
+    shapes = np.array([astuple(shape_of(problem, alignment(problem))) for problem in problems], np.float64)
+    return Shapes(*shapes.T), tiles_of([dict(sample.config) for sample in samples])
 
 
 def _constants(x: Column) -> Constants:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from gemmsmith.problem import BF16, FP16, Problem
+from gemmsmith.problem import BF16, FP16, FP32, Problem
 
 KIND = "16-bit"  # fp16 and bf16 cost the same, so what was measured for one serves the other
 # What was found where kernels were allowed whose bits may change from run to run; a gemmsmith that does not know this
 # kind never asks for it.
 _FASTEST_KIND = "16-bit fastest"
 _ROW = 16  # bytes: a tensor map takes operands whose rows start on multiples of this
+_SECTOR = 32  # bytes: and fetches them slowly unless they start on multiples of this
 Addresses = tuple[int, int, int]
 
 
@@ -40,6 +41,12 @@ def shape_key(problem: Problem) -> ShapeKey:
     return ShapeKey(KIND, problem.out_dtype.itemsize, problem.layout, problem.m, problem.n, problem.k, problem.batch)
 
 
+def contiguous(key: ShapeKey) -> Problem:
+    """A problem of that shape whose matrices are contiguous: what was tuned was tuned with these."""
+    return Problem(key.m, key.n, key.k, BF16, FP32 if key.out_bytes == 4 else BF16, batch=key.batch,
+                   trans_a=key.layout[0] == "T", trans_b=key.layout[1] == "T")  # fmt: skip
+
+
 def fastest(key: ShapeKey) -> ShapeKey:
     """The key of the same shape where repeated runs need not give the same bits."""
     return replace(key, kind=_FASTEST_KIND)
@@ -61,6 +68,24 @@ def unaligned(problem: Problem, addresses: Addresses | None = None) -> int:
     a vector along k is one, however it is stored; rows of a 16-bit C must end on 16 bytes as well, and of another no
     map is needed.
     """
+    return _unaligned(problem, *_starts(problem, addresses))
+
+
+def alignment(problem: Problem, addresses: Addresses | None = None) -> int:
+    """All that a prediction depends on: what ``unaligned`` tells, and bit 3 for A and bit 4 for B where rows start on
+    16 bytes but not all on 32: half aligned."""
+    a, b, c = _starts(problem, addresses)
+    half = (8 if a % _SECTOR == _ROW else 0) | (16 if b % _SECTOR == _ROW else 0)
+    return _unaligned(problem, a, b, c) | half
+
+
+def alignment_if_tight(problem: Problem) -> int:
+    """The same for contiguous operands of this shape: what was tuned was tuned with these."""
+    return alignment(problem.with_())
+
+
+def _starts(problem: Problem, addresses: Addresses | None) -> tuple[int, int, int]:
+    """Of A, B and C, a number that is a multiple of a power of two where all rows start on multiples of it."""
     size, size_c = problem.dtype.itemsize, problem.out_dtype.itemsize
     vector_a, vector_b = (problem.m == 1, problem.n == 1) if is_16_bit(problem) else (False, False)
     a = 0 if problem.a_shape[0] == 1 or (vector_a and problem.lda == 1) else problem.lda * size
@@ -74,9 +99,9 @@ def unaligned(problem: Problem, addresses: Addresses | None = None) -> int:
         a |= addresses[0]
         b |= addresses[1]
         c |= addresses[2]
-    return (1 if a % _ROW else 0) | (2 if b % _ROW else 0) | (4 if c % _ROW and size_c == 2 else 0)
+    return a, b, c
 
 
-def unaligned_if_tight(problem: Problem) -> int:
-    """The same for contiguous operands of this shape: what was tuned was tuned with these."""
-    return unaligned(problem.with_())
+def _unaligned(problem: Problem, a: int, b: int, c: int) -> int:
+    of_16_bits = problem.out_dtype.itemsize == 2
+    return (1 if a % _ROW else 0) | (2 if b % _ROW else 0) | (4 if c % _ROW and of_16_bits else 0)
