@@ -106,8 +106,9 @@ class Case:
     def boxes_of(self, width: int) -> tuple[int, int]:
         """How many copies of boxes a slice of A, and of B, takes; none where it is loose. One that lies along k is a
         box, but for B of tiles of two widths, which has what divides both."""
-        one, other = (0 if self.loose == n else 1 if along_k and (n == 0 or len(self.widths) == 1)
-                      else ceil_div(rows, BOX) for n, (rows, along_k, _) in enumerate(self.sides_of(width)))  # fmt: skip
+        whole = (True, len(self.widths) == 1)
+        one, other = (0 if self.loose == n else 1 if along_k and whole[n] else ceil_div(rows, BOX)
+                      for n, (rows, along_k, _) in enumerate(self.sides_of(width)))  # fmt: skip
         return one, other
 
     @property

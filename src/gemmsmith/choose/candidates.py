@@ -15,6 +15,7 @@ from gemmsmith.choose.cost import STEP_BYTES, Chip, Constants, Tiles, predicted_
 from gemmsmith.choose.determinism import ORDERED, is_deterministic
 from gemmsmith.choose.key import Addresses, alignment
 from gemmsmith.errors import UnknownKernelError
+from gemmsmith.kernels.hopper_config import BOX
 from gemmsmith.kernels.registry import rung_named
 from gemmsmith.kernels.spec import Config, KernelSpec
 from gemmsmith.problem import FP32, Problem
@@ -39,6 +40,7 @@ _MENU: Mapping[str, Mapping[str, tuple[int, ...]]] = {
         "CLUSTER_M": (1, 2),
         "CLUSTER_N": (1, 2),
         "GROUP": (4, 8, 16),
+        "NARROW": (0, 128),
     },
     "wgmma_split_k": {
         "BM": (64, 128),
@@ -113,7 +115,7 @@ def _configs(spec: KernelSpec, layout: str) -> Iterator[Config]:
         # Where one cluster is not enough, it is a whole one.
         if chosen.get("CLUSTERS", 1) > 1 and (chosen["SPLIT"] < 8 or chosen["DEPTH"] != 2):
             continue
-        if _shares_what_is_loose(chosen):
+        if _shares_what_is_loose(chosen) or _not_narrower(chosen):
             continue
         depths = [_deepest(spec, chosen, deepest_first, layout, _SMEM)]
         if "GROUP" not in chosen:
@@ -124,6 +126,12 @@ def _configs(spec: KernelSpec, layout: str) -> Iterator[Config]:
 def _shares_what_is_loose(values: Mapping[str, int]) -> bool:
     """Several clusters for a tile, and a loose operand: a copy costs little there, and nobody has tried it."""
     return values.get("CLUSTERS", 1) > 1 and bool(values.get("LOOSE"))
+
+
+def _not_narrower(values: Mapping[str, int]) -> bool:
+    """Tiles at the right end of C that the kernel does not make: found without asking it, which takes longer."""
+    narrow = values.get("NARROW", 0)
+    return narrow > 0 and (narrow >= values["BN"] or values["BN"] % BOX > 0)
 
 
 def _deepest(spec: KernelSpec, chosen: Mapping[str, int], deepest_first: list[int], layout: str,
@@ -180,6 +188,7 @@ def ranked(
     predicted = []
     for m in menus:
         worth = (m.deterministic | (not deterministic)) & ((m.tiles.loose == 0) | (m.tiles.unaligned_loose(shape) > 0))
+        worth &= (m.tiles.narrow == 0) | (shape.unaligned_c == 0)  # written in pieces, all tiles are alike
         predicted.append(np.where(worth, predicted_seconds(shape, m.tiles, chip, constants), math.inf))
     fastest = min((float(seconds.min()) for seconds in predicted), default=math.inf)
     found = [
@@ -230,6 +239,8 @@ def _steps(values: Mapping[str, int], problem: Problem) -> list[dict[str, int]]:
     changes += [{"STAGES": values["STAGES"] - 1}]
     if problem.out_dtype.itemsize == problem.dtype.itemsize:  # the copy engine stores outputs of 16 bits only
         changes += [{"TMA_STORE": 0 if values.get("TMA_STORE", 0) else 1}]
+    if "NARROW" in values:
+        changes += [{"NARROW": 0 if values["NARROW"] else 128}]
     if ORDERED in values:
         changes += [{ORDERED: 0 if values[ORDERED] else 1}]
     for name in ("GROUP", "SPLIT", "CLUSTERS"):

@@ -23,6 +23,7 @@ from gemmsmith.problem import Problem
 
 Column = NDArray[np.float64]
 
+TILE_ENDS = 24  # columns that take as long as the beginning and end of a tile; narrow_end.cuh says the same
 STEP_BYTES = 128  # of k in one stage: the width of the swizzle, 64 elements of 16 bits
 _STEP_K = 64
 _WGMMA_ROWS, _WGMMA_K = 64, 16
@@ -143,6 +144,7 @@ class Tiles:
     persistent: Column
     span: Column  # columns that are staged at once on their way to C; 0: none are
     box: Column  # columns of what the copy engine stores at once
+    narrow: Column  # columns of the tiles at the right end of C; 0: there are no others
 
     def unaligned_loose(self, shapes: Shapes) -> Any:
         """Bytes of the operand that each configuration could take loose."""
@@ -164,7 +166,8 @@ def tiles_of(configs: Sequence[Mapping[str, int]]) -> Tiles:
     span, box = (np.array([of(config) for config in configs], np.float64) for of in (_span, _box))
     return Tiles(column("BM"), column("BN"), column("STAGES"), column("DEPTH"), column("CONSUMERS"),
                  column("CLUSTER_M"), column("CLUSTER_N"), column("GROUP"), column("SPLIT"), column("CLUSTERS"),
-                 column("ORDERED"), column("SWAP"), column("LOOSE"), persistent, span, box)  # fmt: skip
+                 column("ORDERED"), column("SWAP"), column("LOOSE"), persistent, span, box,
+                 column("NARROW"))  # fmt: skip
 
 
 def _span(config: Mapping[str, int]) -> int:
@@ -209,7 +212,28 @@ def predicted_seconds(shapes: Shapes, tiles: Tiles, chip: Chip, constants: Const
     together = np.minimum(resident, _ceil(work / sms))  # blocks that share an SM
     waves = _ceil(work / (sms * resident))
     busy = np.minimum(sms, work)
+    tile = _tile_seconds(shapes, tiles, chip, constants, together, busy, steps)
+    on_sms = c.latency + waves * tile
+    if np.any(t.narrow):
+        narrow = replace(tiles, bn=np.where(t.narrow > 0, t.narrow, t.bn))
+        wide, after = _two_widths(tiles, cols, down / t.cluster_m * shapes.batch, sms / cluster)
+        mixed = wide * tile + after * _tile_seconds(shapes, narrow, chip, constants, together, busy, steps)
+        on_sms = np.where(t.narrow > 0, c.latency + mixed, on_sms)
 
+    inputs = (rows + cols) * shapes.k * 2.0 * shapes.batch
+    written = rows * cols * shapes.batch * shapes.out_bytes
+    traffic = np.maximum(inputs, _streamed(shapes, tiles, rows, cols, down, across, sms * resident, chip)) + written
+    repacked = shapes.unaligned_a + shapes.unaligned_b - np.where(t.loose > 0, t.unaligned_loose(shapes), 0)
+    repack = np.where(repacked > 0, _COPYING + c.launch + 2.0 * repacked / c.dram, 0.0)
+    met = np.where(t.clusters > 1, _MEETING, 0.0) + np.where(t.cluster_m * t.cluster_n > 1, _CLUSTER, 0.0)
+    total: Column = c.launch + met + _soft_maximum(on_sms, traffic / c.dram) + repack
+    return total
+
+
+def _tile_seconds(shapes: Shapes, tiles: Tiles, chip: Chip, constants: Constants, together: Column, busy: Column,
+                  steps: Column) -> Column:  # fmt: skip
+    """Of all ``steps`` of a tile, its sums and its outputs; ``together`` share an SM, and ``busy`` SMs the L2."""
+    c, t = constants, tiles
     full_rate = 2 * _WGMMA_ROWS * _WGMMA_K * t.bn / chip.flops_per_clock
     clocks = np.maximum(full_rate, _SMEM_CLOCKS + _SMEM_CLOCKS_A_COLUMN * t.bn)
     mma = t.bm / _WGMMA_ROWS * (_STEP_K / _WGMMA_K) * clocks / c.clock * together
@@ -236,16 +260,27 @@ def predicted_seconds(shapes: Shapes, tiles: Tiles, chip: Chip, constants: Const
     added = added + np.where(
         t.clusters > 1, outputs / t.split * 4.0 * np.where(t.ordered > 0, t.clusters, 1.0) / c.ingress, 0.0
     )
-    on_sms = c.latency + waves * (steps * step + c.tile + added + stored)
+    result: Column = steps * step + c.tile + added + stored
+    return result
 
-    inputs = (rows + cols) * shapes.k * 2.0 * shapes.batch
-    written = rows * cols * shapes.batch * shapes.out_bytes
-    traffic = np.maximum(inputs, _streamed(shapes, tiles, rows, cols, down, across, sms * resident, chip)) + written
-    repacked = shapes.unaligned_a + shapes.unaligned_b - np.where(t.loose > 0, t.unaligned_loose(shapes), 0)
-    repack = np.where(repacked > 0, _COPYING + c.launch + 2.0 * repacked / c.dram, 0.0)
-    met = np.where(t.clusters > 1, _MEETING, 0.0) + np.where(t.cluster_m * t.cluster_n > 1, _CLUSTER, 0.0)
-    total: Column = c.launch + met + _soft_maximum(on_sms, traffic / c.dram) + repack
-    return total
+
+def _two_widths(tiles: Tiles, cols: Column, height: Column, clusters: Column) -> tuple[Column, Column]:
+    """Waves of wide and of narrow tiles, as narrow_end.cuh divides ``cols`` columns of C into them: the least time of
+    ``clusters`` that take tiles in turn, where a column of clusters' tiles has ``height`` of them."""
+    span, narrow = tiles.bn * tiles.cluster_n, np.where(tiles.narrow > 0, tiles.narrow, tiles.bn)
+    workers = np.minimum(np.floor(clusters), height * _ceil(cols / (narrow * tiles.cluster_n)))
+    waves = _ceil(_ceil(cols / span) * height / workers)
+    best, after, least = waves, np.zeros_like(waves), waves * (tiles.bn + TILE_ENDS)
+    for fewer in (1, 2, 3):
+        wide = np.floor(np.maximum(0, waves - fewer) * workers / height)
+        rest = _ceil(np.maximum(0, cols - wide * span) / (narrow * tiles.cluster_n))
+        first = _ceil(wide * height / workers)
+        then = _ceil((wide + rest) * height / workers) - first
+        time = first * (tiles.bn + TILE_ENDS) + then * (narrow + TILE_ENDS)
+        better = (time < least) & (fewer <= waves)
+        best, after = np.where(better, first, best), np.where(better, then, after)
+        least = np.where(better, time, least)
+    return best, after
 
 
 def _half_aligned(shapes: Shapes, tiles: Tiles) -> Column:
