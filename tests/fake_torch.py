@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from types import ModuleType, SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -19,6 +19,11 @@ from gemmsmith.run.tensor_map import check_tensor_map, encode_simulated
 SIZES = {"float32": 4, "float16": 2, "bfloat16": 2, "int8": 1, "int32": 4}
 
 
+class Device(NamedTuple):
+    type: str
+    index: int
+
+
 class Tensor:
     """Where it is and how it is laid out."""
 
@@ -28,7 +33,7 @@ class Tensor:
         self, shape: Sequence[int], dtype: str, address: int, stride: Sequence[int] = (), gpu: int = 0
     ) -> None:
         self.shape, self.dtype, self.layout = tuple(shape), dtype, "strided"
-        self.device = SimpleNamespace(type="cuda", index=gpu)
+        self.device = Device("cuda", gpu)
         self._address, self.streams = address, list[int]()
         tight = [1]
         for extent in reversed(self.shape[1:]):
@@ -44,6 +49,9 @@ class Tensor:
 
     def data_ptr(self) -> int:
         return self._address
+
+    def element_size(self) -> int:
+        return SIZES[self.dtype]
 
     def reshape(self, *_: int) -> Tensor:
         return Tensor((1, *self.shape), self.dtype, self._address)
@@ -132,7 +140,10 @@ def install(monkeypatch: pytest.MonkeyPatch, gpus: int = 1) -> tuple[FakeTorch, 
     """Both in the places of the real ones, until the test ends."""
     torch, gpu = FakeTorch(), FakeGpu()
     monkeypatch.setitem(sys.modules, "torch", torch)
-    for name in ("gemmsmith.plan", "gemmsmith.api"):  # by name: ``gemmsmith.plan`` is the function
+    for name in ("gemmsmith.plan", "gemmsmith.api", "gemmsmith.one_product"):  # ``gemmsmith.plan`` is the function
         monkeypatch.setattr(sys.modules[name], "cuda_device", lambda _ordinal: gpu)
-    monkeypatch.setattr(sys.modules["gemmsmith.plan"], "device_count", lambda: gpus)
+    for name in ("gemmsmith.plan", "gemmsmith.one_product"):
+        monkeypatch.setattr(sys.modules[name], "device_count", lambda: gpus)
+    for kept in ("_SEEN", "_BOUND"):
+        monkeypatch.setattr(sys.modules["gemmsmith.one_product"], kept, {})
     return torch, gpu

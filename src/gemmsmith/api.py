@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -13,8 +12,9 @@ from gemmsmith.choose.precision import DEFAULT, check_promise, input_dtype
 from gemmsmith.errors import ConfigError, DTypeError, ProblemError, UnknownKernelError, UsageError
 from gemmsmith.kernels.registry import rung_named, rungs
 from gemmsmith.kernels.spec import Config, KernelSpec
-from gemmsmith.plan import Plan, copy_c, simulated
-from gemmsmith.problem import FP32, INT8, DType, Problem, dtype_named
+from gemmsmith.one_product import alike, launched, launched_as_before
+from gemmsmith.plan import Plan, simulated
+from gemmsmith.problem import FP32, DType, Problem, dtype_named
 from gemmsmith.request import (
     Request,
     addend_operand,
@@ -22,18 +22,13 @@ from gemmsmith.request import (
     check_bias,
     check_one_device,
     check_output,
-    place,
 )
-from gemmsmith.run.binding import Addresses, bind, workspace_bytes
-from gemmsmith.run.cuda import CudaDevice, cuda_device
-from gemmsmith.run.tensors import Matrix, current_stream, empty_like, matrix
+from gemmsmith.run.cuda import cuda_device
+from gemmsmith.run.tensors import Matrix, matrix
 
 # Problems by what they were made of: making and checking one takes longer than a launch.
 _PROBLEMS: dict[tuple[object, ...], Problem] = {}
 _MOST_PROBLEMS = 4096
-# Launches by problem, choice, stream and addresses, with what an id in the key stood for.
-_BOUND: dict[tuple[object, ...], tuple[tuple[Problem, KernelSpec, Config], Callable[[int], None]]] = {}
-_MOST_BOUND = 1024
 
 
 def kernels() -> tuple[KernelSpec, ...]:
@@ -82,9 +77,15 @@ def gemm(
     refused. Repeated calls give the same bits, unless ``deterministic=False`` asks for the fastest kernel whatever the
     order of its sums.
     """
+    key = None
+    if c is None and kernel is None and config is None:
+        key = alike(a, b, bias, out, alpha, beta, activation, dtype, out_dtype, precision, deterministic)
+        result = launched_as_before(key, a, b, bias, out)
+        if result is not None:
+            return result
     asked = _request(a, b, c, alpha, beta, bias, activation, dtype, out_dtype, kernel, config, out, precision,
                      deterministic)  # fmt: skip
-    return _on_gpu(asked) if asked.a.on_gpu else simulated(asked)
+    return launched(asked, key) if asked.a.on_gpu else simulated(asked)
 
 
 def plan(
@@ -228,62 +229,3 @@ def _problem(a: Matrix, b: Matrix, alpha: float, beta: float, dtype: str, out_dt
     return Problem(a.rows, b.cols, a.cols, dtype=kind, out_dtype=out_dtype, alpha=alpha, beta=beta, lda=a.leading,
                    ldb=b.leading, trans_a=a.transposed, trans_b=b.transposed, batch=batch, stride_a=stride_a,
                    stride_b=stride_b, activation=activation)  # fmt: skip
-
-
-def _on_gpu(asked: Request) -> Any:
-    problem, a, bias = asked.problem, asked.a, asked.bias
-    result = asked.out
-    if result is None:
-        result = matrix("out", empty_like(a.owner, asked.shape, problem.out_dtype))
-    if asked.empty:
-        return result.owner
-    device = cuda_device(a.ordinal)
-    stream = current_stream(a.owner, a.ordinal)
-    addresses = Addresses(a.address, asked.b.address, result.address, bias.address if bias else 0)
-    with _workspace(device, workspace_bytes(asked.spec, asked.config, problem, addresses), a, stream) as workspace:
-        start = _bound(asked, device, addresses, workspace, stream)
-        # Nothing is written before all that can be refused has been.
-        with device.current():
-            if asked.c is not None and place(asked.c) != place(result):
-                copy_c(device, problem, asked.c, result, stream)
-            start(0)
-    return result.owner
-
-
-def _bound(asked: Request, device: CudaDevice, addresses: Addresses, workspace: int,
-           stream: int) -> Callable[[int], None]:  # fmt: skip
-    """What launches a product at these addresses. A library's allocator gives the same ones again and again."""
-    # Problems and choices are themselves kept, so that the same ones are the same objects; an id alone may be reused.
-    mine = (asked.problem, asked.spec, asked.config)
-    key = (*map(id, mine), stream, workspace, addresses)
-    known, start = _BOUND.get(key, (None, None))
-    if start is None or known is None or any(x is not y for x, y in zip(known, mine, strict=True)):
-        steps = bind(device, asked.spec, asked.config, asked.problem, addresses, workspace)
-        start = device.launcher([steps], stream)
-        if asked.source != "given":
-            if len(_BOUND) >= _MOST_BOUND:
-                _BOUND.clear()
-            _BOUND[key] = (mine, start)
-    return start
-
-
-@contextmanager
-def _workspace(device: CudaDevice, nbytes: int, like: Matrix, stream: int) -> Iterator[int]:
-    """The address of memory that ``stream`` may use until what is launched inside has ended; 0 where none is needed.
-
-    It comes from the operand's own library where that allocates: its pool gives the memory to later work of the same
-    stream only. The driver does the same for others.
-    """
-    if nbytes == 0:
-        yield 0
-        return
-    try:
-        owned = matrix("workspace", empty_like(like.owner, (1, nbytes), INT8))
-    except DTypeError:
-        address = device.allocate_in_order(nbytes, stream)
-        try:
-            yield address
-        finally:
-            device.free_in_order(address, stream)
-    else:
-        yield owned.address

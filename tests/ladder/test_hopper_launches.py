@@ -320,6 +320,14 @@ REFUSED = [
     ("wgmma_persistent", {"TMA_STORE": -17}, "TMA_STORE=-17 is not one of -16"),
     ("wgmma_cluster", {"CLUSTER_M": 4, "CLUSTER_N": 4}, "a cluster of 4·4 blocks; 8 are the most"),
     ("wgmma_cluster", {"BN": 16, "CLUSTER_M": 4}, "CLUSTER_N·8 must divide BM and CLUSTER_M·8 BN"),
+    ("wgmma_cluster", {"BN": 128, "NARROW": 128}, "NARROW = 128 columns are not fewer than BN = 128"),
+    ("wgmma_cluster", {"BN": 64, "NARROW": 192}, "NARROW = 192 columns are not fewer than BN = 64"),
+    (
+        "wgmma_cluster",
+        {"BN": 208, "NARROW": 128},
+        "NARROW tiles come in boxes of 64, so BN = 208 must be a multiple",
+    ),
+    ("wgmma_cluster", {"NARROW": 96}, "NARROW=96 is not one of 0, 64, 128, 192"),
     ("wgmma_split_k", {"SPLIT": 3}, "SPLIT=3 is not one of 1, 2, 4, 8"),
     ("wgmma_split_k", {"DEPTH": 4, "STAGES": 12}, "of shared memory, but a block has 232,448 B"),
     ("wgmma_stream_k", {"GROUP": 5}, "GROUP=5 is not one of 1, 2, 4, 6, 8, 12, 16"),
@@ -371,8 +379,9 @@ def test_outputs_of_32_bits_are_stored_from_registers(name: str) -> None:
             assert "map_c" not in spec.tensor_maps(problem, fitted)
 
 
-def stored_with(config: Config, boxes: int) -> Config:
-    return Config(tuple((name, boxes if name == "TMA_STORE" else value) for name, value in config))
+def changed(config: Config, **changes: int) -> Config:
+    """With what it has of ``changes``."""
+    return Config(tuple((name, changes.get(name, value)) for name, value in config))
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -383,11 +392,12 @@ def test_as_many_boxes_are_staged_as_fit(name: str, seed: int) -> None:
     config = random_config(spec, dice)
     fitted = spec.fit(config, problem, places[:3])
     count, width = fitted["TMA_STORE"], store_width(config)
-    assert stored_with(fitted, 0) == stored_with(config, 0), "nothing else is changed"
+    from_registers = changed(config, TMA_STORE=0, **({"NARROW": 0} if count < 0 else {}))
+    assert changed(fitted, TMA_STORE=0) == from_registers, "nothing else is changed"
     assert not spec.illegal(fitted)
     assert spec.tensor_maps is not None
     assert ("map_c" in spec.tensor_maps(problem, fitted)) == (count > 0)
-    slices = spec.geometry(problem, stored_with(config, 0)).smem
+    slices = spec.geometry(problem, from_registers).smem
     box = config["CONSUMERS"] * 64 * width * 2  # one for each group
     assert spec.geometry(problem, fitted).smem == slices + abs(count) * box
     if problem.out_dtype == FP32 or config["TMA_STORE"] == 0:
@@ -411,3 +421,51 @@ def test_the_random_ones_have_all_ways_to_store(name: str) -> None:
         count = spec.fit(random_config(spec, dice), problem, places[:3])["TMA_STORE"]
         seen.add((count > 0) - (count < 0))
     assert seen == {-1, 0, 1}
+
+
+# --- tiles of two widths
+
+CLUSTER = rung_named("wgmma_cluster")
+TALL = {"BM": 256, "BN": 192, "STAGES": 3, "CLUSTER_M": 1, "CLUSTER_N": 2}
+NARROW_ENDS = [TALL | {"NARROW": 128}, TALL | {"NARROW": 64}, {"NARROW": 192}, {"NARROW": 128, "CLUSTER_M": 4}]
+
+
+@pytest.mark.parametrize("changes", NARROW_ENDS, ids=str)
+def test_tiles_of_two_widths_are_for_outputs_that_do_not_leave_in_pieces(changes: dict[str, int]) -> None:
+    config, good, places = CLUSTER.config(changes), Problem(512, 512, 512, BF16, BF16), (256, 256, 256)
+    assert CLUSTER.fit(config, good, places)["NARROW"] == changes["NARROW"]
+    for problem, addresses in ((good.with_(n=509), places), (good.with_(ldc=513), places), (good, (256, 256, 258))):
+        fitted = CLUSTER.fit(config, problem, addresses)
+        assert (fitted["NARROW"], fitted["TMA_STORE"] < 0) == (0, True), str(problem)
+        of_32_bits = CLUSTER.fit(config, problem.with_(out_dtype=FP32), addresses)
+        assert (of_32_bits["NARROW"], of_32_bits["TMA_STORE"]) == (changes["NARROW"], 0), str(problem)
+    by_threads = CLUSTER.fit(CLUSTER.config(changes | {"TMA_STORE": -1}), good, places)
+    assert (by_threads["NARROW"], by_threads["TMA_STORE"] < 0) == (0, True)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("changes", NARROW_ENDS, ids=str)
+def test_b_of_two_widths_comes_in_boxes_of_64_columns(changes: dict[str, int], layout: str) -> None:
+    """Those divide both; of one width, a slice along k is one box."""
+    problem, config = of_layout(layout, 512, 512, 512), CLUSTER.config(changes)
+    assert CLUSTER.tensor_maps is not None
+    maps, alike = (CLUSTER.tensor_maps(problem, each) for each in (config, changed(config, NARROW=0)))
+    assert maps["map_b"].box == (64, 64 // config["CLUSTER_M"], 1)
+    assert alike["map_b"].box == (64, (config["BN"] if problem.trans_b else 64) // config["CLUSTER_M"], 1)
+    assert {name: each for name, each in maps.items() if name != "map_b"} == {
+        name: each for name, each in alike.items() if name != "map_b"
+    }
+
+
+@pytest.mark.parametrize("batch", [1, 3])
+@pytest.mark.parametrize("changes", NARROW_ENDS, ids=str)
+def test_a_grid_has_room_for_narrow_tiles_alone(changes: dict[str, int], batch: int) -> None:
+    """C may have no others; and a few bytes tell the block's threads how many there are."""
+    config, problem = CLUSTER.config(changes), Problem(1000, 3001, 512, BF16, FP32, batch=batch)
+    down = ceil_div(1000, config["BM"] * config["CLUSTER_M"])
+    across = ceil_div(3001, config["NARROW"] * config["CLUSTER_N"])
+    cluster = config["CLUSTER_M"] * config["CLUSTER_N"]
+    launched = CLUSTER.geometry(problem, config)
+    assert launched.grid == (down * across * batch * cluster, 1, 1)
+    assert launched.cluster == (cluster, 1, 1)
+    assert launched.smem == CLUSTER.geometry(problem, changed(config, NARROW=0)).smem + 16

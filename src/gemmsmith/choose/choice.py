@@ -63,6 +63,7 @@ class Choice:
 
 
 _CHOICES: dict[tuple[object, ...], Choice] = {}
+_forgotten = 0
 
 
 def choose(
@@ -96,9 +97,16 @@ def choose(
 
 def forget() -> None:
     """Ask tables and tuning file again: for a process that has just tuned."""
+    global _forgotten
+    _forgotten += 1
     for cached in (shipped.shipped_tables, tuning_file.tuned, hopper_model, _constants, _own_values, _misjudged):
         cached.cache_clear()
     _CHOICES.clear()
+
+
+def times_forgotten() -> int:
+    """What was chosen while this was another number may be chosen otherwise now."""
+    return _forgotten
 
 
 def _chosen(problem: Problem, gpu: str | None, addresses: Addresses | None, sms: int, arch: str, precision: str,

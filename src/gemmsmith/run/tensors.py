@@ -194,7 +194,9 @@ def _leading(name: str, shape: tuple[int, int], strides: tuple[int, int]) -> tup
 def current_stream(value: Any, ordinal: int) -> int:
     """The stream that the owner of a tensor currently works on; 0 is the legacy default stream."""
     if _is_torch(value):
-        return int(sys.modules["torch"].cuda.current_stream(ordinal).cuda_stream)
+        torch = sys.modules["torch"]
+        raw = getattr(torch._C, "_cuda_getCurrentRawStream", None)  # without making a stream object
+        return int(raw(ordinal) if raw is not None else torch.cuda.current_stream(ordinal).cuda_stream)
     if type(value).__module__.split(".")[0] == "cupy":
         cupy = sys.modules["cupy"]
         with cupy.cuda.Device(ordinal):
