@@ -70,6 +70,10 @@ ODD = [(4097, 4095, 4093), (2049, 2047, 2045), (1023, 1021, 1019), (8191, 8189, 
        (3000, 5001, 2999), (513, 4099, 4097), (6145, 1537, 3071), (255, 8193, 4099), (4095, 4097, 1025)]  # fmt: skip
 ODD_FEW = [(16, 4096, 4095), (64, 4096, 4095), (64, 7168, 18431), (128, 128, 16385)]
 EDGES = [shape for name in ("smoke", "edges") for shape in suite_named(name).shapes]
+# Of which no configuration was tuned: thousands, whose rows start on 16 bytes and not on 32, and the usual ones.
+OTHERS = [*_cubes(1000, 1500, 2000, 3000, 5000, 7000, 4104, 1536, 5120, 6144), (512, 4096, 4096), (128, 4096, 4096),
+          (256, 11008, 4096), (4096, 11008, 4096), (2048, 5632, 2048), (520, 4104, 4104)]  # fmt: skip
+OTHERS_NN = [*_cubes(2000, 3584, 4000), (768, 3072, 768), (300, 2304, 768), (8192, 1024, 1024)]
 SKINNY = [(m, size, size) for size in (4096, 8192) for m in (1, 4, 16, 32, 64)]
 
 GROUPS = {
@@ -83,12 +87,13 @@ GROUPS = {
                                   *_cases("odd few", "bf16", "NN", [(32, 8191, 8192), (4096, 16, 4095)]))),
     "edges": Group(0.06, 0.01, tuple(case for layout in ("NN", "NT")
                                      for case in _cases("edges", "bf16", layout, EDGES))),
+    "others": Group(0.1, 0.04, (*_cases("others", "bf16", "NT", OTHERS), *_cases("others", "bf16", "NN", OTHERS_NN))),
     "skinny": Group(0.1, 0.02, tuple(_cases("skinny", "bf16", "NT", SKINNY))),
     "fp32": Group(0.25, 0.08, (*_fp32("fp32", "NN", _cubes(2048, 4096, 8192)), *_fp32("fp32", "NT", _cubes(4096)))),
     "fp32-fast": Group(0.25, 0.08, (*_fp32("fp32-fast", "NN", _cubes(2048, 4096, 8192)),
                                     *_fp32("fp32-fast", "NT", _cubes(4096)))),
     "ieee": Group(0.4, 0.08, tuple(_fp32("ieee", "NN", [*_cubes(1024, 2048, 4096, 8192), *LLM, (4097, 4095, 4093)]))),
 }  # fmt: skip
-SIXTEEN_BIT = ("large", "llm", "odd", "odd few", "edges", "skinny")
+SIXTEEN_BIT = ("large", "llm", "odd", "odd few", "edges", "skinny", "others")
 HOST_SHAPES = ((128, 128, 128), (16, 4096, 4096))
 HOST_SHARE = 0.03

@@ -160,6 +160,7 @@ _HOPPER_GROUPS = {
     "skinny": "few rows",
     "odd few": "few rows or columns, others start anywhere",
     "edges": "one element around the usual tiles",
+    "others": "shapes that were not tuned",
 }
 
 

@@ -12,7 +12,8 @@ import pytest
 ROOT = Path(__file__).parents[1] / "src" / "gemmsmith"
 # Left to right. What stands in one place may import each other within a package only.
 ORDER = ["errors", "gpus", "problem", "shapes", "fills", "kernels", "choose", "compile", "run", "sim", "verify",
-         "measure", "explain", "report", "request", "plan", "one_product", "api", "__init__", "cli", "__main__"]  # fmt: skip
+         "measure", "explain", "report", "request", "plan", "one_product", "api", "__init__", "cli",
+         "__main__"]  # fmt: skip
 FILES = sorted(ROOT.rglob("*.py"))
 
 

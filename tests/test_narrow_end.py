@@ -5,6 +5,7 @@ Both are compared with a search that is written down here from the header's word
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from typing import NamedTuple
 
@@ -18,7 +19,7 @@ from gemmsmith.compile.includes import read_source
 from gemmsmith.compile.nvrtc import compile_request
 from gemmsmith.compile.render import CompileRequest
 from gemmsmith.compile.toolchain import find_toolchain
-from gemmsmith.kernels.registry import rungs
+from gemmsmith.kernels.registry import rung_named, rungs
 from gemmsmith.kernels.spec import Geometry
 from gemmsmith.problem import ceil_div
 from gemmsmith.run.device import Launch
@@ -169,7 +170,80 @@ def test_c_is_covered_and_never_slower_than_by_wide_tiles(widths: Widths) -> Non
         assert time_of(widths, division) <= time_of(widths, alone), grid
 
 
+def test_both_know_the_same_ends_of_a_tile() -> None:
+    found = re.search(r"constexpr unsigned TILE_ENDS = (\d+);", header("narrow_end.cuh")[1])
+    assert found is not None
+    assert int(found.group(1)) == TILE_ENDS
+
+
 def test_the_last_wave_of_8192_cubed_is_a_short_one() -> None:
     """Tiles of 256x192 in clusters of two: 704 pairs would be eleven waves, and are ten and a narrow one."""
     assert best(Widths(192, 128, 2), Grid(8192, 32, 66)) == Division(20, 2, 10, 1)
     assert best(Widths(192, 128, 2), Grid(6144, 24, 66)) == Division(16, 0, 6, 0), "they fill all but a few places"
+
+
+# --- who takes which tile: the rung's own loop, in a kernel that multiplies nothing
+
+LOOP = re.compile(r"    const auto for_each_tile = .*?\n    };\n", re.S)
+AROUND = """#include "grouped_order.cuh"
+#include "narrow_end.cuh"
+#include "shared_address.cuh"
+struct Rank {
+    int row, col;
+};
+extern "C" __global__ void take(int M, int N, int batch, int room, int4* tiles) {
+    constexpr int CLUSTER = CLUSTER_M * CLUSTER_N;
+    __shared__ unsigned place;
+    const unsigned down = (M - 1) / (BM * CLUSTER_M) + 1, clusters = gridDim.x / CLUSTER;
+    const WideColumns<BN, NARROW, CLUSTER_N> wide(shared_address(&place), N, down * batch, clusters);
+    __syncthreads();
+    const int rank = blockIdx.x % CLUSTER;
+    const Rank loader{rank % CLUSTER_M, rank / CLUSTER_M};
+LOOP
+    int taken = 0;
+    for_each_tile([&](auto width, int row, int col, int z) {
+        tiles[blockIdx.x * room + taken++] = {row, col, decltype(width)::value, z};
+    });
+}
+"""
+CLUSTERED = (
+    {"BM": 256, "BN": 192, "CLUSTER_M": 1, "CLUSTER_N": 2, "GROUP": 4, "NARROW": 128},
+    {"BM": 128, "BN": 256, "CLUSTER_M": 2, "CLUSTER_N": 1, "GROUP": 8, "NARROW": 192},
+    {"BM": 64, "BN": 128, "CLUSTER_M": 1, "CLUSTER_N": 1, "GROUP": 1, "NARROW": 64},
+    {"BM": 128, "BN": 192, "CLUSTER_M": 2, "CLUSTER_N": 2, "GROUP": 2, "NARROW": 0},
+)
+
+
+@pytest.mark.parametrize("config", CLUSTERED, ids=lambda config: "-".join(map(str, config.values())))
+def test_every_element_of_c_is_computed_once(config: dict[str, int]) -> None:
+    """By any number of clusters that go from tile to tile: all wide ones of a batch, then all narrow ones."""
+    loop = LOOP.search(read_source(rung_named("wgmma_cluster").source))
+    assert loop is not None
+    headers = tuple(header(name) for name in ("grouped_order.cuh", "narrow_end.cuh", "shared_address.cuh",
+                                              "shared_loads.cuh", "tile_order.cuh"))  # fmt: skip
+    defines = tuple((name, str(value)) for name, value in config.items())
+    request = CompileRequest("take.cu", AROUND.replace("LOOP\n", loop.group()), headers, defines, "sm_80", "take")
+    device, rng, seen = SimDevice(), np.random.default_rng(20), set()
+    loaded = device.load(compile_request(request, find_toolchain()))
+    for _ in range(10):
+        m, n, batch, clusters = (int(rng.integers(1, most)) for most in (1500, 4000, 4, 12))
+        rows, blocks = ceil_div(m, config["BM"]), clusters * config["CLUSTER_M"] * config["CLUSTER_N"]
+        room = 8 + rows * batch * ceil_div(n, 64)  # for all tiles, of which one block may have most
+        tiles = np.full((blocks * room, 4), -1, np.int32)
+        place = device.allocate(tiles.nbytes)
+        device.write(place, tiles.reshape(-1).view(np.uint8))
+        arguments = (*(value.to_bytes(4, "little") for value in (m, n, batch, room)), place.to_bytes(8, "little"))
+        device.launch(loaded, Launch(Geometry((blocks, 1, 1), (1, 1, 1)), arguments))
+        counts = np.zeros((batch, rows * config["BM"], n), np.int32)
+        found = device.read(place, tiles.nbytes).view(np.int32).reshape(-1, 4)
+        found = found[found[:, 2] > 0]
+        for row, col, width, z in found:
+            counts[z, row : row + config["BM"], col : col + width] += 1
+        assert (counts == 1).all(), (m, n, batch, clusters)
+        if config["NARROW"]:
+            height = ceil_div(rows, config["CLUSTER_M"]) * batch
+            widths = Widths(config["BN"], config["NARROW"], config["CLUSTER_N"])
+            wide = best(widths, Grid(n, height, clusters)).wide * height * (blocks // clusters)
+            assert (found[:, 2] == config["BN"]).sum() == wide, (m, n, batch, clusters)
+        seen |= set(found[:, 2].tolist())
+    assert seen == {config["BN"], config["NARROW"]} - {0}

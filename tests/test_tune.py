@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from fake_bench import FakeContender, FakeGpu
+from fake_bench import FakeContender, FakeGpu, FakeStopwatch
 from fake_hopper import CLUSTER, H200
 from gemmsmith.choose.candidates import Candidate
 from gemmsmith.choose.export import table_of
@@ -21,6 +21,7 @@ from gemmsmith.choose.tuning_file import History, TuningFile
 from gemmsmith.errors import LaunchError, UsageError
 from gemmsmith.gpus import gpu_named
 from gemmsmith.measure.limits import Limits
+from gemmsmith.measure.rounds import Course, Cursor
 from gemmsmith.measure.tuning import FINALISTS, GROUP, Tuned, TuningPlan, Workshop, tune
 from gemmsmith.measure.tuning_arena import LostContextError
 from gemmsmith.problem import BF16, FP32, Problem
@@ -472,3 +473,28 @@ def test_an_export_needs_finished_shapes_of_one_gpu(bench: Bench) -> None:
 
 def test_fp32_outputs_have_entries_of_their_own() -> None:
     assert shape_key(PROBLEM.with_(out_dtype=BF16)) != shape_key(PROBLEM.with_(out_dtype=FP32))
+
+
+@pytest.mark.parametrize(("settles", "alone"), [(1e-4, True), (1.0, False)])
+def test_samples_of_long_kernels_follow_untimed_ones_of_their_own(bench: Bench, settles: float, alone: bool,
+                                                                  monkeypatch: pytest.MonkeyPatch) -> None:  # fmt: skip
+    """Candidates take milliseconds; what runs at its own clock has to be there first."""
+    made: list[bool] = []
+
+    def noted(*facts: Any, **named: Any) -> Course:
+        made.append(named["alone"])
+        return Course(*facts, **named)
+
+    monkeypatch.setattr("gemmsmith.measure.tuning_arena.Course", noted)
+    monkeypatch.setattr("gemmsmith.measure.tuning_arena._SETTLES", settles)
+    bench.run()
+    assert set(made) == {alone}
+
+
+@pytest.mark.parametrize(("alone", "seconds", "times"), [(False, 0.1, 1), (True, 0.1, 2), (False, 0.01, 2)])
+def test_a_course_that_is_alone_launches_its_sample_twice(alone: bool, seconds: float, times: int) -> None:
+    launched: list[int] = []
+    course = Course(FakeStopwatch(), launched.append, "stream", "cold", 2, 1e-3, Cursor(), seconds, alone=alone)
+    course.sample()
+    assert len(launched) == times * course.launches == times * round(seconds / 1e-3)
+    assert course.seconds == pytest.approx(times * seconds)

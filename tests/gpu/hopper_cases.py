@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from gemmsmith.choose.choice import choose
+from gemmsmith.choose.cost import _two_widths, tiles_of
 from gemmsmith.kernels import hopper
 from gemmsmith.kernels.spec import Config, KernelSpec
 from gemmsmith.problem import BF16, FP16, FP32, DType, Problem, ceil_div
@@ -94,10 +95,11 @@ def cases(count: int, seed: int, kinds: tuple[Kind, ...] = KINDS) -> Iterator[Ca
         yield _case(rng, number, kinds[number % len(kinds)])
 
 
-def _case(rng: np.random.Generator, number: int, kind: Kind) -> Case:
+def _case(rng: np.random.Generator, number: int, kind: Kind, sizes: tuple[int, ...] = (),
+          often_aligned: float = 0.4) -> Case:  # fmt: skip
     # A transposed line, or nothing at all, is seen as a plain one, which would be another kind of code.
     plain = kind.layout == "NN"
-    m, n, k = (max(1 if plain else 2, _extent(rng)) for _ in range(3))
+    m, n, k = (max(1 if plain else 2, size) for size in sizes or [_extent(rng) for _ in range(3)])
     if plain and rng.random() < 0.15:
         k = 0
     batch = int(rng.choice([2, 3, 5])) if rng.random() < 0.2 else 1
@@ -108,7 +110,8 @@ def _case(rng: np.random.Generator, number: int, kind: Kind) -> Case:
     tight = replace(kind.problem(m, n, k), alpha=alpha, beta=beta)
     gap_a, gap_b, gap_c = (int(rng.choice(GAPS)) for _ in range(3))
     lda, ldb, ldc = tight.lda + gap_a, tight.ldb + gap_b, tight.ldc + gap_c
-    aligned = rng.random() < 0.4  # all rows start on 16 bytes: nothing is copied, C is stored by the copy engine
+    # All rows start on 16 bytes: nothing is copied, C is stored by the copy engine.
+    aligned = rng.random() < often_aligned
     if aligned:
         lda, ldb, ldc = (ceil_div(ld, 8) * 8 for ld in (lda, ldb, ldc))
     shared = str(rng.choice(["", "", "a", "b"])) if batch > 1 else ""
@@ -152,6 +155,41 @@ def loose_cases(count: int) -> list[Case]:
     spec = hopper.WGMMA_SPLIT_K
     return [replace(case, config=spec.config({**LOOSE[case.number // len(LOOSE_KINDS) % len(LOOSE)], "LOOSE": 1}))
             for case in cases(count, 1, LOOSE_KINDS)]  # fmt: skip
+
+
+_TALL = {"BM": 256, "BN": 192, "STAGES": 3, "CLUSTER_M": 1, "CLUSTER_N": 2}
+NARROW_ENDS = (
+    _TALL | {"NARROW": 128}, _TALL | {"NARROW": 64}, {"NARROW": 192}, {"NARROW": 64},
+    {"CLUSTER_M": 1, "NARROW": 128},
+)  # fmt: skip
+NARROW_KINDS = (Kind(BF16, BF16, "NT"), Kind(FP16, FP16, "NN"), Kind(BF16, FP32, "TN"))
+
+
+def narrow_cases(count: int) -> list[Case]:
+    """Cases with narrower tiles at the right end of C: flat ones, so that many tiles cost little."""
+    rng, found = np.random.default_rng([2026, 19, 1]), []
+    for number in range(count):
+        m, n, k = (int(rng.integers(1, most + 1)) for most in (7000, 6000, 80))
+        if number % 10 == 0:
+            n = int(rng.choice(EDGES))
+        elif rng.random() < 0.75:
+            n = ceil_div(n, 8) * 8  # or C has tiles of one width
+        config = hopper.WGMMA_CLUSTER.config(NARROW_ENDS[number // len(NARROW_KINDS) % len(NARROW_ENDS)])
+        case = _case(rng, number, NARROW_KINDS[number % len(NARROW_KINDS)], (m, n, k), often_aligned=0.8)
+        found.append(replace(case, config=config))
+    return found
+
+
+def has_two_widths(case: Case, sms: int) -> bool:
+    """Whether C has tiles of both widths where every one of ``sms`` has a block."""
+    p, config = case.problem, case.config
+    assert config is not None
+    if p.out_dtype.itemsize == 2 and not case.stored_through_tma:
+        return False
+    height = np.array([ceil_div(p.m, config["BM"] * config["CLUSTER_M"]) * p.batch])
+    clusters = np.array([sms // (config["CLUSTER_M"] * config["CLUSTER_N"])])
+    wide, narrow = _two_widths(tiles_of([dict(config)]), np.array([p.n]), height, clusters)
+    return bool(wide[0] > 0 and narrow[0] > 0)
 
 
 def chosen_cases(gpu: str, sms: int, arch: str, codes: int) -> list[tuple[Case, KernelSpec]]:

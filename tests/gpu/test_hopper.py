@@ -18,12 +18,22 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hopper_cases import HOPPER, PLAIN, Case, Kind, chosen_cases, loose_cases, rung_cases
+from hopper_cases import (
+    HOPPER,
+    PLAIN,
+    Case,
+    Kind,
+    chosen_cases,
+    has_two_widths,
+    loose_cases,
+    narrow_cases,
+    rung_cases,
+)
 
 import gemmsmith
 from gemmsmith.choose.candidates import Candidate
 from gemmsmith.errors import ConfigError, GemmsmithError
-from gemmsmith.kernels.hopper import WGMMA_SPLIT_K
+from gemmsmith.kernels.hopper import WGMMA_CLUSTER, WGMMA_SPLIT_K
 from gemmsmith.kernels.spec import KernelSpec
 from gemmsmith.measure.tuning_compile import CompilePool
 from gemmsmith.problem import BF16, FP16, FP32, DType, Problem
@@ -38,6 +48,7 @@ pytestmark = [
 
 CASES_A_RUNG = 180
 LOOSE_CASES = 400
+NARROW_CASES = 150
 CHOSEN_CODES = 24
 GUARD = 2048  # elements before and after a matrix
 CANARY = {2: -0x36, 4: -0x3F3502}  # 0xffca and 0xffc0cafe: NaN in fp16, bf16 and fp32 that no arithmetic produces
@@ -59,6 +70,7 @@ def compiled(compile_cache: Path) -> Iterator[None]:
     wanted: dict[tuple[Kind, str, str, bool], tuple[Problem, Candidate]] = {}
     pairs = [(case, spec) for spec in HOPPER for case in rung_cases(spec, CASES_A_RUNG)] + own_choices()
     pairs += [(case, WGMMA_SPLIT_K) for case in loose_cases(LOOSE_CASES)]
+    pairs += [(case, WGMMA_CLUSTER) for case in narrow_cases(NARROW_CASES)]
     for case, spec in pairs:
         assert case.config is not None
         key = case.kind, spec.name, str(case.config), case.stored_through_tma and spec.persistent
@@ -208,6 +220,27 @@ def test_random_products_of_loose_operands() -> None:
         return gemmsmith.gemm(*operands, kernel=WGMMA_SPLIT_K, config=case.config, **options)
 
     faults = []
+    for case in found:
+        if fault_of := fault(case, call):
+            faults.append(fault_of)
+    assert not faults, f"{len(faults)} of {len(found)}:\n" + "\n".join(faults[:10])
+
+
+def test_random_products_in_tiles_of_two_widths() -> None:
+    """Each is computed twice: no bit depends on who had which tile."""
+    found = narrow_cases(NARROW_CASES)
+    assert sum(has_two_widths(case, cuda_device().sms) for case in found) > NARROW_CASES // 8
+    faults: list[str] = []
+
+    def call(*operands: Any, out: Any, **options: Any) -> None:
+        results, before = [], out.clone()  # which may be C as well
+        for _ in range(2):
+            out.copy_(before)
+            gemmsmith.gemm(*operands, kernel=WGMMA_CLUSTER, config=case.config, out=out, **options)
+            results.append(out.clone())
+        if not torch.equal(*results):
+            faults.append(f"{case}: other bits the second time")
+
     for case in found:
         if fault_of := fault(case, call):
             faults.append(fault_of)

@@ -11,7 +11,17 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from gemmsmith.choose.cost import STEP_BYTES, Chip, Constants, Tiles, predicted_seconds, shape_of, tiles_of
+from gemmsmith.choose.cost import (
+    STEP_BYTES,
+    Chip,
+    Constants,
+    Shapes,
+    Tiles,
+    has_narrow_tiles,
+    predicted_seconds,
+    shape_of,
+    tiles_of,
+)
 from gemmsmith.choose.determinism import ORDERED, is_deterministic
 from gemmsmith.choose.key import Addresses, alignment
 from gemmsmith.errors import UnknownKernelError
@@ -188,7 +198,7 @@ def ranked(
     predicted = []
     for m in menus:
         worth = (m.deterministic | (not deterministic)) & ((m.tiles.loose == 0) | (m.tiles.unaligned_loose(shape) > 0))
-        worth &= (m.tiles.narrow == 0) | (shape.unaligned_c == 0)  # written in pieces, all tiles are alike
+        worth &= _narrow_where_it_counts(shape, m.tiles, chip)
         predicted.append(np.where(worth, predicted_seconds(shape, m.tiles, chip, constants), math.inf))
     fastest = min((float(seconds.min()) for seconds in predicted), default=math.inf)
     found = [
@@ -198,6 +208,15 @@ def ranked(
     ]
     found.sort(key=lambda candidate: candidate.seconds)
     return _varied(found, count) if count else found
+
+
+def _narrow_where_it_counts(shape: Shapes, tiles: Tiles, chip: Chip) -> NDArray[np.bool_]:
+    """All but those that ask for narrow tiles and have none on this problem: outputs written in pieces, and whole waves
+    of wide ones, leave no place for them."""
+    result: NDArray[np.bool_] = (tiles.narrow == 0) | (
+        has_narrow_tiles(shape, tiles, chip) & (np.asarray(shape.unaligned_c) == 0)
+    )
+    return result
 
 
 def _varied(candidates: list[Candidate], count: int) -> list[Candidate]:
@@ -227,9 +246,10 @@ def neighbours(candidate: Candidate, problem: Problem, chip: Chip, constants: Co
             found.append(config)
     if not found:
         return []
-    shape = shape_of(problem, alignment(problem))
-    seconds = predicted_seconds(shape, tiles_of([dict(config) for config in found]), chip, constants)
-    return [Candidate(spec, config, float(time)) for config, time in zip(found, seconds, strict=True)]
+    shape, tiles = shape_of(problem, alignment(problem)), tiles_of([dict(config) for config in found])
+    seconds, worth = predicted_seconds(shape, tiles, chip, constants), _narrow_where_it_counts(shape, tiles, chip)
+    return [Candidate(spec, config, float(time)) for config, time, is_worth in zip(found, seconds, worth, strict=True)
+            if is_worth]  # fmt: skip
 
 
 def _steps(values: Mapping[str, int], problem: Problem) -> list[dict[str, int]]:
@@ -248,4 +268,5 @@ def _steps(values: Mapping[str, int], problem: Problem) -> list[dict[str, int]]:
     if "DEPTH" in values:  # as much in flight, in more or in fewer pieces
         changes += [{"DEPTH": values["DEPTH"] * 2, "STAGES": values["STAGES"] // 2},
                     {"DEPTH": values["DEPTH"] // 2, "STAGES": values["STAGES"] * 2}]  # fmt: skip
-    return changes + [{"BN": values["BN"] + step} for step in (-16, 16)]
+    plain = {"NARROW": 0} if values.get("NARROW") else {}  # which such widths do not have
+    return changes + [{"BN": values["BN"] + step, **plain} for step in (-16, 16)]

@@ -205,9 +205,7 @@ def predicted_seconds(shapes: Shapes, tiles: Tiles, chip: Chip, constants: Const
     work = down * across * shapes.batch * t.split * t.clusters
     steps = np.maximum(1, _ceil(_ceil(shapes.k / (_STEP_K * t.depth)) / (t.split * t.clusters))) * t.depth
 
-    cluster = t.cluster_m * t.cluster_n * t.split  # the parts of a split are a cluster as well
-    usable = np.where(cluster > 2, chip.sms * _SMS_OF_LARGE_CLUSTERS, chip.sms)
-    sms = np.floor(usable / cluster) * cluster
+    sms = _used_sms(tiles, chip)
     resident = np.where(t.persistent > 0, 1, _resident(tiles, chip))
     together = np.minimum(resident, _ceil(work / sms))  # blocks that share an SM
     waves = _ceil(work / (sms * resident))
@@ -216,7 +214,7 @@ def predicted_seconds(shapes: Shapes, tiles: Tiles, chip: Chip, constants: Const
     on_sms = c.latency + waves * tile
     if np.any(t.narrow):
         narrow = replace(tiles, bn=np.where(t.narrow > 0, t.narrow, t.bn))
-        wide, after = _two_widths(tiles, cols, down / t.cluster_m * shapes.batch, sms / cluster)
+        wide, after = _waves_of_either_width(shapes, tiles, chip)
         mixed = wide * tile + after * _tile_seconds(shapes, narrow, chip, constants, together, busy, steps)
         on_sms = np.where(t.narrow > 0, c.latency + mixed, on_sms)
 
@@ -264,7 +262,26 @@ def _tile_seconds(shapes: Shapes, tiles: Tiles, chip: Chip, constants: Constants
     return result
 
 
-def _two_widths(tiles: Tiles, cols: Column, height: Column, clusters: Column) -> tuple[Column, Column]:
+def _used_sms(tiles: Tiles, chip: Chip) -> Column:
+    """Those that whole clusters leave."""
+    cluster = tiles.cluster_m * tiles.cluster_n * tiles.split  # the parts of a split are a cluster as well
+    usable = np.where(cluster > 2, chip.sms * _SMS_OF_LARGE_CLUSTERS, chip.sms)
+    result: Column = np.floor(usable / cluster) * cluster
+    return result
+
+
+def has_narrow_tiles(shapes: Shapes, tiles: Tiles, chip: Chip) -> NDArray[np.bool_]:
+    """Whether a configuration computes any of its problem in narrow tiles."""
+    result: NDArray[np.bool_] = (tiles.narrow > 0) & (_waves_of_either_width(shapes, tiles, chip)[1] > 0)
+    return result
+
+
+def _waves_of_either_width(shapes: Shapes, tiles: Tiles, chip: Chip) -> tuple[Column, Column]:
+    height = _ceil(_ceil(shapes.m / tiles.bm) / tiles.cluster_m) * shapes.batch
+    return _two_widths(tiles, shapes.n, height, _used_sms(tiles, chip) / (tiles.cluster_m * tiles.cluster_n))
+
+
+def _two_widths(tiles: Tiles, cols: Any, height: Column, clusters: Column) -> tuple[Column, Column]:
     """Waves of wide and of narrow tiles, as narrow_end.cuh divides ``cols`` columns of C into them: the least time of
     ``clusters`` that take tiles in turn, where a column of clusters' tiles has ``height`` of them."""
     span, narrow = tiles.bn * tiles.cluster_n, np.where(tiles.narrow > 0, tiles.narrow, tiles.bn)

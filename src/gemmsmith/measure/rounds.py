@@ -45,6 +45,8 @@ class Course:
     """How one contender is sampled in one mode: which launches make a sample, and how they are enqueued.
 
     order   the sets of one sample; empty: one launch a sample, of the set after the one used last
+    alone   a sample follows another of its own, untimed, however long it is: under a power cap it would begin at the
+            clock that a neighbour left
     """
 
     stopwatch: Stopwatch
@@ -56,6 +58,7 @@ class Course:
     cursor: Cursor
     sample_seconds: float = SAMPLE_SECONDS
     order: tuple[int, ...] = ()
+    alone: bool = False
     _replays: dict[int, Replay] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -76,11 +79,15 @@ class Course:
     def seconds(self) -> float:
         """About how long a sample takes, its lead included."""
         length = self.launches * self.launch_seconds
-        return 2 * length if length < _NEEDS_LEAD else length
+        return 2 * length if self._has_lead else length
+
+    @property
+    def _has_lead(self) -> bool:
+        return self.alone or self.launches * self.launch_seconds < _NEEDS_LEAD
 
     def sample(self) -> float:
         """Seconds of one launch."""
-        lead = self._next() if self.launches * self.launch_seconds < _NEEDS_LEAD else None
+        lead = self._next() if self._has_lead else None
         return self.stopwatch.seconds(self._next(), lead) / self.launches
 
     def _next(self) -> Callable[[], None]:

@@ -31,8 +31,8 @@ _CALIBRATION_SECONDS, _CALIBRATION_LAUNCHES = 0.005, 200
 class Stage:
     """How long candidates are timed: until the median is known to ``precision``, or ``seconds`` for each are over.
 
-    settled   seconds of a sample of a kernel that takes 0.1 ms or more: long enough, it runs at its own clock and not
-              at its neighbours'. Others take a sample of ``sample`` seconds.
+    settled   seconds of a sample of a kernel that takes 0.1 ms or more: long enough, and after as long untimed, it runs
+              at its own clock and not at its neighbours'. Others take a sample of ``sample`` seconds.
     """
 
     precision: float
@@ -43,7 +43,7 @@ class Stage:
 
 # All candidates, to find those that have a chance; then the best few, to tell a per cent between them.
 QUICK = Stage(0.02, 0.05, 0.002, 0.01)
-LONG = Stage(0.003, 0.8, 0.004, 0.1)
+LONG = Stage(0.003, 1.6, 0.004, 0.1)
 _SETTLES = 1e-4
 
 
@@ -158,12 +158,13 @@ class Arena:
         return [Times(seconds, baseline) for seconds in medians[len(everybody) - len(runners) :]]
 
     def _course(self, runner: Runner, stage: Stage, cursor: Cursor) -> Course:
-        sample = stage.settled if runner.seconds >= _SETTLES else stage.sample
+        settles = runner.seconds >= _SETTLES
+        sample = stage.settled if settles else stage.sample
         facts = (len(self._rotation.sets), runner.seconds, cursor, sample)
         try:
-            return Course(self._watch, runner.enqueue, "graph", "cold", *facts)
+            return Course(self._watch, runner.enqueue, "graph", "cold", *facts, alone=settles)
         except LaunchError:  # it cannot be captured: launched one by one then
-            return Course(self._watch, runner.enqueue, "stream", "cold", *facts)
+            return Course(self._watch, runner.enqueue, "stream", "cold", *facts, alone=settles)
 
     def objection(self, runner: Runner, seconds: float) -> str:
         """Why such a time is impossible on this GPU; empty where it is not."""
