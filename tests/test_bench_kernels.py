@@ -144,7 +144,9 @@ class FakeDriver:
         self.CUevent_flags = SimpleNamespace(CU_EVENT_DEFAULT=0)
         self.CUstreamCaptureMode = SimpleNamespace(CU_STREAM_CAPTURE_MODE_THREAD_LOCAL=1)
         self.CUresult = SimpleNamespace(CUDA_SUCCESS=0)
-        self.CUfunction_attribute = SimpleNamespace(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES=8)
+        self.CUfunction_attribute = SimpleNamespace(
+            CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES=8, CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT=9
+        )
         self.handles = iter(range(100, 200))
 
     def __getattr__(self, name: str) -> Any:

@@ -61,7 +61,7 @@ def test_where_wide_tiles_fill_whole_waves_there_are_no_others(model: tuple[Chip
     ("problem", "addresses", "offered"),
     [
         (LARGE, None, {0, 128}), (LARGE.with_(n=8191), None, {0}), (LARGE.with_(ldc=8193), None, {0}),
-        (LARGE, (256, 256, 258), {0}), (LARGE.with_(n=8191, out_dtype=FP32), None, {0, 128}),
+        (LARGE, (256, 256, 258), {0}), (LARGE.with_(out_dtype=FP32), None, {0}),
     ],
 )  # fmt: skip
 def test_outputs_that_leave_in_pieces_have_tiles_of_one_width(

@@ -54,8 +54,6 @@ PUBLISHED = [
     ("wgmma_persistent", "128x256", 384, {"BM": 128, "BN": 256, "STAGES": 4, "CONSUMERS": 2}),
     ("wgmma_cluster", "128x256-2x1", 384, {"BM": 128, "BN": 256, "STAGES": 4, "CLUSTER_M": 2, "CLUSTER_N": 1}),
     ("wgmma_cluster", "256x192-1x2", 384, {"BM": 256, "BN": 192, "STAGES": 3, "CLUSTER_M": 1, "CLUSTER_N": 2}),
-    ("wgmma_cluster", "narrow-end", 384,
-     {"BM": 256, "BN": 192, "STAGES": 3, "CLUSTER_M": 1, "CLUSTER_N": 2, "NARROW": 128}),
     ("wgmma_split_k", "64x32-8", 256, {"BM": 64, "BN": 32, "STAGES": 8, "SPLIT": 8, "SWAP": 0}),
     ("wgmma_split_k", "skinny", 256, {"BM": 64, "BN": 16, "STAGES": 8, "SPLIT": 2, "SWAP": 1}),
     ("wgmma_split_k", "deep", 256, {"BM": 64, "BN": 64, "STAGES": 6, "SPLIT": 8, "CLUSTERS": 8, "ORDERED": 1}),

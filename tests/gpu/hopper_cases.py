@@ -162,7 +162,7 @@ NARROW_ENDS = (
     _TALL | {"NARROW": 128}, _TALL | {"NARROW": 64}, {"NARROW": 192}, {"NARROW": 64},
     {"CLUSTER_M": 1, "NARROW": 128},
 )  # fmt: skip
-NARROW_KINDS = (Kind(BF16, BF16, "NT"), Kind(FP16, FP16, "NN"), Kind(BF16, FP32, "TN"))
+NARROW_KINDS = (Kind(BF16, BF16, "NT"), Kind(FP16, FP16, "NN"), Kind(BF16, BF16, "TN", "row"))
 
 
 def narrow_cases(count: int) -> list[Case]:
@@ -184,7 +184,7 @@ def has_two_widths(case: Case, sms: int) -> bool:
     """Whether C has tiles of both widths where every one of ``sms`` has a block."""
     p, config = case.problem, case.config
     assert config is not None
-    if p.out_dtype.itemsize == 2 and not case.stored_through_tma:
+    if p.out_dtype.itemsize != 2 or not case.stored_through_tma:
         return False
     height = np.array([ceil_div(p.m, config["BM"] * config["CLUSTER_M"]) * p.batch])
     clusters = np.array([sms // (config["CLUSTER_M"] * config["CLUSTER_N"])])

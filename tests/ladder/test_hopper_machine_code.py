@@ -177,8 +177,14 @@ def compiled_cases() -> Iterator[Case]:
         yield case("wgmma_split_k", config, problem_of(layout, BF16, BF16))
     both = rung_named("wgmma_cluster").config({"BM": 128, "BN": 128, "CLUSTER_M": 2, "CLUSTER_N": 2, "CONSUMERS": 2})
     yield case("wgmma_cluster", both, problem_of("NN", FP16, FP16))
-    narrow = rung_named("wgmma_cluster").config({"NARROW": 192})  # beside 256, by blocks that share columns of B
-    yield case("wgmma_cluster", narrow, problem_of("NT", BF16, BF16))
+    tall = {"BM": 256, "BN": 192, "STAGES": 3, "CLUSTER_M": 1, "CLUSTER_N": 2, "NARROW": 128}
+    for layout, changes in (
+        ("NT", {"NARROW": 192}),
+        ("NT", tall),
+        ("TN", tall),
+    ):  # 192 beside 256, whose blocks share B
+        config = rung_named("wgmma_cluster").config(changes)
+        yield case("wgmma_cluster", config, problem_of(layout, BF16, BF16))
     yield skewed("wgmma_persistent", "NT", BF16)
     yield skewed("wgmma_persistent", "TN", FP16, {"BM": 64, "BN": 48, "CONSUMERS": 1})  # boxes of 16 columns
     yield skewed("wgmma_cluster", "NN", BF16, {"BM": 256, "BN": 192, "STAGES": 3, "CLUSTER_M": 1, "CLUSTER_N": 2})

@@ -211,11 +211,10 @@ def ranked(
 
 
 def _narrow_where_it_counts(shape: Shapes, tiles: Tiles, chip: Chip) -> NDArray[np.bool_]:
-    """All but those that ask for narrow tiles and have none on this problem: outputs written in pieces, and whole waves
-    of wide ones, leave no place for them."""
-    result: NDArray[np.bool_] = (tiles.narrow == 0) | (
-        has_narrow_tiles(shape, tiles, chip) & (np.asarray(shape.unaligned_c) == 0)
-    )
+    """All but those that ask for narrow tiles and have none on this problem: outputs that threads store, and whole
+    waves of wide ones, leave no place for them."""
+    through_tma = (np.asarray(shape.unaligned_c) == 0) & (np.asarray(shape.out_bytes) == 2)
+    result: NDArray[np.bool_] = (tiles.narrow == 0) | (has_narrow_tiles(shape, tiles, chip) & through_tma)
     return result
 
 

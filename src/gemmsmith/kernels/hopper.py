@@ -122,7 +122,6 @@ WGMMA_CLUSTER = _rung(
     presets=(
         preset("128x256-2x1", _CLUSTERED),
         preset("256x192-1x2", _CLUSTERED, BM=256, BN=192, STAGES=3, CLUSTER_M=1, CLUSTER_N=2),
-        preset("narrow-end", _CLUSTERED, BM=256, BN=192, STAGES=3, CLUSTER_M=1, CLUSTER_N=2, NARROW=128),
     ),
     constraints=(rows_are_shared_out, SPECIALIZED, cluster_fits, boxes_divide, narrow_fits, smem_fits),
     geometry=tiles_in_turn,

@@ -49,7 +49,8 @@ TMA_STORE = Parameter(
 
 NARROW = Parameter(
     "NARROW", 0, (0, 64, 128, 192),
-    "columns of the tiles at the right end of C, as many as make the last wave a short one; 0: all have BN",
+    "columns of the tiles at the right end of C, as many as make the last wave a short one; 0: all have BN, and so "
+    "they have where the copy engine does not store",
 )  # fmt: skip
 
 # --- what a configuration costs
@@ -263,7 +264,8 @@ def fit_store(config: Config, problem: Problem, addresses: tuple[int, int, int])
     """TMA_STORE: as many boxes as fit, below 0 where the copy engine cannot store to C, 0 for outputs of 32 bits.
 
     It writes whole pieces of 16 bytes: rows that do not end on one would lose what lies behind them. What threads write
-    they write anywhere, so below 0 it stays; and they have no registers left for tiles of two widths.
+    they write anywhere, so below 0 it stays. They have no registers left for tiles of two widths: NARROW is for outputs
+    that the copy engine stores.
     """
     size = problem.out_dtype.itemsize
     steps = (
@@ -272,7 +274,7 @@ def fit_store(config: Config, problem: Problem, addresses: tuple[int, int, int])
     )  # fmt: skip
     sign = -1 if config["TMA_STORE"] < 0 or any(step % 16 for step in steps) else 1
     boxes = staged_boxes(config, not problem.trans_a, problem.trans_b) if config["TMA_STORE"] and size == 2 else 0
-    return _with(config, TMA_STORE=sign * boxes, **({"NARROW": 0} if sign * boxes < 0 else {}))
+    return _with(config, TMA_STORE=sign * boxes, **({} if sign * boxes > 0 else {"NARROW": 0}))
 
 
 def staged_boxes(config: Config, a_along_k: bool = True, b_along_k: bool = True) -> int:

@@ -86,7 +86,7 @@ __device__ __forceinline__ void multiply_in_parts(int M, int N, int K, float alp
     start_next_and_wait_for_previous();
     if (verdict != nullptr && fp16_accepted(verdict) != (PARTS == 2)) return;
 
-    const ClusterLoader<TileA, TileB, CLUSTER_M, CLUSTER_N> loader;
+    const ClusterLoader<CLUSTER_M, CLUSTER_N> loader;
     const unsigned down = (M - 1) / (BM * CLUSTER_M) + 1, across = (N - 1) / (BN * CLUSTER_N) + 1;
     const unsigned tiles = down * across * batch;
     const SliceRange range = slice_range(K, alpha);
@@ -106,9 +106,10 @@ __device__ __forceinline__ void multiply_in_parts(int M, int N, int K, float alp
             for_each_tile([&](int row, int col, int z) {
                 for (int k = range.begin; k < range.end; ++k)
                     for (int part = 0; part < PARTS; ++part) {
-                        loader.load(slices + ring.stage * STAGE, full + 8 * ring.stage, empty + 8 * ring.stage,
-                                    ring.parity ^ 1, map_a, map_b, row, col, k * BK,
-                                    (strideA ? z * PARTS : 0) + part, (strideB ? z * PARTS : 0) + part);
+                        loader.load<TileA, TileB>(slices + ring.stage * STAGE, full + 8 * ring.stage,
+                                                  empty + 8 * ring.stage, ring.parity ^ 1, map_a, map_b, row, col,
+                                                  k * BK, (strideA ? z * PARTS : 0) + part,
+                                                  (strideB ? z * PARTS : 0) + part);
                         ring.advance();
                     }
             });
