@@ -270,7 +270,7 @@ def test_the_rig_keeps_the_first_error(driver: FakeDriver) -> None:
 def fake_cuda_device(driver: FakeDriver) -> CudaDevice:
     device = CudaDevice.__new__(CudaDevice)
     device._cu, device.smem_limit, device.name, device.arch = driver, 232448, "fake", "sm_90"
-    device._context, device._opted_in = 5, {}
+    device._context, device._opted_in, device._alike = 5, {}, set()
     return device
 
 

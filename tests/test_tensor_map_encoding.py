@@ -198,6 +198,7 @@ class FakeDriver:
     def __init__(self) -> None:
         self.encode = FakeEncode()
         self.asked: list[tuple[Any, ...]] = []
+        self.set: list[tuple[Any, ...]] = []
         self.CUlaunchConfig = SimpleNamespace
         self.CUlaunchAttribute = lambda: SimpleNamespace(value=SimpleNamespace(clusterDim=SimpleNamespace()))
 
@@ -218,7 +219,8 @@ class FakeDriver:
 
     cuGetErrorString = cuGetErrorName  # noqa: N815
 
-    def cuFuncSetAttribute(self, *_what: Any) -> tuple[int]:  # noqa: N802
+    def cuFuncSetAttribute(self, *what: Any) -> tuple[int]:  # noqa: N802
+        self.set.append(what)
         return (0,)
 
     def cuLaunchKernelEx(self, config: Any, function: str, *_arguments: Any) -> tuple[int]:  # noqa: N802
@@ -246,6 +248,7 @@ def cuda(driver: FakeDriver, arch: str = "sm_90") -> CudaDevice:
     device = CudaDevice.__new__(CudaDevice)
     device._cu, device.smem_limit, device.name, device.arch, device.sms = driver, 232448, "fake", arch, 132
     device._opted_in, device._at_once, device._encoder, device._configs = {}, {}, None, {}
+    device._alike = set()
     device.current = _current  # type: ignore[method-assign]
     return device
 
@@ -321,6 +324,14 @@ def test_an_early_launch_is_described_once_for_each_stream(driver: FakeDriver) -
     assert first.attrs[0].value.programmaticStreamSerializationAllowed == 1
     device.launcher([[Step(loaded, Launch(geometry, ()))]], 7)(0)
     assert driver.asked[3][0] is first
+
+
+def test_launches_that_overlap_prefer_the_same_division_of_an_sms_memory(driver: FakeDriver) -> None:
+    """All of it for shared memory, though they need none; asked for once."""
+    device, copy, product, alone = cuda(driver), *(LoadedCubin(name, "m", 0) for name in ("c", "p", "a"))
+    for loaded, smem, early in ((copy, 0, True), (product, 100_000, True), (copy, 0, True), (alone, 0, False)):
+        device.launch(loaded, Launch(Geometry((6, 1, 1), (384, 1, 1), smem, early=early), ()))
+    assert driver.set == [("c", 9, 100), ("p", 8, 100_000), ("p", 9, 100)]
 
 
 # --- signatures and compilation
