@@ -144,9 +144,7 @@ class FakeDriver:
         self.CUevent_flags = SimpleNamespace(CU_EVENT_DEFAULT=0)
         self.CUstreamCaptureMode = SimpleNamespace(CU_STREAM_CAPTURE_MODE_THREAD_LOCAL=1)
         self.CUresult = SimpleNamespace(CUDA_SUCCESS=0)
-        self.CUfunction_attribute = SimpleNamespace(
-            CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES=8, CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT=9
-        )
+        self.CUfunction_attribute = SimpleNamespace(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES=8)
         self.handles = iter(range(100, 200))
 
     def __getattr__(self, name: str) -> Any:
@@ -270,7 +268,7 @@ def test_the_rig_keeps_the_first_error(driver: FakeDriver) -> None:
 def fake_cuda_device(driver: FakeDriver) -> CudaDevice:
     device = CudaDevice.__new__(CudaDevice)
     device._cu, device.smem_limit, device.name, device.arch = driver, 232448, "fake", "sm_90"
-    device._context, device._opted_in, device._alike = 5, {}, set()
+    device._context, device._opted_in = 5, {}
     return device
 
 

@@ -189,16 +189,13 @@ class FakeDriver:
     """cuda.bindings.driver, as far as maps, clusters and occupancy go."""
 
     CUresult = Result
-    CUfunction_attribute = SimpleNamespace(
-        CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES=8, CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT=9
-    )
+    CUfunction_attribute = SimpleNamespace(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES=8)
     CUlaunchAttributeID = SimpleNamespace(CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION="cluster",
                                           CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION="early")  # fmt: skip
 
     def __init__(self) -> None:
         self.encode = FakeEncode()
         self.asked: list[tuple[Any, ...]] = []
-        self.set: list[tuple[Any, ...]] = []
         self.CUlaunchConfig = SimpleNamespace
         self.CUlaunchAttribute = lambda: SimpleNamespace(value=SimpleNamespace(clusterDim=SimpleNamespace()))
 
@@ -219,8 +216,7 @@ class FakeDriver:
 
     cuGetErrorString = cuGetErrorName  # noqa: N815
 
-    def cuFuncSetAttribute(self, *what: Any) -> tuple[int]:  # noqa: N802
-        self.set.append(what)
+    def cuFuncSetAttribute(self, *_what: Any) -> tuple[int]:  # noqa: N802
         return (0,)
 
     def cuLaunchKernelEx(self, config: Any, function: str, *_arguments: Any) -> tuple[int]:  # noqa: N802
@@ -248,7 +244,6 @@ def cuda(driver: FakeDriver, arch: str = "sm_90") -> CudaDevice:
     device = CudaDevice.__new__(CudaDevice)
     device._cu, device.smem_limit, device.name, device.arch, device.sms = driver, 232448, "fake", arch, 132
     device._opted_in, device._at_once, device._encoder, device._configs = {}, {}, None, {}
-    device._alike = set()
     device.current = _current  # type: ignore[method-assign]
     return device
 
@@ -324,14 +319,6 @@ def test_an_early_launch_is_described_once_for_each_stream(driver: FakeDriver) -
     assert first.attrs[0].value.programmaticStreamSerializationAllowed == 1
     device.launcher([[Step(loaded, Launch(geometry, ()))]], 7)(0)
     assert driver.asked[3][0] is first
-
-
-def test_launches_that_overlap_prefer_the_same_division_of_an_sms_memory(driver: FakeDriver) -> None:
-    """All of it for shared memory, though they need none; asked for once."""
-    device, copy, product, alone = cuda(driver), *(LoadedCubin(name, "m", 0) for name in ("c", "p", "a"))
-    for loaded, smem, early in ((copy, 0, True), (product, 100_000, True), (copy, 0, True), (alone, 0, False)):
-        device.launch(loaded, Launch(Geometry((6, 1, 1), (384, 1, 1), smem, early=early), ()))
-    assert driver.set == [("c", 9, 100), ("p", 8, 100_000), ("p", 9, 100)]
 
 
 # --- signatures and compilation

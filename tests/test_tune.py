@@ -22,7 +22,7 @@ from gemmsmith.errors import LaunchError, UsageError
 from gemmsmith.gpus import gpu_named
 from gemmsmith.measure.limits import Limits
 from gemmsmith.measure.rounds import Course, Cursor
-from gemmsmith.measure.tuning import FINALISTS, GROUP, Tuned, TuningPlan, Workshop, tune
+from gemmsmith.measure.tuning import FINALISTS, GROUP, LONG_FINALISTS, Tuned, TuningPlan, Workshop, tune
 from gemmsmith.measure.tuning_arena import LostContextError
 from gemmsmith.problem import BF16, FP32, Problem
 from gemmsmith.run.contender import Contender
@@ -139,11 +139,16 @@ def test_the_fastest_wins_and_is_stored(bench: Bench) -> None:
     assert not bench.gpu.watch.is_active
 
 
-def test_all_take_turns_in_short_samples_and_only_the_best_in_long_ones(bench: Bench) -> None:
+@pytest.mark.parametrize(("settles", "finalists"), [(1.0, FINALISTS), (1e-4, LONG_FINALISTS)])
+def test_all_take_turns_in_short_samples_and_only_the_best_in_long_ones(
+    bench: Bench, settles: float, finalists: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """More of those that take long, as these milliseconds are, or not."""
+    monkeypatch.setattr("gemmsmith.measure.tuning.SETTLES", settles)
     bench.run()
     assert bench.entered[:10] == [8 * i for i in range(1, 11)]
-    assert bench.entered[10:] == [8, 16, 24, 32]
-    assert len(bench.entered) == 10 + FINALISTS
+    assert bench.entered[10:] == [8 * i for i in range(1, finalists + 1)]
+    assert FINALISTS < LONG_FINALISTS < 10
     assert GROUP < 10, "or there is one group only"
 
 
@@ -292,7 +297,7 @@ def test_a_candidate_that_changes_its_input_is_refused(bench: Bench) -> None:
 
 
 def test_a_candidate_that_changes_inputs_and_is_never_judged_spoils_no_other(bench: Bench) -> None:
-    bench.facts = {8: {"changes_input": True, "seconds": 9e-3}}
+    bench.facts = {8: {"changes_input": True, "seconds": 20e-3}}
     (found,) = bench.run()
     assert (width(found.best), found.unusable) == (16, ())
     assert any("a candidate changed its input A" in note for note in bench.gpu.told.notes)
@@ -358,7 +363,7 @@ def test_a_kill_loses_nothing_that_was_finished(bench: Bench) -> None:
     assert bench.history.best == {}
     bench.facts = {}
     (found,) = bench.run()
-    assert bench.entered[:-FINALISTS] == [80, 72], "who was there comes last"
+    assert bench.entered[:-LONG_FINALISTS] == [80, 72], "who was there comes last"
     assert (found.state, width(found.best), found.tried) == ("tuned", 8, 10)
 
 
@@ -410,7 +415,7 @@ def test_a_torn_line_is_cut_off_and_the_run_goes_on(bench: Bench) -> None:
     bench.path.write_bytes(b"".join(lines[:-1]) + lines[-1][:25])
     (found,) = bench.run()
     assert found.state == "tuned"
-    assert bench.entered == [8, 16, 24, 32], "the last step only"
+    assert bench.entered == [8 * i for i in range(1, LONG_FINALISTS + 1)], "the last step only"
     for line in bench.path.read_text().splitlines():
         json.loads(line)
 
@@ -486,7 +491,7 @@ def test_samples_of_long_kernels_follow_untimed_ones_of_their_own(bench: Bench, 
         return Course(*facts, **named)
 
     monkeypatch.setattr("gemmsmith.measure.tuning_arena.Course", noted)
-    monkeypatch.setattr("gemmsmith.measure.tuning_arena._SETTLES", settles)
+    monkeypatch.setattr("gemmsmith.measure.tuning_arena.SETTLES", settles)
     bench.run()
     assert set(made) == {alone}
 

@@ -22,14 +22,16 @@ from gemmsmith.choose.table import Entry
 from gemmsmith.choose.tuning_file import History, Tried, TuningFile
 from gemmsmith.errors import GemmsmithError, UnsupportedError, UsageError
 from gemmsmith.measure.rig import Rig
-from gemmsmith.measure.tuning_arena import LONG, QUICK, Arena, LostContextError, Runner, Times
+from gemmsmith.measure.tuning_arena import LONG, QUICK, SETTLES, Arena, LostContextError, Runner, Times
 from gemmsmith.problem import Problem
 from gemmsmith.run.contender import Contender
 
 _T = TypeVar("_T")
 
 GROUP = 8  # candidates that take turns: few enough for a round to be short, and for their graphs to fit
-FINALISTS = 4
+# Those that are timed again, longer. In short samples long kernels share a clock, so that who draws less power does not
+# show: more of them have a chance.
+FINALISTS, LONG_FINALISTS = 4, 8
 REFINED = 2  # candidates whose neighbours are timed as well
 _MOST_DEATHS = 2
 
@@ -260,7 +262,7 @@ class _Shape:
                 runner = self._entered(arena, candidate, stack)
                 if runner is not None and self._is_right(arena, candidate, runner):
                     finalists.append((candidate, runner))
-                if len(finalists) == FINALISTS:
+                if len(finalists) == (FINALISTS if finalists and finalists[0][1].seconds < SETTLES else LONG_FINALISTS):
                     break
                 self._check_time()
             if not finalists:

@@ -44,7 +44,7 @@ class Stage:
 # All candidates, to find those that have a chance; then the best few, to tell a per cent between them.
 QUICK = Stage(0.02, 0.05, 0.002, 0.01)
 LONG = Stage(0.003, 1.6, 0.004, 0.1)
-_SETTLES = 1e-4
+SETTLES = 1e-4
 
 
 class LostContextError(LaunchError):
@@ -158,7 +158,7 @@ class Arena:
         return [Times(seconds, baseline) for seconds in medians[len(everybody) - len(runners) :]]
 
     def _course(self, runner: Runner, stage: Stage, cursor: Cursor) -> Course:
-        settles = runner.seconds >= _SETTLES
+        settles = runner.seconds >= SETTLES
         sample = stage.settled if settles else stage.sample
         facts = (len(self._rotation.sets), runner.seconds, cursor, sample)
         try:

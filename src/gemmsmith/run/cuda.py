@@ -123,7 +123,6 @@ class CudaDevice:
         self.max_mhz = self._attribute(attribute.CU_DEVICE_ATTRIBUTE_CLOCK_RATE) / 1000
         self._loaded: dict[tuple[str, str], LoadedCubin] = {}
         self._opted_in: dict[LoadedCubin, int] = {}
-        self._alike: set[LoadedCubin] = set()  # those that prefer all of it for shared memory
         self._at_once: dict[tuple[LoadedCubin, Dim3, int, Dim3], int] = {}
         self._encoder: Encoder | None = None
         self._configs: dict[tuple[Geometry, int], Any] = {}
@@ -267,12 +266,6 @@ class CudaDevice:
                     self._cu.cuFuncSetAttribute(loaded.function, attribute, geometry.smem), "asking for shared memory"
                 )
             self._opted_in[loaded] = geometry.smem
-        if geometry.early and loaded not in self._alike:
-            # An SM changes how it divides its memory only while it is empty: neighbours that overlap must agree.
-            attribute = self._cu.CUfunction_attribute.CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT
-            with self.current():
-                checked(self._cu.cuFuncSetAttribute(loaded.function, attribute, 100), "asking for shared memory")
-            self._alike.add(loaded)
 
     def _admit_cluster(self, geometry: Geometry) -> None:
         """Clusters are compiled into a kernel; what is checked here is that the grid consists of them."""
