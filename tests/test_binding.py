@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 import gemmsmith
-from gemmsmith.api import _workspace
 from gemmsmith.cli.explain import choose as choose_kernel
 from gemmsmith.compile.compiled import CompiledKernel
 from gemmsmith.compile.compiler import compile_for
@@ -22,6 +21,7 @@ from gemmsmith.kernels.registry import rung_named, rungs, simulated_rungs
 from gemmsmith.kernels.repack import repack_launch, rows_of
 from gemmsmith.kernels.spec import Config, Geometry, KernelSpec, TensorMap
 from gemmsmith.kernels.user import UserOptions
+from gemmsmith.one_product import _workspace
 from gemmsmith.problem import BF16, FP16, FP32, Problem
 from gemmsmith.run.binding import Addresses, bind, fitted_config, workspace_bytes
 from gemmsmith.run.tensor_map import check_tensor_map, decode_simulated, encode_simulated

@@ -425,6 +425,15 @@ def test_text_that_is_none_is_damage(change: str, tmp_path: Path) -> None:
         results.runs()
 
 
+@pytest.mark.parametrize("at", [12, 51])
+def test_a_schema_that_is_no_text_is_damage(at: int, pristine: bytes, tmp_path: Path) -> None:
+    """SQLite's own message quotes it, and Python cannot read that."""
+    start = pristine.index(b"CREATE TABLE run") + at
+    (tmp_path / "r.db").write_bytes(pristine[:start] + b"\x80" + pristine[start + 1 :])
+    with pytest.raises(ResultsError, match="is damaged"), Results.open(tmp_path / "r.db", read_only=True) as results:
+        results.runs()
+
+
 HOLES = st.lists(st.tuples(st.integers(0, 2**20), st.integers(1, 600), st.integers(0, 255)), max_size=4)
 
 

@@ -128,6 +128,8 @@ def explained(path: Path) -> Iterator[None]:
         raise  # a mistake of ours, such as use after close
     except sqlite3.Error as error:
         raise _explanation(path, error) from error
+    except UnicodeDecodeError as error:  # of SQLite's own message, which quotes what is damaged
+        raise damaged(path, error) from error
 
 
 def damaged(path: Path, error: Exception) -> ResultsError:
