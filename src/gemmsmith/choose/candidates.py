@@ -147,12 +147,12 @@ def _not_narrower(values: Mapping[str, int]) -> bool:
 def _deepest(spec: KernelSpec, chosen: Mapping[str, int], deepest_first: list[int], layout: str,
              limit: int) -> Config | None:  # fmt: skip
     """With as many stages as fit ``limit`` bytes of shared memory."""
-    for stages in deepest_first:
-        if stages * (chosen["BM"] + chosen["BN"]) * STEP_BYTES + _staging(chosen) <= limit:  # asking takes longer
-            config = Config(tuple({**chosen, "STAGES": stages}.items()))
-            if _runs(spec, config, layout, limit):
-                return config
-    return None
+    stage = chosen.get("DEPTH", 1) * (chosen["BM"] + chosen["BN"]) * STEP_BYTES
+    may_fit = [n for n in deepest_first if n * stage + _staging(chosen) <= limit]  # asking takes longer
+    with_stages = [Config(tuple({**chosen, "STAGES": n}.items())) for n in may_fit]
+    if not with_stages or not _runs(spec, with_stages[-1], layout, limit):  # what forbids the fewest forbids all
+        return None
+    return next(config for config in with_stages if _runs(spec, config, layout, limit))
 
 
 def _staging(values: Mapping[str, int]) -> int:
