@@ -229,6 +229,23 @@ def no_toolchain_memory() -> None:
 
 
 @pytest.mark.usefixtures("no_toolchain_memory")
+def test_nvrtcs_own_cache_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Code that another process compiled would come without ptxas's report; it is no other code, so the key is not."""
+    from cuda.bindings import nvrtc
+
+    given: list[bytes] = []
+    compile_program = nvrtc.nvrtcCompileProgram
+
+    def noted(program: object, count: int, arguments: list[bytes]) -> object:
+        given.extend(arguments)
+        return compile_program(program, count, arguments)
+
+    monkeypatch.setattr(nvrtc, "nvrtcCompileProgram", noted)
+    assert "ptxas info" in compile_request(request(), find_toolchain()).log
+    assert b"--no-cache" in given
+    assert "--no-cache" not in options(request())
+
+
 def test_no_compiler_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "cuda.bindings", None)
     with pytest.raises(MissingDeviceError, match="bindings are missing") as caught:

@@ -62,7 +62,8 @@ def compile_request(request: CompileRequest, toolchain: Toolchain, key: str = ""
     program = _checked(nvrtc, nvrtc.nvrtcCreateProgram(source.encode(), path, len(names), texts, names))
     try:
         _checked(nvrtc, nvrtc.nvrtcAddNameExpression(program, request.entry.encode()))
-        arguments = [o.encode() for o in (*options(request), *_uncached(toolchain), f"-I{toolchain.include}")]
+        # NVRTC keeps code for other processes, but not what ptxas says of it.
+        arguments = [o.encode() for o in (*options(request), "--no-cache", f"-I{toolchain.include}")]
         (status,) = nvrtc.nvrtcCompileProgram(program, len(arguments), arguments)
         log = _TIMING.sub("", _text(nvrtc, program, "ProgramLog").replace(_ROOT, ""))
         if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:
@@ -77,12 +78,6 @@ def compile_request(request: CompileRequest, toolchain: Toolchain, key: str = ""
         entry=entry, arch=request.arch, ptx=ptx, cubin=cubin, resources=resources, log=log,
         compiler=toolchain.compiler, key=key, cached=False, cache_path="",
     )  # fmt: skip
-
-
-def _uncached(toolchain: Toolchain) -> tuple[str, ...]:
-    """NVRTC keeps code for other processes since 12.9, but not what ptxas says of it."""
-    major, minor = map(int, toolchain.compiler.split()[-1].split("."))
-    return ("--no-cache",) if (major, minor) >= (12, 9) else ()
 
 
 def _rooted(request: CompileRequest) -> tuple[str, dict[str, str]]:
