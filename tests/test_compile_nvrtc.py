@@ -228,7 +228,6 @@ def no_toolchain_memory() -> None:
     find_toolchain.cache_clear()
 
 
-@pytest.mark.usefixtures("no_toolchain_memory")
 def test_nvrtcs_own_cache_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     """Code that another process compiled would come without ptxas's report; it is no other code, so the key is not."""
     from cuda.bindings import nvrtc
@@ -246,6 +245,7 @@ def test_nvrtcs_own_cache_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "--no-cache" not in options(request())
 
 
+@pytest.mark.usefixtures("no_toolchain_memory")
 def test_no_compiler_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "cuda.bindings", None)
     with pytest.raises(MissingDeviceError, match="bindings are missing") as caught:
