@@ -142,8 +142,7 @@ def install(monkeypatch: pytest.MonkeyPatch, gpus: int = 1) -> tuple[FakeTorch, 
     monkeypatch.setitem(sys.modules, "torch", torch)
     for name in ("gemmsmith.plan", "gemmsmith.api", "gemmsmith.one_product"):  # ``gemmsmith.plan`` is the function
         monkeypatch.setattr(sys.modules[name], "cuda_device", lambda _ordinal: gpu)
-    for name in ("gemmsmith.plan", "gemmsmith.one_product"):
-        monkeypatch.setattr(sys.modules[name], "device_count", lambda: gpus)
+    monkeypatch.setattr(sys.modules["gemmsmith.plan"], "device_count", lambda: gpus)
     for kept in ("_SEEN", "_BOUND"):
         monkeypatch.setattr(sys.modules["gemmsmith.one_product"], kept, {})
     return torch, gpu

@@ -196,7 +196,7 @@ def test_tensors_are_not_kept_alive(asked: list[Problem]) -> None:
 def test_a_thread_that_never_used_the_gpu_launches_as_well(fakes: Any, asked: list[Problem], gpus: int,
                                                            monkeypatch: pytest.MonkeyPatch) -> None:  # fmt: skip
     _, gpu = fakes
-    monkeypatch.setattr(ONE, "device_count", lambda: gpus)
+    monkeypatch.setattr(sys.modules["gemmsmith.plan"], "device_count", lambda: gpus)
     a, b, out = tensors()
     gpu.lost = True
     for _ in range(3):

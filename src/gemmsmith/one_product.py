@@ -13,16 +13,17 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from gemmsmith.choose.choice import times_forgotten
-from gemmsmith.errors import DTypeError, LaunchError
+from gemmsmith.errors import DTypeError
 from gemmsmith.kernels.spec import Config, KernelSpec
-from gemmsmith.plan import copy_c
+from gemmsmith.plan import copy_c, on_its_gpu
 from gemmsmith.problem import INT8, Problem
 from gemmsmith.request import Request, place
 from gemmsmith.run.binding import Addresses, bind, workspace_bytes
-from gemmsmith.run.cuda import CudaDevice, cuda_device, device_count
+from gemmsmith.run.cuda import CudaDevice, cuda_device
 from gemmsmith.run.tensors import current_stream, empty_like, matrix
 
 _ALIGNED = 256  # bytes: beyond that no kernel asks how an address is aligned
@@ -77,16 +78,7 @@ def launched_as_before(key: Key | None, a: Any, b: Any, bias: Any, out: Any) -> 
     stream = current_stream(a, seen.request.a.ordinal)
     with _workspace(seen.device, seen.workspace, a, stream) as workspace:
         start = _bound(seen.request, seen.device, addresses, workspace, stream)
-        if device_count() > 1:
-            with seen.device.current():
-                start(0)
-            return result
-        # The GPU is the caller's already, unless its thread has never used it: asking would cost more.
-        try:
-            start(0)
-        except LaunchError:
-            with seen.device.current():
-                start(0)
+        on_its_gpu(seen.device, partial(start, 0))()
     return result
 
 

@@ -24,7 +24,7 @@ from gemmsmith.request import Operands, Request, check_output, fingerprint, name
 from gemmsmith.run.binding import Addresses, bind, workspace_bytes
 from gemmsmith.run.cuda import CudaDevice, cuda_device, device_count
 from gemmsmith.run.device import Step
-from gemmsmith.run.tensors import Matrix, current_stream, empty_like, matrix
+from gemmsmith.run.tensors import Matrix, current_stream, empty_like, matrix, stream_reader
 from gemmsmith.sim.device import SimDevice
 from gemmsmith.verify.bounds import arithmetic_of
 
@@ -118,7 +118,7 @@ class _OnGpu:
         self._result = out.owner
         self._prints = {name: fingerprint(each.owner) for name, each in named(self._planned).items()}
         self._addresses = _addresses(self._planned)
-        self._stream = _stream_reader(request.a)
+        self._stream = stream_reader(request.a.owner, request.a.ordinal)
         self._made_on = self._stream()
         self._latest: Mapping[str, Any] = {}
         self._sets: dict[tuple[int, ...], tuple[Step, ...]] = {}
@@ -205,18 +205,7 @@ class _OnGpu:
                 copy_c(device, problem, *copied, stream)
             start()
 
-        def on_another() -> None:
-            with device.current():
-                launch()
-
-        def on_only() -> None:
-            # The GPU is the caller's already, unless its thread has never used it: asking would cost more.
-            try:
-                launch()
-            except LaunchError:
-                on_another()
-
-        return on_only if device_count() == 1 else on_another
+        return on_its_gpu(device, launch)
 
     def _reserved(self, nbytes: int) -> int:
         """The address of a workspace that lives as long as the plan."""
@@ -302,6 +291,23 @@ def simulated(request: Request) -> Any:
     return _OnSimulator(request).again()
 
 
+def on_its_gpu(device: CudaDevice, launch: Callable[[], None]) -> Callable[[], None]:
+    """``launch`` with its GPU current."""
+
+    def on_another() -> None:
+        with device.current():
+            launch()
+
+    def on_only() -> None:
+        # The GPU is the caller's already, unless its thread has never used it: asking would cost more.
+        try:
+            launch()
+        except LaunchError:
+            on_another()
+
+    return on_only if device_count() == 1 else on_another
+
+
 def _nothing() -> None:
     """The launch of an empty product."""
 
@@ -316,16 +322,6 @@ def _kept(known: dict[Any, _T], key: Any, value: _T) -> _T:
 
 def _addresses(operands: Operands) -> dict[str, int]:
     return {name: each.address if each is not None else 0 for name, each in operands.all.items()}
-
-
-def _stream_reader(a: Matrix) -> Callable[[], int]:
-    """The caller's current stream, as cheaply as its library tells it."""
-    torch = sys.modules.get("torch")
-    if torch is not None and isinstance(a.owner, torch.Tensor):
-        raw = getattr(torch._C, "_cuda_getCurrentRawStream", None)
-        if raw is not None:
-            return partial(raw, a.ordinal)
-    return partial(current_stream, a.owner, a.ordinal)
 
 
 def _dense(operand: Matrix) -> np.ndarray[Any, Any]:

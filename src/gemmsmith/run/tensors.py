@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -191,12 +193,23 @@ def _leading(name: str, shape: tuple[int, int], strides: tuple[int, int]) -> tup
     )
 
 
+def stream_reader(value: Any, ordinal: int) -> Callable[[], int]:
+    """What tells the stream that the owner of a tensor currently works on, as cheaply as its library does."""
+    if _is_torch(value):
+        raw = getattr(sys.modules["torch"]._C, "_cuda_getCurrentRawStream", None)  # makes no stream object
+        if raw is not None:
+            return partial(raw, ordinal)
+    return partial(_stream_of, value, ordinal)
+
+
 def current_stream(value: Any, ordinal: int) -> int:
     """The stream that the owner of a tensor currently works on; 0 is the legacy default stream."""
+    return stream_reader(value, ordinal)()
+
+
+def _stream_of(value: Any, ordinal: int) -> int:
     if _is_torch(value):
-        torch = sys.modules["torch"]
-        raw = getattr(torch._C, "_cuda_getCurrentRawStream", None)  # without making a stream object
-        return int(raw(ordinal) if raw is not None else torch.cuda.current_stream(ordinal).cuda_stream)
+        return int(sys.modules["torch"].cuda.current_stream(ordinal).cuda_stream)
     if type(value).__module__.split(".")[0] == "cupy":
         cupy = sys.modules["cupy"]
         with cupy.cuda.Device(ordinal):
