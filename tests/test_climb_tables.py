@@ -8,9 +8,12 @@ from functools import cache
 import pytest
 
 from gemmsmith.cli.climb_tables import _ladder, _published, _timed, _title, print_climb, reasons
+from gemmsmith.kernels.registry import rungs
+from gemmsmith.measure.recorded import recorded_runs
 from gemmsmith.measure.results import Ratio
 from gemmsmith.problem import BF16, FP16, Problem
-from gemmsmith.report.gathering import Gathered, rungs_of
+from gemmsmith.report.gathering import Gathered, laddered_config, rungs_of
+from gemmsmith.report.speeds import _is_of, as_laddered
 from gemmsmith.report.story import Made, Story
 from gemmsmith.verify.verdict import Verdict
 from report_sample import GPU, MACHINE, gathered_rung, measurement, run
@@ -192,3 +195,18 @@ def test_long_names_stay_on_one_line(capsys: pytest.CaptureFixture[str]) -> None
     text = capsys.readouterr().out
     assert "wgmma_specialized (fp16)" in text
     assert all(len(line) <= 100 for line in text.splitlines())
+
+
+def test_every_rung_has_its_recorded_figures_though_it_may_have_got_a_parameter_since() -> None:
+    ours = {spec.name: (spec.dtypes[0].name, str(laddered_config(spec))) for spec in rungs()}
+    found = {m.identity.name for run in recorded_runs() for m in run.measurements
+             if m.identity.name in ours and as_laddered(m, *ours[m.identity.name])}  # fmt: skip
+    assert found == ours.keys()
+
+
+@pytest.mark.parametrize(
+    ("recorded", "same"),
+    [("BM=64,BN=64", True), ("BM=64", True), ("BM=32", False), ("BM=64,BN=64,BK=8", False), ("", False)],
+)
+def test_a_record_of_another_configuration_is_not_taken_for_the_ladders(recorded: str, same: bool) -> None:
+    assert _is_of(recorded, "BM=64,BN=64") == same

@@ -94,7 +94,12 @@ def speeds_of(story: Story) -> Speeds:
 
 def as_laddered(one: Measurement, dtype: str, config: str) -> bool:
     """Whether a rung was timed as the ladder has it: inputs of its own type, its configuration, and C = AB to fp32."""
-    return one.problem.dtype.name == dtype and one.identity.config == config and _plain(one.problem)
+    return one.problem.dtype.name == dtype and _is_of(one.identity.config, config) and _plain(one.problem)
+
+
+def _is_of(recorded: str, config: str) -> bool:
+    """Whether a record may be older than some of a rung's parameters, and has its values of all others."""
+    return recorded == config or set(recorded.split(",")) < set(config.split(","))
 
 
 def _plain(problem: Problem) -> bool:
