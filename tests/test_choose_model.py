@@ -15,6 +15,7 @@ from gemmsmith.choose.cost import (
     _CLUSTER,
     _COPYING,
     _HALF_ALIGNED,
+    _SHIFTED,
     CONSTANTS,
     Constants,
     _resident,
@@ -129,6 +130,34 @@ def test_a_loose_operand_costs_on_its_way_through_registers(swap: int) -> None:
     assert loose[0] > 1.2 * plain[0]
     shorter, longer = loose[0] - plain[0], loose[1] - plain[1]
     assert 0.8 * shorter < longer < 0.95 * shorter, "two slices have the sectors at a line's ends once"
+
+
+@pytest.mark.parametrize("swap", [0, 1])
+@pytest.mark.parametrize(("m", "n"), [(64, 4096), (4096, 64), (64, 64)])
+def test_where_both_are_loose_no_copy_is_paid_for(swap: int, m: int, n: int) -> None:
+    problem, config = Problem(m, n, 512, BF16), SPLIT | {"SWAP": swap}
+    both = [seconds(problem, config | {"LOOSE": 2}, unaligned) for unaligned in (0, 1, 2, 3)]
+    assert len(set(both)) == 1
+    for loose in (0, 1):
+        paid = seconds(problem, config | {"LOOSE": loose}, unaligned=3) - seconds(problem, config | {"LOOSE": loose})
+        assert paid > _COPYING
+
+
+@pytest.mark.parametrize("swap", [0, 1])
+@pytest.mark.parametrize(("depth", "split", "stages"), [(1, 1, 64), (2, 1, 32), (4, 1, 16), (1, 4, 16), (2, 8, 4)])
+def test_the_other_loose_operand_is_waited_for_in_every_stage(swap: int, depth: int, split: int, stages: int) -> None:
+    config = SPLIT | {"SPLIT": split, "SWAP": swap, "DEPTH": depth}
+    one, both = (seconds(Problem(64, 64, 4096, BF16), config | {"LOOSE": n}, constants=FAST) for n in (1, 2))
+    assert both - one == pytest.approx(stages * _SHIFTED, rel=0.01)
+
+
+def test_of_a_deeper_k_that_is_not_divided_operands_are_rather_copied() -> None:
+    """Without what the stages of the other loose operand cost, 12 of them would still take less than a copy."""
+    alone, divided = SPLIT | {"SPLIT": 1}, SPLIT | {"SPLIT": 8}
+    for k, config, copied in ((128, alone, False), (768, alone, True), (1024, divided, False)):
+        small = Problem(64, 64, k, BF16)
+        one, *others = (seconds(small, config | {"LOOSE": loose}, unaligned=3) for loose in (2, 0, 1))
+        assert (min(others) < one) == copied, (k, config)
 
 
 def test_an_unaligned_c_is_dearer_in_narrow_boxes() -> None:
@@ -323,6 +352,10 @@ def test_the_menu_has_loose_operands_in_all_tiles_of_one_cluster(layout: str) ->
     assert {config["CLUSTERS"] for config in found} > {1}, "others share K among clusters"
     for name in ("BM", "BN", "SPLIT", "SWAP", "DEPTH"):
         assert {config[name] for config in loose} == {config[name] for config in found}, name
+    both = [config for config in loose if config["LOOSE"] == 2]
+    for name in ("BM", "SPLIT", "SWAP", "DEPTH"):
+        assert {config[name] for config in both} == {config[name] for config in found}, name
+    assert {config["BN"] for config in both} == {config["BN"] for config in found if config["BN"] <= 192}
     sample = Problem(1024, 1024, 1024, BF16, BF16, trans_a=layout[0] == "T", trans_b=layout[1] == "T")
     assert all(spec.geometry(sample, config).smem <= 227 * 1024 for config in loose)
 
@@ -341,8 +374,9 @@ def test_an_operand_is_taken_loose_only_where_it_must_be_copied_otherwise(
 ) -> None:
     monkeypatch.setattr(candidates, "hopper_specs", REAL_SPECS)
     found = ranked(problem, CHIP, Constants(), addresses=addresses)
-    assert {dict(c.config)["SWAP"] for c in found if dict(c.config).get("LOOSE")} == swaps
-    assert {dict(c.config)["SWAP"] for c in found if dict(c.config).get("LOOSE") == 0} == {0, 1}
+    by_loose = [{dict(c.config)["SWAP"] for c in found if dict(c.config).get("LOOSE") == n} for n in (0, 1, 2)]
+    others = {1 - swap for swap in swaps}  # in which it is the other operand, of which only LOOSE = 2 spares the copy
+    assert by_loose == [{0, 1}, swaps, others]
     assert all(math.isfinite(c.seconds) for c in found)
 
 

@@ -152,6 +152,18 @@ def test_all_take_turns_in_short_samples_and_only_the_best_in_long_ones(
     assert GROUP < 10, "or there is one group only"
 
 
+@pytest.mark.parametrize(("settles", "last"), [(1.0, [8, 16, 24, 32]), (1e-4, [8, 24, 40, 56, 72, 16, 32, 48])])
+def test_long_ones_of_all_sizes_are_timed_again(
+    bench: Bench, settles: float, last: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two widths count as one size here, and one of a size is enough before the others have had one."""
+    monkeypatch.setattr("gemmsmith.measure.tuning.SETTLES", settles)
+    monkeypatch.setattr("gemmsmith.choose.candidates._ALIKE", 1)
+    monkeypatch.setattr("gemmsmith.choose.candidates.size_of", lambda candidate: (candidate.config["BN"] + 8) // 16)
+    bench.run()
+    assert bench.entered[10:] == last
+
+
 def test_the_next_shape_is_compiled_while_one_is_timed(bench: Bench) -> None:
     seen: list[tuple[int, int]] = []
     bench.facts = {8: {"before": lambda: seen.append(bench.begun[-1])}}

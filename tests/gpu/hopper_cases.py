@@ -141,19 +141,24 @@ def rung_cases(spec: KernelSpec, count: int) -> list[Case]:
 
 
 LOOSE = (
-    {"SWAP": 1, "DEPTH": 2, "BN": 16, "STAGES": 5, "SPLIT": 2},
-    {"SWAP": 1, "DEPTH": 1, "BN": 256, "STAGES": 3, "SPLIT": 1},
-    {"SWAP": 0, "DEPTH": 4, "BN": 48, "STAGES": 2, "SPLIT": 4},
-    {"SWAP": 0, "DEPTH": 2, "BM": 128, "CONSUMERS": 2, "BN": 64, "STAGES": 3, "SPLIT": 8},
-    {"SWAP": 1, "DEPTH": 2, "BM": 128, "CONSUMERS": 1, "BN": 128, "STAGES": 2, "SPLIT": 1},
+    {"LOOSE": 1, "SWAP": 1, "DEPTH": 2, "BN": 16, "STAGES": 5, "SPLIT": 2},
+    {"LOOSE": 1, "SWAP": 1, "DEPTH": 1, "BN": 256, "STAGES": 3, "SPLIT": 1},
+    {"LOOSE": 1, "SWAP": 0, "DEPTH": 4, "BN": 48, "STAGES": 2, "SPLIT": 4},
+    {"LOOSE": 1, "SWAP": 0, "DEPTH": 2, "BM": 128, "CONSUMERS": 2, "BN": 64, "STAGES": 3, "SPLIT": 8},
+    {"LOOSE": 1, "SWAP": 1, "DEPTH": 2, "BM": 128, "CONSUMERS": 1, "BN": 128, "STAGES": 2, "SPLIT": 1},
+    {"LOOSE": 2, "SWAP": 0, "DEPTH": 1, "BN": 64, "STAGES": 2, "SPLIT": 1},
+    {"LOOSE": 2, "SWAP": 1, "DEPTH": 2, "BN": 16, "STAGES": 5, "SPLIT": 2},
+    {"LOOSE": 2, "SWAP": 0, "DEPTH": 4, "BN": 32, "STAGES": 2, "SPLIT": 4},
+    {"LOOSE": 2, "SWAP": 1, "DEPTH": 1, "BM": 128, "CONSUMERS": 2, "BN": 128, "STAGES": 3, "SPLIT": 8},
+    {"LOOSE": 2, "SWAP": 0, "DEPTH": 1, "BN": 208, "STAGES": 2, "SPLIT": 1},
 )  # fmt: skip
 LOOSE_KINDS = (*(Kind(FP16, FP16, layout) for layout in ("NN", "NT", "TN", "TT")), Kind(BF16, FP32, "NT", "row"))
 
 
 def loose_cases(count: int) -> list[Case]:
-    """Cases whose operand with 64 rows a group is taken as it is: every layout with every configuration."""
+    """Cases whose operand with 64 rows a group, or both, are taken as they are: every layout, every configuration."""
     spec = hopper.WGMMA_SPLIT_K
-    return [replace(case, config=spec.config({**LOOSE[case.number // len(LOOSE_KINDS) % len(LOOSE)], "LOOSE": 1}))
+    return [replace(case, config=spec.config(LOOSE[case.number // len(LOOSE_KINDS) % len(LOOSE)]))
             for case in cases(count, 1, LOOSE_KINDS)]  # fmt: skip
 
 

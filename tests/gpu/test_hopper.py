@@ -47,7 +47,7 @@ pytestmark = [
 ]
 
 CASES_A_RUNG = 180
-LOOSE_CASES = 400
+LOOSE_CASES = 800
 NARROW_CASES = 150
 CHOSEN_CODES = 24
 GUARD = 2048  # elements before and after a matrix

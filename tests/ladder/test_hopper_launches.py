@@ -83,9 +83,10 @@ def test_any_problem_is_described_as_tma_takes_it(name: str, seed: int) -> None:
     end = workspace + workspace_bytes(spec, config, given, places)
     for role, (rows, cols), own, many in (("mapA", problem.a_shape, places.a, problem.copies[0]),
                                           ("mapB", problem.b_shape, places.b, problem.copies[1])):  # fmt: skip
-        if spec.loose is not None and role == f"map{spec.loose(config)}":  # taken as it is
+        if spec.loose is not None and role[-1] in spec.loose(config):  # taken as it is
             assert not any(arguments[role])
             assert arguments[role[-1]] == struct.pack("<Q", own)
+            assert arguments[f"ld{role[-1].lower()}"] == struct.pack("<q", getattr(problem, f"ld{role[-1].lower()}"))
             continue
         described, address = decode_simulated(arguments[role])
         if problem.alpha == 0:  # nothing is read through it; it must describe memory that is there
@@ -189,7 +190,7 @@ def test_clusters_meet_in_a_workspace_that_holds_their_sums(ordered: int) -> Non
     assert workspace_bytes(spec, alone, problem, places) == 0
 
 
-# --- an operand that is taken as it is
+# --- operands that are taken as they are
 
 SPLIT_K = rung_named("wgmma_split_k")
 LAYOUTS = ("NN", "NT", "TN", "TT")
@@ -201,9 +202,9 @@ def of_layout(layout: str, m: int, n: int, k: int, **changes: Any) -> Problem:
     return Problem(m, n, k, BF16, BF16, trans_a=layout[0] == "T", trans_b=layout[1] == "T", **changes)
 
 
-def loose_launches(swap: int, problem: Problem, places: Addresses) -> tuple[int, dict[str, bytes]]:
+def loose_launches(swap: int, problem: Problem, places: Addresses, loose: int = 1) -> tuple[int, dict[str, bytes]]:
     """How many launches come before the kernel's own, and its arguments by their roles."""
-    config = SPLIT_K.config({"BN": 16, "STAGES": 4, "SWAP": swap, "LOOSE": 1})
+    config = SPLIT_K.config({"BN": 16, "STAGES": 4, "SWAP": swap, "LOOSE": loose})
     *before, own = bind(cast(Any, Hopper()), SPLIT_K, config, problem, places, WORKSPACE, fake_compile)
     roles = [argument.role for argument in SPLIT_K.signature.arguments]
     return len(before), dict(zip(roles, own.launch.arguments, strict=True))
@@ -251,6 +252,30 @@ def test_a_loose_operand_keeps_leading_dimension_and_stride_of_any_kind(swap: in
     assert all(step % 16 == 0 for step in described.strides)
 
 
+@pytest.mark.parametrize("swap", [0, 1])
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize(("skews", "pads"), [((0, 0), (0, 0)), ((2, 0), (0, 0)), ((0, 6), (0, 0)), ((2, 14), (3, 1))])
+def test_where_both_are_loose_neither_is_copied_or_has_a_map(
+    swap: int, layout: str, skews: tuple[int, int], pads: tuple[int, int]
+) -> None:
+    tight, places = of_layout(layout, 24, 72, 61, batch=3), Addresses(A + skews[0], B + skews[1], C)
+    given = {"lda": tight.lda + pads[0], "ldb": tight.ldb + pads[1]}
+    given |= {"stride_a": tight.stride_a + 1000 + pads[0], "stride_b": tight.stride_b + 2000 + pads[1]}
+    problem = of_layout(layout, 24, 72, 61, batch=3, **given)
+    config = SPLIT_K.config({"BN": 16, "STAGES": 4, "SWAP": swap, "LOOSE": 2})
+    assert SPLIT_K.loose is not None
+    assert SPLIT_K.tensor_maps is not None
+    assert (SPLIT_K.loose(config), SPLIT_K.tensor_maps(problem, config)) == ("AB", {})
+    assert workspace_bytes(SPLIT_K, config, problem, places) == 0
+    launches, arguments = loose_launches(swap, problem, places, loose=2)
+    assert launches == 0
+    for number, (operand, ld, described) in enumerate(LOOSE_ROLES):
+        assert not any(arguments[described])
+        assert arguments[operand] == struct.pack("<Q", places[number])
+        assert arguments[ld] == struct.pack("<q", given[ld])
+        assert arguments[f"stride{operand}"] == struct.pack("<q", given[f"stride_{operand.lower()}"])
+
+
 def bytes_of_a_block(config: Config, a_along_k: bool, b_along_k: bool) -> int:
     """Shared memory of rung 20 as its source lays it out: stages, sums, barriers."""
     depth, along_k = 64 * config["DEPTH"], (b_along_k, a_along_k) if config["SWAP"] else (a_along_k, b_along_k)
@@ -278,7 +303,7 @@ def test_a_launch_has_the_shared_memory_that_the_source_lays_out(layout: str) ->
             continue
         *_, own = bind(cast(Any, Hopper()), SPLIT_K, config, problem, places, WORKSPACE, fake_compile)
         assert own.launch.geometry.smem == needed, str(config)
-    assert {(loose, swap, True) for loose, swap in product((0, 1), (0, 1))} <= seen
+    assert {(loose, swap, True) for loose, swap in product((0, 1, 2), (0, 1))} <= seen
 
 
 # --- refusals

@@ -19,7 +19,7 @@ import pytest
 
 from gemmsmith.compile.compiled import CompiledKernel
 from gemmsmith.compile.compiler import compile_for
-from gemmsmith.compile.sass import Sass, disassemble
+from gemmsmith.compile.sass import Instruction, Sass, disassemble
 from gemmsmith.kernels import fp32_wgmma
 from gemmsmith.kernels.hopper import LADDER
 from gemmsmith.kernels.hopper_config import BOX, BOX_ROW, LARGEST_SMEM, store_width
@@ -88,6 +88,21 @@ class Case:
         return int(self.swapped) if self.value("LOOSE", 0) else None
 
     @property
+    def shifted(self) -> int | None:
+        """The operand that threads bring through registers to where the copy engine would have written it."""
+        return int(not self.swapped) if self.value("LOOSE", 0) == 2 else None
+
+    @property
+    def mapped(self) -> list[int]:
+        """The operands that the copy engine brings."""
+        return [n for n in (0, 1) if n not in (self.loose, self.shifted)]
+
+    @property
+    def shifted_chunks(self) -> int:
+        """Pieces of 16 bytes of a stage that each of the producer's threads shifts."""
+        return 0 if self.shifted is None else self.config["BN"] * 64 * self.value("DEPTH") // 8 // WARP_GROUP
+
+    @property
     def sides(self) -> tuple[tuple[int, bool, int], tuple[int, bool, int]]:
         return self.sides_of(self.config["BN"])
 
@@ -104,10 +119,10 @@ class Case:
         return self.boxes_of(self.config["BN"])
 
     def boxes_of(self, width: int) -> tuple[int, int]:
-        """How many copies of boxes a slice of A, and of B, takes; none where it is loose. One that lies along k is a
+        """How many copies of boxes a slice of A, and of B, takes; none where it has no map. One that lies along k is a
         box, but for B of tiles of two widths, which has what divides both."""
         whole = (True, len(self.widths) == 1)
-        one, other = (0 if self.loose == n else 1 if along_k and whole[n] else ceil_div(rows, BOX)
+        one, other = (0 if n not in self.mapped else 1 if along_k and whole[n] else ceil_div(rows, BOX)
                       for n, (rows, along_k, _) in enumerate(self.sides_of(width)))  # fmt: skip
         return one, other
 
@@ -116,7 +131,7 @@ class Case:
         return self.slice_bytes_of(self.config["BN"])
 
     def slice_bytes_of(self, width: int) -> int:
-        """Of what comes in boxes."""
+        """Of what lies in boxes."""
         return sum(BOX_ROW * (rows if along_k else BOX * ceil_div(rows, BOX))
                    for n, (rows, along_k, _) in enumerate(self.sides_of(width)) if n != self.loose)  # fmt: skip
 
@@ -175,6 +190,13 @@ def compiled_cases() -> Iterator[Case]:
     for layout, changes in (("NT", {"CONSUMERS": 2}), ("TN", {"CONSUMERS": 1, "DEPTH": 4, "STAGES": 2})):
         config = rung_named("wgmma_split_k").config({**loose, **changes})
         yield case("wgmma_split_k", config, problem_of(layout, BF16, BF16))
+    for layout, changes in (
+        ("NN", {"BM": 128, "BN": 128, "CONSUMERS": 2, "SPLIT": 1}),
+        ("NT", {"BM": 128, "BN": 32, "CONSUMERS": 2, "DEPTH": 2, "SWAP": 1}),
+        ("TN", {"BN": 16, "DEPTH": 4, "SWAP": 1}),
+    ):
+        config = rung_named("wgmma_split_k").config({"STAGES": 2, "LOOSE": 2, **changes})
+        yield case("wgmma_split_k", config, problem_of(layout, BF16, BF16))
     both = rung_named("wgmma_cluster").config({"BM": 128, "BN": 128, "CLUSTER_M": 2, "CLUSTER_N": 2, "CONSUMERS": 2})
     yield case("wgmma_cluster", both, problem_of("NN", FP16, FP16))
     tall = {"BM": 256, "BN": 192, "STAGES": 3, "CLUSTER_M": 1, "CLUSTER_N": 2, "NARROW": 128}
@@ -209,6 +231,7 @@ EPILOGUES = [
 each_case = pytest.mark.parametrize("it", CASES, ids=str)
 each_split = pytest.mark.parametrize("it", [it for it in CASES if it.name == "wgmma_split_k"], ids=str)
 each_loose = pytest.mark.parametrize("it", [it for it in CASES if it.loose is not None], ids=str)
+each_shifted = pytest.mark.parametrize("it", [it for it in CASES if it.shifted is not None], ids=str)
 
 
 @cache
@@ -242,6 +265,11 @@ def test_every_choice_is_compiled_at_least_once() -> None:
     assert {(it.loose, it.sides[it.loose or 0][1]) for it in loose} == {(0, False), (0, True), (1, False), (1, True)}
     assert {it.value("DEPTH") for it in loose} == {1, 2, 4}
     assert {it.consumers for it in loose} == {1, 2}
+    shifted = [it for it in loose if it.shifted is not None]
+    assert {(it.shifted, it.sides[it.shifted or 0][1]) for it in shifted} == {(0, False), (0, True), (1, False),
+                                                                              (1, True)}  # fmt: skip
+    assert {it.value("DEPTH") for it in shifted} == {1, 2, 4}
+    assert {it.consumers for it in shifted} == {1, 2}
 
 
 @each_case
@@ -279,7 +307,7 @@ def test_one_thread_asks_the_copy_engine_for_whole_slices(it: Case) -> None:
     assert not {"LDSM"} & code(it).counts.keys()
     assert it.loose is not None or not code(it).counts["LDGSTS"], "no thread moves operands"
     prefetched = len([i for i in code(it).instructions if i.opcode == "UTMACCTL.PF"])
-    assert prefetched == (2 if it.loose is None else 1), "a loose operand has no map"
+    assert prefetched == len(it.mapped), "a loose operand has no map"
 
 
 @each_loose
@@ -289,7 +317,7 @@ def test_a_loose_operand_comes_in_pieces_of_16_bytes_with_zeros_for_what_is_not_
     modifiers = [set(i.opcode.split(".")) for i in found]
     assert all({"BYPASS", "128"} <= each for each in modifiers)
     assert any("ZFILL" in each for each in modifiers)
-    assert not {"LDGSTS", "UTMALDG"} & loop.counts.keys(), "who multiplies does not copy"
+    assert not {"LDG", "LDGSTS", "UTMALDG"} & loop.counts.keys(), "who multiplies does not copy"
     arrivals = [i for i in code(it).instructions if i.base == "ARRIVES"]
     assert len(arrivals) == 1
     assert arrivals[0].opcode.startswith("ARRIVES.LDGSTSBAR")
@@ -298,6 +326,39 @@ def test_a_loose_operand_comes_in_pieces_of_16_bytes_with_zeros_for_what_is_not_
         "cp.async.mbarrier.arrive.noinc.shared::cta.b64"
     ]
     assert code(it).counts["UTMALDG"] == it.value("DEPTH") * it.boxes[1 - (it.loose or 0)]
+
+
+def bringing(it: Case) -> tuple[Instruction, ...]:
+    """The loop that writes operands to shared memory."""
+    loops = [loop for loop in code(it).loops if "STS.128" in {i.opcode for i in loop.instructions}]
+    assert len(loops) == 1
+    return loops[0].instructions
+
+
+@each_shifted
+def test_the_other_loose_operand_goes_through_registers_of_those_who_bring_it(it: Case) -> None:
+    """Two granules for each chunk, all of a stage asked for together, and before the copies of the first operand."""
+    opcodes = [i.opcode for i in bringing(it)]
+    loads = [n for n, opcode in enumerate(opcodes) if opcode.startswith("LDG.")]
+    stores = [n for n, opcode in enumerate(opcodes) if opcode == "STS.128"]
+    copies = [n for n, opcode in enumerate(opcodes) if opcode.startswith("LDGSTS")]
+    assert (len(loads), len(stores)) == (2 * it.shifted_chunks, it.shifted_chunks)
+    assert loads[-1] < copies[0] < copies[-1] < stores[0], "the others are on their way while these are waited for"
+    granules = [bringing(it)[n] for n in loads]
+    assert {i.opcode for i in granules} == {"LDG.E.128"}
+    assert all(i.text.startswith("@") for i in granules), "what is not there is not read"
+    assert len({i.operands[0] for i in granules}) == len(loads), "none waits for another"
+    assert sum("+0x10]" in i.text for i in granules) == it.shifted_chunks, "one granule follows the other"
+
+
+@each_shifted
+def test_what_threads_wrote_is_fenced_before_the_barrier_hears_of_it(it: Case) -> None:
+    """The tensor cores read it, as they read what the copy engine writes: through another proxy."""
+    written = max(i.offset for i in bringing(it) if i.opcode == "STS.128")
+    after = [i for i in bringing(it) if i.offset > written and i.base in ("FENCE", "SYNCS", "ARRIVES")]
+    assert [i.opcode for i in after] == ["FENCE.VIEW.ASYNC.S", "SYNCS.ARRIVE.TRANS64.A1T0"]
+    assert f"+{it.before_barriers:#x}]" in after[1].text, "the barrier that says a stage is full"
+    assert not after[1].text.startswith("@"), "every thread arrives"
 
 
 @each_loose
@@ -417,24 +478,26 @@ def test_a_barrier_expects_the_bytes_of_all_boxes(it: Case) -> None:
     maps = it.spec.tensor_maps(it.problem, it.config)
     brought = dict.fromkeys(it.widths, 0)
     for n, name in enumerate(("map_a", "map_b")):
-        assert (name in maps) == (it.loose != n)
+        assert (name in maps) == (n in it.mapped)
         for width in it.widths if name in maps else ():
             parts = it.boxes_of(width)[n] * it.sides[n][2]
             brought[width] += parts * math.prod(maps[name].box) * it.problem.dtype.itemsize
-    assert brought == {width: it.slice_bytes_of(width) for width in it.widths}
+    assert brought == {width: it.slice_bytes_of(width) if it.mapped else 0 for width in it.widths}
     expected = set(numbers_given(built(it).ptx, r"expect_tx\S* _, \[\S+\], (\S+);"))
     sums = {4 * it.config["BM"] * it.config["BN"]} if it.value("SPLIT") > 1 else set()
-    assert expected == {it.value("DEPTH") * each for each in brought.values()} | sums
+    assert expected == {it.value("DEPTH") * each for each in brought.values() if each} | sums
 
 
 @each_split
 def test_a_slice_has_been_brought_by_all_who_bring_it_and_left_by_all_who_read_it(it: Case) -> None:
-    """By the copy engine alone or, where an operand is loose, by each of the producer's threads as well; left by all
-    who read it: a group of consumers together, but what threads read themselves by each of them."""
-    bringing, leaving = (1, it.consumers) if it.loose is None else (1 + WARP_GROUP, it.consumers * WARP_GROUP)
+    """By the copy engine alone or, where an operand is loose, by each of the producer's threads as well, which come
+    twice where both are; left by all who read it: a group of consumers together, but what threads read themselves by
+    each of them."""
+    coming = (len(it.mapped) > 0) + WARP_GROUP * (2 - len(it.mapped))
+    leaving = it.consumers * (1 if it.loose is None else WARP_GROUP)
     of_sums = Counter([1 if it.config["SPLIT"] > 1 else it.consumers * WARP_GROUP])
     stages = it.config["STAGES"]
-    expected = Counter({bringing: stages}) + Counter({leaving: stages}) + of_sums
+    expected = Counter({coming: stages}) + Counter({leaving: stages}) + of_sums
     assert Counter(numbers_given(built(it).ptx, r"mbarrier\.init\S* \[\S+\], (\S+);")) == expected
 
 

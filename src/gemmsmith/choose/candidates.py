@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -61,7 +62,7 @@ _MENU: Mapping[str, Mapping[str, tuple[int, ...]]] = {
         "DEPTH": (1, 2, 4),
         "CLUSTERS": (1, 2, 4, 16),
         ORDERED: (1, 0),
-        "LOOSE": (0, 1),
+        "LOOSE": (0, 1, 2),
     },
 }
 
@@ -197,7 +198,7 @@ def ranked(
     menus = [m for m in menus if m.configs]
     predicted = []
     for m in menus:
-        worth = (m.deterministic | (not deterministic)) & ((m.tiles.loose == 0) | (m.tiles.unaligned_loose(shape) > 0))
+        worth = (m.deterministic | (not deterministic)) & m.tiles.spares_copies(shape)
         worth &= _narrow_where_it_counts(shape, m.tiles, chip)
         predicted.append(np.where(worth, predicted_seconds(shape, m.tiles, chip, constants), math.inf))
     fastest = min((float(seconds.min()) for seconds in predicted), default=math.inf)
@@ -207,7 +208,7 @@ def ranked(
         for i in np.flatnonzero(np.isfinite(seconds) & (seconds <= fastest * within))
     ]
     found.sort(key=lambda candidate: candidate.seconds)
-    return _varied(found, count) if count else found
+    return sorted(varied(found)[:count], key=lambda candidate: candidate.seconds) if count else found
 
 
 def _narrow_where_it_counts(shape: Shapes, tiles: Tiles, chip: Chip) -> NDArray[np.bool_]:
@@ -218,17 +219,21 @@ def _narrow_where_it_counts(shape: Shapes, tiles: Tiles, chip: Chip) -> NDArray[
     return result
 
 
-def _varied(candidates: list[Candidate], count: int) -> list[Candidate]:
-    taken: dict[tuple[str, int, int], int] = {}
+def size_of(candidate: Candidate) -> Hashable:
+    """Of its tiles."""
+    return candidate.spec.name, candidate.config["BM"], candidate.config["BN"]
+
+
+def varied(candidates: Sequence[Candidate]) -> list[Candidate]:
+    """The same in an order in which no size of tile has a third before every other has had two."""
+    taken = Counter[Hashable]()
     first: list[Candidate] = []
     later: list[Candidate] = []
     for candidate in candidates:
-        size = candidate.spec.name, candidate.config["BM"], candidate.config["BN"]
-        taken[size] = taken.get(size, 0) + 1
+        size = size_of(candidate)
+        taken[size] += 1
         (first if taken[size] <= _ALIKE else later).append(candidate)
-        if len(first) == count:
-            break
-    return sorted((first + later)[:count], key=lambda candidate: candidate.seconds)
+    return first + later
 
 
 def neighbours(candidate: Candidate, problem: Problem, chip: Chip, constants: Constants, *,

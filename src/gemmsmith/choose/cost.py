@@ -34,6 +34,7 @@ _SUMS_OF_A_TILE = 64 * 64  # the reduction of so many is what the constant is fo
 _MEETING = 4.5e-6  # seconds: counters are cleared by a launch, and the last cluster finds the others' sums in memory
 # What odd shapes cost besides, set by hand to times of an H200 of 2026-11-15 (docs/performance.md, odd shapes).
 _LOOSE_BYTES = 5e10  # a second, of a loose operand, into one SM: 48 times of six shapes, within 14 %
+_SHIFTED = 3e-7  # seconds until threads have the low operand's part of a stage: 16x4096x4095, DEPTH 2 and 4
 _SECTORS = 0.35  # of 128 bytes that start anywhere, what the first and last sectors of 32 have besides
 _COPYING = 1.5e-6  # seconds that copies of operands take besides moving them: 1024x1024x1019 beside 1024 cubed
 _ENDS = 512.0  # columns of C that cost as much as the ends of a line: tiles of 192x176, staged 16 columns at a time
@@ -146,9 +147,17 @@ class Tiles:
     box: Column  # columns of what the copy engine stores at once
     narrow: Column  # columns of the tiles at the right end of C; 0: there are no others
 
-    def unaligned_loose(self, shapes: Shapes) -> Any:
-        """Bytes of the operand that each configuration could take loose."""
-        return np.where(self.swap > 0, shapes.unaligned_b, shapes.unaligned_a)
+    def copied(self, shapes: Shapes) -> tuple[Any, Any]:
+        """Bytes of the high and of the low operand that each configuration must have copied first."""
+        a, b = shapes.unaligned_a, shapes.unaligned_b
+        high, low = np.where(self.swap > 0, b, a), np.where(self.swap > 0, a, b)
+        return np.where(self.loose > 0, 0, high), np.where(self.loose > 1, 0, low)
+
+    def spares_copies(self, shapes: Shapes) -> NDArray[np.bool_]:
+        """Whether an operand is loose for the sake of the copy, rather than for nothing."""
+        unaligned = replace(self, loose=np.zeros_like(self.loose)).copied(shapes)
+        result: NDArray[np.bool_] = np.choose(self.loose.astype(int), (True, unaligned[0] > 0, unaligned[1] > 0))
+        return result
 
 
 # What a kernel does that has no such parameter: the file's own order of tiles is that of one row after another.
@@ -221,7 +230,7 @@ def predicted_seconds(shapes: Shapes, tiles: Tiles, chip: Chip, constants: Const
     inputs = (rows + cols) * shapes.k * 2.0 * shapes.batch
     written = rows * cols * shapes.batch * shapes.out_bytes
     traffic = np.maximum(inputs, _streamed(shapes, tiles, rows, cols, down, across, sms * resident, chip)) + written
-    repacked = shapes.unaligned_a + shapes.unaligned_b - np.where(t.loose > 0, t.unaligned_loose(shapes), 0)
+    repacked = sum(t.copied(shapes))
     repack = np.where(repacked > 0, _COPYING + c.launch + 2.0 * repacked / c.dram, 0.0)
     met = np.where(t.clusters > 1, _MEETING, 0.0) + np.where(t.cluster_m * t.cluster_n > 1, _CLUSTER, 0.0)
     total: Column = c.launch + met + _soft_maximum(on_sms, traffic / c.dram) + repack
@@ -242,7 +251,7 @@ def _tile_seconds(shapes: Shapes, tiles: Tiles, chip: Chip, constants: Constants
     step = np.maximum(step, _half_aligned(shapes, tiles) * together) + c.step / t.depth
     # A loose operand comes by loads of threads, in whole sectors of its lines, and goes through registers.
     lines = STEP_BYTES * t.bm * (1.0 + _SECTORS / t.depth) * together * np.minimum(1.0, shapes.k / _STEP_K)
-    step = step + t.loose * lines / _LOOSE_BYTES
+    step = step + np.where(t.loose > 0, lines / _LOOSE_BYTES, 0.0) + np.where(t.loose > 1, _SHIFTED / t.depth, 0.0)
     outputs = t.bm * t.bn * together
     stored = outputs / t.split * shapes.out_bytes / c.store
     # In pieces of 16 bytes, with up to eight elements one by one for every line that is staged; or all one by one.

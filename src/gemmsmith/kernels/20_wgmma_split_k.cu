@@ -12,6 +12,8 @@
 //           less to read for the last one, but another order of sums, and so other last bits, every time.
 //           A low C reads the other operand once, so that copying it first, because its rows do not start on 16 bytes,
 //           would cost more than the product. LOOSE takes it as it is: by cp.async and registers (loose_tile.cuh).
+//           And where both are small, a launch that copies any of them costs more than the product: LOOSE = 2 takes
+//           them as they are, the low one through the registers of the group that brings it (shifted_tile.cuh).
 // Changed   From 17: a cluster for each tile; sums meet in shared memory; operands may change roles.
 // Owns      A cluster owns BM x BN outputs (of C, or of its transpose), a block the sums over its part of K and at the
 //           end BM / SPLIT rows of outputs:
@@ -21,12 +23,14 @@
 //
 // Budget    STAGES * DEPTH * (BM + BN) * 128 bytes for slices, 4 * BM * (BN + 4) bytes for sums. DEPTH slices are asked
 //           for together, so that a row is read from memory in longer pieces. A loose line has 16 bytes more.
-// Needs     sm_90a; rows of A and B that start on 16 bytes, but of A (SWAP: B) only where LOOSE is 0.
+// Needs     sm_90a; rows of A and B that start on 16 bytes, but of A (SWAP: B) only where LOOSE is 0, and of the other
+//           one only where it is not 2.
 // Try next  Many tiles, but not a whole number of waves: 21.
 
 #include "flags.cuh"
 #include "grouped_order.cuh"
 #include "loose_slices.cuh"
+#include "shifted_tile.cuh"
 #include "warp_group.cuh"
 
 constexpr int TILES = BM / CONSUMERS / 64;  // of 64 rows a consumer group has
@@ -49,36 +53,39 @@ gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, 
     const unsigned full = received + 4 * BM * SUMS_LD, empty = full + 8 * STAGES, complete = empty + 8 * STAGES;
     if (threadIdx.x == 0) {
         for (int i = 0; i < STAGES; ++i) {
-            barrier_init(full + 8 * i, LOOSE ? 1 + GROUP_THREADS : 1);
+            barrier_init(full + 8 * i, LOOSE == 2 ? 2 * GROUP_THREADS : LOOSE ? GROUP_THREADS + 1 : 1);
             barrier_init(empty + 8 * i, LOOSE ? CONSUMERS * GROUP_THREADS : CONSUMERS);
         }
         barrier_init(complete, SPLIT > 1 ? 1 : CONSUMERS * GROUP_THREADS);
         barrier_init_done();
         if (SPLIT > 1) barrier_expect(complete, 4 * BM * BN);  // SHARE rows from each of SPLIT blocks
-        if (!LOOSE || SWAP) prefetch_map(map_a);
-        if (!LOOSE || !SWAP) prefetch_map(map_b);
+        if (LOOSE == 0 || LOOSE == 1 && SWAP) prefetch_map(map_a);
+        if (LOOSE == 0 || LOOSE == 1 && !SWAP) prefetch_map(map_b);
     }
     __syncthreads();
     cluster_arrive();  // this block can receive; the others are waited for before anything is sent
     start_next_and_wait_for_previous();
 
-    const int z = blockIdx.z, rank = blockIdx.x % SPLIT;
-    const unsigned tile = blockIdx.x / (SPLIT * CLUSTERS), down = ((SWAP ? N : M) - 1) / BM + 1;
+    const int z = blockIdx.z, rank = blockIdx.x % SPLIT, rows = SWAP ? N : M, cols = SWAP ? M : N;
+    const unsigned tile = blockIdx.x / (SPLIT * CLUSTERS), down = (rows - 1) / BM + 1;
     const int part = blockIdx.x / SPLIT % CLUSTERS;  // of K, this cluster's
     const int row = tile % down * BM, col = tile / down * BN;
     const SliceRange range = slice_range(K, alpha, DEPTH, part * SPLIT + rank, CLUSTERS * SPLIT);
-    Loose loose;
-    if constexpr (LOOSE) {
-        const int side = SWAP ? N : M;
-        loose = {SWAP ? B + z * strideB : A + z * strideA, SWAP ? ldb : lda, Loose::K_MAJOR ? side : K,
-                 Loose::K_MAJOR ? K : side, row};
-    }
+    // Both operands as they are stored: that of the side with 64 rows a group, and the other one.
+    const AnyRows<IN> of_a = {SWAP ? B + z * strideB : A + z * strideA, SWAP ? ldb : lda, TileA::K_MAJOR ? rows : K,
+                              TileA::K_MAJOR ? K : rows};
+    const AnyRows<IN> of_b = {SWAP ? A + z * strideA : B + z * strideB, SWAP ? lda : ldb, TileB::K_MAJOR ? cols : K,
+                              TileB::K_MAJOR ? K : cols};
+    const Loose loose = {of_a, row};
     Ring<STAGES> ring;
     const int group = threadIdx.x / GROUP_THREADS;
     if (group == 0) {  // the producer
-        if constexpr (LOOSE) {
-            bring_loose<TileB>(ring, slices, full, empty, range, loose, SWAP ? map_a : map_b, col,
-                               (SWAP ? strideA : strideB) ? z : 0);
+        if constexpr (LOOSE == 2) {
+            ShiftedTile<IN, BN, TileB, DEPTH, GROUP_THREADS> other = {of_b, col};
+            bring_loose<TileB>(ring, slices, full, empty, range, loose, other);
+        } else if constexpr (LOOSE == 1) {
+            MappedTile<TileB, DEPTH> other = {SWAP ? map_a : map_b, col, (SWAP ? strideA : strideB) ? z : 0};
+            bring_loose<TileB>(ring, slices, full, empty, range, loose, other);
         } else if (threadIdx.x == 0) {
             for (int k = range.begin; k < range.end; ++k) {
                 const unsigned stage = slices + ring.stage * STAGE, barrier = full + 8 * ring.stage;

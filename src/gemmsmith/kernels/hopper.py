@@ -16,11 +16,12 @@ from gemmsmith.kernels.hopper_config import (
     SPECIALIZED,
     TMA_STORE,
     boxes_divide,
+    brought_fit,
     cluster_fits,
     consumers,
     fit_store,
     fragments_fit,
-    loose_operand,
+    loose_operands,
     maps_with_c,
     narrow_fits,
     operand_maps,
@@ -140,7 +141,10 @@ _SPLIT_K = (
     Parameter("CLUSTERS", 1, (1, 2, 4, 8, 16), "clusters that share K, and add up through memory"),
     Parameter("ORDERED", 1, (0, 1), "their sums are added in the order of k; 0: as they come, in other bits each time"),
     Parameter(
-        "LOOSE", 0, (0, 1), "A (SWAP: B) is taken as it is, though its rows may start anywhere: it is not copied"
+        "LOOSE",
+        0,
+        (0, 1, 2),
+        "A (SWAP: B) is taken as it is, though its rows may start anywhere: it is not copied. 2: and so is the other",
     ),
 )
 
@@ -176,11 +180,20 @@ WGMMA_SPLIT_K = _rung(
         preset("skinny", _SPLIT_K, BN=16, SPLIT=2, SWAP=1),
         preset("deep", _SPLIT_K, BN=64, STAGES=6, SPLIT=8, DEPTH=2, CLUSTERS=8),
         preset("loose", _SPLIT_K, BN=16, STAGES=5, SPLIT=2, SWAP=1, DEPTH=2, LOOSE=1),
+        preset("small", _SPLIT_K, BN=64, STAGES=2, SPLIT=1, LOOSE=2),
     ),
-    constraints=(rows_are_shared_out, divides("SPLIT", "BM"), KEPT, fragments_fit, smem_fits, _order_is_of_clusters),
+    constraints=(
+        rows_are_shared_out,
+        divides("SPLIT", "BM"),
+        KEPT,
+        fragments_fit,
+        brought_fit,
+        smem_fits,
+        _order_is_of_clusters,
+    ),
     geometry=tile_a_cluster,
     tensor_maps=operand_maps,
-    loose=loose_operand,
+    loose=loose_operands,
     scratch=_meeting_place,
 )
 

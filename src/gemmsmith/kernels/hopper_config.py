@@ -89,14 +89,14 @@ def _rows(c: Config) -> tuple[int, int]:
     return (c["BN"], c["BM"]) if value_of(c, "SWAP", 0) else (c["BM"], c["BN"])
 
 
-def loose_operand(c: Config) -> str:
-    """'A' or 'B', whose rows may start anywhere; '' where there is none."""
+def loose_operands(c: Config) -> str:
+    """'A' or 'B', whose rows may start anywhere; 'AB' where those of both may, '' where there is none."""
     values = dict(c.values)
-    return "AB"[values.get("SWAP", 0)] if values.get("LOOSE") else ""
+    return ("", "AB"[values.get("SWAP", 0)], "AB")[values.get("LOOSE", 0)]
 
 
 def _loose_bytes(c: Config, along_k: bool) -> int:
-    """Of a stage: lines with 16 bytes more than they would have if they started on 16 bytes."""
+    """Of a stage of the high operand: lines with 16 bytes more than they would have if they started on 16 bytes."""
     depth = BOX * value_of(c, "DEPTH")
     lines, length = (c["BM"], depth) if along_k else (depth, c["BM"])
     return lines * (2 * length + 16)
@@ -106,8 +106,8 @@ def smem_bytes(c: Config, a_along_k: bool, b_along_k: bool) -> int:
     of_a, of_b = _rows(c)
     depth, slices = value_of(c, "DEPTH"), [_slice_bytes(of_a, a_along_k), _slice_bytes(of_b, b_along_k)]
     stage = depth * sum(slices)
-    if loose := loose_operand(c):
-        number = "AB".index(loose)
+    if value_of(c, "LOOSE", 0):
+        number = value_of(c, "SWAP", 0)  # the low operand lies as the copy engine would have written it
         stage = depth * slices[1 - number] + _loose_bytes(c, (a_along_k, b_along_k)[number])
     used = c["STAGES"] * (stage + _BARRIERS) + (_BARRIERS if value_of(c, "NARROW", 0) else 0)
     used += _consumer_groups(c) * abs(value_of(c, "TMA_STORE", 0)) * store_width(c) * BOX_ROW
@@ -153,16 +153,32 @@ def sums_fit(most: dict[int, int]) -> Constraint:
 
 # Sums and fragments of a loose operand, by the number of consumers: more spill, or the products wait for each other.
 _WITH_FRAGMENTS = {1: 224, 2: 136, 3: 80}
+# Registers of a thread that brings loose operands, for addresses of the high one and granules of the low one.
+_BROUGHT = {1: 128, 2: 96, 3: 64}
 
 
 def fragments_fit(c: Config) -> str | None:
     groups = _consumer_groups(c)
-    fragments = 16 * (c["BM"] // 64 // groups) * min(2, c["DEPTH"]) if loose_operand(c) else 0
+    fragments = 16 * (c["BM"] // 64 // groups) * min(2, c["DEPTH"]) if c["LOOSE"] else 0
     most = _WITH_FRAGMENTS[groups]
     if not fragments or _sums(c) + fragments <= most:
         return None
     return (
         f"{_sums(c)} sums and {fragments} registers of a loose operand a thread, but with {groups} consumers {most} fit"
+    )
+
+
+def brought_fit(c: Config) -> str | None:
+    if not c["LOOSE"]:
+        return None
+    text = "BM·DEPTH/4" if c["LOOSE"] == 1 else "(BM+2·BN)·DEPTH/4"
+    brought = (c["BM"] + (2 * c["BN"] if c["LOOSE"] == 2 else 0)) * c["DEPTH"] // 4
+    groups, most = _consumer_groups(c), _BROUGHT[_consumer_groups(c)]
+    if brought <= most:
+        return None
+    return (
+        f"a thread that brings loose operands holds {text} = {numbers(text, c)} = {brought} registers of them, "
+        f"but with {groups} consumers {most} fit"
     )
 
 
@@ -246,8 +262,7 @@ def operand_maps(problem: Problem, c: Config) -> dict[str, TensorMap]:
         "map_a": _operand_map("A", problem, of_a, value_of(c, "CLUSTER_N")),
         "map_b": _operand_map("B", problem, BOX if value_of(c, "NARROW", 0) else of_b, value_of(c, "CLUSTER_M")),
     }
-    maps.pop(f"map_{loose_operand(c).lower()}", None)
-    return maps
+    return {name: its for name, its in maps.items() if its.operand not in loose_operands(c)}
 
 
 def maps_with_c(problem: Problem, c: Config) -> dict[str, TensorMap]:

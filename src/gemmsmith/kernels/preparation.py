@@ -138,13 +138,10 @@ def _plain(spec: KernelSpec, config: Config, problem: Problem, addresses: Addres
 
 def _repacked(problem: Problem, addresses: Addresses, workspace: int, start: int, before: list[Pass],
               loose: str) -> tuple[Problem, Addresses, int]:  # fmt: skip
-    """With rows that start on 16 bytes. The operand that is ``loose`` stays, however its rows start."""
+    """With rows that start on 16 bytes. Operands that are ``loose`` stay, however their rows start."""
     problem = _columns_as_rows(problem)
     a, b = rows_of(problem, addresses.a, addresses.b)
-    if loose == "A":
-        a = replace(a, stays=True)
-    if loose == "B":
-        b = replace(b, stays=True)
+    a, b = replace(a, stays="A" in loose), replace(b, stays="B" in loose)
     return _moved(
         problem, addresses, workspace, start, before, a, b, lambda *to: Pass(REPACK, *repack_launch(a, b, *to))
     )

@@ -64,11 +64,6 @@ __device__ __forceinline__ uint4 load_slowly(const Element* from, unsigned left)
     return make_uint4(words[0], words[1], words[2], words[3]);
 }
 
-// The first `count` elements, then zeros.
-__device__ __forceinline__ unsigned kept(unsigned word, unsigned number, unsigned count) {
-    return 2 * number + 1 < count ? word : 2 * number < count ? word & 0xFFFF : 0;
-}
-
 extern "C" __global__ void __launch_bounds__(THREADS)
 repack(const Operand a, const Operand b) {
     start_next();
@@ -105,10 +100,7 @@ repack(const Operand a, const Operand b) {
     }
 #pragma unroll
     for (unsigned i = 0; i < AT_ONCE; ++i) {
-        const uint4 chunk = shifted(granules[i][0], granules[i][1], before[i]);
-        if (is_there(i))
-            target[places[i]] = make_uint4(kept(chunk.x, 0, left[i]), kept(chunk.y, 1, left[i]),
-                                           kept(chunk.z, 2, left[i]), kept(chunk.w, 3, left[i]));
+        if (is_there(i)) target[places[i]] = first_of(shifted(granules[i][0], granules[i][1], before[i]), left[i]);
     }
     for (unsigned i = 0; slow >> i; ++i) {
         if (!(slow >> i & 1) || !is_there(i)) continue;

@@ -135,7 +135,7 @@ class KernelSpec:
     piece after another, only as many are launched as the GPU holds at once (run/binding.py); work lies along x alone.
     ``tensor_maps`` sees operands that a map can describe: where a kernel ``repacks``, rows of A and B that do not start
     on 16 bytes have been copied to rows that do, and the problem's leading dimensions and strides are those of the
-    copies, but for the operand, 'A' or 'B', that ``loose`` names of a configuration, which is taken as it is. Its K is
+    copies, but for the operands, 'A', 'B' or 'AB', that ``loose`` names of a configuration: taken as they are. Its K is
     at least 1, as a map has no empty dimension. Where ``turns`` says so of a configuration, A and B
     have been brought to lines across k that start on 16 bytes (turn.py), and the problem is the one of these. A
     ``preparation`` says all of what comes before the kernel, in the place of these and ``scratch`` (preparation.py).

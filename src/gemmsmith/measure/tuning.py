@@ -16,7 +16,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from gemmsmith.choose.candidates import Candidate
+from gemmsmith.choose.candidates import Candidate, varied
 from gemmsmith.choose.key import shape_key
 from gemmsmith.choose.table import Entry
 from gemmsmith.choose.tuning_file import History, Tried, TuningFile
@@ -30,7 +30,7 @@ _T = TypeVar("_T")
 
 GROUP = 8  # candidates that take turns: few enough for a round to be short, and for their graphs to fit
 # Those that are timed again, longer. In short samples long kernels share a clock, so that who draws less power does not
-# show: more of them have a chance.
+# show: more of them have a chance, and of different sizes of tiles.
 FINALISTS, LONG_FINALISTS = 4, 8
 REFINED = 2  # candidates whose neighbours are timed as well
 _MOST_DEATHS = 2
@@ -258,11 +258,13 @@ class _Shape:
         """The fastest of those that are right, of the few that were fastest in short samples."""
         with ExitStack() as stack:
             finalists: list[tuple[Candidate, Runner]] = []
-            for candidate in self._ordered():
+            ordered = self._ordered()
+            is_long = bool(ordered) and self._result(ordered[0]).us >= SETTLES * 1e6
+            for candidate in varied(ordered) if is_long else ordered:
                 runner = self._entered(arena, candidate, stack)
                 if runner is not None and self._is_right(arena, candidate, runner):
                     finalists.append((candidate, runner))
-                if len(finalists) == (FINALISTS if finalists and finalists[0][1].seconds < SETTLES else LONG_FINALISTS):
+                if len(finalists) == (LONG_FINALISTS if is_long else FINALISTS):
                     break
                 self._check_time()
             if not finalists:

@@ -7,28 +7,39 @@
 #include "warp_group.cuh"
 #include "wgmma_from_registers.cuh"
 
-// Asks for the stages in `range`: thread 0 for B's slices, at column `col` of product z, and all for their part of A's.
-template <class TileB, int Stages, class Loose>
+// Slices of B that the copy engine brings, at column `col` of product z: thread 0 asks for them.
+template <class Tile, int SLICES>
+struct MappedTile {
+    const TensorMap& map;
+    int col, z;
+
+    __device__ __forceinline__ void ask(unsigned slices, unsigned barrier, unsigned k, int thread) const {
+        if (thread > 0) return;
+        barrier_expect(barrier, SLICES * Tile::BYTES);
+#pragma unroll
+        for (int i = 0; i < SLICES; ++i) Tile::load(slices + i * Tile::BYTES, map, barrier, col, k + i * BK, z);
+    }
+    __device__ __forceinline__ void settle(unsigned, unsigned, unsigned, int) const {}
+};
+
+// Brings the stages in `range`: all threads their part of A's slices, and B's as `other` has it.
+template <class TileB, int Stages, class Loose, class Other>
 __device__ __forceinline__ void bring_loose(Ring<Stages>& ring, unsigned slices, unsigned full, unsigned empty,
-                                            const SliceRange& range, const Loose& loose, const TensorMap& map_b,
-                                            int col, int z) {
+                                            const SliceRange& range, const Loose& loose, Other& other) {
     constexpr int PARTS = Loose::SLICES, LOOSE_AT = PARTS * TileB::BYTES, STAGE = LOOSE_AT + Loose::BYTES;
     const int thread = threadIdx.x % GROUP_THREADS;
     typename Loose::template Loader<GROUP_THREADS> loader(loose, range.begin * PARTS * BK, thread);
     for (int k = range.begin; k < range.end; ++k) {
         const unsigned stage = slices + ring.stage * STAGE, barrier = full + 8 * ring.stage;
+        const int at = k * PARTS * BK;
         barrier_wait(empty + 8 * ring.stage, ring.parity ^ 1);
-        if (thread == 0) {
-            barrier_expect(barrier, LOOSE_AT);
-#pragma unroll
-            for (int part = 0; part < PARTS; ++part)
-                TileB::load(stage + part * TileB::BYTES, map_b, barrier, col, (k * PARTS + part) * BK, z);
-        }
-        if (loose.inside(k * PARTS * BK))
+        other.ask(stage, barrier, at, thread);
+        if (loose.inside(at))
             loader.load(stage + LOOSE_AT, thread);
         else
-            loose.template load_guarded<GROUP_THREADS>(stage + LOOSE_AT, k * PARTS * BK, thread);
+            loader.load_guarded(loose, stage + LOOSE_AT, at, thread);
         cp_async_arrive(barrier);
+        other.settle(stage, barrier, at, thread);
         loader.advance(loose);
         ring.advance();
     }

@@ -9,10 +9,10 @@
 //
 // How far a line starts from a boundary depends on where the operand lies and its leading dimension, never on k: slices
 // are 64 apart. What lies behind a line, and lines that do not exist, arrive as zeros; before a line its first granule
-// has up to seven elements of something else, which nobody takes. Memory is allocated in whole granules, so they can be
-// read even where the operand begins.
+// has up to seven elements of something else, which nobody takes.
 #pragma once
 
+#include "any_rows.cuh"
 #include "mbarrier.cuh"
 #include "operand_tile.cuh"
 #include "shared_loads.cuh"
@@ -32,41 +32,16 @@ __device__ __forceinline__ void cp_async_arrive(unsigned barrier) {
 }
 
 template <class T, int ROWS, int SLICES_, bool K_MAJOR_>
-struct LooseTile {
+struct LooseTile : AnyRows<T> {
     static constexpr int SLICES = SLICES_;
     static constexpr bool K_MAJOR = K_MAJOR_;
     static constexpr int LINES = K_MAJOR ? ROWS : SLICES * BK, LENGTH = K_MAJOR ? SLICES * BK : ROWS;
-    static constexpr int GRANULE = 8;  // elements in 16 bytes
     static constexpr int GRANULES = LENGTH / GRANULE + 1, PITCH = GRANULES * 16;
     static constexpr int BYTES = LINES * PITCH;
 
-    const T* matrix;
-    long long ld;
-    int lines, length;  // of the whole matrix, as it is stored
-    int row;            // where the tile begins
-
-    // From the last boundary of 16 bytes to this element.
-    __device__ __forceinline__ unsigned skew(int line, int at) const {
-        return (static_cast<unsigned>(reinterpret_cast<size_t>(matrix) / sizeof(T)) +
-                static_cast<unsigned>(line) * static_cast<unsigned>(ld) + static_cast<unsigned>(at)) % GRANULE;
-    }
-
-    // Asks for slices that may reach beyond the matrix, at k; `thread` of THREADS has its part of them. A k that has
-    // overflowed lies beyond it, too.
-    template <int THREADS>
-    __device__ __forceinline__ void load_guarded(unsigned target, int k, int thread) const {
-        const int top = K_MAJOR ? row : k, left = K_MAJOR ? k : row;
-        const int rest = k >= 0 && left < length ? length - left : 0;  // of each line
-        for (int i = thread; i < LINES * GRANULES; i += THREADS) {
-            const unsigned line = static_cast<unsigned>(top) + i / GRANULES;
-            const int after = i % GRANULES * GRANULE - static_cast<int>(skew(line, left));  // of `left`
-            const bool wanted = rest > 0 && line < static_cast<unsigned>(lines) && after < LENGTH;
-            const int count = wanted ? max(0, min(GRANULE, rest - after)) : 0;
-            const T* const from =
-                matrix + (count > 0 ? line * ld + left + after : -static_cast<long long>(skew(0, 0)));
-            cp_async_16_or_less(target + i * 16, from, count * static_cast<int>(sizeof(T)));
-        }
-    }
+    using Matrix = AnyRows<T>;
+    using Matrix::matrix, Matrix::ld, Matrix::lines, Matrix::length, Matrix::skew;
+    int row;  // where the tile begins
 
     // Whether slices at k and all of the granules that they lie in are inside the matrix.
     __device__ __forceinline__ bool inside(int k) const {
@@ -74,8 +49,9 @@ struct LooseTile {
         return k >= 0 && top <= lines - LINES && left <= length - LENGTH - GRANULE;
     }
 
-    // The same for slices that are inside: a thread's granules stay where they are in their lines, so that nothing is
-    // left to compute but where these go on. Neighbours have neighbouring granules.
+    // Asks for slices; `thread` of THREADS has its part of them. A thread's granules stay where they are in their lines,
+    // so that from slice to slice nothing is left to compute but where these go on. Neighbours have neighbouring
+    // granules.
     template <int THREADS>
     struct Loader {
         static constexpr int ALL = LINES * GRANULES, COUNT = (ALL + THREADS - 1) / THREADS;
@@ -89,16 +65,33 @@ struct LooseTile {
                 from[i] = tile.matrix + line * tile.ld + left - tile.skew(line, left) + number % GRANULES * GRANULE;
             }
         }
-        // The slices at the loader's own k.
+        // The slices at the loader's own k, which are inside.
         __device__ __forceinline__ void load(unsigned target, int thread) const {
 #pragma unroll
             for (int i = 0; i < COUNT; ++i)
-                if ((i + 1) * THREADS <= ALL || thread < ALL - i * THREADS)
-                    cp_async_16(target + (i * THREADS + thread) * 16, from[i]);
+                if (has(i, thread)) cp_async_16(target + (i * THREADS + thread) * 16, from[i]);
+        }
+        // The same where they may reach beyond the matrix. A k that has overflowed lies beyond it, too.
+        __device__ __forceinline__ void load_guarded(const LooseTile& tile, unsigned target, int k, int thread) const {
+            const int top = K_MAJOR ? tile.row : k, left = K_MAJOR ? k : tile.row;
+            const int rest = k >= 0 && left < tile.length ? tile.length - left : 0;  // of each line
+#pragma unroll
+            for (int i = 0; i < COUNT; ++i) {
+                const unsigned number = i * THREADS + thread, line = top + number / GRANULES;
+                const int after = number % GRANULES * GRANULE - tile.skew(line, left);  // of `left`
+                const bool wanted = rest > 0 && line < static_cast<unsigned>(tile.lines) && after < LENGTH;
+                const int count = wanted ? max(0, min(GRANULE, rest - after)) : 0;
+                if (has(i, thread))
+                    cp_async_16_or_less(target + number * 16, count > 0 ? from[i] : tile.matrix - tile.skew(0, 0),
+                                        count * static_cast<int>(sizeof(T)));
+            }
         }
         __device__ __forceinline__ void advance(const LooseTile& tile) {
 #pragma unroll
             for (int i = 0; i < COUNT; ++i) from[i] += K_MAJOR ? SLICES * BK : SLICES * BK * tile.ld;
+        }
+        static __device__ __forceinline__ bool has(int i, int thread) {
+            return (i + 1) * THREADS <= ALL || thread < ALL - i * THREADS;
         }
     };
 

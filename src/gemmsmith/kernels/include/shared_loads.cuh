@@ -1,4 +1,4 @@
-// Loads from shared memory by address, and a store, which stay where they are between barriers.
+// Loads from shared memory by address, and stores, which stay where they are between barriers.
 #pragma once
 
 __device__ __forceinline__ unsigned short load_shared_2(unsigned address) {
@@ -22,4 +22,9 @@ __device__ __forceinline__ uint4 load_shared_16(unsigned address) {
     asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(x.x), "=r"(x.y), "=r"(x.z), "=r"(x.w) : "r"(address)
                  : "memory");
     return x;
+}
+
+__device__ __forceinline__ void store_shared_16(unsigned address, const uint4& x) {
+    asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(x.x), "r"(x.y), "r"(x.z), "r"(x.w)
+                 : "memory");
 }
