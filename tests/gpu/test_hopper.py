@@ -211,10 +211,11 @@ def test_random_products(spec: KernelSpec) -> None:
 def test_random_products_of_loose_operands() -> None:
     """Beside their lines lie NaNs, which a zero does not cancel."""
     found = loose_cases(LOOSE_CASES)
-    odd = [
-        case for case in found if case.config and (case.problem.ldb if case.config["SWAP"] else case.problem.lda) % 8
-    ]
-    assert len(odd) > LOOSE_CASES // 4
+    of_one = [c for c in found if c.config and c.config["LOOSE"] == 1]
+    of_both = [c for c in found if c.config and c.config["LOOSE"] == 2]
+    odd = [c for c in of_one if c.config and (c.problem.ldb if c.config["SWAP"] else c.problem.lda) % 8]
+    assert len(odd) > len(of_one) // 4
+    assert sum(c.problem.lda % 8 > 0 and c.problem.ldb % 8 > 0 for c in of_both) > len(of_both) // 8
 
     def call(*operands: Any, **options: Any) -> Any:
         return gemmsmith.gemm(*operands, kernel=WGMMA_SPLIT_K, config=case.config, **options)

@@ -100,7 +100,8 @@ repack(const Operand a, const Operand b) {
     }
 #pragma unroll
     for (unsigned i = 0; i < AT_ONCE; ++i) {
-        if (is_there(i)) target[places[i]] = first_of(shifted(granules[i][0], granules[i][1], before[i]), left[i]);
+        const uint4 chunk = shifted(granules[i][0], granules[i][1], before[i]);
+        if (is_there(i)) target[places[i]] = first_of(chunk, left[i]);
     }
     for (unsigned i = 0; slow >> i; ++i) {
         if (!(slow >> i & 1) || !is_there(i)) continue;

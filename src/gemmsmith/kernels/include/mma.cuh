@@ -26,11 +26,6 @@ __device__ __forceinline__ void load_shared_8(unsigned& first, unsigned& second,
     asm volatile("ld.shared.v2.b32 {%0, %1}, [%2];" : "=r"(first), "=r"(second) : "r"(address) : "memory");
 }
 
-__device__ __forceinline__ void store_shared_16(unsigned address, uint4 chunk) {
-    asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};"
-                 ::"r"(address), "r"(chunk.x), "r"(chunk.y), "r"(chunk.z), "r"(chunk.w) : "memory");
-}
-
 // An fp32 number rounded to the nearest tf32 (10 fraction bits). Ties go to even from sm_90 on, where that is one
 // instruction and away from zero is three; away from zero before, where there is nothing else.
 __device__ __forceinline__ unsigned nearest_tf32(unsigned fp32) {

@@ -24,7 +24,7 @@ __device__ __forceinline__ uint4 load_shared_16(unsigned address) {
     return x;
 }
 
-__device__ __forceinline__ void store_shared_16(unsigned address, const uint4& x) {
-    asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(x.x), "r"(x.y), "r"(x.z), "r"(x.w)
-                 : "memory");
+__device__ __forceinline__ void store_shared_16(unsigned address, uint4 chunk) {
+    asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};"
+                 ::"r"(address), "r"(chunk.x), "r"(chunk.y), "r"(chunk.z), "r"(chunk.w) : "memory");
 }
