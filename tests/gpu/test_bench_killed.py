@@ -12,7 +12,9 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.gpu
+from gemmsmith.run.cuda import gpu_available
+
+pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not gpu_available(), reason="needs an NVIDIA GPU")]
 ROUNDS, WRITERS = 5, 10
 SHAPES = ",".join(str(64 * i) for i in range(1, 60))
 BENCH = ["bench", "coalesced", "vectorized", "--against", "none", "--quick", "--budget", "0.02", "--shapes", SHAPES]
