@@ -147,16 +147,20 @@ class Tiles:
     box: Column  # columns of what the copy engine stores at once
     narrow: Column  # columns of the tiles at the right end of C; 0: there are no others
 
-    def copied(self, shapes: Shapes) -> tuple[Any, Any]:
-        """Bytes of the high and of the low operand that each configuration must have copied first."""
+    def unaligned(self, shapes: Shapes) -> tuple[Any, Any]:
+        """Bytes of the high and of the low operand, where their rows do not start on 16 bytes."""
         a, b = shapes.unaligned_a, shapes.unaligned_b
-        high, low = np.where(self.swap > 0, b, a), np.where(self.swap > 0, a, b)
-        return np.where(self.loose > 0, 0, high), np.where(self.loose > 1, 0, low)
+        return np.where(self.swap > 0, b, a), np.where(self.swap > 0, a, b)
+
+    def copied(self, shapes: Shapes) -> Any:
+        """Bytes that each configuration must have copied first."""
+        high, low = self.unaligned(shapes)
+        return np.where(self.loose > 0, 0, high) + np.where(self.loose > 1, 0, low)
 
     def spares_copies(self, shapes: Shapes) -> NDArray[np.bool_]:
         """Whether an operand is loose for the sake of the copy, rather than for nothing."""
-        unaligned = replace(self, loose=np.zeros_like(self.loose)).copied(shapes)
-        result: NDArray[np.bool_] = np.choose(self.loose.astype(int), (True, unaligned[0] > 0, unaligned[1] > 0))
+        high, low = self.unaligned(shapes)
+        result: NDArray[np.bool_] = np.choose(self.loose.astype(int), (True, high > 0, low > 0))
         return result
 
 
@@ -230,7 +234,7 @@ def predicted_seconds(shapes: Shapes, tiles: Tiles, chip: Chip, constants: Const
     inputs = (rows + cols) * shapes.k * 2.0 * shapes.batch
     written = rows * cols * shapes.batch * shapes.out_bytes
     traffic = np.maximum(inputs, _streamed(shapes, tiles, rows, cols, down, across, sms * resident, chip)) + written
-    repacked = sum(t.copied(shapes))
+    repacked = t.copied(shapes)
     repack = np.where(repacked > 0, _COPYING + c.launch + 2.0 * repacked / c.dram, 0.0)
     met = np.where(t.clusters > 1, _MEETING, 0.0) + np.where(t.cluster_m * t.cluster_n > 1, _CLUSTER, 0.0)
     total: Column = c.launch + met + _soft_maximum(on_sms, traffic / c.dram) + repack
