@@ -29,12 +29,11 @@ from gemmsmith import __version__, gemm
 from gemmsmith.compile.compiler import compile_for
 from gemmsmith.errors import GemmsmithError
 from gemmsmith.fills import Array, Operands, operands
-from gemmsmith.kernels.registry import rung_named, rungs
-from gemmsmith.kernels.spec import KernelSpec
-from gemmsmith.problem import FP32, INT8, TF32, DType, Problem
+from gemmsmith.kernel.spec import KernelSpec
+from gemmsmith.ladder.registry import rung_named, rungs
+from gemmsmith.problem import FP32, INT8, TF32, DType, Problem, arithmetic_of
 from gemmsmith.run.cuda import cuda_device
 from gemmsmith.sim.device import SimDevice
-from gemmsmith.verify.bounds import arithmetic_of
 from gemmsmith.verify.compare import compare
 
 DEPTHS = (16, 64, 256, 1024, 4096, 16384)

@@ -28,11 +28,11 @@ from typing import Any
 import numpy as np
 
 from gemmsmith import __version__, matmul
+from gemmsmith.bench.machine import machine_facts
 from gemmsmith.choose.choice import choose
 from gemmsmith.choose.precision import FP32_FLOOR, FP32_MARGIN
 from gemmsmith.errors import GemmsmithError, MissingDeviceError
 from gemmsmith.fills import fill_named
-from gemmsmith.measure.machine import machine_facts
 from gemmsmith.problem import Problem
 from gemmsmith.run.baselines.torch_views import fp32_arithmetic, usable_torch
 from gemmsmith.run.cuda import cuda_device

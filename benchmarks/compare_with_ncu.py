@@ -21,15 +21,17 @@ from pathlib import Path
 from typing import Any
 
 from gemmsmith import __version__
+from gemmsmith.call.binding import bind, fitted_config
 from gemmsmith.compile.compiler import compile_for
 from gemmsmith.explain.metrics import METRICS
 from gemmsmith.explain.ncu import find_ncu, run_ncu
 from gemmsmith.explain.profile import simulate
 from gemmsmith.fills import operands
-from gemmsmith.kernels.registry import rung_named, simulated_rungs
-from gemmsmith.kernels.spec import Config, KernelSpec
+from gemmsmith.kernel.config import Config
+from gemmsmith.kernel.prologue import Addresses
+from gemmsmith.kernel.spec import KernelSpec
+from gemmsmith.ladder.registry import rung_named, simulated_rungs
 from gemmsmith.problem import OUTPUTS, Problem
-from gemmsmith.run.binding import Addresses, bind, fitted_config
 from gemmsmith.run.cuda import cuda_device
 from gemmsmith.run.memory import upload
 

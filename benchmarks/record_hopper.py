@@ -34,19 +34,19 @@ import numpy as np
 from hopper_shapes import GROUPS, HOST_SHAPES, HOST_SHARE, SIXTEEN_BIT, Case, Group
 
 import gemmsmith
+from gemmsmith.bench.clocks import Probe, Sampler, open_probe
+from gemmsmith.bench.machine import machine_facts
+from gemmsmith.bench.statistics import estimate
+from gemmsmith.bench.stopwatch import CudaStopwatch
 from gemmsmith.choose.candidates import Candidate
 from gemmsmith.choose.choice import choose
 from gemmsmith.choose.precision import DEFAULT
 from gemmsmith.compile.compiler import compile_for
 from gemmsmith.errors import GemmsmithError
-from gemmsmith.kernels.registry import rungs
-from gemmsmith.measure.clocks import Probe, Sampler, open_probe
-from gemmsmith.measure.machine import machine_facts
-from gemmsmith.measure.statistics import estimate
-from gemmsmith.measure.stopwatch import CudaStopwatch
-from gemmsmith.measure.tuning_compile import CompilePool
+from gemmsmith.ladder.registry import rungs
 from gemmsmith.problem import Problem, ceil_div, geometric_mean
 from gemmsmith.run.cuda import CudaDevice, cuda_device
+from gemmsmith.tune.compile_ahead import CompilePool
 from gemmsmith.verify.bounds import absolute_floor, accuracy
 from gemmsmith.verify.epilogue import output_rounding
 

@@ -25,8 +25,8 @@ from pathlib import Path
 from typing import Any
 
 from gemmsmith.cli.main import main as main_of_gemmsmith
-from gemmsmith.kernels.registry import rung_named, rungs
-from gemmsmith.kernels.spec import KernelSpec
+from gemmsmith.kernel.spec import KernelSpec
+from gemmsmith.ladder.registry import rung_named, rungs
 
 RESULTS = Path(__file__).parent / "results"
 

@@ -21,12 +21,13 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import numpy as np
 
 from gemmsmith import __version__
+from gemmsmith.call.binding import bind
 from gemmsmith.compile.compiler import compile_for
 from gemmsmith.fills import operands
-from gemmsmith.kernels.registry import simulated_rungs
-from gemmsmith.kernels.spec import KernelSpec
+from gemmsmith.kernel.prologue import Addresses
+from gemmsmith.kernel.spec import KernelSpec
+from gemmsmith.ladder.registry import simulated_rungs
 from gemmsmith.problem import Problem
-from gemmsmith.run.binding import Addresses, bind
 from gemmsmith.run.memory import upload
 from gemmsmith.sim.device import SimDevice
 

@@ -396,12 +396,12 @@ TABLES: dict[str, Callable[[], str]] = {
 def picture() -> str:
     """The README's picture of the ladder, from the same record."""
     from gemmsmith.gpus import gpu_named
-    from gemmsmith.kernels.registry import rungs
-    from gemmsmith.measure.run_file import run_from_json
+    from gemmsmith.ladder.registry import rungs
     from gemmsmith.problem import Problem
-    from gemmsmith.report.gathering import laddered_config
+    from gemmsmith.report.collect import laddered_config
     from gemmsmith.report.ladder_picture import ladder_picture
-    from gemmsmith.report.story import Made, Rung, Story
+    from gemmsmith.report.report_model import Made, Rung, Story
+    from gemmsmith.store.run_file import run_from_json
 
     (run,) = (run_from_json(data) for data in load("h200_ladder.json")["runs"])
     told = tuple(Rung(s.rung, s.name, s.summary, s.teaches, s.source.name, "", str(laddered_config(s)),
@@ -412,7 +412,7 @@ def picture() -> str:
 
 
 # Files that are made whole: (path, how). The package has its own copy of what it shows to those without a GPU.
-PACKAGED = ROOT / "src" / "gemmsmith" / "measure" / "data"
+PACKAGED = ROOT / "src" / "gemmsmith" / "store" / "data"
 MADE: dict[Path, Callable[[], str]] = {
     ROOT / "docs" / "ladder.svg": picture,
     PACKAGED / "h200_ladder.json": lambda: (RESULTS / "h200_ladder.json").read_text(encoding="utf-8"),

@@ -24,12 +24,14 @@ from typing import Any
 import numpy as np
 
 from gemmsmith import __version__
+from gemmsmith.call.binding import bind, workspace_bytes
 from gemmsmith.compile.compiler import compile_for
 from gemmsmith.fills import operands
-from gemmsmith.kernels.registry import rung_named, rungs
-from gemmsmith.kernels.spec import Config, KernelSpec
+from gemmsmith.kernel.config import Config
+from gemmsmith.kernel.prologue import Addresses
+from gemmsmith.kernel.spec import KernelSpec
+from gemmsmith.ladder.registry import rung_named, rungs
 from gemmsmith.problem import ACTIVATIONS, BIASES, INT32, OUTPUTS, Problem
-from gemmsmith.run.binding import Addresses, bind, workspace_bytes
 from gemmsmith.run.cuda import cuda_device
 from gemmsmith.run.device import Device
 from gemmsmith.run.memory import upload

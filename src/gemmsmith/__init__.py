@@ -5,9 +5,9 @@ NumPy arrays on a simulator that executes the same kernels from their PTX. ``pla
 many times. ``kernels`` lists the ladder.
 """
 
-from gemmsmith.api import gemm, kernels, matmul, plan
+from gemmsmith.call.api import gemm, kernels, matmul, plan
+from gemmsmith.call.plan import Plan
 from gemmsmith.errors import GemmsmithError
-from gemmsmith.plan import Plan
 
 __version__ = "0.2.0"
 __all__ = ["GemmsmithError", "Plan", "__version__", "gemm", "kernels", "matmul", "plan"]

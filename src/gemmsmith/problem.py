@@ -50,6 +50,11 @@ BIASES = ("", "row", "column")
 ACTIVATIONS = ("", "relu", "gelu", "silu")
 
 
+def arithmetic_of(dtype: DType, tensor_cores: bool) -> str:
+    """What inputs of a type are multiplied in: 16-bit ones in fp32, unless tensor cores do it."""
+    return dtype.name if tensor_cores or dtype == TF32 else FP32.name
+
+
 def dtype_named(name: str) -> DType:
     """The data type called ``name``, or an error that lists the ones there are."""
     try:

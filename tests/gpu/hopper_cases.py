@@ -13,8 +13,9 @@ import numpy as np
 
 from gemmsmith.choose.choice import choose
 from gemmsmith.choose.cost import _two_widths, tiles_of
-from gemmsmith.kernels import hopper
-from gemmsmith.kernels.spec import Config, KernelSpec
+from gemmsmith.kernel.config import Config
+from gemmsmith.kernel.spec import KernelSpec
+from gemmsmith.ladder import hopper
 from gemmsmith.problem import BF16, FP16, FP32, DType, Problem, ceil_div
 
 HOPPER = list(hopper.LADDER)

@@ -11,22 +11,22 @@ from typing import Any
 import numpy as np
 import pytest
 
+from gemmsmith.bench.bench import bench
+from gemmsmith.bench.clocks import Sampler, open_probe
+from gemmsmith.bench.kernel_contender import KernelContender
+from gemmsmith.bench.machine import machine_facts
+from gemmsmith.bench.rig import Plan, Rig, cuda_rig
+from gemmsmith.bench.rotation import Rotation
+from gemmsmith.bench.stopwatch import CudaStopwatch
 from gemmsmith.cli.main import run_command
 from gemmsmith.cli.options import Compiler
 from gemmsmith.errors import LaunchError
 from gemmsmith.fills import operands
-from gemmsmith.kernels.registry import rung_named, rungs
-from gemmsmith.kernels.user import UserOptions, user_kernel
-from gemmsmith.measure.bench import bench
-from gemmsmith.measure.clocks import Sampler, open_probe
-from gemmsmith.measure.kernel_contender import KernelContender
-from gemmsmith.measure.machine import machine_facts
-from gemmsmith.measure.results import Measurement
-from gemmsmith.measure.rig import Plan, Rig, cuda_rig
-from gemmsmith.measure.rotation import Rotation
-from gemmsmith.measure.stopwatch import CudaStopwatch
+from gemmsmith.ladder.registry import rung_named, rungs
 from gemmsmith.problem import FP16, Problem
 from gemmsmith.run.cuda import CudaDevice, cuda_device, gpu_available
+from gemmsmith.store.results import Measurement
+from gemmsmith.userfile.user_kernel import UserOptions, user_kernel
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not gpu_available(), reason="needs an NVIDIA GPU")]
 

@@ -10,11 +10,11 @@ import pytest
 
 from gemmsmith.compile.compiler import compile_for
 from gemmsmith.fills import Array
-from gemmsmith.kernels.clear import FLAG_BYTES
-from gemmsmith.kernels.fp16_parts import VERDICT_BYTES, fp16_accepted, fp16_parts
-from gemmsmith.kernels.preparation import Addresses
-from gemmsmith.kernels.spec import KernelSpec
+from gemmsmith.kernel.prologue import Addresses
+from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import Problem
+from gemmsmith.prologue.split_fp16 import VERDICT_BYTES, fp16_accepted, fp16_parts
+from gemmsmith.prologue.zero_workspace import FLAG_BYTES
 from gemmsmith.run.cuda import LoadedCubin, cuda_device, gpu_available
 from gemmsmith.run.device import Launch
 from gemmsmith.run.memory import upload
@@ -41,7 +41,7 @@ def left_behind(problem: Problem, addresses: Addresses, clusters: bool) -> Array
     workspace = device.allocate(size)
     try:
         device.write(workspace, np.full(size, UNTOUCHED, np.uint8))
-        for each in fp16_parts(problem, addresses, workspace, clusters).before:
+        for each in fp16_parts(problem, addresses, workspace, clusters).launches:
             device.launch(loaded(each.spec, each.compiled_for), Launch(each.geometry, each.arguments))
         device.synchronize()
         return device.read(workspace, size)

@@ -33,11 +33,11 @@ from hopper_cases import (
 import gemmsmith
 from gemmsmith.choose.candidates import Candidate
 from gemmsmith.errors import ConfigError, GemmsmithError
-from gemmsmith.kernels.hopper import WGMMA_CLUSTER, WGMMA_SPLIT_K
-from gemmsmith.kernels.spec import KernelSpec
-from gemmsmith.measure.tuning_compile import CompilePool
+from gemmsmith.kernel.spec import KernelSpec
+from gemmsmith.ladder.hopper import WGMMA_CLUSTER, WGMMA_SPLIT_K
 from gemmsmith.problem import BF16, FP16, FP32, DType, Problem
 from gemmsmith.run.cuda import cuda_device, gpu_available
+from gemmsmith.tune.compile_ahead import CompilePool
 from gemmsmith.verify.bounds import absolute_floor, accuracy
 from gemmsmith.verify.epilogue import SLOPES, output_rounding
 

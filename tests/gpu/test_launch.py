@@ -222,7 +222,7 @@ def test_too_much_shared_memory_is_refused_with_the_numbers() -> None:
     device = cuda_device()
     spec = gemmsmith.kernels()[0]
     from gemmsmith.compile.compiler import compile_kernel
-    from gemmsmith.kernels.spec import Geometry
+    from gemmsmith.kernel.geometry import Geometry
     from gemmsmith.problem import FP32
     from gemmsmith.run.device import Launch
 

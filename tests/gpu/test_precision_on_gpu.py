@@ -16,7 +16,7 @@ from gemmsmith.choose.choice import choose
 from gemmsmith.choose.precision import FP32_FLOOR, FP32_MARGIN, PRECISIONS, promises
 from gemmsmith.errors import UnsupportedError
 from gemmsmith.fills import fill_named, operands
-from gemmsmith.kernels.registry import rung_named
+from gemmsmith.ladder.registry import rung_named
 from gemmsmith.problem import FP32, TF32, Problem
 from gemmsmith.run.baselines.torch_views import fp32_arithmetic
 from gemmsmith.run.cuda import cuda_device, gpu_available

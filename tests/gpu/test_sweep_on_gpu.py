@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from gemmsmith.cli.main import run_command
-from gemmsmith.measure.database import Results
 from gemmsmith.run.cuda import gpu_available
+from gemmsmith.store.database import Results
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not gpu_available(), reason="needs an NVIDIA GPU")]
 

@@ -15,8 +15,8 @@ from gemmsmith.compile.nvrtc import compile_request
 from gemmsmith.compile.render import CompileRequest
 from gemmsmith.compile.toolchain import find_toolchain
 from gemmsmith.errors import LaunchError
-from gemmsmith.kernels.registry import rung_named
-from gemmsmith.kernels.spec import Geometry, TensorMap
+from gemmsmith.kernel.geometry import Geometry, TensorMap
+from gemmsmith.ladder.registry import rung_named
 from gemmsmith.problem import BF16, FP16, FP32, DType, Problem
 from gemmsmith.run.cuda import CudaDevice, LoadedCubin, cuda_device, gpu_available
 from gemmsmith.run.device import Launch

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gemmsmith.compile.compiled import CompiledKernel
-from gemmsmith.kernels.spec import Geometry, TensorMap
+from gemmsmith.kernel.geometry import Geometry, TensorMap
 from gemmsmith.run.tensor_map import check_tensor_map, encode_simulated
 
 

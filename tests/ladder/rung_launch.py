@@ -11,18 +11,21 @@ from unittest.mock import patch
 import numpy as np
 from fp16_parts_rule import fp16x3_reference
 from fp32_tensor_rule import fp32_tensor_reference
+from ptx_only import compile_to_ptx
 from shared_sums_rule import shared_sums_reference
 from tensor_core_rule import tensor_core_reference
 
+from gemmsmith.call.binding import CompileFn, bind, workspace_bytes
 from gemmsmith.cli.options import Compiler
 from gemmsmith.compile.compiled import CompiledKernel
 from gemmsmith.compile.render import arch_number
 from gemmsmith.fills import Array, Operands
-from gemmsmith.kernels.fp16_parts import fp16_preparation
-from gemmsmith.kernels.registry import rung_named, simulated_rungs
-from gemmsmith.kernels.spec import Config, KernelSpec
+from gemmsmith.kernel.config import Config
+from gemmsmith.kernel.prologue import Addresses
+from gemmsmith.kernel.spec import KernelSpec
+from gemmsmith.ladder.registry import rung_named, simulated_rungs
 from gemmsmith.problem import FP32, DType, Problem
-from gemmsmith.run.binding import Addresses, CompileFn, bind, workspace_bytes
+from gemmsmith.prologue.split_fp16 import fp16_preparation
 from gemmsmith.run.memory import Damage, GuardedMatrix
 from gemmsmith.shapes import Shape
 from gemmsmith.sim.device import SimDevice
@@ -30,7 +33,6 @@ from gemmsmith.verify.cases import tile_of
 from gemmsmith.verify.fma import ordered_fma_reference
 from gemmsmith.verify.harness import SIMULATOR_GUARD_BYTES, verify_launch
 from gemmsmith.verify.verdict import Verdict
-from ptx_only import compile_to_ptx
 
 RUNGS = tuple(spec.name for spec in simulated_rungs())
 FP32_RUNGS = tuple(spec.name for spec in simulated_rungs() if spec.dtypes[0].name == "fp32" and not spec.tensor_cores)

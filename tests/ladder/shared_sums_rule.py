@@ -10,7 +10,7 @@ from itertools import pairwise
 import numpy as np
 
 from gemmsmith.fills import Array
-from gemmsmith.kernels.spec import Config
+from gemmsmith.kernel.config import Config
 from gemmsmith.problem import Problem
 from gemmsmith.verify.fma import F32, fma32, mul32
 

@@ -11,7 +11,7 @@ from itertools import product
 import pytest
 from rung_launch import RUNGS, problem_of, small, tile, verified
 
-from gemmsmith.kernels.registry import rung_named
+from gemmsmith.ladder.registry import rung_named
 from gemmsmith.problem import DTYPES
 from gemmsmith.shapes import Shape, edge_shapes, edge_values
 from gemmsmith.verify.cases import tile_of

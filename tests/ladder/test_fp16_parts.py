@@ -16,8 +16,11 @@ from gemmsmith.compile.compiler import compile_for
 from gemmsmith.compile.sass import disassemble
 from gemmsmith.errors import UnsupportedError
 from gemmsmith.fills import Array
-from gemmsmith.kernels.clear import FLAG_BYTES
-from gemmsmith.kernels.fp16_parts import (
+from gemmsmith.kernel.prologue import Addresses, Prologue
+from gemmsmith.kernel.spec import KernelSpec
+from gemmsmith.problem import Problem
+from gemmsmith.prologue.build import in_regions
+from gemmsmith.prologue.split_fp16 import (
     CLUSTER,
     FP16_PARTS,
     FP16_PARTS_CLUSTER,
@@ -26,9 +29,7 @@ from gemmsmith.kernels.fp16_parts import (
     fp16_accepted,
     fp16_parts,
 )
-from gemmsmith.kernels.preparation import Addresses, Prepared, in_regions
-from gemmsmith.kernels.spec import KernelSpec
-from gemmsmith.problem import Problem
+from gemmsmith.prologue.zero_workspace import FLAG_BYTES
 from gemmsmith.run.device import Launch
 from gemmsmith.run.memory import upload
 from gemmsmith.sim.device import SimDevice
@@ -41,7 +42,7 @@ LAYOUTS = ("NN", "NT", "TN", "TT")
 class Split:
     """What a launch left in its workspace; parts and exponents by matrix, lines as rows."""
 
-    prepared: Prepared
+    prepared: Prologue
     verdict: bytes
     a: list[Lines]
     b: list[Lines]
@@ -58,7 +59,7 @@ def launched(problem: Problem, a: Array, b: Array, offsets: tuple[int, int] = (0
     workspace = device.allocate(size)
     device.write(workspace, np.full(size, 0xA5, np.uint8))
     prepared = fp16_parts(problem, addresses, workspace)
-    for each in prepared.before:
+    for each in prepared.launches:
         loaded = device.load(compiler(each.spec, each.spec.config(), each.compiled_for, device.arch))
         device.launch(loaded, Launch(each.geometry, each.arguments))
         device.synchronize()
@@ -303,14 +304,14 @@ def test_the_workspace_holds_everything_apart() -> None:
     assert (found.problem.lda, found.problem.ldb) == (104, 64)
     assert (found.problem.stride_a, found.problem.stride_b) == (2 * 33 * 104, 2 * 33 * 64)
     assert found.workspace == 0x10000
-    assert [each.spec.name for each in found.before] == ["clear", "fp16_parts"]
+    assert [each.spec.name for each in found.launches] == ["clear", "fp16_parts"]
 
 
 def test_long_blocks_come_first() -> None:
     """B across and A along: the operand that the kernel is given first is B."""
     for layout, first in (("NN", "b"), ("NT", "a"), ("TN", "a"), ("TT", "a")):
         p = Problem(40, 50, 60, trans_a=layout[0] == "T", trans_b=layout[1] == "T")
-        described = fp16_parts(p, Addresses(0x100, 0x200, 0), 0).before[1].arguments
+        described = fp16_parts(p, Addresses(0x100, 0x200, 0), 0).launches[1].arguments
         assert struct.unpack_from("<Q", described[0])[0] == (0x100 if first == "a" else 0x200)
 
 
@@ -334,7 +335,7 @@ def test_a_cluster_has_blocks_of_one_operand_and_all_lines_have_theirs(seed: int
     m, n, k = (dice.choice((1, 7, 16, 17, 130, 300, 4097)) for _ in range(3))
     p = Problem(m, n, k, trans_a=dice.random() < 0.5, trans_b=dice.random() < 0.5, batch=dice.choice((1, 3, 5)),
                 stride_a=dice.choice((-1, 0)), stride_b=dice.choice((-1, 0)))  # fmt: skip
-    split_pass = fp16_parts(p, Addresses(1 << 20, 1 << 30, 0), 1 << 40, clusters=True).before[1]
+    split_pass = fp16_parts(p, Addresses(1 << 20, 1 << 30, 0), 1 << 40, clusters=True).launches[1]
     geometry = split_pass.geometry
     assert split_pass.spec is FP16_PARTS_CLUSTER
     assert geometry == FP16_PARTS_CLUSTER.geometry(p, FP16_PARTS_CLUSTER.config())
@@ -359,9 +360,9 @@ def test_both_kernels_leave_the_same_in_the_same_places() -> None:
     p = Problem(100, 60, 33, batch=2, trans_a=True)
     one, many = (fp16_parts(p, Addresses(4, 4, 0), 0x10000, clusters) for clusters in (False, True))
     assert replace(one, before=()) == replace(many, before=())
-    assert one.before[1].spec is FP16_PARTS
-    assert one.before[1].geometry.cluster == (1, 1, 1)
-    for left, right in zip(one.before[1].arguments, many.before[1].arguments, strict=True):
+    assert one.launches[1].spec is FP16_PARTS
+    assert one.launches[1].geometry.cluster == (1, 1, 1)
+    for left, right in zip(one.launches[1].arguments, many.launches[1].arguments, strict=True):
         assert left[:60] == right[:60], "all but the numbers of blocks"
 
 

@@ -20,8 +20,9 @@ from gemmsmith.compile.render import render_kernel
 from gemmsmith.compile.toolchain import find_toolchain
 from gemmsmith.errors import ConfigError, SimulationError
 from gemmsmith.fills import Array, Operands, operands
-from gemmsmith.kernels.registry import rung_named
-from gemmsmith.kernels.spec import Config, KernelSpec
+from gemmsmith.kernel.config import Config
+from gemmsmith.kernel.spec import KernelSpec
+from gemmsmith.ladder.registry import rung_named
 from gemmsmith.problem import FP32, Problem
 from gemmsmith.run.device import Launch
 from gemmsmith.sim.device import SimDevice

@@ -19,6 +19,7 @@ from test_fp32_tensor import aligned, checking, errors, load_conflicts, problem
 from test_large import KINDS, Large, problem_for
 
 import gemmsmith
+from gemmsmith.call.binding import bind, workspace_bytes
 from gemmsmith.compile.compiler import compile_for
 from gemmsmith.compile.nvrtc import compile_request
 from gemmsmith.compile.render import render_kernel
@@ -26,12 +27,14 @@ from gemmsmith.compile.toolchain import find_toolchain
 from gemmsmith.errors import ConfigError, UnsupportedError, UsageError
 from gemmsmith.explain.sampling import count_launch
 from gemmsmith.fills import Array, Operands, operands
-from gemmsmith.kernels.clear import FLAG_BYTES
-from gemmsmith.kernels.fp16_parts import fp16_preparation
-from gemmsmith.kernels.registry import rung_named
-from gemmsmith.kernels.spec import Config, Geometry, KernelSpec
+from gemmsmith.kernel.config import Config
+from gemmsmith.kernel.geometry import Geometry
+from gemmsmith.kernel.prologue import Addresses
+from gemmsmith.kernel.spec import KernelSpec
+from gemmsmith.ladder.registry import rung_named
 from gemmsmith.problem import FP16, FP32, Problem
-from gemmsmith.run.binding import Addresses, bind, workspace_bytes
+from gemmsmith.prologue.split_fp16 import fp16_preparation
+from gemmsmith.prologue.zero_workspace import FLAG_BYTES
 from gemmsmith.run.device import Launch, Step
 from gemmsmith.run.memory import upload
 from gemmsmith.sim.device import SimDevice

@@ -10,24 +10,26 @@ from typing import Any
 
 import pytest
 from hopper_device import Hopper
+from mapped_kernel import fake_compile
 
+from gemmsmith.call.binding import bind, workspace_bytes
 from gemmsmith.compile.compiled import CompiledKernel
 from gemmsmith.compile.compiler import compile_for
 from gemmsmith.compile.sass import disassemble
 from gemmsmith.errors import ConfigError
-from gemmsmith.kernels.bf16_parts import BF16_PARTS
-from gemmsmith.kernels.clear import CLEAR
-from gemmsmith.kernels.fp16_parts import FP16_PARTS, FP16_PARTS_CLUSTER
-from gemmsmith.kernels.fp32_wgmma import LADDER
-from gemmsmith.kernels.hopper_config import LARGEST_SMEM
-from gemmsmith.kernels.registry import rung_named
-from gemmsmith.kernels.repack import REPACK
-from gemmsmith.kernels.spec import Config, KernelSpec
-from gemmsmith.kernels.turn import TURN
+from gemmsmith.kernel.config import Config
+from gemmsmith.kernel.prologue import Addresses
+from gemmsmith.kernel.spec import KernelSpec
+from gemmsmith.ladder.fp32_wgmma import LADDER
+from gemmsmith.ladder.hopper_config import LARGEST_SMEM
+from gemmsmith.ladder.registry import rung_named
 from gemmsmith.problem import BF16, FP16, Problem
-from gemmsmith.run.binding import Addresses, bind, workspace_bytes
+from gemmsmith.prologue.align_copy import REPACK
+from gemmsmith.prologue.split_bf16 import BF16_PARTS
+from gemmsmith.prologue.split_fp16 import FP16_PARTS, FP16_PARTS_CLUSTER
+from gemmsmith.prologue.transpose import TURN
+from gemmsmith.prologue.zero_workspace import CLEAR
 from gemmsmith.run.tensor_map import decode_simulated
-from mapped_kernel import fake_compile
 
 BF16X6, FP16X3 = LADDER
 PRODUCTS = {"fp32_wgmma_bf16x6": 6, "fp32_wgmma_fp16x3": 3}

@@ -11,17 +11,20 @@ from typing import Any, cast
 
 import pytest
 from hopper_device import Hopper
+from mapped_kernel import fake_compile
 
+from gemmsmith.call.binding import aligned_config, bind, fitted_config, workspace_bytes
 from gemmsmith.compile.compiler import compile_for
 from gemmsmith.errors import ConfigError, UnsupportedError
-from gemmsmith.kernels.hopper import LADDER
-from gemmsmith.kernels.hopper_config import BOX_ROW, LARGEST_SMEM, store_width
-from gemmsmith.kernels.registry import rung_named, rungs_for
-from gemmsmith.kernels.spec import Config, Geometry, KernelSpec
+from gemmsmith.kernel.config import Config
+from gemmsmith.kernel.geometry import Geometry
+from gemmsmith.kernel.prologue import Addresses
+from gemmsmith.kernel.spec import KernelSpec
+from gemmsmith.ladder.hopper import LADDER
+from gemmsmith.ladder.hopper_config import BOX_ROW, LARGEST_SMEM, store_width
+from gemmsmith.ladder.registry import rung_named, rungs_for
 from gemmsmith.problem import BF16, FP16, FP32, Problem, ceil_div
-from gemmsmith.run.binding import Addresses, aligned_config, bind, fitted_config, workspace_bytes
 from gemmsmith.run.tensor_map import decode_simulated
-from mapped_kernel import fake_compile
 
 NAMES = [spec.name for spec in LADDER]
 SPECIALIZED = [name for name in NAMES if name not in ("wgmma_tma", "wgmma_split_k")]

@@ -17,16 +17,17 @@ from typing import Any
 
 import pytest
 
+from gemmsmith.call.binding import aligned_config
 from gemmsmith.compile.compiled import CompiledKernel
 from gemmsmith.compile.compiler import compile_for
 from gemmsmith.compile.sass import Instruction, Sass, disassemble
-from gemmsmith.kernels import fp32_wgmma
-from gemmsmith.kernels.hopper import LADDER
-from gemmsmith.kernels.hopper_config import BOX, BOX_ROW, LARGEST_SMEM, store_width
-from gemmsmith.kernels.registry import rung_named, rungs, rungs_for
-from gemmsmith.kernels.spec import Config, KernelSpec
+from gemmsmith.kernel.config import Config
+from gemmsmith.kernel.spec import KernelSpec
+from gemmsmith.ladder import fp32_wgmma
+from gemmsmith.ladder.hopper import LADDER
+from gemmsmith.ladder.hopper_config import BOX, BOX_ROW, LARGEST_SMEM, store_width
+from gemmsmith.ladder.registry import rung_named, rungs, rungs_for
 from gemmsmith.problem import BF16, FP16, FP32, DType, Problem, ceil_div
-from gemmsmith.run.binding import aligned_config
 
 REGISTERS = 65_536  # of an SM
 WARP_GROUP = 128

@@ -15,8 +15,9 @@ from rung_launch import RUNGS, bits, compiler, expected_bits, problem_of, small,
 
 from gemmsmith.errors import SimulationError
 from gemmsmith.fills import Array, operands
-from gemmsmith.kernels.registry import rung_named
-from gemmsmith.kernels.spec import Config, KernelSpec
+from gemmsmith.kernel.config import Config
+from gemmsmith.kernel.spec import KernelSpec
+from gemmsmith.ladder.registry import rung_named
 from gemmsmith.problem import DType, Problem
 from gemmsmith.run.device import Launch
 from gemmsmith.sim.device import SimDevice

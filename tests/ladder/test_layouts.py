@@ -11,7 +11,7 @@ from rung_launch import RUNGS, problem_of, small, tile, verified
 import gemmsmith
 from gemmsmith.errors import ProblemError, UnsupportedError
 from gemmsmith.fills import Array
-from gemmsmith.kernels.registry import rung_named
+from gemmsmith.ladder.registry import rung_named
 from gemmsmith.problem import FP32, Problem
 
 Triple = tuple[int, int, int]

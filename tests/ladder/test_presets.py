@@ -8,8 +8,9 @@ import pytest
 from rung_launch import RUNGS, assembling, problem_of, verified
 
 from gemmsmith.errors import ConfigError
-from gemmsmith.kernels.registry import rung_named, rungs, simulated_rungs
-from gemmsmith.kernels.spec import Config, KernelSpec
+from gemmsmith.kernel.config import Config
+from gemmsmith.kernel.spec import KernelSpec
+from gemmsmith.ladder.registry import rung_named, rungs, simulated_rungs
 from gemmsmith.verify.cases import tile_of
 
 SAMPLES = 3

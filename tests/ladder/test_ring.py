@@ -9,7 +9,7 @@ import pytest
 from rung_launch import FP32_RUNGS, problem_of, small, tile, verified
 
 from gemmsmith.errors import UsageError
-from gemmsmith.kernels.registry import rung_named
+from gemmsmith.ladder.registry import rung_named
 from gemmsmith.shapes import fuzz_shapes
 from gemmsmith.sim.device import SimDevice
 

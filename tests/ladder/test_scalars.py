@@ -14,8 +14,8 @@ import pytest
 from rung_launch import RUNGS, TENSOR_RUNGS, aligned, bits, expected_bits, launched, problem_of, small, tile
 
 from gemmsmith.fills import Operands, operands
-from gemmsmith.problem import Problem
-from gemmsmith.verify.bounds import accuracy, arithmetic_of, error_ratios
+from gemmsmith.problem import Problem, arithmetic_of
+from gemmsmith.verify.bounds import accuracy, error_ratios
 from gemmsmith.verify.cases import SCALARS
 from gemmsmith.verify.reference import float64_reference
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from rung_launch import RUNGS, problem_of, small, tile, verified
 
-from gemmsmith.kernels.registry import rung_named
+from gemmsmith.ladder.registry import rung_named
 from gemmsmith.problem import Problem
 from gemmsmith.sim.device import SimDevice
 from gemmsmith.sim.schedule import schedule_named

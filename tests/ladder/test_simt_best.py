@@ -18,8 +18,9 @@ from gemmsmith.compile.render import render_kernel
 from gemmsmith.compile.toolchain import find_toolchain
 from gemmsmith.errors import ConfigError
 from gemmsmith.fills import operands
-from gemmsmith.kernels.registry import rung_named
-from gemmsmith.kernels.spec import Config, KernelSpec, Scratch
+from gemmsmith.kernel.config import Config
+from gemmsmith.kernel.spec import KernelSpec, Scratch
+from gemmsmith.ladder.registry import rung_named
 from gemmsmith.problem import FP32, Problem
 from gemmsmith.sim.device import SimDevice
 from gemmsmith.sim.schedule import schedule_named

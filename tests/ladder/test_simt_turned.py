@@ -14,17 +14,19 @@ import pytest
 from rung_launch import aligned, compiler
 from test_simt_best import LAYOUTS, TEAMS, problem, small
 
+from gemmsmith.call.binding import bind, fitted_config, workspace_bytes
 from gemmsmith.compile.compiled import CompiledKernel
 from gemmsmith.compile.compiler import compile_for
 from gemmsmith.compile.sass import disassemble
 from gemmsmith.errors import UnsupportedError
 from gemmsmith.fills import Array, operands
-from gemmsmith.kernels.preparation import Addresses, prepare
-from gemmsmith.kernels.registry import rung_named
-from gemmsmith.kernels.spec import Config, KernelSpec
-from gemmsmith.kernels.turn import TURN, Lines, lines_of, turn_launch
+from gemmsmith.kernel.config import Config
+from gemmsmith.kernel.prologue import Addresses
+from gemmsmith.kernel.spec import KernelSpec
+from gemmsmith.ladder.registry import rung_named
 from gemmsmith.problem import Problem
-from gemmsmith.run.binding import bind, fitted_config, workspace_bytes
+from gemmsmith.prologue.build import build_prologue
+from gemmsmith.prologue.transpose import TURN, Lines, lines_of, turn_launch
 from gemmsmith.run.device import Launch
 from gemmsmith.run.memory import Damage, GuardedMatrix
 from gemmsmith.sim.device import SimDevice
@@ -195,8 +197,8 @@ def test_nothing_is_where_there_is_nothing_to_turn() -> None:
         (plain, problem((35, 69, 37), "NT")), (turns, fine), (turns, fine.with_(batch=3)),
         (turns, problem((35, 69, 37), "NT", alpha=0.0)), (turns, problem((35, 69, 0), "NT")),
     ):  # fmt: skip
-        ready = prepare(spec, config, p, FRESH, WORKSPACE)
-        assert (ready.problem, ready.addresses, ready.nbytes, ready.before, ready.workspace) == (p, FRESH, 0, (), 0)
+        ready = build_prologue(spec, config, p, FRESH, WORKSPACE)
+        assert (ready.problem, ready.addresses, ready.nbytes, ready.launches, ready.workspace) == (p, FRESH, 0, (), 0)
 
 
 @pytest.mark.parametrize(("address", "changes"), [
@@ -207,7 +209,7 @@ def test_lines_that_start_anywhere_are_copied(address: Addresses, changes: dict[
     """A alone, as B is fine."""
     spec, _, config = both()
     p = problem((36, 68, 40), "TN").with_(**changes)
-    ready = prepare(spec, config, p, address, WORKSPACE)
+    ready = build_prologue(spec, config, p, address, WORKSPACE)
     assert (ready.addresses.a, ready.addresses.b) == (WORKSPACE, FRESH.b)
     assert (ready.problem.layout, ready.problem.lda, ready.problem.stride_a) == ("TN", 36, (p.batch > 1) * 36 * 40)
     assert fitted_config(spec, config, p, address)["ALIGNED"] == 1
@@ -227,8 +229,8 @@ def test_the_workspace() -> None:
     assert workspace_bytes(spec, config, replace(p, stride_b=0), FRESH) == 3072 + 2048
     shared = small(SHARERS=5, TURNED=1)[1]
     start = 4096 + 4 * 3 * 5 * 2 * 32 * 64
-    ready = prepare(spec, shared, p, FRESH, WORKSPACE)
-    assert [each.spec.name for each in ready.before] == ["clear", "turn"]
+    ready = build_prologue(spec, shared, p, FRESH, WORKSPACE)
+    assert [each.spec.name for each in ready.launches] == ["clear", "turn"]
     assert ready.addresses == Addresses(WORKSPACE + start, WORKSPACE + start + 3072, FRESH.c)
     assert (ready.nbytes, ready.workspace) == (start + 3072 + 5888, WORKSPACE)
     assert (ready.problem.layout, ready.problem.lda, ready.problem.ldb) == ("TN", 36, 68)
@@ -239,13 +241,13 @@ def test_blocks_and_shared_memory() -> None:
     """A tile of 64 x 64 each; a matrix for the whole batch once; no padding in the kernel's slices."""
     spec, plain, config = both()
     p = problem((65, 128, 200), "NT", batch=3)
-    before = prepare(spec, config, replace(p, stride_b=0), FRESH).before
+    before = build_prologue(spec, config, replace(p, stride_b=0), FRESH).launches
     assert [(each.geometry.grid, each.geometry.early) for each in before] == [((3 * 2 * 4 + 2 * 4, 1, 1), True)]
     slices = 3 * 8 * 4 * (32 + 64)
     assert [spec.geometry(p, c).smem for c in (plain, config)] == [slices + 3 * 8 * 4 * 8, slices]
     assert spec.geometry(p.with_(trans_a=True, trans_b=False), plain).smem == slices
     with pytest.raises(UnsupportedError, match="blocks exceed"):
-        prepare(spec, config, problem((2**24, 1, 2**24)), FRESH)
+        build_prologue(spec, config, problem((2**24, 1, 2**24)), FRESH)
 
 
 # --- the machine code

@@ -15,7 +15,7 @@ import pytest
 from rung_launch import RUNGS, TENSOR_RUNGS, aligned, bits, expected_bits, launched, problem_of, small, tile
 
 from gemmsmith.fills import Array, Operands, operands
-from gemmsmith.kernels.registry import rung_named
+from gemmsmith.ladder.registry import rung_named
 from gemmsmith.problem import DTYPES, FP16, Problem
 
 VALUES = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf, "subnormal": 0.0}

@@ -10,7 +10,7 @@ from rung_launch import TENSOR_RUNGS, aligned, bits, launched, small, verified
 from tensor_core_rule import block_sums, tensor_core_reference, to_tf32, to_tf32_away
 
 from gemmsmith.fills import operands
-from gemmsmith.kernels.registry import rung_named
+from gemmsmith.ladder.registry import rung_named
 from gemmsmith.problem import BF16, DTYPES, FP16, TF32, DType, Problem
 from gemmsmith.sim.device import SimDevice
 from gemmsmith.verify.fma import ordered_fma_reference

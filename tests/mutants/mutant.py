@@ -12,15 +12,18 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from gemmsmith.kernels.fp16_parts import fp16_preparation
-from gemmsmith.kernels.registry import rung_named
-from gemmsmith.kernels.spec import Config, Geometry, KernelSpec
+from ptx_only import compile_to_ptx
+
+from gemmsmith.kernel.config import Config
+from gemmsmith.kernel.geometry import Geometry
+from gemmsmith.kernel.spec import KernelSpec
+from gemmsmith.ladder.registry import rung_named
 from gemmsmith.problem import DTYPES, Problem
+from gemmsmith.prologue.split_fp16 import fp16_preparation
 from gemmsmith.sim.device import SimDevice
 from gemmsmith.sim.schedule import schedule_named
 from gemmsmith.verify.harness import verify_launch
 from gemmsmith.verify.verdict import Verdict
-from ptx_only import compile_to_ptx
 
 ARCH = "sm_90"
 

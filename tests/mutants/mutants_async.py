@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from mutant import Edit, Mutant, Trial
 
-from gemmsmith.kernels.spec import Geometry
+from gemmsmith.kernel.geometry import Geometry
 
 FILE = "11_async_copy.cu"
 COPY = ("cp_async.cuh", "cp.async.cg.shared.global [%0]")

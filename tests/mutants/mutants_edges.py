@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from mutant import Edit, Mutant, Trial
 
-from gemmsmith.kernels.spec import Geometry
+from gemmsmith.kernel.geometry import Geometry
 
 
 def _one_block_short(geometry: Geometry) -> Geometry:

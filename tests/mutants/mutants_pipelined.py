@@ -7,7 +7,7 @@ from dataclasses import replace
 from mutant import Edit, Mutant, Trial
 from mutants_swizzled import BARRIER, IN_FLIGHT, LDMATRIX, WHOLE_COPY
 
-from gemmsmith.kernels.spec import Geometry
+from gemmsmith.kernel.geometry import Geometry
 
 FILE = "15_mma_pipelined.cu"
 WAIT = "cp_async_wait<STAGES - 2>();"

@@ -9,7 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gemmsmith.compile.compiler import compile_kernel
-from gemmsmith.kernels.spec import Config, Geometry, KernelSpec
+from gemmsmith.kernel.config import Config
+from gemmsmith.kernel.geometry import Geometry
+from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import FP32
 from gemmsmith.run.device import Launch
 from gemmsmith.sim.device import SimDevice

@@ -9,8 +9,8 @@ import pytest
 from mutant import DETECTORS, Edit, Mutant, Trial, judge, words_of
 from mutant_catalogue import MUTANTS, OVERFLOWS, table
 
-from gemmsmith.kernels.registry import rung_named, simulated_rungs
-from gemmsmith.kernels.spec import Config
+from gemmsmith.kernel.config import Config
+from gemmsmith.ladder.registry import rung_named, simulated_rungs
 
 
 def _name(mutant: Mutant) -> str:

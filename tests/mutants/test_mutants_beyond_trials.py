@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 from mutant import ARCH, Mutant, judge
 from mutant_catalogue import MUTANTS, OVERFLOWS
+from ptx_only import compile_to_ptx
 
 from gemmsmith.errors import SimulationError
 from gemmsmith.fills import Operands, operands
-from gemmsmith.kernels.spec import KernelSpec
+from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import Problem
 from gemmsmith.run.device import Launch
 from gemmsmith.sim.device import SimDevice
 from gemmsmith.verify import harness
-from ptx_only import compile_to_ptx
 
 # Row 2 of C begins 2**31 elements after row 0. The memory is mapped, but only three rows of it are touched.
 HUGE = Problem(3, 8, 8, ldc=2**30)

@@ -10,7 +10,7 @@ from instruction_forms import Form
 from instruction_inputs import CLASSES, pool, pool_of
 from numpy.typing import NDArray
 
-from gemmsmith.kernels.spec import Geometry
+from gemmsmith.kernel.geometry import Geometry
 from gemmsmith.run.device import Launch
 from gemmsmith.sim.device import SimDevice
 

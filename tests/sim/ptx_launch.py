@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gemmsmith.kernels.spec import Geometry
+from gemmsmith.kernel.geometry import Geometry
 from gemmsmith.run.device import Launch
 from gemmsmith.sim.device import SimDevice
 from gemmsmith.sim.schedule import NAMES, Schedule, schedule_named

@@ -14,7 +14,7 @@ from gemmsmith.compile.compiled import CompiledKernel
 from gemmsmith.compile.nvrtc import compile_request
 from gemmsmith.compile.render import CompileRequest
 from gemmsmith.compile.toolchain import find_toolchain
-from gemmsmith.kernels.spec import Geometry
+from gemmsmith.kernel.geometry import Geometry
 from gemmsmith.run.device import Launch
 from gemmsmith.sim.device import SimDevice
 

@@ -11,7 +11,7 @@ import tensor_core_kernels as kernels
 from tensor_core_cases import Random
 from tensor_core_kernels import FLOAT_FORMS, INTEGER_FORMS, MATRIX_FORMS, SHARED_BYTES, WARP_FORMS, Matrices, Warp
 
-from gemmsmith.kernels.spec import Geometry
+from gemmsmith.kernel.geometry import Geometry
 from gemmsmith.run.device import Device, Launch
 
 

@@ -9,7 +9,7 @@ from ptx_launch import MY_WORD, kernel, launch, words
 from gemmsmith.compile import compile_request, find_toolchain
 from gemmsmith.compile.render import CompileRequest
 from gemmsmith.errors import SimulationError, UnknownInstructionError
-from gemmsmith.kernels.spec import Geometry
+from gemmsmith.kernel.geometry import Geometry
 from gemmsmith.run.device import Launch
 from gemmsmith.sim.device import SimDevice
 

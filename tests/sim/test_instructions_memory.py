@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from ptx_launch import Array, kernel, launch
 
-from gemmsmith.kernels.spec import Geometry
+from gemmsmith.kernel.geometry import Geometry
 from gemmsmith.run.device import Launch
 from gemmsmith.sim.device import SimDevice
 

@@ -9,7 +9,7 @@ from ptx_launch import launch, words
 from gemmsmith.compile import compile_request, find_toolchain
 from gemmsmith.compile.render import CompileRequest
 from gemmsmith.errors import SimulationError
-from gemmsmith.kernels.spec import Geometry
+from gemmsmith.kernel.geometry import Geometry
 from gemmsmith.run.device import Launch
 from gemmsmith.sim.device import SimDevice
 from gemmsmith.sim.schedule import schedule_named

@@ -7,7 +7,7 @@ import pytest
 from ptx_launch import MY_WORD, Size, kernel, launch, words
 
 from gemmsmith.errors import LaunchError, SimulationError
-from gemmsmith.kernels.spec import Geometry
+from gemmsmith.kernel.geometry import Geometry
 from gemmsmith.run.device import Launch
 from gemmsmith.sim.device import SimDevice
 

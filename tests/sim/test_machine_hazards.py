@@ -6,7 +6,7 @@ import pytest
 from ptx_launch import SCHEDULES, kernel, launch, scheduled, words
 
 from gemmsmith.errors import SimulationError
-from gemmsmith.kernels.spec import Geometry
+from gemmsmith.kernel.geometry import Geometry
 from gemmsmith.run.device import Launch
 from gemmsmith.sim.device import SimDevice
 from gemmsmith.sim.hazards import Hazard, HazardError

@@ -26,9 +26,10 @@ from gemmsmith.choose.cost import (
 from gemmsmith.choose.determinism import ORDERED, is_deterministic
 from gemmsmith.choose.key import Addresses, alignment
 from gemmsmith.errors import UnknownKernelError
-from gemmsmith.kernels.hopper_config import BOX
-from gemmsmith.kernels.registry import rung_named
-from gemmsmith.kernels.spec import Config, KernelSpec
+from gemmsmith.kernel.config import Config
+from gemmsmith.kernel.spec import KernelSpec
+from gemmsmith.ladder.hopper_config import BOX
+from gemmsmith.ladder.registry import rung_named
 from gemmsmith.problem import FP32, Problem
 
 # A thread has 255 registers. 128 sums leave room for everything else; of two consumers, which have 240 registers, a

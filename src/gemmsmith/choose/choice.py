@@ -13,7 +13,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 
-from gemmsmith.choose import parts, simt, tuning_file
+from gemmsmith.choose import simt, tuning_file
+from gemmsmith.choose import split as parts
 from gemmsmith.choose import table as shipped
 from gemmsmith.choose.candidates import Candidate, hopper_specs, ranked
 from gemmsmith.choose.cost import Chip, Constants, chip_of, predicted_seconds, shape_of, tiles_of, with_memory_of
@@ -35,7 +36,8 @@ from gemmsmith.choose.precision import DEFAULT
 from gemmsmith.choose.table import Entry, Table
 from gemmsmith.errors import ConfigError, UsageError
 from gemmsmith.gpus import GPU, gpu_of_device, gpus
-from gemmsmith.kernels.spec import Config, KernelSpec
+from gemmsmith.kernel.config import Config
+from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import Problem
 
 HOPPER = 90

@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gemmsmith.gpus import GPU
-from gemmsmith.kernels.hopper_config import BOX, staged_boxes, store_width
-from gemmsmith.kernels.spec import Config
+from gemmsmith.kernel.config import Config
+from gemmsmith.ladder.hopper_config import BOX, staged_boxes, store_width
 from gemmsmith.problem import Problem
 
 Column = NDArray[np.float64]

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 
 from gemmsmith.choose.precision import DEFAULT, promises
 from gemmsmith.errors import UnsupportedError
-from gemmsmith.kernels.fp16_parts import LEAST_DEPTH
-from gemmsmith.kernels.registry import rungs
-from gemmsmith.kernels.spec import KernelSpec
+from gemmsmith.kernel.spec import KernelSpec
+from gemmsmith.ladder.registry import rungs
 from gemmsmith.problem import FP32, TF32, Problem, ceil_div
+from gemmsmith.prologue.split_fp16 import LEAST_DEPTH
 
 SIMULATOR, HOPPER = 0, 90  # the first in the place of an architecture; 90 is sm_90
 # Fastest first among the rungs that run everywhere; the plain ones come last because they take any layout. Those that

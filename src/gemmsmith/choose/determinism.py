@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from gemmsmith.errors import ConfigError
-from gemmsmith.kernels.spec import Config, KernelSpec
+from gemmsmith.kernel.config import Config
+from gemmsmith.kernel.spec import KernelSpec
 
 # A kernel that divides K and can add the parts in order of arrival has this parameter: 1 is a fixed order.
 ORDERED = "ORDERED"

@@ -14,8 +14,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from gemmsmith.errors import DTypeError, UnsupportedError, UsageError
-from gemmsmith.kernels.registry import rungs
-from gemmsmith.kernels.spec import KernelSpec
+from gemmsmith.kernel.spec import KernelSpec
+from gemmsmith.ladder.registry import rungs
 from gemmsmith.problem import FP32, TF32, DType, dtype_named
 
 PRECISIONS = ("ieee", "fp32", "fp32-fast", "tf32")

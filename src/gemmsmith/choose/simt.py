@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from functools import cache
 
 from gemmsmith.choose.default import MOST_WORKSPACE
-from gemmsmith.kernels.registry import rung_named
-from gemmsmith.kernels.simt_best import MOST_SHARERS, shared_tiles, threads, tiles_of
-from gemmsmith.kernels.spec import Config
+from gemmsmith.kernel.config import Config
+from gemmsmith.ladder.registry import rung_named
+from gemmsmith.ladder.simt_best import MOST_SHARERS, shared_tiles, threads, tiles_of
 from gemmsmith.problem import Problem, ceil_div
 
 NAME = "simt_best"

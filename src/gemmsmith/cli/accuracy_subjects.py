@@ -10,23 +10,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gemmsmith import gemm, plan
+from gemmsmith.bench.arithmetic import arithmetic
+from gemmsmith.call.binding import check_simulated
 from gemmsmith.choose.determinism import is_deterministic
-from gemmsmith.cli.contract import AUTO, chosen_for
+from gemmsmith.cli.precision_options import AUTO, chosen_for
 from gemmsmith.compile.compiler import compile_for
 from gemmsmith.errors import MissingDeviceError, UnsupportedError
-from gemmsmith.kernels.spec import Config, KernelSpec
-from gemmsmith.measure.arithmetic import arithmetic
-from gemmsmith.problem import FP32, TF32, DType, Problem
+from gemmsmith.kernel.config import Config
+from gemmsmith.kernel.spec import KernelSpec
+from gemmsmith.ladder.registry import check_accepts
+from gemmsmith.problem import FP32, TF32, DType, Problem, arithmetic_of
 from gemmsmith.run.baselines import baseline_named
 from gemmsmith.run.baselines.supported import supported
 from gemmsmith.run.baselines.torch_views import usable_torch
-from gemmsmith.run.binding import check_simulated
 from gemmsmith.run.contender import OperandSet
 from gemmsmith.run.cuda import CudaDevice
 from gemmsmith.run.memory import GuardedMatrix
 from gemmsmith.sim.device import SimDevice
 from gemmsmith.verify.accuracy_study import Subject
-from gemmsmith.verify.bounds import arithmetic_of
 from gemmsmith.verify.harness import refusal
 
 Array = NDArray[Any]
@@ -44,7 +45,7 @@ def kernel_subject(spec: KernelSpec, config: Config, problem: Problem, device: S
         kind = FP32
     problem = problem.with_(dtype=kind)
     layout = "NN" if "NN" in spec.layouts else spec.layouts[0]
-    spec.accepts(problem.with_(trans_a=layout[0] == "T", trans_b=layout[1] == "T"))
+    check_accepts(spec, problem.with_(trans_a=layout[0] == "T", trans_b=layout[1] == "T"))
     if why := refusal(spec.signature, problem):
         raise UnsupportedError(why)
     check_simulated(device, spec, problem)

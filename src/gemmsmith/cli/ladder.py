@@ -12,19 +12,19 @@ from pathlib import Path
 
 from gemmsmith import __version__
 from gemmsmith.cli.options import Compiler
-from gemmsmith.cli.output import progress
+from gemmsmith.cli.render.output import progress
 from gemmsmith.compile.render import arch_number
 from gemmsmith.errors import UsageError
 from gemmsmith.gpus import GPU
-from gemmsmith.kernels.registry import rung_named, rungs, rungs_for
-from gemmsmith.measure.published import published
-from gemmsmith.measure.results import Machine, Run
+from gemmsmith.ladder.registry import rung_named, rungs, rungs_for
 from gemmsmith.problem import Problem
-from gemmsmith.report.gathering import Gathered, count_rung, rungs_of, verify_rung
+from gemmsmith.report.collect import Gathered, count_rung, rungs_of, verify_rung
 from gemmsmith.report.page import write_page
-from gemmsmith.report.story import Made, Story, Sweep
+from gemmsmith.report.report_model import Made, Story, Sweep
 from gemmsmith.report.sweep_file import recorded_sweeps
 from gemmsmith.sim.device import SimDevice
+from gemmsmith.store.published import published
+from gemmsmith.store.results import Machine, Run
 
 _WORKERS = 4
 

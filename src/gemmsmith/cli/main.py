@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import typer
 
-from gemmsmith.cli import (
+from gemmsmith.cli.commands import (
     accuracy,
     bench,
     check,
@@ -28,7 +28,7 @@ from gemmsmith.cli import (
     tune,
     verify,
 )
-from gemmsmith.cli.output import WIDTH
+from gemmsmith.cli.render.output import WIDTH
 from gemmsmith.errors import CompileError, GemmsmithError, UsageError
 
 app = typer.Typer(

@@ -14,13 +14,14 @@ from gemmsmith.compile.cache import CompileCache
 from gemmsmith.compile.compiled import CompiledKernel
 from gemmsmith.compile.compiler import compile_for
 from gemmsmith.errors import UsageError
-from gemmsmith.kernels.registry import rung_named
-from gemmsmith.kernels.spec import Config, KernelSpec
-from gemmsmith.kernels.user import UserOptions, user_kernel
+from gemmsmith.kernel.config import Config
+from gemmsmith.kernel.spec import KernelSpec
+from gemmsmith.ladder.registry import rung_named
 from gemmsmith.problem import Problem
 from gemmsmith.run.cuda import CudaDevice, cuda_device, gpu_available
 from gemmsmith.sim.device import SimDevice
 from gemmsmith.sim.schedule import NAMES, schedule_named
+from gemmsmith.userfile.user_kernel import UserOptions, user_kernel
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
 Kernel = Annotated[str, typer.Argument(metavar="RUNG|FILE.cu", help="A rung of the ladder, or a .cu file.")]

@@ -6,10 +6,10 @@ import uuid
 from datetime import UTC, datetime
 
 from gemmsmith import __version__
+from gemmsmith.bench.machine import machine_facts
 from gemmsmith.compile.toolchain import find_toolchain
-from gemmsmith.measure.machine import machine_facts
-from gemmsmith.measure.results import Run
 from gemmsmith.run.cuda import CudaDevice
+from gemmsmith.store.results import Run
 
 
 def new_run(command: str, device: CudaDevice | None) -> Run:

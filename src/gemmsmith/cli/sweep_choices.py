@@ -6,20 +6,20 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from gemmsmith.cli.explain import DEFAULT_GPU, arch_of
+from gemmsmith.call.binding import needs_simulator
+from gemmsmith.cli.commands.explain import DEFAULT_GPU, arch_of
 from gemmsmith.cli.options import Compiler, pairs
 from gemmsmith.cli.sweep_points import Workbench
 from gemmsmith.errors import UsageError
 from gemmsmith.gpus import gpu_named, gpu_of_device
-from gemmsmith.kernels.registry import rung_named
-from gemmsmith.kernels.user import UserOptions
-from gemmsmith.measure.experiments import Experiment, experiment_named
-from gemmsmith.measure.sweep import RESOURCES, Axis, Family, FileFamily, RungFamily, points_in
-from gemmsmith.measure.sweep_quantities import quantity_named, telling
+from gemmsmith.ladder.registry import rung_named
 from gemmsmith.problem import Problem
-from gemmsmith.run.binding import needs_simulator
 from gemmsmith.run.cuda import cuda_device, gpu_available
 from gemmsmith.shapes import Shape
+from gemmsmith.sweep.experiments import Experiment, experiment_named
+from gemmsmith.sweep.quantities import quantity_named, telling
+from gemmsmith.sweep.sweep import RESOURCES, Axis, Family, FileFamily, RungFamily, points_in
+from gemmsmith.userfile.user_kernel import UserOptions
 
 
 def experiment_of(

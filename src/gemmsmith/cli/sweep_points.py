@@ -6,7 +6,10 @@ import math
 from dataclasses import dataclass, field, replace
 
 from gemmsmith import __version__
-from gemmsmith.cli.launching import is_lenient, leniently
+from gemmsmith.bench.arithmetic import arithmetic
+from gemmsmith.bench.kernel_contender import source_digest
+from gemmsmith.call.binding import aligned_code, aligned_config
+from gemmsmith.cli.launch_report import is_lenient, leniently
 from gemmsmith.cli.options import Compiler
 from gemmsmith.compile.compiled import CompiledKernel
 from gemmsmith.compile.sass import Sass, disassemble
@@ -16,16 +19,13 @@ from gemmsmith.explain.occupancy import Occupancy, launched_blocks, occupancy, w
 from gemmsmith.explain.profile import CONFLICTS, FFMA, Profile, simulate
 from gemmsmith.explain.sampling import QUICK_DEPTH, QUICK_SAMPLE
 from gemmsmith.gpus import GPU
-from gemmsmith.kernels.spec import Geometry
-from gemmsmith.measure.arithmetic import arithmetic
-from gemmsmith.measure.kernel_contender import source_digest
-from gemmsmith.measure.results import Measurement, Pairs
-from gemmsmith.measure.sweep import Outcome, Point, Variant
+from gemmsmith.kernel.geometry import Geometry
 from gemmsmith.problem import DType, Problem
-from gemmsmith.run.binding import aligned_code, aligned_config
 from gemmsmith.run.contender import Identity
 from gemmsmith.shapes import Shape
 from gemmsmith.sim.device import SimDevice
+from gemmsmith.store.results import Measurement, Pairs
+from gemmsmith.sweep.sweep import Outcome, Point, Variant
 from gemmsmith.verify.cases import tile_of
 from gemmsmith.verify.harness import refusal, verify_launch
 from gemmsmith.verify.verdict import Verdict

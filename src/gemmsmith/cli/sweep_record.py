@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from gemmsmith.measure.results import Measurement
 from gemmsmith.run.cuda import CudaDevice
+from gemmsmith.store.results import Measurement
 
 Record = Callable[[Measurement], None]
 
@@ -26,7 +26,7 @@ def recording(path: Path | None, wanted: bool, command: str, device: CudaDevice 
         yield _forget
         return
     from gemmsmith.cli.recording import new_run
-    from gemmsmith.measure.database import Results
+    from gemmsmith.store.database import Results
 
     with Results.open(path) as results:
         run = new_run(command, device)

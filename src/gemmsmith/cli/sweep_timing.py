@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 
 from gemmsmith.cli.sweep_points import Workbench, why, with_resources
 from gemmsmith.errors import CompileError, UsageError
-from gemmsmith.measure.results import Measurement
-from gemmsmith.measure.sweep import Outcome, Point, Variant
 from gemmsmith.problem import Problem
 from gemmsmith.run.contender import Contender
+from gemmsmith.store.results import Measurement
+from gemmsmith.sweep.sweep import Outcome, Point, Variant
 
 _SECONDS_A_POINT, _LEAST_SECONDS = 1.0, 3.0
 
@@ -96,10 +96,10 @@ def gpu_measure(bench: Workbench, baselines: Sequence[str], step: Listener) -> M
         baseline_named(name)  # an unknown one is refused before anything runs
 
     def measure(entrants: Sequence[Entrant], problem: Problem, note: Listener) -> Iterator[Measurement]:
-        from gemmsmith.measure.bench import Renamed
-        from gemmsmith.measure.bench import bench as timed
-        from gemmsmith.measure.kernel_contender import KernelContender
-        from gemmsmith.measure.rig import Plan, cuda_rig
+        from gemmsmith.bench.bench import Renamed
+        from gemmsmith.bench.bench import bench as timed
+        from gemmsmith.bench.kernel_contender import KernelContender
+        from gemmsmith.bench.rig import Plan, cuda_rig
 
         contenders: list[Contender] = [
             Renamed(KernelContender(e.variant.spec, e.variant.config, device, bench.compiler), e.label)

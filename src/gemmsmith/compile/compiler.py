@@ -12,7 +12,8 @@ from gemmsmith.compile.compiled import CompiledKernel
 from gemmsmith.compile.nvrtc import check_arch, compile_request
 from gemmsmith.compile.render import render_kernel
 from gemmsmith.compile.toolchain import find_toolchain
-from gemmsmith.kernels.spec import Config, KernelSpec
+from gemmsmith.kernel.config import Config
+from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import FP32, DType, Problem
 
 

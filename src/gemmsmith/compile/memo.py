@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections import OrderedDict
 from collections.abc import Hashable
 
 from gemmsmith.compile.compiled import CompiledKernel
+from gemmsmith.userfile.stamp import Stamp, stamp
 
 _CAPACITY = 512  # kernels are about 100 KB each with their PTX
-
-Stamp = tuple[tuple[str, int, int, int], ...]
 
 
 class Memo:
@@ -42,15 +40,3 @@ class Memo:
     def clear(self) -> None:
         with self._lock:
             self._kernels.clear()
-
-
-def stamp(files: tuple[str, ...]) -> Stamp:
-    """Identity, size and time of each file; a file that is gone stamps as -1."""
-    rows = []
-    for file in files:
-        try:
-            status = os.stat(file)
-            rows.append((file, status.st_ino, status.st_size, status.st_mtime_ns))
-        except OSError:
-            rows.append((file, -1, -1, -1))
-    return tuple(rows)

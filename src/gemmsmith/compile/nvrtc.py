@@ -11,13 +11,13 @@ import re
 from typing import Any
 
 from gemmsmith.compile.compiled import CompiledKernel
-from gemmsmith.compile.includes import QUOTED_INCLUDE
 from gemmsmith.compile.render import CompileRequest, arch_number
 from gemmsmith.compile.resources import parse_resources
-from gemmsmith.compile.standins import PRELUDE, STAND_INS
 from gemmsmith.compile.toolchain import OLDEST_ARCH, Toolchain, load_nvrtc
 from gemmsmith.errors import CompileError, UsageError
-from gemmsmith.kernels.signature import entries
+from gemmsmith.kernel.signature import entries
+from gemmsmith.userfile.includes import QUOTED_INCLUDE
+from gemmsmith.userfile.stub_headers import PRELUDE, STAND_INS
 
 _ROOT = "/gemmsmith/"
 _TIMING = re.compile(r"^ptxas info\s*: Compile time = .*\n", re.M)

@@ -7,14 +7,16 @@ from dataclasses import dataclass, field, replace
 from importlib.resources import files
 from pathlib import Path
 
-from gemmsmith.compile.host_code import without_host_code
-from gemmsmith.compile.includes import bundle
-from gemmsmith.compile.memo import Stamp
-from gemmsmith.compile.standins import stand_ins
 from gemmsmith.errors import ConfigError, UnsupportedError, UsageError
-from gemmsmith.kernels.signature import template_parameters
-from gemmsmith.kernels.spec import Config, KernelSpec
+from gemmsmith.kernel.config import Config
+from gemmsmith.kernel.signature import template_parameters
+from gemmsmith.kernel.spec import KernelSpec
+from gemmsmith.ladder.registry import check_accepts
 from gemmsmith.problem import ACTIVATIONS, BIASES, FP32, DType, Problem
+from gemmsmith.userfile.host_code import without_host_code
+from gemmsmith.userfile.includes import bundle
+from gemmsmith.userfile.stamp import Stamp
+from gemmsmith.userfile.stub_headers import stand_ins
 
 
 @dataclass(frozen=True)
@@ -51,7 +53,7 @@ def render_kernel(
     """What to compile for ``spec`` in ``config``; refuses a type, layout or architecture that the kernel lacks."""
     sample = Problem(1, 1, 1, dtype=dtype, out_dtype=out_dtype, trans_a=trans_a, trans_b=trans_b, bias=bias,
                      activation=activation)  # fmt: skip
-    spec.accepts(sample)
+    check_accepts(spec, sample)
     arch = target_arch(spec, arch)
     if arch_number(arch) < spec.min_arch:
         raise UnsupportedError(f"{spec.name} needs sm_{spec.min_arch} or newer, not {arch}")
@@ -96,7 +98,7 @@ def target_arch(spec: KernelSpec, arch: str) -> str:
 
 
 def _own_headers() -> Path:
-    return Path(str(files("gemmsmith.kernels").joinpath("include")))
+    return Path(str(files("gemmsmith.ladder").joinpath("include")))
 
 
 def _defines(spec: KernelSpec, config: Config, problem: Problem) -> tuple[tuple[str, str], ...]:

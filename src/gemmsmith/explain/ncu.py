@@ -20,7 +20,8 @@ from gemmsmith.errors import LaunchError, MissingDeviceError
 from gemmsmith.explain.metrics import BY_NAME, METRICS
 from gemmsmith.explain.profile import SECTOR, Line, Profile, source_lines
 from gemmsmith.explain.source_page import Page, correlate, line_sums, lines_of, parse_pages
-from gemmsmith.kernels.spec import Config, KernelSpec
+from gemmsmith.kernel.config import Config
+from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import Problem
 from gemmsmith.run.cuda import cuda_device
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from gemmsmith.errors import UsageError
 from gemmsmith.gpus import GPU
-from gemmsmith.kernels.spec import Geometry
+from gemmsmith.kernel.geometry import Geometry
 from gemmsmith.problem import ceil_div
 
 RESOURCES = ("registers", "threads", "smem")

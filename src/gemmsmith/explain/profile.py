@@ -18,7 +18,9 @@ from gemmsmith.explain.crosscheck import Check, cross_check
 from gemmsmith.explain.instruction_mix import machine_mix, simulated_mix
 from gemmsmith.explain.metrics import METRICS, contributions, simulated
 from gemmsmith.explain.sampling import Counted, count_launch
-from gemmsmith.kernels.spec import Config, Geometry, KernelSpec
+from gemmsmith.kernel.config import Config
+from gemmsmith.kernel.geometry import Geometry
+from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import Problem
 from gemmsmith.sim.counters import Counters
 

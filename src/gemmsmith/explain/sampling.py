@@ -13,13 +13,16 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
+from gemmsmith.call.binding import before_product, check_simulated, product_launch, workspace_bytes
 from gemmsmith.compile.compiled import CompiledKernel
 from gemmsmith.errors import UnsupportedError
 from gemmsmith.explain.metrics import simulated
 from gemmsmith.fills import operands
-from gemmsmith.kernels.spec import Config, Geometry, KernelSpec
+from gemmsmith.kernel.config import Config
+from gemmsmith.kernel.geometry import Geometry
+from gemmsmith.kernel.prologue import Addresses
+from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import Problem
-from gemmsmith.run.binding import Addresses, before_product, check_simulated, product_launch, workspace_bytes
 from gemmsmith.run.memory import upload
 from gemmsmith.sim.counters import Counters, Counts
 from gemmsmith.sim.device import LoadedPtx, SimDevice
@@ -72,7 +75,7 @@ class Bench:
         before, ready = before_product(self.device, self.spec, self.config, shape, places, addresses[-1])
         for step in before:
             self.device.launch(step.loaded, step.launch)
-        if (other := ready.instead) is not None and not other.accepts(
+        if (other := ready.fallback) is not None and not other.accepts(
             self.device.read(addresses[-1], other.verdict_bytes).tobytes()
         ):
             raise UnsupportedError(

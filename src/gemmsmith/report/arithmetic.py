@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gemmsmith.gpus import GPU
-from gemmsmith.report.story import Rung, Story
+from gemmsmith.report.report_model import Rung, Story
 
 CUDA_CORES, TENSOR_CORES = "CUDA cores", "tensor cores"
 _SUFFIXES = {CUDA_CORES: "", TENSOR_CORES: "-tensor"}

@@ -13,8 +13,8 @@ from gemmsmith.report.charts.patterns import patterns
 from gemmsmith.report.charts.svg import el, join, rect, text
 from gemmsmith.report.figures.ladder import Ladder, ladder_parts
 from gemmsmith.report.files import inline, replace_file
+from gemmsmith.report.report_model import Story
 from gemmsmith.report.speeds import speeds_of
-from gemmsmith.report.story import Story
 from gemmsmith.report.summary import headline_words
 
 _SVG = "http://www.w3.org/2000/svg"  # the name of the language, not an address that anything fetches

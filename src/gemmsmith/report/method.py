@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from gemmsmith.measure.results import Measurement, Run
 from gemmsmith.problem import Problem
 from gemmsmith.report.charts.frame import Table
 from gemmsmith.report.charts.words import ABSENT, percent, seconds, short, size_of, tflops
 from gemmsmith.report.figures.names import contender
-from gemmsmith.report.story import MEASURED, RECORDED, Story
+from gemmsmith.report.report_model import MEASURED, RECORDED, Story
+from gemmsmith.store.results import Measurement, Run
 
 
 @dataclass(frozen=True)

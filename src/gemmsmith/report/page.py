@@ -17,10 +17,10 @@ from gemmsmith.report.figures.ladder import ladders
 from gemmsmith.report.figures.names import anchors, contender
 from gemmsmith.report.files import inline, replace_file
 from gemmsmith.report.method import runs_of
+from gemmsmith.report.report_model import Story
 from gemmsmith.report.rung_view import COUNTED, view_rung
 from gemmsmith.report.sections import sections_of
 from gemmsmith.report.speeds import plain_gpu, speeds_of
-from gemmsmith.report.story import Story
 from gemmsmith.report.summary import headline_words, top_facts
 
 ORIGINS = {

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 
 from gemmsmith.report.charts.words import sentence
+from gemmsmith.report.report_model import Rung, Story
 from gemmsmith.report.speeds import Speed, Speeds
-from gemmsmith.report.story import Rung, Story
 
 _SAME = 0.98  # a rung within two per cent of the one before is not called slower
 _APART = 3 / 2  # model and timing that differ by more than a third of the larger: the model explains nothing

@@ -18,11 +18,11 @@ from gemmsmith.report.charts.words import compact, percent, tflops, times
 from gemmsmith.report.figures.machine import bounds, occupancy_steps
 from gemmsmith.report.figures.names import contender
 from gemmsmith.report.figures.speed import rung_over_size
+from gemmsmith.report.header_comment import Opening, read_opening
 from gemmsmith.report.highlight import highlight
-from gemmsmith.report.opening import Opening, read_opening
 from gemmsmith.report.reasons import contradiction, reason
+from gemmsmith.report.report_model import COMPILER, Rung, Story
 from gemmsmith.report.speeds import Speed, Speeds, headline
-from gemmsmith.report.story import COMPILER, Rung, Story
 
 COUNTED = ("executed", "sectors", "wavefronts", "conflicts")
 

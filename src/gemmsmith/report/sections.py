@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from gemmsmith.report.charts.frame import Chart
 from gemmsmith.report.figures import machine, memory, speed, sweeps
+from gemmsmith.report.report_model import Story
 from gemmsmith.report.speeds import Speeds
-from gemmsmith.report.story import Story
 
 _COUNTS = "Counters come from the simulator: gemmsmith climb fills them in."
 

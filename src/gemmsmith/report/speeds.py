@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from gemmsmith.gpus import GPU
-from gemmsmith.measure.results import Measurement, Run
 from gemmsmith.problem import Problem
 from gemmsmith.report.charts.words import seconds, size_of, tflops
-from gemmsmith.report.story import MEASURED, PREDICTED, RECORDED, Rung, Story
+from gemmsmith.report.report_model import MEASURED, PREDICTED, RECORDED, Rung, Story
+from gemmsmith.store.results import Measurement, Run
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from gemmsmith.report.arithmetic import Panel, panels_of
 from gemmsmith.report.charts.words import percent, tflops, times
 from gemmsmith.report.figures.names import contender
+from gemmsmith.report.report_model import MEASURED, PREDICTED, SIMULATED, Rung, Story
 from gemmsmith.report.rung_view import Fact
 from gemmsmith.report.speeds import Speed, Speeds, headline
-from gemmsmith.report.story import MEASURED, PREDICTED, SIMULATED, Rung, Story
 
 _NUMBERS = (
     "no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve", "thirteen",

@@ -12,7 +12,7 @@ from typing import Any
 
 from gemmsmith.errors import UsageError
 from gemmsmith.report.files import replace_file
-from gemmsmith.report.story import MEASURED, RECORDED, Sweep, SweepPoint
+from gemmsmith.report.report_model import MEASURED, RECORDED, Sweep, SweepPoint
 
 _PACKAGED = "h200_sweeps.json"
 _TEXTS = ("title", "quantity", "origin", "command", "where")
@@ -67,7 +67,7 @@ def as_recorded(sweep: Sweep) -> Sweep:
 @cache
 def recorded_sweeps() -> tuple[Sweep, ...]:
     """Every sweep that comes with the package; none where it has no such file."""
-    file = files("gemmsmith").joinpath("measure", "data", _PACKAGED)
+    file = files("gemmsmith").joinpath("store", "data", _PACKAGED)
     if not file.is_file():
         return ()
     return tuple(as_recorded(sweep_from_json(data)) for data in json.loads(file.read_text(encoding="utf-8")))

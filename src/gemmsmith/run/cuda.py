@@ -17,7 +17,7 @@ import numpy as np
 
 from gemmsmith.compile.compiled import CompiledKernel
 from gemmsmith.errors import LaunchError, MissingDeviceError
-from gemmsmith.kernels.spec import Dim3, Geometry, TensorMap
+from gemmsmith.kernel.geometry import Dim3, Geometry, TensorMap
 from gemmsmith.run.device import Bytes, Launch, Step
 from gemmsmith.run.tensor_map import Encoder, check_tensor_map, driver_encoder
 

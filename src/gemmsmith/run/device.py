@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gemmsmith.compile.compiled import CompiledKernel
-from gemmsmith.kernels.spec import Geometry, TensorMap
+from gemmsmith.kernel.geometry import Geometry, TensorMap
 
 Bytes = NDArray[np.uint8]
 

@@ -12,8 +12,8 @@ from collections.abc import Callable
 from typing import Any
 
 from gemmsmith.errors import ConfigError, UnsupportedError
-from gemmsmith.kernels.signature import MAP_BYTES
-from gemmsmith.kernels.spec import TensorMap
+from gemmsmith.kernel.geometry import TensorMap
+from gemmsmith.kernel.signature import MAP_BYTES
 from gemmsmith.problem import BF16, DTYPES, FP16, FP32, INT8, INT32, TF32
 
 ALIGNMENT = 16  # bytes: of the address, of every stride, and of a box's lines

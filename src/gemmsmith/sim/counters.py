@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gemmsmith.kernels.spec import Geometry
+from gemmsmith.kernel.geometry import Geometry
 from gemmsmith.sim.bundle import CONTROL, Bundle
 from gemmsmith.sim.lower import Lowered, Operation, Slot
 from gemmsmith.sim.wavefronts import LINE, NOBODY, SECTOR, copies, distinct, matrix_wavefronts, sectors, wavefronts

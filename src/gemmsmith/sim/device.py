@@ -12,7 +12,7 @@ import numpy as np
 
 from gemmsmith.compile.compiled import CompiledKernel
 from gemmsmith.errors import LaunchError, SimulationError
-from gemmsmith.kernels.spec import Geometry, TensorMap
+from gemmsmith.kernel.geometry import Geometry, TensorMap
 from gemmsmith.run.device import Bytes, Launch
 from gemmsmith.run.tensor_map import check_tensor_map, encode_simulated
 from gemmsmith.sim.bundle import Program, bundle

@@ -53,7 +53,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gemmsmith.problem import FP32, TF32, DType, Problem
+from gemmsmith.problem import FP32, TF32, Problem
 from gemmsmith.verify.epilogue import output_rounding
 from gemmsmith.verify.reference import Reference
 
@@ -92,11 +92,6 @@ def accuracy(arithmetic: str, k: int, errors_grow: bool = False) -> Accuracy:
         factors = 4.0 if errors_grow else min(4.0, 32.0 / math.sqrt(max(1, k)))
         return Accuracy(TF32.unit_roundoff, factors + sums * FP32.unit_roundoff / TF32.unit_roundoff)
     return Accuracy(FP32.unit_roundoff, sums)
-
-
-def arithmetic_of(dtype: DType, tensor_cores: bool) -> str:
-    """What inputs of a type are multiplied in: 16-bit ones in fp32, unless tensor cores do it."""
-    return dtype.name if tensor_cores or dtype == TF32 else FP32.name
 
 
 def theory(k: int) -> float:

@@ -18,7 +18,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from gemmsmith.errors import UsageError
-from gemmsmith.kernels.spec import Config, KernelSpec
+from gemmsmith.kernel.config import Config
+from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import ACTIVATIONS, BIASES, FP16, FP32, INT8, INT32, OUTPUTS, DType, Problem, ceil_div
 from gemmsmith.shapes import Shape, edge_shapes, edge_values
 from gemmsmith.verify.harness import refusal

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from gemmsmith.errors import UsageError
 from gemmsmith.fills import Operands, fill_named
-from gemmsmith.kernels.signature import Signature
-from gemmsmith.problem import FP32, Problem
-from gemmsmith.verify.bounds import Accuracy, absolute_floor, accuracy, arithmetic_of, error_ratios
+from gemmsmith.kernel.signature import Signature
+from gemmsmith.problem import FP32, Problem, arithmetic_of
+from gemmsmith.verify.bounds import Accuracy, absolute_floor, accuracy, error_ratios
 from gemmsmith.verify.epilogue import finished, projected_rounding, stored
 from gemmsmith.verify.fma import ordered_fma_reference
 from gemmsmith.verify.projection import project, projection_gate, projection_reference

@@ -16,13 +16,15 @@ from dataclasses import replace
 
 import numpy as np
 
+from gemmsmith.call import binding
 from gemmsmith.errors import GemmsmithError, LaunchError, ProblemError, SimulationError, UnsupportedError, UsageError
 from gemmsmith.fills import Array, Operands, operands
-from gemmsmith.kernels.signature import Signature
-from gemmsmith.kernels.spec import Config, KernelSpec
+from gemmsmith.kernel.config import Config
+from gemmsmith.kernel.prologue import Addresses
+from gemmsmith.kernel.signature import Signature
+from gemmsmith.kernel.spec import KernelSpec
+from gemmsmith.ladder.registry import check_accepts
 from gemmsmith.problem import DType, Problem
-from gemmsmith.run import binding
-from gemmsmith.run.binding import Addresses
 from gemmsmith.run.device import Device
 from gemmsmith.run.memory import GUARD_BYTES, Damage, GuardedMatrix
 from gemmsmith.sim.hazards import HazardError
@@ -94,7 +96,7 @@ def verify_launch(
     """
     fill = MODES.get(mode, "normal") if fill is None else fill
     check_mode(mode, fill, problem)
-    spec.accepts(problem)
+    check_accepts(spec, problem)
     signature = spec.signature
     if why := refusal(signature, problem):
         raise UnsupportedError(why)

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gemmsmith.kernels.spec import Config, KernelSpec
+from gemmsmith.kernel.config import Config
+from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import FP32, Problem
 from gemmsmith.run.memory import Damage
 

@@ -12,8 +12,8 @@ from gemmsmith.report.charts.bars import Bar, Reference, draw_bars
 from gemmsmith.report.charts.frame import Chart, Draw, Table, chart
 from gemmsmith.report.charts.words import ABSENT, percent, seconds, short, size_of, tflops, times
 from gemmsmith.report.figures.names import contender
+from gemmsmith.report.report_model import PREDICTED, Rung, Story
 from gemmsmith.report.speeds import Speed, Speeds, headline, predicted, same_gpu
-from gemmsmith.report.story import PREDICTED, Rung, Story
 
 _FAR = 1.6  # a baseline this many times beyond everything else would squash the ladder: it is named in the note
 

@@ -15,8 +15,8 @@ from gemmsmith.report.charts.roof import Ceiling, Roof, Spot, draw_roofline
 from gemmsmith.report.charts.steps import draw_steps
 from gemmsmith.report.charts.svg import colour
 from gemmsmith.report.charts.words import ABSENT, compact, percent, short, size_of, tflops
+from gemmsmith.report.report_model import PREDICTED, SIMULATED, Rung, Story
 from gemmsmith.report.speeds import Speeds, headline, predicted, same_gpu
-from gemmsmith.report.story import PREDICTED, SIMULATED, Rung, Story
 
 _AXES = {"registers": "registers a thread", "threads": "threads a block", "smem": "shared memory a block"}
 

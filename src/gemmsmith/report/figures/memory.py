@@ -12,7 +12,7 @@ from gemmsmith.report.charts.cells import Cell, draw_cells
 from gemmsmith.report.charts.frame import Chart, Table, chart
 from gemmsmith.report.charts.rows import Kind, Row, draw_dots, draw_stacked
 from gemmsmith.report.charts.words import ABSENT, compact, percent, short, size_of, times
-from gemmsmith.report.story import PREDICTED, Rung, Story
+from gemmsmith.report.report_model import PREDICTED, Rung, Story
 
 _TENSOR = ("tensor",)
 # Classes of instructions as the chart joins them; the table keeps them apart.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from gemmsmith.report.story import Rung
+from gemmsmith.report.report_model import Rung
 
 _LIBRARIES = {"cublas": "cuBLAS", "cublas-tf32": "cuBLAS TF32", "cublaslt": "cuBLASLt", "triton": "Triton"}
 

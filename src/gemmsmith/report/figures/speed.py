@@ -11,8 +11,8 @@ from gemmsmith.report.charts.lines import Line, draw_lines, finite_points
 from gemmsmith.report.charts.rows import Kind, Row, draw_dots
 from gemmsmith.report.charts.words import percent, short, tflops
 from gemmsmith.report.figures.names import contender
+from gemmsmith.report.report_model import PUBLISHED, Published, Rung, Story
 from gemmsmith.report.speeds import Speed, Speeds
-from gemmsmith.report.story import PUBLISHED, Published, Rung, Story
 
 
 def over_sizes(story: Story, speeds: Speeds) -> tuple[Chart, ...]:

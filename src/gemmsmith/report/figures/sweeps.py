@@ -9,7 +9,7 @@ from gemmsmith.report.charts.bars import Bar, draw_bars
 from gemmsmith.report.charts.cells import Cell, draw_cells
 from gemmsmith.report.charts.frame import Canvas, Chart, Drawing, Table, chart
 from gemmsmith.report.charts.words import ABSENT, short
-from gemmsmith.report.story import Sweep, SweepPoint
+from gemmsmith.report.report_model import Sweep, SweepPoint
 
 
 def sweep_chart(sweep: Sweep, key: str) -> Chart | None:

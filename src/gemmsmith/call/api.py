@@ -1,0 +1,232 @@
+"""The public functions: one product, or a batch of them, on the device that holds its operands."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from gemmsmith.call.gemm_gpu import alike, launched, launched_as_before
+from gemmsmith.call.plan import Plan, simulated
+from gemmsmith.call.request import (
+    Request,
+    addend_operand,
+    bias_operand,
+    check_bias,
+    check_one_device,
+    check_output,
+)
+from gemmsmith.choose.choice import Choice, choose
+from gemmsmith.choose.determinism import check_deterministic
+from gemmsmith.choose.precision import DEFAULT, check_promise, input_dtype
+from gemmsmith.errors import ConfigError, DTypeError, ProblemError, UnknownKernelError, UsageError
+from gemmsmith.kernel.config import Config
+from gemmsmith.kernel.spec import KernelSpec
+from gemmsmith.ladder.registry import check_accepts, rung_named, rungs
+from gemmsmith.problem import FP32, DType, Problem, dtype_named
+from gemmsmith.run.cuda import cuda_device
+from gemmsmith.run.tensors import Matrix, matrix
+
+# Problems by what they were made of: making and checking one takes longer than a launch.
+_PROBLEMS: dict[tuple[object, ...], Problem] = {}
+_MOST_PROBLEMS = 4096
+
+
+def kernels() -> tuple[KernelSpec, ...]:
+    """The rungs of the ladder, in order."""
+    return rungs()
+
+
+def matmul(a: Any, b: Any, *, precision: str = "", deterministic: bool = True) -> Any:
+    """The matrix product of ``a`` and ``b``: NumPy arrays on the simulator, GPU tensors on their GPU.
+
+    Operands of rank 3 are a batch; one of rank 2 serves all of it. The result is fp32, of the operands' library and on
+    their device. ``precision`` and ``deterministic`` as in ``gemm``.
+    """
+    return gemm(a, b, precision=precision, deterministic=deterministic)
+
+
+def gemm(
+    a: Any,
+    b: Any,
+    c: Any = None,
+    *,
+    alpha: float = 1,
+    beta: float = 0,
+    bias: Any = None,
+    activation: str = "",
+    dtype: str = "",
+    out_dtype: str = "",
+    kernel: str | KernelSpec | None = None,
+    config: Mapping[str, int] | Config | None = None,
+    out: Any = None,
+    precision: str = "",
+    deterministic: bool = True,
+) -> Any:
+    """activation(alpha · a · b + beta · c + bias).
+
+    ``a`` and ``b`` may be stored row by row or column by column (a transposed view), and be batches of rank 3; one of
+    rank 2 serves the whole batch. ``c`` is read only if beta is not 0 and is not changed, unless it is also ``out``.
+    ``bias`` has a value for each column (rank 1, or 1×N) or for each row (M×1), in the output's type; ``activation`` is
+    'relu', 'gelu' (with erf) or 'silu'. ``dtype='tf32'`` multiplies fp32 operands as TF32. ``out_dtype`` is fp32 unless
+    it is named: fp16 from fp16, bf16 from bf16, int8 or int32 from int8. On a GPU the kernel is launched on
+    the caller's current stream and not waited for. Returns ``out``, or a new array.
+
+    ``precision`` is a promise about the result (docs/precision.md): of fp32 operands 'ieee' (CUDA cores, every sum an
+    fma), 'fp32' (the default: no less accurate than cuBLAS in fp32, within a margin), 'fp32-fast' (within the bound of
+    fp32 products) or 'tf32'; of narrower ones 'fp32' or 'ieee'. A ``kernel`` that does not keep it is
+    refused. Repeated calls give the same bits, unless ``deterministic=False`` asks for the fastest kernel whatever the
+    order of its sums.
+    """
+    key = None
+    if c is None and kernel is None and config is None:
+        key = alike(a, b, bias, out, alpha, beta, activation, dtype, out_dtype, precision, deterministic)
+        result = launched_as_before(key, a, b, bias, out)
+        if result is not None:
+            return result
+    asked = _request(a, b, c, alpha, beta, bias, activation, dtype, out_dtype, kernel, config, out, precision,
+                     deterministic)  # fmt: skip
+    return launched(asked, key) if asked.a.on_gpu else simulated(asked)
+
+
+def plan(
+    a: Any,
+    b: Any,
+    c: Any = None,
+    *,
+    alpha: float = 1,
+    beta: float = 0,
+    bias: Any = None,
+    activation: str = "",
+    dtype: str = "",
+    out_dtype: str = "",
+    kernel: str | KernelSpec | None = None,
+    config: Mapping[str, int] | Config | None = None,
+    out: Any = None,
+    precision: str = "",
+    deterministic: bool = True,
+) -> Plan:
+    """``gemm`` of the same arguments, prepared: calling the plan computes it, with little work for the host.
+
+    Everything that can be done or refused beforehand is: the choice, compiling, loading, the output, a workspace.
+    """
+    return Plan(_request(a, b, c, alpha, beta, bias, activation, dtype, out_dtype, kernel, config, out, precision,
+                         deterministic))  # fmt: skip
+
+
+def _request(a: Any, b: Any, c: Any, alpha: float, beta: float, bias: Any, activation: str, dtype: str,
+             out_dtype: str, kernel: str | KernelSpec | None, config: Mapping[str, int] | Config | None,
+             out: Any, precision: str, deterministic: bool) -> Request:  # fmt: skip
+    left, right = matrix("a", a), matrix("b", b)
+    if not isinstance(deterministic, bool):
+        raise UsageError(f"deterministic={deterministic!r} is neither True nor False")
+    dtype = input_dtype(precision, dtype, left.dtype)
+    target = matrix("out", out) if out is not None else None
+    offset = bias_operand(bias)
+    # What a problem is made of; types, because True equals 1 and is no number here.
+    key = (*map(_facts, (left, right, offset, target)), alpha, type(alpha), beta, type(beta), activation, dtype,
+           out_dtype)  # fmt: skip
+    problem = _known_problem(key)
+    new = problem is None
+    if problem is None:
+        problem = _problem(left, right, alpha, beta, dtype, _out_dtype(out_dtype, target), activation)
+        if offset is not None:
+            check_bias(problem, offset, bias)
+            problem = replace(problem, bias="column" if (offset.rows, offset.cols) == (1, problem.n) else "row")
+    addend = addend_operand(problem, c)
+    check_one_device([m for m in (left, right, addend, offset, target) if m is not None])
+    if target is not None:
+        check_output(problem, target, left, right, addend, offset)
+        if new:
+            problem = replace(problem, ldc=target.leading, stride_c=target.stride if problem.batch > 1 else -1)
+    if new:
+        if len(_PROBLEMS) >= _MOST_PROBLEMS:
+            _PROBLEMS.clear()
+        _PROBLEMS[key] = problem
+    chosen = _chosen(problem, kernel, config, left, right, target, precision, deterministic)
+    ranks = 3 if left.batch is not None or right.batch is not None else 2
+    return Request(problem, chosen.spec, chosen.config, chosen.source, left, right, addend, offset, target, ranks)
+
+
+def _known_problem(key: tuple[object, ...]) -> Problem | None:
+    try:
+        return _PROBLEMS.get(key)
+    except TypeError:  # what is not hashable is no scalar and no name either: making the problem says so
+        return None
+
+
+def _facts(operand: Matrix | None) -> tuple[object, ...] | None:
+    """All of an operand that a problem depends on."""
+    if operand is None:
+        return None
+    return (operand.rows, operand.cols, operand.leading, operand.transposed, operand.dtype.name, operand.batch,
+            operand.stride)  # fmt: skip
+
+
+def _chosen(problem: Problem, kernel: str | KernelSpec | None, config: Mapping[str, int] | Config | None,
+            a: Matrix, b: Matrix, out: Matrix | None, precision: str, deterministic: bool) -> Choice:  # fmt: skip
+    """The kernel that was asked for, or the best known one; ``config`` changes either's configuration."""
+    if kernel is not None:
+        spec = _spec(kernel)
+        check_promise(spec, problem.dtype, precision)
+        check_accepts(spec, problem)
+        found = Choice(spec, spec.config(_changes(config)), "given")
+    else:
+        found = _best_known(problem, a, b, out, precision or DEFAULT, deterministic)
+        check_accepts(found.spec, problem)
+        if config is not None:
+            changed = found.spec.config(dict(found.config) | _changes(config))
+            found = replace(found, config=changed, source="given")
+    if deterministic and found.source == "given":  # what was chosen is
+        check_deterministic(found.spec, found.config)
+    return found
+
+
+def _best_known(problem: Problem, a: Matrix, b: Matrix, out: Matrix | None, precision: str,
+                deterministic: bool) -> Choice:  # fmt: skip
+    if not a.on_gpu:
+        return choose(problem, precision=precision, deterministic=deterministic)
+    device = cuda_device(a.ordinal)
+    addresses = (a.address, b.address, out.address if out is not None else 0)  # a new one is aligned
+    return choose(problem, device.name, addresses, sms=device.sms, arch=device.arch, precision=precision,
+                  deterministic=deterministic)  # fmt: skip
+
+
+def _spec(kernel: str | KernelSpec) -> KernelSpec:
+    if isinstance(kernel, KernelSpec):
+        return kernel
+    if isinstance(kernel, str):
+        return rung_named(kernel)
+    raise UnknownKernelError(f"kernel is a {type(kernel).__name__}, not a rung", "pass a rung's name or its KernelSpec")
+
+
+def _changes(config: Mapping[str, int] | Config | None) -> dict[str, int]:
+    if config is None or isinstance(config, (Mapping, Config)):
+        return dict(config or {})
+    raise ConfigError(f"config is a {type(config).__name__}, not a mapping", "pass it as {'BM': 64, 'BN': 64}")
+
+
+def _out_dtype(name: str, target: Matrix | None) -> DType:
+    if name:
+        return dtype_named(name)
+    return target.dtype if target is not None else FP32
+
+
+def _problem(a: Matrix, b: Matrix, alpha: float, beta: float, dtype: str, out_dtype: DType, activation: str) -> Problem:
+    if a.cols != b.rows:
+        raise ProblemError(
+            f"a is {a.rows}x{a.cols} and b is {b.rows}x{b.cols}: the inner extents {a.cols} and {b.rows} differ"
+        )
+    if a.dtype != b.dtype:
+        raise DTypeError(f"a is {a.dtype} and b is {b.dtype}", "convert one of them")
+    kind = dtype_named(dtype) if dtype else a.dtype
+    if kind.numpy != a.dtype.numpy:
+        raise DTypeError(f"dtype is {kind}, but a and b are {a.dtype}", "convert them, or leave dtype out")
+    sizes = {m.batch for m in (a, b) if m.batch is not None}
+    if len(sizes - {1}) > 1:
+        raise ProblemError(f"a is a batch of {a.batch} and b one of {b.batch}", "pass as many, or one matrix for all")
+    batch = max(sizes, default=1) if 0 not in sizes else 0
+    stride_a, stride_b = (-1 if batch <= 1 else m.stride if m.batch == batch else 0 for m in (a, b))
+    return Problem(a.rows, b.cols, a.cols, dtype=kind, out_dtype=out_dtype, alpha=alpha, beta=beta, lda=a.leading,
+                   ldb=b.leading, trans_a=a.transposed, trans_b=b.transposed, batch=batch, stride_a=stride_a,
+                   stride_b=stride_b, activation=activation)  # fmt: skip

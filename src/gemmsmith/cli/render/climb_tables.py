@@ -1,0 +1,197 @@
+"""How climb prints: the ladder as one table, a sentence a rung, and what others published."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+from gemmsmith.cli.commands.explain import wrapped
+from gemmsmith.cli.render.output import bytes_text, console, table
+from gemmsmith.explain.bottleneck import OPS, conflicts_of
+from gemmsmith.explain.profile import Profile
+from gemmsmith.report.collect import Gathered
+from gemmsmith.report.reasons import reason
+from gemmsmith.report.report_model import Rung, Story
+from gemmsmith.report.speeds import as_laddered, plain_gpu, speeds_of
+from gemmsmith.store.published import published, published_for
+from gemmsmith.store.results import Measurement, Run
+
+
+def print_climb(
+    story: Story, gathered: Sequence[Gathered], device: str, notes: Sequence[str], page: Path | None
+) -> None:
+    """The table, the reasons, the published figures, and where the page is."""
+    out = console()
+    run = (story.measured or story.recorded or (None,))[0]
+    out.print(table(_title(story, gathered, device, run), *_ladder(story, gathered, run)))
+    out.print()
+    out.print("[bold]Why each rung differs from the one before[/bold] [dim](counted; gains predicted)[/dim]")
+    for sentence in reasons(story):
+        out.print(wrapped(sentence, "  "), markup=False)
+    out.print()
+    out.print(table("Published by others, in TFLOPS, on their GPUs", *_published(story.rungs)))
+    for step in gathered:
+        for verdict in step.verdicts:
+            if not verdict.trusted:
+                out.print(str(verdict), markup=False, style="red")
+    for note in notes:
+        out.print(note, markup=False, style="yellow")
+    out.print()
+    for line in _origins(story, run):
+        out.print(wrapped(line), markup=False, style="dim")
+    if page is not None:
+        out.print(
+            f"\nThe page: [bold]{page}[/bold]: charts, source with counts line by line, roofline, how it was measured"
+        )
+
+
+def _title(story: Story, gathered: Sequence[Gathered], device: str, run: Run | None) -> str:
+    """What was counted, verified and timed, each with its size and place."""
+    size = story.problem.m
+    lines = [f"The ladder: counts simulated at {size}³"]
+    cubes = {v.problem.m for step in gathered for v in step.verdicts if v.problem.m == v.problem.n == v.problem.k}
+    if cubes:
+        lines[0] += f"; verified on {device} at {', '.join(f'{m}³' for m in sorted(cubes))} and a ragged shape"
+    if run is not None and _timed(story, run):
+        lines.append(f"speeds at {size}³: {_origin(story, run)}")
+    return "\n".join(lines)
+
+
+def _origin(story: Story, run: Run) -> str:
+    gpu = plain_gpu(run.machine.gpu)
+    return f"measured here, on {gpu}" if story.measured else f"recorded on {gpu}, {run.started[:10]}"
+
+
+def reasons(story: Story) -> list[str]:
+    """A sentence a rung: the largest reason for its speed, as on the page."""
+    speeds = speeds_of(story)
+    told = ((rung.name, reason(rung, story, speeds)) for rung in story.rungs)
+    return [f"{name}: {words}" for name, words in told if words]
+
+
+def _ladder(
+    story: Story, gathered: Sequence[Gathered], run: Run | None
+) -> tuple[tuple[tuple[str, str], ...], list[tuple[str, ...]]]:
+    timed = _timed(story, run)
+    first = story.rungs[0]
+    slowest = timed.get((first.name, first.dtype))
+    rows = []
+    for rung, step in zip(story.rungs, gathered, strict=True):
+        used = step.compiled.resources
+        right = "[green]✓[/green]" if step.verdicts or rung.simulated else ""
+        state = right if step.ok else "[red]✗[/red]"
+        occupied = f"{rung.occupancy.fraction:.0%}" if rung.occupancy is not None else ""
+        same = slowest if rung.tensor_cores == first.tensor_cores else None
+        rows.append((f"{rung.number:>2} {_label(rung)}", state, str(used.registers),
+                     bytes_text(used.static_smem + step.geometry.smem), occupied, *_counts(step.profile),
+                     *_speed(timed.get((rung.name, rung.dtype)), same)))  # fmt: skip
+    for (name, _), measurement in timed.items():
+        own = measurement.identity
+        if own.kind == "baseline":
+            label = name if own.precision.lower() in name.lower() else f"{name} {own.precision}"
+            same = slowest if own.precision == "fp32" and not first.tensor_cores else None
+            rows.append((f"   {label}", "", "", "", "", "", "", "", *_speed(measurement, same)))
+    headings = ["   rung", "", "regs", "shared", "occu-\npancy", "sec-\ntors", "wave-\nfronts", "con-\nflicts"]
+    headings += ["TFLOPS", f"×\n{first.name}", "of\ncuBLAS"] if timed else []
+    sides = ["left", "left", *["right"] * (len(headings) - 2)]
+    return tuple(zip(headings, sides, strict=True)), rows
+
+
+def _label(rung: Rung) -> str:
+    """Its name, and its inputs where they are not fp32."""
+    return rung.name if rung.dtype == "fp32" else f"{rung.name} ({rung.dtype})"
+
+
+def _timed(story: Story, run: Run | None) -> dict[tuple[str, str], Measurement]:
+    """Who was timed at the story's size, by name and type of inputs; rungs only as the ladder has them."""
+    size = story.problem.m
+    ours = {rung.name: (rung.dtype, rung.config) for rung in story.rungs}
+    found: dict[tuple[str, str], Measurement] = {}
+    for m in run.measurements if run is not None else ():
+        own = ours.get(m.identity.name)
+        usual = as_laddered(m, *own) if own is not None else m.problem.layout == "NN"
+        if (m.problem.m, m.problem.n, m.problem.k) == (size, size, size) and usual and not m.rejected:
+            found.setdefault((m.identity.name, m.problem.dtype.name), m)
+    return found
+
+
+def _counts(profile: Profile | None) -> tuple[str, str, str]:
+    if profile is None:
+        return "", "", ""
+    sectors = profile.sectors("ld") + profile.sectors("st")
+    waves = sum(count for op in OPS if not math.isnan(count := profile.wavefronts(op)))
+    return _large(sectors), _large(waves), _large(conflicts_of(profile))
+
+
+def _large(count: float) -> str:
+    """A count in three digits: 537 M."""
+    for unit, factor in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
+        if count >= factor:
+            return f"{count / factor:.3g} {unit}"
+    return f"{count:.0f}"
+
+
+def _speed(measured: Measurement | None, slowest: Measurement | None) -> tuple[str, ...]:
+    """TFLOPS, how often the first rung's where both multiply on the same units, and the share of cuBLAS.
+
+    cuBLAS in TF32 has none: another arithmetic.
+    """
+    if measured is None:
+        return ()
+    other = measured.identity.kind == "baseline" and measured.identity.precision == "tf32"
+    ratio = math.nan if other else measured.ratio("cublas")
+    over = f"{measured.tflops / slowest.tflops:.1f}" if slowest is not None else ""
+    own = "100%" if measured.identity.name == "cublas" else ""
+    return f"{measured.tflops:.3g}", over, own if math.isnan(ratio) else f"{ratio:.0%}"
+
+
+def _published(rungs: Sequence[Rung]) -> tuple[tuple[tuple[str, str], ...], list[tuple[str, ...]]]:
+    """Each GPU at the size that most of its figures are for; several figures of one rung as their range."""
+    sizes = {gpu: Counter(p.size for p in published() if p.gpu == gpu).most_common(1)[0][0]
+             for gpu in {p.gpu for p in published()}}  # fmt: skip
+    rows: list[tuple[str, ...]] = []
+    for rung in rungs:
+        by_gpu: dict[str, list[float]] = {}
+        for p in published_for(rung.name):
+            if p.size == sizes[p.gpu]:
+                by_gpu.setdefault(p.gpu, []).append(p.tflops)
+        if by_gpu:
+            rows.append((rung.name, "; ".join(f"{gpu} at {sizes[gpu]}: {_range(v)}" for gpu, v in by_gpu.items())))
+    return (("rung", "left"), ("published", "left")), rows
+
+
+def _range(values: Sequence[float]) -> str:
+    low, high = (f"{value:.3g}" for value in (min(values), max(values)))
+    return low if low == high else f"{low} to {high}"
+
+
+def _origins(story: Story, run: Run | None) -> list[str]:
+    size = story.problem.m
+    lines = [
+        f"Counts: simulated at {size}³ from the PTX for {story.gpu.name}, one block of each kind, K continued from "
+        f"short runs. Occupancy: predicted for {story.gpu.name}. Registers: the compiler's."
+    ]
+    if unknown := [rung.name for rung in story.rungs if not rung.simulated]:
+        checked = "" if any(rung.trusted is not None for rung in story.rungs if not rung.simulated) else (
+            "; only a GPU verifies and times them")  # fmt: skip
+        lines.append(f"Not simulated yet, so without counts{checked}: {', '.join(unknown)}.")
+    if run is not None and not _timed(story, run):
+        cubes = sorted({m.problem.m for m in run.measurements if m.problem.m == m.problem.n == m.problem.k})
+        known = ", ".join(f"{m}³" for m in cubes) or "no cube"
+        lines.append(f"Speeds: none at {size}³; {_origin(story, run)}: {known}.")
+    elif run is not None:
+        what = (
+            "measured here"
+            if story.measured
+            else f"recorded on {run.machine.gpu}, {run.started[:10]}, by {run.command}"
+        )
+        lines.append(
+            f"Speeds: {what}; medians, operands rotated over twice the L2. Of cuBLAS: as torch calls it, in the same "
+            f"type; TF32 is not fp32. × {story.rungs[0].name}: only where the same units multiply."
+        )
+    else:
+        lines.append("Speeds: none; they need a GPU.")
+    lines.append("gemmsmith explain RUNG says what bounds a rung on a GPU of your choice; show RUNG, what it does.")
+    return lines

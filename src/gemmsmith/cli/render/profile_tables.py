@@ -1,0 +1,248 @@
+"""The tables of a profile: sections of at most 100 columns, and the source annotated line by line."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from gemmsmith.cli.commands.explain import wrapped
+from gemmsmith.cli.render.output import WIDTH, console, table
+from gemmsmith.explain.metrics import BY_NAME
+from gemmsmith.explain.occupancy import Occupancy, waves
+from gemmsmith.explain.profile import CONFLICTS, FFMA, REQUESTS, WARPS, Line, Profile, source_lines
+from gemmsmith.explain.sampling import BUDGET
+from gemmsmith.gpus import GPU
+from gemmsmith.kernel.spec import KernelSpec
+
+_ACCESS = (("loads", "ld"), ("stores", "st"))
+_UNVERIFIED = "Not verified: gemmsmith check and gemmsmith verify judge results and races."
+_USED = "bytes used/sector: distinct bytes that the lanes of a request ask for"
+_SHARED = (*_ACCESS, ("cp.async", "ldgsts"), ("ldmatrix", "ldsm"))
+LDMATRIX_CONFLICTS = "smsp__sass_l1tex_data_bank_conflicts_pipe_lsu_mem_shared_op_ldsm.sum"
+
+
+def print_profile(profile: Profile, held: Occupancy, gpu: GPU, automatic: bool = False) -> None:
+    """All sections, from memory to what is not known; ``automatic``: the sample was not asked for."""
+    out = console()
+    out.print(f"[dim]{escape(wrapped(_provenance(profile, automatic)))}[/dim]")
+    out.print(f"[dim]{_UNVERIFIED}[/dim]")
+    out.print()
+    _print_global(out, profile)
+    _print_shared(out, profile)
+    _print_instructions(out, profile)
+    _print_traffic(out, profile)
+    _print_launch(out, profile, held, gpu)
+    _print_measured(out, profile)
+    for sentence in cross_check_sentences(profile):
+        out.print(escape(wrapped(sentence)))
+    if profile.absent:
+        titles = [BY_NAME[name].title if name in BY_NAME else name for name in profile.absent]
+        stalls = [title.removeprefix("stall: ") for title in titles if title.startswith("stall: ")]
+        rest = [title for title in titles if not title.startswith("stall: ")]
+        named = ", ".join(rest) + (f", and {len(stalls)} kinds of stall" if stalls else "")
+        who = "Not given by ncu" if profile.origin == "measured" else "Only a GPU can tell"
+        out.print(f"[dim]{escape(wrapped(f'{who}: {named}.'))}[/dim]")
+
+
+def _provenance(profile: Profile, automatic: bool) -> str:
+    text = f"{profile.origin.capitalize()} on {profile.device}."
+    if profile.sampled_depth:
+        text += (f" K was run up to {profile.sampled_depth:,} of {profile.problem.k:,} and counts continued as a "
+                 "straight line.")  # fmt: skip
+    if profile.sampled_blocks:
+        error = profile.sampling_error
+        bound = "cannot be told from so few" if math.isnan(error) else f"about ±{100 * error:.2g}%, with 95% confidence"
+        if error == 0:
+            bound = "none seen, all groups of blocks agree"
+        text += (f" {profile.sampled_blocks:,} of {profile.geometry.blocks:,} blocks were run and scaled up; "
+                 f"error: {bound}.")  # fmt: skip
+    if automatic and (profile.sampled_blocks or profile.sampled_depth):
+        text += f" (More than {BUDGET:,} multiply-adds are sampled; --full runs them all.)"
+    return text
+
+
+def number(value: float) -> str:
+    """A count for people; – where it is absent."""
+    if math.isnan(value):
+        return "–"
+    return f"{value:,.0f}" if abs(value) >= 1000 or value == int(value) else f"{value:,.2f}"
+
+
+def ratio(part: float, whole: float, form: str = "{:.2f}") -> str:
+    return form.format(part / whole) if whole and not math.isnan(part / whole) else "–"
+
+
+def _section(out: Console, columns: Sequence[tuple[str, str]], rows: list[Sequence[str]]) -> None:
+    if rows:
+        out.print(table("", columns, rows))
+        out.print()
+
+
+def _columns(*names: str) -> list[tuple[str, str]]:
+    return [(name, "right" if i else "left") for i, name in enumerate(names)]
+
+
+def _print_global(out: Console, profile: Profile) -> None:
+    used = dict(zip(("ld", "st"), profile.bytes_per_sector, strict=True))
+    rows = [
+        (word, number(profile.requests(op)), number(profile.sectors(op)),
+         ratio(profile.sectors(op), profile.requests(op)), "–" if math.isnan(used[op]) else f"{used[op]:.1f} of 32")
+        for word, op in _ACCESS
+    ]  # fmt: skip
+    columns = _columns("global memory", "requests", "sectors", "sectors/request", "bytes used/sector")
+    out.print(table("", columns, list(rows)))
+    out.print(f"[dim]{_USED}[/dim]")
+    out.print()
+
+
+def _print_shared(out: Console, profile: Profile) -> None:
+    rows = []
+    for word, op in _SHARED:
+        requests, waves_, excess = profile.value(REQUESTS[op]), profile.wavefronts(op), _conflicts(profile, op)
+        if requests > 0 or waves_ > 0:
+            rows.append((word, number(requests), number(waves_), ratio(waves_, requests), number(excess),
+                         ratio(excess, waves_, "{:.1%}")))  # fmt: skip
+    columns = _columns("shared memory", "requests", "wavefronts", "wavefronts/request", "bank conflicts", "share")
+    if rows:
+        _section(out, columns, list(rows))
+    else:
+        out.print("[bold]shared memory[/bold]  not used")
+        out.print()
+
+
+def _conflicts(profile: Profile, op: str) -> float:
+    """Bank conflicts of one operation; the profiler's count for loads contains ldmatrix's."""
+    matrix = profile.value(LDMATRIX_CONFLICTS)
+    if op == "ldsm":
+        return matrix
+    return profile.value(CONFLICTS[op]) - (matrix if op == "ld" and matrix > 0 else 0)
+
+
+def _print_instructions(out: Console, profile: Profile) -> None:
+    simulated, machine = dict(profile.mix), dict(profile.machine_mix)
+    if not simulated:
+        return
+    all_machine, all_simulated = sum(machine.values()), sum(simulated.values())
+    rows = [
+        (name, number(simulated.get(name, 0)), ratio(simulated.get(name, 0), all_simulated, "{:.1%}"),
+         number(machine.get(name, 0)), ratio(machine.get(name, 0), all_machine, "{:.1%}"))
+        for name in sorted({*simulated, *machine}, key=lambda name: -machine.get(name, 0))
+        if simulated.get(name, 0) or machine.get(name, 0)
+    ]  # fmt: skip
+    columns = _columns("warp instructions", "PTX executed", "share", "machine code (estimated)", "share")
+    _section(out, columns, list(rows))
+    threads = profile.geometry.threads * profile.geometry.blocks
+    out.print(
+        f"FFMA {number(profile.value(FFMA) / threads)} a thread, {profile.active_lanes:.2f} of 32 lanes active, "
+        f"branch efficiency {profile.branch_efficiency:.1f}%,\n"
+        f"barriers {number(profile.barriers)} ({ratio(profile.barriers, profile.value(WARPS))} a warp)"
+    )
+    out.print()
+
+
+def _print_traffic(out: Console, profile: Profile) -> None:
+    rows = [(t.space, number(t.asked), number(t.moved)) for t in profile.traffic if t.asked or t.moved]
+    _section(out, _columns("bytes by memory space", "asked for by lanes", "moved"), list(rows))
+
+
+def _print_launch(out: Console, profile: Profile, held: Occupancy, gpu: GPU) -> None:
+    used, geometry = profile.resources, profile.geometry
+    grid, block = ("×".join(map(str, shape)) for shape in (geometry.grid, geometry.block))
+    out.print(f"[bold]launch[/bold]  {geometry.blocks:,} blocks ({grid}) of {geometry.threads} threads ({block}), "
+              f"{number(profile.value(WARPS))} warps")  # fmt: skip
+    out.print(f"        {used.registers} registers a thread, {used.static_smem + geometry.smem:,} B of shared memory, "
+              f"{used.spill_loads + used.spill_stores} B spilled")  # fmt: skip
+    if held.fits:
+        rounds = waves(gpu, geometry.blocks, held.blocks_per_sm)
+        out.print(f"        {gpu.name}: occupancy {held.fraction:.1%} ({held.blocks_per_sm} blocks, "
+                  f"{held.warps_per_sm} of {gpu.warps_per_sm} warps an SM), limited by "
+                  f"{' and '.join(held.limiters)};\n        {rounds.waves:.2f} waves (predicted)")  # fmt: skip
+    else:
+        out.print(escape(wrapped(f"{gpu.name}: {held.why}", "        ")))
+    out.print()
+
+
+def _print_measured(out: Console, profile: Profile) -> None:
+    known = [(m.title, number(profile.value(name)), m.unit) for name, m in BY_NAME.items()
+             if m.hardware_only and not math.isnan(profile.value(name))]  # fmt: skip
+    _section(out, [("measured by ncu", "left"), ("value", "right"), ("unit", "left")], list(known))
+
+
+def cross_check_sentences(profile: Profile) -> list[str]:
+    """One line when all is equal; otherwise each difference and what it means."""
+    if not profile.checks:
+        return []
+    odd = [check for check in profile.checks if check.state != "equal"]
+    counts = ", ".join(f"{c.name} {c.machine}" for c in profile.checks if c.state == "equal")
+    if not odd:
+        return [f"Cross-check with the machine code: all equal ({counts})."]
+    made = [f"Cross-check with the machine code: {counts or 'nothing'} equal; not equal:"]
+    for check in odd:
+        lines = f" [{', '.join(check.lines[:3])}{', …' if len(check.lines) > 3 else ''}]" if check.lines else ""
+        made.append(f"  {check.state}: {check.name} {check.simulated} in PTX, {check.machine} in SASS; "
+                    f"{check.meaning}{lines}")  # fmt: skip
+    return made
+
+
+def print_lines(spec: KernelSpec, profile: Profile, automatic: bool = False) -> None:
+    """The source from the first counted line to the last, then counted lines of headers."""
+    out = console()
+    out.print(f"[dim]{escape(wrapped(_provenance(profile, automatic)))}[/dim]")
+    out.print(f"[dim]{_UNVERIFIED}[/dim]")
+    for sentence in line_sum_sentences(profile):
+        out.print(escape(wrapped(sentence)))
+    columns = _MEASURED if profile.origin == "measured" else _SIMULATED
+    cells = {(line.file, line.number): [cell(line) for cell in columns.values()] for line in profile.lines}
+    widths = [max(map(len, column)) for column in zip(columns, *cells.values(), strict=True)]
+    nothing = [""] * len(columns)
+    texts = source_lines(spec, spec.source.name)
+    typer.echo(_row("line", list(columns), "source", widths))
+    counted = [at for file, at in cells if file == spec.source.name and at]
+    for at in range(min(counted, default=1), max(counted, default=0) + 1):
+        text = texts[at - 1] if at <= len(texts) else ""
+        typer.echo(_row(str(at), cells.get((spec.source.name, at), nothing), text, widths))
+    for file in dict.fromkeys(line.file for line in profile.lines if line.file != spec.source.name):
+        typer.echo(f"{file or 'no line known'}:")
+        for line in profile.lines:
+            if line.file == file:
+                typer.echo(_row(str(line.number), cells[file, line.number], line.text, widths))
+
+
+def line_sum_sentences(profile: Profile) -> list[str]:
+    """Whether measured lines add up to the launch's own counters; each that does not, with both numbers."""
+    same = [made for made in profile.line_sums if made.name == made.total_name]
+    odd = [made for made in same if not made.equal]
+    made = [f"Sums over lines equal the launch's own counters ({len(same)} compared)."] if same and not odd else []
+    if odd:
+        made.append(f"Sums over lines differ from the launch's own counters in {len(odd)} of {len(same)}:")
+        made += [f"  {BY_NAME[m.name].title}: lines {number(m.lines)}, launch {number(m.total)}" for m in odd]
+    made += [f"sectors: as ncu derives them from addresses ({m.name}), {number(m.lines)} in all; L1 counted "
+             f"{number(m.total)}" for m in profile.line_sums if m.name != m.total_name]  # fmt: skip
+    return made
+
+
+def _positive(value: int | None) -> str:
+    return f"{value:,}" if value else ""
+
+
+_COMMON: dict[str, Callable[[Line], str]] = {
+    "executed": lambda line: _positive(line.executed),
+    "sectors": lambda line: _positive(line.total("_sectors_")),
+    "waves": lambda line: _positive(line.total("wavefronts")),  # of shared memory
+}
+_SIMULATED = _COMMON | {"conflicts": lambda line: _positive(line.total("bank_conflicts"))}
+_MEASURED = _COMMON | {
+    "excess": lambda line: _positive(line.excess),
+    "samples": lambda line: _positive(line.samples),
+    "stall": lambda line: line.top_stall,
+}
+
+
+def _row(at: str, cells: Sequence[str], text: str, widths: Sequence[int]) -> str:
+    counts = " ".join(f"{cell:>{width}}" for cell, width in zip(cells, widths, strict=True))
+    full = f"{at:>4} {counts} | {text}".rstrip()
+    return full if len(full) <= WIDTH else full[: WIDTH - 1] + "…"

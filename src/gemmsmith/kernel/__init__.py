@@ -1,0 +1,1 @@
+"""What a kernel is: source, specification, configuration, signature."""

@@ -1,0 +1,1 @@
+"""The ladder: one .cu per rung and its specification."""

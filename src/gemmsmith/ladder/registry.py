@@ -1,0 +1,69 @@
+"""The ladder as a whole: all rungs in order, and one by its name."""
+
+from __future__ import annotations
+
+import difflib
+from functools import cache
+
+from gemmsmith.errors import UnknownKernelError, UnsupportedError
+from gemmsmith.kernel.spec import KernelSpec
+from gemmsmith.problem import Problem
+
+
+@cache
+def rungs() -> tuple[KernelSpec, ...]:
+    """Every rung, from the bottom of the ladder to the top."""
+    from gemmsmith.ladder import fp32_tensor, fp32_wgmma, hopper, simt, simt_best, tensor_core
+
+    ladder = (*simt.LADDER, *tensor_core.LADDER, *hopper.LADDER, *fp32_tensor.LADDER, *simt_best.LADDER,
+              *fp32_wgmma.LADDER)  # fmt: skip
+    return tuple(sorted(ladder, key=lambda spec: spec.rung))
+
+
+@cache
+def simulated_rungs() -> tuple[KernelSpec, ...]:
+    """The rungs that run without a GPU."""
+    return tuple(spec for spec in rungs() if spec.simulated)
+
+
+def rungs_for(arch: int) -> tuple[KernelSpec, ...]:
+    """The rungs that compile for an architecture: 90 is sm_90. Hopper's are for it alone."""
+    return tuple(spec for spec in rungs() if spec.min_arch <= arch and spec.arch_specific in (0, arch))
+
+
+def simulated_instead(problem: Problem) -> str:
+    """The name of the highest rung that the simulator runs, and any GPU, for ``problem``; empty if none takes it."""
+    return next((spec.name for spec in reversed(simulated_rungs()) if spec.takes(problem)), "")
+
+
+def rung_named(name: str) -> KernelSpec:
+    """The rung called ``name``, or an error that suggests the nearest name and lists them all."""
+    known = {spec.name: spec for spec in rungs()}
+    if name in known:
+        return known[name]
+    close = difflib.get_close_matches(name, known, n=1)
+    suggestion = f"did you mean {close[0]}? " if close else ""
+    raise UnknownKernelError(f"there is no rung called {name!r}", f"{suggestion}the rungs: {', '.join(known)}")
+
+
+LARGEST_BATCH = 65_535  # gridDim.z ends there
+
+
+def check_accepts(spec: KernelSpec, problem: Problem) -> None:
+    """Raise unless ``spec`` computes ``problem``; says what it takes and which rungs take the problem."""
+    if refusal := spec.refusal(problem):
+        raise UnsupportedError(refusal, _others(problem))
+    if problem.batch > LARGEST_BATCH:
+        raise UnsupportedError(
+            f"a launch takes {LARGEST_BATCH:,} products at most, not {problem.batch:,}", "split the batch"
+        )
+
+
+def _others(problem: Problem) -> str:
+    """Which rungs take what another kernel refused."""
+    names = [spec.name for spec in rungs() if spec.takes(problem)]
+    if names:
+        return f"use {' or '.join(names[:4])}"
+    plain = problem.with_(trans_a=False, trans_b=False)
+    able = any(spec.takes(plain) for spec in rungs())
+    return "make the operands contiguous row-major first" if able else "no rung takes this"

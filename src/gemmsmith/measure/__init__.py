@@ -1,1 +1,0 @@
-"""Turning launches into results that can be trusted, kept and compared."""

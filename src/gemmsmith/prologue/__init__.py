@@ -1,0 +1,1 @@
+"""What is launched before a kernel."""

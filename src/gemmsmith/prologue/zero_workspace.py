@@ -1,0 +1,36 @@
+"""The launch that clears the beginning of a workspace: no product, so its one parameter is packed here."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+
+from gemmsmith.kernel.config import Config
+from gemmsmith.kernel.geometry import Geometry
+from gemmsmith.kernel.spec import KernelSpec
+from gemmsmith.problem import BF16, FP16, Problem
+
+FLAG_BYTES = 4096  # at the beginning of every workspace whose kernel has flags
+_THREADS = FLAG_BYTES // 16
+
+
+def clear_launch(workspace: int, nbytes: int = FLAG_BYTES) -> tuple[Geometry, tuple[bytes, ...]]:
+    """Grid and arguments that set ``nbytes``, a multiple of 4096, at the beginning of ``workspace`` to 0."""
+    return Geometry((nbytes // FLAG_BYTES, 1, 1), (_THREADS, 1, 1), early=True), (struct.pack("<Q", workspace),)
+
+
+def _geometry(_problem: Problem, _config: Config) -> Geometry:
+    return clear_launch(0)[0]
+
+
+CLEAR = KernelSpec(
+    name="clear",
+    source=Path(__file__).with_name("zero_workspace.cu"),
+    summary="sets the beginning of a workspace to 0",
+    teaches="",
+    geometry=_geometry,
+    entry="clear",
+    dtypes=(FP16, BF16),
+    out_dtypes=(FP16, BF16),
+    extra_defines=(("THREADS", str(_THREADS)),),
+)

@@ -1,0 +1,133 @@
+"""Everything the page and the command `climb` tell of one rung: verified, counted, diagnosed, compared.
+
+A rung is gathered by its name alone, so that several processes can do it side by side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from gemmsmith.call.binding import aligned_code, aligned_config
+from gemmsmith.compile.compiled import CompiledKernel
+from gemmsmith.compile.sass import Sass, disassemble
+from gemmsmith.explain.comparison import Comparison, compare
+from gemmsmith.explain.diagnosis import diagnose
+from gemmsmith.explain.occupancy import launched_blocks, occupancy
+from gemmsmith.explain.profile import Profile, simulate
+from gemmsmith.explain.sampling import QUICK_DEPTH, QUICK_SAMPLE
+from gemmsmith.gpus import GPU
+from gemmsmith.kernel.config import Config
+from gemmsmith.kernel.geometry import Geometry
+from gemmsmith.kernel.spec import KernelSpec
+from gemmsmith.ladder.registry import rung_named
+from gemmsmith.problem import Problem
+from gemmsmith.report.header_comment import changed_from
+from gemmsmith.report.report_model import Rung
+from gemmsmith.run.device import Device
+from gemmsmith.verify.harness import CompileFn, affordable_mode, verify_launch
+from gemmsmith.verify.verdict import Verdict
+
+_ALIGNED = (4096, 4096, 4096)  # a shape whose rows all start on 16 bytes
+
+
+@dataclass(frozen=True)
+class Gathered:
+    """One rung: what was found of it by itself."""
+
+    name: str
+    verdicts: tuple[Verdict, ...]
+    compiled: CompiledKernel
+    geometry: Geometry
+    sass: Sass
+    profile: Profile | None = None  # of a rung that the simulator runs
+
+    @property
+    def ok(self) -> bool:
+        return all(verdict.trusted for verdict in self.verdicts)
+
+
+def verify_rung(device: Device, spec: KernelSpec, size: int, compile_fn: CompileFn) -> tuple[Verdict, ...]:
+    """Integers, bit for bit, on a ragged shape; random data against float64 on a cube."""
+    problem = Problem(size, size, size, dtype=spec.dtypes[0])
+    ragged = problem.with_(m=size // 2 + 1, n=max(1, size // 2 - 1), k=min(size, 67), beta=-1.0)
+    return (
+        verify_launch(device, spec, spec.config(), ragged, compile_fn=compile_fn, mode="exact"),
+        verify_launch(device, spec, spec.config(), problem, compile_fn=compile_fn, mode=affordable_mode(problem)),
+    )
+
+
+def laddered_config(spec: KernelSpec) -> Config:
+    """A rung as the ladder has it: its defaults, for aligned operands and fp32 outputs."""
+    return aligned_config(spec, spec.config(), Problem(*_ALIGNED, dtype=spec.dtypes[0]))
+
+
+def count_rung(name: str, size: int, arch: str, compile_fn: CompileFn) -> Gathered:
+    """The machine code of a rung, and what the simulator counts at ``size``³ where it knows the rung."""
+    spec = rung_named(name)
+    problem = Problem(size, size, size, dtype=spec.dtypes[0])
+    config, seen = aligned_code(spec, spec.config(), problem)
+    compiled = compile_fn(spec, config, seen, arch)
+    sass = disassemble(compiled)
+    profile = None
+    if spec.simulated:
+        profile = simulate(spec, config, problem, compiled, sample=QUICK_SAMPLE, depth=QUICK_DEPTH, sass=sass)
+    return Gathered(name, (), compiled, spec.geometry(problem, config), sass, profile)
+
+
+def rungs_of(gathered: Sequence[Gathered], gpu: GPU) -> tuple[Rung, ...]:
+    """The rungs as the page tells them, each compared with one before it.
+
+    Of a rung that is not simulated there is nothing to compare but its speed and its source.
+    """
+    made = []
+    for at, step in enumerate(gathered):
+        rung = _rung(step, gpu)
+        if at:
+            name = rung_before(step.name, [earlier.name for earlier in gathered[:at]])
+            before = next(earlier for earlier in gathered if earlier.name == name)
+            found = _compared(before, step, gpu)
+            rung = replace(rung, before=before.name)
+            if found is not None:
+                rung = replace(rung, changes=found.rows, why=found.sentences)
+        made.append(rung)
+    return tuple(made)
+
+
+def rung_before(name: str, earlier: Sequence[str]) -> str:
+    """Of ``earlier`` rungs, in order, the one to compare with: of the same input type the one that the rung's file says
+    it changed, or else the last; the last of all for the first of a type, as what changed then is the type."""
+    alike = [other for other in reversed(earlier) if _dtype(other) == _dtype(name)]
+    changed = changed_from(rung_named(name).code)
+    return next((other for other in alike if rung_named(other).rung == changed), alike[0] if alike else earlier[-1])
+
+
+def _dtype(name: str) -> str:
+    return rung_named(name).dtypes[0].name
+
+
+def _compared(before: Gathered, step: Gathered, gpu: GPU) -> Comparison | None:
+    if before.profile is None or step.profile is None:
+        return None
+    return compare((before.profile, before.sass), (step.profile, step.sass), gpu)
+
+
+def _rung(step: Gathered, gpu: GPU) -> Rung:
+    spec = rung_named(step.name)
+    used, geometry = step.compiled.resources, step.geometry
+    held = occupancy(gpu, threads=geometry.threads, registers=used.registers, static_smem=used.static_smem,
+                     dynamic_smem=geometry.smem, barriers=used.barriers)  # fmt: skip
+    if spec.persistent:
+        geometry = replace(geometry, grid=(launched_blocks(gpu, geometry, True, held.blocks_per_sm), 1, 1))
+    loop = step.sass.main_loop()
+    failed = [str(verdict) for verdict in step.verdicts if not verdict.trusted]
+    shapes = " and ".join(f"{v.problem.m}×{v.problem.n}×{v.problem.k}" for v in step.verdicts)
+    right = f"right at {shapes} on {step.verdicts[0].device}" if step.verdicts else ""
+    return Rung(
+        number=spec.rung, name=spec.name, summary=spec.summary, teaches=spec.teaches, file=spec.source.name,
+        source=spec.code, config=str(laddered_config(spec)), dtype=_dtype(step.name), resources=used, geometry=geometry,
+        occupancy=held, profile=step.profile, simulated=spec.simulated,
+        diagnosis=diagnose(step.profile, step.sass, gpu) if step.profile is not None else None,
+        trusted=step.ok if step.verdicts else None, verified="\n".join(failed) or right,
+        loop=tuple(i.text for i in loop.instructions) if loop is not None else (), tensor_cores=spec.tensor_cores,
+    )  # fmt: skip

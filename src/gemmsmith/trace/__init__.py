@@ -1,0 +1,1 @@
+"""Timelines of CUDA programs."""

@@ -1,0 +1,1 @@
+"""Finding the fastest kernel for a shape."""

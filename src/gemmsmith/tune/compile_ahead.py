@@ -1,0 +1,113 @@
+"""Candidates compiled side by side, in processes of their own: NVRTC needs seconds for each and uses one core.
+
+The processes only fill the compile cache on the disk; this process finds everything there.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import asdict, dataclass, field
+from multiprocessing import get_context
+from pathlib import Path
+from types import TracebackType
+
+from gemmsmith.choose.candidates import Candidate
+from gemmsmith.compile.cache import CompileCache
+from gemmsmith.compile.compiler import compile_for
+from gemmsmith.errors import GemmsmithError
+from gemmsmith.kernel.prologue import Addresses
+from gemmsmith.ladder.registry import rung_named
+from gemmsmith.problem import Problem, dtype_named
+from gemmsmith.prologue.build import build_prologue
+
+_MOST_PROCESSES = 16  # one core is left to the process that times
+
+
+@dataclass
+class CompilePool:
+    """A context manager; processes start with the first candidates and end with the context.
+
+    folder   of the compile cache; None is the user's
+    """
+
+    arch: str
+    folder: Path | None = None
+    processes: int = field(default_factory=lambda: max(1, min(_MOST_PROCESSES, (os.cpu_count() or 1) - 1)))
+    _pool: ProcessPoolExecutor | None = None
+    _jobs: dict[tuple[Problem, tuple[str, str]], Future[str]] = field(default_factory=dict)
+
+    def __enter__(self) -> CompilePool:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._pool is not None:
+            self._pool.shutdown(wait=True, cancel_futures=True)
+
+    def begin(self, problem: Problem, candidates: Sequence[Candidate]) -> None:
+        """Start to compile what will be asked for later, behind all that was started before."""
+        self._submit(problem, candidates)
+
+    def __call__(self, problem: Problem, candidates: Sequence[Candidate]) -> Mapping[tuple[str, str], str]:
+        """Why candidates do not compile, by name; those that do are not there.
+
+        Where a process dies, the rest is compiled when it is needed, in this process.
+        """
+        failures = {}
+        for name, job in self._submit(problem, candidates).items():
+            try:
+                if why := job.result():
+                    failures[name] = why
+            except BrokenProcessPool:
+                if self._pool is not None:
+                    self._pool.shutdown(wait=False, cancel_futures=True)
+                self._pool = None
+                self._jobs.clear()
+                break
+        return failures
+
+    def _submit(self, problem: Problem, candidates: Sequence[Candidate]) -> dict[tuple[str, str], Future[str]]:
+        """The jobs of all candidates; those that are not under way are started."""
+        if not candidates:
+            return {}
+        if self._pool is None:
+            # Spawned: a fork of a process that has opened the GPU cannot use it, and may hang.
+            self._pool = ProcessPoolExecutor(self.processes, get_context("spawn"))
+        folder = str(self.folder) if self.folder is not None else ""
+        fields = _problem_fields(problem)
+        found = {}
+        for candidate in candidates:
+            known = self._jobs.get((problem, candidate.name))
+            if known is None:
+                config = dict(candidate.config)
+                known = self._pool.submit(compile_one, candidate.spec.name, config, fields, self.arch, folder)
+                self._jobs[problem, candidate.name] = known
+            found[candidate.name] = known
+        return found
+
+
+def compile_one(kernel: str, config: Mapping[str, int], fields: Mapping[str, object], arch: str, folder: str) -> str:
+    """Compile into the cache; why not, or an empty text. Runs in a process of its own."""
+    try:
+        spec, problem = rung_named(kernel), _problem(fields)
+        # Timed operands start on multiples of 256 bytes, so this is the code that will be launched.
+        seen = build_prologue(spec, spec.config(config), problem, Addresses(256, 256, 256)).problem
+        fitted = spec.fit(spec.config(config), seen, (256, 256, 256))
+        compile_for(spec, fitted, seen, arch, CompileCache(Path(folder)) if folder else None)
+    except GemmsmithError as error:
+        return error.message
+    return ""
+
+
+def _problem_fields(problem: Problem) -> dict[str, object]:
+    """Plain values, with types by name."""
+    return asdict(problem) | {"dtype": problem.dtype.name, "out_dtype": problem.out_dtype.name}
+
+
+def _problem(fields: Mapping[str, object]) -> Problem:
+    types = {name: dtype_named(str(fields[name])) for name in ("dtype", "out_dtype")}
+    return Problem(**(dict(fields) | types))  # type: ignore[arg-type]

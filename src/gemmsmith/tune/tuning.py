@@ -1,0 +1,294 @@
+"""Find the fastest kernel and configuration for each shape by timing candidates on this machine's GPU.
+
+    candidates, best prediction first ─► compile ─► short samples of all, in groups ─► the same for neighbours of the
+        best ─► the best few verified ─► long samples of those ─► the winner verified again ─► stored
+
+Every step is in the tuning file before the next begins, so that a run that is killed, stopped or out of time goes on
+where it ended. A candidate that does not compile, does not run or is wrong is stored with the reason and not tried
+again; one that takes the process down twice neither.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
+
+from gemmsmith.bench.rig import Rig
+from gemmsmith.choose.candidates import Candidate, varied
+from gemmsmith.choose.key import shape_key
+from gemmsmith.choose.table import Entry
+from gemmsmith.choose.tuning_file import History, Tried, TuningFile
+from gemmsmith.errors import GemmsmithError, UnsupportedError, UsageError
+from gemmsmith.problem import Problem
+from gemmsmith.run.contender import Contender
+from gemmsmith.tune.arena import LONG, QUICK, SETTLES, Arena, LostContextError, Runner, Times
+
+_T = TypeVar("_T")
+
+GROUP = 8  # candidates that take turns: few enough for a round to be short, and for their graphs to fit
+# Those that are timed again, longer. In short samples long kernels share a clock, so that who draws less power does not
+# show: more of them have a chance, and of different sizes of tiles.
+FINALISTS, LONG_FINALISTS = 4, 8
+REFINED = 2  # candidates whose neighbours are timed as well
+_MOST_DEATHS = 2
+
+
+@dataclass(frozen=True)
+class TuningPlan:
+    """How many candidates a shape, how many seconds in all (of which the last shape may take a few more), and whether
+    what was found before is used."""
+
+    per_shape: int = 32
+    budget: float = math.inf
+    fresh: bool = False
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.per_shape < 1:
+            raise UsageError(f"{self.per_shape} candidates a shape are too few", "try at least 1")
+        if not self.budget > 0:
+            raise UsageError(f"a budget of {self.budget:g} seconds is not positive")
+
+
+@dataclass(frozen=True)
+class Workshop:
+    """What tuning works with: a GPU, and how candidates become contenders on it.
+
+    ``begin_compiling`` is told of the next shape while one is timed: the CPU is idle then.
+    """
+
+    gpu: str
+    rig: Rig
+    candidates: Callable[[Problem, int], Sequence[Candidate]]
+    neighbours: Callable[[Problem, Candidate], Sequence[Candidate]]
+    digest: Callable[[Candidate, Problem], str]
+    begin_compiling: Callable[[Problem, Sequence[Candidate]], None]
+    compile_all: Callable[[Problem, Sequence[Candidate]], Mapping[tuple[str, str], str]]
+    contender: Callable[[Candidate], Contender]
+    baseline: Callable[[], Contender | None]
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """What came of a shape.
+
+    state      'tuned'; 'known': it was finished before; 'unfinished': time ran out; 'nothing': no candidate is right
+    tried      candidates with a result, from this run and before
+    unusable   those that failed or are wrong
+    """
+
+    problem: Problem
+    state: str
+    best: Entry | None = None
+    tried: int = 0
+    unusable: tuple[Tried, ...] = field(default=())
+
+
+class _OutOfTimeError(Exception):
+    """The budget is spent."""
+
+
+def tune(problems: Sequence[Problem], shop: Workshop, file: TuningFile, plan: TuningPlan) -> Iterator[Tuned]:
+    """Each shape as it is finished; after the budget, those that are left as unfinished."""
+    for problem in problems:
+        if problem.beta != 0 or problem != problem.with_() or problem.batch != 1 or not problem.flops:
+            raise UsageError(f"{problem} cannot be tuned", "give single products of contiguous matrices, with beta = 0")
+    started = shop.rig.stopwatch.now()
+    history = file.history(shop.gpu)
+    shapes = (_Shape(problem, shop, file, history, plan, started) for problem in problems)
+    shape = next(shapes, None)
+    while shape is not None:
+        shape.begin()
+        following = next(shapes, None)
+        if following is not None:
+            following.begin()
+        yield shape.tuned()
+        shape = following
+
+
+class _Shape:
+    """One shape of a run."""
+
+    def __init__(self, problem: Problem, shop: Workshop, file: TuningFile, history: History, plan: TuningPlan,
+                 started: float) -> None:  # fmt: skip
+        self._problem, self._shop, self._file, self._plan, self._started = problem, shop, file, plan, started
+        self._key = shape_key(problem)
+        if plan.fresh:
+            file.add_fresh(shop.gpu, self._key)
+            history.tried.pop(self._key, None)
+        self._finished = None if plan.fresh else history.best.get(self._key)
+        self._known = history.tried.setdefault(self._key, {})
+        self._candidates: Sequence[Candidate] = shop.candidates(problem, plan.per_shape)
+        self._digests = {c.name: shop.digest(c, problem) for c in self._candidates}
+
+    def begin(self) -> None:
+        """Let what is left to time be compiled, if there is time left to time it."""
+        if self._out_of_time():
+            return
+        self._shop.begin_compiling(self._problem, [c for c in self._candidates if not self._state(c)])
+
+    def tuned(self) -> Tuned:
+        todo = [c for c in self._candidates if not self._state(c)]
+        if self._finished is not None and not todo:
+            return self._outcome("known", self._finished)
+        try:
+            self._check_time()
+            best = self._best(todo)
+        except _OutOfTimeError:
+            return self._outcome("unfinished", None)
+        except UnsupportedError as error:  # its operands do not fit the memory
+            self._shop.rig.note(f"{self._problem}: skipped: {error.message}")
+            return self._outcome("nothing", None)
+        return self._outcome("tuned" if best else "nothing", best)
+
+    def _outcome(self, state: str, best: Entry | None) -> Tuned:
+        found = [self._result(c) for c in self._candidates if self._state(c)]
+        return Tuned(self._problem, state, best, len(found), tuple(t for t in found if t.state != "timed"))
+
+    def _out_of_time(self) -> bool:
+        return self._shop.rig.stopwatch.now() - self._started > self._plan.budget
+
+    def _check_time(self) -> None:
+        if self._out_of_time():
+            raise _OutOfTimeError
+
+    # --- what is known about candidates
+
+    def _result(self, candidate: Candidate) -> Tried:
+        found = self._known.get(self._digests[candidate.name])
+        return found or Tried(candidate.spec.name, candidate.config.values)
+
+    def _state(self, candidate: Candidate) -> str:
+        return self._result(candidate).state
+
+    def _store(self, candidate: Candidate, state: str, times: Times | None = None, why: str = "") -> None:
+        us, cublas = (times.seconds * 1e6, times.baseline * 1e6) if times is not None else (math.nan, math.nan)
+        tried = replace(self._result(candidate), state=state, us=us, cublas_us=cublas, why=why)
+        digest = self._digests[candidate.name]
+        self._file.add_candidate(self._shop.gpu, self._key, digest, tried)
+        self._known[digest] = tried
+
+    # --- the steps
+
+    def _best(self, todo: Sequence[Candidate]) -> Entry | None:
+        """Time what is left to time, then find the winner."""
+        self._compile(todo)
+        with Arena(self._shop.rig, self._problem, self._shop.baseline(), self._plan.seed) as arena:
+            self._time(arena, todo)
+            around = self._around_the_best()
+            self._compile(around)
+            self._time(arena, around)
+            return self._winner(arena)
+
+    def _compile(self, todo: Sequence[Candidate]) -> None:
+        self._shop.rig.step(f"{self._problem}: compile {len(todo)} candidates")
+        for name, why in self._shop.compile_all(self._problem, todo).items():
+            self._store(next(c for c in todo if c.name == name), "failed", why=why)
+
+    def _time(self, arena: Arena, todo: Sequence[Candidate]) -> None:
+        waiting = [c for c in todo if not self._state(c)]
+        for group in self._groups(waiting):
+            done = sum(1 for c in waiting if self._state(c))
+            self._shop.rig.step(f"{self._problem}: time {done + 1} of {len(waiting)} candidates")
+            self._time_group(arena, group)
+            self._check_time()
+
+    def _ordered(self) -> list[Candidate]:
+        """Those that were timed, the fastest first."""
+        return sorted((c for c in self._candidates if self._state(c) == "timed"), key=self._score)
+
+    def _around_the_best(self) -> list[Candidate]:
+        """Neighbours of the best that nobody has looked at, which are candidates from now on."""
+        known = {c.name for c in self._candidates}
+        near = [n for best in self._ordered()[:REFINED] for n in self._shop.neighbours(self._problem, best)]
+        new = list({n.name: n for n in near if n.name not in known}.values())
+        self._candidates = [*self._candidates, *new]
+        self._digests |= {n.name: self._shop.digest(n, self._problem) for n in new}
+        return [n for n in new if not self._state(n)]
+
+    def _groups(self, waiting: Sequence[Candidate]) -> Iterator[Sequence[Candidate]]:
+        """Those that were there when a process ended come last and alone, so that no other is blamed."""
+        calm = [c for c in waiting if not self._result(c).times]
+        yield from (calm[at : at + GROUP] for at in range(0, len(calm), GROUP))
+        yield from ([c] for c in waiting if c not in calm)
+
+    def _time_group(self, arena: Arena, group: Sequence[Candidate]) -> None:
+        try:
+            with ExitStack() as stack:
+                entered = [(c, runner) for c in group if (runner := self._entered(arena, c, stack)) is not None]
+                times = arena.times([runner for _, runner in entered], QUICK) if entered else []
+                for (candidate, _), found in zip(entered, times, strict=True):
+                    self._store(candidate, "timed", found)
+        except KeyboardInterrupt:
+            for candidate in group:  # the user ended the process, none of them did
+                if not self._state(candidate):
+                    self._file.add_stop(self._shop.gpu, self._key, self._digests[candidate.name],
+                                        candidate.spec.name, candidate.config.values)  # fmt: skip
+            raise
+
+    def _entered(self, arena: Arena, candidate: Candidate, stack: ExitStack) -> Runner | None:
+        """A candidate, ready to be timed; None where it cannot be, which is stored."""
+        if not self._state(candidate):
+            deaths = self._result(candidate).times
+            if deaths >= _MOST_DEATHS:
+                self._store(candidate, "failed", why=f"the process ended {deaths} times while it was tried")
+                return None
+            self._file.add_start(self._shop.gpu, self._key, self._digests[candidate.name], candidate.spec.name,
+                                 candidate.config.values)  # fmt: skip
+        return self._guarded(candidate, lambda: arena.enter(self._shop.contender(candidate), stack))
+
+    def _guarded(self, candidate: Candidate, work: Callable[[], _T]) -> _T | None:
+        """What ``work`` gives; None where the candidate fails at it, which is stored."""
+        try:
+            return work()
+        except LostContextError as error:
+            self._store(candidate, "failed", why=error.message)
+            raise LostContextError(
+                f"{candidate}: {error.message}",
+                "the GPU does nothing more in this process; the same command goes on without this candidate",
+            ) from None
+        except GemmsmithError as error:
+            self._store(candidate, "failed", why=error.message)
+        return None
+
+    def _winner(self, arena: Arena) -> Entry | None:
+        """The fastest of those that are right, of the few that were fastest in short samples."""
+        with ExitStack() as stack:
+            finalists: list[tuple[Candidate, Runner]] = []
+            ordered = self._ordered()
+            is_long = bool(ordered) and self._result(ordered[0]).us >= SETTLES * 1e6
+            for candidate in varied(ordered) if is_long else ordered:
+                runner = self._entered(arena, candidate, stack)
+                if runner is not None and self._is_right(arena, candidate, runner):
+                    finalists.append((candidate, runner))
+                if len(finalists) == (LONG_FINALISTS if is_long else FINALISTS):
+                    break
+                self._check_time()
+            if not finalists:
+                return None
+            self._shop.rig.step(f"{self._problem}: time the best {len(finalists)} again")
+            times = arena.times([runner for _, runner in finalists], LONG)
+            for (candidate, runner), found in sorted(zip(finalists, times, strict=True), key=lambda x: x[1].score):
+                why = arena.objection(runner, found.seconds)
+                if why:
+                    self._store(candidate, "wrong", why=why)
+                elif self._is_right(arena, candidate, runner):
+                    self._store(candidate, "timed", found)
+                    best = Entry(candidate.spec.name, candidate.config.values, found.seconds * 1e6,
+                                 found.baseline * 1e6)  # fmt: skip
+                    self._file.add_best(self._shop.gpu, self._key, best)
+                    return best
+        return None
+
+    def _score(self, candidate: Candidate) -> float:
+        found = self._result(candidate)
+        return Times(found.us, found.cublas_us).score
+
+    def _is_right(self, arena: Arena, candidate: Candidate, runner: Runner) -> bool:
+        finding = self._guarded(candidate, lambda: arena.judge(runner))
+        if finding is not None and finding.why:
+            self._store(candidate, "wrong", why=finding.why)
+        return finding is not None and not finding.why

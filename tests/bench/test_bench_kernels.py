@@ -1,0 +1,325 @@
+"""Kernels as contenders, and the stopwatch over a fake driver: which calls are made, and what is freed."""
+
+from __future__ import annotations
+
+import ctypes
+import re
+from contextlib import contextmanager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from mapped_kernel import fake_compile, mapped_kernel
+
+from gemmsmith.bench import stopwatch as stopwatch_module
+from gemmsmith.bench.kernel_contender import KernelContender, source_digest
+from gemmsmith.bench.machine import installed, machine_facts
+from gemmsmith.bench.rig import cuda_rig
+from gemmsmith.bench.stopwatch import CudaStopwatch
+from gemmsmith.cli.options import Compiler
+from gemmsmith.compile.compiled import CompiledKernel
+from gemmsmith.errors import LaunchError, UnsupportedError
+from gemmsmith.kernel.geometry import Geometry, TensorMap
+from gemmsmith.ladder.registry import rung_named
+from gemmsmith.problem import FP16, Problem
+from gemmsmith.run.contender import OperandSet
+from gemmsmith.run.cuda import CudaDevice, LoadedCubin
+from gemmsmith.run.device import Launch, Step
+from gemmsmith.run.tensor_map import encode_simulated
+from gemmsmith.userfile.user_kernel import UserOptions, user_kernel
+
+PROBLEM = Problem(128, 96, 64)
+SETS = [OperandSet(0x1000 * i, 0x1000 * i + 256, 0x1000 * i + 512) for i in range(1, 4)]
+
+
+class FakeDevice:
+    """What a kernel contender asks of a device."""
+
+    kind, arch, threads_per_sm = "gpu", "sm_90", 2048
+
+    def __init__(self) -> None:
+        self.products: list[tuple[Step, ...]] = []
+        self.live: list[int] = []
+
+    def load(self, compiled: CompiledKernel) -> str:
+        return compiled.key
+
+    def launcher(self, products: list[tuple[Step, ...]], stream: int) -> Any:
+        self.products = products
+        return lambda index: (index, stream)
+
+    def allocate(self, nbytes: int) -> int:
+        self.live.append(nbytes)
+        return 0x100000
+
+    def free(self, address: int) -> None:
+        assert address == 0x100000
+        self.live.pop()
+
+    def encode_tensor_map(self, described: TensorMap, address: int) -> bytes:
+        return encode_simulated(described, address)
+
+    def resident_blocks(self, _loaded: str, geometry: Geometry) -> int:
+        return 1024 // geometry.threads
+
+
+def contender(name: str, device: Any, **changes: int) -> KernelContender:
+    spec = rung_named(name)
+    return KernelContender(spec, spec.config(changes), device, Compiler())
+
+
+def test_a_rung_packs_each_set_and_reports_resources() -> None:
+    device = FakeDevice()
+    ours = contender("naive", device, TILE=16)
+    enqueue: Any = ours.prepare(PROBLEM, SETS, 77)
+    assert enqueue(2) == (2, 77)
+    signature = rung_named("naive").signature
+    launched = [[step.launch.arguments for step in steps] for steps in device.products]
+    assert launched == [[signature.pack(PROBLEM, s.a, s.b, s.c)] for s in SETS]
+    assert device.live == []
+    facts = dict(ours.resources)
+    assert facts["occupancy"] == 0.5
+    assert facts["registers"] > 10
+    identity = ours.identity
+    assert (identity.name, identity.kind, identity.config, identity.precision) == ("naive", "rung", "TILE=16", "fp32")
+    assert re.fullmatch(r"[0-9a-f]{16}", identity.digest)
+    assert identity.version
+
+
+def test_unaligned_operands_of_a_kernel_with_tensor_maps_get_a_workspace(tmp_path: Path) -> None:
+    spec, device = mapped_kernel(tmp_path, persistent=False), FakeDevice()
+    ours = KernelContender(spec, spec.config(), device, fake_compile)  # type: ignore[arg-type]
+    sets = [*SETS, OperandSet(0x9002, 0xA000, 0xB000)]
+    ours.prepare(Problem(128, 96, 64, dtype=FP16), sets, 77)
+    assert [len(steps) for steps in device.products] == [1, 1, 1, 2]
+    assert device.live == [128 * 64 * 2]
+    ours.prepare(Problem(128, 96, 64, dtype=FP16), sets, 77)
+    assert device.live == [128 * 64 * 2]
+    ours.close()
+    ours.close()
+    assert device.live == []
+
+
+def test_the_digest_is_of_source_and_configuration() -> None:
+    spec = rung_named("naive")
+    one, two = spec.config(), spec.config({"TILE": 16})
+    assert source_digest(spec, one, PROBLEM, "sm_90") == source_digest(spec, one, PROBLEM, "sm_80")
+    assert source_digest(spec, one, PROBLEM, "sm_90") != source_digest(spec, two, PROBLEM, "sm_90")
+    assert source_digest(spec, one, PROBLEM, "sm_90") != source_digest(rung_named("coalesced"), one, PROBLEM, "sm_90")
+
+
+def test_what_a_kernel_cannot_take_is_refused() -> None:
+    with pytest.raises(UnsupportedError, match="takes fp32"):
+        contender("naive", FakeDevice()).prepare(PROBLEM.with_(dtype=FP16), SETS, 0)
+    with pytest.raises(UnsupportedError, match="layout"):
+        contender("warp_tile", FakeDevice()).prepare(PROBLEM.with_(trans_a=True), SETS, 0)
+
+
+def test_a_users_file(tmp_path: Path) -> None:
+    path = tmp_path / "my.cu"
+    path.write_text(
+        "__global__ void mm(const float* A, const float* B, float* C, int N) {\n"
+        "  int i = blockIdx.y * 16 + threadIdx.y, j = blockIdx.x * 16 + threadIdx.x;\n"
+        "  float s = 0; for (int k = 0; k < N; ++k) s += A[i * N + k] * B[k * N + j];\n  C[i * N + j] = s;\n}\n"
+    )
+    spec = user_kernel(path, UserOptions(block="16,16"))
+    mine = KernelContender(spec, spec.config(), FakeDevice(), Compiler())  # type: ignore[arg-type]
+    assert (mine.identity.name, mine.identity.kind) == ("my.cu", "file")
+    mine.prepare(Problem(32, 32, 32), SETS, 0)
+    with pytest.raises(UnsupportedError, match="must be equal"):
+        mine.prepare(PROBLEM, SETS, 0)
+
+
+# --- the driver's calls
+
+
+class FakeDriver:
+    """cuda.bindings.driver, as far as timing uses it; ``fails`` names a call that answers with an error."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[Any, ...]] = []
+        self.fails = ""
+        self.CUstream_flags = SimpleNamespace(CU_STREAM_NON_BLOCKING=1)
+        self.CUevent_flags = SimpleNamespace(CU_EVENT_DEFAULT=0)
+        self.CUstreamCaptureMode = SimpleNamespace(CU_STREAM_CAPTURE_MODE_THREAD_LOCAL=1)
+        self.CUresult = SimpleNamespace(CUDA_SUCCESS=0)
+        self.CUfunction_attribute = SimpleNamespace(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES=8)
+        self.handles = iter(range(100, 200))
+
+    def __getattr__(self, name: str) -> Any:
+        def call(*arguments: Any) -> tuple[Any, ...]:
+            self.calls.append((name, *arguments))
+            if name == self.fails:
+                return (1, None)
+            if name == "cuEventElapsedTime":
+                return (0, 2.5)
+            if name in ("cuGetErrorName", "cuGetErrorString"):
+                return (0, b"CUDA_ERROR_TEST")
+            makes = ("cuStreamCreate", "cuEventCreate", "cuStreamEndCapture", "cuGraphInstantiate")
+            return (0, next(self.handles)) if name in makes else (0,)
+
+        return call
+
+    def names(self) -> list[str]:
+        return [call[0] for call in self.calls]
+
+
+@pytest.fixture
+def driver(monkeypatch: pytest.MonkeyPatch) -> FakeDriver:
+    fake = FakeDriver()
+    monkeypatch.setattr(stopwatch_module, "driver_bindings", lambda: fake)
+    monkeypatch.setattr("gemmsmith.run.cuda.driver_bindings", lambda: fake)
+    return fake
+
+
+@contextmanager
+def _current() -> Any:
+    yield
+
+
+def watch(_driver: FakeDriver) -> CudaStopwatch:
+    return CudaStopwatch(SimpleNamespace(current=_current, synchronize=lambda: None))  # type: ignore[arg-type]
+
+
+def test_time_is_between_two_events_around_the_work_alone(driver: FakeDriver) -> None:
+    clock = watch(driver)
+    driver.calls.clear()
+    taken = clock.seconds(lambda: driver.work(), lambda: driver.lead())
+    assert taken == 2.5e-3
+    assert driver.names() == [
+        "lead",
+        "cuEventRecord",
+        "work",
+        "cuEventRecord",
+        "cuEventSynchronize",
+        "cuEventElapsedTime",
+    ]
+    assert {call[2] for call in driver.calls if call[0] == "cuEventRecord"} == {clock.stream}
+
+
+def test_a_graph_is_captured_and_freed(driver: FakeDriver) -> None:
+    clock = watch(driver)
+    driver.calls.clear()
+    replay = clock.capture(lambda: driver.work())
+    assert driver.names() == ["cuStreamBeginCapture", "work", "cuStreamEndCapture", "cuGraphInstantiate",
+                              "cuGraphDestroy", "cuGraphUpload"]  # fmt: skip
+    replay()
+    replay.close()
+    assert driver.names()[-2:] == ["cuGraphLaunch", "cuGraphExecDestroy"]
+
+
+def test_a_library_that_cannot_be_captured_leaves_the_stream_usable(driver: FakeDriver) -> None:
+    clock = watch(driver)
+
+    def allocates() -> None:
+        raise RuntimeError("operation not permitted when stream is capturing")
+
+    with pytest.raises(LaunchError, match="cannot be captured into a graph: operation not permitted"):
+        clock.capture(allocates)
+    assert driver.names()[-2:] == ["cuStreamEndCapture", "cuGraphDestroy"]
+    driver.fails = "cuStreamEndCapture"
+    with pytest.raises(LaunchError, match="cannot be captured into a graph: operation not permitted"):
+        clock.capture(allocates)
+    assert driver.names()[-1] == "cuStreamEndCapture"
+
+
+@pytest.mark.parametrize("call", ["cuStreamEndCapture", "cuGraphInstantiate", "cuEventSynchronize"])
+def test_the_drivers_errors_are_raised(driver: FakeDriver, call: str) -> None:
+    clock = watch(driver)
+    driver.fails = call
+    with pytest.raises(LaunchError, match="CUDA_ERROR_TEST"):
+        clock.capture(lambda: None) if "Graph" in call or "Capture" in call else clock.seconds(lambda: None)
+
+
+def test_streams_and_events_are_given_back(driver: FakeDriver) -> None:
+    watch(driver).close()
+    assert driver.names().count("cuEventDestroy") == driver.names().count("cuEventCreate") == 2
+    assert driver.names().count("cuStreamDestroy") == 1
+
+
+def rig_device(sms: int) -> Any:
+    return SimpleNamespace(current=_current, synchronize=lambda: None, name="NVIDIA H200", sms=sms, pci_bus_id="none",
+                           max_mhz=1980.0, l2_bytes=1 << 20)  # fmt: skip
+
+
+def test_the_rig_knows_the_gpu_and_gives_everything_back(driver: FakeDriver) -> None:
+    notes: list[str] = []
+    with cuda_rig(rig_device(132), note=notes.append) as rig:
+        assert rig.limits.peak_tflops("fp32") == 66.9
+    assert driver.names()[-1] == "cuStreamDestroy"
+    assert not any("table of GPUs" in note for note in notes)
+    with cuda_rig(rig_device(99), note=notes.append) as rig:
+        assert rig.limits.gpu is None
+    assert any("NVIDIA H200 with 99 SMs is not in the table" in note for note in notes)
+
+
+def test_the_rig_keeps_the_first_error(driver: FakeDriver) -> None:
+    def fault() -> None:
+        with cuda_rig(rig_device(132)):
+            driver.fails = "cuEventDestroy"
+            raise LaunchError("first")
+
+    with pytest.raises(LaunchError, match="first"):
+        fault()
+    assert "cuEventDestroy" in driver.names()
+
+
+def fake_cuda_device(driver: FakeDriver) -> CudaDevice:
+    device = CudaDevice.__new__(CudaDevice)
+    device._cu, device.smem_limit, device.name, device.arch = driver, 232448, "fake", "sm_90"
+    device._context, device._opted_in = 5, {}
+    return device
+
+
+def test_the_launcher_opts_in_once_and_keeps_its_arguments(driver: FakeDriver) -> None:
+    device, loaded = fake_cuda_device(driver), LoadedCubin("function", "module", 0)
+    launches = [Launch(Geometry((4, 2, 1), (128, 1, 1), 65536), (bytes([n] * 8), bytes([n] * 4))) for n in (1, 2)]
+    start = device.launcher([[Step(loaded, launch)] for launch in launches], 77)
+    assert driver.names().count("cuFuncSetAttribute") == 1
+    driver.calls.clear()
+    start(1)
+    (call,) = driver.calls
+    assert call[:10] == ("cuLaunchKernel", "function", 4, 2, 1, 128, 1, 1, 65536, 77)
+    pointers = (ctypes.c_void_p * 2).from_address(call[10])
+    assert [ctypes.string_at(p, n) for p, n in zip(pointers, (8, 4), strict=True)] == [b"\2" * 8, b"\2" * 4]
+    driver.fails = "cuLaunchKernel"
+    with pytest.raises(LaunchError, match="launching the kernel failed"):
+        start(0)
+
+
+def test_the_launcher_starts_every_step_of_a_product_in_order(driver: FakeDriver) -> None:
+    small = Launch(Geometry((1, 1, 1), (32, 1, 1)), ())
+    steps = [Step(LoadedCubin(name, "module", 0), small) for name in ("copy A", "copy B", "gemm")]
+    start = fake_cuda_device(driver).launcher([steps[2:], steps], 7)
+    driver.calls.clear()
+    start(1)
+    assert [call[1] for call in driver.calls] == ["copy A", "copy B", "gemm"]
+    start(0)
+    assert [call[1] for call in driver.calls[3:]] == ["gemm"]
+
+
+def test_more_shared_memory_is_asked_for_once_and_again_only_for_more(driver: FakeDriver) -> None:
+    device, loaded = fake_cuda_device(driver), LoadedCubin("f", "m", 0)
+    for smem in (65536, 65536, 60000, 131072, 131072):
+        device.launch(loaded, Launch(Geometry((1, 1, 1), (32, 1, 1), smem), ()))
+    assert [call[3] for call in driver.calls if call[0] == "cuFuncSetAttribute"] == [65536, 131072]
+
+
+def test_the_launcher_refuses_too_much_shared_memory(driver: FakeDriver) -> None:
+    step = Step(LoadedCubin("f", "m", 0), Launch(Geometry((1, 1, 1), (1, 1, 1), 300000), ()))
+    with pytest.raises(LaunchError, match="300000 bytes"):
+        fake_cuda_device(driver).launcher([[step]], 0)
+
+
+# --- the machine
+
+
+def test_the_machine_says_what_is_installed_without_importing_it() -> None:
+    found = machine_facts(compiler="NVRTC 13")
+    assert found.host
+    assert found.python.count(".") == 2
+    assert (found.gpu, found.driver, found.compiler) == ("", "", "NVRTC 13")
+    names = dict(installed())
+    assert "numpy" in names
+    assert all(names.values())

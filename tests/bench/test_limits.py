@@ -1,0 +1,148 @@
+"""What a GPU can do at most: the table's tensor peaks, the roofline, and results that cannot be."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from gemmsmith.bench.limits import Limits, operations_per_clock
+from gemmsmith.errors import UsageError
+from gemmsmith.gpus import GPU, gpu_named, gpu_of_device, gpus
+from gemmsmith.problem import FP16, INT8, Problem
+
+H200 = Limits(gpu_named("H200"), 1980.0, 62_914_560)
+BIG = Problem(8192, 8192, 8192)
+# Operations per SM and clock, dense with fp32 sums: architecture whitepapers (GeForce: half of the professional cards,
+# but for int8, whose sums are int32).
+KINDS = ("tf32", "fp16", "bf16", "fp8", "int8")
+RATES = {
+    "RTX 3050": (256, 512, 512, 0, 2048), "RTX A6000": (512, 1024, 1024, 0, 2048),
+    "RTX 4090": (256, 512, 512, 1024, 2048), "A100": (1024, 2048, 2048, 0, 4096),
+    "H100": (2048, 4096, 4096, 8192, 8192), "H200": (2048, 4096, 4096, 8192, 8192),
+    "B200": (4096, 8192, 8192, 16384, 16384),
+}  # fmt: skip
+by_name = pytest.mark.parametrize("gpu", gpus(), ids=lambda g: g.name)
+
+
+@by_name
+def test_tensor_peaks_are_sms_times_clock_times_rate(gpu: GPU) -> None:
+    for kind, rate in zip(KINDS, RATES[gpu.name], strict=True):
+        peak = gpu.peak_tflops(kind)
+        at_boost = rate * gpu.sms * gpu.boost_mhz / 1e6
+        # A data sheet's tensor clock may be below the boost clock, by up to 8 % (Hopper: 1830 of 1980 MHz).
+        assert 0.92 * at_boost <= peak <= 1.005 * at_boost
+
+
+@by_name
+def test_the_rate_is_found_from_the_peak(gpu: GPU) -> None:
+    for kind, rate in zip(KINDS, RATES[gpu.name], strict=True):
+        if rate:
+            assert operations_per_clock(gpu, gpu.peak_tflops(kind)) == rate
+    assert operations_per_clock(gpu, gpu.fp32_tflops) == (128 if gpu.arch == 80 else 256)
+
+
+@by_name
+def test_each_arithmetic_is_at_least_as_fast_as_the_wider_one(gpu: GPU) -> None:
+    assert gpu.fp16_tflops == gpu.bf16_tflops == pytest.approx(2 * gpu.tf32_tflops, rel=0.01)
+    assert gpu.fp8_tflops in (0, pytest.approx(2 * gpu.fp16_tflops, rel=0.01))
+    # GeForce cards halve fp16's rate with fp32 sums, and nothing of int8's.
+    geforce = gpu.name in ("RTX 3050", "RTX 4090")
+    assert gpu.int8_tops == pytest.approx((4 if geforce else 2) * gpu.fp16_tflops, rel=0.01)
+
+
+@by_name
+def test_a_peak_that_is_needed_is_there_or_refused(gpu: GPU) -> None:
+    for kind in ("fp32", *KINDS):
+        if gpu.peak_tflops(kind):
+            assert gpu.required_peak(kind) == gpu.peak_tflops(kind)
+            continue
+        with pytest.raises(UsageError, match=f"{gpu.name} has no tensor cores for {kind}"):
+            gpu.required_peak(kind)
+    assert gpu.peak_tflops("fp4") == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "sms", "found"),
+    [
+        ("NVIDIA H200", 132, "H200"), ("NVIDIA H100 80GB HBM3", 132, "H100"), ("NVIDIA A100-SXM4-80GB", 108, "A100"),
+        ("NVIDIA GeForce RTX 4090", 128, "RTX 4090"), ("NVIDIA RTX A6000", 84, "RTX A6000"),
+        ("NVIDIA B200", 148, "B200"),
+        ("NVIDIA H100 PCIe", 114, ""), ("NVIDIA GH200 480GB", 132, ""), ("NVIDIA GeForce RTX 3050 Laptop GPU", 16, ""),
+        ("NVIDIA GeForce RTX 4090 D", 114, ""), ("Tesla T4", 40, ""), ("", 132, ""),
+    ],
+)  # fmt: skip
+def test_the_drivers_names(name: str, sms: int, found: str) -> None:
+    gpu = gpu_of_device(name, sms)
+    assert (gpu.name if gpu else "") == found
+
+
+# --- the roofline
+
+
+def test_the_roof_is_the_peak_or_the_bandwidth() -> None:
+    assert H200.tflops(BIG, "fp32") == 66.9
+    assert H200.tflops(BIG, "tf32") == 494.7
+    skinny = Problem(1, 4096, 4096)
+    assert H200.tflops(skinny, "fp32") == pytest.approx(skinny.flops / skinny.compulsory_bytes * 4.8)
+
+
+def test_an_unknown_gpu_or_arithmetic_has_no_limit() -> None:
+    unknown = Limits(None, 1980.0, 1)
+    assert math.isnan(unknown.tflops(BIG, "fp32"))
+    assert unknown.objection(BIG, "fp32", 1e-9, 1.0) == ""
+    assert unknown.least_cold_seconds(1 << 30, 4) == 0
+    ampere = Limits(gpu_named("A100"))
+    assert math.isnan(ampere.tflops(BIG, "fp8"))
+    assert ampere.objection(BIG, "fp8", 1e-9) == ""
+    assert math.isnan(ampere.tflops(BIG, "fp4"))
+
+
+def test_int8_has_a_limit_of_its_own() -> None:
+    bytes_ = BIG.with_(dtype=INT8)
+    ada, ampere = Limits(gpu_named("RTX 4090")), Limits(gpu_named("A100"))
+    assert ada.objection(bytes_, "int8", seconds_at(600.0)) == "", "twice the rate of fp8 with fp32 sums"
+    assert ada.objection(bytes_, "int8", seconds_at(700.0)) == (
+        "700.0 TOPS is above the 660.6 that RTX 4090 can do in int8"
+    )
+    assert ampere.tflops(bytes_, "int8") == 623.7, "without fp8 there is int8 all the same"
+    assert "above" in ampere.objection(bytes_, "int8", seconds_at(650.0))
+
+
+# --- what cannot be
+
+
+def seconds_at(tflops: float, problem: Problem = BIG) -> float:
+    return problem.flops / tflops / 1e12
+
+
+def test_above_the_peak_is_refused_with_the_numbers() -> None:
+    assert H200.objection(BIG, "fp32", seconds_at(66.0)) == ""
+    assert H200.objection(BIG, "fp32", seconds_at(70.0)) == "70.0 TFLOPS is above the 66.9 that H200 can do in fp32"
+    assert H200.objection(BIG, "tf32", seconds_at(70.0)) == ""
+
+
+def test_the_ceiling_is_at_the_highest_clock() -> None:
+    half = BIG.with_(dtype=FP16)
+    assert H200.ceiling_tflops("fp16") == pytest.approx(4096 * 132 * 1.98e9 / 1e12)
+    assert H200.objection(half, "fp16", seconds_at(1050.0)) == "", "above the data sheet's clock, not above the silicon"
+    assert "above" in H200.objection(half, "fp16", seconds_at(1090.0))
+    faster = Limits(gpu_named("RTX 4090"), 3105.0)
+    assert faster.objection(BIG, "fp32", seconds_at(95.0)) == ""
+    assert "above" in Limits(gpu_named("RTX 4090")).objection(BIG, "fp32", seconds_at(95.0))
+
+
+def test_a_rotation_must_come_from_memory() -> None:
+    set_bytes, sets = 3 << 20, 60
+    least = H200.least_cold_seconds(set_bytes, sets)
+    assert least == pytest.approx((set_bytes * sets - 62_914_560) / 4.8e12 / sets)
+    problem = Problem(512, 512, 64)
+    assert "GB/s of H200's memory" in H200.objection(problem, "tf32", least * 0.97, least)
+    assert H200.objection(problem, "tf32", least * 1.01, least) == ""
+    assert H200.objection(problem, "tf32", least * 0.97) == "", "a hot cache may be faster"
+    assert H200.least_cold_seconds(1 << 20, 2) == 0, "what fits L2 needs no memory"
+
+
+@pytest.mark.parametrize("seconds", [0.0, -1.0, math.nan])
+def test_no_time_at_all_is_impossible(seconds: float) -> None:
+    assert "impossible" in H200.objection(BIG, "fp32", seconds)

@@ -1,0 +1,238 @@
+"""deterministic=: kernels whose order of sums may change are tried, kept and used only where that is allowed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from fake_hopper import CLUSTER, H200, SPLIT_K
+
+import gemmsmith
+from gemmsmith.choose import candidates, choice
+from gemmsmith.choose import table as shipped
+from gemmsmith.choose.candidates import neighbours, ranked
+from gemmsmith.choose.choice import choose, forget, hopper_model
+from gemmsmith.choose.cost import Constants
+from gemmsmith.choose.determinism import check_deterministic, is_deterministic
+from gemmsmith.choose.export import table_of
+from gemmsmith.choose.fit import Fitted
+from gemmsmith.choose.key import ShapeKey, fastest, shape_key
+from gemmsmith.choose.table import Entry, Table, table_from_text, table_text
+from gemmsmith.choose.tuning_file import Tried, TuningFile
+from gemmsmith.errors import ConfigError
+from gemmsmith.kernel.config import Config, Parameter
+from gemmsmith.kernel.spec import KernelSpec
+from gemmsmith.ladder.registry import rung_named, rungs
+from gemmsmith.problem import BF16, Problem
+
+ROOT = Path(__file__).parents[2]
+DEEP = Problem(128, 128, 16384, BF16, BF16)
+KEY = shape_key(DEEP)
+# A split that may add in order of arrival.
+SPLIT = replace(SPLIT_K, parameters=(*SPLIT_K.parameters, Parameter("ORDERED", 1, (0, 1), "")))
+FIXED, ARRIVING = (SPLIT.config({"BM": 64, "BN": 64, "CONSUMERS": 1, "ORDERED": order}) for order in (1, 0))
+
+
+def entry(config: Config) -> Entry:
+    return Entry(SPLIT.name, config.values, 0.5, 20.0)
+
+
+@pytest.fixture(autouse=True)
+def tuning(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
+    """The fake kernels, one of which has a choice of order; no shipped table; a tuning file of the test's own."""
+
+    def specs() -> tuple[KernelSpec, ...]:
+        return (CLUSTER, SPLIT)
+
+    menu = {**candidates._MENU, "wgmma_split_k": {**candidates._MENU["wgmma_split_k"], "ORDERED": (0, 1)}}
+    monkeypatch.setattr(candidates, "_MENU", menu)
+    monkeypatch.setattr(candidates, "menu", cache(candidates.menu.__wrapped__))  # what is kept is of the other menu
+    monkeypatch.setattr(candidates, "hopper_specs", specs)
+    monkeypatch.setattr(choice, "hopper_specs", specs)
+    ship(monkeypatch, {})
+    path = tmp_path / "tuning.jsonl"
+    monkeypatch.setenv("GEMMSMITH_TUNING", str(path))
+    forget()
+    yield path
+    forget()
+
+
+def ship(monkeypatch: pytest.MonkeyPatch, entries: dict[ShapeKey, Entry]) -> None:
+    class Tables:
+        def __call__(self) -> tuple[Table, ...]:
+            return (Table(H200, "2026-01-02", {}, "gemmsmith tune …", Fitted(Constants(), 9, 0.1), entries),)
+
+        def cache_clear(self) -> None: ...
+
+    monkeypatch.setattr(shipped, "shipped_tables", Tables())
+    forget()
+
+
+def orders(found: Any) -> set[int]:
+    return {dict(each.config).get("ORDERED", 1) for each in found}
+
+
+def test_what_is_deterministic() -> None:
+    assert is_deterministic(SPLIT, FIXED)
+    assert not is_deterministic(SPLIT, ARRIVING)
+    for spec in rungs():
+        assert is_deterministic(spec, spec.config()), f"{spec.name}: what is chosen by default must be"
+
+
+# --- candidates
+
+
+def test_candidates_and_their_neighbours() -> None:
+    model = hopper_model(H200, 132, "sm_90")
+    assert model is not None
+    fixed, free = ranked(DEEP, *model), ranked(DEEP, *model, deterministic=False)
+    assert orders(fixed) == {1}
+    assert orders(free) == {0, 1}
+    assert len(free) > len(fixed)
+    assert {c.name for c in fixed} < {c.name for c in free}
+    best = next(c for c in fixed if c.spec is SPLIT)
+    assert orders(neighbours(best, DEEP, *model)) == {1}
+    assert orders(neighbours(best, DEEP, *model, deterministic=False)) == {0, 1}
+    arriving = next(c for c in free if dict(c.config).get("ORDERED") == 0)
+    assert orders(neighbours(arriving, DEEP, *model, deterministic=False)) == {0, 1}
+    assert orders(neighbours(arriving, DEEP, *model)) == {1}
+
+
+def test_nothing_is_left_where_all_would_change() -> None:
+    model = hopper_model(H200, 132, "sm_90")
+    assert model is not None
+    only = replace(SPLIT, parameters=(*SPLIT_K.parameters, Parameter("ORDERED", 0, (0,), "")))
+    for deterministic in (True, False):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(candidates, "hopper_specs", lambda: (only,))
+            assert bool(ranked(DEEP, *model, deterministic=deterministic)) == (not deterministic)
+
+
+# --- the choice
+
+
+def test_the_model_keeps_to_a_fixed_order_unless_told() -> None:
+    assert is_deterministic(SPLIT, choose(DEEP, H200).config)
+    free = choose(DEEP, H200, deterministic=False)
+    assert (free.spec, dict(free.config)["ORDERED"], free.source) == (SPLIT, 0, "model")
+    assert choose(DEEP, H200).config != free.config, "answers are kept apart"
+
+
+def test_a_tuned_entry_that_changes_is_used_only_where_allowed(tuning: Path) -> None:
+    TuningFile(tuning, any_order=True).add_best(H200, KEY, entry(ARRIVING))
+    forget()
+    assert choose(DEEP, H200).source == "model"
+    free = choose(DEEP, H200, deterministic=False)
+    assert (free.config, free.source) == (ARRIVING, "tuned")
+    TuningFile(tuning).add_best(H200, KEY, entry(FIXED))
+    forget()
+    assert (choose(DEEP, H200).config, choose(DEEP, H200).source) == (FIXED, "tuned")
+    assert choose(DEEP, H200, deterministic=False).config == ARRIVING, "its own comes first"
+
+
+def test_what_was_tuned_for_a_fixed_order_serves_those_who_do_not_care(tuning: Path) -> None:
+    TuningFile(tuning).add_best(H200, KEY, entry(FIXED))
+    forget()
+    assert choose(DEEP, H200, deterministic=False).config == FIXED
+
+
+def test_an_entry_that_changes_is_not_believed_under_the_wrong_key(
+    tuning: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    TuningFile(tuning).add_best(H200, KEY, entry(ARRIVING))
+    ship(monkeypatch, {KEY: entry(ARRIVING)})
+    assert choose(DEEP, H200).source == "model"
+    assert choose(DEEP, H200, deterministic=False).source == "tuned"
+
+
+def test_shipped_entries(monkeypatch: pytest.MonkeyPatch) -> None:
+    ship(monkeypatch, {KEY: entry(FIXED), fastest(KEY): entry(ARRIVING)})
+    assert (choose(DEEP, H200).config, choose(DEEP, H200).source) == (FIXED, "shipped")
+    free = choose(DEEP, H200, deterministic=False)
+    assert (free.config, free.source) == (ARRIVING, "shipped")
+
+
+def test_who_needs_a_fixed_order_gets_what_was_tuned_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    other = SPLIT.config({"BM": 64, "BN": 32, "CONSUMERS": 1})
+    ship(monkeypatch, {KEY: entry(FIXED), fastest(KEY): entry(other)})
+    assert choose(DEEP, H200).config == FIXED
+    assert choose(DEEP, H200, deterministic=False).config == other
+
+
+# --- the tuning file and the table
+
+
+def test_both_results_stand_apart_in_one_file(tuning: Path) -> None:
+    plain, free = TuningFile(tuning), TuningFile(tuning, any_order=True)
+    plain.add_run(H200, "gemmsmith tune", "2026-01-02", {})
+    for file, config in ((plain, FIXED), (free, ARRIVING)):
+        file.add_start(H200, KEY, str(config), SPLIT.name, config.values)
+        file.add_candidate(H200, KEY, str(config), Tried(SPLIT.name, config.values, "timed", 10.0, 20.0))
+        file.add_best(H200, KEY, entry(config))
+    for file, config in ((plain, FIXED), (free, ARRIVING)):
+        history = file.history(H200)
+        assert history.best == {KEY: entry(config)}
+        assert list(history.tried[KEY]) == [str(config)]
+        assert len(history.runs) == 1
+        assert file.best(H200) == {KEY: entry(FIXED), fastest(KEY): entry(ARRIVING)}
+    free.add_fresh(H200, KEY)
+    assert not free.history(H200).tried
+    assert plain.history(H200).tried
+    table = table_of(plain)
+    assert table == table_of(free)
+    assert dict(table.entries) == {KEY: entry(FIXED), fastest(KEY): entry(ARRIVING)}
+    assert table.model.samples == 1, "what was timed before 'fresh' is not among them"
+    assert table_from_text(table_text(table)).entries == table.entries
+
+
+def test_old_files_are_read_as_they_were() -> None:
+    file = TuningFile(ROOT / "benchmarks" / "results" / "h200_tuning.jsonl")
+    (gpu,) = file.gpus()
+    assert len(file.history(gpu).best) == len(file.best(gpu)) > 10
+    any_order = TuningFile(file.path, any_order=True).history(gpu)
+    assert not any_order.best
+    assert not any_order.tried
+    assert any_order.runs
+
+
+def test_lines_of_a_fixed_order_are_written_as_before(tuning: Path) -> None:
+    TuningFile(tuning).add_best(H200, KEY, entry(FIXED))
+    line = json.loads(tuning.read_text())
+    assert list(line) == ["format", "event", "gpu", "kind", "out_bytes", "layout", "m", "n", "k", "batch", "kernel",
+                          "config", "us", "cublas_us"]  # fmt: skip
+    assert line["kind"] == "16-bit"
+
+
+# --- the public functions
+
+
+def test_a_configuration_that_changes_must_be_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
+    free = replace(rung_named("naive"), parameters=(*rung_named("naive").parameters,
+                                                    Parameter("ORDERED", 1, (0, 1), "")))  # fmt: skip
+    with pytest.raises(ConfigError, match="naive with ORDERED=0 adds in order of arrival") as caught:
+        check_deterministic(free, free.config({"ORDERED": 0}))
+    assert "deterministic=False" in caught.value.hint
+    a = b = np.eye(4, dtype=np.float32)
+    for how in (gemmsmith.gemm, gemmsmith.plan):
+        with pytest.raises(ConfigError, match="order of arrival"):
+            how(a, b, kernel=free, config={"ORDERED": 0})
+    assert np.array_equal(gemmsmith.gemm(a, b, kernel=free, config={"ORDERED": 1}), a)
+    assert np.array_equal(gemmsmith.gemm(a, b, kernel=free, config={"ORDERED": 0}, deterministic=False), a)
+    asked: list[bool] = []
+
+    def chosen(_problem: Problem, *, precision: str, deterministic: bool) -> choice.Choice:
+        assert precision == "fp32"
+        asked.append(deterministic)
+        return choice.Choice(free, free.config(), "default")
+
+    monkeypatch.setattr("gemmsmith.call.api.choose", chosen)
+    with pytest.raises(ConfigError, match="order of arrival"):
+        gemmsmith.gemm(a, b, config={"ORDERED": 0})
+    assert np.array_equal(gemmsmith.matmul(a, b, deterministic=False), a)
+    assert asked == [True, False]

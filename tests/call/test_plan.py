@@ -1,0 +1,410 @@
+"""Plans: the results of gemm, prepared once; other operands in place; what a GPU is asked, and how often."""
+
+from __future__ import annotations
+
+import gc
+import struct
+import sys
+import weakref
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+from fake_torch import FakeGpu, FakeTorch, Tensor, install
+from mapped_kernel import fake_compile, mapped_kernel
+
+import gemmsmith
+from gemmsmith.call.binding import bind
+from gemmsmith.choose.choice import Choice
+from gemmsmith.errors import DTypeError, GemmsmithError, LaunchError, ProblemError, UsageError
+from gemmsmith.kernel.spec import KernelSpec
+from gemmsmith.ladder.registry import rung_named
+from gemmsmith.problem import Problem
+
+F16 = np.float16
+PLANNING = sys.modules["gemmsmith.call.plan"]
+
+
+def values(*shape: int, seed: int = 0, dtype: Any = np.float32) -> Any:
+    rng = np.random.default_rng([seed, *shape])
+    return (rng.integers(1, 9, shape) * rng.choice([-1, 1], shape)).astype(dtype)
+
+
+# --- on the simulator
+
+
+def test_a_plan_computes_what_gemm_does_and_sees_new_values() -> None:
+    a, b = values(9, 12), values(12, 7, seed=1)
+    plan = gemmsmith.plan(a, b, kernel="naive")
+    first = plan()
+    assert np.array_equal(first, a @ b)
+    a *= 2
+    b[3] = 5
+    assert plan() is first
+    assert np.array_equal(first, a @ b)
+
+
+def test_it_is_bound_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[Problem] = []
+
+    def counted(*arguments: Any, **named: Any) -> Any:
+        calls.append(arguments[3])
+        return bind(*arguments, **named)
+
+    monkeypatch.setattr(PLANNING, "bind", counted)
+    a, b = values(9, 12), values(12, 7, seed=1)
+    plan = gemmsmith.plan(a, b, kernel="naive")
+    for _ in range(3):
+        plan(a, b)
+        plan()
+    assert len(calls) == 1
+
+
+@pytest.mark.parametrize(("layout", "activation", "batch"), [("TT", "relu", 0), ("NN", "", 3)])
+def test_every_argument_of_gemm(layout: str, activation: str, batch: int) -> None:
+    many = (batch,) if batch else ()
+    a = values(*many, 9, 16, dtype=F16) if layout[0] == "N" else values(*many, 16, 9, dtype=F16).swapaxes(-1, -2)
+    b = values(16, 24, seed=1, dtype=F16) if layout[1] == "N" else values(24, 16, seed=1, dtype=F16).T
+    c, bias = values(*many, 9, 24, seed=2, dtype=F16), values(24, seed=3, dtype=F16)
+    out = np.full((*many, 9, 30), 77, F16)[..., 2:26]
+    sums = 0.5 * (a.astype(np.float32) @ b.astype(np.float32)) - c + bias
+    expected = (np.maximum(sums, 0) if activation else sums).astype(F16)
+    before = c.copy()
+    plan = gemmsmith.plan(a, b, c, out=out, alpha=0.5, beta=-1, bias=bias, activation=activation, out_dtype="fp16")
+    for _ in range(2):
+        assert plan() is out
+        assert np.array_equal(out, expected)
+        out[:] = 0
+    assert np.array_equal(c, before)
+
+
+def test_c_in_place_accumulates() -> None:
+    a, b, c = values(5, 6), values(6, 4, seed=1), values(5, 4, seed=2)
+    expected = c + 2 * (a @ b)
+    plan = gemmsmith.plan(a, b, c, beta=1, out=c, kernel="naive")
+    plan()
+    assert plan() is c
+    assert np.array_equal(c, expected)
+
+
+@pytest.mark.parametrize("shape", [(0, 4, 3), (4, 0, 3), (4, 5, 0)])
+def test_nothing_to_compute(shape: tuple[int, int, int]) -> None:
+    m, n, k = shape
+    plan = gemmsmith.plan(values(m, k), values(k, n), kernel="naive")
+    assert plan().shape == (m, n)
+    assert not plan().any()
+
+
+def test_others_take_the_place_of_operands_for_one_call() -> None:
+    a, b, c, bias = values(9, 12), values(12, 7, seed=1), values(9, 7, seed=2), values(7, seed=3)
+    plan = gemmsmith.plan(a, b, c, beta=1, bias=bias, kernel="warp_tile")
+    own = plan()
+    expected = a @ b + c + bias
+    assert np.array_equal(own, expected)
+    a2, b2, c2, bias2, out2 = (
+        values(9, 12, seed=4),
+        values(12, 7, seed=5),
+        values(9, 7, seed=6),
+        values(7, seed=7),
+        own + 1,
+    )
+    assert plan(a2, b2, c2, bias=bias2, out=out2) is out2
+    assert np.array_equal(out2, a2 @ b2 + c2 + bias2)
+    assert np.array_equal(own, expected)
+    assert plan(b=b2) is own
+    assert np.array_equal(own, a @ b2 + c + bias)
+    assert np.array_equal(plan(), expected)
+
+
+def test_what_a_plan_says_of_itself() -> None:
+    a, b = values(5, 3, dtype=F16), values(3, 9, seed=1, dtype=F16)
+    spec = replace(rung_named("mma_swizzled"), repacks=True)
+    plan = gemmsmith.plan(a, b, kernel=spec)
+    assert (plan.kernel, plan.config, plan.source) == ("mma_swizzled", spec.config(), "given")
+    assert plan.launches == 2  # one copies both operands, whose rows do not start on 16 bytes
+    assert plan.workspace_bytes == 512
+    assert (
+        repr(plan)
+        == f"<gemmsmith.Plan 5x9x3 fp16: mma_swizzled {spec.config()} (given), 2 launches, workspace of 512 bytes>"
+    )
+    assert np.array_equal(plan(), a.astype(np.float32) @ b.astype(np.float32))
+    chosen = gemmsmith.plan(a, b)
+    assert (chosen.source, chosen.workspace_bytes, chosen.launches) == ("default", 0, 1)
+    assert isinstance(chosen, gemmsmith.Plan)
+
+
+def test_a_configuration_changes_what_was_chosen() -> None:
+    a, b = values(5, 3), values(3, 9, seed=1)
+    name = gemmsmith.plan(a, b).kernel
+    parameter = rung_named(name).presets[-1].config
+    plan = gemmsmith.plan(a, b, config=parameter)
+    assert (plan.kernel, plan.config) == (name, parameter)
+    assert np.array_equal(plan(), a @ b)
+
+
+def read_only(array: Any) -> Any:
+    array.flags.writeable = False
+    return array
+
+
+MISFITS: dict[str, tuple[Callable[[], dict[str, Any]], type[GemmsmithError], str]] = {
+    "shape": (lambda: {"a": values(9, 13)}, ProblemError, "a is 9x13, and the plan is for 9x12"),
+    "batch": (lambda: {"a": values(2, 9, 12)}, ProblemError, "a is 2 of 9x12, and the plan is for 9x12"),
+    "type": (lambda: {"b": values(12, 7, dtype=F16)}, DTypeError, "b is fp16, and the plan is for fp32"),
+    "layout": (lambda: {"b": values(7, 12).T}, ProblemError, "columns 12 elements apart, and the plan is for rows 7"),
+    "leading": (lambda: {"out": values(9, 8)[:, :7]}, ProblemError, "out has rows 8 elements apart"),
+    "no matrix": (lambda: {"a": [[1.0]]}, DTypeError, "a is a list"),
+    "no bias": (lambda: {"bias": values(7)}, UsageError, "the plan has no bias"),
+    "read-only": (lambda: {"out": read_only(values(9, 7))}, ProblemError, "out is read-only"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", MISFITS)
+def test_a_misfit_is_named_and_changes_nothing(case: str) -> None:
+    make, kind, message = MISFITS[case]
+    a, b, out = values(9, 12), values(12, 7, seed=1), np.full((9, 7), 3, np.float32)
+    plan = gemmsmith.plan(a, b, out=out, kernel="naive")
+    given = make()
+    before = {name: np.array(value) for name, value in given.items()}
+    with pytest.raises(kind, match=message):
+        plan(**given)
+    assert (out == 3).all()
+    assert all(np.array_equal(given[name], before[name]) for name in given)
+    assert np.array_equal(plan(), a @ b)
+
+
+def test_an_output_over_its_own_operand_is_refused() -> None:
+    square = values(8, 8)
+    plan = gemmsmith.plan(square, values(8, 8, seed=1), kernel="naive")
+    with pytest.raises(ProblemError, match="out overlaps a"):
+        plan(out=square)
+
+
+def test_a_plan_refuses_what_gemm_refuses() -> None:
+    with pytest.raises(ProblemError, match="differ"):
+        gemmsmith.plan(values(3, 4), values(5, 3))
+    with pytest.raises(UsageError, match="needs a matrix c"):
+        gemmsmith.plan(values(3, 4), values(4, 3), beta=1)
+    gemmsmith.plan(values(3, 4), values(4, 3), alpha=1)
+    with pytest.raises(ProblemError, match="alpha must be a real number"):
+        gemmsmith.plan(values(3, 4), values(4, 3), alpha=True)  # equal to what was accepted just before
+    with pytest.raises(ProblemError, match="alpha"):
+        gemmsmith.plan(values(3, 4), values(4, 3), alpha=[1])  # type: ignore[arg-type]
+
+
+# --- on a GPU that only takes notes
+
+A, B, C = 0x100000, 0x200000, 0x300000
+
+
+@pytest.fixture(name="fakes")
+def _fakes(monkeypatch: pytest.MonkeyPatch) -> tuple[FakeTorch, FakeGpu]:
+    monkeypatch.setattr(PLANNING, "bind", partial(bind, compile_fn=fake_compile))
+    return install(monkeypatch)
+
+
+@pytest.fixture(name="spec")
+def _spec(tmp_path: Path) -> KernelSpec:
+    return mapped_kernel(tmp_path)
+
+
+def tensors(k: int = 64) -> tuple[Tensor, Tensor, Tensor]:
+    return Tensor((256, k), "bfloat16", A), Tensor((k, 128), "bfloat16", B), Tensor((256, 128), "float32", C)
+
+
+def address_of_c(step: Any, spec: KernelSpec) -> int:
+    roles = [argument.role for argument in spec.signature.arguments]
+    return int(struct.unpack("<Q", step.launch.arguments[roles.index("C")])[0])
+
+
+def test_a_call_asks_the_gpu_for_a_launch_and_nothing_else(fakes: Any, spec: KernelSpec) -> None:
+    torch, gpu = fakes
+    a, b, out = tensors()
+    plan = gemmsmith.plan(a, b, out=out, kernel=spec)
+    assert gpu.launched == []
+    gpu.asked.clear()
+    assert plan() is out
+    assert plan() is out
+    assert [stream for stream, _ in gpu.launched] == [7, 7]
+    assert gpu.launched[0] == gpu.launched[1]
+    torch.stream = 9
+    plan()
+    plan()
+    assert [stream for stream, _ in gpu.launched[2:]] == [9, 9]
+    assert (gpu.asked, torch.made) == ([], [])
+
+
+def test_other_tensors_are_described_once(fakes: Any, spec: KernelSpec) -> None:
+    _, gpu = fakes
+    plan = gemmsmith.plan(*tensors()[:2], out=tensors()[2], kernel=spec)
+    gpu.asked.clear()
+    a, b, out = (Tensor(t.shape, t.dtype, t.data_ptr() + 0x1000) for t in tensors())
+    for _ in range(3):
+        assert plan(a, b, out=out) is out
+    assert gpu.asked == ["occupancy", ("map", "A", A + 0x1000), ("map", "B", B + 0x1000), ("map", "C", C + 0x1000)]
+    assert {address_of_c(steps[0], spec) for _, steps in gpu.launched} == {C + 0x1000}
+    plan()
+    assert address_of_c(gpu.launched[-1][1][0], spec) == C
+    assert len(gpu.asked) == 4
+
+
+@pytest.mark.parametrize("beta", [0.0, 1.0])
+def test_others_are_not_kept_alive_but_those_of_the_last_call(fakes: Any, spec: KernelSpec, beta: float) -> None:
+    del fakes
+    c = {"c": Tensor(tensors()[2].shape, tensors()[2].dtype, C + 0x800000), "beta": beta} if beta else {}
+    plan = gemmsmith.plan(*tensors()[:2], out=tensors()[2], kernel=spec, **c)  # type: ignore[arg-type]
+    alive = []
+    for i in range(1, 4):
+        a, b, out = (Tensor(t.shape, t.dtype, t.data_ptr() + 0x1000 * i) for t in tensors())
+        plan(a, b, out=out)
+        alive += [weakref.ref(t) for t in (a, b, out)]
+        del a, b, out
+    gc.collect()
+    assert [ref() is not None for ref in alive] == [False] * 6 + [True] * 3
+
+
+def test_what_is_kept_of_others_is_bounded(fakes: Any, spec: KernelSpec, monkeypatch: pytest.MonkeyPatch) -> None:
+    _, gpu = fakes
+    monkeypatch.setattr(PLANNING, "_MOST_KEPT", 4)
+    plan = gemmsmith.plan(*tensors()[:2], out=tensors()[2], kernel=spec)
+    others = [Tensor((256, 64), "bfloat16", A + 0x10000 * i) for i in range(1, 7)]
+    for other in others:
+        plan(other)
+    gpu.asked.clear()
+    plan(others[-1])
+    assert gpu.asked == []
+    plan(others[0])
+    assert ("map", "A", others[0].data_ptr()) in gpu.asked
+    gpu.asked.clear()
+    plan()
+    assert gpu.asked == []
+    product: Any = plan._with.__self__  # type: ignore[attr-defined]
+    assert max(len(product._others), len(product._sets), len(product._mine)) <= 4
+
+
+@pytest.mark.parametrize(("make", "kind", "message"), [
+    (lambda: Tensor((256, 64), "bfloat16", A + 8), ProblemError, "8 bytes past a multiple of 16, and .* for 0"),
+    (lambda: Tensor((256, 64), "bfloat16", A, (72, 1)), ProblemError, "rows 72 elements apart"),
+    (lambda: Tensor((256, 64), "bfloat16", A, gpu=1), DTypeError, "a is on GPU 1, and the plan is for GPU 0"),
+    (lambda: Tensor((256, 64), "float16", A), DTypeError, "a is fp16, and the plan is for bf16"),
+    (lambda: Tensor((255, 64), "bfloat16", A), ProblemError, "a is 255x64"),
+    (lambda: Tensor((256, 64), "bfloat16", C + 0x400), ProblemError, "out overlaps a"),
+])  # fmt: skip
+def test_a_tensor_that_does_not_fit_launches_nothing(fakes: Any, spec: KernelSpec, make: Any, kind: Any,
+                                                     message: str) -> None:  # fmt: skip
+    _, gpu = fakes
+    plan = gemmsmith.plan(*tensors()[:2], out=tensors()[2], kernel=spec)
+    plan(tensors()[0])  # from now on launches for this address are kept, but not for whatever lies there
+    with pytest.raises(kind, match=message):
+        plan(make())
+    assert len(gpu.launched) == 1
+    plan()
+    assert len(gpu.launched) == 2
+
+
+def test_a_thread_without_the_gpu_gets_it_for_the_launch(fakes: Any, spec: KernelSpec) -> None:
+    _, gpu = fakes
+    plan = gemmsmith.plan(*tensors()[:2], kernel=spec)
+    gpu.lost = True
+    plan()
+    assert (len(gpu.launched), gpu.depth) == (1, 0)
+
+
+def test_with_several_gpus_the_right_one_is_made_current(monkeypatch: pytest.MonkeyPatch, spec: KernelSpec) -> None:
+    monkeypatch.setattr(PLANNING, "bind", partial(bind, compile_fn=fake_compile))
+    _, gpu = install(monkeypatch, gpus=2)
+    depths = []
+    plan = gemmsmith.plan(*tensors()[:2], kernel=spec)
+    monkeypatch.setattr(gpu, "launcher", lambda _products, _stream: lambda _index: depths.append(gpu.depth))
+    plan = gemmsmith.plan(*tensors()[:2], kernel=spec)
+    plan()
+    assert depths == [1]
+
+
+def test_a_launch_that_fails_is_reported(fakes: Any, spec: KernelSpec, monkeypatch: pytest.MonkeyPatch) -> None:
+    _, gpu = fakes
+
+    def broken(_products: Any, _stream: int) -> Any:
+        def enqueue(_index: int) -> None:
+            raise LaunchError("launching the kernel failed: CUDA_ERROR_ILLEGAL_ADDRESS")
+
+        return enqueue
+
+    monkeypatch.setattr(gpu, "launcher", broken)
+    plan = gemmsmith.plan(*tensors()[:2], kernel=spec)
+    with pytest.raises(LaunchError, match="ILLEGAL_ADDRESS"):
+        plan()
+
+
+def test_output_and_workspace_belong_to_the_plan(fakes: Any, spec: KernelSpec) -> None:
+    torch, gpu = fakes
+    a, b, _ = tensors(33)  # rows of 66 bytes
+    plan = gemmsmith.plan(a, b, kernel=spec)
+    out, workspace = torch.made
+    assert (out.shape, workspace.shape, plan.workspace_bytes) == ((256, 128), (1, 256 * 40 * 2), 256 * 40 * 2)
+    assert plan.launches == 2
+    assert plan() is out
+    torch.stream = 9
+    assert plan() is out
+    assert (out.streams, workspace.streams) == ([9], [9])
+    assert [len(steps) for _, steps in gpu.launched] == [2, 2]
+    described, _ = gpu.launched[0][1][0].launch.arguments
+    assert struct.unpack_from("<QQ", described) == (a.data_ptr(), workspace.data_ptr())
+
+
+class Interface:
+    """A library that does not allocate for others."""
+
+    def __init__(self, tensor: Tensor) -> None:
+        kinds = {"bfloat16": np.dtype(ml_dtypes.bfloat16).str, "float32": "<f4", "float16": "<f2"}
+        self.__cuda_array_interface__ = {"data": (tensor.data_ptr(), False), "shape": tensor.shape, "version": 3,
+                                         "typestr": kinds[tensor.dtype], "stream": 5}  # fmt: skip
+
+
+def test_a_workspace_of_the_driver_is_freed_with_the_plan(fakes: Any, spec: KernelSpec,
+                                                          monkeypatch: pytest.MonkeyPatch) -> None:  # fmt: skip
+    _, gpu = fakes
+    monkeypatch.setattr("gemmsmith.run.tensors.pointer_ordinal", lambda _: 0)
+    a, b = Tensor((256, 33), "float16", A), Tensor((33, 128), "float16", B)
+    plan = gemmsmith.plan(Interface(a), Interface(b), out=Interface(tensors()[2]), kernel=spec)
+    assert ("allocate", 20480) in gpu.asked
+    plan()
+    assert gpu.launched[0][0] == 5
+    assert ("free", 0x5000) not in gpu.asked
+    del plan
+    gc.collect()
+    assert ("free", 0x5000) in gpu.asked
+
+
+def test_c_is_copied_before_the_launch_unless_it_is_the_output(fakes: Any, spec: KernelSpec) -> None:
+    _, gpu = fakes
+    a, b, out = tensors()
+    c = Tensor((256, 128), "float32", 0x400000)
+    plan = gemmsmith.plan(a, b, c, beta=1, out=out, kernel=spec)
+    plan()
+    assert gpu.asked[-1] == ("copy", C, 512, 0x400000, 512, 512, 256, 7)
+    assert [len(steps) for _, steps in gpu.launched] == [0, 1]
+    plan(c=out)
+    assert [len(steps) for _, steps in gpu.launched] == [0, 1, 1]
+
+
+def test_the_choice_is_asked_with_what_the_gpu_is(fakes: Any, spec: KernelSpec,
+                                                  monkeypatch: pytest.MonkeyPatch) -> None:  # fmt: skip
+    del fakes
+    asked: list[Any] = []
+
+    def choose(problem: Problem, gpu: Any, addresses: Any, **further: Any) -> Choice:
+        asked.append((problem.layout, gpu, addresses, further))
+        return Choice(spec, spec.config({"CLUSTER": 2}), "tuned")
+
+    monkeypatch.setattr("gemmsmith.call.api.choose", choose)
+    a, b, out = tensors()
+    plan = gemmsmith.plan(a, b, out=out, config={"TMA_STORE": 0})
+    of_gpu = {"sms": 132, "arch": "sm_90", "precision": "fp32", "deterministic": True}
+    assert asked == [("NN", "NVIDIA H200", (A, B, C), of_gpu)]
+    assert (plan.source, dict(plan.config)) == ("given", {"TMA_STORE": 0, "CLUSTER": 2})

@@ -1,0 +1,82 @@
+"""The configuration of simt_best for a shape: those that were measured to win do, and every one can be launched."""
+
+from __future__ import annotations
+
+import pytest
+
+from gemmsmith.choose.key import unaligned
+from gemmsmith.choose.simt import CANDIDATES, configuration_for, predicted_seconds
+from gemmsmith.gpus import gpus
+from gemmsmith.kernel.constraints import DYNAMIC_SMEM
+from gemmsmith.ladder.registry import rung_named
+from gemmsmith.ladder.simt_best import shared_tiles
+from gemmsmith.problem import Problem
+
+H200 = 132
+# Shape, the tile that was taken on an H200, whether operands were turned before, and how long it took, in microseconds.
+MEASURED = [
+    ((1024, 1024, 1024), (64, 128), 0, 51.9), ((2048, 2048, 2048), (128, 256), 0, 341.6),
+    ((4096, 4096, 4096), (128, 256), 1, 2628.4), ((8192, 8192, 8192), (128, 256), 1, 20_777.7),
+    ((16, 4096, 4096), (16, 128), 0, 26.4), ((64, 4096, 4096), (32, 64), 0, 55.2),
+    ((128, 128, 16384), (32, 64), 0, 23.0), ((64, 7168, 18432), (64, 256), 1, 379.8),
+    ((8192, 28672, 8192), (128, 256), 1, 71_066.8), ((4097, 4095, 4093), (128, 256), 1, 2806.4),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("shape", "tile", "turned", "us"), MEASURED, ids=str)
+def test_what_was_fast_is_chosen(shape: tuple[int, int, int], tile: tuple[int, int], turned: int, us: float) -> None:
+    problem = Problem(*shape)
+    rows = unaligned(problem)
+    config = configuration_for(problem, H200, rows)
+    assert (config["BM"], config["BN"], config["TURNED"]) == (*tile, turned)
+    chosen = next(c for c in CANDIDATES if c.config(config["SHARERS"], turned) == config)
+    assert predicted_seconds(problem, chosen, config, H200, rows) * 1e6 == pytest.approx(us, rel=0.12)
+
+
+def test_operands_are_turned_where_that_pays() -> None:
+    """Not where nothing is to turn, nor where an operand is read but by few tiles, nor where there may be no room."""
+    large, thin = Problem(4096, 4096, 4096), Problem(16, 4096, 4096)
+    assert [configuration_for(large.with_(trans_a=a, trans_b=b), H200)["TURNED"]
+            for a, b in ((False, False), (False, True), (True, True), (True, False))] == [1, 1, 1, 0]  # fmt: skip
+    assert configuration_for(large.with_(trans_a=True), H200, 2)["TURNED"] == 1
+    assert [configuration_for(thin.with_(trans_b=b), H200)["TURNED"] for b in (False, True)] == [0, 0]
+    assert configuration_for(Problem(2**17, 2**13, 2**17, trans_b=True), H200)["TURNED"] == 0
+
+
+def test_tiles_that_fill_no_wave_are_shared_where_that_pays() -> None:
+    whole, short = Problem(128 * 12, 256 * 11, 4096), Problem(128 * 12, 256 * 12, 4096)
+    assert shared_tiles(whole, configuration_for(whole, H200)) == 0
+    config = configuration_for(short, H200)
+    assert (config["BM"], config["BN"], config["SHARERS"]) == (128, 256, 132)
+    assert shared_tiles(short, config) == 12
+
+
+def test_what_cannot_be_shared_is_not() -> None:
+    """More sharers than flags in a batch, and a GPU with a number of SMs that the kernel has no number for."""
+    deep = Problem(128, 128, 16384)
+    assert configuration_for(deep, H200)["SHARERS"] == 128
+    for batch in (2, 3, 4, 8, 100):
+        config = configuration_for(deep.with_(batch=batch), H200)
+        assert config["SHARERS"] * batch <= 1024
+        assert (shared_tiles(deep.with_(batch=batch), config) > 0) == (config["SHARERS"] > 0)
+    assert configuration_for(deep, 7)["SHARERS"] == 0
+
+
+@pytest.mark.parametrize("sms", sorted({gpu.sms for gpu in gpus()}))
+def test_every_choice_can_be_launched(sms: int) -> None:
+    """Also with two operands transposed, and within the shared memory of sm_86, sm_89 and sm_120."""
+    spec = rung_named("simt_best")
+    for m, n, k in ((1, 1, 1), (7, 5000, 33), (4096, 4096, 4096), (96, 96, 100_000), (2**20, 3, 8), (5, 5, 0)):
+        problem = Problem(m, n, k, trans_b=True)
+        config = configuration_for(problem, sms)
+        assert not spec.illegal(config)
+        assert spec.geometry(problem, config).smem <= DYNAMIC_SMEM
+        assert spec.geometry(problem, config).blocks > 0
+
+
+def test_a_prediction_grows_with_the_work() -> None:
+    for candidate in CANDIDATES:
+        config = candidate.config(0)
+        times = [predicted_seconds(Problem(m, 512, 2048), candidate, config, H200) for m in (64, 512, 2048, 99_999)]
+        assert times == sorted(times)
+        assert times[0] < times[-1]

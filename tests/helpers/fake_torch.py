@@ -1,0 +1,152 @@
+"""A torch of nothing but facts about tensors, and a GPU that notes what it is asked: for tests of plans."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from types import ModuleType, SimpleNamespace
+from typing import Any, NamedTuple
+
+import pytest
+
+from gemmsmith.compile.compiled import CompiledKernel
+from gemmsmith.errors import LaunchError
+from gemmsmith.kernel.geometry import Geometry, TensorMap
+from gemmsmith.run.device import Step
+from gemmsmith.run.tensor_map import check_tensor_map, encode_simulated
+
+SIZES = {"float32": 4, "float16": 2, "bfloat16": 2, "int8": 1, "int32": 4}
+
+
+class Device(NamedTuple):
+    type: str
+    index: int
+
+
+class Tensor:
+    """Where it is and how it is laid out."""
+
+    requires_grad = False
+
+    def __init__(
+        self, shape: Sequence[int], dtype: str, address: int, stride: Sequence[int] = (), gpu: int = 0
+    ) -> None:
+        self.shape, self.dtype, self.layout = tuple(shape), dtype, "strided"
+        self.device = Device("cuda", gpu)
+        self._address, self.streams = address, list[int]()
+        tight = [1]
+        for extent in reversed(self.shape[1:]):
+            tight.insert(0, tight[0] * extent)
+        self._stride = tuple(stride or tight)
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    def stride(self) -> tuple[int, ...]:
+        return self._stride
+
+    def data_ptr(self) -> int:
+        return self._address
+
+    def element_size(self) -> int:
+        return SIZES[self.dtype]
+
+    def reshape(self, *_: int) -> Tensor:
+        return Tensor((1, *self.shape), self.dtype, self._address)
+
+    def record_stream(self, stream: Any) -> None:
+        self.streams.append(stream.cuda_stream)
+
+
+class FakeTorch(ModuleType):
+    """``stream`` is the current one; ``made`` is what was allocated."""
+
+    strided = "strided"
+
+    def __init__(self) -> None:
+        super().__init__("torch")
+        self.Tensor = Tensor
+        for name in SIZES:
+            setattr(self, name, name)
+        self.stream, self.made, self._next = 7, list[Tensor](), 0x7000_0000
+        self.cuda = SimpleNamespace(current_stream=lambda _: SimpleNamespace(cuda_stream=self.stream))
+        self._C = SimpleNamespace(_cuda_getCurrentRawStream=lambda _: self.stream)
+
+    def is_grad_enabled(self) -> bool:
+        return True
+
+    def empty(self, shape: Sequence[int], dtype: str, device: Any) -> Tensor:
+        del device
+        self.made.append(Tensor(shape, dtype, self._next))
+        self._next += 0x1000_0000
+        return self.made[-1]
+
+
+class FakeGpu:
+    """Notes every launch with its stream and steps, and in ``asked`` everything else. ``lost``: it is not current."""
+
+    kind, name, arch, sms, ordinal = "gpu", "NVIDIA H200", "sm_90", 132, 0
+
+    def __init__(self) -> None:
+        self.launched: list[tuple[int, tuple[Step, ...]]] = []
+        self.asked: list[Any] = []
+        self.lost, self.depth = False, 0
+
+    def load(self, compiled: CompiledKernel) -> str:
+        self.asked.append("load")
+        return compiled.key
+
+    def encode_tensor_map(self, described: TensorMap, address: int) -> bytes:
+        self.asked.append(("map", described.operand, address))
+        check_tensor_map(described, address)
+        return encode_simulated(described, address)
+
+    def blocks_at_once(self, loaded: str, geometry: Geometry) -> int:
+        del loaded, geometry
+        self.asked.append("occupancy")
+        return 10
+
+    def allocate(self, nbytes: int) -> int:
+        self.asked.append(("allocate", nbytes))
+        return 0x5000
+
+    def free(self, address: int) -> None:
+        self.asked.append(("free", address))
+
+    def copy_rows(self, *what: int) -> None:
+        self.launched.append((what[-1], ()))
+        self.asked.append(("copy", *what))
+
+    def launcher(self, products: Sequence[Sequence[Step]], stream: int) -> Callable[[int], None]:
+        def enqueue(index: int) -> None:
+            if self.lost and not self.depth:
+                raise LaunchError("launching the kernel failed: CUDA_ERROR_INVALID_CONTEXT")
+            self.launched.append((stream, tuple(products[index])))
+
+        return enqueue
+
+    @contextmanager
+    def current(self) -> Iterator[None]:
+        self.depth += 1
+        try:
+            yield
+        finally:
+            self.depth -= 1
+
+
+def install(monkeypatch: pytest.MonkeyPatch, gpus: int = 1) -> tuple[FakeTorch, FakeGpu]:
+    """Both in the places of the real ones, until the test ends."""
+    torch, gpu = FakeTorch(), FakeGpu()
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    for name in (
+        "gemmsmith.call.plan",
+        "gemmsmith.call.api",
+        "gemmsmith.call.gemm_gpu",
+    ):
+        monkeypatch.setattr(sys.modules[name], "cuda_device", lambda _ordinal: gpu)
+    monkeypatch.setattr(sys.modules["gemmsmith.call.plan"], "device_count", lambda: gpus)
+    for kept in ("_SEEN", "_BOUND"):
+        monkeypatch.setattr(sys.modules["gemmsmith.call.gemm_gpu"], kept, {})
+    return torch, gpu

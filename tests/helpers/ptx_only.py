@@ -1,0 +1,45 @@
+"""A compiler for kernels that are only simulated: NVRTC stops at PTX, and ptxas, two fifths of the time, is left out.
+
+The PTX is the same text (test_ptx_only.py). It is for kernels that nobody runs, as those with a mistake in them, and
+for tests that read PTX alone; whether a rung can be assembled, and into what, is for tests that compile it as users do.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from unittest.mock import patch
+
+from gemmsmith.compile import nvrtc
+from gemmsmith.compile.cache import CompileCache
+from gemmsmith.compile.cache_folder import default_folder
+from gemmsmith.compile.compiled import CompiledKernel, Resources
+from gemmsmith.compile.compiler import compile_for
+from gemmsmith.compile.render import CompileRequest
+from gemmsmith.kernel.config import Config
+from gemmsmith.kernel.spec import KernelSpec
+from gemmsmith.problem import Problem
+
+NOT_ASSEMBLED = Resources(0, 0, 0, 0, 0, 0, 0)
+_options = nvrtc.options
+
+
+def compile_to_ptx(spec: KernelSpec, config: Config, problem: Problem, arch: str) -> CompiledKernel:
+    """PTX and no machine code, once for all workers; what the compiler's front end refuses raises as ever."""
+    with patch.object(nvrtc, "options", _without_ptxas), patch.object(nvrtc, "parse_resources", _no_resources):
+        return compile_for(spec, config, problem, arch, _cache_in(default_folder() / "ptx-only"))
+
+
+@cache
+def _cache_in(folder: Path) -> CompileCache:
+    return CompileCache(folder)
+
+
+def _without_ptxas(request: CompileRequest) -> tuple[str, ...]:
+    """For a virtual architecture there is nothing to assemble."""
+    kept = (option for option in _options(request) if not option.startswith("--ptxas-options"))
+    return tuple(option.replace("--gpu-architecture=sm_", "--gpu-architecture=compute_") for option in kept)
+
+
+def _no_resources(_log: str, _cubin: bytes, _entry: str) -> Resources:
+    return NOT_ASSEMBLED

@@ -1,0 +1,281 @@
+"""The page in a real browser: it loads nothing, draws everything, and works by keyboard, on a phone, in the dark."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from report_sample import BOTH, FEW, bare, sample
+
+from gemmsmith.report import write_page
+from gemmsmith.report.ladder_picture import write_ladder_picture
+
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium, chromium-browser or google-chrome is installed")
+
+DESKTOP, PHONE = {"width": 1280, "height": 900}, {"width": 360, "height": 760}
+VIEWS = ("overview", *(f"rung-{name}" for name in FEW))
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    sync = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    with sync.sync_playwright() as started:
+        running = started.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield running
+        running.close()
+
+
+@pytest.fixture(scope="module")
+def where(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("page")
+    write_page(folder / "climb.html", sample())
+    write_page(folder / "bare.html", bare())
+    write_page(folder / "both.html", sample(BOTH))
+    write_ladder_picture(folder / "ladder.svg", sample())
+    return folder
+
+
+class Visit:
+    """One page in a context of its own, with everything it said and asked for."""
+
+    def __init__(self, browser: Any, file: Path, size: dict[str, int], **options: Any) -> None:
+        self.context = browser.new_context(viewport=size, **options)
+        self.page = self.context.new_page()
+        self.said: list[str] = []
+        self.asked: list[str] = []
+        self.page.on("console", lambda message: self.said.append(message.text))
+        self.page.on("pageerror", lambda error: self.said.append(str(error)))
+        self.page.on("request", lambda request: self.asked.append(request.url))
+        self.url = file.as_uri()
+        self.page.goto(self.url)
+
+    def open(self, view: str) -> None:
+        self.page.evaluate("view => { location.hash = view }", view)
+        self.page.wait_for_function("view => document.getElementById(view).checkVisibility()", arg=view)
+
+    def __enter__(self) -> Visit:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.context.close()
+
+
+@pytest.mark.parametrize("name", ["climb.html", "bare.html"])
+def test_it_loads_without_a_word_and_asks_for_nothing(browser: Any, where: Path, name: str) -> None:
+    with Visit(browser, where / name, DESKTOP) as visit:
+        for view in VIEWS:
+            visit.open(view)
+        visit.page.click(".theme")
+        assert visit.said == []
+        assert {url.partition("#")[0] for url in visit.asked} == {visit.url}
+
+
+# Every mark of every chart that is shown has a size and lies within the drawing; every word lies within the card.
+DRAWN = """() => {
+  const charts = [...document.querySelectorAll('.view.current svg.chart')].filter(c => c.checkVisibility());
+  const faults = [];
+  for (const chart of charts) {
+    const name = chart.querySelector('title').textContent, card = chart.closest('figure').getBoundingClientRect();
+    const marks = [...chart.querySelectorAll('.mark')];
+    if (!marks.length) faults.push(name + ': no marks');
+    for (const mark of marks) {
+      const box = mark.getBoundingClientRect();
+      if (!(box.width > 0 && box.height > 0)) faults.push(name + ': an empty mark');
+      const whole = chart.getBoundingClientRect();
+      if (box.top < whole.top || box.bottom > whole.bottom) faults.push(name + ': a mark above or below');
+    }
+    for (const part of chart.querySelectorAll('text, .mark')) {
+      const box = part.getBoundingClientRect();
+      const out = box.left < card.left - 1 || box.right > card.right + 1;
+      if (out) faults.push(name + ' sticks out: ' + part.textContent);
+    }
+  }
+  return [charts.length, faults];
+}"""
+
+
+@pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
+def test_every_chart_is_drawn_and_nothing_sticks_out(browser: Any, where: Path, size: dict[str, int]) -> None:
+    with Visit(browser, where / "climb.html", size) as visit:
+        for view in VIEWS:
+            visit.open(view)
+            count, faults = visit.page.evaluate(DRAWN)
+            assert faults == []
+            assert count == (11 if view == "overview" else 5)
+
+
+@pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
+def test_charts_of_both_kinds_of_units_are_drawn_and_nothing_sticks_out(
+    browser: Any, where: Path, size: dict[str, int]
+) -> None:
+    with Visit(browser, where / "both.html", size) as visit:
+        for view, charts in (("overview", 14), ("rung-mma_swizzled", 5)):
+            visit.open(view)
+            assert visit.page.evaluate(DRAWN) == [charts, []]
+            assert visit.page.evaluate("() => document.documentElement.scrollWidth") <= size["width"], view
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_phone_never_scrolls_sideways(browser: Any, where: Path, scheme: str) -> None:
+    with Visit(browser, where / "climb.html", PHONE, color_scheme=scheme) as visit:
+        for view in VIEWS:
+            visit.open(view)
+            visit.page.evaluate("() => document.querySelectorAll('details').forEach(d => { d.open = true })")
+            assert visit.page.evaluate("() => document.documentElement.scrollWidth") <= 360, view
+
+
+def test_every_link_reaches_its_target(browser: Any, where: Path) -> None:
+    with Visit(browser, where / "climb.html", DESKTOP) as visit:
+        hashes = visit.page.evaluate(
+            "() => [...new Set([...document.querySelectorAll('a[href]')].map(a => a.getAttribute('href')))]"
+        )
+        assert len(hashes) > 12
+        for target in hashes:
+            visit.page.evaluate("() => { location.hash = 'overview' }")
+            visit.page.evaluate("hash => document.querySelector(`a[href='${hash}']`).click()", target)
+            visit.page.wait_for_function("""hash => {
+              const target = document.querySelector(hash), box = target.getBoundingClientRect();
+              return location.hash === hash && target.checkVisibility() && box.top < innerHeight && box.bottom > 0;
+            }""", arg=target, timeout=3000)  # fmt: skip
+
+
+def test_the_keyboard_reaches_sections_and_rungs_and_opens_them(browser: Any, where: Path) -> None:
+    with Visit(browser, where / "climb.html", DESKTOP) as visit:
+        page, reached = visit.page, []
+        for _ in range(40):
+            page.keyboard.press("Tab")
+            reached.append(
+                page.evaluate("() => document.activeElement.getAttribute('href') || document.activeElement.tagName")
+            )
+            if reached[-1] == "#rung-warp_tile":
+                break
+        order = [
+            reached.index(name)
+            for name in ("#overview", "#ladder", "#method", "BUTTON", "#rung-naive", "#rung-warp_tile")
+        ]
+        assert order == sorted(order)
+        outline = page.evaluate("() => getComputedStyle(document.activeElement).outlineStyle")
+        assert outline == "solid", "focus can be seen"
+        page.keyboard.press("Enter")
+        page.wait_for_function("() => document.getElementById('rung-warp_tile').checkVisibility()")
+        assert not page.evaluate("() => document.getElementById('overview').checkVisibility()")
+        assert page.evaluate("() => document.activeElement.textContent") == "warp_tile", "focus goes to the heading"
+        assert page.title().startswith("warp_tile")
+        page.keyboard.press("Tab")
+        assert page.evaluate("() => document.activeElement.closest('.view')?.id") == "rung-warp_tile"
+        page.go_back()
+        page.wait_for_function("() => document.getElementById('overview').checkVisibility()")
+
+
+def test_a_link_into_the_page_opens_that_rung(browser: Any, where: Path) -> None:
+    with Visit(browser, where / "climb.html", DESKTOP) as visit:
+        visit.page.goto(visit.url + "#rung-coalesced")
+        visit.page.reload()
+        shown = visit.page.evaluate(
+            "() => [...document.querySelectorAll('.view')].filter(v => v.checkVisibility()).map(v => v.id)"
+        )
+        assert shown == ["rung-coalesced"]
+        current = visit.page.evaluate("() => document.querySelector('.rungs-nav [aria-current]').hash")
+        assert current == "#rung-coalesced"
+
+
+def test_the_theme_follows_the_system_until_the_reader_chooses(browser: Any, where: Path) -> None:
+    paper = "() => getComputedStyle(document.body).backgroundColor"
+    with Visit(browser, where / "climb.html", DESKTOP, color_scheme="dark") as visit:
+        dark = visit.page.evaluate(paper)
+        visit.page.click(".theme")
+        light = visit.page.evaluate(paper)
+        visit.page.emulate_media(color_scheme="light")
+        assert visit.page.evaluate(paper) == light != dark
+        visit.page.click(".theme")
+        assert visit.page.evaluate(paper) == dark
+
+
+# The contrast of every text that is shown with what lies behind it, by WCAG 2. A halo counts as what lies behind.
+CONTRAST = """() => {
+  const rgb = words => {
+    const found = words.match(/[\\d.]+/g).map(Number);
+    return found.length > 3 && found[3] === 0 ? null : found.slice(0, 3);
+  };
+  const linear = v => v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4;
+  const light = ([r, g, b]) => 0.2126 * linear(r / 255) + 0.7152 * linear(g / 255) + 0.0722 * linear(b / 255);
+  const ratio = (a, b) => (Math.max(light(a), light(b)) + 0.05) / (Math.min(light(a), light(b)) + 0.05);
+  const paper = node => { for (; node; node = node.parentElement) {
+    const found = rgb(getComputedStyle(node).backgroundColor); if (found) return found; } return [255, 255, 255]; };
+  const behind = text => {
+    const own = getComputedStyle(text);
+    if (own.stroke !== 'none' && parseFloat(own.strokeWidth) >= 4) return rgb(own.stroke);
+    const box = text.getBoundingClientRect();
+    for (const node of document.elementsFromPoint(box.left + box.width / 2, box.top + box.height / 2)) {
+      if (node === text || ['text', 'line', 'polyline'].includes(node.tagName)) continue;
+      const fill = getComputedStyle(node).fill;
+      if (['rect', 'circle', 'polygon'].includes(node.tagName)) {
+        if (fill.startsWith('rgb')) return rgb(fill);
+        continue;
+      }
+      return paper(node.closest('figure') || node);
+    }
+    return paper(text.closest('figure'));
+  };
+  const poor = {}; let count = 0;
+  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  while (walker.nextNode()) {
+    const holder = walker.currentNode.parentElement;
+    if (!walker.currentNode.textContent.trim() || !holder.checkVisibility()) continue;
+    if (holder.closest('title, desc, script, style')) continue;
+    const inside = holder.tagName === 'text';
+    const ink = rgb(inside ? getComputedStyle(holder).fill : getComputedStyle(holder).color);
+    const found = ratio(ink, inside ? behind(holder) : paper(holder));
+    count += 1;
+    const name = `${holder.tagName}.${holder.getAttribute('class')} ${found.toFixed(2)}`;
+    if (found < 4.5) poor[name] = walker.currentNode.textContent;
+  }
+  return [count, poor];
+}"""
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_every_text_can_be_read_against_what_lies_behind_it(browser: Any, where: Path, scheme: str) -> None:
+    # A window as high as the page: what is not in it has nothing behind it.
+    with Visit(browser, where / "climb.html", {"width": 1280, "height": 14_000}, color_scheme=scheme,
+               device_scale_factor=0.25) as visit:  # fmt: skip
+        for view in ("overview", "rung-warp_tile"):
+            visit.open(view)
+            visit.page.evaluate("() => document.querySelectorAll('details').forEach(d => { d.open = true })")
+            count, poor = visit.page.evaluate(CONTRAST)
+            assert poor == {}
+            assert count > 500
+
+
+@pytest.mark.parametrize("size", [PHONE, {"width": 600, "height": 800}, DESKTOP])
+def test_a_section_reached_by_its_link_is_not_under_the_bar(browser: Any, where: Path, size: dict[str, int]) -> None:
+    with Visit(browser, where / "both.html", size) as visit:
+        for key in ("rungs", "roofline", "memory"):
+            visit.open(key)
+            top, bar = visit.page.evaluate(
+                "key => [document.querySelector('#' + key + ' h2').getBoundingClientRect().top, "
+                "document.querySelector('.bar').getBoundingClientRect().bottom]", key)  # fmt: skip
+            assert bar <= top < bar + 60, key
+
+
+def test_without_scripts_everything_is_there(browser: Any, where: Path) -> None:
+    with Visit(browser, where / "climb.html", DESKTOP, java_script_enabled=False) as visit:
+        page = visit.page
+        for view in VIEWS:
+            assert page.locator(f"#{view}").is_visible()
+        assert not page.locator(".theme").is_visible()
+        assert page.locator("#chart-ladder svg.wide").is_visible()
+        page.locator("#chart-ladder summary").click()
+        assert page.locator("#chart-ladder table").is_visible()
+
+
+def test_the_picture_of_the_ladder_is_an_image(browser: Any, where: Path) -> None:
+    (where / "readme.html").write_text('<img src="ladder.svg" alt="the ladder">', encoding="utf-8")
+    with Visit(browser, where / "readme.html", DESKTOP) as visit:
+        visit.page.wait_for_function("() => document.images[0].complete")
+        assert visit.page.evaluate("() => document.images[0].naturalWidth") > 900
+        assert visit.said == []

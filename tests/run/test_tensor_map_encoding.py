@@ -1,0 +1,378 @@
+"""Tensor maps and clusters: what TMA demands, what the driver is given, and what the simulator will read."""
+
+from __future__ import annotations
+
+import ctypes
+from contextlib import contextmanager
+from dataclasses import replace
+from enum import IntEnum
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from mapped_kernel import CODE, mapped_kernel
+
+from gemmsmith.compile.compiler import compile_for, compile_kernel
+from gemmsmith.compile.render import render_for, target_arch
+from gemmsmith.errors import ConfigError, LaunchError, SignatureError, UnsupportedError
+from gemmsmith.kernel.geometry import Geometry, TensorMap
+from gemmsmith.kernel.signature import parse_signature
+from gemmsmith.ladder.registry import rung_named
+from gemmsmith.problem import BF16, DTYPES, FP16, FP32, Problem
+from gemmsmith.run.cuda import CudaDevice, LoadedCubin
+from gemmsmith.run.device import Launch, Step
+from gemmsmith.run.tensor_map import check_tensor_map, decode_simulated, driver_encoder, encode_simulated
+from gemmsmith.sim.device import SimDevice
+from gemmsmith.userfile.user_kernel import UserOptions, user_kernel
+
+PLAIN = TensorMap("A", BF16, (4096, 300, 7), (8192, 8192 * 300), (64, 128, 1), 128)
+
+
+# --- the rules
+
+
+@pytest.mark.parametrize(
+    ("changes", "address", "said"),
+    [
+        ({}, 0x1008, "A lies at 0x1008, which is 8 bytes past a multiple of 16"),
+        ({"strides": (8194, 8192)}, 0, "8,194 bytes apart"),
+        ({"strides": (8192, 2**40)}, 0, "1,099,511,627,776 bytes apart"),
+        ({"strides": (8192, -16)}, 0, "-16 bytes apart"),
+        ({"extents": (4096, 0, 7)}, 0, "an extent of 0"),
+        ({"extents": (4096, 2**32 + 1, 7)}, 0, "an extent of 4,294,967,297"),
+    ],
+)
+def test_operands_that_no_map_describes(changes: dict[str, Any], address: int, said: str) -> None:
+    with pytest.raises(UnsupportedError, match=said):
+        check_tensor_map(replace(PLAIN, **changes), address)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"box": (64, 257, 1)}, "a box of 64x257x1 elements"),
+        ({"box": (64, 0, 1)}, "a box of 64x0x1 elements"),
+        ({"box": (4, 8, 1)}, "lines of 8 bytes"),
+        ({"box": (72, 8, 1)}, "lines of 144 bytes, longer than the 128"),
+        ({"swizzle": 64}, "lines of 128 bytes, longer than the 64"),
+        ({"swizzle": 48}, "no swizzle of A spans 48 bytes"),
+        ({"box": (64, 8)}, "3 extents, 2 strides and a box of 2"),
+        ({"strides": (8192,)}, "3 extents, 1 strides"),
+        ({"extents": (8,) * 6, "strides": (16,) * 5, "box": (8,) * 6}, "6 extents"),
+        ({"extents": (), "strides": (), "box": ()}, "0 extents"),
+    ],
+)
+def test_boxes_that_cannot_be_moved(changes: dict[str, Any], said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        check_tensor_map(replace(PLAIN, **changes), 0)
+
+
+@pytest.mark.parametrize("changes", [
+    {}, {"extents": (1, 2**32, 1)}, {"box": (256, 256, 1), "swizzle": 0}, {"box": (8, 1, 1), "swizzle": 32},
+    {"extents": (16,), "strides": (), "box": (16,)}, {"strides": (8192, 0)},
+])  # fmt: skip
+def test_what_is_within_the_rules_passes(changes: dict[str, Any]) -> None:
+    check_tensor_map(replace(PLAIN, **changes), 0x7F0000000010)
+
+
+# --- the simulator's encoding
+
+
+@pytest.mark.parametrize("described", [
+    PLAIN, TensorMap("C", FP32, (2**32, 1, 2, 3, 4), (16, 2**40 - 16, 32, 48), (32, 256, 1, 2, 3), 32),
+    TensorMap("B", FP16, (5,), (), (256,)), *(TensorMap("B", d, (16, 16), (64,), (16, 2)) for d in DTYPES.values()),
+])  # fmt: skip
+def test_the_simulators_encoding_tells_everything(described: TensorMap) -> None:
+    address = 0x7FFF_1234_5670
+    data = encode_simulated(described, address)
+    assert len(data) == 128
+    assert decode_simulated(data) == (described, address)
+
+
+def test_other_bytes_are_no_map_of_the_simulator() -> None:
+    for data in (bytes(128), b"", encode_simulated(PLAIN, 0)[:-1]):
+        with pytest.raises(UnsupportedError, match="no tensor map"):
+            decode_simulated(data)
+
+
+def test_the_simulator_encodes_by_the_same_rules() -> None:
+    device = SimDevice()
+    assert decode_simulated(device.encode_tensor_map(PLAIN, 0x40)) == (PLAIN, 0x40)
+    with pytest.raises(UnsupportedError, match="past a multiple of 16"):
+        device.encode_tensor_map(PLAIN, 0x42)
+    loaded: Any = None
+    sizes = [device.blocks_at_once(loaded, Geometry((1, 1, 1), (1, 1, 1), 0, (n, 1, 1))) for n in (1, 2, 8)]
+    assert sizes == [132, 132, 128]
+
+
+# --- the driver's
+
+
+Arguments = (ctypes.c_int, ctypes.c_void_p, ctypes.c_uint32, ctypes.c_uint32, ctypes.c_void_p,
+             ctypes.POINTER(ctypes.c_uint64), ctypes.POINTER(ctypes.c_uint64), ctypes.POINTER(ctypes.c_uint32),
+             ctypes.POINTER(ctypes.c_uint32), *[ctypes.c_int] * 4)  # fmt: skip
+
+
+class FakeEncode:
+    """cuTensorMapEncodeTiled in C's own calling convention; writes 128 bytes of 7."""
+
+    def __init__(self, status: int = 0) -> None:
+        self.status = status
+        self.seen: list[tuple[Any, ...]] = []
+        self._keep = ctypes.CFUNCTYPE(*Arguments)(self._call)
+        self.address = ctypes.cast(self._keep, ctypes.c_void_p).value or 0
+
+    def _call(self, target: int, kind: int, rank: int, where: int, extents: Any, strides: Any, box: Any, steps: Any,
+              *modes: int) -> int:  # fmt: skip
+        ctypes.memset(target, 7, 128)
+        self.seen.append((target % 64, kind, rank, where, extents[:rank], strides[: rank - 1], box[:rank],
+                          steps[:rank], modes))  # fmt: skip
+        return self.status
+
+
+def test_the_driver_is_given_every_field_and_an_aligned_place() -> None:
+    fake = FakeEncode()
+    encode = driver_encoder(fake.address)
+    kept = [encode(PLAIN, 0x7F00_0000_0010) for _ in range(5)]  # buffers at several places
+    assert kept == [(0, b"\7" * 128)] * 5
+    extents, strides = [4096, 300, 7], [8192, 8192 * 300]
+    assert fake.seen == [(0, 9, 3, 0x7F00_0000_0010, extents, strides, [64, 128, 1], [1, 1, 1], (0, 3, 3, 0))] * 5
+    encode(TensorMap("C", FP32, (10,), (), (8,), 32), 16)
+    assert fake.seen[-1] == (0, 7, 1, 16, [10], [], [8], [1], (0, 1, 3, 0))
+
+
+@pytest.mark.parametrize(("extents", "strides", "given"), [
+    ((4096, 300, 1), (8192, 0), [8192, 8192 * 300]), ((5, 1, 1), (0, 0), [16, 16]),
+    ((4096, 300, 7), (8192, 0), [8192, 0]),  # one matrix for all of a batch stays so
+    ((4096, 2**30, 1), (8192, 0), [8192, 2**40 - 16]),
+])  # fmt: skip
+def test_a_step_that_is_never_taken_is_one_that_could_be(
+    extents: tuple[int, ...], strides: tuple[int, ...], given: list[int]
+) -> None:
+    fake = FakeEncode()
+    driver_encoder(fake.address)(replace(PLAIN, extents=extents, strides=strides), 0)
+    assert fake.seen[0][5] == given
+
+
+def test_numbers_of_the_drivers_types_and_swizzles() -> None:
+    from cuda.bindings import driver
+
+    fake = FakeEncode()
+    encode = driver_encoder(fake.address)
+    names = {"fp32": "FLOAT32", "fp16": "FLOAT16", "bf16": "BFLOAT16", "tf32": "TFLOAT32", "int8": "UINT8",
+             "int32": "INT32"}  # fmt: skip
+    for name, theirs in names.items():
+        encode(replace(PLAIN, dtype=DTYPES[name]), 0)
+        assert fake.seen[-1][1] == int(getattr(driver.CUtensorMapDataType, f"CU_TENSOR_MAP_DATA_TYPE_{theirs}"))
+    for span, theirs in {0: "NONE", 32: "32B", 64: "64B", 128: "128B"}.items():
+        encode(replace(PLAIN, swizzle=span), 0)
+        assert fake.seen[-1][-1] == (
+            int(driver.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE),
+            int(getattr(driver.CUtensorMapSwizzle, f"CU_TENSOR_MAP_SWIZZLE_{theirs}")),
+            int(driver.CUtensorMapL2promotion.CU_TENSOR_MAP_L2_PROMOTION_L2_256B),
+            int(driver.CUtensorMapFloatOOBfill.CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE),
+        )
+
+
+# --- the GPU as a device
+
+
+class Result(IntEnum):
+    """CUresult; the bindings take no plain number where one is asked for."""
+
+    CUDA_SUCCESS = 0
+    CUDA_ERROR_INVALID_VALUE = 1
+
+
+class FakeDriver:
+    """cuda.bindings.driver, as far as maps, clusters and occupancy go."""
+
+    CUresult = Result
+    CUfunction_attribute = SimpleNamespace(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES=8)
+    CUlaunchAttributeID = SimpleNamespace(CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION="cluster",
+                                          CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION="early")  # fmt: skip
+
+    def __init__(self) -> None:
+        self.encode = FakeEncode()
+        self.asked: list[tuple[Any, ...]] = []
+        self.CUlaunchConfig = SimpleNamespace
+        self.CUlaunchAttribute = lambda: SimpleNamespace(value=SimpleNamespace(clusterDim=SimpleNamespace()))
+
+    def cuGetProcAddress(self, name: bytes, version: int, flags: int) -> tuple[int, int, int]:  # noqa: N802
+        self.asked.append((name, version, flags))
+        return 0, self.encode.address, 0
+
+    def cuOccupancyMaxActiveClusters(self, function: str, config: Any) -> tuple[int, int]:  # noqa: N802
+        self.asked.append((function, vars(config)))
+        return 0, 31
+
+    def cuOccupancyMaxActiveBlocksPerMultiprocessor(self, *what: Any) -> tuple[int, int]:  # noqa: N802
+        self.asked.append(what)
+        return 0, 2
+
+    def cuGetErrorName(self, status: Result) -> tuple[int, bytes]:  # noqa: N802
+        return 0, status.name.encode()
+
+    cuGetErrorString = cuGetErrorName  # noqa: N815
+
+    def cuFuncSetAttribute(self, *_what: Any) -> tuple[int]:  # noqa: N802
+        return (0,)
+
+    def cuLaunchKernelEx(self, config: Any, function: str, *_arguments: Any) -> tuple[int]:  # noqa: N802
+        self.asked.append((config, function))
+        return (0,)
+
+    def cuLaunchKernel(self, *what: Any) -> tuple[int]:  # noqa: N802
+        self.asked.append(what[:7])
+        return (0,)
+
+
+@contextmanager
+def _current() -> Any:
+    yield
+
+
+@pytest.fixture
+def driver(monkeypatch: pytest.MonkeyPatch) -> FakeDriver:
+    fake = FakeDriver()
+    monkeypatch.setattr("gemmsmith.run.cuda.driver_bindings", lambda: fake)
+    return fake
+
+
+def cuda(driver: FakeDriver, arch: str = "sm_90") -> CudaDevice:
+    device = CudaDevice.__new__(CudaDevice)
+    device._cu, device.smem_limit, device.name, device.arch, device.sms = driver, 232448, "fake", arch, 132
+    device._opted_in, device._at_once, device._encoder, device._configs = {}, {}, None, {}
+    device.current = _current  # type: ignore[method-assign]
+    return device
+
+
+def test_the_driver_is_asked_for_its_function_once(driver: FakeDriver) -> None:
+    device = cuda(driver)
+    assert [device.encode_tensor_map(PLAIN, 16 * i) for i in range(2)] == [b"\7" * 128] * 2
+    assert driver.asked == [(b"cuTensorMapEncodeTiled", 12000, 0)]
+    with pytest.raises(UnsupportedError, match="past a multiple of 16"):
+        device.encode_tensor_map(PLAIN, 2)
+    assert len(driver.encode.seen) == 2
+
+
+def test_what_the_driver_refuses_is_raised(driver: FakeDriver) -> None:
+    driver.encode.status = 1
+    with pytest.raises(LaunchError, match="describing A by a tensor map failed: CUDA_ERROR_INVALID_VALUE"):
+        cuda(driver).encode_tensor_map(PLAIN, 0)
+    driver.encode.address = 0
+    with pytest.raises(LaunchError, match="has no tensor maps"):
+        cuda(driver).encode_tensor_map(PLAIN, 0)
+
+
+def launch(device: CudaDevice, grid: tuple[int, int, int], cluster: tuple[int, int, int]) -> None:
+    device.launch(LoadedCubin("f", "m", 0), Launch(Geometry(grid, (128, 1, 1), 0, cluster), ()))
+
+
+def test_clusters_are_launched_as_their_grid(driver: FakeDriver) -> None:
+    launch(cuda(driver), (6, 4, 1), (2, 4, 1))
+    assert driver.asked == [("f", 6, 4, 1, 128, 1, 1)]
+
+
+@pytest.mark.parametrize(("arch", "grid", "cluster", "said"), [
+    ("sm_89", (2, 1, 1), (2, 1, 1), "need sm_90 or newer, and fake is sm_89"),
+    ("sm_90", (16, 1, 1), (16, 1, 1), "a cluster of 16x1x1 blocks; 8"),
+    ("sm_90", (3, 2, 1), (2, 2, 1), "does not consist of clusters of 2x2x1"),
+    ("sm_120", (2, 3, 1), (2, 2, 1), "does not consist of clusters"),
+])  # fmt: skip
+def test_grids_that_are_no_clusters(
+    driver: FakeDriver, arch: str, grid: tuple[int, int, int], cluster: tuple[int, int, int], said: str
+) -> None:
+    with pytest.raises(LaunchError, match=said):
+        launch(cuda(driver, arch), grid, cluster)
+    assert driver.asked == []
+
+
+def test_blocks_at_once_are_the_drivers_and_asked_for_once(driver: FakeDriver) -> None:
+    device, loaded = cuda(driver), LoadedCubin("f", "m", 0)
+    for tiles in (300, 8):
+        assert device.blocks_at_once(loaded, Geometry((tiles, 1, 1), (384, 1, 1), 200000)) == 2 * 132
+        assert device.blocks_at_once(loaded, Geometry((tiles, 1, 1), (384, 1, 1), 200000, (4, 1, 1))) == 31 * 4
+    assert len(driver.asked) == 2
+    assert driver.asked[0] == ("f", 384, 200000)
+    asked = dict(driver.asked[1][1])
+    (attribute,), count = asked.pop("attrs"), asked.pop("numAttrs")
+    assert (attribute.id, vars(attribute.value.clusterDim), count) == ("cluster", {"x": 4, "y": 1, "z": 1}, 1)
+    assert asked == {"gridDimX": 4, "gridDimY": 1, "gridDimZ": 1, "blockDimX": 384, "blockDimY": 1, "blockDimZ": 1,
+                     "sharedMemBytes": 200000}  # fmt: skip
+    assert device.blocks_at_once(LoadedCubin("g", "m", 0), Geometry((1, 1, 1), (384, 1, 1), 200000)) == 264
+    assert len(driver.asked) == 3
+
+
+def test_an_early_launch_is_described_once_for_each_stream(driver: FakeDriver) -> None:
+    device, loaded = cuda(driver), LoadedCubin("f", "m", 0)
+    geometry = Geometry((6, 1, 1), (384, 1, 1), 100, (2, 1, 1), early=True)
+    for stream in (7, 7, 8):
+        device.launch(loaded, Launch(geometry, ()), stream)
+    (first, function), (again, _), (other, _) = driver.asked
+    assert function == "f"
+    assert first is again
+    assert first is not other
+    assert (first.hStream, other.hStream, first.gridDimX, first.blockDimX) == (7, 8, 6, 384)
+    assert first.attrs[0].id == "early"
+    assert first.attrs[0].value.programmaticStreamSerializationAllowed == 1
+    device.launcher([[Step(loaded, Launch(geometry, ()))]], 7)(0)
+    assert driver.asked[3][0] is first
+
+
+# --- signatures and compilation
+
+
+def test_an_entry_with_maps() -> None:
+    signature = parse_signature(CODE, "gemm", tensor_maps=True)
+    roles = [argument.role for argument in signature.arguments]
+    assert roles == ["M", "N", "K", "alpha", "mapA", "mapB", "beta", "C", "ldc", "mapC", "bias", "strideC", "batch"]
+    problem = Problem(2, 3, 4, batch=5)
+    packed = dict(zip(roles, signature.pack(problem, 1, 2, 3, maps={"map_a": b"a" * 128, "map_c": b"c" * 128}),
+                      strict=True))  # fmt: skip
+    assert (packed["mapA"], packed["mapB"], packed["mapC"]) == (b"a" * 128, bytes(128), b"c" * 128)
+    assert packed["batch"] == b"\5\0\0\0"
+
+
+@pytest.mark.parametrize(("code", "said"), [
+    (CODE, "meaning of parameter 'map_a' is not recognised"),
+    ("__global__ void gemm(float* A, float* B, float* C, int N, int batch) {}", "'batch' is not recognised"),
+])  # fmt: skip
+def test_a_users_file_has_none_of_this(code: str, said: str, tmp_path: Path) -> None:
+    with pytest.raises(SignatureError, match=said):
+        parse_signature(code, "gemm")
+    path = tmp_path / "mine.cu"
+    path.write_text(code, encoding="utf-8")
+    with pytest.raises(SignatureError, match=said):
+        user_kernel(path, UserOptions(block="32"))
+
+
+@pytest.mark.parametrize(("params", "said"), [
+    ("TensorMap map_a, float* C, int N", "no parameter for B"),
+    ("TensorMap map_a, TensorMap map_b, TensorMap map_c, int N", "no parameter for C"),
+    ("TensorMap* map_a, TensorMap map_b, float* C, int N", "'map_a' is not recognised"),
+    ("TensorMap map_a, TensorMap map_b, TensorMap map_b, float* C, int N", "two parameters that mean mapB"),
+])  # fmt: skip
+def test_incomplete_entries_with_maps(params: str, said: str) -> None:
+    with pytest.raises(SignatureError, match=said):
+        parse_signature(f"__global__ void gemm({params}) {{}}", "gemm", tensor_maps=True)
+
+
+def test_a_kernel_of_one_architecture_is_compiled_for_it_alone(tmp_path: Path) -> None:
+    spec, problem = mapped_kernel(tmp_path), Problem(64, 64, 64, dtype=FP16)
+    assert [target_arch(spec, arch) for arch in ("sm_90", "sm_90a")] == ["sm_90a"] * 2
+    assert target_arch(rung_named("naive"), "sm_90") == "sm_90"
+    assert render_for(spec, spec.config(), problem, "sm_90").arch == "sm_90a"
+    for arch in ("sm_80", "sm_100", "sm_120"):
+        with pytest.raises(UnsupportedError, match=f"mapped uses instructions that only sm_90 has.*{arch}"):
+            compile_for(spec, spec.config(), problem, arch)
+
+
+def test_it_compiles_and_the_maps_are_parameters_of_128_bytes(tmp_path: Path) -> None:
+    spec = mapped_kernel(tmp_path)
+    compiled = compile_kernel(spec, spec.config(), dtype=FP16, arch="sm_90")
+    assert compiled.arch == "sm_90a"
+    assert ".target sm_90a" in compiled.ptx
+    assert compiled.ptx.count(".align 64 .b8 gemm_param_") == 3
+    assert compile_kernel(spec, spec.config(), dtype=FP16, arch="sm_90a").key == compiled.key

@@ -1,0 +1,583 @@
+"""The results database: what is stored is what is read; what cannot be stored or read is said, and nothing is lost."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import os
+import resource
+import shutil
+import signal
+import sqlite3
+import tempfile
+import uuid
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from measured_runs import measurement, run, timing
+
+from gemmsmith.errors import GemmsmithError, UsageError
+from gemmsmith.problem import ACTIVATIONS, BIASES, DTYPES, INT32, OUTPUTS, Problem
+from gemmsmith.run.contender import Identity
+from gemmsmith.store import database_file
+from gemmsmith.store.database import Results
+from gemmsmith.store.database_file import ResultsError, default_path, file_system
+from gemmsmith.store.database_schema import MIGRATIONS
+from gemmsmith.store.results import Conditions, Machine, Measurement, Ratio, Run, Timing
+
+# --- exactness ------------------------------------------------------------------------------------------------------
+
+TEXTS = st.text(st.characters(exclude_categories=()), max_size=6)  # lone surrogates and NUL too
+FLOATS = st.floats() | st.sampled_from([-0.0, 5e-324, math.nan, math.inf])
+INTEGERS = st.integers(0, 2**63 - 1)
+BASIC = {"str": TEXTS, "float": FLOATS, "int": INTEGERS, "bool": st.booleans()}
+
+
+def records(kind: type, **special: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    """Every field is drawn, also one that a later version adds: it must then be stored, or this fails."""
+    types = {field.name: str(field.type) for field in dataclasses.fields(kind)}
+    return st.builds(kind, **{name: special[name] if name in special else BASIC[types[name]] for name in types})
+
+
+def tuples(item: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    return st.lists(item, max_size=3).map(tuple)
+
+
+DIMENSION = st.integers(0, 2**31 - 1)
+LEADING = st.integers(2**31, 2**63 - 1) | st.just(-1)
+# Input and output types that go together; strides of a batch are checked by Problem itself.
+TYPES = [(dtype, out) for dtype, outs in OUTPUTS.items() for out in outs if out != INT32]
+PROBLEMS = st.sampled_from(TYPES).flatmap(
+    lambda types: records(
+        Problem, m=DIMENSION, n=DIMENSION, k=DIMENSION, dtype=st.just(types[0]), out_dtype=st.just(types[1]),
+        lda=LEADING, ldb=LEADING, ldc=LEADING, batch=st.just(1), stride_a=st.just(-1), stride_b=st.just(-1),
+        stride_c=st.just(-1), bias=st.sampled_from(BIASES), activation=st.sampled_from(ACTIVATIONS),
+    )
+) | st.builds(
+    Problem, m=st.integers(0, 99), n=st.integers(0, 99), k=st.integers(0, 99), batch=st.integers(2, 2**31 - 1),
+    stride_a=st.sampled_from((-1, 0, 10**6)), stride_b=st.sampled_from((-1, 0, 2**62)),
+)  # fmt: skip
+MEASUREMENTS = records(
+    Measurement, identity=records(Identity), problem=PROBLEMS, rho=st.tuples(FLOATS, FLOATS),
+    timings=tuples(records(Timing)), ratios=tuples(records(Ratio)), counters=tuples(st.tuples(TEXTS, FLOATS)),
+    conditions=records(Conditions, throttled=tuples(TEXTS)),
+)  # fmt: skip
+MACHINES = records(Machine, packages=tuples(st.tuples(TEXTS, TEXTS)))
+IDS = st.builds(lambda text: str(uuid.uuid4()) + text, TEXTS)
+RUNS = records(Run, id=IDS, machine=MACHINES, measurements=tuples(MEASUREMENTS))
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Results]:
+    with Results.open(tmp_path_factory.mktemp("shared") / "results.db") as results:
+        yield results
+
+
+@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(RUNS, MEASUREMENTS)
+def test_what_is_stored_is_what_is_read(shared: Results, given_run: Run, later: Measurement) -> None:
+    shared.begin(given_run)
+    shared.add(given_run.id, later)
+    expected = dataclasses.replace(given_run, measurements=(*given_run.measurements, later))
+    # As text, where NaN equals itself and -0.0 is not 0.0.
+    assert repr(shared.run(given_run.id)) == repr(expected)
+
+
+def test_numpy_scalars_are_stored_as_plain_numbers(tmp_path: Path) -> None:
+    odd = measurement(
+        timings=(timing(1.0, median=np.float32(0.5), samples=np.int64(7), converged=np.True_),),
+        counters=(("registers", 128), ("occupancy", np.float64(0.25))), overhead=np.float32("nan"),
+    )  # fmt: skip
+    with Results.open(tmp_path / "r.db") as results:
+        results.begin(run("r1", odd))
+        (found,) = results.run("r1").measurements
+    assert repr(found.timings[0]) == repr(timing(1.0, median=0.5, samples=7, converged=True))
+    assert repr(found.counters) == "(('registers', 128.0), ('occupancy', 0.25))"
+    assert math.isnan(found.overhead)
+
+
+def test_a_number_too_large_is_refused_and_nothing_is_stored(tmp_path: Path) -> None:
+    with Results.open(tmp_path / "r.db") as results:
+        results.begin(run("r1"))
+        with pytest.raises(UsageError, match="cannot be recorded"):
+            results.add("r1", measurement(timings=(timing(1.0), timing(1.0, samples=2**63))))
+        assert results.run("r1").measurements == ()
+        results.add("r1", measurement())
+        assert results.run("r1") == run("r1", measurement())
+
+
+# --- asking ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def three(tmp_path: Path) -> Iterator[Results]:
+    """Three runs, stored in another order than they took place."""
+    other = dataclasses.replace(run().machine, gpu="NVIDIA RTX A6000")
+    with Results.open(tmp_path / "r.db") as results:
+        results.begin(run("bbb2", measurement("naive", 900.0), measurement("warp_tile", 100.0, 2048), day=14))
+        results.begin(run("bbb1", measurement("naive", 901.0), day=16))
+        results.begin(run("a", measurement(problem=Problem(1, 2, 3, DTYPES["fp16"])), day=12, machine=other))
+        yield results
+
+
+def test_runs_come_newest_first(three: Results) -> None:
+    assert three.ids() == ("bbb1", "bbb2", "a")
+    assert [r.id for r in three.runs(limit=2)] == ["bbb1", "bbb2"]
+    assert [r.id for r in three.runs(gpu="a6000")] == ["a"]
+    assert [r.id for r in three.runs(since="2026-11-14")] == ["bbb1", "bbb2"]
+    assert three.runs(since="2026-11-14T08:30:01") == three.runs(limit=1)
+    assert len(three.runs(since="2026-11-14T10:30:00+02:00")) == 2, "08:30 in UTC"
+
+
+def test_measurements_by_filter(three: Results) -> None:
+    def found(**filters: Any) -> list[tuple[str, str, int]]:
+        return [(r.run.id, r.measurement.identity.name, r.measurement.problem.m) for r in three.measurements(**filters)]
+
+    everything = [("bbb1", "naive", 1024), ("bbb2", "naive", 1024), ("bbb2", "warp_tile", 2048), ("a", "warp_tile", 1)]
+    assert found() == everything
+    assert found(contender="naive") == everything[:2]
+    assert found(shape=(2048, 2048, 2048)) == everything[2:3]
+    assert found(shape=(1, 2, 3), contender="naive") == []
+    assert found(dtype="fp16") == everything[3:]
+    assert found(gpu="h200") == everything[:3]
+    assert found(since="2026-11-16", contender="naive") == everything[:1]
+    assert found(run="bbb2", contender="naive") == everything[1:2]
+    assert found(run="latest~2") == everything[3:]
+    # Parts hang on their own measurement, also where a filter leaves others out.
+    (record,) = three.measurements(contender="warp_tile", shape=(2048, 2048, 2048))
+    assert record.measurement == measurement("warp_tile", 100.0, 2048)
+    assert record.run == run("bbb2", day=14)
+
+
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [("latest", "bbb1"), ("~0", "bbb1"), ("~1", "bbb2"), ("latest~2", "a"), ("bbb2", "bbb2"), ("a", "a")],
+)
+def test_a_run_by_its_names(three: Results, name: str, found: str) -> None:
+    assert three.run(name).id == found
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [("bbb", "2 runs begin with 'bbb'"), ("c", "no run 'c'"), ("", "no run ''"), ("~3", "only 3 runs"), ("%", "no run"),
+     ("latest~", "no run"), ("~-1", "no run")],
+)  # fmt: skip
+def test_a_name_that_means_no_run(three: Results, name: str, says: str) -> None:
+    with pytest.raises(UsageError, match=says):
+        three.run(name)
+
+
+def test_an_exact_id_wins_over_a_prefix(tmp_path: Path) -> None:
+    with Results.open(tmp_path / "r.db") as results:
+        results.begin(run("ab"))
+        results.begin(run("abc"))
+        assert results.run("ab").id == "ab"
+
+
+def test_wrong_questions_and_orders(three: Results) -> None:
+    with pytest.raises(UsageError, match="not a date"):
+        three.runs(since="yesterday")
+    with pytest.raises(UsageError, match="run a is already in"):
+        three.begin(run("a"))
+    with pytest.raises(UsageError, match="no run zzz"):
+        three.add("zzz", measurement())
+    assert three.ids() == ("bbb1", "bbb2", "a")
+
+
+def test_a_reader_sees_one_state_while_a_writer_writes(tmp_path: Path) -> None:
+    with Results.open(tmp_path / "r.db") as writer, Results.open(tmp_path / "r.db", read_only=True) as reader:
+        writer.begin(run("r1"))
+        writer._connection.execute("BEGIN IMMEDIATE")
+        writer._connection.execute("DELETE FROM run")
+        assert reader.ids() == ("r1",), "neither blocked nor half-way"
+        writer._connection.execute("ROLLBACK")
+
+
+# --- the file -------------------------------------------------------------------------------------------------------
+
+
+def filled(path: Path) -> Path:
+    with Results.open(path) as results:
+        results.begin(run("r1", measurement()))
+    return path
+
+
+def test_where_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GEMMSMITH_DB", str(tmp_path / "new" / "deep" / "mine.db"))
+    assert default_path() == tmp_path / "new" / "deep" / "mine.db"
+    with Results.open() as results:
+        assert results.path == default_path()
+    assert (tmp_path / "new" / "deep").stat().st_mode & 0o777 == 0o700
+    monkeypatch.setenv("GEMMSMITH_DB", "")
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    assert default_path() == tmp_path / "gemmsmith" / "results.db"
+
+
+def test_odd_names_are_names(tmp_path: Path) -> None:
+    path = tmp_path / "a?mode=memory#b%20c\udcff.db"
+    filled(path)
+    assert path.exists()
+    with Results.open(path, read_only=True) as results:
+        assert results.ids() == ("r1",)
+
+
+def test_one_file_is_left_when_all_are_closed(tmp_path: Path) -> None:
+    filled(tmp_path / "r.db")
+    assert [p.name for p in tmp_path.iterdir()] == ["r.db"]
+
+
+def test_reading_what_is_not_there_makes_nothing(tmp_path: Path) -> None:
+    with Results.open(tmp_path / "no" / "r.db", read_only=True) as results:
+        assert results.runs() == ()
+        with pytest.raises(UsageError, match="no runs in"):
+            results.run("latest")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_reader_cannot_write(tmp_path: Path) -> None:
+    with (
+        Results.open(filled(tmp_path / "r.db"), read_only=True) as results,
+        pytest.raises(ResultsError, match="must not be written"),
+    ):
+        results.add("r1", measurement())
+
+
+@pytest.mark.parametrize(
+    ("kind", "mode"), [("ext4", "wal"), ("nfs4", "delete"), ("fuse.sshfs", "delete"), ("", "delete")]
+)
+def test_shared_memory_only_on_local_file_systems(
+    kind: str, mode: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(database_file, "file_system", lambda _folder: kind)
+    with Results.open(filled(tmp_path / "r.db")) as results:
+        assert results._connection.execute("PRAGMA journal_mode").fetchone() == (mode,)
+        assert results._connection.execute("PRAGMA synchronous").fetchone() == (3,), "EXTRA"
+        results.begin(run("r2"))
+    monkeypatch.setattr(database_file, "file_system", lambda _folder: "nfs4" if mode == "wal" else "xfs")
+    with Results.open(tmp_path / "r.db") as results:  # the file has moved to another file system
+        assert results._connection.execute("PRAGMA journal_mode").fetchone() != (mode,)
+        assert results.ids() == ("r2", "r1")
+
+
+def test_a_file_system_that_cannot_share_memory_after_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Unable(sqlite3.Connection):
+        def execute(self, sql: str, *rest: Any) -> sqlite3.Cursor:
+            if sql == "PRAGMA journal_mode = wal":
+                error = sqlite3.OperationalError("disk I/O error")
+                error.sqlite_errorcode = sqlite3.SQLITE_IOERR_SHMMAP
+                raise error
+            return super().execute(sql, *rest)
+
+    real = sqlite3.connect
+    monkeypatch.setattr(database_file.sqlite3, "connect", lambda *a, **k: real(*a, factory=Unable, **k))
+    monkeypatch.setattr(database_file, "file_system", lambda _folder: "xfs")
+    with Results.open(filled(tmp_path / "r.db")) as results:
+        assert results._connection.execute("PRAGMA journal_mode").fetchone() == ("delete",)
+        assert results.ids() == ("r1",)
+
+
+MOUNTS = r"""/dev/sda / ext4 rw 0 0
+tmpfs /home tmpfs rw 0 0
+server:/x /home/me nfs4 rw 0 0
+/dev/sdb /home/me/a\040disk xfs rw 0 0
+/dev/sdc /home/me/a\040disk btrfs rw 0 0
+"""
+
+
+@pytest.mark.parametrize(
+    ("folder", "kind"),
+    [("/", "ext4"), ("/homely", "ext4"), ("/home/you", "tmpfs"), ("/home/me/.local", "nfs4"),
+     ("/home/me/a disk/x", "btrfs")],
+)  # fmt: skip
+def test_the_file_system_of_a_folder(folder: str, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Path, "read_text", lambda *_a, **_k: MOUNTS)
+    monkeypatch.setattr(Path, "resolve", lambda self: self)
+    assert file_system(Path(folder)) == kind
+
+
+# --- versions -------------------------------------------------------------------------------------------------------
+
+
+def test_a_newer_schema_is_refused_and_left_alone(tmp_path: Path) -> None:
+    path = filled(tmp_path / "r.db")
+    with closing(sqlite3.connect(path)) as raw:
+        raw.execute(f"PRAGMA user_version = {len(MIGRATIONS) + 1}")
+    before = path.read_bytes()
+    for read_only in (False, True):
+        with pytest.raises(ResultsError, match="newer gemmsmith") as caught:
+            Results.open(path, read_only=read_only)
+        assert "upgrade" in caught.value.hint
+    assert path.read_bytes() == before
+
+
+STEP = ("ALTER TABLE run ADD COLUMN note TEXT NOT NULL DEFAULT 'none'", "CREATE TABLE extra (x)")
+
+
+@pytest.mark.parametrize("read_only", [False, True])
+def test_an_older_schema_is_brought_forward(read_only: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = filled(tmp_path / "r.db")
+    monkeypatch.setattr(database_file, "MIGRATIONS", (*MIGRATIONS, STEP))
+    with Results.open(path, read_only=read_only) as results:
+        assert results._connection.execute("SELECT note FROM run").fetchall() == [("none",)]
+        assert results._connection.execute("PRAGMA user_version").fetchone() == (len(MIGRATIONS) + 1,)
+        assert results.run("r1") == run("r1", measurement())
+
+
+def test_a_step_that_fails_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = filled(tmp_path / "r.db")
+    with monkeypatch.context() as patch:
+        patch.setattr(database_file, "MIGRATIONS", (*MIGRATIONS, (*STEP, "CREATE TABLE run (x)")))
+        with pytest.raises(ResultsError):
+            Results.open(path)
+    with closing(sqlite3.connect(path)) as raw:
+        assert raw.execute("PRAGMA user_version").fetchone() == (len(MIGRATIONS),)
+        assert raw.execute("SELECT count(*) FROM sqlite_master WHERE name = 'extra'").fetchone() == (0,)
+        assert "note" not in [row[1] for row in raw.execute("PRAGMA table_info(run)")]
+    with Results.open(path) as results:
+        assert results.run("r1") == run("r1", measurement())
+
+
+def test_released_steps_are_never_edited() -> None:
+    import hashlib
+
+    digests = [hashlib.sha256("\n".join(step).encode()).hexdigest()[:16] for step in MIGRATIONS]
+    assert digests == ["2970c911cec0d9e3"], "databases out there have the old tables: add a step instead"
+
+
+# --- what goes wrong ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("content", [b"hello", b"x" * 5000, b"\0" * 5000, b"SQLite format 3\0" + b"\xff" * 4080])
+@pytest.mark.parametrize("read_only", [False, True])
+def test_a_file_of_something_else_is_left_alone(content: bytes, read_only: bool, tmp_path: Path) -> None:
+    path = tmp_path / "notes.txt"
+    path.write_bytes(content)
+    ours = content.startswith(b"SQLite")  # then it is damaged; else it was never a results database
+    with pytest.raises(GemmsmithError, match="is damaged" if ours else "is not a results database") as caught:
+        Results.open(path, read_only=read_only)
+    assert caught.value.exit_code == (3 if ours else 2)
+    assert "--db" in caught.value.hint
+    assert path.read_bytes() == content
+    assert [p.name for p in tmp_path.iterdir()] == ["notes.txt"]
+
+
+def test_an_empty_file_becomes_a_database(tmp_path: Path) -> None:
+    (tmp_path / "r.db").touch()
+    filled(tmp_path / "r.db")
+
+
+def test_a_database_of_another_program_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "r.db"
+    with closing(sqlite3.connect(path)) as raw:
+        raw.execute("CREATE TABLE run (x)")
+    before = path.read_bytes()
+    for read_only in (False, True):
+        with pytest.raises(UsageError, match="another program"):
+            Results.open(path, read_only=read_only)
+    assert path.read_bytes() == before
+
+
+def test_a_folder_or_a_file_in_the_way(tmp_path: Path) -> None:
+    for read_only in (False, True):
+        with pytest.raises(UsageError, match="is a folder"):
+            Results.open(tmp_path, read_only=read_only)
+    (tmp_path / "file").touch()
+    with pytest.raises(ResultsError, match="cannot make the folder"):
+        Results.open(tmp_path / "file" / "r.db")
+
+
+@pytest.fixture(scope="module")
+def pristine(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    path = tmp_path_factory.mktemp("pristine") / "r.db"
+    with Results.open(path) as results:
+        for number in range(8):
+            results.begin(run(f"r{number}", *[measurement(f"kernel{i}") for i in range(8)]))
+    return path.read_bytes()
+
+
+def test_pages_of_nonsense_are_damage(pristine: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "r.db"
+    path.write_bytes(pristine[:4096] + b"\xff" * (len(pristine) - 4096))
+    before = path.read_bytes()
+    with (
+        pytest.raises(ResultsError, match=r"r\.db is damaged") as caught,
+        Results.open(path, read_only=True) as results,
+    ):
+        results.runs()
+    assert ".recover" in caught.value.hint
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    "change",
+    ["command = CAST(x'ff' AS TEXT)", "command = x'ff'", "gpu = CAST(x'ff' AS TEXT)"],
+)
+def test_text_that_is_none_is_damage(change: str, tmp_path: Path) -> None:
+    with closing(sqlite3.connect(filled(tmp_path / "r.db"), isolation_level=None)) as raw:
+        raw.execute(f"UPDATE run SET {change}")
+    with Results.open(tmp_path / "r.db") as results, pytest.raises(ResultsError, match="is damaged"):
+        results.runs()
+
+
+@pytest.mark.parametrize("at", [12, 51])
+def test_a_schema_that_is_no_text_is_damage(at: int, pristine: bytes, tmp_path: Path) -> None:
+    """SQLite's own message quotes it, and Python cannot read that."""
+    start = pristine.index(b"CREATE TABLE run") + at
+    (tmp_path / "r.db").write_bytes(pristine[:start] + b"\x80" + pristine[start + 1 :])
+    with pytest.raises(ResultsError, match="is damaged"), Results.open(tmp_path / "r.db", read_only=True) as results:
+        results.runs()
+
+
+HOLES = st.lists(st.tuples(st.integers(0, 2**20), st.integers(1, 600), st.integers(0, 255)), max_size=4)
+
+
+@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(HOLES, st.none() | st.integers(1, 2**20))
+def test_damage_is_said_and_never_a_traceback(
+    pristine: bytes, tmp_path: Path, holes: list[tuple[int, int, int]], length: int | None
+) -> None:
+    broken = bytearray(pristine)
+    for place, size, value in holes:
+        start = place % len(broken)
+        end = min(start + size, len(broken))
+        broken[start:end] = bytes([value]) * (end - start)
+    if length is not None:
+        del broken[length % len(broken) :]
+    path = tmp_path / f"{uuid.uuid4()}.db"
+    path.write_bytes(broken)
+    with suppress(GemmsmithError), Results.open(path, read_only=True) as results:
+        results.runs()
+        results.measurements(contender="kernel3")
+    with suppress(GemmsmithError), Results.open(path) as results:
+        results.begin(run("r9", measurement()))
+    for left in tmp_path.glob(f"{path.name}*"):
+        left.unlink()
+
+
+def test_a_full_disk_loses_nothing_that_was_recorded(tmp_path: Path) -> None:
+    """By a limit on the size of files, which the kernel enforces as it does a full disk."""
+    path = filled(tmp_path / "r.db")
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    added = 0
+    with Results.open(path) as results:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (400_000, hard))
+        message = ""
+        try:
+            while added < 10_000:
+                results.add("r1", measurement(counters=tuple((f"c{i}", float(i)) for i in range(200))))
+                added += 1
+        except ResultsError as error:
+            message = error.message
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+            signal.signal(signal.SIGXFSZ, handler)
+        assert "what was recorded before is kept" in message
+        assert len(results.run("r1").measurements) == 1 + added
+        results.add("r1", measurement())  # space again
+    with Results.open(path) as results:
+        assert len(results.run("r1").measurements) == 2 + added
+        assert results._connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+    assert added > 1
+
+
+def test_sqlites_own_word_for_a_full_disk(tmp_path: Path) -> None:
+    with Results.open(filled(tmp_path / "r.db")) as results:
+        (pages,) = results._connection.execute("PRAGMA page_count").fetchone()
+        results._connection.execute(f"PRAGMA max_page_count = {pages}")
+        with pytest.raises(ResultsError, match="no space left"):
+            results.begin(run("r2", *[measurement()] * 100))
+        assert results.ids() == ("r1",)
+
+
+def test_a_lock_that_is_never_given_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(database_file, "PATIENCE", 0.05)
+    monkeypatch.setattr(database_file, "_SQLITE_WAIT", 0.01)
+    path = filled(tmp_path / "r.db")
+    with closing(sqlite3.connect(path, isolation_level=None)) as other, Results.open(path) as results:
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(ResultsError, match=r"locked for 0\.05 s"):
+            results.add("r1", measurement())
+        other.execute("ROLLBACK")
+        results.add("r1", measurement())
+        assert len(results.run("r1").measurements) == 2
+
+
+# --- permissions ----------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def nobody() -> Iterator[None]:
+    """Root may write anything; so be somebody else for a while."""
+    user = os.geteuid()
+    if user == 0:
+        os.seteuid(65534)
+    try:
+        yield
+    finally:
+        if user == 0:
+            os.seteuid(user)
+
+
+@pytest.fixture
+def public() -> Iterator[Path]:
+    """A folder that others can reach, unlike those of pytest."""
+    folder = Path(tempfile.mkdtemp())
+    folder.chmod(0o777)
+    yield folder
+    folder.chmod(0o700)
+    shutil.rmtree(folder)
+
+
+def test_a_read_only_file(public: Path) -> None:
+    path = filled(public / "r.db")
+    path.chmod(0o444)
+    with nobody():
+        with Results.open(path, read_only=True) as results:
+            assert results.run("r1") == run("r1", measurement())
+        with pytest.raises(ResultsError, match=r"must not be written|cannot open"), Results.open(path) as results:
+            results.begin(run("r2"))
+    with Results.open(path, read_only=True) as results:
+        assert results.ids() == ("r1",)
+
+
+@pytest.mark.parametrize("kind", ["ext4", "nfs4"])
+def test_a_read_only_folder(kind: str, public: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(database_file, "file_system", lambda _folder: kind)
+    path = filled(public / "r.db")
+    path.chmod(0o444)
+    public.chmod(0o555)
+    with nobody():
+        with Results.open(path, read_only=True) as results:
+            assert results.run("r1") == run("r1", measurement())
+        with pytest.raises(ResultsError, match=r"must not be written|cannot open"), Results.open(path) as results:
+            results.begin(run("r2"))
+        with pytest.raises(ResultsError, match="cannot open"):
+            Results.open(public / "new.db")
+        with pytest.raises(ResultsError, match="cannot make the folder"):
+            Results.open(public / "new" / "new.db")
+
+
+def test_a_folder_that_cannot_be_looked_into(public: Path) -> None:
+    path = filled(public / "r.db")
+    public.chmod(0o600)
+    with nobody(), pytest.raises(ResultsError, match="cannot read"):
+        Results.open(path, read_only=True)
+
+
+def test_what_a_killed_writer_left_is_not_overlooked_in_a_read_only_folder(public: Path) -> None:
+    """Its last transactions are in the WAL file, which cannot be replayed there: better no answer than an old one."""
+    path = filled(public / "r.db")
+    with Results.open(path) as writer:
+        writer.begin(run("r2", day=16))
+        for name in ("r.db", "r.db-wal"):
+            shutil.copy(public / name, public / f"copy-{name}")
+    public.chmod(0o555)
+    with nobody(), suppress(ResultsError), Results.open(public / "copy-r.db", read_only=True) as results:
+        assert results.ids() == ("r2", "r1")

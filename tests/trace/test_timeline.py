@@ -1,0 +1,646 @@
+"""Timelines: statistics, mixtures, names, the readers of three tools, the trace file, and the watched process."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import itertools
+import json
+import math
+import os
+import sqlite3
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gemmsmith.cli.commands.timeline import split_words
+from gemmsmith.cli.main import run_command
+from gemmsmith.cli.render.timeline_tables import amount, label
+from gemmsmith.errors import LaunchError, MissingDeviceError, UsageError
+from gemmsmith.trace.kernel_names import api_name, demangled, short_name
+from gemmsmith.trace.mixing import mixtures
+from gemmsmith.trace.timeline import API, COPY, KERNEL, SET, Event, Recording, Table, covered, tables, totals
+from gemmsmith.trace.tools import child
+from gemmsmith.trace.tools.copy_names import copy_name
+from gemmsmith.trace.tools.events_file import read_events, write_events
+from gemmsmith.trace.tools.nsys_tool import read_nsys_database
+from gemmsmith.trace.tools.record import ToolNotStartedError, record, usable
+from gemmsmith.trace.tools.target import Target, target_of
+from gemmsmith.trace.tools.torch_tool import read_torch_trace
+from gemmsmith.trace.trace_file import trace, write_trace
+
+DATA = Path(__file__).parents[1] / "data"
+FAKES = DATA / "timeline_fakes"
+FILL = (
+    "void at::native::vectorized_elementwise_kernel<4, at::native::FillFunctor<float>>(int, "
+    "at::native::FillFunctor<float>)"
+)
+# The run that both recorded samples and the script for the CUPTI stand-in describe.
+RUN = (
+    Event(API, "cudaMemcpyAsync", 1_000_000, 8_500, correlation=11, thread=4242, process=4242),
+    Event(API, "cudaMemsetAsync", 1_010_000, 4_000, correlation=12, thread=4242, process=4242),
+    Event(API, "cuLaunchKernel", 1_020_000, 5_250, correlation=13, thread=4242, process=4242),
+    Event(API, "cuLaunchKernel", 1_030_000, 2_750, correlation=14, thread=4242, process=4242),
+    Event(COPY, "[CUDA memcpy Host-to-Device]", 1_004_000, 3_125, 4_194_304, stream=7, correlation=11),
+    Event(SET, "[CUDA memset]", 1_012_000, 1_000, 1024, stream=7, correlation=12),
+    Event(KERNEL, "gemm", 1_024_000, 35_250, grid=(8, 8, 1), block=(256, 1, 1), registers=128, stream=7,
+          correlation=13),
+    Event(KERNEL, FILL, 1_030_500, 2_500, grid=(64, 1, 1), block=(128, 1, 1), registers=18, stream=9, correlation=14),
+)  # fmt: skip
+MANGLED_FILL = (
+    "_ZN2at6native29vectorized_elementwise_kernelILi4ENS0_11FillFunctorIfEEEEviT0_"  # one parameter less than FILL
+)
+
+
+def kernel(duration: int, grid: int = 8, block: int = 256, registers: int = 128, name: str = "gemm") -> Event:
+    return Event(KERNEL, name, 1000, duration, grid=(grid, grid, 1), block=(block, 1, 1), registers=registers)
+
+
+def table_of(events: list[Event] | tuple[Event, ...], key: str, by_grid: bool = False) -> Table:
+    return next(t for t in tables(tuple(events), by_grid) if t.key == key)
+
+
+# ── statistics ──
+
+
+def test_statistics_are_numpys() -> None:
+    random = np.random.default_rng(3)
+    times = {name: random.integers(1, 10**7, size=size) for name, size in (("a", 101), ("b", 40), ("c", 1))}
+    events = [kernel(int(t), name=name) for name, values in times.items() for t in values]
+    found = table_of(events, "cuda_gpu_kern_sum")
+    whole = sum(int(values.sum()) for values in times.values())
+    assert [row.total for row in found.rows] == sorted((row.total for row in found.rows), reverse=True)
+    assert {row.name for row in found.rows} == set(times)
+    for row in found.rows:
+        values = times[row.name]
+        assert (row.count, row.total) == (len(values), values.sum())
+        assert (row.minimum, row.maximum) == (values.min(), values.max())
+        assert row.average == pytest.approx(values.mean(), rel=1e-12)
+        assert row.median == pytest.approx(np.median(values), rel=1e-12)
+        assert row.deviation == pytest.approx(values.std(ddof=1) if len(values) > 1 else 0.0, rel=1e-12)
+        assert row.share == pytest.approx(100 * values.sum() / whole, rel=1e-12)
+    assert sum(row.share for row in found.rows) == pytest.approx(100)
+
+
+def test_each_kind_has_its_table() -> None:
+    found = {t.key: {row.name: row.total for row in t.rows} for t in tables(RUN)}
+    assert found == {
+        "cuda_api_sum": {"cudaMemcpyAsync": 8_500, "cuLaunchKernel": 8_000, "cudaMemsetAsync": 4_000},
+        "cuda_gpu_kern_sum": {"gemm": 35_250, FILL: 2_500},
+        "cuda_gpu_mem_time_sum": {"[CUDA memcpy Host-to-Device]": 3_125, "[CUDA memset]": 1_000},
+        "cuda_gpu_mem_size_sum": {"[CUDA memcpy Host-to-Device]": 4_194_304, "[CUDA memset]": 1024},
+    }
+    assert {t.unit for t in tables(RUN) if t.key.endswith("size_sum")} == {"bytes"}
+
+
+def test_nothing_recorded_is_four_empty_tables() -> None:
+    assert [t.rows for t in tables(())] == [(), (), (), ()]
+    assert totals(Recording((), "cupti", 5, 0)).gpu_busy == 0
+    assert mixtures(()) == ()
+
+
+def test_sizes_of_zero_bytes_have_no_share() -> None:
+    (row,) = table_of([Event(SET, "[CUDA memset]", 0, 5, 0)], "cuda_gpu_mem_size_sum").rows
+    assert row.share == 0.0
+
+
+def test_a_row_for_each_grid() -> None:
+    events = [kernel(10, 8), kernel(12, 8), kernel(40, 16)]
+    rows = table_of(events, "cuda_gpu_kern_gb_sum", by_grid=True).rows
+    assert [(row.grid, row.count, row.total) for row in rows] == [((16, 16, 1), 1, 40), ((8, 8, 1), 2, 22)]
+    assert label(rows[0]) == "gemm ⟨16×16, 256⟩"
+    assert len(table_of(events, "cuda_gpu_kern_sum").rows) == 1
+    long = replace(rows[0], name="void ns::a_name_too_long_for_a_row<128, 256>(int)", block=(32, 4, 2))
+    assert label(long) == "a_name_too…56> ⟨16×16, 32×4×2⟩"
+    assert len(label(replace(long, grid=None, block=None))) == 30
+
+
+@pytest.mark.parametrize(
+    ("spans", "expected"),
+    [([], 0), ([(0, 10)], 10), ([(0, 10), (10, 5)], 15), ([(0, 10), (5, 10)], 15), ([(0, 100), (5, 10), (20, 5)], 100),
+     ([(50, 10), (0, 10)], 20), ([(0, 10), (0, 10)], 10), ([(3, 0)], 0)],
+)  # fmt: skip
+def test_overlapping_times_count_once(spans: list[tuple[int, int]], expected: int) -> None:
+    assert covered(Event(KERNEL, "k", start, length) for start, length in spans) == expected
+
+
+def test_totals_of_a_run() -> None:
+    whole = totals(Recording(RUN, "cupti", 100_000, 0))
+    assert (whole.wall, whole.kernels, whole.memory, whole.api) == (100_000, 37_750, 4_125, 20_500)
+    assert whole.gpu_busy == 35_250 + 4_125  # the fill ran beside gemm
+    assert whole.gpu_span == 1_059_250 - 1_004_000
+
+
+# ── rows that mix ──
+
+
+def test_one_problem_does_not_warn() -> None:
+    assert mixtures([kernel(100), kernel(110), kernel(299)]) == ()
+
+
+def test_grids_that_share_a_row_are_named() -> None:
+    (found,) = mixtures([kernel(35_000, 8), kernel(36_000, 8), kernel(140_000, 16)])
+    assert (found.reason, [(p.grid, p.count) for p in found.parts]) == ("grids", [((16, 16, 1), 1), ((8, 8, 1), 2)])
+    assert found.text == (
+        "gemm: min, max and deviation mix 2 grids: 16×16×1 (1×, median 140.0 µs); 8×8×1 (2×, median 35.5 µs)"
+    )
+
+
+@pytest.mark.parametrize("other", [{"block": 128}, {"registers": 64}])
+def test_kernels_that_share_a_name_are_told_apart(other: dict[str, int]) -> None:
+    (found,) = mixtures([kernel(100), kernel(100, **other)])
+    assert found.reason == "kernels"
+    assert f"{other.get('registers', 128)} registers" in found.text
+
+
+def test_a_spread_at_one_grid_warns() -> None:
+    (found,) = mixtures([kernel(100), kernel(301)])
+    assert (found.reason, found.ratio) == ("spread", 3.01)
+    assert "3.0 times the fastest at one grid, 8×8×1" in found.text
+    assert mixtures([kernel(0), kernel(2)]) == ()
+
+
+def test_copies_of_several_sizes_warn() -> None:
+    copies = [Event(COPY, "[CUDA memcpy Host-to-Device]", 0, 5, size) for size in (4, 4, 4096)]
+    (found,) = mixtures(copies)
+    assert (found.reason, sorted(p.bytes for p in found.parts)) == ("sizes", [4, 4096])
+    assert "4,096 B (1×" in found.text
+    assert mixtures(copies[:2]) == ()
+
+
+def test_by_grid_only_the_spread_is_left() -> None:
+    events = [kernel(100, 8), kernel(900, 16), kernel(100, 16)]
+    assert [m.reason for m in mixtures(events)] == ["grids"]
+    assert [(m.reason, m.parts[0].grid) for m in mixtures(events, by_grid=True)] == [("spread", (16, 16, 1))]
+
+
+def test_many_grids_are_cut_short() -> None:
+    (found,) = mixtures([kernel(100, grid) for grid in range(1, 8)])
+    assert len(found.parts) == 7
+    assert found.text.endswith("; and 3 more")
+
+
+# ── names ──
+
+
+@pytest.mark.parametrize(
+    ("name", "short"),
+    [
+        ("gemm", "gemm"),
+        (FILL, "vectorized_elementwise_kernel<4, FillFunctor<float>>"),
+        ("void (anonymous namespace)::k<(int)4>(float*)", "k<(int)4>"),
+        ("void cutlass::Kernel2<cutlass_80_simt_sgemm_128x256_8x4_nn_align1>(cutlass_80::Params)",
+         "Kernel2<cutlass_80_simt_sgemm_128x256_8x4_nn_align1>"),
+        ("void ns::call(void (*)(int))", "call"),
+        ("[CUDA memcpy Host-to-Device]", "[CUDA memcpy Host-to-Device]"),
+        ("sm90_xmma_gemm_f32f32_tn_n", "sm90_xmma_gemm_f32f32_tn_n"),
+        ("k(int) [clone .1]", "k(int) [clone .1]"),
+        ("(odd)", "(odd)"),
+    ],
+)  # fmt: skip
+def test_short_names(name: str, short: str) -> None:
+    assert short_name(name) == short
+
+
+def test_demangling() -> None:
+    assert short_name(demangled(MANGLED_FILL)).startswith("vectorized_elementwise_kernel<4, FillFunctor<float>")
+    assert demangled("_Z4gemmiPKfS0_Pf") == "gemm(int, float const*, float const*, float*)"
+    assert demangled("gemm") == "gemm"
+    assert demangled("_Znot a name") == "_Znot a name"
+
+
+def test_names_of_calls_and_copies() -> None:
+    assert api_name("cudaLaunchKernel_v7000") == "cudaLaunchKernel"
+    assert api_name("cudaLaunchKernelExC_v11060") == "cudaLaunchKernelExC"
+    assert api_name("cuMemAlloc_v2") == "cuMemAlloc_v2"
+    assert {copy_name(text) for text in ("HtoD", "HTOD", "Host-to-Device")} == {"[CUDA memcpy Host-to-Device]"}
+    assert copy_name("Unified Host-to-Device") == "[CUDA memcpy Unified Host-to-Device]"
+
+
+# ── what the tools write ──
+
+
+def ordered(events: tuple[Event, ...]) -> list[Event]:
+    return sorted(events, key=lambda e: (e.kind, e.start))
+
+
+def test_torchs_trace_is_read() -> None:
+    assert ordered(read_torch_trace(DATA / "timeline_torch.json")) == ordered(RUN)
+
+
+def nsys_database(path: Path, change: str = "") -> Path:
+    database = sqlite3.connect(path)
+    database.executescript((DATA / "timeline_nsys.sql").read_text() + change)
+    database.commit()
+    database.close()
+    return path
+
+
+def test_the_export_of_nsys_is_read(tmp_path: Path) -> None:
+    assert ordered(read_nsys_database(nsys_database(tmp_path / "a.sqlite"))) == ordered(RUN)
+
+
+def test_nsys_makes_only_the_tables_it_has_rows_for(tmp_path: Path) -> None:
+    drop = "".join(f"DROP TABLE CUPTI_ACTIVITY_KIND_{name};" for name in ("KERNEL", "MEMCPY", "MEMSET"))
+    path = nsys_database(tmp_path / "a.sqlite", drop + "DROP TABLE ENUM_CUDA_MEMCPY_OPER;")
+    assert {event.kind for event in read_nsys_database(path)} == {API}
+
+
+def test_an_export_of_another_schema_is_an_error_not_a_traceback(tmp_path: Path) -> None:
+    path = nsys_database(tmp_path / "a.sqlite", "ALTER TABLE CUPTI_ACTIVITY_KIND_KERNEL DROP COLUMN gridX;")
+    with pytest.raises(LaunchError, match="gridX"):
+        read_nsys_database(path)
+
+
+def test_events_survive_their_file(tmp_path: Path) -> None:
+    write_events(tmp_path / "events.json", RUN)
+    assert read_events(tmp_path / "events.json") == RUN
+
+
+# ── the trace ──
+
+
+def test_the_trace_has_what_perfetto_needs() -> None:
+    found = json.loads(json.dumps(trace(Recording(RUN, "cupti", 1, 0), "script.py"), allow_nan=False))
+    slices = [e for e in found["traceEvents"] if e["ph"] == "X"]
+    assert len(slices) == len(RUN)
+    for item in slices:
+        assert {"name", "cat", "pid", "tid", "ts", "dur", "args"} <= set(item)
+        assert all(isinstance(item[key], int) for key in ("pid", "tid"))
+    assert min(item["ts"] for item in slices) == 0
+    gemm = next(item for item in slices if item["name"] == "gemm")
+    assert (gemm["ts"], gemm["dur"], gemm["args"]["grid"]) == (24.0, 35.25, [8, 8, 1])
+    named = {(e["pid"], e["tid"]) for e in found["traceEvents"] if e["ph"] == "M" and e["name"] == "thread_name"}
+    assert {(item["pid"], item["tid"]) for item in slices} == named
+    titles = {e["args"]["name"] for e in found["traceEvents"] if e["ph"] == "M" and "name" in e["args"]}
+    assert titles == {"CUDA API, process 4242", "GPU 0", "thread 4242", "stream 7", "stream 9"}
+    assert found["otherData"]["command"] == "script.py"
+
+
+def test_arrows_lead_from_calls_to_what_they_started() -> None:
+    items = trace(Recording(RUN, "cupti", 1, 0), "x")["traceEvents"]
+    starts = {e["id"]: e for e in items if e["ph"] == "s"}
+    ends = {e["id"]: e for e in items if e["ph"] == "f"}
+    assert set(starts) == set(ends)
+    assert len(starts) == 4
+    pairs = {(starts[i]["ts"], ends[i]["ts"]) for i in starts}
+    assert pairs == {(0.0, 4.0), (10.0, 12.0), (20.0, 24.0), (30.0, 30.5)}
+    assert all(e["bp"] == "e" for e in ends.values())
+
+
+def test_overlaps_on_one_stream_get_their_own_track() -> None:
+    spans = [(0, 100), (50, 100), (100, 10), (149, 10), (150, 10)]
+    events = tuple(Event(KERNEL, f"k{i}", start, length, stream=7) for i, (start, length) in enumerate(spans))
+    slices = [e for e in trace(Recording(events, "cupti", 1, 0), "x")["traceEvents"] if e["ph"] == "X"]
+    by_track: dict[int, list[Any]] = {}
+    for item in slices:
+        by_track.setdefault(item["tid"], []).append(item)
+    assert len(by_track) == 2
+    for items in by_track.values():
+        for before, after in itertools.pairwise(items):
+            assert round(1000 * (before["ts"] + before["dur"])) <= round(1000 * after["ts"])
+
+
+def test_a_trace_may_be_compressed(tmp_path: Path) -> None:
+    recording = Recording(RUN, "cupti", 1, 0)
+    write_trace(tmp_path / "a.json", recording, "x")
+    write_trace(tmp_path / "a.json.gz", recording, "x")
+    assert gzip.decompress((tmp_path / "a.json.gz").read_bytes()) == (tmp_path / "a.json").read_bytes()
+    with pytest.raises(UsageError, match="cannot be written"):
+        write_trace(tmp_path, recording, "x")
+
+
+# ── what to run ──
+
+
+@pytest.mark.parametrize(
+    ("words", "own", "rest"),
+    [
+        (["--json", "s.py", "--json"], ["--json"], ["s.py", "--json"]),
+        (["--top", "3", "s.py", "--top", "4"], ["--top", "3"], ["s.py", "--top", "4"]),
+        (["--top=3", "-m", "mod", "-h"], ["--top=3"], ["-m", "mod", "-h"]),
+        (["--json", "--", "bench", "x", "--json"], ["--json"], ["--", "bench", "x", "--json"]),
+        (["--json"], ["--json"], []),
+        ([], [], []),
+    ],
+)
+def test_words_after_the_program_are_the_programs(words: list[str], own: list[str], rest: list[str]) -> None:
+    assert split_words(words, frozenset({"--top", "--tool", "--trace"})) == (own, rest)
+
+
+def test_targets(tmp_path: Path) -> None:
+    script = tmp_path / "s.py"
+    script.write_text("")
+    assert target_of([str(script), "-x"]) == Target("script", str(script), ("-x",))
+    assert target_of(["-m", "mod", "-x"]) == Target("module", "mod", ("-x",))
+    assert target_of(["--", "bench", "naive"]) == Target("command", "gemmsmith", ("bench", "naive"))
+    for words in ([str(script), "-x"], ["-m", "mod", "-x"], ["--", "bench", "naive"]):
+        assert target_of(words).words == words
+    kernel_file = tmp_path / "k.cu"
+    kernel_file.write_text("")
+    for words, message in (([], "nothing to run"), (["-m"], "nothing follows"), (["no.py"], "no script"),
+                           (["bench"], "command of gemmsmith"), ([str(kernel_file)], "a kernel")):  # fmt: skip
+        with pytest.raises(UsageError, match=message):
+            target_of(words, ["bench"])
+
+
+# ── the watched process, under stand-ins for the three tools ──
+
+CUPTI_SCRIPT = f"""
+from cupti import cupti as c
+k = c.ActivityKind
+c.call(k.RUNTIME, 41, 1_000_000, 1_008_500, 11)
+c.call(k.RUNTIME, 51, 1_010_000, 1_014_000, 12)
+c.call(k.DRIVER, 307, 1_020_000, 1_025_250, 13)
+c.call(k.DRIVER, 307, 1_030_000, 1_032_750, 14)
+c.copy(1, 4194304, 1_004_000, 1_007_125, 11)
+c.fill(1024, 1_012_000, 1_013_000, 12)
+c.kernel("gemm", 1_024_000, 1_059_250, 13, (8, 8, 1), (256, 1, 1), 128, 7)
+c.kernel({FILL!r}, 1_030_500, 1_033_000, 14, (64, 1, 1), (128, 1, 1), 18, 9)
+c.kernel("unfinished", 1_040_000, 0, 15, (1, 1, 1), (1, 1, 1), 1, 7)
+"""
+Install = Callable[..., None]
+
+
+@pytest.fixture(name="install")
+def _install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Install:
+    """Put stand-ins in the way of the real tools, for this process and for those it starts."""
+    empty = tmp_path / "no-tools"
+    empty.mkdir()
+    monkeypatch.setenv("PATH", str(empty))
+
+    def install(*names: str) -> None:
+        folders = [str(FAKES / f"with_{name}") for name in names]
+        monkeypatch.setenv("PYTHONPATH", os.pathsep.join(folders))
+        # The stand-in for nsys finds its Python by PATH.
+        monkeypatch.setenv("PATH", os.pathsep.join([*folders, str(Path(sys.executable).parent), "/usr/bin"]))
+        for folder in folders:
+            monkeypatch.syspath_prepend(folder)
+
+    return install
+
+
+def script(folder: Path, text: str, name: str = "program.py") -> Target:
+    path = folder / name
+    path.write_text(text)
+    return Target("script", str(path), ())
+
+
+@pytest.mark.parametrize("tool", ["cupti", "torch", "nsys"])
+def test_each_tool_records_the_same_run(install: Install, tmp_path: Path, tool: str) -> None:
+    install(tool)
+    target = script(tmp_path, CUPTI_SCRIPT if tool == "cupti" else "print('ran')\n")
+    found = record(target, [tool], quiet=True)
+    events = tuple(replace(e, process=4242) if e.kind == API else e for e in found.events)
+    assert ordered(events) == ordered(RUN)
+    assert (found.tool, found.exit_code) == (tool, 0)
+    assert found.wall > 0
+    assert bool(found.notes) == (tool == "torch")
+
+
+def test_warnings_of_torchs_profiler_do_not_reach_the_user(
+    install: Install, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    install("torch")
+    record(script(tmp_path, "import warnings; warnings.warn('mine')"), ["torch"])
+    said = capfd.readouterr().err
+    assert "mine" in said
+    assert "cycle" not in said
+    assert "stopping" not in said
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "said"),
+    [("import sys; sys.exit()", 0, ""), ("raise SystemExit(5)", 5, ""), ("raise SystemExit('why')", 1, "why"),
+     ("raise KeyboardInterrupt", 130, ""), ("not valid python", 1, "SyntaxError")],
+)  # fmt: skip
+def test_exit_codes_are_pythons(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], text: str, code: int, said: str
+) -> None:
+    monkeypatch.setattr("sys.argv", [])
+    monkeypatch.setattr("sys.path", [*sys.path])
+    assert child.main(["nsys", str(tmp_path), script(tmp_path, text).name]) == code
+    assert json.loads((tmp_path / child.STATUS).read_text())["exit_code"] == code
+    err = capfd.readouterr().err
+    assert said in err
+    assert "Traceback" not in err
+
+
+def test_a_program_that_fails_is_still_recorded(
+    install: Install, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    install("cupti")
+    found = record(script(tmp_path, CUPTI_SCRIPT + "1 / 0"), ["cupti"])
+    assert (found.exit_code, len(found.events)) == (1, len(RUN))
+    err = capfd.readouterr().err
+    assert "ZeroDivisionError" in err
+    assert "program.py" in err
+    assert "runpy" not in err
+    assert "tracing" not in err
+
+
+def test_a_program_that_vanishes_is_an_error(install: Install, tmp_path: Path) -> None:
+    install("cupti")
+    with pytest.raises(LaunchError, match=r"a signal \(9\), before what cupti saw could be written"):
+        record(script(tmp_path, "import os; os.kill(os.getpid(), 9)"), ["cupti"])
+
+
+def test_the_program_sees_its_own_words_and_folder(install: Install, tmp_path: Path) -> None:
+    install("cupti")
+    (tmp_path / "beside.py").write_text("HERE = 1\n")
+    out = tmp_path / "out.json"
+    text = (
+        "import sys, json, beside\n"
+        "assert __name__ == '__main__'\n"
+        f"open({str(out)!r}, 'w').write(json.dumps(sys.argv))\n"
+    )
+    target = replace(script(tmp_path, text), arguments=("--json", "-m", "--", "x y"))
+    assert record(target, ["cupti"]).exit_code == 0
+    assert json.loads(out.read_text()) == [target.name, "--json", "-m", "--", "x y"]
+
+
+def test_a_bench_under_a_profiler_stays_out_of_the_users_results(
+    install: Install, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install("cupti")
+    monkeypatch.setenv("GEMMSMITH_DB", str(tmp_path / "mine.db"))
+    commands = [*record_calls(monkeypatch, Target("command", "gemmsmith", ("list",)))]
+    assert commands == [False]
+    assert [*record_calls(monkeypatch, script(tmp_path, ""))] == [True]
+
+
+def record_calls(monkeypatch: pytest.MonkeyPatch, target: Target) -> Iterator[bool]:
+    """Whether each process that is started would write to the database of the user's choice."""
+    seen = []
+
+    def popen(_: list[str], **options: Any) -> Any:
+        seen.append(options["env"]["GEMMSMITH_DB"] == os.environ["GEMMSMITH_DB"])
+        return SimpleNamespace(wait=lambda: 0)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("subprocess.Popen", popen)
+        with pytest.raises(LaunchError):
+            record(target, ["cupti"])
+    yield from seen
+
+
+def test_threads_of_the_program_are_waited_for(install: Install, tmp_path: Path) -> None:
+    install("cupti")
+    text = (
+        "import threading, time\n"
+        "def work():\n"
+        "    time.sleep(0.2)\n"
+        + "".join(f"    {line}\n" for line in CUPTI_SCRIPT.strip().splitlines())
+        + "threading.Thread(target=work).start()\n"
+    )
+    assert len(record(script(tmp_path, text), ["cupti"]).events) == len(RUN)
+
+
+def test_auto_takes_the_next_tool_when_one_does_not_start(
+    install: Install, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install("cupti", "torch")
+    assert usable("auto") == ["cupti", "torch"]
+    monkeypatch.setenv("FAKE_CUPTI_FAILS", "1")
+    count = tmp_path / "count"
+    target = script(tmp_path, f"open({str(count)!r}, 'a').write('x')")
+    found = record(target, ["cupti", "torch"])
+    assert found.tool == "torch"
+    assert "CUPTI_ERROR_NOT_INITIALIZED" in found.notes[0]
+    assert count.read_text() == "x", "the program ran more than once, or not at all"
+    monkeypatch.setenv("FAKE_TORCH_CPU", "1")
+    with pytest.raises(ToolNotStartedError, match="without a CUDA profiler"):
+        record(target, ["cupti", "torch"])
+    assert count.read_text() == "x"
+
+
+def test_missing_tools_are_named(install: Install, monkeypatch: pytest.MonkeyPatch) -> None:
+    del install  # nothing is on PATH
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+    for tool, message in (("auto", "none of"), ("cupti", "cupti is not"), ("torch", "torch is not"), ("nsys", "nsys")):
+        with pytest.raises(MissingDeviceError, match=message) as caught:
+            usable(tool)
+        assert caught.value.exit_code == 3
+        assert caught.value.hint
+    with pytest.raises(UsageError, match="unknown tool"):
+        usable("nvprof")
+
+
+# ── the command ──
+
+
+@pytest.fixture(name="gpu")
+def _gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gemmsmith.cli.commands.timeline.device_count", lambda: 1)
+    monkeypatch.setattr("gemmsmith.cli.commands.timeline.cuda_device", lambda: SimpleNamespace(
+        name="NVIDIA Test", arch="sm_90", driver_version="13.0"))  # fmt: skip
+
+
+@pytest.mark.usefixtures("gpu")
+def test_json_is_clean_and_complete(install: Install, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    install("cupti")
+    target = script(tmp_path, CUPTI_SCRIPT + "print('the program speaks')\nimport sys; sys.exit(7)")
+    file = tmp_path / "t.json"
+    assert run_command(["timeline", "--json", "--trace", str(file), target.name, "--csv"]) == 1
+    out, err = capfd.readouterr()
+    found = json.loads(out)
+    assert "the program speaks" in err
+    assert "exit code 7" in err
+    assert (found["exit_code"], found["tool"], found["origin"]) == (7, "cupti", "measured")
+    assert (found["machine"]["gpu"], type(found["machine"]["packages"])) == ("NVIDIA Test", dict)
+    assert found["program"] == [target.name, "--csv"]
+    assert [t["report"] for t in found["tables"]] == [t.key for t in tables(RUN)]
+    assert found["tables"][1]["rows"][0]["name"] == "gemm"
+    assert found["totals_ns"]["kernels"] == 37_750
+    assert len([e for e in json.loads(file.read_text())["traceEvents"] if e["ph"] == "X"]) == len(RUN)
+
+
+@pytest.mark.usefixtures("gpu")
+def test_tables_fit_and_warn(install: Install, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    install("cupti")
+    more = 'c.kernel("gemm", 2_000_000, 2_500_000, 16, (32, 32, 1), (256, 1, 1), 128, 7)\nprint("hello")\n'
+    target = script(tmp_path, CUPTI_SCRIPT + more)
+    assert run_command(["timeline", "--top", "1", target.name]) == 0
+    out, err = capfd.readouterr()
+    assert "hello" in out
+    assert err == ""
+    assert max(len(line) for line in out.splitlines() if "program.py" not in line) <= 100
+    assert "warning: gemm: min, max and deviation mix 2 grids: 32×32×1 (1×, median 500.0 µs)" in " ".join(out.split())
+    assert "1 more rows: --top 0" in out
+    assert "--by-grid" in out
+
+
+@pytest.mark.usefixtures("gpu")
+def test_csv_has_a_row_for_each_name(install: Install, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    install("cupti")
+    assert run_command(["timeline", "--csv", "--by-grid", script(tmp_path, CUPTI_SCRIPT).name]) == 0
+    rows = list(csv.DictReader(io.StringIO(capfd.readouterr().out)))
+    assert len(rows) == 3 + 2 + 2 + 2
+    gemm = next(row for row in rows if row["name"] == "gemm")
+    assert (gemm["count"], gemm["total"], gemm["grid"], gemm["block"]) == ("1", "35250", "8x8x1", "256x1x1")
+
+
+@pytest.mark.usefixtures("gpu")
+def test_commands_of_gemmsmith_and_modules(install: Install, capfd: pytest.CaptureFixture[str]) -> None:
+    install("cupti")
+    assert run_command(["timeline", "--", "list", "--json"]) == 0
+    out = capfd.readouterr().out
+    assert '"warp_tile"' in out
+    assert "gave the GPU nothing to do" in out
+    assert run_command(["timeline", "--json", "--", "show", "no_such_rung"]) == 2
+    out, err = capfd.readouterr()
+    assert json.loads(out)["exit_code"] == 2
+    assert "no_such_rung" in err
+    assert run_command(["timeline", "-m", "json.tool", "--help"]) == 0
+    assert "usage" in capfd.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        ([], 2, "nothing to run"),
+        (["run"], 2, "gemmsmith timeline -- run"),
+        (["no.py"], 2, "there is no script no.py"),
+        (["--json", "--csv", __file__], 2, "choose one"),
+        (["--top", "-1", __file__], 2, "negative"),
+        (["--tool", "nvprof", __file__], 2, "unknown tool"),
+        (["--trace", "no/such/folder/t.json", __file__], 2, "there is no folder"),
+        (["--unknown", __file__], 2, "--unknown"),
+        (["--tool"], 2, "--tool"),
+    ],
+)
+def test_wrong_use(words: list[str], code: int, message: str, capfd: pytest.CaptureFixture[str]) -> None:
+    assert run_command(["timeline", *words]) == code
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert message in err
+    assert "Traceback" not in err
+
+
+def test_without_a_gpu_the_command_says_so(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+    def none() -> int:
+        raise MissingDeviceError("no NVIDIA driver on this machine", "use --device sim")
+
+    monkeypatch.setattr("gemmsmith.cli.commands.timeline.device_count", none)
+    assert run_command(["timeline", __file__]) == 3
+    err = capfd.readouterr().err
+    assert "no NVIDIA driver" in err
+    assert "--device sim" not in err, "timeline has no such option"
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "text"),
+    [(0, "ns", "0"), (8, "ns", "8 ns"), (8.25, "ns", "8.250 ns"), (1_234, "ns", "1.234 µs"), (56_700, "ns", "56.70 µs"),
+     (999_900, "ns", "999.9 µs"), (1_000_000, "ns", "1.000 ms"), (12_345_678_901, "ns", "12.35 s"),
+     (4_194_304, "bytes", "4.194 MB"), (12, "bytes", "12 B"), (1234e9, "ns", "1234 s")],
+)  # fmt: skip
+def test_amounts(value: float, unit: str, text: str) -> None:
+    assert amount(value, unit) == text
+    assert not math.isnan(value)
