@@ -286,7 +286,7 @@ def test_what_explain_compiles_is_what_is_launched(turned: int, layout: str) -> 
         asked.append(problem)
         return fake_compile(spec, config, problem, arch)
 
-    choose_kernel("simt_best", (64, 64, 32), "", f"TURNED={turned}", "", None, UserOptions(), "sm_90",
+    choose_kernel("simt_best", (64, 64, 32), "", f"TRANSPOSED_COPY={turned}", "", None, UserOptions(), "sm_90",
                   cast(Any, compiler))  # fmt: skip
     assert [problem.layout for problem in asked] == [layout]
 

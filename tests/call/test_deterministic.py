@@ -35,8 +35,8 @@ ROOT = Path(__file__).parents[2]
 DEEP = Problem(128, 128, 16384, BF16, BF16)
 KEY = shape_key(DEEP)
 # A split that may add in order of arrival.
-SPLIT = replace(SPLIT_K, parameters=(*SPLIT_K.parameters, Parameter("ORDERED", 1, (0, 1), "")))
-FIXED, ARRIVING = (SPLIT.config({"BM": 64, "BN": 64, "CONSUMERS": 1, "ORDERED": order}) for order in (1, 0))
+SPLIT = replace(SPLIT_K, parameters=(*SPLIT_K.parameters, Parameter("DETERMINISTIC", 1, (0, 1), "")))
+FIXED, ARRIVING = (SPLIT.config({"BM": 64, "BN": 64, "CONSUMERS": 1, "DETERMINISTIC": order}) for order in (1, 0))
 
 
 def entry(config: Config) -> Entry:
@@ -50,7 +50,7 @@ def tuning(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
     def specs() -> tuple[KernelSpec, ...]:
         return (CLUSTER, SPLIT)
 
-    menu = {**candidates._MENU, "wgmma_split_k": {**candidates._MENU["wgmma_split_k"], "ORDERED": (0, 1)}}
+    menu = {**candidates._MENU, "wgmma_split_k": {**candidates._MENU["wgmma_split_k"], "DETERMINISTIC": (0, 1)}}
     monkeypatch.setattr(candidates, "_MENU", menu)
     monkeypatch.setattr(candidates, "menu", cache(candidates.menu.__wrapped__))  # what is kept is of the other menu
     monkeypatch.setattr(candidates, "hopper_specs", specs)
@@ -75,7 +75,7 @@ def ship(monkeypatch: pytest.MonkeyPatch, entries: dict[ShapeKey, Entry]) -> Non
 
 
 def orders(found: Any) -> set[int]:
-    return {dict(each.config).get("ORDERED", 1) for each in found}
+    return {dict(each.config).get("DETERMINISTIC", 1) for each in found}
 
 
 def test_what_is_deterministic() -> None:
@@ -99,7 +99,7 @@ def test_candidates_and_their_neighbours() -> None:
     best = next(c for c in fixed if c.spec is SPLIT)
     assert orders(neighbours(best, DEEP, *model)) == {1}
     assert orders(neighbours(best, DEEP, *model, deterministic=False)) == {0, 1}
-    arriving = next(c for c in free if dict(c.config).get("ORDERED") == 0)
+    arriving = next(c for c in free if dict(c.config).get("DETERMINISTIC") == 0)
     assert orders(neighbours(arriving, DEEP, *model, deterministic=False)) == {0, 1}
     assert orders(neighbours(arriving, DEEP, *model)) == {1}
 
@@ -107,7 +107,7 @@ def test_candidates_and_their_neighbours() -> None:
 def test_nothing_is_left_where_all_would_change() -> None:
     model = hopper_model(H200, 132, "sm_90")
     assert model is not None
-    only = replace(SPLIT, parameters=(*SPLIT_K.parameters, Parameter("ORDERED", 0, (0,), "")))
+    only = replace(SPLIT, parameters=(*SPLIT_K.parameters, Parameter("DETERMINISTIC", 0, (0,), "")))
     for deterministic in (True, False):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(candidates, "hopper_specs", lambda: (only,))
@@ -120,7 +120,7 @@ def test_nothing_is_left_where_all_would_change() -> None:
 def test_the_model_keeps_to_a_fixed_order_unless_told() -> None:
     assert is_deterministic(SPLIT, choose(DEEP, H200).config)
     free = choose(DEEP, H200, deterministic=False)
-    assert (free.spec, dict(free.config)["ORDERED"], free.source) == (SPLIT, 0, "model")
+    assert (free.spec, dict(free.config)["DETERMINISTIC"], free.source) == (SPLIT, 0, "model")
     assert choose(DEEP, H200).config != free.config, "answers are kept apart"
 
 
@@ -214,16 +214,16 @@ def test_lines_of_a_fixed_order_are_written_as_before(tuning: Path) -> None:
 
 def test_a_configuration_that_changes_must_be_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
     free = replace(rung_named("naive"), parameters=(*rung_named("naive").parameters,
-                                                    Parameter("ORDERED", 1, (0, 1), "")))  # fmt: skip
-    with pytest.raises(ConfigError, match="naive with ORDERED=0 adds in order of arrival") as caught:
-        check_deterministic(free, free.config({"ORDERED": 0}))
+                                                    Parameter("DETERMINISTIC", 1, (0, 1), "")))  # fmt: skip
+    with pytest.raises(ConfigError, match="naive with DETERMINISTIC=0 adds in order of arrival") as caught:
+        check_deterministic(free, free.config({"DETERMINISTIC": 0}))
     assert "deterministic=False" in caught.value.hint
     a = b = np.eye(4, dtype=np.float32)
     for how in (gemmsmith.gemm, gemmsmith.plan):
         with pytest.raises(ConfigError, match="order of arrival"):
-            how(a, b, kernel=free, config={"ORDERED": 0})
-    assert np.array_equal(gemmsmith.gemm(a, b, kernel=free, config={"ORDERED": 1}), a)
-    assert np.array_equal(gemmsmith.gemm(a, b, kernel=free, config={"ORDERED": 0}, deterministic=False), a)
+            how(a, b, kernel=free, config={"DETERMINISTIC": 0})
+    assert np.array_equal(gemmsmith.gemm(a, b, kernel=free, config={"DETERMINISTIC": 1}), a)
+    assert np.array_equal(gemmsmith.gemm(a, b, kernel=free, config={"DETERMINISTIC": 0}, deterministic=False), a)
     asked: list[bool] = []
 
     def chosen(_problem: Problem, *, precision: str, deterministic: bool) -> choice.Choice:
@@ -233,6 +233,6 @@ def test_a_configuration_that_changes_must_be_allowed(monkeypatch: pytest.Monkey
 
     monkeypatch.setattr("gemmsmith.call.api.choose", chosen)
     with pytest.raises(ConfigError, match="order of arrival"):
-        gemmsmith.gemm(a, b, config={"ORDERED": 0})
+        gemmsmith.gemm(a, b, config={"DETERMINISTIC": 0})
     assert np.array_equal(gemmsmith.matmul(a, b, deterministic=False), a)
     assert asked == [True, False]

@@ -313,9 +313,9 @@ def test_few_rows_take_the_other_operand_as_it_is(
 @pytest.mark.usefixtures("real_kernels")
 def test_few_rows_take_the_other_operand_as_it_is_where_addresses_ask_for_it() -> None:
     aligned = Problem(16, 4096, 4096, BF16, BF16, trans_b=True)
-    assert choose(aligned, H200, (256, 258, 256), sms=132, arch="sm_90").config["LOOSE"] == 1
-    assert choose(aligned, H200, (258, 256, 256), sms=132, arch="sm_90").config["LOOSE"] == 0
-    assert choose(aligned, H200, (256, 256, 258), sms=132, arch="sm_90").config["LOOSE"] == 0
+    assert choose(aligned, H200, (256, 258, 256), sms=132, arch="sm_90").config["UNALIGNED_OPERANDS"] == 1
+    assert choose(aligned, H200, (258, 256, 256), sms=132, arch="sm_90").config["UNALIGNED_OPERANDS"] == 0
+    assert choose(aligned, H200, (256, 256, 258), sms=132, arch="sm_90").config["UNALIGNED_OPERANDS"] == 0
 
 
 @pytest.mark.usefixtures("real_kernels")
@@ -323,10 +323,12 @@ def test_a_winner_of_a_time_before_a_parameter_is_the_one_with_its_default(monke
     few = Problem(16, 4096, 4096, BF16, BF16, trans_b=True)
     first, *others = candidates.ranked(few, *hopper_model(H200, 132, "sm_90"), within=choice._CLOSE)  # type: ignore[misc]
     winner = next(c for c in reversed(others) if c.spec.name == "wgmma_split_k")
-    older = tuple((name, value) for name, value in winner.config if name != "LOOSE")
+    older = tuple((name, value) for name, value in winner.config if name != "UNALIGNED_OPERANDS")
     assert len(older) == len(winner.config.values) - 1
     assert choice._identity("wgmma_split_k", older) == choice._identity("wgmma_split_k", winner.config.values)
-    assert choice._identity("wgmma_split_k", (*older, ("LOOSE", 1))) != choice._identity("wgmma_split_k", older)
+    assert choice._identity("wgmma_split_k", (*older, ("UNALIGNED_OPERANDS", 1))) != choice._identity(
+        "wgmma_split_k", older
+    )
     assert choose(few, H200, sms=132, arch="sm_90").config == first.config
     ship(monkeypatch, table({shape_key(few.with_(k=2048)): Entry("wgmma_split_k", older, 1.0)}))
     forget()

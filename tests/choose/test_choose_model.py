@@ -112,7 +112,7 @@ def test_copies_and_batches_cost() -> None:
 def test_a_loose_operand_is_not_copied_and_the_other_is(swap: int) -> None:
     own, other = (1, 2) if swap == 0 else (2, 1)
     few = Problem(64, 4096, 4096, BF16) if swap else Problem(4096, 64, 4096, BF16)
-    copied, loose = SPLIT | {"SWAP": swap}, SPLIT | {"SWAP": swap, "LOOSE": 1}
+    copied, loose = SPLIT | {"SWAP": swap}, SPLIT | {"SWAP": swap, "UNALIGNED_OPERANDS": 1}
     constants = Constants()
     large, small = (_COPYING + constants.launch + 2 * 2 * rows * 4096 / constants.dram for rows in (4096, 64))
     assert seconds(few, copied, unaligned=own) - seconds(few, copied) == pytest.approx(large)
@@ -126,8 +126,10 @@ def test_a_loose_operand_is_not_copied_and_the_other_is(swap: int) -> None:
 @pytest.mark.parametrize("swap", [0, 1])
 def test_a_loose_operand_costs_on_its_way_through_registers(swap: int) -> None:
     fast = Constants(dram=1e14, l2=1e14, ingress=1e14, latency=1e-9)
-    one, two = (SPLIT | {"SWAP": swap, "DEPTH": depth, "STAGES": 4 // depth, "LOOSE": 1} for depth in (1, 2))
-    plain = [seconds(SQUARE, config | {"LOOSE": 0}, constants=fast) for config in (one, two)]
+    one, two = (
+        SPLIT | {"SWAP": swap, "DEPTH": depth, "STAGES": 4 // depth, "UNALIGNED_OPERANDS": 1} for depth in (1, 2)
+    )
+    plain = [seconds(SQUARE, config | {"UNALIGNED_OPERANDS": 0}, constants=fast) for config in (one, two)]
     loose = [seconds(SQUARE, config, constants=fast) for config in (one, two)]
     assert loose[0] > 1.2 * plain[0]
     shorter, longer = loose[0] - plain[0], loose[1] - plain[1]
@@ -138,10 +140,12 @@ def test_a_loose_operand_costs_on_its_way_through_registers(swap: int) -> None:
 @pytest.mark.parametrize(("m", "n"), [(64, 4096), (4096, 64), (64, 64)])
 def test_where_both_are_loose_no_copy_is_paid_for(swap: int, m: int, n: int) -> None:
     problem, config = Problem(m, n, 512, BF16), SPLIT | {"SWAP": swap}
-    both = [seconds(problem, config | {"LOOSE": 2}, unaligned) for unaligned in (0, 1, 2, 3)]
+    both = [seconds(problem, config | {"UNALIGNED_OPERANDS": 2}, unaligned) for unaligned in (0, 1, 2, 3)]
     assert len(set(both)) == 1
     for loose in (0, 1):
-        paid = seconds(problem, config | {"LOOSE": loose}, unaligned=3) - seconds(problem, config | {"LOOSE": loose})
+        paid = seconds(problem, config | {"UNALIGNED_OPERANDS": loose}, unaligned=3) - seconds(
+            problem, config | {"UNALIGNED_OPERANDS": loose}
+        )
         assert paid > _COPYING
 
 
@@ -149,7 +153,9 @@ def test_where_both_are_loose_no_copy_is_paid_for(swap: int, m: int, n: int) -> 
 @pytest.mark.parametrize(("depth", "split", "stages"), [(1, 1, 64), (2, 1, 32), (4, 1, 16), (1, 4, 16), (2, 8, 4)])
 def test_the_other_loose_operand_is_waited_for_in_every_stage(swap: int, depth: int, split: int, stages: int) -> None:
     config = SPLIT | {"SPLIT": split, "SWAP": swap, "DEPTH": depth}
-    one, both = (seconds(Problem(64, 64, 4096, BF16), config | {"LOOSE": n}, constants=FAST) for n in (1, 2))
+    one, both = (
+        seconds(Problem(64, 64, 4096, BF16), config | {"UNALIGNED_OPERANDS": n}, constants=FAST) for n in (1, 2)
+    )
     assert both - one == pytest.approx(stages * _SHIFTED, rel=0.01)
 
 
@@ -158,7 +164,7 @@ def test_of_a_deeper_k_that_is_not_divided_operands_are_rather_copied() -> None:
     alone, divided = SPLIT | {"SPLIT": 1}, SPLIT | {"SPLIT": 8}
     for k, config, copied in ((128, alone, False), (768, alone, True), (1024, divided, False)):
         small = Problem(64, 64, k, BF16)
-        one, *others = (seconds(small, config | {"LOOSE": loose}, unaligned=3) for loose in (2, 0, 1))
+        one, *others = (seconds(small, config | {"UNALIGNED_OPERANDS": loose}, unaligned=3) for loose in (2, 0, 1))
         assert (min(others) < one) == copied, (k, config)
 
 
@@ -349,12 +355,12 @@ def test_the_menu_is_legal_and_as_deep_as_fits(spec: KernelSpec) -> None:
 def test_the_menu_has_loose_operands_in_all_tiles_of_one_cluster(layout: str) -> None:
     spec = rung_named("wgmma_split_k")
     found = menu(spec, layout).configs
-    loose = [config for config in found if config["LOOSE"]]
+    loose = [config for config in found if config["UNALIGNED_OPERANDS"]]
     assert {config["CLUSTERS"] for config in loose} == {1}
     assert {config["CLUSTERS"] for config in found} > {1}, "others share K among clusters"
     for name in ("BM", "BN", "SPLIT", "SWAP", "DEPTH"):
         assert {config[name] for config in loose} == {config[name] for config in found}, name
-    both = [config for config in loose if config["LOOSE"] == 2]
+    both = [config for config in loose if config["UNALIGNED_OPERANDS"] == 2]
     for name in ("BM", "SPLIT", "SWAP", "DEPTH"):
         assert {config[name] for config in both} == {config[name] for config in found}, name
     assert {config["BN"] for config in both} == {config["BN"] for config in found if config["BN"] <= 192}
@@ -376,8 +382,12 @@ def test_an_operand_is_taken_loose_only_where_it_must_be_copied_otherwise(
 ) -> None:
     monkeypatch.setattr(candidates, "hopper_specs", REAL_SPECS)
     found = ranked(problem, CHIP, Constants(), addresses=addresses)
-    by_loose = [{dict(c.config)["SWAP"] for c in found if dict(c.config).get("LOOSE") == n} for n in (0, 1, 2)]
-    others = {1 - swap for swap in swaps}  # in which it is the other operand, of which only LOOSE = 2 spares the copy
+    by_loose = [
+        {dict(c.config)["SWAP"] for c in found if dict(c.config).get("UNALIGNED_OPERANDS") == n} for n in (0, 1, 2)
+    ]
+    others = {
+        1 - swap for swap in swaps
+    }  # in which it is the other operand, of which only UNALIGNED_OPERANDS = 2 spares the copy
     assert by_loose == [{0, 1}, swaps, others]
     assert all(math.isfinite(c.seconds) for c in found)
 

@@ -25,7 +25,7 @@ def model() -> tuple[Chip, Constants]:
 
 
 def with_narrow(config: Config, columns: int) -> Config:
-    return Config(tuple((name, columns if name == "NARROW" else value) for name, value in config))
+    return Config(tuple((name, columns if name == "TAIL_BN" else value) for name, value in config))
 
 
 def predicted(problem: Problem, model: tuple[Chip, Constants]) -> dict[tuple[str, str], float]:
@@ -35,7 +35,7 @@ def predicted(problem: Problem, model: tuple[Chip, Constants]) -> dict[tuple[str
 def test_the_short_wave_is_seen_and_comes_first(model: tuple[Chip, Constants]) -> None:
     """Measured: 1605 µs, and 1644 without narrow tiles."""
     first, *_ = ranked(LARGE, *model)
-    assert [first.config[name] for name in ("BM", "BN", "NARROW")] == [256, 192, 128]
+    assert [first.config[name] for name in ("BM", "BN", "TAIL_BN")] == [256, 192, 128]
     wide = predicted(LARGE, model)[CLUSTER.name, str(with_narrow(first.config, 0))]
     assert 1.01 <= wide / first.seconds <= 1.05
     assert first.seconds == pytest.approx(1605e-6, rel=0.05)
@@ -45,13 +45,13 @@ def test_the_short_wave_is_seen_and_comes_first(model: tuple[Chip, Constants]) -
 def test_where_wide_tiles_fill_whole_waves_there_are_no_others(model: tuple[Chip, Constants]) -> None:
     """The same code in effect: it would be timed twice, in the place of something else."""
     problem = Problem(6144, 6144, 6144, BF16, BF16, trans_b=True)
-    offered = {(c.config["BM"], c.config["BN"], c.config["NARROW"]) for c in ranked(problem, *model)
+    offered = {(c.config["BM"], c.config["BN"], c.config["TAIL_BN"]) for c in ranked(problem, *model)
                if c.spec == CLUSTER}  # fmt: skip
     assert (256, 192, 0) in offered
     assert (256, 192, 128) not in offered
     near = neighbours(Candidate(CLUSTER, TALL, 1.0), problem, *model)
     assert near
-    assert not any(candidate.config["NARROW"] for candidate in near)
+    assert not any(candidate.config["TAIL_BN"] for candidate in near)
     tiles = tiles_of([dict(with_narrow(TALL, 128)), dict(with_narrow(TALL, 0))])
     with_narrow_ones, without = predicted_seconds(shape_of(problem), tiles, *model)
     assert with_narrow_ones == without
@@ -68,17 +68,17 @@ def test_outputs_that_leave_in_pieces_have_tiles_of_one_width(
     problem: Problem, addresses: tuple[int, int, int] | None, offered: set[int], model: tuple[Chip, Constants]
 ) -> None:
     found = ranked(problem, *model, addresses=addresses)
-    assert {candidate.config["NARROW"] for candidate in found if candidate.spec == CLUSTER} == offered
+    assert {candidate.config["TAIL_BN"] for candidate in found if candidate.spec == CLUSTER} == offered
 
 
 @pytest.mark.parametrize("layout", ["NN", "NT", "TN", "TT"])
 def test_the_menu_has_narrow_tiles_beside_all_that_are_wider(layout: str) -> None:
     found = menu(CLUSTER, layout).configs
-    narrow = [config for config in found if config["NARROW"]]
+    narrow = [config for config in found if config["TAIL_BN"]]
     assert {config["BN"] for config in narrow} == {192, 256}
     assert not any(CLUSTER.illegal(config) for config in narrow)
     assert {with_narrow(config, 0) for config in narrow} == {
-        config for config in found if config["BN"] in (192, 256) and not config["NARROW"]
+        config for config in found if config["BN"] in (192, 256) and not config["TAIL_BN"]
     }
 
 
@@ -87,9 +87,9 @@ def test_a_step_leads_to_the_same_tiles_with_and_without_narrow_ones(
     columns: int, other: int, model: tuple[Chip, Constants]
 ) -> None:
     config = with_narrow(TALL, columns)
-    changes = [change for change in _steps(dict(config), LARGE) if "NARROW" in change]
-    wider = [{"BN": 176, "NARROW": 0}, {"BN": 208, "NARROW": 0}] if columns else []  # which have none
-    assert changes == [{"NARROW": other}, *wider]
+    changes = [change for change in _steps(dict(config), LARGE) if "TAIL_BN" in change]
+    wider = [{"BN": 176, "TAIL_BN": 0}, {"BN": 208, "TAIL_BN": 0}] if columns else []  # which have none
+    assert changes == [{"TAIL_BN": other}, *wider]
     near = neighbours(Candidate(CLUSTER, config, 1.0), LARGE, *model)
     assert with_narrow(TALL, other) in [candidate.config for candidate in near]
     assert {candidate.config["BN"] for candidate in near} == {176, 192, 208}
@@ -98,12 +98,12 @@ def test_a_step_leads_to_the_same_tiles_with_and_without_narrow_ones(
 
 def test_neighbours_whose_outputs_leave_in_pieces_have_tiles_of_one_width(model: tuple[Chip, Constants]) -> None:
     near = neighbours(Candidate(CLUSTER, TALL, 1.0), LARGE.with_(n=8191), *model)
-    assert {candidate.config["NARROW"] for candidate in near} == {0}
+    assert {candidate.config["TAIL_BN"] for candidate in near} == {0}
 
 
 def test_a_kernel_without_narrow_tiles_has_no_such_step(model: tuple[Chip, Constants]) -> None:
     spec = rung_named("wgmma_split_k")
-    assert not any("NARROW" in change for change in _steps(dict(spec.config()), LARGE))
+    assert not any("TAIL_BN" in change for change in _steps(dict(spec.config()), LARGE))
     small = Candidate(CLUSTER, CLUSTER.config({"BN": 128}), 1.0)
     found = neighbours(small, LARGE, *model)
-    assert {candidate.config["NARROW"] for candidate in found} == {0}, "none are narrower than 128"
+    assert {candidate.config["TAIL_BN"] for candidate in found} == {0}, "none are narrower than 128"

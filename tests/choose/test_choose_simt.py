@@ -28,7 +28,7 @@ def test_what_was_fast_is_chosen(shape: tuple[int, int, int], tile: tuple[int, i
     problem = Problem(*shape)
     rows = unaligned(problem)
     config = configuration_for(problem, H200, rows)
-    assert (config["BM"], config["BN"], config["TURNED"]) == (*tile, turned)
+    assert (config["BM"], config["BN"], config["TRANSPOSED_COPY"]) == (*tile, turned)
     chosen = next(c for c in CANDIDATES if c.config(config["SHARERS"], turned) == config)
     assert predicted_seconds(problem, chosen, config, H200, rows) * 1e6 == pytest.approx(us, rel=0.12)
 
@@ -36,11 +36,11 @@ def test_what_was_fast_is_chosen(shape: tuple[int, int, int], tile: tuple[int, i
 def test_operands_are_turned_where_that_pays() -> None:
     """Not where nothing is to turn, nor where an operand is read but by few tiles, nor where there may be no room."""
     large, thin = Problem(4096, 4096, 4096), Problem(16, 4096, 4096)
-    assert [configuration_for(large.with_(trans_a=a, trans_b=b), H200)["TURNED"]
+    assert [configuration_for(large.with_(trans_a=a, trans_b=b), H200)["TRANSPOSED_COPY"]
             for a, b in ((False, False), (False, True), (True, True), (True, False))] == [1, 1, 1, 0]  # fmt: skip
-    assert configuration_for(large.with_(trans_a=True), H200, 2)["TURNED"] == 1
-    assert [configuration_for(thin.with_(trans_b=b), H200)["TURNED"] for b in (False, True)] == [0, 0]
-    assert configuration_for(Problem(2**17, 2**13, 2**17, trans_b=True), H200)["TURNED"] == 0
+    assert configuration_for(large.with_(trans_a=True), H200, 2)["TRANSPOSED_COPY"] == 1
+    assert [configuration_for(thin.with_(trans_b=b), H200)["TRANSPOSED_COPY"] for b in (False, True)] == [0, 0]
+    assert configuration_for(Problem(2**17, 2**13, 2**17, trans_b=True), H200)["TRANSPOSED_COPY"] == 0
 
 
 def test_tiles_that_fill_no_wave_are_shared_where_that_pays() -> None:

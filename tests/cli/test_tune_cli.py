@@ -154,13 +154,13 @@ def test_the_fastest_stand_apart(capsys: pytest.CaptureFixture[str], tuning: Pat
 
     first   it is among the candidates; otherwise it is next to one of them
     """
-    free = replace(SPLIT_K, parameters=(*SPLIT_K.parameters, Parameter("ORDERED", 1, (0, 1), "")))
-    menu = {**candidates._MENU, "wgmma_split_k": {**candidates._MENU["wgmma_split_k"], "ORDERED": (1, 0)}}
+    free = replace(SPLIT_K, parameters=(*SPLIT_K.parameters, Parameter("DETERMINISTIC", 1, (0, 1), "")))
+    menu = {**candidates._MENU, "wgmma_split_k": {**candidates._MENU["wgmma_split_k"], "DETERMINISTIC": (1, 0)}}
     make: Any = getattr(tune_command, "KernelContender")  # noqa: B009
 
     def kernel(spec: KernelSpec, config: Any, *_: object) -> FakeContender:
         made: FakeContender = make(spec, config)
-        return replace(made, seconds=made.seconds / 2) if dict(config).get("ORDERED") == 0 else made
+        return replace(made, seconds=made.seconds / 2) if dict(config).get("DETERMINISTIC") == 0 else made
 
     if first:
         monkeypatch.setattr(candidates, "_MENU", menu)
@@ -173,12 +173,12 @@ def test_the_fastest_stand_apart(capsys: pytest.CaptureFixture[str], tuning: Pat
     code, out, _ = say(capsys, *SHAPE, "--fastest", "--json")
     assert code == 0
     found[False] = json.loads(out)["shapes"][0]["config"]
-    assert found[False]["ORDERED"] == 0
+    assert found[False]["DETERMINISTIC"] == 0
     assert choose(problem, H200).source != "tuned"
     assert choose(problem, H200, deterministic=False).source == "tuned"
     code, out, _ = say(capsys, *SHAPE, "--json")
     found[True] = json.loads(out)["shapes"][0]["config"]
-    assert (code, found[True]["ORDERED"]) == (0, 1)
+    assert (code, found[True]["DETERMINISTIC"]) == (0, 1)
     for deterministic, config in found.items():
         assert dict(choose(problem, H200, deterministic=deterministic).config) == config
     assert "with deterministic=False use what is finished" in " ".join(say(capsys, *SHAPE, "--fastest")[1].split())

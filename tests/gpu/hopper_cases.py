@@ -141,17 +141,17 @@ def rung_cases(spec: KernelSpec, count: int) -> list[Case]:
     return [replace(case, config=presets[KINDS.index(case.kind) % len(presets)]) for case in cases(count, spec.rung)]
 
 
-LOOSE = (
-    {"LOOSE": 1, "SWAP": 1, "DEPTH": 2, "BN": 16, "STAGES": 5, "SPLIT": 2},
-    {"LOOSE": 1, "SWAP": 1, "DEPTH": 1, "BN": 256, "STAGES": 3, "SPLIT": 1},
-    {"LOOSE": 1, "SWAP": 0, "DEPTH": 4, "BN": 48, "STAGES": 2, "SPLIT": 4},
-    {"LOOSE": 1, "SWAP": 0, "DEPTH": 2, "BM": 128, "CONSUMERS": 2, "BN": 64, "STAGES": 3, "SPLIT": 8},
-    {"LOOSE": 1, "SWAP": 1, "DEPTH": 2, "BM": 128, "CONSUMERS": 1, "BN": 128, "STAGES": 2, "SPLIT": 1},
-    {"LOOSE": 2, "SWAP": 0, "DEPTH": 1, "BN": 64, "STAGES": 2, "SPLIT": 1},
-    {"LOOSE": 2, "SWAP": 1, "DEPTH": 2, "BN": 16, "STAGES": 5, "SPLIT": 2},
-    {"LOOSE": 2, "SWAP": 0, "DEPTH": 4, "BN": 32, "STAGES": 2, "SPLIT": 4},
-    {"LOOSE": 2, "SWAP": 1, "DEPTH": 1, "BM": 128, "CONSUMERS": 2, "BN": 128, "STAGES": 3, "SPLIT": 8},
-    {"LOOSE": 2, "SWAP": 0, "DEPTH": 1, "BN": 208, "STAGES": 2, "SPLIT": 1},
+UNALIGNED_OPERANDS = (
+    {"UNALIGNED_OPERANDS": 1, "SWAP": 1, "DEPTH": 2, "BN": 16, "STAGES": 5, "SPLIT": 2},
+    {"UNALIGNED_OPERANDS": 1, "SWAP": 1, "DEPTH": 1, "BN": 256, "STAGES": 3, "SPLIT": 1},
+    {"UNALIGNED_OPERANDS": 1, "SWAP": 0, "DEPTH": 4, "BN": 48, "STAGES": 2, "SPLIT": 4},
+    {"UNALIGNED_OPERANDS": 1, "SWAP": 0, "DEPTH": 2, "BM": 128, "CONSUMERS": 2, "BN": 64, "STAGES": 3, "SPLIT": 8},
+    {"UNALIGNED_OPERANDS": 1, "SWAP": 1, "DEPTH": 2, "BM": 128, "CONSUMERS": 1, "BN": 128, "STAGES": 2, "SPLIT": 1},
+    {"UNALIGNED_OPERANDS": 2, "SWAP": 0, "DEPTH": 1, "BN": 64, "STAGES": 2, "SPLIT": 1},
+    {"UNALIGNED_OPERANDS": 2, "SWAP": 1, "DEPTH": 2, "BN": 16, "STAGES": 5, "SPLIT": 2},
+    {"UNALIGNED_OPERANDS": 2, "SWAP": 0, "DEPTH": 4, "BN": 32, "STAGES": 2, "SPLIT": 4},
+    {"UNALIGNED_OPERANDS": 2, "SWAP": 1, "DEPTH": 1, "BM": 128, "CONSUMERS": 2, "BN": 128, "STAGES": 3, "SPLIT": 8},
+    {"UNALIGNED_OPERANDS": 2, "SWAP": 0, "DEPTH": 1, "BN": 208, "STAGES": 2, "SPLIT": 1},
 )  # fmt: skip
 LOOSE_KINDS = (*(Kind(FP16, FP16, layout) for layout in ("NN", "NT", "TN", "TT")), Kind(BF16, FP32, "NT", "row"))
 
@@ -159,14 +159,14 @@ LOOSE_KINDS = (*(Kind(FP16, FP16, layout) for layout in ("NN", "NT", "TN", "TT")
 def loose_cases(count: int) -> list[Case]:
     """Cases whose operand with 64 rows a group, or both, are taken as they are: every layout, every configuration."""
     spec = hopper.WGMMA_SPLIT_K
-    return [replace(case, config=spec.config(LOOSE[case.number // len(LOOSE_KINDS) % len(LOOSE)]))
+    return [replace(case, config=spec.config(UNALIGNED_OPERANDS[case.number // len(LOOSE_KINDS) % len(UNALIGNED_OPERANDS)]))
             for case in cases(count, 1, LOOSE_KINDS)]  # fmt: skip
 
 
 _TALL = {"BM": 256, "BN": 192, "STAGES": 3, "CLUSTER_M": 1, "CLUSTER_N": 2}
 NARROW_ENDS = (
-    _TALL | {"NARROW": 128}, _TALL | {"NARROW": 64}, {"NARROW": 192}, {"NARROW": 64},
-    {"CLUSTER_M": 1, "NARROW": 128},
+    _TALL | {"TAIL_BN": 128}, _TALL | {"TAIL_BN": 64}, {"TAIL_BN": 192}, {"TAIL_BN": 64},
+    {"CLUSTER_M": 1, "TAIL_BN": 128},
 )  # fmt: skip
 NARROW_KINDS = (Kind(BF16, BF16, "NT"), Kind(FP16, FP16, "NN"), Kind(BF16, BF16, "TN", "row"))
 

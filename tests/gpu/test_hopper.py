@@ -211,8 +211,8 @@ def test_random_products(spec: KernelSpec) -> None:
 def test_random_products_of_loose_operands() -> None:
     """Beside their lines lie NaNs, which a zero does not cancel."""
     found = loose_cases(LOOSE_CASES)
-    of_one = [c for c in found if c.config and c.config["LOOSE"] == 1]
-    of_both = [c for c in found if c.config and c.config["LOOSE"] == 2]
+    of_one = [c for c in found if c.config and c.config["UNALIGNED_OPERANDS"] == 1]
+    of_both = [c for c in found if c.config and c.config["UNALIGNED_OPERANDS"] == 2]
     odd = [c for c in of_one if c.config and (c.problem.ldb if c.config["SWAP"] else c.problem.lda) % 8]
     assert len(odd) > len(of_one) // 4
     assert sum(c.problem.lda % 8 > 0 and c.problem.ldb % 8 > 0 for c in of_both) > len(of_both) // 8
@@ -399,7 +399,7 @@ def test_captured_into_a_graph_and_replayed(name: str, size: int) -> None:
 
 def test_sums_in_order_of_arrival_are_right_and_must_be_asked_for() -> None:
     torch = pytest.importorskip("torch")
-    changes = {"SPLIT": 8, "CLUSTERS": 8, "ORDERED": 0}
+    changes = {"SPLIT": 8, "CLUSTERS": 8, "DETERMINISTIC": 0}
     for m, n, k, layout in ((64, 64, 40_000, "NN"), (130, 100, 12_345, "NT"), (5, 70, 100, "TN")):
         a = torch.randn(*((k, m) if layout[0] == "T" else (m, k)), device="cuda").bfloat16()
         b = torch.randn(*((n, k) if layout[1] == "T" else (k, n)), device="cuda").bfloat16()
@@ -410,6 +410,8 @@ def test_sums_in_order_of_arrival_are_right_and_must_be_asked_for() -> None:
         for _ in range(5):
             got = gemmsmith.gemm(a, b, kernel="wgmma_split_k", config=changes, deterministic=False)
             assert float(((got.double() - exact).abs() / scale).max()) < 1e-5
-        ordered = [gemmsmith.gemm(a, b, kernel="wgmma_split_k", config=changes | {"ORDERED": 1}) for _ in range(5)]
+        ordered = [
+            gemmsmith.gemm(a, b, kernel="wgmma_split_k", config=changes | {"DETERMINISTIC": 1}) for _ in range(5)
+        ]
         assert all(torch.equal(ordered[0], other) for other in ordered)
         assert float(((ordered[0].double() - exact).abs() / scale).max()) < 1e-5

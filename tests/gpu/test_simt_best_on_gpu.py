@@ -58,7 +58,7 @@ def test_random_problems_between_nans(torch: Any, number: int, shared: bool) -> 
         target = out[1:-1, 4:-4] if i % 3 else out[1:-1, 1 : 1 + n]
         gemmsmith.gemm(a, b, kernel=KERNEL, config=config, out=target)
         assert error(target, a, b) < 16, (m, n, k, i)
-        turned = gemmsmith.gemm(a, b, kernel=KERNEL, config={**config, "TURNED": 1})
+        turned = gemmsmith.gemm(a, b, kernel=KERNEL, config={**config, "TRANSPOSED_COPY": 1})
         assert torch.equal(turned, target), "the same numbers in the same order"
         assert int(out.isnan().sum()) == (m + 2) * (n + 8) - m * n, "nothing was written around it"
 

@@ -57,9 +57,9 @@ PUBLISHED = [
     ("wgmma_cluster", "256x192-1x2", 384, {"BM": 256, "BN": 192, "STAGES": 3, "CLUSTER_M": 1, "CLUSTER_N": 2}),
     ("wgmma_split_k", "64x32-8", 256, {"BM": 64, "BN": 32, "STAGES": 8, "SPLIT": 8, "SWAP": 0}),
     ("wgmma_split_k", "skinny", 256, {"BM": 64, "BN": 16, "STAGES": 8, "SPLIT": 2, "SWAP": 1}),
-    ("wgmma_split_k", "deep", 256, {"BM": 64, "BN": 64, "STAGES": 6, "SPLIT": 8, "CLUSTERS": 8, "ORDERED": 1}),
-    ("wgmma_split_k", "loose", 256, {"BM": 64, "BN": 16, "STAGES": 5, "SPLIT": 2, "SWAP": 1, "DEPTH": 2, "LOOSE": 1}),
-    ("wgmma_split_k", "small", 256, {"BM": 64, "BN": 64, "STAGES": 2, "SPLIT": 1, "SWAP": 0, "DEPTH": 1, "LOOSE": 2}),
+    ("wgmma_split_k", "deep", 256, {"BM": 64, "BN": 64, "STAGES": 6, "SPLIT": 8, "CLUSTERS": 8, "DETERMINISTIC": 1}),
+    ("wgmma_split_k", "loose", 256, {"BM": 64, "BN": 16, "STAGES": 5, "SPLIT": 2, "SWAP": 1, "DEPTH": 2, "UNALIGNED_OPERANDS": 1}),
+    ("wgmma_split_k", "small", 256, {"BM": 64, "BN": 64, "STAGES": 2, "SPLIT": 1, "SWAP": 0, "DEPTH": 1, "UNALIGNED_OPERANDS": 2}),
     ("wgmma_stream_k", "256x192-1x2", 384, {"BM": 256, "BN": 192, "STAGES": 3, "CLUSTER_M": 1, "CLUSTER_N": 2}),
     ("fp32_tensor_bf16x6", "128x128-32x64", 256, {"BM": 128, "BN": 128, "BK_BYTES": 64, "WM": 32, "WN": 64}),
     ("fp32_tensor_bf16x6", "128x128-64x64", 128, {"BM": 128, "BN": 128, "BK_BYTES": 64, "WM": 64, "WN": 64}),
@@ -293,16 +293,16 @@ REFUSED = [
     ("mma_pipelined", {"STAGES": 2}, "STAGES=2 is not one of 3, 4, 5, 6"),
     ("mma_pipelined", {"BM": 256, "BN": 64, "WM": 64, "WN": 64, "MIN_BLOCKS": 4, "BK_BYTES": 128, "STAGES": 6},
      "STAGES·(BM+BN)·BK_BYTES = 6·(256+64)·128 = 245,760 B of shared memory, but 232,448 B"),
-    ("wgmma_split_k", {"LOOSE": 3}, "LOOSE=3 is not one of 0, 1, 2"),
-    ("wgmma_split_k", {"BN": 240, "STAGES": 2, "LOOSE": 2},
+    ("wgmma_split_k", {"UNALIGNED_OPERANDS": 3}, "UNALIGNED_OPERANDS=3 is not one of 0, 1, 2"),
+    ("wgmma_split_k", {"BN": 240, "STAGES": 2, "UNALIGNED_OPERANDS": 2},
      "a thread that brings loose operands holds (BM+2·BN)·DEPTH/4 = (64+2·240)·1/4 = 136 registers of them, but with 1 "
      "consumers 128 fit"),
-    ("wgmma_split_k", {"BN": 112, "STAGES": 2, "DEPTH": 2, "LOOSE": 2}, "(64+2·112)·2/4 = 144 registers of them"),
-    ("wgmma_split_k", {"BM": 128, "BN": 144, "STAGES": 2, "CONSUMERS": 2, "LOOSE": 2},
+    ("wgmma_split_k", {"BN": 112, "STAGES": 2, "DEPTH": 2, "UNALIGNED_OPERANDS": 2}, "(64+2·112)·2/4 = 144 registers of them"),
+    ("wgmma_split_k", {"BM": 128, "BN": 144, "STAGES": 2, "CONSUMERS": 2, "UNALIGNED_OPERANDS": 2},
      "(128+2·144)·1/4 = 104 registers of them, but with 2 consumers 96 fit"),
-    ("wgmma_split_k", {"BM": 192, "BN": 48, "STAGES": 2, "CONSUMERS": 3, "SPLIT": 1, "LOOSE": 2},
+    ("wgmma_split_k", {"BM": 192, "BN": 48, "STAGES": 2, "CONSUMERS": 3, "SPLIT": 1, "UNALIGNED_OPERANDS": 2},
      "(192+2·48)·1/4 = 72 registers of them, but with 3 consumers 64 fit"),
-    ("wgmma_split_k", {"BM": 128, "BN": 16, "STAGES": 2, "CONSUMERS": 2, "DEPTH": 4, "LOOSE": 1},
+    ("wgmma_split_k", {"BM": 128, "BN": 16, "STAGES": 2, "CONSUMERS": 2, "DEPTH": 4, "UNALIGNED_OPERANDS": 1},
      "a thread that brings loose operands holds BM·DEPTH/4 = 128·4/4 = 128 registers of them, but with 2 consumers 96"),
 ]  # fmt: skip
 
@@ -323,11 +323,11 @@ def test_an_illegal_configuration_is_refused_with_the_arithmetic(
 def test_as_much_of_both_operands_as_fits_is_brought_by_threads(changes: dict[str, int]) -> None:
     """And 16 columns more only of one."""
     spec, few = rung_named("wgmma_split_k"), {"STAGES": 2, **changes}
-    assert spec.config({**few, "LOOSE": 2})["LOOSE"] == 2
+    assert spec.config({**few, "UNALIGNED_OPERANDS": 2})["UNALIGNED_OPERANDS"] == 2
     wider = {**few, "BN": changes["BN"] + 16}
-    assert spec.config({**wider, "LOOSE": 1})["LOOSE"] == 1
+    assert spec.config({**wider, "UNALIGNED_OPERANDS": 1})["UNALIGNED_OPERANDS"] == 1
     with pytest.raises(ConfigError, match="a thread that brings loose operands"):
-        spec.config({**wider, "LOOSE": 2})
+        spec.config({**wider, "UNALIGNED_OPERANDS": 2})
 
 
 # --- what a rung takes

@@ -175,7 +175,7 @@ def test_the_grid_covers_every_tile_once(name: str, seed: int) -> None:
 def test_clusters_meet_in_a_workspace_that_holds_their_sums(ordered: int) -> None:
     """As the source places them: counters in whole kilobytes, then sums of every cluster, or of every tile."""
     spec, device = rung_named("wgmma_split_k"), cast(Any, Hopper())
-    config = spec.config({"SPLIT": 8, "CLUSTERS": 4, "ORDERED": ordered})
+    config = spec.config({"SPLIT": 8, "CLUSTERS": 4, "DETERMINISTIC": ordered})
     problem, places = Problem(130, 104, 4096, BF16, BF16, batch=3), Addresses(256, 512, 1024)
     tiles = 3 * 4 * 3  # of 64 x 32
     flags, sums = 2048, 4 * 64 * 32 * tiles * (4 if ordered else 1)  # 36 * 8 counters take 1,152 bytes
@@ -207,7 +207,7 @@ def of_layout(layout: str, m: int, n: int, k: int, **changes: Any) -> Problem:
 
 def loose_launches(swap: int, problem: Problem, places: Addresses, loose: int = 1) -> tuple[int, dict[str, bytes]]:
     """How many launches come before the kernel's own, and its arguments by their roles."""
-    config = SPLIT_K.config({"BN": 16, "STAGES": 4, "SWAP": swap, "LOOSE": loose})
+    config = SPLIT_K.config({"BN": 16, "STAGES": 4, "SWAP": swap, "UNALIGNED_OPERANDS": loose})
     *before, own = bind(cast(Any, Hopper()), SPLIT_K, config, problem, places, WORKSPACE, fake_compile)
     roles = [argument.role for argument in SPLIT_K.signature.arguments]
     return len(before), dict(zip(roles, own.launch.arguments, strict=True))
@@ -223,7 +223,7 @@ def test_a_loose_operand_is_the_callers_and_the_other_is_copied_if_it_must_be(
     loose, other = LOOSE_ROLES[swap], LOOSE_ROLES[1 - swap]
     skews = (own_skew, other_skew) if swap == 0 else (other_skew, own_skew)
     places, problem = Addresses(A + skews[0], B + skews[1], C), of_layout(layout, 72, 80, 128, batch=2)
-    config = SPLIT_K.config({"BN": 16, "STAGES": 4, "SWAP": swap, "LOOSE": 1})
+    config = SPLIT_K.config({"BN": 16, "STAGES": 4, "SWAP": swap, "UNALIGNED_OPERANDS": 1})
     launches, arguments = loose_launches(swap, problem, places)
     assert launches == (1 if other_skew else 0)
     assert not any(arguments[loose[2]]), "it has no map"
@@ -265,7 +265,7 @@ def test_where_both_are_loose_neither_is_copied_or_has_a_map(
     given = {"lda": tight.lda + pads[0], "ldb": tight.ldb + pads[1]}
     given |= {"stride_a": tight.stride_a + 1000 + pads[0], "stride_b": tight.stride_b + 2000 + pads[1]}
     problem = of_layout(layout, 24, 72, 61, batch=3, **given)
-    config = SPLIT_K.config({"BN": 16, "STAGES": 4, "SWAP": swap, "LOOSE": 2})
+    config = SPLIT_K.config({"BN": 16, "STAGES": 4, "SWAP": swap, "UNALIGNED_OPERANDS": 2})
     assert SPLIT_K.loose is not None
     assert SPLIT_K.tensor_maps is not None
     assert (SPLIT_K.loose(config), SPLIT_K.tensor_maps(problem, config)) == ("AB", {})
@@ -284,7 +284,7 @@ def bytes_of_a_block(config: Config, a_along_k: bool, b_along_k: bool) -> int:
     depth, along_k = 64 * config["DEPTH"], (b_along_k, a_along_k) if config["SWAP"] else (a_along_k, b_along_k)
     boxed = [128 * config["DEPTH"] * (rows if k else ceil_div(rows, 64) * 64)
              for rows, k in zip((config["BM"], config["BN"]), along_k, strict=True)]  # fmt: skip
-    if config["LOOSE"]:
+    if config["UNALIGNED_OPERANDS"]:
         lines, length = (config["BM"], depth) if along_k[0] else (depth, config["BM"])
         boxed[0] = lines * (length // 8 + 1) * 16
     return config["STAGES"] * (sum(boxed) + 2 * 8) + 4 * config["BM"] * (config["BN"] + 4) + 8
@@ -299,7 +299,7 @@ def test_a_launch_has_the_shared_memory_that_the_source_lays_out(layout: str) ->
         seen_as = as_seen(problem)
         needed = bytes_of_a_block(config, not seen_as.trans_a, seen_as.trans_b)
         places = Addresses(A + dice.choice((0, 2)), B + dice.choice((0, 2)), C)
-        seen.add((config["LOOSE"], config["SWAP"], needed <= 232_448))
+        seen.add((config["UNALIGNED_OPERANDS"], config["SWAP"], needed <= 232_448))
         if needed > 232_448:
             with pytest.raises(ConfigError, match=f"it needs {needed:,} B of shared memory"):
                 bind(cast(Any, Hopper()), SPLIT_K, config, problem, places, WORKSPACE, fake_compile)
@@ -333,12 +333,12 @@ REFUSED = [
     ("wgmma_specialized", {"BM": 256, "STAGES": 2}, "= 256 sums a thread, but with 2 consumers 208 fit"),
     (
         "wgmma_split_k",
-        {"BM": 192, "BN": 128, "STAGES": 2, "SPLIT": 1, "LOOSE": 1},
+        {"BM": 192, "BN": 128, "STAGES": 2, "SPLIT": 1, "UNALIGNED_OPERANDS": 1},
         "192 sums and 48 registers of a loose",
     ),
     (
         "wgmma_split_k",
-        {"BM": 256, "BN": 112, "STAGES": 2, "CONSUMERS": 2, "SPLIT": 1, "LOOSE": 1},
+        {"BM": 256, "BN": 112, "STAGES": 2, "CONSUMERS": 2, "SPLIT": 1, "UNALIGNED_OPERANDS": 1},
         "with 2 consumers 136",
     ),
     ("wgmma_persistent", {"TMA_STORE": 3}, "TMA_STORE = 3 does not divide BN = 256 into its 4 boxes of 64"),
@@ -348,14 +348,14 @@ REFUSED = [
     ("wgmma_persistent", {"TMA_STORE": -17}, "TMA_STORE=-17 is not one of -16"),
     ("wgmma_cluster", {"CLUSTER_M": 4, "CLUSTER_N": 4}, "a cluster of 4·4 blocks; 8 are the most"),
     ("wgmma_cluster", {"BN": 16, "CLUSTER_M": 4}, "CLUSTER_N·8 must divide BM and CLUSTER_M·8 BN"),
-    ("wgmma_cluster", {"BN": 128, "NARROW": 128}, "NARROW = 128 columns are not fewer than BN = 128"),
-    ("wgmma_cluster", {"BN": 64, "NARROW": 192}, "NARROW = 192 columns are not fewer than BN = 64"),
+    ("wgmma_cluster", {"BN": 128, "TAIL_BN": 128}, "TAIL_BN = 128 columns are not fewer than BN = 128"),
+    ("wgmma_cluster", {"BN": 64, "TAIL_BN": 192}, "TAIL_BN = 192 columns are not fewer than BN = 64"),
     (
         "wgmma_cluster",
-        {"BN": 208, "NARROW": 128},
-        "NARROW tiles come in boxes of 64, so BN = 208 must be a multiple",
+        {"BN": 208, "TAIL_BN": 128},
+        "TAIL_BN tiles come in boxes of 64, so BN = 208 must be a multiple",
     ),
-    ("wgmma_cluster", {"NARROW": 96}, "NARROW=96 is not one of 0, 64, 128, 192"),
+    ("wgmma_cluster", {"TAIL_BN": 96}, "TAIL_BN=96 is not one of 0, 64, 128, 192"),
     ("wgmma_split_k", {"SPLIT": 3}, "SPLIT=3 is not one of 1, 2, 4, 8"),
     ("wgmma_split_k", {"DEPTH": 4, "STAGES": 12}, "of shared memory, but a block has 232,448 B"),
     ("wgmma_stream_k", {"GROUP": 5}, "GROUP=5 is not one of 1, 2, 4, 6, 8, 12, 16"),
@@ -420,7 +420,7 @@ def test_as_many_boxes_are_staged_as_fit(name: str, seed: int) -> None:
     config = random_config(spec, dice)
     fitted = spec.fit(config, problem, places[:3])
     count, width = fitted["TMA_STORE"], store_width(config)
-    from_registers = changed(config, TMA_STORE=0, **({} if count > 0 else {"NARROW": 0}))
+    from_registers = changed(config, TMA_STORE=0, **({} if count > 0 else {"TAIL_BN": 0}))
     assert changed(fitted, TMA_STORE=0) == from_registers, "nothing else is changed"
     assert not spec.illegal(fitted)
     assert spec.tensor_maps is not None
@@ -455,20 +455,20 @@ def test_the_random_ones_have_all_ways_to_store(name: str) -> None:
 
 CLUSTER = rung_named("wgmma_cluster")
 TALL = {"BM": 256, "BN": 192, "STAGES": 3, "CLUSTER_M": 1, "CLUSTER_N": 2}
-NARROW_ENDS = [TALL | {"NARROW": 128}, TALL | {"NARROW": 64}, {"NARROW": 192}, {"NARROW": 128, "CLUSTER_M": 4}]
+NARROW_ENDS = [TALL | {"TAIL_BN": 128}, TALL | {"TAIL_BN": 64}, {"TAIL_BN": 192}, {"TAIL_BN": 128, "CLUSTER_M": 4}]
 
 
 @pytest.mark.parametrize("changes", NARROW_ENDS, ids=str)
 def test_tiles_of_two_widths_are_for_outputs_that_the_copy_engine_stores(changes: dict[str, int]) -> None:
     config, good, places = CLUSTER.config(changes), Problem(512, 512, 512, BF16, BF16), (256, 256, 256)
-    assert CLUSTER.fit(config, good, places)["NARROW"] == changes["NARROW"]
+    assert CLUSTER.fit(config, good, places)["TAIL_BN"] == changes["TAIL_BN"]
     for problem, addresses in ((good.with_(n=509), places), (good.with_(ldc=513), places), (good, (256, 256, 258))):
         fitted = CLUSTER.fit(config, problem, addresses)
-        assert (fitted["NARROW"], fitted["TMA_STORE"] < 0) == (0, True), str(problem)
+        assert (fitted["TAIL_BN"], fitted["TMA_STORE"] < 0) == (0, True), str(problem)
     of_32_bits = CLUSTER.fit(config, good.with_(out_dtype=FP32), places)
-    assert (of_32_bits["NARROW"], of_32_bits["TMA_STORE"]) == (0, 0)
+    assert (of_32_bits["TAIL_BN"], of_32_bits["TMA_STORE"]) == (0, 0)
     by_threads = CLUSTER.fit(CLUSTER.config(changes | {"TMA_STORE": -1}), good, places)
-    assert (by_threads["NARROW"], by_threads["TMA_STORE"] < 0) == (0, True)
+    assert (by_threads["TAIL_BN"], by_threads["TMA_STORE"] < 0) == (0, True)
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -477,7 +477,7 @@ def test_b_of_two_widths_comes_in_boxes_of_64_columns(changes: dict[str, int], l
     """Those divide both; of one width, a slice along k is one box."""
     problem, config = of_layout(layout, 512, 512, 512), CLUSTER.config(changes)
     assert CLUSTER.tensor_maps is not None
-    maps, alike = (CLUSTER.tensor_maps(problem, each) for each in (config, changed(config, NARROW=0)))
+    maps, alike = (CLUSTER.tensor_maps(problem, each) for each in (config, changed(config, TAIL_BN=0)))
     assert maps["map_b"].box == (64, 64 // config["CLUSTER_M"], 1)
     assert alike["map_b"].box == (64, (config["BN"] if problem.trans_b else 64) // config["CLUSTER_M"], 1)
     assert {name: each for name, each in maps.items() if name != "map_b"} == {
@@ -491,9 +491,9 @@ def test_a_grid_has_room_for_narrow_tiles_alone(changes: dict[str, int], batch: 
     """C may have no others; and a few bytes tell the block's threads how many there are."""
     config, problem = CLUSTER.config(changes), Problem(1000, 3001, 512, BF16, FP32, batch=batch)
     down = ceil_div(1000, config["BM"] * config["CLUSTER_M"])
-    across = ceil_div(3001, config["NARROW"] * config["CLUSTER_N"])
+    across = ceil_div(3001, config["TAIL_BN"] * config["CLUSTER_N"])
     cluster = config["CLUSTER_M"] * config["CLUSTER_N"]
     launched = CLUSTER.geometry(problem, config)
     assert launched.grid == (down * across * batch * cluster, 1, 1)
     assert launched.cluster == (cluster, 1, 1)
-    assert launched.smem == CLUSTER.geometry(problem, changed(config, NARROW=0)).smem + 16
+    assert launched.smem == CLUSTER.geometry(problem, changed(config, TAIL_BN=0)).smem + 16

@@ -68,7 +68,7 @@ class Case:
     @property
     def widths(self) -> list[int]:
         """Columns of tiles: of those at the right end of C as well, where they are others."""
-        return [self.config["BN"], *([self.config["NARROW"]] if self.value("NARROW", 0) else [])]
+        return [self.config["BN"], *([self.config["TAIL_BN"]] if self.value("TAIL_BN", 0) else [])]
 
     @property
     def sums(self) -> int:
@@ -86,12 +86,12 @@ class Case:
     @property
     def loose(self) -> int | None:
         """The operand, 0 for A and 1 for B, that comes by cp.async and is multiplied from registers."""
-        return int(self.swapped) if self.value("LOOSE", 0) else None
+        return int(self.swapped) if self.value("UNALIGNED_OPERANDS", 0) else None
 
     @property
     def shifted(self) -> int | None:
         """The operand that threads bring through registers to where the copy engine would have written it."""
-        return int(not self.swapped) if self.value("LOOSE", 0) == 2 else None
+        return int(not self.swapped) if self.value("UNALIGNED_OPERANDS", 0) == 2 else None
 
     @property
     def mapped(self) -> list[int]:
@@ -187,7 +187,7 @@ def compiled_cases() -> Iterator[Case]:
                 yield case(name, config, problem_of(layout, dtype, out))
     deep = rung_named("wgmma_split_k").config({"STAGES": 4, "DEPTH": 2, "CONSUMERS": 1})
     yield case("wgmma_split_k", deep, problem_of("NN", BF16, BF16))
-    loose = {"BM": 128, "BN": 48, "STAGES": 3, "LOOSE": 1}
+    loose = {"BM": 128, "BN": 48, "STAGES": 3, "UNALIGNED_OPERANDS": 1}
     for layout, changes in (("NT", {"CONSUMERS": 2}), ("TN", {"CONSUMERS": 1, "DEPTH": 4, "STAGES": 2})):
         config = rung_named("wgmma_split_k").config({**loose, **changes})
         yield case("wgmma_split_k", config, problem_of(layout, BF16, BF16))
@@ -196,13 +196,13 @@ def compiled_cases() -> Iterator[Case]:
         ("NT", {"BM": 128, "BN": 32, "CONSUMERS": 2, "DEPTH": 2, "SWAP": 1}),
         ("TN", {"BN": 16, "DEPTH": 4, "SWAP": 1}),
     ):
-        config = rung_named("wgmma_split_k").config({"STAGES": 2, "LOOSE": 2, **changes})
+        config = rung_named("wgmma_split_k").config({"STAGES": 2, "UNALIGNED_OPERANDS": 2, **changes})
         yield case("wgmma_split_k", config, problem_of(layout, BF16, BF16))
     both = rung_named("wgmma_cluster").config({"BM": 128, "BN": 128, "CLUSTER_M": 2, "CLUSTER_N": 2, "CONSUMERS": 2})
     yield case("wgmma_cluster", both, problem_of("NN", FP16, FP16))
-    tall = {"BM": 256, "BN": 192, "STAGES": 3, "CLUSTER_M": 1, "CLUSTER_N": 2, "NARROW": 128}
+    tall = {"BM": 256, "BN": 192, "STAGES": 3, "CLUSTER_M": 1, "CLUSTER_N": 2, "TAIL_BN": 128}
     for layout, changes in (
-        ("NT", {"NARROW": 192}),
+        ("NT", {"TAIL_BN": 192}),
         ("NT", tall),
         ("TN", tall),
     ):  # 192 beside 256, whose blocks share B

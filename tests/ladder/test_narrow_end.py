@@ -30,7 +30,7 @@ SOURCE = """#include "narrow_end.cuh"
 extern "C" __global__ void divide(const int* n, const unsigned* height, const unsigned* workers, unsigned* wide,
                                   int count) {
     const int i = blockIdx.x * blockDim.x + threadIdx.x;
-    if (i < count) wide[i] = wide_columns<WIDE, NARROW, BESIDE>(n[i], height[i], workers[i]);
+    if (i < count) wide[i] = wide_columns<WIDE, TAIL_BN, BESIDE>(n[i], height[i], workers[i]);
 }
 """
 THREADS = 128
@@ -145,7 +145,7 @@ def test_the_device_divides_c_as_the_words_say(widths: Widths) -> None:
 
 
 def in_model(widths: Widths) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    tiles = tiles_of([{"BM": 256, "BN": widths.wide, "CLUSTER_N": widths.beside, "GROUP": 8, "NARROW": widths.narrow}])
+    tiles = tiles_of([{"BM": 256, "BN": widths.wide, "CLUSTER_N": widths.beside, "GROUP": 8, "TAIL_BN": widths.narrow}])
     n, height, workers = (np.array(column, np.float64) for column in zip(*grids(widths), strict=True))
     return _two_widths(tiles, n, height, workers)
 
@@ -195,7 +195,7 @@ extern "C" __global__ void take(int M, int N, int batch, int room, int4* tiles) 
     constexpr int CLUSTER = CLUSTER_M * CLUSTER_N;
     __shared__ unsigned place;
     const unsigned down = (M - 1) / (BM * CLUSTER_M) + 1, clusters = gridDim.x / CLUSTER;
-    const WideColumns<BN, NARROW, CLUSTER_N> wide(shared_address(&place), N, down * batch, clusters);
+    const WideColumns<BN, TAIL_BN, CLUSTER_N> wide(shared_address(&place), N, down * batch, clusters);
     __syncthreads();
     const int rank = blockIdx.x % CLUSTER;
     const Rank loader{rank % CLUSTER_M, rank / CLUSTER_M};
@@ -207,10 +207,10 @@ LOOP
 }
 """
 CLUSTERED = (
-    {"BM": 256, "BN": 192, "CLUSTER_M": 1, "CLUSTER_N": 2, "GROUP": 4, "NARROW": 128},
-    {"BM": 128, "BN": 256, "CLUSTER_M": 2, "CLUSTER_N": 1, "GROUP": 8, "NARROW": 192},
-    {"BM": 64, "BN": 128, "CLUSTER_M": 1, "CLUSTER_N": 1, "GROUP": 1, "NARROW": 64},
-    {"BM": 128, "BN": 192, "CLUSTER_M": 2, "CLUSTER_N": 2, "GROUP": 2, "NARROW": 0},
+    {"BM": 256, "BN": 192, "CLUSTER_M": 1, "CLUSTER_N": 2, "GROUP": 4, "TAIL_BN": 128},
+    {"BM": 128, "BN": 256, "CLUSTER_M": 2, "CLUSTER_N": 1, "GROUP": 8, "TAIL_BN": 192},
+    {"BM": 64, "BN": 128, "CLUSTER_M": 1, "CLUSTER_N": 1, "GROUP": 1, "TAIL_BN": 64},
+    {"BM": 128, "BN": 192, "CLUSTER_M": 2, "CLUSTER_N": 2, "GROUP": 2, "TAIL_BN": 0},
 )
 
 
@@ -240,10 +240,10 @@ def test_every_element_of_c_is_computed_once(config: dict[str, int]) -> None:
         for row, col, width, z in found:
             counts[z, row : row + config["BM"], col : col + width] += 1
         assert (counts == 1).all(), (m, n, batch, clusters)
-        if config["NARROW"]:
+        if config["TAIL_BN"]:
             height = ceil_div(rows, config["CLUSTER_M"]) * batch
-            widths = Widths(config["BN"], config["NARROW"], config["CLUSTER_N"])
+            widths = Widths(config["BN"], config["TAIL_BN"], config["CLUSTER_N"])
             wide = best(widths, Grid(n, height, clusters)).wide * height * (blocks // clusters)
             assert (found[:, 2] == config["BN"]).sum() == wide, (m, n, batch, clusters)
         seen |= set(found[:, 2].tolist())
-    assert seen == {config["BN"], config["NARROW"]} - {0}
+    assert seen == {config["BN"], config["TAIL_BN"]} - {0}

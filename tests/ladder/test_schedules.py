@@ -53,10 +53,10 @@ def schedules_of(name: str) -> list[tuple[str, int, bool]]:
     return SCHEDULES if name in THOROUGH else SCHEDULES[1::2]
 
 
-ORDERED = [(name, schedule) for name in RUNGS for schedule in schedules_of(name)]
+DETERMINISTIC = [(name, schedule) for name in RUNGS for schedule in schedules_of(name)]
 
 
-@pytest.mark.parametrize(("name", "schedule"), ORDERED, ids=lambda v: v if isinstance(v, str) else name_of(v))
+@pytest.mark.parametrize(("name", "schedule"), DETERMINISTIC, ids=lambda v: v if isinstance(v, str) else name_of(v))
 def test_every_order_gives_the_same_bits(name: str, schedule: tuple[str, int, bool]) -> None:
     spec, config = small(name)
     verified(spec, config, problem_for(name, schedule), device=device_for(schedule), mode="bits")

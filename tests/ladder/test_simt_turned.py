@@ -1,4 +1,4 @@
-"""simt_best with TURNED: operands brought to lines across k beforehand, and the bits of the product without it.
+"""simt_best with TRANSPOSED_COPY: operands brought to lines across k beforehand, and the bits of the product without it.
 
 All memory here ends where its matrix does, so that the simulator faults at whatever is read or written behind it.
 """
@@ -39,8 +39,8 @@ OFF = (1, 3, 1)  # elements behind a boundary of 256 bytes
 
 
 def both(**changes: int) -> tuple[KernelSpec, Config, Config]:
-    """The rung without and with TURNED."""
-    return *small(**changes), small(**changes, TURNED=1)[1]
+    """The rung without and with TRANSPOSED_COPY."""
+    return *small(**changes), small(**changes, TRANSPOSED_COPY=1)[1]
 
 
 def product(
@@ -76,7 +76,7 @@ def product(
 
 
 def same_bits(p: Problem, offsets: Sequence[int] = (0, 0, 0), **changes: int) -> list[str]:
-    """What was launched with TURNED."""
+    """What was launched with TRANSPOSED_COPY."""
     spec, plain, turned = both(**changes)
     expected, _ = product(spec, plain, p, offsets)
     got, names = product(spec, turned, p, offsets)
@@ -227,7 +227,7 @@ def test_the_workspace() -> None:
     assert workspace_bytes(spec, config, p, FRESH) == 3072 + 5888  # 3·a and 3·b, rounded up
     assert (3 * a, 3 * b) == (3024, 5712)
     assert workspace_bytes(spec, config, replace(p, stride_b=0), FRESH) == 3072 + 2048
-    shared = small(SHARERS=5, TURNED=1)[1]
+    shared = small(SHARERS=5, TRANSPOSED_COPY=1)[1]
     start = 4096 + 4 * 3 * 5 * 2 * 32 * 64
     ready = build_prologue(spec, shared, p, FRESH, WORKSPACE)
     assert [each.spec.name for each in ready.launches] == ["clear", "turn"]

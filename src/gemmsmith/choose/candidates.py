@@ -23,7 +23,7 @@ from gemmsmith.choose.cost import (
     shape_of,
     tiles_of,
 )
-from gemmsmith.choose.determinism import ORDERED, is_deterministic
+from gemmsmith.choose.determinism import DETERMINISTIC, is_deterministic
 from gemmsmith.choose.key import Addresses, alignment
 from gemmsmith.errors import UnknownKernelError
 from gemmsmith.kernel.config import Config
@@ -52,7 +52,7 @@ _MENU: Mapping[str, Mapping[str, tuple[int, ...]]] = {
         "CLUSTER_M": (1, 2),
         "CLUSTER_N": (1, 2),
         "GROUP": (4, 8, 16),
-        "NARROW": (0, 128),
+        "TAIL_BN": (0, 128),
     },
     "wgmma_split_k": {
         "BM": (64, 128),
@@ -62,8 +62,8 @@ _MENU: Mapping[str, Mapping[str, tuple[int, ...]]] = {
         "SWAP": (0, 1),
         "DEPTH": (1, 2, 4),
         "CLUSTERS": (1, 2, 4, 16),
-        ORDERED: (1, 0),
-        "LOOSE": (0, 1, 2),
+        DETERMINISTIC: (1, 0),
+        "UNALIGNED_OPERANDS": (0, 1, 2),
     },
 }
 
@@ -137,12 +137,12 @@ def _configs(spec: KernelSpec, layout: str) -> Iterator[Config]:
 
 def _shares_what_is_loose(values: Mapping[str, int]) -> bool:
     """Several clusters for a tile, and a loose operand: a copy costs little there, and nobody has tried it."""
-    return values.get("CLUSTERS", 1) > 1 and bool(values.get("LOOSE"))
+    return values.get("CLUSTERS", 1) > 1 and bool(values.get("UNALIGNED_OPERANDS"))
 
 
 def _not_narrower(values: Mapping[str, int]) -> bool:
     """Tiles at the right end of C that the kernel does not make: found without asking it, which takes longer."""
-    narrow = values.get("NARROW", 0)
+    narrow = values.get("TAIL_BN", 0)
     return narrow > 0 and (narrow >= values["BN"] or values["BN"] % BOX > 0)
 
 
@@ -264,14 +264,14 @@ def _steps(values: Mapping[str, int], problem: Problem) -> list[dict[str, int]]:
     changes += [{"STAGES": values["STAGES"] - 1}]
     if problem.out_dtype.itemsize == problem.dtype.itemsize:  # the copy engine stores outputs of 16 bits only
         changes += [{"TMA_STORE": 0 if values.get("TMA_STORE", 0) else 1}]
-    if "NARROW" in values:
-        changes += [{"NARROW": 0 if values["NARROW"] else 128}]
-    if ORDERED in values:
-        changes += [{ORDERED: 0 if values[ORDERED] else 1}]
+    if "TAIL_BN" in values:
+        changes += [{"TAIL_BN": 0 if values["TAIL_BN"] else 128}]
+    if DETERMINISTIC in values:
+        changes += [{DETERMINISTIC: 0 if values[DETERMINISTIC] else 1}]
     for name in ("GROUP", "SPLIT", "CLUSTERS"):
         changes += [{name: values[name] * 2}, {name: values[name] // 2}] if name in values else []
     if "DEPTH" in values:  # as much in flight, in more or in fewer pieces
         changes += [{"DEPTH": values["DEPTH"] * 2, "STAGES": values["STAGES"] // 2},
                     {"DEPTH": values["DEPTH"] // 2, "STAGES": values["STAGES"] * 2}]  # fmt: skip
-    plain = {"NARROW": 0} if values.get("NARROW") else {}  # which such widths do not have
+    plain = {"TAIL_BN": 0} if values.get("TAIL_BN") else {}  # which such widths do not have
     return changes + [{"BN": values["BN"] + step, **plain} for step in (-16, 16)]

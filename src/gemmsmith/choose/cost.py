@@ -166,7 +166,7 @@ class Tiles:
 
 # What a kernel does that has no such parameter: the file's own order of tiles is that of one row after another.
 _ABSENT = {"STAGES": 1, "DEPTH": 1, "CONSUMERS": 1, "CLUSTER_M": 1, "CLUSTER_N": 1, "GROUP": 1, "SPLIT": 1,
-           "CLUSTERS": 1, "ORDERED": 1, "SWAP": 0, "LOOSE": 0}  # fmt: skip
+           "CLUSTERS": 1, "DETERMINISTIC": 1, "SWAP": 0, "UNALIGNED_OPERANDS": 0}  # fmt: skip
 
 
 def tiles_of(configs: Sequence[Mapping[str, int]]) -> Tiles:
@@ -179,8 +179,8 @@ def tiles_of(configs: Sequence[Mapping[str, int]]) -> Tiles:
     span, box = (np.array([of(config) for config in configs], np.float64) for of in (_span, _box))
     return Tiles(column("BM"), column("BN"), column("STAGES"), column("DEPTH"), column("CONSUMERS"),
                  column("CLUSTER_M"), column("CLUSTER_N"), column("GROUP"), column("SPLIT"), column("CLUSTERS"),
-                 column("ORDERED"), column("SWAP"), column("LOOSE"), persistent, span, box,
-                 column("NARROW"))  # fmt: skip
+                 column("DETERMINISTIC"), column("SWAP"), column("UNALIGNED_OPERANDS"), persistent, span, box,
+                 column("TAIL_BN"))  # fmt: skip
 
 
 def _span(config: Mapping[str, int]) -> int:

@@ -47,7 +47,7 @@ class Candidate:
 
     @cache  # noqa: B019 - candidates live as long as the module
     def config(self, sharers: int, turned: int = 0) -> Config:
-        return rung_named(NAME).config({**dict(self.changes), "SHARERS": sharers, "TURNED": turned})
+        return rung_named(NAME).config({**dict(self.changes), "SHARERS": sharers, "TRANSPOSED_COPY": turned})
 
 
 def _candidate(resident: int, efficiency: float, **changes: int) -> Candidate:
@@ -113,7 +113,7 @@ def predicted_seconds(problem: Problem, candidate: Candidate, config: Config, sm
         seconds += _SHARING + parts * config["BM"] * config["BN"] * 4 / (_ADDING * threads(config))
     warps = min(_FULL_WARPS, last * threads(config) // 32)
     rate = _FMA_RATE * candidate.efficiency * (_SHARED_RATE if config["SHARERS"] else 1)
-    if config["TURNED"]:
+    if config["TRANSPOSED_COPY"]:
         seconds += _TURNING + 8 * _turned_numbers(problem, unaligned) / _TURNED_BANDWIDTH
         rate *= _LAYOUT_RATE["TN"]
     else:

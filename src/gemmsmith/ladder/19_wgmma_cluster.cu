@@ -4,7 +4,7 @@
 //           columns of B, blocks beside each other the same rows of A; so each loads only a part of such a slice and
 //           the copy engine writes it into the shared memory of all who need it (multicast). Less is read from the
 //           second-level cache, and under a power limit what is not moved becomes clock. Larger tiles move less, too;
-//           where they do not fill the last wave, NARROW ones at the right end of C do (tail_tiles.cuh).
+//           where they do not fill the last wave, TAIL_BN ones at the right end of C do (tail_tiles.cuh).
 // Changed   From 18: a stage is empty when the consumers of the whole cluster have left it, because any
 //           of its blocks may write there.
 // Owns      A cluster owns CLUSTER_M x CLUSTER_N tiles of BM x BN, a block one of them, a consumer group BM / CONSUMERS
@@ -27,7 +27,7 @@ constexpr int TILES = BM / CONSUMERS / 64;  // of 64 rows a consumer group has
 constexpr int THREADS = GROUP_THREADS * (CONSUMERS + 1);
 using TileA = OperandTile<BM, !TRANS_A, CLUSTER_N>;
 template <int COLS>
-using TileB = OperandTile<COLS, TRANS_B, CLUSTER_M, TRANS_B && !NARROW ? COLS : BK>;
+using TileB = OperandTile<COLS, TRANS_B, CLUSTER_M, TRANS_B && !TAIL_BN ? COLS : BK>;
 constexpr int SLICE = TileA::BYTES + TileB<BN>::BYTES;
 
 extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, 1)
@@ -39,7 +39,7 @@ gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, 
     const unsigned staging = slices + STAGES * SLICE;
     const unsigned full = staging + CONSUMERS * BOXES * STORE_BOX<BN>, empty = full + 8 * STAGES;
     const unsigned down = (M - 1) / (BM * CLUSTER_M) + 1, clusters = gridDim.x / CLUSTER;
-    const WideColumns<BN, NARROW, CLUSTER_N> wide(empty + 8 * STAGES, N, down * batch, clusters);
+    const WideColumns<BN, TAIL_BN, CLUSTER_N> wide(empty + 8 * STAGES, N, down * batch, clusters);
     start_ring<STAGES, CLUSTER, CONSUMERS>(full, empty, map_a, map_b);
     start_next_and_wait_for_previous();
 
@@ -55,10 +55,10 @@ gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, 
                  left + (place.across * CLUSTER_N + loader.col) * decltype(width)::value, static_cast<int>(z));
         };
         for (; t < down * wide() * batch; t += clusters) take(Width<BN>{}, 0, wide(), 0);
-        if constexpr (NARROW > 0) {
-            const auto narrow = [&] { return columns_after<NARROW, CLUSTER_N>(wide() * BN * CLUSTER_N, N); };
+        if constexpr (TAIL_BN > 0) {
+            const auto narrow = [&] { return columns_after<TAIL_BN, CLUSTER_N>(wide() * BN * CLUSTER_N, N); };
             for (; t < down * (wide() + narrow()) * batch; t += clusters)
-                take(Width<NARROW>{}, down * wide() * batch, narrow(), wide() * BN * CLUSTER_N);
+                take(Width<TAIL_BN>{}, down * wide() * batch, narrow(), wide() * BN * CLUSTER_N);
         }
     };
     Ring<STAGES> ring;

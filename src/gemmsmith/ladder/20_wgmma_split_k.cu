@@ -8,11 +8,11 @@
 //           is the few rows.
 //           A cluster ends at 8 blocks. Where that is not enough, CLUSTERS of them share a tile, and their sums meet in
 //           a workspace: whoever comes last finds all of them there and finishes the tile, so that nobody waits. It
-//           adds them in the order of k (ORDERED), or else all have been added as they came, by atomic additions:
+//           adds them in the order of k (DETERMINISTIC), or else all have been added as they came, by atomic additions:
 //           less to read for the last one, but another order of sums, and so other last bits, every time.
 //           A low C reads the other operand once, so that copying it first, because its rows do not start on 16 bytes,
-//           would cost more than the product. LOOSE takes it as it is: by cp.async and registers (unaligned_tile.cuh).
-//           And where both are small, a launch that copies any of them costs more than the product: LOOSE = 2 takes
+//           would cost more than the product. UNALIGNED_OPERANDS takes it as it is: by cp.async and registers (unaligned_tile.cuh).
+//           And where both are small, a launch that copies any of them costs more than the product: UNALIGNED_OPERANDS = 2 takes
 //           them as they are, the low one through the registers of the group that brings it (shifted_tile.cuh).
 // Changed   From 17: a cluster for each tile; sums meet in shared memory; operands may change roles.
 // Owns      A cluster owns BM x BN outputs (of C, or of its transpose), a block the sums over its part of K and at the
@@ -23,7 +23,7 @@
 //
 // Budget    STAGES * DEPTH * (BM + BN) * 128 bytes for slices, 4 * BM * (BN + 4) bytes for sums. DEPTH slices are asked
 //           for together, so that a row is read from memory in longer pieces. A loose line has 16 bytes more.
-// Needs     sm_90a; rows of A and B that start on 16 bytes, but of A (SWAP: B) only where LOOSE is 0, and of the other
+// Needs     sm_90a; rows of A and B that start on 16 bytes, but of A (SWAP: B) only where UNALIGNED_OPERANDS is 0, and of the other
 //           one only where it is not 2.
 // Try next  Many tiles, but not a whole number of waves: 21.
 
@@ -38,7 +38,7 @@ constexpr int THREADS = GROUP_THREADS * (CONSUMERS + 1);
 using TileA = OperandTile<BM, SWAP ? TRANS_B : !TRANS_A>;  // the side with 64 rows a group
 using TileB = OperandTile<BN, SWAP ? !TRANS_A : TRANS_B>;
 using Loose = LooseTile<IN, BM, DEPTH, TileA::K_MAJOR>;  // in the place of TileA; follows a stage's slices of TileB
-constexpr int SLICE = TileA::BYTES + TileB::BYTES, STAGE = LOOSE ? DEPTH * TileB::BYTES + Loose::BYTES : DEPTH * SLICE;
+constexpr int SLICE = TileA::BYTES + TileB::BYTES, STAGE = UNALIGNED_OPERANDS ? DEPTH * TileB::BYTES + Loose::BYTES : DEPTH * SLICE;
 static_assert(STAGE % 1024 == 0, "boxes start on 1024 bytes");
 constexpr int SHARE = BM / SPLIT;  // rows that a block finishes
 constexpr int FOURS = SHARE * BN / 4;
@@ -53,14 +53,14 @@ gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, 
     const unsigned full = received + 4 * BM * SUMS_LD, empty = full + 8 * STAGES, complete = empty + 8 * STAGES;
     if (threadIdx.x == 0) {
         for (int i = 0; i < STAGES; ++i) {
-            barrier_init(full + 8 * i, LOOSE == 2 ? 2 * GROUP_THREADS : LOOSE ? GROUP_THREADS + 1 : 1);
-            barrier_init(empty + 8 * i, LOOSE ? CONSUMERS * GROUP_THREADS : CONSUMERS);
+            barrier_init(full + 8 * i, UNALIGNED_OPERANDS == 2 ? 2 * GROUP_THREADS : UNALIGNED_OPERANDS ? GROUP_THREADS + 1 : 1);
+            barrier_init(empty + 8 * i, UNALIGNED_OPERANDS ? CONSUMERS * GROUP_THREADS : CONSUMERS);
         }
         barrier_init(complete, SPLIT > 1 ? 1 : CONSUMERS * GROUP_THREADS);
         barrier_init_done();
         if (SPLIT > 1) barrier_expect(complete, 4 * BM * BN);  // SHARE rows from each of SPLIT blocks
-        if (LOOSE == 0 || LOOSE == 1 && SWAP) prefetch_map(map_a);
-        if (LOOSE == 0 || LOOSE == 1 && !SWAP) prefetch_map(map_b);
+        if (UNALIGNED_OPERANDS == 0 || UNALIGNED_OPERANDS == 1 && SWAP) prefetch_map(map_a);
+        if (UNALIGNED_OPERANDS == 0 || UNALIGNED_OPERANDS == 1 && !SWAP) prefetch_map(map_b);
     }
     __syncthreads();
     cluster_arrive();  // this block can receive; the others are waited for before anything is sent
@@ -80,10 +80,10 @@ gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, 
     Ring<STAGES> ring;
     const int group = threadIdx.x / GROUP_THREADS;
     if (group == 0) {  // the producer
-        if constexpr (LOOSE == 2) {
+        if constexpr (UNALIGNED_OPERANDS == 2) {
             ShiftedTile<IN, BN, TileB, DEPTH, GROUP_THREADS> other = {of_b, col};
             bring_loose<TileB>(ring, slices, full, empty, range, loose, other);
-        } else if constexpr (LOOSE == 1) {
+        } else if constexpr (UNALIGNED_OPERANDS == 1) {
             MappedTile<TileB, DEPTH> other = {SWAP ? map_a : map_b, col, (SWAP ? strideA : strideB) ? z : 0};
             bring_loose<TileB>(ring, slices, full, empty, range, loose, other);
         } else if (threadIdx.x == 0) {
@@ -109,10 +109,10 @@ gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, 
         float sums[TILES][BN / 2];
         // Tensor cores leave a stage together; for what it has read of a loose operand each thread vouches itself.
         const auto release = [&](int stage) {
-            if (LOOSE || threadIdx.x % GROUP_THREADS == 0) barrier_arrive(empty + 8 * stage);
+            if (UNALIGNED_OPERANDS || threadIdx.x % GROUP_THREADS == 0) barrier_arrive(empty + 8 * stage);
         };
         const int steps = range.end - range.begin;
-        if constexpr (LOOSE)
+        if constexpr (UNALIGNED_OPERANDS)
             multiply_loose<IN, TileB, BN>(sums, ring, slices, full, steps, loose, first, release);
         else
             multiply_slices<IN, TileA, TileB, BN, DEPTH>(sums, ring, slices, full, steps, first, release);
@@ -157,10 +157,10 @@ gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, 
     // Where clusters' sums of these rows meet, CLUSTERS times FOURS of them or, added as they come, once.
     const unsigned across = gridDim.x / CLUSTERS, meeting = z * across + tile * SPLIT + rank;
     auto* const met = reinterpret_cast<Vec<float, 4>*>(workspace + flag_bytes(across * gridDim.z)) +
-                      meeting * (ORDERED ? CLUSTERS : 1) * FOURS;
+                      meeting * (DETERMINISTIC ? CLUSTERS : 1) * FOURS;
     if constexpr (CLUSTERS > 1) {
         for (int i = threadIdx.x; i < FOURS; i += THREADS)
-            if constexpr (ORDERED)
+            if constexpr (DETERMINISTIC)
                 met[part * FOURS + i] = sum_of_cluster(i);
             else
                 add_atomically(&met[i], sum_of_cluster(i));
@@ -172,7 +172,7 @@ gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, 
         if constexpr (CLUSTERS > 1) {
             sum = load_fresh(&met[i]);
 #pragma unroll
-            for (int from = 1; from < (ORDERED ? CLUSTERS : 1); ++from) {
+            for (int from = 1; from < (DETERMINISTIC ? CLUSTERS : 1); ++from) {
                 const Vec<float, 4> next = load_fresh(&met[from * FOURS + i]);
 #pragma unroll
                 for (int j = 0; j < 4; ++j) sum.at[j] = __fadd_rn(sum.at[j], next.at[j]);

@@ -22,7 +22,7 @@
 // Budget    STAGES * BK * (BM + BN) floats of shared memory, and 4 more for each k of an operand that is transposed:
 //           73 KB. 128 sums and 48 fragment registers a thread; one block has the SM to itself, two warps a scheduler.
 // Needs     sm_80. ALIGNED = 1 where rows of A and B start on 16 bytes (pointers, leading dimensions and batch
-//           strides); ALIGNED = 0 anywhere: copies of 4 bytes, in the same pipeline. TURNED = 1: operands along k, or
+//           strides); ALIGNED = 0 anywhere: copies of 4 bytes, in the same pipeline. TRANSPOSED_COPY = 1: operands along k, or
 //           off 16 bytes, have been turned before (transpose.cu): copies of 16 bytes in any layout.
 // Try next  Tensor cores, with numbers in parts: 22.
 
@@ -38,9 +38,9 @@ constexpr int STEPS = BK / TEAMS;  // of a team in a slice
 static_assert(LANES_M * LANES_N == 32 && LANES_M > 1 && LANES_N > 1, "a warp's tile keeps 32 lanes busy");
 static_assert(TM % 4 == 0 && TN % 4 == 0, "a thread's tile is made of pieces of 4 x 4");
 static_assert(UNROLL % 2 == 0 && STEPS % UNROLL == 0, "two sets of fragments take turns");
-// TURNED: both lie across k, whatever the caller's do.
-using CopyA = SliceCopy<BM, BK, THREADS, !TRANS_A && !TURNED, ALIGNED>;
-using CopyB = SliceCopy<BN, BK, THREADS, TRANS_B && !TURNED, ALIGNED>;
+// TRANSPOSED_COPY: both lie across k, whatever the caller's do.
+using CopyA = SliceCopy<BM, BK, THREADS, !TRANS_A && !TRANSPOSED_COPY, ALIGNED>;
+using CopyB = SliceCopy<BN, BK, THREADS, TRANS_B && !TRANSPOSED_COPY, ALIGNED>;
 constexpr int STAGE = CopyA::BYTES + CopyB::BYTES;
 
 extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)

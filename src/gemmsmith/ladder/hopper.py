@@ -13,8 +13,8 @@ from gemmsmith.ladder.hopper_config import (
     EACH_64_ROWS,
     GROUP,
     KEPT,
-    NARROW,
     SPECIALIZED,
+    TAIL_BN,
     TMA_STORE,
     boxes_divide,
     brought_fit,
@@ -112,7 +112,7 @@ _CLUSTERED = (
     Parameter("CLUSTER_N", 1, (1, 2, 4), "blocks of a cluster beside each other, which share rows of A"),
     GROUP,
     TMA_STORE,
-    NARROW,
+    TAIL_BN,
 )
 
 WGMMA_CLUSTER = _rung(
@@ -140,9 +140,11 @@ _SPLIT_K = (
     Parameter("SWAP", 0, (0, 1), "computes the transpose of C: for a C of few rows"),
     Parameter("DEPTH", 1, (1, 2, 4), "slices of a stage, which are asked for together"),
     Parameter("CLUSTERS", 1, (1, 2, 4, 8, 16), "clusters that share K, and add up through memory"),
-    Parameter("ORDERED", 1, (0, 1), "their sums are added in the order of k; 0: as they come, in other bits each time"),
     Parameter(
-        "LOOSE",
+        "DETERMINISTIC", 1, (0, 1), "their sums are added in the order of k; 0: as they come, in other bits each time"
+    ),
+    Parameter(
+        "UNALIGNED_OPERANDS",
         0,
         (0, 1, 2),
         "A (SWAP: B) is taken as it is, though its rows may start anywhere: it is not copied. 2: and so is the other",
@@ -151,9 +153,9 @@ _SPLIT_K = (
 
 
 def _order_is_of_clusters(c: Config) -> str | None:
-    if c["ORDERED"] or c["CLUSTERS"] > 1:
+    if c["DETERMINISTIC"] or c["CLUSTERS"] > 1:
         return None
-    return "ORDERED = 0 is for sums of several clusters, but CLUSTERS = 1"
+    return "DETERMINISTIC = 0 is for sums of several clusters, but CLUSTERS = 1"
 
 
 def _meeting_place(problem: Problem, c: Config) -> Scratch:
@@ -163,7 +165,7 @@ def _meeting_place(problem: Problem, c: Config) -> Scratch:
     tiles = tile_a_cluster(problem, c).grid[0] // (c["SPLIT"] * c["CLUSTERS"]) * problem.batch
     counters = ceil_div(4 * tiles * c["SPLIT"], 1024) * 1024
     sums = 4 * tiles * c["BM"] * c["BN"]
-    if c["ORDERED"]:
+    if c["DETERMINISTIC"]:
         cleared = ceil_div(counters, FLAG_BYTES) * FLAG_BYTES
         return Scratch(max(cleared, counters + sums * c["CLUSTERS"]), cleared)
     cleared = ceil_div(counters + sums, FLAG_BYTES) * FLAG_BYTES
@@ -180,8 +182,8 @@ WGMMA_SPLIT_K = _rung(
         preset("64x32-8", _SPLIT_K, SPLIT=8),
         preset("skinny", _SPLIT_K, BN=16, SPLIT=2, SWAP=1),
         preset("deep", _SPLIT_K, BN=64, STAGES=6, SPLIT=8, DEPTH=2, CLUSTERS=8),
-        preset("loose", _SPLIT_K, BN=16, STAGES=5, SPLIT=2, SWAP=1, DEPTH=2, LOOSE=1),
-        preset("small", _SPLIT_K, BN=64, STAGES=2, SPLIT=1, LOOSE=2),
+        preset("loose", _SPLIT_K, BN=16, STAGES=5, SPLIT=2, SWAP=1, DEPTH=2, UNALIGNED_OPERANDS=1),
+        preset("small", _SPLIT_K, BN=64, STAGES=2, SPLIT=1, UNALIGNED_OPERANDS=2),
     ),
     constraints=(
         rows_are_shared_out,
@@ -199,7 +201,7 @@ WGMMA_SPLIT_K = _rung(
 )
 
 _STREAM_K = tuple(replace(p, default={"BM": 256, "BN": 192, "STAGES": 3, "CLUSTER_M": 1, "CLUSTER_N": 2}.get(
-    p.name, p.default)) for p in _CLUSTERED if p is not NARROW)  # fmt: skip
+    p.name, p.default)) for p in _CLUSTERED if p is not TAIL_BN)  # fmt: skip
 _MOST_BLOCKS = 144  # SMs of the largest chip with sm_90
 
 WGMMA_STREAM_K = _rung(

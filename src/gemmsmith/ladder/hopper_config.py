@@ -49,8 +49,8 @@ TMA_STORE = Parameter(
     "those of 32 bits are",
 )  # fmt: skip
 
-NARROW = Parameter(
-    "NARROW", 0, (0, 64, 128, 192),
+TAIL_BN = Parameter(
+    "TAIL_BN", 0, (0, 64, 128, 192),
     "columns of the tiles at the right end of C, as many as make the last wave a short one; 0: all have BN, and so "
     "they have where the copy engine does not store",
 )  # fmt: skip
@@ -94,7 +94,7 @@ def _rows(c: Config) -> tuple[int, int]:
 def loose_operands(c: Config) -> str:
     """'A' or 'B', whose rows may start anywhere; 'AB' where those of both may, '' where there is none."""
     values = dict(c.values)
-    return ("", "AB"[values.get("SWAP", 0)], "AB")[values.get("LOOSE", 0)]
+    return ("", "AB"[values.get("SWAP", 0)], "AB")[values.get("UNALIGNED_OPERANDS", 0)]
 
 
 def _loose_bytes(c: Config, along_k: bool) -> int:
@@ -108,10 +108,10 @@ def smem_bytes(c: Config, a_along_k: bool, b_along_k: bool) -> int:
     of_a, of_b = _rows(c)
     depth, slices = value_of(c, "DEPTH"), [_slice_bytes(of_a, a_along_k), _slice_bytes(of_b, b_along_k)]
     stage = depth * sum(slices)
-    if value_of(c, "LOOSE", 0):
+    if value_of(c, "UNALIGNED_OPERANDS", 0):
         number = value_of(c, "SWAP", 0)  # the low operand lies as the copy engine would have written it
         stage = depth * slices[1 - number] + _loose_bytes(c, (a_along_k, b_along_k)[number])
-    used = c["STAGES"] * (stage + _BARRIERS) + (_BARRIERS if value_of(c, "NARROW", 0) else 0)
+    used = c["STAGES"] * (stage + _BARRIERS) + (_BARRIERS if value_of(c, "TAIL_BN", 0) else 0)
     used += _consumer_groups(c) * abs(value_of(c, "TMA_STORE", 0)) * store_width(c) * BOX_ROW
     if "SPLIT" in dict(c.values):
         used += 4 * c["BM"] * (c["BN"] + 4) + _BARRIERS // 2
@@ -161,7 +161,7 @@ _BROUGHT = {1: 128, 2: 96, 3: 64}
 
 def fragments_fit(c: Config) -> str | None:
     groups = _consumer_groups(c)
-    fragments = 16 * (c["BM"] // 64 // groups) * min(2, c["DEPTH"]) if c["LOOSE"] else 0
+    fragments = 16 * (c["BM"] // 64 // groups) * min(2, c["DEPTH"]) if c["UNALIGNED_OPERANDS"] else 0
     most = _WITH_FRAGMENTS[groups]
     if not fragments or _sums(c) + fragments <= most:
         return None
@@ -171,10 +171,10 @@ def fragments_fit(c: Config) -> str | None:
 
 
 def brought_fit(c: Config) -> str | None:
-    if not c["LOOSE"]:
+    if not c["UNALIGNED_OPERANDS"]:
         return None
-    text = "BM·DEPTH/4" if c["LOOSE"] == 1 else "(BM+2·BN)·DEPTH/4"
-    brought = (c["BM"] + (2 * c["BN"] if c["LOOSE"] == 2 else 0)) * c["DEPTH"] // 4
+    text = "BM·DEPTH/4" if c["UNALIGNED_OPERANDS"] == 1 else "(BM+2·BN)·DEPTH/4"
+    brought = (c["BM"] + (2 * c["BN"] if c["UNALIGNED_OPERANDS"] == 2 else 0)) * c["DEPTH"] // 4
     groups, most = _consumer_groups(c), _BROUGHT[_consumer_groups(c)]
     if brought <= most:
         return None
@@ -200,11 +200,11 @@ def boxes_divide(c: Config) -> str | None:
 
 
 def narrow_fits(c: Config) -> str | None:
-    if not c["NARROW"]:
+    if not c["TAIL_BN"]:
         return None
-    if c["NARROW"] >= c["BN"]:
-        return f"NARROW = {c['NARROW']} columns are not fewer than BN = {c['BN']}"
-    return None if c["BN"] % BOX == 0 else f"NARROW tiles come in boxes of {BOX}, so BN = {c['BN']} must be a multiple"
+    if c["TAIL_BN"] >= c["BN"]:
+        return f"TAIL_BN = {c['TAIL_BN']} columns are not fewer than BN = {c['BN']}"
+    return None if c["BN"] % BOX == 0 else f"TAIL_BN tiles come in boxes of {BOX}, so BN = {c['BN']} must be a multiple"
 
 
 # Registers: with two consumers 168 a thread at the start, and setmaxnreg raises a consumer's to 240; with three, 128
@@ -218,7 +218,7 @@ EACH_64_ROWS = sums_fit({1: 128, 2: 128, 3: 128, 4: 96})
 
 def _grid(rows: int, cols: int, c: Config) -> int:
     """Of a tile that may be narrow, the most there can be."""
-    width = value_of(c, "NARROW", 0) or c["BN"]
+    width = value_of(c, "TAIL_BN", 0) or c["BN"]
     return ceil_div(rows, c["BM"] * value_of(c, "CLUSTER_M")) * ceil_div(cols, width * value_of(c, "CLUSTER_N"))
 
 
@@ -262,7 +262,7 @@ def operand_maps(problem: Problem, c: Config) -> dict[str, TensorMap]:
     of_a, of_b = _rows(c)
     maps = {
         "map_a": _operand_map("A", problem, of_a, value_of(c, "CLUSTER_N")),
-        "map_b": _operand_map("B", problem, BOX if value_of(c, "NARROW", 0) else of_b, value_of(c, "CLUSTER_M")),
+        "map_b": _operand_map("B", problem, BOX if value_of(c, "TAIL_BN", 0) else of_b, value_of(c, "CLUSTER_M")),
     }
     return {name: its for name, its in maps.items() if its.operand not in loose_operands(c)}
 
@@ -281,7 +281,7 @@ def fit_store(config: Config, problem: Problem, addresses: tuple[int, int, int])
     """TMA_STORE: as many boxes as fit, below 0 where the copy engine cannot store to C, 0 for outputs of 32 bits.
 
     It writes whole pieces of 16 bytes: rows that do not end on one would lose what lies behind them. What threads write
-    they write anywhere, so below 0 it stays. They have no registers left for tiles of two widths: NARROW is for outputs
+    they write anywhere, so below 0 it stays. They have no registers left for tiles of two widths: TAIL_BN is for outputs
     that the copy engine stores.
     """
     size = problem.out_dtype.itemsize
@@ -291,7 +291,7 @@ def fit_store(config: Config, problem: Problem, addresses: tuple[int, int, int])
     )  # fmt: skip
     sign = -1 if config["TMA_STORE"] < 0 or any(step % 16 for step in steps) else 1
     boxes = staged_boxes(config, not problem.trans_a, problem.trans_b) if config["TMA_STORE"] and size == 2 else 0
-    return _with(config, TMA_STORE=sign * boxes, **({} if sign * boxes > 0 else {"NARROW": 0}))
+    return _with(config, TMA_STORE=sign * boxes, **({} if sign * boxes > 0 else {"TAIL_BN": 0}))
 
 
 def staged_boxes(config: Config, a_along_k: bool = True, b_along_k: bool = True) -> int:

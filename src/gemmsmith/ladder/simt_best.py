@@ -20,7 +20,7 @@ _PAD = 4  # floats added to each k of an operand that is transposed on its way t
 
 def ring_bytes(problem: Problem, c: Config) -> int:
     """Dynamic shared memory: STAGES slices of A and B, padded where they are transposed on their way there."""
-    pads = 0 if c["TURNED"] else _PAD * ((not problem.trans_a) + problem.trans_b)
+    pads = 0 if c["TRANSPOSED_COPY"] else _PAD * ((not problem.trans_a) + problem.trans_b)
     return c["STAGES"] * c["BK"] * 4 * (c["BM"] + c["BN"] + pads)
 
 
@@ -135,7 +135,10 @@ _PARAMETERS = (
     Parameter("GROUP", 8, (1, 2, 4, 8, 16), "rows of tiles that blocks go down together, for the cache's sake"),
     Parameter("ALIGNED", 1, (0, 1), "rows of A and B start on 16 bytes; set to 0 for operands where they do not"),
     Parameter(
-        "TURNED", 0, (0, 1), "operands along k, or off 16 bytes, are first brought to lines across k in a workspace"
+        "TRANSPOSED_COPY",
+        0,
+        (0, 1),
+        "operands along k, or off 16 bytes, are first brought to lines across k in a workspace",
     ),
     Parameter("MIN_BLOCKS", 1, (1, 2, 3, 4), "blocks whose registers must fit on one SM: caps registers"),
 )
@@ -180,7 +183,7 @@ SIMT_BEST = KernelSpec(
     epilogue=True,
     batched=True,
     fit=aligned_if_possible,
-    turns=lambda c: c["TURNED"] == 1,
+    turns=lambda c: c["TRANSPOSED_COPY"] == 1,
     scratch=_meeting_place,
 )
 
