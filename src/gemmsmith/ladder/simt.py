@@ -171,7 +171,11 @@ REGISTER_BLOCK = KernelSpec(
     geometry=_launch(register_block_threads, "TILE", "TILE"),
 )
 
-_BLOCK_TILE_1D = (*_block_tile(64, 64, 8), Parameter("TM", 8, (4, 8, 16, 32), "rows of C per thread, in one column"))
+_BLOCK_TILE_1D = (
+    *_block_tile(64, 64, 8),
+    Parameter("TM", 16, (4, 8, 16, 32), "rows of C per thread, in one column"),
+    _min_blocks(6),
+)
 
 BLOCK_TILE_1D = KernelSpec(
     name="block_tile_1d",
@@ -180,11 +184,16 @@ BLOCK_TILE_1D = KernelSpec(
     summary="a column of outputs per thread, from slices that are thin in k",
     teaches="a tile of C that is large against its slices: more arithmetic per byte of shared memory",
     parameters=_BLOCK_TILE_1D,
-    presets=_presets(_BLOCK_TILE_1D, ("64x64x8-8", {}, f"{A6000}; {RTX_4090}")),
+    presets=_presets(
+        _BLOCK_TILE_1D,
+        ("64x64x8-16", {}, "gemmsmith"),
+        ("64x64x8-8", {"TM": 8, "MIN_BLOCKS": 3}, f"{A6000}; {RTX_4090}"),
+    ),
     constraints=(
         whole_warps("BM·BN/TM", column_threads),
         equal_loads(column_threads, 1),
         smem_fits("4·(BM+BN)·BK", slice_bytes, STATIC_SMEM),
+        blocks_fit(column_threads),
     ),
     geometry=_launch(column_threads),
 )
