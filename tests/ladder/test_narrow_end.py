@@ -26,7 +26,7 @@ from gemmsmith.sim.device import SimDevice
 from gemmsmith.userfile.includes import read_source
 
 INCLUDE = rungs()[0].source.parent / "include"
-SOURCE = """#include "narrow_end.cuh"
+SOURCE = """#include "schedule/tail_tiles.cuh"
 extern "C" __global__ void divide(const int* n, const unsigned* height, const unsigned* workers, unsigned* wide,
                                   int count) {
     const int i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -116,7 +116,7 @@ def header(name: str) -> tuple[str, str]:
 
 def compiled(widths: Widths) -> CompiledKernel:
     defines = tuple((name.upper(), str(value)) for name, value in widths._asdict().items())
-    headers = (header("narrow_end.cuh"), header("shared_loads.cuh"))
+    headers = (header("schedule/tail_tiles.cuh"), header("ptx/shared_memory.cuh"))
     return compile_request(CompileRequest("divide.cu", SOURCE, headers, defines, "sm_80", "divide"), find_toolchain())
 
 
@@ -171,7 +171,7 @@ def test_c_is_covered_and_never_slower_than_by_wide_tiles(widths: Widths) -> Non
 
 
 def test_both_know_the_same_ends_of_a_tile() -> None:
-    found = re.search(r"constexpr unsigned TILE_ENDS = (\d+);", header("narrow_end.cuh")[1])
+    found = re.search(r"constexpr unsigned TILE_ENDS = (\d+);", header("schedule/tail_tiles.cuh")[1])
     assert found is not None
     assert int(found.group(1)) == TILE_ENDS
 
@@ -185,17 +185,16 @@ def test_the_last_wave_of_8192_cubed_is_a_short_one() -> None:
 # --- who takes which tile: the rung's own loop, in a kernel that multiplies nothing
 
 LOOP = re.compile(r"    const auto for_each_tile = .*?\n    };\n", re.S)
-AROUND = """#include "grouped_order.cuh"
-#include "narrow_end.cuh"
-#include "shared_address.cuh"
+AROUND = """#include "schedule/grouped_order.cuh"
+#include "schedule/tail_tiles.cuh"
 struct Rank {
     int row, col;
 };
 extern "C" __global__ void take(int M, int N, int batch, int room, int4* tiles) {
     constexpr int CLUSTER = CLUSTER_M * CLUSTER_N;
     __shared__ unsigned place;
-    const unsigned down = (M - 1) / (BM * CLUSTER_M) + 1, clusters = gridDim.x / CLUSTER;
-    const WideColumns<BN, TAIL_BN, CLUSTER_N> wide(shared_address(&place), N, down * batch, clusters);
+    const unsigned tiles_m = (M - 1) / (BM * CLUSTER_M) + 1, clusters = gridDim.x / CLUSTER;
+    const WideColumns<BN, TAIL_BN, CLUSTER_N> wide(shared_address(&place), N, tiles_m * batch, clusters);
     __syncthreads();
     const int rank = blockIdx.x % CLUSTER;
     const Rank loader{rank % CLUSTER_M, rank / CLUSTER_M};
@@ -219,8 +218,8 @@ def test_every_element_of_c_is_computed_once(config: dict[str, int]) -> None:
     """By any number of clusters that go from tile to tile: all wide ones of a batch, then all narrow ones."""
     loop = LOOP.search(read_source(rung_named("wgmma_cluster").source))
     assert loop is not None
-    headers = tuple(header(name) for name in ("grouped_order.cuh", "narrow_end.cuh", "shared_address.cuh",
-                                              "shared_loads.cuh", "tile_order.cuh"))  # fmt: skip
+    headers = tuple(header(name) for name in ("schedule/grouped_order.cuh", "schedule/tail_tiles.cuh",
+                                              "schedule/tile_order.cuh", "ptx/shared_memory.cuh"))  # fmt: skip
     defines = tuple((name, str(value)) for name, value in config.items())
     request = CompileRequest("take.cu", AROUND.replace("LOOP\n", loop.group()), headers, defines, "sm_80", "take")
     device, rng, seen = SimDevice(), np.random.default_rng(20), set()

@@ -46,6 +46,7 @@
 #include <cuda_fp16.h>
 
 #include "ptx/pdl.cuh"
+#include "ptx/predicated_add.cuh"
 #include "tile/fp16_verdict.cuh"
 #include "tile/row_reduction.cuh"
 
@@ -83,11 +84,6 @@ __device__ __forceinline__ float4 load_four(const float* from, int count) {
 __device__ __forceinline__ float at(const float4& x, int i) { return i == 0 ? x.x : i == 1 ? x.y : i == 2 ? x.z : x.w; }
 
 __device__ __forceinline__ unsigned bits_of(__half2 x) { return reinterpret_cast<const unsigned&>(x); }
-
-// Adds 1 if |x| is at least `bound`, in two instructions; the compiler would use three.
-__device__ __forceinline__ void count_if(unsigned& count, float x, float bound) {
-    asm("{\n.reg .pred p;\nsetp.ge.f32 p, %1, %2;\n@p add.u32 %0, %0, 1;\n}" : "+r"(count) : "f"(fabsf(x)), "f"(bound));
-}
 
 // The factor of a line, and the bounds from which its scaled numbers are represented accurately, and are large.
 struct Scale {
@@ -227,8 +223,8 @@ __device__ __forceinline__ void split(const Operand& operand, unsigned block, un
                 for (int i = 0; i < 2; ++i) {
                     const int of = (2 * pair + i) % LINES;
                     value[i] = scales[of](at(kept[n], 2 * pair + i));
-                    count_if(counts[ACCURATE][of], value[i], scales[of].accurate);
-                    count_if(counts[LARGE][of], value[i], scales[of].large);
+                    count_if_at_least(counts[ACCURATE][of], value[i], scales[of].accurate);
+                    count_if_at_least(counts[LARGE][of], value[i], scales[of].large);
                 }
                 const __half2 rounded = __floats2half2_rn(value[0], value[1]);
                 const float2 back = __half22float2(rounded);

@@ -12,16 +12,10 @@
 // the order of arrival: the result is the same in every run.
 #pragma once
 
+#include "ptx/opaque.cuh"
 #include "schedule/flags.cuh"
 
 constexpr unsigned MAX_SHARERS = 1024;  // over all products of a batch: one flag each, and two partial tiles each
-
-// Returns x, but hides its value from the compiler, which then recomputes what depends on it instead of keeping it in
-// registers.
-__device__ __forceinline__ unsigned opaque(unsigned x) {
-    asm volatile("" : "+r"(x));
-    return x;
-}
 
 // Calls `use` with each of a thread's accumulators. One by one: four in consecutive registers would constrain register
 // allocation in the mainloop.
