@@ -3,7 +3,7 @@
 // Idea      fp16 and bf16 halve the bytes of A and B in global memory, in shared memory, and on the
 //           way between. Accumulators stay fp32: values are widened in registers, after the last load,
 //           which is exact.
-// Changed   From 10: A, B and the k-tiles have type IN (__half or __nv_bfloat16). A global load brings 8
+// Changed   From 10: A, B and the k-tiles have type IN (__half or __nv_bfloat16). A global load moves 8
 //           elements instead of 4, and load_fragment converts.
 // Owns      As 10: a block owns BM x BN outputs, a warp WM x WN of them, a thread TM x TN in each
 //           subtile:

@@ -1,4 +1,4 @@
-// transpose: brings fp32 operands to lines of one k that start on 16 bytes, before a product that copies such lines.
+// transpose: converts fp32 operands to lines of one k that start on 16 bytes, before a product that copies such lines.
 //
 // Idea      A product reads each operand once for every row or column of tiles, and each time pays for an operand that
 //           is K-major or unaligned. Converting it costs one pass: 4 bytes read and 4 written per number.
