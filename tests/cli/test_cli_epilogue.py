@@ -72,7 +72,7 @@ def test_run_for_people(capsys: pytest.CaptureFixture[str]) -> None:
 
 # --- failures
 
-BREAK = ("finish_at(tile.row, tile.col, alpha, beta, bias)", "finish_at(tile.row, tile.col, -alpha, beta, bias)")
+BREAK = ("epilogue_at(tile.row, tile.col, alpha, beta, bias)", "epilogue_at(tile.row, tile.col, -alpha, beta, bias)")
 
 
 @pytest.fixture

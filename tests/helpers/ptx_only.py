@@ -6,11 +6,13 @@ for tests that read PTX alone; whether a rung can be assembled, and into what, i
 
 from __future__ import annotations
 
+import shutil
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from unittest.mock import patch
 
-from gemmsmith.compile import nvrtc
+from gemmsmith.compile import nvrtc, render
 from gemmsmith.compile.cache import CompileCache
 from gemmsmith.compile.cache_folder import default_folder
 from gemmsmith.compile.compiled import CompiledKernel, Resources
@@ -25,9 +27,31 @@ _options = nvrtc.options
 
 
 def compile_to_ptx(spec: KernelSpec, config: Config, problem: Problem, arch: str) -> CompiledKernel:
-    """PTX and no machine code, once for all workers; what the compiler's front end refuses raises as ever."""
-    with patch.object(nvrtc, "options", _without_ptxas), patch.object(nvrtc, "parse_resources", _no_resources):
+    """PTX and no machine code, once for all workers; what the compiler's front end refuses raises as ever.
+
+    A copied kernel (``copy_kernel``) is compiled with the headers beside it, not with the package's own.
+    """
+    own = spec.source.parent / "include"
+    headers = own if own.is_dir() else render._own_headers()
+    with (
+        patch.object(nvrtc, "options", _without_ptxas),
+        patch.object(nvrtc, "parse_resources", _no_resources),
+        patch.object(render, "_own_headers", lambda: headers),
+    ):
         return compile_for(spec, config, problem, arch, _cache_in(default_folder() / "ptx-only"))
+
+
+def copy_kernel(spec: KernelSpec, folder: Path) -> KernelSpec:
+    """``spec`` with its source, and all headers in ``include``, copied to ``folder``, where they can be edited."""
+    shutil.copytree(spec.source.parent / "include", folder / "include")
+    shutil.copyfile(spec.source, folder / spec.source.name)
+    return replace(spec, source=folder / spec.source.name)
+
+
+def find_file(folder: Path, name: str) -> Path:
+    """A copied kernel's source or header, by its file name alone: the simulator names files that way."""
+    (path,) = folder.rglob(name)
+    return path
 
 
 @cache

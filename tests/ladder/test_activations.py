@@ -27,11 +27,11 @@ from gemmsmith.verify.fma import fma32
 
 F32 = NDArray[np.float32]
 F64 = NDArray[np.float64]
-HEADER = rungs()[0].source.parent / "include" / "activation.cuh"
+HEADER = rungs()[0].source.parent / "include" / "epilogue" / "activation.cuh"
 SOURCE = """#include "activation.cuh"
 extern "C" __global__ void apply(const float* x, float* y, int n) {
     const int i = blockIdx.x * blockDim.x + threadIdx.x;
-    if (i < n) y[i] = activated<KIND>(x[i]);
+    if (i < n) y[i] = activate<KIND>(x[i]);
 }
 """
 KINDS = {"relu": 1, "gelu": 2, "silu": 3}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import shutil
 from dataclasses import replace
 from functools import cache
 from itertools import product
@@ -12,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from fp32_tensor_rule import fp32_tensor_reference, three_parts
+from ptx_only import copy_kernel, find_file
 from rung_launch import bits, compiler, launched, verified
 from rung_launch import small as small_rung
 
@@ -297,41 +297,39 @@ def test_every_order_of_warps_gives_the_same_bits(order: str, seed: int, aligned
         verified(spec, config, problem((64, 65, k), "NT", alpha=2.0), device=checking(order, seed), mode="exact")
 
 
-CU, PARTS, SUMS = "22_fp32_tensor_bf16x6.cu", "bf16_parts.cuh", "ieee_sums.cuh"
+CU, SPLIT, RECOMPUTE = "22_fp32_tensor_bf16x6.cu", "split_bf16.cuh", "ieee_recompute.cuh"
 RACES = [
     (CU, "cp_async_wait<STAGES - 2>();", ""),
     (CU, "            __syncthreads();\n", ""),
     (CU, "cp_async_commit();", "if (left > 0) cp_async_commit();"),
 ]
 MUTANTS = [
-    (CU, "group + 1, step)", "group, step)"),
+    (CU, "j + 1, step)", "j, step)"),
     (CU, "if (!c.inside(row, col)) return 0.0f;", ""),
-    (CU, "        return fma_sum(a, b, K);", "        return fma_sum(a, b, K - 1);"),
+    (CU, "        return fma_dot(a, b, K);", "        return fma_dot(a, b, K - 1);"),
     (CU, "index / 2 % 2", "index % 2"),
-    # Sums never leave the tensor core.
+    # Accumulators never leave the tensor core.
     (CU, "float large[MT][4] = {}, small[MT][4] = {};",
      "float large[MT][4] = {}, small[MT][4] = {}; for (int i = 0; i < MT; ++i) for (int j = 0; j < 4; ++j) "
-     "{ large[i][j] = sums[i][column + j]; sums[i][column + j] = 0.0f; }"),
-    (PARTS, "SMALL_PRODUCTS = 5;", "SMALL_PRODUCTS = 4;"),  # without x1 y2
-    (PARTS, "SMALL_A[] = {2,", "SMALL_A[] = {0,"),  # x1 y1 in place of x3 y1
-    (PARTS, "SMALL_B[] = {0, 2,", "SMALL_B[] = {0, 1,"),  # x1 y2 in place of x1 y3
-    (PARTS, "parts[p] & 0xFFFF0000", "parts[p]"),
-    (PARTS, "upper * UPPER + k_half * K_HALF", "upper * K_HALF + k_half * UPPER"),
-    (PARTS, "PART_SCALE = 65536.0f;", "PART_SCALE = 1.0f;"),
-    (SUMS, "if (finite == 0.0f) return;", "return;"),
-    (SUMS, "sums[Count - 1] = sum;", "sums[Count - 1] = sums[0];"),
+     "{ large[i][j] = acc[i][column + j]; acc[i][column + j] = 0.0f; }"),
+    (SPLIT, "SMALL_PRODUCTS = 5;", "SMALL_PRODUCTS = 4;"),  # without x1 y2
+    (SPLIT, "SMALL_A[] = {2,", "SMALL_A[] = {0,"),  # x1 y1 in place of x3 y1
+    (SPLIT, "SMALL_B[] = {0, 2,", "SMALL_B[] = {0, 1,"),  # x1 y2 in place of x1 y3
+    (SPLIT, "terms[p] & 0xFFFF0000", "terms[p]"),
+    (SPLIT, "upper * UPPER + k_half * K_HALF", "upper * K_HALF + k_half * UPPER"),
+    (SPLIT, "SPLIT_SCALE = 65536.0f;", "SPLIT_SCALE = 1.0f;"),
+    (RECOMPUTE, "if (finite == 0.0f) return;", "return;"),
+    (RECOMPUTE, "acc[Count - 1] = value;", "acc[Count - 1] = acc[0];"),
 ]  # fmt: skip
 
 
 def mutated(folder: Path, file: str, right: str, wrong: str) -> KernelSpec:
-    spec = rung_named(NAME)
-    for header in (spec.source.parent / "include").glob("*.cuh"):
-        shutil.copyfile(header, folder / header.name)
-    shutil.copyfile(spec.source, folder / spec.source.name)
-    text = (folder / file).read_text(encoding="utf-8")
+    spec = copy_kernel(rung_named(NAME), folder)
+    path = find_file(folder, file)
+    text = path.read_text(encoding="utf-8")
     assert text.count(right) == 1
-    (folder / file).write_text(text.replace(right, wrong), encoding="utf-8")
-    return replace(spec, source=folder / spec.source.name)
+    path.write_text(text.replace(right, wrong), encoding="utf-8")
+    return spec
 
 
 @pytest.mark.parametrize(("file", "right", "wrong"), RACES, ids=[right.strip() for _, right, _ in RACES])

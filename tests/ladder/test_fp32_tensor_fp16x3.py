@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import shutil
 import struct
 from dataclasses import replace
 from itertools import product
@@ -13,6 +12,7 @@ import numpy as np
 import pytest
 from fp16_parts_rule import Lines, by_fp16_parts, fp16x3_accepts, fp16x3_reference, split
 from fp32_tensor_rule import fp32_tensor_reference
+from ptx_only import copy_kernel, find_file
 from rung_launch import bits, compiler, launched, tile, verified
 from rung_launch import small as small_rung
 from test_fp32_tensor import aligned, checking, errors, load_conflicts, problem
@@ -232,10 +232,10 @@ def test_sums_are_scaled_back_exactly_and_rounded_once() -> None:
 
 
 SCALE = """
-#include "fp16_parts.cuh"
+#include "tile/split_fp16.cuh"
 extern "C" __global__ void scale(const float* sums, const int* exponents, float* out, int count) {
     const int i = blockIdx.x * 256 + threadIdx.x;
-    if (i < count) out[i] = scaled_back(sums[i], exponents[i]);
+    if (i < count) out[i] = unscale(sums[i], exponents[i]);
 }
 """
 
@@ -278,7 +278,7 @@ def test_any_sum_by_any_power_of_two(tmp_path: Path) -> None:
     ("1 << (exponent + 149)", "0"), ("max(-149, exponent", "max(-126, exponent"),
 ])  # fmt: skip
 def test_other_steps_would_round_twice_or_overflow(tmp_path: Path, right: str, wrong: str) -> None:
-    mutated(tmp_path, "fp16_parts.cuh", right, wrong)
+    mutated(tmp_path, SPLIT, right, wrong)
     sums, exponents, expected = every_scale()
     assert not np.array_equal(bits(scaled(tmp_path, sums, exponents)), bits(expected))
 
@@ -405,27 +405,25 @@ def test_offsets_do_not_overflow(kind: str) -> None:
 
 # --- mistakes
 
-CU, PARTS = "24_fp32_tensor_fp16x3.cu", "fp16_parts.cuh"
+CU, SPLIT = "24_fp32_tensor_fp16x3.cu", "split_fp16.cuh"
 MUTANTS = [
     (CU, "mma(small[i], a[i][d][1]", "mma(small[i], a[i][d][0]"),
-    (CU, "slice + p * bytes", "slice"),
+    (CU, "planes + p * bytes", "planes"),
     (CU, "B + ldb * (TRANS_B ? N : K)", "B + ldb * (TRANS_B ? N - 1 : K)"),
     (CU, "min(col + j * 8", "min(col + j * 4"),
     (CU, "__fadd_rn(large[i][j], small[i][j])", "large[i][j]"),
-    (CU, "sums[i][GROUPS * 8 - 4 + s] = done[i][s];", "sums[i][GROUPS * 8 - 4 + s] = done[i][0];"),
-    (PARTS, "(strideA == 0 ? 1ll : batch) * M", "(strideA == 0 ? 1ll : batch) * N"),
+    (CU, "acc[i][B_FRAGMENTS * 8 - 4 + s] = done[i][s];", "acc[i][B_FRAGMENTS * 8 - 4 + s] = done[i][0];"),
+    (SPLIT, "(strideA == 0 ? 1ll : batch) * M", "(strideA == 0 ? 1ll : batch) * N"),
 ]  # fmt: skip
 
 
 def mutated(folder: Path, file: str, right: str, wrong: str) -> KernelSpec:
-    spec = small()[0]
-    for header in (spec.source.parent / "include").glob("*.cuh"):
-        shutil.copyfile(header, folder / header.name)
-    shutil.copyfile(spec.source, folder / spec.source.name)
-    text = (folder / file).read_text(encoding="utf-8")
+    spec = copy_kernel(small()[0], folder)
+    path = find_file(folder, file)
+    text = path.read_text(encoding="utf-8")
     assert text.count(right) == 1
-    (folder / file).write_text(text.replace(right, wrong), encoding="utf-8")
-    return replace(spec, source=folder / spec.source.name)
+    path.write_text(text.replace(right, wrong), encoding="utf-8")
+    return spec
 
 
 @pytest.mark.parametrize(("file", "right", "wrong"), MUTANTS, ids=[f"{r[:24]}-{w[:24]}" for _, r, w in MUTANTS])

@@ -70,8 +70,8 @@ def test_a_slice_takes_its_products_from_zero(spec: KernelSpec, config: Config, 
 @pytest.mark.parametrize(("parts", "weight"), [(3, 2), (2, 1)])
 def test_the_products_are_those_that_count_and_the_largest_comes_last(parts: int, weight: int) -> None:
     """Part p of one and q of the other count where p + q is small; only a GPU's results would show another list."""
-    text = (BF16X6.source.parent / "include" / "parts.cuh").read_text(encoding="utf-8")
-    listed = re.search(rf"struct Parts<{parts}>.*?all\[\] = \{{(.*?)\}};", text, re.S)
+    text = (BF16X6.source.parent / "include" / "tile" / "split_terms.cuh").read_text(encoding="utf-8")
+    listed = re.search(rf"struct Split<{parts}>.*?all\[\] = \{{(.*?)\}};", text, re.S)
     assert listed is not None
     products = [(int(p), int(q)) for p, q in re.findall(r"\{(\d), (\d)\}", listed[1])]
     assert set(products) == {(p, q) for p in range(parts) for q in range(parts) if p + q <= weight}

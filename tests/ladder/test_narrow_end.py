@@ -26,21 +26,21 @@ from gemmsmith.sim.device import SimDevice
 from gemmsmith.userfile.includes import read_source
 
 INCLUDE = rungs()[0].source.parent / "include"
-SOURCE = """#include "narrow_end.cuh"
+SOURCE = """#include "schedule/tail_tiles.cuh"
 extern "C" __global__ void divide(const int* n, const unsigned* height, const unsigned* workers, unsigned* wide,
                                   int count) {
     const int i = blockIdx.x * blockDim.x + threadIdx.x;
-    if (i < count) wide[i] = wide_columns<WIDE, TAIL_BN, BESIDE>(n[i], height[i], workers[i]);
+    if (i < count) wide[i] = wide_columns<WIDE, TAIL, BESIDE>(n[i], height[i], workers[i]);
 }
 """
 THREADS = 128
 
 
 class Widths(NamedTuple):
-    """Columns of a wide and of a narrow tile, and how many a cluster has beside each other."""
+    """Columns of a wide and of a tail tile, and how many a cluster has beside each other."""
 
     wide: int
-    narrow: int
+    tail: int
     beside: int
 
 
@@ -60,7 +60,7 @@ class Division(NamedTuple):
     """Columns of tiles of either width, and waves that begin with one."""
 
     wide: int
-    narrow: int
+    tail: int
     first: int
     then: int
 
@@ -70,17 +70,17 @@ def waves(tiles: int, workers: int) -> int:
 
 
 def divided(widths: Widths, grid: Grid, wide: int) -> Division:
-    """With ``wide`` columns of wide tiles, and as many narrow ones as the rest of C needs."""
-    narrow, left = 0, wide * widths.wide * widths.beside
+    """With ``wide`` columns of wide tiles, and as many tail ones as the rest of C needs."""
+    tail, left = 0, wide * widths.wide * widths.beside
     while left < grid.n:
-        narrow, left = narrow + 1, left + widths.narrow * widths.beside
+        tail, left = tail + 1, left + widths.tail * widths.beside
     first = waves(wide * grid.height, grid.workers)
-    return Division(wide, narrow, first, waves((wide + narrow) * grid.height, grid.workers) - first)
+    return Division(wide, tail, first, waves((wide + tail) * grid.height, grid.workers) - first)
 
 
 def time_of(widths: Widths, division: Division) -> int:
     """A wave takes as long as its first tile: those after it are as wide, or narrower."""
-    return division.first * (widths.wide + TILE_ENDS) + division.then * (widths.narrow + TILE_ENDS)
+    return division.first * (widths.wide + TILE_ENDS) + division.then * (widths.tail + TILE_ENDS)
 
 
 def best(widths: Widths, grid: Grid) -> Division:
@@ -116,7 +116,7 @@ def header(name: str) -> tuple[str, str]:
 
 def compiled(widths: Widths) -> CompiledKernel:
     defines = tuple((name.upper(), str(value)) for name, value in widths._asdict().items())
-    headers = (header("narrow_end.cuh"), header("shared_loads.cuh"))
+    headers = (header("schedule/tail_tiles.cuh"), header("ptx/shared_memory.cuh"))
     return compile_request(CompileRequest("divide.cu", SOURCE, headers, defines, "sm_80", "divide"), find_toolchain())
 
 
@@ -140,12 +140,12 @@ def test_the_device_divides_c_as_the_words_say(widths: Widths) -> None:
     wrong = [(grid, division, wide) for grid, division, wide in
              zip(grids(widths), expected, on_device(widths), strict=True) if division.wide != wide]  # fmt: skip
     assert not wrong
-    kinds = [(division.wide > 0, division.narrow > 0) for division in expected]
+    kinds = [(division.wide > 0, division.tail > 0) for division in expected]
     assert min(kinds.count(kind) for kind in ((True, True), (True, False), (False, True))) >= 10
 
 
 def in_model(widths: Widths) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    tiles = tiles_of([{"BM": 256, "BN": widths.wide, "CLUSTER_N": widths.beside, "GROUP": 8, "TAIL_BN": widths.narrow}])
+    tiles = tiles_of([{"BM": 256, "BN": widths.wide, "CLUSTER_N": widths.beside, "GROUP": 8, "TAIL_BN": widths.tail}])
     n, height, workers = (np.array(column, np.float64) for column in zip(*grids(widths), strict=True))
     return _two_widths(tiles, n, height, workers)
 
@@ -162,22 +162,22 @@ def test_c_is_covered_and_never_slower_than_by_wide_tiles(widths: Widths) -> Non
     """Tiles lie side by side, so none is too many if the last one begins inside of C."""
     for grid, wide in zip(grids(widths), on_device(widths), strict=True):
         division = divided(widths, grid, wide)
-        of_wide, of_narrow = widths.wide * widths.beside, widths.narrow * widths.beside
-        end = division.wide * of_wide + division.narrow * of_narrow
-        assert end - (of_narrow if division.narrow else of_wide) < grid.n <= end, grid
+        of_wide, of_tail = widths.wide * widths.beside, widths.tail * widths.beside
+        end = division.wide * of_wide + division.tail * of_tail
+        assert end - (of_tail if division.tail else of_wide) < grid.n <= end, grid
         alone = divided(widths, grid, ceil_div(grid.n, of_wide))
-        assert alone.narrow == 0
+        assert alone.tail == 0
         assert time_of(widths, division) <= time_of(widths, alone), grid
 
 
 def test_both_know_the_same_ends_of_a_tile() -> None:
-    found = re.search(r"constexpr unsigned TILE_ENDS = (\d+);", header("narrow_end.cuh")[1])
+    found = re.search(r"constexpr unsigned TILE_ENDS = (\d+);", header("schedule/tail_tiles.cuh")[1])
     assert found is not None
     assert int(found.group(1)) == TILE_ENDS
 
 
 def test_the_last_wave_of_8192_cubed_is_a_short_one() -> None:
-    """Tiles of 256x192 in clusters of two: 704 pairs would be eleven waves, and are ten and a narrow one."""
+    """Tiles of 256x192 in clusters of two: 704 pairs would be eleven waves, and are ten and a tail one."""
     assert best(Widths(192, 128, 2), Grid(8192, 32, 66)) == Division(20, 2, 10, 1)
     assert best(Widths(192, 128, 2), Grid(6144, 24, 66)) == Division(16, 0, 6, 0), "they fill all but a few places"
 
@@ -185,17 +185,16 @@ def test_the_last_wave_of_8192_cubed_is_a_short_one() -> None:
 # --- who takes which tile: the rung's own loop, in a kernel that multiplies nothing
 
 LOOP = re.compile(r"    const auto for_each_tile = .*?\n    };\n", re.S)
-AROUND = """#include "grouped_order.cuh"
-#include "narrow_end.cuh"
-#include "shared_address.cuh"
+AROUND = """#include "schedule/grouped_order.cuh"
+#include "schedule/tail_tiles.cuh"
 struct Rank {
     int row, col;
 };
 extern "C" __global__ void take(int M, int N, int batch, int room, int4* tiles) {
     constexpr int CLUSTER = CLUSTER_M * CLUSTER_N;
     __shared__ unsigned place;
-    const unsigned down = (M - 1) / (BM * CLUSTER_M) + 1, clusters = gridDim.x / CLUSTER;
-    const WideColumns<BN, TAIL_BN, CLUSTER_N> wide(shared_address(&place), N, down * batch, clusters);
+    const unsigned tiles_m = (M - 1) / (BM * CLUSTER_M) + 1, clusters = gridDim.x / CLUSTER;
+    const WideColumns<BN, TAIL_BN, CLUSTER_N> wide(shared_address(&place), N, tiles_m * batch, clusters);
     __syncthreads();
     const int rank = blockIdx.x % CLUSTER;
     const Rank loader{rank % CLUSTER_M, rank / CLUSTER_M};
@@ -216,11 +215,11 @@ CLUSTERED = (
 
 @pytest.mark.parametrize("config", CLUSTERED, ids=lambda config: "-".join(map(str, config.values())))
 def test_every_element_of_c_is_computed_once(config: dict[str, int]) -> None:
-    """By any number of clusters that go from tile to tile: all wide ones of a batch, then all narrow ones."""
+    """By any number of clusters that go from tile to tile: all wide ones of a batch, then all tail ones."""
     loop = LOOP.search(read_source(rung_named("wgmma_cluster").source))
     assert loop is not None
-    headers = tuple(header(name) for name in ("grouped_order.cuh", "narrow_end.cuh", "shared_address.cuh",
-                                              "shared_loads.cuh", "tile_order.cuh"))  # fmt: skip
+    headers = tuple(header(name) for name in ("schedule/grouped_order.cuh", "schedule/tail_tiles.cuh",
+                                              "schedule/tile_order.cuh", "ptx/shared_memory.cuh"))  # fmt: skip
     defines = tuple((name, str(value)) for name, value in config.items())
     request = CompileRequest("take.cu", AROUND.replace("LOOP\n", loop.group()), headers, defines, "sm_80", "take")
     device, rng, seen = SimDevice(), np.random.default_rng(20), set()

@@ -1,7 +1,7 @@
 """Slices of an operand whose rows start anywhere, as threads write them: every byte of shared memory.
 
-The header's own ``ask`` and ``settle`` run on the simulator, in a kernel that multiplies nothing. The simulator has no
-mbarrier, in whose place a word counts arrivals, and no fence between proxies.
+The header's own ``begin_load`` and ``finish_load`` run on the simulator, in a kernel that multiplies nothing. The
+simulator has no mbarrier, in whose place a word counts arrivals, and no fence between proxies.
 """
 
 from __future__ import annotations
@@ -28,8 +28,7 @@ from gemmsmith.sim.ptx import Module, parse
 from gemmsmith.userfile.includes import bundle
 
 INCLUDE = rungs()[0].source.parent / "include"
-SOURCE = """#include "shared_address.cuh"
-#include "shifted_tile.cuh"
+SOURCE = """#include "tile/shifted_tile.cuh"
 
 struct Asked {
     const unsigned short* matrix;
@@ -49,8 +48,8 @@ __device__ __forceinline__ void bring(const Asked* asked, uint4* memory) {
     __syncthreads();
     const Asked it = asked[blockIdx.x];
     ShiftedTile<unsigned short, ROWS, Tile, SLICES, BRINGING> tile = {{it.matrix, it.ld, it.lines, it.length}, it.row};
-    tile.ask(slices, count, it.k, threadIdx.x);
-    tile.settle(slices, count, it.k, threadIdx.x);
+    tile.begin_load(slices, count, it.k, threadIdx.x);
+    tile.finish_load(slices, count, it.k, threadIdx.x);
     __syncthreads();
     for (int i = threadIdx.x; i < CHUNKS; i += BRINGING)
         memory[blockIdx.x * CHUNKS + i] = load_shared_16(slices + 16 * i);
@@ -147,11 +146,11 @@ def expected(tile: Tile, asked: Asked) -> bytes:
 @cache
 def module() -> Module:
     """All tiles, in one compilation, as the simulator takes them."""
-    header = bundle(INCLUDE / "shifted_tile.cuh", (INCLUDE,))
+    header = bundle(INCLUDE / "tile" / "shifted_tile.cuh", (INCLUDE,))
     entries = [ENTRY.format(name=tile.name, rows=tile.rows, slices=tile.slices, along_k=str(tile.along_k).lower())
                for tile in TILES]  # fmt: skip
     request = CompileRequest("bring.cu", SOURCE + "".join(entries),
-                             (*header.headers, ("shifted_tile.cuh", header.source)),
+                             (*header.headers, ("tile/shifted_tile.cuh", header.source)),
                              (("OLD", str(OLD)), ("BRINGING", str(THREADS))), "sm_90", TILES[0].name)  # fmt: skip
     ptx, arrivals = ARRIVE.subn(r"red.shared.add.u32 [\1], 1;", compile_request(request, find_toolchain()).ptx)
     assert arrivals == ptx.count(FENCE) == len(TILES)

@@ -1,18 +1,17 @@
-"""What a mutant is: a rung of the ladder with a mistake written into it, and how that mistake must be found.
+"""A mutant is a rung with a deliberate error, and a statement of how that error must be detected.
 
-A mutant is a textual edit of a rung's source or of a header. An edit states how often its text occurs, so that a later
-change of the kernel makes the definition fail instead of turning it into nothing.
+A mutant is a textual edit of a rung's source or of a header. An edit states how often its text occurs: if a later
+change of the kernel removes the text, the edit fails instead of silently doing nothing.
 """
 
 from __future__ import annotations
 
 import re
-import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from ptx_only import compile_to_ptx
+from ptx_only import compile_to_ptx, copy_kernel, find_file
 
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.geometry import Geometry
@@ -27,7 +26,7 @@ from gemmsmith.verify.verdict import Verdict
 
 ARCH = "sm_90"
 
-# What finds a mistake, and the words that a reason then contains.
+# Detectors, and the words that a verdict's reason contains when one has found something.
 DETECTORS = {
     "race": " race on shared address",
     "uninitialised shared": "uninitialised shared read",
@@ -42,7 +41,7 @@ DETECTORS = {
     "wrong result": " outputs wrong",
 }
 
-# Configurations that are cheap to simulate and have every part: several warps, slices, and pieces for each thread.
+# Configurations that are cheap to simulate, with several warps, several k-tiles, and several subtiles per thread.
 SMALL: dict[str, dict[str, int]] = {
     "naive": {"TILE": 8},
     "coalesced": {"TILE": 8},
@@ -67,7 +66,10 @@ SMALL: dict[str, dict[str, int]] = {
 
 @dataclass(frozen=True)
 class Edit:
-    """Replace ``old`` by ``new`` in one file; ``old`` must occur ``times`` times, and ``only`` picks one of them."""
+    """Replaces ``old`` by ``new`` in one file. ``old`` must occur ``times`` times; ``only`` selects one of them.
+
+    ``file`` is the name of the rung's source or of a header, without its folder.
+    """
 
     file: str
     old: str
@@ -78,7 +80,7 @@ class Edit:
     def apply(self, text: str) -> str:
         found = text.count(self.old)
         if found != self.times:
-            raise AssertionError(f"{self.file}: {self.old!r} occurs {found} times, not {self.times}: mend the mutant")
+            raise AssertionError(f"{self.file}: {self.old!r} occurs {found} times, not {self.times}: update the mutant")
         if self.only is None:
             return text.replace(self.old, self.new)
         parts = text.split(self.old)
@@ -88,7 +90,7 @@ class Edit:
 
 @dataclass(frozen=True)
 class Trial:
-    """One launch: the problem, the data, the oracle and the order of warps."""
+    """One launch: the problem, the data, how the result is checked, and the order of warps."""
 
     shape: tuple[int, int, int]
     alpha: float = 1.0
@@ -98,7 +100,7 @@ class Trial:
     mode: str = "float"
     fill: str | None = None
     schedule: str = "lockstep"
-    dtype: str = ""  # the rung's first where none is named
+    dtype: str = ""  # the rung's first, if empty
     out_dtype: str = "fp32"
     layout: str = "NN"
     batch: int = 1
@@ -131,11 +133,11 @@ class Trial:
 
 @dataclass(frozen=True)
 class Mutant:
-    """A mistake, where it is made, and what must find it.
+    """An error, where it is made, and what must detect it.
 
-    words      what a reason says, besides the detector's own words
-    lines      (file, text) pairs: a reason names the file and the line on which the text stands
-    sanitizer  the tool of compute-sanitizer that could see it, on a GPU and in matrices allocated without guards
+    words      what the verdict says besides the detector's own words
+    lines      (file, text) pairs: the verdict names the file and the line that contains the text
+    sanitizer  the compute-sanitizer tool that could detect it on a GPU, in matrices allocated without guards
     """
 
     name: str
@@ -155,7 +157,7 @@ class Mutant:
         spec = rung_named(self.rung)
         if spec.arithmetic != "fp16x3":
             return spec
-        other = rung_named("fp32_tensor_bf16x6")  # computes what the rung refuses, and should be cheap as well
+        other = rung_named("fp32_tensor_bf16x6")  # the fallback, which must be cheap to simulate as well
         return replace(spec, preparation=fp16_preparation(other, other.config(SMALL[other.name])))
 
     @property
@@ -163,40 +165,36 @@ class Mutant:
         return self.original.config({**SMALL[self.rung], **self.config})
 
     def write(self, folder: Path) -> KernelSpec:
-        """The mutated rung, in ``folder``: its source with every header beside it, where an include looks first."""
-        spec = self.original
-        for header in (spec.source.parent / "include").glob("*.cuh"):
-            shutil.copyfile(header, folder / header.name)
-        source = folder / spec.source.name
-        shutil.copyfile(spec.source, source)
+        """The mutated rung: a copy of its source and of all headers in ``folder``, edited."""
+        spec = copy_kernel(self.original, folder)
         for edit in self.edits:
-            path = folder / edit.file
+            path = find_file(folder, edit.file)
             path.write_text(edit.apply(path.read_text(encoding="utf-8")), encoding="utf-8")
         if self.launch is None:
-            return replace(spec, source=source)
+            return spec
         change, geometry = self.launch, spec.geometry
-        return replace(spec, source=source, geometry=lambda problem, config: change(geometry(problem, config)))
+        return replace(spec, geometry=lambda problem, config: change(geometry(problem, config)))
 
     def missing(self, said: str, folder: Path) -> list[str]:
-        """The words, files and lines that ``said`` lacks, for the mutant written to ``folder``."""
+        """The expected words, files and lines that ``said`` does not contain, for the mutant in ``folder``."""
         words = [w for w in (DETECTORS[self.detector], *self.words) if w not in said]
-        places = [f"{file}:{_line(folder / file, text)}" for file, text in self.lines]
+        places = [f"{file}:{_line(find_file(folder, file), text)}" for file, text in self.lines]
         return words + [place for place in places if not re.search(re.escape(place) + r"(?!\d)", said)]
 
 
 def _line(path: Path, text: str) -> int:
     found = [n for n, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1) if text in line]
-    assert len(found) == 1, f"{path.name}: {text!r} stands on lines {found}, not on one: mend the mutant"
+    assert len(found) == 1, f"{path.name}: {text!r} is on lines {found}, not on one: update the mutant"
     return found[0]
 
 
 def judge(spec: KernelSpec, config: Config, trial: Trial) -> Verdict:
-    """The verdict on one launch, with the race detector on; no further compiled than the simulator needs."""
+    """The verdict on one launch, with the race detector on; compiled to PTX only, which is what the simulator runs."""
     device = SimDevice(ARCH, schedule_named(trial.schedule), hazards=True)
     return verify_launch(device, spec, config, trial.problem(spec), compile_fn=compile_to_ptx, fill=trial.fill,
                          offsets=trial.offsets, mode=trial.mode)  # fmt: skip
 
 
 def words_of(verdict: Verdict) -> str:
-    """Everything a verdict says is wrong."""
+    """All reasons and damage that a verdict reports."""
     return "\n".join([*verdict.reasons, *map(str, verdict.damage)])

@@ -1,4 +1,4 @@
-"""All mutants, and the table of them that documentation prints: ``python tests/mutants/mutant_catalogue.py``."""
+"""All mutants, and a Markdown table of them: ``python tests/mutants/mutant_catalogue.py``."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ MUTANTS: tuple[Mutant, ...] = (
     *mutants_simt_best.MUTANTS,
     *mutants_fp16x3.MUTANTS,
 )
-# Judged without a guarded launch, in test_mutants_beyond_trials.py.
+# Run without a guarded launch, in test_mutants_beyond_trials.py.
 OVERFLOWS: tuple[Mutant, ...] = mutants_overflow.MUTANTS
 
 
 def table() -> str:
-    """A Markdown table: mutant, rung, what is wrong, what catches it, and which sanitizer tool could see it, too."""
+    """A Markdown table: mutant, rung, what is wrong, what detects it, and which sanitizer tool could detect it too."""
     rows = [f"| {m.name} | {m.rung} | {m.what} | {m.detector} | {m.sanitizer or '–'} |" for m in (*MUTANTS, *OVERFLOWS)]
-    return "\n".join(["| mutant | rung | what is wrong | caught as | compute-sanitizer |", "| --- " * 5 + "|", *rows])
+    return "\n".join(["| mutant | rung | what is wrong | detected as | compute-sanitizer |", "| --- " * 5 + "|", *rows])
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Mutants of the order between threads: barriers left out, misplaced, or not reached by all."""
+"""Mutants of synchronisation: barriers that are missing, misplaced, or not reached by all threads."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from mutant import Edit, Mutant, Trial
 BARRIER = "__syncthreads();"
 FRAGMENT = ("vector.cuh", "*reinterpret_cast<const Vec<T, Width>*>(shared + i)")
 
-# For each rung with two barriers a slice: its file, where slices are written, and where they are read.
+# For each rung with two barriers per k-tile: its file, where k-tiles are written, and where they are read.
 TILED: dict[str, tuple[str, tuple[str, str], tuple[str, str]]] = {
     "shared_tile": (
         "03_shared_tile.cu",
-        ("03_shared_tile.cu", "slice.A[m][n] = "),
-        ("03_shared_tile.cu", "acc = __fmaf_rn(slice.A[m][k]"),
+        ("03_shared_tile.cu", "k_tile.A[m][n] = "),
+        ("03_shared_tile.cu", "acc = __fmaf_rn(k_tile.A[m][k]"),
     ),
     "register_block": (
         "04_register_block.cu",
-        ("04_register_block.cu", "slice.A[row][col] = "),
-        ("04_register_block.cu", "acc[i][j] = __fmaf_rn(slice.A"),
+        ("04_register_block.cu", "k_tile.A[row][col] = "),
+        ("04_register_block.cu", "acc[i][j] = __fmaf_rn(k_tile.A"),
     ),
     "block_tile_1d": (
         "05_block_tile_1d.cu",
@@ -26,16 +26,16 @@ TILED: dict[str, tuple[str, tuple[str, str], tuple[str, str]]] = {
     ),
     "block_tile_2d": (
         "06_block_tile_2d.cu",
-        ("06_block_tile_2d.cu", "slice.A[m][k] = "),
-        ("06_block_tile_2d.cu", "a_k[i] = slice.A"),
+        ("06_block_tile_2d.cu", "k_tile.A[m][k] = "),
+        ("06_block_tile_2d.cu", "a_k[i] = k_tile.A"),
     ),
-    "vectorized": ("07_vectorized.cu", ("07_vectorized.cu", "slice.A[k + j][m] = "), FRAGMENT),
+    "vectorized": ("07_vectorized.cu", ("07_vectorized.cu", "k_tile.A[k + j][m] = "), FRAGMENT),
     "padded": ("08_padded.cu", ("08_padded.cu", "slice.A[k + j][m] = "), FRAGMENT),
-    "rectangular": ("09_rectangular.cu", ("09_rectangular.cu", "(&slice.A[m][k]) = load_vector"), FRAGMENT),
-    "warp_tile": ("10_warp_tile.cu", ("10_warp_tile.cu", "slice.A[k + j][m] = "), FRAGMENT),
-    "warp_tile_mixed": ("12_warp_tile_mixed.cu", ("12_warp_tile_mixed.cu", "slice.A[k + j][m] = "), FRAGMENT),
+    "rectangular": ("09_rectangular.cu", ("09_rectangular.cu", "(&k_tile.A[m][k]) = load_vector"), FRAGMENT),
+    "warp_tile": ("10_warp_tile.cu", ("10_warp_tile.cu", "k_tile.A[k + j][m] = "), FRAGMENT),
+    "warp_tile_mixed": ("12_warp_tile_mixed.cu", ("12_warp_tile_mixed.cu", "k_tile.A[k + j][m] = "), FRAGMENT),
 }
-SLICES = Trial((32, 64, 64))  # several slices of every small configuration
+K_TILES = Trial((32, 64, 64))  # several k-tiles in every small configuration
 
 
 def _tiled(rung: str) -> tuple[Mutant, Mutant]:
@@ -44,20 +44,20 @@ def _tiled(rung: str) -> tuple[Mutant, Mutant]:
         Mutant(
             name=f"{rung}: no barrier after the loads",
             rung=rung,
-            what="a thread multiplies what others have not loaded yet",
+            what="a thread multiplies elements that other threads have not loaded yet",
             edits=(Edit(file, BARRIER, "", times=2, only=0),),
-            trial=SLICES,
+            trial=K_TILES,
             detector="race",
             words=("read-after-write", "a __syncthreads() must come between them"),
             lines=(write, read),
             sanitizer="racecheck",
         ),
         Mutant(
-            name=f"{rung}: no barrier before the overwrite",
+            name=f"{rung}: no barrier before the next loads",
             rung=rung,
-            what="a thread loads the next slice over one that others still read",
+            what="a thread loads the next k-tile over one that other threads still read",
             edits=(Edit(file, BARRIER, "", times=2, only=1),),
-            trial=SLICES,
+            trial=K_TILES,
             detector="race",
             words=("write-after-read", "a __syncthreads() must come between them"),
             lines=(write, read),
@@ -70,20 +70,20 @@ MISSING = tuple(mutant for rung in TILED for mutant in _tiled(rung))
 
 MISPLACED = (
     Mutant(
-        name="no barrier after the loads, a warp runs ahead",
+        name="no barrier after the loads, one warp first",
         rung="block_tile_2d",
-        what="the same without a race detector: the first warp reads what nobody has written",
+        what="the same, detected without the race detector: the first warp reads unwritten memory",
         edits=(Edit("06_block_tile_2d.cu", BARRIER, "", times=2, only=0),),
         trial=Trial((32, 32, 16), schedule="in_order"),
         detector="uninitialised shared",
-        lines=(("06_block_tile_2d.cu", "a_k[i] = slice.A"),),
+        lines=(("06_block_tile_2d.cu", "a_k[i] = k_tile.A"),),
     ),
     Mutant(
         name="only a warp-wide barrier after the loads",
         rung="block_tile_2d",
-        what="__syncwarp() orders the threads of one warp, but slices come from all warps",
+        what="__syncwarp() orders the threads of one warp, but all warps load the k-tile",
         edits=(Edit("06_block_tile_2d.cu", BARRIER, "__syncwarp();", times=2, only=0),),
-        trial=SLICES,
+        trial=K_TILES,
         detector="race",
         words=("read-after-write", "a __syncthreads() must come between them"),
         sanitizer="racecheck",
@@ -91,7 +91,7 @@ MISPLACED = (
     Mutant(
         name="barrier in a divergent branch",
         rung="shared_tile",
-        what="only threads inside C wait for the slice; the others wait elsewhere",
+        what="only threads inside C wait at this barrier; the others wait at the next one",
         edits=(Edit("03_shared_tile.cu", BARRIER, "if (c.inside(m, n)) __syncthreads();", times=2, only=0),),
         trial=Trial((5, 8, 16)),
         detector="divergent barrier",
@@ -101,22 +101,22 @@ MISPLACED = (
     Mutant(
         name="half of the threads skip the barrier",
         rung="padded",
-        what="the barrier stands in a branch that half of each block takes",
+        what="the barrier is in a branch that only half of the block takes",
         edits=(Edit("08_padded.cu", BARRIER, "if (threadIdx.x < THREADS / 2) __syncthreads();", times=2, only=1),),
-        trial=SLICES,
+        trial=K_TILES,
         detector="divergent barrier",
         sanitizer="synccheck",
     ),
     Mutant(
-        # The barrier itself is legal: since Volta it waits for threads that have not exited. What is wrong is that
-        # those who left were to load rows of B.
+        # The barrier itself is legal: since Volta it waits only for threads that have not exited. The error is that the
+        # threads that exited should have loaded rows of B.
         name="early return of threads outside C",
         rung="shared_tile",
-        what="threads below the last row return before they have loaded their part of B",
+        what="threads below the last row return before loading their share of B",
         edits=(Edit("03_shared_tile.cu", "float acc = 0.0f;", "if (!c.inside(m, n)) return; float acc = 0.0f;"),),
         trial=Trial((5, 8, 16)),
         detector="uninitialised shared",
-        lines=(("03_shared_tile.cu", "acc = __fmaf_rn(slice.A[m][k]"),),
+        lines=(("03_shared_tile.cu", "acc = __fmaf_rn(k_tile.A[m][k]"),),
     ),
 )
 

@@ -1,4 +1,4 @@
-"""Mutants of offsets beyond 2**31, which only a matrix too large for an ordinary trial shows."""
+"""Mutants of offsets beyond 2**31, which only a matrix too large for an ordinary trial reveals."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ MUTANTS = (
     Mutant(
         name="32-bit offset into C",
         rung="naive",
-        what="row * ldc is cut to 32 bits",
+        what="row * ldc is truncated to 32 bits",
         edits=(Edit("01_naive.cu", "C + row * ldc + col", "C + static_cast<int>(row * ldc) + col"),),
         trial=Trial((3, 8, 8)),
         detector="out-of-bounds",

@@ -1,20 +1,20 @@
-"""Mutants of mma_pipelined: the ring of slices, fragments a step ahead, tiles in groups, what is stored."""
+"""Mutants of mma_pipelined: the ring of stages, fragments one step ahead, grouped tile order, the epilogue."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 from mutant import Edit, Mutant, Trial
-from mutants_swizzled import BARRIER, IN_FLIGHT, LDMATRIX, WHOLE_COPY
+from mutants_swizzled import BARRIER, FULL_COPY, IN_FLIGHT, LDMATRIX
 
 from gemmsmith.kernel.geometry import Geometry
 
 FILE = "15_mma_pipelined.cu"
 WAIT = "cp_async_wait<STAGES - 2>();"
-RING = Trial((64, 64, 192))  # six slices of a ring of three
+RING = Trial((64, 64, 192))  # six k-tiles in a ring of three stages
 
 
-def _one_stage_less(geometry: Geometry) -> Geometry:
+def _one_stage_short(geometry: Geometry) -> Geometry:
     return replace(geometry, smem=geometry.smem * 2 // 3)
 
 
@@ -22,84 +22,84 @@ MUTANTS = (
     Mutant(
         name="pipelined: no wait in the loop",
         rung="mma_pipelined",
-        what="the next slice is read while its copies are in flight",
+        what="the next k-tile is read while its copies are in flight",
         edits=(Edit(FILE, WAIT, "", times=2, only=1),),
         trial=RING,
         detector="race",
         words=("in-flight-copy", IN_FLIGHT),
-        lines=(WHOLE_COPY, LDMATRIX),
+        lines=(FULL_COPY, LDMATRIX),
         sanitizer="racecheck",
     ),
     Mutant(
-        name="pipelined: wait_group one too lax",
+        name="pipelined: wait_group allows one group too many",
         rung="mma_pipelined",
-        what="one group more than allowed may be in flight: the very slice that is read next",
+        what="one group too many may be in flight: the k-tile that is read next",
         edits=(Edit(FILE, WAIT, "cp_async_wait<STAGES - 1>();", times=2),),
         trial=RING,
         detector="race",
         words=("in-flight-copy", IN_FLIGHT),
-        lines=(WHOLE_COPY, LDMATRIX),
+        lines=(FULL_COPY, LDMATRIX),
         sanitizer="racecheck",
     ),
     Mutant(
         name="pipelined: no barrier in the loop",
         rung="mma_pipelined",
-        what="a thread waits for its own copies and reads those of others",
+        what="a thread waits for its own copies and reads those of other threads",
         edits=(Edit(FILE, BARRIER, "", times=2, only=1),),
         trial=RING,
         detector="race",
         words=("read-after-write",),
-        lines=(WHOLE_COPY, LDMATRIX),
+        lines=(FULL_COPY, LDMATRIX),
         sanitizer="racecheck",
     ),
     Mutant(
-        name="pipelined: no commit without a slice left",
+        name="pipelined: no commit after the last k-tile",
         rung="mma_pipelined",
-        what="waiting counts groups: without empty ones at the end, the last slices are not waited for",
+        what="wait_group counts groups: without empty groups at the end, the last k-tiles are not waited for",
         edits=(Edit(FILE, "cp_async_commit();", "if (left > 0) cp_async_commit();"),),
         trial=RING,
         detector="race",
         words=("in-flight-copy",),
-        lines=(WHOLE_COPY, LDMATRIX),
+        lines=(FULL_COPY, LDMATRIX),
         sanitizer="racecheck",
     ),
     Mutant(
         name="pipelined: stage index off by one",
         rung="mma_pipelined",
-        what="slices are copied to where others are still on their way",
-        edits=(Edit(FILE, "to = ring + (STAGES - 1) * STAGE;", "to = ring + (STAGES - 2) * STAGE;"),),
+        what="k-tiles are copied into a stage whose copies are still in flight",
+        edits=(Edit(FILE, "to = ring + (STAGES - 1) * STAGE_BYTES;", "to = ring + (STAGES - 2) * STAGE_BYTES;"),),
         trial=RING,
         detector="race",
         words=("in-flight-copy",),
-        lines=(WHOLE_COPY,),
+        lines=(FULL_COPY,),
         sanitizer="racecheck",
     ),
     Mutant(
         name="ring wraps around one stage late",
         rung="mma_pipelined",
-        what="one stage past the end of the ring is used before it begins again",
-        edits=(Edit(FILE, "slice == ring + (STAGES - 1) * STAGE ? ring", "slice == ring + STAGES * STAGE ? ring"),),
+        what="one stage past the end of the ring is used before it wraps around",
+        edits=(Edit(FILE, "stage == ring + (STAGES - 1) * STAGE_BYTES ?", "stage == ring + STAGES * STAGE_BYTES ?"),),
         trial=RING,
         detector="out-of-bounds",
         words=("out-of-bounds shared", "bytes of shared memory"),
         sanitizer="memcheck",
     ),
     Mutant(
-        name="pipelined: ring launched one stage short",
+        name="pipelined: shared memory one stage too small",
         rung="mma_pipelined",
-        what="the launch asks for shared memory for one stage fewer than the kernel uses",
+        what="the launch requests shared memory for one stage less than the kernel uses",
         edits=(),
         trial=RING,
         detector="out-of-bounds",
         words=("out-of-bounds shared asynchronous copy", "bytes of shared memory"),
-        lines=(WHOLE_COPY,),
+        lines=(FULL_COPY,),
         sanitizer="memcheck",
-        launch=_one_stage_less,
+        launch=_one_stage_short,
     ),
     Mutant(
-        name="fragments read behind the last slice",
+        name="fragments read after the last k-tile",
         rung="mma_pipelined",
-        what="after the last slice the first fragments of a stage are read that nobody wrote",
+        what="after the last k-tile, fragments are read from a stage that was never written",
         edits=(Edit(FILE, "k > TileA::BK ? after(from) : from", "after(from)"),),
         trial=Trial((64, 64, 32)),
         detector="uninitialised shared",
@@ -107,9 +107,9 @@ MUTANTS = (
         sanitizer="initcheck",
     ),
     Mutant(
-        name="first fragments of the slice before",
+        name="first fragments of the previous k-tile",
         rung="mma_pipelined",
-        what="at a slice's end the fragments of its own beginning are read again",
+        what="at the end of a k-tile its own first fragments are read again",
         edits=(Edit(FILE, "last ? next : from", "from"),),
         trial=RING,
         detector="wrong result",
@@ -117,23 +117,23 @@ MUTANTS = (
     Mutant(
         name="fragments read over those being multiplied",
         rung="mma_pipelined",
-        what="the two sets of registers do not take turns",
+        what="the two sets of registers do not alternate",
         edits=(Edit(FILE, "read(1 - set,", "read(set,"),),
         trial=RING,
         detector="wrong result",
     ),
     Mutant(
-        name="last strip of tiles taken for a whole one",
+        name="last strip of tiles treated as full",
         rung="mma_pipelined",
-        what="the blocks of a strip that is lower than GROUP are dealt out as if it were not",
-        edits=(Edit("grouped_order.cuh", "place % height", "place % Group"),),
+        what="a strip with fewer than GROUP rows of tiles is numbered as if it had GROUP",
+        edits=(Edit("grouped_order.cuh", "within % height", "within % Group"),),
         trial=Trial((130, 128, 32)),
         detector="unwritten",
     ),
     Mutant(
-        name="pipelined: copies of unaligned rows",
+        name="pipelined: 16-byte copies from unaligned rows",
         rung="mma_pipelined",
-        what="copies of 16 bytes are taken although ALIGNED says that rows do not start there",
+        what="16-byte copies are used although ALIGNED = 0",
         edits=(Edit(FILE, "if (!ALIGNED)", "if (ALIGNED && K < 0)"),),
         trial=Trial((64, 64, 64), padding=(1, 0, 0)),
         detector="misaligned",
@@ -143,10 +143,10 @@ MUTANTS = (
     Mutant(
         name="one output past the row",
         rung="mma_pipelined",
-        what="the last column is compared with at most instead of less than",
+        what="the last column is compared with <= instead of <",
         edits=(
             Edit(
-                "finish.cuh",
+                "epilogue.cuh",
                 "if (!whole && j < valid) target[j] = values.at[j];",
                 "if (!whole && j <= valid) target[j] = values.at[j];",
             ),
@@ -154,14 +154,14 @@ MUTANTS = (
         trial=Trial((64, 62, 32), padding=(0, 0, 3)),
         detector="out-of-bounds",
         words=("out-of-bounds global write", "0 bytes past the end of C"),
-        lines=(("finish.cuh", "j <= valid"),),
+        lines=(("epilogue.cuh", "j <= valid"),),
         sanitizer="memcheck",
     ),
     Mutant(
         name="no activation",
         rung="mma_pipelined",
-        what="the epilogue stores what gelu was to be applied to",
-        edits=(Edit("finish.cuh", "activated<ACTIVATION>(value)", "value"),),
+        what="the epilogue does not apply gelu",
+        edits=(Edit("epilogue.cuh", "activate<ACTIVATION>(value)", "value"),),
         trial=Trial((64, 64, 32), activation="gelu", bias="column"),
         detector="wrong result",
     ),
@@ -170,23 +170,23 @@ MUTANTS = (
         rung="mma_pipelined",
         what="silu(x) + bias instead of silu(x + bias)",
         edits=(
-            Edit("finish.cuh", "if constexpr (BIAS != 0) value = __fadd_rn(value, to_float(bias));", ""),
+            Edit("epilogue.cuh", "if constexpr (BIAS != 0) value = __fadd_rn(value, to_float(bias));", ""),
             Edit(
-                "finish.cuh",
-                "convert(activated<ACTIVATION>(value), out);",
-                "convert(activated<ACTIVATION>(value) + to_float(bias), out);",
+                "epilogue.cuh",
+                "convert(activate<ACTIVATION>(value), out);",
+                "convert(activate<ACTIVATION>(value) + to_float(bias), out);",
             ),
         ),
         trial=Trial((64, 64, 32), activation="silu", bias="column"),
         detector="wrong result",
     ),
     Mutant(
-        name="fp16 outputs cut off instead of rounded",
+        name="fp16 outputs truncated instead of rounded",
         rung="mma_pipelined",
-        what="up to a whole unit in the last place is lost, not half of one",
+        what="the error is up to one unit in the last place instead of half of one",
         edits=(
             Edit(
-                "finish.cuh",
+                "epilogue.cuh",
                 "__float2half_rn(value)",
                 "__float2half_rn(__int_as_float(__float_as_int(value) & ~0x1FFF))",
             ),

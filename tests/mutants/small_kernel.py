@@ -1,4 +1,4 @@
-"""Run a small CUDA kernel, ``f(const float* in, float* out)``, on the simulator with the race detector on."""
+"""Runs a small CUDA kernel, ``f(const float* in, float* out)``, on the simulator with the race detector on."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ARCH = "sm_90"
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a launch left in ``out``, and the races it had."""
+    """The contents of ``out`` after a launch, and the races found."""
 
     out: NDArray[np.float32]
     hazards: tuple[Hazard, ...]
@@ -44,7 +44,7 @@ def run_body(
     seed: int = 0,
     before: str = "",
 ) -> Outcome:
-    """Run ``body`` with ``t = threadIdx.x``; ``in`` counts up from 1, and a fault of the simulator raises."""
+    """Runs ``body`` with ``t = threadIdx.x``. ``in`` counts up from 1. A simulator fault raises."""
     source = folder / "small.cu"
     source.write_text(before + ENTRY.format(body=body), encoding="utf-8")
     geometry = Geometry((blocks, 1, 1), (threads, 1, 1))

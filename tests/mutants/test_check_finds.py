@@ -1,4 +1,4 @@
-"""What ``gemmsmith check`` says about kernels as people write them: right, without guards, racing, not compiling."""
+"""What ``gemmsmith check`` reports for typical kernels: correct, without guards, with a race, not compiling."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from gemmsmith.cli.main import run_command
 
-# The textbook's tiled kernel, which is right for multiples of its tile.
+# The textbook's tiled kernel, correct only for multiples of its tile.
 TILED = """
 #define TILE 16
 __global__ void sgemm(const float* A, const float* B, float* C, int M, int N, int K) {
@@ -49,18 +49,18 @@ def line_of(source: str, text: str) -> int:
 
 
 def flat(text: str) -> str:
-    """What was printed, without the line breaks of a narrow console."""
+    """The printed text without line breaks."""
     return " ".join(text.split())
 
 
-def test_a_right_kernel_passes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_correct_kernel_passes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert check(tmp_path, GUARDED) == 0
     said = capsys.readouterr().out
     assert "WRONG" not in said
     assert "warps starved" in said
 
 
-def test_a_kernel_without_guards_is_told_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_missing_guards_are_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert check(tmp_path, TILED) == 1
     said = flat(capsys.readouterr().out)
     assert "out-of-bounds global read of 4 bytes" in said
@@ -70,7 +70,7 @@ def test_a_kernel_without_guards_is_told_so(tmp_path: Path, capsys: pytest.Captu
     assert f"repeat: gemmsmith check {tmp_path}/mine.cu --m 32 --n 32 --k 32" in said
 
 
-def test_a_race_fails_although_the_result_is_right(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_race_fails_although_the_result_is_correct(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert check(tmp_path, RACING) == 1
     said = flat(capsys.readouterr().out)
     assert "write-after-read race on shared address" in said
@@ -81,7 +81,7 @@ def test_a_race_fails_although_the_result_is_right(tmp_path: Path, capsys: pytes
     assert "not run after the failure: random data" in said
 
 
-def test_json_tells_the_same(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_reports_the_same(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert check(tmp_path, RACING, "--json") == 1
     told = json.loads(capsys.readouterr().out)
     assert told["ok"] is False
@@ -91,12 +91,12 @@ def test_json_tells_the_same(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert any("race on shared address" in reason for reason in trial["reasons"])
 
 
-def test_a_compile_error_shows_the_compilers_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_compile_error_shows_the_compiler_message(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert check(tmp_path, TILED.replace("float acc = 0.0f;", "float acc = 0.0f")) == 1
     assert 'error: expected a ";"' in capsys.readouterr().err
 
 
-def test_an_unknown_instruction_is_no_verdict(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_instruction_gives_no_verdict(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     slow = 'asm volatile("nanosleep.u32 20;");'
     assert check(tmp_path, GUARDED.replace("float acc = 0.0f;", f"float acc = 0.0f;\n    {slow}")) == 1
     captured = capsys.readouterr()
@@ -105,6 +105,6 @@ def test_an_unknown_instruction_is_no_verdict(tmp_path: Path, capsys: pytest.Cap
     assert "WRONG" not in captured.out
 
 
-def test_options_are_in_the_command_that_repeats(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_repeat_command_contains_the_options(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert check(tmp_path, TILED, "--block", "16,16", "-D", "UNUSED=1") == 1
     assert "-DUNUSED=1 --block 16,16" in flat(capsys.readouterr().out)

@@ -1,4 +1,4 @@
-"""The race detector on small kernels: what is a race and what is not, whichever order the run takes.
+"""The race detector on small kernels: what is a race and what is not, in every schedule.
 
 Shared memory is volatile here, so that the compiler keeps every access.
 """
@@ -14,13 +14,13 @@ from gemmsmith.sim.schedule import NAMES
 
 FLOATS = "    __shared__ volatile float s[256];\n"
 
-# A kernel's body, without any race. ``t`` is threadIdx.x, 64 threads are two warps.
+# Kernel bodies without a race. ``t`` is threadIdx.x; 64 threads are two warps.
 RIGHT = {
-    "neighbours write the bytes of one word": """
+    "adjacent threads write the bytes of one word": """
         __shared__ volatile unsigned char s[64];
         s[t] = t;
         out[t] = s[t];""",
-    "neighbours write the halves of one word": """
+    "adjacent threads write the halves of one word": """
         __shared__ volatile unsigned short s[64];
         s[t] = t;
         __syncthreads();
@@ -30,7 +30,7 @@ RIGHT = {
         if (t < 16) s[t] = make_float4(in[t], 1, 2, 3);
         __syncthreads();
         out[t] = reinterpret_cast<volatile float*>(s)[t];""",
-    "two buffers in turn, one barrier a step": FLOATS + """
+    "two alternating buffers, one barrier per step": FLOATS + """
         float sum = 0;
         for (int step = 0; step < 6; ++step) {
             const int base = step % 2 * 64;
@@ -39,7 +39,7 @@ RIGHT = {
             sum += s[base + (t ^ 33)];
         }
         out[t] = sum;""",
-    "a warp sums by halves with __syncwarp": FLOATS + """
+    "a warp-wide tree reduction with __syncwarp": FLOATS + """
         s[t] = in[t];
         __syncwarp();
         for (int step = 16; step > 0; step /= 2) {
@@ -49,11 +49,11 @@ RIGHT = {
             __syncwarp();
         }
         out[t] = s[t];""",
-    "half a warp orders itself by its own mask": FLOATS + """
+    "half a warp synchronises with its own mask": FLOATS + """
         s[t] = in[t];
         if (t % 32 < 16) { __syncwarp(0x0000ffffu); out[t] = s[t ^ 8]; }
         else             { __syncwarp(0xffff0000u); out[t] = s[t ^ 1]; }""",
-    "threads of a warp that went different ways meet at __syncwarp": FLOATS + """
+    "diverged threads of a warp reconverge at __syncwarp": FLOATS + """
         if (t % 32 < 16) {
             float x = in[t];
             for (int i = 0; i < t % 4; ++i) x = x * in[t + i] + 1;
@@ -70,35 +70,35 @@ RIGHT = {
         atomicAdd(&s, t);
         __syncthreads();
         out[t] = s;""",
-    "all threads raise one flag to the same value": """
+    "all threads set one flag to the same value": """
         __shared__ volatile int flag;
         if (t == 0) flag = 0;
         __syncthreads();
         if (in[t] > 0) flag = 1;
         __syncthreads();
         out[t] = flag;""",
-    "the same NaN written by all": """
+    "all threads write the same NaN": """
         __shared__ volatile unsigned s;
         s = 0x7fc00001u;
         __syncthreads();
         out[t] = s == 0x7fc00001u;""",
-    "threads that return early count at the barrier": FLOATS + """
+    "threads that return early do not block the barrier": FLOATS + """
         if (t >= 48) return;
         s[t] = in[t];
         __syncthreads();
         out[t] = s[47 - t];""",
-    "a thread reads its own copy after its own wait": """
+    "a thread reads its own copy after its wait": """
         __shared__ alignas(16) float s[256];
         COPY(s + 4 * t, in + 4 * t);
         COMMIT; WAIT(0);
         out[t] = reinterpret_cast<volatile float*>(s)[4 * t];""",
-    "copies of others after wait and barrier": """
+    "copies of other threads read after wait and barrier": """
         __shared__ alignas(16) float s[256];
         COPY(s + 4 * t, in + 4 * t);
         COMMIT; WAIT(0);
         __syncthreads();
         out[t] = reinterpret_cast<volatile float*>(s)[255 - 4 * t];""",
-    "the older of two groups is there": """
+    "the older of two groups has arrived": """
         __shared__ alignas(16) float s[512];
         COPY(s + 4 * t, in + 4 * t); COMMIT;
         COPY(s + 256 + 4 * t, in + 4 * t); COMMIT;
@@ -111,39 +111,39 @@ RIGHT = {
         out[t] = reinterpret_cast<volatile float*>(s)[4 * t];""",
 }  # fmt: skip
 
-# A kernel's body, and the kind of race it has.
+# Kernel bodies with a race, and its kind.
 WRONG = {
-    "a half-word of a neighbour": ("read-after-write", """
+    "half-word of another thread": ("read-after-write", """
         __shared__ volatile unsigned short s[64];
         s[t] = t;
         out[t] = s[t ^ 1];"""),
-    "a word over bytes of others": ("write-after-write", """
+    "word written over bytes of other threads": ("write-after-write", """
         __shared__ volatile unsigned s[16];
         reinterpret_cast<volatile unsigned char*>(s)[t] = t;
         if (t % 4 == 0) s[t / 4] = 7;"""),
-    "a vector over words that others read": ("write-after-read", """
+    "vector written over words that other threads read": ("write-after-read", """
         __shared__ float4 s[16];
         reinterpret_cast<volatile float*>(s)[t] = in[t];
         __syncthreads();
         out[t] = reinterpret_cast<volatile float*>(s)[63 - t];
         if (t < 16) s[t] = make_float4(in[t], 1, 2, 3);"""),
-    "another warp after a mere __syncwarp": ("read-after-write", FLOATS + """
+    "another warp's data after __syncwarp": ("read-after-write", FLOATS + """
         s[t] = in[t];
         __syncwarp();
         out[t] = s[t ^ 32];"""),
-    "lockstep taken for granted": ("read-after-write", FLOATS + """
+    "lockstep execution assumed": ("read-after-write", FLOATS + """
         s[t] = in[t];
         out[t] = s[t ^ 1];"""),
-    "the other half of a warp after half a __syncwarp": ("read-after-write", FLOATS + """
+    "the other half of a warp after a half-warp __syncwarp": ("read-after-write", FLOATS + """
         s[t] = in[t];
         if (t % 32 < 16) { __syncwarp(0x0000ffffu); out[t] = s[t ^ 16]; }
         else             { __syncwarp(0xffff0000u); out[t] = s[t ^ 16]; }"""),
-    "a shift within one buffer": ("write-after-read", FLOATS + """
+    "shift within one buffer": ("write-after-read", FLOATS + """
         s[t] = in[t];
         __syncthreads();
         const float next = s[(t + 1) % 64];
         s[t] = next;"""),
-    "the last step's buffer, in a loop": ("write-after-read", FLOATS + """
+    "buffer of the previous step, in a loop": ("write-after-read", FLOATS + """
         float sum = 0;
         for (int step = 0; step < 3; ++step) {
             s[t] = in[t] * step;
@@ -151,7 +151,7 @@ WRONG = {
             sum += s[t ^ 33];
         }
         out[t] = sum;"""),
-    "a reader between two others, after the __syncwarp": ("write-after-read", FLOATS + """
+    "a third thread reads between two others, after __syncwarp": ("write-after-read", FLOATS + """
         if (t == 1) s[0] = in[0];
         __syncthreads();
         float got = 0;
@@ -160,7 +160,7 @@ WRONG = {
         if (t == 10) got += s[0];
         if (t == 5) s[0] = 2;
         out[t] = got;"""),
-    "different values by one instruction": ("write-after-write", """
+    "different values written by one instruction": ("write-after-write", """
         __shared__ volatile float s;
         s = in[t];
         out[t] = 0;"""),
@@ -168,13 +168,13 @@ WRONG = {
         __shared__ volatile float s;
         s = t == 7 ? -0.0f : 0.0f * in[0];
         out[t] = 0;"""),
-    "a counter read while others update it": ("read-after-write", """
+    "counter read while other threads update it": ("read-after-write", """
         __shared__ int s;
         if (t == 0) s = 0;
         __syncthreads();
         atomicAdd(&s, t);
         out[t] = *const_cast<volatile int*>(&s);"""),
-    "a counter cleared without a barrier": ("write-after-write", """
+    "counter reset without a barrier": ("write-after-write", """
         __shared__ int s;
         s = 0;
         if (t == 3) *const_cast<volatile int*>(&s) = 1;
@@ -183,37 +183,37 @@ WRONG = {
         s[t] = in[t];
         if (t >= 48) return;
         out[t] = s[t + 8];"""),
-    "a copy read by its own thread before the wait": ("in-flight-copy", """
+    "copy read by its own thread before the wait": ("in-flight-copy", """
         __shared__ alignas(16) float s[256];
         reinterpret_cast<volatile float*>(s)[4 * t] = 0;
         COPY(s + 4 * t, in + 4 * t); COMMIT;
         out[t] = reinterpret_cast<volatile float*>(s)[4 * t];
         WAIT(0);"""),
-    "a store over a copy in flight": ("in-flight-copy", """
+    "store over a copy in flight": ("in-flight-copy", """
         __shared__ alignas(16) float s[256];
         COPY(s + 4 * t, in + 4 * t); COMMIT;
         reinterpret_cast<volatile float*>(s)[4 * t + 3] = 0;
         WAIT(0);"""),
-    "a copy that was committed after the wait's count": ("in-flight-copy", """
+    "copy committed after the wait": ("in-flight-copy", """
         __shared__ alignas(16) float s[256];
         reinterpret_cast<volatile float*>(s)[4 * t] = 0;
         COPY(s + 4 * t, in + 4 * t);
         WAIT(0);
         out[t] = reinterpret_cast<volatile float*>(s)[4 * t];
         COMMIT;"""),
-    "a copy of another thread after one's own wait": ("read-after-write", """
+    "copy of another thread read after the reader's own wait": ("read-after-write", """
         __shared__ alignas(16) float s[256];
         reinterpret_cast<volatile float*>(s)[4 * t] = 0;
         __syncthreads();
         COPY(s + 4 * t, in + 4 * t); COMMIT; WAIT(0);
         out[t] = reinterpret_cast<volatile float*>(s)[4 * (t ^ 32)];"""),
-    "a copy over what others still read": ("write-after-read", """
+    "copy over data that other threads still read": ("write-after-read", """
         __shared__ alignas(16) float s[256];
         reinterpret_cast<volatile float*>(s)[4 * t] = in[t];
         __syncthreads();
         out[t] = reinterpret_cast<volatile float*>(s)[4 * (63 - t)];
         COPY(s + 4 * t, in + 4 * t); COMMIT; WAIT(0);"""),
-    "two lanes copy to one place": ("in-flight-copy", """
+    "two lanes copy to one address": ("in-flight-copy", """
         __shared__ alignas(16) float s[256];
         COPY(s + 4 * (t / 2), in + 4 * t); COMMIT; WAIT(0);"""),
 }  # fmt: skip
@@ -232,18 +232,18 @@ def _id(name: str) -> str:
 
 @pytest.mark.parametrize("schedule", NAMES)
 @pytest.mark.parametrize("name", RIGHT, ids=_id)
-def test_ordered_accesses_are_no_race(name: str, schedule: str, tmp_path: Path) -> None:
+def test_synchronised_accesses_are_no_race(name: str, schedule: str, tmp_path: Path) -> None:
     outcome = run_body(tmp_path, RIGHT[name], schedule=schedule, before=COPIES)
     assert not outcome.hazards, "\n".join(map(str, outcome.hazards))
 
 
 def _faultless(name: str) -> bool:
-    """Whether a kernel's race can be run in any order without a fault: nothing is read before it is ever written."""
+    """Whether the kernel runs in any schedule without a fault: nothing is read before it is written."""
     return "read-after-write" not in WRONG[name][0]
 
 
 @pytest.mark.parametrize("name", WRONG, ids=_id)
-def test_a_race_is_found_in_the_most_forgiving_order(name: str, tmp_path: Path) -> None:
+def test_a_race_is_found_in_lockstep(name: str, tmp_path: Path) -> None:
     kind, body = WRONG[name]
     outcome = run_body(tmp_path, body, before=COPIES)
     assert kind in outcome.kinds, outcome.kinds
@@ -254,15 +254,15 @@ def test_a_race_is_found_in_the_most_forgiving_order(name: str, tmp_path: Path) 
 
 @pytest.mark.parametrize("schedule", NAMES)
 @pytest.mark.parametrize("name", [name for name in WRONG if _faultless(name)], ids=_id)
-def test_a_race_is_found_in_every_order(name: str, schedule: str, tmp_path: Path) -> None:
+def test_a_race_is_found_in_every_schedule(name: str, schedule: str, tmp_path: Path) -> None:
     kind, body = WRONG[name]
     seen = run_body(tmp_path, body, schedule=schedule, before=COPIES).kinds
-    # A read before a write in one order is a write before a read in another.
+    # A read before a write in one schedule is a write before a read in another.
     assert seen & ({kind, "read-after-write"} if kind == "write-after-read" else {kind}), seen
 
 
-def test_the_advice_fits_the_threads_that_race(tmp_path: Path) -> None:
-    """Pairs in one warp come first by number, but a pair in two warps decides what is needed."""
+def test_the_advice_matches_the_threads_that_race(tmp_path: Path) -> None:
+    """Pairs within one warp have lower thread numbers, but a pair across two warps decides what is needed."""
     across = run_body(tmp_path, FLOATS + "s[t] = in[t];\nout[t] = s[63 - t] + s[t ^ 1];")
     assert "a __syncthreads() must come between them" in str(across.hazards[0])
     within = run_body(tmp_path, FLOATS + "s[t] = in[t];\nout[t] = s[t ^ 1];")
@@ -279,14 +279,14 @@ def test_both_accesses_are_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("schedule", NAMES)
-def test_blocks_have_shared_memories_of_their_own(schedule: str, tmp_path: Path) -> None:
+def test_each_block_has_its_own_shared_memory(schedule: str, tmp_path: Path) -> None:
     body = FLOATS + "s[t] = in[t] + blockIdx.x;\n__syncthreads();\nout[blockIdx.x * blockDim.x + t] = s[39 - t];"
     outcome = run_body(tmp_path, body, threads=40, blocks=3, schedule=schedule)
     assert not outcome.hazards
     assert outcome.out.reshape(3, 40)[:, 0].tolist() == [40, 41, 42]
 
 
-def test_a_last_warp_that_is_not_full_is_a_warp_of_its_own(tmp_path: Path) -> None:
+def test_a_partial_last_warp_is_a_separate_warp(tmp_path: Path) -> None:
     ordered = FLOATS + "s[t] = in[t];\n__syncwarp();\nout[t] = s[t ^ 1];"
     assert not run_body(tmp_path, ordered, threads=40).hazards
     across = FLOATS + "s[t] = in[t];\n__syncwarp();\nout[t] = s[t < 32 ? t : t - 8];"

@@ -1,4 +1,4 @@
-"""Mutants that need more than one guarded launch: offsets beyond 2**31, and data on which a mistake is invisible."""
+"""Mutants that need more than a guarded launch: offsets beyond 2**31, and data that hide an error."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ HUGE = Problem(3, 8, 8, ldc=2**30)
 
 
 def _run_huge(mutant: Mutant, spec: KernelSpec) -> bool:
-    """Whether C is right after the launch; only what the problem touches is ever written or read."""
+    """Whether C is correct after the launch; only memory that the problem touches is written or read."""
     device, data = SimDevice(ARCH), operands(HUGE, "integers")
     sizes = (data.a.nbytes, data.b.nbytes, 4 * (2 * HUGE.ldc + HUGE.n))
     a, b, c = (device.allocate(size) for size in sizes)
@@ -41,7 +41,7 @@ def test_a_32_bit_offset_is_out_of_bounds(mutant: Mutant, tmp_path: Path) -> Non
     assert _run_huge(mutant, mutant.original)
     with pytest.raises(SimulationError, match="out-of-bounds global write of 4 bytes") as caught:
         _run_huge(mutant, mutant.write(tmp_path))
-    assert "epilogue.cuh:" in caught.value.hint
+    assert "linear_combination.cuh:" in caught.value.hint
     assert "block (0,0,0), thread (" in caught.value.hint
 
 
@@ -51,14 +51,14 @@ def _constant(problem: Problem, fill: str = "normal", seed: int = 0) -> Operands
 
 
 INVISIBLE = (
-    "slice of B read transposed", "neighbours swapped by the swizzle", "wrong fragment column stored",
-    "fragment of B loaded transposed", "halves of a fragment of B swapped", "swizzle forgotten by the copy",
+    "k-tile of B read transposed", "adjacent k exchanged in the store", "wrong fragment column stored",
+    "fragment of B loaded transposed", "halves of a fragment of B swapped", "copy without the swizzle",
 )  # fmt: skip
 
 
 @pytest.mark.parametrize("mutant", [m for m in MUTANTS if m.name in INVISIBLE], ids=lambda m: m.name.replace(" ", "-"))
-def test_constant_matrices_would_hide_it(mutant: Mutant, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Checkers of known collections fill with constants; these mutants show why ours does not."""
+def test_constant_matrices_hide_the_error(mutant: Mutant, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some well-known checkers fill matrices with constants; these mutants show why ours does not."""
     spec = mutant.write(tmp_path)
     assert not judge(spec, mutant.chosen, mutant.trial).ok
     monkeypatch.setattr(harness, "operands", _constant)

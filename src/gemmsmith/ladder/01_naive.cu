@@ -1,22 +1,21 @@
 // 01 naive: one thread, one output.
 //
-// Idea      Write the definition down: C[row][col] is the dot product of a row of A and a column
-//           of B, and every thread computes one.
-// Changed   Nothing yet; this is the ground the ladder stands on.
-// Owns      A block owns TILE x TILE outputs. Neighbouring threads of a warp walk down a column
-//           of C:
+// Idea      The definition, as code: C[row][col] is the dot product of a row of A and a column of
+//           B. Each thread computes one output.
+// Changed   Nothing: this is the baseline of the ladder.
+// Owns      A block owns TILE x TILE outputs. Consecutive threads of a warp go down a column of C:
 //
 //          col
 //     +-----+-----+- -
-// row | t0  | t32 |          so for one k the warp's 32 threads read A[row .. row+31][k], which lie
+// row | t0  | t32 |          For one k, the warp's 32 threads read A[row .. row+31][k], which are
 //     | t1  | t33 |          lda floats apart: 32 sectors of 32 bytes are fetched for 128 bytes used.
-//     | ... | ... |          B[k][col] is one address for all of them.
+//     | ... | ... |          B[k][col] is the same address for all of them.
 //     | t31 | t63 |
 //     +-----+-----+- -
 //
-// Budget    No shared memory. One accumulator; 32 registers with addresses, on sm_90.
-// Needs     Nothing: any shape, leading dimension, alignment and all four layouts.
-// Try next  Let a warp walk along a row instead: swap / and % (02 coalesced).
+// Budget    No shared memory. One accumulator; 32 registers including addresses, on sm_90.
+// Needs     Nothing: any shape, leading dimension and alignment, and all four layouts.
+// Try next  Let a warp go along a row instead: swap / and % (02 coalesced).
 
 #include "epilogue/linear_combination.cuh"
 #include "schedule/tile_order.cuh"

@@ -1,23 +1,22 @@
-// 02 coalesced: a warp walks along a row.
+// 02 coalesced: a warp goes along a row.
 //
-// Idea      A warp's 32 loads are served together. Give its threads neighbouring columns, and the
-//           32 floats they read from B, or write to C, are 128 bytes in one piece.
-// Changed   / and % change places in two lines. Nothing else.
-// Owns      A block owns TILE x TILE outputs. Neighbouring threads of a warp walk along a row of
-//           C:
+// Idea      The hardware serves a warp's 32 loads together. If consecutive threads have consecutive
+//           columns, the 32 floats they read from B, or write to C, are 128 contiguous bytes.
+// Changed   / and % are swapped in two lines. Nothing else.
+// Owns      A block owns TILE x TILE outputs. Consecutive threads of a warp go along a row of C:
 //
 //               col
 //          +-----+-----+- -+-----+
-//      row | t0  | t1  |   | t31 |    for one k the warp reads A[row][k], one address for all, and
+//      row | t0  | t1  |   | t31 |    For one k, the warp reads A[row][k], one address for all, and
 //          +-----+-----+- -+-----+    B[k][col .. col+31]: 4 sectors of 32 bytes, all of them used.
 //          | t32 | t33 |   | t63 |
 //          +-----+-----+- -+-----+
 //
-// Budget    No shared memory. One accumulator; 32 registers with addresses, on sm_90.
-// Needs     Nothing: any shape, leading dimension, alignment and all four layouts. (A transposed
-//           B is read in strides again: which index must be the fast one depends on the layout.)
-// Try next  Every element of A is still loaded N times and every one of B M times, if mostly from
-//           cache: keep tiles of them in shared memory (03 shared_tile).
+// Budget    No shared memory. One accumulator; 32 registers including addresses, on sm_90.
+// Needs     Nothing: any shape, leading dimension and alignment, and all four layouts. (A transposed
+//           B is again read with a stride: the best mapping of threads depends on the layout.)
+// Try next  Each element of A is still loaded N times and each element of B M times, though mostly
+//           from cache. Keep tiles of A and B in shared memory (03 shared_tile).
 
 #include "epilogue/linear_combination.cuh"
 #include "schedule/tile_order.cuh"

@@ -1,35 +1,31 @@
-// 03 shared_tile: stage tiles in shared memory.
+// 03 shared_tile: tiles in shared memory.
 //
-// Idea      The threads of a block need the same rows of A and columns of B. Load a square slice
-//           of each once, together, and let all threads read it from shared memory: TILE times
-//           fewer global loads.
-// Changed   The loop over k became a loop over slices: load, wait for all, multiply, wait for
-//           all.
-// Owns      A block owns TILE x TILE outputs, one per thread, and slides two windows over A and
-//           B:
+// Idea      The threads of a block need the same rows of A and columns of B. They load a square
+//           k-tile of each once, together, and all read it from shared memory: TILE times fewer
+//           global loads.
+// Changed   The loop over k became a loop over k-tiles: load, barrier, multiply, barrier.
+// Owns      A block owns TILE x TILE outputs, one per thread. Its two windows move over A and B:
 //
 //                              B  +-----+
-//                                 |     | TILE   slides down
+//                                 |     | TILE   moves down
 //                                 +-----+
 //                       TILE      .  |  .
 //              A      +-----+     +-----+
 //           TILE      |     | --> |  C  | TILE
 //                     +-----+     +-----+
-//                slides right       TILE
+//                 moves right       TILE
 //
 // Budget    2 * TILE^2 floats of shared memory: 8 KB for TILE = 32. One accumulator per thread.
-// Needs     Nothing: outside the matrices the slices are filled with zeros, in k for A and B
-//           alike.
-// Try next  Two shared loads feed each multiplication, so the shared-memory pipe is the limit.
-//           Let a thread compute several outputs and use each loaded value more than once (04
-//           register_block).
+// Needs     Nothing: k-tiles are filled with zeros outside A and B, in k as well.
+// Try next  Each multiplication needs two shared loads, so shared memory is the limit. Let a thread
+//           compute several outputs and use each loaded value more than once (04 register_block).
 
 #include "epilogue/linear_combination.cuh"
 #include "schedule/tile_order.cuh"
 
 constexpr int THREADS = TILE * TILE;
 
-struct Slice {
+struct KTile {
     float A[TILE][TILE];
     float B[TILE][TILE];
 };
@@ -37,7 +33,7 @@ struct Slice {
 extern "C" __global__ void __launch_bounds__(THREADS)
 gemm(int M, int N, int K, float alpha, const float* __restrict__ A, long long lda,
      const float* __restrict__ B, long long ldb, float beta, float* C, long long ldc) {
-    __shared__ Slice slice;
+    __shared__ KTile k_tile;
     drop_empty_product(K, alpha);
     const Tile tile = block_tile<TILE, TILE>(N);
     auto a = window(A, lda, M, K, tile.row, 0);
@@ -48,13 +44,13 @@ gemm(int M, int N, int K, float alpha, const float* __restrict__ A, long long ld
 
     float acc = 0.0f;
     while (a.cols > 0) {
-        slice.A[m][n] = a.get_or_zero(m, n);
-        slice.B[m][n] = b.get_or_zero(m, n);
-        __syncthreads();  // the slice is complete
+        k_tile.A[m][n] = a.get_or_zero(m, n);
+        k_tile.B[m][n] = b.get_or_zero(m, n);
+        __syncthreads();  // the k-tile is complete
 
 #pragma unroll
-        for (int k = 0; k < TILE; ++k) acc = __fmaf_rn(slice.A[m][k], slice.B[k][n], acc);
-        __syncthreads();  // and read by all, before the next one replaces it
+        for (int k = 0; k < TILE; ++k) acc = __fmaf_rn(k_tile.A[m][k], k_tile.B[k][n], acc);
+        __syncthreads();  // all threads have read it: it may be overwritten
 
         a.move_right(TILE);
         b.move_down(TILE);

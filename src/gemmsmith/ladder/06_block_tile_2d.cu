@@ -1,12 +1,11 @@
 // 06 block_tile_2d: outer products in registers.
 //
-// Idea      For each k a thread loads TM values of A and TN of B and multiplies each with each: 8
-//           + 8 loads feed 64 multiplications. From here on arithmetic, not shared memory, can be
-//           the limit. So the guards at the matrix edges begin to cost: interior blocks run code
-//           without them.
-// Changed   The column became a rectangle with its operands in registers. Loading and storing are
-//           templates on Guarded; the branch between the two is the same for all threads of a
-//           block.
+// Idea      For each k, a thread loads TM values of A and TN of B and multiplies each with each: 8 + 8
+//           loads for 64 multiplications. From here on arithmetic can be the limit instead of shared
+//           memory. Then the guards at the matrix edges cost time, so blocks inside the matrix run
+//           code without guards.
+// Changed   The column became a rectangle, with its operands in registers. Loads and stores are
+//           templates on Guarded; all threads of a block take the same branch.
 // Owns      A block owns BM x BN outputs; a thread owns a TM x TN rectangle:
 //
 //                            B  +----------+
@@ -20,9 +19,9 @@
 //                     +--+      +----------+
 //                                  n0  BN
 //
-// Budget    (BM + BN) * BK floats of shared memory: 4 KB. TM * TN + TM + TN values in registers:
-//           80, next to the addresses. MIN_BLOCKS asks for so few registers that as many blocks
-//           fit on an SM: of its 65,536, a thread gets 65,536 / (MIN_BLOCKS * THREADS), here 128.
+// Budget    (BM + BN) * BK floats of shared memory: 4 KB. TM * TN + TM + TN values in registers: 80,
+//           plus addresses. MIN_BLOCKS limits the registers so that this many blocks fit on an SM:
+//           a thread gets 65,536 / (MIN_BLOCKS * THREADS), here 128.
 // Needs     Nothing. BM * BK and BK * BN must be multiples of the number of threads.
 // Try next  Move four floats per instruction, from global memory and from shared memory (07
 //           vectorized).
@@ -31,27 +30,27 @@
 #include "schedule/tile_order.cuh"
 
 constexpr int THREADS = BM * BN / (TM * TN);
-static_assert(BM * BK % THREADS == 0 && BK * BN % THREADS == 0, "every thread loads equally much");
+static_assert(BM * BK % THREADS == 0 && BK * BN % THREADS == 0, "every thread loads the same amount");
 
-struct Slice {
+struct KTile {
     float A[BM][BK];
     float B[BK][BN];
 };
 
-// Guarded fills what lies outside the matrices with zeros; without it everything must lie inside.
+// Guarded: elements outside the matrices become zero. Otherwise the whole k-tile must be inside.
 template <bool Guarded>
-__device__ __forceinline__ void load_slice(Slice& slice, const Window<const float>& a, const Window<const float>& b) {
+__device__ __forceinline__ void load_k_tile(KTile& k_tile, const Window<const float>& a, const Window<const float>& b) {
 #pragma unroll
     for (int i = 0; i < BM * BK; i += THREADS) {
         const int m = (i + threadIdx.x) / BK;
         const int k = (i + threadIdx.x) % BK;
-        slice.A[m][k] = Guarded ? a.get_or_zero(m, k) : *a.at(m, k);
+        k_tile.A[m][k] = Guarded ? a.get_or_zero(m, k) : *a.at(m, k);
     }
 #pragma unroll
     for (int i = 0; i < BK * BN; i += THREADS) {
         const int k = (i + threadIdx.x) / BN;
         const int n = (i + threadIdx.x) % BN;
-        slice.B[k][n] = Guarded ? b.get_or_zero(k, n) : *b.at(k, n);
+        k_tile.B[k][n] = Guarded ? b.get_or_zero(k, n) : *b.at(k, n);
     }
 }
 
@@ -65,7 +64,7 @@ __device__ __forceinline__ void store_tile(const Window<float>& c, int m0, int n
 extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
 gemm(int M, int N, int K, float alpha, const float* __restrict__ A, long long lda,
      const float* __restrict__ B, long long ldb, float beta, float* C, long long ldc) {
-    __shared__ Slice slice;
+    __shared__ KTile k_tile;
     drop_empty_product(K, alpha);
     const Tile tile = block_tile<BM, BN>(N);
     auto a = window(A, lda, M, K, tile.row, 0);
@@ -77,18 +76,18 @@ gemm(int M, int N, int K, float alpha, const float* __restrict__ A, long long ld
     float acc[TM][TN] = {};
     while (a.cols > 0) {
         if (a.holds(BM, BK) && b.holds(BK, BN))
-            load_slice<false>(slice, a, b);
+            load_k_tile<false>(k_tile, a, b);
         else
-            load_slice<true>(slice, a, b);
+            load_k_tile<true>(k_tile, a, b);
         __syncthreads();
 
-#pragma unroll 2  // loads of one step run under the arithmetic of the other; more steps need more registers
+#pragma unroll 2  // the loads of one step overlap the arithmetic of the other; more steps need more registers
         for (int k = 0; k < BK; ++k) {
             float a_k[TM], b_k[TN];
 #pragma unroll
-            for (int i = 0; i < TM; ++i) a_k[i] = slice.A[m0 + i][k];
+            for (int i = 0; i < TM; ++i) a_k[i] = k_tile.A[m0 + i][k];
 #pragma unroll
-            for (int j = 0; j < TN; ++j) b_k[j] = slice.B[k][n0 + j];
+            for (int j = 0; j < TN; ++j) b_k[j] = k_tile.B[k][n0 + j];
 #pragma unroll
             for (int i = 0; i < TM; ++i)
 #pragma unroll

@@ -1,28 +1,28 @@
 // 10 warp_tile: a level between block and thread.
 //
-// Idea      In 08 a warp's 32 threads form a 2 x 16 strip of thread tiles: for each k it reads 16
-//           + 128 values for 2,048 multiplications. A compact WM x WN rectangle of 64 x 64 reads
-//           64 + 64 for 4,096. And tiles of a thread that stand apart let neighbouring lanes read
-//           neighbouring addresses.
-// Changed   m0 and n0 come from warp and lane, not from the thread number alone; a thread owns
-//           WMITER x WNITER tiles of TM x TN, one in each SUB_M x SUB_N piece of the warp tile.
-//           Loading is as in 08.
-// Owns      A block owns BM x BN outputs, a warp WM x WN of them, a thread TM x TN in each piece:
+// Idea      In 08 the 32 threads of a warp form a 2 x 16 strip of thread tiles: for each k it reads
+//           16 + 128 values for 2,048 multiplications. A compact warp tile WM x WN of 64 x 64 reads
+//           64 + 64 for 4,096. And if the tiles of one thread are apart from each other, adjacent lanes
+//           read adjacent addresses.
+// Changed   m0 and n0 come from warp and lane, not from the thread number alone. A thread owns
+//           WMITER x WNITER tiles of TM x TN, one in each SUB_M x SUB_N subtile of the warp tile. Loads
+//           are as in 08.
+// Owns      A block owns BM x BN outputs, a warp WM x WN of them, a thread TM x TN in each subtile:
 //
-// block 128 x 128            warp 64 x 64, WNITER = 4          piece 64 x 16: 8 x 4 lanes
+// block 128 x 128            warp 64 x 64, WNITER = 4          subtile 64 x 16: 8 x 4 lanes
 // +-------+-------+          +----+----+----+----+             +----+----+----+----+
 // | warp0 | warp1 |          |    |    |    |    |             | l0 | l1 | l2 | l3 |  8 x 4 outputs each
 // +-------+-------+          |    |    |    |    |             +----+----+----+----+
 // | warp2 | warp3 |          |    |    |    |    |             | l4 | l5 | l6 | l7 |
 // +-------+-------+          +----+----+----+----+             :    :    :    :    :
 //
-// Budget    (BM + PAD + BN) * BK floats of shared memory: 16,640 B. 128 accumulators and 24
-//           operands per thread: few threads with much work each, whose independent
-//           multiplications hide latency in place of more warps.
-// Needs     Vectors only where A, B and C start on 16 bytes and lda, ldb, ldc and the strides of a
-//           batch are multiples of 4; elsewhere, and at the edges, it goes element by element. BIAS
-//           and ACTIVATION add last steps to C (include/finish.cuh); a batch is one launch.
-// Try next  The multiplication still waits for every slice to arrive: copy ahead (11 async_copy).
+// Budget    (BM + PAD + BN) * BK floats of shared memory: 16,640 B. 128 accumulators and 24 operands
+//           per thread: few threads with much work each. Their independent multiplications hide
+//           latency, where other kernels need more warps.
+// Needs     Nothing. Vectors are used where A, B and C start on 16 bytes and lda, ldb, ldc and the
+//           batch strides are multiples of 4. Elsewhere, and at the edges, single elements are moved.
+//           BIAS and ACTIVATION extend the epilogue (epilogue.cuh); a batch is one launch.
+// Try next  The multiplications still wait for every k-tile to arrive: copy ahead (11 async_copy).
 
 #include "epilogue/epilogue.cuh"
 #include "schedule/tile_order.cuh"
@@ -32,30 +32,30 @@ constexpr int SUB_M = WM / WMITER;
 constexpr int SUB_N = WN / WNITER;
 constexpr int THREADS = 32 * (BM / WM) * (BN / WN);
 constexpr int VEC = 4;
-static_assert((SUB_M / TM) * (SUB_N / TN) == 32, "a piece of the warp tile keeps 32 lanes busy");
-static_assert(BM * BK % (THREADS * VEC) == 0 && BK * BN % (THREADS * VEC) == 0, "every thread loads equally much");
+static_assert((SUB_M / TM) * (SUB_N / TN) == 32, "a subtile of the warp tile has work for 32 lanes");
+static_assert(BM * BK % (THREADS * VEC) == 0 && BK * BN % (THREADS * VEC) == 0, "every thread loads the same amount");
 
-struct Slice {
+struct KTile {
     alignas(16) float A[BK][BM + PAD];  // transposed
     alignas(16) float B[BK][BN];
 };
 
-// Guarded fills what lies outside the matrices with zeros; without it everything must lie inside, aligned.
+// Guarded: elements outside the matrices become zero. Otherwise the whole k-tile must be inside and aligned.
 template <bool Guarded>
-__device__ __forceinline__ void load_slice(Slice& slice, const Window<const float>& a, const Window<const float>& b) {
+__device__ __forceinline__ void load_k_tile(KTile& k_tile, const Window<const float>& a, const Window<const float>& b) {
 #pragma unroll
     for (int i = 0; i < BM * BK; i += THREADS * VEC) {
         const int m = (i + threadIdx.x * VEC) / BK;
         const int k = (i + threadIdx.x * VEC) % BK;
         const auto values = load_vector<Guarded, VEC>(a, m, k);
 #pragma unroll
-        for (int j = 0; j < VEC; ++j) slice.A[k + j][m] = values.at[j];
+        for (int j = 0; j < VEC; ++j) k_tile.A[k + j][m] = values.at[j];
     }
 #pragma unroll
     for (int i = 0; i < BK * BN; i += THREADS * VEC) {
         const int k = (i + threadIdx.x * VEC) / BN;
         const int n = (i + threadIdx.x * VEC) % BN;
-        *reinterpret_cast<Vec<float, VEC>*>(&slice.B[k][n]) = load_vector<Guarded, VEC>(b, k, n);
+        *reinterpret_cast<Vec<float, VEC>*>(&k_tile.B[k][n]) = load_vector<Guarded, VEC>(b, k, n);
     }
 }
 
@@ -63,11 +63,12 @@ using Accumulators = float[WMITER * TM][WNITER * TN];
 
 template <bool Guarded>
 __device__ __forceinline__ void store_tile(const Window<float>& c, int m0, int n0, Accumulators& acc,
-                                           const Finish<float>& finish) {
+                                           const Epilogue<float>& epilogue) {
     for_each_row(acc, [&](int i, const float (&row)[WNITER * TN]) {
 #pragma unroll
         for (int v = 0; v < WNITER; ++v)
-            store_finished<VEC, TN>(c, m0 + i / TM * SUB_M + i % TM, n0 + v * SUB_N, &row[v * TN], finish, !Guarded);
+            store_with_epilogue<VEC, TN>(c, m0 + i / TM * SUB_M + i % TM, n0 + v * SUB_N, &row[v * TN], epilogue,
+                                         !Guarded);
     });
 }
 
@@ -75,13 +76,13 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
 gemm(int M, int N, int K, float alpha, const float* __restrict__ A, long long lda,
      const float* __restrict__ B, long long ldb, float beta, float* C, long long ldc,
      const float* __restrict__ bias, long long strideA, long long strideB, long long strideC) {
-    extern __shared__ Slice slices[];
-    Slice& slice = slices[0];
+    extern __shared__ KTile k_tiles[];
+    KTile& k_tile = k_tiles[0];
     drop_empty_product(K, alpha);
     const Tile tile = block_tile<BM, BN>(N);
     const bool aligned = vectors_fit<VEC>(A, lda) && vectors_fit<VEC>(B, ldb) && (strideA | strideB) % VEC == 0;
-    const bool vectors = vectors_fit<VEC>(C, ldc) && strideC % VEC == 0;
-    A += blockIdx.z * strideA;  // one product of a batch for each blockIdx.z
+    const bool c_aligned = vectors_fit<VEC>(C, ldc) && strideC % VEC == 0;
+    A += blockIdx.z * strideA;  // blockIdx.z is the product of a batch
     B += blockIdx.z * strideB;
     C += blockIdx.z * strideC;
     auto a = window(A, lda, M, K, tile.row, 0);
@@ -95,18 +96,18 @@ gemm(int M, int N, int K, float alpha, const float* __restrict__ A, long long ld
     Accumulators acc = {};
     while (a.cols > 0) {
         if (aligned && a.holds(BM, BK) && b.holds(BK, BN))
-            load_slice<false>(slice, a, b);
+            load_k_tile<false>(k_tile, a, b);
         else
-            load_slice<true>(slice, a, b);
+            load_k_tile<true>(k_tile, a, b);
         __syncthreads();
 
 #pragma unroll UNROLL
         for (int k = 0; k < BK; ++k) {
             float a_k[WMITER][TM], b_k[WNITER][TN];
 #pragma unroll
-            for (int u = 0; u < WMITER; ++u) load_fragment<4>(a_k[u], &slice.A[k][m0 + u * SUB_M]);
+            for (int u = 0; u < WMITER; ++u) load_fragment<4>(a_k[u], &k_tile.A[k][m0 + u * SUB_M]);
 #pragma unroll
-            for (int v = 0; v < WNITER; ++v) load_fragment<4>(b_k[v], &slice.B[k][n0 + v * SUB_N]);
+            for (int v = 0; v < WNITER; ++v) load_fragment<4>(b_k[v], &k_tile.B[k][n0 + v * SUB_N]);
 #pragma unroll
             for (int u = 0; u < WMITER; ++u)
 #pragma unroll
@@ -115,8 +116,8 @@ gemm(int M, int N, int K, float alpha, const float* __restrict__ A, long long ld
                     for (int v = 0; v < WNITER; ++v)
 #pragma unroll
                         for (int j = 0; j < TN; ++j) {
-                            float& sum = acc[u * TM + i][v * TN + j];
-                            sum = __fmaf_rn(a_k[u][i], b_k[v][j], sum);
+                            float& output = acc[u * TM + i][v * TN + j];
+                            output = __fmaf_rn(a_k[u][i], b_k[v][j], output);
                         }
         }
         __syncthreads();
@@ -124,9 +125,9 @@ gemm(int M, int N, int K, float alpha, const float* __restrict__ A, long long ld
         a.move_right(BK);
         b.move_down(BK);
     }
-    const auto finish = finish_at(tile.row, tile.col, alpha, beta, bias);
-    if (vectors && c.holds(BM, BN))
-        store_tile<false>(c, m0, n0, acc, finish);
+    const auto epilogue = epilogue_at(tile.row, tile.col, alpha, beta, bias);
+    if (c_aligned && c.holds(BM, BN))
+        store_tile<false>(c, m0, n0, acc, epilogue);
     else
-        store_tile<true>(c, m0, n0, acc, finish);
+        store_tile<true>(c, m0, n0, acc, epilogue);
 }

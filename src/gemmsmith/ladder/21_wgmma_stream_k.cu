@@ -1,45 +1,47 @@
 // 21 wgmma_stream_k: no SM waits for the last wave.
 //
-// Idea      Tiles come in waves, one for each cluster, and the last wave is seldom full: 176 pairs of 256 x 192 tiles
-//           on 66 clusters are 2.67 waves and take the time of three. So only whole waves but one are handed out by the
-//           tile; what remains is handed out by the slice, in equal shares. A share may begin in the middle of a tile:
-//           then its sums go to a workspace, and the cluster that has the tile's beginning, which comes to it last,
-//           adds them.
-// Changed   From 19: pieces of tiles instead of tiles.
-// Owns      As 19, for each piece. Pieces of 2.67 waves on three clusters, S slices a tile:
+// Idea      Tiles are computed in waves of one per cluster, and the last wave is seldom full: 176 pairs of 256 x 192
+//           tiles on 66 clusters are 2.67 waves and take the time of three. So only the complete waves but one are
+//           assigned tile by tile; the remaining tiles are divided along K, in equal shares of k-tiles. A share may
+//           begin in the middle of a tile: then its partial sums go to a workspace. The cluster that has the beginning
+//           of the tile, and reaches it last, adds them.
+// Changed   From 19: work units (some k-tiles of a tile) instead of whole tiles.
+// Owns      As 19, for each work unit. Work units of 2.67 waves on three clusters:
 //
 //              cluster 0   [ tile 0     ][ tile 3     ][ tile 4, first 2/3 ]  + the rest of tile 4, from cluster 1
 //              cluster 1   [ tile 1     ][ 4, last 1/3 ][ tile 5      ][ 6, first 1/3 ]  + ...
 //              cluster 2   [ tile 2     ][ 6, last 2/3 ][ tile 7      ]
 //
-//           Sums are added in the order of k, always the same: the result does not depend on who was faster.
-// Budget    As 19, and a workspace: 4 KB of flags, which must be 0 before the first launch and are left 0, then
-//           BM * BN floats for each block of the grid. All blocks must run at the same time.
+//           Partial sums are always added in the order of k, so the result does not depend on timing.
+// Budget    As 19, and a workspace: 4 KB of flags, which must be 0 before the first launch and are 0 after each, then
+//           BM * BN floats for each block of the grid. All blocks must be resident at the same time.
 // Needs     sm_90a; rows of A, B (and of C, if TMA_STORE is above 0) that start on 16 bytes.
-// Try next  Blocks at different places of K share less in the second-level cache: shares that begin where others do.
+// Try next  Blocks at different positions in K share less in L2: let shares begin where others do.
 
-#include "tile/cluster_ring.cuh"
+#include "epilogue/store.cuh"
+#include "ptx/named_barrier.cuh"
+#include "ptx/pdl.cuh"
 #include "schedule/flags.cuh"
 #include "schedule/grouped_order.cuh"
-#include "epilogue/store.cuh"
+#include "tile/cluster_ring.cuh"
 
 constexpr int CLUSTER = CLUSTER_M * CLUSTER_N;
-constexpr int TILES = BM / CONSUMERS / 64;  // of 64 rows a consumer group has
-constexpr int THREADS = GROUP_THREADS * (CONSUMERS + 1);
+constexpr int M_TILES = BM / CONSUMERS / 64;  // 64-row tiles per consumer warpgroup
+constexpr int THREADS = WARPGROUP_THREADS * (CONSUMERS + 1);
 constexpr int FLAGS_BYTES = 4096;
 using TileA = OperandTile<BM, !TRANS_A, CLUSTER_N>;
 using TileB = OperandTile<BN, TRANS_B, CLUSTER_M>;
-constexpr int SLICE = TileA::BYTES + TileB::BYTES;
-constexpr int FOURS = TILES * BN / 8;  // sums of a thread, four at a time
+constexpr int STAGE_BYTES = TileA::BYTES + TileB::BYTES;
+constexpr int FOURS = M_TILES * BN / 8;  // accumulators per thread, in vectors of four
 
-// A group's part of the workspace: its threads' sums, four by four, threads side by side.
-__device__ __forceinline__ Vec<float, 4>* sums_of(unsigned char* workspace, unsigned block, int group) {
+// The partial sums of consumer `consumer` of a block: vectors of four, those of adjacent threads adjacent.
+__device__ __forceinline__ Vec<float, 4>* partials_of(unsigned char* workspace, unsigned block, int consumer) {
     return reinterpret_cast<Vec<float, 4>*>(workspace + FLAGS_BYTES) +
-           (block * CONSUMERS + group) * (FOURS * GROUP_THREADS) + threadIdx.x % GROUP_THREADS;
+           (block * CONSUMERS + consumer) * (FOURS * WARPGROUP_THREADS) + threadIdx.x % WARPGROUP_THREADS;
 }
 
-__device__ __forceinline__ unsigned* flag_of(unsigned char* workspace, unsigned block, int group) {
-    return reinterpret_cast<unsigned*>(workspace) + block * CONSUMERS + group;
+__device__ __forceinline__ unsigned* flag_of(unsigned char* workspace, unsigned block, int consumer) {
+    return reinterpret_cast<unsigned*>(workspace) + block * CONSUMERS + consumer;
 }
 
 extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, 1)
@@ -47,25 +49,25 @@ gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, 
      float beta, OUT* C, long long ldc, const __grid_constant__ TensorMap map_c, const OUT* __restrict__ bias,
      long long strideA, long long strideB, long long strideC, int batch, unsigned char* workspace) {
     extern __shared__ __align__(1024) unsigned char shared[];
-    const unsigned slices = shared_address(shared);
-    const unsigned staging = slices + STAGES * SLICE;
+    const unsigned stages = shared_address(shared);
+    const unsigned staging = stages + STAGES * STAGE_BYTES;
     const unsigned full = staging + CONSUMERS * BOXES * STORE_BOX<BN>, empty = full + 8 * STAGES;
-    start_ring<STAGES, CLUSTER, CONSUMERS>(full, empty, map_a, map_b);
-    start_next_and_wait_for_previous();
+    init_ring<STAGES, CLUSTER, CONSUMERS>(full, empty, map_a, map_b);
+    pdl_launch_and_wait();
 
     const ClusterLoader<CLUSTER_M, CLUSTER_N> loader;
-    const unsigned down = (M - 1) / (BM * CLUSTER_M) + 1, across = (N - 1) / (BN * CLUSTER_N) + 1;
-    const unsigned tiles = down * across * batch, clusters = gridDim.x / CLUSTER;
-    // Numbered backwards, as a cluster waits for those after it: they are the ones that started before it.
-    const unsigned cluster = clusters - 1 - blockIdx.x / CLUSTER, mine = cluster * CLUSTER + loader.rank;
-    const SliceRange range = slice_range(K, alpha);
+    const unsigned tiles_m = (M - 1) / (BM * CLUSTER_M) + 1, tiles_n = (N - 1) / (BN * CLUSTER_N) + 1;
+    const unsigned tiles = tiles_m * tiles_n * batch, clusters = gridDim.x / CLUSTER;
+    // Numbered backwards: a cluster waits for clusters of higher numbers, and those were started before it.
+    const unsigned cluster = clusters - 1 - blockIdx.x / CLUSTER, block = cluster * CLUSTER + loader.rank;
+    const KTileRange range = k_tile_range(K, alpha);
     const unsigned steps = range.end - range.begin;
-    // Whole waves are handed out by the tile; all of them if they are whole, else all but one.
+    // Complete waves are assigned tile by tile: all of them if no tile remains, else all but one.
     const unsigned waves = tiles / clusters, by_tile = (tiles % clusters == 0 ? waves : max(waves, 1u) - 1) * clusters;
     const unsigned long long rest = static_cast<unsigned long long>(tiles - by_tile) * steps;
     const auto share_begin = [&](unsigned of) { return rest * of / clusters; };
-    const auto for_each_piece = [&](const auto& body) {  // row, column and product of the tile, slices from and to
-        unsigned t = cluster, from = 0, left = 0;        // slices of this cluster's share that are left
+    const auto for_each_work_unit = [&](const auto& body) {  // row, column and product of the tile, k-tiles from and to
+        unsigned t = cluster, from = 0, left = 0;            // k-tiles of this cluster's share that remain
         bool sharing = false;
         while (true) {
             if (!sharing && t >= by_tile) {
@@ -78,9 +80,9 @@ gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, 
             }
             if (sharing && left == 0) break;
             const unsigned to = sharing && left < steps - from ? from + left : steps;
-            const unsigned z = t / (down * across);
-            const Place place = grouped_place<GROUP>(t - z * down * across, down, across);
-            body((place.down * CLUSTER_M + loader.row) * BM, (place.across * CLUSTER_N + loader.col) * BN,
+            const unsigned z = t / (tiles_m * tiles_n);
+            const TileCoord coord = grouped_tile_coord<GROUP>(t - z * tiles_m * tiles_n, tiles_m, tiles_n);
+            body((coord.m * CLUSTER_M + loader.row) * BM, (coord.n * CLUSTER_N + loader.col) * BN,
                  static_cast<int>(z), from, to);
             left -= sharing ? to - from : 0;
             t += sharing ? 1 : clusters;
@@ -88,66 +90,66 @@ gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, 
         }
     };
     Ring<STAGES> ring;
-    const int group = threadIdx.x / GROUP_THREADS;
-    if (group == 0) {  // the producer
-        give_back_registers<CONSUMERS, TILES * BN / 2>();
+    const int warpgroup = threadIdx.x / WARPGROUP_THREADS;
+    if (warpgroup == 0) {  // the producer
+        producer_dealloc_registers<CONSUMERS, M_TILES * BN / 2>();
         if (threadIdx.x == 0) {
-            for_each_piece([&](int row, int col, int z, unsigned from, unsigned to) {
+            for_each_work_unit([&](int row, int col, int z, unsigned from, unsigned to) {
                 for (unsigned s = from; s < to; ++s) {
                     const int k = (range.begin + s) * BK;
-                    loader.load<TileA, TileB>(slices + ring.stage * SLICE, full + 8 * ring.stage,
+                    loader.load<TileA, TileB>(stages + ring.stage * STAGE_BYTES, full + 8 * ring.stage,
                                               empty + 8 * ring.stage, ring.parity ^ 1, map_a, map_b, row, col, k,
                                               strideA ? z : 0, strideB ? z : 0);
                     ring.advance();
                 }
             });
         }
-    } else {
-        take_registers<CONSUMERS, TILES * BN / 2>();
-        const int first = (group - 1) * TILES;  // of the consumer's tiles of 64 rows
-        const int thread = threadIdx.x % GROUP_THREADS;
-        const auto release = [&](int stage) { leave_stage<CLUSTER>(empty + 8 * stage, thread); };
+    } else {  // a consumer
+        consumer_alloc_registers<CONSUMERS, M_TILES * BN / 2>();
+        const int first = (warpgroup - 1) * M_TILES;  // this consumer's first 64-row tile
+        const int thread = threadIdx.x % WARPGROUP_THREADS;
+        const auto release = [&](int stage) { release_stage<CLUSTER>(empty + 8 * stage, thread); };
         const bool pairs = vectors_fit<2>(C, ldc) && strideC % 2 == 0;
-        float sums[TILES][BN / 2];
-        for_each_piece([&](int row, int col, int z, unsigned from, unsigned to) {
-            multiply_slices<IN, TileA, TileB, BN>(sums, ring, slices, full, to - from, first, release);
-            if (from > 0) {  // someone else finishes this tile
-                Vec<float, 4>* const target = sums_of(workspace, mine, group - 1);
+        float acc[M_TILES][BN / 2];
+        for_each_work_unit([&](int row, int col, int z, unsigned from, unsigned to) {
+            consumer_mainloop<IN, TileA, TileB, BN>(acc, ring, stages, full, to - from, first, release);
+            if (from > 0) {  // another cluster stores this tile
+                Vec<float, 4>* const target = partials_of(workspace, block, warpgroup - 1);
 #pragma unroll
                 for (int i = 0; i < FOURS; ++i) {
-                    const float* const four = &sums[i / (BN / 8)][i % (BN / 8) * 4];
-                    target[i * GROUP_THREADS] = *reinterpret_cast<const Vec<float, 4>*>(four);
+                    const float* const four = &acc[i / (BN / 8)][i % (BN / 8) * 4];
+                    target[i * WARPGROUP_THREADS] = *reinterpret_cast<const Vec<float, 4>*>(four);
                 }
                 __threadfence();
-                group_sync(group, GROUP_THREADS);
-                if (thread == 0) raise(flag_of(workspace, mine, group - 1));
+                named_barrier_sync(warpgroup, WARPGROUP_THREADS);
+                if (thread == 0) set_flag(flag_of(workspace, block, warpgroup - 1));
                 return;
             }
-            // The clusters after this one have what is missing, at the beginning of their shares.
+            // The rest of the tile is at the beginning of the shares of the next clusters.
             for (unsigned other = cluster + 1, have = to; have < steps; ++other) {
                 const unsigned share = share_begin(other + 1) - share_begin(other);
                 if (share == 0) continue;
-                const unsigned block = other * CLUSTER + loader.rank;
-                if (thread == 0) wait_and_lower(flag_of(workspace, block, group - 1));
-                group_sync(group, GROUP_THREADS);
-                const Vec<float, 4>* const source = sums_of(workspace, block, group - 1);
+                const unsigned sender = other * CLUSTER + loader.rank;
+                if (thread == 0) wait_and_reset_flag(flag_of(workspace, sender, warpgroup - 1));
+                named_barrier_sync(warpgroup, WARPGROUP_THREADS);
+                const Vec<float, 4>* const source = partials_of(workspace, sender, warpgroup - 1);
 #pragma unroll
                 for (int i = 0; i < FOURS; ++i) {
-                    const float4 part = __ldcg(reinterpret_cast<const float4*>(&source[i * GROUP_THREADS]));
-                    float* const four = &sums[i / (BN / 8)][i % (BN / 8) * 4];
-                    four[0] = __fadd_rn(four[0], part.x);
-                    four[1] = __fadd_rn(four[1], part.y);
-                    four[2] = __fadd_rn(four[2], part.z);
-                    four[3] = __fadd_rn(four[3], part.w);
+                    const float4 partial = __ldcg(reinterpret_cast<const float4*>(&source[i * WARPGROUP_THREADS]));
+                    float* const four = &acc[i / (BN / 8)][i % (BN / 8) * 4];
+                    four[0] = __fadd_rn(four[0], partial.x);
+                    four[1] = __fadd_rn(four[1], partial.y);
+                    four[2] = __fadd_rn(four[2], partial.z);
+                    four[3] = __fadd_rn(four[3], partial.w);
                 }
                 have = share < steps - have ? have + share : steps;
             }
             const auto c = window(C + z * strideC, ldc, M, N, row, col);
             const bool whole = pairs && c.holds(BM, BN);
-            store_sums_staged<BN>(map_c, staging, group, c, first * 64, row, col, z, sums,
-                                  finish_at(row, col, alpha, beta, bias), whole);
+            store_accumulators<BN>(map_c, staging, warpgroup, c, first * 64, row, col, z, acc,
+                                   epilogue_at(row, col, alpha, beta, bias), whole);
         });
         if (TMA_STORE > 0 && thread == 0) tma_store_wait_read<0>();
     }
-    if (CLUSTER > 1) cluster_sync();  // a block must not end while others still write to it
+    if (CLUSTER > 1) cluster_sync();  // a block must not exit while others still write to its shared memory
 }

@@ -1,11 +1,11 @@
-// bf16_parts: fp32 operands as three matrices of bf16 each, before a product of their parts.
+// split_bf16: writes fp32 operands as three matrices of bf16 terms each, before a product of the terms.
 //
-// Idea      A product splits each number as often as tiles need it; splitting once, into memory, costs one pass over
-//           the operands: 4 bytes read and 6 written a number.
-// Owns      A thread owns 8 neighbours of a row at a time, AT_ONCE times: 32 bytes in, 16 bytes out for each part. The
-//           first blocks are A's, the others B's; batches by blockIdx.z.
-// Target    Parts lie one matrix after another, in the order of the source; rows start on 16 bytes, and the columns up
-//           to the next multiple of 8 become zero.
+// Idea      A product would split each number as often as tiles need it. Splitting once, into memory, costs one pass
+//           over the operands: 4 bytes read and 6 written per number.
+// Owns      A thread owns 8 adjacent numbers of a row at a time, AT_ONCE times: 32 bytes in, 16 bytes out for each
+//           term. The first blocks belong to A, the others to B; blockIdx.z is the matrix of a batch.
+// Target    The matrices of the three terms follow each other, in the layout of the source. Rows start on 16 bytes, and
+//           columns up to the next multiple of 8 become zero.
 // Needs     Source: any address, leading dimension and stride. Target: starts on 16 bytes.
 
 #include "tile/split_bf16.cuh"
@@ -13,9 +13,9 @@
 #include "tile/fp16_verdict.cuh"
 #include "tile/vector.cuh"
 
-constexpr int CHUNK = 8;  // numbers of a thread at a time
+constexpr int CHUNK = 8;  // adjacent numbers per thread
 
-// An operand as it is stored, and its parts.
+// An operand as stored, and the target for its terms.
 struct Source {
     const float* source;
     long long ld, stride;
@@ -50,24 +50,24 @@ __device__ __forceinline__ void split_operand(const Source& operand, unsigned bl
     for (int i = 0; i < AT_ONCE; ++i) {
         const unsigned chunk = (block * AT_ONCE + i) * THREADS + threadIdx.x;
         if (chunk >= chunks) return;
-        Vec<unsigned, 4> parts[3];
+        Vec<unsigned, 4> terms[3];
 #pragma unroll
         for (int j = 0; j < CHUNK / 2; ++j) {
             unsigned pair[3];
             split_pair(pair, __float_as_uint(x[i][2 * j]), __float_as_uint(x[i][2 * j + 1]));
 #pragma unroll
-            for (int p = 0; p < 3; ++p) parts[p].at[j] = pair[p];
+            for (int p = 0; p < 3; ++p) terms[p].at[j] = pair[p];
         }
 #pragma unroll
         for (int p = 0; p < 3; ++p)
-            *reinterpret_cast<Vec<unsigned, 4>*>(target + p * plane + static_cast<long long>(chunk) * CHUNK) = parts[p];
+            *reinterpret_cast<Vec<unsigned, 4>*>(target + p * plane + static_cast<long long>(chunk) * CHUNK) = terms[p];
     }
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS)
 bf16_parts(const __grid_constant__ Source a, const __grid_constant__ Source b, unsigned blocks_a, const int* verdict) {
-    start_next_and_wait_for_previous();
-    if (verdict != nullptr && fp16_accepted(verdict)) return;  // nobody needs them
+    pdl_launch_and_wait();
+    if (verdict != nullptr && fp16_accepted(verdict)) return;  // the fp16 split is used instead
     const bool first = blockIdx.x < blocks_a;
     const Source& operand = first ? a : b;
     if (blockIdx.z < operand.copies) split_operand(operand, first ? blockIdx.x : blockIdx.x - blocks_a, blockIdx.z);

@@ -1,41 +1,42 @@
-// Sums that a fast path got wrong, and knows it, once more with fma.
+// Recomputes, with fma, the accumulators that a split product cannot get right.
 //
-// A split operand has no infinities: x - x1 is NaN if x is infinite, and the parts of numbers near the end of the range
-// overflow although their sum does not. Such a sum always ends as an infinity or NaN, and never as a number. So sums
-// that are not finite are computed again from the operands as they are, one fma after another in ascending k: what
-// IEEE arithmetic gives, bit for bit as on CUDA cores. It is slow where there are many of them, but NaN ends it early.
+// Splitting does not preserve infinities: x - x1 is NaN if x is infinite. And near the end of the range the terms of a
+// number overflow although their sum does not. An accumulator affected by this is always infinite or NaN, never finite.
+// So accumulators that are not finite are recomputed from the original operands, with one fma after another in
+// ascending k. That is the IEEE result, bit for bit the one of the CUDA cores. It is slow if there are many such
+// accumulators, but the loop stops at the first NaN.
 #pragma once
 
-// The first of K numbers and the distance between them.
-struct Line {
+// A row of A or a column of B: its first number, and the stride to the next k.
+struct StridedVector {
     const float* first;
-    long long step;
+    long long stride;
 };
 
-__device__ __forceinline__ float fma_sum(Line a, Line b, int K) {
+__device__ __forceinline__ float fma_dot(StridedVector a, StridedVector b, int K) {
     float sum = 0.0f;
     for (int k = 0; k < K && sum == sum; ++k)  // NaN stays NaN
-        sum = __fmaf_rn(a.first[k * a.step], b.first[k * b.step], sum);
+        sum = __fmaf_rn(a.first[k * a.stride], b.first[k * b.stride], sum);
     return sum;
 }
 
-// Scales sums, then replaces those that are not finite by `again(index)`. The loop is rolled: registers cannot be
-// indexed, so the sums move up by one each time, and are back in their places at the end.
-template <int Count, class Again>
-__device__ __forceinline__ void scale_or_sum_again(float (&sums)[Count], float scale, const Again& again) {
-    float finite = 0.0f;  // or else NaN
+// Scales accumulators, then replaces those that are not finite by `recompute(index)`. That loop is rolled. Registers
+// cannot be indexed, so the accumulators rotate by one position per iteration; at the end each is back in its place.
+template <int Count, class Recompute>
+__device__ __forceinline__ void scale_or_recompute(float (&acc)[Count], float scale, const Recompute& recompute) {
+    float finite = 0.0f;  // NaN if one of them is not finite
 #pragma unroll
     for (int i = 0; i < Count; ++i) {
-        sums[i] = __fmul_rn(sums[i], scale);
-        finite = __fmaf_rn(sums[i], 0.0f, finite);
+        acc[i] = __fmul_rn(acc[i], scale);
+        finite = __fmaf_rn(acc[i], 0.0f, finite);
     }
     if (finite == 0.0f) return;
 #pragma unroll 1
     for (int i = 0; i < Count; ++i) {
-        float sum = sums[0];
-        if (!(fabsf(sum) < __int_as_float(0x7F800000))) sum = again(i);
+        float value = acc[0];
+        if (!(fabsf(value) < __int_as_float(0x7F800000))) value = recompute(i);
 #pragma unroll
-        for (int j = 1; j < Count; ++j) sums[j - 1] = sums[j];
-        sums[Count - 1] = sum;
+        for (int j = 1; j < Count; ++j) acc[j - 1] = acc[j];
+        acc[Count - 1] = value;
     }
 }

@@ -1,46 +1,42 @@
-// Outputs of a group of threads on their way through shared memory: boxes of 64 rows, written by stmatrix.
+// Staging: a warpgroup's outputs are written to shared memory by stmatrix, in boxes of 64 rows, before they go to C.
 //
-// A box is as wide as divides the tile: 64 columns of 16 bits where possible, else 32 or 16. Its 16-byte chunks are
-// exchanged, as in tma.cuh, so that the eight rows which an stmatrix writes lie in different banks: for 64 columns the
-// chunk number is XORed with row % 8, for 32 with row / 2 % 4, for 16 with row / 4 % 2.
+// A box is as wide as divides the tile: 64 columns of 16-bit outputs where possible, else 32 or 16. Its 16-byte chunks
+// are swizzled as in tma.cuh, so that the eight rows that one stmatrix writes are in different banks. The chunk number
+// is XORed with row % 8 for 64 columns, row / 2 % 4 for 32, row / 4 % 2 for 16.
 #pragma once
 
-#include "tile/warpgroup.cuh"
+#include "epilogue/direct_store.cuh"
+#include "ptx/ldmatrix.cuh"
 
 template <int Cols>
-constexpr int STORE_BOX = 64 * CHUNK<Cols> * 2;  // bytes
+constexpr int STORE_BOX = 64 * BOX_COLS<Cols> * 2;  // bytes
 
-// Four 8 x 8 matrices of 16-bit elements; lanes 8 i to 8 i + 7 give the rows of matrix i.
-__device__ __forceinline__ void stmatrix_x4(unsigned address, const unsigned (&r)[4]) {
-    asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};"
-                 ::"r"(address), "r"(r[0]), "r"(r[1]), "r"(r[2]), "r"(r[3]) : "memory");
-}
-
-// Where 16 bytes of a line lie in a box, counted from its beginning.
+// The byte offset of a 16-byte chunk in a box.
 template <int Cols>
-__device__ __forceinline__ unsigned staged_at(int line, int piece) {
-    constexpr int WIDTH = CHUNK<Cols>, PIECES = WIDTH / 8;
-    return line * WIDTH * 2 + (piece ^ line / (8 / PIECES) % PIECES) * 16;
+__device__ __forceinline__ unsigned staged_at(int row, int chunk) {
+    constexpr int WIDTH = BOX_COLS<Cols>, CHUNKS = WIDTH / 8;
+    return row * WIDTH * 2 + (chunk ^ row / (8 / CHUNKS) % CHUNKS) * 16;
 }
 
-// Finishes a chunk of a group's sums, which begins at (row, col) of the window, into the box at `buffer`.
+// Applies the epilogue to one box of a warpgroup's accumulators, which begins at (row, col) of the window, and writes
+// the outputs to the box at shared address `buffer`.
 template <int Cols, class Out>
-__device__ __forceinline__ void stage_chunk(unsigned buffer, const Window<Out>& c, int row, int col,
-                                            const float (&part)[CHUNK<Cols> / 2], const Finish<Out>& finish,
-                                            bool whole) {
+__device__ __forceinline__ void stage_box(unsigned buffer, const Window<Out>& c, int row, int col,
+                                          const float (&box_acc)[BOX_COLS<Cols> / 2], const Epilogue<Out>& epilogue,
+                                          bool whole) {
     static_assert(sizeof(Out) == 2, "16-bit outputs");
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
-    const int line = warp * 16 + lane % 16;  // of the box, where this lane's 16 bytes of each stmatrix go
+    const int box_row = warp * 16 + lane % 16;  // the row of the box that this lane addresses in each stmatrix
 #pragma unroll
-    for (int j = 0; j < CHUNK<Cols> / 8; j += 2) {
+    for (int j = 0; j < BOX_COLS<Cols> / 8; j += 2) {
         unsigned packed[4];
 #pragma unroll
         for (int p = 0; p < 4; ++p) {
-            const int r = row + warp * 16 + p % 2 * 8 + lane / 4, piece = j + p / 2;
-            const auto pair = finished_vector<2>(c, r, col + piece * 8 + lane % 4 * 2, &part[piece * 4 + p % 2 * 2],
-                                                 finish, whole);
+            const int r = row + warp * 16 + p % 2 * 8 + lane / 4, chunk = j + p / 2;
+            const auto pair = apply_epilogue_vector<2>(c, r, col + chunk * 8 + lane % 4 * 2,
+                                                       &box_acc[chunk * 4 + p % 2 * 2], epilogue, whole);
             packed[p] = reinterpret_cast<const unsigned&>(pair);
         }
-        stmatrix_x4(buffer + staged_at<Cols>(line, j + lane / 16), packed);
+        stmatrix_x4(buffer + staged_at<Cols>(box_row, j + lane / 16), packed);
     }
 }

@@ -1,9 +1,8 @@
 // The way back from sums to C that TMA_STORE says, which is what C allows:
 //
-//     > 0   so many boxes are staged at once, and the copy engine writes them (tma_store.cuh); rows of C start and end
-//           on 16 bytes
-//     < 0   boxes are staged, and each warp writes its own 16 rows (thread_store.cuh); rows start anywhere
-//     = 0   nothing is staged: outputs are stored from registers, two neighbours at a time
+//     > 0   that many boxes are staged at once and stored by TMA (tma_store.cuh); rows of C start and end on 16 bytes
+//     < 0   boxes are staged, and each warp stores its own 16 rows (thread_store.cuh); rows of C start at any address
+//     = 0   nothing is staged: outputs are stored from registers, two adjacent elements at a time (direct_store.cuh)
 #pragma once
 
 #include "epilogue/thread_store.cuh"
@@ -11,28 +10,29 @@
 
 constexpr int BOXES = TMA_STORE < 0 ? -TMA_STORE : TMA_STORE;  // that a group stages at once
 
-// Of so many columns: as many boxes at once as divide them.
+// The largest number of boxes, up to BOXES, that divides Cols columns.
 template <int Cols>
 constexpr int boxes_of() {
     int boxes = BOXES;
-    while (boxes > 1 && Cols / CHUNK<Cols> % boxes) --boxes;
+    while (boxes > 1 && Cols / BOX_COLS<Cols> % boxes) --boxes;
     return boxes;
 }
 
 // Stores the sums of group 1, 2 ... as TMA_STORE says: its tile begins at (top, left) of C number z, its own rows `row`
-// further down. Sums to which C's old values are added are stored from registers.
-template <int Cols, int Tiles, class Out>
-__device__ __forceinline__ void store_sums_staged(const TensorMap& map, unsigned staging, int group,
-                                                  const Window<Out>& c, int row, int top, int left, int z,
-                                                  float (&sums)[Tiles][Cols / 2], const Finish<Out>& of_tile,
-                                                  bool whole) {
-    with_or_without_c(of_tile, [&](const Finish<Out>& finish, auto reads_c) {
-        const unsigned own = staging + (group - 1) * BOXES * STORE_BOX<Cols>;
+// further down. If the old values of C are added, outputs are stored from registers.
+template <int Cols, int MTiles, class Out>
+__device__ __forceinline__ void store_accumulators(const TensorMap& map, unsigned staging, int warpgroup,
+                                                   const Window<Out>& c, int row, int top, int left, int z,
+                                                   float (&acc)[MTiles][Cols / 2], const Epilogue<Out>& of_tile,
+                                                   bool whole) {
+    with_or_without_c(of_tile, [&](const Epilogue<Out>& epilogue, auto reads_c) {
+        const unsigned own = staging + (warpgroup - 1) * BOXES * STORE_BOX<Cols>;
         if constexpr (TMA_STORE > 0 && !decltype(reads_c)::value)
-            store_sums_by_tma<boxes_of<Cols>(), Cols>(map, own, group, c, row, top, left, z, sums, finish, whole);
+            store_accumulators_by_tma<boxes_of<Cols>(), Cols>(map, own, warpgroup, c, row, top, left, z, acc, epilogue,
+                                                              whole);
         else if constexpr (TMA_STORE < 0 && !decltype(reads_c)::value)
-            store_sums_in_pieces<boxes_of<Cols>(), Cols>(own, c, row, sums, finish, whole);
+            store_accumulators_by_threads<boxes_of<Cols>(), Cols>(own, c, row, acc, epilogue, whole);
         else
-            store_sums<Cols>(c, row, sums, finish, whole);
+            store_accumulators_direct<Cols>(c, row, acc, epilogue, whole);
     });
 }

@@ -1,35 +1,36 @@
-// The way back through the copy engine: it takes staged outputs to C while the group goes on with its next tile.
+// Staged outputs stored to C by TMA, while the warpgroup continues with its next tile.
 #pragma once
 
 #include "epilogue/staging.cuh"
+#include "ptx/named_barrier.cuh"
 
-// Stores the sums of a group through its own BUFFERS boxes at `staging`; `barrier` is the group's. BUFFERS boxes are
-// written, then handed over together, since a fence costs more than a box. The last stores are still under way at the
-// end.
-template <int BUFFERS, int Cols, int Tiles, class Out>
-__device__ __forceinline__ void store_sums_by_tma(const TensorMap& map, unsigned staging, int barrier,
-                                                  const Window<Out>& c, int row, int top, int left, int z,
-                                                  float (&sums)[Tiles][Cols / 2], const Finish<Out>& finish,
-                                                  bool whole) {
-    constexpr int WIDTH = CHUNK<Cols>;
+// Stores the accumulators of a warpgroup through its own BUFFERS boxes at `staging`. `barrier` is the id of the
+// warpgroup's named barrier. BUFFERS boxes are written, then handed to TMA together, because a fence costs more than a
+// box. The last stores are still in flight on return.
+template <int BUFFERS, int Cols, int MTiles, class Out>
+__device__ __forceinline__ void store_accumulators_by_tma(const TensorMap& map, unsigned staging, int barrier,
+                                                          const Window<Out>& c, int row, int top, int left, int z,
+                                                          float (&acc)[MTiles][Cols / 2],
+                                                          const Epilogue<Out>& epilogue, bool whole) {
+    constexpr int WIDTH = BOX_COLS<Cols>;
     static_assert(Cols % (WIDTH * BUFFERS) == 0, "rounds of BUFFERS boxes");
-    const bool leader = threadIdx.x % GROUP_THREADS == 0;
+    const bool leader = threadIdx.x % WARPGROUP_THREADS == 0;
 #pragma unroll
-    for (int i = 0; i < Tiles; ++i)
-        for_each_chunk<Cols>(sums[i], [&](int chunk, const float (&part)[WIDTH / 2]) {
-            const unsigned buffer = staging + chunk % BUFFERS * STORE_BOX<Cols>;
-            if (chunk % BUFFERS == 0) {
+    for (int i = 0; i < MTiles; ++i)
+        for_each_box<Cols>(acc[i], [&](int box, const float (&box_acc)[WIDTH / 2]) {
+            const unsigned buffer = staging + box % BUFFERS * STORE_BOX<Cols>;
+            if (box % BUFFERS == 0) {
                 if (leader) tma_store_wait_read<0>();
-                group_sync(barrier, GROUP_THREADS);
+                named_barrier_sync(barrier, WARPGROUP_THREADS);
             }
-            stage_chunk<Cols>(buffer, c, row + i * 64, chunk * WIDTH, part, finish, whole);
-            if (chunk % BUFFERS == BUFFERS - 1) {
-                async_proxy_fence();
-                group_sync(barrier, GROUP_THREADS);
+            stage_box<Cols>(buffer, c, row + i * 64, box * WIDTH, box_acc, epilogue, whole);
+            if (box % BUFFERS == BUFFERS - 1) {
+                fence_proxy_async();
+                named_barrier_sync(barrier, WARPGROUP_THREADS);
                 if (leader) {
 #pragma unroll
                     for (int b = 0; b < BUFFERS; ++b)
-                        tma_store(map, staging + b * STORE_BOX<Cols>, left + (chunk - BUFFERS + 1 + b) * WIDTH,
+                        tma_store(map, staging + b * STORE_BOX<Cols>, left + (box - BUFFERS + 1 + b) * WIDTH,
                                   top + row + i * 64, z);
                     tma_store_commit();
                 }

@@ -1,13 +1,13 @@
-// Warp-group products whose A comes from registers: 64 rows by 16 of k.
+// wgmma with A in registers: a 64 x 16 fragment of A times a tile of B in shared memory.
 //
-// Thread t of the group (warp w = t / 32, lane l) holds of A, two elements in each of four registers:
-//     a[0], a[2]   row 16 w + l / 4        k = 2 (l % 4) and the next; 8 more
+// Thread t of the warpgroup (warp w = t / 32, lane l) holds two elements of A in each of four registers:
+//     a[0], a[2]   row 16 w + l / 4        k = 2 (l % 4) and the next; the same plus 8
 //     a[1], a[3]   row 16 w + l / 4 + 8    the same
 #pragma once
 
 #include "ptx/wgmma.cuh"
 
-// As Wgmma, for each width of B and each type. The registers of A may change once the products are done.
+// As Wgmma, per width of B and element type. The registers of A must not change before the wgmma has completed.
 template <class T, int N, bool B_K_MAJOR>
 struct WgmmaFromRegisters;
 
@@ -18,9 +18,9 @@ struct WgmmaFromRegisters;
                                                         unsigned long long b, int accumulate) {                        \
             asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %" P ", 0;\n"                                               \
                          "wgmma.mma_async.sync.aligned.m64n" #COLS "k16.f32." NAME "." NAME                            \
-                         " {" WGMMA_TEXT_##REGISTERS "}, {%" A0 ", %" A1 ", %" A2 ", %" A3 "}, %" B                    \
+                         " {" WGMMA_REGS_##REGISTERS "}, {%" A0 ", %" A1 ", %" A2 ", %" A3 "}, %" B                    \
                          ", p, 1, 1, %" TB ";\n}"                                                                      \
-                         : WGMMA_SUMS_##REGISTERS                                                                      \
+                         : WGMMA_ACC_##REGISTERS                                                                      \
                          : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(accumulate),                        \
                            "n"(B_K_MAJOR ? 0 : 1));                                                                    \
         }                                                                                                              \

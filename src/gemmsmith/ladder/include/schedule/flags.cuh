@@ -1,27 +1,26 @@
-// Flags in global memory, by which a block of the grid tells another that its numbers are there.
+// Synchronisation between blocks of the grid: flags and counters in global memory, and reductions through a workspace.
 #pragma once
 
+#include "ptx/global_memory.cuh"
 #include "tile/vector.cuh"
 
-// What this thread has written or seen written is visible to whoever sees the flag raised.
-__device__ __forceinline__ void raise(unsigned* flag) {
-    asm volatile("st.release.gpu.global.u32 [%0], 1;" ::"l"(flag) : "memory");
-}
+// What this thread wrote, or observed as written, is visible to a thread that sees the flag set.
+__device__ __forceinline__ void set_flag(unsigned* flag) { store_release(flag, 1); }
 
-// Leaves the flag as it was before.
-__device__ __forceinline__ void wait_and_lower(unsigned* flag) {
-    unsigned raised = 0;
-    while (!raised) asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(raised) : "l"(flag) : "memory");
+// Waits for the flag, then resets it to 0.
+__device__ __forceinline__ void wait_and_reset_flag(unsigned* flag) {
+    while (!load_acquire(flag)) {
+    }
     *flag = 0;
 }
 
-// Flags lie at the beginning of a workspace, in whole kilobytes; sums follow.
+// Flags are at the start of a workspace and take whole kilobytes; partial sums follow.
 __device__ __forceinline__ unsigned flag_bytes(unsigned flags) { return (flags * 4 + 1023) / 1024 * 1024; }
 
-// Of the `blocks` blocks that come here with the same counter, which begins at 0: whether this is the last. What the
-// others wrote to global memory before, it may read after. All threads of the block must call it; `word` is shared
-// memory that nobody else uses.
-__device__ __forceinline__ bool last_to_come(unsigned* counter, unsigned blocks, volatile unsigned* word) {
+// Whether this is the last of the `blocks` blocks that call this with the same counter, which starts at 0. The last
+// block may read what the others wrote to global memory before. All threads of the block must call it; `word` is shared
+// memory that is not used for anything else.
+__device__ __forceinline__ bool is_last_block(unsigned* counter, unsigned blocks, volatile unsigned* word) {
     __threadfence();
     __syncthreads();
     if (threadIdx.x == 0) {
@@ -32,13 +31,10 @@ __device__ __forceinline__ bool last_to_come(unsigned* counter, unsigned blocks,
     return *word == blocks - 1;
 }
 
-// Past the first-level cache, which may hold what was there before.
-__device__ __forceinline__ Vec<float, 4> load_fresh(const Vec<float, 4>* from) {
+// Loads from L2: L1 may hold an old value.
+__device__ __forceinline__ Vec<float, 4> load_from_l2(const Vec<float, 4>* from) {
     const float4 loaded = __ldcg(reinterpret_cast<const float4*>(from));
     return {loaded.x, loaded.y, loaded.z, loaded.w};
 }
 
-__device__ __forceinline__ void add_atomically(Vec<float, 4>* to, const Vec<float, 4>& x) {
-    asm volatile("red.relaxed.gpu.global.add.v4.f32 [%0], {%1, %2, %3, %4};"
-                 ::"l"(to), "f"(x.at[0]), "f"(x.at[1]), "f"(x.at[2]), "f"(x.at[3]) : "memory");
-}
+__device__ __forceinline__ void atomic_add(Vec<float, 4>* to, const Vec<float, 4>& x) { reduce_add_v4(to, x.at); }

@@ -1,37 +1,37 @@
-// Which tile of C a thread block computes, in an order that suits the second-level cache.
+// Which tile of C a thread block computes: grouped order, for L2 locality.
 //
-// Blocks that run at the same time should need the same rows of A and columns of B. Numbered along the rows of C, a
-// hundred blocks read one row of tiles of A and a hundred columns of B; numbered down strips of Group tiles, some ten
-// of each:
+// Blocks that run at the same time should share rows of A and columns of B. In row-major order a hundred blocks read
+// one row of tiles of A and a hundred columns of tiles of B. Numbered down strips of Group rows of tiles, they read
+// about ten of each:
 //
 //     0  4   8          Group = 4: strips of four rows of tiles,
-//     1  5   9          numbered column by column within
+//     1  5   9          numbered column by column
 //     2  6  10
 //     3  7  11
-//    12 14  16          the last strip may be lower
+//    12 14  16          the last strip may have fewer rows
 //    13 15  17
 #pragma once
 
 #include "schedule/tile_order.cuh"
 
-struct Place {
-    unsigned down, across;  // in tiles
+struct TileCoord {
+    unsigned m, n;  // in tiles
 };
 
-// Of number `index` in a matrix of down x across tiles.
+// The coordinates of tile number `index` in a matrix of tiles_m x tiles_n tiles.
 template <int Group>
-__device__ __forceinline__ Place grouped_place(unsigned index, unsigned down, unsigned across) {
-    const unsigned strip = Group * across;
+__device__ __forceinline__ TileCoord grouped_tile_coord(unsigned index, unsigned tiles_m, unsigned tiles_n) {
+    const unsigned strip = Group * tiles_n;
     const unsigned top = index / strip * Group;
-    const unsigned height = min(down - top, static_cast<unsigned>(Group));
-    const unsigned place = index % strip;
-    return {top + place % height, place / height};
+    const unsigned height = min(tiles_m - top, static_cast<unsigned>(Group));
+    const unsigned within = index % strip;
+    return {top + within % height, within / height};
 }
 
-// Of this block, where every tile has one.
+// The tile of this block, if every tile has its own block.
 template <int Rows, int Cols, int Group>
 __device__ __forceinline__ Tile grouped_tile(int M, int N) {
     // Not (M + Rows - 1) / Rows, which overflows near 2^31.
-    const Place place = grouped_place<Group>(blockIdx.x, (M - 1) / Rows + 1, (N - 1) / Cols + 1);
-    return {static_cast<int>(place.down * Rows), static_cast<int>(place.across * Cols)};
+    const TileCoord coord = grouped_tile_coord<Group>(blockIdx.x, (M - 1) / Rows + 1, (N - 1) / Cols + 1);
+    return {static_cast<int>(coord.m * Rows), static_cast<int>(coord.n * Cols)};
 }

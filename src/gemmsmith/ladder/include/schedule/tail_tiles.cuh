@@ -1,34 +1,35 @@
-// A C whose last columns have narrower tiles, so that the last wave of blocks is a short one.
+// Narrower tail tiles in the last columns of C, so that the last wave is short.
 //
-// Large tiles move least, but 352 of them on 132 SMs are two waves and two thirds, and take three. Fewer columns of
-// large tiles, which fill two waves, and narrower ones behind them take less:
+// Large tiles move the least data. But 352 large tiles on 132 SMs are 2.67 waves and take the time of three. It is
+// faster to use only as many columns of wide tiles as fill two waves, followed by narrower tail tiles:
 //
-//     | wide | wide | ... | wide | narrow | narrow | ... |
+//     | wide | wide | ... | wide | tail | tail | ... |
 //
-// Tiles are numbered through, first all wide ones, and whoever has had one wide tile less goes on with a narrow one.
+// Tiles are numbered consecutively, all wide ones first: a worker that had one wide tile less than others gets a tail
+// tile next.
 #pragma once
 
-#include "ptx/shared_loads.cuh"
+#include "ptx/shared_memory.cuh"
 
-constexpr unsigned TILE_ENDS = 24;  // beginning and end of a tile take as long as so many columns of it
+constexpr unsigned TILE_ENDS = 24;  // starting and ending a tile takes as long as this many of its columns
 
-// Columns of tiles that cover what is right of `left`; a tile is Cols columns a block and Beside blocks across.
+// Columns of tiles that cover C to the right of `left`. A tile is Cols columns per block and Beside blocks wide.
 template <int Cols, int Beside>
 __device__ __forceinline__ unsigned columns_after(unsigned left, int N) {
     return left < N ? (static_cast<int>(N - left) - 1) / (Cols * Beside) + 1 : 0;
 }
 
-// How many columns of wide tiles there should be, for the least time of `workers`. A column has `height` tiles.
-template <int Wide, int Narrow, int Beside>
+// The number of columns of wide tiles that minimises the time of `workers`. A column has `height` tiles.
+template <int Wide, int Tail, int Beside>
 __device__ __forceinline__ unsigned wide_columns(int N, unsigned height, unsigned workers) {
-    const auto rounds = [=](unsigned columns) { return (columns * height + workers - 1) / workers; };
+    const auto waves_of = [=](unsigned columns) { return (columns * height + workers - 1) / workers; };
     unsigned best = columns_after<Wide, Beside>(0, N);
-    const unsigned waves = rounds(best);
+    const unsigned waves = waves_of(best);
     unsigned least = waves * (Wide + TILE_ENDS);
     for (unsigned fewer = 1; fewer <= 3 && fewer <= waves; ++fewer) {
-        const unsigned wide = (waves - fewer) * workers / height;  // fill so many waves, and are less than all
-        const unsigned all = wide + columns_after<Narrow, Beside>(wide * Wide * Beside, N), first = rounds(wide);
-        const unsigned time = first * (Wide + TILE_ENDS) + (rounds(all) - first) * (Narrow + TILE_ENDS);
+        const unsigned wide = (waves - fewer) * workers / height;  // columns that fill this many waves
+        const unsigned all = wide + columns_after<Tail, Beside>(wide * Wide * Beside, N), first = waves_of(wide);
+        const unsigned time = first * (Wide + TILE_ENDS) + (waves_of(all) - first) * (Tail + TILE_ENDS);
         if (time < least) {
             least = time;
             best = wide;
@@ -37,29 +38,30 @@ __device__ __forceinline__ unsigned wide_columns(int N, unsigned height, unsigne
     return best;
 }
 
-// Their number. Where it takes long to compute and registers are scarce, it is in shared memory.
-template <int Wide, int Narrow, int Beside>
+// The number of columns of wide tiles. With tail tiles it takes long to compute and registers are scarce, so one thread
+// computes it and it is kept in shared memory.
+template <int Wide, int Tail, int Beside>
 struct WideColumns {
-    unsigned value;  // where it is; without narrow ones, what it is
+    unsigned value;  // its shared address; without tail tiles, the number itself
 
-    // Before the block's threads meet: one of them computes it.
-    __device__ __forceinline__ WideColumns(unsigned place, int N, unsigned height, unsigned workers) {
-        if constexpr (Narrow > 0) {
-            value = place;
-            if (threadIdx.x == 0) store_shared_4(place, wide_columns<Wide, Narrow, Beside>(N, height, workers));
+    // Must be followed by a barrier of the block before the number is read.
+    __device__ __forceinline__ WideColumns(unsigned address, int N, unsigned height, unsigned workers) {
+        if constexpr (Tail > 0) {
+            value = address;
+            if (threadIdx.x == 0) store_shared_4(address, wide_columns<Wide, Tail, Beside>(N, height, workers));
         } else {
             value = columns_after<Wide, Beside>(0, N);
         }
     }
     __device__ __forceinline__ unsigned operator()() const {
-        if constexpr (Narrow > 0)
+        if constexpr (Tail > 0)
             return load_shared_4(value);
         else
             return value;
     }
 };
 
-// Says how many columns a tile has.
+// The width of a tile, as a type.
 template <int COLS>
 struct Width {
     static constexpr int value = COLS;

@@ -1,13 +1,14 @@
-// Whether two fp16 parts of each number are enough for a product: what split_fp16.cu found out about A and B, for those
-// who compute it. Four words at the beginning of the workspace, each the largest over the lines of an operand (rows of
-// A, columns of B): numbers of a line that may count for nothing, and how many are missing to MOST that count for much.
+// The verdict whether two fp16 terms per number are accurate enough for a product. The prologue (split_fp16.cu) writes
+// it; the kernels that could compute the product read it. It is four words at the start of the workspace. A line is a
+// row of A or a column of B. For each operand: the maximum over its lines of the count of numbers that fp16 may lose,
+// and the maximum over its lines of MOST minus the count of large numbers.
 //
-// Why counting will do is derived in split_fp16.cu.
+// split_fp16.cu derives why these counts suffice.
 #pragma once
 
 constexpr int MOST = 0x7FFFFFFF;
 constexpr int LOST_A = 0, FEW_A = 1, LOST_B = 2, FEW_B = 3;
-constexpr int VERDICT_BYTES = 4096;  // cleared before; the words are the first of them
+constexpr int VERDICT_BYTES = 4096;  // zeroed before the split; the four words are the first of them
 
 __device__ __forceinline__ bool covered(int lost, int few) { return lost * 32ll <= MOST - few; }
 

@@ -1,28 +1,28 @@
-// A slice of A or B in shared memory, as the copy engine writes it and wgmma reads it: ROWS rows of A (or columns of B)
-// by 64 of k, 16-bit elements.
+// A k-tile of A or B in shared memory, as TMA writes it and wgmma reads it: ROWS rows of A (or columns of B) by 64 of
+// k, 16-bit elements.
 //
-// Where k runs along the rows of the stored matrix (K_MAJOR: A as it is, B transposed), the slice is one box of ROWS
-// rows of 64 of k. Else the other side runs along the rows, and the slice is a box of 64 rows of k for every 64 of
-// ROWS. wgmma takes both. SHARES blocks of a cluster that need the same slice load one part of it each: rows of each
-// box. A slice along k may as well come in several boxes of LINES rows, which lie one after another.
+// K_MAJOR (A not transposed, B transposed): k runs along the rows of the stored matrix, and the k-tile is one box of
+// ROWS rows by 64 of k. Otherwise M or N runs along the rows, and the k-tile is one box of 64 k rows for every 64 of
+// ROWS. wgmma takes both. SHARES blocks of a cluster that need the same k-tile load one share of it each: some rows of
+// every box. A K-major k-tile may also be loaded as several boxes of LINES rows, stored one after another.
 #pragma once
 
 #include "ptx/tma.cuh"
 #include "ptx/wgmma.cuh"
 
-constexpr int BK = BOX;  // depth of a slice
+constexpr int BK = BOX;  // depth of a k-tile
 
-struct SliceRange {
+struct KTileRange {
     int begin, end;
 };
 
-// The numbers of the stages, `depth` slices each, that block `rank` of `parts` multiplies. Where there is nothing to
-// multiply (K or alpha is 0, or fewer stages than parts) it is one beyond the matrices, which arrives as zeros: so
-// every loop has a step.
-__device__ __forceinline__ SliceRange slice_range(int K, float& alpha, int depth = 1, int rank = 0, int parts = 1) {
+// The stages, of `depth` k-tiles each, that block `rank` of `splits` multiplies. Without work (K or alpha is 0, or
+// fewer stages than splits) it is one stage beyond the matrices, which TMA fills with zeros: every loop runs at least
+// once.
+__device__ __forceinline__ KTileRange k_tile_range(int K, float& alpha, int depth = 1, int rank = 0, int splits = 1) {
     const int count = K == 0 ? 0 : (K - 1) / (BK * depth) + 1;
-    const int begin = static_cast<long long>(count) * rank / parts;
-    const int end = static_cast<long long>(count) * (rank + 1) / parts;
+    const int begin = static_cast<long long>(count) * rank / splits;
+    const int end = static_cast<long long>(count) * (rank + 1) / splits;
     if (K == 0) alpha = 0.0f;  // an infinite alpha must not give NaN
     if (alpha == 0.0f || begin == end) return {count + 1, count + 2};
     return {begin, end};
@@ -34,15 +34,15 @@ struct OperandTile {
     static constexpr int BOXES = K_MAJOR ? ROWS / LINES : (ROWS + BOX - 1) / BOX;
     static constexpr int BOX_ROWS = LINES / SHARES;
     static constexpr int BYTES = BOXES * LINES * BOX_ROW;
-    static_assert(BOX_ROWS % 8 == 0 && BOX_ROWS <= 256, "a part is whole 1024-byte blocks; a box ends at 256");
+    static_assert(BOX_ROWS % 8 == 0 && BOX_ROWS <= 256, "a share is whole 1024-byte blocks; a box ends at 256 rows");
 
-    // Asks for this block's part of the slice at (row, k) of product z, for itself or for all blocks in `mask`.
-    static __device__ __forceinline__ void load(unsigned slice, const TensorMap& map, unsigned barrier, int row, int k,
-                                                int z, int part = 0, unsigned short mask = 0) {
-        const int skip = part * BOX_ROWS;
+    // Requests this block's share of the k-tile at (row, k) of matrix z, for itself or for all blocks in `mask`.
+    static __device__ __forceinline__ void load(unsigned tile, const TensorMap& map, unsigned barrier, int row, int k,
+                                                int z, int share = 0, unsigned short mask = 0) {
+        const int skip = share * BOX_ROWS;
 #pragma unroll
         for (int i = 0; i < BOXES; ++i) {
-            const unsigned target = slice + (i * LINES + skip) * BOX_ROW;
+            const unsigned target = tile + (i * LINES + skip) * BOX_ROW;
             const int x = K_MAJOR ? k : row + i * BOX, y = K_MAJOR ? row + i * LINES + skip : k + skip;
             if constexpr (SHARES > 1)
                 tma_load_multicast(target, map, barrier, mask, x, y, z);
@@ -51,8 +51,8 @@ struct OperandTile {
         }
     }
 
-    // For wgmma: the 64 rows number `tile`, the 16 of k number `step`.
-    static __device__ __forceinline__ unsigned long long descriptor(unsigned slice, int tile, int step) {
-        return matrix_descriptor<K_MAJOR>(slice + tile * BOX_BYTES) + step * K_STEP<K_MAJOR>;
+    // The wgmma descriptor of the 64 rows number `m_tile` and the 16 of k number `step`.
+    static __device__ __forceinline__ unsigned long long descriptor(unsigned tile, int m_tile, int step) {
+        return matrix_descriptor<K_MAJOR>(tile + m_tile * BOX_BYTES) + step * K_STEP<K_MAJOR>;
     }
 };

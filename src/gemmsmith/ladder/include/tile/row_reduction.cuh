@@ -1,33 +1,37 @@
-// Where those who have parts of the same lines put together what they found, two values a line: the threads of a warp,
-// the warps of a block (shared memory), the blocks of a cluster (each other's shared memory).
+// Reductions over lines (rows of A, columns of B) that several threads share: two values per line, combined first over
+// the threads of a warp, then over the warps of a block (in shared memory), then over the blocks of a cluster (in each
+// other's shared memory).
 //
-//     threads - meet -> rows of a block's warps - over -> its values - tell -> rows of a cluster's blocks - over -> all
+//     threads --reduce_warp--> a row per warp --reduce_rows--> a block's values --send_row--> a row per block
+//     --reduce_rows--> the values of the line
 #pragma once
 
+#include "ptx/cluster.cuh"
 #include "ptx/mbarrier.cuh"
 
 constexpr unsigned WARPS = THREADS / 32;
-constexpr unsigned ACROSS = 16;  // lines of a block, or of a cluster, where they lie across
-static_assert(CLUSTER <= WARPS, "a warp for each block that is to be told");
+constexpr unsigned ACROSS = 16;  // lines of a block, or of a cluster, where the operand is not K-major
+static_assert(CLUSTER <= WARPS, "one warp per block to send to");
 
-// Two values of every line of a block: as one warp has them, or one block of a cluster.
+// Two values of every line of a block, from one warp or from one block of a cluster.
 using Row = unsigned[2 * ACROSS];
 
-struct Met {
-    Row ends[WARPS];  // bits of the largest number, and of the smallest but zero: negated, so that the largest counts
+// In shared memory.
+struct ReductionWorkspace {
+    Row extremes[WARPS];  // bits of the largest number, and of the smallest but zero; negated, so that a max finds it
     Row counts[WARPS];
-    Row ends_of_blocks[CLUSTER], counts_of_blocks[CLUSTER];
-    unsigned long long told[2];  // barriers: one for the ends of all blocks, one for their counts
+    Row block_extremes[CLUSTER], block_counts[CLUSTER];
+    unsigned long long barriers[2];  // for the extremes of all blocks, and for their counts
 };
 
 __device__ __forceinline__ unsigned larger(unsigned a, unsigned b) { return max(a, b); }
 __device__ __forceinline__ unsigned sum(unsigned a, unsigned b) { return a + b; }
-using Join = unsigned (*)(unsigned, unsigned);
+using Operator = unsigned (*)(unsigned, unsigned);
 
-// What each thread found of its lines, as what its warp did. Threads of a warp that are less than `Lines` apart have
-// different ones, `Lines` neighbours each: 1 where k runs along the rows, else 4.
-template <Join join, int Lines>
-__device__ __forceinline__ void meet(Row (&rows)[WARPS], unsigned (&values)[2][Lines]) {
+// Combines the values of a warp's threads and stores them in the warp's row. Each thread has Lines adjacent lines (1 if
+// K-major, else 4); threads of a warp whose numbers are equal modulo Lines have the same ones.
+template <Operator combine, int Lines>
+__device__ __forceinline__ void reduce_warp(Row (&rows)[WARPS], unsigned (&values)[2][Lines]) {
     const unsigned lane = threadIdx.x % 32;
 #pragma unroll
     for (int v = 0; v < 2; ++v)
@@ -35,39 +39,35 @@ __device__ __forceinline__ void meet(Row (&rows)[WARPS], unsigned (&values)[2][L
         for (int i = 0; i < Lines; ++i) {
 #pragma unroll
             for (int distance = 16; distance >= Lines; distance /= 2)
-                values[v][i] = join(values[v][i], __shfl_xor_sync(~0u, values[v][i], distance));
+                values[v][i] = combine(values[v][i], __shfl_xor_sync(~0u, values[v][i], distance));
             if (lane < Lines) rows[threadIdx.x / 32][v * ACROSS + lane * Lines + i] = values[v][i];
         }
 }
 
-// What all of `rows` have of a line: those of a block's warps that share it, or those of all blocks.
-template <Join join, bool ALONG>
-__device__ __forceinline__ unsigned over(const Row* table, unsigned rows, unsigned value, unsigned line) {
-    const Row* const begin = table + (ALONG ? line * rows : 0);
-    const unsigned place = value * ACROSS + (ALONG ? 0 : line);
-    unsigned joined = begin[0][place];
-#pragma unroll(ALONG ? 1 : WARPS)
-    for (unsigned i = 1; i < rows; ++i) joined = join(joined, begin[i][place]);
-    return joined;
+// Combines what `rows` rows hold of a line: the rows of the warps that share it, or those of all blocks.
+template <Operator combine, bool K_MAJOR>
+__device__ __forceinline__ unsigned reduce_rows(const Row* table, unsigned rows, unsigned value, unsigned line) {
+    const Row* const begin = table + (K_MAJOR ? line * rows : 0);
+    const unsigned column = value * ACROSS + (K_MAJOR ? 0 : line);
+    unsigned result = begin[0][column];
+#pragma unroll(K_MAJOR ? 1 : WARPS)
+    for (unsigned i = 1; i < rows; ++i) result = combine(result, begin[i][column]);
+    return result;
 }
 
-// Barriers for what the blocks of a cluster tell each other, once all of them have come here (cluster_wait).
-__device__ __forceinline__ void start_telling(Met& met) {
+// Initialises the barriers for send_row. cluster_wait must follow before the first send.
+__device__ __forceinline__ void init_reduction_barriers(ReductionWorkspace& workspace) {
     if (threadIdx.x == 0) {
-        for (unsigned long long& barrier : met.told) barrier_init(shared_address(&barrier), 1);
-        barrier_init_done();
-        for (unsigned long long& barrier : met.told) barrier_expect(shared_address(&barrier), CLUSTER * sizeof(Row));
+        for (unsigned long long& barrier : workspace.barriers) mbarrier_init(shared_address(&barrier), 1);
+        mbarrier_init_fence();
+        for (unsigned long long& barrier : workspace.barriers)
+            mbarrier_arrive_expect_tx(shared_address(&barrier), CLUSTER * sizeof(Row));
     }
     __syncwarp();
-    // Not cluster_arrive(), which first waits until what was written before is visible to all: nothing was.
-    asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
+    cluster_arrive_relaxed();  // a release would wait for writes to become visible, and there are none
 }
 
-// A warp writes a row into the shared memory of a block of the cluster, counted in bytes by that block's barrier.
-__device__ __forceinline__ void tell(Row& row, unsigned long long& barrier, unsigned rank, unsigned value) {
-    asm volatile(
-        "{\n.reg .b32 there, counter;\n"
-        "mapa.shared::cluster.u32 there, %0, %2;\nmapa.shared::cluster.u32 counter, %1, %2;\n"
-        "st.async.shared::cluster.mbarrier::complete_tx::bytes.u32 [there], %3, [counter];\n}"
-        ::"r"(shared_address(&row[threadIdx.x % 32])), "r"(shared_address(&barrier)), "r"(rank), "r"(value) : "memory");
+// A warp writes a row into the shared memory of block `rank`, whose barrier counts the bytes.
+__device__ __forceinline__ void send_row(Row& row, unsigned long long& barrier, unsigned rank, unsigned value) {
+    st_async(shared_address(&row[threadIdx.x % 32]), shared_address(&barrier), rank, value);
 }

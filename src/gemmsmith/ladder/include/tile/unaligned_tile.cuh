@@ -1,63 +1,48 @@
-// Slices of an operand whose rows start anywhere, for products whose A comes from registers.
+// k-tiles of an unaligned operand, for wgmma with A in registers.
 //
-// The copy engine takes no such rows. So each line of the stored matrix comes by cp.async as the 16-byte granules that
-// it lies in, one more than it would have if it started on a boundary, and threads take their fragments from where the
-// elements happen to be:
+// TMA requires rows that start on 16 bytes. Here each line of the stored matrix is copied by cp.async as the 16-byte
+// granules it lies in, one more than an aligned line would need. Threads then read their fragments from wherever the
+// elements are:
 //
-//     K_MAJOR   a line is a row, and runs along k; two neighbours in k lie in one word, or across two
-//     else      a line has one k; two neighbours in k lie in two lines
+//     K_MAJOR   a line is a row and runs along k: two consecutive k are in one word, or straddle two
+//     else      a line has one k: two consecutive k are in two lines
 //
-// How far a line starts from a boundary depends on where the operand lies and its leading dimension, never on k: slices
-// are 64 apart. What lies behind a line, and lines that do not exist, arrive as zeros; before a line its first granule
-// has up to seven elements of something else, which nobody takes.
+// A line's distance from a 16-byte boundary depends on the operand's address and leading dimension, never on k, since
+// k-tiles are 64 apart. Elements after the end of a line, and lines that do not exist, become zero. The first granule
+// of a line may begin with up to seven elements that do not belong to it; no thread reads them.
 #pragma once
 
-#include "tile/unaligned_rows.cuh"
-#include "ptx/mbarrier.cuh"
+#include "ptx/cp_async.cuh"
+#include "ptx/shared_memory.cuh"
 #include "tile/operand_tile.cuh"
-#include "ptx/shared_loads.cuh"
+#include "tile/unaligned_rows.cuh"
 
-__device__ __forceinline__ void cp_async_16(unsigned shared, const void* global) {
-    asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16;" ::"r"(shared), "l"(global) : "memory");
-}
-// 16 bytes, of which the first `bytes` are read and the others are zero.
-__device__ __forceinline__ void cp_async_16_or_less(unsigned shared, const void* global, int bytes) {
-    asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(shared), "l"(global), "r"(bytes)
-                 : "memory");
-}
-
-// Arrives at the barrier once all copies that this thread has asked for have landed.
-__device__ __forceinline__ void cp_async_arrive(unsigned barrier) {
-    asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(barrier) : "memory");
-}
-
-template <class T, int ROWS, int SLICES_, bool K_MAJOR_>
-struct LooseTile : AnyRows<T> {
-    static constexpr int SLICES = SLICES_;
+template <class T, int ROWS, int K_TILES_, bool K_MAJOR_>
+struct UnalignedTile : UnalignedRows<T> {
+    static constexpr int K_TILES = K_TILES_;  // per stage
     static constexpr bool K_MAJOR = K_MAJOR_;
-    static constexpr int LINES = K_MAJOR ? ROWS : SLICES * BK, LENGTH = K_MAJOR ? SLICES * BK : ROWS;
+    static constexpr int LINES = K_MAJOR ? ROWS : K_TILES * BK, LENGTH = K_MAJOR ? K_TILES * BK : ROWS;
     static constexpr int GRANULES = LENGTH / GRANULE + 1, PITCH = GRANULES * 16;
     static constexpr int BYTES = LINES * PITCH;
 
-    using Matrix = AnyRows<T>;
+    using Matrix = UnalignedRows<T>;
     using Matrix::matrix, Matrix::ld, Matrix::lines, Matrix::length, Matrix::skew;
     int row;  // where the tile begins
 
-    // Whether slices at k and all of the granules that they lie in are inside the matrix.
+    // Whether the k-tiles at k, with all granules they lie in, are inside the matrix.
     __device__ __forceinline__ bool inside(int k) const {
         const int top = K_MAJOR ? row : k, left = K_MAJOR ? k : row;
         return k >= 0 && top <= lines - LINES && left <= length - LENGTH - GRANULE;
     }
 
-    // Asks for slices; `thread` of THREADS has its part of them. A thread's granules stay where they are in their lines,
-    // so that from slice to slice nothing is left to compute but where these go on. Neighbours have neighbouring
-    // granules.
+    // Copies k-tiles; `thread` of THREADS copies its share. A thread's granules keep their positions within their
+    // lines, so from stage to stage only the pointers advance. Adjacent threads copy adjacent granules.
     template <int THREADS>
     struct Loader {
         static constexpr int ALL = LINES * GRANULES, COUNT = (ALL + THREADS - 1) / THREADS;
         const T* from[COUNT];
 
-        __device__ __forceinline__ Loader(const LooseTile& tile, int k, int thread) {
+        __device__ __forceinline__ Loader(const UnalignedTile& tile, int k, int thread) {
 #pragma unroll
             for (int i = 0; i < COUNT; ++i) {
                 const int number = i * THREADS + thread, line = number / GRANULES + (K_MAJOR ? tile.row : k);
@@ -65,43 +50,45 @@ struct LooseTile : AnyRows<T> {
                 from[i] = tile.matrix + line * tile.ld + left - tile.skew(line, left) + number % GRANULES * GRANULE;
             }
         }
-        // The slices at the loader's own k, which are inside.
+        // The k-tiles at the loader's current k, which must be inside the matrix.
         __device__ __forceinline__ void load(unsigned target, int thread) const {
 #pragma unroll
             for (int i = 0; i < COUNT; ++i)
-                if (has(i, thread)) cp_async_16(target + (i * THREADS + thread) * 16, from[i]);
+                if (has(i, thread)) cp_async_16_l2_128(target + (i * THREADS + thread) * 16, from[i]);
         }
-        // The same where they may reach beyond the matrix. A k that has overflowed lies beyond it, too.
-        __device__ __forceinline__ void load_guarded(const LooseTile& tile, unsigned target, int k, int thread) const {
+        // The same for k-tiles that may extend beyond the matrix. A k that has overflowed counts as beyond.
+        __device__ __forceinline__ void load_guarded(const UnalignedTile& tile, unsigned target, int k,
+                                                     int thread) const {
             const int top = K_MAJOR ? tile.row : k, left = K_MAJOR ? k : tile.row;
             const int rest = k >= 0 && left < tile.length ? tile.length - left : 0;  // of each line
 #pragma unroll
             for (int i = 0; i < COUNT; ++i) {
                 const unsigned number = i * THREADS + thread, line = top + number / GRANULES;
-                const int after = number % GRANULES * GRANULE - tile.skew(line, left);  // of `left`
+                const int after = number % GRANULES * GRANULE - tile.skew(line, left);  // elements after `left`
                 const bool wanted = rest > 0 && line < static_cast<unsigned>(tile.lines) && after < LENGTH;
                 const int count = wanted ? max(0, min(GRANULE, rest - after)) : 0;
                 if (has(i, thread))
-                    cp_async_16_or_less(target + number * 16, count > 0 ? from[i] : tile.matrix - tile.skew(0, 0),
-                                        count * static_cast<int>(sizeof(T)));
+                    cp_async_16_l2_128_or_zero(target + number * 16,
+                                               count > 0 ? from[i] : tile.matrix - tile.skew(0, 0),
+                                               count * static_cast<int>(sizeof(T)));
             }
         }
-        __device__ __forceinline__ void advance(const LooseTile& tile) {
+        __device__ __forceinline__ void advance(const UnalignedTile& tile) {
 #pragma unroll
-            for (int i = 0; i < COUNT; ++i) from[i] += K_MAJOR ? SLICES * BK : SLICES * BK * tile.ld;
+            for (int i = 0; i < COUNT; ++i) from[i] += K_MAJOR ? K_TILES * BK : K_TILES * BK * tile.ld;
         }
         static __device__ __forceinline__ bool has(int i, int thread) {
             return (i + 1) * THREADS <= ALL || thread < ALL - i * THREADS;
         }
     };
 
-    // Where this thread of a group finds its elements of the 64 rows number `tile`, from the slices' beginning.
-    struct Place {
-        unsigned first, second;  // K_MAJOR: of its row and the one 8 further down; else of its k and the next
+    // Offsets of this thread's elements of the 64 rows number `m_tile`, from the start of the k-tiles.
+    struct Offsets {
+        unsigned first, second;  // K_MAJOR: of its row and of the row 8 below; else of its k and of the next
         unsigned odd, second_odd;
     };
-    __device__ __forceinline__ Place place(int tile) const {
-        const int lane = threadIdx.x % 32, r = tile * 64 + threadIdx.x / 32 % 4 * 16 + lane / 4, pair = lane % 4 * 2;
+    __device__ __forceinline__ Offsets offsets(int m_tile) const {
+        const int lane = threadIdx.x % 32, r = m_tile * 64 + threadIdx.x / 32 % 4 * 16 + lane / 4, pair = lane % 4 * 2;
         if constexpr (K_MAJOR) {
             const unsigned one = skew(row + r, 0), two = skew(row + r + 8, 0);
             return {r * PITCH + (one / 2 * 2 + pair) * 2, (r + 8) * PITCH + (two / 2 * 2 + pair) * 2, one % 2, two % 2};
@@ -110,18 +97,19 @@ struct LooseTile : AnyRows<T> {
         }
     }
 
-    // This thread's part of 64 rows by 16 of k, `k` after the slices' beginning.
-    static __device__ __forceinline__ void fragment(unsigned (&a)[4], unsigned slices, const Place& place, int k) {
+    // This thread's fragment of 64 rows by 16 of k, `k` after the start of the k-tiles.
+    static __device__ __forceinline__ void load_fragment(unsigned (&a)[4], unsigned tiles, const Offsets& offsets,
+                                                         int k) {
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
             if constexpr (K_MAJOR) {
-                const unsigned address = slices + (i % 2 ? place.second : place.first) + (k + i / 2 * 8) * 2;
-                const unsigned odd = i % 2 ? place.second_odd : place.odd;
+                const unsigned address = tiles + (i % 2 ? offsets.second : offsets.first) + (k + i / 2 * 8) * 2;
+                const unsigned odd = i % 2 ? offsets.second_odd : offsets.odd;
                 a[i] = __funnelshift_r(load_shared_4(address), load_shared_4(address + 4), odd * 16);
             } else {
                 const unsigned further = (k + i / 2 * 8) * PITCH + i % 2 * 16;
-                a[i] = load_shared_2(slices + place.first + further) |
-                       load_shared_2(slices + place.second + further) << 16;
+                a[i] = load_shared_2(tiles + offsets.first + further) |
+                       load_shared_2(tiles + offsets.second + further) << 16;
             }
         }
     }

@@ -1,14 +1,14 @@
-// Several neighbouring elements, moved by one instruction.
+// Vectors: several adjacent elements, moved by one instruction.
 #pragma once
 
-// Aligned to its own size, so that a copy of 16 bytes becomes one LDG.128, LDS.128 or STG.128.
+// Aligned to its own size, so a copy of 16 bytes becomes one LDG.128, LDS.128 or STG.128.
 template <class T, int Width>
 struct alignas(sizeof(T) * Width) Vec {
     T at[Width];
 };
 
-// Whether vectors of Width elements may be moved at every multiple of Width columns of a matrix.
-// (Asked of the kernel's own argument: once a derived pointer becomes a number, NVVM loses that it is global.)
+// Whether every multiple of Width columns is aligned for a vector of Width elements.
+// (Pass the kernel's own argument: after a cast to an integer NVVM no longer knows that a derived pointer is global.)
 template <int Width, class T>
 __device__ __forceinline__ bool vectors_fit(T* matrix, long long ld) {
     return reinterpret_cast<size_t>(matrix) % (Width * sizeof(T)) == 0 && ld % Width == 0;
@@ -16,7 +16,7 @@ __device__ __forceinline__ bool vectors_fit(T* matrix, long long ld) {
 
 __device__ __forceinline__ float to_float(float x) { return x; }
 
-// Reads Count neighbours from shared memory into registers, Width at a time, as fp32.
+// Reads Count adjacent elements from shared memory into registers, Width at a time, as fp32.
 template <int Width, class T, int Count>
 __device__ __forceinline__ void load_fragment(float (&fragment)[Count], const T* shared) {
     static_assert(Count % Width == 0, "a fragment is a whole number of vectors");

@@ -1,7 +1,7 @@
-// A window on a row-major matrix: all that lies right of and below one element, its origin.
+// A window on a row-major matrix: everything to the right of and below one element, its origin.
 //
-// A block puts a window on the A, B and C it works on. Inside, rows and columns count from 0 and stay small;
-// only the origin is a 64-bit offset, so nothing overflows in a matrix of more than 2^31 elements.
+// A block has a window on each of A, B and C. Rows and columns count from the origin and stay small; only the origin is
+// a 64-bit offset. So nothing overflows in a matrix of more than 2^31 elements.
 #pragma once
 
 #include "tile/vector.cuh"
@@ -10,18 +10,18 @@ template <class T>
 struct Window {
     T* origin;
     long long ld;
-    int rows, cols;  // left of the matrix from the origin on; negative once the window has moved past the end
+    int rows, cols;  // from the origin to the matrix edge; negative once the window has moved past it
 
     __device__ __forceinline__ T* at(int row, int col) const { return origin + row * ld + col; }
 
     __device__ __forceinline__ bool inside(int row, int col) const { return row < rows && col < cols; }
 
-    // Whether a tile of tile_rows x tile_cols at the origin lies wholly in the matrix.
+    // Whether a tile of tile_rows x tile_cols at the origin lies entirely inside the matrix.
     __device__ __forceinline__ bool holds(int tile_rows, int tile_cols) const {
         return tile_rows <= rows && tile_cols <= cols;
     }
 
-    // The element, or zero outside the matrix: zeros add nothing to a sum.
+    // The element, or zero outside the matrix, which adds nothing to an accumulator.
     __device__ __forceinline__ T get_or_zero(int row, int col) const {
         return inside(row, col) ? *at(row, col) : T(0.0f);
     }
@@ -43,7 +43,7 @@ __device__ __forceinline__ Window<T> window(T* matrix, long long ld, int rows, i
     return {matrix + row * ld + col, ld, rows - row, cols - col};
 }
 
-// Width neighbours in a row: guarded, one by one with zeros outside; unguarded, in one transaction.
+// Width adjacent elements of a row. Guarded: one by one, with zeros outside the matrix. Otherwise: one vector load.
 template <bool Guarded, int Width, class T>
 __device__ __forceinline__ Vec<T, Width> load_vector(const Window<const T>& matrix, int row, int col) {
     if constexpr (Guarded) {

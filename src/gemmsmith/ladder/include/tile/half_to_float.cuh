@@ -1,4 +1,4 @@
-// 16-bit inputs as fp32. Both conversions are exact; a product of two fp16 or bf16 numbers is exact in fp32, too.
+// 16-bit inputs as fp32. Both conversions are exact, and so is the fp32 product of two fp16 or two bf16 numbers.
 #pragma once
 
 #include <cuda_bf16.h>
