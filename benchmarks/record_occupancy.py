@@ -27,15 +27,19 @@ INPUTS = ("gpu", "threads", "registers", "static_smem", "dynamic_smem", "barrier
 ANSWERS = ("blocks", "by_warps", "by_slots", "by_registers", "by_smem", "by_barriers", "factors")
 NO_LIMIT = 2**31 - 1  # the header's INT_MAX
 
-# Compute capability, SMs, threads and shared memory an SM, shared memory a block (opt-in): cudaDeviceProp of each.
+# One GPU of each architecture at least: limits are the architecture's. Compute capability, SMs, threads and shared
+# memory per SM, shared memory per block (opt-in), reserved shared memory per block: cudaDeviceProp of each.
 DEVICES = {
-    "RTX 3050": (8, 6, 20, 1536, 100 * KB, 99 * KB),
-    "RTX A6000": (8, 6, 84, 1536, 100 * KB, 99 * KB),
-    "RTX 4090": (8, 9, 128, 1536, 100 * KB, 99 * KB),
-    "A100": (8, 0, 108, 2048, 164 * KB, 163 * KB),
-    "H100": (9, 0, 132, 2048, 228 * KB, 227 * KB),
-    "H200": (9, 0, 132, 2048, 228 * KB, 227 * KB),
-    "B200": (10, 0, 148, 2048, 228 * KB, 227 * KB),
+    "RTX 3050": (8, 6, 20, 1536, 100 * KB, 99 * KB, KB),
+    "RTX A6000": (8, 6, 84, 1536, 100 * KB, 99 * KB, KB),
+    "RTX 4090": (8, 9, 128, 1536, 100 * KB, 99 * KB, KB),
+    "A100": (8, 0, 108, 2048, 164 * KB, 163 * KB, KB),
+    "H100": (9, 0, 132, 2048, 228 * KB, 227 * KB, KB),
+    "H200": (9, 0, 132, 2048, 228 * KB, 227 * KB, KB),
+    "B200": (10, 0, 148, 2048, 228 * KB, 227 * KB, KB),
+    "T4": (7, 5, 40, 1024, 64 * KB, 64 * KB, 0),
+    "B300": (10, 3, 148, 2048, 228 * KB, 227 * KB, KB),
+    "RTX 5090": (12, 0, 170, 1536, 100 * KB, 99 * KB, KB),
 }
 
 PROGRAM = r"""
@@ -43,9 +47,9 @@ PROGRAM = r"""
 #include "cuda_occupancy.h"
 
 int main() {
-    int major, minor, sms, threads_sm, smem_sm, smem_block, threads, registers, fixed, dynamic, barriers;
-    while (std::scanf("%d %d %d %d %d %d %d %d %d %d %d", &major, &minor, &sms, &threads_sm, &smem_sm, &smem_block,
-                      &threads, &registers, &fixed, &dynamic, &barriers) == 11) {
+    int major, minor, sms, threads_sm, smem_sm, smem_block, reserved, threads, registers, fixed, dynamic, barriers;
+    while (std::scanf("%d %d %d %d %d %d %d %d %d %d %d %d", &major, &minor, &sms, &threads_sm, &smem_sm, &smem_block,
+                      &reserved, &threads, &registers, &fixed, &dynamic, &barriers) == 12) {
         cudaOccDeviceProp device;
         device.computeMajor = major;
         device.computeMinor = minor;
@@ -58,7 +62,7 @@ int main() {
         device.sharedMemPerMultiprocessor = smem_sm;
         device.numSms = sms;
         device.sharedMemPerBlockOptin = smem_block;
-        device.reservedSharedMemPerBlock = 1024;
+        device.reservedSharedMemPerBlock = reserved;
         cudaOccFuncAttributes kernel;
         kernel.maxThreadsPerBlock = 1024;
         kernel.numRegs = registers;
@@ -105,7 +109,7 @@ def ask(program: Path, kernels: Iterable[Kernel]) -> list[tuple[int, ...]]:
 
 def random_kernel(rng: random.Random, gpu: str) -> Kernel:
     """Often like a GEMM, often at the very edge of a limit, sometimes too large."""
-    *_, smem_sm, smem_block = DEVICES[gpu]
+    *_, smem_sm, smem_block, _ = DEVICES[gpu]
     threads = rng.choice(
         (32 * rng.randint(1, 32), rng.choice((64, 128, 256, 512)), rng.randint(1, 1056), rng.randint(1, 128))
     )

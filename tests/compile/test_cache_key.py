@@ -22,7 +22,7 @@ SOURCE = '#include "tile.cuh"\nextern "C" __global__ void gemm(float* C) { C[thr
 HEADERS = (("sub/mma.cuh", "#pragma once\n#define MMA 1\n"), ("tile.cuh", '#include "sub/mma.cuh"\n#define TILE 2\n'))
 DEFINES = (("BM", "128"), ("BN", "64"), ("BK", "8"), ("IN", "float"), ("TRANS_A", "0"), ("TRANS_B", "1"))
 REQUEST = CompileRequest("rung.cu", SOURCE, HEADERS, DEFINES, "sm_90", "gemm")
-TOOLCHAIN = Toolchain("NVRTC 13.4", "13.4.92", "13040-abc", (80, 90), Path("/a/include"))
+TOOLCHAIN = Toolchain("NVRTC 13.4", "13.4.92", "13040-abc", (80, 90), (Path("/a/include"),))
 BASE = cache_key(REQUEST, TOOLCHAIN)
 
 Change = Callable[[], str]
@@ -107,7 +107,7 @@ def test_header_order_does_not_matter() -> None:
 
 
 def test_where_the_headers_lie_does_not_matter() -> None:
-    assert cache_key(REQUEST, replace(TOOLCHAIN, include=Path("/b/include"))) == BASE
+    assert cache_key(REQUEST, replace(TOOLCHAIN, includes=(Path("/b/include"),))) == BASE
 
 
 def test_file_stamps_do_not_matter() -> None:

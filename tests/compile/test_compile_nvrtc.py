@@ -39,7 +39,7 @@ def compile_user(folder: Path, source: str, entry: str = "k", arch: str = "sm_80
 
 
 @pytest.mark.parametrize("arch", [f"sm_{n}" for n in find_toolchain().archs] + ["sm_90a", "sm_100a", "sm_100f"])
-def test_every_architecture_from_sm_80_on(arch: str) -> None:
+def test_every_architecture_from_sm_75_on(arch: str) -> None:
     compiled = compile_request(request(arch=arch), find_toolchain())
     assert f".target {arch}" in compiled.ptx
     assert ".visible .entry k(" in compiled.ptx
@@ -52,8 +52,8 @@ def test_every_architecture_from_sm_80_on(arch: str) -> None:
 @pytest.mark.parametrize(
     ("arch", "says"),
     [
-        ("sm_75", "older than sm_80"),
-        ("sm_50", "older than sm_80"),
+        ("sm_70", r"sm_70 is older than sm_75 \(V100: it is sm_70 \(Volta\), and NVRTC 13"),
+        ("sm_50", "sm_50 is older than sm_75\n"),
         ("sm_99", "unknown to NVRTC"),
         ("sm_80a", "unknown to NVRTC"),
         ("sm_90f", "unknown to NVRTC"),
@@ -282,7 +282,7 @@ def test_headers_of_a_toolkit_are_found(variable: str, tmp_path: Path, monkeypat
     include = headers(tmp_path, "13000")
     monkeypatch.setattr(toolchain, "_wheel_folders", lambda: iter(()))
     monkeypatch.setenv(variable, str(tmp_path))
-    assert toolchain._include_folder(13, 0) == include
+    assert toolchain._include_folders(13, 0) == (include,)
 
 
 def headers(folder: Path, version: str, crt: bool = True) -> Path:
@@ -300,7 +300,7 @@ def test_of_two_folders_the_one_with_all_headers_is_taken(tmp_path: Path, monkey
     headers(tmp_path / "split", "13990", crt=False)
     whole = headers(tmp_path / "whole", "13990")
     monkeypatch.setattr(toolchain, "_wheel_folders", lambda: iter([tmp_path / "split", tmp_path / "whole"]))
-    assert toolchain._include_folder(13, 99) == whole
+    assert toolchain._include_folders(13, 99) == (whole,)
 
 
 def test_headers_of_the_compilers_own_version_come_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -308,9 +308,42 @@ def test_headers_of_the_compilers_own_version_come_first(tmp_path: Path, monkeyp
         headers(tmp_path / version, version)
     folders = [tmp_path / "13040", tmp_path / "13000"]
     monkeypatch.setattr(toolchain, "_wheel_folders", lambda: iter(folders))
-    assert toolchain._include_folder(13, 0) == tmp_path / "13000" / "include"
-    assert toolchain._include_folder(13, 4) == tmp_path / "13040" / "include"
-    assert toolchain._include_folder(13, 2) == tmp_path / "13040" / "include"
+    assert toolchain._include_folders(13, 0) == (tmp_path / "13000" / "include",)
+    assert toolchain._include_folders(13, 4) == (tmp_path / "13040" / "include",)
+    assert toolchain._include_folders(13, 2) == (tmp_path / "13040" / "include",)
+
+
+def test_the_wheels_of_cuda_12_have_crt_in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beside the wheels of CUDA 13, whose crt/ is of another version."""
+    headers(tmp_path / "cu13", "13040")
+    runtime = headers(tmp_path / "cuda_runtime", "12090", crt=False)
+    (tmp_path / "cuda_nvcc" / "include" / "crt").mkdir(parents=True)
+    (tmp_path / "cuda_nvcc" / "include" / "crt" / "mma.h").touch()
+    monkeypatch.setattr(toolchain, "_nvidia_folders", lambda: [tmp_path])
+    assert toolchain._include_folders(12, 9) == (runtime, tmp_path / "cuda_nvcc" / "include")
+    assert toolchain._include_folders(13, 4) == (tmp_path / "cu13" / "include",)
+
+
+@pytest.mark.parametrize(
+    ("bindings", "lib", "crt", "loaded"),
+    [("12.9.10", True, True, True), ("13.5.0", True, True, False), ("12.9.10", False, True, False),
+     ("12.9.10", True, False, False), ("", True, True, False)],
+)  # fmt: skip
+def test_nvrtc_12_is_loaded_for_cuda_bindings_12_where_its_wheels_are_whole(
+    bindings: str, lib: bool, crt: bool, loaded: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another package may have brought part of the wheels of CUDA 12: those are not enough to compile with."""
+    library = tmp_path / "cuda_nvrtc" / "lib" / "libnvrtc.so.12"
+    for path, there in ((library, lib), (tmp_path / "cuda_nvcc" / "include" / "crt" / "mma.h", crt)):
+        path.parent.mkdir(parents=True)
+        if there:
+            path.touch()
+    opened: list[str] = []
+    monkeypatch.setattr(toolchain, "_nvidia_folders", lambda: [tmp_path])
+    monkeypatch.setattr(toolchain, "_wheel_version", lambda _name: bindings)
+    monkeypatch.setattr(toolchain.ctypes, "CDLL", lambda name, mode: opened.append(name))
+    toolchain._load_cuda_12.__wrapped__()
+    assert opened == ([str(library)] if loaded else [])
 
 
 def test_importing_needs_no_cuda_package() -> None:

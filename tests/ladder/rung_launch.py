@@ -18,7 +18,7 @@ from tensor_core_rule import tensor_core_reference
 from gemmsmith.call.binding import CompileFn, bind, workspace_bytes
 from gemmsmith.cli.options import Compiler
 from gemmsmith.compile.compiled import CompiledKernel
-from gemmsmith.compile.render import arch_number
+from gemmsmith.compile.target import arch_number
 from gemmsmith.fills import Array, Operands
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.prologue import Addresses

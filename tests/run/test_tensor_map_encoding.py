@@ -14,7 +14,8 @@ import pytest
 from mapped_kernel import CODE, mapped_kernel
 
 from gemmsmith.compile.compiler import compile_for, compile_kernel
-from gemmsmith.compile.render import render_for, target_arch
+from gemmsmith.compile.render import render_for
+from gemmsmith.compile.target import target_arch
 from gemmsmith.errors import ConfigError, LaunchError, SignatureError, UnsupportedError
 from gemmsmith.kernel.geometry import Geometry, TensorMap
 from gemmsmith.kernel.signature import parse_signature

@@ -47,7 +47,7 @@ class Limits:
         if self.gpu is None or math.isnan(peak):
             return math.nan
         clock = max(self.max_mhz, self.gpu.boost_mhz)
-        return max(peak, operations_per_clock(self.gpu, peak) * self.gpu.sms * clock / 1e6)
+        return max(peak, self.gpu.operations_per_clock(precision) * self.gpu.sms * clock / 1e6)
 
     def least_cold_seconds(self, set_bytes: int, sets: int) -> float:
         """The least time of one launch of a rotation over ``sets`` sets; 0 where nothing is known."""
@@ -70,12 +70,3 @@ class Limits:
                 f"over the {self.gpu.dram_gbs:.0f} GB/s of {self.gpu.name}'s memory"
             )
         return ""
-
-
-def operations_per_clock(gpu: GPU, peak_tflops: float) -> int:
-    """Operations per SM and clock behind a peak: a power of two.
-
-    The nearest one to peak / (SMs × boost clock). Data sheets give tensor peaks at a clock up to 8 % below the boost
-    clock (H100: 989 TFLOPS is 4096 × 132 × 1.83 GHz), never near the half-way of 41 %.
-    """
-    return int(2 ** round(math.log2(peak_tflops * 1e6 / (gpu.sms * gpu.boost_mhz))))

@@ -13,7 +13,7 @@ from pathlib import Path
 from gemmsmith import __version__
 from gemmsmith.cli.options import Compiler
 from gemmsmith.cli.render.output import progress
-from gemmsmith.compile.render import arch_number
+from gemmsmith.compile.target import arch_number
 from gemmsmith.errors import UsageError
 from gemmsmith.gpus import GPU
 from gemmsmith.ladder.registry import rung_named, rungs, rungs_for

@@ -1,6 +1,6 @@
-"""What a cubin says about a kernel: NVIDIA's attributes in an ordinary ELF file.
+"""A kernel's resources from its cubin: NVIDIA's attributes in an ELF file.
 
-Attribute numbers are EIATTR_* as ``cuobjdump -elf`` prints them. They do not include spills.
+Attribute numbers are EIATTR_* as ``cuobjdump -elf`` prints them. Spills are not among them.
 """
 
 from __future__ import annotations
@@ -10,18 +10,17 @@ import struct
 from dataclasses import dataclass
 
 from gemmsmith.errors import CompileError
+from gemmsmith.gpus import architecture
 
 _FRAME_SIZE = 0x11
 _REGCOUNT = 0x2F
 _NUM_BARRIERS = 0x4C
-# The kilobyte per block that CUDA keeps for itself; cubins for sm_90 and newer lay it out with the kernel's own.
-_RESERVED_SMEM = 1024
-_SIZED_VALUE = 0x04  # an attribute followed by a 16-bit length and that many bytes; others hold 16 bits in place
+_SIZED_VALUE = 0x04  # an attribute with a 16-bit length and that many bytes; others hold 16 bits in place
 
 
 @dataclass(frozen=True)
 class Section:
-    """One section of an ELF file; ``data`` is empty for sections that occupy no bytes in it."""
+    """One section of an ELF file; ``data`` is empty for sections without bytes in the file."""
 
     name: str
     size: int
@@ -30,7 +29,7 @@ class Section:
 
 @dataclass(frozen=True)
 class CubinInfo:
-    """Facts of one kernel."""
+    """Resources of one kernel."""
 
     registers: int
     frame: int
@@ -40,7 +39,7 @@ class CubinInfo:
 
 
 def cubin_info(cubin: bytes, entry: str) -> CubinInfo:
-    """The facts of ``entry``; raises when the file is not a cubin or lacks one of them."""
+    """The resources of ``entry``; raises when the file is not a cubin or lacks one of them."""
     try:
         sections = {section.name: section for section in _sections(cubin)}
         symbol = _symbol(sections, entry)
@@ -50,12 +49,14 @@ def cubin_info(cubin: bytes, entry: str) -> CubinInfo:
     except (KeyError, IndexError, ValueError, struct.error) as error:
         raise CompileError(f"the cubin does not describe {entry!r}: {error!r}") from error
     shared = sections.get(f".nv.shared.{entry}")
+    # Cubins for sm_90 and newer count the shared memory that CUDA reserves in each block among the kernel's own.
+    reserved = architecture(90).reserved_smem_per_block if ".nv.shared.reserved.0" in sections else 0
     constants = [s.size for s in sections.values() if re.fullmatch(rf"\.nv\.constant\d+\.{re.escape(entry)}", s.name)]
     return CubinInfo(
         registers=registers,
         frame=frame,
-        barriers=barriers[0][0] if barriers else 0,  # the attribute is left out when a kernel has no barrier
-        static_smem=shared.size - (_RESERVED_SMEM if ".nv.shared.reserved.0" in sections else 0) if shared else 0,
+        barriers=barriers[0][0] if barriers else 0,  # a kernel without barriers lacks the attribute
+        static_smem=shared.size - reserved if shared else 0,
         const_bytes=sum(constants),
     )
 
@@ -79,7 +80,7 @@ def _sections(cubin: bytes) -> list[Section]:
 
 
 def _symbol(sections: dict[str, Section], entry: str) -> int:
-    """The number of ``entry`` in the symbol table, by which attributes refer to it."""
+    """The index of ``entry`` in the symbol table, which attributes refer to."""
     table, strings = sections[".symtab"].data, sections[".strtab"].data
     for number in range(len(table) // 24):
         name, kind = struct.unpack_from("<IB", table, number * 24)

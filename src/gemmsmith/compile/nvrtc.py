@@ -1,8 +1,8 @@
-"""CUDA C++ to PTX and cubin in one NVRTC compile, with no driver.
+"""CUDA C++ to PTX and cubin in one NVRTC compile, without a driver.
 
-NVRTC looks for includes in the source's folder and writes file names into line information; a relative name means
-the working folder for both. Sources are therefore named below one folder that exists nowhere, and the same request
-gives the same bytes anywhere.
+NVRTC looks for includes in the source's folder and writes file names into line information; for both, a relative name
+means the working folder. Sources are therefore named below a folder that does not exist, so that the same request
+gives the same bytes on every machine.
 """
 
 from __future__ import annotations
@@ -11,10 +11,12 @@ import re
 from typing import Any
 
 from gemmsmith.compile.compiled import CompiledKernel
-from gemmsmith.compile.render import CompileRequest, arch_number
+from gemmsmith.compile.render import CompileRequest
 from gemmsmith.compile.resources import parse_resources
-from gemmsmith.compile.toolchain import OLDEST_ARCH, Toolchain, load_nvrtc
+from gemmsmith.compile.target import arch_number
+from gemmsmith.compile.toolchain import Toolchain, load_nvrtc
 from gemmsmith.errors import CompileError, UsageError
+from gemmsmith.gpus import oldest_arch, refused_arch
 from gemmsmith.kernel.signature import entries
 from gemmsmith.userfile.includes import QUOTED_INCLUDE
 from gemmsmith.userfile.stub_headers import PRELUDE, STAND_INS
@@ -27,7 +29,7 @@ _HOST_CODE = re.compile(
 
 
 def options(request: CompileRequest) -> tuple[str, ...]:
-    """Every compiler option but the headers' folder: what goes into a cache key."""
+    """Every compiler option except the include folders: part of the cache key."""
     prelude = (f"--pre-include={PRELUDE}",) if any(name == PRELUDE for name, _ in request.headers) else ()
     return (
         f"--gpu-architecture={request.arch}",
@@ -41,19 +43,20 @@ def options(request: CompileRequest) -> tuple[str, ...]:
 
 
 def check_arch(arch: str, toolchain: Toolchain) -> None:
-    """Raise unless this NVRTC compiles for ``arch``; lists what it does compile for."""
+    """Raise unless this NVRTC compiles for ``arch``; the hint lists what it compiles for."""
     number = arch_number(arch)
     # Architecture-specific targets begin with Hopper (a), family-specific ones with Blackwell (f).
     suffix_ok = {"a": number >= 90, "f": number >= 100}.get(arch[-1], True)
     if number in toolchain.archs and suffix_ok:
         return
     known = ", ".join(f"sm_{n}" + ("[a]" if n >= 90 else "") for n in toolchain.archs)
-    reason = f"older than sm_{OLDEST_ARCH}" if number < OLDEST_ARCH else f"unknown to {toolchain.compiler}"
-    raise UsageError(f"{arch} is {reason}", f"it compiles for {known}")
+    reason = f"older than sm_{oldest_arch()}" if number < oldest_arch() else f"unknown to {toolchain.compiler}"
+    product = refused_arch(number)
+    raise UsageError(f"{arch} is {reason}" + (f" ({product})" if product else ""), f"kernels are compiled for {known}")
 
 
 def compile_request(request: CompileRequest, toolchain: Toolchain, key: str = "") -> CompiledKernel:
-    """Compile, resolve the entry's mangled name, and read what the code costs."""
+    """Compile, resolve the entry's mangled name, and read the code's resources."""
     check_arch(request.arch, toolchain)
     nvrtc = load_nvrtc()
     source, headers = _rooted(request)
@@ -62,8 +65,9 @@ def compile_request(request: CompileRequest, toolchain: Toolchain, key: str = ""
     program = _checked(nvrtc, nvrtc.nvrtcCreateProgram(source.encode(), path, len(names), texts, names))
     try:
         _checked(nvrtc, nvrtc.nvrtcAddNameExpression(program, request.entry.encode()))
-        # NVRTC keeps code for other processes, but not what ptxas says of it.
-        arguments = [o.encode() for o in (*options(request), "--no-cache", f"-I{toolchain.include}")]
+        # NVRTC's own cache keeps the code without ptxas's report.
+        includes = [f"-I{folder}" for folder in toolchain.includes]
+        arguments = [option.encode() for option in (*options(request), "--no-cache", *includes)]
         (status,) = nvrtc.nvrtcCompileProgram(program, len(arguments), arguments)
         log = _TIMING.sub("", _text(nvrtc, program, "ProgramLog").replace(_ROOT, ""))
         if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:
@@ -81,7 +85,7 @@ def compile_request(request: CompileRequest, toolchain: Toolchain, key: str = ""
 
 
 def _rooted(request: CompileRequest) -> tuple[str, dict[str, str]]:
-    """Source and headers named below the root; stand-ins also by their plain names, as they are <included>."""
+    """Source and headers named below the root; stub headers also by their plain names, for <angle> includes."""
     known = {name for name, _ in request.headers}
 
     def place(match: re.Match[str]) -> str:
@@ -111,7 +115,7 @@ def _text(nvrtc: Any, program: Any, what: str) -> str:
 
 
 def _failure(request: CompileRequest, log: str) -> CompileError:
-    """The compiler's first error in one line, and what to do about the usual ones."""
+    """The compiler's first error in one line, with a hint for the common ones."""
     lines = log.splitlines()
     first = next((i for i, line in enumerate(lines) if re.search(r"\berror\b", line)), 0)
     line = lines[first].strip() if lines else ""

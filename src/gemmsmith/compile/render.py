@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field, replace
 from importlib.resources import files
 from pathlib import Path
 
-from gemmsmith.errors import ConfigError, UnsupportedError, UsageError
+from gemmsmith.compile.target import check_target
+from gemmsmith.errors import ConfigError, UsageError
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.signature import template_parameters
 from gemmsmith.kernel.spec import KernelSpec
@@ -21,11 +21,11 @@ from gemmsmith.userfile.stub_headers import stand_ins
 
 @dataclass(frozen=True)
 class CompileRequest:
-    """One compilation, complete in itself: nothing else on the machine decides its result but the toolchain.
+    """One compilation: with the toolchain, it determines the result.
 
-    ``entry`` is a C++ name expression: a function's name, or a template's with its arguments. ``device_only``: nothing
-    is for the host, so what carries no annotation (a generic lambda) is for the GPU. ``files`` are those the texts came
-    from, as they were when read; they are no part of the request's identity.
+    entry        a C++ name expression: a function's name, or a template's with its arguments
+    device_only  there is no host code, so functions without annotation (generic lambdas) are device code
+    files        where the texts came from, as they were when read; not part of the request's identity
     """
 
     name: str
@@ -50,13 +50,11 @@ def render_kernel(
     activation: str = "",
     arch: str,
 ) -> CompileRequest:
-    """What to compile for ``spec`` in ``config``; refuses a type, layout or architecture that the kernel lacks."""
+    """What to compile for ``spec`` in ``config``; raises for a type, layout or architecture that the kernel lacks."""
     sample = Problem(1, 1, 1, dtype=dtype, out_dtype=out_dtype, trans_a=trans_a, trans_b=trans_b, bias=bias,
                      activation=activation)  # fmt: skip
     check_accepts(spec, sample)
-    arch = target_arch(spec, arch)
-    if arch_number(arch) < spec.min_arch:
-        raise UnsupportedError(f"{spec.name} needs sm_{spec.min_arch} or newer, not {arch}")
+    arch = check_target(spec, arch, dtype)
     parts = bundle(spec.source, (_own_headers(),))
     if not spec.is_rung:
         parts = replace(parts, source=without_host_code(parts.source),
@@ -77,32 +75,13 @@ def render_for(spec: KernelSpec, config: Config, problem: Problem, arch: str) ->
     )  # fmt: skip
 
 
-def arch_number(arch: str) -> int:
-    """80 of "sm_80", 90 of "sm_90a"."""
-    match = re.fullmatch(r"sm_(\d{2,3})[af]?", arch)
-    if match is None:
-        raise UsageError(f"{arch!r} is not a GPU architecture", "architectures are written sm_80, sm_90a and so on")
-    return int(match.group(1))
-
-
-def target_arch(spec: KernelSpec, arch: str) -> str:
-    """What ``spec`` is compiled for on a GPU of ``arch``: itself, or "sm_90a" of a kernel that runs on sm_90 alone."""
-    if not spec.arch_specific:
-        return arch
-    if arch_number(arch) != spec.arch_specific:
-        raise UnsupportedError(
-            f"{spec.name} uses instructions that only sm_{spec.arch_specific} has, so it cannot be compiled for {arch}",
-            "the rungs below it run on every GPU from sm_80 on: gemmsmith list",
-        )
-    return f"sm_{spec.arch_specific}a"
-
-
 def _own_headers() -> Path:
     return Path(str(files("gemmsmith.ladder").joinpath("include")))
 
 
 def _defines(spec: KernelSpec, config: Config, problem: Problem) -> tuple[tuple[str, str], ...]:
-    """Configuration in declared order, then what the kernel has a choice of, then the user's own."""
+    """The configuration in declared order, then types, layout and epilogue where the kernel has several, then the
+    user's own macros."""
     defines = []
     for parameter in spec.parameters:
         try:
@@ -124,10 +103,10 @@ def _defines(spec: KernelSpec, config: Config, problem: Problem) -> tuple[tuple[
 def _entry(
     entry: str, text: str, defines: tuple[tuple[str, str], ...], dtype: DType
 ) -> tuple[str, tuple[tuple[str, str], ...]]:
-    """The name expression of ``entry``, and the defines that are left.
+    """The name expression of ``entry``, and the defines that remain.
 
-    A template's parameters take their values from defines of the same name: as macros they would break the
-    template itself (``template <int BM>`` would read ``template <int 64>``).
+    Template parameters take their values from defines of the same name, which are then not passed as macros: those
+    would break the template (``template <int BM>`` would become ``template <int 64>``).
     """
     parameters = template_parameters(entry, text)
     if parameters is None:

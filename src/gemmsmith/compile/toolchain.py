@@ -1,11 +1,13 @@
 """Find NVIDIA's compiler, its headers and its disassembler, without a driver and without a GPU.
 
-Wheels come first (``nvidia-cuda-nvrtc`` and friends), then a toolkit: ``CUDA_HOME``, ``CUDA_PATH``, the folder of
-``nvcc`` on ``PATH``, and whatever ``cuda.pathfinder`` knows.
+Wheels come first (``nvidia-cuda-nvrtc`` and its companions), then a toolkit: ``CUDA_HOME``, ``CUDA_PATH``, the folder
+of ``nvcc`` on ``PATH``, and what ``cuda.pathfinder`` finds. With the extra ``cuda12`` the wheels of CUDA 12 lie beside
+those of CUDA 13; cuda-bindings' own major version decides which are used.
 """
 
 from __future__ import annotations
 
+import ctypes
 import hashlib
 import os
 import re
@@ -19,23 +21,34 @@ from pathlib import Path
 from typing import Any
 
 from gemmsmith.errors import MissingDeviceError
+from gemmsmith.gpus import oldest_arch
 
-OLDEST_ARCH = 80
+_SUFFIXED_WHEELS = 12  # up to this CUDA version wheels are called nvidia-cuda-nvrtc-cu12, later nvidia-cuda-nvrtc
 _PIP = "pip install 'cuda-bindings>=13,<14' nvidia-cuda-nvrtc nvidia-cuda-runtime nvidia-cuda-crt"
 
-# Headers whose inline functions become part of a kernel; the CUDA version alone misses a patched release.
+# Headers whose inline functions become part of a kernel: digested, since a patch release keeps the CUDA version.
 _INLINED_HEADERS = ("cuda_fp16.h", "cuda_fp16.hpp", "cuda_bf16.h", "cuda_bf16.hpp", "mma.h", "crt/mma.hpp")
 
 
 @dataclass(frozen=True)
 class Toolchain:
-    """The compiler in use. ``include`` is where its headers are; everything else is part of a cache key."""
+    """The compiler in use. ``includes`` are the folders of its headers; all other fields are part of the cache key."""
 
     compiler: str
     build: str
     headers: str
     archs: tuple[int, ...]
-    include: Path
+    includes: tuple[Path, ...]
+
+    @property
+    def include(self) -> Path:
+        """The folder of cuda_fp16.h and cuda.h."""
+        return self.includes[0]
+
+    @property
+    def cuda_major(self) -> int:
+        """13 of 'NVRTC 13.4'."""
+        return int(self.compiler.split()[-1].partition(".")[0])
 
 
 @cache
@@ -44,13 +57,13 @@ def find_toolchain() -> Toolchain:
     nvrtc = load_nvrtc()
     _, major, minor = nvrtc.nvrtcVersion()
     _, archs = nvrtc.nvrtcGetSupportedArchs()
-    include = _include_folder(major, minor)
+    includes = _include_folders(major, minor)
     return Toolchain(
         compiler=f"NVRTC {major}.{minor}",
-        build=_wheel_version("nvidia-cuda-nvrtc"),
-        headers=_headers_version(include),
-        archs=tuple(arch for arch in archs if arch >= OLDEST_ARCH),
-        include=include,
+        build=_wheel_version("nvidia-cuda-nvrtc" if major > _SUFFIXED_WHEELS else f"nvidia-cuda-nvrtc-cu{major}"),
+        headers=_headers_version(includes),
+        archs=tuple(arch for arch in archs if arch >= oldest_arch()),
+        includes=includes,
     )
 
 
@@ -61,11 +74,28 @@ def load_nvrtc() -> Any:
     except ImportError as error:
         raise MissingDeviceError(f"the CUDA compiler's Python bindings are missing: {error}", _PIP) from error
     try:
+        _load_cuda_12()
         nvrtc.nvrtcVersion()
     except (RuntimeError, OSError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise MissingDeviceError(f"the CUDA compiler NVRTC could not be loaded: {reason}", _PIP) from error
     return nvrtc
+
+
+@cache
+def _load_cuda_12() -> None:
+    """With cuda-bindings 12 and the wheels of the extra ``cuda12``, load NVRTC 12.
+
+    Left to itself, cuda-bindings 12 takes NVRTC 13 where that is installed too, whose code drivers before 580 do not
+    run. Other packages bring part of the wheels of CUDA 12; without crt/ kernels do not compile with them.
+    """
+    if not _wheel_version("cuda-bindings").startswith("12."):
+        return
+    for location in _nvidia_folders():
+        library = location / "cuda_nvrtc" / "lib" / "libnvrtc.so.12"
+        if library.is_file() and (location / "cuda_nvcc" / "include" / "crt" / "mma.h").is_file():
+            ctypes.CDLL(str(library), mode=ctypes.RTLD_GLOBAL)
+            return
 
 
 def find_nvdisasm() -> Path:
@@ -78,19 +108,24 @@ def find_nvdisasm() -> Path:
     raise MissingDeviceError("nvdisasm, which shows machine code, was not found", "pip install nvidia-cuda-nvdisasm")
 
 
-def _include_folder(major: int, minor: int) -> Path:
-    """The first include folder of NVRTC's own version, else the first of all; one with crt/, which mma.h needs, before
-    one without: some wheels split the two."""
-    found = [folder for folder in _include_candidates() if (folder / "cuda_fp16.h").is_file()]
+def _include_folders(major: int, minor: int) -> tuple[Path, ...]:
+    """The first include folder of NVRTC's own version, else the first of all, and a second one for crt/, which mma.h
+    needs, where the first has none. A folder with crt/ comes before one without: some wheels split the two."""
+    candidates = list(_include_candidates())
+    found = [folder for folder in candidates if (folder / "cuda_fp16.h").is_file()]
     if not found:
         raise MissingDeviceError("the CUDA headers were not found (cuda_fp16.h)", _PIP + "  or set CUDA_HOME")
     wanted = str(major * 1000 + minor * 10)
     right = [folder for folder in found if _cuda_version(folder) == wanted]
-    return next((folder for folder in right if (folder / "crt" / "mma.h").is_file()), (right or found)[0])
+    with_crt = [folder for folder in candidates if (folder / "crt" / "mma.h").is_file()]
+    first = next((folder for folder in right if folder in with_crt), (right or found)[0])
+    if first in with_crt:
+        return (first,)
+    return (first, *[folder for folder in with_crt if not _cuda_version(folder)][:1])
 
 
 def _include_candidates() -> Iterator[Path]:
-    for folder in (*_wheel_folders(), *_toolkit_folders()):
+    for folder in (*_wheel_folders(), *_split_wheel_folders(), *_toolkit_folders()):
         yield folder / "include"
         yield from sorted(folder.glob("targets/*/include"))
     try:
@@ -105,12 +140,22 @@ def _include_candidates() -> Iterator[Path]:
 
 def _wheel_folders() -> Iterator[Path]:
     """``nvidia/cu13`` of the wheels; several installations can share the namespace package."""
+    for location in _nvidia_folders():
+        yield from sorted(location.glob("cu1[3-9]"), reverse=True)
+
+
+def _split_wheel_folders() -> Iterator[Path]:
+    """The wheels of CUDA 12, which have a folder each: ``nvidia/cuda_runtime`` and so on."""
+    for location in _nvidia_folders():
+        yield from (location / name for name in ("cuda_runtime", "cuda_nvcc"))
+
+
+def _nvidia_folders() -> list[Path]:
     try:
         spec = find_spec("nvidia")
     except (ImportError, ValueError):
-        return
-    for location in (spec.submodule_search_locations or []) if spec else []:
-        yield from sorted(Path(location).glob("cu1[3-9]"), reverse=True)
+        return []
+    return [Path(location) for location in (spec.submodule_search_locations or [])] if spec else []
 
 
 def _toolkit_folders() -> Iterator[Path]:
@@ -132,13 +177,13 @@ def _cuda_version(include: Path) -> str:
     return match.group(1) if match else ""
 
 
-def _headers_version(include: Path) -> str:
+def _headers_version(includes: tuple[Path, ...]) -> str:
     """The headers' version and a digest of those that are compiled into kernels."""
     digest = hashlib.sha256()
     for name in _INLINED_HEADERS:
-        path = include / name
-        digest.update(name.encode() + b"\0" + (path.read_bytes() if path.is_file() else b"") + b"\0")
-    return f"{_cuda_version(include)}-{digest.hexdigest()[:16]}"
+        path = next((folder / name for folder in includes if (folder / name).is_file()), None)
+        digest.update(name.encode() + b"\0" + (path.read_bytes() if path is not None else b"") + b"\0")
+    return f"{_cuda_version(includes[0])}-{digest.hexdigest()[:16]}"
 
 
 def _wheel_version(name: str) -> str:

@@ -2,7 +2,7 @@
 
 The parts work side by side and are taken to overlap perfectly; where barriers stop a whole block and no other block
 fills the time, waiting for memory is added. Latencies are rounded and some units were chosen to agree with published
-times, so the time is an estimate, no bound. What one SM does in a cycle is in ``UNITS``; the counts come from a
+times, so the time is an estimate, no bound. What one SM does in a cycle is in gpus.toml; the counts come from a
 profile. Two assumptions, because the simulator has no caches:
 
 * L1 keeps what a block uses again, so a block fetches from L2 no more than its inputs once (its outputs taken as a
@@ -16,10 +16,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from gemmsmith.errors import UsageError
 from gemmsmith.explain.occupancy import Occupancy, Waves
 from gemmsmith.explain.profile import CONFLICTS, FFMA, REQUESTS, SECTOR, TENSOR, WARPS, Profile
-from gemmsmith.gpus import GPU
+from gemmsmith.gpus import GPU, SmUnits
 from gemmsmith.problem import ceil_div
 
 FMA, ISSUE, LSU, L2, DRAM, LATENCY = (
@@ -27,35 +26,6 @@ FMA, ISSUE, LSU, L2, DRAM, LATENCY = (
 )  # fmt: skip
 _LINE_SECTORS = 4
 OPS = ("ld", "st", "ldgsts", "ldsm")
-
-
-@dataclass(frozen=True)
-class Units:
-    """What one SM does in a cycle, and how long it waits. Latencies are in cycles."""
-
-    fma_lanes: int
-    lsu_lanes: int
-    source: str
-    mma_share: float = 1.0
-    issue: int = 4
-    l2_bytes: int = 64
-    l1_latency: int = 40
-    l2_latency: int = 270
-
-
-# Units by the whitepapers' pictures of an SM (A100, GA102, Ada, H100). On all of them an SM issues four instructions a
-# cycle, and serves one shared-memory wavefront or one cache line of L1, 128 bytes; L2 gives it 64. Sixteen LD/ST units
-# need two cycles for a warp, which agrees with the published times of rungs 02 and 03 on an RTX 4090. Latencies are
-# rounded from published micro-benchmarks (such as arXiv 2402.13499); none of these figures was measured here, but for
-# mma_share: of a tensor core's peak, what mma.sync reaches. On an H200 that is 55 % (docs/performance.md); wgmma
-# reaches the rest. On the others mma.sync is how the peak is reached.
-UNITS = {
-    80: Units(fma_lanes=64, lsu_lanes=32, source="A100 whitepaper"),
-    86: Units(fma_lanes=128, lsu_lanes=16, source="GA102 whitepaper"),
-    89: Units(fma_lanes=128, lsu_lanes=16, source="Ada whitepaper"),
-    90: Units(fma_lanes=128, lsu_lanes=32, source="H100 whitepaper", mma_share=0.55),
-    100: Units(fma_lanes=128, lsu_lanes=32, source="taken as sm_90's, for want of a published figure"),
-}
 
 
 @dataclass(frozen=True)
@@ -108,11 +78,9 @@ class Estimate:
         return dict(self.cycles)[resource]
 
 
-def units_of(gpu: GPU) -> Units:
-    """The units of a GPU's SM; an architecture that is not in the table is refused."""
-    if gpu.arch not in UNITS:
-        raise UsageError(f"there is no model of sm_{gpu.arch} ({gpu.name})", f"there are: {', '.join(map(str, UNITS))}")
-    return UNITS[gpu.arch]
+def units_of(gpu: GPU) -> SmUnits:
+    """The units of a GPU's SM."""
+    return gpu.units
 
 
 def work_of(profile: Profile, gpu: GPU, held: Occupancy, filled: Waves) -> Work:
@@ -172,7 +140,7 @@ def _known(value: float) -> float:
     return 0.0 if math.isnan(value) else value
 
 
-def _arithmetic(work: Work, gpu: GPU, units: Units) -> float:
+def _arithmetic(work: Work, gpu: GPU, units: SmUnits) -> float:
     """Cycles of one SM's multipliers for all multiply-adds."""
     if not work.tensor:
         return work.fma * 32 / units.fma_lanes

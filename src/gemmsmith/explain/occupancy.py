@@ -13,12 +13,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from gemmsmith.errors import UsageError
-from gemmsmith.gpus import GPU
+from gemmsmith.gpus import GPU, cuda_limits
 from gemmsmith.kernel.geometry import Geometry
 from gemmsmith.problem import ceil_div
 
 RESOURCES = ("registers", "threads", "smem")
-_BARRIERS = 16  # a block can name barriers 0 to 15
 
 
 @dataclass(frozen=True)
@@ -97,8 +96,8 @@ def occupancy(
 ) -> Occupancy:
     """Occupancy of a kernel with ``threads`` a block, ``registers`` a thread and shared memory in bytes a block.
 
-    The 1 KB that CUDA reserves in every block is added here, not by the caller. ``barriers`` are those that ptxas
-    counts (``__syncthreads`` is one); they matter from sm_90 on.
+    The 1 KB that CUDA reserves in every block from sm_80 on is added here, not by the caller. ``barriers`` are those
+    that ptxas counts (``__syncthreads`` is one); they matter from sm_90 on.
     """
     _check(threads=threads, registers=registers, static_smem=static_smem, dynamic_smem=dynamic_smem, barriers=barriers)
     warps = ceil_div(threads, gpu.warp_size)
@@ -221,8 +220,8 @@ def _check(**amounts: int) -> None:
             raise UsageError(f"{words} must be an integer, not {amount!r}")
         if amount < least:
             raise UsageError(f"{words} is {amount}; it must be at least {least}")
-    if amounts["barriers"] > _BARRIERS:
-        raise UsageError(f"barriers is {amounts['barriers']}; a block has at most {_BARRIERS}")
+    if amounts["barriers"] > cuda_limits().barriers_per_block:
+        raise UsageError(f"barriers is {amounts['barriers']}; a block has at most {cuda_limits().barriers_per_block}")
 
 
 def _warp_limit(gpu: GPU, threads: int, warps: int) -> Limit:
@@ -258,7 +257,10 @@ def _smem_limit(gpu: GPU, asked: int) -> Limit:
     name, reserved = "shared memory", gpu.reserved_smem_per_block
     exact = asked + reserved
     taken = _rounded(exact, gpu.smem_unit)
-    text = f"{asked:,} B + {reserved:,} B reserved = {_and_rounded(exact, taken)} B a block"
+    if taken == 0:
+        return Limit(name, None, "none used")
+    added = f"{asked:,} B + {reserved:,} B reserved = " if reserved else ""
+    text = f"{added}{_and_rounded(exact, taken)} B a block"
     if taken > gpu.smem_per_block + reserved:
         return Limit(name, 0, f"{asked:,} B of shared memory exceed the {gpu.smem_per_block:,} B that a block may have")
     held = gpu.smem_per_sm // taken

@@ -5,13 +5,14 @@ Each function returns a constraint, or is one; the same conditions are ``static_
 
 from __future__ import annotations
 
+from gemmsmith.gpus import common_smem, common_threads_per_sm, cuda_limits
 from gemmsmith.kernel.budgets import Count
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.spec import Constraint
 
-STATIC_SMEM = 48 * 1024  # what a kernel may declare as __shared__ arrays, on every architecture
-DYNAMIC_SMEM = 99 * 1024  # what a block may ask for on sm_86, sm_89 and sm_120; sm_80, sm_90 and sm_100 allow more
-THREADS_PER_SM = 1536  # of sm_86, sm_89 and sm_120; others hold 2048
+STATIC_SMEM = cuda_limits().static_smem  # what a kernel may declare as __shared__ arrays, on every architecture
+DYNAMIC_SMEM = common_smem(80)  # of a block on sm_86, sm_89 and sm_120; sm_80, sm_90 and sm_100 allow more
+THREADS_PER_SM = common_threads_per_sm(80)  # of sm_86, sm_89 and sm_120; others from sm_80 on hold 2048
 
 
 def whole_warps(formula: str, threads: Count) -> Constraint:

@@ -73,7 +73,7 @@ class KernelSpec:
     tensor_cores: bool = False  # sums as tensor cores do, which truncate
     arithmetic: str = ""  # what its products amount to, where the instructions say something else: 'bf16x6'
     fit: Fit = as_given
-    min_arch: int = 80
+    min_arch: int = 75
     arch_specific: int = 0  # 90: uses what compute capability 9.0 alone has, so it is compiled for sm_90a
     simulated: bool = True  # the simulator knows all of its instructions
     tensor_maps: TensorMaps | None = None

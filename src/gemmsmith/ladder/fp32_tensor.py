@@ -93,6 +93,7 @@ def _preset(name: str, parameters: tuple[Parameter, ...], changes: dict[str, int
 def _rung(number: int, name: str, constraints: tuple[Constraint, ...], **described: Any) -> KernelSpec:
     """What both have in common, and what one has besides."""
     return KernelSpec(
+        min_arch=80,  # cp.async
         name=name,
         rung=number,
         source=Path(__file__).with_name(f"{number}_{name}.cu"),

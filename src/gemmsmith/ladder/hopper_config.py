@@ -6,13 +6,14 @@ or along the other side, as the operand is stored; in the second case a slice is
 
 from __future__ import annotations
 
+from gemmsmith.gpus import architecture
 from gemmsmith.kernel.config import Config, Parameter, Preset
 from gemmsmith.kernel.constraints import numbers
 from gemmsmith.kernel.geometry import Geometry, TensorMap
 from gemmsmith.kernel.spec import Constraint
 from gemmsmith.problem import Problem, ceil_div
 
-LARGEST_SMEM = 227 * 1024  # of a block on sm_90
+LARGEST_SMEM = architecture(90).smem_per_block
 GROUP_THREADS = 128
 BOX = 64  # 16-bit elements in a row of a box
 BOX_ROW = 128  # its bytes

@@ -6,6 +6,7 @@ import difflib
 from functools import cache
 
 from gemmsmith.errors import UnknownKernelError, UnsupportedError
+from gemmsmith.gpus import cuda_limits
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import Problem
 
@@ -46,7 +47,7 @@ def rung_named(name: str) -> KernelSpec:
     raise UnknownKernelError(f"there is no rung called {name!r}", f"{suggestion}the rungs: {', '.join(known)}")
 
 
-LARGEST_BATCH = 65_535  # gridDim.z ends there
+LARGEST_BATCH = cuda_limits().grid_yz  # a batch lies along gridDim.z
 
 
 def check_accepts(spec: KernelSpec, problem: Problem) -> None:

@@ -351,6 +351,7 @@ _ASYNC_COPY = (
 
 ASYNC_COPY = KernelSpec(
     name="async_copy",
+    min_arch=80,  # cp.async
     rung=11,
     source=_source("11_async_copy.cu"),
     summary="cp.async fetches the next slices while this one is multiplied",

@@ -150,6 +150,7 @@ def _preset(name: str, changes: dict[str, int]) -> Preset:
 
 SIMT_BEST = KernelSpec(
     name="simt_best",
+    min_arch=80,  # cp.async
     rung=23,
     source=Path(__file__).with_name("23_simt_best.cu"),
     summary="everything that pays on CUDA cores: 16×8 sums a thread, cp.async, any layout",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from gemmsmith.gpus import largest_smem
 from gemmsmith.kernel.budgets import lane_outputs, warp_tile_threads
 from gemmsmith.kernel.config import Config, Parameter, Preset
 from gemmsmith.kernel.constraints import (
@@ -23,7 +24,7 @@ from gemmsmith.kernel.geometry import Geometry
 from gemmsmith.kernel.spec import Constraint, KernelSpec
 from gemmsmith.problem import BF16, FP16, FP32, INT8, INT32, TF32, Problem, ceil_div
 
-LARGEST_SMEM = 227 * 1024  # what a block may ask for on sm_90 and sm_100; sm_86, sm_89 and sm_120 allow 99 KB
+LARGEST_SMEM = largest_smem()  # what a block may ask for on sm_90 and sm_100; sm_86, sm_89 and sm_120 allow 99 KB
 CHUNK = 16  # bytes that one copy moves, and that a fast path needs rows to start on
 OURS = "gemmsmith"
 
@@ -173,6 +174,7 @@ _MMA_SWIZZLED = (
 
 MMA_SWIZZLED = KernelSpec(
     name="mma_swizzled",
+    min_arch=80,  # cp.async
     rung=14,
     source=_source("14_mma_swizzled.cu"),
     summary="ldmatrix and mma.sync on swizzled shared memory, one slice at a time",
@@ -203,6 +205,7 @@ _MMA_PIPELINED = (
 
 MMA_PIPELINED = KernelSpec(
     name="mma_pipelined",
+    min_arch=80,  # cp.async
     rung=15,
     source=_source("15_mma_pipelined.cu"),
     summary="a pipeline of cp.async stages and of fragments, in blocks ordered for the cache",

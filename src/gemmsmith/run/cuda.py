@@ -17,13 +17,12 @@ import numpy as np
 
 from gemmsmith.compile.compiled import CompiledKernel
 from gemmsmith.errors import LaunchError, MissingDeviceError
+from gemmsmith.gpus import cuda_limits
 from gemmsmith.kernel.geometry import Dim3, Geometry, TensorMap
 from gemmsmith.run.device import Bytes, Launch, Step
+from gemmsmith.run.driver import check_driver, driver_report
 from gemmsmith.run.tensor_map import Encoder, check_tensor_map, driver_encoder
 
-# More dynamic shared memory than this needs an explicit opt-in for each kernel.
-_DEFAULT_SMEM = 48 * 1024
-_LARGEST_CLUSTER = 8  # blocks, on every GPU that has clusters; more is an option of some
 _MOST_CONFIGS = 4096  # launches whose description is kept
 _CUDA_OF_TENSOR_MAPS = 12000  # the version whose cuTensorMapEncodeTiled is called
 
@@ -73,7 +72,10 @@ def device_count() -> int:
         ) from None
     if int(status) != 0:
         name = _text(driver.cuGetErrorName(status)[1])
-        raise MissingDeviceError(f"the NVIDIA driver does not start: {name}", "check nvidia-smi; or use --device sim")
+        raise MissingDeviceError(
+            f"the NVIDIA driver does not start: {name} ({driver_report().found})",
+            "check nvidia-smi; or use --device sim",
+        )
     count = int(checked(driver.cuDeviceGetCount(), "counting GPUs"))
     if count == 0:
         raise MissingDeviceError("the NVIDIA driver finds no GPU", "use --device sim to run on the simulator")
@@ -210,6 +212,8 @@ class CudaDevice:
         known = self._loaded.get((compiled.key, compiled.entry))
         if known is not None:
             return known
+        if not self._loaded:
+            check_driver(compiled.compiler)
         with self.current():
             module = checked(self._cu.cuModuleLoadData(compiled.cubin), f"loading {compiled.entry} for {compiled.arch}")
             function = checked(
@@ -259,7 +263,7 @@ class CudaDevice:
         total = loaded.static_smem + geometry.smem
         if total > self.smem_limit:
             raise LaunchError(f"{total} bytes of shared memory a block exceed the {self.smem_limit} of {self.name}")
-        if geometry.smem > max(_DEFAULT_SMEM - loaded.static_smem, self._opted_in.get(loaded, 0)):
+        if geometry.smem > max(cuda_limits().static_smem - loaded.static_smem, self._opted_in.get(loaded, 0)):
             attribute = self._cu.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
             with self.current():
                 checked(
@@ -272,8 +276,8 @@ class CudaDevice:
         size = "x".join(map(str, geometry.cluster))
         if int(self.arch.removeprefix("sm_")) < 90:
             raise LaunchError(f"clusters of blocks need sm_90 or newer, and {self.name} is {self.arch}")
-        if math.prod(geometry.cluster) > _LARGEST_CLUSTER:
-            raise LaunchError(f"a cluster of {size} blocks; {_LARGEST_CLUSTER} blocks are the most")
+        if math.prod(geometry.cluster) > (most := cuda_limits().cluster_blocks):
+            raise LaunchError(f"a cluster of {size} blocks; {most} blocks are the most")
         if any(blocks % side for blocks, side in zip(geometry.grid, geometry.cluster, strict=True)):
             raise LaunchError(f"a grid of {geometry.grid} blocks does not consist of clusters of {size}")
 

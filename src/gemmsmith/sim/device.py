@@ -12,6 +12,7 @@ import numpy as np
 
 from gemmsmith.compile.compiled import CompiledKernel
 from gemmsmith.errors import LaunchError, SimulationError
+from gemmsmith.gpus import cuda_limits, gpu_named, largest_smem
 from gemmsmith.kernel.geometry import Geometry, TensorMap
 from gemmsmith.run.device import Bytes, Launch
 from gemmsmith.run.tensor_map import check_tensor_map, encode_simulated
@@ -28,8 +29,7 @@ from gemmsmith.sim.schedule import Schedule, schedule_named
 # A wave is as many blocks as keep this many lanes, and this many bytes of registers, in flight.
 _WAVE_LANES = 1 << 15
 _WAVE_REGISTER_BYTES = 1 << 27
-_SMEM_LIMIT = 232448  # 227 KiB, the most a block can have on sm_90
-_SMS = 132  # of the GPU that a persistent grid is made for: an H200
+_GRID_GPU = "H200"  # a persistent grid is as large as on this GPU
 
 
 @dataclass
@@ -119,7 +119,7 @@ class SimDevice:
     def blocks_at_once(self, loaded: LoadedPtx, geometry: Geometry) -> int:  # noqa: ARG002
         """One block for each SM of an H200, in whole clusters."""
         together = math.prod(geometry.cluster)
-        return max(1, _SMS // together) * together
+        return max(1, gpu_named(_GRID_GPU).sms // together) * together
 
     def launch(self, loaded: LoadedPtx, launch: Launch, blocks: Sequence[int] | None = None) -> None:
         """Run every block, or only those numbered in ``blocks`` (x fastest)."""
@@ -175,14 +175,16 @@ def _pack(entry: Entry, arguments: tuple[bytes, ...]) -> bytes:
 
 
 def _check(grid: tuple[int, int, int], block: tuple[int, int, int], shared: int) -> None:
-    threads = block[0] * block[1] * block[2]
-    if not 1 <= threads <= 1024 or block[2] > 64 or min(block) < 1:
+    threads, most = block[0] * block[1] * block[2], cuda_limits()
+    if not 1 <= threads <= most.threads_per_block or block[2] > most.block_z or min(block) < 1:
         raise LaunchError(
-            f"a block of {block[0]}x{block[1]}x{block[2]} = {threads} threads cannot be launched", "1 to 1024"
+            f"a block of {block[0]}x{block[1]}x{block[2]} = {threads} threads cannot be launched",
+            f"1 to {most.threads_per_block}",
         )
-    if min(grid) < 1 or grid[0] >= 2**31 or max(grid[1:]) > 65535:
+    if min(grid) < 1 or grid[0] > most.grid_x or max(grid[1:]) > most.grid_yz:
         raise LaunchError(
-            f"a grid of {grid[0]}x{grid[1]}x{grid[2]} blocks cannot be launched", "y and z: at most 65535"
+            f"a grid of {grid[0]}x{grid[1]}x{grid[2]} blocks cannot be launched",
+            f"y and z: at most {most.grid_yz}",
         )
-    if shared > _SMEM_LIMIT:
-        raise LaunchError(f"{shared} bytes of shared memory a block exceed the {_SMEM_LIMIT} that any GPU here has")
+    if shared > largest_smem():
+        raise LaunchError(f"{shared} bytes of shared memory a block exceed the {largest_smem()} that any GPU here has")

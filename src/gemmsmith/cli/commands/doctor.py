@@ -15,6 +15,7 @@ from gemmsmith.compile.compiler import default_cache
 from gemmsmith.compile.toolchain import find_nvdisasm, find_toolchain
 from gemmsmith.errors import GemmsmithError
 from gemmsmith.run.cuda import CudaDevice
+from gemmsmith.run.driver import driver_report
 
 _PACKAGES = ("numpy", "ml-dtypes", "cuda-bindings", "cuda-core", "nvidia-cuda-nvrtc", "nvidia-cuda-runtime",
              "nvidia-cuda-nvdisasm", "torch", "cupy-cuda13x", "triton")  # fmt: skip
@@ -38,7 +39,7 @@ class Finding:
 def command(cache_dir: CacheDir = None, json: Json = False) -> None:
     """Say what this machine has and lacks for gemmsmith, and how to get it."""
     cache = CompileCache(cache_dir) if cache_dir is not None else default_cache()
-    findings = [_python(), _compiler(), _disassembler(), _gpu(), _cache(cache), *_packages()]
+    findings = [_python(), _compiler(), _disassembler(), _driver(), _gpu(), _cache(cache), *_packages()]
     if json:
         print_json({"findings": [vars(f) for f in findings], "ok": all(f.state != "missing" for f in findings)})
         return
@@ -64,6 +65,12 @@ def _disassembler() -> Finding:
         return Finding("disassembler", "ok", find_nvdisasm().name)
     except GemmsmithError as error:
         return Finding("disassembler", "absent", error.message, error.hint)
+
+
+def _driver() -> Finding:
+    report = driver_report()
+    found = f"{report.found}; the oldest that works with {report.compiler} is {report.needed}"
+    return Finding("driver", "ok" if report.works else "absent", found, report.advice)
 
 
 def _gpu() -> Finding:

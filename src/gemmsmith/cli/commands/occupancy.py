@@ -35,7 +35,7 @@ from gemmsmith.explain.occupancy import (
     steps,
     waves,
 )
-from gemmsmith.gpus import GPU, gpu_named, gpus
+from gemmsmith.gpus import GPU, example_gpus, gpu_named, gpus
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.geometry import Geometry
 from gemmsmith.kernel.spec import KernelSpec
@@ -64,7 +64,7 @@ class Row:
 
 def command(
     kernel: Annotated[str, typer.Argument(metavar="RUNG|FILE.cu", help="A kernel; or give numbers.")] = "",
-    gpu: Annotated[str, typer.Option("--gpu", help="One GPU, such as H200, or all (the default).")] = "",
+    gpu: Annotated[str, typer.Option("--gpu", help="One GPU, such as H200, or all. Default: one of each architecture.")] = "",
     threads: Annotated[int | None, typer.Option("--threads", help="Threads a block.")] = None,
     registers: Annotated[int | None, typer.Option("--registers", help="Registers a thread.")] = None,
     smem: Annotated[str, typer.Option("--smem", help="Static shared memory in bytes; of a FILE, dynamic.")] = "",
@@ -136,7 +136,9 @@ def _chosen_gpus(name: str, resource: str) -> tuple[GPU, ...]:
         raise UsageError("a curve is drawn for one GPU", "name it, such as --gpu H200")
     if not name and resource:
         return (gpu_named(_CURVE_GPU),)
-    return gpus() if not name or name.strip().lower() == "all" else (gpu_named(name),)
+    if not name:
+        return example_gpus()
+    return gpus() if name.strip().lower() == "all" else (gpu_named(name),)
 
 
 def _shape(m: int | None, n: int | None, k: int | None) -> tuple[int, int, int]:

@@ -31,7 +31,7 @@ from gemmsmith.cli.options import (
 )
 from gemmsmith.cli.precision_options import PrecisionName
 from gemmsmith.cli.render.output import console, print_json, progress, table
-from gemmsmith.compile.render import arch_number
+from gemmsmith.compile.target import arch_number
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.ladder.registry import rungs_for
