@@ -1,4 +1,4 @@
-"""The public functions: one product, or a batch of them, on the device that holds its operands."""
+"""The public functions: one product, or a batch of them, on the device that holds the operands."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from gemmsmith.call.gemm_gpu import alike, launched, launched_as_before
-from gemmsmith.call.plan import Plan, simulated
+from gemmsmith.call.cache import CACHE
+from gemmsmith.call.gemm_gpu import launch, launch_cached
+from gemmsmith.call.key import call_key, options_key
+from gemmsmith.call.plan import Plan
 from gemmsmith.call.request import (
     Request,
     addend_operand,
@@ -16,6 +18,7 @@ from gemmsmith.call.request import (
     check_one_device,
     check_output,
 )
+from gemmsmith.call.sim_executor import SimExecutor
 from gemmsmith.choose.choice import Choice, choose
 from gemmsmith.choose.determinism import check_deterministic
 from gemmsmith.choose.precision import DEFAULT, check_promise, input_dtype
@@ -26,11 +29,6 @@ from gemmsmith.ladder.registry import check_accepts, rung_named, rungs
 from gemmsmith.problem import FP32, DType, Problem, dtype_named
 from gemmsmith.run.cuda import cuda_device
 from gemmsmith.run.tensors import Matrix, matrix
-
-# Problems by what they were made of: making and checking one takes longer than a launch.
-_PROBLEMS: dict[tuple[object, ...], Problem] = {}
-_MOST_PROBLEMS = 4096
-
 
 def kernels() -> tuple[KernelSpec, ...]:
     """The rungs of the ladder, in order."""
@@ -78,15 +76,15 @@ def gemm(
     refused. Repeated calls give the same bits, unless ``deterministic=False`` asks for the fastest kernel whatever the
     order of its sums.
     """
-    key = None
-    if c is None and kernel is None and config is None:
-        key = alike(a, b, bias, out, alpha, beta, activation, dtype, out_dtype, precision, deterministic)
-        result = launched_as_before(key, a, b, bias, out)
+    options = options_key(alpha, beta, activation, dtype, out_dtype, precision, deterministic, kernel, config)
+    key, addresses = call_key((a, b, c, bias, out), options) if options is not None else ((), [])
+    if key:
+        result = launch_cached(key, addresses, out)
         if result is not None:
             return result
-    asked = _request(a, b, c, alpha, beta, bias, activation, dtype, out_dtype, kernel, config, out, precision,
-                     deterministic)  # fmt: skip
-    return launched(asked, key) if asked.a.on_gpu else simulated(asked)
+    request = _request(a, b, c, alpha, beta, bias, activation, dtype, out_dtype, kernel, config, out, precision,
+                       deterministic)  # fmt: skip
+    return launch(request, key) if request.a.on_gpu else SimExecutor(request).again()
 
 
 def plan(
@@ -123,10 +121,10 @@ def _request(a: Any, b: Any, c: Any, alpha: float, beta: float, bias: Any, activ
     dtype = input_dtype(precision, dtype, left.dtype)
     target = matrix("out", out) if out is not None else None
     offset = bias_operand(bias)
-    # What a problem is made of; types, because True equals 1 and is no number here.
-    key = (*map(_facts, (left, right, offset, target)), alpha, type(alpha), beta, type(beta), activation, dtype,
+    # Types are included because True equals 1, and is refused where a number is expected.
+    key = ("problem", *map(_metadata, (left, right, offset, target)), alpha, type(alpha), beta, type(beta), activation, dtype,
            out_dtype)  # fmt: skip
-    problem = _known_problem(key)
+    problem: Problem | None = CACHE.get(key)
     new = problem is None
     if problem is None:
         problem = _problem(left, right, alpha, beta, dtype, _out_dtype(out_dtype, target), activation)
@@ -140,23 +138,14 @@ def _request(a: Any, b: Any, c: Any, alpha: float, beta: float, bias: Any, activ
         if new:
             problem = replace(problem, ldc=target.leading, stride_c=target.stride if problem.batch > 1 else -1)
     if new:
-        if len(_PROBLEMS) >= _MOST_PROBLEMS:
-            _PROBLEMS.clear()
-        _PROBLEMS[key] = problem
+        CACHE.put(key, problem)
     chosen = _chosen(problem, kernel, config, left, right, target, precision, deterministic)
-    ranks = 3 if left.batch is not None or right.batch is not None else 2
-    return Request(problem, chosen.spec, chosen.config, chosen.source, left, right, addend, offset, target, ranks)
+    rank = 3 if left.batch is not None or right.batch is not None else 2
+    return Request(problem, chosen.spec, chosen.config, chosen.source, left, right, addend, offset, target, rank)
 
 
-def _known_problem(key: tuple[object, ...]) -> Problem | None:
-    try:
-        return _PROBLEMS.get(key)
-    except TypeError:  # what is not hashable is no scalar and no name either: making the problem says so
-        return None
-
-
-def _facts(operand: Matrix | None) -> tuple[object, ...] | None:
-    """All of an operand that a problem depends on."""
+def _metadata(operand: Matrix | None) -> tuple[object, ...] | None:
+    """What a problem depends on."""
     if operand is None:
         return None
     return (operand.rows, operand.cols, operand.leading, operand.transposed, operand.dtype.name, operand.batch,
