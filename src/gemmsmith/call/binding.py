@@ -2,8 +2,8 @@
 
     plan_launches ─► compile, load, persistent grid ─► addresses, tensor maps ─► steps
 
-Everything that launches a product goes through here: ``gemm`` and ``plan`` (call/gpu_executor.py, call/sim_executor.py),
-verification, benchmarks and the counting of the simulator.
+Everything that launches a product goes through here: the executors of ``gemm`` and ``plan``, verification, benchmarks,
+and the simulator's counters.
 """
 
 from __future__ import annotations
@@ -81,7 +81,8 @@ def load_launch(device: Device, launch: PlannedLaunch, compile_fn: CompileFn = c
 
 
 def _load(device: Device, launch: PlannedLaunch, compile_fn: CompileFn) -> Any:
-    """The kernel on the device. The compile cache checks the dates of source files, which takes longer than a launch."""
+    """The kernel on the device. It is cached because the compile cache stats source files, which costs more than a
+    launch; the simulator and users' files are loaded anew."""
     problem = launch.problem
     if device.kind != "gpu" or not launch.packaged:
         return device.load(compile_fn(launch.spec, launch.config, problem, device.arch))

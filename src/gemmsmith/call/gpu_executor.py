@@ -21,6 +21,7 @@ from gemmsmith.kernel.prologue import Addresses
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import INT8, Problem
 from gemmsmith.run.cuda import CudaDevice, cuda_device, device_count
+from gemmsmith.run.device import Step
 from gemmsmith.run.tensors import empty_like, matrix
 
 Start = Callable[[], None]
@@ -61,10 +62,17 @@ class GpuExecutor:
     def resolved(self, addresses: tuple[int, int, int, int], workspace: int, stream: int, c: Place | None) -> Start:
         """The same, not cached."""
         places = Addresses(*addresses)
-        steps = self._aligned_as(places).steps(places, workspace)
+        return self.on_stream(self.steps(places, workspace), stream, c, places.c)
+
+    def steps(self, addresses: Addresses, workspace: int) -> tuple[Step, ...]:
+        """The launches at these addresses."""
+        return self._aligned_as(addresses).steps(addresses, workspace)
+
+    def on_stream(self, steps: tuple[Step, ...], stream: int, c: Place | None, out: int) -> Start:
+        """What starts ``steps`` on ``stream``, after copying ``c`` to the address ``out``."""
         enqueue = self.device.launcher([steps], stream)
         if c is not None:
-            enqueue = self._after_copy(enqueue, c, places.c, stream)
+            enqueue = self._after_copy(enqueue, c, out, stream)
         return _with_current(self.device, enqueue)
 
     def _aligned_as(self, addresses: Addresses) -> LoadedPlan:
@@ -83,14 +91,14 @@ class GpuExecutor:
             )  # fmt: skip
         return found
 
-    def _after_copy(self, enqueue: Callable[[int], None], c: Place, target: int, stream: int) -> Callable[[int], None]:
+    def _after_copy(self, enqueue: Callable[[int], None], c: Place, out: int, stream: int) -> Callable[[int], None]:
         device, problem = self.device, self._problem
         size = problem.out_dtype.itemsize
         source, pitch, stride = c
 
         def copy_and_enqueue(index: int) -> None:
             for i in range(problem.batch):
-                device.copy_rows(target + i * problem.stride_c * size, problem.ldc * size, source + i * stride * size,
+                device.copy_rows(out + i * problem.stride_c * size, problem.ldc * size, source + i * stride * size,
                                  pitch * size, problem.n * size, problem.m, stream)  # fmt: skip
             enqueue(index)
 

@@ -42,7 +42,8 @@ class GpuPlan:
             self.workspace_bytes, self.launches = self._executor.workspace_bytes, self._executor.launches
             self.decision = self._executor.decision
             self._workspace = self._reserve(self.workspace_bytes)
-            self._held = (stream, self._start(self._planned, stream))
+            self._steps = self._executor.steps(self._planned.addresses, self._workspace)
+            self._on_stream(stream)
 
     def again(self) -> Any:
         stream = self._stream()
@@ -53,10 +54,12 @@ class GpuPlan:
         return self._result
 
     def _on_stream(self, stream: int) -> Start:
-        start = _nothing
-        if not self._request.empty:
+        """The planned launches on another stream, from the same steps."""
+        start: Start | None = _nothing if self._request.empty else CACHE.get((self._identity, stream))
+        if start is None:
             self._use(stream)
-            start = self._start(self._planned, stream)
+            start = self._executor.on_stream(self._steps, stream, self._planned.copied_c, self._planned.out.address)
+            CACHE.put((self._identity, stream), start)
         self._held = (stream, start)
         return start
 
@@ -70,23 +73,26 @@ class GpuPlan:
             key = (self._identity, stream, key)
             start = CACHE.get(key)
         if start is None:
-            start = self._for_others(given, stream)
+            operands = self._replaced(given)
+            start = self._start(operands, stream, cached=not key)
             if key:
                 CACHE.put(key, start)
         start()
         self._latest = given
         return self._result if out is None else out
 
-    def _for_others(self, given: tuple[Any, ...], stream: int) -> Start:
+    def _replaced(self, given: tuple[Any, ...]) -> Operands:
         operands = replaced(self._request.problem, self._planned, given)
+        if not self._request.empty:
+            check_output(self._request.problem, operands.out, operands.a, operands.b, operands.c, operands.bias)
+        return operands
+
+    def _start(self, operands: Operands, stream: int, cached: bool = True) -> Start:
         if self._request.empty:
             return _nothing
-        check_output(self._request.problem, operands.out, operands.a, operands.b, operands.c, operands.bias)
         self._use(stream)
-        return self._start(operands, stream)
-
-    def _start(self, operands: Operands, stream: int) -> Start:
-        return self._executor.start(operands.addresses, self._workspace, stream, operands.copied_c)
+        resolve = self._executor.start if cached else self._executor.resolved
+        return resolve(operands.addresses, self._workspace, stream, operands.copied_c)
 
     def _reserve(self, nbytes: int) -> int:
         """The address of a workspace that lives as long as the plan."""

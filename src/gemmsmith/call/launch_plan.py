@@ -85,10 +85,10 @@ def plan_launches(spec: KernelSpec, config: Config, problem: Problem, addresses:
     slots = Addresses(*(SlotAddress(Slot(i), each) for i, each in enumerate(alignment)))
     prologue = build_prologue(spec, config, problem, slots, SlotAddress(Slot.WORKSPACE))
     fallback: list[PlannedLaunch] = []
-    if prologue.fallback is not None:
+    if (other := prologue.fallback) is not None:
         assert prologue.fallback_prologue is not None
-        fallback = [*map(_prologue_launch, prologue.fallback_prologue.launches),
-                    _kernel_launch(prologue.fallback.spec, prologue.fallback.config, prologue.fallback_prologue)]  # fmt: skip
+        fallback += map(_prologue_launch, prologue.fallback_prologue.launches)
+        fallback.append(_kernel_launch(other.spec, other.config, prologue.fallback_prologue))
     return LaunchPlan(
         prologue=tuple(map(_prologue_launch, prologue.launches)),
         fallback=tuple(fallback),

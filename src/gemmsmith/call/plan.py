@@ -1,6 +1,8 @@
 """``gemm`` prepared once and called many times, at little cost to the host.
 
     request ─► executor: launches planned, compiled, loaded ─► output, workspace ─► plan()  plan()  plan() …
+
+``gemm`` finds the same executor through its cache; a plan holds it, together with an output and a workspace.
 """
 
 from __future__ import annotations

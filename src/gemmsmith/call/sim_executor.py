@@ -1,6 +1,6 @@
 """The executor of the simulator: simulated memory for the operands, and the launches on it.
 
-Each call copies the operands to simulated memory and the result back. ``gemm`` uses an executor once, a plan many times.
+Each run copies the operands to simulated memory and the result back. ``gemm`` runs an executor once, a plan many times.
 """
 
 from __future__ import annotations
