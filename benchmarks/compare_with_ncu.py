@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from gemmsmith import __version__
-from gemmsmith.call.binding import bind, fitted_config
+from gemmsmith.call.binding import bind, specialized_config
 from gemmsmith.compile.compiler import compile_for
 from gemmsmith.explain.metrics import METRICS
 from gemmsmith.explain.ncu import find_ncu, run_ncu
@@ -51,7 +51,7 @@ def cases(names: str, shapes: str) -> list[Case]:
         for config in dict.fromkeys([spec.config(), *(p.config for p in spec.presets)]):
             for shape, dtype, layout in product(sizes, spec.dtypes, [x for x in ("NN", "NT") if x in spec.layouts]):
                 problem = Problem(*shape, dtype=dtype, out_dtype=OUTPUTS[dtype][0], trans_b=layout == "NT")
-                found.append((spec, fitted_config(spec, config, problem, ALIGNED), problem))
+                found.append((spec, specialized_config(spec, config, problem, ALIGNED), problem))
     return found
 
 

@@ -278,7 +278,7 @@ WRONG: dict[str, tuple[Call, type[GemmsmithError], str]] = {
     "bias float64": (lambda o: gemm(o.a, o.b, bias=o.bias.astype(float)), DTypeError, "bias: .*float64"),
     "bias fp16": (lambda o: gemm(o.a, o.b, bias=o.bias.astype(F16)), DTypeError, "bias is fp16; it must be fp32"),
     "bias of the input's type": (lambda o: gemm(*o.halves, bias=o.bias.astype(F16)), DTypeError,
-                                 "bias is fp16; it must be fp32, as the output"),
+                                 "bias is fp16; it must be fp32, like the output"),
     "bias with gaps": (lambda o: gemm(o.a, o.b, bias=o.memory[:10:2]), ProblemError, "bias is not contiguous"),
     "bias down a column": (lambda o: gemm(o.a, o.b, bias=o.memory[:40].reshape(4, 10)[:, :1]), ProblemError,
                            "bias is not contiguous"),

@@ -1,4 +1,4 @@
-"""From a kernel and addresses to launches: copies of unaligned operands, tensor maps, persistent grids, refusals."""
+"""From a kernel and addresses to launches: aligned copies of operands, tensor maps, persistent grids, refusals."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import pytest
 from mapped_kernel import fake_compile, mapped_kernel
 
 import gemmsmith
-from gemmsmith.call.binding import bind, fitted_config, workspace_bytes
-from gemmsmith.call.gemm_gpu import _workspace
+from gemmsmith.call.binding import bind, specialized_config, workspace_bytes
+from gemmsmith.call.gpu_executor import stream_workspace
 from gemmsmith.cli.commands.explain import choose as choose_kernel
 from gemmsmith.compile.compiled import CompiledKernel
 from gemmsmith.compile.compiler import compile_for
@@ -38,7 +38,7 @@ WORKSPACE = 0x90000
 
 
 class FakeDevice:
-    """A GPU that runs 10 blocks at once, and encodes tensor maps so that they can be read."""
+    """A GPU that runs 10 blocks at the same time and encodes tensor maps like the simulator."""
 
     kind, name, arch = "gpu", "fake", "sm_90"
 
@@ -73,7 +73,7 @@ def mapped(spec: KernelSpec, step: Any, role: str) -> tuple[TensorMap, int]:
 
 
 def copied(step: Any) -> dict[str, tuple[int, int]]:
-    """Where a launch copies operands from, and to; those without blocks stay."""
+    """Source and target of each operand that a launch copies; one without blocks is not copied."""
     found = {}
     for name, described in zip("ab", step.launch.arguments, strict=True):
         source, target = struct.unpack_from("<QQ", described)
@@ -83,7 +83,7 @@ def copied(step: Any) -> dict[str, tuple[int, int]]:
     return found
 
 
-def test_a_plain_kernel_is_one_launch_with_what_its_signature_says() -> None:
+def test_a_kernel_without_prologue_is_one_launch_with_the_arguments_of_its_signature() -> None:
     naive, problem = rung_named("naive"), Problem(70, 50, 30)
     (step,) = bound(naive, problem)
     assert step.launch.geometry == naive.geometry(problem, naive.config())
@@ -92,12 +92,12 @@ def test_a_plain_kernel_is_one_launch_with_what_its_signature_says() -> None:
 
 
 @pytest.mark.parametrize("name", [s.name for s in simulated_rungs() if s.arithmetic != "fp16x3"])
-def test_no_rung_that_takes_operands_as_they_are_needs_a_workspace(name: str) -> None:
+def test_a_rung_without_prologue_needs_no_workspace(name: str) -> None:
     spec = rung_named(name)
     assert workspace_bytes(spec, spec.config(), Problem(7, 5, 3, dtype=spec.dtypes[0]), Addresses(4, 4, 4)) == 0
 
 
-def test_aligned_operands_are_read_where_they_are(spec: KernelSpec) -> None:
+def test_aligned_operands_are_not_copied(spec: KernelSpec) -> None:
     problem = Problem(256, 128, 64, dtype=BF16, alpha=2.0, ldc=132)
     (step,) = bound(spec, problem)
     assert mapped(spec, step, "mapA") == (TensorMap("A", BF16, (64, 256, 1), (128, 0), (64, 128, 1), 128), PLACES.a)
@@ -108,16 +108,16 @@ def test_aligned_operands_are_read_where_they_are(spec: KernelSpec) -> None:
     assert (raw["batch"], raw["alpha"]) == (struct.pack("<i", 1), struct.pack("<f", 2.0))
 
 
-def test_the_fit_decides_on_what_the_kernel_will_see(spec: KernelSpec) -> None:
+def test_the_configuration_is_specialized_for_the_operands_the_kernel_sees(spec: KernelSpec) -> None:
     (step,) = bound(spec, Problem(256, 126, 64, dtype=FP16, ldb=128, ldc=127))
     assert step.loaded == "mapped TMA_STORE=0,CLUSTER=1 fp16 sm_90"
     assert arguments(spec, step)["mapC"] == bytes(128)
     problem = Problem(256, 128, 64, dtype=FP16)
-    assert fitted_config(spec, spec.config(), problem, PLACES)["TMA_STORE"] == 1
-    assert fitted_config(spec, spec.config(), problem, PLACES._replace(c=0x30008))["TMA_STORE"] == 0
+    assert specialized_config(spec, spec.config(), problem, PLACES)["TMA_STORE"] == 1
+    assert specialized_config(spec, spec.config(), problem, PLACES._replace(c=0x30008))["TMA_STORE"] == 0
 
 
-def test_rows_that_do_not_start_on_16_bytes_are_copied_first(spec: KernelSpec) -> None:
+def test_rows_that_do_not_start_on_16_bytes_are_copied(spec: KernelSpec) -> None:
     problem = Problem(100, 72, 33, dtype=FP16)
     assert (
         workspace_bytes(spec, spec.config(), problem, PLACES) == 8192
@@ -131,7 +131,7 @@ def test_rows_that_do_not_start_on_16_bytes_are_copied_first(spec: KernelSpec) -
     assert mapped(spec, product, "mapB")[1] == PLACES.b
 
 
-def test_both_operands_share_the_workspace_without_touching(spec: KernelSpec) -> None:
+def test_both_copies_are_in_the_workspace_without_overlap(spec: KernelSpec) -> None:
     problem = Problem(100, 71, 33, dtype=FP16, trans_a=True)  # A is stored as 33 rows of 100
     copy, product = bound(spec, problem)
     begin = WORKSPACE + 33 * 128 * 2  # rows of 100 elements start on 128 bytes
@@ -161,7 +161,7 @@ def test_both_operands_share_the_workspace_without_touching(spec: KernelSpec) ->
         (Problem(64, 64, 64, dtype=FP16, batch=3), PLACES._replace(a=0x10002, b=0x20008), "ab"),
     ],
 )
-def test_what_is_copied(spec: KernelSpec, problem: Problem, places: Addresses, sides: str) -> None:
+def test_which_operands_are_copied(spec: KernelSpec, problem: Problem, places: Addresses, sides: str) -> None:
     *copies, product = bound(spec, problem, places)
     assert len(copies) == bool(sides)
     for copy in copies:
@@ -193,7 +193,7 @@ def test_copies_of_a_batch(spec: KernelSpec) -> None:
     assert (mapped(spec, product, "mapA")[0].extents, mapped(spec, product, "mapB")[0].extents) == (
         (32, 20, 1), (71, 32, 3),
     )  # fmt: skip
-    single = Problem(20, 72, 33, dtype=FP16, batch=3, stride_a=0)  # one A for all, which is copied once
+    single = Problem(20, 72, 33, dtype=FP16, batch=3, stride_a=0)  # one A for the whole batch, copied once
     copy, product = bound(spec, single)
     assert (copied(copy), copy.launch.geometry.blocks) == ({"a": (PLACES.a, WORKSPACE)}, 1)
     assert workspace_bytes(spec, spec.config(), single, PLACES) == 1792
@@ -206,8 +206,8 @@ def test_copies_of_a_batch(spec: KernelSpec) -> None:
     Problem(40, 64, 0, dtype=FP16), Problem(40, 64, 33, dtype=FP16, alpha=0.0),
     Problem(40, 63, 0, dtype=FP16, batch=3, trans_a=True, trans_b=True, ldc=70),
 ])  # fmt: skip
-def test_without_a_product_maps_describe_memory_that_is_there(spec: KernelSpec, problem: Problem) -> None:
-    """An empty operand may have the address 0, and one that is not read any address at all."""
+def test_without_a_product_tensor_maps_describe_memory_that_exists(spec: KernelSpec, problem: Problem) -> None:
+    """An empty operand may have address 0, and an operand that is not read any address."""
     (step,) = bound(spec, problem, Addresses(0, 0x33331, 0x30008))
     for role in ("mapA", "mapB"):
         described, address = mapped(spec, step, role)
@@ -217,13 +217,13 @@ def test_without_a_product_maps_describe_memory_that_is_there(spec: KernelSpec, 
     assert (raw["K"], raw["C"]) == (struct.pack("<i", problem.k), struct.pack("<Q", 0x30008))
 
 
-def test_a_kernel_that_does_not_repack_says_what_is_unaligned(tmp_path: Path) -> None:
+def test_a_kernel_without_aligned_copies_names_the_unaligned_operand(tmp_path: Path) -> None:
     spec = mapped_kernel(tmp_path, repacks=False)
     with pytest.raises(UnsupportedError, match=r"lines or matrices of A are 66 bytes apart"):
         bound(spec, Problem(64, 64, 33, dtype=FP16))
 
 
-def test_a_persistent_grid_ends_where_the_gpu_is_full(spec: KernelSpec) -> None:
+def test_a_persistent_grid_has_as_many_blocks_as_the_gpu_runs_at_once(spec: KernelSpec) -> None:
     def grid(m: int, **changes: int) -> tuple[int, int, int]:
         return bound(spec, Problem(m, 64, 64, dtype=FP16), **changes)[-1].launch.geometry.grid  # type: ignore[no-any-return]
 
@@ -234,8 +234,8 @@ def test_a_persistent_grid_ends_where_the_gpu_is_full(spec: KernelSpec) -> None:
     assert bound(plain, Problem(11 * 128, 64, 64, dtype=FP16))[0].launch.geometry.grid == (11, 1, 1)
 
 
-def test_the_simulator_refuses_what_it_does_not_know(spec: KernelSpec) -> None:
-    """Before anything is compiled; and says what it does run."""
+def test_the_simulator_refuses_kernels_whose_instructions_it_does_not_know(spec: KernelSpec) -> None:
+    """Before anything is compiled, and it names a rung that it runs."""
     problem, device = Problem(64, 64, 64, dtype=FP16), SimDevice()
     nobody: Any = None
     for attempt in (
@@ -250,8 +250,8 @@ def test_the_simulator_refuses_what_it_does_not_know(spec: KernelSpec) -> None:
         assert "the simulator runs mma_pipelined" in got.value.hint
 
 
-def test_the_workspace_is_part_of_a_verified_launch() -> None:
-    """A rung told to repack computes the same from the copies, on the simulator."""
+def test_verification_allocates_the_workspace() -> None:
+    """A rung with aligned copies computes the same result on the simulator."""
     spec = replace(rung_named("mma_swizzled"), repacks=True, dtypes=(FP16, BF16), out_dtypes=(FP32, FP16, BF16))
     problem = Problem(20, 17, 13, dtype=BF16, trans_b=True)
     verdict = verify_launch(SimDevice(), spec, spec.config(), problem, compile_fn=counting(calls := []))
@@ -266,8 +266,8 @@ def test_the_workspace_is_part_of_a_verified_launch() -> None:
     Problem(1, 1, 45, dtype=FP16, trans_a=True), Problem(20, 1, 16, dtype=FP16, batch=3),
     Problem(1, 12, 24, dtype=FP16, trans_a=True, trans_b=True, batch=2),
 ])  # fmt: skip
-def test_a_vector_along_k_is_taken_as_a_row(problem: Problem) -> None:
-    """On the simulator, where the kernel computes from what the preparation has made of it."""
+def test_a_vector_along_k_is_treated_as_a_row(problem: Problem) -> None:
+    """On the simulator, from the operand that the prologue made."""
     spec = replace(rung_named("mma_swizzled"), repacks=True, dtypes=(FP16, BF16), out_dtypes=(FP32, FP16, BF16))
     seen = build_prologue(spec, spec.config(), problem, PLACES, WORKSPACE).problem
     assert (seen.trans_a, seen.trans_b) == (problem.trans_a and problem.m > 1, problem.trans_b or problem.n == 1)
@@ -278,8 +278,8 @@ def test_a_vector_along_k_is_taken_as_a_row(problem: Problem) -> None:
 
 
 @pytest.mark.parametrize(("turned", "layout"), [(0, "NN"), (1, "TN")])
-def test_what_explain_compiles_is_what_is_launched(turned: int, layout: str) -> None:
-    """Operands that are turned first have another layout once the kernel sees them."""
+def test_explain_compiles_the_kernel_that_is_launched(turned: int, layout: str) -> None:
+    """A transposed operand reaches the kernel in another layout."""
     asked: list[Problem] = []
 
     def compiler(spec: KernelSpec, config: Config, problem: Problem, arch: str) -> CompiledKernel:
@@ -302,13 +302,13 @@ def counting(calls: list[KernelSpec]) -> Any:
     def compile_fn(spec: KernelSpec, *rest: Any) -> CompiledKernel:
         calls.append(spec)
         if spec.name == "mma_swizzled":
-            assert rest[0]["ALIGNED"] == 1  # its copies are
+            assert rest[0]["ALIGNED"] == 1  # its copies are aligned
         return compile_for(spec, *rest)
 
     return compile_fn
 
 
-def test_a_rung_is_compiled_once_for_a_gpu_and_a_users_file_looked_at_again(tmp_path: Path) -> None:
+def test_a_rung_is_compiled_once_per_gpu_and_a_users_file_every_time(tmp_path: Path) -> None:
     calls: list[str] = []
 
     def compile_fn(spec: KernelSpec, config: Config, problem: Problem, arch: str) -> CompiledKernel:
@@ -331,7 +331,7 @@ def test_a_rung_is_compiled_once_for_a_gpu_and_a_users_file_looked_at_again(tmp_
 
 
 class OrderedMemory:
-    """A device's stream-ordered memory."""
+    """The stream-ordered allocator of a device."""
 
     def __init__(self) -> None:
         self.calls: list[tuple[Any, ...]] = []
@@ -344,31 +344,31 @@ class OrderedMemory:
         self.calls.append(("free", address, stream))
 
 
-def test_a_library_that_does_not_allocate_gets_its_workspace_from_the_driver() -> None:
+def test_a_library_that_cannot_allocate_gets_its_workspace_from_the_driver() -> None:
     device: Any = OrderedMemory()
     operand = Matrix("a", object(), 0, 1, 1, 1, False, FP16, 0)
-    with _workspace(device, 0, operand, 7) as address:
+    with stream_workspace(device, 0, operand, 7) as address:
         assert (address, device.calls) == (0, [])
-    with _workspace(device, 512, operand, 7) as address:
+    with stream_workspace(device, 512, operand, 7) as address:
         assert address == 0x5000
         device.calls.append("launch")
     assert device.calls == [("allocate", 512, 7), "launch", ("free", 0x5000, 7)]
-    with pytest.raises(UnsupportedError), _workspace(device, 512, operand, 7):
+    with pytest.raises(UnsupportedError), stream_workspace(device, 512, operand, 7):
         raise UnsupportedError("refused")
     assert device.calls[3:] == [("allocate", 512, 7), ("free", 0x5000, 7)]
 
 
-def test_leading_dimensions_in_maps_are_not_missed(spec: KernelSpec) -> None:
+def test_leading_dimensions_in_tensor_maps_are_accepted(spec: KernelSpec) -> None:
     assert refusal(spec.signature, Problem(64, 64, 64, dtype=FP16, lda=72, ldb=80, ldc=88)) == ""
 
 
-def test_simulated_rungs_are_those_that_say_so() -> None:
+def test_simulated_rungs_are_those_whose_spec_says_so() -> None:
     assert simulated_rungs() == tuple(s for s in rungs() if s.simulated)
     assert len(simulated_rungs()) >= 15
     assert not any(s.arch_specific for s in simulated_rungs())
 
 
-def test_a_spec_is_hashed_by_little_and_compared_by_all(spec: KernelSpec) -> None:
+def test_specs_with_equal_hashes_are_compared_in_full(spec: KernelSpec) -> None:
     other = replace(spec, persistent=False)
     assert hash(other) == hash(spec)
     assert other != spec

@@ -1,33 +1,32 @@
-"""Plans: the results of gemm, prepared once; other operands in place; what a GPU is asked, and how often."""
+"""Plans: gemm prepared once; other operands in place of the planned ones; what a call costs on a GPU."""
 
 from __future__ import annotations
 
 import gc
 import struct
-import sys
 import weakref
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 import pytest
-from fake_torch import FakeGpu, FakeTorch, Tensor, install
+from fake_torch import FakeGpu, FakeTorch, Parameter, Tensor, install
 from mapped_kernel import fake_compile, mapped_kernel
 
 import gemmsmith
-from gemmsmith.call.binding import bind
+from gemmsmith.call.cache import CACHE
+from gemmsmith.call.launch_plan import plan_launches
 from gemmsmith.choose.choice import Choice
 from gemmsmith.errors import DTypeError, GemmsmithError, LaunchError, ProblemError, UsageError
+from gemmsmith.kernel.prologue import Addresses, Prologue
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.ladder.registry import rung_named
 from gemmsmith.problem import Problem
 
 F16 = np.float16
-PLANNING = sys.modules["gemmsmith.call.plan"]
 
 
 def values(*shape: int, seed: int = 0, dtype: Any = np.float32) -> Any:
@@ -38,7 +37,7 @@ def values(*shape: int, seed: int = 0, dtype: Any = np.float32) -> Any:
 # --- on the simulator
 
 
-def test_a_plan_computes_what_gemm_does_and_sees_new_values() -> None:
+def test_a_plan_computes_gemm_with_the_current_values() -> None:
     a, b = values(9, 12), values(12, 7, seed=1)
     plan = gemmsmith.plan(a, b, kernel="naive")
     first = plan()
@@ -49,20 +48,20 @@ def test_a_plan_computes_what_gemm_does_and_sees_new_values() -> None:
     assert np.array_equal(first, a @ b)
 
 
-def test_it_is_bound_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    calls: list[Problem] = []
+def test_launches_are_planned_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    planned: list[Problem] = []
 
     def counted(*arguments: Any, **named: Any) -> Any:
-        calls.append(arguments[3])
-        return bind(*arguments, **named)
+        planned.append(arguments[2])
+        return plan_launches(*arguments, **named)
 
-    monkeypatch.setattr(PLANNING, "bind", counted)
+    monkeypatch.setattr("gemmsmith.call.sim_executor.plan_launches", counted)
     a, b = values(9, 12), values(12, 7, seed=1)
     plan = gemmsmith.plan(a, b, kernel="naive")
     for _ in range(3):
         plan(a, b)
         plan()
-    assert len(calls) == 1
+    assert len(planned) == 1
 
 
 @pytest.mark.parametrize(("layout", "activation", "batch"), [("TT", "relu", 0), ("NN", "", 3)])
@@ -93,14 +92,14 @@ def test_c_in_place_accumulates() -> None:
 
 
 @pytest.mark.parametrize("shape", [(0, 4, 3), (4, 0, 3), (4, 5, 0)])
-def test_nothing_to_compute(shape: tuple[int, int, int]) -> None:
+def test_empty_extents(shape: tuple[int, int, int]) -> None:
     m, n, k = shape
     plan = gemmsmith.plan(values(m, k), values(k, n), kernel="naive")
     assert plan().shape == (m, n)
     assert not plan().any()
 
 
-def test_others_take_the_place_of_operands_for_one_call() -> None:
+def test_operands_are_replaced_for_one_call() -> None:
     a, b, c, bias = values(9, 12), values(12, 7, seed=1), values(9, 7, seed=2), values(7, seed=3)
     plan = gemmsmith.plan(a, b, c, beta=1, bias=bias, kernel="warp_tile")
     own = plan()
@@ -121,12 +120,12 @@ def test_others_take_the_place_of_operands_for_one_call() -> None:
     assert np.array_equal(plan(), expected)
 
 
-def test_what_a_plan_says_of_itself() -> None:
+def test_attributes_and_repr() -> None:
     a, b = values(5, 3, dtype=F16), values(3, 9, seed=1, dtype=F16)
     spec = replace(rung_named("mma_swizzled"), repacks=True)
     plan = gemmsmith.plan(a, b, kernel=spec)
     assert (plan.kernel, plan.config, plan.source) == ("mma_swizzled", spec.config(), "given")
-    assert plan.launches == 2  # one copies both operands, whose rows do not start on 16 bytes
+    assert plan.launches == 2  # one copies both operands to rows that start on 16 bytes
     assert plan.workspace_bytes == 512
     assert (
         repr(plan)
@@ -138,7 +137,7 @@ def test_what_a_plan_says_of_itself() -> None:
     assert isinstance(chosen, gemmsmith.Plan)
 
 
-def test_a_configuration_changes_what_was_chosen() -> None:
+def test_config_changes_the_chosen_configuration() -> None:
     a, b = values(5, 3), values(3, 9, seed=1)
     name = gemmsmith.plan(a, b).kernel
     parameter = rung_named(name).presets[-1].config
@@ -152,7 +151,7 @@ def read_only(array: Any) -> Any:
     return array
 
 
-MISFITS: dict[str, tuple[Callable[[], dict[str, Any]], type[GemmsmithError], str]] = {
+MISMATCHES: dict[str, tuple[Callable[[], dict[str, Any]], type[GemmsmithError], str]] = {
     "shape": (lambda: {"a": values(9, 13)}, ProblemError, "a is 9x13, and the plan is for 9x12"),
     "batch": (lambda: {"a": values(2, 9, 12)}, ProblemError, "a is 2 of 9x12, and the plan is for 9x12"),
     "type": (lambda: {"b": values(12, 7, dtype=F16)}, DTypeError, "b is fp16, and the plan is for fp32"),
@@ -164,9 +163,9 @@ MISFITS: dict[str, tuple[Callable[[], dict[str, Any]], type[GemmsmithError], str
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("case", MISFITS)
-def test_a_misfit_is_named_and_changes_nothing(case: str) -> None:
-    make, kind, message = MISFITS[case]
+@pytest.mark.parametrize("case", MISMATCHES)
+def test_an_operand_that_does_not_match_is_refused_and_nothing_changes(case: str) -> None:
+    make, kind, message = MISMATCHES[case]
     a, b, out = values(9, 12), values(12, 7, seed=1), np.full((9, 7), 3, np.float32)
     plan = gemmsmith.plan(a, b, out=out, kernel="naive")
     given = make()
@@ -178,7 +177,7 @@ def test_a_misfit_is_named_and_changes_nothing(case: str) -> None:
     assert np.array_equal(plan(), a @ b)
 
 
-def test_an_output_over_its_own_operand_is_refused() -> None:
+def test_an_output_that_overlaps_a_planned_operand_is_refused() -> None:
     square = values(8, 8)
     plan = gemmsmith.plan(square, values(8, 8, seed=1), kernel="naive")
     with pytest.raises(ProblemError, match="out overlaps a"):
@@ -197,14 +196,14 @@ def test_a_plan_refuses_what_gemm_refuses() -> None:
         gemmsmith.plan(values(3, 4), values(4, 3), alpha=[1])  # type: ignore[arg-type]
 
 
-# --- on a GPU that only takes notes
+# --- on a fake GPU that records what it is asked
 
 A, B, C = 0x100000, 0x200000, 0x300000
 
 
 @pytest.fixture(name="fakes")
 def _fakes(monkeypatch: pytest.MonkeyPatch) -> tuple[FakeTorch, FakeGpu]:
-    monkeypatch.setattr(PLANNING, "bind", partial(bind, compile_fn=fake_compile))
+    monkeypatch.setattr("gemmsmith.call.gpu_executor.compile_for", fake_compile)
     return install(monkeypatch)
 
 
@@ -222,7 +221,7 @@ def address_of_c(step: Any, spec: KernelSpec) -> int:
     return int(struct.unpack("<Q", step.launch.arguments[roles.index("C")])[0])
 
 
-def test_a_call_asks_the_gpu_for_a_launch_and_nothing_else(fakes: Any, spec: KernelSpec) -> None:
+def test_a_call_only_launches(fakes: Any, spec: KernelSpec) -> None:
     torch, gpu = fakes
     a, b, out = tensors()
     plan = gemmsmith.plan(a, b, out=out, kernel=spec)
@@ -239,22 +238,22 @@ def test_a_call_asks_the_gpu_for_a_launch_and_nothing_else(fakes: Any, spec: Ker
     assert (gpu.asked, torch.made) == ([], [])
 
 
-def test_other_tensors_are_described_once(fakes: Any, spec: KernelSpec) -> None:
+def test_another_operand_set_is_resolved_once(fakes: Any, spec: KernelSpec) -> None:
     _, gpu = fakes
     plan = gemmsmith.plan(*tensors()[:2], out=tensors()[2], kernel=spec)
     gpu.asked.clear()
     a, b, out = (Tensor(t.shape, t.dtype, t.data_ptr() + 0x1000) for t in tensors())
     for _ in range(3):
         assert plan(a, b, out=out) is out
-    assert gpu.asked == ["occupancy", ("map", "A", A + 0x1000), ("map", "B", B + 0x1000), ("map", "C", C + 0x1000)]
+    assert gpu.asked == [("map", "A", A + 0x1000), ("map", "B", B + 0x1000), ("map", "C", C + 0x1000)]
     assert {address_of_c(steps[0], spec) for _, steps in gpu.launched} == {C + 0x1000}
     plan()
     assert address_of_c(gpu.launched[-1][1][0], spec) == C
-    assert len(gpu.asked) == 4
+    assert len(gpu.asked) == 3
 
 
 @pytest.mark.parametrize("beta", [0.0, 1.0])
-def test_others_are_not_kept_alive_but_those_of_the_last_call(fakes: Any, spec: KernelSpec, beta: float) -> None:
+def test_only_the_operands_of_the_last_call_are_kept_alive(fakes: Any, spec: KernelSpec, beta: float) -> None:
     del fakes
     c = {"c": Tensor(tensors()[2].shape, tensors()[2].dtype, C + 0x800000), "beta": beta} if beta else {}
     plan = gemmsmith.plan(*tensors()[:2], out=tensors()[2], kernel=spec, **c)  # type: ignore[arg-type]
@@ -268,38 +267,39 @@ def test_others_are_not_kept_alive_but_those_of_the_last_call(fakes: Any, spec: 
     assert [ref() is not None for ref in alive] == [False] * 6 + [True] * 3
 
 
-def test_what_is_kept_of_others_is_bounded(fakes: Any, spec: KernelSpec, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_operand_sets_are_evicted_least_recently_used_first(fakes: Any, spec: KernelSpec,
+                                                            monkeypatch: pytest.MonkeyPatch) -> None:  # fmt: skip
     _, gpu = fakes
-    monkeypatch.setattr(PLANNING, "_MOST_KEPT", 4)
     plan = gemmsmith.plan(*tensors()[:2], out=tensors()[2], kernel=spec)
+    monkeypatch.setattr(CACHE, "capacity", 4)
     others = [Tensor((256, 64), "bfloat16", A + 0x10000 * i) for i in range(1, 7)]
     for other in others:
         plan(other)
+    assert len(CACHE) == 4
     gpu.asked.clear()
     plan(others[-1])
     assert gpu.asked == []
     plan(others[0])
     assert ("map", "A", others[0].data_ptr()) in gpu.asked
     gpu.asked.clear()
+    CACHE.clear()
     plan()
-    assert gpu.asked == []
-    product: Any = plan._with.__self__  # type: ignore[attr-defined]
-    assert max(len(product._others), len(product._sets), len(product._mine)) <= 4
+    assert gpu.asked == []  # a plan holds its own launches
 
 
 @pytest.mark.parametrize(("make", "kind", "message"), [
-    (lambda: Tensor((256, 64), "bfloat16", A + 8), ProblemError, "8 bytes past a multiple of 16, and .* for 0"),
+    (lambda: Tensor((256, 64), "bfloat16", A + 8), ProblemError, "a starts 8 bytes past a multiple of 16"),
     (lambda: Tensor((256, 64), "bfloat16", A, (72, 1)), ProblemError, "rows 72 elements apart"),
     (lambda: Tensor((256, 64), "bfloat16", A, gpu=1), DTypeError, "a is on GPU 1, and the plan is for GPU 0"),
     (lambda: Tensor((256, 64), "float16", A), DTypeError, "a is fp16, and the plan is for bf16"),
     (lambda: Tensor((255, 64), "bfloat16", A), ProblemError, "a is 255x64"),
     (lambda: Tensor((256, 64), "bfloat16", C + 0x400), ProblemError, "out overlaps a"),
 ])  # fmt: skip
-def test_a_tensor_that_does_not_fit_launches_nothing(fakes: Any, spec: KernelSpec, make: Any, kind: Any,
+def test_a_tensor_that_does_not_match_launches_nothing(fakes: Any, spec: KernelSpec, make: Any, kind: Any,
                                                      message: str) -> None:  # fmt: skip
     _, gpu = fakes
     plan = gemmsmith.plan(*tensors()[:2], out=tensors()[2], kernel=spec)
-    plan(tensors()[0])  # from now on launches for this address are kept, but not for whatever lies there
+    plan(tensors()[0])  # cached for this address, but only for a tensor like this
     with pytest.raises(kind, match=message):
         plan(make())
     assert len(gpu.launched) == 1
@@ -307,7 +307,51 @@ def test_a_tensor_that_does_not_fit_launches_nothing(fakes: Any, spec: KernelSpe
     assert len(gpu.launched) == 2
 
 
-def test_a_thread_without_the_gpu_gets_it_for_the_launch(fakes: Any, spec: KernelSpec) -> None:
+def test_operands_of_another_alignment_class_are_planned_for_once(fakes: Any, spec: KernelSpec,
+                                                                  monkeypatch: pytest.MonkeyPatch) -> None:  # fmt: skip
+    _, gpu = fakes
+    plan = gemmsmith.plan(*tensors()[:2], out=tensors()[2], kernel=spec)
+    planned: list[Any] = []
+
+    def counted(*arguments: Any) -> Any:
+        planned.append(arguments[3])
+        return plan_launches(*arguments)
+
+    monkeypatch.setattr("gemmsmith.call.gpu_executor.plan_launches", counted)
+    for address in (A + 16, A + 16, A + 256 + 16, A + 256):
+        plan(Tensor((256, 64), "bfloat16", address))
+    assert [each.a for each in planned] == [A + 16]
+    assert len(gpu.launched) == 4
+
+
+def test_operands_that_need_a_larger_workspace_are_refused(fakes: Any, spec: KernelSpec) -> None:
+    """No kernel asks for more than 16 bytes of alignment; one that did must not write past the plan's workspace."""
+
+    def prepared(problem: Problem, _config: Any, addresses: Addresses, workspace: int, _fallback: bool) -> Prologue:
+        return Prologue(problem, addresses, 4096 if addresses.a % 256 == 0 else 8192, workspace=workspace)
+
+    _, gpu = fakes
+    plan = gemmsmith.plan(*tensors()[:2], out=tensors()[2], kernel=replace(spec, preparation=prepared))
+    with pytest.raises(ProblemError, match="need a workspace of 8,192 bytes, and the plan has 4,096"):
+        plan(Tensor((256, 64), "bfloat16", A + 16))
+    assert gpu.launched == []
+
+
+def test_tensors_that_require_grad(fakes: Any, spec: KernelSpec, monkeypatch: pytest.MonkeyPatch) -> None:
+    torch, gpu = fakes
+    plan = gemmsmith.plan(*tensors()[:2], out=tensors()[2], kernel=spec)
+    weight = Parameter((256, 64), "bfloat16", A + 0x1000)
+    monkeypatch.setattr(torch, "is_grad_enabled", lambda: False)
+    plan(weight)
+    gpu.asked.clear()
+    plan(weight)
+    assert (len(gpu.launched), gpu.asked) == (2, [])
+    monkeypatch.setattr(torch, "is_grad_enabled", lambda: True)
+    with pytest.raises(DTypeError, match="requires grad"):
+        plan(weight)
+
+
+def test_a_thread_that_has_not_used_the_gpu_can_launch(fakes: Any, spec: KernelSpec) -> None:
     _, gpu = fakes
     plan = gemmsmith.plan(*tensors()[:2], kernel=spec)
     gpu.lost = True
@@ -316,7 +360,7 @@ def test_a_thread_without_the_gpu_gets_it_for_the_launch(fakes: Any, spec: Kerne
 
 
 def test_with_several_gpus_the_right_one_is_made_current(monkeypatch: pytest.MonkeyPatch, spec: KernelSpec) -> None:
-    monkeypatch.setattr(PLANNING, "bind", partial(bind, compile_fn=fake_compile))
+    monkeypatch.setattr("gemmsmith.call.gpu_executor.compile_for", fake_compile)
     _, gpu = install(monkeypatch, gpus=2)
     depths = []
     plan = gemmsmith.plan(*tensors()[:2], kernel=spec)
@@ -341,7 +385,7 @@ def test_a_launch_that_fails_is_reported(fakes: Any, spec: KernelSpec, monkeypat
         plan()
 
 
-def test_output_and_workspace_belong_to_the_plan(fakes: Any, spec: KernelSpec) -> None:
+def test_a_plan_owns_its_output_and_workspace(fakes: Any, spec: KernelSpec) -> None:
     torch, gpu = fakes
     a, b, _ = tensors(33)  # rows of 66 bytes
     plan = gemmsmith.plan(a, b, kernel=spec)
@@ -358,7 +402,7 @@ def test_output_and_workspace_belong_to_the_plan(fakes: Any, spec: KernelSpec) -
 
 
 class Interface:
-    """A library that does not allocate for others."""
+    """An array of a library that cannot allocate for us."""
 
     def __init__(self, tensor: Tensor) -> None:
         kinds = {"bfloat16": np.dtype(ml_dtypes.bfloat16).str, "float32": "<f4", "float16": "<f2"}
@@ -366,7 +410,7 @@ class Interface:
                                          "typestr": kinds[tensor.dtype], "stream": 5}  # fmt: skip
 
 
-def test_a_workspace_of_the_driver_is_freed_with_the_plan(fakes: Any, spec: KernelSpec,
+def test_a_workspace_from_the_driver_is_freed_with_the_plan(fakes: Any, spec: KernelSpec,
                                                           monkeypatch: pytest.MonkeyPatch) -> None:  # fmt: skip
     _, gpu = fakes
     monkeypatch.setattr("gemmsmith.run.tensors.pointer_ordinal", lambda _: 0)
@@ -381,7 +425,7 @@ def test_a_workspace_of_the_driver_is_freed_with_the_plan(fakes: Any, spec: Kern
     assert ("free", 0x5000) in gpu.asked
 
 
-def test_c_is_copied_before_the_launch_unless_it_is_the_output(fakes: Any, spec: KernelSpec) -> None:
+def test_c_is_copied_into_the_output_unless_it_is_the_output(fakes: Any, spec: KernelSpec) -> None:
     _, gpu = fakes
     a, b, out = tensors()
     c = Tensor((256, 128), "float32", 0x400000)
@@ -393,7 +437,7 @@ def test_c_is_copied_before_the_launch_unless_it_is_the_output(fakes: Any, spec:
     assert [len(steps) for _, steps in gpu.launched] == [0, 1, 1]
 
 
-def test_the_choice_is_asked_with_what_the_gpu_is(fakes: Any, spec: KernelSpec,
+def test_choose_is_given_the_gpu_and_the_addresses(fakes: Any, spec: KernelSpec,
                                                   monkeypatch: pytest.MonkeyPatch) -> None:  # fmt: skip
     del fakes
     asked: list[Any] = []

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from gemmsmith.call.cache import CACHE
 from gemmsmith.compile.compiled import CompiledKernel
 from gemmsmith.errors import LaunchError
 from gemmsmith.kernel.geometry import Geometry, TensorMap
@@ -60,6 +61,12 @@ class Tensor:
         self.streams.append(stream.cuda_stream)
 
 
+class Parameter(Tensor):
+    """A tensor that requires grad, as the weights of a module are."""
+
+    requires_grad = True
+
+
 class FakeTorch(ModuleType):
     """``stream`` is the current one; ``made`` is what was allocated."""
 
@@ -67,7 +74,7 @@ class FakeTorch(ModuleType):
 
     def __init__(self) -> None:
         super().__init__("torch")
-        self.Tensor = Tensor
+        self.Tensor, self.nn = Tensor, SimpleNamespace(Parameter=Parameter)
         for name in SIZES:
             setattr(self, name, name)
         self.stream, self.made, self._next = 7, list[Tensor](), 0x7000_0000
@@ -140,13 +147,8 @@ def install(monkeypatch: pytest.MonkeyPatch, gpus: int = 1) -> tuple[FakeTorch, 
     """Both in the places of the real ones, until the test ends."""
     torch, gpu = FakeTorch(), FakeGpu()
     monkeypatch.setitem(sys.modules, "torch", torch)
-    for name in (
-        "gemmsmith.call.plan",
-        "gemmsmith.call.api",
-        "gemmsmith.call.gemm_gpu",
-    ):
+    for name in ("gemmsmith.call.api", "gemmsmith.call.gpu_executor"):
         monkeypatch.setattr(sys.modules[name], "cuda_device", lambda _ordinal: gpu)
-    monkeypatch.setattr(sys.modules["gemmsmith.call.plan"], "device_count", lambda: gpus)
-    for kept in ("_SEEN", "_BOUND"):
-        monkeypatch.setattr(sys.modules["gemmsmith.call.gemm_gpu"], kept, {})
+    monkeypatch.setattr("gemmsmith.call.gpu_executor.device_count", lambda: gpus)
+    CACHE.clear()
     return torch, gpu

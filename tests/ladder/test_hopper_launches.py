@@ -13,7 +13,7 @@ import pytest
 from hopper_device import Hopper
 from mapped_kernel import fake_compile
 
-from gemmsmith.call.binding import aligned_config, bind, fitted_config, workspace_bytes
+from gemmsmith.call.binding import aligned_config, bind, specialized_config, workspace_bytes
 from gemmsmith.compile.compiler import compile_for
 from gemmsmith.errors import ConfigError, UnsupportedError
 from gemmsmith.kernel.config import Config
@@ -77,7 +77,7 @@ def test_any_problem_is_described_as_tma_takes_it(name: str, seed: int) -> None:
     device: Any = Hopper()
     config = random_config(spec, dice)
     workspace = 1 << 44
-    if spec.geometry(problem, fitted_config(spec, config, problem, places)).smem > LARGEST_SMEM:
+    if spec.geometry(problem, specialized_config(spec, config, problem, places)).smem > LARGEST_SMEM:
         with pytest.raises(ConfigError, match=f"in layout {problem.layout}: it needs .* of shared memory"):
             bind(device, spec, config, given, places, workspace, fake_compile)
         return
@@ -103,7 +103,7 @@ def test_any_problem_is_described_as_tma_takes_it(name: str, seed: int) -> None:
         assert address % 16 == 0
         last_byte = (many - 1) * described.strides[1] + (rows - 1) * described.strides[0] + cols * 2
         assert address == own or address + last_byte <= end
-    stored_by_engine = dict(fitted_config(spec, config, problem, places)).get("TMA_STORE", 0) > 0
+    stored_by_engine = dict(specialized_config(spec, config, problem, places)).get("TMA_STORE", 0) > 0
     assert any(arguments.get("mapC", b"")) == stored_by_engine
     if stored_by_engine:
         described, address = decode_simulated(arguments["mapC"])

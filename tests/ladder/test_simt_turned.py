@@ -14,7 +14,7 @@ import pytest
 from rung_launch import aligned, compiler
 from test_simt_best import LAYOUTS, TEAMS, problem, small
 
-from gemmsmith.call.binding import bind, fitted_config, workspace_bytes
+from gemmsmith.call.binding import bind, specialized_config, workspace_bytes
 from gemmsmith.compile.compiled import CompiledKernel
 from gemmsmith.compile.compiler import compile_for
 from gemmsmith.compile.sass import disassemble
@@ -212,7 +212,7 @@ def test_lines_that_start_anywhere_are_copied(address: Addresses, changes: dict[
     ready = build_prologue(spec, config, p, address, WORKSPACE)
     assert (ready.addresses.a, ready.addresses.b) == (WORKSPACE, FRESH.b)
     assert (ready.problem.layout, ready.problem.lda, ready.problem.stride_a) == ("TN", 36, (p.batch > 1) * 36 * 40)
-    assert fitted_config(spec, config, p, address)["ALIGNED"] == 1
+    assert specialized_config(spec, config, p, address)["ALIGNED"] == 1
     assert spec.fit(config, p, address[:3])["ALIGNED"] == 0
 
 

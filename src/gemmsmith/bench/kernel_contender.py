@@ -9,7 +9,8 @@ from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 
 from gemmsmith.bench.arithmetic import arithmetic
-from gemmsmith.call.binding import CompileFn, bind, fitted_config, workspace_bytes
+from gemmsmith.call.binding import CompileFn, load_plan, specialized_config
+from gemmsmith.call.launch_plan import alignment_of, plan_launches
 from gemmsmith.compile.render import CompileRequest, render_for
 from gemmsmith.errors import UnsupportedError
 from gemmsmith.kernel.config import Config
@@ -47,14 +48,16 @@ class KernelContender:
         if why := refusal(signature, problem):
             raise UnsupportedError(why)
         config, places = self._config, [Addresses(each.a, each.b, each.c) for each in sets]
-        # Of thousands of sets all that matters here is how they are aligned, which is alike for most of them.
-        kinds = {tuple(place % REGION for place in each): each for each in places}.values()
-        for each in kinds:  # one kernel serves all sets, so it must fit the least aligned of them
-            config = fitted_config(self._spec, config, problem, each)
-        seen = build_prologue(self._spec, config, problem, places[0])
-        compiled = self._compile(self._spec, config, seen.problem, self._device.arch)
-        workspace = self._reserve(max(workspace_bytes(self._spec, config, problem, each) for each in kinds))
-        products = [bind(self._device, self._spec, config, problem, each, workspace, self._compile) for each in places]
+        # There may be thousands of sets; they are planned for by alignment, which most of them share.
+        kinds = {alignment_of(each): each for each in places}
+        for each in kinds.values():  # one kernel serves all sets, so it must fit the least aligned of them
+            config = specialized_config(self._spec, config, problem, each)
+        plans = {kind: plan_launches(self._spec, config, problem, each) for kind, each in kinds.items()}
+        seen = plans[alignment_of(places[0])]
+        compiled = self._compile(self._spec, config, seen.kernel.problem, self._device.arch)
+        workspace = self._reserve(max(plan.workspace_bytes for plan in plans.values()))
+        loaded_plans = {kind: load_plan(self._device, plan, self._compile) for kind, plan in plans.items()}
+        products = [loaded_plans[alignment_of(each)].steps(each, workspace) for each in places]
         enqueue = self._device.launcher(products, stream)
         loaded, geometry = products[0][-1].loaded, products[0][-1].launch.geometry
         resident = self._device.resident_blocks(loaded, geometry) * geometry.threads
@@ -67,7 +70,7 @@ class KernelContender:
         digest = source_digest(self._spec, config, problem, self._device.arch)
         precision = self._spec.arithmetic or arithmetic(compiled)
         self._identity = replace(self._identity, config=str(config), precision=precision, digest=digest)
-        self.method = None if seen.fallback is None else partial(self._read_method, seen.fallback, problem)
+        self.method = None if seen.decision is None else partial(self._read_method, seen.decision, problem)
         return enqueue
 
     def _read_method(self, instead: Fallback, problem: Problem) -> str:

@@ -1,4 +1,4 @@
-"""The public functions: one product, or a batch of them, on the device that holds its operands."""
+"""The public functions: one product, or a batch of them, on the device that holds the operands."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from gemmsmith.call.gemm_gpu import alike, launched, launched_as_before
-from gemmsmith.call.plan import Plan, simulated
+from gemmsmith.call.cache import CACHE
+from gemmsmith.call.gemm_gpu import launch, launch_cached
+from gemmsmith.call.key import call_key, options_key
+from gemmsmith.call.plan import Plan
 from gemmsmith.call.request import (
     Request,
     addend_operand,
@@ -16,6 +18,7 @@ from gemmsmith.call.request import (
     check_one_device,
     check_output,
 )
+from gemmsmith.call.sim_executor import SimExecutor
 from gemmsmith.choose.choice import Choice, choose
 from gemmsmith.choose.determinism import check_deterministic
 from gemmsmith.choose.precision import DEFAULT, check_promise, input_dtype
@@ -27,10 +30,6 @@ from gemmsmith.problem import FP32, DType, Problem, dtype_named
 from gemmsmith.run.cuda import cuda_device
 from gemmsmith.run.tensors import Matrix, matrix
 
-# Problems by what they were made of: making and checking one takes longer than a launch.
-_PROBLEMS: dict[tuple[object, ...], Problem] = {}
-_MOST_PROBLEMS = 4096
-
 
 def kernels() -> tuple[KernelSpec, ...]:
     """The rungs of the ladder, in order."""
@@ -40,8 +39,8 @@ def kernels() -> tuple[KernelSpec, ...]:
 def matmul(a: Any, b: Any, *, precision: str = "", deterministic: bool = True) -> Any:
     """The matrix product of ``a`` and ``b``: NumPy arrays on the simulator, GPU tensors on their GPU.
 
-    Operands of rank 3 are a batch; one of rank 2 serves all of it. The result is fp32, of the operands' library and on
-    their device. ``precision`` and ``deterministic`` as in ``gemm``.
+    Operands of rank 3 are a batch; an operand of rank 2 is used for the whole batch. The result is fp32, of the
+    operands' library and on their device. ``precision`` and ``deterministic`` are those of ``gemm``.
     """
     return gemm(a, b, precision=precision, deterministic=deterministic)
 
@@ -65,28 +64,28 @@ def gemm(
 ) -> Any:
     """activation(alpha · a · b + beta · c + bias).
 
-    ``a`` and ``b`` may be stored row by row or column by column (a transposed view), and be batches of rank 3; one of
-    rank 2 serves the whole batch. ``c`` is read only if beta is not 0 and is not changed, unless it is also ``out``.
-    ``bias`` has a value for each column (rank 1, or 1×N) or for each row (M×1), in the output's type; ``activation`` is
-    'relu', 'gelu' (with erf) or 'silu'. ``dtype='tf32'`` multiplies fp32 operands as TF32. ``out_dtype`` is fp32 unless
-    it is named: fp16 from fp16, bf16 from bf16, int8 or int32 from int8. On a GPU the kernel is launched on
-    the caller's current stream and not waited for. Returns ``out``, or a new array.
+    ``a`` and ``b`` are row-major or column-major (transposed views), and may be batches of rank 3; an operand of rank 2
+    is used for the whole batch. ``c`` is read only if beta is not 0, and is not changed unless it is also ``out``.
+    ``bias`` has one value per column (rank 1, or 1×N) or per row (M×1), in the output's type; ``activation`` is 'relu',
+    'gelu' (with erf) or 'silu'. ``dtype='tf32'`` multiplies fp32 operands as TF32. ``out_dtype`` defaults to fp32; fp16
+    operands may give fp16, bf16 operands bf16, int8 operands int8 or int32. On a GPU the kernel is launched on the
+    caller's current stream, and the call does not wait for it. Returns ``out``, or a new array.
 
-    ``precision`` is a promise about the result (docs/precision.md): of fp32 operands 'ieee' (CUDA cores, every sum an
-    fma), 'fp32' (the default: no less accurate than cuBLAS in fp32, within a margin), 'fp32-fast' (within the bound of
-    fp32 products) or 'tf32'; of narrower ones 'fp32' or 'ieee'. A ``kernel`` that does not keep it is
-    refused. Repeated calls give the same bits, unless ``deterministic=False`` asks for the fastest kernel whatever the
-    order of its sums.
+    ``precision`` is a promise about the result (docs/precision.md). For fp32 operands it is 'ieee' (CUDA cores, every
+    accumulation an fma), 'fp32' (the default: as accurate as cuBLAS in fp32, within a margin), 'fp32-fast' (within the
+    error bound of fp32 products) or 'tf32'; for narrower operands 'fp32' or 'ieee'. A ``kernel`` that does not keep the
+    promise is refused. Repeated calls give the same bits, unless ``deterministic=False`` allows the fastest kernel in
+    any order of accumulation.
     """
-    key = None
-    if c is None and kernel is None and config is None:
-        key = alike(a, b, bias, out, alpha, beta, activation, dtype, out_dtype, precision, deterministic)
-        result = launched_as_before(key, a, b, bias, out)
+    options = options_key(alpha, beta, activation, dtype, out_dtype, precision, deterministic, kernel, config)
+    key, addresses = call_key((a, b, c, bias, out), options) if options is not None else ((), [])
+    if key:
+        result = launch_cached(key, addresses, out)
         if result is not None:
             return result
-    asked = _request(a, b, c, alpha, beta, bias, activation, dtype, out_dtype, kernel, config, out, precision,
-                     deterministic)  # fmt: skip
-    return launched(asked, key) if asked.a.on_gpu else simulated(asked)
+    request = _request(a, b, c, alpha, beta, bias, activation, dtype, out_dtype, kernel, config, out, precision,
+                       deterministic)  # fmt: skip
+    return launch(request, key) if request.a.on_gpu else SimExecutor(request).again()
 
 
 def plan(
@@ -106,9 +105,9 @@ def plan(
     precision: str = "",
     deterministic: bool = True,
 ) -> Plan:
-    """``gemm`` of the same arguments, prepared: calling the plan computes it, with little work for the host.
+    """``gemm`` with the same arguments, prepared: calling the plan computes it, at little cost to the host.
 
-    Everything that can be done or refused beforehand is: the choice, compiling, loading, the output, a workspace.
+    Choosing, compiling, loading and allocating is done here, and every argument is checked here.
     """
     return Plan(_request(a, b, c, alpha, beta, bias, activation, dtype, out_dtype, kernel, config, out, precision,
                          deterministic))  # fmt: skip
@@ -123,10 +122,10 @@ def _request(a: Any, b: Any, c: Any, alpha: float, beta: float, bias: Any, activ
     dtype = input_dtype(precision, dtype, left.dtype)
     target = matrix("out", out) if out is not None else None
     offset = bias_operand(bias)
-    # What a problem is made of; types, because True equals 1 and is no number here.
-    key = (*map(_facts, (left, right, offset, target)), alpha, type(alpha), beta, type(beta), activation, dtype,
-           out_dtype)  # fmt: skip
-    problem = _known_problem(key)
+    # Types are included because True equals 1, and is refused where a number is expected.
+    key = ("problem", *map(_metadata, (left, right, offset, target)), alpha, type(alpha), beta, type(beta), activation,
+           dtype, out_dtype)  # fmt: skip
+    problem: Problem | None = CACHE.get(key)
     new = problem is None
     if problem is None:
         problem = _problem(left, right, alpha, beta, dtype, _out_dtype(out_dtype, target), activation)
@@ -140,23 +139,14 @@ def _request(a: Any, b: Any, c: Any, alpha: float, beta: float, bias: Any, activ
         if new:
             problem = replace(problem, ldc=target.leading, stride_c=target.stride if problem.batch > 1 else -1)
     if new:
-        if len(_PROBLEMS) >= _MOST_PROBLEMS:
-            _PROBLEMS.clear()
-        _PROBLEMS[key] = problem
+        CACHE.put(key, problem)
     chosen = _chosen(problem, kernel, config, left, right, target, precision, deterministic)
-    ranks = 3 if left.batch is not None or right.batch is not None else 2
-    return Request(problem, chosen.spec, chosen.config, chosen.source, left, right, addend, offset, target, ranks)
+    rank = 3 if left.batch is not None or right.batch is not None else 2
+    return Request(problem, chosen.spec, chosen.config, chosen.source, left, right, addend, offset, target, rank)
 
 
-def _known_problem(key: tuple[object, ...]) -> Problem | None:
-    try:
-        return _PROBLEMS.get(key)
-    except TypeError:  # what is not hashable is no scalar and no name either: making the problem says so
-        return None
-
-
-def _facts(operand: Matrix | None) -> tuple[object, ...] | None:
-    """All of an operand that a problem depends on."""
+def _metadata(operand: Matrix | None) -> tuple[object, ...] | None:
+    """What a problem depends on."""
     if operand is None:
         return None
     return (operand.rows, operand.cols, operand.leading, operand.transposed, operand.dtype.name, operand.batch,
@@ -165,7 +155,7 @@ def _facts(operand: Matrix | None) -> tuple[object, ...] | None:
 
 def _chosen(problem: Problem, kernel: str | KernelSpec | None, config: Mapping[str, int] | Config | None,
             a: Matrix, b: Matrix, out: Matrix | None, precision: str, deterministic: bool) -> Choice:  # fmt: skip
-    """The kernel that was asked for, or the best known one; ``config`` changes either's configuration."""
+    """The kernel that was given, or the best known one; ``config`` changes the configuration of either."""
     if kernel is not None:
         spec = _spec(kernel)
         check_promise(spec, problem.dtype, precision)
@@ -177,7 +167,7 @@ def _chosen(problem: Problem, kernel: str | KernelSpec | None, config: Mapping[s
         if config is not None:
             changed = found.spec.config(dict(found.config) | _changes(config))
             found = replace(found, config=changed, source="given")
-    if deterministic and found.source == "given":  # what was chosen is
+    if deterministic and found.source == "given":  # a choice is deterministic already
         check_deterministic(found.spec, found.config)
     return found
 
@@ -187,7 +177,7 @@ def _best_known(problem: Problem, a: Matrix, b: Matrix, out: Matrix | None, prec
     if not a.on_gpu:
         return choose(problem, precision=precision, deterministic=deterministic)
     device = cuda_device(a.ordinal)
-    addresses = (a.address, b.address, out.address if out is not None else 0)  # a new one is aligned
+    addresses = (a.address, b.address, out.address if out is not None else 0)  # a new output is aligned
     return choose(problem, device.name, addresses, sms=device.sms, arch=device.arch, precision=precision,
                   deterministic=deterministic)  # fmt: skip
 
@@ -224,7 +214,9 @@ def _problem(a: Matrix, b: Matrix, alpha: float, beta: float, dtype: str, out_dt
         raise DTypeError(f"dtype is {kind}, but a and b are {a.dtype}", "convert them, or leave dtype out")
     sizes = {m.batch for m in (a, b) if m.batch is not None}
     if len(sizes - {1}) > 1:
-        raise ProblemError(f"a is a batch of {a.batch} and b one of {b.batch}", "pass as many, or one matrix for all")
+        raise ProblemError(
+            f"a is a batch of {a.batch} and b one of {b.batch}", "pass equal batches, or one matrix for all"
+        )
     batch = max(sizes, default=1) if 0 not in sizes else 0
     stride_a, stride_b = (-1 if batch <= 1 else m.stride if m.batch == batch else 0 for m in (a, b))
     return Problem(a.rows, b.cols, a.cols, dtype=kind, out_dtype=out_dtype, alpha=alpha, beta=beta, lda=a.leading,

@@ -1,9 +1,7 @@
-"""What is asked for: operands that were looked at, the problem they make, and the kernel that shall compute it."""
+"""A request: the operands of a call, described and checked, the problem they make, and the kernel that computes it."""
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,16 +14,18 @@ from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import Problem
 from gemmsmith.run.tensors import Matrix, matrix
 
-_GRANULE = 16  # bytes: what kernels ask of an address is that it is a multiple of this, or not
+_GRANULE = 16  # bytes: kernels distinguish addresses by their remainder by this
+Place = tuple[int, int, int]
+"""Address, leading dimension and batch stride."""
 
 
 @dataclass(frozen=True)
 class Request:
-    """A product as it was asked for, checked.
+    """A call of ``gemm`` or ``plan``, checked.
 
-    source  where kernel and configuration come from: 'given', or as ``choose`` says
+    source  where kernel and configuration come from: 'given', or the source of the ``Choice``
     c       None where beta is 0
-    ranks   of the result: 2, or 3 for a batch
+    rank    of the result: 2, or 3 for a batch
     """
 
     problem: Problem
@@ -37,22 +37,22 @@ class Request:
     c: Matrix | None
     bias: Matrix | None
     out: Matrix | None
-    ranks: int
+    rank: int
 
     @property
     def empty(self) -> bool:
-        """Nothing is to be computed; not even C is scaled."""
+        """There is nothing to compute; C is not even scaled."""
         return self.problem.m == 0 or self.problem.n == 0 or self.problem.batch == 0
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of the result."""
-        return self.problem.c_shape if self.ranks == 2 else (self.problem.batch, *self.problem.c_shape)
+        """The shape of the result."""
+        return self.problem.c_shape if self.rank == 2 else (self.problem.batch, *self.problem.c_shape)
 
 
 @dataclass(frozen=True)
 class Operands:
-    """One set of operands: those that were planned with, or others like them."""
+    """One set of operands: those of the request, or others in their place."""
 
     a: Matrix
     b: Matrix
@@ -65,36 +65,31 @@ class Operands:
         return Addresses(self.a.address, self.b.address, self.out.address, self.bias.address if self.bias else 0)
 
     @property
-    def all(self) -> dict[str, Matrix | None]:
-        """By the names that callers give them."""
-        return {"a": self.a, "b": self.b, "c": self.c, "bias": self.bias, "out": self.out}
-
-    @property
-    def copies_c(self) -> bool:
-        """C lies elsewhere than the output, where the kernel reads it."""
-        return self.c is not None and place(self.c) != place(self.out)
+    def copied_c(self) -> Place | None:
+        """C, where it must be copied into the output: the kernel reads it there."""
+        return None if self.c is None or place(self.c) == place(self.out) else place(self.c)
 
 
 def bias_operand(bias: Any) -> Matrix | None:
-    """A bias as a matrix of one row or one column."""
+    """A bias as a matrix of one row or one column; None where there is none."""
     if bias is None:
         return None
     return matrix("bias", bias.reshape(1, -1) if getattr(bias, "ndim", 0) == 1 else bias)
 
 
 def check_bias(problem: Problem, found: Matrix, bias: Any) -> None:
-    """Raise unless ``found``, which the caller passed as ``bias``, has a value for each row or each column."""
+    """Raise unless ``found``, the caller's ``bias``, has one value per row or per column of C."""
     if (found.rows, found.cols) not in ((1, problem.n), (problem.m, 1)) or found.batch is not None:
         shape = tuple(getattr(bias, "shape", ()))
         raise ProblemError(f"bias has shape {shape}", f"pass {problem.n} values for columns, or {problem.m}x1 for rows")
     if found.dtype != problem.out_dtype:
-        raise DTypeError(f"bias is {found.dtype}; it must be {problem.out_dtype}, as the output")
+        raise DTypeError(f"bias is {found.dtype}; it must be {problem.out_dtype}, like the output")
     if found.leading != max(found.cols if not found.transposed else found.rows, 1):
         raise ProblemError("bias is not contiguous", "copy it first")
 
 
 def addend_operand(problem: Problem, c: Any) -> Matrix | None:
-    """C, where beta lets it be read."""
+    """C, where it is read; None where beta is 0."""
     if problem.beta == 0:
         return None
     if c is None:
@@ -111,7 +106,7 @@ def addend_operand(problem: Problem, c: Any) -> Matrix | None:
 
 
 def check_one_device(operands: list[Matrix]) -> None:
-    """Raise unless all lie on one device."""
+    """Raise unless all are on one device."""
     first = operands[0]
     for other in operands[1:]:
         if other.ordinal != first.ordinal:
@@ -122,7 +117,7 @@ def check_one_device(operands: list[Matrix]) -> None:
 
 
 def check_output(problem: Problem, out: Matrix, a: Matrix, b: Matrix, c: Matrix | None, bias: Matrix | None) -> None:
-    """Raise unless ``out`` can hold the result, and is memory of its own (or C's own)."""
+    """Raise unless ``out`` can hold the result and overlaps no operand; it may be C itself."""
     if (out.rows, out.cols) != problem.c_shape or matrices(out) != problem.batch:
         raise ProblemError(f"out is {_extents(out)}, but the product is {product_text(problem)}")
     if out.dtype != problem.out_dtype:
@@ -138,7 +133,7 @@ def check_output(problem: Problem, out: Matrix, a: Matrix, b: Matrix, c: Matrix 
 
 
 def matrices(operand: Matrix) -> int:
-    """How many it is."""
+    """How many matrices an operand is."""
     return 1 if operand.batch is None else operand.batch
 
 
@@ -148,8 +143,8 @@ def product_text(problem: Problem) -> str:
     return f"{many}{problem.m}x{problem.n}"
 
 
-def place(operand: Matrix) -> tuple[int, int, int]:
-    """Equal for two views of the same elements, of the same extents."""
+def place(operand: Matrix) -> Place:
+    """Equal for two views of the same elements, if their extents are equal."""
     return operand.address, operand.leading, operand.stride
 
 
@@ -159,7 +154,7 @@ def _overlap(x: Matrix, y: Matrix) -> bool:
     pitch = x.leading * x.dtype.itemsize
     if pitch != y.leading * y.dtype.itemsize or x.batch is not None or y.batch is not None:
         return True
-    # Two slices of one larger matrix: apart if neither's lines reach into the other's.
+    # Two views of one larger matrix: disjoint if neither's rows reach into the other's.
     shift = (y.address - x.address) % pitch
     return shift < _line_bytes(x) or shift + _line_bytes(y) > pitch
 
@@ -168,48 +163,33 @@ def _line_bytes(operand: Matrix) -> int:
     return (operand.rows if operand.transposed else operand.cols) * operand.dtype.itemsize
 
 
-def named(operands: Operands) -> dict[str, Matrix]:
-    """Those there are, by name."""
-    return {name: each for name, each in operands.all.items() if each is not None}
+def replaced(problem: Problem, planned: Operands, given: tuple[Any, ...]) -> Operands:
+    """``planned`` with the ``given`` a, b, c, bias and out in place of its own; None keeps its own.
 
-
-def fingerprint(value: Any) -> tuple[Any, ...] | None:
-    """All of a torch tensor but its address, quickly; None for others."""
-    torch = sys.modules.get("torch")
-    if torch is None or not isinstance(value, torch.Tensor):
-        return None
-    return value.dtype, value.shape, value.stride(), value.device, value.requires_grad
-
-
-def replaced(problem: Problem, planned: Operands, given: Mapping[str, Any],
-             prints: Mapping[str, tuple[Any, ...] | None]) -> Operands:  # fmt: skip
-    """The planned operands with others in their places; refuses any that differ in more than address and values."""
+    Refuses any that differs from the planned one in more than values and address.
+    """
     found: dict[str, Matrix] = {}
-    known = named(planned)
-    for name, value in given.items():
+    for name, value in zip(("a", "b", "c", "bias", "out"), given, strict=True):
         if value is None or (name == "c" and problem.beta == 0):
             continue
-        if name not in known:
+        own: Matrix | None = getattr(planned, name)
+        if own is None:
             raise UsageError(f"the plan has no {name}", f"make a plan with {name}")
-        found[name] = _like(known[name], value, prints.get(name))
+        found[name] = _like(own, value)
     return replace(planned, **found)
 
 
-def _like(planned: Matrix, value: Any, known: tuple[Any, ...] | None) -> Matrix:
-    """``value`` as an operand, if it is like the one that was planned."""
-    if known is not None and fingerprint(value) == known:
-        address = value.data_ptr()
-    else:
-        shaped = value.reshape(1, -1) if planned.name == "bias" and getattr(value, "ndim", 0) == 1 else value
-        other = matrix(planned.name, shaped)
-        _check_like(planned, other)
-        address, value = other.address, other.owner
-    if planned.on_gpu and (address - planned.address) % _GRANULE:
+def _like(planned: Matrix, value: Any) -> Matrix:
+    """``value`` as an operand, if it is like the planned one."""
+    is_vector = planned.name == "bias" and getattr(value, "ndim", 0) == 1
+    other = matrix(planned.name, value.reshape(1, -1) if is_vector else value)
+    _check_like(planned, other)
+    if planned.on_gpu and (other.address - planned.address) % _GRANULE:
         raise ProblemError(
-            f"{planned.name} lies {address % _GRANULE} bytes past a multiple of {_GRANULE}, and the plan is for "
-            f"{planned.address % _GRANULE}", "make a plan for it, or copy it to memory that is aligned alike",
+            f"{planned.name} starts {other.address % _GRANULE} bytes past a multiple of {_GRANULE}, and the plan is "
+            f"for {planned.address % _GRANULE}", "make a plan for it, or copy it to memory aligned like the plan's",
         )  # fmt: skip
-    return replace(planned, owner=value, address=address)
+    return other
 
 
 def _check_like(planned: Matrix, other: Matrix) -> None:

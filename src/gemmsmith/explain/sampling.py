@@ -13,7 +13,8 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
-from gemmsmith.call.binding import before_product, check_simulated, product_launch, workspace_bytes
+from gemmsmith.call.binding import bind_launch, check_simulated
+from gemmsmith.call.launch_plan import plan_launches
 from gemmsmith.compile.compiled import CompiledKernel
 from gemmsmith.errors import UnsupportedError
 from gemmsmith.explain.metrics import simulated
@@ -71,20 +72,20 @@ class Bench:
         if shape.bias:
             addresses.append(upload(self.device, np.ones(shape.bias_length, shape.out_dtype.numpy)))
         places = Addresses(*addresses)
-        addresses.append(self.device.allocate(workspace_bytes(self.spec, self.config, shape, places)))
-        before, ready = before_product(self.device, self.spec, self.config, shape, places, addresses[-1])
-        for step in before:
+        plan = plan_launches(self.spec, self.config, shape, places, specialized=True)
+        addresses.append(self.device.allocate(plan.workspace_bytes))
+        for each in plan.prologue:
+            step = bind_launch(self.device, each, places, addresses[-1])
             self.device.launch(step.loaded, step.launch)
-        if (other := ready.fallback) is not None and not other.accepts(
+        if (other := plan.decision) is not None and not other.accepts(
             self.device.read(addresses[-1], other.verdict_bytes).tobytes()
         ):
             raise UnsupportedError(
                 f"{self.spec.name} refuses these operands, with K = {shape.k}, and leaves them to {other.spec.name}",
                 f"take a K of 32 or more, or look at {other.spec.name}",
             )
-        launch = product_launch(self.device, self.loaded, self.spec, self.config, ready.problem, ready.addresses,
-                                ready.workspace)  # fmt: skip
-        self.device.launch(self.loaded, launch, blocks)
+        step = bind_launch(self.device, plan.kernel, places, addresses[-1], self.loaded)
+        self.device.launch(self.loaded, step.launch, blocks)
         for address in addresses:
             self.device.free(address)
         assert self.device.counters is not None

@@ -69,6 +69,7 @@ class Prologue:
     workspace: int = 0
     fallback: Fallback | None = None
     mapped: Addresses | None = None
+    fallback_prologue: Prologue | None = None
 
 
 PrologueBuilder = Callable[[Problem, Config, Addresses, int, bool], Prologue]

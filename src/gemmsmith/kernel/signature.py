@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from gemmsmith.errors import SignatureError
+from gemmsmith.kernel.slots import pack
 from gemmsmith.problem import Problem
 
 ROLES = ("M", "N", "K", "alpha", "A", "lda", "B", "ldb", "beta", "C", "ldc", "bias", "strideA", "strideB", "strideC")
@@ -98,7 +99,7 @@ class Signature:
 
     def _packed(self, argument: Argument, value: float | bytes) -> bytes:
         try:
-            return struct.pack("<" + _packing(argument.code), value)
+            return pack("<" + _packing(argument.code), value)
         except struct.error:
             raise SignatureError(
                 f"{self.entry}: {argument.role}={value!r} does not fit its parameter {argument.name!r}",

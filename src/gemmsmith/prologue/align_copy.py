@@ -12,6 +12,7 @@ from pathlib import Path
 from gemmsmith.errors import ProblemError, UnsupportedError
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.geometry import Geometry
+from gemmsmith.kernel.slots import pack
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import BF16, FP16, Problem, ceil_div
 from gemmsmith.prologue.operand_layout import Moved, stored_operands
@@ -79,8 +80,8 @@ class Rows(Moved):
         (rows, cols), stride = self.shape, self.stride if self.copies > 1 else 0
         extent = (self.copies - 1) * stride + (rows - 1) * self.ld + cols
         shift = _DIVIDEND_BITS + (self.across - 1).bit_length()
-        return _OPERAND.pack(self.address, target, self.ld, stride, extent, rows, cols, self.across, self.chunks,
-                             self.blocks, ceil_div(2**shift, self.across), shift,
+        return pack(_OPERAND.format, self.address, target, self.ld, stride, extent, rows, cols, self.across,
+                             self.chunks, self.blocks, ceil_div(2**shift, self.across), shift,
                              self.new_ld // CHUNK - self.across)  # fmt: skip
 
 

@@ -41,7 +41,7 @@ def build_prologue(spec: KernelSpec, config: Config, problem: Problem, addresses
     if found.fallback is None:
         return found
     other = build_prologue(found.fallback.spec, found.fallback.config, problem, addresses, workspace, as_fallback=True)
-    return replace(found, nbytes=max(found.nbytes, other.nbytes))
+    return replace(found, nbytes=max(found.nbytes, other.nbytes), fallback_prologue=other)
 
 
 def has_product(problem: Problem) -> bool:

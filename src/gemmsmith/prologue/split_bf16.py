@@ -14,6 +14,7 @@ from pathlib import Path
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.geometry import Geometry
 from gemmsmith.kernel.prologue import Addresses, PrologueLaunch
+from gemmsmith.kernel.slots import pack
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import FP32, Problem, ceil_div
 from gemmsmith.prologue.align_copy import packed_bytes, packed_ld
@@ -48,14 +49,14 @@ def bf16_parts(problem: Problem, addresses: Addresses, placed: PlacedParts, verd
     arguments = (
         _operand(addresses.a, problem.lda, problem.stride_a, placed.a, problem.a_shape, many_a),
         _operand(addresses.b, problem.ldb, problem.stride_b, placed.b, problem.b_shape, many_b),
-        struct.pack("<I", blocks[0]), struct.pack("<Q", verdict),
+        struct.pack("<I", blocks[0]), pack("<Q", verdict),
     )  # fmt: skip
     geometry = Geometry((sum(blocks), 1, max(many_a, many_b)), (_THREADS, 1, 1), early=True)
     return PrologueLaunch(BF16_PARTS, geometry, arguments, _FP32)
 
 
 def _operand(source: int, ld: int, stride: int, target: int, shape: tuple[int, int], copies: int) -> bytes:
-    return struct.pack("<QqqQiii4x", source, ld, stride, target, *shape, copies)
+    return pack("<QqqQiii4x", source, ld, stride, target, *shape, copies)
 
 
 def _blocks(shape: tuple[int, int]) -> int:

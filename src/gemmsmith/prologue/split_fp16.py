@@ -17,6 +17,7 @@ from gemmsmith.errors import UnsupportedError
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.geometry import Geometry
 from gemmsmith.kernel.prologue import Addresses, Fallback, Prologue, PrologueBuilder, PrologueLaunch
+from gemmsmith.kernel.slots import pack
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import FP32, Problem, ceil_div
 from gemmsmith.prologue.align_copy import packed_bytes, packed_ld
@@ -95,7 +96,7 @@ class _Operand(Stored):
 
     def described(self, planes: int, exponents: int, verdict: int) -> bytes:
         """The struct that the kernel takes."""
-        return struct.pack("<QqqQQQIIIIIxxxx", self.address, self.ld, self.stride, planes, exponents, verdict,
+        return pack("<QqqQQQIIIIIxxxx", self.address, self.ld, self.stride, planes, exponents, verdict,
                            self.lines, self.depth, self.span, self.blocks, self.blocks * self.copies)  # fmt: skip
 
 

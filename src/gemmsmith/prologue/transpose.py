@@ -6,13 +6,13 @@ it is. In the target a line for each k has M or N numbers, rounded up to four.
 
 from __future__ import annotations
 
-import struct
 from dataclasses import dataclass
 from pathlib import Path
 
 from gemmsmith.errors import UnsupportedError
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.geometry import Geometry
+from gemmsmith.kernel.slots import pack
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import FP32, Problem, ceil_div
 from gemmsmith.prologue.operand_layout import Moved, stored_operands
@@ -70,7 +70,7 @@ class Lines(Moved):
 
     def described(self, target: int) -> bytes:
         """The struct that the kernel takes."""
-        return struct.pack("<QQqqqqIIIIIHH", self.address, target, self.ld, self.stride, self.new_ld,
+        return pack("<QQqqqqIIIIIHH", self.address, target, self.ld, self.stride, self.new_ld,
                            self.new_stride, *self.shape, self.across, self.blocks, self.total, self.along,
                            self.aligned)  # fmt: skip
 

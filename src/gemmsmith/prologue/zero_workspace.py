@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import struct
 from pathlib import Path
 
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.geometry import Geometry
+from gemmsmith.kernel.slots import pack
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import BF16, FP16, Problem
 
@@ -16,7 +16,7 @@ _THREADS = FLAG_BYTES // 16
 
 def clear_launch(workspace: int, nbytes: int = FLAG_BYTES) -> tuple[Geometry, tuple[bytes, ...]]:
     """Grid and arguments that set ``nbytes``, a multiple of 4096, at the beginning of ``workspace`` to 0."""
-    return Geometry((nbytes // FLAG_BYTES, 1, 1), (_THREADS, 1, 1), early=True), (struct.pack("<Q", workspace),)
+    return Geometry((nbytes // FLAG_BYTES, 1, 1), (_THREADS, 1, 1), early=True), (pack("<Q", workspace),)
 
 
 def _geometry(_problem: Problem, _config: Config) -> Geometry:

@@ -67,7 +67,7 @@ def matrix(name: str, value: Any) -> Matrix:
         dtype = _dtype(name, value.dtype)
         strides = tuple(s / dtype.itemsize for s in value.strides)
         return _describe(name, value, value.ctypes.data, value.shape, strides, dtype, HOST)
-    if _is_torch(value):
+    if is_torch(value):
         return _torch(name, value)
     if hasattr(value, "__cuda_array_interface__"):
         return _interface(name, value)
@@ -86,7 +86,8 @@ def _dtype(name: str, numpy_dtype: np.dtype[Any]) -> DType:
         raise DTypeError(f"{name}: {error.message}", error.hint) from None
 
 
-def _is_torch(value: Any) -> bool:
+def is_torch(value: Any) -> bool:
+    """Whether ``value`` is a torch tensor; imports nothing."""
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(value, torch.Tensor)
 
@@ -195,7 +196,7 @@ def _leading(name: str, shape: tuple[int, int], strides: tuple[int, int]) -> tup
 
 def stream_reader(value: Any, ordinal: int) -> Callable[[], int]:
     """What tells the stream that the owner of a tensor currently works on, as cheaply as its library does."""
-    if _is_torch(value):
+    if is_torch(value):
         raw = getattr(sys.modules["torch"]._C, "_cuda_getCurrentRawStream", None)  # makes no stream object
         if raw is not None:
             return partial(raw, ordinal)
@@ -208,7 +209,7 @@ def current_stream(value: Any, ordinal: int) -> int:
 
 
 def _stream_of(value: Any, ordinal: int) -> int:
-    if _is_torch(value):
+    if is_torch(value):
         return int(sys.modules["torch"].cuda.current_stream(ordinal).cuda_stream)
     if type(value).__module__.split(".")[0] == "cupy":
         cupy = sys.modules["cupy"]
@@ -223,7 +224,7 @@ def _stream_of(value: Any, ordinal: int) -> int:
 
 def empty_like(value: Any, shape: tuple[int, ...], dtype: DType) -> Any:
     """A fresh array of ``dtype`` from the same library and on the same device as ``value``."""
-    if _is_torch(value):
+    if is_torch(value):
         torch = sys.modules["torch"]
         types = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16, "int8": torch.int8,
                  "int32": torch.int32}  # fmt: skip

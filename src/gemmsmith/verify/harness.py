@@ -17,6 +17,7 @@ from dataclasses import replace
 import numpy as np
 
 from gemmsmith.call import binding
+from gemmsmith.call.launch_plan import LaunchPlan, plan_launches
 from gemmsmith.errors import GemmsmithError, LaunchError, ProblemError, SimulationError, UnsupportedError, UsageError
 from gemmsmith.fills import Array, Operands, operands
 from gemmsmith.kernel.config import Config
@@ -119,8 +120,8 @@ def verify_launch(
 
     races: list[str] = []
 
-    def start(addresses: Addresses, workspace: int) -> None:
-        for step in binding.bind(device, spec, config, problem, addresses, workspace, compile_fn):
+    def start(plan: LaunchPlan, addresses: Addresses, workspace: int) -> None:
+        for step in binding.load_plan(device, plan, compile_fn).steps(addresses, workspace):
             device.launch(step.loaded, step.launch)
         try:
             device.synchronize()
@@ -151,7 +152,7 @@ def _run_guarded(
     offsets: tuple[int, int, int],
     guard_bytes: int,
     c_fill: str,
-    start: Callable[[Addresses, int], None],
+    start: Callable[[LaunchPlan, Addresses, int], None],
 ) -> tuple[Array, tuple[Damage, ...]]:
     """C as the kernel left it, and all damage; the memory is freed whatever happens."""
 
@@ -180,9 +181,11 @@ def _run_guarded(
         addresses = Addresses(a.address, b.address, c.address, bias.address if bias is not None else 0)
         aside: tuple[Damage, ...] = ()
         if problem.m and problem.n and problem.batch:
-            needed = binding.workspace_bytes(spec, config, problem, addresses) // problem.dtype.itemsize
+            binding.check_simulated(device, spec, problem)
+            plan = plan_launches(spec, config, problem, addresses)
+            needed = plan.workspace_bytes // problem.dtype.itemsize
             workspace = matrix("workspace", (1, needed), needed, problem.dtype, 0) if needed else None
-            start(addresses, workspace.address if workspace is not None else 0)
+            start(plan, addresses, workspace.address if workspace is not None else 0)
             aside = workspace.damage(is_input=False) if workspace is not None else ()
         inputs = a.damage(is_input=True) + b.damage(is_input=True)
         inputs += bias.damage(is_input=True) if bias is not None else ()

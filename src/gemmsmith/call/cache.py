@@ -1,0 +1,49 @@
+"""What a process remembers of its calls: one cache, one bound, one eviction rule.
+
+It holds, under keys that begin differently: checked problems, loaded kernels, executors (a call's launches, planned and
+loaded), cached calls by their call key, and launches with all addresses filled in. Nothing in it keeps a tensor alive.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import Any
+
+from gemmsmith.choose.choice import times_forgotten
+
+CAPACITY = 4096  # a launch takes about 3 KB
+
+
+class CallCache:
+    """The most recently used entries. All are dropped when tuning results change, since kernels may be chosen anew."""
+
+    def __init__(self, capacity: int = CAPACITY) -> None:
+        self.capacity = capacity
+        self._entries: OrderedDict[Any, Any] = OrderedDict()
+        self._generation = times_forgotten()
+
+    def get(self, key: Any) -> Any:
+        """The value under ``key``, or None. A key that cannot be hashed has none."""
+        if self._generation != times_forgotten():
+            self.clear()
+        try:
+            value = self._entries[key]
+            self._entries.move_to_end(key)
+        except (KeyError, TypeError):  # KeyError also where another thread has just evicted it
+            return None
+        return value
+
+    def put(self, key: Any, value: Any) -> None:
+        self._entries[key] = value
+        while len(self._entries) > self.capacity:
+            self._entries.popitem(last=False)
+
+    def clear(self) -> None:
+        self._entries.clear()
+        self._generation = times_forgotten()
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+
+CACHE = CallCache()

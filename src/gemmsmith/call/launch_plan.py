@@ -1,0 +1,174 @@
+"""The launches of a call, planned before its operands have addresses.
+
+    build_prologue ─► specialize ─► arguments, grid, tensor maps   =  LaunchPlan
+
+A plan depends on the problem, the kernel and the alignment of the operands. Arguments are bytes with slots for the
+addresses of A, B, C, the bias and the workspace (kernel/slots.py); call/binding.py loads the kernels and fills the
+slots.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from gemmsmith.errors import ConfigError
+from gemmsmith.kernel.config import Config
+from gemmsmith.kernel.geometry import Geometry, TensorMap
+from gemmsmith.kernel.prologue import Addresses, Fallback, Prologue, PrologueLaunch
+from gemmsmith.kernel.slots import ALIGNMENT_CLASS, Slot, SlotAddress, packs_lost_slot
+from gemmsmith.kernel.spec import KernelSpec
+from gemmsmith.ladder.hopper_config import LARGEST_SMEM
+from gemmsmith.problem import Problem, ceil_div
+from gemmsmith.prologue.build import build_prologue, has_product
+from gemmsmith.run.tensor_map import ALIGNMENT
+
+
+@dataclass(frozen=True)
+class MapArgument:
+    """A tensor map, which the device encodes for each address."""
+
+    described: TensorMap
+    address: SlotAddress
+
+
+@dataclass(frozen=True)
+class PlannedLaunch:
+    """One launch of a call.
+
+    problem    the types and the layout that the kernel is compiled for
+    arguments  known bytes, ``SlotBytes``, or tensor maps
+    packaged   a part of the package, whose source does not change while it runs; a user's file may
+    """
+
+    spec: KernelSpec
+    config: Config
+    problem: Problem
+    geometry: Geometry
+    arguments: tuple[bytes | MapArgument, ...]
+    packaged: bool
+
+
+@dataclass(frozen=True)
+class LaunchPlan:
+    """All launches of a call: the kernel's prologue, the fallback with its own prologue, the kernel.
+
+    alignment        of A, B, C and the bias: the plan is for addresses with these remainders by 256
+    workspace_bytes  memory besides the operands, aligned to 256 bytes; 0 for most kernels
+    decision         how the verdict in the workspace is read; None where there is no fallback
+    """
+
+    prologue: tuple[PlannedLaunch, ...]
+    fallback: tuple[PlannedLaunch, ...]
+    kernel: PlannedLaunch
+    alignment: tuple[int, ...]
+    workspace_bytes: int
+    decision: Fallback | None
+
+    @property
+    def launches(self) -> tuple[PlannedLaunch, ...]:
+        """In the order in which they run."""
+        return (*self.prologue, *self.fallback, self.kernel)
+
+
+def alignment_of(addresses: Addresses) -> tuple[int, ...]:
+    """All of the addresses that a plan depends on."""
+    return tuple(address % ALIGNMENT_CLASS for address in addresses)
+
+
+def plan_launches(spec: KernelSpec, config: Config, problem: Problem, addresses: Addresses,
+                  *, specialized: bool = False) -> LaunchPlan:  # fmt: skip
+    """The launches that compute ``problem`` for operands aligned as ``addresses`` are; M, N and the batch are not 0.
+
+    ``specialized``: ``config`` is compiled already and stays as it is.
+    """
+    alignment = alignment_of(addresses)
+    slots = Addresses(*(SlotAddress(Slot(i), each) for i, each in enumerate(alignment)))
+    prologue = build_prologue(spec, config, problem, slots, SlotAddress(Slot.WORKSPACE))
+    fallback: list[PlannedLaunch] = []
+    if (other := prologue.fallback) is not None:
+        assert prologue.fallback_prologue is not None
+        fallback += map(_prologue_launch, prologue.fallback_prologue.launches)
+        fallback.append(_kernel_launch(other.spec, other.config, prologue.fallback_prologue))
+    return LaunchPlan(
+        prologue=tuple(map(_prologue_launch, prologue.launches)),
+        fallback=tuple(fallback),
+        kernel=_kernel_launch(spec, config, prologue, specialized),
+        alignment=alignment,
+        workspace_bytes=prologue.nbytes,
+        decision=prologue.fallback,
+    )
+
+
+def _prologue_launch(launch: PrologueLaunch) -> PlannedLaunch:
+    if any(map(packs_lost_slot, launch.arguments)):
+        raise TypeError(f"{launch.spec.name} packs an address with struct.pack: use kernel.slots.pack")
+    return PlannedLaunch(launch.spec, launch.spec.config(), launch.compiled_for, launch.geometry, launch.arguments,
+                         packaged=True)  # fmt: skip
+
+
+def _kernel_launch(spec: KernelSpec, config: Config, prologue: Prologue, specialized: bool = False) -> PlannedLaunch:
+    problem, addresses = prologue.problem, prologue.addresses
+    if not specialized:
+        config = specialize(spec, config, prologue)
+    geometry = spec.geometry(problem, config)
+    _check_smem(spec, config, problem, geometry)
+    signature = spec.signature
+    packed = signature.pack(problem, *addresses, workspace=prologue.workspace)
+    maps = _tensor_maps(spec, config, problem, prologue.mapped or addresses)
+    arguments = (maps.get(each.name, known) for each, known in zip(signature.arguments, packed, strict=True))
+    return PlannedLaunch(spec, config, problem, geometry, tuple(arguments), spec.is_rung)
+
+
+def specialize(spec: KernelSpec, config: Config, prologue: Prologue) -> Config:
+    """The configuration for the operands as the kernel sees them after its prologue."""
+    a, b, c = (address % ALIGNMENT_CLASS for address in prologue.addresses[:3])
+    return spec.fit(config, prologue.problem, (a, b, c))
+
+
+def _check_smem(spec: KernelSpec, config: Config, problem: Problem, geometry: Geometry) -> None:
+    """A configuration may fit into shared memory in one layout and not in another."""
+    if spec.arch_specific and geometry.smem > LARGEST_SMEM:
+        raise ConfigError(
+            f"{spec.name} cannot run with {config} in layout {problem.layout}: it needs {geometry.smem:,} B of shared "
+            f"memory, but a block has {LARGEST_SMEM:,} B", "take fewer STAGES",
+        )  # fmt: skip
+
+
+def _tensor_maps(spec: KernelSpec, config: Config, problem: Problem, addresses: Addresses) -> dict[str, MapArgument]:
+    """The tensor maps of a kernel's entry, by the names of its parameters."""
+    if spec.tensor_maps is None:
+        return {}
+    where = {"A": addresses.a, "B": addresses.b, "C": addresses.c}
+    if not has_product(problem):  # nothing is read through these maps, but they must describe memory that exists
+        where["A"] = where["B"] = addresses.c - addresses.c % ALIGNMENT
+        problem = _describable(problem)
+    if 1 in (problem.a_shape[0], problem.b_shape[0], problem.m):
+        problem = _with_any_leading(problem)
+    found = {}
+    for name, described in spec.tensor_maps(problem, config).items():
+        address = where[described.operand]
+        assert isinstance(address, SlotAddress)
+        found[name] = MapArgument(described, address)
+    return found
+
+
+def _describable(problem: Problem) -> Problem:
+    """With a K that is not empty, and leading dimensions that tensor maps take."""
+    wide = problem.with_(k=max(1, problem.k), lda=problem.lda, ldb=problem.ldb, ldc=problem.ldc)
+    size = problem.dtype.itemsize
+    return wide.with_(lda=_rounded(wide.lda, size), ldb=_rounded(wide.ldb, size), ldc=problem.ldc,
+                      stride_c=problem.stride_c)  # fmt: skip
+
+
+def _with_any_leading(problem: Problem) -> Problem:
+    """The leading dimension of a single row is never used, so it may be one that a tensor map takes."""
+    size = problem.dtype.itemsize
+    lda = _rounded(problem.lda, size) if problem.a_shape[0] == 1 else problem.lda
+    ldb = _rounded(problem.ldb, size) if problem.b_shape[0] == 1 else problem.ldb
+    ldc = _rounded(problem.ldc, problem.out_dtype.itemsize) if problem.m == 1 else problem.ldc
+    return replace(problem, lda=lda, ldb=ldb, ldc=ldc)
+
+
+def _rounded(elements: int, itemsize: int) -> int:
+    per = ALIGNMENT // min(itemsize, 2)  # the 16-bit terms of a split operand
+    return ceil_div(elements, per) * per
