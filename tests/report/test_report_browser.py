@@ -1,4 +1,4 @@
-"""The page in a real browser: it loads nothing, draws everything, and works by keyboard, on a phone and in dark mode."""
+"""The page in a real browser: it loads nothing, draws everything, works by keyboard, on a phone and in dark mode."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_the_page_logs_nothing_and_requests_nothing(browser: Any, where: Path, n
         assert {url.partition("#")[0] for url in visit.asked} == {visit.url}
 
 
-# Every mark of every chart that is shown has a size and lies within the drawing; every word lies within the card.
+# Every visible mark has a size and is inside its drawing; every text is inside its card.
 DRAWN = """() => {
   const charts = [...document.querySelectorAll('.view.current svg.chart')].filter(c => c.checkVisibility());
   const faults = [];
@@ -195,7 +195,7 @@ def test_the_theme_follows_the_system_until_the_reader_chooses(browser: Any, whe
         assert visit.page.evaluate(paper) == dark
 
 
-# The contrast of every text that is shown with what lies behind it, by WCAG 2. A halo counts as what lies behind.
+# The WCAG 2 contrast of every visible text with its background; a halo counts as background.
 CONTRAST = """() => {
   const rgb = words => {
     const found = words.match(/[\\d.]+/g).map(Number);

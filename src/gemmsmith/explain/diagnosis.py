@@ -108,7 +108,8 @@ def _global(profile: Profile) -> str:
         return "The kernel loads nothing from global memory."
     used = profile.bytes_per_sector[0]
     return (f"Global loads touch {sectors / requests:.1f} sectors per request and use {used:.1f} of the 32 bytes in "
-            f"each. Each request feeds {profile.problem.flops / 64 / requests:.3g} warp-wide multiply-adds.")  # fmt: skip
+            f"each. Each request feeds {profile.problem.flops / 64 / requests:.3g} warp-wide multiply-adds."
+    )  # fmt: skip
 
 
 def _shared(case: Case) -> str:

@@ -116,8 +116,8 @@ def _shared_bound(at: Case, _: Sass) -> Finding | None:
     if work.tensor:
         return _finding(
             at, "shared-memory traffic", LSU,
-            f"The load/store pipe takes {at.estimate.of(LSU) / at.estimate.of(FMA):.2f} times as long to load the fragments"
-            " as the tensor cores take to multiply them.",
+            f"Loading the fragments takes {at.estimate.of(LSU) / at.estimate.of(FMA):.2f} times as long as multiplying "
+            "them: the load/store pipe is slower than the tensor cores.",
             "Give each warp a larger tile: a loaded fragment serves every product in its row or column.",
             replace(work, wavefronts=work.wavefronts / 2, shared_requests=work.shared_requests / 2),
             wavefronts_per_fma=each,
