@@ -25,7 +25,7 @@ from gemmsmith.call.binding import bind, specialized_config
 from gemmsmith.compile.compiler import compile_for
 from gemmsmith.explain.metrics import METRICS
 from gemmsmith.explain.ncu import find_ncu, run_ncu
-from gemmsmith.explain.profile import simulate
+from gemmsmith.explain.simulated_profile import simulate
 from gemmsmith.fills import operands
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.prologue import Addresses

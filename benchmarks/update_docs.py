@@ -400,7 +400,7 @@ def picture() -> str:
     from gemmsmith.problem import Problem
     from gemmsmith.report.collect import laddered_config
     from gemmsmith.report.ladder_picture import ladder_picture
-    from gemmsmith.report.report_model import Made, Rung, Story
+    from gemmsmith.report.report_model import Made, ReportModel, Rung
     from gemmsmith.store.run_file import run_from_json
 
     (run,) = (run_from_json(data) for data in load("h200_ladder.json")["runs"])
@@ -408,7 +408,7 @@ def picture() -> str:
                       s.dtypes[0].name, tensor_cores=s.tensor_cores)
                  for s in rungs())  # fmt: skip
     made = Made(run.command, run.started, run.gemmsmith, run.machine)
-    return ladder_picture(Story(gpu_named("H200"), Problem(4096, 4096, 4096), told, made, recorded=(run,)))
+    return ladder_picture(ReportModel(gpu_named("H200"), Problem(4096, 4096, 4096), told, made, recorded=(run,)))
 
 
 # Files that are made whole: (path, how). The package has its own copy of what it shows to those without a GPU.

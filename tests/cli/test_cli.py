@@ -135,7 +135,7 @@ def test_run(say: Say) -> None:
 
 
 @pytest.mark.parametrize("options", [
-    "--mode exact", "--mode bits", "--mode ring", "--mode projection", "--fill uniform", "--fill specials",
+    "--mode exact", "--mode bits", "--mode mod32", "--mode projection", "--fill uniform", "--fill specials",
     "--alpha=-0.7 --beta 2", "--alpha inf", "--beta=nan", "--lda 12 --ldb 22 --ldc 30", "--trans-a", "--trans-b",
     "--offsets 1,2,3", "--config TILE=16", "-DTILE=8", "--preset 32x32", "--seed 7", "--schedule random",
 ])  # fmt: skip

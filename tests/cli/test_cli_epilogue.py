@@ -138,7 +138,7 @@ def test_the_same_line_passes_once_the_kernel_is_mended(
     ("run warp_tile --activation gelu --mode exact", "gelu is never exact"),
     ("run warp_tile --bias row --mode bits", "for sums that are stored as they are"),
     ("run wmma --out-dtype fp16 --mode bits", "for sums that are stored as they are"),
-    ("run wmma --mode ring", "mode 'ring' is for fp32, not fp16"),
+    ("run wmma --mode mod32", "mode 'mod32' is for fp32, not fp16"),
     ("run warp_tile --bias row --mode projection", "for sums without bias and activation"),
 ])  # fmt: skip
 def test_wrong_use_exits_2(capsys: pytest.CaptureFixture[str], command: str, message: str) -> None:

@@ -22,7 +22,7 @@ from gemmsmith.cli.commands import report
 from gemmsmith.cli.main import run_command
 from gemmsmith.ladder.registry import rungs
 from gemmsmith.problem import TF32, Problem
-from gemmsmith.report.collect import Gathered
+from gemmsmith.report.collect import CollectedRung
 from gemmsmith.report.sweep_file import save_sweep
 from gemmsmith.store.database import Results
 from gemmsmith.store.results import Measurement, Run
@@ -36,7 +36,7 @@ gather = cache(ladder.gather)
 def _small(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Two rungs, counted in this process and once; nothing of the package's runs and sweeps; a folder of its own."""
 
-    def here(jobs: list[Any]) -> Iterator[Gathered]:
+    def here(jobs: list[Any]) -> Iterator[CollectedRung]:
         return (gather(*job) for job in jobs)
 
     monkeypatch.setattr(ladder, "rungs_for", lambda _: rungs()[:2])

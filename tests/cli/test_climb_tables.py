@@ -11,9 +11,9 @@ from report_sample import GPU, MACHINE, gathered_rung, measurement, run
 from gemmsmith.cli.render.climb_tables import _ladder, _published, _timed, _title, print_climb, reasons
 from gemmsmith.ladder.registry import rungs
 from gemmsmith.problem import BF16, FP16, Problem
-from gemmsmith.report.collect import Gathered, laddered_config, rungs_of
-from gemmsmith.report.report_model import Made, Story
-from gemmsmith.report.speeds import _is_of, as_laddered
+from gemmsmith.report.collect import CollectedRung, laddered_config, rungs_of
+from gemmsmith.report.report_model import Made, ReportModel
+from gemmsmith.report.speeds import _agrees, is_ladder_timing
 from gemmsmith.store.recorded import recorded_runs
 from gemmsmith.store.results import Ratio
 from gemmsmith.verify.verdict import Verdict
@@ -23,13 +23,13 @@ SOME = ("naive", "coalesced", "mma_swizzled")
 
 
 @cache
-def story(names: tuple[str, ...] = STEPS) -> Story:
+def story(names: tuple[str, ...] = STEPS) -> ReportModel:
     made = Made("gemmsmith climb", "2026-01-02", "0.1.0", MACHINE)
-    return Story(GPU, Problem(4096, 4096, 4096), rungs_of(gathered(names), GPU), made)
+    return ReportModel(GPU, Problem(4096, 4096, 4096), rungs_of(gathered(names), GPU), made)
 
 
 @cache
-def gathered(names: tuple[str, ...]) -> tuple[Gathered, ...]:
+def gathered(names: tuple[str, ...]) -> tuple[CollectedRung, ...]:
     return tuple(gathered_rung(n) for n in names)
 
 
@@ -200,7 +200,7 @@ def test_long_names_stay_on_one_line(capsys: pytest.CaptureFixture[str]) -> None
 def test_every_rung_has_its_recorded_figures_though_it_may_have_got_a_parameter_since() -> None:
     ours = {spec.name: (spec.dtypes[0].name, str(laddered_config(spec))) for spec in rungs()}
     found = {m.identity.name for run in recorded_runs() for m in run.measurements
-             if m.identity.name in ours and as_laddered(m, *ours[m.identity.name])}  # fmt: skip
+             if m.identity.name in ours and is_ladder_timing(m, *ours[m.identity.name])}  # fmt: skip
     assert found == ours.keys()
 
 
@@ -209,4 +209,4 @@ def test_every_rung_has_its_recorded_figures_though_it_may_have_got_a_parameter_
     [("BM=64,BN=64", True), ("BM=64", True), ("BM=32", False), ("BM=64,BN=64,BK=8", False), ("", False)],
 )
 def test_a_record_of_another_configuration_is_not_taken_for_the_ladders(recorded: str, same: bool) -> None:
-    assert _is_of(recorded, "BM=64,BN=64") == same
+    assert _agrees(recorded, "BM=64,BN=64") == same

@@ -11,7 +11,7 @@ import pytest
 
 from gemmsmith.cli.main import run_command
 from gemmsmith.compile.compiler import compile_kernel
-from gemmsmith.gpus import example_gpus, gpus
+from gemmsmith.gpus import example_gpus
 from gemmsmith.ladder.registry import rung_named
 from gemmsmith.problem import FP32
 
@@ -218,7 +218,7 @@ WRONG = [
     (("--threads", "128", "--registers", "-1"), "--registers -1 is not between 0 and 255"),
     ((*NUMBERS, "--dynamic-smem", "-1"), "--dynamic-smem -1 is negative"),
     (("--threads", "1024", "--registers", "128"), "32 warps need 131,072, and an SM has 65,536"),
-    ((*NUMBERS, "--dynamic-smem", "300000"), "316,384 B of shared memory exceed the 65,536 B"),
+    ((*NUMBERS, "--dynamic-smem", "300000"), "316,384 B of shared memory exceed the limit of 65,536 B"),
     ((*NUMBERS, "--m", "4096"), "give --grid BLOCKS"),
     ((*NUMBERS, "--config", "BM=64"), "--config is for a kernel"),
     ((*NUMBERS, "--gpu", "H300"), "unknown GPU 'H300'"),

@@ -17,7 +17,8 @@ from gemmsmith.cli.render.profile_tables import LDMATRIX_CONFLICTS, _print_share
 from gemmsmith.compile.compiler import compile_for
 from gemmsmith.explain import sampling
 from gemmsmith.explain.metrics import METRICS
-from gemmsmith.explain.profile import CONFLICTS, REQUESTS, simulate
+from gemmsmith.explain.profile import CONFLICTS, REQUESTS
+from gemmsmith.explain.simulated_profile import simulate
 from gemmsmith.ladder.registry import rung_named
 from gemmsmith.problem import Problem
 

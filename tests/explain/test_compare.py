@@ -1,4 +1,4 @@
-"""Two kernels side by side: the difference that matters comes first, and a GPU's figures are marked as measured."""
+"""Two kernels side by side: the most important difference comes first, and GPU figures are marked as measured."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import pytest
 from explained import diagnosed, profiled, sass
 
 from gemmsmith.errors import UsageError
-from gemmsmith.explain.comparison import Comparison, compare, origin_of, to_json
+from gemmsmith.explain.comparison import Comparison, compare, to_json
+from gemmsmith.explain.comparison_rows import origin_of
 from gemmsmith.explain.metrics import METRICS
 from gemmsmith.explain.profile import Profile
 from gemmsmith.gpus import gpu_named
@@ -25,14 +26,29 @@ def compared(x: str, y: str, measured: tuple[Profile, Profile] | None = None) ->
 @pytest.mark.parametrize(
     ("x", "y", "faster", "first"),
     [
-        ("naive", "coalesced", "coalesced", "Coalescing: coalesced uses 26.4"),
-        ("coalesced", "naive", "coalesced", "Coalescing: coalesced uses 26.4"),
+        (
+            "naive",
+            "coalesced",
+            "coalesced",
+            "Coalescing: of the 32 bytes in each sector, the global loads of coalesced use 26.4",
+        ),
+        (
+            "coalesced",
+            "naive",
+            "coalesced",
+            "Coalescing: of the 32 bytes in each sector, the global loads of coalesced use 26.4",
+        ),
         ("shared_tile", "register_block", "register_block", "Shared memory: register_block needs"),
-        ("block_tile_2d", "rectangular", "rectangular", "Bank conflicts: 0% of rectangular's"),
+        (
+            "block_tile_2d",
+            "rectangular",
+            "rectangular",
+            "Bank conflicts: they cause 0% of the wavefronts of rectangular",
+        ),
         ("coalesced", "shared_tile", "shared_tile", "Global memory: shared_tile makes"),
     ],
 )
-def test_the_difference_that_matters_comes_first(x: str, y: str, faster: str, first: str) -> None:
+def test_the_most_important_difference_comes_first(x: str, y: str, faster: str, first: str) -> None:
     found = compared(x, y)
     slower = x if faster == y else y
     assert found.sentences[0].startswith(f"{faster} is predicted to be")
@@ -45,13 +61,13 @@ def test_a_kernel_compared_with_itself_shows_no_difference() -> None:
     found = compared("coalesced", "coalesced")
     assert "the same time" in found.sentences[0]
     assert len(found.sentences) == 2
-    assert "The same in both" in found.sentences[1]
+    assert "Equal in both" in found.sentences[1]
     assert all(row.left == row.right or (row.left != row.left and row.right != row.right) for row in found.rows)
 
 
-def test_rows_hold_what_both_kernels_have() -> None:
+def test_rows_hold_both_kernels_values() -> None:
     rows = {(row.section, row.name): (row.left, row.right) for row in compared("vectorized", "warp_tile").rows}
-    assert rows["resources", "threads a block"] == (256, 128)
+    assert rows["resources", "threads per block"] == (256, 128)
     assert rows["main loop", "FFMA"] == (128, 512)
     assert rows["main loop", "LDS"] == (8, 24)
     assert rows["coalescing", "bytes used of 32, stores"] == (16, 32)
@@ -72,7 +88,7 @@ def test_measured_rows_appear_with_measured_profiles_only() -> None:
     assert not [row for row in compared("naive", "coalesced").rows if row.section == "measured"]
 
 
-def test_json_is_plain_and_says_where_figures_come_from() -> None:
+def test_json_names_the_origin_of_each_row() -> None:
     facts = json.loads(json.dumps(to_json(compared("shared_tile", "async_copy")), allow_nan=False))
     assert facts["x"]["kernel"] == "shared_tile"
     assert {row["origin"] for row in facts["rows"]} == {"predicted", "compiler", "simulated"}
@@ -84,6 +100,6 @@ def test_kernels_on_different_shapes_are_not_compared() -> None:
         compare((one, sass("naive")), (other, sass("coalesced")), H200)
 
 
-def test_nothing_is_shown_for_what_is_not_known() -> None:
+def test_unknown_values_show_a_dash() -> None:
     row = next(row for row in compared("naive", "coalesced").rows if row.section == "predicted")
     assert row.shown(math.nan) == "–"

@@ -1,4 +1,4 @@
-"""The cross-check of simulated memory instructions with the machine code: what is equal, and what differs and why."""
+"""The cross-check of simulated memory instructions against the machine code."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ def states(checks: tuple[Check, ...]) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("name", [n for n in LADDER if n not in ("naive", "coalesced", "async_copy")])
-def test_rungs_that_ptxas_leaves_as_they_are(name: str) -> None:
+def test_rungs_with_equal_static_counts(name: str) -> None:
     assert states(profiled(name, 128, 128, 128).checks) == {}
 
 
 @pytest.mark.parametrize("name", ["naive", "coalesced"])
-def test_an_unrolled_loop_is_known_by_its_arithmetic(name: str) -> None:
+def test_an_unrolled_loop_is_recognised_by_its_arithmetic(name: str) -> None:
     checks = {check.name: check for check in profiled(name, 128, 128, 128).checks}
     assert states(tuple(checks.values())) == {"LDG.32": "unrolled"}
     assert checks["LDG.32"].machine > checks["LDG.32"].simulated
     assert len(checks["LDG.32"].lines) == 2  # A's line and B's
 
 
-def test_loads_that_never_take_effect_are_named_and_not_counted() -> None:
-    """Before LDGSTS ptxas puts `@!PT LDS RZ, [RZ]`."""
+def test_loads_with_a_false_predicate_are_listed_and_not_counted() -> None:
+    """ptxas places `@!PT LDS RZ, [RZ]` before LDGSTS."""
     (idle,) = [check for check in profiled("async_copy", 128, 128, 128).checks if check.state != "equal"]
     assert (idle.opcode, idle.state, idle.simulated) == ("LDS", "idle", 0)
     assert all(i.text.startswith("@!PT LDS RZ") for i in sass("async_copy").instructions if i.predicate == "@!PT")
@@ -55,13 +55,13 @@ def twice(base: str) -> Callable[[Instruction], list[Instruction]]:
     return lambda i: [i, i] if i.base == base else [i]
 
 
-def test_a_load_done_twice_is_not_an_unrolled_loop() -> None:
+def test_a_duplicated_load_is_not_an_unrolled_loop() -> None:
     checks = altered("shared_tile", twice("LDG"))
     assert states(checks) == {"LDG.32": "different"}
     assert "too few" in next(c.meaning for c in checks if c.state == "different")
 
 
-def test_everything_twice_is_an_unrolled_loop() -> None:
+def test_replicating_everything_is_unrolling() -> None:
     assert set(states(altered("shared_tile", lambda i: [i, i])).values()) == {"unrolled"}
 
 

@@ -1,4 +1,4 @@
-"""What bounds each rung, by the model: the right thing for the right reason, in the order that was measured."""
+"""The diagnosis of each rung: the right bound for the right reason, in the measured order of speed."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def milliseconds(name: str, gpu: str = "H200") -> float:
         ("warp_tile", ISSUE, "instruction overhead"),
     ],
 )
-def test_what_bounds_a_rung_and_what_to_do_first(name: str, bound: str, first: str) -> None:
+def test_the_bound_and_the_first_fix(name: str, bound: str, first: str) -> None:
     found = diagnosed(name)
     assert found.bound == bound
     assert found.findings[0].kind == first
@@ -51,7 +51,7 @@ def test_naive_and_coalesced_are_bound_by_global_memory_and_shared_tile_by_share
         assert f"for {word} memory" in diagnosed(name).sentences[0]
 
 
-def test_coalescing_is_found_where_it_is_missing_only() -> None:
+def test_uncoalesced_access_is_found_only_where_it_occurs() -> None:
     missing = {name for name in FP32_LADDER if "uncoalesced global loads" in kinds(name)}
     assert missing == {"naive"}
 
@@ -64,8 +64,8 @@ def test_bank_conflicts_are_found_with_their_line() -> None:
     assert not {"naive", "shared_tile", "rectangular"} & {n for n in FP32_LADDER if "bank conflicts" in kinds(n)}
 
 
-def test_the_ladder_goes_up() -> None:
-    """The order in which the published worklogs measured the rungs; equal ones may stand in either order."""
+def test_predictions_follow_the_published_order() -> None:
+    """The order of speed in the published worklogs; equal rungs may be in either order."""
     order = ["naive", "coalesced", "shared_tile", "register_block", "block_tile_1d", "block_tile_2d", "vectorized",
              "warp_tile"]  # fmt: skip
     times = [milliseconds(name) for name in order]
@@ -113,7 +113,7 @@ def test_no_prediction_beats_the_peak() -> None:
         assert found.case.estimate.tflops <= found.roof.attainable_tflops * 1.001
 
 
-def test_every_gpu_of_the_table_has_a_model() -> None:
+def test_every_gpu_has_a_time_model() -> None:
     for gpu in gpus():
         assert units_of(gpu).fma_lanes * 2 * gpu.sms * gpu.boost_mhz / 1e6 == pytest.approx(gpu.fp32_tflops, rel=0.02)
 
@@ -138,37 +138,37 @@ WORK = Work(fma=4e6, issued=4e6, shared_requests=0, wavefronts=0, global_request
         ({"imbalance": 2.0}, FMA, 2e6 / 132),
     ],
 )
-def test_the_model_on_work_made_up(change: dict[str, float], bound: str, cycles: float) -> None:
+def test_the_time_model_on_synthetic_work(change: dict[str, float], bound: str, cycles: float) -> None:
     found = estimate(replace(WORK, **change), gpu_named("H200"), 10**9)  # type: ignore[arg-type]
     assert found.bound == bound
     assert found.longest == pytest.approx(cycles)
     assert found.seconds == pytest.approx(cycles / 1980e6)
 
 
-def test_the_bound_is_what_the_first_fix_removes_though_waiting_comes_on_top() -> None:
-    """One block an SM and every shared load a conflict, as with a transposed tile that is not padded."""
+def test_the_bound_agrees_with_the_first_fix_even_with_exposed_waits() -> None:
+    """One block per SM, and every shared load conflicts, as with an unpadded transposed tile."""
     base = altered()
     more = {name: base.wavefronts("ld") * 5 for name in (CONFLICTS["ld"],)}
     more[WAVEFRONTS.format(op="ld")] = base.wavefronts("ld") * 6
-    used = replace(base.resources, registers=64)  # 1024 threads: one block an SM
+    used = replace(base.resources, registers=64)  # 1024 threads: one block per SM
     found = diagnose(altered(metrics=tuple((dict(base.metrics) | more).items()), resources=used),
                      sass("shared_tile"), gpu_named("H200"))  # fmt: skip
     assert found.case.work.resident == 1
     assert found.case.estimate.longest > found.case.estimate.of(LSU)
     assert (found.bound, found.findings[0].kind) == (LSU, "bank conflicts")
     assert found.sentences[0].startswith("Bound by the load/store pipe")
-    assert "waiting and work in turn" in found.sentences[0]
+    assert "waits and work do not overlap" in found.sentences[0]
 
 
 def test_an_estimate_is_not_called_a_bound() -> None:
     found = diagnosed("shared_tile")
-    assert "takes about" in found.sentences[1]
+    assert "takes an estimated" in found.sentences[1]
     assert "an estimated" in found.sentences[1]
     assert "lower bound" not in MODEL
     assert "may be slower or faster" in MODEL
 
 
-def test_sixteen_load_units_need_two_cycles_a_warp() -> None:
+def test_sixteen_load_units_need_two_cycles_per_warp() -> None:
     work = replace(WORK, shared_requests=4e6, wavefronts=5e6)
     assert (architecture(89).units.lsu_lanes, architecture(90).units.lsu_lanes) == (16, 32)
     assert estimate(work, gpu_named("RTX 4090"), 1).of(LSU) == pytest.approx(8e6 / 128)
@@ -223,7 +223,7 @@ def test_a_gpu_without_tensor_cores_for_a_type_is_refused() -> None:
 
 
 @pytest.mark.parametrize(("gpu", "words"), [("H200", "wgmma"), ("A100", "narrower")])
-def test_busy_tensor_cores_are_not_called_fp32(gpu: str, words: str) -> None:
+def test_busy_tensor_cores_are_not_labelled_fp32(gpu: str, words: str) -> None:
     chosen, kernel = gpu_named(gpu), "mma_pipelined"
     arch = f"sm_{chosen.arch}"
     found = diagnose(profiled(kernel, 2048, 2048, 2048, 1, 128, arch, "int8"), sass(kernel, arch, "int8"),

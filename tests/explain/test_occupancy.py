@@ -1,4 +1,4 @@
-"""Occupancy: values worked out by hand or published, properties that always hold, waves, curves."""
+"""Occupancy: values computed by hand or published, invariants, waves, curves."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def at(name: str, threads: int, registers: int, smem: int = 0, **more: int) -> O
 BY_HAND = [
     # siboehm.com/articles/22/CUDA-MMM, kernel 3 on an A6000: 32 warps of 48, one block by threads and by registers.
     ("RTX A6000", 1024, 37, 8192, 1, 32, ("warps", "registers")),
-    # 2,048 threads an SM on A100 and Hopper, 1,536 on GeForce: two blocks of 1,024 or one.
+    # 2,048 threads per SM on A100 and Hopper, 1,536 on GeForce: two blocks of 1,024 or one.
     ("A100", 1024, 32, 0, 2, 64, ("warps", "registers")),
     ("H100", 1024, 32, 0, 2, 64, ("warps", "registers")),
     ("RTX 4090", 1024, 32, 0, 1, 32, ("warps",)),
@@ -48,7 +48,7 @@ BY_HAND = [
     ("RTX 3050", 32, 16, 0, 16, 16, ("block slots",)),
     ("RTX 4090", 32, 16, 0, 24, 24, ("block slots",)),
     ("RTX 4090", 64, 16, 0, 24, 48, ("warps", "block slots")),
-    # The most shared memory a block may have, by the tuning guides, leaves room for one.
+    # With the largest shared memory per block, by the tuning guides, one block fits.
     ("RTX A6000", 128, 32, 99 * KB, 1, 4, ("shared memory",)),
     ("A100", 128, 32, 163 * KB, 1, 4, ("shared memory",)),
     ("H100", 128, 32, 227 * KB, 1, 4, ("shared memory",)),
@@ -58,7 +58,7 @@ BY_HAND = [
     ("H200", 128, 32, 113 * KB + 1, 1, 4, ("shared memory",)),
     ("RTX 3050", 128, 32, 49 * KB, 2, 8, ("shared memory",)),
     ("RTX 3050", 128, 32, 50 * KB, 1, 4, ("shared memory",)),
-    # Five warps: registers are handed out in quarters of an SM, 7 warps of 72 in each, so 28 / 5.
+    # Five warps: each of four SM partitions allocates registers for 7 warps of 72, so 28 / 5.
     ("A100", 160, 72, 0, 5, 25, ("registers",)),
 ]  # fmt: skip
 
@@ -74,12 +74,12 @@ def test_values_by_hand(
 
 def test_the_published_arithmetic_is_in_the_sentence() -> None:
     why = at("RTX A6000", 1024, 37, 8192).why
-    assert why.startswith("Warps and registers allow 1 block an SM: ")
-    for number in ("37 registers × 32 lanes = 1,184, rounded up to 1,280", "48 warps / 32 a block = 1"):
+    assert why.startswith("Warps and registers allow 1 block per SM: ")
+    for number in ("37 registers × 32 lanes = 1,184, rounded up to 1,280", "48 warps / 32 per block = 1"):
         assert number in why
     shared = {limit.resource: limit for limit in at("RTX A6000", 1024, 37, 8192).limits}["shared memory"]
     assert shared.blocks == 11  # as the article has it: 102,400 / 9,216
-    assert shared.arithmetic == "8,192 B + 1,024 B reserved = 9,216 B a block, and 102,400 B / 9,216 B = 11"
+    assert shared.arithmetic == "8,192 B + 1,024 B reserved = 9,216 B per block, and 102,400 B / 9,216 B = 11"
 
 
 @pytest.mark.parametrize(("barriers", "blocks"), [(0, 32), (1, 32), (2, 32), (3, 21), (16, 4)])
@@ -92,12 +92,12 @@ def test_barriers_limit_from_hopper_on(barriers: int, blocks: int) -> None:
 @pytest.mark.parametrize(
     ("threads", "registers", "smem", "limiters", "reason"),
     [
-        (1025, 32, 0, ("warps",), "1,025 threads exceed the 1,024"),
-        (128, 256, 0, ("registers",), "256 registers exceed the 255"),
-        (1024, 65, 0, ("registers",), "rounded up to 2,304 a warp, 32 warps need 73,728, and an SM has 65,536"),
+        (1025, 32, 0, ("warps",), "1,025 threads exceed the limit of 1,024"),
+        (128, 256, 0, ("registers",), "256 registers exceed the limit of 255"),
+        (1024, 65, 0, ("registers",), "rounded up to 2,304 per warp, 32 warps need 73,728, and an SM has 65,536"),
         # 25 warps of 2,560 are 64,000 and would fit; the launch check counts whole rows of four.
         (800, 80, 0, ("registers",), "25 warps (counted as 28) need 71,680"),
-        (128, 32, 232_449, ("shared memory",), "232,449 B of shared memory exceed the 232,448 B"),
+        (128, 32, 232_449, ("shared memory",), "232,449 B of shared memory exceed the limit of 232,448 B"),
         (1056, 300, 300_000, ("warps", "registers", "shared memory"), "1,056 threads"),
     ],
 )
@@ -119,14 +119,14 @@ def test_a_block_that_does_not_fit(
         ({"barriers": 17}, "barriers is 17"), ({"threads": 1.5}, "an integer"), ({"registers": True}, "an integer"),
     ],
 )  # fmt: skip
-def test_what_no_kernel_can_have(change: dict[str, int], words: str) -> None:
+def test_impossible_values_are_refused(change: dict[str, int], words: str) -> None:
     numbers = {"threads": 128, "registers": 32, "static_smem": 0, "dynamic_smem": 0, "barriers": 0}
     with pytest.raises(UsageError, match=words):
         occupancy(gpu_named("H200"), **(numbers | change))
 
 
 @given(any_gpu, threads_, registers_, smem_, barriers_)
-def test_the_answer_agrees_with_itself(gpu: GPU, threads: int, registers: int, smem: int, barriers: int) -> None:
+def test_the_result_is_consistent(gpu: GPU, threads: int, registers: int, smem: int, barriers: int) -> None:
     found = occupancy(gpu, threads=threads, registers=registers, static_smem=smem, barriers=barriers)
     warps = -(-threads // 32)
     assert found.warps_per_sm == found.blocks_per_sm * warps
@@ -134,21 +134,23 @@ def test_the_answer_agrees_with_itself(gpu: GPU, threads: int, registers: int, s
     blocks = {limit.resource: limit.blocks for limit in found.limits}
     assert found.blocks_per_sm == min(b for b in blocks.values() if b is not None)
     assert found.limiters == tuple(name for name, b in blocks.items() if b == found.blocks_per_sm)
-    # What is on an SM fits into it, by plain multiplication.
+    # The resident blocks fit on the SM, by plain multiplication.
     assert found.blocks_per_sm * (smem + KB) <= gpu.smem_per_sm
     assert found.warps_per_sm * 32 * registers <= gpu.registers_per_sm
     assert found.blocks_per_sm <= gpu.blocks_per_sm
 
 
 @given(any_gpu, threads_, registers_, registers_, smem_)
-def test_more_registers_never_raise_it(gpu: GPU, threads: int, one: int, other: int, smem: int) -> None:
+def test_more_registers_never_raise_occupancy(gpu: GPU, threads: int, one: int, other: int, smem: int) -> None:
     few, many = sorted((one, other))
     held = [occupancy(gpu, threads=threads, registers=r, static_smem=smem).blocks_per_sm for r in (few, many)]
     assert held[0] >= held[1]
 
 
 @given(any_gpu, threads_, registers_, smem_, smem_)
-def test_more_shared_memory_never_raises_it(gpu: GPU, threads: int, registers: int, one: int, other: int) -> None:
+def test_more_shared_memory_never_raises_occupancy(
+    gpu: GPU, threads: int, registers: int, one: int, other: int
+) -> None:
     few, many = sorted((one, other))
     held = [occupancy(gpu, threads=threads, registers=registers, static_smem=s).blocks_per_sm for s in (few, many)]
     assert held[0] >= held[1]
@@ -162,7 +164,7 @@ def test_more_threads_never_raise_the_blocks(gpu: GPU, one: int, other: int, reg
 
 
 @given(any_gpu, threads_, registers_, smem_, st.data())
-def test_static_and_dynamic_weigh_the_same(
+def test_static_and_dynamic_shared_memory_count_the_same(
     gpu: GPU, threads: int, registers: int, smem: int, data: st.DataObject
 ) -> None:
     static = data.draw(st.integers(0, smem))
@@ -171,7 +173,7 @@ def test_static_and_dynamic_weigh_the_same(
     assert (whole.limits, whole.why) == (split.limits, split.why)
 
 
-# GPU, grid, blocks an SM; then waves, full waves, tail blocks, tail utilisation, efficiency, imbalance.
+# GPU, grid, blocks per SM; then waves, full waves, tail blocks, tail utilisation, efficiency, imbalance.
 GRIDS = [
     ("H200", 132, 1, 1.0, 1, 0, 1.0, 1.0, 1.0),
     ("H200", 133, 1, 133 / 132, 1, 1, 1 / 132, 133 / 264, 264 / 133),
@@ -207,7 +209,7 @@ def test_waves_add_up(gpu: GPU, grid: int, blocks: int) -> None:
 
 
 @pytest.mark.parametrize(("grid", "blocks"), [(-1, 1), (10, 0)])
-def test_waves_of_nothing_that_runs(grid: int, blocks: int) -> None:
+def test_waves_without_blocks_are_refused(grid: int, blocks: int) -> None:
     with pytest.raises(UsageError):
         waves(gpu_named("H200"), grid, blocks)
 
@@ -228,8 +230,8 @@ def test_a_curve_is_the_function_at_each_value(gpu: GPU, resource: str) -> None:
 
 @every_gpu
 @pytest.mark.parametrize("resource", RESOURCES)
-def test_no_step_hides_between_default_values(gpu: GPU, resource: str) -> None:
-    """Whatever lies between two values is allocated as the upper one."""
+def test_default_values_miss_no_step(gpu: GPU, resource: str) -> None:
+    """A value in between is allocated as the next larger one."""
     values = default_values(gpu, resource)
     upper = {p.value: p.occupancy.blocks_per_sm for p in curve(gpu, resource, **NUMBERS)}
     every = range(1, values[-1] + 1, 1 if resource != "smem" else 37)
@@ -245,7 +247,7 @@ def test_steps_of_the_register_curve() -> None:
 
 
 @given(any_gpu, st.sampled_from(RESOURCES), threads_, registers_, st.integers(0, 48 * KB))
-def test_steps_lose_nothing(gpu: GPU, resource: str, threads: int, registers: int, smem: int) -> None:
+def test_steps_cover_the_whole_curve(gpu: GPU, resource: str, threads: int, registers: int, smem: int) -> None:
     values = default_values(gpu, resource)[:: 8 if resource == "smem" else 1]
     assume(len(values) > 1)
     points = curve(gpu, resource, values, threads=threads, registers=registers, static_smem=smem)
@@ -258,7 +260,7 @@ def test_steps_lose_nothing(gpu: GPU, resource: str, threads: int, registers: in
     assert all(a != b for a, b in pairwise(levels))
 
 
-def test_an_unknown_resource_lists_the_known() -> None:
+def test_an_unknown_resource_lists_the_valid_ones() -> None:
     with pytest.raises(UsageError) as caught:
         curve(gpu_named("H200"), "cores", **NUMBERS)
     assert "registers, threads or smem" in caught.value.hint

@@ -1,4 +1,4 @@
-"""Occupancy agrees with NVIDIA's cuda_occupancy.h: as recorded, and live where a C++ compiler is at hand."""
+"""Occupancy equals NVIDIA's cuda_occupancy.h: recorded cases, and live ones if there is a C++ compiler."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ with gzip.open(HERE / "data" / "occupancy.csv.gz", "rt", encoding="utf-8", newli
 
 
 def disagreements(row: dict[str, str]) -> Iterator[str]:
-    """Everything in which our answer is not the header's."""
+    """The differences between our result and the header's."""
     numbers = {name: int(row[name]) for name in ("threads", "registers", "static_smem", "dynamic_smem", "barriers")}
     ours = occupancy(gpu_named(row["gpu"]), **numbers)
     if ours.blocks_per_sm != int(row["blocks"]):
@@ -53,14 +53,14 @@ def disagreements(row: dict[str, str]) -> Iterator[str]:
 
 @pytest.mark.parametrize("group", range(GROUPS))
 @pytest.mark.parametrize("name", sorted({row["gpu"] for row in RECORDED}))
-def test_as_recorded(name: str, group: int) -> None:
+def test_recorded_cases(name: str, group: int) -> None:
     rows = [row for row in RECORDED if row["gpu"] == name][group::GROUPS]
     assert len(rows) >= 30
     assert [text for row in rows for text in disagreements(row)] == []
 
 
-def test_the_record_is_large_and_varied() -> None:
-    """Enough of everything that a wrong rule cannot pass by luck."""
+def test_the_recording_is_large_and_varied() -> None:
+    """Large enough that a wrong rule cannot pass by chance."""
     assert len(RECORDED) >= 10_000
     recorded = {row["gpu"] for row in RECORDED}
     assert {gpu_named(name).arch for name in recorded} == {arch.arch for arch in architectures()}
@@ -74,7 +74,7 @@ def test_the_record_is_large_and_varied() -> None:
 
 
 @pytest.mark.parametrize("column", ["blocks", *COLUMNS.values(), "factors"])
-def test_a_wrong_record_is_noticed(column: str) -> None:
+def test_a_wrong_recording_is_detected(column: str) -> None:
     """The comparison itself can fail: each column matters."""
     row = next(row for row in RECORDED if row["gpu"] == "H200" and row["barriers"] == "1" and int(row["blocks"]) > 1)
     assert not list(disagreements(row))
@@ -92,7 +92,7 @@ def _recorder() -> ModuleType:
     return module
 
 
-def test_live(tmp_path: Path) -> None:
+def test_live_against_the_header(tmp_path: Path) -> None:
     recorder = _recorder()
     cxx = recorder.compiler()
     if cxx is None:

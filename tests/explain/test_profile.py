@@ -1,4 +1,4 @@
-"""Counts of rungs that can be worked out by hand, and what a profile says besides."""
+"""Counts of rungs that can be computed by hand, and the other fields of a profile."""
 
 from __future__ import annotations
 
@@ -50,12 +50,12 @@ BY_HAND = {
 
 
 @pytest.mark.parametrize("name", BY_HAND)
-def test_counts_are_those_worked_out_by_hand(name: str) -> None:
+def test_counts_computed_by_hand(name: str) -> None:
     assert counts(profiled(name, N, N, N)) == BY_HAND[name]
 
 
 @pytest.mark.parametrize("name", LADDER)
-def test_every_rung_does_its_multiply_adds_and_no_more(name: str) -> None:
+def test_every_rung_executes_exactly_its_multiply_adds(name: str) -> None:
     profile = profiled(name, N, N, N)
     assert profile.value(FFMA) == N**3
     assert dict(profile.mix)["multiply-add"] == FMAS
@@ -72,20 +72,20 @@ def test_bytes_used_of_each_sector(name: str, used: tuple[float, float]) -> None
     assert profiled(name, N, N, N).bytes_per_sector == pytest.approx(used)
 
 
-def test_no_sector_gives_more_than_its_bytes() -> None:
+def test_a_sector_has_at_most_32_used_bytes() -> None:
     for name in LADDER:
         assert all(0 < used <= 32 for used in profiled(name, N, N, N).bytes_per_sector), name
 
 
 @pytest.mark.parametrize("name", LADDER)
-def test_lines_add_up_to_the_kernel(name: str) -> None:
+def test_lines_sum_to_the_kernel(name: str) -> None:
     profile = profiled(name, N, N, N)
     for metric in METRICS:
         if not metric.hardware_only and metric.name != WARPS:
             assert sum(dict(line.metrics).get(metric.name, 0) for line in profile.lines) == profile.value(metric.name)
 
 
-def test_a_line_is_blamed_with_its_text() -> None:
+def test_lines_carry_their_source_text() -> None:
     lines = {line.number: line for line in profiled("naive", N, N, N).lines if line.file == "01_naive.cu"}
     (a,) = [line for line in lines.values() if "A[row * lda + k]" in line.text]
     (b,) = [line for line in lines.values() if "B[k * ldb + col]" in line.text]
@@ -95,7 +95,7 @@ def test_a_line_is_blamed_with_its_text() -> None:
     assert {"07_vectorized.cu", "vector.cuh", "window.cuh"} <= headers
 
 
-def test_asynchronous_sectors_are_shown_once() -> None:
+def test_cp_async_sectors_count_once() -> None:
     profile = profiled("async_copy", N, N, N)
     assert sum(line.total("_sectors_") for line in profile.lines) == profile.sectors("ld") + profile.sectors("st")
 
@@ -108,7 +108,7 @@ def test_traffic_by_space() -> None:
     assert spaces["local load"].asked == 0
 
 
-def test_what_only_hardware_knows_is_absent_and_never_given_a_value() -> None:
+def test_hardware_only_metrics_are_absent() -> None:
     profile = profiled("naive", N, N, N)
     hardware = {m.name for m in METRICS if m.hardware_only}
     assert set(profile.absent) == hardware
@@ -117,7 +117,7 @@ def test_what_only_hardware_knows_is_absent_and_never_given_a_value() -> None:
 
 
 @pytest.mark.parametrize("name", ["naive", "warp_tile", "async_copy"])
-def test_json_is_plain_and_complete(name: str) -> None:
+def test_json_is_complete(name: str) -> None:
     facts = json.loads(json.dumps(to_json(profiled(name, N, N, N)), allow_nan=False))
     assert set(facts["metrics"]) == {m.name for m in METRICS if not m.hardware_only}
     assert facts["origin"] == "simulated"
@@ -126,8 +126,8 @@ def test_json_is_plain_and_complete(name: str) -> None:
     assert {"state", "meaning", "lines", "simulated", "machine"} <= set(facts["cross_check"][0])
 
 
-def test_machine_instructions_follow_the_main_loop() -> None:
-    """naive: ptxas unrolls by 16, and 109 instructions of its loop hold 16 multiply-adds and 32 loads."""
+def test_machine_mix_scales_the_main_loop() -> None:
+    """naive: ptxas unrolls by 16; the loop's 109 instructions contain 16 multiply-adds and 32 loads."""
     profile = profiled("naive", N, N, N)
     mix = dict(profile.machine_mix)
     assert profile.loop_trips == FMAS / 16

@@ -1,4 +1,4 @@
-"""profile and compare on a GPU: ncu is a script here that answers as ncu does."""
+"""profile and compare on a GPU, with a script in place of ncu."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def narrow(text: str) -> bool:
 
 
 def write_ncu(folder: Path, *refused: str, totals: dict[str, str] | None = None) -> Path:
-    """An ncu that does not know metrics with these words in their names; returns the file its arguments go to."""
+    """A fake ncu that rejects metrics whose names contain these words; returns the file that logs its arguments."""
     log, program = folder / "arguments", folder / "ncu"
     program.write_text(FAKE_NCU.format(python=sys.executable, log=str(log), refused=refused, folder=str(folder),
                                        totals=totals or {}))  # fmt: skip
@@ -85,7 +85,7 @@ def fake_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return log
 
 
-def test_on_a_gpu_ncu_is_asked_and_its_answers_are_measured(fake_gpu: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_on_a_gpu_ncu_provides_measured_metrics(fake_gpu: Path, capsys: pytest.CaptureFixture[str]) -> None:
     command = ["profile", "shared_tile", *SIZE, "--device", "gpu", "--config", "TILE=16"]
     facts = json.loads(run(capsys, *command, "--json"))
     assert (facts["origin"], facts["device"]) == ("measured", "NVIDIA H200")
@@ -102,9 +102,7 @@ def test_on_a_gpu_ncu_is_asked_and_its_answers_are_measured(fake_gpu: Path, caps
     assert "stall: barrier" in text
 
 
-def test_metrics_that_ncu_does_not_know_are_left_out_and_named(
-    fake_gpu: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_metrics_unknown_to_ncu_are_listed_as_absent(fake_gpu: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_ncu(fake_gpu.parent, "bytes_per_sector", "stalled_membar", "lts__throughput")
     command = ["profile", "shared_tile", *SIZE, "--device", "gpu"]
     facts = json.loads(run(capsys, *command, "--json"))
@@ -119,13 +117,13 @@ def test_metrics_that_ncu_does_not_know_are_left_out_and_named(
     assert "Only a GPU" not in text
 
 
-def test_an_ncu_that_knows_no_metric_is_an_error(fake_gpu: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_ncu_without_any_metric_is_an_error(fake_gpu: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_ncu(fake_gpu.parent, "__")
     assert run_command(["profile", "naive", *SIZE, "--device", "gpu"]) == 1
     assert "Failed to find metric" in capsys.readouterr().err
 
 
-def test_one_unknown_counter_costs_no_other(fake_gpu: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_one_unknown_metric_does_not_drop_others(fake_gpu: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_ncu(fake_gpu.parent, "stalled_membar")
     facts = json.loads(run(capsys, "profile", "naive", *SIZE, "--device", "gpu", "--json"))
     assert [name for name in facts["absent"] if "dram__" not in name] == [METRICS[-1].name]
@@ -133,7 +131,7 @@ def test_one_unknown_counter_costs_no_other(fake_gpu: Path, capsys: pytest.Captu
 
 
 @pytest.mark.usefixtures("fake_gpu")
-def test_compare_on_a_gpu_adds_what_was_measured(capsys: pytest.CaptureFixture[str]) -> None:
+def test_compare_on_a_gpu_adds_measured_rows(capsys: pytest.CaptureFixture[str]) -> None:
     facts = json.loads(run(capsys, "compare", "naive", "coalesced", "--m", "128", "--n", "128", "--k", "64",
                            "--device", "gpu", "--json"))  # fmt: skip
     measured = {row["name"] for row in facts["rows"] if row["origin"] == "measured"}
@@ -146,7 +144,7 @@ SPACES = {"LDS": "Shared", "STS": "Shared", "LDG": "Global", "STG": "Global"}
 
 
 def write_source_page(folder: Path, sass: Sass) -> Counter[str]:
-    """The page of a launch in which every instruction ran 10 times; returns how often each opcode did."""
+    """The page of a launch in which every instruction ran 10 times, and the executions per opcode."""
     with (folder / "source.csv").open("w") as page:
         rows = csv.writer(page, quoting=csv.QUOTE_ALL)
         rows.writerow(["Kernel Name", "gemm", ""])
@@ -167,7 +165,7 @@ def machine_code() -> Sass:
 
 @pytest.fixture
 def with_lines(fake_gpu: Path) -> Counter[str]:
-    """An ncu that has a source page of shared_tile, and counters that agree with it."""
+    """A fake ncu with a source page of shared_tile and matching counters."""
     ran = write_source_page(fake_gpu.parent, machine_code())
     waves = "smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_{}.sum"
     far = "l1tex__t_{}_pipe_lsu_mem_global_op_{}.sum"
@@ -226,7 +224,7 @@ def test_lines_on_a_gpu_as_text_and_csv(capsys: pytest.CaptureFixture[str]) -> N
     assert "samples" not in simulated
 
 
-def test_lines_that_do_not_add_up_are_told(
+def test_lines_that_do_not_add_up_are_reported(
     fake_gpu: Path, with_lines: Counter[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     write_ncu(fake_gpu.parent, totals={"smsp__inst_executed.sum": f"{with_lines.total()}"})
@@ -237,20 +235,18 @@ def test_lines_that_do_not_add_up_are_told(
 
 
 @pytest.mark.usefixtures("with_lines")
-def test_lines_of_other_machine_code_are_refused(fake_gpu: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_lines_of_different_machine_code_are_refused(fake_gpu: Path, capsys: pytest.CaptureFixture[str]) -> None:
     page = fake_gpu.parent / "source.csv"
     page.write_text(page.read_text().replace(" FFMA ", " DFMA ", 1))
     assert run_command(LINES) == 1
-    assert "other machine code" in capsys.readouterr().err
+    assert "different machine code" in capsys.readouterr().err
     page.write_text("==ERROR== no source\n")
     assert run_command(LINES) == 1
-    assert "1 launches and the source of 0" in capsys.readouterr().err
+    assert "1 launches but 0 source pages" in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("with_lines")
-def test_metrics_that_ncu_does_not_know_do_not_keep_lines_away(
-    fake_gpu: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_unknown_metrics_do_not_prevent_lines(fake_gpu: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_ncu(fake_gpu.parent, "stalled_membar")
     facts = json.loads(run(capsys, *LINES, "--json"))
     assert facts["absent"] == [METRICS[-1].name]
@@ -262,7 +258,7 @@ def test_samples_are_refused_on_a_gpu(capsys: pytest.CaptureFixture[str]) -> Non
     run(capsys, "profile", "naive", *SIZE, "--device", "gpu", "--sample", "4", code=2)
 
 
-def test_a_missing_ncu_ends_with_3_and_says_how_to_get_it(
+def test_a_missing_ncu_exits_with_3_and_install_instructions(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))

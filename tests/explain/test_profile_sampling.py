@@ -1,4 +1,4 @@
-"""A sample of blocks, scaled up: exact where blocks are alike, within its stated error where they are not."""
+"""Counts extrapolated from a sample of blocks: exact for equal blocks, within the stated error otherwise."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from explained import compiled, profiled
 
 from gemmsmith.compile.compiler import compile_kernel
 from gemmsmith.explain.metrics import METRICS
-from gemmsmith.explain.profile import Profile, simulate
+from gemmsmith.explain.profile import Profile
 from gemmsmith.explain.sampling import BUDGET, affordable, draw, strata
+from gemmsmith.explain.simulated_profile import simulate
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.geometry import Geometry
 from gemmsmith.kernel.spec import KernelSpec
@@ -33,7 +34,7 @@ def differences(found: Profile, true: Profile) -> dict[str, tuple[float, float]]
 
 
 @pytest.mark.parametrize("name", ["coalesced", "vectorized"])
-def test_where_blocks_are_alike_a_sample_is_exact(name: str) -> None:
+def test_a_sample_of_equal_blocks_is_exact(name: str) -> None:
     full, part = profiled(name, 512, 512, 64), profiled(name, 512, 512, 64, 8)
     assert 0 < part.sampled_blocks < full.geometry.blocks
     assert differences(part, full) == {}
@@ -42,15 +43,15 @@ def test_where_blocks_are_alike_a_sample_is_exact(name: str) -> None:
     assert part.lines == full.lines
 
 
-def test_of_512_cubed_the_estimate_is_within_its_error() -> None:
+def test_the_estimate_at_512_cubed_is_within_its_error() -> None:
     full, part = profiled("rectangular", 512, 512, 512), profiled("rectangular", 512, 512, 512, 8)
     assert part.sampled_blocks == 8
     assert all(off <= error for off, error in differences(part, full).values())
 
 
 @pytest.mark.parametrize("name", ["naive", "shared_tile", "block_tile_1d"])
-def test_ragged_edges_are_sampled_for_themselves(name: str) -> None:
-    """Edge blocks do less than others: scaled up with them, the estimate would be off by percents."""
+def test_edge_blocks_are_sampled_separately(name: str) -> None:
+    """Edge blocks do less work; sampling them together with interior blocks would be off by several per cent."""
     full, part = profiled(name, 333, 407, 20), profiled(name, 333, 407, 20, 8)
     assert part.sampled_blocks < full.geometry.blocks
     assert differences(part, full) == {}
@@ -68,7 +69,7 @@ __global__ void lower(const float* A, const float* B, float* C, int M, int N, in
 """
 
 
-def test_blocks_that_differ_make_a_spread_that_covers_the_truth(tmp_path: Path) -> None:
+def test_the_stated_error_covers_blocks_that_differ(tmp_path: Path) -> None:
     file = tmp_path / "lower.cu"
     file.write_text(TRIANGLE)
     spec = user_kernel(file, UserOptions())
@@ -81,20 +82,20 @@ def test_blocks_that_differ_make_a_spread_that_covers_the_truth(tmp_path: Path) 
     assert all(away <= error for away, error in off.values())
 
 
-def test_a_single_block_gives_no_error_to_state() -> None:
+def test_a_single_block_has_no_error_estimate() -> None:
     part = profiled("coalesced", 512, 512, 64, 1)
     assert math.isnan(part.sampling_error)
 
 
 @pytest.mark.parametrize("name", ["naive", "rectangular", "async_copy"])
-def test_a_short_depth_continued_is_exact(name: str) -> None:
+def test_extrapolation_from_a_short_k_is_exact(name: str) -> None:
     short, full = profiled(name, 128, 128, 320, 0, 64), profiled(name, 128, 128, 320)
     assert (short.sampled_depth, full.sampled_depth) == (128, 0)
     assert differences(short, full) == {}
     assert short.machine_mix == full.machine_mix
 
 
-def test_depth_is_left_alone_where_it_is_short_already() -> None:
+def test_a_short_k_is_not_shortened() -> None:
     assert profiled("coalesced", 64, 64, 100, 0, 64).sampled_depth == 0
 
 
@@ -118,7 +119,7 @@ def test_strata_where_x_counts_rows() -> None:
     assert kinds == [[0, 1], [3, 4], [2], [5]]
 
 
-def test_draw_takes_small_kinds_whole_and_shares_the_rest() -> None:
+def test_small_kinds_run_completely_and_the_rest_is_sampled() -> None:
     sampled, whole = draw([list(range(1000)), list(range(1000, 1100)), [1100, 1101]], 40)
     assert whole == [1100, 1101]
     assert [size for size, _ in sampled] == [1000, 100]
@@ -143,7 +144,7 @@ def test_a_sample_larger_than_the_grid_is_the_grid() -> None:
         (128, 8192, (16, 256)),  # two blocks fill the budget: shorter blocks instead
     ],
 )
-def test_what_is_affordable(tile: int, size: int, expected: tuple[int, int]) -> None:
+def test_affordable_sample_and_depth(tile: int, size: int, expected: tuple[int, int]) -> None:
     assert BUDGET == 2**28
     side = size // tile
     assert affordable(Geometry((side, side, 1), (256, 1, 1)), Problem(size, size, size)) == expected

@@ -1,4 +1,4 @@
-"""Where a problem stands under a GPU's roof, worked out by hand."""
+"""Roofline positions computed by hand."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from gemmsmith.explain.roofline import roofline
 from gemmsmith.gpus import gpu_named, gpus
 
 
-def test_a_cube_of_4096_is_bound_by_arithmetic_everywhere() -> None:
+def test_a_cube_of_4096_is_compute_bound_on_every_gpu() -> None:
     profile = profiled("coalesced", 4096, 4096, 4096, 1, 64)
     for gpu in gpus():
         place = roofline(profile, gpu)
@@ -18,7 +18,7 @@ def test_a_cube_of_4096_is_bound_by_arithmetic_everywhere() -> None:
         assert place.ridge == pytest.approx(1e3 * gpu.fp32_tflops / gpu.dram_gbs)
 
 
-def test_a_matrix_times_a_vector_is_bound_by_memory() -> None:
+def test_matrix_times_vector_is_memory_bound() -> None:
     place = roofline(profiled("coalesced", 256, 1, 256), gpu_named("H200"))
     read = 4 * (256 * 256 + 256 + 256)
     assert place.dram_bytes == read
@@ -28,14 +28,14 @@ def test_a_matrix_times_a_vector_is_bound_by_memory() -> None:
 
 
 @pytest.mark.parametrize(("name", "sectors"), [("naive", 33), ("coalesced", 5)])
-def test_the_most_that_l2_is_asked_for(name: str, sectors: int) -> None:
+def test_l2_bytes_are_the_sectors_touched(name: str, sectors: int) -> None:
     place = roofline(profiled(name, 128, 128, 128), gpu_named("A100"))
     stores = 128 * 128 * (1 if name == "naive" else 1 / 8)
     assert place.l2_bytes == 32 * (sectors * 128**3 / 32 + stores)
     assert place.l2_intensity == pytest.approx(2 * 128**3 / place.l2_bytes)
 
 
-def test_no_work_is_no_time() -> None:
+def test_no_work_takes_no_time() -> None:
     place = roofline(profiled("coalesced", 64, 64, 0), gpu_named("H200"))
     assert place.flops == 0
     assert place.seconds == 0

@@ -1,8 +1,8 @@
-"""ncu's source page brought to source lines.
+"""ncu's source page mapped to source lines.
 
-``data/source_page.csv.gz`` is what ncu 2025.3.1 printed of rung warp_tile at 256³ on an H200, without the columns that
-nobody reads; ``data/source_page.sass.gz`` is nvdisasm's listing of the same machine code, without operands. The totals
-below are of the same run.
+``data/source_page.csv.gz`` is the output of ncu 2025.3.1 for rung warp_tile at 256³ on an H200, without unused columns.
+``data/source_page.sass.gz`` is nvdisasm's listing of the same machine code, without operands. The totals below come
+from the same run.
 """
 
 from __future__ import annotations
@@ -58,13 +58,13 @@ def recorded_lines() -> dict[tuple[str, int], Line]:
     return {(line.file, line.number): line for line in lines}
 
 
-def test_lines_add_up_to_the_launch() -> None:
+def test_lines_sum_to_the_launch() -> None:
     sums = line_sums(list(recorded_lines().values()), KERNEL)
     assert {made.name for made in sums} == {*KERNEL} - {GLOBAL.format("sectors", "ld")}
     assert [made for made in sums if not made.equal] == []
 
 
-def test_counts_are_on_the_line_that_makes_them() -> None:
+def test_counts_are_on_the_right_line() -> None:
     lines = recorded_lines()
     stores, fragments, products = lines[OWN, 51], lines["vector.cuh", 25], lines[OWN, 114]
     # Rows of A go to shared memory one column at a time, two lanes to a bank.
@@ -78,7 +78,7 @@ def test_counts_are_on_the_line_that_makes_them() -> None:
     assert sum(line.total("_sectors_") for line in lines.values()) == 32_768 + 8192
 
 
-def test_samples_and_why_warps_waited_are_kept() -> None:
+def test_samples_and_stall_reasons_are_kept() -> None:
     stores = recorded_lines()[OWN, 51]
     assert (stores.samples, stores.top_stall) == (36, "long_sb")
     # Samples without an issue are a part of these, and no reason of their own.
@@ -87,7 +87,7 @@ def test_samples_and_why_warps_waited_are_kept() -> None:
     assert sum(line.samples or 0 for line in recorded_lines().values()) == sum(r.samples for r in recorded()[0].rows)
 
 
-def test_a_selected_warp_did_not_wait() -> None:
+def test_a_selected_warp_is_not_stalled() -> None:
     line = Line("f", 1, "", 1, (), 5, (("selected", 3), ("wait", 2)))
     assert line.top_stall == "wait"
     assert dataclasses.replace(line, stalls=(("selected", 3),)).top_stall == ""
@@ -109,24 +109,24 @@ def changed(sass: Sass, at: int, **fields: object) -> Sass:
 
 
 @pytest.mark.parametrize("fields", [{"opcode": "LDC.128"}, {"predicate": "@P0"}, {"offset": 0x100000}])
-def test_other_machine_code_is_an_error_never_a_wrong_line(fields: dict[str, object]) -> None:
+def test_different_machine_code_is_an_error(fields: dict[str, object]) -> None:
     page, sass = recorded()
-    with pytest.raises(LaunchError, match="other machine code of gemm than was compiled here: at 0x40"):
+    with pytest.raises(LaunchError, match="different machine code of gemm than was compiled here: at 0x40"):
         correlate(page, changed(sass, 4, **fields))
 
 
-def test_an_instruction_that_ncu_does_not_have_is_an_error() -> None:
+def test_an_instruction_missing_from_ncu_is_an_error() -> None:
     page, sass = recorded()
     assert sass.instructions[-1].base == "NOP"
     cut = sum(1 for i in sass.instructions[-40:] if i.base == "NOP")
     correlate(Page("gemm", page.rows[:-cut]), sass)
-    with pytest.raises(LaunchError, match="it has 'nothing'"):
+    with pytest.raises(LaunchError, match="ncu has 'nothing'"):
         correlate(Page("gemm", page.rows[: -cut - 1]), sass)
     with pytest.raises(LaunchError, match="has no instructions"):
         correlate(Page("gemm", ()), sass)
 
 
-def test_each_launch_has_its_page() -> None:
+def test_each_launch_has_its_own_page() -> None:
     short = "\n".join(page_text().splitlines()[:5]) + "\n"
     pages = parse_pages(short + short.replace('"gemm"', '"other"'))
     assert [(page.kernel, len(page.rows)) for page in pages] == [("gemm", 2), ("other", 2)]
@@ -148,19 +148,19 @@ def test_a_kernel_without_shared_memory_has_a_page_without_its_columns() -> None
     assert any(row.sectors for row in page.rows)
 
 
-def test_an_instruction_that_is_never_on_asks_for_nothing() -> None:
+def test_an_instruction_with_a_false_predicate_makes_no_request() -> None:
     idle = Row(0, "@!PT LDS", "Shared", 10, 0, 0, 0, 0, 0, ())
     found = contributions(idle, Instruction(0, "LDS", (), "@!PT", None, None, "@!PT LDS"))
     assert found["smsp__sass_inst_executed_op_shared_ld.sum"] == 0
 
 
-def test_a_page_that_breaks_off_is_refused() -> None:
-    with pytest.raises(LaunchError, match="breaks off"):
+def test_a_truncated_page_is_refused() -> None:
+    with pytest.raises(LaunchError, match="truncated"):
         parse_pages("\n".join(page_text().splitlines()[:20])[:-60])
 
 
 def executed(opcode: str, space: str = "-") -> dict[str, int]:
-    """What an instruction adds that ran 10 times with 300 threads, 40 wavefronts (7 too many) and 80 sectors."""
+    """The contributions of an instruction that ran 10 times: 300 threads, 40 wavefronts (7 excess), 80 sectors."""
     row = Row(0, opcode, space, 10, 300, 40, 7, 80, 0, ())
     found = contributions(row, Instruction(0, opcode, (), "", None, None, opcode))
     assert (found.pop(EXCESS), found.pop(THEORETICAL_SECTORS)) == (7, 80)
@@ -193,13 +193,13 @@ def test_shared_memory_is_counted_by_operation(opcode: str, space: str, expected
         ("FADD", "-", "smsp__sass_thread_inst_executed_op_fadd_pred_on.sum", 300),
     ],
 )
-def test_requests_are_warps_and_arithmetic_is_threads(opcode: str, space: str, name: str, count: int) -> None:
+def test_requests_count_warps_and_arithmetic_counts_threads(opcode: str, space: str, name: str, count: int) -> None:
     found = executed(opcode, space)
     assert found.pop("memory_l1_wavefronts_shared") == 40
     assert found == {name: count}
 
 
-def test_a_difference_from_the_launch_is_told() -> None:
+def test_a_difference_from_the_launch_is_reported() -> None:
     line = Line("f", 1, "", 5, ((GLOBAL.format("requests", "ld"), 3), (THEORETICAL_SECTORS, 12)), 0)
     kernel = {GLOBAL.format("requests", "ld"): 2.0, GLOBAL.format("sectors", "ld"): 8.0,
               GLOBAL.format("sectors", "st"): 4.0, "smsp__inst_executed.sum": 5.0}  # fmt: skip
@@ -210,7 +210,7 @@ def test_a_difference_from_the_launch_is_told() -> None:
     assert found[THEORETICAL_SECTORS].total_name != THEORETICAL_SECTORS
 
 
-def test_the_raw_page_has_names_units_and_a_row_a_launch() -> None:
+def test_the_raw_page_has_one_row_per_launch() -> None:
     text = (
         '==PROF== x\n"ID","Process ID","Kernel Name","smsp__inst_executed.sum","gpu__time_duration.sum","other"\n'
         '"","","","inst","ns","x"\n"0","524","gemm","597,328","8,512","CachePreferNone"\n"1","524","f","1","n/a",""\n'

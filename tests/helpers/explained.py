@@ -8,7 +8,8 @@ from gemmsmith.compile.compiled import CompiledKernel
 from gemmsmith.compile.compiler import compile_kernel
 from gemmsmith.compile.sass import Sass, disassemble
 from gemmsmith.explain.diagnosis import Diagnosis, diagnose
-from gemmsmith.explain.profile import Profile, simulate
+from gemmsmith.explain.profile import Profile
+from gemmsmith.explain.simulated_profile import simulate
 from gemmsmith.gpus import gpu_named
 from gemmsmith.ladder.registry import rung_named
 from gemmsmith.problem import DTYPES, Problem

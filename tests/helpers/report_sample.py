@@ -1,4 +1,4 @@
-"""A story for tests: counters from the simulator at 128³, with timings that are invented and say so.
+"""A model for tests: counters from the simulator at 128³, with timings that are invented and say so.
 
 Run as a script it writes the page, for looking at: python tests/report_sample.py PAGE.html [all]
 """
@@ -17,8 +17,8 @@ from gemmsmith.gpus import gpu_named
 from gemmsmith.ladder.registry import rung_named
 from gemmsmith.ladder.registry import rungs as all_rungs
 from gemmsmith.problem import FP16, FP32, DType, Problem
-from gemmsmith.report.collect import Gathered, count_rung, laddered_config, rungs_of
-from gemmsmith.report.report_model import Made, Published, Rung, Story, Sweep, SweepPoint
+from gemmsmith.report.collect import CollectedRung, count_rung, laddered_config, rungs_of
+from gemmsmith.report.report_model import Made, Published, ReportModel, Rung, Sweep, SweepPoint
 from gemmsmith.run.contender import Identity
 from gemmsmith.store.results import Conditions, Machine, Measurement, Ratio, Run, Timing
 
@@ -67,12 +67,12 @@ def run(names: tuple[str, ...] = FEW, sizes: tuple[int, ...] = SIZES) -> Run:
 
 
 @cache
-def gathered_rung(name: str) -> Gathered:
+def gathered_rung(name: str) -> CollectedRung:
     """At 4096³, counted from a sample; a rung that is not simulated is compiled only."""
     if not rung_named(name).simulated:
         return count_rung(name, 4096, "sm_90", compile_for)
     profile = profiled(name, 4096, 4096, 4096, 1, 64)
-    return Gathered(name, (), compiled(name), profile.geometry, sass(name), profile)
+    return CollectedRung(name, (), compiled(name), profile.geometry, sass(name), profile)
 
 
 @cache
@@ -122,15 +122,15 @@ def published() -> tuple[Published, ...]:
 
 
 @cache
-def sample(names: tuple[str, ...] = FEW) -> Story:
+def sample(names: tuple[str, ...] = FEW) -> ReportModel:
     """The whole page, as if the timings had been recorded on an H200."""
     made = Made("gemmsmith climb", "2026-01-02", "0.1.0", Machine("an invented host", "Linux", "arm64", "3.11"))
-    return Story(GPU, Problem(4096, 4096, 4096), rungs(names), made, recorded=(run(names),), published=published(),
-                 sweeps=sweeps())  # fmt: skip
+    return ReportModel(GPU, Problem(4096, 4096, 4096), rungs(names), made, recorded=(run(names),),
+                       published=published(), sweeps=sweeps())  # fmt: skip
 
 
 @cache
-def bare(names: tuple[str, ...] = FEW) -> Story:
+def bare(names: tuple[str, ...] = FEW) -> ReportModel:
     """What a machine without a GPU and without recorded results has: simulated counters and predictions."""
     return replace(sample(names), recorded=(), published=(), sweeps=())
 

@@ -1,4 +1,4 @@
-"""The page: one file that loads nothing, escapes everything, leaves out what is missing, and never mixes origins."""
+"""The page: one file that loads nothing, escapes everything, omits what is missing, and never mixes origins."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ from gemmsmith.report.figures.machine import _smem_values
 from gemmsmith.report.figures.names import anchors, contender
 from gemmsmith.report.figures.speed import over_sizes
 from gemmsmith.report.files import replace_file
-from gemmsmith.report.header_comment import HEADINGS, read_opening
+from gemmsmith.report.header_comment import HEADINGS, read_header_comment
 from gemmsmith.report.highlight import highlight
 from gemmsmith.report.ladder_picture import ladder_picture, write_ladder_picture
 from gemmsmith.report.reasons import reason
-from gemmsmith.report.report_model import Made, Rung, Story, Sweep, SweepPoint
+from gemmsmith.report.report_model import Made, ReportModel, Rung, Sweep, SweepPoint
 from gemmsmith.report.speeds import headline, speeds_of
 from gemmsmith.store.results import Machine, Run
 
@@ -50,11 +50,11 @@ def tree(kind: str = "sample") -> Node:
     return read(html(kind))
 
 
-def nothing() -> Story:
-    """Rungs of which only the source is known."""
+def nothing() -> ReportModel:
+    """A rung with nothing but its source."""
     rung = Rung(0, "mine", "my own kernel", "", "mine.cu", "__global__ void mine() {}\n", "", "fp32")
     made = Made("gemmsmith report", "2026-01-02", "0.1.0", Machine("h", "Linux", "cpu", "3.11"))
-    return Story(GPU, Problem(64, 64, 64), (rung,), made)
+    return ReportModel(GPU, Problem(64, 64, 64), (rung,), made)
 
 
 def section(kind: Node, key: str) -> Node:
@@ -65,7 +65,7 @@ def section(kind: Node, key: str) -> Node:
 
 
 @pytest.mark.parametrize("kind", ["sample", "bare"])
-def test_nothing_is_loaded_from_anywhere(kind: str) -> None:
+def test_the_page_loads_nothing(kind: str) -> None:
     for node in tree(kind).walk():
         for name, value in node.attributes.items():
             assert name not in ("src", "srcset", "style", "data", "action", "poster", "background"), (node.tag, name)
@@ -102,7 +102,7 @@ def test_ids_are_unique_and_every_link_has_a_target() -> None:
             assert name in ids
 
 
-def test_the_page_is_the_same_every_time() -> None:
+def test_rendering_is_deterministic() -> None:
     assert page(sample()) == html()
 
 
@@ -111,10 +111,10 @@ def test_the_page_is_the_same_every_time() -> None:
 
 @cache
 def hostile() -> Node:
-    """Every text that comes from outside is an attack."""
-    story, ours = sample(), sample().rungs[0]
-    opening = f"// Idea      {EVIL}\n// Owns      x\n//\n//  {EVIL}\n"
-    source = f"{opening}\n__global__ void k() {{}} // {EVIL}\n/* {EVIL}\n{EVIL} */\n"
+    """Every external text is an injection attempt."""
+    model, ours = sample(), sample().rungs[0]
+    header = f"// Idea      {EVIL}\n// Owns      x\n//\n//  {EVIL}\n"
+    source = f"{header}\n__global__ void k() {{}} // {EVIL}\n/* {EVIL}\n{EVIL} */\n"
     assert ours.profile is not None
     line = replace(ours.profile.lines[0], file=EVIL + ".cu", number=6, text=EVIL)
     bad = replace(ours, name=EVIL, file=EVIL + ".cu", summary=EVIL, teaches=EVIL, source=source, config=EVIL,
@@ -130,11 +130,11 @@ def hostile() -> Node:
         SweepPoint((a, b), 1.0) if a != b else SweepPoint((a, b), illegal=EVIL)
         for a in (EVIL, "1") for b in (EVIL, "1")
     ), "recorded", EVIL, EVIL)  # fmt: skip
-    published = tuple(replace(p, source=EVIL, config=EVIL, baseline=EVIL, gpu=EVIL) for p in story.published)
-    made = replace(story.made, command=EVIL, date=EVIL, gemmsmith=EVIL, machine=machine)
-    gpu = replace(story.gpu, name=EVIL, source=EVIL)
-    return read(page(replace(story, gpu=gpu, rungs=(bad, *story.rungs[1:]), made=made, sweeps=(sweep,),
-                             recorded=(timed, *story.recorded), published=published)))  # fmt: skip
+    published = tuple(replace(p, source=EVIL, config=EVIL, baseline=EVIL, gpu=EVIL) for p in model.published)
+    made = replace(model.made, command=EVIL, date=EVIL, gemmsmith=EVIL, machine=machine)
+    gpu = replace(model.gpu, name=EVIL, source=EVIL)
+    return read(page(replace(model, gpu=gpu, rungs=(bad, *model.rungs[1:]), made=made, sweeps=(sweep,),
+                             recorded=(timed, *model.recorded), published=published)))  # fmt: skip
 
 
 def test_hostile_names_and_sources_stay_text() -> None:
@@ -149,7 +149,7 @@ def test_hostile_names_and_sources_stay_text() -> None:
     assert EVIL in made.text
 
 
-def test_a_hostile_source_line_is_shown_as_it_is_written() -> None:
+def test_a_hostile_source_line_is_shown_verbatim() -> None:
     rows = [n.text for n in hostile().all("td", "code")]
     assert f"__global__ void k() {{}} // {EVIL}" in rows
     assert f"{EVIL} */" in rows
@@ -166,7 +166,7 @@ def test_anchors_are_plain_and_unique() -> None:
 
 
 @pytest.mark.parametrize("kind", ["sample", "bare", "both"])
-def test_every_chart_has_a_title_marks_and_its_numbers(kind: str) -> None:
+def test_every_chart_has_a_title_marks_and_a_data_table(kind: str) -> None:
     figures = tree(kind).all("figure", "has-chart")
     assert len(figures) > 15
     for figure in figures:
@@ -185,13 +185,13 @@ def test_every_chart_has_a_title_marks_and_its_numbers(kind: str) -> None:
         assert "nan" not in re.split(r"\W+", figure.text.lower())
 
 
-def test_the_ladder_has_a_bar_a_rung_as_long_as_it_is_fast() -> None:
-    story, speeds = sample(), speeds_of(sample())
+def test_ladder_bar_lengths_are_proportional_to_speed() -> None:
+    model, speeds = sample(), speeds_of(sample())
     chart = next(f for f in tree().all("figure") if f.attributes.get("id") == "chart-ladder")
     for svg in chart.all("svg", "chart"):
         bars = svg.all("rect", "mark")
         values = [float(b.attributes["data-value"]) for b in bars]
-        known = [headline(r, story, speeds) for r in story.rungs]
+        known = [headline(r, model, speeds) for r in model.rungs]
         assert values == pytest.approx([s.tflops for s in known if s is not None])
         lengths = [b.number("width") for b in bars]
         assert [a / values[-1] for a in values] == pytest.approx([b / lengths[-1] for b in lengths], abs=0.003)
@@ -206,7 +206,7 @@ def test_speed_over_size_has_a_mark_for_every_timing() -> None:
     assert len(read(chart.wide).all(class_="mark")) == timings == len(chart.table.rows)
 
 
-def test_steps_of_shared_memory_are_found_without_trying_every_size() -> None:
+def test_shared_memory_steps_are_complete() -> None:
     held = {"threads": 64, "registers": 32, "static_smem": 1024, "barriers": 1}
     quick = steps(curve(GPU, "smem", _smem_values(GPU), **held))
     full = steps(curve(GPU, "smem", **held))
@@ -216,15 +216,15 @@ def test_steps_of_shared_memory_are_found_without_trying_every_size() -> None:
 
 def test_a_rung_with_wrong_results_has_no_speed() -> None:
     first, *rest = sample().rungs
-    story = replace(sample(), rungs=(replace(first, trusted=False, verified="C[3][5] is wrong"), *rest))
-    made = read(page(story))
+    model = replace(sample(), rungs=(replace(first, trusted=False, verified="C[3][5] is wrong"), *rest))
+    made = read(page(model))
     chart = next(f for f in made.all("figure") if f.attributes.get("id") == "chart-ladder")
     assert len(chart.all("svg", "wide")[0].all("rect", "mark")) == len(FEW) - 1
     assert "wrong results" in chart.text
     assert "C[3][5] is wrong" in section(made, "rungs").text
 
 
-# --- what is missing says how to get it
+# --- missing data: one line says how to get it
 
 
 @pytest.mark.parametrize(("key", "words"), [
@@ -240,7 +240,7 @@ def test_a_section_without_data_is_one_line(key: str, words: str) -> None:
         assert there.all("figure")
 
 
-def test_a_page_of_which_almost_nothing_is_known_still_stands() -> None:
+def test_a_page_with_almost_no_data_renders() -> None:
     made = read(page(nothing()))
     assert not made.all("figure")
     assert [n.text for n in made.all("h1")] == ["One rung of matrix multiplication"]
@@ -272,7 +272,7 @@ def test_a_recorded_figure_names_its_gpu_and_a_predicted_one_says_so() -> None:
     assert "predicted to go from" in tree("bare").one("h1").text
 
 
-def test_measured_here_goes_before_recorded_and_a_curve_is_of_one_machine() -> None:
+def test_measured_runs_take_precedence_and_curves_do_not_mix_machines() -> None:
     mine = replace(run(("naive",), (512,)), machine=replace(MACHINE, gpu="NVIDIA GeForce RTX 3050"))
     speeds = speeds_of(replace(sample(), measured=(mine,)))
     assert [(s.origin, s.gpu, s.problem.m) for s in speeds.of("naive")] == [("measured", "RTX 3050", 512)]
@@ -286,15 +286,15 @@ def test_rejected_and_unverified_timings_are_listed_and_not_drawn() -> None:
         else replace(m, verified=False) if m.identity.name == "coalesced" else m
         for m in timed.measurements
     )  # fmt: skip
-    story = replace(sample(), recorded=(replace(timed, measurements=bad),))
-    speeds = speeds_of(story)
+    model = replace(sample(), recorded=(replace(timed, measurements=bad),))
+    speeds = speeds_of(model)
     assert speeds.of("naive") == speeds.of("coalesced") == ()
-    words = section(read(page(story)), "method").text
+    words = section(read(page(model)), "method").text
     assert "above the roofline" in words
-    assert "it was not verified" in words
+    assert "not verified" in words
 
 
-def test_another_type_of_inputs_is_another_baseline() -> None:
+def test_each_input_type_has_its_own_baseline() -> None:
     half = measurement("cublas", "baseline", "fp16", 4096, 700.0)
     half = replace(half, problem=replace(half.problem, dtype=FP16), ratios=())
     timed = replace(run(), measurements=(*run().measurements, half))
@@ -309,33 +309,33 @@ def test_another_type_of_inputs_is_another_baseline() -> None:
 @pytest.mark.parametrize("change", [
     {"dtype": TF32}, {"dtype": BF16}, {"trans_b": True}, {"out_dtype": FP16}, {"beta": 1.0}, {"config": "BM=256"},
 ])  # fmt: skip
-def test_a_rungs_speed_is_of_its_own_type_layout_and_configuration(change: dict[str, Any]) -> None:
-    story = sample(BOTH)
+def test_only_timings_of_the_ladders_type_layout_and_configuration_count(change: dict[str, Any]) -> None:
+    model = sample(BOTH)
     one = measurement("mma_swizzled", "rung", "fp16", 4096, 999.0, FP16)
     problem = one.problem.with_(**{k: v for k, v in change.items() if k != "config"})
     own = replace(one.identity, config=change.get("config", one.identity.config))
     odd = replace(one, problem=problem, identity=own)
-    faster = replace(story.recorded[0], measurements=(odd, *story.recorded[0].measurements))
-    speeds = speeds_of(replace(story, recorded=(faster,)))
-    at = speeds.at("mma_swizzled", story.problem)
+    faster = replace(model.recorded[0], measurements=(odd, *model.recorded[0].measurements))
+    speeds = speeds_of(replace(model, recorded=(faster,)))
+    at = speeds.at("mma_swizzled", model.problem)
     assert at is not None
     assert at.tflops == pytest.approx(398.0)
     assert [name for name, _ in speeds.others] == [f"mma_swizzled at {problem}"]
     assert "999.0 TFLOPS, recorded on H200" in speeds.others[0][1]
-    alone = speeds_of(replace(story, recorded=(replace(faster, measurements=(odd,)),)))
+    alone = speeds_of(replace(model, recorded=(replace(faster, measurements=(odd,)),)))
     assert alone.known == ()
 
 
-def test_rung_by_rung_the_page_says_what_the_terminal_says() -> None:
-    story = sample(BOTH)
+def test_page_and_terminal_give_the_same_reason() -> None:
+    model = sample(BOTH)
     timed = tuple(replace(m, timings=tuple(replace(t, median=t.median * 5) for t in m.timings))
-                  if m.identity.name == "warp_tile" else m for m in story.recorded[0].measurements)  # fmt: skip
-    slower = replace(story, recorded=(replace(story.recorded[0], measurements=timed),))
+                  if m.identity.name == "warp_tile" else m for m in model.recorded[0].measurements)  # fmt: skip
+    slower = replace(model, recorded=(replace(model.recorded[0], measurements=timed),))
     rung = next(r for r in slower.rungs if r.name == "warp_tile")
-    told = reason(rung, slower, speeds_of(slower))
-    assert "so it does not explain this step. Its idea: a level between block and thread" in told
+    text_of_step = reason(rung, slower, speeds_of(slower))
+    assert "so it does not explain this step. The idea: a level between block and thread" in text_of_step
     text = unescape(page(slower))
-    assert f'<p class="why">{sentence(told)}</p>' in text
+    assert f'<p class="why">{sentence(text_of_step)}</p>' in text
     assert f'<p class="why">{rung.why[1]}</p>' not in text
 
 
@@ -350,7 +350,7 @@ def test_a_share_of_the_baseline_is_never_taken_across_machines() -> None:
     assert math.isnan(apart.of("warp_tile")[-1].of_baseline)
 
 
-def test_tf32_is_never_called_fp32() -> None:
+def test_tf32_is_never_labelled_fp32() -> None:
     assert contender("cublas-tf32", "tf32") == "cuBLAS TF32"
     assert contender("cublas", "tf32") == "cuBLAS tf32"
     assert "cuBLAS TF32 fp32" not in tree().text
@@ -364,7 +364,7 @@ def test_a_rung_says_what_it_does_how_fast_it_is_and_why(name: str) -> None:
     rung = next(r for r in sample().rungs if r.name == name)
     view = next(n for n in tree().all("article", "rung") if n.attributes["id"] == f"rung-{name}")
     words = " ".join(view.text.split())
-    idea = read_opening(rung.source).of("Idea")
+    idea = read_header_comment(rung.source).of("Idea")
     assert idea is not None
     assert idea.words in words
     speed = headline(rung, sample(), speeds_of(sample()))
@@ -373,18 +373,18 @@ def test_a_rung_says_what_it_does_how_fast_it_is_and_why(name: str) -> None:
     assert all(sentence in words for sentence in rung.why)
     assert rung.occupancy is not None
     assert rung.occupancy.why in words
-    assert ("What holds it back" in words) == (name == "naive")
+    assert ("What limits it" in words) == (name == "naive")
     assert len(view.all("svg", "small")) == 3
 
 
-def test_the_source_stands_line_by_line_with_its_counts() -> None:
+def test_the_source_listing_has_counts_per_line() -> None:
     rung = next(r for r in sample().rungs if r.name == "warp_tile")
     assert rung.profile is not None
     view = next(n for n in tree().all("article", "rung") if n.attributes["id"] == "rung-warp_tile")
     table = view.one("table", "source")
     shown = {int(row.one("th").text): row for row in table.one("tbody").all("tr")}
     source = rung.source.splitlines()
-    skipped = read_opening(rung.source).lines
+    skipped = read_header_comment(rung.source).lines
     assert list(shown) == list(range(skipped + 1, len(source) + 1))
     assert [row.one("td", "code").text for row in shown.values()] == [s.rstrip() for s in source[skipped:]]
     hottest = max((n for n in rung.profile.lines if n.file == rung.file), key=lambda n: n.executed)
@@ -393,36 +393,35 @@ def test_the_source_stands_line_by_line_with_its_counts() -> None:
     assert (cell.text, "heat-8" in cell.classes) == ("65.5k", True)
 
 
-def test_every_rung_of_the_ladder_opens_with_the_six_headings() -> None:
+def test_every_rung_starts_with_the_six_headings() -> None:
     assert len(ladder_rungs()) >= len(LADDER)
     for spec in ladder_rungs():
-        opening = read_opening(spec.code)
-        assert [p.heading for p in opening.parts] == list(HEADINGS), spec.name
-        assert all(p.words for p in opening.parts), spec.name
-        assert not spec.code.splitlines()[opening.lines].startswith("//")
+        header = read_header_comment(spec.code)
+        assert [s.heading for s in header.sections] == list(HEADINGS), spec.name
+        assert all(s.words for s in header.sections), spec.name
+        assert not spec.code.splitlines()[header.lines].startswith("//")
 
 
-def test_a_file_without_the_headings_is_shown_whole() -> None:
-    assert read_opening("// my kernel\n__global__ void k() {}\n").lines == 0
-    assert read_opening("").parts == ()
+def test_a_file_without_headings_has_no_header_comment() -> None:
+    assert read_header_comment("// my kernel\n__global__ void k() {}\n").lines == 0
+    assert read_header_comment("").sections == ()
 
 
-def test_a_picture_is_kept_as_it_is_drawn() -> None:
-    part = read_opening("// Owns      A block\n//           of C:\n//\n//   +--+\n//   |t0|\n//\n// Needs  none\n").of(
-        "Owns"
-    )
-    assert part is not None
-    assert (part.words, part.picture) == ("A block of C:", "+--+\n|t0|")
+def test_a_drawing_is_kept_verbatim() -> None:
+    source = "// Owns      A block\n//           of C:\n//\n//   +--+\n//   |t0|\n//\n// Needs  none\n"
+    owns = read_header_comment(source).of("Owns")
+    assert owns is not None
+    assert (owns.words, owns.picture) == ("A block of C:", "+--+\n|t0|")
 
 
 @pytest.mark.parametrize("spec", ladder_rungs(), ids=lambda spec: spec.name)
-def test_colouring_changes_no_character(spec: object) -> None:
+def test_highlighting_changes_no_character(spec: object) -> None:
     lines = spec.code.splitlines()  # type: ignore[attr-defined]
     plain = [unescape(re.sub(r"<[^>]*>", "", line)) for line in highlight(lines)]
     assert plain == lines
 
 
-def test_comments_over_several_lines_are_comments() -> None:
+def test_block_comments_may_span_lines() -> None:
     made = highlight(["int a; /* one", "two < three", "four */ int b; // end"])
     assert made[0] == '<span class="k">int</span> a; <span class="c">/* one</span>'
     assert made[1] == '<span class="c">two &lt; three</span>'
@@ -432,7 +431,7 @@ def test_comments_over_several_lines_are_comments() -> None:
 # --- files
 
 
-def test_the_page_replaces_an_old_one_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_page_is_replaced_atomically(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     target = tmp_path / "climb.html"
     assert write_page(target, nothing()) == target
     first = target.read_text(encoding="utf-8")
@@ -449,7 +448,7 @@ def test_the_page_replaces_an_old_one_at_once(tmp_path: Path, monkeypatch: pytes
     assert [p.name for p in tmp_path.iterdir()] == ["climb.html"]
 
 
-def test_the_picture_of_the_ladder_is_a_file_of_its_own(tmp_path: Path) -> None:
+def test_the_ladder_picture_is_a_standalone_file(tmp_path: Path) -> None:
     root = ET.parse(write_ladder_picture(tmp_path / "ladder.svg", sample())).getroot()
     assert root.tag == "{http://www.w3.org/2000/svg}svg"
     found = [n for n in root.iter() if "mark" in n.get("class", "").split()]
@@ -460,15 +459,15 @@ def test_the_picture_of_the_ladder_is_a_file_of_its_own(tmp_path: Path) -> None:
     assert root.findtext("{http://www.w3.org/2000/svg}title")
 
 
-def test_no_picture_is_drawn_of_nothing() -> None:
+def test_a_picture_without_speeds_is_refused() -> None:
     with pytest.raises(UsageError, match="no rung has a speed"):
         ladder_picture(nothing())
 
 
-def test_a_rung_that_is_not_simulated_is_told_without_counts() -> None:
-    """Its idea, resources and recorded speed are there; charts of counts leave it out, and words say why."""
-    story = sample((*FEW, "mma_swizzled", "wgmma_tma"))
-    rung = story.rungs[-1]
+def test_a_rung_that_is_not_simulated_has_no_counts() -> None:
+    """The view has its idea, resources and recorded speed, and says why there are no counts."""
+    model = sample((*FEW, "mma_swizzled", "wgmma_tma"))
+    rung = model.rungs[-1]
     assert (rung.name, rung.simulated, rung.profile, rung.diagnosis, rung.changes) == (
         "wgmma_tma",
         False,
@@ -477,10 +476,10 @@ def test_a_rung_that_is_not_simulated_is_told_without_counts() -> None:
         (),
     )
     assert rung.before == "mma_swizzled"
-    root = read(page(story))
+    root = read(page(model))
     view = next(n for n in root.all("article", "rung") if n.attributes["id"] == "rung-wgmma_tma")
-    assert "The simulator does not know this rung's instructions yet" in view.text
-    assert "No counts beside the lines" in view.text
+    assert "The simulator does not support this rung's instructions yet" in view.text
+    assert "No counts: the simulator does not support" in view.text
     assert "1.38 times as fast as mma_swizzled" in view.text
     assert "gemmsmith explain wgmma_tma" not in view.text
     assert not view.all("td", "counts")

@@ -1,4 +1,4 @@
-"""Rungs on CUDA cores and on tensor cores share a page, but never a linear scale, a peak or a ratio."""
+"""CUDA-core and tensor-core rungs share a page, but never a linear scale, a peak or a ratio."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def shown(chart: Node) -> list[str]:
     return [row.all("td")[1].text for row in chart.one("tbody").all("tr")]
 
 
-def test_rungs_on_tensor_cores_have_a_ladder_of_their_own_with_their_own_peak() -> None:
+def test_tensor_core_rungs_have_their_own_chart_and_peak() -> None:
     cuda, tensor = figure("both", "ladder"), figure("both", "ladder-tensor")
     assert shown(cuda) == [*FEW, "warp_tile_mixed", "cuBLAS fp32", "cuBLASLt fp32"]
     assert shown(tensor) == ["wmma", "mma_swizzled", "cuBLAS TF32", "cuBLAS fp16", "cuBLASLt fp16"]
@@ -41,9 +41,10 @@ def test_rungs_on_tensor_cores_have_a_ladder_of_their_own_with_their_own_peak() 
     assert lines == ["cuBLAS TF32 350.0 (fp32 inputs)", "cuBLAS fp16 702.0", "cuBLASLt fp16 724.0", "fp16 peak 989"]
     assert "fp32 peak 66.9" in cuda.text
     assert "fp32 peak" not in tensor.text
-    assert "CUDA cores: warp_tile has 86 times the speed of naive and 87\u00a0% of cuBLAS" in cuda.one("h3").text
+    assert "CUDA cores: warp_tile reaches 86 times the speed of naive and 87\u00a0% of cuBLAS" in cuda.one("h3").text
     assert (
-        "Tensor cores: mma_swizzled has 1.88 times the speed of wmma and 57\u00a0% of cuBLAS" in tensor.one("h3").text
+        "Tensor cores: mma_swizzled reaches 1.88 times the speed of wmma and 57\u00a0% of cuBLAS"
+        in tensor.one("h3").text
     )
     assert "over naive" not in tensor.text
     bars = [b.number("width") for b in tensor.all("svg", "wide")[0].all("rect", "mark")]
@@ -52,7 +53,7 @@ def test_rungs_on_tensor_cores_have_a_ladder_of_their_own_with_their_own_peak() 
 
 def test_a_baseline_off_the_scale_is_named_with_its_arithmetic() -> None:
     note = figure("sample", "ladder").one("p", "note").text
-    assert note == "Off this scale, in other arithmetic: cuBLAS TF32 350.0 TFLOPS."
+    assert note == "Off this scale, in another arithmetic: cuBLAS TF32 350.0 TFLOPS."
     timed = run()
     fast = tuple(replace(m, timings=tuple(replace(t, median=t.median / 9) for t in m.timings))
                  if m.identity.name == "cublaslt" else m for m in timed.measurements)  # fmt: skip
@@ -61,11 +62,11 @@ def test_a_baseline_off_the_scale_is_named_with_its_arithmetic() -> None:
     assert made.note == "Off this scale: cuBLASLt fp32 473.4, cuBLAS TF32 350.0 TFLOPS."
 
 
-def test_a_prediction_is_not_called_fastest_where_others_were_timed() -> None:
+def test_a_prediction_is_never_the_fastest_if_others_were_timed() -> None:
     timed = run()
     without = tuple(m for m in timed.measurements if m.identity.name != "warp_tile")
-    story = replace(sample(), recorded=(replace(timed, measurements=without),))
-    words = [fact.name for fact in top_facts(story, speeds_of(story))]
+    model = replace(sample(), recorded=(replace(timed, measurements=without),))
+    words = [fact.name for fact in top_facts(model, speeds_of(model))]
     assert any(word.startswith("fastest") for word in words)
     assert not any("warp_tile" in word for word in words)
 
@@ -76,7 +77,7 @@ def test_the_headline_and_the_figures_at_the_top_never_mix_arithmetics() -> None
            for d in tree("both").all("dl", "figures")[0].children if isinstance(d, Node)}  # fmt: skip
     assert top == {
         "fastest on CUDA cores: warp_tile": "44.6 TFLOPS", "of cuBLAS, fp32 inputs": "87\u00a0%",
-        "warp_tile over naive": "×86", "fastest on tensor cores: mma_swizzled": "398.0 TFLOPS",
+        "warp_tile: speedup over naive": "×86", "fastest on tensor cores: mma_swizzled": "398.0 TFLOPS",
         "of cuBLAS, fp16 inputs": "57\u00a0%", "verified against float64": "6 of 6",
     }  # fmt: skip
 
@@ -84,22 +85,22 @@ def test_the_headline_and_the_figures_at_the_top_never_mix_arithmetics() -> None
 def test_a_predicted_headline_says_so_and_counts_in_words() -> None:
     many = tuple(replace(r, number=i + 1, name=f"{r.name}{i}") for i, r in enumerate((*rungs(BOTH), *rungs(BOTH) * 2)))
     for count, word in ((6, "Six"), (15, "Fifteen"), (18, "Eighteen")):
-        story = replace(bare(BOTH), rungs=many[:count])
+        model = replace(bare(BOTH), rungs=many[:count])
         assert re.match(rf"{word} rungs, predicted: 0\.\d\d to \d\d\.\d TFLOPS on CUDA cores, \d+ on tensor cores$",
-                        headline_words(story, speeds_of(story)))  # fmt: skip
+                        headline_words(model, speeds_of(model)))  # fmt: skip
 
 
-def test_a_rung_is_set_over_the_first_of_its_own_arithmetic() -> None:
+def test_speedups_compare_rungs_on_the_same_execution_unit() -> None:
     def names(rung: str) -> list[str]:
         view = next(n for n in tree("both").all("article", "rung") if n.attributes["id"] == f"rung-{rung}")
         return [n.text for n in view.all("dl", "figures")[0].all("dt")]
 
-    assert names("mma_swizzled") == ["TFLOPS", "of cuBLAS", "over wmma"]
-    assert names("wmma") == ["TFLOPS", "of cuBLAS", "over warp_tile_mixed, on CUDA cores"]
-    assert names("warp_tile") == ["TFLOPS", "of cuBLAS", "over coalesced", "over naive"]
+    assert names("mma_swizzled") == ["TFLOPS", "of cuBLAS", "speedup over wmma"]
+    assert names("wmma") == ["TFLOPS", "of cuBLAS", "speedup over warp_tile_mixed, on CUDA cores"]
+    assert names("warp_tile") == ["TFLOPS", "of cuBLAS", "speedup over coalesced", "speedup over naive"]
 
 
-def test_speed_over_size_is_a_chart_an_arithmetic_with_its_own_baselines() -> None:
+def test_speed_over_size_has_one_chart_per_execution_unit() -> None:
     cuda, tensor = over_sizes(sample(BOTH), speeds_of(sample(BOTH)))
     assert {row[0] for row in cuda.table.rows} == {*FEW, "warp_tile_mixed", "cuBLAS fp32", "cuBLASLt fp32"}
     assert {row[0] for row in tensor.table.rows} == {"wmma", "mma_swizzled", "cuBLAS TF32", "cuBLAS fp16",
@@ -108,7 +109,7 @@ def test_speed_over_size_is_a_chart_an_arithmetic_with_its_own_baselines() -> No
     assert sum(len(read(c.wide).all(class_="mark")) for c in (cuda, tensor)) == timings, "nothing is left out"
 
 
-def test_the_roofline_has_both_roofs_and_shares_of_each_rungs_own_peak() -> None:
+def test_the_roofline_has_both_peaks_and_shares_of_each_rungs_own_peak() -> None:
     chart = figure("both", "roofline")
     shares = {row.all("td")[1].text: row.all("td")[5].text for row in chart.one("tbody").all("tr")}
     assert shares["warp_tile"] == "67\u00a0% (fp32)"
@@ -117,7 +118,7 @@ def test_the_roofline_has_both_roofs_and_shares_of_each_rungs_own_peak() -> None
     assert {"fp32 peak 66.9", "fp16 peak 989"} <= {t.text for t in chart.all("text", "reference")}
 
 
-def test_shared_memory_of_tensor_core_rungs_counts_ldmatrix_on_a_scale_of_its_own() -> None:
+def test_tensor_core_rungs_have_their_own_bank_conflict_chart_with_ldmatrix() -> None:
     rows = {row.all("td")[0].text: [c.text for c in row.all("td")]
             for row in figure("both", "conflicts-tensor").one("tbody").all("tr")}  # fmt: skip
     assert list(rows) == ["wmma", "mma_swizzled"]
@@ -127,13 +128,13 @@ def test_shared_memory_of_tensor_core_rungs_counts_ldmatrix_on_a_scale_of_its_ow
     assert "tensor-core multiply-add" not in figure("sample", "mix").text
 
 
-def test_titles_compare_only_what_is_alike() -> None:
+def test_titles_compare_only_comparable_rungs() -> None:
     assert "warp_tile moves" in figure("both", "traffic").one("h3").text, "fp16 inputs take half the bytes"
     assert "warp_tile is fastest on CUDA cores" in figure("both", "occupancy").one("h3").text
     assert "of the instructions on CUDA cores" in figure("both", "mix").one("h3").text
 
 
-def test_the_picture_has_a_panel_an_arithmetic(tmp_path: Path) -> None:
+def test_the_picture_has_one_panel_per_execution_unit(tmp_path: Path) -> None:
     root = ET.parse(write_ladder_picture(tmp_path / "ladder.svg", sample(BOTH))).getroot()
     texts = [(n.get("class", ""), n.text or "") for n in root.iter("{http://www.w3.org/2000/svg}text")]
     assert [words for class_, words in texts if class_ == "panel"] == ["CUDA cores", "Tensor cores"]

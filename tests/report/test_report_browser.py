@@ -1,4 +1,4 @@
-"""The page in a real browser: it loads nothing, draws everything, and works by keyboard, on a phone, in the dark."""
+"""The page in a real browser: it loads nothing, draws everything, works by keyboard, on a phone and in dark mode."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def where(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class Visit:
-    """One page in a context of its own, with everything it said and asked for."""
+    """One page in its own context, with its console messages and requests."""
 
     def __init__(self, browser: Any, file: Path, size: dict[str, int], **options: Any) -> None:
         self.context = browser.new_context(viewport=size, **options)
@@ -65,7 +65,7 @@ class Visit:
 
 
 @pytest.mark.parametrize("name", ["climb.html", "bare.html"])
-def test_it_loads_without_a_word_and_asks_for_nothing(browser: Any, where: Path, name: str) -> None:
+def test_the_page_logs_nothing_and_requests_nothing(browser: Any, where: Path, name: str) -> None:
     with Visit(browser, where / name, DESKTOP) as visit:
         for view in VIEWS:
             visit.open(view)
@@ -74,7 +74,7 @@ def test_it_loads_without_a_word_and_asks_for_nothing(browser: Any, where: Path,
         assert {url.partition("#")[0] for url in visit.asked} == {visit.url}
 
 
-# Every mark of every chart that is shown has a size and lies within the drawing; every word lies within the card.
+# Every visible mark has a size and is inside its drawing; every text is inside its card.
 DRAWN = """() => {
   const charts = [...document.querySelectorAll('.view.current svg.chart')].filter(c => c.checkVisibility());
   const faults = [];
@@ -99,7 +99,7 @@ DRAWN = """() => {
 
 
 @pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
-def test_every_chart_is_drawn_and_nothing_sticks_out(browser: Any, where: Path, size: dict[str, int]) -> None:
+def test_every_chart_is_drawn_within_its_bounds(browser: Any, where: Path, size: dict[str, int]) -> None:
     with Visit(browser, where / "climb.html", size) as visit:
         for view in VIEWS:
             visit.open(view)
@@ -109,7 +109,7 @@ def test_every_chart_is_drawn_and_nothing_sticks_out(browser: Any, where: Path, 
 
 
 @pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
-def test_charts_of_both_kinds_of_units_are_drawn_and_nothing_sticks_out(
+def test_charts_of_both_execution_units_are_drawn_within_their_bounds(
     browser: Any, where: Path, size: dict[str, int]
 ) -> None:
     with Visit(browser, where / "both.html", size) as visit:
@@ -195,7 +195,7 @@ def test_the_theme_follows_the_system_until_the_reader_chooses(browser: Any, whe
         assert visit.page.evaluate(paper) == dark
 
 
-# The contrast of every text that is shown with what lies behind it, by WCAG 2. A halo counts as what lies behind.
+# The WCAG 2 contrast of every visible text with its background; a halo counts as background.
 CONTRAST = """() => {
   const rgb = words => {
     const found = words.match(/[\\d.]+/g).map(Number);
@@ -239,7 +239,7 @@ CONTRAST = """() => {
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_every_text_can_be_read_against_what_lies_behind_it(browser: Any, where: Path, scheme: str) -> None:
+def test_every_text_has_enough_contrast(browser: Any, where: Path, scheme: str) -> None:
     # A window as high as the page: what is not in it has nothing behind it.
     with Visit(browser, where / "climb.html", {"width": 1280, "height": 14_000}, color_scheme=scheme,
                device_scale_factor=0.25) as visit:  # fmt: skip
@@ -262,7 +262,7 @@ def test_a_section_reached_by_its_link_is_not_under_the_bar(browser: Any, where:
             assert bar <= top < bar + 60, key
 
 
-def test_without_scripts_everything_is_there(browser: Any, where: Path) -> None:
+def test_the_page_works_without_scripts(browser: Any, where: Path) -> None:
     with Visit(browser, where / "climb.html", DESKTOP, java_script_enabled=False) as visit:
         page = visit.page
         for view in VIEWS:

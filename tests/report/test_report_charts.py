@@ -1,4 +1,4 @@
-"""Charts: scales and ticks, and one mark for each datum at the place where its value is."""
+"""Charts: scales, ticks, and one mark per datum at the right position."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def marks(drawing: Drawing) -> list[Node]:
 
 
 def ticks(drawing: Drawing, axis: str) -> dict[str, float]:
-    """Where each tick's grid line is, by its label: 'x' lines are vertical."""
+    """The position of each tick's grid line, by label; 'x' lines are vertical."""
     found = {}
     for group in read(drawing.body).all("g", "axes"):
         lines = group.all("line", "grid")
@@ -45,7 +45,7 @@ def ticks(drawing: Drawing, axis: str) -> dict[str, float]:
 
 
 def between(at: dict[str, float], value: float) -> float:
-    """Where ``value`` is on a linear axis, by its first and last tick."""
+    """The position of ``value`` on a linear axis, from its first and last tick."""
     (low, first), *_, (high, last) = ((float(label), place) for label, place in at.items())
     return first + (last - first) * (value - low) / (high - low)
 
@@ -95,7 +95,7 @@ def test_logarithmic_ticks_are_decades_with_2_and_5_where_there_are_few() -> Non
 
 
 @given(st.lists(st.floats(0, 400), max_size=14))
-def test_labels_pushed_apart_keep_their_order_gap_and_bounds(places: list[float]) -> None:
+def test_spread_labels_keep_order_gap_and_bounds(places: list[float]) -> None:
     moved = spread(places, 23, 0, 400)
     by_want = [moved[i] for i in sorted(range(len(places)), key=lambda i: places[i])]
     assert by_want == sorted(by_want)
@@ -103,12 +103,12 @@ def test_labels_pushed_apart_keep_their_order_gap_and_bounds(places: list[float]
     assert all(-1e-6 <= m <= 400 + 1e-6 for m in moved)
 
 
-def test_labels_that_stand_apart_already_do_not_move() -> None:
+def test_labels_that_are_apart_do_not_move() -> None:
     assert spread([10, 50, 300], 23, 0, 400) == [10, 50, 300]
     assert spread([], 23, 0, 400) == []
 
 
-def test_labels_too_many_to_fit_stand_evenly() -> None:
+def test_too_many_labels_are_spaced_evenly() -> None:
     assert spread([5, 5, 5], 23, 0, 20) == [0, 10, 20]
 
 
@@ -123,7 +123,7 @@ def test_labels_too_many_to_fit_stand_evenly() -> None:
     (seconds(3.2e-6), "3.2 µs"), (sentence("one thread"), "One thread."), (sentence("cp.async is"), "cp.async is."),
     (sentence("fp16 or bf16."), "fp16 or bf16."), (sentence(""), ""),
 ])  # fmt: skip
-def test_numbers_and_sentences_are_written_alike_everywhere(made: str, expected: str) -> None:
+def test_number_and_sentence_formats(made: str, expected: str) -> None:
     assert made == expected
 
 
@@ -134,12 +134,12 @@ def test_elements_escape_text_and_attributes() -> None:
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf])
-def test_a_place_that_is_no_number_is_an_error_not_an_empty_chart(value: float) -> None:
+def test_a_non_finite_coordinate_is_an_error(value: float) -> None:
     with pytest.raises(ValueError, match="coordinate"):
         number(value)
 
 
-def test_no_two_rungs_look_alike_in_a_line_chart() -> None:
+def test_line_styles_are_distinct() -> None:
     looks = [(colour(r), dash(r), shape(r)) for r in range(1, 25)]
     assert len(set(looks)) == len(looks)
     for one, other in itertools.combinations(range(1, 13), 2):
@@ -165,7 +165,7 @@ def test_a_bar_ends_where_its_value_is(canvas: Canvas) -> None:
     assert "no figure" in read(drawing.body).text
 
 
-def test_another_origin_among_bars_is_hatched_and_named() -> None:
+def test_bars_of_another_origin_are_hatched_and_named() -> None:
     bars = [Bar("a", 1.0, "1", 1), Bar("b", 2.0, "2", 2, faint=True, ghost=3.0)]
     tree = read(draw_bars(WIDE, bars, [], "x", ghost="predicted", faint="recorded", solid="measured").body)
     assert [t.text for t in tree.one("g", "legend").all("text")] == ["measured", "recorded", "predicted"]
@@ -181,7 +181,7 @@ def test_another_origin_among_bars_is_hatched_and_named() -> None:
 
 
 @pytest.mark.parametrize(("ghost", "beside"), [(50.0, 10.0), (12.0, 12.0)])
-def test_words_stand_beside_their_own_bar_unless_they_would_cover_its_ghost(ghost: float, beside: float) -> None:
+def test_a_bars_label_does_not_cover_its_ghost(ghost: float, beside: float) -> None:
     drawing = draw_bars(WIDE, [Bar("a", 10.0, "ten of them", 1, ghost=ghost, faint=True)], [Reference("", 60.0)], "x")
     (words,) = (t for t in read(drawing.body).all("text", "value") if t.text == "ten of them")
     assert words.number("x") == pytest.approx(between(ticks(drawing, "x"), beside) + 10, abs=0.02)
@@ -205,7 +205,7 @@ def test_points_of_a_curve_are_where_their_values_are(canvas: Canvas) -> None:
     assert len(marks(drawing)) == 5
 
 
-def test_quiet_curves_are_context_without_marks_and_names() -> None:
+def test_quiet_curves_have_no_marks_and_no_labels() -> None:
     loud = Line("loud", ((512, 1.0, ""), (1024, 2.0, "")), 1)
     quiet = Line("quiet", ((512, 1.5, ""), (1024, 2.5, "")), 2, quiet=True)
     drawing = draw_lines(WIDE, [loud, quiet], "x", "y")
@@ -236,7 +236,7 @@ def test_the_roofline_bends_where_bandwidth_meets_the_peak(canvas: Canvas) -> No
 
 
 @CANVASES
-def test_every_arithmetic_has_its_own_flat_roof_and_nothing_is_above_the_plot(canvas: Canvas) -> None:
+def test_every_arithmetic_has_its_own_ceiling_inside_the_plot(canvas: Canvas) -> None:
     spots = [Spot(1, "naive", 0.1, 1.0, ""), Spot(14, "mma", 50.0, 400.0, ""), Spot(15, "too fast", 60.0, 5000.0, "")]
     ceilings = [Ceiling("fp32 peak", 100.0), Ceiling("fp16 peak", 1000.0)]
     drawing = draw_roofline(canvas, spots, [Roof("DRAM", 1.0), Roof("L2", 10.0, "6 4")], ceilings, "x", "y")
@@ -286,7 +286,7 @@ def test_shares_fill_the_whole_row() -> None:
 
 
 @pytest.mark.parametrize(("low", "high"), [(0, 32), (32, 0)])
-def test_shades_run_from_one_end_to_the_other(low: float, high: float) -> None:
+def test_shades_cover_the_range(low: float, high: float) -> None:
     values = [shade(low + (high - low) * i / 32, low, high) for i in range(33)]
     assert values == sorted(values)
     assert (values[0], values[-1]) == (0, SHADES - 1)
@@ -294,7 +294,7 @@ def test_shades_run_from_one_end_to_the_other(low: float, high: float) -> None:
 
 
 @CANVASES
-def test_cells_without_a_value_are_hatched_and_say_so(canvas: Canvas) -> None:
+def test_cells_without_a_value_are_hatched(canvas: Canvas) -> None:
     rows = [
         ("4", 0, [Cell(1.0, "1.0"), Cell(math.nan, "illegal", "too large")]),
         ("8", 0, [Cell(2.0, "2.0", best=True)] * 2),
@@ -315,7 +315,7 @@ def test_occupancy_falls_in_steps_with_the_kernel_on_its_step() -> None:
     gpu = gpu_named("H200")
     stairs = steps(curve(gpu, "registers", threads=256, registers=64, static_smem=0))
     held = next(s.occupancy.fraction for s in stairs if s.first <= 64 <= s.last)
-    drawing = draw_steps(SMALL, stairs, 64, held, "registers a thread", "s1")
+    drawing = draw_steps(SMALL, stairs, 64, held, "registers per thread", "s1")
     xs, ys = ticks(drawing, "x"), ticks(drawing, "y")
     (mark,) = marks(drawing)
     assert mark.number("cx") == pytest.approx(between(xs, 64), abs=0.02)
@@ -325,7 +325,7 @@ def test_occupancy_falls_in_steps_with_the_kernel_on_its_step() -> None:
     assert all(a[0] == b[0] or a[1] == b[1] for a, b in itertools.pairwise(corners)), "no slope between levels"
 
 
-def test_a_chart_carries_title_description_and_both_drawings() -> None:
+def test_a_chart_has_title_description_and_both_drawings() -> None:
     table = Table(("a", "b"), (("x", "1"), ("y", "–")))
     made = chart("key", "A <title>", "What to see.", table, lambda c: draw_bars(c, [Bar("a", 1, "1")], [], "u"))
     for svg in (read(made.wide).one("svg"), read(made.narrow).one("svg")):

@@ -1,4 +1,4 @@
-"""Sweeps as files: they come back as they were saved, and a saved timing is a recorded one."""
+"""Sweep files round-trip, and a saved timing counts as recorded."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gemmsmith.report.sweep_file import as_recorded, read_sweeps, recorded_sweep
 
 
 @pytest.mark.parametrize("sweep", sweeps(), ids=lambda sweep: sweep.title)
-def test_a_sweep_comes_back_from_json_as_it_was(sweep: Sweep, tmp_path: Path) -> None:
+def test_a_sweep_round_trips_through_json(sweep: Sweep, tmp_path: Path) -> None:
     odd = replace(sweep, more_is_better=False, points=(replace(sweep.points[0], value=0.1 + 0.2, note="n"),
                                                        *sweep.points[1:]))  # fmt: skip
     save_sweep(tmp_path / "one.json", odd)
@@ -43,12 +43,12 @@ def test_a_saved_timing_is_recorded_and_other_origins_stay() -> None:
         assert as_recorded(replace(one, origin=origin)).origin == origin
 
 
-def test_the_packages_sweeps_are_none_of_this_machines() -> None:
+def test_shipped_sweeps_are_recorded_elsewhere() -> None:
     assert all(s.origin != "measured" and s.points for s in recorded_sweeps())
 
 
 @pytest.mark.parametrize("text", ["{", "", "3", "[[]]", "{}"])
-def test_a_file_of_something_else_is_refused(text: str, tmp_path: Path) -> None:
+def test_a_file_with_other_content_is_refused(text: str, tmp_path: Path) -> None:
     (tmp_path / "bad.json").write_text(text)
     with pytest.raises(UsageError, match=r"bad\.json is not a sweep saved by gemmsmith sweep --save\n"):
         read_sweeps(tmp_path / "bad.json")

@@ -1,4 +1,4 @@
-"""The fills that say how A and B go together: each is what its name says, in every type, layout and batch."""
+"""Fills that relate A and B: each has its stated property, in every type, layout and batch."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ LAYOUTS = ["NN", "NT", "TN", "TT"]
 
 
 def product_operands(problem: Problem, fill: str, seed: int = 0) -> tuple[Array, Array]:
-    """op(A) and op(B) in float64: what is stored is what is looked at."""
+    """op(A) and op(B) in float64, from the stored values."""
     data = operands(problem, fill, seed)
     assert data.a.dtype == data.b.dtype == problem.dtype.numpy
     a, b = data.a.astype(np.float64), data.b.astype(np.float64)
@@ -48,7 +48,7 @@ def test_graded_and_skewed_are_normal_times_powers_of_two(layout: str) -> None:
 
 
 @pytest.mark.parametrize("fill", ["graded", "skewed"])
-def test_fp16_holds_what_is_graded(fill: str) -> None:
+def test_graded_fills_fit_fp16(fill: str) -> None:
     a, b = product_operands(Problem(64, 64, 64, FP16), fill)
     for values in (a, b):
         assert np.isfinite(values).all()
@@ -58,7 +58,7 @@ def test_fp16_holds_what_is_graded(fill: str) -> None:
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize(("dtype", "decades"), [(FP32, 6), (TF32, 6), (FP16, 3), (BF16, 2)], ids=str)
-def test_ill_conditioned_operands_undo_each_other(dtype: DType, decades: int, layout: str) -> None:
+def test_ill_conditioned_operands_cancel(dtype: DType, decades: int, layout: str) -> None:
     a, b = product_operands(laid_out(24, 24, 24, layout, dtype), "ill-conditioned")
     for values in (a, b):
         singular = np.linalg.svd(values, compute_uv=False)
@@ -72,8 +72,8 @@ def test_ill_conditioned_operands_undo_each_other(dtype: DType, decades: int, la
 
 
 @pytest.mark.parametrize("fill", ["cancelling", "graded", "skewed", "ill-conditioned"])
-def test_every_product_of_a_batch_is_arranged(fill: str) -> None:
-    """A serves all of it, and each B goes with it."""
+def test_every_product_of_a_batch_has_the_property(fill: str) -> None:
+    """One A is shared by all products, and each B fits it."""
     data = operands(Problem(8, 8, 16, batch=3, stride_a=0), fill)
     assert data.a.shape == (8, 16)
     assert data.b.shape == (48, 8)

@@ -1,4 +1,4 @@
-"""Errors of products: the four measures by hand, known arithmetics, and what a mistake looks like."""
+"""The accuracy study: the four measures by hand, known arithmetics, and visible mistakes."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from gemmsmith.verify.accuracy_study import (
     Plan,
     Point,
     Subject,
+    compensated_product,
     distributions_for,
     measured,
     ratios,
-    sharper_product,
     study,
 )
 from gemmsmith.verify.fma import ordered_fma_reference
@@ -35,7 +35,7 @@ def fp32_product(a: Array, b: Array) -> Array:
 
 
 def to_tf32(values: Array) -> Array:
-    """Rounded to ten fraction bits, to nearest."""
+    """Round to ten fraction bits, to nearest."""
     return ((values.view(np.uint32) + 0x1000) & np.uint32(0xFFFFE000)).view(np.float32)
 
 
@@ -52,7 +52,7 @@ def bf16_parts(values: Array) -> list[Array]:
 
 
 def bf16x6(dropped: tuple[int, int] | None = None) -> Any:
-    """Three bf16 parts of each operand and six products of them, of which one may be forgotten."""
+    """Split each operand into three bf16 parts and add six products; one may be left out."""
 
     def product(a: Array, b: Array) -> Array:
         left, right = bf16_parts(a), bf16_parts(b)
@@ -78,7 +78,7 @@ def test_the_four_measures_by_hand() -> None:
     assert errors.relative == pytest.approx(0.25)
 
 
-def test_tiny_components_do_not_count_as_relative_errors_and_small_rows_do() -> None:
+def test_relative_errors_skip_tiny_components_but_not_small_rows() -> None:
     exact = np.array([[1.0, 1.0, 1e-6], [1.0, 1.0, 1.0], [1e-9, 1e-9, 1e-9]])
     got = exact.copy()
     got[0, 2] = 2e-6  # wrong by 100 %, but there by chance
@@ -87,7 +87,7 @@ def test_tiny_components_do_not_count_as_relative_errors_and_small_rows_do() -> 
     assert measured(got, exact, np.abs(exact), U).relative == pytest.approx(0.5)
 
 
-def test_nothing_to_be_relative_to() -> None:
+def test_a_zero_reference() -> None:
     nothing = np.zeros((2, 2))
     right = measured(nothing, nothing, nothing, U)
     assert (right.frobenius, right.largest, right.mean) == (0, 0, 0)
@@ -97,7 +97,7 @@ def test_nothing_to_be_relative_to() -> None:
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf])
-def test_what_is_not_finite_is_infinitely_wrong(value: float) -> None:
+def test_a_non_finite_result_has_infinite_errors(value: float) -> None:
     def product(a: Array, b: Array) -> Array:
         c = fp32_product(a, b)
         c[1, 2] = value
@@ -127,8 +127,8 @@ def test_fp32_stays_within_its_gate_on_every_distribution(distribution: str) -> 
     )
 
 
-def test_norms_tell_what_components_do_not() -> None:
-    """By components the data sets are as easy as normal ones; the product itself is lost to cancellation."""
+def test_norms_show_errors_that_components_do_not() -> None:
+    """Component-wise these data are as easy as normal data, but cancellation destroys the product."""
     normal, hard, cancelling = (
         only(Subject("fp32", "fp32", fp32_product), distributions=(name,), depths=(128,))[0].errors
         for name in ("normal", "ill-conditioned", "cancelling")
@@ -139,8 +139,8 @@ def test_norms_tell_what_components_do_not() -> None:
     assert cancelling.frobenius > 3 * normal.frobenius
 
 
-def test_tf32_errs_by_about_its_roundoff() -> None:
-    """One product of two rounded factors errs by 2·2**−11 at most, and some come near."""
+def test_the_error_of_tf32_is_about_its_roundoff() -> None:
+    """The error of one product of two rounded factors is at most 2·2**−11, and some come close."""
     (point,) = only(Subject("tf32", "tf32", tf32_product), depths=(1,), m=128, n=128)
     assert point.unit == 2.0**-11
     assert 1.7 < point.errors.largest <= 2.001
@@ -153,8 +153,8 @@ def test_tf32_errs_by_about_its_roundoff() -> None:
 
 
 @pytest.mark.parametrize("distribution", DISTRIBUTIONS)
-def test_a_dropped_low_term_shows(distribution: str) -> None:
-    """Six products of bf16 parts are as good as fp32; without one of the smallest, 2**−16 of a factor is lost."""
+def test_a_dropped_low_term_is_visible(distribution: str) -> None:
+    """Six bf16 products are as accurate as fp32; without one of the smallest, 2**−16 of a factor is lost."""
     whole, less = (
         only(Subject("bf16x6", "fp32", product), distributions=(distribution,), depths=(32,))[0]
         for product in (bf16x6(), bf16x6(dropped=(2, 0)))
@@ -166,8 +166,8 @@ def test_a_dropped_low_term_shows(distribution: str) -> None:
     assert less.errors.largest * U < 2.0**-15
 
 
-def test_bits_lost_with_small_elements_show_on_skewed_data() -> None:
-    """fp16 parts with a scale for each row or column: right on normal data, not where small elements count."""
+def test_lost_bits_of_small_elements_are_visible_on_skewed_data() -> None:
+    """fp16 parts with a scale per row or column are right on normal data, but not if small elements matter."""
 
     def scaled(values: Array, axis: int) -> Array:
         scale = np.exp2(np.floor(np.log2(np.abs(values).max(axis=axis, keepdims=True))))
@@ -184,12 +184,12 @@ def test_bits_lost_with_small_elements_show_on_skewed_data() -> None:
     assert skewed.wrong
 
 
-def test_sharper_sums_are_exact_where_float64_is_not() -> None:
+def test_compensated_products_are_exact_where_float64_is_not() -> None:
     rng = np.random.default_rng(0)
     a = (rng.standard_normal((3, 40)) * 2.0 ** rng.integers(-10, 10, (3, 40))).astype(np.float32)
     b = (rng.standard_normal((40, 4)) * 2.0 ** rng.integers(-10, 10, (40, 4))).astype(np.float32)
     a, b = np.hstack([a, -a, a[:, :1] * 0 + 1]), np.vstack([b, b, b[:1] * 0 + np.float32(2.0**-40)])
-    got = sharper_product(a, b)
+    got = compensated_product(a, b)
     for i in range(3):
         for j in range(4):
             exact = sum(
@@ -199,15 +199,15 @@ def test_sharper_sums_are_exact_where_float64_is_not() -> None:
     assert (a.astype(np.float64) @ b.astype(np.float64) != got).any()
 
 
-def test_a_result_better_than_float64_is_compared_with_a_sharper_sum() -> None:
+def test_a_result_better_than_float64_is_compared_with_a_compensated_product() -> None:
     data = operands(Problem(48, 40, 64), "wide")
     plain = data.a.astype(np.float64) @ data.b.astype(np.float64)
-    assert (plain != sharper_product(data.a, data.b)).any()
-    (point,) = only(Subject("better", "fp32", sharper_product), distributions=("wide",))
+    assert (plain != compensated_product(data.a, data.b)).any()
+    (point,) = only(Subject("better", "fp32", compensated_product), distributions=("wide",))
     assert point.errors.largest == 0
 
 
-def test_everybody_is_given_the_same_operands_and_cannot_change_them() -> None:
+def test_all_subjects_get_the_same_operands_and_cannot_change_them() -> None:
     seen: list[tuple[bytes, bytes]] = []
 
     def product(a: Array, b: Array) -> Array:
@@ -225,7 +225,7 @@ def test_everybody_is_given_the_same_operands_and_cannot_change_them() -> None:
     assert 0 < points[0].errors.largest < 16
 
 
-def test_seeds_are_taken_together() -> None:
+def test_seeds_are_merged() -> None:
     subject = Subject("fp32", "fp32", fp32_product)
     (all_of_them,) = only(subject, seeds=4, depths=(32,))
     data = [operands(Problem(48, 40, 32), "normal", seed) for seed in range(4)]
@@ -253,7 +253,7 @@ def test_distributions_of_a_type() -> None:
     assert distributions_for(INT8) == ("normal", "uniform", "cancelling")
 
 
-def test_the_time_limit_leaves_out_what_is_not_complete() -> None:
+def test_incomplete_points_are_dropped_at_the_time_limit() -> None:
     now = [0.0]
 
     def product(a: Array, b: Array) -> Array:
@@ -267,7 +267,7 @@ def test_the_time_limit_leaves_out_what_is_not_complete() -> None:
     assert len(told) == 5
 
 
-def test_ratios_are_of_the_worst_point_in_one_unit() -> None:
+def test_ratios_use_the_worst_point_in_one_unit() -> None:
     def fake(name: str, k: int, largest: float, unit: float, frobenius: float) -> Point:
         errors = measured(np.eye(2), np.eye(2), np.ones((2, 2)), U)
         errors = type(errors)(frobenius, largest, 0.0, 0.0)
@@ -297,7 +297,7 @@ def test_ratios_are_of_the_worst_point_in_one_unit() -> None:
         ({"distributions": ()}, "no distribution"),
     ],
 )
-def test_wrong_plans(changes: dict[str, Any], message: str) -> None:
+def test_invalid_plans_are_refused(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(UsageError, match=message):
         only(Subject("fp32", "fp32", fp32_product), **changes)
 

@@ -1,4 +1,4 @@
-"""The error gate: honest fp32 passes, small wrongs do not, and NaN can only fail."""
+"""The error gate: correct fp32 passes, small errors do not, and NaN can only fail."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ BIG = float(np.finfo(np.float32).max)
 @pytest.mark.parametrize("fill", ["normal", "uniform", "wide", "subnormal", "integers", "specials"])
 @pytest.mark.parametrize("dtype", [FP32, FP16, BF16], ids=str)
 @pytest.mark.parametrize("k", [1, 7, 64, 1000, 4096])
-def test_honest_sums_pass(fill: str, dtype: DType, k: int) -> None:
+def test_correct_sums_pass(fill: str, dtype: DType, k: int) -> None:
     problem = Problem(20, 20, k, dtype, alpha=0.7, beta=-1.3)
     data = operands(problem, fill, k)
     got = ordered_fma_reference(problem, data.a, data.b, data.c)
@@ -65,7 +65,7 @@ def test_the_gate(k: int, grows: bool, expected: float) -> None:
     assert gate(k, grows) == expected
 
 
-def test_theory_is_the_textbook() -> None:
+def test_theory_is_the_textbook_bound() -> None:
     assert theory(0) == pytest.approx(2)
     assert theory(1000) == pytest.approx(1002, rel=1e-4)
     assert theory(1000) > 1002
@@ -101,7 +101,7 @@ def test_classes_must_agree(expected: float, got: float) -> None:
 
 
 @pytest.mark.parametrize(("ulps", "accepted"), [(0, True), (15.9, True), (16.1, False), (-15.9, True), (-16.1, False)])
-def test_the_gate_is_where_it_says(ulps: float, accepted: bool) -> None:
+def test_the_gate_is_exact(ulps: float, accepted: bool) -> None:
     reference = one(1.0 - ulps * 2.0**-24)
     assert (ratio(1.0, reference) <= ZERO_MEAN_GATE) is accepted
 
@@ -109,12 +109,12 @@ def test_the_gate_is_where_it_says(ulps: float, accepted: bool) -> None:
 @pytest.mark.parametrize(
     ("got", "accepted"), [(0.0, True), (-0.0, True), (1e-45, False), (1e-30, False), (np.nan, False)]
 )
-def test_no_magnitude_no_error(got: float, accepted: bool) -> None:
+def test_zero_magnitude_requires_zero(got: float, accepted: bool) -> None:
     assert (ratio(got, one(0.0, 0.0)) <= ZERO_MEAN_GATE) is accepted
 
 
 @pytest.mark.parametrize(("steps", "accepted"), [(0, True), (6, True), (7, False), (2**20, False)])
-def test_the_floor_forgives_underflow_only(steps: int, accepted: bool) -> None:
+def test_the_floor_accepts_only_underflow(steps: int, accepted: bool) -> None:
     """K = 4 and alpha = 1 allow (4 + 2)·2**−149; flushing 2**−127 to zero is 2**22 of them."""
     assert absolute_floor(Problem(1, 1, 4)) == 6 * 2.0**-149
     assert (ratio(steps * 2.0**-149, one(0.0, 2.0**-149)) <= ZERO_MEAN_GATE) is accepted
@@ -150,8 +150,8 @@ def test_undecided_signs(got: float, accepted: bool) -> None:
     assert (ratio(got, one(np.inf, undecided=True)) <= ZERO_MEAN_GATE) is accepted
 
 
-def test_honest_overflow_in_either_order() -> None:
-    """Partial sums that overflow in one order and not in another are both accepted."""
+def test_overflow_in_either_order_is_accepted() -> None:
+    """Partial sums may overflow in one order and not in another; both are accepted."""
     problem = Problem(1, 1, 4)
     a = np.float32([[2.0**64, 2.0**64, -(2.0**64), -(2.0**64)]])
     b = np.full((4, 1), 2.0**63, np.float32)
@@ -164,13 +164,13 @@ def test_honest_overflow_in_either_order() -> None:
 
 @pytest.mark.parametrize("arithmetic", ["fp32", "fp16", "bf16", "tf32"])
 @pytest.mark.parametrize("k", [16, 512, 4096, 65_536])
-def test_a_result_of_zeros_is_beyond_the_gate_of_every_arithmetic(arithmetic: str, k: int) -> None:
+def test_an_all_zero_result_exceeds_every_gate(arithmetic: str, k: int) -> None:
     """On zero-mean data C is about √K, and the magnitude K·2/π."""
     allowed = accuracy(arithmetic, k)
     assert math.sqrt(k) / (allowed.unit * k * 2 / math.pi) > 3 * allowed.gate
 
 
-def test_tensor_cores_have_gates_of_their_own() -> None:
+def test_gates_of_tensor_cores() -> None:
     assert arithmetic_of(FP16, tensor_cores=False) == arithmetic_of(FP32, tensor_cores=False) == "fp32"
     assert arithmetic_of(BF16, tensor_cores=True) == "bf16"
     assert arithmetic_of(TF32, tensor_cores=False) == "tf32"

@@ -1,4 +1,4 @@
-"""The edge matrix: it covers what it promises, an honest kernel passes all of it, and bugs at edges do not."""
+"""The edge matrix: its coverage, a correct kernel that passes it, and bugs at edges that it finds."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from test_verify_fakes import GEMM, WORKLOG, FakeCall, FakeDevice, compile_nothing, honest, make_spec
+from test_verify_fakes import GEMM, WORKLOG, FakeCall, FakeDevice, compile_nothing, correct, make_spec
 
 from gemmsmith.errors import UsageError
 from gemmsmith.kernel.config import Config, Parameter
@@ -35,11 +35,11 @@ def verify(spec: KernelSpec, config: Config, case: Case, kernel: Callable[[FakeC
 
 
 @pytest.mark.parametrize("size", ["quick", "full"])
-def test_an_honest_kernel_passes_every_case(tmp_path: Path, size: str) -> None:
+def test_a_correct_kernel_passes_every_case(tmp_path: Path, size: str) -> None:
     spec, config = tiled(tmp_path)
     for case in edge_cases(spec, config, size):
         assert not case.skip
-        verdict = verify(spec, config, case, honest)
+        verdict = verify(spec, config, case, correct)
         assert verdict.trusted, f"{case.label}: {verdict}"
 
 
@@ -74,13 +74,13 @@ def test_full_has_every_pair_of_scalars_twice(tmp_path: Path) -> None:
     assert len(set(labels)) == len(SCALARS) ** 2
 
 
-def test_every_type_and_layout_gets_its_share(tmp_path: Path) -> None:
+def test_every_type_and_layout_is_covered(tmp_path: Path) -> None:
     spec, config = tiled(tmp_path, dtypes=(FP32, FP16, BF16), layouts=("NN", "TN"))
     seen = {(case.problem.dtype.name, case.problem.layout) for case in edge_cases(spec, config)}
     assert seen == {(d, layout) for d in ("fp32", "fp16", "bf16") for layout in ("NN", "TN")}
 
 
-def test_a_kernel_without_scalars_gets_every_shape_and_lists_the_rest(tmp_path: Path) -> None:
+def test_a_kernel_without_scalars_gets_every_shape_and_skips_the_rest(tmp_path: Path) -> None:
     spec, config = tiled(tmp_path, WORKLOG)
     cases = list(edge_cases(spec, config))
     ran, skipped = [c for c in cases if not c.skip], [c for c in cases if c.skip]
@@ -88,26 +88,26 @@ def test_a_kernel_without_scalars_gets_every_shape_and_lists_the_rest(tmp_path: 
     assert any("takes no alpha" in case.skip for case in skipped)
     assert any("takes no beta" in case.skip for case in skipped)
     for case in ran:
-        assert verify(spec, config, case, honest).trusted
+        assert verify(spec, config, case, correct).trusted
 
 
 def misses_the_last_row(call: FakeCall) -> None:
     m, n, _ = call.shape
     if m % 8 == 1:
         old = call.view("C", m, n)[-1].copy()
-        honest(call)
+        correct(call)
         call.view("C", m, n)[-1] = old
     else:
-        honest(call)
+        correct(call)
 
 
 def misses_an_odd_tail_of_k(call: FakeCall) -> None:
     call.values["K"] -= call.values["K"] % 4 == 3
-    honest(call)
+    correct(call)
 
 
 def needs_alignment(call: FakeCall) -> None:
-    honest(call)
+    correct(call)
     if call.values["B"] % 16:
         call.operands()[2][0, 0] += 1
 
@@ -115,33 +115,33 @@ def needs_alignment(call: FakeCall) -> None:
 def reads_c_when_beta_is_minus_zero(call: FakeCall) -> None:
     c = call.operands()[2]
     old = c.copy()
-    honest(call)
+    correct(call)
     if call.values["beta"] == 0 and math.copysign(1, call.values["beta"]) < 0:
         c *= old * 0 + 1
 
 
 def multiplies_when_alpha_is_zero(call: FakeCall) -> None:
-    honest(call)
+    correct(call)
     if call.values["alpha"] == 0 and call.values["K"]:
         call.operands()[2][:] += 0 * call.operands()[0][0, 0]
 
 
 def skips_zero_rows_of_b(call: FakeCall) -> None:
-    """Zero times infinity must be NaN: skipping zeros loses it."""
+    """Zero times infinity must be NaN; skipping zeros loses it."""
     a, _, c = call.operands()
-    honest(call)
+    correct(call)
     c[~(abs(a) < math.inf).all(axis=1)] = 0
 
 
 def flushes_subnormals(call: FakeCall) -> None:
-    honest(call)
+    correct(call)
     c = call.operands()[2]
     c[abs(c) < 2.0**-126] = 0
 
 
 def ignores_ldb(call: FakeCall) -> None:
     call.values["ldb"] = call.values["N"]
-    honest(call)
+    correct(call)
 
 
 EDGE_BUGS = [

@@ -1,7 +1,7 @@
-"""Bias, activation, output type and batch under verification: honest kernels pass, each mistake is caught.
+"""Bias, activation, output type and batch under verification: correct kernels pass, each mistake is caught.
 
-The references are checked against plain arithmetic; the launches are those of a Python kernel on a fake device, which
-can be told to make one mistake.
+The references are checked against plain arithmetic. The launches run a Python kernel on a fake device; the kernel can
+make one mistake on purpose.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ BY_HAND: dict[str, Callable[[float], float]] = {
 
 
 @pytest.mark.parametrize("name", BY_HAND)
-def test_activations_are_what_math_says(name: str) -> None:
+def test_activations_agree_with_math(name: str) -> None:
     got = activated(name, np.array(XS))
     for x, y in zip(XS, got, strict=True):
         assert y == pytest.approx(BY_HAND[name](x), rel=1e-14, abs=1e-300), x
@@ -54,14 +54,14 @@ def test_activations_of_infinities_and_nan(name: str, below: float) -> None:
 
 
 @pytest.mark.parametrize("name", BY_HAND)
-def test_the_slopes_are_the_largest_there_are(name: str) -> None:
-    """An error of the argument grows by no more than that, and the bound is not loose."""
+def test_slopes_are_tight_upper_bounds(name: str) -> None:
+    """An error of the argument is amplified by at most the slope, and the slope is attained."""
     x = np.linspace(-8, 8, 20_001)
     steepest = float(np.abs(np.diff(activated(name, x)) / np.diff(x)).max())
     assert steepest <= SLOPES[name] <= steepest + 0.002
 
 
-# --- the reference of what is stored
+# --- the reference after the epilogue
 
 
 def plain(*values: float) -> Reference:
@@ -108,7 +108,7 @@ def test_int8_saturates_and_nan_becomes_zero() -> None:
 
 
 @pytest.mark.parametrize("dtype", [FP16, BF16], ids=str)
-def test_rounding_to_a_narrow_type_stays_within_what_is_allowed(dtype: DType) -> None:
+def test_rounding_to_a_narrow_type_stays_within_the_bound(dtype: DType) -> None:
     rng = np.random.default_rng(2)
     least = -24 if dtype == FP16 else -130
     values = np.concatenate([rng.standard_normal(5000) * 2.0**e for e in (0, 5, least // 2, least)])
@@ -131,7 +131,7 @@ def test_rounding_of_the_other_types() -> None:
     assert projected_rounding(FP16, values, direction) == pytest.approx([6 * deviation] * 2, rel=0.02)
 
 
-def test_exact_sums_as_they_are_stored() -> None:
+def test_stored_exact_integers() -> None:
     exact = np.array([[200, -300, 5], [2**31 + 7, -5, 2049]], np.int64)
     bias = np.array([1, 2, 3])
     for problem, expected in (
@@ -145,7 +145,7 @@ def test_exact_sums_as_they_are_stored() -> None:
         made = stored(problem, exact, bias[: problem.bias_length] if problem.bias else None)
         assert made.dtype == problem.out_dtype.numpy
         assert made.astype(np.float64).tolist() == expected, str(problem)
-    with pytest.raises(ValueError, match="gelu of an integer is none"):
+    with pytest.raises(ValueError, match="gelu of an integer is not an integer"):
         stored(Problem(2, 3, 1, activation="gelu"), exact, None)
 
 
@@ -159,7 +159,7 @@ SOURCE = (
 
 
 def matrix(call: FakeCall, role: str, index: int, shape: tuple[int, int], dtype: DType) -> Array:
-    """Matrix ``index`` of a batch as a view, wherever that is."""
+    """A view of matrix ``index`` of a batch."""
     ld, stride = call.values[f"ld{role.lower()}"], call.values[f"stride{role}"]
     memory = call.device.arena[call.values[role] + index * stride * dtype.itemsize :]
     return np.ndarray(shape, dtype.numpy, buffer=memory.data, strides=(ld * dtype.itemsize, dtype.itemsize))
@@ -254,7 +254,7 @@ def convert(value: Array, out: DType, mistake: str) -> Array:
 
 
 def cut(value: Array, out: DType) -> Array:
-    """To the narrower type, towards zero."""
+    """Round to the narrower type, towards zero."""
     dropped = np.uint32(0x1FFF if out == FP16 else 0xFFFF)
     return (value.astype(np.float32).view(np.uint32) & ~dropped).view(np.float32).astype(out.numpy)
 
@@ -276,7 +276,7 @@ HONEST = [(dtype, out, epilogue) for dtype, out in TYPES for epilogue in EPILOGU
 
 
 @pytest.mark.parametrize(("dtype", "out", "epilogue"), HONEST, ids=str)
-def test_honest_kernels_pass(tmp_path: Path, dtype: DType, out: DType, epilogue: tuple[str, str]) -> None:
+def test_correct_kernels_pass(tmp_path: Path, dtype: DType, out: DType, epilogue: tuple[str, str]) -> None:
     bias, activation = epilogue
     problem = Problem(19, 21, 33, dtype, out, beta=1.0, bias=bias, activation=activation, batch=2)
     if activation in ("", "relu"):
@@ -297,7 +297,7 @@ LAID_OUT: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("changes", LAID_OUT, ids=str)
-def test_honest_batches_pass(tmp_path: Path, changes: dict[str, Any]) -> None:
+def test_correct_batches_pass(tmp_path: Path, changes: dict[str, Any]) -> None:
     problem = BATCH.with_(beta=0.5, bias="column", **changes)
     for offsets in ((0, 0, 0), (1, 2, 3)):
         verdict = judged(tmp_path, problem, offsets=offsets)
@@ -306,14 +306,14 @@ def test_honest_batches_pass(tmp_path: Path, changes: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("batch", [0, 1])
-def test_a_batch_of_none_and_of_one(tmp_path: Path, batch: int) -> None:
+def test_batches_of_zero_and_one(tmp_path: Path, batch: int) -> None:
     problem = PLAIN.with_(batch=batch, bias="row", activation="relu")
     verdict = judged(tmp_path, problem)
     assert verdict.trusted, str(verdict)
     assert verdict.total == batch * 19 * 21
 
 
-def test_nan_and_infinity_go_through_an_int8_output(tmp_path: Path) -> None:
+def test_nan_and_infinity_with_an_int8_output(tmp_path: Path) -> None:
     for alpha in (math.nan, math.inf):
         problem = Problem(5, 6, 7, INT8, INT8, alpha=alpha, bias="row")
         verdict = judged(tmp_path, problem)
@@ -366,8 +366,8 @@ def test_mistakes_are_caught(
 
 @pytest.mark.parametrize("units", [-1, 0, 1])
 @pytest.mark.parametrize("out", [FP16, BF16], ids=str)
-def test_more_than_half_a_unit_of_the_output_is_too_much(tmp_path: Path, out: DType, units: int) -> None:
-    """The neighbours of the nearest number are wrong, on either side; the nearest is right."""
+def test_an_output_off_by_one_unit_is_wrong(tmp_path: Path, out: DType, units: int) -> None:
+    """The nearest number is right; its neighbours on both sides are wrong."""
     problem = Problem(6, 7, 8, out, out)
 
     def moved(call: FakeCall) -> None:
@@ -381,8 +381,8 @@ def test_more_than_half_a_unit_of_the_output_is_too_much(tmp_path: Path, out: DT
         assert (verdict.wrong, verdict.where) == (1, (2, 3))
 
 
-def test_small_int8_outputs_are_trusted_and_a_kernel_that_writes_none_is_not(tmp_path: Path) -> None:
-    """Half of the outputs round to zero, rightly; that they all are zero is still told."""
+def test_small_int8_outputs_are_trusted_but_all_zeros_are_not(tmp_path: Path) -> None:
+    """Half of the outputs correctly round to zero; an all-zero output is still detected."""
     problem = Problem(19, 21, 33, INT8, INT8, alpha=0.001)
     assert judged(tmp_path, problem).trusted
     spec = make_spec(tmp_path, SOURCE, dtypes=(INT8,), epilogue=True, batched=True, out_dtypes=(INT8,))
@@ -391,25 +391,27 @@ def test_small_int8_outputs_are_trusted_and_a_kernel_that_writes_none_is_not(tmp
     assert verdict.mistrusted
 
 
-# --- what is refused, and how a case is repeated
+# --- refusals, and the repeat line
 
 
 @pytest.mark.parametrize(("problem", "options", "message"), [
-    (PLAIN.with_(activation="gelu"), {"mode": "exact"}, "gelu is never exact"),
-    (PLAIN.with_(bias="row"), {"mode": "bits"}, "for sums that are stored as they are"),
-    (HALF, {"mode": "bits"}, "for sums that are stored as they are"),
-    (PLAIN.with_(bias="row"), {"mode": "projection"}, "without bias and activation"),
-    (PLAIN.with_(activation="relu"), {"mode": "projection"}, "without bias and activation"),
-    (PLAIN.with_(activation="relu"), {"mode": "ring"}, "for sums that are stored as they are"),
+    (PLAIN.with_(activation="gelu"), {"mode": "exact"}, "cannot judge gelu, which rounds"),
+    (PLAIN.with_(bias="row"), {"mode": "bits"}, "requires fp32 outputs without an epilogue"),
+    (HALF, {"mode": "bits"}, "requires fp32 outputs without an epilogue"),
+    (PLAIN.with_(bias="row"), {"mode": "projection"}, "does not support bias and activation"),
+    (PLAIN.with_(activation="relu"), {"mode": "projection"}, "does not support bias and activation"),
+    (PLAIN.with_(activation="relu"), {"mode": "mod32"}, "requires fp32 outputs without an epilogue"),
 ], ids=str)  # fmt: skip
-def test_oracles_that_cannot_judge_it(tmp_path: Path, problem: Problem, options: dict[str, Any], message: str) -> None:
+def test_unsuitable_oracles_are_refused(
+    tmp_path: Path, problem: Problem, options: dict[str, Any], message: str
+) -> None:
     with pytest.raises(UsageError, match=message):
         judged(tmp_path, problem, **options)
 
 
-def test_strides_of_its_own_are_refused(tmp_path: Path) -> None:
+def test_custom_strides_are_refused(tmp_path: Path) -> None:
     spaced = replace(BATCH, stride_c=BATCH.stride_c + 8)
-    with pytest.raises(ProblemError, match="one below the other"):
+    with pytest.raises(ProblemError, match="contiguous batches"):
         judged(tmp_path, spaced)
 
 
@@ -420,7 +422,7 @@ def test_strides_of_its_own_are_refused(tmp_path: Path) -> None:
     (HALF, "takes fp32 inputs, not fp16"),
     (replace(PLAIN, dtype=FP16, out_dtype=FP16), "takes fp32 inputs"),
 ], ids=str)  # fmt: skip
-def test_a_kernel_that_takes_none_of_it(tmp_path: Path, problem: Problem, message: str) -> None:
+def test_unsupported_epilogues_are_refused(tmp_path: Path, problem: Problem, message: str) -> None:
     spec = make_spec(tmp_path)
     device = FakeDevice(partial(everything, problem=problem), spec)
     with pytest.raises(UnsupportedError, match=message):
@@ -428,7 +430,7 @@ def test_a_kernel_that_takes_none_of_it(tmp_path: Path, problem: Problem, messag
     assert device.launches == 0
 
 
-def test_the_line_that_repeats_it_has_it_all(tmp_path: Path) -> None:
+def test_the_repeat_line_is_complete(tmp_path: Path) -> None:
     problem = Problem(4, 5, 6, FP16, FP16, batch=3, stride_b=0, bias="row", activation="silu")
     line = judged(tmp_path, problem).repeat
     assert "--out-dtype fp16 --batch 3 --share-b --bias row --activation silu" in line

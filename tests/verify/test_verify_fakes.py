@@ -1,4 +1,4 @@
-"""A device in host memory whose kernels are Python functions, so that a bug can be planted by hand."""
+"""A fake device in host memory whose kernels are Python functions, so that tests can plant bugs."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Kernel = Callable[["FakeCall"], None]
 
 
 class FakeDevice:
-    """Host memory in one arena; ``kernel`` is what every launch runs. Allocations are 64 KiB apart."""
+    """Host memory in one arena, with allocations 64 KiB apart; every launch runs ``kernel``."""
 
     kind = "gpu"
     name = "fake"
@@ -92,7 +92,7 @@ class FakeDevice:
 
 @dataclass
 class FakeCall:
-    """A launch's arguments by role, and matrices as views of the device's memory, without any bounds."""
+    """A launch's arguments by role; matrices are views of the device's memory, without bounds."""
 
     device: FakeDevice
     values: dict[str, Any]
@@ -110,7 +110,7 @@ class FakeCall:
         return cls(device, values)
 
     def view(self, role: str, rows: int, columns: int, dtype: Any = np.float32) -> np.ndarray:
-        """A strided view from the matrix's address on; it may be larger than the matrix."""
+        """A strided view that starts at the matrix's address; it may be larger than the matrix."""
         ld = self.values[f"ld{role.lower()}"]
         itemsize = np.dtype(dtype).itemsize
         memory = self.device.arena[self.values[role] :]
@@ -130,8 +130,8 @@ class FakeCall:
         return a, b, self.view("C", m, n)
 
 
-def honest(call: FakeCall) -> None:
-    """A right GEMM in fp32: products and sums by NumPy, in its own order."""
+def correct(call: FakeCall) -> None:
+    """A correct fp32 GEMM, in NumPy's order of summation."""
     a, b, c = call.operands()
     alpha, beta = np.float32(call.values["alpha"]), np.float32(call.values["beta"])
     with np.errstate(all="ignore"):
@@ -180,10 +180,10 @@ def test_the_fake_device_is_a_device() -> None:
 
 
 @pytest.mark.parametrize("name", ["fp32", "fp16", "bf16", "int8"])
-def test_the_honest_kernel_multiplies(tmp_path: Path, name: str) -> None:
+def test_the_correct_kernel_multiplies(tmp_path: Path, name: str) -> None:
     dtype = DTYPES[name]
     spec = make_spec(tmp_path, dtypes=(dtype,))
-    device = FakeDevice(honest, spec)
+    device = FakeDevice(correct, spec)
     size = dtype.itemsize
     a, b, c = device.allocate(6 * size), device.allocate(12 * size), device.allocate(32)
     device.write(a, np.arange(6, dtype=np.float32).astype(dtype.numpy).view(np.uint8))

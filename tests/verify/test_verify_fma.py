@@ -17,7 +17,7 @@ COUNT = 1500
 
 
 def rational_fma(a: float, b: float, c: float) -> np.float32:
-    """a·b + c, rounded once, in integers. Finite arguments only."""
+    """a·b + c, rounded once, in integer arithmetic; for finite arguments."""
     exact = Fraction(a) * Fraction(b) + Fraction(c)
     if exact == 0:
         negative = bool(np.signbit(a) ^ np.signbit(b)) and bool(np.signbit(c)) and Fraction(c) == 0
@@ -58,7 +58,7 @@ def ties(rng: np.random.Generator) -> tuple[F32, F32, F32]:
 
 
 def ties_with_large_addend(rng: np.random.Generator) -> tuple[F32, F32, F32]:
-    """c plus a product that is exactly half of c's last bit, or one part in 2**40 beside it."""
+    """c plus a product of exactly half of c's last bit, or off by one part in 2**40."""
     c = np.ldexp(rng.integers(2**23, 2**24, COUNT).astype(np.float64), rng.integers(-60, 60, COUNT))
     half = np.exp2(np.floor(np.log2(c)) - 24)
     nudge = rng.choice([1.0, 1 + 2.0**-23, 1 - 2.0**-24], COUNT)
@@ -123,15 +123,15 @@ def test_fma32_rounds_once(family: Callable[[np.random.Generator], tuple[F32, F3
 
 
 @pytest.mark.parametrize("family", [ties, subnormal_ties, ties_with_large_addend], ids=lambda f: f.__name__)
-def test_rounding_after_the_product_fails_on_these(family: Callable) -> None:
-    """The families are hard: an fp32 product and an fp32 sum get them wrong."""
+def test_separate_rounding_of_the_product_fails(family: Callable) -> None:
+    """The families are hard: an fp32 product followed by an fp32 sum gets them wrong."""
     a, b, c = family(np.random.default_rng(1))
     with np.errstate(all="ignore"):
         assert ((a * b + c).view(np.uint32) != fma32(a, b, c).view(np.uint32)).any()
 
 
 def test_rounding_twice_fails_on_ties() -> None:
-    """What fma32 must not be: float64 arithmetic and a cast."""
+    """float64 arithmetic followed by a cast is not a correct fma32."""
     a, b, c = ties(np.random.default_rng(1))
     twice = (a.astype(np.float64) * b + c).astype(np.float32)
     assert (twice != fma32(a, b, c)).sum() > 100
@@ -155,7 +155,7 @@ def test_special_values(a: float, b: float, c: float, bits: int) -> None:
     assert int(got.view(np.uint32)[0]) == bits
 
 
-def test_a_signalling_nan_comes_out_canonical() -> None:
+def test_a_signalling_nan_becomes_canonical() -> None:
     signalling = np.array([0x7F800001, 0xFFC00001], dtype=np.uint32).view(np.float32)
     one = np.ones(2, np.float32)
     assert (fma32(signalling, one, one).view(np.uint32) == 0x7FFFFFFF).all()
@@ -165,7 +165,7 @@ def test_a_signalling_nan_comes_out_canonical() -> None:
 @pytest.mark.parametrize("dtype", [FP32, FP16, BF16], ids=str)
 @pytest.mark.parametrize(("alpha", "beta"), [(1.0, 0.0), (0.7, -1.3), (0.0, 2.0), (-0.0, 0.0), (1.0, 1.0)])
 @pytest.mark.parametrize("layout", ["NN", "NT", "TN", "TT"])
-def test_the_ordered_reference_is_the_loop_it_says(dtype: DType, alpha: float, beta: float, layout: str) -> None:
+def test_the_ordered_reference_equals_the_loop(dtype: DType, alpha: float, beta: float, layout: str) -> None:
     problem = Problem(
         3, 4, 9, dtype, alpha=alpha, beta=beta, trans_a=layout[0] == "T", trans_b=layout[1] == "T"
     )  # fmt: skip
@@ -185,7 +185,7 @@ def test_the_ordered_reference_is_the_loop_it_says(dtype: DType, alpha: float, b
             assert got[i, j].tobytes() == value.tobytes()
 
 
-def test_order_matters_to_it() -> None:
+def test_the_reference_depends_on_the_order() -> None:
     problem = Problem(4, 4, 200)
     data = operands(problem, "normal", 1)
     forward = ordered_fma_reference(problem, data.a, data.b, data.c)

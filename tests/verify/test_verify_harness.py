@@ -1,4 +1,4 @@
-"""A verified launch: the honest kernel passes everywhere; wrong use raises; a device's error is a failing verdict."""
+"""A verified launch: the correct kernel passes, wrong use raises, and a device error is a failing verdict."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from test_verify_fakes import WORKLOG, FakeCall, FakeDevice, compile_nothing, honest, make_spec, run
+from test_verify_fakes import WORKLOG, FakeCall, FakeDevice, compile_nothing, correct, make_spec, run
 
 from gemmsmith.errors import (
     CompileError,
@@ -23,7 +23,7 @@ from gemmsmith.errors import (
 from gemmsmith.kernel.config import Config
 from gemmsmith.problem import BF16, FP16, FP32, Problem
 from gemmsmith.verify.harness import affordable_mode, refusal, verify_launch
-from gemmsmith.verify.reference import ring_reference
+from gemmsmith.verify.reference import mod32_reference
 
 HONEST = [
     Problem(1, 1, 1), Problem(33, 17, 65), Problem(33, 17, 65, alpha=0.7, beta=-1.3), Problem(5, 6, 0, beta=2.0),
@@ -36,8 +36,8 @@ HONEST = [
 
 @pytest.mark.parametrize("problem", HONEST, ids=str)
 @pytest.mark.parametrize("offsets", [(0, 0, 0), (1, 2, 3)], ids=str)
-def test_the_honest_kernel_passes(tmp_path: Path, problem: Problem, offsets: tuple[int, int, int]) -> None:
-    verdict = run(tmp_path, honest, problem, offsets=offsets)
+def test_the_correct_kernel_passes(tmp_path: Path, problem: Problem, offsets: tuple[int, int, int]) -> None:
+    verdict = run(tmp_path, correct, problem, offsets=offsets)
     assert verdict.ok, str(verdict)
     assert verdict.trusted
     assert str(verdict).startswith("ok: fake")
@@ -51,22 +51,22 @@ def test_the_honest_kernel_passes(tmp_path: Path, problem: Problem, offsets: tup
      ("float", "integers"), ("exact", None), ("exact", "integers"), ("projection", None), ("projection", "uniform"),
      ("bits", "integers")],
 )  # fmt: skip
-def test_the_honest_kernel_passes_in_every_mode(tmp_path: Path, dtype: object, mode: str, fill: str) -> None:
+def test_the_correct_kernel_passes_in_every_mode(tmp_path: Path, dtype: object, mode: str, fill: str) -> None:
     problem = Problem(31, 29, 37, dtype, alpha=-1.0, beta=3.0)  # type: ignore[arg-type]
     for seed in range(3):
-        verdict = run(tmp_path, honest, problem, mode=mode or "float", fill=fill, seed=seed)
+        verdict = run(tmp_path, correct, problem, mode=mode or "float", fill=fill, seed=seed)
         assert verdict.trusted, str(verdict)
 
 
-def test_ring_mode_on_a_device_that_computes_so(tmp_path: Path) -> None:
-    def ring(call: FakeCall) -> None:
+def test_mod32_mode_on_a_device_in_that_mode(tmp_path: Path) -> None:
+    def mod32(call: FakeCall) -> None:
         a, b, c = (np.ascontiguousarray(x) for x in call.operands())
         problem = Problem(*call.shape, alpha=call.values["alpha"], beta=call.values["beta"])
-        call.operands()[2][:] = ring_reference(problem, a, b, c).view(np.float32)
+        call.operands()[2][:] = mod32_reference(problem, a, b, c).view(np.float32)
 
     problem = Problem(20, 21, 22, alpha=0.7, beta=1.0)
-    assert run(tmp_path, ring, problem, mode="ring").trusted
-    assert not run(tmp_path, honest, problem, mode="ring").ok
+    assert run(tmp_path, mod32, problem, mode="mod32").trusted
+    assert not run(tmp_path, correct, problem, mode="mod32").ok
 
 
 PLAIN = Problem(40, 36, 20)
@@ -79,7 +79,7 @@ def zeroes(call: FakeCall) -> None:
 
 def test_zero_extents_launch_nothing(tmp_path: Path) -> None:
     spec = make_spec(tmp_path)
-    device = FakeDevice(honest, spec)
+    device = FakeDevice(correct, spec)
     for problem in (Problem(0, 4, 4), Problem(4, 0, 4, beta=1.0)):
         assert verify_launch(device, spec, Config(), problem, compile_fn=compile_nothing).ok
     assert device.launches == 0
@@ -88,7 +88,7 @@ def test_zero_extents_launch_nothing(tmp_path: Path) -> None:
 @pytest.mark.parametrize("mode", ["float", "projection", "exact", "bits"])
 def test_mostly_zeros_are_mistrusted_unless_expected(tmp_path: Path, mode: str) -> None:
     assert run(tmp_path, zeroes, PLAIN, mode=mode).mistrusted
-    assert run(tmp_path, honest, Problem(4, 4, 0), mode=mode if mode != "projection" else "float").trusted
+    assert run(tmp_path, correct, Problem(4, 4, 0), mode=mode if mode != "projection" else "float").trusted
 
 
 def test_a_signalling_nan_is_only_a_wrong_value(tmp_path: Path) -> None:
@@ -106,7 +106,7 @@ ERRORS = [SimulationError("out of bounds at line 7"), LaunchError("illegal addre
 @pytest.mark.parametrize("where", ["launch", "synchronize", "load", "read"])
 def test_a_device_error_is_a_failing_verdict(tmp_path: Path, error: Exception, where: str) -> None:
     spec = make_spec(tmp_path)
-    device = FakeDevice(honest, spec)
+    device = FakeDevice(correct, spec)
 
     def fail(*_: object) -> None:
         raise error
@@ -124,7 +124,7 @@ def test_a_compile_error_is_not_a_verdict(tmp_path: Path) -> None:
         raise CompileError("expected a ';'")
 
     spec = make_spec(tmp_path)
-    device = FakeDevice(honest, spec)
+    device = FakeDevice(correct, spec)
     with pytest.raises(CompileError):
         verify_launch(device, spec, Config(), PLAIN, compile_fn=fail)  # type: ignore[arg-type]
     assert not device.live
@@ -134,13 +134,13 @@ WRONG_USE: list[tuple[dict[str, object], type[Exception], str]] = [
     ({"mode": "fast"}, UsageError, "unknown mode 'fast'"),
     ({"fill": "zeros"}, UsageError, "unknown fill 'zeros'"),
     ({"mode": "exact", "fill": "normal"}, UsageError, "needs the fill 'integers'"),
-    ({"mode": "ring", "fill": "normal"}, UsageError, "do not go together"),
+    ({"mode": "mod32", "fill": "normal"}, UsageError, "do not go together"),
     ({"mode": "float", "fill": "bits"}, UsageError, "do not go together"),
     ({"mode": "projection", "fill": "wide"}, UsageError, "mode 'projection' needs"),
     ({"seed": -1}, UsageError, "seed"),
     ({"offsets": (0, -1, 0)}, ProblemError, "offsets must be"),
     ({"offsets": (0, 0)}, ProblemError, "offsets must be"),
-    ({"c": "one"}, UsageError, "C cannot be 'one' before the launch"),
+    ({"c": "one"}, UsageError, "unknown state 'one' of C before the launch"),
 ]
 
 
@@ -149,7 +149,7 @@ def test_wrong_use_raises_before_anything_is_allocated(
     tmp_path: Path, options: dict[str, object], kind: type[Exception], message: str
 ) -> None:
     spec = make_spec(tmp_path)
-    device = FakeDevice(honest, spec)
+    device = FakeDevice(correct, spec)
     with pytest.raises(kind, match=message):
         verify_launch(device, spec, Config(), PLAIN, compile_fn=compile_nothing, **options)  # type: ignore[arg-type]
     assert device.top == 4096
@@ -166,19 +166,21 @@ def test_wrong_use_raises_before_anything_is_allocated(
         (WORKLOG.replace("int M, int N, int K", "int N"), PLAIN, "takes only N, so M, N and K must be equal"),
     ],
 )
-def test_what_a_signature_cannot_say_is_refused(tmp_path: Path, source: str, problem: Problem, message: str) -> None:
+def test_problems_that_a_signature_cannot_express_are_refused(
+    tmp_path: Path, source: str, problem: Problem, message: str
+) -> None:
     spec = make_spec(tmp_path, source)
     assert message in refusal(spec.signature, problem)
     with pytest.raises(UnsupportedError, match=message):
-        run(tmp_path, honest, problem, spec)
+        run(tmp_path, correct, problem, spec)
 
 
-def test_a_worklog_kernel_is_verified_as_it_is(tmp_path: Path) -> None:
-    assert run(tmp_path, honest, PLAIN, make_spec(tmp_path, WORKLOG)).trusted
+def test_a_worklog_kernel_is_verified_unchanged(tmp_path: Path) -> None:
+    assert run(tmp_path, correct, PLAIN, make_spec(tmp_path, WORKLOG)).trusted
 
 
 def careless(call: FakeCall) -> None:
-    """alpha·sum + beta·C, whatever alpha and beta are."""
+    """alpha·sum + beta·C, without special cases for 0."""
     a, b, c = call.operands()
     with np.errstate(all="ignore"):
         c[:] = call.values["alpha"] * (a @ b) + np.float32(call.values["beta"]) * c
@@ -190,14 +192,14 @@ def adds(call: FakeCall) -> None:
 
 
 @pytest.mark.parametrize("fill", ["normal", "specials"])
-def test_c_may_be_read_where_it_is_set(tmp_path: Path, fill: str) -> None:
+def test_c_may_be_read_if_set(tmp_path: Path, fill: str) -> None:
     assert not run(tmp_path, careless, PLAIN, fill=fill).ok
     assert run(tmp_path, careless, PLAIN, fill=fill, c="set").trusted
     assert not run(tmp_path, careless, PLAIN.with_(alpha=0.0, beta=1.0)).ok
     assert run(tmp_path, careless, PLAIN.with_(alpha=0.0, beta=1.0), c="set").trusted
 
 
-def test_c_may_be_added_to_where_it_is_zero(tmp_path: Path) -> None:
+def test_c_may_be_added_to_if_zero(tmp_path: Path) -> None:
     assert not run(tmp_path, adds, PLAIN).ok
     assert not run(tmp_path, adds, PLAIN, c="set").ok
     for mode in ("float", "exact"):
@@ -205,15 +207,15 @@ def test_c_may_be_added_to_where_it_is_zero(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("c", ["unset", "set", "zero"])
-def test_what_is_never_written_is_found_whatever_c_holds(tmp_path: Path, c: str) -> None:
+def test_unwritten_outputs_are_found_for_every_state_of_c(tmp_path: Path, c: str) -> None:
     verdict = run(tmp_path, lambda _: None, PLAIN, c=c)
     assert verdict.unwritten == verdict.total
     assert "never written" in verdict.reasons[0]
 
 
-def test_nan_is_not_blamed_on_c_where_c_was_set(tmp_path: Path) -> None:
+def test_nan_is_not_blamed_on_c_if_c_was_set(tmp_path: Path) -> None:
     def mine(call: FakeCall) -> None:
-        honest(call)
+        correct(call)
         call.operands()[2][3, 4] = np.nan
 
     for c, blamed in (("unset", True), ("set", False), ("zero", False)):
@@ -223,7 +225,7 @@ def test_nan_is_not_blamed_on_c_where_c_was_set(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("edge", "mode"), [(512, "float"), (8192, "projection"), (4096, "float")])
-def test_the_affordable_mode(edge: int, mode: str) -> None:
+def test_affordable_mode(edge: int, mode: str) -> None:
     assert affordable_mode(Problem(edge, edge, edge)) == mode
 
 
@@ -231,7 +233,7 @@ def test_small_guards_in_the_simulator(tmp_path: Path) -> None:
     spec = make_spec(tmp_path)
     sizes = {}
     for kind in ("gpu", "sim"):
-        device = FakeDevice(honest, spec)
+        device = FakeDevice(correct, spec)
         device.kind = kind
         allocate = device.allocate
         sizes[kind] = []
@@ -247,4 +249,4 @@ def test_small_guards_in_the_simulator(tmp_path: Path) -> None:
 
 def test_fp16_is_refused_by_an_fp32_kernel(tmp_path: Path) -> None:
     with pytest.raises(UnsupportedError, match="takes fp32 inputs, not fp16"):
-        run(tmp_path, honest, Problem(2, 2, 2, FP16), make_spec(tmp_path))
+        run(tmp_path, correct, Problem(2, 2, 2, FP16), make_spec(tmp_path))

@@ -1,4 +1,4 @@
-"""Planted bugs: each kernel does the right thing and then one wrong one, and is caught and named."""
+"""Planted bugs: each kernel is correct except for one mistake, which is detected and named."""
 
 from __future__ import annotations
 
@@ -7,30 +7,30 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from test_verify_fakes import FakeCall, Kernel, honest, run
+from test_verify_fakes import FakeCall, Kernel, correct, run
 
 from gemmsmith.problem import Problem
 
 
 def one_past_the_end(call: FakeCall) -> None:
-    honest(call)
+    correct(call)
     m, n, _ = call.shape
     call.view("C", m, n + 1)[-1, -1] = 0
 
 
 def one_before_the_start(call: FakeCall) -> None:
-    honest(call)
+    correct(call)
     call.device.arena[call.values["C"] - 4 : call.values["C"]] = 0
 
 
 def a_row_below(call: FakeCall) -> None:
-    honest(call)
+    correct(call)
     m, n, _ = call.shape
     call.view("C", m + 1, n)[m, 0] = 1
 
 
 def row_padding(call: FakeCall) -> None:
-    honest(call)
+    correct(call)
     m, n, _ = call.shape
     call.view("C", m, n + 1)[0, n] = 0
 
@@ -38,7 +38,7 @@ def row_padding(call: FakeCall) -> None:
 def skips_an_element(call: FakeCall) -> None:
     c = call.operands()[2]
     old = c[5, 7].copy()
-    honest(call)
+    correct(call)
     c[5, 7] = old
 
 
@@ -49,36 +49,36 @@ def writes_nothing(_call: FakeCall) -> None:
 def reads_c_at_beta_zero(call: FakeCall) -> None:
     c = call.operands()[2]
     old = c.copy()
-    honest(call)
+    correct(call)
     c += np.float32(0) * old
     c[np.isnan(c)] = np.array(0x7FFFFFFF, np.uint32).view(np.float32)  # the payload is lost, as on a GPU
 
 
 def reads_a_at_alpha_zero(call: FakeCall) -> None:
     a, b, c = call.operands()
-    honest(call)
+    correct(call)
     c += np.float32(0) * (a.astype(np.float32) @ b.astype(np.float32))
 
 
 def reads_padding(call: FakeCall) -> None:
     m, _, k = call.shape
-    honest(call)
+    correct(call)
     call.operands()[2][:] += np.float32(0) * call.view("A", m, k + 1)[:, k:]
 
 
 def transposes_a_tile(call: FakeCall) -> None:
-    honest(call)
+    correct(call)
     tile = call.operands()[2][16:32, 0:16]
     tile[:] = tile.T.copy()
 
 
 def changes_an_input(call: FakeCall) -> None:
-    honest(call)
+    correct(call)
     call.operands()[1][3, 4] += 1
 
 
 def zeroes_a_block(call: FakeCall) -> None:
-    honest(call)
+    correct(call)
     call.operands()[2][8:32, 4:28] = 0
 
 
@@ -87,23 +87,23 @@ def zeroes_everything(call: FakeCall) -> None:
 
 
 def one_nan(call: FakeCall) -> None:
-    honest(call)
+    correct(call)
     call.operands()[2][2, 3] = np.nan
 
 
 def one_infinity(call: FakeCall) -> None:
-    honest(call)
+    correct(call)
     call.operands()[2][2, 3] = np.inf
 
 
 def swaps_alpha_and_beta(call: FakeCall) -> None:
     call.values["alpha"], call.values["beta"] = call.values["beta"], call.values["alpha"]
-    honest(call)
+    correct(call)
 
 
 def forgets_the_last_k(call: FakeCall) -> None:
     call.values["K"] -= 1
-    honest(call)
+    correct(call)
 
 
 def rounds_to_tf32(call: FakeCall) -> None:
@@ -114,11 +114,11 @@ def rounds_to_tf32(call: FakeCall) -> None:
 
 def ignores_ldc(call: FakeCall) -> None:
     call.values["ldc"] = call.values["N"]
-    honest(call)
+    correct(call)
 
 
 def wrong_at_the_edge(call: FakeCall) -> None:
-    honest(call)
+    correct(call)
     call.operands()[2][32:, 32:] *= 2
 
 
@@ -140,25 +140,25 @@ PLANTED: list[tuple[Kernel, Problem, str]] = [
     (reads_c_at_beta_zero, PLAIN, "1440 outputs are NaN and should not be: C was read although beta is 0"),
     (reads_a_at_alpha_zero, Problem(8, 8, 4, alpha=0.0, beta=1.0), "A or B was read although alpha is 0"),
     (reads_padding, PADDED.with_(lda=23, beta=1.0), "an operand was read outside its rows"),
-    (transposes_a_tile, PLAIN, "that block holds its own transpose"),
+    (transposes_a_tile, PLAIN, "this block holds the transpose of the expected values"),
     (transposes_a_tile, PLAIN, "rows 16 to 31, columns 0 to 15"),
     (changes_an_input, PLAIN, "B: an input was changed, 4 bytes, the first at row 3, column 4"),
-    (zeroes_a_block, PLAIN, "the wrong outputs lie in rows 8 to 31, columns 4 to 27"),
+    (zeroes_a_block, PLAIN, "the wrong outputs are in rows 8 to 31, columns 4 to 27"),
     (zeroes_a_block, PLAIN, "every wrong output is zero"),
     (zeroes_everything, PLAIN, "more than half of the output is zero"),
-    (one_nan, PLAIN, "1 of 1440 outputs wrong: rho nan against a gate of 16 at (2, 3), got nan"),
-    (one_infinity, PLAIN, "1 of 1440 outputs wrong: rho inf against a gate of 16 at (2, 3), got inf"),
+    (one_nan, PLAIN, "1 of 1440 outputs wrong: rho nan (gate 16) at (2, 3), got nan"),
+    (one_infinity, PLAIN, "1 of 1440 outputs wrong: rho inf (gate 16) at (2, 3), got inf"),
     (swaps_alpha_and_beta, SCALED, "1440 of 1440 outputs wrong"),
     (forgets_the_last_k, PLAIN, "outputs wrong: rho"),
     (rounds_to_tf32, SCALED, "outputs wrong: rho"),
     (ignores_ldc, PADDED, "of the padding between rows overwritten"),
-    (wrong_at_the_edge, PLAIN, "look at the edge tile"),
+    (wrong_at_the_edge, PLAIN, "check how edge tiles are handled"),
 ]
 
 
 @pytest.mark.parametrize(("kernel", "problem", "name"), PLANTED, ids=lambda x: getattr(x, "__name__", str(x))[:40])
-def test_every_planted_bug_is_caught_by_name(tmp_path: Path, kernel: Kernel, problem: Problem, name: str) -> None:
-    assert run(tmp_path, honest, problem, seed=3).trusted
+def test_every_planted_bug_is_detected_and_named(tmp_path: Path, kernel: Kernel, problem: Problem, name: str) -> None:
+    assert run(tmp_path, correct, problem, seed=3).trusted
     verdict = run(tmp_path, kernel, problem, seed=3)
     assert not verdict.ok
     assert not verdict.trusted
@@ -183,11 +183,11 @@ def test_one_term_dropped_of_16384_is_caught(tmp_path: Path) -> None:
     def drops_a_term(call: FakeCall) -> None:
         a, b, _ = call.operands()
         a, b = a.copy(), b.copy()
-        honest(call)
+        correct(call)
         call.operands()[2][1, 2] -= a[1, 9000] * b[9000, 2]
 
     problem = Problem(4, 4, 16384)
-    assert run(tmp_path, honest, problem).trusted
+    assert run(tmp_path, correct, problem).trusted
     verdict = run(tmp_path, drops_a_term, problem)
     assert not verdict.ok
     assert verdict.where == (1, 2)

@@ -1,4 +1,4 @@
-"""The references: float64, exact, ring and projection, each against a plain loop or by what it must catch."""
+"""The references: float64, exact, mod32 and projection, each against a plain loop or an error it must detect."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gemmsmith.errors import UsageError
 from gemmsmith.fills import operands
 from gemmsmith.problem import BF16, FP16, FP32, DType, Problem
 from gemmsmith.verify.projection import project, projection_gate, projection_reference
-from gemmsmith.verify.reference import exact_reference, float64_reference, ring_reference
+from gemmsmith.verify.reference import exact_reference, float64_reference, mod32_reference
 
 U = 2.0**-24
 LAYOUTS = ["NN", "NT", "TN", "TT"]
@@ -49,8 +49,8 @@ POOL = [0.0, -0.0, 1.0, -2.0, np.inf, -np.inf, np.nan]
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("seed", range(5))
-def test_nan_and_infinity_propagate_as_ieee_says(layout: str, seed: int) -> None:
-    """Against fp32 arithmetic term by term, on data that is mostly special."""
+def test_nan_and_infinity_propagate_as_in_ieee_arithmetic(layout: str, seed: int) -> None:
+    """Compared with fp32 arithmetic term by term, on mostly special values."""
     rng = np.random.default_rng(seed)
     problem = make(9, 8, 3, layout, alpha=-1.0, beta=2.0)
     pool = np.array(POOL, dtype=np.float32)
@@ -81,7 +81,7 @@ def test_exactly_one_row_is_affected(row: int, special: float) -> None:
 
 @pytest.mark.parametrize(("k", "alpha"), [(3, 0.0), (3, -0.0), (0, 0.0), (0, 1.0), (0, math.inf), (0, math.nan)])
 @pytest.mark.parametrize("beta", [0.0, -0.0, 1.0])
-def test_what_must_not_be_read_is_not(k: int, alpha: float, beta: float) -> None:
+def test_forbidden_operands_are_not_read(k: int, alpha: float, beta: float) -> None:
     problem = make(2, 2, k, alpha=alpha, beta=beta)
     nan = [np.full(shape, np.nan, np.float32) for shape in (problem.a_shape, problem.b_shape, problem.c_shape)]
     c = nan[2] if beta == 0 else np.ones((2, 2), np.float32)
@@ -90,7 +90,7 @@ def test_what_must_not_be_read_is_not(k: int, alpha: float, beta: float) -> None
     assert (reference.magnitude == abs(beta)).all()
 
 
-def test_overflow_is_expected_where_fp32_must_and_allowed_where_it_may() -> None:
+def test_certain_overflow_is_expected_and_possible_overflow_is_allowed() -> None:
     problem = make(1, 4, 2, alpha=2.0**-20)
     a = np.float32([[2.0**100, 2.0**100]])
     #                   2**131 twice           cancels               2**127 and half      far from it
@@ -102,7 +102,7 @@ def test_overflow_is_expected_where_fp32_must_and_allowed_where_it_may() -> None
     assert reference.exact[0, 0] == 2.0**112
 
 
-def test_overflow_meets_an_infinite_c() -> None:
+def test_overflow_with_an_infinite_c() -> None:
     problem = make(1, 1, 1, beta=1.0)
     big = np.full((1, 1), 2.0**100, np.float32)
     reference = float64_reference(problem, big, big, np.full((1, 1), -np.inf, np.float32))
@@ -165,25 +165,25 @@ def test_exact_refuses_data_that_is_not_integers(value: float, which: int) -> No
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize(("alpha", "beta"), [(1.0, 0.0), (0.7, -1.3), (0.0, 1.0)])
-def test_ring(layout: str, alpha: float, beta: float) -> None:
+def test_mod32(layout: str, alpha: float, beta: float) -> None:
     problem = make(4, 3, 17, layout, alpha=alpha, beta=beta)
     data = operands(problem, "bits", 3)
     left, right = plain(problem, data.a.view(np.uint32), data.b.view(np.uint32))
     bits = {x: int(np.float32(x).view(np.uint32)) for x in (alpha, beta)}
-    got = ring_reference(problem, data.a, data.b, data.c)
+    got = mod32_reference(problem, data.a, data.b, data.c)
     for i, j in itertools.product(range(4), range(3)):
         total = sum(int(left[i, k]) * int(right[k, j]) for k in range(17)) if alpha else 0
         total = bits[alpha] * total + (bits[beta] * int(data.c.view(np.uint32)[i, j]) if beta else 0)
         assert int(got[i, j]) == total % 2**32
 
 
-def test_ring_without_a_scalar_and_for_other_types() -> None:
+def test_mod32_without_a_scalar_and_for_other_types() -> None:
     problem = make(2, 2, 3)
     data = operands(problem, "bits", 0)
     wanted = data.a.view(np.uint32) @ data.b.view(np.uint32)
-    assert (ring_reference(problem, data.a, data.b, data.c, alpha_bits=1) == wanted).all()
+    assert (mod32_reference(problem, data.a, data.b, data.c, alpha_bits=1) == wanted).all()
     with pytest.raises(UsageError, match="fp32 operands"):
-        ring_reference(problem, data.a.view(np.uint16)[:, ::2], data.b, data.c)
+        mod32_reference(problem, data.a.view(np.uint16)[:, ::2], data.b, data.c)
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)

@@ -1,4 +1,4 @@
-"""The verdict: ok cannot be claimed, JSON holds plain types, and the repeat line says everything."""
+"""The verdict: ok is derived, JSON is strict, and the repeat line is complete."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_anything_wrong_is_not_ok(changes: dict[str, Any]) -> None:
     assert str(verdict).endswith("repeat: gemmsmith run k")
 
 
-def test_ok_is_derived_and_nothing_can_be_set() -> None:
+def test_ok_is_derived_and_the_verdict_is_frozen() -> None:
     for name in ("ok", "rho", "reasons"):
         with pytest.raises(AttributeError):
             setattr(GOOD, name, True)
@@ -60,7 +60,7 @@ def test_mistrusted_is_ok_but_not_trusted() -> None:
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, 1.5])
-def test_json_is_plain_and_strict(value: float) -> None:
+def test_json_is_strict(value: float) -> None:
     verdict = dataclasses.replace(
         GOOD, rho=value, got=value, expected=None, where=None, damage=(DAMAGE,), problem=Problem(1, 1, 1, alpha=value)
     )  # fmt: skip
@@ -103,7 +103,7 @@ def test_the_repeat_line_names_changed_parameters(tmp_path: Path) -> None:
     assert line == "gemmsmith run fake -DBM=32 --m 1 --n 1 --k 1 --seed 0 --dtype fp32"
 
 
-def test_the_repeat_line_of_a_file_quotes_its_path_and_declares_what_was_declared(tmp_path: Path) -> None:
+def test_the_repeat_line_of_a_file_quotes_its_path_and_has_the_declared_signature(tmp_path: Path) -> None:
     folder = tmp_path / "my kernels"
     folder.mkdir()
     spec = make_spec(folder, rung=0, extra_defines=(("TILE", "16"),), declared_signature="A,B,C,M,N,K")
@@ -121,7 +121,7 @@ def test_the_scalar_in_the_repeat_line_gives_the_same_problem(tmp_path: Path) ->
         assert Problem(1, 1, 1, alpha=float(line.split("--alpha=")[1])) == problem
 
 
-def test_the_repeat_line_ends_with_the_words_of_the_launch(tmp_path: Path) -> None:
+def test_the_repeat_line_ends_with_the_launch_options(tmp_path: Path) -> None:
     spec = make_spec(tmp_path, rung=0)
     words = ("--grid", "ceil(N/8), 1", "--c", "zero")
     line = repeat_command(spec, spec.config(), Problem(1, 1, 1), "wide", 0, (0, 0, 0), "float", words)

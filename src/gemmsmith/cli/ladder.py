@@ -18,9 +18,9 @@ from gemmsmith.errors import UsageError
 from gemmsmith.gpus import GPU
 from gemmsmith.ladder.registry import rung_named, rungs, rungs_for
 from gemmsmith.problem import Problem
-from gemmsmith.report.collect import Gathered, count_rung, rungs_of, verify_rung
+from gemmsmith.report.collect import CollectedRung, count_rung, rungs_of, verify_rung
 from gemmsmith.report.page import write_page
-from gemmsmith.report.report_model import Made, Story, Sweep
+from gemmsmith.report.report_model import Made, ReportModel, Sweep
 from gemmsmith.report.sweep_file import recorded_sweeps
 from gemmsmith.sim.device import SimDevice
 from gemmsmith.store.published import published
@@ -31,14 +31,14 @@ _WORKERS = 4
 
 def gather_ladder(
     size: int, arch: str, compiler: Compiler, simulated: int, doing: str,
-    then: Callable[[Gathered], Gathered] = lambda step: step,
-) -> tuple[Gathered, ...]:  # fmt: skip
+    then: Callable[[CollectedRung], CollectedRung] = lambda step: step,
+) -> tuple[CollectedRung, ...]:  # fmt: skip
     """Count every rung of ``arch``, and verify it on the simulator up to ``simulated`` (0: not), in several processes.
 
     ``then`` completes each in this process, as it comes. Rungs that the simulator does not know are compiled only.
     """
     names = [spec.name for spec in rungs_for(arch_number(arch))]
-    found: dict[str, Gathered] = {}
+    found: dict[str, CollectedRung] = {}
     with progress() as bar:
         task = bar.add_task(doing, total=len(names))
         for step in _side_by_side([(name, size, arch, simulated, compiler) for name in names]):
@@ -47,7 +47,7 @@ def gather_ladder(
     return tuple(found[name] for name in names)
 
 
-def _side_by_side(jobs: list[tuple[str, int, str, int, Compiler]]) -> Iterator[Gathered]:
+def _side_by_side(jobs: list[tuple[str, int, str, int, Compiler]]) -> Iterator[CollectedRung]:
     workers = min(_WORKERS, os.cpu_count() or 1)
     with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn")) as pool:
         futures = [pool.submit(gather, *job) for job in jobs]
@@ -58,7 +58,7 @@ def _side_by_side(jobs: list[tuple[str, int, str, int, Compiler]]) -> Iterator[G
             pool.shutdown(cancel_futures=True)
 
 
-def gather(name: str, size: int, arch: str, simulated: int, compiler: Compiler) -> Gathered:
+def gather(name: str, size: int, arch: str, simulated: int, compiler: Compiler) -> CollectedRung:
     """One rung: counted, and verified on the simulator up to ``simulated`` (0: not)."""
     step, spec = count_rung(name, size, arch, compiler), rung_named(name)
     if not simulated or not spec.simulated:
@@ -73,11 +73,11 @@ def left_out(arch: str) -> str:
 
 
 def ladder_story(
-    gathered: Sequence[Gathered], gpu: GPU, size: int, made: Made, measured: tuple[Run, ...] = (),
+    gathered: Sequence[CollectedRung], gpu: GPU, size: int, made: Made, measured: tuple[Run, ...] = (),
     recorded: tuple[Run, ...] = (), sweeps: tuple[Sweep, ...] = (),
-) -> Story:  # fmt: skip
+) -> ReportModel:  # fmt: skip
     """With what others published, and the package's own sweeps before those given."""
-    return Story(
+    return ReportModel(
         gpu=gpu, problem=Problem(size, size, size), rungs=rungs_of(gathered, gpu), made=made, measured=measured,
         recorded=recorded, published=published(), sweeps=(*recorded_sweeps(), *sweeps),
     )  # fmt: skip
@@ -96,7 +96,7 @@ def check_page(path: Path) -> None:
         raise UsageError(f"there is no folder {path.parent} for --html")
 
 
-def save_page(path: Path, story: Story) -> Path:
+def save_page(path: Path, story: ReportModel) -> Path:
     try:
         return write_page(path, story)
     except OSError as error:

@@ -16,8 +16,9 @@ from gemmsmith.compile.sass import Sass, disassemble
 from gemmsmith.errors import CompileError, GemmsmithError, SimulationError, UsageError
 from gemmsmith.explain.instruction_mix import MULTIPLY_ADD
 from gemmsmith.explain.occupancy import Occupancy, launched_blocks, occupancy, waves
-from gemmsmith.explain.profile import CONFLICTS, FFMA, Profile, simulate
+from gemmsmith.explain.profile import CONFLICTS, FFMA, Profile
 from gemmsmith.explain.sampling import QUICK_DEPTH, QUICK_SAMPLE
+from gemmsmith.explain.simulated_profile import simulate
 from gemmsmith.gpus import GPU
 from gemmsmith.kernel.geometry import Geometry
 from gemmsmith.problem import DType, Problem

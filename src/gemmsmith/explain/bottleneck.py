@@ -1,14 +1,14 @@
-"""A simple model of time: how many cycles each part of an SM needs for a launch's work; the largest bounds it.
+"""A simple time model: the cycles each resource of an SM needs for a launch; the largest bounds the kernel.
 
-The parts work side by side and are taken to overlap perfectly; where barriers stop a whole block and no other block
-fills the time, waiting for memory is added. Latencies are rounded and some units were chosen to agree with published
-times, so the time is an estimate, no bound. What one SM does in a cycle is in gpus.toml; the counts come from a
-profile. Two assumptions, because the simulator has no caches:
+Resources are assumed to overlap perfectly. Waiting for memory is added where barriers stop a whole block and no other
+block is resident to fill the time. Latencies are rounded, and some rates were chosen to agree with published times, so
+the result is an estimate, not a bound. gpus.toml holds what one SM does per cycle; the counts come from a profile. The
+simulator has no caches, so the model makes two assumptions:
 
-* L1 keeps what a block uses again, so a block fetches from L2 no more than its inputs once (its outputs taken as a
-  square tile), and no more than the sectors its requests touch. L2 keeps the rest: DRAM moves the compulsory bytes.
-* A request occupies L1 for one cycle a cache line. The profile counts sectors, not lines: sectors used in full are
-  taken to lie four to a line, sectors of which little is used to lie alone.
+* L1 keeps what a block reuses. A block fetches from L2 at most its inputs once (for a square output tile) and at most
+  the sectors its requests touch. L2 keeps the rest, so DRAM moves only the compulsory bytes.
+* A request occupies L1 for one cycle per cache line. The profile counts sectors, not lines: fully used sectors count
+  as four per line, sparsely used sectors as one per line.
 """
 
 from __future__ import annotations
@@ -30,12 +30,14 @@ OPS = ("ld", "st", "ldgsts", "ldsm")
 
 @dataclass(frozen=True)
 class Work:
-    """What a launch asks of the machine: warp instructions, requests, wavefronts and lines of the whole launch.
+    """The work of a whole launch: warp instructions, requests, wavefronts, cache lines and bytes.
 
-    ``fma`` counts warp-wide multiply-adds, those of tensor cores too; ``tensor`` names their arithmetic.
-    ``waits`` is how often a warp waits for memory, one wait after another; ``together``: barriers make the whole block
-    wait, so that only other blocks can use the time. ``resident`` is how many blocks an SM holds, ``imbalance`` the
-    busiest SM's blocks over the average's.
+    fma        warp-wide multiply-adds, including those of tensor cores
+    tensor     the tensor cores' arithmetic; '' on CUDA cores
+    waits      sequential waits for memory per warp
+    together   barriers make the whole block wait, so only other blocks can use the time
+    resident   blocks per SM
+    imbalance  blocks of the busiest SM over the average
     """
 
     fma: float
@@ -57,9 +59,9 @@ class Work:
 
 @dataclass(frozen=True)
 class Estimate:
-    """Cycles of the busiest SM by resource, and what follows; all predicted.
+    """Cycles of the busiest SM by resource, and the resulting time; all predicted.
 
-    ``longest`` is the whole time in cycles. It is more than any resource's where waiting is not filled by other work.
+    ``longest`` is the total time in cycles. It exceeds every single resource if waits are not filled by other work.
     """
 
     gpu: str
@@ -71,7 +73,7 @@ class Estimate:
 
     @property
     def bound(self) -> str:
-        """The resource that takes most of the time; waiting counts for itself, without the work around it."""
+        """The resource with the most cycles; waiting counts as a resource of its own."""
         return max(self.cycles, key=lambda item: item[1])[0]
 
     def of(self, resource: str) -> float:
@@ -94,8 +96,8 @@ def work_of(profile: Profile, gpu: GPU, held: Occupancy, filled: Waves) -> Work:
     outputs = problem.m * problem.n * problem.out_dtype.itemsize
     copies = profile.value(REQUESTS["ldgsts"])
     if profile.barriers:
-        # Two barriers a slice: wait for the slice, and for its readers. With one, copies run under the arithmetic of
-        # the slice before; asynchronous copies that are waited for at once still have two.
+        # Two barriers per k-tile: one until it has arrived, one until its readers are done. A single barrier means that
+        # the copy overlaps the previous k-tile's arithmetic; asynchronous copies awaited at once still need two.
         ahead = copies and profile.barriers < 1.5 * max(1.0, profile.loop_trips)
         waits, wait_cycles = (0.0 if ahead else profile.barriers / warps / 2), float(units.l2_latency)
     else:
@@ -122,7 +124,7 @@ def work_of(profile: Profile, gpu: GPU, held: Occupancy, filled: Waves) -> Work:
 
 
 def lines_of(profile: Profile, op: str) -> float:
-    """Cache lines that global requests touch, estimated from how much of each sector is used."""
+    """Cache lines that global requests touch, estimated from the use of each sector."""
     used = profile.packed_per_sector[0 if op == "ld" else 1]
     if math.isnan(used):
         return 0.0
@@ -131,25 +133,25 @@ def lines_of(profile: Profile, op: str) -> float:
 
 
 def conflicts_of(profile: Profile) -> float:
-    """Wavefronts beyond those that the accesses would need without bank conflicts."""
+    """Wavefronts caused by bank conflicts."""
     return sum(profile.value(name) for name in CONFLICTS.values())
 
 
 def _known(value: float) -> float:
-    """A count, or none where the profile is of before there was such a counter."""
+    """The count; 0 if the profile predates this counter."""
     return 0.0 if math.isnan(value) else value
 
 
 def _arithmetic(work: Work, gpu: GPU, units: SmUnits) -> float:
-    """Cycles of one SM's multipliers for all multiply-adds."""
+    """Cycles that the multiply-adds of the whole launch take on one SM."""
     if not work.tensor:
         return work.fma * 32 / units.fma_lanes
-    flops = gpu.required_peak(work.tensor) * 1e6 / gpu.boost_mhz / gpu.sms  # of one SM in a cycle
+    flops = gpu.required_peak(work.tensor) * 1e6 / gpu.boost_mhz / gpu.sms  # of one SM per cycle
     return work.fma * 64 / (flops * units.mma_share)
 
 
 def estimate(work: Work, gpu: GPU, flops: int) -> Estimate:
-    """About how long ``work`` takes on ``gpu``, at its boost clock."""
+    """The estimated time of ``work`` on ``gpu`` at its boost clock."""
     units = units_of(gpu)
     slow = 32 / units.lsu_lanes
     share = work.imbalance / gpu.sms
@@ -161,12 +163,12 @@ def estimate(work: Work, gpu: GPU, flops: int) -> Estimate:
         L2: work.l2_bytes / units.l2_bytes * share,
         DRAM: work.dram_bytes / (gpu.dram_gbs * 1e9) * hertz,
     }
-    # A block slot runs its blocks one after another: each waits for memory, then has the SM's units to itself at best.
+    # A block slot runs its blocks in sequence: each waits for memory, then at best has the SM to itself.
     busiest = max(1, ceil_div(work.blocks, gpu.sms))
     alone = max(cycles[name] for name in (FMA, ISSUE, LSU, L2)) / busiest
-    turns = busiest / max(1, min(work.resident, busiest))
-    cycles[LATENCY] = turns * work.waits * work.wait_cycles
-    in_turn = cycles[LATENCY] + (turns * alone if work.together and work.waits else 0.0)
-    longest = max(*cycles.values(), in_turn)
+    rounds = busiest / max(1, min(work.resident, busiest))
+    cycles[LATENCY] = rounds * work.waits * work.wait_cycles
+    serialized = cycles[LATENCY] + (rounds * alone if work.together and work.waits else 0.0)
+    longest = max(*cycles.values(), serialized)
     seconds = longest / hertz
     return Estimate(gpu.name, tuple(cycles.items()), longest, seconds, flops / seconds / 1e12 if seconds else 0.0)

@@ -1,8 +1,8 @@
-"""Compare the memory instructions the simulator counted with those in the machine code, by kind and width.
+"""Compare the memory instructions that the simulator counted with those in the machine code, by kind and width.
 
-ptxas may fuse, unroll, duplicate or drop what PTX says. The simulator's counts stand for the machine only where both
-agree; every profile says where they do and, where not, how they differ. Source lines, which both sides carry, tell
-an unrolled loop (each of its lines occurs as many times over) from a load that is done twice.
+ptxas may fuse, unroll, duplicate or drop PTX instructions. The simulator's counts hold for the machine only where both
+agree; every profile says where they do and how they differ. Both sides carry source lines, which distinguish an
+unrolled loop (all of its lines are replicated equally) from a duplicated load.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ _WIDTHS = {"U8": 1, "S8": 1, "U16": 2, "S16": 2, "64": 8, "128": 16}
 _NEVER = ("@!PT", "@!UPT")
 _MEANING = {
     "equal": "",
-    "unrolled": "ptxas unrolled the loop: its arithmetic grew as much, so executed counts are the same",
-    "idle": "never take effect (predicate @!PT): ptxas puts them before LDGSTS; they touch no memory",
+    "unrolled": "ptxas unrolled the loop; its arithmetic grew equally, so executed counts are the same",
+    "idle": "never take effect (predicate @!PT); ptxas places them before LDGSTS; they access no memory",
 }
 
 Kind = tuple[str, int]
@@ -36,10 +36,11 @@ Place = tuple[str, int]
 
 @dataclass(frozen=True)
 class Check:
-    """One kind and width of memory instruction: how many in PTX as counted, how many in SASS, and the verdict.
+    """One kind and width of memory instruction: its static count in PTX and in SASS, and the verdict.
 
-    ``state`` is 'equal', 'unrolled' (the same instructions several times over: executed counts agree), 'idle'
-    (machine instructions that never take effect) or 'different'. ``meaning`` says what follows; ``lines`` where.
+    state    'equal'; 'unrolled': replicated, executed counts agree; 'idle': never take effect; 'different'
+    meaning  the consequence for the counts
+    lines    the source lines that differ
     """
 
     opcode: str
@@ -56,7 +57,7 @@ class Check:
 
 
 def cross_check(counters: Counters, sass: Sass) -> tuple[Check, ...]:
-    """Static counts by kind and width; instructions never executed are compared as well."""
+    """Compare static counts by kind and width, including instructions that never execute."""
     ptx = Counter(_places_in_ptx(counters))
     machine = Counter(_places_in_sass(i for i in sass.instructions if i.predicate not in _NEVER))
     idle = Counter(kind for kind, _ in _places_in_sass(i for i in sass.instructions if i.predicate in _NEVER))
@@ -89,7 +90,7 @@ def _by_kind(places: Counter[tuple[Kind, Place]]) -> Counter[Kind]:
 def _growths(
     ptx: Counter[tuple[Kind, Place]], machine: Counter[tuple[Kind, Place]]
 ) -> dict[Fraction, set[tuple[Kind, Place]]]:
-    """How many times over each line's instructions occur in the machine code, and which do."""
+    """Replication factors, each with the instructions (kind and line) that the machine code replicates by it."""
     found: dict[Fraction, set[tuple[Kind, Place]]] = {}
     for key, count in ptx.items():
         if machine[key] > count:
@@ -98,7 +99,7 @@ def _growths(
 
 
 def _replicated(kind: Kind, before: int, after: int, growths: dict[Fraction, set[tuple[Kind, Place]]]) -> bool:
-    """Whether something else, arithmetic or another kind of access, grew just as much: then whole code was repeated."""
+    """Whether arithmetic or another kind of access was replicated equally, which indicates unrolling."""
     if not after > before > 0:
         return False
     return any(other[0] != kind[0] for other, _ in growths.get(Fraction(after, before), ()))
@@ -109,14 +110,14 @@ def _difference(kind: Kind, before: Counter[Kind], after: Counter[Kind]) -> str:
     here, there = before[kind], after[kind]
     moved = sum(w * (after[o, w] - before[o, w]) for o, w in {*before, *after} if o == opcode)
     if opcode in ("LDL", "STL") and there > here:
-        return "ptxas spills registers; the simulator, which runs PTX, does not see this traffic"
+        return "ptxas spills registers; the simulator runs PTX and does not see this traffic"
     if moved == 0:
-        return "ptxas joined or split accesses: the same bytes at another width, so requests and wavefronts differ"
+        return "ptxas merged or split accesses: the same bytes at another width, so requests and wavefronts differ"
     if here == 0:
-        return f"only in the machine code: {there} accesses that the simulator does not count"
+        return f"{there} accesses occur only in the machine code; the simulator does not count them"
     if there < here:
-        return f"ptxas dropped or merged {here - there}: the simulator may count too many"
-    return f"{there - here} more in the machine code, where no loop was unrolled: the simulator may count too few"
+        return f"ptxas dropped or merged {here - there}; the simulator may count too many"
+    return f"{there - here} more in the machine code without unrolling; the simulator may count too few"
 
 
 def _places_in_ptx(counters: Counters) -> Iterator[tuple[Kind, Place]]:
@@ -144,7 +145,7 @@ def _places_in_sass(instructions: Iterator[Instruction]) -> Iterator[tuple[Kind,
         place = instruction.file or "", instruction.line or 0
         if base in MATH:
             yield ("arithmetic", 0), place
-        elif base in _MATRICES.values():  # LDSM.16.M88.4: four matrices, a register of each for every lane
+        elif base in _MATRICES.values():  # LDSM.16.M88.4: four matrices, one register of each per lane
             yield (base, 4 * next((int(m) for m in modifiers if m in ("2", "4")), 1)), place
         elif base in _MEMORY:
             yield (base, next((_WIDTHS[m] for m in modifiers if m in _WIDTHS), 4)), place

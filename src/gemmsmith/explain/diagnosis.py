@@ -1,4 +1,4 @@
-"""From a profile to what bounds a kernel, in sentences with their numbers, and to fixes in order of estimated gain."""
+"""From a profile to a diagnosis: what bounds the kernel, with numbers, and fixes ordered by estimated gain."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from gemmsmith.explain.roofline import Roofline, roofline
 from gemmsmith.gpus import GPU, rate_unit
 
 MODEL = (
-    "Predicted, not measured: counts are simulated. Time is estimated from what each part of an SM needs, overlapping "
-    "perfectly, and from waits that nothing fills, with rounded latencies and at boost clock; "
-    "a real kernel may be slower or faster."
+    "Predicted, not measured. Counts are simulated. Time is estimated from the cycles that each resource of an SM "
+    "needs, assuming perfect overlap, plus waits that no other work fills, with rounded latencies at boost clock. A "
+    "real kernel may be slower or faster."
 )
 
 _NAMES = {
@@ -29,7 +29,7 @@ _NAMES = {
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """What bounds one kernel on one GPU; all of it predicted from simulated counts."""
+    """What bounds one kernel on one GPU, predicted from simulated counts."""
 
     case: Case
     roof: Roofline
@@ -38,7 +38,7 @@ class Diagnosis:
 
     @property
     def bound(self) -> str:
-        """The resource that takes most of the time."""
+        """The resource with the most cycles."""
         return self.case.estimate.bound
 
 
@@ -57,7 +57,7 @@ def case_of(profile: Profile, gpu: GPU) -> Case:
     held = occupancy(gpu, threads=geometry.threads, registers=used.registers, static_smem=used.static_smem,
                      dynamic_smem=geometry.smem, barriers=used.barriers)  # fmt: skip
     if not held.fits:
-        raise UsageError(f"{profile.kernel} cannot be launched on {gpu.name}: {held.why}", "make the block smaller")
+        raise UsageError(f"{profile.kernel} cannot be launched on {gpu.name}: {held.why}", "use a smaller block")
     if not profile.problem.flops:
         raise UsageError(f"{profile.problem} has no arithmetic to explain", "give M, N and K of at least 1")
     filled = waves(gpu, geometry.blocks, held.blocks_per_sm)
@@ -66,7 +66,7 @@ def case_of(profile: Profile, gpu: GPU) -> Case:
 
 
 def _sentences(case: Case, roof: Roofline) -> tuple[str, ...]:
-    """Three to six sentences: the bound first, then what stands behind it."""
+    """Five or six sentences: the bound first, then the numbers behind it."""
     made = [_bound(case), _speed(case), _global(case.profile)]
     if case.work.wavefronts:
         made.append(_shared(case))
@@ -76,7 +76,7 @@ def _sentences(case: Case, roof: Roofline) -> tuple[str, ...]:
 def _bound(case: Case) -> str:
     names = _NAMES | ({FMA: "the tensor cores"} if case.work.tensor else {})
     now, work, slow = case.estimate, case.work, 32 / units_of(case.gpu).lsu_lanes
-    # Cycles an SM spends for each warp-wide multiply-add that it issues.
+    # Cycles of an SM per warp-wide multiply-add.
     each = work.fma * work.imbalance / case.gpu.sms or 1.0
     ranked = [name for name, _ in sorted(now.cycles, key=lambda item: -item[1])]
     first, *others = dict.fromkeys([*ranked[:3], FMA])
@@ -84,32 +84,32 @@ def _bound(case: Case) -> str:
     if first == LSU:
         far, near = max(work.lines, work.global_requests * slow), max(work.wavefronts, work.shared_requests * slow)
         share = max(far, near) / (far + near)
-        note = f" ({share:.0%} of them for {'global' if far > near else 'shared'} memory)"
+        note = f" ({share:.0%} for {'global' if far > near else 'shared'} memory)"
     costs = [f"{names[name]} {now.of(name) / each:.2f}" for name in others]
     rest = f"{', '.join(costs[:-1])} and {costs[-1]}" if len(costs) > 1 else "".join(costs)
     least = f"; {rest}" if rest else ""
-    if now.longest > 1.005 * now.of(first):  # blocks that wait and work in turn, with too few others to fill the time
-        least += f"; waiting and work in turn, {now.longest / each:.2f} in all"
-    return (f"Bound by {names[first]}: each warp-wide multiply-add costs it "
-            f"{now.of(first) / each:.2f} cycles an SM{note}{least}.")  # fmt: skip
+    if now.longest > 1.005 * now.of(first):  # too few resident blocks to fill the waits
+        least += f"; waits and work do not overlap, {now.longest / each:.2f} in total"
+    return (f"Bound by {names[first]}: {now.of(first) / each:.2f} cycles per warp-wide multiply-add on each SM"
+            f"{note}{least}.")  # fmt: skip
 
 
 def _speed(case: Case) -> str:
     now, kind = case.estimate, case.work.tensor or "fp32"
     peak = case.gpu.required_peak(kind)
     time = f"{now.seconds * 1e3:.3g} ms" if now.seconds >= 1e-3 else f"{now.seconds * 1e6:.3g} µs"
-    return (f"So {case.profile.problem} takes about {time} on {case.gpu.name}: an estimated {now.tflops:.1f} "
+    return (f"{case.profile.problem} takes an estimated {time} on {case.gpu.name}: {now.tflops:.1f} "
             f"{rate_unit(kind)}, {now.tflops / peak:.0%} of its {kind} peak of {peak:g}.")  # fmt: skip
 
 
 def _global(profile: Profile) -> str:
     requests, sectors = profile.requests("ld"), profile.sectors("ld")
     if not requests:
-        return "It loads nothing from global memory."
+        return "The kernel loads nothing from global memory."
     used = profile.bytes_per_sector[0]
-    return (f"Global loads touch {sectors / requests:.1f} sectors a request and use {used:.1f} of the 32 bytes of each;"
-            " there are "
-            f"{profile.problem.flops / 64 / requests:.3g} warp-wide multiply-adds for each request.")  # fmt: skip
+    return (f"Global loads touch {sectors / requests:.1f} sectors per request and use {used:.1f} of the 32 bytes in "
+            f"each. Each request feeds {profile.problem.flops / 64 / requests:.3g} warp-wide multiply-adds."
+    )  # fmt: skip
 
 
 def _shared(case: Case) -> str:
@@ -117,27 +117,28 @@ def _shared(case: Case) -> str:
     loads = case.profile.value(REQUESTS["ld"])
     if case.work.tensor:
         loads += case.profile.value(REQUESTS["ldsm"])
-    each = "{:.2g}" if case.work.tensor else "{:.2f}"  # a tensor core's multiply-adds come in thousands
-    conflicts = f"{excess / waves_:.0%} of the wavefronts are bank conflicts" if excess else "no bank conflicts"
-    return (f"Shared memory needs {each.format(waves_ / case.work.fma)} wavefronts for 32 multiply-adds "
+    each = "{:.2g}" if case.work.tensor else "{:.2f}"  # tiny on tensor cores
+    conflicts = f"bank conflicts cause {excess / waves_:.0%} of them" if excess else "there are no bank conflicts"
+    return (f"Shared memory serves {each.format(waves_ / case.work.fma)} wavefronts per 32 multiply-adds "
             f"({each.format(loads / case.work.fma)} load instructions); {conflicts}.")  # fmt: skip
 
 
 def _filling(case: Case) -> str:
     held, filled = case.held, case.filled
-    return (f"An SM holds {held.blocks_per_sm} block{'s' if held.blocks_per_sm > 1 else ''}, {held.warps_per_sm} of "
-            f"{case.gpu.warps_per_sm} warps ({held.fraction:.0%}), limited by {' and '.join(held.limiters)}; "
-            f"{filled.grid:,} blocks make {filled.waves:.2f} waves.")  # fmt: skip
+    blocks = f"{held.blocks_per_sm} block{'s' if held.blocks_per_sm > 1 else ''}"
+    return (f"Occupancy: {blocks} per SM, {held.warps_per_sm} of {case.gpu.warps_per_sm} warps ({held.fraction:.0%}), "
+            f"limited by {' and '.join(held.limiters)}; the grid of {filled.grid:,} blocks takes {filled.waves:.2f} "
+            "waves.")  # fmt: skip
 
 
 def _roof(roof: Roofline) -> str:
-    return (f"Roofline: {roof.intensity:.0f} flops a byte that must come from DRAM ({roof.gpu} bends at "
-            f"{roof.ridge:.0f}), so the problem is bound by {roof.bound}; "
-            f"L2 sees at least {roof.l2_intensity:.1f} flops a byte.")  # fmt: skip
+    return (f"Roofline: {roof.intensity:.0f} flop per byte of compulsory DRAM traffic (ridge of {roof.gpu}: "
+            f"{roof.ridge:.0f}), so the problem is {roof.bound}-bound; at L2, at least {roof.l2_intensity:.1f} flop "
+            "per byte.")  # fmt: skip
 
 
 def to_json(diagnosis: Diagnosis) -> dict[str, Any]:
-    """Plain types; every figure here is predicted."""
+    """The diagnosis as JSON types; every figure is predicted."""
     case = diagnosis.case
     profile, problem, now = case.profile, case.profile.problem, case.estimate
     return {

@@ -1,7 +1,7 @@
-"""The rules that find what costs time, each with a fix and what the fix would gain.
+"""Rules that find what costs time, each with a fix and its estimated gain.
 
-A rule changes the work of the launch as its fix would, and asks the model of ``bottleneck`` for the new time. So a gain
-says how much one fix brings by itself; 1.00 means that something else bounds the kernel until that is fixed.
+A rule changes the launch's work as its fix would, and asks the time model in ``bottleneck`` for the new time. The gain
+is that of one fix alone; 1.00 means that another resource bounds the kernel.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from gemmsmith.explain.occupancy import Occupancy, Waves
 from gemmsmith.explain.profile import CONFLICTS, REQUESTS, Profile
 from gemmsmith.gpus import GPU
 
-_SCALAR = 6.0  # bytes a lane: at or below, most loads are of 4 bytes
-_FULL_SECTOR = 24.0  # of 32: three quarters used is good
-_TILE = 32  # of the shared-memory tile that a fix assumes, as in rung 03
-_TILED_WAVEFRONTS, _TILED_ISSUE = 1.56, 3.3  # a multiply-add, as rung 03 has them
+_SCALAR = 6.0  # bytes per lane; at or below, most loads are 4 bytes wide
+_FULL_SECTOR = 24.0  # bytes used of 32; from here on, access counts as coalesced
+_TILE = 32  # the shared-memory tile that the fix assumes, as in rung 03
+_TILED_WAVEFRONTS, _TILED_ISSUE = 1.56, 3.3  # per multiply-add, counted in rung 03
 
 
 @dataclass(frozen=True)
 class Case:
-    """What the rules judge by: a simulated profile, a GPU, how the launch fills it, and the estimate of its time."""
+    """The input of the rules: a simulated profile, a GPU, how the launch fills it, and the estimated time."""
 
     profile: Profile
     gpu: GPU
@@ -48,9 +48,10 @@ class Case:
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that costs time: what it is, the numbers behind it, how much faster the fix makes the kernel alone.
+    """One cause of lost time: the numbers behind it, a fix, and the speedup from that fix alone.
 
-    ``saved`` is the cycles an SM saves on the resource concerned, which orders findings whose gain is hidden."""
+    ``saved`` is the cycles per SM saved on the resource concerned; it orders findings of equal gain.
+    """
 
     kind: str
     sentence: str
@@ -61,7 +62,7 @@ class Finding:
     origin: str = "predicted"
 
 
-# --- rules: each returns a finding, or None where there is nothing to find
+# --- rules: each returns a finding, or None
 
 
 def _finding(at: Case, kind: str, resource: str, sentence: str, fix: str, better: Work,
@@ -81,8 +82,8 @@ def _uncoalesced(at: Case, _: Sass) -> Finding | None:
         better = replace(at.work, lines=at.work.lines - lines + max(at.profile.requests(op), lines * used / 128))
         made = _finding(
             at, f"uncoalesced global {word}", LSU,
-            f"A global {word[:-1]} request touches {share:.1f} sectors; lanes use {used:.1f} of 32 bytes in each.",
-            "Let neighbouring threads of a warp touch neighbouring addresses: threadIdx.x along a row.",
+            f"A global {word[:-1]} request touches {share:.1f} sectors and uses {used:.1f} of the 32 bytes in each.",
+            "Let neighbouring threads of a warp access neighbouring addresses: map threadIdx.x along a row.",
             better, sectors_per_request=share, bytes_used_per_sector=used,
         )  # fmt: skip
         worst = made if worst is None or made.saved > worst.saved else worst
@@ -101,9 +102,9 @@ def _no_reuse(at: Case, _: Sass) -> Finding | None:
     )  # fmt: skip
     return _finding(
         at, "no reuse", LSU,
-        f"Every {per_load:.2f} multiply-adds need a global load of their own: nothing loaded is used twice.",
-        f"Stage tiles in shared memory, so that a block loads each value once for {_TILE} uses; "
-        "then let each thread compute several outputs.",
+        f"There are only {per_load:.2f} multiply-adds per global load: no loaded value is reused.",
+        f"Stage tiles in shared memory, so that a block loads each value once and uses it {_TILE} times; then let each "
+        "thread compute several outputs.",
         better, fma_per_global_request=per_load,
     )  # fmt: skip
 
@@ -115,21 +116,21 @@ def _shared_bound(at: Case, _: Sass) -> Finding | None:
     if work.tensor:
         return _finding(
             at, "shared-memory traffic", LSU,
-            f"Fragments take {at.estimate.of(LSU) / at.estimate.of(FMA):.2f} times as long through the load/store pipe "
-            "as their products through the tensor cores.",
-            "Give each warp a larger tile: a fragment that is loaded serves every product in its row or column.",
+            f"Loading the fragments takes {at.estimate.of(LSU) / at.estimate.of(FMA):.2f} times as long as multiplying "
+            "them: the load/store pipe is slower than the tensor cores.",
+            "Give each warp a larger tile: a loaded fragment serves every product in its row or column.",
             replace(work, wavefronts=work.wavefronts / 2, shared_requests=work.shared_requests / 2),
             wavefronts_per_fma=each,
         )  # fmt: skip
     loads = at.profile.value(REQUESTS["ld"])
-    plain = at.profile.wavefronts("ld") - at.profile.value(CONFLICTS["ld"])  # conflicts are a matter of their own
+    plain = at.profile.wavefronts("ld") - at.profile.value(CONFLICTS["ld"])  # conflicts have their own rule
     better = replace(work, wavefronts=work.wavefronts - plain / 2,
                      shared_requests=work.shared_requests - loads / 2, issued=work.issued - loads / 2)  # fmt: skip
     return _finding(
         at, "shared-memory traffic", LSU,
-        f"32 multiply-adds need {each:.2f} wavefronts of shared memory, and an SM serves 1 a cycle beside "
+        f"32 multiply-adds need {each:.2f} shared-memory wavefronts; an SM serves 1 per cycle, beside "
         f"{units_of(at.gpu).fma_lanes} multiply-adds.",
-        "Double the thread's tile in both directions: four times the arithmetic for twice the loads.",
+        "Double the thread tile in both directions: four times the arithmetic for twice the loads.",
         better, wavefronts_per_fma=each,
     )  # fmt: skip
 
@@ -140,11 +141,11 @@ def _bank_conflicts(at: Case, _: Sass) -> Finding | None:
     if share < 0.05:
         return None
     worst = max(at.profile.lines, key=lambda line: line.total("bank_conflicts"), default=None)
-    where = f", most of them from {worst.file}:{worst.number}" if worst and worst.total("bank_conflicts") else ""
+    where = f", most of them at {worst.file}:{worst.number}" if worst and worst.total("bank_conflicts") else ""
     return _finding(
         at, "bank conflicts", LSU,
-        f"{share:.0%} of all shared-memory wavefronts are bank conflicts{where}.",
-        "Pad the rows of the tile, transpose it, or give a warp's lanes addresses in different banks.",
+        f"Bank conflicts cause {share:.0%} of all shared-memory wavefronts{where}.",
+        "Pad the tile's rows, transpose or swizzle the tile, or give a warp's lanes addresses in different banks.",
         replace(at.work, wavefronts=at.work.wavefronts - excess), conflicts=excess, share=share,
     )  # fmt: skip
 
@@ -162,8 +163,8 @@ def _scalar_loads(at: Case, _: Sass) -> Finding | None:
     better = replace(work, issued=work.issued - fewer, shared_requests=min(work.shared_requests, wide_shared),
                      global_requests=min(work.global_requests, wide_global))  # fmt: skip
     return _finding(
-        at, "narrow loads", ISSUE, f"A load brings {width:.1f} of 16 possible bytes to a lane.",
-        "Load float4 (16 bytes) where four neighbours are used: a quarter of the instructions.",
+        at, "narrow loads", ISSUE, f"A load fetches {width:.1f} of 16 possible bytes per lane.",
+        "Load float4 (16 bytes) where four neighbours are needed: a quarter of the load instructions.",
         better, bytes_per_lane=width,
     )  # fmt: skip
 
@@ -179,7 +180,7 @@ def _overhead(at: Case, sass: Sass) -> Finding | None:
     return _finding(
         at, "instruction overhead", ISSUE,
         f"{share:.0%} of all instructions are multiply-adds ({inside:.0%} in the main loop; next: {other}).",
-        "Unroll, keep addresses in registers, and give each thread a larger tile.",
+        "Unroll the loop, keep addresses in registers, and give each thread a larger tile.",
         replace(at.work, issued=at.work.fma / 0.95), fma_share=share, fma_share_in_loop=inside,
     )  # fmt: skip
 
@@ -191,8 +192,8 @@ def _exposed_latency(at: Case, _: Sass) -> Finding | None:
     return _finding(
         at, "exposed latency", LATENCY,
         f"Between barriers a block waits {work.waits:,.0f} times for global memory, about {work.wait_cycles:.0f} "
-        f"cycles each, and an SM holds {work.resident} block{'s' if work.resident > 1 else ''} to fill the time.",
-        "Load the next slice while this one is used: two buffers, cp.async.",
+        f"cycles each; {work.resident} resident block{'s' if work.resident > 1 else ''} per SM can fill the time.",
+        "Load the next k-tile while this one is in use: two stages, cp.async.",
         replace(work, waits=0.0), waits=work.waits, wait_cycles=work.wait_cycles,
     )  # fmt: skip
 
@@ -202,8 +203,8 @@ def _barriers(at: Case, _: Sass) -> Finding | None:
     if each >= 256:
         return None
     return _finding(
-        at, "frequent barriers", LATENCY, f"A warp meets a barrier every {each:.0f} multiply-adds.",
-        "Make the slice deeper (a larger BK): half the barriers for twice the depth.",
+        at, "frequent barriers", LATENCY, f"A warp reaches a barrier every {each:.0f} multiply-adds.",
+        "Use deeper k-tiles: doubling BK halves the number of barriers.",
         replace(at.work, waits=at.work.waits / 2), fma_per_barrier=each,
     )  # fmt: skip
 
@@ -213,9 +214,9 @@ def _occupancy(at: Case, _: Sass) -> Finding | None:
         return None
     return _finding(
         at, "low occupancy", LATENCY,
-        f"An SM holds {at.held.warps_per_sm} of {at.gpu.warps_per_sm} warps, limited by "
+        f"{at.held.warps_per_sm} of {at.gpu.warps_per_sm} warps are resident per SM, limited by "
         f"{' and '.join(at.held.limiters)}.",
-        "Use fewer registers or less shared memory, if waiting is what costs; independent work in a thread also helps.",
+        "If latency is the cost, use fewer registers or less shared memory, or give each thread more independent work.",
         replace(at.work, resident=2 * at.work.resident), occupancy=at.held.fraction,
     )  # fmt: skip
 
@@ -225,13 +226,13 @@ def _tail(at: Case, _: Sass) -> Finding | None:
         return None
     few = at.filled.grid < at.gpu.sms
     text = (
-        f"The grid has {at.filled.grid:,} blocks for {at.gpu.sms} SMs: the others idle."
+        f"The grid has {at.filled.grid:,} blocks for {at.gpu.sms} SMs; the remaining SMs are idle."
         if few
-        else f"The busiest SM has {at.filled.imbalance:.2f} times the average's blocks ({at.filled.waves:.2f} waves)."
+        else f"The busiest SM runs {at.filled.imbalance:.2f} times the average blocks ({at.filled.waves:.2f} waves)."
     )
     return _finding(
         at, "too few blocks" if few else "tail", FMA, text,
-        "Use smaller tiles for this size, split K among blocks, or give it a larger problem.",
+        "Use smaller tiles for this size, or split K across blocks (split-K, stream-K).",
         replace(at.work, imbalance=1.0), imbalance=at.filled.imbalance, blocks=at.filled.grid,
     )  # fmt: skip
 
@@ -244,8 +245,8 @@ def _spills(at: Case, sass: Sass) -> Finding | None:
     inside = sum(1 for i in loop.instructions if i.base in ("LDL", "STL")) if loop else 0
     return _finding(
         at, "register spills", ISSUE,
-        f"{used.spill_stores + used.spill_loads} bytes a thread are spilled; {inside} such accesses in the main loop.",
-        "Allow more registers (fewer blocks an SM), or make the thread's tile smaller.",
+        f"{used.spill_stores + used.spill_loads} bytes per thread are spilled, {inside} accesses in the main loop.",
+        "Allow more registers (fewer blocks per SM), or use a smaller thread tile.",
         replace(at.work, issued=at.work.issued - inside * at.profile.loop_trips), spill_instructions=inside,
     )  # fmt: skip
 
@@ -257,8 +258,8 @@ def _divergence(at: Case, _: Sass) -> Finding | None:
     work = at.work
     return _finding(
         at, "idle lanes", ISSUE,
-        f"Of 32 lanes {lanes:.1f} are active on average; {at.profile.branch_efficiency:.0f}% of branches are uniform.",
-        "Let whole warps take one path: guard edges for blocks, not for lanes.",
+        f"On average {lanes:.1f} of 32 lanes are active; {at.profile.branch_efficiency:.0f}% of branches are uniform.",
+        "Let whole warps take one path: guard edge tiles per block, not per lane.",
         replace(work, issued=work.issued * lanes / 32, fma=work.fma * lanes / 32), active_lanes=lanes,
     )  # fmt: skip
 
@@ -268,11 +269,11 @@ def _at_the_peak(at: Case, _: Sass) -> Finding | None:
         return None
     share, kind = at.estimate.of(FMA) / at.estimate.longest, at.work.tensor
     name, sentence = "near the fp32 peak", f"The FMA pipe is busy {share:.0%} of the time."
-    fix = "Only another kind of arithmetic is faster: tensor cores, in TF32 or 16 bits."
+    fix = "Only other arithmetic is faster: tensor cores in TF32 or 16 bits."
     if kind:
         reached = units_of(at.gpu).mma_share
         name = "busy tensor cores"
-        sentence = f"mma.sync, which reaches {reached:.0%} of the {kind} peak, is busy {share:.0%} of the time."
+        sentence = f"mma.sync is busy {share:.0%} of the time; it can reach {reached:.0%} of the {kind} peak."
         fix = "Only a narrower type is faster." if reached == 1 else "wgmma reaches the rest of the peak."
     return _finding(at, name, FMA, sentence, fix, at.work, fma_share_of_time=share)
 

@@ -1,7 +1,8 @@
-"""Which instructions a kernel executes, by class: those of PTX as simulated, and those of the machine as estimated.
+"""Executed instructions by class: PTX as simulated, SASS as estimated.
 
-The simulator executes PTX; an SM issues SASS. The machine's count is estimated: its main loop, times how often the
-arithmetic says it ran, and outside that loop what PTX executed there. Source lines that no block reached are left out.
+The simulator executes PTX; an SM issues SASS. SASS counts are estimated: the main loop's instructions times its trip
+count (derived from the arithmetic), plus the PTX instructions executed outside that loop. Source lines that no block
+reached are left out.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from gemmsmith.sim.lower import Operation
 
 MULTIPLY_ADD = "multiply-add"
 TENSOR = "tensor"
-_FREE = frozenset({"pack", "unpack"})  # register moves that ptxas renames away
+_FREE = frozenset({"pack", "unpack"})  # register moves that ptxas eliminates
 _SASS = {
     "LDG": "global load", "LD": "global load", "STG": "global store", "ST": "global store", "LDS": "shared load",
     "LDSM": "shared load", "STS": "shared store", "LDGSTS": "asynchronous copy", "LDL": "local load",
@@ -28,7 +29,7 @@ _ANCHORS = {"BAR": "barrier", "LDG": "global load", "STS": "shared store", "LDGS
 
 
 def ptx_class(operation: Operation) -> str:
-    """The class of a PTX instruction; '' for what costs no machine instruction."""
+    """The class of a PTX instruction; '' if it becomes no machine instruction."""
     opcode, kind = operation.instruction.opcode, operation.kind
     if kind in ("load", "store"):
         space = "global" if operation.space == "generic" else operation.space
@@ -39,13 +40,13 @@ def ptx_class(operation: Operation) -> str:
         return MULTIPLY_ADD if opcode == "fma" else "other fp32"
     named = {"bra": "branch", "bar": "barrier", "barrier": "barrier", "setp": "compare", "mma": TENSOR,
              "wgmma": TENSOR, "ldmatrix": "shared load", "stmatrix": "shared store"}  # fmt: skip
-    if opcode == "cvt":  # integer widths change for free; only floating conversions are instructions
+    if opcode == "cvt":  # integer conversions are free; only floating-point conversions are instructions
         return "convert" if "f16" in operation.instruction.text or "f32" in operation.instruction.text else _REST
     return "asynchronous copy" if kind == "copy" else named.get(opcode, _REST)
 
 
 def sass_class(base: str) -> str:
-    """The class of a machine instruction, by its opcode without modifiers."""
+    """The class of a SASS opcode without modifiers."""
     if base in _SASS:
         return _SASS[base]
     return MULTIPLY_ADD if base in MATH and base != "HFMA2" else _REST
@@ -62,7 +63,7 @@ def simulated_mix(counters: Counters, first: int = 0, last: int | None = None) -
 
 
 def machine_mix(counters: Counters, sass: Sass) -> tuple[Counter[str], float]:
-    """Machine instructions by class, estimated, and how often a launch's warps ran the main loop (0: it has none)."""
+    """Estimated SASS instructions by class, and the warps' total trips through the main loop (0: no loop)."""
     everything = simulated_mix(counters)
     loop = sass.main_loop()
     span = _ptx_loop(counters, loop) if loop is not None else None
@@ -82,7 +83,7 @@ def machine_mix(counters: Counters, sass: Sass) -> tuple[Counter[str], float]:
 
 
 def _ptx_loop(counters: Counters, loop: Loop) -> tuple[int, int] | None:
-    """The PTX loop that became ``loop``: the one with most arithmetic, or one around it if ptxas unrolled that away."""
+    """The PTX loop behind ``loop``: the one with the most arithmetic, or an enclosing one if ptxas unrolled that."""
     labels = counters.lowered.labels
     spans = [
         (labels[o.label], at)
@@ -106,13 +107,13 @@ def _ptx_loop(counters: Counters, loop: Loop) -> tuple[int, int] | None:
 
 
 def _arithmetic(counters: Counters, span: tuple[int, int]) -> int:
-    """Multiply-adds and tensor instructions executed in a stretch: a kernel's main loop has one or the other."""
+    """Multiply-adds and tensor instructions executed in a span; a main loop has one or the other."""
     mix = simulated_mix(counters, *span)
     return mix[MULTIPLY_ADD] + mix[TENSOR]
 
 
 def _dead_lines(counters: Counters) -> set[tuple[str | None, int | None]]:
-    """Source lines of which PTX has instructions, none of them executed."""
+    """Source lines with PTX instructions of which none executed."""
     executed: Counter[tuple[str | None, int | None]] = Counter()
     for operation in counters.lowered.operations:
         count = counters.by_operation.get(id(operation))

@@ -1,4 +1,4 @@
-"""The metrics of a profile: the profiler's own names, what they mean, and how the simulator's counts map to them."""
+"""The metrics of a profile: Nsight Compute's names, their meaning, and how simulated counts map to them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gemmsmith.sim.lower import Operation
 
 @dataclass(frozen=True)
 class Metric:
-    """One counter by the name Nsight Compute gives it; ``hardware_only`` cannot be simulated."""
+    """One counter by its Nsight Compute name; ``hardware_only`` counters cannot be simulated."""
 
     name: str
     title: str
@@ -29,7 +29,7 @@ METRICS = (
     Metric("l1tex__t_requests_pipe_lsu_mem_global_op_st.sum", "global store requests", "requests"),
     Metric("l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum", "global load sectors", "sectors"),
     Metric("l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum", "global store sectors", "sectors"),
-    Metric("smsp__sass_l1tex_t_sectors_pipe_lsu_mem_global_op_ldgsts.sum", "… of them by cp.async", "sectors"),
+    Metric("smsp__sass_l1tex_t_sectors_pipe_lsu_mem_global_op_ldgsts.sum", "… of these by cp.async", "sectors"),
     Metric("smsp__sass_inst_executed_op_shared_ld.sum", "shared load requests", "requests"),
     Metric("smsp__sass_inst_executed_op_shared_st.sum", "shared store requests", "requests"),
     Metric("smsp__inst_executed_op_ldgsts.sum", "asynchronous copies", "requests"),
@@ -42,7 +42,7 @@ METRICS = (
     Metric(f"{_CONFLICTS}st.sum", "shared store bank conflicts", "wavefronts"),
     Metric("smsp__sass_l1tex_data_bank_conflicts_pipe_lsu_mem_shared_op_ldgsts.sum", "cp.async bank conflicts",
            "wavefronts"),
-    Metric(_LDSM_CONFLICTS, "… of the loads' by ldmatrix", "wavefronts"),
+    Metric(_LDSM_CONFLICTS, "… of the load conflicts by ldmatrix", "wavefronts"),
     Metric(_TENSOR, "tensor instructions", "instructions"),
     Metric("smsp__sass_thread_inst_executed_op_ffma_pred_on.sum", "FFMA, per thread", "instructions"),
     Metric("smsp__sass_thread_inst_executed_op_fmul_pred_on.sum", "FMUL, per thread", "instructions"),
@@ -75,7 +75,7 @@ BY_NAME = {metric.name: metric for metric in METRICS}
 
 
 def simulated(counters: Counters) -> dict[str, int]:
-    """The metrics that the simulator knows, from a launch's counts."""
+    """The simulated metrics, from a launch's counts."""
     total = dict.fromkeys((m.name for m in METRICS if not m.hardware_only), 0)
     for key, count in counters.by_operation.items():
         for name, value in contributions(counters, counters.operations[key], count).items():
@@ -86,7 +86,7 @@ def simulated(counters: Counters) -> dict[str, int]:
 
 
 def contributions(counters: Counters, operation: Operation, count: Counts) -> dict[str, int]:
-    """What one instruction adds to which metric."""
+    """What one instruction adds to each metric."""
     if operation.kind == "copy":
         shared = counters.copies[id(operation)]
         return {
@@ -109,11 +109,11 @@ def contributions(counters: Counters, operation: Operation, count: Counts) -> di
             f"l1tex__t_requests_pipe_lsu_mem_global_op_{op}.sum": count.requests,
             f"l1tex__t_sectors_pipe_lsu_mem_global_op_{op}.sum": count.sectors,
         }
-    if operation.kind == "ldmatrix":  # its requests and wavefronts are apart from other loads', its conflicts are not
+    if operation.kind == "ldmatrix":  # only its conflicts are also counted as load conflicts
         conflicts = count.wavefronts - count.groups
         return {"smsp__inst_executed_op_ldsm.sum": count.requests, f"{_SHARED_WAVES}ldsm.sum": count.wavefronts,
                 _LDSM_CONFLICTS: conflicts, f"{_CONFLICTS}ld.sum": conflicts}  # fmt: skip
-    if operation.kind == "stmatrix":  # the profiler has no name for its requests
+    if operation.kind == "stmatrix":  # Nsight Compute has no metric for its requests
         return {f"{_CONFLICTS}st.sum": count.wavefronts - count.groups}
     if operation.kind == "mma":
         return {_TENSOR: count.executed}

@@ -1,4 +1,4 @@
-"""Profile a launch on the GPU with Nsight Compute, under the same names as the simulator's counters."""
+"""Profile a launch on the GPU with Nsight Compute, with the same metric names as the simulator."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ from gemmsmith.compile.compiled import CompiledKernel
 from gemmsmith.compile.sass import disassemble
 from gemmsmith.errors import LaunchError, MissingDeviceError
 from gemmsmith.explain.metrics import BY_NAME, METRICS
-from gemmsmith.explain.profile import SECTOR, Line, Profile, source_lines
+from gemmsmith.explain.profile import SECTOR, Line, Profile
 from gemmsmith.explain.source_page import Page, correlate, line_sums, lines_of, parse_pages
+from gemmsmith.explain.source_text import source_lines
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import Problem
@@ -30,8 +31,8 @@ Launch = tuple[str, dict[str, float]]  # kernel name, metric values
 
 _TIMEOUT_S = 600
 _PROFILE = ("--clock-control", "none")
-# Ratios that ncu has under names of their own, where the simulator has counts (nvprof's gld_efficiency,
-# gst_efficiency, branch_efficiency and warp_execution_efficiency, by NVIDIA's table of equivalents).
+# ncu has ratios where the simulator has counts. They replace nvprof's gld_efficiency, gst_efficiency,
+# branch_efficiency and warp_execution_efficiency, according to NVIDIA's table of equivalents.
 _USED = "smsp__sass_average_data_bytes_per_sector_mem_global_op_{op}.pct"
 _UNIFORM = "smsp__sass_average_branch_targets_threads_uniform.pct"
 _LANES = "smsp__thread_inst_executed_per_inst_executed.ratio"
@@ -41,7 +42,7 @@ _METRIC_NAME = re.compile(r"\w+__\w+(?:\.\w+)*")
 
 
 class UnknownMetricError(LaunchError):
-    """ncu refused names of metrics; ``names`` are all that its messages have."""
+    """ncu refused metric names; ``names`` are all the names in its messages."""
 
     def __init__(self, message: str, hint: str, names: frozenset[str]) -> None:
         super().__init__(message, hint)
@@ -49,7 +50,7 @@ class UnknownMetricError(LaunchError):
 
 
 def find_ncu() -> str:
-    """The ncu program, or an error that says how to get it."""
+    """The path of ncu; raises with install instructions if it is missing."""
     program = shutil.which("ncu")
     if program is None:
         raise MissingDeviceError(
@@ -61,7 +62,7 @@ def find_ncu() -> str:
 
 def run_ncu(command: Sequence[str], metrics: Sequence[str], kernel: str = "regex:.*",
             environment: dict[str, str] | None = None) -> list[Launch]:  # fmt: skip
-    """Run a program under ncu: (kernel name, metric values) of each launch, in order."""
+    """Run a program under ncu; returns (kernel name, metric values) per launch, in order."""
     done = _ncu([*_PROFILE, "--csv", "--print-units", "base", "--metrics", ",".join(metrics), "--kernel-name", kernel,
                  *command], environment)  # fmt: skip
     start = done.stdout.find('"ID"')
@@ -75,9 +76,9 @@ def run_ncu(command: Sequence[str], metrics: Sequence[str], kernel: str = "regex
 
 
 def record(command: Sequence[str], metrics: Sequence[str]) -> tuple[list[Launch], tuple[Page, ...]]:
-    """As ``run_ncu``, with the source page of each launch; one run, from whose report both are read."""
+    """As ``run_ncu``, plus the source page of each launch; both are read from the report of one run."""
     with tempfile.TemporaryDirectory(prefix="gemmsmith-") as folder:
-        report = Path(folder) / "profile.ncu-rep"  # ncu adds the suffix to the name it is given
+        report = Path(folder) / "profile.ncu-rep"  # ncu appends the suffix itself
         done = _ncu([*_PROFILE, "--section", "SourceCounters", "--metrics", ",".join(metrics),
                      "--export", str(report.with_suffix("")), *command])  # fmt: skip
         if not report.is_file():
@@ -89,17 +90,17 @@ def record(command: Sequence[str], metrics: Sequence[str]) -> tuple[list[Launch]
     if not launches:
         raise _refusal(raw)
     if len(pages) != len(launches):
-        why = f"ncu's report has {len(launches)} launches and the source of {len(pages)}"
+        why = f"ncu's report has {len(launches)} launches but {len(pages)} source pages"
         raise LaunchError(why, "leave out --lines" if pages else _reason(source.stdout + source.stderr))
     return launches, pages
 
 
 def parse_raw_page(text: str, metrics: Sequence[str]) -> list[Launch]:
-    """Read what ``ncu --import … --csv --page raw`` prints: names, units, then a row for each launch."""
+    """Parse the output of ``ncu --import … --csv --page raw``: names, units, then one row per launch."""
     start = text.find('"ID"')
     launches: list[Launch] = []
     for row in csv.DictReader(io.StringIO(text[start:] if start >= 0 else "")):
-        if row["ID"]:  # the row of units has none
+        if row["ID"]:  # the row of units has no ID
             values: dict[str, float] = {}
             for name in metrics:
                 _read_value(values, name, row.get(name) or "")
@@ -133,12 +134,12 @@ def _reason(output: str) -> str:
     lines = [line.strip("= ") for line in output.splitlines() if "ERROR" in line or "error" in line]
     text = "; ".join(lines[-2:]) or output.strip()[-300:]
     if "ERR_NVGPUCTRPERM" in text:
-        text += "; the driver lets only administrators read counters: run as root, or allow it in the driver's settings"
+        text += "; only administrators may read GPU counters: run as root, or set NVreg_RestrictProfilingToAdminUsers=0"
     return text
 
 
 def with_known_metrics(ask: Callable[[list[str]], T], metrics: Sequence[str], optional: Sequence[str]) -> T:
-    """What ``ask`` answers to these metrics; where ncu refuses names, again without them; ``optional`` go together."""
+    """Call ``ask`` with these metrics, and again without the names ncu refuses; ``optional`` are dropped together."""
     asked = [*metrics, *optional]
     while True:
         try:
@@ -158,9 +159,9 @@ def measure(
     spec: KernelSpec, config: Config, problem: Problem, compiled: CompiledKernel, command: Sequence[str],
     *, lines: bool = False,
 ) -> Profile:  # fmt: skip
-    """Profile the launch that ``command`` makes (a `gemmsmith run …` in a process of its own).
+    """Profile the launch made by ``command``, a `gemmsmith run …` in its own process.
 
-    ``lines``: also count by source line. That takes ncu more passes, and its report is read twice.
+    ``lines`` also counts by source line, which needs more passes of ncu.
     """
     device = cuda_device()
     child, names = [sys.executable, *command], [m.name for m in METRICS]
@@ -180,7 +181,7 @@ def measure(
         found = lines_of(pairs, spec.source.name, lambda file: source_lines(spec, file))
     for op, word in (("ld", "load"), ("st", "store")):
         sectors = seen.get(f"l1tex__t_sectors_pipe_lsu_mem_global_op_{op}.sum", math.nan)
-        # A sector has no more than its 32 bytes.
+        # A sector cannot use more than its 32 bytes.
         share = seen.get(_USED.format(op=op), math.nan)
         if not math.isnan(sectors * share):
             values[f"used_{word}_bytes"] = SECTOR * sectors * min(100.0, share) / 100

@@ -1,9 +1,8 @@
-"""Occupancy: how many blocks of a kernel an SM holds at once, which resource says so, and how a grid fills the GPU.
+"""Occupancy: how many blocks of a kernel are resident per SM, which resource limits them, and how a grid fills the GPU.
 
-The answers are those of NVIDIA's occupancy calculator (``cuda_occupancy.h`` of CUDA 13), which the tests compare
-with. Shared memory is taken at the largest carve-out of the L1 cache, which is also NVIDIA's default, so it limits
-by capacity; a kernel that asks for more than 48 KB is taken to have opted in, as our launches do. Clusters are
-not considered.
+Results equal those of NVIDIA's occupancy calculator (``cuda_occupancy.h`` of CUDA 13); the tests compare both. Shared
+memory uses the largest L1 carve-out, which is NVIDIA's default. A kernel with more than 48 KB is assumed to have opted
+in, as our launches do. Clusters are not considered.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ RESOURCES = ("registers", "threads", "smem")
 
 @dataclass(frozen=True)
 class Limit:
-    """How many blocks one resource allows on an SM; None when the block uses none of it."""
+    """How many blocks per SM one resource allows; None if the block does not use it."""
 
     resource: str
     blocks: int | None
@@ -31,10 +30,10 @@ class Limit:
 
 @dataclass(frozen=True)
 class Occupancy:
-    """Blocks and warps of one kernel that are on an SM together.
+    """Resident blocks and warps per SM of one kernel.
 
-    ``limiters`` names every resource that allows no more than ``blocks_per_sm``; ``why`` is its arithmetic in one
-    sentence. Zero blocks means that a single block does not fit, and ``why`` says what is too large.
+    ``limiters`` are the resources that allow exactly ``blocks_per_sm``; ``why`` shows their arithmetic in one sentence.
+    With zero blocks, a single block does not fit, and ``why`` says what is too large.
     """
 
     gpu: str
@@ -57,11 +56,13 @@ class Occupancy:
 
 @dataclass(frozen=True)
 class Waves:
-    """How a grid of equal blocks fills a GPU: ``capacity`` blocks run at a time, the rest wait.
+    """How a grid of equal blocks fills a GPU.
 
-    ``waves`` counts rounds with the last one as a fraction; ``tail_utilisation`` is how full that last round is (1 when
-    all are full). ``efficiency`` is the share of block slots used over all rounds. ``imbalance`` is the work of the
-    busiest SM over the average SM's when blocks are dealt out evenly: 1 is perfect.
+    capacity          blocks that run at once
+    waves             grid / capacity; the last wave counts as a fraction
+    tail_utilisation  how full the last wave is; 1 if all waves are full
+    efficiency        the share of block slots used over all waves
+    imbalance         blocks of the busiest SM over the average, for an even distribution; 1 is ideal
     """
 
     grid: int
@@ -84,7 +85,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Step:
-    """A run of a curve over which blocks and warps stay the same; ``occupancy`` is that at its start."""
+    """A stretch of a curve with constant blocks and warps; ``occupancy`` is the one at its start."""
 
     first: int
     last: int
@@ -94,22 +95,22 @@ class Step:
 def occupancy(
     gpu: GPU, *, threads: int, registers: int, static_smem: int, dynamic_smem: int = 0, barriers: int = 0
 ) -> Occupancy:
-    """Occupancy of a kernel with ``threads`` a block, ``registers`` a thread and shared memory in bytes a block.
+    """Occupancy of a kernel with ``threads`` per block, ``registers`` per thread and shared-memory bytes per block.
 
-    The 1 KB that CUDA reserves in every block from sm_80 on is added here, not by the caller. ``barriers`` are those
-    that ptxas counts (``__syncthreads`` is one); they matter from sm_90 on.
+    The 1 KB that CUDA reserves per block from sm_80 on is added here. ``barriers`` is ptxas's count (``__syncthreads``
+    is one); it matters from sm_90 on.
     """
     _check(threads=threads, registers=registers, static_smem=static_smem, dynamic_smem=dynamic_smem, barriers=barriers)
     warps = ceil_div(threads, gpu.warp_size)
     limits = [
         _warp_limit(gpu, threads, warps),
-        Limit("block slots", gpu.blocks_per_sm, f"an SM holds {gpu.blocks_per_sm} blocks of any size"),
+        Limit("block slots", gpu.blocks_per_sm, f"an SM holds at most {gpu.blocks_per_sm} blocks"),
         _register_limit(gpu, registers, warps),
         _smem_limit(gpu, static_smem + dynamic_smem),
     ]
     if gpu.barriers_per_sm and barriers:
         held = gpu.barriers_per_sm // barriers
-        limits.append(Limit("barriers", held, f"{gpu.barriers_per_sm} barriers / {barriers} a block = {held}"))
+        limits.append(Limit("barriers", held, f"{gpu.barriers_per_sm} barriers / {barriers} per block = {held}"))
     blocks = min(limit.blocks for limit in limits if limit.blocks is not None)
     tight = [limit for limit in limits if limit.blocks == blocks]
     return Occupancy(
@@ -129,9 +130,9 @@ def occupancy(
 
 
 def waves(gpu: GPU, grid: int, blocks_per_sm: int) -> Waves:
-    """How ``grid`` blocks fill ``gpu`` when each SM holds ``blocks_per_sm`` of them."""
+    """How ``grid`` blocks fill ``gpu`` with ``blocks_per_sm`` resident per SM."""
     if blocks_per_sm < 1:
-        raise UsageError("a kernel of which no block fits has no waves")
+        raise UsageError("no block of this kernel fits on an SM, so it has no waves")
     if grid < 0:
         raise UsageError(f"a grid of {grid} blocks is negative")
     capacity = gpu.sms * blocks_per_sm
@@ -150,7 +151,7 @@ def waves(gpu: GPU, grid: int, blocks_per_sm: int) -> Waves:
 
 
 def launched_blocks(gpu: GPU, geometry: Geometry, persistent: bool, blocks_per_sm: int) -> int:
-    """One for each tile; of a persistent kernel no more than ``gpu`` holds at once, in whole clusters."""
+    """The launched grid: one block per tile; for a persistent kernel at most what ``gpu`` holds, in whole clusters."""
     if not persistent or blocks_per_sm < 1:
         return geometry.blocks
     cluster = math.prod(geometry.cluster)
@@ -168,10 +169,10 @@ def curve(
     dynamic_smem: int = 0,
     barriers: int = 0,
 ) -> tuple[Point, ...]:
-    """Occupancy for each of ``values`` of one resource, the others held.
+    """Occupancy for each of ``values`` of one resource, with the others fixed.
 
-    ``resource`` is 'registers' (a thread), 'threads' (a block) or 'smem' (static and dynamic bytes a block). Without
-    ``values``: every register count, every whole number of warps, every unit in which shared memory is allocated.
+    ``resource`` is 'registers' (per thread), 'threads' (per block) or 'smem' (static and dynamic bytes per block). The
+    default ``values`` are every register count, every whole number of warps, every allocation unit of shared memory.
     """
     if resource not in RESOURCES:
         raise UsageError(f"unknown resource {resource!r}", f"use {', '.join(RESOURCES[:-1])} or {RESOURCES[-1]}")
@@ -188,7 +189,7 @@ def curve(
 
 
 def default_values(gpu: GPU, resource: str) -> range:
-    """Values of a resource between which occupancy cannot step unseen, up to the most that a block may have."""
+    """All values of a resource at which occupancy can change, up to the limit per block."""
     if resource == "registers":
         return range(1, gpu.registers_per_thread + 1)
     if resource == "threads":
@@ -197,7 +198,7 @@ def default_values(gpu: GPU, resource: str) -> range:
 
 
 def steps(points: Sequence[Point]) -> tuple[Step, ...]:
-    """A curve's points joined where blocks and warps stay the same: each result but the first begins at a step."""
+    """Merge a curve's points with equal blocks and warps; each result but the first begins at a step."""
     runs: list[Step] = []
     for point in points:
         here = point.occupancy
@@ -226,22 +227,22 @@ def _check(**amounts: int) -> None:
 
 def _warp_limit(gpu: GPU, threads: int, warps: int) -> Limit:
     if threads > gpu.threads_per_block:
-        return Limit("warps", 0, f"{threads:,} threads exceed the {gpu.threads_per_block:,} that a block may have")
+        return Limit("warps", 0, f"{threads:,} threads exceed the limit of {gpu.threads_per_block:,} per block")
     held = gpu.warps_per_sm // warps
-    return Limit("warps", held, f"{gpu.warps_per_sm} warps / {warps} a block = {held}")
+    return Limit("warps", held, f"{gpu.warps_per_sm} warps / {warps} per block = {held}")
 
 
 def _register_limit(gpu: GPU, registers: int, warps: int) -> Limit:
-    """Each partition of the SM gives registers to whole warps, in units; a block takes warps from all partitions."""
+    """Each SM partition allocates registers per warp, in units; a block's warps spread over all partitions."""
     name = "registers"
     if registers > gpu.registers_per_thread:
-        return Limit(name, 0, f"{registers} registers exceed the {gpu.registers_per_thread} that a thread may have")
+        return Limit(name, 0, f"{registers} registers exceed the limit of {gpu.registers_per_thread} per thread")
     if registers == 0:
         return Limit(name, None, "none used")
     exact = registers * gpu.warp_size
     taken = _rounded(exact, gpu.register_unit)
-    text = f"{registers} registers × {gpu.warp_size} lanes = {_and_rounded(exact, taken)} a warp"
-    # A launch is refused as if every partition had to hold as many warps as the fullest one.
+    text = f"{registers} registers × {gpu.warp_size} lanes = {_and_rounded(exact, taken)} per warp"
+    # The driver refuses a launch as if every partition held as many warps as the fullest one.
     even = _rounded(warps, gpu.sm_partitions)
     if taken * even > gpu.registers_per_sm:
         padded = f"{warps} warps" + (f" (counted as {even})" if even != warps else "")
@@ -250,7 +251,7 @@ def _register_limit(gpu: GPU, registers: int, warps: int) -> Limit:
     each = share // taken
     held = each * gpu.sm_partitions // warps
     return Limit(name, held, f"{text}, so each of {gpu.sm_partitions} partitions holds {share:,} / {taken:,} = {each} "
-                             f"warps, and {each * gpu.sm_partitions} warps / {warps} a block = {held}")  # fmt: skip
+                             f"warps, and {each * gpu.sm_partitions} warps / {warps} per block = {held}")  # fmt: skip
 
 
 def _smem_limit(gpu: GPU, asked: int) -> Limit:
@@ -260,9 +261,9 @@ def _smem_limit(gpu: GPU, asked: int) -> Limit:
     if taken == 0:
         return Limit(name, None, "none used")
     added = f"{asked:,} B + {reserved:,} B reserved = " if reserved else ""
-    text = f"{added}{_and_rounded(exact, taken)} B a block"
+    text = f"{added}{_and_rounded(exact, taken)} B per block"
     if taken > gpu.smem_per_block + reserved:
-        return Limit(name, 0, f"{asked:,} B of shared memory exceed the {gpu.smem_per_block:,} B that a block may have")
+        return Limit(name, 0, f"{asked:,} B of shared memory exceed the limit of {gpu.smem_per_block:,} B per block")
     held = gpu.smem_per_sm // taken
     return Limit(name, held, f"{text}, and {gpu.smem_per_sm:,} B / {taken:,} B = {held}")
 
@@ -281,6 +282,6 @@ def _why(blocks: int, tight: Sequence[Limit]) -> str:
         return f"A block does not fit: {reasons}."
     *most, last = (limit.resource for limit in tight)
     names = f"{', '.join(most)} and {last}" if most else last
-    # 'shared memory' is the only name that is not a plural.
+    # 'shared memory' is the only singular name.
     verb = "allows" if names == "shared memory" else "allow"
-    return f"{names.capitalize()} {verb} {blocks} block{'s' if blocks > 1 else ''} an SM: {reasons}."
+    return f"{names.capitalize()} {verb} {blocks} block{'s' if blocks > 1 else ''} per SM: {reasons}."

@@ -1,40 +1,29 @@
-"""A profile: what one launch of one kernel did, in the profiler's words, with where each number comes from.
-
-On the simulator the counts come from the real addresses of every block, or of a sample of blocks scaled up.
-"""
+"""A profile: the counters of one launch of one kernel, with Nsight Compute's names and each number's origin."""
 
 from __future__ import annotations
 
 import dataclasses
 import math
-from collections import Counter
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from gemmsmith.compile.compiled import CompiledKernel, Resources
-from gemmsmith.compile.sass import Sass, disassemble
-from gemmsmith.explain.crosscheck import Check, cross_check
-from gemmsmith.explain.instruction_mix import machine_mix, simulated_mix
-from gemmsmith.explain.metrics import METRICS, contributions, simulated
-from gemmsmith.explain.sampling import Counted, count_launch
-from gemmsmith.kernel.config import Config
+from gemmsmith.compile.compiled import Resources
+from gemmsmith.explain.crosscheck import Check
+from gemmsmith.explain.metrics import METRICS
 from gemmsmith.kernel.geometry import Geometry
-from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import Problem
-from gemmsmith.sim.counters import Counters
 
 SECTOR = 32
 GLOBAL = "l1tex__t_{what}_pipe_lsu_mem_global_op_{op}.sum"
 WAVEFRONTS = "smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_{op}.sum"
-# Requests and bank conflicts of shared memory, by operation: the profiler names them unevenly.
+# Shared-memory requests and bank conflicts by operation; Nsight Compute's names follow no single pattern.
 REQUESTS = {
     "ld": "smsp__sass_inst_executed_op_shared_ld.sum",
     "st": "smsp__sass_inst_executed_op_shared_st.sum",
     "ldgsts": "smsp__inst_executed_op_ldgsts.sum",
     "ldsm": "smsp__inst_executed_op_ldsm.sum",
 }
-# Those of ldmatrix are among the loads'.
+# The load conflicts include those of ldmatrix.
 CONFLICTS = {
     "ld": "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum",
     "st": "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_st.sum",
@@ -43,17 +32,17 @@ CONFLICTS = {
 TENSOR = "sm__inst_executed_pipe_tensor.sum"
 FFMA = "smsp__sass_thread_inst_executed_op_ffma_pred_on.sum"
 WARPS = "smsp__warps_launched.sum"
-# What only lines measured on a GPU have, by ncu's names.
+# Only lines measured on a GPU have these; the names are ncu's.
 EXCESS = "derived__memory_l1_wavefronts_shared_excessive"
 THEORETICAL_SECTORS = "memory_l2_theoretical_sectors_global"
 
 
 @dataclass(frozen=True)
 class Line:
-    """What one source line contributed: PTX instructions executed on the simulator, SASS ones on a GPU.
+    """One source line's counts: executed PTX instructions on the simulator, SASS instructions on a GPU.
 
-    ``samples`` are how often the GPU found a warp there, ``stalls`` why it waited (ncu's words); None and empty where
-    nobody looked, as on the simulator.
+    ``samples`` is how often the GPU's sampler found a warp there, ``stalls`` the stall reasons (ncu's terms). On the
+    simulator they are None and empty.
     """
 
     file: str
@@ -66,24 +55,24 @@ class Line:
 
     def total(self, word: str) -> int:
         """The sum of the line's metrics with ``word`` in their name."""
-        # Sectors of cp.async are counted as global loads and once more for themselves; excess is part of wavefronts.
+        # cp.async sectors also count as global-load sectors; excess wavefronts are part of the wavefronts.
         return sum(v for name, v in self.metrics
                    if word in name and name != EXCESS and not ("sectors" in word and "ldgsts" in name))  # fmt: skip
 
     @property
     def excess(self) -> int:
-        """Wavefronts of shared memory beyond what ncu holds for ideal."""
+        """Shared-memory wavefronts beyond ncu's ideal count."""
         return dict(self.metrics).get(EXCESS, 0)
 
     @property
     def top_stall(self) -> str:
-        """What most samples waited for; '' where none waited. A warp that was 'selected' did not wait."""
+        """The most frequent stall reason; '' if there is none. A 'selected' warp was not stalled."""
         return max(((n, reason) for reason, n in self.stalls if reason != "selected"), default=(0, ""))[1]
 
 
 @dataclass(frozen=True)
 class LineSum:
-    """A metric summed over lines, and the launch's own counter; these are two quantities if the names differ."""
+    """A metric summed over lines, and the launch's own counter; different names mean different quantities."""
 
     name: str
     lines: int
@@ -97,7 +86,7 @@ class LineSum:
 
 @dataclass(frozen=True)
 class Traffic:
-    """Bytes of one memory space: asked for (or given) by lanes, and moved."""
+    """Bytes of one memory space: requested by lanes, and moved."""
 
     space: str
     asked: float
@@ -106,13 +95,17 @@ class Traffic:
 
 @dataclass(frozen=True)
 class Profile:
-    """A launch's counters. ``origin`` is 'simulated' or 'measured'.
+    """A launch's counters.
 
-    ``mix`` counts warp instructions of PTX; ``machine_mix`` estimates those of the machine code, whose main loop ran
-    ``loop_trips`` times. ``sampled_blocks`` is 0 where all blocks ran; ``sampled_depth`` is the K that was run, 0 if
-    all of it. ``errors`` are the metrics' relative errors at 95 % confidence, NaN where the sample cannot tell.
-    ``missing`` are names that are not among METRICS and that the profiler was asked for in vain. ``line_sums`` hold
-    measured lines to the launch's own counters; the simulator's are made of the same counts.
+    origin          'simulated' or 'measured'
+    mix             executed PTX warp instructions by class
+    machine_mix     estimated SASS warp instructions by class
+    loop_trips      the warps' total trips through the main loop of the machine code
+    sampled_blocks  blocks that were simulated; 0: all
+    sampled_depth   the K that was simulated; 0: all of it
+    errors          relative errors of the metrics at 95 % confidence; NaN if the sample is too small
+    missing         names outside METRICS that the profiler did not report
+    line_sums       measured lines summed, next to the launch's own counters
     """
 
     kernel: str
@@ -138,7 +131,7 @@ class Profile:
     line_sums: tuple[LineSum, ...] = ()
 
     def value(self, name: str) -> float:
-        """A metric's value; NaN where it is absent."""
+        """A metric's value; NaN if absent."""
         return dict(self.metrics).get(name, math.nan)
 
     def requests(self, op: str) -> float:
@@ -154,18 +147,18 @@ class Profile:
 
     @property
     def absent(self) -> tuple[str, ...]:
-        """Metrics that this device cannot know, or did not give."""
+        """Metrics that this device cannot provide or did not report."""
         have = {name for name, _ in self.metrics}
         return (*(m.name for m in METRICS if m.name not in have), *self.missing)
 
     @property
     def bytes_per_sector(self) -> tuple[float, float]:
-        """Distinct bytes used of the 32 in each sector, for global loads and stores, as the profiler counts them."""
+        """Distinct bytes used per 32-byte sector, for global loads and stores, as Nsight Compute counts them."""
         return self._ratio("used_load_bytes", "ld"), self._ratio("used_store_bytes", "st")
 
     @property
     def packed_per_sector(self) -> tuple[float, float]:
-        """How well lanes fill sectors: bytes asked for in each, at most 32. A broadcast is perfect, a stride is not."""
+        """Bytes requested per sector, at most 32, for loads and stores; a broadcast counts as full, a stride not."""
         return tuple(  # type: ignore[return-value]
             packed if not math.isnan(packed := self._ratio(f"packed_{word}_bytes", op)) else used
             for word, op, used in zip(("load", "store"), ("ld", "st"), self.bytes_per_sector, strict=True)
@@ -176,7 +169,7 @@ class Profile:
 
     @property
     def traffic(self) -> tuple[Traffic, ...]:
-        """Bytes by memory space. Global memory moves whole sectors, shared memory 128 bytes a wavefront."""
+        """Bytes by memory space. Global memory moves whole sectors, shared memory 128 bytes per wavefront."""
         moved = {
             "global load": SECTOR * self.sectors("ld"), "global store": SECTOR * self.sectors("st"),
             "shared load": 128 * (self.wavefronts("ld") + _or_zero(self.wavefronts("ldsm"))),
@@ -185,18 +178,18 @@ class Profile:
         }  # fmt: skip
         return tuple(
             Traffic(space, self.value(name), moved.get(space, self.value(name)))
-            for space, name in _ASKED.items()
+            for space, name in REQUESTED.items()
             if not math.isnan(self.value(name))
         )
 
     @property
     def barriers(self) -> float:
-        """Barriers executed, counted once a warp."""
+        """Barriers executed, counted once per warp."""
         return float(dict(self.mix).get("barrier", 0)) if self.mix else math.nan
 
     @property
     def sampling_error(self) -> float:
-        """The largest relative error of any metric; 0 where nothing was sampled."""
+        """The largest relative error of any metric; 0 without sampling."""
         values = [error for _, error in self.errors]
         return math.nan if any(map(math.isnan, values)) else max(values, default=0.0)
 
@@ -205,101 +198,16 @@ def _or_zero(value: float) -> float:
     return 0.0 if math.isnan(value) else value
 
 
-# Bytes that lanes asked for, by space; these are ours, not the profiler's.
-_ASKED = {
+# Bytes requested by lanes, per space. These names are ours, not Nsight Compute's.
+REQUESTED = {
     "global load": "asked_load_bytes", "global store": "asked_store_bytes", "shared load": "shared_load_bytes",
     "shared store": "shared_store_bytes", "asynchronous copy": "copied_bytes", "local load": "local_load_bytes",
     "local store": "local_store_bytes",
 }  # fmt: skip
 
 
-def simulate(
-    spec: KernelSpec,
-    config: Config,
-    problem: Problem,
-    compiled: CompiledKernel,
-    *,
-    sample: int = 0,
-    depth: int = 0,
-    sass: Sass | None = None,
-) -> Profile:
-    """Profile a launch on the simulator; ``sample`` and ``depth`` as for ``sampling.count_launch``.
-
-    ``sass`` is the kernel's machine code where the caller has it already; reading it takes the better part of a second.
-    """
-    counted = count_launch(spec, config, problem, compiled, sample, depth)
-    return _profile(spec, config, problem, compiled, counted, sass or disassemble(compiled))
-
-
-def _profile(
-    spec: KernelSpec, config: Config, problem: Problem, compiled: CompiledKernel, counted: Counted, sass: Sass
-) -> Profile:
-    counters = counted.counters
-    machine, trips = machine_mix(counters, sass)
-    executed = sum(c.executed for c in counters.by_operation.values())
-    threads = sum(c.threads for c in counters.by_operation.values())
-    branches = [c for key, c in counters.by_operation.items() if counters.operations[key].kind == "branch"]
-    taken, divergent = sum(c.executed for c in branches), sum(c.divergent for c in branches)
-    return Profile(
-        kernel=spec.name, config=str(config), problem=problem, device=f"simulator ({compiled.arch})",
-        origin="simulated", arch=compiled.arch, geometry=counters.geometry, resources=compiled.resources,
-        metrics=(*simulated(counters).items(), *_bytes(counters).items()), lines=_lines(spec, counters),
-        mix=tuple(simulated_mix(counters).most_common()), machine_mix=tuple(machine.most_common()), loop_trips=trips,
-        active_lanes=threads / executed if executed else math.nan,
-        branch_efficiency=100 * (1 - divergent / taken) if taken else 100.0,
-        checks=cross_check(counters, sass), sampled_blocks=counted.blocks, sampled_depth=counted.depth,
-        errors=counted.errors,
-    )  # fmt: skip
-
-
-def _bytes(counters: Counters) -> dict[str, int]:
-    """Bytes that lanes asked for by space; of global memory also the distinct ones, and those that sectors can hold."""
-    kinds = (f"{what}_{op}_bytes" for what in ("used", "packed") for op in ("load", "store"))
-    total = dict.fromkeys((*_ASKED.values(), *kinds), 0)
-    for key, count in counters.by_operation.items():
-        operation = counters.operations[key]
-        op = "store" if operation.kind == "store" else "load"
-        if operation.space == "local":
-            total[f"local_{op}_bytes"] += count.threads * operation.width
-        elif count.groups:
-            total[f"shared_{op}_bytes"] += count.bytes
-        elif count.sectors:
-            total[f"asked_{op}_bytes"] += count.bytes
-            total[f"used_{op}_bytes"] += count.used
-            total[f"packed_{op}_bytes"] += min(count.bytes, SECTOR * count.sectors)
-            total["copied_bytes"] += count.bytes if operation.kind == "copy" else 0
-    return total
-
-
-def _lines(spec: KernelSpec, counters: Counters) -> tuple[Line, ...]:
-    """Counts by source line, in the order of the file; lines of headers come after it."""
-    executed: Counter[tuple[str, int]] = Counter()
-    totals: dict[tuple[str, int], Counter[str]] = {}
-    for key, count in counters.by_operation.items():
-        operation = counters.operations[key]
-        where = operation.instruction.file, operation.instruction.line
-        executed[where] += count.executed
-        totals.setdefault(where, Counter()).update(contributions(counters, operation, count))
-    texts = {file: source_lines(spec, file) for file, _ in executed}
-    lines = []
-    for file, number in sorted(executed, key=lambda w: (w[0] != spec.source.name, w)):
-        text = texts[file][number - 1] if 0 < number <= len(texts[file]) else ""
-        values = tuple((name, value) for name, value in totals[file, number].items() if value)
-        lines.append(Line(file, number, text, executed[file, number], values))
-    return tuple(lines)
-
-
-def source_lines(spec: KernelSpec, file: str) -> list[str]:
-    """The text of a kernel's source or of a header beside it; empty where there is none, as for CUDA's own."""
-    folder = spec.source.parent
-    for path in (spec.source, folder / file, folder / "include" / file):
-        if path.name == Path(file).name and path.is_file():
-            return [line.expandtabs(4).rstrip() for line in path.read_text(encoding="utf-8").splitlines()]
-    return []
-
-
 def to_json(profile: Profile) -> dict[str, Any]:
-    """Plain types; absent metrics are named, never given a value."""
+    """The profile as JSON types; absent metrics are listed by name and have no value."""
     problem, loads, stores = profile.problem, *profile.bytes_per_sector
     return {
         "kernel": profile.kernel, "config": profile.config, "origin": profile.origin, "device": profile.device,
@@ -328,5 +236,5 @@ def _sampled(line: Line) -> dict[str, Any]:
 
 
 def plain(value: float) -> float | None:
-    """A number that JSON can hold; None for NaN and infinities."""
+    """The number, or None if JSON cannot represent it (NaN, infinity)."""
     return value if math.isfinite(value) else None

@@ -1,7 +1,7 @@
-"""The roofline: what a GPU could do at most with a problem's arithmetic and the bytes that must move.
+"""The roofline: the attainable speed given a problem's arithmetic and the bytes that must move.
 
-Two intensities bracket a kernel. Each input read once and each output written once is the least that DRAM must move;
-every sector that the kernel's requests touch is the most that L2 can be asked for, if L1 never helps.
+Two intensities bracket a kernel. DRAM must move at least each input and each output once. L2 serves at most every
+sector that the kernel's requests touch, if L1 never hits.
 """
 
 from __future__ import annotations
@@ -15,8 +15,12 @@ from gemmsmith.gpus import GPU
 
 @dataclass(frozen=True)
 class Roofline:
-    """A kernel's place under one GPU's roof; ``intensity`` is in flops a byte of DRAM traffic, ``ridge`` is where the
-    roof bends. ``bound`` is 'memory' left of it and 'compute' right of it."""
+    """A kernel's position under one GPU's roof.
+
+    intensity  flop per byte of compulsory DRAM traffic
+    ridge      the intensity at which memory and compute limits meet
+    bound      'memory' below the ridge, 'compute' above it
+    """
 
     gpu: str
     flops: int
@@ -31,12 +35,12 @@ class Roofline:
 
     @property
     def seconds(self) -> float:
-        """The least time; 0 for a problem without work."""
+        """The shortest possible time; 0 for a problem without work."""
         return self.flops / self.attainable_tflops / 1e12 if self.flops else 0.0
 
 
 def roofline(profile: Profile, gpu: GPU) -> Roofline:
-    """Where ``profile``'s problem and traffic stand on ``gpu``."""
+    """The position of ``profile``'s problem and traffic on ``gpu``."""
     problem = profile.problem
     upper = SECTOR * (profile.sectors("ld") + profile.sectors("st"))
     intensity = _per_byte(problem.flops, problem.compulsory_bytes)

@@ -1,8 +1,8 @@
-"""Count a launch by simulating some of its blocks, or some of its depth, and scaling up.
+"""Count a launch by simulating some of its blocks, or a part of K, and extrapolating.
 
-Blocks at the last row and column of tiles do other work than those inside, so each of these kinds is sampled for
-itself; a kind with few blocks is simulated whole. The sample is drawn at random (seeded) in up to four groups, and
-the error is what the spread of that many independent estimates says of their mean, at 95 % confidence.
+Edge blocks (last row or column of tiles) do different work from interior blocks, so blocks are sampled by kind; a kind
+with few blocks is simulated completely. The sample is drawn at random (seeded) in up to four groups. The error is the
+95 % confidence interval of the mean of the groups' independent estimates.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ from gemmsmith.sim.device import LoadedPtx, SimDevice
 GROUPS = 4
 _STUDENT_T = {2: 12.706, 3: 4.303, 4: 3.182}  # 95 %, two-sided, by number of groups
 _WARPS = "smsp__warps_launched.sum"
-BUDGET = 2**28  # multiply-adds that are simulated without asking: the slowest rung needs about 15 s for them
-_FEW = 16  # blocks; where the budget has no room for as many, K is shortened too
+BUDGET = 2**28  # multiply-adds to simulate by default; the slowest rung takes about 15 s for them
+_FEW = 16  # blocks; if the budget allows fewer, K is shortened too
 _SHORT = 256
-# For many kernels in one go: one block of each kind, and K continued from runs of 64 and 128. Exact where every block
-# and step does the same.
+# For many kernels at once: one block of each kind, and K extrapolated from runs of 64 and 128. Exact if all blocks of a
+# kind and all k-steps do the same work.
 QUICK_SAMPLE, QUICK_DEPTH = 1, 64
-_PERIOD = 64  # K is shortened by multiples of this, so that slices and alignment stay as they are
+_PERIOD = 64  # K is shortened by multiples of this, so that k-tiles and alignment stay the same
 
 
 @dataclass(frozen=True)
 class Counted:
-    """A launch's counters; ``blocks`` were simulated (0: all of them). ``errors`` are relative, by metric."""
+    """A launch's counters. ``blocks`` is how many were simulated (0: all); ``errors`` are relative, per metric."""
 
     counters: Counters
     blocks: int = 0
@@ -51,7 +51,7 @@ class Counted:
 
 
 class Bench:
-    """One kernel loaded once, so that the counts of several launches can be added instruction by instruction."""
+    """A kernel loaded once, so that the counts of several launches can be added per instruction."""
 
     def __init__(self, spec: KernelSpec, config: Config, problem: Problem, compiled: CompiledKernel) -> None:
         self.spec, self.config, self.problem = spec, config, problem
@@ -61,10 +61,10 @@ class Bench:
         self.loaded: LoadedPtx = self.device.load(compiled)
 
     def count(self, blocks: Sequence[int] | None = None, problem: Problem | None = None) -> Counters:
-        """Run all blocks, or those numbered in ``blocks``, of the bench's problem or one with the same geometry."""
+        """Run all blocks, or those in ``blocks``, of the given problem or of one with the same geometry."""
         shape = problem or self.problem
-        # A and B are made apart from C: what C holds changes no count, and it can be large. Kernels that look at their
-        # operands before they multiply them take integers, unless K is too small for any.
+        # C's contents change no count, and C can be large, so only A and B are filled. Kernels that inspect their
+        # operands before they multiply them get integers.
         fill = "integers" if self.spec.preparation is not None else "normal"
         filled = operands(shape.with_(n=0, bias=""), fill).a, operands(shape.with_(m=0, bias=""), fill).b
         addresses = [upload(self.device, matrix) for matrix in filled]
@@ -81,8 +81,8 @@ class Bench:
             self.device.read(addresses[-1], other.verdict_bytes).tobytes()
         ):
             raise UnsupportedError(
-                f"{self.spec.name} refuses these operands, with K = {shape.k}, and leaves them to {other.spec.name}",
-                f"take a K of 32 or more, or look at {other.spec.name}",
+                f"with K = {shape.k}, {self.spec.name} rejects these operands and falls back to {other.spec.name}",
+                f"use a K of 32 or more, or count {other.spec.name}",
             )
         step = bind_launch(self.device, plan.kernel, places, addresses[-1], self.loaded)
         self.device.launch(self.loaded, step.launch, blocks)
@@ -93,7 +93,7 @@ class Bench:
 
 
 def affordable(geometry: Geometry, problem: Problem) -> tuple[int, int]:
-    """(sample, depth) for ``count_launch`` that stay near BUDGET multiply-adds; (0, 0) where all of them do."""
+    """(sample, depth) for ``count_launch`` that stay near BUDGET multiply-adds; (0, 0) if the whole launch does."""
     total = problem.m * problem.n * problem.k
     if total <= BUDGET:
         return 0, 0
@@ -104,10 +104,10 @@ def affordable(geometry: Geometry, problem: Problem) -> tuple[int, int]:
 def count_launch(
     spec: KernelSpec, config: Config, problem: Problem, compiled: CompiledKernel, sample: int = 0, depth: int = 0
 ) -> Counted:
-    """Count a launch: all of it, a ``sample`` of its blocks, or (``depth`` > 0) blocks that run less of K.
+    """Count a launch: all of it, a ``sample`` of its blocks, or (``depth`` > 0) blocks with a shortened K.
 
-    With ``depth`` the blocks are run for two short K and each instruction's count is continued as a straight line,
-    which is exact for loops over K. It is left alone where K is short, or where the kernel does not take K for itself.
+    With ``depth`` the blocks run for two short K, and each instruction's count is extrapolated linearly, which is exact
+    for loops over K. ``depth`` is ignored if K is short or if the kernel has no K argument.
     """
     bench = Bench(spec, config, problem, compiled)
     steps = depth // _PERIOD
@@ -142,7 +142,7 @@ def _count(bench: Bench, problem: Problem, sample: int) -> Counted:
 
 
 def combine(parts: Sequence[tuple[Counters, float]]) -> Counters:
-    """Counts of several launches of one loaded kernel, each times its weight, instruction by instruction."""
+    """The weighted sum, per instruction, of the counts of several launches of one loaded kernel."""
     first = parts[0][0]
     result = Counters(first.lowered, first.geometry)
     for target, name in ((result.by_operation, "by_operation"), (result.copies, "copies")):
@@ -158,10 +158,10 @@ def combine(parts: Sequence[tuple[Counters, float]]) -> Counters:
 
 
 def strata(spec: KernelSpec, config: Config, problem: Problem) -> list[list[int]]:
-    """Block numbers by kind: inside, in the last column, in the last row, and the corner where these meet.
+    """Block numbers by kind: interior, last column, last row, and the corner.
 
-    Where tiles divide the matrix evenly there is one kind. Tiles are taken to be numbered along the rows of C, or by
-    the two axes of the grid; how many there are across and down is asked of the geometry.
+    If the tiles divide the matrix evenly there is one kind. Tiles are assumed to be numbered along the rows of C, or by
+    the two axes of the grid; the geometry says how many there are per row and column.
     """
 
     def tiles(**extents: int) -> Geometry:
@@ -177,7 +177,7 @@ def strata(spec: KernelSpec, config: Config, problem: Problem) -> list[list[int]
         row, column = numbers % down, numbers // down
     else:
         row, column = numbers // across, numbers % across
-    # A last tile that is full has no room for one more row: that would need another tile.
+    # If the last tile is full, one more row needs another tile.
     last_row = (row == down - 1) & (tiles(m=problem.m + 1, n=min(1, problem.n)).blocks == down)
     last_column = (column == across - 1) & (tiles(n=problem.n + 1, m=min(1, problem.m)).blocks == across)
     kind = 2 * last_row + last_column
@@ -187,9 +187,9 @@ def strata(spec: KernelSpec, config: Config, problem: Problem) -> list[list[int]
 def draw(
     kinds: Sequence[Sequence[int]], sample: int, groups: int = GROUPS, seed: int = 0
 ) -> tuple[list[tuple[int, list[int]]], list[int]]:
-    """(size of the kind, blocks drawn) for each kind that is sampled, and the blocks of kinds that are run whole.
+    """(size of the kind, drawn blocks) per sampled kind, and all blocks of the kinds that run completely.
 
-    A kind gets its share of ``sample``, and at least one block in each group; so a few more may be drawn than asked.
+    A kind gets its share of ``sample`` and at least one block per group, so a few more may be drawn than requested.
     """
     random = np.random.default_rng(seed)
     total = sum(map(len, kinds))
@@ -207,9 +207,9 @@ def draw(
 def _errors(
     totals: dict[str, int], kinds: list[tuple[list[dict[str, int]], int, int]]
 ) -> tuple[tuple[str, float], ...]:
-    """Relative error of each metric: Student's t times the standard error, kinds added in quadrature.
+    """The relative error of each metric: Student's t times the standard error, kinds added in quadrature.
 
-    NaN where a single group gives no spread to judge by.
+    NaN if there is only one group.
     """
     found = []
     for name, total in totals.items():

@@ -1,7 +1,7 @@
-"""ncu's source page: counts of every machine instruction, brought to source lines under the simulator's names.
+"""ncu's source page: counts per machine instruction, mapped to source lines with the simulator's metric names.
 
-Line information has names of files that ncu cannot open; so instructions are matched with our own reading of the same
-machine code, by their place in the kernel, and every opcode must agree.
+The line information names files that ncu cannot open. So instructions are matched by offset with our own disassembly of
+the same machine code, and every opcode must agree.
 """
 
 from __future__ import annotations
@@ -18,26 +18,26 @@ from gemmsmith.errors import LaunchError
 from gemmsmith.explain.profile import EXCESS, GLOBAL, REQUESTS, THEORETICAL_SECTORS, WAVEFRONTS, Line, LineSum
 
 EXECUTED = "smsp__inst_executed.sum"
-_OTHER_WAVEFRONTS = "memory_l1_wavefronts_shared"  # ncu's name for those of any operation
+_OTHER_WAVEFRONTS = "memory_l1_wavefronts_shared"  # ncu's name, for all operations together
 _ARITHMETIC = {base: f"smsp__sass_thread_inst_executed_op_{base.lower()}_pred_on.sum"
                for base in ("FFMA", "FMUL", "FADD")}  # fmt: skip
 _SHARED = {"LDS": "ld", "STS": "st", "LDGSTS": "ldgsts"}
 _GLOBAL = {"LDG": "ld", "STG": "st", "LDGSTS": "ld"}
-# A generic access is one or the other, by where its addresses lay.
+# A generic access counts as shared or global, by its address space.
 _GENERIC = {("LD", "Shared"): "LDS", ("ST", "Shared"): "STS", ("LD", "Global"): "LDG", ("ST", "Global"): "STG"}
 
-# Headings of the page, as ncu 2025.3 prints them.
+# Column headings of ncu 2025.3.
 _ADDRESS, _TEXT, _SPACE = "Address", "Source", "Address Space"
 _COUNTS = ("Instructions Executed", "Predicated-On Thread Instructions Executed", "# Samples")
-# A page leaves out those of a memory that the kernel never touches.
+# Absent if the kernel never accesses that memory.
 _MEMORY = ("L1 Wavefronts Shared", "L1 Wavefronts Shared Excessive", "L2 Theoretical Sectors Global")
-_STALL = re.compile(r"stall_(\w+)")  # the same with "(Not Issued)" behind it are a part of these
+_STALL = re.compile(r"stall_(\w+)")  # "stall_… (Not Issued)" is a subset and is skipped
 _OPCODE = re.compile(r"(?:(?P<predicate>@!?\w+)\s+)?(?P<opcode>[A-Z][\w.]*)")
 
 
 @dataclass(frozen=True)
 class Row:
-    """One machine instruction as ncu saw it. ``threads`` are those whose predicate was on; ``space`` is ncu's word."""
+    """One instruction in ncu's report. ``threads`` counts threads with the predicate on; ``space`` is ncu's term."""
 
     address: int
     text: str
@@ -52,21 +52,21 @@ class Row:
 
     @property
     def opcode(self) -> tuple[str, str]:
-        """Predicate and opcode with its modifiers; operands are printed differently by different tools."""
+        """Predicate, and opcode with modifiers. Operands are ignored: tools print them differently."""
         found = _OPCODE.match(self.text)
         return (found["predicate"] or "", found["opcode"]) if found else ("", "")
 
 
 @dataclass(frozen=True)
 class Page:
-    """The rows of one profiled launch."""
+    """The instructions of one profiled launch."""
 
     kernel: str
     rows: tuple[Row, ...]
 
 
 def parse_pages(text: str) -> tuple[Page, ...]:
-    """Read what ``ncu --import … --csv --page source --print-source sass`` prints: a page for each launch."""
+    """Parse the output of ``ncu --import … --csv --page source --print-source sass``: one page per launch."""
     pages: list[tuple[str, list[Row]]] = []
     headings: list[str] = []
     for cells in csv.reader(io.StringIO(text)):
@@ -78,10 +78,10 @@ def parse_pages(text: str) -> tuple[Page, ...]:
             missing = [name for name in (_TEXT, _SPACE, *_COUNTS) if name not in headings]
             if missing:
                 raise LaunchError(f"ncu's source page has no column {missing[0]!r}",
-                                  "lines are read as ncu 2025.3 prints them; leave out --lines")  # fmt: skip
+                                  "--lines supports the format of ncu 2025.3; leave it out")  # fmt: skip
         elif headings and cells and cells[0].startswith("0x"):
             if len(cells) != len(headings):
-                raise LaunchError(f"ncu's source page breaks off at address {cells[0]}", "profile again")
+                raise LaunchError(f"ncu's source page is truncated at address {cells[0]}", "profile again")
             pages[-1][1].append(_row(dict(zip(headings, cells, strict=True))))
     return tuple(Page(kernel, tuple(rows)) for kernel, rows in pages)
 
@@ -95,12 +95,12 @@ def _row(cells: dict[str, str]) -> Row:
 
 
 def _count(text: str) -> int:
-    """A count; an instruction that cannot have one has '-' or nothing."""
+    """A count; '-' or an empty cell is 0."""
     return int(text.replace(",", "")) if text not in ("", "-") else 0
 
 
 def correlate(page: Page, sass: Sass) -> tuple[tuple[Row, Instruction], ...]:
-    """Each row with the instruction it is; raises where page and machine code are not of the same kernel."""
+    """Pair each row with its instruction; raises if page and machine code differ."""
     if not page.rows:
         raise LaunchError(f"ncu's source page has no instructions of {sass.entry}", "leave out --lines")
     start = min(row.address for row in page.rows)
@@ -112,7 +112,7 @@ def correlate(page: Page, sass: Sass) -> tuple[tuple[Row, Instruction], ...]:
             ours = f"{instruction.predicate} {instruction.opcode}".strip() if instruction else "nothing"
             raise _different(sass, row.address - start, row.text, ours)
         pairs.append((row, instruction))
-    # Kernels are filled up with NOP, which a listing may leave out.
+    # A listing may omit the NOPs that pad a kernel.
     if lost := [instruction for instruction in left.values() if instruction.base != "NOP"]:
         raise _different(sass, lost[0].offset, "nothing", lost[0].text)
     return tuple(pairs)
@@ -120,15 +120,15 @@ def correlate(page: Page, sass: Sass) -> tuple[tuple[Row, Instruction], ...]:
 
 def _different(sass: Sass, offset: int, theirs: str, ours: str) -> LaunchError:
     return LaunchError(
-        f"ncu profiled other machine code of {sass.entry} than was compiled here: at {offset:#x} it has {theirs!r}, "
-        f"and ours is {ours!r}", "lines cannot be told; clear the compile cache, or leave out --lines",
+        f"ncu profiled different machine code of {sass.entry} than was compiled here: at {offset:#x} ncu has "
+        f"{theirs!r}, we have {ours!r}", "clear the compile cache, or leave out --lines",
     )  # fmt: skip
 
 
 def lines_of(
     pairs: Sequence[tuple[Row, Instruction]], source: str, texts: Callable[[str], Sequence[str]]
 ) -> tuple[Line, ...]:
-    """Counts by source line, those of the file ``source`` first; ``texts`` gives a file's lines."""
+    """Counts by source line, the file ``source`` first; ``texts`` returns a file's lines."""
     executed: Counter[tuple[str, int]] = Counter()
     samples: Counter[tuple[str, int]] = Counter()
     stalls: dict[tuple[str, int], Counter[str]] = {}
@@ -152,10 +152,10 @@ def lines_of(
 
 
 def contributions(row: Row, instruction: Instruction) -> dict[str, int]:
-    """What one instruction adds to which metric: the simulator's names where it is the same quantity, else ncu's."""
+    """What one instruction adds to each metric: the simulator's names for equal quantities, else ncu's."""
     base = _GENERIC.get((instruction.base, row.space), instruction.base)
     found = {}
-    # What is never on (@!PT LDS, which ptxas leaves behind) is executed, but asks for nothing.
+    # An instruction whose predicate is never on (@!PT LDS) executes but makes no request.
     requests = row.executed if row.threads else 0
     if name := _ARITHMETIC.get(base):
         found[name] = row.threads
@@ -168,7 +168,7 @@ def contributions(row: Row, instruction: Instruction) -> dict[str, int]:
 
 
 def line_sums(lines: Sequence[Line], kernel: dict[str, float]) -> tuple[LineSum, ...]:
-    """Sums over lines beside the launch's own counters, as far as ncu gave them."""
+    """Sums over lines next to the launch's own counters, where ncu reported these."""
     over: Counter[str] = Counter()
     for line in lines:
         over.update(dict(line.metrics))

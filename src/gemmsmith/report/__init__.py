@@ -1,4 +1,4 @@
-"""The page: a story as one self-contained HTML file, and the ladder as a picture."""
+"""Render a report model as one self-contained HTML page, and the ladder as an SVG picture."""
 
 from gemmsmith.report.page import page, write_page
 

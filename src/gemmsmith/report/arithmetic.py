@@ -1,11 +1,11 @@
-"""Which units multiply: rungs on CUDA cores and rungs on tensor cores never share a linear scale or a ratio."""
+"""Split rungs by execution unit: CUDA-core and tensor-core rungs never share a linear scale or a ratio."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from gemmsmith.gpus import GPU
-from gemmsmith.report.report_model import Rung, Story
+from gemmsmith.report.report_model import ReportModel, Rung
 
 CUDA_CORES, TENSOR_CORES = "CUDA cores", "tensor cores"
 _SUFFIXES = {CUDA_CORES: "", TENSOR_CORES: "-tensor"}
@@ -17,28 +17,28 @@ def units_of(rung: Rung) -> str:
 
 @dataclass(frozen=True)
 class Peak:
-    """The most that a GPU does in one arithmetic, by its data sheet."""
+    """A GPU's data-sheet peak in one arithmetic."""
 
     arithmetic: str
     tflops: float
 
 
 def peak_of(rung: Rung, gpu: GPU) -> Peak:
-    """The peak of the rung's own arithmetic: CUDA cores multiply in fp32 whatever the inputs are."""
+    """The peak of the rung's own arithmetic. CUDA cores multiply in fp32 for every input type."""
     arithmetic = rung.dtype if rung.tensor_cores else "fp32"
     return Peak(arithmetic, gpu.peak_tflops(arithmetic))
 
 
 @dataclass(frozen=True)
 class Panel:
-    """The rungs of one kind of units, with their own scale; ``alone`` where the story has no others."""
+    """The rungs of one execution unit, drawn on their own scale; ``alone`` if the report has no other panel."""
 
     units: str
     rungs: tuple[Rung, ...]
     alone: bool
 
     def key(self, name: str) -> str:
-        """A chart's key: the name itself where there is one panel, and for CUDA cores."""
+        """A chart's key: ``name``, with a suffix for tensor cores if there are two panels."""
         return name if self.alone else name + _SUFFIXES[self.units]
 
     def title(self, words: str) -> str:
@@ -46,28 +46,28 @@ class Panel:
 
     @property
     def on_units(self) -> str:
-        """' on CUDA cores', where that needs to be said."""
+        """' on CUDA cores'; empty if there is only one panel."""
         return "" if self.alone else f" on {self.units}"
 
     def has_baseline(self, precision: str) -> bool:
-        """Whether a library in this arithmetic belongs here; all do where there is no other place for them."""
+        """Whether a baseline in this arithmetic belongs in this panel. With a single panel, every baseline does."""
         return self.alone or self.same_units(precision)
 
     def same_units(self, precision: str) -> bool:
-        """A library in fp32 is one of CUDA cores; TF32 and all narrower types are tensor cores'."""
+        """Whether this arithmetic runs on the panel's units: fp32 on CUDA cores, TF32 and narrower on tensor cores."""
         return (precision == "fp32") == (self.units == CUDA_CORES)
 
     def peaks(self, gpu: GPU) -> tuple[Peak, ...]:
-        """The data sheet's peaks of these rungs' arithmetics; none where the GPU's is not known."""
+        """The data-sheet peak of each arithmetic in this panel; unknown peaks are omitted."""
         found = dict.fromkeys(peak_of(rung, gpu) for rung in self.rungs)
         return tuple(peak for peak in found if peak.tflops > 0)
 
 
-def panels_of(story: Story) -> tuple[Panel, ...]:
-    """CUDA cores first; only kinds that the story has rungs of."""
-    kinds = [units for units in (CUDA_CORES, TENSOR_CORES) if any(units_of(r) == units for r in story.rungs)]
-    return tuple(Panel(k, tuple(r for r in story.rungs if units_of(r) == k), len(kinds) == 1) for k in kinds)
+def panels_of(model: ReportModel) -> tuple[Panel, ...]:
+    """CUDA cores first; a unit without rungs gets no panel."""
+    kinds = [units for units in (CUDA_CORES, TENSOR_CORES) if any(units_of(r) == units for r in model.rungs)]
+    return tuple(Panel(k, tuple(r for r in model.rungs if units_of(r) == k), len(kinds) == 1) for k in kinds)
 
 
-def panel_of(rung: Rung, story: Story) -> Panel:
-    return next(panel for panel in panels_of(story) if panel.units == units_of(rung))
+def panel_of(rung: Rung, model: ReportModel) -> Panel:
+    return next(panel for panel in panels_of(model) if panel.units == units_of(rung))

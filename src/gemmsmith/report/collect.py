@@ -1,6 +1,6 @@
-"""Everything the page and the command `climb` tell of one rung: verified, counted, diagnosed, compared.
+"""Collect what the page and `climb` show for one rung: verdicts, counters, diagnosis, comparison.
 
-A rung is gathered by its name alone, so that several processes can do it side by side.
+Collection takes only the rung's name, so several processes can run it in parallel.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from gemmsmith.compile.sass import Sass, disassemble
 from gemmsmith.explain.comparison import Comparison, compare
 from gemmsmith.explain.diagnosis import diagnose
 from gemmsmith.explain.occupancy import launched_blocks, occupancy
-from gemmsmith.explain.profile import Profile, simulate
+from gemmsmith.explain.profile import Profile
 from gemmsmith.explain.sampling import QUICK_DEPTH, QUICK_SAMPLE
+from gemmsmith.explain.simulated_profile import simulate
 from gemmsmith.gpus import GPU
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.geometry import Geometry
@@ -28,19 +29,19 @@ from gemmsmith.run.device import Device
 from gemmsmith.verify.harness import CompileFn, affordable_mode, verify_launch
 from gemmsmith.verify.verdict import Verdict
 
-_ALIGNED = (4096, 4096, 4096)  # a shape whose rows all start on 16 bytes
+_ALIGNED = (4096, 4096, 4096)  # every row starts on a 16-byte boundary
 
 
 @dataclass(frozen=True)
-class Gathered:
-    """One rung: what was found of it by itself."""
+class CollectedRung:
+    """One rung on its own, before it is compared with another."""
 
     name: str
     verdicts: tuple[Verdict, ...]
     compiled: CompiledKernel
     geometry: Geometry
     sass: Sass
-    profile: Profile | None = None  # of a rung that the simulator runs
+    profile: Profile | None = None  # None if the simulator cannot run the rung
 
     @property
     def ok(self) -> bool:
@@ -48,7 +49,7 @@ class Gathered:
 
 
 def verify_rung(device: Device, spec: KernelSpec, size: int, compile_fn: CompileFn) -> tuple[Verdict, ...]:
-    """Integers, bit for bit, on a ragged shape; random data against float64 on a cube."""
+    """Verify integers exactly on a ragged shape, and random data against float64 on a cube."""
     problem = Problem(size, size, size, dtype=spec.dtypes[0])
     ragged = problem.with_(m=size // 2 + 1, n=max(1, size // 2 - 1), k=min(size, 67), beta=-1.0)
     return (
@@ -58,12 +59,12 @@ def verify_rung(device: Device, spec: KernelSpec, size: int, compile_fn: Compile
 
 
 def laddered_config(spec: KernelSpec) -> Config:
-    """A rung as the ladder has it: its defaults, for aligned operands and fp32 outputs."""
+    """The configuration the ladder shows: the rung's defaults, for aligned operands and fp32 outputs."""
     return aligned_config(spec, spec.config(), Problem(*_ALIGNED, dtype=spec.dtypes[0]))
 
 
-def count_rung(name: str, size: int, arch: str, compile_fn: CompileFn) -> Gathered:
-    """The machine code of a rung, and what the simulator counts at ``size``³ where it knows the rung."""
+def count_rung(name: str, size: int, arch: str, compile_fn: CompileFn) -> CollectedRung:
+    """Compile a rung, and count it on the simulator at ``size``³ if the simulator supports it."""
     spec = rung_named(name)
     problem = Problem(size, size, size, dtype=spec.dtypes[0])
     config, seen = aligned_code(spec, spec.config(), problem)
@@ -72,20 +73,20 @@ def count_rung(name: str, size: int, arch: str, compile_fn: CompileFn) -> Gather
     profile = None
     if spec.simulated:
         profile = simulate(spec, config, problem, compiled, sample=QUICK_SAMPLE, depth=QUICK_DEPTH, sass=sass)
-    return Gathered(name, (), compiled, spec.geometry(problem, config), sass, profile)
+    return CollectedRung(name, (), compiled, spec.geometry(problem, config), sass, profile)
 
 
-def rungs_of(gathered: Sequence[Gathered], gpu: GPU) -> tuple[Rung, ...]:
-    """The rungs as the page tells them, each compared with one before it.
+def rungs_of(collected: Sequence[CollectedRung], gpu: GPU) -> tuple[Rung, ...]:
+    """The page's rungs, each compared with an earlier one.
 
-    Of a rung that is not simulated there is nothing to compare but its speed and its source.
+    A rung that is not simulated is compared only by speed and source.
     """
     made = []
-    for at, step in enumerate(gathered):
+    for at, step in enumerate(collected):
         rung = _rung(step, gpu)
         if at:
-            name = rung_before(step.name, [earlier.name for earlier in gathered[:at]])
-            before = next(earlier for earlier in gathered if earlier.name == name)
+            name = rung_before(step.name, [earlier.name for earlier in collected[:at]])
+            before = next(earlier for earlier in collected if earlier.name == name)
             found = _compared(before, step, gpu)
             rung = replace(rung, before=before.name)
             if found is not None:
@@ -95,24 +96,28 @@ def rungs_of(gathered: Sequence[Gathered], gpu: GPU) -> tuple[Rung, ...]:
 
 
 def rung_before(name: str, earlier: Sequence[str]) -> str:
-    """Of ``earlier`` rungs, in order, the one to compare with: of the same input type the one that the rung's file says
-    it changed, or else the last; the last of all for the first of a type, as what changed then is the type."""
-    alike = [other for other in reversed(earlier) if _dtype(other) == _dtype(name)]
+    """The rung in ``earlier`` (in ladder order) to compare with.
+
+    Among rungs of the same input type: the one that the rung's file says it changes, or else the latest. The first
+    rung of a type is compared with the latest of all: there, the change is the type.
+    """
+    same_type = [other for other in reversed(earlier) if _dtype(other) == _dtype(name)]
     changed = changed_from(rung_named(name).code)
-    return next((other for other in alike if rung_named(other).rung == changed), alike[0] if alike else earlier[-1])
+    latest = same_type[0] if same_type else earlier[-1]
+    return next((other for other in same_type if rung_named(other).rung == changed), latest)
 
 
 def _dtype(name: str) -> str:
     return rung_named(name).dtypes[0].name
 
 
-def _compared(before: Gathered, step: Gathered, gpu: GPU) -> Comparison | None:
+def _compared(before: CollectedRung, step: CollectedRung, gpu: GPU) -> Comparison | None:
     if before.profile is None or step.profile is None:
         return None
     return compare((before.profile, before.sass), (step.profile, step.sass), gpu)
 
 
-def _rung(step: Gathered, gpu: GPU) -> Rung:
+def _rung(step: CollectedRung, gpu: GPU) -> Rung:
     spec = rung_named(step.name)
     used, geometry = step.compiled.resources, step.geometry
     held = occupancy(gpu, threads=geometry.threads, registers=used.registers, static_smem=used.static_smem,
@@ -122,12 +127,12 @@ def _rung(step: Gathered, gpu: GPU) -> Rung:
     loop = step.sass.main_loop()
     failed = [str(verdict) for verdict in step.verdicts if not verdict.trusted]
     shapes = " and ".join(f"{v.problem.m}×{v.problem.n}×{v.problem.k}" for v in step.verdicts)
-    right = f"right at {shapes} on {step.verdicts[0].device}" if step.verdicts else ""
+    correct = f"correct at {shapes} on {step.verdicts[0].device}" if step.verdicts else ""
     return Rung(
         number=spec.rung, name=spec.name, summary=spec.summary, teaches=spec.teaches, file=spec.source.name,
         source=spec.code, config=str(laddered_config(spec)), dtype=_dtype(step.name), resources=used, geometry=geometry,
         occupancy=held, profile=step.profile, simulated=spec.simulated,
         diagnosis=diagnose(step.profile, step.sass, gpu) if step.profile is not None else None,
-        trusted=step.ok if step.verdicts else None, verified="\n".join(failed) or right,
+        trusted=step.ok if step.verdicts else None, verified="\n".join(failed) or correct,
         loop=tuple(i.text for i in loop.instructions) if loop is not None else (), tensor_cores=spec.tensor_cores,
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Reading the package's own templates, and writing a file all at once."""
+"""Read the package's templates, and replace a file atomically."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from pathlib import Path
 
 
 def inline(name: str) -> str:
-    """The text of one of the package's style sheets or scripts."""
+    """The text of a style sheet or script in the package."""
     return files("gemmsmith.report").joinpath("templates", name).read_text(encoding="utf-8")
 
 
 def replace_file(path: str | Path, text: str) -> Path:
-    """Write ``text`` to ``path``: a reader sees the old file or the new one, never a part. Not safe from power loss."""
+    """Replace ``path`` with ``text``. Atomic for readers; not durable across power loss."""
     target = Path(path)
     handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
     try:

@@ -1,4 +1,4 @@
-"""CUDA C++ in spans by kind, escaped: comments, preprocessor lines, words of the language, numbers, strings."""
+"""Syntax highlighting for CUDA C++: escaped HTML spans for comments, directives, keywords, numbers and strings."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _TOKENS = re.compile(
 
 
 def highlight(lines: Sequence[str]) -> list[Markup]:
-    """Each line as HTML. Comments over several lines stay comments."""
+    """Each line as HTML. A block comment may span several lines."""
     made, inside = [], False
     for row in lines:
         if inside:
@@ -41,7 +41,7 @@ def highlight(lines: Sequence[str]) -> list[Markup]:
 
 
 def _open_comment(row: str) -> int:
-    """Where a comment starts that this line does not end; -1 if none does."""
+    """Where a block comment starts that does not end on this line; -1 if none does."""
     at = row.rfind("/*")
     return at if at >= 0 and "*/" not in row[at:] and "//" not in row[:at] else -1
 

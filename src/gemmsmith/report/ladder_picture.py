@@ -1,4 +1,4 @@
-"""The ladder as a picture of its own, for a README: an SVG on a light card, which reads on a dark page as well."""
+"""The ladder as an SVG file for the README, on a light card so that it is readable on dark pages too."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from gemmsmith.report.charts.patterns import patterns
 from gemmsmith.report.charts.svg import el, join, rect, text
 from gemmsmith.report.figures.ladder import Ladder, ladder_parts
 from gemmsmith.report.files import inline, replace_file
-from gemmsmith.report.report_model import Story
+from gemmsmith.report.report_model import ReportModel
 from gemmsmith.report.speeds import speeds_of
 from gemmsmith.report.summary import headline_words
 
-_SVG = "http://www.w3.org/2000/svg"  # the name of the language, not an address that anything fetches
+_SVG = "http://www.w3.org/2000/svg"  # an XML namespace; nothing fetches it
 _MARGIN = 28.0
 _HEAD = 84.0
 _BETWEEN = 12.0
@@ -29,25 +29,25 @@ _RULES = (
 )
 
 
-def ladder_picture(story: Story) -> str:
+def ladder_picture(model: ReportModel) -> str:
     """The picture as the text of an SVG file."""
-    speeds = speeds_of(story)
-    panels = ladder_parts(story, speeds, {})
+    speeds = speeds_of(model)
+    panels = ladder_parts(model, speeds, {})
     if not panels:
         raise UsageError("no rung has a speed to draw", "gemmsmith climb measures or predicts one for each rung")
-    title = panels[0].title if len(panels) == 1 else headline_words(story, speeds)
+    title = panels[0].title if len(panels) == 1 else headline_words(model, speeds)
     canvas = Canvas(WIDE.width + 2 * _MARGIN, WIDE.font)
     caption = " ".join(panel.caption for panel in panels)
     return str(document("ladder", title, caption, canvas, _drawn(title, panels, canvas), "chart", _SVG)) + "\n"
 
 
-def write_ladder_picture(path: str | Path, story: Story) -> Path:
-    """Write the picture: a reader sees the old file or the new one, never a part."""
-    return replace_file(path, ladder_picture(story))
+def write_ladder_picture(path: str | Path, model: ReportModel) -> Path:
+    """Write the picture. Atomic for readers."""
+    return replace_file(path, ladder_picture(model))
 
 
 def _drawn(title: str, panels: Sequence[Ladder], canvas: Canvas) -> Drawing:
-    """One panel below the other, each with its own scale; what holds for all of them is said once."""
+    """Stack the panels, each with its own scale; the shared subtitle appears once."""
     where = dict.fromkeys(panel.where for panel in panels)
     parts, y = [], _HEAD
     for panel in panels:

@@ -1,4 +1,4 @@
-"""How it was measured: every run's machine and conditions, in tables."""
+"""The method section: each run's machine, conditions and timings, as tables."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from gemmsmith.problem import Problem
 from gemmsmith.report.charts.frame import Table
 from gemmsmith.report.charts.words import ABSENT, percent, seconds, short, size_of, tflops
 from gemmsmith.report.figures.names import contender
-from gemmsmith.report.report_model import MEASURED, RECORDED, Story
+from gemmsmith.report.report_model import MEASURED, RECORDED, ReportModel
 from gemmsmith.store.results import Measurement, Run
 
 
 @dataclass(frozen=True)
 class RunFacts:
-    """One run for the page."""
+    """One run: its facts and its timings."""
 
     origin: str
     facts: tuple[tuple[str, str], ...]
     table: Table
 
 
-def runs_of(story: Story) -> tuple[RunFacts, ...]:
-    every = [(MEASURED, run) for run in story.measured] + [(RECORDED, run) for run in story.recorded]
+def runs_of(model: ReportModel) -> tuple[RunFacts, ...]:
+    every = [(MEASURED, run) for run in model.measured] + [(RECORDED, run) for run in model.recorded]
     return tuple(_facts(origin, run) for origin, run in every)
 
 
@@ -36,7 +36,7 @@ def _facts(origin: str, run: Run) -> RunFacts:
         ("packages", ", ".join(f"{name} {version}" for name, version in machine.packages)),
         ("system", machine.system), ("processor", machine.cpu), ("conditions", _conditions(run)),
     )  # fmt: skip
-    columns = ("kernel", "problem", "time", "95 % interval", "spread", "samples × launches", "how", "TFLOPS",
+    columns = ("kernel", "problem", "time", "95 % interval", "spread", "samples × launches", "mode", "TFLOPS",
                "of limit", "SM clock", "power", "°C", "throttled")  # fmt: skip
     return RunFacts(origin, tuple(p for p in pairs if p[1]), Table(columns, tuple(map(_row, run.measurements))))
 
@@ -44,7 +44,7 @@ def _facts(origin: str, run: Run) -> RunFacts:
 def _row(one: Measurement) -> tuple[str, ...]:
     problem, timing, state = one.problem, one.best, one.conditions
     how = (f"{seconds(timing.low)} – {seconds(timing.high)}", percent(timing.spread),
-           f"{timing.samples} × {timing.launches}" + ("" if timing.converged else ", budget ended"),
+           f"{timing.samples} × {timing.launches}" + ("" if timing.converged else ", stopped at the time budget"),
            f"{timing.mode}, {timing.cache} L2") if timing else (ABSENT,) * 4  # fmt: skip
     return (contender(one.identity.name, one.identity.precision if one.identity.kind == "baseline" else ""),
             _problem(problem), seconds(one.seconds), *how, tflops(one.tflops),
@@ -53,7 +53,7 @@ def _row(one: Measurement) -> tuple[str, ...]:
 
 
 def _problem(problem: Problem) -> str:
-    """The size, the type, and what is not usual: '4096³ tf32 NT'."""
+    """The size, the type, and any non-default option: '4096³ tf32 NT'."""
     cube = size_of(problem.m, problem.n, problem.k)
     return str(problem).replace(f"{problem.m}x{problem.n}x{problem.k}", cube, 1)
 
@@ -63,7 +63,7 @@ def _unit(value: float, unit: str) -> str:
 
 
 def _conditions(run: Run) -> str:
-    """The range of clocks and powers over the whole run, and whether anything throttled."""
+    """The range of clocks and power over the run, and whether the GPU throttled."""
     states = [m.conditions for m in run.measurements if m.conditions.samples]
     clocks = [mhz for c in states for mhz in (c.sm_mhz_min, c.sm_mhz, c.sm_mhz_max) if math.isfinite(mhz)]
     powers = [watts for c in states for watts in (c.power_w, c.power_w_max) if math.isfinite(watts)]

@@ -1,4 +1,4 @@
-"""The page: one HTML file with everything inline, allowed to load nothing."""
+"""Render the page: one HTML file with everything inline and a policy that forbids loading anything."""
 
 from __future__ import annotations
 
@@ -17,51 +17,51 @@ from gemmsmith.report.figures.ladder import ladders
 from gemmsmith.report.figures.names import anchors, contender
 from gemmsmith.report.files import inline, replace_file
 from gemmsmith.report.method import runs_of
-from gemmsmith.report.report_model import Story
+from gemmsmith.report.report_model import ReportModel
 from gemmsmith.report.rung_view import COUNTED, view_rung
 from gemmsmith.report.sections import sections_of
 from gemmsmith.report.speeds import plain_gpu, speeds_of
 from gemmsmith.report.summary import headline_words, top_facts
 
 ORIGINS = {
-    "measured": ("●", "measured here", "timed on this machine's GPU, by the protocol below"),
-    "recorded": ("◆", "recorded", "timed earlier, on the machine that is named with it"),
+    "measured": ("●", "measured here", "timed on this machine's GPU, with the protocol below"),
+    "recorded": ("◆", "recorded", "timed earlier, on the machine named beside it"),
     "simulated": ("▲", "simulated", "counted while the simulator executed the kernel's PTX"),
-    "predicted": ("◇", "predicted", "the model's answer from simulated counts and the GPU's data sheet"),
-    "published": ("■", "published", "given by others, on their machine; not checked here"),
+    "predicted": ("◇", "predicted", "estimated from simulated counts and the GPU's data sheet"),
+    "published": ("■", "published", "reported by other authors, on their machines; not checked here"),
     "compiler": ("▣", "compiler", "reported by ptxas, or read from the machine code"),
 }
 
 
-def page(story: Story) -> str:
+def page(model: ReportModel) -> str:
     """The whole page as HTML."""
-    speeds = speeds_of(story)
-    links = anchors(story.rungs)
+    speeds = speeds_of(model)
+    links = anchors(model.rungs)
     style, script = stylesheet(), inline("page.js")
-    views = tuple(view_rung(story, speeds, at, links) for at in range(len(story.rungs)))
+    views = tuple(view_rung(model, speeds, at, links) for at in range(len(model.rungs)))
     return _environment().get_template("page.html").render(
-        story=story, views=views, links=links, sections=sections_of(story, speeds, links), runs=runs_of(story),
-        ladders=ladders(story, speeds, links), headline=headline_words(story, speeds), facts=top_facts(story, speeds),
-        origins=_origins(story), inputs=" and ".join(dict.fromkeys(rung.dtype for rung in story.rungs)),
-        rejected=speeds.rejected, others=speeds.others, model=MODEL, counted=COUNTED,
-        baseline=contender(story.baseline), size=size_of(story.problem.m, story.problem.n, story.problem.k),
+        model=model, views=views, links=links, sections=sections_of(model, speeds, links), runs=runs_of(model),
+        ladders=ladders(model, speeds, links), headline=headline_words(model, speeds), facts=top_facts(model, speeds),
+        origins=_origins(model), inputs=" and ".join(dict.fromkeys(rung.dtype for rung in model.rungs)),
+        rejected=speeds.rejected, others=speeds.others, time_model=MODEL, counted=COUNTED,
+        baseline=contender(model.baseline), size=size_of(model.problem.m, model.problem.n, model.problem.k),
         patterns=patterns(), style=Markup(style), script=Markup(script), csp=policy(style, script),
     )  # fmt: skip
 
 
-def write_page(path: str | Path, story: Story) -> Path:
-    """Write the page: a reader sees the old file or the new one, never a part. Not durable against power loss."""
-    return replace_file(path, page(story))
+def write_page(path: str | Path, model: ReportModel) -> Path:
+    """Write the page. Atomic for readers; not durable across power loss."""
+    return replace_file(path, page(model))
 
 
 def policy(style: str, script: str) -> str:
-    """A content security policy under which only these two inline blocks work, and nothing is fetched."""
+    """A content security policy that allows only these two inline blocks and forbids all requests."""
     return (f"default-src 'none'; style-src '{_digest(style)}'; script-src '{_digest(script)}'; base-uri 'none'; "
             "form-action 'none'")  # fmt: skip
 
 
 def stylesheet() -> str:
-    """Light colours, dark ones where the system or the reader asks for them, then the page's and the charts' rules."""
+    """Light colours, dark colours for a dark system or the reader's choice, then the rules of page and charts."""
     dark = inline("colours_dark.css")
     return (
         f"{inline('colours.css')}"
@@ -82,9 +82,9 @@ def _environment() -> Environment:
     return made
 
 
-def _origins(story: Story) -> dict[str, tuple[str, str, str]]:
-    """The tags: a sign, a name and its meaning. A recorded figure's names the GPU, where all are of one."""
-    elsewhere = {plain_gpu(run.machine.gpu) for run in story.recorded}
+def _origins(model: ReportModel) -> dict[str, tuple[str, str, str]]:
+    """The origin tags: sign, name and meaning. 'recorded' names the GPU if all recorded runs share one."""
+    elsewhere = {plain_gpu(run.machine.gpu) for run in model.recorded}
     if len(elsewhere) != 1:
         return ORIGINS
     sign, name, meaning = ORIGINS["recorded"]

@@ -1,84 +1,84 @@
-"""Why a rung differs from the one before, in one sentence: the page and the terminal say the same."""
+"""One sentence on why a rung differs from the one before; the page and the terminal share it."""
 
 from __future__ import annotations
 
 import math
 
 from gemmsmith.report.charts.words import sentence
-from gemmsmith.report.report_model import Rung, Story
+from gemmsmith.report.report_model import ReportModel, Rung
 from gemmsmith.report.speeds import Speed, Speeds
 
-_SAME = 0.98  # a rung within two per cent of the one before is not called slower
-_APART = 3 / 2  # model and timing that differ by more than a third of the larger: the model explains nothing
+_SAME = 0.98  # within 2 % two rungs count as equally fast
+_APART = 3 / 2  # beyond this factor between model and timing, the model does not explain the step
 
 
-def reason(rung: Rung, story: Story, speeds: Speeds) -> str:
-    """The largest reason, by timings where both rungs were timed, else by the model; '' where there is none.
+def reason(rung: Rung, model: ReportModel, speeds: Speeds) -> str:
+    """The largest reason for the step, from timings if both rungs were timed, else from the model; '' if unknown.
 
-    That a rung is no faster comes first, where it is not. Where the model contradicts the timings its reasons are not
-    those of the step: the rung's own idea stands instead, as it does where there is no model of a rung.
+    A rung that is not faster says so first. If the model contradicts the timings, or there is no model of the rung,
+    the rung's own idea replaces the model's reason.
     """
-    before = next((r for r in story.rungs if r.name == rung.before), None)
+    before = next((r for r in model.rungs if r.name == rung.before), None)
     if not rung.why:
-        pair = _timed(rung, before, story, speeds) if before is not None else None
+        pair = _timed(rung, before, model, speeds) if before is not None else None
         return f"{_step(*pair, before)}. {_idea(rung)}" if before is not None and pair is not None else ""
     largest = rung.why[1] if len(rung.why) > 1 else rung.why[0]
     if before is None:
         return largest
-    pair = _timed(rung, before, story, speeds)
-    guess = _guess(rung, before)
+    pair = _timed(rung, before, model, speeds)
+    predicted = _predicted_ratio(rung, before)
     if pair is None:
-        if guess <= _SAME:
-            return f"predicted to be slower than {before.name}, at {guess:.0%} of its speed. {largest}"
-        return rung.why[0] if _way(guess) == 0 else largest
+        if predicted <= _SAME:
+            return f"predicted to run at {predicted:.0%} of the speed of {before.name}. {largest}"
+        return rung.why[0] if _direction(predicted) == 0 else largest
     step = _step(*pair, before)
-    unexplained = contradiction(rung, story, speeds)
+    unexplained = contradiction(rung, model, speeds)
     if unexplained:
         return f"{step}. {unexplained} {_idea(rung)}"
-    return largest if _way(pair[0].tflops / pair[1].tflops) > 0 else f"{step}. {largest}"
+    return largest if _direction(pair[0].tflops / pair[1].tflops) > 0 else f"{step}. {largest}"
 
 
-def contradiction(rung: Rung, story: Story, speeds: Speeds) -> str:
-    """A sentence where model and timings point different ways or are more than a third apart; else ''."""
-    before = next((r for r in story.rungs if r.name == rung.before), None)
-    pair = _timed(rung, before, story, speeds) if before is not None else None
+def contradiction(rung: Rung, model: ReportModel, speeds: Speeds) -> str:
+    """A sentence if model and timings disagree in direction, or by more than a factor of 1.5; else ''."""
+    before = next((r for r in model.rungs if r.name == rung.before), None)
+    pair = _timed(rung, before, model, speeds) if before is not None else None
     if before is None or pair is None:
         return ""
-    known, guess = pair[0].tflops / pair[1].tflops, _guess(rung, before)
-    near = 1 / _APART <= known / guess <= _APART
-    if math.isnan(guess) or (near and _way(known) in (0, _way(guess))):
+    known, predicted = pair[0].tflops / pair[1].tflops, _predicted_ratio(rung, before)
+    near = 1 / _APART <= known / predicted <= _APART
+    if math.isnan(predicted) or (near and _direction(known) in (0, _direction(predicted))):
         return ""
-    return f"The model predicts {guess:.2f} times the speed of {before.name}, so it does not explain this step."
+    return f"The model predicts {predicted:.2f} times the speed of {before.name}, so it does not explain this step."
 
 
 def _step(here: Speed, there: Speed, before: Rung) -> str:
     ratio = here.tflops / there.tflops
-    figures = f"{here.tflops:.3g} against {there.tflops:.3g} TFLOPS"
-    words = {-1: "slower than", 0: "as fast as"}.get(_way(ratio), f"{ratio:.2f} times as fast as")
+    figures = f"{here.tflops:.3g} vs {there.tflops:.3g} TFLOPS"
+    words = {-1: "slower than", 0: "as fast as"}.get(_direction(ratio), f"{ratio:.2f} times as fast as")
     return f"{words} {before.name}, {figures}"
 
 
 def _idea(rung: Rung) -> str:
     idea = rung.teaches or rung.summary
-    return sentence(f"its idea: {idea}") if idea else ""
+    return sentence(f"the idea: {idea}") if idea else ""
 
 
-def _way(ratio: float) -> int:
-    """-1: slower, 0: alike, 1: faster; an unknown ratio counts as faster, as rungs are meant to be."""
+def _direction(ratio: float) -> int:
+    """-1: slower, 0: equal, 1: faster. An unknown ratio (NaN) counts as faster."""
     return -1 if ratio <= _SAME else 0 if ratio < 1 / _SAME else 1
 
 
-def _timed(rung: Rung, before: Rung, story: Story, speeds: Speeds) -> tuple[Speed, Speed] | None:
-    """Both rungs' timings at the story's size, of one machine."""
+def _timed(rung: Rung, before: Rung, model: ReportModel, speeds: Speeds) -> tuple[Speed, Speed] | None:
+    """Both rungs' timings at the report's size, if they come from one machine."""
     if rung.trusted is False or before.trusted is False:
         return None
-    here, there = (speeds.at(r.name, story.problem) for r in (rung, before))
+    here, there = (speeds.at(r.name, model.problem) for r in (rung, before))
     if here is None or there is None or (here.origin, here.gpu) != (there.origin, there.gpu):
         return None
     return here, there
 
 
-def _guess(rung: Rung, before: Rung) -> float:
-    """The model's ratio; NaN, which compares with nothing, where one of them is not known."""
+def _predicted_ratio(rung: Rung, before: Rung) -> float:
+    """The predicted speed ratio; NaN if either prediction is missing."""
     one, other = (r.diagnosis.case.estimate.tflops if r.diagnosis is not None else math.nan for r in (rung, before))
     return one / other if one > 0 and other > 0 else math.nan

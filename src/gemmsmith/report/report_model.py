@@ -1,13 +1,14 @@
-"""What the page tells: one tree of frozen records, filled by a command, with the origin of every figure.
+"""The page's content: one tree of frozen records, filled by a command. Every figure carries its origin.
 
-Story ── GPU, Problem (the size of the ladder's chart)
-  ├── Rung …       what it is, its profile, diagnosis and comparison with the rung before
-  ├── Run …        timings, measured here or recorded elsewhere (measure/results.py)
-  ├── Published …  figures by others (measure/published.py)
-  ├── Sweep …      one experiment each
-  └── Made         the command, date and machine that made the page
+ReportModel ── GPU, Problem (the size of the ladder's chart)
+  ├── Rung …         what it is, its profile, its diagnosis, its comparison with the rung before
+  ├── Run …          timings, measured here or recorded elsewhere (store/results.py)
+  ├── TunedChoice …  what gemmsmith.matmul chose, recorded elsewhere (store/tuned_choice.py)
+  ├── Published …    figures by other authors (store/published.py)
+  ├── Sweep …        one experiment each
+  └── Made           the command, date and machine that made the page
 
-Whatever is absent is left out of the page, with one line that says how to get it.
+A missing part is omitted from the page, with one line that says how to get it.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import math
 from dataclasses import dataclass
 
 from gemmsmith.compile.compiled import Resources
-from gemmsmith.explain.comparison import Row
+from gemmsmith.explain.comparison_rows import Row
 from gemmsmith.explain.diagnosis import Diagnosis
 from gemmsmith.explain.occupancy import Occupancy
 from gemmsmith.explain.profile import Profile
@@ -26,7 +27,7 @@ from gemmsmith.problem import Problem
 from gemmsmith.store.published import Published
 from gemmsmith.store.results import Machine, Run
 
-__all__ = ["Made", "Published", "Rung", "Story", "Sweep", "SweepPoint"]
+__all__ = ["Made", "Published", "ReportModel", "Rung", "Sweep", "SweepPoint"]
 MEASURED, RECORDED, SIMULATED, PREDICTED, PUBLISHED, COMPILER = (
     "measured", "recorded", "simulated", "predicted", "published", "compiler"
 )  # fmt: skip
@@ -34,12 +35,16 @@ MEASURED, RECORDED, SIMULATED, PREDICTED, PUBLISHED, COMPILER = (
 
 @dataclass(frozen=True)
 class Rung:
-    """One kernel: a rung of the ladder, or a file of the reader's own (number 0).
+    """One kernel: a rung of the ladder, or a user's file (number 0).
 
-    ``trusted`` is None where nothing was verified; ``verified`` says what was, or what failed. ``profile`` gives the
-    counters and source lines, ``diagnosis`` the model's answers on the story's GPU (its own profile may be of a larger
-    problem); a rung that is not ``simulated`` has neither. ``changes`` and ``why`` compare with the rung before: rows
-    as ``explain.comparison`` makes them, and sentences of which the first is the headline.
+    trusted    whether verification passed; None if nothing was verified
+    verified   what was verified, or what failed
+    profile    counters by metric and source line; None if the rung is not ``simulated``
+    diagnosis  what bounds the rung on the report's GPU; None if the rung is not ``simulated``
+    before     the rung it is compared with
+    changes    rows of that comparison (``explain.comparison``)
+    why        sentences of that comparison, the headline first
+    loop       the main loop's machine code
     """
 
     number: int
@@ -67,7 +72,7 @@ class Rung:
 
 @dataclass(frozen=True)
 class SweepPoint:
-    """One configuration: its parameters in the sweep's order, and what came out; ``illegal`` says why nothing did."""
+    """One configuration: its values in the sweep's order, and the result; ``illegal`` says why there is none."""
 
     values: tuple[str, ...]
     value: float = math.nan
@@ -79,7 +84,7 @@ class SweepPoint:
 
 @dataclass(frozen=True)
 class Sweep:
-    """An experiment: parameters varied, one quantity out. ``more_is_better`` says which end of the scale is good."""
+    """An experiment that varies parameters and reports one quantity; ``more_is_better`` gives its direction."""
 
     title: str
     parameters: tuple[str, ...]
@@ -93,7 +98,7 @@ class Sweep:
 
 @dataclass(frozen=True)
 class Made:
-    """How the page came to be. ``date`` is ISO 8601."""
+    """What made the page. ``date`` is ISO 8601."""
 
     command: str
     date: str
@@ -102,8 +107,8 @@ class Made:
 
 
 @dataclass(frozen=True)
-class Story:
-    """Everything on the page. ``baseline`` is the contender that '% of' refers to, by its identity's name."""
+class ReportModel:
+    """Everything on the page. ``baseline`` is the identity name of the contender that '% of' refers to."""
 
     gpu: GPU
     problem: Problem

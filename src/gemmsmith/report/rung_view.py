@@ -1,4 +1,4 @@
-"""One rung's view: what it does, how fast it is and why, its source line by line, its resources."""
+"""The view of one rung: what it does, how fast it is and why, its source with counters, its resources."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from markupsafe import Markup
 
-from gemmsmith.explain.comparison import Row, origin_of
+from gemmsmith.explain.comparison_rows import Row, origin_of
 from gemmsmith.explain.profile import Line
 from gemmsmith.report.arithmetic import panel_of, units_of
 from gemmsmith.report.charts.cells import SHADES
@@ -18,18 +18,18 @@ from gemmsmith.report.charts.words import compact, percent, tflops, times
 from gemmsmith.report.figures.machine import bounds, occupancy_steps
 from gemmsmith.report.figures.names import contender
 from gemmsmith.report.figures.speed import rung_over_size
-from gemmsmith.report.header_comment import Opening, read_opening
+from gemmsmith.report.header_comment import HeaderComment, read_header_comment
 from gemmsmith.report.highlight import highlight
 from gemmsmith.report.reasons import contradiction, reason
-from gemmsmith.report.report_model import COMPILER, Rung, Story
+from gemmsmith.report.report_model import COMPILER, ReportModel, Rung
 from gemmsmith.report.speeds import Speed, Speeds, headline
 
 COUNTED = ("executed", "sectors", "wavefronts", "conflicts")
 
 
 @dataclass(frozen=True)
-class Listed:
-    """A source line: its number, its text as HTML, its counts as words, and how hot it is, 0 … 8; -1: never ran."""
+class SourceLine:
+    """A source line: number, HTML text, formatted counts, and heat from 0 to 8 (-1: never executed)."""
 
     number: int
     code: Markup
@@ -39,7 +39,7 @@ class Listed:
 
 @dataclass(frozen=True)
 class Fact:
-    """A figure with its name and origin; ``note`` explains it in a few words."""
+    """A figure with its name and origin; ``note`` explains it."""
 
     name: str
     value: str
@@ -49,7 +49,7 @@ class Fact:
 
 @dataclass(frozen=True)
 class Change:
-    """A quantity before and now."""
+    """One quantity in both rungs."""
 
     name: str
     before: str
@@ -59,7 +59,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Changes:
-    """Quantities of one kind, all of one origin."""
+    """Quantities of one section, all of one origin."""
 
     section: str
     origin: str
@@ -68,11 +68,11 @@ class Changes:
 
 @dataclass(frozen=True)
 class RungView:
-    """Everything the template of a rung shows."""
+    """Everything that the template rung.html shows."""
 
     rung: Rung
     anchor: str
-    opening: Opening
+    header: HeaderComment
     speed: Speed | None
     facts: tuple[Fact, ...]
     faster: str
@@ -84,8 +84,8 @@ class RungView:
     bound: Chart | None
     steps: tuple[Chart, ...]
     counted: tuple[str, ...]
-    listing: tuple[Listed, ...]
-    opening_text: str
+    listing: tuple[SourceLine, ...]
+    header_text: str
     headers: Table | None
     counted_at: str
     difference: tuple[tuple[str, str], ...]
@@ -93,42 +93,44 @@ class RungView:
     following: Rung | None
 
 
-def view_rung(story: Story, speeds: Speeds, at: int, links: Mapping[str, str]) -> RungView:
-    rung = story.rungs[at]
+def view_rung(model: ReportModel, speeds: Speeds, at: int, links: Mapping[str, str]) -> RungView:
+    rung = model.rungs[at]
     anchor = links[rung.name]
-    previous = story.rungs[at - 1] if at else None
-    compared = next((r for r in story.rungs if r.name == rung.before), previous)
-    speed = headline(rung, story, speeds)
-    opening = read_opening(rung.source)
-    counted, listing = _listing(rung, opening.lines)
+    previous = model.rungs[at - 1] if at else None
+    compared = next((r for r in model.rungs if r.name == rung.before), previous)
+    speed = headline(rung, model, speeds)
+    header = read_header_comment(rung.source)
+    counted, listing = _listing(rung, header.lines)
     return RungView(
-        rung=rung, anchor=anchor, opening=opening, speed=speed, facts=_facts(story, speeds, rung, speed, compared),
-        faster=_faster(story, speeds, rung, speed, compared), reason=reason(rung, story, speeds),
-        contradiction=contradiction(rung, story, speeds), changes=_changes(rung.changes),
-        resources=_resources(rung, story), sizes=rung_over_size(story, speeds, rung, compared, f"{anchor}-sizes"),
-        bound=bounds(rung, anchor), steps=tuple(occupancy_steps(rung, story, anchor)),
-        counted=counted, listing=listing, opening_text="\n".join(rung.source.splitlines()[: opening.lines]),
+        rung=rung, anchor=anchor, header=header, speed=speed, facts=_facts(model, speeds, rung, speed, compared),
+        faster=_faster(model, speeds, rung, speed, compared), reason=reason(rung, model, speeds),
+        contradiction=contradiction(rung, model, speeds), changes=_changes(rung.changes),
+        resources=_resources(rung, model), sizes=rung_over_size(model, speeds, rung, compared, f"{anchor}-sizes"),
+        bound=bounds(rung, anchor), steps=tuple(occupancy_steps(rung, model, anchor)),
+        counted=counted, listing=listing, header_text="\n".join(rung.source.splitlines()[: header.lines]),
         headers=_header_lines(rung), counted_at=_counted_at(rung), difference=_difference(compared, rung),
-        previous=previous, following=story.rungs[at + 1] if at + 1 < len(story.rungs) else None,
+        previous=previous, following=model.rungs[at + 1] if at + 1 < len(model.rungs) else None,
     )  # fmt: skip
 
 
-def _facts(story: Story, speeds: Speeds, rung: Rung, speed: Speed | None, before: Rung | None) -> tuple[Fact, ...]:
+def _facts(
+    model: ReportModel, speeds: Speeds, rung: Rung, speed: Speed | None, before: Rung | None
+) -> tuple[Fact, ...]:
     if speed is None:
         return ()
     made = [Fact("TFLOPS", tflops(speed.tflops), speed.origin, speed.words)]
     if math.isfinite(speed.of_baseline):
-        made.append(Fact(f"of {contender(story.baseline)}", percent(speed.of_baseline), speed.origin))
-    for other in (before, panel_of(rung, story).rungs[0]):
-        there = headline(other, story, speeds) if other is not None and other is not rung else None
+        made.append(Fact(f"of {contender(model.baseline)}", percent(speed.of_baseline), speed.origin))
+    for other in (before, panel_of(rung, model).rungs[0]):
+        there = headline(other, model, speeds) if other is not None and other is not rung else None
         if there is not None and other is not None and _comparable(there, speed):
-            name = f"over {other.name}{_other_units(rung, other)}"
+            name = f"speedup over {other.name}{_other_units(rung, other)}"
             made.append(Fact(name, times(speed.tflops / there.tflops), speed.origin))
     return tuple(dict.fromkeys(made))
 
 
 def _other_units(rung: Rung, other: Rung) -> str:
-    """Said wherever a rung is compared with one whose multiplications other units do."""
+    """Names the other rung's execution unit, if it differs."""
     return "" if units_of(rung) == units_of(other) else f", on {units_of(other)}"
 
 
@@ -136,18 +138,18 @@ def _comparable(one: Speed, other: Speed) -> bool:
     return (one.origin, one.gpu) == (other.origin, other.gpu)
 
 
-def _faster(story: Story, speeds: Speeds, rung: Rung, speed: Speed | None, before: Rung | None) -> str:
-    """One sentence on the step up, from speeds of one origin; '' where they cannot be compared."""
-    there = headline(before, story, speeds) if before is not None else None
+def _faster(model: ReportModel, speeds: Speeds, rung: Rung, speed: Speed | None, before: Rung | None) -> str:
+    """One sentence that compares the speeds; '' if they are not comparable."""
+    there = headline(before, model, speeds) if before is not None else None
     if speed is None or there is None or before is None or not _comparable(speed, there):
         return ""
     ratio = speed.tflops / there.tflops
-    figures = f"{tflops(speed.tflops)} against {tflops(there.tflops)} TFLOPS on {speed.gpu}"
+    figures = f"{tflops(speed.tflops)} vs {tflops(there.tflops)} TFLOPS on {speed.gpu}"
     name = before.name + (f", which runs on {units_of(before)}" if units_of(before) != units_of(rung) else "")
     if 0.98 < ratio < 1.02:
         return f"As fast as {name}: {figures}."
     if ratio < 1:
-        return f"Slower than {name}, at {percent(ratio)} of its speed: {figures}."
+        return f"Slower than {name}: {percent(ratio)} of its speed, {figures}."
     return f"{ratio:.2f} times as fast as {name}: {figures}."
 
 
@@ -171,47 +173,46 @@ def _change(row: Row) -> Change:
 
 
 def _factor(ratio: float) -> str:
-    """×1.5; and ÷500 rather than ×0.00."""
+    """×1.5; small ratios as ÷500 instead of ×0.00."""
     return times(ratio) if ratio >= 0.1 else f"÷{times(1 / ratio).removeprefix('×')}"
 
 
 def _brief(row: Row, value: float | str) -> str:
-    """As the comparison shows it; counts of millions are shortened."""
+    """As the comparison shows it, with counts of a million and more shortened."""
     return compact(value) if not isinstance(value, str) and value >= 1e6 else row.shown(value)
 
 
-def _resources(rung: Rung, story: Story) -> tuple[Fact, ...]:
+def _resources(rung: Rung, model: ReportModel) -> tuple[Fact, ...]:
     made = []
     used, geometry, held = rung.resources, rung.geometry, rung.occupancy
     if used is not None:
         dynamic = geometry.smem if geometry else 0
         made += [
-            Fact("registers a thread", str(used.registers), COMPILER),
-            Fact("shared memory a block", f"{used.static_smem + dynamic:,} B", COMPILER),
+            Fact("registers per thread", str(used.registers), COMPILER),
+            Fact("shared memory per block", f"{used.static_smem + dynamic:,} B", COMPILER),
             Fact(
-                "spilled a thread",
-                f"{used.spill_stores + used.spill_loads:,} B" if used.spills else "nothing",
+                "spilled per thread",
+                f"{used.spill_stores + used.spill_loads:,} B" if used.spills else "none",
                 COMPILER,
             ),
-            Fact("stack a thread", f"{used.stack:,} B", COMPILER) if used.stack else None,
+            Fact("stack per thread", f"{used.stack:,} B", COMPILER) if used.stack else None,
             Fact("barriers", str(used.barriers), COMPILER),
         ]
     if geometry is not None:
-        made.append(Fact("threads a block", str(geometry.threads), "simulated" if rung.profile else COMPILER))
+        made.append(Fact("threads per block", str(geometry.threads), "simulated" if rung.profile else COMPILER))
         made.append(Fact("blocks", f"{geometry.blocks:,}", "simulated" if rung.profile else "predicted"))
     if held is not None:
         made += [
-            Fact("blocks an SM", str(held.blocks_per_sm), "predicted"),
+            Fact("blocks per SM", str(held.blocks_per_sm), "predicted"),
             Fact(
-                f"occupancy on {story.gpu.name}", f"{percent(held.fraction)} ({held.warps_per_sm} warps)", "predicted"
+                f"occupancy on {model.gpu.name}", f"{percent(held.fraction)} ({held.warps_per_sm} warps)", "predicted"
             ),
         ]
     return tuple(fact for fact in made if fact is not None)
 
 
-def _listing(rung: Rung, skip: int) -> tuple[tuple[str, ...], tuple[Listed, ...]]:
-    """The source from the first line after the opening comment, with what each line counted; and the columns of counts,
-    without those in which no line has any."""
+def _listing(rung: Rung, skip: int) -> tuple[tuple[str, ...], tuple[SourceLine, ...]]:
+    """The counter columns in use, and the source after the header comment with each line's counts."""
     rows = [row.expandtabs(4).rstrip() for row in rung.source.splitlines()]
     lines = {line.number: line for line in (rung.profile.lines if rung.profile else ()) if line.file == rung.file}
     hottest = max((line.executed for line in lines.values()), default=0)
@@ -220,10 +221,10 @@ def _listing(rung: Rung, skip: int) -> tuple[tuple[str, ...], tuple[Listed, ...]
         if number <= skip:
             continue
         line = lines.get(number)
-        made.append(Listed(number, code, _counts(line), _heat(line, hottest)))
+        made.append(SourceLine(number, code, _counts(line), _heat(line, hottest)))
     used = [i for i in range(len(COUNTED)) if any(one.counts[i] for one in made)]
-    kept = tuple(replace(one, counts=tuple(one.counts[i] for i in used)) for one in made)
-    return tuple(COUNTED[i] for i in used), kept
+    trimmed = tuple(replace(one, counts=tuple(one.counts[i] for i in used)) for one in made)
+    return tuple(COUNTED[i] for i in used), trimmed
 
 
 def _counts(line: Line | None) -> tuple[str, ...]:
@@ -236,12 +237,12 @@ def _counts(line: Line | None) -> tuple[str, ...]:
 def _heat(line: Line | None, hottest: int) -> int:
     if line is None or not line.executed:
         return -1
-    # By orders of magnitude: the main loop runs thousands of times as often as the rest.
+    # Logarithmic: the main loop runs thousands of times as often as the rest.
     return max(0, SHADES - 1 - round(2 * math.log10(hottest / line.executed)))
 
 
 def _header_lines(rung: Rung) -> Table | None:
-    """Lines of headers that did something, the busiest first."""
+    """Executed lines of headers, the most executed first."""
     found = [line for line in (rung.profile.lines if rung.profile else ()) if line.file != rung.file]
     if not found:
         return None
@@ -254,16 +255,16 @@ def _counted_at(rung: Rung) -> str:
     if rung.profile is None:
         return ""
     p = rung.profile
-    sample = f", from {p.sampled_blocks} of {p.geometry.blocks:,} blocks" if p.sampled_blocks else ""
-    depth = f" and the first {p.sampled_depth} of K" if p.sampled_depth else ""
+    sample = f", extrapolated from {p.sampled_blocks} of {p.geometry.blocks:,} blocks" if p.sampled_blocks else ""
+    depth = f" and K = {p.sampled_depth}" if p.sampled_depth else ""
     return f"{p.problem}{sample}{depth}"
 
 
 def _difference(before: Rung | None, rung: Rung) -> tuple[tuple[str, str], ...]:
-    """The code's difference to the rung before, without opening comments: (kind, line)."""
+    """The diff against the rung before, without header comments: (kind, line)."""
     if before is None or not before.source or not rung.source:
         return ()
-    one, other = (r.source.splitlines()[read_opening(r.source).lines :] for r in (before, rung))
+    one, other = (r.source.splitlines()[read_header_comment(r.source).lines :] for r in (before, rung))
     made = []
     for row in list(difflib.unified_diff(one, other, lineterm="", n=2))[2:]:
         kind = {"+": "add", "-": "del", "@": "hunk"}.get(row[:1], "same")

@@ -1,4 +1,4 @@
-"""The overview's sections: each with its charts, or with the one line that says how to get them."""
+"""The overview's sections: each with its charts, or with one line that says how to get them."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from dataclasses import dataclass
 
 from gemmsmith.report.charts.frame import Chart
 from gemmsmith.report.figures import machine, memory, speed, sweeps
-from gemmsmith.report.report_model import Story
+from gemmsmith.report.report_model import ReportModel
 from gemmsmith.report.speeds import Speeds
 
-_COUNTS = "Counters come from the simulator: gemmsmith climb fills them in."
+_COUNTS = "No simulated counters. Run gemmsmith climb to add them."
 
 
 @dataclass(frozen=True)
 class Section:
-    """A part of the overview; ``nav`` is its name in the bar. Either ``charts`` or ``missing`` is empty."""
+    """A section of the overview; ``nav`` is its name in the top bar. Either ``charts`` or ``missing`` is empty."""
 
     key: str
     nav: str
@@ -25,8 +25,8 @@ class Section:
     missing: str
 
 
-def sections_of(story: Story, speeds: Speeds, links: Mapping[str, str]) -> tuple[Section, ...]:
-    """All sections in the order of the page."""
+def sections_of(model: ReportModel, speeds: Speeds, links: Mapping[str, str]) -> tuple[Section, ...]:
+    """All sections in page order."""
 
     def section(key: str, nav: str, title: str, words: str, missing: str, *charts: Chart | None) -> Section:
         have = tuple(chart for chart in charts if chart is not None)
@@ -34,40 +34,40 @@ def sections_of(story: Story, speeds: Speeds, links: Mapping[str, str]) -> tuple
 
     return (
         section(
-            "sizes", "Sizes", "Speed over size", "How each rung and each baseline does as the matrices grow.",
-            "Speed over several sizes needs timings: gemmsmith climb on a machine with a GPU, or gemmsmith bench RUNG "
-            "--shapes, fills this in.",
-            *speed.over_sizes(story, speeds),
+            "sizes", "Sizes", "Speed over size", "TFLOPS of each rung and baseline as the matrices grow.",
+            "No timings at several sizes. Run gemmsmith climb, or gemmsmith bench RUNG --shapes, on a GPU.",
+            *speed.over_sizes(model, speeds),
         ),
         section(
             "roofline", "Roofline", "Roofline",
-            "What the GPU could do at most, and where each rung stands below it.",
-            "The roofline needs each rung's simulated counters: gemmsmith climb fills them in.",
-            machine.roofline(story, speeds),
+            "The GPU's limits, and where each rung stands below them.",
+            "The roofline needs simulated counters. Run gemmsmith climb to add them.",
+            machine.roofline(model, speeds),
         ),
         section(
             "occupancy", "Occupancy", "Occupancy",
-            "How many warps of each rung an SM holds, and which resource says so.",
-            "Occupancy needs each rung's resources: gemmsmith climb fills them in.",
-            machine.occupancies(story, speeds, links),
+            "How many warps of each rung fit on an SM, and which resource limits them.",
+            "Occupancy needs each rung's resources. Run gemmsmith climb to add them.",
+            machine.occupancies(model, speeds, links),
         ),
         section(
             "memory", "Memory", "Memory",
-            "What moves between memories, how much of it is used, and what bank conflicts add.", _COUNTS,
-            memory.traffic(story, links), *memory.bank_conflicts(story, links), memory.sectors(story),
+            "Bytes moved, the share of them that is used, and the cost of bank conflicts.", _COUNTS,
+            memory.traffic(model, links), *memory.bank_conflicts(model, links), memory.sectors(model),
         ),
         section(
-            "instructions", "Instructions", "Instructions", "What the issue slots are spent on.", _COUNTS,
-            memory.instruction_mix(story, links),
+            "instructions", "Instructions", "Instructions", "How the issue slots are used.", _COUNTS,
+            memory.instruction_mix(model, links),
         ),
         section(
-            "sweeps", "Sweeps", "Sweeps", "One parameter changed at a time, or two.",
-            "No sweep is part of this page: gemmsmith sweep RUNG --vary BK=8,16,32 runs one.",
-            *(sweeps.sweep_chart(sweep, f"sweep-{at}") for at, sweep in enumerate(story.sweeps, start=1)),
+            "sweeps", "Sweeps", "Sweeps", "The effect of one or two parameters.",
+            "No sweeps. Run gemmsmith sweep RUNG --vary BK=8,16,32 --save FILE.json, then gemmsmith report --sweep "
+            "FILE.json.",
+            *(sweeps.sweep_chart(sweep, f"sweep-{at}") for at, sweep in enumerate(model.sweeps, start=1)),
         ),
         section(
-            "published", "Published", "Published", "The documents that this ladder's rungs come from.",
-            "No published figures are part of this page: gemmsmith climb brings them.",
-            speed.published(story, speeds),
+            "published", "Published", "Published", "Results that other authors published for the same steps.",
+            "No published figures. Run gemmsmith climb to add them.",
+            speed.published(model, speeds),
         ),
     )  # fmt: skip

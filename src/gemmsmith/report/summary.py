@@ -1,4 +1,4 @@
-"""The page in one line and a few figures; speeds on CUDA cores and on tensor cores are never put over each other."""
+"""The page's headline and top figures. CUDA-core and tensor-core speeds are never divided by each other."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from gemmsmith.report.arithmetic import Panel, panels_of
 from gemmsmith.report.charts.words import percent, tflops, times
 from gemmsmith.report.figures.names import contender
-from gemmsmith.report.report_model import MEASURED, PREDICTED, SIMULATED, Rung, Story
+from gemmsmith.report.report_model import MEASURED, PREDICTED, SIMULATED, ReportModel, Rung
 from gemmsmith.report.rung_view import Fact
 from gemmsmith.report.speeds import Speed, Speeds, headline
 
@@ -18,12 +18,12 @@ _NUMBERS = (
 )  # fmt: skip
 
 
-def headline_words(story: Story, speeds: Speeds) -> str:
-    """'Twelve rungs, from 0.50 to 45.8 TFLOPS', or with what each kind of units reaches."""
-    count = len(story.rungs)
+def headline_words(model: ReportModel, speeds: Speeds) -> str:
+    """'Twelve rungs, from 0.50 to 45.8 TFLOPS', or the best of each execution unit."""
+    count = len(model.rungs)
     many = _NUMBERS[count] if count < len(_NUMBERS) else str(count)
     rungs = f"{many.capitalize()} rung{'' if count == 1 else 's'}"
-    panels = [(panel, [s for _, s in _known(panel, story, speeds)]) for panel in panels_of(story)]
+    panels = [(panel, [s for _, s in _known(panel, model, speeds)]) for panel in panels_of(model)]
     every = [s for _, known in panels for s in known]
     first = panels[0][1] if panels else []
     if len({(s.origin, s.gpu) for s in every}) != 1 or not first or max(s.tflops for s in first) == first[0].tflops:
@@ -37,39 +37,39 @@ def headline_words(story: Story, speeds: Speeds) -> str:
     return f"{rungs}{', predicted' * guess}: {tflops(low)} to {_round(high)} TFLOPS on {panels[0][0].units}{more}"
 
 
-def top_facts(story: Story, speeds: Speeds) -> tuple[Fact, ...]:
-    """The figures at the top: the fastest of each kind of units, and how many rungs are right."""
-    made = [fact for at, panel in enumerate(panels_of(story)) for fact in _fastest(story, speeds, panel, at == 0)]
-    checked = [r for r in story.rungs if r.trusted is not None]
+def top_facts(model: ReportModel, speeds: Speeds) -> tuple[Fact, ...]:
+    """The figures at the top: the fastest rung of each execution unit, and how many rungs passed verification."""
+    made = [fact for at, panel in enumerate(panels_of(model)) for fact in _fastest(model, speeds, panel, at == 0)]
+    checked = [r for r in model.rungs if r.trusted is not None]
     if checked:
         good = sum(bool(r.trusted) for r in checked)
-        origin = MEASURED if story.measured else SIMULATED
+        origin = MEASURED if model.measured else SIMULATED
         made.append(Fact("verified against float64", f"{good} of {len(checked)}", origin))
     return tuple(made)
 
 
-def _fastest(story: Story, speeds: Speeds, panel: Panel, over: bool) -> Sequence[Fact]:
-    known = _known(panel, story, speeds)
+def _fastest(model: ReportModel, speeds: Speeds, panel: Panel, over: bool) -> Sequence[Fact]:
+    known = _known(panel, model, speeds)
     if not known:
         return ()
     rung, best = max(known, key=lambda item: item[1].tflops)
     made = [Fact(f"fastest{panel.on_units}: {rung.name}", f"{tflops(best.tflops)} TFLOPS", best.origin)]
     if math.isfinite(best.of_baseline):
         inputs = "" if panel.alone else f", {rung.dtype} inputs"
-        made.append(Fact(f"of {contender(story.baseline)}{inputs}", percent(best.of_baseline), best.origin))
+        made.append(Fact(f"of {contender(model.baseline)}{inputs}", percent(best.of_baseline), best.origin))
     slowest, first = known[0]
     if over and first is not best and (first.origin, first.gpu) == (best.origin, best.gpu):
-        made.append(Fact(f"{'' if panel.alone else f'{rung.name} '}over {slowest.name}",
+        made.append(Fact(f"{'' if panel.alone else f'{rung.name}: '}speedup over {slowest.name}",
                          times(best.tflops / first.tflops), best.origin))  # fmt: skip
     return made
 
 
-def _known(panel: Panel, story: Story, speeds: Speeds) -> list[tuple[Rung, Speed]]:
-    """Speeds to compare: where some rungs were timed, a prediction for another is not set against them."""
-    found = [(rung, s) for rung in panel.rungs if (s := headline(rung, story, speeds)) is not None]
+def _known(panel: Panel, model: ReportModel, speeds: Speeds) -> list[tuple[Rung, Speed]]:
+    """Comparable speeds: if any rung was timed, predictions are left out."""
+    found = [(rung, s) for rung in panel.rungs if (s := headline(rung, model, speeds)) is not None]
     return [(rung, s) for rung, s in found if s.origin != PREDICTED] or found
 
 
 def _round(value: float) -> str:
-    """Whole TFLOPS from a hundred on: a headline needs no tenth of them."""
+    """Whole TFLOPS from 100 on."""
     return f"{value:,.0f}" if value >= 100 else tflops(value)

@@ -1,4 +1,4 @@
-"""Sweeps as JSON: what ``gemmsmith sweep --save`` writes and the page reads, and those that come with the package."""
+"""Sweeps as JSON: written by ``gemmsmith sweep --save``, read by the page; some are shipped with the package."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _NUMBERS = ("value", "low", "high")
 
 
 def sweep_to_json(sweep: Sweep) -> dict[str, Any]:
-    """Every field; null is a figure that there is none of."""
+    """Every field; null stands for a missing figure."""
     made = dataclasses.asdict(sweep)
     for point in made["points"]:
         for name in _NUMBERS:
@@ -29,7 +29,7 @@ def sweep_to_json(sweep: Sweep) -> dict[str, Any]:
 
 
 def sweep_from_json(data: Any) -> Sweep:
-    """The sweep that ``sweep_to_json`` wrote; anything else is refused."""
+    """Parse what ``sweep_to_json`` wrote; refuse anything else."""
     try:
         points = tuple(_point(point, len(data["parameters"])) for point in data["points"])
         made = Sweep(**{**data, "parameters": _texts(data["parameters"]), "points": points})
@@ -49,7 +49,7 @@ def save_sweep(path: Path, sweep: Sweep) -> None:
 
 
 def read_sweeps(path: Path) -> tuple[Sweep, ...]:
-    """The sweep in a file, or all of a list of them, as they were saved."""
+    """The sweep, or list of sweeps, saved in a file."""
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
         return tuple(map(sweep_from_json, found if isinstance(found, list) else [found]))
@@ -60,13 +60,13 @@ def read_sweeps(path: Path) -> tuple[Sweep, ...]:
 
 
 def as_recorded(sweep: Sweep) -> Sweep:
-    """What a file holds was timed earlier, and perhaps elsewhere: it is not measured here and now."""
+    """A sweep from a file counts as recorded, not as measured here."""
     return dataclasses.replace(sweep, origin=RECORDED) if sweep.origin == MEASURED else sweep
 
 
 @cache
 def recorded_sweeps() -> tuple[Sweep, ...]:
-    """Every sweep that comes with the package; none where it has no such file."""
+    """The sweeps shipped with the package; empty if there is no such file."""
     file = files("gemmsmith").joinpath("store", "data", _PACKAGED)
     if not file.is_file():
         return ()
@@ -91,5 +91,5 @@ def _point(data: dict[str, Any], width: int) -> SweepPoint:
 def _texts(values: Any) -> tuple[str, ...]:
     made = tuple(values)
     if not all(isinstance(value, str) for value in made):
-        raise TypeError(f"{made!r} are not all texts")
+        raise TypeError(f"{made!r} are not all strings")
     return made

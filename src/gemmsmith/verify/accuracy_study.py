@@ -1,10 +1,10 @@
-"""How accurate a product is: four measures of its error, over kinds of data and depths K, for several who multiply.
+"""Accuracy study: four error measures of several kernels and libraries, over data distributions and depths K.
 
-    operands by distribution, K, seed ─► everybody's product ─► four measures ─► one point a subject
+    operands by distribution, K, seed ─► each subject's product ─► four measures ─► one point per subject
 
-Everybody is given the same operands as they are stored, and is compared with their product in float64. float64 itself
-errs by up to K·2**−53 of |A||B|; where what was found is not far above that, the comparison is made again with a
-compensated sum (``sharper_product``). No gate decides what is printed; whether one was exceeded is said besides.
+All subjects get the same stored operands and are compared with the float64 product. float64 itself has an error of up
+to K·2**−53 of |A||B|; if a measured error is not far above that, the comparison is repeated with a compensated sum
+(``compensated_product``). Every point is reported, whether or not it exceeds the verification gate.
 """
 
 from __future__ import annotations
@@ -34,13 +34,12 @@ MEASURES: Mapping[str, str] = MappingProxyType(
         "frobenius": "‖Ĉ − C‖ / ‖C‖ in the Frobenius norm, the mean over seeds",
         "largest": "the largest component of |Ĉ − C| / (|A||B|), in units u of the arithmetic's roundoff",
         "mean": "the mean component of |Ĉ − C| / (|A||B|), in the same units",
-        "relative": "the largest |Ĉ − C| / |C| of components that are not tiny: a tenth or more of rms(row)·rms(column)"
-        "/rms(C)",
+        "relative": "the largest |Ĉ − C| / |C| among components of at least a tenth of rms(row)·rms(column)/rms(C)",
     }
 )
-# A component below this part of what its row and column suggest is there by chance: its relative error says little.
+# A component below this fraction of its expected size is small by cancellation; its relative error means little.
 _TINY = 0.1
-# float64 is good enough where what was found is so many times its own worst error.
+# float64 is accurate enough if the measured error is at least this many times its own worst error.
 _FAR_ABOVE = 100.0
 _DOUBLE_ROUNDOFF = 2.0**-53
 _NO_OPERAND = ("specials", "bits")
@@ -48,7 +47,7 @@ _NO_OPERAND = ("specials", "bits")
 
 @dataclass(frozen=True)
 class Subject:
-    """Somebody who multiplies: the stored M×K by the stored K×N, in ``arithmetic`` ('fp32', 'tf32', 'fp16', …)."""
+    """A kernel or library that multiplies a stored M×K by a stored K×N in ``arithmetic`` ('fp32', 'tf32', …)."""
 
     name: str
     arithmetic: str
@@ -58,8 +57,10 @@ class Subject:
 
 @dataclass(frozen=True)
 class Errors:
-    """The four measures (MEASURES). All are infinite where a component is not finite; ``relative`` is NaN where all
-    components are tiny."""
+    """The four measures (MEASURES). All are infinite if a component is not finite.
+
+    ``relative`` is NaN if every component is too small to count.
+    """
 
     frobenius: float
     largest: float
@@ -69,11 +70,11 @@ class Errors:
 
 @dataclass(frozen=True)
 class Point:
-    """The errors of one subject on one kind of data at one K, over all seeds.
+    """The errors of one subject on one distribution at one K, over all seeds.
 
-    unit   u, the roundoff that component-wise errors are multiples of: 2**−24, or 2**−11 for TF32
-    gate   the largest component-wise error that verification accepts, in the same units
-    wrong  whether it was exceeded
+    unit   the unit roundoff u of component-wise errors: 2**−24, or 2**−11 for TF32
+    gate   the largest component-wise error that verification accepts, in units of u
+    wrong  whether the gate was exceeded
     """
 
     distribution: str
@@ -89,9 +90,9 @@ class Point:
 
 @dataclass(frozen=True)
 class Plan:
-    """What to measure: M×N outputs of every distribution and K, from so many seeds, in ``seconds`` at most.
+    """What to measure: M×N outputs for every distribution, K and seed, within ``seconds``.
 
-    Time is looked at between products; a point that is not complete then is left out.
+    The time limit is checked between products; an incomplete point is dropped.
     """
 
     m: int
@@ -107,21 +108,21 @@ class Plan:
             if not values or min(values) < 1:
                 raise UsageError(f"{name} must be 1 or more, not {min(values, default=0)}")
         if not self.seconds > 0:
-            raise UsageError(f"a time limit of {self.seconds:g} seconds is not positive")
+            raise UsageError(f"the time limit must be positive, not {self.seconds:g} seconds")
         for name in self.distributions:
             fill_named(name)
             if name in _NO_OPERAND:
                 raise UsageError(f"errors cannot be measured on the fill {name!r}", f"use {', '.join(DISTRIBUTIONS)}")
         if not self.distributions:
-            raise UsageError("no distribution was named", f"use {', '.join(DISTRIBUTIONS)}")
+            raise UsageError("no distribution given", f"use {', '.join(DISTRIBUTIONS)}")
 
     def problem(self, k: int) -> Problem:
-        """As operands are made and judged; TF32's are fp32 numbers, with bits to lose."""
+        """The problem at depth ``k``; TF32 operands are fp32 numbers that the product truncates."""
         return Problem(self.m, self.n, k, self.dtype)
 
 
 def distributions_for(dtype: DType) -> tuple[str, ...]:
-    """Those that the type can hold."""
+    """The distributions that the type can represent."""
     return tuple(name for name in DISTRIBUTIONS if dtype != INT8 or name in FOR_INTEGERS)
 
 
@@ -131,7 +132,7 @@ def study(
     step: Callable[[str], None] = lambda _text: None,
     clock: Callable[[], float] = time.monotonic,
 ) -> Iterator[Point]:
-    """Every point, by distribution, K and subject; ``step`` is told before each product. Ends early at the limit."""
+    """Every point, by distribution, K and subject, until the time limit; ``step`` is called before each product."""
     deadline = clock() + plan.seconds
     for distribution in plan.distributions:
         for k in plan.depths:
@@ -144,17 +145,17 @@ def study(
                     step(f"{subject.name}, {distribution}, K = {k}")
                     found[subject.name].append(case.point(subject))
             for points in found.values():
-                yield _together(points)
+                yield _merged(points)
 
 
 class _Case:
-    """One pair of operands with what their product should be."""
+    """One pair of operands and its reference product."""
 
     def __init__(self, problem: Problem, distribution: str, seed: int) -> None:
         self._problem, self._distribution = problem, distribution
         self._data = operands(problem, distribution, seed)
         self._reference = float64_reference(problem, self._data.a, self._data.b, self._data.c)
-        self._sharper: Reference | None = None
+        self._compensated: Reference | None = None
 
     def point(self, subject: Subject) -> Point:
         problem = self._problem
@@ -167,21 +168,21 @@ class _Case:
         )  # fmt: skip
 
     def _judged(self, got: Array, allowed: Accuracy) -> tuple[Errors, bool]:
-        reference = self._sharper or self._reference
+        reference = self._compensated or self._reference
         errors = measured(got, reference.value, reference.magnitude, allowed.unit)
         doubt = _FAR_ABOVE * self._problem.k * _DOUBLE_ROUNDOFF / allowed.unit
-        if self._sharper is None and 0 < errors.largest < doubt:
-            value = sharper_product(self._data.a, self._data.b)
-            reference = self._sharper = replace(self._reference, value=value, exact=value)
+        if self._compensated is None and 0 < errors.largest < doubt:
+            value = compensated_product(self._data.a, self._data.b)
+            reference = self._compensated = replace(self._reference, value=value, exact=value)
             errors = measured(got, value, reference.magnitude, allowed.unit)
         ratios = error_ratios(self._problem, got, reference, allowed.unit)
         return errors, not bool((ratios <= allowed.gate).all())
 
 
 def measured(got: Array, exact: F64, magnitude: F64, unit: float) -> Errors:
-    """The four measures of one result; ``magnitude`` is |A||B|, and ``unit`` what component-wise errors are counted in.
+    """The four measures of one result; ``magnitude`` is |A||B|, ``unit`` the unit of component-wise errors.
 
-    Where the magnitude is 0 every term is an exact zero, and so must the result be.
+    Where the magnitude is 0 every term is exactly zero, and the result must be zero.
     """
     wide = got.astype(np.float64)
     if wide.shape != exact.shape:
@@ -203,16 +204,16 @@ def measured(got: Array, exact: F64, magnitude: F64, unit: float) -> Errors:
 
 
 def _over(error: Any, scale: F64) -> F64:
-    """error / scale, and for a scale of 0: 0 where there is no error, else infinity."""
+    """error / scale; for a scale of 0: 0 without error, else infinity."""
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(scale == 0, np.where(np.asarray(error) == 0, 0.0, np.inf), error / scale)
 
 
-def sharper_product(a: Array, b: Array) -> F64:
-    """A·B as if summed in twice float64's precision and rounded once (Ogita, Rump and Oishi's Dot2).
+def compensated_product(a: Array, b: Array) -> F64:
+    """A·B as if accumulated in twice float64's precision and rounded once (Ogita, Rump and Oishi's Dot2).
 
-    Products of fp32 and narrower types are exact in float64; the error of each addition (Knuth's TwoSum) is summed
-    beside the sum.
+    Products of fp32 and narrower types are exact in float64. The error of each addition (Knuth's TwoSum) is
+    accumulated separately and added at the end.
     """
     left, right = a.astype(np.float64), b.astype(np.float64)
     total, lost = np.zeros((2, left.shape[0], right.shape[1]))
@@ -226,8 +227,8 @@ def sharper_product(a: Array, b: Array) -> F64:
     return summed
 
 
-def _together(points: Sequence[Point]) -> Point:
-    """One point of those of all seeds: the largest of what is largest, the mean of what is a mean or a norm."""
+def _merged(points: Sequence[Point]) -> Point:
+    """Merge the points of all seeds: the maximum of maxima, the mean of means and norms."""
     each = [point.errors for point in points]
     known = [errors.relative for errors in each if not math.isnan(errors.relative)]
     errors = Errors(
@@ -241,7 +242,7 @@ def _together(points: Sequence[Point]) -> Point:
 
 @dataclass(frozen=True)
 class Ratio:
-    """By how much a subject's error exceeds a baseline's, at the worst of all points: above 1 it is less accurate."""
+    """A subject's error over a baseline's at the worst point; above 1 the subject is less accurate."""
 
     subject: str
     baseline: str
@@ -252,9 +253,9 @@ class Ratio:
 
 
 def ratios(points: Sequence[Point], subject: str, baseline: str) -> tuple[Ratio, ...]:
-    """The worst point of a subject beside a baseline, by each of two measures; component-wise errors in one unit.
+    """The worst point of a subject relative to a baseline, for two measures; component-wise errors in one unit.
 
-    Points where neither errs say nothing and are left out.
+    Points at which both errors are zero are skipped.
     """
     at = {(p.distribution, p.k): p for p in points if p.subject == baseline}
     found = []

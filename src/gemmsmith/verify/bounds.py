@@ -1,47 +1,47 @@
-"""How wrong an honest result may be, and where the thresholds come from.
+"""Error bounds: how large the rounding error of a correct kernel may be, and where the thresholds come from.
 
 The measure. With u = 2**−24 and magnitude = |alpha|·|A|·|B| + |beta|·|C|, element by element,
 
     ρ = |Ĉ − C| / (u · magnitude)
 
-The textbook (Higham, *Accuracy and Stability*, §3.1) guarantees ρ ≤ n/(1 − n·u) with n = K + 2: K roundings in the
-sum in any order, one for alpha, one for beta. It is printed as ``theory`` and is useless as a threshold: at
-K = 16,384 it accepts a dropped term every time, because one term of the sum is about 1/K of the magnitude.
+The textbook bound (Higham, *Accuracy and Stability*, §3.1) is ρ ≤ n/(1 − n·u) with n = K + 2: K roundings in the sum,
+in any order, one for alpha, one for beta. It is reported as ``theory``, and is useless as a threshold: at K = 16,384 it
+always accepts a dropped term, because one term of the sum is about 1/K of the magnitude.
 
-The gate. On zero-mean data the errors themselves are a random walk over partial sums that stay near √k, and ρ does
-not grow with K: honest kernels stay below ρ = 5 up to K = 65,536. The gate is 16, three times that, and still catches
-one dropped term at K = 16,384 in 96 % of cases. Where partial sums are as large as the sum of magnitudes (positive
-data; or one term far above the rest, as in the fill 'wide') each of K additions errs by up to u/2 of the whole sum and
-the walk gives ρ ≈ 0.7·√K, and the largest of thousands of outputs 1.4·√K (docs/verification.md has the calibration).
-There the gate is 16·max(1, √K/8), which is 2·√K from K = 64 on.
+The gate. On zero-mean data the errors are a random walk over partial sums that stay near √k, and ρ does not grow with
+K: correct kernels stay below ρ = 5 up to K = 65,536. The gate is 16, three times that, and still catches one dropped
+term at K = 16,384 in 96 % of cases. If partial sums are as large as the sum of magnitudes (positive data; or one term
+far above the rest, as in the fill 'wide'), each of K additions has an error of up to u/2 of the whole sum. The random
+walk then gives ρ ≈ 0.7·√K, and 1.4·√K for the largest of thousands of outputs (docs/verification.md has the
+calibration). There the gate is 16·max(1, √K/8), which is 2·√K from K = 64 on.
 
-fp16 and bf16 inputs: the product of two of them has at most 22 bits, so it is exact in fp32; sums are in fp32. Same u,
-same gate. int8 inputs: sums are exact in int32, and the gate is for the roundings of alpha, beta and bias.
+fp16 and bf16 inputs: a product has at most 22 bits, so it is exact in fp32, and accumulators are fp32. Same u, same
+gate. int8 inputs: accumulators are exact in int32, and the gate covers the roundings of alpha, beta and bias.
 
-Tensor cores add 8 or 16 products to the sum at a time and truncate (docs/simulator.md): errors have a sign, and grow
-with the number of steps times the partial sum, like √K on zero-mean data and like K where partial sums grow: 16 or
-√K/2 is allowed, or K/8. TF32 drops 13 bits of each operand, up to 2**−10 of it (2**−11 if rounded): with u = 2**−11 a
-product errs by 4u at most. On zero-mean data these errors are independent: their sum deviates by about 1.6·u·√K, the
-magnitude is K·2/π, and five and a half deviations, the worst of 16 million elements, are 14/√K; so min(4, 32/√K) is
-allowed, and besides what the sums may err. Units of a type's own roundoff with a constant gate would not do: at
-K = 4096 a C of zeros is off by only 6 units of bf16. How near honest kernels come is in docs/verification.md.
+Tensor cores add 8 or 16 products to the accumulator at a time and truncate (docs/simulator.md). The errors have a sign
+and grow with the number of steps times the partial sum: like √K on zero-mean data, like K if partial sums grow. The
+gate is max(16, √K/2), or max(16, K/8). TF32 drops 13 bits of each operand, up to 2**−10 of it (2**−11 if rounded), so
+with u = 2**−11 the error of a product is at most 4u. On zero-mean data these errors are independent: their sum has a
+standard deviation of about 1.6·u·√K, the magnitude is K·2/π, and 5.5 standard deviations, the worst of 16 million
+elements, are 14/√K. So min(4, 32/√K) is allowed, in addition to the accumulation error. A constant gate in units of the
+type's own roundoff would not work: at K = 4096 an all-zero C has an error of only 6 units of bf16. docs/verification.md
+shows how close correct kernels come.
 
-Underflow. Below 2**−126 fp32 has an absolute spacing of 2**−149, and rounding errs by up to 2**−150 whatever the
-magnitude. Of the operations, only those with a product can (sums of fp32 numbers are exact there): K terms, scaled by
-alpha, then the products with alpha and with beta. Twice that is allowed for, since 2**−150 may be committed in both a
-product and the sum it joins:
+Underflow. Below 2**−126 fp32 has an absolute spacing of 2**−149, so rounding has an error of up to 2**−150 at any
+magnitude. Only operations with a product can commit it (sums of fp32 numbers are exact there): K terms, scaled by
+alpha, then the products with alpha and with beta. The floor is twice that, since both a product and its addition may
+commit 2**−150:
 
     floor = (|alpha|·K + 2) · 2**−149
 
-It is subtracted from the error before ρ is taken. Flushing to zero errs by up to 2**−126, 2**23 times as much.
+It is subtracted from the error before ρ is computed. Flushing to zero has an error of up to 2**−126, 2**23 times more.
 
-No magnitude, no error. Where the magnitude is 0 every term is an exact zero: the result must be 0 (either sign).
+Zero magnitude. Where the magnitude is 0 every term is exactly zero, and the result must be 0 (of either sign).
 
 Infinities and NaN. Expected NaN ⇔ got NaN, expected ±Inf ⇔ got the same Inf. Where a partial sum *may* leave fp32's
-range (magnitude of a stage at least 2**127) the order of summation decides what happens, so there are accepted as
-well: the finite value within its bound, although overflow was expected; and an infinity, although a finite value was
-expected. NaN is not accepted there. Where alpha is infinite and the sign of the product is lost in
-rounding, any non-finite value is.
+range (magnitude of a stage at least 2**127) the order of summation decides. There two more results are accepted: the
+finite value within its bound if overflow was expected, and an infinity if a finite value was expected. NaN is not
+accepted. Where alpha is infinite and the sign of the product is lost in rounding, any non-finite value is accepted.
 """
 
 from __future__ import annotations
@@ -60,12 +60,12 @@ from gemmsmith.verify.reference import Reference
 F64 = NDArray[np.float64]
 
 ZERO_MEAN_GATE = 16.0
-# Growing errors: 16·√K/8 = 2·√K, against 0.7·√K measured.
+# Growing errors: 16·√K/8 = 2·√K; 0.7·√K was measured.
 _GROWTH_STARTS = 8.0
 
 
 def gate(k: int, errors_grow: bool = False) -> float:
-    """The largest ρ that is accepted for sums of ``k`` terms."""
+    """The largest accepted ρ for sums of ``k`` terms."""
     if not errors_grow:
         return ZERO_MEAN_GATE
     return ZERO_MEAN_GATE * max(1.0, math.sqrt(k) / _GROWTH_STARTS)
@@ -73,17 +73,16 @@ def gate(k: int, errors_grow: bool = False) -> float:
 
 @dataclass(frozen=True)
 class Accuracy:
-    """The unit of ρ, and the largest ρ that is accepted."""
+    """The unit of ρ, and the largest accepted ρ."""
 
     unit: float
     gate: float
 
 
 def accuracy(arithmetic: str, k: int, errors_grow: bool = False) -> Accuracy:
-    """What an honest kernel stays within for sums of ``k`` terms.
+    """The accuracy that a correct kernel reaches for sums of ``k`` terms.
 
-    arithmetic  'fp32' (and 'bf16x6' and 'fp16x3', which are no worse, and exact integers); 'fp16', 'bf16' or 'tf32' on
-                tensor cores
+    arithmetic  'fp32', 'bf16x6' and 'fp16x3' (no worse than fp32), 'int8'; 'fp16', 'bf16', 'tf32' on tensor cores
     """
     if arithmetic in ("fp32", "bf16x6", "fp16x3", "int8"):
         return Accuracy(FP32.unit_roundoff, gate(k, errors_grow))
@@ -95,22 +94,22 @@ def accuracy(arithmetic: str, k: int, errors_grow: bool = False) -> Accuracy:
 
 
 def theory(k: int) -> float:
-    """The largest ρ that any order of summation can produce, by the textbook: (K+2)/(1 − (K+2)·u)."""
+    """The textbook bound on ρ for any order of summation: (K+2)/(1 − (K+2)·u)."""
     roundings = k + 2
     used = roundings * FP32.unit_roundoff
     return roundings / (1.0 - used) if used < 1 else math.inf
 
 
 def absolute_floor(problem: Problem) -> float:
-    """The absolute error that underflow alone may cause."""
+    """The absolute error that underflow may cause."""
     alpha = abs(problem.alpha) if math.isfinite(problem.alpha) else 1.0
     return (alpha * problem.k + 2.0) * 2.0**-149
 
 
 def error_ratios(problem: Problem, got: NDArray[Any], reference: Reference, unit: float = FP32.unit_roundoff) -> F64:
-    """ρ of every element: 0 where an infinity or NaN was expected and came, infinite or NaN where it is wrong.
+    """ρ of every element: 0 for an expected infinity or NaN, infinite or NaN for an unexpected one.
 
-    NaN in ``got`` stays NaN here unless NaN was expected, so test with ``not (ρ <= gate)``, never with ``ρ > gate``.
+    NaN in ``got`` stays NaN unless NaN was expected, so test with ``not (ρ <= gate)``, never with ``ρ > gate``.
     """
     with np.errstate(all="ignore"):
         wide = got.astype(np.float64)
@@ -130,6 +129,6 @@ def _ratios(got: F64, expected: F64, scale: F64, floor: F64) -> F64:
     error = np.maximum(np.abs(got - expected) - floor, 0.0)  # np.maximum keeps NaN
     ratio = error / scale
     ratio = np.where(scale == 0, np.where(got == expected, 0.0, np.inf), ratio)
-    # Where either is not finite they must be of the same class.
+    # If either is not finite, both must be of the same class.
     same = (np.isnan(expected) & np.isnan(got)) | (expected == got)
     return np.where(np.isfinite(expected) & ~np.isinf(got), ratio, np.where(same, 0.0, np.inf))

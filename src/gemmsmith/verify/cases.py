@@ -1,14 +1,14 @@
-"""The edge matrix: the problems on which kernels go wrong, for one kernel and configuration.
+"""The edge matrix: the problems on which kernels tend to fail, for one kernel and configuration.
 
     shapes   {1, B−1, B, B+1, 2B−1, 2B+1} around the tile in M, N and K, on integers, compared exactly
-    K        0 and the edges of the K tile, at a ragged M×N
+    K        0 and the edges of the k-tile, at a ragged M×N
     scalars  alpha and beta in {0, −0, 1, −1, 0.7, 2**−130, Inf, NaN}
     data     positive, wide, subnormal; NaN and Inf planted in A, B and C
-    memory   padding between rows; matrices that start off their alignment
-    types    every further element type and layout the kernel takes, every output type
-    more     bias and activation, batches with and without a matrix for all, where the kernel takes them
+    memory   padding between rows; misaligned matrices
+    types    every other element type and layout that the kernel supports, every output type
+    more     bias and activation; batches, also with a shared A or B; if the kernel supports them
 
-'quick' runs each edge at least once (some forty cases); 'full' every pair of edges and of scalars.
+'quick' runs each edge at least once (about forty cases); 'full' every pair of edges and of scalars.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from gemmsmith.shapes import Shape, edge_shapes, edge_values
 from gemmsmith.verify.harness import refusal
 
 SCALARS = (0.0, -0.0, 1.0, -1.0, 0.7, 2.0**-130, math.inf, math.nan)
-# Of the pairs of scalars, those whose handling differs: what must not be read, what must not be multiplied.
+# Pairs that kernels must handle differently: operands that must not be read, or not be multiplied.
 _QUICK_SCALARS = (
     (0.0, 0.0), (0.0, 0.7), (-0.0, 1.0), (1.0, 1.0), (-1.0, 0.7), (0.7, 0.0), (0.7, -0.0), (2.0**-130, 1.0),
     (math.inf, 0.0), (math.nan, 0.0), (1.0, math.inf), (1.0, math.nan), (0.0, math.nan),
@@ -37,7 +37,7 @@ _USUAL_DEPTH = 8
 
 @dataclass(frozen=True)
 class Case:
-    """One launch to verify. ``skip`` says why the kernel's entry cannot be given it; empty where it can."""
+    """One launch to verify. ``skip`` says why the kernel does not support it; empty if it does."""
 
     label: str
     problem: Problem
@@ -49,7 +49,7 @@ class Case:
 
 
 def edge_cases(spec: KernelSpec, config: Config, size: str = "quick") -> Iterator[Case]:
-    """The cases for ``spec`` in the order of the table above, each with its own seed."""
+    """The cases for ``spec``, in the order of the table above, each with its own seed."""
     if size not in SIZES:
         raise UsageError(f"unknown size {size!r}", f"use one of {', '.join(SIZES)}")
     signature = spec.signature
@@ -59,24 +59,24 @@ def edge_cases(spec: KernelSpec, config: Config, size: str = "quick") -> Iterato
 
 
 def tile_of(spec: KernelSpec, config: Config) -> Shape:
-    """What one thread block owns: from the parameters BM, BN and BK, or from how the grid grows."""
+    """One thread block's tile: from the parameters BM, BN and BK, or from how the grid grows."""
     names = dict(config.values)
     probe = 2**14
     try:
         tall = spec.geometry(_problem(spec, (probe, 1, 8)), config).blocks
         wide = spec.geometry(_problem(spec, (1, probe, 8)), config).blocks
-    except UsageError:  # a user's --grid N/32,M/32, which holds for multiples only
+    except UsageError:  # a user's --grid N/32,M/32 is only valid for multiples
         tall = wide = ceil_div(probe, _USUAL_TILE)
     bm = names.get("BM", max(1, ceil_div(probe, tall)))
     bn = names.get("BN", max(1, ceil_div(probe, wide)))
-    # A depth in bytes is that of the first type, which the cases mostly have, or of the parts that a preparation makes.
+    # BK_BYTES refers to the first type, which most cases use, or to the 16-bit parts that a prologue creates.
     itemsize = spec.dtypes[0].itemsize if spec.preparation is None else FP16.itemsize
     bk = names["BK_BYTES"] // itemsize if "BK_BYTES" in names else _USUAL_DEPTH
     return bm, bn, names.get("BK", bk)
 
 
 def _no_launch(spec: KernelSpec, config: Config, problem: Problem) -> str:
-    """Why the launch has no geometry for ``problem``; empty where it has."""
+    """Why the launch has no geometry for ``problem``; empty if it has one."""
     try:
         spec.geometry(problem, config)
     except UsageError as error:
@@ -114,20 +114,20 @@ def _cases(spec: KernelSpec, config: Config, full: bool) -> Iterator[Case]:
 
 def _shapes(spec: KernelSpec, tile: Shape, cover: str) -> Iterator[Case]:
     shapes = list(edge_shapes(*tile, cover=cover))
-    if all(refusal(spec.signature, _problem(spec, shape)) for shape in shapes):  # it takes one extent for all three
+    if all(refusal(spec.signature, _problem(spec, shape)) for shape in shapes):  # it takes a single extent
         shapes = [(extent, extent, extent) for extent in edge_values(max(tile[:2]))]
     for index, shape in enumerate(shapes):
         alpha, beta = ((1.0, 0.0), (2.0, -1.0))[index % 2]
         problem = _problem(spec, shape)
         scaled = problem.with_(alpha=alpha, beta=beta)
-        # A kernel without scalars still gets every shape.
+        # A kernel without alpha and beta still gets every shape.
         problem = problem if refusal(spec.signature, scaled) else scaled
         yield Case("tile edge", problem, "integers", "exact")
 
 
 def _scalars(problem: Problem, pairs: Iterable[tuple[float, float]]) -> Iterator[Case]:
     for alpha, beta in pairs:
-        # With an infinite alpha the sign of every product must be certain: integers are.
+        # An infinite alpha needs products whose sign is certain: integers.
         fill = "integers" if math.isinf(alpha) else "normal"
         yield Case(f"alpha={alpha:g}, beta={beta:g}", problem.with_(alpha=alpha, beta=beta), fill)
 
@@ -143,7 +143,7 @@ def _memory(plain: Problem, full: bool) -> Iterator[Case]:
 
 
 def _outputs(spec: KernelSpec, shape: Shape) -> Iterator[Case]:
-    """Every output type but fp32, from each input type that it comes from."""
+    """Every output type except fp32, for each input type that has it."""
     for dtype in spec.dtypes:
         for out in OUTPUTS[dtype]:
             if out != FP32 and out in spec.out_dtypes:

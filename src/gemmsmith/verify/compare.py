@@ -1,6 +1,6 @@
-"""Computed against expected, by each of the four oracles: which elements are wrong, and the worst of them.
+"""Compare a result with the expected one, by one of five oracles: which elements are wrong, and the worst of them.
 
-Every comparison asks whether an element is *right* and negates that, so that NaN can only fail.
+Every comparison tests whether an element is *right* and negates the answer, so that NaN can only fail.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from gemmsmith.verify.bounds import Accuracy, absolute_floor, accuracy, error_ra
 from gemmsmith.verify.epilogue import finished, projected_rounding, stored
 from gemmsmith.verify.fma import ordered_fma_reference
 from gemmsmith.verify.projection import project, projection_gate, projection_reference
-from gemmsmith.verify.reference import exact_reference, float64_reference, ring_reference
+from gemmsmith.verify.reference import exact_reference, float64_reference, mod32_reference
 
 Array = NDArray[Any]
 
-# What each mode compares with, and the fill it takes when none is named.
-MODES = {"float": "normal", "exact": "integers", "bits": "normal", "ring": "bits", "projection": "normal"}
+# Each mode's default fill.
+MODES = {"float": "normal", "exact": "integers", "bits": "normal", "mod32": "bits", "projection": "normal"}
 
 
 @dataclass(frozen=True)
 class Worst:
-    """One element: its place, its error ratio, what is there and what should be."""
+    """One element: its position, error ratio, computed and expected value."""
 
     row: int
     column: int
@@ -41,9 +41,9 @@ class Worst:
 
 @dataclass(frozen=True)
 class Comparison:
-    """What an oracle says of one result, element by element.
+    """An oracle's judgement of one result, element by element.
 
-    All four arrays have C's shape; for a projection, which knows rows only, they have one column.
+    All four arrays have C's shape; for a projection, which judges whole rows, they have one column.
     """
 
     ratios: NDArray[np.float64]
@@ -53,11 +53,11 @@ class Comparison:
     gate: float
 
     def worst(self, among: NDArray[np.bool_] | None = None) -> Worst | None:
-        """The element with the largest ratio, of those in ``among``; None where there is none."""
+        """The element with the largest ratio among ``among``; None if C is empty."""
         ratios = self.ratios if among is None else np.where(among, self.ratios, -1.0)
         if not ratios.size:
             return None
-        # argmax takes the first NaN for the largest, and so must it be.
+        # argmax treats NaN as the largest, as it should.
         row, column = divmod(int(np.argmax(ratios)), ratios.shape[1])
         return Worst(
             row, column, float(ratios[row, column]), float(self.got[row, column]), float(self.expected[row, column])
@@ -65,22 +65,22 @@ class Comparison:
 
 
 def check_mode(mode: str, fill: str, problem: Problem) -> None:
-    """Raise unless ``mode`` exists and can judge data of that fill."""
+    """Raise unless ``mode`` exists and can judge this fill and problem."""
     if mode not in MODES:
         raise UsageError(f"unknown mode {mode!r}", f"use one of {', '.join(MODES)}")
     fill_named(fill)
-    if (mode == "ring") != (fill == "bits"):
-        raise UsageError(f"mode {mode!r} and fill {fill!r} do not go together", "mode 'ring' is for fill 'bits'")
-    if mode == "ring" and problem.dtype != FP32:
-        raise UsageError(f"mode 'ring' is for fp32, not {problem.dtype}", "use mode 'exact'")
+    if (mode == "mod32") != (fill == "bits"):
+        raise UsageError(f"mode {mode!r} and fill {fill!r} do not go together", "mode 'mod32' is for fill 'bits'")
+    if mode == "mod32" and problem.dtype != FP32:
+        raise UsageError(f"mode 'mod32' is for fp32, not {problem.dtype}", "use mode 'exact'")
     if mode == "exact" and fill != "integers":
         raise UsageError(f"mode 'exact' needs the fill 'integers', not {fill!r}")
     if mode == "exact" and problem.activation not in ("", "relu"):
-        raise UsageError(f"{problem.activation} is never exact", "use mode 'float'")
-    if mode in ("bits", "ring") and (problem.has_epilogue or problem.out_dtype != FP32):
-        raise UsageError(f"mode {mode!r} is for sums that are stored as they are", "use mode 'float'")
+        raise UsageError(f"mode 'exact' cannot judge {problem.activation}, which rounds", "use mode 'float'")
+    if mode in ("bits", "mod32") and (problem.has_epilogue or problem.out_dtype != FP32):
+        raise UsageError(f"mode {mode!r} requires fp32 outputs without an epilogue", "use mode 'float'")
     if mode == "projection" and (problem.activation or problem.bias):
-        raise UsageError("mode 'projection' is for sums without bias and activation", "use mode 'float'")
+        raise UsageError("mode 'projection' does not support bias and activation", "use mode 'float'")
     if mode == "projection" and fill not in ("normal", "uniform", "integers"):
         raise UsageError(f"mode 'projection' needs the fill 'normal', 'uniform' or 'integers', not {fill!r}")
 
@@ -95,13 +95,13 @@ def compare(
     seed: int,
     tensor_cores: bool = False,
 ) -> Comparison:
-    """Judge ``got`` by the oracle called ``mode``; the reference is computed here, once.
+    """Judge ``got`` with the oracle ``mode``; the reference is computed here, once.
 
-    The matrices of a batch lie one below the other, in ``got`` as well, and so do those of the comparison.
+    The matrices of a batch are stacked by rows, in ``got`` and in the comparison.
     """
     found = [_compare(mode, problem.single, signature, part, mine, fill, seed, tensor_cores)
              for part, mine in _products(problem, data, got)]  # fmt: skip
-    if not found:  # a batch of none
+    if not found:  # an empty batch
         none = np.zeros(got.shape)
         return Comparison(none, none > 0, got, got, 0.0)
     if len(found) == 1:
@@ -113,7 +113,7 @@ def compare(
 
 
 def _products(problem: Problem, data: Operands, got: Array) -> Iterator[tuple[Operands, Array]]:
-    """The operands and result of each product of a batch; a matrix that serves all of it is given to each."""
+    """The operands and result of each product in a batch; a shared matrix is passed to each."""
     (rows_a, _), (rows_b, _) = problem.a_shape, problem.b_shape
     a, b, _ = problem.copies
     for i in range(problem.batch):
@@ -131,16 +131,16 @@ def _compare(
     if mode == "projection":
         return _projection(problem, data, got, allowed, seed)
     if mode == "exact":
-        sums = exact_reference(problem, data.a, data.b, data.c)
-        expected: Array = stored(problem, sums, data.bias).astype(np.float64)
-        # As numbers: +0 and −0 are one integer.
+        exact = exact_reference(problem, data.a, data.b, data.c)
+        expected: Array = stored(problem, exact, data.bias).astype(np.float64)
+        # Compared as numbers: +0 equals −0.
         with np.errstate(invalid="ignore"):
             return _equality(expected, got, got.astype(np.float64) == expected)
     if mode == "bits":
         expected = ordered_fma_reference(problem, data.a, data.b, data.c)
     else:
         alpha_bits = None if signature.has("alpha") else 1
-        expected = ring_reference(problem, data.a, data.b, data.c, alpha_bits).view(np.float32)
+        expected = mod32_reference(problem, data.a, data.b, data.c, alpha_bits).view(np.float32)
     return _equality(expected, got, _bits(got) == _bits(expected))
 
 
@@ -156,7 +156,7 @@ def _projection(problem: Problem, data: Operands, got: Array, allowed: Accuracy,
     rows = project(got, expected.direction)
     with np.errstate(all="ignore"):
         underflow = absolute_floor(problem) * float(np.abs(expected.direction).sum())
-        # Each output is rounded once more where its type is narrower than the sum's.
+        # Each output is rounded once more if its type is narrower than the accumulator's.
         floor = underflow + projected_rounding(problem.out_dtype, got.astype(np.float64), expected.direction)
         error = np.maximum(np.abs(rows - expected.value) - floor, 0.0)
         ratios = np.where(
@@ -168,7 +168,7 @@ def _projection(problem: Problem, data: Operands, got: Array, allowed: Accuracy,
 
 
 def _equality(expected: Array, got: Array, right: NDArray[np.bool_]) -> Comparison:
-    """Any difference at all is wrong: the ratio is 0 or infinite, and the gate 0."""
+    """Any difference is wrong: the ratio is 0 or infinite, and the gate is 0."""
     return Comparison(np.where(right, 0.0, np.inf), ~right, got, expected, 0.0)
 
 

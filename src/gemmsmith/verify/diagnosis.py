@@ -1,6 +1,6 @@
-"""Say in words how a result is wrong: what a person would look for first, and where.
+"""Describe how a result is wrong: how much, where, and the likely cause.
 
-These are hints beside the verdict, drawn from the pattern of the wrong elements; the verdict does not depend on them.
+The causes are hints drawn from the pattern of wrong elements; the verdict does not depend on them.
 """
 
 from __future__ import annotations
@@ -21,28 +21,28 @@ Mask = NDArray[np.bool_]
 def unwritten(
     problem: Problem, got: Array, before: Array, comparison: Comparison, mode: str, c_is_set: bool = False
 ) -> Mask:
-    """Which outputs the kernel left as they were.
+    """Which outputs the kernel did not write.
 
-    With beta = 0 these hold the poison, even where NaN is the right answer; otherwise, and where C was set all the
-    same, they still hold C's old value, and it is not the right one. Modulo 2**32, and for integers, the poison's
-    pattern may be right by chance.
+    With beta = 0 these still hold the poison, even where NaN is the right answer. Otherwise, or if C was set before the
+    launch, they still hold C's old value and are wrong. In mode 'mod32' and for integers the poison's bit pattern can
+    be right by chance.
     """
     poisoned = problem.beta == 0 and not c_is_set
     word = np.dtype(f"<u{problem.out_dtype.itemsize}")
     bits = np.ascontiguousarray(got).view(word)
     wrong = np.broadcast_to(comparison.wrong, got.shape)
     same: Mask = bits == (POISON[problem.out_dtype.name] if poisoned else np.ascontiguousarray(before).view(word))
-    certain = poisoned and mode != "ring" and got.dtype.kind != "i"
+    certain = poisoned and mode != "mod32" and got.dtype.kind != "i"
     return same if certain else same & wrong
 
 
 def mostly_zero(got: Array, expected: Array | None) -> bool:
-    """Whether over half of the output is zero although at most half should be (None: not known, so none)."""
+    """Whether over half of the output is zero although at most half is expected to be (None: none is)."""
     if not got.size:
         return False
     zeros = int(np.count_nonzero(got == 0))
     if expected is not None and got.dtype.kind == "i":
-        expected = np.rint(expected)  # what rounds to zero is one
+        expected = np.rint(expected)  # compare after rounding, as stored
     expected_zeros = 0 if expected is None else int(np.count_nonzero(expected == 0))
     return 2 * zeros > got.size and not 2 * expected_zeros > got.size
 
@@ -50,7 +50,7 @@ def mostly_zero(got: Array, expected: Array | None) -> bool:
 def reasons(
     problem: Problem, got: Array, comparison: Comparison, untouched: Mask, mode: str, c_is_set: bool = False
 ) -> tuple[str, ...]:
-    """Why the result is wrong, the most telling first; empty when it is right."""
+    """Why the result is wrong, the most important reason first; empty if it is right."""
     found: list[str] = []
     count = int(np.count_nonzero(untouched))
     if count:
@@ -63,8 +63,8 @@ def reasons(
     if mode == "projection":
         return tuple(found)
     found.append(_extent(wrong))
-    if mode == "ring":
-        return tuple(found)  # patterns, not numbers: the hints below would mislead
+    if mode == "mod32":
+        return tuple(found)  # bit patterns, not numbers: the hints below would mislead
     strange = wrong & ~np.isnan(comparison.expected)
     strange &= np.isnan(got) if got.dtype.kind != "i" else False
     if strange.any():
@@ -81,14 +81,14 @@ def _headline(comparison: Comparison, wrong: Mask, mode: str) -> str:
     place = f"row {worst.row}" if mode == "projection" else f"({worst.row}, {worst.column})"
     values = f"got {worst.got!r}, expected {worst.expected!r}"
     if mode in ("float", "projection"):
-        return f"{what}: rho {worst.rho:.3g} against a gate of {comparison.gate:.3g} at {place}, {values}"
-    return f"{what}: not equal, the first at {place}, {values}"
+        return f"{what}: rho {worst.rho:.3g} (gate {comparison.gate:.3g}) at {place}, {values}"
+    return f"{what}: the first that is not equal is at {place}, {values}"
 
 
 def _extent(wrong: Mask) -> str:
-    """The rows and columns that hold every wrong output."""
+    """The bounding box of the wrong outputs."""
     top, bottom, left, right = _box(wrong)
-    return f"the wrong outputs lie in rows {top} to {bottom}, columns {left} to {right}"
+    return f"the wrong outputs are in rows {top} to {bottom}, columns {left} to {right}"
 
 
 def _box(wrong: Mask) -> tuple[int, int, int, int]:
@@ -103,13 +103,13 @@ def _nan_hint(problem: Problem, count: int, c_is_set: bool) -> str:
         causes.append("A or B was read although alpha is 0")
     if problem.beta == 0 and not c_is_set:
         causes.append("C was read although beta is 0")
-    causes.append("an operand was read outside its rows (what must not be read holds NaN)")
+    causes.append("an operand was read outside its rows (memory that must not be read holds NaN)")
     causes.append("a variable was never set")
     return f"{count} outputs are NaN and should not be: {', or '.join(causes)}"
 
 
 def _pattern(got: Array, expected: Array, wrong: Mask) -> list[str]:
-    """Mistakes that are known by their looks."""
+    """Mistakes with a recognizable pattern."""
     if not np.count_nonzero(got[wrong]):
         return ["every wrong output is zero"]
     top, bottom, left, right = _box(wrong)
@@ -117,7 +117,7 @@ def _pattern(got: Array, expected: Array, wrong: Mask) -> list[str]:
     with np.errstate(invalid="ignore"):
         here, there = got[block].astype(np.float64), expected[block].astype(np.float64)
     if here.shape[0] == here.shape[1] > 1 and np.allclose(here, there.T, rtol=1e-3, equal_nan=True):
-        return ["that block holds its own transpose"]
+        return ["this block holds the transpose of the expected values"]
     if (bottom, right) == (got.shape[0] - 1, got.shape[1] - 1) and (top, left) != (0, 0):
-        return ["the wrong outputs end at C's last row and column: look at the edge tile"]
+        return ["the wrong outputs end at C's last row and column: check how edge tiles are handled"]
     return []

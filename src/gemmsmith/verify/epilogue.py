@@ -1,9 +1,8 @@
-"""What bias, activation and the output's type make of a sum, in float64, and by how much each may be off.
+"""The epilogue in float64: bias, activation and output type, and the error that each may add.
 
-An activation with |f'| ≤ L makes an error of its argument at most L times as large. Rounding to the output's type errs
-by half a unit in the last place, which is allowed for apart from the errors of the sum: it is the output's, however
-good the sum. For int8 it is half of one; beyond its range a value saturates (NaN becomes 0), and beyond fp16's it is
-infinite.
+An activation with |f'| ≤ L amplifies an error of its argument by at most L. Rounding to the output type adds half a
+unit in the last place (one half for int8), which is allowed on top of the accumulation error. A value beyond int8's
+range saturates (NaN becomes 0); one beyond fp16's range becomes infinite.
 """
 
 from __future__ import annotations
@@ -21,16 +20,16 @@ from gemmsmith.verify.reference import Reference
 Array = NDArray[Any]
 F64 = NDArray[np.float64]
 
-# The largest slope: of gelu at x = √2, of silu at x ≈ 2.4.
+# Largest slopes: gelu at x = √2, silu at x ≈ 2.4.
 SLOPES = {"": 1.0, "relu": 1.0, "gelu": 1.13, "silu": 1.1}
-# From here on a number rounds to infinity, and half the spacing of the subnormal numbers below.
+# The smallest number that rounds to infinity, and half the spacing of the subnormal numbers.
 _OVERFLOW = {FP16: 65520.0, BF16: 2.0**128 - 2.0**119}
 _HALF_SPACING = {FP16: 2.0**-25, BF16: 2.0**-134}
 _erf = np.frompyfunc(math.erf, 1, 1)
 
 
 def activated(name: str, x: F64) -> F64:
-    """The activation called ``name`` of every element; NaN stays NaN."""
+    """Apply the activation ``name`` to every element; NaN stays NaN."""
     with np.errstate(all="ignore"):
         if name == "relu":
             return np.maximum(x, 0.0)
@@ -43,7 +42,7 @@ def activated(name: str, x: F64) -> F64:
 
 
 def finished(problem: Problem, reference: Reference, bias: Array | None) -> Reference:
-    """The reference of a sum turned into that of what is stored; for ``problem.single``, one matrix."""
+    """Apply the epilogue to a reference: from accumulator to stored output, for one matrix (``problem.single``)."""
     if bias is not None:
         wide = bias.astype(np.float64)
         wide = wide[:, None] if problem.bias == "row" else wide[None, :]
@@ -63,7 +62,7 @@ def finished(problem: Problem, reference: Reference, bias: Array | None) -> Refe
             over = np.where(np.abs(reference.value) >= limit, np.copysign(np.inf, reference.value), reference.value)
         reference = replace(reference, value=over, may_overflow=reference.may_overflow | near)
     if problem.out_dtype == INT8:
-        # What was not finite has no error of its own any more: it is the largest, the smallest, or 0.
+        # A non-finite value becomes 127, −128 or 0, without an error of its own.
         scale = np.where(np.isfinite(reference.value), reference.magnitude, 0.0)
         reference = replace(
             reference, value=_saturated(reference.value), exact=_saturated(reference.exact), magnitude=scale
@@ -76,10 +75,10 @@ def _saturated(values: F64) -> F64:
 
 
 def output_rounding(dtype: DType, expected: F64) -> F64:
-    """By how much rounding to the output's type may move each expected value; 0 where sums are stored as they are."""
+    """The largest error from rounding each expected value to the output type; 0 for fp32 and int32 outputs."""
     if dtype in _HALF_SPACING:
         with np.errstate(all="ignore"):
-            # An error of the sum may carry a value across a power of two, where the spacing doubles: hence 1.01.
+            # An accumulation error may carry a value across a power of two, where the spacing doubles: hence 1.01.
             return (
                 np.where(np.isfinite(expected), 1.01 * dtype.unit_roundoff * np.abs(expected), 0.0)
                 + _HALF_SPACING[dtype]
@@ -88,19 +87,19 @@ def output_rounding(dtype: DType, expected: F64) -> F64:
 
 
 def projected_rounding(dtype: DType, got: F64, direction: F64) -> F64:
-    """By how much rounding to the output's type may move C·t, row by row.
+    """The largest error from rounding to the output type in C·t, row by row.
 
-    Roundings are independent, each within half a unit: their sum deviates by Σ(half·t)²/3, and six deviations are
-    allowed. Adding up the halves themselves would hide a wrong element among thousands of right ones.
+    Roundings are independent, each within half a unit: the variance of their sum is Σ(half·t)²/3, and six standard
+    deviations are allowed. The sum of the halves would hide a wrong element among thousands of right ones.
     """
     half = output_rounding(dtype, got)
     return 6.0 * np.sqrt((half * half) @ (direction * direction) / 3.0)
 
 
 def stored(problem: Problem, exact: NDArray[np.int64], bias: Array | None) -> Array:
-    """What an exact integer sum becomes in memory: with its bias and relu, rounded, saturated or wrapped around."""
+    """The stored output for an exact integer accumulator: bias and relu applied, then rounded, saturated or wrapped."""
     if problem.activation not in ("", "relu"):
-        raise ValueError(f"{problem.activation} of an integer is none")
+        raise ValueError(f"{problem.activation} of an integer is not an integer")
     if bias is not None:
         whole = bias.astype(np.float64).astype(np.int64)
         exact = exact + (whole[:, None] if problem.bias == "row" else whole[None, :])

@@ -1,10 +1,10 @@
-"""What an fp32 kernel that sums k upward with fma must produce, bit for bit.
+"""The bit-exact result of an fp32 kernel that accumulates with fma over ascending k.
 
 ``fma32`` rounds a·b + c once. float64 holds the product of two fp32 numbers exactly (24 + 24 ≤ 53 bits, and no
 product of fp32 numbers leaves float64's exponent range), but the sum is rounded to 53 bits, and casting that to fp32
-would round a second time. So the sum's exact error is recovered (Knuth's TwoSum) and folded into its last bit,
-which is called rounding to odd: a 53-bit number rounded to odd, then to nearest in at most 51 bits, equals the exact
-number rounded once (Boldo and Melquiond, 2008). That covers subnormal results too, which have fewer bits still.
+would round a second time. So the sum's exact error is recovered (Knuth's TwoSum) and folded into its last bit.
+This is rounding to odd: a 53-bit number rounded to odd, then to nearest in at most 51 bits, equals the exact number
+rounded once (Boldo and Melquiond, 2008). That covers subnormal results, which have even fewer bits.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from gemmsmith.verify.reference import has_product
 F32 = NDArray[np.float32]
 F64 = NDArray[np.float64]
 
-# The NaN that NVIDIA's fp32 arithmetic produces, whatever NaN went in.
+# NVIDIA's fp32 arithmetic produces this NaN for every NaN input.
 CANONICAL_NAN = np.uint32(0x7FFFFFFF)
 
 
@@ -41,11 +41,11 @@ def ordered_fma_reference(problem: Problem, a: NDArray[Any], b: NDArray[Any], c:
     """C as every rung computes it: one accumulator per output, fma over ascending k, then the epilogue.
 
     acc = fma(A[i,k], B[k,j], acc) from acc = +0; v = alpha·acc; C = v where beta is 0, else fma(beta, C, v).
-    Without a product (alpha = 0 or K = 0) v is +0, whatever the sign of alpha, and A and B are not looked at.
-    Operands are as stored; 16-bit ones are widened exactly.
+    Without a product (alpha = 0 or K = 0) v is +0 for either sign of alpha, and A and B are not read. Operands are as
+    stored; 16-bit operands are widened exactly.
 
-    One thing may differ between honest rungs: where every product of a sum underflows to −0, a tile padded with zeros
-    along K turns it into +0. It takes operands below 2**−75; no fill has them.
+    Correct rungs may differ in one case: if every product of a sum underflows to −0, a k-tile padded with zeros turns
+    the result into +0. This needs operands below 2**−75, which no fill has.
     """
     scaled = np.zeros(problem.c_shape, dtype=np.float32)
     if has_product(problem):
@@ -61,19 +61,19 @@ def ordered_fma_reference(problem: Problem, a: NDArray[Any], b: NDArray[Any], c:
 
 
 def _widened(values: NDArray[Any]) -> F64:
-    """fp32 (or narrower) numbers in float64; a float64 scalar is brought to fp32 first."""
+    """fp32 or narrower numbers in float64; a float64 scalar is first rounded to fp32."""
     return np.asarray(values, dtype=np.float32).astype(np.float64)
 
 
 def _round_to_odd(x: F64, y: F64) -> F64:
     """x + y as float64, rounded to odd; infinities and NaN as the hardware adds them."""
     total = np.asarray(x + y)
-    # TwoSum: total + error == x + y exactly, unless something is not finite.
+    # TwoSum: total + error == x + y exactly, if all are finite.
     from_y = total - x
     error = np.asarray((x - (total - from_y)) + (y - from_y))
     bits = total.view(np.int64)
     inexact = np.isfinite(total) & (error != 0) & (bits & 1 == 0)
-    # Magnitude bits count away from zero: step outward where the error has the sum's sign, else inward.
+    # The bits encode a magnitude: step outward if the error has the sum's sign, else inward.
     outward = (error > 0) == (total > 0)
     return (bits + np.where(inexact, np.where(outward, 1, -1), 0)).view(np.float64)
 

@@ -1,10 +1,10 @@
-"""Launch a kernel once, between guards, and judge what it did.
+"""Launch a kernel once in guarded memory, and judge the result.
 
     operands ─► guarded memory ─► launch ─► read back ─► damage, oracle ─► Verdict
 
-The same code serves the GPU and the simulator. What must not be read holds NaN: C when beta is 0, A and B when alpha
-is 0, the padding between rows, and the canaries around every matrix. The simulator also faults at a read of C, A or B
-that is forbidden, even one whose value is thrown away.
+The same code serves the GPU and the simulator. Memory that must not be read holds NaN: C if beta is 0, A and B if alpha
+is 0, the padding between rows, and the canaries around every matrix. The simulator also faults on a forbidden read of
+C, A or B whose value is not used.
 """
 
 from __future__ import annotations
@@ -36,22 +36,22 @@ from gemmsmith.verify.verdict import Verdict, repeat_command
 
 CompileFn = binding.CompileFn
 
-# The simulator checks every access against the allocation's bounds, so none of it may be canary: one element past the
+# The simulator checks every access against the allocation's bounds, so it needs no canaries: one element past the
 # matrix is out of bounds.
 SIMULATOR_GUARD_BYTES = 0
-# What C holds before a launch with beta = 0: NaN that must not be read, finite numbers, or zeros.
+# C before a launch with beta = 0: NaN that must not be read, finite numbers, or zeros.
 C_FILLS = ("unset", "set", "zero")
-# Multiplications per output plane above which float64 takes minutes on two cores: about 8192×8192×4096.
+# Multiply-adds above which the float64 product takes minutes on two cores: about 8192×8192×4096.
 _AFFORDABLE = 2**38
 
 
 def affordable_mode(problem: Problem) -> str:
-    """'float', or 'projection' where a product in float64 on the CPU would take minutes."""
+    """'float', or 'projection' if the float64 product would take minutes on the CPU."""
     return "float" if problem.m * problem.n * problem.k <= _AFFORDABLE else "projection"
 
 
 def refusal(signature: Signature, problem: Problem) -> str:
-    """Why an entry with this signature cannot be given ``problem``; empty where it can."""
+    """Why a kernel with this signature cannot compute ``problem``; empty if it can."""
     for role, value, only in (("alpha", problem.alpha, 1.0), ("beta", problem.beta, 0.0)):
         if not signature.has(role) and value != only:
             return f"{signature.entry} takes no {role}, so {role} must be {only:g}, not {value:g}"
@@ -81,19 +81,19 @@ def verify_launch(
     c: str = "unset",
     launch: tuple[str, ...] = (),
 ) -> Verdict:
-    """Run ``spec`` on ``problem`` and say whether it did what GEMM says and nothing else.
+    """Run ``spec`` on ``problem`` and check that it computes GEMM and changes nothing else.
 
     mode     'float' (component-wise against float64), 'exact' (integers), 'bits' (ascending fp32 fma, bit for bit),
-             'ring' (modulo 2**32, on a simulator that computes so), 'projection' (C·t, for large sizes)
-    fill     what the operands hold; None takes the mode's own
-    offsets  how many elements A, B and C are shifted off their 256-byte alignment
-    c        'unset': what BLAS does not read holds NaN and must not be read, C where beta is 0, A and B where alpha is
-             'set': these hold finite numbers and may be read: for kernels that compute 0·C, as many tutorials do
-             'zero': C holds zeros and may be read: for kernels that add to it, such as C += A·B and atomics
-    launch   words that the command line to repeat this needs besides
+             'mod32' (modulo 2**32, on a simulator in that mode), 'projection' (C·t, for large sizes)
+    fill     the operands' data; None: the mode's default
+    offsets  how many elements A, B and C are shifted from their 256-byte alignment
+    c        'unset': C if beta is 0, and A and B if alpha is 0, hold NaN and must not be read
+             'set': they hold finite numbers and may be read, for kernels that compute 0·C, as many tutorials do
+             'zero': C holds zeros and may be read, for kernels that add to it, such as C += A·B and atomics
+    launch   further options of the command line that reproduces this case
 
-    Wrong use and compile errors raise. What the device raises while the kernel runs becomes a failing verdict: its
-    message, then its hint. A launch that only raced is judged as well, since it ran to its end.
+    Wrong use and compile errors raise. An error on the device while the kernel runs becomes a failing verdict with its
+    message and hint. A launch that only has races ran to its end, so its result is judged too.
     """
     fill = MODES.get(mode, "normal") if fill is None else fill
     check_mode(mode, fill, problem)
@@ -103,14 +103,16 @@ def verify_launch(
         raise UnsupportedError(why)
     tight = problem.with_(lda=problem.lda, ldb=problem.ldb, ldc=problem.ldc)
     if any(getattr(problem, name) != getattr(tight, name) for name in ("stride_a", "stride_b", "stride_c")):
-        raise ProblemError("verification lays the matrices of a batch one below the other", "leave strides as they are")
+        raise ProblemError(
+            "verification supports only contiguous batches, not custom strides", "leave the strides at their defaults"
+        )
     if len(offsets) != 3 or any(offset < 0 for offset in offsets):
         raise ProblemError(f"offsets must be three numbers of 0 or more, for A, B and C, not {offsets}")
     if c not in C_FILLS:
-        raise UsageError(f"C cannot be {c!r} before the launch", f"use one of {', '.join(C_FILLS)}")
+        raise UsageError(f"unknown state {c!r} of C before the launch", f"use one of {', '.join(C_FILLS)}")
     if guard_bytes is None:
         guard_bytes = SIMULATOR_GUARD_BYTES if device.kind == "sim" else GUARD_BYTES
-    data = _prepared(problem, operands(problem, fill, seed), c, mode)
+    data = _initialized(problem, operands(problem, fill, seed), c, mode)
     blank = Verdict(
         kernel=spec.name, config=str(config), problem=problem, device=device.name, mode=mode, fill=fill, seed=seed,
         rho=math.nan, gate=0.0, theory=theory(problem.k), where=None, got=None, expected=None, unwritten=0,
@@ -134,12 +136,12 @@ def verify_launch(
         return replace(blank, reasons=_words(error))
     verdict = _judge(blank, spec, data, after, damage, c != "unset")
     if races and verdict.ok:
-        races.append("the result is right all the same, in the order that this run happened to take")
+        races.append("the result is right in the order of this run, but may be wrong in another")
     return replace(verdict, reasons=(*races, *verdict.reasons))
 
 
 def _words(error: GemmsmithError) -> tuple[str, ...]:
-    """What happened, and where: the hint holds instruction, source line, block and thread, or further races."""
+    """The message, then the hint: instruction, source line, block and thread, or further races."""
     return (f"{type(error).__name__}: {error.message}", *filter(None, error.hint.split("\n")))
 
 
@@ -154,7 +156,7 @@ def _run_guarded(
     c_fill: str,
     start: Callable[[LaunchPlan, Addresses, int], None],
 ) -> tuple[Array, tuple[Damage, ...]]:
-    """C as the kernel left it, and all damage; the memory is freed whatever happens."""
+    """C after the launch, and all damage; the memory is always freed."""
 
     def matrix(name: str, shape: tuple[int, int], ld: int, dtype: DType, offset: int) -> GuardedMatrix:
         return stack.enter_context(
@@ -162,7 +164,7 @@ def _run_guarded(
         )
 
     with ExitStack() as stack:
-        # The matrices of a batch lie one below the other.
+        # The matrices of a batch are stacked by rows.
         a = matrix("A", data.a.shape, problem.lda, problem.dtype, offsets[0])
         b = matrix("B", data.b.shape, problem.ldb, problem.dtype, offsets[1])
         c = matrix("C", data.c.shape, problem.ldc, problem.out_dtype, offsets[2])
@@ -194,7 +196,7 @@ def _run_guarded(
 
 
 def _forbid_reads(device: Device, problem: Problem, a: GuardedMatrix, b: GuardedMatrix) -> None:
-    """BLAS says that A and B are not read without a product."""
+    """As in BLAS, A and B must not be read if there is no product."""
     if problem.alpha == 0 or problem.k == 0:
         why = "alpha = 0" if problem.alpha == 0 else "K = 0"
         device.forbid_reads(a.address, f"A must not be read when {why}")
@@ -224,11 +226,11 @@ def _judge(
     )
 
 
-def _prepared(problem: Problem, data: Operands, c: str, mode: str) -> Operands:
-    """The operands as the launch finds them: NaN, finite or zero where BLAS does not read them."""
+def _initialized(problem: Problem, data: Operands, c: str, mode: str) -> Operands:
+    """The operands before the launch: NaN, finite or zero where BLAS does not read them."""
     if c == "zero":
         data = replace(data, c=np.zeros_like(data.c))
-    if c == "set" and mode != "ring":
+    if c == "set" and mode != "mod32":
         if problem.beta == 0:
             data = replace(data, c=_finite(data.c))
         if problem.alpha == 0:
@@ -243,6 +245,6 @@ def _finite(values: Array) -> Array:
 
 
 def _all_nan(values: Array) -> Array:
-    """NaN, or where there is none, the most negative integer."""
+    """NaN, or the most negative integer for an integer type."""
     worst = np.iinfo(values.dtype).min if values.dtype.kind == "i" else np.nan
     return np.full(values.shape, worst, dtype=values.dtype)

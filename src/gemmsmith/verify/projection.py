@@ -1,18 +1,18 @@
-"""Random projection: check C·t instead of C, for sizes where a float64 product takes too long.
+"""Random projection: check C·t instead of C, for sizes at which a float64 product takes too long.
 
-C·t = alpha·A·(B·t) + beta·C₀·t costs O(MN + MK + KN) instead of O(MNK), and is exact algebra: for a random t a wrong
-row of C shows with probability one, up to rounding. Rows are judged one by one, so a wrong element is located to
-its row.
+C·t = alpha·A·(B·t) + beta·C₀·t costs O(MN + MK + KN) instead of O(MNK), and is exact algebra: for a random t
+a wrong row of C is detected with probability one, up to rounding. Rows are judged one by one, so a wrong element is
+located to its row.
 
-The gate. Element (i, j) of an honest fp32 result is off by ρ·u·magnitude with ρ ≤ gate, so the row's sum is off by
-at most gate·u·Σⱼ magnitude·|tⱼ|. That is far too generous: the signs of t are random, so the errors add up like √N,
-not like N. The gate is therefore gate/√N, in units of u·Σⱼ magnitude·|tⱼ|. Measured with the ordered fp32 reference
-for K up to 65,536, honest rows of zero-mean data stay below a tenth of it and rows of positive data below a
-half; one dropped term in a row of N = K = 4096 exceeds it. The magnitudes within a row must be comparable, so the
-fill 'wide', where one element outweighs its row, is not for this oracle.
+The gate. Element (i, j) of a correct fp32 result has an error of ρ·u·magnitude with ρ ≤ gate, so the row's sum has an
+error of at most gate·u·Σⱼ magnitude·|tⱼ|. That is far too generous: the signs of t are random, so the errors add up
+like √N, not like N. The gate is therefore gate/√N, in units of u·Σⱼ magnitude·|tⱼ|. Measured with the ordered fp32
+reference for K up to 65,536, correct rows stay below a tenth of it on zero-mean data and below a half on positive data;
+one dropped term in a row of N = K = 4096 exceeds it. The magnitudes within a row must be comparable, so this oracle
+does not support the fill 'wide', in which one element outweighs its row.
 
-|t| is drawn from [1, 2) with random signs: with normal t some |tⱼ| would be small and hide an element.
-Finite operands only.
+|t| is drawn from [1, 2) with random signs; a normal t would have small |tⱼ| that hide an element. Operands must be
+finite.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from gemmsmith.verify.reference import has_product
 Array = NDArray[Any]
 F64 = NDArray[np.float64]
 
-# Rows converted to float64 at a time, so that a copy of a large matrix in float64 is never made.
+# Rows converted to float64 at a time, to avoid a float64 copy of a large matrix.
 _BLOCK = 1024
 
 

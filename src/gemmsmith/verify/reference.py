@@ -1,8 +1,8 @@
-"""What C should be: in float64 with its magnitude, in integers exactly, and modulo 2**32.
+"""The expected C: in float64 with its magnitude, exactly in integers, and modulo 2**32.
 
-Operands are as stored; each reference transposes where the problem says so. None reads C when beta is 0, so that
-0·NaN never spoils an expectation. Nor is there a product when alpha is 0 or K is 0, as in BLAS: C becomes beta·C even
-if alpha is infinite or NaN and K is 0.
+Operands are as stored; each reference transposes according to the problem. No reference reads C if beta is 0, so 0·NaN
+cannot occur. As in BLAS there is no product if alpha or K is 0: C becomes beta·C, even for K = 0 and an infinite or NaN
+alpha.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ Array = NDArray[Any]
 F64 = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
-# From here on a number rounds to infinity in fp32: half-way between the largest fp32 and 2**128.
+# The smallest number that rounds to infinity in fp32: half-way between the largest fp32 and 2**128.
 FP32_OVERFLOW = 2.0**128 - 2.0**103
-# No partial sum in any order overflows while Σ|terms| stays below this; the factor of two absorbs their rounding.
+# Below this Σ|terms| no partial sum overflows, in any order; the factor of two absorbs the rounding.
 _SAFE = 2.0**127
 
 
 @dataclass(frozen=True)
 class Reference:
-    """Expected C with everything needed to judge one that was computed in fp32.
+    """The expected C, with everything needed to judge an fp32 result.
 
-    value         what fp32 would give without rounding error: infinite where it must overflow
-    exact         the same without overflow (the array ``value`` itself where nothing can overflow)
-    magnitude     |alpha|·|A|·|B| + |beta|·|C|, the scale of the rounding errors of each element
+    value         the fp32 result without rounding error: infinite where it must overflow
+    exact         the same without overflow (the array ``value`` itself if nothing can overflow)
+    magnitude     |alpha|·|A|·|B| + |beta|·|C|, the scale of each element's rounding error
     may_overflow  where a partial sum could leave fp32's range, in some order of summation
-    undecided     where alpha is infinite and the product's sign is lost in rounding: any non-finite value will do
+    undecided     where alpha is infinite and rounding hides the product's sign: any non-finite value is accepted
     """
 
     value: F64
@@ -46,12 +46,12 @@ class Reference:
 
 
 def has_product(problem: Problem) -> bool:
-    """Whether A and B take part at all."""
+    """Whether A and B contribute to C."""
     return problem.alpha != 0 and problem.k > 0
 
 
 def float64_reference(problem: Problem, a: Array, b: Array, c: Array) -> Reference:
-    """C and its magnitude in float64, with infinities and NaN where IEEE arithmetic in fp32 gives them."""
+    """C and its magnitude in float64, with infinities and NaN where fp32 arithmetic produces them."""
     alpha = problem.alpha if has_product(problem) else 0.0
     with np.errstate(all="ignore"):
         product = scale = np.zeros(problem.c_shape)
@@ -62,7 +62,7 @@ def float64_reference(problem: Problem, a: Array, b: Array, c: Array) -> Referen
         from_c = problem.beta * c.astype(np.float64) if problem.beta != 0 else np.zeros(problem.c_shape)
         undecided = np.zeros(problem.c_shape, dtype=np.bool_)
         if math.isinf(alpha):
-            # 64u is four times the gate on zero-mean data: below it the sign of a rounded sum is a coin toss.
+            # 64u is four times the gate on zero-mean data; below it the sign of a rounded sum is undecided.
             undecided = np.isfinite(product) & (scale > 0) & (np.abs(product) <= 64 * 2.0**-24 * scale)
         exact = _scaled(alpha, product) + from_c
         magnitude = abs(alpha) * scale + np.where(np.isfinite(from_c), np.abs(from_c), 0.0)
@@ -74,10 +74,9 @@ def float64_reference(problem: Problem, a: Array, b: Array, c: Array) -> Referen
 
 
 def exact_reference(problem: Problem, a: Array, b: Array, c: Array) -> NDArray[np.int64]:
-    """C in 64-bit integers. All operands, alpha and beta must be integers; anything else is refused.
+    """C in 64-bit integers. Operands, alpha and beta must be integers; anything else is refused.
 
-    The product goes through float64, which is exact below 2**53 and forty times faster than int64; larger sums
-    take int64.
+    The product uses float64, which is exact below 2**53 and forty times faster than int64; larger sums use int64.
     """
     for name, factor in (("alpha", problem.alpha), ("beta", problem.beta)):
         if not (math.isfinite(factor) and factor == int(factor)):
@@ -94,11 +93,13 @@ def exact_reference(problem: Problem, a: Array, b: Array, c: Array) -> NDArray[n
     return result
 
 
-def ring_reference(problem: Problem, a: Array, b: Array, c: Array, alpha_bits: int | None = None) -> NDArray[np.uint32]:
-    """C where every +, × and fma works on 32-bit patterns modulo 2**32, so that order cannot matter.
+def mod32_reference(
+    problem: Problem, a: Array, b: Array, c: Array, alpha_bits: int | None = None
+) -> NDArray[np.uint32]:
+    """C if every +, × and fma works on 32-bit patterns modulo 2**32, where the order of summation does not matter.
 
-    alpha and beta are the patterns of the fp32 scalars a kernel receives; ``alpha_bits`` replaces alpha's where a
-    kernel takes none (1: no multiplication). beta = 0 and alpha = 0 are recognised as floats, as a kernel does.
+    alpha and beta are the bit patterns of the fp32 scalars that the kernel receives; ``alpha_bits`` replaces alpha's if
+    the kernel has no alpha (1: no scaling). beta = 0 and alpha = 0 are tested as floats, as a kernel does.
     """
     result = np.zeros(problem.c_shape, dtype=np.uint32)
     if has_product(problem):
@@ -131,7 +132,7 @@ def _integers(name: str, values: Array) -> F64:
 
 
 def _scaled(alpha: float, product: F64) -> F64:
-    # alpha = 0 never meets the product: not even 0·Inf.
+    # alpha = 0 is never multiplied: no 0·Inf.
     return alpha * product if alpha != 0 else np.zeros_like(product)
 
 
@@ -140,9 +141,9 @@ def _saturated(values: F64) -> F64:
 
 
 def _product(left: F64, right: F64) -> tuple[F64, F64]:
-    """A·B and |A|·|B| of the finite parts; then infinities and NaN, put in by counting which terms give them.
+    """A·B and |A|·|B| of the finite parts, then infinities and NaN where some term produces them.
 
-    BLAS is only ever given finite numbers: whether it forms every 0·Inf is its own affair.
+    BLAS gets only finite numbers: it may skip a 0·Inf.
     """
     finite_left, finite_right = np.isfinite(left), np.isfinite(right)
     if finite_left.all() and finite_right.all():
@@ -160,6 +161,6 @@ def _product(left: F64, right: F64) -> tuple[F64, F64]:
 
 
 def _any_term(left: Mask, right: Mask) -> Mask:
-    """Where some k has both left[i, k] and right[k, j]."""
+    """Where left[i, k] and right[k, j] hold for some k."""
     found: Mask = left.astype(np.float64) @ right.astype(np.float64) > 0
     return found

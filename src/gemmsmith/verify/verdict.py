@@ -1,4 +1,4 @@
-"""The verdict on one launch: right or wrong, by how much, where, why, and how to see it again."""
+"""The verdict on one launch: right or wrong, by how much, where, why, and how to reproduce it."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ Plain = str | int | float | bool | None | list["Plain"] | dict[str, "Plain"]
 
 @dataclass(frozen=True)
 class Verdict:
-    """What verification found. ``ok`` is derived and cannot be claimed.
+    """The result of verifying one launch. ``ok`` is computed from the other fields.
 
-    rho, gate    the worst error ratio and the largest accepted (see bounds.py); gate 0 means "equal"
-    theory       what the textbook would accept, for comparison
-    where        the worst element (row, column), with what is there (``got``) and what should be (``expected``)
-    unwritten    outputs that the kernel never wrote
-    mistrusted   no error was found, but over half of the output is zero without reason: do not believe it
-    reasons      what is wrong, in words; a device's error text where the launch failed
-    damage       memory that changed and should not have
-    repeat       a command line that does this again
+    rho, gate    the worst error ratio and the largest accepted one (see bounds.py); gate 0 means "equal"
+    theory       the textbook bound on rho, for comparison
+    where        the worst element (row, column), with its computed (``got``) and ``expected`` value
+    unwritten    the number of outputs that the kernel never wrote
+    mistrusted   no error was found, but over half of the output is unexpectedly zero
+    reasons      what is wrong, or the device's error message if the launch failed
+    damage       memory that changed but should not have
+    repeat       a command line that reproduces this case
     """
 
     kernel: str
@@ -53,14 +53,14 @@ class Verdict:
 
     @property
     def ok(self) -> bool:
-        """Whether nothing is wrong. A NaN ratio is not at most the gate, so it is not ok."""
+        """Whether nothing is wrong. A NaN ratio fails, since NaN <= gate is false."""
         return (
             not self.reasons and not self.damage and self.unwritten == 0 and self.wrong == 0 and self.rho <= self.gate
         )
 
     @property
     def trusted(self) -> bool:
-        """Whether the result is right and may be believed."""
+        """Whether the result is right and plausible."""
         return self.ok and not self.mistrusted
 
     def __str__(self) -> str:
@@ -70,11 +70,11 @@ class Verdict:
             return f"{head}, rho {self.rho:.2f} of {self.gate:g} (theory {self.theory:.0f})"
         lines = [head, *self.reasons, *map(str, self.damage)]
         if self.mistrusted:
-            lines.append("more than half of the output is zero")
+            lines.append("more than half of the output is zero, which is not expected")
         return "\n  ".join([*lines, f"repeat: {self.repeat}"])
 
     def to_json(self) -> dict[str, Plain]:
-        """Plain types only; NaN and infinities, which JSON lacks, as the strings 'nan', 'inf' and '-inf'."""
+        """The verdict as JSON types; NaN and infinities become the strings 'nan', 'inf' and '-inf'."""
         problem = self.problem
         shape: dict[str, Plain] = {
             "m": problem.m, "n": problem.n, "k": problem.k, "dtype": problem.dtype.name, "layout": problem.layout,
@@ -111,10 +111,10 @@ def repeat_command(
     mode: str,
     launch: tuple[str, ...] = (),
 ) -> str:
-    """A command line that runs this very case again; what is at its default is left out.
+    """A command line that reproduces this case; defaults are left out.
 
-    ``launch`` holds further words: what neither a specification nor a problem knows, such as ``--grid`` of a user's
-    file (a specification holds it as a function), the device, the order of warps, and how C was filled.
+    ``launch`` holds further options that neither spec nor problem contains: ``--grid`` of a user's file (a spec has it
+    as a function), the device, the order of warps, and how C is filled.
     """
     words = ["gemmsmith", "run", spec.name if spec.is_rung else str(spec.source)]
     if not spec.is_rung:
@@ -125,7 +125,7 @@ def repeat_command(
     words += ["--m", str(problem.m), "--n", str(problem.n), "--k", str(problem.k), "--seed", str(seed)]
     for name, scalar, default in (("alpha", problem.alpha, 1.0), ("beta", problem.beta, 0.0)):
         if scalar != default or math.copysign(1.0, scalar) < 0:
-            # The shortest text that gives the same fp32 number; '=' because it may begin with a minus sign.
+            # The shortest text of the same fp32 number; '=' because it may start with a minus sign.
             words.append(f"--{name}={np.float32(scalar)!s}")
     tight = problem.with_()
     for name in ("lda", "ldb", "ldc"):

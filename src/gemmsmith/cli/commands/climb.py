@@ -24,8 +24,8 @@ from gemmsmith.errors import MissingDeviceError, UsageError
 from gemmsmith.gpus import GPU, gpu_named, gpu_of_device
 from gemmsmith.ladder.registry import rung_named
 from gemmsmith.problem import Problem
-from gemmsmith.report.collect import Gathered, verify_rung
-from gemmsmith.report.report_model import Made, Story
+from gemmsmith.report.collect import CollectedRung, verify_rung
+from gemmsmith.report.report_model import Made, ReportModel
 from gemmsmith.run.baselines import baseline_named
 from gemmsmith.run.contender import Contender
 from gemmsmith.run.cuda import CudaDevice
@@ -47,8 +47,8 @@ _OTHERS = ("cublas", "cublaslt")
 class Climb:
     """What a climb found: on which device, for which size and GPU, and the times where they could be measured."""
 
-    story: Story
-    gathered: tuple[Gathered, ...]
+    story: ReportModel
+    gathered: tuple[CollectedRung, ...]
     device: str
     on_gpu: bool
     notes: tuple[str, ...] = ()
@@ -127,13 +127,13 @@ def _target(name: str, where: SimDevice | CudaDevice) -> GPU:
     return here if here is not None else gpu_named(DEFAULT_GPU)
 
 
-def _gather(where: SimDevice | CudaDevice, size: int, arch: str, compiler: Compiler) -> tuple[Gathered, ...]:
+def _gather(where: SimDevice | CudaDevice, size: int, arch: str, compiler: Compiler) -> tuple[CollectedRung, ...]:
     """Verify and count every rung; a GPU verifies in this process."""
     doing = "verifying and counting"
     if not isinstance(where, CudaDevice):
         return gather_ladder(size, arch, compiler, min(size, _SIMULATED), doing)
 
-    def verified(step: Gathered) -> Gathered:
+    def verified(step: CollectedRung) -> CollectedRung:
         return replace(step, verdicts=verify_rung(where, rung_named(step.name), size, compiler))
 
     return gather_ladder(size, arch, compiler, 0, doing, verified)
@@ -142,7 +142,7 @@ def _gather(where: SimDevice | CudaDevice, size: int, arch: str, compiler: Compi
 def _timed(
     device: CudaDevice,
     run: Run,
-    gathered: tuple[Gathered, ...],
+    gathered: tuple[CollectedRung, ...],
     extents: tuple[int, ...],
     compiler: Compiler,
     plan: Plan,

@@ -15,7 +15,8 @@ from gemmsmith.cli.commands.profile import measured, measured_on
 from gemmsmith.cli.options import Arch, CacheDir, Compiler, DeviceName, Json
 from gemmsmith.cli.render.output import console, print_json, progress, table
 from gemmsmith.errors import UsageError
-from gemmsmith.explain.comparison import Comparison, compare, origin_of, to_json
+from gemmsmith.explain.comparison import Comparison, compare, to_json
+from gemmsmith.explain.comparison_rows import origin_of
 from gemmsmith.explain.diagnosis import MODEL
 from gemmsmith.gpus import gpu_named
 from gemmsmith.run.cuda import cuda_device

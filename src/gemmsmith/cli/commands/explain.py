@@ -31,7 +31,8 @@ from gemmsmith.compile.compiled import CompiledKernel
 from gemmsmith.compile.sass import Sass, disassemble
 from gemmsmith.errors import UsageError
 from gemmsmith.explain.diagnosis import MODEL, Diagnosis, diagnose, to_json
-from gemmsmith.explain.profile import Profile, simulate
+from gemmsmith.explain.profile import Profile
+from gemmsmith.explain.simulated_profile import simulate
 from gemmsmith.gpus import GPU, gpu_named
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.spec import KernelSpec

@@ -35,8 +35,9 @@ from gemmsmith.errors import UsageError
 from gemmsmith.explain.metrics import BY_NAME, METRICS
 from gemmsmith.explain.ncu import find_ncu, measure
 from gemmsmith.explain.occupancy import Occupancy, occupancy
-from gemmsmith.explain.profile import Profile, plain, simulate, to_json
+from gemmsmith.explain.profile import Profile, plain, to_json
 from gemmsmith.explain.sampling import BUDGET, affordable
+from gemmsmith.explain.simulated_profile import simulate
 from gemmsmith.gpus import GPU, gpu_named
 from gemmsmith.run.cuda import cuda_device, gpu_available
 from gemmsmith.userfile.user_kernel import UserOptions

@@ -19,8 +19,8 @@ from gemmsmith.errors import UsageError
 from gemmsmith.gpus import GPU, gpu_named, gpus
 from gemmsmith.ladder.registry import rungs
 from gemmsmith.report.collect import laddered_config
-from gemmsmith.report.report_model import MEASURED, RECORDED, Story
-from gemmsmith.report.speeds import as_laddered
+from gemmsmith.report.report_model import MEASURED, RECORDED, ReportModel
+from gemmsmith.report.speeds import is_ladder_timing
 from gemmsmith.report.sweep_file import as_recorded, read_sweeps
 from gemmsmith.run.cuda import cuda_device, device_count, gpu_available
 from gemmsmith.store.database import Results
@@ -102,7 +102,7 @@ def _is_here(there: Machine, here: Machine) -> bool:
 def _timings(run: Run) -> list[Measurement]:
     """Those with the type, layout and configuration of the ladder: the page draws these and lists the others."""
     ours = {spec.name: (spec.dtypes[0].name, str(laddered_config(spec))) for spec in rungs()}
-    return [m for m in _believed(run) if as_laddered(m, *ours[m.identity.name])]
+    return [m for m in _believed(run) if is_ladder_timing(m, *ours[m.identity.name])]
 
 
 def _believed(run: Run) -> list[Measurement]:
@@ -128,7 +128,7 @@ def _size(shown: tuple[Run, ...]) -> int:
     return DEFAULT_SIZE if DEFAULT_SIZE in cubes or not cubes else max(cubes)
 
 
-def _facts(story: Story, page: Path) -> dict[str, Any]:
+def _facts(story: ReportModel, page: Path) -> dict[str, Any]:
     """What went into the page."""
     return {
         "page": str(page), "command": story.made.command, "gemmsmith": __version__, "date": story.made.date,
@@ -145,7 +145,7 @@ def _facts(story: Story, page: Path) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _print(story: Story, page: Path) -> None:
+def _print(story: ReportModel, page: Path) -> None:
     out = console()
     out.print(f"[bold]{page}[/bold]: {len(story.rungs)} rungs at {story.problem.m}³ for {story.gpu.name}")
     unknown = [rung.name for rung in story.rungs if not rung.simulated]

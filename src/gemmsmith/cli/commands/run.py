@@ -77,7 +77,7 @@ def command(
     trans_b: Annotated[bool, typer.Option("--trans-b", help="B is stored transposed.")] = False,
     offsets: Annotated[str, typer.Option("--offsets", help="Elements to shift A, B, C off alignment: 1,0,3.")] = "",
     fill: Annotated[str, typer.Option("--fill", help="What the operands hold: normal, uniform, integers, …")] = "",
-    mode: Annotated[str, typer.Option("--mode", help="Oracle: float, exact, bits, ring or projection.")] = "",
+    mode: Annotated[str, typer.Option("--mode", help="Oracle: float, exact, bits, mod32 or projection.")] = "",
     device: DeviceName = "auto",
     schedule: ScheduleName = "lockstep",
     config: ConfigText = "",
@@ -108,7 +108,7 @@ def command(
                       stride_b=0 if share_b else -1, bias=bias, activation=activation)  # fmt: skip
     filled = c_fill(c)
     order = seed if schedule_seed < 0 else schedule_seed
-    where = find_device(device, schedule, order, ring=mode == "ring")
+    where = find_device(device, schedule, order, ring=mode == "mod32")
     if found is None:
         choice = chosen_for(problem, where, precision, deterministic)
         found = choice.spec, choice.config

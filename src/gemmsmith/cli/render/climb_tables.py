@@ -11,16 +11,16 @@ from gemmsmith.cli.commands.explain import wrapped
 from gemmsmith.cli.render.output import bytes_text, console, table
 from gemmsmith.explain.bottleneck import OPS, conflicts_of
 from gemmsmith.explain.profile import Profile
-from gemmsmith.report.collect import Gathered
+from gemmsmith.report.collect import CollectedRung
 from gemmsmith.report.reasons import reason
-from gemmsmith.report.report_model import Rung, Story
-from gemmsmith.report.speeds import as_laddered, plain_gpu, speeds_of
+from gemmsmith.report.report_model import ReportModel, Rung
+from gemmsmith.report.speeds import is_ladder_timing, plain_gpu, speeds_of
 from gemmsmith.store.published import published, published_for
 from gemmsmith.store.results import Measurement, Run
 
 
 def print_climb(
-    story: Story, gathered: Sequence[Gathered], device: str, notes: Sequence[str], page: Path | None
+    story: ReportModel, gathered: Sequence[CollectedRung], device: str, notes: Sequence[str], page: Path | None
 ) -> None:
     """The table, the reasons, the published figures, and where the page is."""
     out = console()
@@ -47,7 +47,7 @@ def print_climb(
         )
 
 
-def _title(story: Story, gathered: Sequence[Gathered], device: str, run: Run | None) -> str:
+def _title(story: ReportModel, gathered: Sequence[CollectedRung], device: str, run: Run | None) -> str:
     """What was counted, verified and timed, each with its size and place."""
     size = story.problem.m
     lines = [f"The ladder: counts simulated at {size}³"]
@@ -59,12 +59,12 @@ def _title(story: Story, gathered: Sequence[Gathered], device: str, run: Run | N
     return "\n".join(lines)
 
 
-def _origin(story: Story, run: Run) -> str:
+def _origin(story: ReportModel, run: Run) -> str:
     gpu = plain_gpu(run.machine.gpu)
     return f"measured here, on {gpu}" if story.measured else f"recorded on {gpu}, {run.started[:10]}"
 
 
-def reasons(story: Story) -> list[str]:
+def reasons(story: ReportModel) -> list[str]:
     """A sentence a rung: the largest reason for its speed, as on the page."""
     speeds = speeds_of(story)
     told = ((rung.name, reason(rung, story, speeds)) for rung in story.rungs)
@@ -72,7 +72,7 @@ def reasons(story: Story) -> list[str]:
 
 
 def _ladder(
-    story: Story, gathered: Sequence[Gathered], run: Run | None
+    story: ReportModel, gathered: Sequence[CollectedRung], run: Run | None
 ) -> tuple[tuple[tuple[str, str], ...], list[tuple[str, ...]]]:
     timed = _timed(story, run)
     first = story.rungs[0]
@@ -104,14 +104,14 @@ def _label(rung: Rung) -> str:
     return rung.name if rung.dtype == "fp32" else f"{rung.name} ({rung.dtype})"
 
 
-def _timed(story: Story, run: Run | None) -> dict[tuple[str, str], Measurement]:
+def _timed(story: ReportModel, run: Run | None) -> dict[tuple[str, str], Measurement]:
     """Who was timed at the story's size, by name and type of inputs; rungs only as the ladder has them."""
     size = story.problem.m
     ours = {rung.name: (rung.dtype, rung.config) for rung in story.rungs}
     found: dict[tuple[str, str], Measurement] = {}
     for m in run.measurements if run is not None else ():
         own = ours.get(m.identity.name)
-        usual = as_laddered(m, *own) if own is not None else m.problem.layout == "NN"
+        usual = is_ladder_timing(m, *own) if own is not None else m.problem.layout == "NN"
         if (m.problem.m, m.problem.n, m.problem.k) == (size, size, size) and usual and not m.rejected:
             found.setdefault((m.identity.name, m.problem.dtype.name), m)
     return found
@@ -167,7 +167,7 @@ def _range(values: Sequence[float]) -> str:
     return low if low == high else f"{low} to {high}"
 
 
-def _origins(story: Story, run: Run | None) -> list[str]:
+def _origins(story: ReportModel, run: Run | None) -> list[str]:
     size = story.problem.m
     lines = [
         f"Counts: simulated at {size}³ from the PTX for {story.gpu.name}, one block of each kind, K continued from "

@@ -13,8 +13,9 @@ from gemmsmith.cli.commands.explain import wrapped
 from gemmsmith.cli.render.output import WIDTH, console, table
 from gemmsmith.explain.metrics import BY_NAME
 from gemmsmith.explain.occupancy import Occupancy, waves
-from gemmsmith.explain.profile import CONFLICTS, FFMA, REQUESTS, WARPS, Line, Profile, source_lines
+from gemmsmith.explain.profile import CONFLICTS, FFMA, REQUESTS, WARPS, Line, Profile
 from gemmsmith.explain.sampling import BUDGET
+from gemmsmith.explain.source_text import source_lines
 from gemmsmith.gpus import GPU
 from gemmsmith.kernel.spec import KernelSpec
 

@@ -1,1 +1,1 @@
-"""Charts as inline SVG, drawn at build time: text stays text, colours are CSS classes, nothing runs in the browser."""
+"""Charts as inline SVG, drawn when the page is built: text stays text, colours are CSS classes, no script runs."""

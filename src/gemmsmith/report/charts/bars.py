@@ -1,4 +1,4 @@
-"""Horizontal bars, one a row, with reference lines: the ladder, and sweeps over one parameter."""
+"""Horizontal bars with reference lines: the ladder, and sweeps over one parameter."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ from gemmsmith.report.charts.words import short
 
 @dataclass(frozen=True)
 class Bar:
-    """One row. NaN as ``value`` leaves the row without a bar: ``words`` then say why.
+    """One row. A NaN ``value`` draws no bar; ``words`` then say why.
 
-    ``low`` and ``high`` are the interval the value is known to; ``ghost`` a second figure of another origin; ``faint``
-    bars are of an origin other than the chart's first.
+    low, high  the value's 95 % interval
+    ghost      a second figure of another origin, drawn as a diamond
+    faint      the value's origin is not the chart's main one
     """
 
     label: str
@@ -45,7 +46,7 @@ class Reference:
 
 def draw_bars(canvas: Canvas, bars: Sequence[Bar], references: Sequence[Reference], unit: str,
               ghost: str = "", faint: str = "", solid: str = "") -> Drawing:  # fmt: skip
-    """``ghost``, ``faint`` and ``solid`` name their origins in a legend, which is drawn where more than one is used."""
+    """``ghost``, ``faint`` and ``solid`` are legend entries; the legend is drawn if at least two are in use."""
     label_width = 0.0 if canvas.narrow else 34 + max(width_of(b.label, canvas.font) for b in bars)
     pitch, thick = (46.0, 20.0) if canvas.narrow else (36.0, 24.0)
     finite = [v for b in bars for v in (b.value, b.high, b.ghost) if math.isfinite(v)]
@@ -106,7 +107,7 @@ def _row(canvas: Canvas, scale: Scale, bar: Bar, top: float, pitch: float, thick
     needed = width_of(bar.words, canvas.font) + 14
     edge = scale(max(v for v in (bar.value, bar.high) if math.isfinite(v)))
     if math.isfinite(bar.ghost) and edge - 8 < scale(bar.ghost) < edge + needed + 8:
-        edge = scale(bar.ghost)  # the words would cover it, so they stand behind it
+        edge = scale(bar.ghost)  # the text would cover it, so the text goes to its right
     if canvas.narrow:
         parts.append(text(canvas.width, label_y + 4.5, bar.words, "value halo", "end"))
     elif length > needed + 8 and not bar.faint:
@@ -120,6 +121,6 @@ def _row(canvas: Canvas, scale: Scale, bar: Bar, top: float, pitch: float, thick
 def _reference(scale: Scale, reference: Reference, y: float, bottom: float, canvas: Canvas) -> Markup:
     x = scale(reference.value)
     fits = x + width_of(reference.label, canvas.font) + 8 < canvas.width
-    # A label that does not fit to the right stands left of its line.
+    # A label that does not fit on the right goes to the left of its line.
     words = text(x + 6 if fits else x - 6, y - 3, reference.label, "reference halo", "start" if fits else "end")
     return group(line(x, y - 12, x, bottom, "reference-line", reference.dash), words)

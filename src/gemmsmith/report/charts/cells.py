@@ -1,4 +1,4 @@
-"""Cells whose shade is their value, with the value written in each: a sweep of two parameters, bytes used a sector."""
+"""A heat map with the value written in each cell: sweeps over two parameters, bytes used per sector."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SHADES = 9
 
 @dataclass(frozen=True)
 class Cell:
-    """One cell: NaN is drawn hatched, with ``words`` in it."""
+    """One cell; NaN is drawn hatched."""
 
     value: float
     words: str
@@ -24,7 +24,7 @@ class Cell:
 
 def draw_cells(canvas: Canvas, columns: Sequence[str], rows: Sequence[tuple[str, int, Sequence[Cell]]], low: float,
                high: float, corner: str = "", column_title: str = "") -> Drawing:  # fmt: skip
-    """``rows`` are (label, rung or 0, cells); shades run from ``low`` to ``high``."""
+    """``rows`` are (label, rung number or 0, cells); shades run from ``low`` to ``high``."""
     badges = any(rung for _, rung, _ in rows)
     left = max(width_of(label, canvas.font) for label, _, _ in rows) + (40 if badges else 14)
     left = min(max(left, width_of(corner, canvas.font) + 10), canvas.width * 0.45)
@@ -56,7 +56,7 @@ def draw_cells(canvas: Canvas, columns: Sequence[str], rows: Sequence[tuple[str,
 
 
 def shade(value: float, low: float, high: float) -> int:
-    """0 … 8: how far ``value`` is from ``low`` to ``high``, which may be the smaller one where less is better."""
+    """The shade, 0 to 8, of ``value`` between ``low`` and ``high``; if less is better, ``high`` is the smaller."""
     if high == low:
         return SHADES - 1
     share = (value - low) / (high - low)

@@ -1,7 +1,7 @@
-"""What surrounds the marks of a chart: its two widths, axes, legend, title, and the table behind it.
+"""The frame of a chart: two widths, axes, legend, title, and the data table.
 
-A chart is drawn twice, for a wide page and for a phone, because text in a scaled picture is unreadable; the page shows
-one of them.
+A chart is drawn twice, for a wide page and for a phone, because scaling a picture makes its text unreadable. The page
+shows one of the two.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from gemmsmith.report.charts.svg import el, group, join, line, marker, rect, tex
 
 @dataclass(frozen=True)
 class Canvas:
-    """How wide a drawing is, in pixels at its natural size, and the size of its text."""
+    """The width of a drawing and the size of its text, in pixels at natural size."""
 
     width: float
     font: float
@@ -31,7 +31,7 @@ SMALL = Canvas(320, 11.5, narrow=True)
 
 @dataclass(frozen=True)
 class Drawing:
-    """The inside of an SVG and how high it is."""
+    """The content of an SVG, and its height."""
 
     body: Markup
     height: float
@@ -39,21 +39,21 @@ class Drawing:
 
 @dataclass(frozen=True)
 class Table:
-    """The numbers behind a chart, as text."""
+    """The data behind a chart, formatted."""
 
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
 
     @property
     def numeric(self) -> tuple[bool, ...]:
-        """Which columns hold figures, and so stand to the right."""
+        """Which columns hold numbers and are therefore right-aligned."""
         return tuple(all(not row[i] or row[i][0] in "0123456789×–" for row in self.rows)
                      for i in range(len(self.columns)))  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Chart:
-    """A finished chart: both drawings, the sentence that says what to see, the numbers, and where they come from."""
+    """A finished chart: both drawings, caption, data table, and the origins of its figures."""
 
     key: str
     title: str
@@ -70,7 +70,7 @@ Draw = Callable[[Canvas], Drawing]
 
 def chart(key: str, title: str, caption: str, table: Table, draw: Draw, origins: Sequence[str] = (),
           note: str = "", small: bool = False) -> Chart:  # fmt: skip
-    """Draw a chart at both widths; ``small`` ones have one drawing that fits everywhere."""
+    """Draw a chart at both widths; a ``small`` chart has one drawing that fits both."""
     wide = "" if small else document(key + "-wide", title, caption, WIDE, draw(WIDE), "chart wide")
     canvas = SMALL if small else NARROW
     narrow = document(key + "-narrow", title, caption, canvas, draw(canvas), "chart small" if small else "chart narrow")
@@ -79,9 +79,9 @@ def chart(key: str, title: str, caption: str, table: Table, draw: Draw, origins:
 
 def document(key: str, title: str, caption: str, canvas: Canvas, drawn: Drawing, class_: str,
              xmlns: str | None = None) -> Markup:  # fmt: skip
-    """The SVG with its title and description; links inside it stay reachable, so it is a group and not an image.
+    """The SVG with title and description. With links inside, its role is group, so that they stay reachable.
 
-    ``xmlns`` is for a file of its own; inside HTML it is known.
+    ``xmlns`` is needed in a standalone file, not inside HTML.
     """
     role = "group" if "<a " in drawn.body else "img"
     return el(
@@ -93,7 +93,7 @@ def document(key: str, title: str, caption: str, canvas: Canvas, drawn: Drawing,
 
 def x_axis(scale: Scale, ticks: Sequence[float], top: float, bottom: float, form: Callable[[float], str],
            title: str) -> Markup:  # fmt: skip
-    """Grid lines from top to bottom, a label under each, the title under all."""
+    """Vertical grid lines with labels below them, and the title below the labels."""
     parts = []
     for tick in ticks:
         parts += [line(scale(tick), top, scale(tick), bottom, "grid"),
@@ -104,7 +104,7 @@ def x_axis(scale: Scale, ticks: Sequence[float], top: float, bottom: float, form
 
 def y_axis(scale: Scale, ticks: Sequence[float], left: float, right: float, form: Callable[[float], str],
            title: str) -> Markup:  # fmt: skip
-    """Grid lines from left to right, a label before each, the title above all."""
+    """Horizontal grid lines with labels on the left, and the title above."""
     parts = []
     for tick in ticks:
         parts += [line(left, scale(tick), right, scale(tick), "grid"),
@@ -114,7 +114,7 @@ def y_axis(scale: Scale, ticks: Sequence[float], left: float, right: float, form
 
 @dataclass(frozen=True)
 class Key:
-    """One entry of a legend: a marker ('circle', …), a swatch ('swatch') or a line ('line'), its class, and words."""
+    """One legend entry: a marker ('circle', …), 'swatch' or 'line', its CSS class, and its text."""
 
     kind: str
     class_: str
@@ -123,7 +123,7 @@ class Key:
 
 
 def legend(entries: Sequence[Key], canvas: Canvas, top: float) -> tuple[Markup, float]:
-    """Entries in rows as wide as the canvas; returns them and the place below."""
+    """Legend entries in rows that fit the canvas; returns them and the y below the last row."""
     parts, x, y = [], 0.0, top + 10
     for entry in entries:
         width = 26 + width_of(entry.words, canvas.font)

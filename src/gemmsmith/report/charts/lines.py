@@ -1,4 +1,4 @@
-"""Lines over a logarithmic axis, named at their right ends: speed over size."""
+"""Line chart with logarithmic axes and labels at the right ends: speed over size."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from gemmsmith.report.charts.words import short
 
 @dataclass(frozen=True)
 class Line:
-    """One curve: points (x, y, words for the pointer). ``rung`` 0 is a baseline; ``quiet`` curves are context."""
+    """One curve: points (x, y, tooltip). ``rung`` 0 is a baseline; ``quiet`` curves are grey context."""
 
     label: str
     points: tuple[tuple[float, float, str], ...]
@@ -38,7 +38,7 @@ class Line:
 
 
 def draw_lines(canvas: Canvas, lines: Sequence[Line], x_title: str, y_title: str) -> Drawing:
-    """Both axes logarithmic; x has a tick for each value that occurs, thinned where labels would touch."""
+    """Both axes are logarithmic; x has a tick per value, thinned where labels would touch."""
     xs = sorted({x for one in lines for x, _, _ in one.points})
     ys = [y for one in lines for _, y, _ in one.points]
     named = [one for one in lines if not one.quiet]
@@ -66,12 +66,12 @@ def _label_width(one: Line, words: str, canvas: Canvas) -> float:
 
 
 def _thinned(xs: Sequence[float], scale: Scale, canvas: Canvas) -> list[float]:
-    """Ticks whose labels do not touch, from the largest down."""
-    kept: list[float] = []
+    """Ticks whose labels do not touch; the largest is always included."""
+    ticks: list[float] = []
     for x in reversed(xs):
-        if not kept or scale(kept[-1]) - scale(x) >= width_of(f"{kept[-1]:.0f}", canvas.font) + 8:
-            kept.append(x)
-    return kept[::-1]
+        if not ticks or scale(ticks[-1]) - scale(x) >= width_of(f"{ticks[-1]:.0f}", canvas.font) + 8:
+            ticks.append(x)
+    return ticks[::-1]
 
 
 def _curve(one: Line, x: Scale, y: Scale) -> Markup:
@@ -89,7 +89,7 @@ def _curve(one: Line, x: Scale, y: Scale) -> Markup:
 
 
 def _names(lines: Sequence[Line], labels: Sequence[str], x: Scale, y: Scale, right: float) -> Markup:
-    """Names beside the last point of each curve, pushed apart, with a leader where one had to move."""
+    """Labels beside the last point of each curve, spread to avoid overlap, joined by leader lines."""
     ends = [one.points[-1] for one in lines]
     places = spread([y(value) for _, value, _ in ends], 23, y.end, y.start)
     parts = []
@@ -105,6 +105,6 @@ def _names(lines: Sequence[Line], labels: Sequence[str], x: Scale, y: Scale, rig
 
 
 def finite_points(points: Sequence[tuple[float, float, str]]) -> tuple[tuple[float, float, str], ...]:
-    """Points that can be drawn on logarithmic axes, by x."""
+    """The points that logarithmic axes can show, ordered by x."""
     good = (p for p in points if math.isfinite(p[1]) and p[1] > 0 and p[0] > 0)
     return tuple(sorted(good, key=lambda p: p[0]))

@@ -1,4 +1,4 @@
-"""Hatching, so that colour never stands alone: one set of patterns for a whole page."""
+"""Hatching patterns, shared by the whole page, so that nothing is told apart by colour alone."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from gemmsmith.report.charts.svg import el
 
 
 def patterns() -> Markup:
-    """Definitions that the classes hatch, hatch-back, dots and hatch-ink refer to."""
+    """The definitions behind the CSS classes hatch, hatch-back, dots and hatch-ink."""
 
-    def made(name: str, inside: Markup, turn: int) -> Markup:
+    def made(name: str, inside: Markup, degrees: int) -> Markup:
         return el("pattern", inside, id=name, width=6, height=6, patternUnits="userSpaceOnUse",
-                  patternTransform=f"rotate({turn})")  # fmt: skip
+                  patternTransform=f"rotate({degrees})")  # fmt: skip
 
     stroke = el("rect", x=0, y=0, width=2, height=6, class_="over")
     return el(

@@ -1,4 +1,4 @@
-"""The roofline: arithmetic a byte against speed, both logarithmic, under the roofs of one GPU."""
+"""The roofline chart: arithmetic intensity against speed, both logarithmic, under one GPU's limits."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gemmsmith.report.charts.words import short
 
 @dataclass(frozen=True)
 class Roof:
-    """A bandwidth in TB/s: speed can be no more than intensity times it."""
+    """A bandwidth in TB/s; speed cannot exceed intensity times bandwidth."""
 
     label: str
     terabytes: float
@@ -25,7 +25,7 @@ class Roof:
 
 @dataclass(frozen=True)
 class Ceiling:
-    """A flat roof: the most that one arithmetic reaches, in TFLOPS."""
+    """A compute peak in TFLOPS."""
 
     label: str
     tflops: float
@@ -33,7 +33,7 @@ class Ceiling:
 
 @dataclass(frozen=True)
 class Spot:
-    """One kernel's place; ``hollow`` ones are of another origin than the full ones."""
+    """One kernel's position; ``hollow`` marks are predictions."""
 
     rung: int
     label: str
@@ -45,7 +45,7 @@ class Spot:
 
 def draw_roofline(canvas: Canvas, spots: Sequence[Spot], roofs: Sequence[Roof], ceilings: Sequence[Ceiling],
                   x_title: str, y_title: str) -> Drawing:  # fmt: skip
-    """Slanted roofs rise to the highest ceiling; each ceiling is flat from the fastest roof on."""
+    """Bandwidth roofs rise to the highest ceiling; each ceiling starts at the fastest roof."""
     top, bottom, left = 34.0, (350.0 if canvas.narrow else 470.0), 44.0
     right = canvas.width - (34 if canvas.narrow else 176)
     peak = max(ceiling.tflops for ceiling in ceilings)
@@ -73,15 +73,15 @@ def draw_roofline(canvas: Canvas, spots: Sequence[Spot], roofs: Sequence[Roof], 
 
 
 def _ceiling_label(ceiling: Ceiling, ridge: float, level: float, canvas: Canvas) -> Markup:
-    """Before the roof's bend where there is room, else above the line."""
+    """The label goes left of the ridge if there is room, else above the line."""
     if ridge - 8 - width_of(ceiling.label, canvas.font) > 48:
         return text(ridge - 8, level + 4.5, ceiling.label, "reference", "end")
     return text(ridge + 6, level - 7, ceiling.label, "reference halo")
 
 
 def _roof_labels(roofs: Sequence[Roof], x: Scale, y: Scale) -> Markup:
-    """Each roof's name along its slope, above its foot."""
-    rise = math.log(y.high / y.low) / (y.start - y.end)  # of the logarithm, a pixel
+    """Each roof's label, along its slope near the lower end."""
+    rise = math.log(y.high / y.low) / (y.start - y.end)  # logarithm per pixel
     run = math.log(x.high / x.low) / (x.end - x.start)
     angle = -math.degrees(math.atan2(run, rise))
     parts = []

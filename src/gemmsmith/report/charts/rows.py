@@ -1,4 +1,4 @@
-"""Charts with a row a rung: dots on one axis, and stacked bars."""
+"""Charts with one row per rung: dots on an axis, and stacked bars."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gemmsmith.report.charts.words import percent, short
 
 @dataclass(frozen=True)
 class Kind:
-    """What a dot or a segment stands for: its words, its class and, so that colour is not alone, shape or hatching."""
+    """What a dot or segment stands for: text, CSS class, and a shape or hatching besides the colour."""
 
     words: str
     class_: str
@@ -26,7 +26,7 @@ class Kind:
 
 @dataclass(frozen=True)
 class Row:
-    """One rung: a value for each kind (NaN: none), words at its end, and what the pointer reads."""
+    """One rung: a value per kind (NaN: none), the text at its end, and tooltips."""
 
     label: str
     values: tuple[float, ...]
@@ -38,7 +38,7 @@ class Row:
 
 def draw_dots(canvas: Canvas, kinds: Sequence[Kind], rows: Sequence[Row], unit: str, log: bool = True,
               reference: tuple[str, float] | None = None, labels: bool = False) -> Drawing:  # fmt: skip
-    """A row of dots a rung, joined by a thin line."""
+    """One row of dots per rung, joined by a thin line."""
     head, top = legend([Key(k.shape, f"{k.class_} fill", k.words) for k in kinds], canvas, 0)
     top += 18 if reference else 4
     left, pitch = _left(canvas, rows), 42.0 if canvas.narrow else 34.0
@@ -71,7 +71,7 @@ def draw_dots(canvas: Canvas, kinds: Sequence[Kind], rows: Sequence[Row], unit: 
 
 
 def draw_stacked(canvas: Canvas, kinds: Sequence[Kind], rows: Sequence[Row], unit: str, share: bool = False) -> Drawing:
-    """Segments one after another; ``share`` scales every row to its own total."""
+    """Stacked bars; ``share`` scales every row to its own total."""
     head, top = legend([Key("swatch", f"{k.class_} fill", k.words, k.overlay) for k in kinds], canvas, 0)
     top += 4
     left = _left(canvas, rows)
@@ -114,7 +114,7 @@ def _segments(canvas: Canvas, kinds: Sequence[Kind], row: Row, whole: float, sca
 
 
 def _ends(scale: Scale, values: list[float], middle: float, left: float, canvas: Canvas) -> Markup:
-    """The smallest value before its dot and the largest after its own, where they fit."""
+    """Labels for the smallest and the largest value, outside their dots if they fit."""
     low, high = min(values), max(values)
     words = short(low)
     before = low < high and scale(low) - 12 - width_of(words, canvas.font) > left

@@ -1,4 +1,4 @@
-"""From values to places: linear and logarithmic scales, their ticks, and labels pushed apart."""
+"""Linear and logarithmic scales, their ticks, and label spreading."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Scale:
-    """Maps [low, high] to [start, end]; ``log`` needs positive values."""
+    """Maps [low, high] to [start, end]; ``log`` requires positive values."""
 
     low: float
     high: float
@@ -30,18 +30,18 @@ class Scale:
 
 
 def nice_ticks(low: float, high: float, about: int = 5) -> tuple[float, ...]:
-    """Multiples of 1, 2 or 5 times a power of ten, from ``low`` to ``high``; about that many."""
+    """About ``about`` multiples of 1, 2 or 5 times a power of ten, from ``low`` to ``high``."""
     step = _step(high - low, about)
     first = math.ceil(low / step - 1e-9)
     return tuple(i * step for i in range(first, math.floor(high / step + 1e-9) + 1))
 
 
 def nice_top(high: float, about: int = 5) -> float:
-    """The smallest tick that is not below ``high``: where an axis from 0 may end."""
+    """The smallest tick at or above ``high``: the end of an axis that starts at 0."""
     if high <= 0:
         return 1.0
     top = math.ceil(high / _step(high, about) - 1e-9) * _step(high, about)
-    # Rounding up may have called for larger steps, of which that top need not be a multiple.
+    # Rounding up may require a larger step, and the top must be a multiple of that one.
     return top if _step(top, about) == _step(high, about) else nice_top(top, about)
 
 
@@ -52,7 +52,7 @@ def _step(length: float, about: int) -> float:
 
 
 def log_ticks(low: float, high: float) -> tuple[float, ...]:
-    """Powers of ten, with 2 and 5 between them where there are few."""
+    """Powers of ten, with 2 and 5 in between if there are few."""
     first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
     within = (1, 2, 5) if last - first <= 3 else (1,)
     every = (m * 10.0**p for p in range(first, last + 1) for m in within)
@@ -60,14 +60,14 @@ def log_ticks(low: float, high: float) -> tuple[float, ...]:
 
 
 def log_bounds(values: Sequence[float], room: float = 1.35) -> tuple[float, float]:
-    """Ends of a logarithmic axis that leave some room around ``values``."""
+    """The ends of a logarithmic axis, with some room around ``values``."""
     return min(values) / room, max(values) * room
 
 
 def spread(places: Sequence[float], gap: float, low: float, high: float) -> list[float]:
-    """The places, moved as little as it takes to stand ``gap`` apart within [low, high], in the same order.
+    """Positions at least ``gap`` apart within [low, high], moved as little as possible, in the same order.
 
-    Where they cannot all fit, they stand evenly.
+    If they cannot fit, they are spaced evenly.
     """
     if not places:
         return []
@@ -79,7 +79,7 @@ def spread(places: Sequence[float], gap: float, low: float, high: float) -> list
             even[i] = low + at * step
         return even
     order = sorted(range(len(places)), key=lambda i: places[i])
-    # Neighbours that collide become one cluster around the mean of what they want; clusters merge until none touch.
+    # Colliding neighbours form a cluster around the mean of their wanted positions; clusters merge until none collide.
     clusters: list[tuple[list[int], float]] = []
     for i in order:
         clusters.append(([i], min(max(places[i], low), high)))

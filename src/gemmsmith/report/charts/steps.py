@@ -1,4 +1,4 @@
-"""Occupancy as one resource grows: a falling staircase, with the place where the kernel stands."""
+"""Occupancy over one resource: a falling staircase, with the kernel's position marked."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from gemmsmith.report.charts.words import compact, percent
 
 def draw_steps(canvas: Canvas, stairs: Sequence[Step], here: float, level: float, x_title: str,
                colour_class: str) -> Drawing:  # fmt: skip
-    """``here`` is the kernel's own amount of the resource, ``level`` its occupancy."""
+    """``here`` is the kernel's use of the resource, ``level`` its occupancy."""
     top, bottom, left, right = 30.0, 150.0, 46.0, canvas.width - 12
     x = Scale(stairs[0].first, max(stairs[-1].last, here, stairs[0].first + 1), left, right)
     y = Scale(0, 1, bottom, top)
     path = []
     for at, step in enumerate(stairs):
-        # A level holds until the next one begins: what lies between two possible values has no occupancy of its own.
+        # A level extends to the next one: values in between are not possible.
         end = stairs[at + 1].first if at + 1 < len(stairs) else step.last
         path += [(x(step.first), y(step.occupancy.fraction)), (x(end), y(step.occupancy.fraction))]
     above = level < 0.75

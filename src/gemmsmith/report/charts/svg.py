@@ -1,4 +1,4 @@
-"""SVG elements as strings, escaped; and the few shapes that every chart uses."""
+"""SVG elements as escaped strings, and the shapes that all charts share."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import math
 from markupsafe import Markup, escape
 
 SHAPES = ("circle", "square", "triangle", "diamond")
-SERIES = 8  # colours in the palette; badges, dashes and shapes tell apart what shares one
+SERIES = 8  # colours in the palette; badges, dashes and shapes distinguish series that share one
 DASHES = ("", "7 3", "2 3", "9 3 2 3")
-CHARACTER = 0.61  # widths of text are estimated: a wide sans-serif's average, in ems
+CHARACTER = 0.61  # estimated average character width of a wide sans-serif, in ems
 
 
 def el(name: str, *children: str, **attributes: str | float | None) -> Markup:
-    """An element; children that are not Markup are escaped, as are attributes. ``class_`` is class, ``_`` is ``-``."""
+    """An element. Attributes and children that are not Markup are escaped; ``class_`` is class, ``_`` is ``-``."""
     made = "".join(
         f' {key.rstrip("_").replace("_", "-")}="{number(value) if _is_number(value) else escape(value)}"'
         for key, value in attributes.items()
@@ -28,7 +28,7 @@ def _is_number(value: object) -> bool:
 
 
 def number(value: str | float | None) -> str:
-    """A coordinate: two decimals at most, no exponent. One that is not finite is a mistake, not a place."""
+    """A coordinate with at most two decimals and no exponent; a non-finite one raises."""
     place = float(value or 0.0)
     if not math.isfinite(place):
         raise ValueError(f"{place} is not a coordinate")
@@ -53,14 +53,14 @@ def line(x1: float, y1: float, x2: float, y2: float, class_: str, dash: str = ""
 
 def rect(x: float, y: float, width: float, height: float, class_: str, title: str = "", radius: float = 0,
          value: float | None = None) -> Markup:  # fmt: skip
-    """A rectangle; ``title`` is what a pointer resting on it reads, ``value`` the datum that it stands for."""
+    """A rectangle; ``title`` is its tooltip, ``value`` the datum it represents."""
     return el("rect", *_title(title), x=x, y=y, width=max(width, 0.5), height=height, class_=class_,
               rx=radius or None, data_value=_datum(value))  # fmt: skip
 
 
 def marker(x: float, y: float, shape: str, class_: str, title: str = "", radius: float = 5,
            value: float | None = None) -> Markup:  # fmt: skip
-    """A mark centred on (x, y). Shapes have about the same area, so that none looks heavier."""
+    """A mark centred on (x, y). All shapes have about the same area."""
     more = {"class_": class_, "data_value": _datum(value), "data_x": number(x), "data_y": number(y)}
     if shape == "circle":
         return el("circle", *_title(title), cx=x, cy=y, r=radius, **more)
@@ -77,7 +77,7 @@ def marker(x: float, y: float, shape: str, class_: str, title: str = "", radius:
 
 
 def badge(x: float, y: float, rung: int, radius: float = 11) -> Markup:
-    """A rung's number in a disc of its colour: how every chart names a rung."""
+    """A rung's number on a disc of its colour."""
     return group(
         el("circle", cx=x, cy=y, r=radius, class_=f"{colour(rung)} fill"),
         text(x, y + radius * 0.37, str(rung), "badge-number", "middle"),
@@ -90,7 +90,7 @@ def polyline(points: list[tuple[float, float]], class_: str, dash: str = "") -> 
 
 
 def colour(rung: int) -> str:
-    """The class of a rung's colour; baselines are 0."""
+    """The CSS class of a rung's colour; a baseline is rung 0."""
     return f"s{(rung - 1) % SERIES + 1}" if rung > 0 else "s0"
 
 
@@ -99,12 +99,12 @@ def dash(rung: int) -> str:
 
 
 def shape(rung: int) -> str:
-    # One step on for each turn of the palette, so that two rungs of one colour differ in shape as well as in dash.
+    # The shape shifts by one per palette cycle, so that two rungs of one colour differ in shape and in dash.
     return SHAPES[(rung - 1 + (rung - 1) // SERIES) % len(SHAPES)] if rung > 0 else "diamond"
 
 
 def width_of(words: str, size: float) -> float:
-    """About how wide ``words`` are in a font of ``size``."""
+    """The estimated width of ``words`` in a font of ``size``."""
     return len(words) * size * CHARACTER
 
 

@@ -1,15 +1,15 @@
-"""Numbers as words: short, the same everywhere, never 'nan'."""
+"""Number formatting for the page: short, uniform, never 'nan'."""
 
 from __future__ import annotations
 
 import math
 
 ABSENT = "–"
-NBSP = "\u00a0"  # between a figure and its unit: they stay on one line
+NBSP = "\u00a0"  # between a number and its unit, to keep them on one line
 
 
 def short(value: float, digits: int = 3) -> str:
-    """About ``digits`` significant digits: 0.503, 8.3, 46, 1,234; '–' where there is none."""
+    """About ``digits`` significant digits: 0.503, 8.3, 46, 1,234; '–' if not finite."""
     if not math.isfinite(value):
         return ABSENT
     if value == 0:
@@ -27,7 +27,7 @@ def tflops(value: float) -> str:
 
 
 def percent(fraction: float) -> str:
-    """A share: 0.9 % and 3.4 %, then whole."""
+    """A share: one decimal below 10 %, none above."""
     if not math.isfinite(fraction):
         return ABSENT
     digits = 1 if fraction < 0.0995 and fraction else 0
@@ -52,7 +52,7 @@ def compact(value: float) -> str:
 
 
 def seconds(value: float) -> str:
-    """A duration in the unit that fits."""
+    """A duration in s, ms, µs or ns."""
     if not math.isfinite(value):
         return ABSENT
     for size, unit in ((1, "s"), (1e-3, "ms"), (1e-6, "µs")):
@@ -62,7 +62,7 @@ def seconds(value: float) -> str:
 
 
 def sentence(words: str) -> str:
-    """Starts with a capital letter and ends with a full stop; a name such as fp16 or cp.async stays as it is."""
+    """Capitalize the first letter and end with a full stop; a name such as fp16 or cp.async is not capitalized."""
     first = words.split(" ", 1)[0]
     if first.isalpha():
         words = words[:1].upper() + words[1:]

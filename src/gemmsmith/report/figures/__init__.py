@@ -1,1 +1,1 @@
-"""The page's charts: each function takes the story and answers with a chart, or None where there is nothing to draw."""
+"""The page's charts. Each function takes the report model and returns a chart, or None without data."""

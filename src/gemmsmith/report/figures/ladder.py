@@ -1,4 +1,4 @@
-"""The ladder: a chart for rungs on CUDA cores and one for those on tensor cores, each with its scale and its peak."""
+"""The ladder: one chart for CUDA-core rungs and one for tensor-core rungs, each with its own scale and peak."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from gemmsmith.report.charts.bars import Bar, Reference, draw_bars
 from gemmsmith.report.charts.frame import Chart, Draw, Table, chart
 from gemmsmith.report.charts.words import ABSENT, percent, seconds, short, size_of, tflops, times
 from gemmsmith.report.figures.names import contender
-from gemmsmith.report.report_model import PREDICTED, Rung, Story
+from gemmsmith.report.report_model import PREDICTED, ReportModel, Rung
 from gemmsmith.report.speeds import Speed, Speeds, headline, predicted, same_gpu
 
-_FAR = 1.6  # a baseline this many times beyond everything else would squash the ladder: it is named in the note
+_FAR = 1.6  # a baseline beyond this factor would squash the bars; the note names it instead
 
 
 def origin_words(origin: str, gpu: str) -> str:
-    """An origin in the words of the page's legend."""
+    """An origin as the legend names it."""
     return {"measured": f"measured here, on {gpu}", "recorded": f"recorded on {gpu}",
             "predicted": f"predicted for {gpu}"}.get(origin, origin)  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Ladder:
-    """One panel before it is drawn: the page and the picture for a README share it. ``heading`` names its units."""
+    """One panel before it is drawn, shared by the page and the README picture. ``heading`` names its execution unit."""
 
     key: str
     heading: str
@@ -39,37 +39,37 @@ class Ladder:
     where: str
 
 
-def ladders(story: Story, speeds: Speeds, links: Mapping[str, str]) -> tuple[Chart, ...]:
-    """The page's charts; none where no rung has a speed."""
+def ladders(model: ReportModel, speeds: Speeds, links: Mapping[str, str]) -> tuple[Chart, ...]:
+    """The page's charts; empty if no rung has a speed."""
     return tuple(chart(made.key, made.title, made.caption, made.table, made.draw, made.origins, made.note)
-                 for made in ladder_parts(story, speeds, links))  # fmt: skip
+                 for made in ladder_parts(model, speeds, links))  # fmt: skip
 
 
-def ladder_parts(story: Story, speeds: Speeds, links: Mapping[str, str]) -> tuple[Ladder, ...]:
-    """A panel a kind of units of which a rung has a speed."""
-    made = (_panel(story, speeds, panel, links) for panel in panels_of(story))
+def ladder_parts(model: ReportModel, speeds: Speeds, links: Mapping[str, str]) -> tuple[Ladder, ...]:
+    """One panel per execution unit with at least one known speed."""
+    made = (_panel(model, speeds, panel, links) for panel in panels_of(model))
     return tuple(one for one in made if one is not None)
 
 
-def _panel(story: Story, speeds: Speeds, panel: Panel, links: Mapping[str, str]) -> Ladder | None:
-    """One bar a rung at the story's size, the baselines of its arithmetic and the GPU's limit as lines."""
-    found = {rung.name: headline(rung, story, speeds) for rung in panel.rungs}
+def _panel(model: ReportModel, speeds: Speeds, panel: Panel, links: Mapping[str, str]) -> Ladder | None:
+    """One bar per rung at the report's size; lines for the baselines of that arithmetic and for the GPU's peak."""
+    found = {rung.name: headline(rung, model, speeds) for rung in panel.rungs}
     known = [s for s in found.values() if s is not None]
     if not known:
         return None
     origin, gpu = Counter((s.origin, s.gpu) for s in known).most_common(1)[0][0]
-    bars = [_bar(rung, found[rung.name], story, origin, links) for rung in panel.rungs]
-    lines, far = _references(story, speeds, panel, max(s.tflops for s in known), gpu)
-    size = size_of(story.problem.m, story.problem.n, story.problem.k)
-    alike = [s for s in known if (s.origin, s.gpu) == (origin, gpu)]  # only these may be compared with each other
-    first, best = alike[0], max(alike, key=lambda s: s.tflops)
-    base = contender(story.baseline)
+    bars = [_bar(rung, found[rung.name], model, origin, links) for rung in panel.rungs]
+    lines, far = _references(model, speeds, panel, max(s.tflops for s in known), gpu)
+    size = size_of(model.problem.m, model.problem.n, model.problem.k)
+    comparable = [s for s in known if (s.origin, s.gpu) == (origin, gpu)]
+    first, best = comparable[0], max(comparable, key=lambda s: s.tflops)
+    base = contender(model.baseline)
     shares = any(math.isfinite(s.of_baseline) for s in known)
     caption = (f"TFLOPS of each rung{panel.on_units} for C = αAB + βC at {size}, {origin_words(origin, gpu)}: from "
                f"{tflops(first.tflops)} ({first.name}) to {tflops(best.tflops)} ({best.name}). Beside each bar: TFLOPS"
-               + (f" and the share of {base} with the same type of inputs." if shares else "."))  # fmt: skip
+               + (f" and the share of {base} for the same input type." if shares else "."))  # fmt: skip
     others = {s.origin for s in known} - {origin}
-    ghost = f"predicted for {story.gpu.name}" if any(math.isfinite(b.ghost) for b in bars) else ""
+    ghost = f"predicted for {model.gpu.name}" if any(math.isfinite(b.ghost) for b in bars) else ""
     faint = " or ".join(origin_words(o, gpu) for o in sorted(others))
 
     def words(s: Speed | None) -> tuple[str, ...]:
@@ -81,9 +81,9 @@ def _panel(story: Story, speeds: Speeds, panel: Panel, links: Mapping[str, str])
 
     rows = [(str(r.number or ""), r.name, r.dtype, *words(found[r.name])) for r in panel.rungs]
     rows += [("", contender(name, at.precision), at.precision, *words(at))
-             for name, at in _baselines(story, speeds, panel)]  # fmt: skip
+             for name, at in _baselines(model, speeds, panel)]  # fmt: skip
     table = Table(("rung", "kernel", "inputs", "TFLOPS", "95 % interval", "time", f"of {base}",
-                   f"over {first.name}", "origin"), tuple(rows))  # fmt: skip
+                   f"speedup over {first.name}", "origin"), tuple(rows))  # fmt: skip
     return Ladder(
         panel.key("ladder"), panel.title("").rstrip(": "), panel.title(_title(first, best, base, size)), caption, table,
         lambda canvas: draw_bars(canvas, bars, lines, "TFLOPS", ghost, faint, origin_words(origin, gpu)),
@@ -95,38 +95,37 @@ def _title(first: Speed, best: Speed, base: str, size: str) -> str:
     if first is best:
         return f"The ladder at {size}"
     share = f" and {percent(best.of_baseline)} of {base}" if math.isfinite(best.of_baseline) else ""
-    return (
-        f"{best.name} has {times(best.tflops / first.tflops).removeprefix('×')} times the speed of {first.name}{share}"
-    )
+    factor = times(best.tflops / first.tflops).removeprefix("×")
+    return f"{best.name} reaches {factor} times the speed of {first.name}{share}"
 
 
-def _bar(rung: Rung, speed: Speed | None, story: Story, origin: str, links: Mapping[str, str]) -> Bar:
+def _bar(rung: Rung, speed: Speed | None, model: ReportModel, origin: str, links: Mapping[str, str]) -> Bar:
     href = f"#{links[rung.name]}" if rung.name in links else ""
-    label = rung.name if rung.dtype == story.problem.dtype.name else f"{rung.name} ({rung.dtype})"
+    label = rung.name if rung.dtype == model.problem.dtype.name else f"{rung.name} ({rung.dtype})"
     if speed is None:
         missing = "wrong results: no speed" if rung.trusted is False else "no figure at this size"
         return Bar(label, math.nan, missing, rung.number, href)
     words = f"{tflops(speed.tflops)}" + (f" · {percent(speed.of_baseline)}" if math.isfinite(speed.of_baseline) else "")
-    guess = predicted(rung, story)
-    comparable = (guess is not None and speed.origin != PREDICTED and same_gpu(speed.gpu, story.gpu)
+    guess = predicted(rung, model)
+    comparable = (guess is not None and speed.origin != PREDICTED and same_gpu(speed.gpu, model.gpu)
                   and guess.problem.flops == speed.problem.flops)  # fmt: skip
     return Bar(label, speed.tflops, words, rung.number, href, speed.low, speed.high,
                guess.tflops if guess is not None and comparable else math.nan, speed.origin != origin)  # fmt: skip
 
 
-def _baselines(story: Story, speeds: Speeds, panel: Panel) -> list[tuple[str, Speed]]:
-    found = ((name, speeds.at(name, story.problem)) for name in speeds.baselines)
+def _baselines(model: ReportModel, speeds: Speeds, panel: Panel) -> list[tuple[str, Speed]]:
+    found = ((name, speeds.at(name, model.problem)) for name in speeds.baselines)
     return [(name, at) for name, at in found if at is not None and panel.has_baseline(at.precision)]
 
 
 def _references(
-    story: Story, speeds: Speeds, panel: Panel, highest: float, gpu: str
+    model: ReportModel, speeds: Speeds, panel: Panel, highest: float, gpu: str
 ) -> tuple[list[Reference], str]:  # fmt: skip
-    """Baselines that fit beside the bars, and the data sheet's peak; the sentence names those too far away."""
-    peaks = panel.peaks(story.gpu) if same_gpu(gpu, story.gpu) else ()
+    """Lines for the baselines on the scale and for the data-sheet peak, and a note on baselines beyond the scale."""
+    peaks = panel.peaks(model.gpu) if same_gpu(gpu, model.gpu) else ()
     near = max([highest, *(peak.tflops for peak in peaks)]) * _FAR
     lines, far = [], []
-    for name, at in _baselines(story, speeds, panel):
+    for name, at in _baselines(model, speeds, panel):
         if at.gpu != gpu:
             continue
         inputs = " (fp32 inputs)" if at.problem.dtype.name == "fp32" and panel.units != CUDA_CORES else ""
@@ -139,5 +138,5 @@ def _references(
     lines.sort(key=lambda r: r.value)
     if not far:
         return lines, ""
-    other = "" if any(same for _, same in far) else ", in other arithmetic"
+    other = "" if any(same for _, same in far) else ", in another arithmetic"
     return lines, f"Off this scale{other}: {', '.join(words for words, _ in far)} TFLOPS."

@@ -1,4 +1,4 @@
-"""What moves and what executes: traffic, bank conflicts, bytes used of each sector, the instruction mix."""
+"""Memory traffic, bank conflicts, sector utilization, and the instruction mix."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from gemmsmith.report.charts.cells import Cell, draw_cells
 from gemmsmith.report.charts.frame import Chart, Table, chart
 from gemmsmith.report.charts.rows import Kind, Row, draw_dots, draw_stacked
 from gemmsmith.report.charts.words import ABSENT, compact, percent, short, size_of, times
-from gemmsmith.report.report_model import PREDICTED, Rung, Story
+from gemmsmith.report.report_model import PREDICTED, ReportModel, Rung
 
 _TENSOR = ("tensor",)
-# Classes of instructions as the chart joins them; the table keeps them apart.
+# Instruction classes as the chart merges them; the table lists them separately.
 MIX: tuple[tuple[Kind, tuple[str, ...]], ...] = (
     (Kind("multiply-add", "s1"), ("multiply-add",)),
     (Kind("tensor-core multiply-add", "s6", overlay="hatch-back"), _TENSOR),
@@ -28,9 +28,9 @@ MIX: tuple[tuple[Kind, tuple[str, ...]], ...] = (
 )  # fmt: skip
 
 
-def traffic(story: Story, links: Mapping[str, str]) -> Chart | None:
-    """Bytes moved for one multiply-add, from global and from shared memory."""
-    have = _profiled(story)
+def traffic(model: ReportModel, links: Mapping[str, str]) -> Chart | None:
+    """Bytes moved per multiply-add, from global and from shared memory."""
+    have = _profiled(model)
     if not have:
         return None
     kinds = [Kind("global memory: sectors × 32 B", "s1", "circle"),
@@ -43,19 +43,19 @@ def traffic(story: Story, links: Mapping[str, str]) -> Chart | None:
         near = math.fsum(
             v for s, v in by_space.items() if s.startswith(("shared", "asynchronous")) and math.isfinite(v)
         )
-        titles = tuple(f"{rung.name}: {short(v / work)} B a multiply-add, {words}"
+        titles = tuple(f"{rung.name}: {short(v / work)} B per multiply-add, {words}"
                        for v, words in ((far, "global"), (near, "shared")))  # fmt: skip
         rows.append(Row(rung.name, (far / work, near / work if near else math.nan), rung.number, _href(rung, links),
                         titles=titles))  # fmt: skip
         table += [(rung.name, t.space, compact(t.asked), compact(t.moved), short(t.moved / work), p.origin)
                   for t in p.traffic if t.moved or t.asked]  # fmt: skip
-    caption = (f"Bytes that move for one multiply-add ({_where(have)}), on a logarithmic scale. Each rung of tiling "
-               "moves the dots to the left: first global memory, then shared memory, as values are used again from "
-               f"registers.{_halves(have)}")  # fmt: skip
-    columns = ("kernel", "memory", "bytes asked for", "bytes moved", "B a multiply-add", "origin")
-    alike = [row for row, (rung, _) in zip(rows, have, strict=True) if rung.dtype == have[0][0].dtype]
-    return chart("traffic", _traffic_title(alike), caption, Table(columns, tuple(table)),
-                 lambda c: draw_dots(c, kinds, rows, "bytes moved for a multiply-add", labels=True),
+    caption = (f"Bytes moved per multiply-add ({_where(have)}), on a logarithmic scale. Tiling moves the dots to the "
+               "left: shared-memory tiles cut global traffic, register tiles cut shared-memory traffic."
+               f"{_halves(have)}")  # fmt: skip
+    columns = ("kernel", "memory", "bytes requested", "bytes moved", "B per multiply-add", "origin")
+    same_type = [row for row, (rung, _) in zip(rows, have, strict=True) if rung.dtype == have[0][0].dtype]
+    return chart("traffic", _traffic_title(same_type), caption, Table(columns, tuple(table)),
+                 lambda c: draw_dots(c, kinds, rows, "bytes moved per multiply-add", labels=True),
                  _origins(have))  # fmt: skip
 
 
@@ -64,23 +64,23 @@ def _traffic_title(rows: Sequence[Row]) -> str:
     if first is least:
         return "Memory traffic"
     fewer = times(first.values[0] / least.values[0]).removeprefix("×")
-    return f"{least.label} moves {fewer} times fewer bytes of global memory than {first.label}"
+    return f"{least.label} moves {fewer} times less global memory than {first.label}"
 
 
 def _halves(have: Profiled) -> str:
     narrow = [rung.name for rung, p in have if p.problem.dtype.itemsize < have[0][1].problem.dtype.itemsize]
-    return f" Inputs of {', '.join(narrow)} take half the bytes." if narrow else ""
+    return f" The 16-bit inputs of {', '.join(narrow)} take half the bytes." if narrow else ""
 
 
-def bank_conflicts(story: Story, links: Mapping[str, str]) -> tuple[Chart, ...]:
-    """A chart a kind of units: a tensor core's operands serve so many multiply-adds that theirs would be slivers."""
-    made = (_bank_conflicts(story, panel, links) for panel in panels_of(story))
+def bank_conflicts(model: ReportModel, links: Mapping[str, str]) -> tuple[Chart, ...]:
+    """One chart per panel: on a shared scale the bars of tensor-core rungs would be too short to read."""
+    made = (_bank_conflicts(model, panel, links) for panel in panels_of(model))
     return tuple(chart for chart in made if chart is not None)
 
 
-def _bank_conflicts(story: Story, panel: Panel, links: Mapping[str, str]) -> Chart | None:
-    """Wavefronts of shared memory for a warp's multiply-add: those needed, and those that conflicts add."""
-    have = [(rung, p) for rung, p in _profiled(story)
+def _bank_conflicts(model: ReportModel, panel: Panel, links: Mapping[str, str]) -> Chart | None:
+    """Shared-memory wavefronts per warp-wide multiply-add: those needed, and those added by bank conflicts."""
+    have = [(rung, p) for rung, p in _profiled(model)
             if rung in panel.rungs and sum(_finite(p.wavefronts(op)) for op in OPS) > 0]  # fmt: skip
     if not have:
         return None
@@ -101,18 +101,18 @@ def _bank_conflicts(story: Story, panel: Panel, links: Mapping[str, str]) -> Cha
                       p.origin))  # fmt: skip
     columns = ("kernel", "load wavefronts", "store wavefronts", "cp.async wavefronts", "ldmatrix wavefronts",
                "load and ldmatrix conflicts", "store conflicts", "cp.async conflicts", "share", "origin")  # fmt: skip
-    caption = (f"Wavefronts of shared memory for 32 multiply-adds{panel.on_units} ({_where(have)}). A wavefront serves "
-               "32 banks once; lanes that want different words of one bank cost another. Shorter is better, hatching "
-               "is waste.")  # fmt: skip
+    caption = (f"Shared-memory wavefronts per 32 multiply-adds{panel.on_units} ({_where(have)}). One wavefront serves "
+               "each of 32 banks once; lanes that need different words of one bank take more. Shorter is better; "
+               "hatched is wasted.")  # fmt: skip
     title = panel.title("shared memory and bank conflicts" if not panel.alone else "Shared memory and bank conflicts")
     return chart(panel.key("conflicts"), title, caption, Table(columns, tuple(table)),
-                 lambda c: draw_stacked(c, kinds, rows, "wavefronts for 32 multiply-adds"),
+                 lambda c: draw_stacked(c, kinds, rows, "wavefronts per 32 multiply-adds"),
                  _origins(have))  # fmt: skip
 
 
-def sectors(story: Story) -> Chart | None:
-    """Bytes used of the 32 in each sector: how well a warp's addresses lie together."""
-    have = _profiled(story)
+def sectors(model: ReportModel) -> Chart | None:
+    """Bytes used per 32-byte sector: how well a warp's accesses coalesce."""
+    have = _profiled(model)
     if not have:
         return None
     rows = []
@@ -123,14 +123,14 @@ def sectors(story: Story) -> Chart | None:
     table = Table(("kernel", "loads: bytes used of 32", "stores: bytes used of 32", "origin"), tuple(
         (rung.name, *(f"{v:.1f}" if math.isfinite(v) else ABSENT for v in p.bytes_per_sector), p.origin)
         for rung, p in have))  # fmt: skip
-    caption = f"Bytes used of the 32 in each sector that global requests touch ({_where(have)}): 32 is perfect."
+    caption = f"Bytes used of the 32 in each sector that global requests touch ({_where(have)}). 32 is ideal."
     return chart("sectors", "Coalescing", caption, table,
                  lambda c: draw_cells(c, ("loads", "stores"), rows, 0, 32), _origins(have))  # fmt: skip
 
 
-def instruction_mix(story: Story, links: Mapping[str, str]) -> Chart | None:
-    """Shares of the machine's instructions, estimated from the simulated counts and the main loop's machine code."""
-    have = [(rung, p) for rung, p in _profiled(story) if p.machine_mix]
+def instruction_mix(model: ReportModel, links: Mapping[str, str]) -> Chart | None:
+    """Shares of the SASS instructions, estimated from simulated counts and the main loop's machine code."""
+    have = [(rung, p) for rung, p in _profiled(model) if p.machine_mix]
     if not have:
         return None
     rows, names = [], list(dict.fromkeys(name for _, p in have for name, _ in p.machine_mix))
@@ -145,12 +145,12 @@ def instruction_mix(story: Story, links: Mapping[str, str]) -> Chart | None:
     table = Table(("kernel", *names), tuple(
         (rung.name, *(percent(dict(p.machine_mix).get(n, 0) / sum(dict(p.machine_mix).values())) for n in names))
         for rung, p in have))  # fmt: skip
-    caption = (f"What the SM's issue slots are spent on ({_where(have)}). Only multiply-adds do the work; every rung "
-               "buys more of them for each load, comparison and address."
-               + (" A tensor-core instruction does the work of dozens of the others." if "tensor" in names
+    caption = (f"Share of the issue slots by instruction class ({_where(have)}). Only multiply-adds are useful work; "
+               "later rungs execute more of them per load, comparison and address calculation."
+               + (" One tensor-core instruction does the work of dozens of scalar ones." if "tensor" in names
                   else ""))  # fmt: skip
-    # A tensor core's instruction does the work of many: shares of the two are not one series.
-    first = panels_of(story)[0]
+    # A tensor-core instruction does the work of many scalar ones, so the title compares only within one panel.
+    first = panels_of(model)[0]
     shares = [row.values[0] / sum(row.values) for row, (rung, _) in zip(rows, have, strict=True)
               if rung in first.rungs]  # fmt: skip
     title = "Instruction mix"
@@ -165,12 +165,12 @@ def instruction_mix(story: Story, links: Mapping[str, str]) -> Chart | None:
 Profiled = Sequence[tuple[Rung, Profile]]
 
 
-def _profiled(story: Story) -> Profiled:
-    return [(rung, rung.profile) for rung in story.rungs if rung.profile is not None and rung.profile.problem.flops]
+def _profiled(model: ReportModel) -> Profiled:
+    return [(rung, rung.profile) for rung in model.rungs if rung.profile is not None and rung.profile.problem.flops]
 
 
 def _where(have: Profiled) -> str:
-    """'simulated at 128³': where the counts come from, when all agree."""
+    """The origin and size of the counts: 'simulated at 128³'."""
     sizes = {(p.origin, size_of(p.problem.m, p.problem.n, p.problem.k)) for _, p in have}
     return " and ".join(f"{origin} at {size}" for origin, size in sorted(sizes))
 

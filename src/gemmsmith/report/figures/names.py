@@ -1,4 +1,4 @@
-"""How contenders, rungs and links are called on the page."""
+"""Display names of contenders, and link anchors of rungs."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ _LIBRARIES = {"cublas": "cuBLAS", "cublas-tf32": "cuBLAS TF32", "cublaslt": "cuB
 
 
 def contender(name: str, precision: str = "") -> str:
-    """'cuBLAS fp32': a library's name with its arithmetic, unless the name says it."""
-    plain = name.partition(":")[0]  # what follows is the type of its inputs, where that is not the page's
+    """'cuBLAS fp32': a library's name with its arithmetic, unless the name already contains it."""
+    plain = name.partition(":")[0]  # a suffix is the input type, if it is not the page's
     known = _LIBRARIES.get(plain, plain)
     return known if not precision or precision.lower() in known.lower() else f"{known} {precision}"
 
 
 def anchors(rungs: Iterable[Rung]) -> dict[str, str]:
-    """A fragment for each rung: letters, digits, '_' and '-' only, and no two alike."""
+    """A unique URL fragment per rung: letters, digits, '_' and '-' only."""
     made: dict[str, str] = {}
     for rung in rungs:
         plain = re.sub(r"[^A-Za-z0-9_-]+", "-", rung.name).strip("-") or "kernel"

@@ -1,4 +1,4 @@
-"""How fast: speed over size, and what others published."""
+"""Speed over size, and published results."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from gemmsmith.report.charts.lines import Line, draw_lines, finite_points
 from gemmsmith.report.charts.rows import Kind, Row, draw_dots
 from gemmsmith.report.charts.words import percent, short, tflops
 from gemmsmith.report.figures.names import contender
-from gemmsmith.report.report_model import PUBLISHED, Published, Rung, Story
+from gemmsmith.report.report_model import PUBLISHED, Published, ReportModel, Rung
 from gemmsmith.report.speeds import Speed, Speeds
 
 
-def over_sizes(story: Story, speeds: Speeds) -> tuple[Chart, ...]:
-    """A chart a kind of units: a curve a rung, and one a baseline of that arithmetic."""
-    made = (_over_size(story, speeds, panel, panel.rungs, panel.key("sizes"), ()) for panel in panels_of(story))
+def over_sizes(model: ReportModel, speeds: Speeds) -> tuple[Chart, ...]:
+    """One chart per panel, with a curve per rung and per baseline of its arithmetic."""
+    made = (_over_size(model, speeds, panel, panel.rungs, panel.key("sizes"), ()) for panel in panels_of(model))
     return tuple(chart for chart in made if chart is not None)
 
 
-def rung_over_size(story: Story, speeds: Speeds, rung: Rung, before: Rung | None, key: str) -> Chart | None:
-    """One rung's curve and that of the rung it is compared with; the others of its kind are quiet context."""
-    panel = panel_of(rung, story)
+def rung_over_size(model: ReportModel, speeds: Speeds, rung: Rung, before: Rung | None, key: str) -> Chart | None:
+    """One rung and the rung it is compared with; the rest of the panel is grey context."""
+    panel = panel_of(rung, model)
     shown = panel.rungs if before is None or before in panel.rungs else (before, *panel.rungs)
     only = (rung.name, before.name) if before is not None else (rung.name,)
-    return _over_size(story, speeds, panel, shown, key, only)
+    return _over_size(model, speeds, panel, shown, key, only)
 
 
-def _over_size(story: Story, speeds: Speeds, panel: Panel, rungs: Sequence[Rung], key: str,
+def _over_size(model: ReportModel, speeds: Speeds, panel: Panel, rungs: Sequence[Rung], key: str,
                only: tuple[str, ...]) -> Chart | None:  # fmt: skip
     curves, rows, origins = [], [], []
     squares: dict[str, list[Speed]] = {}
@@ -51,11 +51,11 @@ def _over_size(story: Story, speeds: Speeds, panel: Panel, rungs: Sequence[Rung]
     sizes = {s.problem.m for mine in squares.values() for s in mine}
     if len(sizes) < 2 or (only and only[0] not in squares):
         return None
-    table = Table(("kernel", "M = N = K", "TFLOPS", f"of {contender(story.baseline)}", "spread", "origin", "GPU"),
+    table = Table(("kernel", "M = N = K", "TFLOPS", f"of {contender(model.baseline)}", "spread", "origin", "GPU"),
                   tuple(rows))  # fmt: skip
-    caption = (f"Speed{panel.on_units} over matrix size, {min(sizes)} to {max(sizes)}, both axes logarithmic. A curve "
-               "that is still rising at the right would gain from larger matrices; small ones cannot fill the "
-               f"GPU. Shares of {contender(story.baseline)} are of its speed with the same inputs.")  # fmt: skip
+    caption = (f"Speed{panel.on_units} over matrix size, {min(sizes)} to {max(sizes)}, on logarithmic axes. Small "
+               "matrices do not fill the GPU; a curve that still rises at the right end gains from larger ones. Shares "
+               f"of {contender(model.baseline)} are for the same input type.")  # fmt: skip
     title = f"{only[0]} over size" if only else panel.title("TFLOPS over size")
     return chart(key, title, caption, table, lambda c: draw_lines(c, curves, "M = N = K", "TFLOPS"), origins)
 
@@ -64,13 +64,13 @@ def _label(rung: Rung, panel: Panel) -> str:
     return rung.name if units_of(rung) == panel.units else f"{rung.name} ({units_of(rung)})"
 
 
-def published(story: Story, speeds: Speeds) -> Chart | None:
-    """Each author's share of their own baseline, a row a rung, with ours where it was timed."""
-    usable = [p for p in story.published if math.isfinite(p.pct_of_baseline) and p.kernel != "baseline"]
-    order = {rung.name: rung.number for rung in story.rungs}
+def published(model: ReportModel, speeds: Speeds) -> Chart | None:
+    """Each author's share of their own baseline, one row per rung, with ours if it was timed."""
+    usable = [p for p in model.published if math.isfinite(p.pct_of_baseline) and p.kernel != "baseline"]
+    order = {rung.name: rung.number for rung in model.rungs}
     best: dict[tuple[str, str], Published] = {}
     for p in usable:
-        # An author's figures at several sizes and configurations: the one at their largest share stands in the chart.
+        # Of an author's figures at several sizes and configurations, the chart shows the largest share.
         old = best.get((p.kernel, p.source))
         if p.kernel in order and (old is None or p.pct_of_baseline > old.pct_of_baseline):
             best[p.kernel, p.source] = p
@@ -80,10 +80,10 @@ def published(story: Story, speeds: Speeds) -> Chart | None:
     shapes = ("square", "triangle", "diamond", "circle")
     kinds = [Kind(f"{s} ({next(p.gpu for p in usable if p.source == s)})", f"s{2 + i}", shapes[i % 4])
              for i, s in enumerate(sources)]  # fmt: skip
-    ours = {name: headline_of(name, story, speeds) for name in order}
+    ours = {name: headline_of(name, model, speeds) for name in order}
     has_ours = any(math.isfinite(v) for v in ours.values())
     if has_ours:
-        kinds.append(Kind(f"ours, {contender(story.baseline)}", "s1", "circle"))
+        kinds.append(Kind(f"ours, {contender(model.baseline)}", "s1", "circle"))
     rows = []
     for name, rank in order.items():
         values = [best[name, s].pct_of_baseline if (name, s) in best else math.nan for s in sources]
@@ -94,23 +94,21 @@ def published(story: Story, speeds: Speeds) -> Chart | None:
     table = Table(
         ("document", "GPU", "size", "kernel", "configuration", "ms", "GFLOPS", "of baseline", "baseline"),
         tuple((p.source, p.gpu, str(p.size), p.kernel, p.config, short(p.ms, 4), short(p.gflops, 5),
-               percent(p.pct_of_baseline / 100), p.baseline) for p in story.published),
+               percent(p.pct_of_baseline / 100), p.baseline) for p in model.published),
     )  # fmt: skip
     caption = ("Each author's kernels as a share of that author's own baseline, on that author's GPU. Baselines "
-               "differ, so compare the shape of the climb, not one dot with another.")  # fmt: skip
-    return chart("published", "The same rungs, as others published them", caption, table,
+               "differ, so compare the trend, not single dots.")  # fmt: skip
+    return chart("published", "The same steps, as published by others", caption, table,
                  lambda c: draw_dots(c, kinds, rows, "% of the baseline", log=False, reference=("100 %", 100)),
                  [PUBLISHED, *({s.origin for s in speeds.known if s.name in order} if has_ours else ())],
-                 _tf32_note(story))  # fmt: skip
+                 _tf32_note(model))  # fmt: skip
 
 
-def headline_of(name: str, story: Story, speeds: Speeds) -> float:
-    at = speeds.at(name, story.problem)
+def headline_of(name: str, model: ReportModel, speeds: Speeds) -> float:
+    at = speeds.at(name, model.problem)
     return at.of_baseline if at is not None else math.nan
 
 
-def _tf32_note(story: Story) -> str:
-    mixed = sorted({p.source for p in story.published if "TF32" in p.baseline})
-    return (
-        f"The baseline of {' and '.join(mixed)} ran in TF32: other arithmetic than its fp32 kernels." if mixed else ""
-    )
+def _tf32_note(model: ReportModel) -> str:
+    mixed = sorted({p.source for p in model.published if "TF32" in p.baseline})
+    return f"The baseline of {' and '.join(mixed)} ran in TF32, not in the fp32 of its kernels." if mixed else ""

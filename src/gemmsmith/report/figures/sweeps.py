@@ -1,4 +1,4 @@
-"""A sweep as a chart: bars for one parameter, or for more than two; cells for two."""
+"""A sweep as a chart: a heat map for two parameters, bars otherwise."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gemmsmith.report.report_model import Sweep, SweepPoint
 
 
 def sweep_chart(sweep: Sweep, key: str) -> Chart | None:
-    """None where every point was illegal or failed."""
+    """None if every point was illegal or failed."""
     good = [p for p in sweep.points if math.isfinite(p.value)]
     if not good:
         return None
@@ -23,7 +23,7 @@ def sweep_chart(sweep: Sweep, key: str) -> Chart | None:
     varied = " and ".join(sweep.parameters)
     caption = f"{sweep.quantity} by {varied}. Best: {_label(sweep, best)}, {short(best.value)}."
     if illegal:
-        caption += f" {illegal} of {len(sweep.points)} points could not run: the numbers say why."
+        caption += f" {illegal} of {len(sweep.points)} points could not run; the data table says why."
     made_by = " on ".join(words for words in (sweep.command, sweep.where) if words)
     table = Table((*sweep.parameters, sweep.quantity, "note"), tuple(
         (*p.values, short(p.value, 4) if math.isfinite(p.value) else ABSENT, p.illegal or p.note)
@@ -61,7 +61,7 @@ def _label(sweep: Sweep, point: SweepPoint) -> str:
 
 
 def _grid(sweep: Sweep) -> tuple[Sequence[str], Sequence[str]] | None:
-    """Rows and columns of a sweep of two parameters that is wide enough to be read as a grid."""
+    """Rows and columns of a two-parameter sweep, if there are enough of both for a grid."""
     if len(sweep.parameters) != 2:
         return None
     rows = list(dict.fromkeys(p.values[0] for p in sweep.points))

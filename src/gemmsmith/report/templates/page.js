@@ -1,11 +1,11 @@
 "use strict";
-// Views by fragment, and a light and a dark theme. Everything is readable without this.
+// Shows one view per URL fragment, and switches between light and dark. The page is readable without this script.
 (() => {
   const root = document.documentElement;
   root.classList.add("js");
-  const kept = () => { try { return localStorage.getItem("gemmsmith-theme"); } catch { return null; } };
+  const stored = () => { try { return localStorage.getItem("gemmsmith-theme"); } catch { return null; } };
   const dark = () => (root.dataset.theme || (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light")) === "dark";
-  if (kept() === "dark" || kept() === "light") root.dataset.theme = kept();
+  if (stored() === "dark" || stored() === "light") root.dataset.theme = stored();
 
   const show = (moved) => {
     const target = document.getElementById(decodeURIComponent(location.hash.slice(1))) || document.getElementById("overview");
@@ -34,7 +34,7 @@
     label();
     button.addEventListener("click", () => {
       root.dataset.theme = dark() ? "light" : "dark";
-      try { localStorage.setItem("gemmsmith-theme", root.dataset.theme); } catch { /* a file may have no storage */ }
+      try { localStorage.setItem("gemmsmith-theme", root.dataset.theme); } catch { /* a local file may have no storage */ }
       label();
     });
   });

@@ -1,0 +1,95 @@
+"""Profile a launch on the simulator, from the actual addresses of all blocks or of a sample."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+
+from gemmsmith.compile.compiled import CompiledKernel
+from gemmsmith.compile.sass import Sass, disassemble
+from gemmsmith.explain.crosscheck import cross_check
+from gemmsmith.explain.instruction_mix import machine_mix, simulated_mix
+from gemmsmith.explain.metrics import contributions, simulated
+from gemmsmith.explain.profile import REQUESTED, SECTOR, Line, Profile
+from gemmsmith.explain.sampling import Counted, count_launch
+from gemmsmith.explain.source_text import source_lines
+from gemmsmith.kernel.config import Config
+from gemmsmith.kernel.spec import KernelSpec
+from gemmsmith.problem import Problem
+from gemmsmith.sim.counters import Counters
+
+
+def simulate(
+    spec: KernelSpec,
+    config: Config,
+    problem: Problem,
+    compiled: CompiledKernel,
+    *,
+    sample: int = 0,
+    depth: int = 0,
+    sass: Sass | None = None,
+) -> Profile:
+    """Profile a launch on the simulator; ``sample`` and ``depth`` are those of ``sampling.count_launch``.
+
+    Pass ``sass`` if it is at hand: disassembling takes most of a second.
+    """
+    counted = count_launch(spec, config, problem, compiled, sample, depth)
+    return _profile(spec, config, problem, compiled, counted, sass or disassemble(compiled))
+
+
+def _profile(
+    spec: KernelSpec, config: Config, problem: Problem, compiled: CompiledKernel, counted: Counted, sass: Sass
+) -> Profile:
+    counters = counted.counters
+    machine, trips = machine_mix(counters, sass)
+    executed = sum(c.executed for c in counters.by_operation.values())
+    threads = sum(c.threads for c in counters.by_operation.values())
+    branches = [c for key, c in counters.by_operation.items() if counters.operations[key].kind == "branch"]
+    taken, divergent = sum(c.executed for c in branches), sum(c.divergent for c in branches)
+    return Profile(
+        kernel=spec.name, config=str(config), problem=problem, device=f"simulator ({compiled.arch})",
+        origin="simulated", arch=compiled.arch, geometry=counters.geometry, resources=compiled.resources,
+        metrics=(*simulated(counters).items(), *_bytes(counters).items()), lines=_lines(spec, counters),
+        mix=tuple(simulated_mix(counters).most_common()), machine_mix=tuple(machine.most_common()), loop_trips=trips,
+        active_lanes=threads / executed if executed else math.nan,
+        branch_efficiency=100 * (1 - divergent / taken) if taken else 100.0,
+        checks=cross_check(counters, sass), sampled_blocks=counted.blocks, sampled_depth=counted.depth,
+        errors=counted.errors,
+    )  # fmt: skip
+
+
+def _bytes(counters: Counters) -> dict[str, int]:
+    """Bytes requested per space; for global memory also the distinct bytes, and those that the sectors can hold."""
+    kinds = (f"{what}_{op}_bytes" for what in ("used", "packed") for op in ("load", "store"))
+    total = dict.fromkeys((*REQUESTED.values(), *kinds), 0)
+    for key, count in counters.by_operation.items():
+        operation = counters.operations[key]
+        op = "store" if operation.kind == "store" else "load"
+        if operation.space == "local":
+            total[f"local_{op}_bytes"] += count.threads * operation.width
+        elif count.groups:
+            total[f"shared_{op}_bytes"] += count.bytes
+        elif count.sectors:
+            total[f"asked_{op}_bytes"] += count.bytes
+            total[f"used_{op}_bytes"] += count.used
+            total[f"packed_{op}_bytes"] += min(count.bytes, SECTOR * count.sectors)
+            total["copied_bytes"] += count.bytes if operation.kind == "copy" else 0
+    return total
+
+
+def _lines(spec: KernelSpec, counters: Counters) -> tuple[Line, ...]:
+    """Counts by source line in file order, the kernel's file before its headers."""
+    executed: Counter[tuple[str, int]] = Counter()
+    totals: dict[tuple[str, int], Counter[str]] = {}
+    for key, count in counters.by_operation.items():
+        operation = counters.operations[key]
+        where = operation.instruction.file, operation.instruction.line
+        executed[where] += count.executed
+        totals.setdefault(where, Counter()).update(contributions(counters, operation, count))
+    texts = {file: source_lines(spec, file) for file, _ in executed}
+    lines = []
+    for file, number in sorted(executed, key=lambda w: (w[0] != spec.source.name, w)):
+        text = texts[file][number - 1] if 0 < number <= len(texts[file]) else ""
+        values = tuple((name, value) for name, value in totals[file, number].items() if value)
+        lines.append(Line(file, number, text, executed[file, number], values))
+    return tuple(lines)
