@@ -19,7 +19,7 @@ from gemmsmith.run.cuda import CudaDevice
 _PACKAGES = ("numpy", "ml-dtypes", "cuda-bindings", "cuda-core", "nvidia-cuda-nvrtc", "nvidia-cuda-runtime",
              "nvidia-cuda-nvdisasm", "torch", "cupy-cuda13x", "triton")  # fmt: skip
 _OPTIONAL = {
-    "torch": "pip install gemmsmith[torch]",
+    "torch": "pip install '.[torch]' in gemmsmith's folder",
     "cupy-cuda13x": "pip install cupy-cuda13x",
     "triton": "comes with torch",
 }
