@@ -1,10 +1,10 @@
-"""Record the sweeps that the page shows to those who made none of their own: four of the worklogs' experiments.
+"""Record the sweeps that the page shows when no other is given: four of the worklogs' experiments.
 
-    python benchmarks/record_sweeps.py [benchmarks/results/h200_sweeps.json]        (needs no GPU; takes a minute)
+    python benchmarks/record_sweeps.py [OUTPUT.json]        (needs no GPU; takes a minute)
 
-Runs `gemmsmith sweep --experiment NAME --device sim` for each and writes what it saves as one list, with the
-simulator's counts for an H200. `python benchmarks/update_docs.py` then makes the package's own copy. Counts do not
-vary: only a change to a kernel, to the compiler or to the simulator changes the file.
+Runs `gemmsmith sweep --experiment NAME --device sim` for each and writes the saved sweeps as one list. The output is the
+package's own file, src/gemmsmith/store/data/h200_sweeps.json, unless named. Counts are exact, so the file changes only
+with a kernel, the compiler or the simulator.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-RESULTS = Path(__file__).parent / "results"
+PACKAGED = Path(__file__).parents[1] / "src" / "gemmsmith" / "store" / "data"
 EXPERIMENTS = ("padding", "load-width", "unroll", "thread-tile")
 
 
 def swept(experiment: str) -> dict[str, Any]:
-    """The sweep as ``--save`` keeps it; ends the program where a point is wrong."""
+    """The sweep as ``--save`` writes it; exits if a point is wrong."""
     with tempfile.TemporaryDirectory() as folder:
         saved = Path(folder) / "sweep.json"
         command = [sys.executable, "-m", "gemmsmith", "sweep", "--experiment", experiment, "--device", "sim", "--no-db",
@@ -36,7 +36,7 @@ def swept(experiment: str) -> dict[str, Any]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("output", type=Path, nargs="?", default=RESULTS / "h200_sweeps.json")
+    parser.add_argument("output", type=Path, nargs="?", default=PACKAGED / "h200_sweeps.json")
     options = parser.parse_args()
     sweeps = [swept(experiment) for experiment in EXPERIMENTS]
     options.output.write_text(json.dumps(sweeps, indent=1, allow_nan=False) + "\n", encoding="utf-8")

@@ -602,5 +602,5 @@ def test_parquet_without_pyarrow(say: Any, db: Path, tmp_path: Path, monkeypatch
     monkeypatch.setattr(builtins, "__import__", without)
     code, _, err = say("export", "--out", str(tmp_path / "x.parquet"))
     assert code == 3
-    assert "gemmsmith[parquet]" in err
+    assert "pip install '.[parquet]'" in err
     assert not (tmp_path / "x.parquet").exists()

@@ -131,7 +131,8 @@ def _parquet(table: FlatTable) -> bytes:
         from pyarrow import parquet
     except ImportError:
         raise MissingDeviceError(
-            "Parquet needs pyarrow, which is not installed", "pip install 'gemmsmith[parquet]', or use csv or json"
+            "Parquet needs pyarrow, which is not installed",
+            "pip install '.[parquet]' in gemmsmith's folder, or use csv or json",
         ) from None
     types = {str: pyarrow.string(), int: pyarrow.int64(), float: pyarrow.float64(), bool: pyarrow.bool_()}
     columns = list(zip(*table.rows, strict=True)) or [()] * len(table.columns)

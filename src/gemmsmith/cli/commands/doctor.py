@@ -20,7 +20,7 @@ from gemmsmith.run.driver import driver_report
 _PACKAGES = ("numpy", "ml-dtypes", "cuda-bindings", "cuda-core", "nvidia-cuda-nvrtc", "nvidia-cuda-runtime",
              "nvidia-cuda-nvdisasm", "torch", "cupy-cuda13x", "triton")  # fmt: skip
 _OPTIONAL = {
-    "torch": "pip install gemmsmith[torch]",
+    "torch": "pip install '.[torch]' in gemmsmith's folder",
     "cupy-cuda13x": "pip install cupy-cuda13x",
     "triton": "comes with torch",
 }

@@ -18,7 +18,7 @@ COMPUTE_32F_FAST_TF32 = 77
 OPERATION = {False: 0, True: 1}
 SUCCESS, NOT_SUPPORTED = 0, 15
 
-HOW_TO_GET = "pip install 'gemmsmith[torch]' or 'gemmsmith[baselines]' brings it"
+HOW_TO_GET = "pip install '.[torch]' or '.[baselines]' in gemmsmith's folder"
 
 _int, _size, _pointer = ctypes.c_int, ctypes.c_size_t, ctypes.c_void_p
 # Without these, ctypes would pass 64-bit addresses and sizes as 32-bit integers.

@@ -102,7 +102,7 @@ def _imported() -> tuple[Any, Any]:
     return torch, triton
 
 
-_HOW_TO_GET = "pip install 'gemmsmith[torch]' brings both"
+_HOW_TO_GET = "pip install '.[torch]' in gemmsmith's folder brings both"
 
 
 def _fastest(torch: Any, triton: Any, device: CudaDevice, tiles: Sequence[Tile], problem: Problem,

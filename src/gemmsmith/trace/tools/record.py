@@ -24,7 +24,7 @@ from gemmsmith.trace.tools.target import COMMAND, Target
 # The order 'auto' tries them in: CUPTI sees every call and needs no torch; nsys costs most.
 TOOLS = ("cupti", "torch", "nsys")
 _PACKAGES = {"cupti": "cupti", "torch": "torch"}
-_INSTALL = {"cupti": "pip install 'gemmsmith[timeline]' (cupti-python)", "torch": "pip install torch"}
+_INSTALL = {"cupti": "pip install '.[timeline]' in gemmsmith's folder (cupti-python)", "torch": "pip install torch"}
 _STDERR = 2
 
 

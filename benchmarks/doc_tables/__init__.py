@@ -1,0 +1,1 @@
+"""The tables in README.md and docs/, each a function that reads a record in ``benchmarks/results/``."""
