@@ -2,8 +2,8 @@
 
     python benchmarks/record_occupancy.py [tests/data/occupancy.csv.gz]        (needs a C++ compiler and no GPU)
 
-A small program around the header reads one kernel a line and writes the header's answer. What a device looks like
-is stated here a second time, as its driver reports it, so that a wrong line in gpus.toml is found too.
+A small program around the header reads one kernel per line and writes the header's answer. Each device is described
+here a second time, as its driver reports it, so that a wrong line in gpus.toml is found too.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from collections.abc import Iterable
 from pathlib import Path
 
 SEED = 20251115
-EACH = 1000  # configurations a GPU
+EACH = 1000  # configurations per GPU
 KB = 1024
 INPUTS = ("gpu", "threads", "registers", "static_smem", "dynamic_smem", "barriers")
 ANSWERS = ("blocks", "by_warps", "by_slots", "by_registers", "by_smem", "by_barriers", "factors")
 NO_LIMIT = 2**31 - 1  # the header's INT_MAX
 
-# Compute capability, SMs, threads and shared memory an SM, shared memory a block (opt-in): cudaDeviceProp of each.
+# Compute capability, SMs, threads and shared memory per SM, shared memory per block (opt-in), from cudaDeviceProp.
 DEVICES = {
     "RTX 3050": (8, 6, 20, 1536, 100 * KB, 99 * KB),
     "RTX A6000": (8, 6, 84, 1536, 100 * KB, 99 * KB),
@@ -104,7 +104,7 @@ def ask(program: Path, kernels: Iterable[Kernel]) -> list[tuple[int, ...]]:
 
 
 def random_kernel(rng: random.Random, gpu: str) -> Kernel:
-    """Often like a GEMM, often at the very edge of a limit, sometimes too large."""
+    """A random kernel: often like a GEMM, often at the edge of a limit, sometimes too large."""
     *_, smem_sm, smem_block = DEVICES[gpu]
     threads = rng.choice(
         (32 * rng.randint(1, 32), rng.choice((64, 128, 256, 512)), rng.randint(1, 1056), rng.randint(1, 128))
