@@ -56,3 +56,7 @@ def test_a_broken_link_is_found(link: str, tmp_path: Path) -> None:
     (tmp_path / "glossary.md").write_text(page.read_text(encoding="utf-8"), encoding="utf-8")
     with pytest.raises(AssertionError):
         test_links_lead_somewhere(broken)
+
+
+def test_the_readme_is_three_screens_at_most() -> None:
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 150
