@@ -22,7 +22,7 @@ from gemmsmith.report.rung_view import COUNTED, view_rung
 from gemmsmith.report.sections import sections_of
 from gemmsmith.report.speeds import plain_gpu, speeds_of
 from gemmsmith.report.summary import headline_words, top_facts
-from gemmsmith.store.published import IDEAS, sources_of
+from gemmsmith.store.published import sources_of
 
 ORIGINS = {
     "measured": ("●", "measured here", "timed on this machine's GPU, by the protocol below"),
@@ -46,8 +46,8 @@ def page(story: Story) -> str:
         origins=_origins(story), inputs=" and ".join(dict.fromkeys(rung.dtype for rung in story.rungs)),
         rejected=speeds.rejected, others=speeds.others, model=MODEL, counted=COUNTED,
         baseline=contender(story.baseline), size=size_of(story.problem.m, story.problem.n, story.problem.k),
-        sources=(*sources_of(story.published), *IDEAS), patterns=patterns(),
-        style=Markup(style), script=Markup(script), csp=policy(style, script),
+        patterns=patterns(), style=Markup(style), script=Markup(script), csp=policy(style, script),
+        sources=sources_of(story.published),
     )  # fmt: skip
 
 
