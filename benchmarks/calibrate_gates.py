@@ -1,11 +1,11 @@
-"""How near honest kernels come to the gates of verification, by type, distribution and K.
+"""How close correct kernels come to the gates of verification, by type, distribution and K.
 
     python benchmarks/calibrate_gates.py benchmarks/results/h200_gate_calibration.json --device gpu
     python benchmarks/calibrate_gates.py benchmarks/results/sim_gate_calibration.json --device sim --largest-k 256
 
-Every rung multiplies 64×K by K×64 in each of its types (TF32 rounded and cut off), and the largest ρ is taken as a
-fraction of the gate (src/gemmsmith/verify/bounds.py). A gate must also be able to fail: one term of every sum is left
-out of what the kernel gave, and the share of outputs where that exceeds the gate is recorded beside it. On a GPU this
+Every rung multiplies 64×K by K×64 in each of its types (TF32 rounded and truncated). Recorded is the largest ρ as a
+fraction of the gate (src/gemmsmith/verify/bounds.py). A gate must also be able to fail: one term of every sum is
+dropped from the kernel's result, and the share of outputs where that exceeds the gate is recorded too. On a GPU this
 needs torch, for operands. The file is written after each rung; exits 1 if a gate was exceeded.
 """
 
@@ -38,14 +38,14 @@ from gemmsmith.verify.compare import compare
 
 DEPTHS = (16, 64, 256, 1024, 4096, 16384)
 SIZE = 64
-SIMULATED_DEPTH = 1024  # beyond it the simulator takes minutes a rung
-# Each with the fill that it is made from, which says whether errors grow with the partial sums.
+SIMULATED_DEPTH = 1024  # beyond it the simulator takes minutes per rung
+# Each with the fill it is made from, which decides whether errors grow with the partial sums.
 DISTRIBUTIONS = {"normal": "normal", "uniform": "uniform", "wide": "wide", "cancelling": "uniform"}
 
 
 @dataclass(frozen=True)
 class Variant:
-    """One rung in one type; ``type`` is what the table calls it."""
+    """One rung in one type; ``type`` is its name in the table."""
 
     spec: KernelSpec
     dtype: DType
@@ -82,7 +82,7 @@ def data_of(problem: Problem, distribution: str, seed: int) -> Operands:
 
 
 def product(variant: Variant, problem: Problem, data: Operands, on_gpu: bool) -> Array:
-    """C, as a caller of the package gets it."""
+    """C, as a caller gets it."""
     left, right = (_on_gpu(data.a), _on_gpu(data.b)) if on_gpu else (data.a, data.b)
     result = gemm(
         left.T if problem.trans_a else left, right.T if problem.trans_b else right, kernel=variant.spec,
@@ -95,13 +95,13 @@ def product(variant: Variant, problem: Problem, data: Operands, on_gpu: bool) ->
 def _on_gpu(values: Array) -> Any:
     import torch
 
-    if values.dtype.name == "bfloat16":  # NumPy's is unknown to torch
+    if values.dtype.name == "bfloat16":  # torch does not know NumPy's
         return torch.from_numpy(values.view(np.int16)).view(torch.bfloat16).cuda()
     return torch.from_numpy(values).cuda()
 
 
 def measure(variant: Variant, distribution: str, k: int, seeds: int, on_gpu: bool) -> dict[str, Any]:
-    """The largest ρ over all outputs and seeds, and how many outputs a dropped term would show in."""
+    """The largest ρ over all outputs and seeds, and in how many outputs a dropped term would be seen."""
     problem = variant.problem(k)
     fill, tensor = DISTRIBUTIONS[distribution], variant.spec.tensor_cores
     worst, gate, caught = 0.0, 0.0, []
@@ -109,7 +109,7 @@ def measure(variant: Variant, distribution: str, k: int, seeds: int, on_gpu: boo
         data = data_of(problem, distribution, seed)
         got = product(variant, problem, data, on_gpu)
         found = compare("float", problem, variant.spec.signature, data, got, fill, seed, tensor)
-        # NaN is the worst there is: np.max keeps it, and so does np.maximum.
+        # NaN counts as the worst: np.max and np.maximum keep it.
         worst, gate = float(np.maximum(worst, np.max(found.ratios))), found.gate
         less = (got.astype(np.float64) - one_term(problem, data, seed)).astype(np.float32)
         caught.append(compare("float", problem, variant.spec.signature, data, less, fill, seed, tensor).wrong.mean())
@@ -120,7 +120,7 @@ def measure(variant: Variant, distribution: str, k: int, seeds: int, on_gpu: boo
 
 
 def one_term(problem: Problem, data: Operands, seed: int) -> Array:
-    """Of each output's sum, one term at random."""
+    """One random term of each output's sum."""
     a = (data.a.T if problem.trans_a else data.a).astype(np.float64)
     b = (data.b.T if problem.trans_b else data.b).astype(np.float64)
     rows, columns = np.indices(problem.c_shape)
@@ -188,7 +188,7 @@ def main() -> int:
                     for distribution in DISTRIBUTIONS if distribution != "wide" or variant.dtype != INT8
                     for k in DEPTHS if k <= options.largest_k
                 ]  # fmt: skip
-            except GemmsmithError as error:  # a rung for another GPU, or that the simulator does not know
+            except GemmsmithError as error:  # a rung for another GPU, or one that is not simulated
                 record["refused"].append({"rung": spec.name, "type": variant.type, "why": error.message})
         record["seconds"] = round(time.time() - started, 1)
         options.output.write_text(json.dumps(record, indent=1, allow_nan=False) + "\n", encoding="utf-8")

@@ -1,15 +1,15 @@
-"""Whether precision='fp32' keeps its promise on this machine's GPU, over thousands of shapes and kinds of data.
+"""Check the promise of precision='fp32' on this machine's GPU, over thousands of shapes and kinds of data.
 
     python benchmarks/check_precision.py benchmarks/results/h200_precision.json
     python benchmarks/check_precision.py OUTPUT.json --precision fp32-fast --count 2000 --seconds 60
-    python benchmarks/check_precision.py OUTPUT.json --first 1234 --count 1     # one product again
+    python benchmarks/check_precision.py OUTPUT.json --first 1234 --count 1     # repeat one product
 
-Every product has a number, which its shape, layout, data and seed come from. gemmsmith and cuBLAS (as torch calls it,
-TF32 off) multiply the same operands, and the largest component of |Ĉ−C|/(|A||B|) is taken of each, against float64, in
-units of 2**−24. 'fp32' allows FP32_MARGIN times cuBLAS's, or times FP32_FLOOR of verification's gate where that is more
-(docs/precision.md); 'ieee' and 'fp32-fast' allow the gate. Where outputs are many, the plain ratio is told as well.
-Operands, products and errors stay on the GPU. Needs torch. The file is written whatever was found; exits 1 if a product
-was beyond what is allowed, or none was made.
+Every product has a number that determines its shape, layout, data and seed. gemmsmith and cuBLAS (as torch calls it,
+TF32 off) multiply the same operands. The error of each is the largest component of |Ĉ−C|/(|A||B|), against float64, in
+units of 2**−24. 'fp32' allows FP32_MARGIN times the larger of cuBLAS's error and FP32_FLOOR of verification's gate
+(docs/precision.md); 'ieee' and 'fp32-fast' allow the gate. For products with many outputs the plain ratio is reported
+too. Operands, products and errors stay on the GPU. Needs torch. The file is always written; exits 1 if a product was
+beyond what is allowed, or none was computed.
 """
 
 from __future__ import annotations
@@ -44,15 +44,15 @@ LAYOUTS = ("NN", "NT", "TN", "TT")
 MOST_PRODUCTS = 2.0**28  # of M·N·K: a float64 product takes a few tenths of a millisecond
 READ_EVERY = 64  # products whose errors are fetched from the GPU at once
 PROGRESS_SECONDS = 5.0
-EVERY, LARGE = 8, (512, 1536)  # every so many-th product is so large that tensor cores are worth it
-MANY, DEEP = 4096, 128  # outputs and K from which the largest error is no luck
-GRADES = 32  # powers of two until a grading starts again
+EVERY, LARGE = 8, (512, 1536)  # every 8th product is large enough for tensor cores
+MANY, DEEP = 4096, 128  # outputs and K from which the largest error is not luck
+GRADES = 32  # powers of two before the grading repeats
 DECADES = 6.0  # of singular values
 
 
 @dataclass(frozen=True)
 class Case:
-    """One product, as its number says."""
+    """One product, determined by its number."""
 
     number: int
     m: int
@@ -72,7 +72,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Found:
-    """The largest errors of a product, in units of 2**−24, and ours over what is allowed."""
+    """The largest errors of a product, in units of 2**−24, and ours as a share of what is allowed."""
 
     case: Case
     kernel: str
@@ -82,7 +82,7 @@ class Found:
 
 
 def case_of(number: int, seed: int, largest: int) -> Case:
-    """Extents are uniform in their logarithms, up to ``largest``, and K four times that; every eighth is large."""
+    """Extents are log-uniform up to ``largest``, K up to four times that; every eighth product is large."""
     rng = np.random.default_rng([seed, number])
     if number % EVERY == EVERY - 1:
         m, n, k = (int(extent) for extent in rng.integers(*LARGE, 3))
@@ -121,7 +121,7 @@ def _made(torch: Any, distribution: str, shape: tuple[int, int], rng: Any) -> An
 
 
 def _falling(torch: Any, count: int) -> Any:
-    """1, 1/2, 1/4, … and again from 1 on."""
+    """1, 1/2, 1/4, …, repeating."""
     return torch.exp2(-(torch.arange(count, device="cuda") % GRADES).float())
 
 
@@ -148,7 +148,7 @@ def _stored(values: Any, letter: str) -> Any:
 
 
 def largest_errors(torch: Any, a: Any, b: Any, results: Sequence[Any]) -> Any:
-    """The largest component of |Ĉ−C|/(2**−24·|A||B|) of each result, as one tensor that nobody has waited for."""
+    """The largest component of |Ĉ−C|/(2**−24·|A||B|) of each result, as one tensor, without waiting for the GPU."""
     left, right = a.double(), b.double()
     exact, magnitude = left @ right, left.abs() @ right.abs()
     nothing = magnitude == 0
@@ -169,7 +169,7 @@ def allowed(precision: str, case: Case, cublas: float) -> float:
 
 
 def compared(torch: Any, cases: Iterator[Case], options: argparse.Namespace) -> Iterator[Found]:
-    """Every product's errors, fetched a few dozen at a time."""
+    """The errors of every product, fetched a few dozen at a time."""
     device = cuda_device()
     waiting: list[tuple[Case, str, Any]] = []
 
@@ -193,7 +193,7 @@ def compared(torch: Any, cases: Iterator[Case], options: argparse.Namespace) -> 
 
 
 def summary(found: Sequence[Found], precision: str) -> dict[str, Any]:
-    """How many, the worst of each kind of data and of all, and those that are beyond what is allowed."""
+    """The count, the worst of each kind of data and of all, and those beyond what is allowed."""
     beyond = [each for each in found if not each.of_allowed <= 1]
     by_kind = {}
     for name in DISTRIBUTIONS:
@@ -225,7 +225,7 @@ def _order(value: float) -> float:
 
 
 def _plain(value: float) -> float | str:
-    """JSON has neither infinities nor NaN."""
+    """As JSON, which has no infinities and no NaN."""
     return round(value, 4) if math.isfinite(value) else str(value)
 
 
@@ -235,7 +235,7 @@ def _fields(found: Found) -> dict[str, Any]:
 
 
 def cases_until(options: argparse.Namespace, started: float) -> Iterator[Case]:
-    """In the order of their numbers, until the time is over; says now and then how far it is."""
+    """Products in the order of their numbers until the time is over; prints progress."""
     last = started
     for number in range(options.first, options.first + options.count):
         now = time.monotonic()

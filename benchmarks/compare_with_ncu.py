@@ -1,10 +1,9 @@
-"""Simulated counters against Nsight Compute's, for rungs that the simulator runs and their published configurations:
-the agreement table.
+"""Compare simulated counters with Nsight Compute's, for simulated rungs and their presets: the agreement table.
 
     python benchmarks/compare_with_ncu.py OUTPUT.json [--rungs mma_pipelined,…] [--shapes 512x512x512,…]
 
 Needs a GPU and ncu. Both sides use the same compilation: the simulator its PTX, the GPU its cubin. Without ``--rungs``
-those on CUDA cores are compared; rungs with several types and layouts are, in each type, NN and NT.
+the rungs on CUDA cores are compared. Rungs with several types and layouts run in each type, NN and NT.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ from gemmsmith.run.memory import upload
 
 SHAPES = "512x512x512,1024x1024x1024,509x391x277,1000x130x515"
 COMPARED = [m.name for m in METRICS if not m.hardware_only]
-ALIGNED = Addresses(0, 0, 0)  # as all memory here begins
+ALIGNED = Addresses(0, 0, 0)  # all memory here is aligned
 Case = tuple[KernelSpec, Config, Problem]
 
 
@@ -56,7 +55,7 @@ def cases(names: str, shapes: str) -> list[Case]:
 
 
 def launch_all(names: str, shapes: str) -> None:
-    """The program that ncu watches: every case in order, one launch each."""
+    """The program that ncu profiles: every case in order, one launch each."""
     device = cuda_device()
     for spec, config, problem in cases(names, shapes):
         data = operands(problem, "normal", seed=0)

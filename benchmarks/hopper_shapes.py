@@ -1,4 +1,4 @@
-"""Which products record_hopper.py times: groups of cases that are sampled alike."""
+"""The products that record_hopper.py times, in groups with the same sampling."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gemmsmith.shapes import suite_named
 
 @dataclass(frozen=True)
 class Case:
-    """One product that both compute."""
+    """One product, computed by both contenders."""
 
     group: str
     dtype: str
@@ -30,7 +30,7 @@ class Case:
     def aligned(self) -> Case:
         """The next shape whose rows of A, B and C all start on 16 bytes, or this one."""
         step = 16 // self.problem.dtype.itemsize
-        if self.precision:  # of fp32: these are copied, or split, whatever their rows
+        if self.precision:  # fp32 operands are copied or split at any alignment
             return self
 
         def up(extent: int, is_row: bool) -> int:
@@ -45,7 +45,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Group:
-    """Cases that are sampled alike: ``sample`` seconds at a time, ``share`` of the budget in all."""
+    """Cases with the same sampling: ``sample`` seconds at a time, ``share`` of the budget in total."""
 
     share: float
     sample: float
@@ -70,7 +70,7 @@ ODD = [(4097, 4095, 4093), (2049, 2047, 2045), (1023, 1021, 1019), (8191, 8189, 
        (3000, 5001, 2999), (513, 4099, 4097), (6145, 1537, 3071), (255, 8193, 4099), (4095, 4097, 1025)]  # fmt: skip
 ODD_FEW = [(16, 4096, 4095), (64, 4096, 4095), (64, 7168, 18431), (128, 128, 16385)]
 EDGES = [shape for name in ("smoke", "edges") for shape in suite_named(name).shapes]
-# Of which no configuration was tuned: thousands, whose rows start on 16 bytes and not on 32, and the usual ones.
+# Shapes that were not tuned: multiples of 1000, whose rows start on 16 bytes but not on 32, and common ones.
 OTHERS = [*_cubes(1000, 1500, 2000, 3000, 5000, 7000, 4104, 1536, 5120, 6144), (512, 4096, 4096), (128, 4096, 4096),
           (256, 11008, 4096), (4096, 11008, 4096), (2048, 5632, 2048), (520, 4104, 4104)]  # fmt: skip
 OTHERS_NN = [*_cubes(2000, 3584, 4000), (768, 3072, 768), (300, 2304, 768), (8192, 1024, 1024)]

@@ -1,9 +1,9 @@
 """Take the README's picture of the page with Chromium.
 
-    python benchmarks/page_screenshot.py climb.html docs/climb.png       (after make climb; needs playwright and Chromium)
+    python benchmarks/page_screenshot.py climb.html docs/climb.png      (after make climb; needs Chromium)
 
-The picture shows the page from the top to the end of its first chart, in light colours, at 880 pixels width so that the
-file stays small.
+The picture shows the page from the top to the end of its first chart, in light colours, at 880 pixels width so that
+the file stays small.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
     python benchmarks/record_access_patterns.py OUTPUT.json        (needs a GPU and Nsight Compute's ncu)
 
-Each pattern is one warp that makes one access of 4, 8 or 16 bytes a lane at given offsets. ncu counts requests,
+Each pattern is one warp that makes one access of 4, 8 or 16 bytes per lane at given offsets. ncu counts requests,
 sectors, wavefronts and bank conflicts of each launch; the file holds offsets and counts side by side.
 """
 
@@ -80,7 +80,7 @@ METRICS = (
 
 
 def patterns(width: int) -> list[tuple[str, int, list[int]]]:
-    """(name, active lanes, byte offsets): regular ones that kernels have, and random ones."""
+    """(name, active lanes, byte offsets): regular patterns as in kernels, and random ones."""
     lane = np.arange(32)
     slots = 4096 // width
     named = {
@@ -137,7 +137,7 @@ def copies(width: int) -> list[Copy]:
 
 
 def launch_all() -> None:
-    """The program that ncu watches: every pattern in order, one launch each."""
+    """The program that ncu profiles: every pattern in order, one launch each."""
     import cupy
 
     module = cupy.RawModule(code=SOURCE, options=("-std=c++17",))

@@ -1,15 +1,14 @@
-"""Time gemmsmith's own choice beside cuBLAS, as torch calls it, on a Hopper GPU, and keep what was measured.
+"""Time gemmsmith's choice beside cuBLAS, as torch calls it, on a Hopper GPU, and record it.
 
     python benchmarks/record_hopper.py benchmarks/results/h200_hopper.json [--budget 150] [--only large,llm,…,host]
     python benchmarks/record_hopper.py benchmarks/results/h200_fp32.json --only fp32,fp32-fast,ieee
 
-Everything happens in one process. Contenders of a case take turns in random order, round after round, and cuBLAS runs
-twice in every round: what it differs from itself is what the measurement cannot tell. Large products are sampled for a
-tenth of a second and more, after an untimed run of half that length, because under the power cap each settles on a
-clock of its own. Inputs are random and rotate over twice the L2. Every case is first compared with float64. Where rows
-of a matrix do not start on 16 bytes, our choice for the next shape whose rows do takes part as well: its time over that
-of the case is what one would gain by padding. Ends with 1 if a result is wrong or a case fails; a slow one is no
-failure.
+Everything runs in one process. The contenders of a case take turns in random order, round after round, and cuBLAS runs
+twice in every round: its difference from itself is the noise. Large products are sampled for a tenth of a second and
+more, after an untimed run of half that length, because under the power cap each settles at its own clock. Inputs are
+random and rotate over twice the L2. Every case is first compared with float64. For an unaligned case our choice for the
+next aligned shape takes part too: the ratio is what padding would gain. Exits 1 if a result is wrong or a case fails;
+slow is not a failure.
 """
 
 from __future__ import annotations
@@ -52,28 +51,28 @@ from gemmsmith.verify.epilogue import output_rounding
 
 Launch = Callable[[], Any]
 LEAST_ROUNDS, MOST_ROUNDS = 5, 25
-GRAPH_BELOW = 1e-4  # seconds: shorter products are launched by graphs, or the host would be measured
+GRAPH_BELOW = 1e-4  # seconds: shorter products run from graphs, otherwise the host would be measured
 GRAPH_SECONDS = 2e-3  # of one replay
 MOST_SETS = 64
-# Up to here float64 judges every element; beyond, some rows and columns.
+# Up to here every element is compared with float64; beyond, some rows and columns.
 WHOLE = 2**36
 SAMPLED = 256
 
 
 @dataclass
 class Contender:
-    """Someone who computes the product of each set; ``launches`` has one call for each."""
+    """One side of the comparison; ``launches`` has one call per set of operands."""
 
     name: str
     launches: list[Launch]
-    seconds: float = 0.0  # about, of one launch
+    seconds: float = 0.0  # of one launch, approximately
     samples: list[float] = field(default_factory=list)
     clocks: list[float] = field(default_factory=list)
     powers: list[float] = field(default_factory=list)
 
 
 class Bench:
-    """The GPU, torch on a stream of ours, and the record that grows."""
+    """The GPU, torch on our own stream, and the growing record."""
 
     def __init__(self, torch: Any, device: CudaDevice, watch: CudaStopwatch, probe: Probe, options: Any,
                  record: dict[str, Any]) -> None:  # fmt: skip
@@ -82,7 +81,7 @@ class Bench:
         self.random = random.Random(options.seed)
 
     def run(self, case: Case, group: Group, seconds: float) -> dict[str, Any]:
-        """Everything about one case."""
+        """Verify and time one case."""
         sets = self.sets(case)
         options = {"precision": case.precision} if case.precision else {}
         plans = [gemmsmith.plan(a, b, out=out, **options) for a, b, out in sets]
@@ -119,7 +118,7 @@ class Bench:
         return made
 
     def judged(self, case: Case, sets: Sequence[tuple[Any, Any, Any]], plans: Sequence[Launch]) -> dict[str, Any]:
-        """The largest error of ours, in units of the gate's, over the first and the last set; and of cuBLAS."""
+        """Our largest error, in the gate's units, over the first and the last set; and cuBLAS's."""
         problem, worst, theirs = case.problem, 0.0, 0.0
         for i in (0, len(sets) - 1):
             a, b, out = sets[i]
@@ -176,7 +175,7 @@ class Bench:
         return found
 
     def calibrated(self, launches: list[Launch]) -> float:
-        """About how long a launch takes, once everything is warm."""
+        """The approximate time of a launch, once everything is warm."""
         for launch in launches:
             launch()
         self.watch.synchronize()
@@ -190,14 +189,14 @@ class Bench:
         return self.watch.seconds(several) / count
 
     def work(self, contender: Contender, sample: float, graph: bool) -> tuple[Launch, Launch, int, Launch]:
-        """What a sample times, what goes before it untimed, the number of launches timed, and how to end it."""
+        """The timed part of a sample, the untimed part before it, the number of launches, and how to close it."""
         launches, one = contender.launches, contender.seconds
         if not graph:
             count = max(2, math.ceil(sample / one))
             order = list(islice(cycle(launches), count))
             half = order[: ceil_div(count, 2)]
             return partial(_all, order), partial(_all, half), count, _nothing
-        # The host's time may have been counted as well: then the graph is shorter, and replayed more often.
+        # The calibration may include host time: then the graph is shorter, and replayed more often.
         cycles = max(1, math.ceil(GRAPH_SECONDS / (one * len(launches))))
         order = launches * cycles
         captured = self.torch.cuda.CUDAGraph()
@@ -222,7 +221,7 @@ class Bench:
         contender.powers.append(seen.power_w)
 
     def host(self, shape: tuple[int, int, int], seconds: float) -> dict[str, Any]:
-        """Microseconds of the host for one call, on an idle GPU, in turns."""
+        """Host microseconds per call, on an idle GPU, interleaved."""
         torch = self.torch
         m, n, k = shape
         a, b = torch.randn(m, k, device="cuda").bfloat16(), torch.randn(n, k, device="cuda").bfloat16().T
@@ -233,7 +232,7 @@ class Bench:
             "plan(a, b, out=)": lambda: plan(a, b, out=out), "gemm(out=)": lambda: gemmsmith.gemm(a, b, out=out),
         }  # fmt: skip
         found: dict[str, list[float]] = {name: [] for name in calls}
-        count = 100  # far fewer than the queue of a stream takes
+        count = 100  # far fewer than a stream's queue holds
         for call in calls.values():
             _all([call] * count)
         started = time.perf_counter()
@@ -265,7 +264,7 @@ def _all(launches: Sequence[Launch]) -> None:
 
 
 def _ratio(baseline: Contender, other: Contender) -> dict[str, float]:
-    """How much faster ``other`` is, round by round."""
+    """How much faster ``other`` is, per round."""
     found = estimate([b / o for b, o in zip(baseline.samples, other.samples, strict=True)])
     return {"median": round(found.median, 4), "low": round(found.low, 4), "high": round(found.high, 4),
             "spread": round(found.spread, 4)}  # fmt: skip
@@ -282,7 +281,7 @@ def _summary(contender: Contender, flops: int) -> dict[str, float]:
 
 
 def _plain(value: Any) -> Any:
-    """As JSON has it: no NaN."""
+    """For JSON, which has no NaN."""
     if isinstance(value, dict):
         return {key: _plain(each) for key, each in value.items()}
     if isinstance(value, (list, tuple)):
@@ -311,8 +310,8 @@ def line(case: Case, found: dict[str, Any]) -> str:
 
 
 def means(cases: Sequence[dict[str, Any]]) -> dict[str, dict[str, float]]:
-    """Geometric mean and lowest ratio of each group, and of the squares and language-model shapes together; of all that
-    are not aligned, against our own speed at the next shape that is."""
+    """Geometric mean and lowest ratio per group, and of squares and language-model shapes together; for unaligned
+    shapes also against our own speed at the next aligned one."""
     groups: dict[str, list[float]] = {}
     for case in cases:
         if "ratio" in case:
@@ -326,7 +325,7 @@ def means(cases: Sequence[dict[str, Any]]) -> dict[str, dict[str, float]]:
 
 
 def compile_all(device: CudaDevice, cases: Sequence[Case]) -> None:
-    """Everything that will be chosen, on all cores; timing must not wait for the compiler."""
+    """Compile everything that will be chosen, on all cores, so that timing does not wait for the compiler."""
     with CompilePool(device.arch) as pool:
         wanted = []
         for case in cases:
@@ -352,7 +351,7 @@ def run_all(bench: Bench, names: Sequence[str]) -> bool:
         for case in group.cases:
             try:
                 found = bench.run(case, group, bench.options.budget * group.share / len(group.cases))
-            except (GemmsmithError, RuntimeError) as error:  # torch's errors are of the second kind
+            except (GemmsmithError, RuntimeError) as error:  # torch raises RuntimeError
                 found = asdict(case) | {"error": f"{type(error).__name__}: {error}"}
             good = good and found.get("right", False)
             bench.record["cases"].append(found)

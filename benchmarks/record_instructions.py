@@ -1,7 +1,7 @@
 """Record what a GPU computes for every instruction form that the simulator's tests exercise.
 
     PYTHONPATH=src python benchmarks/record_instructions.py             writes tests/data/instructions.npz
-    PYTHONPATH=src python benchmarks/record_instructions.py --compare   and says where the simulator differs
+    PYTHONPATH=src python benchmarks/record_instructions.py --compare   and prints where the simulator differs
     PYTHONPATH=src python benchmarks/record_instructions.py --recorded  compares with the file; needs no GPU
 
 The forms, their operands and the PTX around them are those of tests/sim; the driver compiles the PTX for its GPU.
@@ -30,7 +30,7 @@ from gemmsmith.run.cuda import CudaDevice, LoadedCubin, _call
 
 
 def driver_release() -> str:
-    """The driver's own version, such as 580.82.07, where nvidia-smi can be asked."""
+    """The driver's version, such as 580.82.07, from nvidia-smi; empty without it."""
     command = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
     try:
         return subprocess.run(command, capture_output=True, text=True, check=True, timeout=30).stdout.split()[0]
@@ -46,7 +46,7 @@ def describe(device: CudaDevice) -> dict[str, Any]:
 
 
 def load_forms(device: CudaDevice, forms: tuple[Form, ...]) -> dict[str, LoadedCubin]:
-    """Every form as an entry of one module for each target; the driver compiles the PTX."""
+    """One module per target with every form as an entry; the driver compiles the PTX."""
     loaded = {}
     for target in sorted({form.target for form in forms}):
         mine = [form for form in forms if form.target == target]
@@ -71,7 +71,7 @@ def record(device: CudaDevice) -> Recording:
 
 
 def compare(recording: Recording) -> int:
-    """Print every difference between the simulator and a recording; how many forms differ."""
+    """Print every difference between the simulator and a recording; returns how many forms differ."""
     differing = 0
     for form in all_forms():
         if f"out/{form.name}/0" not in recording.arrays:

@@ -1,16 +1,18 @@
-"""Time the whole ladder on a GPU beside its baselines and keep the run, for the README and for those without a GPU.
+"""Time the whole ladder on a GPU beside its baselines, and record the run.
 
     python benchmarks/record_ladder.py [--name h200] [--sizes 512,1024,2048,4096,8192] [--budget 4]
 
-Runs `gemmsmith bench` for all rungs and writes benchmarks/results/NAME_ladder.json; `python benchmarks/update_docs.py`
-then makes the README's table and picture and the package's own copy from it. To see whether a machine reproduces the
-record:
+Runs `gemmsmith bench` for all rungs and writes benchmarks/results/NAME_ladder.json. `python benchmarks/update_docs.py`
+then makes the tables, the picture and the package's reduced copy.
+
+To see whether a machine reproduces the record:
 `python benchmarks/record_ladder.py --compare benchmarks/results/h200_ladder*.json --output new.json` runs the same and
-exits 1 where a median lies outside those recorded by more than the table's spread. That takes two records, since a
-kernel differs more from run to run than within one: operands lie elsewhere, and under the power cap clocks settle
-elsewhere. The spread of a cell is that within a run; that of the table is by how much records differ at most.
-`--rungs NAMES --append FILE` times some rungs and puts them into a record that has the others; `--sizes` of which the
-record has none are put beside those it has.
+exits 1 if a median lies outside those recorded by more than the spread. It needs two records, since a kernel differs
+more between runs than within one: operands lie elsewhere, and clocks settle elsewhere under the power cap. The spread
+of a cell is that within a run; the spread of the table is the largest difference between records.
+
+`--rungs NAMES --append FILE` times some rungs and adds them to a record that has the others; `--sizes` that the record
+lacks are added too.
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ RESULTS = Path(__file__).parent / "results"
 
 
 def measured(chosen: Sequence[KernelSpec], sizes: str, budget: float) -> list[dict[str, Any]]:
-    """`gemmsmith bench` for each type that rungs start with, beside its baselines, as one run."""
+    """`gemmsmith bench` per input type, beside its baselines, as one run."""
     whole: dict[str, Any] = {}
     for dtype in dict.fromkeys(spec.dtypes[0].name for spec in chosen):
         names = [spec.name for spec in chosen if spec.dtypes[0].name == dtype]
@@ -45,7 +47,7 @@ def measured(chosen: Sequence[KernelSpec], sizes: str, budget: float) -> list[di
             sys.exit(f"bench of {dtype} printed nothing")
         run = json.loads(printed.getvalue())
         run.pop("notes", None)
-        run["machine"]["host"] = ""  # whose machine it was is nobody's business
+        run["machine"]["host"] = ""  # the host's name is private
         if whole:
             whole["measurements"] += run["measurements"]
             whole["command"] += f" && {run['command']}"
@@ -55,7 +57,7 @@ def measured(chosen: Sequence[KernelSpec], sizes: str, budget: float) -> list[di
 
 
 def appended(record: dict[str, Any], found: dict[str, Any]) -> dict[str, Any]:
-    """A recorded run with what another one timed in it; baselines at sizes that it has stay those of the first."""
+    """A recorded run with another one's timings added; baselines at sizes it already has stay."""
     for fact in ("gpu", "driver", "compiler"):
         if record["machine"][fact] != found["machine"][fact]:
             sys.exit(f"the record's {fact} is {record['machine'][fact]}: record all rungs again")
@@ -82,12 +84,12 @@ def medians(runs: list[dict[str, Any]]) -> dict[tuple[str, str, int], tuple[floa
 
 def apart(one: dict[tuple[str, str, int], tuple[float, float]],
           other: dict[tuple[str, str, int], tuple[float, float]]) -> float:  # fmt: skip
-    """By how much medians of two runs differ at most."""
+    """The largest difference between medians of two runs."""
     return max((abs(one[key][0] / other[key][0] - 1) for key in one.keys() & other.keys()), default=0.0)
 
 
 def compare(records: Sequence[list[dict[str, Any]]], new: list[dict[str, Any]]) -> int:
-    """Whether every median lies between those recorded, or no further off than cell and table spread, and 3 %."""
+    """Whether every median lies between those recorded, or off by no more than cell and table spread and 3 %."""
     recorded, after = [medians(runs) for runs in records], medians(new)
     of_table = max(apart(one, other) for one in recorded for other in recorded)
     known = sorted(after.keys() & set().union(*recorded), key=lambda k: (k[1], k[2], k[0]))
@@ -112,9 +114,9 @@ def main() -> int:
     parser.add_argument("--sizes", default="512,1024,2048,4096,8192")
     parser.add_argument("--budget", type=float, default=4.0)
     parser.add_argument("--compare", type=Path, nargs="+", default=[], help="records")
-    parser.add_argument("--output", type=Path, help="where to write, rather than benchmarks/results")
+    parser.add_argument("--output", type=Path, help="where to write, instead of benchmarks/results")
     parser.add_argument("--rungs", default="", help="names, separated by commas; default: all")
-    parser.add_argument("--append", type=Path, help="a record that gets what is timed")
+    parser.add_argument("--append", type=Path, help="a record to add the timings to")
     options = parser.parse_args()
     chosen = [rung_named(name) for name in options.rungs.split(",") if name] or list(rungs())
     old = [json.loads(path.read_text(encoding="utf-8"))["runs"] for path in options.compare]

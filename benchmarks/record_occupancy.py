@@ -2,8 +2,8 @@
 
     python benchmarks/record_occupancy.py [tests/data/occupancy.csv.gz]        (needs a C++ compiler and no GPU)
 
-A small program around the header reads one kernel a line and writes the header's answer. What a device looks like
-is stated here a second time, as its driver reports it, so that a wrong line in gpus.toml is found too.
+A small program around the header reads one kernel per line and writes the header's answer. Each device is described
+here a second time, as its driver reports it, so that a wrong line in gpus.toml is found too.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 SEED = 20251115
-EACH = 1000  # configurations a GPU
+EACH = 1000  # configurations per GPU
 KB = 1024
 INPUTS = ("gpu", "threads", "registers", "static_smem", "dynamic_smem", "barriers")
 ANSWERS = ("blocks", "by_warps", "by_slots", "by_registers", "by_smem", "by_barriers", "factors")
@@ -108,7 +108,7 @@ def ask(program: Path, kernels: Iterable[Kernel]) -> list[tuple[int, ...]]:
 
 
 def random_kernel(rng: random.Random, gpu: str) -> Kernel:
-    """Often like a GEMM, often at the very edge of a limit, sometimes too large."""
+    """A random kernel: often like a GEMM, often at the edge of a limit, sometimes too large."""
     *_, smem_sm, smem_block, _ = DEVICES[gpu]
     threads = rng.choice(
         (32 * rng.randint(1, 32), rng.choice((64, 128, 256, 512)), rng.randint(1, 1056), rng.randint(1, 128))

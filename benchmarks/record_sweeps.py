@@ -2,8 +2,8 @@
 
     python benchmarks/record_sweeps.py [OUTPUT.json]        (needs no GPU; takes a minute)
 
-Runs `gemmsmith sweep --experiment NAME --device sim` for each and writes the saved sweeps as one list. The output is the
-package's own file, src/gemmsmith/store/data/h200_sweeps.json, unless named. Counts are exact, so the file changes only
+Runs `gemmsmith sweep --experiment NAME --device sim` for each and writes the saved sweeps as one list. The default
+output is the package's own file, src/gemmsmith/store/data/h200_sweeps.json. Counts are exact, so the file changes only
 with a kernel, the compiler or the simulator.
 """
 

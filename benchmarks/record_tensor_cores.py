@@ -4,8 +4,8 @@
     PYTHONPATH=src python benchmarks/record_tensor_cores.py --compare      the file against the simulator; needs no GPU
 
 Values: single mma.sync, wmma, ldmatrix, stmatrix and cvt to TF32 (tests/data/tensor_cores.npz); the kernels and their
-operands are those of tests/sim, and the operands themselves are not stored: they are made again, and a digest tells
-that they are the same. Patterns: requests, wavefronts and bank conflicts of ldmatrix, stmatrix and wmma loads and
+operands are those of tests/sim. The operands are not stored: they are generated again, and a digest shows that they
+are the same. Patterns: requests, wavefronts and bank conflicts of ldmatrix, stmatrix and wmma loads and
 stores, and the tensor instructions of each form, counted by ncu (tests/data/ldmatrix_patterns.json). A form that fails
 is reported and left out; the others are kept.
 """
@@ -47,7 +47,7 @@ METRICS = (
     "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum",
     "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_st.sum",
 )  # fmt: skip
-# Not every version of ncu and every chip has these: those refused are left out.
+# Not every ncu and every chip has these metrics; those refused are left out.
 OPTIONAL = (
     "smsp__inst_executed_op_ldsm.sum", "smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_ldsm.sum",
     "smsp__sass_l1tex_data_bank_conflicts_pipe_lsu_mem_shared_op_ldsm.sum",
@@ -70,7 +70,7 @@ def values(device: Device, arch: str) -> tuple[dict[str, Any], dict[str, str], l
     def attempt(name: str, compute: Callable[..., Any], *arguments: Any) -> None:
         try:
             arrays[name] = compute(device, *arguments, arch)
-        except Exception as error:  # one form that fails must not lose the others
+        except Exception as error:  # a form that fails must not lose the others
             failures.append(f"{name}: {type(error).__name__}: {error}")
 
     for form in (*FLOAT_FORMS, *INTEGER_FORMS):
@@ -108,7 +108,7 @@ def save_values(path: Path, device: Device, arch: str, driver: str) -> int:
 
 
 def compare(path: Path) -> int:
-    """How many recorded forms the simulator does not repeat bit for bit; prints each."""
+    """How many recorded forms the simulator does not reproduce bit for bit; prints each."""
     from gemmsmith.sim.device import SimDevice
 
     with np.load(path, allow_pickle=False) as file:
@@ -139,7 +139,7 @@ def compare(path: Path) -> int:
 
 
 def run_ncu(ncu: str, metrics: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
-    """ncu's table, and the metrics it has: names that ncu refuses are dropped, and it is asked again."""
+    """ncu's table and its metrics; names that ncu refuses are dropped, and it runs again."""
     for _ in range(6):
         command = [ncu, "--clock-control", "none", "--cache-control", "none", "--csv", "--print-units", "base",
                    "--metrics", ",".join(metrics), sys.executable, __file__]  # fmt: skip

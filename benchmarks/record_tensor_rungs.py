@@ -1,10 +1,10 @@
-"""Time mma_pipelined beside cuBLAS in every type, with samples long enough for clocks to settle, and keep the runs.
+"""Time mma_pipelined beside cuBLAS in every type, with samples long enough for clocks to settle, and record the runs.
 
     python benchmarks/record_tensor_rungs.py OUTPUT.json [--budget 4] [--sample-ms 150] [--types …] [--shapes …]
-                                             [--cut-off]     TF32 operands are cut off instead of rounded
+                                             [--truncate]    TF32 operands are truncated instead of rounded
 
-Under the power cap contenders that take turns every few milliseconds share one clock, set by the hungrier of them; so
-samples of 150 ms are recorded, and beside them, for comparison, the usual ones.
+Under the power cap contenders that take turns every few milliseconds share one clock, set by the one that draws more
+power. So samples of 150 ms are recorded, and the usual ones for comparison.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def bench(case: tuple[str, str, str, str], shapes: str, *more: str) -> list[dict
     command = ["bench", "mma_pipelined", "--preset", preset, "--dtype", dtype, "--out-dtype", out, "--layout", layout,
                "--shapes", shapes, "--against", against, "--quick", "--no-db", "--json", *more]  # fmt: skip
     with redirect_stdout(io.StringIO()) as printed, suppress(SystemExit):
-        main_of_gemmsmith(command)  # in this process: starting another takes longer than a measurement
+        main_of_gemmsmith(command)  # in this process: a new one would take longer than the measurement
     if not printed.getvalue():
         return []
     run = json.loads(printed.getvalue())
@@ -52,11 +52,11 @@ def main() -> int:
     parser.add_argument("--budget", type=float, default=4.0)
     parser.add_argument("--types", default="bf16,fp16,tf32")
     parser.add_argument("--shapes", default="4096,8192")
-    parser.add_argument("--cut-off", action="store_true", help="TF32 operands are not rounded")
+    parser.add_argument("--truncate", action="store_true", help="TF32 operands are truncated, not rounded")
     parser.add_argument("--sample-ms", type=float, default=150.0)
     options = parser.parse_args()
     settled = ("--budget", f"{options.budget:g}", "--sample-ms", f"{options.sample_ms:g}",
-               *(("--config", "ROUND=0") if options.cut_off else ()))  # fmt: skip
+               *(("--config", "ROUND=0") if options.truncate else ()))  # fmt: skip
     record: dict[str, Any] = {"what": "mma_pipelined beside cuBLAS", "settled": [], "short": []}
     cases = [case for case in CASES if case[0] in options.types.split(",")]
     for case in cases:

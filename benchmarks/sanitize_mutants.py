@@ -1,4 +1,4 @@
-"""Which of the mutants does compute-sanitizer see on a GPU? Compares it with our own checker.
+"""Which mutants compute-sanitizer reports on a GPU, compared with our own checker.
 
     PYTHONPATH=src python benchmarks/sanitize_mutants.py OUTPUT.json        (needs a GPU and compute-sanitizer)
 
@@ -32,7 +32,7 @@ _SEEN, _TIMEOUT_S = 9, 90
 
 
 def launch(mutant: Mutant) -> None:
-    """Launch a mutant once, in matrices without guards, so that what lies past them is out of bounds."""
+    """Launch a mutant once, on matrices without guards, so that what lies past them is out of bounds."""
     with tempfile.TemporaryDirectory() as folder:
         spec, trial = mutant.write(Path(folder)), mutant.trial
         verdict = verify_launch(cuda_device(), spec, mutant.chosen, trial.problem(spec), compile_fn=compiler,
@@ -86,7 +86,7 @@ def main() -> int:
         "rows": rows,
     }  # fmt: skip
     options.output.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
-    print(f"{len(rows)} mutants: ours names all, compute-sanitizer sees {both}")
+    print(f"{len(rows)} mutants: ours reports all, compute-sanitizer {both}")
     return 0
 
 

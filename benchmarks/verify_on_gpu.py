@@ -2,8 +2,8 @@
 
     python benchmarks/verify_on_gpu.py benchmarks/results/gpu_verification.json
 
-Writes one JSON file with what was run, on what, and how it ended; exits 1 if anything failed. `--rungs NAMES --append
-RECORD` verifies some rungs and writes RECORD with their results in the place of older ones.
+Writes one JSON file with cases, machine and outcome; exits 1 if anything failed. `--rungs NAMES --append
+RECORD` verifies some rungs and writes RECORD with their results replacing older ones.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def configurations(spec: KernelSpec) -> list[Config]:
 
 
 def edge_part(name: str, index: int, part: int, parts: int) -> dict[str, Any]:
-    """Every ``parts``-th case of one configuration's edge matrix: compiling takes longest, so processes share it."""
+    """Every ``parts``-th case of a configuration's edge matrix: compilation dominates, so processes share it."""
     spec = rung_named(name)
     config = configurations(spec)[index]
     device = cuda_device()
@@ -82,7 +82,7 @@ def large(name: str, size: int) -> dict[str, Any]:
 
 
 def product(device: Device, spec: KernelSpec, problem: Problem, seed: int) -> np.ndarray[Any, Any]:
-    """C as the device computes it, from the very same PTX or the cubin made with it."""
+    """C as the device computes it, from the same PTX or the cubin made from it."""
     data = operands(problem, "normal", seed)
     filled = [data.a, data.b, data.c, *([data.bias] if data.bias is not None else [])]
     addresses = [upload(device, values) for values in filled]
@@ -98,7 +98,7 @@ def product(device: Device, spec: KernelSpec, problem: Problem, seed: int) -> np
 
 
 def variant(spec: KernelSpec, i: int) -> Problem:
-    """The i-th shape, with another type, layout, output and epilogue each time, as far as the rung takes them."""
+    """The i-th shape, with a different type, layout, output and epilogue each time, as far as the rung takes them."""
     m, n, k = SHAPES[i]
     alpha, beta = (1.0, 0.7)[i % 2], (0.0, -1.3)[i // 2 % 2]
     dtype = spec.dtypes[i % len(spec.dtypes)]
@@ -192,7 +192,7 @@ def main() -> int:
     tools = [tool for tool in options.tools.split(",") if tool]
     spawned = multiprocessing.get_context("spawn")
     with ThreadPoolExecutor(options.jobs) as pool, ProcessPoolExecutor(options.jobs, mp_context=spawned) as workers:
-        # The slow ones first: tensor-core rungs have some fifty variants to compile.
+        # The slow ones first: tensor-core rungs have about fifty variants to compile.
         for_tensor_cores = sorted(chosen, key=lambda s: not s.tensor_cores)
         edges = {s.name: [workers.submit(edge_part, s.name, index, part, parts)
                           for parts in (8 if s.tensor_cores else 1,)

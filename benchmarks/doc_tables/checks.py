@@ -53,7 +53,9 @@ def agreement_table() -> str:
         compared = sum(len(set(row["measured"]) & set(record["compared"])) for row in launches)
         different = Counter(names[name] for row in launches for name in row["different"])
         listed = ", ".join(f"{n} × `bank_conflicts_{name}`" for name, n in different.items())
-        rows.append([f"`{kernel}`", config, str(len(launches)), str(compared), str(compared - different.total()), listed])
+        rows.append(
+            [f"`{kernel}`", config, str(len(launches)), str(compared), str(compared - different.total()), listed]
+        )
     shapes = ", ".join(dict.fromkeys(f"{r['m']}x{r['n']}x{r['k']}" for r in record["rows"]))
     source = (
         f"{record['equal']} of {record['equal'] + record['different']} counters are equal. Measured on {record['gpu']} "
@@ -114,8 +116,8 @@ def _gates(record: dict[str, Any]) -> str:
     source = (
         f"{origin} ({record['device']}, {record['compiler']}, {record['date']}) by `{record['command']}`: "
         f"{record['m']}×{record['n']} outputs, K of {', '.join(map(str, depths))}, {record['seeds']} seeds. The last "
-        f"column is for normal data at K = {depths[-1]}: the share of outputs in which one dropped term exceeds the gate "
-        "(in int8 some terms are 0)." + (f" Not run there: {refused}." if refused else "")
+        f"column is for normal data at K = {depths[-1]}: the share of outputs in which one dropped term exceeds the "
+        "gate (in int8 some terms are 0)." + (f" Not run there: {refused}." if refused else "")
     )
     columns = [f"{origin}: largest error ÷ gate", *fills, "rungs", "dropped terms caught"]
     return "\n".join([*table(columns, "l" + "r" * (len(fills) + 2), rows), "", source])

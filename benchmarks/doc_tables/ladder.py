@@ -84,8 +84,8 @@ def tensor_table() -> str:
     source = (
         f"Measured on {machine['gpu']} (driver {machine['driver']}, {machine['compiler']}, "
         f"{record['settled'][0]['started'][:10]}); the first command is `{record['settled'][0]['command']}`, and "
-        "`benchmarks/results/h200_tensor_rungs.json` has the others. Preset `h200`, for TF32 `h200-tf32`. Errors are in "
-        "units of fp32's roundoff of |A|·|B|; for TF32, of TF32's."
+        "`benchmarks/results/h200_tensor_rungs.json` has the others. Preset `h200`, for TF32 `h200-tf32`. Errors are "
+        "in units of fp32's roundoff of |A|·|B|; for TF32, of TF32's."
     )
     return "\n".join([*table(columns, "llllrlrrr", rows), "", source])
 

@@ -1,13 +1,13 @@
 #define T 16
 __global__ void sgemm(int M, int N, int K, const float* A, const float* B, float* C) {
-    __shared__ float As[T][T], Bs[T][T];
-    int row = blockIdx.y * T + threadIdx.y, col = blockIdx.x * T + threadIdx.x;
+    __shared__ float a[T][T], b[T][T];
+    int x = threadIdx.x, y = threadIdx.y, row = blockIdx.y * T + y, col = blockIdx.x * T + x;
     float sum = 0.0f;
     for (int k = 0; k < K; k += T) {
-        As[threadIdx.y][threadIdx.x] = row < M && k + threadIdx.x < K ? A[row * K + k + threadIdx.x] : 0.0f;
-        Bs[threadIdx.y][threadIdx.x] = k + threadIdx.y < K && col < N ? B[(k + threadIdx.y) * N + col] : 0.0f;
+        a[y][x] = row < M && k + x < K ? A[row * K + k + x] : 0.0f;
+        b[y][x] = k + y < K && col < N ? B[(k + y) * N + col] : 0.0f;
         __syncthreads();
-        for (int i = 0; i < T; ++i) sum += As[threadIdx.y][i] * Bs[i][threadIdx.x];
+        for (int i = 0; i < T; ++i) sum += a[y][i] * b[i][x];
     }
     if (row < M && col < N) C[row * N + col] = sum;
 }

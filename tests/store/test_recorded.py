@@ -62,3 +62,13 @@ def test_simulated_results_are_not_kept() -> None:
     one = replace(full().measurements[0], origin="simulated")
     with pytest.raises(UsageError, match="only measured"):
         reduced(replace(full(), measurements=(one,)))
+
+
+def test_no_data_file_is_in_the_tree_twice() -> None:
+    seen: dict[bytes, Path] = {}
+    for folder in ("benchmarks", "docs", "src", "tests"):
+        for file in sorted((ROOT / folder).rglob("*")):
+            if file.suffix in (".json", ".jsonl", ".csv", ".gz", ".npz", ".png", ".svg"):
+                content = file.read_bytes()
+                assert content not in seen, f"{file} is a copy of {seen[content]}"
+                seen[content] = file

@@ -22,7 +22,7 @@ from gemmsmith.report.rung_view import COUNTED, view_rung
 from gemmsmith.report.sections import sections_of
 from gemmsmith.report.speeds import plain_gpu, speeds_of
 from gemmsmith.report.summary import headline_words, top_facts
-from gemmsmith.store.published import IDEAS, sources_of
+from gemmsmith.store.published import sources_of
 
 ORIGINS = {
     "measured": ("●", "measured here", "timed on this machine's GPU, with the protocol below"),
@@ -46,7 +46,7 @@ def page(model: ReportModel) -> str:
         origins=_origins(model), inputs=" and ".join(dict.fromkeys(rung.dtype for rung in model.rungs)),
         rejected=speeds.rejected, others=speeds.others, time_model=MODEL, counted=COUNTED,
         baseline=contender(model.baseline), size=size_of(model.problem.m, model.problem.n, model.problem.k),
-        sources=(*sources_of(model.published), *IDEAS), patterns=patterns(),
+        sources=sources_of(model.published), patterns=patterns(),
         style=Markup(style), script=Markup(script), csp=policy(style, script),
     )  # fmt: skip
 

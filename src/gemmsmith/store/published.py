@@ -84,9 +84,9 @@ def published_for(kernel: str) -> tuple[Published, ...]:
 
 
 def sources_of(figures: Iterable[Published]) -> tuple[Source, ...]:
-    """The documents behind some figures, each once, in the order of the figures."""
-    found = (Source(p.source, p.gpu, p.title, p.author, p.link) for p in figures if p.title)
-    return tuple(dict.fromkeys(found))
+    """The documents behind some figures, each once, in the order of the figures; then those whose ideas they follow."""
+    found = dict.fromkeys(Source(p.source, p.gpu, p.title, p.author, p.link) for p in figures if p.title)
+    return (*found, *IDEAS) if found else ()
 
 
 def _number(text: str) -> float:
