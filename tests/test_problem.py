@@ -1,4 +1,4 @@
-"""Problem, data types and configurations: what is refused, with which words, and that nothing changed."""
+"""Problem, data types and configurations: what is refused, with which message, and that nothing changes."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ BAD_PROBLEMS: list[tuple[dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("changes", "message"), BAD_PROBLEMS, ids=str)
-def test_impossible_problems(changes: dict[str, Any], message: str) -> None:
+def test_illegal_problems(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(ProblemError) as caught:
         Problem(**({"m": 4, "n": 5, "k": 6} | changes))
     assert message in str(caught.value)
@@ -76,7 +76,7 @@ def test_impossible_problems(changes: dict[str, Any], message: str) -> None:
 
 
 @pytest.mark.parametrize("changes", [{"m": -1}, {"alpha": "x"}, {"lda": 1}], ids=str)
-def test_a_refused_change_leaves_the_problem_as_it_was(changes: dict[str, Any]) -> None:
+def test_a_refused_change_does_not_alter_the_problem(changes: dict[str, Any]) -> None:
     problem = Problem(4, 5, 6, lda=8)
     before = dataclasses.asdict(problem)
     with pytest.raises(ProblemError):
@@ -96,7 +96,7 @@ def test_problems_are_frozen_and_unknown_fields_are_refused() -> None:
     ("layout", "a_shape", "b_shape"),
     [("NN", (4, 6), (6, 5)), ("NT", (4, 6), (5, 6)), ("TN", (6, 4), (6, 5)), ("TT", (6, 4), (5, 6))],
 )
-def test_shapes_as_stored(layout: str, a_shape: tuple[int, int], b_shape: tuple[int, int]) -> None:
+def test_stored_shapes(layout: str, a_shape: tuple[int, int], b_shape: tuple[int, int]) -> None:
     problem = Problem(4, 5, 6, trans_a=layout[0] == "T", trans_b=layout[1] == "T")
     assert (problem.layout, problem.a_shape, problem.b_shape, problem.c_shape) == (layout, a_shape, b_shape, (4, 5))
     assert (problem.lda, problem.ldb, problem.ldc) == (a_shape[1], b_shape[1], 5)
@@ -114,13 +114,13 @@ def test_legal_extents_have_legal_leading_dimensions(shape: tuple[int, int, int]
     [(0.7, 0.699999988079071), (1, 1.0), (np.float64(0.1), 0.10000000149011612), (1e300, math.inf), (-1e39, -math.inf),
      (1e-60, 0.0), (np.int64(3), 3.0), (math.inf, math.inf)],
 )  # fmt: skip
-def test_scalars_are_what_a_kernel_sees(given: float, seen: float) -> None:
+def test_scalars_are_rounded_to_fp32(given: float, seen: float) -> None:
     problem = Problem(1, 1, 1, alpha=given, beta=given)
     assert (problem.alpha, problem.beta) == (seen, seen)
     assert type(problem.alpha) is float
 
 
-def test_negative_zero_and_nan_scalars_survive() -> None:
+def test_negative_zero_and_nan_scalars_are_kept() -> None:
     problem = Problem(1, 1, 1, alpha=-0.0, beta=math.nan)
     assert math.copysign(1.0, problem.alpha) == -1.0
     assert math.isnan(problem.beta)
@@ -148,7 +148,7 @@ def test_text(problem: Problem, text: str) -> None:
     assert str(problem) == text
 
 
-def test_with_makes_leading_dimensions_tight_again() -> None:
+def test_with_resets_leading_dimensions() -> None:
     problem = Problem(4, 5, 6, lda=60)
     assert problem.with_(k=3).lda == 3
     assert problem.with_(k=3, lda=60).lda == 60
@@ -167,7 +167,7 @@ def test_types_by_name_and_by_numpy_type(dtype: Any) -> None:
     assert float(dtype.numpy.type(1 + eps / 2)) == 1
 
 
-def test_integers_by_numpy_type_and_tf32_by_name_alone() -> None:
+def test_integers_by_numpy_type_and_tf32_only_by_name() -> None:
     assert dtype_of(np.dtype(np.int8)) is DTYPES["int8"]
     assert dtype_of(np.dtype(np.int32)) is DTYPES["int32"]
     assert dtype_of(np.dtype(np.float32)) is FP32
@@ -177,7 +177,7 @@ def test_integers_by_numpy_type_and_tf32_by_name_alone() -> None:
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"dtype": DTYPES["int32"]}, "int32 is no input type"),
+        ({"dtype": DTYPES["int32"]}, "int32 is not an input type"),
         ({"out_dtype": FP16}, "fp32 inputs give fp32, not fp16"),
         ({"dtype": FP16, "out_dtype": BF16}, "fp16 inputs give fp32 or fp16, not bf16"),
         ({"bias": "both"}, "unknown bias 'both'"),
@@ -190,7 +190,7 @@ def test_integers_by_numpy_type_and_tf32_by_name_alone() -> None:
         ({"batch": 2, "stride_b": 1.5}, "stride_b must be an integer"),
     ],
 )
-def test_types_epilogues_and_batches_that_are_none(fields: dict[str, Any], message: str) -> None:
+def test_illegal_types_epilogues_and_batches(fields: dict[str, Any], message: str) -> None:
     with pytest.raises(GemmsmithError) as caught:
         Problem(3, 2, 4, **fields)
     assert message in str(caught.value)
@@ -305,7 +305,7 @@ def test_every_illegal_value_is_named(spec: KernelSpec) -> None:
         (Problem(1, 1, 1, batch=2), "tile takes one product, not a batch of 2"),
     ],
 )
-def test_what_a_kernel_does_not_take(
+def test_problems_a_kernel_does_not_support(
     spec: KernelSpec, problem: Problem, message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other = dataclasses.replace(spec, name="mixed", dtypes=(FP16,))

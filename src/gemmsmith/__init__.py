@@ -1,8 +1,8 @@
 """gemmsmith: a workbench for GPU matrix multiplication.
 
-``matmul`` and ``gemm`` compute products on the device that holds their operands: GPU tensors on their GPU,
-NumPy arrays on a simulator that executes the same kernels from their PTX. ``plan`` prepares a product that is computed
-many times. ``kernels`` lists the ladder.
+``matmul`` and ``gemm`` compute on the device that holds the operands: GPU tensors on their GPU, NumPy arrays on a
+simulator that executes the same kernels from their PTX. ``plan`` prepares a product that is computed many times.
+``kernels`` lists the ladder.
 """
 
 from gemmsmith.call.api import gemm, kernels, matmul, plan

@@ -1,10 +1,10 @@
-"""One exception tree: what happened, what to do about it, and the exit code a command ends with."""
+"""The exceptions of gemmsmith: each has a message, a hint and the exit code of a command."""
 
 from __future__ import annotations
 
 
 class GemmsmithError(Exception):
-    """Base of every error gemmsmith raises on purpose.
+    """Base of all errors that gemmsmith raises deliberately.
 
     ``message`` says what happened, with the value and the arithmetic; ``hint`` says what to do.
     """
@@ -21,43 +21,43 @@ class GemmsmithError(Exception):
 
 
 class UsageError(GemmsmithError):
-    """The call or command line is wrong; nothing was run and nothing was changed."""
+    """The call or command line is wrong; nothing was run or changed."""
 
     exit_code = 2
 
 
 class ProblemError(UsageError, ValueError):
-    """A shape, leading dimension, scalar or layout that no GEMM can have."""
+    """A shape, leading dimension, scalar or layout that is illegal for a GEMM."""
 
 
 class DTypeError(UsageError, TypeError):
-    """A data type, or a kind of object, that is not accepted here."""
+    """A data type or a kind of object that is not accepted."""
 
 
 class ConfigError(UsageError, ValueError):
-    """A kernel configuration that is illegal, with the arithmetic that says why."""
+    """An illegal kernel configuration, with the arithmetic that shows why."""
 
 
 class UnknownKernelError(UsageError, LookupError):
-    """No rung and no file of that name."""
+    """There is no rung, baseline or file with that name."""
 
 
 class UnsupportedError(UsageError):
-    """A rung that is fine in itself was asked for something it does not do."""
+    """A kernel that does not support the problem, layout, device or alignment."""
 
 
 class SignatureError(UsageError):
-    """A kernel's entry or its parameters could not be recognised."""
+    """The entry of a kernel or its parameters were not recognised."""
 
 
 class MissingDeviceError(GemmsmithError):
-    """No driver, no GPU, or a tool that is not installed."""
+    """There is no driver, no GPU, or a tool is not installed."""
 
     exit_code = 3
 
 
 class CompileError(GemmsmithError):
-    """NVRTC rejected the source; ``log`` is what the compiler said."""
+    """NVRTC rejected the source; ``log`` is the compiler's output."""
 
     def __init__(self, message: str, hint: str = "", log: str = "") -> None:
         super().__init__(message, hint)
@@ -65,20 +65,20 @@ class CompileError(GemmsmithError):
 
 
 class CacheError(GemmsmithError):
-    """The compile cache's folder cannot be trusted or used."""
+    """The folder of the compile cache cannot be used or is not private to the user."""
 
 
 class LaunchError(GemmsmithError):
-    """The CUDA driver refused or aborted a launch."""
+    """The CUDA driver rejected or aborted a launch."""
 
 
 class SimulationError(GemmsmithError):
-    """The simulated kernel did something a GPU would fault on, or that is undefined."""
+    """The simulated kernel did something that is undefined or faults on a GPU."""
 
 
 class UnknownInstructionError(SimulationError):
-    """PTX that the simulator does not know; it never guesses."""
+    """PTX that the simulator does not know; it does not guess."""
 
 
 class VerificationError(GemmsmithError):
-    """A result that is wrong, raised only where a verdict was not asked for."""
+    """A wrong result, where no verdict is returned."""

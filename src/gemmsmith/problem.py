@@ -1,7 +1,7 @@
 """The problem: C = act(alpha * op(A) * op(B) + beta * C + bias), row-major with leading dimensions, once or in a batch.
 
-A ``Problem`` is the only description of the mathematics that flows through the stages. It is checked
-once, here, so that every later stage can trust it.
+A ``Problem`` is the only description of the product that passes between the stages. It is checked when it is made, so
+later stages need not check it again.
 """
 
 from __future__ import annotations
@@ -39,24 +39,24 @@ class DType:
 FP32 = DType("fp32", np.dtype(np.float32), "float", 2.0**-24)
 FP16 = DType("fp16", np.dtype(np.float16), "__half", 2.0**-11)
 BF16 = DType("bf16", np.dtype(ml_dtypes.bfloat16), "__nv_bfloat16", 2.0**-8)
-# fp32 in memory, of which tensor cores multiply the upper 19 bits. Never called fp32, and only where it is asked for.
+# fp32 in memory; tensor cores multiply its upper 19 bits. Never called fp32, and used only where it is named.
 TF32 = DType("tf32", np.dtype(np.float32), "float", 2.0**-11)
 INT8 = DType("int8", np.dtype(np.int8), "signed char", 0.0)
 INT32 = DType("int32", np.dtype(np.int32), "int", 0.0)
 DTYPES = {d.name: d for d in (FP32, FP16, BF16, TF32, INT8, INT32)}
-# What each input type may be turned into; the first is what a problem has that names none.
+# The output types of each input type; the first is the default.
 OUTPUTS = {FP32: (FP32,), TF32: (FP32,), FP16: (FP32, FP16), BF16: (FP32, BF16), INT8: (FP32, INT32, INT8)}
 BIASES = ("", "row", "column")
 ACTIVATIONS = ("", "relu", "gelu", "silu")
 
 
 def arithmetic_of(dtype: DType, tensor_cores: bool) -> str:
-    """What inputs of a type are multiplied in: 16-bit ones in fp32, unless tensor cores do it."""
+    """The arithmetic of an input type: without tensor cores, 16-bit inputs are multiplied in fp32."""
     return dtype.name if tensor_cores or dtype == TF32 else FP32.name
 
 
 def dtype_named(name: str) -> DType:
-    """The data type called ``name``, or an error that lists the ones there are."""
+    """The data type ``name``; an unknown name raises an error that lists the known ones."""
     try:
         return DTYPES[name]
     except (KeyError, TypeError):
@@ -64,7 +64,7 @@ def dtype_named(name: str) -> DType:
 
 
 def dtype_of(numpy_dtype: np.dtype[Any]) -> DType:
-    """The gemmsmith type of a NumPy type; others, such as float64, are refused, never converted."""
+    """The gemmsmith type of a NumPy type; other types, such as float64, are refused, not converted."""
     for dtype in _OF_ARRAYS:
         if dtype.numpy == numpy_dtype:
             return dtype
@@ -74,18 +74,18 @@ def dtype_of(numpy_dtype: np.dtype[Any]) -> DType:
     )
 
 
-# An array of float32 is fp32: TF32 is a way to multiply it, which is asked for by name.
+# An array of float32 is fp32; TF32 is a way to multiply it and must be named.
 _OF_ARRAYS = (FP32, FP16, BF16, INT8, INT32)
 
 
 @dataclass(frozen=True)
 class Problem:
-    """One matrix product, or a batch of them. Leading dimensions and strides default to the tightest legal ones.
+    """One matrix product, or a batch of them. Leading dimensions and strides default to the smallest legal ones.
 
-    batch       how many products; A, B and C of the next one lie stride_a, stride_b and stride_c elements further on.
-                A stride of 0 for A or B is one matrix for all of them.
-    bias        '', 'row' (a value for each row of C) or 'column' (one for each column), in the output's type
-    activation  '', 'relu', 'gelu' (with erf) or 'silu', of the sum with its bias, before it is converted
+    batch       how many products; stride_a, stride_b and stride_c are the elements from one matrix to the next.
+                A stride of 0 uses one A or B for all products.
+    bias        '', 'row' (one value per row of C) or 'column' (one per column), in the output's type
+    activation  '', 'relu', 'gelu' (with erf) or 'silu', applied after the bias and before the conversion to the output
     """
 
     m: int
@@ -115,7 +115,7 @@ class Problem:
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, (int, float, np.floating, np.integer)):
                 raise ProblemError(f"{name} must be a real number, not {value!r}")
-            # Kernels take fp32 scalars: what they see is what the reference must see.
+            # Kernels take fp32 scalars, so the reference must use the rounded values too.
             try:
                 with np.errstate(over="ignore"):
                     object.__setattr__(self, name, float(np.float32(value)))
@@ -129,7 +129,7 @@ class Problem:
     def _check_types(self) -> None:
         known = OUTPUTS.get(self.dtype)
         if known is None:
-            raise DTypeError(f"{self.dtype} is no input type", f"use one of {', '.join(d.name for d in OUTPUTS)}")
+            raise DTypeError(f"{self.dtype} is not an input type", f"use one of {', '.join(d.name for d in OUTPUTS)}")
         if self.out_dtype not in known:
             raise DTypeError(f"{self.dtype} inputs give {' or '.join(d.name for d in known)}, not {self.out_dtype}")
         for name, value, legal in (("bias", self.bias, BIASES), ("activation", self.activation, ACTIVATIONS)):
@@ -144,7 +144,7 @@ class Problem:
     def _resolve_stride(self, operand: str, shape: tuple[int, int]) -> None:
         name = f"stride_{operand}"
         value, leading = getattr(self, name), getattr(self, f"ld{operand}")
-        if value == -1 or self.batch <= 1:  # of one product there is no next
+        if value == -1 or self.batch <= 1:  # a single product has no next one
             object.__setattr__(self, name, shape[0] * leading if self.batch > 1 else 0)
             return
         if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
@@ -153,7 +153,7 @@ class Problem:
         if value < span and not (value == 0 and operand != "c"):
             raise ProblemError(
                 f"{name}={value} is smaller than a matrix of {span} elements",
-                "matrices of a batch may not overlap; A and B may be one for all, with a stride of 0",
+                "the matrices of a batch must not overlap; a stride of 0 uses one A or B for all",
             )
         object.__setattr__(self, name, int(value))
 
@@ -187,7 +187,7 @@ class Problem:
 
     @property
     def copies(self) -> tuple[int, int, int]:
-        """How many matrices A, B and C are: as many as the batch, or one for all of it."""
+        """How many matrices A, B and C have: the batch, or one that is used for the whole batch."""
         a, b = (1 if stride == 0 else self.batch for stride in (self.stride_a, self.stride_b))
         return a, b, self.batch
 
@@ -206,21 +206,21 @@ class Problem:
 
     @property
     def flops(self) -> int:
-        """Multiplications and additions of the products themselves: 2·M·N·K of each."""
+        """Multiplications and additions: 2·M·N·K per product."""
         return 2 * self.m * self.n * self.k * self.batch
 
     @property
     def compulsory_bytes(self) -> int:
-        """The fewest bytes that must move: each input read once, the output written once."""
+        """The least memory traffic in bytes: every input read once, the output written once."""
         a, b, c = self.copies
         inputs = (a * self.m * self.k + b * self.k * self.n) * self.dtype.itemsize if self.alpha != 0 else 0
         outputs = c * self.m * self.n * self.out_dtype.itemsize
         return inputs + outputs * (2 if self.beta != 0 else 1) + self.bias_length * self.out_dtype.itemsize
 
     def with_(self, **changes: Any) -> Problem:
-        """A copy with some fields changed; leading dimensions and strides not named are made tight again.
+        """A copy with some fields changed; leading dimensions and strides not given get their smallest legal values.
 
-        A matrix that is one for all of a batch stays so.
+        A matrix that is used for the whole batch remains so.
         """
         tight = {name: -1 for name in ("lda", "ldb", "ldc", "stride_c") if name not in changes}
         for name in ("stride_a", "stride_b"):
@@ -260,7 +260,7 @@ def _checked_extent(name: str, value: object) -> int:
 
 
 def ceil_div(a: int, b: int) -> int:
-    """How many pieces of ``b`` cover ``a``."""
+    """a / b, rounded up."""
     return -(-a // b)
 
 

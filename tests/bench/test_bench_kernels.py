@@ -169,7 +169,7 @@ class FakeDriver:
 def driver(monkeypatch: pytest.MonkeyPatch) -> FakeDriver:
     fake = FakeDriver()
     monkeypatch.setattr(stopwatch_module, "driver_bindings", lambda: fake)
-    monkeypatch.setattr("gemmsmith.run.cuda.driver_bindings", lambda: fake)
+    monkeypatch.setattr("gemmsmith.run.driver_calls.driver_bindings", lambda: fake)
     return fake
 
 

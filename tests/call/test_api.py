@@ -1,4 +1,4 @@
-"""gemm, matmul and kernels on NumPy arrays: what they return, in which type, for which layouts and choices."""
+"""gemm, matmul and kernels on NumPy arrays: results, types, layouts, and the choice of a kernel."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TINY = {"TILE": 8}
 
 
 def integers(rows: int, cols: int, seed: int, dtype: Any = np.float32) -> Array:
-    """Small non-zero integers: products and sums are exact in every order."""
+    """Small non-zero integers, whose products and sums are exact in every order."""
     rng = np.random.default_rng(seed)
     return (rng.integers(1, 9, (rows, cols)) * rng.choice([-1, 1], (rows, cols))).astype(dtype)
 
@@ -30,7 +30,7 @@ def naive(a: Any, b: Any, c: Any = None, **options: Any) -> Any:
     return gemmsmith.gemm(a, b, c, kernel="naive", config=TINY, **options)
 
 
-def test_matmul_is_the_product() -> None:
+def test_matmul_returns_the_product() -> None:
     a, b = integers(65, 33, 0), integers(33, 17, 1)
     result = gemmsmith.matmul(a, b)
     assert type(result) is np.ndarray
@@ -45,7 +45,7 @@ def test_kernels_are_the_rungs() -> None:
     assert [spec.rung for spec in found] == list(range(1, len(found) + 1))
 
 
-def test_the_package_offers_what_it_says() -> None:
+def test_all_names_of_the_package_exist() -> None:
     assert {"gemm", "kernels", "matmul"} <= set(gemmsmith.__all__)
     assert all(hasattr(gemmsmith, name) for name in gemmsmith.__all__)
 
@@ -67,9 +67,9 @@ def test_every_type_gives_fp32(dtype: Any) -> None:
     assert np.array_equal(result, product(a, b))
 
 
-def test_16_bit_inputs_are_summed_in_fp32() -> None:
+def test_16_bit_inputs_accumulate_in_fp32() -> None:
     a = np.full((1, 300), 1.0, ml_dtypes.bfloat16)
-    assert gemmsmith.matmul(a, a.T.copy())[0, 0] == 300  # bf16 itself would stop at 256
+    assert gemmsmith.matmul(a, a.T.copy())[0, 0] == 300  # accumulated in bf16 it would stop at 256
 
 
 # --- layouts
@@ -130,13 +130,13 @@ def test_alpha_and_beta(alpha: float, beta: float) -> None:
     assert not np.shares_memory(result, c)
 
 
-def test_beta_zero_does_not_look_at_c() -> None:
+def test_beta_zero_does_not_read_c() -> None:
     a, b = integers(3, 4, 16), integers(4, 5, 17)
     for c in (np.full((3, 5), np.nan, np.float32), None):
         assert np.array_equal(naive(a, b, c, beta=-0.0), product(a, b))
 
 
-def test_alpha_zero_does_not_look_at_the_product() -> None:
+def test_alpha_zero_does_not_read_a_and_b() -> None:
     a, c = np.full((3, 3), np.nan, np.float32), integers(3, 3, 18)
     assert np.array_equal(naive(a, a, c, alpha=0, beta=1), c)
 
@@ -148,7 +148,7 @@ def test_out_is_returned_and_filled() -> None:
     assert np.array_equal(out, product(a, b))
 
 
-def test_out_may_be_a_part_of_a_larger_matrix() -> None:
+def test_out_may_be_part_of_a_larger_matrix() -> None:
     a, b = integers(9, 10, 21), integers(10, 11, 22)
     whole = np.full((12, 20), 7, np.float32)
     out = whole[2:11, 4:15]
@@ -173,11 +173,11 @@ def test_c_and_out_may_differ() -> None:
     assert np.array_equal(c, before)
 
 
-# --- which kernel
+# --- the choice of a kernel
 
 
 def test_a_configuration_is_used() -> None:
-    """Every configuration gives the same result, and one that is illegal is refused: so it is looked at."""
+    """Every legal configuration gives the same result, and an illegal one is refused, so it is not ignored."""
     a, b = integers(40, 20, 29), integers(20, 40, 30)
     for tile in (8, 16, 32):
         assert np.array_equal(gemmsmith.gemm(a, b, kernel="shared_tile", config={"TILE": tile}), product(a, b))
@@ -187,7 +187,7 @@ def test_a_configuration_is_used() -> None:
 
 @pytest.mark.parametrize("layout", ["NN", "NT", "TN", "TT"])
 @pytest.mark.parametrize("dtype", ["fp32", "fp16"])
-def test_without_a_name_a_kernel_is_chosen(dtype: str, layout: str) -> None:
+def test_a_kernel_is_chosen_if_none_is_named(dtype: str, layout: str) -> None:
     a, b = (integers(6, 6, seed, DTYPES[dtype].numpy) for seed in (31, 32))
     left, right = (a.T if layout[0] == "T" else a), (b.T if layout[1] == "T" else b)
     assert np.array_equal(gemmsmith.matmul(left, right), product(left, right))

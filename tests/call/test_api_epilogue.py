@@ -1,4 +1,4 @@
-"""gemm with bias, activation, output types, TF32 and batches, on NumPy arrays: what comes back, and what is refused."""
+"""gemm with bias, activation, output types, TF32 and batches on NumPy arrays: results and refusals."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ TENSOR: dict[str, Any] = {"kernel": "mma_swizzled",
 
 
 def integers(*shape: int, seed: int = 0, dtype: Any = F32, largest: int = 5) -> Array:
-    """Small non-zero integers: everything is exact."""
+    """Small non-zero integers, so that all arithmetic is exact."""
     rng = np.random.default_rng(seed)
     return (rng.integers(1, largest + 1, shape) * rng.choice([-1, 1], shape)).astype(dtype)
 
@@ -40,7 +40,7 @@ def product(a: Array, b: Array) -> Array:
 
 
 @pytest.mark.parametrize("shape", [(7,), (1, 7), (9, 1)], ids=str)
-def test_a_bias_for_columns_or_rows(shape: tuple[int, ...]) -> None:
+def test_a_bias_per_column_or_row(shape: tuple[int, ...]) -> None:
     a, b, bias = integers(9, 11), integers(11, 7, seed=1), integers(*shape, seed=2)
     before = bias.copy()
     assert np.array_equal(gemm(a, b, bias=bias, **PLAIN), product(a, b) + bias)
@@ -51,13 +51,13 @@ def test_a_bias_for_columns_or_rows(shape: tuple[int, ...]) -> None:
     (5, 5, (5,)), (5, 5, (5, 1)), (5, 5, (1, 5)), (1, 5, (1, 1)), (1, 5, (5,)), (1, 1, (1,)), (5, 1, (1, 1)),
     (5, 1, (5, 1)),
 ], ids=str)  # fmt: skip
-def test_a_bias_of_a_shape_that_could_be_mistaken(m: int, n: int, shape: tuple[int, ...]) -> None:
-    """Of 1x1 for one row of five: it is added to the row, and nothing behind it is read."""
+def test_a_bias_with_an_ambiguous_shape(m: int, n: int, shape: tuple[int, ...]) -> None:
+    """A 1x1 bias for a single row of five is added to the row, and nothing past it is read."""
     a, b, bias = integers(m, 3), integers(3, n, seed=1), integers(*shape, seed=2)
     assert np.array_equal(gemm(a, b, bias=bias, **PLAIN), product(a, b) + bias)
 
 
-def test_a_bias_may_be_part_of_something_larger() -> None:
+def test_a_bias_may_be_part_of_a_larger_array() -> None:
     a, b, large = integers(9, 11), integers(11, 7, seed=1), integers(20, 20, seed=2)
     assert np.array_equal(gemm(a, b, bias=large[3, 5:12], **PLAIN), product(a, b) + large[3, 5:12])
     column = np.ascontiguousarray(large[2:11, :1])
@@ -114,12 +114,12 @@ def test_output_types(dtype: Any, out: str) -> None:
     assert np.array_equal(got.astype(np.float64), product(a, b) + bias.astype(np.float64))
 
 
-def test_the_type_of_out_is_the_result_s() -> None:
+def test_the_result_has_the_type_of_out() -> None:
     a, b = integers(9, 12, dtype=F16), integers(12, 10, seed=1, dtype=F16)
     out = np.full((9, 10), np.nan, F16)
     assert gemm(a, b, out=out, **TENSOR) is out
     assert np.array_equal(out, product(a, b))
-    assert gemm(a, b, **TENSOR).dtype == F32  # fp32 unless it is asked for
+    assert gemm(a, b, **TENSOR).dtype == F32  # the default
 
 
 def test_int8_saturates_and_int32_does_not() -> None:
@@ -135,7 +135,7 @@ def test_fp16_overflows_to_infinity() -> None:
     assert (gemm(a, a.T, **TENSOR) == 320_000).all()
 
 
-def test_tf32_is_asked_for_and_shows() -> None:
+def test_tf32_rounds_the_operands() -> None:
     rng = np.random.default_rng(3)
     a, b = rng.standard_normal((20, 64), F32), rng.standard_normal((64, 30), F32)
     exact, scale = product(a, b), np.abs(a).astype(float) @ np.abs(b)
@@ -147,7 +147,7 @@ def test_tf32_is_asked_for_and_shows() -> None:
     assert np.array_equal(gemm(a, b, dtype="fp32", **PLAIN), full)
 
 
-def test_a_kernel_is_chosen_for_what_is_asked() -> None:
+def test_a_kernel_is_chosen_that_supports_the_problem() -> None:
     chosen = {
         Problem(6, 5, 8, bias="row"): "warp_tile",
         Problem(6, 5, 8, batch=2): "warp_tile",
@@ -171,7 +171,7 @@ Shape = tuple[int, ...]
     ((3, 9, 11), (1, 11, 7)), ((1, 9, 11), (1, 11, 7)), ((1, 9, 11), (11, 7)), ((0, 9, 11), (0, 11, 7)),
     ((0, 9, 11), (11, 7)),
 ], ids=str)  # fmt: skip
-def test_batches_and_one_matrix_for_all(left: Shape, right: Shape) -> None:
+def test_batches_and_one_matrix_for_the_batch(left: Shape, right: Shape) -> None:
     a, b = integers(*left), integers(*right, seed=1)
     expected = product(a, b)
     got = gemm(a, b, **PLAIN)
@@ -188,7 +188,7 @@ def test_transposed_batches(layout: str) -> None:
     assert np.array_equal(gemm(left[0], right, **TENSOR), product(left[0], right))
 
 
-def test_batches_that_are_parts_of_larger_arrays() -> None:
+def test_batches_that_are_part_of_larger_arrays() -> None:
     large = integers(7, 20, 30)
     a, b = large[1:6:2, 2:11, 3:14], large[4:, 5:16, 8:15]
     assert np.array_equal(gemm(a, b, **PLAIN), product(a, b))
@@ -245,7 +245,7 @@ def test_a_large_batch_is_one_launch(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Operands:
-    """Fresh operands of 4x3 · 3x5, a batch of two of them, and a way to see whether they changed."""
+    """New operands of 4x3 · 3x5, a batch of two of them, and a check whether they changed."""
 
     def __init__(self) -> None:
         self.memory = np.random.default_rng(0).standard_normal(400).astype(F32)
@@ -259,7 +259,7 @@ class Operands:
 
 
 def shifted(memory: Array) -> Array:
-    """Two matrices of 4x5, the second of which begins one row into the first."""
+    """Two matrices of 4x5 that overlap: the second starts at the second row of the first."""
     return np.lib.stride_tricks.as_strided(memory, (2, 4, 5), (20, 20, 4))
 
 
@@ -306,7 +306,7 @@ WRONG: dict[str, tuple[Call, type[GemmsmithError], str]] = {
                             "out is fp32; the result is fp16"),
     "c of another type": (lambda o: gemm(*o.halves, o.c, beta=1, out_dtype="fp16"), DTypeError,
                           "c is fp32; it must be fp16"),
-    "int32 operands": (lambda o: gemm(o.a.astype(np.int32), o.b.astype(np.int32)), DTypeError, "int32 is no input"),
+    "int32 operands": (lambda o: gemm(o.a.astype(np.int32), o.b.astype(np.int32)), DTypeError, "int32 is not an input type"),
     "int32 with alpha": (lambda o: gemm(*o.bytes, alpha=2, out_dtype="int32"), ProblemError,
                          "int32 results have alpha 1, beta 0 or 1 and no activation but relu"),
     "int32 with gelu": (lambda o: gemm(*o.bytes, activation="gelu", out_dtype="int32"), ProblemError, "int32 results"),

@@ -29,7 +29,7 @@ F32 = np.float32
 
 
 class Operands:
-    """Fresh operands of 4x3 · 3x5 + 4x5, and a way to see whether they changed."""
+    """New operands of 4x3 · 3x5 + 4x5, and a check whether they changed."""
 
     def __init__(self) -> None:
         rng = np.random.default_rng(0)
@@ -157,7 +157,7 @@ def test_wrong_arguments(what: str) -> None:
     assert operands.memory.tobytes() == before
 
 
-def test_there_are_enough_of_them() -> None:
+def test_there_are_enough_cases() -> None:
     assert len(WRONG) >= 60
 
 
@@ -172,7 +172,7 @@ def test_wrong_numbers_of_arguments(function: Callable[..., Any], arguments: int
 
 
 class OnAGpu:
-    """What CuPy, Numba and others offer."""
+    """An array with the interface of CuPy, Numba and others."""
 
     __cuda_array_interface__ = {  # noqa: RUF012 - it is the protocol's own form
         "shape": (4, 3), "typestr": "<f4", "data": (0x7F00_0000_0000, False), "version": 3, "strides": None,
@@ -231,7 +231,7 @@ def test_tensors_that_cannot_be_read(value: Any, message: str) -> None:
     ({"a": 0, "b": 0, "c": 0}, "a is on GPU 0 and out on the host"),
 ])  # fmt: skip
 def test_operands_on_different_devices(monkeypatch: pytest.MonkeyPatch, ordinals: dict[str, int], message: str) -> None:
-    """No GPU is needed to see that two are meant."""
+    """This is refused without a GPU."""
     operands = Operands()
     shapes = {"a": (4, 3), "b": (3, 5), "c": (4, 5), "out": (4, 5)}
 

@@ -1,4 +1,4 @@
-"""deterministic=: kernels whose order of sums may change are tried, kept and used only where that is allowed."""
+"""deterministic=: kernels whose order of accumulation may change are tuned and used only with deterministic=False."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from gemmsmith.problem import BF16, Problem
 ROOT = Path(__file__).parents[2]
 DEEP = Problem(128, 128, 16384, BF16, BF16)
 KEY = shape_key(DEEP)
-# A split that may add in order of arrival.
+# A split along K that may accumulate in arrival order.
 SPLIT = replace(SPLIT_K, parameters=(*SPLIT_K.parameters, Parameter("DETERMINISTIC", 1, (0, 1), "")))
 FIXED, ARRIVING = (SPLIT.config({"BM": 64, "BN": 64, "CONSUMERS": 1, "DETERMINISTIC": order}) for order in (1, 0))
 
@@ -45,14 +45,14 @@ def entry(config: Config) -> Entry:
 
 @pytest.fixture(autouse=True)
 def tuning(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
-    """The fake kernels, one of which has a choice of order; no shipped table; a tuning file of the test's own."""
+    """The fake kernels, one of them with a choice of order, no shipped table, and a tuning file of its own."""
 
     def specs() -> tuple[KernelSpec, ...]:
         return (CLUSTER, SPLIT)
 
     menu = {**candidates._MENU, "wgmma_split_k": {**candidates._MENU["wgmma_split_k"], "DETERMINISTIC": (0, 1)}}
     monkeypatch.setattr(candidates, "_MENU", menu)
-    monkeypatch.setattr(candidates, "menu", cache(candidates.menu.__wrapped__))  # what is kept is of the other menu
+    monkeypatch.setattr(candidates, "menu", cache(candidates.menu.__wrapped__))  # the cached menu is of other kernels
     monkeypatch.setattr(candidates, "hopper_specs", specs)
     monkeypatch.setattr(choice, "hopper_specs", specs)
     ship(monkeypatch, {})
@@ -78,7 +78,7 @@ def orders(found: Any) -> set[int]:
     return {dict(each.config).get("DETERMINISTIC", 1) for each in found}
 
 
-def test_what_is_deterministic() -> None:
+def test_which_configurations_are_deterministic() -> None:
     assert is_deterministic(SPLIT, FIXED)
     assert not is_deterministic(SPLIT, ARRIVING)
     for spec in rungs():
@@ -104,7 +104,7 @@ def test_candidates_and_their_neighbours() -> None:
     assert orders(neighbours(arriving, DEEP, *model)) == {1}
 
 
-def test_nothing_is_left_where_all_would_change() -> None:
+def test_no_candidate_is_left_if_none_is_deterministic() -> None:
     model = hopper_model(H200, 132, "sm_90")
     assert model is not None
     only = replace(SPLIT, parameters=(*SPLIT_K.parameters, Parameter("DETERMINISTIC", 0, (0,), "")))
@@ -117,14 +117,14 @@ def test_nothing_is_left_where_all_would_change() -> None:
 # --- the choice
 
 
-def test_the_model_keeps_to_a_fixed_order_unless_told() -> None:
+def test_the_model_chooses_a_fixed_order_by_default() -> None:
     assert is_deterministic(SPLIT, choose(DEEP, H200).config)
     free = choose(DEEP, H200, deterministic=False)
     assert (free.spec, dict(free.config)["DETERMINISTIC"], free.source) == (SPLIT, 0, "model")
     assert choose(DEEP, H200).config != free.config, "answers are kept apart"
 
 
-def test_a_tuned_entry_that_changes_is_used_only_where_allowed(tuning: Path) -> None:
+def test_a_tuned_nondeterministic_entry_is_used_only_if_allowed(tuning: Path) -> None:
     TuningFile(tuning, any_order=True).add_best(H200, KEY, entry(ARRIVING))
     forget()
     assert choose(DEEP, H200).source == "model"
@@ -136,15 +136,13 @@ def test_a_tuned_entry_that_changes_is_used_only_where_allowed(tuning: Path) -> 
     assert choose(DEEP, H200, deterministic=False).config == ARRIVING, "its own comes first"
 
 
-def test_what_was_tuned_for_a_fixed_order_serves_those_who_do_not_care(tuning: Path) -> None:
+def test_a_deterministic_entry_is_used_where_either_is_allowed(tuning: Path) -> None:
     TuningFile(tuning).add_best(H200, KEY, entry(FIXED))
     forget()
     assert choose(DEEP, H200, deterministic=False).config == FIXED
 
 
-def test_an_entry_that_changes_is_not_believed_under_the_wrong_key(
-    tuning: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_nondeterministic_entry_under_the_wrong_key_is_ignored(tuning: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     TuningFile(tuning).add_best(H200, KEY, entry(ARRIVING))
     ship(monkeypatch, {KEY: entry(ARRIVING)})
     assert choose(DEEP, H200).source == "model"
@@ -158,7 +156,7 @@ def test_shipped_entries(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (free.config, free.source) == (ARRIVING, "shipped")
 
 
-def test_who_needs_a_fixed_order_gets_what_was_tuned_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_deterministic_calls_use_the_deterministic_entry(monkeypatch: pytest.MonkeyPatch) -> None:
     other = SPLIT.config({"BM": 64, "BN": 32, "CONSUMERS": 1})
     ship(monkeypatch, {KEY: entry(FIXED), fastest(KEY): entry(other)})
     assert choose(DEEP, H200).config == FIXED
@@ -168,7 +166,7 @@ def test_who_needs_a_fixed_order_gets_what_was_tuned_for_it(monkeypatch: pytest.
 # --- the tuning file and the table
 
 
-def test_both_results_stand_apart_in_one_file(tuning: Path) -> None:
+def test_both_results_are_kept_in_one_file(tuning: Path) -> None:
     plain, free = TuningFile(tuning), TuningFile(tuning, any_order=True)
     plain.add_run(H200, "gemmsmith tune", "2026-01-02", {})
     for file, config in ((plain, FIXED), (free, ARRIVING)):
@@ -191,7 +189,7 @@ def test_both_results_stand_apart_in_one_file(tuning: Path) -> None:
     assert table_from_text(table_text(table)).entries == table.entries
 
 
-def test_old_files_are_read_as_they_were() -> None:
+def test_old_files_are_read_unchanged() -> None:
     file = TuningFile(ROOT / "benchmarks" / "results" / "h200_tuning.jsonl")
     (gpu,) = file.gpus()
     assert len(file.history(gpu).best) == len(file.best(gpu)) > 10
@@ -201,7 +199,7 @@ def test_old_files_are_read_as_they_were() -> None:
     assert any_order.runs
 
 
-def test_lines_of_a_fixed_order_are_written_as_before(tuning: Path) -> None:
+def test_deterministic_lines_are_written_in_the_old_format(tuning: Path) -> None:
     TuningFile(tuning).add_best(H200, KEY, entry(FIXED))
     line = json.loads(tuning.read_text())
     assert list(line) == ["format", "event", "gpu", "kind", "out_bytes", "layout", "m", "n", "k", "batch", "kernel",
@@ -212,7 +210,7 @@ def test_lines_of_a_fixed_order_are_written_as_before(tuning: Path) -> None:
 # --- the public functions
 
 
-def test_a_configuration_that_changes_must_be_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_nondeterministic_configuration_must_be_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
     free = replace(rung_named("naive"), parameters=(*rung_named("naive").parameters,
                                                     Parameter("DETERMINISTIC", 1, (0, 1), "")))  # fmt: skip
     with pytest.raises(ConfigError, match="naive with DETERMINISTIC=0 adds in order of arrival") as caught:

@@ -1,4 +1,4 @@
-"""On a GPU: anybody's tensors, streams, graphs, errors. Run with ``pytest -m gpu tests/gpu``."""
+"""gemm on a GPU: tensors of several libraries, streams, graphs, errors. Run with ``pytest -m gpu tests/gpu``."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def close(got: Any, expected: Any) -> None:
 
 
 @pytest.mark.parametrize("kernel", FP32_RUNGS)
-def test_every_fp32_rung_multiplies_torch_tensors(torch: Any, kernel: str) -> None:
+def test_every_fp32_rung_on_torch_tensors(torch: Any, kernel: str) -> None:
     a, b = torch.randn(301, 257, device="cuda"), torch.randn(257, 203, device="cuda")
     close(gemmsmith.gemm(a, b, kernel=kernel), a.double() @ b.double())
 
@@ -63,7 +63,7 @@ def test_sliced_and_offset_views(torch: Any) -> None:
     close(gemmsmith.matmul(a, b), a.double() @ b.double())
 
 
-def test_beta_reads_c_and_leaves_it(torch: Any) -> None:
+def test_beta_reads_c_and_does_not_change_it(torch: Any) -> None:
     a, b, c = (torch.randn(96, 96, device="cuda") for _ in range(3))
     before = c.clone()
     close(gemmsmith.gemm(a, b, c, alpha=0.5, beta=-2), 0.5 * (a.double() @ b.double()) - 2 * c.double())
@@ -88,7 +88,7 @@ def test_empty_extents(torch: Any, shape: tuple[int, int, int]) -> None:
     assert not out.numel() or bool((out == 0).all())
 
 
-def test_runs_on_the_callers_stream_without_synchronising(torch: Any) -> None:
+def test_launches_on_the_callers_stream_without_synchronizing(torch: Any) -> None:
     a, b = torch.randn(512, 512, device="cuda"), torch.randn(512, 512, device="cuda")
     gemmsmith.matmul(a, b)
     stream, gate = torch.cuda.Stream(), torch.cuda.Event()
@@ -138,7 +138,7 @@ def test_cupy(torch: Any) -> None:
 
 
 class OnlyDlpack:
-    """A tensor of which only the exchange protocol is visible."""
+    """A tensor with nothing but the DLPack protocol."""
 
     def __init__(self, tensor: Any) -> None:
         self._tensor = tensor
@@ -151,7 +151,7 @@ class OnlyDlpack:
 
 
 class OnlyInterface:
-    """A tensor of which only the CUDA array interface is visible."""
+    """A tensor with nothing but the CUDA array interface."""
 
     def __init__(self, tensor: Any) -> None:
         self.__cuda_array_interface__ = tensor.__cuda_array_interface__
@@ -190,7 +190,7 @@ def test_wrong_operands_are_named(torch: Any) -> None:
         gemmsmith.matmul(a, np.zeros((8, 8), np.float32))
 
 
-def test_inputs_may_be_freed_early(torch: Any) -> None:
+def test_inputs_may_be_freed_before_the_kernel_runs(torch: Any) -> None:
     a, b = torch.randn(1024, 1024, device="cuda"), torch.randn(1024, 1024, device="cuda")
     expected = a.double() @ b.double()
     torch.cuda.synchronize()
@@ -202,7 +202,7 @@ def test_inputs_may_be_freed_early(torch: Any) -> None:
     close(out, expected)
 
 
-def test_a_sticky_fault_stays_in_its_child_process(tmp_path: Any) -> None:
+def test_a_sticky_fault_stays_in_the_child_process(tmp_path: Any) -> None:
     bad = tmp_path / "bad.cu"
     bad.write_text(
         'extern "C" __global__ void bad(const float* A, const float* B, float* C, int M, int N, int K) {\n'
@@ -231,7 +231,7 @@ def test_too_much_shared_memory_is_refused_with_the_numbers() -> None:
         device.launch(loaded, Launch(Geometry((1, 1, 1), (32, 1, 1), 500000), ()))
 
 
-def test_the_callers_context_is_left_as_it_was(torch: Any) -> None:
+def test_the_callers_context_is_restored(torch: Any) -> None:
     from cuda.bindings import driver
 
     a = torch.randn(64, 64, device="cuda")
@@ -256,8 +256,37 @@ def test_batches_bias_and_activation_on_tensor_cores(torch: Any, dtype: str) -> 
     torch.testing.assert_close(shared.double(), a.double() @ b.double(), rtol=1e-4, atol=1e-4)
 
 
-def test_tf32_is_asked_for_by_name(torch: Any) -> None:
+def test_tf32_must_be_named(torch: Any) -> None:
     a, b = torch.randn(128, 256, device="cuda"), torch.randn(256, 64, device="cuda")
     exact = a.double() @ b.double()
     plain, rounded = gemmsmith.gemm(a, b), gemmsmith.gemm(a, b, dtype="tf32")
     assert (plain.double() - exact).abs().max() < 1e-4 < (rounded.double() - exact).abs().max() < 0.2
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("size", [128, 131])  # 131: rows are copied to aligned ones first
+def test_repeated_calls_at_many_addresses(torch: Any, dtype: str, size: int) -> None:
+    """Calls with one key share everything but the addresses, which every call must fill in for itself."""
+    kind = getattr(torch, dtype)
+    sets = [[torch.randn(size, size, device="cuda").to(kind) for _ in range(2)] for _ in range(12)]
+    expected = [a.double() @ b.double() for a, b in sets]
+    outs = [torch.empty(size, size, device="cuda") for _ in sets]
+    for _ in range(3):
+        for (a, b), exact, out in zip(sets, expected, outs, strict=True):
+            close(gemmsmith.gemm(a, b), exact)
+            out.fill_(float("nan"))
+            gemmsmith.gemm(a, b, out=out)
+            close(out, exact)
+            close(gemmsmith.gemm(a, b, out, beta=1.0), 2 * exact)
+
+
+def test_parameters_while_no_gradients_are_recorded(torch: Any) -> None:
+    weight = torch.nn.Parameter(torch.randn(96, 64, device="cuda"))
+    x = torch.randn(32, 96, device="cuda")
+    with torch.no_grad():
+        for _ in range(3):
+            close(gemmsmith.gemm(x, weight), x.double() @ weight.double())
+    with pytest.raises(DTypeError, match="requires grad"):
+        gemmsmith.gemm(x, weight)
+    with torch.inference_mode():
+        close(gemmsmith.gemm(x, weight), x.double() @ weight.double())

@@ -1,4 +1,4 @@
-"""Plans on a GPU: bits of gemm, other tensors, streams, threads, graphs, memory. ``pytest -m gpu tests/gpu``."""
+"""Plans on a GPU: the bits of gemm, operand sets, streams, threads, graphs, memory. ``pytest -m gpu tests/gpu``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gemmsmith.run.cuda import cuda_device, gpu_available
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not gpu_available(), reason="needs an NVIDIA GPU")]
 
-SIZES = (512, 509)  # aligned, and with operands that a Hopper rung must copy first
+SIZES = (512, 509)  # aligned, and with rows that a Hopper rung must copy first
 
 
 @pytest.fixture(name="torch")
@@ -28,7 +28,7 @@ def plain(torch: Any, *shape: int, scale: float = 1.0) -> Any:
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_the_bits_of_gemm_and_one_output(torch: Any, size: int) -> None:
+def test_the_bits_of_gemm_in_the_same_output(torch: Any, size: int) -> None:
     a, b = plain(torch, size, size), plain(torch, size, size)
     plan = gemmsmith.plan(a, b, out_dtype="bf16")
     out = plan()
@@ -42,7 +42,7 @@ def test_the_bits_of_gemm_and_one_output(torch: Any, size: int) -> None:
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_other_tensors(torch: Any, size: int) -> None:
+def test_operand_sets(torch: Any, size: int) -> None:
     sets = [(plain(torch, size, size), plain(torch, size, size)) for _ in range(3)]
     outs = [torch.full((size, size), math.nan, dtype=torch.bfloat16, device="cuda") for _ in sets]
     plan = gemmsmith.plan(*sets[0], out=outs[0])
@@ -58,8 +58,8 @@ def test_other_tensors(torch: Any, size: int) -> None:
 @pytest.mark.parametrize(
     "kernel", [spec.name for spec in gemmsmith.kernels() if spec.arch_specific and BF16 in spec.dtypes]
 )
-def test_plans_in_a_row_wait_for_each_other(torch: Any, kernel: str) -> None:
-    """The output of one is an operand of the other, which overwrites what the first has read."""
+def test_consecutive_plans_wait_for_each_other(torch: Any, kernel: str) -> None:
+    """The output of one plan is an operand of the next, which overwrites an operand of the first."""
     if cuda_device().arch != "sm_90":
         pytest.skip("needs a Hopper GPU")
     weight, start = plain(torch, 512, 512, scale=512**-0.5), plain(torch, 512, 512)
@@ -93,7 +93,7 @@ def test_beta_bias_and_activation(torch: Any) -> None:
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_streams_without_synchronising(torch: Any, size: int) -> None:
+def test_streams_without_synchronizing(torch: Any, size: int) -> None:
     a, b = plain(torch, size, size), plain(torch, size, size)
     plan = gemmsmith.plan(a, b, out_dtype="bf16")
     expected = plan().clone()
@@ -111,7 +111,7 @@ def test_streams_without_synchronising(torch: Any, size: int) -> None:
 
 @pytest.mark.parametrize("size", SIZES)
 def test_captured_without_a_call_before(torch: Any, size: int) -> None:
-    """A plan has loaded everything: the first call may be the captured one, on a stream it has not seen."""
+    """A plan has loaded its kernels, so the first call may be captured, on a new stream."""
     a, b = plain(torch, size, size, scale=size**-0.5), plain(torch, size, size)
     first, last = torch.empty_like(b), torch.empty_like(b)
     plan = gemmsmith.plan(a, b, out=first)
@@ -150,7 +150,7 @@ def test_a_thread_that_has_not_used_the_gpu(torch: Any) -> None:
     assert torch.equal(out, gemmsmith.gemm(a, b, out_dtype="bf16"))
 
 
-def test_nothing_is_allocated_by_a_call(torch: Any) -> None:
+def test_a_call_allocates_nothing(torch: Any) -> None:
     a, b = plain(torch, 509, 509), plain(torch, 509, 509)
     plan = gemmsmith.plan(a, b, out_dtype="bf16")
     torch.cuda.synchronize()
@@ -160,7 +160,7 @@ def test_nothing_is_allocated_by_a_call(torch: Any) -> None:
     assert torch.cuda.memory_stats()["allocation.all.allocated"] == before
 
 
-def test_a_plan_may_be_dropped_while_its_work_is_under_way(torch: Any) -> None:
+def test_a_plan_may_be_deleted_while_its_kernels_run(torch: Any) -> None:
     a, b = plain(torch, 509, 509), plain(torch, 509, 509)
     expected = gemmsmith.gemm(a, b, out_dtype="bf16")
     out, stream = torch.empty_like(expected), torch.cuda.Stream()
@@ -176,7 +176,7 @@ def test_a_plan_may_be_dropped_while_its_work_is_under_way(torch: Any) -> None:
     assert torch.equal(out, expected)
 
 
-def test_misfits(torch: Any) -> None:
+def test_operands_that_do_not_match(torch: Any) -> None:
     whole = plain(torch, 64, 72)
     a, b = plain(torch, 64, 64), plain(torch, 64, 64)
     plan = gemmsmith.plan(a, b)

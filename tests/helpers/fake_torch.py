@@ -1,4 +1,4 @@
-"""A torch of nothing but facts about tensors, and a GPU that notes what it is asked: for tests of plans."""
+"""A fake torch whose tensors are metadata, and a fake GPU that records its calls: for tests of gemm and plan."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Device(NamedTuple):
 
 
 class Tensor:
-    """Where it is and how it is laid out."""
+    """The metadata of a tensor."""
 
     requires_grad = False
 
@@ -62,13 +62,13 @@ class Tensor:
 
 
 class Parameter(Tensor):
-    """A tensor that requires grad, as the weights of a module are."""
+    """torch.nn.Parameter: it requires grad unless told otherwise."""
 
     requires_grad = True
 
 
 class FakeTorch(ModuleType):
-    """``stream`` is the current one; ``made`` is what was allocated."""
+    """``stream`` is the current stream; ``made`` are the tensors that were allocated."""
 
     strided = "strided"
 
@@ -92,7 +92,7 @@ class FakeTorch(ModuleType):
 
 
 class FakeGpu:
-    """Notes every launch with its stream and steps, and in ``asked`` everything else. ``lost``: it is not current."""
+    """Records launches with their streams and steps, and all other calls in ``asked``. ``lost``: it is not current."""
 
     kind, name, arch, sms, ordinal = "gpu", "NVIDIA H200", "sm_90", 132, 0
 
@@ -144,7 +144,7 @@ class FakeGpu:
 
 
 def install(monkeypatch: pytest.MonkeyPatch, gpus: int = 1) -> tuple[FakeTorch, FakeGpu]:
-    """Both in the places of the real ones, until the test ends."""
+    """Both in place of the real ones, until the test ends."""
     torch, gpu = FakeTorch(), FakeGpu()
     monkeypatch.setitem(sys.modules, "torch", torch)
     for name in ("gemmsmith.call.api", "gemmsmith.call.gpu_executor"):

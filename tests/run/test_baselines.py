@@ -1,4 +1,4 @@
-"""The baselines without a GPU: names, refusals, what the libraries are asked for, and what is put back afterwards."""
+"""The baselines without a GPU: names, refusals, the calls of the libraries, and restored settings."""
 
 from __future__ import annotations
 
@@ -72,14 +72,14 @@ def use_cublas(monkeypatch: pytest.MonkeyPatch, fake: FakeCublas) -> FakeCublas:
 
 
 def use_lt(monkeypatch: pytest.MonkeyPatch, fake: FakeLt, times: dict[int, float] | None = None) -> FakeLt:
-    """``times`` of candidates by their number; the last one launched is the one being timed."""
+    """Times candidates by their number; the last launched one is being timed."""
     monkeypatch.setattr(lt_calls, "load", lambda _name: fake)
     monkeypatch.setattr(cublaslt, "seconds", lambda *_: (times or {}).get(fake.launched[-1], 1.0))
     return fake
 
 
 def check_products(operands: Operands, enqueue: Callable[[int], None]) -> None:
-    """``prepare`` left every C alone, and each product lands in its own set."""
+    """``prepare`` wrote to no C, and each product is written to its own set."""
     for index, before in enumerate(operands.before):
         np.testing.assert_array_equal(operands.c(index), before)
     enqueue(1)
@@ -92,7 +92,7 @@ def check_products(operands: Operands, enqueue: Callable[[int], None]) -> None:
 # Names
 
 
-def test_every_name_has_a_line_and_a_contender() -> None:
+def test_every_name_has_a_description_and_a_contender() -> None:
     assert list(BASELINES) == ["cublas", "cublas-tf32", "cublaslt", "cublaslt-tf32", "triton"]
     for name, line in BASELINES.items():
         identity = baseline_named(name).identity
@@ -103,7 +103,7 @@ def test_every_name_has_a_line_and_a_contender() -> None:
 
 
 @pytest.mark.parametrize("name", ["", "CUBLAS", "cublas-tf33", "cutlass", "triton-tf32"])
-def test_an_unknown_name_lists_those_there_are(name: str) -> None:
+def test_an_unknown_name_lists_the_known_ones(name: str) -> None:
     with pytest.raises(UnknownKernelError, match="cublas, cublas-tf32, cublaslt, cublaslt-tf32, triton") as raised:
         baseline_named(name)
     assert raised.value.exit_code == 2
@@ -138,7 +138,7 @@ def test_naming_a_baseline_loads_no_library() -> None:
         (Problem(4, 4, 4, activation="relu"), "one plain product"),
     ],
 )
-def test_what_no_baseline_takes(name: str, problem: Problem, says: str) -> None:
+def test_problems_that_no_baseline_computes(name: str, problem: Problem, says: str) -> None:
     with pytest.raises(UnsupportedError, match=says):
         baseline_named(name).prepare(problem, [], 0)
 
@@ -155,7 +155,7 @@ def test_tf32_is_for_fp32_inputs(name: str, dtype: Any) -> None:
 
 @pytest.mark.parametrize("name", ["cublas", "cublasLt"])
 @pytest.mark.parametrize("error", [RuntimeError("not found"), OSError("libcudart.so.13: cannot open")])
-def test_a_missing_library_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch, name: str, error: Exception) -> None:
+def test_a_missing_library_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch, name: str, error: Exception) -> None:
     def refuse(_name: str) -> None:
         raise error
 
@@ -166,7 +166,7 @@ def test_a_missing_library_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch, n
 
 
 @pytest.mark.usefixtures("no_torch")
-def test_without_torch_and_library_cublas_says_how_to_get_it(
+def test_without_torch_and_library_cublas_says_how_to_install_it(
     monkeypatch: pytest.MonkeyPatch, device: FakeDevice
 ) -> None:
     def missing(name: str) -> None:
@@ -203,7 +203,7 @@ def test_torch_that_is_broken_or_has_no_gpu_is_not_used(monkeypatch: pytest.Monk
     assert torch_views.usable_torch() is torch
 
 
-def test_the_librarys_version_gains_its_fourth_number_from_the_wheel(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_fourth_number_of_a_version_comes_from_the_wheel(monkeypatch: pytest.MonkeyPatch) -> None:
     def answer(part: int, value: Any) -> int:
         value._obj.value = (13, 1, 0)[part]
         return 0
@@ -224,12 +224,12 @@ def test_a_status_that_is_not_success_raises_with_its_name() -> None:
     assert loaded.call("bad", accepted=(0, 15)) == 15
 
 
-# cuBLAS by its wheel
+# cuBLAS from its wheel
 
 
 @pytest.mark.usefixtures("no_torch")
 @pytest.mark.parametrize("problem", PROBLEMS, ids=str)
-def test_the_wheel_is_asked_for_the_row_major_product(
+def test_the_wheel_is_called_for_the_row_major_product(
     monkeypatch: pytest.MonkeyPatch, device: FakeDevice, problem: Problem
 ) -> None:
     fake, operands = use_cublas(monkeypatch, FakeCublas(device)), Operands(device, problem)
@@ -243,7 +243,7 @@ def test_the_wheel_is_asked_for_the_row_major_product(
 
 
 @pytest.mark.usefixtures("no_torch")
-def test_the_wheels_workspace_is_set_after_the_stream_and_all_is_given_back(
+def test_the_wheels_workspace_is_set_after_the_stream_and_all_is_freed(
     monkeypatch: pytest.MonkeyPatch, device: FakeDevice
 ) -> None:
     fake, operands = use_cublas(monkeypatch, FakeCublas(device)), Operands(device, SMALL)
@@ -264,9 +264,7 @@ def test_the_wheels_workspace_is_set_after_the_stream_and_all_is_given_back(
 
 @pytest.mark.usefixtures("no_torch")
 @pytest.mark.parametrize("fail", ["cublasSetWorkspace_v2", "cublasSetMathMode", "cublasGemmEx"])
-def test_a_failure_half_way_gives_everything_back(
-    monkeypatch: pytest.MonkeyPatch, device: FakeDevice, fail: str
-) -> None:
+def test_a_failed_preparation_frees_everything(monkeypatch: pytest.MonkeyPatch, device: FakeDevice, fail: str) -> None:
     fake, operands = use_cublas(monkeypatch, FakeCublas(device, fail)), Operands(device, SMALL)
     before = set(device.memory)
     with pytest.raises(LaunchError, match=fail):
@@ -277,7 +275,7 @@ def test_a_failure_half_way_gives_everything_back(
 
 
 @pytest.mark.usefixtures("no_torch")
-def test_the_wheels_tf32_is_asked_for_and_named(monkeypatch: pytest.MonkeyPatch, device: FakeDevice) -> None:
+def test_the_wheel_computes_in_tf32_and_says_so(monkeypatch: pytest.MonkeyPatch, device: FakeDevice) -> None:
     fake, operands = use_cublas(monkeypatch, FakeCublas(device)), Operands(device, SMALL)
     contender = baseline_named("cublas-tf32")
     contender.prepare(SMALL, operands.sets, STREAM)
@@ -286,11 +284,11 @@ def test_the_wheels_tf32_is_asked_for_and_named(monkeypatch: pytest.MonkeyPatch,
     assert contender.identity.precision == "tf32"
 
 
-# cuBLAS by torch
+# cuBLAS through torch
 
 
 @pytest.mark.parametrize("problem", PROBLEMS, ids=str)
-def test_torch_multiplies_our_memory(monkeypatch: pytest.MonkeyPatch, device: FakeDevice, problem: Problem) -> None:
+def test_torch_computes_in_our_memory(monkeypatch: pytest.MonkeyPatch, device: FakeDevice, problem: Problem) -> None:
     torch, operands = use_torch(monkeypatch, FakeTorch(device)), Operands(device, problem)
     fake = use_cublas(monkeypatch, FakeCublas(device))
     contender = baseline_named("cublas")
@@ -307,7 +305,7 @@ def test_torch_multiplies_our_memory(monkeypatch: pytest.MonkeyPatch, device: Fa
 
 
 @pytest.mark.parametrize("alpha", [0.0, 0.7])
-def test_an_alpha_other_than_1_is_not_lost(monkeypatch: pytest.MonkeyPatch, device: FakeDevice, alpha: float) -> None:
+def test_alpha_is_passed_to_torch(monkeypatch: pytest.MonkeyPatch, device: FakeDevice, alpha: float) -> None:
     problem = SMALL.with_(alpha=alpha)
     use_torch(monkeypatch, FakeTorch(device))
     contender = baseline_named("cublas")
@@ -315,7 +313,7 @@ def test_an_alpha_other_than_1_is_not_lost(monkeypatch: pytest.MonkeyPatch, devi
     assert contender.identity.config == "torch.addmm, fp32 output"
 
 
-def test_a_torch_without_wider_outputs_leaves_them_to_the_library(
+def test_wider_outputs_use_the_library_where_torch_has_none(
     monkeypatch: pytest.MonkeyPatch, device: FakeDevice
 ) -> None:
     use_torch(monkeypatch, FakeTorch(device, wider=False))
@@ -327,7 +325,7 @@ def test_a_torch_without_wider_outputs_leaves_them_to_the_library(
         assert contender.identity.config == way
 
 
-def test_without_torch_is_obeyed(monkeypatch: pytest.MonkeyPatch, device: FakeDevice) -> None:
+def test_without_torch(monkeypatch: pytest.MonkeyPatch, device: FakeDevice) -> None:
     torch = use_torch(monkeypatch, FakeTorch(device))
     use_cublas(monkeypatch, FakeCublas(device))
     contender = cublas.Cublas(without_torch=True)
@@ -351,7 +349,7 @@ def test_a_copy_by_torch_is_refused(monkeypatch: pytest.MonkeyPatch, device: Fak
 
 @pytest.mark.parametrize("before", ["none", "ieee", "tf32"])
 @pytest.mark.parametrize(("tf32", "meant"), [(True, "tf32"), (False, "ieee")])
-def test_the_new_setting_holds_inside_and_is_put_back(device: FakeDevice, before: str, tf32: bool, meant: str) -> None:
+def test_the_new_setting_is_set_inside_and_restored(device: FakeDevice, before: str, tf32: bool, meant: str) -> None:
     torch = FakeTorch(device)
     torch.matmul.fp32_precision = before
     with fp32_arithmetic(torch, tf32=tf32):
@@ -361,7 +359,7 @@ def test_the_new_setting_holds_inside_and_is_put_back(device: FakeDevice, before
 
 
 @pytest.mark.parametrize(("tf32", "meant"), [(True, "high"), (False, "highest")])
-def test_the_old_setting_holds_inside_and_is_put_back(device: FakeDevice, tf32: bool, meant: str) -> None:
+def test_the_old_setting_is_set_inside_and_restored(device: FakeDevice, tf32: bool, meant: str) -> None:
     torch = FakeTorch(device, new=False)
     with fp32_arithmetic(torch, tf32=tf32):
         assert torch.old_precision == meant
@@ -370,7 +368,7 @@ def test_the_old_setting_holds_inside_and_is_put_back(device: FakeDevice, tf32: 
 
 
 @pytest.mark.parametrize("new", [True, False])
-def test_settings_are_put_back_when_the_product_fails(
+def test_settings_are_restored_when_the_product_fails(
     monkeypatch: pytest.MonkeyPatch, device: FakeDevice, new: bool
 ) -> None:
     torch = use_torch(monkeypatch, FakeTorch(device, new=new))
@@ -382,9 +380,7 @@ def test_settings_are_put_back_when_the_product_fails(
     assert getattr(torch.matmul, "fp32_precision", torch.old_precision) == ("none" if new else "medium")
 
 
-def test_interleaved_contenders_keep_their_arithmetic_apart(
-    monkeypatch: pytest.MonkeyPatch, device: FakeDevice
-) -> None:
+def test_interleaved_contenders_keep_their_own_arithmetic(monkeypatch: pytest.MonkeyPatch, device: FakeDevice) -> None:
     torch, operands = use_torch(monkeypatch, FakeTorch(device)), Operands(device, SMALL)
     plain, fast = (baseline_named(name).prepare(SMALL, operands.sets, STREAM) for name in ("cublas", "cublas-tf32"))
     torch.products.clear()
@@ -399,7 +395,7 @@ def test_interleaved_contenders_keep_their_arithmetic_apart(
 
 
 @pytest.mark.parametrize("problem", PROBLEMS, ids=str)
-def test_cublaslt_is_asked_for_the_row_major_product(
+def test_cublaslt_is_called_for_the_row_major_product(
     monkeypatch: pytest.MonkeyPatch, device: FakeDevice, problem: Problem
 ) -> None:
     fake, operands = use_lt(monkeypatch, FakeLt(device)), Operands(device, problem)
@@ -414,7 +410,7 @@ def test_cublaslt_is_asked_for_the_row_major_product(
     assert len(device.memory) == 6, "only the operands are left"
 
 
-def test_the_fastest_candidate_is_kept_and_broken_ones_are_passed_over(
+def test_the_fastest_candidate_is_used_and_broken_ones_are_skipped(
     monkeypatch: pytest.MonkeyPatch, device: FakeDevice
 ) -> None:
     fake = FakeLt(device, states=(0, 15, 0, 0, 0), broken=(102,))
@@ -430,7 +426,7 @@ def test_the_fastest_candidate_is_kept_and_broken_ones_are_passed_over(
 
 
 @pytest.mark.parametrize(("states", "broken"), [((), ()), ((15, 15), ()), ((0, 0), (100, 101))])
-def test_no_usable_candidate_is_an_error_that_leaves_nothing(
+def test_without_a_usable_candidate_everything_is_freed(
     monkeypatch: pytest.MonkeyPatch, device: FakeDevice, states: tuple[int, ...], broken: tuple[int, ...]
 ) -> None:
     fake, operands = use_lt(monkeypatch, FakeLt(device, states, broken)), Operands(device, SMALL)
@@ -441,7 +437,7 @@ def test_no_usable_candidate_is_an_error_that_leaves_nothing(
     assert set(device.memory) == before
 
 
-def test_cublaslt_tf32_is_asked_for_and_named(monkeypatch: pytest.MonkeyPatch, device: FakeDevice) -> None:
+def test_cublaslt_computes_in_tf32_and_says_so(monkeypatch: pytest.MonkeyPatch, device: FakeDevice) -> None:
     fake = use_lt(monkeypatch, FakeLt(device))
     contender = baseline_named("cublaslt-tf32")
     contender.prepare(SMALL, Operands(device, SMALL).sets, STREAM)
@@ -449,7 +445,7 @@ def test_cublaslt_tf32_is_asked_for_and_named(monkeypatch: pytest.MonkeyPatch, d
     assert contender.identity.precision == "tf32"
 
 
-def test_cublaslt_is_told_the_real_alignment(monkeypatch: pytest.MonkeyPatch, device: FakeDevice) -> None:
+def test_cublaslt_is_given_the_alignment_of_the_addresses(monkeypatch: pytest.MonkeyPatch, device: FakeDevice) -> None:
     fake, operands = use_lt(monkeypatch, FakeLt(device)), Operands(device, SMALL)
     with device.current(), ExitStack() as held:
         shifted = [type(s)(s.a + 4, s.b + 16, s.c + 64) for s in operands.sets]
@@ -513,7 +509,7 @@ def test_every_set_is_run_before_triton_is_timed(monkeypatch: pytest.MonkeyPatch
     assert seen == [[s.c % 256 for s in shifted]]
 
 
-def test_triton_tiles_that_do_not_fit_are_passed_over(monkeypatch: pytest.MonkeyPatch, device: FakeDevice) -> None:
+def test_triton_tiles_that_do_not_fit_are_skipped(monkeypatch: pytest.MonkeyPatch, device: FakeDevice) -> None:
     fake, operands = use_triton(monkeypatch, device, too_large=(128, 64)), Operands(device, SMALL)
     time_by_tile(monkeypatch, fake, {2: 1.0})
     contender = TritonGemm(TRIO)
@@ -532,7 +528,7 @@ def test_triton_masks_only_where_tiles_do_not_divide(monkeypatch: pytest.MonkeyP
         assert fake.launches[-1]["EVEN"] == (problem == even)
 
 
-def test_triton_with_alpha_0_sums_over_nothing(monkeypatch: pytest.MonkeyPatch, device: FakeDevice) -> None:
+def test_triton_with_alpha_0_reads_nothing(monkeypatch: pytest.MonkeyPatch, device: FakeDevice) -> None:
     fake, problem = use_triton(monkeypatch, device), SMALL.with_(alpha=0.0)
     monkeypatch.setattr(triton_contender, "seconds", lambda *_: 1.0)
     operands = Operands(device, problem)
@@ -554,7 +550,7 @@ def test_tiles_are_legal_for_triton(dtype: str) -> None:
 
 
 class FakeDriver:
-    """The driver's events and graphs; ``milliseconds`` is what the next timings answer."""
+    """The driver's events and graphs; ``milliseconds`` are the next timings."""
 
     CUstreamCaptureMode = SimpleNamespace(CU_STREAM_CAPTURE_MODE_THREAD_LOCAL=1)
 
@@ -598,17 +594,17 @@ def test_trials_on_the_default_stream_are_not_captured(monkeypatch: pytest.Monke
     assert not any("Capture" in call or "Graph" in call for call in driver.calls)
 
 
-def test_a_hopeless_variant_is_not_timed_further(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_variant_that_is_far_slower_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     use_driver(monkeypatch, [10.0])
     launched: list[int] = []
     assert trials.seconds(launched.append, 2, STREAM, best=0.005) == float("inf")
     assert launched == [0]
-    # A short kernel whose first launch waits for the host is not hopeless.
+    # A short kernel whose first launch waits for the host is not dropped.
     use_driver(monkeypatch, [0.1] + [0.064] * 6)
     assert trials.seconds(launched.append, 2, STREAM, best=5e-6) == pytest.approx(0.064e-3 / 20)
 
 
-def test_a_capture_ends_even_where_the_work_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_capture_is_ended_if_the_work_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     driver = use_driver(monkeypatch, [1.0])
     launched: list[int] = []
 
@@ -623,7 +619,7 @@ def test_a_capture_ends_even_where_the_work_fails(monkeypatch: pytest.MonkeyPatc
     assert driver.calls.count("cuEventDestroy") == 2
 
 
-def test_a_drivers_error_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_of_the_driver_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     class Status(int):
         name = "CUDA_ERROR_ILLEGAL_ADDRESS"
 

@@ -1,4 +1,4 @@
-"""Guarded matrices: what is outside stays outside, and every stray write is seen and located."""
+"""Guarded matrices: every write outside them is detected and located."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_round_trip(name: str, rows: int, columns: int, ld: int, offset: int) ->
 
 
 @pytest.mark.parametrize("name", FLOATS)
-def test_rows_lie_ld_apart_with_nan_between_and_around(name: str) -> None:
+def test_rows_are_ld_apart_with_nan_between_and_around(name: str) -> None:
     device, dtype = FakeDevice(), DTYPES[name]
     with GuardedMatrix.create(device, (2, 3), 5, dtype) as matrix:
         matrix.upload(values((2, 3), dtype))
@@ -46,7 +46,7 @@ def test_rows_lie_ld_apart_with_nan_between_and_around(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", FLOATS)
-def test_patterns_are_quiet_nans_that_arithmetic_does_not_make(name: str) -> None:
+def test_patterns_are_quiet_nans_that_arithmetic_does_not_produce(name: str) -> None:
     dtype = DTYPES[name]
     word = np.dtype(f"<u{dtype.itemsize}")
     patterns = np.array([CANARY[name], POISON[name]], dtype=word)
@@ -103,7 +103,7 @@ def test_a_changed_element_counts_for_an_input_only(is_input: bool, count: int) 
             assert "input was changed" in str(found[0])
 
 
-def test_what_was_uploaded_is_remembered_even_if_the_caller_reuses_the_array() -> None:
+def test_the_uploaded_values_are_copied() -> None:
     data = values((2, 2), FP32)
     with GuardedMatrix.create(FakeDevice(), (2, 2), 2, FP32) as matrix:
         matrix.upload(data)
@@ -111,7 +111,7 @@ def test_what_was_uploaded_is_remembered_even_if_the_caller_reuses_the_array() -
         assert matrix.damage(is_input=True) == ()
 
 
-def test_a_nan_of_another_payload_is_a_change() -> None:
+def test_a_nan_with_another_payload_is_a_change() -> None:
     device = FakeDevice()
     with GuardedMatrix.create(device, (1, 2), 2, FP32) as matrix:
         matrix.upload(np.full((1, 2), np.nan, dtype=np.float32))
@@ -119,7 +119,7 @@ def test_a_nan_of_another_payload_is_a_change() -> None:
         assert [d.region for d in matrix.damage(is_input=True)] == ["values"]
 
 
-def test_all_kinds_at_once_and_the_number_of_bytes() -> None:
+def test_all_kinds_of_damage_and_the_number_of_bytes() -> None:
     device = FakeDevice()
     with GuardedMatrix.create(device, (2, 2), 4, FP32) as matrix:
         matrix.upload(values((2, 2), FP32))
@@ -156,7 +156,7 @@ def test_wrong_data_is_refused_and_nothing_changes(data: np.ndarray) -> None:
         assert (matrix.download().view(np.uint32) == POISON["fp32"]).all()
 
 
-def test_closing_twice_frees_once_and_the_address_is_gone() -> None:
+def test_closing_twice_frees_once_and_the_address_is_refused() -> None:
     device = FakeDevice()
     matrix = GuardedMatrix.create(device, (1, 1), 1, FP32)
     matrix.close()
@@ -166,14 +166,14 @@ def test_closing_twice_frees_once_and_the_address_is_gone() -> None:
 
 
 class BrokenDevice(FakeDevice):
-    """As after a fault: freeing fails too."""
+    """Freeing fails too, as after a fault."""
 
     def free(self, address: int) -> None:
         super().free(address)
         raise LaunchError("cannot free")
 
 
-def test_the_first_error_is_the_one_that_is_seen() -> None:
+def test_the_first_error_is_raised() -> None:
     def fault_inside() -> None:
         with GuardedMatrix.create(BrokenDevice(), (1, 1), 1, FP32):
             raise LaunchError("illegal address")

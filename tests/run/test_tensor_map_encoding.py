@@ -1,8 +1,9 @@
-"""Tensor maps and clusters: what TMA demands, what the driver is given, and what the simulator will read."""
+"""Tensor maps, clusters and launches: TMA's requirements, the calls of the driver, and the simulator's encoding."""
 
 from __future__ import annotations
 
 import ctypes
+import gc
 from contextlib import contextmanager
 from dataclasses import replace
 from enum import IntEnum
@@ -44,7 +45,7 @@ PLAIN = TensorMap("A", BF16, (4096, 300, 7), (8192, 8192 * 300), (64, 128, 1), 1
         ({"extents": (4096, 2**32 + 1, 7)}, 0, "an extent of 4,294,967,297"),
     ],
 )
-def test_operands_that_no_map_describes(changes: dict[str, Any], address: int, said: str) -> None:
+def test_matrices_that_tma_cannot_copy(changes: dict[str, Any], address: int, said: str) -> None:
     with pytest.raises(UnsupportedError, match=said):
         check_tensor_map(replace(PLAIN, **changes), address)
 
@@ -64,7 +65,7 @@ def test_operands_that_no_map_describes(changes: dict[str, Any], address: int, s
         ({"extents": (), "strides": (), "box": ()}, "0 extents"),
     ],
 )
-def test_boxes_that_cannot_be_moved(changes: dict[str, Any], said: str) -> None:
+def test_boxes_that_tma_cannot_copy(changes: dict[str, Any], said: str) -> None:
     with pytest.raises(ConfigError, match=said):
         check_tensor_map(replace(PLAIN, **changes), 0)
 
@@ -73,7 +74,7 @@ def test_boxes_that_cannot_be_moved(changes: dict[str, Any], said: str) -> None:
     {}, {"extents": (1, 2**32, 1)}, {"box": (256, 256, 1), "swizzle": 0}, {"box": (8, 1, 1), "swizzle": 32},
     {"extents": (16,), "strides": (), "box": (16,)}, {"strides": (8192, 0)},
 ])  # fmt: skip
-def test_what_is_within_the_rules_passes(changes: dict[str, Any]) -> None:
+def test_legal_maps(changes: dict[str, Any]) -> None:
     check_tensor_map(replace(PLAIN, **changes), 0x7F0000000010)
 
 
@@ -84,20 +85,20 @@ def test_what_is_within_the_rules_passes(changes: dict[str, Any]) -> None:
     PLAIN, TensorMap("C", FP32, (2**32, 1, 2, 3, 4), (16, 2**40 - 16, 32, 48), (32, 256, 1, 2, 3), 32),
     TensorMap("B", FP16, (5,), (), (256,)), *(TensorMap("B", d, (16, 16), (64,), (16, 2)) for d in DTYPES.values()),
 ])  # fmt: skip
-def test_the_simulators_encoding_tells_everything(described: TensorMap) -> None:
+def test_the_simulators_encoding_is_decoded(described: TensorMap) -> None:
     address = 0x7FFF_1234_5670
     data = encode_simulated(described, address)
     assert len(data) == 128
     assert decode_simulated(data) == (described, address)
 
 
-def test_other_bytes_are_no_map_of_the_simulator() -> None:
+def test_other_bytes_are_not_a_map_of_the_simulator() -> None:
     for data in (bytes(128), b"", encode_simulated(PLAIN, 0)[:-1]):
-        with pytest.raises(UnsupportedError, match="no tensor map"):
+        with pytest.raises(UnsupportedError, match="not a tensor map"):
             decode_simulated(data)
 
 
-def test_the_simulator_encodes_by_the_same_rules() -> None:
+def test_the_simulator_checks_the_same_rules() -> None:
     device = SimDevice()
     assert decode_simulated(device.encode_tensor_map(PLAIN, 0x40)) == (PLAIN, 0x40)
     with pytest.raises(UnsupportedError, match="past a multiple of 16"):
@@ -107,7 +108,7 @@ def test_the_simulator_encodes_by_the_same_rules() -> None:
     assert sizes == [132, 132, 128]
 
 
-# --- the driver's
+# --- the driver's encoding
 
 
 Arguments = (ctypes.c_int, ctypes.c_void_p, ctypes.c_uint32, ctypes.c_uint32, ctypes.c_void_p,
@@ -116,7 +117,7 @@ Arguments = (ctypes.c_int, ctypes.c_void_p, ctypes.c_uint32, ctypes.c_uint32, ct
 
 
 class FakeEncode:
-    """cuTensorMapEncodeTiled in C's own calling convention; writes 128 bytes of 7."""
+    """cuTensorMapEncodeTiled in the C calling convention; writes 128 bytes of 7."""
 
     def __init__(self, status: int = 0) -> None:
         self.status = status
@@ -132,10 +133,10 @@ class FakeEncode:
         return self.status
 
 
-def test_the_driver_is_given_every_field_and_an_aligned_place() -> None:
+def test_the_driver_is_given_every_field_and_aligned_memory() -> None:
     fake = FakeEncode()
     encode = driver_encoder(fake.address)
-    kept = [encode(PLAIN, 0x7F00_0000_0010) for _ in range(5)]  # buffers at several places
+    kept = [encode(PLAIN, 0x7F00_0000_0010) for _ in range(5)]  # several buffers
     assert kept == [(0, b"\7" * 128)] * 5
     extents, strides = [4096, 300, 7], [8192, 8192 * 300]
     assert fake.seen == [(0, 9, 3, 0x7F00_0000_0010, extents, strides, [64, 128, 1], [1, 1, 1], (0, 3, 3, 0))] * 5
@@ -145,10 +146,10 @@ def test_the_driver_is_given_every_field_and_an_aligned_place() -> None:
 
 @pytest.mark.parametrize(("extents", "strides", "given"), [
     ((4096, 300, 1), (8192, 0), [8192, 8192 * 300]), ((5, 1, 1), (0, 0), [16, 16]),
-    ((4096, 300, 7), (8192, 0), [8192, 0]),  # one matrix for all of a batch stays so
+    ((4096, 300, 7), (8192, 0), [8192, 0]),  # one matrix for the whole batch
     ((4096, 2**30, 1), (8192, 0), [8192, 2**40 - 16]),
 ])  # fmt: skip
-def test_a_step_that_is_never_taken_is_one_that_could_be(
+def test_a_stride_that_is_never_used_is_replaced_by_a_legal_one(
     extents: tuple[int, ...], strides: tuple[int, ...], given: list[int]
 ) -> None:
     fake = FakeEncode()
@@ -156,7 +157,7 @@ def test_a_step_that_is_never_taken_is_one_that_could_be(
     assert fake.seen[0][5] == given
 
 
-def test_numbers_of_the_drivers_types_and_swizzles() -> None:
+def test_the_drivers_numbers_of_types_and_swizzles() -> None:
     from cuda.bindings import driver
 
     fake = FakeEncode()
@@ -180,19 +181,19 @@ def test_numbers_of_the_drivers_types_and_swizzles() -> None:
 
 
 class Result(IntEnum):
-    """CUresult; the bindings take no plain number where one is asked for."""
+    """CUresult; the bindings do not accept a plain number."""
 
     CUDA_SUCCESS = 0
     CUDA_ERROR_INVALID_VALUE = 1
 
 
 class FakeDriver:
-    """cuda.bindings.driver, as far as maps, clusters and occupancy go."""
+    """The functions of cuda.bindings.driver for maps, clusters and occupancy."""
 
     CUresult = Result
     CUfunction_attribute = SimpleNamespace(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES=8)
     CUlaunchAttributeID = SimpleNamespace(CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION="cluster",
-                                          CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION="early")  # fmt: skip
+                                          CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION="pdl")  # fmt: skip
 
     def __init__(self) -> None:
         self.encode = FakeEncode()
@@ -237,7 +238,7 @@ def _current() -> Any:
 @pytest.fixture
 def driver(monkeypatch: pytest.MonkeyPatch) -> FakeDriver:
     fake = FakeDriver()
-    monkeypatch.setattr("gemmsmith.run.cuda.driver_bindings", lambda: fake)
+    monkeypatch.setattr("gemmsmith.run.driver_calls.driver_bindings", lambda: fake)
     return fake
 
 
@@ -249,7 +250,7 @@ def cuda(driver: FakeDriver, arch: str = "sm_90") -> CudaDevice:
     return device
 
 
-def test_the_driver_is_asked_for_its_function_once(driver: FakeDriver) -> None:
+def test_the_encoder_is_looked_up_once(driver: FakeDriver) -> None:
     device = cuda(driver)
     assert [device.encode_tensor_map(PLAIN, 16 * i) for i in range(2)] == [b"\7" * 128] * 2
     assert driver.asked == [(b"cuTensorMapEncodeTiled", 12000, 0)]
@@ -258,7 +259,7 @@ def test_the_driver_is_asked_for_its_function_once(driver: FakeDriver) -> None:
     assert len(driver.encode.seen) == 2
 
 
-def test_what_the_driver_refuses_is_raised(driver: FakeDriver) -> None:
+def test_a_map_that_the_driver_rejects(driver: FakeDriver) -> None:
     driver.encode.status = 1
     with pytest.raises(LaunchError, match="describing A by a tensor map failed: CUDA_ERROR_INVALID_VALUE"):
         cuda(driver).encode_tensor_map(PLAIN, 0)
@@ -271,7 +272,7 @@ def launch(device: CudaDevice, grid: tuple[int, int, int], cluster: tuple[int, i
     device.launch(LoadedCubin("f", "m", 0), Launch(Geometry(grid, (128, 1, 1), 0, cluster), ()))
 
 
-def test_clusters_are_launched_as_their_grid(driver: FakeDriver) -> None:
+def test_a_grid_of_clusters_is_launched(driver: FakeDriver) -> None:
     launch(cuda(driver), (6, 4, 1), (2, 4, 1))
     assert driver.asked == [("f", 6, 4, 1, 128, 1, 1)]
 
@@ -282,7 +283,7 @@ def test_clusters_are_launched_as_their_grid(driver: FakeDriver) -> None:
     ("sm_90", (3, 2, 1), (2, 2, 1), "does not consist of clusters of 2x2x1"),
     ("sm_120", (2, 3, 1), (2, 2, 1), "does not consist of clusters"),
 ])  # fmt: skip
-def test_grids_that_are_no_clusters(
+def test_grids_that_are_not_multiples_of_their_cluster(
     driver: FakeDriver, arch: str, grid: tuple[int, int, int], cluster: tuple[int, int, int], said: str
 ) -> None:
     with pytest.raises(LaunchError, match=said):
@@ -290,7 +291,7 @@ def test_grids_that_are_no_clusters(
     assert driver.asked == []
 
 
-def test_blocks_at_once_are_the_drivers_and_asked_for_once(driver: FakeDriver) -> None:
+def test_blocks_at_once_come_from_the_driver_once(driver: FakeDriver) -> None:
     device, loaded = cuda(driver), LoadedCubin("f", "m", 0)
     for tiles in (300, 8):
         assert device.blocks_at_once(loaded, Geometry((tiles, 1, 1), (384, 1, 1), 200000)) == 2 * 132
@@ -306,7 +307,7 @@ def test_blocks_at_once_are_the_drivers_and_asked_for_once(driver: FakeDriver) -
     assert len(driver.asked) == 3
 
 
-def test_an_early_launch_is_described_once_for_each_stream(driver: FakeDriver) -> None:
+def test_the_configuration_of_a_pdl_launch_is_made_once_per_stream(driver: FakeDriver) -> None:
     device, loaded = cuda(driver), LoadedCubin("f", "m", 0)
     geometry = Geometry((6, 1, 1), (384, 1, 1), 100, (2, 1, 1), early=True)
     for stream in (7, 7, 8):
@@ -316,16 +317,41 @@ def test_an_early_launch_is_described_once_for_each_stream(driver: FakeDriver) -
     assert first is again
     assert first is not other
     assert (first.hStream, other.hStream, first.gridDimX, first.blockDimX) == (7, 8, 6, 384)
-    assert first.attrs[0].id == "early"
+    assert first.attrs[0].id == "pdl"
     assert first.attrs[0].value.programmaticStreamSerializationAllowed == 1
     device.launcher([[Step(loaded, Launch(geometry, ()))]], 7)(0)
     assert driver.asked[3][0] is first
 
 
+def arguments_at(pointers: int, sizes: list[int]) -> list[bytes]:
+    """What the driver would copy: each argument, through the array of pointers."""
+    array = (ctypes.c_void_p * len(sizes)).from_address(pointers)
+    return [ctypes.string_at(pointer or 0, size) for pointer, size in zip(array, sizes, strict=True)]
+
+
+def test_the_driver_is_given_a_pointer_to_each_argument(driver: FakeDriver, monkeypatch: pytest.MonkeyPatch) -> None:
+    given = (b"\1\0\0\0", b"\2" * 8, b"\3" * 128, b"\4", b"\5" * 72)
+    seen: list[list[bytes]] = []
+
+    def launch_kernel(*what: Any) -> tuple[int]:
+        assert all(pointer % 8 == 0 for pointer in (ctypes.c_void_p * 5).from_address(what[9]))
+        seen.append(arguments_at(what[9], [len(each) for each in given]))
+        return (0,)
+
+    monkeypatch.setattr(driver, "cuLaunchKernel", launch_kernel)
+    device, step = cuda(driver), Step(LoadedCubin("f", "m", 0), Launch(Geometry((6, 1, 1), (128, 1, 1)), given))
+    device.launch(step.loaded, step.launch)
+    enqueue = device.launcher([[step], [replace(step), step]], 7)
+    gc.collect()
+    enqueue(0)
+    enqueue(1)
+    assert seen == [list(given)] * 4
+
+
 # --- signatures and compilation
 
 
-def test_an_entry_with_maps() -> None:
+def test_an_entry_with_tensor_maps() -> None:
     signature = parse_signature(CODE, "gemm", tensor_maps=True)
     roles = [argument.role for argument in signature.arguments]
     assert roles == ["M", "N", "K", "alpha", "mapA", "mapB", "beta", "C", "ldc", "mapC", "bias", "strideC", "batch"]
@@ -340,7 +366,7 @@ def test_an_entry_with_maps() -> None:
     (CODE, "meaning of parameter 'map_a' is not recognised"),
     ("__global__ void gemm(float* A, float* B, float* C, int N, int batch) {}", "'batch' is not recognised"),
 ])  # fmt: skip
-def test_a_users_file_has_none_of_this(code: str, said: str, tmp_path: Path) -> None:
+def test_a_users_file_cannot_have_tensor_maps(code: str, said: str, tmp_path: Path) -> None:
     with pytest.raises(SignatureError, match=said):
         parse_signature(code, "gemm")
     path = tmp_path / "mine.cu"
@@ -355,12 +381,12 @@ def test_a_users_file_has_none_of_this(code: str, said: str, tmp_path: Path) -> 
     ("TensorMap* map_a, TensorMap map_b, float* C, int N", "'map_a' is not recognised"),
     ("TensorMap map_a, TensorMap map_b, TensorMap map_b, float* C, int N", "two parameters that mean mapB"),
 ])  # fmt: skip
-def test_incomplete_entries_with_maps(params: str, said: str) -> None:
+def test_incomplete_entries_with_tensor_maps(params: str, said: str) -> None:
     with pytest.raises(SignatureError, match=said):
         parse_signature(f"__global__ void gemm({params}) {{}}", "gemm", tensor_maps=True)
 
 
-def test_a_kernel_of_one_architecture_is_compiled_for_it_alone(tmp_path: Path) -> None:
+def test_a_kernel_for_one_architecture_is_compiled_only_for_it(tmp_path: Path) -> None:
     spec, problem = mapped_kernel(tmp_path), Problem(64, 64, 64, dtype=FP16)
     assert [target_arch(spec, arch) for arch in ("sm_90", "sm_90a")] == ["sm_90a"] * 2
     assert target_arch(rung_named("naive"), "sm_90") == "sm_90"
@@ -370,7 +396,7 @@ def test_a_kernel_of_one_architecture_is_compiled_for_it_alone(tmp_path: Path) -
             compile_for(spec, spec.config(), problem, arch)
 
 
-def test_it_compiles_and_the_maps_are_parameters_of_128_bytes(tmp_path: Path) -> None:
+def test_tensor_maps_are_compiled_to_parameters_of_128_bytes(tmp_path: Path) -> None:
     spec = mapped_kernel(tmp_path)
     compiled = compile_kernel(spec, spec.config(), dtype=FP16, arch="sm_90")
     assert compiled.arch == "sm_90a"

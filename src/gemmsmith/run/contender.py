@@ -1,8 +1,7 @@
-"""Who takes part in a measurement: a kernel of ours or a library, both asked for the same product in the same way.
+"""Contenders: kernels and libraries that take part in a measurement, all called in the same way.
 
-A contender is given device addresses of several sets of operands and answers with a function that enqueues the
-product of one set on a stream. It neither waits nor allocates in that function, so that it can be timed by events and
-captured into a CUDA graph like any other.
+A contender gets the device addresses of several operand sets and returns a function that enqueues the product of one
+set on a stream. That function neither waits nor allocates, so it can be timed by events and captured into a CUDA graph.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from gemmsmith.problem import Problem
 
 @dataclass(frozen=True)
 class OperandSet:
-    """Device addresses of one set of A, B and C, tight and row-major as the problem stores them."""
+    """Device addresses of A, B and C, stored row-major and without gaps."""
 
     a: int
     b: int
@@ -24,25 +23,25 @@ class OperandSet:
 
 
 Enqueue = Callable[[int], None]
-"""Enqueues the product of the set with this index; returns at once.
+"""Enqueues the product of the operand set with this index; returns at once.
 
-It may have a method ``held``: a context that gives another such function, of which each call is the library's own and
-nothing else. What we add to a call (our stream, a setting) is done once, around it; the host's time is taken there.
+It may have a method ``held``: a context manager that sets our stream and settings once and gives a function that only
+makes the library's call. The host's time is measured with that function.
 """
 
 
 @dataclass(frozen=True)
 class Identity:
-    """What a contender is, for tables and for the record.
+    """The description of a contender in tables and records.
 
     name       'warp_tile', 'my.cu', 'cublas', 'cublas-tf32', 'cublaslt', 'triton'
     kind       'rung', 'file' or 'baseline'
-    config     its parameters, or what the library chose; for people
-    precision  the arithmetic: 'fp32', 'tf32', 'fp16', 'bf16', 'fp8', 'int8', or 'bf16x6', fp32 by six
-               products in bf16, and 'fp16x3'; TF32 is never called fp32. In a measurement it is what the timed
-               products were multiplied in, where data decide (``method_reader``)
+    config     its parameters, or the library's choice, as text
+    precision  the arithmetic: 'fp32', 'tf32', 'fp16', 'bf16', 'fp8', 'int8', 'bf16x6' (fp32 as six products in bf16)
+               or 'fp16x3'; TF32 is never called fp32. Where a verdict on the data decides, a measurement records the
+               arithmetic of the timed products (``method_reader``)
     version    of the library, or of gemmsmith
-    digest     of the source and its configuration, and of all that is launched for it; empty for a library
+    digest     of the sources and configurations of all its launches; empty for a library
     """
 
     name: str
@@ -54,31 +53,28 @@ class Identity:
 
 
 class Contender(Protocol):
-    """Something that computes C = alpha·op(A)·op(B) + beta·C on the GPU."""
+    """Computes C = alpha·op(A)·op(B) + beta·C on the GPU."""
 
     @property
     def identity(self) -> Identity:
-        """Complete once ``prepare`` has run: some choose their configuration there."""
+        """Complete after ``prepare``, where some contenders choose their configuration."""
 
     def prepare(self, problem: Problem, sets: Sequence[OperandSet], stream: int) -> Enqueue:
-        """Get ready for ``problem`` on ``stream`` (a driver handle): compile, choose, allocate a workspace.
+        """Compile, choose and allocate for ``problem`` on ``stream`` (a driver handle).
 
-        Raises ``UnsupportedError`` where it cannot compute ``problem``, ``MissingDeviceError`` where a library is
-        missing, with how to get it.
+        Raises ``UnsupportedError`` if it cannot compute ``problem``, and ``MissingDeviceError``, with how to install
+        it, if a library is missing.
         """
 
     def close(self) -> None:
-        """Free what ``prepare`` allocated; enqueued work must have ended."""
+        """Free what ``prepare`` allocated; all enqueued work must have ended."""
 
 
 MethodReader = Callable[[], str]
-"""What the latest product was multiplied in; everything that was enqueued must have ended."""
+"""The arithmetic of the latest product; all enqueued work must have ended."""
 
 
 def method_reader(contender: Contender) -> MethodReader | None:
-    """Of a contender that looks at the data before it multiplies, once it is prepared: its attribute ``method``.
-
-    None for the others: they multiply as their identity says.
-    """
+    """The attribute ``method`` of a prepared contender with a fallback; None where the arithmetic is fixed."""
     found: MethodReader | None = getattr(contender, "method", None)
     return found

@@ -1,33 +1,40 @@
-"""The GPU as a device, through NVIDIA's own driver bindings.
+"""The GPU as a device, through NVIDIA's driver bindings.
 
-Nothing here is imported or initialised before a GPU is asked for, so the package works without a driver.
+The driver is loaded when a GPU is asked for, so the package works without one.
 """
 
 from __future__ import annotations
 
 import ctypes
 import math
+import struct
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
-import numpy as np
-
 from gemmsmith.compile.compiled import CompiledKernel
 from gemmsmith.errors import LaunchError, MissingDeviceError
 from gemmsmith.gpus import cuda_limits
 from gemmsmith.kernel.geometry import Dim3, Geometry, TensorMap
-from gemmsmith.run.device import Bytes, Launch, Step
+from gemmsmith.problem import ceil_div
+from gemmsmith.run.cuda_memory import CudaMemory
+from gemmsmith.run.device import Launch, Step
 from gemmsmith.run.driver import check_driver, driver_report
+from gemmsmith.run.driver_calls import checked, driver_bindings, text_of
 from gemmsmith.run.tensor_map import Encoder, check_tensor_map, driver_encoder
 
-_MOST_CONFIGS = 4096  # launches whose description is kept
-_CUDA_OF_TENSOR_MAPS = 12000  # the version whose cuTensorMapEncodeTiled is called
+__all__ = ["CudaDevice", "LoadedCubin", "checked", "cuda_device", "device_count", "driver_bindings", "gpu_available",
+           "pointer_ordinal"]  # fmt: skip
+
+_MOST_CONFIGS = 4096  # launch configurations that are kept
+_ARGUMENT_ALIGNMENT = 16  # bytes
+_POINTER_BYTES = 8
+_CUDA_OF_TENSOR_MAPS = 12000  # the CUDA version of the cuTensorMapEncodeTiled that is called
 
 
-@dataclass(frozen=True, eq=False)  # one is itself, and a quick key
+@dataclass(frozen=True, eq=False)  # compared by identity, so that it is a fast key
 class LoadedCubin:
     """A kernel on the GPU; ``module`` keeps it loaded."""
 
@@ -36,32 +43,9 @@ class LoadedCubin:
     static_smem: int
 
 
-def driver_bindings() -> Any:
-    try:
-        from cuda.bindings import driver
-    except ImportError as error:
-        raise MissingDeviceError(f"cuda.bindings cannot be imported: {error}", "pip install cuda-bindings") from None
-    return driver
-
-
-def checked(result: tuple[Any, ...], what: str) -> Any:
-    """Unpack a driver call's result, or raise what went wrong."""
-    status, *values = result
-    if int(status) != 0:
-        driver = driver_bindings()
-        name = driver.cuGetErrorName(status)[1]
-        text = driver.cuGetErrorString(status)[1]
-        raise LaunchError(f"{what} failed: {_text(name)}: {_text(text)}")
-    return values[0] if len(values) == 1 else tuple(values)
-
-
-def _text(value: Any) -> str:
-    return (value.decode() if isinstance(value, bytes) else str(value)).split("\0")[0]
-
-
 @cache
 def device_count() -> int:
-    """How many GPUs the driver offers; raises ``MissingDeviceError`` when there is none to use."""
+    """How many GPUs the driver has; raises ``MissingDeviceError`` when there is none."""
     driver = driver_bindings()
     try:
         status = driver.cuInit(0)[0]
@@ -71,7 +55,7 @@ def device_count() -> int:
             "use --device sim (or NumPy arrays) to run on the simulator",
         ) from None
     if int(status) != 0:
-        name = _text(driver.cuGetErrorName(status)[1])
+        name = text_of(driver.cuGetErrorName(status)[1])
         raise MissingDeviceError(
             f"the NVIDIA driver does not start: {name} ({driver_report().found})",
             "check nvidia-smi; or use --device sim",
@@ -83,7 +67,7 @@ def device_count() -> int:
 
 
 def pointer_ordinal(address: int) -> int:
-    """Which GPU a device address belongs to; 0 for the null pointer of an empty tensor."""
+    """The GPU that a device address belongs to; 0 for the null pointer of an empty tensor."""
     device_count()
     if address == 0:
         return 0
@@ -100,8 +84,8 @@ def gpu_available() -> bool:
         return False
 
 
-class CudaDevice:
-    """One GPU, in its primary context: the one torch and CuPy use as well."""
+class CudaDevice(CudaMemory):
+    """One GPU, in its primary context, which torch and CuPy use as well."""
 
     kind = "gpu"
 
@@ -113,7 +97,7 @@ class CudaDevice:
         self.ordinal = ordinal
         self._device = checked(self._cu.cuDeviceGet(ordinal), "finding the GPU")
         self._context = checked(self._cu.cuDevicePrimaryCtxRetain(self._device), "opening the GPU")
-        self.name = _text(checked(self._cu.cuDeviceGetName(256, self._device), "naming the GPU"))
+        self.name = text_of(checked(self._cu.cuDeviceGetName(256, self._device), "naming the GPU"))
         attribute = self._cu.CUdevice_attribute
         major = self._attribute(attribute.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)
         minor = self._attribute(attribute.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)
@@ -134,79 +118,23 @@ class CudaDevice:
 
     @property
     def driver_version(self) -> str:
-        """The newest CUDA version this driver serves, such as '13.0'."""
+        """The newest CUDA version that the driver supports, such as '13.0'."""
         number = int(checked(self._cu.cuDriverGetVersion(), "asking for the driver's version"))
         return f"{number // 1000}.{number % 1000 // 10}"
 
     @property
     def pci_bus_id(self) -> str:
-        """Where the GPU is plugged in, by which NVML knows it as well."""
-        return _text(checked(self._cu.cuDeviceGetPCIBusId(32, self._device), "asking for the GPU's address"))
+        """The PCI address of the GPU, by which NVML identifies it too."""
+        return text_of(checked(self._cu.cuDeviceGetPCIBusId(32, self._device), "asking for the GPU's address"))
 
     @contextmanager
     def current(self) -> Iterator[None]:
-        """Make this GPU the calling thread's, and give the thread back the one it had."""
+        """Make this GPU current in the calling thread, and restore the thread's own afterwards."""
         checked(self._cu.cuCtxPushCurrent(self._context), "selecting the GPU")
         try:
             yield
         finally:
             self._cu.cuCtxPopCurrent()
-
-    def allocate(self, nbytes: int) -> int:
-        with self.current():
-            return int(checked(self._cu.cuMemAlloc(max(1, nbytes)), f"allocating {nbytes} bytes"))
-
-    def free(self, address: int) -> None:
-        with self.current():
-            checked(self._cu.cuMemFree(address), "freeing memory")
-
-    def write(self, address: int, data: Bytes) -> None:
-        if data.nbytes:
-            data = np.ascontiguousarray(data)
-            with self.current():
-                checked(self._cu.cuMemcpyHtoD(address, data.ctypes.data, data.nbytes), "copying to the GPU")
-
-    def read(self, address: int, nbytes: int) -> Bytes:
-        data = np.empty(nbytes, np.uint8)
-        if nbytes:
-            with self.current():
-                checked(self._cu.cuMemcpyDtoH(data.ctypes.data, address, nbytes), "copying from the GPU")
-        return data
-
-    def forbid_reads(self, address: int, why: str) -> None:
-        """Nothing: the hardware cannot forbid reads."""
-
-    def label(self, address: int, name: str) -> None:
-        """Nothing: the hardware's messages name no memory."""
-
-    def copy_rows(self, target: int, target_pitch: int, source: int, source_pitch: int, width: int, rows: int,
-                  stream: int) -> None:  # fmt: skip
-        """Copy ``rows`` rows of ``width`` bytes between two matrices on the GPU, in stream order."""
-        copy = self._cu.CUDA_MEMCPY2D()
-        copy.srcMemoryType = copy.dstMemoryType = self._cu.CUmemorytype.CU_MEMORYTYPE_DEVICE
-        copy.srcDevice, copy.dstDevice = source, target
-        copy.srcPitch, copy.dstPitch = source_pitch, target_pitch
-        copy.WidthInBytes, copy.Height = width, rows
-        with self.current():
-            checked(self._cu.cuMemcpy2DAsync(copy, stream), "copying C")
-
-    def copy(self, target: int, source: int, nbytes: int) -> None:
-        """Copy within the GPU; not waited for, and ordered only with what else uses the default stream."""
-        if nbytes:
-            with self.current():
-                checked(self._cu.cuMemcpyDtoD(target, source, nbytes), "copying within the GPU")
-
-    def preset(self, address: int, word: int, count: int, itemsize: int) -> None:
-        """Set ``count`` elements of two or four bytes to one pattern; not waited for, as ``copy``."""
-        if count:
-            fill = self._cu.cuMemsetD32 if itemsize == 4 else self._cu.cuMemsetD16
-            with self.current():
-                checked(fill(address, word, count), "presetting memory")
-
-    def free_bytes(self) -> int:
-        """Bytes that may be allocated."""
-        with self.current():
-            return int(checked(self._cu.cuMemGetInfo(), "asking for free memory")[0])
 
     def load(self, compiled: CompiledKernel) -> LoadedCubin:
         known = self._loaded.get((compiled.key, compiled.entry))
@@ -227,22 +155,22 @@ class CudaDevice:
         """Start a kernel on ``stream`` without waiting for it."""
         geometry = launch.geometry
         self._admit(loaded, geometry)
-        # The driver copies the arguments during the call; these buffers need not outlive it.
-        pointers, _buffers = _packed(launch.arguments)
-        start, call = self._call(loaded, geometry, stream, ctypes.addressof(pointers))
+        # The driver copies the arguments during the call, so their memory need not outlive it.
+        pointers, _memory = _packed(launch.arguments)
+        start, call = self._call(loaded, geometry, stream, pointers)
         with self.current():
             checked(start(*call), f"launching a grid of {geometry.grid} blocks of {geometry.block}")
 
     def _call(self, loaded: LoadedCubin, geometry: Geometry, stream: int,
               arguments: int) -> tuple[Callable[..., Any], tuple[Any, ...]]:  # fmt: skip
-        """The driver's function that starts this launch, and what to call it with."""
-        if not geometry.early or int(self.arch.removeprefix("sm_")) < 90:  # older ones launch one after another
+        """The driver function that starts this launch, and its arguments."""
+        if not geometry.early or int(self.arch.removeprefix("sm_")) < 90:  # no PDL before sm_90
             plain = (loaded.function, *geometry.grid, *geometry.block, geometry.smem, stream, arguments, 0)
             return self._cu.cuLaunchKernel, plain
-        return self._cu.cuLaunchKernelEx, (self._early(geometry, stream), loaded.function, arguments, 0)
+        return self._cu.cuLaunchKernelEx, (self._pdl_config(geometry, stream), loaded.function, arguments, 0)
 
-    def _early(self, geometry: Geometry, stream: int) -> Any:
-        """A launch that may overlap with the one before it."""
+    def _pdl_config(self, geometry: Geometry, stream: int) -> Any:
+        """The configuration of a programmatic dependent launch, which may overlap the kernel before it."""
         known = self._configs.get((geometry, stream))
         if known is None:
             known = _launch_config(self._cu, geometry)
@@ -257,7 +185,7 @@ class CudaDevice:
         return known
 
     def _admit(self, loaded: LoadedCubin, geometry: Geometry) -> None:
-        """Refuse what cannot be launched, and opt in to more shared memory than a kernel gets by default."""
+        """Refuse a launch that cannot run, and opt in to more than the default shared memory."""
         if geometry.cluster != (1, 1, 1):
             self._admit_cluster(geometry)
         total = loaded.static_smem + geometry.smem
@@ -272,7 +200,7 @@ class CudaDevice:
             self._opted_in[loaded] = geometry.smem
 
     def _admit_cluster(self, geometry: Geometry) -> None:
-        """Clusters are compiled into a kernel; what is checked here is that the grid consists of them."""
+        """The cluster size is compiled into a kernel; the grid must be a multiple of it."""
         size = "x".join(map(str, geometry.cluster))
         if int(self.arch.removeprefix("sm_")) < 90:
             raise LaunchError(f"clusters of blocks need sm_90 or newer, and {self.name} is {self.arch}")
@@ -282,9 +210,9 @@ class CudaDevice:
             raise LaunchError(f"a grid of {geometry.grid} blocks does not consist of clusters of {size}")
 
     def launcher(self, products: Sequence[Sequence[Step]], stream: int) -> Callable[[int], None]:
-        """A function that starts the product of a given index on ``stream``, with all that can be done before done.
+        """A function that starts the product with a given index on ``stream``; everything else is done here.
 
-        It checks nothing but the driver's answer and expects this GPU to be current: for timing.
+        It checks only the driver's status, and this GPU must be current when it is called.
         """
         packed = []
         calls: list[list[tuple[Callable[..., Any], tuple[Any, ...]]]] = []
@@ -293,11 +221,12 @@ class CudaDevice:
             for step in steps:
                 geometry = step.launch.geometry
                 self._admit(step.loaded, geometry)
-                packed.append(_packed(step.launch.arguments))
-                calls[-1].append(self._call(step.loaded, geometry, stream, ctypes.addressof(packed[-1][0])))
+                pointers, memory = _packed(step.launch.arguments)
+                packed.append(memory)
+                calls[-1].append(self._call(step.loaded, geometry, stream, pointers))
         success = self._cu.CUresult.CUDA_SUCCESS
 
-        # ``packed`` as a default keeps the arguments' memory as long as the function itself.
+        # ``packed`` as a default value keeps the arguments alive as long as the function.
         def enqueue(index: int, _keep: object = packed) -> None:
             for start, call in calls[index]:
                 answer = start(*call)
@@ -319,24 +248,14 @@ class CudaDevice:
         checked((self._cu.CUresult(status),), f"describing {described.operand} by a tensor map")
         return data
 
-    def allocate_in_order(self, nbytes: int, stream: int) -> int:
-        """Memory for what ``stream`` does from here on."""
-        with self.current():
-            return int(checked(self._cu.cuMemAllocAsync(nbytes, stream), f"allocating {nbytes} bytes"))
-
-    def free_in_order(self, address: int, stream: int) -> None:
-        """Free such memory once ``stream`` has done what it was given before."""
-        with self.current():
-            checked(self._cu.cuMemFreeAsync(address, stream), "freeing memory")
-
     def resident_blocks(self, loaded: LoadedCubin, geometry: Geometry) -> int:
-        """How many blocks of this launch an SM holds at once, as the driver computes it."""
+        """How many blocks of this launch an SM runs at the same time, by the driver's occupancy calculator."""
         count = self._cu.cuOccupancyMaxActiveBlocksPerMultiprocessor
         with self.current():
             return int(checked(count(loaded.function, geometry.threads, geometry.smem), "asking for the occupancy"))
 
     def blocks_at_once(self, loaded: LoadedCubin, geometry: Geometry) -> int:
-        """How many blocks of this launch, in whole clusters, the GPU runs side by side, as the driver computes it."""
+        """How many blocks of this launch, in whole clusters, the GPU runs at the same time, by the same calculator."""
         key = (loaded, geometry.block, geometry.smem, geometry.cluster)
         if key not in self._at_once:
             self._admit(loaded, geometry)
@@ -349,7 +268,7 @@ class CudaDevice:
         return self._at_once[key]
 
     def _resident_clusters(self, loaded: LoadedCubin, geometry: Geometry) -> int:
-        """Fewer than the SMs have room for, where the SMs of a GPC are no multiple of the cluster."""
+        """Fewer than fit into all SMs, where the SMs of a GPC are not a multiple of the cluster."""
         config = _launch_config(self._cu, replace(geometry, grid=geometry.cluster))
         attribute = self._cu.CUlaunchAttribute()
         attribute.id = self._cu.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
@@ -373,13 +292,24 @@ def _launch_config(driver: Any, geometry: Geometry) -> Any:
     return config
 
 
-def _packed(arguments: tuple[bytes, ...]) -> tuple[Any, list[Any]]:
-    """An array of pointers to each argument, as the driver takes them, and the buffers it points into."""
-    buffers = [ctypes.create_string_buffer(value, len(value)) for value in arguments]
-    return (ctypes.c_void_p * len(buffers))(*[ctypes.addressof(b) for b in buffers]), buffers
+def _packed(arguments: tuple[bytes, ...]) -> tuple[int, Any]:
+    """The address of the array of argument pointers that the driver takes, and the memory that holds it.
+
+    One allocation holds all arguments and the array behind them.
+    """
+    starts, padded, size = [], [], 0
+    for value in arguments:
+        starts.append(size)
+        room = ceil_div(len(value), _ARGUMENT_ALIGNMENT) * _ARGUMENT_ALIGNMENT
+        padded.append(value.ljust(room, b"\0"))
+        size += room
+    memory = ctypes.create_string_buffer(b"".join(padded), size + _POINTER_BYTES * len(starts))
+    base = ctypes.addressof(memory)
+    struct.pack_into(f"{len(starts)}P", memory, size, *[base + start for start in starts])
+    return base + size, memory
 
 
 @cache
 def cuda_device(ordinal: int = 0) -> CudaDevice:
-    """The device object of a GPU, made once."""
+    """The device object of a GPU; one per process."""
     return CudaDevice(ordinal)

@@ -1,8 +1,8 @@
-"""The one protocol that the GPU and the simulator both speak.
+"""The protocol of the GPU and the simulator.
 
-Addresses are plain integers in the device's own address space. A launch is described by a geometry
-(grid, block, cluster, dynamic shared memory) and the raw bytes of each argument, tensor maps among them:
-each device encodes those as its own kernels read them. A product is one launch or several in order.
+Addresses are integers in the device's address space. A launch is a geometry (grid, block, cluster, dynamic shared
+memory) and the raw bytes of each argument. Each device has its own encoding of tensor maps. A product is one or more
+launches in order.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Bytes = NDArray[np.uint8]
 
 @dataclass(frozen=True)
 class Launch:
-    """A kernel launch: where, how large, and with which arguments (raw little-endian bytes)."""
+    """The geometry and the arguments (raw little-endian bytes) of a kernel launch."""
 
     geometry: Geometry
     arguments: tuple[bytes, ...]
@@ -29,14 +29,14 @@ class Launch:
 
 @dataclass(frozen=True)
 class Step:
-    """One launch of those that make up a product: what ``load`` gave, and how to launch it."""
+    """One launch of a product: the loaded kernel, and how to launch it."""
 
     loaded: Any
     launch: Launch
 
 
 class Device(Protocol):
-    """Allocates, copies, loads a compiled kernel, launches, synchronises."""
+    """Allocates and copies memory, loads and launches kernels, synchronizes."""
 
     @property
     def kind(self) -> str:
@@ -44,47 +44,47 @@ class Device(Protocol):
 
     @property
     def name(self) -> str:
-        """The GPU's name, or the simulator's with the architecture it stands for."""
+        """The name of the GPU, or of the simulator with the architecture it simulates."""
 
     @property
     def arch(self) -> str:
         """The architecture to compile for, such as 'sm_90'."""
 
     def allocate(self, nbytes: int) -> int:
-        """The address of ``nbytes`` fresh bytes, aligned to 256."""
+        """The address of ``nbytes`` new bytes, aligned to 256."""
 
     def free(self, address: int) -> None:
-        """Give back an allocation; its address must come from ``allocate``."""
+        """Free an allocation; the address must come from ``allocate``."""
 
     def write(self, address: int, data: Bytes) -> None:
-        """Copy host bytes to the device; done when it returns."""
+        """Copy host bytes to the device; complete on return."""
 
     def read(self, address: int, nbytes: int) -> Bytes:
         """Copy device bytes to the host, after all launched work."""
 
     def forbid_reads(self, address: int, why: str) -> None:
-        """From now on kernels must not read the allocation that holds ``address``.
+        """Forbid kernels to read the allocation that holds ``address``.
 
-        The simulator faults at such a read; a GPU cannot tell, and relies on what it holds being NaN.
+        The simulator faults at such a read. A GPU cannot detect it; there the allocation holds NaN.
         """
 
     def label(self, address: int, name: str) -> None:
-        """Name the allocation that holds ``address``, for the simulator's messages; a GPU has no use for it."""
+        """Name the allocation that holds ``address`` in the simulator's messages; a GPU ignores it."""
 
     def load(self, compiled: CompiledKernel) -> Any:
-        """Make a compiled kernel ready to launch."""
+        """Load a compiled kernel, so that it can be launched."""
 
     def encode_tensor_map(self, described: TensorMap, address: int) -> bytes:
-        """The 128 bytes by which a kernel on this device moves boxes of a matrix at ``address``.
+        """The 128-byte tensor map of a matrix at ``address``, in this device's encoding.
 
-        Raises ``UnsupportedError`` for a matrix that TMA cannot move, ``ConfigError`` for such a box.
+        Raises ``UnsupportedError`` for a matrix that TMA cannot copy, ``ConfigError`` for such a box.
         """
 
     def blocks_at_once(self, loaded: Any, geometry: Geometry) -> int:
-        """How many blocks of this launch, in whole clusters, the device runs side by side; 1 or more."""
+        """How many blocks of this launch, in whole clusters, the device runs at the same time; at least 1."""
 
     def launch(self, loaded: Any, launch: Launch) -> None:
         """Start a kernel; on the GPU this does not wait for it."""
 
     def synchronize(self) -> None:
-        """Wait for all launched work and raise what went wrong in it."""
+        """Wait for all launched work; raises if any of it failed."""

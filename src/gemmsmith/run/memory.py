@@ -1,14 +1,14 @@
-"""Matrices in device memory with guards: a write outside them, or a changed input, is seen and located.
+"""Guarded matrices in device memory: writes outside them and changed inputs are detected and located.
 
 One allocation, from low to high addresses::
 
     | canary | row 0: columns … | padding | row 1: columns … | padding | … | last row: columns | canary |
              ^ address (256-aligned unless an offset is asked for)
 
-Canaries and padding hold a NaN of a known payload: a kernel that reads them and uses what it read gets NaN, and one
-that writes them leaves a trace. The last row has no padding, because BLAS does not promise any: the canary begins
-right after the last element. Outputs that must not be read are preset to a second NaN, the poison, so that what was
-never written can be told from what was computed.
+Canaries and padding hold a NaN with a known payload: a kernel that uses a value read there gets NaN, and a write there
+is detected. The last row has no padding, because BLAS does not guarantee any: the canary starts right after the last
+element. Outputs that must not be read are preset to a second NaN, the poison, so that elements that were never written
+are recognised.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ from gemmsmith.run.device import Bytes, Device
 Array = NDArray[Any]
 Words = NDArray[Any]
 
-# Quiet NaNs with payloads that no arithmetic produces (a GPU's own NaN is 0x7fffffff, NumPy's 0x7fc00000).
-# Integers have no NaN: theirs are patterns that a computed value may have by chance.
+# Quiet NaNs with payloads that no arithmetic produces (a GPU makes 0x7fffffff, NumPy 0x7fc00000).
+# Integers have no NaN: their patterns may also be computed by chance.
 CANARY = {FP32.name: 0xFFC0CAFE, TF32.name: 0xFFC0CAFE, FP16.name: 0xFECA, BF16.name: 0xFFCA,
           INT32.name: 0x5AC0CAFE, INT8.name: 0x5A}  # fmt: skip
 POISON = {FP32.name: 0x7FC0DEAD, TF32.name: 0x7FC0DEAD, FP16.name: 0x7EAD, BF16.name: 0x7FED,
           INT32.name: 0x5BC0DEAD, INT8.name: 0x5B}  # fmt: skip
 
-# Canary on each side. Device.allocate aligns to 256 bytes, and a multiple keeps the matrix aligned.
+# Canary on each side: a multiple of the 256 bytes that Device.allocate aligns to, so that the matrix stays aligned.
 GUARD_BYTES = 4096
 _ALIGNMENT = 256
 
 
 def upload(device: Device, values: Array) -> int:
-    """The address of a tight row-major copy of ``values`` on the device, without guards; the caller frees it."""
+    """The address of a contiguous row-major copy of ``values`` on the device, without guards; the caller frees it."""
     data = np.ascontiguousarray(values).reshape(-1).view(np.uint8)
     address = device.allocate(max(1, data.nbytes))
     device.write(address, data)
@@ -49,7 +49,7 @@ def upload(device: Device, values: Array) -> int:
 
 @dataclass(frozen=True)
 class Damage:
-    """Bytes that changed and should not have: in which matrix, where, and how many.
+    """Bytes that changed and must not: in which matrix, where, and how many.
 
     ``region`` is 'before', 'after', 'padding' or 'values'; ``first`` is the byte offset of the first changed byte
     from the matrix's address (negative for 'before').
@@ -76,14 +76,14 @@ class Damage:
 
 @dataclass(frozen=True)
 class ReadBack:
-    """One copy of a matrix from the device: its values, and what was damaged around (or in) them."""
+    """A copy of a matrix from the device: its values, and the damage around or in it."""
 
     values: Array
     damage: tuple[Damage, ...]
 
 
 class GuardedMatrix:
-    """A matrix on a device between canaries. A context manager: leaving it frees the memory."""
+    """A matrix on a device between canaries; a context manager that frees the memory."""
 
     def __init__(
         self, device: Device, shape: tuple[int, int], ld: int, dtype: DType, offset: int, guard: int, name: str
@@ -135,18 +135,18 @@ class GuardedMatrix:
 
     @property
     def address(self) -> int:
-        """Where the first element is."""
+        """The address of the first element."""
         if self._base is None:
-            raise ProblemError(f"{self.name} was closed: its memory is gone")
+            raise ProblemError(f"{self.name} was closed, and its memory freed")
         return self._base + self._start
 
     def poison(self) -> None:
-        """Preset every element to the poison, a NaN that must not be read and must be overwritten."""
+        """Preset every element to the poison: it must be overwritten and not be read."""
         self._write(np.full(self.shape, POISON[self._dtype.name], dtype=self._word))
         self._uploaded = None
 
     def upload(self, values: Array) -> None:
-        """Write the elements; ``read_back`` of an input compares with these bits."""
+        """Write the elements; ``read_back`` compares an input with these bits."""
         if values.shape != self.shape or values.dtype != self._dtype.numpy:
             raise ProblemError(
                 f"{self.name}: expected {self.shape} of {self._dtype}, not {values.shape} of {values.dtype}"
@@ -156,11 +156,11 @@ class GuardedMatrix:
         self._uploaded = words.copy()
 
     def download(self) -> Array:
-        """The elements as they are now."""
+        """The current elements."""
         return self.read_back(is_input=False).values
 
     def damage(self, *, is_input: bool) -> tuple[Damage, ...]:
-        """What changed that should not have; an input's own elements are compared as well."""
+        """What changed and must not; for an input, its elements too."""
         return self.read_back(is_input=is_input).damage
 
     def read_back(self, *, is_input: bool) -> ReadBack:
@@ -194,7 +194,7 @@ class GuardedMatrix:
         try:
             self.close()
         except GemmsmithError:
-            # After a fault the driver refuses to free as well; the first error is the one that says why.
+            # After a fault the driver also refuses to free; the first error names the cause.
             if error is None:
                 raise
 
@@ -210,7 +210,7 @@ class GuardedMatrix:
         return np.full(ceil_div(nbytes, self._word.itemsize), self._canary, dtype=self._word).view(np.uint8)[:nbytes]
 
     def _write(self, words: Words) -> None:
-        """The whole allocation in one copy: canary, rows with their padding, canary."""
+        """Write the whole allocation in one copy: canary, rows with padding, canary."""
         image = self._canary_bytes(self._nbytes)
         rows = np.full((self.shape[0], self.ld), self._canary, dtype=self._word)
         rows[:, : self.shape[1]] = words
@@ -219,7 +219,7 @@ class GuardedMatrix:
         self._device.write(self.address - self._start, image)
 
     def _rows(self, body: Bytes) -> Words:
-        """The body as rows of ``ld`` words; what the last row lacks is taken as intact."""
+        """The body as rows of ``ld`` words; the missing padding of the last row counts as intact."""
         rows = np.full(self.shape[0] * self.ld, self._canary, dtype=self._word)
         rows[: self._elements].view(np.uint8)[:] = body
         return rows.reshape(self.shape[0], self.ld)

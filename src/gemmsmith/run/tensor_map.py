@@ -1,7 +1,6 @@
-"""Tensor maps as the 128 bytes that a kernel is given: the driver's own encoding, and one that the simulator can read.
+"""The 128 bytes of a tensor map: the driver's encoding, and the simulator's.
 
-What TMA demands of a matrix and its boxes is checked here, before the driver is asked, which would only say that some
-value is invalid.
+TMA's requirements on a matrix and its boxes are checked here first, because the driver only reports an invalid value.
 """
 
 from __future__ import annotations
@@ -16,22 +15,22 @@ from gemmsmith.kernel.geometry import TensorMap
 from gemmsmith.kernel.signature import MAP_BYTES
 from gemmsmith.problem import BF16, DTYPES, FP16, FP32, INT8, INT32, TF32
 
-ALIGNMENT = 16  # bytes: of the address, of every stride, and of a box's lines
+ALIGNMENT = 16  # bytes: of the address, of every stride, and of the rows of a box
 _LARGEST_RANK = 5
 _LARGEST_BOX = 256
 _LARGEST_EXTENT = 2**32
-_LARGEST_STRIDE = 2**40  # not itself
+_LARGEST_STRIDE = 2**40  # exclusive
 # CUtensorMapDataType and CUtensorMapSwizzle of cuda.h
 _DRIVER_TYPES = {INT8.name: 0, INT32.name: 3, FP16.name: 6, FP32.name: 7, BF16.name: 9, TF32.name: 11}
 _DRIVER_SWIZZLES = {0: 0, 32: 1, 64: 2, 128: 3}
 _NO_INTERLEAVE, _PROMOTE_TO_256_BYTES, _ZEROS_OUTSIDE = 0, 3, 0
 
 Encoder = Callable[[TensorMap, int], tuple[int, bytes]]
-"""The driver's status (0: good) and the encoded map."""
+"""The driver's status (0: success) and the encoded map."""
 
 
 def check_tensor_map(described: TensorMap, address: int) -> None:
-    """Raise unless TMA can move boxes of this matrix at this address."""
+    """Raise unless TMA can copy boxes of this matrix at this address."""
     name, rank = described.operand, len(described.extents)
     if not 1 <= rank <= _LARGEST_RANK or len(described.box) != rank or len(described.strides) != rank - 1:
         raise ConfigError(
@@ -73,10 +72,10 @@ def _check_box(described: TensorMap) -> None:
 
 
 def driver_encoder(function: int) -> Encoder:
-    """``cuTensorMapEncodeTiled`` at the address that the driver gave for it.
+    """``cuTensorMapEncodeTiled``, whose address the driver gave.
 
-    It is called through ctypes because it writes to a structure that must lie on 64 bytes. The bindings' object comes
-    from Python's allocator and lies there only by chance.
+    It is called through ctypes because it writes to a structure that must be aligned to 64 bytes, which the object of
+    the bindings is only by chance.
     """
     pointer, word = ctypes.c_void_p, ctypes.c_uint32
     call = ctypes.CFUNCTYPE(ctypes.c_int, pointer, word, word, pointer, pointer, pointer, pointer, pointer,
@@ -99,7 +98,7 @@ def driver_encoder(function: int) -> Encoder:
 
 
 def _driver_strides(described: TensorMap) -> list[int]:
-    """Where there is one line or matrix and so no step to the next, a step that could be, in place of 0."""
+    """The strides, with a legal one in place of 0 where there is a single row or matrix and no step to the next."""
     found: list[int] = []
     step = described.extents[0] * described.dtype.itemsize
     for extent, stride in zip(described.extents[1:], described.strides, strict=True):
@@ -109,14 +108,14 @@ def _driver_strides(described: TensorMap) -> list[int]:
     return found
 
 
-# --- the simulator's: magic, address, rank, swizzle, type, operand, 5 extents, 4 strides, 5 box sides; rest unused
+# --- the simulator: magic, address, rank, swizzle, type, operand, 5 extents, 4 strides, 5 box sides; the rest is unused
 _MAGIC = int.from_bytes(b"TMASIM01", "little")
 _FORMAT = struct.Struct(f"<QQ4B{_LARGEST_RANK}Q{_LARGEST_RANK - 1}Q{_LARGEST_RANK}H")
 _TYPES, _OPERANDS = tuple(DTYPES.values()), "ABC"
 
 
 def encode_simulated(described: TensorMap, address: int) -> bytes:
-    """A map of 128 bytes that says in plain integers what it describes."""
+    """A map of 128 bytes that holds its description as plain integers."""
 
     def padded(values: tuple[int, ...], count: int) -> list[int]:
         return [*values, *[0] * (count - len(values))]
@@ -128,10 +127,10 @@ def encode_simulated(described: TensorMap, address: int) -> bytes:
 
 
 def decode_simulated(data: bytes) -> tuple[TensorMap, int]:
-    """What ``encode_simulated`` was given: the map and its address."""
+    """The map and the address that ``encode_simulated`` encoded."""
     values: list[Any] = list(_FORMAT.unpack_from(data)) if len(data) == MAP_BYTES else [0]
     if values[0] != _MAGIC:
-        raise UnsupportedError("these bytes are no tensor map of the simulator")
+        raise UnsupportedError("these bytes are not a tensor map of the simulator")
     address, rank, swizzle, dtype, operand = values[1:6]
     extents, strides, box = values[6:11], values[11:15], values[15:20]
     described = TensorMap(_OPERANDS[operand], _TYPES[dtype], tuple(extents[:rank]), tuple(strides[: rank - 1]),

@@ -1,7 +1,6 @@
-"""Look at anybody's matrix without copying it: NumPy, torch, CuPy, or anything with DLPack or
-``__cuda_array_interface__``.
+"""Matrices of any library, described without a copy: NumPy, torch, CuPy, DLPack, ``__cuda_array_interface__``.
 
-A ``Matrix`` is the answer: where it is, how it is laid out, and on which stream its owner works.
+A ``Matrix`` says where a matrix is and how it is laid out.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from gemmsmith.errors import DTypeError, MissingDeviceError, ProblemError
 from gemmsmith.problem import BF16, DTYPES, DType, dtype_of
 from gemmsmith.run.cuda import pointer_ordinal
 
-# DLPack's: kDLCUDA, and what a stream is called.
+# DLPack's numbers of a CUDA device and of streams.
 _ON_A_GPU = 2
 _LEGACY_STREAM, _NO_STREAM = 1, -1
 
@@ -28,9 +27,9 @@ HOST = -1
 
 @dataclass(frozen=True)
 class Matrix:
-    """A matrix, or a batch of them: ``transposed`` means stored column by column.
+    """A matrix, or a batch of them: ``transposed`` means column-major.
 
-    ``batch`` is None for a plain matrix; those of a batch lie ``stride`` elements apart.
+    ``batch`` is None for a single matrix; the matrices of a batch are ``stride`` elements apart.
     """
 
     name: str
@@ -51,7 +50,7 @@ class Matrix:
 
     @property
     def nbytes(self) -> int:
-        """Bytes from the first element to the end of the last."""
+        """Bytes from the first element to the end of the last one."""
         lines, length = (self.cols, self.rows) if self.transposed else (self.rows, self.cols)
         if not (lines and length) or self.batch == 0:
             return 0
@@ -60,7 +59,7 @@ class Matrix:
 
 
 def matrix(name: str, value: Any) -> Matrix:
-    """Describe an operand, or say exactly why it cannot be one."""
+    """The description of an operand; raises with the reason if it cannot be one."""
     if isinstance(value, np.ma.MaskedArray):
         raise DTypeError(f"{name} is a masked array, and its mask would be ignored", "fill it with .filled(0)")
     if isinstance(value, np.ndarray):
@@ -112,7 +111,7 @@ def _torch(name: str, value: Any) -> Matrix:
 
 
 def _interface(name: str, value: Any) -> Matrix:
-    """Through the CUDA array interface, any version of it; the caller's stream is found later."""
+    """Through the CUDA array interface of any version; its stream is read at the launch."""
     try:
         facts = value.__cuda_array_interface__
         address, _ = facts["data"]
@@ -127,10 +126,10 @@ def _interface(name: str, value: Any) -> Matrix:
 
 
 def _exchange(name: str, value: Any) -> Matrix:
-    """Through cuda.core, which speaks DLPack.
+    """Through DLPack, by cuda.core.
 
-    A producer on a GPU orders its work before that of the legacy default stream, on which such operands are computed
-    with; for one on the host there is nothing to order.
+    A producer on a GPU orders its work before the legacy default stream, which computes with such operands; a producer
+    on the host has nothing to order.
     """
     from cuda.core.utils import StridedMemoryView
     from cuda.pathfinder import DynamicLibNotFoundError
@@ -145,7 +144,7 @@ def _exchange(name: str, value: Any) -> Matrix:
         ) from None
     except (BufferError, RuntimeError, NotImplementedError, TypeError) as error:
         raise DTypeError(f"{name} ({type(value).__name__}) cannot be shared: {error}") from None
-    except Exception as error:  # the bindings have exception types of their own
+    except Exception as error:  # the bindings raise their own exception types
         raise MissingDeviceError(f"{name} cannot be read as a GPU tensor: {error}") from None
     if not view.is_device_accessible:
         raise DTypeError(f"{name} ({type(value).__name__}) is not on a GPU", "pass a NumPy array for the simulator")
@@ -167,7 +166,7 @@ def _describe(name: str, owner: Any, address: int, shape: tuple[int, ...], strid
     if address % dtype.itemsize or any(s != int(s) for s in strides):
         raise ProblemError(f"{name} is not aligned to its {dtype.itemsize}-byte elements", "copy it first")
     steps = (int(strides[-2]), int(strides[-1]))
-    # Of nothing the strides are anything: NumPy's are all 0.
+    # An empty array may have any strides; NumPy's are all 0.
     leading, transposed = _leading(name, (rows, cols), steps) if math.prod(shape) else (max(1, cols), False)
     if not batch:
         return Matrix(name, owner, address, rows, cols, leading, transposed, dtype, ordinal)
@@ -178,9 +177,9 @@ def _describe(name: str, owner: Any, address: int, shape: tuple[int, ...], strid
 
 
 def _leading(name: str, shape: tuple[int, int], strides: tuple[int, int]) -> tuple[int, bool]:
-    """The leading dimension, and whether the matrix is stored column by column.
+    """The leading dimension, and whether the matrix is column-major.
 
-    The stride of an extent of 1 is never used, so any value is taken there.
+    The stride of an extent of 1 is never used, so it may have any value.
     """
     rows, cols = shape
     row_step, col_step = strides
@@ -195,35 +194,33 @@ def _leading(name: str, shape: tuple[int, int], strides: tuple[int, int]) -> tup
 
 
 def stream_reader(value: Any, ordinal: int) -> Callable[[], int]:
-    """What tells the stream that the owner of a tensor currently works on, as cheaply as its library does."""
+    """A function that reads the current stream of the library of ``value``; for torch it does not hold ``value``."""
     if is_torch(value):
-        raw = getattr(sys.modules["torch"]._C, "_cuda_getCurrentRawStream", None)  # makes no stream object
-        if raw is not None:
-            return partial(raw, ordinal)
+        torch = sys.modules["torch"]
+        raw = getattr(torch._C, "_cuda_getCurrentRawStream", None)  # makes no stream object
+        return partial(raw, ordinal) if raw is not None else lambda: int(torch.cuda.current_stream(ordinal).cuda_stream)
     return partial(_stream_of, value, ordinal)
 
 
 def current_stream(value: Any, ordinal: int) -> int:
-    """The stream that the owner of a tensor currently works on; 0 is the legacy default stream."""
+    """The current stream of the library of ``value``; 0 is the legacy default stream."""
     return stream_reader(value, ordinal)()
 
 
 def _stream_of(value: Any, ordinal: int) -> int:
-    if is_torch(value):
-        return int(sys.modules["torch"].cuda.current_stream(ordinal).cuda_stream)
     if type(value).__module__.split(".")[0] == "cupy":
         cupy = sys.modules["cupy"]
         with cupy.cuda.Device(ordinal):
             return int(cupy.cuda.get_current_stream().ptr)
     interface = getattr(value, "__cuda_array_interface__", None)
     if isinstance(interface, dict) and interface.get("stream") is not None:
-        # The array interface writes 1 for the legacy default stream, which the driver accepts as is.
+        # The array interface has 1 for the legacy default stream, which the driver accepts.
         return int(interface["stream"])
     return 0
 
 
 def empty_like(value: Any, shape: tuple[int, ...], dtype: DType) -> Any:
-    """A fresh array of ``dtype`` from the same library and on the same device as ``value``."""
+    """A new array of ``dtype``, of the same library and on the same device as ``value``."""
     if is_torch(value):
         torch = sys.modules["torch"]
         types = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16, "int8": torch.int8,

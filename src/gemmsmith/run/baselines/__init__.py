@@ -1,6 +1,6 @@
-"""What we measure against: libraries and a compiler that others wrote, as contenders like our own rungs.
+"""Baselines: cuBLAS, cuBLASLt and Triton as contenders, measured like our own rungs.
 
-Nothing heavy is imported before a baseline is prepared; one whose library is missing says then how to get it.
+A library is imported when its baseline is prepared. If it is missing, the error says how to install it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ BASELINES: Mapping[str, str] = MappingProxyType(
 
 
 def baseline_named(name: str) -> Contender:
-    """A fresh contender of that name, or an error that lists the names there are."""
+    """A new contender of that name; an unknown name raises an error that lists the known ones."""
     if name not in BASELINES:
         raise UnknownKernelError(f"there is no baseline {name!r}", f"use one of {', '.join(BASELINES)}")
     if name == "triton":

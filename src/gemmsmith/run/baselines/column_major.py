@@ -1,7 +1,7 @@
-"""Our row-major product, as a library for column-major matrices must be asked for it.
+"""A row-major product in the terms of a column-major library.
 
-Memory that holds X row by row holds Xᵀ column by column. So cuBLAS, asked for op(B) times op(A) with the operands
-swapped, computes Cᵀ = op(B)ᵀ·op(A)ᵀ column by column, which is C row by row; nothing is moved or copied::
+Row-major memory of X is column-major memory of Xᵀ. With swapped operands cuBLAS computes Cᵀ = op(B)ᵀ·op(A)ᵀ in
+column-major order, which is C in row-major order; nothing is copied::
 
     row-major      C  (M×N)  =  op(A) (M×K)  ·  op(B) (K×N)
     column-major   Cᵀ (N×M)  =  first (N×K)  ·  second (K×M)      first = B's memory, second = A's memory
@@ -16,7 +16,7 @@ from gemmsmith.problem import Problem
 
 @dataclass(frozen=True)
 class Stored:
-    """A matrix as column-major memory: its rows, columns, leading dimension, and whether to transpose it."""
+    """A column-major matrix: rows, columns, leading dimension, and whether the library transposes it."""
 
     rows: int
     cols: int

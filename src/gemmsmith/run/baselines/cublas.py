@@ -1,4 +1,4 @@
-"""The cuBLAS baseline: through torch where it is installed, else through the library itself."""
+"""The cuBLAS baseline: through torch where it is installed, otherwise by ctypes."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from gemmsmith.run.baselines.torch_views import usable_torch
 from gemmsmith.run.contender import Enqueue, Identity, OperandSet
 
 
-class Way(Protocol):
-    """One way to call cuBLAS."""
+class Backend(Protocol):
+    """A way to call cuBLAS."""
 
     config: str
     version: str
@@ -27,12 +27,12 @@ class Way(Protocol):
 class Cublas:
     """C = alpha·op(A)·op(B) + beta·C by cuBLAS, in IEEE fp32 or in TF32 for fp32 inputs.
 
-    ``without_torch`` is for tests that compare the two ways.
+    ``without_torch`` is for tests that compare the two backends.
     """
 
     def __init__(self, *, tf32: bool = False, without_torch: bool = False) -> None:
         self._tf32, self._without_torch = tf32, without_torch
-        self._way: Way | None = None
+        self._backend: Backend | None = None
         self._identity = Identity("cublas-tf32" if tf32 else "cublas", "baseline", precision="tf32" if tf32 else "fp32")
 
     @property
@@ -43,19 +43,20 @@ class Cublas:
         name = self._identity.name
         problem = supported(name, problem, tf32=self._tf32)
         self.close()
-        way = self._choose(problem)
-        enqueue = way.prepare(problem, sets, stream)
-        self._way = way
-        self._identity = Identity(name, "baseline", way.config, precision(problem, tf32=self._tf32), way.version)
+        backend = self._choose(problem)
+        enqueue = backend.prepare(problem, sets, stream)
+        self._backend = backend
+        arithmetic = precision(problem, tf32=self._tf32)
+        self._identity = Identity(name, "baseline", backend.config, arithmetic, backend.version)
         return enqueue
 
-    def _choose(self, problem: Problem) -> Way:
+    def _choose(self, problem: Problem) -> Backend:
         torch = None if self._without_torch else usable_torch()
         if torch is not None and CublasByTorch.takes(torch, problem):
             return CublasByTorch(torch, tf32=self._tf32)
         return CublasByWheel(tf32=self._tf32)
 
     def close(self) -> None:
-        way, self._way = self._way, None
-        if way is not None:
-            way.close()
+        backend, self._backend = self._backend, None
+        if backend is not None:
+            backend.close()

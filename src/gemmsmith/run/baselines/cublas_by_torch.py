@@ -1,4 +1,4 @@
-"""cuBLAS as torch calls it: ``torch.mm`` into our C, on our stream."""
+"""cuBLAS through ``torch.mm``, into our C and on our stream."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gemmsmith.run.contender import Enqueue, OperandSet
 
 
 class HeldEnqueue:
-    """Enqueues with our stream and TF32 setting around each call, or (``held``) around many."""
+    """Sets our stream and the TF32 setting around each call, or once around many calls with ``held``."""
 
     def __init__(self, held: Callable[[], AbstractContextManager[Enqueue]]) -> None:
         self.held = held
@@ -26,7 +26,7 @@ class HeldEnqueue:
 
 
 class CublasByTorch:
-    """Prepared, it holds tensors that view the operands, and nothing of its own on the GPU."""
+    """Holds tensors that view the operands; it allocates nothing on the GPU."""
 
     def __init__(self, torch: Any, *, tf32: bool) -> None:
         self._torch, self._tf32 = torch, tf32
@@ -35,7 +35,7 @@ class CublasByTorch:
 
     @staticmethod
     def takes(torch: Any, problem: Problem) -> bool:
-        """Whether torch has a call for it: a wider output came with torch 2.8, and only for the plain product."""
+        """Whether torch can compute it: a wider output needs torch 2.8, alpha 1 and beta 0."""
         if problem.out_dtype == problem.dtype:
             return True
         return _is_plain(problem) and "dtype_out" in torch.ops.aten.mm.overloads()
@@ -44,7 +44,7 @@ class CublasByTorch:
         torch, device = self._torch, device_of(sets)
         self.config = f"{'torch.mm' if _is_plain(problem) else 'torch.addmm'}, {problem.out_dtype} output"
         self.version = _version(torch)
-        # torch allocates cuBLAS's workspace for a stream at its first use, which a capture would not survive.
+        # torch allocates the workspace of cuBLAS at the first use of a stream, which would break a graph capture.
         with trial_sets(device, problem, sets) as trial:
             run_all(self._enqueue(problem, trial, stream, device.ordinal), len(trial), device)
         return self._enqueue(problem, sets, stream, device.ordinal)
@@ -71,7 +71,7 @@ class CublasByTorch:
         return HeldEnqueue(held)
 
     def close(self) -> None:
-        """Nothing: torch keeps its workspace for the next one who needs it."""
+        """Does nothing: torch keeps its workspace."""
 
 
 def _is_plain(problem: Problem) -> bool:
@@ -81,6 +81,6 @@ def _is_plain(problem: Problem) -> bool:
 def _version(torch: Any) -> str:
     try:
         library = f"cuBLAS {load('cublas').version}, "
-    except MissingDeviceError:  # a build of torch with cuBLAS inside
+    except MissingDeviceError:  # torch was built with cuBLAS inside
         library = ""
     return f"{library}torch {short_version(torch)}"

@@ -1,4 +1,4 @@
-"""cuBLAS without torch, by the calls torch would make: the default algorithm of ``cublasGemmEx``."""
+"""cuBLAS without torch, by the call that torch makes: ``cublasGemmEx`` with its default algorithm."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from gemmsmith.run.baselines.trials import device_of, run_all, trial_sets
 from gemmsmith.run.contender import Enqueue, OperandSet
 from gemmsmith.run.cuda import CudaDevice
 
-# What NVIDIA recommends for Hopper, and what torch gives it there.
+# NVIDIA's recommendation for Hopper, which torch follows.
 WORKSPACE_BYTES = 32 * 2**20
 _DEFAULT_MATH, _TF32_MATH = 0, 3
 _DEFAULT_ALGORITHM = -1
 
 
 class CublasByWheel:
-    """Prepared, it holds a cuBLAS handle and a workspace."""
+    """Holds a cuBLAS handle and a workspace."""
 
     def __init__(self, *, tf32: bool) -> None:
         self._tf32 = tf32
@@ -45,11 +45,11 @@ class CublasByWheel:
             held.callback(library.call, "cublasDestroy_v2", handle)
             workspace = device.allocate(WORKSPACE_BYTES)
             held.callback(device.free, workspace)
-            # In this order: setting the stream takes a workspace away again.
+            # The order matters: setting the stream resets the workspace.
             library.call("cublasSetStream_v2", handle, stream)
             library.call("cublasSetWorkspace_v2", handle, workspace, WORKSPACE_BYTES)
             library.call("cublasSetMathMode", handle, _TF32_MATH if self._tf32 else _DEFAULT_MATH)
-            # Kernels are loaded at their first use, which a capture might not survive.
+            # cuBLAS loads kernels at their first use, which could break a graph capture.
             with trial_sets(device, problem, sets) as trial:
                 run_all(self._enqueue(library, device, handle, problem, trial), len(trial), device)
             self._device, self._held = device, held.pop_all()

@@ -1,4 +1,4 @@
-"""The cuBLASLt baseline: every candidate its heuristic offers is timed here, and the fastest is kept."""
+"""The cuBLASLt baseline: all candidates of its heuristic are timed, and the fastest is used."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class CublasLt:
 
 def _fastest(device: CudaDevice, product: LtProduct, candidates: Sequence[Candidate], problem: Problem,
              sets: Sequence[OperandSet], stream: int) -> Candidate | None:  # fmt: skip
-    """The candidate with the shortest median time; one that the library refuses to run is passed over."""
+    """The candidate with the shortest median time; candidates that cuBLASLt refuses to run are skipped."""
     best, best_time = None, float("inf")
     with trial_sets(device, problem, sets) as trial:
         for candidate in candidates:

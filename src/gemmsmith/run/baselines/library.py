@@ -1,4 +1,4 @@
-"""NVIDIA's cuBLAS and cuBLASLt by ctypes: from their PyPI wheel, or wherever else they are installed or loaded."""
+"""NVIDIA's cuBLAS and cuBLASLt by ctypes: already loaded, from their wheel, or from an installed toolkit."""
 
 from __future__ import annotations
 
@@ -62,14 +62,14 @@ _STATUS = {
 
 @dataclass(frozen=True)
 class Library:
-    """A loaded library; ``version`` has four numbers where the wheel's record knows the fourth."""
+    """A loaded library; ``version`` has a fourth number where the wheel's metadata has one."""
 
     name: str
     version: str
     functions: Any
 
     def call(self, function: str, *arguments: Any, accepted: tuple[int, ...] = (SUCCESS,)) -> int:
-        """Call one of its functions, all of which answer with a status; one that is not accepted raises."""
+        """Call one of its functions and return the status; raises unless the status is accepted."""
         status = int(getattr(self.functions, function)(*arguments))
         if status not in accepted:
             raise LaunchError(f"{function} failed: {_STATUS.get(status, 'status')} ({status})")

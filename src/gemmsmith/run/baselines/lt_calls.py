@@ -1,7 +1,7 @@
-"""cuBLASLt's own objects for one product: descriptors, layouts, its candidates, and the call that runs one.
+"""cuBLASLt's objects for one product: descriptors, layouts, candidates, and the call that runs a candidate.
 
-NVIDIA's nvmath-python asks for candidates by the same function, so it could offer none that are not found here; it
-also works on tensors of other libraries, where a contender has addresses and a stream.
+NVIDIA's nvmath-python is not used: it gets its candidates from the same function, and takes tensors where a contender
+has addresses and a stream.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from gemmsmith.run.contender import OperandSet
 from gemmsmith.run.cuda import CudaDevice
 
 MOST_CANDIDATES = 32
-# Twice what torch allows: split-K variants that need more room may take part.
+# Twice what torch allows, so that split-K candidates that need more can be timed.
 WORKSPACE_BYTES = 64 * 2**20
 
 # Attribute numbers of cublasLt.h.
@@ -54,7 +54,7 @@ class _HeuristicResult(ctypes.Structure):
 
 @dataclass(frozen=True)
 class Candidate:
-    """One way to compute the product; the numbers are cuBLASLt's, as in the enumerations of cublasLt.h."""
+    """A candidate of the heuristic; the numbers are those of the enumerations in cublasLt.h."""
 
     algorithm: Any
     rank: int
@@ -71,7 +71,7 @@ class Candidate:
 
 
 class LtProduct:
-    """A product as cuBLASLt knows it. ``held`` takes over everything made here, to be given back by its owner."""
+    """A product described to cuBLASLt. ``held`` frees what is made here when its owner closes it."""
 
     def __init__(self, device: CudaDevice, problem: Problem, sets: Sequence[OperandSet], held: ExitStack, *,
                  tf32: bool) -> None:  # fmt: skip
@@ -96,7 +96,7 @@ class LtProduct:
     def _prefer(self, sets: Sequence[OperandSet]) -> None:
         set_ = "cublasLtMatmulPreferenceSetAttribute"
         self._set(set_, self._preference, _MAX_WORKSPACE, ctypes.c_uint64(WORKSPACE_BYTES))
-        # B comes first: see column_major.py.
+        # B is the first operand: see column_major.py.
         addresses = {
             "a": [s.b for s in sets],
             "b": [s.a for s in sets],
@@ -107,7 +107,7 @@ class LtProduct:
             self._set(set_, self._preference, attribute, ctypes.c_uint32(common_alignment(addresses[operand])))
 
     def candidates(self) -> list[Candidate]:
-        """What the heuristic offers, the one it believes in most first; empty where it knows none."""
+        """The candidates of the heuristic, in its order; empty where it has none."""
         results = (_HeuristicResult * MOST_CANDIDATES)()
         count = ctypes.c_int()
         status = self._library.call(
@@ -119,7 +119,7 @@ class LtProduct:
         return [self._candidate(results[i], i + 1) for i in found if results[i].state == SUCCESS]
 
     def launch(self, operands: OperandSet, algorithm: Any, stream: int) -> None:
-        """Enqueue the product by one candidate's algorithm; C is read where beta is not 0, and written in place."""
+        """Enqueue the product with a candidate's algorithm; C is read if beta is not 0, and written in place."""
         self._library.call(
             "cublasLtMatmul", self._handle, self._product, ctypes.byref(self._alpha), operands.b, self._first,
             operands.a, self._second, ctypes.byref(self._beta), operands.c, self._out, operands.c, self._out,
@@ -130,13 +130,13 @@ class LtProduct:
         return Candidate(
             result.algorithm,
             rank,
-            algorithm_id=self._asked(result.algorithm, _ALGORITHM_ID),
-            tile_id=self._asked(result.algorithm, _TILE_ID),
-            stages_id=self._asked(result.algorithm, _STAGES_ID),
-            split_k=self._asked(result.algorithm, _SPLIT_K),
+            algorithm_id=self._attribute(result.algorithm, _ALGORITHM_ID),
+            tile_id=self._attribute(result.algorithm, _TILE_ID),
+            stages_id=self._attribute(result.algorithm, _STAGES_ID),
+            split_k=self._attribute(result.algorithm, _SPLIT_K),
         )
 
-    def _asked(self, algorithm: Any, attribute: int) -> int:
+    def _attribute(self, algorithm: Any, attribute: int) -> int:
         value, written = ctypes.c_int32(), ctypes.c_size_t()
         self._library.call(
             "cublasLtMatmulAlgoConfigGetAttribute", ctypes.byref(algorithm), attribute, ctypes.byref(value),

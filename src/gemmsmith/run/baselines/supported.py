@@ -1,4 +1,4 @@
-"""What every baseline takes, checked before a library is even loaded."""
+"""Which problems the baselines compute; checked before a library is loaded."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from gemmsmith.problem import BF16, FP16, FP32, TF32, Problem
 
 
 def supported(name: str, problem: Problem, *, tf32: bool = False) -> Problem:
-    """``problem`` as the baseline called ``name`` sees it; raises ``UnsupportedError`` where it cannot compute it.
+    """``problem`` as the baseline ``name`` computes it; raises ``UnsupportedError`` where it cannot.
 
-    TF32 inputs lie in memory as fp32: a baseline rounds them by its own name, or multiplies them as fp32.
+    TF32 inputs are fp32 in memory: the -tf32 baselines multiply them as TF32, the others as fp32.
     """
     if problem.dtype == TF32:
         problem = replace(problem, dtype=FP32)
@@ -30,5 +30,5 @@ def supported(name: str, problem: Problem, *, tf32: bool = False) -> Problem:
 
 
 def precision(problem: Problem, *, tf32: bool) -> str:
-    """The arithmetic, as ``Identity`` names it."""
+    """The arithmetic, in the terms of ``Identity``."""
     return "tf32" if tf32 else problem.dtype.name

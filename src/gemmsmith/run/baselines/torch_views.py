@@ -1,4 +1,4 @@
-"""torch over memory that is ours: tensors that view device addresses, and torch's work put on our stream."""
+"""torch tensors that view our device memory, and torch's fp32 setting."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from gemmsmith.errors import LaunchError
 from gemmsmith.problem import BF16, FP16, FP32, DType, Problem
 from gemmsmith.run.contender import OperandSet
 
-# The array interface has no name for bfloat16: its bits travel as 16-bit integers and are viewed afterwards.
+# The array interface has no bfloat16, so its bits are passed as 16-bit integers and viewed as bfloat16.
 _TYPESTR = {FP32.name: "<f4", FP16.name: "<f2", BF16.name: "<i2"}
 
 
 def usable_torch() -> Any:
-    """torch where it is installed and reaches a GPU, else None."""
+    """The torch module if it is installed and finds a GPU, else None."""
     try:
         import torch
     except (ImportError, OSError):
@@ -28,12 +28,12 @@ def torch_dtype(torch: Any, dtype: DType) -> Any:
 
 
 def short_version(torch: Any) -> str:
-    """'2.11.0' of '2.11.0+cu130'."""
+    """'2.11.0' for '2.11.0+cu130'."""
     return str(torch.__version__).split("+")[0]
 
 
 def views(torch: Any, ordinal: int, problem: Problem, operands: OperandSet) -> tuple[Any, Any, Any]:
-    """op(A) as M×K, op(B) as K×N and C as M×N, all without a copy."""
+    """op(A) as M×K, op(B) as K×N and C as M×N, without copies."""
     a = _view(torch, ordinal, operands.a, problem.a_shape, problem.dtype)
     b = _view(torch, ordinal, operands.b, problem.b_shape, problem.dtype)
     c = _view(torch, ordinal, operands.c, problem.c_shape, problem.out_dtype)
@@ -45,7 +45,7 @@ def all_views(torch: Any, ordinal: int, problem: Problem, sets: Sequence[Operand
 
 
 class _Holder:
-    """What torch asks for the memory behind an address."""
+    """Memory at an address, in the form that torch views."""
 
     def __init__(self, address: int, shape: tuple[int, int], dtype: DType) -> None:
         self.__cuda_array_interface__ = {
@@ -66,10 +66,10 @@ def _view(torch: Any, ordinal: int, address: int, shape: tuple[int, int], dtype:
 
 @contextmanager
 def fp32_arithmetic(torch: Any, *, tf32: bool) -> Iterator[None]:
-    """TF32 allowed or not while the block runs; torch's own setting is put back whatever happens.
+    """Allow TF32 or not inside the block; restores torch's setting afterwards.
 
-    From torch 2.9 on the new setting alone is used: to mix it with the old one is an error there. cuBLAS's mode is
-    chosen when a product is enqueued, so a CUDA graph keeps what held while it was captured.
+    torch 2.9 has a new setting and rejects a mix with the old one, so only one of them is used. cuBLAS reads the mode
+    when a product is enqueued, so a CUDA graph keeps the mode of its capture.
     """
     matmul = torch.backends.cuda.matmul
     if hasattr(matmul, "fp32_precision"):

@@ -1,4 +1,4 @@
-"""Trial runs while a baseline is prepared: it warms up, and chooses its fastest variant, without touching any C."""
+"""Trial runs while a baseline is prepared: they warm it up and time its variants, and write to no operand's C."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from gemmsmith.problem import Problem
 from gemmsmith.run.contender import Enqueue, OperandSet
 from gemmsmith.run.cuda import CudaDevice, cuda_device, pointer_ordinal
 
-# Libraries and compilers choose code by the alignment of addresses; none looks further than this.
+# Libraries and compilers choose code by the alignment of addresses, up to this many bytes.
 ALIGNMENT = 256
-# A round lasts about this long, so that the events' resolution of half a microsecond does not decide.
+# The length of a round: long against the half microsecond that events resolve.
 ROUND_SECONDS = 0.002
 ROUNDS = 5
 MOST_LAUNCHES = 64
-# A variant whose first run takes this many times the best is not timed further. That run is launched from the host,
-# whose own time must not count against it.
+# A variant is dropped if its first run takes this many times the best. That run includes the host's time to launch it,
+# which is allowed for.
 HOPELESS = 1.5
 HOST_SECONDS = 0.0002
 
@@ -31,27 +31,27 @@ def device_of(sets: Sequence[OperandSet]) -> CudaDevice:
 
 @contextmanager
 def trial_sets(device: CudaDevice, problem: Problem, sets: Sequence[OperandSet]) -> Iterator[list[OperandSet]]:
-    """The same A and B, with one scratch output that is aligned as each set's C is."""
-    scratch = device.allocate(problem.m * problem.n * problem.out_dtype.itemsize + ALIGNMENT)
+    """The sets with a temporary output in place of C, aligned like each set's C."""
+    output = device.allocate(problem.m * problem.n * problem.out_dtype.itemsize + ALIGNMENT)
     try:
-        yield [OperandSet(s.a, s.b, scratch + s.c % ALIGNMENT) for s in sets]
+        yield [OperandSet(s.a, s.b, output + s.c % ALIGNMENT) for s in sets]
     finally:
-        device.free(scratch)
+        device.free(output)
 
 
 def run_all(enqueue: Enqueue, sets: int, device: CudaDevice) -> None:
-    """Run every set once and wait: libraries load, allocate and compile at the first use of each alignment."""
+    """Run every set once and wait, since libraries load, allocate and compile at the first use of an alignment."""
     for index in range(sets):
         enqueue(index)
     device.synchronize()
 
 
 def seconds(enqueue: Enqueue, sets: int, stream: int, best: float = float("inf")) -> float:
-    """The median time of one launch on ``stream``, over all sets in turn; at least one run was made before.
+    """The median seconds of a launch on ``stream``, over all sets in turn; ``enqueue`` must have run before.
 
-    Launches are replayed from a CUDA graph, so that the host's own time does not hide the difference between short
-    kernels; the legacy default stream cannot be captured, and there they are launched one by one. Infinity where
-    one run is already far slower than ``best``.
+    Launches are replayed from a CUDA graph, so that the host's time does not hide the difference between short kernels.
+    The legacy default stream cannot be captured, so launches on it are made one by one. Infinity if the first run is
+    far slower than ``best``.
     """
     with ExitStack() as stack:
         timer = _Timer(stream, stack)
@@ -70,7 +70,7 @@ def seconds(enqueue: Enqueue, sets: int, stream: int, best: float = float("inf")
 
 
 class _Timer:
-    """Two events on a stream; everything it makes is given back when ``stack`` closes."""
+    """Two events on a stream; ``stack`` frees what is made here."""
 
     def __init__(self, stream: int, stack: ExitStack) -> None:
         from cuda.bindings import driver
@@ -99,7 +99,7 @@ class _Timer:
         try:
             work()
         finally:
-            # A capture must end even where the work failed, or the stream stays unusable.
+            # A capture must be ended even if the work failed, or the stream stays unusable.
             result = self._cu.cuStreamEndCapture(self._stream)
         graph = self._done(result)
         self._stack.callback(self._cu.cuGraphDestroy, graph)

@@ -1,4 +1,4 @@
-"""The Triton baseline: a kernel of our own in Triton, its tile chosen by timing before anything is measured."""
+"""The Triton baseline: a Triton kernel of our own, whose tile is chosen by timing while it is prepared."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from gemmsmith.run.cuda import CudaDevice
 
 @dataclass(frozen=True)
 class Tile:
-    """What one block computes, and how: warps, and stages of the pipeline that feeds them."""
+    """The tile of a block, its warps, and the stages of its pipeline."""
 
     bm: int
     bn: int
@@ -32,8 +32,8 @@ class Tile:
         return f"BM={self.bm} BN={self.bn} BK={self.bk} warps={self.warps} stages={self.stages} group={self.group}"
 
 
-# For tensor cores: from the tiles that read least to those that fill a GPU at small sizes; the last two are for
-# outputs of a few rows or columns.
+# For tensor cores, from the tiles that read least to those that fill a GPU at small sizes. The last two are for outputs
+# with few rows or columns.
 TENSOR_TILES = (
     Tile(128, 256, 64, warps=8, stages=3),
     Tile(256, 128, 64, warps=8, stages=3),
@@ -46,7 +46,7 @@ TENSOR_TILES = (
     Tile(64, 32, 128, warps=4, stages=4),
     Tile(16, 128, 128, warps=4, stages=4),
 )
-# IEEE fp32 runs on CUDA cores: smaller tiles, whose accumulators still fit a thread's registers.
+# IEEE fp32 runs on CUDA cores, with smaller tiles whose accumulators fit into registers.
 FP32_TILES = (
     Tile(128, 128, 16, warps=8, stages=3),
     Tile(128, 128, 32, warps=8, stages=2),
@@ -62,7 +62,7 @@ TILES = {FP32.name: FP32_TILES, FP16.name: TENSOR_TILES, BF16.name: TENSOR_TILES
 
 
 class TritonGemm:
-    """C = alpha·op(A)·op(B) + beta·C by ``triton_kernel.gemm``; ``tiles`` replaces the list that is tried."""
+    """C = alpha·op(A)·op(B) + beta·C by ``triton_kernel.gemm``; ``tiles`` replaces the default list."""
 
     def __init__(self, tiles: Sequence[Tile] = ()) -> None:
         self._tiles = tuple(tiles)
@@ -87,11 +87,11 @@ class TritonGemm:
         return _enqueue(torch, device, best, problem, sets, stream)
 
     def close(self) -> None:
-        """Nothing: compiled kernels stay with Triton, and there is no workspace."""
+        """Does nothing: Triton keeps the compiled kernels, and there is no workspace."""
 
 
 def _imported() -> tuple[Any, Any]:
-    """torch and triton. Triton asks torch for the current device and stream, so it needs both."""
+    """torch and triton; Triton needs torch for the current device and stream."""
     torch = usable_torch()
     if torch is None:
         raise MissingDeviceError("Triton launches through torch, and no torch with a GPU is installed", _HOW_TO_GET)
@@ -107,9 +107,9 @@ _HOW_TO_GET = "pip install '.[torch]' in gemmsmith's folder brings both"
 
 def _fastest(torch: Any, triton: Any, device: CudaDevice, tiles: Sequence[Tile], problem: Problem,
              sets: Sequence[OperandSet], stream: int) -> Tile | None:  # fmt: skip
-    """The tile with the shortest median time; one that does not fit this GPU is passed over.
+    """The tile with the shortest median time; tiles that do not fit this GPU are skipped.
 
-    Every set is run once, because Triton compiles for the alignment of addresses: nothing is left to compile later.
+    Every set is run once, because Triton compiles for the alignment of addresses.
     """
     too_much = (triton.runtime.errors.OutOfResources, triton.runtime.errors.PTXASError)
     best, best_time = None, float("inf")
@@ -134,7 +134,7 @@ def _enqueue(torch: Any, device: CudaDevice, tile: Tile, problem: Problem, sets:
     operands = all_views(torch, device.ordinal, problem, sets)
     ours = torch.cuda.ExternalStream(stream, device=device.ordinal)
     grid = (ceil_div(problem.m, tile.bm) * ceil_div(problem.n, tile.bn),)
-    # With alpha = 0 neither A nor B may be read: a sum over no terms reads nothing.
+    # With alpha = 0 neither A nor B may be read: a K of 0 reads nothing.
     terms = problem.k if problem.alpha != 0 else 0
     even = not (problem.m % tile.bm or problem.n % tile.bn or terms % tile.bk)
 
