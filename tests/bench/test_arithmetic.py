@@ -1,4 +1,4 @@
-"""What a kernel multiplies in, as its PTX shows, and the limits and bounds that follow from the name."""
+"""A kernel's arithmetic from its PTX, and the limits and bounds that follow."""
 
 from __future__ import annotations
 
@@ -58,16 +58,16 @@ def named(ptx: str) -> str:
         ("ld.global.s8 %r1, [%rd1]; cvt.rn.f32.s8 %f1, %r1; fma.rn.f32 %f2, %f1, %f1, %f2;", "fp32"),
     ],
 )
-def test_arithmetic_as_the_ptx_shows(ptx: str, expected: str) -> None:
+def test_arithmetic_from_ptx(ptx: str, expected: str) -> None:
     assert named(ptx) == expected
 
 
-def test_of_two_the_faster_one() -> None:
+def test_of_two_arithmetics_the_faster_counts() -> None:
     both = "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {…\nmma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {…"
     assert named(both) == "int8"
 
 
-def test_bench_and_sweeps_name_kernels_by_it() -> None:
+def test_bench_and_sweeps_use_the_arithmetic_as_precision() -> None:
     assert vars(kernel_contender)["arithmetic"] is vars(sweep_points)["arithmetic"] is arithmetic
 
 
@@ -75,7 +75,7 @@ TENSOR = [(spec.name, dtype.name) for spec in rungs() if spec.tensor_cores for d
 
 
 @pytest.mark.parametrize(("name", "dtype"), TENSOR)
-def test_a_tensor_rung_is_named_as_its_inputs_and_as_verification_names_it(name: str, dtype: str) -> None:
+def test_a_tensor_rungs_arithmetic_is_its_input_type_as_in_verification(name: str, dtype: str) -> None:
     spec, problem = rung_named(name), Problem(64, 64, 64, DTYPES[dtype])
     small = {"BM": 64, "BN": 64, "CONSUMERS": 1}  # of what compiles slowly
     config = spec.config({k: v for k, v in small.items() if k in dict(spec.config())} if spec.arch_specific else {})
@@ -84,13 +84,13 @@ def test_a_tensor_rung_is_named_as_its_inputs_and_as_verification_names_it(name:
     assert accuracy(spec.arithmetic or dtype, 64) == accuracy(arithmetic_of(problem.dtype, True), 64)
 
 
-def test_fp32_by_six_products_is_held_to_fp32s_error_and_a_sixth_of_the_tensor_cores() -> None:
+def test_bf16x6_has_the_error_bound_of_fp32_and_a_sixth_of_the_bf16_peak() -> None:
     assert rung_named("fp32_tensor_bf16x6").arithmetic == "bf16x6"
     h200 = gpu_named("H200")
     assert h200.peak_tflops("bf16x6") == h200.peak_tflops("bf16") / 6 > h200.peak_tflops("fp32")
 
 
-def test_fp32_by_three_products_is_held_to_fp32s_error_and_a_third_of_the_tensor_cores() -> None:
+def test_fp16x3_has_the_error_bound_of_fp32_and_a_third_of_the_fp16_peak() -> None:
     assert rung_named("fp32_tensor_fp16x3").arithmetic == "fp16x3"
     h200 = gpu_named("H200")
     assert h200.peak_tflops("fp16x3") == h200.peak_tflops("fp16") / 3
@@ -98,16 +98,16 @@ def test_fp32_by_three_products_is_held_to_fp32s_error_and_a_third_of_the_tensor
     assert h200.peak_tflops("fp16x") == h200.peak_tflops("box") == 0
 
 
-def test_int8_is_held_to_its_own_limit_and_to_the_bound_of_exact_sums() -> None:
+def test_int8_has_its_own_limit_and_the_bound_of_exact_sums() -> None:
     problem = Problem(8192, 8192, 8192, DTYPES["int8"])
     h200 = Limits(gpu_named("H200"))  # 8192 operations × 132 SMs × 1.98 GHz
     assert h200.objection(problem, "int8", problem.flops / 1.1e15) == "", "1100 TOPS is possible"
     assert h200.objection(problem, "fp32", problem.flops / 1.1e15) != ""
-    assert "above the 2141.1 that H200 can do in int8" in h200.objection(problem, "int8", problem.flops / 2.5e15)
+    assert "above the int8 limit of H200, 2141.1 TOPS" in h200.objection(problem, "int8", problem.flops / 2.5e15)
     assert accuracy("int8", 8192) == accuracy("fp32", 8192)
 
 
-def test_the_oracle_knows_int8() -> None:
+def test_the_oracle_supports_int8() -> None:
     problem = Problem(16, 24, 64, DTYPES["int8"])
     data = operands(problem, "normal", 3)
     right = (data.a.astype(np.int64) @ data.b.astype(np.int64)).astype(np.float32)

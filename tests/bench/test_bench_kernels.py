@@ -1,4 +1,4 @@
-"""Kernels as contenders, and the stopwatch over a fake driver: which calls are made, and what is freed."""
+"""Kernels as contenders, and the stopwatch over a fake driver: its calls, and what is freed."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SETS = [OperandSet(0x1000 * i, 0x1000 * i + 256, 0x1000 * i + 512) for i in rang
 
 
 class FakeDevice:
-    """What a kernel contender asks of a device."""
+    """The device functions that a kernel contender uses."""
 
     kind, arch, threads_per_sm = "gpu", "sm_90", 2048
 
@@ -101,7 +101,7 @@ def test_unaligned_operands_of_a_kernel_with_tensor_maps_get_a_workspace(tmp_pat
     assert device.live == []
 
 
-def test_the_digest_is_of_source_and_configuration() -> None:
+def test_the_digest_depends_on_source_and_configuration() -> None:
     spec = rung_named("naive")
     one, two = spec.config(), spec.config({"TILE": 16})
     assert source_digest(spec, one, PROBLEM, "sm_90") == source_digest(spec, one, PROBLEM, "sm_80")
@@ -109,7 +109,7 @@ def test_the_digest_is_of_source_and_configuration() -> None:
     assert source_digest(spec, one, PROBLEM, "sm_90") != source_digest(rung_named("coalesced"), one, PROBLEM, "sm_90")
 
 
-def test_what_a_kernel_cannot_take_is_refused() -> None:
+def test_an_unsupported_problem_is_refused() -> None:
     with pytest.raises(UnsupportedError, match="takes fp32"):
         contender("naive", FakeDevice()).prepare(PROBLEM.with_(dtype=FP16), SETS, 0)
     with pytest.raises(UnsupportedError, match="layout"):
@@ -135,7 +135,7 @@ def test_a_users_file(tmp_path: Path) -> None:
 
 
 class FakeDriver:
-    """cuda.bindings.driver, as far as timing uses it; ``fails`` names a call that answers with an error."""
+    """The part of cuda.bindings.driver that timing uses; the call named ``fails`` returns an error."""
 
     def __init__(self) -> None:
         self.calls: list[tuple[Any, ...]] = []
@@ -182,7 +182,7 @@ def watch(_driver: FakeDriver) -> CudaStopwatch:
     return CudaStopwatch(SimpleNamespace(current=_current, synchronize=lambda: None))  # type: ignore[arg-type]
 
 
-def test_time_is_between_two_events_around_the_work_alone(driver: FakeDriver) -> None:
+def test_only_the_work_is_between_the_two_events(driver: FakeDriver) -> None:
     clock = watch(driver)
     driver.calls.clear()
     taken = clock.seconds(lambda: driver.work(), lambda: driver.lead())
@@ -232,7 +232,7 @@ def test_the_drivers_errors_are_raised(driver: FakeDriver, call: str) -> None:
         clock.capture(lambda: None) if "Graph" in call or "Capture" in call else clock.seconds(lambda: None)
 
 
-def test_streams_and_events_are_given_back(driver: FakeDriver) -> None:
+def test_streams_and_events_are_freed(driver: FakeDriver) -> None:
     watch(driver).close()
     assert driver.names().count("cuEventDestroy") == driver.names().count("cuEventCreate") == 2
     assert driver.names().count("cuStreamDestroy") == 1
@@ -243,15 +243,15 @@ def rig_device(sms: int) -> Any:
                            max_mhz=1980.0, l2_bytes=1 << 20)  # fmt: skip
 
 
-def test_the_rig_knows_the_gpu_and_gives_everything_back(driver: FakeDriver) -> None:
+def test_the_rig_identifies_the_gpu_and_frees_everything(driver: FakeDriver) -> None:
     notes: list[str] = []
     with cuda_rig(rig_device(132), note=notes.append) as rig:
         assert rig.limits.peak_tflops("fp32") == 66.9
     assert driver.names()[-1] == "cuStreamDestroy"
-    assert not any("table of GPUs" in note for note in notes)
+    assert not any("GPU table" in note for note in notes)
     with cuda_rig(rig_device(99), note=notes.append) as rig:
         assert rig.limits.gpu is None
-    assert any("NVIDIA H200 with 99 SMs is not in the table" in note for note in notes)
+    assert any("NVIDIA H200 with 99 SMs is not in the GPU table" in note for note in notes)
 
 
 def test_the_rig_keeps_the_first_error(driver: FakeDriver) -> None:
@@ -288,7 +288,7 @@ def test_the_launcher_opts_in_once_and_keeps_its_arguments(driver: FakeDriver) -
         start(0)
 
 
-def test_the_launcher_starts_every_step_of_a_product_in_order(driver: FakeDriver) -> None:
+def test_the_launcher_runs_the_launches_of_a_product_in_order(driver: FakeDriver) -> None:
     small = Launch(Geometry((1, 1, 1), (32, 1, 1)), ())
     steps = [Step(LoadedCubin(name, "module", 0), small) for name in ("copy A", "copy B", "gemm")]
     start = fake_cuda_device(driver).launcher([steps[2:], steps], 7)
@@ -299,7 +299,7 @@ def test_the_launcher_starts_every_step_of_a_product_in_order(driver: FakeDriver
     assert [call[1] for call in driver.calls[3:]] == ["gemm"]
 
 
-def test_more_shared_memory_is_asked_for_once_and_again_only_for_more(driver: FakeDriver) -> None:
+def test_the_shared_memory_opt_in_is_repeated_only_for_more(driver: FakeDriver) -> None:
     device, loaded = fake_cuda_device(driver), LoadedCubin("f", "m", 0)
     for smem in (65536, 65536, 60000, 131072, 131072):
         device.launch(loaded, Launch(Geometry((1, 1, 1), (32, 1, 1), smem), ()))
@@ -315,7 +315,7 @@ def test_the_launcher_refuses_too_much_shared_memory(driver: FakeDriver) -> None
 # --- the machine
 
 
-def test_the_machine_says_what_is_installed_without_importing_it() -> None:
+def test_installed_packages_are_listed_without_importing_them() -> None:
     found = machine_facts(compiler="NVRTC 13")
     assert found.host
     assert found.python.count(".") == 2

@@ -1,4 +1,4 @@
-"""Where data decide what a product is multiplied in, a measurement says what it was: fakes, and a rung simulated."""
+"""If the data decide a product's arithmetic, the measurement names it: with fakes, and with a simulated rung."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fake_bench import FakeContender, FakeGpu, FakeStopwatch, put_in_command
 from gemmsmith.bench.bench import Renamed, bench
 from gemmsmith.bench.kernel_contender import KernelContender
 from gemmsmith.bench.limits import Limits
-from gemmsmith.bench.rig import Plan, Rig
+from gemmsmith.bench.rig import Rig, TimingPolicy
 from gemmsmith.cli.main import run_command
 from gemmsmith.cli.options import Compiler
 from gemmsmith.gpus import gpu_named
@@ -33,12 +33,12 @@ from gemmsmith.store.results import Measurement
 from gemmsmith.store.run_file import run_from_json
 
 PROBLEM = Problem(24, 20, 28)
-QUICK = Plan(quick=True, budget=0.2)
+QUICK = TimingPolicy(quick=True, budget=0.2)
 
 
 @dataclass
 class Deciding(FakeContender):
-    """Says what it multiplied each set in; only once it is prepared, as those do that read a workspace."""
+    """Reports the arithmetic of each set, after ``prepare``, like contenders that read a workspace."""
 
     decide: Callable[[int], str] = lambda _set: "bf16x6"
 
@@ -57,37 +57,37 @@ def measured(gpu: FakeGpu, contender: Contender) -> Measurement:
 
 
 @pytest.mark.parametrize("renamed", [False, True])
-def test_a_time_is_of_what_multiplied(renamed: bool) -> None:
+def test_a_measurement_names_the_arithmetic_that_ran(renamed: bool) -> None:
     gpu = FakeGpu()
     ours: Contender = deciding(gpu, lambda _set: "bf16x6")
     found = measured(gpu, Renamed(ours, "fp32_wgmma_fp16x3 again") if renamed else ours)
     assert (found.identity.precision, found.rejected) == ("bf16x6", "")
     assert found.limit_tflops == gpu.rig().limits.tflops(PROBLEM, "bf16x6")
-    (note,) = (note for note in gpu.told.notes if "multiplied" in note)
-    assert note == f"{PROBLEM}: {found.identity.name} multiplied in bf16x6: these data are not for fp16x3"
+    (note,) = (note for note in gpu.messages.notes if "fell back" in note)
+    assert note == f"{PROBLEM}: {found.identity.name} fell back to bf16x6: the data do not suit fp16x3"
 
 
 class Unbelieving(Limits):
-    """Takes nobody's time for possible."""
+    """Rejects every time as impossible."""
 
     def objection(self, _problem: Problem, precision: str, _seconds: float, _least_seconds: float = 0.0) -> str:
         return f"impossible in {precision}"
 
 
-def test_the_limit_is_that_of_what_multiplied() -> None:
+def test_the_limit_is_that_of_the_arithmetic_that_ran() -> None:
     gpu = FakeGpu()
     (found,) = bench([deciding(gpu, lambda _set: "bf16x6")], [], [PROBLEM], gpu.rig(Unbelieving(None)), QUICK)
     assert found.rejected == "impossible in bf16x6"
 
 
-def test_what_its_name_says_is_not_told_again() -> None:
+def test_the_expected_arithmetic_needs_no_note() -> None:
     gpu = FakeGpu()
     assert measured(gpu, deciding(gpu, lambda _set: "fp16x3")).identity.precision == "fp16x3"
-    assert not any("multiplied" in note for note in gpu.told.notes)
+    assert not any("fell back" in note for note in gpu.messages.notes)
 
 
 @pytest.mark.parametrize("odd", ["first", "middle", "last"])
-def test_every_set_that_is_timed_is_asked(odd: str) -> None:
+def test_the_arithmetic_of_every_set_is_read(odd: str) -> None:
     gpu = FakeGpu()
     plain = deciding(gpu, lambda _set: "fp16x3")
     measured(gpu, plain)
@@ -95,11 +95,11 @@ def test_every_set_that_is_timed_is_asked(odd: str) -> None:
     assert sets > 3
     other = {"first": 0, "middle": 2, "last": sets - 1}[odd]
     found = measured(gpu, deciding(gpu, lambda index: "bf16x6" if index == other else "fp16x3"))
-    assert "its sets of operands were not multiplied alike" in found.rejected
+    assert "its operand sets used different arithmetics" in found.rejected
     assert {"fp16x3", "bf16x6"} <= set(found.rejected.split())
 
 
-def test_who_decides_nothing_is_launched_no_more_often() -> None:
+def test_a_contender_with_one_arithmetic_gets_no_extra_launches() -> None:
     usual = FakeGpu()
     plain = usual.contender("fp32_wgmma_fp16x3", precision="fp16x3")
     assert measured(usual, plain).identity.precision == "fp16x3"
@@ -114,7 +114,7 @@ def test_who_decides_nothing_is_launched_no_more_often() -> None:
 
 @pytest.fixture
 def gpu(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeGpu:
-    """The command with a fake GPU on which rungs by fp16 parts find that these are not enough."""
+    """The command with a fake GPU on which fp16x3 rungs fall back."""
     fake = FakeGpu()
 
     def kernel(spec: KernelSpec, _config: Config, *_: object) -> FakeContender:
@@ -129,7 +129,7 @@ RUNGS = ("fp32_wgmma_fp16x3", "fp32_tensor_fp16x3")
 
 
 @pytest.mark.usefixtures("gpu")
-def test_the_table_says_it(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_table_shows_the_arithmetic(capsys: pytest.CaptureFixture[str]) -> None:
     assert run_command(["bench", *RUNGS, "--shapes", "24x20x28", "--against", "none", "--no-db"]) == 0
     out = capsys.readouterr().out
     assert max(map(len, out.splitlines())) <= 100
@@ -137,15 +137,15 @@ def test_the_table_says_it(capsys: pytest.CaptureFixture[str]) -> None:
         rows = [line for line in out.splitlines() if line.startswith(name)]
         assert len(rows) == 2, "speeds, and other times"
         assert all(row.startswith(f"{name} (bf16x6)") for row in rows)
-        assert f"{name} multiplied in bf16x6" in " ".join(out.split())
+        assert f"{name} fell back to bf16x6" in " ".join(out.split())
 
 
 @pytest.mark.usefixtures("gpu")
-def test_the_record_says_it(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_the_record_has_the_arithmetic(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     words = ["bench", *RUNGS, "naive", "--shapes", "24x20x28", "--quick", "--against", "none", "--json"]
     assert run_command(words) == 0
     facts = json.loads(capsys.readouterr().out)
-    assert sum("multiplied in bf16x6" in note for note in facts.pop("notes")) == 2
+    assert sum("fell back to bf16x6" in note for note in facts.pop("notes")) == 2
     expected = [*((name, "bf16x6") for name in RUNGS), ("naive", "fp32")]
     assert [(m["identity"]["name"], m["identity"]["precision"]) for m in facts["measurements"]] == expected
     with Results.open(tmp_path / "results.sqlite") as results:
@@ -154,7 +154,7 @@ def test_the_record_says_it(capsys: pytest.CaptureFixture[str], tmp_path: Path) 
 
 
 @pytest.mark.usefixtures("gpu")
-def test_auto_says_it(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_auto_shows_the_arithmetic(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     def chosen(*_: object) -> Any:
         spec = rung_named("fp32_wgmma_fp16x3")
         return type("Choice", (), {"spec": spec, "config": spec.config()})
@@ -163,7 +163,7 @@ def test_auto_says_it(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.Mo
     words = ["bench", "auto", "--precision", "fp32-fast", "--shapes", "24x20x28", "--against", "none", "--quick"]
     assert run_command([*words, "--json"]) == 0
     facts = json.loads(capsys.readouterr().out)
-    assert any("auto multiplied in bf16x6" in note for note in facts.pop("notes"))
+    assert any("auto fell back to bf16x6" in note for note in facts.pop("notes"))
     (ours,) = run_from_json(facts).measurements
     assert ours.identity.config.startswith("fp32_wgmma_fp16x3")
     assert ours.identity.precision == "bf16x6"
@@ -171,11 +171,11 @@ def test_auto_says_it(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.Mo
     assert "auto (bf16x6)" in capsys.readouterr().out
 
 
-# --- a rung that looks at its data, simulated
+# --- a simulated rung with a fallback
 
 
 class SimulatedGpu(SimDevice):
-    """The simulator with what a measurement asks of a GPU besides; every launch takes a second of the stopwatch."""
+    """The simulator plus the GPU functions that a measurement needs; every launch takes one second."""
 
     threads_per_sm = 2048
 
@@ -208,8 +208,8 @@ SMALL = {"BM": 64, "BN": 64, "WM": 32, "WN": 32, "STAGES": 3, "GROUP": 2}
 
 
 @pytest.mark.parametrize(("k", "method"), [(64, "fp16x3"), (16, "bf16x6")])
-def test_a_rung_reads_the_verdict_of_its_data(k: int, method: str) -> None:
-    """Normal numbers: two fp16 parts are enough from K = 32 on."""
+def test_a_rung_reads_its_verdict(k: int, method: str) -> None:
+    """On normal data two fp16 parts suffice from K = 32 on."""
     watch = FakeStopwatch()
     device: Any = SimulatedGpu(watch)
     other = rung_named("fp32_tensor_bf16x6")
@@ -220,14 +220,14 @@ def test_a_rung_reads_the_verdict_of_its_data(k: int, method: str) -> None:
     notes: list[str] = []
     limits = Limits(gpu_named("H200"), 1980.0, 1)
     rig = Rig(device, watch, limits, 1, note=notes.append)
-    (found,) = bench([ours], [], [Problem(20, 24, k)], rig, Plan(0.5, 2.0, quick=True))
+    (found,) = bench([ours], [], [Problem(20, 24, k)], rig, TimingPolicy(0.5, 2.0, quick=True))
     assert (found.identity.name, found.identity.precision) == (spec.name, method)
     assert (found.verified, found.rejected) == (True, "")
-    assert any("multiplied" in note for note in notes) is (method == "bf16x6")
+    assert any("fell back" in note for note in notes) is (method == "bf16x6")
     assert method_reader(ours) is None, "its workspace is freed"
 
 
-def test_a_rung_that_does_not_look_has_nothing_to_read() -> None:
+def test_a_rung_without_a_fallback_has_no_verdict() -> None:
     device: Any = SimulatedGpu(FakeStopwatch())
     spec = rung_named("naive")
     ours = KernelContender(spec, spec.config(), device, Compiler())

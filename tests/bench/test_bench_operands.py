@@ -1,4 +1,4 @@
-"""Sets of operands that rotate, and the oracle that judges any of them."""
+"""Rotating operand sets, and the oracle that judges them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ GB = 1 << 30
 LAYOUTS = [(False, False), (False, True), (True, False), (True, True)]
 
 
-# --- how many sets
+# --- number of sets
 
 
 @pytest.mark.parametrize("size", [64, 128, 512, 1024, 2048])
@@ -33,7 +33,7 @@ def test_sets_exceed_twice_the_l2_by_less_than_one(size: int) -> None:
     assert found.sets == 2 or (found.sets - 1) * found.set_bytes < 120 * MB
 
 
-def test_large_problems_take_two_sets_and_memory_bounds_them() -> None:
+def test_large_problems_have_two_sets_limited_by_memory() -> None:
     large = Problem(16384, 16384, 16384)
     assert extent(large, 60 * MB, 140 * GB).sets == 2
     assert extent(large, 60 * MB, 8 * GB).sets == 1
@@ -41,12 +41,12 @@ def test_large_problems_take_two_sets_and_memory_bounds_them() -> None:
         extent(large, 60 * MB, 4 * GB)
 
 
-def test_tiny_problems_do_not_cover_and_say_so() -> None:
+def test_tiny_problems_do_not_cover_the_l2() -> None:
     found = extent(Problem(8, 8, 8), 60 * MB, 140 * GB)
     assert (found.sets, found.covers) == (MOST_SETS, False)
 
 
-# --- what they hold
+# --- contents
 
 
 @pytest.mark.parametrize(("trans_a", "trans_b"), LAYOUTS)
@@ -73,14 +73,14 @@ def test_every_set_has_its_own_operands_and_set_0s_product(trans_a: bool, trans_
     assert not memory.live
 
 
-def test_matrices_lie_apart() -> None:
+def test_matrices_do_not_touch() -> None:
     problem = Problem(16, 16, 16)
     with Rotation(FakeMemory(), problem, operands(problem), 20_000) as rotation:
         starts = sorted(address for s in rotation.sets for address in (s.a, s.b, s.c))
     assert all(b - a >= 1024 + 1024 for a, b in pairwise(starts))
 
 
-def test_shifts_are_of_whole_rows_within_the_matrix() -> None:
+def test_shifts_are_whole_rows_within_the_matrix() -> None:
     problem = Problem(5, 7, 3, trans_b=True)
     assert shifts(problem, 0) == (0, 0)
     for index in range(20):
@@ -111,7 +111,7 @@ def test_half_operands() -> None:
 
 
 def rounded(values: np.ndarray, bits: int) -> np.ndarray:  # type: ignore[type-arg]
-    """fp32 with all but ``bits`` bits of the fraction cut off, as tensor cores cut TF32."""
+    """fp32 truncated to ``bits`` fraction bits, as tensor cores do for TF32."""
     mask = np.uint32(0xFFFFFFFF ^ ((1 << (23 - bits)) - 1))
     return (np.ascontiguousarray(values, np.float32).view(np.uint32) & mask).view(np.float32)
 
@@ -128,7 +128,7 @@ def test_tf32_is_accepted_as_tf32_and_refused_as_fp32(k: int) -> None:
 
 @pytest.mark.parametrize("precision", ["fp32", "tf32", "fp16", "bf16"])
 @pytest.mark.parametrize("k", [16, 4096, 65536])
-def test_zeros_and_a_missing_part_are_never_accepted(precision: str, k: int) -> None:
+def test_zeros_and_a_missing_term_are_never_accepted(precision: str, k: int) -> None:
     problem = Problem(24, 24, k)
     data = operands(problem)
     oracle = Oracle(problem, data)
@@ -140,7 +140,7 @@ def test_zeros_and_a_missing_part_are_never_accepted(precision: str, k: int) -> 
 
 
 @pytest.mark.parametrize("kind", [FP16, BF16])
-def test_sums_that_are_cut_off_pass_as_tensor_arithmetic_only(kind: object) -> None:
+def test_truncated_sums_pass_only_as_tensor_arithmetic(kind: object) -> None:
     problem = Problem(16, 16, 4096, dtype=kind)  # type: ignore[arg-type]
     data = operands(problem)
     a, b = data.a.astype(np.float32), data.b.astype(np.float32)
@@ -154,7 +154,7 @@ def test_sums_that_are_cut_off_pass_as_tensor_arithmetic_only(kind: object) -> N
     assert found.rho > 1
 
 
-def test_nan_is_wrong_whatever_else() -> None:
+def test_nan_is_always_wrong() -> None:
     problem = Problem(8, 8, 8)
     data = operands(problem)
     got = (data.a.astype(np.float64) @ data.b.astype(np.float64)).astype(np.float32)
@@ -165,7 +165,7 @@ def test_nan_is_wrong_whatever_else() -> None:
         assert math.isnan(found.rho)
 
 
-def test_projection_sees_one_wrong_row(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_projection_detects_one_wrong_row(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gemmsmith.verify.harness._AFFORDABLE", 1)
     problem = Problem(150, 50, 60)  # rows are judged in several blocks
     data = operands(problem)

@@ -1,4 +1,4 @@
-"""The whole of timing except the driver's calls: who is timed, how, against whom, and what is rejected."""
+"""Timing except for the driver calls: what is timed, how, against which baselines, and what is rejected."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ import numpy as np
 import pytest
 from fake_bench import FakeContender, FakeGpu, FakeMemory
 
-from gemmsmith.bench.bench import bench, named_apart
+from gemmsmith.bench.bench import bench, with_distinct_names
 from gemmsmith.bench.clocks import Reading
 from gemmsmith.bench.limits import Limits
-from gemmsmith.bench.rig import Plan
+from gemmsmith.bench.rig import TimingPolicy
 from gemmsmith.errors import LaunchError, UsageError
 from gemmsmith.gpus import gpu_named
 from gemmsmith.problem import FP16, Problem
 from gemmsmith.store.results import Measurement
 
 PROBLEM = Problem(24, 20, 28)
-QUICK = Plan(quick=True, budget=1.0)
+QUICK = TimingPolicy(quick=True, budget=1.0)
 Array = np.ndarray[Any, Any]
 
 
@@ -30,16 +30,16 @@ def gpu() -> FakeGpu:
     return FakeGpu()
 
 
-def run(gpu: FakeGpu, contenders: list[Any], baselines: list[Any], plan: Plan = QUICK, problem: Problem = PROBLEM,
-        limits: Limits | None = None) -> dict[str, Measurement]:  # fmt: skip
-    found = list(bench(contenders, baselines, [problem], gpu.rig(limits), plan))
+def run(gpu: FakeGpu, contenders: list[Any], baselines: list[Any], policy: TimingPolicy = QUICK,
+        problem: Problem = PROBLEM, limits: Limits | None = None) -> dict[str, Measurement]:  # fmt: skip
+    found = list(bench(contenders, baselines, [problem], gpu.rig(limits), policy))
     assert not gpu.memory.live, "operands are freed"
     assert gpu.watch.open_graphs == 0, "graphs are freed"
     assert not gpu.watch.is_active
     return {m.identity.name: m for m in found}
 
 
-# --- what a measurement holds
+# --- contents of a measurement
 
 
 def test_median_tflops_ratio_and_origin(gpu: FakeGpu) -> None:
@@ -67,13 +67,15 @@ def test_a_baseline_against_itself_is_one(gpu: FakeGpu) -> None:
     assert ratio.value == pytest.approx(1.0, abs=0.01)
 
 
-def test_names_are_kept_apart(gpu: FakeGpu) -> None:
-    names = [c.identity.name for c in named_apart([gpu.contender("x") for _ in range(3)] + [gpu.contender("y")])]
+def test_duplicate_names_are_distinguished(gpu: FakeGpu) -> None:
+    names = [
+        c.identity.name for c in with_distinct_names([gpu.contender("x") for _ in range(3)] + [gpu.contender("y")])
+    ]
     assert names == ["x", "x (again)", "x (again and again)", "y"]
 
 
 def test_every_mode_and_the_overhead(gpu: FakeGpu) -> None:
-    found = run(gpu, [gpu.contender(seconds=8e-4)], [gpu.contender("cublas")], Plan(budget=1.0))["ours"]
+    found = run(gpu, [gpu.contender(seconds=8e-4)], [gpu.contender("cublas")], TimingPolicy(budget=1.0))["ours"]
     assert [(t.mode, t.cache) for t in found.timings] == [("graph", "cold"), ("stream", "cold"), ("graph", "hot")]
     assert found.overhead == pytest.approx(1e-5 / 12)  # twelve launches make a batch of 10 ms
     quick = run(gpu, [gpu.contender()], [], QUICK)["ours"]
@@ -81,11 +83,11 @@ def test_every_mode_and_the_overhead(gpu: FakeGpu) -> None:
     assert math.isnan(quick.overhead)
 
 
-def test_measurements_come_shape_by_shape_with_the_gpu_released(gpu: FakeGpu) -> None:
+def test_measurements_are_yielded_per_shape_with_the_gpu_released(gpu: FakeGpu) -> None:
     stream = bench([gpu.contender()], [], [PROBLEM, Problem(8, 8, 8)], gpu.rig(), QUICK)
     assert next(stream).problem == PROBLEM
     assert not gpu.watch.is_active
-    assert not any("8x8x8" in step for step in gpu.told.steps), "the second shape has not begun"
+    assert not any("8x8x8" in step for step in gpu.messages.steps), "the second shape has not begun"
     assert next(stream).problem.m == 8
 
 
@@ -110,7 +112,7 @@ def test_resources_and_conditions_are_kept(gpu: FakeGpu) -> None:
 
 def test_cold_launches_rotate_and_hot_ones_do_not(gpu: FakeGpu) -> None:
     contender = gpu.contender(seconds=1e-4)
-    run(gpu, [contender], [], Plan(budget=0.5))
+    run(gpu, [contender], [], TimingPolicy(budget=0.5))
     sets = max(contender.sets_seen) + 1
     assert sets * PROBLEM.compulsory_bytes >= 2 * gpu.l2_bytes
     half = len(contender.sets_seen) // 4
@@ -130,18 +132,18 @@ def test_long_launches_rotate_one_by_one_across_contenders(gpu: FakeGpu, seconds
 
     gpu.l2_bytes = 20_000  # six sets: a cycle of 72 ms or more
     slow = [Logged(gpu.watch, gpu.memory, name, seconds) for name in ("a", "b")]
-    (found, _) = run(gpu, slow, [], Plan(quick=True, budget=2.0)).values()
+    (found, _) = run(gpu, slow, [], TimingPolicy(quick=True, budget=2.0)).values()
     assert found.timings[0].launches == 1
     timed = order[6:-2]  # verified and calibrated before, verified after
     assert len({index for _, index in timed}) > 2
     assert all(x[1] != y[1] for x, y in pairwise(timed)), "never the set just used"
 
 
-def test_short_launches_make_samples_of_whole_cycles_however_many_sets(gpu: FakeGpu) -> None:
+def test_samples_of_short_launches_are_whole_cycles(gpu: FakeGpu) -> None:
     """A single launch would be too short to time."""
     gpu.l2_bytes = 300_000
     contender = gpu.contender(seconds=3e-3)
-    found = run(gpu, [contender], [], Plan(quick=True, budget=0.1))["ours"]
+    found = run(gpu, [contender], [], TimingPolicy(quick=True, budget=0.1))["ours"]
     sets = max(contender.sets_seen) + 1
     assert 3e-3 * sets > 0.05
     assert found.timings[0].launches == sets
@@ -152,20 +154,20 @@ def test_rounds_alternate_their_order(gpu: FakeGpu) -> None:
     mine = [gpu.contender(name, 0.06) for name in ("a", "b", "c")]
     for contender in mine:
         contender.jitter = lambda _n, name=contender.name: order.append(name) or 1.0  # type: ignore[func-returns-value]
-    run(gpu, mine, [], Plan(quick=True, budget=5.0))
+    run(gpu, mine, [], TimingPolicy(quick=True, budget=5.0))
     assert "abccbaabccba" in "".join(order)
 
 
-def test_stops_when_the_median_is_known(gpu: FakeGpu) -> None:
-    found = run(gpu, [gpu.contender()], [], Plan(quick=True, budget=1000.0))["ours"]
+def test_timing_stops_when_the_median_is_known(gpu: FakeGpu) -> None:
+    found = run(gpu, [gpu.contender()], [], TimingPolicy(quick=True, budget=1000.0))["ours"]
     assert found.timings[0].converged
     assert found.timings[0].samples == 10
     assert gpu.watch.clock < 2
 
 
-def test_stops_when_the_budget_ends(gpu: FakeGpu) -> None:
+def test_timing_stops_when_the_budget_ends(gpu: FakeGpu) -> None:
     noise = np.random.default_rng(1).uniform(0.2, 2.0, 10**6)
-    plan = Plan(quick=True, budget=0.5, precision=1e-6)
+    plan = TimingPolicy(quick=True, budget=0.5, precision=1e-6)
     found = run(gpu, [gpu.contender(jitter=lambda n: noise[n])], [], plan)["ours"]
     assert not found.timings[0].converged
     assert found.timings[0].samples >= 10
@@ -174,45 +176,47 @@ def test_stops_when_the_budget_ends(gpu: FakeGpu) -> None:
 
 
 @pytest.mark.parametrize(("seconds", "samples"), [(0.9, 3), (1.5, 1)])
-def test_three_samples_or_one_of_what_exceeds_the_budget(gpu: FakeGpu, seconds: float, samples: int) -> None:
-    found = run(gpu, [gpu.contender("slow", seconds), gpu.contender("quick", 1e-3)], [], Plan(budget=1.0))
+def test_minimum_number_of_samples_for_slow_launches(gpu: FakeGpu, seconds: float, samples: int) -> None:
+    found = run(gpu, [gpu.contender("slow", seconds), gpu.contender("quick", 1e-3)], [], TimingPolicy(budget=1.0))
     assert found["slow"].timings[0].samples == samples
     assert len(found["slow"].timings) == 1, "neither streams nor hot caches matter to such a launch"
     assert len(found["quick"].timings) == 3
 
 
-def test_a_slow_one_does_not_starve_the_others(gpu: FakeGpu) -> None:
+def test_a_slow_contender_does_not_starve_the_others(gpu: FakeGpu) -> None:
     noise = np.random.default_rng(4).uniform(0.99, 1.01, 10**6)
     quick = gpu.contender("quick", 1e-3, jitter=lambda n: noise[n])
-    found = run(gpu, [gpu.contender("slow", 0.9), quick], [], Plan(quick=True, budget=1.0))
+    found = run(gpu, [gpu.contender("slow", 0.9), quick], [], TimingPolicy(quick=True, budget=1.0))
     assert found["slow"].timings[0].samples == 3
     assert found["quick"].timings[0].converged
 
 
-def test_a_baseline_runs_as_long_as_anyone(gpu: FakeGpu) -> None:
+def test_a_baseline_runs_as_long_as_any_contender(gpu: FakeGpu) -> None:
     noise = np.random.default_rng(2).uniform(0.5, 1.5, 10**6)
     noisy = gpu.contender("noisy", jitter=lambda n: noise[n])
-    found = run(gpu, [noisy, gpu.contender("calm")], [gpu.contender("cublas")], Plan(quick=True, precision=1e-4))
+    found = run(
+        gpu, [noisy, gpu.contender("calm")], [gpu.contender("cublas")], TimingPolicy(quick=True, precision=1e-4)
+    )
     samples = {name: m.timings[0].samples for name, m in found.items()}
     assert samples["calm"] == 10
     assert samples["cublas"] == samples["noisy"] > 10
 
 
 def test_ratios_come_from_common_rounds(gpu: FakeGpu) -> None:
-    """The clock halves for everybody half-way: medians of unequal parts would lie, ratios of rounds do not."""
+    """The clock halves midway for all contenders: ratios of medians would be wrong, ratios per round are not."""
 
     def throttled(_n: int) -> float:
         return 1.0 if gpu.watch.clock < 1.3 else 2.0
 
     ours, theirs = (gpu.contender(n, s, jitter=throttled) for n, s in (("ours", 1e-3), ("cublas", 1.25e-3)))
-    found = run(gpu, [ours], [theirs], Plan(quick=True, budget=2.0, precision=1e-9))
+    found = run(gpu, [ours], [theirs], TimingPolicy(quick=True, budget=2.0, precision=1e-9))
     assert found["ours"].ratios[0].value == pytest.approx(1.25, rel=1e-6)
 
 
-def test_what_does_not_exceed_twice_the_l2_is_noted(gpu: FakeGpu) -> None:
+def test_sets_smaller_than_twice_the_l2_are_noted(gpu: FakeGpu) -> None:
     gpu.l2_bytes = 100 << 20
     run(gpu, [gpu.contender(seconds=1e-4)], [])
-    assert any("not" in note and "twice the L2" in note for note in gpu.told.notes)
+    assert any("not" in note and "twice the L2" in note for note in gpu.messages.notes)
 
 
 # --- verification
@@ -226,7 +230,7 @@ def wrong_from(launch: int) -> Any:
     return spoil
 
 
-def test_the_wrong_are_not_timed(gpu: FakeGpu) -> None:
+def test_incorrect_contenders_are_not_timed(gpu: FakeGpu) -> None:
     wrong = gpu.contender("wrong", spoil=wrong_from(0))
     found = run(gpu, [wrong, gpu.contender()], [gpu.contender("cublas")])
     assert not found["wrong"].verified
@@ -238,7 +242,7 @@ def test_the_wrong_are_not_timed(gpu: FakeGpu) -> None:
     assert found["ours"].timings
 
 
-def test_the_wrong_afterwards_are_rejected(gpu: FakeGpu) -> None:
+def test_contenders_that_become_incorrect_are_rejected(gpu: FakeGpu) -> None:
     found = run(gpu, [gpu.contender(spoil=wrong_from(5))], [])["ours"]
     assert not found.verified
     assert found.rejected.startswith("wrong after timing: 1 of 480")
@@ -246,14 +250,14 @@ def test_the_wrong_afterwards_are_rejected(gpu: FakeGpu) -> None:
     assert found.rho[1] > 16 > found.rho[0]
 
 
-def test_what_is_never_written_is_seen_before_and_after(gpu: FakeGpu) -> None:
+def test_unwritten_outputs_are_detected_before_and_after(gpu: FakeGpu) -> None:
     def hole(c: Array, _number: int) -> None:
         c[0, 0] = np.nan
 
     assert "nan" in run(gpu, [gpu.contender(spoil=hole)], [])["ours"].rejected
 
 
-def test_a_baseline_must_be_right_as_well(gpu: FakeGpu) -> None:
+def test_a_baseline_must_be_correct_too(gpu: FakeGpu) -> None:
     found = run(gpu, [gpu.contender()], [gpu.contender("cublas", kind="baseline", spoil=wrong_from(0))])
     assert not found["cublas"].verified
     assert math.isnan(found["ours"].ratio("cublas"))
@@ -268,7 +272,7 @@ def test_a_changed_input_is_wrong_and_restored(gpu: FakeGpu) -> None:
 def test_a_users_file_may_read_c_but_a_rung_may_not(gpu: FakeGpu) -> None:
     found = run(gpu, [gpu.contender("my.cu", kind="file", reads_c=True), gpu.contender("rung", reads_c=True)], [])
     assert found["my.cu"].verified
-    assert any("my.cu reads C" in note for note in gpu.told.notes)
+    assert any("my.cu reads C" in note for note in gpu.messages.notes)
     assert not found["rung"].verified
 
 
@@ -284,26 +288,26 @@ def test_half_inputs(gpu: FakeGpu) -> None:
     assert run(gpu, [gpu.contender()], [], problem=PROBLEM.with_(dtype=FP16))["ours"].verified
 
 
-def test_large_problems_are_projected(gpu: FakeGpu, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_problems_use_projection(gpu: FakeGpu, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gemmsmith.verify.harness._AFFORDABLE", 1)
     assert run(gpu, [gpu.contender()], [])["ours"].rejected == ""
     assert "1 of 24 rows wrong" in run(gpu, [gpu.contender(spoil=wrong_from(0))], [])["ours"].rejected
 
 
-# --- who cannot take part
+# --- contenders that cannot take part
 
 
-def test_who_refuses_is_noted_and_the_rest_runs(gpu: FakeGpu) -> None:
+def test_a_refusal_is_noted_and_the_others_run(gpu: FakeGpu) -> None:
     found = run(gpu, [gpu.contender("odd", refuses="it takes NT only"), gpu.contender()], [])
     assert list(found) == ["ours"]
-    assert gpu.told.notes == ["24x20x28 fp32: odd skipped: it takes NT only (ask another)"]
+    assert gpu.messages.notes == ["24x20x28 fp32: odd skipped: it takes NT only (ask another)"]
 
 
-def test_what_cannot_be_captured_is_timed_by_stream(gpu: FakeGpu) -> None:
+def test_a_contender_that_cannot_be_captured_is_timed_on_a_stream(gpu: FakeGpu) -> None:
     found = run(gpu, [gpu.contender("stubborn", capturable=False)], [gpu.contender("cublas", 2e-3)])
     assert [(t.mode, t.cache) for t in found["stubborn"].timings] == [("stream", "cold")]
     assert found["stubborn"].ratio("cublas") == pytest.approx(2.0)
-    assert any("without graphs: it allocates" in note for note in gpu.told.notes)
+    assert any("without graphs: it allocates" in note for note in gpu.messages.notes)
 
 
 def test_a_launch_that_fails_is_a_rejection(gpu: FakeGpu) -> None:
@@ -312,7 +316,7 @@ def test_a_launch_that_fails_is_a_rejection(gpu: FakeGpu) -> None:
     assert found["ours"].verified
 
 
-def test_after_a_lost_context_the_first_error_is_told(gpu: FakeGpu, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_after_a_lost_context_the_first_error_is_raised(gpu: FakeGpu, monkeypatch: pytest.MonkeyPatch) -> None:
     def lost(*_: object) -> None:
         raise LaunchError("illegal address")
 
@@ -321,16 +325,16 @@ def test_after_a_lost_context_the_first_error_is_told(gpu: FakeGpu, monkeypatch:
 
     monkeypatch.setattr(gpu.watch, "synchronize", lost)
     monkeypatch.setattr(FakeMemory, "free", free)
-    with pytest.raises(LaunchError, match="ours: illegal address\nthe GPU does nothing more"):
+    with pytest.raises(LaunchError, match="ours: illegal address\nthe GPU is unusable"):
         list(bench([gpu.contender()], [], [PROBLEM], gpu.rig(), QUICK))
 
 
 def test_a_shape_too_large_for_the_memory_is_noted(gpu: FakeGpu) -> None:
     assert run(gpu, [gpu.contender()], [], problem=Problem(2000, 2000, 2000)) == {}
-    assert "GiB of operands" in gpu.told.notes[0]
+    assert "GiB of operands" in gpu.messages.notes[0]
 
 
-def test_contenders_are_closed_once_a_shape(gpu: FakeGpu) -> None:
+def test_contenders_are_closed_once_per_shape(gpu: FakeGpu) -> None:
     contender = gpu.contender()
     run(gpu, [contender], [])
     assert contender.closed == 1
@@ -343,18 +347,18 @@ def test_contenders_are_closed_once_a_shape(gpu: FakeGpu) -> None:
 SLOW = replace(gpu_named("H200"), fp32_tflops=1e-4, tf32_tflops=1e-3, dram_gbs=100.0, l2_bytes=1)
 
 
-def test_faster_than_the_arithmetic_is_rejected(gpu: FakeGpu) -> None:
+def test_faster_than_the_compute_limit_is_rejected(gpu: FakeGpu) -> None:
     found = run(gpu, [gpu.contender(seconds=1e-4)], [], limits=Limits(SLOW))["ours"]
-    assert "that H200 can do in fp32" in found.rejected
+    assert "fp32 limit of H200" in found.rejected
     assert found.verified, "right, and yet not to be believed"
     assert found.timings
     assert run(gpu, [gpu.contender(seconds=1e-4, precision="tf32")], [], limits=Limits(SLOW))["ours"].rejected == ""
 
 
-def test_faster_than_the_memory_is_rejected(gpu: FakeGpu) -> None:
+def test_faster_than_the_memory_limit_is_rejected(gpu: FakeGpu) -> None:
     limits = Limits(replace(SLOW, fp32_tflops=60.0, dram_gbs=PROBLEM.compulsory_bytes / 1e-3 / 1e9))
     found = run(gpu, [gpu.contender(seconds=1e-4), gpu.contender("slower", 1.1e-3)], [], limits=limits)
-    assert "of H200's memory" in found["ours"].rejected
+    assert "GB/s of H200" in found["ours"].rejected
     assert found["slower"].rejected == ""
 
 
@@ -370,12 +374,12 @@ def test_an_unknown_gpu_rejects_nothing(gpu: FakeGpu) -> None:
 @pytest.mark.parametrize(
     "problem", [Problem(0, 4, 4), Problem(4, 4, 0), Problem(4, 4, 4, beta=1.0), Problem(4, 4, 4, lda=8)]
 )
-def test_what_cannot_be_timed(gpu: FakeGpu, problem: Problem) -> None:
+def test_unsuitable_problems_are_refused(gpu: FakeGpu, problem: Problem) -> None:
     with pytest.raises(UsageError):
         list(bench([gpu.contender()], [], [problem], gpu.rig()))
 
 
 @pytest.mark.parametrize("facts", [{"precision": 0.0}, {"precision": 1.0}, {"budget": 0.0}, {"budget": math.inf}])
-def test_impossible_plans(facts: dict[str, float]) -> None:
+def test_invalid_policies_are_refused(facts: dict[str, float]) -> None:
     with pytest.raises(UsageError):
-        Plan(**facts)  # type: ignore[arg-type]
+        TimingPolicy(**facts)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""What the GPU did meanwhile: readings, words for throttling, and no failure where NVML is missing or refuses."""
+"""GPU conditions: readings, throttle reasons, and no failure if NVML is missing or refuses."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from gemmsmith.bench.clocks import (
 
 
 class FakeNvml(types.ModuleType):
-    """An NVML with one GPU; what is in ``broken`` raises."""
+    """A fake NVML with one GPU; functions named in ``broken`` raise."""
 
     def __init__(self, broken: tuple[str, ...] = ()) -> None:
         super().__init__("cuda.bindings.nvml")
@@ -67,7 +67,7 @@ def install(monkeypatch: pytest.MonkeyPatch, nvml: FakeNvml) -> FakeNvml:
     return nvml
 
 
-def test_readings_in_their_units(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_units_of_readings(monkeypatch: pytest.MonkeyPatch) -> None:
     nvml = install(monkeypatch, FakeNvml())
     probe = open_probe("0000:01:00.0")
     assert probe.read() == Reading(1980.0, 699.5, 63.0, 0x5)
@@ -77,7 +77,7 @@ def test_readings_in_their_units(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("broken", ["clock", "power", "temperature", "reasons"])
-def test_what_is_refused_is_nan_and_the_rest_is_read(monkeypatch: pytest.MonkeyPatch, broken: str) -> None:
+def test_a_refused_reading_is_nan_and_the_others_are_read(monkeypatch: pytest.MonkeyPatch, broken: str) -> None:
     install(monkeypatch, FakeNvml((broken,)))
     read = open_probe("0000:01:00.0").read()
     values = {"clock": read.sm_mhz, "power": read.power_w, "temperature": read.temperature_c, "reasons": read.reasons}
@@ -85,7 +85,7 @@ def test_what_is_refused_is_nan_and_the_rest_is_read(monkeypatch: pytest.MonkeyP
     assert not any(math.isnan(v) for v in values.values())
 
 
-def test_a_function_that_these_bindings_lack_is_nan() -> None:
+def test_a_function_missing_from_the_bindings_is_nan() -> None:
     assert math.isnan(NvmlProbe(types.SimpleNamespace(), 1).read().power_w)
 
 
@@ -114,25 +114,25 @@ def test_summary() -> None:
     assert found.throttled == ("power cap", "hardware thermal")
 
 
-def test_nothing_known_is_nan() -> None:
+def test_unknown_readings_are_nan() -> None:
     found = summary([Reading(), Reading()])
     assert math.isnan(found.sm_mhz)
     assert math.isnan(found.power_w_max)
     assert (found.throttled, found.samples) == ((), 0)
 
 
-def test_idle_and_the_users_own_clocks_are_no_throttling() -> None:
+def test_idle_and_user_clock_settings_are_not_throttling() -> None:
     assert summary([Reading(reasons=0x3)]).throttled == ()
 
 
-def test_every_reason_of_the_bindings_has_a_word_or_is_no_throttling() -> None:
+def test_every_throttle_reason_has_a_name() -> None:
     from cuda.bindings import nvml
 
     known = sum(REASONS) | 0x3
     assert all(int(reason) & ~known == 0 for reason in nvml.ClocksEventReasons)
 
 
-def test_the_sampler_reads_while_it_is_entered_and_ends() -> None:
+def test_the_sampler_reads_while_its_context_is_active() -> None:
     class Counting(NoProbe):
         count = 0
 

@@ -1,4 +1,4 @@
-"""What a GPU can do at most: the table's tensor peaks, the roofline, and results that cannot be."""
+"""A GPU's limits: the table's tensor peaks, the roofline, and impossible results."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ by_name = pytest.mark.parametrize("gpu", gpus(), ids=lambda g: g.name)
 
 
 @by_name
-def test_a_peak_that_is_needed_is_there_or_refused(gpu: GPU) -> None:
+def test_a_required_peak_exists_or_is_refused(gpu: GPU) -> None:
     for kind in ("fp32", *KINDS):
         if gpu.peak_tflops(kind):
             assert gpu.required_peak(kind) == gpu.peak_tflops(kind)
@@ -38,7 +38,7 @@ def test_a_peak_that_is_needed_is_there_or_refused(gpu: GPU) -> None:
         ("NVIDIA GeForce RTX 4090 D", 114, ""), ("Tesla T4", 40, "T4"), ("", 132, ""),
     ],
 )  # fmt: skip
-def test_the_drivers_names(name: str, sms: int, found: str) -> None:
+def test_driver_names_of_gpus(name: str, sms: int, found: str) -> None:
     gpu = gpu_of_device(name, sms)
     assert (gpu.name if gpu else "") == found
 
@@ -64,27 +64,27 @@ def test_an_unknown_gpu_or_arithmetic_has_no_limit() -> None:
     assert math.isnan(ampere.tflops(BIG, "fp4"))
 
 
-def test_int8_has_a_limit_of_its_own() -> None:
+def test_int8_has_its_own_limit() -> None:
     bytes_ = BIG.with_(dtype=INT8)
     ada, ampere = Limits(gpu_named("RTX 4090")), Limits(gpu_named("A100"))
     assert ada.objection(bytes_, "int8", seconds_at(600.0)) == "", "twice the rate of fp8 with fp32 sums"
     assert ada.objection(bytes_, "int8", seconds_at(700.0)) == (
-        "700.0 TOPS is above the 660.6 that RTX 4090 can do in int8"
+        "700.0 TOPS is above the int8 limit of RTX 4090, 660.6 TOPS"
     )
     assert ampere.tflops(bytes_, "int8") == 623.7, "without fp8 there is int8 all the same"
     assert "above" in ampere.objection(bytes_, "int8", seconds_at(650.0))
 
 
-# --- what cannot be
+# --- impossible results
 
 
 def seconds_at(tflops: float, problem: Problem = BIG) -> float:
     return problem.flops / tflops / 1e12
 
 
-def test_above_the_peak_is_refused_with_the_numbers() -> None:
+def test_a_speed_above_the_peak_is_rejected_with_numbers() -> None:
     assert H200.objection(BIG, "fp32", seconds_at(66.0)) == ""
-    assert H200.objection(BIG, "fp32", seconds_at(70.0)) == "70.0 TFLOPS is above the 66.9 that H200 can do in fp32"
+    assert H200.objection(BIG, "fp32", seconds_at(70.0)) == "70.0 TFLOPS is above the fp32 limit of H200, 66.9 TFLOPS"
     assert H200.objection(BIG, "tf32", seconds_at(70.0)) == ""
 
 
@@ -98,17 +98,17 @@ def test_the_ceiling_is_at_the_highest_clock() -> None:
     assert "above" in Limits(gpu_named("RTX 4090")).objection(BIG, "fp32", seconds_at(95.0))
 
 
-def test_a_rotation_must_come_from_memory() -> None:
+def test_a_rotation_must_move_its_bytes_through_memory() -> None:
     set_bytes, sets = 3 << 20, 60
     least = H200.least_cold_seconds(set_bytes, sets)
     assert least == pytest.approx((set_bytes * sets - 62_914_560) / 4.8e12 / sets)
     problem = Problem(512, 512, 64)
-    assert "GB/s of H200's memory" in H200.objection(problem, "tf32", least * 0.97, least)
+    assert "GB/s of H200" in H200.objection(problem, "tf32", least * 0.97, least)
     assert H200.objection(problem, "tf32", least * 1.01, least) == ""
     assert H200.objection(problem, "tf32", least * 0.97) == "", "a hot cache may be faster"
     assert H200.least_cold_seconds(1 << 20, 2) == 0, "what fits L2 needs no memory"
 
 
 @pytest.mark.parametrize("seconds", [0.0, -1.0, math.nan])
-def test_no_time_at_all_is_impossible(seconds: float) -> None:
+def test_a_non_positive_time_is_impossible(seconds: float) -> None:
     assert "impossible" in H200.objection(BIG, "fp32", seconds)

@@ -1,4 +1,4 @@
-"""Medians, their intervals, and when to stop: against counting, and against what the interval promises."""
+"""Medians, their intervals and the stop rule, checked by counting and by coverage."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_the_interval_is_the_narrowest_symmetric_one_of_95_per_cent(count: int) 
 
 
 @pytest.mark.parametrize(("count", "ranks"), [(5, (0, 4)), (6, (0, 5)), (10, (1, 8)), (25, (7, 17)), (100, (39, 60))])
-def test_ranks_of_the_tables(count: int, ranks: tuple[int, int]) -> None:
+def test_tabulated_ranks(count: int, ranks: tuple[int, int]) -> None:
     assert interval_ranks(count) == ranks
 
 
@@ -62,7 +62,7 @@ def test_the_stop_rule_needs_samples_and_a_narrow_interval() -> None:
     assert known(wide, 0.06)
 
 
-def test_ratios_are_of_the_same_rounds() -> None:
+def test_ratios_use_common_rounds() -> None:
     ours = {0: 1.0, 1: 2.0, 2: 4.0, 7: 1e9}
     theirs = {0: 1.5, 1: 3.0, 2: 6.0, 5: 1e-9}
     found = speed_ratio(ours, theirs)

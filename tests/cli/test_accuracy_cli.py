@@ -273,7 +273,7 @@ def test_a_kernel_for_transposed_operands_gets_them() -> None:
         (("naive", "--k", "0"), "K must be 1 or more"),
         (("naive", "--m", "-3"), "M must be 1 or more"),
         (("naive", "--seeds", "0"), "--seeds must be 1 or more"),
-        (("naive", "--time-limit", "-1"), "time limit of -1 seconds"),
+        (("naive", "--time-limit", "-1"), "time limit must be positive"),
         (("naive", "--against", "cublas"), "cublas needs a GPU"),
         (("naive", "--against", "cublass"), "cublass"),
         (("naive", "--dtype", "fp16"), "naive takes fp32 inputs, not fp16"),

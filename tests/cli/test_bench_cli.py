@@ -215,7 +215,7 @@ def test_nothing_measured_is_an_error_with_the_reasons(capsys: pytest.CaptureFix
         (["naive", "--precision", "0.005"], "unknown precision"), (["naive", "--precision", "tf32"], "does not keep"),
         (["auto", "--config", "BM=64"], "auto chooses"),
         (["auto", "--precision", "tf32", "--dtype", "fp32"], "contradict"),
-        (["naive", "--budget", "-1"], "not positive"),
+        (["naive", "--budget", "-1"], "must be positive"),
         (["naive", "--config", "TILE=7"], "TILE=7 is not one of"), (["none.cu"], "none.cu"),
         (["naive", "--dtype", "int8"], "naive takes fp32 inputs, not int8"), (["naive", "--db", "."], "is a folder"),
     ],

@@ -135,11 +135,11 @@ def test_the_same_line_passes_once_the_kernel_is_mended(
     ("run mma_swizzled --dtype int32", "int32 is not an input type"),
     ("run mma_swizzled --dtype int8 --out-dtype int32 --alpha 2", "int32 results have alpha 1"),
     ("run mma_swizzled --dtype int8 --fill wide", "the fill 'wide' is not for int8"),
-    ("run warp_tile --activation gelu --mode exact", "gelu is never exact"),
-    ("run warp_tile --bias row --mode bits", "for sums that are stored as they are"),
-    ("run wmma --out-dtype fp16 --mode bits", "for sums that are stored as they are"),
+    ("run warp_tile --activation gelu --mode exact", "cannot judge gelu, which rounds"),
+    ("run warp_tile --bias row --mode bits", "requires fp32 outputs without an epilogue"),
+    ("run wmma --out-dtype fp16 --mode bits", "requires fp32 outputs without an epilogue"),
     ("run wmma --mode mod32", "mode 'mod32' is for fp32, not fp16"),
-    ("run warp_tile --bias row --mode projection", "for sums without bias and activation"),
+    ("run warp_tile --bias row --mode projection", "does not support bias and activation"),
 ])  # fmt: skip
 def test_wrong_use_exits_2(capsys: pytest.CaptureFixture[str], command: str, message: str) -> None:
     assert run_command([*shlex.split(command), "--device", "sim"]) == 2

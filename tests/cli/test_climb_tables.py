@@ -50,13 +50,11 @@ def test_the_largest_reason_is_told_and_not_the_prediction() -> None:
 
 
 def test_a_rung_that_is_predicted_to_be_slower_says_so() -> None:
-    assert told()["async_copy"] == f"predicted to be slower than warp_tile, at 77% of its speed. {why('async_copy')[1]}"
+    assert told()["async_copy"] == f"predicted to run at 77% of the speed of warp_tile. {why('async_copy')[1]}"
 
 
 def test_timings_go_before_the_model() -> None:
-    assert told(warp_tile=20.0, async_copy=16.0)["async_copy"].startswith(
-        "slower than warp_tile, 16 against 20 TFLOPS. "
-    )
+    assert told(warp_tile=20.0, async_copy=16.0)["async_copy"].startswith("slower than warp_tile, 16 vs 20 TFLOPS. ")
     assert told(register_block=20.0, block_tile_1d=20.1)["block_tile_1d"].startswith("as fast as register_block, 20.1 ")
     assert told(register_block=20.0, block_tile_1d=25.0)["block_tile_1d"] == why("block_tile_1d")[1]
 
@@ -64,15 +62,15 @@ def test_timings_go_before_the_model() -> None:
 def test_a_step_that_the_model_does_not_explain_has_the_rungs_idea_and_not_the_models_reason() -> None:
     slow = told(register_block=20.0, block_tile_1d=16.0)["block_tile_1d"]
     assert slow == (
-        "slower than register_block, 16 against 20 TFLOPS. The model predicts 1.24 times the speed of register_block, "
-        "so it does not explain this step. Its idea: a tile of C that is large against its slices: more arithmetic per "
+        "slower than register_block, 16 vs 20 TFLOPS. The model predicts 1.24 times the speed of register_block, "
+        "so it does not explain this step. The idea: a tile of C that is large against its slices: more arithmetic per "
         "byte of shared memory."
     )
     fast = told(warp_tile=20.0, async_copy=22.0)["async_copy"]
-    assert fast.startswith("1.10 times as fast as warp_tile, 22 against 20 TFLOPS. The model predicts 0.77 times ")
+    assert fast.startswith("1.10 times as fast as warp_tile, 22 vs 20 TFLOPS. The model predicts 0.77 times ")
     assert why("async_copy")[1] not in fast
     far = told(register_block=20.0, block_tile_1d=40.0)["block_tile_1d"]
-    assert far.startswith("2.00 times as fast as register_block, 40 against 20 TFLOPS. The model predicts 1.24 times ")
+    assert far.startswith("2.00 times as fast as register_block, 40 vs 20 TFLOPS. The model predicts 1.24 times ")
 
 
 def test_rungs_that_are_predicted_to_be_alike_say_so() -> None:
@@ -176,7 +174,7 @@ def test_a_rung_that_is_not_simulated_has_its_recorded_speed_and_its_idea() -> N
     _, rows = _ladder(known, gathered(HOPPER), timed)
     assert rows[len(HOPPER) - 1][-3] == "700"
     (said,) = [line for line in reasons(known) if line.startswith("wgmma_persistent: ")]
-    assert said.startswith("wgmma_persistent: 1.76 times as fast as mma_swizzled, 700 against 398 TFLOPS. Its idea: ")
+    assert said.startswith("wgmma_persistent: 1.76 times as fast as mma_swizzled, 700 vs 398 TFLOPS. The idea: ")
     assert not [line for line in reasons(story(HOPPER)) if line.startswith("wgmma_persistent")]
 
 

@@ -67,7 +67,7 @@ def test_numbers_for_every_gpu(say: Any) -> None:
     assert re.search(r"^H200 +128 +16\.0 KB +2 +16/64 +25% +registers +3\.79 +78\.8% +1\.06 *$", out, re.M)
     assert re.search(r"^RTX 4090 +128 +16\.0 KB +2 +16/48 +33\.3% +registers +3\.91 +90\.6% +1\.02 *$", out, re.M)
     words = " ".join(out.split())
-    assert "128 registers × 32 lanes = 4,096 a warp" in words
+    assert "128 registers × 32 lanes = 4,096 per warp" in words
     assert "not measured" in words
 
 

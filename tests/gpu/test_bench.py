@@ -15,7 +15,7 @@ from gemmsmith.bench.bench import bench
 from gemmsmith.bench.clocks import Sampler, open_probe
 from gemmsmith.bench.kernel_contender import KernelContender
 from gemmsmith.bench.machine import machine_facts
-from gemmsmith.bench.rig import Plan, Rig, cuda_rig
+from gemmsmith.bench.rig import Rig, TimingPolicy, cuda_rig
 from gemmsmith.bench.rotation import Rotation
 from gemmsmith.bench.stopwatch import CudaStopwatch
 from gemmsmith.cli.main import run_command
@@ -31,8 +31,8 @@ from gemmsmith.userfile.user_kernel import UserOptions, user_kernel
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not gpu_available(), reason="needs an NVIDIA GPU")]
 
 PROBLEM = Problem(1024, 1024, 1024)
-SHORT = Plan(budget=1.0)
-QUICK = Plan(budget=0.5, quick=True)
+SHORT = TimingPolicy(budget=1.0)
+QUICK = TimingPolicy(budget=0.5, quick=True)
 
 
 @pytest.fixture(name="device")
@@ -151,7 +151,7 @@ def test_every_rung_is_timed_and_right(device: CudaDevice, rig: Rig, name: str) 
 
 
 def test_a_baseline_against_itself_is_one(rig: Rig) -> None:
-    found = only(bench([cublas()], [cublas()], [Problem(2048, 2048, 2048)], rig, Plan(budget=3.0, quick=True)))
+    found = only(bench([cublas()], [cublas()], [Problem(2048, 2048, 2048)], rig, TimingPolicy(budget=3.0, quick=True)))
     ratio = found["cublas (again)"].ratios[0]
     slack = max(0.01, 2 * found["cublas"].timings[0].spread)
     assert ratio.low - slack <= 1.0 <= ratio.high + slack

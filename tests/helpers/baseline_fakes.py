@@ -1,6 +1,6 @@
-"""A GPU, a cuBLAS, a cuBLASLt and a torch made of NumPy, to see what the baselines ask of the real ones.
+"""A fake GPU, cuBLAS, cuBLASLt and torch in NumPy, to test how the baselines call the real ones.
 
-The libraries here are column-major and take addresses, as the real ones do, so a wrong operand order, transpose or
+The fake libraries are column-major and take addresses like the real ones, so a wrong operand order, transpose or
 leading dimension gives a wrong product.
 """
 
@@ -23,7 +23,7 @@ NUMPY_TYPE = {0: FP32.numpy, 2: FP16.numpy, 14: BF16.numpy}
 
 
 class FakeDevice:
-    """Memory by address, and whether the context was current when a library was called."""
+    """Memory by address; records whether the context was current at each library call."""
 
     ordinal, name = 0, "fake GPU"
 
@@ -34,7 +34,7 @@ class FakeDevice:
 
     def allocate(self, nbytes: int) -> int:
         address, self._next = self._next, self._next + -(-nbytes // 256) * 256 + 256
-        # A workspace of megabytes is never touched by the fakes.
+        # The fakes never touch a large workspace.
         self.memory[address] = np.full(min(nbytes, 2**20), 0xFF, np.uint8)
         return address
 
@@ -59,7 +59,7 @@ class FakeDevice:
 
 
 class Operands:
-    """Sets of random operands on a fake device, and what their products must be."""
+    """Random operand sets on a fake device, with their expected products."""
 
     def __init__(self, device: FakeDevice, problem: Problem, count: int = 2) -> None:
         self.device, self.problem = device, problem
@@ -76,7 +76,7 @@ class Operands:
             self.expected.append(problem.alpha * (left @ right) + problem.beta * c.astype(np.float64))
 
     def _put(self, values: np.ndarray[Any, Any]) -> int:
-        # Room to shift an address within.
+        # Room to shift an address.
         address = self.device.allocate(values.nbytes + 64)
         self.device.memory[address][: values.nbytes] = values.reshape(-1).view(np.uint8)
         return address
@@ -90,7 +90,7 @@ class Operands:
 def column_major_product(device: FakeDevice, m: int, n: int, k: int, alpha: float, beta: float,
                          first: tuple[int, int, Stored], second: tuple[int, int, Stored],
                          out: tuple[int, int, Stored]) -> None:  # fmt: skip
-    """out (m×n) = alpha·op(first)·op(second) + beta·out; each operand is (address, CUDA type, how it is stored)."""
+    """out (m×n) = alpha·op(first)·op(second) + beta·out; an operand is (address, CUDA type, storage)."""
 
     def columns(address: int, kind: int, stored: Stored) -> np.ndarray[Any, Any]:
         flat = device.view(address, NUMPY_TYPE[kind], stored.ld * stored.cols)
@@ -109,7 +109,7 @@ def column_major_product(device: FakeDevice, m: int, n: int, k: int, alpha: floa
 
 
 class FakeCublas:
-    """Records every call; ``fail`` names one that answers with an error."""
+    """Records every call; the call named ``fail`` returns an error."""
 
     name, version = "cublas", "13.1.0.3"
 
@@ -203,7 +203,7 @@ class FakeLt:
 
 
 class FakeTensor:
-    """As much of a tensor as the baselines use."""
+    """The part of a tensor that the baselines use."""
 
     def __init__(self, values: np.ndarray[Any, Any], address: int) -> None:
         self.values, self._address = values, address
@@ -229,7 +229,7 @@ class FakeMatmul:
 
 
 class FakeTorch:
-    """torch with new or old settings; ``products`` records the setting, the stream and the call of each product."""
+    """torch with new or old settings; ``products`` records setting, stream and call of each product."""
 
     __version__ = "2.11.0+cu130"
     float32, float16, bfloat16 = FP32.numpy, FP16.numpy, BF16.numpy
@@ -288,7 +288,7 @@ class FakeTorch:
 
 
 class FakeTriton:
-    """triton's errors, and a kernel that multiplies with NumPy; ``too_large`` tiles do not fit."""
+    """triton's errors, and a kernel that multiplies with NumPy; tiles in ``too_large`` do not fit."""
 
     __version__ = "3.6.0"
 

@@ -2,8 +2,8 @@
 
     python database_writers.py WHAT FOLDER FILE_SYSTEM
 
-Everything is imported once, here, so that a writer costs a fork. Each writer says on a pipe what has been recorded,
-after the call that recorded it has returned; this process prints those lines.
+Everything is imported once, here, so that a writer costs only a fork. Each writer reports on a pipe what it has
+recorded, after the recording call has returned; this process prints those lines.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ EACH = 12
 
 
 def write(path: Path, name: str, count: int, said: int) -> None:
-    """Record a run with ``count`` measurements, and say so after each."""
+    """Record a run with ``count`` measurements, and report each."""
     with Results.open(path) as results:
         results.begin(run(name))
         os.write(said, f"{path.name} {name} begin\n".encode())
@@ -42,7 +42,7 @@ def write(path: Path, name: str, count: int, said: int) -> None:
 
 
 def forked(work: Callable[[int], None]) -> tuple[int, int]:
-    """A child that does ``work``, given where to say what it has recorded; its id, and where to hear that."""
+    """Fork a child that runs ``work`` with a pipe to report on; returns its id and the reading end."""
     heard, said = os.pipe()
     child = os.fork()
     if child:
@@ -57,7 +57,7 @@ def forked(work: Callable[[int], None]) -> tuple[int, int]:
 
 
 def ended(child: int, heard: int) -> int:
-    """Wait for a child and print what it said; its exit code, which must be 0 or that of a kill."""
+    """Wait for a child and print its reports; returns its exit code, which must be 0 or that of a kill."""
     with open(heard, "rb") as lines:
         sys.stdout.write(lines.read().decode())
     code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
@@ -74,13 +74,13 @@ def check(path: Path) -> None:
 
 
 def go_on(path: Path) -> None:
-    """Another writer finds a sound database and works."""
+    """Another writer can use the database."""
     ended(*forked(lambda said: write(path, "second", 2, said)))
     check(path)
 
 
 def together(folder: Path) -> None:
-    """Sixteen writers at once, on a database that none of them finds."""
+    """Sixteen concurrent writers on a database that does not exist yet."""
     gate, opener = os.pipe()
 
     def work(name: str, said: int) -> None:
@@ -97,7 +97,7 @@ def together(folder: Path) -> None:
 
 
 def killed(folder: Path) -> None:
-    """Fifty times two writers on one database, both killed at random moments."""
+    """Fifty times: two writers on one database, both killed at random moments."""
     for number in range(ROUNDS):
         children = [forked(partial(write, folder / "r.db", f"k{number}{letter}", 10_000)) for letter in "ab"]
         time.sleep(random.uniform(0, 0.05))
@@ -111,7 +111,7 @@ def killed(folder: Path) -> None:
 
 
 def created(folder: Path) -> None:
-    """Fifty times a writer that is killed while it makes the database or soon after, and another that goes on."""
+    """Fifty times: a writer killed while it creates the database or soon after, then another writer."""
     for number in range(ROUNDS):
         child, heard = forked(partial(write, folder / f"{number}.db", "first", 10_000))
         time.sleep(random.uniform(0, 0.015))
@@ -121,7 +121,7 @@ def created(folder: Path) -> None:
 
 
 def stepped(folder: Path) -> None:
-    """A writer that kills itself before its first SQL statement, another before its second, … to the last."""
+    """One writer per SQL statement, each killing itself just before that statement."""
 
     def work(number: int, said: int) -> None:
         kill_before(number)
@@ -134,7 +134,7 @@ def stepped(folder: Path) -> None:
 
 
 def kill_before(number: int) -> None:
-    """Let this process kill itself before its SQL statement of that number."""
+    """Make this process kill itself before its SQL statement of that number."""
     left, real = [number], sqlite3.connect
 
     def before(_statement: str) -> None:

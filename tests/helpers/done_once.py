@@ -1,9 +1,9 @@
-"""What many tests need and none changes is done once.
+"""Caches for work that many tests share.
 
-A kernel is parsed once in a process, and disassembled once in a run: nvdisasm takes 0.65 s to start, and `climb` alone
-looks at the machine code of every rung. The parser of the command line's words is made once in a process; of more than
-twenty commands, that takes 0.07 s, and a command line is tried hundreds of times. What is remembered depends on
-nothing but what it is remembered by; programs that tests start remember nothing.
+A kernel is parsed once per process and disassembled once per test run: nvdisasm takes 0.65 s to start, and `climb`
+reads the machine code of every rung. The command-line parser is built once per process: it takes 0.07 s for over twenty
+commands, and tests use it hundreds of times. A cached result depends only on its key. Programs started by tests do not
+use the caches.
 """
 
 from __future__ import annotations
@@ -29,15 +29,17 @@ _loaded: OrderedDict[tuple[str, str, bool], LoadedPtx] = OrderedDict()
 
 
 def do_once(patch: pytest.MonkeyPatch, folder: Path) -> None:
-    """From now on; workers share what is in ``folder``."""
+    """Enable the caches; workers share ``folder``."""
     patch.setattr(SimDevice, "load_ptx", load_ptx_once)
     patch.setattr(sass, "subprocess", Listings(folder))
     patch.setattr(typer.main, "get_command", cache(typer.main.get_command))
 
 
 def load_ptx_once(device: SimDevice, ptx: str, entry: str) -> LoadedPtx:
-    """As the simulator loads it, and the same for every device unless the kernel uses a global variable: that lies in
-    one device's memory. No rung does, its named constants are folded into the code."""
+    """Load as the simulator does, and share the result between devices, unless the kernel uses a global variable.
+
+    A global variable is in one device's memory. No rung has one: named constants are folded into the code.
+    """
     key = (ptx, entry, device.ring)
     if key in _loaded:
         _loaded.move_to_end(key)
@@ -52,7 +54,7 @@ def load_ptx_once(device: SimDevice, ptx: str, entry: str) -> LoadedPtx:
 
 
 class Listings:
-    """Stands for the module ``subprocess`` where a cubin is disassembled; the same cubin is printed once in a run."""
+    """Replaces ``subprocess`` for disassembly; each cubin is disassembled once per test run."""
 
     TimeoutExpired = subprocess.TimeoutExpired
 
@@ -60,7 +62,7 @@ class Listings:
         self.folder = folder
 
     def run(self, command: list[str], **options: Any) -> subprocess.CompletedProcess[str]:
-        """Of the same tool with the same options; a failure is not remembered."""
+        """Cached by tool and options; failures are not cached."""
         *words, cubin = command
         digest = hashlib.sha256(repr((words, options)).encode() + Path(cubin).read_bytes())
         known = self.folder / f"{digest.hexdigest()}.sass"

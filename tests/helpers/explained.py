@@ -1,4 +1,4 @@
-"""Profiles and diagnoses that several tests share, each made once a process."""
+"""Profiles and diagnoses that several tests share, each computed once per process."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def profiled(name: str, m: int, n: int, k: int, sample: int = 0, depth: int = 0,
 
 @cache
 def diagnosed(name: str, gpu: str = "H200") -> Diagnosis:
-    """At 4096³, from one block and K up to 128."""
+    """At 4096³, extrapolated from one block and K up to 128."""
     chosen = gpu_named(gpu)
     arch = f"sm_{chosen.arch}"
     return diagnose(profiled(name, 4096, 4096, 4096, 1, 64, arch), sass(name, arch), chosen)

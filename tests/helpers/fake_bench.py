@@ -1,4 +1,4 @@
-"""A GPU for tests of timing: memory in an array, a clock that contenders advance, graphs that are lists of calls."""
+"""A fake GPU for timing tests: memory is an array, contenders advance the clock, graphs are lists of calls."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ BASE = 1 << 20
 
 @dataclass
 class FakeMemory:
-    """One arena; addresses start at a base that is not 0, and are not aligned by chance."""
+    """One arena; its base is not 0 and not aligned by chance."""
 
     size: int = 8 << 20
     live: set[int] = field(default_factory=set)
@@ -92,7 +92,7 @@ class FakeReplay:
 
 @dataclass
 class FakeStopwatch:
-    """Time passes only in what contenders enqueue."""
+    """Time passes only in work that contenders enqueue."""
 
     clock: float = 0.0
     stream: int = 77
@@ -109,7 +109,7 @@ class FakeStopwatch:
             self.is_active = False
 
     def run(self, call: Callable[[], None]) -> None:
-        """What a contender's enqueue does: now, or when the graph is replayed."""
+        """Run a contender's work: now, or at each replay of the graph."""
         assert self.is_active
         if self.capturing is not None:
             self.capturing.append(call)
@@ -155,10 +155,10 @@ Spoil = Callable[[np.ndarray[tuple[int, ...], np.dtype[np.float32]], int], None]
 
 @dataclass
 class FakeContender:
-    """Computes the product in fp32 on fake memory, taking ``seconds`` with a given jitter a launch.
+    """Computes the product in fp32 on fake memory; a launch takes ``seconds``, with a given jitter.
 
     spoil      changes C after the launch of that number (from 0)
-    capturable whether it lets itself be captured into a graph
+    capturable whether it can be captured into a graph
     """
 
     watch: FakeStopwatch
@@ -219,8 +219,8 @@ class FakeContender:
 
 
 @dataclass
-class Told:
-    """What a rig's listeners heard."""
+class Messages:
+    """Messages from the rig's callbacks."""
 
     steps: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -228,25 +228,25 @@ class Told:
 
 @dataclass
 class FakeGpu:
-    """A rig without a GPU, whose L2 is small so that a few sets rotate."""
+    """A rig without a GPU; its L2 is small, so that a few sets rotate."""
 
     memory: FakeMemory = field(default_factory=FakeMemory)
     watch: FakeStopwatch = field(default_factory=FakeStopwatch)
-    told: Told = field(default_factory=Told)
+    messages: Messages = field(default_factory=Messages)
     l2_bytes: int = 20_000
     probe: Probe = field(default_factory=NoProbe)
 
     def rig(self, limits: Limits | None = None) -> Rig:
         known = limits or Limits(gpu_named("H200"), 1980.0, self.l2_bytes)
-        return Rig(self.memory, self.watch, known, self.l2_bytes, self.probe, self.told.steps.append,
-                   self.told.notes.append)  # fmt: skip
+        return Rig(self.memory, self.watch, known, self.l2_bytes, self.probe, self.messages.steps.append,
+                   self.messages.notes.append)  # fmt: skip
 
     def contender(self, name: str = "ours", seconds: float = 1e-3, **facts: object) -> FakeContender:
         return FakeContender(self.watch, self.memory, name, seconds, **facts)  # type: ignore[arg-type]
 
 
 def put_in_command(fake: FakeGpu, patch: pytest.MonkeyPatch, folder: Path, kernel: Callable[..., object]) -> None:
-    """`gemmsmith bench` finds this GPU, its rungs are ``kernel(spec, config, …)``, and runs are kept in ``folder``."""
+    """Make `gemmsmith bench` use this GPU, ``kernel(spec, config, …)`` as rungs, and a database in ``folder``."""
 
     class Device:
         name, arch, driver_version, sms = "NVIDIA H200", "sm_90", "13.0", 132

@@ -1,4 +1,4 @@
-"""Kernels with the names and parameters of the Hopper rungs and no code: for tests of what is chosen."""
+"""Kernels with the names and parameters of the Hopper rungs but no code, for tests of the chooser."""
 
 from __future__ import annotations
 

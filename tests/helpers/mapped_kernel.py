@@ -1,4 +1,4 @@
-"""A kernel with tensor maps in name only: what the ladder's Hopper rungs ask of binding, without their code."""
+"""A kernel with tensor maps but no code: it needs the same binding as the Hopper rungs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ BM, BN, BK = 128, 64, 64
 
 
 def maps(problem: Problem, config: Config) -> dict[str, TensorMap]:
-    """Boxes of 64 columns in 128 bytes; C's only where the configuration stores through it."""
+    """Boxes of 64 columns in 128 bytes; C has one only if the configuration stores through TMA."""
     size = problem.dtype.itemsize
     found = {}
     for name, rows, cols, ld, stride, many, box_rows in (
@@ -62,6 +62,6 @@ def mapped_kernel(folder: Path, code: str = CODE, **changes: Any) -> KernelSpec:
 
 
 def fake_compile(spec: KernelSpec, config: Config, problem: Problem, arch: str) -> CompiledKernel:
-    """Nothing compiled: the key says what would have been."""
+    """Compiles nothing; the key records the request."""
     key = f"{spec.name} {config} {problem.dtype} {arch}"
     return CompiledKernel(spec.entry, arch, "", b"", Resources(0, 0, 0, 0, 0, 0, 0), "", "", key, False, "")

@@ -1,4 +1,4 @@
-"""Runs made up for tests of the database, light enough for a process that does nothing but write them."""
+"""Invented runs for database tests; imports little, for processes that only write them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MACHINE = Machine(
 
 
 def timing(micro: float, mode: str = "graph", cache: str = "cold", half: float = 0.002, **changes: Any) -> Timing:
-    """A median of ``micro`` µs whose interval reaches ``half`` of it to both sides."""
+    """A median of ``micro`` µs with an interval of ± ``half`` of it."""
     median = 1e-6 * micro
     made = Timing(mode, cache, median, median * (1 - half), median * (1 + half), 0.01, 100, 20, True)
     return replace(made, **changes)
@@ -30,7 +30,7 @@ def measurement(
     identity: dict[str, Any] | None = None,
     **changes: Any,
 ) -> Measurement:
-    """A measurement that may be believed."""
+    """A valid measurement."""
     made = Measurement(
         Identity(name, kind, "BM=64,BN=64", version="0.1.0", digest="d1"), Problem(size, size, size), "measured", True,
         rho=(1.5, 1.5), timings=(timing(micro),), ratios=(Ratio("cublas", 0.93, 0.92, 0.94),),
@@ -41,6 +41,6 @@ def measurement(
 
 
 def run(name: str = "r1", *measurements: Measurement, day: int = 15, **changes: Any) -> Run:
-    """A run of that id, on a day of November."""
+    """A run with that id, on a day in November."""
     made = Run(name, f"2026-11-{day:02}T08:30:00+00:00", "gemmsmith bench warp_tile", "0.1.0", MACHINE, measurements)
     return replace(made, **changes)

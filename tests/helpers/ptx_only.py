@@ -1,7 +1,7 @@
-"""A compiler for kernels that are only simulated: NVRTC stops at PTX, and ptxas, two fifths of the time, is left out.
+"""A compiler for kernels that are only simulated: NVRTC stops at PTX and skips ptxas, two fifths of the time.
 
-The PTX is the same text (test_ptx_only.py). It is for kernels that nobody runs, as those with a mistake in them, and
-for tests that read PTX alone; whether a rung can be assembled, and into what, is for tests that compile it as users do.
+The PTX is identical (test_ptx_only.py). It is for mutants and for tests that only read PTX. Tests of the machine code
+compile as users do.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _options = nvrtc.options
 
 
 def compile_to_ptx(spec: KernelSpec, config: Config, problem: Problem, arch: str) -> CompiledKernel:
-    """PTX and no machine code, once for all workers; what the compiler's front end refuses raises as ever.
+    """Compile to PTX only, once for all workers; front-end errors raise as usual.
 
     A copied kernel (``copy_kernel``) is compiled with the headers beside it, not with the package's own.
     """
@@ -60,7 +60,7 @@ def _cache_in(folder: Path) -> CompileCache:
 
 
 def _without_ptxas(request: CompileRequest) -> tuple[str, ...]:
-    """For a virtual architecture there is nothing to assemble."""
+    """A virtual architecture needs no ptxas."""
     kept = (option for option in _options(request) if not option.startswith("--ptxas-options"))
     return tuple(option.replace("--gpu-architecture=sm_", "--gpu-architecture=compute_") for option in kept)
 

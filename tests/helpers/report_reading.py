@@ -1,4 +1,4 @@
-"""Reads a page or a chart back: a strict little HTML tree, so that tests see what a browser would."""
+"""Parse a page or chart into a small, strict HTML tree, so that tests see what a browser would."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Node:
         return "".join(c if isinstance(c, str) else c.text for c in self.children)
 
     def all(self, tag: str = "", class_: str = "") -> list[Node]:
-        """Every node below with this tag and class, in order."""
+        """All descendants with this tag and class, in order."""
         return [n for n in self.walk() if (not tag or n.tag == tag) and (not class_ or class_ in n.classes)]
 
     def one(self, tag: str = "", class_: str = "") -> Node:
@@ -66,7 +66,7 @@ class _Reader(HTMLParser):
 
 
 def read(html: str) -> Node:
-    """The tree of ``html``; every element must be closed where it was opened."""
+    """The tree of ``html``; every element must be closed properly."""
     reader = _Reader()
     reader.feed(html)
     reader.close()

@@ -1,6 +1,6 @@
-"""A model for tests: counters from the simulator at 128³, with timings that are invented and say so.
+"""A report model for tests: simulated counters at 128³, and invented timings that are labelled as such.
 
-Run as a script it writes the page, for looking at: python tests/report_sample.py PAGE.html [all]
+As a script it writes the page: python tests/helpers/report_sample.py PAGE.html [all]
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def run(names: tuple[str, ...] = FEW, sizes: tuple[int, ...] = SIZES) -> Run:
 
 @cache
 def gathered_rung(name: str) -> CollectedRung:
-    """At 4096³, counted from a sample; a rung that is not simulated is compiled only."""
+    """Counted at 4096³ from a sample; a rung that is not simulated is only compiled."""
     if not rung_named(name).simulated:
         return count_rung(name, 4096, "sm_90", compile_for)
     profile = profiled(name, 4096, 4096, 4096, 1, 64)
@@ -78,7 +78,7 @@ def gathered_rung(name: str) -> CollectedRung:
 @cache
 def rungs(names: tuple[str, ...] = FEW) -> tuple[Rung, ...]:
     found = [gathered_rung(n) for n in names]
-    # Judged at 4096³ from a sample; the counters beside source lines are those of the whole launch at 128³.
+    # Diagnosed at 4096³ from a sample; the counters by source line are those of a whole launch at 128³.
     return tuple(
         replace(rung, profile=profiled(rung.name, 128, 128, 128), trusted=True, verified="(invented)")
         if rung.simulated else rung
@@ -131,7 +131,7 @@ def sample(names: tuple[str, ...] = FEW) -> ReportModel:
 
 @cache
 def bare(names: tuple[str, ...] = FEW) -> ReportModel:
-    """What a machine without a GPU and without recorded results has: simulated counters and predictions."""
+    """The page without a GPU and without recorded results: simulated counters and predictions."""
     return replace(sample(names), recorded=(), published=(), sweeps=())
 
 

@@ -1,4 +1,4 @@
-"""What is remembered from test to test is what would be made anew."""
+"""Cached results equal freshly computed ones."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ def kernel() -> CompiledKernel:
 
 
 def code(loaded: LoadedPtx) -> str:
-    """Every operation in full, but for where its function lies."""
+    """Every operation, without the addresses of its functions."""
     return re.sub(r" at 0x\w+", "", repr(loaded.lowered))
 
 
-def test_a_kernel_is_parsed_once_and_as_ever(kernel: CompiledKernel) -> None:
+def test_a_kernel_is_parsed_once(kernel: CompiledKernel) -> None:
     loaded = SimDevice().load(kernel)
     assert SimDevice("sm_80", hazards=True, count=True).load(kernel) is loaded
     anew = _load_ptx(SimDevice(), kernel.ptx, kernel.entry)
@@ -53,7 +53,7 @@ def test_a_kernel_is_parsed_once_and_as_ever(kernel: CompiledKernel) -> None:
     assert (anew.entry, code(anew)) == (loaded.entry, code(loaded))
 
 
-def test_other_arithmetic_and_another_text_are_another_kernel(kernel: CompiledKernel) -> None:
+def test_the_cache_key_has_arithmetic_and_text(kernel: CompiledKernel) -> None:
     loaded, ring = SimDevice().load(kernel), SimDevice(ring=True).load(kernel)
     assert code(ring) != code(loaded)
     assert code(ring) == code(_load_ptx(SimDevice(ring=True), kernel.ptx, kernel.entry))
@@ -64,7 +64,7 @@ def test_other_arithmetic_and_another_text_are_another_kernel(kernel: CompiledKe
 
 
 @pytest.mark.parametrize("name", ["table", "tab"])
-def test_a_variable_that_is_used_lies_in_the_memory_of_each_device(name: str) -> None:
+def test_global_variables_are_per_device(name: str) -> None:
     text = VARIABLE.replace("NAME", name)
     one, other = SimDevice(), SimDevice()
     other.allocate(4096)
@@ -73,7 +73,7 @@ def test_a_variable_that_is_used_lies_in_the_memory_of_each_device(name: str) ->
     assert one.load_ptx(unused, "k") is other.load_ptx(unused, "k")
 
 
-def test_a_listing_is_what_the_tool_prints(
+def test_a_cached_listing_equals_the_tools_output(
     kernel: CompiledKernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sass, "subprocess", subprocess)
@@ -87,7 +87,7 @@ def test_a_listing_is_what_the_tool_prints(
     assert "EXIT" not in sass.disassemble(kernel).counts
 
 
-def test_a_failure_and_another_tool_are_not_remembered(
+def test_failures_and_other_tools_are_not_cached(
     kernel: CompiledKernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sass, "subprocess", Listings(tmp_path))
@@ -101,5 +101,5 @@ def test_a_failure_and_another_tool_are_not_remembered(
             sass.disassemble(kernel)
 
 
-def test_the_command_line_is_made_once() -> None:
+def test_the_command_line_is_built_once() -> None:
     assert typer.main.get_command(app) is typer.main.get_command(app)

@@ -1,4 +1,4 @@
-"""Tests that compile no further than PTX simulate what a GPU's machine code is made of, letter for letter."""
+"""Compiling to PTX only gives exactly the PTX behind the machine code."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_the_ptx_is_the_same(name: str, arch: str, changes: dict[str, int]) -> N
     assert compile_for(spec, config, problem, arch).cubin == whole.cubin, "the two are not stored as one"
 
 
-def test_a_mistake_of_syntax_is_refused(tmp_path: Path) -> None:
+def test_a_syntax_error_is_refused(tmp_path: Path) -> None:
     spec = rung_named("naive")
     broken = tmp_path / "broken.cu"
     broken.write_text(spec.code + "}", encoding="utf-8")

@@ -1,4 +1,4 @@
-"""The results database: what is stored is what is read; what cannot be stored or read is said, and nothing is lost."""
+"""The results database: records round-trip, failures are reported, and nothing is lost."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ BASIC = {"str": TEXTS, "float": FLOATS, "int": INTEGERS, "bool": st.booleans()}
 
 
 def records(kind: type, **special: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
-    """Every field is drawn, also one that a later version adds: it must then be stored, or this fails."""
+    """Draws every field, so a field added later must be stored too, or this fails."""
     types = {field.name: str(field.type) for field in dataclasses.fields(kind)}
     return st.builds(kind, **{name: special[name] if name in special else BASIC[types[name]] for name in types})
 
@@ -51,7 +51,7 @@ def tuples(item: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
 
 DIMENSION = st.integers(0, 2**31 - 1)
 LEADING = st.integers(2**31, 2**63 - 1) | st.just(-1)
-# Input and output types that go together; strides of a batch are checked by Problem itself.
+# Valid pairs of input and output types; Problem itself checks batch strides.
 TYPES = [(dtype, out) for dtype, outs in OUTPUTS.items() for out in outs if out != INT32]
 PROBLEMS = st.sampled_from(TYPES).flatmap(
     lambda types: records(
@@ -81,11 +81,11 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Results]:
 
 @settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(RUNS, MEASUREMENTS)
-def test_what_is_stored_is_what_is_read(shared: Results, given_run: Run, later: Measurement) -> None:
+def test_records_round_trip(shared: Results, given_run: Run, later: Measurement) -> None:
     shared.begin(given_run)
     shared.add(given_run.id, later)
     expected = dataclasses.replace(given_run, measurements=(*given_run.measurements, later))
-    # As text, where NaN equals itself and -0.0 is not 0.0.
+    # Compared as text, so that NaN equals itself and -0.0 differs from 0.0.
     assert repr(shared.run(given_run.id)) == repr(expected)
 
 
@@ -102,22 +102,22 @@ def test_numpy_scalars_are_stored_as_plain_numbers(tmp_path: Path) -> None:
     assert math.isnan(found.overhead)
 
 
-def test_a_number_too_large_is_refused_and_nothing_is_stored(tmp_path: Path) -> None:
+def test_a_too_large_number_is_refused_and_nothing_is_stored(tmp_path: Path) -> None:
     with Results.open(tmp_path / "r.db") as results:
         results.begin(run("r1"))
-        with pytest.raises(UsageError, match="cannot be recorded"):
+        with pytest.raises(UsageError, match="cannot record"):
             results.add("r1", measurement(timings=(timing(1.0), timing(1.0, samples=2**63))))
         assert results.run("r1").measurements == ()
         results.add("r1", measurement())
         assert results.run("r1") == run("r1", measurement())
 
 
-# --- asking ---------------------------------------------------------------------------------------------------------
+# --- queries ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
 def three(tmp_path: Path) -> Iterator[Results]:
-    """Three runs, stored in another order than they took place."""
+    """Three runs, stored out of order."""
     other = dataclasses.replace(run().machine, gpu="NVIDIA RTX A6000")
     with Results.open(tmp_path / "r.db") as results:
         results.begin(run("bbb2", measurement("naive", 900.0), measurement("warp_tile", 100.0, 2048), day=14))
@@ -149,7 +149,7 @@ def test_measurements_by_filter(three: Results) -> None:
     assert found(since="2026-11-16", contender="naive") == everything[:1]
     assert found(run="bbb2", contender="naive") == everything[1:2]
     assert found(run="latest~2") == everything[3:]
-    # Parts hang on their own measurement, also where a filter leaves others out.
+    # Dependent rows belong to their own measurement, even if a filter excludes others.
     (record,) = three.measurements(contender="warp_tile", shape=(2048, 2048, 2048))
     assert record.measurement == measurement("warp_tile", 100.0, 2048)
     assert record.run == run("bbb2", day=14)
@@ -159,7 +159,7 @@ def test_measurements_by_filter(three: Results) -> None:
     ("name", "found"),
     [("latest", "bbb1"), ("~0", "bbb1"), ("~1", "bbb2"), ("latest~2", "a"), ("bbb2", "bbb2"), ("a", "a")],
 )
-def test_a_run_by_its_names(three: Results, name: str, found: str) -> None:
+def test_names_of_a_run(three: Results, name: str, found: str) -> None:
     assert three.run(name).id == found
 
 
@@ -168,7 +168,7 @@ def test_a_run_by_its_names(three: Results, name: str, found: str) -> None:
     [("bbb", "2 runs begin with 'bbb'"), ("c", "no run 'c'"), ("", "no run ''"), ("~3", "only 3 runs"), ("%", "no run"),
      ("latest~", "no run"), ("~-1", "no run")],
 )  # fmt: skip
-def test_a_name_that_means_no_run(three: Results, name: str, says: str) -> None:
+def test_names_without_a_run_are_refused(three: Results, name: str, says: str) -> None:
     with pytest.raises(UsageError, match=says):
         three.run(name)
 
@@ -180,7 +180,7 @@ def test_an_exact_id_wins_over_a_prefix(tmp_path: Path) -> None:
         assert results.run("ab").id == "ab"
 
 
-def test_wrong_questions_and_orders(three: Results) -> None:
+def test_wrong_use_is_refused(three: Results) -> None:
     with pytest.raises(UsageError, match="not a date"):
         three.runs(since="yesterday")
     with pytest.raises(UsageError, match="run a is already in"):
@@ -208,7 +208,7 @@ def filled(path: Path) -> Path:
     return path
 
 
-def test_where_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_default_location(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GEMMSMITH_DB", str(tmp_path / "new" / "deep" / "mine.db"))
     assert default_path() == tmp_path / "new" / "deep" / "mine.db"
     with Results.open() as results:
@@ -219,7 +219,7 @@ def test_where_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert default_path() == tmp_path / "gemmsmith" / "results.db"
 
 
-def test_odd_names_are_names(tmp_path: Path) -> None:
+def test_unusual_file_names_work(tmp_path: Path) -> None:
     path = tmp_path / "a?mode=memory#b%20c\udcff.db"
     filled(path)
     assert path.exists()
@@ -227,12 +227,12 @@ def test_odd_names_are_names(tmp_path: Path) -> None:
         assert results.ids() == ("r1",)
 
 
-def test_one_file_is_left_when_all_are_closed(tmp_path: Path) -> None:
+def test_only_one_file_remains_after_closing(tmp_path: Path) -> None:
     filled(tmp_path / "r.db")
     assert [p.name for p in tmp_path.iterdir()] == ["r.db"]
 
 
-def test_reading_what_is_not_there_makes_nothing(tmp_path: Path) -> None:
+def test_reading_a_missing_file_creates_nothing(tmp_path: Path) -> None:
     with Results.open(tmp_path / "no" / "r.db", read_only=True) as results:
         assert results.runs() == ()
         with pytest.raises(UsageError, match="no runs in"):
@@ -243,7 +243,7 @@ def test_reading_what_is_not_there_makes_nothing(tmp_path: Path) -> None:
 def test_a_reader_cannot_write(tmp_path: Path) -> None:
     with (
         Results.open(filled(tmp_path / "r.db"), read_only=True) as results,
-        pytest.raises(ResultsError, match="must not be written"),
+        pytest.raises(ResultsError, match="no permission to write"),
     ):
         results.add("r1", measurement())
 
@@ -251,9 +251,7 @@ def test_a_reader_cannot_write(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("kind", "mode"), [("ext4", "wal"), ("nfs4", "delete"), ("fuse.sshfs", "delete"), ("", "delete")]
 )
-def test_shared_memory_only_on_local_file_systems(
-    kind: str, mode: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_wal_only_on_local_file_systems(kind: str, mode: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(database_file, "file_system", lambda _folder: kind)
     with Results.open(filled(tmp_path / "r.db")) as results:
         assert results._connection.execute("PRAGMA journal_mode").fetchone() == (mode,)
@@ -265,7 +263,7 @@ def test_shared_memory_only_on_local_file_systems(
         assert results.ids() == ("r2", "r1")
 
 
-def test_a_file_system_that_cannot_share_memory_after_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_local_file_system_without_shared_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     class Unable(sqlite3.Connection):
         def execute(self, sql: str, *rest: Any) -> sqlite3.Cursor:
             if sql == "PRAGMA journal_mode = wal":
@@ -320,7 +318,7 @@ STEP = ("ALTER TABLE run ADD COLUMN note TEXT NOT NULL DEFAULT 'none'", "CREATE 
 
 
 @pytest.mark.parametrize("read_only", [False, True])
-def test_an_older_schema_is_brought_forward(read_only: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_older_schema_is_migrated(read_only: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = filled(tmp_path / "r.db")
     monkeypatch.setattr(database_file, "MIGRATIONS", (*MIGRATIONS, STEP))
     with Results.open(path, read_only=read_only) as results:
@@ -329,7 +327,7 @@ def test_an_older_schema_is_brought_forward(read_only: bool, tmp_path: Path, mon
         assert results.run("r1") == run("r1", measurement())
 
 
-def test_a_step_that_fails_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_migration_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = filled(tmp_path / "r.db")
     with monkeypatch.context() as patch:
         patch.setattr(database_file, "MIGRATIONS", (*MIGRATIONS, (*STEP, "CREATE TABLE run (x)")))
@@ -343,19 +341,19 @@ def test_a_step_that_fails_changes_nothing(tmp_path: Path, monkeypatch: pytest.M
         assert results.run("r1") == run("r1", measurement())
 
 
-def test_released_steps_are_never_edited() -> None:
+def test_released_migrations_are_never_edited() -> None:
     import hashlib
 
     digests = [hashlib.sha256("\n".join(step).encode()).hexdigest()[:16] for step in MIGRATIONS]
     assert digests == ["2970c911cec0d9e3"], "databases out there have the old tables: add a step instead"
 
 
-# --- what goes wrong ------------------------------------------------------------------------------------------------
+# --- failures ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("content", [b"hello", b"x" * 5000, b"\0" * 5000, b"SQLite format 3\0" + b"\xff" * 4080])
 @pytest.mark.parametrize("read_only", [False, True])
-def test_a_file_of_something_else_is_left_alone(content: bytes, read_only: bool, tmp_path: Path) -> None:
+def test_a_file_of_another_kind_is_left_alone(content: bytes, read_only: bool, tmp_path: Path) -> None:
     path = tmp_path / "notes.txt"
     path.write_bytes(content)
     ours = content.startswith(b"SQLite")  # then it is damaged; else it was never a results database
@@ -383,7 +381,7 @@ def test_a_database_of_another_program_is_left_alone(tmp_path: Path) -> None:
     assert path.read_bytes() == before
 
 
-def test_a_folder_or_a_file_in_the_way(tmp_path: Path) -> None:
+def test_a_folder_or_file_in_the_way_is_refused(tmp_path: Path) -> None:
     for read_only in (False, True):
         with pytest.raises(UsageError, match="is a folder"):
             Results.open(tmp_path, read_only=read_only)
@@ -401,7 +399,7 @@ def pristine(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     return path.read_bytes()
 
 
-def test_pages_of_nonsense_are_damage(pristine: bytes, tmp_path: Path) -> None:
+def test_corrupt_pages_are_reported_as_damage(pristine: bytes, tmp_path: Path) -> None:
     path = tmp_path / "r.db"
     path.write_bytes(pristine[:4096] + b"\xff" * (len(pristine) - 4096))
     before = path.read_bytes()
@@ -418,7 +416,7 @@ def test_pages_of_nonsense_are_damage(pristine: bytes, tmp_path: Path) -> None:
     "change",
     ["command = CAST(x'ff' AS TEXT)", "command = x'ff'", "gpu = CAST(x'ff' AS TEXT)"],
 )
-def test_text_that_is_none_is_damage(change: str, tmp_path: Path) -> None:
+def test_invalid_text_is_reported_as_damage(change: str, tmp_path: Path) -> None:
     with closing(sqlite3.connect(filled(tmp_path / "r.db"), isolation_level=None)) as raw:
         raw.execute(f"UPDATE run SET {change}")
     with Results.open(tmp_path / "r.db") as results, pytest.raises(ResultsError, match="is damaged"):
@@ -426,8 +424,8 @@ def test_text_that_is_none_is_damage(change: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("at", [12, 51])
-def test_a_schema_that_is_no_text_is_damage(at: int, pristine: bytes, tmp_path: Path) -> None:
-    """SQLite's own message quotes it, and Python cannot read that."""
+def test_an_invalid_schema_is_reported_as_damage(at: int, pristine: bytes, tmp_path: Path) -> None:
+    """SQLite's message quotes it, and Python cannot decode the message."""
     start = pristine.index(b"CREATE TABLE run") + at
     (tmp_path / "r.db").write_bytes(pristine[:start] + b"\x80" + pristine[start + 1 :])
     with pytest.raises(ResultsError, match="is damaged"), Results.open(tmp_path / "r.db", read_only=True) as results:
@@ -439,7 +437,7 @@ HOLES = st.lists(st.tuples(st.integers(0, 2**20), st.integers(1, 600), st.intege
 
 @settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(HOLES, st.none() | st.integers(1, 2**20))
-def test_damage_is_said_and_never_a_traceback(
+def test_damage_is_an_error_message_not_a_traceback(
     pristine: bytes, tmp_path: Path, holes: list[tuple[int, int, int]], length: int | None
 ) -> None:
     broken = bytearray(pristine)
@@ -460,8 +458,8 @@ def test_damage_is_said_and_never_a_traceback(
         left.unlink()
 
 
-def test_a_full_disk_loses_nothing_that_was_recorded(tmp_path: Path) -> None:
-    """By a limit on the size of files, which the kernel enforces as it does a full disk."""
+def test_a_full_disk_loses_no_records(tmp_path: Path) -> None:
+    """With a file-size limit, which the kernel enforces like a full disk."""
     path = filled(tmp_path / "r.db")
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
@@ -478,7 +476,7 @@ def test_a_full_disk_loses_nothing_that_was_recorded(tmp_path: Path) -> None:
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
             signal.signal(signal.SIGXFSZ, handler)
-        assert "what was recorded before is kept" in message
+        assert "earlier records are intact" in message
         assert len(results.run("r1").measurements) == 1 + added
         results.add("r1", measurement())  # space again
     with Results.open(path) as results:
@@ -487,7 +485,7 @@ def test_a_full_disk_loses_nothing_that_was_recorded(tmp_path: Path) -> None:
     assert added > 1
 
 
-def test_sqlites_own_word_for_a_full_disk(tmp_path: Path) -> None:
+def test_sqlites_error_for_a_full_disk(tmp_path: Path) -> None:
     with Results.open(filled(tmp_path / "r.db")) as results:
         (pages,) = results._connection.execute("PRAGMA page_count").fetchone()
         results._connection.execute(f"PRAGMA max_page_count = {pages}")
@@ -496,13 +494,13 @@ def test_sqlites_own_word_for_a_full_disk(tmp_path: Path) -> None:
         assert results.ids() == ("r1",)
 
 
-def test_a_lock_that_is_never_given_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lock_that_is_never_released(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(database_file, "PATIENCE", 0.05)
     monkeypatch.setattr(database_file, "_SQLITE_WAIT", 0.01)
     path = filled(tmp_path / "r.db")
     with closing(sqlite3.connect(path, isolation_level=None)) as other, Results.open(path) as results:
         other.execute("BEGIN IMMEDIATE")
-        with pytest.raises(ResultsError, match=r"locked for 0\.05 s"):
+        with pytest.raises(ResultsError, match=r"locked the results database .* for 0\.05 s"):
             results.add("r1", measurement())
         other.execute("ROLLBACK")
         results.add("r1", measurement())
@@ -514,7 +512,7 @@ def test_a_lock_that_is_never_given_back(tmp_path: Path, monkeypatch: pytest.Mon
 
 @contextmanager
 def nobody() -> Iterator[None]:
-    """Root may write anything; so be somebody else for a while."""
+    """Root may write anything, so switch to another user temporarily."""
     user = os.geteuid()
     if user == 0:
         os.seteuid(65534)
@@ -527,7 +525,7 @@ def nobody() -> Iterator[None]:
 
 @pytest.fixture
 def public() -> Iterator[Path]:
-    """A folder that others can reach, unlike those of pytest."""
+    """A folder that other users can access, unlike pytest's."""
     folder = Path(tempfile.mkdtemp())
     folder.chmod(0o777)
     yield folder
@@ -541,7 +539,7 @@ def test_a_read_only_file(public: Path) -> None:
     with nobody():
         with Results.open(path, read_only=True) as results:
             assert results.run("r1") == run("r1", measurement())
-        with pytest.raises(ResultsError, match=r"must not be written|cannot open"), Results.open(path) as results:
+        with pytest.raises(ResultsError, match=r"no permission to write|cannot open"), Results.open(path) as results:
             results.begin(run("r2"))
     with Results.open(path, read_only=True) as results:
         assert results.ids() == ("r1",)
@@ -556,7 +554,7 @@ def test_a_read_only_folder(kind: str, public: Path, monkeypatch: pytest.MonkeyP
     with nobody():
         with Results.open(path, read_only=True) as results:
             assert results.run("r1") == run("r1", measurement())
-        with pytest.raises(ResultsError, match=r"must not be written|cannot open"), Results.open(path) as results:
+        with pytest.raises(ResultsError, match=r"no permission to write|cannot open"), Results.open(path) as results:
             results.begin(run("r2"))
         with pytest.raises(ResultsError, match="cannot open"):
             Results.open(public / "new.db")
@@ -564,15 +562,15 @@ def test_a_read_only_folder(kind: str, public: Path, monkeypatch: pytest.MonkeyP
             Results.open(public / "new" / "new.db")
 
 
-def test_a_folder_that_cannot_be_looked_into(public: Path) -> None:
+def test_a_folder_without_permission(public: Path) -> None:
     path = filled(public / "r.db")
     public.chmod(0o600)
     with nobody(), pytest.raises(ResultsError, match="cannot read"):
         Results.open(path, read_only=True)
 
 
-def test_what_a_killed_writer_left_is_not_overlooked_in_a_read_only_folder(public: Path) -> None:
-    """Its last transactions are in the WAL file, which cannot be replayed there: better no answer than an old one."""
+def test_a_killed_writers_wal_in_a_read_only_folder_is_an_error(public: Path) -> None:
+    """Its last transactions are in the WAL file, which cannot be replayed there: refuse rather than return old data."""
     path = filled(public / "r.db")
     with Results.open(path) as writer:
         writer.begin(run("r2", day=16))

@@ -1,4 +1,4 @@
-"""Many writers lose nothing; a writer killed at any moment leaves a sound database with all it had recorded."""
+"""Concurrent writers lose nothing; a writer killed at any moment leaves a valid database with all its records."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from measured_runs import measurement, run
 
 from gemmsmith.store.database import Results
 
-# With write-ahead log and shared memory, and with the rollback journal that is used where memory cannot be shared.
+# WAL with shared memory, and the rollback journal for file systems without it.
 JOURNALS = pytest.mark.parametrize("file_system", ["ext4", "nfs4"], ids=["wal", "journal"])
 
 
 def acknowledged(what: str, folder: Path, file_system: str) -> dict[tuple[str, str], int]:
-    """What the writers said was recorded before they ended: measurements by file and run."""
+    """What the writers reported as recorded: measurements by file and run."""
     command = [
         sys.executable,
         str(Path(__file__).parents[1] / "helpers" / "database_writers.py"),
@@ -36,7 +36,7 @@ def acknowledged(what: str, folder: Path, file_system: str) -> dict[tuple[str, s
 
 
 def all_there(folder: Path, told: dict[tuple[str, str], int]) -> None:
-    """Each run holds what was acknowledged, whole and in order, and at most the one more that was under way."""
+    """Each run holds all acknowledged measurements in order, and at most one more."""
     for file in {file for file, _ in told}:
         with Results.open(folder / file, read_only=True) as results:
             recorded = {found.id: found for found in results.runs()}
@@ -63,14 +63,14 @@ def test_writers_killed_fifty_times_lose_nothing_acknowledged(file_system: str, 
 
 
 @JOURNALS
-def test_writers_killed_while_they_make_the_database(file_system: str, tmp_path: Path) -> None:
+def test_writers_killed_while_creating_the_database(file_system: str, tmp_path: Path) -> None:
     told = acknowledged("created", tmp_path, file_system)
     assert [told[f"{number}.db", "second"] for number in range(ROUNDS)] == [2] * ROUNDS
     all_there(tmp_path, told)
 
 
 @JOURNALS
-def test_writers_killed_before_each_of_their_statements(file_system: str, tmp_path: Path) -> None:
+def test_writers_killed_before_each_statement(file_system: str, tmp_path: Path) -> None:
     told = acknowledged("stepped", tmp_path, file_system)
     killed = {file for file, name in told if name == "second"}
     whole = {file for file, name in told if name == "first" and told[file, name] == 1}

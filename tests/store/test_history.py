@@ -28,7 +28,7 @@ from gemmsmith.store.run_comparison import Change, compare_runs
 
 @pytest.fixture
 def db(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A database's name, which every command finds by itself; nothing is there yet."""
+    """The path of a database that does not exist yet; every command finds it through the environment."""
     monkeypatch.setenv("GEMMSMITH_DB", str(tmp_path / "data" / "results.db"))
     return tmp_path / "data" / "results.db"
 
@@ -41,7 +41,7 @@ def record(db: Path, *runs: Run) -> None:
 
 @pytest.fixture
 def say(capsys: pytest.CaptureFixture[str]) -> Any:
-    """Runs the command; returns exit code, stdout and stderr. Only a line with a path in it may be wide."""
+    """Run the command; returns exit code, stdout and stderr. Only lines with a path may be wide."""
 
     def command(*arguments: str) -> tuple[int, str, str]:
         code = run_command(["history", *arguments])
@@ -87,7 +87,7 @@ def test_faster_and_slower_are_beyond_noise(before: float, after: float, half: f
         assert change.low < change.speedup < change.high
 
 
-def test_the_least_change_is_a_choice() -> None:
+def test_the_least_change_is_configurable() -> None:
     a, b = (measurement(timings=(timing(micro, half=0.001),)) for micro in (100.0, 103.0))
     assert [verdict(a, b, least_change=least).verdict for least in (0.0, 0.02, 0.04)] == ["slower", "slower", "same"]
 
@@ -97,7 +97,7 @@ def test_the_least_change_is_a_choice() -> None:
     [{"size": 2048}, {"name": "naive"}, {"identity": {"precision": "tf32"}}, {"origin": "simulated"},
      {"problem": Problem(1024, 1024, 1024, beta=1.0)}, {"problem": Problem(1024, 1024, 1024, trans_b=True)}],
 )  # fmt: skip
-def test_what_differs_is_not_compared(changes: dict[str, Any]) -> None:
+def test_different_measurements_are_not_compared(changes: dict[str, Any]) -> None:
     found = compare_runs(run("a", measurement()), run("b", measurement(**changes))).changes
     assert [change.verdict for change in found] == ["only in A", "only in B"]
     assert not any(change.regression for change in found)
@@ -115,7 +115,7 @@ def test_timings_are_matched_by_mode_and_cache() -> None:
     assert [(c.verdict, c.mode, c.cache) for c in found] == [("slower", "graph", "cold"), ("faster", "stream", "hot")]
 
 
-def test_a_changed_configuration_or_source_is_compared_and_said() -> None:
+def test_a_changed_configuration_or_source_is_compared_and_noted() -> None:
     change = verdict(measurement(), measurement(micro=120.0, identity={"config": "BM=128", "digest": "d2"}))
     assert change.verdict == "slower"
     assert change.notes == ("configuration BM=64,BN=64 → BM=128",)
@@ -128,12 +128,12 @@ def test_a_sweep_is_matched_by_configuration() -> None:
     b = [measurement(micro=2 * (100.0 + i), identity={"config": f"BK={i}"}) for i in (2, 0, 1)]
     found = compare_runs(run("a", *a), run("b", *b)).changes
     assert [change.speedup for change in found] == pytest.approx([0.5] * 3)
-    # Two of the same contender without a partner: which belongs to which cannot be known.
+    # Two unmatched timings of one contender: the match is ambiguous.
     found = compare_runs(run("a", *a), run("b", b[1], measurement(identity={"config": "new"}))).changes
     assert [change.verdict for change in found] == ["slower", "only in A", "only in A", "only in B"]
 
 
-def test_what_is_no_longer_believed_is_broken() -> None:
+def test_a_measurement_that_became_invalid_is_broken() -> None:
     for worse in ({"verified": False}, {"rejected": "above the roofline"}):
         change = verdict(measurement(), measurement(micro=50.0, **worse))
         assert (change.verdict, change.regression) == ("broken", True)
@@ -142,22 +142,22 @@ def test_what_is_no_longer_believed_is_broken() -> None:
         assert (change.verdict, change.regression) == ("unclear", False)
 
 
-def test_no_common_timing_is_said() -> None:
+def test_no_common_timing_is_noted() -> None:
     change = verdict(measurement(timings=()), measurement())
-    assert (change.verdict, change.notes) == ("unclear", ("no timing in common",))
+    assert (change.verdict, change.notes) == ("unclear", ("no common timing",))
 
 
-def test_a_slower_library_is_no_regression_but_a_remark() -> None:
+def test_a_slower_library_is_a_remark_not_a_regression() -> None:
     a, b = measurement("cublas", 100.0, kind="baseline"), measurement("cublas", 110.0, kind="baseline")
     found = compare_runs(run("a", a), run("b", b))
     assert found.changes[0].verdict == "slower"
     assert found.regressions == ()
-    assert "cublas, of the same version in both" in found.remarks[-1]
+    assert "cublas has the same version in both" in found.remarks[-1]
     newer = measurement("cublas", 110.0, kind="baseline", identity={"version": "14"})
     assert compare_runs(run("a", a), run("b", newer)).remarks == ()
 
 
-def test_other_machines_are_said_first() -> None:
+def test_different_machines_are_remarked_first() -> None:
     other = dataclasses.replace(
         MACHINE, gpu="NVIDIA A100", driver="590.1", packages=(("torch", "2.12"), ("numpy", "2.3"))
     )
@@ -174,7 +174,7 @@ def test_other_machines_are_said_first() -> None:
     assert compare_runs(run("a"), run("b", gemmsmith="9")).remarks == ("gemmsmith differs: 0.1.0 in A, 9 in B",)
 
 
-def test_clocks_and_throttling_are_said() -> None:
+def test_clocks_and_throttling_are_remarked() -> None:
     slow = measurement(conditions=Conditions(sm_mhz=1650.0, throttled=("heat", "power")))
     remarks = compare_runs(run("a", measurement()), run("b", slow)).remarks
     assert remarks == (
@@ -228,7 +228,7 @@ def test_the_list(say: Any, db: Path) -> None:
     assert "None of the 3 runs" in say("--gpu", "B200")[1]
 
 
-def test_the_list_tells_long_commands_apart(say: Any, db: Path) -> None:
+def test_the_list_distinguishes_long_commands(say: Any, db: Path) -> None:
     usual = "gemmsmith bench mma_pipelined wmma --shapes 1024,2048,4096,8192 --out-dtype fp32 --layout"
     record(db, run("a", day=14, command=f"{usual} NN --against cublas --budget 5 --seed 0"),
            run("b", day=15, command=f"{usual} NT --against cublas,triton --budget 50 --seed 0"),
@@ -242,7 +242,7 @@ def test_the_list_tells_long_commands_apart(say: Any, db: Path) -> None:
 
 
 def _column(out: str, heading: str) -> list[str]:
-    """A column's cells; a line that begins with a blank continues the cell above."""
+    """A column's cells; a line that starts with a space continues the cell above."""
     head, *lines = out.splitlines()
     start = head.index(heading)
     cells: list[str] = []
@@ -281,7 +281,7 @@ def test_tf32_is_never_shown_as_fp32(say: Any, db: Path) -> None:
         assert "cublas-tf32 tf32" not in out
 
 
-def test_short_ids_tell_runs_apart() -> None:
+def test_short_ids_are_unique() -> None:
     ids = ("0123456789a", "0123456789b", "fffffffff", "abc")
     assert [short(name, ids) for name in ids] == ["0123456789a", "0123456789b", "ffffffff", "abc"]
 
@@ -304,7 +304,7 @@ def test_one_run(say: Any, db: Path) -> None:
     assert "No measurements" in say("show")[1]
 
 
-def test_compare_ends_with_1_on_a_regression(say: Any, db: Path) -> None:
+def test_compare_exits_with_1_on_a_regression(say: Any, db: Path) -> None:
     other = dataclasses.replace(MACHINE, driver="590.1")
     record(db, run("before", measurement(micro=100.0), measurement("naive", 900.0), day=14),
            run("after", measurement(micro=120.0, identity={"config": "BM=[128]"}), measurement("naive", 901.0),
@@ -346,7 +346,7 @@ def test_runs_without_measurements_compare_to_nothing(say: Any, db: Path) -> Non
 
 
 @pytest.mark.usefixtures("db")
-def test_options_before_a_subcommand_hold(say: Any, tmp_path: Path) -> None:
+def test_options_before_a_subcommand_apply(say: Any, tmp_path: Path) -> None:
     record(tmp_path / "other.db", run("r1", measurement()))
     code, out, _ = say("--db", str(tmp_path / "other.db"), "--json", "show")
     assert code == 0
@@ -393,7 +393,7 @@ TABLES = ("run", "package", "measurement", "timing", "ratio", "counter", "thrott
 
 
 def rows_of(path: Path, kind: str) -> list[dict[str, Any]]:
-    """What other programs read; from CSV everything is text."""
+    """The exported table as other programs read it; CSV values are text."""
     if kind == "csv":
         with path.open(newline="", encoding="utf-8") as file:
             return list(csv.DictReader(file))
@@ -410,7 +410,7 @@ def as_text(value: Any) -> str:
     return "" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def test_three_formats_say_the_same(say: Any, db: Path, tmp_path: Path) -> None:
+def test_three_formats_agree(say: Any, db: Path, tmp_path: Path) -> None:
     record(db, SWEEP)
     found = {}
     for kind in ("csv", "json", "parquet"):
@@ -434,7 +434,7 @@ def test_three_formats_say_the_same(say: Any, db: Path, tmp_path: Path) -> None:
     assert first["command"] == 'bench \\udcff, "quoted"\nnew line'
 
 
-def test_the_view_says_the_same_as_the_export(say: Any, db: Path, tmp_path: Path) -> None:
+def test_the_view_agrees_with_the_export(say: Any, db: Path, tmp_path: Path) -> None:
     record(db, SWEEP)
     say("export", "--out", str(tmp_path / "out.json"))
     exported = rows_of(tmp_path / "out.json", "json")
@@ -464,7 +464,7 @@ def test_the_queries_of_the_manual_run(db: Path) -> None:
     assert all(f"**{name}**" in text for name in TABLES)
 
 
-def test_export_of_a_choice(say: Any, db: Path, tmp_path: Path) -> None:
+def test_filtered_export(say: Any, db: Path, tmp_path: Path) -> None:
     record(db, SWEEP, run("r2", measurement("naive", size=64), day=16))
     path = tmp_path / "out.json"
 
@@ -489,7 +489,7 @@ def test_export_of_a_choice(say: Any, db: Path, tmp_path: Path) -> None:
         (("--gpu", "A100", "--dtype", "bf16"), "no measurement in {db} matches --dtype bf16 --gpu A100"),
     ],
 )
-def test_nothing_to_export_is_said(options: tuple[str, ...], says: str, say: Any, db: Path, tmp_path: Path) -> None:
+def test_an_empty_export_is_reported(options: tuple[str, ...], says: str, say: Any, db: Path, tmp_path: Path) -> None:
     if options:
         record(db, SWEEP)
     (tmp_path / "out.csv").write_text("precious")
@@ -507,7 +507,7 @@ def test_an_empty_table_has_columns_and_no_rows(kind: str, tmp_path: Path) -> No
     assert b"median" in path.read_bytes()
 
 
-def test_nothing_is_overwritten_unless_asked(
+def test_nothing_is_overwritten_without_force(
     say: Any, db: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     record(db, SWEEP)
@@ -517,7 +517,7 @@ def test_nothing_is_overwritten_unless_asked(
     assert code == 2
     assert "--force" in err
     assert path.read_text() == "precious"
-    # It appears between the look and the writing.
+    # The file appears between the check and the write.
     with monkeypatch.context() as patch:
         patch.setattr(Path, "exists", lambda _self: False)
         assert say("export", "--out", str(path))[0] == 2
@@ -528,7 +528,7 @@ def test_nothing_is_overwritten_unless_asked(
 
 
 @pytest.mark.parametrize("function", ["open", "fsync", "replace"])
-def test_a_write_that_fails_leaves_what_was_there(
+def test_a_failed_write_keeps_the_old_file(
     function: str, say: Any, db: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     record(db, SWEEP)
@@ -547,7 +547,9 @@ def test_a_write_that_fails_leaves_what_was_there(
     assert [p.name for p in tmp_path.glob("*out*")] == ["out.csv"]
 
 
-def test_without_hard_links_it_is_renamed(say: Any, db: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_hard_links_the_file_is_renamed(
+    say: Any, db: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     record(db, SWEEP)
 
     def unable(*_arguments: Any) -> None:
@@ -573,7 +575,7 @@ def test_without_hard_links_it_is_renamed(say: Any, db: Path, tmp_path: Path, mo
         ((), 2, "--out"),
     ],
 )
-def test_wrong_exports(
+def test_wrong_exports_are_refused(
     arguments: tuple[str, ...],
     code: int,
     says: str,

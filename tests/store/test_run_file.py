@@ -1,4 +1,4 @@
-"""A run survives the way into a file and back."""
+"""A run round-trips through a file."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ RUN = Run("id", "2026-01-01T00:00:00Z", "gemmsmith bench", "0.1", Machine("h", "
           packages=(("numpy", "2.0"),)), (MEASUREMENT,))  # fmt: skip
 
 
-def test_a_run_comes_back_as_it_was(tmp_path: Path) -> None:
+def test_a_run_round_trips(tmp_path: Path) -> None:
     path = tmp_path / "run.json"
     path.write_text(json.dumps(run_to_json(RUN), allow_nan=False))
     back = read_run(path)
-    # NaN is unequal to itself: compare the text.
+    # NaN differs from itself, so compare as text.
     assert repr(back) == repr(RUN)
     assert math.isnan(back.measurements[0].conditions.power_w)
     assert back.measurements[0].problem == MEASUREMENT.problem
 
 
-def test_what_people_look_for_is_beside_it() -> None:
+def test_derived_figures_are_included() -> None:
     derived = run_to_json(RUN)["measurements"][0]["derived"]
     assert derived["tflops"] == pytest.approx(2 * 64 * 32 * 16 / 1.25e-3 / 1e12)
     untimed = dataclasses.replace(RUN, measurements=(dataclasses.replace(MEASUREMENT, timings=()),))
@@ -44,11 +44,11 @@ def test_what_people_look_for_is_beside_it() -> None:
 
 @pytest.mark.parametrize("data", [{}, [], None, {"machine": {}}, {**run_to_json(RUN), "surprise": 1}])
 def test_anything_else_is_refused(data: object) -> None:
-    with pytest.raises(UsageError, match="not a run"):
+    with pytest.raises(UsageError, match="not a gemmsmith run"):
         run_from_json(data)
 
 
-def test_an_unreadable_file_is_said(tmp_path: Path) -> None:
+def test_an_unreadable_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="cannot read"):
         read_run(tmp_path / "none.json")
     (tmp_path / "text").write_text("{")

@@ -1,4 +1,4 @@
-"""Timelines: statistics, mixtures, names, the readers of three tools, the trace file, and the watched process."""
+"""Timelines: statistics, mixed rows, names, the readers of three tools, the trace file, and the traced process."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from gemmsmith.cli.main import run_command
 from gemmsmith.cli.render.timeline_tables import amount, label
 from gemmsmith.errors import LaunchError, MissingDeviceError, UsageError
 from gemmsmith.trace.kernel_names import api_name, demangled, short_name
-from gemmsmith.trace.mixing import mixtures
+from gemmsmith.trace.mixed_rows import mixed_rows
 from gemmsmith.trace.timeline import API, COPY, KERNEL, SET, Event, Recording, Table, covered, tables, totals
 from gemmsmith.trace.tools import child
 from gemmsmith.trace.tools.copy_names import copy_name
@@ -42,7 +42,7 @@ FILL = (
     "void at::native::vectorized_elementwise_kernel<4, at::native::FillFunctor<float>>(int, "
     "at::native::FillFunctor<float>)"
 )
-# The run that both recorded samples and the script for the CUPTI stand-in describe.
+# The run described by both recorded samples and by the script for the fake CUPTI.
 RUN = (
     Event(API, "cudaMemcpyAsync", 1_000_000, 8_500, correlation=11, thread=4242, process=4242),
     Event(API, "cudaMemsetAsync", 1_010_000, 4_000, correlation=12, thread=4242, process=4242),
@@ -70,7 +70,7 @@ def table_of(events: list[Event] | tuple[Event, ...], key: str, by_grid: bool = 
 # ── statistics ──
 
 
-def test_statistics_are_numpys() -> None:
+def test_statistics_equal_numpys() -> None:
     random = np.random.default_rng(3)
     times = {name: random.integers(1, 10**7, size=size) for name, size in (("a", 101), ("b", 40), ("c", 1))}
     events = [kernel(int(t), name=name) for name, values in times.items() for t in values]
@@ -100,10 +100,10 @@ def test_each_kind_has_its_table() -> None:
     assert {t.unit for t in tables(RUN) if t.key.endswith("size_sum")} == {"bytes"}
 
 
-def test_nothing_recorded_is_four_empty_tables() -> None:
+def test_an_empty_recording_has_four_empty_tables() -> None:
     assert [t.rows for t in tables(())] == [(), (), (), ()]
     assert totals(Recording((), "cupti", 5, 0)).gpu_busy == 0
-    assert mixtures(()) == ()
+    assert mixed_rows(()) == ()
 
 
 def test_sizes_of_zero_bytes_have_no_share() -> None:
@@ -111,7 +111,7 @@ def test_sizes_of_zero_bytes_have_no_share() -> None:
     assert row.share == 0.0
 
 
-def test_a_row_for_each_grid() -> None:
+def test_by_grid_has_one_row_per_grid() -> None:
     events = [kernel(10, 8), kernel(12, 8), kernel(40, 16)]
     rows = table_of(events, "cuda_gpu_kern_gb_sum", by_grid=True).rows
     assert [(row.grid, row.count, row.total) for row in rows] == [((16, 16, 1), 1, 40), ((8, 8, 1), 2, 22)]
@@ -138,15 +138,15 @@ def test_totals_of_a_run() -> None:
     assert whole.gpu_span == 1_059_250 - 1_004_000
 
 
-# ── rows that mix ──
+# ── mixed rows ──
 
 
 def test_one_problem_does_not_warn() -> None:
-    assert mixtures([kernel(100), kernel(110), kernel(299)]) == ()
+    assert mixed_rows([kernel(100), kernel(110), kernel(299)]) == ()
 
 
 def test_grids_that_share_a_row_are_named() -> None:
-    (found,) = mixtures([kernel(35_000, 8), kernel(36_000, 8), kernel(140_000, 16)])
+    (found,) = mixed_rows([kernel(35_000, 8), kernel(36_000, 8), kernel(140_000, 16)])
     assert (found.reason, [(p.grid, p.count) for p in found.parts]) == ("grids", [((16, 16, 1), 1), ((8, 8, 1), 2)])
     assert found.text == (
         "gemm: min, max and deviation mix 2 grids: 16×16×1 (1×, median 140.0 µs); 8×8×1 (2×, median 35.5 µs)"
@@ -154,35 +154,35 @@ def test_grids_that_share_a_row_are_named() -> None:
 
 
 @pytest.mark.parametrize("other", [{"block": 128}, {"registers": 64}])
-def test_kernels_that_share_a_name_are_told_apart(other: dict[str, int]) -> None:
-    (found,) = mixtures([kernel(100), kernel(100, **other)])
+def test_kernels_that_share_a_name_are_distinguished(other: dict[str, int]) -> None:
+    (found,) = mixed_rows([kernel(100), kernel(100, **other)])
     assert found.reason == "kernels"
     assert f"{other.get('registers', 128)} registers" in found.text
 
 
 def test_a_spread_at_one_grid_warns() -> None:
-    (found,) = mixtures([kernel(100), kernel(301)])
+    (found,) = mixed_rows([kernel(100), kernel(301)])
     assert (found.reason, found.ratio) == ("spread", 3.01)
-    assert "3.0 times the fastest at one grid, 8×8×1" in found.text
-    assert mixtures([kernel(0), kernel(2)]) == ()
+    assert "3.0 times as long as the fastest at the same grid, 8×8×1" in found.text
+    assert mixed_rows([kernel(0), kernel(2)]) == ()
 
 
 def test_copies_of_several_sizes_warn() -> None:
     copies = [Event(COPY, "[CUDA memcpy Host-to-Device]", 0, 5, size) for size in (4, 4, 4096)]
-    (found,) = mixtures(copies)
+    (found,) = mixed_rows(copies)
     assert (found.reason, sorted(p.bytes for p in found.parts)) == ("sizes", [4, 4096])
     assert "4,096 B (1×" in found.text
-    assert mixtures(copies[:2]) == ()
+    assert mixed_rows(copies[:2]) == ()
 
 
-def test_by_grid_only_the_spread_is_left() -> None:
+def test_by_grid_leaves_only_the_spread() -> None:
     events = [kernel(100, 8), kernel(900, 16), kernel(100, 16)]
-    assert [m.reason for m in mixtures(events)] == ["grids"]
-    assert [(m.reason, m.parts[0].grid) for m in mixtures(events, by_grid=True)] == [("spread", (16, 16, 1))]
+    assert [m.reason for m in mixed_rows(events)] == ["grids"]
+    assert [(m.reason, m.parts[0].grid) for m in mixed_rows(events, by_grid=True)] == [("spread", (16, 16, 1))]
 
 
-def test_many_grids_are_cut_short() -> None:
-    (found,) = mixtures([kernel(100, grid) for grid in range(1, 8)])
+def test_many_grids_are_abbreviated() -> None:
+    (found,) = mixed_rows([kernel(100, grid) for grid in range(1, 8)])
     assert len(found.parts) == 7
     assert found.text.endswith("; and 3 more")
 
@@ -224,14 +224,14 @@ def test_names_of_calls_and_copies() -> None:
     assert copy_name("Unified Host-to-Device") == "[CUDA memcpy Unified Host-to-Device]"
 
 
-# ── what the tools write ──
+# ── the tools' output ──
 
 
 def ordered(events: tuple[Event, ...]) -> list[Event]:
     return sorted(events, key=lambda e: (e.kind, e.start))
 
 
-def test_torchs_trace_is_read() -> None:
+def test_reading_a_torch_trace() -> None:
     assert ordered(read_torch_trace(DATA / "timeline_torch.json")) == ordered(RUN)
 
 
@@ -243,11 +243,11 @@ def nsys_database(path: Path, change: str = "") -> Path:
     return path
 
 
-def test_the_export_of_nsys_is_read(tmp_path: Path) -> None:
+def test_reading_an_nsys_export(tmp_path: Path) -> None:
     assert ordered(read_nsys_database(nsys_database(tmp_path / "a.sqlite"))) == ordered(RUN)
 
 
-def test_nsys_makes_only_the_tables_it_has_rows_for(tmp_path: Path) -> None:
+def test_an_nsys_export_may_lack_tables(tmp_path: Path) -> None:
     drop = "".join(f"DROP TABLE CUPTI_ACTIVITY_KIND_{name};" for name in ("KERNEL", "MEMCPY", "MEMSET"))
     path = nsys_database(tmp_path / "a.sqlite", drop + "DROP TABLE ENUM_CUDA_MEMCPY_OPER;")
     assert {event.kind for event in read_nsys_database(path)} == {API}
@@ -259,7 +259,7 @@ def test_an_export_of_another_schema_is_an_error_not_a_traceback(tmp_path: Path)
         read_nsys_database(path)
 
 
-def test_events_survive_their_file(tmp_path: Path) -> None:
+def test_events_round_trip_through_their_file(tmp_path: Path) -> None:
     write_events(tmp_path / "events.json", RUN)
     assert read_events(tmp_path / "events.json") == RUN
 
@@ -284,7 +284,7 @@ def test_the_trace_has_what_perfetto_needs() -> None:
     assert found["otherData"]["command"] == "script.py"
 
 
-def test_arrows_lead_from_calls_to_what_they_started() -> None:
+def test_arrows_lead_from_calls_to_their_work() -> None:
     items = trace(Recording(RUN, "cupti", 1, 0), "x")["traceEvents"]
     starts = {e["id"]: e for e in items if e["ph"] == "s"}
     ends = {e["id"]: e for e in items if e["ph"] == "f"}
@@ -313,11 +313,11 @@ def test_a_trace_may_be_compressed(tmp_path: Path) -> None:
     write_trace(tmp_path / "a.json", recording, "x")
     write_trace(tmp_path / "a.json.gz", recording, "x")
     assert gzip.decompress((tmp_path / "a.json.gz").read_bytes()) == (tmp_path / "a.json").read_bytes()
-    with pytest.raises(UsageError, match="cannot be written"):
+    with pytest.raises(UsageError, match="cannot write"):
         write_trace(tmp_path, recording, "x")
 
 
-# ── what to run ──
+# ── targets ──
 
 
 @pytest.mark.parametrize(
@@ -331,7 +331,7 @@ def test_a_trace_may_be_compressed(tmp_path: Path) -> None:
         ([], [], []),
     ],
 )
-def test_words_after_the_program_are_the_programs(words: list[str], own: list[str], rest: list[str]) -> None:
+def test_words_after_the_program_belong_to_it(words: list[str], own: list[str], rest: list[str]) -> None:
     assert split_words(words, frozenset({"--top", "--tool", "--trace"})) == (own, rest)
 
 
@@ -346,12 +346,12 @@ def test_targets(tmp_path: Path) -> None:
     kernel_file = tmp_path / "k.cu"
     kernel_file.write_text("")
     for words, message in (([], "nothing to run"), (["-m"], "nothing follows"), (["no.py"], "no script"),
-                           (["bench"], "command of gemmsmith"), ([str(kernel_file)], "a kernel")):  # fmt: skip
+                           (["bench"], "gemmsmith command"), ([str(kernel_file)], "a kernel")):  # fmt: skip
         with pytest.raises(UsageError, match=message):
             target_of(words, ["bench"])
 
 
-# ── the watched process, under stand-ins for the three tools ──
+# ── the traced process, with fakes of the three tools ──
 
 CUPTI_SCRIPT = f"""
 from cupti import cupti as c
@@ -371,7 +371,7 @@ Install = Callable[..., None]
 
 @pytest.fixture(name="install")
 def _install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Install:
-    """Put stand-ins in the way of the real tools, for this process and for those it starts."""
+    """Install fakes in place of the real tools, for this process and its children."""
     empty = tmp_path / "no-tools"
     empty.mkdir()
     monkeypatch.setenv("PATH", str(empty))
@@ -379,7 +379,7 @@ def _install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Install:
     def install(*names: str) -> None:
         folders = [str(FAKES / f"with_{name}") for name in names]
         monkeypatch.setenv("PYTHONPATH", os.pathsep.join(folders))
-        # The stand-in for nsys finds its Python by PATH.
+        # The fake nsys finds Python on PATH.
         monkeypatch.setenv("PATH", os.pathsep.join([*folders, str(Path(sys.executable).parent), "/usr/bin"]))
         for folder in folders:
             monkeypatch.syspath_prepend(folder)
@@ -446,9 +446,9 @@ def test_a_program_that_fails_is_still_recorded(
     assert "tracing" not in err
 
 
-def test_a_program_that_vanishes_is_an_error(install: Install, tmp_path: Path) -> None:
+def test_a_program_that_ends_abruptly_is_an_error(install: Install, tmp_path: Path) -> None:
     install("cupti")
-    with pytest.raises(LaunchError, match=r"a signal \(9\), before what cupti saw could be written"):
+    with pytest.raises(LaunchError, match=r"a signal \(9\) before the records of cupti could be written"):
         record(script(tmp_path, "import os; os.kill(os.getpid(), 9)"), ["cupti"])
 
 
@@ -477,7 +477,7 @@ def test_a_bench_under_a_profiler_stays_out_of_the_users_results(
 
 
 def record_calls(monkeypatch: pytest.MonkeyPatch, target: Target) -> Iterator[bool]:
-    """Whether each process that is started would write to the database of the user's choice."""
+    """Whether each started process would write to the user's database."""
     seen = []
 
     def popen(_: list[str], **options: Any) -> Any:
@@ -491,7 +491,7 @@ def record_calls(monkeypatch: pytest.MonkeyPatch, target: Target) -> Iterator[bo
     yield from seen
 
 
-def test_threads_of_the_program_are_waited_for(install: Install, tmp_path: Path) -> None:
+def test_the_programs_threads_are_joined(install: Install, tmp_path: Path) -> None:
     install("cupti")
     text = (
         "import threading, time\n"
@@ -563,7 +563,7 @@ def test_json_is_clean_and_complete(install: Install, tmp_path: Path, capfd: pyt
 
 
 @pytest.mark.usefixtures("gpu")
-def test_tables_fit_and_warn(install: Install, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_tables_fit_the_width_and_warn(install: Install, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     install("cupti")
     more = 'c.kernel("gemm", 2_000_000, 2_500_000, 16, (32, 32, 1), (256, 1, 1), 128, 7)\nprint("hello")\n'
     target = script(tmp_path, CUPTI_SCRIPT + more)
@@ -578,7 +578,7 @@ def test_tables_fit_and_warn(install: Install, tmp_path: Path, capfd: pytest.Cap
 
 
 @pytest.mark.usefixtures("gpu")
-def test_csv_has_a_row_for_each_name(install: Install, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_csv_has_one_row_per_name(install: Install, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     install("cupti")
     assert run_command(["timeline", "--csv", "--by-grid", script(tmp_path, CUPTI_SCRIPT).name]) == 0
     rows = list(csv.DictReader(io.StringIO(capfd.readouterr().out)))

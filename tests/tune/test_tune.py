@@ -245,7 +245,7 @@ def test_cublas_that_cannot_take_part_is_noted(bench: Bench, monkeypatch: pytest
 
     monkeypatch.setattr(Bench, "_baseline", refusing)
     assert bench.run()[0].state == "tuned"
-    assert any("cublas skipped: torch is not installed" in note for note in bench.gpu.told.notes)
+    assert any("cublas skipped: torch is not installed" in note for note in bench.gpu.messages.notes)
 
 
 def test_groups_are_compared_by_the_baseline_beside_them(bench: Bench) -> None:
@@ -312,7 +312,7 @@ def test_a_candidate_that_changes_inputs_and_is_never_judged_spoils_no_other(ben
     bench.facts = {8: {"changes_input": True, "seconds": 20e-3}}
     (found,) = bench.run()
     assert (width(found.best), found.unusable) == (16, ())
-    assert any("a candidate changed its input A" in note for note in bench.gpu.told.notes)
+    assert any("a candidate changed its input A" in note for note in bench.gpu.messages.notes)
 
 
 def test_a_candidate_that_writes_nothing_does_not_live_on_what_others_wrote(
@@ -362,7 +362,7 @@ def test_nothing_right_is_no_best(bench: Bench) -> None:
 def test_a_shape_too_large_for_the_memory_is_noted_and_the_next_is_tuned(bench: Bench) -> None:
     large, found = bench.run(Problem(4000, 4000, 8, BF16), PROBLEM)
     assert (large.state, found.state) == ("nothing", "tuned")
-    assert any("GiB of operands" in note for note in bench.gpu.told.notes)
+    assert any("GiB of operands" in note for note in bench.gpu.messages.notes)
 
 
 # --- stops, kills and faults

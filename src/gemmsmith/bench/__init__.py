@@ -1,1 +1,1 @@
-"""Measuring."""
+"""Timing kernels and baselines on a GPU."""

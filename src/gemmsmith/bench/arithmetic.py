@@ -1,4 +1,4 @@
-"""What a kernel multiplies in, by its PTX: the limit it is held to and the error it is allowed follow from it."""
+"""A kernel's arithmetic, from its PTX; it determines the speed limit and the error bound."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import re
 
 from gemmsmith.compile.compiled import CompiledKernel
 
-# PTX that computes in another arithmetic than fp32, fastest first: who mixes two is held to the faster one's limit.
-# mma, wmma and wgmma name the types of D, A and B (and C) in this order: mma.sync…f32.f16.f16.f32,
-# wgmma.mma_async…f32.f16.f16; wmma leaves out A's and B's where they are fp16. dp4a multiplies bytes on CUDA cores.
+# PTX of arithmetics other than fp32, fastest first: a kernel that uses two gets the faster one's limit. mma, wmma and
+# wgmma name the types of D, A, B (and C) in this order: mma.sync…f32.f16.f16.f32, wgmma.mma_async…f32.f16.f16; wmma
+# omits A and B if they are fp16. dp4a multiplies bytes on CUDA cores.
 _ARITHMETIC = tuple(
     (name, re.compile(pattern))
     for name, pattern in (
@@ -22,5 +22,5 @@ _ARITHMETIC = tuple(
 
 
 def arithmetic(compiled: CompiledKernel) -> str:
-    """'fp32' on CUDA cores, unless the kernel uses something faster."""
+    """'fp32' on CUDA cores, unless the kernel uses a faster arithmetic."""
     return next((name for name, pattern in _ARITHMETIC if pattern.search(compiled.ptx)), "fp32")

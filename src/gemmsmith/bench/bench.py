@@ -1,8 +1,8 @@
 """Time contenders against baselines on one GPU, shape by shape.
 
-    upload ─► verify everybody ─► warm up ─► rounds in turn (graph and stream, cold and hot) ─► verify again ─► judge
+    upload ─► verify ─► warm up ─► interleaved rounds (graph and stream, cold and hot) ─► verify again ─► judge
 
-Nobody is timed who is not right; who is wrong afterwards, or faster than the GPU can be, is rejected.
+An incorrect contender is not timed. One that is incorrect afterwards, or faster than the GPU's limit, is rejected.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from gemmsmith.bench.rig import Plan, Rig
+from gemmsmith.bench.rig import Rig, TimingPolicy
 from gemmsmith.bench.shape import measure_shape
 from gemmsmith.errors import UsageError
 from gemmsmith.problem import Problem
@@ -23,25 +23,25 @@ def bench(
     baselines: Sequence[Contender],
     problems: Sequence[Problem],
     rig: Rig,
-    plan: Plan | None = None,
+    policy: TimingPolicy | None = None,
 ) -> Iterator[Measurement]:
-    """Measurements as each shape is finished, baselines first. Who could not take part is noted and not yielded."""
+    """Yield each shape's measurements when it is done, baselines first; skipped contenders are noted, not yielded."""
     for problem in problems:
         if problem.beta != 0 or problem != problem.with_():
-            raise UsageError(f"{problem} cannot be timed: C would drift, or rows are not contiguous", "use beta = 0")
+            raise UsageError(f"{problem} cannot be timed: beta must be 0 and rows contiguous", "use beta = 0")
         if 0 in (problem.m, problem.n, problem.k):
-            raise UsageError(f"{problem} has nothing to multiply, so there is nothing to time")
-    distinct = named_apart([*baselines, *contenders])
+            raise UsageError(f"{problem} has nothing to multiply or to time")
+    distinct = with_distinct_names([*baselines, *contenders])
     first, others = distinct[: len(baselines)], distinct[len(baselines) :]
     for problem in problems:
-        # The GPU is current only while a shape is measured, never while the caller has the floor.
+        # The CUDA context is current only while a shape is measured, not while the caller runs.
         with rig.stopwatch.active():
-            found = measure_shape(rig, plan or Plan(), problem, others, first)
+            found = measure_shape(rig, policy or TimingPolicy(), problem, others, first)
         yield from found
 
 
-def named_apart(contenders: Sequence[Contender]) -> list[Contender]:
-    """The same contenders; who has the name of one before it is called 'name (again)'."""
+def with_distinct_names(contenders: Sequence[Contender]) -> list[Contender]:
+    """The same contenders; a duplicate name becomes 'name (again)'."""
     taken: set[str] = set()
     result: list[Contender] = []
     for contender in contenders:

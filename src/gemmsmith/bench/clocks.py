@@ -1,7 +1,7 @@
-"""What the GPU does while it is timed: SM clock, power, temperature and why it slows down, read through NVML.
+"""The GPU's conditions while it is timed: SM clock, power, temperature and throttle reasons, read through NVML.
 
-A thread samples beside the runs. All contenders of a shape run interleaved, so the conditions are those of the shape.
-NVML may be missing or refuse a reading (containers, virtual GPUs): that reading is NaN, and no measurement fails.
+A thread samples during the runs. All contenders of a shape run interleaved, so they share the conditions. NVML may be
+missing or refuse a reading (containers, virtual GPUs): that reading is NaN, and no measurement fails.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from typing import Any, Protocol
 
 from gemmsmith.store.results import Conditions
 
-_INTERVAL = 0.02  # seconds between samples; NVML renews its clock reading about as often
-# Bits of NVML's clock-event reasons. Bit 0 (idle) and bit 1 (the user's own clock setting) are no throttling.
+_INTERVAL = 0.02  # seconds between samples; NVML updates its clock reading about as often
+# Bits of NVML's clock-event reasons. Bit 0 (idle) and bit 1 (the user's clock setting) are not throttling.
 REASONS = {
     0x4: "power cap",
     0x8: "hardware slowdown",
@@ -34,7 +34,7 @@ _SM_CLOCK, _GPU_SENSOR = 1, 0  # NVML's numbers
 
 @dataclass(frozen=True)
 class Reading:
-    """One look at the GPU; NaN where it could not be read."""
+    """One NVML sample; NaN for a value that could not be read."""
 
     sm_mhz: float = math.nan
     power_w: float = math.nan
@@ -43,19 +43,19 @@ class Reading:
 
 
 class Probe(Protocol):
-    """Something that looks at a GPU."""
+    """Samples a GPU."""
 
     note: str
 
     def read(self) -> Reading:
-        """What it is doing now; never raises."""
+        """The current readings; never raises."""
 
     def close(self) -> None:
-        """Let go of it."""
+        """Release the GPU."""
 
 
 class NoProbe:
-    """Where NVML is missing: nothing is known, and ``note`` says why."""
+    """Used if NVML is missing: all readings are NaN, and ``note`` says why."""
 
     def __init__(self, note: str = "") -> None:
         self.note = note
@@ -68,7 +68,7 @@ class NoProbe:
 
 
 class NvmlProbe:
-    """One GPU through NVML. What it refuses once is NaN then; the rest is read all the same."""
+    """One GPU through NVML. A refused reading is NaN; the others are still read."""
 
     note = ""
 
@@ -92,27 +92,27 @@ class NvmlProbe:
 def _attempt(read: Callable[[], Any]) -> float:
     try:
         return float(read())
-    except Exception:  # a reading the GPU lacks, or a function this version of the bindings lacks
+    except Exception:  # the GPU lacks the reading, or the bindings lack the function
         return math.nan
 
 
 def open_probe(pci_bus_id: str) -> Probe:
-    """A probe of the GPU at that address; one that knows nothing where NVML does not work."""
+    """A probe of the GPU at that address; ``NoProbe`` if NVML does not work."""
     try:
         from cuda.bindings import nvml
 
         nvml.init_v2()
-    except Exception as error:  # no such module, no driver library: their types vary between versions
-        return NoProbe(f"clock, power and temperature are unknown: NVML does not start ({type(error).__name__})")
+    except Exception as error:  # no such module, or no driver library; the exception types vary between versions
+        return NoProbe(f"clock, power and temperature are unknown: NVML did not start ({type(error).__name__})")
     try:
         return NvmlProbe(nvml, nvml.device_get_handle_by_pci_bus_id_v2(pci_bus_id))
     except Exception as error:
         nvml.shutdown()
-        return NoProbe(f"clock, power and temperature are unknown: NVML does not find the GPU ({error})")
+        return NoProbe(f"clock, power and temperature are unknown: NVML did not find the GPU ({error})")
 
 
 def driver_version() -> str:
-    """The driver's own version, such as '580.95.05'; empty where NVML does not say."""
+    """The driver version, such as '580.95.05'; empty if NVML does not report it."""
     try:
         from cuda.bindings import nvml
 
@@ -126,7 +126,7 @@ def driver_version() -> str:
 
 
 class Sampler:
-    """Reads a probe in a thread of its own, from entering to leaving the context; at least once."""
+    """Samples a probe in a thread while the context is active; at least once."""
 
     def __init__(self, probe: Probe, interval: float = _INTERVAL) -> None:
         self._probe, self._interval = probe, interval
@@ -152,15 +152,15 @@ class Sampler:
 
     @property
     def conditions(self) -> Conditions:
-        """All readings together; meant for after the context."""
+        """The summary of all readings; read it after leaving the context."""
         return summary(self._readings)
 
 
 def summary(readings: Sequence[Reading]) -> Conditions:
-    """Medians, extremes, and every reason for slowing down that was seen."""
+    """Medians, extremes, and every throttle reason that occurred."""
     clocks = [r.sm_mhz for r in readings if not math.isnan(r.sm_mhz)]
     powers = [r.power_w for r in readings if not math.isnan(r.power_w)]
-    warmth = [r.temperature_c for r in readings if not math.isnan(r.temperature_c)]
+    temperatures = [r.temperature_c for r in readings if not math.isnan(r.temperature_c)]
     seen = 0
     for reading in readings:
         seen |= reading.reasons
@@ -170,7 +170,7 @@ def summary(readings: Sequence[Reading]) -> Conditions:
         sm_mhz_max=max(clocks, default=math.nan),
         power_w=median(powers) if powers else math.nan,
         power_w_max=max(powers, default=math.nan),
-        temperature_c=max(warmth, default=math.nan),
+        temperature_c=max(temperatures, default=math.nan),
         throttled=tuple(word for bit, word in REASONS.items() if seen & bit),
         samples=len(clocks),
     )

@@ -1,4 +1,4 @@
-"""A kernel of ours, or a file of the user's, as a contender."""
+"""A rung, or a user's kernel file, as a contender."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from gemmsmith.run.cuda import CudaDevice
 from gemmsmith.store.results import Pairs
 from gemmsmith.verify.harness import refusal
 
-_FRESH = Addresses(REGION, REGION, REGION)  # operands that lie as fresh allocations do
+_FRESH = Addresses(REGION, REGION, REGION)  # operands aligned like fresh allocations
 
 
 class KernelContender:
-    """A specification with a configuration: compiled and loaded in ``prepare``, cheap to enqueue after it."""
+    """A spec with a configuration; ``prepare`` compiles and loads it, after which enqueueing is cheap."""
 
     def __init__(self, spec: KernelSpec, config: Config, device: CudaDevice, compile_fn: CompileFn) -> None:
         self._spec, self._config, self._device, self._compile = spec, config, device, compile_fn
@@ -73,14 +73,14 @@ class KernelContender:
         self.method = None if seen.decision is None else partial(self._read_method, seen.decision, problem)
         return enqueue
 
-    def _read_method(self, instead: Fallback, problem: Problem) -> str:
-        """By the verdict that the latest product left in the workspace."""
-        if instead.accepts(self._device.read(self._workspace, instead.verdict_bytes).tobytes()):
+    def _read_method(self, fallback: Fallback, problem: Problem) -> str:
+        """The arithmetic of the latest product, from the verdict that it left in the workspace."""
+        if fallback.accepts(self._device.read(self._workspace, fallback.verdict_bytes).tobytes()):
             return self._identity.precision
-        return instead.spec.arithmetic or arithmetic_of(problem.dtype, instead.spec.tensor_cores)
+        return fallback.spec.arithmetic or arithmetic_of(problem.dtype, fallback.spec.tensor_cores)
 
     def _reserve(self, nbytes: int) -> int:
-        """One workspace for all sets: products follow each other on one stream."""
+        """One workspace for all sets: products run in sequence on one stream."""
         self.close()
         if nbytes:
             self._workspace = self._device.allocate(nbytes)
@@ -94,20 +94,19 @@ class KernelContender:
 
 
 def source_digest(spec: KernelSpec, config: Config, problem: Problem, arch: str) -> str:
-    """Of all source text and macros, headers included: the same for the same code, whatever compiles it.
+    """A digest of all source text and macros, including headers; it does not depend on the compiler.
 
-    That is the kernel's own, and of what is launched for it where operands lie as fresh allocations do: passes over
-    them, and who computes the product instead where data decide.
+    It covers the kernel, its prologue for aligned operands, and its fallback kernel.
     """
     parts = tuple(dict.fromkeys(_text(request) for request in _requests(spec, config, problem, arch)))
-    # Of a kernel alone as it always was, so that old records can be compared with new ones.
+    # A kernel without prologue keeps its original digest, so that old records stay comparable.
     return hashlib.sha256(repr(parts if len(parts) > 1 else parts[0]).encode()).hexdigest()[:16]
 
 
 def _requests(
     spec: KernelSpec, config: Config, problem: Problem, arch: str, as_fallback: bool = False
 ) -> Iterator[CompileRequest]:
-    """What is compiled for a product: the kernel, the passes before it in their order, and so on of who is instead."""
+    """Everything compiled for a product: the kernel, its prologue launches in order, and the same for its fallback."""
     prepared = build_prologue(spec, config, problem, _FRESH, as_fallback=as_fallback)
     yield render_for(spec, config, prepared.problem, arch)
     for each in prepared.launches:
@@ -123,5 +122,5 @@ def _text(request: CompileRequest) -> tuple[object, ...]:
 def _version() -> str:
     try:
         return version("gemmsmith")
-    except PackageNotFoundError:  # run from a source tree that was not installed
+    except PackageNotFoundError:  # run from a source tree without installation
         return ""

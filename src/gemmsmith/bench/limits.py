@@ -1,9 +1,9 @@
-"""What a GPU can do at most, and which results are therefore wrong.
+"""A GPU's limits; a result above them is rejected as wrong.
 
-Two limits. The arithmetic: SMs × clock × operations per clock, in the arithmetic that was used. The memory: a
-rotation over F bytes through an L2 of L bytes must move F − L bytes over the memory bus in each cycle, because no more
-than L can be there from the cycle before. The data sheet's peak is what a result is compared with; it is rejected only
-above what the silicon can do at its highest clock, which on some GPUs is above the clock of the data sheet.
+Two limits. Compute: SMs × clock × operations per clock, in the arithmetic used. Memory: a rotation over F bytes with
+an L2 of L bytes must move at least F − L bytes per cycle through DRAM, because at most L bytes remain cached from the
+cycle before. Results are compared with the data-sheet peak, but rejected only above the peak at the GPU's highest
+clock, which on some GPUs exceeds the data sheet's clock.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from dataclasses import dataclass
 from gemmsmith.gpus import GPU, rate_unit
 from gemmsmith.problem import Problem
 
-# A GPU's event timer resolves half a microsecond, and a sample lasts a millisecond or more.
+# Event timers resolve half a microsecond, and a sample lasts at least a millisecond.
 _TIMER = 0.01
 
 
 @dataclass(frozen=True)
 class Limits:
-    """One GPU's limits; ``gpu`` is None where it is not in the table, and then nothing is known or rejected.
+    """One GPU's limits; if ``gpu`` is None (not in the table) no limit is known and nothing is rejected.
 
-    max_mhz   the highest SM clock, as the driver reports it; 0 where it is not known
-    l2_bytes  as the driver reports it
+    max_mhz   the highest SM clock reported by the driver; 0 if unknown
+    l2_bytes  the L2 size reported by the driver
     """
 
     gpu: GPU | None
@@ -31,18 +31,18 @@ class Limits:
     l2_bytes: int = 0
 
     def peak_tflops(self, precision: str) -> float:
-        """The data sheet's peak in that arithmetic, dense; NaN where unknown."""
+        """The dense data-sheet peak in that arithmetic; NaN if unknown."""
         value = self.gpu.peak_tflops(precision) if self.gpu is not None else 0.0
         return value if value > 0 else math.nan
 
     def tflops(self, problem: Problem, precision: str) -> float:
-        """The roofline: the peak, or what the memory bandwidth allows with each byte moved once."""
+        """The roofline: the peak, or the memory-bandwidth limit with each byte moved once."""
         if self.gpu is None or not problem.compulsory_bytes:
             return math.nan
         return min(self.peak_tflops(precision), problem.flops / problem.compulsory_bytes * self.gpu.dram_gbs / 1e3)
 
     def ceiling_tflops(self, precision: str) -> float:
-        """What no kernel can exceed: the peak at the highest clock. NaN where unknown."""
+        """The peak at the highest clock, which no kernel can exceed; NaN if unknown."""
         peak = self.peak_tflops(precision)
         if self.gpu is None or math.isnan(peak):
             return math.nan
@@ -50,23 +50,23 @@ class Limits:
         return max(peak, self.gpu.operations_per_clock(precision) * self.gpu.sms * clock / 1e6)
 
     def least_cold_seconds(self, set_bytes: int, sets: int) -> float:
-        """The least time of one launch of a rotation over ``sets`` sets; 0 where nothing is known."""
+        """The shortest possible time of one launch in a rotation over ``sets`` sets; 0 if unknown."""
         if self.gpu is None or not sets:
             return 0.0
         l2 = max(self.l2_bytes, self.gpu.l2_bytes)
         return max(0, set_bytes * sets - l2) / (self.gpu.dram_gbs * 1e9) / sets
 
     def objection(self, problem: Problem, precision: str, seconds: float, least_seconds: float = 0.0) -> str:
-        """Why ``seconds`` for ``problem`` is impossible; empty where it is not, or where the limit is unknown."""
+        """Why ``seconds`` for ``problem`` is impossible; empty if it is possible or the limit is unknown."""
         if not seconds > 0:
             return f"a time of {seconds:g} s is impossible" if problem.flops else ""
         reached, ceiling = problem.flops / seconds / 1e12, self.ceiling_tflops(precision)
         if self.gpu is not None and reached > ceiling * (1 + _TIMER):
             unit = rate_unit(precision)
-            return f"{reached:.1f} {unit} is above the {ceiling:.1f} that {self.gpu.name} can do in {precision}"
+            return f"{reached:.1f} {unit} is above the {precision} limit of {self.gpu.name}, {ceiling:.1f} {unit}"
         if self.gpu is not None and seconds < least_seconds * (1 - _TIMER):
             return (
-                f"{seconds * 1e6:.2f} µs is less than the {least_seconds * 1e6:.2f} µs that its operands need "
-                f"over the {self.gpu.dram_gbs:.0f} GB/s of {self.gpu.name}'s memory"
+                f"{seconds * 1e6:.2f} µs is less than the {least_seconds * 1e6:.2f} µs that moving the operands takes "
+                f"at the {self.gpu.dram_gbs:.0f} GB/s of {self.gpu.name}"
             )
         return ""

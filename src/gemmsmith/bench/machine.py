@@ -1,4 +1,4 @@
-"""Where a run takes place: facts for its record."""
+"""The machine of a run, for its record."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gemmsmith.bench.clocks import driver_version
 from gemmsmith.run.cuda import CudaDevice
 from gemmsmith.store.results import Machine
 
-# What takes part in a measurement, where it is installed; none of it is imported to find out.
+# Packages that affect a measurement; their versions are read without importing them.
 PACKAGES = (
     "gemmsmith", "numpy", "cuda-bindings", "cuda-core", "nvidia-cuda-nvrtc", "nvidia-cuda-runtime", "torch", "triton",
     "nvidia-cublas", "nvidia-cublas-cu12", "nvmath-python", "cupy-cuda13x", "cupy-cuda12x",
@@ -18,7 +18,7 @@ PACKAGES = (
 
 
 def machine_facts(device: CudaDevice | None = None, compiler: str = "") -> Machine:
-    """This machine, with ``device`` where a GPU takes part."""
+    """This machine, and ``device`` if a GPU is used."""
     return Machine(
         host=platform.node(),
         system=f"{platform.system()} {platform.release()} {platform.machine()}",
@@ -34,7 +34,7 @@ def machine_facts(device: CudaDevice | None = None, compiler: str = "") -> Machi
 
 
 def installed() -> tuple[tuple[str, str], ...]:
-    """Names and versions of the packages that are installed."""
+    """Names and versions of the installed packages."""
     found = []
     for name in PACKAGES:
         try:
@@ -45,7 +45,7 @@ def installed() -> tuple[tuple[str, str], ...]:
 
 
 def _cpu() -> str:
-    """The processor's own name where Linux tells it, otherwise its architecture."""
+    """The processor's name if Linux reports it, else its architecture."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:

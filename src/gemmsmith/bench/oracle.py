@@ -1,4 +1,4 @@
-"""Is what was timed right? One float64 reference a shape, shared by everybody, with the bound of each arithmetic.
+"""Verify what was timed: one float64 reference per shape, shared by all contenders, with each arithmetic's bound.
 
 The bounds are those of verification (verify/bounds.py).
 """
@@ -22,13 +22,13 @@ from gemmsmith.verify.harness import affordable_mode
 from gemmsmith.verify.projection import Projection, project, projection_gate, projection_reference
 from gemmsmith.verify.reference import Reference, float64_reference
 
-# Rows judged at a time, and how many such blocks at once.
+# Rows judged at a time, and blocks judged in parallel.
 _BLOCK, _THREADS = 64, min(8, os.cpu_count() or 1)
 
 
 @dataclass(frozen=True)
 class Finding:
-    """The worst error of a result, and why it is wrong; empty where it is right."""
+    """A result's worst error, and why it is wrong; empty if it is right."""
 
     rho: float
     why: str
@@ -38,7 +38,7 @@ UNJUDGED = Finding(math.nan, "")
 
 
 class Oracle:
-    """The expected product of normal random data; the float64 product where the CPU can afford it."""
+    """The expected product of normal random data: in float64, or as a projection for large sizes."""
 
     def __init__(self, problem: Problem, data: Operands, seed: int = 0) -> None:
         self._problem = problem
@@ -50,7 +50,7 @@ class Oracle:
             self._projection = projection_reference(problem, data.a, data.b, data.c, seed)
 
     def judge(self, got: NDArray[Any], precision: str) -> Finding:
-        """Whether ``got`` is the product, within the bound of that arithmetic."""
+        """Judge ``got`` within the bound of that arithmetic."""
         if not got.size:
             return Finding(0.0, "")
         allowed = accuracy(precision, self._problem.k)
@@ -59,11 +59,11 @@ class Oracle:
 
         def worst_and_wrong(rows: slice) -> tuple[float, int]:
             units = self._ratios(got[rows], rows) * scale
-            # NaN is right of nothing: ask what is right, and negate.
+            # Test what is right and negate, so that NaN fails.
             return float(np.max(units)), int(np.count_nonzero(~(units <= limit)))
 
         blocks = [slice(start, start + _BLOCK) for start in range(0, got.shape[0], _BLOCK)]
-        with ThreadPoolExecutor(_THREADS) as pool:  # NumPy computes outside of Python's lock
+        with ThreadPoolExecutor(_THREADS) as pool:  # NumPy releases the GIL
             found = list(pool.map(worst_and_wrong, blocks))
         worst, wrong = float(np.max([rho for rho, _ in found])), sum(count for _, count in found)
         if not wrong:
@@ -72,11 +72,11 @@ class Oracle:
         return Finding(worst, f"{wrong} of {what} wrong: error {worst:.3g} units, {limit:.3g} allowed")
 
     def _ratios(self, got: NDArray[Any], rows: slice) -> NDArray[np.float64]:
-        """Errors of some rows in units of fp32's roundoff: of every element, or of whole rows."""
+        """Errors of some rows, in units of fp32's roundoff: per element, or per row."""
         if self._reference is not None:
             return error_ratios(self._problem, got, _part(self._reference, rows))
         expected = self._projection
-        assert expected is not None, "there is one of the two"
+        assert expected is not None, "either reference or projection is set"
         value, magnitude = expected.value[rows], expected.magnitude[rows]
         with np.errstate(all="ignore"):
             underflow = absolute_floor(self._problem) * float(np.abs(expected.direction).sum())
@@ -87,6 +87,6 @@ class Oracle:
 
 
 def _part(whole: Reference, rows: slice) -> Reference:
-    """Some rows of a reference, so that temporaries stay small."""
+    """Some rows of a reference, to keep temporaries small."""
     return Reference(whole.value[rows], whole.exact[rows], whole.magnitude[rows], whole.may_overflow[rows],
                      whole.undecided[rows])  # fmt: skip

@@ -1,4 +1,4 @@
-"""What a measurement runs on, and how: handed to every shape unchanged."""
+"""What measurements run on (``Rig``) and how they are timed (``TimingPolicy``); both are the same for all shapes."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ def _silent(_text: str) -> None:
 
 
 @dataclass(frozen=True)
-class Plan:
-    """How to measure.
+class TimingPolicy:
+    """How long and how precisely to time.
 
-    precision  stop when half of the median's interval is at most this part of it
-    budget     or after so many seconds a shape; streams and hot caches get a fifth of it each, besides
-    quick      only graphs with cold caches
-    sample     seconds that one sample lasts, at least
+    precision  stop when half the median's confidence interval is at most this fraction of the median
+    budget     or after this many seconds per shape; stream and hot-cache timings get a fifth of it each, in addition
+    quick      time only graphs with cold caches
+    sample     the minimum length of one sample, in seconds
     """
 
     precision: float = 0.005
@@ -41,19 +41,23 @@ class Plan:
 
     def __post_init__(self) -> None:
         if not 0 < self.precision < 1:
-            raise UsageError(f"a precision of {self.precision:g} is not between 0 and 1", "0.005 is half a per cent")
+            raise UsageError(
+                f"the precision must be between 0 and 1, not {self.precision:g}", "0.005 is half a per cent"
+            )
         if not (self.budget > 0 and math.isfinite(self.budget)):
-            raise UsageError(f"a budget of {self.budget:g} seconds is not positive")
+            raise UsageError(f"the budget must be positive, not {self.budget:g} seconds")
         if not 0 < self.sample <= self.budget:
-            raise UsageError(f"a sample of {self.sample:g} s must be positive and fit the budget of {self.budget:g} s")
+            raise UsageError(
+                f"the sample must be positive and within the budget of {self.budget:g} s, not {self.sample:g} s"
+            )
 
 
 @dataclass(frozen=True)
 class Rig:
-    """A GPU's memory, stopwatch and limits, a probe of its clocks, and who listens.
+    """A GPU's memory, stopwatch, limits and clock probe, and two callbacks.
 
-    step   told what is being done now
-    note   told what was skipped and why, and what else a reader must know
+    step   receives the current step, for a progress bar
+    note   receives what was skipped and why, and other remarks for the reader
     """
 
     memory: Memory
@@ -67,17 +71,17 @@ class Rig:
 
 @contextmanager
 def cuda_rig(device: CudaDevice, step: Listener = _silent, note: Listener = _silent) -> Iterator[Rig]:
-    """A GPU's rig; notes what is not known about the GPU."""
+    """The rig of a CUDA GPU; notes what is unknown about the GPU."""
     gpu = gpu_of_device(device.name, device.sms)
     if gpu is None:
-        note(f"{device.name} with {device.sms} SMs is not in the table of GPUs: its limits are unknown")
+        note(f"{device.name} with {device.sms} SMs is not in the GPU table: its limits are unknown")
     stopwatch, probe = CudaStopwatch(device), open_probe(device.pci_bus_id)
     if probe.note:
         note(probe.note)
     try:
         yield Rig(device, stopwatch, Limits(gpu, device.max_mhz, device.l2_bytes), device.l2_bytes, probe, step, note)
     except BaseException:
-        with suppress(GemmsmithError):  # after a fault the driver refuses this as well; the first error says why
+        with suppress(GemmsmithError):  # after a fault the driver refuses this too; keep the first error
             stopwatch.close()
         raise
     else:

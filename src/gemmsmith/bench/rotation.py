@@ -1,14 +1,14 @@
-"""Several sets of operands, so that a launch does not find in L2 what the launch before it left there.
+"""Several operand sets, so that a launch does not find its operands in L2.
 
-Set 0 comes from the host. Every other set is made from it on the GPU, with stored rows of A or B cyclically shifted, so
-that its product is known as well: set 0's, with rows and columns rolled. So any set can be verified, and filling
-sixteen gigabytes takes no host time. C is only ever overwritten (beta = 0), so nothing drifts.
+Set 0 is uploaded from the host. Every other set is derived from it on the GPU by cyclically shifting stored rows of A
+or B. Its product is then set 0's with rows and columns rolled, so any set can be verified, and filling sixteen
+gigabytes takes no host time. C is only overwritten (beta = 0), so its values do not drift.
 
-    layout   A stored   B stored   shifted            product
-    NN       M×K        K×N        A by rows          rows rolled
-    NT       M×K        N×K        A and B by rows    rows and columns rolled
-    TT       K×M        N×K        B by rows          columns rolled
-    TN       K×M        K×N        A and B alike      the same (k is rolled)
+    layout   A stored   B stored   shifted              product
+    NN       M×K        K×N        A by rows            rows rolled
+    NT       M×K        N×K        A and B by rows      rows and columns rolled
+    TT       K×M        N×K        B by rows            columns rolled
+    TN       K×M        K×N        A and B by the same  unchanged (k is rolled)
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ from gemmsmith.run.device import Bytes
 from gemmsmith.run.memory import POISON
 
 _ALIGNMENT = 256
-# Room between matrices, so that a kernel that runs a little past one spoils no other.
+# A gap between matrices, so that a small overrun does not damage another.
 _GAP = 1024
-# A graph holds one launch per set; this many launches of the smallest kernels still make a sample of some milliseconds.
+# A graph holds one launch per set; this many launches of the smallest kernels last a few milliseconds.
 MOST_SETS = 4096
-# What the libraries need for themselves.
+# The share of free memory to use; the rest is for the libraries.
 _SHARE = 0.5
-# Steps between the shifts of sets: near the golden section of an extent, so that neighbours differ.
+# The shift from set to set, as a fraction of the extent: near the golden ratio, so that neighbours differ.
 _STEP = 0.618
 
 
 class Memory(Protocol):
-    """What a rotation needs of a device."""
+    """The device functions that a rotation needs."""
 
     def allocate(self, nbytes: int) -> int: ...
     def free(self, address: int) -> None: ...
@@ -53,7 +53,7 @@ class Memory(Protocol):
 
 @dataclass(frozen=True)
 class Extent:
-    """Bytes of A, B and C of one problem, and how many sets of them make a rotation."""
+    """Bytes of A, B and C of one problem, and the number of sets in the rotation."""
 
     a: int
     b: int
@@ -63,19 +63,19 @@ class Extent:
 
     @property
     def set_bytes(self) -> int:
-        """What one launch touches."""
+        """The bytes that one launch accesses."""
         return self.a + self.b + self.c
 
     @property
     def pitch(self) -> int:
-        """From set to set in memory."""
+        """The distance between sets in memory."""
         return sum(map(_padded, (self.a, self.b, self.c)))
 
 
 def extent(problem: Problem, l2_bytes: int, free_bytes: int) -> Extent:
-    """How many sets: together at least twice the L2, and at least two, as far as memory allows.
+    """The number of sets: at least two, and together at least twice the L2, as far as memory allows.
 
-    ``covers`` says whether they exceed twice the L2; where they do not, the timing is not cold.
+    ``covers`` says whether they reach twice the L2; otherwise the timing is not cold.
     """
     a = problem.a_shape[0] * problem.a_shape[1] * problem.dtype.itemsize
     b = problem.b_shape[0] * problem.b_shape[1] * problem.dtype.itemsize
@@ -93,7 +93,7 @@ def extent(problem: Problem, l2_bytes: int, free_bytes: int) -> Extent:
 
 
 def shifts(problem: Problem, index: int) -> tuple[int, int]:
-    """By how many stored rows A and B of set ``index`` are shifted."""
+    """The shift of A and of B in set ``index``, in stored rows."""
     if problem.layout == "TN":
         step = _shift(problem.k, index)
         return step, step
@@ -105,14 +105,14 @@ def _shift(rows: int, index: int) -> int:
 
 
 def rolled_back(problem: Problem, index: int, c: NDArray[Any]) -> NDArray[Any]:
-    """The product of set ``index`` with its rows and columns where set 0's are."""
+    """The product of set ``index``, rolled back to set 0's order."""
     if problem.layout == "TN":
         return c
     return np.roll(c, shifts(problem, index), axis=(0, 1))
 
 
 class Rotation:
-    """The sets on a device, in one allocation. A context manager: leaving it frees them."""
+    """The sets on a device, in one allocation. Leaving the context frees them."""
 
     def __init__(self, memory: Memory, problem: Problem, data: Operands, l2_bytes: int) -> None:
         self._memory, self._problem, self._data = memory, problem, data
@@ -161,20 +161,20 @@ class Rotation:
         self._memory.copy(target + nbytes - head, source, head)
 
     def poison(self, index: int, zero: bool = False) -> None:
-        """Set C of a set to NaN (or to zeros), so that what is not written shows."""
+        """Fill C of a set with NaN (or zeros), to reveal unwritten outputs."""
         kind = self._problem.out_dtype
         word = 0 if zero else POISON[kind.name]
         self._memory.preset(self.sets[index].c, word, self._problem.m * self._problem.n, kind.itemsize)
         self._memory.synchronize()
 
     def product(self, index: int) -> NDArray[Any]:
-        """C of a set, rolled to where set 0 has it."""
+        """C of a set, rolled back to set 0's order."""
         self._memory.synchronize()
         values = self._memory.read(self.sets[index].c, self.extent.c).view(self._problem.out_dtype.numpy)
         return rolled_back(self._problem, index, values.reshape(self._problem.c_shape))
 
     def inputs_changed(self) -> str:
-        """Which inputs of set 0 are no longer what was uploaded; they are restored."""
+        """The inputs of set 0 that have changed since the upload; they are restored."""
         found = []
         for name, address, values in (("A", self.sets[0].a, self._data.a), ("B", self.sets[0].b, self._data.b)):
             expected = np.ascontiguousarray(values).reshape(-1).view(np.uint8)

@@ -1,7 +1,7 @@
-"""Samples of several contenders in turn, round after round, until each median is known or the budget ends.
+"""Interleaved sampling of several contenders, round after round, until each median is precise or the budget ends.
 
-Clocks swing over seconds, so contenders are compared within a round, not one after the other; every other round runs
-backwards, so that none always follows the same neighbour.
+Clocks drift over seconds, so contenders are compared within a round. Every other round runs in reverse order, so that
+no contender always follows the same neighbour.
 """
 
 from __future__ import annotations
@@ -15,38 +15,37 @@ from gemmsmith.bench.stopwatch import Replay, Stopwatch
 from gemmsmith.run.contender import Enqueue
 from gemmsmith.store.results import Timing
 
-# A sample lasts at least this where nothing else is asked for: events resolve half a microsecond. Where the power cap
-# sets the clock, contenders that take turns every few milliseconds share one clock between them; with samples of a
-# tenth of a second and more each settles on its own.
+# The default minimum length of a sample; events resolve half a microsecond. Under a power cap, contenders that
+# alternate every few milliseconds share one clock; with samples of 0.1 s and more each reaches its own.
 SAMPLE_SECONDS = 4e-3
-# A cycle through all sets that takes longer is cut into single launches, if a launch alone makes a sample.
+# A longer cycle through all sets is cut into single launches, if one launch is long enough for a sample.
 _LONGEST_CYCLE = 0.05
-# A sample shorter than this is preceded by another, untimed, so that no launch latency is counted.
+# A shorter sample is preceded by an untimed one, to hide the launch latency.
 _NEEDS_LEAD = 0.02
-# How long contenders take turns untimed, for the clocks to settle.
+# Untimed interleaved runs before timing, for the clocks to settle.
 _WARM_UP = 0.3
 _ENOUGH_SAMPLES = 3
-# From so many samples on, whether the median is known is asked every eighth round only.
+# From this many rounds on, convergence is tested only every eighth round.
 _MANY = 64
 
 Samples = dict[int, float]
-"""Seconds of a launch, by round."""
+"""Seconds per launch, by round."""
 
 
 @dataclass
 class Cursor:
-    """The set used last, by anyone: the next single launch takes the one after it."""
+    """The set used last by any contender; the next single launch uses the one after it."""
 
     last: int = 0
 
 
 @dataclass
 class Course:
-    """How one contender is sampled in one mode: which launches make a sample, and how they are enqueued.
+    """How one contender is sampled in one mode: which launches form a sample, and how they are enqueued.
 
-    order   the sets of one sample; empty: one launch a sample, of the set after the one used last
-    alone   a sample follows another of its own, untimed, however long it is: under a power cap it would begin at the
-            clock that a neighbour left
+    order   the sets of one sample; empty: one launch per sample, of the set after the one used last
+    alone   precede every sample with an untimed one of the same contender: under a power cap it would otherwise start
+            at its neighbour's clock
     """
 
     stopwatch: Stopwatch
@@ -69,7 +68,7 @@ class Course:
         elif cycle <= _LONGEST_CYCLE or self.launch_seconds < self.sample_seconds:
             self.order = tuple(range(self.sets)) * max(1, math.ceil(self.sample_seconds / (shortest * self.sets)))
         if self.mode == "graph":
-            self._replay(0)  # refused here, if at all
+            self._replay(0)  # fails here if capture is not possible
 
     @property
     def launches(self) -> int:
@@ -77,7 +76,7 @@ class Course:
 
     @property
     def seconds(self) -> float:
-        """About how long a sample takes, its lead included."""
+        """The estimated length of a sample, including its untimed lead."""
         length = self.launches * self.launch_seconds
         return 2 * length if self._has_lead else length
 
@@ -86,18 +85,18 @@ class Course:
         return self.alone or self.launches * self.launch_seconds < _NEEDS_LEAD
 
     def sample(self) -> float:
-        """Seconds of one launch."""
+        """Time one sample; returns the seconds per launch."""
         lead = self._next() if self._has_lead else None
         return self.stopwatch.seconds(self._next(), lead) / self.launches
 
     def _next(self) -> Callable[[], None]:
-        """The next work of this course: all of its order, or the set after the one used last."""
+        """The next work of this course: its whole order, or the set after the one used last."""
         index = 0 if self.order else (self.cursor.last + 1) % self.sets
         self.cursor.last = self.order[-1] if self.order else index
         return self._work(index)
 
     def run_set(self, index: int) -> None:
-        """Enqueue what is timed, at least the launch of set ``index``."""
+        """Enqueue the timed work, which includes a launch of set ``index``."""
         self._work(0 if self.order else index)()
 
     def close(self) -> None:
@@ -122,11 +121,11 @@ class Course:
 def take_turns(
     stopwatch: Stopwatch, courses: Sequence[Course], always: Sequence[bool], precision: float, budget: float
 ) -> list[Samples]:
-    """Samples of each course. ``always`` marks those (the baselines) that run as long as anyone does.
+    """Samples of each course. ``always`` marks the courses (the baselines) that run as long as any other does.
 
-    A course ends when its median is known to ``precision``. When ``budget`` seconds are over, all end that have three
-    samples, or one where a single launch exceeds the budget. A course that could not take ten samples within the budget
-    ends at three (or one) in any case, and its time is not taken from the others'.
+    A course ends when its median is known to ``precision``. After ``budget`` seconds, each course ends with its third
+    sample, or with its first if a single launch exceeds the budget. A course too slow for ten samples within the budget
+    always ends at three (or one), and its time does not count against the others' budget.
     """
     _warm_up(stopwatch, courses, min(_WARM_UP, budget / 4))
     taken: list[Samples] = [{} for _ in courses]
@@ -152,7 +151,7 @@ def take_turns(
 
 
 def _warm_up(stopwatch: Stopwatch, courses: Sequence[Course], seconds: float) -> None:
-    """Take turns untimed. Whose sample takes longer than all of the warm-up needs none."""
+    """Run interleaved and untimed. A course whose sample is longer than the warm-up is skipped."""
     short = [c for c in courses if c.seconds <= seconds]
     started = stopwatch.now()
     while short and stopwatch.now() - started < seconds:
@@ -161,7 +160,7 @@ def _warm_up(stopwatch: Stopwatch, courses: Sequence[Course], seconds: float) ->
 
 
 def timing(course: Course, samples: Samples, precision: float) -> Timing:
-    """What the samples of a course say."""
+    """The timing that a course's samples give."""
     values = list(samples.values())
     found = estimate(values)
     return Timing(course.mode, course.cache, found.median, found.low, found.high, found.spread, found.samples,

@@ -1,4 +1,4 @@
-"""One problem, measured: everybody verified, timed in turn, verified again, judged."""
+"""Measure one problem: verify all contenders, time them interleaved, verify again, judge."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from types import TracebackType
 
 from gemmsmith.bench.clocks import Sampler
 from gemmsmith.bench.oracle import UNJUDGED, Finding, Oracle
-from gemmsmith.bench.rig import Plan, Rig
+from gemmsmith.bench.rig import Rig, TimingPolicy
 from gemmsmith.bench.rotation import Rotation
 from gemmsmith.bench.rounds import Course, Cursor, Samples, take_turns, timing
 from gemmsmith.bench.statistics import speed_ratio
@@ -22,21 +22,21 @@ from gemmsmith.problem import Problem
 from gemmsmith.run.contender import Contender, Enqueue, method_reader
 from gemmsmith.store.results import Conditions, Measurement, Pairs, Ratio, Timing
 
-# Mode, cache, and the part of the budget it may take. The first is what everybody is compared in.
+# Mode, cache, and its share of the budget. Contenders are compared in the first.
 _MODES = (("graph", "cold", 1.0), ("stream", "cold", 0.2), ("graph", "hot", 0.2))
-# Launches to learn roughly how long one takes.
+# Launches to estimate the time of one.
 _CALIBRATION_SECONDS, _CALIBRATION_LAUNCHES = 0.02, 1000
-# Host time of a launch: batches that fit the driver's queue and do not keep the GPU long.
+# Host time of a launch: batches that fit the driver's queue and occupy the GPU only briefly.
 _BATCH, _BATCHES, _BATCH_SECONDS = 20, 5, 0.01
 
 
 @dataclass
 class _Entrant:
-    """A contender in one shape, and what was found about it so far.
+    """A contender on one shape, with the findings so far.
 
-    zeroed   its C starts as zeros, since it reads C although beta is 0
-    course   what it was timed with first
-    methods  what its products were multiplied in, where data decide: one, or its sets differ
+    zeroed   C is zeroed for it, since it reads C although beta is 0
+    course   the course it was first timed with
+    methods  the arithmetics of its products, if the data decide; more than one if its sets differ
     """
 
     contender: Contender
@@ -58,49 +58,49 @@ class _Entrant:
 
     @property
     def precision(self) -> str:
-        """The arithmetic of its products, of which limit and bound follow."""
+        """The arithmetic of its products, which determines limit and error bound."""
         return self.methods[0] if self.methods else self.contender.identity.precision
 
-    def ask_method(self) -> None:
-        """Of the product that has just ended."""
+    def record_method(self) -> None:
+        """Record the arithmetic of the product that has just ended."""
         read = method_reader(self.contender)
         if read is not None and (method := read()) not in self.methods:
             self.methods.append(method)
 
 
 def measure_shape(
-    rig: Rig, plan: Plan, problem: Problem, contenders: Sequence[Contender], baselines: Sequence[Contender]
+    rig: Rig, policy: TimingPolicy, problem: Problem, contenders: Sequence[Contender], baselines: Sequence[Contender]
 ) -> list[Measurement]:
-    """A measurement of everybody that can take part, baselines first; the others are noted."""
+    """Measure every contender that supports the problem, baselines first; the others are noted."""
     rig.step(f"{problem}: upload")
-    data = operands(problem, "normal", plan.seed)
+    data = operands(problem, "normal", policy.seed)
     with ExitStack() as stack:
         try:
             rotation = Rotation(rig.memory, problem, data, rig.l2_bytes)
         except (UsageError, LaunchError) as error:
             rig.note(f"{problem}: skipped: {error.message}")
             return []
-        _close_at_the_end(stack, rotation.close)
+        _close_at_exit(stack, rotation.close)
         if not rotation.extent.covers:
             held = rotation.extent.sets * rotation.extent.set_bytes / 2**20
-            rig.note(f"{problem}: all {rotation.extent.sets} sets of operands hold {held:.1f} MB, less than twice the "
-                     "L2: what is called cold is not")  # fmt: skip
+            rig.note(f"{problem}: all {rotation.extent.sets} operand sets together have {held:.1f} MB, less than twice "
+                     "the L2: the cold timings are not cold")  # fmt: skip
         rig.step(f"{problem}: float64 reference")
-        shape = _Shape(rig, plan, problem, rotation, Oracle(problem, data, plan.seed))
-        everybody = [(c, True) for c in baselines] + [(c, False) for c in contenders]
-        entrants = [e for c, is_baseline in everybody if (e := shape.enter(c, is_baseline, stack)) is not None]
+        shape = _Shape(rig, policy, problem, rotation, Oracle(problem, data, policy.seed))
+        candidates = [(c, True) for c in baselines] + [(c, False) for c in contenders]
+        entrants = [e for c, is_baseline in candidates if (e := shape.enter(c, is_baseline, stack)) is not None]
         shape.time([e for e in entrants if not e.before.why])
         return [shape.judged(e, entrants) for e in entrants]
 
 
 class _Shape:
-    def __init__(self, rig: Rig, plan: Plan, problem: Problem, rotation: Rotation, oracle: Oracle) -> None:
-        self._rig, self._plan, self._problem, self._rotation, self._oracle = rig, plan, problem, rotation, oracle
+    def __init__(self, rig: Rig, policy: TimingPolicy, problem: Problem, rotation: Rotation, oracle: Oracle) -> None:
+        self._rig, self._policy, self._problem, self._rotation, self._oracle = rig, policy, problem, rotation, oracle
         self._watch, self._sets = rig.stopwatch, len(rotation.sets)
         self._conditions: Conditions | None = None
 
     def enter(self, contender: Contender, is_baseline: bool, stack: ExitStack) -> _Entrant | None:
-        """Prepare and verify; None, and a note, where it cannot take part."""
+        """Prepare and verify a contender; None, with a note, if it does not support the problem."""
         name = contender.identity.name
         self._rig.step(f"{self._problem}: verify {name}")
         try:
@@ -109,76 +109,76 @@ class _Shape:
             hint = f" ({error.hint})" if error.hint else ""
             self._rig.note(f"{self._problem}: {name} skipped: {error.message}{hint}")
             return None
-        _close_at_the_end(stack, contender.close)
+        _close_at_exit(stack, contender.close)
         entrant = _Entrant(contender, is_baseline, enqueue)
         entrant.before = self._verify(entrant, 0, partial(enqueue, 0))
         if entrant.before.why and contender.identity.kind == "file":
-            # Many tutorials compute 0·C, which NaN spoils: right with numbers there, and said so.
+            # Many tutorials compute 0·C, which fails with NaN in C: try again with zeros, and note it.
             entrant.zeroed = True
             again = self._verify(entrant, 0, partial(enqueue, 0))
             if not again.why:
                 self._rig.note(f"{name} reads C when beta is 0; C was set to zeros for it")
                 entrant.before = again
         if entrant.precision != contender.identity.precision:
-            self._rig.note(f"{self._problem}: {name} multiplied in {entrant.precision}: these data are not for "
+            self._rig.note(f"{self._problem}: {name} fell back to {entrant.precision}: the data do not suit "
                            f"{contender.identity.precision}")  # fmt: skip
         if changed := self._rotation.inputs_changed():
             entrant.before = Finding(entrant.before.rho, f"it changed its input {changed}")
         return entrant
 
     def _verify(self, entrant: _Entrant, index: int, work: Callable[[], None]) -> Finding:
-        """Preset C of a set, do the work, and judge what C holds."""
+        """Preset C of a set, run ``work``, and judge C."""
         self._rotation.poison(index, zero=entrant.zeroed)
         try:
             work()
             self._watch.synchronize()
-            entrant.ask_method()
+            entrant.record_method()
         except LaunchError as error:
             try:
                 self._watch.synchronize()
-            except LaunchError:  # the fault has taken the context with it
-                hint = "the GPU does nothing more in this process: leave this kernel out"
+            except LaunchError:  # the fault destroyed the context
+                hint = "the GPU is unusable in this process from here on: leave this kernel out"
                 raise LaunchError(f"{entrant.name}: {error.message}", hint) from None
             return Finding(math.nan, error.message)
         return self._oracle.judge(self._rotation.product(index), entrant.precision)
 
     def time(self, running: Sequence[_Entrant]) -> None:
-        """Time everybody in every mode, and verify again what was timed."""
+        """Time all entrants in every mode, and verify the timed work again."""
         for entrant in running:
             entrant.launch_seconds = self._calibrated(entrant)
         with ExitStack() as stack:
             for mode, cache, part in _MODES:
-                # Who cannot be captured into a graph is timed all the same, with its baselines beside it.
-                if not self._plan.quick or any(e.course is None for e in running):
+                # A contender that cannot be captured into a graph is timed on a stream, with its baselines.
+                if not self._policy.quick or any(e.course is None for e in running):
                     self._time_mode(running, mode, cache, part, stack)
             for entrant in running:
                 self._rig.step(f"{self._problem}: verify {entrant.name} again")
-                assert entrant.course is not None, "launches one by one are always possible"
+                assert entrant.course is not None, "stream launches are always possible"
                 last = self._sets - 1
                 entrant.after = self._verify(entrant, last, partial(entrant.course.run_set, last))
-                self._ask_of_all(entrant)
+                self._record_methods(entrant)
         for entrant in running:
-            if not self._plan.quick and not self._too_long(entrant, _MODES[1][2]):
+            if not self._policy.quick and not self._too_long(entrant, _MODES[1][2]):
                 entrant.overhead = self._overhead(entrant)
 
-    def _ask_of_all(self, entrant: _Entrant) -> None:
-        """What it multiplies in, of the sets between the first and the last, whose products were verified.
+    def _record_methods(self, entrant: _Entrant) -> None:
+        """Record the arithmetic for the sets between the first and the last, whose products were verified.
 
-        A rotation shifts the same rows and columns, of which a verdict is the worst, so all should be alike.
+        All sets hold the same rows and columns, shifted, and the decision depends on their worst; so all should agree.
         """
         if method_reader(entrant.contender) is None:
             return
         for index in range(1, self._sets - 1):
             entrant.enqueue(index)
             self._watch.synchronize()
-            entrant.ask_method()
+            entrant.record_method()
 
     def _too_long(self, entrant: _Entrant, part: float) -> bool:
-        """Whether a single launch takes all of that part of the budget, so that launching itself costs nothing."""
-        return entrant.course is not None and entrant.launch_seconds > self._plan.budget * part
+        """Whether a single launch exceeds that share of the budget, so that launch overhead is negligible."""
+        return entrant.course is not None and entrant.launch_seconds > self._policy.budget * part
 
     def _calibrated(self, entrant: _Entrant) -> float:
-        """About how long a launch takes; warms up on the way."""
+        """The estimated time of a launch; this also warms up."""
         once = self._watch.seconds(partial(entrant.enqueue, 0))
         count = min(_CALIBRATION_LAUNCHES, int(_CALIBRATION_SECONDS / max(once, 1e-7)))
         return self._watch.seconds(partial(self._several, entrant, count)) / count if count > 1 else once
@@ -188,7 +188,7 @@ class _Shape:
             entrant.enqueue(i % self._sets)
 
     def _time_mode(self, running: Sequence[_Entrant], mode: str, cache: str, part: float, stack: ExitStack) -> None:
-        """Time everybody who can be timed in this mode; the courses stay open as long as ``stack``."""
+        """Time all entrants that support this mode; the courses stay open until ``stack`` closes."""
         cursor = Cursor()
         taking: list[tuple[_Entrant, Course]] = []
         for entrant in running:
@@ -203,13 +203,13 @@ class _Shape:
                     self._sets,
                     entrant.launch_seconds,
                     cursor,
-                    self._plan.sample,
+                    self._policy.sample,
                 )
             except LaunchError as error:
                 if cache == "cold":
                     self._rig.note(f"{self._problem}: {entrant.name} is timed without graphs: {error.message}")
                 continue
-            _close_at_the_end(stack, course.close)
+            _close_at_exit(stack, course.close)
             entrant.course = entrant.course or course
             taking.append((entrant, course))
         if not taking:
@@ -217,14 +217,14 @@ class _Shape:
         self._rig.step(f"{self._problem}: time, {mode}, {cache} L2")
         with Sampler(self._rig.probe) as sampler:
             taken = take_turns(self._watch, [c for _, c in taking], [e.is_baseline for e, _ in taking],
-                               self._plan.precision, self._plan.budget * part)  # fmt: skip
+                               self._policy.precision, self._policy.budget * part)  # fmt: skip
         self._conditions = self._conditions or sampler.conditions
         for (entrant, course), samples in zip(taking, taken, strict=True):
-            entrant.timings.append(timing(course, samples, self._plan.precision))
+            entrant.timings.append(timing(course, samples, self._policy.precision))
             entrant.samples[mode, cache] = samples
 
     def _overhead(self, entrant: _Entrant) -> float:
-        """Host seconds of one launch, from batches on an idle GPU."""
+        """Host seconds per launch, from batches on an idle GPU."""
         count = max(1, min(_BATCH, int(_BATCH_SECONDS / max(entrant.launch_seconds, 1e-7))))
         held: Callable[[], AbstractContextManager[Enqueue]] | None = getattr(entrant.enqueue, "held", None)
         with held() if held is not None else nullcontext(entrant.enqueue) as call:
@@ -236,13 +236,13 @@ class _Shape:
             return median(self._watch.host_seconds(several) / count for _ in range(_BATCHES))
 
     def judged(self, entrant: _Entrant, entrants: Sequence[_Entrant]) -> Measurement:
-        """What was found, with the reason where it must not be believed."""
+        """The measurement, with the reason if it is rejected."""
         identity = replace(entrant.contender.identity, precision=entrant.precision)
         problem, limits = self._problem, self._rig.limits
         rejected = entrant.before.why or (f"wrong after timing: {entrant.after.why}" if entrant.after.why else "")
         verified = not rejected
         if len(entrant.methods) > 1:
-            rejected = rejected or f"its sets of operands were not multiplied alike: {' and '.join(entrant.methods)}"
+            rejected = rejected or f"its operand sets used different arithmetics: {' and '.join(entrant.methods)}"
         least = limits.least_cold_seconds(self._rotation.extent.set_bytes, self._sets)
         for found in entrant.timings:
             floor = least if found.cache == "cold" else 0.0
@@ -257,7 +257,7 @@ class _Shape:
 
 
 def _ratios(entrant: _Entrant, entrants: Sequence[_Entrant]) -> tuple[Ratio, ...]:
-    """Speed over each baseline, in the first mode that both were timed in."""
+    """The speed relative to each baseline, in the first mode that both were timed in."""
     found = []
     for baseline in entrants:
         if not baseline.is_baseline or baseline is entrant:
@@ -268,8 +268,8 @@ def _ratios(entrant: _Entrant, entrants: Sequence[_Entrant]) -> tuple[Ratio, ...
     return tuple(found)
 
 
-def _close_at_the_end(stack: ExitStack, close: Callable[[], None]) -> None:
-    """After a fault the driver refuses to free as well: the first error is the one that says why."""
+def _close_at_exit(stack: ExitStack, close: Callable[[], None]) -> None:
+    """Close at exit. After a fault the driver refuses to free too; the first error is kept."""
 
     def leave(_kind: type[BaseException] | None, error: BaseException | None, _trace: TracebackType | None) -> None:
         with suppress(GemmsmithError) if error is not None else ExitStack():

@@ -1,8 +1,8 @@
-"""Medians and how well they are known.
+"""Medians and their confidence intervals.
 
-Times of a GPU are skewed and swing with its clock, so nothing here assumes a distribution: the middle is the median,
-its interval comes from order statistics, the spread is the interquartile range. A comparison is the median of ratios
-taken round by round, because both sides of a round ran at nearly the same clock.
+GPU times are skewed and drift with the clock, so no distribution is assumed: the location is the median, its interval
+comes from order statistics, and the spread is the interquartile range. A comparison is the median of per-round ratios,
+because both sides of a round ran at nearly the same clock.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
-# An interval with the asked-for width from fewer samples than this is luck.
+# With fewer samples a narrow interval would be chance.
 LEAST_SAMPLES = 10
-# One in 40 on each side of the interval: 95 % between.
+# At most 1 in 40 on each side: 95 % inside.
 _TAIL = 40
 
 
@@ -29,12 +29,12 @@ class Estimate:
 
     @property
     def half_width(self) -> float:
-        """Half of the interval, relative to the median."""
+        """Half the interval, relative to the median."""
         return (self.high - self.low) / 2 / self.median if self.median > 0 else 0.0
 
 
 def estimate(samples: Sequence[float]) -> Estimate:
-    """The median of ``samples`` and what is known about it; at least one sample."""
+    """The median of at least one sample, with its interval."""
     ordered = sorted(samples)
     low, high = interval_ranks(len(ordered))
     middle = quantile(ordered, 0.5)
@@ -43,7 +43,7 @@ def estimate(samples: Sequence[float]) -> Estimate:
 
 
 def quantile(ordered: Sequence[float], part: float) -> float:
-    """The quantile of an ascending sequence, interpolated between neighbours."""
+    """The quantile of an ascending sequence, with linear interpolation."""
     place = part * (len(ordered) - 1)
     below = int(place)
     above = min(below + 1, len(ordered) - 1)
@@ -52,11 +52,10 @@ def quantile(ordered: Sequence[float], part: float) -> float:
 
 @cache
 def interval_ranks(count: int) -> tuple[int, int]:
-    """Which order statistics (from 0) enclose the median with 95 % confidence.
+    """The ranks (from 0) of the order statistics that enclose the median with 95 % confidence.
 
-    The number of samples below the median is binomial with p = 1/2, whatever the distribution. The interval leaves
-    out the largest number of samples on each side whose tail stays within 2.5 %. Five samples or fewer do not reach
-    95 % at all: all of them, then.
+    For any distribution the number of samples below the median is binomial with p = 1/2. The interval excludes as many
+    samples on each side as keep the tail within 2.5 %. Five samples or fewer cannot reach 95 %; then all are included.
     """
     tail, term, rank = 0, 1, 0
     while True:
@@ -70,11 +69,11 @@ def interval_ranks(count: int) -> tuple[int, int]:
 
 
 def known(samples: Sequence[float], precision: float) -> bool:
-    """Whether the median is known to ``precision``: half the interval is at most that part of it."""
+    """Whether the median is known to ``precision``: half the interval is at most that fraction of it."""
     return len(samples) >= LEAST_SAMPLES and estimate(samples).half_width <= precision
 
 
 def speed_ratio(ours: Mapping[int, float], theirs: Mapping[int, float]) -> Estimate | None:
-    """How much faster ours is than theirs, from the rounds that both took part in; seconds by round."""
+    """The speed of ours over theirs, from the rounds in which both ran; seconds by round."""
     ratios = [theirs[r] / seconds for r, seconds in ours.items() if r in theirs and seconds > 0]
     return estimate(ratios) if ratios else None

@@ -1,6 +1,6 @@
-"""Everything that timing asks of a GPU: a stream, pairs of events, graphs, and the host's own clock.
+"""The GPU functions that timing needs: a stream, event pairs, graphs, and the host's clock.
 
-``bench`` knows only the protocol, so that all of it except these driver calls is tested without a GPU.
+``bench`` uses only the protocol, so everything except these driver calls is tested without a GPU.
 """
 
 from __future__ import annotations
@@ -17,55 +17,55 @@ Work = Callable[[], None]
 
 
 class Replay(Protocol):
-    """Work that was captured into a graph."""
+    """Work captured into a graph."""
 
     def __call__(self) -> None:
         """Enqueue the whole graph."""
 
     def close(self) -> None:
-        """Free it; its work must have ended."""
+        """Free the graph; its work must be complete."""
 
 
 class Stopwatch(Protocol):
-    """One stream of one GPU, and the means to time what is enqueued on it."""
+    """One stream of one GPU, and functions to time the work enqueued on it."""
 
     @property
     def stream(self) -> int:
-        """The driver's handle, for contenders to enqueue on."""
+        """The driver's stream handle, on which contenders enqueue."""
 
     def active(self) -> AbstractContextManager[None]:
-        """Within it the GPU is the calling thread's; all other calls happen within it."""
+        """Makes the GPU current in the calling thread; all other calls require it."""
 
     def seconds(self, work: Work, lead: Work | None = None) -> float:
-        """Seconds on the GPU from the start of ``work`` to its end, between two events.
+        """GPU seconds from the start to the end of ``work``, between two events.
 
-        ``lead`` is enqueued first and not timed: it keeps the GPU busy until ``work`` is there, so that the time
-        the host takes to launch it is not counted.
+        ``lead`` is enqueued first and not timed: it keeps the GPU busy until ``work`` is enqueued, so that the host's
+        launch time is not counted.
         """
 
     def capture(self, work: Work) -> Replay:
-        """What ``work`` enqueues, as a graph; it does not run. Raises ``LaunchError`` where it cannot be captured."""
+        """Capture what ``work`` enqueues, without running it. Raises ``LaunchError`` if it cannot be captured."""
 
     def host_seconds(self, work: Work) -> float:
-        """Seconds the host takes to enqueue ``work`` on an idle GPU; the work has ended on return."""
+        """Host seconds to enqueue ``work`` on an idle GPU; the work is complete on return."""
 
     def now(self) -> float:
-        """The host's clock, in seconds: for budgets."""
+        """The host's clock in seconds, for budgets."""
 
     def synchronize(self) -> None:
-        """Wait for all work, and raise what went wrong in it."""
+        """Wait for all work, and raise its errors."""
 
     def close(self) -> None:
-        """Give the stream and the events back."""
+        """Free the stream and the events."""
 
 
 class CudaStopwatch:
-    """A stream of its own on a GPU, in the context that torch and CuPy use as well."""
+    """A private stream on a GPU, in the context that torch and CuPy also use."""
 
     def __init__(self, device: CudaDevice) -> None:
         self._device, self._cu = device, driver_bindings()
         with device.current():
-            # Non-blocking: work of others on the default stream must not be waited for.
+            # Non-blocking: do not wait for other work on the default stream.
             flags = int(self._cu.CUstream_flags.CU_STREAM_NON_BLOCKING)
             self._stream = checked(self._cu.cuStreamCreate(flags), "creating a stream")
             timed = int(self._cu.CUevent_flags.CU_EVENT_DEFAULT)
@@ -90,13 +90,13 @@ class CudaStopwatch:
         return float(checked(self._cu.cuEventElapsedTime(self._start, self._stop), "reading the timer")) / 1e3
 
     def capture(self, work: Work) -> Replay:
-        # Thread-local: another thread may allocate meanwhile without spoiling the capture.
+        # Thread-local: another thread may allocate meanwhile without invalidating the capture.
         mode = self._cu.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
         checked(self._cu.cuStreamBeginCapture(self._stream, mode), "beginning a graph")
         try:
             work()
         except Exception as error:  # a library's own exceptions, such as torch's RuntimeError
-            # The stream must leave capture mode whatever happened; what was captured so far is of no use.
+            # The stream must leave capture mode in any case; the partial graph is discarded.
             status, unfinished = self._cu.cuStreamEndCapture(self._stream)
             if int(status) == 0:
                 self._cu.cuGraphDestroy(unfinished)
@@ -106,7 +106,7 @@ class CudaStopwatch:
             executable = checked(self._cu.cuGraphInstantiate(graph, 0), "instantiating a graph")
         finally:
             checked(self._cu.cuGraphDestroy(graph), "freeing a graph")
-        # Uploaded now, so that the first replay is like every other.
+        # Upload now, so that the first replay costs the same as the others.
         checked(self._cu.cuGraphUpload(executable, self._stream), "uploading a graph")
         return _CudaReplay(self._cu, executable, self._stream)
 

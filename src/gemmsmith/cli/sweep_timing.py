@@ -99,7 +99,7 @@ def gpu_measure(bench: Workbench, baselines: Sequence[str], step: Listener) -> M
         from gemmsmith.bench.bench import Renamed
         from gemmsmith.bench.bench import bench as timed
         from gemmsmith.bench.kernel_contender import KernelContender
-        from gemmsmith.bench.rig import Plan, cuda_rig
+        from gemmsmith.bench.rig import TimingPolicy, cuda_rig
 
         contenders: list[Contender] = [
             Renamed(KernelContender(e.variant.spec, e.variant.config, device, bench.compiler), e.label)
@@ -108,6 +108,6 @@ def gpu_measure(bench: Workbench, baselines: Sequence[str], step: Listener) -> M
         others = [baseline_named(name) for name in baselines]
         budget = max(_LEAST_SECONDS, _SECONDS_A_POINT * (len(contenders) + len(others)))
         with cuda_rig(device, step, note) as rig:
-            yield from timed(contenders, others, [problem], rig, Plan(budget=budget, quick=True))
+            yield from timed(contenders, others, [problem], rig, TimingPolicy(budget=budget, quick=True))
 
     return measure

@@ -1,13 +1,13 @@
-"""The results database: every run with where it took place and what it measured, in one SQLite file.
+"""The results database: every run with its machine and its measurements, in one SQLite file.
 
-``begin`` and ``add`` are one transaction each. When they return, what they were given is on the disk, and a process
-that is killed leaves each of them done or not done. Any number of processes may write at once.
+``begin`` and ``add`` are one transaction each: durable when they return, and atomic if the process is killed. Any
+number of processes may write at once.
 
     with Results.open() as results:
         results.begin(run)
         results.add(run.id, measurement)
 
-A connection belongs to the thread and the process that opened it. What the tables are: docs/results.md.
+A connection belongs to the thread and process that opened it. docs/results.md describes the tables.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _NEWEST_FIRST = "ORDER BY started DESC, number DESC"
 
 @dataclass(frozen=True)
 class Record:
-    """A measurement and the run it belongs to, which comes without its measurements."""
+    """A measurement with its run; the run is without measurements."""
 
     run: Run
     measurement: Measurement
@@ -56,9 +56,9 @@ class Results:
 
     @classmethod
     def open(cls, path: Path | None = None, *, read_only: bool = False) -> Results:
-        """Open or create the database; None is ``$GEMMSMITH_DB`` or the user's own.
+        """Open or create the database; None means ``$GEMMSMITH_DB`` or the user's default.
 
-        ``read_only`` also takes a file or folder that must not be written, and a missing file as an empty one.
+        With ``read_only`` the file or folder may be write-protected, and a missing file reads as empty.
         """
         where = chosen_path(path)
         return cls(where, (open_for_reading if read_only else open_for_writing)(where))
@@ -75,7 +75,7 @@ class Results:
         self.close()
 
     def begin(self, run: Run) -> None:
-        """Record that ``run`` took place, with the measurements it has already; on the disk when this returns."""
+        """Record ``run`` with the measurements it already has; durable when this returns."""
 
         def write() -> None:
             number = insert_run(self._connection.execute, run)
@@ -90,7 +90,7 @@ class Results:
             raise
 
     def add(self, run_id: str, measurement: Measurement) -> None:
-        """Record one more measurement of a run that has begun; on the disk when this returns."""
+        """Record one more measurement of a run that has begun; durable when this returns."""
 
         def write() -> None:
             row = self._connection.execute("SELECT number FROM run WHERE id = ?", (TEXT.write(run_id),)).fetchone()
@@ -113,7 +113,7 @@ class Results:
         return self._transact("DEFERRED", self._ids)
 
     def run(self, name: str) -> Run:
-        """The run of that id, or the only one whose id begins so; 'latest' is the newest, 'latest~2' two before."""
+        """The run with this id or unique id prefix; 'latest' is the newest, 'latest~2' the one two before."""
 
         def read() -> Run:
             wanted = _one_of(self._ids(), name, self.path)
@@ -132,9 +132,9 @@ class Results:
         gpu: str = "",
         since: str = "",
     ) -> tuple[Record, ...]:
-        """Measurements of the newest run first; each filter that is given must hold.
+        """Measurements that match all given filters, newest run first.
 
-        ``gpu`` is part of a name in any case, ``since`` a date or time in ISO 8601, in UTC unless it says otherwise.
+        ``gpu`` matches part of a name, case-insensitively; ``since`` is a date or time in ISO 8601, UTC by default.
         """
         conditions, values = ["1"], []
         for column, value in (("contender", contender), ("dtype", dtype)):
@@ -182,13 +182,13 @@ class Results:
             except GemmsmithError:
                 raise
             except (TypeError, ValueError, OverflowError) as error:
-                if kind == "DEFERRED":  # a row whose values have other types than those that were written
+                if kind == "DEFERRED":  # a row with values of unexpected types
                     raise damaged(self.path, error) from error
-                raise UsageError(f"this cannot be recorded: {error}") from error
+                raise UsageError(f"cannot record this measurement: {error}") from error
 
 
 def _utc(since: str) -> str:
-    """A date or time as runs write theirs, without a zone, so that it compares with them as text."""
+    """A date or time in the format of ``run.started``, without a zone, so that both compare as text."""
     if not since:
         return ""
     try:
@@ -201,14 +201,14 @@ def _utc(since: str) -> str:
 
 
 def _one_of(ids: Sequence[str], name: str, path: Path) -> str:
-    """The id that ``name`` means, among ids with the newest first."""
+    """The id that ``name`` refers to; ``ids`` are ordered newest first."""
     if not ids:
         raise UsageError(f"no runs in {path} yet", "gemmsmith bench records them")
     steps = re.fullmatch(r"(?:latest)?~(\d{1,9})|latest", name)
     if steps:
         back = int(steps[1] or 0)
         if back >= len(ids):
-            raise UsageError(f"{name}: there are only {len(ids)} runs in {path}", f"the oldest is ~{len(ids) - 1}")
+            raise UsageError(f"{name}: {path} has only {len(ids)} runs", f"the oldest is ~{len(ids) - 1}")
         return ids[back]
     found = [name] if name in ids else [other for other in ids if name and other.startswith(name)]
     if len(found) == 1:
@@ -216,4 +216,4 @@ def _one_of(ids: Sequence[str], name: str, path: Path) -> str:
     if not found:
         raise UsageError(f"no run {name!r} in {path}", "gemmsmith history lists them")
     some = ", ".join(found[:4]) + (", …" if len(found) > 4 else "")
-    raise UsageError(f"{len(found)} runs begin with {name!r}: {some}", "write more of the id")
+    raise UsageError(f"{len(found)} runs begin with {name!r}: {some}", "give more characters of the id")

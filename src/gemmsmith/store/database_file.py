@@ -1,8 +1,8 @@
-"""The file under the results database: where it is, how it is opened, and what its errors mean.
+"""The file of the results database: its location, how it is opened, and its errors.
 
-Durable: a transaction that has been committed is on the disk. In WAL mode readers and a writer do not wait for each
-other, but all must share memory, so it is used only on file systems known to be of this machine; elsewhere (NFS,
-Lustre, a folder shared with a container) the rollback journal needs only locks.
+Durable: a committed transaction is on disk. In WAL mode readers and a writer do not block each other, but they must
+share memory, so WAL is used only on file systems known to be local. Elsewhere (NFS, Lustre, a folder shared with a
+container) the rollback journal is used, which needs only locks.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from gemmsmith.errors import GemmsmithError, UsageError
 from gemmsmith.store.database_schema import APPLICATION_ID, MIGRATIONS
 
 ENVIRONMENT = "GEMMSMITH_DB"
-PATIENCE = 60.0  # seconds: sixteen writers on a slow disk wait a few; only a hung process holds a lock this long
-_SQLITE_WAIT = 1.0  # SQLite's own waiting does not notice Ctrl-C, so it is short and we repeat it
+PATIENCE = 60.0  # seconds; sixteen writers on a slow disk wait a few, only a hung process locks this long
+_SQLITE_WAIT = 1.0  # SQLite's own wait ignores Ctrl-C, so it is short and we repeat it
 _LOCAL = ("bcachefs", "btrfs", "ext2", "ext3", "ext4", "f2fs", "jfs", "overlay", "reiserfs", "tmpfs", "xfs", "zfs")
 _ELSEWHERE = f"choose another file with --db or {ENVIRONMENT}"
 _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL)
@@ -34,7 +34,7 @@ _T = TypeVar("_T")
 
 
 class ResultsError(GemmsmithError):
-    """The results database cannot be used. Not 1, the exit code that says that something got slower."""
+    """The results database cannot be used. Exit code 3, since 1 means a regression."""
 
     exit_code = 3
 
@@ -48,15 +48,15 @@ def default_path() -> Path:
 
 
 def chosen_path(path: Path | None) -> Path:
-    """``path``, or the default one; a folder is refused."""
+    """``path`` or the default; a folder is refused."""
     where = default_path() if path is None else Path(path).expanduser()
-    if os.path.isdir(where):  # unlike Path's, it takes what may not be looked at for no folder
+    if os.path.isdir(where):  # unlike Path.is_dir, False for a path without permission
         raise UsageError(f"{where} is a folder, not a results database", "name a file: --db results.db")
     return where
 
 
 def open_for_writing(path: Path) -> sqlite3.Connection:
-    """A connection to the database at ``path``, made or brought to this version's schema if need be."""
+    """A connection to the database at ``path``; creates or migrates it if needed."""
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
@@ -66,10 +66,9 @@ def open_for_writing(path: Path) -> sqlite3.Connection:
 
 
 def open_for_reading(path: Path) -> sqlite3.Connection:
-    """A connection that changes nothing that was recorded; an empty database where there is no file.
+    """A connection that changes no recorded data; an empty database if there is no file.
 
-    It may replay the journal of a writer that was killed, and bring an older file to this schema, where it has the
-    right to.
+    With write permission it may replay the journal of a killed writer and migrate an older file.
     """
     try:
         path.stat()
@@ -83,8 +82,8 @@ def open_for_reading(path: Path) -> sqlite3.Connection:
         try:
             connection = patiently(lambda: _opened(_uri(path, "rw"), path, write=False))
         except sqlite3.OperationalError as error:
-            # A database in WAL mode wants to put files beside itself. Where it may not, and no writer has left any,
-            # it can be read as it stands.
+            # A database in WAL mode needs files beside it. Without write permission, and if no writer left such files,
+            # it can be read as immutable.
             left = [f for f in (Path(f"{path}-wal"), Path(f"{path}-journal")) if f.exists() and f.stat().st_size]
             if _code(error) not in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY) or left:
                 raise
@@ -95,20 +94,20 @@ def open_for_reading(path: Path) -> sqlite3.Connection:
 
 @contextmanager
 def transaction(connection: sqlite3.Connection, kind: str) -> Iterator[None]:
-    """All or nothing; IMMEDIATE takes the writer's lock at once, DEFERRED sees one state of the file throughout."""
+    """One atomic transaction; IMMEDIATE takes the write lock at once, DEFERRED reads one consistent state."""
     try:
         connection.execute(f"BEGIN {kind}")
         yield
         connection.execute("COMMIT")
     except BaseException:
         if connection.in_transaction:
-            with suppress(sqlite3.Error):  # the first error is the one to tell
+            with suppress(sqlite3.Error):  # keep the first error
                 connection.execute("ROLLBACK")
         raise
 
 
 def patiently(operation: Callable[[], _T]) -> _T:
-    """What ``operation`` returns, tried again while other processes hold the lock; it must be all or nothing."""
+    """Run ``operation``, retrying while other processes hold the lock; it must be atomic."""
     deadline = time.monotonic() + PATIENCE
     while True:
         try:
@@ -121,50 +120,50 @@ def patiently(operation: Callable[[], _T]) -> _T:
 
 @contextmanager
 def explained(path: Path) -> Iterator[None]:
-    """SQLite's errors as ours, with what to do."""
+    """Turn SQLite's errors into ours, with a hint."""
     try:
         yield
     except sqlite3.ProgrammingError:
-        raise  # a mistake of ours, such as use after close
+        raise  # a bug here, such as use after close
     except sqlite3.Error as error:
         raise _explanation(path, error) from error
-    except UnicodeDecodeError as error:  # of SQLite's own message, which quotes what is damaged
+    except UnicodeDecodeError as error:  # from SQLite's own message, which quotes damaged data
         raise damaged(path, error) from error
 
 
 def damaged(path: Path, error: Exception) -> ResultsError:
-    """Contents that no gemmsmith wrote; nothing is repaired by guessing."""
+    """The error for contents that gemmsmith did not write; nothing is repaired."""
     return ResultsError(
         f"the results database {path} is damaged ({error})",
-        f"rescue what can be read with: sqlite3 {path} .recover | sqlite3 rescued.db; or {_ELSEWHERE}",
+        f"recover readable data with: sqlite3 {path} .recover | sqlite3 rescued.db; or {_ELSEWHERE}",
     )
 
 
 def _explanation(path: Path, error: sqlite3.Error) -> GemmsmithError:
-    kept = "what was recorded before is kept"
+    kept = "earlier records are intact"
     match _code(error):
         case sqlite3.SQLITE_NOTADB if not _begins_as_sqlite(path):
-            return UsageError(f"{path} is not a results database: its contents are not SQLite's", _ELSEWHERE)
+            return UsageError(f"{path} is not a results database: it is not an SQLite file", _ELSEWHERE)
         case (
             sqlite3.SQLITE_NOTADB | sqlite3.SQLITE_CORRUPT | None
-        ):  # None: text that is not UTF-8, which nothing here writes
+        ):  # None: text that is not UTF-8, which gemmsmith never writes
             return damaged(path, error)
         case sqlite3.SQLITE_FULL:
             return ResultsError(f"no space left for the results database {path}; {kept}", _ELSEWHERE)
         case sqlite3.SQLITE_READONLY | sqlite3.SQLITE_PERM:
-            return ResultsError(f"the results database {path} must not be written ({error})", _ELSEWHERE)
+            return ResultsError(f"no permission to write the results database {path} ({error})", _ELSEWHERE)
         case sqlite3.SQLITE_CANTOPEN:
-            return ResultsError(f"cannot open the results database {path}, or files beside it", _ELSEWHERE)
+            return ResultsError(f"cannot open the results database {path} or its journal", _ELSEWHERE)
         case code if code in _BUSY:
             return ResultsError(
-                f"another process has kept the results database {path} locked for {PATIENCE:g} s; {kept}",
+                f"another process has locked the results database {path} for {PATIENCE:g} s; {kept}",
                 "end that process, or " + _ELSEWHERE,
             )
     return ResultsError(f"the results database {path} failed ({error}); {kept}", _ELSEWHERE)
 
 
 def _begins_as_sqlite(path: Path) -> bool:
-    """Whether the file says it is SQLite's, whatever is wrong with the rest of it."""
+    """Whether the file starts with SQLite's magic bytes."""
     try:
         with path.open("rb") as file:
             return file.read(len(_MAGIC)) == _MAGIC
@@ -173,7 +172,7 @@ def _begins_as_sqlite(path: Path) -> bool:
 
 
 def _code(error: sqlite3.Error) -> int | None:
-    """The primary result code: the low eight bits."""
+    """SQLite's primary result code: the low eight bits."""
     code: int | None = getattr(error, "sqlite_errorcode", None)
     return None if code is None else code & 0xFF
 
@@ -186,7 +185,7 @@ def _opened(uri: str, path: Path, *, write: bool) -> sqlite3.Connection:
     connection = sqlite3.connect(uri, uri=True, timeout=_SQLITE_WAIT, isolation_level=None)
     try:
         version = _version(connection, path)
-        # As durable in WAL mode as FULL; with a rollback journal also the journal's removal, which is the commit.
+        # As durable as FULL in WAL mode; with a rollback journal it also syncs the journal's removal, the commit.
         connection.execute("PRAGMA synchronous = EXTRA")
         connection.execute("PRAGMA foreign_keys = ON")
         if write:
@@ -200,7 +199,7 @@ def _opened(uri: str, path: Path, *, write: bool) -> sqlite3.Connection:
 
 
 def _version(connection: sqlite3.Connection, path: Path) -> int:
-    """The schema's version in the file, 0 for a new one; refuses what is not ours before anything is changed."""
+    """The file's schema version, 0 for a new file; refuses other programs' databases before any change."""
     with transaction(connection, "DEFERRED"):
         (application,) = connection.execute("PRAGMA application_id").fetchone()
         (version,) = connection.execute("PRAGMA user_version").fetchone()
@@ -209,7 +208,7 @@ def _version(connection: sqlite3.Connection, path: Path) -> int:
         raise UsageError(f"{path} is a database of another program", _ELSEWHERE)
     if version > len(MIGRATIONS):
         raise ResultsError(
-            f"{path} has schema {version}, from a newer gemmsmith; this one knows up to {len(MIGRATIONS)}",
+            f"{path} has schema {version}, from a newer gemmsmith; this version supports up to {len(MIGRATIONS)}",
             f"upgrade gemmsmith, or {_ELSEWHERE}",
         )
     return int(version)
@@ -235,11 +234,11 @@ def _choose_journal(connection: sqlite3.Connection, path: Path) -> None:
     except sqlite3.OperationalError as error:
         if _code(error) in _BUSY or wanted == "delete":
             raise
-        connection.execute("PRAGMA journal_mode = delete")  # no shared memory here after all
+        connection.execute("PRAGMA journal_mode = delete")  # no shared memory on this file system
 
 
 def file_system(folder: Path) -> str:
-    """The type of the file system that holds ``folder``, as the kernel calls it; '' where that is not known."""
+    """The type of the file system of ``folder``, by the kernel's name; '' if unknown."""
     try:
         mounts = Path("/proc/self/mounts").read_text(encoding="utf-8", errors="surrogateescape")
     except OSError:
@@ -248,7 +247,7 @@ def file_system(folder: Path) -> str:
     found, depth = "", 0
     for line in mounts.splitlines():
         _, point, kind, *_ = line.split(" ")
-        mount = Path(re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), point))  # a blank is \040
-        if here.is_relative_to(mount) and len(mount.parts) >= depth:  # of two on one point the later is seen
+        mount = Path(re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), point))  # a space is \040
+        if here.is_relative_to(mount) and len(mount.parts) >= depth:  # the later of two mounts on one point is visible
             found, depth = kind, len(mount.parts)
     return found

@@ -1,7 +1,7 @@
-"""Records as rows and back, exactly: which field of which record stands in which column.
+"""The exact mapping between records and rows: which field is in which column.
 
-A field is named by its path from the record that the table is about: 'machine.gpu' of a Run, 'rho.0' of a
-Measurement, '' for the record itself.
+A field is named by its path from the table's record: 'machine.gpu' of a Run, 'rho.0' of a Measurement, '' for the
+record itself.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ Execute = Callable[[str, Sequence[Any]], Any]
 
 @dataclass(frozen=True)
 class Codec:
-    """How a value is written into a column and read from it; NumPy's scalars become Python's on the way in."""
+    """How a value is written to a column and read from it; NumPy scalars become Python scalars."""
 
     write: Callable[[Any], Any]
     read: Callable[[Any], Any]
 
 
 def _write_text(value: Any) -> str | bytes:
-    """Names of files need not be valid Unicode. Such a string is kept as the bytes that give it back."""
+    """File names need not be valid Unicode; such a string is stored as bytes that restore it."""
     text = str(value)
     try:
         text.encode()
@@ -40,7 +40,13 @@ def _read_text(value: Any) -> str:
     return value.decode(errors="surrogatepass") if isinstance(value, bytes) else str(value)
 
 
+def _read_config(value: Any) -> str:
+    """The text of a configuration. Every configuration read from a database passes through here."""
+    return _read_text(value)
+
+
 TEXT = Codec(_write_text, _read_text)
+CONFIG = Codec(_write_text, _read_config)
 REAL = Codec(float, lambda value: math.nan if value is None else float(value))
 INTEGER = Codec(int, int)
 FLAG = Codec(lambda value: int(bool(value)), bool)
@@ -49,7 +55,7 @@ DTYPE = Codec(lambda dtype: dtype.name, dtype_named)
 
 @dataclass(frozen=True)
 class Table:
-    """A table: ``keys`` say what a row belongs to, ``columns`` (name, path, codec) what it holds."""
+    """A table: ``keys`` identify a row's owner, ``columns`` are (name, path, codec)."""
 
     name: str
     keys: tuple[str, ...]
@@ -68,7 +74,7 @@ class Table:
         return [codec.write(at(record, path)) for _, path, codec in self.columns]
 
     def fields(self, row: Sequence[Any]) -> dict[str, dict[str, Any]]:
-        """Values by record and field; the record that the table is about is ''."""
+        """Values by record and field; the table's own record is ''."""
         result: dict[str, dict[str, Any]] = {"": {}}
         for (_, path, codec), value in zip(self.columns, row, strict=True):
             record, _, field = path.rpartition(".")
@@ -84,7 +90,7 @@ def at(record: Any, path: str) -> Any:
 
 
 def _named(prefix: str, codec: Codec, names: str) -> tuple[tuple[str, str, Codec], ...]:
-    """Columns that are called as their fields are."""
+    """Columns with the names of their fields."""
     return tuple((name, prefix + name, codec) for name in names.split())
 
 
@@ -96,7 +102,8 @@ PACKAGE = Table("package", ("run", "position"), (("name", "0", TEXT), ("version"
 
 MEASUREMENT = Table("measurement", ("run",), (
     ("contender", "identity.name", TEXT),
-    *_named("identity.", TEXT, "kind config precision version digest"),
+    *_named("identity.", TEXT, "kind"), *_named("identity.", CONFIG, "config"),
+    *_named("identity.", TEXT, "precision version digest"),
     *_named("problem.", INTEGER, "m n k"),
     *_named("problem.", DTYPE, "dtype out_dtype"),
     *_named("problem.", REAL, "alpha beta"),
@@ -124,14 +131,14 @@ THROTTLE = Table("throttle", _PART, (("reason", "", TEXT),))
 
 
 def insert_run(execute: Execute, run: Run) -> int:
-    """Write the run's row and its packages; returns the number of the row."""
+    """Write the run's row and its packages; returns the row number."""
     number = int(execute(RUN.insert, RUN.values(run)).lastrowid)
     _insert_parts(execute, PACKAGE, number, run.machine.packages)
     return number
 
 
 def insert_measurement(execute: Execute, run: int, measurement: Measurement) -> None:
-    """Write the measurement's row and what hangs on it."""
+    """Write the measurement's row and its dependent rows."""
     number = int(execute(MEASUREMENT.insert, (run, *MEASUREMENT.values(measurement))).lastrowid)
     _insert_parts(execute, TIMING, number, measurement.timings)
     _insert_parts(execute, RATIO, number, measurement.ratios)
@@ -154,7 +161,7 @@ def read_run(execute: Execute, number: int) -> Run:
 
 
 def read_measurements(execute: Execute, run: int, condition: str, values: Sequence[Any]) -> tuple[Measurement, ...]:
-    """The run's measurements that meet a condition on columns of ``measurement``, in the order they were added."""
+    """The run's measurements that meet a condition on columns of ``measurement``, in insertion order."""
 
     def parts(table: Table, build: Callable[[Sequence[Any]], Any]) -> dict[int, tuple[Any, ...]]:
         rows = execute(

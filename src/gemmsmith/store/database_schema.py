@@ -1,15 +1,14 @@
-"""The tables of the results database, as steps from each version to the next.
+"""The tables of the results database, as migrations from each version to the next.
 
-A step that has been released is never edited: a new version is a new step at the end. docs/results.md says what the
-tables hold.
+A released migration is never edited; a new version is a new migration at the end. docs/results.md describes the tables.
 
-Columns of floating-point numbers have no declared type. SQLite would store -0.0 as 0 in a REAL column; without a type
-it keeps all 64 bits. NULL stands for NaN, which SQLite does not store.
+Floating-point columns have no declared type. In a REAL column SQLite would store -0.0 as 0; without a type it keeps all
+64 bits. NULL stands for NaN, which SQLite cannot store.
 """
 
 from __future__ import annotations
 
-APPLICATION_ID = 0x47534D52  # 'GSMR', in the header of the file: a database of another program is not touched
+APPLICATION_ID = 0x47534D52  # 'GSMR' in the file header; other programs' databases are left alone
 
 _RUN = """
 CREATE TABLE run (
@@ -126,7 +125,7 @@ CREATE TABLE throttle (
     PRIMARY KEY (measurement, position)
 ) WITHOUT ROWID"""
 
-# For people with a query tool: one row a timing, and one for a measurement that has none. Nothing of ours reads it.
+# For users with a query tool: one row per timing, and one for a measurement without timings. Not read by gemmsmith.
 _RESULT = """
 CREATE VIEW result AS
 SELECT

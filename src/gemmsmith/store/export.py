@@ -1,7 +1,7 @@
-"""Results as a flat table for other programs: CSV, JSON or Parquet, with the same columns in all three.
+"""Export results as a flat table: CSV, JSON or Parquet, with the same columns.
 
-One row a timing, and one for a measurement that has none. What is not a finite number is empty. Columns with a dot
-depend on what was recorded: 'package.torch', 'ratio.cublas' with 'ratio.cublas.low' and '.high', 'counter.registers'.
+One row per timing, and one for a measurement without timings. Non-finite numbers are empty. Columns with a dot depend
+on the records: 'package.torch', 'ratio.cublas' with 'ratio.cublas.low' and '.high', 'counter.registers'.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ from gemmsmith.store.database_rows import FLAG, INTEGER, MEASUREMENT, REAL, RUN,
 from gemmsmith.store.results import Timing
 
 Value = str | int | float | bool | None
-_KINDS: tuple[tuple[Codec, type], ...] = ((REAL, float), (INTEGER, int), (FLAG, bool))  # all else is text
+_KINDS: tuple[tuple[Codec, type], ...] = ((REAL, float), (INTEGER, int), (FLAG, bool))  # everything else is text
 
 
 @dataclass(frozen=True)
 class FlatTable:
-    """Columns with their Python type, and rows of values; None is 'not known'."""
+    """Columns with their Python types, and rows of values; None means unknown."""
 
     columns: tuple[tuple[str, type], ...]
     rows: tuple[tuple[Value, ...], ...]
 
 
 def flat_table(records: Sequence[Record]) -> FlatTable:
-    """The records as rows, with every column that one of them has."""
+    """The records as rows, with the union of their columns."""
     columns: dict[str, type] = {
         name if (name, table.name) != ("id", "run") else "run": dict(_KINDS).get(codec, str)
         for table in (RUN, MEASUREMENT, TIMING)
@@ -54,13 +54,13 @@ def flat_table(records: Sequence[Record]) -> FlatTable:
 
 
 def write_table(table: FlatTable, kind: str, path: Path, *, overwrite: bool = False) -> None:
-    """Write ``path`` whole or not at all; a file that is there is replaced only when asked to."""
+    """Write ``path`` atomically; an existing file is replaced only with ``overwrite``."""
     if kind not in FORMATS:
         raise UsageError(f"unknown format {kind!r}", f"use one of {', '.join(FORMATS)}")
     if not os.path.isdir(path.parent):
-        raise UsageError(f"there is no folder {path.parent}", "make it, or choose another place with --out")
+        raise UsageError(f"there is no folder {path.parent}", "create it, or choose another path with --out")
     if os.path.isdir(path):
-        raise UsageError(f"{path} is a folder", "name a file with --out")
+        raise UsageError(f"{path} is a folder, not a file", "name a file with --out")
     if path.exists() and not overwrite:
         raise _exists(path)
     data = FORMATS[kind](table)
@@ -70,11 +70,11 @@ def write_table(table: FlatTable, kind: str, path: Path, *, overwrite: bool = Fa
         if overwrite:
             os.replace(temporary, path)
         else:
-            _appear(temporary, path)
+            _publish(temporary, path)
     except FileExistsError:
         raise _exists(path) from None
     except OSError as error:
-        raise ResultsError(f"cannot write {path}: {error.strerror}", "choose another place with --out") from None
+        raise ResultsError(f"cannot write {path}: {error.strerror}", "choose another path with --out") from None
     finally:
         with suppress(OSError):
             temporary.unlink()
@@ -105,7 +105,7 @@ def _clean(value: Any, kind: type) -> Value:
         return None
     if kind is float:
         return float(value) if math.isfinite(value) else None
-    if kind is str:  # names of files need not be valid Unicode, but what is written must be
+    if kind is str:  # file names need not be valid Unicode, but the output must be
         return str(value).encode(errors="backslashreplace").decode()
     return int(value) if kind is int else bool(value)
 
@@ -146,19 +146,19 @@ FORMATS: dict[str, Callable[[FlatTable], bytes]] = {"csv": _csv, "json": _json, 
 
 
 def _exists(path: Path) -> UsageError:
-    return UsageError(f"{path} exists already", "choose another name, or overwrite it with --force")
+    return UsageError(f"{path} already exists", "choose another name, or overwrite it with --force")
 
 
 def _write_through(path: Path, data: bytes) -> None:
-    """A new file with the permissions the user gives files, on the disk when this returns."""
+    """Create a file with the user's default permissions; durable when this returns."""
     with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666), "wb") as file:
         file.write(data)
         file.flush()
         os.fsync(file.fileno())
 
 
-def _appear(temporary: Path, path: Path) -> None:
-    """Give the file its name, unless another has taken it meanwhile; by a link, since a rename would replace it."""
+def _publish(temporary: Path, path: Path) -> None:
+    """Give the file its final name unless it exists; by a hard link, since a rename would replace it."""
     try:
         os.link(temporary, path)
     except FileExistsError:

@@ -1,4 +1,4 @@
-"""What a measurement yields: frozen records that say what ran, where, how, how fast, and how well that is known.
+"""Frozen records of measurements: what ran, where, how, how fast, and how precisely that is known.
 
 Run ── Machine
   └── Measurement (one contender, one problem) ── Identity, Timing…, Conditions, Ratio…
@@ -17,7 +17,7 @@ Pairs = tuple[tuple[str, float], ...]
 
 @dataclass(frozen=True)
 class Machine:
-    """Where a run took place. ``packages`` are (name, version) of what takes part: numpy, torch, cuBLAS, triton…"""
+    """The machine of a run. ``packages`` are (name, version) of relevant packages: numpy, torch, cuBLAS, triton…"""
 
     host: str
     system: str
@@ -33,14 +33,14 @@ class Machine:
 
 @dataclass(frozen=True)
 class Timing:
-    """Seconds of one launch.
+    """Seconds per launch.
 
     mode      'graph': replayed from a CUDA graph; 'stream': launched one by one
-    cache     'cold': operands rotate over at least twice the L2; 'hot': one set again and again
+    cache     'cold': operands rotate over at least twice the L2; 'hot': always the same set
     low/high  95 % confidence interval of the median, from order statistics
     spread    interquartile range over the median
-    samples   how many samples the median is of; a sample is the mean of ``launches`` launches
-    converged whether the interval reached the precision that was asked for before the budget ended
+    samples   the number of samples; a sample is the mean of ``launches`` launches
+    converged whether the interval reached the requested precision within the budget
     """
 
     mode: str
@@ -56,7 +56,7 @@ class Timing:
 
 @dataclass(frozen=True)
 class Conditions:
-    """What the GPU did meanwhile, sampled through NVML; NaN where it could not be read."""
+    """The GPU's conditions during timing, sampled through NVML; NaN if not readable."""
 
     sm_mhz: float = math.nan
     sm_mhz_min: float = math.nan
@@ -70,7 +70,7 @@ class Conditions:
 
 @dataclass(frozen=True)
 class Ratio:
-    """This contender's speed over a baseline's, from interleaved rounds: 1.05 is five per cent faster."""
+    """This contender's speed over a baseline's, from interleaved rounds: 1.05 is 5 % faster."""
 
     baseline: str
     value: float
@@ -83,11 +83,11 @@ class Measurement:
     """One contender on one problem.
 
     origin         'measured' on a GPU, or 'simulated'
-    rejected       why the result must not be believed; empty where it may
-    rho            the component-wise error over its unit roundoff, before timing and after it
-    limit_tflops   what the GPU could do at most, by its roofline, in this arithmetic
-    overhead       host seconds of one launch, on its own
-    counters       the profiler's names, and resources: 'registers', 'smem_bytes', 'spill_bytes', 'occupancy'
+    rejected       why the result is invalid; empty if it is valid
+    rho            the component-wise error in units of roundoff, before and after timing
+    limit_tflops   the GPU's roofline limit in this arithmetic
+    overhead       host seconds per launch
+    counters       profiler metrics, and resources: 'registers', 'smem_bytes', 'spill_bytes', 'occupancy'
     """
 
     identity: Identity
@@ -105,7 +105,7 @@ class Measurement:
 
     @property
     def best(self) -> Timing | None:
-        """The timing a table shows: cold, from a graph where there is one."""
+        """The timing that tables show: cold, from a graph if there is one."""
         order = {("graph", "cold"): 0, ("stream", "cold"): 1, ("graph", "hot"): 2, ("stream", "hot"): 3}
         return min(self.timings, key=lambda t: order[t.mode, t.cache], default=None)
 

@@ -1,11 +1,11 @@
 """What got faster or slower between two runs, beyond noise.
 
-A timing is slower when both hold: the 95 % confidence intervals of the two medians do not overlap, and the medians
-differ by at least a stated part (1 % unless told). The first is noise within a run; the second is what clocks and
-temperatures do between two runs of the same code, which no interval of one run can know. Faster likewise.
+A timing is slower if two conditions hold: the 95 % confidence intervals of the medians do not overlap, and the medians
+differ by at least a given fraction (default 1 %). The first excludes noise within a run. The second excludes changes of
+clock and temperature between two runs of the same code, which the interval of one run cannot show. Faster is analogous.
 
-Timings are matched by contender, arithmetic, problem, mode and cache. Among several of one contender on one problem (a
-sweep) those of equal configuration are matched first; a lone rest on both sides is one whose configuration changed.
+Timings are matched by contender, arithmetic, problem, mode and cache. For several timings of one contender on one
+problem (a sweep), equal configurations are matched first; if one remains on each side, its configuration changed.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from gemmsmith.store.results import Machine, Measurement, Run, Timing
 LEAST_CHANGE = 0.01
 
 FASTER, SLOWER, SAME = "faster", "slower", "same"
-BROKEN = "broken"  # believed in A and not in B: worse than slower
-UNCLEAR = "unclear"  # one of the two is not to be believed, or its interval is not known
+BROKEN = "broken"  # valid in A but not in B: worse than slower
+UNCLEAR = "unclear"  # A is invalid, or an interval is unknown
 ONLY_A, ONLY_B = "only in A", "only in B"
-VERDICTS = (BROKEN, SLOWER, FASTER, UNCLEAR, ONLY_A, ONLY_B, SAME)  # what matters most comes first
+VERDICTS = (BROKEN, SLOWER, FASTER, UNCLEAR, ONLY_A, ONLY_B, SAME)  # the most important first
 
 
 @dataclass(frozen=True)
 class Change:
-    """One timing in A and in B. ``speedup`` is A's median over B's, 1.05 is five per cent faster, with its interval.
+    """One timing in A and in B. ``speedup`` is A's median over B's (1.05 is 5 % faster), with its interval.
 
-    ``notes`` say what else changed, or why the verdict is what it is. Mode and cache are '' for a whole measurement.
+    ``notes`` say what else changed, or explain the verdict. Mode and cache are '' for a whole measurement.
     """
 
     verdict: str
@@ -46,20 +46,20 @@ class Change:
 
     @property
     def measurement(self) -> Measurement:
-        """B's where there is one: what is described is how things are now."""
+        """B's measurement if there is one, else A's."""
         found = self.b or self.a
         assert found is not None
         return found
 
     @property
     def regression(self) -> bool:
-        """A library that got slower is told, but it is not a regression of what is being worked on."""
+        """Whether this counts as a regression; a slower library is reported but does not count."""
         return self.verdict in (SLOWER, BROKEN) and self.measurement.identity.kind != "baseline"
 
 
 @dataclass(frozen=True)
 class RunComparison:
-    """Two runs side by side; ``remarks`` come before any number: what differs besides the contenders."""
+    """Two runs side by side; ``remarks`` list what differs besides the contenders and are shown first."""
 
     a: Run
     b: Run
@@ -76,7 +76,7 @@ class RunComparison:
 
 
 def compare_runs(a: Run, b: Run, least_change: float = LEAST_CHANGE) -> RunComparison:
-    """What changed from ``a`` to ``b``, what matters most first."""
+    """What changed from ``a`` to ``b``, the most important first."""
     pairs = list(_pairs(a.measurements, b.measurements))
     changes = [change for pair in pairs for change in _changes(*pair, least_change)]
     changes.sort(key=lambda change: VERDICTS.index(change.verdict))
@@ -88,7 +88,7 @@ _Pair = tuple[Measurement | None, Measurement | None]
 
 
 def _key(measurement: Measurement) -> tuple[str, str, str, str]:
-    """Measured and simulated are never mixed. The problem by its text: a NaN in it equals itself there."""
+    """Measured and simulated results never match. The problem is compared as text, so that NaN equals itself."""
     identity = measurement.identity
     return measurement.origin, identity.name, identity.precision, repr(measurement.problem)
 
@@ -119,12 +119,12 @@ def _changes(a: Measurement | None, b: Measurement | None, least: float) -> Iter
         return
     notes = _notes(a, b)
     if _doubt(a) or _doubt(b):
-        told = tuple(f"{side}: {doubt}" for side, doubt in (("A", _doubt(a)), ("B", _doubt(b))) if doubt)
-        yield Change(UNCLEAR if _doubt(a) else BROKEN, a, b, notes=(*told, *notes))
+        doubts = tuple(f"{side}: {doubt}" for side, doubt in (("A", _doubt(a)), ("B", _doubt(b))) if doubt)
+        yield Change(UNCLEAR if _doubt(a) else BROKEN, a, b, notes=(*doubts, *notes))
         return
     common = [(x, y) for x in a.timings for y in b.timings if (x.mode, x.cache) == (y.mode, y.cache)]
     if not common:
-        yield Change(UNCLEAR, a, b, notes=("no timing in common", *notes))
+        yield Change(UNCLEAR, a, b, notes=("no common timing", *notes))
     for before, after in common:
         yield _timing_change(a, b, before, after, least, notes)
 
@@ -135,7 +135,7 @@ def _timing_change(
     numbers = (before.low, before.median, before.high, after.low, after.median, after.high)
     if not all(math.isfinite(number) and number > 0 for number in numbers):
         return Change(UNCLEAR, a, b, before.mode, before.cache, (before.median, after.median),
-                      notes=("an interval is not known", *notes))  # fmt: skip
+                      notes=("an interval is unknown", *notes))  # fmt: skip
     speedup = before.median / after.median
     if after.low > before.high and speedup <= 1 / (1 + least):
         verdict = SLOWER
@@ -148,7 +148,7 @@ def _timing_change(
 
 
 def _doubt(measurement: Measurement) -> str:
-    """Why a measurement is not to be believed; '' where it is."""
+    """Why a measurement is invalid; '' if it is valid."""
     return measurement.rejected or ("" if measurement.verified else "not verified")
 
 
@@ -164,13 +164,13 @@ def _notes(a: Measurement, b: Measurement) -> tuple[str, ...]:
 
 
 def _machines(a: Run, b: Run) -> Iterator[str]:
-    """What differs between the machines, what moves times most first."""
+    """Differences between the machines, those with the largest effect on times first."""
     if a.id == b.id:
         yield "A and B are the same run"
     if a.machine.gpu != b.machine.gpu:
         yield (
             f"the GPUs differ: {a.machine.gpu or 'none'} in A, {b.machine.gpu or 'none'} in B; "
-            "what follows compares them, not the kernels"
+            "the results compare GPUs, not kernels"
         )
     for name, words in (("driver", "drivers"), ("cuda", "CUDA versions"), ("compiler", "compilers"),
                         ("host", "hosts"), ("cpu", "CPUs"), ("python", "Python versions")):  # fmt: skip
@@ -192,7 +192,7 @@ def _packages(a: Machine, b: Machine) -> Iterator[str]:
 
 
 def _conditions(pairs: Sequence[_Pair], least: float) -> Iterator[str]:
-    """How the GPU fared meanwhile, where both runs measured the same thing."""
+    """Differences in the GPU's conditions, where both runs measured the same."""
     both = [(a.conditions, b.conditions) for a, b in pairs if a is not None and b is not None]
     clocks = [(a.sm_mhz, b.sm_mhz) for a, b in both if a.sm_mhz > 0 and b.sm_mhz > 0]
     if clocks:
@@ -206,14 +206,14 @@ def _conditions(pairs: Sequence[_Pair], least: float) -> Iterator[str]:
 
 
 def _baselines(changes: Sequence[Change]) -> Iterator[str]:
-    """A library of the same version that changed its speed says that something else changed."""
+    """If a library of the same version changed its speed, something besides the kernels changed."""
     for change in changes:
         identity = change.measurement.identity
         if change.verdict not in (FASTER, SLOWER) or identity.kind != "baseline" or change.a is None:
             continue
         if identity.version == change.a.identity.version:
             yield (
-                f"{identity.name}, of the same version in both, changed its speed by {_percent(change.speedup)} on "
+                f"{identity.name} has the same version in both but changed its speed by {_percent(change.speedup)} on "
                 f"{change.measurement.problem}: something besides the kernels differs"
             )
             return

@@ -1,6 +1,6 @@
-"""A run as a JSON object and back, exactly; for files that are kept, and for ``--json``.
+"""A run as a JSON object and back, without loss; for record files and for ``--json``.
 
-NaN is written as null, problems by their fields with types by name. Nothing is rounded.
+NaN becomes null, a problem its fields, a type its name. Nothing is rounded.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from gemmsmith.store.results import Conditions, Machine, Measurement, Ratio, Run
 
 
 def run_to_json(run: Run) -> dict[str, Any]:
-    """Plain types all the way down, with what people look for first (TFLOPS) beside what it is made of."""
+    """The run as JSON types, with derived figures (TFLOPS) beside the measured ones."""
     return {
         **_plain(dataclasses.replace(run, measurements=())),
         "measurements": [measurement_to_json(m) for m in run.measurements],
@@ -31,13 +31,13 @@ def measurement_to_json(measurement: Measurement) -> dict[str, Any]:
 
 
 def run_from_json(data: Any) -> Run:
-    """The run that ``run_to_json`` wrote; anything else is refused."""
+    """Parse what ``run_to_json`` wrote; refuse anything else."""
     try:
         machine = {**data["machine"], "packages": tuple((str(n), str(v)) for n, v in data["machine"]["packages"])}
         found = tuple(_measurement(m) for m in data["measurements"])
         return Run(**{**data, "machine": Machine(**machine), "measurements": found})
     except (KeyError, TypeError, ValueError) as error:
-        raise UsageError(f"this is not a run of gemmsmith: {error!r}") from None
+        raise UsageError(f"not a gemmsmith run: {error!r}") from None
 
 
 def read_run(path: Path) -> Run:
@@ -68,11 +68,16 @@ def _measurement(data: dict[str, Any]) -> Measurement:
     conditions = _numbers(data["conditions"], throttled=tuple(data["conditions"]["throttled"]))
     fields = {name: value for name, value in _numbers(data).items() if name != "derived"}
     return Measurement(**{
-        **fields, "identity": Identity(**data["identity"]), "problem": Problem(**problem),
+        **fields, "identity": _identity(data["identity"]), "problem": Problem(**problem),
         "rho": tuple(_number(v) for v in data["rho"]), "timings": tuple(Timing(**t) for t in data["timings"]),
         "ratios": tuple(Ratio(**_numbers(r)) for r in data["ratios"]), "conditions": Conditions(**conditions),
         "counters": tuple((name, _number(value)) for name, value in data["counters"].items()),
     })  # fmt: skip
+
+
+def _identity(data: dict[str, Any]) -> Identity:
+    """A contender's identity. Every configuration read from a run file passes through here."""
+    return Identity(**data)
 
 
 def _numbers(data: dict[str, Any], **changes: Any) -> dict[str, Any]:

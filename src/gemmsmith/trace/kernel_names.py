@@ -1,4 +1,4 @@
-"""Names of kernels for people: demangled, without namespaces, return type and parameters."""
+"""Readable kernel names: demangled, without namespaces, return type and parameters."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from functools import cache
 from typing import Any
 
 _QUALIFIER = re.compile(r"(?:\(anonymous namespace\)::|[A-Za-z_]\w*::)+")
-# cudaLaunchKernel_v7000 is the cudaLaunchKernel of CUDA 7.0; cuMemAlloc_v2 is the driver's own name and stays.
+# cudaLaunchKernel_v7000 is cudaLaunchKernel of CUDA 7.0; cuMemAlloc_v2 is the driver's own name and is kept.
 _SINCE = re.compile(r"_v\d{4,5}$")
 
 
 @cache
 def demangled(name: str) -> str:
-    """The C++ name behind a mangled one, by the C++ library's own function; anything else comes back as it is."""
+    """Demangle a C++ name with the C++ library's own function; other names are returned unchanged."""
     if not name.startswith("_Z"):
         return name
     library = _cxx_library()
@@ -32,7 +32,7 @@ def demangled(name: str) -> str:
 
 @cache
 def short_name(name: str) -> str:
-    """``void at::native::fill<4, float>(int, float*)`` as ``fill<4, float>``; a copy's ``[CUDA memcpy …]`` stays."""
+    """``void at::native::fill<4, float>(int, float*)`` as ``fill<4, float>``; ``[CUDA memcpy …]`` is kept."""
     if name.startswith("["):
         return name
     text = _without_parameters(name).strip()
@@ -41,12 +41,12 @@ def short_name(name: str) -> str:
 
 
 def api_name(name: str) -> str:
-    """A CUDA call's name without the version CUPTI adds to it."""
+    """A CUDA call's name without the version that CUPTI appends."""
     return _SINCE.sub("", name)
 
 
 def _without_parameters(name: str) -> str:
-    """Cut the last balanced pair of parentheses, if the name ends with it; template arguments may have others."""
+    """Remove a trailing balanced pair of parentheses; template arguments may contain others."""
     text = name.removesuffix(" const").rstrip()
     if not text.endswith(")"):
         return text
@@ -68,6 +68,6 @@ def _cxx_library() -> Any:
     except (OSError, AttributeError):
         return None
     demangle.argtypes = [ctypes.c_char_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.POINTER(ctypes.c_int)]
-    # An address, not text: ctypes would copy the text and lose what must be freed.
+    # An address, not c_char_p: ctypes would copy the text and lose the pointer to free.
     demangle.restype = ctypes.c_void_p
     return library

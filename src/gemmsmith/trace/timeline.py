@@ -1,6 +1,6 @@
-"""What a whole program spent on CUDA: events of one run, and the tables Nsight Systems' summary gives of them.
+"""A program's CUDA time: the events of one run, and summary tables like those of Nsight Systems.
 
-Every tool (measure/tracing) yields the same ``Event``; tables, warnings and the trace file are made of nothing else.
+Every tool (trace/tools) yields the same ``Event``; tables, warnings and the trace file are built from events alone.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ Place = tuple[str, Extent | None, Extent | None]
 class Event:
     """One CUDA call on the host, or one kernel, copy or fill on a GPU. Times are nanoseconds on one clock.
 
-    grid, block, registers   kernels only
-    bytes                    copies and fills only
-    stream                   what ran on a GPU; ``thread`` and ``process`` what ran on the host
-    correlation              the same number on a call and on what it started; 0 where unknown
+    grid, block, registers   for kernels
+    bytes                    for copies and fills
+    stream                   for GPU work; ``thread`` and ``process`` for host calls
+    correlation              the same number on a call and on the work it started; 0 if unknown
     """
 
     kind: str
@@ -46,7 +46,7 @@ class Event:
 
 @dataclass(frozen=True)
 class Recording:
-    """One run of a program under a tool. ``wall`` is the nanoseconds from its first line to its last."""
+    """One run of a program under a tool. ``wall`` is its run time in nanoseconds."""
 
     events: tuple[Event, ...]
     tool: str
@@ -57,7 +57,7 @@ class Recording:
 
 @dataclass(frozen=True)
 class Row:
-    """Statistics of what shares a name; ``deviation`` is that of a sample (n − 1), 0 for one event."""
+    """Statistics of the events with one name; ``deviation`` is the sample deviation (n − 1), 0 for one event."""
 
     name: str
     count: int
@@ -74,7 +74,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Table:
-    """Rows by falling total. ``key`` is the name of Nsight Systems' report; ``unit`` is 'ns' or 'bytes'."""
+    """Rows by decreasing total. ``key`` is Nsight Systems' report name; ``unit`` is 'ns' or 'bytes'."""
 
     key: str
     title: str
@@ -88,7 +88,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Totals:
-    """Nanoseconds of a whole run. Kernels and copies may overlap: ``gpu_busy`` counts such a time once."""
+    """Totals of a run in nanoseconds. Kernels and copies may overlap; ``gpu_busy`` counts overlapping time once."""
 
     wall: int
     api: int
@@ -99,7 +99,7 @@ class Totals:
 
 
 def tables(events: Sequence[Event], by_grid: bool = False) -> tuple[Table, ...]:
-    """The four tables, also where they are empty. ``by_grid`` gives each grid and block of a kernel its own row."""
+    """The four tables, even if empty. ``by_grid`` gives each grid and block of a kernel its own row."""
     calls = [e for e in events if e.kind == API]
     kernels = [e for e in events if e.kind == KERNEL]
     moved = [e for e in events if e.kind in (COPY, SET)]
@@ -112,7 +112,7 @@ def tables(events: Sequence[Event], by_grid: bool = False) -> tuple[Table, ...]:
 
 
 def totals(recording: Recording) -> Totals:
-    """Where the run's time went."""
+    """How the run's time is divided."""
     events = recording.events
     work = [e for e in events if e.kind != API]
     kernels = sum(e.duration for e in work if e.kind == KERNEL)
@@ -127,7 +127,7 @@ def totals(recording: Recording) -> Totals:
 
 
 def covered(events: Iterable[Event]) -> int:
-    """Nanoseconds in which at least one of the events ran."""
+    """Nanoseconds during which at least one of the events ran."""
     result = reach = 0
     for event in sorted(events, key=lambda e: e.start):
         reach = max(reach, event.start)
@@ -146,7 +146,7 @@ def grouped(events: Iterable[Event], by_grid: bool = False) -> dict[Place, list[
 
 
 def extent_text(extent: Extent) -> str:
-    """8×4×1."""
+    """Formatted as 8×4×1."""
     return "×".join(str(length) for length in extent)
 
 

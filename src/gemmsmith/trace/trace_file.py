@@ -1,6 +1,6 @@
-"""A run as a trace that Perfetto (ui.perfetto.dev) and Chrome's tracing page open: the JSON Trace Event format.
+"""A run as a trace for Perfetto (ui.perfetto.dev) and Chrome's tracing page, in the JSON Trace Event format.
 
-Each host thread and each stream is a track; an arrow leads from a call to what it started.
+Each host thread and each stream is a track; arrows lead from calls to the work they started.
 """
 
 from __future__ import annotations
@@ -16,24 +16,24 @@ from gemmsmith.trace.kernel_names import short_name
 from gemmsmith.trace.timeline import API, KERNEL, Event, Recording
 
 _ORIGIN = "measured"
-# Host processes keep their numbers; GPUs are numbered from here, above any process.
+# Host processes keep their ids; GPUs are numbered from here, above any process id.
 _GPU = 1 << 23
-# Tracks of one stream: what overlaps on a stream (nodes of a graph, dependent launches) goes to the next track.
+# Tracks per stream: overlapping work on a stream (graph nodes, dependent launches) goes to the next track.
 _TRACKS = 64
 
 
 def write_trace(path: Path, recording: Recording, command: str) -> None:
-    """Write the trace; a name that ends in .gz is compressed."""
+    """Write the trace, compressed if the name ends in .gz."""
     text = json.dumps(trace(recording, command), allow_nan=False, separators=(",", ":"))
     data = text.encode()
     try:
         path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
     except OSError as error:
-        raise UsageError(f"{path} cannot be written: {error.strerror}", "choose another --trace file") from None
+        raise UsageError(f"cannot write {path}: {error.strerror}", "choose another --trace file") from None
 
 
 def trace(recording: Recording, command: str) -> dict[str, Any]:
-    """The trace as the object that is written; times are microseconds since the first event."""
+    """The trace as a JSON object; times are microseconds since the first event."""
     events = sorted(recording.events, key=lambda e: (e.start, -e.duration))
     zero = events[0].start if events else 0
     placed = [(event, *_place(event)) for event in events if event.kind == API]
@@ -54,7 +54,7 @@ def _place(event: Event) -> tuple[int, int]:
 
 
 def _streams(events: Iterable[Event]) -> Iterator[Placed]:
-    """Tracks of streams. A viewer draws slices of one track only where they nest, so overlaps get another track."""
+    """Assign GPU work to tracks. A viewer shows overlapping slices only if they nest, so overlaps get another track."""
     busy: dict[tuple[int, int], list[int]] = {}
     for event in events:
         ends = busy.setdefault((event.device, event.stream), [])
@@ -97,8 +97,8 @@ def _slice(event: Event, pid: int, tid: int, zero: int) -> dict[str, Any]:
 
 
 def _arrows(placed: list[Placed], zero: int) -> Iterator[dict[str, Any]]:
-    """From the call to each thing it started; one call may start many (a graph)."""
-    # The innermost call is the one that launched: a driver call within a runtime call has its number too.
+    """Arrows from each call to the work it started; one call may start many (a graph)."""
+    # The innermost call launched the work: a driver call inside a runtime call has the same correlation.
     calls = {event.correlation: (event, pid, tid) for event, pid, tid in placed if event.kind == API}
     number = 0
     for event, pid, tid in placed:

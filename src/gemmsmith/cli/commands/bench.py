@@ -12,7 +12,7 @@ import typer
 
 from gemmsmith.bench.bench import bench
 from gemmsmith.bench.kernel_contender import KernelContender
-from gemmsmith.bench.rig import Plan, cuda_rig
+from gemmsmith.bench.rig import TimingPolicy, cuda_rig
 from gemmsmith.bench.rounds import SAMPLE_SECONDS
 from gemmsmith.choose.precision import check_promise
 from gemmsmith.cli.options import (
@@ -92,7 +92,7 @@ def command(
     json: Json = False,
 ) -> None:
     """Time kernels against baselines on this machine's GPU; exits 1 where a result is wrong or impossible."""
-    plan = Plan(within, budget, quick, seed, sample / 1e3)
+    plan = TimingPolicy(within, budget, quick, seed, sample / 1e3)
     rivals = [baseline_named(name) for name in _words(against) if name != "none"]
     options = UserOptions(entry, grid, block, smem, signature)
     found = _found(kernels, config, preset, define, options)

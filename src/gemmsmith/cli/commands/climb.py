@@ -13,7 +13,7 @@ import typer
 from gemmsmith import __version__
 from gemmsmith.bench.bench import bench
 from gemmsmith.bench.kernel_contender import KernelContender
-from gemmsmith.bench.rig import Plan, cuda_rig
+from gemmsmith.bench.rig import TimingPolicy, cuda_rig
 from gemmsmith.cli.commands.explain import DEFAULT_GPU, GpuName, arch_of
 from gemmsmith.cli.ladder import check_page, gather_ladder, ladder_story, left_out, save_page
 from gemmsmith.cli.options import CacheDir, Compiler, DeviceName, Json, find_device
@@ -78,7 +78,7 @@ def command(
     """Climb the ladder: verify every rung, count what it does, time it where there is a GPU, and write a page."""
     if size < 1:
         raise UsageError(f"--size {size} is not positive")
-    plan = Plan(within, budget)
+    plan = TimingPolicy(within, budget)
     where = find_device(device)
     extents = _extents(sizes, size)
     target = _target(gpu, where)
@@ -145,7 +145,7 @@ def _timed(
     gathered: tuple[CollectedRung, ...],
     extents: tuple[int, ...],
     compiler: Compiler,
-    plan: Plan,
+    plan: TimingPolicy,
     database: tuple[Path | None] | None,
     notes: list[str],
 ) -> Run:

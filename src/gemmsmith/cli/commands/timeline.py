@@ -20,7 +20,7 @@ from gemmsmith.cli.render.timeline_tables import print_timeline
 from gemmsmith.errors import MissingDeviceError, UsageError
 from gemmsmith.run.cuda import cuda_device, device_count
 from gemmsmith.store.results import Machine
-from gemmsmith.trace.mixing import Mixture, mixtures
+from gemmsmith.trace.mixed_rows import MixedRow, mixed_rows
 from gemmsmith.trace.timeline import Recording, Table, Totals, tables, totals
 from gemmsmith.trace.tools.record import check_name, record, usable
 from gemmsmith.trace.tools.target import COMMAND, Target, target_of
@@ -88,7 +88,7 @@ def command(
     recording = record(target, usable(tool), quiet=json or csv_)
     machine = machine_facts(cuda_device())
     found = tables(recording.events, by_grid)
-    mixed = mixtures(recording.events, by_grid)
+    mixed = mixed_rows(recording.events, by_grid)
     if trace is not None:
         write_trace(trace, recording, str(target))
     if json:
@@ -122,7 +122,7 @@ def _exit_code(target: Target, code: int) -> int:
 
 def to_json(
     target: Target, machine: Machine, recording: Recording, whole: Totals, found: Sequence[Table],
-    mixed: Sequence[Mixture],
+    mixed: Sequence[MixedRow],
 ) -> dict[str, Any]:  # fmt: skip
     """Everything, with full names; times in nanoseconds, sizes in bytes."""
     return {

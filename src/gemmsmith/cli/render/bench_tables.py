@@ -6,14 +6,14 @@ import math
 from collections.abc import Sequence
 from itertools import groupby
 
-from gemmsmith.bench.rig import Plan
+from gemmsmith.bench.rig import TimingPolicy
 from gemmsmith.cli.render.output import console, table
 from gemmsmith.store.results import Conditions, Measurement, Run
 
 _TITLE = "Launched one by one; with a hot L2; the host's time for a launch; errors"
 
 
-def print_run(run: Run, notes: Sequence[str], plan: Plan, recorded: bool) -> None:
+def print_run(run: Run, notes: Sequence[str], plan: TimingPolicy, recorded: bool) -> None:
     """Every shape, then notes, then how it was measured."""
     out = console()
     for problem, group in groupby(run.measurements, lambda m: m.problem):

@@ -10,7 +10,7 @@ from rich.markup import escape
 
 from gemmsmith.cli.render.output import WIDTH, console, table
 from gemmsmith.trace.kernel_names import short_name
-from gemmsmith.trace.mixing import Mixture
+from gemmsmith.trace.mixed_rows import MixedRow
 from gemmsmith.trace.timeline import API, Extent, Recording, Row, Table, Totals
 from gemmsmith.trace.tools.target import Target
 
@@ -23,7 +23,7 @@ _SIZES = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "B"))
 
 
 def print_timeline(
-    target: Target, gpu: str, recording: Recording, whole: Totals, found: Sequence[Table], mixed: Sequence[Mixture],
+    target: Target, gpu: str, recording: Recording, whole: Totals, found: Sequence[Table], mixed: Sequence[MixedRow],
     top: int, trace: Path | None,
 ) -> None:  # fmt: skip
     """The whole run in a line, the tables that have rows, warnings, notes, where the trace is."""

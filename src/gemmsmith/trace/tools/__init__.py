@@ -1,1 +1,1 @@
-"""Tools that see a program's CUDA calls, kernels and copies: CUPTI, torch's profiler, Nsight Systems."""
+"""Tools that record a program's CUDA calls, kernels and copies: CUPTI, torch's profiler, Nsight Systems."""

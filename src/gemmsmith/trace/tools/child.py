@@ -1,6 +1,6 @@
-"""The watched process: ``python -m gemmsmith.trace.tools.child TOOL FOLDER WORDS…`` runs a program under a tool.
+"""The traced process: ``python -m gemmsmith.trace.tools.child TOOL FOLDER WORDS…`` runs a program under a tool.
 
-The program is native code of the user's and may end this process in any way; what FOLDER holds is all that counts.
+The program may run native code and end this process in any way, so results are passed only through files in FOLDER.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _INTERRUPTED = 130
 
 
 class Tool(Protocol):
-    """What runs in the watched process."""
+    """A recorder inside the traced process."""
 
     def start(self) -> None: ...
 
@@ -31,14 +31,14 @@ class Tool(Protocol):
 
 
 def main(words: list[str]) -> int:
-    """Watch a program and return its exit code."""
+    """Trace a program and return its exit code."""
     tool_name, folder = words[0], Path(words[1])
     target = target_of(words[2:])
     try:
         tool = _tool(tool_name)
         if tool is not None:
             tool.start()
-    except Exception as error:  # a missing library, a driver too old, another profiler: each tool has its own types
+    except Exception as error:  # a missing library, an old driver, another profiler; the types vary by tool
         _write(folder, {"started": False, "why": f"{type(error).__name__}: {error}"})
         return NOT_STARTED
     began = time.perf_counter_ns()
@@ -53,7 +53,7 @@ def main(words: list[str]) -> int:
 
 
 def _tool(name: str) -> Tool | None:
-    """Imported here, so that a process loads only what it uses; nsys watches from outside."""
+    """Imported lazily, so that the process loads only the tool in use; nsys runs outside the process."""
     if name == "cupti":
         from gemmsmith.trace.tools.cupti_tool import CuptiTool
 
@@ -90,17 +90,17 @@ def _run(target: Target) -> int:
 
 
 def _users(frames: TracebackType | None) -> TracebackType | None:
-    """The traceback from the program's first line on: this file and runpy are of no interest to its author."""
+    """The traceback from the program's first frame on, without this file and runpy."""
     while frames is not None:
         file = frames.tb_frame.f_code.co_filename
         if file != __file__ and not file.startswith("<frozen"):
             return frames
         frames = frames.tb_next
-    return None  # no such module, or a file that is not Python: the message alone says so
+    return None  # no such module, or not a Python file; the message suffices
 
 
 def _join_threads() -> None:
-    """As Python does before it ends: what other threads launch belongs to the program."""
+    """Wait for non-daemon threads, as Python does at exit: their launches belong to the program."""
     for thread in threading.enumerate():
         if thread is not threading.current_thread() and not thread.daemon:
             thread.join()

@@ -1,4 +1,4 @@
-"""One name for a copy, whichever tool saw it: the one Nsight Systems prints."""
+"""Uniform names of copies for all tools: those of Nsight Systems."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""CUPTI's activity records, through NVIDIA's cupti-python: every runtime and driver call, kernel, copy and fill.
+"""CUPTI's activity records through NVIDIA's cupti-python: every runtime and driver call, kernel, copy and fill.
 
-Runs in the watched process. CUPTI hands over full buffers of records on a thread of its own.
+Runs in the traced process. CUPTI delivers full buffers of records on its own thread.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from gemmsmith.trace.tools.copy_names import MEMSET, copy_name
 from gemmsmith.trace.tools.events_file import write_events
 
 EVENTS = "cupti.json"
-# NVIDIA's samples use 8 MB: some 50,000 records a buffer.
+# NVIDIA's samples use 8 MB, about 50,000 records per buffer.
 _BUFFER_BYTES = 8 << 20
 _FORCED = 1
 _CALLS = ("DRIVER", "RUNTIME")
@@ -36,7 +36,7 @@ class CuptiTool:
         self._domains = {int(kind.DRIVER): domain.DRIVER_API, int(kind.RUNTIME): domain.RUNTIME_API}
         self._names: dict[tuple[int, int], str] = {}
         self._events: list[Event] = []
-        # (kind, cbid, start, duration, correlation, thread): names are asked for at the end, not on CUPTI's thread.
+        # (kind, cbid, start, duration, correlation, thread); names are looked up at the end, not on CUPTI's thread.
         self._raw_calls: list[tuple[int, int, int, int, int, int]] = []
 
     def start(self) -> None:
@@ -45,7 +45,7 @@ class CuptiTool:
             self._cupti.activity_enable(kind)
 
     def stop(self, folder: Path) -> None:
-        # Calls first: what is called from here on is ours.
+        # Disable calls first: later calls are ours.
         for kind in self._calls.values():
             self._cupti.activity_disable(kind)
         _finish_work()
@@ -66,7 +66,7 @@ class CuptiTool:
     def _completed(self, records: list[Any]) -> None:
         for record in records:
             kind = int(record.kind)
-            # A record without an end was still running when CUPTI was made to hand it over.
+            # A record without an end was still running at the forced flush.
             if (kind in self._calls or kind in self._work) and 0 < record.start <= record.end:
                 self._take(kind, record)
 
@@ -98,12 +98,12 @@ class CuptiTool:
 
 
 def _finish_work() -> None:
-    """Wait for what still runs in the primary contexts, where torch, CuPy and gemmsmith work. Opens none itself."""
+    """Wait for work in the active primary contexts, which torch, CuPy and gemmsmith use; creates no context."""
     from cuda.bindings import driver
 
     try:
         status, count = driver.cuDeviceGetCount()
-    except Exception:  # no driver, by the loader's own exception types: then nothing runs
+    except Exception:  # no driver: nothing runs; the loader has its own exception types
         return
     if int(status) != 0:  # the program never started the driver
         return
@@ -116,7 +116,7 @@ def _finish_work() -> None:
         if int(status) != 0:
             continue
         if int(driver.cuCtxPushCurrent(context)[0]) == 0:
-            # A program that broke its context gets an error here; its records up to then are kept.
+            # A program that corrupted its context gets an error here; earlier records are kept.
             driver.cuCtxSynchronize()
             driver.cuCtxPopCurrent()
         driver.cuDevicePrimaryCtxRelease(device)

@@ -1,4 +1,4 @@
-"""Events on their way from the watched process to the one that reads them: a JSON file of names and rows."""
+"""The JSON file that passes events from the traced process to the reading one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SCHEMA = 1
 
 
 def write_events(path: Path, events: Sequence[Event]) -> None:
-    """Names are written once: a bench has a million events and a dozen names."""
+    """Write events; each name is stored once, since a bench has a million events and a dozen names."""
     names = {name: number for number, name in enumerate(dict.fromkeys(event.name for event in events))}
     rows = []
     for event in events:
@@ -24,7 +24,7 @@ def write_events(path: Path, events: Sequence[Event]) -> None:
 
 
 def read_events(path: Path) -> tuple[Event, ...]:
-    """What ``write_events`` wrote."""
+    """Read what ``write_events`` wrote."""
     found = json.loads(path.read_text(encoding="utf-8"))
     if found["schema"] != _SCHEMA:
         raise LaunchError(f"{path.name} has schema {found['schema']}, not {_SCHEMA}")

@@ -1,4 +1,4 @@
-"""Nsight Systems: the program runs under ``nsys profile``; what it saw is read from its SQLite export."""
+"""Nsight Systems: run the program under ``nsys profile`` and read the events from its SQLite export."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _ID_MASK = (1 << _ID_BITS) - 1
 
 
 def find_nsys() -> str:
-    """The nsys program, or an error that says how to get it."""
+    """The path of nsys; raises with install instructions if it is missing."""
     program = shutil.which("nsys")
     if program is None:
         raise MissingDeviceError(
@@ -33,7 +33,7 @@ def find_nsys() -> str:
 
 
 def nsys_command(folder: Path) -> list[str]:
-    """What to put before a program so that nsys watches it; kernels of a graph one by one."""
+    """The command prefix that traces a program with nsys; graph kernels are recorded individually."""
     return [find_nsys(), "profile", "--trace=cuda", "--sample=none", "--cpuctxsw=none", "--cuda-graph-trace=node",
             "--force-overwrite=true", f"--output={folder / _REPORT}"]  # fmt: skip
 
@@ -42,29 +42,29 @@ def read_nsys(folder: Path) -> tuple[Event, ...]:
     """Export the report and read its events."""
     report, database = folder / f"{_REPORT}.nsys-rep", folder / f"{_REPORT}.sqlite"
     if not report.exists():
-        raise LaunchError("nsys left no report", "run nsys profile by hand to see why; or use --tool cupti or torch")
+        raise LaunchError("nsys wrote no report", "run nsys profile by hand to see why; or use --tool cupti or torch")
     command = [find_nsys(), "export", "--type=sqlite", "--force-overwrite=true", f"--output={database}", str(report)]
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_EXPORT_TIMEOUT_S)
     except subprocess.TimeoutExpired:
-        raise LaunchError(f"nsys export did not finish in {_EXPORT_TIMEOUT_S} s", "watch a shorter run") from None
+        raise LaunchError(f"nsys export did not finish in {_EXPORT_TIMEOUT_S} s", "trace a shorter run") from None
     if done.returncode != 0 or not database.exists():
         raise LaunchError(f"nsys export failed (exit code {done.returncode})", (done.stderr or done.stdout)[-300:])
     return read_nsys_database(database)
 
 
 def read_nsys_database(path: Path) -> tuple[Event, ...]:
-    """Events of an exported database; nsys makes only the tables it has rows for."""
+    """The events of an exported database; nsys creates only tables that have rows."""
     try:
         with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as database:
             return tuple(_events(database))
     except sqlite3.DatabaseError as error:
-        raise LaunchError(f"the export of nsys cannot be read: {error}", "use --tool cupti or torch") from None
+        raise LaunchError(f"cannot read the nsys export: {error}", "use --tool cupti or torch") from None
 
 
 def _events(database: sqlite3.Connection) -> Iterator[Event]:
     present = {name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
-    if "CUPTI_ACTIVITY_KIND_RUNTIME" in present:  # calls of the driver API are in this table as well
+    if "CUPTI_ACTIVITY_KIND_RUNTIME" in present:  # this table also holds driver API calls
         for name, start, end, correlation, thread in database.execute(
             "SELECT s.value, r.start, r.end, r.correlationId, r.globalTid "
             "FROM CUPTI_ACTIVITY_KIND_RUNTIME r JOIN StringIds s ON s.id = r.nameId"

@@ -1,4 +1,4 @@
-"""Run a program under a tool, in a process of its own, and read what the tool saw."""
+"""Run a program under a tool, in its own process, and read the recorded events."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from gemmsmith.trace.tools.events_file import read_events
 from gemmsmith.trace.tools.nsys_tool import find_nsys, nsys_command, read_nsys
 from gemmsmith.trace.tools.target import COMMAND, Target
 
-# The order 'auto' tries them in: CUPTI sees every call and needs no torch; nsys costs most.
+# The order in which 'auto' tries them: CUPTI records every call and needs no torch; nsys is the slowest.
 TOOLS = ("cupti", "torch", "nsys")
 _PACKAGES = {"cupti": "cupti", "torch": "torch"}
 _INSTALL = {"cupti": "pip install '.[timeline]' in gemmsmith's folder (cupti-python)", "torch": "pip install torch"}
@@ -29,7 +29,7 @@ _STDERR = 2
 
 
 class ToolNotStartedError(MissingDeviceError):
-    """The tool did not start, so the program was not run."""
+    """The tool did not start, and the program was not run."""
 
 
 def check_name(tool: str) -> None:
@@ -39,7 +39,7 @@ def check_name(tool: str) -> None:
 
 
 def usable(tool: str) -> list[str]:
-    """The tools to try, in order; raises where the one asked for, or any, is missing."""
+    """The tools to try, in order; raises if the requested tool is missing, or all are."""
     check_name(tool)
     if tool == "auto":
         found = [name for name in TOOLS if _present(name)]
@@ -63,7 +63,7 @@ def _present(tool: str) -> bool:
 
 
 def record(target: Target, tools: Sequence[str], quiet: bool = False) -> Recording:
-    """Run the program once, under the first of the tools that starts. ``quiet`` sends its output to stderr."""
+    """Run the program once under the first tool that starts; ``quiet`` sends its output to stderr."""
     skipped: list[str] = []
     for number, tool in enumerate(tools):
         try:
@@ -74,7 +74,7 @@ def record(target: Target, tools: Sequence[str], quiet: bool = False) -> Recordi
             skipped.append(f"{error.message}; {tools[number + 1]} was used")
             continue
         return Recording(recording.events, tool, recording.wall, recording.exit_code, (*skipped, *recording.notes))
-    raise UsageError("no tool was named")
+    raise UsageError("no tool given")
 
 
 def _record(target: Target, tool: str, quiet: bool) -> Recording:
@@ -90,7 +90,7 @@ def _record(target: Target, tool: str, quiet: bool) -> Recording:
 
 
 def _environment(target: Target, folder: Path) -> dict[str, str]:
-    """A bench under a profiler is slower than one without: it must not enter the user's results."""
+    """A bench under a profiler is slower, so it must not enter the user's results database."""
     apart = {ENVIRONMENT: str(folder / "results.db")} if target.kind == COMMAND else {}
     return os.environ | apart
 
@@ -102,7 +102,7 @@ def _wait(command: list[str], quiet: bool, environment: dict[str, str]) -> int:
     try:
         return process.wait()
     except KeyboardInterrupt:
-        # Ctrl-C reached the program as well: it ends, and what was recorded until now is kept.
+        # Ctrl-C also reached the program: it ends, and its records so far are kept.
         return process.wait()
 
 
@@ -111,14 +111,14 @@ def _status(folder: Path, tool: str, code: int) -> dict[str, int]:
     if not path.exists():
         how = f"a signal ({-code})" if code < 0 else f"exit code {code}"
         raise LaunchError(
-            f"the program ended with {how}, before what {tool} saw could be written",
-            "a crash or os._exit leaves no records; --tool nsys keeps them" if tool != "nsys" else "",
+            f"the program ended with {how} before the records of {tool} could be written",
+            "a crash or os._exit loses the records; --tool nsys keeps them" if tool != "nsys" else "",
         )
     status: dict[str, int | str] = json.loads(path.read_text(encoding="utf-8"))
     if not status["started"]:
-        raise ToolNotStartedError(f"{tool} does not start: {status['why']}", "try --tool auto, cupti, torch or nsys")
+        raise ToolNotStartedError(f"{tool} did not start: {status['why']}", "try --tool auto, cupti, torch or nsys")
     if not status["kept"]:
-        raise LaunchError(f"{tool} could not write what it saw", "see its message above; or use another --tool")
+        raise LaunchError(f"{tool} could not write its records", "see its message above, or use another --tool")
     return {key: int(value) for key, value in status.items()}
 
 

@@ -1,4 +1,4 @@
-"""The program to watch: a script, a module, or a command of gemmsmith."""
+"""The program to trace: a script, a module, or a gemmsmith command."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SCRIPT, MODULE, COMMAND = "script", "module", "command"
 
 @dataclass(frozen=True)
 class Target:
-    """``name`` is a path, a module, or 'gemmsmith'; ``arguments`` reach it untouched."""
+    """``name`` is a path, a module, or 'gemmsmith'; ``arguments`` are passed unchanged."""
 
     kind: str
     name: str
@@ -22,7 +22,7 @@ class Target:
 
     @property
     def words(self) -> list[str]:
-        """As they were written, to be read again by ``target_of``."""
+        """The words that ``target_of`` parses to this target."""
         first = {SCRIPT: [self.name], MODULE: ["-m", self.name], COMMAND: ["--"]}[self.kind]
         return [*first, *self.arguments]
 
@@ -32,7 +32,7 @@ class Target:
 
 
 def target_of(words: Sequence[str], commands: Sequence[str] = ()) -> Target:
-    """``script.py …``, ``-m module …`` or ``-- command …``; ``commands`` are names that hint at a forgotten --."""
+    """Parse ``script.py …``, ``-m module …`` or ``-- command …``; a name in ``commands`` hints at a forgotten --."""
     usage = "gemmsmith timeline script.py …, or -m module …, or -- bench warp_tile …"
     if not words:
         raise UsageError("nothing to run", usage)
@@ -44,7 +44,7 @@ def target_of(words: Sequence[str], commands: Sequence[str] = ()) -> Target:
     path = Path(first)
     if not path.is_file():
         if first in commands:
-            raise UsageError(f"{first} is a command of gemmsmith, not a script", f"gemmsmith timeline -- {first} …")
+            raise UsageError(f"{first} is a gemmsmith command, not a script", f"gemmsmith timeline -- {first} …")
         raise UsageError(f"there is no script {first}", usage)
     if path.suffix == ".cu":
         raise UsageError(f"{first} is a kernel, not a program", f"gemmsmith timeline -- bench {first}")

@@ -1,8 +1,8 @@
-"""torch's profiler: kernels, copies, fills and runtime calls of the whole process, and a few driver calls.
+"""torch's profiler: kernels, copies, fills, runtime calls and a few driver calls of the whole process.
 
-Its tracing library (kineto) keeps only launches and virtual-memory calls of the driver API, and leaves out some
-frequent runtime calls (cudaGetDevice, cudaSetDevice, cudaGetLastError, cudaEventCreate, cudaEventDestroy).
-``NOTE`` says so.
+Its tracing library (kineto) records only launches and virtual-memory calls of the driver API, and omits some frequent
+runtime calls (cudaGetDevice, cudaSetDevice, cudaGetLastError, cudaEventCreate, cudaEventDestroy). ``NOTE`` tells the
+user.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from gemmsmith.trace.tools.copy_names import MEMSET, copy_name
 
 TRACE = "torch.json"
 NOTE = (
-    "torch's profiler keeps few calls of the driver API (launches, cuMemCreate, cuMemMap): copies made through "
-    "cuMemcpy… are there as GPU work, not as calls; --tool cupti or nsys sees all calls"
+    "torch's profiler records few driver API calls (launches, cuMemCreate, cuMemMap): copies through cuMemcpy… appear "
+    "as GPU work, not as calls; --tool cupti and nsys record all calls"
 )
 _KINDS = {"cuda_runtime": API, "cuda_driver": API, "kernel": KERNEL, "gpu_memcpy": COPY, "gpu_memset": SET}
 
@@ -36,7 +36,7 @@ class TorchTool:
         self._profiler: Any = torch.profiler.profile(activities=[cuda])
 
     def start(self) -> None:
-        with warnings.catch_warnings():  # about cycles of a schedule, which this has not
+        with warnings.catch_warnings():  # about schedule cycles, which are not used here
             warnings.simplefilter("ignore")
             self._profiler.start()
 
@@ -48,8 +48,8 @@ class TorchTool:
 
 
 def read_torch_trace(path: Path) -> tuple[Event, ...]:
-    """The CUDA events of a trace that torch's profiler exported; its times are microseconds."""
-    # Names of kernels may hold bytes that are not UTF-8; numbers are what matters here.
+    """The CUDA events of a trace exported by torch's profiler; its times are in microseconds."""
+    # Kernel names may contain bytes that are not UTF-8.
     found = json.loads(path.read_text(encoding="utf-8", errors="replace"), strict=False)
     return tuple(
         _event(item) for item in found["traceEvents"] if item.get("ph") == "X" and item.get("cat") in _KINDS

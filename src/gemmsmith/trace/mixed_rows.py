@@ -1,8 +1,8 @@
-"""Rows whose statistics mean little, because what they sum up is not one thing.
+"""Rows whose statistics mix different launches and are therefore misleading.
 
-A kernel's name does not say its problem: launches of several sizes share a row, and min, max, average and deviation
-then describe the mixture. A different grid, block or register count gives it away; so does a slowest launch many times
-slower than the fastest one at the same grid, where sizes differ in K only.
+A kernel's name does not contain its problem size, so launches of several sizes share a row, and min, max, average and
+deviation describe the mix. Different grids, blocks or register counts reveal it; so does a slowest launch many times
+slower than the fastest at the same grid, if the sizes differ only in K.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from statistics import median
 from gemmsmith.trace.kernel_names import short_name
 from gemmsmith.trace.timeline import COPY, KERNEL, SET, Event, Extent, extent_text, grouped
 
-# Launches of one problem differ by cold caches and clocks, rarely by more than this.
+# Launches of one problem differ because of caches and clocks, rarely by more than this factor.
 SPREAD = 3.0
 _NAMED = 4
 
 
 @dataclass(frozen=True)
 class Part:
-    """One of the things that share a row."""
+    """One group of equal launches or copies in a row."""
 
     count: int
     total: int
@@ -33,8 +33,8 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Mixture:
-    """A row that sums up several things. ``reason`` is 'kernels', 'grids', 'sizes' or 'spread'."""
+class MixedRow:
+    """A row that mixes several groups. ``reason`` is 'kernels', 'grids', 'sizes' or 'spread'."""
 
     kind: str
     name: str
@@ -45,7 +45,7 @@ class Mixture:
 
     @property
     def text(self) -> str:
-        """One or two sentences for people."""
+        """The warning in one sentence."""
         name, listed = short_name(self.name), _listed(self)
         if self.reason == "kernels":
             return f"{name}: {len(self.parts)} kernels or problem sizes share this name: {listed}"
@@ -55,19 +55,19 @@ class Mixture:
             return f"{name}: min, max and deviation mix {len(self.parts)} sizes: {listed}"
         grid = extent_text(self.parts[0].grid)
         return (
-            f"{name}: the slowest launch took {self.ratio:.1f} times the fastest at one grid, {grid}; sizes that "
-            "differ in K only, a first launch, or another kernel beside it"
+            f"{name}: the slowest launch took {self.ratio:.1f} times as long as the fastest at the same grid, {grid}; "
+            "possible causes: sizes that differ only in K, a first launch, or a concurrent kernel"
         )
 
 
-def mixtures(events: Sequence[Event], by_grid: bool = False) -> tuple[Mixture, ...]:
-    """Every row that mixes, by falling total time; ``by_grid`` looks at rows of one grid and block each."""
+def mixed_rows(events: Sequence[Event], by_grid: bool = False) -> tuple[MixedRow, ...]:
+    """All mixed rows, by decreasing total time; with ``by_grid`` each row has one grid and block."""
     found = [_kernel(group) for group in grouped((e for e in events if e.kind == KERNEL), by_grid).values()]
     found += [_moved(group) for group in grouped(e for e in events if e.kind in (COPY, SET)).values()]
     return tuple(sorted((m for m in found if m is not None), key=lambda m: -m.total))
 
 
-def _kernel(group: list[Event]) -> Mixture | None:
+def _kernel(group: list[Event]) -> MixedRow | None:
     shapes: dict[tuple[Extent, Extent, int], list[Event]] = {}
     for event in group:
         shapes.setdefault((event.grid, event.block, event.registers), []).append(event)
@@ -82,17 +82,17 @@ def _kernel(group: list[Event]) -> Mixture | None:
         reason = "spread"
     else:
         return None
-    return Mixture(KERNEL, group[0].name, reason, ratio, sum(times), parts)
+    return MixedRow(KERNEL, group[0].name, reason, ratio, sum(times), parts)
 
 
-def _moved(group: list[Event]) -> Mixture | None:
+def _moved(group: list[Event]) -> MixedRow | None:
     sizes: dict[int, list[Event]] = {}
     for event in group:
         sizes.setdefault(event.bytes, []).append(event)
     if len(sizes) < 2:
         return None
     times = [event.duration for event in group]
-    return Mixture(group[0].kind, group[0].name, "sizes", max(times) / max(1, min(times)), sum(times),
+    return MixedRow(group[0].kind, group[0].name, "sizes", max(times) / max(1, min(times)), sum(times),
                    _parts(sizes.values()))  # fmt: skip
 
 
@@ -105,9 +105,9 @@ def _parts(groups: Iterable[list[Event]]) -> tuple[Part, ...]:
     return tuple(sorted(parts, key=lambda part: -part.total))
 
 
-def _listed(mixture: Mixture) -> str:
-    named = [_part_text(mixture.reason, part) for part in mixture.parts[:_NAMED]]
-    more = len(mixture.parts) - len(named)
+def _listed(row: MixedRow) -> str:
+    named = [_part_text(row.reason, part) for part in row.parts[:_NAMED]]
+    more = len(row.parts) - len(named)
     return "; ".join(named) + (f"; and {more} more" if more else "")
 
 
