@@ -411,11 +411,19 @@ def picture() -> str:
     return ladder_picture(ReportModel(gpu_named("H200"), Problem(4096, 4096, 4096), told, made, recorded=(run,)))
 
 
+def shipped_choice() -> str:
+    """What the page shows of gemmsmith.matmul's choice, from its two records."""
+    from gemmsmith.store.tuned_choice import as_text, reduced
+
+    return as_text(reduced(load("h200_hopper.json"), load("h200_fp32.json")))
+
+
 # Files that are made whole: (path, how). The package has its own copy of what it shows to those without a GPU.
 PACKAGED = ROOT / "src" / "gemmsmith" / "store" / "data"
 MADE: dict[Path, Callable[[], str]] = {
     ROOT / "docs" / "ladder.svg": picture,
     PACKAGED / "h200_ladder.json": lambda: (RESULTS / "h200_ladder.json").read_text(encoding="utf-8"),
+    PACKAGED / "h200_choice.json": shipped_choice,
     PACKAGED / "h200_sweeps.json": lambda: (RESULTS / "h200_sweeps.json").read_text(encoding="utf-8"),
 }
 
