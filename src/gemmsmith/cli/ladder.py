@@ -25,6 +25,7 @@ from gemmsmith.report.sweep_file import recorded_sweeps
 from gemmsmith.sim.device import SimDevice
 from gemmsmith.store.published import published
 from gemmsmith.store.results import Machine, Run
+from gemmsmith.store.tuned_choice import recorded_choice
 
 _WORKERS = 4
 
@@ -79,7 +80,7 @@ def ladder_story(
     """With what others published, and the package's own sweeps before those given."""
     return ReportModel(
         gpu=gpu, problem=Problem(size, size, size), rungs=rungs_of(gathered, gpu), made=made, measured=measured,
-        recorded=recorded, published=published(), sweeps=(*recorded_sweeps(), *sweeps),
+        recorded=recorded, choice=recorded_choice(), published=published(), sweeps=(*recorded_sweeps(), *sweeps),
     )  # fmt: skip
 
 

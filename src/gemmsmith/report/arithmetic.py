@@ -25,7 +25,7 @@ class Peak:
 
 def peak_of(rung: Rung, gpu: GPU) -> Peak:
     """The peak of the rung's own arithmetic. CUDA cores multiply in fp32 for every input type."""
-    arithmetic = rung.dtype if rung.tensor_cores else "fp32"
+    arithmetic = rung.arithmetic or (rung.dtype if rung.tensor_cores else "fp32")
     return Peak(arithmetic, gpu.peak_tflops(arithmetic))
 
 
@@ -58,9 +58,9 @@ class Panel:
         return (precision == "fp32") == (self.units == CUDA_CORES)
 
     def peaks(self, gpu: GPU) -> tuple[Peak, ...]:
-        """The data-sheet peak of each arithmetic in this panel; unknown peaks are omitted."""
+        """The peak of each arithmetic on this panel's units; unknown peaks are omitted."""
         found = dict.fromkeys(peak_of(rung, gpu) for rung in self.rungs)
-        return tuple(peak for peak in found if peak.tflops > 0)
+        return tuple(peak for peak in found if peak.tflops > 0 and self.same_units(peak.arithmetic))
 
 
 def panels_of(model: ReportModel) -> tuple[Panel, ...]:

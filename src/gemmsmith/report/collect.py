@@ -135,4 +135,5 @@ def _rung(step: CollectedRung, gpu: GPU) -> Rung:
         diagnosis=diagnose(step.profile, step.sass, gpu) if step.profile is not None else None,
         trusted=step.ok if step.verdicts else None, verified="\n".join(failed) or correct,
         loop=tuple(i.text for i in loop.instructions) if loop is not None else (), tensor_cores=spec.tensor_cores,
+        arithmetic=spec.arithmetic,
     )  # fmt: skip

@@ -13,6 +13,7 @@ from gemmsmith.explain.diagnosis import MODEL
 from gemmsmith.report.charts.patterns import patterns
 from gemmsmith.report.charts.svg import colour
 from gemmsmith.report.charts.words import sentence, size_of
+from gemmsmith.report.choices import group_table
 from gemmsmith.report.figures.ladder import ladders
 from gemmsmith.report.figures.names import anchors, contender
 from gemmsmith.report.files import inline, replace_file
@@ -45,6 +46,7 @@ def page(model: ReportModel) -> str:
         ladders=ladders(model, speeds, links), headline=headline_words(model, speeds), facts=top_facts(model, speeds),
         origins=_origins(model), inputs=" and ".join(dict.fromkeys(rung.dtype for rung in model.rungs)),
         rejected=speeds.rejected, others=speeds.others, time_model=MODEL, counted=COUNTED,
+        choice=group_table(model, speeds), choice_source=model.choice.source,
         baseline=contender(model.baseline), size=size_of(model.problem.m, model.problem.n, model.problem.k),
         sources=sources_of(model.published), patterns=patterns(),
         style=Markup(style), script=Markup(script), csp=policy(style, script),

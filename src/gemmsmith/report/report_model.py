@@ -3,7 +3,7 @@
 ReportModel ── GPU, Problem (the size of the ladder's chart)
   ├── Rung …         what it is, its profile, its diagnosis, its comparison with the rung before
   ├── Run …          timings, measured here or recorded elsewhere (store/results.py)
-  ├── TunedChoice …  what gemmsmith.matmul chose, recorded elsewhere (store/tuned_choice.py)
+  ├── ChoiceRecord   what gemmsmith.matmul chose, recorded elsewhere (store/tuned_choice.py)
   ├── Published …    figures by other authors (store/published.py)
   ├── Sweep …        one experiment each
   └── Made           the command, date and machine that made the page
@@ -14,7 +14,7 @@ A missing part is omitted from the page, with one line that says how to get it.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from gemmsmith.compile.compiled import Resources
 from gemmsmith.explain.comparison_rows import Row
@@ -26,6 +26,7 @@ from gemmsmith.kernel.geometry import Geometry
 from gemmsmith.problem import Problem
 from gemmsmith.store.published import Published
 from gemmsmith.store.results import Machine, Run
+from gemmsmith.store.tuned_choice import ChoiceRecord
 
 __all__ = ["Made", "Published", "ReportModel", "Rung", "Sweep", "SweepPoint"]
 MEASURED, RECORDED, SIMULATED, PREDICTED, PUBLISHED, COMPILER = (
@@ -45,6 +46,7 @@ class Rung:
     changes    rows of that comparison (``explain.comparison``)
     why        sentences of that comparison, the headline first
     loop       the main loop's machine code
+    arithmetic how fp32 inputs are multiplied on tensor cores ('bf16x6'); '' for the input type's own arithmetic
     """
 
     number: int
@@ -68,6 +70,7 @@ class Rung:
     loop: tuple[str, ...] = ()
     tensor_cores: bool = False
     simulated: bool = True
+    arithmetic: str = ""
 
 
 @dataclass(frozen=True)
@@ -118,4 +121,5 @@ class ReportModel:
     recorded: tuple[Run, ...] = ()
     published: tuple[Published, ...] = ()
     sweeps: tuple[Sweep, ...] = ()
+    choice: ChoiceRecord = field(default_factory=ChoiceRecord)
     baseline: str = "cublas"

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 
 from gemmsmith.report.arithmetic import Panel, panels_of
 from gemmsmith.report.charts.words import percent, tflops, times
+from gemmsmith.report.choices import choices_of, share_of_cublas
 from gemmsmith.report.figures.names import contender
-from gemmsmith.report.report_model import MEASURED, PREDICTED, SIMULATED, ReportModel, Rung
+from gemmsmith.report.report_model import MEASURED, PREDICTED, RECORDED, SIMULATED, ReportModel, Rung
 from gemmsmith.report.rung_view import Fact
 from gemmsmith.report.speeds import Speed, Speeds, headline
 
@@ -38,8 +39,10 @@ def headline_words(model: ReportModel, speeds: Speeds) -> str:
 
 
 def top_facts(model: ReportModel, speeds: Speeds) -> tuple[Fact, ...]:
-    """The figures at the top: the fastest rung of each execution unit, and how many rungs passed verification."""
+    """The figures at the top: the fastest rung of each execution unit, the tuned choice, and how many rungs passed."""
     made = [fact for at, panel in enumerate(panels_of(model)) for fact in _fastest(model, speeds, panel, at == 0)]
+    made += [Fact(f"{choice.name} of {contender(model.baseline)}", share_of_cublas(choice.of_cublas), RECORDED)
+             for choice in choices_of(model, speeds) if choice.precision != "fp32-fast"]  # fmt: skip
     checked = [r for r in model.rungs if r.trusted is not None]
     if checked:
         good = sum(bool(r.trusted) for r in checked)

@@ -11,6 +11,7 @@ from gemmsmith.cli.commands.explain import wrapped
 from gemmsmith.cli.render.output import bytes_text, console, table
 from gemmsmith.explain.bottleneck import OPS, conflicts_of
 from gemmsmith.explain.profile import Profile
+from gemmsmith.report.choices import choice_rows
 from gemmsmith.report.collect import CollectedRung
 from gemmsmith.report.reasons import reason
 from gemmsmith.report.report_model import ReportModel, Rung
@@ -93,6 +94,9 @@ def _ladder(
             label = name if own.precision.lower() in name.lower() else f"{name} {own.precision}"
             same = slowest if own.precision == "fp32" and not first.tensor_cores else None
             rows.append((f"   {label}", "", "", "", "", "", "", "", *_speed(measurement, same)))
+    if timed:
+        choices = choice_rows(story, speeds_of(story))
+        rows += [(f"   {name}", *[""] * 7, speed, "", share) for name, speed, share in choices]
     headings = ["   rung", "", "regs", "shared", "occu-\npancy", "sec-\ntors", "wave-\nfronts", "con-\nflicts"]
     headings += ["TFLOPS", f"×\n{first.name}", "of\ncuBLAS"] if timed else []
     sides = ["left", "left", *["right"] * (len(headings) - 2)]

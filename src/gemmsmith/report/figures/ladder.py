@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from gemmsmith.report.arithmetic import CUDA_CORES, Panel, panels_of
 from gemmsmith.report.charts.bars import Bar, Reference, draw_bars
 from gemmsmith.report.charts.frame import Chart, Draw, Table, chart
 from gemmsmith.report.charts.words import ABSENT, percent, seconds, short, size_of, tflops, times
+from gemmsmith.report.choices import choice_note, choices_in, share_of_cublas
 from gemmsmith.report.figures.names import contender
-from gemmsmith.report.report_model import PREDICTED, ReportModel, Rung
+from gemmsmith.report.report_model import PREDICTED, RECORDED, ReportModel, Rung
 from gemmsmith.report.speeds import Speed, Speeds, headline, predicted, same_gpu
+from gemmsmith.store.tuned_choice import TunedChoice
 
+_CHOICE_LEGEND = ("gemmsmith.matmul, configuration chosen by shape",)
 _FAR = 1.6  # a baseline beyond this factor would squash the bars; the note names it instead
 
 
@@ -58,8 +61,12 @@ def _panel(model: ReportModel, speeds: Speeds, panel: Panel, links: Mapping[str,
     if not known:
         return None
     origin, gpu = Counter((s.origin, s.gpu) for s in known).most_common(1)[0][0]
+    choices = choices_in(panel, model, speeds)
     bars = [_bar(rung, found[rung.name], model, origin, links) for rung in panel.rungs]
-    lines, far = _references(model, speeds, panel, max(s.tflops for s in known), gpu)
+    bars += [_choice_bar(choice, links) for choice in choices]
+    lines, far = _references(
+        model, speeds, panel, max(*(s.tflops for s in known), *(c.tflops for c in choices), 0.0), gpu
+    )
     size = size_of(model.problem.m, model.problem.n, model.problem.k)
     comparable = [s for s in known if (s.origin, s.gpu) == (origin, gpu)]
     first, best = comparable[0], max(comparable, key=lambda s: s.tflops)
@@ -70,7 +77,7 @@ def _panel(model: ReportModel, speeds: Speeds, panel: Panel, links: Mapping[str,
                + (f" and the share of {base} for the same input type." if shares else "."))  # fmt: skip
     others = {s.origin for s in known} - {origin}
     ghost = f"predicted for {model.gpu.name}" if any(math.isfinite(b.ghost) for b in bars) else ""
-    faint = " or ".join(origin_words(o, gpu) for o in sorted(others))
+    faint = " or ".join((*(origin_words(o, gpu) for o in sorted(others)), *_CHOICE_LEGEND[: len(choices)]))
 
     def words(s: Speed | None) -> tuple[str, ...]:
         if s is None:
@@ -80,14 +87,19 @@ def _panel(model: ReportModel, speeds: Speeds, panel: Panel, links: Mapping[str,
         return (tflops(s.tflops), known_to, seconds(s.seconds), percent(s.of_baseline), over, s.origin)
 
     rows = [(str(r.number or ""), r.name, r.dtype, *words(found[r.name])) for r in panel.rungs]
+    rows += [("", f"{c.name}: {c.kernel} {c.tile}", c.problem.dtype.name, tflops(c.tflops), ABSENT, seconds(c.seconds),
+              share_of_cublas(c.of_cublas), ABSENT, RECORDED) for c in choices]  # fmt: skip
     rows += [("", contender(name, at.precision), at.precision, *words(at))
              for name, at in _baselines(model, speeds, panel)]  # fmt: skip
     table = Table(("rung", "kernel", "inputs", "TFLOPS", "95 % interval", "time", f"of {base}",
                    f"speedup over {first.name}", "origin"), tuple(rows))  # fmt: skip
+    title = panel.title(_title(first, best, base, size) + _choice_title(choices, best))
+    note = " ".join(filter(None, (far, choice_note(choices))))
     return Ladder(
-        panel.key("ladder"), panel.title("").rstrip(": "), panel.title(_title(first, best, base, size)), caption, table,
+        panel.key("ladder"), panel.title("").rstrip(": "), title, caption, table,
         lambda canvas: draw_bars(canvas, bars, lines, "TFLOPS", ghost, faint, origin_words(origin, gpu)),
-        (origin, *others, *([PREDICTED] if ghost else [])), far, f"{size}, {origin_words(origin, gpu)}",
+        (origin, *others, *([PREDICTED] if ghost else []), *([RECORDED] if choices else [])), note,
+        f"{size}, {origin_words(origin, gpu)}",
     )  # fmt: skip
 
 
@@ -111,6 +123,17 @@ def _bar(rung: Rung, speed: Speed | None, model: ReportModel, origin: str, links
                   and guess.problem.flops == speed.problem.flops)  # fmt: skip
     return Bar(label, speed.tflops, words, rung.number, href, speed.low, speed.high,
                guess.tflops if guess is not None and comparable else math.nan, speed.origin != origin)  # fmt: skip
+
+
+def _choice_title(choices: Sequence[TunedChoice], best: Speed) -> str:
+    """The choice for the input type of the best rung, after the title."""
+    share = next((c.of_cublas for c in choices if c.problem.dtype == best.problem.dtype), math.nan)
+    return f"; gemmsmith.matmul reaches {share_of_cublas(share)}" if math.isfinite(share) else ""
+
+
+def _choice_bar(choice: TunedChoice, links: Mapping[str, str]) -> Bar:
+    words = f"{tflops(choice.tflops)} · {share_of_cublas(choice.of_cublas)}"
+    return Bar(choice.name, choice.tflops, words, href="#choice" if links else "", faint=True)
 
 
 def _baselines(model: ReportModel, speeds: Speeds, panel: Panel) -> list[tuple[str, Speed]]:
