@@ -123,7 +123,7 @@ def test_others_take_the_place_of_operands_for_one_call() -> None:
 
 def test_what_a_plan_says_of_itself() -> None:
     a, b = values(5, 3, dtype=F16), values(3, 9, seed=1, dtype=F16)
-    spec = replace(rung_named("mma_swizzled"), repacks=True)
+    spec = replace(rung_named("mma_swizzled"), align_copies=True)
     plan = gemmsmith.plan(a, b, kernel=spec)
     assert (plan.kernel, plan.config, plan.source) == ("mma_swizzled", spec.config(), "given")
     assert plan.launches == 2  # one copies both operands, whose rows do not start on 16 bytes
@@ -404,7 +404,7 @@ def test_the_choice_is_asked_with_what_the_gpu_is(fakes: Any, spec: KernelSpec,
 
     monkeypatch.setattr("gemmsmith.call.api.choose", choose)
     a, b, out = tensors()
-    plan = gemmsmith.plan(a, b, out=out, config={"TMA_STORE": 0})
+    plan = gemmsmith.plan(a, b, out=out, config={"STORE_MODE": 0})
     of_gpu = {"sms": 132, "arch": "sm_90", "precision": "fp32", "deterministic": True}
     assert asked == [("NN", "NVIDIA H200", (A, B, C), of_gpu)]
-    assert (plan.source, dict(plan.config)) == ("given", {"TMA_STORE": 0, "CLUSTER": 2})
+    assert (plan.source, dict(plan.config)) == ("given", {"STORE_MODE": 0, "CLUSTER": 2})

@@ -307,7 +307,7 @@ def test_blocks_at_once_are_the_drivers_and_asked_for_once(driver: FakeDriver) -
 
 def test_an_early_launch_is_described_once_for_each_stream(driver: FakeDriver) -> None:
     device, loaded = cuda(driver), LoadedCubin("f", "m", 0)
-    geometry = Geometry((6, 1, 1), (384, 1, 1), 100, (2, 1, 1), early=True)
+    geometry = Geometry((6, 1, 1), (384, 1, 1), 100, (2, 1, 1), pdl=True)
     for stream in (7, 7, 8):
         device.launch(loaded, Launch(geometry, ()), stream)
     (first, function), (again, _), (other, _) = driver.asked

@@ -13,8 +13,7 @@ from gemmsmith.call.binding import CompileFn, bind, fitted_config, workspace_byt
 from gemmsmith.compile.render import CompileRequest, render_for
 from gemmsmith.errors import UnsupportedError
 from gemmsmith.kernel.config import Config
-from gemmsmith.kernel.prologue import Addresses, Fallback
-from gemmsmith.kernel.spec import KernelSpec
+from gemmsmith.kernel.spec import Addresses, Fallback, KernelSpec
 from gemmsmith.ladder.registry import check_accepts
 from gemmsmith.problem import Problem, arithmetic_of
 from gemmsmith.prologue.build import REGION, build_prologue

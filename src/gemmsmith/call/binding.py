@@ -18,11 +18,10 @@ from gemmsmith.compile.compiled import CompiledKernel
 from gemmsmith.compile.compiler import compile_for
 from gemmsmith.errors import ConfigError, UnsupportedError
 from gemmsmith.kernel.config import Config
+from gemmsmith.kernel.constraints import LARGEST_SMEM
 from gemmsmith.kernel.geometry import Geometry
-from gemmsmith.kernel.prologue import Addresses, Prologue, PrologueLaunch
-from gemmsmith.kernel.spec import KernelSpec
-from gemmsmith.ladder.hopper_config import LARGEST_SMEM
-from gemmsmith.ladder.registry import simulated_instead
+from gemmsmith.kernel.spec import Addresses, KernelSpec, Prologue, PrologueLaunch
+from gemmsmith.ladder.registry import simulated_alternative
 from gemmsmith.problem import Problem, ceil_div
 from gemmsmith.prologue.build import REGION, build_prologue, has_product
 from gemmsmith.run.device import Device, Launch, Step
@@ -60,7 +59,7 @@ def bind(device: Device, spec: KernelSpec, config: Config, problem: Problem, add
 def _bound(device: Device, spec: KernelSpec, config: Config, prepared: Prologue, compile_fn: CompileFn) -> Step:
     """The launch of one kernel, in the configuration that fits what it will see."""
     problem, addresses = prepared.problem, prepared.addresses
-    fitted = spec.fit(config, problem, addresses[:3])
+    fitted = spec.specialize(config, problem, addresses[:3])
     _check_smem(spec, fitted, problem)
     loaded = _loaded(device, spec, fitted, problem, compile_fn)
     launch = product_launch(device, loaded, spec, fitted, problem, addresses, prepared.workspace, prepared.mapped)
@@ -103,7 +102,7 @@ def workspace_bytes(spec: KernelSpec, config: Config, problem: Problem, addresse
 def fitted_config(spec: KernelSpec, config: Config, problem: Problem, addresses: Addresses) -> Config:
     """The configuration that ``bind`` compiles for operands at these addresses."""
     prepared = build_prologue(spec, config, problem, addresses)
-    return spec.fit(config, prepared.problem, prepared.addresses[:3])
+    return spec.specialize(config, prepared.problem, prepared.addresses[:3])
 
 
 def aligned_config(spec: KernelSpec, config: Config, problem: Problem) -> Config:
@@ -114,7 +113,7 @@ def aligned_config(spec: KernelSpec, config: Config, problem: Problem) -> Config
 def aligned_code(spec: KernelSpec, config: Config, problem: Problem) -> tuple[Config, Problem]:
     """The same, and the problem as the kernel sees it then: operands may have been turned on the way to it."""
     prepared = build_prologue(spec, config, problem, Addresses(REGION, REGION, REGION))
-    return spec.fit(config, prepared.problem, prepared.addresses[:3]), prepared.problem
+    return spec.specialize(config, prepared.problem, prepared.addresses[:3]), prepared.problem
 
 
 def check_simulated(device: Device, spec: KernelSpec, problem: Problem) -> None:
@@ -127,7 +126,7 @@ def needs_simulator(spec: KernelSpec, problem: Problem, hint: str) -> None:
     """Raise, with ``hint`` and who can be simulated instead, unless the simulator knows the kernel's instructions."""
     if spec.simulated:
         return
-    other = simulated_instead(problem)
+    other = simulated_alternative(problem)
     raise UnsupportedError(
         f"{spec.name} uses instructions that the simulator does not know yet",
         hint + (f"; the simulator runs {other}" if other else ""),

@@ -22,8 +22,7 @@ from gemmsmith.call.request import Request, place
 from gemmsmith.choose.choice import times_forgotten
 from gemmsmith.errors import DTypeError
 from gemmsmith.kernel.config import Config
-from gemmsmith.kernel.prologue import Addresses
-from gemmsmith.kernel.spec import KernelSpec
+from gemmsmith.kernel.spec import Addresses, KernelSpec
 from gemmsmith.problem import INT8, Problem
 from gemmsmith.run.cuda import CudaDevice, cuda_device
 from gemmsmith.run.tensors import current_stream, empty_like, matrix

@@ -20,7 +20,7 @@ from gemmsmith.call.binding import bind, workspace_bytes
 from gemmsmith.call.request import Operands, Request, check_output, fingerprint, named, replaced
 from gemmsmith.errors import DTypeError, LaunchError, UsageError
 from gemmsmith.kernel.config import Config
-from gemmsmith.kernel.prologue import Addresses
+from gemmsmith.kernel.spec import Addresses
 from gemmsmith.problem import INT8, DType, Problem, arithmetic_of
 from gemmsmith.prologue.build import build_prologue
 from gemmsmith.run.cuda import CudaDevice, cuda_device, device_count

@@ -5,7 +5,7 @@
 //           outputs leave through shared memory and the copy engine (stmatrix, TMA store), which writes them while
 //           the next tile is multiplied.
 // Changed   From 17: a loop over tiles, in an order that keeps blocks that run at the same time close together in A and
-//           B; where TMA_STORE is not 0 the new way back (store.cuh).
+//           B; where STORE_MODE is not 0 the new way back (store.cuh).
 // Owns      A block owns tiles number blockIdx.x, + gridDim.x, + 2 gridDim.x ...; a consumer group BM / CONSUMERS rows.
 //
 //              producer      | slices of tile 0 | slices of tile 132 | ...
@@ -13,7 +13,7 @@
 //              copy engine                           | store 0 |            | store 132 |
 //
 // Budget    STAGES * (BM + BN) * 128 bytes for slices, BOXES of 64 rows for each consumer's outputs.
-// Needs     sm_90a; rows of A, B (and of C, if TMA_STORE is above 0) that start on 16 bytes.
+// Needs     sm_90a; rows of A, B (and of C, if STORE_MODE is tma) that start on 16 bytes.
 // Try next  Neighbouring blocks fetch the same slices from the second-level cache: 19 fetches them once.
 
 #include "schedule/grouped_order.cuh"
@@ -84,6 +84,6 @@ gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, 
             store_sums_staged<BN>(map_c, staging, group, c, first * 64, row, col, z, sums,
                                   finish_at(row, col, alpha, beta, bias), whole);
         });
-        if (TMA_STORE > 0 && threadIdx.x % GROUP_THREADS == 0) tma_store_wait_read<0>();
+        if (STORE_MODE == STORE_BY_TMA && threadIdx.x % GROUP_THREADS == 0) tma_store_wait_read<0>();
     }
 }

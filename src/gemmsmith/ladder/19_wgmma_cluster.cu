@@ -14,7 +14,7 @@
 //              block 1 loads    A rows of block 1,  B second half  -> to both
 //
 // Budget    STAGES * (BM + BN) * 128 bytes for slices, BOXES of 64 rows for each consumer's outputs.
-// Needs     sm_90a; rows of A, B (and of C, if TMA_STORE is above 0) that start on 16 bytes.
+// Needs     sm_90a; rows of A, B (and of C, if STORE_MODE is tma) that start on 16 bytes.
 // Try next  Few tiles and a deep K: 20 divides K.
 
 #include "tile/cluster_ring.cuh"
@@ -99,7 +99,7 @@ gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, 
                 finish_tile(fewer, row, col, z);
             }
         });
-        if (TMA_STORE > 0 && threadIdx.x % GROUP_THREADS == 0) tma_store_wait_read<0>();
+        if (STORE_MODE == STORE_BY_TMA && threadIdx.x % GROUP_THREADS == 0) tma_store_wait_read<0>();
     }
     if (CLUSTER > 1) cluster_sync();  // a block must not end while others still write to it
 }

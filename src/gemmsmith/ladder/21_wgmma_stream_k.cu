@@ -15,7 +15,7 @@
 //           Sums are added in the order of k, always the same: the result does not depend on who was faster.
 // Budget    As 19, and a workspace: 4 KB of flags, which must be 0 before the first launch and are left 0, then
 //           BM * BN floats for each block of the grid. All blocks must run at the same time.
-// Needs     sm_90a; rows of A, B (and of C, if TMA_STORE is above 0) that start on 16 bytes.
+// Needs     sm_90a; rows of A, B (and of C, if STORE_MODE is tma) that start on 16 bytes.
 // Try next  Blocks at different places of K share less in the second-level cache: shares that begin where others do.
 
 #include "tile/cluster_ring.cuh"
@@ -147,7 +147,7 @@ gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, 
             store_sums_staged<BN>(map_c, staging, group, c, first * 64, row, col, z, sums,
                                   finish_at(row, col, alpha, beta, bias), whole);
         });
-        if (TMA_STORE > 0 && thread == 0) tma_store_wait_read<0>();
+        if (STORE_MODE == STORE_BY_TMA && thread == 0) tma_store_wait_read<0>();
     }
     if (CLUSTER > 1) cluster_sync();  // a block must not end while others still write to it
 }

@@ -232,7 +232,7 @@ class CudaDevice:
     def _call(self, loaded: LoadedCubin, geometry: Geometry, stream: int,
               arguments: int) -> tuple[Callable[..., Any], tuple[Any, ...]]:  # fmt: skip
         """The driver's function that starts this launch, and what to call it with."""
-        if not geometry.early or int(self.arch.removeprefix("sm_")) < 90:  # older ones launch one after another
+        if not geometry.pdl or int(self.arch.removeprefix("sm_")) < 90:  # older ones launch one after another
             plain = (loaded.function, *geometry.grid, *geometry.block, geometry.smem, stream, arguments, 0)
             return self._cu.cuLaunchKernel, plain
         return self._cu.cuLaunchKernelEx, (self._early(geometry, stream), loaded.function, arguments, 0)
