@@ -27,8 +27,7 @@ from gemmsmith.explain.ncu import find_ncu, run_ncu
 from gemmsmith.explain.simulated_profile import simulate
 from gemmsmith.fills import operands
 from gemmsmith.kernel.config import Config
-from gemmsmith.kernel.prologue import Addresses
-from gemmsmith.kernel.spec import KernelSpec
+from gemmsmith.kernel.spec import Addresses, KernelSpec
 from gemmsmith.ladder.registry import rung_named, simulated_rungs
 from gemmsmith.problem import OUTPUTS, Problem
 from gemmsmith.run.cuda import cuda_device
@@ -42,10 +41,10 @@ Case = tuple[KernelSpec, Config, Problem]
 
 def cases(names: str, shapes: str) -> list[Case]:
     sizes = [tuple(map(int, shape.split("x"))) for shape in shapes.split(",")]
-    plain = [spec.name for spec in simulated_rungs() if not spec.tensor_cores and spec.scratch is None]
+    plain = [spec.name for spec in simulated_rungs() if not spec.tensor_cores and spec.workspace is None]
     found: list[Case] = []
     for spec in map(rung_named, names.split(",") if names else plain):
-        if spec.scratch is not None or spec.preparation is not None:
+        if spec.workspace is not None or spec.prologue is not None:
             sys.exit(f"{spec.name} needs a workspace or launches before it: not compared here")
         for config in dict.fromkeys([spec.config(), *(p.config for p in spec.presets)]):
             for shape, dtype, layout in product(sizes, spec.dtypes, [x for x in ("NN", "NT") if x in spec.layouts]):

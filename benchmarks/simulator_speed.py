@@ -24,8 +24,7 @@ from gemmsmith import __version__
 from gemmsmith.call.binding import bind
 from gemmsmith.compile.compiler import compile_for
 from gemmsmith.fills import operands
-from gemmsmith.kernel.prologue import Addresses
-from gemmsmith.kernel.spec import KernelSpec
+from gemmsmith.kernel.spec import Addresses, KernelSpec
 from gemmsmith.ladder.registry import simulated_rungs
 from gemmsmith.problem import Problem
 from gemmsmith.run.memory import upload

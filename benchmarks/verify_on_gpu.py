@@ -28,8 +28,7 @@ from gemmsmith.call.binding import bind, workspace_bytes
 from gemmsmith.compile.compiler import compile_for
 from gemmsmith.fills import operands
 from gemmsmith.kernel.config import Config
-from gemmsmith.kernel.prologue import Addresses
-from gemmsmith.kernel.spec import KernelSpec
+from gemmsmith.kernel.spec import Addresses, KernelSpec
 from gemmsmith.ladder.registry import rung_named, rungs
 from gemmsmith.problem import ACTIVATIONS, BIASES, INT32, OUTPUTS, Problem
 from gemmsmith.run.cuda import cuda_device

@@ -24,7 +24,7 @@ from gemmsmith.kernel.geometry import Geometry
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.ladder.registry import rung_named
 from gemmsmith.problem import Problem
-from gemmsmith.prologue.split_fp16 import fp16_preparation
+from gemmsmith.prologue.split_fp16 import split_fp16_prologue
 from gemmsmith.run.contender import Contender, Enqueue, OperandSet, method_reader
 from gemmsmith.run.device import Step
 from gemmsmith.sim.device import SimDevice
@@ -213,8 +213,8 @@ def test_a_rung_reads_its_verdict(k: int, method: str) -> None:
     watch = FakeStopwatch()
     device: Any = SimulatedGpu(watch)
     other = rung_named("fp32_tensor_bf16x6")
-    prepared = fp16_preparation(other, other.config(SMALL))
-    spec = replace(rung_named("fp32_tensor_fp16x3"), preparation=prepared)
+    prepared = split_fp16_prologue(other, other.config(SMALL))
+    spec = replace(rung_named("fp32_tensor_fp16x3"), prologue=prepared)
     ours = KernelContender(spec, spec.config(SMALL), device, Compiler())
     assert method_reader(ours) is None
     notes: list[str] = []

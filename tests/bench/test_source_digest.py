@@ -1,4 +1,4 @@
-"""The digest of a contender's source: every file that is compiled for a product counts, and no other."""
+"""The digest of a contender's source covers every file that is compiled for a product, and no other."""
 
 from __future__ import annotations
 
@@ -16,8 +16,7 @@ from gemmsmith.compile import render
 from gemmsmith.compile.render import CompileRequest, render_for
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.spec import KernelSpec
-from gemmsmith.ladder.registry import rung_named
-from gemmsmith.ladder.simt import LADDER
+from gemmsmith.ladder.registry import rung_named, rungs
 from gemmsmith.problem import FP16, Problem
 from gemmsmith.userfile.includes import Bundle, bundle
 
@@ -27,38 +26,40 @@ UNALIGNED = Problem(64, 64, 33, dtype=FP16)  # rows of A: 66 bytes
 
 COMPILED = [
     ("fp32_tensor_fp16x3", SINGLE, "24_fp32_tensor_fp16x3.cu"),
-    ("fp32_tensor_fp16x3", SINGLE, "split_fp16.cu"),
-    ("fp32_tensor_fp16x3", SINGLE, "zero_workspace.cu"),
-    ("fp32_tensor_fp16x3", SINGLE, "include/ptx/pdl.cuh"),  # of passes alone
+    ("fp32_tensor_fp16x3", SINGLE, "prologue/split_fp16.cu"),
+    ("fp32_tensor_fp16x3", SINGLE, "prologue/zero_workspace.cu"),
+    ("fp32_tensor_fp16x3", SINGLE, "include/ptx/pdl.cuh"),  # used by the prologue alone
     ("fp32_tensor_fp16x3", SINGLE, "22_fp32_tensor_bf16x6.cu"),
-    ("fp32_wgmma_bf16x6", SINGLE, "split_bf16.cu"),
-    ("fp32_wgmma_fp16x3", SINGLE, "split_fp16.cu"),
-    ("fp32_wgmma_fp16x3", SINGLE, "split_bf16.cu"),  # the pass of who computes the product instead
+    ("fp32_wgmma_bf16x6", SINGLE, "prologue/split_bf16.cu"),
+    ("fp32_wgmma_fp16x3", SINGLE, "prologue/split_fp16.cu"),
+    ("fp32_wgmma_fp16x3", SINGLE, "prologue/split_bf16.cu"),  # of the fallback
     ("fp32_wgmma_fp16x3", SINGLE, "25_fp32_wgmma_bf16x6.cu"),
-    ("wgmma_tma", UNALIGNED, "align_copy.cu"),
+    ("wgmma_tma", UNALIGNED, "prologue/align_copy.cu"),
     ("wgmma_tma", UNALIGNED, "include/tile/shifted_chunk.cuh"),
     ("wgmma_persistent", HALF, "include/epilogue/thread_store.cuh"),
-    ("wgmma_stream_k", HALF, "zero_workspace.cu"),
+    ("wgmma_stream_k", HALF, "prologue/zero_workspace.cu"),
 ]
 NOT_COMPILED = [
-    ("naive", SINGLE, "zero_workspace.cu"),
+    ("naive", SINGLE, "prologue/zero_workspace.cu"),
     ("naive", SINGLE, "include/ptx/pdl.cuh"),
-    ("fp32_wgmma_bf16x6", SINGLE, "split_fp16.cu"),
-    ("fp32_tensor_bf16x6", SINGLE, "split_bf16.cu"),
-    ("wgmma_tma", HALF, "align_copy.cu"),
+    ("fp32_wgmma_bf16x6", SINGLE, "prologue/split_fp16.cu"),
+    ("fp32_tensor_bf16x6", SINGLE, "prologue/split_bf16.cu"),
+    ("wgmma_tma", HALF, "prologue/align_copy.cu"),
     ("wgmma_tma", HALF, "include/tile/shifted_chunk.cuh"),
-    ("fp32_wgmma_fp16x3", SINGLE.with_(alpha=0.0), "split_fp16.cu"),
+    ("fp32_wgmma_fp16x3", SINGLE.with_(alpha=0.0), "prologue/split_fp16.cu"),
 ]
 
 
 @pytest.fixture
 def kernels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A copy of the kernels' folder that sources are read from."""
-    folder = tmp_path / "kernels"
-    shutil.copytree(rung_named("naive").source.parent, folder, ignore=shutil.ignore_patterns("*.py", "__pycache__"))
+    """A copy of the ladder's folder that sources are read from, with the prologue's in a folder below it."""
+    package, folder = rung_named("naive").source.parents[1], tmp_path / "ladder"
+    for name, target in (("ladder", folder), ("prologue", folder / "prologue")):
+        shutil.copytree(package / name, target, ignore=shutil.ignore_patterns("*.py", "__pycache__"))
 
     def from_copy(source: Path, _folders: Sequence[Path]) -> Bundle:
-        return bundle(folder / source.name, (folder / "include",))
+        below = "prologue" if source.parent.name == "prologue" else ""
+        return bundle(folder / below / source.name, (folder / "include",))
 
     monkeypatch.setattr(render, "bundle", from_copy)
     return folder
@@ -70,7 +71,7 @@ def digest(rung: str, problem: Problem) -> str:
 
 
 @pytest.mark.parametrize(("rung", "problem", "file"), COMPILED)
-def test_what_is_compiled_counts(kernels: Path, rung: str, problem: Problem, file: str) -> None:
+def test_a_file_that_is_compiled_changes_the_digest(kernels: Path, rung: str, problem: Problem, file: str) -> None:
     before = digest(rung, problem)
     text = (kernels / file).read_text()
     (kernels / file).write_text(text + "// another\n")
@@ -80,7 +81,7 @@ def test_what_is_compiled_counts(kernels: Path, rung: str, problem: Problem, fil
 
 
 @pytest.mark.parametrize(("rung", "problem", "file"), NOT_COMPILED)
-def test_what_is_not_compiled_does_not_count(kernels: Path, rung: str, problem: Problem, file: str) -> None:
+def test_a_file_that_is_not_compiled_does_not_change_it(kernels: Path, rung: str, problem: Problem, file: str) -> None:
     before = digest(rung, problem)
     (kernels / file).write_text((kernels / file).read_text() + "// another\n")
     assert digest(rung, problem) == before
@@ -88,33 +89,35 @@ def test_what_is_not_compiled_does_not_count(kernels: Path, rung: str, problem: 
 
 @pytest.mark.usefixtures("kernels")
 @pytest.mark.parametrize(("rung", "problem"), dict.fromkeys((rung, problem) for rung, problem, _ in COMPILED))
-def test_where_the_files_lie_does_not_count(rung: str, problem: Problem, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_place_of_the_files_does_not_change_it(
+    rung: str, problem: Problem, monkeypatch: pytest.MonkeyPatch
+) -> None:
     copied = digest(rung, problem)
     monkeypatch.undo()
     assert digest(rung, problem) == copied
 
 
-def test_macros_of_a_pass_count(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_macros_of_the_prologue_change_it(monkeypatch: pytest.MonkeyPatch) -> None:
     before = digest("wgmma_tma", UNALIGNED)
 
     def with_another(spec: KernelSpec, config: Config, problem: Problem, arch: str) -> CompileRequest:
         found = render_for(spec, config, problem, arch)
-        return replace(found, defines=(("AT_ONCE", "8"),)) if spec.name == "repack" else found
+        return replace(found, defines=(("AT_ONCE", "8"),)) if spec.name == "align_copy" else found
 
     monkeypatch.setattr(kernel_contender, "render_for", with_another)
     assert digest("wgmma_tma", UNALIGNED) != before
 
 
-@pytest.mark.parametrize("spec", LADDER, ids=lambda spec: spec.name)
-def test_a_kernel_alone_keeps_the_digest_of_old_records(spec: KernelSpec) -> None:
-    """Of its one source, as databases have it since the first version."""
-    problem = SINGLE.with_(dtype=spec.dtypes[0])
-    found = render_for(spec, spec.config(), problem, "sm_90")
-    alone = repr((found.source, found.headers, found.defines, found.entry))
-    assert digest(spec.name, problem) == hashlib.sha256(alone.encode()).hexdigest()[:16]
+def test_a_kernel_without_a_prologue_keeps_the_digest_of_old_records() -> None:
+    """It covers one source, as in databases since the first version."""
+    for spec in (spec for spec in rungs() if not spec.tensor_cores):
+        problem = SINGLE.with_(dtype=spec.dtypes[0])
+        found = render_for(spec, spec.config(), problem, "sm_90")
+        alone = repr((found.source, found.headers, found.defines, found.entry))
+        assert digest(spec.name, problem) == hashlib.sha256(alone.encode()).hexdigest()[:16], spec.name
 
 
-def test_the_digest_is_of_the_layout_that_is_launched() -> None:
+def test_the_digest_covers_the_layout_that_is_launched() -> None:
     """A contiguous vector is taken as a row, however it is stored."""
     spec = rung_named("wgmma_split_k")
     stored_as = [Problem(129, 1, 65, FP16, FP16, trans_b=trans_b) for trans_b in (False, True)]

@@ -21,11 +21,10 @@ from gemmsmith.errors import UnsupportedError
 from gemmsmith.explain.sampling import Bench
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.geometry import Geometry, TensorMap
-from gemmsmith.kernel.prologue import Addresses
-from gemmsmith.kernel.spec import KernelSpec
+from gemmsmith.kernel.spec import Addresses, KernelSpec
 from gemmsmith.ladder.registry import rung_named, rungs, simulated_rungs
 from gemmsmith.problem import BF16, FP16, FP32, Problem
-from gemmsmith.prologue.align_copy import repack_launch, rows_of
+from gemmsmith.prologue.align_copy import align_copy_launch, align_copy_operands
 from gemmsmith.prologue.build import build_prologue
 from gemmsmith.run.tensor_map import check_tensor_map, decode_simulated, encode_simulated
 from gemmsmith.run.tensors import Matrix
@@ -110,11 +109,11 @@ def test_aligned_operands_are_not_copied(spec: KernelSpec) -> None:
 
 def test_the_configuration_is_specialized_for_the_operands_the_kernel_sees(spec: KernelSpec) -> None:
     (step,) = bound(spec, Problem(256, 126, 64, dtype=FP16, ldb=128, ldc=127))
-    assert step.loaded == "mapped TMA_STORE=0,CLUSTER=1 fp16 sm_90"
+    assert step.loaded == "mapped STORE_MODE=0,CLUSTER=1 fp16 sm_90"
     assert arguments(spec, step)["mapC"] == bytes(128)
     problem = Problem(256, 128, 64, dtype=FP16)
-    assert specialized_config(spec, spec.config(), problem, PLACES)["TMA_STORE"] == 1
-    assert specialized_config(spec, spec.config(), problem, PLACES._replace(c=0x30008))["TMA_STORE"] == 0
+    assert specialized_config(spec, spec.config(), problem, PLACES)["STORE_MODE"] == 2
+    assert specialized_config(spec, spec.config(), problem, PLACES._replace(c=0x30008))["STORE_MODE"] == 0
 
 
 def test_rows_that_do_not_start_on_16_bytes_are_copied(spec: KernelSpec) -> None:
@@ -123,10 +122,10 @@ def test_rows_that_do_not_start_on_16_bytes_are_copied(spec: KernelSpec) -> None
         workspace_bytes(spec, spec.config(), problem, PLACES) == 8192
     )  # 100 rows of 40 elements, to the next 256 bytes
     copy, product = bound(spec, problem)
-    expected = repack_launch(*rows_of(problem, PLACES.a, PLACES.b), WORKSPACE, WORKSPACE + 8192)
+    expected = align_copy_launch(*align_copy_operands(problem, PLACES.a, PLACES.b), WORKSPACE, WORKSPACE + 8192)
     assert (copy.launch.geometry, copy.launch.arguments) == expected
     assert copied(copy) == {"a": (PLACES.a, WORKSPACE)}
-    assert copy.loaded.startswith("repack")
+    assert copy.loaded.startswith("align_copy")
     assert mapped(spec, product, "mapA") == (TensorMap("A", FP16, (33, 100, 1), (80, 0), (64, 128, 1), 128), WORKSPACE)
     assert mapped(spec, product, "mapB")[1] == PLACES.b
 
@@ -135,7 +134,7 @@ def test_both_copies_are_in_the_workspace_without_overlap(spec: KernelSpec) -> N
     problem = Problem(100, 71, 33, dtype=FP16, trans_a=True)  # A is stored as 33 rows of 100
     copy, product = bound(spec, problem)
     begin = WORKSPACE + 33 * 128 * 2  # rows of 100 elements start on 128 bytes
-    expected = repack_launch(*rows_of(problem, PLACES.a, PLACES.b), WORKSPACE, begin)
+    expected = align_copy_launch(*align_copy_operands(problem, PLACES.a, PLACES.b), WORKSPACE, begin)
     assert (copy.launch.geometry, copy.launch.arguments) == expected
     assert copied(copy) == {"a": (PLACES.a, WORKSPACE), "b": (PLACES.b, begin)}
     assert WORKSPACE + workspace_bytes(spec, spec.config(), problem, PLACES) == begin + 33 * 128 * 2
@@ -179,14 +178,14 @@ def test_which_operands_are_copied(spec: KernelSpec, problem: Problem, places: A
 def test_copies_of_a_batch(spec: KernelSpec) -> None:
     problem = Problem(20, 72, 33, dtype=FP16, batch=3, stride_a=700, stride_b=0)
     copy, product = bound(spec, problem)
-    expected = repack_launch(*rows_of(problem, PLACES.a, PLACES.b), WORKSPACE, WORKSPACE + 4864)
+    expected = align_copy_launch(*align_copy_operands(problem, PLACES.a, PLACES.b), WORKSPACE, WORKSPACE + 4864)
     assert (copy.launch.geometry, copy.launch.arguments) == expected
     assert copied(copy) == {"a": (PLACES.a, WORKSPACE)}
     assert mapped(spec, product, "mapA")[0].strides == (80, 1600)
     assert workspace_bytes(spec, spec.config(), problem, PLACES) == 4864
     other = Problem(20, 71, 32, dtype=FP16, batch=3, stride_a=0)
     copy, product = bound(spec, other)
-    expected = repack_launch(*rows_of(other, PLACES.a, PLACES.b), WORKSPACE, WORKSPACE)
+    expected = align_copy_launch(*align_copy_operands(other, PLACES.a, PLACES.b), WORKSPACE, WORKSPACE)
     assert (copy.launch.geometry, copy.launch.arguments) == expected
     assert copied(copy) == {"b": (PLACES.b, WORKSPACE)}
     assert mapped(spec, product, "mapB")[0].strides == (256, 8192)
@@ -218,7 +217,7 @@ def test_without_a_product_tensor_maps_describe_memory_that_exists(spec: KernelS
 
 
 def test_a_kernel_without_aligned_copies_names_the_unaligned_operand(tmp_path: Path) -> None:
-    spec = mapped_kernel(tmp_path, repacks=False)
+    spec = mapped_kernel(tmp_path, align_copies=False)
     with pytest.raises(UnsupportedError, match=r"lines or matrices of A are 66 bytes apart"):
         bound(spec, Problem(64, 64, 33, dtype=FP16))
 
@@ -252,11 +251,11 @@ def test_the_simulator_refuses_kernels_whose_instructions_it_does_not_know(spec:
 
 def test_verification_allocates_the_workspace() -> None:
     """A rung with aligned copies computes the same result on the simulator."""
-    spec = replace(rung_named("mma_swizzled"), repacks=True, dtypes=(FP16, BF16), out_dtypes=(FP32, FP16, BF16))
+    spec = replace(rung_named("mma_swizzled"), align_copies=True, dtypes=(FP16, BF16), out_dtypes=(FP32, FP16, BF16))
     problem = Problem(20, 17, 13, dtype=BF16, trans_b=True)
     verdict = verify_launch(SimDevice(), spec, spec.config(), problem, compile_fn=counting(calls := []))
     assert verdict.trusted, str(verdict)
-    assert [spec.name for spec in calls] == ["mma_swizzled", "repack"]
+    assert [spec.name for spec in calls] == ["mma_swizzled", "align_copy"]
     product = gemmsmith.gemm(np.ones((5, 3), np.float16), np.full((3, 9), 2, np.float16), kernel=spec)
     assert (product == 6).all()
 
@@ -268,7 +267,7 @@ def test_verification_allocates_the_workspace() -> None:
 ])  # fmt: skip
 def test_a_vector_along_k_is_treated_as_a_row(problem: Problem) -> None:
     """On the simulator, from the operand that the prologue made."""
-    spec = replace(rung_named("mma_swizzled"), repacks=True, dtypes=(FP16, BF16), out_dtypes=(FP32, FP16, BF16))
+    spec = replace(rung_named("mma_swizzled"), align_copies=True, dtypes=(FP16, BF16), out_dtypes=(FP32, FP16, BF16))
     seen = build_prologue(spec, spec.config(), problem, PLACES, WORKSPACE).problem
     assert (seen.trans_a, seen.trans_b) == (problem.trans_a and problem.m > 1, problem.trans_b or problem.n == 1)
     assert problem.m > 1 or seen.lda == problem.k

@@ -15,9 +15,8 @@ from gemmsmith.call.launch_plan import PlannedLaunch, plan_launches
 from gemmsmith.errors import GemmsmithError
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.geometry import Geometry, TensorMap
-from gemmsmith.kernel.prologue import Addresses, Prologue, PrologueLaunch
 from gemmsmith.kernel.slots import ALIGNMENT_CLASS
-from gemmsmith.kernel.spec import KernelSpec
+from gemmsmith.kernel.spec import Addresses, KernelSpec, Prologue, PrologueLaunch
 from gemmsmith.ladder.registry import rungs
 from gemmsmith.problem import FP32, Problem
 from gemmsmith.prologue.build import build_prologue
@@ -63,7 +62,7 @@ def built_for(device: Gpu, spec: KernelSpec, config: Config, problem: Problem, a
     if prologue.fallback is not None:
         found += built_for(device, prologue.fallback.spec, prologue.fallback.config, problem, addresses, True)
     own, where = prologue.problem, prologue.addresses
-    fitted = spec.fit(config, own, where[:3])
+    fitted = spec.specialize(config, own, where[:3])
     maps = {}
     single_rows = 1 in (own.a_shape[0], own.b_shape[0], own.m)
     if spec.tensor_maps is not None and problem.k and problem.alpha and not single_rows:
@@ -146,7 +145,7 @@ def test_a_prologue_that_packs_an_address_with_struct_is_refused(tmp_path: Path)
         launch = PrologueLaunch(CLEAR, Geometry((1, 1, 1), (32, 1, 1)), (struct.pack("<Q", workspace),))
         return Prologue(problem, addresses, 4096, (launch,))
 
-    spec = mapped_kernel(tmp_path, preparation=careless)
+    spec = mapped_kernel(tmp_path, prologue=careless)
     problem = Problem(256, 128, 64, dtype=spec.dtypes[0])
     with pytest.raises(TypeError, match=r"clear packs an address with struct\.pack"):
         plan_launches(spec, spec.config(), problem, ALIGNED)

@@ -21,8 +21,7 @@ from gemmsmith.call.cache import CACHE
 from gemmsmith.call.launch_plan import plan_launches
 from gemmsmith.choose.choice import Choice
 from gemmsmith.errors import DTypeError, GemmsmithError, LaunchError, ProblemError, UsageError
-from gemmsmith.kernel.prologue import Addresses, Prologue
-from gemmsmith.kernel.spec import KernelSpec
+from gemmsmith.kernel.spec import Addresses, KernelSpec, Prologue
 from gemmsmith.ladder.registry import rung_named
 from gemmsmith.problem import Problem
 
@@ -122,7 +121,7 @@ def test_operands_are_replaced_for_one_call() -> None:
 
 def test_attributes_and_repr() -> None:
     a, b = values(5, 3, dtype=F16), values(3, 9, seed=1, dtype=F16)
-    spec = replace(rung_named("mma_swizzled"), repacks=True)
+    spec = replace(rung_named("mma_swizzled"), align_copies=True)
     plan = gemmsmith.plan(a, b, kernel=spec)
     assert (plan.kernel, plan.config, plan.source) == ("mma_swizzled", spec.config(), "given")
     assert plan.launches == 2  # one copies both operands to rows that start on 16 bytes
@@ -331,7 +330,7 @@ def test_operands_that_need_a_larger_workspace_are_refused(fakes: Any, spec: Ker
         return Prologue(problem, addresses, 4096 if addresses.a % 256 == 0 else 8192, workspace=workspace)
 
     _, gpu = fakes
-    plan = gemmsmith.plan(*tensors()[:2], out=tensors()[2], kernel=replace(spec, preparation=prepared))
+    plan = gemmsmith.plan(*tensors()[:2], out=tensors()[2], kernel=replace(spec, prologue=prepared))
     with pytest.raises(ProblemError, match="need a workspace of 8,192 bytes, and the plan has 4,096"):
         plan(Tensor((256, 64), "bfloat16", A + 16))
     assert gpu.launched == []
@@ -448,7 +447,7 @@ def test_choose_is_given_the_gpu_and_the_addresses(fakes: Any, spec: KernelSpec,
 
     monkeypatch.setattr("gemmsmith.call.api.choose", choose)
     a, b, out = tensors()
-    plan = gemmsmith.plan(a, b, out=out, config={"TMA_STORE": 0})
+    plan = gemmsmith.plan(a, b, out=out, config={"STORE_MODE": 0})
     of_gpu = {"sms": 132, "arch": "sm_90", "precision": "fp32", "deterministic": True}
     assert asked == [("NN", "NVIDIA H200", (A, B, C), of_gpu)]
-    assert (plan.source, dict(plan.config)) == ("given", {"TMA_STORE": 0, "CLUSTER": 2})
+    assert (plan.source, dict(plan.config)) == ("given", {"STORE_MODE": 0, "CLUSTER": 2})

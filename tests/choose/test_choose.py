@@ -306,8 +306,8 @@ def test_few_rows_take_the_other_operand_as_it_is(
     ship(monkeypatch, *tables)
     problem = Problem(*sizes, BF16, BF16, trans_a=layout[0] == "T", trans_b=layout[1] == "T")
     found = choose(problem, H200, sms=132, arch="sm_90")
-    assert found.spec.loose is not None or not loose
-    assert (found.spec.loose(found.config) if found.spec.loose is not None else "") == loose
+    assert found.spec.unaligned_operands is not None or not loose
+    assert (found.spec.unaligned_operands(found.config) if found.spec.unaligned_operands is not None else "") == loose
 
 
 @pytest.mark.usefixtures("real_kernels")

@@ -37,7 +37,8 @@ CHIP = chip_of(gpu_named("H200"))
 SQUARE = Problem(4096, 4096, 4096, BF16, BF16)
 LARGE = {"BM": 128, "BN": 256, "STAGES": 4, "CONSUMERS": 2, "CLUSTER_M": 2, "CLUSTER_N": 1, "GROUP": 8}
 REAL_SPECS = candidates.hopper_specs
-STAGED = {"BM": 128, "BN": 192, "STAGES": 3, "CONSUMERS": 2, "CLUSTER_M": 2, "CLUSTER_N": 1, "GROUP": 8, "TMA_STORE": 1}
+STAGED = {"BM": 128, "BN": 192, "STAGES": 3, "CONSUMERS": 2, "CLUSTER_M": 2, "CLUSTER_N": 1, "GROUP": 8,
+          "STORE_MODE": 2, "STORE_BOXES": 1}  # fmt: skip
 SPLIT = {"BM": 64, "BN": 64, "STAGES": 4, "CONSUMERS": 1, "SPLIT": 4, "SWAP": 0}
 
 
@@ -184,7 +185,7 @@ def test_the_copy_engine_stores_narrow_boxes_row_by_row() -> None:
     for bn, waves, times in ((176, 8, 4), (160, 9, 2), (128, 11, 1)):
         found = seconds(flat, one | {"BN": bn}, constants=slow) / waves / bn
         assert found / wide == pytest.approx(times, rel=0.01), bn
-        by_threads = one | {"BN": bn, "TMA_STORE": 0}
+        by_threads = one | {"BN": bn, "STORE_MODE": 0}
         assert seconds(flat, by_threads, constants=slow) / waves / bn == pytest.approx(wide, rel=0.01)
     of_32_bits = flat.with_(out_dtype=FP32)
     assert seconds(of_32_bits, one | {"BN": 176}, constants=slow) / 8 / 176 == pytest.approx(2 * wide, rel=0.01)
@@ -337,7 +338,7 @@ def test_the_menu_is_legal_and_as_deep_as_fits(spec: KernelSpec) -> None:
         values = dict(config)
         assert spec.illegal(config) == []
         deeper = replace(config, values=tuple((values | {"STAGES": values["STAGES"] + 1}).items()))
-        back = values["CONSUMERS"] * 64 * values["BN"] if values.get("TMA_STORE") else 0  # half of the outputs
+        back = values["CONSUMERS"] * 64 * values["BN"] if values.get("STORE_MODE") else 0  # half of the outputs
         stage = values.get("DEPTH", 1) * (values["BM"] + values["BN"]) * 128
         smem = [each["STAGES"] * stage + back for each in (config, deeper)]
         two = spec == SPLIT_K and smem[0] <= 113 * 1024  # as deep as leaves room for a second block, up to eight
@@ -443,8 +444,9 @@ def test_neighbours_are_legal_and_differ_in_one_thing(spec: KernelSpec) -> None:
         different = {name for name, value in near.config if best.config[name] != value}
         assert different
         changed.append("cluster" if "CLUSTER_M" in different or "CLUSTER_N" in different else min(different))
-        assert len(different) == 1 or changed[-1] == "cluster" or different == {"DEPTH", "STAGES"}
-    mine = {"cluster", "TMA_STORE", "GROUP"} if spec is CLUSTER else {"SPLIT", "DEPTH"}
+        pairs = ({"DEPTH", "STAGES"}, {"STORE_MODE", "STORE_BOXES"})
+        assert len(different) == 1 or changed[-1] == "cluster" or different in pairs
+    mine = {"cluster", "STORE_BOXES", "GROUP"} if spec is CLUSTER else {"SPLIT", "DEPTH"}
     assert set(changed) == {"STAGES", "BN"} | mine
     edge = Candidate(spec, spec.config({"BM": 128, "BN": 256, "STAGES": 2, "CONSUMERS": 2}), 1.0)
     assert {near.config["BN"] for near in neighbours(edge, SQUARE, CHIP, Constants())} == {240, 256}

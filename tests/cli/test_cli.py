@@ -250,10 +250,10 @@ def test_what_would_simulate_a_hopper_rung_says_that_it_cannot(say: Say, command
 def test_a_hopper_rung_is_shown_compiled_for_its_architecture(say: Say) -> None:
     facts = say("show", "wgmma_cluster", "--json").json
     assert (facts["arch"], facts["cluster"], facts["persistent"]) == ("sm_90a", [2, 1, 1], True)
-    assert facts["config"]["TMA_STORE"] == 0, "outputs of fp32 are stored from registers"
+    assert facts["config"]["STORE_MODE"] == 0, "outputs of fp32 are stored from registers"
     assert facts["sass_counts"]["HGMMA"] == 4
     narrow = say("show", "wgmma_cluster", "--out-dtype", "fp16", "--json").json
-    assert narrow["config"]["TMA_STORE"] > 0
+    assert narrow["config"]["STORE_MODE"] == 2
     assert narrow["sass_counts"]["UTMASTG"] > 0
     loop = say("show", "wgmma_cluster", "--loop").out
     assert loop.count("HGMMA.64x256x16.F32") == 4
@@ -304,7 +304,7 @@ def test_verify_without_names_takes_what_the_simulator_knows(say: Say, monkeypat
     ("run naive --lda 1", "lda=1 is smaller"), ("run naive --dtype fp64", "unknown data type 'fp64'"),
     ("run naive --dtype fp16", "naive takes fp32 inputs"), ("run warp_tile --trans-a", "use naive or coalesced"),
     ("run naive --config TILE=7", "TILE=7 is not one of 8, 16, 32"), ("run naive --config TILE", "TILE=1 is not one"),
-    ("run naive --config TILE=x", "TILE=x is not an integer"), ("run naive -D 8", "'8' is not NAME=VALUE"),
+    ("run naive --config TILE=x", "TILE must be an integer, not 'x'"), ("run naive -D 8", "'8' is not NAME=VALUE"),
     ("run naive -DBM=8", "naive has no parameter BM"), ("run naive --preset big", "its presets: 32x32"),
     ("run naive --offsets 1,2", "is not three integers"), ("run naive --offsets 1,2,-3", "offsets must be"),
     ("run naive --mode fast", "unknown mode 'fast'"), ("run naive --fill zeros", "unknown fill 'zeros'"),

@@ -15,10 +15,10 @@ from gemmsmith.choose.choice import choose
 from gemmsmith.choose.cost import _two_widths, tiles_of
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.spec import KernelSpec
-from gemmsmith.ladder import hopper
+from gemmsmith.ladder.registry import rung_named, rungs
 from gemmsmith.problem import BF16, FP16, FP32, DType, Problem, ceil_div
 
-HOPPER = list(hopper.LADDER)
+HOPPER = [spec for spec in rungs() if spec.arch_specific == 90 and spec.align_copies]
 MOST_EXTENT = 3000
 MOST_PRODUCTS = 2e9  # multiplications of one case: the float64 reference is to take a millisecond
 EDGES = (1, 2, 7, 8, 9, 16, 17, 31, 63, 64, 65, 127, 128, 129, 191, 193, 255, 256, 257, 385)
@@ -68,7 +68,7 @@ class Case:
 
     @property
     def stored_through_tma(self) -> bool:
-        """Whether C can be: what ``fit`` decides the code by."""
+        """Whether C can be: what ``specialize`` decides the code by."""
         p, size = self.problem, self.problem.out_dtype.itemsize
         steps = (self.offsets[2], p.n, p.ldc if p.m > 1 else 0, p.stride_c if p.batch > 1 else 0)
         return all(step * size % 16 == 0 for step in steps)
@@ -141,7 +141,7 @@ def rung_cases(spec: KernelSpec, count: int) -> list[Case]:
     return [replace(case, config=presets[KINDS.index(case.kind) % len(presets)]) for case in cases(count, spec.rung)]
 
 
-UNALIGNED_OPERANDS = (
+UNALIGNED = (
     {"UNALIGNED_OPERANDS": 1, "SWAP": 1, "DEPTH": 2, "BN": 16, "STAGES": 5, "SPLIT": 2},
     {"UNALIGNED_OPERANDS": 1, "SWAP": 1, "DEPTH": 1, "BN": 256, "STAGES": 3, "SPLIT": 1},
     {"UNALIGNED_OPERANDS": 1, "SWAP": 0, "DEPTH": 4, "BN": 48, "STAGES": 2, "SPLIT": 4},
@@ -153,26 +153,26 @@ UNALIGNED_OPERANDS = (
     {"UNALIGNED_OPERANDS": 2, "SWAP": 1, "DEPTH": 1, "BM": 128, "CONSUMERS": 2, "BN": 128, "STAGES": 3, "SPLIT": 8},
     {"UNALIGNED_OPERANDS": 2, "SWAP": 0, "DEPTH": 1, "BN": 208, "STAGES": 2, "SPLIT": 1},
 )  # fmt: skip
-LOOSE_KINDS = (*(Kind(FP16, FP16, layout) for layout in ("NN", "NT", "TN", "TT")), Kind(BF16, FP32, "NT", "row"))
+UNALIGNED_KINDS = (*(Kind(FP16, FP16, layout) for layout in ("NN", "NT", "TN", "TT")), Kind(BF16, FP32, "NT", "row"))
 
 
-def loose_cases(count: int) -> list[Case]:
-    """Cases whose operand with 64 rows a group, or both, are taken as they are: every layout, every configuration."""
-    spec = hopper.WGMMA_SPLIT_K
-    return [replace(case, config=spec.config(UNALIGNED_OPERANDS[case.number // len(LOOSE_KINDS) % len(UNALIGNED_OPERANDS)]))
-            for case in cases(count, 1, LOOSE_KINDS)]  # fmt: skip
+def unaligned_cases(count: int) -> list[Case]:
+    """Cases with one operand, or both, read in place and unaligned: every layout, every configuration."""
+    configs = [rung_named("wgmma_split_k").config(changes) for changes in UNALIGNED]
+    return [replace(case, config=configs[case.number // len(UNALIGNED_KINDS) % len(configs)])
+            for case in cases(count, 1, UNALIGNED_KINDS)]  # fmt: skip
 
 
 _TALL = {"BM": 256, "BN": 192, "STAGES": 3, "CLUSTER_M": 1, "CLUSTER_N": 2}
-NARROW_ENDS = (
+TAIL_TILES = (
     _TALL | {"TAIL_BN": 128}, _TALL | {"TAIL_BN": 64}, {"TAIL_BN": 192}, {"TAIL_BN": 64},
     {"CLUSTER_M": 1, "TAIL_BN": 128},
 )  # fmt: skip
-NARROW_KINDS = (Kind(BF16, BF16, "NT"), Kind(FP16, FP16, "NN"), Kind(BF16, BF16, "TN", "row"))
+TAIL_KINDS = (Kind(BF16, BF16, "NT"), Kind(FP16, FP16, "NN"), Kind(BF16, BF16, "TN", "row"))
 
 
-def narrow_cases(count: int) -> list[Case]:
-    """Cases with narrower tiles at the right end of C: flat ones, so that many tiles cost little."""
+def tail_cases(count: int) -> list[Case]:
+    """Cases with tail tiles at the right end of C: shallow ones, so that many tiles cost little."""
     rng, found = np.random.default_rng([2026, 19, 1]), []
     for number in range(count):
         m, n, k = (int(rng.integers(1, most + 1)) for most in (7000, 6000, 80))
@@ -180,8 +180,8 @@ def narrow_cases(count: int) -> list[Case]:
             n = int(rng.choice(EDGES))
         elif rng.random() < 0.75:
             n = ceil_div(n, 8) * 8  # or C has tiles of one width
-        config = hopper.WGMMA_CLUSTER.config(NARROW_ENDS[number // len(NARROW_KINDS) % len(NARROW_ENDS)])
-        case = _case(rng, number, NARROW_KINDS[number % len(NARROW_KINDS)], (m, n, k), often_aligned=0.8)
+        config = rung_named("wgmma_cluster").config(TAIL_TILES[number // len(TAIL_KINDS) % len(TAIL_TILES)])
+        case = _case(rng, number, TAIL_KINDS[number % len(TAIL_KINDS)], (m, n, k), often_aligned=0.8)
         found.append(replace(case, config=config))
     return found
 

@@ -10,10 +10,9 @@ import pytest
 
 from gemmsmith.compile.compiler import compile_for
 from gemmsmith.fills import Array
-from gemmsmith.kernel.prologue import Addresses
-from gemmsmith.kernel.spec import KernelSpec
+from gemmsmith.kernel.spec import Addresses, KernelSpec
 from gemmsmith.problem import Problem
-from gemmsmith.prologue.split_fp16 import VERDICT_BYTES, fp16_accepted, fp16_parts
+from gemmsmith.prologue.split_fp16 import VERDICT_BYTES, fp16_accepted, split_fp16
 from gemmsmith.prologue.zero_workspace import FLAG_BYTES
 from gemmsmith.run.cuda import LoadedCubin, cuda_device, gpu_available
 from gemmsmith.run.device import Launch
@@ -37,11 +36,11 @@ def loaded(spec: KernelSpec, compiled_for: Problem) -> LoadedCubin:
 def left_behind(problem: Problem, addresses: Addresses, clusters: bool) -> Array:
     """The whole workspace after the launches that split A and B."""
     device = cuda_device()
-    size = fp16_parts(problem, addresses, 0, clusters).nbytes
+    size = split_fp16(problem, addresses, 0, clusters).nbytes
     workspace = device.allocate(size)
     try:
         device.write(workspace, np.full(size, UNTOUCHED, np.uint8))
-        for each in fp16_parts(problem, addresses, workspace, clusters).launches:
+        for each in split_fp16(problem, addresses, workspace, clusters).launches:
             device.launch(loaded(each.spec, each.compiled_for), Launch(each.geometry, each.arguments))
         device.synchronize()
         return device.read(workspace, size)

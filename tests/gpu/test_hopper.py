@@ -25,16 +25,16 @@ from hopper_cases import (
     Kind,
     chosen_cases,
     has_two_widths,
-    loose_cases,
-    narrow_cases,
     rung_cases,
+    tail_cases,
+    unaligned_cases,
 )
 
 import gemmsmith
 from gemmsmith.choose.candidates import Candidate
 from gemmsmith.errors import ConfigError, GemmsmithError
 from gemmsmith.kernel.spec import KernelSpec
-from gemmsmith.ladder.hopper import WGMMA_CLUSTER, WGMMA_SPLIT_K
+from gemmsmith.ladder.registry import rung_named
 from gemmsmith.problem import BF16, FP16, FP32, DType, Problem
 from gemmsmith.run.cuda import cuda_device, gpu_available
 from gemmsmith.tune.compile_ahead import CompilePool
@@ -47,12 +47,13 @@ pytestmark = [
 ]
 
 CASES_A_RUNG = 180
-LOOSE_CASES = 800
-NARROW_CASES = 150
+UNALIGNED_CASES = 800
+TAIL_CASES = 150
 CHOSEN_CODES = 24
 GUARD = 2048  # elements before and after a matrix
 CANARY = {2: -0x36, 4: -0x3F3502}  # 0xffca and 0xffc0cafe: NaN in fp16, bf16 and fp32 that no arithmetic produces
 NAMES = [spec.name for spec in HOPPER]
+CLUSTER, SPLIT_K = rung_named("wgmma_cluster"), rung_named("wgmma_split_k")
 torch: Any = None
 
 
@@ -69,8 +70,8 @@ def compiled(compile_cache: Path) -> Iterator[None]:
     torch = pytest.importorskip("torch")
     wanted: dict[tuple[Kind, str, str, bool], tuple[Problem, Candidate]] = {}
     pairs = [(case, spec) for spec in HOPPER for case in rung_cases(spec, CASES_A_RUNG)] + own_choices()
-    pairs += [(case, WGMMA_SPLIT_K) for case in loose_cases(LOOSE_CASES)]
-    pairs += [(case, WGMMA_CLUSTER) for case in narrow_cases(NARROW_CASES)]
+    pairs += [(case, SPLIT_K) for case in unaligned_cases(UNALIGNED_CASES)]
+    pairs += [(case, CLUSTER) for case in tail_cases(TAIL_CASES)]
     for case, spec in pairs:
         assert case.config is not None
         key = case.kind, spec.name, str(case.config), case.stored_through_tma and spec.persistent
@@ -208,9 +209,9 @@ def test_random_products(spec: KernelSpec) -> None:
     assert not faults, f"{len(faults)} of {CASES_A_RUNG}:\n" + "\n".join(faults[:10])
 
 
-def test_random_products_of_loose_operands() -> None:
+def test_random_products_of_unaligned_operands() -> None:
     """Beside their lines lie NaNs, which a zero does not cancel."""
-    found = loose_cases(LOOSE_CASES)
+    found = unaligned_cases(UNALIGNED_CASES)
     of_one = [c for c in found if c.config and c.config["UNALIGNED_OPERANDS"] == 1]
     of_both = [c for c in found if c.config and c.config["UNALIGNED_OPERANDS"] == 2]
     odd = [c for c in of_one if c.config and (c.problem.ldb if c.config["SWAP"] else c.problem.lda) % 8]
@@ -218,7 +219,7 @@ def test_random_products_of_loose_operands() -> None:
     assert sum(c.problem.lda % 8 > 0 and c.problem.ldb % 8 > 0 for c in of_both) > len(of_both) // 8
 
     def call(*operands: Any, **options: Any) -> Any:
-        return gemmsmith.gemm(*operands, kernel=WGMMA_SPLIT_K, config=case.config, **options)
+        return gemmsmith.gemm(*operands, kernel=SPLIT_K, config=case.config, **options)
 
     faults = []
     for case in found:
@@ -229,15 +230,15 @@ def test_random_products_of_loose_operands() -> None:
 
 def test_random_products_in_tiles_of_two_widths() -> None:
     """Each is computed twice: no bit depends on who had which tile."""
-    found = narrow_cases(NARROW_CASES)
-    assert sum(has_two_widths(case, cuda_device().sms) for case in found) > NARROW_CASES // 8
+    found = tail_cases(TAIL_CASES)
+    assert sum(has_two_widths(case, cuda_device().sms) for case in found) > TAIL_CASES // 8
     faults: list[str] = []
 
     def call(*operands: Any, out: Any, **options: Any) -> None:
         results, before = [], out.clone()  # which may be C as well
         for _ in range(2):
             out.copy_(before)
-            gemmsmith.gemm(*operands, kernel=WGMMA_CLUSTER, config=case.config, out=out, **options)
+            gemmsmith.gemm(*operands, kernel=CLUSTER, config=case.config, out=out, **options)
             results.append(out.clone())
         if not torch.equal(*results):
             faults.append(f"{case}: other bits the second time")

@@ -174,7 +174,7 @@ def test_blocks_at_once_without_clusters(device: CudaDevice, load: LoadedCubin) 
 
 
 def repacking() -> Any:
-    return replace(rung_named("mma_swizzled"), dtypes=(FP16, BF16), out_dtypes=(FP32, FP16, BF16), repacks=True)
+    return replace(rung_named("mma_swizzled"), dtypes=(FP16, BF16), out_dtypes=(FP32, FP16, BF16), align_copies=True)
 
 
 @pytest.mark.parametrize("layout", ["NN", "NT", "TN", "TT"])

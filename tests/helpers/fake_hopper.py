@@ -59,7 +59,8 @@ def _spec(name: str, rung: int, *further: Parameter) -> KernelSpec:
 
 CLUSTER = _spec(
     "wgmma_cluster", 19, Parameter("CLUSTER_M", 2, (1, 2), ""), Parameter("CLUSTER_N", 1, (1, 2), ""),
-    Parameter("GROUP", 8, (1, 2, 4, 8, 16), ""), Parameter("TMA_STORE", 1, (0, 1), ""),
+    Parameter("GROUP", 8, (1, 2, 4, 8, 16), ""), Parameter("STORE_MODE", 2, (0, 1, 2), ""),
+    Parameter("STORE_BOXES", 1, (0, 1), ""),
 )  # fmt: skip
 SPLIT_K = _spec(
     "wgmma_split_k", 20, Parameter("SPLIT", 4, (1, 2, 4, 8), ""), Parameter("SWAP", 0, (0, 1), ""),

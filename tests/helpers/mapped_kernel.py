@@ -32,14 +32,14 @@ def maps(problem: Problem, config: Config) -> dict[str, TensorMap]:
     ):
         found[f"map_{name.lower()}"] = TensorMap(name, problem.dtype, (cols, rows, many), (ld * size, stride * size),
                                                  (64, box_rows, 1), 128)  # fmt: skip
-    if config["TMA_STORE"]:
+    if config["STORE_MODE"]:
         found["map_c"] = TensorMap("C", problem.out_dtype, (problem.n, problem.m), (problem.ldc * 4,), (32, 64), 128)
     return found
 
 
 def store_if_aligned(config: Config, problem: Problem, addresses: tuple[int, int, int]) -> Config:
     if addresses[2] % 16 or problem.ldc % 4:
-        return Config(tuple((name, 0 if name == "TMA_STORE" else value) for name, value in config))
+        return config.with_(STORE_MODE=0)
     return config
 
 
@@ -54,9 +54,10 @@ def mapped_kernel(folder: Path, code: str = CODE, **changes: Any) -> KernelSpec:
     path.write_text(code, encoding="utf-8")
     spec = KernelSpec(
         name="mapped", rung=99, source=path, summary="", teaches="", geometry=tiles,
-        parameters=(Parameter("TMA_STORE", 1, (0, 1), ""), Parameter("CLUSTER", 1, (1, 2, 4), "")),
-        dtypes=(FP16, BF16), out_dtypes=(FP32,), layouts=("NN", "NT", "TN", "TT"), batched=True, fit=store_if_aligned,
-        min_arch=90, arch_specific=90, simulated=False, tensor_maps=maps, repacks=True, persistent=True, epilogue=True,
+        parameters=(Parameter("STORE_MODE", 2, (0, 2), ""), Parameter("CLUSTER", 1, (1, 2, 4), "")),
+        dtypes=(FP16, BF16), out_dtypes=(FP32,), layouts=("NN", "NT", "TN", "TT"), batched=True,
+        specialize=store_if_aligned, min_arch=90, arch_specific=90, simulated=False, tensor_maps=maps,
+        align_copies=True, persistent=True, epilogue=True,
     )  # fmt: skip
     return replace(spec, **changes)
 

@@ -32,13 +32,12 @@ from gemmsmith.verify.fma import ordered_fma_reference
 NAME = "fp32_tensor_bf16x6"
 LAYOUTS = ("NN", "NT", "TN", "TT")
 # Four warps, two fragments of A and two groups of B each; slices of one step, and the fewest stages.
-SMALL = {"BM": 64, "BN": 64, "WM": 32, "WN": 32, "STAGES": 3, "GROUP": 2}
 UNIT = 2.0**-24
 
 
 def small(**changes: int) -> tuple[KernelSpec, Config]:
     spec = rung_named(NAME)
-    return spec, spec.config(SMALL | changes)
+    return spec, spec.config(dict(spec.small) | changes)
 
 
 def problem(shape: tuple[int, int, int], layout: str = "NN", **more: float) -> Problem:
@@ -145,7 +144,7 @@ def test_specials_in_the_last_product_of_a_batch() -> None:
     addresses = [device.allocate(array.nbytes) for array in (data.a, data.b, data.c)]
     for address, array in zip(addresses, (data.a, data.b, data.c), strict=True):
         device.write(address, np.ascontiguousarray(array).reshape(-1).view(np.uint8))
-    fitted = spec.fit(config, p, (addresses[0], addresses[1], addresses[2]))
+    fitted = spec.specialize(config, p, (addresses[0], addresses[1], addresses[2]))
     launch = Launch(spec.geometry(p, fitted), spec.signature.pack(p, *addresses))
     device.launch(device.load(compiler(spec, fitted, p, device.arch)), launch)
     got = device.read(addresses[2], data.c.nbytes).view(np.float32).reshape(2, 8, 12)
@@ -361,15 +360,15 @@ def test_a_mistake_is_found(tmp_path: Path, file: str, right: str, wrong: str) -
 def test_the_fast_path_is_chosen_by_alignment() -> None:
     spec = rung_named(NAME)
     p = problem((64, 64, 64), batch=2)
-    assert spec.fit(spec.config(), p, (256, 512, 3)) == spec.config()
+    assert spec.specialize(spec.config(), p, (256, 512, 3)) == spec.config()
     for changed, addresses in ((p, (4, 512, 0)), (p.with_(ldb=66), (0, 0, 0)), (p.with_(stride_a=4097), (0, 0, 0))):
-        assert spec.fit(spec.config(), changed, addresses)["ALIGNED"] == 0
+        assert spec.specialize(spec.config(), changed, addresses)["ALIGNED"] == 0
 
 
 @pytest.mark.parametrize(("changes", "reason"), [
-    ({"WM": 64, "WN": 128}, r"WM·WN/32 = 64·128/32 = 256 sums a lane"),
-    ({"WM": 64, "WN": 64, "BK_BYTES": 128, "PROMOTE": 32}, r"WM/16·12·\(PROMOTE/16\) = 96 registers of A's parts"),
-    ({"PROMOTE": 32}, "a slice of BK_BYTES=64 is 16 deep, less than PROMOTE=32"),
+    ({"WM": 64, "WN": 128}, r"WM·WN/32 = 64·128/32 = 256 accumulators per lane"),
+    ({"WM": 64, "WN": 64, "BK_BYTES": 128, "PROMOTE": 32}, r"64/16·12·\(32/16\) = 96 registers of parts"),
+    ({"PROMOTE": 32}, "a k-tile of BK_BYTES=64 is 16 deep, less than PROMOTE=32"),
     ({"BM": 256, "BN": 256, "BK_BYTES": 128}, r"STAGES·\(BM\+BN\)·BK_BYTES = 4·\(256\+256\)·128 = 262,144 B"),
     ({"BN": 256, "WM": 16, "WN": 32}, "2048 threads"),
     ({"BM": 64, "BN": 256, "WM": 64, "WN": 32, "MIN_BLOCKS": 3}, None),

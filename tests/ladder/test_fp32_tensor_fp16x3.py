@@ -10,11 +10,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from fp16_parts_rule import Lines, by_fp16_parts, fp16x3_accepts, fp16x3_reference, split
 from fp32_tensor_rule import fp32_tensor_reference
 from ptx_only import copy_kernel, find_file
 from rung_launch import bits, compiler, launched, tile, verified
 from rung_launch import small as small_rung
+from split_fp16_rule import Lines, by_fp16_parts, fp16x3_accepts, fp16x3_reference, split
 from test_fp32_tensor import aligned, checking, errors, load_conflicts, problem
 from test_large import KINDS, Large, problem_for
 
@@ -29,11 +29,10 @@ from gemmsmith.explain.sampling import count_launch
 from gemmsmith.fills import Array, Operands, operands
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.geometry import Geometry
-from gemmsmith.kernel.prologue import Addresses
-from gemmsmith.kernel.spec import KernelSpec
+from gemmsmith.kernel.spec import Addresses, KernelSpec
 from gemmsmith.ladder.registry import rung_named
 from gemmsmith.problem import FP16, FP32, Problem
-from gemmsmith.prologue.split_fp16 import fp16_preparation
+from gemmsmith.prologue.split_fp16 import split_fp16_prologue
 from gemmsmith.prologue.zero_workspace import FLAG_BYTES
 from gemmsmith.run.device import Launch, Step
 from gemmsmith.run.memory import upload
@@ -159,7 +158,7 @@ def test_the_workspace_is_bounded() -> None:
 
 def test_it_is_not_told_to_compute_what_another_refused() -> None:
     spec = rung_named(NAME)
-    nested = replace(spec, preparation=fp16_preparation(spec))
+    nested = replace(spec, prologue=split_fp16_prologue(spec))
     with pytest.raises(UnsupportedError, match="takes no refused ones"):
         workspace_bytes(nested, nested.config(), Problem(4, 4, 40), Addresses(0, 0, 0))
 
@@ -445,9 +444,9 @@ def test_a_mistake_is_found(tmp_path: Path, file: str, right: str, wrong: str) -
 
 
 @pytest.mark.parametrize(("changes", "reason"), [
-    ({"WM": 64, "WN": 128}, r"WM·WN/32 = 64·128/32 = 256 sums a lane"),
-    ({"WM": 64, "WN": 64, "PROMOTE": 32}, r"\(WM/16\+2\)·8·\(PROMOTE/16\) = 96 registers of parts"),
-    ({"PROMOTE": 32, "BK_BYTES": 32}, "a slice of BK_BYTES=32 is 16 deep, less than PROMOTE=32"),
+    ({"WM": 64, "WN": 128}, r"WM·WN/32 = 64·128/32 = 256 accumulators per lane"),
+    ({"WM": 64, "WN": 64, "PROMOTE": 32}, r"\(64/16\+2\)·8·\(32/16\) = 96 registers of parts"),
+    ({"PROMOTE": 32, "BK_BYTES": 32}, "a k-tile of BK_BYTES=32 is 16 deep, less than PROMOTE=32"),
     ({"BM": 256, "BN": 256, "WM": 64}, None),
     ({"BM": 256, "BN": 256, "WM": 64, "STAGES": 4}, r"STAGES·2·\(BM\+BN\)·BK_BYTES = 4·2·\(256\+256\)·64 = 262,144 B"),
     ({"BN": 256, "WM": 16, "WN": 32}, "2048 threads"),

@@ -18,20 +18,18 @@ from gemmsmith.compile.compiler import compile_for
 from gemmsmith.compile.sass import disassemble
 from gemmsmith.errors import ConfigError
 from gemmsmith.kernel.config import Config
-from gemmsmith.kernel.prologue import Addresses
-from gemmsmith.kernel.spec import KernelSpec
-from gemmsmith.ladder.fp32_wgmma import LADDER
-from gemmsmith.ladder.hopper_config import LARGEST_SMEM
+from gemmsmith.kernel.constraints import LARGEST_SMEM
+from gemmsmith.kernel.spec import Addresses, KernelSpec
 from gemmsmith.ladder.registry import rung_named
 from gemmsmith.problem import BF16, FP16, Problem
-from gemmsmith.prologue.align_copy import REPACK
-from gemmsmith.prologue.split_bf16 import BF16_PARTS
-from gemmsmith.prologue.split_fp16 import FP16_PARTS, FP16_PARTS_CLUSTER
-from gemmsmith.prologue.transpose import TURN
-from gemmsmith.prologue.zero_workspace import CLEAR
+from gemmsmith.prologue.align_copy import ALIGN_COPY
+from gemmsmith.prologue.split_bf16 import SPLIT_BF16
+from gemmsmith.prologue.split_fp16 import SPLIT_FP16, SPLIT_FP16_CLUSTER
+from gemmsmith.prologue.transpose import TRANSPOSE
+from gemmsmith.prologue.zero_workspace import ZERO_WORKSPACE
 from gemmsmith.run.tensor_map import decode_simulated
 
-BF16X6, FP16X3 = LADDER
+BF16X6, FP16X3 = LADDER = rung_named("fp32_wgmma_bf16x6"), rung_named("fp32_wgmma_fp16x3")
 PRODUCTS = {"fp32_wgmma_bf16x6": 6, "fp32_wgmma_fp16x3": 3}
 WORKSPACE = 1 << 44
 # Both ways in which each operand may lie, of each configuration.
@@ -88,10 +86,11 @@ def test_nothing_is_read_before_the_launch_before_has_ended(spec: KernelSpec, co
     assert not TOUCHES & set(names[: names.index("ACQBULK")])
 
 
-@pytest.mark.parametrize(
-    "spec", [BF16_PARTS, FP16_PARTS, FP16_PARTS_CLUSTER, CLEAR, REPACK, TURN], ids=lambda spec: spec.name
-)
-def test_so_does_what_prepares(spec: KernelSpec) -> None:
+PROLOGUE = [SPLIT_BF16, SPLIT_FP16, SPLIT_FP16_CLUSTER, ZERO_WORKSPACE, ALIGN_COPY, TRANSPOSE]
+
+
+@pytest.mark.parametrize("spec", PROLOGUE, ids=lambda spec: spec.name)
+def test_nothing_is_read_early_by_the_kernels_of_prologues(spec: KernelSpec) -> None:
     compiled = compile_for(spec, spec.config(), Problem(1, 1, 1, spec.dtypes[0], spec.out_dtypes[0]), "sm_90")
     names = [i.base for i in disassemble(compiled).instructions]
     assert not TOUCHES & set(names[: names.index("ACQBULK")])
@@ -108,7 +107,7 @@ def test_nothing_is_spilled_nor_serialised(spec: KernelSpec, config: Config, lay
 
 
 def test_splitting_is_done_in_vectors_without_spills() -> None:
-    split = compile_for(BF16_PARTS, BF16_PARTS.config(), Problem(1, 1, 1), "sm_90")
+    split = compile_for(SPLIT_BF16, SPLIT_BF16.config(), Problem(1, 1, 1), "sm_90")
     assert split.resources.spill_stores == 0
     code = disassemble(split)
     assert sum(i.opcode.startswith("STG.E.128") for i in code.instructions) == 4 * 3  # four chunks, three parts
@@ -131,8 +130,8 @@ def test_parts_lie_apart_and_maps_describe_them(spec: KernelSpec, seed: int) -> 
     device: Any = Hopper()
     steps = bind(device, spec, spec.config(), problem, places, WORKSPACE, fake_compile)
     names = [step.loaded.key.split()[0] for step in steps]
-    six = ["bf16_parts", "fp32_wgmma_bf16x6"]
-    assert names == (six if spec is BF16X6 else ["clear", "fp16_parts_cluster", *six, "fp32_wgmma_fp16x3"])
+    six = ["split_bf16", "fp32_wgmma_bf16x6"]
+    assert names == (six if spec is BF16X6 else ["zero_workspace", "split_fp16_cluster", *six, "fp32_wgmma_fp16x3"])
     end = WORKSPACE + workspace_bytes(spec, spec.config(), problem, places)
     for step in (step for step in steps if "wgmma" in step.loaded.key):
         mine = rung_named(step.loaded.key.split()[0])
@@ -169,9 +168,9 @@ def test_without_a_product_nothing_is_split(spec: KernelSpec) -> None:
 
 
 @pytest.mark.parametrize(("changes", "reason"), [
-    ({"STAGES": 2}, "STAGES = 2 has no room for the 3 parts"),
-    ({"BN": 256, "STAGES": 4}, "= 128 sums a thread, 3 registers each"),
-    ({"BM": 192}, "BM = 192 rows are not a multiple"),
+    ({"STAGES": 2}, "STAGES=2 has no room for the 3 parts"),
+    ({"BN": 256, "STAGES": 4}, "= 128 accumulators per thread, 3 registers each"),
+    ({"BM": 192}, "BM=192 rows are not a multiple"),
 ])  # fmt: skip
 def test_an_illegal_configuration_is_refused(changes: dict[str, int], reason: str) -> None:
     with pytest.raises(ConfigError, match=reason.replace("(", r"\(")):

@@ -17,21 +17,22 @@ from gemmsmith.call.binding import aligned_config, bind, specialized_config, wor
 from gemmsmith.compile.compiler import compile_for
 from gemmsmith.errors import ConfigError, UnsupportedError
 from gemmsmith.kernel.config import Config
+from gemmsmith.kernel.constraints import LARGEST_SMEM
 from gemmsmith.kernel.geometry import Geometry
-from gemmsmith.kernel.prologue import Addresses
-from gemmsmith.kernel.spec import KernelSpec
-from gemmsmith.ladder.hopper import LADDER
-from gemmsmith.ladder.hopper_config import BOX_ROW, LARGEST_SMEM, store_width
-from gemmsmith.ladder.registry import rung_named, rungs_for
+from gemmsmith.kernel.renamed import DIRECT, THREADS, TMA
+from gemmsmith.kernel.spec import Addresses, KernelSpec
+from gemmsmith.ladder.families.hopper import BOX_ROW
+from gemmsmith.ladder.families.hopper_store import box_width
+from gemmsmith.ladder.registry import rung_named, rungs, rungs_for
 from gemmsmith.problem import BF16, FP16, FP32, Problem, ceil_div
 from gemmsmith.run.tensor_map import decode_simulated
 
-NAMES = [spec.name for spec in LADDER]
-SPECIALIZED = [name for name in NAMES if name not in ("wgmma_tma", "wgmma_split_k")]
+NAMES = [spec.name for spec in rungs() if spec.arch_specific == 90 and spec.align_copies]
+STORING = [name for name in NAMES if "STORE_MODE" in dict(rung_named(name).config())]
 
 
 def random_problem(dice: random.Random) -> tuple[Problem, Addresses]:
-    """Any layout, sizes, paddings, strides and addresses; most of them such that a map cannot describe them."""
+    """Any layout, sizes, paddings, strides and addresses; most cannot be described by a tensor map."""
     m, n, k = (dice.choice((1, 2, 7, 8, 63, 64, 65, 127, 256, 300, 1000, 4097)) for _ in range(3))
     dtype = dice.choice((FP16, BF16))
     batch = dice.choice((1, 1, 1, 2, 5))
@@ -48,9 +49,11 @@ def random_problem(dice: random.Random) -> tuple[Problem, Addresses]:
 
 
 def random_config(spec: KernelSpec, dice: random.Random, fits: Problem | None = None) -> Config:
-    """A legal one, which fits that problem's layout; parameters are drawn until it is."""
+    """A legal configuration that fits the layout of that problem; parameters are drawn until one is found."""
     while True:
         drawn = Config(tuple((p.name, dice.choice(p.legal)) for p in spec.parameters))
+        # Few other numbers of boxes divide a tile, and TMA stores few of the problems.
+        drawn = drawn.with_(STORE_BOXES=dice.choice((1, 2, 4)), STORE_MODE=dice.choice((DIRECT, THREADS, TMA, TMA)))
         if spec.illegal(drawn):
             continue
         if fits is None or spec.geometry(fits, aligned_config(spec, drawn, fits)).smem <= LARGEST_SMEM:
@@ -58,7 +61,7 @@ def random_config(spec: KernelSpec, dice: random.Random, fits: Problem | None = 
 
 
 def as_seen(problem: Problem) -> Problem:
-    """A vector along k is taken as a row, however it is stored, where its elements follow each other."""
+    """A vector along k with contiguous elements is taken as a row, however it is stored."""
     if problem.alpha == 0 or problem.k == 0:
         return problem
     if problem.m == 1 and problem.trans_a and problem.lda == 1:
@@ -86,7 +89,7 @@ def test_any_problem_is_described_as_tma_takes_it(name: str, seed: int) -> None:
     end = workspace + workspace_bytes(spec, config, given, places)
     for role, (rows, cols), own, many in (("mapA", problem.a_shape, places.a, problem.copies[0]),
                                           ("mapB", problem.b_shape, places.b, problem.copies[1])):  # fmt: skip
-        if spec.loose is not None and role[-1] in spec.loose(config):  # taken as it is
+        if spec.unaligned_operands is not None and role[-1] in spec.unaligned_operands(config):  # read in place
             assert not any(arguments[role])
             assert arguments[role[-1]] == struct.pack("<Q", own)
             assert arguments[f"ld{role[-1].lower()}"] == struct.pack("<q", getattr(problem, f"ld{role[-1].lower()}"))
@@ -103,9 +106,9 @@ def test_any_problem_is_described_as_tma_takes_it(name: str, seed: int) -> None:
         assert address % 16 == 0
         last_byte = (many - 1) * described.strides[1] + (rows - 1) * described.strides[0] + cols * 2
         assert address == own or address + last_byte <= end
-    stored_by_engine = dict(specialized_config(spec, config, problem, places)).get("TMA_STORE", 0) > 0
-    assert any(arguments.get("mapC", b"")) == stored_by_engine
-    if stored_by_engine:
+    stored_by_tma = specialized_config(spec, config, problem, places).get("STORE_MODE", DIRECT) == TMA
+    assert any(arguments.get("mapC", b"")) == stored_by_tma
+    if stored_by_tma:
         described, address = decode_simulated(arguments["mapC"])
         assert (address, described.extents) == (places.c, (problem.n, problem.m, problem.batch))
         assert described.dtype == problem.out_dtype
@@ -113,7 +116,7 @@ def test_any_problem_is_described_as_tma_takes_it(name: str, seed: int) -> None:
 
 
 def model(spec: KernelSpec, config: Config, problem: Problem, launched: Geometry) -> list[tuple[int, int, int, int]]:
-    """Which (row, column, product, part of K) each block computes: the sources' arithmetic, block by block."""
+    """Which (row, column, product, part of K) each block computes, by the arithmetic of the sources."""
     value = dict(config)
     bm, bn = config["BM"], config["BN"]
     wide, high = value.get("CLUSTER_N", 1), value.get("CLUSTER_M", 1)
@@ -146,8 +149,9 @@ def grouped_place(index: int, group: int, down: int, across: int) -> tuple[int, 
 
 
 @pytest.mark.parametrize("seed", range(12))
-@pytest.mark.parametrize("name", [name for name in NAMES if name != "wgmma_stream_k"])  # hands out slices, not tiles
+@pytest.mark.parametrize("name", [name for name in NAMES if name != "wgmma_stream_k"])
 def test_the_grid_covers_every_tile_once(name: str, seed: int) -> None:
+    """Stream-K divides work by k-tiles, not by tiles."""
     dice = random.Random(f"grid {name} {seed}")
     spec, problem = rung_named(name), Problem(dice.randint(1, 3000), dice.randint(1, 3000), 64, BF16, BF16,
                                               batch=dice.choice((1, 1, 3)))  # fmt: skip
@@ -158,7 +162,7 @@ def test_the_grid_covers_every_tile_once(name: str, seed: int) -> None:
     cluster = math.prod(launched.cluster)
     assert launched.grid[0] % cluster == 0
     assert cluster == dict(config).get("SPLIT", dict(config).get("CLUSTER_M", 1) * dict(config).get("CLUSTER_N", 1))
-    assert launched.early, "it waits for the launch before it by itself"
+    assert launched.pdl, "it waits for the launch before it by itself"
     found = model(spec, config, problem, launched)
     assert len(found) == len(set(found)), "no tile is computed twice"
     rows, cols = (problem.n, problem.m) if dict(config).get("SWAP") else (problem.m, problem.n)
@@ -172,8 +176,8 @@ def test_the_grid_covers_every_tile_once(name: str, seed: int) -> None:
 
 
 @pytest.mark.parametrize("ordered", [0, 1])
-def test_clusters_meet_in_a_workspace_that_holds_their_sums(ordered: int) -> None:
-    """As the source places them: counters in whole kilobytes, then sums of every cluster, or of every tile."""
+def test_the_reduction_workspace_holds_the_sums_of_all_clusters(ordered: int) -> None:
+    """As the source places them: counters in whole kilobytes, then the sums of every cluster, or of every tile."""
     spec, device = rung_named("wgmma_split_k"), cast(Any, Hopper())
     config = spec.config({"SPLIT": 8, "CLUSTERS": 4, "DETERMINISTIC": ordered})
     problem, places = Problem(130, 104, 4096, BF16, BF16, batch=3), Addresses(256, 512, 1024)
@@ -193,21 +197,21 @@ def test_clusters_meet_in_a_workspace_that_holds_their_sums(ordered: int) -> Non
     assert workspace_bytes(spec, alone, problem, places) == 0
 
 
-# --- operands that are taken as they are
+# --- operands that are read in place, unaligned
 
 SPLIT_K = rung_named("wgmma_split_k")
 LAYOUTS = ("NN", "NT", "TN", "TT")
 A, B, C, WORKSPACE = 1 << 20, 1 << 30, 1 << 40, 1 << 44
-LOOSE_ROLES = (("A", "lda", "mapA"), ("B", "ldb", "mapB"))
+ROLES_OF = (("A", "lda", "mapA"), ("B", "ldb", "mapB"))
 
 
 def of_layout(layout: str, m: int, n: int, k: int, **changes: Any) -> Problem:
     return Problem(m, n, k, BF16, BF16, trans_a=layout[0] == "T", trans_b=layout[1] == "T", **changes)
 
 
-def loose_launches(swap: int, problem: Problem, places: Addresses, loose: int = 1) -> tuple[int, dict[str, bytes]]:
+def unaligned_launches(swap: int, problem: Problem, places: Addresses, mode: int = 1) -> tuple[int, dict[str, bytes]]:
     """How many launches come before the kernel's own, and its arguments by their roles."""
-    config = SPLIT_K.config({"BN": 16, "STAGES": 4, "SWAP": swap, "UNALIGNED_OPERANDS": loose})
+    config = SPLIT_K.config({"BN": 16, "STAGES": 4, "SWAP": swap, "UNALIGNED_OPERANDS": mode})
     *before, own = bind(cast(Any, Hopper()), SPLIT_K, config, problem, places, WORKSPACE, fake_compile)
     roles = [argument.role for argument in SPLIT_K.signature.arguments]
     return len(before), dict(zip(roles, own.launch.arguments, strict=True))
@@ -217,18 +221,18 @@ def loose_launches(swap: int, problem: Problem, places: Addresses, loose: int = 
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("own_skew", [0, 2])
 @pytest.mark.parametrize("other_skew", [0, 2])
-def test_a_loose_operand_is_the_callers_and_the_other_is_copied_if_it_must_be(
+def test_an_unaligned_operand_is_read_in_place_and_the_other_is_copied_if_it_must_be(
     swap: int, layout: str, own_skew: int, other_skew: int
 ) -> None:
-    loose, other = LOOSE_ROLES[swap], LOOSE_ROLES[1 - swap]
+    own, other = ROLES_OF[swap], ROLES_OF[1 - swap]
     skews = (own_skew, other_skew) if swap == 0 else (other_skew, own_skew)
     places, problem = Addresses(A + skews[0], B + skews[1], C), of_layout(layout, 72, 80, 128, batch=2)
     config = SPLIT_K.config({"BN": 16, "STAGES": 4, "SWAP": swap, "UNALIGNED_OPERANDS": 1})
-    launches, arguments = loose_launches(swap, problem, places)
+    launches, arguments = unaligned_launches(swap, problem, places)
     assert launches == (1 if other_skew else 0)
-    assert not any(arguments[loose[2]]), "it has no map"
-    assert arguments[loose[0]] == struct.pack("<Q", places[swap])
-    assert arguments[loose[1]] == struct.pack("<q", getattr(problem, loose[1]))
+    assert not any(arguments[own[2]]), "it has no map"
+    assert arguments[own[0]] == struct.pack("<Q", places[swap])
+    assert arguments[own[1]] == struct.pack("<q", getattr(problem, own[1]))
     described, address = decode_simulated(arguments[other[2]])
     copied = described.strides[1] * problem.batch
     assert workspace_bytes(SPLIT_K, config, problem, places) == (ceil_div(copied, 256) * 256 if other_skew else 0)
@@ -241,12 +245,12 @@ def test_a_loose_operand_is_the_callers_and_the_other_is_copied_if_it_must_be(
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("swap", [0, 1])
-def test_a_loose_operand_keeps_leading_dimension_and_stride_of_any_kind(swap: int, layout: str) -> None:
+def test_an_unaligned_operand_keeps_its_leading_dimension_and_stride(swap: int, layout: str) -> None:
     problem = of_layout(layout, 16, 72, 61, batch=3)
     ld, stride = ("lda", "stride_a") if swap == 0 else ("ldb", "stride_b")
     given: dict[str, int] = {ld: getattr(problem, ld) + 3, stride: getattr(problem, stride) + 1234}
     problem = of_layout(layout, 16, 72, 61, batch=3, **given)
-    launches, arguments = loose_launches(swap, problem, Addresses(A + 2, B + 6, C))
+    launches, arguments = unaligned_launches(swap, problem, Addresses(A + 2, B + 6, C))
     assert launches == 1
     assert arguments[ld] == struct.pack("<q", given[ld])
     assert arguments["strideA" if swap == 0 else "strideB"] == struct.pack("<q", given[stride])
@@ -258,7 +262,7 @@ def test_a_loose_operand_keeps_leading_dimension_and_stride_of_any_kind(swap: in
 @pytest.mark.parametrize("swap", [0, 1])
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize(("skews", "pads"), [((0, 0), (0, 0)), ((2, 0), (0, 0)), ((0, 6), (0, 0)), ((2, 14), (3, 1))])
-def test_where_both_are_loose_neither_is_copied_or_has_a_map(
+def test_of_two_unaligned_operands_neither_is_copied_or_has_a_map(
     swap: int, layout: str, skews: tuple[int, int], pads: tuple[int, int]
 ) -> None:
     tight, places = of_layout(layout, 24, 72, 61, batch=3), Addresses(A + skews[0], B + skews[1], C)
@@ -266,26 +270,26 @@ def test_where_both_are_loose_neither_is_copied_or_has_a_map(
     given |= {"stride_a": tight.stride_a + 1000 + pads[0], "stride_b": tight.stride_b + 2000 + pads[1]}
     problem = of_layout(layout, 24, 72, 61, batch=3, **given)
     config = SPLIT_K.config({"BN": 16, "STAGES": 4, "SWAP": swap, "UNALIGNED_OPERANDS": 2})
-    assert SPLIT_K.loose is not None
+    assert SPLIT_K.unaligned_operands is not None
     assert SPLIT_K.tensor_maps is not None
-    assert (SPLIT_K.loose(config), SPLIT_K.tensor_maps(problem, config)) == ("AB", {})
+    assert (SPLIT_K.unaligned_operands(config), SPLIT_K.tensor_maps(problem, config)) == ("AB", {})
     assert workspace_bytes(SPLIT_K, config, problem, places) == 0
-    launches, arguments = loose_launches(swap, problem, places, loose=2)
+    launches, arguments = unaligned_launches(swap, problem, places, mode=2)
     assert launches == 0
-    for number, (operand, ld, described) in enumerate(LOOSE_ROLES):
+    for number, (operand, ld, described) in enumerate(ROLES_OF):
         assert not any(arguments[described])
         assert arguments[operand] == struct.pack("<Q", places[number])
         assert arguments[ld] == struct.pack("<q", given[ld])
         assert arguments[f"stride{operand}"] == struct.pack("<q", given[f"stride_{operand.lower()}"])
 
 
-def bytes_of_a_block(config: Config, a_along_k: bool, b_along_k: bool) -> int:
+def bytes_of_a_block(config: Config, a_k_major: bool, b_k_major: bool) -> int:
     """Shared memory of rung 20 as its source lays it out: stages, sums, barriers."""
-    depth, along_k = 64 * config["DEPTH"], (b_along_k, a_along_k) if config["SWAP"] else (a_along_k, b_along_k)
+    depth, k_major = 64 * config["DEPTH"], (b_k_major, a_k_major) if config["SWAP"] else (a_k_major, b_k_major)
     boxed = [128 * config["DEPTH"] * (rows if k else ceil_div(rows, 64) * 64)
-             for rows, k in zip((config["BM"], config["BN"]), along_k, strict=True)]  # fmt: skip
+             for rows, k in zip((config["BM"], config["BN"]), k_major, strict=True)]  # fmt: skip
     if config["UNALIGNED_OPERANDS"]:
-        lines, length = (config["BM"], depth) if along_k[0] else (depth, config["BM"])
+        lines, length = (config["BM"], depth) if k_major[0] else (depth, config["BM"])
         boxed[0] = lines * (length // 8 + 1) * 16
     return config["STAGES"] * (sum(boxed) + 2 * 8) + 4 * config["BM"] * (config["BN"] + 4) + 8
 
@@ -306,7 +310,7 @@ def test_a_launch_has_the_shared_memory_that_the_source_lays_out(layout: str) ->
             continue
         *_, own = bind(cast(Any, Hopper()), SPLIT_K, config, problem, places, WORKSPACE, fake_compile)
         assert own.launch.geometry.smem == needed, str(config)
-    assert {(loose, swap, True) for loose, swap in product((0, 1, 2), (0, 1))} <= seen
+    assert {(mode, swap, True) for mode, swap in product((0, 1, 2), (0, 1))} <= seen
 
 
 # --- refusals
@@ -318,7 +322,10 @@ def test_another_architecture_is_refused(name: str, arch: str) -> None:
     spec = rung_named(name)
     with pytest.raises(UnsupportedError) as caught:
         compile_for(
-            spec, spec.config({"TMA_STORE": 0} if spec.persistent else {}), Problem(512, 512, 512, BF16, FP32), arch
+            spec,
+            spec.config({"STORE_MODE": DIRECT} if name in STORING else {}),
+            Problem(512, 512, 512, BF16, FP32),
+            arch,
         )
     assert f"{name} uses instructions that only sm_90 has, so it cannot be compiled for {arch}" in caught.value.message
     assert spec not in rungs_for(int(arch.removeprefix("sm_")))
@@ -327,33 +334,46 @@ def test_another_architecture_is_refused(name: str, arch: str) -> None:
 REFUSED = [
     ("wgmma_tma", {"BM": 96}, "BM=96 is not one of 64, 128, 192, 256"),
     ("wgmma_tma", {"BN": 24}, "BN=24 is not one of 16, 32, 48"),
-    ("wgmma_tma", {"BM": 256}, "BM·BN/(128·4) = 128 sums a thread, but with 4 consumers 96 fit into registers"),
-    ("wgmma_tma", {"STAGES": 6}, "STAGES·(BM+BN)·128 = 6·(128+256)·128 B for slices"),
-    ("wgmma_specialized", {"CONSUMERS": 3}, "BM = 128 rows are not a multiple of 64 for each of 3 consumers"),
-    ("wgmma_specialized", {"BM": 256, "STAGES": 2}, "= 256 sums a thread, but with 2 consumers 208 fit"),
+    (
+        "wgmma_tma",
+        {"BM": 256},
+        "BN/2 = 256/2 = 128 accumulators per thread, but with 4 warpgroups 96 fit",
+    ),
+    (
+        "wgmma_tma",
+        {"STAGES": 6},
+        "STAGES·(BM+BN)·128 = 6·(128+256)·128 = 294,912 B for k-tiles and what else it needs are 295,008 B",
+    ),
+    ("wgmma_specialized", {"CONSUMERS": 3}, "BM=128 rows are not a multiple of 64 for each of 3 consumers"),
+    ("wgmma_specialized", {"BM": 256, "STAGES": 2}, "= 256 accumulators per thread, but with 2 consumers 208 fit"),
     (
         "wgmma_split_k",
         {"BM": 192, "BN": 128, "STAGES": 2, "SPLIT": 1, "UNALIGNED_OPERANDS": 1},
-        "192 sums and 48 registers of a loose",
+        "192 accumulators and 48 registers of an unaligned operand",
     ),
     (
         "wgmma_split_k",
         {"BM": 256, "BN": 112, "STAGES": 2, "CONSUMERS": 2, "SPLIT": 1, "UNALIGNED_OPERANDS": 1},
         "with 2 consumers 136",
     ),
-    ("wgmma_persistent", {"TMA_STORE": 3}, "TMA_STORE = 3 does not divide BN = 256 into its 4 boxes of 64"),
-    ("wgmma_persistent", {"TMA_STORE": 4}, "of shared memory, but a block has 232,448 B"),
-    ("wgmma_persistent", {"TMA_STORE": -3}, "TMA_STORE = -3 does not divide BN = 256 into its 4 boxes of 64"),
-    ("wgmma_persistent", {"TMA_STORE": -4}, "of shared memory, but a block has 232,448 B"),
-    ("wgmma_persistent", {"TMA_STORE": -17}, "TMA_STORE=-17 is not one of -16"),
-    ("wgmma_cluster", {"CLUSTER_M": 4, "CLUSTER_N": 4}, "a cluster of 4·4 blocks; 8 are the most"),
+    ("wgmma_persistent", {"STORE_BOXES": 3}, "STORE_BOXES=3 does not divide the 4 boxes of 64 columns that BN=256 has"),
+    ("wgmma_persistent", {"STORE_BOXES": 0}, "STORE_BOXES=0 does not divide the 4 boxes"),
+    ("wgmma_persistent", {"STORE_BOXES": 4}, "of shared memory, but a block has 232,448 B"),
+    ("wgmma_persistent", {"STORE_MODE": THREADS, "STORE_BOXES": 3}, "STORE_BOXES=3 does not divide the 4 boxes of 64"),
+    ("wgmma_persistent", {"STORE_MODE": THREADS, "STORE_BOXES": 4}, "of shared memory, but a block has 232,448 B"),
+    ("wgmma_persistent", {"STORE_BOXES": 17}, "STORE_BOXES=17 is not one of 0, 1, 2"),
+    (
+        "wgmma_cluster",
+        {"CLUSTER_M": 4, "CLUSTER_N": 4},
+        "CLUSTER_M·CLUSTER_N = 4·4 = 16 blocks in a cluster; 8 are",
+    ),
     ("wgmma_cluster", {"BN": 16, "CLUSTER_M": 4}, "CLUSTER_N·8 must divide BM and CLUSTER_M·8 BN"),
-    ("wgmma_cluster", {"BN": 128, "TAIL_BN": 128}, "TAIL_BN = 128 columns are not fewer than BN = 128"),
-    ("wgmma_cluster", {"BN": 64, "TAIL_BN": 192}, "TAIL_BN = 192 columns are not fewer than BN = 64"),
+    ("wgmma_cluster", {"BN": 128, "TAIL_BN": 128}, "TAIL_BN=128 columns are not fewer than BN=128"),
+    ("wgmma_cluster", {"BN": 64, "TAIL_BN": 192}, "TAIL_BN=192 columns are not fewer than BN=64"),
     (
         "wgmma_cluster",
         {"BN": 208, "TAIL_BN": 128},
-        "TAIL_BN tiles come in boxes of 64, so BN = 208 must be a multiple",
+        "TAIL_BN tiles come in boxes of 64, so BN=208 must be a multiple",
     ),
     ("wgmma_cluster", {"TAIL_BN": 96}, "TAIL_BN=96 is not one of 0, 64, 128, 192"),
     ("wgmma_split_k", {"SPLIT": 3}, "SPLIT=3 is not one of 1, 2, 4, 8"),
@@ -373,27 +393,25 @@ def test_an_illegal_configuration_is_refused_with_the_arithmetic(
 
 # --- outputs
 
-STORING = SPECIALIZED[1:]
-
 
 @pytest.mark.parametrize("name", STORING)
 def test_outputs_that_no_map_describes_are_written_by_threads(name: str) -> None:
     spec = rung_named(name)
     good = Problem(512, 512, 512, BF16, BF16)
     places = (256, 256, 256)
-    boxes = spec.fit(spec.config(), good, places)["TMA_STORE"]
-    assert boxes > 0
+    by_tma = spec.specialize(spec.config(), good, places)
+    assert (by_tma["STORE_MODE"], by_tma["STORE_BOXES"] > 0) == (TMA, True)
     for problem, addresses in (
         (good.with_(ldc=513), places), (good, (256, 256, 258)), (good, (256, 256, 264)), (good.with_(n=509), places),
         (good.with_(n=509, ldc=512), places), (good.with_(batch=2, stride_c=512 * 512 + 1), places),
     ):  # fmt: skip
-        fitted = spec.fit(spec.config(), problem, addresses)
-        assert fitted["TMA_STORE"] == -boxes, str(problem)
+        fitted = spec.specialize(spec.config(), problem, addresses)
+        assert fitted == by_tma.with_(STORE_MODE=THREADS), str(problem)
         assert spec.tensor_maps is not None
         assert spec.tensor_maps(problem, fitted).keys() == {"map_a", "map_b"}
-        assert spec.geometry(problem, fitted).smem == spec.geometry(good, spec.fit(spec.config(), good, places)).smem
+        assert spec.geometry(problem, fitted).smem == spec.geometry(good, by_tma).smem
     single = good.with_(m=1, ldc=513)
-    assert spec.fit(spec.config(), single, places)["TMA_STORE"] > 0, "one row has no step to the next"
+    assert spec.specialize(spec.config(), single, places)["STORE_MODE"] == TMA, "one row has no step to the next"
 
 
 @pytest.mark.parametrize("name", STORING)
@@ -401,15 +419,10 @@ def test_outputs_of_32_bits_are_stored_from_registers(name: str) -> None:
     spec = rung_named(name)
     for problem in (Problem(512, 512, 512, BF16, FP32), Problem(512, 509, 512, BF16, FP32)):
         for address in (256, 260):
-            fitted = spec.fit(spec.config(), problem, (256, 256, address))
-            assert fitted["TMA_STORE"] == 0
+            fitted = spec.specialize(spec.config(), problem, (256, 256, address))
+            assert (fitted["STORE_MODE"], fitted["STORE_BOXES"]) == (DIRECT, 0)
             assert spec.tensor_maps is not None
             assert "map_c" not in spec.tensor_maps(problem, fitted)
-
-
-def changed(config: Config, **changes: int) -> Config:
-    """With what it has of ``changes``."""
-    return Config(tuple((name, changes.get(name, value)) for name, value in config))
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -418,66 +431,66 @@ def test_as_many_boxes_are_staged_as_fit(name: str, seed: int) -> None:
     dice = random.Random(f"boxes {name} {seed}")
     spec, (problem, places) = rung_named(name), random_problem(dice)
     config = random_config(spec, dice)
-    fitted = spec.fit(config, problem, places[:3])
-    count, width = fitted["TMA_STORE"], store_width(config)
-    from_registers = changed(config, TMA_STORE=0, **({} if count > 0 else {"TAIL_BN": 0}))
-    assert changed(fitted, TMA_STORE=0) == from_registers, "nothing else is changed"
+    fitted = spec.specialize(config, problem, places[:3])
+    mode, count, width = fitted["STORE_MODE"], fitted["STORE_BOXES"], box_width(config)
+    direct = config.with_(STORE_MODE=DIRECT, STORE_BOXES=0, **({} if mode == TMA else {"TAIL_BN": 0}))
+    assert fitted.with_(STORE_MODE=DIRECT, STORE_BOXES=0) == direct, "nothing else is changed"
     assert not spec.illegal(fitted)
     assert spec.tensor_maps is not None
-    assert ("map_c" in spec.tensor_maps(problem, fitted)) == (count > 0)
-    slices = spec.geometry(problem, from_registers).smem
-    box = config["CONSUMERS"] * 64 * width * 2  # one for each group
-    assert spec.geometry(problem, fitted).smem == slices + abs(count) * box
-    if problem.out_dtype == FP32 or config["TMA_STORE"] == 0:
-        assert count == 0
+    assert ("map_c" in spec.tensor_maps(problem, fitted)) == (mode == TMA)
+    k_tiles = spec.geometry(problem, direct).smem
+    box = config["CONSUMERS"] * 64 * width * 2  # one for each warpgroup
+    assert spec.geometry(problem, fitted).smem == k_tiles + count * box
+    assert (mode == DIRECT) == (count == 0)
+    if problem.out_dtype == FP32 or config["STORE_MODE"] == DIRECT:
+        assert mode == DIRECT
         return
     boxes = config["BN"] // width
-    fit = [n for n in range(1, boxes + 1) if boxes % n == 0 and slices + n * box <= LARGEST_SMEM]
+    fit = [n for n in range(1, boxes + 1) if boxes % n == 0 and k_tiles + n * box <= LARGEST_SMEM]
     rows = [places.c + 2 * (z * problem.stride_c + row * problem.ldc)
             for z in range(min(problem.batch, 2)) for row in range(min(problem.m, 2))]  # fmt: skip
     aligned = all(row % 16 == 0 and (row + 2 * problem.n) % 16 == 0 for row in rows)
-    by_engine = aligned and config["TMA_STORE"] > 0
-    assert count == (1 if by_engine else -1) * max(fit, default=0)
+    assert count == max(fit, default=0)
+    assert mode == (DIRECT if not fit else TMA if aligned and config["STORE_MODE"] == TMA else THREADS)
 
 
 @pytest.mark.parametrize("name", STORING)
-def test_the_random_ones_have_all_ways_to_store(name: str) -> None:
+def test_the_random_problems_have_all_store_modes(name: str) -> None:
     seen = set()
     for seed in range(120):
         dice = random.Random(f"boxes {name} {seed}")
         spec, (problem, places) = rung_named(name), random_problem(dice)
-        count = spec.fit(random_config(spec, dice), problem, places[:3])["TMA_STORE"]
-        seen.add((count > 0) - (count < 0))
-    assert seen == {-1, 0, 1}
+        seen.add(spec.specialize(random_config(spec, dice), problem, places[:3])["STORE_MODE"])
+    assert seen == {DIRECT, THREADS, TMA}
 
 
 # --- tiles of two widths
 
 CLUSTER = rung_named("wgmma_cluster")
 TALL = {"BM": 256, "BN": 192, "STAGES": 3, "CLUSTER_M": 1, "CLUSTER_N": 2}
-NARROW_ENDS = [TALL | {"TAIL_BN": 128}, TALL | {"TAIL_BN": 64}, {"TAIL_BN": 192}, {"TAIL_BN": 128, "CLUSTER_M": 4}]
+TAIL_TILES = [TALL | {"TAIL_BN": 128}, TALL | {"TAIL_BN": 64}, {"TAIL_BN": 192}, {"TAIL_BN": 128, "CLUSTER_M": 4}]
 
 
-@pytest.mark.parametrize("changes", NARROW_ENDS, ids=str)
-def test_tiles_of_two_widths_are_for_outputs_that_the_copy_engine_stores(changes: dict[str, int]) -> None:
+@pytest.mark.parametrize("changes", TAIL_TILES, ids=str)
+def test_tail_tiles_are_for_outputs_that_tma_stores(changes: dict[str, int]) -> None:
     config, good, places = CLUSTER.config(changes), Problem(512, 512, 512, BF16, BF16), (256, 256, 256)
-    assert CLUSTER.fit(config, good, places)["TAIL_BN"] == changes["TAIL_BN"]
+    assert CLUSTER.specialize(config, good, places)["TAIL_BN"] == changes["TAIL_BN"]
     for problem, addresses in ((good.with_(n=509), places), (good.with_(ldc=513), places), (good, (256, 256, 258))):
-        fitted = CLUSTER.fit(config, problem, addresses)
-        assert (fitted["TAIL_BN"], fitted["TMA_STORE"] < 0) == (0, True), str(problem)
-    of_32_bits = CLUSTER.fit(config, good.with_(out_dtype=FP32), places)
-    assert (of_32_bits["TAIL_BN"], of_32_bits["TMA_STORE"]) == (0, 0)
-    by_threads = CLUSTER.fit(CLUSTER.config(changes | {"TMA_STORE": -1}), good, places)
-    assert (by_threads["TAIL_BN"], by_threads["TMA_STORE"] < 0) == (0, True)
+        fitted = CLUSTER.specialize(config, problem, addresses)
+        assert (fitted["TAIL_BN"], fitted["STORE_MODE"]) == (0, THREADS), str(problem)
+    of_32_bits = CLUSTER.specialize(config, good.with_(out_dtype=FP32), places)
+    assert (of_32_bits["TAIL_BN"], of_32_bits["STORE_MODE"]) == (0, DIRECT)
+    by_threads = CLUSTER.specialize(CLUSTER.config(changes | {"STORE_MODE": THREADS}), good, places)
+    assert (by_threads["TAIL_BN"], by_threads["STORE_MODE"]) == (0, THREADS)
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("changes", NARROW_ENDS, ids=str)
+@pytest.mark.parametrize("changes", TAIL_TILES, ids=str)
 def test_b_of_two_widths_comes_in_boxes_of_64_columns(changes: dict[str, int], layout: str) -> None:
-    """Those divide both; of one width, a slice along k is one box."""
+    """Both widths are multiples of 64; with one width, a K-major k-tile is one box."""
     problem, config = of_layout(layout, 512, 512, 512), CLUSTER.config(changes)
     assert CLUSTER.tensor_maps is not None
-    maps, alike = (CLUSTER.tensor_maps(problem, each) for each in (config, changed(config, TAIL_BN=0)))
+    maps, alike = (CLUSTER.tensor_maps(problem, each) for each in (config, config.with_(TAIL_BN=0)))
     assert maps["map_b"].box == (64, 64 // config["CLUSTER_M"], 1)
     assert alike["map_b"].box == (64, (config["BN"] if problem.trans_b else 64) // config["CLUSTER_M"], 1)
     assert {name: each for name, each in maps.items() if name != "map_b"} == {
@@ -486,9 +499,9 @@ def test_b_of_two_widths_comes_in_boxes_of_64_columns(changes: dict[str, int], l
 
 
 @pytest.mark.parametrize("batch", [1, 3])
-@pytest.mark.parametrize("changes", NARROW_ENDS, ids=str)
-def test_a_grid_has_room_for_narrow_tiles_alone(changes: dict[str, int], batch: int) -> None:
-    """C may have no others; and a few bytes tell the block's threads how many there are."""
+@pytest.mark.parametrize("changes", TAIL_TILES, ids=str)
+def test_a_grid_has_room_for_tail_tiles_alone(changes: dict[str, int], batch: int) -> None:
+    """C may consist of tail tiles only. 16 bytes tell the threads of a block how many there are."""
     config, problem = CLUSTER.config(changes), Problem(1000, 3001, 512, BF16, FP32, batch=batch)
     down = ceil_div(1000, config["BM"] * config["CLUSTER_M"])
     across = ceil_div(3001, config["TAIL_BN"] * config["CLUSTER_N"])
@@ -496,4 +509,4 @@ def test_a_grid_has_room_for_narrow_tiles_alone(changes: dict[str, int], batch: 
     launched = CLUSTER.geometry(problem, config)
     assert launched.grid == (down * across * batch * cluster, 1, 1)
     assert launched.cluster == (cluster, 1, 1)
-    assert launched.smem == CLUSTER.geometry(problem, changed(config, TAIL_BN=0)).smem + 16
+    assert launched.smem == CLUSTER.geometry(problem, config.with_(TAIL_BN=0)).smem + 16

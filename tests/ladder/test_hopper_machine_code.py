@@ -22,18 +22,19 @@ from gemmsmith.compile.compiled import CompiledKernel
 from gemmsmith.compile.compiler import compile_for
 from gemmsmith.compile.sass import Instruction, Sass, disassemble
 from gemmsmith.kernel.config import Config
+from gemmsmith.kernel.constraints import LARGEST_SMEM
+from gemmsmith.kernel.renamed import DIRECT, THREADS, TMA
 from gemmsmith.kernel.spec import KernelSpec
-from gemmsmith.ladder import fp32_wgmma
-from gemmsmith.ladder.hopper import LADDER
-from gemmsmith.ladder.hopper_config import BOX, BOX_ROW, LARGEST_SMEM, store_width
+from gemmsmith.ladder.families.hopper import BOX, BOX_ROW
+from gemmsmith.ladder.families.hopper_store import box_width
 from gemmsmith.ladder.registry import rung_named, rungs, rungs_for
 from gemmsmith.problem import BF16, FP16, FP32, DType, Problem, ceil_div
 
 REGISTERS = 65_536  # of an SM
 WARP_GROUP = 128
-NAMES = [spec.name for spec in LADDER]
+NAMES = [spec.name for spec in rungs() if spec.arch_specific == 90 and spec.align_copies]  # others: test_fp32_wgmma.py
 SPECIALIZED = [name for name in NAMES if name not in ("wgmma_tma", "wgmma_split_k")]
-STORING = SPECIALIZED[1:]
+STORING = [name for name in NAMES if "STORE_MODE" in dict(rung_named(name).config())]
 # Two that cover both ways in which each operand may lie, both inputs, and outputs of 16 and of 32 bits; and two others.
 COMBINATIONS = (
     (("NN", BF16, BF16), ("TT", FP16, FP32)),
@@ -153,7 +154,7 @@ class Case:
     def before_barriers(self) -> int:
         """Bytes of shared memory in front of the barriers, as each file's opening says."""
         used = self.config["STAGES"] * self.stage_bytes
-        used += self.consumers * abs(self.value("TMA_STORE", 0)) * 64 * store_width(self.config) * 2
+        used += self.consumers * self.value("STORE_BOXES", 0) * 64 * box_width(self.config) * 2
         return used + (4 * self.config["BM"] * (self.config["BN"] + 4) if self.name == "wgmma_split_k" else 0)
 
 
@@ -169,7 +170,7 @@ def case(name: str, config: Config, problem: Problem) -> Case:
 def skewed(name: str, layout: str, dtype: DType, changes: dict[str, int] | None = None, **epilogue: Any) -> Case:
     """Of a C whose rows start anywhere."""
     spec, problem = rung_named(name), problem_of(layout, dtype, dtype, ldc=513, **epilogue)
-    return Case(name, spec.fit(spec.config(changes), problem, (256, 256, 256)), problem)
+    return Case(name, spec.specialize(spec.config(changes), problem, (256, 256, 256)), problem)
 
 
 def configurations(name: str) -> list[Config]:
@@ -249,8 +250,6 @@ def code(it: Case) -> Sass:
 
 
 def test_every_choice_is_compiled_at_least_once() -> None:
-    others = [spec.name for spec in fp32_wgmma.LADDER]  # test_fp32_wgmma.py
-    assert [spec.name for spec in rungs() if spec.arch_specific == 90] == NAMES + others
     for name in NAMES:
         mine = [it for it in CASES if it.name == name]
         assert {it.problem.dtype for it in mine} == {FP16, BF16}
@@ -258,8 +257,7 @@ def test_every_choice_is_compiled_at_least_once() -> None:
         assert {it.problem.trans_a for it in mine} == {it.problem.trans_b for it in mine} == {False, True}
     assert {it.problem.layout for it in CASES} == {"NN", "NT", "TN", "TT"}
     for name in STORING:
-        stored = [it.config["TMA_STORE"] for it in CASES if it.name == name]
-        assert {(boxes > 0) - (boxes < 0) for boxes in stored} == {-1, 0, 1}
+        assert {it.config["STORE_MODE"] for it in CASES if it.name == name} == {DIRECT, THREADS, TMA}
     narrow = [it for it in CASES if len(it.widths) > 1]
     assert {it.problem.trans_b for it in narrow} == {it.value("CLUSTER_M") > 1 for it in narrow} == {False, True}
     loose = [it for it in CASES if it.loose is not None]
@@ -379,18 +377,18 @@ def test_fragments_of_a_loose_operand_are_read_while_products_run(it: Case) -> N
 @pytest.mark.parametrize("it", [*CASES, *EPILOGUES], ids=str)
 def test_outputs_leave_as_the_configuration_says(it: Case) -> None:
     """Through the copy engine, in pieces of 16 bytes that threads write, or from registers."""
-    counts, boxes = code(it).counts, it.value("TMA_STORE", 0)
-    assert (counts["UTMASTG"] > 0) == (boxes > 0)
-    assert (counts["STSM"] > 0) == (boxes != 0)
-    assert boxes <= 0 or len(it.widths) > 1 or counts["UTMASTG"] % boxes == 0
+    counts, mode = code(it).counts, it.value("STORE_MODE", DIRECT)
+    assert (counts["UTMASTG"] > 0) == (mode == TMA)
+    assert (counts["STSM"] > 0) == (mode != DIRECT)
+    assert mode != TMA or len(it.widths) > 1 or counts["UTMASTG"] % it.config["STORE_BOXES"] == 0
     assert counts["STG"] > 0, "what a map does not describe, or beta needs, is stored from registers"
     if it.name in STORING:
         opcodes = [i.opcode for i in code(it).instructions]
         pieces = opcodes.count("LDS.128") // 2  # each lies across two of the box
-        assert (pieces > 0) == (boxes < 0)
+        assert (pieces > 0) == (mode == THREADS)
         sums = opcodes.count("LDG.E.128.STRONG.GPU")  # which blocks of 21 leave for each other
         assert opcodes.count("STG.E.128") == pieces + sums, "a piece leaves at once"
-        assert (boxes == 0) == (it.problem.out_dtype.itemsize == 4)
+        assert (mode == DIRECT) == (it.problem.out_dtype.itemsize == 4)
 
 
 @pytest.mark.parametrize("it", [*CASES, *EPILOGUES], ids=str)
@@ -511,4 +509,4 @@ def numbers_given(ptx: str, pattern: str) -> Iterator[int]:
 
 def test_sm_90_is_compiled_for_sm_90a() -> None:
     assert {built(it).arch for it in CASES[:2]} == {"sm_90a"}
-    assert set(LADDER) <= set(rungs_for(90))
+    assert set(NAMES) <= {spec.name for spec in rungs_for(90)}

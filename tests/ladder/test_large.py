@@ -81,7 +81,7 @@ def last_tile(spec: KernelSpec, config: Config, problem: Problem, sides: tuple[i
     a.write(row, 0, data.a)
     b.write(0, column, data.b)
     c.write(row, column, data.c)
-    config = spec.fit(config, problem, (a.address, b.address, c.address))
+    config = spec.specialize(config, problem, (a.address, b.address, c.address))
     geometry = spec.geometry(problem, config)
     arguments = spec.signature.pack(problem, a.address, b.address, c.address)
     loaded = device.load(compiler(spec, config, problem, device.arch))
@@ -90,7 +90,7 @@ def last_tile(spec: KernelSpec, config: Config, problem: Problem, sides: tuple[i
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("name", [name for name in RUNGS if rung_named(name).preparation is None])
+@pytest.mark.parametrize("name", [name for name in RUNGS if rung_named(name).prologue is None])
 def test_offsets_do_not_overflow(name: str, kind: str) -> None:
     problem = problem_for(name, kind)
     spec, config = small(name)

@@ -48,7 +48,7 @@ THOROUGH = ("shared_tile", "warp_tile", "async_copy", "mma_pipelined", "simt_bes
 
 
 def schedules_of(name: str) -> list[tuple[str, int, bool]]:
-    if rung_named(name).preparation is not None:
+    if rung_named(name).prologue is not None:
         return SCHEDULES[5:8]
     return SCHEDULES if name in THOROUGH else SCHEDULES[1::2]
 

@@ -19,7 +19,7 @@ from gemmsmith.compile.toolchain import find_toolchain
 from gemmsmith.errors import ConfigError
 from gemmsmith.fills import operands
 from gemmsmith.kernel.config import Config
-from gemmsmith.kernel.spec import KernelSpec, Scratch
+from gemmsmith.kernel.spec import KernelSpec, Workspace
 from gemmsmith.ladder.registry import rung_named
 from gemmsmith.problem import FP32, Problem
 from gemmsmith.sim.device import SimDevice
@@ -28,14 +28,12 @@ from gemmsmith.verify.fma import ordered_fma_reference
 
 NAME = "simt_best"
 LAYOUTS = ("NN", "NT", "TN", "TT")
-# Two warps, pieces in both directions, slices of two rounds of the inner loop, the fewest stages that run ahead.
-SMALL = {"BM": 32, "BN": 64, "BK": 8, "WM": 32, "WN": 32, "TM": 8, "TN": 4, "UNROLL": 4, "STAGES": 3, "GROUP": 2}
 TEAMS = {"TEAMS": 4, "UNROLL": 2}
 
 
 def small(**changes: int) -> tuple[KernelSpec, Config]:
     spec = rung_named(NAME)
-    return spec, spec.config(SMALL | changes)
+    return spec, spec.config(dict(spec.small) | {"UNROLL": 4} | changes)  # k-tiles of two iterations
 
 
 def problem(shape: tuple[int, int, int], layout: str = "NN", **more: float) -> Problem:
@@ -164,20 +162,20 @@ def test_a_shared_product_has_the_same_bits_whoever_comes_last() -> None:
 def test_the_workspace() -> None:
     """Flags and two parts a sharer; nothing where no tile is shared: a whole wave, no product, too large a batch."""
     spec, config = small(SHARERS=8)
-    needed = spec.scratch
+    needed = spec.workspace
     assert needed is not None
     p = problem((32 * 3, 64 * 3, 64))
-    assert needed(p, config) == Scratch(4096 + 8 * 2 * 32 * 64 * 4, 4096)
-    assert needed(p.with_(batch=128), config) == Scratch(4096 + 128 * 8 * 2 * 32 * 64 * 4, 4096)
+    assert needed(p, config) == Workspace(4096 + 8 * 2 * 32 * 64 * 4, 4096)
+    assert needed(p.with_(batch=128), config) == Workspace(4096 + 128 * 8 * 2 * 32 * 64 * 4, 4096)
     for none in (problem((32 * 8, 64, 64)), p.with_(alpha=0.0), p.with_(k=0), p.with_(batch=129)):
-        assert needed(none, config) == Scratch()
+        assert needed(none, config) == Workspace()
         assert spec.geometry(none, config).grid[0] == 8 + (none.m == p.m)
-    assert needed(p, small()[1]) == Scratch()
+    assert needed(p, small()[1]) == Workspace()
 
 
 def test_sharing_changes_with_nothing_but_the_configuration() -> None:
     spec, config = small(SHARERS=8, **TEAMS)
-    fitted = spec.fit(config, problem((33, 66, 19)), (4, 4, 4))
+    fitted = spec.specialize(config, problem((33, 66, 19)), (4, 4, 4))
     assert (fitted["ALIGNED"], fitted["SHARERS"], fitted["TEAMS"]) == (0, 8, 4)
 
 
@@ -187,18 +185,18 @@ def test_sharing_changes_with_nothing_but_the_configuration() -> None:
 def test_the_fast_path_is_chosen_by_alignment() -> None:
     spec = rung_named(NAME)
     p = problem((64, 64, 64), batch=2)
-    assert spec.fit(spec.config(), p, (256, 512, 3)) == spec.config()
+    assert spec.specialize(spec.config(), p, (256, 512, 3)) == spec.config()
     for changed, addresses in ((p, (4, 512, 0)), (p.with_(ldb=66), (0, 0, 0)), (p.with_(stride_a=4097), (0, 0, 0))):
-        assert spec.fit(spec.config(), changed, addresses)["ALIGNED"] == 0
+        assert spec.specialize(spec.config(), changed, addresses)["ALIGNED"] == 0
 
 
 @pytest.mark.parametrize(("changes", "reason"), [
-    ({"TM": 8}, r"WM·WN = 64·64 = 4096 outputs, but 32 lanes of TM·TN = 8·8 have 2048"),
-    ({"TM": 16, "TN": 16, "WM": 128}, r"TM·TN = 16·16 = 256 sums a thread"),
-    ({"WM": 16, "WN": 128, "TM": 16, "TN": 4}, r"WM/TM = 16/16 lanes along a side"),
+    ({"TM": 8}, r"WM·WN = 64·64 = 4096 outputs, but 32 lanes have 32·TM·TN = 32·8·8 = 2048"),
+    ({"TM": 16, "TN": 16, "WM": 128}, r"TM·TN = 16·16 = 256 accumulators per thread"),
+    ({"WM": 16, "WN": 128, "TM": 16, "TN": 4}, r"WM/TM = 16/16 = 1 lanes along a side"),
     ({"BK": 32, "STAGES": 5, "BM": 256}, r"STAGES·BK·4·\(BM\+BN\+8\) = 5·32·4·\(256\+256\+8\) = 332,800 B"),
     ({"BK": 8, "UNROLL": 4, "TEAMS": 4}, r"TEAMS·UNROLL = 4·4 = 16 does not divide BK=8"),
-    ({"TEAMS": 2, "BK": 8}, r"BM·BN = 128·256 = 32,768 sums .* STAGES·BK·\(BM\+BN\) = 3·8·\(128\+256\) = 9,216"),
+    ({"TEAMS": 2, "BK": 8}, r"BM·BN = 128·256 = 32,768 sums .* STAGES·BK·\(BM\+BN\) = 3·8·\(128\+256\) = 9216"),
     ({"TEAMS": 8, "BK": 32}, r"TEAMS·32·\(BM/WM\)·\(BN/WN\) = 8·32·\(128/64\)·\(256/64\) = 2048 threads"),
     ({"SHARERS": 7}, "SHARERS=7 is not one of 0, 2, 3, 5, 8"),
 ])  # fmt: skip

@@ -78,7 +78,7 @@ def test_one_row_or_column_is_affected(name: str, dtype: str, place: str, operan
     else:
         affected[:, where[1]] = True
         factors = before.a[:, where[0]].astype(np.float32)
-    if spec.preparation is None:  # else one such element changes the method for all: they are held to its rule below
+    if spec.prologue is None:  # else one such element changes the method for all: they are held to its rule below
         assert np.array_equal(bits(got)[~affected], bits(untouched)[~affected])
     with np.errstate(invalid="ignore"):
         expected = np.float32(VALUES[kind]) * factors

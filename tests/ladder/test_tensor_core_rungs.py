@@ -26,13 +26,8 @@ from gemmsmith.sim.schedule import schedule_named
 
 RUNGS = ("wmma", "mma_swizzled", "mma_pipelined")
 LAYOUTS = ("NN", "NT", "TN", "TT")
-# Four warps, two fragments of A and two of B each, every slice of several steps; three stages are the fewest.
-_TILE = {"BM": 64, "BN": 64, "WM": 32, "WN": 32, "MIN_BLOCKS": 1}
-SMALL = {
-    "wmma": _TILE | {"BK": 32},
-    "mma_swizzled": _TILE | {"BK_BYTES": 64},
-    "mma_pipelined": _TILE | {"BK_BYTES": 64, "STAGES": 3, "GROUP": 2},
-}
+# Beside the small configuration: k-tiles of several steps.
+DEEPER = {"wmma": {"BK": 32}, "mma_swizzled": {"BK_BYTES": 64}, "mma_pipelined": {}}
 # mma_swizzled shares its copies and fragments with mma_pipelined, bf16 its layouts with fp16. mma_pipelined reads tf32
 # in each layout differently.
 CASES = [
@@ -45,7 +40,7 @@ CASES = [
 
 def small(name: str, **changes: int) -> tuple[KernelSpec, Config]:
     spec = rung_named(name)
-    return spec, spec.config(SMALL[name] | changes)
+    return spec, spec.config({**dict(spec.small), **DEEPER[name], "MIN_BLOCKS": 1, **changes})
 
 
 def depth(dtype: DType) -> int:
@@ -194,8 +189,7 @@ EPILOGUES = [("row", "gelu"), ("column", "silu"), ("column", "gelu"), ("row", "r
 @pytest.mark.parametrize(("name", "epilogue"), list(zip((*RUNGS, "warp_tile"), EPILOGUES, strict=True)))
 def test_bias_activation_and_batch_in_one_launch(name: str, epilogue: tuple[str, str]) -> None:
     bias, activation = epilogue
-    spec = rung_named(name)
-    config = spec.config(SMALL.get(name))
+    spec, config = small(name) if name in RUNGS else (rung_named(name), rung_named(name).config())
     p = Problem(65, 66, 33, dtype=spec.dtypes[0], alpha=0.2, beta=0.5, bias=bias, activation=activation, batch=3)
     verified(spec, config, replace(p, stride_b=0), mode="float")
 
@@ -215,7 +209,7 @@ def test_a_batch_with_any_stride(name: str, extra: int) -> None:
     addresses = [device.allocate(array.nbytes) for array in arrays]
     for address, array in zip(addresses, arrays, strict=True):
         device.write(address, array.view(np.uint8))
-    fitted = spec.fit(config, p, (addresses[0], addresses[1], addresses[2]))
+    fitted = spec.specialize(config, p, (addresses[0], addresses[1], addresses[2]))
     launch = Launch(spec.geometry(p, fitted), spec.signature.pack(p, *addresses))
     device.launch(device.load(compiler(spec, fitted, p, device.arch)), launch)
     got = device.read(addresses[2], c.nbytes).view(np.float32)
@@ -313,7 +307,7 @@ def test_offsets_do_not_overflow(far: str) -> None:
     a = place(p.a_shape, p.lda, 64, 0, data.a)
     b = place(p.b_shape, p.ldb, 0, 64, data.b)
     c = place(p.c_shape, p.ldc, 64, 64, data.c)
-    fitted = spec.fit(config, p, (a, b, c))
+    fitted = spec.specialize(config, p, (a, b, c))
     geometry = spec.geometry(p, fitted)
     arguments = spec.signature.pack(p, a, b, c)
     device.launch(device.load(compiler(spec, fitted, p, device.arch)), Launch(geometry, arguments), blocks=[3])
@@ -329,21 +323,21 @@ def test_the_fast_path_is_chosen_by_address_leading_dimension_and_stride() -> No
     spec = rung_named("mma_pipelined")
     config = spec.config()
     p = problem((64, 64, 64), "fp16", batch=2)
-    assert spec.fit(config, p, (256, 512, 3)) == config
+    assert spec.specialize(config, p, (256, 512, 3)) == config
     wrong = [(p, (258, 512, 0)), (p, (256, 504, 0)), (p.with_(lda=65), (0, 0, 0)), (p.with_(ldb=68), (0, 0, 0)),
              (p.with_(stride_a=4100), (0, 0, 0)), (p.with_(stride_b=4097), (0, 0, 0))]  # fmt: skip
     for changed, addresses in wrong:
-        assert spec.fit(config, changed, addresses)["ALIGNED"] == 0
-    assert spec.fit(config, p.single, (0, 0, 0))["ALIGNED"] == 1
-    assert spec.fit(spec.config({"ALIGNED": 0}), p, (0, 0, 0))["ALIGNED"] == 0  # asked for, kept
+        assert spec.specialize(config, changed, addresses)["ALIGNED"] == 0
+    assert spec.specialize(config, p.single, (0, 0, 0))["ALIGNED"] == 1
+    assert spec.specialize(spec.config({"ALIGNED": 0}), p, (0, 0, 0))["ALIGNED"] == 0  # asked for, kept
 
 
 @pytest.mark.parametrize(("name", "changes", "reason"), [
     ("mma_pipelined", {"BM": 256, "BN": 256, "BK_BYTES": 128}, r"STAGES·\(BM\+BN\)·BK_BYTES = 4·\(256\+256\)·128 = "
                                                                r"262,144 B of shared memory, but 232,448 B"),
-    ("mma_pipelined", {"WM": 128}, "WM·WN/32 = 128·64/32 = 256 sums a lane"),
+    ("mma_pipelined", {"WM": 128}, "WM·WN/32 = 128·64/32 = 256 accumulators per lane"),
     ("mma_swizzled", {"BM": 256, "BN": 64, "WM": 128, "WN": 32, "MIN_BLOCKS": 4}, None),
-    ("mma_pipelined", {"BN": 64, "WM": 128, "WN": 64}, "256 sums a lane"),
+    ("mma_pipelined", {"BN": 64, "WM": 128, "WN": 64}, "256 accumulators per lane"),
     ("mma_pipelined", {"BM": 64, "BN": 256, "WM": 64, "WN": 256}, "WN=256 is not one of 16, 32, 64, 128"),
     ("mma_swizzled", {"BM": 64, "BN": 64, "WM": 128}, "WM=128 does not divide BM=64"),
     ("wmma", {"BM": 256, "BN": 256, "BK": 64}, r"2·\(BM\+BN\)·\(BK\+PAD\) = 2·\(256\+256\)·\(64\+8\) = 73,728 B"),

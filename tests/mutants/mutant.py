@@ -18,7 +18,7 @@ from gemmsmith.kernel.geometry import Geometry
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.ladder.registry import rung_named
 from gemmsmith.problem import DTYPES, Problem
-from gemmsmith.prologue.split_fp16 import fp16_preparation
+from gemmsmith.prologue.split_fp16 import split_fp16_prologue
 from gemmsmith.sim.device import SimDevice
 from gemmsmith.sim.schedule import schedule_named
 from gemmsmith.verify.harness import verify_launch
@@ -39,28 +39,6 @@ DETECTORS = {
     "changed input": "an input was changed",
     "unwritten": "were never written",
     "wrong result": " outputs wrong",
-}
-
-# Configurations that are cheap to simulate, with several warps, several k-tiles, and several subtiles per thread.
-SMALL: dict[str, dict[str, int]] = {
-    "naive": {"TILE": 8},
-    "coalesced": {"TILE": 8},
-    "shared_tile": {"TILE": 8},
-    "register_block": {"TILE": 16, "SIDE": 2},
-    "block_tile_1d": {"BM": 32, "BN": 32, "BK": 8, "TM": 4},
-    "block_tile_2d": {"BM": 32, "BN": 32, "BK": 8, "TM": 4, "TN": 4},
-    "vectorized": {"BM": 32, "BN": 32, "BK": 8, "TM": 4, "TN": 4},
-    "padded": {"BM": 32, "BN": 32, "BK": 8, "TM": 4, "TN": 4},
-    "rectangular": {"BM": 32, "BN": 64, "BK": 8, "TM": 4, "TN": 8, "UNROLL": 4},
-    "warp_tile": {"BM": 64, "BN": 32, "BK": 8, "WM": 32, "WN": 32, "WNITER": 2, "TM": 4, "TN": 4},
-    "async_copy": {"BM": 32, "BN": 64, "BK": 8, "TM": 4, "TN": 8, "UNROLL": 4, "STAGES": 3},
-    "warp_tile_mixed": {"BM": 64, "BN": 32, "BK": 16, "WM": 32, "WN": 32, "WNITER": 2, "TM": 4, "TN": 4},
-    "wmma": {"BM": 64, "BN": 64, "BK": 16, "WM": 32, "WN": 32},
-    "mma_swizzled": {"BM": 64, "BN": 64, "BK_BYTES": 32, "WM": 32, "WN": 32},
-    "mma_pipelined": {"BM": 64, "BN": 64, "BK_BYTES": 64, "WM": 32, "WN": 32, "STAGES": 3, "GROUP": 2},
-    "fp32_tensor_bf16x6": {"BM": 64, "BN": 64, "WM": 16, "WN": 32, "STAGES": 3, "GROUP": 2},
-    "simt_best": {"BM": 32, "BN": 64, "BK": 8, "WM": 32, "WN": 32, "TM": 8, "TN": 4, "GROUP": 2},
-    "fp32_tensor_fp16x3": {"BM": 64, "BN": 64, "WM": 16, "WN": 32, "BK_BYTES": 32, "GROUP": 2},
 }
 
 
@@ -158,11 +136,11 @@ class Mutant:
         if spec.arithmetic != "fp16x3":
             return spec
         other = rung_named("fp32_tensor_bf16x6")  # the fallback, which must be cheap to simulate as well
-        return replace(spec, preparation=fp16_preparation(other, other.config(SMALL[other.name])))
+        return replace(spec, prologue=split_fp16_prologue(other, other.small_config()))
 
     @property
     def chosen(self) -> Config:
-        return self.original.config({**SMALL[self.rung], **self.config})
+        return self.original.config({**dict(self.original.small), **self.config})
 
     def write(self, folder: Path) -> KernelSpec:
         """The mutated rung: a copy of its source and of all headers in ``folder``, edited."""

@@ -309,7 +309,7 @@ def test_blocks_at_once_come_from_the_driver_once(driver: FakeDriver) -> None:
 
 def test_the_configuration_of_a_pdl_launch_is_made_once_per_stream(driver: FakeDriver) -> None:
     device, loaded = cuda(driver), LoadedCubin("f", "m", 0)
-    geometry = Geometry((6, 1, 1), (384, 1, 1), 100, (2, 1, 1), early=True)
+    geometry = Geometry((6, 1, 1), (384, 1, 1), 100, (2, 1, 1), pdl=True)
     for stream in (7, 7, 8):
         device.launch(loaded, Launch(geometry, ()), stream)
     (first, function), (again, _), (other, _) = driver.asked

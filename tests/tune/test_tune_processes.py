@@ -58,7 +58,7 @@ def test_candidates_are_compiled_where_this_process_finds_them(tmp_path: Path) -
         assert pool(PROBLEM, []) == {}
     assert list(failures) == [BAD.name]
     assert "BM=7 is not one of" in failures[BAD.name]
-    fitted = SPEC.fit(GOOD.config, PROBLEM, (256, 256, 256))
+    fitted = SPEC.specialize(GOOD.config, PROBLEM, (256, 256, 256))
     assert compile_for(SPEC, fitted, PROBLEM, "sm_80", CompileCache(folder)).cached
 
 

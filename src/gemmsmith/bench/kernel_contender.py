@@ -14,8 +14,7 @@ from gemmsmith.call.launch_plan import alignment_of, plan_launches
 from gemmsmith.compile.render import CompileRequest, render_for
 from gemmsmith.errors import UnsupportedError
 from gemmsmith.kernel.config import Config
-from gemmsmith.kernel.prologue import Addresses, Fallback
-from gemmsmith.kernel.spec import KernelSpec
+from gemmsmith.kernel.spec import Addresses, Fallback, KernelSpec
 from gemmsmith.ladder.registry import check_accepts
 from gemmsmith.problem import Problem, arithmetic_of
 from gemmsmith.prologue.build import REGION, build_prologue

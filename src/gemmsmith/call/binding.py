@@ -19,10 +19,9 @@ from gemmsmith.compile.compiler import compile_for
 from gemmsmith.errors import UnsupportedError
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.geometry import Geometry
-from gemmsmith.kernel.prologue import Addresses
 from gemmsmith.kernel.slots import SlotBytes
-from gemmsmith.kernel.spec import KernelSpec
-from gemmsmith.ladder.registry import simulated_instead
+from gemmsmith.kernel.spec import Addresses, KernelSpec
+from gemmsmith.ladder.registry import simulated_alternative
 from gemmsmith.problem import Problem
 from gemmsmith.prologue.build import REGION, build_prologue
 from gemmsmith.run.device import Device, Launch, Step
@@ -151,7 +150,7 @@ def needs_simulator(spec: KernelSpec, problem: Problem, hint: str) -> None:
     """Raise, with ``hint`` and a kernel that can be simulated, unless the simulator knows the kernel's instructions."""
     if spec.simulated:
         return
-    other = simulated_instead(problem)
+    other = simulated_alternative(problem)
     raise UnsupportedError(
         f"{spec.name} uses instructions that the simulator does not know yet",
         hint + (f"; the simulator runs {other}" if other else ""),

@@ -17,8 +17,7 @@ from gemmsmith.call.request import Operands, Place, Request
 from gemmsmith.compile.compiler import compile_for
 from gemmsmith.errors import DTypeError, LaunchError, ProblemError
 from gemmsmith.kernel.config import Config
-from gemmsmith.kernel.prologue import Addresses
-from gemmsmith.kernel.spec import KernelSpec
+from gemmsmith.kernel.spec import Addresses, KernelSpec
 from gemmsmith.problem import INT8, Problem
 from gemmsmith.run.cuda import CudaDevice, cuda_device, device_count
 from gemmsmith.run.device import Step

@@ -11,7 +11,7 @@ from gemmsmith.call.gpu_executor import Start, executor_for
 from gemmsmith.call.key import WHOLE_ADDRESS, call_key
 from gemmsmith.call.request import Operands, Request, check_output, replaced
 from gemmsmith.errors import DTypeError
-from gemmsmith.kernel.prologue import Fallback
+from gemmsmith.kernel.spec import Fallback
 from gemmsmith.problem import INT8
 from gemmsmith.run.tensors import current_stream, empty_like, is_torch, matrix, stream_reader
 

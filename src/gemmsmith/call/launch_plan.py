@@ -13,11 +13,10 @@ from dataclasses import dataclass, replace
 
 from gemmsmith.errors import ConfigError
 from gemmsmith.kernel.config import Config
+from gemmsmith.kernel.constraints import LARGEST_SMEM
 from gemmsmith.kernel.geometry import Geometry, TensorMap
-from gemmsmith.kernel.prologue import Addresses, Fallback, Prologue, PrologueLaunch
 from gemmsmith.kernel.slots import ALIGNMENT_CLASS, Slot, SlotAddress, packs_lost_slot
-from gemmsmith.kernel.spec import KernelSpec
-from gemmsmith.ladder.hopper_config import LARGEST_SMEM
+from gemmsmith.kernel.spec import Addresses, Fallback, KernelSpec, Prologue, PrologueLaunch
 from gemmsmith.problem import Problem, ceil_div
 from gemmsmith.prologue.build import build_prologue, has_product
 from gemmsmith.run.tensor_map import ALIGNMENT
@@ -122,7 +121,7 @@ def _kernel_launch(spec: KernelSpec, config: Config, prologue: Prologue, special
 def specialize(spec: KernelSpec, config: Config, prologue: Prologue) -> Config:
     """The configuration for the operands as the kernel sees them after its prologue."""
     a, b, c = (address % ALIGNMENT_CLASS for address in prologue.addresses[:3])
-    return spec.fit(config, prologue.problem, (a, b, c))
+    return spec.specialize(config, prologue.problem, (a, b, c))
 
 
 def _check_smem(spec: KernelSpec, config: Config, problem: Problem, geometry: Geometry) -> None:

@@ -14,7 +14,7 @@ from gemmsmith.call.request import Request
 from gemmsmith.call.sim_executor import SimExecutor
 from gemmsmith.errors import UsageError
 from gemmsmith.kernel.config import Config
-from gemmsmith.kernel.prologue import Fallback
+from gemmsmith.kernel.spec import Fallback
 from gemmsmith.problem import Problem, arithmetic_of
 
 

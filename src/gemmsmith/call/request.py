@@ -9,8 +9,7 @@ import numpy as np
 
 from gemmsmith.errors import DTypeError, ProblemError, UsageError
 from gemmsmith.kernel.config import Config
-from gemmsmith.kernel.prologue import Addresses
-from gemmsmith.kernel.spec import KernelSpec
+from gemmsmith.kernel.spec import Addresses, KernelSpec
 from gemmsmith.problem import Problem
 from gemmsmith.run.tensors import Matrix, matrix
 

@@ -12,7 +12,7 @@ import numpy as np
 from gemmsmith.call.binding import check_simulated, load_plan
 from gemmsmith.call.launch_plan import plan_launches
 from gemmsmith.call.request import Operands, Request, check_output, replaced
-from gemmsmith.kernel.prologue import Addresses, Fallback
+from gemmsmith.kernel.spec import Addresses, Fallback
 from gemmsmith.problem import DType
 from gemmsmith.run.tensors import Matrix, matrix
 from gemmsmith.sim.device import SimDevice

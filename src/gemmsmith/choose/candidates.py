@@ -27,8 +27,9 @@ from gemmsmith.choose.determinism import DETERMINISTIC, is_deterministic
 from gemmsmith.choose.key import Addresses, alignment
 from gemmsmith.errors import UnknownKernelError
 from gemmsmith.kernel.config import Config
+from gemmsmith.kernel.renamed import DIRECT, TMA
 from gemmsmith.kernel.spec import KernelSpec
-from gemmsmith.ladder.hopper_config import BOX
+from gemmsmith.ladder.families.hopper import BOX
 from gemmsmith.ladder.registry import rung_named
 from gemmsmith.problem import FP32, Problem
 
@@ -159,7 +160,7 @@ def _deepest(spec: KernelSpec, chosen: Mapping[str, int], deepest_first: list[in
 
 def _staging(values: Mapping[str, int]) -> int:
     """Bytes for the way back through the copy engine: at least half of a consumer's columns at a time, or it crawls."""
-    return values.get("CONSUMERS", 1) * 64 * values["BN"] if values.get("TMA_STORE") else 0
+    return values.get("CONSUMERS", 1) * 64 * values["BN"] if values.get("STORE_MODE") else 0
 
 
 def _runs(spec: KernelSpec, config: Config, layout: str, limit: int = _SMEM) -> bool:
@@ -168,7 +169,7 @@ def _runs(spec: KernelSpec, config: Config, layout: str, limit: int = _SMEM) -> 
         return False
     size = 1024  # of a product that stands for all of this layout
     sample = Problem(size, size, size, spec.dtypes[0], FP32, trans_a=layout[0] == "T", trans_b=layout[1] == "T")
-    fitted = spec.fit(config, sample, (size, size, size))
+    fitted = spec.specialize(config, sample, (size, size, size))
     return spec.geometry(sample, fitted).smem <= limit
 
 
@@ -263,7 +264,8 @@ def _steps(values: Mapping[str, int], problem: Problem) -> list[dict[str, int]]:
     changes = [{"CLUSTER_M": m, "CLUSTER_N": n} for m, n in ((1, 1), (2, 1), (1, 2)) if (m, n) != cluster]
     changes += [{"STAGES": values["STAGES"] - 1}]
     if problem.out_dtype.itemsize == problem.dtype.itemsize:  # the copy engine stores outputs of 16 bits only
-        changes += [{"TMA_STORE": 0 if values.get("TMA_STORE", 0) else 1}]
+        mode = DIRECT if values.get("STORE_MODE", DIRECT) else TMA
+        changes += [{"STORE_MODE": mode, "STORE_BOXES": int(mode != DIRECT)}]
     if "TAIL_BN" in values:
         changes += [{"TAIL_BN": 0 if values["TAIL_BN"] else 128}]
     if DETERMINISTIC in values:

@@ -18,7 +18,9 @@ from numpy.typing import NDArray
 
 from gemmsmith.gpus import GPU
 from gemmsmith.kernel.config import Config
-from gemmsmith.ladder.hopper_config import BOX, staged_boxes, store_width
+from gemmsmith.kernel.renamed import DIRECT
+from gemmsmith.ladder.families.hopper import BOX
+from gemmsmith.ladder.families.hopper_store import box_width, staged_boxes
 from gemmsmith.problem import Problem
 
 Column = NDArray[np.float64]
@@ -184,18 +186,18 @@ def tiles_of(configs: Sequence[Mapping[str, int]]) -> Tiles:
 
 
 def _span(config: Mapping[str, int]) -> int:
-    if not config.get("TMA_STORE", 1):
+    if config.get("STORE_MODE") == DIRECT:
         return 0
-    if "TMA_STORE" not in config or config["BN"] % 16:  # a kernel that stages in another way, or no such tile
+    if "STORE_MODE" not in config or config["BN"] % 16:  # a kernel that stages in another way, or no such tile
         return config.get("BN", 1)
     whole = Config(tuple(config.items()))
-    return staged_boxes(whole) * store_width(whole)
+    return staged_boxes(whole) * box_width(whole)
 
 
 def _box(config: Mapping[str, int]) -> int:
-    if not config.get("TMA_STORE") or config["BN"] % 16:
+    if not config.get("STORE_MODE") or config["BN"] % 16:
         return BOX
-    return store_width(Config(tuple(config.items())))
+    return box_width(Config(tuple(config.items())))
 
 
 def shape_of(problem: Problem, alignment: int = 0) -> Shapes:

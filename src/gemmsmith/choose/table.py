@@ -21,6 +21,7 @@ from gemmsmith.choose.cost import Constants
 from gemmsmith.choose.fit import Fitted
 from gemmsmith.choose.key import ShapeKey
 from gemmsmith.errors import UsageError
+from gemmsmith.kernel.renamed import current_values
 
 FORMAT = 1
 _KEY = ("kind", "out_bytes", "layout", "m", "n", "k", "batch")
@@ -107,7 +108,7 @@ def key_from_fields(row: Mapping[str, Any]) -> ShapeKey:
 
 
 def config_from_fields(row: Mapping[str, Any]) -> tuple[tuple[str, int], ...]:
-    return tuple((str(name), _integer(value)) for name, value in row["config"].items())
+    return tuple(current_values({str(name): _integer(value) for name, value in row["config"].items()}).items())
 
 
 def write_whole(path: Path, text: str) -> None:

@@ -40,6 +40,7 @@ from gemmsmith.choose.table import (
     number_or_null,
 )
 from gemmsmith.errors import GemmsmithError, UsageError
+from gemmsmith.kernel.equal_sources import current_digest
 
 ENVIRONMENT = "GEMMSMITH_TUNING"
 FORMAT = 1
@@ -214,7 +215,7 @@ def _remember(found: History, line: Mapping[str, Any]) -> None:
     if event == "fresh":
         found.tried.pop(key, None)
         return
-    known, digest = found.tried.setdefault(key, {}), str(line["digest"])
+    known, digest = found.tried.setdefault(key, {}), current_digest(str(line["digest"]))
     now = Tried(str(line["kernel"]), config_from_fields(line), times=known[digest].times if digest in known else 0)
     if event in ("tried", "stopped"):
         known[digest] = replace(now, times=max(0, now.times + (1 if event == "tried" else -1)))

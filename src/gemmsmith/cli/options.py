@@ -77,14 +77,14 @@ def pairs(texts: list[str] | None) -> tuple[tuple[str, str], ...]:
     return tuple(result)
 
 
-def integers(values: tuple[tuple[str, str], ...]) -> dict[str, int]:
-    """Configuration values as integers."""
-    result = {}
+def integers(values: tuple[tuple[str, str], ...]) -> dict[str, int | str]:
+    """Configuration values as integers; a word is left for the kernel, which may have a value of that name."""
+    result: dict[str, int | str] = {}
     for name, value in values:
         try:
             result[name] = int(value)
         except ValueError:
-            raise UsageError(f"{name}={value} is not an integer") from None
+            result[name] = value
     return result
 
 

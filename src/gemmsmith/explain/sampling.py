@@ -21,8 +21,7 @@ from gemmsmith.explain.metrics import simulated
 from gemmsmith.fills import operands
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.geometry import Geometry
-from gemmsmith.kernel.prologue import Addresses
-from gemmsmith.kernel.spec import KernelSpec
+from gemmsmith.kernel.spec import Addresses, KernelSpec
 from gemmsmith.problem import Problem
 from gemmsmith.run.memory import upload
 from gemmsmith.sim.counters import Counters, Counts
@@ -65,7 +64,7 @@ class Bench:
         shape = problem or self.problem
         # C's contents change no count, and C can be large, so only A and B are filled. Kernels that inspect their
         # operands before they multiply them get integers.
-        fill = "integers" if self.spec.preparation is not None else "normal"
+        fill = "integers" if self.spec.prologue is not None else "normal"
         filled = operands(shape.with_(n=0, bias=""), fill).a, operands(shape.with_(m=0, bias=""), fill).b
         addresses = [upload(self.device, matrix) for matrix in filled]
         addresses.append(self.device.allocate(shape.batch * shape.m * shape.ldc * shape.out_dtype.itemsize))

@@ -1,10 +1,13 @@
-"""How a kernel is launched: grid, block, shared memory, tensor maps."""
+"""How a kernel is launched: grid, block, shared memory, tensor maps; and the formulas they come from."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
-from gemmsmith.problem import DType
+from gemmsmith.kernel.config import Config
+from gemmsmith.kernel.expressions import Formulas
+from gemmsmith.problem import DType, Problem
 
 Dim3 = tuple[int, int, int]
 
@@ -13,15 +16,15 @@ Dim3 = tuple[int, int, int]
 class Geometry:
     """How a kernel is launched: everything a device needs besides code and arguments.
 
-    ``early``: its blocks may start while the kernel before it on the stream still runs. It waits for that one's end
-    itself, before it touches global memory (griddepcontrol).
+    ``pdl``: programmatic dependent launch. The blocks may start while the kernel before it on the stream still runs;
+    the kernel itself waits for the end of that one (griddepcontrol.wait) before it touches global memory.
     """
 
     grid: Dim3
     block: Dim3
     smem: int = 0
     cluster: Dim3 = (1, 1, 1)
-    early: bool = False
+    pdl: bool = False
 
     @property
     def threads(self) -> int:
@@ -33,14 +36,46 @@ class Geometry:
 
 
 @dataclass(frozen=True)
+class LaunchFormulas:
+    """A launch as formulas of the configuration's parameters and the problem's sizes (``formula_names``).
+
+    ``grid`` is the number of blocks along x. One block computes one tile of C unless told otherwise, and batches go
+    along z. Nothing goes along y, as gridDim.y ends at 65,535.
+    """
+
+    threads: str
+    smem: str = "0"
+    grid: str = "ceil(M/BM)*ceil(N/BN)"
+    batches: str = "BATCH"
+    cluster: str = "1"
+    pdl: bool = False
+
+    def __call__(self, problem: Problem, config: Config) -> Geometry:
+        grid, batches, threads, smem, cluster = self._formulas(formula_names(problem, config))
+        return Geometry((grid, 1, batches), (threads, 1, 1), smem, (cluster, 1, 1), self.pdl)
+
+    @cached_property
+    def _formulas(self) -> Formulas:
+        return Formulas(self.grid, self.batches, self.threads, self.smem, self.cluster)
+
+
+def formula_names(problem: Problem, config: Config) -> dict[str, int]:
+    """What formulas may use; an operand is K-major if its elements along k are contiguous."""
+    return {
+        **config.by_name, "M": problem.m, "N": problem.n, "K": problem.k, "BATCH": problem.batch,
+        "A_K_MAJOR": not problem.trans_a, "B_K_MAJOR": problem.trans_b,
+    }  # fmt: skip
+
+
+@dataclass(frozen=True)
 class TensorMap:
-    """A matrix, or a batch of them, as the tensor memory accelerator (TMA) is told of it; its address comes later.
+    """A matrix, or a batch of them, as the tensor memory accelerator (TMA) addresses it; its address comes later.
 
     operand  'A', 'B' or 'C': whose memory this is
     extents  elements along each dimension, innermost first
     strides  bytes from one line to the next, of all dimensions but the innermost
     box      elements along each dimension that one copy moves
-    swizzle  bytes of the span within which 16-byte pieces change places in shared memory: 128, 64, 32, or 0 for none
+    swizzle  bytes of the span within which 16-byte chunks are permuted in shared memory: 128, 64, 32, or 0 for none
     """
 
     operand: str

@@ -5,7 +5,7 @@
 //           leave through shared memory and TMA (stmatrix, TMA store), which writes them while the next tile is
 //           multiplied.
 // Changed   From 17: a loop over tiles, in an order that keeps blocks that run at the same time close together in A and
-//           B; where TMA_STORE is not 0 the new way back (store.cuh).
+//           B; where STORE_MODE is not direct, outputs are staged in shared memory (store.cuh).
 // Owns      A block owns tiles number blockIdx.x, + gridDim.x, + 2 gridDim.x ...; a consumer warpgroup owns
 //           BM / CONSUMERS rows of a tile. In time, on 132 SMs:
 //
@@ -14,7 +14,7 @@
 //              TMA                                   | store 0 |               | store 132 |
 //
 // Budget    STAGES * (BM + BN) * 128 bytes for k-tiles, and BOXES boxes of 64 rows for each consumer's outputs.
-// Needs     sm_90a; rows of A, B (and of C, if TMA_STORE is above 0) that start on 16 bytes.
+// Needs     sm_90a; rows of A, B (and of C, if STORE_MODE is tma) that start on 16 bytes.
 // Try next  Blocks on neighbouring SMs fetch the same k-tiles from L2: fetch them once (19 wgmma_cluster).
 
 #include "epilogue/store.cuh"
@@ -86,6 +86,6 @@ gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, 
             store_accumulators<BN>(map_c, staging, warpgroup, c, first * 64, row, col, z, acc,
                                    epilogue_at(row, col, alpha, beta, bias), whole);
         });
-        if (TMA_STORE > 0 && threadIdx.x % WARPGROUP_THREADS == 0) tma_store_wait_read<0>();
+        if (STORE_MODE == STORE_BY_TMA && threadIdx.x % WARPGROUP_THREADS == 0) tma_store_wait_read<0>();
     }
 }

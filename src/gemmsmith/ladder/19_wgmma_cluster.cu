@@ -14,7 +14,7 @@
 //              block 1 loads    A rows of block 1,  B second half  -> multicast to both
 //
 // Budget    STAGES * (BM + BN) * 128 bytes for k-tiles, and BOXES boxes of 64 rows for each consumer's outputs.
-// Needs     sm_90a; rows of A, B (and of C, if TMA_STORE is above 0) that start on 16 bytes.
+// Needs     sm_90a; rows of A, B (and of C, if STORE_MODE is tma) that start on 16 bytes.
 // Try next  Few tiles and a deep K: divide K (20 wgmma_split_k).
 
 #include "epilogue/store.cuh"
@@ -100,7 +100,7 @@ gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, 
                 compute_tile(tail_acc, row, col, z);
             }
         });
-        if (TMA_STORE > 0 && threadIdx.x % WARPGROUP_THREADS == 0) tma_store_wait_read<0>();
+        if (STORE_MODE == STORE_BY_TMA && threadIdx.x % WARPGROUP_THREADS == 0) tma_store_wait_read<0>();
     }
     if (CLUSTER > 1) cluster_sync();  // a block must not exit while others still write to its shared memory
 }

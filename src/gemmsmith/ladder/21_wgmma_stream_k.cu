@@ -15,7 +15,7 @@
 //           Partial sums are always added in the order of k, so the result does not depend on timing.
 // Budget    As 19, and a workspace: 4 KB of flags, which must be 0 before the first launch and are 0 after each, then
 //           BM * BN floats for each block of the grid. All blocks must be resident at the same time.
-// Needs     sm_90a; rows of A, B (and of C, if TMA_STORE is above 0) that start on 16 bytes.
+// Needs     sm_90a; rows of A, B (and of C, if STORE_MODE is tma) that start on 16 bytes.
 // Try next  Blocks at different positions in K share less in L2: let shares begin where others do.
 
 #include "epilogue/store.cuh"
@@ -149,7 +149,7 @@ gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, 
             store_accumulators<BN>(map_c, staging, warpgroup, c, first * 64, row, col, z, acc,
                                    epilogue_at(row, col, alpha, beta, bias), whole);
         });
-        if (TMA_STORE > 0 && thread == 0) tma_store_wait_read<0>();
+        if (STORE_MODE == STORE_BY_TMA && thread == 0) tma_store_wait_read<0>();
     }
     if (CLUSTER > 1) cluster_sync();  // a block must not exit while others still write to its shared memory
 }

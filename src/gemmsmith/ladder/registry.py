@@ -4,21 +4,31 @@ from __future__ import annotations
 
 import difflib
 from functools import cache
+from importlib import import_module
 
 from gemmsmith.errors import UnknownKernelError, UnsupportedError
 from gemmsmith.gpus import cuda_limits
 from gemmsmith.kernel.spec import KernelSpec
+from gemmsmith.ladder.rung import sources
 from gemmsmith.problem import Problem
 
 
 @cache
 def rungs() -> tuple[KernelSpec, ...]:
-    """Every rung, from the bottom of the ladder to the top."""
-    from gemmsmith.ladder import fp32_tensor, fp32_wgmma, hopper, simt, simt_best, tensor_core
+    """Every rung, from the bottom of the ladder to the top: each ``NN_name.cu`` here, described by ``name.py``."""
+    return tuple(_spec_of(name) for name in sources())
 
-    ladder = (*simt.LADDER, *tensor_core.LADDER, *hopper.LADDER, *fp32_tensor.LADDER, *simt_best.LADDER,
-              *fp32_wgmma.LADDER)  # fmt: skip
-    return tuple(sorted(ladder, key=lambda spec: spec.rung))
+
+def _spec_of(name: str) -> KernelSpec:
+    try:
+        found = import_module(f"gemmsmith.ladder.{name}").SPEC
+    except ModuleNotFoundError as error:
+        if error.name != f"gemmsmith.ladder.{name}":
+            raise
+        raise UnknownKernelError(f"{sources()[name].name} has no specification", f"add {name}.py beside it") from None
+    if not isinstance(found, KernelSpec) or found.name != name:
+        raise UnknownKernelError(f"SPEC in {name}.py is not the specification of {name}", "make it with __name__")
+    return found
 
 
 @cache
@@ -28,12 +38,12 @@ def simulated_rungs() -> tuple[KernelSpec, ...]:
 
 
 def rungs_for(arch: int) -> tuple[KernelSpec, ...]:
-    """The rungs that compile for an architecture: 90 is sm_90. Hopper's are for it alone."""
+    """The rungs that compile for an architecture: 90 is sm_90. Hopper's compile for that alone."""
     return tuple(spec for spec in rungs() if spec.min_arch <= arch and spec.arch_specific in (0, arch))
 
 
-def simulated_instead(problem: Problem) -> str:
-    """The name of the highest rung that the simulator runs, and any GPU, for ``problem``; empty if none takes it."""
+def simulated_alternative(problem: Problem) -> str:
+    """The name of the highest rung that the simulator runs, and any GPU, for ``problem``; empty if there is none."""
     return next((spec.name for spec in reversed(simulated_rungs()) if spec.takes(problem)), "")
 
 

@@ -1,191 +1,125 @@
-"""The fastest rung on CUDA cores: how it may be configured, how it is launched."""
+"""Rung 23: the fastest on CUDA cores, with Stream-K for tiles that do not fill a wave."""
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from gemmsmith.gpus import gpus
-from gemmsmith.kernel.budgets import warp_tile_threads
-from gemmsmith.kernel.config import Config, Parameter, Preset
-from gemmsmith.kernel.constraints import blocks_fit, divides, numbers, whole_warps
-from gemmsmith.kernel.geometry import Geometry
-from gemmsmith.kernel.spec import KernelSpec, Scratch
-from gemmsmith.ladder.tensor_core import LARGEST_SMEM, OURS, aligned_if_possible
+from gemmsmith.kernel.config import Config, Parameter
+from gemmsmith.kernel.constraints import LARGEST_SMEM, Requires, blocks_fit, divides, smem_fits, whole_warps
+from gemmsmith.kernel.expressions import evaluate
+from gemmsmith.kernel.geometry import Geometry, formula_names
+from gemmsmith.kernel.spec import Workspace
+from gemmsmith.ladder.families import parameters as common
+from gemmsmith.ladder.families.alignment import aligned_if_possible
+from gemmsmith.ladder.rung import ALL_LAYOUTS, make_rung, preset
 from gemmsmith.problem import Problem, ceil_div
 from gemmsmith.prologue.zero_workspace import FLAG_BYTES
 
 MOST_SHARERS = FLAG_BYTES // 4  # of all products of a batch: each has a flag
-_PAD = 4  # floats added to each k of an operand that is transposed on its way to shared memory
+
+_THREADS = "TEAMS*32*(BM/WM)*(BN/WN)"
+# An operand that is transposed on its way to shared memory has 4 floats of padding for each k.
+_SMEM = "STAGES*BK*4*(BM+BN+(0 if TRANSPOSED_COPY else 4*(A_K_MAJOR+B_K_MAJOR)))"
+_MOST_SMEM = "STAGES*BK*4*(BM+BN+8)"
 
 
-def ring_bytes(problem: Problem, c: Config) -> int:
-    """Dynamic shared memory: STAGES slices of A and B, padded where they are transposed on their way there."""
-    pads = 0 if c["TRANSPOSED_COPY"] else _PAD * ((not problem.trans_a) + problem.trans_b)
-    return c["STAGES"] * c["BK"] * 4 * (c["BM"] + c["BN"] + pads)
+def threads(config: Config) -> int:
+    """Threads of a block."""
+    return evaluate(_THREADS, config.by_name)
 
 
-def threads(c: Config) -> int:
-    return warp_tile_threads(c) * c["TEAMS"]
+def tiles_of(problem: Problem, config: Config) -> int:
+    """Tiles of one product."""
+    return ceil_div(problem.m, config["BM"]) * ceil_div(problem.n, config["BN"])
 
 
-def tiles_of(problem: Problem, c: Config) -> int:
-    return ceil_div(problem.m, c["BM"]) * ceil_div(problem.n, c["BN"])
-
-
-def shared_tiles(problem: Problem, c: Config) -> int:
-    """How many tiles of a product are shared: those beyond whole waves of SHARERS blocks (shared_tiles.cuh)."""
-    sharers = c["SHARERS"]
+def shared_tiles(problem: Problem, config: Config) -> int:
+    """Tiles of one product that are divided along K: those beyond whole waves of SHARERS blocks."""
+    sharers = config["SHARERS"]
     if not sharers or problem.alpha == 0 or problem.k == 0 or problem.batch > MOST_SHARERS // sharers:
         return 0
-    return tiles_of(problem, c) % sharers
+    return tiles_of(problem, config) % sharers
 
 
-# --- constraints
+def _geometry(problem: Problem, config: Config) -> Geometry:
+    """A block for each whole tile, then the sharers, along x alone, as gridDim.y ends at 65,535; batches along z."""
+    shared = shared_tiles(problem, config)
+    sharers = min(config["SHARERS"], shared * ceil_div(problem.k, config["BK"]))  # at least a k-tile for each
+    blocks = tiles_of(problem, config) - shared + sharers
+    smem = evaluate(_SMEM, formula_names(problem, config))
+    return Geometry((blocks, 1, problem.batch), (threads(config), 1, 1), smem)
 
 
-def _lanes_fill_a_warp(c: Config) -> str | None:
-    if c["WM"] * c["WN"] != 32 * c["TM"] * c["TN"]:
-        return (
-            f"a warp tile has WM·WN = {c['WM']}·{c['WN']} = {c['WM'] * c['WN']} outputs, but 32 lanes of "
-            f"TM·TN = {c['TM']}·{c['TN']} have {32 * c['TM'] * c['TN']}"
-        )
-    for extent, side in (("WM", "TM"), ("WN", "TN")):
-        if c[extent] // c[side] < 2 or c[extent] % c[side]:
-            return f"{extent}/{side} = {c[extent]}/{c[side]} lanes along a side, but at least 2 share each operand"
-    return None
+def _workspace(problem: Problem, config: Config) -> Workspace:
+    """Flags, then two tiles of partial sums for every sharer."""
+    if not shared_tiles(problem, config):
+        return Workspace()
+    sums = 4 * problem.batch * config["SHARERS"] * 2 * config["BM"] * config["BN"]
+    return Workspace(FLAG_BYTES + sums, FLAG_BYTES)
 
 
-def _sums_fit(c: Config) -> str | None:
-    n = c["TM"] * c["TN"]
-    if n <= 128:
-        return None
-    return f"TM·TN = {c['TM']}·{c['TN']} = {n} sums a thread, but of 255 registers at most 128 are free for them"
+def _sharers() -> tuple[int, ...]:
+    """Whole waves of the GPUs in the table, of one to four blocks per SM, and round numbers."""
+    waves = {count * gpu.sms for gpu in gpus() for count in (1, 2, 3, 4)}
+    return tuple(sorted({0, 2, 3, 5, *(2**n for n in range(3, 9)), *waves}))
 
 
-def _teams_divide_slices(c: Config) -> str | None:
-    if c["BK"] % (c["TEAMS"] * c["UNROLL"]) == 0:
-        return None
-    return (
-        f"TEAMS·UNROLL = {c['TEAMS']}·{c['UNROLL']} = {c['TEAMS'] * c['UNROLL']} does not divide BK={c['BK']}: "
-        f"a team has every {c['TEAMS']}th step of a slice, UNROLL at a time"
-    )
-
-
-def _teams_meet(c: Config) -> str | None:
-    ring, sums = c["STAGES"] * c["BK"] * (c["BM"] + c["BN"]), c["BM"] * c["BN"]
-    if c["TEAMS"] == 1 or sums <= ring:
-        return None
-    formula = "STAGES·BK·(BM+BN)"
-    return (
-        f"teams add their BM·BN = {c['BM']}·{c['BN']} = {sums:,} sums where slices were, "
-        f"but {formula} = {numbers(formula, c)} = {ring:,} numbers"
-    )
-
-
-def _ring_fits(c: Config) -> str | None:
-    formula = "STAGES·BK·4·(BM+BN+8)"
-    n = c["STAGES"] * c["BK"] * 4 * (c["BM"] + c["BN"] + 2 * _PAD)
-    if n <= LARGEST_SMEM:
-        return None
-    return (
-        f"{formula} = {numbers(formula, c)} = {n:,} B of shared memory, "
-        f"but {LARGEST_SMEM:,} B is the most a block can have on any GPU"
-    )
-
-
-# --- launch
-
-
-def _launch(problem: Problem, c: Config) -> Geometry:
-    """A block for each tile, then the sharers, along x alone, as gridDim.y ends at 65,535; batches along z."""
-    shared = shared_tiles(problem, c)
-    sharers = min(c["SHARERS"], shared * ceil_div(problem.k, c["BK"]))  # a slice for each at least
-    blocks = tiles_of(problem, c) - shared + sharers
-    return Geometry((blocks, 1, problem.batch), (threads(c), 1, 1), ring_bytes(problem, c))
-
-
-def _meeting_place(problem: Problem, c: Config) -> Scratch:
-    """Flags, then two parts of sums for every sharer."""
-    if not shared_tiles(problem, c):
-        return Scratch()
-    return Scratch(FLAG_BYTES + 4 * problem.batch * c["SHARERS"] * 2 * c["BM"] * c["BN"], FLAG_BYTES)
-
-
-# --- the rung
-
-# Whole waves of the GPUs in the table, of one to four blocks an SM, and round numbers.
-_SHARERS = tuple(sorted({0, 2, 3, 5, *(2**n for n in range(3, 9)), *(n * g.sms for g in gpus() for n in (1, 2, 3, 4))}))
-
-_PARAMETERS = (
-    Parameter("BM", 128, (16, 32, 64, 128, 256), "rows of C per block"),
-    Parameter("BN", 256, (32, 64, 128, 256), "columns of C per block"),
-    Parameter("BK", 16, (8, 16, 32), "depth of a slice in k"),
-    Parameter("WM", 64, (16, 32, 64, 128), "rows of C per warp"),
-    Parameter("WN", 64, (16, 32, 64, 128), "columns of C per warp"),
-    Parameter("TM", 16, (4, 8, 16), "rows of C per thread"),
-    Parameter("TN", 8, (4, 8, 16), "columns of C per thread"),
-    Parameter("UNROLL", 2, (2, 4, 8, 16), "steps of k in a row without a branch"),
-    Parameter("STAGES", 3, (2, 3, 4, 5), "slices in shared memory: one multiplied, the others on their way"),
-    Parameter(
-        "TEAMS", 1, (1, 2, 4, 8), "times that all warps of a tile are there: each team has its steps of every slice"
-    ),
-    Parameter(
-        "SHARERS", 0, _SHARERS, "blocks of a wave; tiles that do not fill one are shared by as many; 0: no tile is"
-    ),
-    Parameter("GROUP", 8, (1, 2, 4, 8, 16), "rows of tiles that blocks go down together, for the cache's sake"),
-    Parameter("ALIGNED", 1, (0, 1), "rows of A and B start on 16 bytes; set to 0 for operands where they do not"),
-    Parameter(
-        "TRANSPOSED_COPY",
-        0,
-        (0, 1),
-        "operands along k, or off 16 bytes, are first brought to lines across k in a workspace",
-    ),
-    Parameter("MIN_BLOCKS", 1, (1, 2, 3, 4), "blocks whose registers must fit on one SM: caps registers"),
-)
-
-
-def _preset(name: str, changes: dict[str, int]) -> Preset:
-    return Preset(name, Config(tuple({**{p.name: p.default for p in _PARAMETERS}, **changes}.items())), OURS)
-
-
-SIMT_BEST = KernelSpec(
-    name="simt_best",
+SPEC = make_rung(
+    __name__,
     min_arch=80,  # cp.async
-    rung=23,
-    source=Path(__file__).with_name("23_simt_best.cu"),
-    summary="everything that pays on CUDA cores: 16×8 sums a thread, cp.async, any layout",
+    summary="everything that pays on CUDA cores: 16×8 accumulators per thread, cp.async, any layout",
     teaches="issue slots: what a product costs beside itself, down to the banks of the register file",
-    parameters=_PARAMETERS,
-    presets=(
-        _preset("128x256-16x8", {}),
-        _preset("128x64-4", {"BN": 64, "BK": 32, "TEAMS": 4}),
-        _preset(
-            "skinny",
-            {"BM": 16, "BN": 128, "WM": 16, "TM": 4, "STAGES": 4, "TEAMS": 2, "SHARERS": 264, "MIN_BLOCKS": 2},
+    parameters=(
+        *common.block_tile(128, 256, (16, 32, 64, 128, 256), (32, 64, 128, 256)),
+        common.k_tile(16, (8, 16, 32)),
+        *common.warp_tile(64, 64),
+        *common.thread_tile(16, 8, (4, 8, 16), (4, 8, 16)),
+        common.unroll(2, (2, 4, 8, 16)),
+        common.stages(3, (2, 3, 4, 5)),
+        Parameter("TEAMS", 1, (1, 2, 4, 8), "sets of warps that divide the steps of each k-tile (sliced-K)"),
+        Parameter(
+            "SHARERS", 0, _sharers(), "blocks of a wave: tiles that do not fill one are divided among them; 0: none are"
         ),
-        _preset(
-            "deep",
-            {"BM": 32, "BN": 64, "BK": 32, "WM": 32, "TM": 8, "TEAMS": 4, "SHARERS": 264, "MIN_BLOCKS": 2},
+        common.group(),
+        common.ALIGNED,
+        Parameter(
+            "TRANSPOSED_COPY",
+            0,
+            (0, 1),
+            "1: K-major and unaligned operands are first transposed to a workspace",
         ),
+        common.min_blocks(1, (1, 2, 3, 4)),
     ),
+    presets=(
+        preset("128x256-16x8"),
+        preset("128x64-4", BN=64, BK=32, TEAMS=4),
+        preset("skinny", BM=16, BN=128, WM=16, TM=4, STAGES=4, TEAMS=2, SHARERS=264, MIN_BLOCKS=2),
+        preset("deep", BM=32, BN=64, BK=32, WM=32, TM=8, TEAMS=4, SHARERS=264, MIN_BLOCKS=2),
+    ),
+    small={"BM": 32, "BN": 64, "BK": 8, "WM": 32, "WN": 32, "TM": 8, "TN": 4, "GROUP": 2},
     constraints=(
         divides("WM", "BM"),
         divides("WN", "BN"),
-        _lanes_fill_a_warp,
-        _sums_fit,
-        whole_warps("TEAMS·32·(BM/WM)·(BN/WN)", threads),
-        _teams_divide_slices,
-        _teams_meet,
-        _ring_fits,
-        blocks_fit(threads),
+        Requires("WM*WN == 32*TM*TN", "a warp tile has {WM*WN} outputs, but 32 lanes have {32*TM*TN}"),
+        Requires("WM % TM == 0 and WM/TM >= 2", "{WM/TM} lanes along a side, but at least 2 share each operand"),
+        Requires("WN % TN == 0 and WN/TN >= 2", "{WN/TN} lanes along a side, but at least 2 share each operand"),
+        Requires("TM*TN <= 128", "{TM*TN} accumulators per thread, but of 255 registers at most 128 are free for them"),
+        whole_warps(_THREADS),
+        Requires(
+            "BK % (TEAMS*UNROLL) == 0",
+            "{TEAMS*UNROLL} does not divide {BK}: a team has every {:TEAMS}th step of a k-tile, UNROLL at a time",
+        ),
+        Requires(
+            "TEAMS == 1 or BM*BN <= STAGES*BK*(BM+BN)",
+            "teams add their {BM*BN} sums in the memory of the k-tiles, but that holds {STAGES*BK*(BM+BN)} numbers",
+        ),
+        smem_fits(_MOST_SMEM, LARGEST_SMEM),
+        blocks_fit(_THREADS),
     ),
-    geometry=_launch,
-    layouts=("NN", "NT", "TN", "TT"),
+    geometry=_geometry,
+    layouts=ALL_LAYOUTS,
     epilogue=True,
     batched=True,
-    fit=aligned_if_possible,
-    turns=lambda c: c["TRANSPOSED_COPY"] == 1,
-    scratch=_meeting_place,
+    specialize=aligned_if_possible,
+    transposed_copy=lambda config: config["TRANSPOSED_COPY"] == 1,
+    workspace=_workspace,
 )
-
-LADDER = (SIMT_BEST,)

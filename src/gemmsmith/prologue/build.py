@@ -1,43 +1,42 @@
-"""What is done for a kernel before it runs: launches of their own, and a workspace that they leave their results in.
+"""What is launched before a kernel, and the workspace that these launches leave their results in.
 
-A kernel that does not take operands as they are (rows that start anywhere, numbers that must be split first) or whose
-blocks share memory says so in its specification. ``KernelSpec.preparation`` is a function of the problem, the addresses
-and the workspace; what it answers is a ``Prologue``, from which run/binding.py makes launches:
+A kernel whose operands must be aligned, transposed or split first, or whose blocks share memory, says so in its
+specification. ``KernelSpec.prologue`` is a function of the problem, the addresses and the workspace; it returns a
+``Prologue``, from which call/binding.py makes launches:
 
-    before ... ─► (what ``instead`` needs, ``instead`` itself) ─► the kernel
+    prologue ... ─► (the fallback's prologue, the fallback) ─► the kernel
 
-Where data decide who computes the product, a launch before it writes a verdict into the workspace, and both the kernel
-and ``instead`` are launched: each reads the verdict and returns at once if it is not its turn. The host never looks, so
-that a product can be captured into a CUDA graph, and decides anew at every replay.
+Where data decide which kernel computes the product, a launch of the prologue writes a verdict to the workspace, and
+both the kernel and its fallback are launched. Each reads the verdict, and one returns at once. The host never reads it,
+so a product can be captured into a CUDA graph, and decides anew at every replay.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from gemmsmith.kernel.config import Config
-from gemmsmith.kernel.prologue import Addresses, Prologue, PrologueLaunch
-from gemmsmith.kernel.spec import KernelSpec, Scratch
+from gemmsmith.kernel.spec import Addresses, KernelSpec, Prologue, PrologueLaunch, Workspace
 from gemmsmith.problem import Problem, ceil_div
-from gemmsmith.prologue.align_copy import REPACK, repack_launch, rows_of
-from gemmsmith.prologue.operand_layout import Moved
-from gemmsmith.prologue.transpose import TURN, lines_of, turn_launch
-from gemmsmith.prologue.zero_workspace import CLEAR, FLAG_BYTES, clear_launch
+from gemmsmith.prologue.align_copy import ALIGN_COPY, align_copy_launch, align_copy_operands
+from gemmsmith.prologue.operand_layout import PackedOperand
+from gemmsmith.prologue.transpose import TRANSPOSE, transpose_launch, transpose_operands
+from gemmsmith.prologue.zero_workspace import FLAG_BYTES, ZERO_WORKSPACE, zero_workspace_launch
 
-REGION = 256  # bytes: what lies in a workspace starts on multiples, as allocations do
+REGION = 256  # bytes: regions of a workspace start on multiples, as allocations do
 _FP32 = Problem(1, 1, 1)
 
 
 def build_prologue(spec: KernelSpec, config: Config, problem: Problem, addresses: Addresses, workspace: int = 0,
-            as_fallback: bool = False) -> Prologue:  # fmt: skip
-    """What ``spec`` needs; its nbytes are the same for every ``workspace``, and include those of ``instead``.
+                   as_fallback: bool = False) -> Prologue:  # fmt: skip
+    """What ``spec`` needs; nbytes is the same for every ``workspace``, and large enough for the fallback.
 
-    A kernel that declares nothing has what follows from ``repacks``, ``turns`` and ``scratch``.
+    For a kernel without a builder of its own it follows from ``align_copies``, ``transposed_copy`` and ``workspace``.
     """
-    if spec.preparation is None:
-        return _plain(spec, config, problem, addresses, workspace, as_fallback)
-    found = spec.preparation(problem, config, addresses, workspace, as_fallback)
+    if spec.prologue is None:
+        return _standard(spec, config, problem, addresses, workspace, as_fallback)
+    found = spec.prologue(problem, config, addresses, workspace, as_fallback)
     if found.fallback is None:
         return found
     other = build_prologue(found.fallback.spec, found.fallback.config, problem, addresses, workspace, as_fallback=True)
@@ -49,52 +48,51 @@ def has_product(problem: Problem) -> bool:
     return problem.alpha != 0 and problem.k > 0
 
 
-def in_regions(nbytes: int) -> int:
-    """Up to where the next one begins."""
+def region_bytes(nbytes: int) -> int:
+    """``nbytes`` rounded up to where the next region begins."""
     return ceil_div(nbytes, REGION) * REGION
 
 
-def clearing(workspace: int, nbytes: int = FLAG_BYTES) -> PrologueLaunch:
-    """Sets flags, or a verdict, at the beginning of the workspace to 0; ``nbytes`` are a multiple of 4096."""
-    return PrologueLaunch(CLEAR, *clear_launch(workspace, nbytes))
+def zeroing(workspace: int, nbytes: int = FLAG_BYTES) -> PrologueLaunch:
+    """Sets flags, or a verdict, at the beginning of the workspace to 0; ``nbytes`` is a multiple of 4096."""
+    return PrologueLaunch(ZERO_WORKSPACE, *zero_workspace_launch(workspace, nbytes))
 
 
-def _plain(spec: KernelSpec, config: Config, problem: Problem, addresses: Addresses, workspace: int,
-           as_fallback: bool) -> Prologue:  # fmt: skip
-    """What the kernel's blocks share comes first, then copies of operands whose rows do not start on 16 bytes, or of
-    those that were turned."""
-    scratch = Scratch() if spec.scratch is None else spec.scratch(problem, config)
-    nbytes = in_regions(scratch.nbytes)
-    before = [clearing(workspace, scratch.cleared)] if scratch.cleared else []
-    shared = workspace if nbytes or as_fallback else 0
-    if spec.repacks and has_product(problem):
-        loose = spec.loose(config) if spec.loose is not None else ""
-        problem, addresses, nbytes = _repacked(problem, addresses, workspace, nbytes, before, loose)
-    if spec.turns is not None and spec.turns(config) and has_product(problem):
-        problem, addresses, nbytes = _turned(problem, addresses, workspace, nbytes, before)
-    return Prologue(problem, addresses, nbytes, tuple(before), shared)
+@dataclass(frozen=True)
+class _State:
+    """What the kernel sees after the launches so far, and where the next region of the workspace begins."""
+
+    problem: Problem
+    addresses: Addresses
+    end: int
+    launches: tuple[PrologueLaunch, ...]
 
 
-def _repacked(problem: Problem, addresses: Addresses, workspace: int, start: int, before: list[PrologueLaunch],
-              loose: str) -> tuple[Problem, Addresses, int]:  # fmt: skip
-    """With rows that start on 16 bytes. Operands that are ``loose`` stay, however their rows start."""
-    problem = _columns_as_rows(problem)
-    a, b = rows_of(problem, addresses.a, addresses.b)
-    a, b = replace(a, stays="A" in loose), replace(b, stays="B" in loose)
-    return _moved(
-        problem,
-        addresses,
-        workspace,
-        start,
-        before,
-        a,
-        b,
-        lambda *to: PrologueLaunch(REPACK, *repack_launch(a, b, *to)),
-    )
+def _standard(spec: KernelSpec, config: Config, problem: Problem, addresses: Addresses, workspace: int,
+              as_fallback: bool) -> Prologue:  # fmt: skip
+    """Memory that the kernel's blocks share comes first, then copies of operands."""
+    shared = Workspace() if spec.workspace is None else spec.workspace(problem, config)
+    end = region_bytes(shared.nbytes)
+    state = _State(problem, addresses, end, (zeroing(workspace, shared.zeroed),) if shared.zeroed else ())
+    if spec.align_copies and has_product(problem):
+        in_place = spec.unaligned_operands(config) if spec.unaligned_operands is not None else ""
+        state = _aligned(state, workspace, in_place)
+    if spec.transposed_copy is not None and spec.transposed_copy(config) and has_product(problem):
+        state = _transposed(state, workspace)
+    address = workspace if end or as_fallback else 0
+    return Prologue(state.problem, state.addresses, state.end, state.launches, address)
 
 
-def _columns_as_rows(problem: Problem) -> Problem:
-    """A vector along k whose elements follow each other, as a row: there is no next one that could be unaligned."""
+def _aligned(state: _State, workspace: int, in_place: str) -> _State:
+    """With rows that start on 16 bytes, but for operands that are read ``in_place``."""
+    state = replace(state, problem=_contiguous_vectors_as_rows(state.problem))
+    a, b = align_copy_operands(state.problem, state.addresses.a, state.addresses.b)
+    a, b = replace(a, in_place="A" in in_place), replace(b, in_place="B" in in_place)
+    return _packed(state, workspace, a, b, lambda *to: PrologueLaunch(ALIGN_COPY, *align_copy_launch(a, b, *to)))
+
+
+def _contiguous_vectors_as_rows(problem: Problem) -> Problem:
+    """A vector along k with contiguous elements becomes a row: there is no next row that could be unaligned."""
     if problem.trans_a and problem.m == 1 and problem.lda == 1:
         problem = replace(problem, trans_a=False, lda=problem.k)
     if not problem.trans_b and problem.n == 1 and problem.ldb == 1:
@@ -102,28 +100,26 @@ def _columns_as_rows(problem: Problem) -> Problem:
     return problem
 
 
-def _turned(problem: Problem, addresses: Addresses, workspace: int, start: int,
-            before: list[PrologueLaunch]) -> tuple[Problem, Addresses, int]:  # fmt: skip
-    """With lines across k that start on 16 bytes."""
-    a, b = lines_of(problem, addresses.a, addresses.b)
-    return _moved(problem, addresses, workspace, start, before, a, b,
-                  lambda *to: PrologueLaunch(TURN, *turn_launch(a, b, *to), compiled_for=_FP32))  # fmt: skip
+def _transposed(state: _State, workspace: int) -> _State:
+    """With M or N contiguous, in rows that start on 16 bytes."""
+    a, b = transpose_operands(state.problem, state.addresses.a, state.addresses.b)
+    return _packed(state, workspace, a, b,
+                   lambda *to: PrologueLaunch(TRANSPOSE, *transpose_launch(a, b, *to), compiled_for=_FP32))  # fmt: skip
 
 
-def _moved(problem: Problem, addresses: Addresses, workspace: int, start: int, before: list[PrologueLaunch],
-           a: Moved, b: Moved,
-           mover: Callable[[int, int], PrologueLaunch]) -> tuple[Problem, Addresses, int]:  # fmt: skip
-    """What the kernel sees once a pass that ``mover`` makes has brought those of both that are not fine to two places,
-    and where in the workspace the next thing may begin: A lies at ``start``, B behind it."""
-    if a.fine and b.fine:
-        return problem, addresses, start
-    after_a = start + (0 if a.fine else in_regions(a.new_bytes))
-    end = after_a + (0 if b.fine else in_regions(b.new_bytes))
-    before.append(mover(workspace + start, workspace + after_a))
-    if not a.fine:
-        problem = replace(problem, trans_a=not a.new_along, lda=a.new_ld, stride_a=a.new_stride)
-        addresses = addresses._replace(a=workspace + start)
-    if not b.fine:
-        problem = replace(problem, trans_b=b.new_along, ldb=b.new_ld, stride_b=b.new_stride)
-        addresses = addresses._replace(b=workspace + after_a)
-    return problem, addresses, end
+def _packed(state: _State, workspace: int, a: PackedOperand, b: PackedOperand,
+            launch: Callable[[int, int], PrologueLaunch]) -> _State:  # fmt: skip
+    """After ``launch`` has copied the operands that are not ready to two regions: first A, then B."""
+    if a.is_ready and b.is_ready:
+        return state
+    problem, addresses = state.problem, state.addresses
+    to_a = workspace + state.end
+    to_b = to_a + (0 if a.is_ready else region_bytes(a.packed_bytes))
+    end = to_b + (0 if b.is_ready else region_bytes(b.packed_bytes)) - workspace
+    if not a.is_ready:
+        problem = replace(problem, trans_a=not a.packed_k_major, lda=a.packed_ld, stride_a=a.packed_stride)
+        addresses = addresses._replace(a=to_a)
+    if not b.is_ready:
+        problem = replace(problem, trans_b=b.packed_k_major, ldb=b.packed_ld, stride_b=b.packed_stride)
+        addresses = addresses._replace(b=to_b)
+    return _State(problem, addresses, end, (*state.launches, launch(to_a, to_b)))

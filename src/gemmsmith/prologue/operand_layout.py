@@ -1,4 +1,4 @@
-"""An operand as it lies in memory: what launches that prepare operands describe to their kernels."""
+"""An operand in memory, as the launches before a kernel describe it to their kernels."""
 
 from __future__ import annotations
 
@@ -8,58 +8,59 @@ from typing import ClassVar, TypeVar
 
 from gemmsmith.problem import Problem
 
-_T = TypeVar("_T", bound="Stored")
+_T = TypeVar("_T", bound="OperandLayout")
 
 
 @dataclass(frozen=True)
-class Stored:
-    """A or B; ``copies`` matrices, ``stride`` apart; ``along``: k runs along the rows of ``shape``."""
+class OperandLayout:
+    """A or B: ``copies`` matrices, ``stride`` apart; ``k_major``: the elements along k are contiguous."""
 
     shape: tuple[int, int]
     address: int
     ld: int
     stride: int
     copies: int
-    along: bool
+    k_major: bool
 
 
-class Moved(Stored):
-    """One that a launch brings to the form that a kernel takes, unless it is ``fine`` as it lies; what it is then has
-    ``new`` names. ``itemsize`` is of its elements."""
+class PackedOperand(OperandLayout):
+    """An operand that a launch copies to the layout that a kernel takes, unless it ``is_ready`` where it is.
+
+    The layout of the copy has names that begin with ``packed``. ``itemsize``: bytes of an element.
+    """
 
     itemsize: ClassVar[int]
 
     @property
-    def fine(self) -> bool:
+    def is_ready(self) -> bool:
         raise NotImplementedError
 
     @property
-    def new_shape(self) -> tuple[int, int]:
+    def packed_shape(self) -> tuple[int, int]:
         return self.shape
 
     @property
-    def new_ld(self) -> int:
+    def packed_ld(self) -> int:
         raise NotImplementedError
 
     @property
-    def new_along(self) -> bool:
-        """Whether k runs along the new rows."""
-        return self.along
+    def packed_k_major(self) -> bool:
+        return self.k_major
 
     @property
-    def new_stride(self) -> int:
-        """From one matrix to the next; none, where one serves the whole batch."""
-        return self.new_shape[0] * self.new_ld if self.copies > 1 else 0
+    def packed_stride(self) -> int:
+        """From one matrix to the next; 0 if one serves the whole batch."""
+        return self.packed_shape[0] * self.packed_ld if self.copies > 1 else 0
 
     @property
-    def new_bytes(self) -> int:
-        return self.copies * self.new_shape[0] * self.new_ld * self.itemsize
+    def packed_bytes(self) -> int:
+        return self.copies * self.packed_shape[0] * self.packed_ld * self.itemsize
 
 
-def stored_operands(make: Callable[..., _T], problem: Problem, a: int, b: int) -> tuple[_T, _T]:
-    """A and B of ``problem``, which begin at these addresses, each as ``make`` makes one of a Stored's fields."""
-    many_a, many_b, _ = problem.copies
+def operand_layouts(make: Callable[..., _T], problem: Problem, a: int, b: int) -> tuple[_T, _T]:
+    """A and B of ``problem`` at these addresses; ``make`` is a class derived from OperandLayout."""
+    copies_a, copies_b, _ = problem.copies
     return (
-        make(problem.a_shape, a, problem.lda, problem.stride_a, many_a, not problem.trans_a),
-        make(problem.b_shape, b, problem.ldb, problem.stride_b, many_b, problem.trans_b),
+        make(problem.a_shape, a, problem.lda, problem.stride_a, copies_a, not problem.trans_a),
+        make(problem.b_shape, b, problem.ldb, problem.stride_b, copies_b, problem.trans_b),
     )

@@ -1,8 +1,7 @@
-"""The launch that writes both operands as three matrices of bf16 each: no product, so its parameters are packed here.
+"""The prologue of bf16x6: a launch that splits both fp32 operands into three bf16 matrices each.
 
-In the workspace, from ``offset`` on: the parts of A, then those of B, each on a boundary of 256 bytes. Parts of product
-z have numbers 3·z to 3·z + 2; all have the rows of the stored operand, in a leading dimension that is its columns
-rounded up to 8.
+In the workspace, each on a multiple of 256 bytes: the parts of A, then those of B. Parts of product z have numbers 3·z
+to 3·z + 2. All have the rows of the stored operand, and its columns rounded up to 8 as leading dimension.
 """
 
 from __future__ import annotations
@@ -13,12 +12,12 @@ from pathlib import Path
 
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.geometry import Geometry
-from gemmsmith.kernel.prologue import Addresses, PrologueLaunch
 from gemmsmith.kernel.slots import pack
-from gemmsmith.kernel.spec import KernelSpec
+from gemmsmith.kernel.spec import Addresses, KernelSpec, Prologue, PrologueLaunch
 from gemmsmith.problem import FP32, Problem, ceil_div
 from gemmsmith.prologue.align_copy import packed_bytes, packed_ld
-from gemmsmith.prologue.build import in_regions
+from gemmsmith.prologue.build import has_product, region_bytes
+from gemmsmith.prologue.zero_workspace import FLAG_BYTES
 
 PARTS = 3
 _CHUNK = 8  # numbers of a thread at a time
@@ -27,32 +26,46 @@ _AT_ONCE = 4  # chunks of a thread
 
 
 @dataclass(frozen=True)
-class PlacedParts:
-    """Where the parts of A and of B begin, and where the next thing may."""
+class PartAddresses:
+    """Where the parts of A and of B begin, and where the next region may."""
 
     a: int
     b: int
     end: int
 
 
-def placed_parts(problem: Problem, start: int) -> PlacedParts:
+def place_parts(problem: Problem, start: int) -> PartAddresses:
     """``start`` must be a multiple of 256."""
-    many_a, many_b, _ = problem.copies
-    b = start + in_regions(packed_bytes(*problem.a_shape, PARTS * many_a))
-    return PlacedParts(start, b, b + in_regions(packed_bytes(*problem.b_shape, PARTS * many_b)))
+    copies_a, copies_b, _ = problem.copies
+    b = start + region_bytes(packed_bytes(*problem.a_shape, PARTS * copies_a))
+    return PartAddresses(start, b, b + region_bytes(packed_bytes(*problem.b_shape, PARTS * copies_b)))
 
 
-def bf16_parts(problem: Problem, addresses: Addresses, placed: PlacedParts, verdict: int = 0) -> PrologueLaunch:
-    """Splits A and B; where ``verdict`` is an address, only if the verdict there is against fp16."""
-    many_a, many_b, _ = problem.copies
+def split_bf16_launch(problem: Problem, addresses: Addresses, parts: PartAddresses, verdict: int = 0) -> PrologueLaunch:
+    """Splits A and B; if ``verdict`` is an address, only where the verdict there is against fp16."""
+    copies_a, copies_b, _ = problem.copies
     blocks = [_blocks(shape) for shape in (problem.a_shape, problem.b_shape)]
     arguments = (
-        _operand(addresses.a, problem.lda, problem.stride_a, placed.a, problem.a_shape, many_a),
-        _operand(addresses.b, problem.ldb, problem.stride_b, placed.b, problem.b_shape, many_b),
+        _operand(addresses.a, problem.lda, problem.stride_a, parts.a, problem.a_shape, copies_a),
+        _operand(addresses.b, problem.ldb, problem.stride_b, parts.b, problem.b_shape, copies_b),
         struct.pack("<I", blocks[0]), pack("<Q", verdict),
     )  # fmt: skip
-    geometry = Geometry((sum(blocks), 1, max(many_a, many_b)), (_THREADS, 1, 1), early=True)
-    return PrologueLaunch(BF16_PARTS, geometry, arguments, _FP32)
+    geometry = Geometry((sum(blocks), 1, max(copies_a, copies_b)), (_THREADS, 1, 1), pdl=True)
+    return PrologueLaunch(SPLIT_BF16, geometry, arguments, _FP32)
+
+
+def split_bf16_prologue(
+    problem: Problem, _config: Config, addresses: Addresses, workspace: int, as_fallback: bool
+) -> Prologue:
+    """As a fallback it keeps the verdict at the beginning of the workspace, and splits only if that is against fp16."""
+    verdict = workspace if as_fallback else 0
+    if not has_product(problem):
+        return Prologue(problem, addresses, workspace=verdict)
+    parts = place_parts(problem, workspace + (FLAG_BYTES if as_fallback else 0))
+    return Prologue(
+        problem, addresses, parts.end - workspace, (split_bf16_launch(problem, addresses, parts, verdict),), verdict,
+        mapped=addresses._replace(a=parts.a, b=parts.b),
+    )  # fmt: skip
 
 
 def _operand(source: int, ld: int, stride: int, target: int, shape: tuple[int, int], copies: int) -> bytes:
@@ -65,15 +78,15 @@ def _blocks(shape: tuple[int, int]) -> int:
 
 
 def _geometry(problem: Problem, _config: Config) -> Geometry:
-    return Geometry((_blocks(problem.a_shape) + _blocks(problem.b_shape), 1, 1), (_THREADS, 1, 1), early=True)
+    return Geometry((_blocks(problem.a_shape) + _blocks(problem.b_shape), 1, 1), (_THREADS, 1, 1), pdl=True)
 
 
 _FP32 = Problem(1, 1, 1)
 
-BF16_PARTS = KernelSpec(
-    name="bf16_parts",
+SPLIT_BF16 = KernelSpec(
+    name="split_bf16",
     source=Path(__file__).with_name("split_bf16.cu"),
-    summary="writes fp32 operands as three matrices of bf16 each",
+    summary="splits fp32 operands into three bf16 matrices each",
     teaches="",
     geometry=_geometry,
     entry="bf16_parts",

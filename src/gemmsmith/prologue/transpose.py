@@ -1,7 +1,7 @@
-"""The launch that brings fp32 operands to lines across k that start on 16 bytes: no product, so it is packed here.
+"""The launch that brings fp32 operands to rows with M or N contiguous that start on 16 bytes.
 
-An operand that lies along k is transposed, one whose lines start anywhere is copied, and one that is fine stays where
-it is. In the target a line for each k has M or N numbers, rounded up to four.
+It is not a product, so its parameters are packed here. A K-major operand is transposed, an unaligned one is copied, and
+one that is ready stays where it is. The copy has a row for each k, of M or N numbers rounded up to four.
 """
 
 from __future__ import annotations
@@ -15,88 +15,91 @@ from gemmsmith.kernel.geometry import Geometry
 from gemmsmith.kernel.slots import pack
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import FP32, Problem, ceil_div
-from gemmsmith.prologue.operand_layout import Moved, stored_operands
+from gemmsmith.prologue.operand_layout import PackedOperand, operand_layouts
 
 _SIDE = 64  # numbers along a side of a block's tile
 _THREADS = (_SIDE // 4) ** 2
 _ITEMSIZE = 4
-_LINE_START = 16  # bytes
+_ROW_START = 16  # bytes
 _LARGEST_GRID = 2**31 - 1
 
 
 @dataclass(frozen=True)
-class Lines(Moved):
-    """Once it is turned it has a line for each k."""
+class TransposeOperand(PackedOperand):
+    """Its copy is not K-major: it has a row for each k."""
 
     itemsize = _ITEMSIZE
 
     @property
     def aligned(self) -> bool:
         steps = (self.ld, self.stride) if self.copies > 1 else (self.ld,)
-        return all(start % _LINE_START == 0 for start in (self.address, *(step * _ITEMSIZE for step in steps)))
+        return all(start % _ROW_START == 0 for start in (self.address, *(step * _ITEMSIZE for step in steps)))
 
     @property
-    def fine(self) -> bool:
+    def is_ready(self) -> bool:
         """Whether it may stay where it is."""
-        return self.aligned and not self.along
+        return self.aligned and not self.k_major
 
     @property
-    def new_along(self) -> bool:
+    def packed_k_major(self) -> bool:
         return False
 
     @property
-    def new_shape(self) -> tuple[int, int]:
+    def packed_shape(self) -> tuple[int, int]:
         rows, cols = self.shape
-        return (cols, rows) if self.along else (rows, cols)
+        return (cols, rows) if self.k_major else (rows, cols)
 
     @property
-    def new_ld(self) -> int:
-        per = _LINE_START // _ITEMSIZE
-        return ceil_div(self.new_shape[1], per) * per
+    def packed_ld(self) -> int:
+        per = _ROW_START // _ITEMSIZE
+        return ceil_div(self.packed_shape[1], per) * per
 
     @property
-    def across(self) -> int:
+    def tiles_across(self) -> int:
         return ceil_div(self.shape[1], _SIDE)
 
     @property
-    def blocks(self) -> int:
-        """Of one matrix."""
-        return ceil_div(self.shape[0], _SIDE) * self.across
+    def blocks_per_matrix(self) -> int:
+        return ceil_div(self.shape[0], _SIDE) * self.tiles_across
 
     @property
-    def total(self) -> int:
-        """Of all; none for an operand that stays."""
-        return 0 if self.fine else self.blocks * self.copies
+    def blocks(self) -> int:
+        """0 for an operand that stays."""
+        return 0 if self.is_ready else self.blocks_per_matrix * self.copies
 
-    def described(self, target: int) -> bytes:
+    def as_argument(self, target: int) -> bytes:
         """The struct that the kernel takes."""
-        return pack("<QQqqqqIIIIIHH", self.address, target, self.ld, self.stride, self.new_ld,
-                           self.new_stride, *self.shape, self.across, self.blocks, self.total, self.along,
-                           self.aligned)  # fmt: skip
+        return pack("<QQqqqqIIIIIHH", self.address, target, self.ld, self.stride, self.packed_ld,
+                    self.packed_stride, *self.shape, self.tiles_across, self.blocks_per_matrix, self.blocks,
+                    self.k_major, self.aligned)  # fmt: skip
 
 
-def lines_of(problem: Problem, a: int, b: int) -> tuple[Lines, Lines]:
-    """A and B, which begin at these addresses."""
-    return stored_operands(Lines, problem, a, b)
+def transpose_operands(problem: Problem, a: int, b: int) -> tuple[TransposeOperand, TransposeOperand]:
+    """A and B at these addresses."""
+    return operand_layouts(TransposeOperand, problem, a, b)
 
 
-def turn_launch(a: Lines, b: Lines, target_a: int, target_b: int) -> tuple[Geometry, tuple[bytes, ...]]:
-    """Grid and arguments that turn those of both that are not fine; targets must start on 16 bytes."""
-    blocks = a.total + b.total
+def transpose_launch(
+    a: TransposeOperand, b: TransposeOperand, target_a: int, target_b: int
+) -> tuple[Geometry, tuple[bytes, ...]]:
+    """Grid and arguments that copy the operands that are not ready; targets must start on 16 bytes."""
+    blocks = a.blocks + b.blocks
     if blocks > _LARGEST_GRID:
-        raise UnsupportedError(f"turn: {blocks:,} blocks exceed the {_LARGEST_GRID:,} of a grid", "split the batch")
-    return Geometry((blocks, 1, 1), (_THREADS, 1, 1), early=True), (a.described(target_a), b.described(target_b))
+        raise UnsupportedError(
+            f"transpose: {blocks:,} blocks exceed the {_LARGEST_GRID:,} of a grid", "split the batch"
+        )
+    return Geometry((blocks, 1, 1), (_THREADS, 1, 1), pdl=True), (a.as_argument(target_a), b.as_argument(target_b))
 
 
 def _geometry(problem: Problem, _config: Config) -> Geometry:
-    return turn_launch(*lines_of(problem, 0, 0), 0, 0)[0]
+    return transpose_launch(*transpose_operands(problem, 0, 0), 0, 0)[0]
 
 
-TURN = KernelSpec(
-    name="turn",
+TRANSPOSE = KernelSpec(
+    name="transpose",
     source=Path(__file__).with_name("transpose.cu"),
-    summary="brings fp32 operands to lines across k that start on 16 bytes",
-    teaches="a transposition whose loads and stores are 16 bytes on both sides, without bank conflicts between",
+    summary="brings fp32 operands to rows with M or N contiguous that start on 16 bytes",
+    teaches="a transposition with 16-byte loads and stores on both sides, without bank conflicts between",
     geometry=_geometry,
     entry="turn",
     dtypes=(FP32,),

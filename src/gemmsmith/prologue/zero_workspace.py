@@ -1,4 +1,4 @@
-"""The launch that clears the beginning of a workspace: no product, so its one parameter is packed here."""
+"""The launch that sets the beginning of a workspace to 0. It is not a product, so its parameter is packed here."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ FLAG_BYTES = 4096  # at the beginning of every workspace whose kernel has flags
 _THREADS = FLAG_BYTES // 16
 
 
-def clear_launch(workspace: int, nbytes: int = FLAG_BYTES) -> tuple[Geometry, tuple[bytes, ...]]:
+def zero_workspace_launch(workspace: int, nbytes: int = FLAG_BYTES) -> tuple[Geometry, tuple[bytes, ...]]:
     """Grid and arguments that set ``nbytes``, a multiple of 4096, at the beginning of ``workspace`` to 0."""
-    return Geometry((nbytes // FLAG_BYTES, 1, 1), (_THREADS, 1, 1), early=True), (pack("<Q", workspace),)
+    return Geometry((nbytes // FLAG_BYTES, 1, 1), (_THREADS, 1, 1), pdl=True), (pack("<Q", workspace),)
 
 
 def _geometry(_problem: Problem, _config: Config) -> Geometry:
-    return clear_launch(0)[0]
+    return zero_workspace_launch(0)[0]
 
 
-CLEAR = KernelSpec(
-    name="clear",
+ZERO_WORKSPACE = KernelSpec(
+    name="zero_workspace",
     source=Path(__file__).with_name("zero_workspace.cu"),
     summary="sets the beginning of a workspace to 0",
     teaches="",

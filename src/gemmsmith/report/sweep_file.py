@@ -13,6 +13,7 @@ from typing import Any
 from gemmsmith.errors import UsageError
 from gemmsmith.report.files import replace_file
 from gemmsmith.report.report_model import MEASURED, RECORDED, Sweep, SweepPoint
+from gemmsmith.store.old_names import current_sweep
 
 _PACKAGED = "h200_sweeps.json"
 _TEXTS = ("title", "quantity", "origin", "command", "where")
@@ -31,12 +32,13 @@ def sweep_to_json(sweep: Sweep) -> dict[str, Any]:
 def sweep_from_json(data: Any) -> Sweep:
     """Parse what ``sweep_to_json`` wrote; refuse anything else."""
     try:
+        data = current_sweep(data)
         points = tuple(_point(point, len(data["parameters"])) for point in data["points"])
         made = Sweep(**{**data, "parameters": _texts(data["parameters"]), "points": points})
         _texts(getattr(made, name) for name in _TEXTS)
         if type(made.more_is_better) is not bool:
             raise ValueError(f"more_is_better is {made.more_is_better!r}")
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, TypeError, ValueError, AttributeError):
         raise _no_sweep("this") from None
     return made
 

@@ -164,7 +164,7 @@ class CudaDevice(CudaMemory):
     def _call(self, loaded: LoadedCubin, geometry: Geometry, stream: int,
               arguments: int) -> tuple[Callable[..., Any], tuple[Any, ...]]:  # fmt: skip
         """The driver function that starts this launch, and its arguments."""
-        if not geometry.early or int(self.arch.removeprefix("sm_")) < 90:  # no PDL before sm_90
+        if not geometry.pdl or int(self.arch.removeprefix("sm_")) < 90:  # no PDL before sm_90
             plain = (loaded.function, *geometry.grid, *geometry.block, geometry.smem, stream, arguments, 0)
             return self._cu.cuLaunchKernel, plain
         return self._cu.cuLaunchKernelEx, (self._pdl_config(geometry, stream), loaded.function, arguments, 0)

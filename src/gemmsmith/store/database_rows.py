@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gemmsmith.problem import Problem, dtype_named
-from gemmsmith.run.contender import Identity
+from gemmsmith.store.old_names import current_identity
 from gemmsmith.store.results import Conditions, Machine, Measurement, Ratio, Run, Timing
 
 Execute = Callable[[str, Sequence[Any]], Any]
@@ -189,7 +189,7 @@ def read_measurements(execute: Execute, run: int, condition: str, values: Sequen
         fields = MEASUREMENT.fields(row)
         result.append(Measurement(
             **fields[""],
-            identity=Identity(**fields["identity"]),
+            identity=current_identity(fields["identity"]),
             problem=Problem(**fields["problem"]),
             rho=(fields["rho"]["0"], fields["rho"]["1"]),
             timings=timings.get(number, ()),

@@ -14,6 +14,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from gemmsmith.kernel.equal_sources import current_digest
 from gemmsmith.problem import geometric_mean
 from gemmsmith.store.results import Machine, Measurement, Run, Timing
 
@@ -156,7 +157,7 @@ def _notes(a: Measurement, b: Measurement) -> tuple[str, ...]:
     found = []
     if a.identity.config != b.identity.config:
         found.append(f"configuration {a.identity.config or 'none'} → {b.identity.config or 'none'}")
-    elif a.identity.digest != b.identity.digest:
+    elif current_digest(a.identity.digest) != current_digest(b.identity.digest):
         found.append("source changed")
     if a.identity.version != b.identity.version:
         found.append(f"version {a.identity.version or 'unknown'} → {b.identity.version or 'unknown'}")

@@ -13,7 +13,7 @@ from typing import Any
 
 from gemmsmith.errors import UsageError
 from gemmsmith.problem import DType, Problem, dtype_named
-from gemmsmith.run.contender import Identity
+from gemmsmith.store.old_names import current_identity
 from gemmsmith.store.results import Conditions, Machine, Measurement, Ratio, Run, Timing
 
 
@@ -68,16 +68,11 @@ def _measurement(data: dict[str, Any]) -> Measurement:
     conditions = _numbers(data["conditions"], throttled=tuple(data["conditions"]["throttled"]))
     fields = {name: value for name, value in _numbers(data).items() if name != "derived"}
     return Measurement(**{
-        **fields, "identity": _identity(data["identity"]), "problem": Problem(**problem),
+        **fields, "identity": current_identity(data["identity"]), "problem": Problem(**problem),
         "rho": tuple(_number(v) for v in data["rho"]), "timings": tuple(Timing(**t) for t in data["timings"]),
         "ratios": tuple(Ratio(**_numbers(r)) for r in data["ratios"]), "conditions": Conditions(**conditions),
         "counters": tuple((name, _number(value)) for name, value in data["counters"].items()),
     })  # fmt: skip
-
-
-def _identity(data: dict[str, Any]) -> Identity:
-    """A contender's identity. Every configuration read from a run file passes through here."""
-    return Identity(**data)
 
 
 def _numbers(data: dict[str, Any], **changes: Any) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from gemmsmith.errors import CompileError, ConfigError, UsageError
 from gemmsmith.kernel.config import Config
+from gemmsmith.kernel.renamed import replacement
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.ladder.registry import check_accepts
 from gemmsmith.problem import MAX_EXTENT, Problem, dtype_named
@@ -93,6 +94,8 @@ class RungFamily:
     def check(self, names: Iterable[str]) -> None:
         known = [p.name for p in self.spec.parameters]
         for name in names:
+            if new := replacement(name):
+                raise ConfigError(f"{self.name} has no parameter {name}: it was renamed", f"write {new}")
             if name not in known:
                 raise ConfigError(f"{self.name} has no parameter {name}", _can_vary(known))
 
@@ -101,10 +104,14 @@ class RungFamily:
         values = {p.name: p.default for p in self.spec.parameters}
         if self.preset:
             values.update(self.spec.config(preset=self.preset).values)
-        values.update((name, _integer(name, value)) for name, value in (*self.fixed, *changes))
+        values.update((name, self._value(name, value)) for name, value in (*self.fixed, *changes))
         config = Config(tuple(values.items()))
         reasons = self.spec.illegal(config)
         return tuple(reasons) if reasons else Variant(self.spec, config, str(config))
+
+    def _value(self, name: str, text: str) -> int:
+        """A number, or a name of a value: STORE_MODE=tma."""
+        return self.spec.value_of(name, text) if text.isidentifier() else _integer(name, text)
 
 
 @dataclass(frozen=True)

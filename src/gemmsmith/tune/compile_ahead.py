@@ -18,7 +18,7 @@ from gemmsmith.choose.candidates import Candidate
 from gemmsmith.compile.cache import CompileCache
 from gemmsmith.compile.compiler import compile_for
 from gemmsmith.errors import GemmsmithError
-from gemmsmith.kernel.prologue import Addresses
+from gemmsmith.kernel.spec import Addresses
 from gemmsmith.ladder.registry import rung_named
 from gemmsmith.problem import Problem, dtype_named
 from gemmsmith.prologue.build import build_prologue
@@ -96,7 +96,7 @@ def compile_one(kernel: str, config: Mapping[str, int], fields: Mapping[str, obj
         spec, problem = rung_named(kernel), _problem(fields)
         # Timed operands start on multiples of 256 bytes, so this is the code that will be launched.
         seen = build_prologue(spec, spec.config(config), problem, Addresses(256, 256, 256)).problem
-        fitted = spec.fit(spec.config(config), seen, (256, 256, 256))
+        fitted = spec.specialize(spec.config(config), seen, (256, 256, 256))
         compile_for(spec, fitted, seen, arch, CompileCache(Path(folder)) if folder else None)
     except GemmsmithError as error:
         return error.message

@@ -70,7 +70,7 @@ def tile_of(spec: KernelSpec, config: Config) -> Shape:
     bm = names.get("BM", max(1, ceil_div(probe, tall)))
     bn = names.get("BN", max(1, ceil_div(probe, wide)))
     # BK_BYTES refers to the first type, which most cases use, or to the 16-bit parts that a prologue creates.
-    itemsize = spec.dtypes[0].itemsize if spec.preparation is None else FP16.itemsize
+    itemsize = spec.dtypes[0].itemsize if spec.prologue is None else FP16.itemsize
     bk = names["BK_BYTES"] // itemsize if "BK_BYTES" in names else _USUAL_DEPTH
     return bm, bn, names.get("BK", bk)
 

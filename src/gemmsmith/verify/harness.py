@@ -21,9 +21,8 @@ from gemmsmith.call.launch_plan import LaunchPlan, plan_launches
 from gemmsmith.errors import GemmsmithError, LaunchError, ProblemError, SimulationError, UnsupportedError, UsageError
 from gemmsmith.fills import Array, Operands, operands
 from gemmsmith.kernel.config import Config
-from gemmsmith.kernel.prologue import Addresses
 from gemmsmith.kernel.signature import Signature
-from gemmsmith.kernel.spec import KernelSpec
+from gemmsmith.kernel.spec import Addresses, KernelSpec
 from gemmsmith.ladder.registry import check_accepts
 from gemmsmith.problem import DType, Problem
 from gemmsmith.run.device import Device

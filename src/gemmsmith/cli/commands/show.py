@@ -102,6 +102,7 @@ def _facts(spec: KernelSpec, config: Config, problem: Problem, compiled: Compile
     return {
         "name": spec.name, "rung": spec.rung, "summary": spec.summary, "teaches": spec.teaches,
         "idea": header_of(spec.code), "config": dict(config.values), "arch": compiled.arch,
+        "value_names": {p.name: dict(p.value_names)[config[p.name]] for p in spec.parameters if p.value_names},
         "compiler": compiled.compiler, "entry": compiled.entry, "cached": compiled.cached,
         "cache_path": compiled.cache_path, "resources": dataclasses.asdict(compiled.resources),
         "dynamic_smem": geometry.smem, "threads": geometry.threads, "example": str(problem),
@@ -126,7 +127,7 @@ def _print_summary(spec: KernelSpec, config: Config, problem: Problem, compiled:
         out.print()
         out.print(header, markup=False)
     if spec.parameters:
-        rows = [(p.name, str(config[p.name]), " ".join(map(str, p.legal)), p.meaning) for p in spec.parameters]
+        rows = [(p.name, p.shown(config[p.name]), " ".join(map(p.shown, p.legal)), p.meaning) for p in spec.parameters]
         out.print()
         out.print(table("", (("parameter", "left"), ("value", "right"), ("legal", "left"), ("meaning", "left")), rows))
     if spec.presets:

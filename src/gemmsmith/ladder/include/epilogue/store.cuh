@@ -1,14 +1,18 @@
-// The way back from sums to C that TMA_STORE says, which is what C allows:
+// How accumulators are stored to C: as STORE_MODE says, which is what C allows.
 //
-//     > 0   that many boxes are staged at once and stored by TMA (tma_store.cuh); rows of C start and end on 16 bytes
-//     < 0   boxes are staged, and each warp stores its own 16 rows (thread_store.cuh); rows of C start at any address
-//     = 0   nothing is staged: outputs are stored from registers, two adjacent elements at a time (direct_store.cuh)
+//     2, tma      STORE_BOXES boxes are staged at once and stored by TMA (tma_store.cuh); rows of C start and end on 16
+//                 bytes
+//     1, threads  boxes are staged, and each warp stores its own 16 rows (thread_store.cuh); rows of C start at any
+//                 address
+//     0, direct   nothing is staged: outputs are stored from registers, two adjacent elements at a time
+//                 (direct_store.cuh)
 #pragma once
 
 #include "epilogue/thread_store.cuh"
 #include "epilogue/tma_store.cuh"
 
-constexpr int BOXES = TMA_STORE < 0 ? -TMA_STORE : TMA_STORE;  // that a group stages at once
+constexpr int STORE_DIRECT = 0, STORE_BY_THREADS = 1, STORE_BY_TMA = 2;
+constexpr int BOXES = STORE_MODE == STORE_DIRECT ? 0 : STORE_BOXES;  // that a warpgroup stages at once
 
 // The largest number of boxes, up to BOXES, that divides Cols columns.
 template <int Cols>
@@ -18,7 +22,7 @@ constexpr int boxes_of() {
     return boxes;
 }
 
-// Stores the sums of group 1, 2 ... as TMA_STORE says: its tile begins at (top, left) of C number z, its own rows `row`
+// Stores the accumulators of warpgroup 1, 2 ... as STORE_MODE says: its tile begins at (top, left) of C number z, its own rows `row`
 // further down. If the old values of C are added, outputs are stored from registers.
 template <int Cols, int MTiles, class Out>
 __device__ __forceinline__ void store_accumulators(const TensorMap& map, unsigned staging, int warpgroup,
@@ -27,10 +31,10 @@ __device__ __forceinline__ void store_accumulators(const TensorMap& map, unsigne
                                                    bool whole) {
     with_or_without_c(of_tile, [&](const Epilogue<Out>& epilogue, auto reads_c) {
         const unsigned own = staging + (warpgroup - 1) * BOXES * STORE_BOX<Cols>;
-        if constexpr (TMA_STORE > 0 && !decltype(reads_c)::value)
+        if constexpr (STORE_MODE == STORE_BY_TMA && !decltype(reads_c)::value)
             store_accumulators_by_tma<boxes_of<Cols>(), Cols>(map, own, warpgroup, c, row, top, left, z, acc, epilogue,
                                                               whole);
-        else if constexpr (TMA_STORE < 0 && !decltype(reads_c)::value)
+        else if constexpr (STORE_MODE == STORE_BY_THREADS && !decltype(reads_c)::value)
             store_accumulators_by_threads<boxes_of<Cols>(), Cols>(own, c, row, acc, epilogue, whole);
         else
             store_accumulators_direct<Cols>(c, row, acc, epilogue, whole);

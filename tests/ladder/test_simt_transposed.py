@@ -1,4 +1,4 @@
-"""simt_best with TRANSPOSED_COPY: operands brought to lines across k beforehand, and the bits of the product without it.
+"""simt_best with TRANSPOSED_COPY: operands transposed by a launch before it; the bits are those without it.
 
 All memory here ends where its matrix does, so that the simulator faults at whatever is read or written behind it.
 """
@@ -21,12 +21,11 @@ from gemmsmith.compile.sass import disassemble
 from gemmsmith.errors import UnsupportedError
 from gemmsmith.fills import Array, operands
 from gemmsmith.kernel.config import Config
-from gemmsmith.kernel.prologue import Addresses
-from gemmsmith.kernel.spec import KernelSpec
+from gemmsmith.kernel.spec import Addresses, KernelSpec
 from gemmsmith.ladder.registry import rung_named
 from gemmsmith.problem import Problem
 from gemmsmith.prologue.build import build_prologue
-from gemmsmith.prologue.transpose import TURN, Lines, lines_of, turn_launch
+from gemmsmith.prologue.transpose import TRANSPOSE, TransposeOperand, transpose_launch, transpose_operands
 from gemmsmith.run.device import Launch
 from gemmsmith.run.memory import Damage, GuardedMatrix
 from gemmsmith.sim.device import SimDevice
@@ -91,14 +90,14 @@ def same_bits(p: Problem, offsets: Sequence[int] = (0, 0, 0), **changes: int) ->
 def test_aligned_operands(layout: str) -> None:
     """Ragged on all sides, and more than a tile of 64 x 64 in N."""
     names = same_bits(aligned(problem((31, 69, 22), layout, alpha=0.7, beta=-1.0)))
-    assert names == (["simt_best TN 1"] if layout == "TN" else ["simt_best TN 1", "turn NN"])
+    assert names == (["simt_best TN 1"] if layout == "TN" else ["simt_best TN 1", "transpose NN"])
 
 
 @pytest.mark.parametrize("layout", ["NN", "TN"])
 def test_operands_that_are_not_aligned(layout: str) -> None:
     """Neither where they start nor from line to line."""
     p = problem((31, 66, 19), layout, beta=1.0)
-    assert same_bits(replace(p, lda=p.lda + 2, ldc=p.ldc + 1), OFF) == ["simt_best TN 1", "turn NN"]
+    assert same_bits(replace(p, lda=p.lda + 2, ldc=p.ldc + 1), OFF) == ["simt_best TN 1", "transpose NN"]
 
 
 @pytest.mark.parametrize("shape", [(1, 1, 1), (3, 2, 7), (64, 64, 64), (130, 3, 4)], ids=str)
@@ -118,8 +117,8 @@ def test_a_batch(layout: str, broadcast: str, offsets: tuple[int, int, int]) -> 
 def test_shared_sums(changes: dict[str, int]) -> None:
     """The flags are cleared, and what is turned lies behind the sums that blocks share."""
     names = same_bits(problem((31, 70, 27), "NT", alpha=0.7, beta=-1.0, batch=2), OFF, **changes)
-    assert ("clear NN" in names) == ("SHARERS" in changes)
-    assert {"simt_best TN 1", "turn NN"} <= set(names)
+    assert ("zero_workspace NN" in names) == ("SHARERS" in changes)
+    assert {"simt_best TN 1", "transpose NN"} <= set(names)
 
 
 # --- the launch before it
@@ -141,21 +140,21 @@ def turn(p: Problem, offset: int = 0) -> SimDevice:
         exact = stored(values, ld)
         places.append(device.allocate(4 * offset + exact.nbytes) + 4 * offset)
         device.write(places[-1], exact.view(np.uint8))
-    both_lines = lines_of(p, *places)
-    targets = [device.allocate(lines.new_bytes) for lines in both_lines]
-    loaded = device.load(compiler(TURN, TURN.config(), Problem(1, 1, 1), device.arch))
-    device.launch(loaded, Launch(*turn_launch(*both_lines, *targets)))
+    both_lines = transpose_operands(p, *places)
+    targets = [device.allocate(lines.packed_bytes) for lines in both_lines]
+    loaded = device.load(compiler(TRANSPOSE, TRANSPOSE.config(), Problem(1, 1, 1), device.arch))
+    device.launch(loaded, Launch(*transpose_launch(*both_lines, *targets)))
     for lines, target, values in zip(both_lines, targets, (data.a, data.b), strict=True):
-        if not lines.fine:
-            check_lines(lines, device.read(target, lines.new_bytes).view(np.float32), values)
+        if not lines.is_ready:
+            check_lines(lines, device.read(target, lines.packed_bytes).view(np.float32), values)
     return device
 
 
-def check_lines(lines: Lines, found: Array, values: Array) -> None:
-    rows, columns = lines.new_shape
-    got = found.reshape(lines.copies, rows, lines.new_ld)[..., :columns]
+def check_lines(lines: TransposeOperand, found: Array, values: Array) -> None:
+    rows, columns = lines.packed_shape
+    got = found.reshape(lines.copies, rows, lines.packed_ld)[..., :columns]
     expected = values.reshape(lines.copies, *lines.shape)
-    assert np.array_equal(got, expected.swapaxes(1, 2) if lines.along else expected)
+    assert np.array_equal(got, expected.swapaxes(1, 2) if lines.k_major else expected)
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -213,7 +212,7 @@ def test_lines_that_start_anywhere_are_copied(address: Addresses, changes: dict[
     assert (ready.addresses.a, ready.addresses.b) == (WORKSPACE, FRESH.b)
     assert (ready.problem.layout, ready.problem.lda, ready.problem.stride_a) == ("TN", 36, (p.batch > 1) * 36 * 40)
     assert specialized_config(spec, config, p, address)["ALIGNED"] == 1
-    assert spec.fit(config, p, address[:3])["ALIGNED"] == 0
+    assert spec.specialize(config, p, address[:3])["ALIGNED"] == 0
 
 
 def test_the_workspace() -> None:
@@ -230,7 +229,7 @@ def test_the_workspace() -> None:
     shared = small(SHARERS=5, TRANSPOSED_COPY=1)[1]
     start = 4096 + 4 * 3 * 5 * 2 * 32 * 64
     ready = build_prologue(spec, shared, p, FRESH, WORKSPACE)
-    assert [each.spec.name for each in ready.launches] == ["clear", "turn"]
+    assert [each.spec.name for each in ready.launches] == ["zero_workspace", "transpose"]
     assert ready.addresses == Addresses(WORKSPACE + start, WORKSPACE + start + 3072, FRESH.c)
     assert (ready.nbytes, ready.workspace) == (start + 3072 + 5888, WORKSPACE)
     assert (ready.problem.layout, ready.problem.lda, ready.problem.ldb) == ("TN", 36, 68)
@@ -242,7 +241,7 @@ def test_blocks_and_shared_memory() -> None:
     spec, plain, config = both()
     p = problem((65, 128, 200), "NT", batch=3)
     before = build_prologue(spec, config, replace(p, stride_b=0), FRESH).launches
-    assert [(each.geometry.grid, each.geometry.early) for each in before] == [((3 * 2 * 4 + 2 * 4, 1, 1), True)]
+    assert [(each.geometry.grid, each.geometry.pdl) for each in before] == [((3 * 2 * 4 + 2 * 4, 1, 1), True)]
     slices = 3 * 8 * 4 * (32 + 64)
     assert [spec.geometry(p, c).smem for c in (plain, config)] == [slices + 3 * 8 * 4 * 8, slices]
     assert spec.geometry(p.with_(trans_a=True, trans_b=False), plain).smem == slices
@@ -255,16 +254,16 @@ def test_blocks_and_shared_memory() -> None:
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120"])
 def test_no_spills(arch: str) -> None:
-    used = compile_for(TURN, TURN.config(), Problem(1, 1, 1), arch).resources
+    used = compile_for(TRANSPOSE, TRANSPOSE.config(), Problem(1, 1, 1), arch).resources
     assert (used.spill_stores, used.spill_loads, used.stack, used.static_smem) == (0, 0, 0, 64 * 64 * 4)
     assert used.registers <= 48
 
 
 def test_it_waits_for_the_launch_before_and_keeps_loads_together() -> None:
-    code = disassemble(compile_for(TURN, TURN.config(), Problem(1, 1, 1), "sm_90")).instructions
+    code = disassemble(compile_for(TRANSPOSE, TRANSPOSE.config(), Problem(1, 1, 1), "sm_90")).instructions
     names = [i.base for i in code]
     assert not {"LDG", "STG"} & set(names[: names.index("ACQBULK")])
     wide = [n for n, i in enumerate(code) if i.base == "LDG" and ".128" in i.opcode]
     assert wide == list(range(wide[0], wide[0] + 4))
     assert sum(i.base == "STG" and ".128" in i.opcode for i in code) == names.count("STG") == 8
-    assert rung_named("simt_best").preparation is None  # what it computes does not depend on the data
+    assert rung_named("simt_best").prologue is None  # what it computes does not depend on the data

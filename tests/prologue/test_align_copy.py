@@ -18,15 +18,15 @@ from gemmsmith.fills import Array
 from gemmsmith.kernel.geometry import Geometry
 from gemmsmith.problem import FP16, Problem, ceil_div
 from gemmsmith.prologue.align_copy import (
+    ALIGN_COPY,
     AT_ONCE,
     CHUNK,
-    REPACK,
     THREADS,
-    Rows,
+    AlignCopyOperand,
+    align_copy_launch,
+    align_copy_operands,
     packed_bytes,
     packed_ld,
-    repack_launch,
-    rows_of,
 )
 from gemmsmith.run.device import Launch
 from gemmsmith.sim.device import LoadedPtx, SimDevice
@@ -64,11 +64,11 @@ class Case:
     def blocks(self) -> int:
         return ceil_div(self.copies * self.rows * packed_ld(self.cols) // CHUNK, BLOCK)
 
-    def stored(self, base: int) -> Rows:
+    def stored(self, base: int) -> AlignCopyOperand:
         ld = self.ld or self.cols
         stride = self.stride or (self.rows - 1) * ld + self.cols
-        return Rows((self.rows, self.cols), base + 2 * self.offset, ld, stride if self.copies > 1 else 0, self.copies,
-                    along=True)  # fmt: skip
+        return AlignCopyOperand((self.rows, self.cols), base + 2 * self.offset, ld, stride if self.copies > 1 else 0,
+                                self.copies, k_major=True)  # fmt: skip
 
 
 FINE = Case(16, 24)
@@ -148,14 +148,14 @@ class Watched:
         assert not (read & ~near).any(), f"{self.case}: byte {np.flatnonzero(read & ~near)[0]} is read"
 
 
-def compile_repack(arch: str, store: CompileCache | None = None) -> CompiledKernel:
+def compile_align_copy(arch: str, store: CompileCache | None = None) -> CompiledKernel:
     """As ``bind`` does."""
-    return compile_for(REPACK, REPACK.config(), Problem(1, 1, 1, FP16, FP16), arch, store)
+    return compile_for(ALIGN_COPY, ALIGN_COPY.config(), Problem(1, 1, 1, FP16, FP16), arch, store)
 
 
 @cache
 def loaded() -> LoadedPtx:
-    return SimDevice().load(compile_repack("sm_90"))
+    return SimDevice().load(compile_align_copy("sm_90"))
 
 
 def run(a: Case, b: Case = FINE, seed: int = 0) -> Geometry:
@@ -165,7 +165,7 @@ def run(a: Case, b: Case = FINE, seed: int = 0) -> Geometry:
     device.memory = memory = WatchedMemory()
     operands = [Watched(device, case, random) for case in (a, b)]
     one, other = operands
-    geometry, arguments = repack_launch(one.source, other.source, one.target, other.target)
+    geometry, arguments = align_copy_launch(one.source, other.source, one.target, other.target)
     if geometry.blocks:
         device.launch(loaded(), Launch(geometry, arguments))
     for operand in operands:
@@ -173,7 +173,7 @@ def run(a: Case, b: Case = FINE, seed: int = 0) -> Geometry:
         operand.check_reads(memory.bytes_read(operand.base, operand.values.nbytes))
         operand.check_single_reads(memory)
     blocks = sum(it.case.blocks for it in operands if it.copied)
-    assert (geometry.grid, geometry.block, geometry.early) == ((blocks, 1, 1), (THREADS, 1, 1), True)
+    assert (geometry.grid, geometry.block, geometry.pdl) == ((blocks, 1, 1), (THREADS, 1, 1), True)
     return geometry
 
 
@@ -263,7 +263,7 @@ def test_every_bit_pattern_survives() -> None:
     source, target = device.allocate(values.nbytes), device.allocate(packed_bytes(16, 4095))
     device.write(source, values.view(np.uint8))
     operand = Case(16, 4095, 1, ld=4096).stored(source)
-    geometry, arguments = repack_launch(operand, FINE.stored(0), target, 0)
+    geometry, arguments = align_copy_launch(operand, FINE.stored(0), target, 0)
     device.launch(loaded(), Launch(geometry, arguments))
     got = device.read(target, packed_bytes(16, 4095)).view(np.uint16).reshape(16, 4096)
     assert np.array_equal(got[:, :4095], values.reshape(16, 4096)[:, 1:])
@@ -272,17 +272,17 @@ def test_every_bit_pattern_survives() -> None:
 
 def test_one_matrix_for_a_whole_batch_is_copied_once() -> None:
     problem = Problem(9, 5, 7, FP16, batch=3, stride_a=70, stride_b=0)
-    a, b = rows_of(problem, 4096, 8192)
-    assert (a, b) == (Case(9, 7, copies=3, stride=70).stored(4096), replace(Case(7, 5).stored(8192), along=False))
-    assert (a.new_ld, a.new_stride, a.new_bytes) == (8, 72, 3 * 72 * 2)
-    assert (b.new_ld, b.new_stride, b.new_bytes) == (8, 0, 56 * 2)
+    a, b = align_copy_operands(problem, 4096, 8192)
+    assert (a, b) == (Case(9, 7, copies=3, stride=70).stored(4096), replace(Case(7, 5).stored(8192), k_major=False))
+    assert (a.packed_ld, a.packed_stride, a.packed_bytes) == (8, 72, 3 * 72 * 2)
+    assert (b.packed_ld, b.packed_stride, b.packed_bytes) == (8, 0, 56 * 2)
     run(Case(9, 7, copies=3, stride=70), Case(7, 5))
 
 
 def test_an_operand_that_stays_is_not_copied_however_it_starts() -> None:
     operand = Case(9, 13, 3, ld=15).stored(4096)
-    staying = replace(operand, stays=True)
-    assert (operand.fine, operand.blocks, staying.fine, staying.blocks) == (False, 1, True, 0)
+    staying = replace(operand, in_place=True)
+    assert (operand.is_ready, operand.blocks, staying.is_ready, staying.blocks) == (False, 1, True, 0)
 
 
 # --- more than 32 bits hold
@@ -318,7 +318,7 @@ def test_more_than_two_to_the_31_elements(case: Case) -> None:
     for line, row in zip(lines, values, strict=True):
         z, r = divmod(line, case.rows)
         device.write(source.address + 2 * (z * of.stride + r * of.ld + case.cols - tail), row.view(np.uint8))
-    geometry, arguments = repack_launch(source, source, *targets)
+    geometry, arguments = align_copy_launch(source, source, *targets)
     half = geometry.blocks // 2
     assert geometry.blocks == 2 * case.blocks
     last = [number for end in (half, 2 * half) for number in range(max(end - half, end - 2), end)]
@@ -333,7 +333,7 @@ def test_more_than_two_to_the_31_elements(case: Case) -> None:
 
 def division(across: int) -> tuple[int, int]:
     """What the kernel is told, to divide by ``across`` chunks."""
-    reciprocal, shift = struct.unpack("<II4x", Case(1, across * CHUNK, 1).stored(4096).described(0)[-12:])
+    reciprocal, shift = struct.unpack("<II4x", Case(1, across * CHUNK, 1).stored(4096).as_argument(0)[-12:])
     return reciprocal, shift
 
 
@@ -364,15 +364,15 @@ def test_a_byte_past_the_source_is_a_fault() -> None:
     device = SimDevice()
     source, target = device.allocate(2 * 5 * 20), device.allocate(packed_bytes(6, 20))
     operand = Case(5, 20).stored(source)
-    device.launch(loaded(), Launch(*repack_launch(operand, FINE.stored(0), target, 0)))
-    wrong = repack_launch(replace(operand, shape=(6, 20)), FINE.stored(0), target, 0)
+    device.launch(loaded(), Launch(*align_copy_launch(operand, FINE.stored(0), target, 0)))
+    wrong = align_copy_launch(replace(operand, shape=(6, 20)), FINE.stored(0), target, 0)
     with pytest.raises(SimulationError, match="runs over its end"):
         device.launch(loaded(), Launch(*wrong))
 
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90", "sm_90a"])
 def test_machine_code_moves_vectors_and_has_all_loads_in_flight(arch: str) -> None:
-    compiled = compile_repack(arch)
+    compiled = compile_align_copy(arch)
     assert compiled.resources.stack == 0
     assert not compiled.resources.spills
     code = disassemble(compiled).instructions
@@ -402,14 +402,14 @@ def test_machine_code_moves_vectors_and_has_all_loads_in_flight(arch: str) -> No
 
 def test_compiled_once_for_an_architecture(tmp_path: object) -> None:
     store = CompileCache(f"{tmp_path}/cache")
-    fresh = compile_repack("sm_90", store)
+    fresh = compile_align_copy("sm_90", store)
     assert not fresh.cached
-    assert fresh.entry == REPACK.entry
-    assert compile_repack("sm_90", store) == replace(fresh, cached=True)
-    on_disk = compile_repack("sm_90", CompileCache(f"{tmp_path}/cache"))
+    assert fresh.entry == ALIGN_COPY.entry
+    assert compile_align_copy("sm_90", store) == replace(fresh, cached=True)
+    on_disk = compile_align_copy("sm_90", CompileCache(f"{tmp_path}/cache"))
     assert on_disk == replace(fresh, cached=True)
     assert store.info().entries == 1
-    assert compile_repack("sm_80", store).key != fresh.key
+    assert compile_align_copy("sm_80", store).key != fresh.key
 
 
 @pytest.mark.parametrize(("cols", "expected"), [(1, 8), (7, 8), (8, 8), (9, 16), (4093, 4096)])
@@ -420,9 +420,9 @@ def test_packed_sizes(cols: int, expected: int) -> None:
 
 def test_the_specification_launches_both_operands() -> None:
     plain = Problem(1000, 500, 30, dtype=FP16)  # 1000 rows of 4 chunks, and 30 of 63
-    assert REPACK.geometry(plain, REPACK.config()).grid == (8 + 4, 1, 1)
+    assert ALIGN_COPY.geometry(plain, ALIGN_COPY.config()).grid == (8 + 4, 1, 1)
     turned = plain.with_(trans_a=True)  # rows of 1000 elements are fine
-    assert REPACK.geometry(turned, REPACK.config()).grid == (4, 1, 1)
+    assert ALIGN_COPY.geometry(turned, ALIGN_COPY.config()).grid == (4, 1, 1)
 
 
 # --- refusals
@@ -448,8 +448,8 @@ def test_what_cannot_be_copied_is_refused(changes: dict[str, int], target: int, 
                                           side: str) -> None:  # fmt: skip
     fine, operand = FINE.stored(0), replace(OPERAND, **changes)  # type: ignore[arg-type]
 
-    def launch(it: Rows, to: int) -> None:
-        repack_launch(*((it, fine, to, 0) if side == "a" else (fine, it, 0, to)))
+    def launch(it: AlignCopyOperand, to: int) -> None:
+        align_copy_launch(*((it, fine, to, 0) if side == "a" else (fine, it, 0, to)))
 
     launch(OPERAND, TARGET)
     with pytest.raises(error, match=words):
@@ -459,14 +459,14 @@ def test_what_cannot_be_copied_is_refused(changes: dict[str, int], target: int, 
 def test_the_most_that_is_copied() -> None:
     for operand in (Case(LIMIT // 2, 10), Case(LIMIT, 3), Case(1, 3, copies=LIMIT)):
         stored = operand.stored(4098)
-        assert repack_launch(stored, stored, TARGET, TARGET)[0].blocks == 2 * LIMIT // BLOCK
+        assert align_copy_launch(stored, stored, TARGET, TARGET)[0].blocks == 2 * LIMIT // BLOCK
 
 
 @pytest.mark.parametrize("operand", [
     Case(LIMIT - 1, LIMIT - 8).stored(4096),
     Case(1 << 16, 1 << 19).stored(1 << 40),  # 64 GiB
-    replace(Case(LIMIT - 1, LIMIT - 1).stored(4098), stays=True),
+    replace(Case(LIMIT - 1, LIMIT - 1).stored(4098), in_place=True),
 ])  # fmt: skip
-def test_an_operand_that_stays_may_be_of_any_size(operand: Rows) -> None:
+def test_an_operand_that_stays_may_be_of_any_size(operand: AlignCopyOperand) -> None:
     for pair in ((operand, OPERAND), (OPERAND, operand)):
-        assert repack_launch(*pair, TARGET, TARGET)[0].blocks == 1
+        assert align_copy_launch(*pair, TARGET, TARGET)[0].blocks == 1

@@ -9,25 +9,24 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
-from fp16_parts_rule import Lines, accepted, split
 from rung_launch import compiler
+from split_fp16_rule import Lines, accepted, split
 
 from gemmsmith.compile.compiler import compile_for
 from gemmsmith.compile.sass import disassemble
 from gemmsmith.errors import UnsupportedError
 from gemmsmith.fills import Array
-from gemmsmith.kernel.prologue import Addresses, Prologue
-from gemmsmith.kernel.spec import KernelSpec
+from gemmsmith.kernel.spec import Addresses, KernelSpec, Prologue
 from gemmsmith.problem import Problem
-from gemmsmith.prologue.build import in_regions
+from gemmsmith.prologue.build import region_bytes
 from gemmsmith.prologue.split_fp16 import (
     CLUSTER,
-    FP16_PARTS,
-    FP16_PARTS_CLUSTER,
     KEPT,
+    SPLIT_FP16,
+    SPLIT_FP16_CLUSTER,
     VERDICT_BYTES,
     fp16_accepted,
-    fp16_parts,
+    split_fp16,
 )
 from gemmsmith.prologue.zero_workspace import FLAG_BYTES
 from gemmsmith.run.device import Launch
@@ -55,10 +54,10 @@ def launched(problem: Problem, a: Array, b: Array, offsets: tuple[int, int] = (0
     shifted = [np.concatenate([np.full(by, np.nan, np.float32), data.ravel()]) for by, data in pairs]
     at = [upload(device, data) + 4 * by for by, data in zip(offsets, shifted, strict=True)]
     addresses = Addresses(at[0], at[1], 0)
-    size = fp16_parts(problem, addresses, 0).nbytes
+    size = split_fp16(problem, addresses, 0).nbytes
     workspace = device.allocate(size)
     device.write(workspace, np.full(size, 0xA5, np.uint8))
-    prepared = fp16_parts(problem, addresses, workspace)
+    prepared = split_fp16(problem, addresses, workspace)
     for each in prepared.launches:
         loaded = device.load(compiler(each.spec, each.spec.config(), each.compiled_for, device.arch))
         device.launch(loaded, Launch(each.geometry, each.arguments))
@@ -297,27 +296,27 @@ def test_what_is_not_finite_is_refused(value: float, layout: str) -> None:
 
 def test_the_workspace_holds_everything_apart() -> None:
     p = Problem(100, 60, 33, batch=2, trans_a=True)
-    found = fp16_parts(p, Addresses(4, 4, 0), 0x10000)
-    begin = 0x10000 + FLAG_BYTES + in_regions(4 * 2 * 160)
-    assert found.addresses[:2] == (begin, begin + in_regions(2 * 2 * 33 * 104 * 2))
-    assert found.nbytes == found.addresses.b + in_regions(2 * 2 * 33 * 64 * 2) - 0x10000
+    found = split_fp16(p, Addresses(4, 4, 0), 0x10000)
+    begin = 0x10000 + FLAG_BYTES + region_bytes(4 * 2 * 160)
+    assert found.addresses[:2] == (begin, begin + region_bytes(2 * 2 * 33 * 104 * 2))
+    assert found.nbytes == found.addresses.b + region_bytes(2 * 2 * 33 * 64 * 2) - 0x10000
     assert (found.problem.lda, found.problem.ldb) == (104, 64)
     assert (found.problem.stride_a, found.problem.stride_b) == (2 * 33 * 104, 2 * 33 * 64)
     assert found.workspace == 0x10000
-    assert [each.spec.name for each in found.launches] == ["clear", "fp16_parts"]
+    assert [each.spec.name for each in found.launches] == ["zero_workspace", "split_fp16"]
 
 
 def test_long_blocks_come_first() -> None:
     """B across and A along: the operand that the kernel is given first is B."""
     for layout, first in (("NN", "b"), ("NT", "a"), ("TN", "a"), ("TT", "a")):
         p = Problem(40, 50, 60, trans_a=layout[0] == "T", trans_b=layout[1] == "T")
-        described = fp16_parts(p, Addresses(0x100, 0x200, 0), 0).launches[1].arguments
+        described = split_fp16(p, Addresses(0x100, 0x200, 0), 0).launches[1].arguments
         assert struct.unpack_from("<Q", described[0])[0] == (0x100 if first == "a" else 0x200)
 
 
 def test_a_grid_has_an_end() -> None:
     with pytest.raises(UnsupportedError, match="blocks exceed"):
-        FP16_PARTS.geometry(Problem(2**31 - 1, 4, 4, batch=65_535), FP16_PARTS.config())
+        SPLIT_FP16.geometry(Problem(2**31 - 1, 4, 4, batch=65_535), SPLIT_FP16.config())
 
 
 # --- in clusters, without a GPU that has them
@@ -335,10 +334,10 @@ def test_a_cluster_has_blocks_of_one_operand_and_all_lines_have_theirs(seed: int
     m, n, k = (dice.choice((1, 7, 16, 17, 130, 300, 4097)) for _ in range(3))
     p = Problem(m, n, k, trans_a=dice.random() < 0.5, trans_b=dice.random() < 0.5, batch=dice.choice((1, 3, 5)),
                 stride_a=dice.choice((-1, 0)), stride_b=dice.choice((-1, 0)))  # fmt: skip
-    split_pass = fp16_parts(p, Addresses(1 << 20, 1 << 30, 0), 1 << 40, clusters=True).launches[1]
+    split_pass = split_fp16(p, Addresses(1 << 20, 1 << 30, 0), 1 << 40, clusters=True).launches[1]
     geometry = split_pass.geometry
-    assert split_pass.spec is FP16_PARTS_CLUSTER
-    assert geometry == FP16_PARTS_CLUSTER.geometry(p, FP16_PARTS_CLUSTER.config())
+    assert split_pass.spec is SPLIT_FP16_CLUSTER
+    assert geometry == SPLIT_FP16_CLUSTER.geometry(p, SPLIT_FP16_CLUSTER.config())
     assert geometry.cluster == (CLUSTER, 1, 1)
     begin = 0
     owed = sorted((p.m * p.copies[0], p.n * p.copies[1]))
@@ -358,16 +357,16 @@ def test_a_cluster_has_blocks_of_one_operand_and_all_lines_have_theirs(seed: int
 
 def test_both_kernels_leave_the_same_in_the_same_places() -> None:
     p = Problem(100, 60, 33, batch=2, trans_a=True)
-    one, many = (fp16_parts(p, Addresses(4, 4, 0), 0x10000, clusters) for clusters in (False, True))
-    assert replace(one, before=()) == replace(many, before=())
-    assert one.launches[1].spec is FP16_PARTS
+    one, many = (split_fp16(p, Addresses(4, 4, 0), 0x10000, clusters) for clusters in (False, True))
+    assert replace(one, launches=()) == replace(many, launches=())
+    assert one.launches[1].spec is SPLIT_FP16
     assert one.launches[1].geometry.cluster == (1, 1, 1)
     for left, right in zip(one.launches[1].arguments, many.launches[1].arguments, strict=True):
         assert left[:60] == right[:60], "all but the numbers of blocks"
 
 
 @pytest.mark.parametrize(("spec", "arch"), [
-    (FP16_PARTS, "sm_80"), (FP16_PARTS, "sm_90"), (FP16_PARTS_CLUSTER, "sm_90"),
+    (SPLIT_FP16, "sm_80"), (SPLIT_FP16, "sm_90"), (SPLIT_FP16_CLUSTER, "sm_90"),
 ], ids=["sm_80", "sm_90", "sm_90 in clusters"])  # fmt: skip
 def test_the_machine_code(spec: KernelSpec, arch: str) -> None:
     """Numbers stay in registers, few enough for 768 threads; all loads of a thread are in flight together."""
@@ -382,7 +381,7 @@ def test_the_machine_code(spec: KernelSpec, arch: str) -> None:
     )
     bursts = {len(burst) for burst in names.split("u") if burst}
     assert bursts == {KEPT}, "of walks for the largest, and to split"
-    clusters = spec is FP16_PARTS_CLUSTER
+    clusters = spec is SPLIT_FP16_CLUSTER
     # One of each for either operand; and largest numbers and counts are told.
     found = {name: code.counts[name] for name in ("UCGABAR_ARV", "UCGABAR_WAIT", "STAS")}
     assert found == {"UCGABAR_ARV": 2 * clusters, "UCGABAR_WAIT": 2 * clusters, "STAS": 4 * clusters}

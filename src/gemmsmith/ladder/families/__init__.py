@@ -1,0 +1,1 @@
+"""What rungs of one family have in common: parameters, constraints, launches, tensor maps."""

@@ -1,0 +1,17 @@
+"""Rungs with two paths: 16-byte loads for aligned operands, and loads of single elements."""
+
+from __future__ import annotations
+
+from gemmsmith.kernel.config import Config
+from gemmsmith.problem import Problem
+
+CHUNK = 16  # bytes that one copy moves, and that rows must start on for it
+
+
+def aligned_if_possible(config: Config, problem: Problem, addresses: tuple[int, int, int]) -> Config:
+    """ALIGNED = 0 unless every row of A and B, of every product of a batch, starts on 16 bytes."""
+    steps = [problem.lda, problem.ldb]
+    if problem.batch > 1:
+        steps += [problem.stride_a, problem.stride_b]
+    starts = [*addresses[:2], *(step * problem.dtype.itemsize for step in steps)]
+    return config if all(start % CHUNK == 0 for start in starts) else config.with_(ALIGNED=0)

@@ -1,0 +1,28 @@
+"""The tensor maps of the rungs for Hopper: boxes of 64 of k, with a swizzle of 128 bytes."""
+
+from __future__ import annotations
+
+from gemmsmith.kernel.config import Config
+from gemmsmith.kernel.geometry import TensorMap
+from gemmsmith.ladder.families.hopper import BOX, BOX_ROW
+from gemmsmith.problem import Problem
+
+
+def operand_map(operand: str, problem: Problem, rows: int, blocks: int = 1) -> TensorMap:
+    """``rows`` of A or columns of B by 64 of k, of which each of ``blocks`` of a cluster loads an equal part."""
+    first = operand == "A"
+    (height, width), ld = (problem.a_shape, problem.lda) if first else (problem.b_shape, problem.ldb)
+    stride, copies = (problem.stride_a if first else problem.stride_b), problem.copies[0 if first else 1]
+    k_major = not problem.trans_a if first else problem.trans_b
+    size = problem.dtype.itemsize
+    return TensorMap(operand, problem.dtype, (width, height, copies), (ld * size, stride * size),
+                     (BOX, (rows if k_major else BOX) // blocks, 1), BOX_ROW)  # fmt: skip
+
+
+def operand_maps(problem: Problem, config: Config) -> dict[str, TensorMap]:
+    """The maps of A and B for tiles of BM x BN."""
+    b_rows = BOX if config.get("TAIL_BN", 0) else config["BN"]  # tail tiles load B one box at a time
+    return {
+        "map_a": operand_map("A", problem, config["BM"], config.get("CLUSTER_N", 1)),
+        "map_b": operand_map("B", problem, b_rows, config.get("CLUSTER_M", 1)),
+    }
