@@ -10,8 +10,8 @@
 // Owns      A cluster owns CLUSTER_M x CLUSTER_N tiles of BM x BN, a block one of them, a consumer warpgroup
 //           BM / CONSUMERS rows of it. Shares of a k-tile, for a cluster of 2 x 1:
 //
-//              block 0 loads    A rows of block 0,  B first half   -> multicast to both
-//              block 1 loads    A rows of block 1,  B second half  -> multicast to both
+//              block 0 loads    its own rows of A, and the first half of B   -> multicast to both blocks
+//              block 1 loads    its own rows of A, and the second half of B  -> multicast to both blocks
 //
 // Budget    STAGES * (BM + BN) * 128 bytes for k-tiles, and BOXES boxes of 64 rows for each consumer's outputs.
 // Needs     sm_90a; rows of A, B (and of C, if STORE_MODE is tma) that start on 16 bytes.
