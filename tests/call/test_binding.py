@@ -218,7 +218,7 @@ def test_without_a_product_tensor_maps_describe_memory_that_exists(spec: KernelS
 
 def test_a_kernel_without_aligned_copies_names_the_unaligned_operand(tmp_path: Path) -> None:
     spec = mapped_kernel(tmp_path, align_copies=False)
-    with pytest.raises(UnsupportedError, match=r"lines or matrices of A are 66 bytes apart"):
+    with pytest.raises(UnsupportedError, match=r"rows or matrices of A are 66 bytes apart"):
         bound(spec, Problem(64, 64, 33, dtype=FP16))
 
 

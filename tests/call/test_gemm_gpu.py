@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import struct
 import sys
 import weakref
 from collections.abc import Callable
@@ -158,7 +159,7 @@ def test_the_host_cost_of_a_repeated_call(fakes: Any, chosen: Any) -> None:
         (lambda: gemmsmith.gemm(a, b, out=out), 10),
         (lambda: gemmsmith.gemm(a, b), 10),
         (lambda: gemmsmith.gemm(weight, b, out=out), 10),
-        (lambda: gemmsmith.gemm(a, b, out, beta=1.0, out=out), 10),
+        (lambda: gemmsmith.gemm(a, b, out, beta=1.0, out=out), 11),
     ):
         function()
         function()
@@ -262,6 +263,17 @@ def test_true_is_not_a_number(chosen: list[Problem]) -> None:
     with pytest.raises(ProblemError, match="alpha"):
         gemmsmith.gemm(a, b, alpha=[1], out=out)  # type: ignore[arg-type]
     assert len(chosen) == 1
+
+
+def test_the_sign_of_a_zero_is_kept(fakes: Any, chosen: list[Problem], spec: KernelSpec) -> None:
+    _, gpu = fakes
+    a, b, out = tensors()
+    roles = [argument.role for argument in spec.signature.arguments]
+    for alpha in (0.0, -0.0) * 2:
+        gemmsmith.gemm(a, b, alpha=alpha, out=out)
+    passed = [steps[0].launch.arguments[roles.index("alpha")] for _, steps in gpu.launched]
+    assert passed == [struct.pack("<f", 0.0), struct.pack("<f", -0.0)] * 2
+    assert len(chosen) == 2
 
 
 def test_an_output_over_an_operand_is_refused_in_a_cached_call(fakes: Any, chosen: list[Problem]) -> None:

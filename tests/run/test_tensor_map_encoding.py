@@ -37,7 +37,7 @@ PLAIN = TensorMap("A", BF16, (4096, 300, 7), (8192, 8192 * 300), (64, 128, 1), 1
 @pytest.mark.parametrize(
     ("changes", "address", "said"),
     [
-        ({}, 0x1008, "A lies at 0x1008, which is 8 bytes past a multiple of 16"),
+        ({}, 0x1008, "A is at 0x1008, 8 bytes past a multiple of 16"),
         ({"strides": (8194, 8192)}, 0, "8,194 bytes apart"),
         ({"strides": (8192, 2**40)}, 0, "1,099,511,627,776 bytes apart"),
         ({"strides": (8192, -16)}, 0, "-16 bytes apart"),
@@ -55,10 +55,10 @@ def test_matrices_that_tma_cannot_copy(changes: dict[str, Any], address: int, sa
     [
         ({"box": (64, 257, 1)}, "a box of 64x257x1 elements"),
         ({"box": (64, 0, 1)}, "a box of 64x0x1 elements"),
-        ({"box": (4, 8, 1)}, "lines of 8 bytes"),
-        ({"box": (72, 8, 1)}, "lines of 144 bytes, longer than the 128"),
-        ({"swizzle": 64}, "lines of 128 bytes, longer than the 64"),
-        ({"swizzle": 48}, "no swizzle of A spans 48 bytes"),
+        ({"box": (4, 8, 1)}, "rows of 8 bytes"),
+        ({"box": (72, 8, 1)}, "rows of 144 bytes, longer than the 128"),
+        ({"swizzle": 64}, "rows of 128 bytes, longer than the 64"),
+        ({"swizzle": 48}, "a swizzle of 48 bytes"),
         ({"box": (64, 8)}, "3 extents, 2 strides and a box of 2"),
         ({"strides": (8192,)}, "3 extents, 1 strides"),
         ({"extents": (8,) * 6, "strides": (16,) * 5, "box": (8,) * 6}, "6 extents"),

@@ -8,7 +8,7 @@ from typing import Any
 
 from gemmsmith.call.cache import CACHE
 from gemmsmith.call.gemm_gpu import launch, launch_cached
-from gemmsmith.call.key import call_key, options_key
+from gemmsmith.call.key import call_key, options_key, scalar_key
 from gemmsmith.call.plan import Plan
 from gemmsmith.call.request import (
     Request,
@@ -122,8 +122,7 @@ def _request(a: Any, b: Any, c: Any, alpha: float, beta: float, bias: Any, activ
     dtype = input_dtype(precision, dtype, left.dtype)
     target = matrix("out", out) if out is not None else None
     offset = bias_operand(bias)
-    # Types are included because True equals 1, and is refused where a number is expected.
-    key = ("problem", *map(_metadata, (left, right, offset, target)), alpha, type(alpha), beta, type(beta), activation,
+    key = ("problem", *map(_metadata, (left, right, offset, target)), *scalar_key(alpha), *scalar_key(beta), activation,
            dtype, out_dtype)  # fmt: skip
     problem: Problem | None = CACHE.get(key)
     new = problem is None

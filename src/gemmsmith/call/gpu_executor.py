@@ -12,6 +12,7 @@ from typing import Any
 
 from gemmsmith.call.binding import LoadedPlan, load_plan
 from gemmsmith.call.cache import CACHE
+from gemmsmith.call.key import scalar_key
 from gemmsmith.call.launch_plan import alignment_of, plan_launches
 from gemmsmith.call.request import Operands, Place, Request
 from gemmsmith.compile.compiler import compile_for
@@ -126,7 +127,8 @@ def executor_for(request: Request, operands: Operands) -> GpuExecutor:
     device, problem, addresses = cuda_device(request.a.ordinal), request.problem, operands.addresses
     if not request.spec.is_rung:
         return GpuExecutor(device, request.spec, request.config, problem, addresses)
-    key = ("executor", device, request.spec, request.config, problem, alignment_of(addresses))
+    key = ("executor", device, request.spec, request.config, problem, *scalar_key(problem.alpha),
+           alignment_of(addresses))  # fmt: skip
     found: GpuExecutor | None = CACHE.get(key)
     if found is None:
         found = GpuExecutor(device, request.spec, request.config, problem, addresses)

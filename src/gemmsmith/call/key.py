@@ -10,6 +10,8 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.slots import ALIGNMENT_CLASS
 from gemmsmith.kernel.spec import KernelSpec
@@ -44,15 +46,17 @@ def call_key(operands: tuple[Any, ...], options: Key = (), modulus: int = ALIGNM
     return tuple(key), addresses
 
 
+def scalar_key(value: Any) -> Key:
+    """Tells apart what Python holds equal: 1 from True, which is refused as a number, and 0.0 from -0.0."""
+    return value, type(value), isinstance(value, (float, np.floating)) and not value and str(value)
+
+
 def options_key(alpha: float, beta: float, activation: str, dtype: str, out_dtype: str, precision: str,
                 deterministic: bool, kernel: str | KernelSpec | None,
                 config: Mapping[str, int] | Config | None) -> Key | None:  # fmt: skip
-    """All other arguments of ``gemm``; None where they cannot be cached: a user's file may change between two calls.
-
-    Types are included because True equals 1, and is refused where a number is expected.
-    """
-    key = ("gemm", alpha, type(alpha), beta, type(beta), activation, dtype, out_dtype, precision, deterministic,
-           type(deterministic))  # fmt: skip
+    """All other arguments of ``gemm``; None where they cannot be cached: a user's file may change between two calls."""
+    key = ("gemm", alpha if type(alpha) is int else scalar_key(alpha), beta if type(beta) is int else scalar_key(beta),
+           activation, dtype, out_dtype, precision, deterministic, type(deterministic))  # fmt: skip
     if kernel is None and config is None:
         return key
     if not (kernel is None or isinstance(kernel, str) or (isinstance(kernel, KernelSpec) and kernel.is_rung)):

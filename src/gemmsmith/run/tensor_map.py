@@ -40,13 +40,13 @@ def check_tensor_map(described: TensorMap, address: int) -> None:
     _check_box(described)
     if address % ALIGNMENT:
         raise UnsupportedError(
-            f"{name} lies at {address:#x}, which is {address % ALIGNMENT} bytes past a multiple of {ALIGNMENT}: "
-            "no tensor map describes it", f"copy {name} to memory that is aligned to {ALIGNMENT} bytes",
+            f"{name} is at {address:#x}, {address % ALIGNMENT} bytes past a multiple of {ALIGNMENT}: no tensor map can "
+            "describe it", f"copy {name} to memory that is aligned to {ALIGNMENT} bytes",
         )  # fmt: skip
     for stride in described.strides:
         if stride % ALIGNMENT or not 0 <= stride < _LARGEST_STRIDE:
             raise UnsupportedError(
-                f"lines or matrices of {name} are {stride:,} bytes apart: a tensor map takes multiples of {ALIGNMENT} "
+                f"rows or matrices of {name} are {stride:,} bytes apart: a tensor map takes multiples of {ALIGNMENT} "
                 "below 2^40", f"make leading dimension and batch stride of {name} multiples of "
                 f"{ALIGNMENT // described.dtype.itemsize} elements",
             )  # fmt: skip
@@ -60,14 +60,14 @@ def _check_box(described: TensorMap) -> None:
     if not all(1 <= side <= _LARGEST_BOX for side in box):
         shown = "x".join(map(str, box))
         raise ConfigError(f"a box of {shown} elements of {name}", f"each side is 1 to {_LARGEST_BOX}")
-    line = box[0] * described.dtype.itemsize
-    if line % ALIGNMENT:
-        raise ConfigError(f"a box of {name} has lines of {line} bytes", f"they are multiples of {ALIGNMENT}")
+    row = box[0] * described.dtype.itemsize
+    if row % ALIGNMENT:
+        raise ConfigError(f"a box of {name} has rows of {row} bytes", f"use a multiple of {ALIGNMENT}")
     if described.swizzle not in _DRIVER_SWIZZLES:
-        raise ConfigError(f"no swizzle of {name} spans {described.swizzle} bytes", "it spans 32, 64 or 128, or 0")
-    if described.swizzle and line > described.swizzle:
+        raise ConfigError(f"{name} has a swizzle of {described.swizzle} bytes", "use 32, 64 or 128, or 0 for none")
+    if described.swizzle and row > described.swizzle:
         raise ConfigError(
-            f"a box of {name} has lines of {line} bytes, longer than the {described.swizzle} that its swizzle spans"
+            f"a box of {name} has rows of {row} bytes, longer than the {described.swizzle} bytes of its swizzle"
         )
 
 
