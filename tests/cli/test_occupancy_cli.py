@@ -11,7 +11,7 @@ import pytest
 
 from gemmsmith.cli.main import run_command
 from gemmsmith.compile.compiler import compile_kernel
-from gemmsmith.gpus import example_gpus, gpus
+from gemmsmith.gpus import example_gpus
 from gemmsmith.ladder.registry import rung_named
 from gemmsmith.problem import FP32
 
