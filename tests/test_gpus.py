@@ -45,7 +45,7 @@ PROMISED = (
     "RTX 3080", "RTX 3090", "RTX A6000", "A10", "A40", "A100", "L4", "L40S", "RTX 4060", "RTX 4070", "RTX 4080",
     "RTX 4090", "H20", "H100", "H200", "RTX 5070", "RTX 5080", "RTX 5090", "B200", "B300",
 )  # fmt: skip
-# Operations per SM and clock, dense, with fp32 accumulators: architecture whitepapers. GeForce cards have half the rate,
+# Operations per SM and clock, dense, with fp32 accumulators: architecture whitepapers. GeForce cards have half of it,
 # int8 excepted. The H20 has a quarter of Hopper's rates, the B300 a thirty-second of the B200's in int8.
 KINDS = ("tf32", "fp16", "bf16", "fp8", "int8")
 RATES = {
@@ -216,7 +216,8 @@ def test_what_the_compiler_dropped_is_refused_with_the_reason(name: str) -> None
         ("Tesla T4", 40, "T4"), ("NVIDIA A10", 72, "A10"), ("NVIDIA A10G", 80, ""), ("NVIDIA H20", 78, "H20"),
         ("NVIDIA GeForce RTX 3060 Ti", 38, "RTX 3060 Ti"), ("NVIDIA GeForce RTX 3060", 28, "RTX 3060"),
         ("NVIDIA GeForce RTX 4090 Laptop GPU", 76, ""), ("NVIDIA B300 SXM6 AC", 148, "B300"),
-        ("NVIDIA L40S", 142, "L40S"), ("NVIDIA GeForce RTX 4070 Ti", 46, ""), ("NVIDIA GeForce RTX 4080 SUPER", 76, ""), ("NVIDIA L40", 142, ""),
+        ("NVIDIA L40S", 142, "L40S"), ("NVIDIA GeForce RTX 4070 Ti", 46, ""), ("NVIDIA L40", 142, ""),
+        ("NVIDIA GeForce RTX 4080 SUPER", 76, ""),
     ],
 )  # fmt: skip
 def test_the_drivers_names(device: str, sms: int, name: str) -> None:

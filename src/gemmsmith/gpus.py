@@ -39,6 +39,7 @@ class CudaLimits:
     tma_box: int
     sector_bytes: int
     line_bytes: int
+    wavefront_bytes: int
     source: str
 
 

@@ -134,7 +134,7 @@ def test_every_launch_before_the_kernel_is_in_its_group() -> None:
 def test_a_specialized_configuration_stays(tmp_path: Path) -> None:
     spec, problem = mapped_kernel(tmp_path), Problem(256, 127, 64, dtype=mapped_kernel(tmp_path).dtypes[0])
     planned = plan_launches(spec, spec.config(), problem, ALIGNED).kernel
-    assert planned.config["TMA_STORE"] == 0
+    assert planned.config["STORE_MODE"] == 0
     assert plan_launches(spec, spec.config(), problem, ALIGNED, specialized=True).kernel.config == spec.config()
 
 

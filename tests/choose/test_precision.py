@@ -171,7 +171,7 @@ REFUSED: dict[str, tuple[dict[str, Any], type[UsageError], str]] = {
     "unknown dtype": ({"dtype": "fp33", "precision": "fp32"}, DTypeError, "fp33"),
     "ieee on tensor cores": (
         {"kernel": "fp32_tensor_bf16x6", "precision": "ieee"}, UnsupportedError,
-        "fp32_tensor_bf16x6 does not keep precision='ieee' of fp32 operands: it keeps fp32, fp32-fast",
+        "fp32_tensor_bf16x6 does not keep precision='ieee' for fp32 operands: it keeps fp32, fp32-fast",
     ),
     "tf32 on CUDA cores": (
         {"kernel": "warp_tile", "precision": "tf32"}, UnsupportedError, "warp_tile does not keep precision='tf32'",
@@ -208,7 +208,7 @@ def test_int8_has_no_rung_on_cuda_cores() -> None:
 def test_a_file_of_ones_own_promises_nothing() -> None:
     mine = replace(rung_named("naive"), name="mine.cu", rung=0)
     assert promises(mine, FP32) == ()
-    with pytest.raises(UnsupportedError, match=r"mine.cu is a file of your own.*precision='fp32'"):
+    with pytest.raises(UnsupportedError, match=r"mine.cu is your own file.*precision='fp32'"):
         check_promise(mine, FP32, "fp32")
     check_promise(mine, FP32, "")
 

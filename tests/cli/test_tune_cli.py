@@ -15,7 +15,7 @@ from fake_bench import FakeContender, FakeGpu
 from fake_hopper import CLUSTER, H200, SPLIT_K
 
 from gemmsmith.bench.rig import Rig
-from gemmsmith.choose import candidates, choice
+from gemmsmith.choose import candidates
 from gemmsmith.choose.choice import choose, forget
 from gemmsmith.choose.table import table_from_text
 from gemmsmith.choose.tuning_file import TuningFile
@@ -79,7 +79,6 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> FakeGpu:
         return fake.contender(name, 2e-3, kind="baseline", precision="bf16")
 
     monkeypatch.setattr(candidates, "hopper_specs", specs)
-    monkeypatch.setattr(choice, "hopper_specs", specs)
     monkeypatch.setattr(tune_command, "cuda_device", Device)
     monkeypatch.setattr(tune_command, "cuda_rig", rig)
     monkeypatch.setattr(tune_command, "CompilePool", Pool)
@@ -167,7 +166,6 @@ def test_the_fastest_stand_apart(capsys: pytest.CaptureFixture[str], tuning: Pat
         monkeypatch.setattr(tune_command, "neighbours", lambda *_, **__: [])
     monkeypatch.setattr(candidates, "menu", candidates.menu.__wrapped__)  # what is kept is of the other menu
     monkeypatch.setattr(candidates, "hopper_specs", lambda: (free,))
-    monkeypatch.setattr(choice, "hopper_specs", lambda: (free,))
     monkeypatch.setattr(tune_command, "KernelContender", kernel)
     problem, found = Problem(64, 48, 32, BF16), {}
     code, out, _ = say(capsys, *SHAPE, "--fastest", "--json")

@@ -341,7 +341,7 @@ def test_nvrtc_12_is_loaded_for_cuda_bindings_12_where_its_wheels_are_whole(
     opened: list[str] = []
     monkeypatch.setattr(toolchain, "_nvidia_folders", lambda: [tmp_path])
     monkeypatch.setattr(toolchain, "_wheel_version", lambda _name: bindings)
-    monkeypatch.setattr(toolchain.ctypes, "CDLL", lambda name, mode: opened.append(name))
+    monkeypatch.setattr(toolchain.ctypes, "CDLL", lambda name, **_: opened.append(name))
     toolchain._load_cuda_12.__wrapped__()
     assert opened == ([str(library)] if loaded else [])
 

@@ -56,7 +56,8 @@ def test_the_others_are_refused_by_name(name: str) -> None:
     [
         ("wmma", 75, FP16, ""), ("wmma", 75, BF16, "bf16"), ("wmma", 80, BF16, ""), ("wmma", 87, BF16, ""),
         ("mma_pipelined", 75, TF32, "tf32"), ("mma_pipelined", 75, INT8, ""), ("mma_pipelined", 90, TF32, ""),
-        ("fp32_tensor_bf16x6", 75, FP32, "bf16"), ("fp32_tensor_fp16x3", 75, FP32, ""), ("warp_tile_mixed", 75, BF16, ""),
+        ("fp32_tensor_bf16x6", 75, FP32, "bf16"), ("fp32_tensor_fp16x3", 75, FP32, ""),
+        ("warp_tile_mixed", 75, BF16, ""),
     ],
 )  # fmt: skip
 def test_types_that_tensor_cores_lack(name: str, arch: int, dtype: DType, missing: str) -> None:

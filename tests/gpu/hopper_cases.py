@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from gemmsmith.choose.choice import choose
-from gemmsmith.choose.cost import _two_widths, tiles_of
+from gemmsmith.choose.columns import tiles_of
+from gemmsmith.choose.waves import divide_columns
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.ladder.registry import rung_named, rungs
@@ -194,7 +195,7 @@ def has_two_widths(case: Case, sms: int) -> bool:
         return False
     height = np.array([ceil_div(p.m, config["BM"] * config["CLUSTER_M"]) * p.batch])
     clusters = np.array([sms // (config["CLUSTER_M"] * config["CLUSTER_N"])])
-    wide, narrow = _two_widths(tiles_of([dict(config)]), np.array([p.n]), height, clusters)
+    wide, narrow = divide_columns(tiles_of([dict(config)]), np.array([p.n]), height, clusters)
     return bool(wide[0] > 0 and narrow[0] > 0)
 
 

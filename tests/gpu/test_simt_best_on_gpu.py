@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import gemmsmith
-from gemmsmith.choose.simt import CANDIDATES, configuration_for
+from gemmsmith.choose.simt import candidates, configuration_for
 from gemmsmith.problem import Problem
 from gemmsmith.run.cuda import gpu_available
 
@@ -42,10 +42,10 @@ def error(got: Any, a: Any, b: Any) -> float:
 
 
 @pytest.mark.parametrize("shared", [False, True])
-@pytest.mark.parametrize("number", range(len(CANDIDATES)))
+@pytest.mark.parametrize("number", range(len(candidates())))
 def test_random_problems_between_nans(torch: Any, number: int, shared: bool) -> None:
     dice = torch.Generator().manual_seed(number)
-    config = dict(CANDIDATES[number].config(CANDIDATES[number].resident * H200 if shared else 0))
+    config = dict(candidates()[number].config(candidates()[number].resident * H200 if shared else 0))
 
     def draw(low: int, high: int) -> int:
         return int(torch.randint(low, high, (1,), generator=dice))
@@ -78,7 +78,7 @@ def test_the_same_bits_every_time(torch: Any, shape: tuple[int, int, int]) -> No
 def test_a_batch_with_an_epilogue_whose_tiles_are_shared(torch: Any) -> None:
     a, b = torch.randn(3, 100, 3000, device="cuda"), torch.randn(3, 3000, 150, device="cuda")
     bias = torch.randn(150, device="cuda")
-    config = dict(CANDIDATES[3].config(CANDIDATES[3].resident * H200))
+    config = dict(candidates()[3].config(candidates()[3].resident * H200))
     got = gemmsmith.gemm(a, b, kernel=KERNEL, config=config, bias=bias, activation="relu")
     expected = torch.relu(a.double() @ b.double() + bias.double())
     scale = a.double().abs() @ b.double().abs() + bias.double().abs()

@@ -13,7 +13,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from gemmsmith.choose.cost import TILE_ENDS, _two_widths, tiles_of
+from gemmsmith.choose.columns import tiles_of
+from gemmsmith.choose.cost_data import wgmma_costs
+from gemmsmith.choose.waves import divide_columns
 from gemmsmith.compile.compiled import CompiledKernel
 from gemmsmith.compile.nvrtc import compile_request
 from gemmsmith.compile.render import CompileRequest
@@ -26,6 +28,7 @@ from gemmsmith.sim.device import SimDevice
 from gemmsmith.userfile.includes import read_source
 
 INCLUDE = rungs()[0].source.parent / "include"
+TILE_ENDS = wgmma_costs().tile_ends
 SOURCE = """#include "schedule/tail_tiles.cuh"
 extern "C" __global__ void divide(const int* n, const unsigned* height, const unsigned* workers, unsigned* wide,
                                   int count) {
@@ -147,7 +150,7 @@ def test_the_device_divides_c_as_the_words_say(widths: Widths) -> None:
 def in_model(widths: Widths) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     tiles = tiles_of([{"BM": 256, "BN": widths.wide, "CLUSTER_N": widths.beside, "GROUP": 8, "TAIL_BN": widths.tail}])
     n, height, workers = (np.array(column, np.float64) for column in zip(*grids(widths), strict=True))
-    return _two_widths(tiles, n, height, workers)
+    return divide_columns(tiles, n, height, workers)
 
 
 @EVERY_WIDTH

@@ -10,7 +10,7 @@ from gemmsmith.errors import MissingDeviceError
 from gemmsmith.run import driver
 from gemmsmith.run.driver import DriverReport, check_driver, driver_report, kernel_module_version
 
-OPEN = "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.65.06  Release Build  (dvs-builder@host)  Sun Jul 27\n"
+OPEN = "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.65.06  Release Build  (dvs@host)  Sun Jul 27\n"
 CLOSED = (
     "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.183.01  Sun May 12 19:39:15 UTC 2024\nGCC version:  gcc 12.3\n"
 )

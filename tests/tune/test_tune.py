@@ -158,8 +158,8 @@ def test_long_ones_of_all_sizes_are_timed_again(
 ) -> None:
     """Two widths count as one size here, and one of a size is enough before the others have had one."""
     monkeypatch.setattr("gemmsmith.tune.tuning.SETTLES", settles)
-    monkeypatch.setattr("gemmsmith.choose.candidates._ALIKE", 1)
-    monkeypatch.setattr("gemmsmith.choose.candidates.size_of", lambda candidate: (candidate.config["BN"] + 8) // 16)
+    monkeypatch.setattr("gemmsmith.choose.candidates._PER_SIZE", 1)
+    monkeypatch.setattr("gemmsmith.choose.candidates.tile_size", lambda candidate: (candidate.config["BN"] + 8) // 16)
     bench.run()
     assert bench.entered[10:] == last
 

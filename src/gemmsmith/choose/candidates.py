@@ -1,4 +1,4 @@
-"""Which configurations of which Hopper kernels are worth a look for a problem, best prediction first."""
+"""Candidates for 16-bit products on Hopper: the configurations worth considering, with their predicted times."""
 
 from __future__ import annotations
 
@@ -12,39 +12,30 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from gemmsmith.choose.cost import (
-    STEP_BYTES,
-    Chip,
-    Constants,
-    Shapes,
-    Tiles,
-    has_narrow_tiles,
-    predicted_seconds,
-    shape_of,
-    tiles_of,
-)
+from gemmsmith.choose.columns import Shapes, Tiles, shape_of, tiles_of
+from gemmsmith.choose.cost import Constants, predicted_seconds
 from gemmsmith.choose.determinism import DETERMINISTIC, is_deterministic
 from gemmsmith.choose.key import Addresses, alignment
+from gemmsmith.choose.waves import Chip, has_tail_tiles
 from gemmsmith.errors import UnknownKernelError
+from gemmsmith.gpus import architecture
 from gemmsmith.kernel.config import Config
-from gemmsmith.kernel.renamed import DIRECT, TMA
 from gemmsmith.kernel.spec import KernelSpec
-from gemmsmith.ladder.families.hopper import BOX
+from gemmsmith.ladder.families.hopper import BOX, BOX_ROW, WARPGROUP
 from gemmsmith.ladder.registry import rung_named
 from gemmsmith.problem import FP32, Problem
 
-# A thread has 255 registers. 128 sums leave room for everything else; of two consumers, which have 240 registers, a
-# kernel may allow more. An SM has 65,536: the producer's threads keep 24 each, a consumer's need 32 besides its sums.
-_SUMS, _SUMS_OF_TWO = 128, 208
-_REGISTERS, _PRODUCER, _BESIDES = 65_536, 24, 32
-_SMEM, _HALF_SMEM = 227 * 1024, 113 * 1024  # of a block, and of each of two on an SM
-_OF_TWO = 8  # stages of each: eight were 1 % faster than seven on an H200 with N = K = 8192; more were not timed
-# Tiles of one size differ little in what the model sees, so that a short list would hold nothing else.
-_ALIKE = 2
+# Accumulators of a thread: 128 leave room for everything else; with two consumer warpgroups, whose threads have 240
+# registers, a kernel may allow 208. A producer thread keeps 24 registers, a consumer needs 32 beside its accumulators.
+_ACCUMULATORS, _ACCUMULATORS_OF_TWO = 128, 208
+_PRODUCER_REGISTERS, _OTHER_REGISTERS = 24, 32
+_STAGES_OF_TWO = 8  # of each of two blocks on an SM: 1 % faster than seven on an H200 with N = K = 8192; more not timed
+# At most two candidates per tile size until every size has two: the model hardly tells those of one size apart.
+_PER_SIZE = 2
 
-# What is tried of each parameter, as far as the kernel allows it; other parameters keep their defaults, and STAGES is
-# the deepest that is legal and, where blocks do not stay, also the deepest, up to eight, that leaves room for a second
-# one. All large products go to the first kernel, what has few tiles to the second.
+# Values to try, where the kernel allows them; other parameters keep their defaults. STAGES is the most that fits and,
+# where blocks are not persistent, also the most, up to eight, that leaves room for a second block. Large products suit
+# the first kernel, few tiles the second.
 _MENU: Mapping[str, Mapping[str, tuple[int, ...]]] = {
     "wgmma_cluster": {
         "BM": (64, 128, 192, 256),
@@ -79,7 +70,7 @@ class Candidate:
 
     @property
     def name(self) -> tuple[str, str]:
-        """What tells candidates apart."""
+        """Tells candidates apart."""
         return self.spec.name, str(self.config)
 
     def __str__(self) -> str:
@@ -88,7 +79,7 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Menu:
-    """All of a kernel's configurations that are worth a look, with their numbers as columns."""
+    """All configurations of a kernel that are worth considering, also as columns."""
 
     spec: KernelSpec
     configs: tuple[Config, ...]
@@ -97,7 +88,7 @@ class Menu:
 
 
 def hopper_specs() -> tuple[KernelSpec, ...]:
-    """The kernels that are chosen among, those that the ladder has."""
+    """The kernels to choose among, where the ladder has them."""
     found = []
     for name in _MENU:
         try:
@@ -107,77 +98,7 @@ def hopper_specs() -> tuple[KernelSpec, ...]:
     return tuple(found)
 
 
-@cache
-def menu(spec: KernelSpec, layout: str) -> Menu:
-    """Of the problem, legality depends on the layout alone: slices that do not run along k may take more room."""
-    configs = tuple(_configs(spec, layout))
-    same_bits = np.array([is_deterministic(spec, config) for config in configs], np.bool_)
-    return Menu(spec, configs, tiles_of([dict(config) for config in configs]), same_bits)
-
-
-def _configs(spec: KernelSpec, layout: str) -> Iterator[Config]:
-    axes = _MENU.get(spec.name, {})
-    defaults = {p.name: p.default for p in spec.parameters}
-    legal = {p.name: p.legal for p in spec.parameters}
-    names = [name for name in axes if name in defaults]
-    deepest_first = sorted(legal["STAGES"], reverse=True)
-    for values in itertools.product(*([v for v in axes[name] if v in legal[name]] for name in names)):
-        chosen = defaults | dict(zip(names, values, strict=True))
-        if not _sums_fit(chosen) or chosen.get("CLUSTER_M", 1) * chosen.get("CLUSTER_N", 1) > 2:
-            continue
-        # Where one cluster is not enough, it is a whole one.
-        if chosen.get("CLUSTERS", 1) > 1 and (chosen["SPLIT"] < 8 or chosen["DEPTH"] != 2):
-            continue
-        if _shares_what_is_loose(chosen) or _not_narrower(chosen):
-            continue
-        depths = [_deepest(spec, chosen, deepest_first, layout, _SMEM)]
-        if "GROUP" not in chosen:
-            depths.append(_deepest(spec, chosen, [n for n in deepest_first if n <= _OF_TWO], layout, _HALF_SMEM))
-        yield from dict.fromkeys(config for config in depths if config is not None)
-
-
-def _shares_what_is_loose(values: Mapping[str, int]) -> bool:
-    """Several clusters for a tile, and a loose operand: a copy costs little there, and nobody has tried it."""
-    return values.get("CLUSTERS", 1) > 1 and bool(values.get("UNALIGNED_OPERANDS"))
-
-
-def _not_narrower(values: Mapping[str, int]) -> bool:
-    """Tiles at the right end of C that the kernel does not make: found without asking it, which takes longer."""
-    narrow = values.get("TAIL_BN", 0)
-    return narrow > 0 and (narrow >= values["BN"] or values["BN"] % BOX > 0)
-
-
-def _deepest(spec: KernelSpec, chosen: Mapping[str, int], deepest_first: list[int], layout: str,
-             limit: int) -> Config | None:  # fmt: skip
-    """With as many stages as fit ``limit`` bytes of shared memory."""
-    stage = chosen.get("DEPTH", 1) * (chosen["BM"] + chosen["BN"]) * STEP_BYTES
-    may_fit = [n for n in deepest_first if n * stage + _staging(chosen) <= limit]  # asking takes longer
-    with_stages = [Config(tuple({**chosen, "STAGES": n}.items())) for n in may_fit]
-    if not with_stages or not _runs(spec, with_stages[-1], layout, limit):  # what forbids the fewest forbids all
-        return None
-    return next(config for config in with_stages if _runs(spec, config, layout, limit))
-
-
-def _staging(values: Mapping[str, int]) -> int:
-    """Bytes for the way back through the copy engine: at least half of a consumer's columns at a time, or it crawls."""
-    return values.get("CONSUMERS", 1) * 64 * values["BN"] if values.get("STORE_MODE") else 0
-
-
-def _runs(spec: KernelSpec, config: Config, layout: str, limit: int = _SMEM) -> bool:
-    """Whether a configuration is legal and its launch fits ``limit`` bytes of shared memory."""
-    if spec.illegal(config):
-        return False
-    size = 1024  # of a product that stands for all of this layout
-    sample = Problem(size, size, size, spec.dtypes[0], FP32, trans_a=layout[0] == "T", trans_b=layout[1] == "T")
-    fitted = spec.specialize(config, sample, (size, size, size))
-    return spec.geometry(sample, fitted).smem <= limit
-
-
-def _sums_fit(values: Mapping[str, int]) -> bool:
-    consumers = values.get("CONSUMERS", 1)
-    sums = values["BM"] * values["BN"] / (consumers * 128)
-    registers = 128 * (consumers * (sums + _BESIDES) + _PRODUCER)
-    return sums <= (_SUMS_OF_TWO if consumers == 2 else _SUMS) and registers <= _REGISTERS
+# --- candidates → info
 
 
 def ranked(
@@ -192,88 +113,135 @@ def ranked(
 ) -> list[Candidate]:
     """The candidates for ``problem``, fastest prediction first, up to ``within`` times the fastest.
 
-    With ``count``, at most so many, of which no size of tile has a third before every other has had two. Those whose
-    bits may change from run to run are among them only if they need not be ``deterministic``.
+    With ``count``: at most so many, and at most two per tile size until every size has two. With ``deterministic``:
+    only those whose results are bit-reproducible.
     """
     shape = shape_of(problem, alignment(problem, addresses))
     menus = [menu(spec, problem.layout) for spec in hopper_specs() if spec.takes(problem)]
-    menus = [m for m in menus if m.configs]
+    menus = [each for each in menus if each.configs]
     predicted = []
-    for m in menus:
-        worth = (m.deterministic | (not deterministic)) & m.tiles.spares_copies(shape)
-        worth &= _narrow_where_it_counts(shape, m.tiles, chip)
-        predicted.append(np.where(worth, predicted_seconds(shape, m.tiles, chip, constants), math.inf))
+    for each in menus:
+        useful = (each.deterministic | (not deterministic)) & each.tiles.saves_a_copy(shape)
+        useful &= tail_tiles_help(shape, each.tiles, chip)
+        predicted.append(np.where(useful, predicted_seconds(shape, each.tiles, chip, constants), math.inf))
     fastest = min((float(seconds.min()) for seconds in predicted), default=math.inf)
     found = [
-        Candidate(m.spec, m.configs[i], float(seconds[i]))
-        for m, seconds in zip(menus, predicted, strict=True)
+        Candidate(each.spec, each.configs[i], float(seconds[i]))
+        for each, seconds in zip(menus, predicted, strict=True)
         for i in np.flatnonzero(np.isfinite(seconds) & (seconds <= fastest * within))
     ]
     found.sort(key=lambda candidate: candidate.seconds)
     return sorted(varied(found)[:count], key=lambda candidate: candidate.seconds) if count else found
 
 
-def _narrow_where_it_counts(shape: Shapes, tiles: Tiles, chip: Chip) -> NDArray[np.bool_]:
-    """All but those that ask for narrow tiles and have none on this problem: outputs that threads store, and whole
-    waves of wide ones, leave no place for them."""
-    through_tma = (np.asarray(shape.unaligned_c) == 0) & (np.asarray(shape.out_bytes) == 2)
-    result: NDArray[np.bool_] = (tiles.narrow == 0) | (has_narrow_tiles(shape, tiles, chip) & through_tma)
+def tail_tiles_help(shape: Shapes, tiles: Tiles, chip: Chip) -> NDArray[np.bool_]:
+    """False for configurations with tail tiles that this problem does not use: where threads store C, and where wide
+    tiles fill whole waves."""
+    by_tma = (np.asarray(shape.unaligned_c) == 0) & (np.asarray(shape.out_bytes) == 2)
+    result: NDArray[np.bool_] = (tiles.tail_bn == 0) | (has_tail_tiles(shape, tiles, chip) & by_tma)
     return result
 
 
-def size_of(candidate: Candidate) -> Hashable:
-    """Of its tiles."""
+def tile_size(candidate: Candidate) -> Hashable:
     return candidate.spec.name, candidate.config["BM"], candidate.config["BN"]
 
 
 def varied(candidates: Sequence[Candidate]) -> list[Candidate]:
-    """The same in an order in which no size of tile has a third before every other has had two."""
+    """The same candidates, at most two per tile size until every size has had two."""
     taken = Counter[Hashable]()
     first: list[Candidate] = []
     later: list[Candidate] = []
     for candidate in candidates:
-        size = size_of(candidate)
+        size = tile_size(candidate)
         taken[size] += 1
-        (first if taken[size] <= _ALIKE else later).append(candidate)
+        (first if taken[size] <= _PER_SIZE else later).append(candidate)
     return first + later
 
 
-def neighbours(candidate: Candidate, problem: Problem, chip: Chip, constants: Constants, *,
-               deterministic: bool = True) -> list[Candidate]:  # fmt: skip
-    """Legal configurations one step away: what the model cannot tell apart is found by timing around the best."""
-    spec, values = candidate.spec, dict(candidate.config)
+# --- legal configurations
+
+
+@cache
+def menu(spec: KernelSpec, layout: str) -> Menu:
+    """Of the problem, only the layout affects legality: MN-major k-tiles may need more shared memory."""
+    configs = tuple(_configs(spec, layout))
+    reproducible = np.array([is_deterministic(spec, config) for config in configs], np.bool_)
+    return Menu(spec, configs, tiles_of([dict(config) for config in configs]), reproducible)
+
+
+def _configs(spec: KernelSpec, layout: str) -> Iterator[Config]:
+    axes = _MENU.get(spec.name, {})
+    defaults = {p.name: p.default for p in spec.parameters}
     legal = {p.name: p.legal for p in spec.parameters}
-    found = []
-    for change in _steps(values, problem):
-        config = Config(tuple((name, change.get(name, value)) for name, value in values.items()))
-        if (deterministic and not is_deterministic(spec, config)) or _shares_what_is_loose(dict(config)):
+    names = [name for name in axes if name in defaults]
+    deepest_first = sorted(legal["STAGES"], reverse=True)
+    for values in itertools.product(*([v for v in axes[name] if v in legal[name]] for name in names)):
+        chosen = defaults | dict(zip(names, values, strict=True))
+        if not _accumulators_fit(chosen) or chosen.get("CLUSTER_M", 1) * chosen.get("CLUSTER_N", 1) > 2:
             continue
-        if all(change[name] in legal.get(name, ()) for name in change) and _runs(spec, config, problem.layout):
-            found.append(config)
-    if not found:
-        return []
-    shape, tiles = shape_of(problem, alignment(problem)), tiles_of([dict(config) for config in found])
-    seconds, worth = predicted_seconds(shape, tiles, chip, constants), _narrow_where_it_counts(shape, tiles, chip)
-    return [Candidate(spec, config, float(time)) for config, time, is_worth in zip(found, seconds, worth, strict=True)
-            if is_worth]  # fmt: skip
+        # Several clusters per tile only where one of eight blocks is not enough.
+        if chosen.get("CLUSTERS", 1) > 1 and (chosen["SPLIT"] < 8 or chosen["DEPTH"] != 2):
+            continue
+        if unaligned_across_clusters(chosen) or _no_tail_tiles(chosen):
+            continue
+        found = [_most_stages(spec, chosen, deepest_first, layout, smem_limit())]
+        if "GROUP" not in chosen:
+            few = [n for n in deepest_first if n <= _STAGES_OF_TWO]
+            found.append(_most_stages(spec, chosen, few, layout, _half_smem()))
+        yield from dict.fromkeys(config for config in found if config is not None)
 
 
-def _steps(values: Mapping[str, int], problem: Problem) -> list[dict[str, int]]:
-    """Changes that may be worth a try; some are not legal, or name what the kernel does not have."""
-    cluster = values.get("CLUSTER_M", 1), values.get("CLUSTER_N", 1)
-    changes = [{"CLUSTER_M": m, "CLUSTER_N": n} for m, n in ((1, 1), (2, 1), (1, 2)) if (m, n) != cluster]
-    changes += [{"STAGES": values["STAGES"] - 1}]
-    if problem.out_dtype.itemsize == problem.dtype.itemsize:  # the copy engine stores outputs of 16 bits only
-        mode = DIRECT if values.get("STORE_MODE", DIRECT) else TMA
-        changes += [{"STORE_MODE": mode, "STORE_BOXES": int(mode != DIRECT)}]
-    if "TAIL_BN" in values:
-        changes += [{"TAIL_BN": 0 if values["TAIL_BN"] else 128}]
-    if DETERMINISTIC in values:
-        changes += [{DETERMINISTIC: 0 if values[DETERMINISTIC] else 1}]
-    for name in ("GROUP", "SPLIT", "CLUSTERS"):
-        changes += [{name: values[name] * 2}, {name: values[name] // 2}] if name in values else []
-    if "DEPTH" in values:  # as much in flight, in more or in fewer pieces
-        changes += [{"DEPTH": values["DEPTH"] * 2, "STAGES": values["STAGES"] // 2},
-                    {"DEPTH": values["DEPTH"] // 2, "STAGES": values["STAGES"] * 2}]  # fmt: skip
-    plain = {"TAIL_BN": 0} if values.get("TAIL_BN") else {}  # which such widths do not have
-    return changes + [{"BN": values["BN"] + step, **plain} for step in (-16, 16)]
+def unaligned_across_clusters(values: Mapping[str, int]) -> bool:
+    """An unaligned operand with several clusters per tile: a copy costs little there, and this was never timed."""
+    return values.get("CLUSTERS", 1) > 1 and bool(values.get("UNALIGNED_OPERANDS"))
+
+
+def _no_tail_tiles(values: Mapping[str, int]) -> bool:
+    """Tail tiles that the kernel does not allow; quicker to see here than to ask the kernel."""
+    tail = values.get("TAIL_BN", 0)
+    return tail > 0 and (tail >= values["BN"] or values["BN"] % BOX > 0)
+
+
+def _accumulators_fit(values: Mapping[str, int]) -> bool:
+    consumers = values.get("CONSUMERS", 1)
+    accumulators = values["BM"] * values["BN"] / (consumers * WARPGROUP)
+    registers = WARPGROUP * (consumers * (accumulators + _OTHER_REGISTERS) + _PRODUCER_REGISTERS)
+    most = _ACCUMULATORS_OF_TWO if consumers == 2 else _ACCUMULATORS
+    return accumulators <= most and registers <= architecture(90).registers_per_sm
+
+
+def smem_limit() -> int:
+    """Shared memory of a block."""
+    return architecture(90).smem_per_block
+
+
+def _half_smem() -> int:
+    """Shared memory of each of two blocks on an SM."""
+    hopper = architecture(90)
+    return hopper.smem_per_sm // 2 - hopper.reserved_smem_per_block
+
+
+def _most_stages(spec: KernelSpec, chosen: Mapping[str, int], deepest_first: list[int], layout: str,
+                 limit: int) -> Config | None:  # fmt: skip
+    """The configuration with as many stages as fit ``limit`` bytes of shared memory."""
+    stage = chosen.get("DEPTH", 1) * (chosen["BM"] + chosen["BN"]) * BOX_ROW
+    may_fit = [n for n in deepest_first if n * stage + _staging_bytes(chosen) <= limit]  # asking the kernel is slower
+    with_stages = [Config(tuple({**chosen, "STAGES": n}.items())) for n in may_fit]
+    if not with_stages or not is_legal(spec, with_stages[-1], layout, limit):  # illegal with the fewest: with all
+        return None
+    return next(config for config in with_stages if is_legal(spec, config, layout, limit))
+
+
+def _staging_bytes(values: Mapping[str, int]) -> int:
+    """Staging for TMA stores: with room for less than half of a consumer's columns at a time they are slow."""
+    return values.get("CONSUMERS", 1) * 64 * values["BN"] if values.get("STORE_MODE") else 0
+
+
+def is_legal(spec: KernelSpec, config: Config, layout: str, limit: int) -> bool:
+    """Whether a configuration is legal and its launch fits ``limit`` bytes of shared memory."""
+    if spec.illegal(config):
+        return False
+    size = 1024  # any product of this layout
+    sample = Problem(size, size, size, spec.dtypes[0], FP32, trans_a=layout[0] == "T", trans_b=layout[1] == "T")
+    fitted = spec.specialize(config, sample, (size, size, size))
+    return spec.geometry(sample, fitted).smem <= limit

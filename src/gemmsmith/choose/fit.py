@@ -1,9 +1,9 @@
-"""The cost model's free constants from measured times, by least squares on the logarithm of time.
+"""The cost model's constants fitted to measured times, by least squares on the logarithm of time.
 
-A factor of two counts the same at 5 µs and at 5 ms. The logarithms of the constants are what is fitted, so that each
-stays positive; each is held near its start, loosely, so that one on which no measurement depends stays where it was.
-Every shape counts alike, however many of its configurations were timed, and of these the fastest count most: a model
-that puts them in order need not know how slow slow ones are.
+A factor of two counts the same at 5 µs and at 5 ms. The constants' logarithms are fitted, so that constants stay
+positive. A weak pull towards the start keeps a constant that no measurement depends on. Every shape has the same
+weight, however many of its configurations were timed; within a shape, fast configurations weigh most, because only
+their order matters.
 """
 
 from __future__ import annotations
@@ -14,31 +14,23 @@ from dataclasses import astuple, dataclass
 
 import numpy as np
 
-from gemmsmith.choose.cost import (
-    CONSTANTS,
-    Chip,
-    Column,
-    Constants,
-    Shapes,
-    Tiles,
-    predicted_seconds,
-    shape_of,
-    tiles_of,
-)
+from gemmsmith.choose.columns import Column, Shapes, Tiles, shape_of, tiles_of
+from gemmsmith.choose.cost import CONSTANTS, Constants, predicted_seconds
 from gemmsmith.choose.key import ShapeKey, alignment, contiguous
+from gemmsmith.choose.waves import Chip
 
 LEAST_SAMPLES = 20
 _ROUNDS = 60
-_NUDGE = 1e-4  # of a constant's logarithm, for slopes
-_NEAR_THE_FASTEST = 4  # twice as slow counts a sixteenth
-_HOLD = 0.01  # a constant may be off by a factor of e as easily as the model errs by a tenth: (0.1 / 1) squared
+_NUDGE = 1e-4  # step of a constant's logarithm for finite differences
+_NEAR_THE_FASTEST = 4  # a configuration twice as slow has a sixteenth of the weight
+_HOLD = 0.01  # weight of the pull: a constant off by a factor of e costs as much as a model error of 0.1: 0.1 squared
 
 _Residuals = Callable[[Column], Column]
 
 
 @dataclass(frozen=True)
 class Sample:
-    """A configuration's measured seconds on a shape, with matrices whose rows start on 16 bytes."""
+    """Measured seconds of a configuration on a shape with aligned rows."""
 
     key: ShapeKey
     config: tuple[tuple[str, int], ...]
@@ -47,7 +39,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class Fitted:
-    """The constants, from how many measurements, and the weighted root mean square of ln(predicted / measured)."""
+    """The constants, the number of measurements, and the weighted root mean square of ln(predicted / measured)."""
 
     constants: Constants
     samples: int
@@ -55,7 +47,7 @@ class Fitted:
 
 
 def fit(samples: Sequence[Sample], chip: Chip, start: Constants | None = None) -> Fitted:
-    """Constants that fit ``samples``; the start itself where there are too few of them."""
+    """Constants fitted to ``samples``; the start itself where there are too few."""
     begin = start or Constants()
     if not samples:
         return Fitted(begin, 0, math.nan)
@@ -75,7 +67,7 @@ def fit(samples: Sequence[Sample], chip: Chip, start: Constants | None = None) -
 
 
 def _weights(samples: Sequence[Sample]) -> Column:
-    """Of each sample; their mean is 1."""
+    """The weight of each sample; their mean is 1."""
     fastest: dict[ShapeKey, float] = {}
     for sample in samples:
         fastest[sample.key] = min(sample.seconds, fastest.get(sample.key, math.inf))
@@ -87,7 +79,7 @@ def _weights(samples: Sequence[Sample]) -> Column:
 
 
 def _least_squares(residuals: _Residuals, origin: Column) -> Column:
-    """Levenberg's method: steps between Gauss-Newton's and steepest descent, each taken only if it helps."""
+    """Levenberg's method: steps between Gauss-Newton and steepest descent, each accepted only if it helps."""
 
     def cost(x: Column) -> float:
         return float(np.sum(residuals(x) ** 2) + _HOLD * np.sum((x - origin) ** 2))

@@ -1,23 +1,23 @@
-"""What two problems must share for the same kernel to be the best for both."""
+"""The key of a tuned shape, and how operands are aligned."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from gemmsmith.gpus import cuda_limits
 from gemmsmith.problem import BF16, FP16, FP32, Problem
 
-KIND = "16-bit"  # fp16 and bf16 cost the same, so what was measured for one serves the other
-# What was found where kernels were allowed whose bits may change from run to run; a gemmsmith that does not know this
-# kind never asks for it.
+KIND = "16-bit"  # fp16 and bf16 cost the same, so one is tuned for both
+# Tuned with kernels whose results may differ between runs. Versions that do not know this kind ignore it.
 _FASTEST_KIND = "16-bit fastest"
-_ROW = 16  # bytes: a tensor map takes operands whose rows start on multiples of this
-_SECTOR = 32  # bytes: and fetches them slowly unless they start on multiples of this
+_ROW = cuda_limits().vector_bytes  # a tensor map needs rows that start on multiples of this
+_SECTOR = cuda_limits().sector_bytes  # TMA is slow unless rows start on multiples of this
 Addresses = tuple[int, int, int]
 
 
 @dataclass(frozen=True, order=True)
 class ShapeKey:
-    """Input types as a class, bytes of an output, layout and extents. Order is that of the shipped table."""
+    """Class of input types, bytes per output, layout and extents; ordered as in the shipped table."""
 
     kind: str
     out_bytes: int
@@ -42,13 +42,13 @@ def shape_key(problem: Problem) -> ShapeKey:
 
 
 def contiguous(key: ShapeKey) -> Problem:
-    """A problem of that shape whose matrices are contiguous: what was tuned was tuned with these."""
+    """The problem of that shape with contiguous matrices, which is what was tuned."""
     return Problem(key.m, key.n, key.k, BF16, FP32 if key.out_bytes == 4 else BF16, batch=key.batch,
                    trans_a=key.layout[0] == "T", trans_b=key.layout[1] == "T")  # fmt: skip
 
 
 def fastest(key: ShapeKey) -> ShapeKey:
-    """The key of the same shape where repeated runs need not give the same bits."""
+    """The key of the same shape where results may differ between runs."""
     return replace(key, kind=_FASTEST_KIND)
 
 
@@ -62,30 +62,30 @@ def is_fastest(key: ShapeKey) -> bool:
 
 
 def unaligned(problem: Problem, addresses: Addresses | None = None) -> int:
-    """Which matrices no tensor map can describe: bit 0 for A, bit 1 for B, which must be copied, bit 2 for C.
+    """Which matrices no tensor map can describe: bit 0 for A and bit 1 for B, which must be copied; bit 2 for C.
 
-    Without addresses they are taken to be aligned, as fresh allocations are. One row has no next one to be aligned, and
-    a vector along k is one, however it is stored; rows of a 16-bit C must end on 16 bytes as well, and of another no
-    map is needed.
+    Without addresses, matrices are taken to be aligned allocations. A single row needs no aligned leading dimension;
+    neither does a vector along k, however it is stored. Rows of a 16-bit C must also end on 16 bytes; a 32-bit C needs
+    no map.
     """
     return _unaligned(problem, *_starts(problem, addresses))
 
 
 def alignment(problem: Problem, addresses: Addresses | None = None) -> int:
-    """All that a prediction depends on: what ``unaligned`` tells, and bit 3 for A and bit 4 for B where rows start on
-    16 bytes but not all on 32: half aligned."""
+    """The alignment that predictions depend on: ``unaligned``, and bit 3 for A and bit 4 for B where rows are half
+    aligned: they start on 16 bytes, but not all on 32."""
     a, b, c = _starts(problem, addresses)
     half = (8 if a % _SECTOR == _ROW else 0) | (16 if b % _SECTOR == _ROW else 0)
     return _unaligned(problem, a, b, c) | half
 
 
 def alignment_if_tight(problem: Problem) -> int:
-    """The same for contiguous operands of this shape: what was tuned was tuned with these."""
+    """``alignment`` of contiguous operands of this shape, which is what was tuned."""
     return alignment(problem.with_())
 
 
 def _starts(problem: Problem, addresses: Addresses | None) -> tuple[int, int, int]:
-    """Of A, B and C, a number that is a multiple of a power of two where all rows start on multiples of it."""
+    """For A, B and C a number that is a multiple of 2^i exactly where all rows start on multiples of 2^i."""
     size, size_c = problem.dtype.itemsize, problem.out_dtype.itemsize
     vector_a, vector_b = (problem.m == 1, problem.n == 1) if is_16_bit(problem) else (False, False)
     a = 0 if problem.a_shape[0] == 1 or (vector_a and problem.lda == 1) else problem.lda * size
@@ -103,5 +103,5 @@ def _starts(problem: Problem, addresses: Addresses | None) -> tuple[int, int, in
 
 
 def _unaligned(problem: Problem, a: int, b: int, c: int) -> int:
-    of_16_bits = problem.out_dtype.itemsize == 2
-    return (1 if a % _ROW else 0) | (2 if b % _ROW else 0) | (4 if c % _ROW and of_16_bits else 0)
+    is_16_bit_c = problem.out_dtype.itemsize == 2
+    return (1 if a % _ROW else 0) | (2 if b % _ROW else 0) | (4 if c % _ROW and is_16_bit_c else 0)

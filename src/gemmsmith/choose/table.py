@@ -1,6 +1,6 @@
-"""A table of tuned shapes as a file: what is shipped with the package, and what ``gemmsmith tune --export`` writes.
+"""A table of tuned shapes as a file: shipped with the package, or written by ``gemmsmith tune --export``.
 
-One JSON object, one entry a line, sorted by shape, so that two tables can be compared by eye and by diff.
+One JSON object with one entry per line, sorted by shape, so that two tables can be compared with diff.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _KEY = ("kind", "out_bytes", "layout", "m", "n", "k", "batch")
 
 @dataclass(frozen=True)
 class Entry:
-    """The best kernel of a shape, with its measured time and cuBLAS's beside it, in µs; NaN where it is not known."""
+    """The best kernel for a shape, with its measured time and cuBLAS's, in µs; NaN where unknown."""
 
     kernel: str
     config: tuple[tuple[str, int], ...]
@@ -39,7 +39,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Table:
-    """What was tuned on one GPU: when, with what, by which command, and the cost model's constants from it."""
+    """What was tuned on one GPU: when, with which versions, by which command; and the fitted cost model."""
 
     gpu: str
     date: str
@@ -69,7 +69,7 @@ def table_text(table: Table) -> str:
 
 
 def table_from_text(text: str, where: str = "the table") -> Table:
-    """What ``table_text`` wrote; anything else is refused with a reason."""
+    """Reads what ``table_text`` wrote; raises ``UsageError`` for anything else."""
     try:
         data = json.loads(text)
         if data["format"] != FORMAT:
@@ -95,7 +95,7 @@ def entry_fields(key: ShapeKey, entry: Entry) -> dict[str, Any]:
 
 
 def entry_from_fields(row: Mapping[str, Any]) -> tuple[ShapeKey, Entry]:
-    """The reverse; raises KeyError, TypeError, ValueError or AttributeError for what is no entry."""
+    """The reverse; raises KeyError, TypeError, ValueError or AttributeError where the row is not an entry."""
     return key_from_fields(row), Entry(str(row["kernel"]), config_from_fields(row), _positive(row["us"]),
                                        number_or_nan(row["cublas_us"]))  # fmt: skip
 
@@ -108,11 +108,12 @@ def key_from_fields(row: Mapping[str, Any]) -> ShapeKey:
 
 
 def config_from_fields(row: Mapping[str, Any]) -> tuple[tuple[str, int], ...]:
+    """The configuration of a row; parameter names of earlier versions become today's."""
     return tuple(current_values({str(name): _integer(value) for name, value in row["config"].items()}).items())
 
 
 def write_whole(path: Path, text: str) -> None:
-    """The file appears whole or not at all."""
+    """Write atomically: readers see the whole file or none."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
@@ -133,7 +134,7 @@ def write_whole(path: Path, text: str) -> None:
 
 @cache
 def shipped_tables() -> tuple[Table, ...]:
-    """The tables in the package."""
+    """The tables shipped with the package."""
     folder = files("gemmsmith.choose").joinpath("tables")
     if not folder.is_dir():
         return ()

@@ -1,17 +1,17 @@
-"""The user's tuning file: every step of every ``gemmsmith tune``, one JSON object a line, only ever appended to.
+"""The user's tuning file: every step of every ``gemmsmith tune`` as one JSON object per line, append-only.
 
-    run        a command began: on which GPU, when, with which versions
-    tried      a candidate is about to run for the first time; if nothing follows, the process ended meanwhile
-    stopped    the user ended the process meanwhile: no fault of the candidate's
-    candidate  what came of it: 'timed', 'failed' or 'wrong'
-    fresh      candidates of this shape that stand before this line are not to be used again
-    best       a shape is finished: what later calls use
+    run        a command started: on which GPU, when, with which versions
+    tried      a candidate is about to run for the first time; if nothing follows, the process died while it ran
+    stopped    the user stopped the process while the candidate ran
+    candidate  its result: 'timed', 'failed' or 'wrong'
+    fresh      earlier candidates of this shape are not to be used again
+    best       a shape is finished: later calls use this
 
-Findings of ``gemmsmith tune --fastest``, where kernels were allowed whose bits may change from run to run, stand apart
-under shapes of a kind of their own.
+Results of ``gemmsmith tune --fastest``, which allows kernels whose results may differ between runs, are stored under a
+separate kind of shape. Parameter names of earlier versions are converted when they are read.
 
-A line is one write to a file opened for appending, under a lock, and on the disk when ``append`` returns. A kill
-leaves at most one torn line at the end, which readers skip and the next writer cuts off.
+Each line is one write to a file opened for appending, under a lock, and is on disk when ``append`` returns. A killed
+process leaves at most one torn line at the end, which readers skip and the next writer removes.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def default_path() -> Path:
 
 @dataclass(frozen=True)
 class Tried:
-    """What came of one candidate; ``state`` is '' while that is not known, ``times`` how often it was begun."""
+    """The result of one candidate; ``state`` is '' until it is known, ``times`` counts how often it was started."""
 
     kernel: str
     config: Pairs
@@ -79,7 +79,7 @@ class Tried:
 
 @dataclass
 class History:
-    """What a tuning file says about one GPU; candidates by shape and by the digest of their code."""
+    """A tuning file's contents for one GPU; candidates by shape and by the digest of their code."""
 
     best: dict[ShapeKey, Entry] = field(default_factory=dict)
     tried: dict[ShapeKey, dict[str, Tried]] = field(default_factory=dict)
@@ -87,21 +87,20 @@ class History:
 
 
 class TuningFile:
-    """One tuning file; it need not exist to be read.
+    """One tuning file; reading it does not require that it exists.
 
-    What is added, and what ``history`` tells, is of runs that only tried kernels that give the same bits every time;
-    or, where ``any_order``, of those that tried all.
+    ``history`` and all additions concern runs with bit-reproducible kernels only or, with ``any_order``, runs with all.
     """
 
     def __init__(self, path: Path, any_order: bool = False) -> None:
         self.path, self._any_order = path, any_order
 
     def gpus(self) -> tuple[str, ...]:
-        """The GPUs that it tells of, in the order in which they appear."""
+        """The GPUs in the file, in order of appearance."""
         return tuple(dict.fromkeys(str(line["gpu"]) for line in self._lines()))
 
     def history(self, gpu: str) -> History:
-        """All that is known about ``gpu``; lines that cannot be read are left out, and it is said."""
+        """Everything about ``gpu``; unreadable lines are skipped with a warning."""
         found = History()
         for line in self._lines():
             if line["gpu"] == gpu and (line["event"] == "run" or self._is_mine(key_from_fields(line))):
@@ -115,7 +114,7 @@ class TuningFile:
         return asdict(fastest(key) if self._any_order else key)
 
     def best(self, gpu: str) -> dict[ShapeKey, Entry]:
-        """Finished shapes of ``gpu``, of either kind of run, as they are stored: what calls use."""
+        """Finished shapes of ``gpu``, of both kinds of run: what calls use."""
         return {
             key: entry for line in self._lines('"event": "best"') if line["gpu"] == gpu
             for key, entry in [entry_from_fields(line)]
@@ -160,7 +159,7 @@ class TuningFile:
             raise TuningFileError(f"cannot write the tuning file {self.path}: {error.strerror}", _ELSEWHERE) from None
 
     def _lines(self, only: str = "") -> Iterator[Mapping[str, Any]]:
-        """Lines that can be read, those that contain ``only``; a warning says that there are others."""
+        """Readable lines that contain ``only``; a warning counts the unreadable ones."""
         try:
             text = self.path.read_bytes().decode("utf-8", errors="replace")
         except FileNotFoundError:
@@ -182,7 +181,7 @@ class TuningFile:
 
 
 def _checked(line: str) -> Mapping[str, Any]:
-    """A line as its fields; what cannot be one raises here, so that nothing later has to expect it."""
+    """A line as its fields; raises here for any other line, so that callers need not check."""
     found: dict[str, Any] = json.loads(line)
     if found["format"] != FORMAT or not isinstance(found["gpu"], str):
         raise ValueError(line)
@@ -225,7 +224,7 @@ def _remember(found: History, line: Mapping[str, Any]) -> None:
 
 
 def _cut_torn_line(handle: int, path: Path) -> None:
-    """Remove what a killed writer left after the last newline; the lock is held. Another program's file is refused."""
+    """Remove what a killed writer left after the last newline; the lock is held. Raises for another program's file."""
     size = os.fstat(handle).st_size
     begins = os.pread(handle, len(_BEGINS), 0)
     if not _BEGINS.startswith(begins):
@@ -248,12 +247,12 @@ def _warn(text: str) -> None:
 
 @cache
 def tuned(path: Path, gpu: str) -> Mapping[ShapeKey, Entry]:
-    """Finished shapes of a file, read once a process."""
+    """Finished shapes of a file, read once per process."""
     return TuningFile(path).best(gpu)
 
 
 def chosen_path(path: Path | None) -> Path:
-    """``path``, or the default one; a folder is refused."""
+    """``path``, or the default; raises for a folder."""
     where = default_path() if path is None else Path(path).expanduser()
     if os.path.isdir(where):
         raise UsageError(f"{where} is a folder, not a tuning file", "name a file: --tuning tuning.jsonl")

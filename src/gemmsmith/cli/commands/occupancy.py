@@ -65,7 +65,7 @@ class Row:
 def command(
     kernel: Annotated[str, typer.Argument(metavar="RUNG|FILE.cu", help="A kernel; or give numbers.")] = "",
     gpu: Annotated[
-        str, typer.Option("--gpu", help="One GPU, such as H200, or all. Default: one of each architecture.")
+        str, typer.Option("--gpu", help="One GPU, such as H200, or all; default: one per architecture.")
     ] = "",
     threads: Annotated[int | None, typer.Option("--threads", help="Threads a block.")] = None,
     registers: Annotated[int | None, typer.Option("--registers", help="Registers a thread.")] = None,

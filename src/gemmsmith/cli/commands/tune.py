@@ -13,9 +13,11 @@ import typer
 
 from gemmsmith.bench.kernel_contender import KernelContender, source_digest
 from gemmsmith.bench.rig import Rig, cuda_rig
-from gemmsmith.choose.candidates import Candidate, neighbours, ranked
-from gemmsmith.choose.choice import forget, hopper_model
+from gemmsmith.choose.candidates import Candidate, ranked
+from gemmsmith.choose.choice import forget
 from gemmsmith.choose.export import table_of
+from gemmsmith.choose.models import hopper_model
+from gemmsmith.choose.neighbours import neighbours
 from gemmsmith.choose.table import Entry, table_text, write_whole
 from gemmsmith.choose.tuning_file import ENVIRONMENT, TuningFile, chosen_path
 from gemmsmith.cli.options import CacheDir, Compiler, Json, Seed

@@ -1,4 +1,4 @@
-"""The tile of an fp32 product by parts: those that were measured to win do, and every one is legal."""
+"""The tile of an fp32 product by 16-bit products: the measured winners are chosen, and every choice is legal."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ H200 = 132
     ("fp32_wgmma_fp16x3", 1024, 128), ("fp32_wgmma_fp16x3", 2048, 128), ("fp32_wgmma_fp16x3", 4096, 176),
     ("fp32_wgmma_fp16x3", 8192, 192), ("fp32_wgmma_bf16x6", 2048, 128), ("fp32_wgmma_bf16x6", 8192, 128),
 ])  # fmt: skip
-def test_what_was_fastest_is_chosen(kernel: str, size: int, width: int) -> None:
+def test_the_measured_winner_is_chosen(kernel: str, size: int, width: int) -> None:
     config = configuration_for(rung_named(kernel), Problem(size, size, size), H200)
     assert config is not None
     assert config["BN"] == width
@@ -24,7 +24,7 @@ def test_what_was_fastest_is_chosen(kernel: str, size: int, width: int) -> None:
 
 @pytest.mark.parametrize("kernel", ["fp32_wgmma_fp16x3", "fp32_wgmma_bf16x6"])
 def test_every_choice_is_legal(kernel: str) -> None:
-    """Whatever the shape, and whatever else the default says."""
+    """For any shape, with all other parameters at their defaults."""
     spec = rung_named(kernel)
     for m, n, batch in ((1, 1, 1), (5000, 96, 1), (128, 100_000, 1), (300, 1000, 7), (1000, 176 * 3, 40)):
         for sms in (132, 114, 78, 1):
@@ -41,6 +41,6 @@ def test_other_rungs_have_no_such_choice() -> None:
         assert configuration_for(rung_named(kernel), Problem(1024, 1024, 1024), H200) is None
 
 
-def test_matmul_asks() -> None:
+def test_choose_uses_it() -> None:
     chosen = choose(Problem(4096, 4096, 4096), "NVIDIA H200", sms=H200, arch="sm_90", precision="fp32-fast")
     assert (chosen.spec.name, chosen.config["BN"], chosen.source) == ("fp32_wgmma_fp16x3", 176, "model")

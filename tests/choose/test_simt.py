@@ -1,11 +1,11 @@
-"""The configuration of simt_best for a shape: those that were measured to win do, and every one can be launched."""
+"""The configuration of simt_best for a shape: the measured winners are chosen, and every choice can be launched."""
 
 from __future__ import annotations
 
 import pytest
 
 from gemmsmith.choose.key import unaligned
-from gemmsmith.choose.simt import CANDIDATES, configuration_for, predicted_seconds
+from gemmsmith.choose.simt import candidates, configuration_for, predicted_seconds
 from gemmsmith.gpus import gpus
 from gemmsmith.kernel.constraints import DYNAMIC_SMEM
 from gemmsmith.ladder.registry import rung_named
@@ -13,7 +13,7 @@ from gemmsmith.ladder.simt_best import shared_tiles
 from gemmsmith.problem import Problem
 
 H200 = 132
-# Shape, the tile that was taken on an H200, whether operands were turned before, and how long it took, in microseconds.
+# Shape, the tile chosen on an H200, whether operands were transposed first, and the measured time in microseconds.
 MEASURED = [
     ((1024, 1024, 1024), (64, 128), 0, 51.9), ((2048, 2048, 2048), (128, 256), 0, 341.6),
     ((4096, 4096, 4096), (128, 256), 1, 2628.4), ((8192, 8192, 8192), (128, 256), 1, 20_777.7),
@@ -23,18 +23,20 @@ MEASURED = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("shape", "tile", "turned", "us"), MEASURED, ids=str)
-def test_what_was_fast_is_chosen(shape: tuple[int, int, int], tile: tuple[int, int], turned: int, us: float) -> None:
+@pytest.mark.parametrize(("shape", "tile", "transposed", "us"), MEASURED, ids=str)
+def test_the_measured_winner_is_chosen(
+    shape: tuple[int, int, int], tile: tuple[int, int], transposed: int, us: float
+) -> None:
     problem = Problem(*shape)
     rows = unaligned(problem)
     config = configuration_for(problem, H200, rows)
-    assert (config["BM"], config["BN"], config["TRANSPOSED_COPY"]) == (*tile, turned)
-    chosen = next(c for c in CANDIDATES if c.config(config["SHARERS"], turned) == config)
+    assert (config["BM"], config["BN"], config["TRANSPOSED_COPY"]) == (*tile, transposed)
+    chosen = next(c for c in candidates() if c.config(config["SHARERS"], transposed) == config)
     assert predicted_seconds(problem, chosen, config, H200, rows) * 1e6 == pytest.approx(us, rel=0.12)
 
 
-def test_operands_are_turned_where_that_pays() -> None:
-    """Not where nothing is to turn, nor where an operand is read but by few tiles, nor where there may be no room."""
+def test_operands_are_transposed_where_that_pays() -> None:
+    """Not where nothing needs transposing, nor where few tiles read them, nor where the workspace might not fit."""
     large, thin = Problem(4096, 4096, 4096), Problem(16, 4096, 4096)
     assert [configuration_for(large.with_(trans_a=a, trans_b=b), H200)["TRANSPOSED_COPY"]
             for a, b in ((False, False), (False, True), (True, True), (True, False))] == [1, 1, 1, 0]  # fmt: skip
@@ -43,7 +45,7 @@ def test_operands_are_turned_where_that_pays() -> None:
     assert configuration_for(Problem(2**17, 2**13, 2**17, trans_b=True), H200)["TRANSPOSED_COPY"] == 0
 
 
-def test_tiles_that_fill_no_wave_are_shared_where_that_pays() -> None:
+def test_the_last_wave_is_shared_where_that_pays() -> None:
     whole, short = Problem(128 * 12, 256 * 11, 4096), Problem(128 * 12, 256 * 12, 4096)
     assert shared_tiles(whole, configuration_for(whole, H200)) == 0
     config = configuration_for(short, H200)
@@ -51,8 +53,8 @@ def test_tiles_that_fill_no_wave_are_shared_where_that_pays() -> None:
     assert shared_tiles(short, config) == 12
 
 
-def test_what_cannot_be_shared_is_not() -> None:
-    """More sharers than flags in a batch, and a GPU with a number of SMs that the kernel has no number for."""
+def test_limits_of_sharing() -> None:
+    """A batch with more sharers than flags, and a number of SMs that SHARERS does not have."""
     deep = Problem(128, 128, 16384)
     assert configuration_for(deep, H200)["SHARERS"] == 128
     for batch in (2, 3, 4, 8, 100):
@@ -64,7 +66,7 @@ def test_what_cannot_be_shared_is_not() -> None:
 
 @pytest.mark.parametrize("sms", sorted({gpu.sms for gpu in gpus()}))
 def test_every_choice_can_be_launched(sms: int) -> None:
-    """Also with two operands transposed, and within the shared memory of sm_86, sm_89 and sm_120."""
+    """Also with both operands transposed, and within the shared memory of sm_86, sm_89 and sm_120."""
     spec = rung_named("simt_best")
     for m, n, k in ((1, 1, 1), (7, 5000, 33), (4096, 4096, 4096), (96, 96, 100_000), (2**20, 3, 8), (5, 5, 0)):
         problem = Problem(m, n, k, trans_b=True)
@@ -75,7 +77,7 @@ def test_every_choice_can_be_launched(sms: int) -> None:
 
 
 def test_a_prediction_grows_with_the_work() -> None:
-    for candidate in CANDIDATES:
+    for candidate in candidates():
         config = candidate.config(0)
         times = [predicted_seconds(Problem(m, 512, 2048), candidate, config, H200) for m in (64, 512, 2048, 99_999)]
         assert times == sorted(times)

@@ -1,12 +1,16 @@
-"""Narrower tiles at the right end of C, as the model sees them and as they are offered: the real kernels on an H200."""
+"""Tail tiles: how the model predicts them and when they are candidates; with the real kernels, on an H200."""
 
 from __future__ import annotations
 
 import pytest
 
-from gemmsmith.choose.candidates import Candidate, _steps, menu, neighbours, ranked
-from gemmsmith.choose.choice import forget, hopper_model
-from gemmsmith.choose.cost import Chip, Constants, predicted_seconds, shape_of, tiles_of
+from gemmsmith.choose.candidates import Candidate, menu, ranked
+from gemmsmith.choose.choice import forget
+from gemmsmith.choose.columns import shape_of, tiles_of
+from gemmsmith.choose.cost import Constants, predicted_seconds
+from gemmsmith.choose.models import hopper_model
+from gemmsmith.choose.neighbours import neighbours, steps
+from gemmsmith.choose.waves import Chip
 from gemmsmith.kernel.config import Config
 from gemmsmith.ladder.registry import rung_named
 from gemmsmith.problem import BF16, FP32, Problem
@@ -24,7 +28,7 @@ def model() -> tuple[Chip, Constants]:
     return found
 
 
-def with_narrow(config: Config, columns: int) -> Config:
+def with_tail(config: Config, columns: int) -> Config:
     return Config(tuple((name, columns if name == "TAIL_BN" else value) for name, value in config))
 
 
@@ -32,18 +36,18 @@ def predicted(problem: Problem, model: tuple[Chip, Constants]) -> dict[tuple[str
     return {candidate.name: candidate.seconds for candidate in ranked(problem, *model)}
 
 
-def test_the_short_wave_is_seen_and_comes_first(model: tuple[Chip, Constants]) -> None:
-    """Measured: 1605 µs, and 1644 without narrow tiles."""
+def test_a_shorter_last_wave_is_predicted_and_ranked_first(model: tuple[Chip, Constants]) -> None:
+    """Measured: 1605 µs, and 1644 µs without tail tiles."""
     first, *_ = ranked(LARGE, *model)
     assert [first.config[name] for name in ("BM", "BN", "TAIL_BN")] == [256, 192, 128]
-    wide = predicted(LARGE, model)[CLUSTER.name, str(with_narrow(first.config, 0))]
+    wide = predicted(LARGE, model)[CLUSTER.name, str(with_tail(first.config, 0))]
     assert 1.01 <= wide / first.seconds <= 1.05
     assert first.seconds == pytest.approx(1605e-6, rel=0.05)
     assert wide == pytest.approx(1644e-6, rel=0.05)
 
 
-def test_where_wide_tiles_fill_whole_waves_there_are_no_others(model: tuple[Chip, Constants]) -> None:
-    """The same code in effect: it would be timed twice, in the place of something else."""
+def test_no_tail_tiles_where_wide_tiles_fill_whole_waves(model: tuple[Chip, Constants]) -> None:
+    """They would never be used, so the candidate would be timed twice."""
     problem = Problem(6144, 6144, 6144, BF16, BF16, trans_b=True)
     offered = {(c.config["BM"], c.config["BN"], c.config["TAIL_BN"]) for c in ranked(problem, *model)
                if c.spec == CLUSTER}  # fmt: skip
@@ -52,9 +56,9 @@ def test_where_wide_tiles_fill_whole_waves_there_are_no_others(model: tuple[Chip
     near = neighbours(Candidate(CLUSTER, TALL, 1.0), problem, *model)
     assert near
     assert not any(candidate.config["TAIL_BN"] for candidate in near)
-    tiles = tiles_of([dict(with_narrow(TALL, 128)), dict(with_narrow(TALL, 0))])
-    with_narrow_ones, without = predicted_seconds(shape_of(problem), tiles, *model)
-    assert with_narrow_ones == without
+    tiles = tiles_of([dict(with_tail(TALL, 128)), dict(with_tail(TALL, 0))])
+    tail, without = predicted_seconds(shape_of(problem), tiles, *model)
+    assert tail == without
 
 
 @pytest.mark.parametrize(
@@ -64,7 +68,7 @@ def test_where_wide_tiles_fill_whole_waves_there_are_no_others(model: tuple[Chip
         (LARGE, (256, 256, 258), {0}), (LARGE.with_(out_dtype=FP32), None, {0}),
     ],
 )  # fmt: skip
-def test_outputs_that_leave_in_pieces_have_tiles_of_one_width(
+def test_no_tail_tiles_where_threads_store_c(
     problem: Problem, addresses: tuple[int, int, int] | None, offered: set[int], model: tuple[Chip, Constants]
 ) -> None:
     found = ranked(problem, *model, addresses=addresses)
@@ -72,38 +76,36 @@ def test_outputs_that_leave_in_pieces_have_tiles_of_one_width(
 
 
 @pytest.mark.parametrize("layout", ["NN", "NT", "TN", "TT"])
-def test_the_menu_has_narrow_tiles_beside_all_that_are_wider(layout: str) -> None:
+def test_the_menu_has_tail_tiles_for_every_wider_tile(layout: str) -> None:
     found = menu(CLUSTER, layout).configs
-    narrow = [config for config in found if config["TAIL_BN"]]
-    assert {config["BN"] for config in narrow} == {192, 256}
-    assert not any(CLUSTER.illegal(config) for config in narrow)
-    assert {with_narrow(config, 0) for config in narrow} == {
+    tailed = [config for config in found if config["TAIL_BN"]]
+    assert {config["BN"] for config in tailed} == {192, 256}
+    assert not any(CLUSTER.illegal(config) for config in tailed)
+    assert {with_tail(config, 0) for config in tailed} == {
         config for config in found if config["BN"] in (192, 256) and not config["TAIL_BN"]
     }
 
 
 @pytest.mark.parametrize(("columns", "other"), [(0, 128), (128, 0), (64, 0)])
-def test_a_step_leads_to_the_same_tiles_with_and_without_narrow_ones(
-    columns: int, other: int, model: tuple[Chip, Constants]
-) -> None:
-    config = with_narrow(TALL, columns)
-    changes = [change for change in _steps(dict(config), LARGE) if "TAIL_BN" in change]
-    wider = [{"BN": 176, "TAIL_BN": 0}, {"BN": 208, "TAIL_BN": 0}] if columns else []  # which have none
+def test_a_step_adds_or_removes_tail_tiles(columns: int, other: int, model: tuple[Chip, Constants]) -> None:
+    config = with_tail(TALL, columns)
+    changes = [change for change in steps(dict(config), LARGE) if "TAIL_BN" in change]
+    wider = [{"BN": 176, "TAIL_BN": 0}, {"BN": 208, "TAIL_BN": 0}] if columns else []  # widths without tail tiles
     assert changes == [{"TAIL_BN": other}, *wider]
     near = neighbours(Candidate(CLUSTER, config, 1.0), LARGE, *model)
-    assert with_narrow(TALL, other) in [candidate.config for candidate in near]
+    assert with_tail(TALL, other) in [candidate.config for candidate in near]
     assert {candidate.config["BN"] for candidate in near} == {176, 192, 208}
     assert not any(CLUSTER.illegal(candidate.config) for candidate in near)
 
 
-def test_neighbours_whose_outputs_leave_in_pieces_have_tiles_of_one_width(model: tuple[Chip, Constants]) -> None:
+def test_neighbours_have_no_tail_tiles_where_threads_store_c(model: tuple[Chip, Constants]) -> None:
     near = neighbours(Candidate(CLUSTER, TALL, 1.0), LARGE.with_(n=8191), *model)
     assert {candidate.config["TAIL_BN"] for candidate in near} == {0}
 
 
-def test_a_kernel_without_narrow_tiles_has_no_such_step(model: tuple[Chip, Constants]) -> None:
+def test_a_kernel_without_tail_tiles_has_no_such_step(model: tuple[Chip, Constants]) -> None:
     spec = rung_named("wgmma_split_k")
-    assert not any("TAIL_BN" in change for change in _steps(dict(spec.config()), LARGE))
+    assert not any("TAIL_BN" in change for change in steps(dict(spec.config()), LARGE))
     small = Candidate(CLUSTER, CLUSTER.config({"BN": 128}), 1.0)
     found = neighbours(small, LARGE, *model)
     assert {candidate.config["TAIL_BN"] for candidate in found} == {0}, "none are narrower than 128"

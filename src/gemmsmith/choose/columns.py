@@ -1,0 +1,137 @@
+"""Problems and configurations as columns of numbers, so that one NumPy expression predicts all candidates at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gemmsmith.kernel.config import Config
+from gemmsmith.kernel.renamed import DIRECT
+from gemmsmith.ladder.families.hopper import BOX
+from gemmsmith.ladder.families.hopper_store import box_width, staged_boxes
+from gemmsmith.problem import Problem
+
+Column = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Shapes:
+    """Problems as columns, or one problem as single numbers.
+
+    unaligned     bytes of A and B whose rows do not start on 16 bytes; bytes of such a C
+    half_aligned  1 where rows of A or B start on 16 bytes, but not all on 32
+    mn_major      1 where A or B is stored with its rows across k
+    """
+
+    m: Any
+    n: Any
+    k: Any
+    batch: Any
+    out_bytes: Any
+    unaligned_a: Any
+    unaligned_b: Any
+    unaligned_c: Any
+    half_aligned_a: Any = 0.0
+    half_aligned_b: Any = 0.0
+    mn_major_a: Any = 0.0
+    mn_major_b: Any = 0.0
+
+
+@dataclass(frozen=True)
+class Tiles:
+    """Configurations as columns. The first operand is A, or B where SWAP transposes the product.
+
+    staged_columns  columns of C in shared memory at once on their way out; 0: stored from registers
+    box_columns     columns of one TMA store
+    tail_bn         columns of the tail tiles; 0: all tiles have BN
+    unaligned       operands that threads load unaligned: none, the first, or both
+    """
+
+    bm: Column
+    bn: Column
+    stages: Column
+    depth: Column
+    consumers: Column
+    cluster_m: Column
+    cluster_n: Column
+    group: Column
+    split: Column
+    clusters: Column
+    deterministic: Column
+    swap: Column
+    unaligned: Column
+    persistent: Column
+    staged_columns: Column
+    box_columns: Column
+    tail_bn: Column
+
+    def unaligned_bytes(self, shapes: Shapes) -> tuple[Any, Any]:
+        """Bytes of the first and of the second operand, where their rows do not start on 16 bytes."""
+        a, b = shapes.unaligned_a, shapes.unaligned_b
+        return np.where(self.swap > 0, b, a), np.where(self.swap > 0, a, b)
+
+    def copied_bytes(self, shapes: Shapes) -> Any:
+        """Bytes that align_copy must copy before each configuration runs."""
+        first, second = self.unaligned_bytes(shapes)
+        return np.where(self.unaligned > 0, 0, first) + np.where(self.unaligned > 1, 0, second)
+
+    def saves_a_copy(self, shapes: Shapes) -> NDArray[np.bool_]:
+        """Whether loading an operand unaligned saves a copy; True for configurations that do not."""
+        first, second = self.unaligned_bytes(shapes)
+        result: NDArray[np.bool_] = np.choose(self.unaligned.astype(int), (True, first > 0, second > 0))
+        return result
+
+
+# What a kernel without the parameter does.
+_ABSENT = {"STAGES": 1, "DEPTH": 1, "CONSUMERS": 1, "CLUSTER_M": 1, "CLUSTER_N": 1, "GROUP": 1, "SPLIT": 1,
+           "CLUSTERS": 1, "DETERMINISTIC": 1, "SWAP": 0, "UNALIGNED_OPERANDS": 0}  # fmt: skip
+
+
+def tiles_of(configs: Sequence[Mapping[str, int]]) -> Tiles:
+    """Configurations as columns. A kernel with GROUP is persistent; one without launches a block for every tile."""
+
+    def column(name: str) -> Column:
+        return np.array([config.get(name, _ABSENT.get(name, 0)) for config in configs], np.float64)
+
+    persistent = np.array(["GROUP" in config for config in configs], np.float64)
+    staged = np.array([_staged_columns(config) for config in configs], np.float64)
+    boxes = np.array([_box_columns(config) for config in configs], np.float64)
+    return Tiles(column("BM"), column("BN"), column("STAGES"), column("DEPTH"), column("CONSUMERS"),
+                 column("CLUSTER_M"), column("CLUSTER_N"), column("GROUP"), column("SPLIT"), column("CLUSTERS"),
+                 column("DETERMINISTIC"), column("SWAP"), column("UNALIGNED_OPERANDS"), persistent, staged, boxes,
+                 column("TAIL_BN"))  # fmt: skip
+
+
+def _staged_columns(config: Mapping[str, int]) -> int:
+    if config.get("STORE_MODE") == DIRECT:
+        return 0
+    if "STORE_MODE" not in config or config["BN"] % 16:  # a kernel that stages in another way, or no such tile
+        return config.get("BN", 1)
+    whole = Config(tuple(config.items()))
+    return staged_boxes(whole) * box_width(whole)
+
+
+def _box_columns(config: Mapping[str, int]) -> int:
+    if not config.get("STORE_MODE") or config["BN"] % 16:
+        return BOX
+    return box_width(Config(tuple(config.items())))
+
+
+def shape_of(problem: Problem, alignment: int = 0) -> Shapes:
+    """One problem. ``alignment`` is ``key.alignment``: bits 0, 1, 2 are set where rows of A, B, C do not start on 16
+    bytes, bits 3 and 4 where those of A, B start on 16 bytes but not all on 32."""
+    (copies_a, copies_b, _), size, size_c = problem.copies, problem.dtype.itemsize, problem.out_dtype.itemsize
+    return Shapes(problem.m, problem.n, problem.k, problem.batch, size_c,
+                  copies_a * problem.m * problem.k * size * (alignment & 1),
+                  copies_b * problem.n * problem.k * size * (alignment >> 1 & 1),
+                  problem.batch * problem.m * problem.n * size_c * (alignment >> 2 & 1),
+                  alignment >> 3 & 1, alignment >> 4 & 1, int(problem.trans_a), int(not problem.trans_b))  # fmt: skip
+
+
+def ceil(values: Any) -> Column:
+    result: Column = np.ceil(values)
+    return result

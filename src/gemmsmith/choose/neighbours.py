@@ -1,0 +1,57 @@
+"""Configurations one step away from a good one: timing around the best finds what the model cannot tell apart."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from gemmsmith.choose.candidates import Candidate, is_legal, smem_limit, tail_tiles_help, unaligned_across_clusters
+from gemmsmith.choose.columns import shape_of, tiles_of
+from gemmsmith.choose.cost import Constants, predicted_seconds
+from gemmsmith.choose.determinism import DETERMINISTIC, is_deterministic
+from gemmsmith.choose.key import alignment
+from gemmsmith.choose.waves import Chip
+from gemmsmith.kernel.config import Config
+from gemmsmith.kernel.renamed import DIRECT, TMA
+from gemmsmith.problem import Problem
+
+
+def neighbours(candidate: Candidate, problem: Problem, chip: Chip, constants: Constants, *,
+               deterministic: bool = True) -> list[Candidate]:  # fmt: skip
+    """The legal configurations one step away from ``candidate``."""
+    spec, values = candidate.spec, dict(candidate.config)
+    legal = {p.name: p.legal for p in spec.parameters}
+    found = []
+    for change in steps(values, problem):
+        config = Config(tuple((name, change.get(name, value)) for name, value in values.items()))
+        if (deterministic and not is_deterministic(spec, config)) or unaligned_across_clusters(dict(config)):
+            continue
+        in_range = all(change[name] in legal.get(name, ()) for name in change)
+        if in_range and is_legal(spec, config, problem.layout, smem_limit()):
+            found.append(config)
+    if not found:
+        return []
+    shape, tiles = shape_of(problem, alignment(problem)), tiles_of([dict(config) for config in found])
+    seconds, useful = predicted_seconds(shape, tiles, chip, constants), tail_tiles_help(shape, tiles, chip)
+    return [Candidate(spec, config, float(time)) for config, time, is_useful in zip(found, seconds, useful, strict=True)
+            if is_useful]  # fmt: skip
+
+
+def steps(values: Mapping[str, int], problem: Problem) -> list[dict[str, int]]:
+    """Changes to try; some are illegal, or name a parameter that the kernel does not have."""
+    cluster = values.get("CLUSTER_M", 1), values.get("CLUSTER_N", 1)
+    changes = [{"CLUSTER_M": m, "CLUSTER_N": n} for m, n in ((1, 1), (2, 1), (1, 2)) if (m, n) != cluster]
+    changes += [{"STAGES": values["STAGES"] - 1}]
+    if problem.out_dtype.itemsize == problem.dtype.itemsize:  # TMA stores 16-bit outputs only
+        mode = DIRECT if values.get("STORE_MODE", DIRECT) else TMA
+        changes += [{"STORE_MODE": mode, "STORE_BOXES": int(mode != DIRECT)}]
+    if "TAIL_BN" in values:
+        changes += [{"TAIL_BN": 0 if values["TAIL_BN"] else 128}]
+    if DETERMINISTIC in values:
+        changes += [{DETERMINISTIC: 0 if values[DETERMINISTIC] else 1}]
+    for name in ("GROUP", "SPLIT", "CLUSTERS"):
+        changes += [{name: values[name] * 2}, {name: values[name] // 2}] if name in values else []
+    if "DEPTH" in values:  # the same bytes in flight, in more or in fewer stages
+        changes += [{"DEPTH": values["DEPTH"] * 2, "STAGES": values["STAGES"] // 2},
+                    {"DEPTH": values["DEPTH"] // 2, "STAGES": values["STAGES"] * 2}]  # fmt: skip
+    no_tail = {"TAIL_BN": 0} if values.get("TAIL_BN") else {}  # other widths have no tail tiles
+    return changes + [{"BN": values["BN"] + step, **no_tail} for step in (-16, 16)]
