@@ -24,7 +24,7 @@ format: $(STAMP)
 	$(BIN)/ruff format .
 
 docs: $(VENV)/.docs  ## the documentation as a site with search, in build/docs
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 bench-sim: $(STAMP)  ## how fast the simulator is, on one core
 	$(BIN)/python benchmarks/simulator_speed.py

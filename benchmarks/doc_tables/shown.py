@@ -23,17 +23,20 @@ COLUMNS = 88
 
 @dataclass(frozen=True)
 class Shown:
-    """A command on a page. ``until`` ends the excerpt before the first line that starts with it."""
+    """A command on a page, and the lines to leave out: pairs of beginnings, from the first up to the second.
+
+    An empty second means the end. What is left out shows as "…".
+    """
 
     command: str
     exit_code: int
-    until: str = ""
+    without: tuple[tuple[str, str], ...] = ()
 
     def markdown(self) -> str:
         return f"<!-- with {compiler()} -->\n```console\n$ {self.command}\n{self.output()}\n```"
 
     def output(self) -> str:
-        """The lines to show; an excerpt ends with "…"."""
+        """The lines to show."""
         with tempfile.TemporaryDirectory() as data:
             environment = {**os.environ, "COLUMNS": str(COLUMNS), "NO_COLOR": "1", "TERM": "dumb",
                            "PYTHONPATH": str(ROOT / "src"), "PYTHONIOENCODING": "utf-8",
@@ -45,14 +48,17 @@ class Shown:
                 f"{self.command} exited {done.returncode}, not {self.exit_code}:\n{done.stdout}{done.stderr}"
             )
         lines = [line.rstrip() for line in done.stdout.rstrip().splitlines()]
-        if self.until:
-            end = next((at for at, line in enumerate(lines) if line.startswith(self.until)), None)
-            if end is None:
-                raise SystemExit(
-                    f"{self.command}: no line starts with {self.until!r}; change it in {Path(__file__).name}"
-                )
-            lines = [*"\n".join(lines[:end]).rstrip().splitlines(), "…"]
+        for start, end in self.without:
+            first = self._find(lines, start)
+            last = self._find(lines, end) if end else len(lines)
+            lines = [*lines[:first], "…", *lines[last:]]
         return "\n".join(lines)
+
+    def _find(self, lines: list[str], start: str) -> int:
+        for at, line in enumerate(lines):
+            if line.startswith(start):
+                return at
+        raise SystemExit(f"{self.command}: no line starts with {start!r}; change SHOWN in {Path(__file__).name}")
 
 
 def compiler() -> str:
@@ -65,6 +71,7 @@ def file_block(name: str, language: str) -> str:
 
 
 SHOWN = {
-    "shown check": Shown("gemmsmith check tile.cu", exit_code=1),
-    "shown explain": Shown("gemmsmith explain tile_fixed.cu --gpu 4090", exit_code=0, until="2. "),
-}
+    "shown check": Shown("gemmsmith check tile.cu", exit_code=1, without=(("not run", ""),)),
+    "shown explain": Shown("gemmsmith explain tile_fixed.cu --gpu 4090", exit_code=0,
+                           without=(("Global loads", "What to do"), ("2. ", ""))),
+}  # fmt: skip

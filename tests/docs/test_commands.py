@@ -45,6 +45,7 @@ NOT_RUN = {
     "show RUNG": PLACEHOLDER,
     "sweep --experiment NAME": PLACEHOLDER,
     "sweep --experiment padding": SLOW,
+    "sweep --experiment bk": SLOW,
     "sweep padded": SLOW,
     "sweep rectangular": SLOW,
     "sweep my.cu": SLOW,

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
+import runpy
 from pathlib import Path
 
 import pytest
@@ -50,4 +49,4 @@ PYTHON = [(name_of(page), code) for page in PAGES for code in blocks(page.read_t
 def test_shown_python_runs(code: str, tmp_path: Path) -> None:
     script = tmp_path / "example.py"
     script.write_text(code, encoding="utf-8")
-    subprocess.run([sys.executable, str(script)], check=True, capture_output=True)
+    runpy.run_path(str(script), run_name="__main__")
