@@ -38,7 +38,7 @@ def do_once(patch: pytest.MonkeyPatch, folder: Path) -> None:
 def load_ptx_once(device: SimDevice, ptx: str, entry: str) -> LoadedPtx:
     """As the simulator loads it, and the same for every device unless the kernel uses a global variable: that lies in
     one device's memory. No rung does, its named constants are folded into the code."""
-    key = (ptx, entry, device.ring)
+    key = (ptx, entry, device.mod32)
     if key in _loaded:
         _loaded.move_to_end(key)
         return _loaded[key]

@@ -54,9 +54,9 @@ def test_a_kernel_is_parsed_once_and_as_ever(kernel: CompiledKernel) -> None:
 
 
 def test_other_arithmetic_and_another_text_are_another_kernel(kernel: CompiledKernel) -> None:
-    loaded, ring = SimDevice().load(kernel), SimDevice(ring=True).load(kernel)
+    loaded, ring = SimDevice().load(kernel), SimDevice(mod32=True).load(kernel)
     assert code(ring) != code(loaded)
-    assert code(ring) == code(_load_ptx(SimDevice(ring=True), kernel.ptx, kernel.entry))
+    assert code(ring) == code(_load_ptx(SimDevice(mod32=True), kernel.ptx, kernel.entry))
     changed = kernel.ptx.replace("fma.rn.f32", "fma.rz.f32")
     assert changed != kernel.ptx
     with pytest.raises(Exception, match=r"fma\.rz"):

@@ -9,11 +9,14 @@ from hypothesis import strategies as st
 from ptx_launch import Array, kernel
 
 from gemmsmith.sim.bundle import Program, bundle
-from gemmsmith.sim.lower import Lowered, lower
-from gemmsmith.sim.machine import Machine, Wave
+from gemmsmith.sim.lower import lower
+from gemmsmith.sim.machine import Machine
 from gemmsmith.sim.memory import GlobalMemory
+from gemmsmith.sim.operation import Lowered
 from gemmsmith.sim.ptx import parse
 from gemmsmith.sim.schedule import schedule_named
+from gemmsmith.sim.traits import Effect
+from gemmsmith.sim.wave import Wave
 
 LANES = 64
 WORDS = 8  # registers, words of each thread's global and shared memory
@@ -69,7 +72,7 @@ def one_at_a_time(code: Lowered) -> Program:
     """The reference: every operation a bundle of its own, in the order written."""
     steps = []
     for operation in code.operations:
-        alone = Lowered((operation,), {}, code.heights, code.special, code.static_shared, (), code.local_size)
+        alone = Lowered((operation,), {}, code.heights, code.special, code.static_shared, code.local_size)
         steps += bundle(alone, LANES).steps
     return Program(tuple(steps), {})
 
@@ -104,8 +107,8 @@ def test_random_programs_give_the_same_bits(body: str, most: int) -> None:
 def test_every_operation_runs_exactly_once(body: str, most: int) -> None:
     code = lowered(body)
     program = bundle(code, LANES, most * LANES)
-    ran = [id(operation) for step in program.steps for operation in step.operations]
-    assert sorted(ran) == sorted(id(operation) for operation in code.operations)
+    ran = [operation.position for step in program.steps for operation in step.operations]
+    assert sorted(ran) == list(range(len(code.operations)))
     assert max(step.count for step in program.steps) <= most
 
 
@@ -148,4 +151,4 @@ def test_a_load_does_not_join_one_from_before_a_copy() -> None:
 def test_two_copies_in_a_row_may_run_together() -> None:
     copies = [f"cp.async.ca.shared.global [%r20+{4 * i}], [%d1+{4 * i}], 4;" for i in range(4)]
     program = bundle(lowered("\n".join(copies)), LANES)
-    assert [step.count for step in program.steps if step.first.kind == "copy"] == [4]
+    assert [step.count for step in program.steps if step.access and step.access.effect is Effect.COPY] == [4]

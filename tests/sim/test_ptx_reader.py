@@ -7,7 +7,8 @@ import pytest
 from ptx_launch import launch, words
 
 from gemmsmith.sim.device import SimDevice
-from gemmsmith.sim.ptx import Address, Entry, Immediate, Register, Symbol, Vector, parse
+from gemmsmith.sim.ptx import parse
+from gemmsmith.sim.syntax import Address, Entry, Immediate, Register, Symbol, Vector
 
 
 def entry(body: str, before: str = "") -> Entry:

@@ -163,7 +163,7 @@ def load(instruction: str, ring: bool = False) -> None:
             ret;
         }}
     """
-    SimDevice(ring=ring).load_ptx(text, "k")
+    SimDevice(mod32=ring).load_ptx(text, "k")
 
 
 @pytest.mark.parametrize("ring", [False, True], ids=["ieee", "ring"])

@@ -13,14 +13,11 @@ rows of column g.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[Any]
+from gemmsmith.sim.types import Array
+from gemmsmith.sim.wave import WARP
 
-WARP = 32
 ROWS, COLUMNS = 16, 8  # of an mma.sync of any type here
 
 

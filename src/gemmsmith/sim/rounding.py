@@ -11,13 +11,11 @@ NaN results are NVIDIA's canonical NaN, whatever the payload of the operands.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import ml_dtypes
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[Any]
+from gemmsmith.sim.types import Array
 
 CANONICAL_NAN_32 = np.uint32(0x7FFFFFFF)
 CANONICAL_NAN_16 = np.uint16(0x7FFF)
@@ -129,6 +127,18 @@ def mul32(a: Array, b: Array) -> Array:
 def div32(a: Array, b: Array) -> Array:
     """a / b in fp32, rounded to nearest even."""
     return canonical32(np.divide(a, b, dtype=np.float32))
+
+
+def float_min(a: Array, b: Array) -> Array:
+    """The smaller; the other operand where one is NaN (np.fmin differs for signalling ones); −0 is below +0."""
+    takes_a = (a < b) | (b != b) | ((a == b) & np.signbit(a))
+    return np.where(takes_a, a, b)
+
+
+def float_max(a: Array, b: Array) -> Array:
+    """The larger, by the same rules."""
+    takes_a = (a > b) | (b != b) | ((a == b) & np.signbit(b))
+    return np.where(takes_a, a, b)
 
 
 def to_half(x: Array) -> Array:

@@ -14,14 +14,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gemmsmith.sim.rounding import CANONICAL_NAN_32, TF32_MASK
-
-Array = NDArray[Any]
+from gemmsmith.sim.types import Array
 
 _CHUNK = 512  # instructions at a time, so that intermediate arrays stay in the cache
 _NOTHING = -10_000  # the exponent of zero

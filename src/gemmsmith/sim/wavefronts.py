@@ -20,14 +20,12 @@ Addresses come as (warps, 32) arrays with −1 where a lane is inactive, and are
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[Any]
+from gemmsmith.sim.types import Array
+from gemmsmith.sim.wave import WARP
 
-WARP = 32
 SECTOR = 32
 LINE = 128
 BANKS = 32
@@ -50,14 +48,14 @@ def distinct(addresses: Array) -> Array:
     return found
 
 
-def wavefronts(addresses: Array, width: int, kind: str) -> tuple[Array, Array]:
-    """(wavefronts, groups) for each warp, for a 'load' or 'store' of ``width`` bytes a lane."""
+def wavefronts(addresses: Array, width: int, *, load: bool) -> tuple[Array, Array]:
+    """(wavefronts, groups) for each warp, for a load or store of ``width`` bytes per lane."""
     if width <= 4:
         counts = _busiest(addresses, width)
         return counts, (counts > 0).astype(np.int64)
     lanes = LINE // width
     plain = _grouped(addresses, width, lanes)
-    if kind != "load":
+    if not load:
         return plain
     merged = _pairs_agree(addresses, 1) | _pairs_agree(addresses, 2)
     if not merged.any():
