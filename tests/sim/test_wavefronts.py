@@ -393,11 +393,11 @@ def test_the_simulator_counts_copies_by_these_rules() -> None:
 def test_remembered_patterns_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     remembered = counted(70, 50, 37)
     assert remembered["requests"] < remembered["copies"]
-    served = Counters._served_copy
+    recall = Counters._remembered
 
     def forgetful(self: Counters, *arguments: Any) -> tuple[int, ...]:
-        self._copy_patterns.clear()
-        return served(self, *arguments)
+        self._patterns.clear()
+        return recall(self, *arguments)
 
-    monkeypatch.setattr(Counters, "_served_copy", forgetful)
+    monkeypatch.setattr(Counters, "_remembered", forgetful)
     assert counted(70, 50, 37) == remembered

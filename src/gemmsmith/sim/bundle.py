@@ -7,7 +7,7 @@ bundle. An outer product in registers takes one call per step of K instead of on
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Generic, TypeVar
@@ -45,7 +45,7 @@ class Bundle(Generic[D]):
     """Operations that run as one. With more than one, their values are rows of two-dimensional arrays.
 
     What the operations have in common is repeated here: ``traits``, ``execute``, ``detail``, ``access`` and guard.
-    ``waits`` says whether lanes may have to wait here, or go elsewhere than to the next bundle.
+    ``following`` is the position of the next bundle. ``waits``: lanes may have to wait here, or go elsewhere.
     """
 
     operations: tuple[Operation[D], ...]
@@ -60,57 +60,77 @@ class Bundle(Generic[D]):
     guard: int | None
     negated: bool
     waits: bool
+    following: int
 
     @property
     def first(self) -> Operation[D]:
         return self.operations[0]
 
 
-@dataclass(frozen=True)
 class Program:
-    """Bundles in execution order; labels are positions in it."""
+    """The bundles of a lowered entry, made when they are first reached: much of a kernel handles edges and never runs.
 
-    steps: tuple[Bundle[Any], ...]
-    labels: dict[str, int]
+    A position is the index of an operation. The bundles of a stretch of straight-line code take the first positions of
+    that stretch, in execution order; ``following`` leads from one to the next, and from the last to the end.
+    """
 
+    def __init__(self, lowered: Lowered, limit: int) -> None:
+        """No bundle has more than ``limit`` operations."""
+        self.labels, self.end = lowered.labels, len(lowered.operations)
+        self.bundles: list[Bundle[Any] | None] = [None] * self.end
+        self._operations, self._limit = lowered.operations, limit
+        self._targets = set(lowered.labels.values())
 
-def bundle(lowered: Lowered, lanes: int, most_elements: int = 1 << 16) -> Program:
-    """Arrange a lowered entry for ``lanes`` lanes; no bundle exceeds ``most_elements`` lane-operations."""
-    limit = max(1, most_elements // max(1, lanes))
-    starts = set(lowered.labels.values())
-    steps: list[Bundle[Any]] = []
-    where: dict[int, int] = {}
-    stretch: list[Operation[Any]] = []
-    for position, operation in enumerate(lowered.operations):
-        if position in starts:
-            steps += _arrange(stretch, limit)
-            stretch = []
-            where[position] = len(steps)
-        if operation.traits.bundling is Bundling.BOUNDARY:
-            steps += _arrange(stretch, limit)
-            stretch = []
-            steps.append(_make([operation]))
+    def step(self, position: int) -> Bundle[Any]:
+        """The bundle at a position that execution has reached."""
+        found = self.bundles[position]
+        if found is None:
+            self._arrange(position)
+            found = self.bundles[position]
+            assert found is not None, "a jump into the middle of a stretch"
+        return found
+
+    def steps(self) -> Iterator[Bundle[Any]]:
+        """All bundles, in the order of the program."""
+        position = 0
+        while position < self.end:
+            step = self.step(position)
+            yield step
+            position = step.following
+
+    def _arrange(self, start: int) -> None:
+        """Make the bundles of the stretch that begins at ``start``."""
+        operations, stop = self._operations, start + 1
+        if operations[start].traits.bundling is Bundling.BOUNDARY:
+            groups = [[operations[start]]]
         else:
-            stretch.append(operation)
-    steps += _arrange(stretch, limit)
-    where[len(lowered.operations)] = len(steps)
-    return Program(tuple(steps), {label: where[at] for label, at in lowered.labels.items()})
+            while (
+                stop < self.end
+                and stop not in self._targets
+                and operations[stop].traits.bundling is not Bundling.BOUNDARY
+            ):
+                stop += 1
+            groups = _groups(operations[start:stop], self._limit)
+        for n, group in enumerate(groups, 1):
+            self.bundles[start + n - 1] = _make(group, start + n if n < len(groups) else stop)
 
 
-def _arrange(stretch: list[Operation[Any]], limit: int) -> list[Bundle[Any]]:
-    """The bundles of one stretch, in an order that respects every dependency."""
+def most_operations(lanes: int, most_elements: int = 1 << 16) -> int:
+    """How many operations a bundle may have, for that many lanes: NumPy is fastest while arrays fit in the cache."""
+    return max(1, most_elements // max(1, lanes))
+
+
+def _groups(stretch: Sequence[Operation[Any]], limit: int) -> list[list[Operation[Any]]]:
+    """The operations of one stretch by bundle, in an order that respects every dependency."""
     groups: dict[tuple[Any, ...], list[Operation[Any]]] = {}
     for level, operation in zip(_levels(stretch), stretch, strict=True):
         alone = operation.traits.bundling is Bundling.ALONE
         groups.setdefault((level, operation.position if alone else operation.key), []).append(operation)
-    bundles = []
-    for _, operations in sorted(groups.items(), key=lambda item: item[0][0]):
-        for start in range(0, len(operations), limit):
-            bundles.append(_make(operations[start : start + limit]))
-    return bundles
+    ordered = [group for _, group in sorted(groups.items(), key=lambda item: item[0][0])]
+    return [group[start : start + limit] for group in ordered for start in range(0, len(group), limit)]
 
 
-def _levels(stretch: list[Operation[Any]]) -> list[int]:
+def _levels(stretch: Sequence[Operation[Any]]) -> list[int]:
     written: dict[Cell, int] = {}
     read: dict[Cell, int] = {}
     last_load = last_store = last_copy = 0
@@ -145,7 +165,7 @@ def _levels(stretch: list[Operation[Any]]) -> list[int]:
     return levels
 
 
-def _make(operations: list[Operation[D]]) -> Bundle[D]:
+def _make(operations: list[Operation[D]], following: int) -> Bundle[D]:
     first, traits = operations[0], operations[0].traits
     if len(operations) == 1:
         targets, sources = tuple(map(_single, first.targets)), tuple(map(_single, first.sources))
@@ -157,7 +177,7 @@ def _make(operations: list[Operation[D]]) -> Bundle[D]:
     waits = traits.waits_on is not Wait.NOTHING or traits.flow is not Flow.NEXT
     guard = None if first.guard is None else first.guard.row
     return Bundle(tuple(operations), len(operations), targets, sources, pointers, traits, first.execute, first.detail,
-                  first.access, guard, first.negated, waits)  # fmt: skip
+                  first.access, guard, first.negated, waits, following)  # fmt: skip
 
 
 def _pointers(items: list[Pointer]) -> Pointers:

@@ -15,7 +15,7 @@ from gemmsmith.errors import LaunchError, SimulationError
 from gemmsmith.kernel.geometry import Geometry, TensorMap
 from gemmsmith.run.device import Bytes, Launch
 from gemmsmith.run.tensor_map import check_tensor_map, encode_simulated
-from gemmsmith.sim.bundle import Program, bundle
+from gemmsmith.sim.bundle import Program, most_operations
 from gemmsmith.sim.counters import Counters
 from gemmsmith.sim.hazards import HazardError, HazardLog
 from gemmsmith.sim.lower import lower
@@ -36,11 +36,18 @@ _SMS = 132  # SMs of an H200, for which a persistent grid is sized
 
 @dataclass
 class LoadedPtx:
-    """A parsed and lowered kernel, with the programs bundled so far by lane count."""
+    """A parsed and lowered kernel, with its programs by the size of their bundles."""
 
     entry: Entry
     lowered: Lowered
     programs: dict[int, Program] = field(default_factory=dict)
+
+    def program(self, lanes: int) -> Program:
+        """The program for waves of this many lanes."""
+        limit = most_operations(lanes)
+        if limit not in self.programs:
+            self.programs[limit] = Program(self.lowered, limit)
+        return self.programs[limit]
 
 
 class SimDevice:
@@ -140,12 +147,8 @@ class SimDevice:
                 wave = Wave(
                     geometry.grid, geometry.block, numbers[start : start + at_once], static + geometry.smem, parameters
                 )
-                program = loaded.programs.get(wave.lanes)
-                if program is None:
-                    program = loaded.programs[wave.lanes] = bundle(loaded.lowered, wave.lanes)
-                Machine(
-                    loaded.lowered, program, wave, self.memory, self.schedule, self.log, self.counters, deadline
-                ).run()
+                Machine(loaded.lowered, loaded.program(wave.lanes), wave, self.memory, self.schedule, self.log,
+                        self.counters, deadline).run()  # fmt: skip
 
     @contextmanager
     def _hazards_of_whole_launches(self) -> Iterator[None]:

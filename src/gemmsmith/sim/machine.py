@@ -103,11 +103,11 @@ class Machine(Execution):
 
     def _advance(self, group: Group, meet: set[int], alone: bool) -> list[Group]:
         """Run one group until it waits, ends, splits, meets another of its team, or has used up its quantum."""
-        steps, position, lanes = self.program.steps, group.position, group.lanes
+        bundles, position, lanes = self.program.bundles, group.position, group.lanes
         quantum = self.schedule.quantum()
         taken = 0
-        while position < len(steps):
-            step = steps[position]
+        while position < self.program.end:
+            step = bundles[position] or self.program.step(position)
             self.steps_taken += 1
             if self.steps_taken % _STEPS_BETWEEN_CLOCKS == 0 and time.monotonic() > self.deadline:
                 raise endless(self, step, lanes)
@@ -115,7 +115,7 @@ class Machine(Execution):
                 return [Group(position, lanes, group.team)]
             if not step.waits:
                 self._step(step, lanes)
-                position += 1
+                position = step.following
             else:
                 groups = self._wait_or_jump(step, Group(position, lanes, group.team), alone)
                 if len(groups) != 1 or groups[0].lanes is not lanes:
@@ -179,29 +179,29 @@ class Machine(Execution):
         if not self.whole_warps(group.lanes):
             return self._await_warps(step, group)
         self._step(step, group.lanes)
-        return [Group(group.position + 1, group.lanes, group.team)]
+        return [Group(step.following, group.lanes, group.team)]
 
     def _branch(self, step: Bundle[Any], group: Group) -> list[Group]:
         target = self.program.labels[step.detail.label]
         taken = self._guarded(step, group.lanes)
         if taken is None:
-            return [Group(group.position + 1, group.lanes, group.team)]
+            return [Group(step.following, group.lanes, group.team)]
         if taken is group.lanes:
             return [Group(target, group.lanes, group.team)]
         stay = self._others(group.lanes, taken)
         if self.counters is not None:
             self.counters.diverged(self, step, stay, taken)
-        return [Group(group.position + 1, stay, group.team), Group(target, taken, group.team)]
+        return [Group(step.following, stay, group.team), Group(target, taken, group.team)]
 
     def _leave(self, step: Bundle[Any], group: Group) -> list[Group]:
         """Ends the guarded lanes; the others go on."""
         leaving = self._guarded(step, group.lanes)
         if leaving is None:
-            return [Group(group.position + 1, group.lanes, group.team)]
+            return [Group(step.following, group.lanes, group.team)]
         self._exit(leaving)
         if leaving is group.lanes:
             return []
-        return [Group(group.position + 1, self._others(group.lanes, leaving), group.team)]
+        return [Group(step.following, self._others(group.lanes, leaving), group.team)]
 
     def _exit(self, lanes: Lanes) -> None:
         self.alive[lanes] = False
@@ -210,7 +210,7 @@ class Machine(Execution):
     def _arrive_at_block(self, step: Bundle[Any], group: Group, alone: bool) -> list[Group]:
         """A barrier of the block: lanes whose guard does not hold go on."""
         arriving = self._guarded(step, group.lanes)
-        after = Group(group.position + 1, group.lanes, group.team)
+        after = Group(step.following, group.lanes, group.team)
         if arriving is None:
             return [after]
         if arriving is group.lanes and alone and isinstance(arriving, slice) and arriving == ALL:
@@ -225,14 +225,14 @@ class Machine(Execution):
         """An instruction that waits for the lanes of its member mask."""
         arriving = self._guarded(step, group.lanes)
         if arriving is None:
-            return [Group(group.position + 1, group.lanes, group.team)]
+            return [Group(step.following, group.lanes, group.team)]
         mine = self.indices(arriving)
         outside = self.fetch(step.sources[-1], arriving) >> (self.thread[mine] % WARP).astype(np.uint32) & 1 == 0
         if outside.any():
             raise describe_fault(self, step, arriving, left_out_of_its_mask(step, int(np.argmax(outside))))
         self.at_warp_barrier.append(Group(group.position, arriving, group.team))
         rest = [] if arriving is group.lanes else [self._others(group.lanes, arriving)]
-        return self._release_warps() + [Group(group.position + 1, lanes, group.team) for lanes in rest]
+        return self._release_warps() + [Group(step.following, lanes, group.team) for lanes in rest]
 
     def _await_warps(self, step: Bundle[Any], group: Group) -> list[Group]:
         """An instruction for whole warps, and the rest of a warp is elsewhere: these lanes wait for it."""
@@ -268,12 +268,13 @@ class Machine(Execution):
             lanes = self.indices(group.lanes)
             go = free[self.block[lanes]]
             if go.any():
-                released.append(Group(group.position + 1, self.compact(lanes[go]), group.team))
+                after = self.program.step(group.position).following
+                released.append(Group(after, self.compact(lanes[go]), group.team))
                 passed.setdefault(group.position, []).append(lanes[go])
             if not go.all():
                 self.at_barrier.append(Group(group.position, compact(lanes[~go]), group.team))
         for position, sets in passed.items():
-            step = self.program.steps[position]
+            step = self.program.step(position)
             step.execute(self, step, self._union(sets))
         return released
 
@@ -281,7 +282,7 @@ class Machine(Execution):
         """Release the lanes that wait for others of their warp, if all of those have arrived at the same place."""
         released: list[Group] = []
         for position in sorted({group.position for group in self.at_warp_barrier}):
-            step = self.program.steps[position]
+            step = self.program.step(position)
             here = [g for g in self.at_warp_barrier if g.position == position]
             self.at_warp_barrier = [g for g in self.at_warp_barrier if g.position != position]
             missing = self._missing(here)
@@ -297,7 +298,7 @@ class Machine(Execution):
                     self.at_warp_barrier.append(Group(position, compact(mine[~go]), group.team))
             if free and members_only:
                 self._step(step, self._union([group.lanes for group in free]))
-                free = [Group(position + 1, group.lanes, group.team) for group in free]
+                free = [Group(step.following, group.lanes, group.team) for group in free]
             released += free
         return released
 
@@ -311,4 +312,4 @@ class Machine(Execution):
         return missing
 
     def _waiting(self, groups: list[Group]) -> list[Waiting]:
-        return [(group.lanes, self.program.steps[group.position]) for group in groups]
+        return [(group.lanes, self.program.step(group.position)) for group in groups]

@@ -32,6 +32,8 @@ RAW: dict[int, np.dtype[Any]] = {
     8: np.dtype(np.uint64), 16: np.dtype(np.complex128),
 }  # fmt: skip
 
+_SHIFT = {1: 0, 2: 1, 4: 2, 8: 3, 16: 4}  # by which an address is shifted to get an element's index
+
 
 class AccessFault(Exception):  # noqa: N818 - the usual word for it
     """An access that a GPU would fault on, or that reads undefined data.
@@ -57,6 +59,12 @@ def check_alignment(addresses: Array, width: int, space: Space) -> None:
         position = int(np.flatnonzero(addresses.reshape(-1) & addresses.dtype.type(width - 1))[0])
         address = int(addresses.reshape(-1)[position])
         raise AccessFault("misaligned", position, address, f"the address must be a multiple of {width}", space)
+
+
+def _elements(addresses: Array, base: int, width: int) -> Array:
+    """Indices of elements of ``width`` bytes, for 64-bit addresses in an allocation at ``base``."""
+    index: Array = (addresses - np.uint64(base)) >> np.uint64(_SHIFT[width])
+    return index.view(np.int64)
 
 
 def _lazy_zeros(nbytes: int) -> Array:
@@ -151,12 +159,11 @@ class GlobalMemory:
             base, data = found
             if int(addresses.max()) + width <= base + self._size[base]:
                 self._check_readable(base, low)
-                return data.view(RAW[width]).take((addresses - np.uint64(base)) // np.uint64(width))
+                return data.view(RAW[width]).take(_elements(addresses, base, width))
         result = np.zeros(addresses.shape, RAW[width])
         for base, data, mask in self._split(addresses, width):
             self._check_readable(base, int(addresses[mask][0]), int(np.flatnonzero(mask.reshape(-1))[0]))
-            index = (addresses[mask] - np.uint64(base)) // np.uint64(width)
-            result[mask] = data.view(RAW[width])[index]
+            result[mask] = data.view(RAW[width])[_elements(addresses[mask], base, width)]
         return result
 
     def _check_readable(self, base: int, address: int, position: int = 0) -> None:
@@ -166,8 +173,7 @@ class GlobalMemory:
     def scatter(self, addresses: Array, width: int, values: Array) -> None:
         check_alignment(addresses, width, Space.GLOBAL)
         for base, data, mask in self._split(addresses, width):
-            index = (addresses[mask] - np.uint64(base)) // np.uint64(width)
-            data.view(RAW[width])[index] = values[mask]
+            data.view(RAW[width])[_elements(addresses[mask], base, width)] = values[mask]
 
     def _split(self, addresses: Array, width: int) -> list[tuple[int, Array, Array]]:
         """The lanes that fall into each allocation; raises for the first that falls into none."""
@@ -209,12 +215,13 @@ class WindowMemory:
 
     def gather(self, index: Array, width: int) -> Array:
         self._check_written(index, width)
-        return self.data.view(RAW[width]).take(index // width)
+        return self.data.view(RAW[width]).take(index >> _SHIFT[width])
 
     def scatter(self, index: Array, width: int, values: Array) -> None:
-        self.data.view(RAW[width])[index // width] = values
+        element = index >> _SHIFT[width]
+        self.data.view(RAW[width])[element] = values
         if width >= 4:
-            self.written.view(RAW[width // 4])[index // width] = 0x0F0F0F0F & ((1 << (2 * width)) - 1)
+            self.written.view(RAW[width // 4])[element] = 0x0F0F0F0F & ((1 << (2 * width)) - 1)
         else:
             bits = (((1 << width) - 1) << (index % 4)).astype(np.uint8)
             np.bitwise_or.at(self.written, index // 4, bits)
@@ -222,7 +229,7 @@ class WindowMemory:
     def _check_written(self, index: Array, width: int) -> None:
         if width >= 4:
             full = 0x0F0F0F0F & ((1 << (2 * width)) - 1)
-            good = self.written.view(RAW[width // 4]).take(index // width) == full
+            good = self.written.view(RAW[width // 4]).take(index >> _SHIFT[width]) == full
         else:
             bits = (((1 << width) - 1) << (index % 4)).astype(np.uint8)
             good = (self.written.take(index // 4) & bits) == bits

@@ -56,7 +56,10 @@ SINK = Symbol("_")
 
 @dataclass(frozen=True, slots=True)
 class Instruction:
-    """One PTX instruction and the source line it comes from. ``name`` is the opcode with all modifiers."""
+    """One PTX instruction and the source line it comes from.
+
+    ``name`` is the opcode with all modifiers, ``written`` the whole statement as the PTX has it.
+    """
 
     name: str
     operands: tuple[Operand, ...]
@@ -64,8 +67,13 @@ class Instruction:
     negated: bool
     file: str
     line: int
-    text: str
+    written: str
     caller: str = ""
+
+    @property
+    def text(self) -> str:
+        """The statement with single blanks, as messages give it."""
+        return " ".join(self.written.split())
 
     @property
     def opcode(self) -> str:
