@@ -53,6 +53,8 @@ def main() -> int:
     parser.add_argument("--rung", action="append", default=[], help="only this rung; may be repeated")
     asked = parser.parse_args()
     rungs = [spec for spec in simulated_rungs() if not asked.rung or spec.name in asked.rung]
+    if unknown := set(asked.rung) - {spec.name for spec in rungs}:
+        parser.error(f"no simulated rung {', '.join(sorted(unknown))}")
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     size = asked.size

@@ -175,6 +175,13 @@ def test_a_warp_barrier_waits_for_the_lanes_of_its_mask_only(schedule: tuple[str
     assert found.tolist() == [t ^ 8 for t in range(16)] + [0] * 16
 
 
+def test_a_warp_barrier_by_a_lane_that_its_mask_leaves_out() -> None:
+    with pytest.raises(SimulationError) as caught:
+        launch("setp.lt.u32 %p1, %t, 18;\n@%p1 bar.warp.sync 0xffff;", words(1))
+    assert caught.value.message == "__syncwarp() by a lane that its own member mask leaves out"
+    assert "k.cu:2: @%p1 bar.warp.sync 0xffff; block (0,0,0), thread (16,0,0)" in caught.value.hint
+
+
 @pytest.mark.parametrize(
     "fence", ["membar.cta", "membar.gl", "fence.acq_rel.gpu", "fence.sc.cta", "bar.warp.sync 0xffffffff"]
 )

@@ -78,6 +78,22 @@ def test_one_lane_among_several_allocations_is_found() -> None:
     assert "thread (23,0,0)" in caught.value.hint
 
 
+@pytest.mark.parametrize("space", ["global", "shared"])
+def test_the_lane_of_an_atomic_that_faults_is_found(space: str) -> None:
+    """All lanes update memory; only lane 23 misses it."""
+    at = "%r5" if space == "shared" else "%d1"
+    body = f"""
+    shl.b32 %r5, %t, 2; st.shared.u32 [%r5], 0; setp.eq.u32 %p3, %t, 23;
+    mul.wide.u32 %d1, %t, 4; add.s64 %d1, %d1, %b0;
+    @%p3 add.u32 %r5, %r5, 4096;
+    @%p3 add.s64 %d1, %d1, 4096;
+    atom.{space}.add.u32 %r1, [{at}], 1;
+    """
+    with pytest.raises(SimulationError, match=f"out-of-bounds {space} atomic update of 4 bytes") as caught:
+        launch(body, words(32), declarations=ROOM)
+    assert "thread (23,0,0)" in caught.value.hint
+
+
 def test_a_two_dimensional_place_is_named() -> None:
     body = "mov.u32 %r1, %tid.y; setp.eq.u32 %p1, %r1, 3; setp.eq.and.u32 %p1, %t, 5, %p1; mov.u64 %d1, 8;\n"
     with pytest.raises(SimulationError) as caught:

@@ -187,6 +187,8 @@ def test_the_frame_around_them_is_fine() -> None:
         ("L: add.u32 %r1, %r2, %r3; L: ret", "'L' occurs twice"),
         (".reg .b32", "register declaration"),
         (".shared .b24 x[4]", "unknown type .b24"),
+        (".reg .b128 %q<2>", "no registers of type .b128"),
+        (".reg .b24 %q", "no registers of type .b24"),
         ("{ add.u32 %r1, %r2, %r3", "unclosed brace"),
     ],
 )

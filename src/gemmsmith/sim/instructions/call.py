@@ -72,16 +72,11 @@ def _assert(machine: Execution, step: Bundle[None], lanes: Lanes) -> None:
 def _lower_print(code: Lowering, i: Instruction, _: None) -> Draft[Function]:
     call = _parts(i)
     if call.function != _PRINT or len(call.results) != 1:
-        raise Refused
+        raise unknown_function(i, code.entry.instructions)
     return Draft(same, (code.slot(call.results[0], "b32"),), (scalar(0, DTYPES["b32"]),))
-
-
-def _lower_other(code: Lowering, i: Instruction, _: None) -> Draft[Function]:
-    raise unknown_function(i, code.entry.instructions)
 
 
 RECORDS = (
     Record("call.uni?", decode=no_form, lower=_lower_assert, execute=_assert, bundling=Bundling.BOUNDARY),
     Record("call.uni?", decode=no_form, lower=_lower_print, execute=compute),
-    Record("call.uni?", decode=no_form, lower=_lower_other, execute=compute),
 )
