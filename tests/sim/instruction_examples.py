@@ -29,8 +29,9 @@ EXAMPLES: dict[str, str] = {
 DONE: ret;""",
     "atom": "atom.relaxed.gpu.global.add.u32 %r1, [%b0], 1; atom.shared::cta.max.u32 _, [room], %t;",
     "red": "red.global.add.f32 [%b0], 0f3F800000;",
-    "cp.async": """cp.async.ca.shared.global [%r20], [%d1], 8, 4; cp.async.cg.shared.global.L2::128B [%r20+512], [%d1], 16;
-cp.async.commit_group; cp.async.wait_group 0; cp.async.wait_all;""",
+    "cp.async": """cp.async.ca.shared.global [%r20], [%d1], 8, 4;
+cp.async.cg.shared.global.L2::128B [%r20+512], [%d1], 16; cp.async.commit_group;
+cp.async.wait_group 0; cp.async.wait_all;""",
     "barriers": "bar.sync 0; barrier.sync.aligned 1; bar.warp.sync -1;",
     "fences": "membar.cta; fence.acq_rel.gpu; griddepcontrol.wait;",
     "shfl": "shfl.sync.bfly.b32 %r1|%p1, %t, 1, 31, -1;",

@@ -28,8 +28,9 @@ from gemmsmith.sim.wave import WARP
 
 # -- patterns -----------------------------------------------------------------------------------------
 
-LOAD = Pattern("ld.order?.space?.hint*.vec?.type", {"order": "weak volatile", "space": "global shared::cta",
-                                                     "hint": "nc L2::*", "vec": "v2 v4", "type": "u32 f32"})  # fmt: skip
+CHOICES = {"order": "weak volatile", "space": "global shared::cta", "hint": "nc L2::*", "vec": "v2 v4",
+           "type": "u32 f32"}  # fmt: skip
+LOAD = Pattern("ld.order?.space?.hint*.vec?.type", CHOICES)
 CONVERT = Pattern("cvt.sat?.to.from", {"to": "u32 f32", "from": "u32 f32"})
 
 

@@ -168,7 +168,7 @@ def test_a_parameter_is_read_through_a_register() -> None:
     """
     address, found = launch(body, np.zeros(1, np.uint64), np.zeros(LANES, np.uint32))
     assert found.tolist() == [int(address[0]) >> 32 * (lane & 1) & 0xFFFFFFFF for lane in range(LANES)]
-    with pytest.raises(SimulationError, match="out-of-bounds param read at address 0x10: .* 16 bytes of parameters"):
+    with pytest.raises(SimulationError, match=r"out-of-bounds param read at address 0x10: .* 16 bytes of parameters"):
         launch("mov.u64 %d4, p1; ld.param.u32 %r2, [%d4+8];", *[np.zeros(1, np.uint64)] * 2)
 
 

@@ -58,7 +58,7 @@ def test_a_reduction_in_a_loop(schedule: tuple[str, int]) -> None:
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES, ids=str)
-def test_threads_that_have_left_are_not_waited_for(schedule: tuple[str, int]) -> None:
+def test_exited_threads_are_not_waited_for(schedule: tuple[str, int]) -> None:
     body = (
         OWN
         + """
@@ -159,7 +159,7 @@ def test_two_warp_barriers_that_wait_for_one_another() -> None:
 
 @pytest.mark.parametrize("schedule", SCHEDULES, ids=str)
 def test_a_warp_barrier_waits_for_the_lanes_of_its_mask_only(schedule: tuple[str, int]) -> None:
-    """The low half's barrier names the low half; the high half does not come by."""
+    """The mask of the barrier has the low half of the warp; the high half never arrives."""
     body = (
         OWN
         + """
@@ -185,6 +185,6 @@ def test_a_warp_barrier_by_a_lane_that_its_mask_leaves_out() -> None:
 @pytest.mark.parametrize(
     "fence", ["membar.cta", "membar.gl", "fence.acq_rel.gpu", "fence.sc.cta", "bar.warp.sync 0xffffffff"]
 )
-def test_fences_do_not_disturb(fence: str) -> None:
+def test_fences_change_nothing(fence: str) -> None:
     body = MY_WORD + f"st.global.u32 [%d9], %t;\n{fence};\nld.global.u32 %r1, [%d9];\nadd.u32 %r1, %r1, 1;\n"
     assert launch(body + "st.global.u32 [%d9], %r1;", words(32))[0].tolist() == list(range(1, 33))

@@ -45,7 +45,7 @@ FAULTS = {
 
 @pytest.mark.parametrize("late", ["lockstep", "reversed"])
 @pytest.mark.parametrize("name", FAULTS)
-def test_a_fault_says_everything(name: str, late: str) -> None:
+def test_a_fault_names_instruction_line_block_thread_and_address(name: str, late: str) -> None:
     text, kind, detail = FAULTS[name]
     store = {"st.global.u32 [%d1+104]": ", %r2", "st.shared.u64 [%r5]": ", %d1"}.get(text, "")
     body = ONLY + f"@%p1 {text}{store};\nst.global.u32 [%b0], 1;"

@@ -147,7 +147,7 @@ def test_swizzled_rows_have_no_bank_conflicts_and_plain_ones_have() -> None:
     assert counts["plain"][TENSOR] == 4 * 2 * 2 * 8
 
 
-def test_tensor_instructions_are_a_class_of_their_own() -> None:
+def test_tensor_instructions_have_their_own_class() -> None:
     device = SimDevice(count=True)
     pipelined(device, whole(18, 64, 256), whole(19, 64, 256))
     assert device.counters is not None

@@ -1,4 +1,4 @@
-"""How accesses are served: every recorded pattern, properties, and facts that every CUDA text tells."""
+"""How accesses are served: every recorded pattern, properties, and well-known facts."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def test_recorded_patterns(kind: str, width: int, family: str) -> None:
     assert not wrong
 
 
-def test_the_record_is_whole() -> None:
+def test_the_recording_is_complete() -> None:
     assert sum(map(len, recorded().values())) > 1100
     assert len(recorded()) >= 60
     assert {kind for kind, _, _ in recorded()} == {"lds", "sts", "ldg", "stg", "cpa", "cpg"}
@@ -264,7 +264,7 @@ def test_bounds(copy: tuple[int, list[int], list[int], list[bool]]) -> None:
 
 
 @pytest.mark.parametrize("width", WIDTHS)
-def test_many_warps_are_many_times_one(width: int) -> None:
+def test_many_warps_cost_the_sum_of_each(width: int) -> None:
     rng = np.random.default_rng(width)
     to, start = (rng.integers(0, 64, (50, WARP)) * width for _ in range(2))
     idle = rng.random(to.shape) < 0.2
@@ -295,14 +295,14 @@ def test_one_lane(width: int, lane: int) -> None:
 
 
 @pytest.mark.parametrize("width", WIDTHS)
-def test_nobody(width: int) -> None:
+def test_no_active_lane(width: int) -> None:
     at = np.full(WARP, NOBODY)
     assert [int(x[0]) for x in wavefronts(warp(at), width, load=True)] == [0, 0]
     assert sectors(warp(at)) == 0
     assert set(served_copy(at, at, LANE >= 0, width).values()) == {0}
 
 
-# -- facts that every CUDA text tells -----------------------------------------------------------------
+# -- well-known facts -----------------------------------------------------------------
 
 
 def conflicts(offsets: Any, width: int = 4, load: bool = True) -> int:
@@ -348,7 +348,7 @@ def test_copies_past_l1_without_zero_filling() -> None:
     """Rung async_copy at 512 cubed and 1024 cubed as measured on an H200: half its copies are A, half B.
 
     A warp copies 8 rows of 64 bytes of A to rows of 80 bytes, or 2 rows of 256 bytes of B. The recorded patterns are
-    all of the zero-filling form, so these sums are all that is known of the other.
+    all of the zero-filling form; these totals are the only measurement of the other form.
     """
     a = served_copy(LANE // 4 * 80 + LANE % 4 * 16, LANE // 4 * 2048 + LANE % 4 * 16, LANE >= 0, 16,
                     bypass=True, zero_fill=False)  # fmt: skip
@@ -359,13 +359,13 @@ def test_copies_past_l1_without_zero_filling() -> None:
 
 
 def test_a_warp_that_only_fills_makes_no_request() -> None:
-    """As measured: 63,392 requests of 64,512 copies at 509 x 391 x 277. The zeros are written all the same."""
+    """As measured: 63,392 requests for 64,512 copies at 509 x 391 x 277. The zeros are still written."""
     cost = served_copy(LANE * 4, LANE * 4, LANE < 0, 4)
     assert cost == {"requests": 0, "tag_sectors": 0, "sectors": 0, "wavefronts": 1, "conflicts": 0}
 
 
 def counted(m: int, n: int, k: int) -> dict[str, int]:
-    """What the simulator counts of rung async_copy's copies."""
+    """What the simulator counts for the copies of rung async_copy."""
     spec, problem = rung_named("async_copy"), Problem(m, n, k)
     device = SimDevice("sm_90", count=True)
     data = operands(problem, "normal", seed=0)
@@ -384,7 +384,7 @@ def counted(m: int, n: int, k: int) -> dict[str, int]:
 
 
 def test_the_simulator_counts_copies_by_these_rules() -> None:
-    """One block, two slices: a 1,024th of what was measured at 512 cubed."""
+    """One block, two k-tiles: a 1,024th of what was measured at 512 cubed."""
     measured = {"copies": 32768, "requests": 32768, "tag_sectors": 589824, "sectors": 655360, "wavefronts": 311296,
                 "conflicts": 0}  # fmt: skip
     assert counted(64, 64, 32) == {name: value // 1024 for name, value in measured.items()}

@@ -190,4 +190,4 @@ def _check(grid: tuple[int, int, int], block: tuple[int, int, int], shared: int)
             f"a grid of {grid[0]}x{grid[1]}x{grid[2]} blocks cannot be launched", "y and z: at most 65535"
         )
     if shared > _SMEM_LIMIT:
-        raise LaunchError(f"{shared} bytes of shared memory a block exceed the {_SMEM_LIMIT} that any GPU here has")
+        raise LaunchError(f"{shared} bytes of shared memory per block exceed {_SMEM_LIMIT}, the most of any GPU")

@@ -19,7 +19,7 @@ from gemmsmith.sim.types import Array
 SHARED_WINDOW = 0x0001_0000_0000_0000
 LOCAL_WINDOW = 0x0002_0000_0000_0000
 _WINDOW_SIZE = 1 << 32
-# Global allocations: high enough that a truncated 32-bit address can never be right.
+# The first global allocation: high enough that an address truncated to 32 bits is never valid.
 _FIRST_ADDRESS = 0x0000_7000_0000_0000
 _GAP = 1 << 20
 ALIGNMENT = 256
