@@ -40,7 +40,7 @@ def load_ptx_once(device: SimDevice, ptx: str, entry: str) -> LoadedPtx:
 
     A global variable is in one device's memory. No rung has one: named constants are folded into the code.
     """
-    key = (ptx, entry, device.ring)
+    key = (ptx, entry, device.mod32)
     if key in _loaded:
         _loaded.move_to_end(key)
         return _loaded[key]

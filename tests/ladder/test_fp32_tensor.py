@@ -57,9 +57,7 @@ def load_conflicts(device: SimDevice) -> int:
     """Wavefronts that only bank conflicts cost, of reads of shared memory."""
     counters = device.counters
     assert counters is not None
-    shared = {key for key, operation in counters.operations.items()
-              if operation.space == "shared" and operation.kind in ("load", "ldmatrix")}  # fmt: skip
-    return sum(c.wavefronts - c.groups for key, c in counters.by_operation.items() if key in shared)
+    return sum(c.conflicts for operation, c in counters.items() if operation.profiled.sass in ("LDS", "LDSM"))
 
 
 # --- right, in every layout

@@ -21,7 +21,7 @@ def test_around_the_tile(name: str, scalars: tuple[float, float]) -> None:
     bm, bn, bk = tile(name)
     for shape in ((bm, bn, bk), (bm + 1, bn - 1, 2 * bk + 1), (1, bn + 1, bk - 1)):
         problem = problem_of(name, shape).with_(alpha=scalars[0], beta=scalars[1])
-        verified(spec, config, problem, device=SimDevice(ring=True), mode="mod32")
+        verified(spec, config, problem, device=SimDevice(mod32=True), mode="mod32")
 
 
 @pytest.mark.parametrize("shape", fuzz_shapes(4, seed=20, largest=90), ids=str)
@@ -29,13 +29,13 @@ def test_around_the_tile(name: str, scalars: tuple[float, float]) -> None:
 def test_random_shapes(name: str, shape: tuple[int, int, int]) -> None:
     spec, config = small(name)
     problem = problem_of(name, shape).with_(beta=1.0)
-    verified(spec, config, problem, device=SimDevice(ring=True), mode="mod32", seed=sum(shape))
+    verified(spec, config, problem, device=SimDevice(mod32=True), mode="mod32", seed=sum(shape))
 
 
 @pytest.mark.parametrize("name", FP32_RUNGS)
 def test_the_default_configuration(name: str) -> None:
     spec = rung_named(name)
-    verified(spec, spec.config(), problem_of(name, (70, 131, 37)), device=SimDevice(ring=True), mode="mod32")
+    verified(spec, spec.config(), problem_of(name, (70, 131, 37)), device=SimDevice(mod32=True), mode="mod32")
 
 
 def test_it_can_fail() -> None:
@@ -48,4 +48,4 @@ def test_it_can_fail() -> None:
 def test_16_bit_inputs_are_refused() -> None:
     spec, config = small("warp_tile_mixed")
     with pytest.raises(UsageError, match="mod32"):
-        verified(spec, config, problem_of("warp_tile_mixed", (9, 9, 9)), device=SimDevice(ring=True), mode="mod32")
+        verified(spec, config, problem_of("warp_tile_mixed", (9, 9, 9)), device=SimDevice(mod32=True), mode="mod32")

@@ -24,7 +24,8 @@ from gemmsmith.problem import ceil_div
 from gemmsmith.run.device import Launch
 from gemmsmith.sim.device import LoadedPtx, SimDevice
 from gemmsmith.sim.lower import lower
-from gemmsmith.sim.ptx import Module, parse
+from gemmsmith.sim.ptx import parse
+from gemmsmith.sim.syntax import Module
 from gemmsmith.userfile.includes import bundle
 
 INCLUDE = rungs()[0].source.parent / "include"

@@ -48,8 +48,7 @@ def load_wavefronts(device: SimDevice) -> tuple[int, int]:
     """Wavefronts of reads of shared memory, and how many of them only bank conflicts cost."""
     counters = device.counters
     assert counters is not None
-    found = [c for key, c in counters.by_operation.items()
-             if counters.operations[key].space == "shared" and counters.operations[key].kind == "load"]  # fmt: skip
+    found = [c for operation, c in counters.items() if operation.profiled.sass == "LDS"]
     return sum(c.wavefronts for c in found), sum(c.wavefronts - c.groups for c in found)
 
 

@@ -173,10 +173,9 @@ def test_nothing_conflicts_and_vectors_go_both_ways() -> None:
     assert counters is not None
     requests: dict[str, int] = {}
     wasted = 0
-    for key, count in counters.by_operation.items():
-        operation = counters.operations[key]
+    for operation, count in counters.items():
         if operation.space in ("shared", "global"):
-            name = f"{operation.space} {operation.kind}"
+            name = operation.profiled.mix.value
             requests[name] = requests.get(name, 0) + count.requests
             wasted += count.wavefronts - count.groups if operation.space == "shared" else 0
     warps = 8 * (4 + 2)  # of six tiles

@@ -67,10 +67,9 @@ def conflicts(device: SimDevice) -> dict[str, int]:
     counters = device.counters
     assert counters is not None
     found = {"load": 0, "store": 0, "copy": sum(c.wavefronts - c.groups for c in counters.copies.values())}
-    for key, count in counters.by_operation.items():
-        operation = counters.operations[key]
-        if operation.space == "shared" and operation.kind in ("load", "store", "ldmatrix"):
-            found["store" if operation.kind == "store" else "load"] += count.wavefronts - count.groups
+    for operation, count in counters.items():
+        if operation.profiled.sass in ("LDS", "STS", "LDSM"):
+            found["store" if operation.profiled.sass == "STS" else "load"] += count.conflicts
     return found
 
 

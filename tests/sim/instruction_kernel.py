@@ -1,4 +1,4 @@
-"""Write a PTX kernel around one instruction, and run it on the simulator: one thread a case."""
+"""Write a PTX kernel around one instruction and run it on the simulator, one thread per case."""
 
 from __future__ import annotations
 

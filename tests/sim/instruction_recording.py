@@ -73,7 +73,7 @@ def fresh(forms: tuple[Form, ...], metadata: dict[str, Any]) -> Recording:
 
 
 def differences(form: Form, recording: Recording, results: list[Words]) -> list[str]:
-    """One line for each class and result in which something else than the recorded bits came out."""
+    """One line for each class and result whose bits differ from the recorded ones."""
     lines = []
     arguments = recording.arguments(form)
     for c in CLASSES:

@@ -1,4 +1,4 @@
-"""The expected results of an instruction form, whatever it is about."""
+"""The expected results of any instruction form."""
 
 from __future__ import annotations
 

@@ -220,7 +220,7 @@ def between(to: str, source: str) -> Oracle:
 
 
 def _carried_nan(to: str, source: str, a: int) -> int:
-    """A NaN whose sign and payload survive: to and from fp64 (which make it quiet), and from bf16, a mere shift."""
+    """A NaN whose sign and payload survive: to and from fp64 (which make it quiet), and from bf16 (a shift)."""
     payload = a & ((1 << FORMATS[source][0]) - 1)
     spare = FORMATS[to][0] - FORMATS[source][0]
     moved = payload << spare if spare >= 0 else payload >> -spare

@@ -56,7 +56,7 @@ COMBINE: dict[str, Callable[[bool, bool], bool]] = {"and": operator.and_, "or": 
 
 
 def meaning(name: str) -> Oracle | None:
-    """The oracle of an integer instruction, or None for one that is not about integers."""
+    """The oracle of an integer instruction, or None for any other."""
     opcode, *modes, kind = name.split(".")
     if kind == "pred":
         plain = {**COMBINE, "not": operator.not_, "mov": bool}[opcode]

@@ -58,10 +58,11 @@ def launch(
     declarations: str = "",
     schedule: Schedule | None = None,
     hazards: bool = False,
+    count: bool = False,
     blocks: Sequence[int] | None = None,
 ) -> list[Array]:
     """Run a body; every buffer's contents afterwards."""
-    device = SimDevice(schedule=schedule, hazards=hazards)
+    device = SimDevice(schedule=schedule, hazards=hazards, count=count)
     addresses = []
     for buffer in buffers:
         addresses.append(device.allocate(buffer.nbytes))

@@ -1,4 +1,4 @@
-"""Small kernels around one matrix instruction each, in CUDA C++ with inline PTX, for the GPU and the simulator alike.
+"""Small kernels around one matrix instruction each, in CUDA C++ with inline PTX, for both the GPU and the simulator.
 
 One warp, which is one block, is one case. Registers lie in memory as (case, register, lane).
 """
@@ -129,7 +129,7 @@ extern "C" __global__ void one(const unsigned* a, const unsigned* b, const unsig
 
 @dataclass(frozen=True)
 class Matrices:
-    """A form of ldmatrix or stmatrix: 8×8 matrices of 16-bit elements, one row of 16 bytes a lane."""
+    """A form of ldmatrix or stmatrix: 8×8 matrices of 16-bit elements, one row of 16 bytes per lane."""
 
     count: int
     transposed: bool
@@ -334,7 +334,7 @@ def compiled(source: str, arch: str, entry: str = "one") -> CompiledKernel:
 
 def run(device: Device, kernel: CompiledKernel, blocks: int, inputs: Sequence[Array], words: int, smem: int = 0,
         scalars: tuple[bytes, ...] = ()) -> Array:  # fmt: skip
-    """Launch one warp a block; pointers to the inputs and to ``words`` output words, then ``scalars``."""
+    """Launch one warp per block; pointers to the inputs and to ``words`` output words, then ``scalars``."""
     addresses = []
     for array in (*inputs, np.zeros(words, np.uint32)):
         raw = np.ascontiguousarray(array).reshape(-1).view(np.uint8)

@@ -1,4 +1,4 @@
-"""Launches of one warp and one matrix instruction, of which a profiler recorded the counts."""
+"""Launches of one warp with one matrix instruction, for which a profiler recorded the counts."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ COUNTED = (*(m for m in MATRIX_FORMS if not m.transposed), *(m for m in MATRIX_F
 
 
 def counted_patterns(form: Matrices) -> list[tuple[str, list[int]]]:
-    """All for four matrices; for fewer, those that could tell something."""
+    """All patterns for four matrices; for fewer matrices, those that differ."""
     return patterns() if form.count == 4 and not form.transposed else patterns()[::2]
 
 

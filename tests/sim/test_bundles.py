@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from ptx_launch import Array, kernel
 
-from gemmsmith.sim.bundle import Program, bundle
-from gemmsmith.sim.lower import Lowered, lower
-from gemmsmith.sim.machine import Machine, Wave
+from gemmsmith.sim.bundle import Program
+from gemmsmith.sim.lower import lower
+from gemmsmith.sim.machine import Machine
 from gemmsmith.sim.memory import GlobalMemory
+from gemmsmith.sim.operation import Lowered
 from gemmsmith.sim.ptx import parse
 from gemmsmith.sim.schedule import schedule_named
+from gemmsmith.sim.traits import Bundling, Effect
+from gemmsmith.sim.wave import Wave
 
 LANES = 64
+MANY = 1 << 10  # operations of a bundle
 WORDS = 8  # registers, words of each thread's global and shared memory
 ROOM = ".shared .align 16 .b8 room[2048];"
 PROLOGUE = """mul.wide.u32 %d1, %t, 32; add.s64 %d2, %d1, %b1; add.s64 %d1, %d1, %b0; shl.b32 %r20, %t, 5;
@@ -67,11 +73,11 @@ def lowered(body: str) -> Lowered:
 
 def one_at_a_time(code: Lowered) -> Program:
     """The reference: every operation a bundle of its own, in the order written."""
-    steps = []
-    for operation in code.operations:
-        alone = Lowered((operation,), {}, code.heights, code.special, code.static_shared, (), code.local_size)
-        steps += bundle(alone, LANES).steps
-    return Program(tuple(steps), {})
+    program = Program(code, 1)
+    for n, operation in enumerate(code.operations):
+        alone = replace(operation, traits=replace(operation.traits, bundling=Bundling.BOUNDARY))
+        program.bundles[n] = Program(replace(code, operations=(*code.operations[:n], alone)), 1).step(n)
+    return program
 
 
 def execute(code: Lowered, program: Program) -> tuple[Array, Array]:
@@ -94,7 +100,7 @@ def execute(code: Lowered, program: Program) -> tuple[Array, Array]:
 @given(programs(), st.sampled_from([1, 2, 3, 5, 8, 1 << 10]))
 def test_random_programs_give_the_same_bits(body: str, most: int) -> None:
     code = lowered(body)
-    wanted, found = execute(code, one_at_a_time(code)), execute(code, bundle(code, LANES, most * LANES))
+    wanted, found = execute(code, one_at_a_time(code)), execute(code, Program(code, most))
     assert np.array_equal(wanted[0], found[0])
     assert np.array_equal(wanted[1], found[1])
 
@@ -103,16 +109,16 @@ def test_random_programs_give_the_same_bits(body: str, most: int) -> None:
 @given(programs(), st.sampled_from([1, 4, 1 << 10]))
 def test_every_operation_runs_exactly_once(body: str, most: int) -> None:
     code = lowered(body)
-    program = bundle(code, LANES, most * LANES)
-    ran = [id(operation) for step in program.steps for operation in step.operations]
-    assert sorted(ran) == sorted(id(operation) for operation in code.operations)
-    assert max(step.count for step in program.steps) <= most
+    program = Program(code, most)
+    ran = [operation.position for step in program.steps() for operation in step.operations]
+    assert sorted(ran) == list(range(len(code.operations)))
+    assert max(step.count for step in program.steps()) <= most
 
 
 def test_an_outer_product_becomes_one_bundle() -> None:
     body = "\n".join(f"fma.rn.f32 %f{4 * i + j}, %r{i}, %r{4 + j}, %f{4 * i + j};" for i in range(4) for j in range(4))
-    program = bundle(lowered(body), LANES)
-    assert [step.count for step in program.steps if step.first.instruction.opcode == "fma"] == [16]
+    program = Program(lowered(body), MANY)
+    assert [step.count for step in program.steps() if step.first.instruction.opcode == "fma"] == [16]
 
 
 @pytest.mark.parametrize(
@@ -133,19 +139,19 @@ def test_an_outer_product_becomes_one_bundle() -> None:
     ],
 )
 def test_a_dependency_is_kept(first: str, second: str) -> None:
-    program = bundle(lowered(f"{first}\n{second}"), LANES)
-    step_of = {o.instruction.text: n for n, step in enumerate(program.steps) for o in step.operations}
+    program = Program(lowered(f"{first}\n{second}"), MANY)
+    step_of = {o.instruction.text: n for n, step in enumerate(program.steps()) for o in step.operations}
     assert step_of[first.rstrip(";")] < step_of[second.rstrip(";")]
 
 
 def test_a_load_does_not_join_one_from_before_a_copy() -> None:
     copy, late = "cp.async.ca.shared.global [%r20], [%d1], 4", "ld.shared.u32 %r3, [%r20]"
-    program = bundle(lowered(f"ld.shared.u32 %r2, [%r20+4];\n{copy};\n{late};"), LANES)
-    step_of = {o.instruction.text: n for n, step in enumerate(program.steps) for o in step.operations}
+    program = Program(lowered(f"ld.shared.u32 %r2, [%r20+4];\n{copy};\n{late};"), MANY)
+    step_of = {o.instruction.text: n for n, step in enumerate(program.steps()) for o in step.operations}
     assert step_of[copy] < step_of[late]
 
 
 def test_two_copies_in_a_row_may_run_together() -> None:
     copies = [f"cp.async.ca.shared.global [%r20+{4 * i}], [%d1+{4 * i}], 4;" for i in range(4)]
-    program = bundle(lowered("\n".join(copies)), LANES)
-    assert [step.count for step in program.steps if step.first.kind == "copy"] == [4]
+    program = Program(lowered("\n".join(copies)), MANY)
+    assert [step.count for step in program.steps() if step.access and step.access.effect is Effect.COPY] == [4]

@@ -1,4 +1,4 @@
-"""Calls: an assertion that fails is a fault, what is printed is dropped, every other function must be inlined."""
+"""Calls: a failing assertion is a fault, printed text is dropped, every other function must be inlined."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_printing_does_nothing_and_gives_zero() -> None:
     assert run(-1) == ([7] * 3 + [0] + [7] * 28) * 2
 
 
-def test_an_assertion_that_fails_is_told_with_its_text_and_place() -> None:
+def test_a_failing_assertion_is_reported_with_its_text_and_place() -> None:
     with pytest.raises(SimulationError) as caught:
         run(32)
     assert caught.value.message == "assertion failed: i != n"
@@ -79,7 +79,7 @@ def test_parameters_of_equal_names_belong_to_their_calls() -> None:
         "{ .param .b64 w; st.param.b32 [w], %t; call.uni dot, (w); }",
     ],
 )
-def test_another_function_is_named_with_the_way_out(call: str) -> None:
+def test_an_unknown_function_is_named_with_what_helps(call: str) -> None:
     with pytest.raises(UnknownInstructionError, match=r"device function 'dot'.*k\.cu:1") as caught:
         SimDevice().load_ptx(kernel(call, 1), "k")
     assert "__forceinline__" in caught.value.hint

@@ -1,32 +1,87 @@
-"""The tests of instructions cover the simulator's tables, and can fail."""
+"""Every record of the instruction table is tested, and the tests can fail."""
 
 from __future__ import annotations
 
+from functools import cache
+
 import pytest
 from instruction_check import wrong_values
+from instruction_examples import DECLARATIONS, EXAMPLES, PROLOGUE
 from instruction_forms import all_forms, form_named
 from instruction_inputs import CLASSES
 from instruction_kernel import simulated
+from ptx_launch import kernel, launch, words
+from tensor_core_kernels import CONVERSIONS
 
-from gemmsmith.sim import integers, semantics
+from gemmsmith.sim.instructions.lanewise import compute
+from gemmsmith.sim.instructions.record import AnyRecord
+from gemmsmith.sim.instructions.table import table
+from gemmsmith.sim.lower import lower
+from gemmsmith.sim.ptx import parse
+from gemmsmith.sim.syntax import Entry
 
-_TYPED = {name.split(" ")[0] for name in (form.name for form in all_forms())}
-_OPCODES = {name.split(".")[0] for name in _TYPED}
-_PAIRS = {(name.split(".")[0], name.split(".")[-1]) for name in _TYPED}
+# setp with a predicate is the plain comparison and one of three functions: every function is recorded, not every pair.
+NOT_EVERY_CHOICE = {"setp.compare.combine.type": ("combine",)}
+
+
+def recorded_names() -> set[str]:
+    """The instructions whose results were recorded on a GPU, without operands."""
+    return {*(form.name.split(" ")[0] for form in all_forms()), *CONVERSIONS}
+
+
+def entry_of(example: str) -> Entry:
+    return parse(kernel(PROLOGUE + EXAMPLES[example], 1, DECLARATIONS)).entry("k")
+
+
+@cache
+def records_in_examples() -> frozenset[AnyRecord]:
+    """Records by which instructions of the examples are lowered."""
+    return frozenset(operation.traits for example in EXAMPLES for operation in lower(entry_of(example), {}).operations)  # type: ignore[misc]
+
+
+def label(record: AnyRecord) -> str:
+    return f"{record.pattern} {record.lower.__module__.rsplit('.', 1)[-1]}.{record.lower.__name__.strip('_')}"
+
+
+LANEWISE = [record for record in table().records if record.execute is compute]
+OTHERS = [record for record in table().records if record.execute is not compute]
 
 
 def test_there_are_enough_cases() -> None:
     assert len(all_forms()) * len(CLASSES) >= 2000
 
 
-@pytest.mark.parametrize("pair", sorted(semantics._FLOAT), ids=".".join)
-def test_every_floating_point_instruction_of_the_table_has_a_form(pair: tuple[str, str]) -> None:
-    assert pair in _PAIRS
+@pytest.mark.parametrize("record", LANEWISE, ids=label)
+def test_every_lanewise_instruction_is_recorded_with_all_its_modifiers(record: AnyRecord) -> None:
+    """Those that only move values between spaces or scopes run in an example instead."""
+    names = [name for name in recorded_names() if any(found.record is record for found in table().find(name))]
+    if not names:
+        assert record in records_in_examples()
+        return
+    matched = [record.matcher.match(name) or {} for name in names]
+    for word in NOT_EVERY_CHOICE.get(record.pattern, record.where):
+        assert {m[word] for m in matched if word in m} == set(record.where[word].split()), word
 
 
-@pytest.mark.parametrize("opcode", sorted({*integers.PLAIN, *integers.SHIFTS, *integers.COUNTS}))
-def test_every_integer_instruction_of_the_table_has_a_form(opcode: str) -> None:
-    assert opcode in _OPCODES
+@pytest.mark.parametrize("record", OTHERS, ids=label)
+def test_every_other_instruction_has_an_example(record: AnyRecord) -> None:
+    assert record in records_in_examples()
+
+
+def test_every_composite_instruction_has_an_example() -> None:
+    names = {i.name for example in EXAMPLES for i in entry_of(example).instructions}
+    for composite in table().composites:
+        assert any(composite.matcher.match(name) is not None for name in names if name.startswith("wmma")), composite
+
+
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_an_example_runs(example: str) -> None:
+    launch(PROLOGUE + EXAMPLES[example], words(1024), declarations=DECLARATIONS, hazards=True, count=True)
+
+
+def test_one_name_is_taken_by_one_lanewise_record() -> None:
+    for name in recorded_names():
+        assert sum(found.record in LANEWISE for found in table().find(name)) == 1, name
 
 
 @pytest.mark.parametrize(

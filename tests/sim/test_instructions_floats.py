@@ -63,7 +63,7 @@ def test_fma_rounds_once(name: str, negate: bool) -> None:
 
 
 def test_some_adversarial_cases_do_round_twice_in_float64() -> None:
-    """The cases above are worth having: the obvious implementation gets some of them wrong."""
+    """The cases above can fail: rounding in float64 first gets some of them wrong."""
     wrong = []
     for name, (a, b, c) in ADVERSARIAL.items():
         with np.errstate(all="ignore"):

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from ptx_launch import Array, kernel, launch
 
+from gemmsmith.errors import SimulationError
 from gemmsmith.kernel.geometry import Geometry
 from gemmsmith.run.device import Launch
 from gemmsmith.sim.device import SimDevice
@@ -156,6 +157,19 @@ def test_cache_and_ordering_hints_do_not_change_a_load(hints: str) -> None:
 def test_cache_hints_do_not_change_a_store(hints: str) -> None:
     body = f"mul.wide.u32 %d4, %t, 4; add.s64 %d4, %d4, %b0;\nst.global.{hints}.u32 [%d4], %t;"
     assert launch(body, np.zeros(LANES, np.uint32))[0].tolist() == list(range(LANES))
+
+
+def test_a_parameter_is_read_through_a_register() -> None:
+    """Lanes of one warp read the low and the high word of the second parameter."""
+    body = """
+    mov.u64 %d4, p1; and.b32 %r1, %t, 1; mul.wide.u32 %d5, %r1, 4; add.s64 %d4, %d4, %d5;
+    ld.param.u32 %r2, [%d4]; mul.wide.u32 %d6, %t, 4; add.s64 %d6, %d6, %b1; st.global.u32 [%d6], %r2;
+    st.global.u64 [%b0], %b1;
+    """
+    address, found = launch(body, np.zeros(1, np.uint64), np.zeros(LANES, np.uint32))
+    assert found.tolist() == [int(address[0]) >> 32 * (lane & 1) & 0xFFFFFFFF for lane in range(LANES)]
+    with pytest.raises(SimulationError, match=r"out-of-bounds param read at address 0x10: .* 16 bytes of parameters"):
+        launch("mov.u64 %d4, p1; ld.param.u32 %r2, [%d4+8];", *[np.zeros(1, np.uint64)] * 2)
 
 
 @pytest.mark.parametrize("offset", [0, 4, 124, -4])

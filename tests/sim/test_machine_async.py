@@ -68,7 +68,7 @@ def test_a_late_copy_into_fresh_memory_is_uninitialised_until_waited_for() -> No
 @pytest.mark.parametrize("allowed", [0, 1, 2, 3, 4, 7])
 @pytest.mark.parametrize("groups", [1, 2, 3, 4])
 def test_wait_group_leaves_the_last_n_groups_in_flight(groups: int, allowed: int) -> None:
-    """Each group copies one word over a zero; those that must have landed have, the others have not."""
+    """Each group copies one word over a zero; exactly the groups that were waited for have landed."""
     body = MINE + "mov.u32 %r20, 0;\nst.shared.v4.u32 [%r10], {%r20, %r20, %r20, %r20};\n"
     for i in range(groups):
         body += f"cp.async.ca.shared.global [%r10+{4 * i}], [%d1+{4 * i}], 4;\ncp.async.commit_group;\n"
@@ -98,8 +98,8 @@ def test_an_empty_group_counts() -> None:
     assert found.reshape(32, 4)[:, 0].tolist() == data.reshape(32, 4)[:, 0].tolist()
 
 
-def test_a_wait_covers_only_the_own_copies() -> None:
-    """Odd lanes do not wait (a predicated wait): theirs are still in flight."""
+def test_a_wait_covers_only_the_copies_of_its_thread() -> None:
+    """Odd lanes do not wait (a predicated wait): their copies are still in flight."""
     body = READ_TOO_EARLY.replace(
         "ld.shared", "and.b32 %r9, %t, 1; setp.eq.u32 %p1, %r9, 0;\n@%p1 cp.async.wait_group 0;\nld.shared"
     )
@@ -123,7 +123,7 @@ def test_a_predicated_commit_closes_only_the_groups_of_its_lanes() -> None:
 @pytest.mark.parametrize("late", [False, True])
 @pytest.mark.parametrize("size", range(17))
 def test_the_rest_of_a_short_copy_is_zero(size: int, late: bool) -> None:
-    """src-size bytes come from memory, the others are zeros; size 0 reads nothing, wherever it points."""
+    """src-size bytes come from memory, the others are zeros; size 0 reads nothing, even from an invalid address."""
     source = "mov.u64 %d1, 0;\n" if size == 0 else ""
     body = MINE + source + f"mov.u32 %r5, {size};\ncp.async.cg.shared.global [%r10], [%d1], 16, %r5;\n"
     body += "cp.async.wait_all;\nld.shared.v4.u32 {%r1, %r2, %r3, %r4}, [%r10];\n"
@@ -186,7 +186,7 @@ def test_registers_may_change_while_a_copy_is_in_flight(late: bool) -> None:
 
 @pytest.mark.parametrize("schedule", SCHEDULES, ids=str)
 def test_a_double_buffered_pipeline(schedule: tuple[str, bool]) -> None:
-    """Copies one step ahead; every thread reads what its neighbour copied; the sum is the same however it runs."""
+    """Copies one step ahead; every thread reads what its neighbour copied; the sum is the same under every schedule."""
     body = """
     shl.b32 %r10, %t, 2; xor.b32 %r11, %r10, 252; mul.wide.u32 %d1, %t, 4; add.s64 %d2, %d1, %b1; add.s64 %d1, %d1, %b0;
     mov.u32 %r1, 0; mov.u32 %r2, 0; mov.u32 %r3, 0;

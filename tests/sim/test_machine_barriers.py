@@ -58,7 +58,7 @@ def test_a_reduction_in_a_loop(schedule: tuple[str, int]) -> None:
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES, ids=str)
-def test_threads_that_have_left_are_not_waited_for(schedule: tuple[str, int]) -> None:
+def test_exited_threads_are_not_waited_for(schedule: tuple[str, int]) -> None:
     body = (
         OWN
         + """
@@ -152,14 +152,14 @@ def test_a_barrier_that_can_never_complete_names_its_line(schedule: tuple[str, i
 
 def test_two_warp_barriers_that_wait_for_one_another() -> None:
     body = "setp.lt.u32 %p1, %t, 16;\n@%p1 bra LOW;\nbar.warp.sync -1;\nbra END;\nLOW: bar.warp.sync -1;\nEND: ret;"
-    with pytest.raises(SimulationError, match="barrier never completes") as caught:
+    with pytest.raises(SimulationError, match="never completes: live lanes of its member mask never arrive") as caught:
         launch(body, words(1))
     assert "bar.warp.sync -1" in caught.value.hint
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES, ids=str)
 def test_a_warp_barrier_waits_for_the_lanes_of_its_mask_only(schedule: tuple[str, int]) -> None:
-    """The low half's barrier names the low half; the high half does not come by."""
+    """The mask of the barrier has the low half of the warp; the high half never arrives."""
     body = (
         OWN
         + """
@@ -175,9 +175,16 @@ def test_a_warp_barrier_waits_for_the_lanes_of_its_mask_only(schedule: tuple[str
     assert found.tolist() == [t ^ 8 for t in range(16)] + [0] * 16
 
 
+def test_a_warp_barrier_by_a_lane_that_its_mask_leaves_out() -> None:
+    with pytest.raises(SimulationError) as caught:
+        launch("setp.lt.u32 %p1, %t, 18;\n@%p1 bar.warp.sync 0xffff;", words(1))
+    assert caught.value.message == "__syncwarp() by a lane that its own member mask leaves out"
+    assert "k.cu:2: @%p1 bar.warp.sync 0xffff; block (0,0,0), thread (16,0,0)" in caught.value.hint
+
+
 @pytest.mark.parametrize(
     "fence", ["membar.cta", "membar.gl", "fence.acq_rel.gpu", "fence.sc.cta", "bar.warp.sync 0xffffffff"]
 )
-def test_fences_do_not_disturb(fence: str) -> None:
+def test_fences_change_nothing(fence: str) -> None:
     body = MY_WORD + f"st.global.u32 [%d9], %t;\n{fence};\nld.global.u32 %r1, [%d9];\nadd.u32 %r1, %r1, 1;\n"
     assert launch(body + "st.global.u32 [%d9], %r1;", words(32))[0].tolist() == list(range(1, 33))

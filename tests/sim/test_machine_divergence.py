@@ -1,4 +1,4 @@
-"""Lanes that take different ways: the results are those of each thread alone, under every schedule."""
+"""Lanes on different paths: every thread gets the result it would get alone, under every schedule."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def test_each_thread_gets_its_own_result(name: str, grid: int, block: int, sched
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES, ids=str)
-def test_threads_that_leave_early_write_nothing_more(schedule: tuple[str, int]) -> None:
+def test_exited_threads_write_nothing_more(schedule: tuple[str, int]) -> None:
     body = (
         MY_WORD
         + """
@@ -164,7 +164,7 @@ def test_predicated_loads_and_stores_touch_only_their_lanes(negated: bool) -> No
     assert launch(body, data, words(10))[1].tolist() == data.tolist()
 
 
-def test_a_predicated_branch_that_nobody_takes_and_one_that_all_take() -> None:
+def test_a_branch_that_no_lane_takes_and_one_that_all_lanes_take() -> None:
     body = (
         MY_WORD
         + """

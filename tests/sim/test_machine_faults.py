@@ -45,7 +45,7 @@ FAULTS = {
 
 @pytest.mark.parametrize("late", ["lockstep", "reversed"])
 @pytest.mark.parametrize("name", FAULTS)
-def test_a_fault_says_everything(name: str, late: str) -> None:
+def test_a_fault_names_instruction_line_block_thread_and_address(name: str, late: str) -> None:
     text, kind, detail = FAULTS[name]
     store = {"st.global.u32 [%d1+104]": ", %r2", "st.shared.u64 [%r5]": ", %d1"}.get(text, "")
     body = ONLY + f"@%p1 {text}{store};\nst.global.u32 [%b0], 1;"
@@ -75,6 +75,22 @@ def test_one_lane_among_several_allocations_is_found() -> None:
     """
     with pytest.raises(SimulationError, match="out-of-bounds global read") as caught:
         launch(body, words(16), words(16), words(16))
+    assert "thread (23,0,0)" in caught.value.hint
+
+
+@pytest.mark.parametrize("space", ["global", "shared"])
+def test_the_lane_of_an_atomic_that_faults_is_found(space: str) -> None:
+    """All lanes update memory; only lane 23 misses it."""
+    at = "%r5" if space == "shared" else "%d1"
+    body = f"""
+    shl.b32 %r5, %t, 2; st.shared.u32 [%r5], 0; setp.eq.u32 %p3, %t, 23;
+    mul.wide.u32 %d1, %t, 4; add.s64 %d1, %d1, %b0;
+    @%p3 add.u32 %r5, %r5, 4096;
+    @%p3 add.s64 %d1, %d1, 4096;
+    atom.{space}.add.u32 %r1, [{at}], 1;
+    """
+    with pytest.raises(SimulationError, match=f"out-of-bounds {space} atomic update of 4 bytes") as caught:
+        launch(body, words(32), declarations=ROOM)
     assert "thread (23,0,0)" in caught.value.hint
 
 

@@ -1,4 +1,4 @@
-"""Threads, blocks and waves: who is who, more blocks than run at once, odd sizes, chosen blocks, refused sizes."""
+"""Threads, blocks and waves: special registers, more blocks than one wave, odd sizes, chosen blocks, refused sizes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ mad.wide.u32 %d8, %r1, 56, %b0;
 
 
 @pytest.mark.parametrize(("grid", "block"), SIZES)
-def test_every_thread_knows_where_it_is(grid: Size, block: Size) -> None:
+def test_special_registers_of_every_thread(grid: Size, block: Size) -> None:
     stores = "\n".join(f"mov.u32 %r4, {name}; st.global.u32 [%d8+{4 * i}], %r4;" for i, name in enumerate(SPECIAL))
     threads = int(np.prod(block))
     total = threads * int(np.prod(grid))

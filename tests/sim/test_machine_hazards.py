@@ -1,4 +1,4 @@
-"""Shared-memory races: found whatever order the run took, named on both sides, and no false alarm."""
+"""Shared-memory races: found under every schedule, named on both sides, without false alarms."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_the_report_names_both_accesses(name: str) -> None:
 
 @pytest.mark.parametrize("schedule", SCHEDULES, ids=str)
 @pytest.mark.parametrize("name", RACES)
-def test_a_barrier_makes_it_right(name: str, schedule: tuple[str, int]) -> None:
+def test_a_barrier_removes_the_race(name: str, schedule: tuple[str, int]) -> None:
     first, second, _, _ = RACES[name]
     assert hazards(f"{WRITE_ALL}\n{first}\nbar.sync 0;\n{second}", schedule) == ()
 
@@ -128,7 +128,7 @@ def test_no_false_alarm(name: str, schedule: tuple[str, int]) -> None:
 
 
 def test_a_loop_that_lacks_its_second_barrier() -> None:
-    """The classical one: the next step's write overtakes this step's read."""
+    """The classic race: the next iteration's write overtakes this iteration's read."""
     body = NO_RACES["barrier in a loop"].replace("bar.sync 0;\n        sub", "sub")
     for schedule in SCHEDULES:
         found = hazards(body, schedule)
@@ -165,7 +165,7 @@ IN_FLIGHT = {
 
 @pytest.mark.parametrize("schedule", [s for s in SCHEDULES if s[0] != "lockstep"] + [("lockstep", 0)], ids=str)
 @pytest.mark.parametrize("name", IN_FLIGHT)
-def test_a_copy_in_flight_is_not_to_be_touched(name: str, schedule: tuple[str, int]) -> None:
+def test_touching_a_copy_in_flight_is_a_race(name: str, schedule: tuple[str, int]) -> None:
     body, line = IN_FLIGHT[name]
     fill = "st.shared.u32 [%r10], 0; bar.sync 0;"  # so that late copies do not show as uninitialised
     found = [h for h in hazards(body.replace(COPY, f"{fill} {COPY}", 1), schedule) if h.kind == "in-flight-copy"]
@@ -175,14 +175,14 @@ def test_a_copy_in_flight_is_not_to_be_touched(name: str, schedule: tuple[str, i
     assert "cp.async.wait_group by the copying thread" in str(found[0])
 
 
-def test_the_wait_alone_is_not_enough_for_anothers_copy() -> None:
+def test_a_wait_does_not_cover_the_copy_of_another_thread() -> None:
     body = f"{COPY}\ncp.async.wait_all;\nld.shared.u32 %r1, [%r12];"
     assert {h.kind for h in hazards(body)} == {"read-after-write"}
     assert hazards(body.replace("cp.async.wait_all;", "cp.async.wait_all; bar.sync 0;")) == ()
 
 
 def test_a_buffer_reused_too_early() -> None:
-    """The copy into a buffer that others may still be reading."""
+    """A copy into a buffer that other threads may still read."""
     body = f"{WRITE}\nbar.sync 0;\nld.shared.u32 %r1, [%r12];\n{COPY}\ncp.async.wait_all;"
     (hazard,) = hazards(body)
     assert hazard.kind == "write-after-read"
@@ -201,7 +201,7 @@ def test_the_error_carries_every_hazard() -> None:
 
 
 def test_a_hazard_is_not_forgotten_by_the_next_launch() -> None:
-    """A product may be several launches, and is asked for its hazards once, at the end; a faulty launch has none."""
+    """A product may take several launches; its hazards are read once, at the end. A launch that faults has none."""
     device = SimDevice(hazards=True)
     address = device.allocate(256)
     racy = f"{WRITE_ALL}\n{WRITE}\nld.shared.u32 %r1, [%r12];"
@@ -222,5 +222,5 @@ def test_a_hazard_is_not_forgotten_by_the_next_launch() -> None:
     device.synchronize()
 
 
-def test_without_the_search_nothing_is_reported() -> None:
+def test_nothing_is_reported_if_hazards_are_off() -> None:
     launch(MINE + f"{WRITE}\nld.shared.u32 %r1, [%r12];", words(64), block=(64, 1, 1), declarations=ROOM)

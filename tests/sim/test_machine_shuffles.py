@@ -1,4 +1,4 @@
-"""shfl.sync waits for the lanes of its member mask, whatever way they come; what cannot be waited for is said."""
+"""shfl.sync waits for the lanes of its member mask on every path, and reports lanes that cannot arrive."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ every_schedule = pytest.mark.parametrize("schedule", SCHEDULES, ids=str)
 
 
 @every_schedule
-def test_lanes_that_come_by_different_ways_exchange(schedule: tuple[str, int]) -> None:
-    """Each lane loops as often as its number says before a butterfly sum."""
+def test_lanes_from_different_branches_exchange_values(schedule: tuple[str, int]) -> None:
+    """Lane n loops n times before a butterfly sum."""
     body = MY_WORD + "mov.u32 %r1, %t;\nmov.u32 %r5, 0;\nLOOP:\nadd.u32 %r5, %r5, 1;\nsetp.le.u32 %p1, %r5, %t;\n"
     body += "@%p1 bra LOOP;\n"
     for step in (16, 8, 4, 2, 1):
@@ -44,7 +44,7 @@ def test_a_predicated_shuffle_is_for_the_lanes_whose_guard_holds(schedule: tuple
 
 
 @every_schedule
-def test_lanes_that_have_left_are_not_waited_for(schedule: tuple[str, int]) -> None:
+def test_exited_lanes_are_not_waited_for(schedule: tuple[str, int]) -> None:
     body = MY_WORD + "setp.ge.u32 %p1, %t, 16;\n@%p1 exit;\nshfl.sync.bfly.b32 %r2, %t, 8, 31, -1;\n"
     (found,) = launch(body + "st.global.u32 [%d9], %r2;", words(32), schedule=scheduled(schedule))
     assert found.tolist() == [t ^ 8 for t in range(16)] + [0] * 16
@@ -60,21 +60,21 @@ def test_a_lane_outside_its_own_mask(schedule: tuple[str, int]) -> None:
     assert "thread (11,0,0)" in caught.value.hint
 
 
-def test_a_read_of_a_lane_that_left_speaks_of_lanes() -> None:
+def test_reading_an_exited_lane_names_both_lanes() -> None:
     body = "setp.ge.u32 %p1, %t, 16;\n@%p1 exit;\nshfl.sync.bfly.b32 %r1, %t, 16, 31, -1;"
     with pytest.raises(SimulationError) as caught:
         launch(body, words(1))
     assert caught.value.message == "shfl.sync of lane 0 reads lane 16, a lane that does not take part"
 
 
-def test_lanes_that_never_come() -> None:
+def test_lanes_that_never_arrive() -> None:
     body = "setp.ge.u32 %p1, %t, 16;\n@%p1 bra OTHER;\nshfl.sync.bfly.b32 %r1, %t, 1, 31, -1;\nret;\nOTHER:\n"
     with pytest.raises(SimulationError, match="live lanes of its member mask never arrive"):
         launch(body + "shfl.sync.bfly.b32 %r1, %t, 2, 31, -1;", words(1))
 
 
 def test_a_shuffle_orders_no_memory() -> None:
-    """What one lane wrote to shared memory before a shuffle, another may not read after it; bar.warp.sync allows it."""
+    """A shuffle does not order shared memory between lanes; bar.warp.sync does."""
     body = """shl.b32 %r1, %t, 2; xor.b32 %r2, %r1, 4; st.shared.u32 [%r1], %t;
     {};
     ld.shared.u32 %r3, [%r2];"""

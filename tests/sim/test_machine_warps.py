@@ -55,7 +55,7 @@ def test_a_butterfly_sum(schedule: tuple[str, int]) -> None:
     assert found.tolist() == [sum(range(t // 32 * 32, t // 32 * 32 + 32)) for t in range(192)]
 
 
-def test_reading_a_lane_that_has_left_is_an_error() -> None:
+def test_reading_an_exited_lane_is_an_error() -> None:
     body = "setp.ge.u32 %p1, %t, 16;\n@%p1 exit;\nshfl.sync.bfly.b32 %r1, %t, 16, 31, -1;"
     with pytest.raises(SimulationError, match="lane that does not take part") as caught:
         launch(body, words(1))
@@ -64,7 +64,7 @@ def test_reading_a_lane_that_has_left_is_an_error() -> None:
 
 @pytest.mark.parametrize("grid", [1, 2])
 def test_reading_beyond_a_short_warp_is_an_error(grid: int) -> None:
-    """Blocks of 20: lane 4 + 16 does not exist, whoever lies behind it in the simulator's arrays."""
+    """Blocks of 20 threads: lane 4 + 16 does not exist, although the arrays have another block's lane there."""
     with pytest.raises(SimulationError, match="lane that does not take part") as caught:
         launch("shfl.sync.down.b32 %r1, %t, 16, 31, -1;", words(1), grid=(grid, 1, 1), block=(20, 1, 1))
     assert "block (0,0,0), thread (4,0,0)" in caught.value.hint
@@ -107,7 +107,7 @@ def test_atomic_additions_of_floats(kind: str, dtype: type) -> None:
     ("kind", "start", "expected"), [("s32", -5, 31), ("u32", 2**32 - 5, 2**32 - 5), ("s32", 40, 40)]
 )
 def test_the_largest_of_all_by_an_atomic(kind: str, start: int, expected: int) -> None:
-    """As numbers with a sign, or without one."""
+    """Signed and unsigned."""
     (found,) = launch(f"red.global.max.{kind} [%b0], %t;", np.array([start % 2**32], np.uint32))
     assert int(found[0]) == expected
     body = f"atom.global.max.{kind} %r1, [%b0], %t;\nsetp.eq.u32 %p1, %t, 0;\n@%p1 st.global.u32 [%b1], %r1;"

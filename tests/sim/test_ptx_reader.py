@@ -7,7 +7,8 @@ import pytest
 from ptx_launch import launch, words
 
 from gemmsmith.sim.device import SimDevice
-from gemmsmith.sim.ptx import Address, Entry, Immediate, Register, Symbol, Vector, parse
+from gemmsmith.sim.ptx import parse
+from gemmsmith.sim.syntax import Address, Entry, Immediate, Register, Symbol, Vector
 
 
 def entry(body: str, before: str = "") -> Entry:
@@ -73,7 +74,7 @@ def test_initial_values() -> None:
     assert np.frombuffer(variable.initial, np.uint32).tolist() == [1, 0xFFFFFFFF, 255, 0]
 
 
-def test_comments_functions_and_pragmas_are_passed_over() -> None:
+def test_comments_functions_and_pragmas_are_skipped() -> None:
     before = "// .entry fake() {\n.func (.param .b32 r) helper(.param .b32 a) { ret; }\n/* .entry also() { */"
     read = entry('.pragma "nounroll";\n// mov.u32 %r1, 1;\nret;', before)
     assert [i.opcode for i in read.instructions] == ["ret"]

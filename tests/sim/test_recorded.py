@@ -32,7 +32,7 @@ def wrong(form: Form) -> list[str]:
     return differences(form, recording(), simulated(form))
 
 
-def test_the_recording_says_where_it_comes_from() -> None:
+def test_the_recording_names_its_origin() -> None:
     metadata = recording().metadata
     assert all(metadata[key] for key in ("gpu", "arch", "driver", "cuda", "date", "command"))
     assert set(metadata["classes"]) == set(CLASSES)

@@ -53,7 +53,7 @@ def exactly(kind: str, a: list[int], b: list[int], c: int, how: Accumulation) ->
         while abs(exact) >= Fraction(2) ** (top + 1):
             top += 1
         total = cut(exact, Fraction(2) ** (top - 23))
-        zero = (exact < 0) << 31  # of a sum too small for fp32 the sign is left
+        zero = (exact < 0) << 31  # a sum too small for fp32 keeps its sign
     return int(np.float32(float(total)).view(np.uint32)) if total else zero
 
 

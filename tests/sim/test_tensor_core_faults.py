@@ -74,7 +74,7 @@ def test_the_lane_is_named_in_later_warps_and_later_operations() -> None:
     assert "thread (35,0,0)" in error.hint
 
 
-# -- who takes part -----------------------------------------------------------------------------------
+# -- which lanes take part -----------------------------------------------------------------------------------
 
 MMA = "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%f1, %f2, %f3, %f4}, {%r1, %r2, %r3, %r4}, {%r5, %r6}, {%f5, %f6, %f7, %f8};"  # noqa: E501
 MOVE = "movmatrix.sync.aligned.m8n8.trans.b16 %r1, %r10;"
@@ -82,14 +82,14 @@ STORE = "stmatrix.sync.aligned.m8n8.x1.shared.b16 [%r10], {%t};"
 
 
 @pytest.mark.parametrize("instruction", [LOAD, MMA, MOVE, STORE], ids=["ldmatrix", "mma", "movmatrix", "stmatrix"])
-def test_a_short_warp_cannot(instruction: str) -> None:
+def test_a_short_warp_is_a_fault(instruction: str) -> None:
     error = fault("mov.u32 %r11, %r10;", instruction, threads=48)
     assert "needs all 32 lanes of a warp" in str(error)
     assert "thread (32,0,0)" in error.hint
 
 
 @pytest.mark.parametrize("instruction", [LOAD, MMA, MOVE, STORE], ids=["ldmatrix", "mma", "movmatrix", "stmatrix"])
-def test_a_warp_with_exited_lanes_cannot(instruction: str) -> None:
+def test_a_warp_with_exited_lanes_is_a_fault(instruction: str) -> None:
     error = fault("mov.u32 %r11, %r10; setp.eq.u32 %p1, %t, 9; @%p1 ret;", instruction)
     assert "needs all 32 lanes of a warp" in str(error)
 
@@ -101,8 +101,8 @@ def test_a_guard_must_hold_for_the_whole_warp(instruction: str) -> None:
     assert fault_free(f"mov.u32 %r11, %r10; setp.lt.u32 %p1, %t, 32; @%p1 {instruction}")
 
 
-def test_a_guard_that_holds_for_halves_of_two_warps_will_not_do() -> None:
-    """As many lanes in a row as a warp has, but of two warps, twice."""
+def test_a_guard_that_holds_for_halves_of_two_warps_is_a_fault() -> None:
+    """Twice 32 consecutive lanes, each from two warps."""
     guard = "add.u32 %r2, %t, 16; and.b32 %r2, %r2, 63; setp.ge.u32 %p1, %r2, 32; mov.u32 %r11, 0;"
     with pytest.raises(SimulationError, match="by a part of a warp"):
         launch(f"st.shared.u32 [0], 1;\n{guard}\n@%p1 {MOVE}", words(1), block=(128, 1, 1), declarations=ROOM)
@@ -124,7 +124,7 @@ MEET: bar.warp.sync -1;"""
         assert ldmatrix(text, threads=64, schedule=schedule) == [n // 32 * 32 + n % 32 // 4 for n in range(64)]
 
 
-def test_lanes_that_never_come_are_reported() -> None:
+def test_lanes_that_never_arrive_are_reported() -> None:
     error = fault("mov.u32 %r11, %r10; setp.lt.u32 %p1, %t, 20; @%p1 bra OTHER;",
                   f"{LOAD} bra END; OTHER: ldmatrix.sync.aligned.m8n8.x1.shared.b16 {{%r2}}, [%r11]; END:")  # fmt: skip
     assert "ldmatrix.sync.aligned never completes" in str(error)
@@ -179,7 +179,7 @@ def test_a_row_that_another_warp_reads_must_not_be_written() -> None:
 
 
 def test_loads_and_stores_keep_their_order() -> None:
-    """Without a barrier between, so that nothing but the order of the program holds."""
+    """No barrier in between: only program order holds."""
     store = "stmatrix.sync.aligned.m8n8.x4.shared.b16 [%r10], {%r20, %r20, %r20, %r20};"
     load = LOAD.replace("x1", "x4").replace("%r11", "%r10")
     for first, second in (("st.shared.v4.u32 [%r10], {%r20, %r20, %r20, %r20};", store), (store, store)):

@@ -61,10 +61,8 @@ def test_the_warp_matrix_api(entry: str, kind: type, arch: str) -> None:
         0,
     )
     machine = Counter(i.base for i in disassemble(compiled(entry, arch)).instructions)
-    ptx = Counter(
-        o.kind for o in device.counters.lowered.operations if o.space in ("shared", "generic") or o.kind == "mma"
-    )
-    assert (machine["LDSM"], machine["LD"], machine["HMMA"]) == (ptx["ldmatrix"], ptx["load"], ptx["mma"])
+    ptx = Counter(o.profiled.sass or o.profiled.mix for o in device.counters.lowered.operations)
+    assert (machine["LDSM"], machine["LD"], machine["HMMA"]) == (ptx["LDSM"], ptx["LD"], ptx["tensor"])
 
 
 @pytest.mark.parametrize("arch", ARCHS)
@@ -79,9 +77,11 @@ def test_the_warp_matrix_api_without_shared_memory(entry: str, arch: str) -> Non
     assert np.array_equal(found, c + 2 * a @ b)
     assert device.counters is not None
     machine = Counter(i.base for i in disassemble(compiled(entry, arch)).instructions)
-    ptx = Counter(o.kind for o in device.counters.lowered.operations if o.space != "param")
-    assert (machine["LDG"], machine["STG"], machine["MOVM"]) == (ptx["load"], ptx["store"], ptx["movmatrix"])
-    assert ptx["movmatrix"] == 4
+    operations = device.counters.lowered.operations
+    ptx = Counter(o.profiled.sass for o in operations)
+    transposed = sum(o.traits.called.startswith("movmatrix") for o in operations)
+    assert (machine["LDG"], machine["STG"], machine["MOVM"]) == (ptx["LDG"], ptx["STG"], transposed)
+    assert transposed == 4
 
 
 @pytest.mark.parametrize("stages", [2, 3, 4])
@@ -147,7 +147,7 @@ def test_swizzled_rows_have_no_bank_conflicts_and_plain_ones_have() -> None:
     assert counts["plain"][TENSOR] == 4 * 2 * 2 * 8
 
 
-def test_tensor_instructions_are_a_class_of_their_own() -> None:
+def test_tensor_instructions_have_their_own_class() -> None:
     device = SimDevice(count=True)
     pipelined(device, whole(18, 64, 256), whole(19, 64, 256))
     assert device.counters is not None

@@ -48,7 +48,7 @@ def _mma(form: Mma, operands: Callable[[], Operands]) -> Callable[[], tuple[Arra
 
 
 def _simulations() -> dict[str, Callable[[], tuple[Array, str]]]:
-    """By recorded name: what gives the simulator's result, and the digest of the operands it made."""
+    """By recorded name: a function for the simulator's result, and the digest of its operands."""
     device, made = SimDevice(ARCH), {}
     for form in (*FLOAT_FORMS, *INTEGER_FORMS):
         made[form.opcode] = _mma(form, form.operands)
@@ -67,12 +67,12 @@ def _simulations() -> dict[str, Callable[[], tuple[Array, str]]]:
 
 
 SIMULATIONS = _simulations()
-# What the recorder learnt to record after the file was made: demanded as soon as a file has it.
+# Added to the recorder after the file was made: checked as soon as a file has them.
 LATER = {name for name in SIMULATIONS if name.endswith(("(underflow)", "(edges)"))}
 DEMANDED = [name for name in SIMULATIONS if name not in LATER or name in recorded()[1]]
 
 
-def test_the_recording_says_where_it_comes_from_and_has_every_form() -> None:
+def test_the_recording_names_its_origin_and_has_every_form() -> None:
     metadata, arrays = recorded()
     assert all(metadata[key] for key in ("gpu", "arch", "driver", "date", "command"))
     assert set(arrays) == set(DEMANDED)
@@ -98,7 +98,7 @@ def test_one_flipped_bit_would_be_found() -> None:
 
 @pytest.mark.parametrize("form", FLOAT_FORMS, ids=lambda form: form.opcode)
 def test_recorded_results_hold_every_kind_of_number(form: Mma) -> None:
-    """Otherwise the bits would prove little: zeros, infinities, the one NaN, and subnormals where they can be."""
+    """The recording covers zeros, infinities, NaN, and subnormals where the type can produce them."""
     bits = recorded()[1][form.opcode]
     exponent, fraction = bits >> 23 & 0xFF, bits & 0x7FFFFF
     assert set(np.unique(bits[(exponent == 255) & (fraction != 0)])) == {0x7FFFFFFF}
@@ -116,7 +116,7 @@ def test_every_recorded_count(monkeypatch: pytest.MonkeyPatch) -> None:
     known = [n for n in names if n in BY_NAME]
     assert len(known) >= 9
     expected = {(p["form"], p["pattern"]): dict(zip(names, p["counts"], strict=True)) for p in record["patterns"]}
-    # These kernels read shared memory that nobody wrote: the GPU counted only.
+    # These kernels read shared memory that was never written: on the GPU only the counts mattered.
     monkeypatch.setattr(WindowMemory, "_check_written", lambda *_: None)
     device = SimDevice(ARCH, count=True)
     wrong, seen = [], 0

@@ -149,7 +149,7 @@ mov.b128 %d1, {%d2, %d3}
 """.strip().splitlines()
 
 
-def load(instruction: str, ring: bool = False) -> None:
+def load(instruction: str, mod32: bool = False) -> None:
     text = f"""
         .version 8.0
         .target sm_90
@@ -163,21 +163,21 @@ def load(instruction: str, ring: bool = False) -> None:
             ret;
         }}
     """
-    SimDevice(ring=ring).load_ptx(text, "k")
+    SimDevice(mod32=mod32).load_ptx(text, "k")
 
 
-@pytest.mark.parametrize("ring", [False, True], ids=["ieee", "ring"])
+@pytest.mark.parametrize("mod32", [False, True], ids=["ieee", "mod32"])
 @pytest.mark.parametrize("instruction", UNKNOWN, ids=lambda text: text.split(" ", 1)[0])
-def test_an_unknown_instruction_raises_and_is_named(instruction: str, ring: bool) -> None:
+def test_an_unknown_instruction_raises_and_is_named(instruction: str, mod32: bool) -> None:
     with pytest.raises(UnknownInstructionError) as caught:
-        load(instruction, ring)
+        load(instruction, mod32)
     assert repr(instruction.split(" ", 1)[0]) in caught.value.message
     assert instruction in caught.value.message
     assert "kernel.cu:77" in caught.value.message
     assert "GPU" in caught.value.hint
 
 
-def test_the_frame_around_them_is_fine() -> None:
+def test_a_known_instruction_in_the_same_kernel_loads() -> None:
     load("add.u32 %r1, %r2, %r3")
 
 
@@ -187,6 +187,8 @@ def test_the_frame_around_them_is_fine() -> None:
         ("L: add.u32 %r1, %r2, %r3; L: ret", "'L' occurs twice"),
         (".reg .b32", "register declaration"),
         (".shared .b24 x[4]", "unknown type .b24"),
+        (".reg .b128 %q<2>", "no registers of type .b128"),
+        (".reg .b24 %q", "no registers of type .b24"),
         ("{ add.u32 %r1, %r2, %r3", "unclosed brace"),
     ],
 )
@@ -195,7 +197,7 @@ def test_text_that_cannot_be_read_is_refused(text: str, says: str) -> None:
         load(text)
 
 
-def test_a_missing_entry_is_named_with_those_there_are() -> None:
+def test_a_missing_entry_is_named_and_the_entries_are_listed() -> None:
     with pytest.raises(SimulationError, match="no entry 'other'") as caught:
         SimDevice().load_ptx(".visible .entry k() { ret; }", "other")
     assert "k" in caught.value.hint

@@ -1,4 +1,4 @@
-"""How accesses are served: every recorded pattern, properties, and facts that every CUDA text tells."""
+"""How accesses are served: every recorded pattern, properties, and well-known facts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ from gemmsmith.problem import Problem
 from gemmsmith.run.device import Launch
 from gemmsmith.sim.counters import Counters
 from gemmsmith.sim.device import SimDevice
-from gemmsmith.sim.wavefronts import NOBODY, WARP, Copies, copies, sectors, wavefronts
+from gemmsmith.sim.wave import WARP
+from gemmsmith.sim.wavefronts import NOBODY, Copies, copies, sectors, wavefronts
 
 RECORD = Path(__file__).parents[1] / "data" / "access_patterns.json"
 LANE = np.arange(WARP)
@@ -87,7 +88,7 @@ def expected(pattern: dict[str, Any]) -> dict[str, int]:
 
     touch("ldg", row(4))  # the offsets themselves
     if kind in ("lds", "sts"):
-        waves, groups = wavefronts(at, width, "load" if kind == "lds" else "store")
+        waves, groups = wavefronts(at, width, load=kind == "lds")
         counts[f"{kind} requests"] += 1
         counts[f"{kind} wavefronts"] += int(waves[0])
         counts[f"{kind} conflicts"] += int(waves[0] - groups[0])
@@ -123,7 +124,7 @@ def test_recorded_patterns(kind: str, width: int, family: str) -> None:
     assert not wrong
 
 
-def test_the_record_is_whole() -> None:
+def test_the_recording_is_complete() -> None:
     assert sum(map(len, recorded().values())) > 1100
     assert len(recorded()) >= 60
     assert {kind for kind, _, _ in recorded()} == {"lds", "sts", "ldg", "stg", "cpa", "cpg"}
@@ -205,7 +206,7 @@ def test_shared_accesses_against_the_slow_form(copy: tuple[int, list[int], list[
         words = {int(a) // 4 + i for a in group if a != NOBODY for i in range(width // 4)}
         total += max((sum(w % 32 == bank for w in words) for bank in range(32)), default=0)
         groups += bool(words)
-    found = wavefronts(warp(at), width, "store")
+    found = wavefronts(warp(at), width, load=False)
     assert (int(found[0][0]), int(found[1][0])) == (total, groups)
     assert int(sectors(warp(at))[0]) == len({a // 32 for a in at if a != NOBODY})
 
@@ -226,9 +227,8 @@ def test_whole_lines_do_not_matter(
     moved = shifted(to, 128 * to_lines), shifted(start, 128 * start_lines)
     for bypass in (False, True)[: 1 + (width == 16)]:
         assert served_copy(to, start, reads, width, bypass=bypass) == served_copy(*moved, reads, width, bypass=bypass)
-    for kind in ("load", "store"):
-        for one, other in zip(wavefronts(warp(to), width, kind), wavefronts(warp(moved[0]), width, kind), strict=True):
-            assert one == other
+    for load in (True, False):
+        assert wavefronts(warp(to), width, load=load) == wavefronts(warp(moved[0]), width, load=load)
     assert sectors(warp(start)) == sectors(warp(moved[1]))
 
 
@@ -244,8 +244,9 @@ def test_order_inside_a_group_does_not_matter(copy: tuple[int, list[int], list[i
         order += mixed
     new_to, new_start, new_reads = (np.array(x)[order] for x in (to, start, reads))
     assert served_copy(new_to, new_start, new_reads, width) == served_copy(to, start, reads, width)
-    for kind in ("load", "store") if width == 4 else ("store",):
-        assert wavefronts(warp(new_to), width, kind)[0] == wavefronts(warp(to), width, kind)[0]
+    for load in (True, False) if width == 4 else (False,):
+        mixed_up, plain = (wavefronts(warp(x), width, load=load)[0] for x in (new_to, to))
+        assert mixed_up == plain
     assert sectors(warp(new_start)) == sectors(warp(start))
 
 
@@ -254,8 +255,8 @@ def test_order_inside_a_group_does_not_matter(copy: tuple[int, list[int], list[i
 def test_bounds(copy: tuple[int, list[int], list[int], list[bool]]) -> None:
     width, to, start, reads = copy
     active = sum(a != NOBODY for a in to)
-    loads, _ = wavefronts(warp(to), width, "load")
-    stores, groups = wavefronts(warp(to), width, "store")
+    loads, _ = wavefronts(warp(to), width, load=True)
+    stores, groups = wavefronts(warp(to), width, load=False)
     cost = served_copy(to, start, reads, width)
     assert groups <= stores
     assert loads <= stores <= cost["wavefronts"] <= active  # a load may merge groups; a copy merges nothing
@@ -263,7 +264,7 @@ def test_bounds(copy: tuple[int, list[int], list[int], list[bool]]) -> None:
 
 
 @pytest.mark.parametrize("width", WIDTHS)
-def test_many_warps_are_many_times_one(width: int) -> None:
+def test_many_warps_cost_the_sum_of_each(width: int) -> None:
     rng = np.random.default_rng(width)
     to, start = (rng.integers(0, 64, (50, WARP)) * width for _ in range(2))
     idle = rng.random(to.shape) < 0.2
@@ -273,9 +274,9 @@ def test_many_warps_are_many_times_one(width: int) -> None:
         alone = [served_copy(*row, width, bypass=bypass) for row in zip(to, start, reads, strict=True)]
         for name in Copies.__dataclass_fields__:
             assert getattr(together, name).tolist() == [cost[name] for cost in alone]
-    for kind in ("load", "store"):
-        alone_waves = [int(wavefronts(row.reshape(1, -1), width, kind)[0][0]) for row in to]
-        assert wavefronts(to, width, kind)[0].tolist() == alone_waves
+    for load in (True, False):
+        alone_waves = [int(wavefronts(row.reshape(1, -1), width, load=load)[0][0]) for row in to]
+        assert wavefronts(to, width, load=load)[0].tolist() == alone_waves
     assert sectors(start).tolist() == [int(sectors(row.reshape(1, -1))[0]) for row in start]
 
 
@@ -283,8 +284,8 @@ def test_many_warps_are_many_times_one(width: int) -> None:
 @pytest.mark.parametrize("lane", [0, 13, 31])
 def test_one_lane(width: int, lane: int) -> None:
     at = np.where(lane == LANE, 48, NOBODY)
-    for kind in ("load", "store"):
-        assert [int(x[0]) for x in wavefronts(warp(at), width, kind)] == [1, 1]
+    for load in (True, False):
+        assert [int(x[0]) for x in wavefronts(warp(at), width, load=load)] == [1, 1]
     assert sectors(warp(at)) == 1
     one = {"requests": 1, "tag_sectors": 1, "sectors": 1, "wavefronts": 1, "conflicts": 0}
     assert served_copy(at, at, LANE >= 0, width) == one
@@ -294,25 +295,25 @@ def test_one_lane(width: int, lane: int) -> None:
 
 
 @pytest.mark.parametrize("width", WIDTHS)
-def test_nobody(width: int) -> None:
+def test_no_active_lane(width: int) -> None:
     at = np.full(WARP, NOBODY)
-    assert [int(x[0]) for x in wavefronts(warp(at), width, "load")] == [0, 0]
+    assert [int(x[0]) for x in wavefronts(warp(at), width, load=True)] == [0, 0]
     assert sectors(warp(at)) == 0
     assert set(served_copy(at, at, LANE >= 0, width).values()) == {0}
 
 
-# -- facts that every CUDA text tells -----------------------------------------------------------------
+# -- well-known facts -----------------------------------------------------------------
 
 
-def conflicts(offsets: Any, width: int = 4, kind: str = "load") -> int:
-    waves, groups = wavefronts(warp(offsets), width, kind)
+def conflicts(offsets: Any, width: int = 4, load: bool = True) -> int:
+    waves, groups = wavefronts(warp(offsets), width, load=load)
     return int(waves[0] - groups[0])
 
 
-@pytest.mark.parametrize("kind", ["load", "store"])
+@pytest.mark.parametrize("load", [True, False], ids=["load", "store"])
 @pytest.mark.parametrize("stride", range(1, 34))
-def test_a_stride_costs_its_common_factor_with_the_banks(kind: str, stride: int) -> None:
-    waves, _ = wavefronts(warp(LANE * stride * 4), 4, kind)
+def test_a_stride_costs_its_common_factor_with_the_banks(load: bool, stride: int) -> None:
+    waves, _ = wavefronts(warp(LANE * stride * 4), 4, load=load)
     assert waves == np.gcd(stride, 32)
 
 
@@ -324,10 +325,10 @@ def test_known_layouts() -> None:
     assert conflicts(LANE * 33 * 4) == 0  # padding removes it,
     assert conflicts((column + (LANE ^ 5)) * 4) == 0  # and so does a swizzle
     assert conflicts(row * 8, 8) == conflicts(row * 16, 16) == 0  # wide, but two or four groups
-    assert int(wavefronts(warp(row * 16), 16, "load")[0][0]) == 4
+    assert int(wavefronts(warp(row * 16), 16, load=True)[0][0]) == 4
     assert conflicts(LANE // 2 * 16, 16) == 0  # neighbours agree: groups of sixteen lanes
-    assert int(wavefronts(warp(LANE // 2 * 16), 16, "load")[0][0]) == 2
-    assert int(wavefronts(warp(LANE // 2 * 16), 16, "store")[0][0]) == 4
+    assert int(wavefronts(warp(LANE // 2 * 16), 16, load=True)[0][0]) == 2
+    assert int(wavefronts(warp(LANE // 2 * 16), 16, load=False)[0][0]) == 4
 
 
 @pytest.mark.parametrize(
@@ -347,7 +348,7 @@ def test_copies_past_l1_without_zero_filling() -> None:
     """Rung async_copy at 512 cubed and 1024 cubed as measured on an H200: half its copies are A, half B.
 
     A warp copies 8 rows of 64 bytes of A to rows of 80 bytes, or 2 rows of 256 bytes of B. The recorded patterns are
-    all of the zero-filling form, so these sums are all that is known of the other.
+    all of the zero-filling form; these totals are the only measurement of the other form.
     """
     a = served_copy(LANE // 4 * 80 + LANE % 4 * 16, LANE // 4 * 2048 + LANE % 4 * 16, LANE >= 0, 16,
                     bypass=True, zero_fill=False)  # fmt: skip
@@ -358,13 +359,13 @@ def test_copies_past_l1_without_zero_filling() -> None:
 
 
 def test_a_warp_that_only_fills_makes_no_request() -> None:
-    """As measured: 63,392 requests of 64,512 copies at 509 x 391 x 277. The zeros are written all the same."""
+    """As measured: 63,392 requests for 64,512 copies at 509 x 391 x 277. The zeros are still written."""
     cost = served_copy(LANE * 4, LANE * 4, LANE < 0, 4)
     assert cost == {"requests": 0, "tag_sectors": 0, "sectors": 0, "wavefronts": 1, "conflicts": 0}
 
 
 def counted(m: int, n: int, k: int) -> dict[str, int]:
-    """What the simulator counts of rung async_copy's copies."""
+    """What the simulator counts for the copies of rung async_copy."""
     spec, problem = rung_named("async_copy"), Problem(m, n, k)
     device = SimDevice("sm_90", count=True)
     data = operands(problem, "normal", seed=0)
@@ -374,7 +375,7 @@ def counted(m: int, n: int, k: int) -> dict[str, int]:
     device.launch(device.load(compiled), launch)
     assert device.counters is not None
     shared, counters = list(device.counters.copies.values()), device.counters
-    ours = [counters.by_operation[key] for key in counters.copies]
+    ours = [counters.by_position[key] for key in counters.copies]
     return {
         "copies": sum(c.requests for c in shared), "requests": sum(c.requests for c in ours),
         "tag_sectors": sum(c.sectors for c in ours), "sectors": sum(c.sectors for c in shared),
@@ -383,7 +384,7 @@ def counted(m: int, n: int, k: int) -> dict[str, int]:
 
 
 def test_the_simulator_counts_copies_by_these_rules() -> None:
-    """One block, two slices: a 1,024th of what was measured at 512 cubed."""
+    """One block, two k-tiles: a 1,024th of what was measured at 512 cubed."""
     measured = {"copies": 32768, "requests": 32768, "tag_sectors": 589824, "sectors": 655360, "wavefronts": 311296,
                 "conflicts": 0}  # fmt: skip
     assert counted(64, 64, 32) == {name: value // 1024 for name, value in measured.items()}
@@ -392,11 +393,11 @@ def test_the_simulator_counts_copies_by_these_rules() -> None:
 def test_remembered_patterns_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     remembered = counted(70, 50, 37)
     assert remembered["requests"] < remembered["copies"]
-    served = Counters._served_copy
+    recall = Counters._remembered
 
     def forgetful(self: Counters, *arguments: Any) -> tuple[int, ...]:
-        self._copy_patterns.clear()
-        return served(self, *arguments)
+        self._patterns.clear()
+        return recall(self, *arguments)
 
-    monkeypatch.setattr(Counters, "_served_copy", forgetful)
+    monkeypatch.setattr(Counters, "_remembered", forgetful)
     assert counted(70, 50, 37) == remembered

@@ -110,7 +110,7 @@ def find_device(
     name: str,
     schedule: str = "lockstep",
     seed: int = 0,
-    ring: bool = False,
+    mod32: bool = False,
     hazards: bool = False,
     timeout: float = math.inf,
 ) -> SimDevice | CudaDevice:
@@ -119,4 +119,4 @@ def find_device(
         raise UsageError(f"unknown device {name!r}", "use auto, sim or gpu")
     if name == "gpu" or (name == "auto" and gpu_available()):
         return cuda_device()
-    return SimDevice(DEFAULT_ARCH, schedule_named(schedule, seed), ring=ring, hazards=hazards, timeout=timeout)
+    return SimDevice(DEFAULT_ARCH, schedule_named(schedule, seed), mod32=mod32, hazards=hazards, timeout=timeout)

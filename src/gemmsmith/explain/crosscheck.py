@@ -11,17 +11,15 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 from gemmsmith.compile.sass import MATH, Instruction, Sass
 from gemmsmith.sim.counters import Counters
-from gemmsmith.sim.lower import Operation
+from gemmsmith.sim.operation import Operation
+from gemmsmith.sim.traits import Mix
 
-_KINDS = {
-    ("load", "global"): "LDG", ("store", "global"): "STG", ("load", "shared"): "LDS", ("store", "shared"): "STS",
-    ("load", "local"): "LDL", ("store", "local"): "STL", ("load", "generic"): "LD", ("store", "generic"): "ST",
-}  # fmt: skip
-_MATRICES = {"ldmatrix": "LDSM", "stmatrix": "STSM"}
-_MEMORY = frozenset({*_KINDS.values(), "LDGSTS", *_MATRICES.values()})
+_MATRICES = ("LDSM", "STSM")
+_MEMORY = frozenset({"LDG", "STG", "LDS", "STS", "LDL", "STL", "LD", "ST", "LDGSTS", *_MATRICES})
 _WIDTHS = {"U8": 1, "S8": 1, "U16": 2, "S16": 2, "64": 8, "128": 16}
 _NEVER = ("@!PT", "@!UPT")
 _MEANING = {
@@ -127,16 +125,14 @@ def _places_in_ptx(counters: Counters) -> Iterator[tuple[Kind, Place]]:
             yield kind, place
 
 
-def _ptx_kind(counters: Counters, operation: Operation) -> Kind | None:
-    if operation.kind == "copy":
-        return "LDGSTS", operation.width
-    if operation.instruction.opcode in ("fma", "mma"):
+def _ptx_kind(counters: Counters, operation: Operation[Any]) -> Kind | None:
+    profiled, access = operation.profiled, operation.access
+    if profiled.mix in (Mix.MULTIPLY_ADD, Mix.TENSOR):
         return "arithmetic", 0
-    if operation.kind in _MATRICES:
-        return _MATRICES[operation.kind], 4 * (len(operation.targets) or len(operation.sources) - 1)
-    name = _KINDS.get((operation.kind, operation.space))
-    width = counters.widths.get(id(operation), operation.width)
-    return (name, width) if name is not None and width else None
+    if not profiled.sass or access is None:
+        return None
+    width = counters.widths.get(operation.position, access.lane_bytes)
+    return (profiled.sass, width) if width else None
 
 
 def _places_in_sass(instructions: Iterator[Instruction]) -> Iterator[tuple[Kind, Place]]:
@@ -145,7 +141,7 @@ def _places_in_sass(instructions: Iterator[Instruction]) -> Iterator[tuple[Kind,
         place = instruction.file or "", instruction.line or 0
         if base in MATH:
             yield ("arithmetic", 0), place
-        elif base in _MATRICES.values():  # LDSM.16.M88.4: four matrices, one register of each per lane
+        elif base in _MATRICES:  # LDSM.16.M88.4: four matrices, one register of each per lane
             yield (base, 4 * next((int(m) for m in modifiers if m in ("2", "4")), 1)), place
         elif base in _MEMORY:
             yield (base, next((_WIDTHS[m] for m in modifiers if m in _WIDTHS), 4)), place

@@ -8,14 +8,15 @@ reached are left out.
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
 
 from gemmsmith.compile.sass import MATH, Loop, Sass
 from gemmsmith.sim.counters import Counters
-from gemmsmith.sim.lower import Operation
+from gemmsmith.sim.operation import Operation
+from gemmsmith.sim.traits import Mix
 
-MULTIPLY_ADD = "multiply-add"
-TENSOR = "tensor"
-_FREE = frozenset({"pack", "unpack"})  # register moves that ptxas eliminates
+MULTIPLY_ADD = Mix.MULTIPLY_ADD.value
+TENSOR = Mix.TENSOR.value
 _SASS = {
     "LDG": "global load", "LD": "global load", "STG": "global store", "ST": "global store", "LDS": "shared load",
     "LDSM": "shared load", "STS": "shared store", "LDGSTS": "asynchronous copy", "LDL": "local load",
@@ -24,25 +25,13 @@ _SASS = {
     "FADD": "other fp32", "F2F": "convert", "I2F": "convert", "F2I": "convert", "HADD2": "convert",
     "HMMA": TENSOR, "IMMA": TENSOR, "HGMMA": TENSOR, "DMMA": TENSOR, "STSM": "shared store",
 }  # fmt: skip
-_REST = "integer and moves"
+_REST = Mix.INTEGER.value
 _ANCHORS = {"BAR": "barrier", "LDG": "global load", "STS": "shared store", "LDGSTS": "asynchronous copy"}
 
 
-def ptx_class(operation: Operation) -> str:
+def ptx_class(operation: Operation[Any]) -> str:
     """The class of a PTX instruction; '' if it becomes no machine instruction."""
-    opcode, kind = operation.instruction.opcode, operation.kind
-    if kind in ("load", "store"):
-        space = "global" if operation.space == "generic" else operation.space
-        return "" if space in ("param", "const") else f"{space} {kind}"
-    if kind in _FREE:
-        return ""
-    if opcode in ("fma", "mul", "add", "sub") and operation.instruction.type.startswith(("f", "bf")):
-        return MULTIPLY_ADD if opcode == "fma" else "other fp32"
-    named = {"bra": "branch", "bar": "barrier", "barrier": "barrier", "setp": "compare", "mma": TENSOR,
-             "wgmma": TENSOR, "ldmatrix": "shared load", "stmatrix": "shared store"}  # fmt: skip
-    if opcode == "cvt":  # integer conversions are free; only floating-point conversions are instructions
-        return "convert" if "f16" in operation.instruction.text or "f32" in operation.instruction.text else _REST
-    return "asynchronous copy" if kind == "copy" else named.get(opcode, _REST)
+    return operation.profiled.mix.value
 
 
 def sass_class(base: str) -> str:
@@ -56,8 +45,8 @@ def simulated_mix(counters: Counters, first: int = 0, last: int | None = None) -
     """Warp instructions executed, by class, for positions in [first, last]; fused loads count once."""
     mix: Counter[str] = Counter()
     for operation in counters.lowered.operations[first : None if last is None else last + 1]:
-        count = counters.by_operation.get(id(operation))
-        if count is not None and counters.widths.get(id(operation), 1) and (name := ptx_class(operation)):
+        count = counters.by_position.get(operation.position)
+        if count is not None and counters.widths.get(operation.position, 1) and (name := ptx_class(operation)):
             mix[name] += count.executed
     return mix
 
@@ -84,12 +73,7 @@ def machine_mix(counters: Counters, sass: Sass) -> tuple[Counter[str], float]:
 
 def _ptx_loop(counters: Counters, loop: Loop) -> tuple[int, int] | None:
     """The PTX loop behind ``loop``: the one with the most arithmetic, or an enclosing one if ptxas unrolled that."""
-    labels = counters.lowered.labels
-    spans = [
-        (labels[o.label], at)
-        for at, o in enumerate(counters.lowered.operations)
-        if o.kind == "branch" and labels.get(o.label, at + 1) <= at
-    ]
+    spans = counters.lowered.loops()
     if not spans:
         return None
 
@@ -116,6 +100,6 @@ def _dead_lines(counters: Counters) -> set[tuple[str | None, int | None]]:
     """Source lines with PTX instructions of which none executed."""
     executed: Counter[tuple[str | None, int | None]] = Counter()
     for operation in counters.lowered.operations:
-        count = counters.by_operation.get(id(operation))
+        count = counters.by_position.get(operation.position)
         executed[operation.instruction.file, operation.instruction.line] += count.executed if count else 0
     return {place for place, times in executed.items() if times == 0}

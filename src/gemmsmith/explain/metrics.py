@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gemmsmith.sim.counters import Counters, Counts
-from gemmsmith.sim.lower import Operation
+from gemmsmith.sim.counters import Counters
 
 
 @dataclass(frozen=True)
@@ -77,46 +76,9 @@ BY_NAME = {metric.name: metric for metric in METRICS}
 def simulated(counters: Counters) -> dict[str, int]:
     """The simulated metrics, from a launch's counts."""
     total = dict.fromkeys((m.name for m in METRICS if not m.hardware_only), 0)
-    for key, count in counters.by_operation.items():
-        for name, value in contributions(counters, counters.operations[key], count).items():
+    for operation, count in counters.items():
+        for name, value in counters.metrics(operation, count).items():
             total[name] += value
     geometry = counters.geometry
     total["smsp__warps_launched.sum"] = -(-geometry.threads // 32) * geometry.blocks
     return total
-
-
-def contributions(counters: Counters, operation: Operation, count: Counts) -> dict[str, int]:
-    """What one instruction adds to each metric."""
-    if operation.kind == "copy":
-        shared = counters.copies[id(operation)]
-        return {
-            "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum": count.requests,
-            "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum": count.sectors,
-            "smsp__sass_l1tex_t_sectors_pipe_lsu_mem_global_op_ldgsts.sum": shared.sectors,
-            "smsp__inst_executed_op_ldgsts.sum": shared.requests,
-            f"{_SHARED_WAVES}ldgsts.sum": shared.wavefronts,
-            "smsp__sass_l1tex_data_bank_conflicts_pipe_lsu_mem_shared_op_ldgsts.sum": shared.wavefronts - shared.groups,
-        }
-    if operation.kind in ("load", "store") and operation.space != "param":
-        op = "ld" if operation.kind == "load" else "st"
-        if count.groups:
-            return {
-                f"smsp__sass_inst_executed_op_shared_{op}.sum": count.requests,
-                f"{_SHARED_WAVES}{op}.sum": count.wavefronts,
-                f"{_CONFLICTS}{op}.sum": count.wavefronts - count.groups,
-            }
-        return {
-            f"l1tex__t_requests_pipe_lsu_mem_global_op_{op}.sum": count.requests,
-            f"l1tex__t_sectors_pipe_lsu_mem_global_op_{op}.sum": count.sectors,
-        }
-    if operation.kind == "ldmatrix":  # only its conflicts are also counted as load conflicts
-        conflicts = count.wavefronts - count.groups
-        return {"smsp__inst_executed_op_ldsm.sum": count.requests, f"{_SHARED_WAVES}ldsm.sum": count.wavefronts,
-                _LDSM_CONFLICTS: conflicts, f"{_CONFLICTS}ld.sum": conflicts}  # fmt: skip
-    if operation.kind == "stmatrix":  # Nsight Compute has no metric for its requests
-        return {f"{_CONFLICTS}st.sum": count.wavefronts - count.groups}
-    if operation.kind == "mma":
-        return {_TENSOR: count.executed}
-    arithmetic = {("fma", "f32"): "ffma", ("mul", "f32"): "fmul", ("add", "f32"): "fadd", ("sub", "f32"): "fadd"}
-    name = arithmetic.get((operation.instruction.opcode, operation.instruction.type))
-    return {f"smsp__sass_thread_inst_executed_op_{name}_pred_on.sum": count.threads} if name else {}

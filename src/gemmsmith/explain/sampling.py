@@ -144,7 +144,7 @@ def combine(parts: Sequence[tuple[Counters, float]]) -> Counters:
     """The weighted sum, per instruction, of the counts of several launches of one loaded kernel."""
     first = parts[0][0]
     result = Counters(first.lowered, first.geometry)
-    for target, name in ((result.by_operation, "by_operation"), (result.copies, "copies")):
+    for target, name in ((result.by_position, "by_position"), (result.copies, "copies")):
         for key in {key for counters, _ in parts for key in getattr(counters, name)}:
             weighted = [(getattr(c, name)[key], weight) for c, weight in parts if key in getattr(c, name)]
             target[key] = Counts(**{

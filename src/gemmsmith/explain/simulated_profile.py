@@ -9,7 +9,7 @@ from gemmsmith.compile.compiled import CompiledKernel
 from gemmsmith.compile.sass import Sass, disassemble
 from gemmsmith.explain.crosscheck import cross_check
 from gemmsmith.explain.instruction_mix import machine_mix, simulated_mix
-from gemmsmith.explain.metrics import contributions, simulated
+from gemmsmith.explain.metrics import simulated
 from gemmsmith.explain.profile import REQUESTED, SECTOR, Line, Profile
 from gemmsmith.explain.sampling import Counted, count_launch
 from gemmsmith.explain.source_text import source_lines
@@ -17,6 +17,7 @@ from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import Problem
 from gemmsmith.sim.counters import Counters
+from gemmsmith.sim.traits import Effect, Flow, Space
 
 
 def simulate(
@@ -42,9 +43,9 @@ def _profile(
 ) -> Profile:
     counters = counted.counters
     machine, trips = machine_mix(counters, sass)
-    executed = sum(c.executed for c in counters.by_operation.values())
-    threads = sum(c.threads for c in counters.by_operation.values())
-    branches = [c for key, c in counters.by_operation.items() if counters.operations[key].kind == "branch"]
+    executed = sum(c.executed for c in counters.by_position.values())
+    threads = sum(c.threads for c in counters.by_position.values())
+    branches = [c for operation, c in counters.items() if operation.traits.flow is Flow.BRANCH]
     taken, divergent = sum(c.executed for c in branches), sum(c.divergent for c in branches)
     return Profile(
         kernel=spec.name, config=str(config), problem=problem, device=f"simulator ({compiled.arch})",
@@ -62,18 +63,19 @@ def _bytes(counters: Counters) -> dict[str, int]:
     """Bytes requested per space; for global memory also the distinct bytes, and those that the sectors can hold."""
     kinds = (f"{what}_{op}_bytes" for what in ("used", "packed") for op in ("load", "store"))
     total = dict.fromkeys((*REQUESTED.values(), *kinds), 0)
-    for key, count in counters.by_operation.items():
-        operation = counters.operations[key]
-        op = "store" if operation.kind == "store" else "load"
-        if operation.space == "local":
-            total[f"local_{op}_bytes"] += count.threads * operation.width
+    for operation, count in counters.items():
+        if (access := operation.access) is None:
+            continue
+        op = "store" if access.effect is Effect.WRITE else "load"
+        if access.space is Space.LOCAL:
+            total[f"local_{op}_bytes"] += count.threads * access.width
         elif count.groups:
             total[f"shared_{op}_bytes"] += count.bytes
         elif count.sectors:
             total[f"asked_{op}_bytes"] += count.bytes
             total[f"used_{op}_bytes"] += count.used
             total[f"packed_{op}_bytes"] += min(count.bytes, SECTOR * count.sectors)
-            total["copied_bytes"] += count.bytes if operation.kind == "copy" else 0
+            total["copied_bytes"] += count.bytes if access.effect is Effect.COPY else 0
     return total
 
 
@@ -81,11 +83,10 @@ def _lines(spec: KernelSpec, counters: Counters) -> tuple[Line, ...]:
     """Counts by source line in file order, the kernel's file before its headers."""
     executed: Counter[tuple[str, int]] = Counter()
     totals: dict[tuple[str, int], Counter[str]] = {}
-    for key, count in counters.by_operation.items():
-        operation = counters.operations[key]
+    for operation, count in counters.items():
         where = operation.instruction.file, operation.instruction.line
         executed[where] += count.executed
-        totals.setdefault(where, Counter()).update(contributions(counters, operation, count))
+        totals.setdefault(where, Counter()).update(counters.metrics(operation, count))
     texts = {file: source_lines(spec, file) for file, _ in executed}
     lines = []
     for file, number in sorted(executed, key=lambda w: (w[0] != spec.source.name, w)):

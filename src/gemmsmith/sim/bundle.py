@@ -1,28 +1,25 @@
 """Group independent operations of one kind, so that NumPy runs them in one call.
 
-Within a stretch of straight-line code an operation's level is one more than that of anything it depends
-on: registers it reads or overwrites, and memory it must not pass. Operations of equal level and equal key
-form a bundle. An outer product in registers becomes one call a step of K instead of one call an element.
+Within a stretch of straight-line code, an operation's level is one more than the level of anything it depends on:
+registers it reads or overwrites, and memory accesses it must not pass. Operations of equal level and equal key form a
+bundle. An outer product in registers takes one call per step of K instead of one call per element.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gemmsmith.sim.lower import Lowered, Operation, Slot, Source
+from gemmsmith.sim.operation import Cell, Lowered, Operation, Pointer, Slot, Source
+from gemmsmith.sim.traits import Access, Bundling, Effect, Flow, Traits, Wait
 
 Rows = int | slice | NDArray[np.intp]
-
-CONTROL = ("branch", "barrier", "warp_barrier", "shuffle", "exit", "commit", "wait", "fence", "assert")
-# Operations that are never merged with another.
-SINGLE = ("unpack", "pack", "atomic")
-# Operations that only whole warps execute, and that wait for the lanes of their warp.
-ALIGNED = ("ldmatrix", "stmatrix", "movmatrix", "mma")
+D = TypeVar("D")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,130 +33,179 @@ class Operand:
 
 
 @dataclass(frozen=True, slots=True)
-class Bundle:
-    """Operations that run as one; ``count`` of them along the first axis when more than one."""
+class Pointers:
+    """One address operand of a bundle. ``offset`` is a column if the operations differ in it."""
 
-    operations: tuple[Operation, ...]
+    base: Operand
+    offset: int | NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Bundle(Generic[D]):
+    """Operations that run as one. With more than one, their values are rows of two-dimensional arrays.
+
+    What the operations have in common is repeated here: ``traits``, ``execute``, ``detail``, ``access`` and guard.
+    ``following`` is the position of the next bundle. ``waits``: lanes may have to wait here, or go elsewhere.
+    """
+
+    operations: tuple[Operation[D], ...]
+    count: int
     targets: tuple[Operand, ...]
     sources: tuple[Operand, ...]
-    offsets: tuple[Any, ...]
+    pointers: tuple[Pointers, ...]
+    traits: Traits
+    execute: Callable[..., None]
+    detail: D
+    access: Access | None
+    guard: int | None
+    negated: bool
+    waits: bool
+    following: int
 
     @property
-    def first(self) -> Operation:
+    def first(self) -> Operation[D]:
         return self.operations[0]
 
-    @property
-    def count(self) -> int:
-        return len(self.operations)
 
-
-@dataclass(frozen=True)
 class Program:
-    """Bundles in execution order; labels are positions in it."""
+    """The bundles of a lowered entry, made when they are first reached: much of a kernel handles edges and never runs.
 
-    steps: tuple[Bundle, ...]
-    labels: dict[str, int]
+    A position is the index of an operation. The bundles of a stretch of straight-line code take the first positions of
+    that stretch, in execution order; ``following`` leads from one to the next, and from the last to the end.
+    """
 
+    def __init__(self, lowered: Lowered, limit: int) -> None:
+        """No bundle has more than ``limit`` operations."""
+        self.labels, self.end = lowered.labels, len(lowered.operations)
+        self.bundles: list[Bundle[Any] | None] = [None] * self.end
+        self._operations, self._limit = lowered.operations, limit
+        self._targets = set(lowered.labels.values())
 
-def bundle(lowered: Lowered, lanes: int, most_elements: int = 1 << 16) -> Program:
-    """Arrange a lowered entry for ``lanes`` lanes; no bundle exceeds ``most_elements`` lane-operations."""
-    limit = max(1, most_elements // max(1, lanes))
-    starts = set(lowered.labels.values())
-    steps: list[Bundle] = []
-    where: dict[int, int] = {}
-    stretch: list[Operation] = []
-    for position, operation in enumerate(lowered.operations):
-        if position in starts:
-            steps += _arrange(stretch, limit)
-            stretch = []
-            where[position] = len(steps)
-        if operation.kind in CONTROL:
-            steps += _arrange(stretch, limit)
-            stretch = []
-            steps.append(_make([operation]))
+    def step(self, position: int) -> Bundle[Any]:
+        """The bundle at a position that execution has reached."""
+        found = self.bundles[position]
+        if found is None:
+            self._arrange(position)
+            found = self.bundles[position]
+            assert found is not None, "a jump into the middle of a stretch"
+        return found
+
+    def steps(self) -> Iterator[Bundle[Any]]:
+        """All bundles, in the order of the program."""
+        position = 0
+        while position < self.end:
+            step = self.step(position)
+            yield step
+            position = step.following
+
+    def _arrange(self, start: int) -> None:
+        """Make the bundles of the stretch that begins at ``start``."""
+        operations, stop = self._operations, start + 1
+        if operations[start].traits.bundling is Bundling.BOUNDARY:
+            groups = [[operations[start]]]
         else:
-            stretch.append(operation)
-    steps += _arrange(stretch, limit)
-    where[len(lowered.operations)] = len(steps)
-    return Program(tuple(steps), {label: where[at] for label, at in lowered.labels.items()})
+            while (
+                stop < self.end
+                and stop not in self._targets
+                and operations[stop].traits.bundling is not Bundling.BOUNDARY
+            ):
+                stop += 1
+            groups = _groups(operations[start:stop], self._limit)
+        for n, group in enumerate(groups, 1):
+            self.bundles[start + n - 1] = _make(group, start + n if n < len(groups) else stop)
 
 
-def _arrange(stretch: list[Operation], limit: int) -> list[Bundle]:
-    """The bundles of one stretch, in an order that respects every dependency."""
-    groups: dict[tuple[int, Any], list[Operation]] = {}
-    for number, (level, operation) in enumerate(zip(_levels(stretch), stretch, strict=True)):
-        key = (operation.kind, number) if operation.kind in SINGLE else operation.key
-        groups.setdefault((level, key), []).append(operation)
-    bundles = []
-    for (_level, _key), operations in sorted(groups.items(), key=lambda item: item[0][0]):
-        for start in range(0, len(operations), limit):
-            bundles.append(_make(operations[start : start + limit]))
-    return bundles
+def most_operations(lanes: int, most_elements: int = 1 << 16) -> int:
+    """How many operations a bundle may have, for that many lanes: NumPy is fastest while arrays fit in the cache."""
+    return max(1, most_elements // max(1, lanes))
 
 
-def _levels(stretch: list[Operation]) -> list[int]:
-    written: dict[tuple[str, int], int] = {}
-    read: dict[tuple[str, int], int] = {}
+def _groups(stretch: Sequence[Operation[Any]], limit: int) -> list[list[Operation[Any]]]:
+    """The operations of one stretch by bundle, in an order that respects every dependency."""
+    groups: dict[tuple[Any, ...], list[Operation[Any]]] = {}
+    for level, operation in zip(_levels(stretch), stretch, strict=True):
+        alone = operation.traits.bundling is Bundling.ALONE
+        groups.setdefault((level, operation.position if alone else operation.key), []).append(operation)
+    ordered = [group for _, group in sorted(groups.items(), key=lambda item: item[0][0])]
+    return [group[start : start + limit] for group in ordered for start in range(0, len(group), limit)]
+
+
+def _levels(stretch: Sequence[Operation[Any]]) -> list[int]:
+    written: dict[Cell, int] = {}
+    read: dict[Cell, int] = {}
     last_load = last_store = last_copy = 0
     levels = []
     for operation in stretch:
+        reads, writes = operation.reads(), operation.writes()
         level = 0
-        for cell in operation.reads():
-            level = max(level, written.get(cell, 0))
-        for cell in operation.writes():
+        for cell in reads:
+            if (at := written.get(cell, 0)) > level:
+                level = at
+        for cell in writes:
             level = max(level, written.get(cell, 0), read.get(cell, 0))
-        loads = operation.kind in ("load", "atomic", "ldmatrix") and operation.space != "param"
-        stores = operation.kind in ("store", "atomic", "stmatrix")
-        copies = operation.kind == "copy"  # reads and writes memory, in no order among copies
-        if loads or stores or copies:
-            level = max(level, last_store)
-        if loads or stores:
-            level = max(level, last_copy)
-        if stores or copies:
-            level = max(level, last_load)
-        level += 1
-        for cell in operation.reads():
-            read[cell] = max(read.get(cell, 0), level)
-        for cell in operation.writes():
-            written[cell] = level
-        if loads:
-            last_load = max(last_load, level)
-        if stores:
-            last_store = max(last_store, level)
-        if copies:
+        effect = None if operation.access is None else operation.access.effect
+        if effect is None:
+            level += 1
+        elif effect is Effect.COPY:
+            level = max(level, last_store, last_load) + 1
             last_copy = max(last_copy, level)
+        elif effect is Effect.READ:
+            level = max(level, last_store, last_copy) + 1
+            last_load = max(last_load, level)
+        else:
+            level = last_store = max(level, last_store, last_copy, last_load) + 1
+            if effect is Effect.UPDATE:
+                last_load = level
+        for cell in reads:
+            if read.get(cell, 0) < level:
+                read[cell] = level
+        for cell in writes:
+            written[cell] = level
         levels.append(level)
     return levels
 
 
-def _make(operations: list[Operation]) -> Bundle:
-    first = operations[0]
-    targets = tuple(_operand([o.targets[i] for o in operations]) for i in range(len(first.targets)))
-    sources = tuple(_operand([o.sources[i] for o in operations]) for i in range(len(first.sources)))
-    offsets = tuple(_offsets([o.offsets[i] for o in operations]) for i in range(len(first.offsets)))
-    return Bundle(tuple(operations), targets, sources, offsets)
+def _make(operations: list[Operation[D]], following: int) -> Bundle[D]:
+    first, traits = operations[0], operations[0].traits
+    if len(operations) == 1:
+        targets, sources = tuple(map(_single, first.targets)), tuple(map(_single, first.sources))
+        pointers = tuple([Pointers(_single(p.base), p.offset) for p in first.pointers])
+    else:
+        targets = tuple(_merged(list(column)) for column in zip(*(o.targets for o in operations), strict=True))
+        sources = tuple(_merged(list(column)) for column in zip(*(o.sources for o in operations), strict=True))
+        pointers = tuple(_pointers(list(column)) for column in zip(*(o.pointers for o in operations), strict=True))
+    waits = traits.waits_on is not Wait.NOTHING or traits.flow is not Flow.NEXT
+    guard = None if first.guard is None else first.guard.row
+    return Bundle(tuple(operations), len(operations), targets, sources, pointers, traits, first.execute, first.detail,
+                  first.access, guard, first.negated, waits, following)  # fmt: skip
 
 
-def _offsets(values: list[int]) -> Any:
-    if len(set(values)) == 1:
-        return values[0]
-    return np.array(values, np.int64)[:, None]
+def _pointers(items: list[Pointer]) -> Pointers:
+    offsets = [item.offset for item in items]
+    same = offsets.count(offsets[0]) == len(offsets)
+    return Pointers(
+        _merged([item.base for item in items]), offsets[0] if same else np.array(offsets, np.int64)[:, None]
+    )
 
 
-def _operand(items: list[Source]) -> Operand:
+def _single(item: Source) -> Operand:
+    if isinstance(item, Slot):
+        return Operand(item.file, item.row, item.dtype, None)
+    return Operand("", 0, item.dtype, item)
+
+
+def _merged(items: list[Source]) -> Operand:
     first = items[0]
     if isinstance(first, Slot):
-        rows = [i.row for i in items if isinstance(i, Slot)]
-        return Operand(first.file, _rows(rows), first.dtype, None)
-    if len(items) == 1:
-        return Operand("", 0, first.dtype, first)
+        return Operand(first.file, _rows([i.row for i in items if isinstance(i, Slot)]), first.dtype, None)
     return Operand("", 0, first.dtype, np.array(items, first.dtype)[:, None])
 
 
 def _rows(rows: list[int]) -> Rows:
-    if len(rows) == 1:
-        return rows[0]
+    """One row that all operations share is a number: NumPy broadcasts it. Rows in even steps are a slice."""
     step = rows[1] - rows[0]
+    if step == 0 and rows.count(rows[0]) == len(rows):
+        return rows[0]
     if step > 0 and all(b - a == step for a, b in pairwise(rows)):
         return slice(rows[0], rows[-1] + 1, step)
     return np.array(rows, np.intp)

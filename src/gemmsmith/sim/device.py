@@ -16,17 +16,19 @@ from gemmsmith.gpus import cuda_limits, gpu_named, largest_smem
 from gemmsmith.kernel.geometry import Geometry, TensorMap
 from gemmsmith.run.device import Bytes, Launch
 from gemmsmith.run.tensor_map import check_tensor_map, encode_simulated
-from gemmsmith.sim.bundle import Program, bundle
+from gemmsmith.sim.bundle import Program, most_operations
 from gemmsmith.sim.counters import Counters
 from gemmsmith.sim.hazards import HazardError, HazardLog
-from gemmsmith.sim.lanes import Wave
-from gemmsmith.sim.lower import FILE_DTYPES, Lowered, lower
+from gemmsmith.sim.lower import lower
 from gemmsmith.sim.machine import Machine
 from gemmsmith.sim.memory import AccessFault, GlobalMemory
-from gemmsmith.sim.ptx import Entry, parse
+from gemmsmith.sim.operation import FILE_DTYPES, Lowered
+from gemmsmith.sim.ptx import parse
 from gemmsmith.sim.schedule import Schedule, schedule_named
+from gemmsmith.sim.syntax import Entry
+from gemmsmith.sim.wave import Wave
 
-# A wave is as many blocks as keep this many lanes, and this many bytes of registers, in flight.
+# A wave has as many blocks as fit in this many lanes and this many bytes of registers.
 _WAVE_LANES = 1 << 15
 _WAVE_REGISTER_BYTES = 1 << 27
 _GRID_GPU = "H200"  # a persistent grid is as large as on this GPU
@@ -34,19 +36,26 @@ _GRID_GPU = "H200"  # a persistent grid is as large as on this GPU
 
 @dataclass
 class LoadedPtx:
-    """A parsed and lowered kernel, with the programs bundled so far by lane count."""
+    """A parsed and lowered kernel, with its programs by the size of their bundles."""
 
     entry: Entry
     lowered: Lowered
     programs: dict[int, Program] = field(default_factory=dict)
 
+    def program(self, lanes: int) -> Program:
+        """The program for waves of this many lanes."""
+        limit = most_operations(lanes)
+        if limit not in self.programs:
+            self.programs[limit] = Program(self.lowered, limit)
+        return self.programs[limit]
+
 
 class SimDevice:
     """Executes kernels from their PTX.
 
-    ``ring`` takes fp32 arithmetic modulo 2³²; ``hazards`` looks for shared-memory races, and ``count`` keeps
-    what a profiler counts in ``counters``; both cost some time. A launch that takes longer than ``timeout`` seconds
-    is a fault, since a loop that never ends cannot be told from a long one.
+    ``mod32`` takes fp32 arithmetic modulo 2³². ``hazards`` looks for shared-memory races, and ``count`` keeps what a
+    profiler counts in ``counters``; both cost some time. A launch that takes longer than ``timeout`` seconds is a
+    fault, since an endless loop cannot be told from a long one.
     """
 
     kind = "sim"
@@ -55,7 +64,7 @@ class SimDevice:
         self,
         arch: str = "sm_90",
         schedule: Schedule | None = None,
-        ring: bool = False,
+        mod32: bool = False,
         hazards: bool = False,
         count: bool = False,
         timeout: float = math.inf,
@@ -65,7 +74,7 @@ class SimDevice:
         self.count = count
         self.counters: Counters | None = None
         self.schedule = schedule or schedule_named("lockstep")
-        self.ring = ring
+        self.mod32 = mod32
         self.memory = GlobalMemory()
 
     @property
@@ -110,7 +119,7 @@ class SimDevice:
                 self.write(
                     addresses[variable.name], np.frombuffer(variable.initial.ljust(variable.size, b"\0"), np.uint8)
                 )
-        return LoadedPtx(entry, lower(entry, addresses, self.ring))
+        return LoadedPtx(entry, lower(entry, addresses, self.mod32))
 
     def encode_tensor_map(self, described: TensorMap, address: int) -> bytes:
         check_tensor_map(described, address)
@@ -138,16 +147,12 @@ class SimDevice:
                 wave = Wave(
                     geometry.grid, geometry.block, numbers[start : start + at_once], static + geometry.smem, parameters
                 )
-                program = loaded.programs.get(wave.lanes)
-                if program is None:
-                    program = loaded.programs[wave.lanes] = bundle(loaded.lowered, wave.lanes)
-                Machine(
-                    loaded.lowered, program, wave, self.memory, self.schedule, self.log, self.counters, deadline
-                ).run()
+                Machine(loaded.lowered, loaded.program(wave.lanes), wave, self.memory, self.schedule, self.log,
+                        self.counters, deadline).run()  # fmt: skip
 
     @contextmanager
     def _hazards_of_whole_launches(self) -> Iterator[None]:
-        """What a launch that faults has found belongs to nobody; that of others stays until it is asked for."""
+        """Drop the hazards of a launch that faults; keep those of launches that ended."""
         try:
             yield
         except BaseException:
@@ -155,7 +160,7 @@ class SimDevice:
             raise
 
     def synchronize(self) -> None:
-        """Launches are finished when they return; raises the hazards they had, if those were looked for."""
+        """Launches are finished when they return; raises the hazards that they had, if any were looked for."""
         if self.log is not None and self.log.found:
             found = self.log.found
             self.log = HazardLog()
@@ -187,4 +192,4 @@ def _check(grid: tuple[int, int, int], block: tuple[int, int, int], shared: int)
             f"y and z: at most {most.grid_yz}",
         )
     if shared > largest_smem():
-        raise LaunchError(f"{shared} bytes of shared memory a block exceed the {largest_smem()} that any GPU here has")
+        raise LaunchError(f"{shared} bytes of shared memory per block exceed {largest_smem()}, the most of any GPU")

@@ -2,93 +2,80 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from gemmsmith.errors import SimulationError
-from gemmsmith.sim.bundle import ALIGNED, Bundle
+from gemmsmith.sim.bundle import Bundle
+from gemmsmith.sim.lanes import Lanes, WaveState
 from gemmsmith.sim.memory import AccessFault, LaneFault
+from gemmsmith.sim.traits import Effect, Wait
+from gemmsmith.sim.types import Array
 
-if TYPE_CHECKING:
-    from gemmsmith.sim.lanes import Lanes, WaveState
-    from gemmsmith.sim.machine import Group, Machine
-
-VERBS = {"load": "read", "store": "write", "copy": "asynchronous copy", "atomic": "atomic update", "wait": "copy",
-          "ldmatrix": "read", "stmatrix": "write"}  # fmt: skip
+# Lanes, and the bundle that they wait at.
+Waiting = tuple[Lanes, Bundle[Any]]
 
 
-def place(machine: WaveState, lane: int) -> str:
-    """'block (1,0,0), thread (3,2,0)' of a lane."""
-    return f"block {block_text(machine, lane)}, thread {thread_text(machine, lane)}"
-
-
-def block_text(machine: WaveState, lane: int) -> str:
-    """'(1,0,0)', the block of a lane."""
-    return _triple(int(machine.wave.blocks[machine.block[lane]]), machine.wave.grid)
-
-
-def thread_text(machine: WaveState, lane: int) -> str:
-    """'(3,2,0)', the thread of a lane within its block."""
-    return _triple(int(machine.thread[lane]), machine.wave.block)
-
-
-def _triple(linear: int, size: tuple[int, int, int]) -> str:
-    return f"({linear % size[0]},{linear // size[0] % size[1]},{linear // (size[0] * size[1])})"
-
-
-def describe_fault(machine: WaveState, step: Bundle, lanes: Lanes, fault: AccessFault) -> SimulationError:
-    """The error for a faulting access."""
-    mine = machine.indices(lanes)
-    number = min(fault.position // max(1, mine.size), step.count - 1)
-    lane = int(mine[fault.position % mine.size])
-    operation = step.operations[number]
-    i = operation.instruction
+def describe_fault(state: WaveState, step: Bundle[Any], lanes: Lanes, fault: AccessFault) -> SimulationError:
+    """The error for a faulting lane."""
+    mine = state.indices(lanes)
+    operation = step.operations[min(fault.position // max(1, mine.size), step.count - 1)]
+    i, access = operation.instruction, operation.access
+    where = f"{i.where}: {i.text}; {state.place(int(mine[fault.position % mine.size]))}"
     if isinstance(fault, LaneFault):
-        return SimulationError(fault.detail, f"{i.where}: {i.text}; {place(machine, lane)}")
-    space = operation.space or ("shared" if fault.address < 1 << 32 else "global")  # a copy has one end in each
-    verb = VERBS.get(operation.kind, operation.kind)
+        return SimulationError(fault.detail, where)
+    # A copy has an end in two spaces: the memory that faulted says which.
+    space = fault.space if access is None or access.effect is Effect.COPY else access.space
+    width = "" if access is None else f" of {access.width} bytes"
     return SimulationError(
-        f"{fault.kind} {space} {verb} of {operation.width} bytes at address {fault.address:#x}: {fault.detail}",
-        f"{i.where}: {i.text}; {place(machine, lane)}",
+        f"{fault.kind} {space} {operation.traits.verb}{width} at address {fault.address:#x}: {fault.detail}", where
     )
 
 
-def divergent_barrier(machine: Machine, block: int, waiting: list[tuple[Group, Bundle]]) -> SimulationError:
+def left_out_of_its_mask(step: Bundle[Any], position: int) -> LaneFault:
+    """A lane executes a warp-wide instruction whose member mask does not have that lane."""
+    return LaneFault(position, f"{step.traits.called} by a lane that its own member mask leaves out")
+
+
+def short_warp(step: Bundle[Any], position: int) -> LaneFault:
+    """An instruction for whole warps in a warp that has fewer than 32 live lanes."""
+    return LaneFault(position, f"{step.traits.called} needs all 32 lanes of a warp, and this warp has fewer")
+
+
+def divergent_barrier(state: WaveState, block: int, waiting: Sequence[Waiting]) -> SimulationError:
     """Threads of one block wait at different barriers."""
     lines = []
-    for group, step in waiting:
-        lanes = machine.indices(group.lanes)
-        inside = lanes[machine.block[lanes] == block]
+    for lanes, step in waiting:
+        mine = state.indices(lanes)
+        inside = mine[state.block[mine] == block]
         if inside.size:
-            lines.append(f"{inside.size} threads at {step.first.instruction.where} ({place(machine, int(inside[0]))})")
+            lines.append(f"{inside.size} threads at {step.first.instruction.where} ({state.place(int(inside[0]))})")
     return SimulationError(
         "divergent barrier: threads of one block wait at different __syncthreads()", "; ".join(lines)
     )
 
 
-def endless(machine: Machine, step: Bundle, lanes: Lanes) -> SimulationError:
-    """Time is up, and the kernel still runs."""
+def endless(state: WaveState, step: Bundle[Any], lanes: Lanes) -> SimulationError:
+    """Time is up and the kernel still runs."""
     i = step.first.instruction
     return SimulationError(
         "the kernel did not end in the time it was given: a loop may never end",
-        f"{i.where}: {i.text}; {place(machine, int(machine.indices(lanes)[0]))} is there",
+        f"{i.where}: {i.text}; {state.place(int(state.indices(lanes)[0]))} is there",
     )
 
 
-def stuck_barrier(machine: Machine, waiting: list[tuple[Group, Bundle]]) -> SimulationError:
-    """Nobody can go on: some threads of a block never arrive."""
-    group, step = waiting[0]
-    lanes = machine.indices(group.lanes)
-    block = int(machine.block[lanes[0]])
-    arrived = sum(int(np.count_nonzero(machine.block[machine.indices(g.lanes)] == block)) for g, _ in waiting)
-    what = f"barrier never completes: {arrived} of {int(machine.live[block])} live threads arrived"
-    if step.first.kind == "shuffle":
-        what = "shfl.sync never completes: live lanes of its member mask never arrive at it"
-    elif step.first.kind in ALIGNED:
-        name = f"{step.first.instruction.opcode}.sync.aligned"
-        what = f"{name} never completes: other live lanes of the warp never arrive at it"
-    return SimulationError(
-        what,
-        f"{step.first.instruction.where}: {step.first.instruction.text}; {place(machine, int(lanes[0]))} waits",
-    )
+def stuck(state: WaveState, live: Array, waiting: Sequence[Waiting]) -> SimulationError:
+    """No lane can go on: ``live`` threads of each block, of which some never arrive where the others wait."""
+    lanes, step = waiting[0]
+    first = int(state.indices(lanes)[0])
+    block, i, called = int(state.block[first]), step.first.instruction, step.traits.called
+    if step.traits.waits_on is Wait.MEMBERS:
+        what = f"{called} never completes: live lanes of its member mask never arrive at it"
+    elif step.traits.waits_on is Wait.WARP:
+        what = f"{called} never completes: other live lanes of the warp never arrive at it"
+    else:
+        arrived = sum(int(np.count_nonzero(state.block[state.indices(other)] == block)) for other, _ in waiting)
+        what = f"barrier never completes: {arrived} of {int(live[block])} live threads arrived"
+    return SimulationError(what, f"{i.where}: {i.text}; {state.place(first)} waits")

@@ -1,7 +1,7 @@
 """Which element of a matrix each lane of a warp holds in which register: the layouts of PTX's matrix instructions.
 
-For mma.sync with 16 rows and 8 columns the documented tables of all element types come down to one rule. With E
-elements in a 32-bit register, lane g·4 + t holds, at position e of a register:
+For mma.sync with 16 rows and 8 columns, one rule covers the documented tables of all element types. With E elements in
+a 32-bit register, lane g·4 + t holds, at position e of a register:
 
 * A: row g (+8 in odd registers), column t·E + e (+4E in the upper half of the registers);
 * B: row t·E + e (+4E in the second register), column g;
@@ -13,14 +13,11 @@ rows of column g.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[Any]
+from gemmsmith.sim.types import Array
+from gemmsmith.sim.wave import WARP
 
-WARP = 32
 ROWS, COLUMNS = 16, 8  # of an mma.sync of any type here
 
 

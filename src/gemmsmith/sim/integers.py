@@ -1,4 +1,4 @@
-"""Integer, bit and selection semantics over NumPy arrays; arithmetic wraps as registers do."""
+"""What integer and bit instructions compute, over NumPy arrays; arithmetic wraps as registers do."""
 
 from __future__ import annotations
 
@@ -6,13 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[Any]
-
-
-def multiply_low(a: Array, b: Array) -> Array:
-    return np.multiply(a, b)
+from gemmsmith.sim.types import Array
 
 
 def mad_low(a: Array, b: Array, c: Array) -> Array:
@@ -55,7 +50,7 @@ def mad_high(a: Array, b: Array, c: Array) -> Array:
 
 
 def divide(a: Array, b: Array) -> Array:
-    """Quotient truncated towards zero; by zero gives all ones, as the hardware's routine does."""
+    """Quotient truncated towards zero; division by zero gives all ones, as on an H200."""
     a, b = np.broadcast_arrays(a, b)
     safe = np.where(b == 0, np.ones_like(b), b)
     quotient: Array = (a - np.fmod(a, safe)) // safe
@@ -63,7 +58,7 @@ def divide(a: Array, b: Array) -> Array:
 
 
 def remainder(a: Array, b: Array) -> Array:
-    """Remainder with the sign of the dividend; by zero gives all ones, as the hardware's routine does."""
+    """Remainder with the sign of the dividend; division by zero gives all ones, as on an H200."""
     a, b = np.broadcast_arrays(a, b)
     safe = np.where(b == 0, np.ones_like(b), b)
     return np.where(b == 0, ~np.zeros_like(a), np.fmod(a, safe)).astype(a.dtype)
@@ -152,29 +147,23 @@ def permute_bytes(a: Array, b: Array, selector: Array) -> Array:
     return result
 
 
-def lop3(a: Array, b: Array, c: Array, table: Array) -> Array:
+def lop3(a: Array, b: Array, c: Array, truth_table: int) -> Array:
     """Any Boolean function of three inputs, given by its truth table."""
     result = np.zeros(np.broadcast_shapes(np.shape(a), np.shape(b), np.shape(c)), np.uint32)
-    lut = int(np.asarray(table).flat[0])
     for i in range(8):
-        if lut >> i & 1:
+        if truth_table >> i & 1:
             result |= (a if i & 4 else ~a) & (b if i & 2 else ~b) & (c if i & 1 else ~c)
     return result
 
 
-def select(a: Array, b: Array, predicate: Array) -> Array:
-    return np.where(predicate, a, b)
+def equals_zero(a: Array) -> Array:
+    """cnot: 1 for zero, 0 for anything else."""
+    return np.equal(a, 0).astype(np.asarray(a).dtype)
 
 
-def float_min(a: Array, b: Array) -> Array:
-    """The smaller; the other operand where one is NaN (np.fmin differs for signalling ones); −0 is below +0."""
-    takes_a = (a < b) | (b != b) | ((a == b) & np.signbit(a))
-    return np.where(takes_a, a, b)
-
-
-def float_max(a: Array, b: Array) -> Array:
-    takes_a = (a > b) | (b != b) | ((a == b) & np.signbit(b))
-    return np.where(takes_a, a, b)
+def sum_of_difference(a: Array, b: Array, c: Array) -> Array:
+    """sad: c + |a − b|."""
+    return c + np.where(a < b, b - a, a - b)
 
 
 def bit_reverse(a: Array) -> Array:
@@ -196,13 +185,3 @@ def leading_zeros(a: Array) -> Array:
         spread |= spread >> kind.type(shift)
     zeros: Array = np.uint32(bits) - np.bitwise_count(spread)
     return zeros.astype(np.uint32)
-
-
-PLAIN: dict[str, Callable[..., Any]] = {
-    "mov": np.copy, "add": np.add, "sub": np.subtract, "and": np.bitwise_and, "or": np.bitwise_or,
-    "xor": np.bitwise_xor, "not": np.invert, "neg": np.negative, "abs": np.abs, "min": np.minimum, "max": np.maximum,
-    "div": divide, "rem": remainder, "brev": bit_reverse, "cnot": lambda a: (a == 0).astype(a.dtype),
-    "sad": lambda a, b, c: c + np.where(a < b, b - a, a - b),
-}  # fmt: skip
-SHIFTS: dict[str, Callable[..., Any]] = {"shl": shift_left, "shr": shift_right}
-COUNTS: dict[str, Callable[..., Any]] = {"popc": population, "clz": leading_zeros}

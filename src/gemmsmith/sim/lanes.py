@@ -1,45 +1,26 @@
 """The lanes of a wave: which thread of which block each one is, and its registers.
 
-A *lane* is one thread of one block. Registers are rows of four arrays, by width; a set of lanes is a slice or an array
-of lane numbers.
+A *lane* is one thread of one block. Registers are rows of four arrays, by width. A set of lanes is a slice or an array
+of lane numbers in ascending order.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from gemmsmith.sim.bundle import Operand
-from gemmsmith.sim.lower import FILE_DTYPES, Lowered
-from gemmsmith.sim.wavefronts import WARP, warp_rows
+from gemmsmith.sim.bundle import Operand, Pointers
+from gemmsmith.sim.operation import FILE_DTYPES, Lowered
+from gemmsmith.sim.special import SPECIAL, Place
+from gemmsmith.sim.types import Array
+from gemmsmith.sim.wave import WARP, Size, Wave, coordinates
+from gemmsmith.sim.wavefronts import warp_rows
 
-Array = NDArray[Any]
 Lanes = Array | slice
 ALL = slice(None)
-# What a register holds before it is written: a NaN in every floating type, so that a sum which starts from it shows.
+# A register's content before it is written: a NaN in every floating type, so that using it shows in the result.
 _UNSET = {"p": False, "h": 0x7ECD, "w": 0x7FCDCDCD, "d": 0x7FFCCDCDCDCDCDCD}
-
-
-@dataclass(frozen=True)
-class Wave:
-    """Which blocks run together, and the launch they belong to."""
-
-    grid: tuple[int, int, int]
-    block: tuple[int, int, int]
-    blocks: Array
-    shared_size: int
-    parameters: bytes
-
-    @property
-    def threads(self) -> int:
-        return self.block[0] * self.block[1] * self.block[2]
-
-    @property
-    def lanes(self) -> int:
-        return self.threads * len(self.blocks)
 
 
 class WaveState:
@@ -48,34 +29,27 @@ class WaveState:
     def __init__(self, lowered: Lowered, wave: Wave) -> None:
         self.lowered, self.wave = lowered, wave
         self.files = {f: np.full((h, wave.lanes), _UNSET[f], FILE_DTYPES[f]) for f, h in lowered.heights.items()}
+        self.every = np.arange(wave.lanes)
         self.thread = np.tile(np.arange(wave.threads), len(wave.blocks))
         self.block = np.repeat(np.arange(len(wave.blocks)), wave.threads)
         self.warps_per_block = -(-wave.threads // WARP)
         self.warp = self.block * self.warps_per_block + self.thread // WARP
-        self._fill_special()
+        place = Place(wave, self.thread, wave.blocks[self.block])
+        for name, slot in lowered.special.items():
+            self.files[slot.file][slot.row] = SPECIAL[name].value(place)
 
-    def _fill_special(self) -> None:
-        words, rows = self.files["w"], self.lowered.special
-        for name, size, index in (("tid", self.wave.block, self.thread), ("ctaid", self.wave.grid, None)):
-            linear = self.wave.blocks[self.block] if index is None else index
-            words[rows[f"%{name}.x"]] = linear % size[0]
-            words[rows[f"%{name}.y"]] = linear // size[0] % size[1]
-            words[rows[f"%{name}.z"]] = linear // (size[0] * size[1])
-            for axis, extent in zip("xyz", size, strict=True):
-                words[rows[f"%n{name}.{axis}"]] = extent
-        words[rows["%laneid"]] = self.thread % WARP
-        words[rows["%warpid"]] = self.thread // WARP
+    # -- sets of lanes ----------------------------------------------------------------------------
 
     def indices(self, lanes: Lanes) -> Array:
         """Lane numbers of a set of lanes."""
-        return np.arange(self.wave.lanes)[lanes] if isinstance(lanes, slice) else lanes
+        return self.every[lanes] if isinstance(lanes, slice) else lanes
 
     def warps_of(self, lanes: Lanes) -> tuple[int, int]:
         """How many warps have a lane in this set, and how many lanes it has."""
         if isinstance(lanes, slice) and lanes == ALL:
             return self.warps_per_block * len(self.wave.blocks), self.wave.lanes
-        warps = self.warp[lanes]
-        return np.unique(warps).size, warps.size
+        warps = self.warp[lanes]  # in ascending order
+        return (int(np.count_nonzero(warps[1:] != warps[:-1])) + 1 if warps.size else 0), warps.size
 
     def whole_warps(self, lanes: Lanes) -> bool:
         """Whether this set of lanes has all 32 lanes of each of its warps."""
@@ -86,29 +60,46 @@ class WaveState:
             return start % WARP == 0 and stop % WARP == 0
         if lanes.size % WARP:
             return False
-        first = lanes[::WARP]  # lanes are in order
+        first = lanes[::WARP]
         return bool((first % WARP == 0).all() and (lanes[WARP - 1 :: WARP] - first == WARP - 1).all())
 
     def warp_rows(self, lanes: Lanes, values: Array) -> Array:
-        """Values of these lanes, one row of 32 a warp, −1 where a lane is inactive."""
+        """Values of these lanes, one row of 32 for each warp, −1 where a lane is inactive."""
         warps = self.warps_per_block * len(self.wave.blocks)
         return warp_rows(self.warp[lanes], self.thread[lanes] % WARP, warps, values)
 
-    def _compact(self, lanes: Array) -> Lanes:
+    def compact(self, lanes: Array) -> Lanes:
+        """The set of these lanes; all of them are ``ALL``."""
         return ALL if lanes.size == self.wave.lanes else compact(lanes)
 
+    # -- names ------------------------------------------------------------------------------------
+
+    def block_name(self, lane: int) -> str:
+        """'(1,0,0)', the block of a lane."""
+        return _triple(int(self.wave.blocks[self.block[lane]]), self.wave.grid)
+
+    def thread_name(self, lane: int) -> str:
+        """'(3,2,0)', the thread of a lane within its block."""
+        return _triple(int(self.thread[lane]), self.wave.block)
+
+    def place(self, lane: int) -> str:
+        """'block (1,0,0), thread (3,2,0)' of a lane."""
+        return f"block {self.block_name(lane)}, thread {self.thread_name(lane)}"
+
+    # -- registers --------------------------------------------------------------------------------
+
     def fetch(self, operand: Operand, lanes: Lanes) -> Any:
-        """An operand's values: one row a lane, or one row an operation of the bundle."""
+        """An operand's values: one row of lanes, or one row for each operation of the bundle."""
         if operand.constant is not None:
             return operand.constant
         rows, table = operand.rows, self.files[operand.file]
         narrow = operand.dtype.itemsize != table.dtype.itemsize
         if not narrow and operand.file != "p":
             table = table.view(operand.dtype)
-        if isinstance(rows, np.ndarray) and isinstance(lanes, np.ndarray):
-            values = table[rows[:, None], lanes]
-        elif isinstance(rows, int):
+        if isinstance(rows, int):
             values = table[rows][lanes]
+        elif isinstance(rows, np.ndarray) and isinstance(lanes, np.ndarray):
+            values = table[rows[:, None], lanes]
         else:
             values = table[rows, lanes]
         return values.astype(operand.dtype) if narrow and operand.file != "p" else values
@@ -126,9 +117,26 @@ class WaveState:
         else:
             table[rows, lanes] = values
 
+    def addresses(self, pointers: Pointers, lanes: Lanes, count: int) -> Array:
+        """Byte addresses of every lane, and with ``count`` above one, of every operation of the bundle."""
+        values = self.fetch(pointers.base, lanes)
+        shape = self.indices(lanes).shape
+        offset = pointers.offset
+        if isinstance(offset, int):
+            if offset:
+                values = values + values.dtype.type(offset % (1 << (8 * values.dtype.itemsize)))
+        else:
+            values = values + offset.astype(values.dtype)
+        return np.broadcast_to(values, shape if count == 1 else (count, *shape))
+
 
 def compact(lanes: Array) -> Lanes:
     """A slice where the lanes are consecutive, which NumPy handles without copying."""
     if lanes.size and int(lanes[-1]) - int(lanes[0]) + 1 == lanes.size:
         return slice(int(lanes[0]), int(lanes[-1]) + 1)
     return lanes
+
+
+def _triple(linear: int, size: Size) -> str:
+    x, y, z = coordinates(linear, size)
+    return f"({x},{y},{z})"

@@ -1,6 +1,6 @@
 """Execute a lowered kernel for a wave of blocks: divergence, barriers, the order of warps.
 
-A *group* is a set of lanes at one position in the program; a branch that lanes disagree on splits it, and groups that
+A *group* is a set of lanes at one position in the program. A branch that lanes disagree on splits it, and groups that
 meet again merge. Groups wait at barriers until every live thread of their block has arrived.
 """
 
@@ -8,28 +8,40 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from gemmsmith.sim.bundle import ALIGNED, Bundle, Program
+from gemmsmith.sim.bundle import Bundle, Program
 from gemmsmith.sim.counters import Counters
-from gemmsmith.sim.execute import Execution
-from gemmsmith.sim.faults import describe_fault, divergent_barrier, endless, stuck_barrier
+from gemmsmith.sim.execution import Execution
+from gemmsmith.sim.faults import (
+    Waiting,
+    describe_fault,
+    divergent_barrier,
+    endless,
+    left_out_of_its_mask,
+    short_warp,
+    stuck,
+)
 from gemmsmith.sim.hazards import HazardLog
-from gemmsmith.sim.lanes import ALL, Lanes, Wave, compact
-from gemmsmith.sim.lower import Lowered
-from gemmsmith.sim.memory import AccessFault, GlobalMemory, LaneFault
+from gemmsmith.sim.lanes import ALL, Lanes, compact
+from gemmsmith.sim.memory import AccessFault, GlobalMemory
+from gemmsmith.sim.operation import Lowered
 from gemmsmith.sim.schedule import Schedule
-from gemmsmith.sim.wavefronts import WARP
+from gemmsmith.sim.traits import Executed, Flow, Wait
+from gemmsmith.sim.types import Array
+from gemmsmith.sim.wave import WARP, Wave
 
 _EVERY_LANE = np.uint32(0xFFFFFFFF)
+_STEPS_BETWEEN_CLOCKS = 256
 
 
-@dataclass
+@dataclass(frozen=True)
 class Group:
-    """Lanes that stand at one position; ``team`` is the schedule's, so that warps can drift apart."""
+    """Lanes that stand at one position. ``team`` is the schedule's: warps of different teams can drift apart."""
 
     position: int
     lanes: Lanes
@@ -55,19 +67,20 @@ class Machine(Execution):
         self.steps_taken = 0
         self.alive = np.ones(wave.lanes, bool)
         self.live = np.full(len(wave.blocks), wave.threads)
-        self.at_warp_barrier: list[tuple[Group, Bundle]] = []
+        # Groups that wait at the instruction at their position.
+        self.at_barrier: list[Group] = []
+        self.at_warp_barrier: list[Group] = []
 
     def run(self) -> None:
         """Run every group to its end."""
         ready = self._start()
-        waiting: list[tuple[Group, Bundle]] = []
-        while ready or waiting or self.at_warp_barrier:
+        while ready or self.at_barrier or self.at_warp_barrier:
             if not ready:
-                ready = self._release_warps() or self._release(waiting)
+                ready = self._release_warps() or self._release_blocks()
             group = ready.pop(self.schedule.choose([g.team for g in ready], [g.position for g in ready]))
             ready, group = self._merge(ready, group)
             meet = {g.position for g in ready if g.team == group.team}
-            ready += self._advance(group, waiting, meet, alone=not (ready or waiting or self.at_warp_barrier))
+            ready += self._advance(group, meet, alone=not (ready or self.at_barrier or self.at_warp_barrier))
 
     def _start(self) -> list[Group]:
         if self.schedule.lockstep:
@@ -76,85 +89,64 @@ class Machine(Execution):
         return [Group(0, compact(np.flatnonzero(warp == w)), w) for w in range(int(warp.max()) + 1)]
 
     def _merge(self, ready: list[Group], group: Group) -> tuple[list[Group], Group]:
+        """``group`` with all others of its team at its position, and the rest."""
         same = [g for g in ready if g.position == group.position and g.team == group.team]
         if not same:
             return ready, group
-        lanes = np.sort(np.concatenate([self.indices(g.lanes) for g in (*same, group)]))
         rest = [g for g in ready if g.position != group.position or g.team != group.team]
-        return rest, Group(group.position, self._compact(lanes), group.team)
+        return rest, Group(group.position, self._union([g.lanes for g in (*same, group)]), group.team)
 
-    def _advance(self, group: Group, waiting: list[tuple[Group, Bundle]], meet: set[int], alone: bool) -> list[Group]:
-        """Run one group until it waits, ends, splits, meets another of its team, or its turn is over."""
-        steps, position, lanes = self.program.steps, group.position, group.lanes
-        turn = self.schedule.quantum()
+    def _union(self, sets: Sequence[Lanes]) -> Lanes:
+        return self.compact(np.sort(np.concatenate([self.indices(lanes) for lanes in sets])))
+
+    # -- one group --------------------------------------------------------------------------------
+
+    def _advance(self, group: Group, meet: set[int], alone: bool) -> list[Group]:
+        """Run one group until it waits, ends, splits, meets another of its team, or has used up its quantum."""
+        bundles, position, lanes = self.program.bundles, group.position, group.lanes
+        quantum = self.schedule.quantum()
         taken = 0
-        while position < len(steps):
-            step = steps[position]
-            kind = step.first.kind
+        while position < self.program.end:
+            step = bundles[position] or self.program.step(position)
             self.steps_taken += 1
-            if self.steps_taken % 256 == 0 and time.monotonic() > self.deadline:
+            if self.steps_taken % _STEPS_BETWEEN_CLOCKS == 0 and time.monotonic() > self.deadline:
                 raise endless(self, step, lanes)
             if position in meet and position != group.position:
                 return [Group(position, lanes, group.team)]
-            if self.counters is not None and kind in ("branch", "barrier"):
-                self.counters.executed(self, step, lanes)
-            if kind in ALIGNED and not self.whole_warps(lanes):
-                return self._await_warps(step, position, lanes, group.team)
-            if (run := self.execute.get(kind)) is not None:
-                self._step(run, step, lanes)
-                position += 1
-            elif kind == "branch":
-                groups = self._branch(step, position, lanes, group.team)
-                if len(groups) > 1 or not alone:
-                    return groups
-                position = groups[0].position
-            elif kind == "barrier":
-                arriving = self._guarded(step, lanes)
-                if arriving is not lanes:
-                    return self._arrive_in_part(step, position, lanes, arriving, group.team, waiting)
-                if not (alone and isinstance(lanes, slice) and lanes == ALL):
-                    waiting.append((Group(position + 1, lanes, group.team), step))
-                    return []
-                self._passed(lanes)
-                position += 1
-            elif kind in ("warp_barrier", "shuffle"):
-                groups = self._arrive_at_warp(step, position, lanes, group.team)
+            if not step.waits:
+                self._step(step, lanes)
+                position = step.following
+            else:
+                groups = self._wait_or_jump(step, Group(position, lanes, group.team), alone)
                 if len(groups) != 1 or groups[0].lanes is not lanes:
                     return groups
-                position += 1
-            elif kind == "exit":
-                left = self._exit(step, lanes)
-                if left is None:
-                    return []
-                lanes, position = left, position + 1
-            else:
-                if (active := self._guarded(step, lanes)) is not None:
-                    self._ordering(step, active)
-                position += 1
+                if not alone and step.traits.flow is Flow.BRANCH:
+                    return groups
+                position = groups[0].position
             taken += 1
-            if taken == turn:
+            if taken == quantum:
                 return [Group(position, lanes, group.team)]
-        self._exit_all(lanes)
+        self._exit(lanes)
         return []
 
-    def _step(self, run: Any, step: Bundle, lanes: Lanes) -> None:
+    def _step(self, step: Bundle[Any], lanes: Lanes) -> None:
+        """Execute a bundle for the lanes whose guard holds."""
         active = self._guarded(step, lanes)
         if active is None:
             return
-        if self.counters is not None:
+        if self.counters is not None and step.traits.counts.executed is Executed.GUARDED:
             self.counters.executed(self, step, active)
         try:
-            run(step, active)
+            step.execute(self, step, active)
         except AccessFault as fault:
             raise describe_fault(self, step, active, fault) from None
 
-    def _guarded(self, step: Bundle, lanes: Lanes) -> Lanes | None:
+    def _guarded(self, step: Bundle[Any], lanes: Lanes) -> Lanes | None:
         """The lanes whose guard holds, or None if there are none."""
-        guard = step.first.guard
-        if guard is None:
+        if step.guard is None:
             return lanes
-        values = self.files["p"][guard.row][lanes]
-        if step.first.negated:
+        values = self.files["p"][step.guard][lanes]
+        if step.negated:
             values = ~values
         if values.all():
             return lanes
@@ -162,142 +154,162 @@ class Machine(Execution):
             return None
         return compact(self.indices(lanes)[values])
 
-    def _branch(self, step: Bundle, position: int, lanes: Lanes, team: int) -> list[Group]:
-        target = self.program.labels[step.first.label]
-        taken = self._guarded(step, lanes)
-        if taken is None:
-            return [Group(position + 1, lanes, team)]
-        if taken is lanes:
-            return [Group(target, lanes, team)]
+    def _others(self, lanes: Lanes, some: Lanes) -> Lanes:
+        """The lanes that are not among ``some``."""
         chosen = np.zeros(self.wave.lanes, bool)
-        chosen[taken] = True
+        chosen[some] = True
         mine = self.indices(lanes)
-        stay = compact(mine[~chosen[mine]])
+        return compact(mine[~chosen[mine]])
+
+    # -- instructions at which lanes wait or part -------------------------------------------------
+
+    def _wait_or_jump(self, step: Bundle[Any], group: Group, alone: bool) -> list[Group]:
+        """The groups that can go on from an instruction that waits, branches or ends threads."""
+        traits = step.traits
+        if self.counters is not None and traits.counts.executed is Executed.ARRIVED:
+            self.counters.executed(self, step, group.lanes)
+        if traits.flow is Flow.BRANCH:
+            return self._branch(step, group)
+        if traits.flow is Flow.EXIT:
+            return self._leave(step, group)
+        if traits.waits_on is Wait.BLOCK:
+            return self._arrive_at_block(step, group, alone)
+        if traits.waits_on is Wait.MEMBERS:
+            return self._arrive_at_members(step, group)
+        if not self.whole_warps(group.lanes):
+            return self._await_warps(step, group)
+        self._step(step, group.lanes)
+        return [Group(step.following, group.lanes, group.team)]
+
+    def _branch(self, step: Bundle[Any], group: Group) -> list[Group]:
+        target = self.program.labels[step.detail.label]
+        taken = self._guarded(step, group.lanes)
+        if taken is None:
+            return [Group(step.following, group.lanes, group.team)]
+        if taken is group.lanes:
+            return [Group(target, group.lanes, group.team)]
+        stay = self._others(group.lanes, taken)
         if self.counters is not None:
             self.counters.diverged(self, step, stay, taken)
-        return [Group(position + 1, stay, team), Group(target, taken, team)]
+        return [Group(step.following, stay, group.team), Group(target, taken, group.team)]
 
-    def _arrive_in_part(self, step: Bundle, position: int, lanes: Lanes, arriving: Lanes | None, team: int,
-                        waiting: list[tuple[Group, Bundle]]) -> list[Group]:  # fmt: skip
-        """A predicated barrier: the lanes whose guard holds wait at it, the others go on."""
-        if arriving is None:
-            return [Group(position + 1, lanes, team)]
-        waiting.append((Group(position + 1, arriving, team), step))
-        return [Group(position + 1, self._others(lanes, arriving), team)]
-
-    def _others(self, lanes: Lanes, some: Lanes) -> Lanes:
-        mine = self.indices(lanes)
-        return compact(mine[~np.isin(mine, self.indices(some))])
-
-    def _arrive_at_warp(self, step: Bundle, position: int, lanes: Lanes, team: int) -> list[Group]:
-        """A warp-wide barrier, or a shuffle, which waits as one does: the groups that can go on."""
-        arriving = self._guarded(step, lanes)
-        if arriving is None:
-            return [Group(position + 1, lanes, team)]
-        if step.first.kind == "shuffle":
-            outside = (
-                self.fetch(step.sources[-1], arriving) >> (self.thread[arriving] % WARP).astype(np.uint32) & 1 == 0
-            )
-            if outside.any():
-                fault = LaneFault(int(np.argmax(outside)), "shfl.sync by a lane that its own member mask leaves out")
-                raise describe_fault(self, step, arriving, fault)
-        self.at_warp_barrier.append((Group(position + 1, arriving, team), step))
-        others = [] if arriving is lanes else [Group(position + 1, self._others(lanes, arriving), team)]
-        return self._release_warps() + others
-
-    def _await_warps(self, step: Bundle, position: int, lanes: Lanes, team: int) -> list[Group]:
-        """Lanes at an instruction that only whole warps execute, without the rest of theirs: they wait for it."""
-        mine = self.indices(lanes)
-        short = np.bincount(self.warp[self.alive], minlength=int(self.warp[-1]) + 1)[self.warp[mine]] < WARP
-        if short.any():
-            name = f"{step.first.instruction.opcode}.sync.aligned"
-            fault = LaneFault(int(np.argmax(short)), f"{name} needs all 32 lanes of a warp, and this warp has fewer")
-            raise describe_fault(self, step, lanes, fault)
-        self.at_warp_barrier.append((Group(position, lanes, team), step))
-        return self._release_warps()
-
-    def _exit(self, step: Bundle, lanes: Lanes) -> Lanes | None:
-        """Ends the guarded lanes; the lanes that go on, or None."""
-        leaving = self._guarded(step, lanes)
+    def _leave(self, step: Bundle[Any], group: Group) -> list[Group]:
+        """Ends the guarded lanes; the others go on."""
+        leaving = self._guarded(step, group.lanes)
         if leaving is None:
-            return lanes
-        self._exit_all(leaving)
-        mine = self.indices(lanes)
-        left = mine[self.alive[mine]]
-        return compact(left) if left.size else None
+            return [Group(step.following, group.lanes, group.team)]
+        self._exit(leaving)
+        if leaving is group.lanes:
+            return []
+        return [Group(step.following, self._others(group.lanes, leaving), group.team)]
 
-    def _exit_all(self, lanes: Lanes) -> None:
+    def _exit(self, lanes: Lanes) -> None:
         self.alive[lanes] = False
         self.live = np.bincount(self.block[self.alive], minlength=len(self.wave.blocks))
 
-    def _release(self, waiting: list[tuple[Group, Bundle]]) -> list[Group]:
-        """Let go every block whose live threads have all arrived at one barrier."""
+    def _arrive_at_block(self, step: Bundle[Any], group: Group, alone: bool) -> list[Group]:
+        """A barrier of the block: lanes whose guard does not hold go on."""
+        arriving = self._guarded(step, group.lanes)
+        after = Group(step.following, group.lanes, group.team)
+        if arriving is None:
+            return [after]
+        if arriving is group.lanes and alone and isinstance(arriving, slice) and arriving == ALL:
+            step.execute(self, step, arriving)
+            return [after]
+        self.at_barrier.append(Group(group.position, arriving, group.team))
+        return (
+            [] if arriving is group.lanes else [Group(after.position, self._others(group.lanes, arriving), group.team)]
+        )
+
+    def _arrive_at_members(self, step: Bundle[Any], group: Group) -> list[Group]:
+        """An instruction that waits for the lanes of its member mask."""
+        arriving = self._guarded(step, group.lanes)
+        if arriving is None:
+            return [Group(step.following, group.lanes, group.team)]
+        mine = self.indices(arriving)
+        outside = self.fetch(step.sources[-1], arriving) >> (self.thread[mine] % WARP).astype(np.uint32) & 1 == 0
+        if outside.any():
+            raise describe_fault(self, step, arriving, left_out_of_its_mask(step, int(np.argmax(outside))))
+        self.at_warp_barrier.append(Group(group.position, arriving, group.team))
+        rest = [] if arriving is group.lanes else [self._others(group.lanes, arriving)]
+        return self._release_warps() + [Group(step.following, lanes, group.team) for lanes in rest]
+
+    def _await_warps(self, step: Bundle[Any], group: Group) -> list[Group]:
+        """An instruction for whole warps, and the rest of a warp is elsewhere: these lanes wait for it."""
+        warps = self.warp[self.indices(group.lanes)]
+        short = np.bincount(self.warp[self.alive], minlength=int(self.warp[-1]) + 1)[warps] < WARP
+        if short.any():
+            raise describe_fault(self, step, group.lanes, short_warp(step, int(np.argmax(short))))
+        self.at_warp_barrier.append(group)
+        return self._release_warps()
+
+    # -- the end of waiting -----------------------------------------------------------------------
+
+    def _release_blocks(self) -> list[Group]:
+        """Release every block whose live threads have all arrived at one barrier."""
         blocks = len(self.wave.blocks)
         arrived = np.zeros(blocks, np.int64)
         at = np.full(blocks, -1)
-        for group, step in waiting:
+        for group in self.at_barrier:
             counts = np.bincount(self.block[group.lanes], minlength=blocks)
             here = counts > 0
             clash = here & (at >= 0) & (at != group.position)
             if clash.any():
-                raise divergent_barrier(self, int(np.flatnonzero(clash)[0]), waiting)
+                raise divergent_barrier(self, int(np.flatnonzero(clash)[0]), self._waiting(self.at_barrier))
             at[here] = group.position
             arrived += counts
-            del step
         free = (arrived == self.live) & (arrived > 0)
         if not free.any():
-            raise stuck_barrier(self, waiting or self.at_warp_barrier)
-        released, passed = [], []
-        for entry in list(waiting):
-            group, step = entry
+            raise stuck(self, self.live, self._waiting(self.at_barrier or self.at_warp_barrier))
+        waiting, self.at_barrier = self.at_barrier, []
+        released: list[Group] = []
+        passed: dict[int, list[Lanes]] = {}
+        for group in waiting:
             lanes = self.indices(group.lanes)
             go = free[self.block[lanes]]
-            waiting.remove(entry)
             if go.any():
-                released.append(Group(group.position, self._compact(lanes[go]), group.team))
-                passed.append(lanes[go])
+                after = self.program.step(group.position).following
+                released.append(Group(after, self.compact(lanes[go]), group.team))
+                passed.setdefault(group.position, []).append(lanes[go])
             if not go.all():
-                waiting.append((Group(group.position, compact(lanes[~go]), group.team), step))
-        self._passed(np.concatenate(passed))
+                self.at_barrier.append(Group(group.position, compact(lanes[~go]), group.team))
+        for position, sets in passed.items():
+            step = self.program.step(position)
+            step.execute(self, step, self._union(sets))
         return released
 
     def _release_warps(self) -> list[Group]:
-        """Let go the lanes at a warp-wide barrier for which every live lane of their mask has arrived there, too."""
+        """Release the lanes that wait for others of their warp, if all of those have arrived at the same place."""
         released: list[Group] = []
-        for at, kind in sorted({(group.position, step.first.kind) for group, step in self.at_warp_barrier}):
-            here = [e for e in self.at_warp_barrier if e[0].position == at and e[1].first.kind == kind]
-            live, arrived = (np.zeros((len(self.wave.blocks) * self.warps_per_block, WARP), bool) for _ in range(2))
-            live[self.warp[self.alive], self.thread[self.alive] % WARP] = True
-            for group, _ in here:
-                arrived[self.warp[group.lanes], self.thread[group.lanes] % WARP] = True
-            before = len(released)
-            missing = (live & ~arrived) @ (np.uint32(1) << np.arange(WARP, dtype=np.uint32))
-            for group, step in here:
-                self.at_warp_barrier.remove((group, step))
+        for position in sorted({group.position for group in self.at_warp_barrier}):
+            step = self.program.step(position)
+            here = [g for g in self.at_warp_barrier if g.position == position]
+            self.at_warp_barrier = [g for g in self.at_warp_barrier if g.position != position]
+            missing = self._missing(here)
+            members_only = step.traits.waits_on is Wait.MEMBERS
+            free: list[Group] = []
+            for group in here:
                 mine = self.indices(group.lanes)
-                members = _EVERY_LANE if kind in ALIGNED else self.fetch(step.sources[-1], group.lanes)
+                members = self.fetch(step.sources[-1], group.lanes) if members_only else _EVERY_LANE
                 go = (missing[self.warp[mine]] & members) == 0
                 if go.any():
-                    released.append(group if go.all() else Group(at, compact(mine[go]), group.team))
+                    free.append(group if go.all() else Group(position, compact(mine[go]), group.team))
                 if not go.all():
-                    self.at_warp_barrier.append((Group(at, compact(mine[~go]), group.team), step))
-            free = [self.indices(group.lanes) for group in released[before:]]
-            if free and kind == "shuffle":
-                self._step(self._shuffle, here[0][1], self._compact(np.sort(np.concatenate(free))))
-            elif free and kind == "warp_barrier" and self.shadow is not None:  # nothing else orders memory
-                self.shadow.warp_barrier(np.concatenate(free))
+                    self.at_warp_barrier.append(Group(position, compact(mine[~go]), group.team))
+            if free and members_only:
+                self._step(step, self._union([group.lanes for group in free]))
+                free = [Group(step.following, group.lanes, group.team) for group in free]
+            released += free
         return released
 
-    def _passed(self, lanes: Lanes) -> None:
-        """All threads of these lanes' blocks have passed a barrier."""
-        if self.shadow is not None:
-            self.shadow.barrier(lanes)
+    def _missing(self, groups: list[Group]) -> Array:
+        """For each warp, a mask of its live lanes that are in none of these groups."""
+        live, arrived = (np.zeros((len(self.wave.blocks) * self.warps_per_block, WARP), bool) for _ in range(2))
+        live[self.warp[self.alive], self.thread[self.alive] % WARP] = True
+        for group in groups:
+            arrived[self.warp[group.lanes], self.thread[group.lanes] % WARP] = True
+        missing: Array = (live & ~arrived) @ (np.uint32(1) << np.arange(WARP, dtype=np.uint32))
+        return missing
 
-    def _ordering(self, step: Bundle, lanes: Lanes) -> None:
-        if step.first.kind == "commit":
-            self.copies.commit(lanes)
-        elif step.first.kind == "wait":
-            try:
-                self.copies.wait(lanes, step.first.number)
-            except AccessFault as fault:
-                raise describe_fault(self, step, lanes, fault) from None
+    def _waiting(self, groups: list[Group]) -> list[Waiting]:
+        return [(group.lanes, self.program.step(group.position)) for group in groups]

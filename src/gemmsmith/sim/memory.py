@@ -1,8 +1,8 @@
-"""Simulated memories: global allocations with hard edges, shared memory a block, local memory a thread.
+"""Simulated memories: global allocations with hard edges, shared memory per block, local memory per thread.
 
-Every access is checked for bounds and alignment before it happens; shared memory also remembers which
-bytes were ever written. A violation raises ``AccessFault`` with the position of the first offending
-lane; the machine turns that into a message with instruction, source line, block, thread and address.
+Every access is checked for bounds and alignment before it happens. Shared and local memory also remember which bytes
+were ever written. A violation raises ``AccessFault`` with the position of the first offending lane; ``faults.py`` turns
+that into a message with instruction, source line, block, thread and address.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ import mmap
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[Any]
+from gemmsmith.sim.traits import Space
+from gemmsmith.sim.types import Array
 
 # Generic addresses of shared and local memory start here, far from global allocations.
 SHARED_WINDOW = 0x0001_0000_0000_0000
 LOCAL_WINDOW = 0x0002_0000_0000_0000
 _WINDOW_SIZE = 1 << 32
-# Global allocations: high enough that a truncated 32-bit address can never be right.
+# The first global allocation: high enough that an address truncated to 32 bits is never valid.
 _FIRST_ADDRESS = 0x0000_7000_0000_0000
 _GAP = 1 << 20
 ALIGNMENT = 256
@@ -32,34 +32,45 @@ RAW: dict[int, np.dtype[Any]] = {
     8: np.dtype(np.uint64), 16: np.dtype(np.complex128),
 }  # fmt: skip
 
+_SHIFT = {1: 0, 2: 1, 4: 2, 8: 3, 16: 4}  # by which an address is shifted to get an element's index
 
-class AccessFault(Exception):  # noqa: N818 - the machine's word for it
-    """An access that a GPU would fault on or that reads undefined data."""
 
-    def __init__(self, kind: str, position: int, address: int, detail: str = "") -> None:
+class AccessFault(Exception):  # noqa: N818 - the usual word for it
+    """An access that a GPU would fault on, or that reads undefined data.
+
+    ``position`` counts lanes in the order of the access, ``address`` is within ``space``.
+    """
+
+    def __init__(self, kind: str, position: int, address: int, detail: str, space: Space = Space.GENERIC) -> None:
         super().__init__(kind)
-        self.kind, self.position, self.address, self.detail = kind, position, address, detail
+        self.kind, self.position, self.address, self.detail, self.space = kind, position, address, detail, space
 
 
 class LaneFault(AccessFault):
-    """A fault of a lane that is no access to memory; ``detail`` says all of it."""
+    """A fault of a lane that does not come from a memory; ``detail`` is the whole message."""
 
     def __init__(self, position: int, detail: str) -> None:
         super().__init__("lane", position, 0, detail)
 
 
-def check_alignment(addresses: Array, width: int) -> None:
+def check_alignment(addresses: Array, width: int, space: Space) -> None:
     """Raise unless every address is a multiple of ``width``."""
     if width > 1 and int(np.bitwise_or.reduce(addresses, axis=None)) & (width - 1):
         position = int(np.flatnonzero(addresses.reshape(-1) & addresses.dtype.type(width - 1))[0])
         address = int(addresses.reshape(-1)[position])
-        raise AccessFault("misaligned", position, address, f"the address must be a multiple of {width}")
+        raise AccessFault("misaligned", position, address, f"the address must be a multiple of {width}", space)
+
+
+def _elements(addresses: Array, base: int, width: int) -> Array:
+    """Indices of elements of ``width`` bytes, for 64-bit addresses in an allocation at ``base``."""
+    index: Array = (addresses - np.uint64(base)) >> np.uint64(_SHIFT[width])
+    return index.view(np.int64)
 
 
 def _lazy_zeros(nbytes: int) -> Array:
-    """Zeros whose pages exist once they are touched, so that a matrix beyond the machine's memory can be simulated.
+    """Zeros whose pages exist once they are touched: a simulated matrix may be larger than the machine's memory.
 
-    Linux refuses np.zeros an array larger than its memory; MAP_NORESERVE says that most of it will never be touched.
+    Linux refuses np.zeros an array larger than its memory. MAP_NORESERVE says that most of it will never be touched.
     """
     if nbytes < _LARGE:
         return np.zeros(nbytes, np.uint8)
@@ -95,7 +106,7 @@ class GlobalMemory:
             self._names[found[0]] = name
 
     def text(self, address: int) -> str:
-        """The string that ends with a zero byte at ``address``, or nothing if there is no memory."""
+        """The zero-terminated string at ``address``; empty if there is no memory."""
         found = self.locate(address, 1)
         if found is None:
             return ""
@@ -118,7 +129,7 @@ class GlobalMemory:
     def view(self, address: int, nbytes: int) -> Array:
         found = self.locate(address, nbytes)
         if found is None:
-            raise AccessFault("out-of-bounds", 0, address, self.describe(address))
+            raise AccessFault("out-of-bounds", 0, address, self.describe(address), Space.GLOBAL)
         base, data = found
         return data[address - base : address - base + nbytes]
 
@@ -139,7 +150,7 @@ class GlobalMemory:
         return best[1] if best else "there are no allocations"
 
     def gather(self, addresses: Array, width: int) -> Array:
-        check_alignment(addresses, width)
+        check_alignment(addresses, width, Space.GLOBAL)
         if addresses.size == 0:
             return np.zeros(addresses.shape, RAW[width])
         low = int(addresses.min())
@@ -148,23 +159,21 @@ class GlobalMemory:
             base, data = found
             if int(addresses.max()) + width <= base + self._size[base]:
                 self._check_readable(base, low)
-                return data.view(RAW[width]).take((addresses - np.uint64(base)) // np.uint64(width))
+                return data.view(RAW[width]).take(_elements(addresses, base, width))
         result = np.zeros(addresses.shape, RAW[width])
         for base, data, mask in self._split(addresses, width):
             self._check_readable(base, int(addresses[mask][0]), int(np.flatnonzero(mask.reshape(-1))[0]))
-            index = (addresses[mask] - np.uint64(base)) // np.uint64(width)
-            result[mask] = data.view(RAW[width])[index]
+            result[mask] = data.view(RAW[width])[_elements(addresses[mask], base, width)]
         return result
 
     def _check_readable(self, base: int, address: int, position: int = 0) -> None:
         if base in self._unreadable:
-            raise AccessFault("forbidden", position, address, self._unreadable[base])
+            raise AccessFault("forbidden", position, address, self._unreadable[base], Space.GLOBAL)
 
     def scatter(self, addresses: Array, width: int, values: Array) -> None:
-        check_alignment(addresses, width)
+        check_alignment(addresses, width, Space.GLOBAL)
         for base, data, mask in self._split(addresses, width):
-            index = (addresses[mask] - np.uint64(base)) // np.uint64(width)
-            data.view(RAW[width])[index] = values[mask]
+            data.view(RAW[width])[_elements(addresses[mask], base, width)] = values[mask]
 
     def _split(self, addresses: Array, width: int) -> list[tuple[int, Array, Array]]:
         """The lanes that fall into each allocation; raises for the first that falls into none."""
@@ -180,15 +189,15 @@ class GlobalMemory:
         if not covered.all():
             position = int(np.flatnonzero(~covered.reshape(-1))[0])
             address = int(addresses.reshape(-1)[position])
-            raise AccessFault("out-of-bounds", position, address, self.describe(address))
+            raise AccessFault("out-of-bounds", position, address, self.describe(address), Space.GLOBAL)
         return parts
 
 
 class WindowMemory:
-    """Memory of which each block (shared) or each thread (local) has its own window of equal size."""
+    """Memory in windows of equal size: one for each block (shared) or each thread (local)."""
 
-    def __init__(self, name: str, windows: int, size: int) -> None:
-        self.name, self.size = name, size
+    def __init__(self, space: Space, windows: int, size: int) -> None:
+        self.space, self.size = space, size
         self.stride = max(16, -(-size // 16) * 16)
         self.data = np.full(windows * self.stride, 0xCD, np.uint8)
         # Four bits for the four bytes of each word: which were ever written.
@@ -196,23 +205,23 @@ class WindowMemory:
 
     def index(self, addresses: Array, bases: Array, width: int) -> Array:
         """Byte positions in ``data`` for addresses inside each lane's window."""
-        check_alignment(addresses, width)
+        check_alignment(addresses, width, self.space)
         if addresses.size and int(addresses.max()) + width > self.size:
             position = int(np.flatnonzero(addresses.reshape(-1) > max(self.size - width, -1))[0])
             address = int(addresses.reshape(-1)[position])
-            raise AccessFault(
-                "out-of-bounds", position, address, f"the block has {self.size} bytes of {self.name} memory"
-            )
+            raise AccessFault("out-of-bounds", position, address,
+                              f"the block has {self.size} bytes of {self.space} memory", self.space)  # fmt: skip
         return addresses.astype(np.int64) + bases
 
     def gather(self, index: Array, width: int) -> Array:
         self._check_written(index, width)
-        return self.data.view(RAW[width]).take(index // width)
+        return self.data.view(RAW[width]).take(index >> _SHIFT[width])
 
     def scatter(self, index: Array, width: int, values: Array) -> None:
-        self.data.view(RAW[width])[index // width] = values
+        element = index >> _SHIFT[width]
+        self.data.view(RAW[width])[element] = values
         if width >= 4:
-            self.written.view(RAW[width // 4])[index // width] = 0x0F0F0F0F & ((1 << (2 * width)) - 1)
+            self.written.view(RAW[width // 4])[element] = 0x0F0F0F0F & ((1 << (2 * width)) - 1)
         else:
             bits = (((1 << width) - 1) << (index % 4)).astype(np.uint8)
             np.bitwise_or.at(self.written, index // 4, bits)
@@ -220,23 +229,25 @@ class WindowMemory:
     def _check_written(self, index: Array, width: int) -> None:
         if width >= 4:
             full = 0x0F0F0F0F & ((1 << (2 * width)) - 1)
-            good = self.written.view(RAW[width // 4]).take(index // width) == full
+            good = self.written.view(RAW[width // 4]).take(index >> _SHIFT[width]) == full
         else:
             bits = (((1 << width) - 1) << (index % 4)).astype(np.uint8)
             good = (self.written.take(index // 4) & bits) == bits
         if not good.all():
             position = int(np.flatnonzero(~good.reshape(-1))[0])
             address = int(index.reshape(-1)[position]) % self.stride
-            raise AccessFault("uninitialised", position, address, f"no thread has written these {self.name} bytes")
+            raise AccessFault("uninitialised", position, address,
+                              f"no thread has written these {self.space} bytes", self.space)  # fmt: skip
 
 
-def window_of(addresses: Array) -> str:
-    """'shared', 'local', 'global' or 'mixed': where generic addresses point."""
+def resolve_generic(addresses: Array) -> tuple[Space, Array]:
+    """The space that generic addresses point to, and the addresses inside it; all must point to one space."""
     first = int(addresses.min()) if addresses.size else 0
     last = int(addresses.max()) if addresses.size else 0
-    for name, start in (("shared", SHARED_WINDOW), ("local", LOCAL_WINDOW)):
+    for space, start in ((Space.SHARED, SHARED_WINDOW), (Space.LOCAL, LOCAL_WINDOW)):
         if start <= first and last < start + _WINDOW_SIZE:
-            return name
+            return space, addresses - np.uint64(start)
         if start <= last and first < start + _WINDOW_SIZE:
-            return "mixed"
-    return "global"
+            raise AccessFault("mixed-space", 0, int(addresses.reshape(-1)[0]),
+                              "one instruction reaches several memories through generic pointers")  # fmt: skip
+    return Space.GLOBAL, addresses

@@ -1,132 +1,29 @@
 """Read PTX text into modules, entries and instructions.
 
-The reader knows PTX's grammar, not its meaning: it accepts any opcode and leaves it to the lowering to
-refuse what the simulator cannot execute. Source lines come from the ``.loc`` directives that the
-compiler writes with ``-lineinfo``.
+The reader knows PTX's grammar, not its meaning. It accepts any opcode; ``lower.py`` refuses what the simulator cannot
+execute. Source lines come from the ``.loc`` directives that the compiler writes with ``-lineinfo``.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from gemmsmith.errors import SimulationError
+from gemmsmith.sim.syntax import (
+    Address,
+    Entry,
+    Immediate,
+    Instruction,
+    Module,
+    Operand,
+    Register,
+    Symbol,
+    Variable,
+    Vector,
+)
+from gemmsmith.sim.types import TYPE_BYTES
 
-
-@dataclass(frozen=True, slots=True)
-class Register:
-    """A virtual register by its scoped name."""
-
-    name: str
-
-
-@dataclass(frozen=True, slots=True)
-class Immediate:
-    """A literal. ``bits`` is the raw pattern; ``kind`` is 'int', 'f32' or 'f64'."""
-
-    bits: int
-    kind: str
-
-
-@dataclass(frozen=True, slots=True)
-class Symbol:
-    """The address of a variable, or a label, or a special register such as %tid.x."""
-
-    name: str
-
-
-@dataclass(frozen=True, slots=True)
-class Address:
-    """``[base+offset]`` where the base is a register, a symbol, or nothing."""
-
-    base: Register | Symbol | None
-    offset: int
-
-
-@dataclass(frozen=True, slots=True)
-class Vector:
-    """``{a, b, …}``."""
-
-    items: tuple[Operand, ...]
-
-
-Operand = Register | Immediate | Symbol | Address | Vector
-
-
-@dataclass(frozen=True, slots=True)
-class Instruction:
-    """One PTX instruction and where in the source it comes from."""
-
-    opcode: str
-    modifiers: tuple[str, ...]
-    operands: tuple[Operand, ...]
-    guard: Register | None
-    negated: bool
-    file: str
-    line: int
-    text: str
-    caller: str = ""
-
-    @property
-    def type(self) -> str:
-        """The last modifier, which by PTX's convention is the (destination) type."""
-        return self.modifiers[-1] if self.modifiers else ""
-
-    @property
-    def where(self) -> str:
-        if not self.line:
-            return "an unknown line"
-        called = f" (called at {self.caller})" if self.caller and not self.caller.startswith(f"{self.file}:") else ""
-        return f"{self.file}:{self.line}{called}"
-
-
-@dataclass(frozen=True, slots=True)
-class Variable:
-    """A variable in .shared, .local, .global, .const or .param space."""
-
-    name: str
-    space: str
-    align: int
-    size: int
-    element: str
-    initial: bytes = b""
-
-
-@dataclass(frozen=True)
-class Entry:
-    """A kernel: parameters, variables, registers by name, instructions and label positions."""
-
-    name: str
-    parameters: tuple[Variable, ...]
-    variables: tuple[Variable, ...]
-    registers: tuple[tuple[str, str], ...]
-    instructions: tuple[Instruction, ...]
-    labels: tuple[tuple[str, int], ...]
-
-
-@dataclass(frozen=True)
-class Module:
-    """All entries of a PTX text, with the variables they share."""
-
-    version: str
-    target: str
-    entries: tuple[Entry, ...]
-
-    def entry(self, name: str) -> Entry:
-        for entry in self.entries:
-            if entry.name == name:
-                return entry
-        raise SimulationError(f"no entry {name!r} in the PTX", f"entries: {', '.join(e.name for e in self.entries)}")
-
-
-TYPE_BYTES = {
-    "b8": 1, "u8": 1, "s8": 1, "b16": 2, "u16": 2, "s16": 2, "f16": 2, "bf16": 2,
-    "b32": 4, "u32": 4, "s32": 4, "f32": 4, "f16x2": 4, "bf16x2": 4, "b64": 8, "u64": 8, "s64": 8, "f64": 8,
-    "b128": 16, "pred": 1,
-}  # fmt: skip
-
-
-# Registers that stand for the parameters of a call, which PTX declares inside the body, begin with this.
+# The parameters of a call, which PTX declares inside the body, become registers whose names begin with this.
 CALL_PARAMETER = "call:"
 
 
@@ -135,11 +32,10 @@ def parse(text: str) -> Module:
     return _Reader(text).module()
 
 
-_POSITION = re.compile(r"\.(?:loc|file)\s")  # not .local
 _LOC = re.compile(r"\.loc\s+(\d+)\s+(\d+)\s+(\d+)(?:\s*,.*inlined_at\s+(\d+)\s+(\d+)\s+(\d+))?")
 _FILE = re.compile(r'\.file\s+(\d+)\s+"([^"]*)"')
-_LABEL = re.compile(r"([$%\w]+)\s*:(?!:)")
 _REG = re.compile(r"\.reg\s+\.(\w+)\s+(.+)", re.S)
+_NUMBERED = re.compile(r"([%$\w]+)<(\d+)>")
 _VARIABLE = re.compile(
     r"(?:\.(?:visible|extern|weak|common)\s+)*\.(shared|local|global|const|param)\s*(?:\.align\s+(\d+)\s*)?"
     r"(?:\.ptr\s*(?:\.\w+\s*)*(?:\.align\s+\d+\s*)?)?\.(\w+)\s+(?:\.ptr\s*(?:\.(?:global|shared|const|local)\s*)?"
@@ -147,10 +43,19 @@ _VARIABLE = re.compile(
     re.S,
 )
 _INSTRUCTION = re.compile(r"(?:@(!?)([%$\w]+)\s+)?([a-z]\w*(?:(?:\.|::)[\w:]+)*)\s*(.*)$", re.S)
+_ADDRESS = re.compile(r"([%$\w.]+)?\s*(?:([+-])\s*(-?(?:0x[0-9a-fA-F]+|\d+)))?")
+_NUMBER = re.compile(
+    r"0[fF](?P<single>[0-9a-fA-F]{8})|0[dD](?P<double>[0-9a-fA-F]{16})|"
+    r"(?P<sign>-?)(?:0[xX](?P<hex>[0-9a-fA-F]+)|0(?P<octal>[0-7]+)|(?P<decimal>\d+))U?"
+)
+# The next thing in a body: a brace, a source position (.loc and .file, not .local), a label, or a statement.
+_NEXT = re.compile(
+    r"\s*(?:(?P<brace>[{}])|(?P<position>\.(?:loc|file)\s[^\n]*)|(?P<label>[$%\w]+)\s*:(?!:)|(?P<statement>[^;]*);|$)"
+)
 
 
 class _Reader:
-    """Walks the text once, statement by statement."""
+    """Walks the text once, entry by entry."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -214,40 +119,34 @@ class _Body:
         self.variables: list[Variable] = []
         self.instructions: list[Instruction] = []
         self.labels: dict[str, int] = {}
-        self.scopes: list[dict[str, str]] = [{}]
+        self.scopes: list[dict[str, Register]] = [{}]
         self.scope_count = 0
         self.file, self.line, self.caller = "", 0, ""
         self.callers: dict[tuple[str, ...], tuple[str, ...]] = {}
         self._read(text)
 
     def _read(self, text: str) -> None:
-        position, length = 0, len(text)
-        while position < length:
-            rest = text[position : position + 400]
-            stripped = rest.lstrip()
-            if not stripped:
-                position += max(1, len(rest))
-                continue
-            position += len(rest) - len(stripped)
-            if text[position] in "{}":
-                self._scope(text[position])
-                position += 1
-            elif _POSITION.match(text, position) is not None:
-                end = text.find("\n", position)
-                end = length if end < 0 else end
-                self._location(text[position:end])
-                position = end
-            elif (label := _LABEL.match(text, position)) is not None:
-                if label.group(1) in self.labels:
-                    raise SimulationError(f"label {label.group(1)!r} occurs twice; labels in scopes are not supported")
-                self.labels[label.group(1)] = len(self.instructions)
-                position = label.end()
-            else:
-                end = text.find(";", position)
-                if end < 0:
-                    raise SimulationError(f"PTX statement without an end: {text[position : position + 60]!r}")
-                self._statement(text[position:end].strip())
-                position = end + 1
+        position = 0
+        while position < len(text):
+            found = _NEXT.match(text, position)
+            if found is None:
+                start = text[position:].lstrip()
+                raise SimulationError(f"PTX statement without an end: {start[:60]!r}")
+            position = found.end()
+            kind = found.lastgroup
+            if kind == "statement":
+                self._statement(found.group(kind).strip())
+            elif kind == "position":
+                self._location(found.group(kind))
+            elif kind == "brace":
+                self._scope(found.group(kind))
+            elif kind == "label":
+                self._label(found.group(kind))
+
+    def _label(self, name: str) -> None:
+        if name in self.labels:
+            raise SimulationError(f"label {name!r} occurs twice; labels in scopes are not supported")
+        self.labels[name] = len(self.instructions)
 
     def _scope(self, brace: str) -> None:
         if brace == "{":
@@ -266,72 +165,70 @@ class _Body:
             self.caller = self._called_at(caller) if caller[0] else ""
 
     def _called_at(self, place: tuple[str, ...]) -> str:
-        """Of a chain of inlined calls the innermost in the kernel's own file, which is file 1."""
+        """The innermost call, in a chain of inlined calls, that stands in the kernel's own file (file 1)."""
         for _ in range(len(self.callers)):
             if place[0] != "1":
                 place = self.callers.get(place, place)
         return f"{self.files.get(int(place[0]), '?')}:{place[1]}"
 
     def _statement(self, text: str) -> None:
-        if not text or text.startswith((".pragma", ".branchtargets", ".callprototype")):
-            return
-        if text.startswith(".reg"):
+        if not text.startswith("."):
+            if text:
+                self.instructions.append(self._instruction(text))
+        elif text.startswith(".reg"):
             self._declare_registers(text)
-        elif text.startswith("."):
-            variable = _variable(text)
-            if variable.space == "param" and variable.size == TYPE_BYTES[variable.element] > 1:
-                scoped = f"{CALL_PARAMETER}{variable.name}@{self.scope_count}"
-                self.scopes[-1][variable.name] = scoped
-                self.registers[scoped] = variable.element
-            else:
-                self.variables.append(variable)
+        elif not text.startswith((".pragma", ".branchtargets", ".callprototype")):
+            self._declare_variable(_variable(text))
+
+    def _declare_variable(self, variable: Variable) -> None:
+        if variable.space == "param" and variable.size == TYPE_BYTES[variable.element] > 1:
+            scoped = f"{CALL_PARAMETER}{variable.name}@{self.scope_count}"
+            self.scopes[-1][variable.name] = Register(scoped)
+            self.registers[scoped] = variable.element
         else:
-            self.instructions.append(self._instruction(text))
+            self.variables.append(variable)
 
     def _declare_registers(self, text: str) -> None:
         match = _REG.match(text)
         if match is None:
             raise SimulationError(f"cannot read register declaration {text!r}")
         kind = match.group(1)
+        suffix = "" if len(self.scopes) == 1 else f"@{self.scope_count}"
+        scope, registers = self.scopes[-1], self.registers
         for item in match.group(2).split(","):
             names = [item.strip()]
-            if (numbered := re.fullmatch(r"([%$\w]+)<(\d+)>", item.strip())) is not None:
+            if (numbered := _NUMBERED.fullmatch(names[0])) is not None:
                 names = [f"{numbered.group(1)}{i}" for i in range(int(numbered.group(2)))]
             for name in names:
-                scoped = name if len(self.scopes) == 1 else f"{name}@{self.scope_count}"
-                self.scopes[-1][name] = scoped
-                self.registers[scoped] = kind
+                scope[name] = Register(name + suffix)
+                registers[name + suffix] = kind
 
     def _instruction(self, text: str) -> Instruction:
         match = _INSTRUCTION.match(text)
         if match is None:
             raise SimulationError(f"cannot read PTX instruction {text!r}")
         negated, guard, name, rest = match.groups()
-        opcode, *modifiers = name.split(".")
-        operands = tuple(self._operand(part) for part in _split(rest))
+        operands = tuple([self._operand(part) for part in _split(rest)])
         register = self._operand(guard) if guard else None
         if register is not None and not isinstance(register, Register):
             raise SimulationError(f"the guard of {text!r} is not a predicate register")
-        return Instruction(opcode, tuple(modifiers), operands, register, bool(negated),
-                           self.file, self.line, " ".join(text.split()), self.caller)  # fmt: skip
+        return Instruction(name, operands, register, bool(negated), self.file, self.line, text, self.caller)
 
     def _operand(self, text: str) -> Operand:
-        text = text.strip()
-        if text.startswith(("{", "(")):  # a vector, or the parameters of a call
-            return Vector(tuple(self._operand(part) for part in _split(text[1:-1])))
-        if text.startswith("["):
+        for scope in reversed(self.scopes):
+            if (register := scope.get(text)) is not None:
+                return register
+        first = text[:1]
+        if first == "[":
             return self._address(text[1:-1].strip())
+        if first in ("{", "("):  # a vector, or the parameters of a call
+            return Vector(tuple([self._operand(part) for part in _split(text[1:-1])]))
         if (number := _immediate(text)) is not None:
             return number
-        for scope in reversed(self.scopes):
-            if text in scope:
-                return Register(scope[text])
-        if text in self.registers:
-            return Register(text)
-        return Symbol(text)  # what it means, if anything, is for the lowering to say
+        return Symbol(text)
 
     def _address(self, text: str) -> Address | Symbol:
-        match = re.fullmatch(r"([%$\w.]+)?\s*(?:([+-])\s*(-?(?:0x[0-9a-fA-F]+|\d+)))?", text)
+        match = _ADDRESS.fullmatch(text)
         if match is None:  # such as a tensor map with coordinates
             return Symbol(f"[{text}]")
         base, sign, offset = match.groups()
@@ -356,33 +253,36 @@ def _matching_brace(text: str, start: int) -> int:
     raise SimulationError("PTX has an unclosed brace")
 
 
+_NESTED = re.compile(r"[{(\[]")
+
+
 def _split(text: str) -> list[str]:
     """Split at commas that are outside braces and brackets; ``a|b`` is two operands."""
-    parts, depth, current = [], 0, ""
-    for char in text:
+    if _NESTED.search(text) is None:
+        return [p for part in text.replace("|", ",").split(",") if (p := part.strip())]
+    parts, depth, start = [], 0, 0
+    for at, char in enumerate(text):
         if char in "{[(":
             depth += 1
         elif char in "}])":
             depth -= 1
-        if char in ",|" and depth == 0:
-            parts.append(current)
-            current = ""
-        else:
-            current += char
-    parts.append(current)
-    return [p.strip() for p in parts if p.strip()]
+        elif char in ",|" and depth == 0:
+            parts.append(text[start:at])
+            start = at + 1
+    parts.append(text[start:])
+    return [p for part in parts if (p := part.strip())]
 
 
 def _immediate(text: str) -> Immediate | None:
-    if re.fullmatch(r"0[fF][0-9a-fA-F]{8}", text):
-        return Immediate(int(text[2:], 16), "f32")
-    if re.fullmatch(r"0[dD][0-9a-fA-F]{16}", text):
-        return Immediate(int(text[2:], 16), "f64")
-    if re.fullmatch(r"-?(0[xX][0-9a-fA-F]+|\d+)U?", text):
-        digits = text.rstrip("U")
-        octal = re.fullmatch(r"-?0[0-7]+", digits) is not None
-        return Immediate(int(digits, 8 if octal else 16 if "x" in digits.lower() else 10), "int")
-    return None
+    if text[:1] not in "-0123456789" or (found := _NUMBER.fullmatch(text)) is None:
+        return None
+    single, double, sign, hexadecimal, octal, decimal = found.groups()
+    if single is not None:
+        return Immediate(int(single, 16), "f32")
+    if double is not None:
+        return Immediate(int(double, 16), "f64")
+    base, digits = (16, hexadecimal) if hexadecimal else (8, octal) if octal else (10, decimal)
+    return Immediate(int(sign + digits, base), "int")
 
 
 def _variable(text: str) -> Variable:

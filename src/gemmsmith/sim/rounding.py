@@ -1,23 +1,21 @@
 """Floating-point arithmetic that rounds exactly as the GPU does.
 
-A fused multiply-add rounds once. The product of two fp32 numbers is exact in float64, but the float64
-sum rounds, and rounding that again to fp32 may differ from rounding once. It differs only where the
-float64 sum lies exactly halfway between two fp32 numbers, or where the result is subnormal; those few
-lanes are done again with a sum rounded to odd, which cannot be double-rounded.
+A fused multiply-add rounds once. The product of two fp32 numbers is exact in float64, but the float64 sum rounds, and
+rounding that again to fp32 may differ from rounding once. It differs only where the float64 sum is exactly halfway
+between two fp32 numbers, or where the result is subnormal. Those few lanes are recomputed with a sum rounded to odd,
+which is safe to round again.
 
-NaN results are NVIDIA's canonical NaN, whatever the payload of the operands.
+NaN results are NVIDIA's canonical NaN; the operands' payloads are lost.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import ml_dtypes
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[Any]
+from gemmsmith.sim.types import Array
 
 CANONICAL_NAN_32 = np.uint32(0x7FFFFFFF)
 CANONICAL_NAN_16 = np.uint16(0x7FFF)
@@ -86,7 +84,7 @@ def quiet64(x: Array) -> Array:
 
 
 def arithmetic64(operation: Callable[[Array, Array], Array], prefer: int = 1) -> Callable[[Array, Array], Array]:
-    """float64 arithmetic as an H200 does it: its own NaN is negative; of two NaN operands it passes on ``prefer``."""
+    """float64 arithmetic of an H200: a new NaN is negative; of two NaN operands, number ``prefer`` is passed on."""
 
     def compute(a: Array, b: Array) -> Array:
         result = np.asarray(operation(a, b))
@@ -131,6 +129,18 @@ def div32(a: Array, b: Array) -> Array:
     return canonical32(np.divide(a, b, dtype=np.float32))
 
 
+def float_min(a: Array, b: Array) -> Array:
+    """The smaller; the other operand where one is NaN (np.fmin differs for signalling ones); −0 is below +0."""
+    takes_a = (a < b) | (b != b) | ((a == b) & np.signbit(a))
+    return np.where(takes_a, a, b)
+
+
+def float_max(a: Array, b: Array) -> Array:
+    """The larger, by the same rules."""
+    takes_a = (a > b) | (b != b) | ((a == b) & np.signbit(b))
+    return np.where(takes_a, a, b)
+
+
 def to_half(x: Array) -> Array:
     """float32 or float64 values to fp16, rounded once to nearest even."""
     result: Array = x.astype(np.float16)
@@ -155,9 +165,9 @@ def to_bfloat(x: Array) -> Array:
 def to_tf32(x: Array, away: bool) -> Array:
     """fp32 values to TF32, in the upper 19 of 32 bits: to nearest, ties away from zero or to even.
 
-    Ties away is integer instructions on the GPU, which cut a NaN's payload like any other bits; if nothing else is
-    left of it, it becomes infinite. Ties to even is an instruction of its own from sm_90 on, and gives one NaN for all,
-    without a sign. Both as recorded on an H200 (tests/data/tensor_cores.npz).
+    The GPU does ties away with integer instructions, which cut off a NaN's low payload bits; a NaN with no other
+    payload becomes infinite. Ties to even is one instruction from sm_90 on; its NaN is always the same, without a
+    sign. Both as recorded on an H200 (tests/data/tensor_cores.npz).
     """
     bits = np.ascontiguousarray(x, dtype=np.float32).view(np.uint32)
     if away:

@@ -1,8 +1,8 @@
 """In which order warps run, and when asynchronous copies land.
 
-A correct kernel gives the same bits under every schedule that its barriers allow; a kernel that lacks a
-barrier or a wait does not. ``lockstep`` is the fastest to simulate and the most forgiving; the others
-let warps drift as far apart as they may.
+A correct kernel gives the same bits under every schedule that its barriers allow; a kernel that lacks a barrier or a
+wait does not. ``lockstep`` is the fastest to simulate and hides most errors; the others let warps drift as far apart as
+the barriers allow.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from gemmsmith.errors import UsageError
 
 @dataclass
 class Schedule:
-    """A named order. Teams are sets of warps that advance together."""
+    """A named order of warps. A team is a set of warps that advance together."""
 
     name: str
     seed: int = 0
@@ -44,7 +44,7 @@ class Schedule:
         return self._random.randrange(len(teams))
 
     def quantum(self) -> int:
-        """How many steps the chosen group runs before another is chosen; 0 is until it must wait."""
+        """How many steps the chosen group runs before another is chosen; 0: until it must wait."""
         return self._random.randrange(1, 24) if self.name == "random" else 0
 
 
@@ -52,9 +52,9 @@ NAMES = ("lockstep", "in_order", "reversed", "random", "starved")
 
 
 def schedule_named(name: str, seed: int = 0, late_copies: bool | None = None) -> Schedule:
-    """A schedule by name: one of NAMES; all but lockstep let copies land as late as allowed.
+    """A schedule by name, one of NAMES. By default all but lockstep let copies land as late as allowed.
 
-    ``starved`` starves warp ``seed``.
+    ``starved`` runs warp ``seed`` only when no other warp can run.
     """
     if name not in NAMES:
         raise UsageError(f"unknown schedule {name!r}", f"use one of {', '.join(NAMES)}")

@@ -1,9 +1,9 @@
 """The arithmetic of a tensor core: what one matrix instruction computes, to the bit.
 
-Products are exact. The products of a block of K, and the accumulator with them, are aligned to the largest exponent
-among them and cut off (towards zero) a few bits below the last place of fp32 there; what is left is added exactly, and
-the sum is cut to fp32. The exponent of a product is the sum of its factors' exponents, before normalising. A K longer
-than a block is done block after block. The order of the terms in a block does not matter. A sum that underflows is +0.
+Products are exact. The products of a block of K and the accumulator are aligned to the largest exponent among them and
+truncated (towards zero) a few bits below the last place of fp32 there. The rest is added exactly, and the sum is
+truncated to fp32. The exponent of a product is the sum of its factors' exponents, before normalising. A K longer than a
+block is done block by block. The order of the terms in a block does not matter. A sum that underflows is +0.
 
 ``HOPPER`` was fitted to cases recorded on an H200 (tests/data/tensor_cores.npz, made by
 benchmarks/record_tensor_cores.py).
@@ -14,28 +14,25 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gemmsmith.sim.rounding import CANONICAL_NAN_32, TF32_MASK
-
-Array = NDArray[Any]
+from gemmsmith.sim.types import Array
 
 _CHUNK = 512  # instructions at a time, so that intermediate arrays stay in the cache
 _NOTHING = -10_000  # the exponent of zero
 _FRACTION = 23
 _OVERFLOW = 2.0**128
-_LEAST = -133  # terms are aligned to no smaller exponent than this, whatever they are
+_LEAST = -133  # terms are never aligned to a smaller exponent
 
 
 @dataclass(frozen=True)
 class Accumulation:
     """How sums are formed.
 
-    ``block``: how many products are added at once. ``extra``: how many bits below the last place of fp32, as aligned
-    to the largest exponent, terms keep.
+    ``block``: how many products are added at once. ``extra``: how many bits terms keep below the last place of fp32,
+    after alignment to the largest exponent.
     """
 
     block: int
@@ -117,15 +114,15 @@ def _block(a: Array, b: Array, ea: Array, eb: Array, c: Array, how: Accumulation
 
 
 def _cut(x: Array) -> Array:
-    """float64 to fp32 towards zero, but beyond the largest number to infinity; zero is never negative."""
+    """float64 to fp32, rounded towards zero; overflow gives infinity; zero is never negative."""
     single: Array = (x + 0.0).astype(np.float32)
     beyond = (np.abs(single) > np.abs(x)) & (np.abs(x) < _OVERFLOW)
     cut = np.where(beyond, np.nextafter(single, np.float32(0)), single)
-    return cut + np.float32(0)  # −0, of a sum that underflows, is +0 as well
+    return cut + np.float32(0)  # an underflow to −0 becomes +0
 
 
 def integer_multiply_add(a: Array, b: Array, c: Array, saturate: bool) -> Array:
-    """A·B + C of bytes, signed or not by their dtype, in 32 bits that wrap, or saturate."""
+    """A·B + C of signed or unsigned bytes (by dtype), in 32 bits that wrap or saturate."""
     total = c.astype(np.int64)
     for one, other in zip(a.astype(np.int32), b.astype(np.int32), strict=True):
         total += one[:, None] * other[None]

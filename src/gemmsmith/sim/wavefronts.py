@@ -1,33 +1,31 @@
 """How the hardware serves one warp's memory access: sectors of global memory, wavefronts of shared memory.
 
-The rules were fitted to, and hold exactly for, every access pattern recorded on an H200
-(``tests/data/access_patterns.json``, made by ``benchmarks/record_access_patterns.py``); ``docs/counters.md`` tells
-them at more length, with what was not recorded.
+The rules were fitted to every access pattern recorded on an H200 and reproduce each of them exactly
+(``tests/data/access_patterns.json``, made by ``benchmarks/record_access_patterns.py``). ``docs/counters.md`` explains
+them and lists what was not recorded.
 
 * Global memory is fetched in sectors of 32 bytes: a request costs the distinct sectors its lanes touch.
 * Shared memory has 32 banks of 4 bytes. Lanes are served in groups of 128 bytes: 32 lanes for 4-byte accesses, 16
   for 8, 8 for 16. A group costs as many wavefronts as the busiest bank has distinct words.
 * A load of 8 or 16 bytes takes groups twice as large if lanes that differ in bit 0 of their number, or lanes that
   differ in bit 1, all read equal addresses.
-* Bank conflicts are wavefronts beyond one a group.
-* ldmatrix and stmatrix take one group a matrix: its eight rows of 16 bytes (``tests/data/ldmatrix_patterns.json``,
+* Bank conflicts are the wavefronts beyond one per group.
+* ldmatrix and stmatrix take one group per matrix: its eight rows of 16 bytes (``tests/data/ldmatrix_patterns.json``,
   made by ``benchmarks/record_tensor_cores.py``).
-* Asynchronous copies have rules of their own: see ``copies``.
+* Asynchronous copies follow other rules: see ``copies``.
 
-Addresses come as (warps, 32) arrays with −1 where a lane is inactive, and are multiples of the width.
+Addresses are (warps, 32) arrays with −1 where a lane is inactive, and are multiples of the width.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[Any]
+from gemmsmith.sim.types import Array
+from gemmsmith.sim.wave import WARP
 
-WARP = 32
 SECTOR = 32
 LINE = 128
 BANKS = 32
@@ -50,14 +48,14 @@ def distinct(addresses: Array) -> Array:
     return found
 
 
-def wavefronts(addresses: Array, width: int, kind: str) -> tuple[Array, Array]:
-    """(wavefronts, groups) for each warp, for a 'load' or 'store' of ``width`` bytes a lane."""
+def wavefronts(addresses: Array, width: int, *, load: bool) -> tuple[Array, Array]:
+    """(wavefronts, groups) for each warp, for a load or store of ``width`` bytes per lane."""
     if width <= 4:
         counts = _busiest(addresses, width)
         return counts, (counts > 0).astype(np.int64)
     lanes = LINE // width
     plain = _grouped(addresses, width, lanes)
-    if kind != "load":
+    if not load:
         return plain
     merged = _pairs_agree(addresses, 1) | _pairs_agree(addresses, 2)
     if not merged.any():
@@ -121,29 +119,30 @@ class Copies:
 def copies(targets: Array, sources: Array, reads: Array, width: int, *, bypass: bool, zero_fill: bool) -> Copies:
     """Copies from global ``sources`` to shared ``targets``; lanes without ``reads`` fill with zeros.
 
-    ``bypass``: past L1 (``cp.async.cg``). ``zero_fill``: the instruction is of the form that can fill with zeros,
-    which costs even where it does not: one with a size in a register.
+    ``bypass``: past L1 (``cp.async.cg``). ``zero_fill``: the form that can fill with zeros, which has its size in a
+    register. It costs more even if nothing is filled.
 
     * A warp makes a global request if any of its lanes reads.
-    * Lanes are served in groups of 128 bytes. Two lanes of a group meet if they write to a common bank, or read
-      from a common one (source address / 4 mod 32, lanes that read only). A group costs as many wavefronts as the
-      lane that meets most has others to meet, itself included. Conflicts are wavefronts beyond one a group.
-    * Past L1, what arrives is written once more, see ``_arrivals``, and that is all a copy without the zero-filling
-      form costs. With it, the wavefronts (not the conflicts) of the groups take lanes that fill for lanes that read.
-    * Past L1, a lane whose target another lane of the warp writes too may not count. Sectors are distinct pairs of
-      source and target sector, of the first lane that reads for each target; tag sectors are distinct pairs of
-      source line and target sector, of the last.
+    * Lanes are served in groups of 128 bytes. Two lanes of a group clash if they write to the same bank, or read from
+      the same bank (source address / 4 mod 32; only lanes that read). A group costs as many wavefronts as the lane
+      with most clashes has, itself included. Conflicts are the wavefronts beyond one per group.
+    * Past L1, arriving data is written once more (see ``_arrivals``). This is the whole cost of a copy that is not of
+      the zero-filling form. With that form, the wavefronts (not the conflicts) of the groups are counted as if every
+      lane that fills read.
+    * Past L1, of several lanes with one target only one counts. Sectors are distinct pairs of source and target
+      sector, of the first lane that reads for each target; tag sectors are distinct pairs of source line and target
+      sector, of the last.
 
-    Not recorded on hardware, so assumed: copies through L1 without the zero-filling form cost what those with it
-    do; lanes that read one address do meet; sizes between zero and the width count as the width.
+    Assumed, because not recorded on hardware: copies through L1 cost the same in both forms; lanes that read the same
+    address clash; sizes between zero and the width count as the width.
     """
     active = targets != NOBODY
     reads = reads & active
     requests: Array = np.asarray(reads.any(axis=1), np.int64)
-    meeting, groups = _meetings(targets, np.where(reads, sources, NOBODY), width)
+    clashes, groups = _clashes(targets, np.where(reads, sources, NOBODY), width)
     if not bypass:
         touched = sectors(np.where(reads, sources, NOBODY))
-        return Copies(requests, touched, touched, meeting, meeting - groups)
+        return Copies(requests, touched, touched, clashes, clashes - groups)
     to, start = targets // SECTOR, sources // SECTOR
     first, last = _first(targets, reads), _first(targets[:, ::-1], reads[:, ::-1])[:, ::-1]
     touched = _distinct(start * _SHARED_SECTORS + to, first)
@@ -151,29 +150,28 @@ def copies(targets: Array, sources: Array, reads: Array, width: int, *, bypass: 
     written = _arrivals(targets, sources, _first(targets, active))
     if not zero_fill:
         return Copies(requests, tagged, touched, written, np.zeros_like(written))
-    passing, _ = _meetings(targets, np.where(active, sources, NOBODY), width)
-    return Copies(requests, tagged, touched, passing + written, meeting - groups)
+    passing, _ = _clashes(targets, np.where(active, sources, NOBODY), width)
+    return Copies(requests, tagged, touched, passing + written, clashes - groups)
 
 
-def _meetings(targets: Array, sources: Array, width: int) -> tuple[Array, Array]:
-    """(wavefronts, groups) for each warp, of copies whose lanes meet in a bank on either side."""
+def _clashes(targets: Array, sources: Array, width: int) -> tuple[Array, Array]:
+    """(wavefronts, groups) for each warp, of copies whose lanes share a bank on either side."""
     lanes = LINE // width
-    # An aligned access covers its banks wholly, so two of them share all or none: compare the places in a line.
+    # Two aligned accesses share all of their banks or none: compare their places in a line.
     to, start = (
         np.where(x == NOBODY, NOBODY, x // width % lanes).astype(np.int8).reshape(-1, lanes) for x in (targets, sources)
     )
-    meet = (to[:, :, None] == to[:, None, :]) & (to != NOBODY)[:, :, None]
-    meet |= (start[:, :, None] == start[:, None, :]) & (start != NOBODY)[:, :, None]
-    counts = meet.sum(axis=2).max(axis=1).reshape(len(targets), -1)
+    clash = (to[:, :, None] == to[:, None, :]) & (to != NOBODY)[:, :, None]
+    clash |= (start[:, :, None] == start[:, None, :]) & (start != NOBODY)[:, :, None]
+    counts = clash.sum(axis=2).max(axis=1).reshape(len(targets), -1)
     return counts.sum(axis=1), (counts > 0).sum(axis=1)
 
 
 def _arrivals(targets: Array, sources: Array, winners: Array) -> Array:
-    """Wavefronts that write what arrives past L1, for each warp; ``winners`` are the lanes that count.
+    """Wavefronts that write the data that arrives past L1, for each warp; ``winners`` are the lanes that count.
 
-    The unit is what one source sector sends to one target sector. Units are written at once if they come from one
-    line and go to one line, move from and to the same half sectors, and agree in whether they change between even
-    and odd sectors.
+    A unit is the data from one source sector to one target sector. Units are written together if they share source
+    line and target line, source and target half sectors, and whether they move between even and odd sectors.
     """
     to, start = targets // SECTOR, sources // SECTOR
     unit = start * _SHARED_SECTORS + to

@@ -108,7 +108,7 @@ def command(
                       stride_b=0 if share_b else -1, bias=bias, activation=activation)  # fmt: skip
     filled = c_fill(c)
     order = seed if schedule_seed < 0 else schedule_seed
-    where = find_device(device, schedule, order, ring=mode == "mod32")
+    where = find_device(device, schedule, order, mod32=mode == "mod32")
     if found is None:
         choice = chosen_for(problem, where, precision, deterministic)
         found = choice.spec, choice.config

@@ -1,0 +1,72 @@
+"""What an instruction executes on: the registers of a wave, its memories, the race detector and the counters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import numpy as np
+
+from gemmsmith.sim.bundle import Bundle
+from gemmsmith.sim.counters import Counters
+from gemmsmith.sim.hazards import HazardLog
+from gemmsmith.sim.lanes import Lanes, WaveState
+from gemmsmith.sim.memory import GlobalMemory, WindowMemory, resolve_generic
+from gemmsmith.sim.operation import Lowered
+from gemmsmith.sim.shadow import Shadow
+from gemmsmith.sim.traits import Space
+from gemmsmith.sim.types import Array
+from gemmsmith.sim.wave import Wave
+
+U = TypeVar("U")
+
+
+class Execution(WaveState):
+    """A wave's lanes, the memories they reach, and what watches them.
+
+    ``late_copies`` makes asynchronous copies land as late as the program allows. ``shadow`` is the race detector and
+    ``counters`` counts; either is None if nobody asked for it.
+    """
+
+    def __init__(
+        self,
+        lowered: Lowered,
+        wave: Wave,
+        memory: GlobalMemory,
+        late_copies: bool = False,
+        log: HazardLog | None = None,
+        counters: Counters | None = None,
+    ) -> None:
+        super().__init__(lowered, wave)
+        self.memory, self.late_copies, self.counters = memory, late_copies, counters
+        self.shared = WindowMemory(Space.SHARED, len(wave.blocks), wave.shared_size)
+        self.shared_base = self.block * self.shared.stride
+        self.local = WindowMemory(Space.LOCAL, wave.lanes if lowered.local_size else 0, lowered.local_size)
+        self.local_base = self.every * self.local.stride
+        self.shadow = Shadow(self, self.shared, log) if log is not None and wave.shared_size else None
+        self._units: dict[Callable[[Execution], Any], Any] = {}
+
+    def unit(self, kind: Callable[[Execution], U]) -> U:
+        """The wave's one object of a class that a family of instructions keeps its state in."""
+        if kind not in self._units:
+            self._units[kind] = kind(self)
+        found: U = self._units[kind]
+        return found
+
+    def place_of(self, step: Bundle[Any], lanes: Lanes) -> tuple[Space, Array]:
+        """The space that a bundle's first pointer reaches, and the addresses inside it."""
+        assert step.access is not None
+        addresses = self.addresses(step.pointers[0], lanes, step.count)
+        if step.access.space is Space.GENERIC:
+            return resolve_generic(addresses)
+        return step.access.space, addresses
+
+    def window(self, space: Space, lanes: Lanes) -> tuple[WindowMemory, Array]:
+        """Shared or local memory, and where the window of each of these lanes starts in it."""
+        if space is Space.SHARED:
+            return self.shared, self.shared_base[lanes]
+        return self.local, self.local_base[lanes]
+
+    def spread(self, values: Any, lanes: Lanes) -> Array:
+        """A value for each of these lanes, from values or a constant."""
+        return np.broadcast_to(values, self.indices(lanes).shape)

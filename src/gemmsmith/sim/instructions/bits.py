@@ -1,0 +1,58 @@
+"""Bits: logic, shifts, fields, counts and permutations."""
+
+from __future__ import annotations
+
+from functools import cache, partial
+
+import numpy as np
+
+from gemmsmith.sim import integers
+from gemmsmith.sim.instructions.lanewise import Function, compute, lanewise
+from gemmsmith.sim.instructions.record import Draft, Record, no_form
+from gemmsmith.sim.lowering import Lowering, Refused, literal
+from gemmsmith.sim.syntax import Instruction
+from gemmsmith.sim.types import BITS, INTEGERS
+
+_BITS = {"type": BITS}
+_WORDS = {"type": "b32 b64"}
+
+
+@cache
+def _lop3(truth_table: int) -> Function:
+    """One function for each truth table, so that only operations with the same table are bundled."""
+    return partial(integers.lop3, truth_table=truth_table)
+
+
+def _lower_lop3(code: Lowering, i: Instruction, _: None) -> Draft[Function]:
+    if len(i.operands) != 5:
+        raise Refused
+    target, a, b, c, truth_table = i.operands
+    return Draft(_lop3(literal(truth_table) & 0xFF), targets=(code.slot(target, "b32"),),
+                 sources=tuple([code.source(o, "b32") for o in (a, b, c)]))  # fmt: skip
+
+
+RECORDS = (
+    *(
+        record
+        for name, bitwise, logical in (("and", np.bitwise_and, np.logical_and), ("or", np.bitwise_or, np.logical_or),
+                                       ("xor", np.bitwise_xor, np.logical_xor))
+        for record in (
+            lanewise(f"{name}.type", "type, type -> type", bitwise, where=_BITS),
+            lanewise(f"{name}.pred", "pred, pred -> pred", logical),
+        )
+    ),
+    lanewise("not.type", "type -> type", np.invert, where=_BITS),
+    lanewise("not.pred", "pred -> pred", np.logical_not),
+    lanewise("cnot.type", "type -> type", integers.equals_zero, where=_BITS),
+    lanewise("shl.type", "type, u32 -> type", integers.shift_left, where=_BITS),
+    lanewise("shr.type", "type, u32 -> type", integers.shift_right, where={"type": f"{BITS} {INTEGERS}"}),
+    lanewise("shf.side.mode.b32", "b32, b32, u32 -> b32", where={"side": "l r", "mode": "wrap clamp"},
+             choose=lambda m: integers.funnel(m["side"] == "l", m["mode"] == "wrap")),
+    lanewise("bfe.type", "type, u32, u32 -> type", integers.bit_field_extract, where={"type": "u32 s32 u64 s64"}),
+    lanewise("bfi.type", "type, type, u32, u32 -> type", integers.bit_field_insert, where=_WORDS),
+    lanewise("popc.type", "type -> u32", integers.population, where=_WORDS),
+    lanewise("clz.type", "type -> u32", integers.leading_zeros, where=_WORDS),
+    lanewise("brev.type", "type -> type", integers.bit_reverse, where=_WORDS),
+    lanewise("prmt.b32", "b32, b32, b32 -> b32", integers.permute_bytes),
+    Record("lop3.b32", decode=no_form, lower=_lower_lop3, execute=compute),
+)  # fmt: skip

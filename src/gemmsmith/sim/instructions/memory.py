@@ -1,0 +1,150 @@
+"""Loads and stores of global, shared and local memory, and through generic pointers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gemmsmith.sim.bundle import Bundle
+from gemmsmith.sim.execution import Execution
+from gemmsmith.sim.instructions.pattern import Modifiers
+from gemmsmith.sim.instructions.record import Draft, Record
+from gemmsmith.sim.lanes import Lanes
+from gemmsmith.sim.lowering import Lowering, Refused, items
+from gemmsmith.sim.memory import RAW
+from gemmsmith.sim.syntax import Instruction
+from gemmsmith.sim.traits import Access, Counted, Effect, Metrics, Mix, Profiled, Quantity, Space
+from gemmsmith.sim.types import TYPE_BYTES, Array
+
+WAVEFRONTS = "smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_{}.sum"
+CONFLICTS = "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_{}.sum"
+
+# Modifiers that change neither what is read nor what is written: cache hints, and orderings weaker than acquire.
+SPACES = {"global": Space.GLOBAL, "const": Space.GLOBAL, "shared": Space.SHARED, "shared::cta": Space.SHARED,
+          "local": Space.LOCAL, "": Space.GENERIC}  # fmt: skip
+TYPES = "b8 u8 s8 b16 u16 s16 f16 bf16 b32 u32 s32 f32 f16x2 bf16x2 b64 u64 s64 f64"
+FORM = {
+    "order": "weak relaxed volatile", "scope": "cta gpu sys", "space": " ".join(SPACES), "vec": "v2 v4",
+    "hint": "nc ca cg cs lu cv wb wt L1::* L2::*", "type": TYPES,
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Form:
+    """A vector of ``count`` elements of a PTX type in some space."""
+
+    space: Space
+    count: int
+    kind: str
+
+    def access(self, effect: Effect) -> Access:
+        element = TYPE_BYTES[self.kind]
+        return Access(self.space, effect, element * self.count, element, element * self.count)
+
+
+def decode(m: Modifiers) -> Form:
+    form = Form(SPACES[m.get("space", "")], int(m.get("vec", "v1")[1:]), m["type"])
+    if form.count * TYPE_BYTES[form.kind] > 16:
+        raise Refused
+    return form
+
+
+def _lower_load(code: Lowering, i: Instruction, form: Form) -> Draft[None]:
+    targets = tuple([code.slot(target, form.kind) for target in items(i.operands[0], form.count)])
+    return Draft(None, targets, pointers=(code.pointer(i.operands[1]),), access=form.access(Effect.READ))
+
+
+def _load(machine: Execution, step: Bundle[None], lanes: Lanes) -> None:
+    assert step.access is not None
+    width = step.access.width
+    space, addresses = machine.place_of(step, lanes)
+    if machine.counters is not None:
+        machine.counters.access(machine, step, space, lanes, addresses)
+    if space is Space.GLOBAL:
+        raw = machine.memory.gather(addresses, width)
+    else:
+        memory, bases = machine.window(space, lanes)
+        index = memory.index(addresses, bases, width)
+        raw = memory.gather(index, width)
+        if machine.shadow is not None and space is Space.SHARED:
+            for operation, row in zip(step.operations, index.reshape(step.count, -1), strict=True):
+                machine.shadow.read(operation, machine.indices(lanes), row)
+    put_vector(machine, step, lanes, raw)
+
+
+def put_vector(machine: Execution, step: Bundle[Any], lanes: Lanes, raw: Array) -> None:
+    """Write raw elements to the targets, each of which takes its part of every element."""
+    parts = len(step.targets)
+    if parts == 1:
+        machine.put(step.targets[0], lanes, raw.view(step.targets[0].dtype))
+        return
+    pieces = raw.view(RAW[raw.dtype.itemsize // parts]).reshape(*raw.shape, parts)
+    for n, target in enumerate(step.targets):
+        machine.put(target, lanes, np.ascontiguousarray(pieces[..., n]).view(target.dtype))
+
+
+def _lower_store(code: Lowering, i: Instruction, form: Form) -> Draft[None]:
+    sources = tuple([code.source(source, form.kind) for source in items(i.operands[1], form.count)])
+    return Draft(None, (), sources, (code.pointer(i.operands[0]),), form.access(Effect.WRITE))
+
+
+def _store(machine: Execution, step: Bundle[None], lanes: Lanes) -> None:
+    assert step.access is not None
+    width = step.access.width
+    space, addresses = machine.place_of(step, lanes)
+    columns = [np.broadcast_to(machine.fetch(source, lanes), addresses.shape) for source in step.sources]
+    values = _joined(columns, width)
+    if machine.counters is not None:
+        machine.counters.access(machine, step, space, lanes, addresses)
+    if space is Space.GLOBAL:
+        machine.memory.scatter(addresses, width, values)
+        return
+    memory, bases = machine.window(space, lanes)
+    index = memory.index(addresses, bases, width)
+    memory.scatter(index, width, values)
+    if machine.shadow is not None and space is Space.SHARED:
+        rows = zip(step.operations, index.reshape(step.count, -1), values.reshape(step.count, -1), strict=True)
+        for operation, row, written in rows:
+            machine.shadow.write(operation, machine.indices(lanes), row, written)
+
+
+def _joined(columns: list[Array], width: int) -> Array:
+    """The elements of a vector side by side, as one raw element of ``width`` bytes."""
+    if len(columns) == 1:
+        return np.ascontiguousarray(columns[0]).view(RAW[width])
+    return np.ascontiguousarray(np.stack(columns, axis=-1)).view(RAW[width]).reshape(columns[0].shape)
+
+
+def _global_metrics(op: str) -> Metrics:
+    return ((f"l1tex__t_requests_pipe_lsu_mem_global_op_{op}.sum", Quantity.REQUESTS),
+            (f"l1tex__t_sectors_pipe_lsu_mem_global_op_{op}.sum", Quantity.SECTORS))  # fmt: skip
+
+
+def _shared_metrics(op: str) -> Metrics:
+    return ((f"smsp__sass_inst_executed_op_shared_{op}.sum", Quantity.REQUESTS),
+            (WAVEFRONTS.format(op), Quantity.WAVEFRONTS), (CONFLICTS.format(op), Quantity.CONFLICTS))  # fmt: skip
+
+
+_LOADS = Counted(by_space={
+    Space.GLOBAL: Profiled(Mix.GLOBAL_LOAD, "LDG", _global_metrics("ld")),
+    Space.SHARED: Profiled(Mix.SHARED_LOAD, "LDS", _shared_metrics("ld")),
+    Space.LOCAL: Profiled(Mix.LOCAL_LOAD, "LDL"),
+    Space.GENERIC: Profiled(Mix.GLOBAL_LOAD, "LD"),
+})  # fmt: skip
+_STORES = Counted(by_space={
+    Space.GLOBAL: Profiled(Mix.GLOBAL_STORE, "STG", _global_metrics("st")),
+    Space.SHARED: Profiled(Mix.SHARED_STORE, "STS", _shared_metrics("st")),
+    Space.LOCAL: Profiled(Mix.LOCAL_STORE, "STL"),
+    Space.GENERIC: Profiled(Mix.GLOBAL_STORE, "ST"),
+})  # fmt: skip
+
+RECORDS = (
+    Record("ld.order?.scope?.space?.hint*.vec?.type", where=FORM, decode=decode, lower=_lower_load, execute=_load,
+           verb="read", counts=_LOADS),
+    Record("ldu.space?.vec?.type", where={k: FORM[k] for k in ("space", "vec", "type")}, decode=decode,
+           lower=_lower_load, execute=_load, verb="read", counts=_LOADS),
+    Record("st.order?.scope?.space?.hint*.vec?.type", where=FORM, decode=decode, lower=_lower_store, execute=_store,
+           verb="write", counts=_STORES),
+)  # fmt: skip

@@ -1,0 +1,149 @@
+"""Where registers, variables and parameters of an entry are, for the functions that lower its instructions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gemmsmith.errors import SimulationError
+from gemmsmith.sim.operation import FILE_DTYPES, FILES, Pointer, Slot, Source
+from gemmsmith.sim.special import SPECIAL
+from gemmsmith.sim.syntax import Address, Entry, Immediate, Operand, Register, Symbol, Vector
+from gemmsmith.sim.types import DTYPES, TYPE_BYTES
+
+WARP_SIZE = Symbol("WARP_SZ")
+
+
+class Refused(Exception):  # noqa: N818 - not an error by itself: another record may take the instruction
+    """This record does not take the instruction; ``register`` is an unknown special register, if that is why."""
+
+    def __init__(self, register: str = "") -> None:
+        super().__init__(register)
+        self.register = register
+
+
+class Lowering:
+    """Turns the operands of an entry's instructions into rows, constants and pointers.
+
+    ``addresses`` places the module's .global and .const variables. ``mod32`` takes fp32 arithmetic modulo 2³².
+    """
+
+    def __init__(self, entry: Entry, addresses: dict[str, int], mod32: bool) -> None:
+        self.entry, self.mod32 = entry, mod32
+        self.heights = dict.fromkeys(FILE_DTYPES, 0)
+        self.rows: dict[str, tuple[str, int]] = {}
+        for name, kind in entry.registers:
+            file = FILES.get(TYPE_BYTES.get(kind, 0))
+            if file is None:
+                raise SimulationError(f"the simulator has no registers of type .{kind}, which {name} has")
+            self.rows[name] = self._new_row(file)
+        self.special: dict[str, Slot] = {}
+        self.symbols: dict[str, int] = dict(addresses)
+        self.static_shared = self.local_size = 0
+        self._place_variables()
+        offset = 0
+        for parameter in entry.parameters:
+            offset = _align(offset, parameter.align)
+            self.symbols[parameter.name] = offset
+            offset += parameter.size
+
+    def _new_row(self, file: str) -> tuple[str, int]:
+        row = self.heights[file]
+        self.heights[file] += 1
+        return file, row
+
+    def _place_variables(self) -> None:
+        dynamic = []
+        for variable in self.entry.variables:
+            if variable.space == "shared" and variable.size == 0:
+                dynamic.append(variable.name)
+            elif variable.space == "shared":
+                at = self.symbols[variable.name] = _align(self.static_shared, variable.align)
+                self.static_shared = at + variable.size
+            elif variable.space == "local":
+                at = self.symbols[variable.name] = _align(self.local_size, variable.align)
+                self.local_size = at + variable.size
+        for name in dynamic:  # dynamic shared memory follows the static, 16-byte aligned
+            self.symbols[name] = _align(self.static_shared, 16)
+
+    def slot(self, operand: Operand, kind: str) -> Slot:
+        """The row of a register, seen as the PTX type ``kind``."""
+        if type(operand) is not Register:
+            raise Refused
+        file, row = self.rows[operand.name]
+        return Slot(file, row, DTYPES[kind])
+
+    def source(self, operand: Operand, kind: str) -> Source:
+        """A register, literal, special register or address, as a value of the PTX type ``kind``."""
+        if type(operand) is Register:
+            file, row = self.rows[operand.name]
+            return Slot(file, row, DTYPES[kind])
+        if isinstance(operand, Immediate):
+            return _constant(operand, DTYPES[kind])
+        if isinstance(operand, Symbol):
+            if operand.name in SPECIAL:
+                return self._special(operand.name, DTYPES[kind])
+            if operand.name in self.symbols:
+                return scalar(self.symbols[operand.name], DTYPES[kind])
+            if operand == WARP_SIZE:
+                return scalar(32, DTYPES[kind])
+            if operand.name.startswith("%"):
+                raise Refused(operand.name)
+        raise Refused
+
+    def _special(self, name: str, dtype: np.dtype[Any]) -> Slot:
+        """A special register: a row that is filled before the kernel starts."""
+        if name not in self.special:
+            file, row = self._new_row(FILES[SPECIAL[name].nbytes])
+            self.special[name] = Slot(file, row, FILE_DTYPES[file])
+        slot = self.special[name]
+        return Slot(slot.file, slot.row, dtype)
+
+    def pointer(self, operand: Operand) -> Pointer:
+        """An address operand."""
+        if not isinstance(operand, Address):
+            raise Refused
+        if isinstance(operand.base, Register):
+            file, row = self.rows[operand.base.name]
+            return Pointer(Slot(file, row, FILE_DTYPES[file]), operand.offset)
+        base = 0
+        if isinstance(operand.base, Symbol):
+            if operand.base.name not in self.symbols:
+                raise Refused
+            base = self.symbols[operand.base.name]
+        return Pointer(np.uint64((base + operand.offset) % (1 << 64)), 0)
+
+
+def items(operand: Operand, count: int) -> tuple[Operand, ...]:
+    """The ``count`` items of a vector operand; one operand is a vector of one."""
+    found = operand.items if isinstance(operand, Vector) else (operand,)
+    if len(found) != count:
+        raise Refused
+    return found
+
+
+def literal(operand: Operand) -> int:
+    """The value of an operand that must be an integer literal."""
+    if not isinstance(operand, Immediate):
+        raise Refused
+    return operand.bits
+
+
+def scalar(bits: int, dtype: np.dtype[Any]) -> np.generic:
+    """The scalar of ``dtype`` with the given bit pattern."""
+    raw = np.array([bits % (1 << (8 * dtype.itemsize))], f"u{dtype.itemsize}")
+    value: np.generic = raw.view(dtype)[0]
+    return value
+
+
+def _constant(operand: Immediate, dtype: np.dtype[Any]) -> np.generic:
+    if dtype == np.dtype(bool):
+        return np.bool_(operand.bits != 0)
+    if operand.kind == "f64" and dtype == np.dtype(np.float32):
+        return np.float32(np.uint64(operand.bits).view(np.float64))
+    return scalar(operand.bits, dtype)
+
+
+def _align(offset: int, alignment: int) -> int:
+    return -(-offset // alignment) * alignment

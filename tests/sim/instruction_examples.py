@@ -1,0 +1,50 @@
+"""A short program for each instruction that is not lane-wise: memory, control, barriers, matrices, calls.
+
+Each runs in one block of 32 threads, with 4 KiB of shared memory that has been written, and buffer 0 of 1,024 words.
+%b0 is the buffer's address, %r20 its thread's 16 bytes of shared memory, %d1 its thread's 16 bytes of the buffer.
+"""
+
+from __future__ import annotations
+
+DECLARATIONS = ".shared .align 128 .b8 room[4096]; .local .align 16 .b8 mine[32];"
+PROLOGUE = """shl.b32 %r20, %t, 4; mul.wide.u32 %d1, %t, 16; add.s64 %d1, %d1, %b0;
+st.shared.v4.u32 [%r20], {%t, %t, %t, %t}; st.shared.v4.u32 [%r20+512], {%t, %t, %t, %t}; bar.sync 0;
+"""
+
+_A8, _A4 = (f"{{{', '.join(f'%r{n}' for n in range(first, first + count))}}}" for first, count in ((1, 8), (11, 4)))
+_C8, _C4 = (f"{{{', '.join(f'%f{n}' for n in range(count))}}}" for count in (8, 4))
+
+EXAMPLES: dict[str, str] = {
+    "lop3": "lop3.b32 %r1, %t, %t, %t, 0xE8;",
+    "pack": "mov.b64 %d2, {%t, %t};",
+    "unpack": "mov.b64 {%r1, _}, %d1;",
+    "cvta": "cvta.to.global.u64 %d2, %d1; mov.u64 %d3, room; cvta.shared.u64 %d3, %d3; ld.u32 %r1, [%d3];",
+    "ld, st": "ld.global.nc.L1::no_allocate.v4.u32 {%r1, %r2, %r3, %r4}, [%d1]; st.volatile.local.u32 [mine], %r1;",
+    "ldu": "ldu.global.u32 %r1, [%d1];",
+    "parameter of the kernel": "ld.param.u64 %d2, [p0]; mov.u64 %d3, p0; ld.param.v2.u32 {%r1, %r2}, [%d3];",
+    "parameter of a call": "{ .param .b32 x; st.param.b32 [x], %t; ld.param.b32 %r1, [x]; }",
+    "print": "{ .param .b64 a; .param .b64 b; .param .b32 r; call.uni (r), vprintf, (a, b); ld.param.b32 %r1, [r]; }",
+    "assert": """setp.gt.u32 %p1, %t, 99; @%p1 bra FAIL; bra.uni DONE; FAIL:
+{ .param .b64 a; .param .b64 b; .param .b32 c; .param .b64 d; .param .b64 e; call.uni __assertfail, (a, b, c, d, e); }
+DONE: ret;""",
+    "atom": "atom.relaxed.gpu.global.add.u32 %r1, [%b0], 1; atom.shared::cta.max.u32 _, [room], %t;",
+    "red": "red.global.add.f32 [%b0], 0f3F800000;",
+    "cp.async": """cp.async.ca.shared.global [%r20], [%d1], 8, 4;
+cp.async.cg.shared.global.L2::128B [%r20+512], [%d1], 16; cp.async.commit_group;
+cp.async.wait_group 0; cp.async.wait_all;""",
+    "barriers": "bar.sync 0; barrier.sync.aligned 1; bar.warp.sync -1;",
+    "fences": "membar.cta; fence.acq_rel.gpu; griddepcontrol.wait;",
+    "shfl": "shfl.sync.bfly.b32 %r1|%p1, %t, 1, 31, -1;",
+    "ldmatrix": "ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%r1, %r2, %r3, %r4}, [%r20];",
+    "stmatrix": "stmatrix.sync.aligned.m8n8.x1.shared.b16 [%r20], {%t};",
+    "movmatrix": "movmatrix.sync.aligned.m8n8.trans.b16 %r1, %t;",
+    "mma": f"mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {_C4}, {_A4}, {{%r1, %r2}}, {_C4};",
+    "exit": "setp.lt.u32 %p1, %t, 5; @%p1 exit;",
+    "wmma": f"""
+wmma.load.a.sync.aligned.row.m16n16k16.shared.f16 {_A8}, [room];
+wmma.load.b.sync.aligned.col.m16n16k16.global.bf16 {_A4}, [%b0], 16;
+wmma.load.c.sync.aligned.row.m16n16k16.global.f32 {_C8}, [%b0];
+wmma.mma.sync.aligned.row.col.m16n16k16.f32.f32 {_C8}, {_A8}, {_A8}, {_C8};
+wmma.mma.sync.aligned.row.col.m16n16k16.f32.bf16.bf16.f32 {_C8}, {_A4}, {_A4}, {_C8};
+wmma.store.d.sync.aligned.col.m16n16k16.f32 [%b0], {_C8}, 16;""",
+}  # fmt: skip
