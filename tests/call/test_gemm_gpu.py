@@ -95,7 +95,7 @@ def test_a_call_is_planned_compiled_and_loaded_once(fakes: Any, chosen: list[Pro
     _, gpu = fakes
     a, b, out = tensors(k=k)
     assert gemmsmith.gemm(a, b, out=out) is out
-    kernels = ["mapped"] if k == 64 else ["mapped", "repack"]
+    kernels = ["mapped"] if k == 64 else ["mapped", "align_copy"]
     assert (prologues, compiled) == (["mapped"], kernels)
     assert [each for each in gpu.asked if isinstance(each, str)] == ["load", "occupancy", "load"][: len(kernels) + 1]
     gpu.asked.clear()

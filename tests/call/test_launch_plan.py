@@ -20,7 +20,7 @@ from gemmsmith.kernel.spec import Addresses, KernelSpec, Prologue, PrologueLaunc
 from gemmsmith.ladder.registry import rungs
 from gemmsmith.problem import FP32, Problem
 from gemmsmith.prologue.build import build_prologue
-from gemmsmith.prologue.zero_workspace import CLEAR
+from gemmsmith.prologue.zero_workspace import ZERO_WORKSPACE
 from gemmsmith.run.tensor_map import encode_simulated
 
 WORKSPACE = 0x7E00_0000_0000
@@ -125,7 +125,7 @@ def test_every_launch_before_the_kernel_is_in_its_group() -> None:
     spec = next(each for each in rungs() if each.name == "fp32_wgmma_fp16x3")
     plan = plan_launches(spec, spec.config(), Problem(256, 256, 64), ALIGNED)
     names = [[each.spec.name for each in group] for group in (plan.prologue, plan.fallback, (plan.kernel,))]
-    assert names == [["clear", "fp16_parts_cluster"], ["bf16_parts", "fp32_wgmma_bf16x6"], ["fp32_wgmma_fp16x3"]]
+    assert names == [["zero_workspace", "split_fp16_cluster"], ["split_bf16", "fp32_wgmma_bf16x6"], ["fp32_wgmma_fp16x3"]]
     assert plan.launches == (*plan.prologue, *plan.fallback, plan.kernel)
     assert plan.decision is not None
     assert plan.decision.spec.name == "fp32_wgmma_bf16x6"
@@ -142,12 +142,12 @@ def test_a_prologue_that_packs_an_address_with_struct_is_refused(tmp_path: Path)
     """Such an address would be wrong at every launch; it is found when the first plan is made."""
 
     def careless(problem: Problem, _config: Config, addresses: Addresses, workspace: int, _fallback: bool) -> Prologue:
-        launch = PrologueLaunch(CLEAR, Geometry((1, 1, 1), (32, 1, 1)), (struct.pack("<Q", workspace),))
+        launch = PrologueLaunch(ZERO_WORKSPACE, Geometry((1, 1, 1), (32, 1, 1)), (struct.pack("<Q", workspace),))
         return Prologue(problem, addresses, 4096, (launch,))
 
     spec = mapped_kernel(tmp_path, prologue=careless)
     problem = Problem(256, 128, 64, dtype=spec.dtypes[0])
-    with pytest.raises(TypeError, match=r"clear packs an address with struct\.pack"):
+    with pytest.raises(TypeError, match=r"zero_workspace packs an address with struct\.pack"):
         plan_launches(spec, spec.config(), problem, ALIGNED)
 
 

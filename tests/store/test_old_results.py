@@ -13,7 +13,7 @@ from gemmsmith.kernel import equal_sources
 from gemmsmith.ladder.registry import rungs
 from gemmsmith.problem import Problem
 from gemmsmith.report.collect import laddered_config
-from gemmsmith.report.speeds import as_laddered
+from gemmsmith.report.speeds import is_ladder_timing
 from gemmsmith.report.sweep_file import read_sweeps, sweep_from_json, sweep_to_json
 from gemmsmith.run.contender import Identity
 from gemmsmith.store.database import Results
@@ -65,7 +65,7 @@ def test_recorded_results_stay_with_their_rungs() -> None:
     recorded = set()
     for one in (one for run in recorded_runs() for one in run.measurements if one.identity.kind == "rung"):
         recorded.add(one.identity.name)
-        found[one.identity.name] = found.get(one.identity.name, 0) + as_laddered(one, *configs[one.identity.name])
+        found[one.identity.name] = found.get(one.identity.name, 0) + is_ladder_timing(one, *configs[one.identity.name])
     assert recorded == set(configs)
     assert all(found.values()), [name for name, count in found.items() if not count]
 
