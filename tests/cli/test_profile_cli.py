@@ -177,7 +177,7 @@ def test_compare_as_table_csv_and_json(capsys: pytest.CaptureFixture[str]) -> No
     assert text.index("is predicted to be") < text.index("main loop")
     rows = list(csv.reader(io.StringIO(run(capsys, *both, "--csv"))))
     assert rows[0] == ["section", "name", "coalesced", "shared_tile", "origin"]
-    assert ["resources", "threads a block", "1024", "1024", "compiler"] in rows
+    assert ["resources", "threads per block", "1024", "1024", "compiler"] in rows
     assert json.loads(run(capsys, *both, "--json"))["gpu"] == "H200"
 
 

@@ -192,7 +192,7 @@ def _exposed_latency(at: Case, _: Sass) -> Finding | None:
     return _finding(
         at, "exposed latency", LATENCY,
         f"Between barriers a block waits {work.waits:,.0f} times for global memory, about {work.wait_cycles:.0f} "
-        f"cycles each; {work.resident} resident block{'s' if work.resident > 1 else ''} per SM can fill the time.",
+        f"cycles each; only {work.resident} resident block{'s' if work.resident > 1 else ''} per SM can fill the time.",
         "Load the next k-tile while this one is in use: two stages, cp.async.",
         replace(work, waits=0.0), waits=work.waits, wait_cycles=work.wait_cycles,
     )  # fmt: skip

@@ -46,7 +46,7 @@ def group_table(model: ReportModel, speeds: Speeds) -> Table | None:
     """Speed over cuBLAS by group of shapes, as in the README; None if the record is not of a GPU on this page."""
     if not choices_of(model, speeds):
         return None
-    columns = ("inputs and shapes", "shapes", "mean speed, cuBLAS = 1", "lowest", "highest")
+    columns = ("inputs and shapes", "number of shapes", "mean speed, cuBLAS = 1", "lowest", "highest")
     rows = tuple((g.shapes, str(g.cases), f"{g.mean:.2f}", f"{g.lowest:.2f}", f"{g.highest:.2f}")
                  for g in model.choice.groups)  # fmt: skip
     return Table(columns, rows)
@@ -55,7 +55,7 @@ def group_table(model: ReportModel, speeds: Speeds) -> Table | None:
 def choice_rows(model: ReportModel, speeds: Speeds) -> tuple[tuple[str, str, str], ...]:
     """(name, TFLOPS, share of cuBLAS) per choice, for the table of ``climb``."""
     found = [choice for panel in panels_of(model) for choice in choices_in(panel, model, speeds)]
-    return tuple((c.name, f"{c.tflops:.3g}", f"{c.of_cublas:.1%}") for c in found)
+    return tuple((c.name.removeprefix("gemmsmith."), f"{c.tflops:.3g}", f"{c.of_cublas:.1%}") for c in found)
 
 
 def share_of_cublas(ratio: float) -> str:

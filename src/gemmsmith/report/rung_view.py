@@ -124,7 +124,7 @@ def _facts(
     for other in (before, panel_of(rung, model).rungs[0]):
         there = headline(other, model, speeds) if other is not None and other is not rung else None
         if there is not None and other is not None and _comparable(there, speed):
-            name = f"speedup over {other.name}{_other_units(rung, other)}"
+            name = f"vs {other.name}{_other_units(rung, other)}"
             made.append(Fact(name, times(speed.tflops / there.tflops), speed.origin))
     return tuple(dict.fromkeys(made))
 

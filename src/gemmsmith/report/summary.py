@@ -41,7 +41,7 @@ def headline_words(model: ReportModel, speeds: Speeds) -> str:
 def top_facts(model: ReportModel, speeds: Speeds) -> tuple[Fact, ...]:
     """The figures at the top: the fastest rung of each execution unit, the tuned choice, and how many rungs passed."""
     made = [fact for at, panel in enumerate(panels_of(model)) for fact in _fastest(model, speeds, panel, at == 0)]
-    made += [Fact(f"{choice.name} of {contender(model.baseline)}", share_of_cublas(choice.of_cublas), RECORDED)
+    made += [Fact(f"{choice.name}, of {contender(model.baseline)}", share_of_cublas(choice.of_cublas), RECORDED)
              for choice in choices_of(model, speeds) if choice.precision != "fp32-fast"]  # fmt: skip
     checked = [r for r in model.rungs if r.trusted is not None]
     if checked:
@@ -62,7 +62,7 @@ def _fastest(model: ReportModel, speeds: Speeds, panel: Panel, over: bool) -> Se
         made.append(Fact(f"of {contender(model.baseline)}{inputs}", percent(best.of_baseline), best.origin))
     slowest, first = known[0]
     if over and first is not best and (first.origin, first.gpu) == (best.origin, best.gpu):
-        made.append(Fact(f"{'' if panel.alone else f'{rung.name}: '}speedup over {slowest.name}",
+        made.append(Fact(f"{'' if panel.alone else f'{rung.name} '}vs {slowest.name}",
                          times(best.tflops / first.tflops), best.origin))  # fmt: skip
     return made
 

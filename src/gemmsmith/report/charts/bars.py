@@ -21,6 +21,7 @@ class Bar:
     low, high  the value's 95 % interval
     ghost      a second figure of another origin, drawn as a diamond
     faint      the value's origin is not the chart's main one
+    overlay    a pattern that sets the bar apart, besides its colour
     """
 
     label: str
@@ -33,6 +34,7 @@ class Bar:
     ghost: float = math.nan
     faint: bool = False
     class_: str = "s1"
+    overlay: str = ""
 
 
 @dataclass(frozen=True)
@@ -45,15 +47,15 @@ class Reference:
 
 
 def draw_bars(canvas: Canvas, bars: Sequence[Bar], references: Sequence[Reference], unit: str,
-              ghost: str = "", faint: str = "", solid: str = "") -> Drawing:  # fmt: skip
-    """``ghost``, ``faint`` and ``solid`` are legend entries; the legend is drawn if at least two are in use."""
+              ghost: str = "", faint: str = "", solid: str = "", more: Sequence[Key] = ()) -> Drawing:  # fmt: skip
+    """``ghost``, ``faint``, ``solid`` and ``more`` are legend entries; a legend needs at least two in use."""
     label_width = 0.0 if canvas.narrow else 34 + max(width_of(b.label, canvas.font) for b in bars)
     pitch, thick = (46.0, 20.0) if canvas.narrow else (36.0, 24.0)
     finite = [v for b in bars for v in (b.value, b.high, b.ghost) if math.isfinite(v)]
     top_value = max([*finite, *(r.value for r in references)], default=1.0)
     about = 4 if canvas.narrow else 7
     scale = Scale(0, nice_top(top_value, about), label_width + 2, canvas.width - 14)
-    keys = _keys(bars, ghost, faint, solid)
+    keys = [*_keys(bars, ghost, faint, solid), *more]
     head, y = legend(keys, canvas, 0) if len(keys) > 1 else (Markup(""), 0.0)
     lines_from = y + 16
     top = y + 16 * len(references) + 8
@@ -68,7 +70,7 @@ def draw_bars(canvas: Canvas, bars: Sequence[Bar], references: Sequence[Referenc
 
 def _keys(bars: Sequence[Bar], ghost: str, faint: str, solid: str) -> list[Key]:
     keys = []
-    if solid and any(math.isfinite(b.value) and not b.faint for b in bars):
+    if solid and any(math.isfinite(b.value) and not b.faint and not b.overlay for b in bars):
         keys.append(Key("swatch", "s1 fill", solid))
     if any(_whisker(b) for b in bars):
         keys.append(Key("line", "whisker", "95 % interval"))
@@ -98,8 +100,8 @@ def _row(canvas: Canvas, scale: Scale, bar: Bar, top: float, pitch: float, thick
     length = scale(bar.value) - scale(0)
     parts.append(rect(scale(0), y, length, thick, f"{bar.class_} fill mark" + (" faint" * bar.faint), title, 3,
                       bar.value))  # fmt: skip
-    if bar.faint:
-        parts.append(rect(scale(0), y, length, thick, "hatch", radius=3))
+    if bar.faint or bar.overlay:
+        parts.append(rect(scale(0), y, length, thick, bar.overlay or "hatch", radius=3))
     if _whisker(bar):
         parts.append(line(scale(bar.low), middle, scale(bar.high), middle, "whisker"))
     if math.isfinite(bar.ghost):
@@ -110,7 +112,7 @@ def _row(canvas: Canvas, scale: Scale, bar: Bar, top: float, pitch: float, thick
         edge = scale(bar.ghost)  # the text would cover it, so the text goes to its right
     if canvas.narrow:
         parts.append(text(canvas.width, label_y + 4.5, bar.words, "value halo", "end"))
-    elif length > needed + 8 and not bar.faint:
+    elif length > needed + 8 and not bar.faint and not bar.overlay:
         parts.append(text(scale(bar.low if bar.low < bar.value else bar.value) - 10, middle + 4.5, bar.words,
                           "on-bar", "end"))  # fmt: skip
     else:

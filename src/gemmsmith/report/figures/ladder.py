@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from gemmsmith.report.arithmetic import CUDA_CORES, Panel, panels_of
 from gemmsmith.report.charts.bars import Bar, Reference, draw_bars
-from gemmsmith.report.charts.frame import Chart, Draw, Table, chart
+from gemmsmith.report.charts.frame import Chart, Draw, Key, Table, chart
 from gemmsmith.report.charts.words import ABSENT, percent, seconds, short, size_of, tflops, times
 from gemmsmith.report.choices import choice_note, choices_in, share_of_cublas
 from gemmsmith.report.figures.names import contender
@@ -17,7 +17,7 @@ from gemmsmith.report.report_model import PREDICTED, RECORDED, ReportModel, Rung
 from gemmsmith.report.speeds import Speed, Speeds, headline, predicted, same_gpu
 from gemmsmith.store.tuned_choice import TunedChoice
 
-_CHOICE_LEGEND = ("gemmsmith.matmul, configuration chosen by shape",)
+_CHOICE = Key("swatch", "s3 fill", "gemmsmith.matmul: kernel and configuration chosen by shape", "dots")
 _FAR = 1.6  # a baseline beyond this factor would squash the bars; the note names it instead
 
 
@@ -77,7 +77,8 @@ def _panel(model: ReportModel, speeds: Speeds, panel: Panel, links: Mapping[str,
                + (f" and the share of {base} for the same input type." if shares else "."))  # fmt: skip
     others = {s.origin for s in known} - {origin}
     ghost = f"predicted for {model.gpu.name}" if any(math.isfinite(b.ghost) for b in bars) else ""
-    faint = " or ".join((*(origin_words(o, gpu) for o in sorted(others)), *_CHOICE_LEGEND[: len(choices)]))
+    faint = " or ".join(origin_words(o, gpu) for o in sorted(others))
+    more = [_CHOICE] if choices else []
 
     def words(s: Speed | None) -> tuple[str, ...]:
         if s is None:
@@ -97,7 +98,7 @@ def _panel(model: ReportModel, speeds: Speeds, panel: Panel, links: Mapping[str,
     note = " ".join(filter(None, (far, choice_note(choices))))
     return Ladder(
         panel.key("ladder"), panel.title("").rstrip(": "), title, caption, table,
-        lambda canvas: draw_bars(canvas, bars, lines, "TFLOPS", ghost, faint, origin_words(origin, gpu)),
+        lambda canvas: draw_bars(canvas, bars, lines, "TFLOPS", ghost, faint, origin_words(origin, gpu), more),
         (origin, *others, *([PREDICTED] if ghost else []), *([RECORDED] if choices else [])), note,
         f"{size}, {origin_words(origin, gpu)}",
     )  # fmt: skip
@@ -133,7 +134,8 @@ def _choice_title(choices: Sequence[TunedChoice], best: Speed) -> str:
 
 def _choice_bar(choice: TunedChoice, links: Mapping[str, str]) -> Bar:
     words = f"{tflops(choice.tflops)} · {share_of_cublas(choice.of_cublas)}"
-    return Bar(choice.name, choice.tflops, words, href="#choice" if links else "", faint=True)
+    return Bar(choice.name, choice.tflops, words, href="#choice" if links else "", class_=_CHOICE.class_.split()[0],
+               overlay=_CHOICE.overlay)  # fmt: skip
 
 
 def _baselines(model: ReportModel, speeds: Speeds, panel: Panel) -> list[tuple[str, Speed]]:
