@@ -28,8 +28,8 @@ def test_shapes_types_and_seeds(fill: str, dtype: DType) -> None:
 
 
 @pytest.mark.parametrize(("fill", "dtype"), PAIRS, ids=str)
-def test_no_symmetry_to_hide_behind(fill: str, dtype: DType) -> None:
-    """Nothing constant, no matrix its own transpose, no row or column twice, A unlike B and C, hardly a zero."""
+def test_no_fill_is_symmetric_or_constant(fill: str, dtype: DType) -> None:
+    """Not constant, not symmetric, no repeated row or column, A differs from B and C, and almost no zeros."""
     data = operands(Problem(32, 32, 32, dtype, beta=1.0), fill, 1)
     a, b, c = (x.view(f"<u{x.dtype.itemsize}").astype(np.int64) for x in (data.a, data.b, data.c))
     for x in (a, b, c):
@@ -111,7 +111,7 @@ def test_specials_are_few_and_of_every_kind() -> None:
     assert {"nan", "inf", "-inf", "0.0", "-0.0"} <= found
 
 
-def test_bits_are_all_patterns_even_signalling_nans() -> None:
+def test_bits_include_all_patterns_even_signalling_nans() -> None:
     bits = operands(Problem(500, 500, 500), "bits", 0).a.view(np.uint32)
     exponent_all_ones = bits & 0x7F800000 == 0x7F800000
     signalling = exponent_all_ones & (bits & 0x00400000 == 0) & (bits & 0x003FFFFF != 0)
@@ -166,7 +166,7 @@ def test_fills_that_are_not_for_integers(fill: str) -> None:
         operands(Problem(4, 4, 4, INT8), fill)
 
 
-def test_a_batch_lies_one_below_the_other() -> None:
+def test_the_matrices_of_a_batch_are_stacked() -> None:
     made = operands(Problem(3, 4, 5, batch=6, stride_a=0))
     assert (made.a.shape, made.b.shape, made.c.shape) == ((3, 5), (30, 4), (18, 4))
     assert made.bias is None

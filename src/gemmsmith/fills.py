@@ -1,24 +1,23 @@
-"""What the operands are filled with: seeded, by name, in the problem's own types.
+"""Fills for the operands: seeded, by name, in the problem's own types.
 
-No fill is constant and none is symmetric: with constant operands a transposed tile, a swapped index or a row read
-twice gives the right answer, and with symmetric ones a transpose does. A, B and C come from three independent
-streams, so that a kernel that mixes two of them up is wrong as well. No fill produces many zeros, because a term of
-zero can be dropped unseen.
+No fill is constant or symmetric: with constant operands a transposed tile, a swapped index or a row read twice gives
+the right answer, and with symmetric ones a transpose does. A, B and C come from three independent streams, so that a
+kernel that confuses two of them is incorrect. No fill has many zeros: a dropped term of zero would not be noticed.
 
     normal     zero mean, unit variance: what the error gate is calibrated on
-    uniform    [0, 1), positive: rounding errors of a growing sum, no cancellation
+    uniform    [0, 1): growing sums and their rounding errors, no cancellation
     integers   small non-zero integers whose sums stay below 2**24: every order of summation is exact
-    wide       log-normal magnitudes, both signs: small terms beside large ones
-    subnormal  products at and below the smallest normal fp32: flushing to zero shows
-    specials   normal, with NaN, infinities, zeros and subnormals planted in a few places
+    wide       log-normal magnitudes, both signs: small terms among large ones
+    subnormal  products at and below the smallest normal fp32: shows flushing to zero
+    specials   normal, with NaN, infinities, zeros and subnormals in a few places
     bits       random 32-bit patterns, for arithmetic modulo 2**32
 
-Four say how A and B go together, and are as hard for a kernel as real data gets (docs/accuracy.md):
+Four relate A and B to each other, and are as hard as real data gets (docs/accuracy.md):
 
     cancelling       positive terms, then as many negative ones: small sums of large partial sums
-    graded           normal, rows of A and columns of B times 2**−i: outputs of many magnitudes
-    skewed           normal, A falls along k as B rises: every product counts, small elements too
-    ill-conditioned  orthogonal × singular values × orthogonal, and B undoes A: almost everything cancels
+    graded           normal; rows of A and columns of B times 2**−i: outputs of many magnitudes
+    skewed           normal; A falls along k as B rises: small elements matter as much as large ones
+    ill-conditioned  orthogonal × singular values × orthogonal, and B inverts A: almost everything cancels
 """
 
 from __future__ import annotations
@@ -46,9 +45,9 @@ LARGEST_INTEGER = 127
 
 @dataclass(frozen=True)
 class Operands:
-    """A and B as stored (transposed where the problem says so), what C holds before the launch, and a bias.
+    """A and B as stored (transposed where the problem says so), C before the launch, and a bias.
 
-    The matrices of a batch lie one below the other; one that serves the whole batch is there once.
+    The matrices of a batch are stacked; a matrix shared by the whole batch is stored once.
     """
 
     a: Array
@@ -58,16 +57,16 @@ class Operands:
 
 
 Arrange = Callable[[int, Sequence[Array], Sequence[Array], DType], None]
-"""Changes, in place, every op(A) as M×K and every op(B) as K×N of a batch; given the seed and the type."""
+"""Changes every op(A) (M×K) and op(B) (K×N) of a batch in place, given the seed and the type."""
 
 
 @dataclass(frozen=True)
 class Fill:
     """A way to fill a matrix.
 
-    ``errors_grow``: partial sums are as large as the sum of the terms' magnitudes (all of one sign, or one term far
-    above the rest), so rounding errors relative to it grow like √K. On zero-mean data they do not.
-    ``arrange`` changes A and B once they are made, where one depends on the other or on which index is k.
+    errors_grow  partial sums are as large as the sum of the terms' magnitudes (all of one sign, or one dominant term),
+                 so rounding errors relative to it grow like √K; on zero-mean data they do not
+    arrange      changes A and B afterwards, where one depends on the other or on which index is k
     """
 
     name: str
@@ -86,7 +85,7 @@ def operands(problem: Problem, fill: str = "normal", seed: int = 0) -> Operands:
         raise DTypeError(f"the fill 'bits' is for fp32, not {problem.dtype}", "arithmetic modulo 2**32 needs 32 bits")
     if INT8 in (problem.dtype, problem.out_dtype) and fill not in FOR_INTEGERS:
         raise DTypeError(f"the fill {fill!r} is not for int8", f"use one of {', '.join(FOR_INTEGERS)}")
-    # The one number a fill may need: how large integers may be, or which power of two subnormal products are around.
+    # What a fill may need: the largest integer, or the exponent of subnormal products.
     scale, c_scale = 0, 0
     if fill == "integers":
         scale, c_scale = integer_bound(problem), _addend_bound(problem)
@@ -115,13 +114,13 @@ def operands(problem: Problem, fill: str = "normal", seed: int = 0) -> Operands:
 
 
 def _each(stored: Array, rows: int, transposed: bool) -> list[Array]:
-    """Views of the matrices that lie one below the other, each as the product takes it."""
+    """Views of the stacked matrices, each as op(A) or op(B)."""
     parts = [stored[start : start + rows] for start in range(0, stored.shape[0], rows)] if stored.size else []
     return [part.T if transposed else part for part in parts]
 
 
 def fill_named(name: str) -> Fill:
-    """The fill called ``name``, or an error that lists the ones there are."""
+    """The fill called ``name``; raises with a list of all fills."""
     try:
         return FILLS[name]
     except (KeyError, TypeError):
@@ -129,12 +128,12 @@ def fill_named(name: str) -> Fill:
 
 
 def integer_bound(problem: Problem) -> int:
-    """The largest |a|, |b| for which alpha·A·B + beta·C + bias stays exact in fp32, whatever the order of summation.
+    """The largest |a|, |b| for which alpha·A·B + beta·C + bias is exact in fp32 in any order of summation.
 
-    |alpha|·K·bound² plus |beta|·127 (and 127 for a bias) must not exceed 2**24 − 1, and nor may K·bound² alone.
+    Neither |alpha|·K·bound² plus |beta|·127 (and 127 for a bias) nor K·bound² alone may exceed 2**24 − 1.
     """
     if problem.out_dtype == INT8:
-        # Small, or every sum would saturate: about ±3·√K for K terms of ±1, and then some do.
+        # ±1: sums of K terms reach about ±3·√K, so that some saturate, but not all.
         return 1
     alpha = abs(problem.alpha) if math.isfinite(problem.alpha) else 1.0
     beta = abs(problem.beta) if math.isfinite(problem.beta) else 1.0
@@ -154,7 +153,7 @@ def _addend_bound(problem: Problem) -> int:
     return 7 if problem.out_dtype == INT8 else LARGEST_INTEGER
 
 
-# What integers can be filled with.
+# Fills for integer types.
 FOR_INTEGERS = ("normal", "uniform", "integers", "cancelling")
 
 
@@ -176,22 +175,22 @@ def _normal(rng: Rng, shape: tuple[int, int], dtype: DType, _scale: int) -> Arra
 def _uniform(rng: Rng, shape: tuple[int, int], dtype: DType, _scale: int) -> Array:
     if dtype in (INT8, INT32):
         return rng.integers(1, 128, shape).astype(dtype.numpy)
-    # Truncated to the precision in which the type is stored, so that rounding cannot reach 1; TF32 is stored as fp32.
+    # Truncated to the stored precision, so that rounding cannot give 1; TF32 is stored as fp32.
     steps = 1.0 / (FP32 if dtype == TF32 else dtype).unit_roundoff
     values = np.floor(rng.random(shape, dtype=np.float32) * np.float32(steps)) / np.float32(steps)
     return _as(values, dtype)
 
 
 def _integers(rng: Rng, shape: tuple[int, int], dtype: DType, bound: int) -> Array:
-    # Never zero: every term of every sum counts.
+    # Never zero: every term matters.
     magnitude = rng.integers(1, bound + 1, shape, dtype=np.int32)
     sign = rng.integers(0, 2, shape, dtype=np.int32) * 2 - 1
     return (magnitude * sign).astype(np.float32).astype(dtype.numpy)
 
 
 def _wide(rng: Rng, shape: tuple[int, int], dtype: DType, _scale: int) -> Array:
-    # Powers of two with a deviation of 8 binades (fp16: 3), cut at four deviations: 2**±64 after multiplication,
-    # far from fp32's overflow, and within fp16's 2**−14 … 2**15.
+    # Powers of two with a standard deviation of 8 binades (fp16: 3), clipped at four deviations: products within
+    # 2**±64, far from fp32's overflow; fp16 values within 2**−14 … 2**15.
     deviation = 3.0 if dtype == FP16 else 8.0
     exponent = (rng.standard_normal(shape, dtype=np.float32) * deviation).clip(-4 * deviation, 4 * deviation)
     sign = rng.integers(0, 2, shape, dtype=np.int8) * 2.0 - 1.0
@@ -199,8 +198,8 @@ def _wide(rng: Rng, shape: tuple[int, int], dtype: DType, _scale: int) -> Array:
 
 
 def _subnormal(rng: Rng, shape: tuple[int, int], dtype: DType, scale: int) -> Array:
-    # fp32, bf16: 2**−64 and four binades below, so that products lie from 2**−136 up to fp32's smallest normal 2**−126.
-    # fp16 cannot reach fp32's subnormals by products; its own subnormals start below 2**−14.
+    # fp32, bf16: from 2**−68 to 2**−63, so that products lie from 2**−136 to fp32's smallest normal 2**−126. Products
+    # of fp16 cannot reach fp32's subnormals; fp16's own start below 2**−14.
     exponent = rng.uniform(-4.0, 1.0, shape) + scale
     sign = rng.integers(0, 2, shape, dtype=np.int8) * 2.0 - 1.0
     return _as(np.exp2(exponent) * sign, dtype)
@@ -211,7 +210,7 @@ _PLANTED = 3
 
 
 def _specials(rng: Rng, shape: tuple[int, int], dtype: DType, _scale: int) -> Array:
-    # A NaN in A spoils one row of C and one in B one column: with three of them most outputs stay finite.
+    # A NaN in A affects one row of C, one in B one column: with three, most outputs stay finite.
     values = _normal(rng, shape, dtype, 0)
     if values.size:
         where = rng.choice(values.size, size=min(_PLANTED, values.size), replace=False)
@@ -220,15 +219,15 @@ def _specials(rng: Rng, shape: tuple[int, int], dtype: DType, _scale: int) -> Ar
 
 
 def _bits(rng: Rng, shape: tuple[int, int], _dtype: DType, _scale: int) -> Array:
-    # A view, never a conversion: patterns that are signalling NaNs must survive.
+    # A view, not a conversion, which would change signalling NaNs.
     return rng.integers(0, 2**32, shape, dtype=np.uint32).view(np.float32)
 
 
-# How many rows, columns or k until a grading starts again: 2**−31 and, in products, 2**−62 are far from fp32's limits.
-# fp16 holds 2**−14 … 2**15 in full.
+# Rows, columns or k after which a grading starts again: 2**−31, and 2**−62 in products, are far from fp32's limits.
+# fp16 has normal numbers from 2**−14 to 2**15.
 _GRADES = {FP16.name: 8}
 _MOST_GRADES = 32
-# Singular values fall by so many powers of ten, more than which rounding to the type would blur.
+# Decades that singular values span; rounding to the type would hide more.
 _DECADES = {FP16.name: 3.0, BF16.name: 2.0}
 _MOST_DECADES = 6.0
 
@@ -253,12 +252,12 @@ def _skewed(_seed: int, lefts: Sequence[Array], rights: Sequence[Array], dtype: 
 
 
 def _falling(count: int, dtype: DType) -> NDArray[np.float64]:
-    """1, 1/2, 1/4, … and again from 1 on."""
+    """1, 1/2, 1/4, …, repeating."""
     return np.exp2(-np.arange(count, dtype=np.float64) % -_GRADES.get(dtype.name, _MOST_GRADES))
 
 
 def _ill_conditioned(seed: int, lefts: Sequence[Array], rights: Sequence[Array], dtype: DType) -> None:
-    # A = U·Σ·Vᵀ and B = V·Σ'·Wᵀ, where Σ' has Σ's values in reverse: A·B is a small multiple of U·Wᵀ.
+    # A = U·Σ·Vᵀ and B = V·Σ'·Wᵀ, where Σ' is Σ reversed: A·B is a small multiple of U·Wᵀ.
     if not lefts or not rights:
         return
     (m, k), n = lefts[0].shape, rights[0].shape[1]
@@ -277,7 +276,7 @@ def _orthonormal(rng: Rng, rows: int, columns: int) -> NDArray[np.float64]:
 
 
 def _unit(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Scaled by a power of two so that elements are about 1: those of large orthogonal matrices are not."""
+    """Scaled by a power of two so that elements are about 1; those of large orthogonal matrices are small."""
     deviation = float(np.sqrt(np.mean(np.square(values))))
     return values * 2.0 ** -round(math.log2(deviation)) if deviation > 0 else values
 
@@ -296,7 +295,7 @@ FILLS: Mapping[str, Fill] = MappingProxyType(
             Fill("cancelling", "positive terms, then as many negative ones", True, _uniform, _cancelling),
             Fill("graded", "normal; rows of A and columns of B times 2^-i", False, _normal, _graded),
             Fill("skewed", "normal; A falls along k by powers of two as B rises", False, _normal, _skewed),
-            Fill("ill-conditioned", "B undoes A: almost everything cancels", False, _normal, _ill_conditioned),
+            Fill("ill-conditioned", "B inverts A: almost everything cancels", False, _normal, _ill_conditioned),
         )
     }
 )

@@ -1,7 +1,7 @@
-"""Which M×N×K to try: named suites, the edges of a tile, random shapes, and how a person writes them.
+"""Shapes (M, N, K): named suites, tile edges, random shapes, and how they are written on the command line.
 
-A shape is the tuple (M, N, K). Suites are for running and measuring; ``edge_shapes`` and ``fuzz_shapes`` are for
-verifying, where the bugs sit one element around a tile's border.
+Suites are for running and measuring; ``edge_shapes`` and ``fuzz_shapes`` for verifying, since most bugs are within one
+element of a tile's edge.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Shape = tuple[int, int, int]
 
 @dataclass(frozen=True)
 class Suite:
-    """A named list of shapes and why one would run it."""
+    """A named list of shapes and its purpose."""
 
     name: str
     why: str
@@ -36,24 +36,24 @@ SUITES: Mapping[str, Suite] = MappingProxyType(
     {
         suite.name: suite
         for suite in (
-            Suite("smoke", "small enough for the simulator in a moment", ((64, 64, 64), (65, 63, 17), (1, 1, 1))),
+            Suite("smoke", "small enough for the simulator in a second", ((64, 64, 64), (65, 63, 17), (1, 1, 1))),
             Suite(
                 "edges",
-                "one element around the usual tiles of 32, 64 and 128",
+                "within one element of tiles of 32, 64 and 128",
                 (
                     (1, 129, 31), (31, 33, 32), (33, 31, 1), (63, 65, 17), (64, 64, 33), (65, 63, 8), (127, 129, 9),
                     (128, 128, 15), (129, 127, 16), (129, 1, 65), (255, 257, 7),
                 ),
             ),
-            Suite("squares", "the curve everyone plots", _cubes(64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384)),
+            Suite("squares", "the usual curve", _cubes(64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384)),
             Suite(
                 "skinny",
-                "few rows or few outputs: too little parallelism in M×N",
+                "few rows, columns or outputs: little parallelism in M×N",
                 ((1, 4096, 4096), (16, 4096, 4096), (64, 4096, 4096), (4096, 16, 4096), (128, 128, 16384)),
             ),
             Suite(
                 "odd",
-                "no leading dimension is a multiple of 16 bytes, so vector loads and TMA do not apply as they stand",
+                "unaligned: no leading dimension is a multiple of 16 bytes, as vector loads and TMA need",
                 ((1023, 1021, 1019), (2049, 2047, 2045), (4097, 4095, 4093)),
             ),
             Suite(
@@ -67,7 +67,7 @@ SUITES: Mapping[str, Suite] = MappingProxyType(
 
 
 def suite_named(name: str) -> Suite:
-    """The suite called ``name``, or an error that lists the ones there are."""
+    """The suite called ``name``; raises with a list of all suites."""
     try:
         return SUITES[name]
     except (KeyError, TypeError):
@@ -75,9 +75,9 @@ def suite_named(name: str) -> Suite:
 
 
 def parse_shapes(text: str) -> tuple[Shape, ...]:
-    """The shapes a person wrote: a suite's name, or ``MxNxK`` (or one number, for a cube), comma-separated.
+    """Shapes from text: suite names, ``MxNxK``, or one number for a cube, comma-separated and mixed.
 
-    Order is kept and repetitions are dropped. Suite names and shapes may be mixed.
+    Order is kept; repetitions are dropped.
     """
     if not isinstance(text, str):
         raise UsageError(f"shapes are written as text such as '4096x4096x4096', not {text!r}")
@@ -101,7 +101,7 @@ def _parse_word(word: str) -> tuple[Shape, ...]:
         raise UsageError(f"cannot read the shape {word!r}", "write MxNxK, such as 4096x4096x4096, or one number")
     extents = [match.group(1)] * 3 if match.group(2) is None else list(match.groups())
     for text in extents:
-        # The length first: int() refuses absurdly long numbers with an error of its own.
+        # The length first: int() raises its own error for very long numbers.
         if len(text) > 10 or int(text) > MAX_EXTENT:
             shown = text if len(text) <= 20 else f"{text[:20]}…"
             raise UsageError(f"{shown} in shape {word[:40]!r} exceeds {MAX_EXTENT}, the largest extent a kernel takes")
@@ -121,12 +121,12 @@ COVERS = ("each", "pairs", "full")
 
 
 def edge_shapes(bm: int, bn: int, bk: int, cover: str = "pairs") -> tuple[Shape, ...]:
-    """Shapes around a tile of bm×bn×bk, as many as ``cover`` asks for.
+    """Shapes around a tile of bm×bn×bk.
 
     each   every edge value of every dimension at least once (about 6 shapes)
-    pairs  every pair of edge values of two different dimensions at least once (about 36): the full cross of M and N,
-           with K walked through a Latin square. Nearly all boundary bugs need at most two dimensions to meet.
-    full   the whole cross (about 216)
+    pairs  every pair of edge values of two different dimensions at least once (about 36): all combinations of M and N,
+           with K from a Latin square. Nearly all boundary bugs involve at most two dimensions.
+    full   all combinations (about 216)
     """
     m_edges, n_edges, k_edges = edge_values(bm), edge_values(bn), edge_values(bk)
     order = max(len(m_edges), len(n_edges), len(k_edges))
@@ -135,7 +135,7 @@ def edge_shapes(bm: int, bn: int, bk: int, cover: str = "pairs") -> tuple[Shape,
         return (m_edges[i % len(m_edges)], n_edges[j % len(n_edges)], k_edges[k % len(k_edges)])
 
     if cover == "each":
-        # Shifted against each other, so that a value does not always meet its like in the other dimensions.
+        # Shifted, so that a value is not always paired with the same kind of value in the other dimensions.
         return _unique(shape(i, (i + 1) % order, (i + 2) % order) for i in range(order))
     if cover == "pairs":
         return _unique(shape(i, j, (i + j) % order) for i in range(order) for j in range(order))
@@ -147,8 +147,8 @@ def edge_shapes(bm: int, bn: int, bk: int, cover: str = "pairs") -> tuple[Shape,
 def fuzz_shapes(count: int, seed: int, largest: int = 200) -> tuple[Shape, ...]:
     """``count`` random shapes with extents from 1 to ``largest``; the same seed gives the same shapes.
 
-    Half of the extents are uniform in their logarithm, so that very small ones, which stress every guard, are common;
-    a quarter are uniform; a quarter lie within one of a multiple of 8, where tiles and vectors end.
+    Half of the extents are log-uniform, so that very small ones, which exercise every guard, are common; a quarter are
+    uniform; a quarter lie within one of a multiple of 8, where tiles and vectors end.
     """
     if isinstance(count, bool) or not isinstance(count, int) or count < 0:
         raise UsageError(f"the number of shapes must be 0 or more, not {count!r}")

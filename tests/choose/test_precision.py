@@ -1,4 +1,4 @@
-"""precision= and its promises: which kernel is chosen, what it gives on the simulator, and what is refused."""
+"""precision=: which kernel is chosen, its results on the simulator, and what is refused."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from gemmsmith.verify.reference import float64_reference
 
 F32 = np.float32
 SHAPE = Problem(40, 24, 50)
-# The first of these that the ladder has.
+# The first that the ladder has.
 SIMULATED = {
     "ieee": ("warp_tile",),
     "fp32": ("warp_tile",),
@@ -59,7 +59,7 @@ def largest(problem: Problem, got: Any, fill: str, arithmetic: str = "fp32", see
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)
-def test_each_name_has_its_rung_and_keeps_its_promise(precision: str) -> None:
+def test_each_precision_has_its_rung_and_accuracy(precision: str) -> None:
     known = {spec.name for spec in rungs()}
     expected = next(name for name in SIMULATED[precision] if name in known)
     data = operands(SHAPE)
@@ -78,7 +78,7 @@ def test_each_name_has_its_rung_and_keeps_its_promise(precision: str) -> None:
 
 
 def test_fp32_on_tensor_cores_is_no_less_accurate_than_an_fma_loop() -> None:
-    """A sum of ascending k, as cuBLAS has it on CUDA cores. Of a thousand outputs none is needed of what is allowed."""
+    """A sum of ascending k, as cuBLAS computes it on CUDA cores. No output of a thousand uses the margin."""
     problem = Problem(32, 32, 96)
     data = operands(problem)
     plan = gemmsmith.plan(data.a, data.b, kernel="fp32_tensor_bf16x6", precision="fp32")
@@ -88,7 +88,7 @@ def test_fp32_on_tensor_cores_is_no_less_accurate_than_an_fma_loop() -> None:
         assert largest(problem, plan(data.a, data.b), fill) <= theirs, fill
 
 
-def test_ieee_has_infinities_nan_and_subnormals_as_ieee_and_the_same_bits_every_time() -> None:
+def test_ieee_keeps_infinities_nan_and_subnormals_and_is_bit_reproducible() -> None:
     problem = Problem(33, 18, 21)
     data = operands(problem)
     plan = gemmsmith.plan(data.a, data.b, precision="ieee")
@@ -100,7 +100,7 @@ def test_ieee_has_infinities_nan_and_subnormals_as_ieee_and_the_same_bits_every_
     assert gemmsmith.matmul(data.a, data.b, precision="ieee").tobytes() == first.tobytes()
 
 
-def test_calls_that_ask_for_nothing_get_what_they_got() -> None:
+def test_calls_without_precision_are_unchanged() -> None:
     usual = {
         Problem(6, 5, 8): "warp_tile", Problem(6, 5, 8, trans_b=True): "coalesced",
         Problem(6, 5, 8, TF32): "mma_pipelined", Problem(6, 5, 8, FP16): "mma_pipelined",
@@ -112,7 +112,7 @@ def test_calls_that_ask_for_nothing_get_what_they_got() -> None:
     assert np.array_equal(plain, ordered_fma_reference(SHAPE, data.a, data.b, data.c))
 
 
-def test_fp32_takes_what_no_rung_on_cuda_cores_does(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fp32_takes_what_no_rung_on_cuda_cores_takes(monkeypatch: pytest.MonkeyPatch) -> None:
     ladder(monkeypatch, "simt_best")
     batch = Problem(6, 5, 8, trans_b=True, batch=3, bias="row")
     assert default_rung(batch).name == "fp32_tensor_bf16x6"
@@ -130,7 +130,7 @@ def test_narrow_types_on_cuda_cores(dtype: DType) -> None:
     assert choose(replace(SHAPE, dtype=dtype), precision="fp32").spec.name == "mma_pipelined"
 
 
-def test_tf32_by_either_name_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tf32_by_precision_and_by_dtype_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gemmsmith.call.api.simulated", lambda request: request)
     ways: list[dict[str, str]] = [{"dtype": "tf32"}, {"precision": "tf32"}, {"dtype": "tf32", "precision": "tf32"}]
     first, *others = (gemmsmith.gemm(*fp32(), **way) for way in ways)  # type: ignore[arg-type]
@@ -205,7 +205,7 @@ def test_int8_has_no_rung_on_cuda_cores() -> None:
         gemmsmith.matmul(a, b, precision="ieee")
 
 
-def test_a_file_of_ones_own_promises_nothing() -> None:
+def test_a_users_file_has_no_precision() -> None:
     mine = replace(rung_named("naive"), name="mine.cu", rung=0)
     assert promises(mine, FP32) == ()
     with pytest.raises(UnsupportedError, match=r"mine.cu is your own file.*precision='fp32'"):
@@ -221,10 +221,10 @@ def test_input_dtype() -> None:
     assert input_dtype("fp32", "", FP16) == ""
 
 
-# --- promises follow from specifications
+# --- precision follows from the specification
 
 
-def test_every_rung_promises_something_for_each_of_its_types() -> None:
+def test_every_rung_has_a_precision_for_each_of_its_types() -> None:
     for spec in rungs():
         for dtype in spec.dtypes:
             kept = promises(spec, dtype)
@@ -255,7 +255,7 @@ def ladder(monkeypatch: pytest.MonkeyPatch, *without: str) -> None:
     forget()
 
 
-def test_promises_of_what_is_put_together() -> None:
+def test_precision_of_split_products() -> None:
     assert promises(FAKES[1], FP32) == ("fp32", "fp32-fast")
     assert promises(FAKES[2], FP32) == ("fp32-fast",)
     assert promises(fake("x", arithmetic="bf16x3"), FP32) == (), "what is not known is not promised"
@@ -279,7 +279,7 @@ def test_the_method_by_architecture(precision: str, arch: str, monkeypatch: pyte
     assert found.spec.name == BY_ARCHITECTURE[precision, arch]
 
 
-def test_what_is_not_registered_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rungs_that_are_not_registered_are_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
     problem = Problem(4096, 4096, 4096)
     for without, precision, name in (
         (("fp32_wgmma_bf16x6",), "fp32", "simt_best"),
@@ -292,7 +292,7 @@ def test_what_is_not_registered_is_passed_over(monkeypatch: pytest.MonkeyPatch) 
         assert default_rung(problem, precision, 90).name == name
 
 
-def test_what_an_architecture_does_not_run_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rungs_that_an_architecture_does_not_run_are_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
     newer = replace(FAKES[0], min_arch=90)
     monkeypatch.setattr(default, "rungs", lambda: (newer, rung_named("async_copy")))
     for arch, name in ((80, "async_copy"), (90, "simt_best"), (100, "simt_best")):
@@ -301,7 +301,7 @@ def test_what_an_architecture_does_not_run_is_passed_over(monkeypatch: pytest.Mo
     assert default_rung(Problem(64, 64, 64), "ieee", 100).name == "async_copy"
 
 
-def test_nothing_to_multiply_goes_to_a_kernel_without_tensor_maps(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_empty_problems_go_to_a_kernel_without_tensor_maps(monkeypatch: pytest.MonkeyPatch) -> None:
     ladder(monkeypatch)
     assert default_rung(Problem(64, 64, 0), "fp32", 90).name == "simt_best"
 
@@ -318,17 +318,17 @@ def test_small_products_may_go_to_cuda_cores(monkeypatch: pytest.MonkeyPatch) ->
     assert default_rung(large, "fp32-fast", 80).name == "fp32_tensor_fp16x3"
 
 
-def test_what_fp16_would_refuse_or_memory_not_hold_goes_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fallbacks_for_a_short_k_and_for_too_large_a_workspace(monkeypatch: pytest.MonkeyPatch) -> None:
     ladder(monkeypatch)
     for k, name in ((31, "fp32_wgmma_bf16x6"), (32, "fp32_wgmma_fp16x3")):
         assert default_rung(Problem(8192, 8192, k), "fp32-fast", 90).name == name
     assert default_rung(Problem(64, 64, 31), "fp32-fast", SIMULATOR).name == "fp32_tensor_bf16x6"
-    for rows, name in ((2**16, "fp32_wgmma_bf16x6"), (2**20, "simt_best")):  # 96 GiB of parts
+    for rows, name in ((2**16, "fp32_wgmma_bf16x6"), (2**20, "simt_best")):  # 96 GiB of split operands
         assert default_rung(Problem(rows, 16384, 16384), "fp32", 90).name == name
 
 
-def test_the_answer_does_not_depend_on_what_was_asked_before() -> None:
-    """One B for the whole batch, and a product that is not multiplied, are other problems."""
+def test_the_answer_does_not_depend_on_earlier_requests() -> None:
+    """A shared B, and alpha = 0, are different problems."""
     whole = Problem(64, 512, 1024, batch=32)
     pairs = [(whole, whole.with_(stride_b=0)), (Problem(64, 500, 2000), Problem(64, 500, 2000, alpha=0.0))]
     for pair in pairs:
@@ -341,7 +341,7 @@ def test_the_answer_does_not_depend_on_what_was_asked_before() -> None:
     forget()
 
 
-def test_answers_are_kept_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_answers_are_cached_separately(monkeypatch: pytest.MonkeyPatch) -> None:
     ladder(monkeypatch)
     asked = [(precision, bits) for precision in ("ieee", "fp32", "fp32-fast") for bits in (True, False)]
 
@@ -358,7 +358,7 @@ def test_answers_are_kept_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len({id(choice) for choice in first}) == len(first)
 
 
-def test_ieee_of_16_bits_is_not_hoppers() -> None:
+def test_ieee_of_16_bit_types_does_not_use_wgmma() -> None:
     problem = Problem(64, 64, 64, BF16)
     assert choose(problem, "NVIDIA H200", sms=132, arch="sm_90", precision="ieee").spec.name == "warp_tile_mixed"
     assert choose(problem, "NVIDIA H200", sms=132, arch="sm_90").spec.arch_specific == 90

@@ -1,4 +1,4 @@
-"""A folder or entry that someone else could have made is refused, not believed."""
+"""A folder or entry that another user could have made is refused."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_a_folder_given_to_another_user_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
-def test_an_entry_of_another_user_is_not_believed(tmp_path: Path) -> None:
+def test_an_entry_of_another_user_is_ignored(tmp_path: Path) -> None:
     path = stored(tmp_path / "c")
     os.chown(path, 12345, -1)
     compiler = Compiler()
@@ -100,7 +100,7 @@ def test_a_link_of_or_to_another_user_is_refused(what: str, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("kind", ["file", "dangling link"])
-def test_what_is_no_folder_is_refused(kind: str, tmp_path: Path) -> None:
+def test_anything_but_a_folder_is_refused(kind: str, tmp_path: Path) -> None:
     path = tmp_path / "c"
     path.write_text("") if kind == "file" else path.symlink_to(tmp_path / "nowhere")
     with pytest.raises(CacheError, match="is not a folder"):
@@ -121,7 +121,7 @@ def test_an_entry_that_is_a_link_is_not_followed(tmp_path: Path) -> None:
     assert elsewhere.read_bytes() == encode(kernel(cubin=b"evil")), "what it pointed to is untouched"
 
 
-def test_an_entry_that_is_a_folder_costs_only_the_storing(tmp_path: Path) -> None:
+def test_an_entry_that_is_a_folder_is_compiled_and_not_stored(tmp_path: Path) -> None:
     (tmp_path / "c").mkdir(mode=0o700)
     (tmp_path / "c" / f"{KEY}.kernel").mkdir()
     compiled = CompileCache(tmp_path / "c").get(KEY, Compiler())

@@ -1,4 +1,4 @@
-"""The cache key changes with everything that decides the result, and with nothing else."""
+"""The cache key changes with everything that determines the result, and with nothing else."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_header_order_does_not_matter() -> None:
     assert _key(headers=HEADERS[::-1]) == BASE
 
 
-def test_where_the_headers_lie_does_not_matter() -> None:
+def test_the_headers_folder_does_not_matter() -> None:
     assert cache_key(REQUEST, replace(TOOLCHAIN, includes=(Path("/b/include"),))) == BASE
 
 
@@ -186,7 +186,7 @@ def test_each_choice_matters(choice: dict[str, object], tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["mine.cu", "tile.cuh", "sub/mma.cuh"])
-def test_each_file_matters_however_deep(name: str, tmp_path: Path) -> None:
+def test_each_included_file_matters(name: str, tmp_path: Path) -> None:
     spec = _project(tmp_path / "a")
     before = _spec_key(spec)
     path = tmp_path / "a" / name

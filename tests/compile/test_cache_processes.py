@@ -1,4 +1,4 @@
-"""Many processes, one compilation; and a process that dies at any point leaves nothing that is believed."""
+"""Many processes, one compilation; a process that dies at any point leaves nothing that is used."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_four_processes_with_the_real_compiler(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("how", ["exit", "kill"])
 @pytest.mark.parametrize("where", ["compile", "write", "replace"])
-def test_a_process_killed_half_way_leaves_nothing_that_is_believed(where: str, how: str, tmp_path: Path) -> None:
+def test_a_killed_process_leaves_nothing_that_is_used(where: str, how: str, tmp_path: Path) -> None:
     child = _start(DIE, tmp_path / "c", where, how)
     _, errors = child.communicate(timeout=60)
     assert child.returncode == (9 if how == "exit" else -9), errors

@@ -1,4 +1,4 @@
-"""What the cache stores it gives back unharmed, or compiles again."""
+"""A stored kernel is returned intact, or compiled again."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def kernel(
 
 
 class Compiler:
-    """A stand-in compiler that counts how often it was asked."""
+    """A fake compiler that counts its calls."""
 
     def __init__(self, result: CompiledKernel | None = None) -> None:
         self.calls = 0
@@ -108,7 +108,7 @@ def test_a_failed_compilation_is_raised_and_not_stored(tmp_path: Path) -> None:
     assert compiler.calls == 1
 
 
-def test_an_oserror_of_the_compiler_is_not_taken_for_the_caches(tmp_path: Path) -> None:
+def test_an_oserror_of_the_compiler_is_raised(tmp_path: Path) -> None:
     def fail() -> CompiledKernel:
         raise OSError(errno.EIO, "the compiler's own")
 
@@ -144,13 +144,13 @@ def test_an_extended_entry_is_noticed(tail: bytes, tmp_path: Path) -> None:
     assert_recompiled_and_healed(tmp_path / "c")
 
 
-def test_another_keys_entry_is_not_believed(tmp_path: Path) -> None:
+def test_an_entry_of_another_key_is_ignored(tmp_path: Path) -> None:
     folder = tmp_path / "c"
     stored(folder, OTHER).rename(folder / f"{KEY}.kernel")
     assert_recompiled_and_healed(folder)
 
 
-def test_another_schema_is_not_believed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_entry_of_another_schema_is_ignored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
         patch.setattr("gemmsmith.compile.cache_entry.SCHEMA", 0)
         stored(tmp_path / "c")
@@ -158,7 +158,7 @@ def test_another_schema_is_not_believed(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize("key", [OTHER, "", KEY.upper()])
-def test_decode_wants_its_own_key(key: str) -> None:
+def test_decode_checks_the_key(key: str) -> None:
     assert decode(encode(kernel()), KEY) is not None
     assert decode(encode(kernel()), key) is None
 
@@ -175,7 +175,7 @@ def test_a_stale_temporary_file_is_ignored_and_removed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("age", "kept"), [(60, True), (7200, False)])
-def test_other_keys_temporary_files_go_when_old(age: int, kept: bool, tmp_path: Path) -> None:
+def test_old_temporary_files_of_other_keys_are_removed(age: int, kept: bool, tmp_path: Path) -> None:
     folder = tmp_path / "c"
     folder.mkdir(mode=0o700)
     left = folder / f".{OTHER}.1.abcd.tmp"
@@ -199,7 +199,7 @@ def _raising(name: str, number: int) -> Callable[..., object]:
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EROFS, errno.EACCES, errno.EDQUOT, errno.EIO])
 @pytest.mark.parametrize("function", ["write", "replace", "open"])
-def test_a_write_that_fails_costs_only_the_storing(
+def test_after_a_failed_write_the_kernel_is_returned_uncached(
     function: str, number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tmp_path / "c"
@@ -216,7 +216,7 @@ def test_a_write_that_fails_costs_only_the_storing(
     assert compiler.calls == 2
 
 
-def test_a_file_size_limit_costs_only_the_storing(tmp_path: Path) -> None:
+def test_under_a_file_size_limit_the_kernel_is_returned_uncached(tmp_path: Path) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (100, hard))
     try:
@@ -252,7 +252,7 @@ def test_a_read_only_folder_still_serves_hits(tmp_path: Path, monkeypatch: pytes
 
 
 @pytest.mark.parametrize("number", [errno.EROFS, errno.EACCES, errno.ENOSPC])
-def test_a_folder_that_cannot_be_made_costs_only_the_storing(
+def test_without_a_folder_the_kernel_is_returned_uncached(
     number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*_arguments: object, **_keywords: object) -> None:
@@ -290,7 +290,7 @@ def _fill(cache: CompileCache, keys: list[str]) -> None:
 
 
 @pytest.mark.parametrize("room", [1, 2, 3, 5, 8])
-def test_the_oldest_entries_go_first(room: int, tmp_path: Path) -> None:
+def test_the_least_recently_used_entries_are_evicted_first(room: int, tmp_path: Path) -> None:
     cache = CompileCache(tmp_path / "c", max_bytes=room * SIZE)
     keys = _keys(8)
     _fill(cache, keys)
@@ -299,7 +299,7 @@ def test_the_oldest_entries_go_first(room: int, tmp_path: Path) -> None:
     assert cache.info().bytes <= room * SIZE
 
 
-def test_a_hit_makes_an_entry_young(tmp_path: Path) -> None:
+def test_a_hit_renews_an_entry(tmp_path: Path) -> None:
     cache = CompileCache(tmp_path / "c", max_bytes=3 * SIZE)
     first, second, third, fourth = _keys(4)
     _fill(cache, [first, second, third])

@@ -1,4 +1,4 @@
-"""NVRTC through the compile stage: PTX, cubin, names, errors, and independence of where it runs."""
+"""NVRTC through the compile stage: PTX, cubin, names, errors, and reproducibility."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_every_architecture_from_sm_75_on(arch: str) -> None:
         ("", "not a GPU architecture"),
     ],
 )
-def test_an_architecture_it_does_not_have(arch: str, says: str) -> None:
+def test_an_unsupported_architecture(arch: str, says: str) -> None:
     with pytest.raises(UsageError, match=says) as caught:
         compile_request(request(arch=arch), find_toolchain())
     assert "sm_80" in caught.value.hint
@@ -98,7 +98,7 @@ def test_host_code_beside_a_kernel_compiles(host: str, tmp_path: Path) -> None:
     compile_user(tmp_path, TINY + host)
 
 
-def test_host_code_that_cannot_be_told_apart_says_what_to_do(tmp_path: Path) -> None:
+def test_host_code_in_device_functions_gets_a_hint(tmp_path: Path) -> None:
     with pytest.raises(CompileError, match="does not compile") as caught:
         compile_user(tmp_path, TINY + "__device__ int f() { float* p; cudaMalloc(&p, 4); return 0; }")
     assert "move the kernel to its own file" in caught.value.hint
@@ -116,11 +116,11 @@ WORKLOG_HEADERS = (
 
 
 @pytest.mark.parametrize("header", WORKLOG_HEADERS.split())
-def test_usual_includes_of_worklog_files(header: str, tmp_path: Path) -> None:
+def test_common_host_includes(header: str, tmp_path: Path) -> None:
     assert compile_user(tmp_path, f"#include <{header}>\n" + TINY).resources.registers > 0
 
 
-def test_all_usual_includes_together_and_what_kernels_take_from_them(tmp_path: Path) -> None:
+def test_common_host_includes_together_define_what_kernels_use(tmp_path: Path) -> None:
     body = (
         "#include <algorithm>\n#include <cassert>\n#include <cstdio>\n#include <cstdlib>\n#include <cfloat>\n"
         "#include <climits>\n#include <cstdint>\n#include <cublas_v2.h>\n#include <cuda_runtime.h>\n"
@@ -139,20 +139,20 @@ def test_a_missing_cccl_header_says_what_to_install() -> None:
     assert "nvidia-cuda-cccl" in caught.value.hint
 
 
-def test_a_missing_header_of_ones_own() -> None:
+def test_a_missing_header_of_the_user() -> None:
     with pytest.raises(CompileError, match=r"nowhere\.cuh") as caught:
         compile_request(request('#include "nowhere.cuh"\n' + TINY), find_toolchain())
     assert "beside the file" in caught.value.hint
 
 
-def test_too_much_static_shared_memory_says_so() -> None:
+def test_too_much_static_shared_memory_gets_a_hint() -> None:
     source = TINY.replace("{ C", "{ __shared__ float s[20000]; s[threadIdx.x] = A[0]; __syncthreads(); A[1] = s[N]; C")
     with pytest.raises(CompileError, match="too much shared data") as caught:
         compile_request(request(source), find_toolchain())
     assert "48 KB" in caught.value.hint
 
 
-def test_an_instruction_that_needs_the_suffix_says_so() -> None:
+def test_an_architecture_specific_instruction_gets_a_hint() -> None:
     source = TINY.replace("{ C", '{ asm volatile("wgmma.fence.sync.aligned;"); C')
     with pytest.raises(CompileError, match="wgmma") as caught:
         compile_request(request(source, arch="sm_90"), find_toolchain())
@@ -169,7 +169,7 @@ def test_an_instruction_that_needs_the_suffix_says_so() -> None:
         ("template <int X> " + MANGLED, "k<3>", "_Z1kILi3EEvPfS1_S1_i"),
     ],
 )
-def test_the_entrys_name_as_the_driver_knows_it(source: str, entry: str, lowered: str) -> None:
+def test_the_entrys_mangled_name(source: str, entry: str, lowered: str) -> None:
     compiled = compile_request(request(source, entry=entry), find_toolchain())
     if "template" not in source:
         assert compiled.entry == lowered
@@ -178,13 +178,13 @@ def test_the_entrys_name_as_the_driver_knows_it(source: str, entry: str, lowered
 
 
 @pytest.mark.parametrize("entry", ["other", "K"])
-def test_an_entry_that_is_not_there_lists_those_that_are(entry: str) -> None:
+def test_an_unknown_entry_lists_the_existing_ones(entry: str) -> None:
     with pytest.raises(CompileError, match=f"no kernel '{entry}'") as caught:
         compile_request(request(TINY, entry=entry), find_toolchain())
     assert caught.value.hint.endswith(": k")
 
 
-def test_a_device_function_is_no_entry() -> None:
+def test_a_device_function_is_not_an_entry() -> None:
     with pytest.raises(GemmsmithError):
         compile_request(request(TINY + "__device__ float f(float x) { return x; }", entry="f"), find_toolchain())
 
@@ -213,12 +213,12 @@ def test_files_in_the_working_folder_are_not_found(tmp_path: Path, monkeypatch: 
         compile_request(made, find_toolchain())
 
 
-def test_line_numbers_survive_the_stand_ins(tmp_path: Path) -> None:
+def test_stub_headers_keep_line_numbers(tmp_path: Path) -> None:
     with pytest.raises(CompileError, match=r"mine\.cu\(3\): error"):
         compile_user(tmp_path, "#include <cstdio>\n#include <vector>\n__device__ int f() { return nope; }\n" + TINY)
 
 
-def test_options_carry_defines_in_order() -> None:
+def test_options_keep_the_order_of_defines() -> None:
     made = options(request(defines=(("BM", "128"), ("IN", "__half"))))
     assert made[-2:] == ("-DBM=128", "-DIN=__half")
     assert made[0] == "--gpu-architecture=sm_90"
@@ -230,8 +230,8 @@ def no_toolchain_memory() -> None:
     find_toolchain.cache_clear()
 
 
-def test_nvrtcs_own_cache_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Code that another process compiled would come without ptxas's report; it is no other code, so the key is not."""
+def test_nvrtcs_own_cache_is_disabled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its entries lack ptxas's report. The option does not change the code, so it is not part of the key."""
     from cuda.bindings import nvrtc
 
     given: list[bytes] = []
@@ -286,7 +286,7 @@ def test_headers_of_a_toolkit_are_found(variable: str, tmp_path: Path, monkeypat
 
 
 def headers(folder: Path, version: str, crt: bool = True) -> Path:
-    """An include folder with what makes it one."""
+    """An include folder with the files that identify it."""
     include = folder / "include"
     (include / "crt").mkdir(parents=True)
     (include / "cuda_fp16.h").touch()
@@ -296,7 +296,7 @@ def headers(folder: Path, version: str, crt: bool = True) -> Path:
     return include
 
 
-def test_of_two_folders_the_one_with_all_headers_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_with_all_headers_is_preferred(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     headers(tmp_path / "split", "13990", crt=False)
     whole = headers(tmp_path / "whole", "13990")
     monkeypatch.setattr(toolchain, "_wheel_folders", lambda: iter([tmp_path / "split", tmp_path / "whole"]))
@@ -354,7 +354,7 @@ def test_importing_needs_no_cuda_package() -> None:
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def test_asking_again_compiles_nothing(tmp_path: Path) -> None:
+def test_a_second_request_compiles_nothing(tmp_path: Path) -> None:
     spec, cache = user_spec(tmp_path, TINY), CompileCache(tmp_path / "cache")
     first = compile_kernel(spec, Config(), dtype=FP32, arch="sm_80", cache=cache)
     second = compile_kernel(spec, Config(), dtype=FP32, arch="sm_80", cache=cache)
@@ -375,7 +375,7 @@ def test_an_edited_file_is_compiled_again(edited: str, tmp_path: Path) -> None:
     assert not compile_kernel(spec, Config(), dtype=FP32, arch="sm_80", cache=cache).cached
 
 
-def test_without_a_cache_the_users_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_users_cache_is_the_default(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GEMMSMITH_CACHE_DIR", str(tmp_path / "mine"))
     compiled = compile_kernel(user_spec(tmp_path, TINY), Config(), dtype=FP32, arch="sm_80")
     assert Path(compiled.cache_path).parent == tmp_path / "mine"

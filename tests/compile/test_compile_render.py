@@ -26,7 +26,7 @@ def test_configuration_in_declared_order_then_the_users_defines(tmp_path: Path) 
 
 
 @pytest.mark.parametrize(("dtype", "cuda"), [(FP32, "float"), (FP16, "__half"), (BF16, "__nv_bfloat16")])
-def test_the_type_is_given_where_there_is_a_choice(dtype: object, cuda: str, tmp_path: Path) -> None:
+def test_the_type_is_a_macro_where_there_are_several(dtype: object, cuda: str, tmp_path: Path) -> None:
     spec = user_spec(tmp_path, TINY, dtypes=(FP32, FP16, BF16))
     assert render_kernel(spec, Config(), dtype=dtype, arch="sm_80").defines == (("IN", cuda),)  # type: ignore[arg-type]
     single = user_spec(tmp_path, TINY, dtypes=(dtype,))
@@ -35,13 +35,13 @@ def test_the_type_is_given_where_there_is_a_choice(dtype: object, cuda: str, tmp
 
 @pytest.mark.parametrize("trans_a", [False, True])
 @pytest.mark.parametrize("trans_b", [False, True])
-def test_the_layout_is_given_where_there_is_a_choice(trans_a: bool, trans_b: bool, tmp_path: Path) -> None:
+def test_the_layout_is_a_macro_where_there_are_several(trans_a: bool, trans_b: bool, tmp_path: Path) -> None:
     spec = user_spec(tmp_path, TINY, layouts=("NN", "NT", "TN", "TT"))
     made = render_kernel(spec, Config(), dtype=FP32, trans_a=trans_a, trans_b=trans_b, arch="sm_80")
     assert made.defines == (("TRANS_A", str(int(trans_a))), ("TRANS_B", str(int(trans_b))))
 
 
-def test_what_the_kernel_lacks_is_refused(tmp_path: Path) -> None:
+def test_an_older_architecture_is_refused(tmp_path: Path) -> None:
     spec = user_spec(tmp_path, TINY, min_arch=90)
     with pytest.raises(UnsupportedError, match="needs sm_90 or newer, not sm_86"):
         render_kernel(spec, Config(), dtype=FP32, arch="sm_86")
@@ -61,7 +61,7 @@ def test_a_file_that_cannot_be_read(content: bytes | None, tmp_path: Path) -> No
         render_kernel(spec, Config(), dtype=FP32, arch="sm_80")
 
 
-def test_local_includes_travel_as_text(tmp_path: Path) -> None:
+def test_local_includes_are_part_of_the_request(tmp_path: Path) -> None:
     (tmp_path / "sub").mkdir()
     (tmp_path / "a.cuh").write_text('#pragma once\n#include "sub/b.cuh"\n')
     (tmp_path / "sub" / "b.cuh").write_text(
@@ -86,7 +86,7 @@ def test_a_header_above_the_file(tmp_path: Path) -> None:
     assert compile_user(tmp_path / "p", source).entry == "k"
 
 
-def test_two_files_of_one_name_stay_apart(tmp_path: Path) -> None:
+def test_two_files_of_one_name_are_two_headers(tmp_path: Path) -> None:
     (tmp_path / "own").mkdir()
     (tmp_path / "p").mkdir()
     (tmp_path / "own" / "outer.cuh").write_text('#include "same.cuh"\n')
@@ -104,7 +104,7 @@ def bundle_of(folder: Path, source: str, *search: Path):  # type: ignore[no-unty
     return bundle(folder / "mine.cu", search)
 
 
-def test_our_own_headers_are_found_and_rungs_get_no_stand_ins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_our_own_headers_are_found_and_rungs_get_no_stubs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     own = tmp_path / "own"
     own.mkdir()
     (own / "tile.cuh").write_text("#define T 1\n")
@@ -116,7 +116,7 @@ def test_our_own_headers_are_found_and_rungs_get_no_stand_ins(tmp_path: Path, mo
     assert [name for name, _ in mine.headers] == ["tile.cuh", PRELUDE, "cstdio"]
 
 
-def test_a_users_own_header_wins_over_a_stand_in(tmp_path: Path) -> None:
+def test_a_users_own_header_replaces_the_stub(tmp_path: Path) -> None:
     (tmp_path / "helper_cuda.h").write_text("#define MINE 1\n")
     source = '#include "helper_cuda.h"\n' + TINY.replace("A[N]", "A[N + MINE]")
     made = render_kernel(user_spec(tmp_path, source), Config(), dtype=FP32, arch="sm_80")
@@ -124,7 +124,7 @@ def test_a_users_own_header_wins_over_a_stand_in(tmp_path: Path) -> None:
     assert compile_user(tmp_path, source).entry == "k"
 
 
-def test_a_quoted_host_header_gets_its_stand_in(tmp_path: Path) -> None:
+def test_a_quoted_host_header_gets_its_stub(tmp_path: Path) -> None:
     assert compile_user(tmp_path, '#include "cublas_v2.h"\n#include "cuda_runtime.h"\n' + TINY).entry == "k"
 
 
@@ -159,7 +159,7 @@ def test_a_template_parameter_without_value_is_named(tmp_path: Path) -> None:
     assert "-D BN=" in caught.value.hint
 
 
-def test_a_templates_type_is_the_problems(tmp_path: Path) -> None:
+def test_a_templates_type_parameter_is_the_input_type(tmp_path: Path) -> None:
     spec = user_spec(tmp_path, "template <typename T>\n" + MANGLED, dtypes=(FP16,))
     assert render_kernel(spec, Config(), dtype=FP16, arch="sm_80").entry == "k<__half>"
 
@@ -167,5 +167,5 @@ def test_a_templates_type_is_the_problems(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "other", ["template <int Z> __device__ int f() { return Z; }\n", "// template <int Z> __global__\n"]
 )
-def test_other_templates_are_not_taken_for_the_entrys(other: str, tmp_path: Path) -> None:
+def test_other_templates_are_ignored(other: str, tmp_path: Path) -> None:
     assert render_kernel(user_spec(tmp_path, other + TINY), Config(), dtype=FP32, arch="sm_80").entry == "k"

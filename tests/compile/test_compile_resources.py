@@ -57,7 +57,7 @@ def test_log_and_cubin_agree(name: str, arch: str) -> None:
 
 
 @pytest.mark.parametrize("arch", ARCHS)
-def test_shared_memory_counts_what_is_static(arch: str) -> None:
+def test_static_shared_memory(arch: str) -> None:
     found = made(SHARED, arch).resources
     assert found.static_smem == 33 * 32 * 4
     assert found.barriers == 1
@@ -83,7 +83,7 @@ def test_a_stack_is_not_a_spill(arch: str) -> None:
 
 def test_barriers_and_constants() -> None:
     assert made(BARRIERS, "sm_90").resources.barriers == 4
-    # The parameters: three pointers and an int, after what the driver keeps for itself.
+    # The parameters, three pointers and an int, follow the driver's own constants.
     assert made(TINY, "sm_80").resources.const_bytes == 0x160 + 28
     assert made(TINY, "sm_90").resources.const_bytes == 0x210 + 28
 
@@ -97,7 +97,7 @@ def test_one_kernel_of_several() -> None:
 @pytest.mark.parametrize(
     "log", ["", "warning: nothing of use\n", "ptxas info : Compiling entry function 'k' for 'sm_90'\n"]
 )
-def test_a_silent_log_falls_back_to_the_cubin(log: str) -> None:
+def test_without_a_report_the_cubin_is_read(log: str) -> None:
     compiled = made(SHARED, "sm_90")
     assert parse_resources(log, compiled.cubin, "k") == compiled.resources
 
@@ -121,7 +121,7 @@ def test_a_broken_cubin_is_an_error(keep: int) -> None:
         resources_from_cubin(made(TINY, "sm_90").cubin[:keep], "k")
 
 
-def test_another_kernels_figures_are_not_taken() -> None:
+def test_figures_of_another_kernel_are_ignored() -> None:
     log = (
         "ptxas info    : Compiling entry function 'k' for 'sm_90'\n"
         "ptxas info    : Function properties for k\n"

@@ -119,13 +119,13 @@ def test_predicates_are_read() -> None:
     assert not any(i.opcode.startswith("@") for i in sass(TILED).instructions)
 
 
-def test_only_the_entrys_code() -> None:
+def test_only_the_code_of_the_entry() -> None:
     code = sass(TINY + TILED.replace("void k(", "void other("))
     assert code.counts["FFMA"] == 0
     assert code.entry == "k"
 
 
-def test_headers_lines_carry_the_headers_name() -> None:
+def test_lines_of_a_header_have_its_name() -> None:
     made = request(
         '#include "scale.cuh"\n' + TINY.replace("{ C", "{\n  store(B, 1);\n  C"),
         headers=(
@@ -163,13 +163,13 @@ def test_a_broken_cubin_is_an_error() -> None:
         disassemble(compiled)
 
 
-def test_an_entry_that_is_not_there() -> None:
+def test_an_unknown_entry() -> None:
     with pytest.raises(CompileError, match="no machine code for 'x'"):
         parse_sass('\t.section\t.text.y,"ax",@progbits\n        /*0000*/                   EXIT ;\n', "x")
 
 
-# A loop over k inside one over tiles, with a wait that the compiler moved behind the end: from there it jumps back into
-# the loop, to a place after the one it came from.
+# A loop over k inside one over tiles, with a wait that the compiler moved out of line: from there it jumps back into
+# the loop, behind the place that it came from.
 MOVED = """
 .section .text.k,"ax",@progbits
         /*0000*/                   @P0 EXIT ;
@@ -193,12 +193,12 @@ MOVED = """
 """
 
 
-def test_a_jump_back_from_code_that_was_moved_is_no_loop() -> None:
+def test_a_jump_back_from_out_of_line_code_is_not_a_loop() -> None:
     found = parse_sass(MOVED, "k")
     assert [(loop.start, loop.end) for loop in found.loops] == [(0x20, 0x50), (0x10, 0x90), (0xB0, 0xC0)]
 
 
-def test_tensor_cores_make_the_main_loop_whatever_else_multiplies() -> None:
+def test_the_main_loop_is_the_one_with_tensor_core_instructions() -> None:
     loop = parse_sass(MOVED, "k").main_loop()
     assert loop is not None
     assert (loop.start, loop.counts["HGMMA"], loop.counts["FFMA"]) == (0x20, 1, 0)

@@ -1,4 +1,4 @@
-"""Tuning on a fake GPU: what is timed, verified, stored and used again, after a stop, a kill or a fault as well."""
+"""Tuning on a fake GPU: what is timed, verified, stored and reused, also after a stop, a kill or a fault."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _candidates(count: int) -> list[Candidate]:
 
 @dataclass
 class Bench:
-    """A fake GPU with candidates by the width of their tile: BN=8·i takes i ms unless ``facts`` say otherwise."""
+    """A fake GPU with candidates by tile width: BN=8·i takes i ms unless ``facts`` says otherwise."""
 
     path: Path
     gpu: FakeGpu = field(default_factory=FakeGpu)
@@ -117,7 +117,7 @@ def killed() -> None:
     raise SystemExit  # ends the process without a chance to store anything, as far as the file can tell
 
 
-# --- the ordinary way
+# --- an undisturbed run
 
 
 def test_the_fastest_wins_and_is_stored(bench: Bench) -> None:
@@ -140,10 +140,10 @@ def test_the_fastest_wins_and_is_stored(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize(("settles", "finalists"), [(1.0, FINALISTS), (1e-4, LONG_FINALISTS)])
-def test_all_take_turns_in_short_samples_and_only_the_best_in_long_ones(
+def test_all_get_short_samples_and_only_the_best_get_long_ones(
     bench: Bench, settles: float, finalists: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """More of those that take long, as these milliseconds are, or not."""
+    """More finalists where kernels take long."""
     monkeypatch.setattr("gemmsmith.tune.tuning.SETTLES", settles)
     bench.run()
     assert bench.entered[:10] == [8 * i for i in range(1, 11)]
@@ -153,10 +153,10 @@ def test_all_take_turns_in_short_samples_and_only_the_best_in_long_ones(
 
 
 @pytest.mark.parametrize(("settles", "last"), [(1.0, [8, 16, 24, 32]), (1e-4, [8, 24, 40, 56, 72, 16, 32, 48])])
-def test_long_ones_of_all_sizes_are_timed_again(
+def test_long_kernels_of_all_tile_sizes_are_timed_again(
     bench: Bench, settles: float, last: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Two widths count as one size here, and one of a size is enough before the others have had one."""
+    """Here two widths count as one size, and each size has one candidate before any has two."""
     monkeypatch.setattr("gemmsmith.tune.tuning.SETTLES", settles)
     monkeypatch.setattr("gemmsmith.choose.candidates._PER_SIZE", 1)
     monkeypatch.setattr("gemmsmith.choose.candidates.tile_size", lambda candidate: (candidate.config["BN"] + 8) // 16)
@@ -195,7 +195,7 @@ def test_a_kill_among_neighbours_loses_nothing(bench: Bench) -> None:
     assert bench.entered[:2] == [96, 104]
 
 
-def test_what_is_known_is_not_timed_again(bench: Bench) -> None:
+def test_known_results_are_not_timed_again(bench: Bench) -> None:
     (first,) = bench.run()
     (again,) = bench.run()
     assert again.state == "known"
@@ -205,7 +205,7 @@ def test_what_is_known_is_not_timed_again(bench: Bench) -> None:
     assert (bench.entered, bench.compiled) == ([], [])
 
 
-def test_more_candidates_are_timed_besides_those_known(bench: Bench) -> None:
+def test_additional_candidates_are_timed(bench: Bench) -> None:
     assert width(bench.run(per_shape=2)[0].best) == 8
     bench.facts = {24: {"seconds": 1e-4}}
     (more,) = bench.run(per_shape=3)
@@ -220,7 +220,7 @@ def test_changed_kernels_are_timed_again(bench: Bench) -> None:
     assert width(bench.run()[0].best) == 16
 
 
-def test_fresh_forgets_candidates_but_the_old_best_serves_until_there_is_a_new_one(bench: Bench) -> None:
+def test_fresh_discards_candidates_and_keeps_the_old_best_until_there_is_a_new_one(bench: Bench) -> None:
     bench.run()
     bench.facts = {48: {"seconds": 1e-4}, 8: {"before": killed}}
     with pytest.raises(SystemExit):
@@ -230,7 +230,7 @@ def test_fresh_forgets_candidates_but_the_old_best_serves_until_there_is_a_new_o
     assert width(bench.run()[0].best) == 48
 
 
-def test_without_cublas_times_decide(bench: Bench) -> None:
+def test_without_cublas_absolute_times_decide(bench: Bench) -> None:
     bench.baseline = False
     bench.facts = {40: {"seconds": 5e-4}}
     (found,) = bench.run()
@@ -239,7 +239,7 @@ def test_without_cublas_times_decide(bench: Bench) -> None:
     assert math.isnan(found.best.cublas_us)
 
 
-def test_cublas_that_cannot_take_part_is_noted(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cublas_that_fails_is_noted(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     def refusing(self: Bench) -> FakeContender:
         return self.gpu.contender("cublas", kind="baseline", refuses="torch is not installed")
 
@@ -248,8 +248,8 @@ def test_cublas_that_cannot_take_part_is_noted(bench: Bench, monkeypatch: pytest
     assert any("cublas skipped: torch is not installed" in note for note in bench.gpu.messages.notes)
 
 
-def test_groups_are_compared_by_the_baseline_beside_them(bench: Bench) -> None:
-    """A clock that halves after the first group makes nobody of the second group slower than it is."""
+def test_groups_are_compared_relative_to_their_baseline(bench: Bench) -> None:
+    """A clock that halves after the first group does not put the second group behind."""
     bench.count = 16
     slow = 1.0
 
@@ -281,7 +281,7 @@ def test_groups_are_compared_by_the_baseline_beside_them(bench: Bench) -> None:
 # --- candidates that must not win
 
 
-def test_a_wrong_candidate_is_refused_and_the_next_best_wins(bench: Bench) -> None:
+def test_an_incorrect_candidate_is_replaced_by_the_next(bench: Bench) -> None:
     bench.facts = {40: {"seconds": 1e-4, "spoil": zero}, 48: {"seconds": 2e-4}}
     (found,) = bench.run()
     assert width(found.best) == 48
@@ -292,7 +292,7 @@ def test_a_wrong_candidate_is_refused_and_the_next_best_wins(bench: Bench) -> No
     assert bench.entered == [], "not tried again"
 
 
-def test_a_candidate_that_goes_wrong_while_it_is_timed_is_refused(bench: Bench) -> None:
+def test_a_candidate_that_becomes_incorrect_while_timed_is_rejected(bench: Bench) -> None:
     later = {"seconds": 1e-4, "spoil": lambda c, launch: zero(c, launch) if launch > 50 else None}
     bench.facts = {40: later}
     bench.count = 5
@@ -301,21 +301,21 @@ def test_a_candidate_that_goes_wrong_while_it_is_timed_is_refused(bench: Bench) 
     assert width(found.best) == 8
 
 
-def test_a_candidate_that_changes_its_input_is_refused(bench: Bench) -> None:
+def test_a_candidate_that_changes_its_input_is_rejected(bench: Bench) -> None:
     bench.facts = {40: {"seconds": 1e-4, "changes_input": True}}
     (found,) = bench.run()
     assert width(found.best) == 8
     assert found.unusable[0].why == "it changed its input A"
 
 
-def test_a_candidate_that_changes_inputs_and_is_never_judged_spoils_no_other(bench: Bench) -> None:
+def test_a_candidate_that_changes_inputs_does_not_affect_others(bench: Bench) -> None:
     bench.facts = {8: {"changes_input": True, "seconds": 20e-3}}
     (found,) = bench.run()
     assert (width(found.best), found.unusable) == (16, ())
     assert any("a candidate changed its input A" in note for note in bench.gpu.messages.notes)
 
 
-def test_a_candidate_that_writes_nothing_does_not_live_on_what_others_wrote(
+def test_a_candidate_that_writes_nothing_is_not_helped_by_others_outputs(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def lazy(self: FakeContender, *rest: Any) -> None:
@@ -331,14 +331,14 @@ def test_a_candidate_that_writes_nothing_does_not_live_on_what_others_wrote(
     assert (width(found.best), found.unusable[0].state) == (8, "wrong")
 
 
-def test_a_time_that_is_impossible_is_refused(bench: Bench) -> None:
+def test_an_impossible_time_is_rejected(bench: Bench) -> None:
     slow = replace(gpu_named("H200"), bf16_tflops=PROBLEM.flops / 1.5e-3 / 1e12)
     (found,) = bench.run(limits=Limits(slow))
     assert width(found.best) == 16
     assert (found.unusable[0].state, "is above the" in found.unusable[0].why) == ("wrong", True)
 
 
-def test_what_does_not_compile_or_launch_is_stored_with_its_reason(bench: Bench) -> None:
+def test_candidates_that_do_not_compile_or_launch_are_stored_with_the_reason(bench: Bench) -> None:
     bench.uncompilable = {8: "ptxas: too many registers"}
     bench.facts = {16: {"faults": "invalid cluster"}, 24: {"refuses": "it takes NT only"}}
     (found,) = bench.run()
@@ -352,14 +352,14 @@ def test_what_does_not_compile_or_launch_is_stored_with_its_reason(bench: Bench)
     assert (bench.compiled, bench.entered) == ([], [])
 
 
-def test_nothing_right_is_no_best(bench: Bench) -> None:
+def test_without_a_correct_candidate_there_is_no_best(bench: Bench) -> None:
     bench.facts = {8 * i: {"spoil": zero} for i in range(1, 11)}
     (found,) = bench.run()
     assert (found.state, found.best, len(found.unusable)) == ("nothing", None, 10)
     assert bench.file.best(H200) == {}
 
 
-def test_a_shape_too_large_for_the_memory_is_noted_and_the_next_is_tuned(bench: Bench) -> None:
+def test_a_shape_too_large_for_memory_is_noted_and_the_next_is_tuned(bench: Bench) -> None:
     large, found = bench.run(Problem(4000, 4000, 8, BF16), PROBLEM)
     assert (large.state, found.state) == ("nothing", "tuned")
     assert any("GiB of operands" in note for note in bench.gpu.messages.notes)
@@ -379,7 +379,7 @@ def test_a_kill_loses_nothing_that_was_finished(bench: Bench) -> None:
     assert (found.state, width(found.best), found.tried) == ("tuned", 8, 10)
 
 
-def test_a_candidate_that_takes_the_process_down_twice_is_left_out(bench: Bench) -> None:
+def test_a_candidate_that_kills_the_process_twice_is_excluded(bench: Bench) -> None:
     for _ in range(2):
         bench.facts = {16: {"before": killed}}
         with pytest.raises(SystemExit):
@@ -388,12 +388,12 @@ def test_a_candidate_that_takes_the_process_down_twice_is_left_out(bench: Bench)
     (found,) = bench.run()
     assert 16 not in bench.entered
     assert [(dict(t.config)["BN"], t.why) for t in found.unusable] == [
-        (16, "the process ended 2 times while it was tried")
+        (16, "the process died 2 times while it was running")
     ]
     assert width(found.best) == 8, "its neighbours in the group are not blamed"
 
 
-def test_stopping_by_hand_blames_nobody(bench: Bench) -> None:
+def test_stopping_by_hand_excludes_no_candidate(bench: Bench) -> None:
     def stop() -> None:
         raise KeyboardInterrupt
 
@@ -405,7 +405,7 @@ def test_stopping_by_hand_blames_nobody(bench: Bench) -> None:
     assert bench.run()[0].unusable == ()
 
 
-def test_a_lost_context_ends_the_run_and_the_next_goes_on_without_the_candidate(bench: Bench) -> None:
+def test_a_lost_context_ends_the_run_and_the_next_run_skips_the_candidate(bench: Bench) -> None:
     def lost() -> None:
         raise LaunchError("illegal address")
 
@@ -413,7 +413,7 @@ def test_a_lost_context_ends_the_run_and_the_next_goes_on_without_the_candidate(
         bench.gpu.watch.synchronize = lost  # type: ignore[method-assign]
 
     bench.facts = {16: {"faults": "illegal address", "before": losing}}
-    with pytest.raises(LostContextError, match=r"BN=16.*illegal address\nthe GPU does nothing more"):
+    with pytest.raises(LostContextError, match=r"BN=16.*illegal address\nthis process cannot use the GPU any more"):
         bench.run()
     bench.gpu = FakeGpu()
     (found,) = bench.run()
@@ -421,7 +421,7 @@ def test_a_lost_context_ends_the_run_and_the_next_goes_on_without_the_candidate(
     assert (width(found.best), found.unusable[0].why) == (8, "illegal address")
 
 
-def test_a_torn_line_is_cut_off_and_the_run_goes_on(bench: Bench) -> None:
+def test_a_torn_line_is_removed_and_the_run_continues(bench: Bench) -> None:
     bench.run()
     lines = bench.path.read_bytes().splitlines(keepends=True)
     bench.path.write_bytes(b"".join(lines[:-1]) + lines[-1][:25])
@@ -435,7 +435,7 @@ def test_a_torn_line_is_cut_off_and_the_run_goes_on(bench: Bench) -> None:
 # --- the budget
 
 
-def test_the_budget_ends_a_run_and_the_next_one_goes_on(bench: Bench) -> None:
+def test_the_budget_ends_a_run_and_the_next_continues(bench: Bench) -> None:
     first, second, _ = bench.run(PROBLEM, OTHER, OTHER.with_(m=24), budget=0.5)
     assert {m for m, _ in bench.begun} == {PROBLEM.m, OTHER.m}, "what will not be timed is not compiled"
     assert (first.state, first.best, first.tried) == ("unfinished", None, GROUP)
@@ -463,7 +463,7 @@ def test_what_cannot_be_tuned(bench: Bench, problem: Problem) -> None:
 # --- the export
 
 
-def test_the_export_is_a_table_with_a_fit_of_all_times(bench: Bench) -> None:
+def test_the_export_is_a_table_with_a_model_fitted_to_all_times(bench: Bench) -> None:
     bench.count, bench.uncompilable, bench.facts = 13, {80: "no"}, {8: {"spoil": zero}}
     bench.run(PROBLEM, OTHER)
     bench.file.add_run(H200, "gemmsmith tune --shapes x", "2026-01-02", {"torch": "2"})
@@ -488,14 +488,14 @@ def test_an_export_needs_finished_shapes_of_one_gpu(bench: Bench) -> None:
     assert len(table_of(bench.file, "NVIDIA H100 80GB HBM3").entries) == 1
 
 
-def test_fp32_outputs_have_entries_of_their_own() -> None:
+def test_fp32_outputs_have_separate_entries() -> None:
     assert shape_key(PROBLEM.with_(out_dtype=BF16)) != shape_key(PROBLEM.with_(out_dtype=FP32))
 
 
 @pytest.mark.parametrize(("settles", "alone"), [(1e-4, True), (1.0, False)])
-def test_samples_of_long_kernels_follow_untimed_ones_of_their_own(bench: Bench, settles: float, alone: bool,
+def test_samples_of_long_kernels_follow_untimed_launches(bench: Bench, settles: float, alone: bool,
                                                                   monkeypatch: pytest.MonkeyPatch) -> None:  # fmt: skip
-    """Candidates take milliseconds; what runs at its own clock has to be there first."""
+    """Candidates take milliseconds; the untimed launches let the clock settle."""
     made: list[bool] = []
 
     def noted(*facts: Any, **named: Any) -> Course:
@@ -509,7 +509,7 @@ def test_samples_of_long_kernels_follow_untimed_ones_of_their_own(bench: Bench, 
 
 
 @pytest.mark.parametrize(("alone", "seconds", "times"), [(False, 0.1, 1), (True, 0.1, 2), (False, 0.01, 2)])
-def test_a_course_that_is_alone_launches_its_sample_twice(alone: bool, seconds: float, times: int) -> None:
+def test_a_course_that_runs_alone_launches_its_sample_twice(alone: bool, seconds: float, times: int) -> None:
     launched: list[int] = []
     course = Course(FakeStopwatch(), launched.append, "stream", "cold", 2, 1e-3, Cursor(), seconds, alone=alone)
     course.sample()

@@ -1,4 +1,4 @@
-"""Processes beside a tuning run: those that compile candidates, one that is killed while it writes, two that write."""
+"""Processes around a tuning run: parallel compilation, a writer that is killed, two writers at once."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def writer(path: Path, count: int, gpu: str) -> subprocess.Popen[str]:
     )
 
 
-def test_candidates_are_compiled_where_this_process_finds_them(tmp_path: Path) -> None:
+def test_candidates_are_compiled_into_the_shared_cache(tmp_path: Path) -> None:
     folder = tmp_path / "cache"
     with CompilePool("sm_80", folder, processes=1) as pool:
         pool.begin(PROBLEM, [GOOD])
@@ -62,7 +62,7 @@ def test_candidates_are_compiled_where_this_process_finds_them(tmp_path: Path) -
     assert compile_for(SPEC, fitted, PROBLEM, "sm_80", CompileCache(folder)).cached
 
 
-def test_what_does_not_compile_has_a_reason() -> None:
+def test_a_compile_failure_has_a_reason() -> None:
     fields = tuning_compile._problem_fields(PROBLEM)
     assert json.loads(json.dumps(fields)) == fields, "plain values only"
     assert tuning_compile._problem(fields) == PROBLEM
@@ -92,7 +92,7 @@ def test_a_process_that_dies_fails_no_candidate(monkeypatch: pytest.MonkeyPatch)
     assert len(started) == 2, "new processes for those that died"
 
 
-def test_a_killed_writer_leaves_whole_lines(tmp_path: Path) -> None:
+def test_a_killed_writer_leaves_complete_lines(tmp_path: Path) -> None:
     path = tmp_path / "tuning.jsonl"
     process = writer(path, 1_000_000, "gpu")
     assert process.stdout is not None
@@ -122,7 +122,7 @@ def test_two_writers_do_not_mix_lines(tmp_path: Path) -> None:
 
 
 def test_a_writer_waits_for_another(tmp_path: Path) -> None:
-    """The lock keeps one from cutting off a line that another has not finished."""
+    """The lock keeps a writer from removing a line that another has not finished."""
     path = tmp_path / "tuning.jsonl"
     with path.open("wb") as held:
         fcntl.flock(held, fcntl.LOCK_EX)

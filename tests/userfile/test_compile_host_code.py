@@ -1,4 +1,4 @@
-"""Host functions of a user's file are blanked, device code stays, and every line keeps its number."""
+"""Host code of a user's file is blanked; device code and line numbers stay."""
 
 from __future__ import annotations
 
@@ -46,13 +46,13 @@ def test_device_code_stays(code: str) -> None:
 
 
 @pytest.mark.parametrize("code", GONE.values(), ids=GONE)
-def test_host_code_goes(code: str) -> None:
+def test_host_code_is_blanked(code: str) -> None:
     assert without_host_code(code).strip() == ""
 
 
 @pytest.mark.parametrize("gone", GONE.values(), ids=GONE)
 @pytest.mark.parametrize("kept", KEPT.values(), ids=KEPT)
-def test_lines_keep_their_numbers(kept: str, gone: str) -> None:
+def test_line_numbers_stay(kept: str, gone: str) -> None:
     text = f"{gone}\n{kept}\n{gone}\n"
     result = without_host_code(text)
     assert result.count("\n") == text.count("\n")
@@ -65,6 +65,6 @@ def test_preprocessor_lines_inside_host_code_stay() -> None:
     assert result.split() == ["#ifdef", "X", "#endif"]
 
 
-def test_host_code_inside_a_namespace_goes() -> None:
+def test_host_code_inside_a_namespace_is_blanked() -> None:
     result = without_host_code("namespace a {\n__global__ void k(float* x) { }\nvoid run() { }\n}\n")
     assert result == "namespace a {\n__global__ void k(float* x) { }\n\n}\n"

@@ -1,4 +1,4 @@
-"""The launch of a user's .cu file: as given, as its own host code has it, or inferred from the kernel's own text."""
+"""The launch of a user's .cu file: as given, from its own host code, or inferred from the kernel's text."""
 
 from __future__ import annotations
 
@@ -183,7 +183,7 @@ OPTIONS: dict[str, tuple[str, dict[str, str], Dim3, Dim3, str]] = {
 
 
 @pytest.mark.parametrize("what", OPTIONS)
-def test_what_is_given_comes_first(what: str, tmp_path: Path) -> None:
+def test_given_options_take_precedence(what: str, tmp_path: Path) -> None:
     source, options, grid, block, origin = OPTIONS[what]
     found, said = geometry(tmp_path, source, **options)
     assert (found.grid, found.block, said) == (grid, block, origin)
@@ -199,7 +199,7 @@ def test_shared_memory_at_the_launch_site(text: str, smem: int, tmp_path: Path) 
     assert geometry(tmp_path, launched("N", f"8, {text}"), smem="12")[0].smem == 12
 
 
-def test_a_square_launcher_serves_square_problems(tmp_path: Path) -> None:
+def test_a_square_launcher_is_used_for_square_problems(tmp_path: Path) -> None:
     found, said = geometry(tmp_path, LAUNCHED["square only"][0], Problem(64, 64, 64))
     assert (found.grid, said) == ((4, 4, 1), "launch site")
 

@@ -1,4 +1,4 @@
-"""Compile: from a kernel and its configuration to PTX, machine code and what they cost."""
+"""Compile: from a kernel and its configuration to PTX, machine code and their resources."""
 
 from gemmsmith.compile.cache import CacheInfo, CompileCache, cache_key
 from gemmsmith.compile.cache_folder import default_folder

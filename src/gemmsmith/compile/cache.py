@@ -1,10 +1,10 @@
 """A content-addressed cache of compiled kernels on disk.
 
-The key is a hash of everything that decides the result and of nothing else: no path, no time, no environment.
-Writes are atomic for readers (a temporary file, then a rename) and checked on every read, so a process killed
-half-way, a flipped bit or a full disk costs a compilation and never gives a wrong kernel; they are not crash-durable.
-One lock per key makes any number of processes compile a kernel once. cuda.core's FileStreamProgramCache does not
-serve: it stores one artefact per key, does not validate what it reads and lets every process compile.
+The key is a hash of everything that determines the result and of nothing else: no path, no time, no environment.
+Writes are atomic for readers (a temporary file, then a rename), and every read is checked, so a killed process, a
+flipped bit or a full disk costs a compilation but never gives a wrong kernel. Writes are not crash-durable. With one
+lock per key, several processes compile a kernel once. cuda.core's FileStreamProgramCache is not used: it stores one
+artefact per key, does not validate what it reads, and lets every process compile.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from gemmsmith.compile.render import CompileRequest
 from gemmsmith.compile.toolchain import Toolchain
 
 DEFAULT_MAX_BYTES = 1 << 30
-_LOCK_TIMEOUT_S = 300.0  # ten times the slowest kernel; a process that dies lets go of its lock at once
+_LOCK_TIMEOUT_S = 300.0  # ten times the slowest kernel; a process that dies releases its lock
 _STALE_TEMP_S = 3600.0
-_STALE_LOCK_S = 86400.0  # removing one that is in use would cost a second compilation, nothing more
+_STALE_LOCK_S = 86400.0  # removing a lock that is in use would only cost a second compilation
 _ENTRY_NAME = re.compile(r"[0-9a-f]{64}\.kernel")
 
 
 def cache_key(request: CompileRequest, toolchain: Toolchain) -> str:
-    """SHA-256 of all that decides what the compiler makes of ``request``, and of this cache's own format."""
+    """SHA-256 of everything that determines the compiler's output for ``request``, and of this cache's format."""
     ingredients = {
         "schema": SCHEMA,
         "name": request.name,
@@ -56,7 +56,7 @@ def cache_key(request: CompileRequest, toolchain: Toolchain) -> str:
 
 @dataclass(frozen=True)
 class CacheInfo:
-    """What one cache object did, and what its folder holds."""
+    """Hits and misses of one cache object, and the contents of its folder."""
 
     hits: int
     misses: int
@@ -66,10 +66,10 @@ class CacheInfo:
 
 
 class CompileCache:
-    """Kernels on disk in one folder, with those of this process also in memory (``memo``)."""
+    """Kernels in one folder on disk; those of this process are also in memory (``memo``)."""
 
     def __init__(self, folder: Path | str | None = None, *, max_bytes: int = DEFAULT_MAX_BYTES) -> None:
-        """``folder`` is the default one when None; ``max_bytes`` is what its entries may take together."""
+        """``folder`` is the default one when None; ``max_bytes`` limits the total size of its entries."""
         self.folder = Path(os.path.abspath(folder if folder is not None else default_folder()))
         self.max_bytes = max_bytes
         self.memo = Memo()
@@ -77,10 +77,10 @@ class CompileCache:
         self._misses = 0
 
     def get(self, key: str, compile_it: Callable[[], CompiledKernel]) -> CompiledKernel:
-        """The kernel stored under ``key``, or what ``compile_it`` returns, stored for the next time.
+        """The kernel stored under ``key``, or what ``compile_it`` returns, which is then stored.
 
-        A folder that cannot be written costs the storing, not the kernel: the result then has no ``cache_path``, and
-        its ``note`` says why. A folder that cannot be trusted raises ``CacheError``.
+        If the folder cannot be written, the kernel is returned without ``cache_path``, and ``note`` says why. A folder
+        that cannot be trusted raises ``CacheError``.
         """
         with ExitStack() as stack:
             try:
@@ -99,7 +99,7 @@ class CompileCache:
                 return self._missed(self._store(folder, replace(compile_it(), key=key)))
 
     def info(self) -> CacheInfo:
-        """Hits and misses of this object; entries and bytes of the folder, which is not created for this."""
+        """Hits and misses of this object; entries and bytes of the folder, which is not created."""
         entries: list[tuple[int, str, int]] = []
         if self.folder.is_dir():
             with trusted_folder(self.folder) as folder:
@@ -107,7 +107,7 @@ class CompileCache:
         return CacheInfo(self._hits, self._misses, str(self.folder), len(entries), sum(e[2] for e in entries))
 
     def clear(self) -> int:
-        """Forget every kernel, on disk and in memory; returns how many were on disk."""
+        """Remove every kernel from disk and memory; returns how many were on disk."""
         self.memo.clear()
         removed = 0
         if self.folder.is_dir():
@@ -119,7 +119,7 @@ class CompileCache:
         return removed
 
     def count_hit(self) -> None:
-        """Count a kernel that was served from memory."""
+        """Count a kernel served from memory."""
         self._hits += 1
 
     def _missed(self, compiled: CompiledKernel) -> CompiledKernel:
@@ -128,7 +128,7 @@ class CompileCache:
 
     @contextmanager
     def _locked(self, key: str) -> Iterator[bool]:
-        """Hold the key's lock; False where locks do not work, and then several processes may compile."""
+        """Hold the key's lock. Yields False where locks do not work; several processes may compile then."""
         lock = filelock.FileLock(str(self.folder / f"{key}.lock"), timeout=_LOCK_TIMEOUT_S, mode=0o600)
         try:
             lock.acquire(poll_interval=0.02)
@@ -141,10 +141,10 @@ class CompileCache:
             lock.release()
 
     def _read(self, folder: int, key: str) -> CompiledKernel | None:
-        """The entry of ``key`` if it is there, ours, no link, and unharmed."""
+        """The entry of ``key``, if it exists, belongs to this user, is no link, and is intact."""
         name = f"{key}.kernel"
         try:
-            # O_NONBLOCK: a pipe of that name must not make us wait.
+            # O_NONBLOCK: do not wait on a pipe of that name.
             flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
             with open(os.open(name, flags, dir_fd=folder), "rb") as file:
                 status = os.fstat(file.fileno())
@@ -153,7 +153,7 @@ class CompileCache:
                 compiled = decode(file.read(), key)
                 if compiled is not None:
                     with suppress(OSError):
-                        os.utime(file.fileno())  # the least recently used entry is the first to go
+                        os.utime(file.fileno())  # the least recently used entry is evicted first
         except OSError:
             return None
         if compiled is None:
@@ -175,7 +175,7 @@ class CompileCache:
         return replace(compiled, cache_path=str(self.folder / name))
 
     def _evict(self, folder: int, keep: str) -> None:
-        """Remove the least recently used entries beyond the cap, and what killed processes left behind."""
+        """Remove the least recently used entries beyond the limit, and files that killed processes left."""
         entries = _entries(folder)
         total = sum(size for _, _, size in entries)
         for _, name, size in sorted(entries):
@@ -193,7 +193,7 @@ class CompileCache:
                         os.unlink(name, dir_fd=folder)
 
     def _remove_temporaries(self, folder: int, key: str) -> None:
-        """With the key's lock held, a temporary file of the key belongs to a process that was killed."""
+        """While the key's lock is held, a temporary file of the key belongs to a killed process."""
         for name in os.listdir(folder):
             if name.startswith(f".{key}.") and name.endswith(".tmp"):
                 with suppress(OSError):

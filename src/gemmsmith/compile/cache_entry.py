@@ -35,7 +35,7 @@ def encode(compiled: CompiledKernel) -> bytes:
 
 
 def decode(data: bytes, key: str) -> CompiledKernel | None:
-    """The kernel stored under ``key``; None for anything but a whole and unharmed entry of that key."""
+    """The kernel stored under ``key``; None unless ``data`` is a complete, intact entry of that key."""
     body, digest = data[:-_DIGEST], data[-_DIGEST:]
     if not body.startswith(_MAGIC) or hashlib.sha256(body).digest() != digest:
         return None
@@ -59,4 +59,4 @@ def decode(data: bytes, key: str) -> CompiledKernel | None:
             cache_path="",
         )
     except (KeyError, TypeError, ValueError, struct.error):
-        return None  # whole, but written by something else that shares the magic
+        return None  # intact, but written by something else with the same magic

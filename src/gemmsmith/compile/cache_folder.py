@@ -1,4 +1,4 @@
-"""The cache's folder: private to its user, and checked each time before anything in it is believed."""
+"""The cache's folder: private to its user, and checked before each use."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ def default_folder() -> Path:
 
 @contextmanager
 def trusted_folder(path: Path) -> Iterator[int]:
-    """A descriptor of the folder, created if need be and owned and writable by this user alone.
+    """A descriptor of the folder, created if necessary, owned and writable by this user alone.
 
-    Work through the descriptor: the folder behind it stays the one that was checked, whatever happens to its name.
-    Raises ``CacheError`` for a folder that cannot be trusted, ``OSError`` for one that cannot be made.
+    Use the descriptor for all access: it stays the folder that was checked, even if its name changes. Raises
+    ``CacheError`` for a folder that cannot be trusted, ``OSError`` for one that cannot be created.
     """
     _create(path)
     try:
@@ -46,7 +46,7 @@ def trusted_folder(path: Path) -> Iterator[int]:
 def _create(path: Path) -> None:
     for folder in (*reversed(path.parents), path):
         if not folder.exists():
-            with suppress(FileExistsError):  # made meanwhile by another process, or a dangling link
+            with suppress(FileExistsError):  # created by another process meanwhile, or a dangling link
                 os.mkdir(folder, 0o700)
 
 

@@ -1,4 +1,4 @@
-"""What the compile stage hands on: machine code, PTX and what they cost."""
+"""The result of the compile stage: machine code, PTX and resources."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Resources:
-    """What one thread block of a compiled kernel uses, as ptxas reports it."""
+    """Resources of a compiled kernel, as ptxas reports them."""
 
     registers: int
     static_smem: int

@@ -32,10 +32,10 @@ def compile_kernel(
 ) -> CompiledKernel:
     """The machine code and PTX of ``spec`` in ``config`` for ``arch`` ("sm_80", "sm_90a").
 
-    A kernel that uses what one architecture alone has is compiled for that: "sm_90a" where "sm_90" is asked for.
-    Without ``cache`` the user's is used. ``cached`` and ``cache_path`` of the result say whether it was compiled now
-    and where it lies. Raises ``CompileError`` with the compiler's log, ``UsageError`` for an architecture, type or
-    layout that does not fit, ``MissingDeviceError`` without a compiler.
+    An architecture-specific kernel is compiled for "sm_90a" where "sm_90" is asked for. Without ``cache``, the user's
+    is used; ``cached`` and ``cache_path`` of the result say whether it came from there and where it is stored. Raises
+    ``CompileError`` with the compiler's log, ``UsageError`` for an architecture, type or layout that the kernel does
+    not have, and ``MissingDeviceError`` without a compiler.
     """
     store = cache if cache is not None else default_cache()
     what = (spec, config, dtype, out_dtype, trans_a, trans_b, bias, activation, arch)
@@ -63,7 +63,7 @@ def compile_for(
 
 
 def default_cache() -> CompileCache:
-    """The cache of the user's folder: one object per process and folder."""
+    """The cache in the user's folder: one object per process and folder."""
     return _cache_in(default_folder())
 
 

@@ -1,4 +1,4 @@
-"""Kernels this process already has, so that asking again costs microseconds."""
+"""Kernels of this process in memory, so that a second request costs microseconds."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ _CAPACITY = 512  # kernels are about 100 KB each with their PTX
 
 
 class Memo:
-    """The most recently used kernels, each valid while the files it came from are unchanged."""
+    """The most recently used kernels, each valid while its source files are unchanged."""
 
     def __init__(self) -> None:
         self._kernels: OrderedDict[Hashable, tuple[Stamp, CompiledKernel]] = OrderedDict()
         self._lock = threading.Lock()
 
     def get(self, what: Hashable) -> CompiledKernel | None:
-        """The kernel remembered for ``what``, unless one of its files changed."""
+        """The kernel stored for ``what``, unless one of its files changed."""
         with self._lock:
             found = self._kernels.get(what)
             if found is None:
@@ -30,7 +30,7 @@ class Memo:
         return compiled if stamp(tuple(row[0] for row in expected)) == expected else None
 
     def put(self, what: Hashable, files: Stamp, compiled: CompiledKernel) -> None:
-        """Remember ``compiled``, made of files whose stamps were ``files`` before they were read."""
+        """Store ``compiled``, made of files whose stamps were ``files`` before they were read."""
         with self._lock:
             self._kernels[what] = (files, compiled)
             self._kernels.move_to_end(what)

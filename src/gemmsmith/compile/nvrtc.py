@@ -16,10 +16,10 @@ from gemmsmith.compile.resources import parse_resources
 from gemmsmith.compile.target import arch_number
 from gemmsmith.compile.toolchain import Toolchain, load_nvrtc
 from gemmsmith.errors import CompileError, UsageError
-from gemmsmith.gpus import oldest_arch, refused_arch
+from gemmsmith.gpus import cuda_limits, oldest_arch, refused_arch
 from gemmsmith.kernel.signature import entries
 from gemmsmith.userfile.includes import QUOTED_INCLUDE
-from gemmsmith.userfile.stub_headers import PRELUDE, STAND_INS
+from gemmsmith.userfile.stub_headers import PRELUDE, STUB_HEADERS
 
 _ROOT = "/gemmsmith/"
 _TIMING = re.compile(r"^ptxas info\s*: Compile time = .*\n", re.M)
@@ -92,7 +92,7 @@ def _rooted(request: CompileRequest) -> tuple[str, dict[str, str]]:
         return match.group(1) + _ROOT + match.group(2) + match.group(3) if match.group(2) in known else match.group(0)
 
     headers = {_ROOT + name: QUOTED_INCLUDE.sub(place, text) for name, text in request.headers}
-    headers |= {name: text for name, text in request.headers if name == PRELUDE or name in STAND_INS}
+    headers |= {name: text for name, text in request.headers if name == PRELUDE or name in STUB_HEADERS}
     return QUOTED_INCLUDE.sub(place, request.source), headers
 
 
@@ -139,9 +139,10 @@ def _hint(log: str, line: str) -> str:
     if missing := re.search(r'cannot open source file "((?:nv|cuda|cub|thrust)/[^"]+)"', log):
         return f"{missing.group(1)} is part of CUDA's C++ libraries: pip install nvidia-cuda-cccl"
     if "cannot open source file" in log:
-        return "quoted includes are looked for beside the file; host headers are not available to device code"
+        return "quoted includes are searched beside the file; device code has no host headers"
     if "too much shared data" in log:
-        return "static shared memory ends at 48 KB: use extern __shared__ with a dynamic size for more"
+        limit = cuda_limits().static_smem // 1024
+        return f"static shared memory is limited to {limit} KB: use extern __shared__ with a dynamic size for more"
     if re.search(r"not supported on \.target|requires \.target", line):
         return "architecture-specific instructions need the suffix: sm_90a rather than sm_90, for example"
     return ""

@@ -16,7 +16,7 @@ from gemmsmith.problem import ACTIVATIONS, BIASES, FP32, DType, Problem
 from gemmsmith.userfile.host_code import without_host_code
 from gemmsmith.userfile.includes import bundle
 from gemmsmith.userfile.stamp import Stamp
-from gemmsmith.userfile.stub_headers import stand_ins
+from gemmsmith.userfile.stub_headers import stubs_for
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ def render_kernel(
     entry, defines = _entry(spec.entry, parts.source, defines, dtype)
     headers = parts.headers
     if not spec.is_rung:
-        headers += stand_ins((parts.source, *(t for _, t in headers)), (name for name, _ in headers))
+        headers += stubs_for((parts.source, *(t for _, t in headers)), (name for name, _ in headers))
     return CompileRequest(spec.source.name, parts.source, headers, defines, arch, entry, spec.is_rung, parts.files)
 
 

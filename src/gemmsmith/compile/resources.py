@@ -1,7 +1,7 @@
-"""What a kernel costs, from ptxas's report (``-v``), or from the cubin where the report is silent.
+"""A kernel's resources, from ptxas's report (``-v``), or from the cubin where the report lacks them.
 
-ptxas has left constant memory out of its report since sm_90, so that comes from the cubin. A figure that neither
-states is an error: nothing here defaults to zero.
+From sm_90 on, ptxas does not report constant memory; it is read from the cubin. A figure that neither has is an error:
+nothing defaults to zero.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def parse_resources(log: str, cubin: bytes, entry: str) -> Resources:
     cmem = [int(n) for n in re.findall(r"(\d+) bytes cmem\[\d+\]", rest)]
     return Resources(
         registers=int(used.group(1)),
-        static_smem=sum(int(n) for n in smem.groups("0")) if smem else 0,  # ptxas leaves out what is not used
+        static_smem=sum(int(n) for n in smem.groups("0")) if smem else 0,  # ptxas omits it where none is used
         stack=int(stack.group(1)),
         spill_stores=int(stack.group(2)),
         spill_loads=int(stack.group(3)),
@@ -38,7 +38,7 @@ def parse_resources(log: str, cubin: bytes, entry: str) -> Resources:
 
 
 def resources_from_cubin(cubin: bytes, entry: str) -> Resources:
-    """The same from the cubin alone. It does not record spills: known only when there is no stack to spill to."""
+    """The resources from the cubin alone. It does not record spills; without a stack frame there are none."""
     info = cubin_info(cubin, entry)
     if info.frame:
         raise CompileError(
@@ -58,12 +58,12 @@ def resources_from_cubin(cubin: bytes, entry: str) -> Resources:
 
 
 def _block(log: str, entry: str) -> str:
-    """The part of the report on ``entry``: up to the next kernel's."""
+    """The part of the report about ``entry``, up to the next kernel's."""
     _, found, rest = log.partition(f"Compiling entry function '{entry}'")
     return rest.partition("Compiling entry function '")[0] if found else ""
 
 
 def _stack_line(block: str, entry: str) -> re.Match[str] | None:
-    """The stack and spills of the kernel itself; functions it calls are reported after it."""
+    """Stack and spills of the kernel itself; functions that it calls are reported after it."""
     _, found, rest = block.partition(f"Function properties for {entry}\n")
     return _STACK.search(rest) if found else None

@@ -1,4 +1,4 @@
-"""The machine code of a kernel, read with NVIDIA's nvdisasm; no GPU and no driver."""
+"""The machine code of a kernel, disassembled with NVIDIA's nvdisasm; needs no GPU and no driver."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gemmsmith.compile.compiled import CompiledKernel
 from gemmsmith.compile.toolchain import find_nvdisasm
 from gemmsmith.errors import CompileError
 
-# Opcodes that do a GEMM's arithmetic: tensor core (mma), warp group, Blackwell's tensor memory; scalar, packed.
+# Opcodes of a GEMM's arithmetic: mma, wgmma, Blackwell's tcgen05; then scalar and packed fma.
 MATRIX = frozenset(
     {"HMMA", "IMMA", "DMMA", "QMMA", "OMMA", "HGMMA", "QGMMA", "IGMMA", "UTCHMMA", "UTCQMMA", "UTCOMMA", "UTCIMMA"}
 )
@@ -25,7 +25,7 @@ _TIMEOUT_S = 120
 
 @dataclass(frozen=True)
 class Instruction:
-    """One machine instruction. ``opcode`` has its modifiers; ``file`` and ``line`` are None where unknown."""
+    """One machine instruction. ``opcode`` includes modifiers; ``file`` and ``line`` are None where unknown."""
 
     offset: int
     opcode: str
@@ -37,13 +37,13 @@ class Instruction:
 
     @property
     def base(self) -> str:
-        """The opcode without modifiers: LDG of LDG.E.128."""
+        """The opcode without modifiers: LDG for LDG.E.128."""
         return self.opcode.partition(".")[0]
 
 
 @dataclass(frozen=True)
 class Loop:
-    """A backward branch: instructions from ``start`` to ``end``, both included, are repeated."""
+    """A backward branch: the instructions from ``start`` to ``end``, inclusive, repeat."""
 
     start: int
     end: int
@@ -56,7 +56,7 @@ class Loop:
 
 @dataclass
 class _Block:
-    """Instructions that run one after another, from ``first`` to ``last``, and where they may go from there."""
+    """A basic block: instructions from ``first`` to ``last``, and the blocks that may follow."""
 
     first: int
     last: int
@@ -64,9 +64,9 @@ class _Block:
 
 
 def _reached(blocks: tuple[_Block, ...], offset: int, without: int) -> bool:
-    """Whether the code at ``offset`` can be reached from the kernel's start past the block at ``without``.
+    """Whether control flow can reach ``offset`` from the kernel's start without the block at ``without``.
 
-    If it cannot, a jump from the one back to the other closes a loop.
+    If it cannot, that block dominates ``offset``, and a jump from ``offset`` back to it closes a loop.
     """
     by_first = {block.first: block for block in blocks}
     seen, ahead = {without}, [blocks[0].first]
@@ -83,7 +83,7 @@ def _reached(blocks: tuple[_Block, ...], offset: int, without: int) -> bool:
 
 @dataclass(frozen=True)
 class Sass:
-    """The instructions of one kernel, and where its labels are."""
+    """The instructions of one kernel, and the offsets of its labels."""
 
     entry: str
     instructions: tuple[Instruction, ...]
@@ -91,13 +91,13 @@ class Sass:
 
     @property
     def counts(self) -> Counter[str]:
-        """How often each opcode, without modifiers, occurs."""
+        """How often each opcode occurs, without modifiers."""
         return _counts(self.instructions)
 
     @cached_property
     def loops(self) -> tuple[Loop, ...]:
-        """Every loop; neither the branch to itself that ends each kernel is one, nor the way back from a piece of code
-        that the compiler put behind the rest (as it does where a barrier is waited for)."""
+        """Every loop. The branch to itself that ends each kernel is none; jumps back from out-of-line code, such as
+        barrier waits, are not counted as loops either."""
         blocks = self._blocks
         found = []
         for branch in self.instructions:
@@ -113,7 +113,7 @@ class Sass:
 
     @cached_property
     def _blocks(self) -> tuple[_Block, ...]:
-        """The code cut at labels and after jumps, with where each piece goes on."""
+        """The basic blocks: the code split at labels and after jumps."""
         starts = {offset for _, offset in self.labels}
         made: list[_Block] = []
         begins = True
@@ -122,7 +122,7 @@ class Sass:
                 made.append(_Block(one.offset, one.offset, set()))
             made[-1].last = one.offset
             target = self._target(one)
-            always = not one.predicate and len(one.operands) <= 1  # a uniform predicate stands among the operands
+            always = not one.predicate and len(one.operands) <= 1  # a uniform predicate is listed among the operands
             leaves = one.base in ("EXIT", "RET", "BRX", "BRA") and always
             begins = target is not None or one.base in ("EXIT", "RET", "BRX")
             if target is not None:
@@ -132,9 +132,9 @@ class Sass:
         return tuple(made)
 
     def main_loop(self) -> Loop | None:
-        """The loop that does most of the arithmetic, not counting that of loops inside it; None without one.
+        """The loop with the most arithmetic of its own, not counting inner loops; None without one.
 
-        On tensor cores an instruction does so much that the epilogue's many do not count beside it.
+        Tensor-core instructions count first: each does far more work than the epilogue's scalar ones.
         """
 
         def weight(loop: Loop) -> tuple[int, int, int]:
@@ -176,7 +176,7 @@ _PARTS = re.compile(r"^(?:(?P<predicate>@!?\w+)\s+)?(?P<opcode>[A-Z][\w.]*)\s*(?
 
 
 def parse_sass(listing: str, entry: str) -> Sass:
-    """Read nvdisasm's listing; raises when ``entry`` is not in it."""
+    """Parse nvdisasm's listing; raises when ``entry`` is not in it."""
     instructions: list[Instruction] = []
     labels: list[tuple[str, int]] = []
     pending: list[str] = []

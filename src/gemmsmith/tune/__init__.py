@@ -1,1 +1,1 @@
-"""Finding the fastest kernel for a shape."""
+"""Tuning: the fastest kernel and configuration for a shape, by timing candidates."""

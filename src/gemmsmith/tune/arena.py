@@ -1,5 +1,5 @@
-"""One shape, set up on the GPU for many candidates: operands are uploaded once, groups of candidates take turns with
-the baseline, and those that matter are judged against float64."""
+"""One shape on the GPU for many candidates: operands are uploaded once, groups of candidates are timed in turn with the
+baseline, and finalists are verified against float64."""
 
 from __future__ import annotations
 
@@ -23,16 +23,17 @@ from gemmsmith.run.contender import Contender, Enqueue
 
 _T = TypeVar("_T")
 
-# Launches to learn roughly how long one takes.
+# Launches that estimate the time of one.
 _CALIBRATION_SECONDS, _CALIBRATION_LAUNCHES = 0.005, 200
 
 
 @dataclass(frozen=True)
 class Stage:
-    """How long candidates are timed: until the median is known to ``precision``, or ``seconds`` for each are over.
+    """How long candidates are timed: until the median is known to ``precision``, or for ``seconds`` each.
 
-    settled   seconds of a sample of a kernel that takes 0.1 ms or more: long enough, and after as long untimed, it runs
-              at its own clock and not at its neighbours'. Others take a sample of ``sample`` seconds.
+    sample    seconds per sample of short kernels
+    settled   seconds per sample of kernels that take 0.1 ms or more: after as long untimed, such a kernel runs at its
+              own clock rather than at its neighbours'
     """
 
     precision: float
@@ -41,19 +42,19 @@ class Stage:
     settled: float
 
 
-# All candidates, to find those that have a chance; then the best few, to tell a per cent between them.
+# QUICK times all candidates; LONG resolves a per cent between the best few.
 QUICK = Stage(0.02, 0.05, 0.002, 0.01)
 LONG = Stage(0.003, 1.6, 0.004, 0.1)
 SETTLES = 1e-4
 
 
 class LostContextError(LaunchError):
-    """A kernel's fault has taken the GPU's context with it: this process can launch nothing more."""
+    """A kernel's fault destroyed the GPU's context: this process cannot launch anything more."""
 
 
 @dataclass
 class Runner:
-    """A contender that is ready for the shape; ``seconds`` is about what a launch takes."""
+    """A contender prepared for the shape; ``seconds`` estimates one launch."""
 
     contender: Contender
     enqueue: Enqueue
@@ -62,19 +63,19 @@ class Runner:
 
 @dataclass(frozen=True)
 class Times:
-    """Median seconds of a candidate and of the baseline beside it; NaN where there is no baseline."""
+    """Median seconds of a candidate and of the baseline timed with it; NaN without a baseline."""
 
     seconds: float
     baseline: float
 
     @property
     def score(self) -> float:
-        """To order candidates by, of one group or of several: time over the baseline's of the same minutes."""
+        """Orders candidates of one or several groups: time relative to the baseline's at the same moment."""
         return self.seconds / self.baseline if self.baseline > 0 else self.seconds
 
 
 class Arena:
-    """A context manager; leaving it frees operands and closes contenders."""
+    """A context manager that frees operands and closes contenders on exit."""
 
     def __init__(self, rig: Rig, problem: Problem, baseline: Contender | None, seed: int = 0) -> None:
         self._rig, self._problem, self._watch, self._seed = rig, problem, rig.stopwatch, seed
@@ -106,11 +107,11 @@ class Arena:
         try:
             self._stack.__exit__(kind, error, trace)
         except GemmsmithError:
-            if error is None:  # after a fault the driver refuses to free as well; the first error says why
+            if error is None:  # after a fault freeing fails too; the first error explains it
                 raise
 
     def enter(self, contender: Contender, stack: ExitStack) -> Runner:
-        """Make a contender ready until ``stack`` is left, and launch it a few times; raises what goes wrong."""
+        """Prepare a contender until ``stack`` closes, and launch it a few times."""
         with ExitStack() as own:
             own.callback(contender.close)
             enqueue = contender.prepare(self._problem, self._rotation.sets, self._watch.stream)
@@ -130,7 +131,7 @@ class Arena:
         return self._watch.seconds(several) / count if count > 1 else once
 
     def _launched(self, work: Callable[[], _T]) -> _T:
-        """Work that may fault; a fault that ends the context is told from one that does not."""
+        """Run work that may fault; raises ``LostContextError`` if the fault destroyed the context."""
         try:
             found = work()
             self._watch.synchronize()
@@ -143,7 +144,7 @@ class Arena:
         return found
 
     def times(self, runners: Sequence[Runner], stage: Stage) -> list[Times]:
-        """Medians of candidates that take turns with each other and with the baseline."""
+        """Medians of candidates timed in turn with each other and with the baseline."""
         everybody = [*([self._baseline] if self._baseline is not None else []), *runners]
         cursor = Cursor()
         with ExitStack() as stack:
@@ -163,24 +164,23 @@ class Arena:
         facts = (len(self._rotation.sets), runner.seconds, cursor, sample)
         try:
             return Course(self._watch, runner.enqueue, "graph", "cold", *facts, alone=settles)
-        except LaunchError:  # it cannot be captured: launched one by one then
+        except LaunchError:  # cannot be captured in a graph: launch one by one
             return Course(self._watch, runner.enqueue, "stream", "cold", *facts, alone=settles)
 
     def objection(self, runner: Runner, seconds: float) -> str:
-        """Why such a time is impossible on this GPU; empty where it is not."""
+        """Why this time is impossible on this GPU; empty if it is possible."""
         least = self._rig.limits.least_cold_seconds(self._rotation.extent.set_bytes, len(self._rotation.sets))
         return self._rig.limits.objection(self._problem, runner.contender.identity.precision, seconds, least)
 
     def judge(self, runner: Runner) -> Finding:
-        """Preset C with NaN, launch, and compare with float64; changed inputs are wrong as well.
+        """Fill C with NaN, launch, and compare with float64; a candidate that changes its inputs is incorrect.
 
-        On the first set, whose inputs are known to be as they were: a candidate that was timed before and not judged
-        may have changed others.
+        Uses the first operand set and restores its inputs first: a candidate timed earlier may have changed them.
         """
         self._rig.step(f"{self._problem}: verify")
         if self._oracle is None:
             self._oracle = Oracle(self._problem, self._data, self._seed)
-        if changed := self._rotation.inputs_changed():  # and restored
+        if changed := self._rotation.inputs_changed():  # it also restores them
             self._rig.note(f"{self._problem}: a candidate changed its input {changed}")
         self._rotation.poison(0)
         self._launched(lambda: runner.enqueue(0))

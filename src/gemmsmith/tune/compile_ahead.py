@@ -1,6 +1,6 @@
-"""Candidates compiled side by side, in processes of their own: NVRTC needs seconds for each and uses one core.
+"""Compile candidates in parallel processes: NVRTC needs seconds for each and uses one core.
 
-The processes only fill the compile cache on the disk; this process finds everything there.
+The processes only fill the compile cache on disk, where this process finds the kernels.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from gemmsmith.ladder.registry import rung_named
 from gemmsmith.problem import Problem, dtype_named
 from gemmsmith.prologue.build import build_prologue
 
-_MOST_PROCESSES = 16  # one core is left to the process that times
+_MOST_PROCESSES = 16  # one core is left for the timing process
 
 
 @dataclass
 class CompilePool:
-    """A context manager; processes start with the first candidates and end with the context.
+    """A context manager; processes start with the first candidates and end with it.
 
-    folder   of the compile cache; None is the user's
+    folder   the compile cache's folder; None is the user's
     """
 
     arch: str
@@ -49,13 +49,13 @@ class CompilePool:
             self._pool.shutdown(wait=True, cancel_futures=True)
 
     def begin(self, problem: Problem, candidates: Sequence[Candidate]) -> None:
-        """Start to compile what will be asked for later, behind all that was started before."""
+        """Queue candidates that will be needed later."""
         self._submit(problem, candidates)
 
     def __call__(self, problem: Problem, candidates: Sequence[Candidate]) -> Mapping[tuple[str, str], str]:
-        """Why candidates do not compile, by name; those that do are not there.
+        """Compile candidates; returns the reason for each that fails, by name.
 
-        Where a process dies, the rest is compiled when it is needed, in this process.
+        If a process dies, the remaining candidates are compiled on demand in this process.
         """
         failures = {}
         for name, job in self._submit(problem, candidates).items():
@@ -71,11 +71,11 @@ class CompilePool:
         return failures
 
     def _submit(self, problem: Problem, candidates: Sequence[Candidate]) -> dict[tuple[str, str], Future[str]]:
-        """The jobs of all candidates; those that are not under way are started."""
+        """The jobs of all candidates; starts those that are not running."""
         if not candidates:
             return {}
         if self._pool is None:
-            # Spawned: a fork of a process that has opened the GPU cannot use it, and may hang.
+            # Spawned, not forked: a fork of a process that opened the GPU cannot use it, and may hang.
             self._pool = ProcessPoolExecutor(self.processes, get_context("spawn"))
         folder = str(self.folder) if self.folder is not None else ""
         fields = _problem_fields(problem)
@@ -91,10 +91,10 @@ class CompilePool:
 
 
 def compile_one(kernel: str, config: Mapping[str, int], fields: Mapping[str, object], arch: str, folder: str) -> str:
-    """Compile into the cache; why not, or an empty text. Runs in a process of its own."""
+    """Compile into the cache; returns the error message, or an empty string. Runs in a separate process."""
     try:
         spec, problem = rung_named(kernel), _problem(fields)
-        # Timed operands start on multiples of 256 bytes, so this is the code that will be launched.
+        # Timed operands are aligned to 256 bytes, so this is the code that will be launched.
         seen = build_prologue(spec, spec.config(config), problem, Addresses(256, 256, 256)).problem
         fitted = spec.specialize(spec.config(config), seen, (256, 256, 256))
         compile_for(spec, fitted, seen, arch, CompileCache(Path(folder)) if folder else None)
@@ -104,7 +104,7 @@ def compile_one(kernel: str, config: Mapping[str, int], fields: Mapping[str, obj
 
 
 def _problem_fields(problem: Problem) -> dict[str, object]:
-    """Plain values, with types by name."""
+    """Plain values; data types by name."""
     return asdict(problem) | {"dtype": problem.dtype.name, "out_dtype": problem.out_dtype.name}
 
 

@@ -1,11 +1,12 @@
 """Find the fastest kernel and configuration for each shape by timing candidates on this machine's GPU.
 
     candidates, best prediction first ─► compile ─► short samples of all, in groups ─► the same for neighbours of the
-        best ─► the best few verified ─► long samples of those ─► the winner verified again ─► stored
+        best ─► verify the best few ─► long samples of those ─► verify the winner again ─► store
 
-Every step is in the tuning file before the next begins, so that a run that is killed, stopped or out of time goes on
-where it ended. A candidate that does not compile, does not run or is wrong is stored with the reason and not tried
-again; one that takes the process down twice neither.
+Every step is written to the tuning file before the next begins, so a run that was killed, stopped or out of time
+continues where it ended. A candidate that does not compile, does not run or is incorrect is stored with the reason and
+not tried again. If the process dies, the candidate that was running is retried once alone, and excluded if it dies
+again.
 """
 
 from __future__ import annotations
@@ -28,18 +29,22 @@ from gemmsmith.tune.arena import LONG, QUICK, SETTLES, Arena, LostContextError, 
 
 _T = TypeVar("_T")
 
-GROUP = 8  # candidates that take turns: few enough for a round to be short, and for their graphs to fit
-# Those that are timed again, longer. In short samples long kernels share a clock, so that who draws less power does not
-# show: more of them have a chance, and of different sizes of tiles.
+GROUP = 8  # candidates timed in turn: few, so that rounds are short and their graphs fit
+# Finalists are timed again, longer. In short samples long kernels run at a common clock, which hides a lower power
+# draw, so more of them are finalists, with different tile sizes.
 FINALISTS, LONG_FINALISTS = 4, 8
 REFINED = 2  # candidates whose neighbours are timed as well
-_MOST_DEATHS = 2
+_MOST_DEATHS = 2  # starts of a candidate during which the process died
 
 
 @dataclass(frozen=True)
 class TuningPlan:
-    """How many candidates a shape, how many seconds in all (of which the last shape may take a few more), and whether
-    what was found before is used."""
+    """How to tune.
+
+    per_shape  candidates per shape
+    budget     seconds in all; the last shape may exceed it slightly
+    fresh      ignore earlier results
+    """
 
     per_shape: int = 32
     budget: float = math.inf
@@ -48,16 +53,16 @@ class TuningPlan:
 
     def __post_init__(self) -> None:
         if self.per_shape < 1:
-            raise UsageError(f"{self.per_shape} candidates a shape are too few", "try at least 1")
+            raise UsageError(f"{self.per_shape} candidates per shape are too few", "try at least 1")
         if not self.budget > 0:
             raise UsageError(f"a budget of {self.budget:g} seconds is not positive")
 
 
 @dataclass(frozen=True)
 class Workshop:
-    """What tuning works with: a GPU, and how candidates become contenders on it.
+    """The GPU, and how candidates become contenders on it.
 
-    ``begin_compiling`` is told of the next shape while one is timed: the CPU is idle then.
+    ``begin_compiling`` gets the next shape while one is timed, when the CPU is idle.
     """
 
     gpu: str
@@ -73,11 +78,11 @@ class Workshop:
 
 @dataclass(frozen=True)
 class Tuned:
-    """What came of a shape.
+    """The result for a shape.
 
-    state      'tuned'; 'known': it was finished before; 'unfinished': time ran out; 'nothing': no candidate is right
-    tried      candidates with a result, from this run and before
-    unusable   those that failed or are wrong
+    state      'tuned'; 'known': finished earlier; 'unfinished': out of time; 'nothing': no candidate is correct
+    tried      candidates with a result, from this run and earlier ones
+    unusable   candidates that failed or are incorrect
     """
 
     problem: Problem
@@ -92,7 +97,7 @@ class _OutOfTimeError(Exception):
 
 
 def tune(problems: Sequence[Problem], shop: Workshop, file: TuningFile, plan: TuningPlan) -> Iterator[Tuned]:
-    """Each shape as it is finished; after the budget, those that are left as unfinished."""
+    """Yields each shape when it is finished; when the budget is spent, the remaining ones as unfinished."""
     for problem in problems:
         if problem.beta != 0 or problem != problem.with_() or problem.batch != 1 or not problem.flops:
             raise UsageError(f"{problem} cannot be tuned", "give single products of contiguous matrices, with beta = 0")
@@ -125,7 +130,7 @@ class _Shape:
         self._digests = {c.name: shop.digest(c, problem) for c in self._candidates}
 
     def begin(self) -> None:
-        """Let what is left to time be compiled, if there is time left to time it."""
+        """Start compiling the candidates without a result, unless time is up."""
         if self._out_of_time():
             return
         self._shop.begin_compiling(self._problem, [c for c in self._candidates if not self._state(c)])
@@ -139,7 +144,7 @@ class _Shape:
             best = self._best(todo)
         except _OutOfTimeError:
             return self._outcome("unfinished", None)
-        except UnsupportedError as error:  # its operands do not fit the memory
+        except UnsupportedError as error:  # operands do not fit in memory
             self._shop.rig.note(f"{self._problem}: skipped: {error.message}")
             return self._outcome("nothing", None)
         return self._outcome("tuned" if best else "nothing", best)
@@ -155,7 +160,7 @@ class _Shape:
         if self._out_of_time():
             raise _OutOfTimeError
 
-    # --- what is known about candidates
+    # --- results of candidates
 
     def _result(self, candidate: Candidate) -> Tried:
         found = self._known.get(self._digests[candidate.name])
@@ -174,7 +179,7 @@ class _Shape:
     # --- the steps
 
     def _best(self, todo: Sequence[Candidate]) -> Entry | None:
-        """Time what is left to time, then find the winner."""
+        """Time the candidates without a result, then find the winner."""
         self._compile(todo)
         with Arena(self._shop.rig, self._problem, self._shop.baseline(), self._plan.seed) as arena:
             self._time(arena, todo)
@@ -197,11 +202,11 @@ class _Shape:
             self._check_time()
 
     def _ordered(self) -> list[Candidate]:
-        """Those that were timed, the fastest first."""
+        """Timed candidates, fastest first."""
         return sorted((c for c in self._candidates if self._state(c) == "timed"), key=self._score)
 
     def _around_the_best(self) -> list[Candidate]:
-        """Neighbours of the best that nobody has looked at, which are candidates from now on."""
+        """New neighbours of the best; they become candidates."""
         known = {c.name for c in self._candidates}
         near = [n for best in self._ordered()[:REFINED] for n in self._shop.neighbours(self._problem, best)]
         new = list({n.name: n for n in near if n.name not in known}.values())
@@ -210,10 +215,10 @@ class _Shape:
         return [n for n in new if not self._state(n)]
 
     def _groups(self, waiting: Sequence[Candidate]) -> Iterator[Sequence[Candidate]]:
-        """Those that were there when a process ended come last and alone, so that no other is blamed."""
-        calm = [c for c in waiting if not self._result(c).times]
-        yield from (calm[at : at + GROUP] for at in range(0, len(calm), GROUP))
-        yield from ([c] for c in waiting if c not in calm)
+        """Groups to time. Candidates that were running when a process died come last and alone."""
+        unsuspected = [c for c in waiting if not self._result(c).times]
+        yield from (unsuspected[at : at + GROUP] for at in range(0, len(unsuspected), GROUP))
+        yield from ([c] for c in waiting if c not in unsuspected)
 
     def _time_group(self, arena: Arena, group: Sequence[Candidate]) -> None:
         try:
@@ -223,46 +228,46 @@ class _Shape:
                 for (candidate, _), found in zip(entered, times, strict=True):
                     self._store(candidate, "timed", found)
         except KeyboardInterrupt:
-            for candidate in group:  # the user ended the process, none of them did
+            for candidate in group:  # the user stopped the process; no candidate is to blame
                 if not self._state(candidate):
                     self._file.add_stop(self._shop.gpu, self._key, self._digests[candidate.name],
                                         candidate.spec.name, candidate.config.values)  # fmt: skip
             raise
 
     def _entered(self, arena: Arena, candidate: Candidate, stack: ExitStack) -> Runner | None:
-        """A candidate, ready to be timed; None where it cannot be, which is stored."""
+        """The candidate prepared for timing; None, with the reason stored, where that fails."""
         if not self._state(candidate):
             deaths = self._result(candidate).times
             if deaths >= _MOST_DEATHS:
-                self._store(candidate, "failed", why=f"the process ended {deaths} times while it was tried")
+                self._store(candidate, "failed", why=f"the process died {deaths} times while it was running")
                 return None
             self._file.add_start(self._shop.gpu, self._key, self._digests[candidate.name], candidate.spec.name,
                                  candidate.config.values)  # fmt: skip
         return self._guarded(candidate, lambda: arena.enter(self._shop.contender(candidate), stack))
 
     def _guarded(self, candidate: Candidate, work: Callable[[], _T]) -> _T | None:
-        """What ``work`` gives; None where the candidate fails at it, which is stored."""
+        """The result of ``work``; None, with the reason stored, where the candidate fails."""
         try:
             return work()
         except LostContextError as error:
             self._store(candidate, "failed", why=error.message)
             raise LostContextError(
                 f"{candidate}: {error.message}",
-                "the GPU does nothing more in this process; the same command goes on without this candidate",
+                "this process cannot use the GPU any more; the same command continues without this candidate",
             ) from None
         except GemmsmithError as error:
             self._store(candidate, "failed", why=error.message)
         return None
 
     def _winner(self, arena: Arena) -> Entry | None:
-        """The fastest of those that are right, of the few that were fastest in short samples."""
+        """The fastest correct one of the best few in short samples. An incorrect candidate is replaced by the next."""
         with ExitStack() as stack:
             finalists: list[tuple[Candidate, Runner]] = []
             ordered = self._ordered()
             is_long = bool(ordered) and self._result(ordered[0]).us >= SETTLES * 1e6
             for candidate in varied(ordered) if is_long else ordered:
                 runner = self._entered(arena, candidate, stack)
-                if runner is not None and self._is_right(arena, candidate, runner):
+                if runner is not None and self._is_correct(arena, candidate, runner):
                     finalists.append((candidate, runner))
                 if len(finalists) == (LONG_FINALISTS if is_long else FINALISTS):
                     break
@@ -275,7 +280,7 @@ class _Shape:
                 why = arena.objection(runner, found.seconds)
                 if why:
                     self._store(candidate, "wrong", why=why)
-                elif self._is_right(arena, candidate, runner):
+                elif self._is_correct(arena, candidate, runner):
                     self._store(candidate, "timed", found)
                     best = Entry(candidate.spec.name, candidate.config.values, found.seconds * 1e6,
                                  found.baseline * 1e6)  # fmt: skip
@@ -287,7 +292,7 @@ class _Shape:
         found = self._result(candidate)
         return Times(found.us, found.cublas_us).score
 
-    def _is_right(self, arena: Arena, candidate: Candidate, runner: Runner) -> bool:
+    def _is_correct(self, arena: Arena, candidate: Candidate, runner: Runner) -> bool:
         finding = self._guarded(candidate, lambda: arena.judge(runner))
         if finding is not None and finding.why:
             self._store(candidate, "wrong", why=finding.why)

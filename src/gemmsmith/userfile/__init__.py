@@ -1,1 +1,1 @@
-"""Other people's CUDA files."""
+"""Users' own CUDA files: entry, signature, launch site, host code, includes."""

@@ -1,25 +1,25 @@
-"""Blank out the host functions of a user's file, so that a worklog ``.cu`` with its ``main`` compiles as it is.
+"""Blank out the host code of a user's file, so that a ``.cu`` file with a ``main`` compiles unchanged.
 
-NVRTC compiles device code only. A function at file scope without ``__global__``, ``__device__`` or ``constexpr`` runs
-on the host; so do variables of host types. They are replaced by blank lines: every line keeps its number.
+NVRTC compiles device code only. Functions at file scope without ``__global__``, ``__device__`` or ``constexpr`` are
+host code, and so are variables of host types. They are replaced by blank lines, so that line numbers stay the same.
 """
 
 from __future__ import annotations
 
 import re
 
-# What a definition must say to be kept; a struct, namespace or `extern "C" {` is kept (and looked into) as well.
+# Marks of a definition that is kept; a struct, namespace or `extern "C" {` is kept as well, and searched.
 _DEVICE = re.compile(r"\b(__global__|__device__|__constant__|__shared__|__managed__|constexpr)\b")
 _CONTAINER = re.compile(r"\b(namespace\b[\w\s:]*|extern\s*\"C\"\s*)$")
 _TYPE = re.compile(r"^\s*(template\s*<[^{}]*>\s*)?(typedef\s+)?(struct|class|union|enum)\b")
 _HOST_VARIABLE = re.compile(r"\b(std\s*::|cublas\w*_t\b|cuda(Event|Stream|Error|DeviceProp)\w*\b)|<<<")
 
-# A preprocessor line with its continuations, or any one character that is no line end.
+# A preprocessor line with its continuations, or any single character other than a newline.
 _OTHER = re.compile(r"^[ \t]*#(?:\\\n|[^\n])*|[^\n]", re.M)
 
 
 def without_host_code(text: str) -> str:
-    """``text`` with host functions and host variables at file scope blanked, line by line."""
+    """``text`` with host functions and host variables at file scope blanked."""
     return _blank(text, _host_spans(text))
 
 
@@ -60,7 +60,7 @@ def _host_spans(text: str) -> list[tuple[int, int]]:
 
 
 def _leading(code: str) -> int:
-    """Blanks before the first word: comments and preprocessor lines that belong to nobody."""
+    """Blanks before the first word, such as hidden comments and preprocessor lines."""
     return len(code) - len(code.lstrip())
 
 
@@ -76,7 +76,7 @@ def _hide(text: str) -> str:
 
 
 def _closing(code: str, opening: int) -> int:
-    """Just past the brace that closes the one at ``opening``; the end of the text if none does."""
+    """Just past the brace that closes the one at ``opening``; the end of the text if there is none."""
     depth = 0
     for position in range(opening, len(code)):
         depth += (code[position] == "{") - (code[position] == "}")
@@ -88,7 +88,7 @@ def _closing(code: str, opening: int) -> int:
 def _blank(text: str, spans: list[tuple[int, int]]) -> str:
     parts, last = [], 0
     for start, end in spans:
-        # Preprocessor lines stay: an #if that opens or closes inside blanked code must keep its partner.
+        # Preprocessor lines stay, so that every #if keeps its #endif.
         kept = _OTHER.sub(lambda m: m.group() if "#" in m.group() and len(m.group()) > 1 else "", text[start:end])
         parts += [text[last:start], kept]
         last = end

@@ -1,4 +1,4 @@
-"""Read a source's quoted includes, recursively, so that they travel as text and paths never matter."""
+"""Collect a source's quoted includes recursively as text, so that paths do not matter."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ class _Collector:
     files: list[Stamp] = field(default_factory=list)
 
     def read(self, path: Path) -> str:
-        self.files.append(stamp((str(path),)))  # before reading: a change meanwhile must not go unseen
+        self.files.append(stamp((str(path),)))  # before reading, so that a change meanwhile is noticed
         return self.rewrite(read_source(path), path.parent)
 
     def rewrite(self, text: str, folder: Path) -> str:
-        """``text`` with each local include spelled by its header's one name.
+        """``text`` with each local include spelled by its header's unique name.
 
-        NVRTC matches a header by the spelling of its include. A file reached by two spellings would be two headers,
-        and ``#pragma once`` would not hold; hence one name per file.
+        NVRTC identifies a header by the spelling of its include. A file with two spellings would be two headers, and
+        ``#pragma once`` would fail.
         """
 
         def one_name(match: re.Match[str]) -> str:
@@ -48,7 +48,7 @@ class _Collector:
         return QUOTED_INCLUDE.sub(one_name, text)
 
     def _resolve(self, spelling: str, folder: Path) -> Path | None:
-        """The file an include means: beside the including file first. None: NVRTC finds it, or says it cannot."""
+        """The file of an include: beside the including file first. None: left to NVRTC."""
         for base in (folder, *self.search):
             path = Path(os.path.normpath(base / spelling))
             if path.is_file():
@@ -60,12 +60,12 @@ class _Collector:
             return self.names[path]
         name = self._name(path)
         self.names[path] = name
-        self.texts[name] = ""  # holds the name while an include cycle is followed
+        self.texts[name] = ""  # reserves the name, for include cycles
         self.texts[name] = self.read(path)
         return name
 
     def _name(self, path: Path) -> str:
-        """Relative to the kernel's folder (or ours), so that moving a project changes nothing."""
+        """The path relative to the kernel's folder (or ours), so that moving a project changes nothing."""
         base = next((s for s in self.search if path.is_relative_to(s)), self.root)
         name = Path(os.path.relpath(path, base)).as_posix()
         while name in self.texts:
@@ -74,7 +74,7 @@ class _Collector:
 
 
 def bundle(path: Path, search: tuple[Path, ...]) -> Bundle:
-    """The text of ``path`` with every local header it reaches."""
+    """The text of ``path`` with every local header that it includes."""
     path = Path(os.path.abspath(path))
     collector = _Collector(path.parent, tuple(Path(os.path.abspath(s)) for s in search))
     source = collector.read(path)
@@ -82,7 +82,7 @@ def bundle(path: Path, search: tuple[Path, ...]) -> Bundle:
 
 
 def read_source(path: Path) -> str:
-    """A source file's text, or a usage error that says why it cannot be read."""
+    """A source file's text; raises ``UsageError`` with the reason where it cannot be read."""
     try:
         return path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:

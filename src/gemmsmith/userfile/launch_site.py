@@ -1,7 +1,7 @@
-"""What a .cu file says about a kernel's launch: constants in scope, the kernel's own text, and its launch in host code.
+"""A kernel's launch in a .cu file: constants in scope, the kernel's own text, and the launch in host code.
 
-``entry<32><<<grid, block, smem>>>(dA, dB, dC, m, n, k)`` is found together with the ``dim3`` and integer variables of
-the function around it, and evaluated for any problem: the arguments of the call say what m, n and k mean.
+``entry<32><<<grid, block, smem>>>(dA, dB, dC, m, n, k)`` is found with the ``dim3`` and integer variables of the
+function around it, and evaluated for any problem: the call's arguments tell what m, n and k mean.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ _BLOCK = re.compile(r"(?:^|[;{})\]]|\b(?:else|do|try|const|noexcept))\s*$")
 
 
 def plain_code(code: str) -> str:
-    """The source without comments, preprocessor lines and the contents of string literals."""
+    """The source without comments, preprocessor lines and contents of string literals."""
     text = re.sub(r"^[ \t]*#(?:\\\n|[^\n])*", "", strip_comments(code).replace("\r\n", "\n"), flags=re.M)
     return re.sub(r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])\'', '""', text)
 
 
 def macros(code: str) -> dict[str, str]:
-    """The object-like macros of a source, the first definition of each."""
+    """The object-like macros of a source; the first definition of each."""
     text = re.sub(r"\\\r?\n", " ", strip_comments(code))
     return {name: value.strip() for name, value in reversed(_MACRO.findall(text))}
 
 
 def _closing(text: str, opening: int) -> int:
-    """Where the bracket at ``opening`` is closed; the end of the text if it is not."""
+    """The position of the bracket that closes the one at ``opening``; the end of the text if there is none."""
     depth = 0
     for at in range(opening, len(text)):
         depth += (text[at] in "([{") - (text[at] in ")]}")
@@ -47,7 +47,7 @@ def _closing(text: str, opening: int) -> int:
 
 
 def _statement(text: str, start: int) -> str:
-    """From ``start`` to the semicolon, or to the end of the brackets around it."""
+    """The text from ``start`` to the semicolon, or to the end of the enclosing brackets."""
     depth = 0
     for at in range(start, len(text)):
         depth += (text[at] in "([{") - (text[at] in ")]}")
@@ -57,7 +57,7 @@ def _statement(text: str, start: int) -> str:
 
 
 def integers(text: str, *, only_const: bool) -> dict[str, str]:
-    """Initialisers of the integer variables declared in ``text``, the last one of each name."""
+    """Initialisers of the integer variables declared in ``text``; the last one of each name."""
     found = {}
     for match in _TYPE.finditer(text):
         if only_const and "const" not in match["before"] + match["after"]:
@@ -95,7 +95,7 @@ class KernelText:
 
 
 def function_text(plain: str, name: str, mark: str) -> KernelText:
-    """The definition of ``name`` with ``mark`` (``__global__``) in its head; empty if there is none."""
+    """The definition of ``name`` whose head has ``mark`` (``__global__``); empty if there is none."""
     for match in re.finditer(rf"\b{re.escape(name)}\s*\(", plain):
         end = _closing(plain, match.end() - 1)
         start = max(plain.rfind(char, 0, match.start()) for char in ";{}") + 1
@@ -114,7 +114,7 @@ def template_defaults(head: str) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class LaunchSite:
-    """A launch in host code: the texts between ``<<<`` and ``>>>``, and those they depend on."""
+    """A launch in host code: the texts between ``<<<`` and ``>>>``, and the variables that they use."""
 
     configuration: tuple[str, ...]
     template: tuple[str, ...]
@@ -126,7 +126,7 @@ class LaunchSite:
     def names(
         self, signature: Signature, sizes: Mapping[str, int], known: Mapping[str, int], texts: Mapping[str, str]
     ) -> Names:
-        """Names as the host code around the launch means them, for a problem of ``sizes`` (M, N, K)."""
+        """Values of names in the host code around the launch, for a problem of ``sizes`` (M, N, K)."""
         bound: dict[str, frozenset[int]] = {}
         usual = {key: value for role, value in sizes.items() for key in (role, role.lower())}
         for argument, text in zip(signature.arguments, self.arguments, strict=False):
@@ -142,7 +142,7 @@ class LaunchSite:
         return Names(known, {**texts, **self.variables, **members}, bound, usual)
 
     def extent(self, index: int, names: Names) -> tuple[int, int, int]:
-        """The grid (0) or block (1); raises where it cannot be evaluated."""
+        """The grid (0) or block (1); raises ``UsageError`` where it cannot be evaluated."""
         if index >= len(self.configuration):
             raise UsageError("the launch has no such part")
         text = self.configuration[index]
@@ -160,7 +160,7 @@ class LaunchSite:
 
 
 def launch_sites(plain: str, entry: str) -> list[LaunchSite]:
-    """Where the file itself launches ``entry``."""
+    """The file's own launches of ``entry``."""
     found = []
     for match in re.finditer(rf"\b{re.escape(entry)}\s*(?:<(?!<)([^;{{}}]*?)>)?\s*<<<(?P<how>[^;]*?)>>>\s*\(", plain):
         head, visible, whole = _around(plain, match.start())
@@ -169,7 +169,7 @@ def launch_sites(plain: str, entry: str) -> list[LaunchSite]:
         for name in {*dims, *variables}:
             if re.search(rf"(?:[;{{}})]|\belse)\s*{name}\s*(?:[-+*/%]|<<|>>)?=(?!=)|\b{name}\s*(?:\+\+|--)", whole):
                 dims.pop(name, None)
-                variables.pop(name, None)  # its value depends on what ran before
+                variables.pop(name, None)  # its value changes before the launch
         template = re.search(r"\btemplate\s*<(.*)>", head, re.S)
         forwarded = {
             re.split(r"[\s.]+", item.partition("=")[0].strip())[-1] for item in split(template[1] if template else "")
@@ -181,7 +181,7 @@ def launch_sites(plain: str, entry: str) -> list[LaunchSite]:
 
 
 def _around(plain: str, position: int) -> tuple[str, str, str]:
-    """The head of the function around ``position``, what is visible there of its body, and all of it until there."""
+    """The head of the function around ``position``, the part of its body in scope there, and the body up to there."""
     opened: list[int] = []
     for at in range(position):
         if plain[at] == "{":
@@ -204,7 +204,7 @@ def _around(plain: str, position: int) -> tuple[str, str, str]:
 
 
 def _dims(visible: str) -> dict[str, tuple[str, ...]]:
-    """The dim3 variables declared in ``visible``, by the texts of their parts."""
+    """The dim3 variables declared in ``visible``, with the texts of their components."""
     found: dict[str, tuple[str, ...]] = {}
     for match in _DIM3.finditer(visible):
         for item in split(_statement(visible, match.end())):
@@ -220,7 +220,7 @@ def _dims(visible: str) -> dict[str, tuple[str, ...]]:
 
 
 def x_walks_rows(body: str, signature: Signature) -> bool:
-    """Whether blockIdx.x counts rows of C: by what its variable is compared with, called, or multiplied by."""
+    """Whether blockIdx.x counts rows of C, judged by what its variable is compared with, named, or multiplied by."""
     named = {arg.role: arg.name for arg in signature.arguments}
     rows, cols = (f"(?:{role}|{named.get(role, role)})" for role in "MN")
     direct = re.findall(r"(\w+)\s*=\s*[^;=]*blockIdx\.x", body)
@@ -243,7 +243,7 @@ def values_of(defines: tuple[tuple[str, str], ...]) -> dict[str, int]:
 def chosen(
     sites: list[LaunchSite], parameters: list[tuple[str, str, bool]], given: Mapping[str, int], texts: Mapping[str, str]
 ) -> tuple[LaunchSite | None, dict[str, str]]:
-    """The first launch site that agrees with the values given, and the template arguments it passes."""
+    """The first launch site that agrees with the given values, and the template arguments that it passes."""
     for site in sites:
         found, agrees, known = {}, True, dict(given)
         for (kind, name, _), text in zip(parameters, site.template, strict=False):

@@ -1,4 +1,4 @@
-"""Whether files are still what they were: identity, size and time of each."""
+"""Whether files have changed: identity, size and time of each."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ Stamp = tuple[tuple[str, int, int, int], ...]
 
 
 def stamp(files: tuple[str, ...]) -> Stamp:
-    """Identity, size and time of each file; a file that is gone stamps as -1."""
+    """Identity, size and time of each file; -1 for a missing file."""
     rows = []
     for file in files:
         try:

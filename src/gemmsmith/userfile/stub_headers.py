@@ -1,9 +1,9 @@
-"""Stand-ins for host headers, so that a usual worklog ``.cu`` compiles with NVRTC unchanged.
+"""Stub host headers, so that a ``.cu`` file with a ``main`` compiles with NVRTC unchanged.
 
-NVRTC compiles device code only and has no host C++ library. A user's file may still include ``<cstdio>`` or
-``<cublas_v2.h>`` for its own ``main``: those names resolve to nearly empty headers. What kernels do take from
-them (``uint``, fixed-width integers, ``FLT_MAX``, ``INT_MAX``) is defined; ``printf`` and ``assert`` are NVRTC's own.
-Rungs of the ladder do not get them.
+NVRTC compiles device code only and has no host C++ library. A user's file may include ``<cstdio>`` or
+``<cublas_v2.h>`` for its own ``main``; those names resolve to nearly empty headers. Names that kernels use from them
+are defined (``uint``, fixed-width integers, ``FLT_MAX``, ``INT_MAX``); ``printf`` and ``assert`` are NVRTC's own. The
+ladder's rungs get no stubs.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-# nvcc includes host headers before every file, and kernels rely on the names they leak. 64-bit types are spelled as
+# nvcc includes host headers before every file, and kernels rely on the names they define. 64-bit types are spelled as
 # in cuda_pipeline_helpers.h, which declares them itself for NVRTC.
 PRELUDE = "gemmsmith_prelude.h"
 _PRELUDE_TEXT = """#pragma once
@@ -63,12 +63,12 @@ _EMPTY = (
     "nvToolsExt.h nvtx3/nvToolsExt.h omp.h"
 )
 
-# Of the driver's API, device code uses the descriptor that the tensor memory accelerator takes.
+# Of the driver API, device code uses the tensor map.
 _DRIVER = """#pragma once
 typedef struct CUtensorMap_st { alignas(64) unsigned long long opaque[16]; } CUtensorMap;
 """
 
-STAND_INS: dict[str, str] = {
+STUB_HEADERS: dict[str, str] = {
     **dict.fromkeys(_EMPTY.split(), "#pragma once\n"),
     "cuda.h": _DRIVER,
     "cfloat": _FLOAT,
@@ -80,8 +80,8 @@ STAND_INS: dict[str, str] = {
 _ANY_INCLUDE = re.compile(r"^[ \t]*#[ \t]*include[ \t]*[<\"]([^>\"\n]+)[>\"]", re.M)
 
 
-def stand_ins(texts: Iterable[str], present: Iterable[str]) -> tuple[tuple[str, str], ...]:
-    """The prelude, and a stand-in for each host header that ``texts`` include and ``present`` does not hold."""
+def stubs_for(texts: Iterable[str], present: Iterable[str]) -> tuple[tuple[str, str], ...]:
+    """The prelude, and a stub for each host header that ``texts`` include and ``present`` lacks."""
     wanted = {name for text in texts for name in _ANY_INCLUDE.findall(text)}
-    names = sorted((wanted & STAND_INS.keys()) - set(present))
-    return ((PRELUDE, _PRELUDE_TEXT), *((name, STAND_INS[name]) for name in names))
+    names = sorted((wanted & STUB_HEADERS.keys()) - set(present))
+    return ((PRELUDE, _PRELUDE_TEXT), *((name, STUB_HEADERS[name]) for name in names))

@@ -1,6 +1,6 @@
-"""A user's own .cu file as a kernel: found entry, recognised signature, launch geometry.
+"""A user's own .cu file as a kernel: its entry, signature and launch geometry.
 
-What cannot be read off the file is taken from the command line, or from directives in a comment:
+What the file does not show is taken from the command line, or from directives in a comment:
 
     // gemmsmith: block=32,32 grid=ceil(N/32),ceil(M/32) smem=0 entry=my_kernel signature=A,B,C,M,N,K
 """
@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gemmsmith.errors import SignatureError, UnknownKernelError, UsageError
+from gemmsmith.gpus import cuda_limits
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.expressions import Names, constants, evaluate, evaluate_c, split
 from gemmsmith.kernel.geometry import Dim3, Geometry
@@ -46,13 +47,13 @@ _TILES = (
     "TILE_SIZE", "TILE_WIDTH", "TILE_DIM", "TILE", "BLOCK_SIZE", "BLOCKSIZE", "BLOCK_DIM", "BLOCK", "BS", "TS",
     "TILESIZE", "BLOCK_WIDTH", "KTILE",
 )  # fmt: skip
-# Other names for the tile of a block and of a thread.
+# Names for the tile of a block and of a thread.
 _NAMES = {
     "BM": ("BM", "BLOCK_M", "BLOCK_SIZE_M", "TILE_M"), "BN": ("BN", "BLOCK_N", "BLOCK_SIZE_N", "TILE_N"),
     "TM": ("TM", "THREAD_M", "THREAD_SIZE_Y", "THREAD_TILE_M"),
     "TN": ("TN", "THREAD_N", "THREAD_SIZE_X", "THREAD_TILE_N"),
 }  # fmt: skip
-_DEFAULT_TILE, _MOST_THREADS = 32, 1024
+_DEFAULT_TILE = 32
 _SAMPLE = Problem(1024, 1024, 1024)
 # Element types by their CUDA spelling.
 _ELEMENTS: dict[str, DType] = {
@@ -62,7 +63,7 @@ _ELEMENTS: dict[str, DType] = {
 
 @dataclass(frozen=True)
 class UserOptions:
-    """What the user says about a file; empty strings leave it to the file and to what can be inferred."""
+    """The user's options for a file; what is empty is read from the file or inferred."""
 
     entry: str = ""
     grid: str = ""
@@ -91,7 +92,7 @@ def user_kernel(path: Path, options: UserOptions) -> KernelSpec:
 
 
 def geometry_source(path: Path, options: UserOptions, problem: Problem = _SAMPLE) -> str:
-    """Where block and grid come from: "given", "directive", "launch site" or "guessed"; both where they differ."""
+    """Where block and grid come from: "given", "directive", "launch site" or "guessed"; both sources if they differ."""
     code = _read(path)
     merged = _with_directives(options, code)
     block, grid = _Launch(code, _entry(path, code, merged.entry), merged).sources(problem)
@@ -112,7 +113,7 @@ def _read(path: Path) -> str:
 
 
 def _dtype(signature: Signature, code: str, given: Mapping[str, str]) -> DType:
-    """The type of the inputs, as A and B are declared; what the simulator and the oracles cannot judge is refused."""
+    """The type of the inputs, as A and B are declared; raises for types that cannot be verified."""
     names = {name: given.get(name, "float") for name in _type_parameters(signature.entry, code)} | _aliases(code)
     types = {role: names.get(signature.ctype(role), signature.ctype(role)) for role in "ABC"}
     kinds = {role: _ELEMENTS.get(kind) for role, kind in types.items()}
@@ -154,7 +155,7 @@ def _entry(path: Path, code: str, wanted: str) -> str:
 
 
 def _with_directives(options: UserOptions, code: str) -> UserOptions:
-    """Directives in comments fill what the command line left open."""
+    """The options, completed by directives in comments."""
     for line in re.findall(r"//\s*gemmsmith:\s*(.+)", code):
         for key, value in re.findall(r"(\w+)\s*=\s*(\S+)", line):
             if key not in ("entry", "grid", "block", "smem", "signature"):
@@ -166,7 +167,7 @@ def _with_directives(options: UserOptions, code: str) -> UserOptions:
 
 
 class _Launch:
-    """Block and grid as given, as the file's own host code has them, or inferred from the kernel's own text."""
+    """Block and grid: as given, from the file's own launch, or inferred from the kernel's text."""
 
     def __init__(self, code: str, entry: str, options: UserOptions) -> None:
         self.signature = parse_signature(code, entry, options.signature)
@@ -223,7 +224,7 @@ class _Launch:
         return site.names(self.signature, {"M": problem.m, "N": problem.n, "K": problem.k}, self.known, self.texts)
 
     def _site(self, index: int, problem: Problem) -> Dim3 | None:
-        """Grid (0) or block (1) at the launch site. A grid that no size enters is for one problem only."""
+        """Grid (0) or block (1) at the launch site. A grid that does not depend on M, N or K fits one problem only."""
         if self.site is None:
             return None
         names = self._names(self.site, problem)
@@ -234,7 +235,7 @@ class _Launch:
         return found if index or names.sized or "gridDim" in self.reached else None
 
     def _site_grid(self, problem: Problem, block: Dim3) -> Dim3 | None:
-        """The launch site's grid, which suits only the launch site's block."""
+        """The launch site's grid, which is valid only with the launch site's block."""
         return self._site(0, problem) if self._site(1, problem) == block else None
 
     def _smem(self, problem: Problem) -> int:
@@ -261,7 +262,7 @@ class _Launch:
 
     def _block(self) -> Dim3:
         block = self._guessed_block()
-        if not 0 < block[0] * block[1] <= _MOST_THREADS:
+        if not 0 < block[0] * block[1] <= cuda_limits().threads_per_block:
             raise UsageError(
                 f"the block of {self.signature.entry} is not known; {block[0]} x {block[1]} threads, as its constants "
                 "suggest, cannot be launched", "give it with --block X[,Y] (and --grid)")  # fmt: skip
