@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 WORKERS ?= $(shell nproc 2>/dev/null || echo 2)
 
-.PHONY: climb test check format docs bench-sim clean
+.PHONY: climb test check format docs bench-sim bench-limits clean
 
 climb: $(STAMP)  ## verify and measure the whole ladder on this machine
 	$(BIN)/gemmsmith climb
@@ -28,6 +28,9 @@ docs: $(VENV)/.docs  ## the documentation as a site with search, in build/docs
 
 bench-sim: $(STAMP)  ## how fast the simulator is, on one core
 	$(BIN)/python benchmarks/simulator_speed.py
+
+bench-limits: $(STAMP)  ## seconds that commands take to start, against their limits
+	$(BIN)/python benchmarks/limits.py
 
 $(STAMP): pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed, not " + sys.version.split()[0] if sys.version_info < (3, 11) else 0)'

@@ -2,12 +2,32 @@
 
 ``matmul`` and ``gemm`` compute on the device that holds the operands: GPU tensors on their GPU, NumPy arrays on a
 simulator that executes the same kernels from their PTX. ``plan`` prepares a product that is computed many times.
-``kernels`` lists the ladder.
+``kernels`` lists the ladder. Each is imported when it is first used.
 """
 
-from gemmsmith.call.api import gemm, kernels, matmul, plan
-from gemmsmith.call.plan import Plan
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from gemmsmith.errors import GemmsmithError
+
+if TYPE_CHECKING:
+    from gemmsmith.call.api import gemm, kernels, matmul, plan
+    from gemmsmith.call.plan import Plan
 
 __version__ = "0.2.0"
 __all__ = ["GemmsmithError", "Plan", "__version__", "gemm", "kernels", "matmul", "plan"]
+
+_HOMES = dict.fromkeys(("gemm", "kernels", "matmul", "plan"), "gemmsmith.call.api") | {"Plan": "gemmsmith.call.plan"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(_HOMES[name]), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

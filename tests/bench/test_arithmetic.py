@@ -13,13 +13,13 @@ from gemmsmith.bench.arithmetic import arithmetic
 from gemmsmith.bench.limits import Limits
 from gemmsmith.bench.oracle import Oracle
 from gemmsmith.call.binding import aligned_config
-from gemmsmith.cli import sweep_points
 from gemmsmith.compile.compiled import CompiledKernel
 from gemmsmith.compile.resources import Resources
 from gemmsmith.fills import operands
 from gemmsmith.gpus import gpu_named
 from gemmsmith.ladder.registry import rung_named, rungs
 from gemmsmith.problem import DTYPES, Problem, arithmetic_of
+from gemmsmith.sweep import workbench
 from gemmsmith.verify.bounds import accuracy
 
 
@@ -68,7 +68,7 @@ def test_of_two_arithmetics_the_faster_counts() -> None:
 
 
 def test_bench_and_sweeps_use_the_arithmetic_as_precision() -> None:
-    assert vars(kernel_contender)["arithmetic"] is vars(sweep_points)["arithmetic"] is arithmetic
+    assert vars(kernel_contender)["arithmetic"] is vars(workbench)["arithmetic"] is arithmetic
 
 
 TENSOR = [(spec.name, dtype.name) for spec in rungs() if spec.tensor_cores for dtype in spec.dtypes]

@@ -17,7 +17,7 @@ from gemmsmith.bench.kernel_contender import KernelContender, source_digest
 from gemmsmith.bench.machine import installed, machine_facts
 from gemmsmith.bench.rig import cuda_rig
 from gemmsmith.bench.stopwatch import CudaStopwatch
-from gemmsmith.cli.options import Compiler
+from gemmsmith.cli.compiler import Compiler
 from gemmsmith.compile.compiled import CompiledKernel
 from gemmsmith.errors import LaunchError, UnsupportedError
 from gemmsmith.kernel.geometry import Geometry, TensorMap

@@ -16,8 +16,8 @@ from gemmsmith.bench.bench import Renamed, bench
 from gemmsmith.bench.kernel_contender import KernelContender
 from gemmsmith.bench.limits import Limits
 from gemmsmith.bench.rig import Rig, TimingPolicy
+from gemmsmith.cli.compiler import Compiler
 from gemmsmith.cli.main import run_command
-from gemmsmith.cli.options import Compiler
 from gemmsmith.gpus import gpu_named
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.geometry import Geometry

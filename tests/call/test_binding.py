@@ -14,7 +14,9 @@ from mapped_kernel import fake_compile, mapped_kernel
 import gemmsmith
 from gemmsmith.call.binding import bind, specialized_config, workspace_bytes
 from gemmsmith.call.gpu_executor import stream_workspace
-from gemmsmith.cli.commands.explain import choose as choose_kernel
+from gemmsmith.cli.options.kernel import KernelOptions
+from gemmsmith.cli.options.problem import ProblemOptions
+from gemmsmith.cli.subject import find_subject
 from gemmsmith.compile.compiled import CompiledKernel
 from gemmsmith.compile.compiler import compile_for
 from gemmsmith.errors import UnsupportedError
@@ -29,7 +31,6 @@ from gemmsmith.prologue.build import build_prologue
 from gemmsmith.run.tensor_map import check_tensor_map, decode_simulated, encode_simulated
 from gemmsmith.run.tensors import Matrix
 from gemmsmith.sim.device import SimDevice
-from gemmsmith.userfile.user_kernel import UserOptions
 from gemmsmith.verify.harness import refusal, verify_launch
 
 PLACES = Addresses(0x10000, 0x20000, 0x30000)
@@ -285,8 +286,8 @@ def test_explain_compiles_the_kernel_that_is_launched(turned: int, layout: str) 
         asked.append(problem)
         return fake_compile(spec, config, problem, arch)
 
-    choose_kernel("simt_best", (64, 64, 32), "", f"TRANSPOSED_COPY={turned}", "", None, UserOptions(), "sm_90",
-                  cast(Any, compiler))  # fmt: skip
+    options = KernelOptions(config=f"TRANSPOSED_COPY={turned}")
+    find_subject("simt_best", options, ProblemOptions(64, 64, 32), "sm_90", cast(Any, compiler))
     assert [problem.layout for problem in asked] == [layout]
 
 

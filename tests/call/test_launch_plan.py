@@ -125,7 +125,11 @@ def test_every_launch_before_the_kernel_is_in_its_group() -> None:
     spec = next(each for each in rungs() if each.name == "fp32_wgmma_fp16x3")
     plan = plan_launches(spec, spec.config(), Problem(256, 256, 64), ALIGNED)
     names = [[each.spec.name for each in group] for group in (plan.prologue, plan.fallback, (plan.kernel,))]
-    assert names == [["zero_workspace", "split_fp16_cluster"], ["split_bf16", "fp32_wgmma_bf16x6"], ["fp32_wgmma_fp16x3"]]
+    assert names == [
+        ["zero_workspace", "split_fp16_cluster"],
+        ["split_bf16", "fp32_wgmma_bf16x6"],
+        ["fp32_wgmma_fp16x3"],
+    ]
     assert plan.launches == (*plan.prologue, *plan.fallback, plan.kernel)
     assert plan.decision is not None
     assert plan.decision.spec.name == "fp32_wgmma_bf16x6"

@@ -143,7 +143,11 @@ def test_neighbours_are_legal_and_one_step_away(spec: KernelSpec) -> None:
         different = {name for name, value in near.config if best.config[name] != value}
         assert different
         changed.append("cluster" if "CLUSTER_M" in different or "CLUSTER_N" in different else min(different))
-        assert len(different) == 1 or changed[-1] == "cluster" or different in ({"DEPTH", "STAGES"}, {"STORE_MODE", "STORE_BOXES"})
+        assert (
+            len(different) == 1
+            or changed[-1] == "cluster"
+            or different in ({"DEPTH", "STAGES"}, {"STORE_MODE", "STORE_BOXES"})
+        )
     mine = {"cluster", "STORE_MODE", "GROUP"} if spec is CLUSTER else {"SPLIT", "DEPTH"}
     assert set(changed) == {"STAGES", "BN"} | mine
     edge = Candidate(spec, spec.config({"BM": 128, "BN": 256, "STAGES": 2, "CONSUMERS": 2}), 1.0)

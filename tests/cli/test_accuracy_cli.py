@@ -18,11 +18,10 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from gemmsmith.cli import accuracy_subjects
-from gemmsmith.cli.accuracy_subjects import baseline_subject, kernel_subject
+from gemmsmith.bench.arithmetic import arithmetic
 from gemmsmith.cli.commands import accuracy
 from gemmsmith.cli.main import run_command
-from gemmsmith.cli.options import find_kernel
+from gemmsmith.cli.options.kernel import KernelOptions, find_kernel
 from gemmsmith.cli.render.accuracy_plot import accuracy_picture
 from gemmsmith.cli.render.accuracy_tables import Study
 from gemmsmith.errors import MissingDeviceError
@@ -31,7 +30,9 @@ from gemmsmith.problem import BF16, FP16, FP32, INT8, TF32, DType, Problem
 from gemmsmith.run.contender import OperandSet
 from gemmsmith.run.cuda import gpu_available
 from gemmsmith.sim.device import SimDevice
+from gemmsmith.verify import accuracy_subjects
 from gemmsmith.verify.accuracy_study import DISTRIBUTIONS, Errors, Plan, study
+from gemmsmith.verify.accuracy_subjects import baseline_subject, kernel_subject
 
 SMALL = ("--m", "24", "--n", "20", "--device", "sim")
 QUICK = ("--k", "8,16", "--distributions", "normal,cancelling", *SMALL)
@@ -176,7 +177,7 @@ def test_the_picture_shows_every_point_on_one_scale(capsys: pytest.CaptureFixtur
 def test_a_picture_of_no_error_at_all_and_of_what_is_not_finite() -> None:
     spec, config = find_kernel("naive")
     plan = Plan(8, 8, (4,), ("integers",))
-    subject = kernel_subject(spec, config, Problem(8, 8, 4), SimDevice())
+    subject = kernel_subject(spec, config, Problem(8, 8, 4), SimDevice(), arithmetic)
     points = tuple(study([subject], plan))
     picture = accuracy_picture(Study((subject,), plan, points, "simulated", "simulator", "", "0", "2026-01-01"))
     ElementTree.fromstring(picture)
@@ -222,7 +223,7 @@ def test_one_of_several_that_cannot_take_part_is_noted(capsys: pytest.CaptureFix
 @pytest.mark.parametrize("dtype", [FP32, TF32, FP16, BF16, INT8], ids=str)
 def test_a_baseline_is_given_the_same_numbers_in_fp32(dtype: DType) -> None:
     spec, config = find_kernel("naive")
-    subject = kernel_subject(spec, config, Problem(8, 8, 4, dtype), SimDevice(), is_baseline=True)
+    subject = kernel_subject(spec, config, Problem(8, 8, 4, dtype), SimDevice(), arithmetic, is_baseline=True)
     rng = np.random.default_rng(0)
     a, b = ((rng.integers(-8, 8, shape)).astype(dtype.numpy) for shape in ((8, 4), (4, 8)))
     assert np.array_equal(subject.product(a, b), a.astype(np.float64) @ b.astype(np.float64))
@@ -240,14 +241,14 @@ def test_a_file_is_called_what_it_multiplies_in(tmp_path: Path) -> None:
     found = []
     for name, more in (("plain.cu", ""), ("tensor.cu", multiply)):
         (tmp_path / name).write_text(SOURCE.replace("float sum = 0;", f"float sum = 0; {more}"))
-        spec, config = find_kernel(str(tmp_path / name), defines=["DROP=0"])
-        found.append(kernel_subject(spec, config, Problem(8, 8, 8), SimDevice()).arithmetic)
+        spec, config = find_kernel(str(tmp_path / name), KernelOptions(define=["DROP=0"]))
+        found.append(kernel_subject(spec, config, Problem(8, 8, 8), SimDevice(), arithmetic).arithmetic)
     assert found == ["fp32", "tf32"]
 
 
 def test_results_of_one_plan_do_not_overwrite_each_other() -> None:
     spec, config = find_kernel("naive")
-    subject = kernel_subject(spec, config, Problem(4, 4, 4), SimDevice())
+    subject = kernel_subject(spec, config, Problem(4, 4, 4), SimDevice(), arithmetic)
     eye = np.eye(4, dtype=np.float32)
     first = subject.product(eye, eye)
     second = subject.product(2 * eye, eye)
@@ -258,7 +259,7 @@ def test_results_of_one_plan_do_not_overwrite_each_other() -> None:
 def test_a_kernel_for_transposed_operands_gets_them() -> None:
     """The numbers are the same, stored the other way."""
     spec = replace(rung_named("mma_pipelined"), layouts=("TN", "TT"))
-    subject = kernel_subject(spec, spec.config(), Problem(16, 24, 8, FP16), SimDevice())
+    subject = kernel_subject(spec, spec.config(), Problem(16, 24, 8, FP16), SimDevice(), arithmetic)
     rng = np.random.default_rng(0)
     a, b = rng.integers(-4, 4, (16, 8)).astype(np.float16), rng.integers(-4, 4, (8, 24)).astype(np.float16)
     assert np.array_equal(subject.product(a, b), a.astype(np.float64) @ b.astype(np.float64))
@@ -382,7 +383,7 @@ def test_tensors_go_through_the_public_function(
     wanted = dtype.name
     monkeypatch.setattr(accuracy_subjects, "usable_torch", lambda: torch)
     monkeypatch.setattr(accuracy_subjects, "gemm", gemm)
-    subject = kernel_subject(spec, spec.config(), Problem(24, 16, 40, dtype), FakeGpu())
+    subject = kernel_subject(spec, spec.config(), Problem(24, 16, 40, dtype), FakeGpu(), arithmetic)
     (point,) = study([subject], Plan(24, 16, (40,), ("normal",), dtype))
     assert point.errors.largest * point.unit <= 2.0**-24
     assert waited == [True]
@@ -392,4 +393,4 @@ def test_without_torch_a_gpu_is_not_enough(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(accuracy_subjects, "usable_torch", lambda: None)
     spec, config = find_kernel("naive")
     with pytest.raises(MissingDeviceError, match="torch"):
-        kernel_subject(spec, config, Problem(8, 8, 8), FakeGpu())
+        kernel_subject(spec, config, Problem(8, 8, 8), FakeGpu(), arithmetic)

@@ -12,7 +12,7 @@ import pytest
 
 from gemmsmith.cli.commands import run as run_module
 from gemmsmith.cli.main import run_command
-from gemmsmith.cli.options import find_kernel
+from gemmsmith.cli.options.kernel import find_kernel
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.spec import KernelSpec
 

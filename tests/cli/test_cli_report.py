@@ -29,7 +29,7 @@ from gemmsmith.store.results import Measurement, Run
 
 NAMES = [spec.name for spec in rungs()[:2]]
 Report = Callable[..., dict[str, Any]]
-gather = cache(ladder.gather)
+gather = cache(ladder.collect_rung)
 
 
 @pytest.fixture(autouse=True)
@@ -40,7 +40,7 @@ def _small(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         return (gather(*job) for job in jobs)
 
     monkeypatch.setattr(ladder, "rungs_for", lambda _: rungs()[:2])
-    monkeypatch.setattr(ladder, "_side_by_side", here)
+    monkeypatch.setattr(ladder, "_in_parallel", here)
     monkeypatch.setattr(ladder, "recorded_sweeps", lambda: ())
     monkeypatch.setattr(report, "recorded_runs", lambda: ())
     monkeypatch.setenv("GEMMSMITH_DB", str(tmp_path / "runs.db"))
@@ -167,7 +167,7 @@ def test_for_people(capsys: pytest.CaptureFixture[str]) -> None:
     assert run_command(["report", "--html", "mine.html"]) == 0
     text = capsys.readouterr().out
     assert "mine.html: 2 rungs at 32³ for H200" in text
-    assert "measured: run good of 2026-11-15 on NVIDIA H200, 1 of rungs" in " ".join(text.split())
+    assert "measured: run good of 2026-11-15 on NVIDIA H200, 1 timings of rungs" in " ".join(text.split())
     assert "nothing was verified or timed now" in text
     assert all(len(line) <= 100 for line in text.splitlines())
 

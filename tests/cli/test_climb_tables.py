@@ -165,7 +165,7 @@ def test_a_rung_that_is_not_simulated_has_no_counts_and_says_so(capsys: pytest.C
     assert (shared[-2:], occupied[-1]) == ("KB", "%")
     print_climb(story(HOPPER), gathered(HOPPER), "simulator", (), None)
     text = " ".join(capsys.readouterr().out.split())
-    assert "Not simulated yet, so without counts; only a GPU verifies and times them: wgmma_persistent." in text
+    assert "Not simulated, so without counts; only a GPU verifies and times them: wgmma_persistent." in text
 
 
 def test_a_rung_that_is_not_simulated_has_its_recorded_speed_and_its_idea() -> None:

@@ -11,13 +11,13 @@ import pytest
 import gemmsmith
 from gemmsmith.choose.choice import choose
 from gemmsmith.choose.precision import promises
-from gemmsmith.cli import accuracy_subjects
 from gemmsmith.cli.commands import verify as command
 from gemmsmith.cli.main import run_command
 from gemmsmith.cli.precision_options import input_type
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.ladder.registry import rung_named
 from gemmsmith.problem import FP16, FP32, TF32, Problem
+from gemmsmith.verify import accuracy_subjects
 from gemmsmith.verify.cases import Case, edge_cases
 
 SMALL = ("--m", "20", "--n", "12", "--k", "16", "--device", "sim")

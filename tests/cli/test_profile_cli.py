@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from gemmsmith.cli.commands import compare as compare_command
+from gemmsmith.cli.commands.compare import SideOptions
 from gemmsmith.cli.main import run_command
-from gemmsmith.cli.render.output import console
 from gemmsmith.cli.render.profile_tables import LDMATRIX_CONFLICTS, _print_shared
 from gemmsmith.compile.compiler import compile_for
 from gemmsmith.explain import sampling
@@ -91,7 +90,7 @@ def test_profile_states_its_sample(capsys: pytest.CaptureFixture[str]) -> None:
     text = run(capsys, "profile", "coalesced", "--m", "256", "--n", "256", "--k", "16", "--sample", "8")
     assert "8 of 64 blocks" in text
     assert "none seen" in text
-    assert "cannot be told" in run(capsys, "profile", "coalesced", *SIZE, "--sample", "1")
+    assert "error: unknown from so few" in run(capsys, "profile", "coalesced", *SIZE, "--sample", "1")
 
 
 def test_profile_samples_what_is_too_large_and_says_so(
@@ -209,7 +208,7 @@ def test_wrong_use_ends_with_2(arguments: list[str], code: int, capsys: pytest.C
 
 
 def test_launch_options_of_a_file() -> None:
-    found = compare_command.launch_options("block=32,32; grid=ceil(N/32),ceil(M/32);entry=mine")
+    found = SideOptions(x_launch="block=32,32; grid=ceil(N/32),ceil(M/32);entry=mine").x
     assert (found.block, found.grid, found.entry, found.smem) == ("32,32", "ceil(N/32),ceil(M/32)", "mine", "")
 
 
@@ -221,8 +220,8 @@ def test_ldmatrix_has_a_row_and_its_conflicts_are_taken_from_the_loads(
     found = simulate(spec, spec.config(), Problem(128, 128, 64, dtype=spec.dtypes[0]), compiled)
     waves = found.wavefronts("ldsm")
     made = dict(found.metrics) | {CONFLICTS["ld"]: 12.0, LDMATRIX_CONFLICTS: 8.0, REQUESTS["ld"]: 5.0}
-    _print_shared(console(), replace(found, metrics=tuple(made.items())))
-    rows = {line.split()[0]: line.split()[1:] for line in capsys.readouterr().out.splitlines()[1:] if line.strip()}
+    _print_shared(replace(found, metrics=tuple(made.items())))
+    rows = {line.split()[0]: line.split()[1:] for line in capsys.readouterr().out.splitlines()[2:] if line.strip()}
     assert rows["ldmatrix"] == [f"{found.value(REQUESTS['ldsm']):,.0f}", f"{waves:,.0f}",
                                 f"{waves / found.value(REQUESTS['ldsm']):.2f}", "8", f"{8 / waves:.1%}"]  # fmt: skip
     assert rows["loads"][3] == "4", "12, of which 8 are ldmatrix's"

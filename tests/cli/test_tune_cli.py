@@ -104,7 +104,7 @@ def test_the_table_and_what_later_calls_use(capsys: pytest.CaptureFixture[str], 
     assert "NVIDIA H200, measured" in out
     assert "tuned" in out
     assert "199." in out, "per cent of cuBLAS"
-    assert f"Kept in {tuning}" in out
+    assert f"Stored in {tuning}" in out
     found = choose(problem, H200)
     assert found.source == "tuned", "in this process as well"
     assert choose(problem.with_(trans_b=True), H200).source != "tuned"
@@ -139,7 +139,7 @@ def test_the_budget_leaves_shapes_for_the_next_time(capsys: pytest.CaptureFixtur
     words = ("--shapes", "64x48x32,32x48x32", "--per-shape", "6")
     code, out, _ = say(capsys, *words, "--budget", "0.05")
     assert code == 0
-    assert "2 of 2 shapes are not finished: the same command goes on with them" in out
+    assert "2 of 2 shapes are not finished: the same command continues with them" in out
     assert "unfinished" in out
     code, out, _ = say(capsys, *words)
     assert (code, "unfinished" in out) == (0, False)
@@ -179,7 +179,7 @@ def test_the_fastest_stand_apart(capsys: pytest.CaptureFixture[str], tuning: Pat
     assert (code, found[True]["DETERMINISTIC"]) == (0, 1)
     for deterministic, config in found.items():
         assert dict(choose(problem, H200, deterministic=deterministic).config) == config
-    assert "with deterministic=False use what is finished" in " ".join(say(capsys, *SHAPE, "--fastest")[1].split())
+    assert "with deterministic=False use the finished shapes" in " ".join(say(capsys, *SHAPE, "--fastest")[1].split())
     commands = [run["command"] for run in TuningFile(tuning).history(H200).runs]
     assert [command.endswith("--fastest") for command in commands] == [True, False, True]
     file = tmp_path / "h200.json"

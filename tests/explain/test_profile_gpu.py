@@ -14,15 +14,17 @@ from types import SimpleNamespace
 
 import pytest
 
+from gemmsmith.cli import ncu_profile
 from gemmsmith.cli.commands import compare as compare_command
 from gemmsmith.cli.commands import profile as profile_command
-from gemmsmith.cli.commands.explain import choose
+from gemmsmith.cli.compiler import Compiler
 from gemmsmith.cli.main import run_command
-from gemmsmith.cli.options import Compiler
+from gemmsmith.cli.options.kernel import KernelOptions
+from gemmsmith.cli.options.problem import ProblemOptions
+from gemmsmith.cli.subject import find_subject
 from gemmsmith.compile.sass import Sass, disassemble
 from gemmsmith.explain import ncu
 from gemmsmith.explain.metrics import METRICS
-from gemmsmith.userfile.user_kernel import UserOptions
 
 SIZE = ["--m", "64", "--n", "64", "--k", "32"]
 
@@ -80,7 +82,7 @@ def fake_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     log = write_ncu(tmp_path)
     monkeypatch.setenv("PATH", str(tmp_path))
     device = SimpleNamespace(name="NVIDIA H200", arch="sm_90")
-    for module in (ncu, profile_command, compare_command):
+    for module in (ncu, ncu_profile, profile_command, compare_command):
         monkeypatch.setattr(module, "cuda_device", lambda: device)
     return log
 
@@ -159,8 +161,8 @@ def write_source_page(folder: Path, sass: Sass) -> Counter[str]:
 
 @cache
 def machine_code() -> Sass:
-    user = UserOptions("", "", "", "", "")
-    return disassemble(choose("shared_tile", (64, 64, 32), "", "", "", None, user, "sm_90", Compiler(None)).compiled)
+    shape = ProblemOptions(64, 64, 32)
+    return disassemble(find_subject("shared_tile", KernelOptions(), shape, "sm_90", Compiler(None)).compiled)
 
 
 @pytest.fixture
@@ -262,6 +264,6 @@ def test_a_missing_ncu_exits_with_3_and_install_instructions(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr(profile_command, "cuda_device", lambda: None)
+    monkeypatch.setattr(ncu_profile, "cuda_device", lambda: None)
     assert run_command(["profile", "naive", "--device", "gpu"]) == 3
     assert "install Nsight Compute" in capsys.readouterr().err

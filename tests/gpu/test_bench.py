@@ -18,8 +18,8 @@ from gemmsmith.bench.machine import machine_facts
 from gemmsmith.bench.rig import Rig, TimingPolicy, cuda_rig
 from gemmsmith.bench.rotation import Rotation
 from gemmsmith.bench.stopwatch import CudaStopwatch
+from gemmsmith.cli.compiler import Compiler
 from gemmsmith.cli.main import run_command
-from gemmsmith.cli.options import Compiler
 from gemmsmith.errors import LaunchError
 from gemmsmith.fills import operands
 from gemmsmith.ladder.registry import rung_named, rungs

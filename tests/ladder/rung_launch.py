@@ -16,7 +16,7 @@ from split_fp16_rule import fp16x3_reference
 from tensor_core_rule import tensor_core_reference
 
 from gemmsmith.call.binding import CompileFn, bind, workspace_bytes
-from gemmsmith.cli.options import Compiler
+from gemmsmith.cli.compiler import Compiler
 from gemmsmith.compile.compiled import CompiledKernel
 from gemmsmith.compile.target import arch_number
 from gemmsmith.fills import Array, Operands

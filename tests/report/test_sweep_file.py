@@ -28,7 +28,7 @@ def test_a_sweep_round_trips_through_json(sweep: Sweep, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("change", [
     {"parameters": ["BK", "TM"]}, {"points": [{"values": ["8"]}]}, {"title": 7}, {"extra": 1},
-    {"more_is_better": "yes"}, {"points": 3},
+    {"more_is_better": "yes"}, {"points": 3}, {"origin": "guessed"},
 ])  # fmt: skip
 def test_what_is_not_a_sweep_is_refused(change: dict[str, object], tmp_path: Path) -> None:
     (tmp_path / "bad.json").write_text(json.dumps(sweep_to_json(sweeps()[0]) | change))

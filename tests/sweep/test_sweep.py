@@ -14,13 +14,10 @@ from typing import Any
 
 import pytest
 
-from gemmsmith.cli import sweep_choices
 from gemmsmith.cli.commands import sweep as sweep_command
+from gemmsmith.cli.compiler import Compiler
 from gemmsmith.cli.main import run_command
-from gemmsmith.cli.options import Compiler
-from gemmsmith.cli.render.sweep_tables import Sweep, print_sweep
-from gemmsmith.cli.sweep_points import Workbench, resources, small_problem
-from gemmsmith.cli.sweep_timing import Entrant, Listener, turns
+from gemmsmith.cli.render.sweep_tables import print_sweep
 from gemmsmith.errors import UsageError
 from gemmsmith.explain.occupancy import curve
 from gemmsmith.gpus import gpu_named
@@ -31,9 +28,16 @@ from gemmsmith.run.contender import Identity
 from gemmsmith.shapes import Shape, parse_shapes
 from gemmsmith.store.database import Results
 from gemmsmith.store.results import Measurement, Ratio, Timing
+from gemmsmith.sweep import measure
+from gemmsmith.sweep.axes import parse_axis
+from gemmsmith.sweep.counting import small_problem
 from gemmsmith.sweep.experiments import EXPERIMENTS, experiment_named
+from gemmsmith.sweep.families import FileFamily, RungFamily, Variant
+from gemmsmith.sweep.grid import Point, grid
 from gemmsmith.sweep.quantities import QUANTITIES, columns, telling
-from gemmsmith.sweep.sweep import FileFamily, Outcome, Point, RungFamily, Variant, grid, parse_axis
+from gemmsmith.sweep.results import Outcome, Sweep
+from gemmsmith.sweep.timing import Entrant, Listener, time_points
+from gemmsmith.sweep.workbench import Workbench, resources
 from gemmsmith.userfile.user_kernel import UserOptions
 
 CUBE = ((64, 64, 64),)
@@ -134,8 +138,8 @@ def test_fixed_values_and_presets_hold() -> None:
 
 @pytest.mark.parametrize(("vary", "message"), [
     (("NO=1",), "no parameter NO"), (("BK=8", "BK=16"), "varied twice"), (("BK=x",), "not an integer"),
-    (("SIZE=64", "M=64"), "cannot vary too"), (("SIZE=0",), "no extent"), (("SIZE=-4",), "no extent"),
-    (("WAVES=1",), "not known here"), (("registers=x",), "not an integer"), (("dtype=fp99",), "unknown data type"),
+    (("SIZE=64", "M=64"), "cannot vary too"), (("SIZE=0",), "not an extent"), (("SIZE=-4",), "not an extent"),
+    (("WAVES=1",), "needs a GPU whose occupancy is known"), (("registers=x",), "not an integer"), (("dtype=fp99",), "unknown data type"),
 ])  # fmt: skip
 def test_a_sweep_that_makes_no_sense_is_refused_as_a_whole(vary: tuple[str, ...], message: str) -> None:
     with pytest.raises(UsageError, match=message):
@@ -147,7 +151,7 @@ def test_what_is_held_cannot_vary(file: Path) -> None:
         (rung("padded", "PAD=8"), "PAD=0"),
         (FileFamily(file, UserOptions(defines=(("TILE", "8"),))), "TILE=8"),
     ):
-        with pytest.raises(UsageError, match="held and varied at once"):
+        with pytest.raises(UsageError, match="both fixed and varied"):
             points(family, vary)
 
 
@@ -158,7 +162,7 @@ def test_sizes_and_shapes() -> None:
     assert str(point.problem) == "32x16x24 fp32"
     both = points(rung("coalesced"), "TILE=8,16", shapes=parse_shapes("32,8x16x24"))
     assert [p.label for p in both][::2] == ["shape=32x32x32 TILE=8", "shape=8x16x24 TILE=8"]
-    with pytest.raises(UsageError, match="both say which sizes"):
+    with pytest.raises(UsageError, match="both set sizes"):
         points(rung("coalesced"), "K=8", shapes=parse_shapes("32,64"))
 
 
@@ -253,7 +257,7 @@ def test_waves_are_full_where_asked_and_never_rounded_away(gpu: str) -> None:
         m, n, k = here.wave_shape(variant, wanted, (64, 64, 48))
         assert (m % 32, n % 32, k) == (0, 0, 48)
         grids[wanted] = spec.geometry(Problem(m, n, k), variant.config).blocks
-    capacity = here.gpu.sms * here.held(here.compiled(variant, Problem(64, 64, 64)), 1024, 0).blocks_per_sm
+    capacity = here.gpu.sms * here.occupancy(here.compiled(variant, Problem(64, 64, 64)), 1024, 0).blocks_per_sm
     assert grids[0.95] < capacity == grids[1.0] < grids[1.05] < grids[2.0] == 2 * capacity
 
 
@@ -328,7 +332,7 @@ def test_what_a_kernel_uses() -> None:
     compiled = here.compiled(Variant(spec, spec.config(), ""), Problem(64, 64, 64))
     spilling = replace(compiled, resources=replace(compiled.resources, registers=255, spill_stores=4, spill_loads=8,
                                                    static_smem=1000, barriers=1))  # fmt: skip
-    held = here.held(spilling, 128, 24)
+    held = here.occupancy(spilling, 128, 24)
     found = dict(resources(spilling, held, 330, here.gpu))
     assert found == {"registers": 255, "smem_bytes": 1024, "spill_bytes": 12, "threads": 128, "blocks_per_sm": 2,
                      "occupancy": 0.125, "grid_blocks": 330, "waves": 1.25, "wave_efficiency": 0.625}  # fmt: skip
@@ -465,7 +469,7 @@ def test_points_of_a_shape_take_turns_with_the_baselines() -> None:
         note("the clocks are not known")
         return [measurement("cublas", problem, kind="baseline"), *(measurement(e.label, problem) for e in entrants)]
 
-    refused, *shapes = turns(found, bench(), measure)
+    refused, *shapes = time_points(found, bench(), measure)
     assert [(at, outcome.state) for at, outcome in refused.outcomes] == [(1, "illegal"), (4, "illegal")]
     assert asked == [
         (["coalesced SIZE=32 TILE=8", "coalesced SIZE=32 TILE=16"], "32x32x32 fp32"),
@@ -483,7 +487,7 @@ def test_points_of_a_shape_take_turns_with_the_baselines() -> None:
 
 
 def outcomes_of(family: RungFamily | FileFamily, vary: str, answer: Any) -> list[Outcome]:
-    return [outcome for turn in turns(points(family, vary), bench(), answer) for _, outcome in turn.outcomes]
+    return [outcome for turn in time_points(points(family, vary), bench(), answer) for _, outcome in turn.outcomes]
 
 
 def test_a_point_that_is_rejected_or_skipped_on_the_gpu() -> None:
@@ -517,13 +521,12 @@ def test_a_sweep_on_a_gpu_from_the_command_line(
     device = SimpleNamespace(name="NVIDIA H200", sms=132, arch="sm_90")
     speeds = {"TILE=8": 4e-6, "TILE=16": 2e-6}
 
-    def measure(entrants: Sequence[Entrant], problem: Problem, note: Listener) -> list[Measurement]:
+    def timed(entrants: Sequence[Entrant], problem: Problem, note: Listener) -> list[Measurement]:
         note("cublas is fine")
         return [measurement(e.label, problem, speeds[e.label.split()[-1]]) for e in entrants]
 
-    for module in (sweep_command, sweep_choices):
-        monkeypatch.setattr(module, "cuda_device", lambda: device)
-    monkeypatch.setattr(sweep_command, "gpu_measure", lambda *_: measure)
+    monkeypatch.setattr(sweep_command, "cuda_device", lambda: device)
+    monkeypatch.setattr(measure, "gpu_measure", lambda *_: timed)
     arguments = ("coalesced", "--vary", "N=32,64", "--vary", "TILE=8,9,16", "--device", "gpu", "--against", "cublas",
                  "--shapes", "64", "--no-db")  # fmt: skip
     facts = json.loads(run(capsys, *arguments, "--json"))
@@ -538,7 +541,7 @@ def test_a_sweep_on_a_gpu_from_the_command_line(
     assert kept.points[2].value == 2 * kept.points[0].value > 0
     assert "sweep coalesced --vary N=32,64" in kept.command
     assert all(len(line) <= 100 for line in text.splitlines())
-    assert "of cublas" in text
+    assert [line.split()[-1] for line in text.splitlines()[1:3]] == ["of", "TFLOPS"]
     assert "2.0 µs" in text
     assert "50.0%" in text
     assert "note: cublas is fine" in text

@@ -619,7 +619,7 @@ def test_commands_of_gemmsmith_and_modules(install: Install, capfd: pytest.Captu
 def test_wrong_use(words: list[str], code: int, message: str, capfd: pytest.CaptureFixture[str]) -> None:
     assert run_command(["timeline", *words]) == code
     out, err = capfd.readouterr()
-    assert out == ""
+    assert out == "" or json.loads(out)["error"]["exit_code"] == code
     assert message in err
     assert "Traceback" not in err
 

@@ -1,4 +1,4 @@
-"""The whole ladder, gathered in several processes, and its story: what ``climb`` and ``report`` have in common."""
+"""The whole ladder, collected in several processes, for ``climb`` and ``report``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from gemmsmith import __version__
-from gemmsmith.cli.options import Compiler
+from gemmsmith.cli.compiler import Compiler
 from gemmsmith.cli.render.output import progress
 from gemmsmith.compile.target import arch_number
 from gemmsmith.errors import UsageError
@@ -30,28 +30,28 @@ from gemmsmith.store.tuned_choice import recorded_choice
 _WORKERS = 4
 
 
-def gather_ladder(
+def collect_ladder(
     size: int, arch: str, compiler: Compiler, simulated: int, doing: str,
     then: Callable[[CollectedRung], CollectedRung] = lambda step: step,
 ) -> tuple[CollectedRung, ...]:  # fmt: skip
-    """Count every rung of ``arch``, and verify it on the simulator up to ``simulated`` (0: not), in several processes.
+    """Count every rung of ``arch``, and verify it on the simulator up to ``simulated``³ (0: do not verify).
 
-    ``then`` completes each in this process, as it comes. Rungs that the simulator does not know are compiled only.
+    ``then`` completes each rung in this process. Rungs that the simulator cannot run are only compiled.
     """
     names = [spec.name for spec in rungs_for(arch_number(arch))]
     found: dict[str, CollectedRung] = {}
     with progress() as bar:
         task = bar.add_task(doing, total=len(names))
-        for step in _side_by_side([(name, size, arch, simulated, compiler) for name in names]):
+        for step in _in_parallel([(name, size, arch, simulated, compiler) for name in names]):
             found[step.name] = then(step)
             bar.update(task, description=step.name, advance=1)
     return tuple(found[name] for name in names)
 
 
-def _side_by_side(jobs: list[tuple[str, int, str, int, Compiler]]) -> Iterator[CollectedRung]:
+def _in_parallel(jobs: list[tuple[str, int, str, int, Compiler]]) -> Iterator[CollectedRung]:
     workers = min(_WORKERS, os.cpu_count() or 1)
     with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn")) as pool:
-        futures = [pool.submit(gather, *job) for job in jobs]
+        futures = [pool.submit(collect_rung, *job) for job in jobs]
         try:
             for future in as_completed(futures):
                 yield future.result()
@@ -59,8 +59,8 @@ def _side_by_side(jobs: list[tuple[str, int, str, int, Compiler]]) -> Iterator[C
             pool.shutdown(cancel_futures=True)
 
 
-def gather(name: str, size: int, arch: str, simulated: int, compiler: Compiler) -> CollectedRung:
-    """One rung: counted, and verified on the simulator up to ``simulated`` (0: not)."""
+def collect_rung(name: str, size: int, arch: str, simulated: int, compiler: Compiler) -> CollectedRung:
+    """One rung: counted, and verified on the simulator up to ``simulated``³ (0: not verified)."""
     step, spec = count_rung(name, size, arch, compiler), rung_named(name)
     if not simulated or not spec.simulated:
         return step
@@ -68,16 +68,16 @@ def gather(name: str, size: int, arch: str, simulated: int, compiler: Compiler) 
 
 
 def left_out(arch: str) -> str:
-    """Which rungs are not on this architecture's ladder, in words; '' where all are."""
+    """Which rungs an architecture does not have, as a note; empty where it has all."""
     names = [spec.name for spec in rungs() if spec not in rungs_for(arch_number(arch))]
     return f"not for {arch}: {', '.join(names)}" if names else ""
 
 
-def ladder_story(
+def ladder_model(
     gathered: Sequence[CollectedRung], gpu: GPU, size: int, made: Made, measured: tuple[Run, ...] = (),
     recorded: tuple[Run, ...] = (), sweeps: tuple[Sweep, ...] = (),
 ) -> ReportModel:  # fmt: skip
-    """With what others published, and the package's own sweeps before those given."""
+    """The page's model, with published figures, and the package's own sweeps before ``sweeps``."""
     return ReportModel(
         gpu=gpu, problem=Problem(size, size, size), rungs=rungs_of(gathered, gpu), made=made, measured=measured,
         recorded=recorded, choice=recorded_choice(), published=published(), sweeps=(*recorded_sweeps(), *sweeps),
@@ -97,8 +97,8 @@ def check_page(path: Path) -> None:
         raise UsageError(f"there is no folder {path.parent} for --html")
 
 
-def save_page(path: Path, story: ReportModel) -> Path:
+def save_page(path: Path, model: ReportModel) -> Path:
     try:
-        return write_page(path, story)
+        return write_page(path, model)
     except OSError as error:
         raise UsageError(f"cannot write {path}: {error.strerror}") from None

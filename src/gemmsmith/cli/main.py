@@ -1,38 +1,25 @@
-"""The command line: one command a file, one place where errors become messages and exit codes."""
+"""The entry point: one place where errors become messages and exit codes."""
 
 from __future__ import annotations
 
+import os
 import sys
-import textwrap
 from collections.abc import Sequence
 
 import typer
+import typer.main
 
-from gemmsmith.cli.commands import (
-    accuracy,
-    bench,
-    check,
-    climb,
-    compare,
-    doctor,
-    explain,
-    history,
-    list_,
-    occupancy,
-    profile,
-    report,
-    run,
-    show,
-    sweep,
-    timeline,
-    tune,
-    verify,
-)
-from gemmsmith.cli.render.output import WIDTH
-from gemmsmith.errors import CompileError, GemmsmithError, UsageError
+from gemmsmith.cli.error_output import tell, wants_json
+from gemmsmith.cli.lazy_group import LazyGroup
+from gemmsmith.cli.parser_errors import ParserError, as_usage_error, is_help
+from gemmsmith.cli.render.ascii import prepare_streams
+from gemmsmith.errors import GemmsmithError, UsageError
+
+INTERRUPTED = 130  # as a shell reports a program that Ctrl-C ended
 
 app = typer.Typer(
     name="gemmsmith",
+    cls=LazyGroup,
     help="A workbench for GPU matrix multiplication: run, verify and understand a ladder of CUDA kernels, "
     "on a GPU or on a simulator of it.",
     no_args_is_help=True,
@@ -40,24 +27,6 @@ app = typer.Typer(
     add_completion=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command("list")(list_.command)
-app.command("show")(show.command)
-app.command("run")(run.command)
-app.command("verify")(verify.command)
-app.command("check")(check.command)
-app.command("accuracy")(accuracy.command)
-app.command("bench")(bench.command)
-app.command("profile")(profile.command)
-app.command("explain")(explain.command)
-app.command("compare")(compare.command)
-app.command("occupancy")(occupancy.command)
-app.command("doctor")(doctor.command)
-app.command("climb")(climb.command)
-app.command("report")(report.command)
-app.add_typer(history.app, name="history")
-app.command("sweep")(sweep.command)
-app.command("tune")(tune.command)
-app.command("timeline", cls=timeline.WatchCommand)(timeline.command)
 
 
 @app.callback(invoke_without_command=True)
@@ -76,39 +45,35 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def run_command(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    prepare_streams()
     try:
-        app(args=arguments, prog_name="gemmsmith")
+        code = typer.main.get_command(app)(args=words, prog_name="gemmsmith", standalone_mode=False)
+        sys.stdout.flush()
+        return code if isinstance(code, int) else 0
     except GemmsmithError as error:
-        _complain(error)
-        return error.exit_code
+        return tell(error, wants_json(words))
+    except ParserError as error:
+        return UsageError.exit_code if is_help(error) else tell(as_usage_error(error), wants_json(words))
+    except RecursionError:
+        return tell(UsageError("the input is nested too deeply to be read"), wants_json(words))
     except MemoryError as error:
-        _complain(UsageError(f"this machine has too little memory: {error}", "choose smaller sizes"))
-        return UsageError.exit_code
-    except SystemExit as end:  # typer's own: 0 when done, 2 for wrong use, or what a command asked for
-        return end.code if isinstance(end.code, int) else int(end.code is not None)
-    return 0
+        return tell(_too_large(error), wants_json(words))
+    except ValueError as error:
+        if "array is too big" not in str(error) and "Maximum allowed" not in str(error):
+            raise
+        return tell(_too_large(error), wants_json(words))  # what NumPy raises for sizes beyond the address space
+    except (KeyboardInterrupt, typer.Abort):
+        sys.stderr.write("interrupted\n")
+        return INTERRUPTED
+    except BrokenPipeError:
+        # Whoever read our output has gone. Nothing may be written when Python closes stdout.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
 
 
-def _complain(error: GemmsmithError) -> None:
-    typer.secho(_lines(f"error: {error.message}", ""), fg="red", err=True)
-    if isinstance(error, CompileError) and error.log:
-        typer.echo(error.log.rstrip(), err=True)
-    if error.hint:
-        typer.echo(_lines(error.hint, "  "), err=True)
-
-
-def _lines(text: str, indent: str) -> str:
-    """Lines of at most 100 columns, as they are where they fit; a word, such as a path, stays in one piece."""
-    lines = []
-    for line in text.splitlines():
-        words = line.lstrip()
-        own = line[: len(line) - len(words)] or indent
-        if len(own + words) <= WIDTH:
-            lines.append(own + words)
-            continue
-        lines += textwrap.wrap(words, WIDTH, initial_indent=own, subsequent_indent=own or "  ",
-                               break_long_words=False, break_on_hyphens=False)  # fmt: skip
-    return "\n".join(lines)
+def _too_large(error: Exception) -> UsageError:
+    return UsageError(f"this machine has too little memory: {error}", "choose smaller sizes")
 
 
 if __name__ == "__main__":

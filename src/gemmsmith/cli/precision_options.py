@@ -1,15 +1,17 @@
-"""What ``--precision``, ``--deterministic/--fastest`` and the name ``auto`` mean, in every command that has them."""
+"""``--precision``, ``--deterministic/--fastest`` and the kernel name ``auto``, in every command that has them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
-from typing import Annotated
+from dataclasses import dataclass, replace
+from typing import Annotated, ClassVar
 
 import typer
 
 from gemmsmith.choose.choice import Choice, choose
 from gemmsmith.choose.precision import DEFAULT, PRECISIONS, input_dtype
+from gemmsmith.cli.options.groups import OptionGroup
+from gemmsmith.cli.options.kernel import KernelOptions
 from gemmsmith.errors import UsageError
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.spec import KernelSpec
@@ -18,47 +20,59 @@ from gemmsmith.run.contender import Contender, Enqueue, Identity, MethodReader, 
 from gemmsmith.run.cuda import CudaDevice
 from gemmsmith.sim.device import SimDevice
 from gemmsmith.store.results import Pairs
-from gemmsmith.userfile.user_kernel import UserOptions
 
-AUTO = "auto"  # in the place of a rung: what matmul chooses
+AUTO = "auto"  # as a kernel's name: the kernel that matmul chooses
 
-PrecisionName = Annotated[
-    str, typer.Option("--precision", help=f"What a result is promised to be: {', '.join(PRECISIONS)}.")
-]
-Deterministic = Annotated[
-    bool, typer.Option("--deterministic/--fastest", help="Of auto: the same bits every time, or the fastest kernel.")
-]
+
+@dataclass(frozen=True)
+class PrecisionOptions(OptionGroup):
+    """What a result must be."""
+
+    panel: ClassVar[str] = "Precision"
+
+    precision: Annotated[
+        str, typer.Option("--precision", help=f"The precision that results must keep: {', '.join(PRECISIONS)}.")
+    ] = ""
+    deterministic: Annotated[
+        bool,
+        typer.Option("--deterministic/--fastest", help="With auto: bit-reproducible results, or the fastest kernel."),
+    ] = True
+
+    def choose(self, problem: Problem, device: SimDevice | CudaDevice) -> Choice:
+        """The kernel that ``auto`` is for a problem on a device."""
+        return chosen_for(problem, device, self.precision, self.deterministic)
 
 
 def input_type(dtype: str, precision: str, own: DType) -> DType:
-    """What a command multiplies in: as ``--dtype`` or ``--precision`` say, else a kernel's ``own`` type."""
+    """The type of the inputs: as ``--dtype`` or ``--precision`` say, else the kernel's ``own``."""
     stored = dtype_named(dtype) if dtype else FP32 if precision == "tf32" else own
     return dtype_named(input_dtype(precision, dtype, stored) or own.name)
 
 
-def chosen_for(problem: Problem, where: SimDevice | CudaDevice, precision: str, deterministic: bool) -> Choice:
-    """What ``auto`` is for a problem on a device."""
+def chosen_for(problem: Problem, device: SimDevice | CudaDevice, precision: str, deterministic: bool) -> Choice:
+    """The kernel that is chosen for a problem on a device."""
     asked = precision or DEFAULT
-    if isinstance(where, SimDevice):
+    if isinstance(device, SimDevice):
         return choose(problem, precision=asked, deterministic=deterministic)
-    return choose(problem, where.name, sms=where.sms, arch=where.arch, precision=asked, deterministic=deterministic)
+    return choose(problem, device.name, sms=device.sms, arch=device.arch, precision=asked, deterministic=deterministic)
 
 
-def check_nothing_set(config: str, preset: str, define: list[str] | None, options: UserOptions) -> None:
-    """``auto`` brings its configuration; options that would change it are refused."""
-    if config or preset or define or options != UserOptions():
+def check_auto_alone(options: KernelOptions) -> None:
+    """``auto`` has its own configuration: options that would change it are refused."""
+    if not options.is_default:
         raise UsageError("auto chooses the kernel and its configuration", "name a rung to set its parameters")
 
 
 class ChosenContender:
     """``auto`` in a measurement: for each problem, the kernel that is chosen for it.
 
-    make   how a kernel and its configuration become a contender
+    make   turns a kernel and its configuration into a contender
     """
 
-    def __init__(self, device: CudaDevice, make: Callable[[KernelSpec, Config], Contender], precision: str,
-                 deterministic: bool) -> None:  # fmt: skip
-        self._device, self._make, self._asked = device, make, (precision, deterministic)
+    def __init__(
+        self, device: CudaDevice, make: Callable[[KernelSpec, Config], Contender], options: PrecisionOptions
+    ) -> None:
+        self._device, self._make, self._options = device, make, options
         self._inner: Contender | None = None
         self._identity = Identity(AUTO, "rung")
 
@@ -77,7 +91,7 @@ class ChosenContender:
 
     def prepare(self, problem: Problem, sets: Sequence[OperandSet], stream: int) -> Enqueue:
         self.close()
-        choice = chosen_for(problem, self._device, *self._asked)
+        choice = self._options.choose(problem, self._device)
         self._inner = self._make(choice.spec, choice.config)
         enqueue = self._inner.prepare(problem, sets, stream)
         own = self._inner.identity

@@ -13,6 +13,6 @@ from gemmsmith.store.results import Run
 
 
 def new_run(command: str, device: CudaDevice | None) -> Run:
-    """A run that starts now on ``device``, or on the simulator, with nothing measured yet."""
+    """A run that starts now on ``device``, or on the simulator, without measurements yet."""
     started = datetime.now(UTC).isoformat(timespec="seconds")
     return Run(uuid.uuid4().hex, started, command, __version__, machine_facts(device, find_toolchain().compiler))

@@ -12,7 +12,7 @@ from typing import Any
 
 from gemmsmith.errors import UsageError
 from gemmsmith.report.files import replace_file
-from gemmsmith.report.report_model import MEASURED, RECORDED, Sweep, SweepPoint
+from gemmsmith.report.report_model import MEASURED, PREDICTED, RECORDED, SIMULATED, Sweep, SweepPoint
 from gemmsmith.store.old_names import current_sweep
 
 _PACKAGED = "h200_sweeps.json"
@@ -38,6 +38,8 @@ def sweep_from_json(data: Any) -> Sweep:
         _texts(getattr(made, name) for name in _TEXTS)
         if type(made.more_is_better) is not bool:
             raise ValueError(f"more_is_better is {made.more_is_better!r}")
+        if made.origin not in (MEASURED, RECORDED, SIMULATED, PREDICTED):
+            raise ValueError(f"origin is {made.origin!r}")
     except (KeyError, TypeError, ValueError, AttributeError):
         raise _no_sweep("this") from None
     return made

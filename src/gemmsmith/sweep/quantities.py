@@ -1,6 +1,6 @@
-"""What a sweep shows of each point: quantities with a heading, a way to write them, and what they mean.
+"""The quantities of a sweep: each with a heading, a format and a meaning.
 
-Counts are given per thousand multiply-adds of a warp, so that points of different sizes can be compared.
+Counts are per thousand multiply-adds of a warp, so that points of different sizes can be compared.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from gemmsmith.store.results import Measurement
 
 @dataclass(frozen=True)
 class Quantity:
-    """``read`` takes it from a measurement, NaN where that does not have it; ``write`` gives the text for a table."""
+    """``read`` takes it from a measurement (NaN if absent); ``write`` formats it for a table."""
 
     name: str
     heading: str
@@ -63,15 +63,15 @@ def _time(value: float) -> str:
 QUANTITIES = {
     quantity.name: quantity
     for quantity in (
-        _counter("threads", "threads", "threads a block", _whole),
-        _counter("registers", "regs", "registers a thread", _whole),
-        _counter("spill_bytes", "spilled", "bytes of registers that a thread spills: stored and loaded", _bytes),
-        _counter("smem_bytes", "shared", "shared memory a block, static and dynamic", _bytes),
+        _counter("threads", "threads", "threads per block", _whole),
+        _counter("registers", "regs", "registers per thread", _whole),
+        _counter("spill_bytes", "spilled", "bytes of registers spilled per thread, stored and loaded", _bytes),
+        _counter("smem_bytes", "shared", "shared memory per block, static and dynamic", _bytes),
         _counter("blocks_per_sm", "blocks/SM", "blocks that an SM holds at once", _whole, True),
-        _counter("occupancy", "occ.", "warps that an SM holds, of those it could", _percent, True),
+        _counter("occupancy", "occ.", "warps that an SM holds, of the most it can", _percent, True),
         _counter("grid_blocks", "blocks", "blocks of the grid", _whole),
-        _counter("waves", "waves", "rounds in which the GPU takes the grid", _fixed),
-        _counter("wave_efficiency", "slots used", "block slots used over all rounds, the last one included", _percent,
+        _counter("waves", "waves", "times the GPU is filled to run the grid", _fixed),
+        _counter("wave_efficiency", "slots used", "block slots used over all waves, the last one included", _percent,
                  True),
         _counter("instructions_per_ffma", "instr/FFMA", "estimated machine instructions for each multiply-add",
                  lambda v: f"{v:.3f}"),
@@ -94,7 +94,7 @@ COUNTED = (*RESOURCES, "instructions_per_ffma", "wavefronts_per_kffma", "load_co
            "sectors_per_kffma")  # fmt: skip
 TIMED = (*RESOURCES, "seconds", "spread", "of_limit", "tflops")
 PREDICTED = ("registers", "threads", "smem_bytes", "blocks_per_sm", "occupancy")
-# What to look at first on the simulator when a parameter of this name varies; the first that does decides.
+# The quantity to look at first on the simulator when a parameter of this name varies; the first match decides.
 _TELLING = {
     "PAD": "store_conflicts", "VEC": "global_requests_per_kffma", "BK": "barriers_per_kffma", "MIN_BLOCKS": "occupancy",
     "SIZE": "wave_efficiency", "M": "wave_efficiency", "N": "wave_efficiency", "WAVES": "wave_efficiency",
@@ -103,7 +103,7 @@ _TELLING = {
 
 
 def quantity_named(name: str) -> Quantity:
-    """The quantity called ``name``, or an error that lists the ones there are."""
+    """The quantity called ``name``; an unknown name is refused with all of them."""
     if name not in QUANTITIES:
         raise UsageError(f"there is no quantity called {name!r}", f"use one of {', '.join(QUANTITIES)}")
     return QUANTITIES[name]

@@ -1,10 +1,11 @@
 """gemmsmith check: a user's own kernel, compiled, simulated under several schedules, and verified.
 
-On the simulator every trial looks for races as well: a kernel that races fails, even where its result is right.
+On the simulator every trial also looks for races: a kernel that races fails, even if its result is correct.
 """
 
 from __future__ import annotations
 
+import math
 import shlex
 from collections.abc import Iterator
 from dataclasses import replace
@@ -12,112 +13,97 @@ from typing import Annotated
 
 import typer
 
-from gemmsmith.call.binding import aligned_code, check_simulated
-from gemmsmith.cli.launch_report import CText, Strict, c_fill, hints, is_lenient, launch_facts
-from gemmsmith.cli.options import (
-    Block,
-    CacheDir,
-    Compiler,
-    ConfigText,
-    Defines,
-    DeviceName,
-    Entry,
-    Grid,
-    Json,
-    Kernel,
-    PresetName,
-    SignatureText,
-    Smem,
-    find_device,
-    find_kernel,
-)
+from gemmsmith.call.binding import aligned_code
+from gemmsmith.cli.estimate import check_memory
+from gemmsmith.cli.launch_report import hints, launch_facts
+from gemmsmith.cli.options.device import CacheOptions, DeviceOptions
+from gemmsmith.cli.options.groups import option_words
+from gemmsmith.cli.options.kernel import KernelName, KernelOptions, find_kernel
+from gemmsmith.cli.options.output import OutputOptions
+from gemmsmith.cli.options.problem import ShapeOptions
+from gemmsmith.cli.options.verification import VerificationOptions
 from gemmsmith.cli.render.check_report import DISTINCT, RAGGED, UNREAD, Report, Trial
 from gemmsmith.cli.render.output import progress
-from gemmsmith.errors import GemmsmithError
+from gemmsmith.errors import GemmsmithError, UsageError
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.ladder.registry import check_accepts
 from gemmsmith.problem import Problem
-from gemmsmith.userfile.user_kernel import UserOptions
 from gemmsmith.verify.harness import refusal, verify_launch
+from gemmsmith.verify.leniency import is_lenient
 
-# The forgiving order first, so that plain mistakes are named plainly; then orders that barriers must survive.
+# The order that hides most mistakes first, so that plain ones are named plainly; then orders that need the barriers.
 SCHEDULES = ("lockstep", "in_order", "reversed", "random", "starved")
+_SHAPE = ShapeOptions(128, 128, 128)
+_DEVICE = DeviceOptions("sim")
 
 
 def command(
-    kernel: Kernel,
-    m: Annotated[int, typer.Option("--m", help="Rows of C.")] = 128,
-    n: Annotated[int, typer.Option("--n", help="Columns of C.")] = 128,
-    k: Annotated[int, typer.Option("--k", help="Inner extent.")] = 128,
-    device: DeviceName = "sim",
-    config: ConfigText = "",
-    preset: PresetName = "",
-    define: Defines = None,
-    entry: Entry = "",
-    grid: Grid = "",
-    block: Block = "",
-    smem: Smem = "",
-    signature: SignatureText = "",
-    timeout: Annotated[float, typer.Option("--timeout", help="Seconds a simulated launch may take.")] = 120,
-    c: CText = "",
-    strict: Strict = False,
-    cache_dir: CacheDir = None,
-    json: Json = False,
+    kernel: KernelName,
+    options: KernelOptions,
+    shape: ShapeOptions = _SHAPE,
+    device: DeviceOptions = _DEVICE,
+    timeout: Annotated[
+        float, typer.Option("--timeout", help="Seconds that a simulated launch may take.", rich_help_panel="Device")
+    ] = 120,
+    *,
+    checks: VerificationOptions,
+    cache: CacheOptions,
+    output: OutputOptions,
 ) -> None:
-    """Check a kernel of your own: compile, simulate in several orders, verify; exits 1 with the reason."""
-    options = UserOptions(entry, grid, block, smem, signature)
-    spec, chosen = find_kernel(kernel, config, preset, define, options)
-    options = replace(options, defines=spec.extra_defines)
-    filled = c_fill(c)
-    base = Problem(m, n, k, dtype=spec.dtypes[0])
+    """Check your own kernel: compile it, simulate it in several orders, verify it.
+
+    Exits 1, with the reason, if it is wrong or races.
+    """
+    if not timeout > 0 or math.isnan(timeout):
+        raise UsageError(f"--timeout {timeout:g} is not a number of seconds", "give more than 0; inf: no limit")
+    spec, config = find_kernel(kernel, options)
+    user = replace(options.launch, defines=spec.extra_defines)
+    base = Problem(*shape.extents, dtype=spec.dtypes[0])
     check_accepts(spec, base)
-    launch = launch_facts(spec, chosen, base, options)
-    compiler = Compiler(cache_dir)
-    first = find_device(device)
-    check_simulated(first, spec, base)
-    compiled = compiler(spec, *aligned_code(spec, chosen, base), first.arch)
-    first.load(compiled)  # what the device cannot run at all is no verdict on the kernel
-    given = {"config": config, "preset": preset, "entry": entry, "grid": grid, "block": block, "smem": smem,
-             "signature": signature, "c": c}  # fmt: skip
-    again = _again(kernel, base, device, define or [], given) + (" --strict" if strict else "")
-    planned = list(_trials(spec, base, first.kind, filled))
-    skipped = [(trial.label, why) for trial in planned if (why := _obstacle(spec, chosen, trial))]
+    check_memory(base)
+    launch = launch_facts(spec, config, base, user)
+    first = device.open()
+    device.check_runs(spec, base)
+    compiled = cache.compiler(spec, *aligned_code(spec, config, base), first.arch)
+    first.load(compiled)  # an instruction that the device lacks is no verdict on the kernel
+    planned = list(_trials(spec, base, first.kind, checks.fill))
+    skipped = [(trial.label, why) for trial in planned if (why := _obstacle(spec, config, trial))]
     if first.kind != "sim":
         skipped.append(("other orders of warps, races", "only the simulator can choose and see them"))
-    trials = [trial for trial in planned if not _obstacle(spec, chosen, trial)]
-    report = Report(spec, compiled, base, launch, trials, skipped, strict or spec.is_rung)
+    trials = [trial for trial in planned if not _obstacle(spec, config, trial)]
+    report = Report(spec, compiled, base, launch, trials, skipped, checks.strict or spec.is_rung)
+    again = _again(kernel, base, device, options, checks)
     with progress() as bar:
         task = bar.add_task(spec.name, total=len(trials))
         for trial in trials:
-            where = find_device(device, trial.schedule, hazards=True, timeout=timeout)
-            verdict = verify_launch(where, spec, chosen, trial.problem, compile_fn=compiler, fill=trial.fill,
+            where = device.open(trial.schedule, hazards=True, timeout=timeout)
+            verdict = verify_launch(where, spec, config, trial.problem, compile_fn=cache.compiler, fill=trial.fill,
                                     mode=trial.mode, c=trial.c)  # fmt: skip
             report.verdicts.append((trial, replace(verdict, repeat=again)))
             bar.advance(task)
             if not verdict.trusted and trial.label != UNREAD:
-                # A wrong launch would have failed before the last trial.
-                report.hints = hints(spec, launch, options, verdict, suspect_launch=trial.label != RAGGED)
-                break  # the first failure is the one to mend; later ones often follow from it
-    report.show(json)
+                # A wrong launch would have failed before the ragged trial, which is the last.
+                report.hints = hints(spec, launch, user, verdict, suspect_launch=trial.label != RAGGED)
+                break  # later failures often follow from the first
+    report.show(output.json)
     if not report.ok:
         raise typer.Exit(1)
 
 
-def _again(kernel: str, base: Problem, device: str, defines: list[str], given: dict[str, str]) -> str:
-    """This very check as a command line; races and schedules have no other."""
+def _again(
+    kernel: str, base: Problem, device: DeviceOptions, options: KernelOptions, checks: VerificationOptions
+) -> str:
+    """The command line of this check: no other command repeats races and schedules."""
     words = ["gemmsmith", "check", kernel, "--m", str(base.m), "--n", str(base.n), "--k", str(base.k)]
-    words += ["--device", device] if device != "sim" else []
-    words += [f"-D{define}" for define in defines]
-    for name, value in given.items():
-        words += [f"--{name}", value] if value else []
-    return shlex.join(words)
+    words += ["--device", device.device] if device != _DEVICE else []
+    return shlex.join([*words, *option_words(options, checks)])
 
 
 def _trials(spec: KernelSpec, base: Problem, kind: str, filled: str) -> Iterator[Trial]:
-    # Many tutorials compute alpha·sum + beta·C whatever beta is: right, as long as C holds numbers. So C is set while
-    # all else is tried, and whether it was read is asked separately.
-    lenient = is_lenient(spec, filled, strict=False)
+    # Many tutorials compute alpha·sum + beta·C for every beta, which is correct as long as C holds numbers. So C is set
+    # in the other trials, and one trial alone tests whether it is read.
+    lenient = is_lenient(spec, filled)
     c = filled or ("set" if lenient else "unset")
     yield Trial("integers, bit for bit", base, "exact", "integers", "lockstep", c)
     yield Trial("random data", base, "float", "normal", "lockstep", c)
@@ -137,11 +123,11 @@ def _trials(spec: KernelSpec, base: Problem, kind: str, filled: str) -> Iterator
 
 
 def _distinct(base: Problem) -> Problem | None:
-    """Still whole tiles, but M, N and K all different: on a square no one can tell them apart. None where they are."""
+    """Whole tiles with M, N and K all different: a square hides swapped extents. None where they differ already."""
     m, n, k = base.m, base.n, base.k
     if len({m, n, k}) == 3:
         return None
-    # Half of K costs the least; half of a small K may be no multiple of the tile any more.
+    # Half of K costs the least; half of a small K may not be a multiple of the tile any more.
     halves = [(m, 2 * n, k // 2)] if k % 128 == 0 else []
     shapes = [*halves, (m, 2 * n, 3 * k), (2 * m, n, 3 * k), (2 * m, 3 * n, k)]
     found = next((shape for shape in shapes if len(set(shape)) == 3), None)

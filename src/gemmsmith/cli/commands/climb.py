@@ -6,7 +6,7 @@ import shlex
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import typer
 
@@ -14,14 +14,19 @@ from gemmsmith import __version__
 from gemmsmith.bench.bench import bench
 from gemmsmith.bench.kernel_contender import KernelContender
 from gemmsmith.bench.rig import TimingPolicy, cuda_rig
-from gemmsmith.cli.commands.explain import DEFAULT_GPU, GpuName, arch_of
-from gemmsmith.cli.ladder import check_page, gather_ladder, ladder_story, left_out, save_page
-from gemmsmith.cli.options import CacheDir, Compiler, DeviceName, Json, find_device
+from gemmsmith.cli.compiler import Compiler
+from gemmsmith.cli.ladder import check_page, collect_ladder, ladder_model, left_out, save_page
+from gemmsmith.cli.names import gpu_from
+from gemmsmith.cli.options.device import DEFAULT_GPU, CacheOptions, DeviceOptions, GpuName
+from gemmsmith.cli.options.groups import OptionGroup, option_words
+from gemmsmith.cli.options.output import OutputOptions
+from gemmsmith.cli.options.record import RecordOptions
+from gemmsmith.cli.options.timing import TimingOptions
 from gemmsmith.cli.recording import new_run
 from gemmsmith.cli.render.climb_tables import print_climb
 from gemmsmith.cli.render.output import print_json, progress
 from gemmsmith.errors import MissingDeviceError, UsageError
-from gemmsmith.gpus import GPU, gpu_named, gpu_of_device
+from gemmsmith.gpus import GPU, gpu_of_device
 from gemmsmith.ladder.registry import rung_named
 from gemmsmith.problem import Problem
 from gemmsmith.report.collect import CollectedRung, verify_rung
@@ -38,16 +43,17 @@ from gemmsmith.store.run_file import run_to_json
 _SIZE = 4096
 _SIMULATED = 256  # the largest cube that the simulator verifies
 _SIZES = (512, 1024, 2048, 4096, 8192)
-# Who is timed beside fp32 rungs, and beside 16-bit ones.
+# Baselines for fp32 rungs, and for the others.
 _BASELINES = {"fp32": ("cublas", "cublas-tf32", "cublaslt")}
 _OTHERS = ("cublas", "cublaslt")
+_TIMING = TimingOptions(budget=4.0)
 
 
 @dataclass(frozen=True)
 class Climb:
-    """What a climb found: on which device, for which size and GPU, and the times where they could be measured."""
+    """The result of a climb: the page's model, each rung, the device, and notes."""
 
-    story: ReportModel
+    model: ReportModel
     gathered: tuple[CollectedRung, ...]
     device: str
     on_gpu: bool
@@ -55,54 +61,66 @@ class Climb:
 
     @property
     def ok(self) -> bool:
-        rejected = any(m.rejected for run in self.story.measured for m in run.measurements)
+        rejected = any(m.rejected for run in self.model.measured for m in run.measurements)
         return all(step.ok for step in self.gathered) and not rejected
 
 
-def command(
-    size: Annotated[int, typer.Option("--size", help="M = N = K of the table and of the simulator's counts.")] = _SIZE,
+@dataclass(frozen=True)
+class ClimbOptions(OptionGroup):
+    """Sizes, and the page."""
+
+    panel: ClassVar[str] = "Ladder"
+
+    size: Annotated[int, typer.Option("--size", help="M = N = K of the table and of the simulated counts.")] = _SIZE
     sizes: Annotated[
-        str, typer.Option("--sizes", help="Sizes to time, on a GPU: 512,1024; up to --size if empty.")
-    ] = "",
-    device: DeviceName = "auto",
+        str, typer.Option("--sizes", help="Sizes to time on a GPU: 512,1024. Default: powers of 2 up to --size.")
+    ] = ""
+    html: Annotated[Path, typer.Option("--html", help="The page to write.")] = Path("climb.html")
+    no_html: Annotated[bool, typer.Option("--no-html", help="Write no page.")] = False
+
+    def __post_init__(self) -> None:
+        if self.size < 1:
+            raise UsageError(f"--size {self.size} is not positive")
+
+
+def command(
+    options: ClimbOptions,
+    device: DeviceOptions,
     gpu: GpuName = "",
-    html: Annotated[Path, typer.Option("--html", help="The page to write.")] = Path("climb.html"),
-    no_html: Annotated[bool, typer.Option("--no-html", help="Write no page.")] = False,
-    within: Annotated[float, typer.Option("--within", help="Half the median's interval, relative.")] = 0.005,
-    budget: Annotated[float, typer.Option("--budget", help="Seconds a size, at most, to reach it, on a GPU.")] = 4.0,
-    no_db: Annotated[bool, typer.Option("--no-db", help="Do not record what a GPU measured.")] = False,
-    db: Annotated[Path | None, typer.Option("--db", help="The results database.")] = None,
-    cache_dir: CacheDir = None,
-    json: Json = False,
+    timing: TimingOptions = _TIMING,
+    *,
+    record: RecordOptions,
+    cache: CacheOptions,
+    output: OutputOptions,
 ) -> None:
-    """Climb the ladder: verify every rung, count what it does, time it where there is a GPU, and write a page."""
-    if size < 1:
-        raise UsageError(f"--size {size} is not positive")
-    plan = TimingPolicy(within, budget)
-    where = find_device(device)
-    extents = _extents(sizes, size)
+    """Climb the ladder: verify every rung, count what it does, time it on a GPU.
+
+    Writes a page with charts. Exits 1 if a rung is wrong.
+    """
+    plan = TimingPolicy(timing.within, timing.budget)
+    where = device.open()
+    extents = _extents(options.sizes, options.size)
     target = _target(gpu, where)
-    if not no_html:
-        check_page(html)
-    arch = where.arch if isinstance(where, CudaDevice) else arch_of(target, "")
-    given = {"--size": "" if size == _SIZE else str(size), "--sizes": sizes, "--gpu": gpu,
-             "--device": "" if device == "auto" else device}  # fmt: skip
-    words = shlex.join(["gemmsmith", "climb", *(w for name, value in given.items() if value for w in (name, value))])
-    compiler = Compiler(cache_dir)
+    if not options.no_html:
+        check_page(options.html)
+    arch = where.arch if isinstance(where, CudaDevice) else f"sm_{target.arch}"
+    given = {"--size": "" if options.size == _SIZE else str(options.size), "--sizes": options.sizes, "--gpu": gpu}
+    words = [word for name, value in given.items() if value for word in (name, value)]
     notes = [note] if (note := left_out(arch)) else []
-    gathered = _gather(where, size, arch, compiler)
-    blank = new_run(words, where if isinstance(where, CudaDevice) else None)
+    gathered = _collect(where, options.size, arch, cache.compiler)
+    command_line = shlex.join(["gemmsmith", "climb", *words, *option_words(device)])
+    blank = new_run(command_line, where if isinstance(where, CudaDevice) else None)
     made = Made(blank.command, blank.started, blank.gemmsmith, blank.machine)
     measured: tuple[Run, ...] = ()
     if isinstance(where, CudaDevice):
-        measured = (_timed(where, blank, gathered, extents, compiler, plan, None if no_db else (db,), notes),)
-    story = ladder_story(gathered, target, size, made, measured, () if measured else recorded_runs())
-    climb = Climb(story, gathered, where.name, isinstance(where, CudaDevice), tuple(dict.fromkeys(notes)))
-    page = None if no_html else save_page(html, story)
-    if json:
+        measured = (_timed(where, blank, gathered, extents, cache.compiler, plan, record, notes),)
+    model = ladder_model(gathered, target, options.size, made, measured, () if measured else recorded_runs())
+    climb = Climb(model, gathered, where.name, isinstance(where, CudaDevice), tuple(dict.fromkeys(notes)))
+    page = None if options.no_html else save_page(options.html, model)
+    if output.json:
         print_json(_facts(climb))
     else:
-        print_climb(climb.story, climb.gathered, climb.device, climb.notes, page)
+        print_climb(climb.model, climb.gathered, climb.device, climb.notes, page)
     if not climb.ok:
         raise typer.Exit(1)
 
@@ -122,21 +140,21 @@ def _extents(sizes: str, size: int) -> tuple[int, ...]:
 def _target(name: str, where: SimDevice | CudaDevice) -> GPU:
     """The GPU that occupancy and predictions are for: the one named, this machine's, or the default."""
     if name:
-        return gpu_named(name)
+        return gpu_from(name)
     here = gpu_of_device(where.name, where.sms) if isinstance(where, CudaDevice) else None
-    return here if here is not None else gpu_named(DEFAULT_GPU)
+    return here if here is not None else gpu_from(DEFAULT_GPU)
 
 
-def _gather(where: SimDevice | CudaDevice, size: int, arch: str, compiler: Compiler) -> tuple[CollectedRung, ...]:
-    """Verify and count every rung; a GPU verifies in this process."""
+def _collect(where: SimDevice | CudaDevice, size: int, arch: str, compiler: Compiler) -> tuple[CollectedRung, ...]:
+    """Verify and count every rung; on a GPU they are verified in this process."""
     doing = "verifying and counting"
     if not isinstance(where, CudaDevice):
-        return gather_ladder(size, arch, compiler, min(size, _SIMULATED), doing)
+        return collect_ladder(size, arch, compiler, min(size, _SIMULATED), doing)
 
     def verified(step: CollectedRung) -> CollectedRung:
         return replace(step, verdicts=verify_rung(where, rung_named(step.name), size, compiler))
 
-    return gather_ladder(size, arch, compiler, 0, doing, verified)
+    return collect_ladder(size, arch, compiler, 0, doing, verified)
 
 
 def _timed(
@@ -146,15 +164,16 @@ def _timed(
     extents: tuple[int, ...],
     compiler: Compiler,
     plan: TimingPolicy,
-    database: tuple[Path | None] | None,
+    record: RecordOptions,
     notes: list[str],
 ) -> Run:
-    """Every rung that is right, beside the baselines of its type, over all sizes; each result is kept at once."""
-    right = [rung_named(step.name) for step in gathered if step.ok]
-    groups = {dtype: [s for s in right if s.dtypes[0] == dtype] for dtype in dict.fromkeys(s.dtypes[0] for s in right)}
+    """Every correct rung and the baselines of its type, at all sizes; each result is recorded at once."""
+    specs_ok = [rung_named(step.name) for step in gathered if step.ok]
+    dtypes = dict.fromkeys(spec.dtypes[0] for spec in specs_ok)
+    groups = {dtype: [spec for spec in specs_ok if spec.dtypes[0] == dtype] for dtype in dtypes}
     found: list[Measurement] = []
     with ExitStack() as stack:
-        results = None if database is None else stack.enter_context(Results.open(*database))
+        results = None if record.no_db else stack.enter_context(Results.open(record.db))
         if results is not None:
             results.begin(run)
         bar = stack.enter_context(progress())
@@ -184,11 +203,11 @@ def _rivals(dtype: str, notes: list[str]) -> list[Contender]:
 
 
 def _facts(climb: Climb) -> dict[str, Any]:
-    story = climb.story
+    model = climb.model
     return {
-        "command": story.made.command, "gemmsmith": __version__, "date": story.made.date, "device": climb.device,
-        "gpu": story.gpu.name, "arch": climb.gathered[0].compiled.arch, "compiler": climb.gathered[0].compiled.compiler,
-        "size": story.problem.m, "ok": climb.ok, "notes": list(climb.notes),
+        "command": model.made.command, "gemmsmith": __version__, "date": model.made.date, "device": climb.device,
+        "gpu": model.gpu.name, "arch": climb.gathered[0].compiled.arch, "compiler": climb.gathered[0].compiled.compiler,
+        "size": model.problem.m, "ok": climb.ok, "notes": list(climb.notes),
         "rungs": [
             {
                 "rung": rung.number, "name": rung.name, "dtype": rung.dtype, "config": rung.config,
@@ -201,8 +220,8 @@ def _facts(climb: Climb) -> dict[str, Any]:
                 if step.profile is not None else None,
                 "why": list(rung.why),
             }
-            for rung, step in zip(story.rungs, climb.gathered, strict=True)
+            for rung, step in zip(model.rungs, climb.gathered, strict=True)
         ],
-        "measured": [run_to_json(run) for run in story.measured],
-        "recorded": [run_to_json(run) for run in story.recorded],
+        "measured": [run_to_json(run) for run in model.measured],
+        "recorded": [run_to_json(run) for run in model.recorded],
     }  # fmt: skip

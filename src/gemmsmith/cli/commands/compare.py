@@ -1,100 +1,111 @@
-"""gemmsmith compare: two kernels side by side, the differences that matter first and in words."""
+"""gemmsmith compare: two kernels side by side, the differences that matter first."""
 
 from __future__ import annotations
 
 import csv
 import io
 import sys
-from typing import Annotated
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
 
 import typer
 from rich.markup import escape
 
-from gemmsmith.cli.commands.explain import DEFAULT_GPU, DEFAULT_SIZE, GpuName, Subject, arch_of, choose, wrapped
-from gemmsmith.cli.commands.profile import measured, measured_on
-from gemmsmith.cli.options import Arch, CacheDir, Compiler, DeviceName, Json
-from gemmsmith.cli.render.output import console, print_json, progress, table
+from gemmsmith.cli.ncu_profile import measured, measured_on
+from gemmsmith.cli.options.device import CacheOptions, DeviceOptions, TargetOptions
+from gemmsmith.cli.options.groups import OptionGroup
+from gemmsmith.cli.options.kernel import KernelName, KernelOptions
+from gemmsmith.cli.options.output import TableOptions
+from gemmsmith.cli.options.problem import ProblemOptions
+from gemmsmith.cli.render.output import item, print_json, print_table, progress, say
+from gemmsmith.cli.subject import Subject, find_subject
 from gemmsmith.errors import UsageError
 from gemmsmith.explain.comparison import Comparison, compare, to_json
 from gemmsmith.explain.comparison_rows import origin_of
 from gemmsmith.explain.diagnosis import MODEL
-from gemmsmith.gpus import gpu_named
 from gemmsmith.run.cuda import cuda_device
-from gemmsmith.userfile.user_kernel import UserOptions
 
-_Kernel = Annotated[str, typer.Argument(metavar="RUNG|FILE.cu", help="A rung of the ladder, or a .cu file.")]
-_Config = Annotated[str, typer.Option(help="Parameters of a rung, or macros of a file: BM=64,BN=64.")]
-_Preset = Annotated[str, typer.Option(help="One of the rung's published configurations.")]
-_Launch = Annotated[
-    str, typer.Option(help="Of a file, where it is not found: 'block=32,32; grid=ceil(N/32),ceil(M/32); entry=mine'.")
-]
+_CONFIG = "Parameters of a rung, or macros of a file: BM=64,BN=64."
+_PRESET = "A published configuration of the rung."
+_LAUNCH = "Launch of a file, where it is not found: 'block=32,32; grid=ceil(N/32),ceil(M/32); entry=mine'."
 _FIELDS = ("entry", "grid", "block", "smem", "signature")
+_DEVICE = DeviceOptions("sim")
+
+
+@dataclass(frozen=True)
+class SideOptions(OptionGroup):
+    """Configuration and launch of each kernel."""
+
+    panel: ClassVar[str] = "Kernels"
+
+    x_config: Annotated[str, typer.Option("--x-config", help=_CONFIG)] = ""
+    y_config: Annotated[str, typer.Option("--y-config", help=_CONFIG)] = ""
+    x_preset: Annotated[str, typer.Option("--x-preset", help=_PRESET)] = ""
+    y_preset: Annotated[str, typer.Option("--y-preset", help=_PRESET)] = ""
+    x_launch: Annotated[str, typer.Option("--x-launch", help=_LAUNCH)] = ""
+    y_launch: Annotated[str, typer.Option("--y-launch", help=_LAUNCH)] = ""
+
+    @property
+    def x(self) -> KernelOptions:
+        return _options(self.x_config, self.x_preset, self.x_launch)
+
+    @property
+    def y(self) -> KernelOptions:
+        return _options(self.y_config, self.y_preset, self.y_launch)
 
 
 def command(
-    x: _Kernel,
-    y: _Kernel,
-    gpu: GpuName = DEFAULT_GPU,
-    m: Annotated[int, typer.Option("--m", help="Rows of C.")] = DEFAULT_SIZE,
-    n: Annotated[int, typer.Option("--n", help="Columns of C.")] = DEFAULT_SIZE,
-    k: Annotated[int, typer.Option("--k", help="Inner extent.")] = DEFAULT_SIZE,
-    dtype: Annotated[str, typer.Option("--dtype", help="Input type, where a rung takes several.")] = "",
-    device: DeviceName = "sim",
-    x_config: _Config = "",
-    y_config: _Config = "",
-    x_preset: _Preset = "",
-    y_preset: _Preset = "",
-    x_launch: _Launch = "",
-    y_launch: _Launch = "",
-    arch: Arch = "",
-    cache_dir: CacheDir = None,
-    json: Json = False,
-    csv_: Annotated[bool, typer.Option("--csv", help="One row a quantity.")] = False,
+    x: KernelName,
+    y: KernelName,
+    sides: SideOptions,
+    problem: ProblemOptions,
+    device: DeviceOptions = _DEVICE,
+    *,
+    target: TargetOptions,
+    cache: CacheOptions,
+    output: TableOptions,
 ) -> None:
-    """Put two kernels side by side: resources, memory, instructions, main loop; on a GPU also what ncu measures."""
-    if json and csv_:
-        raise UsageError("choose one of --json and --csv")
-    target = gpu_named(gpu)
+    """Compare two kernels: resources, memory, instructions, main loop.
+
+    On a GPU with ncu also what ncu measures.
+    """
+    gpu = target.model
     on_gpu = measured_on(device)
-    where = cuda_device().arch if on_gpu else arch_of(target, arch)
-    sides = [
-        choose(name, (m, n, k), dtype, config, preset, None, launch_options(launch), where, Compiler(cache_dir))
-        for name, config, preset, launch in ((x, x_config, x_preset, x_launch), (y, y_config, y_preset, y_launch))
-    ]
+    arch = cuda_device().arch if on_gpu else target.architecture
+    named = ((x, sides.x), (y, sides.y))
+    both = [find_subject(name, options, problem, arch, cache.compiler) for name, options in named]
     with progress() as bar:
         task = bar.add_task("comparing", total=4 if on_gpu else 2)
-        pairs = []
-        for side in sides:
-            pairs.append(side.profile())
+        counted, seen = [], []
+        for subject in both:
+            counted.append(subject.profile())
             bar.advance(task)
-        seen = []
-        for side, preset, config in zip(sides, (x_preset, y_preset), (x_config, y_config), strict=True):
-            if on_gpu:
-                seen.append(measured(side, preset, None, config))
-                bar.advance(task)
-    found = compare(pairs[0], pairs[1], target, (seen[0], seen[1]) if on_gpu else None)
-    if json:
+        for subject in both if on_gpu else ():
+            seen.append(measured(subject))
+            bar.advance(task)
+    found = compare(counted[0], counted[1], gpu, (seen[0], seen[1]) if on_gpu else None)
+    if output.json:
         print_json(to_json(found))
-    elif csv_:
+    elif output.csv:
         sys.stdout.write(rows_csv(found))
     else:
-        _print(sides, found)
+        _print(both, found)
 
 
-def launch_options(text: str) -> UserOptions:
-    """'block=32,32; grid=…' as options of a user's file."""
+def _options(config: str, preset: str, launch: str) -> KernelOptions:
+    """'block=32,32; grid=…' as the options of a file."""
     given = {}
-    for part in filter(None, (piece.strip() for piece in text.split(";"))):
+    for part in filter(None, (piece.strip() for piece in launch.split(";"))):
         name, equals, value = part.partition("=")
         if name.strip() not in _FIELDS or not equals or not value.strip():
             raise UsageError(f"{part!r} says nothing about a launch", f"write NAME=VALUE; names: {', '.join(_FIELDS)}")
         given[name.strip()] = value.strip()
     entry, grid, block, smem, signature = (given.get(name, "") for name in _FIELDS)
-    return UserOptions(entry, grid, block, smem, signature)
+    return KernelOptions(config, preset, None, entry, grid, block, smem, signature)
 
 
 def rows_csv(found: Comparison) -> str:
-    """section, name, x, y, origin: one row a quantity."""
+    """section, name, x, y, origin: one row per quantity."""
     text = io.StringIO()
     rows = csv.writer(text, lineterminator="\n")
     rows.writerow(("section", "name", found.left.case.profile.kernel, found.right.case.profile.kernel, "origin"))
@@ -104,22 +115,19 @@ def rows_csv(found: Comparison) -> str:
     return text.getvalue()
 
 
-def _print(sides: list[Subject], found: Comparison) -> None:
-    out = console()
-    for letter, side in zip("XY", sides, strict=True):
-        out.print(f"[bold]{letter}[/bold]  {escape(wrapped(side.title))}")
-    out.print()
+def _print(both: list[Subject], found: Comparison) -> None:
+    for letter, subject in zip("XY", both, strict=True):
+        item(f"{letter}  {subject.title}", lead=letter)
+    say()
     for sentence in found.sentences:
-        out.print(escape(wrapped(f"- {sentence}")))
-    out.print()
+        item(f"- {sentence}")
+    say()
     rows, section = [], ""
     for row in found.rows:
-        rows.append(
-            (row.section if row.section != section else "", row.name, row.shown(row.left), row.shown(row.right))
-        )
+        shown = row.section if row.section != section else ""
+        rows.append(tuple(escape(cell) for cell in (shown, row.name, row.shown(row.left), row.shown(row.right))))
         section = row.section
-    names = [side.spec.name for side in sides]
-    columns = (("", "left"), ("", "left"), (f"X {names[0]}", "right"), (f"Y {names[1]}", "right"))
-    out.print(table("", columns, [tuple(escape(cell) for cell in row) for row in rows]))
-    out.print()
-    out.print(f"[dim]{escape(wrapped(MODEL))}[/dim]")
+    names = [escape(subject.spec.name) for subject in both]
+    print_table((("", "left"), ("", "left"), (f"X {names[0]}", "right"), (f"Y {names[1]}", "right")), rows)
+    say()
+    say(MODEL, "dim")

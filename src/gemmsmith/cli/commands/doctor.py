@@ -1,4 +1,4 @@
-"""gemmsmith doctor: what this machine has, what it lacks, and how to get it."""
+"""gemmsmith doctor: what this machine has and lacks, and how to get it."""
 
 from __future__ import annotations
 
@@ -6,21 +6,23 @@ import platform
 from dataclasses import dataclass
 from importlib import metadata
 
+import typer
 from rich.markup import escape
 
-from gemmsmith.cli.options import CacheDir, Json
-from gemmsmith.cli.render.output import bytes_text, console, print_json, table
+from gemmsmith.cli.options.device import CacheOptions
+from gemmsmith.cli.options.output import OutputOptions
+from gemmsmith.cli.render.output import bytes_text, print_json, print_table
 from gemmsmith.compile.cache import CompileCache
 from gemmsmith.compile.compiler import default_cache
 from gemmsmith.compile.toolchain import find_nvdisasm, find_toolchain
-from gemmsmith.errors import GemmsmithError
+from gemmsmith.errors import GemmsmithError, MissingDeviceError
 from gemmsmith.run.cuda import CudaDevice
 from gemmsmith.run.driver import driver_report
 
 _PACKAGES = ("numpy", "ml-dtypes", "cuda-bindings", "cuda-core", "nvidia-cuda-nvrtc", "nvidia-cuda-runtime",
              "nvidia-cuda-nvdisasm", "torch", "cupy-cuda13x", "triton")  # fmt: skip
 _OPTIONAL = {
-    "torch": "pip install '.[torch]' in gemmsmith's folder",
+    "torch": "pip install '.[torch]'",
     "cupy-cuda13x": "pip install cupy-cuda13x",
     "triton": "comes with torch",
 }
@@ -28,7 +30,7 @@ _OPTIONAL = {
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing looked for: 'ok', 'missing' (needed) or 'absent' (only needed for more)."""
+    """One thing that was looked for: 'ok', 'missing' (needed) or 'absent' (optional)."""
 
     what: str
     state: str
@@ -36,16 +38,23 @@ class Finding:
     advice: str = ""
 
 
-def command(cache_dir: CacheDir = None, json: Json = False) -> None:
-    """Say what this machine has and lacks for gemmsmith, and how to get it."""
-    cache = CompileCache(cache_dir) if cache_dir is not None else default_cache()
-    findings = [_python(), _compiler(), _disassembler(), _driver(), _gpu(), _cache(cache), *_packages()]
-    if json:
-        print_json({"findings": [vars(f) for f in findings], "ok": all(f.state != "missing" for f in findings)})
-        return
+def command(cache: CacheOptions, output: OutputOptions) -> None:
+    """Say what this machine has and lacks, and how to get it."""
+    store = CompileCache(cache.cache_dir) if cache.cache_dir is not None else default_cache()
+    findings = [_python(), _compiler(), _disassembler(), _driver(), _gpu(), _cache(store), *_packages()]
+    complete = all(f.state != "missing" for f in findings)
+    if output.json:
+        print_json({"findings": [vars(f) for f in findings], "ok": complete})
+    else:
+        _print(findings)
+    if not complete:
+        raise typer.Exit(MissingDeviceError.exit_code)
+
+
+def _print(findings: list[Finding]) -> None:
     colours = {"ok": "[green]ok[/green]", "missing": "[red]missing[/red]", "absent": "[dim]absent[/dim]"}
     rows = [(f.what, colours[f.state], escape(f.found + (f"  → {f.advice}" if f.advice else ""))) for f in findings]
-    console().print(table("", (("", "left"), ("", "left"), ("", "left")), rows))
+    print_table((("", "left"), ("", "left"), ("", "left")), rows)
 
 
 def _python() -> Finding:

@@ -1,4 +1,4 @@
-"""gemmsmith history: what has been measured, what got faster or slower, and all of it as a file."""
+"""gemmsmith history: recorded runs, what got faster or slower between them, and their export."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ import math
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import typer
 
-from gemmsmith.cli.options import Json
+from gemmsmith.cli.names import did_you_mean
+from gemmsmith.cli.options.groups import OptionGroup, expand_groups
+from gemmsmith.cli.options.output import OutputOptions
 from gemmsmith.cli.render.history_tables import (
     best_tflops,
     comparison_json,
@@ -19,7 +21,7 @@ from gemmsmith.cli.render.history_tables import (
     print_runs,
     short,
 )
-from gemmsmith.cli.render.output import print_json
+from gemmsmith.cli.render.output import print_json, say
 from gemmsmith.errors import UsageError
 from gemmsmith.problem import dtype_named
 from gemmsmith.store.database import Results
@@ -28,60 +30,78 @@ from gemmsmith.store.results import Run
 from gemmsmith.store.run_comparison import LEAST_CHANGE, compare_runs
 from gemmsmith.store.run_file import run_to_json
 
-app = typer.Typer(help="List, show, compare and export recorded measurements.")
+app = typer.Typer(name="history", add_completion=False)
 
-Database = Annotated[
-    Path | None,
-    # Not by typer's envvar: a subcommand would take it for an option of its own, and overrule one given before it.
-    typer.Option("--db", metavar="FILE", help="The results database; GEMMSMITH_DB, or your own, unless told."),
-]
 _RUN_HELP = "An id or its beginning, 'latest', or 'latest~2' for two before."
 _RunName = Annotated[str, typer.Argument(metavar="RUN", help=_RUN_HELP)]
-_Gpu = Annotated[str, typer.Option("--gpu", help="Only GPUs with this in their name.")]
-_Since = Annotated[str, typer.Option("--since", help="Only runs from this date or time (UTC) on: 2026-11-15.")]
 
 
 @dataclass(frozen=True)
-class _Given:
-    """Options before a subcommand, which hold for it too."""
+class DatabaseOptions(OutputOptions):
+    """The database that is read; before a subcommand or after it."""
 
-    db: Path | None = None
-    json: bool = False
+    db: Annotated[
+        Path | None,
+        # Not with typer's envvar: a subcommand would take the variable for its own option, and override one before it.
+        typer.Option("--db", metavar="FILE", help="The results database. Default: GEMMSMITH_DB, or the user's own."),
+    ] = None
+
+    def over(self, before: object) -> DatabaseOptions:
+        """These options, and those given before the subcommand."""
+        if not isinstance(before, DatabaseOptions):
+            return self
+        return DatabaseOptions(json=self.json or before.json, db=self.db or before.db)
+
+
+@dataclass(frozen=True)
+class FilterOptions(OptionGroup):
+    """Which runs."""
+
+    panel: ClassVar[str] = "Filter"
+
+    gpu: Annotated[str, typer.Option("--gpu", help="Only GPUs with this in their name.")] = ""
+    since: Annotated[str, typer.Option("--since", help="Only runs from this date or time (UTC) on: 2026-11-15.")] = ""
 
 
 @app.callback(invoke_without_command=True)
+@expand_groups
 def runs(
     ctx: typer.Context,
-    limit: Annotated[int, typer.Option("--limit", min=1, help="How many runs, newest first.")] = 20,
-    gpu: _Gpu = "",
-    since: _Since = "",
-    db: Database = None,
-    json: Json = False,
+    limit: Annotated[
+        int, typer.Option("--limit", min=1, help="How many runs, newest first.", rich_help_panel="Filter")
+    ] = 20,
+    *,
+    chosen: FilterOptions,
+    database: DatabaseOptions,
 ) -> None:
-    """List recorded runs, or show, compare or export them."""
+    """List, show, compare and export recorded measurements.
+
+    Without a subcommand: list the runs.
+    """
     if ctx.invoked_subcommand is not None:
-        if gpu or since:
+        if chosen != FilterOptions():
             raise UsageError("--gpu and --since before a subcommand have no effect", "write them after it")
-        ctx.obj = _Given(db, json)
+        ctx.obj = database
         return
-    with Results.open(db, read_only=True) as results:
+    with Results.open(database.db, read_only=True) as results:
         ids = results.ids()
-        found = results.runs(gpu=gpu, since=since, limit=limit)
-    if json:
+        found = results.runs(gpu=chosen.gpu, since=chosen.since, limit=limit)
+    if database.json:
         listed = [_summary(run, ids) for run in found]
         print_json({"database": str(results.path), "recorded": len(ids), "runs": listed})
     elif not ids:
-        typer.echo(f"No runs in {results.path} yet. Record one with: gemmsmith bench warp_tile")
+        say(f"No runs in {results.path} yet. Record one with: gemmsmith bench warp_tile")
     elif not found:
-        typer.echo(f"None of the {len(ids)} runs in {results.path} is of that GPU and time.")
+        say(f"None of the {len(ids)} runs in {results.path} is of that GPU and time.")
     else:
         print_runs(found, ids)
 
 
 @app.command("show")
-def show(ctx: typer.Context, run: _RunName = "latest", db: Database = None, json: Json = False) -> None:
-    """Show one run: where it took place and everything it measured."""
-    given = _given(ctx, db, json)
+@expand_groups
+def show(ctx: typer.Context, run: _RunName = "latest", *, database: DatabaseOptions) -> None:
+    """Show one run: the machine, and everything that was measured."""
+    given = database.over(ctx.obj)
     with Results.open(given.db, read_only=True) as results:
         found = results.run(run)
     if given.json:
@@ -91,6 +111,7 @@ def show(ctx: typer.Context, run: _RunName = "latest", db: Database = None, json
 
 
 @app.command("compare")
+@expand_groups
 def compare(
     ctx: typer.Context,
     a: Annotated[str | None, typer.Argument(metavar="[A", help=f"The earlier run. {_RUN_HELP}")] = None,
@@ -98,15 +119,18 @@ def compare(
     least: Annotated[float, typer.Option("--least", min=0, max=100, help="Changes of fewer per cent are noise.")] = 100
     * LEAST_CHANGE,
     everything: Annotated[bool, typer.Option("--all", help="Also list what stayed the same.")] = False,
-    db: Database = None,
-    json: Json = False,
+    *,
+    database: DatabaseOptions,
 ) -> None:
-    """Say what got faster or slower from A to B beyond noise; exit code 1 where one of our kernels got slower."""
+    """Say what got faster or slower from A to B, beyond noise.
+
+    Exits 1 where one of our kernels got slower.
+    """
     if math.isnan(least):
         raise UsageError("--least must be a number of per cent")
     if a is not None and b is None:
         raise UsageError(f"compare {a} with which run?", f"give both: gemmsmith history compare {a} latest; or none")
-    given = _given(ctx, db, json)
+    given = database.over(ctx.obj)
     with Results.open(given.db, read_only=True) as results:
         found = compare_runs(results.run(a or "latest~1"), results.run(b or "latest"), least / 100)
         ids = results.ids()
@@ -119,36 +143,42 @@ def compare(
 
 
 @app.command("export")
+@expand_groups
 def export(
     ctx: typer.Context,
     out: Annotated[Path, typer.Option("--out", metavar="FILE", help="The file to write.")],
     format_: Annotated[
-        str, typer.Option("--format", help=f"{', '.join(FORMATS)}; by the file's ending unless told.")
+        str, typer.Option("--format", help=f"{', '.join(FORMATS)}. Default: by the file's suffix.")
     ] = "",
-    run: Annotated[str, typer.Option("--run", help="Only this run: an id or its beginning, or 'latest'.")] = "",
-    contender: Annotated[str, typer.Option("--contender", help="Only this kernel or library.")] = "",
-    shape: Annotated[str, typer.Option("--shape", metavar="MxNxK", help="Only this shape.")] = "",
-    dtype: Annotated[str, typer.Option("--dtype", help="Only this input type.")] = "",
-    gpu: _Gpu = "",
-    since: _Since = "",
     force: Annotated[bool, typer.Option("--force", help="Overwrite the file if it exists.")] = False,
-    db: Database = None,
-    json: Json = False,
+    run: Annotated[
+        str, typer.Option("--run", help="Only this run: an id or its beginning, or 'latest'.", rich_help_panel="Filter")
+    ] = "",
+    contender: Annotated[
+        str, typer.Option("--contender", help="Only this kernel or library.", rich_help_panel="Filter")
+    ] = "",
+    shape: Annotated[
+        str, typer.Option("--shape", metavar="MxNxK", help="Only this shape.", rich_help_panel="Filter")
+    ] = "",
+    dtype: Annotated[str, typer.Option("--dtype", help="Only this input type.", rich_help_panel="Filter")] = "",
+    *,
+    chosen: FilterOptions,
+    database: DatabaseOptions,
 ) -> None:
-    """Write recorded measurements to a file, one row a timing, for other programs."""
-    given = _given(ctx, db, json)
+    """Write recorded measurements to a file, one row per timing, for other programs."""
+    given = database.over(ctx.obj)
     kind = (format_ or out.suffix.removeprefix(".")).lower()
     if kind not in FORMATS:
-        raise UsageError(f"unknown format {kind!r}", f"use --format {'|'.join(FORMATS)}")
+        raise UsageError(f"unknown format {kind!r}", f"{did_you_mean(kind, FORMATS)}use --format {'|'.join(FORMATS)}")
     extents = _extents(shape)
     if dtype:
         dtype_named(dtype)  # an unknown one is a mistake, not a filter that nothing passes
     with Results.open(given.db, read_only=True) as results:
         records = results.measurements(
-            run=run, contender=contender, shape=extents, dtype=dtype, gpu=gpu, since=since
+            run=run, contender=contender, shape=extents, dtype=dtype, gpu=chosen.gpu, since=chosen.since
         )  # fmt: skip
     if not records:
-        filters = {"run": run, "contender": contender, "shape": shape, "dtype": dtype, "gpu": gpu, "since": since}
+        filters = {"run": run, "contender": contender, "shape": shape, "dtype": dtype, **vars(chosen)}
         asked = " ".join(f"--{name} {value}" for name, value in filters.items() if value)
         raise UsageError(
             f"no measurement in {results.path}" + (f" matches {asked}" if asked else ""),
@@ -160,12 +190,7 @@ def export(
     if given.json:
         print_json({"file": str(out), "format": kind, "database": str(results.path), **size})
         return
-    typer.echo(f"{out}: {size['rows']} rows of {size['columns']} columns, from {len(records)} measurements.")
-
-
-def _given(ctx: typer.Context, db: Path | None, json: bool) -> _Given:
-    before = ctx.obj if isinstance(ctx.obj, _Given) else _Given()
-    return _Given(db or before.db, json or before.json)
+    say(f"{out}: {size['rows']} rows of {size['columns']} columns, from {len(records)} measurements.")
 
 
 def _extents(text: str) -> tuple[int, int, int] | None:

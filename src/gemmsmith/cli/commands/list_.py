@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from gemmsmith.cli.options import Json
-from gemmsmith.cli.render.output import console, print_json, table
+from gemmsmith.cli.options.output import OutputOptions
+from gemmsmith.cli.render.output import print_json, print_table, say
 from gemmsmith.ladder.registry import rungs
 
 
-def command(json: Json = False) -> None:
+def command(output: OutputOptions) -> None:
     """List the rungs of the ladder, from the naive kernel up."""
     specs = rungs()
-    if json:
+    if output.json:
         print_json({"rungs": [
             {
                 "rung": s.rung, "name": s.name, "summary": s.summary, "teaches": s.teaches,
@@ -26,7 +26,6 @@ def command(json: Json = False) -> None:
             for s in specs
         ]})  # fmt: skip
         return
-    rows = [(str(s.rung), s.name, "/".join(d.name for d in s.dtypes), s.summary) for s in specs]
-    out = console()
-    out.print(table("", (("", "right"), ("rung", "left"), ("inputs", "left"), ("what it does", "left")), rows))
-    out.print("\n[dim]gemmsmith show RUNG explains one; gemmsmith run RUNG runs and verifies it.[/dim]")
+    rows = [(str(s.rung), s.name, " ".join(d.name for d in s.dtypes), s.summary) for s in specs]
+    print_table((("", "right"), ("rung", "left"), ("inputs", "left"), ("what it does", "left")), rows)
+    say("\ngemmsmith show RUNG explains one; gemmsmith run RUNG runs and verifies it.", "dim")

@@ -3,145 +3,163 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
-from typing import Annotated
+from dataclasses import dataclass, replace
+from typing import Annotated, ClassVar
 
 import typer
+from rich.progress import Progress
 
 from gemmsmith.choose.precision import check_promise
-from gemmsmith.cli.launch_report import (
-    CText,
-    Strict,
-    c_fill,
-    hints,
-    is_lenient,
-    launch_facts,
-    launch_line,
-    leniently,
-    repeat_words,
-    scalar_notes,
-)
-from gemmsmith.cli.options import (
-    Block,
-    CacheDir,
-    Compiler,
-    ConfigText,
-    Defines,
-    DeviceName,
-    Entry,
-    Grid,
-    Json,
-    Kernel,
-    PresetName,
-    ScheduleName,
-    Seed,
-    SignatureText,
-    Smem,
-    find_device,
-    find_kernel,
-)
-from gemmsmith.cli.precision_options import (
-    AUTO,
-    Deterministic,
-    PrecisionName,
-    check_nothing_set,
-    chosen_for,
-    input_type,
-)
-from gemmsmith.cli.render.output import console, print_json
+from gemmsmith.cli.estimate import Estimate, check_affordable, check_memory
+from gemmsmith.cli.launch_report import hints, launch_facts, launch_line, repeat_words, scalar_notes
+from gemmsmith.cli.options.device import CacheOptions, DeviceOptions
+from gemmsmith.cli.options.groups import OptionGroup
+from gemmsmith.cli.options.kernel import KernelName, KernelOptions, find_kernel
+from gemmsmith.cli.options.output import OutputOptions
+from gemmsmith.cli.options.problem import ProblemOptions
+from gemmsmith.cli.options.verification import VerificationOptions
+from gemmsmith.cli.precision_options import AUTO, PrecisionOptions, check_auto_alone, input_type
+from gemmsmith.cli.render.output import item, print_json, progress, say, wrap
 from gemmsmith.errors import UsageError
-from gemmsmith.problem import FP32, Problem, dtype_named
-from gemmsmith.userfile.user_kernel import UserOptions
+from gemmsmith.ladder.registry import check_accepts
+from gemmsmith.problem import FP32, DType, Problem, dtype_named
+from gemmsmith.sim.schedule import NAMES
 from gemmsmith.verify.harness import affordable_mode, verify_launch
+from gemmsmith.verify.leniency import is_lenient, verify_leniently
 from gemmsmith.verify.verdict import Verdict
+
+_SHAPE = ProblemOptions(256, 256, 256)
+_WORTH_SAYING = 10.0  # seconds; a shorter run is over before its estimate is read
+
+
+@dataclass(frozen=True)
+class GemmOptions(OptionGroup):
+    """The rest of C = alpha·op(A)·op(B) + beta·C: types, batch, epilogue, layout."""
+
+    panel: ClassVar[str] = "Problem"
+
+    out_dtype: Annotated[
+        str, typer.Option("--out-dtype", help="Output type: fp32, fp16, bf16, int8 or int32, by input type.")
+    ] = "fp32"
+    batch: Annotated[int, typer.Option("--batch", help="Products in one launch.")] = 1
+    share_a: Annotated[bool, typer.Option("--share-a", help="One A for the whole batch.")] = False
+    share_b: Annotated[bool, typer.Option("--share-b", help="One B for the whole batch.")] = False
+    bias: Annotated[str, typer.Option("--bias", help="Add a bias: row (one value per row) or column.")] = ""
+    activation: Annotated[str, typer.Option("--activation", help="Apply relu, gelu or silu.")] = ""
+    alpha: Annotated[float, typer.Option("--alpha", help="Factor of the product.")] = 1.0
+    beta: Annotated[float, typer.Option("--beta", help="Factor of C; with 0, C is never read.")] = 0.0
+    lda: Annotated[int, typer.Option("--lda", help="Elements from row to row of A; -1: no padding.")] = -1
+    ldb: Annotated[int, typer.Option("--ldb", help="Elements from row to row of B; -1: no padding.")] = -1
+    ldc: Annotated[int, typer.Option("--ldc", help="Elements from row to row of C; -1: no padding.")] = -1
+    trans_a: Annotated[bool, typer.Option("--trans-a", help="A is stored transposed.")] = False
+    trans_b: Annotated[bool, typer.Option("--trans-b", help="B is stored transposed.")] = False
+    offsets: Annotated[str, typer.Option("--offsets", help="Elements to shift A, B, C off alignment: 1,0,3.")] = ""
+
+    def problem(self, shape: ProblemOptions, dtype: DType) -> Problem:
+        return Problem(
+            *shape.extents, dtype=dtype, out_dtype=dtype_named(self.out_dtype), alpha=self.alpha, beta=self.beta,
+            lda=self.lda, ldb=self.ldb, ldc=self.ldc, trans_a=self.trans_a, trans_b=self.trans_b, batch=self.batch,
+            stride_a=0 if self.share_a else -1, stride_b=0 if self.share_b else -1, bias=self.bias,
+            activation=self.activation,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class LaunchOptions(OptionGroup):
+    """The data, the oracle, and the order of warps on the simulator."""
+
+    panel: ClassVar[str] = "Verification"
+
+    fill: Annotated[str, typer.Option("--fill", help="Values of the operands: normal, uniform, integers, …")] = ""
+    mode: Annotated[str, typer.Option("--mode", help="Oracle: float, exact, bits, mod32 or projection.")] = ""
+    seed: Annotated[int, typer.Option("--seed", help="Seed of the random operands.")] = 0
+    schedule: Annotated[
+        str, typer.Option("--schedule", help=f"Order of warps on the simulator: {', '.join(NAMES)}.")
+    ] = "lockstep"
+    schedule_seed: Annotated[int, typer.Option("--schedule-seed", help="Seed of a random order; -1 takes --seed.")] = -1
+    yes: Annotated[bool, typer.Option("--yes", help="Simulate even if it takes hours.")] = False
+
+    @property
+    def order(self) -> int:
+        return self.seed if self.schedule_seed < 0 else self.schedule_seed
 
 
 def command(
-    kernel: Kernel,
-    m: Annotated[int, typer.Option("--m", help="Rows of C.")] = 256,
-    n: Annotated[int, typer.Option("--n", help="Columns of C.")] = 256,
-    k: Annotated[int, typer.Option("--k", help="Inner extent.")] = 256,
-    dtype: Annotated[str, typer.Option("--dtype", help="Input type: fp32, tf32, fp16, bf16 or int8.")] = "",
-    out_dtype: Annotated[str, typer.Option("--out-dtype", help="Output type; fp32 where none is named.")] = "fp32",
-    batch: Annotated[int, typer.Option("--batch", help="How many products, in one launch.")] = 1,
-    share_a: Annotated[bool, typer.Option("--share-a", help="One A for the whole batch.")] = False,
-    share_b: Annotated[bool, typer.Option("--share-b", help="One B for the whole batch.")] = False,
-    bias: Annotated[str, typer.Option("--bias", help="A value for each 'row' or 'column' of C.")] = "",
-    activation: Annotated[str, typer.Option("--activation", help="relu, gelu or silu of the result.")] = "",
-    alpha: Annotated[float, typer.Option("--alpha", help="Factor of the product.")] = 1.0,
-    beta: Annotated[float, typer.Option("--beta", help="Factor of C; 0 never reads C.")] = 0.0,
-    lda: Annotated[int, typer.Option("--lda", help="Elements from row to row of A.")] = -1,
-    ldb: Annotated[int, typer.Option("--ldb", help="Elements from row to row of B.")] = -1,
-    ldc: Annotated[int, typer.Option("--ldc", help="Elements from row to row of C.")] = -1,
-    trans_a: Annotated[bool, typer.Option("--trans-a", help="A is stored transposed.")] = False,
-    trans_b: Annotated[bool, typer.Option("--trans-b", help="B is stored transposed.")] = False,
-    offsets: Annotated[str, typer.Option("--offsets", help="Elements to shift A, B, C off alignment: 1,0,3.")] = "",
-    fill: Annotated[str, typer.Option("--fill", help="What the operands hold: normal, uniform, integers, …")] = "",
-    mode: Annotated[str, typer.Option("--mode", help="Oracle: float, exact, bits, mod32 or projection.")] = "",
-    device: DeviceName = "auto",
-    schedule: ScheduleName = "lockstep",
-    config: ConfigText = "",
-    preset: PresetName = "",
-    define: Defines = None,
-    precision: PrecisionName = "",
-    deterministic: Deterministic = True,
-    seed: Seed = 0,
-    schedule_seed: Annotated[int, typer.Option("--schedule-seed", help="Seed of the order; -1 takes --seed.")] = -1,
-    entry: Entry = "",
-    grid: Grid = "",
-    block: Block = "",
-    smem: Smem = "",
-    signature: SignatureText = "",
-    c: CText = "",
-    strict: Strict = False,
-    cache_dir: CacheDir = None,
-    json: Json = False,
+    kernel: KernelName,
+    options: KernelOptions,
+    shape: ProblemOptions = _SHAPE,
+    *,
+    gemm: GemmOptions,
+    device: DeviceOptions,
+    precision: PrecisionOptions,
+    launch: LaunchOptions,
+    checks: VerificationOptions,
+    cache: CacheOptions,
+    output: OutputOptions,
 ) -> None:
-    """Run a kernel once and verify the result; exits 1 if it is wrong. 'auto' is the kernel that matmul chooses."""
-    options = UserOptions(entry, grid, block, smem, signature)
+    """Run a kernel once and verify the result.
+
+    Exits 1 if the result is wrong. The name auto is the kernel that matmul chooses.
+    """
     if kernel == AUTO:
-        check_nothing_set(config, preset, define, options)
-    found = find_kernel(kernel, config, preset, define, options) if kernel != AUTO else None
-    kind = input_type(dtype, precision, found[0].dtypes[0] if found is not None else FP32)
-    problem = Problem(m, n, k, dtype=kind, out_dtype=dtype_named(out_dtype), alpha=alpha, beta=beta, lda=lda, ldb=ldb,
-                      ldc=ldc, trans_a=trans_a, trans_b=trans_b, batch=batch, stride_a=0 if share_a else -1,
-                      stride_b=0 if share_b else -1, bias=bias, activation=activation)  # fmt: skip
-    filled = c_fill(c)
-    order = seed if schedule_seed < 0 else schedule_seed
-    where = find_device(device, schedule, order, mod32=mode == "mod32")
-    if found is None:
-        choice = chosen_for(problem, where, precision, deterministic)
-        found = choice.spec, choice.config
-    spec, chosen = found
-    check_promise(spec, kind, precision)
-    options = replace(options, defines=spec.extra_defines)
-    started = time.perf_counter()
-    oracle = mode or affordable_mode(problem)
-    shifts, words = parse_offsets(offsets), repeat_words(options, device, c, strict, schedule, order)
+        check_auto_alone(options)
+    found = find_kernel(kernel, options) if kernel != AUTO else None
+    kind = input_type(shape.dtype, precision.precision, found[0].dtypes[0] if found is not None else FP32)
+    problem = gemm.problem(shape, kind)
+    offsets = parse_offsets(gemm.offsets)
+    with progress() as bar:
+        task = bar.add_task("compiling", total=None)
 
-    def judge(c_holds: str) -> Verdict:
-        return verify_launch(where, spec, chosen, problem, compile_fn=Compiler(cache_dir), fill=fill or None,
-                             seed=seed, offsets=shifts, mode=oracle, c=c_holds, launch=words)  # fmt: skip
+        def blocks_done(done: int, blocks: int) -> None:
+            bar.update(task, description="simulating", completed=done, total=blocks)
 
-    verdict, read = leniently(judge, is_lenient(spec, c, strict), filled)
-    seconds = time.perf_counter() - started
-    facts = launch_facts(spec, chosen, problem, options)
-    causes = hints(spec, facts, options, verdict)
-    notes = scalar_notes(problem, alpha, beta) + ([read] if read else [])
-    if json:
+        where = device.open(launch.schedule, launch.order, mod32=launch.mode == "mod32", listener=blocks_done)
+        if found is None:
+            choice = precision.choose(problem, where)
+            found = choice.spec, choice.config
+        spec, config = found
+        check_promise(spec, kind, precision.precision)
+        check_accepts(spec, problem)
+        device.check_runs(spec, problem)
+        check_memory(problem)
+        if where.kind == "sim":
+            _announce(check_affordable(spec, config, problem, launch.yes), bar)
+        user = replace(options.launch, defines=spec.extra_defines)
+        words = repeat_words(user, device.device, checks, launch.schedule, launch.order)
+        started = time.perf_counter()
+
+        def judge(c: str) -> Verdict:
+            return verify_launch(where, spec, config, problem, compile_fn=cache.compiler, fill=launch.fill or None,
+                                 seed=launch.seed, offsets=offsets, mode=launch.mode or affordable_mode(problem), c=c,
+                                 launch=words)  # fmt: skip
+
+        verdict, note = verify_leniently(judge, is_lenient(spec, checks.c, checks.strict), checks.fill)
+        seconds = time.perf_counter() - started
+    facts = launch_facts(spec, config, problem, user)
+    causes = hints(spec, facts, user, verdict)
+    notes = scalar_notes(problem, gemm.alpha, gemm.beta) + ([note] if note else [])
+    if output.json:
         print_json(verdict.to_json() | {"launch": facts, "hints": causes, "notes": notes, "seconds": round(seconds, 3)})
     else:
-        out = console()
-        for cause in causes:
-            out.print(cause, markup=False, style="yellow")
-        out.print(str(verdict), markup=False, style="green" if verdict.trusted else "red")
-        for note in notes:
-            out.print(note, markup=False, style="yellow")
-        if not spec.is_rung:
-            out.print(launch_line(facts), markup=False, style="dim")
-        out.print(f"[dim]{seconds:.2f} s, compiling, running and verifying included[/dim]")
+        _print(verdict, causes, notes, "" if spec.is_rung else launch_line(facts), seconds)
     if not verdict.trusted:
         raise typer.Exit(1)
+
+
+def _print(verdict: Verdict, causes: list[str], notes: list[str], launched: str, seconds: float) -> None:
+    for cause in causes:
+        say(cause, "yellow")
+    item(str(verdict), "green" if verdict.trusted else "red")
+    for note in notes:
+        say(note, "yellow")
+    if launched:
+        item(launched, "dim")
+    say(f"{seconds:.2f} s to compile, run and verify", "dim")
+
+
+def _announce(expected: Estimate, bar: Progress) -> None:
+    if expected.seconds >= _WORTH_SAYING:
+        bar.console.print(wrap(f"simulating takes {expected}", bar.console.width), style="dim", markup=False)
 
 
 def parse_offsets(text: str) -> tuple[int, int, int]:

@@ -4,226 +4,247 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Protocol
+from typing import Annotated, ClassVar
 
 import typer
-from rich.markup import escape
 
 from gemmsmith import __version__
-from gemmsmith.cli.commands.explain import DEFAULT_SIZE, GpuName
-from gemmsmith.cli.options import (
-    Arch,
-    Block,
-    CacheDir,
-    ConfigText,
-    Defines,
-    DeviceName,
-    Entry,
-    Grid,
-    Json,
-    PresetName,
-    SignatureText,
-    Smem,
-)
-from gemmsmith.cli.render.output import console, print_json, progress
-from gemmsmith.cli.render.sweep_plot import as_story, check_plot, check_save, write_plot
-from gemmsmith.cli.render.sweep_tables import Sweep, print_experiments, print_sweep, sweep_csv, sweep_json
-from gemmsmith.cli.sweep_choices import (
-    check_family_simulated,
-    check_size,
-    experiment_of,
-    family_of,
-    main_of,
-    origin_of,
-    workbench,
-)
-from gemmsmith.cli.sweep_points import Workbench, counted, predicted
-from gemmsmith.cli.sweep_record import recording
-from gemmsmith.cli.sweep_timing import gpu_measure, turns
-from gemmsmith.errors import UsageError
+from gemmsmith.cli.compiler import Compiler
+from gemmsmith.cli.kernels import check_no_preset, check_rung_options, check_source, is_file, rung_of
+from gemmsmith.cli.names import gpu_from, shapes_from
+from gemmsmith.cli.options.device import CacheOptions, DeviceOptions, TargetOptions
+from gemmsmith.cli.options.groups import OptionGroup, option_words
+from gemmsmith.cli.options.kernel import KernelOptions
+from gemmsmith.cli.options.output import TableOptions
+from gemmsmith.cli.options.plot import PlotOptions
+from gemmsmith.cli.options.problem import DEFAULT_SIZE
+from gemmsmith.cli.options.record import RecordOptions
+from gemmsmith.cli.recording import new_run
+from gemmsmith.cli.render.output import print_json, progress, say
+from gemmsmith.cli.render.sweep_plot import as_page_sweep, write_plot
+from gemmsmith.cli.render.sweep_tables import experiments_json, print_experiments, print_sweep, sweep_csv, sweep_json
+from gemmsmith.errors import MissingDeviceError, UsageError
 from gemmsmith.explain.sampling import QUICK_DEPTH, QUICK_SAMPLE
+from gemmsmith.gpus import gpu_of_device
+from gemmsmith.problem import Problem
 from gemmsmith.report.sweep_file import save_sweep
-from gemmsmith.run.cuda import cuda_device
-from gemmsmith.shapes import parse_shapes
-from gemmsmith.store.database_file import chosen_path
-from gemmsmith.store.results import Measurement
-from gemmsmith.sweep.sweep import Axis, Outcome, Point, grid, parse_axis
-from gemmsmith.userfile.user_kernel import UserOptions
+from gemmsmith.run.cuda import CudaDevice, cuda_device
+from gemmsmith.store.results import Measurement, Run
+from gemmsmith.sweep.axes import RESOURCES, Axis, parse_axis
+from gemmsmith.sweep.experiments import Experiment, experiment_named
+from gemmsmith.sweep.families import Family, FileFamily, RungFamily
+from gemmsmith.sweep.grid import Point, check_size, grid
+from gemmsmith.sweep.measure import measure_points
+from gemmsmith.sweep.quantities import quantity_named, telling
+from gemmsmith.sweep.recording import Record, discard, recording
+from gemmsmith.sweep.results import Outcome, Sweep
+from gemmsmith.sweep.workbench import Workbench
 
 _MOST = 64
 _OCCUPANCY_NOTE = "Predicted from the limits of the hardware, as NVIDIA's occupancy calculator does; nothing was run."
-_TIMED_NOTE = (
-    "Measured with the protocol of gemmsmith bench; registers and spills by ptxas; occupancy predicted for {gpu}."
-)
+_TIMED_NOTE = "Measured as gemmsmith bench does; registers and spills by ptxas; occupancy predicted for {gpu}."
 _COUNTED_NOTE = (
-    f"Counted on the simulator from {QUICK_SAMPLE} block of each kind, K continued from {QUICK_DEPTH} and "
-    f"{2 * QUICK_DEPTH}; "
-    "registers and spills by ptxas; occupancy and waves predicted for {gpu}. Each kernel was verified with integers, "
-    "bit for bit, on a few tiles. /k: per 1000 multiply-adds of a warp."
+    f"Counted on the simulator from {QUICK_SAMPLE} block of each kind, extrapolated in K from {QUICK_DEPTH} and "
+    f"{2 * QUICK_DEPTH}; registers and spills by ptxas; occupancy and waves predicted for {{gpu}}. Each kernel was "
+    "verified with integers, bit for bit, on a few tiles. /k: per 1000 multiply-adds of a warp."
 )
-Doing = Callable[[str], None]
 
 
-class Finished(Protocol):
-    """Keeps what was measured, and counts the points that are done."""
+@dataclass(frozen=True)
+class SweepOptions(OptionGroup):
+    """What varies, over which shapes, and what is shown."""
 
-    def __call__(self, measurements: Iterable[Measurement], count: int = 1) -> None: ...
+    panel: ClassVar[str] = "Sweep"
 
-
-def command(
-    kernel: Annotated[str, typer.Argument(metavar="[RUNG|FILE.cu]", help="A rung, or a .cu file.")] = "",
     vary: Annotated[
         list[str] | None,
         typer.Option(
             "--vary",
             metavar="NAME=VALUES",
             help="BK=8,16,32: a parameter of a rung or a macro of a file, SIZE, M, N, K, dtype or WAVES; for occupancy "
-            "alone registers, threads or smem. TM,TN=4x4,8x4 vary together. Several give every combination.",
+            "alone registers, threads or smem. TM,TN=4x4,8x4 vary together. Repeated, it gives every combination.",
         ),
-    ] = None,
-    experiment: Annotated[str, typer.Option("--experiment", help="One of the worklogs' experiments, by name.")] = "",
-    list_: Annotated[bool, typer.Option("--list", help="List the experiments.")] = False,
-    shapes: Annotated[str, typer.Option("--shapes", help="MxNxK,… or a suite's name; 4096 unless told.")] = "",
-    dtype: Annotated[str, typer.Option("--dtype", help="Input type, where the rung takes several.")] = "",
-    device: DeviceName = "auto",
-    gpu: GpuName = "",
-    against: Annotated[str, typer.Option("--against", help="Baselines on a GPU: cublas,cublaslt,triton.")] = "",
-    show: Annotated[str, typer.Option("--show", help="The quantity for bars and plots, such as occupancy.")] = "",
-    max_points: Annotated[int, typer.Option("--max-points", help="Refuse a larger sweep.")] = _MOST,
-    config: ConfigText = "",
-    preset: PresetName = "",
-    define: Defines = None,
-    arch: Arch = "",
-    entry: Entry = "",
-    grid_: Grid = "",
-    block: Block = "",
-    smem: Smem = "",
-    signature: SignatureText = "",
-    plot: Annotated[Path | None, typer.Option("--plot", metavar="FILE.svg", help="Draw the sweep.")] = None,
-    save: Annotated[
-        Path | None, typer.Option("--save", metavar="FILE.json", help="Keep the sweep for gemmsmith report --sweep.")
-    ] = None,
-    db: Annotated[
-        Path | None, typer.Option("--db", metavar="FILE", help="The results database.", envvar="GEMMSMITH_DB")
-    ] = None,
-    no_db: Annotated[bool, typer.Option("--no-db", help="Keep no record.")] = False,
-    cache_dir: CacheDir = None,
-    json: Json = False,
-    csv_: Annotated[bool, typer.Option("--csv", help="One row a point.")] = False,
+    ] = None
+    experiment: Annotated[str, typer.Option("--experiment", help="One of the published experiments, by name.")] = ""
+    list_: Annotated[bool, typer.Option("--list", help="List the experiments.")] = False
+    shapes: Annotated[
+        str, typer.Option("--shapes", help=f"Shapes: MxNxK,… or the name of a suite. Default: {DEFAULT_SIZE}.")
+    ] = ""
+    dtype: Annotated[str, typer.Option("--dtype", help="Input type, where the rung takes several.")] = ""
+    against: Annotated[str, typer.Option("--against", help="Baselines on a GPU: cublas,cublaslt,triton.")] = ""
+    show: Annotated[str, typer.Option("--show", help="The quantity for bars and plots, such as occupancy.")] = ""
+    max_points: Annotated[int, typer.Option("--max-points", help="Refuse a larger sweep.")] = _MOST
+
+    @property
+    def baselines(self) -> tuple[str, ...]:
+        return tuple(word.strip() for word in self.against.split(",") if word.strip())
+
+
+def command(
+    kernel: Annotated[
+        str, typer.Argument(metavar="RUNG|FILE.cu", help="A rung, by name or number, or a .cu file.")
+    ] = "",
+    *,
+    asked: SweepOptions,
+    options: KernelOptions,
+    device: DeviceOptions,
+    target: TargetOptions,
+    record: RecordOptions,
+    files: PlotOptions,
+    cache: CacheOptions,
+    output: TableOptions,
 ) -> None:
-    """Run a kernel over a grid of parameters and sizes: times on a GPU, counters and resources on the simulator."""
-    if json and csv_:
-        raise UsageError("choose one of --json and --csv")
-    if list_:
-        facts = print_experiments(json)
-        if facts is not None:
-            print_json(facts)
+    """Run a kernel over a grid of parameters and sizes.
+
+    Times on a GPU; counters and resources on the simulator.
+    """
+    if asked.list_:
+        if output.json:
+            print_json(experiments_json())
+        else:
+            print_experiments()
         return
-    if plot is not None:
-        check_plot(plot)
-    if save is not None:
-        check_save(save)
-    given = {"experiment": experiment, "shapes": shapes, "dtype": dtype, "device": device, "gpu": gpu,
-             "against": against, "show": show, "config": config, "preset": preset, "arch": arch, "entry": entry,
-             "grid": grid_, "block": block, "smem": smem, "signature": signature}  # fmt: skip
-    words = _words(kernel, vary, define, given)
-    chosen = experiment_of(experiment, kernel, vary, config, preset, define)
+    words = _words(kernel, asked, options, device, target)
+    chosen = _experiment(asked, kernel, options)
     if chosen is not None:
-        kernel, vary, config, shapes = chosen.kernel, list(chosen.vary), chosen.fixed, shapes or chosen.shape
-    family = family_of(kernel, config, preset, define, UserOptions(entry, grid_, block, smem, signature))
-    axes = tuple(parse_axis(text) for text in vary or [])
-    over = parse_shapes(shapes) if shapes else ((DEFAULT_SIZE,) * 3,)
-    check_size(axes, over, max_points)
-    origin = origin_of(device, axes)
-    baselines = tuple(word.strip() for word in against.split(",") if word.strip())
-    if baselines and origin != "measured":
-        raise UsageError("--against needs a GPU: baselines are timed, not simulated", "leave it out, or --device gpu")
-    main = main_of(show, chosen, axes, origin)
-    if not no_db and origin != "predicted":
-        chosen_path(db)
-    if origin == "simulated":
-        check_family_simulated(family)
-    bench = workbench(origin, gpu, arch, cache_dir)
-    points = grid(family, axes, over, dtype, bench.wave_shape)
+        kernel, options = chosen.kernel, replace(options, config=chosen.fixed)
+        asked = replace(asked, vary=list(chosen.vary), shapes=asked.shapes or chosen.shape)
+    family = _family(kernel, options)
+    axes = tuple(parse_axis(text) for text in asked.vary or [])
+    shapes = shapes_from(asked.shapes) if asked.shapes else ((DEFAULT_SIZE,) * 3,)
+    check_size(axes, shapes, asked.max_points)
+    origin = _origin(device, axes)
+    _check_baselines(asked, device, origin)
+    main = _main_quantity(asked.show, chosen, axes, origin)
+    if origin != "predicted":
+        record.check()
+    if origin == "simulated" and isinstance(family, RungFamily):
+        hint = "sweep it on a GPU (--device gpu), or --vary registers, threads or smem"
+        device.check_simulated(family.spec, Problem(1, 1, 1, dtype=family.spec.dtypes[0]), hint)
+    bench = _workbench(origin, target, cache.compiler)
+    points = grid(family, axes, shapes, asked.dtype, bench.wave_shape)
     here = cuda_device() if origin == "measured" else None
-    with recording(db, not no_db and origin != "predicted", words, here) as record, progress() as bar:
+    outcomes, remarks = _measured(points, bench, origin, asked.baselines, record, lambda: new_run(words, here))
+    if len(shapes) > 1:
+        axes = (Axis(("shape",), tuple((f"{m}x{n}x{k}",) for m, n, k in shapes)), *axes)
+    found = Sweep(
+        kernel=family.name, fixed=_fixed(options), axes=axes, outcomes=outcomes, origin=origin,
+        device=_device_words(origin, bench, here), gpu=bench.gpu.name, main=main, note=_note(origin, bench, points),
+        baselines=asked.baselines, remarks=remarks, experiment=chosen,
+    )  # fmt: skip
+    _show(found, words, files, output)
+    _exit(outcomes)
+
+
+def _words(
+    kernel: str, asked: SweepOptions, options: KernelOptions, device: DeviceOptions, target: TargetOptions
+) -> str:
+    """The command that repeats this sweep."""
+    kept = option_words(replace(asked, max_points=_MOST), options, device, target, always=("device",))
+    return shlex.join(["gemmsmith", "sweep", *([kernel] if kernel else []), *kept])
+
+
+def _experiment(asked: SweepOptions, kernel: str, options: KernelOptions) -> Experiment | None:
+    if not asked.experiment:
+        if not kernel or not asked.vary:
+            raise UsageError("say what to sweep: a kernel and --vary, or --experiment NAME",
+                             "gemmsmith sweep padded --vary PAD=0,1,4,8; gemmsmith sweep --list")  # fmt: skip
+        return None
+    chosen = experiment_named(asked.experiment)
+    if kernel or asked.vary or options.config or options.preset or options.define:
+        raise UsageError(f"{chosen.name} names its kernel, parameters and values itself",
+                         "leave out the others, or the name")  # fmt: skip
+    return chosen
+
+
+def _family(kernel: str, options: KernelOptions) -> Family:
+    """A rung or a file, with what the command line fixes."""
+    if is_file(kernel):
+        check_no_preset(options.preset)
+        check_source(Path(kernel))
+        return FileFamily(Path(kernel), replace(options.launch, defines=options.pairs))
+    check_rung_options(kernel, options.launch)
+    family = RungFamily(rung_of(kernel), options.pairs, options.preset)
+    family.check(name for name, _ in options.pairs)
+    return family
+
+
+def _origin(device: DeviceOptions, axes: Sequence[Axis]) -> str:
+    """'predicted' for occupancy alone, 'measured' on a GPU, 'simulated' without one."""
+    if any(name in RESOURCES for axis in axes for name in axis.names):
+        return "predicted"
+    return "measured" if device.wants_gpu else "simulated"
+
+
+def _check_baselines(asked: SweepOptions, device: DeviceOptions, origin: str) -> None:
+    if asked.baselines and origin != "measured":
+        missing = origin == "simulated" and device.device == "auto"
+        raise (MissingDeviceError if missing else UsageError)(
+            "--against needs a GPU: baselines are timed, not simulated", "leave it out, or --device gpu"
+        )
+
+
+def _main_quantity(show: str, chosen: Experiment | None, axes: Sequence[Axis], origin: str) -> str:
+    if show:
+        return quantity_named(show).name
+    if chosen is not None and origin != "measured":
+        return chosen.shows
+    return telling([name for axis in axes for name in axis.names], origin)
+
+
+def _workbench(origin: str, target: TargetOptions, compiler: Compiler) -> Workbench:
+    if origin != "measured":
+        return Workbench(target.model, target.architecture, compiler, __version__)
+    if target.arch:
+        raise UsageError("--arch is for the simulator; a GPU runs code for its own architecture", "add --device sim")
+    here = cuda_device()
+    found = gpu_from(target.gpu) if target.gpu else gpu_of_device(here.name, here.sms)
+    if found is None:
+        raise UsageError(f"{here.name} with {here.sms} SMs is not in the table of GPUs, so its occupancy is not known",
+                         "name a similar one with --gpu")  # fmt: skip
+    return Workbench(found, here.arch, compiler, __version__)
+
+
+def _measured(
+    points: Sequence[Point], bench: Workbench, origin: str, baselines: Sequence[str], record: RecordOptions,
+    new: Callable[[], Run],
+) -> tuple[tuple[Outcome, ...], tuple[str, ...]]:  # fmt: skip
+    """The outcome of every point in the order of the sweep, and remarks."""
+    wanted = not record.no_db and origin != "predicted"
+    with _recorder(wanted, record.db, new) as keep, progress() as bar:
         task = bar.add_task("sweeping", total=len(points))
 
         def finished(measurements: Iterable[Measurement], count: int = 1) -> None:
             for measurement in measurements:
-                record(measurement)
+                keep(measurement)
             bar.advance(task, count)
 
         def doing(text: str) -> None:
-            bar.update(task, description=escape(text))
+            bar.update(task, description=text)
 
-        if origin == "measured":
-            outcomes, remarks = _timed(points, bench, baselines, doing, finished)
-        else:
-            outcomes, remarks = _counted(points, bench, origin, doing, finished), ()
-    if len(over) > 1:
-        axes = (Axis(("shape",), tuple((f"{m}x{n}x{k}",) for m, n, k in over)), *axes)
-    found = Sweep(
-        kernel=family.name, fixed=_held(config, preset, define), axes=axes, outcomes=outcomes, origin=origin,
-        device=_device_words(origin, bench), gpu=bench.gpu.name, main=main, note=_note(origin, bench, points),
-        baselines=baselines, remarks=remarks, experiment=chosen,
-    )  # fmt: skip
-    if json:
-        print_json(sweep_json(found, words, __version__))
-    elif csv_:
-        sys.stdout.write(sweep_csv(found))
-    else:
-        print_sweep(found)
-    if plot is not None:
-        drawn = write_plot(found, plot, words)
-        console(stderr=True).print(f"wrote {plot}" if drawn else f"nothing to draw in {plot}", markup=False)
-    if save is not None:
-        save_sweep(save, as_story(found, words))
-        console(stderr=True).print(f"wrote {save}", markup=False)
-    _exit(outcomes)
+        return measure_points(points, bench, origin, baselines, doing, finished)
 
 
-def _counted(points: Sequence[Point], bench: Workbench, origin: str, doing: Doing, finished: Finished
-             ) -> tuple[Outcome, ...]:  # fmt: skip
-    """Every point on the simulator, or by arithmetic alone."""
-    outcomes = []
-    for point in points:
-        doing(point.label)
-        outcome = predicted(point, bench) if origin == "predicted" else counted(point, bench)
-        finished([outcome.measurement] if outcome.measurement is not None else [])
-        outcomes.append(outcome)
-    return tuple(outcomes)
+@contextmanager
+def _recorder(wanted: bool, path: Path | None, new: Callable[[], Run]) -> Iterator[Record]:
+    if not wanted:
+        yield discard
+        return
+    with recording(path, new) as keep:
+        yield keep
 
 
-def _timed(points: Sequence[Point], bench: Workbench, baselines: Sequence[str], doing: Doing, finished: Finished
-           ) -> tuple[tuple[Outcome, ...], tuple[str, ...]]:  # fmt: skip
-    """Every point on the GPU, in the order of the sweep, and what else a reader must know."""
-    placed: dict[int, Outcome] = {}
-    remarks: dict[str, None] = {}
-    for turn in turns(points, bench, gpu_measure(bench, baselines, doing)):
-        found = [outcome.measurement for _, outcome in turn.outcomes if outcome.measurement is not None]
-        finished([*turn.baselines, *found], len(turn.outcomes))
-        placed.update(turn.outcomes)
-        remarks.update(dict.fromkeys(turn.remarks))
-    return tuple(placed[at] for at in range(len(points))), tuple(remarks)
+def _fixed(options: KernelOptions) -> str:
+    return ",".join(filter(None, (options.preset, options.config, *(options.define or []))))
 
 
-def _words(kernel: str, vary: list[str] | None, define: list[str] | None, given: dict[str, str]) -> str:
-    """The command that does this sweep again."""
-    words = ["gemmsmith", "sweep", *([kernel] if kernel else []), *(w for text in vary or [] for w in ("--vary", text))]
-    words += [f"-D{text}" for text in define or []]
-    return shlex.join([*words, *(w for name, value in given.items() if value for w in (f"--{name}", value))])
-
-
-def _held(config: str, preset: str, define: list[str] | None) -> str:
-    return ",".join(filter(None, (preset, config, *(define or []))))
-
-
-def _device_words(origin: str, bench: Workbench) -> str:
-    if origin == "measured":
-        return cuda_device().name
+def _device_words(origin: str, bench: Workbench, here: CudaDevice | None) -> str:
+    if here is not None:
+        return here.name
     return bench.gpu.name if origin == "predicted" else f"simulator, {bench.arch}"
 
 
@@ -235,8 +256,23 @@ def _note(origin: str, bench: Workbench, points: Sequence[Point]) -> str:
     return at + (_TIMED_NOTE if origin == "measured" else _COUNTED_NOTE).format(gpu=bench.gpu.name)
 
 
+def _show(found: Sweep, words: str, files: PlotOptions, output: TableOptions) -> None:
+    if output.json:
+        print_json(sweep_json(found, words, __version__))
+    elif output.csv:
+        sys.stdout.write(sweep_csv(found))
+    else:
+        print_sweep(found)
+    if files.plot is not None:
+        drawn = write_plot(found, files.plot, words)
+        say(f"wrote {files.plot}" if drawn else f"nothing to draw in {files.plot}", stderr=True)
+    if files.save is not None:
+        save_sweep(files.save, as_page_sweep(found, words))
+        say(f"wrote {files.save}", stderr=True)
+
+
 def _exit(outcomes: Sequence[Outcome]) -> None:
-    """1 where a result is wrong or nothing came of any legal point, 2 where no point is legal."""
+    """1 where a result is wrong or no legal point gave one, 2 where no point is legal."""
     states = [outcome.state for outcome in outcomes]
     if "wrong" in states or ("ok" not in states and "failed" in states):
         raise typer.Exit(1)

@@ -1,4 +1,4 @@
-"""gemmsmith timeline: what a whole program spent on CUDA calls, kernels and copies, and a trace for Perfetto."""
+"""gemmsmith timeline: the time a program spends in CUDA calls, kernels and copies, and a trace for Perfetto."""
 
 from __future__ import annotations
 
@@ -6,16 +6,18 @@ import csv
 import io
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import typer
 from typer.core import TyperCommand, TyperOption
 
 from gemmsmith.bench.machine import machine_facts
-from gemmsmith.cli.options import Json
-from gemmsmith.cli.render.output import print_json
+from gemmsmith.cli.command_table import COMMANDS
+from gemmsmith.cli.options.groups import OptionGroup
+from gemmsmith.cli.options.output import TableOptions
+from gemmsmith.cli.render.output import item, print_json
 from gemmsmith.cli.render.timeline_tables import print_timeline
 from gemmsmith.errors import MissingDeviceError, UsageError
 from gemmsmith.run.cuda import cuda_device, device_count
@@ -29,21 +31,22 @@ from gemmsmith.trace.trace_file import write_trace
 _ORIGIN = "measured"
 
 
-class WatchCommand(TyperCommand):
-    """Options of ours stand before the program; every word from there on is the program's, also --json and -h."""
+class TimelineCommand(TyperCommand):
+    """Our options precede the program; every word from there on is the program's, also --json and -h."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        own, rest = split_words(args, self._valued())
+        own, rest = split_words(args, self.valued)
         return super().parse_args(ctx, [*own, "--", *rest] if rest else own)
 
-    def _valued(self) -> frozenset[str]:
+    @property
+    def valued(self) -> frozenset[str]:
         """The options that take the word after them."""
         options = [p for p in self.params if isinstance(p, TyperOption) and not p.is_flag]
         return frozenset(name for option in options for name in option.opts)
 
 
 def split_words(words: Sequence[str], valued: frozenset[str]) -> tuple[list[str], list[str]]:
-    """Our options, and the program with what follows; it begins with a name, with -m or with --."""
+    """Our options, and the program with its arguments; it begins with a name, with -m or with --."""
     at = 0
     while at < len(words):
         word = words[at]
@@ -53,8 +56,33 @@ def split_words(words: Sequence[str], valued: frozenset[str]) -> tuple[list[str]
     return list(words[:at]), list(words[at:])
 
 
+COMMAND_CLASS = TimelineCommand
+
+
+@dataclass(frozen=True)
+class TimelineOptions(OptionGroup):
+    """How the program is recorded and shown."""
+
+    panel: ClassVar[str] = "Timeline"
+
+    trace: Annotated[
+        Path | None,
+        typer.Option("--trace", metavar="FILE.json", help="Write a trace for ui.perfetto.dev; .json.gz is smaller."),
+    ] = None
+    tool: Annotated[str, typer.Option("--tool", help="auto, cupti, torch or nsys.")] = "auto"
+    top: Annotated[int, typer.Option("--top", help="Rows of each table; 0: all.")] = 10
+    by_grid: Annotated[
+        bool, typer.Option("--by-grid", help="A row for each grid and block of a kernel, not one per name.")
+    ] = False
+
+    def __post_init__(self) -> None:
+        if self.top < 0:
+            raise UsageError(f"--top {self.top} is negative", "give the number of rows; 0 is all of them")
+        if self.trace is not None and not self.trace.absolute().parent.is_dir():
+            raise UsageError(f"--trace: there is no folder {self.trace.parent}")
+
+
 def command(
-    ctx: typer.Context,
     program: Annotated[
         list[str] | None,
         typer.Argument(
@@ -63,47 +91,32 @@ def command(
             show_default=False,
         ),
     ] = None,
-    trace: Annotated[
-        Path | None,
-        typer.Option("--trace", metavar="FILE.json", help="Write a trace for ui.perfetto.dev; .json.gz is smaller."),
-    ] = None,
-    tool: Annotated[str, typer.Option("--tool", help="auto, cupti, torch or nsys.")] = "auto",
-    top: Annotated[int, typer.Option("--top", help="Rows of each table; 0: all.")] = 10,
-    by_grid: Annotated[
-        bool, typer.Option("--by-grid", help="A row for each grid and block of a kernel, not one for its name.")
-    ] = False,
-    json: Json = False,
-    csv_: Annotated[bool, typer.Option("--csv", help="One row a name, all tables under each other.")] = False,
+    *,
+    options: TimelineOptions,
+    output: TableOptions,
 ) -> None:
-    """Show where a whole program's time went on a GPU: CUDA calls, kernels and copies, as Nsight Systems has them."""
-    if json and csv_:
-        raise UsageError("choose one of --json and --csv")
-    if top < 0:
-        raise UsageError(f"--top {top} is negative", "give the number of rows; 0 is all of them")
-    target = target_of(program or [], _commands(ctx))
-    if trace is not None and not trace.absolute().parent.is_dir():
-        raise UsageError(f"--trace: there is no folder {trace.parent}")
-    check_name(tool)
+    """Show where a program's time on the GPU went: CUDA calls, kernels, copies.
+
+    The tables are those of Nsight Systems.
+    """
+    target = target_of(program or [], list(COMMANDS))
+    check_name(options.tool)
     _need_gpu()
-    recording = record(target, usable(tool), quiet=json or csv_)
+    recording = record(target, usable(options.tool), quiet=output.json or output.csv)
     machine = machine_facts(cuda_device())
-    found = tables(recording.events, by_grid)
-    mixed = mixed_rows(recording.events, by_grid)
-    if trace is not None:
-        write_trace(trace, recording, str(target))
-    if json:
+    found = tables(recording.events, options.by_grid)
+    mixed = mixed_rows(recording.events, options.by_grid)
+    if options.trace is not None:
+        write_trace(options.trace, recording, str(target))
+    if output.json:
         print_json(to_json(target, machine, recording, totals(recording), found, mixed))
-    elif csv_:
+    elif output.csv:
         sys.stdout.write(to_csv(found))
     else:
-        print_timeline(target, machine.gpu, recording, totals(recording), found, mixed, top, trace)
+        print_timeline(target, machine.gpu, recording, totals(recording), found, mixed, options.top, options.trace)
     if recording.exit_code != 0:
-        typer.echo(f"{target} ended with exit code {recording.exit_code}", err=True)
+        item(f"exit code {recording.exit_code}: {target}", stderr=True)
         raise typer.Exit(_exit_code(target, recording.exit_code))
-
-
-def _commands(ctx: typer.Context) -> list[str]:
-    return list(getattr(ctx.parent.command, "commands", ())) if ctx.parent is not None else []
 
 
 def _need_gpu() -> None:
@@ -116,7 +129,7 @@ def _need_gpu() -> None:
 
 
 def _exit_code(target: Target, code: int) -> int:
-    """A command of gemmsmith has our codes already; any other failure of a program is 1."""
+    """A gemmsmith command has our exit codes already; any other failing program is 1."""
     return code if target.kind == COMMAND and code in (1, 2, 3) else 1
 
 
@@ -142,7 +155,7 @@ def to_json(
 
 
 def to_csv(found: Sequence[Table]) -> str:
-    """report, unit, share, count, total … name, grid, block: one row a name."""
+    """report, unit, share, count, total … name, grid, block: one row per name."""
     text = io.StringIO()
     rows = csv.writer(text, lineterminator="\n")
     rows.writerow(("report", "unit", "share_percent", "count", "total", "average", "median", "min", "max", "stddev",

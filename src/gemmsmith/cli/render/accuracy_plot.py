@@ -1,6 +1,6 @@
-"""A study of errors as a picture: a panel for each kind of data, the largest error over K, all on one scale.
+"""A study of errors as a picture: a panel per kind of data, the largest error over K, all on one scale.
 
-An SVG on a light card, which reads on a dark page as well. A kernel has a colour, a shape and a number.
+An SVG on a light card, readable on a dark page as well. A kernel has a colour, a shape and a number.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def accuracy_picture(study: Study) -> str:
     """The picture as the text of an SVG file."""
     names = [d for d in study.plan.distributions if any(p.distribution == d for p in study.points)]
     across = min(_ACROSS, len(names))
-    # Two panels' width at least, so that the words above have room.
+    # At least as wide as two panels, so that the captions fit.
     inner = max(2, across) * (_PANEL_WIDTH + _BETWEEN) - _BETWEEN
     canvas = Canvas(inner + 2 * _MARGIN, _FONT)
     title = "Largest component-wise error over K"
@@ -74,7 +74,7 @@ def accuracy_picture(study: Study) -> str:
 
 
 def _keys(study: Study, inner: float, top: float) -> tuple[Markup, float]:
-    """Who is which number, in rows; and the place below."""
+    """The legend, in rows; and the position below it."""
     parts, x, y = [], _MARGIN, top
     for number, subject in enumerate(study.subjects, start=1):
         words = f"{subject.name} ({subject.arithmetic}{', baseline' if subject.is_baseline else ''})"

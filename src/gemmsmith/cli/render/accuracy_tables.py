@@ -1,4 +1,4 @@
-"""How ``gemmsmith accuracy`` shows its points: a table of everybody beside each other, ratios, CSV and JSON."""
+"""How ``gemmsmith accuracy`` shows its points: a table of all kernels, ratios, CSV and JSON."""
 
 from __future__ import annotations
 
@@ -11,16 +11,17 @@ from typing import Any
 
 from rich.markup import escape
 
-from gemmsmith.cli.commands.explain import wrapped
-from gemmsmith.cli.render.output import console, table
+from gemmsmith.cli.render.output import columns, item, print_table, say
 from gemmsmith.fills import fill_named
 from gemmsmith.problem import TF32
 from gemmsmith.verify.accuracy_study import MEASURES, Plan, Point, Ratio, Subject, ratios
 
+_ALL_COLUMNS = 90  # on a narrower terminal, the largest error is shown in units of u only
+
 
 @dataclass(frozen=True)
 class Study:
-    """A finished study, and all that a reader must know about it."""
+    """A finished study, with its origin and the command that repeats it."""
 
     subjects: tuple[Subject, ...]
     plan: Plan
@@ -55,28 +56,30 @@ class Study:
 
 
 def print_study(study: Study) -> None:
-    out = console()
-    out.print(escape(wrapped(study.title)), style="italic")
-    heads = [("data", "left"), ("K", "right"), ("kernel", "left"), ("in", "left"), ("‖E‖/‖C‖", "right"),
-             ("largest", "right"), ("in u", "right"), ("mean in u", "right"), ("relative", "right"),
+    heads = [("data", "bar"), ("K", "right"), ("kernel", "bar"), ("in", "bar"), ("‖E‖/‖C‖", "right"),
+             ("largest", "right"), ("in u", "right"), ("mean\nin u", "right"), ("relative", "right"),
              ("", "left")]  # fmt: skip
-    out.print(table("", heads, _rows(study.points)))
-    out.print()
+    rows = _rows(study.points)
+    if columns() < _ALL_COLUMNS:
+        at = [head for head, _ in heads].index("largest")
+        heads, rows = heads[:at] + heads[at + 1 :], [row[:at] + row[at + 1 :] for row in rows]
+    print_table(heads, rows, study.title)
+    say()
     for subject, baseline in dict.fromkeys((r.subject, r.baseline) for r in study.compared):
         found = [r for r in study.compared if (r.subject, r.baseline) == (subject, baseline)]
         words = "; ".join(f"{_MEANT[r.measure]} ×{_short(r.value)} ({r.distribution}, K = {r.k})" for r in found)
-        out.print(escape(wrapped(f"{subject} beside {baseline}, at worst: {words}")))
+        item(f"{subject} beside {baseline}, at worst: {words}")
     for note in study.notes:
-        out.print(escape(wrapped(f"note: {note}")))
+        item(f"note: {note}")
     units = dict.fromkeys((p.arithmetic, p.unit) for p in study.points)
-    out.print(f"[dim]{escape(wrapped(_explained(study, list(units))))}[/dim]")
+    say(_explained(study, list(units)), "dim")
 
 
 _MEANT = {"largest": "largest error", "frobenius": "‖E‖/‖C‖"}
 
 
 def _rows(points: Sequence[Point]) -> list[list[str]]:
-    """A distribution and a K are named once."""
+    """Each distribution and K is named once."""
     rows: list[list[str]] = []
     before: tuple[str, int] = ("", 0)
     for point in points:
@@ -101,16 +104,16 @@ def _short(value: float) -> str:
 
 def _explained(study: Study, units: Sequence[tuple[str, float]]) -> str:
     u = ", ".join(f"{name}: 2^{math.log2(unit):.0f}" for name, unit in units)
-    seeds = "Seeds: the largest of what is largest, the mean of means and norms. " if study.plan.seeds > 1 else ""
+    seeds = "Over seeds: the maximum of largest and relative, the mean of the others. " if study.plan.seeds > 1 else ""
     return (
-        f"E: what was {study.origin}, less the product in float64. largest, mean: of the components of |E|/(|A||B|), "
-        f"as they are and in units u of the arithmetic's roundoff ({u}). relative: the largest |E|/|C| of components "
-        f"that are not tiny. {seeds}docs/accuracy.md says more."
+        f"E: the {study.origin} result minus the product in float64. largest, mean: of the components of |E|/(|A||B|), "
+        f"plain and in units u of the arithmetic's roundoff ({u}). relative: the largest |E|/|C| of components that "
+        f"are not tiny. {seeds}docs/accuracy.md says more."
     )
 
 
 def _plain(value: float) -> float | str | None:
-    """A number for JSON: null where there is none, 'inf' where it is infinite."""
+    """A number for JSON: null for NaN, 'inf' for infinity."""
     return None if math.isnan(value) else "inf" if math.isinf(value) else value
 
 
@@ -136,7 +139,7 @@ def study_json(study: Study) -> dict[str, Any]:
 
 
 def study_csv(study: Study) -> str:
-    """One row a point."""
+    """One row per point."""
     rows = [{"origin": study.origin, "device": study.device, "m": study.plan.m, "n": study.plan.n,
              "dtype": study.plan.dtype.name} | point_facts(point) for point in study.points]  # fmt: skip
     text = io.StringIO()

@@ -1,4 +1,4 @@
-"""How bench prints a run: a table a shape, the conditions it was measured under, and what a reader must know."""
+"""How bench prints a run: a table per shape, the GPU's clocks meanwhile, notes, and how times were measured."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ import math
 from collections.abc import Sequence
 from itertools import groupby
 
+from rich.markup import escape
+
 from gemmsmith.bench.rig import TimingPolicy
-from gemmsmith.cli.render.output import console, table
+from gemmsmith.cli.render.output import Column, item, print_table, say
 from gemmsmith.store.results import Conditions, Measurement, Run
 
 _TITLE = "Launched one by one; with a hot L2; the host's time for a launch; errors"
@@ -15,49 +17,48 @@ _TITLE = "Launched one by one; with a hot L2; the host's time for a launch; erro
 
 def print_run(run: Run, notes: Sequence[str], plan: TimingPolicy, recorded: bool) -> None:
     """Every shape, then notes, then how it was measured."""
-    out = console()
     for problem, group in groupby(run.measurements, lambda m: m.problem):
         rows = list(group)
-        out.print(table(f"{problem} on {run.machine.gpu}, measured", *speeds(rows)))
-        out.print(conditions_line(rows[0].conditions), style="dim", markup=False)
+        print_table(*speeds(rows), f"{problem} on {run.machine.gpu}, measured")
+        say(conditions_line(rows[0].conditions), "dim")
         if not plan.quick:
-            out.print(table(_TITLE, *other_times(rows)))
+            print_table(*other_times(rows), _TITLE)
         for row in rows:
             if row.rejected:
-                out.print(f"{row.identity.name} REJECTED: {row.rejected}", style="red", markup=False)
-        out.print()
+                item(f"{row.identity.name} REJECTED: {row.rejected}", "red")
+        say()
     for note in dict.fromkeys(notes):
-        out.print(note, style="yellow", markup=False)
-    out.print(
+        item(note, "yellow")
+    say(
         "Medians of launches replayed from CUDA graphs, operands rotated over twice the L2; ± is half of the 95 % "
         "interval, spread the interquartile range. Percentages of a baseline's speed are from the same rounds. "
         f"* is not known to {plan.precision:.1%}. Errors are in units of roundoff.",
-        style="dim", markup=False,
+        "dim",
     )  # fmt: skip
     if recorded:
-        out.print(f"Recorded as run {run.id[:12]}; gemmsmith history shows it again.", style="dim", markup=False)
+        say(f"Recorded as run {run.id[:12]}; gemmsmith history shows it again.", "dim")
 
 
-Columns = tuple[tuple[str, str], ...]
+Columns = tuple[Column, ...]
 Rows = list[tuple[str, ...]]
 
 
 def speeds(rows: Sequence[Measurement]) -> tuple[Columns, Rows]:
-    """What everybody is compared in: cold, from a graph."""
+    """The times that are compared: cold caches, from a graph."""
     compared = {r.baseline for m in rows for r in m.ratios}
     baselines = [m.identity.name for m in rows if m.identity.name in compared]
     names = ("time", "±", "TFLOPS", "GB/s", *(f"of\n{name}" for name in baselines), "of\nlimit")
-    return (("", "left"), *((name, "right") for name in names)), [(_name(m), *_speed(m, baselines)) for m in rows]
+    return (("", "bar"), *((name, "right") for name in names)), [(_name(m), *_speed(m, baselines)) for m in rows]
 
 
 def other_times(rows: Sequence[Measurement]) -> tuple[Columns, Rows]:
-    """Times by other ways to launch, and errors."""
-    names = ("spread", "one by one", "hot", "host", "error before", "after")
-    return (("", "left"), *((name, "right") for name in names)), [(_name(m), *_others(m)) for m in rows]
+    """Times of other ways to launch, and errors."""
+    names = ("spread", "one by one", "hot", "host", "error\nbefore", "after")
+    return (("", "bar"), *((name, "right") for name in names)), [(_name(m), *_others(m)) for m in rows]
 
 
 def conditions_line(found: Conditions) -> str:
-    """What the GPU did meanwhile."""
+    """The GPU's clock, power and temperature meanwhile."""
     if not found.samples:
         return "clock, power and temperature: not known"
     throttled = f"; slowed by {', '.join(found.throttled)}" if found.throttled else "; not throttled"
@@ -68,10 +69,10 @@ def conditions_line(found: Conditions) -> str:
 
 
 def _name(measurement: Measurement) -> str:
-    """TF32 is never left unsaid."""
+    """With the arithmetic, unless the name or the input type says it: TF32 is never left unsaid."""
     identity = measurement.identity
     own = identity.precision in identity.name or identity.precision == measurement.problem.dtype.name
-    return identity.name if own else f"{identity.name} ({identity.precision})"
+    return escape(identity.name if own else f"{identity.name} ({identity.precision})")
 
 
 def _speed(measurement: Measurement, baselines: Sequence[str]) -> tuple[str, ...]:
@@ -95,7 +96,7 @@ def _others(measurement: Measurement) -> tuple[str, ...]:
 
 
 def _seconds(seconds: float) -> str:
-    """Four digits, in a unit that suits."""
+    """Four digits with a unit."""
     for factor, unit in ((1e6, "µs"), (1e3, "ms"), (1.0, "s")):
         value = seconds * factor
         if value < 1000 or unit == "s":

@@ -1,15 +1,16 @@
-"""What gemmsmith check says: the launch, each trial, what went wrong and what that means."""
+"""What gemmsmith check prints: the launch, each trial, what is wrong and what that means."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import Any
 
-from gemmsmith.cli.launch_report import launch_line, read_note
-from gemmsmith.cli.render.output import bytes_text, console, print_json
+from gemmsmith.cli.launch_report import launch_line
+from gemmsmith.cli.render.output import bytes_text, item, print_json, say
 from gemmsmith.compile.compiled import CompiledKernel
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import Problem
+from gemmsmith.verify.leniency import read_note
 from gemmsmith.verify.verdict import Verdict
 
 DISTINCT = "M, N and K all different"
@@ -19,7 +20,7 @@ UNREAD = "C is not read when beta = 0"
 
 @dataclass(frozen=True)
 class Trial:
-    """One launch to make: what it is for, the problem, the data, the oracle, the order of warps, and C before it."""
+    """One launch: its purpose, problem, oracle, data, order of warps, and what C holds before it."""
 
     label: str
     problem: Problem
@@ -35,11 +36,11 @@ class Trial:
 
 @dataclass
 class Report:
-    """All that a check found; ``verdicts`` grows as trials are made.
+    """The result of a check; ``verdicts`` grows as trials are run.
 
-    skipped  trials that could not be made, with the reason
-    strict   reading C when beta = 0 counts as a failure
-    hints    what besides the kernel may be why a trial failed
+    skipped  trials that could not be run, with the reason
+    strict   reading C when beta = 0 is a failure
+    hints    causes of a failure other than the kernel
     """
 
     spec: KernelSpec
@@ -67,7 +68,7 @@ class Report:
         return [trial.label for trial in self.trials[len(self.verdicts) :]]
 
     def show(self, json: bool) -> None:
-        """Print it, as JSON or for people."""
+        """Print it, as JSON or as text."""
         if json:
             print_json(self._json())
         else:
@@ -86,33 +87,32 @@ class Report:
         }  # fmt: skip
 
     def _print(self) -> None:
-        out, used = console(), self.compiled.resources
-        out.print(f"{self.spec.name}: {self.compiled.entry}, {used.registers} registers, "
-                  f"{bytes_text(used.static_smem)} static shared memory, {self.compiled.arch}",
-                  markup=False)  # fmt: skip
+        used = self.compiled.resources
+        item(f"{self.spec.name}: {self.compiled.entry}, {used.registers} registers, "
+             f"{bytes_text(used.static_smem)} static shared memory, {self.compiled.arch}")  # fmt: skip
         if not self.spec.is_rung:
-            out.print(launch_line(self.launch), markup=False)
+            item(launch_line(self.launch))
         advice = self.advice
         for trial, verdict in self.verdicts:
-            bad = "[yellow]note [/yellow]" if verdict in advice else "[red]WRONG[/red]"
-            mark = "[green]ok   [/green]" if verdict.trusted else bad
-            out.print(f"  {mark} {trial.label} ({trial.problem})")
+            failed = ("note ", "yellow") if verdict in advice else ("WRONG", "red")
+            mark, style = ("ok   ", "green") if verdict.trusted else failed
+            say(f"  {mark} {trial.label} ({trial.problem})", lead=f"  {mark}", lead_style=style, hang=" " * 6)
         for label, why in self.skipped:
-            out.print(f"  skipped {label}: {why}", markup=False, style="dim")
+            say(f"  skipped {label}: {why}", "dim", hang=" " * 6)
         for verdict in advice:
-            out.print(read_note(verdict), markup=False, style="yellow")
+            item(read_note(verdict), "yellow")
         for hint in self.hints:
-            out.print(hint, markup=False, style="yellow")
+            item(hint, "yellow")
         for _, verdict in self.verdicts:
             if not verdict.trusted and verdict not in advice:
-                out.print(str(verdict), markup=False, style="red")
+                item(str(verdict), "red")
         if note := self.note():
-            out.print(note, markup=False)
+            say(note)
         if self.left:
-            out.print(f"[dim]not run after the failure: {', '.join(self.left)}[/dim]")
+            item(f"not run after the failure: {', '.join(self.left)}", "dim")
 
     def note(self) -> str:
-        """What it means that only another shape failed, and no more than was tried; empty where it does not apply."""
+        """What it means that only another shape failed; empty where that is not the case."""
         *before, (trial, verdict) = self.verdicts
         if trial.label not in (DISTINCT, RAGGED) or verdict.trusted:
             return ""
@@ -121,14 +121,14 @@ class Report:
         same = f"All {len(passed) - len(others)} trials of {self.base} passed"
         if trial.label == DISTINCT:
             return (
-                f"{same}, but not {trial.shape}, where M, N and K all differ: look for one of them in another's place, "
-                "as a stride or the bound of a loop, and for a grid whose x and y are swapped."
+                f"{same}, but not {trial.shape}, where M, N and K all differ: look for one of them used in place of "
+                "another, as a stride or a loop bound, and for a grid whose x and y are swapped."
             )
         apart = others or len({self.base.m, self.base.n, self.base.k}) == 3
         too = f" ({others[0]}, too)" if others else ""
         right = f"multiples of the tile are right{too}" if apart else "square multiples of the tile are right"
         outside = any("out-of-bounds" in reason for reason in verdict.reasons)
         return (
-            f"{same}: {right}{', but beyond them the kernel leaves its matrices' if outside else ''}. "
-            "To be right for every shape it needs guards at the edges: row < M, col < N, k < K."
+            f"{same}: {right}{', but for other shapes it accesses memory outside its matrices' if outside else ''}. "
+            "For every shape it needs guards at the edges: row < M, col < N, k < K."
         )

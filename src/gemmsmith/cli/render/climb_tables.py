@@ -1,4 +1,4 @@
-"""How climb prints: the ladder as one table, a sentence a rung, and what others published."""
+"""How climb prints: the ladder as a table, a sentence per rung, and published figures."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from gemmsmith.cli.commands.explain import wrapped
-from gemmsmith.cli.render.output import bytes_text, console, table
+from gemmsmith.cli.render.output import Column, bytes_text, columns, item, print_table, say
 from gemmsmith.explain.bottleneck import OPS, conflicts_of
 from gemmsmith.explain.profile import Profile
 from gemmsmith.report.choices import choice_rows
@@ -19,70 +18,83 @@ from gemmsmith.report.speeds import is_ladder_timing, plain_gpu, speeds_of
 from gemmsmith.store.published import published, published_for
 from gemmsmith.store.results import Measurement, Run
 
+_COUNTS = 8  # columns of the table before speeds
+_ONE_TABLE = 98  # terminal columns that the table needs with speeds
+
 
 def print_climb(
-    story: ReportModel, gathered: Sequence[CollectedRung], device: str, notes: Sequence[str], page: Path | None
+    model: ReportModel, gathered: Sequence[CollectedRung], device: str, notes: Sequence[str], page: Path | None
 ) -> None:
     """The table, the reasons, the published figures, and where the page is."""
-    out = console()
-    run = (story.measured or story.recorded or (None,))[0]
-    out.print(table(_title(story, gathered, device, run), *_ladder(story, gathered, run)))
-    out.print()
-    out.print("[bold]Why each rung differs from the one before[/bold] [dim](counted; gains predicted)[/dim]")
-    for sentence in reasons(story):
-        out.print(wrapped(sentence, "  "), markup=False)
-    out.print()
-    out.print(table("Published by others, in TFLOPS, on their GPUs", *_published(story.rungs)))
+    run = (model.measured or model.recorded or (None,))[0]
+    say(_title(model, gathered, device, run), "italic")
+    _print_ladder(*_ladder(model, gathered, run))
+    say()
+    lead = "Why each rung differs from the one before"
+    say(f"{lead} (counted; gains predicted)", lead=lead)
+    for sentence in reasons(model):
+        item(sentence, indent="  ")
+    say()
+    heads, figures = _published(model.rungs)
+    print_table(heads, figures, "Published by others, in TFLOPS, on their GPUs")
     for step in gathered:
         for verdict in step.verdicts:
             if not verdict.trusted:
-                out.print(str(verdict), markup=False, style="red")
+                item(str(verdict), "red")
     for note in notes:
-        out.print(note, markup=False, style="yellow")
-    out.print()
-    for line in _origins(story, run):
-        out.print(wrapped(line), markup=False, style="dim")
+        item(note, "yellow")
+    say()
+    for line in _origins(model, run):
+        say(line, "dim")
     if page is not None:
-        out.print(
-            f"\nThe page: [bold]{page}[/bold]: charts, source with counts line by line, roofline, how it was measured"
-        )
+        say(f"\nThe page {page} has charts, source with counts line by line, roofline, and how it was measured.")
 
 
-def _title(story: ReportModel, gathered: Sequence[CollectedRung], device: str, run: Run | None) -> str:
+def _title(model: ReportModel, gathered: Sequence[CollectedRung], device: str, run: Run | None) -> str:
     """What was counted, verified and timed, each with its size and place."""
-    size = story.problem.m
+    size = model.problem.m
     lines = [f"The ladder: counts simulated at {size}³"]
     cubes = {v.problem.m for step in gathered for v in step.verdicts if v.problem.m == v.problem.n == v.problem.k}
     if cubes:
         lines[0] += f"; verified on {device} at {', '.join(f'{m}³' for m in sorted(cubes))} and a ragged shape"
-    if run is not None and _timed(story, run):
-        lines.append(f"speeds at {size}³: {_origin(story, run)}")
+    if run is not None and _timed(model, run):
+        lines.append(f"speeds at {size}³: {_origin(model, run)}")
     return "\n".join(lines)
 
 
-def _origin(story: ReportModel, run: Run) -> str:
+def _origin(model: ReportModel, run: Run) -> str:
     gpu = plain_gpu(run.machine.gpu)
-    return f"measured here, on {gpu}" if story.measured else f"recorded on {gpu}, {run.started[:10]}"
+    return f"measured here, on {gpu}" if model.measured else f"recorded on {gpu}, {run.started[:10]}"
 
 
-def reasons(story: ReportModel) -> list[str]:
-    """A sentence a rung: the largest reason for its speed, as on the page."""
-    speeds = speeds_of(story)
-    told = ((rung.name, reason(rung, story, speeds)) for rung in story.rungs)
+def reasons(model: ReportModel) -> list[str]:
+    """A sentence per rung: the largest reason for its speed, as on the page."""
+    speeds = speeds_of(model)
+    told = ((rung.name, reason(rung, model, speeds)) for rung in model.rungs)
     return [f"{name}: {words}" for name, words in told if words]
 
 
+def _print_ladder(heads: Sequence[Column], rows: Sequence[Sequence[str]]) -> None:
+    """One table; on a narrow terminal two, of counts and of speeds."""
+    if columns() >= _ONE_TABLE or len(heads) <= _COUNTS:
+        print_table(heads, rows)
+        return
+    print_table(heads[:_COUNTS], [row[:_COUNTS] for row in rows if row[2]])
+    say()
+    print_table([heads[0], *heads[_COUNTS:]], [(row[0], *row[_COUNTS:]) for row in rows if row[_COUNTS:]])
+
+
 def _ladder(
-    story: ReportModel, gathered: Sequence[CollectedRung], run: Run | None
-) -> tuple[tuple[tuple[str, str], ...], list[tuple[str, ...]]]:
-    timed = _timed(story, run)
-    first = story.rungs[0]
+    model: ReportModel, gathered: Sequence[CollectedRung], run: Run | None
+) -> tuple[list[Column], list[tuple[str, ...]]]:
+    timed = _timed(model, run)
+    first = model.rungs[0]
     slowest = timed.get((first.name, first.dtype))
     rows = []
-    for rung, step in zip(story.rungs, gathered, strict=True):
+    for rung, step in zip(model.rungs, gathered, strict=True):
         used = step.compiled.resources
-        right = "[green]✓[/green]" if step.verdicts or rung.simulated else ""
-        state = right if step.ok else "[red]✗[/red]"
+        verified = "[green]✓[/green]" if step.verdicts or rung.simulated else ""
+        state = verified if step.ok else "[red]✗[/red]"
         occupied = f"{rung.occupancy.fraction:.0%}" if rung.occupancy is not None else ""
         same = slowest if rung.tensor_cores == first.tensor_cores else None
         rows.append((f"{rung.number:>2} {_label(rung)}", state, str(used.registers),
@@ -95,12 +107,12 @@ def _ladder(
             same = slowest if own.precision == "fp32" and not first.tensor_cores else None
             rows.append((f"   {label}", "", "", "", "", "", "", "", *_speed(measurement, same)))
     if timed:
-        choices = choice_rows(story, speeds_of(story))
+        choices = choice_rows(model, speeds_of(model))
         rows += [(f"   {name}", *[""] * 7, speed, "", share) for name, speed, share in choices]
     headings = ["   rung", "", "regs", "shared", "occu-\npancy", "sec-\ntors", "wave-\nfronts", "con-\nflicts"]
     headings += ["TFLOPS", f"×\n{first.name}", "of\ncuBLAS"] if timed else []
-    sides = ["left", "left", *["right"] * (len(headings) - 2)]
-    return tuple(zip(headings, sides, strict=True)), rows
+    sides = ["bar", "bar", *["right"] * (len(headings) - 2)]
+    return list(zip(headings, sides, strict=True)), rows
 
 
 def _label(rung: Rung) -> str:
@@ -108,10 +120,10 @@ def _label(rung: Rung) -> str:
     return rung.name if rung.dtype == "fp32" else f"{rung.name} ({rung.dtype})"
 
 
-def _timed(story: ReportModel, run: Run | None) -> dict[tuple[str, str], Measurement]:
-    """Who was timed at the story's size, by name and type of inputs; rungs only as the ladder has them."""
-    size = story.problem.m
-    ours = {rung.name: (rung.dtype, rung.config) for rung in story.rungs}
+def _timed(model: ReportModel, run: Run | None) -> dict[tuple[str, str], Measurement]:
+    """Timings at the page's size, by name and input type; of rungs only in the ladder's configuration."""
+    size = model.problem.m
+    ours = {rung.name: (rung.dtype, rung.config) for rung in model.rungs}
     found: dict[tuple[str, str], Measurement] = {}
     for m in run.measurements if run is not None else ():
         own = ours.get(m.identity.name)
@@ -138,9 +150,9 @@ def _large(count: float) -> str:
 
 
 def _speed(measured: Measurement | None, slowest: Measurement | None) -> tuple[str, ...]:
-    """TFLOPS, how often the first rung's where both multiply on the same units, and the share of cuBLAS.
+    """TFLOPS, the ratio to the first rung if both use the same units, and the share of cuBLAS.
 
-    cuBLAS in TF32 has none: another arithmetic.
+    cuBLAS in TF32 has no share: it is another arithmetic.
     """
     if measured is None:
         return ()
@@ -151,8 +163,8 @@ def _speed(measured: Measurement | None, slowest: Measurement | None) -> tuple[s
     return f"{measured.tflops:.3g}", over, own if math.isnan(ratio) else f"{ratio:.0%}"
 
 
-def _published(rungs: Sequence[Rung]) -> tuple[tuple[tuple[str, str], ...], list[tuple[str, ...]]]:
-    """Each GPU at the size that most of its figures are for; several figures of one rung as their range."""
+def _published(rungs: Sequence[Rung]) -> tuple[list[Column], list[tuple[str, ...]]]:
+    """Each GPU at the size of most of its figures; several figures of one rung as a range."""
     sizes = {gpu: Counter(p.size for p in published() if p.gpu == gpu).most_common(1)[0][0]
              for gpu in {p.gpu for p in published()}}  # fmt: skip
     rows: list[tuple[str, ...]] = []
@@ -163,7 +175,7 @@ def _published(rungs: Sequence[Rung]) -> tuple[tuple[tuple[str, str], ...], list
                 by_gpu.setdefault(p.gpu, []).append(p.tflops)
         if by_gpu:
             rows.append((rung.name, "; ".join(f"{gpu} at {sizes[gpu]}: {_range(v)}" for gpu, v in by_gpu.items())))
-    return (("rung", "left"), ("published", "left")), rows
+    return [("rung", "bar"), ("published", "left")], rows
 
 
 def _range(values: Sequence[float]) -> str:
@@ -171,31 +183,31 @@ def _range(values: Sequence[float]) -> str:
     return low if low == high else f"{low} to {high}"
 
 
-def _origins(story: ReportModel, run: Run | None) -> list[str]:
-    size = story.problem.m
+def _origins(model: ReportModel, run: Run | None) -> list[str]:
+    size = model.problem.m
     lines = [
-        f"Counts: simulated at {size}³ from the PTX for {story.gpu.name}, one block of each kind, K continued from "
-        f"short runs. Occupancy: predicted for {story.gpu.name}. Registers: the compiler's."
+        f"Counts: simulated at {size}³ from the PTX for {model.gpu.name}, one block of each kind, extrapolated in K "
+        f"from short runs. Occupancy: predicted for {model.gpu.name}. Registers: by ptxas."
     ]
-    if unknown := [rung.name for rung in story.rungs if not rung.simulated]:
-        checked = "" if any(rung.trusted is not None for rung in story.rungs if not rung.simulated) else (
+    if unknown := [rung.name for rung in model.rungs if not rung.simulated]:
+        checked = "" if any(rung.trusted is not None for rung in model.rungs if not rung.simulated) else (
             "; only a GPU verifies and times them")  # fmt: skip
-        lines.append(f"Not simulated yet, so without counts{checked}: {', '.join(unknown)}.")
-    if run is not None and not _timed(story, run):
+        lines.append(f"Not simulated, so without counts{checked}: {', '.join(unknown)}.")
+    if run is not None and not _timed(model, run):
         cubes = sorted({m.problem.m for m in run.measurements if m.problem.m == m.problem.n == m.problem.k})
         known = ", ".join(f"{m}³" for m in cubes) or "no cube"
-        lines.append(f"Speeds: none at {size}³; {_origin(story, run)}: {known}.")
+        lines.append(f"Speeds: none at {size}³; {_origin(model, run)}: {known}.")
     elif run is not None:
         what = (
             "measured here"
-            if story.measured
+            if model.measured
             else f"recorded on {run.machine.gpu}, {run.started[:10]}, by {run.command}"
         )
         lines.append(
             f"Speeds: {what}; medians, operands rotated over twice the L2. Of cuBLAS: as torch calls it, in the same "
-            f"type; TF32 is not fp32. × {story.rungs[0].name}: only where the same units multiply."
+            f"type; TF32 is not fp32. × {model.rungs[0].name}: only for rungs that use the same units."
         )
     else:
         lines.append("Speeds: none; they need a GPU.")
-    lines.append("gemmsmith explain RUNG says what bounds a rung on a GPU of your choice; show RUNG, what it does.")
+    lines.append("gemmsmith explain RUNG says what bounds a rung on any GPU; gemmsmith show RUNG, what it does.")
     return lines

@@ -1,16 +1,12 @@
-"""The tables of a profile: sections of at most 100 columns, and the source annotated line by line."""
+"""The tables of a profile by section, and the source annotated line by line."""
 
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Sequence
 
-import typer
-from rich.console import Console
-from rich.markup import escape
-
-from gemmsmith.cli.commands.explain import wrapped
-from gemmsmith.cli.render.output import WIDTH, console, table
+from gemmsmith.cli.render.output import Column, columns, print_table, say
 from gemmsmith.explain.metrics import BY_NAME
 from gemmsmith.explain.occupancy import Occupancy, waves
 from gemmsmith.explain.profile import CONFLICTS, FFMA, REQUESTS, WARPS, Line, Profile
@@ -27,36 +23,35 @@ LDMATRIX_CONFLICTS = "smsp__sass_l1tex_data_bank_conflicts_pipe_lsu_mem_shared_o
 
 
 def print_profile(profile: Profile, held: Occupancy, gpu: GPU, automatic: bool = False) -> None:
-    """All sections, from memory to what is not known; ``automatic``: the sample was not asked for."""
-    out = console()
-    out.print(f"[dim]{escape(wrapped(_provenance(profile, automatic)))}[/dim]")
-    out.print(f"[dim]{_UNVERIFIED}[/dim]")
-    out.print()
-    _print_global(out, profile)
-    _print_shared(out, profile)
-    _print_instructions(out, profile)
-    _print_traffic(out, profile)
-    _print_launch(out, profile, held, gpu)
-    _print_measured(out, profile)
+    """All sections, from memory to absent metrics; ``automatic``: the sample was not asked for."""
+    say(_provenance(profile, automatic), "dim")
+    say(_UNVERIFIED, "dim")
+    say()
+    _print_global(profile)
+    _print_shared(profile)
+    _print_instructions(profile)
+    _print_traffic(profile)
+    _print_launch(profile, held, gpu)
+    _print_measured(profile)
     for sentence in cross_check_sentences(profile):
-        out.print(escape(wrapped(sentence)))
+        say(sentence, hang="  ")
     if profile.absent:
         titles = [BY_NAME[name].title if name in BY_NAME else name for name in profile.absent]
         stalls = [title.removeprefix("stall: ") for title in titles if title.startswith("stall: ")]
         rest = [title for title in titles if not title.startswith("stall: ")]
         named = ", ".join(rest) + (f", and {len(stalls)} kinds of stall" if stalls else "")
         who = "Not given by ncu" if profile.origin == "measured" else "Only a GPU can tell"
-        out.print(f"[dim]{escape(wrapped(f'{who}: {named}.'))}[/dim]")
+        say(f"{who}: {named}.", "dim")
 
 
 def _provenance(profile: Profile, automatic: bool) -> str:
     text = f"{profile.origin.capitalize()} on {profile.device}."
     if profile.sampled_depth:
-        text += (f" K was run up to {profile.sampled_depth:,} of {profile.problem.k:,} and counts continued as a "
-                 "straight line.")  # fmt: skip
+        text += (f" K was run up to {profile.sampled_depth:,} of {profile.problem.k:,} and counts extrapolated "
+                 "linearly.")  # fmt: skip
     if profile.sampled_blocks:
         error = profile.sampling_error
-        bound = "cannot be told from so few" if math.isnan(error) else f"about ±{100 * error:.2g}%, with 95% confidence"
+        bound = "unknown from so few" if math.isnan(error) else f"about ±{100 * error:.2g}%, with 95% confidence"
         if error == 0:
             bound = "none seen, all groups of blocks agree"
         text += (f" {profile.sampled_blocks:,} of {profile.geometry.blocks:,} blocks were run and scaled up; "
@@ -77,42 +72,41 @@ def ratio(part: float, whole: float, form: str = "{:.2f}") -> str:
     return form.format(part / whole) if whole and not math.isnan(part / whole) else "–"
 
 
-def _section(out: Console, columns: Sequence[tuple[str, str]], rows: list[Sequence[str]]) -> None:
+def _section(heads: Sequence[Column], rows: Sequence[Sequence[str]]) -> None:
     if rows:
-        out.print(table("", columns, rows))
-        out.print()
+        print_table(heads, rows)
+        say()
 
 
-def _columns(*names: str) -> list[tuple[str, str]]:
+def _heads(*names: str) -> list[Column]:
     return [(name, "right" if i else "left") for i, name in enumerate(names)]
 
 
-def _print_global(out: Console, profile: Profile) -> None:
+def _print_global(profile: Profile) -> None:
     used = dict(zip(("ld", "st"), profile.bytes_per_sector, strict=True))
     rows = [
         (word, number(profile.requests(op)), number(profile.sectors(op)),
          ratio(profile.sectors(op), profile.requests(op)), "–" if math.isnan(used[op]) else f"{used[op]:.1f} of 32")
         for word, op in _ACCESS
     ]  # fmt: skip
-    columns = _columns("global memory", "requests", "sectors", "sectors/request", "bytes used/sector")
-    out.print(table("", columns, list(rows)))
-    out.print(f"[dim]{_USED}[/dim]")
-    out.print()
+    print_table(_heads("global memory", "requests", "sectors", "sectors/\nrequest", "bytes used/\nsector"), rows)
+    say(_USED, "dim")
+    say()
 
 
-def _print_shared(out: Console, profile: Profile) -> None:
+def _print_shared(profile: Profile) -> None:
     rows = []
     for word, op in _SHARED:
         requests, waves_, excess = profile.value(REQUESTS[op]), profile.wavefronts(op), _conflicts(profile, op)
         if requests > 0 or waves_ > 0:
             rows.append((word, number(requests), number(waves_), ratio(waves_, requests), number(excess),
                          ratio(excess, waves_, "{:.1%}")))  # fmt: skip
-    columns = _columns("shared memory", "requests", "wavefronts", "wavefronts/request", "bank conflicts", "share")
+    heads = _heads("shared memory", "requests", "wavefronts", "wavefronts/\nrequest", "bank\nconflicts", "share")
     if rows:
-        _section(out, columns, list(rows))
+        _section(heads, rows)
     else:
-        out.print("[bold]shared memory[/bold]  not used")
-        out.print()
+        say("shared memory  not used", lead="shared memory")
+        say()
 
 
 def _conflicts(profile: Profile, op: str) -> float:
@@ -123,7 +117,7 @@ def _conflicts(profile: Profile, op: str) -> float:
     return profile.value(CONFLICTS[op]) - (matrix if op == "ld" and matrix > 0 else 0)
 
 
-def _print_instructions(out: Console, profile: Profile) -> None:
+def _print_instructions(profile: Profile) -> None:
     simulated, machine = dict(profile.mix), dict(profile.machine_mix)
     if not simulated:
         return
@@ -134,47 +128,47 @@ def _print_instructions(out: Console, profile: Profile) -> None:
         for name in sorted({*simulated, *machine}, key=lambda name: -machine.get(name, 0))
         if simulated.get(name, 0) or machine.get(name, 0)
     ]  # fmt: skip
-    columns = _columns("warp instructions", "PTX executed", "share", "machine code (estimated)", "share")
-    _section(out, columns, list(rows))
+    _section(_heads("warp instructions", "PTX executed", "share", "machine code\n(estimated)", "share"), rows)
     threads = profile.geometry.threads * profile.geometry.blocks
-    out.print(
-        f"FFMA {number(profile.value(FFMA) / threads)} a thread, {profile.active_lanes:.2f} of 32 lanes active, "
-        f"branch efficiency {profile.branch_efficiency:.1f}%,\n"
-        f"barriers {number(profile.barriers)} ({ratio(profile.barriers, profile.value(WARPS))} a warp)"
+    say(
+        f"FFMA {number(profile.value(FFMA) / threads)} per thread, {profile.active_lanes:.2f} of 32 lanes active, "
+        f"branch efficiency {profile.branch_efficiency:.1f}%, "
+        f"barriers {number(profile.barriers)} ({ratio(profile.barriers, profile.value(WARPS))} per warp)"
     )
-    out.print()
+    say()
 
 
-def _print_traffic(out: Console, profile: Profile) -> None:
+def _print_traffic(profile: Profile) -> None:
     rows = [(t.space, number(t.asked), number(t.moved)) for t in profile.traffic if t.asked or t.moved]
-    _section(out, _columns("bytes by memory space", "asked for by lanes", "moved"), list(rows))
+    _section(_heads("bytes by memory space", "requested by lanes", "moved"), rows)
 
 
-def _print_launch(out: Console, profile: Profile, held: Occupancy, gpu: GPU) -> None:
+def _print_launch(profile: Profile, held: Occupancy, gpu: GPU) -> None:
     used, geometry = profile.resources, profile.geometry
     grid, block = ("×".join(map(str, shape)) for shape in (geometry.grid, geometry.block))
-    out.print(f"[bold]launch[/bold]  {geometry.blocks:,} blocks ({grid}) of {geometry.threads} threads ({block}), "
-              f"{number(profile.value(WARPS))} warps")  # fmt: skip
-    out.print(f"        {used.registers} registers a thread, {used.static_smem + geometry.smem:,} B of shared memory, "
-              f"{used.spill_loads + used.spill_stores} B spilled")  # fmt: skip
+    indent = " " * 8
+    say(f"launch  {geometry.blocks:,} blocks ({grid}) of {geometry.threads} threads ({block}), "
+        f"{number(profile.value(WARPS))} warps", lead="launch", hang=indent)  # fmt: skip
+    say(f"{used.registers} registers per thread, {used.static_smem + geometry.smem:,} B of shared memory, "
+        f"{used.spill_loads + used.spill_stores} B spilled", indent=indent)  # fmt: skip
     if held.fits:
         rounds = waves(gpu, geometry.blocks, held.blocks_per_sm)
-        out.print(f"        {gpu.name}: occupancy {held.fraction:.1%} ({held.blocks_per_sm} blocks, "
-                  f"{held.warps_per_sm} of {gpu.warps_per_sm} warps an SM), limited by "
-                  f"{' and '.join(held.limiters)};\n        {rounds.waves:.2f} waves (predicted)")  # fmt: skip
+        say(f"{gpu.name}: occupancy {held.fraction:.1%} ({held.blocks_per_sm} blocks, {held.warps_per_sm} of "
+            f"{gpu.warps_per_sm} warps per SM), limited by {' and '.join(held.limiters)}; {rounds.waves:.2f} waves "
+            "(predicted)", indent=indent)  # fmt: skip
     else:
-        out.print(escape(wrapped(f"{gpu.name}: {held.why}", "        ")))
-    out.print()
+        say(f"{gpu.name}: {held.why}", indent=indent)
+    say()
 
 
-def _print_measured(out: Console, profile: Profile) -> None:
+def _print_measured(profile: Profile) -> None:
     known = [(m.title, number(profile.value(name)), m.unit) for name, m in BY_NAME.items()
              if m.hardware_only and not math.isnan(profile.value(name))]  # fmt: skip
-    _section(out, [("measured by ncu", "left"), ("value", "right"), ("unit", "left")], list(known))
+    _section([("measured by ncu", "left"), ("value", "right"), ("unit", "left")], known)
 
 
 def cross_check_sentences(profile: Profile) -> list[str]:
-    """One line when all is equal; otherwise each difference and what it means."""
+    """One line if all are equal; otherwise each difference and what it means."""
     if not profile.checks:
         return []
     odd = [check for check in profile.checks if check.state != "equal"]
@@ -191,26 +185,25 @@ def cross_check_sentences(profile: Profile) -> list[str]:
 
 def print_lines(spec: KernelSpec, profile: Profile, automatic: bool = False) -> None:
     """The source from the first counted line to the last, then counted lines of headers."""
-    out = console()
-    out.print(f"[dim]{escape(wrapped(_provenance(profile, automatic)))}[/dim]")
-    out.print(f"[dim]{_UNVERIFIED}[/dim]")
+    say(_provenance(profile, automatic), "dim")
+    say(_UNVERIFIED, "dim")
     for sentence in line_sum_sentences(profile):
-        out.print(escape(wrapped(sentence)))
-    columns = _MEASURED if profile.origin == "measured" else _SIMULATED
-    cells = {(line.file, line.number): [cell(line) for cell in columns.values()] for line in profile.lines}
-    widths = [max(map(len, column)) for column in zip(columns, *cells.values(), strict=True)]
-    nothing = [""] * len(columns)
+        say(sentence, hang="  ")
+    shown = _MEASURED if profile.origin == "measured" else _SIMULATED
+    cells = {(line.file, line.number): [cell(line) for cell in shown.values()] for line in profile.lines}
+    widths = [max(map(len, column)) for column in zip(shown, *cells.values(), strict=True)]
+    nothing = [""] * len(shown)
     texts = source_lines(spec, spec.source.name)
-    typer.echo(_row("line", list(columns), "source", widths))
+    _print_row("line", list(shown), "source", widths)
     counted = [at for file, at in cells if file == spec.source.name and at]
     for at in range(min(counted, default=1), max(counted, default=0) + 1):
         text = texts[at - 1] if at <= len(texts) else ""
-        typer.echo(_row(str(at), cells.get((spec.source.name, at), nothing), text, widths))
+        _print_row(str(at), cells.get((spec.source.name, at), nothing), text, widths)
     for file in dict.fromkeys(line.file for line in profile.lines if line.file != spec.source.name):
-        typer.echo(f"{file or 'no line known'}:")
+        say(f"{file or 'no line known'}:")
         for line in profile.lines:
             if line.file == file:
-                typer.echo(_row(str(line.number), cells[file, line.number], line.text, widths))
+                _print_row(str(line.number), cells[file, line.number], line.text, widths)
 
 
 def line_sum_sentences(profile: Profile) -> list[str]:
@@ -243,7 +236,8 @@ _MEASURED = _COMMON | {
 }
 
 
-def _row(at: str, cells: Sequence[str], text: str, widths: Sequence[int]) -> str:
+def _print_row(at: str, cells: Sequence[str], text: str, widths: Sequence[int]) -> None:
+    """A line of source after its counts, cut to the terminal."""
     counts = " ".join(f"{cell:>{width}}" for cell, width in zip(cells, widths, strict=True))
-    full = f"{at:>4} {counts} | {text}".rstrip()
-    return full if len(full) <= WIDTH else full[: WIDTH - 1] + "…"
+    full, width = f"{at:>4} {counts} | {text}".rstrip(), columns()
+    sys.stdout.write((full if len(full) <= width else full[: width - 1] + "…") + "\n")

@@ -1,4 +1,4 @@
-"""A sweep as a picture: the page's own chart, in an SVG file that needs nothing else."""
+"""A sweep as a picture: the page's chart in an SVG file of its own."""
 
 from __future__ import annotations
 
@@ -9,30 +9,13 @@ from pathlib import Path
 
 from markupsafe import Markup
 
-from gemmsmith.cli.render.sweep_tables import Sweep, value_of
 from gemmsmith.errors import UsageError
-from gemmsmith.report import report_model as story
+from gemmsmith.report import report_model
 from gemmsmith.sweep.quantities import Quantity, quantity_named
-from gemmsmith.sweep.sweep import Outcome
+from gemmsmith.sweep.results import Outcome, Sweep
 
 _STYLES = ("colours.css", "charts.css")
 _MARGIN, _HEAD = 20, 68
-
-
-def check_plot(path: Path) -> None:
-    """Refuse a file that cannot be written before anything is run."""
-    if path.suffix.lower() != ".svg":
-        raise UsageError(f"--plot {path} is not an SVG file", "write --plot sweep.svg")
-    if not path.parent.is_dir():
-        raise UsageError(f"there is no folder {path.parent} for --plot")
-
-
-def check_save(path: Path) -> None:
-    """The same for the file that keeps the sweep."""
-    if path.suffix.lower() != ".json":
-        raise UsageError(f"--save {path} is not a JSON file", "write --save sweep.json")
-    if not path.parent.is_dir():
-        raise UsageError(f"there is no folder {path.parent} for --save")
 
 
 def write_plot(sweep: Sweep, path: Path, command: str) -> bool:
@@ -42,7 +25,7 @@ def write_plot(sweep: Sweep, path: Path, command: str) -> bool:
     from gemmsmith.report.charts.svg import el, text
     from gemmsmith.report.figures.sweeps import sweep_chart
 
-    chart = sweep_chart(as_story(sweep, command), "sweep")
+    chart = sweep_chart(as_page_sweep(sweep, command), "sweep")
     if chart is None:
         return False
     css = "\n".join(files("gemmsmith.report").joinpath("templates", name).read_text("utf-8") for name in _STYLES)
@@ -63,17 +46,17 @@ def write_plot(sweep: Sweep, path: Path, command: str) -> bool:
     return True
 
 
-def as_story(sweep: Sweep, command: str) -> story.Sweep:
+def as_page_sweep(sweep: Sweep, command: str) -> report_model.Sweep:
     """The sweep as the page takes it: one quantity over the parameters; shares in per cent."""
     main = quantity_named(sweep.main)
-    return story.Sweep(
+    return report_model.Sweep(
         title=sweep.title, parameters=tuple(axis.title for axis in sweep.axes), origin=sweep.origin,
         quantity=f"{main.meaning}, {main.unit}" if main.unit else main.meaning, command=command, where=sweep.device,
         points=tuple(_point(sweep, outcome, main) for outcome in sweep.outcomes), more_is_better=main.more_is_better,
     )  # fmt: skip
 
 
-def _point(sweep: Sweep, outcome: Outcome, main: Quantity) -> story.SweepPoint:
+def _point(sweep: Sweep, outcome: Outcome, main: Quantity) -> report_model.SweepPoint:
     scale = 100 if main.unit == "%" else 1
     best = outcome.measurement.best if outcome.measurement is not None else None
     low, high = math.nan, math.nan
@@ -81,8 +64,8 @@ def _point(sweep: Sweep, outcome: Outcome, main: Quantity) -> story.SweepPoint:
         flops = outcome.measurement.problem.flops / 1e12
         low, high = flops / best.high, flops / best.low
     reasons = "; ".join(outcome.reasons)
-    return story.SweepPoint(
+    return report_model.SweepPoint(
         values=tuple(axis.label(outcome.point.settings) for axis in sweep.axes), low=low, high=high,
-        value=scale * value_of(outcome, main), note="" if outcome.state == "illegal" else reasons,
+        value=scale * outcome.value(main), note="" if outcome.state == "illegal" else reasons,
         illegal=reasons if outcome.state == "illegal" else "",
     )  # fmt: skip

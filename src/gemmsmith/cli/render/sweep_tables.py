@@ -6,95 +6,65 @@ import csv
 import io
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from rich.markup import escape
-from rich.table import Table
 
-from gemmsmith.cli.commands.explain import wrapped
-from gemmsmith.cli.render.output import console, table
+from gemmsmith.cli.render.output import item, print_table, say
 from gemmsmith.explain.profile import plain
 from gemmsmith.store.results import Measurement
 from gemmsmith.store.run_file import measurement_to_json
-from gemmsmith.sweep.experiments import EXPERIMENTS, Experiment
+from gemmsmith.sweep.axes import WAVES
+from gemmsmith.sweep.experiments import EXPERIMENTS
 from gemmsmith.sweep.quantities import QUANTITIES, Quantity, columns, quantity_named
-from gemmsmith.sweep.sweep import WAVES, Axis, Outcome
+from gemmsmith.sweep.results import Outcome, Sweep
 
 _BAR = 8
-# Headings that need no further words.
+# Headings that need no explanation.
 _PLAIN = ("threads", "registers", "spill_bytes", "smem_bytes", "occupancy", "blocks_per_sm", "grid_blocks", "waves",
           "seconds", "tflops")  # fmt: skip
 _STATES = {"illegal": "[dim]illegal[/dim]", "failed": "[red]failed[/red]", "wrong": "[red]WRONG[/red]"}
 
 
-@dataclass(frozen=True)
-class Sweep:
-    """A finished sweep. ``main`` names the quantity to look at first, ``note`` says how the numbers came about."""
-
-    kernel: str
-    fixed: str
-    axes: tuple[Axis, ...]
-    outcomes: tuple[Outcome, ...]
-    origin: str
-    device: str
-    gpu: str
-    main: str
-    note: str
-    baselines: tuple[str, ...] = ()
-    remarks: tuple[str, ...] = ()
-    experiment: Experiment | None = None
-
-    @property
-    def title(self) -> str:
-        varied = ", ".join(axis.title for axis in self.axes)
-        held = f" at {self.fixed}" if self.fixed else ""
-        return f"{self.kernel}{held}: {varied}, {self.origin} ({self.device})"
-
-
-def value_of(outcome: Outcome, quantity: Quantity) -> float:
-    """A quantity at a point; NaN where the point has none, or its result must not be believed."""
-    if outcome.measurement is None or outcome.state == "wrong":
-        return math.nan
-    return quantity.read(outcome.measurement)
-
-
 def print_sweep(sweep: Sweep) -> None:
-    out = console()
     if sweep.experiment is not None:
-        out.print(f"[bold]{escape(wrapped(sweep.experiment.asks))}[/bold]")
+        say(sweep.experiment.asks, "bold")
     main = quantity_named(sweep.main)
     every = [quantity_named(name) for name in columns(sweep.main, sweep.origin)]
     shown, same = _telling_apart(sweep, every)
-    largest = max((v for o in sweep.outcomes if math.isfinite(v := value_of(o, main))), default=0.0)
+    largest = max((v for o in sweep.outcomes if math.isfinite(v := o.value(main))), default=0.0)
     with_shape = any(WAVES in dict(o.point.settings) for o in sweep.outcomes)
     rows = [_cells(sweep, outcome, shown, main, largest, with_shape) for outcome in sweep.outcomes]
     heads = [(axis.title, "right") for axis in sweep.axes]
-    heads += [("M×N×K", "left")] if with_shape else []
-    heads += [(q.heading, "right") for q in shown[:-1]] + [(f"of {name}", "right") for name in sweep.baselines]
-    heads += [(main.heading, "right"), ("", "left")]
+    heads += [("M×N×K", "right")] if with_shape else []
+    heads += [(_two_lines(q.heading), "right") for q in shown[:-1]]
+    heads += [(f"of\n{name}", "right") for name in sweep.baselines]
+    heads += [(_two_lines(main.heading), "right"), ("", "bar")]
     if sweep.origin == "predicted":
         heads.append(("limited by", "left"))
-    out.print(escape(wrapped(sweep.title)), style="italic")
-    out.print(table("", heads, rows))
+    print_table(heads, rows, sweep.title)
     if same:
-        out.print(escape(wrapped(f"The same at every point: {same}.")))
+        say(f"The same at every point: {same}.")
     if len(sweep.axes) == 2:
-        out.print()
-        out.print(f"{main.heading}: {main.meaning}", markup=False)
-        out.print(heat_table(sweep, main))
+        say()
+        say(f"{main.heading}: {main.meaning}")
+        _print_grid(sweep, main)
     _print_refused(sweep)
-    out.print()
+    say()
     if sweep.experiment is not None:
-        out.print(escape(wrapped(sweep.experiment.see)))
+        say(sweep.experiment.see)
     for remark in sweep.remarks:
-        out.print(escape(wrapped(f"note: {remark}")))
+        item(f"note: {remark}")
     meanings = "; ".join(f"{q.heading}: {q.meaning}" for q in shown if q.name not in _PLAIN)
-    out.print(f"[dim]{escape(wrapped(sweep.note + (f' {meanings}.' if meanings else '')))}[/dim]")
+    say(sweep.note + (f" {meanings}." if meanings else ""), "dim")
+
+
+def _two_lines(heading: str) -> str:
+    return heading.replace(" ", "\n", 1)
 
 
 def _telling_apart(sweep: Sweep, every: Sequence[Quantity]) -> tuple[list[Quantity], str]:
-    """The quantities that differ between points, the main one in any case; and the others in words."""
+    """The quantities that differ between points and the main one; and the others as text."""
     varied = {"smem_bytes" if name == "smem" else name for axis in sweep.axes for name in axis.names}
     shown, same = [], []
     for quantity in every:
@@ -117,7 +87,7 @@ def _cells(
     if found is not None and found.counter("spill_bytes") > 0 and "spill_bytes" in texts:
         texts["spill_bytes"] = f"[yellow]{texts['spill_bytes']}[/yellow]"
     cells += [texts[q.name] for q in shown[:-1]] + [_baseline(found, name) for name in sweep.baselines]
-    value = value_of(outcome, main)
+    value = outcome.value(main)
     bar = "█" * round(_BAR * value / largest) if largest > 0 and value >= 0 else ""
     cells += [texts[main.name], _STATES.get(outcome.state, bar)]
     return [*cells, outcome.limiter] if sweep.origin == "predicted" else cells
@@ -133,10 +103,10 @@ def _baseline(found: Measurement | None, name: str) -> str:
     return f"{100 * value:.1f}%" if math.isfinite(value) else "–"
 
 
-def heat_table(sweep: Sweep, main: Quantity) -> Table:
+def _print_grid(sweep: Sweep, main: Quantity) -> None:
     """The main quantity over two parameters, one down and one across; the largest and the smallest in bold."""
     down, across = sweep.axes
-    at = {(down.label(o.point.settings), across.label(o.point.settings)): value_of(o, main) for o in sweep.outcomes}
+    at = {(down.label(o.point.settings), across.label(o.point.settings)): o.value(main) for o in sweep.outcomes}
     known = [value for value in at.values() if math.isfinite(value)]
     extremes = {min(known), max(known)} if known else set()
     rows = []
@@ -147,34 +117,32 @@ def heat_table(sweep: Sweep, main: Quantity) -> Table:
             text = main.write(value) if math.isfinite(value) else "–"
             cells.append(f"[bold]{text}[/bold]" if value in extremes else text)
         rows.append(cells)
-    heads = [(f"{down.title} \\ {across.title}", "right"), *(("×".join(v), "right") for v in across.values)]
-    return table("", heads, rows)
+    corner = f"{down.title} \\ {across.title}"
+    print_table([(corner, "right"), *(("×".join(v), "right") for v in across.values)], rows)
 
 
 def _print_refused(sweep: Sweep) -> None:
-    out = console()
     refused = [outcome for outcome in sweep.outcomes if outcome.reasons]
     if refused:
-        out.print()
+        say()
     for outcome in refused:
-        out.print(escape(wrapped(f"{outcome.state} {outcome.point.label}: {'; '.join(outcome.reasons)}")))
+        item(f"{outcome.state} {outcome.point.label}: {'; '.join(outcome.reasons)}")
 
 
-def print_experiments(out_json: bool) -> dict[str, Any] | None:
-    """The list of experiments: as JSON for the caller to print, or as a table."""
-    if out_json:
-        return {"experiments": [
-            {"name": e.name, "asks": e.asks, "kernel": e.kernel, "config": e.fixed, "vary": list(e.vary),
-             "shape": e.shape, "shows": e.shows, "see": e.see} for e in EXPERIMENTS]}  # fmt: skip
+def print_experiments() -> None:
+    heads = (("name", "bar"), ("question", "left"), ("rung", "bar"))
     rows = [(e.name, e.asks, e.kernel) for e in EXPERIMENTS]
-    out = console()
-    out.print(table("Experiments: gemmsmith sweep --experiment NAME",
-                    (("name", "left"), ("question", "left"), ("rung", "left")), rows))  # fmt: skip
-    return None
+    print_table(heads, rows, "Experiments: gemmsmith sweep --experiment NAME")
+
+
+def experiments_json() -> dict[str, Any]:
+    return {"experiments": [
+        {"name": e.name, "asks": e.asks, "kernel": e.kernel, "config": e.fixed, "vary": list(e.vary),
+         "shape": e.shape, "shows": e.shows, "see": e.see} for e in EXPERIMENTS]}  # fmt: skip
 
 
 def sweep_json(sweep: Sweep, command: str, version: str) -> dict[str, Any]:
-    """Plain types; a point that has no measurement says why."""
+    """Plain types; a point without a measurement says why."""
     return {
         "command": command, "gemmsmith": version, "kernel": sweep.kernel, "fixed": sweep.fixed,
         "experiment": sweep.experiment.name if sweep.experiment else "", "origin": sweep.origin,
@@ -185,7 +153,7 @@ def sweep_json(sweep: Sweep, command: str, version: str) -> dict[str, Any]:
             {
                 "settings": dict(o.point.settings), "state": o.state, "reasons": list(o.reasons),
                 "limited_by": o.limiter,
-                "values": {q.name: plain(value_of(o, q)) for q in QUANTITIES.values()},
+                "values": {q.name: plain(o.value(q)) for q in QUANTITIES.values()},
                 "measurement": measurement_to_json(o.measurement) if o.measurement else None,
             }
             for o in sweep.outcomes
@@ -194,18 +162,18 @@ def sweep_json(sweep: Sweep, command: str, version: str) -> dict[str, Any]:
 
 
 def sweep_csv(sweep: Sweep) -> str:
-    """One row a point: what was set, its state, its problem, every quantity that any point has, and the reasons."""
+    """One row per point: settings, state, problem, every quantity that any point has, and the reasons."""
     text = io.StringIO()
     rows = csv.writer(text, lineterminator="\n")
     names = list(dict.fromkeys(name for o in sweep.outcomes for name, _ in o.point.settings))
-    known = [q for q in QUANTITIES.values() if any(math.isfinite(value_of(o, q)) for o in sweep.outcomes)]
+    known = [q for q in QUANTITIES.values() if any(math.isfinite(o.value(q)) for o in sweep.outcomes)]
     rows.writerow(("kernel", *(f"set_{name}" for name in names), "state", "origin", "config", "m", "n", "k", "dtype",
                    *(q.name for q in known), *(f"ratio_{name}" for name in sweep.baselines), "reasons"))  # fmt: skip
     for outcome in sweep.outcomes:
         point, found = outcome.point, outcome.measurement
         problem = point.problem
         shape = (problem.m, problem.n, problem.k, problem.dtype.name) if problem else ("", "", "", "")
-        values = [value_of(outcome, q) for q in known]
+        values = [outcome.value(q) for q in known]
         ratios = [found.ratio(name) if found else math.nan for name in sweep.baselines]
         rows.writerow((
             sweep.kernel, *(dict(point.settings).get(name, "") for name in names), outcome.state, sweep.origin,

@@ -1,21 +1,22 @@
-"""A timeline for people: tables of at most 100 columns, then what to be careful about."""
+"""A timeline as tables, then warnings and notes."""
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 
 from rich.markup import escape
 
-from gemmsmith.cli.render.output import WIDTH, console, table
+from gemmsmith.cli.render.output import columns, console, item, say, table
 from gemmsmith.trace.kernel_names import short_name
 from gemmsmith.trace.mixed_rows import MixedRow
 from gemmsmith.trace.timeline import API, Extent, Recording, Row, Table, Totals
 from gemmsmith.trace.tools.target import Target
 
 _COLUMNS = (("share", "right"), ("total", "right"), ("count", "right"), ("average", "right"), ("median", "right"),
-            ("min", "right"), ("max", "right"), ("stddev", "right"), ("name", "left"))  # fmt: skip
+            ("min", "right"), ("max", "right"), ("stddev", "right"), ("name", "bar"))  # fmt: skip
+_ALL_COLUMNS = 98  # terminal columns; fewer leave out min, max and stddev, which --csv and --json have
+_NARROW = (0, 1, 2, 3, 4, 8)
 _NAME_WIDTH, _NAME_LEAST = 30, 8
 _WARNINGS = 6
 _TIMES = ((1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns"))
@@ -26,16 +27,14 @@ def print_timeline(
     target: Target, gpu: str, recording: Recording, whole: Totals, found: Sequence[Table], mixed: Sequence[MixedRow],
     top: int, trace: Path | None,
 ) -> None:  # fmt: skip
-    """The whole run in a line, the tables that have rows, warnings, notes, where the trace is."""
-    out = console()
-    out.print(f"[bold]{escape(_cut(str(target), WIDTH))}[/bold]")
-    for line in textwrap.wrap(_whole(whole, gpu, recording.tool), WIDTH):
-        out.print(escape(line))
+    """Totals in a line, the tables that have rows, warnings, notes, and where the trace is."""
+    say(_cut(str(target), columns()), "bold")
+    say(_whole(whole, gpu, recording.tool))
     if all(event.kind == API for event in recording.events):
-        out.print("no kernel and no copy was recorded: the program gave the GPU nothing to do")
+        say("no kernel and no copy was recorded: the program gave the GPU nothing to do")
     for each in found:
         if each.rows:
-            out.print()
+            say()
             _print_table(each, top)
     cautions = [mixture.text for mixture in mixed[:_WARNINGS]]
     if len(mixed) > _WARNINGS:
@@ -43,21 +42,20 @@ def print_timeline(
     notes = [*recording.notes]
     if any(mixture.reason in ("kernels", "grids") for mixture in mixed):
         notes.append("--by-grid gives each grid and block its own row")
-    for mark, lines in (("warning", cautions), ("note", notes)):
+    for mark, lines, style in (("warning", cautions, "yellow"), ("note", notes, "")):
         if lines:
-            out.print()
+            say()
         for text in lines:
-            wrapped = textwrap.fill(f"{mark}: {text}", WIDTH, subsequent_indent="  ")
-            out.print(escape(wrapped), style="yellow" if mark == "warning" else None)
-    out.print()
+            item(f"{mark}: {text}", style)
+    say()
     if trace is None:
-        out.print("--trace FILE.json writes this run for ui.perfetto.dev")
+        say("--trace FILE.json writes this run for ui.perfetto.dev")
     else:
-        out.print(escape(f"{trace}: open it at ui.perfetto.dev"))
+        item(f"{trace}: open it at ui.perfetto.dev")
 
 
 def amount(value: float, unit: str) -> str:
-    """1.234 ms, 56.70 µs, 8 ns; 4.194 MB: four digits and the unit that fits."""
+    """1.234 ms, 56.70 µs, 8 ns; 4.194 MB: four digits and a unit."""
     for size, name in _TIMES if unit == "ns" else _SIZES:
         if value >= size:
             number = value / size
@@ -81,7 +79,10 @@ def _print_table(found: Table, top: int) -> None:
     shown = found.rows[:top] if top else found.rows
     left = len(found.rows) - len(shown)
     title = f"{found.title}: {amount(found.total, found.unit)}" + (f", {left} more rows: --top 0" if left else "")
-    result = table(title, _COLUMNS, [_cells(row, found.unit) for row in shown])
+    say(title, "italic")
+    kept = range(len(_COLUMNS)) if columns() >= _ALL_COLUMNS else _NARROW
+    cells = [_cells(row, found.unit) for row in shown]
+    result = table([_COLUMNS[at] for at in kept], [[row[at] for at in kept] for row in cells])
     result.padding = (0, 1, 0, 0)
     console().print(result)
 
@@ -104,7 +105,7 @@ def _extent(extent: Extent) -> str:
 
 
 def _cut(text: str, width: int) -> str:
-    """The start and the end of a long name: template arguments that tell kernels apart stand at its end."""
+    """The start and the end of a long name: the template arguments that distinguish kernels are at its end."""
     if len(text) <= width:
         return text
     tail = width // 4

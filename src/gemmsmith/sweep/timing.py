@@ -1,45 +1,48 @@
-"""The points of a sweep on a GPU: those of one shape take turns in one measurement, and with the baselines."""
+"""The points of a sweep on a GPU: those of one shape, and the baselines, are timed in interleaved rounds."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from gemmsmith.cli.sweep_points import Workbench, why, with_resources
 from gemmsmith.errors import CompileError, UsageError
+from gemmsmith.explain.occupancy import launched_blocks
 from gemmsmith.problem import Problem
 from gemmsmith.run.contender import Contender
 from gemmsmith.store.results import Measurement
-from gemmsmith.sweep.sweep import Outcome, Point, Variant
+from gemmsmith.sweep.families import Variant
+from gemmsmith.sweep.grid import Point
+from gemmsmith.sweep.results import Outcome
+from gemmsmith.sweep.workbench import Workbench, reasons_of, resources
 
-_SECONDS_A_POINT, _LEAST_SECONDS = 1.0, 3.0
+_SECONDS_PER_POINT, _LEAST_SECONDS = 1.0, 3.0
 
 Listener = Callable[[str], None]
 
 
 @dataclass(frozen=True)
 class Entrant:
-    """A point that compiles, under a name that no other point has."""
+    """A point that compiles, with a label that no other point has."""
 
     label: str
     variant: Variant
 
 
 Measure = Callable[[Sequence[Entrant], Problem, Listener], Iterable[Measurement]]
-"""Measures entrants, and baselines, on a problem; the listener is told what was skipped and why."""
+"""Measures entrants and baselines on a problem; the listener hears what was skipped and why."""
 
 
 @dataclass(frozen=True)
-class Turn:
-    """What came of the points of one shape: their outcomes by place in the sweep, the baselines, and remarks."""
+class ShapeOutcomes:
+    """The points of one shape: their outcomes by place in the sweep, the baselines, and remarks."""
 
     outcomes: tuple[tuple[int, Outcome], ...]
     baselines: tuple[Measurement, ...] = ()
     remarks: tuple[str, ...] = ()
 
 
-def turns(points: Sequence[Point], bench: Workbench, measure: Measure) -> Iterator[Turn]:
-    """Every point, illegal ones first, then shape by shape in the order in which shapes appear."""
+def time_points(points: Sequence[Point], bench: Workbench, measure: Measure) -> Iterator[ShapeOutcomes]:
+    """Every point: illegal ones first, then shape by shape in the order in which shapes appear."""
     shapes: dict[Problem, list[int]] = {}
     refused = []
     for at, point in enumerate(points):
@@ -48,12 +51,14 @@ def turns(points: Sequence[Point], bench: Workbench, measure: Measure) -> Iterat
         else:
             shapes.setdefault(point.problem, []).append(at)
     if refused:
-        yield Turn(tuple(refused))
+        yield ShapeOutcomes(tuple(refused))
     for problem, places in shapes.items():
-        yield _turn(problem, [(at, points[at]) for at in places], bench, measure)
+        yield _time_shape(problem, [(at, points[at]) for at in places], bench, measure)
 
 
-def _turn(problem: Problem, placed: Sequence[tuple[int, Point]], bench: Workbench, measure: Measure) -> Turn:
+def _time_shape(
+    problem: Problem, placed: Sequence[tuple[int, Point]], bench: Workbench, measure: Measure
+) -> ShapeOutcomes:
     outcomes: dict[int, Outcome] = {}
     entrants: dict[int, Entrant] = {}
     for at, point in placed:
@@ -62,16 +67,16 @@ def _turn(problem: Problem, placed: Sequence[tuple[int, Point]], bench: Workbenc
             bench.compiled(point.variant, problem)
             entrants[at] = Entrant(f"{point.variant.spec.name} {point.label}", point.variant)
         except (CompileError, UsageError) as error:
-            outcomes[at] = Outcome(point, "failed", why(error))
+            outcomes[at] = Outcome(point, "failed", reasons_of(error))
     notes: list[str] = []
     found = list(measure(list(entrants.values()), problem, notes.append)) if entrants else []
     by_name = {measurement.identity.name: measurement for measurement in found}
     for at, point in placed:
         if at in entrants:
             outcomes[at] = _outcome(point, entrants[at], by_name.pop(entrants[at].label, None), notes, bench)
-    about = {note for note in notes for e in entrants.values() if f"{e.label} skipped" in note}
-    remarks = tuple(dict.fromkeys(note for note in notes if note not in about))
-    return Turn(tuple(outcomes.items()), tuple(by_name.values()), remarks)
+    of_points = {note for note in notes for e in entrants.values() if f"{e.label} skipped" in note}
+    remarks = tuple(dict.fromkeys(note for note in notes if note not in of_points))
+    return ShapeOutcomes(tuple(outcomes.items()), tuple(by_name.values()), remarks)
 
 
 def _outcome(
@@ -83,7 +88,21 @@ def _outcome(
     identity = replace(found.identity, name=entrant.variant.spec.name, config=entrant.variant.text)
     found = replace(found, identity=identity)
     state = "wrong" if found.rejected or not found.verified else "ok"
-    return with_resources(Outcome(point, state, (found.rejected,) if found.rejected else (), found), bench)
+    return _with_resources(Outcome(point, state, (found.rejected,) if found.rejected else (), found), bench)
+
+
+def _with_resources(outcome: Outcome, bench: Workbench) -> Outcome:
+    """A measured point with the resources of its kernel added."""
+    variant, problem, found = outcome.point.variant, outcome.point.problem, outcome.measurement
+    if variant is None or problem is None or found is None:
+        return outcome
+    compiled = bench.compiled(variant, problem)
+    geometry = bench.geometry(variant, problem)
+    occupied = bench.occupancy(compiled, geometry.threads, geometry.smem)
+    blocks = launched_blocks(bench.gpu, geometry, variant.spec.persistent, occupied.blocks_per_sm)
+    added = dict(resources(compiled, occupied, blocks, bench.gpu)) | dict(found.counters)
+    measured = replace(found, counters=tuple(added.items()))
+    return replace(outcome, measurement=measured, limiter=", ".join(occupied.limiters))
 
 
 def gpu_measure(bench: Workbench, baselines: Sequence[str], step: Listener) -> Measure:
@@ -99,14 +118,15 @@ def gpu_measure(bench: Workbench, baselines: Sequence[str], step: Listener) -> M
         from gemmsmith.bench.bench import Renamed
         from gemmsmith.bench.bench import bench as timed
         from gemmsmith.bench.kernel_contender import KernelContender
-        from gemmsmith.bench.rig import TimingPolicy, cuda_rig
+        from gemmsmith.bench.rig import TimingPolicy as TimingPolicy
+        from gemmsmith.bench.rig import cuda_rig
 
         contenders: list[Contender] = [
             Renamed(KernelContender(e.variant.spec, e.variant.config, device, bench.compiler), e.label)
             for e in entrants
         ]
         others = [baseline_named(name) for name in baselines]
-        budget = max(_LEAST_SECONDS, _SECONDS_A_POINT * (len(contenders) + len(others)))
+        budget = max(_LEAST_SECONDS, _SECONDS_PER_POINT * (len(contenders) + len(others)))
         with cuda_rig(device, step, note) as rig:
             yield from timed(contenders, others, [problem], rig, TimingPolicy(budget=budget, quick=True))
 

@@ -1,4 +1,4 @@
-"""Who takes part in ``gemmsmith accuracy``: kernels as a caller of the package gets them, and baselines beside them."""
+"""What an accuracy study compares: kernels as callers of the package get them, and baselines."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gemmsmith import gemm, plan
-from gemmsmith.bench.arithmetic import arithmetic
+from gemmsmith.call.api import gemm, plan
 from gemmsmith.call.binding import check_simulated
+from gemmsmith.choose.choice import Choice
 from gemmsmith.choose.determinism import is_deterministic
-from gemmsmith.cli.precision_options import AUTO, chosen_for
+from gemmsmith.compile.compiled import CompiledKernel
 from gemmsmith.compile.compiler import compile_for
 from gemmsmith.errors import MissingDeviceError, UnsupportedError
 from gemmsmith.kernel.config import Config
@@ -32,13 +32,15 @@ from gemmsmith.verify.harness import refusal
 
 Array = NDArray[Any]
 Product = Callable[[Array, Array], Array]
+AUTO = "auto"  # the name of the kernel that matmul chooses
 
 
 def kernel_subject(spec: KernelSpec, config: Config, problem: Problem, device: SimDevice | CudaDevice,
-                   is_baseline: bool = False) -> Subject:  # fmt: skip
-    """A kernel in the problem's type; raises where it cannot take it, or where the device cannot run it.
+                   arithmetic: Callable[[CompiledKernel], str], is_baseline: bool = False) -> Subject:  # fmt: skip
+    """A kernel in the problem's type; raises where the kernel does not take it or the device cannot run it.
 
-    A baseline that does not know the type is given the same numbers in fp32, which holds them exactly.
+    A baseline that lacks the type is given the same numbers in fp32, which holds them exactly. ``arithmetic`` says what
+    a compiled user's file multiplies in: it may use tensor cores whatever its types are.
     """
     kind = problem.dtype
     if is_baseline and kind not in spec.dtypes:
@@ -50,29 +52,29 @@ def kernel_subject(spec: KernelSpec, config: Config, problem: Problem, device: S
         raise UnsupportedError(why)
     check_simulated(device, spec, problem)
     name = spec.name if spec.is_rung else spec.source.name
-    # A file may use tensor cores whatever its types are: its code says what it multiplies in.
-    known = arithmetic_of(kind, spec.tensor_cores)
-    multiplies_in = known if spec.is_rung else arithmetic(compile_for(spec, config, problem, device.arch))
+    multiplies_in = arithmetic_of(kind, spec.tensor_cores)
+    if not spec.is_rung:
+        multiplies_in = arithmetic(compile_for(spec, config, problem, device.arch))
     asked = {"kernel": spec, "config": config, "deterministic": is_deterministic(spec, config)}
     return Subject(name, multiplies_in, _product(device, asked, kind, layout), is_baseline)
 
 
-def auto_subject(problem: Problem, device: SimDevice | CudaDevice, precision: str, deterministic: bool) -> Subject:
-    """What a caller gets who names no kernel; raises where there is none for the problem."""
-    chosen = chosen_for(problem, device, precision, deterministic).spec
+def auto_subject(
+    problem: Problem, choice: Choice, device: SimDevice | CudaDevice, precision: str, deterministic: bool
+) -> Subject:
+    """The kernel that is chosen where the caller names none; ``choice`` is the one for ``problem``."""
     asked = {"precision": precision, "deterministic": deterministic}
-    return Subject(
-        AUTO, arithmetic_of(problem.dtype, chosen.tensor_cores), _product(device, asked, problem.dtype, "NN")
-    )
+    multiplies_in = arithmetic_of(problem.dtype, choice.spec.tensor_cores)
+    return Subject(AUTO, multiplies_in, _product(device, asked, problem.dtype, "NN"))
 
 
 def _product(device: SimDevice | CudaDevice, asked: Mapping[str, Any], kind: DType, layout: str) -> Product:
-    """``asked``: arguments of ``gemm``."""
+    """``asked`` are arguments of ``gemm``."""
     return _on_gpu(asked, kind, layout) if device.kind == "gpu" else _simulated(asked, kind, layout)
 
 
 def _simulated(asked: Mapping[str, Any], kind: DType, layout: str) -> Product:
-    """On the simulator. A kernel is read once for each shape, which takes longer than a small product."""
+    """On the simulator, with one plan per shape: parsing a kernel takes longer than a small product."""
     ready: dict[tuple[int, ...], Any] = {}
 
     def product(a: Array, b: Array) -> Array:
@@ -92,7 +94,7 @@ def _on_gpu(asked: Mapping[str, Any], kind: DType, layout: str) -> Product:
 
     def tensor(values: Array, letter: str) -> Any:
         stored = np.ascontiguousarray(values.T if letter == "T" else values)
-        if stored.dtype.name == "bfloat16":  # NumPy's is unknown to torch: its bits travel as integers
+        if stored.dtype.name == "bfloat16":  # torch does not know NumPy's bfloat16: its bits are passed as integers
             made = torch.from_numpy(stored.view(np.int16)).view(torch.bfloat16).cuda()
         else:
             made = torch.from_numpy(stored).cuda()
@@ -118,9 +120,9 @@ def _laid_out(values: Array, letter: str) -> Array:
 
 
 def baseline_subject(name: str, problem: Problem, device: CudaDevice, stream: int) -> Subject:
-    """A library on the GPU; raises where it cannot take the problem. TF32 is in the name, never called fp32.
+    """A library on the GPU; raises where it does not take the problem. TF32 is in the name, never called fp32.
 
-    All products share one stream, since libraries keep a workspace for each that they have seen.
+    All products share one stream: libraries keep a workspace for every stream they have seen.
     """
     kind = FP32 if problem.dtype == TF32 else problem.dtype
     tf32 = name.endswith("-tf32")

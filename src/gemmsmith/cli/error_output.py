@@ -1,0 +1,44 @@
+"""How an error is told: a line and a hint on stderr and, with --json, an object on stdout as well."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from gemmsmith.errors import CompileError, GemmsmithError
+
+
+def tell(error: GemmsmithError, as_json: bool) -> int:
+    """Print ``error``; returns its exit code."""
+    from gemmsmith.cli.render.output import item, print_json, say
+
+    if as_json:
+        print_json(error_object(error))
+        sys.stdout.flush()
+    item(f"error: {error.message}", "red", stderr=True)
+    if isinstance(error, CompileError) and error.log:
+        sys.stderr.write(error.log.rstrip() + "\n")
+    if error.hint:
+        say(error.hint, indent="  ", stderr=True)
+    return error.exit_code
+
+
+def error_object(error: GemmsmithError) -> dict[str, Any]:
+    """{"error": {"kind", "message", "hint", "exit_code"}}; a compile error has the compiler's "log" besides."""
+    facts: dict[str, Any] = {
+        "kind": type(error).__name__, "message": error.message, "hint": error.hint, "exit_code": error.exit_code,
+    }  # fmt: skip
+    if isinstance(error, CompileError):
+        facts["log"] = error.log
+    return {"error": facts}
+
+
+def wants_json(words: Sequence[str]) -> bool:
+    """Whether ``--json`` is among the words of a command line, whatever else is wrong with them."""
+    if words[:1] == ["timeline"]:  # words after a program are the program's
+        from gemmsmith.cli.commands.timeline import split_words
+        from gemmsmith.cli.lazy_group import load_command
+
+        words = split_words(words[1:], load_command("timeline").valued)[0]
+    return "--json" in (words[: words.index("--")] if "--" in words else words)

@@ -1,0 +1,1 @@
+"""Option groups that commands share: kernel, problem, device, precision, record, output."""

@@ -1,0 +1,31 @@
+"""What a command prints."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
+
+import typer
+
+from gemmsmith.cli.options.groups import OptionGroup
+from gemmsmith.errors import UsageError
+
+
+@dataclass(frozen=True)
+class OutputOptions(OptionGroup):
+    """Text for people, or one JSON object."""
+
+    panel: ClassVar[str] = "Output"
+
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")] = False
+
+
+@dataclass(frozen=True)
+class TableOptions(OutputOptions):
+    """The same, or rows of CSV."""
+
+    csv: Annotated[bool, typer.Option("--csv", help="Print CSV instead of text.")] = False
+
+    def __post_init__(self) -> None:
+        if self.json and self.csv:
+            raise UsageError("choose one of --json and --csv")

@@ -1,0 +1,46 @@
+"""What is multiplied: extents and input type."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, ClassVar
+
+import typer
+
+from gemmsmith.cli.options.groups import OptionGroup
+
+if TYPE_CHECKING:
+    from gemmsmith.problem import DType, Problem
+
+DEFAULT_SIZE = 4096  # fills any GPU, so that the kernel and not the grid is judged
+Seed = Annotated[int, typer.Option("--seed", help="Seed of the random operands.", rich_help_panel="Problem")]
+
+
+@dataclass(frozen=True)
+class ShapeOptions(OptionGroup):
+    """C is M×N, and K terms are summed."""
+
+    panel: ClassVar[str] = "Problem"
+
+    m: Annotated[int, typer.Option("--m", help="Rows of A and C.")] = DEFAULT_SIZE
+    n: Annotated[int, typer.Option("--n", help="Columns of B and C.")] = DEFAULT_SIZE
+    k: Annotated[int, typer.Option("--k", help="Columns of A, rows of B.")] = DEFAULT_SIZE
+
+    @property
+    def extents(self) -> tuple[int, int, int]:
+        return self.m, self.n, self.k
+
+
+@dataclass(frozen=True)
+class ProblemOptions(ShapeOptions):
+    """The same, in a type that the kernel takes."""
+
+    dtype: Annotated[
+        str, typer.Option("--dtype", help="Input type: fp32, tf32, fp16, bf16 or int8. Default: the kernel's first.")
+    ] = ""
+
+    def problem(self, own: DType) -> Problem:
+        """The problem in ``--dtype``, or in the kernel's ``own`` type."""
+        from gemmsmith.problem import Problem, dtype_named
+
+        return Problem(*self.extents, dtype=dtype_named(self.dtype) if self.dtype else own)

@@ -1,0 +1,22 @@
+"""How long and how precisely a GPU is timed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
+
+import typer
+
+from gemmsmith.cli.options.groups import OptionGroup
+
+
+@dataclass(frozen=True)
+class TimingOptions(OptionGroup):
+    """When a measurement is precise enough."""
+
+    panel: ClassVar[str] = "Timing"
+
+    within: Annotated[
+        float, typer.Option("--within", help="Stop when half of the median's 95 % interval is this part of it.")
+    ] = 0.005
+    budget: Annotated[float, typer.Option("--budget", help="Or after this many seconds per shape.")] = 5.0

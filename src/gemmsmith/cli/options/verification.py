@@ -1,0 +1,37 @@
+"""What C holds before a launch, and whether reading it counts: options of check, run and verify."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
+
+import typer
+
+from gemmsmith.cli.options.groups import OptionGroup
+from gemmsmith.errors import UsageError
+
+_C_FILLS = {"": "", "nan": "unset", "set": "set", "zero": "zero"}
+
+
+@dataclass(frozen=True)
+class VerificationOptions(OptionGroup):
+    """Reading C when beta = 0."""
+
+    panel: ClassVar[str] = "Verification"
+
+    c: Annotated[
+        str,
+        typer.Option(
+            "--c", help="C before a launch with beta = 0: nan (must not be read), set, or zero (for C += A·B)."
+        ),
+    ] = ""
+    strict: Annotated[bool, typer.Option("--strict", help="Reading C when beta = 0 is a failure.")] = False
+
+    def __post_init__(self) -> None:
+        if self.c not in _C_FILLS:
+            raise UsageError(f"--c {self.c!r} is unknown", "use nan, set or zero")
+
+    @property
+    def fill(self) -> str:
+        """What C holds, in the terms of verification; empty where ``--c`` was not given."""
+        return _C_FILLS[self.c]

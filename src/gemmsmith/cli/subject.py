@@ -1,0 +1,64 @@
+"""A kernel that explain, profile and compare look at: found, checked and compiled."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gemmsmith.call.binding import aligned_code, needs_simulator
+from gemmsmith.cli.compiler import Compiler
+from gemmsmith.cli.options.kernel import KernelOptions, find_kernel
+from gemmsmith.cli.options.problem import ProblemOptions
+from gemmsmith.compile.compiled import CompiledKernel
+from gemmsmith.compile.sass import Sass, disassemble
+from gemmsmith.errors import UsageError
+from gemmsmith.explain.profile import Profile
+from gemmsmith.explain.simulated_profile import simulate
+from gemmsmith.kernel.config import Config
+from gemmsmith.kernel.spec import KernelSpec
+from gemmsmith.ladder.registry import check_accepts
+from gemmsmith.problem import Problem
+
+_BLOCKS = 1  # simulated of each kind: inside, edges
+_DEPTH = 128  # counts are extrapolated in K from runs of 128 and 256
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A kernel compiled and ready to be counted; ``name`` and ``options`` are as on the command line."""
+
+    name: str
+    spec: KernelSpec
+    config: Config
+    problem: Problem
+    compiled: CompiledKernel
+    options: KernelOptions
+
+    @property
+    def title(self) -> str:
+        return kernel_title(self.spec, self.config) + f", {self.problem}"
+
+    def profile(self) -> tuple[Profile, Sass]:
+        """Counts of one simulated block of each kind over part of K, extrapolated to the launch; and the SASS."""
+        sass = disassemble(self.compiled)
+        return simulate(self.spec, self.config, self.problem, self.compiled, sample=_BLOCKS, depth=_DEPTH,
+                        sass=sass), sass  # fmt: skip
+
+
+def kernel_title(spec: KernelSpec, config: Config) -> str:
+    """A kernel with its configuration, which a line may be broken in."""
+    return f"{spec.name} {str(config).replace(',', ', ')}".rstrip()
+
+
+def find_subject(
+    name: str, options: KernelOptions, problem: ProblemOptions, arch: str, compiler: Compiler, simulated: bool = True
+) -> Subject:
+    """Find and compile a kernel; one that is to be ``simulated`` must use only instructions the simulator knows."""
+    spec, config = find_kernel(name, options)
+    asked = problem.problem(spec.dtypes[0])
+    check_accepts(spec, asked)
+    if not spec.geometry(asked, config).blocks:
+        raise UsageError(f"{asked} launches no block, so there is nothing to count", "give M and N of at least 1")
+    if simulated:
+        needs_simulator(spec, asked, f"on a GPU with ncu, gemmsmith profile {name} --device gpu measures it")
+    fitted, seen = aligned_code(spec, config, asked)
+    return Subject(name, spec, fitted, asked, compiler(spec, fitted, seen, arch), options)

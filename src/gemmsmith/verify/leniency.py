@@ -1,0 +1,38 @@
+"""Kernels that compute 0·C: a user's own may, as many tutorials do, and it is noted instead of failed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from gemmsmith.kernel.spec import KernelSpec
+from gemmsmith.verify.verdict import Verdict
+
+
+def is_lenient(spec: KernelSpec, c: str = "", strict: bool = False) -> bool:
+    """Whether reading C when beta = 0 is only noted: for a user's file with a beta, unless told otherwise."""
+    return not spec.is_rung and not c and not strict and spec.signature.has("beta")
+
+
+def verify_leniently(judge: Callable[[str], Verdict], lenient: bool, c: str = "") -> tuple[Verdict, str]:
+    """The verdict, and a note where the result is right only if the operands that BLAS does not read hold numbers.
+
+    judge    launches and verifies with C filled as it is told
+    """
+    strictly = judge(c or "unset")
+    problem = strictly.problem
+    unread = problem.alpha == 0 or problem.beta == 0 or problem.k == 0
+    if strictly.trusted or not lenient or not unread:
+        return strictly, ""
+    verdict = judge("set")
+    return verdict, read_note(strictly) if verdict.trusted else ""
+
+
+def read_note(strictly: Verdict) -> str:
+    """What a failure means that vanishes once C holds numbers."""
+    text = "; ".join(strictly.reasons[:2])
+    if strictly.problem.beta == 0 and not re.search(r"\b[AB] must not be read", text):
+        what = "C is read when beta = 0, where BLAS lets it hold anything, NaN too: test beta first"
+    else:
+        what = "A or B is read when alpha = 0 or K = 0, where BLAS lets them hold anything, NaN too: test alpha first"
+    return f"{what}.\n  {text}\n  (--strict makes this a failure)"
