@@ -11,8 +11,8 @@ from gemmsmith.problem import BF16, Problem
 CHIP = chip_of(gpu_named("H200"))
 SQUARE = Problem(4096, 4096, 4096, BF16, BF16)
 LARGE = {"BM": 128, "BN": 256, "STAGES": 4, "CONSUMERS": 2, "CLUSTER_M": 2, "CLUSTER_N": 1, "GROUP": 8}
-STAGED = {"BM": 128, "BN": 192, "STAGES": 3, "CONSUMERS": 2, "CLUSTER_M": 2, "CLUSTER_N": 1, "GROUP": 8, "STORE_MODE": 2,
-          "STORE_BOXES": 1}  # fmt: skip
+STAGED = {"BM": 128, "BN": 192, "STAGES": 3, "CONSUMERS": 2, "CLUSTER_M": 2, "CLUSTER_N": 1, "GROUP": 8,
+          "STORE_MODE": 2, "STORE_BOXES": 1}  # fmt: skip
 SPLIT = {"BM": 64, "BN": 64, "STAGES": 4, "CONSUMERS": 1, "SPLIT": 4, "SWAP": 0}
 # Everything is fast except what a test is about.
 FAST = Constants(clock=1e14, dram=1e17, l2=1e17, ingress=1e16, latency=1e-12, step=1e-13, tile=1e-12, store=1e16,

@@ -118,8 +118,7 @@ def gpu_measure(bench: Workbench, baselines: Sequence[str], step: Listener) -> M
         from gemmsmith.bench.bench import Renamed
         from gemmsmith.bench.bench import bench as timed
         from gemmsmith.bench.kernel_contender import KernelContender
-        from gemmsmith.bench.rig import TimingPolicy as TimingPolicy
-        from gemmsmith.bench.rig import cuda_rig
+        from gemmsmith.bench.rig import TimingPolicy, cuda_rig
 
         contenders: list[Contender] = [
             Renamed(KernelContender(e.variant.spec, e.variant.config, device, bench.compiler), e.label)
