@@ -35,7 +35,7 @@ SCALARS = (
         rung="vectorized",
         what="the vector store reads C without checking beta",
         edits=(Edit("linear_combination.cuh", "if (beta != 0.0f) {", "if (alpha != 0.0f) {"),),
-        trial=Trial((32, 32, 8)),
+        trial=Trial((32, 64, 8)),
         detector="forbidden read",
         words=("C must not be read when beta = 0", "of 16 bytes"),
     ),
@@ -203,7 +203,7 @@ INDICES = (
         rung="block_tile_2d",
         what="a thread's rows and columns are exchanged in the store",
         edits=(Edit("06_block_tile_2d.cu", "store_tile<false>(c, m0, n0, acc", "store_tile<false>(c, n0, m0, acc"),),
-        trial=Trial((32, 32, 8)),
+        trial=Trial((64, 64, 8)),
         detector="wrong result",
     ),
     Mutant(
