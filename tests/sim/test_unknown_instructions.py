@@ -177,6 +177,20 @@ def test_an_unknown_instruction_raises_and_is_named(instruction: str, mod32: boo
     assert "GPU" in caught.value.hint
 
 
+@pytest.mark.parametrize(
+    "instruction",
+    ["add.u32 %r1, %r2", "mov.b64 %d1", "ld.global.u32 %r1", "st.shared.u32 [%r1]", "ld.global.v2.u32 %r1, [%d1]",
+     "ld.param.u32 %r1", "atom.global.add.u32 %r1, [%d1]", "red.global.add.u32 [%d1]", "bra", "bar.sync",
+     "bar.warp.sync", "cp.async.wait_group", "cp.async.ca.shared.global [%r1], [%d1]", "shfl.sync.up.b32 %r1, %r2",
+     "lop3.b32 %r1, %r2, %r3, %r4", "movmatrix.sync.aligned.m8n8.trans.b16 %r1", "membar.cta %r1",
+     "wmma.load.c.sync.aligned.row.m16n16k16.f32 {%r1, %r2}", "wmma.mma.sync.aligned.row.col.m16n16k16.f32.f32 %r1"],
+)  # fmt: skip
+def test_a_known_instruction_with_wrong_operands_is_named(instruction: str) -> None:
+    with pytest.raises(UnknownInstructionError, match=r"kernel\.cu:77") as caught:
+        load(instruction)
+    assert instruction in caught.value.message
+
+
 def test_a_known_instruction_in_the_same_kernel_loads() -> None:
     load("add.u32 %r1, %r2, %r3")
 

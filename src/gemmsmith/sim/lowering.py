@@ -9,7 +9,7 @@ import numpy as np
 from gemmsmith.errors import SimulationError
 from gemmsmith.sim.operation import FILE_DTYPES, FILES, Pointer, Slot, Source
 from gemmsmith.sim.special import SPECIAL
-from gemmsmith.sim.syntax import Address, Entry, Immediate, Operand, Register, Symbol, Vector
+from gemmsmith.sim.syntax import Address, Entry, Immediate, Instruction, Operand, Register, Symbol, Vector
 from gemmsmith.sim.types import DTYPES, TYPE_BYTES
 
 WARP_SIZE = Symbol("WARP_SZ")
@@ -113,6 +113,13 @@ class Lowering:
                 raise Refused
             base = self.symbols[operand.base.name]
         return Pointer(np.uint64((base + operand.offset) % (1 << 64)), 0)
+
+
+def operands(i: Instruction, *counts: int) -> tuple[Operand, ...]:
+    """An instruction's operands, if it has one of these numbers of them."""
+    if len(i.operands) not in counts:
+        raise Refused
+    return i.operands
 
 
 def items(operand: Operand, count: int) -> tuple[Operand, ...]:

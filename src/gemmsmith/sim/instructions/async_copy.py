@@ -17,7 +17,7 @@ from gemmsmith.sim.instructions.memory import WAVEFRONTS
 from gemmsmith.sim.instructions.pattern import Modifiers
 from gemmsmith.sim.instructions.record import Draft, Record, no_form
 from gemmsmith.sim.lanes import Lanes
-from gemmsmith.sim.lowering import Lowering, Refused, literal
+from gemmsmith.sim.lowering import Lowering, Refused, literal, operands
 from gemmsmith.sim.memory import RAW, check_alignment
 from gemmsmith.sim.operation import Slot
 from gemmsmith.sim.syntax import Instruction
@@ -41,16 +41,15 @@ def _decode_copy(m: Modifiers) -> bool:
 
 
 def _lower_copy(code: Lowering, i: Instruction, bypass: bool) -> Draft[Copy]:
-    if len(i.operands) not in (3, 4):
-        raise Refused
-    width = literal(i.operands[2])
+    to, start, length, *sized = operands(i, 3, 4)
+    width = literal(length)
     if width not in ((16,) if bypass else (4, 8, 16)):
         raise Refused
-    size = code.source(i.operands[3], "u32") if len(i.operands) == 4 else np.uint32(width)
+    size = code.source(sized[0], "u32") if sized else np.uint32(width)
     if isinstance(size, Slot) and size.file != "w":  # the form that ignores the source by a predicate
         raise Refused
     copy = Copy(bypass, zero_fill=isinstance(size, Slot) or int(size) != width)
-    return Draft(copy, (), (size,), (code.pointer(i.operands[0]), code.pointer(i.operands[1])),
+    return Draft(copy, (), (size,), (code.pointer(to), code.pointer(start)),
                  Access(Space.SHARED, Effect.COPY, width, width, width))  # fmt: skip
 
 
@@ -60,7 +59,7 @@ _EVERYTHING = -1
 def _lower_wait_group(code: Lowering, i: Instruction, _: None) -> Draft[int]:
     """The detail is how many of the latest groups may still be in flight."""
     del code
-    return Draft(literal(i.operands[0]))
+    return Draft(literal(*operands(i, 1)))
 
 
 def _lower_wait_all(code: Lowering, i: Instruction, _: None) -> Draft[int]:

@@ -12,7 +12,7 @@ from gemmsmith.sim.execution import Execution
 from gemmsmith.sim.instructions.pattern import Modifiers
 from gemmsmith.sim.instructions.record import Draft, Record
 from gemmsmith.sim.lanes import Lanes
-from gemmsmith.sim.lowering import Lowering, Refused
+from gemmsmith.sim.lowering import Lowering, Refused, operands
 from gemmsmith.sim.memory import RAW, GlobalMemory, WindowMemory
 from gemmsmith.sim.syntax import SINK, Instruction, Operand
 from gemmsmith.sim.traits import Access, Bundling, Effect, Space
@@ -45,16 +45,13 @@ def _decode(m: Modifiers) -> Form:
 
 
 def _lower_atom(code: Lowering, i: Instruction, form: Form) -> Draft[Update]:
-    if len(i.operands) != 3:
-        raise Refused
-    old, at, value = i.operands
+    old, at, value = operands(i, 3)
     return _draft(code, () if old == SINK else (old,), at, value, form)
 
 
 def _lower_red(code: Lowering, i: Instruction, form: Form) -> Draft[Update]:
-    if len(i.operands) != 2:
-        raise Refused
-    return _draft(code, (), *i.operands, form)
+    at, value = operands(i, 2)
+    return _draft(code, (), at, value, form)
 
 
 def _draft(code: Lowering, old: tuple[Operand, ...], at: Operand, value: Operand, form: Form) -> Draft[Update]:

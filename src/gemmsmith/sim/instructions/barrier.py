@@ -8,7 +8,7 @@ from gemmsmith.sim.bundle import Bundle
 from gemmsmith.sim.execution import Execution
 from gemmsmith.sim.instructions.record import Draft, Record, no_form, nothing
 from gemmsmith.sim.lanes import Lanes
-from gemmsmith.sim.lowering import Lowering, Refused, literal
+from gemmsmith.sim.lowering import Lowering, literal, operands
 from gemmsmith.sim.syntax import Instruction
 from gemmsmith.sim.traits import Bundling, Counted, Executed, Mix, Profiled, Wait
 
@@ -16,9 +16,7 @@ from gemmsmith.sim.traits import Bundling, Counted, Executed, Mix, Profiled, Wai
 def _lower_block(code: Lowering, i: Instruction, _: None) -> Draft[int]:
     """The detail is the number of the barrier."""
     del code
-    if len(i.operands) != 1:
-        raise Refused
-    return Draft(literal(i.operands[0]))
+    return Draft(literal(*operands(i, 1)))
 
 
 def _pass_block(machine: Execution, step: Bundle[int], lanes: Lanes) -> None:
@@ -28,9 +26,8 @@ def _pass_block(machine: Execution, step: Bundle[int], lanes: Lanes) -> None:
 
 
 def _lower_warp(code: Lowering, i: Instruction, _: None) -> Draft[None]:
-    if len(i.operands) != 1:
-        raise Refused
-    return Draft(None, sources=(code.source(i.operands[0], "u32"),))
+    (members,) = operands(i, 1)
+    return Draft(None, sources=(code.source(members, "u32"),))
 
 
 def _pass_warp(machine: Execution, step: Bundle[None], lanes: Lanes) -> None:
@@ -41,8 +38,7 @@ def _pass_warp(machine: Execution, step: Bundle[None], lanes: Lanes) -> None:
 
 def _lower_fence(code: Lowering, i: Instruction, _: None) -> Draft[None]:
     del code
-    if i.operands:
-        raise Refused
+    operands(i, 0)
     return Draft(None)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from gemmsmith.sim import integers
 from gemmsmith.sim.instructions.lanewise import Function, compute, lanewise
 from gemmsmith.sim.instructions.record import Draft, Record, no_form
-from gemmsmith.sim.lowering import Lowering, Refused, literal
+from gemmsmith.sim.lowering import Lowering, literal, operands
 from gemmsmith.sim.syntax import Instruction
 from gemmsmith.sim.types import BITS, INTEGERS
 
@@ -24,9 +24,7 @@ def _lop3(truth_table: int) -> Function:
 
 
 def _lower_lop3(code: Lowering, i: Instruction, _: None) -> Draft[Function]:
-    if len(i.operands) != 5:
-        raise Refused
-    target, a, b, c, truth_table = i.operands
+    target, a, b, c, truth_table = operands(i, 5)
     return Draft(_lop3(literal(truth_table) & 0xFF), targets=(code.slot(target, "b32"),),
                  sources=tuple([code.source(o, "b32") for o in (a, b, c)]))  # fmt: skip
 

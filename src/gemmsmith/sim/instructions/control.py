@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gemmsmith.sim.instructions.record import Draft, Record, no_form, nothing
-from gemmsmith.sim.lowering import Lowering, Refused
+from gemmsmith.sim.lowering import Lowering, Refused, operands
 from gemmsmith.sim.operation import Branch
 from gemmsmith.sim.syntax import Instruction, Symbol
 from gemmsmith.sim.traits import Bundling, Counted, Executed, Flow, Mix, Profiled
@@ -11,9 +11,10 @@ from gemmsmith.sim.traits import Bundling, Counted, Executed, Flow, Mix, Profile
 
 def _lower_branch(code: Lowering, i: Instruction, _: None) -> Draft[Branch]:
     del code
-    if len(i.operands) != 1 or not isinstance(i.operands[0], Symbol):
+    (target,) = operands(i, 1)
+    if not isinstance(target, Symbol):
         raise Refused
-    return Draft(Branch(i.operands[0].name))
+    return Draft(Branch(target.name))
 
 
 def _lower_exit(code: Lowering, i: Instruction, _: None) -> Draft[None]:

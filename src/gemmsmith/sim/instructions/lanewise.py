@@ -11,7 +11,7 @@ from gemmsmith.sim.execution import Execution
 from gemmsmith.sim.instructions.pattern import Modifiers
 from gemmsmith.sim.instructions.record import Draft, Record
 from gemmsmith.sim.lanes import Lanes
-from gemmsmith.sim.lowering import Lowering, Refused
+from gemmsmith.sim.lowering import Lowering, operands
 from gemmsmith.sim.syntax import Instruction
 from gemmsmith.sim.traits import Counted, Mix, Profiled
 
@@ -63,9 +63,7 @@ def lanewise(
 
 
 def _lower(code: Lowering, i: Instruction, form: Form) -> Draft[Function]:
-    if len(i.operands) != 1 + len(form.arguments):
-        raise Refused
-    target, *sources = i.operands
+    target, *sources = operands(i, 1 + len(form.arguments))
     return Draft(
         form.mod32 if code.mod32 else form.function,
         targets=(code.slot(target, form.result),),

@@ -20,7 +20,7 @@ from gemmsmith.sim.instructions.memory import CONFLICTS, WAVEFRONTS
 from gemmsmith.sim.instructions.pattern import Modifiers
 from gemmsmith.sim.instructions.record import Draft, Record, no_form
 from gemmsmith.sim.lanes import Lanes
-from gemmsmith.sim.lowering import Lowering, Refused, items
+from gemmsmith.sim.lowering import Lowering, Refused, items, operands
 from gemmsmith.sim.memory import RAW, AccessFault, LaneFault
 from gemmsmith.sim.syntax import Instruction
 from gemmsmith.sim.tensor_core import Matrix, arithmetic
@@ -49,10 +49,9 @@ def _decode_tiles(m: Modifiers) -> Tiles:
 
 
 def _lower_load(code: Lowering, i: Instruction, tiles: Tiles) -> Draft[Tiles]:
-    if len(i.operands) != 2:
-        raise Refused
-    targets = tuple([code.slot(target, "b32") for target in items(i.operands[0], tiles.count)])
-    return Draft(tiles, targets, pointers=(code.pointer(i.operands[1]),), access=tiles.access(Effect.READ))
+    into, at = operands(i, 2)
+    targets = tuple([code.slot(target, "b32") for target in items(into, tiles.count)])
+    return Draft(tiles, targets, pointers=(code.pointer(at),), access=tiles.access(Effect.READ))
 
 
 def _load(machine: Execution, step: Bundle[Tiles], lanes: Lanes) -> None:
@@ -72,10 +71,9 @@ def _load(machine: Execution, step: Bundle[Tiles], lanes: Lanes) -> None:
 
 
 def _lower_store(code: Lowering, i: Instruction, tiles: Tiles) -> Draft[Tiles]:
-    if len(i.operands) != 2:
-        raise Refused
-    sources = tuple([code.source(source, "b32") for source in items(i.operands[1], tiles.count)])
-    return Draft(tiles, (), sources, (code.pointer(i.operands[0]),), tiles.access(Effect.WRITE))
+    at, values = operands(i, 2)
+    sources = tuple([code.source(source, "b32") for source in items(values, tiles.count)])
+    return Draft(tiles, (), sources, (code.pointer(at),), tiles.access(Effect.WRITE))
 
 
 def _store(machine: Execution, step: Bundle[Tiles], lanes: Lanes) -> None:
@@ -94,9 +92,8 @@ def _store(machine: Execution, step: Bundle[Tiles], lanes: Lanes) -> None:
 
 
 def _lower_transpose(code: Lowering, i: Instruction, _: None) -> Draft[None]:
-    if len(i.operands) != 2:
-        raise Refused
-    return Draft(None, (code.slot(i.operands[0], "b32"),), (code.source(i.operands[1], "b32"),))
+    target, source = operands(i, 2)
+    return Draft(None, (code.slot(target, "b32"),), (code.source(source, "b32"),))
 
 
 def _transpose(machine: Execution, step: Bundle[None], lanes: Lanes) -> None:
@@ -134,11 +131,10 @@ def _decode_product(m: Modifiers) -> Product:
 
 
 def _lower_product(code: Lowering, i: Instruction, form: Product) -> Draft[Product]:
-    if len(i.operands) != 4:
-        raise Refused
-    sources = [code.source(o, "b32") for operand, count in zip(i.operands[1:], form.registers, strict=True)
+    d, *abc = operands(i, 4)
+    sources = [code.source(o, "b32") for operand, count in zip(abc, form.registers, strict=True)
                for o in items(operand, count)]  # fmt: skip
-    targets = tuple([code.slot(o, "b32") for o in items(i.operands[0], 4)])
+    targets = tuple([code.slot(o, "b32") for o in items(d, 4)])
     return Draft(form, targets, tuple(sources))
 
 

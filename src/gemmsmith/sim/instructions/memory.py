@@ -12,7 +12,7 @@ from gemmsmith.sim.execution import Execution
 from gemmsmith.sim.instructions.pattern import Modifiers
 from gemmsmith.sim.instructions.record import Draft, Record
 from gemmsmith.sim.lanes import Lanes
-from gemmsmith.sim.lowering import Lowering, Refused, items
+from gemmsmith.sim.lowering import Lowering, Refused, items, operands
 from gemmsmith.sim.memory import RAW
 from gemmsmith.sim.syntax import Instruction
 from gemmsmith.sim.traits import Access, Counted, Effect, Metrics, Mix, Profiled, Quantity, Space
@@ -52,8 +52,9 @@ def decode(m: Modifiers) -> Form:
 
 
 def _lower_load(code: Lowering, i: Instruction, form: Form) -> Draft[None]:
-    targets = tuple([code.slot(target, form.kind) for target in items(i.operands[0], form.count)])
-    return Draft(None, targets, pointers=(code.pointer(i.operands[1]),), access=form.access(Effect.READ))
+    into, at, *_ = operands(i, 2, 3)  # a third is a cache policy
+    targets = tuple([code.slot(target, form.kind) for target in items(into, form.count)])
+    return Draft(None, targets, pointers=(code.pointer(at),), access=form.access(Effect.READ))
 
 
 def _load(machine: Execution, step: Bundle[None], lanes: Lanes) -> None:
@@ -86,8 +87,9 @@ def put_vector(machine: Execution, step: Bundle[Any], lanes: Lanes, raw: Array) 
 
 
 def _lower_store(code: Lowering, i: Instruction, form: Form) -> Draft[None]:
-    sources = tuple([code.source(source, form.kind) for source in items(i.operands[1], form.count)])
-    return Draft(None, (), sources, (code.pointer(i.operands[0]),), form.access(Effect.WRITE))
+    at, values, *_ = operands(i, 2, 3)
+    sources = tuple([code.source(source, form.kind) for source in items(values, form.count)])
+    return Draft(None, (), sources, (code.pointer(at),), form.access(Effect.WRITE))
 
 
 def _store(machine: Execution, step: Bundle[None], lanes: Lanes) -> None:

@@ -13,7 +13,7 @@ from gemmsmith.sim.instructions.lanewise import Function, compute, lanewise
 from gemmsmith.sim.instructions.pattern import Modifiers
 from gemmsmith.sim.instructions.record import Draft, Record
 from gemmsmith.sim.lanes import Lanes
-from gemmsmith.sim.lowering import Lowering, Refused
+from gemmsmith.sim.lowering import Lowering, Refused, operands
 from gemmsmith.sim.memory import LOCAL_WINDOW, SHARED_WINDOW
 from gemmsmith.sim.syntax import SINK, Instruction, Vector
 from gemmsmith.sim.traits import Counted, Mix, Profiled
@@ -37,8 +37,8 @@ class Parts:
 
 def _lower_pack(code: Lowering, i: Instruction, kind: str) -> Draft[Parts]:
     """mov.b64 %d, {%r0, %r1}"""
-    target, source = i.operands if len(i.operands) == 2 else (None, None)
-    if target is None or not isinstance(source, Vector):
+    target, source = operands(i, 2)
+    if not isinstance(source, Vector):
         raise Refused
     width = TYPE_BYTES[kind] // len(source.items)
     sources = tuple([code.source(s, f"b{8 * width}") for s in source.items])
@@ -56,8 +56,8 @@ def _pack(machine: Execution, step: Bundle[Parts], lanes: Lanes) -> None:
 
 def _lower_unpack(code: Lowering, i: Instruction, kind: str) -> Draft[Parts]:
     """mov.b64 {%r0, %r1}, %d"""
-    target, source = i.operands if len(i.operands) == 2 else (None, None)
-    if source is None or not isinstance(target, Vector):
+    target, source = operands(i, 2)
+    if not isinstance(target, Vector):
         raise Refused
     width = TYPE_BYTES[kind] // len(target.items)
     wanted = [(number, item) for number, item in enumerate(target.items) if item != SINK]
@@ -83,9 +83,7 @@ def _decode_cvta(m: Modifiers) -> np.uint64:
 
 
 def _lower_cvta(code: Lowering, i: Instruction, shift: np.uint64) -> Draft[Function]:
-    if len(i.operands) != 2:
-        raise Refused
-    target, source = i.operands
+    target, source = operands(i, 2)
     return Draft(np.add, (code.slot(target, "u64"),), (code.source(source, "u64"), shift))
 
 

@@ -19,7 +19,7 @@ from gemmsmith.sim.instructions.move import same
 from gemmsmith.sim.instructions.pattern import Modifiers
 from gemmsmith.sim.instructions.record import Draft, Record
 from gemmsmith.sim.lanes import Lanes
-from gemmsmith.sim.lowering import Lowering, Refused, items
+from gemmsmith.sim.lowering import Lowering, Refused, items, operands
 from gemmsmith.sim.memory import RAW, AccessFault
 from gemmsmith.sim.ptx import CALL_PARAMETER
 from gemmsmith.sim.syntax import Address, Instruction, Operand, Register, Symbol, Vector
@@ -50,10 +50,11 @@ def _is_kernel_parameter(code: Lowering, operand: Operand) -> bool:
 
 
 def _lower_load(code: Lowering, i: Instruction, form: Form) -> Draft[int]:
-    if not _is_kernel_parameter(code, i.operands[1]):
+    into, at = operands(i, 2)
+    if not _is_kernel_parameter(code, at):
         raise Refused
-    targets = tuple([code.slot(target, form.kind) for target in items(i.operands[0], form.count)])
-    return Draft(form.count * TYPE_BYTES[form.kind], targets, pointers=(code.pointer(i.operands[1]),))
+    targets = tuple([code.slot(target, form.kind) for target in items(into, form.count)])
+    return Draft(form.count * TYPE_BYTES[form.kind], targets, pointers=(code.pointer(at),))
 
 
 def _load(machine: Execution, step: Bundle[int], lanes: Lanes) -> None:
@@ -85,14 +86,14 @@ def _call_parameter(code: Lowering, i: Instruction, at: Operand, value: Operand,
 
 def _lower_result(code: Lowering, i: Instruction, form: Form) -> Draft[Function]:
     """ld.param of what a call gives back."""
-    target, at = i.operands
+    target, at = operands(i, 2)
     source, kind = _call_parameter(code, i, at, target, form.kind), f"b{8 * TYPE_BYTES[form.kind]}"
     return Draft(same, (code.slot(target, kind),), (code.source(source, kind),))
 
 
 def _lower_argument(code: Lowering, i: Instruction, form: Form) -> Draft[Function]:
     """st.param of an argument for a call."""
-    at, source = i.operands
+    at, source = operands(i, 2)
     target, kind = _call_parameter(code, i, at, source, form.kind), f"b{8 * TYPE_BYTES[form.kind]}"
     return Draft(same, (code.slot(target, kind),), (code.source(source, kind),))
 

@@ -11,7 +11,7 @@ from gemmsmith.sim.execution import Execution
 from gemmsmith.sim.instructions.pattern import Modifiers
 from gemmsmith.sim.instructions.record import Draft, Record
 from gemmsmith.sim.lanes import Lanes
-from gemmsmith.sim.lowering import Lowering, Refused
+from gemmsmith.sim.lowering import Lowering, operands
 from gemmsmith.sim.memory import LaneFault
 from gemmsmith.sim.syntax import Instruction
 from gemmsmith.sim.traits import Bundling, Wait
@@ -33,11 +33,10 @@ def _decode(m: Modifiers) -> Mode:
 
 def _lower(code: Lowering, i: Instruction, mode: Mode) -> Draft[Mode]:
     """Sources: value, lane, clamp and segment, member mask. A second target is the predicate."""
-    if len(i.operands) not in (5, 6):
-        raise Refused
-    predicate = len(i.operands) == 6
-    targets = (code.slot(i.operands[0], "b32"), *([code.slot(i.operands[1], "pred")] if predicate else []))
-    return Draft(mode, targets, tuple([code.source(o, "u32") for o in i.operands[1 + predicate :]]))
+    target, *rest = operands(i, 5, 6)
+    predicate, sources = rest[:-4], rest[-4:]
+    targets = (code.slot(target, "b32"), *[code.slot(p, "pred") for p in predicate])
+    return Draft(mode, targets, tuple([code.source(o, "u32") for o in sources]))
 
 
 def _execute(machine: Execution, step: Bundle[Mode], lanes: Lanes) -> None:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from gemmsmith.sim.instructions.pattern import Modifiers
 from gemmsmith.sim.instructions.record import Composite
-from gemmsmith.sim.lowering import Refused, items
+from gemmsmith.sim.lowering import Refused, items, operands
 from gemmsmith.sim.rewriting import Rewriting, like
 from gemmsmith.sim.syntax import Address, Immediate, Instruction, Operand, Register, Symbol, Vector
 from gemmsmith.sim.types import TYPE_BYTES
@@ -39,10 +39,12 @@ class Fragment:
     pitch: Operand
 
 
-def _fragment(i: Instruction, m: Modifiers, at: Operand, registers: Operand, count: int) -> Fragment:
-    if not isinstance(at, Address) or not isinstance(registers, Vector) or len(i.operands) not in (2, 3):
+def _fragment(i: Instruction, m: Modifiers, address: int, count: int) -> Fragment:
+    """The address is operand number ``address``, the ``count`` registers are the other of the first two."""
+    *both, pitch = (*operands(i, 2, 3), Immediate(16, "int"))[:3]
+    at, registers = both[address], both[1 - address]
+    if not isinstance(at, Address) or not isinstance(registers, Vector):
         raise Refused
-    pitch: Operand = i.operands[2] if len(i.operands) == 3 else Immediate(16, "int")
     by_rows = m["layout"] == "row"
     transposed = by_rows if m.get("matrix") == "b" else not by_rows
     return Fragment(by_rows, transposed, m.get("space", "").removesuffix("::cta"), items(registers, count), at, pitch)
@@ -143,7 +145,7 @@ class _Code:
 
 def _load(work: Rewriting, i: Instruction, m: Modifiers) -> list[Instruction]:
     code = _Code(work, i)
-    of = _fragment(i, m, i.operands[1], i.operands[0], 8 if m["type"] == "f16" else 4)
+    of = _fragment(i, m, 1, 8 if m["type"] == "f16" else 4)
     if of.space == "shared":
         code.load_matrices(of)
     else:
@@ -154,23 +156,21 @@ def _load(work: Rewriting, i: Instruction, m: Modifiers) -> list[Instruction]:
 
 def _load_accumulator(work: Rewriting, i: Instruction, m: Modifiers) -> list[Instruction]:
     code = _Code(work, i)
-    code.accumulator(_fragment(i, m, i.operands[1], i.operands[0], 8), "ld")
+    code.accumulator(_fragment(i, m, 1, 8), "ld")
     return code.made
 
 
 def _store_accumulator(work: Rewriting, i: Instruction, m: Modifiers) -> list[Instruction]:
     code = _Code(work, i)
-    code.accumulator(_fragment(i, m, i.operands[0], i.operands[1], 8), "st")
+    code.accumulator(_fragment(i, m, 0, 8), "st")
     return code.made
 
 
 def _multiply(work: Rewriting, i: Instruction, m: Modifiers) -> list[Instruction]:
     del work
     kind = m.get("a", "f16")
-    if m.get("b", "f16") != kind or len(i.operands) != 4:
-        raise Refused
     of_one = 8 if kind == "f16" else 4
-    d, a, b, c = (items(operand, n) for operand, n in zip(i.operands, (8, of_one, of_one, 8), strict=True))
+    d, a, b, c = (items(operand, n) for operand, n in zip(operands(i, 4), (8, of_one, of_one, 8), strict=True))
     if set(d[:4]) & {*a, *b, *c[4:]}:  # the first product would overwrite what the second reads
         raise Refused
     form = f"mma.sync.aligned.m16n8k16.row.col.f32.{kind}.{kind}.f32"
