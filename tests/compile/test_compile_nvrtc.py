@@ -245,6 +245,8 @@ def test_nvrtcs_own_cache_is_disabled(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "ptxas info" in compile_request(request(), find_toolchain()).log
     assert b"--no-cache" in given
     assert "--no-cache" not in options(request())
+    versions = ("NVRTC 12.8", "NVRTC 12.9", "NVRTC 13.0")
+    assert [replace(find_toolchain(), compiler=each).has_cache for each in versions] == [False, True, True]
 
 
 @pytest.mark.usefixtures("no_toolchain_memory")

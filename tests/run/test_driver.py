@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from gemmsmith.compile.compiled import CompiledKernel, Resources
 from gemmsmith.errors import MissingDeviceError
 from gemmsmith.run import driver
+from gemmsmith.run.cuda import CudaDevice
 from gemmsmith.run.driver import DriverReport, check_driver, driver_report, kernel_module_version
 
 OPEN = "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.65.06  Release Build  (dvs@host)  Sun Jul 27\n"
@@ -74,3 +76,12 @@ def test_a_report_needs_neither_driver_nor_compiler(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(driver, "driver_cuda_version", lambda: 0)
     report = driver_report()
     assert (report.compiler, report.needed, report.works) == ("NVRTC 13", 580, False)
+
+
+def test_a_device_checks_the_driver_before_it_loads_its_first_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+    device = object.__new__(CudaDevice)
+    device._loaded = {}
+    monkeypatch.setattr(driver, "driver_cuda_version", lambda: 12080)
+    compiled = CompiledKernel("k", "sm_80", "", b"", Resources(1, 0, 0, 0, 0, 0, 0), "", "NVRTC 13.4", "key", False, "")
+    with pytest.raises(MissingDeviceError, match="is too old for kernels of NVRTC 13"):
+        device.load(compiled)

@@ -66,8 +66,9 @@ def compile_request(request: CompileRequest, toolchain: Toolchain, key: str = ""
     try:
         _checked(nvrtc, nvrtc.nvrtcAddNameExpression(program, request.entry.encode()))
         # NVRTC's own cache keeps the code without ptxas's report.
+        no_cache = ("--no-cache",) if toolchain.has_cache else ()
         includes = [f"-I{folder}" for folder in toolchain.includes]
-        arguments = [option.encode() for option in (*options(request), "--no-cache", *includes)]
+        arguments = [option.encode() for option in (*options(request), *no_cache, *includes)]
         (status,) = nvrtc.nvrtcCompileProgram(program, len(arguments), arguments)
         log = _TIMING.sub("", _text(nvrtc, program, "ProgramLog").replace(_ROOT, ""))
         if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:

@@ -46,9 +46,10 @@ class Toolchain:
         return self.includes[0]
 
     @property
-    def cuda_major(self) -> int:
-        """13 of 'NVRTC 13.4'."""
-        return int(self.compiler.split()[-1].partition(".")[0])
+    def has_cache(self) -> bool:
+        """Whether NVRTC keeps a cache of its own, and so has the option --no-cache: from 12.9 on."""
+        major, minor = self.compiler.split()[-1].split(".")
+        return (int(major), int(minor)) >= (12, 9)
 
 
 @cache
