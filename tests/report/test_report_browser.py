@@ -46,10 +46,10 @@ class Visit:
         self.context = browser.new_context(viewport=size, **options)
         self.page = self.context.new_page()
         self.said: list[str] = []
-        self.asked: list[str] = []
+        self.requested: list[str] = []
         self.page.on("console", lambda message: self.said.append(message.text))
         self.page.on("pageerror", lambda error: self.said.append(str(error)))
-        self.page.on("request", lambda request: self.asked.append(request.url))
+        self.page.on("request", lambda request: self.requested.append(request.url))
         self.url = file.as_uri()
         self.page.goto(self.url)
 
@@ -71,7 +71,7 @@ def test_the_page_logs_nothing_and_requests_nothing(browser: Any, where: Path, n
             visit.open(view)
         visit.page.click(".theme")
         assert visit.said == []
-        assert {url.partition("#")[0] for url in visit.asked} == {visit.url}
+        assert {url.partition("#")[0] for url in visit.requested} == {visit.url}
 
 
 # Every visible mark has a size and is inside its drawing; every text is inside its card.

@@ -15,7 +15,7 @@ from gemmsmith.report.choices import choice_rows
 from gemmsmith.report.collect import CollectedRung
 from gemmsmith.report.reasons import reason
 from gemmsmith.report.report_model import ReportModel, Rung
-from gemmsmith.report.speeds import is_ladder_timing, plain_gpu, speeds_of
+from gemmsmith.report.speeds import is_ladder_timing, short_gpu_name, speeds_of
 from gemmsmith.store.published import published, published_for
 from gemmsmith.store.results import Measurement, Run
 
@@ -61,7 +61,7 @@ def _title(story: ReportModel, gathered: Sequence[CollectedRung], device: str, r
 
 
 def _origin(story: ReportModel, run: Run) -> str:
-    gpu = plain_gpu(run.machine.gpu)
+    gpu = short_gpu_name(run.machine.gpu)
     return f"measured here, on {gpu}" if story.measured else f"recorded on {gpu}, {run.started[:10]}"
 
 

@@ -146,7 +146,7 @@ def _print_instructions(out: Console, profile: Profile) -> None:
 
 
 def _print_traffic(out: Console, profile: Profile) -> None:
-    rows = [(t.space, number(t.asked), number(t.moved)) for t in profile.traffic if t.asked or t.moved]
+    rows = [(t.space, number(t.requested), number(t.moved)) for t in profile.traffic if t.requested or t.moved]
     _section(out, _columns("bytes by memory space", "asked for by lanes", "moved"), list(rows))
 
 
