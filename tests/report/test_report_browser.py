@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from report_sample import BOTH, FEW, bare, sample
 
 from gemmsmith.report import write_page
 from gemmsmith.report.ladder_picture import write_ladder_picture
+from gemmsmith.store.tuned_choice import recorded_choice
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium, chromium-browser or google-chrome is installed")
@@ -32,9 +34,9 @@ def browser() -> Iterator[Any]:
 @pytest.fixture(scope="module")
 def where(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("page")
-    write_page(folder / "climb.html", sample())
+    write_page(folder / "climb.html", replace(sample(), choice=recorded_choice()))
     write_page(folder / "bare.html", bare())
-    write_page(folder / "both.html", sample(BOTH))
+    write_page(folder / "both.html", replace(sample(BOTH), choice=recorded_choice()))
     write_ladder_picture(folder / "ladder.svg", sample())
     return folder
 
