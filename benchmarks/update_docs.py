@@ -45,14 +45,14 @@ def picture() -> str:
     from gemmsmith.gpus import gpu_named
     from gemmsmith.ladder.registry import rungs
     from gemmsmith.problem import Problem
-    from gemmsmith.report.collect import laddered_config
+    from gemmsmith.report.collect import ladder_config
     from gemmsmith.report.ladder_picture import ladder_picture
     from gemmsmith.report.report_model import Made, ReportModel, Rung
     from gemmsmith.store.run_file import run_from_json
 
     (run,) = (run_from_json(data) for data in load("h200_ladder.json")["runs"])
     timed = {measurement.identity.name for measurement in run.measurements}
-    told = tuple(Rung(s.rung, s.name, s.summary, s.teaches, s.source.name, "", str(laddered_config(s)),
+    told = tuple(Rung(s.rung, s.name, s.summary, s.teaches, s.source.name, "", str(ladder_config(s)),
                       s.dtypes[0].name, tensor_cores=s.tensor_cores)
                  for s in rungs() if s.name in timed)  # fmt: skip
     made = Made(run.command, run.started, run.gemmsmith, run.machine)

@@ -11,7 +11,7 @@ from report_sample import GPU, MACHINE, gathered_rung, measurement, run
 from gemmsmith.cli.render.climb_tables import _ladder, _published, _timed, _title, print_climb, reasons
 from gemmsmith.ladder.registry import rungs
 from gemmsmith.problem import BF16, FP16, Problem
-from gemmsmith.report.collect import CollectedRung, laddered_config, rungs_of
+from gemmsmith.report.collect import CollectedRung, ladder_config, rungs_of
 from gemmsmith.report.report_model import Made, ReportModel
 from gemmsmith.report.speeds import _agrees, is_ladder_timing
 from gemmsmith.store.recorded import recorded_runs
@@ -196,7 +196,7 @@ def test_long_names_stay_on_one_line(capsys: pytest.CaptureFixture[str]) -> None
 
 
 def test_every_rung_has_its_recorded_figures_though_it_may_have_got_a_parameter_since() -> None:
-    ours = {spec.name: (spec.dtypes[0].name, str(laddered_config(spec))) for spec in rungs()}
+    ours = {spec.name: (spec.dtypes[0].name, str(ladder_config(spec))) for spec in rungs()}
     found = {m.identity.name for run in recorded_runs() for m in run.measurements
              if m.identity.name in ours and is_ladder_timing(m, *ours[m.identity.name])}  # fmt: skip
     assert found == ours.keys()

@@ -102,10 +102,10 @@ def test_cp_async_sectors_count_once() -> None:
 
 def test_traffic_by_space() -> None:
     spaces = {t.space: t for t in profiled("shared_tile", N, N, N).traffic}
-    assert spaces["global load"].asked == spaces["global load"].moved == 128 * 2 * 32 * SLICES
-    assert spaces["shared store"].asked == 128 * 2 * 32 * SLICES
-    assert spaces["global store"].asked == 4 * N * N
-    assert spaces["local load"].asked == 0
+    assert spaces["global load"].requested == spaces["global load"].moved == 128 * 2 * 32 * SLICES
+    assert spaces["shared store"].requested == 128 * 2 * 32 * SLICES
+    assert spaces["global store"].requested == 4 * N * N
+    assert spaces["local load"].requested == 0
 
 
 def test_hardware_only_metrics_are_absent() -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from gemmsmith.cli.main import run_command
+from gemmsmith.explain.profile import REQUESTS, WAVEFRONTS
 from gemmsmith.run.cuda import cuda_device, gpu_available
 
 pytestmark = [

@@ -17,7 +17,7 @@ from gemmsmith.gpus import gpu_named
 from gemmsmith.ladder.registry import rung_named
 from gemmsmith.ladder.registry import rungs as all_rungs
 from gemmsmith.problem import FP16, FP32, DType, Problem
-from gemmsmith.report.collect import CollectedRung, count_rung, laddered_config, rungs_of
+from gemmsmith.report.collect import CollectedRung, count_rung, ladder_config, rungs_of
 from gemmsmith.report.report_model import Made, Published, ReportModel, Rung, Sweep, SweepPoint
 from gemmsmith.run.contender import Identity
 from gemmsmith.store.results import Conditions, Machine, Measurement, Ratio, Run, Timing
@@ -50,7 +50,7 @@ def measurement(
     library = (LIBRARIES if dtype == FP32 else HALVES)["cublas"][1]
     ratio = Ratio("cublas", tflops / (library * SLOWER[size]), 0.9, 1.1)
     state = Conditions(1830.0, 1700.0, 1980.0, 640.0, 699.0, 61.0, ("power cap",) if size > 4096 else (), 12)
-    config = str(laddered_config(rung_named(name))) if kind == "rung" else "invented"
+    config = str(ladder_config(rung_named(name))) if kind == "rung" else "invented"
     return Measurement(Identity(name, kind, config, precision), problem, "measured", True, timings=(timing,),
                        ratios=(ratio,) if precision != "tf32" else (), conditions=state, limit_tflops=66.9)  # fmt: skip
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from report_sample import BOTH, FEW, bare, sample
 
 from gemmsmith.report import write_page
 from gemmsmith.report.ladder_picture import write_ladder_picture
+from gemmsmith.store.tuned_choice import recorded_choice
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium, chromium-browser or google-chrome is installed")
@@ -32,9 +34,9 @@ def browser() -> Iterator[Any]:
 @pytest.fixture(scope="module")
 def where(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("page")
-    write_page(folder / "climb.html", sample())
+    write_page(folder / "climb.html", replace(sample(), choice=recorded_choice()))
     write_page(folder / "bare.html", bare())
-    write_page(folder / "both.html", sample(BOTH))
+    write_page(folder / "both.html", replace(sample(BOTH), choice=recorded_choice()))
     write_ladder_picture(folder / "ladder.svg", sample())
     return folder
 
@@ -46,10 +48,10 @@ class Visit:
         self.context = browser.new_context(viewport=size, **options)
         self.page = self.context.new_page()
         self.said: list[str] = []
-        self.asked: list[str] = []
+        self.requested: list[str] = []
         self.page.on("console", lambda message: self.said.append(message.text))
         self.page.on("pageerror", lambda error: self.said.append(str(error)))
-        self.page.on("request", lambda request: self.asked.append(request.url))
+        self.page.on("request", lambda request: self.requested.append(request.url))
         self.url = file.as_uri()
         self.page.goto(self.url)
 
@@ -71,7 +73,7 @@ def test_the_page_logs_nothing_and_requests_nothing(browser: Any, where: Path, n
             visit.open(view)
         visit.page.click(".theme")
         assert visit.said == []
-        assert {url.partition("#")[0] for url in visit.asked} == {visit.url}
+        assert {url.partition("#")[0] for url in visit.requested} == {visit.url}
 
 
 # Every visible mark has a size and is inside its drawing; every text is inside its card.

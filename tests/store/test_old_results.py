@@ -12,7 +12,7 @@ from gemmsmith.errors import UsageError
 from gemmsmith.kernel import equal_sources
 from gemmsmith.ladder.registry import rungs
 from gemmsmith.problem import Problem
-from gemmsmith.report.collect import laddered_config
+from gemmsmith.report.collect import ladder_config
 from gemmsmith.report.speeds import is_ladder_timing
 from gemmsmith.report.sweep_file import read_sweeps, sweep_from_json, sweep_to_json
 from gemmsmith.run.contender import Identity
@@ -60,7 +60,7 @@ def test_runs_before_and_after_the_renaming_are_compared_as_the_same_code(monkey
 
 def test_recorded_results_stay_with_their_rungs() -> None:
     """Each rung that was recorded has figures in the configuration that the ladder shows."""
-    configs = {spec.name: (spec.dtypes[0].name, str(laddered_config(spec))) for spec in rungs()}
+    configs = {spec.name: (spec.dtypes[0].name, str(ladder_config(spec))) for spec in rungs()}
     found: dict[str, int] = {}
     recorded = set()
     for one in (one for run in recorded_runs() for one in run.measurements if one.identity.kind == "rung"):

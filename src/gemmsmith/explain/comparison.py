@@ -75,7 +75,7 @@ def _same(one: Case, other: Case) -> list[str]:
         "{:,.0f} global load requests": (one.profile.requests("ld"), other.profile.requests("ld")),
         "{:.2g} instructions per 32 multiply-adds": (a.issued / a.fma, b.issued / b.fma),
         "{:.2g} shared-memory wavefronts per 32 multiply-adds": (a.wavefronts / a.fma, b.wavefronts / b.fma),
-        "{:.0%} occupancy": (one.held.fraction, other.held.fraction),
+        "{:.0%} occupancy": (one.occupancy.fraction, other.occupancy.fraction),
     }
     return [text.format(value) for text, (value, there) in values.items() if not _differ(value, there)]
 
@@ -164,19 +164,19 @@ def _waiting(slow: Case, fast: Case, a: str, b: str) -> Difference | None:
 
 
 def _occupancy(slow: Case, fast: Case, a: str, b: str) -> Difference | None:
-    if slow.held.warps_per_sm == fast.held.warps_per_sm:
+    if slow.occupancy.warps_per_sm == fast.occupancy.warps_per_sm:
         return None
     better = replace(slow.work, resident=fast.work.resident)
     return _effect(slow, better, LATENCY,
-                   f"Occupancy: {b} has {fast.held.fraction:.0%} ({' and '.join(fast.held.limiters)}), "
-                   f"{a} {slow.held.fraction:.0%} ({' and '.join(slow.held.limiters)})")  # fmt: skip
+                   f"Occupancy: {b} has {fast.occupancy.fraction:.0%} ({' and '.join(fast.occupancy.limiters)}), "
+                   f"{a} {slow.occupancy.fraction:.0%} ({' and '.join(slow.occupancy.limiters)})")  # fmt: skip
 
 
 def _balance(slow: Case, fast: Case, a: str, b: str) -> Difference | None:
-    if not _differ(slow.filled.imbalance, fast.filled.imbalance):
+    if not _differ(slow.waves.imbalance, fast.waves.imbalance):
         return None
     better = replace(slow.work, imbalance=fast.work.imbalance)
-    words = [f"{case.filled.imbalance:.2f} with {name} ({case.filled.grid:,} blocks)"
+    words = [f"{case.waves.imbalance:.2f} with {name} ({case.waves.grid:,} blocks)"
              for case, name in ((fast, b), (slow, a))]  # fmt: skip
     text = f"Load balance: the busiest SM's work over the average is {words[0]}, {words[1]}"
     return _effect(slow, better, ISSUE, text)

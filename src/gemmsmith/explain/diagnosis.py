@@ -124,7 +124,7 @@ def _shared(case: Case) -> str:
 
 
 def _filling(case: Case) -> str:
-    held, filled = case.held, case.filled
+    held, filled = case.occupancy, case.waves
     blocks = f"{held.blocks_per_sm} block{'s' if held.blocks_per_sm > 1 else ''}"
     return (f"Occupancy: {blocks} per SM, {held.warps_per_sm} of {case.gpu.warps_per_sm} warps ({held.fraction:.0%}), "
             f"limited by {' and '.join(held.limiters)}; the grid of {filled.grid:,} blocks takes {filled.waves:.2f} "
@@ -153,9 +153,10 @@ def to_json(diagnosis: Diagnosis) -> dict[str, Any]:
         "work": dataclasses.asdict(case.work),
         "roofline": {name: plain(value) if isinstance(value, float) else value
                      for name, value in dataclasses.asdict(diagnosis.roof).items()},
-        "occupancy": {"blocks_per_sm": case.held.blocks_per_sm, "warps_per_sm": case.held.warps_per_sm,
-                      "fraction": case.held.fraction, "limiters": list(case.held.limiters), "why": case.held.why},
-        "waves": dataclasses.asdict(case.filled),
+        "occupancy": {"blocks_per_sm": case.occupancy.blocks_per_sm, "warps_per_sm": case.occupancy.warps_per_sm,
+                      "fraction": case.occupancy.fraction, "limiters": list(case.occupancy.limiters),
+                      "why": case.occupancy.why},
+        "waves": dataclasses.asdict(case.waves),
         "findings": [
             {"kind": f.kind, "sentence": f.sentence, "fix": f.fix, "gain": plain(f.gain), "origin": f.origin,
              "numbers": {name: plain(value) for name, value in f.numbers}}

@@ -40,8 +40,8 @@ class Case:
 
     profile: Profile
     gpu: GPU
-    held: Occupancy
-    filled: Waves
+    occupancy: Occupancy
+    waves: Waves
     work: Work
     estimate: Estimate
 
@@ -154,7 +154,7 @@ def _scalar_loads(at: Case, _: Sass) -> Finding | None:
     profile, work = at.profile, at.work
     shared, globals_ = profile.value(REQUESTS["ld"]), profile.requests("ld") - profile.value(REQUESTS["ldgsts"])
     wide_shared = profile.value("shared_load_bytes") / 512  # requests of 32 lanes and 16 bytes
-    wide_global = (profile.value("asked_load_bytes") - profile.value("copied_bytes")) / 512
+    wide_global = (profile.value("requested_load_bytes") - profile.value("copied_bytes")) / 512
     asked = shared + globals_
     width = 16 * (wide_shared + wide_global) / asked if asked else 16.0
     if width > 2 * _SCALAR or asked < 0.02 * work.issued:
@@ -210,30 +210,30 @@ def _barriers(at: Case, _: Sass) -> Finding | None:
 
 
 def _occupancy(at: Case, _: Sass) -> Finding | None:
-    if at.held.fraction >= 0.5:
+    if at.occupancy.fraction >= 0.5:
         return None
     return _finding(
         at, "low occupancy", LATENCY,
-        f"{at.held.warps_per_sm} of {at.gpu.warps_per_sm} warps are resident per SM, limited by "
-        f"{' and '.join(at.held.limiters)}.",
+        f"{at.occupancy.warps_per_sm} of {at.gpu.warps_per_sm} warps are resident per SM, limited by "
+        f"{' and '.join(at.occupancy.limiters)}.",
         "If latency is the cost, use fewer registers or less shared memory, or give each thread more independent work.",
-        replace(at.work, resident=2 * at.work.resident), occupancy=at.held.fraction,
+        replace(at.work, resident=2 * at.work.resident), occupancy=at.occupancy.fraction,
     )  # fmt: skip
 
 
 def _tail(at: Case, _: Sass) -> Finding | None:
-    if at.filled.imbalance < 1.05:
+    if at.waves.imbalance < 1.05:
         return None
-    few = at.filled.grid < at.gpu.sms
+    few = at.waves.grid < at.gpu.sms
     text = (
-        f"The grid has {at.filled.grid:,} blocks for {at.gpu.sms} SMs; the remaining SMs are idle."
+        f"The grid has {at.waves.grid:,} blocks for {at.gpu.sms} SMs; the remaining SMs are idle."
         if few
-        else f"The busiest SM runs {at.filled.imbalance:.2f} times the average blocks ({at.filled.waves:.2f} waves)."
+        else f"The busiest SM runs {at.waves.imbalance:.2f} times the average blocks ({at.waves.waves:.2f} waves)."
     )
     return _finding(
         at, "too few blocks" if few else "tail", FMA, text,
         "Use smaller tiles for this size, or split K across blocks (split-K, stream-K).",
-        replace(at.work, imbalance=1.0), imbalance=at.filled.imbalance, blocks=at.filled.grid,
+        replace(at.work, imbalance=1.0), imbalance=at.waves.imbalance, blocks=at.waves.grid,
     )  # fmt: skip
 
 

@@ -89,7 +89,7 @@ class Traffic:
     """Bytes of one memory space: requested by lanes, and moved."""
 
     space: str
-    asked: float
+    requested: float
     moved: float
 
 
@@ -200,7 +200,7 @@ def _or_zero(value: float) -> float:
 
 # Bytes requested by lanes, per space. These names are ours, not Nsight Compute's.
 REQUESTED = {
-    "global load": "asked_load_bytes", "global store": "asked_store_bytes", "shared load": "shared_load_bytes",
+    "global load": "requested_load_bytes", "global store": "requested_store_bytes", "shared load": "shared_load_bytes",
     "shared store": "shared_store_bytes", "asynchronous copy": "copied_bytes", "local load": "local_load_bytes",
     "local store": "local_store_bytes",
 }  # fmt: skip
@@ -217,7 +217,7 @@ def to_json(profile: Profile) -> dict[str, Any]:
         "metrics": {m.name: {"value": profile.value(m.name), "unit": m.unit}
                     for m in METRICS if m.name not in profile.absent},
         "bytes_used_per_sector": {"load": plain(loads), "store": plain(stores)},
-        "bytes_by_space": {t.space: {"asked": plain(t.asked), "moved": plain(t.moved)} for t in profile.traffic},
+        "bytes_by_space": {t.space: {"asked": plain(t.requested), "moved": plain(t.moved)} for t in profile.traffic},
         "instruction_mix": dict(profile.mix), "machine_mix_estimated": dict(profile.machine_mix),
         "barriers": plain(profile.barriers), "active_lanes": plain(profile.active_lanes),
         "branch_efficiency_pct": plain(profile.branch_efficiency),

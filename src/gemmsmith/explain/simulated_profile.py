@@ -72,7 +72,7 @@ def _bytes(counters: Counters) -> dict[str, int]:
         elif count.groups:
             total[f"shared_{op}_bytes"] += count.bytes
         elif count.sectors:
-            total[f"asked_{op}_bytes"] += count.bytes
+            total[f"requested_{op}_bytes"] += count.bytes
             total[f"used_{op}_bytes"] += count.used
             total[f"packed_{op}_bytes"] += min(count.bytes, SECTOR * count.sectors)
             total["copied_bytes"] += count.bytes if access.effect is Effect.COPY else 0

@@ -6,7 +6,7 @@ from gemmsmith.report.arithmetic import Panel, panels_of
 from gemmsmith.report.charts.frame import Table
 from gemmsmith.report.charts.words import NBSP, size_of
 from gemmsmith.report.report_model import ReportModel
-from gemmsmith.report.speeds import Speeds, headline, plain_gpu
+from gemmsmith.report.speeds import Speeds, headline, short_gpu_name
 from gemmsmith.store.tuned_choice import TunedChoice
 
 
@@ -19,7 +19,7 @@ def choices_of(model: ReportModel, speeds: Speeds) -> tuple[TunedChoice, ...]:
     return tuple(
         choice for choice in model.choice.choices
         if size_of(choice.problem.m, choice.problem.n, choice.problem.k) == size
-        and choice.problem.dtype.name in dtypes and plain_gpu(choice.gpu) in gpus
+        and choice.problem.dtype.name in dtypes and short_gpu_name(choice.gpu) in gpus
     )  # fmt: skip
 
 

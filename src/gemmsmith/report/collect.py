@@ -58,7 +58,7 @@ def verify_rung(device: Device, spec: KernelSpec, size: int, compile_fn: Compile
     )
 
 
-def laddered_config(spec: KernelSpec) -> Config:
+def ladder_config(spec: KernelSpec) -> Config:
     """The configuration the ladder shows: the rung's defaults, for aligned operands and fp32 outputs."""
     return aligned_config(spec, spec.config(), Problem(*_ALIGNED, dtype=spec.dtypes[0]))
 
@@ -130,7 +130,7 @@ def _rung(step: CollectedRung, gpu: GPU) -> Rung:
     correct = f"correct at {shapes} on {step.verdicts[0].device}" if step.verdicts else ""
     return Rung(
         number=spec.rung, name=spec.name, summary=spec.summary, teaches=spec.teaches, file=spec.source.name,
-        source=spec.code, config=str(laddered_config(spec)), dtype=_dtype(step.name), resources=used, geometry=geometry,
+        source=spec.code, config=str(ladder_config(spec)), dtype=_dtype(step.name), resources=used, geometry=geometry,
         occupancy=held, profile=step.profile, simulated=spec.simulated,
         diagnosis=diagnose(step.profile, step.sass, gpu) if step.profile is not None else None,
         trusted=step.ok if step.verdicts else None, verified="\n".join(failed) or correct,

@@ -21,7 +21,7 @@ from gemmsmith.report.method import runs_of
 from gemmsmith.report.report_model import ReportModel
 from gemmsmith.report.rung_view import COUNTED, view_rung
 from gemmsmith.report.sections import sections_of
-from gemmsmith.report.speeds import plain_gpu, speeds_of
+from gemmsmith.report.speeds import short_gpu_name, speeds_of
 from gemmsmith.report.summary import headline_words, top_facts
 from gemmsmith.store.published import sources_of
 
@@ -88,7 +88,7 @@ def _environment() -> Environment:
 
 def _origins(model: ReportModel) -> dict[str, tuple[str, str, str]]:
     """The origin tags: sign, name and meaning. 'recorded' names the GPU if all recorded runs share one."""
-    elsewhere = {plain_gpu(run.machine.gpu) for run in model.recorded}
+    elsewhere = {short_gpu_name(run.machine.gpu) for run in model.recorded}
     if len(elsewhere) != 1:
         return ORIGINS
     sign, name, meaning = ORIGINS["recorded"]

@@ -73,7 +73,7 @@ def speeds_of(model: ReportModel) -> Speeds:
             continue
         rung = rungs.get(one.identity.name)
         if not (is_ladder_timing(one, rung.dtype, rung.config) if rung is not None else _plain(one.problem)):
-            words = f"{tflops(one.tflops)} TFLOPS, {origin} on {plain_gpu(run.machine.gpu)}, {one.identity.config}"
+            words = f"{tflops(one.tflops)} TFLOPS, {origin} on {short_gpu_name(run.machine.gpu)}, {one.identity.config}"
             others.append((f"{one.identity.name} at {one.problem}", words))
             continue
         name = _name(one, model)
@@ -129,7 +129,7 @@ def _speed(name: str, origin: str, run: Run, one: Measurement, baseline: str) ->
     best, flops = one.best, one.problem.flops
     low, high, wide = (best.high, best.low, best.spread) if best else (math.nan,) * 3
     return Speed(
-        name, one.problem, one.tflops, origin, plain_gpu(run.machine.gpu),
+        name, one.problem, one.tflops, origin, short_gpu_name(run.machine.gpu),
         low=flops / low / 1e12 if low > 0 else math.nan, high=flops / high / 1e12 if high > 0 else math.nan,
         seconds=one.seconds, spread=wide, of_baseline=one.ratio(baseline), precision=one.identity.precision,
     )  # fmt: skip
@@ -164,7 +164,7 @@ def headline(rung: Rung, model: ReportModel, speeds: Speeds) -> Speed | None:
     return guess if guess is not None and _shape(guess.problem) == _shape(model.problem) else None
 
 
-def plain_gpu(name: str) -> str:
+def short_gpu_name(name: str) -> str:
     """The GPU's name without the vendor: 'H200'."""
     return name.removeprefix("NVIDIA ").removeprefix("GeForce ").strip() or "a GPU"
 

@@ -86,11 +86,11 @@ def accuracy(arithmetic: str, k: int, errors_grow: bool = False) -> Accuracy:
     """
     if arithmetic in ("fp32", "bf16x6", "fp16x3", "int8"):
         return Accuracy(FP32.unit_roundoff, gate(k, errors_grow))
-    sums = max(ZERO_MEAN_GATE, k / 8 if errors_grow else math.sqrt(k) / 2)
+    accumulation = max(ZERO_MEAN_GATE, k / 8 if errors_grow else math.sqrt(k) / 2)
     if arithmetic == "tf32":
         factors = 4.0 if errors_grow else min(4.0, 32.0 / math.sqrt(max(1, k)))
-        return Accuracy(TF32.unit_roundoff, factors + sums * FP32.unit_roundoff / TF32.unit_roundoff)
-    return Accuracy(FP32.unit_roundoff, sums)
+        return Accuracy(TF32.unit_roundoff, factors + accumulation * FP32.unit_roundoff / TF32.unit_roundoff)
+    return Accuracy(FP32.unit_roundoff, accumulation)
 
 
 def theory(k: int) -> float:

@@ -22,7 +22,7 @@ from gemmsmith.compile.toolchain import find_toolchain
 from gemmsmith.errors import UsageError
 from gemmsmith.gpus import GPU, gpus
 from gemmsmith.ladder.registry import rungs
-from gemmsmith.report.collect import laddered_config
+from gemmsmith.report.collect import ladder_config
 from gemmsmith.report.report_model import MEASURED, RECORDED, ReportModel
 from gemmsmith.report.speeds import is_ladder_timing
 from gemmsmith.report.sweep_file import as_recorded, read_sweeps
@@ -110,7 +110,7 @@ def _is_here(there: Machine, here: Machine) -> bool:
 
 def _timings(run: Run) -> list[Measurement]:
     """Timings with the type, layout and configuration of the ladder; the page draws these and lists the others."""
-    ours = {spec.name: (spec.dtypes[0].name, str(laddered_config(spec))) for spec in rungs()}
+    ours = {spec.name: (spec.dtypes[0].name, str(ladder_config(spec))) for spec in rungs()}
     return [m for m in _trusted(run) if is_ladder_timing(m, *ours[m.identity.name])]
 
 

@@ -88,7 +88,7 @@ def header_of(code: str) -> str:
 
 @dataclass(frozen=True)
 class Paragraph:
-    """Prose of a header on one line, with the indent of its further lines; or one line of a picture, printed as it is."""
+    """A paragraph of a header on one line, with the indent of its further lines; or one line of a picture."""
 
     text: str
     hang: str = ""

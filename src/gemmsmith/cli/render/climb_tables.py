@@ -14,7 +14,7 @@ from gemmsmith.report.choices import choice_rows
 from gemmsmith.report.collect import CollectedRung
 from gemmsmith.report.reasons import reason
 from gemmsmith.report.report_model import ReportModel, Rung
-from gemmsmith.report.speeds import is_ladder_timing, plain_gpu, speeds_of
+from gemmsmith.report.speeds import is_ladder_timing, short_gpu_name, speeds_of
 from gemmsmith.store.published import published, published_for
 from gemmsmith.store.results import Measurement, Run
 
@@ -63,7 +63,7 @@ def _title(model: ReportModel, gathered: Sequence[CollectedRung], device: str, r
 
 
 def _origin(model: ReportModel, run: Run) -> str:
-    gpu = plain_gpu(run.machine.gpu)
+    gpu = short_gpu_name(run.machine.gpu)
     return f"measured here, on {gpu}" if model.measured else f"recorded on {gpu}, {run.started[:10]}"
 
 

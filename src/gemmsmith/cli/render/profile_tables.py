@@ -139,7 +139,7 @@ def _print_instructions(profile: Profile) -> None:
 
 
 def _print_traffic(profile: Profile) -> None:
-    rows = [(t.space, number(t.asked), number(t.moved)) for t in profile.traffic if t.asked or t.moved]
+    rows = [(t.space, number(t.requested), number(t.moved)) for t in profile.traffic if t.requested or t.moved]
     _section(_heads("bytes by memory space", "requested by lanes", "moved"), rows)
 
 

@@ -17,7 +17,7 @@ from gemmsmith.report.report_model import PREDICTED, RECORDED, ReportModel, Rung
 from gemmsmith.report.speeds import Speed, Speeds, headline, predicted, same_gpu
 from gemmsmith.store.tuned_choice import TunedChoice
 
-_CHOICE = Key("swatch", "s3 fill", "gemmsmith.matmul: kernel and configuration chosen by shape", "dots")
+_CHOICE = Key("swatch", "s3 fill", "gemmsmith.matmul, chosen by shape", "dots")
 _FAR = 1.6  # a baseline beyond this factor would squash the bars; the note names it instead
 
 

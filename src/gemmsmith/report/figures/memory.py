@@ -47,8 +47,8 @@ def traffic(model: ReportModel, links: Mapping[str, str]) -> Chart | None:
                        for v, words in ((far, "global"), (near, "shared")))  # fmt: skip
         rows.append(Row(rung.name, (far / work, near / work if near else math.nan), rung.number, _href(rung, links),
                         titles=titles))  # fmt: skip
-        table += [(rung.name, t.space, compact(t.asked), compact(t.moved), short(t.moved / work), p.origin)
-                  for t in p.traffic if t.moved or t.asked]  # fmt: skip
+        table += [(rung.name, t.space, compact(t.requested), compact(t.moved), short(t.moved / work), p.origin)
+                  for t in p.traffic if t.moved or t.requested]  # fmt: skip
     caption = (f"Bytes moved per multiply-add ({_where(have)}), on a logarithmic scale. Tiling moves the dots to the "
                "left: shared-memory tiles cut global traffic, register tiles cut shared-memory traffic."
                f"{_halves(have)}")  # fmt: skip
