@@ -21,8 +21,8 @@ TILED: dict[str, tuple[str, tuple[str, str], tuple[str, str]]] = {
     ),
     "block_tile_1d": (
         "05_block_tile_1d.cu",
-        ("05_block_tile_1d.cu", "slice.B[i / BN][i % BN] = "),
-        ("05_block_tile_1d.cu", "b_k = slice.B[k][n]"),
+        ("05_block_tile_1d.cu", "k_tile.B[b_row + i][b_col] = "),
+        ("05_block_tile_1d.cu", "b_k = k_tile.B[k][n]"),
     ),
     "block_tile_2d": (
         "06_block_tile_2d.cu",
@@ -30,7 +30,7 @@ TILED: dict[str, tuple[str, tuple[str, str], tuple[str, str]]] = {
         ("06_block_tile_2d.cu", "a_k[i] = k_tile.A"),
     ),
     "vectorized": ("07_vectorized.cu", ("07_vectorized.cu", "k_tile.A[k + j][m] = "), FRAGMENT),
-    "padded": ("08_padded.cu", ("08_padded.cu", "slice.A[k + j][m] = "), FRAGMENT),
+    "padded": ("08_padded.cu", ("08_padded.cu", "k_tile.A[k + j][m] = "), FRAGMENT),
     "rectangular": ("09_rectangular.cu", ("09_rectangular.cu", "(&k_tile.A[m][k]) = load_vector"), FRAGMENT),
     "warp_tile": ("10_warp_tile.cu", ("10_warp_tile.cu", "k_tile.A[k + j][m] = "), FRAGMENT),
     "warp_tile_mixed": ("12_warp_tile_mixed.cu", ("12_warp_tile_mixed.cu", "k_tile.A[k + j][m] = "), FRAGMENT),

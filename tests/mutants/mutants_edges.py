@@ -57,14 +57,14 @@ TAILS = (
         edits=(
             Edit(
                 "05_block_tile_1d.cu",
-                "a.get_or_zero(i / BK, i % BK)",
-                "(i / BK < a.rows ? *a.at(i / BK, i % BK) : 0.0f)",
+                "a.inside(a_row + i, a_col) ? ",
+                "a_row + i < a.rows ? ",
             ),
         ),
         trial=Trial((20, 24, 13)),
         detector="out-of-bounds",
         words=("out-of-bounds global read of 4 bytes", "past the end of"),
-        lines=(("05_block_tile_1d.cu", "slice.A[i / BK][i % BK] = "),),
+        lines=(("05_block_tile_1d.cu", "k_tile.A[a_row + i][a_col] = "),),
         sanitizer="memcheck",
     ),
     Mutant(
