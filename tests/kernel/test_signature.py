@@ -1,4 +1,4 @@
-"""Recognising a kernel's entry and its parameters, packing them, and refusing what cannot be."""
+"""Entries and their parameters: how they are recognised and packed, and what is refused."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ BAD: list[tuple[str, str, str]] = [
 
 
 @pytest.mark.parametrize(("code", "declared", "message"), BAD)
-def test_what_is_not_recognised(code: str, declared: str, message: str) -> None:
+def test_unrecognised_entries_are_refused_with_a_reason(code: str, declared: str, message: str) -> None:
     with pytest.raises(SignatureError) as caught:
         parse_signature(code, "f", declared)
     assert message in str(caught.value)

@@ -1,4 +1,4 @@
-"""What fp32_tensor_bf16x6 must produce, bit for bit, from the rule of tensor cores and IEEE arithmetic alone.
+"""What fp32_tensor_bf16x6 must compute, bit for bit, from the rule of tensor cores and IEEE arithmetic alone.
 
 x·2**16 = x1 + x2 + x3 in bf16; for each PROMOTE of k, in tensor cores that start from zero: large = x1·y1, and
 small = x3·y1, x1·y3, x2·y2, x2·y1, x1·y2, one after another; sum = sum + (large + small), two roundings to nearest;
@@ -34,7 +34,7 @@ def fp32_tensor_reference(problem: Problem, a: Array, b: Array, c: Array, promot
 
 
 def three_parts(values: Array) -> list[Array]:
-    """bf16 numbers, as float64, that add up to 2**16 times the values; of no meaning where those are too large."""
+    """bf16 numbers, as float64, that add up to 2**16 times the values; meaningless where those are too large."""
     parts = []
     with np.errstate(all="ignore"):
         rest = np.ascontiguousarray(values, np.float32) * np.float32(2**16)
@@ -59,11 +59,11 @@ def six_products(left: Array, right: Array, promote: int) -> F32:
 
 
 def _sums(pairs: list[tuple[Array, Array]]) -> F32:
-    """Products added one after another to a sum in a tensor core that starts from zero."""
+    """Products added one after another to a tensor core's accumulator that starts from zero."""
     whole = [(_filled(x.T).T, _filled(y)) for x, y in pairs]
     return block_sums(np.concatenate([x for x, _ in whole], axis=1), np.concatenate([y for _, y in whole]), BF16)
 
 
 def _filled(rows: Array) -> Array:
-    """Zeros behind the last rows, up to a whole step."""
+    """Padded with rows of zeros to a whole step."""
     return np.concatenate([rows, np.zeros((STEP - len(rows), rows.shape[1]))]) if len(rows) < STEP else rows

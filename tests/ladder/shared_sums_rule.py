@@ -1,6 +1,6 @@
-"""What simt_best must produce, bit for bit: sums of teams and of sharers, each by fma in ascending k, added in order.
+"""What simt_best must compute, bit for bit: sums of teams and of sharers, each by fma in ascending k, added in order.
 
-Written from the rule alone: where a tile is shared, and where in K, is worked out here once more, slice by slice.
+Written from the rule alone: where a tile is shared, and where in K, is computed here once more, k-tile by k-tile.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ def shared_sums_reference(problem: Problem, a: Array, b: Array, c: Array, *, con
     scaled = np.zeros(problem.c_shape, np.float32)
     if problem.alpha != 0 and problem.k > 0:
         left, right = a.T if problem.trans_a else a, b.T if problem.trans_b else b
-        slices = -(-problem.k // config["BK"])
+        k_tiles = -(-problem.k // config["BK"])
         for number, (rows, columns) in enumerate(tiles_in_order(problem, config)):
             total = None
-            for begin, end in cuts(problem, config, number, slices):
+            for begin, end in cuts(problem, config, number, k_tiles):
                 part = _of_teams(left[rows], right[:, columns], range(begin * config["BK"], end * config["BK"]), config)
                 total = part if total is None else fma32(np.ones(1), total, part)
             assert total is not None
@@ -41,21 +41,21 @@ def tiles_in_order(problem: Problem, config: Config) -> list[tuple[slice, slice]
     return [(slice(i * bm, (i + 1) * bm), slice(j * bn, (j + 1) * bn)) for i, j in places]
 
 
-def cuts(problem: Problem, config: Config, number: int, slices: int) -> list[tuple[int, int]]:
-    """Begin and end, in slices, of the parts of a tile."""
+def cuts(problem: Problem, config: Config, number: int, k_tiles: int) -> list[tuple[int, int]]:
+    """Begin and end, in k-tiles, of the parts of a tile."""
     tiles, sharers = len(tiles_in_order(problem, config)), config["SHARERS"]
     shared = tiles % sharers if sharers and sharers * problem.batch <= 1024 else 0
     if number < tiles - shared:
-        return [(0, slices)]
-    length, start = shared * slices, (number - (tiles - shared)) * slices
+        return [(0, k_tiles)]
+    length, start = shared * k_tiles, (number - (tiles - shared)) * k_tiles
     lengths = min(sharers, length)
     inside = {length * n // lengths - start for n in range(lengths)}
-    bounds = sorted({0, slices} | {cut for cut in inside if 0 < cut < slices})
+    bounds = sorted({0, k_tiles} | {cut for cut in inside if 0 < cut < k_tiles})
     return list(pairwise(bounds))
 
 
 def _of_teams(left: Array, right: Array, ks: range, config: Config) -> F32:
-    """Team t has the steps t, t + TEAMS, ... of every slice; team by team they are added to the first."""
+    """Team t has the steps t, t + TEAMS, ... of every k-tile; their sums are added to the first team's in order."""
     total: F32 | None = None
     for team in range(config["TEAMS"]):
         part = np.zeros((left.shape[0], right.shape[1]), np.float32)

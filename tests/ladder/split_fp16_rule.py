@@ -1,4 +1,4 @@
-"""What fp16_parts and fp32_tensor_fp16x3 must produce, bit for bit, from their rules and IEEE arithmetic alone.
+"""What split_fp16 and fp32_tensor_fp16x3 must compute, bit for bit, from their rules and IEEE arithmetic alone.
 
 With e such that the largest |x|·2**e of a line along k lies in [2**14, 2**15): h = fp16(x·2**e), l = fp16(x·2**e − h).
 For each PROMOTE of k, in tensor cores that start from zero: large = h·h, and small = l·h, h·l, one after another;
@@ -28,7 +28,7 @@ LEAST_DEPTH = 32
 
 @dataclass(frozen=True)
 class Lines:
-    """Rows of numbers as their parts, with exponents and what is counted of each row."""
+    """Rows of numbers as their parts, with the exponent and the counts of each row."""
 
     high: NDArray[np.float16]
     low: NDArray[np.float16]
@@ -77,7 +77,7 @@ def fp16x3_reference(problem: Problem, a: Array, b: Array, c: Array, promote: in
 
 
 def by_fp16_parts(problem: Problem, a: Array, b: Array, c: Array, promote: int = 16) -> F32:
-    """The same from fp16 parts in any case."""
+    """The same from fp16 parts, whatever the verdict."""
     x, y = split(a.T if problem.trans_a else a), split(b if problem.trans_b else b.T)
     exponents = np.add.outer(x.exponents, y.exponents)
     sums = np.ldexp(three_products(x, y, promote).astype(np.float64), -exponents).astype(np.float32)
@@ -99,11 +99,11 @@ def three_products(a: Lines, b: Lines, promote: int) -> F32:
 
 
 def _sums(pairs: list[tuple[Array, Array]]) -> F32:
-    """Products added one after another to a sum in a tensor core that starts from zero."""
+    """Products added one after another to a tensor core's accumulator that starts from zero."""
     whole = [(_filled(x.T).T, _filled(y)) for x, y in pairs]
     return block_sums(np.concatenate([x for x, _ in whole], axis=1), np.concatenate([y for _, y in whole]), FP16)
 
 
 def _filled(rows: Array) -> Array:
-    """Zeros behind the last rows, up to a whole step."""
+    """Padded with rows of zeros to a whole step."""
     return np.concatenate([rows, np.zeros((STEP - len(rows), rows.shape[1]))]) if len(rows) < STEP else rows

@@ -31,7 +31,7 @@ from gemmsmith.verify.fma import ordered_fma_reference
 
 NAME = "fp32_tensor_bf16x6"
 LAYOUTS = ("NN", "NT", "TN", "TT")
-# Four warps, two fragments of A and two groups of B each; slices of one step, and the fewest stages.
+# Four warps, two fragments of A and two groups of B each; k-tiles of one step, and the fewest stages.
 UNIT = 2.0**-24
 
 
@@ -54,7 +54,7 @@ def checking(order: str = "lockstep", seed: int = 0) -> SimDevice:
 
 
 def load_conflicts(device: SimDevice) -> int:
-    """Wavefronts that only bank conflicts cost, of reads of shared memory."""
+    """Wavefronts of shared-memory reads that are bank conflicts."""
     counters = device.counters
     assert counters is not None
     return sum(c.conflicts for operation, c in counters.items() if operation.profiled.sass in ("LDS", "LDSM"))
@@ -65,7 +65,7 @@ def load_conflicts(device: SimDevice) -> int:
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_aligned_operands_with_ragged_edges(layout: str) -> None:
-    """Past one tile in M and N and past three slices in K, so that edges and the ring turn over."""
+    """More than one tile in M and N, and more k-tiles than stages in K."""
     spec, config = small()
     p = aligned(problem((67, 70, 53), layout, alpha=-1.0, beta=2.0))
     device = checking()
@@ -116,7 +116,7 @@ def test_small_shapes(shape: tuple[int, int, int]) -> None:
     verified(spec, config, problem(shape, alpha=2.0, beta=-1.0), mode="exact")
 
 
-def test_what_must_not_be_read() -> None:
+def test_forbidden_reads() -> None:
     spec, config = small()
     for shape, alpha, beta in (((65, 3, 7), 0.0, 0.0), ((65, 3, 7), 0.0, -1.0), ((5, 66, 0), math.inf, 2.0)):
         p = problem(shape, "TN", alpha=alpha, beta=beta)
@@ -133,7 +133,7 @@ def test_bias_activation_and_batch_in_one_launch(bias: str, activation: str) -> 
 
 
 def test_specials_in_the_last_product_of_a_batch() -> None:
-    """What is summed again is read from its own matrix of the batch."""
+    """Recomputed accumulators are read from their own matrix of the batch."""
     spec, config = small()
     p = Problem(8, 12, 16, batch=2)
     data = operands(p, "integers", seed=1)
@@ -239,7 +239,7 @@ def test_every_sum_of_two_products_is_what_ieee_arithmetic_has(values: tuple[flo
 
 
 def test_specials_far_apart_in_k_and_in_every_place_of_a_tile() -> None:
-    """One NaN, infinity or number near the end of the range in each row, in another slice each; zeros beside them."""
+    """One NaN, infinity or number near the end of the range in each row, in different k-tiles; zeros beside them."""
     spec, config = small()
     p = problem((67, 66, 70), "NT")
     rng = np.random.default_rng(4)
@@ -256,7 +256,7 @@ def test_specials_far_apart_in_k_and_in_every_place_of_a_tile() -> None:
 
 
 def test_an_infinity_in_a_column_does_not_reach_rows_outside() -> None:
-    """Rows beyond the matrix are zeros: times an infinity they are NaN, which must not be summed again from nowhere."""
+    """Rows beyond the matrix are zeros: times an infinity they are NaN, which must not trigger a recomputation."""
     p = problem((3, 5, 20), "NN")
     data = operands(p, "integers", 3)
     data.b[7, 2] = math.inf
@@ -290,7 +290,7 @@ ORDERS = (("in_order", 0), ("reversed", 0), ("random", 1), ("starved", 1))
 @pytest.mark.parametrize(("order", "seed", "aligned_rows"), [*((*order, 1) for order in ORDERS), ("reversed", 0, 0)])
 def test_every_order_of_warps_gives_the_same_bits(order: str, seed: int, aligned_rows: int) -> None:
     spec, config = small(ALIGNED=aligned_rows)
-    for k in (16, 80):  # fewer slices than stages, and more
+    for k in (16, 80):  # fewer k-tiles than stages, and more
         verified(spec, config, problem((64, 65, k), "NT", alpha=2.0), device=checking(order, seed), mode="exact")
 
 

@@ -1,4 +1,4 @@
-"""fp32 by three products of fp16 parts: the bits of its rule, powers of two taken back, and who computes the rest."""
+"""fp16x3: the bits of its rule, the powers of two scaled back, and the fallback."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ LAYOUTS = ("NN", "NT", "TN", "TT")
 
 
 def small(**changes: int) -> tuple[KernelSpec, Config]:
-    """Four warps, two fragments of A and two groups of B each; slices of two steps."""
+    """Four warps, two fragments of A and two groups of B each; k-tiles of two steps."""
     spec, config = small_rung(NAME)
     return spec, spec.config(dict(config) | changes)
 
@@ -61,7 +61,7 @@ def same_bits(config: Config, p: Problem, fill: str, seed: int = 5) -> None:
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_ragged_edges(layout: str) -> None:
-    """Past one tile in M and N and past three slices in K, so that edges and the ring turn over."""
+    """More than one tile in M and N, and more k-tiles than stages in K."""
     spec, config = small()
     p = aligned(problem((67, 70, 117), layout, alpha=-1.0, beta=2.0))
     device = checking()
@@ -99,7 +99,7 @@ def test_small_shapes(shape: tuple[int, int, int]) -> None:
     verified(*small(), problem(shape, alpha=2.0, beta=-1.0), mode="exact")
 
 
-def test_what_must_not_be_read() -> None:
+def test_forbidden_reads() -> None:
     spec, config = small()
     for shape, alpha, beta in (((65, 3, 40), 0.0, 0.0), ((65, 3, 40), 0.0, -1.0), ((5, 66, 0), math.inf, 2.0)):
         p = problem(shape, "TN", alpha=alpha, beta=beta)
@@ -109,7 +109,7 @@ def test_what_must_not_be_read() -> None:
 
 
 def test_bias_activation_and_batch() -> None:
-    """Each operand is one for all products in turn: exponents of the other are those of its own product."""
+    """Each operand is broadcast once: the other has the exponents of its own product."""
     p = Problem(65, 66, 97, alpha=0.2, beta=0.5, bias="column", activation="relu", batch=3)
     for shared in (p, replace(p, stride_a=0), replace(p, stride_b=0)):
         verified(*small(), shared, mode="float", fill="graded")
@@ -156,7 +156,7 @@ def test_the_workspace_is_bounded() -> None:
     )
 
 
-def test_it_is_not_told_to_compute_what_another_refused() -> None:
+def test_it_cannot_be_a_fallback() -> None:
     spec = rung_named(NAME)
     nested = replace(spec, prologue=split_fp16_prologue(spec))
     with pytest.raises(UnsupportedError, match="takes no refused ones"):
@@ -282,7 +282,7 @@ def test_other_steps_would_round_twice_or_overflow(tmp_path: Path, right: str, w
     assert not np.array_equal(bits(scaled(tmp_path, sums, exponents)), bits(expected))
 
 
-# --- who computes the rest
+# --- the fallback
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -309,7 +309,7 @@ def test_infinities_and_nan_are_where_ieee_arithmetic_has_them(value: float) -> 
 
 
 def test_bf16x6_alone_computes_whatever_lies_in_memory() -> None:
-    """Without a workspace it has no verdict to look at."""
+    """Without a workspace there is no verdict to read."""
     spec, config = small_rung(OTHER)
     p = problem((8, 8, 40))
     (step,) = bind(SimDevice(), spec, config, p, Addresses(256, 512, 768), 4096, compiler)

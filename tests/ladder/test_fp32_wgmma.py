@@ -1,4 +1,4 @@
-"""fp32 by wgmma without a GPU: the machine code of both rungs, and what is launched for them and where it lies."""
+"""fp32 by wgmma without a GPU: the machine code of both rungs, their launches and their workspace."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from gemmsmith.run.tensor_map import decode_simulated
 BF16X6, FP16X3 = LADDER = rung_named("fp32_wgmma_bf16x6"), rung_named("fp32_wgmma_fp16x3")
 PRODUCTS = {"fp32_wgmma_bf16x6": 6, "fp32_wgmma_fp16x3": 3}
 WORKSPACE = 1 << 44
-# Both ways in which each operand may lie, of each configuration.
+# Each configuration with both layouts of each operand.
 CASES = [(spec, preset.config, layout)
          for spec in LADDER for preset, layout in zip(spec.presets, ("NN", "TT"), strict=True)]  # fmt: skip
 each_case = pytest.mark.parametrize(("spec", "config", "layout"), CASES,
@@ -49,7 +49,7 @@ def built(spec: KernelSpec, config: Config, layout: str) -> CompiledKernel:
 
 
 @each_case
-def test_a_slice_takes_its_products_from_zero(spec: KernelSpec, config: Config, layout: str) -> None:
+def test_each_k_tile_accumulates_from_zero(spec: KernelSpec, config: Config, layout: str) -> None:
     code = disassemble(built(spec, config, layout))
     found = [i for i in code.instructions if i.base == "HGMMA"]
     tiles = config["BM"] // 64 // config["CONSUMERS"]
@@ -57,10 +57,10 @@ def test_a_slice_takes_its_products_from_zero(spec: KernelSpec, config: Config, 
     kind = ".BF16" if spec is BF16X6 else ""
     assert {i.opcode for i in found} == {f"HGMMA.64x{config['BN']}x16.F32{kind}"}
     started = [i for i in found if "!UPT" in i.text]
-    assert len(started) == tiles, "the first product of each tile drops what was there"
+    assert len(started) == tiles, "the first product of each tile overwrites the accumulators"
     assert {".tnspA" in i.text for i in found} == {layout[0] == "T"}
     assert {".tnspB" in i.text for i in found} == {layout[1] == "N"}
-    assert code.counts["FADD"] >= tiles * config["BN"] // 2, "sums are added outside"
+    assert code.counts["FADD"] >= tiles * config["BN"] // 2, "accumulators are added outside the tensor core"
     assert code.counts["UTMALDG"] > 0
     assert not {"LDSM", "LDGSTS", "HMMA"} & code.counts.keys()
 
@@ -81,7 +81,7 @@ TOUCHES = {"LDG", "STG", "RED", "REDG", "ATOM", "ATOMG", "UTMALDG"}
 
 
 @each_case
-def test_nothing_is_read_before_the_launch_before_has_ended(spec: KernelSpec, config: Config, layout: str) -> None:
+def test_nothing_is_read_before_griddepcontrol_wait(spec: KernelSpec, config: Config, layout: str) -> None:
     names = [i.base for i in disassemble(built(spec, config, layout)).instructions]
     assert not TOUCHES & set(names[: names.index("ACQBULK")])
 
@@ -90,7 +90,7 @@ PROLOGUE = [SPLIT_BF16, SPLIT_FP16, SPLIT_FP16_CLUSTER, ZERO_WORKSPACE, ALIGN_CO
 
 
 @pytest.mark.parametrize("spec", PROLOGUE, ids=lambda spec: spec.name)
-def test_nothing_is_read_early_by_the_kernels_of_prologues(spec: KernelSpec) -> None:
+def test_kernels_of_prologues_wait_as_well(spec: KernelSpec) -> None:
     compiled = compile_for(spec, spec.config(), Problem(1, 1, 1, spec.dtypes[0], spec.out_dtypes[0]), "sm_90")
     names = [i.base for i in disassemble(compiled).instructions]
     assert not TOUCHES & set(names[: names.index("ACQBULK")])
@@ -98,7 +98,7 @@ def test_nothing_is_read_early_by_the_kernels_of_prologues(spec: KernelSpec) -> 
 
 
 @each_case
-def test_nothing_is_spilled_nor_serialised(spec: KernelSpec, config: Config, layout: str) -> None:
+def test_no_spills_and_no_serialised_wgmma(spec: KernelSpec, config: Config, layout: str) -> None:
     used, log = built(spec, config, layout).resources, built(spec, config, layout).log
     assert (used.spill_stores, used.spill_loads, used.stack, used.static_smem) == (0, 0, 0, 0)
     for complaint in ("C75", "setmaxnreg", "serialized", "warning"):
@@ -106,7 +106,7 @@ def test_nothing_is_spilled_nor_serialised(spec: KernelSpec, config: Config, lay
     assert spec.geometry(problem_of(layout), config).smem <= LARGEST_SMEM
 
 
-def test_splitting_is_done_in_vectors_without_spills() -> None:
+def test_split_bf16_loads_and_stores_vectors_without_spills() -> None:
     split = compile_for(SPLIT_BF16, SPLIT_BF16.config(), Problem(1, 1, 1), "sm_90")
     assert split.resources.spill_stores == 0
     code = disassemble(split)
@@ -125,7 +125,7 @@ def random_problem(dice: random.Random) -> tuple[Problem, Addresses]:
 
 @pytest.mark.parametrize("seed", range(24))
 @pytest.mark.parametrize("spec", LADDER, ids=lambda spec: spec.name)
-def test_parts_lie_apart_and_maps_describe_them(spec: KernelSpec, seed: int) -> None:
+def test_parts_do_not_overlap_and_maps_describe_them(spec: KernelSpec, seed: int) -> None:
     problem, places = random_problem(random.Random(f"{spec.name} {seed}"))
     device: Any = Hopper()
     steps = bind(device, spec, spec.config(), problem, places, WORKSPACE, fake_compile)
@@ -148,9 +148,9 @@ def test_parts_lie_apart_and_maps_describe_them(spec: KernelSpec, seed: int) -> 
             spans.append((address, address + parts * copies * rows * line))
         assert spans[0][1] <= spans[1][0]
         assert spans[1][1] <= end
-        # The substitute's parts must not cover the verdict that it still has to read.
+        # The fallback's parts must not overwrite the verdict that it still has to read.
         assert spans[0][0] >= WORKSPACE + (4096 if spec is FP16X3 else 0)
-        if mine is BF16X6:  # sums that are not finite are computed again from the operands themselves
+        if mine is BF16X6:  # accumulators that are not finite are recomputed from the operands
             assert struct.unpack("<Q", arguments["A"])[0] == places.a
             assert struct.unpack("<q", arguments["ldb"])[0] == problem.ldb
         shared = struct.unpack("<Q", arguments["workspace"])[0]

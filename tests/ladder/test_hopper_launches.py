@@ -73,7 +73,7 @@ def as_seen(problem: Problem) -> Problem:
 
 @pytest.mark.parametrize("seed", range(24))
 @pytest.mark.parametrize("name", NAMES)
-def test_any_problem_is_described_as_tma_takes_it(name: str, seed: int) -> None:
+def test_tensor_maps_of_any_problem_obey_the_rules_of_tma(name: str, seed: int) -> None:
     dice = random.Random(f"{name} {seed}")
     spec, (given, places) = rung_named(name), random_problem(dice)
     problem = as_seen(given)
@@ -84,7 +84,7 @@ def test_any_problem_is_described_as_tma_takes_it(name: str, seed: int) -> None:
         with pytest.raises(ConfigError, match=f"in layout {problem.layout}: it needs .* of shared memory"):
             bind(device, spec, config, given, places, workspace, fake_compile)
         return
-    *_, last = bind(device, spec, config, given, places, workspace, fake_compile)  # checks every map by TMA's rules
+    *_, last = bind(device, spec, config, given, places, workspace, fake_compile)  # checks every map
     arguments = {a.role: raw for a, raw in zip(spec.signature.arguments, last.launch.arguments, strict=True)}
     end = workspace + workspace_bytes(spec, config, given, places)
     for role, (rows, cols), own, many in (("mapA", problem.a_shape, places.a, problem.copies[0]),
@@ -162,7 +162,7 @@ def test_the_grid_covers_every_tile_once(name: str, seed: int) -> None:
     cluster = math.prod(launched.cluster)
     assert launched.grid[0] % cluster == 0
     assert cluster == dict(config).get("SPLIT", dict(config).get("CLUSTER_M", 1) * dict(config).get("CLUSTER_N", 1))
-    assert launched.pdl, "it waits for the launch before it by itself"
+    assert launched.pdl, "programmatic dependent launch"
     found = model(spec, config, problem, launched)
     assert len(found) == len(set(found)), "no tile is computed twice"
     rows, cols = (problem.n, problem.m) if dict(config).get("SWAP") else (problem.m, problem.n)
@@ -175,21 +175,21 @@ def test_the_grid_covers_every_tile_once(name: str, seed: int) -> None:
     assert not beyond or dict(config).get("CLUSTER_M", 1) * dict(config).get("CLUSTER_N", 1) > 1
 
 
-@pytest.mark.parametrize("ordered", [0, 1])
-def test_the_reduction_workspace_holds_the_sums_of_all_clusters(ordered: int) -> None:
+@pytest.mark.parametrize("deterministic", [0, 1])
+def test_the_reduction_workspace_holds_the_sums_of_all_clusters(deterministic: int) -> None:
     """As the source places them: counters in whole kilobytes, then the sums of every cluster, or of every tile."""
     spec, device = rung_named("wgmma_split_k"), cast(Any, Hopper())
-    config = spec.config({"SPLIT": 8, "CLUSTERS": 4, "DETERMINISTIC": ordered})
+    config = spec.config({"SPLIT": 8, "CLUSTERS": 4, "DETERMINISTIC": deterministic})
     problem, places = Problem(130, 104, 4096, BF16, BF16, batch=3), Addresses(256, 512, 1024)
     tiles = 3 * 4 * 3  # of 64 x 32
-    flags, sums = 2048, 4 * 64 * 32 * tiles * (4 if ordered else 1)  # 36 * 8 counters take 1,152 bytes
+    flags, sums = 2048, 4 * 64 * 32 * tiles * (4 if deterministic else 1)  # 36 * 8 counters take 1,152 bytes
     needed = workspace_bytes(spec, config, problem, places)
     assert flags + sums <= needed <= flags + sums + 4096
-    clear, product_step = bind(device, spec, config, problem, places, 1 << 44, fake_compile)
-    assert clear.launch.arguments == (struct.pack("<Q", 1 << 44),)
-    cleared = 4096 * clear.launch.geometry.grid[0]
-    assert cleared >= (flags if ordered else flags + sums)
-    assert cleared <= needed
+    zeroing, product_step = bind(device, spec, config, problem, places, 1 << 44, fake_compile)
+    assert zeroing.launch.arguments == (struct.pack("<Q", 1 << 44),)
+    zeroed = 4096 * zeroing.launch.geometry.grid[0]
+    assert zeroed >= (flags if deterministic else flags + sums)
+    assert zeroed <= needed
     assert product_step.launch.geometry.grid == (tiles // 3 * 8 * 4, 1, 3)
     roles = [argument.role for argument in spec.signature.arguments]
     assert product_step.launch.arguments[roles.index("workspace")] == struct.pack("<Q", 1 << 44)
@@ -240,7 +240,7 @@ def test_an_unaligned_operand_is_read_in_place_and_the_other_is_copied_if_it_mus
     assert described.operand == other[0]
     plain = SPLIT_K.config({"BN": 16, "STAGES": 4, "SWAP": swap})
     steps = bind(cast(Any, Hopper()), SPLIT_K, plain, problem, places, WORKSPACE, fake_compile)
-    assert len(steps) == 1 + bool(own_skew or other_skew), "without it, both are copied by one launch"
+    assert len(steps) == 1 + bool(own_skew or other_skew), "by default, both are copied by one launch"
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -395,7 +395,7 @@ def test_an_illegal_configuration_is_refused_with_the_arithmetic(
 
 
 @pytest.mark.parametrize("name", STORING)
-def test_outputs_that_no_map_describes_are_written_by_threads(name: str) -> None:
+def test_outputs_that_no_map_describes_are_stored_by_threads(name: str) -> None:
     spec = rung_named(name)
     good = Problem(512, 512, 512, BF16, BF16)
     places = (256, 256, 256)

@@ -1,7 +1,7 @@
 """The Hopper rungs without a GPU: their machine code and their budgets.
 
-They cannot be run here, so what a GPU would be asked to run is looked at. Compiling all of them takes minutes: each
-configuration is compiled in two combinations of types and layouts that together have each side of each choice.
+They cannot run here, so the tests read their machine code. Compiling all of them takes minutes: each configuration is
+compiled in two combinations of types and layouts that together cover each side of each choice.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from gemmsmith.ladder.registry import rung_named, rungs, rungs_for
 from gemmsmith.problem import BF16, FP16, FP32, DType, Problem, ceil_div
 
 REGISTERS = 65_536  # of an SM
-WARP_GROUP = 128
+WARPGROUP = 128
 NAMES = [spec.name for spec in rungs() if spec.arch_specific == 90 and spec.align_copies]  # others: test_fp32_wgmma.py
 SPECIALIZED = [name for name in NAMES if name not in ("wgmma_tma", "wgmma_split_k")]
 STORING = [name for name in NAMES if "STORE_MODE" in dict(rung_named(name).config())]
-# Two that cover both ways in which each operand may lie, both inputs, and outputs of 16 and of 32 bits; and two others.
+# Pairs that cover both layouts of each operand, both input types, and outputs of 16 and of 32 bits.
 COMBINATIONS = (
     (("NN", BF16, BF16), ("TT", FP16, FP32)),
     (("NT", FP16, FP16), ("TN", BF16, FP32)),
@@ -44,7 +44,7 @@ COMBINATIONS = (
 
 @dataclass(frozen=True)
 class Case:
-    """A rung in a configuration that was fitted to a problem."""
+    """A rung in a configuration that was specialized for a problem."""
 
     name: str
     config: Config
@@ -63,53 +63,53 @@ class Case:
 
     @property
     def consumers(self) -> int:
-        """Groups that multiply: in rung 16 every one, with 64 rows each."""
+        """Consumer warpgroups; in rung 16 all warpgroups, with 64 rows each."""
         return self.value("CONSUMERS", self.config["BM"] // 64)
 
     @property
     def widths(self) -> list[int]:
-        """Columns of tiles: of those at the right end of C as well, where they are others."""
+        """Columns of a tile, and of a tail tile if there are any."""
         return [self.config["BN"], *([self.config["TAIL_BN"]] if self.value("TAIL_BN", 0) else [])]
 
     @property
-    def sums(self) -> int:
-        """Of a thread that multiplies."""
-        return self.config["BM"] * self.config["BN"] // (WARP_GROUP * self.consumers)
+    def accumulators(self) -> int:
+        """Of a consumer thread."""
+        return self.config["BM"] * self.config["BN"] // (WARPGROUP * self.consumers)
 
     @property
     def threads(self) -> int:
-        return WARP_GROUP * (self.consumers + (self.name != "wgmma_tma"))
+        return WARPGROUP * (self.consumers + (self.name != "wgmma_tma"))
 
     @property
     def swapped(self) -> bool:
         return bool(self.value("SWAP", 0))
 
     @property
-    def loose(self) -> int | None:
-        """The operand, 0 for A and 1 for B, that comes by cp.async and is multiplied from registers."""
+    def unaligned(self) -> int | None:
+        """The operand, 0 for A and 1 for B, that is loaded by cp.async and multiplied from registers."""
         return int(self.swapped) if self.value("UNALIGNED_OPERANDS", 0) else None
 
     @property
     def shifted(self) -> int | None:
-        """The operand that threads bring through registers to where the copy engine would have written it."""
+        """The operand that producer threads load through registers and write in the layout of TMA."""
         return int(not self.swapped) if self.value("UNALIGNED_OPERANDS", 0) == 2 else None
 
     @property
     def mapped(self) -> list[int]:
-        """The operands that the copy engine brings."""
-        return [n for n in (0, 1) if n not in (self.loose, self.shifted)]
+        """The operands that TMA loads."""
+        return [n for n in (0, 1) if n not in (self.unaligned, self.shifted)]
 
     @property
     def shifted_chunks(self) -> int:
-        """Pieces of 16 bytes of a stage that each of the producer's threads shifts."""
-        return 0 if self.shifted is None else self.config["BN"] * 64 * self.value("DEPTH") // 8 // WARP_GROUP
+        """16-byte chunks of a stage that each producer thread shifts."""
+        return 0 if self.shifted is None else self.config["BN"] * 64 * self.value("DEPTH") // 8 // WARPGROUP
 
     @property
     def sides(self) -> tuple[tuple[int, bool, int], tuple[int, bool, int]]:
         return self.sides_of(self.config["BN"])
 
     def sides_of(self, width: int) -> tuple[tuple[int, bool, int], tuple[int, bool, int]]:
-        """Of A and of B: how many rows or columns a slice has, whether it lies along k, who share it."""
+        """Of A and of B: rows or columns of a k-tile, whether it is K-major, how many blocks share it."""
         of_a, of_b = self.config["BM"], width
         if self.swapped:
             of_a, of_b = of_b, of_a
@@ -121,38 +121,38 @@ class Case:
         return self.boxes_of(self.config["BN"])
 
     def boxes_of(self, width: int) -> tuple[int, int]:
-        """How many copies of boxes a slice of A, and of B, takes; none where it has no map. One that lies along k is a
-        box, but for B of tiles of two widths, which has what divides both."""
+        """How many TMA copies a k-tile of A, and of B, takes, if it has a map. A K-major k-tile is one box, except for
+        B with tail tiles, where a box is 64 columns."""
         whole = (True, len(self.widths) == 1)
-        one, other = (0 if n not in self.mapped else 1 if along_k and whole[n] else ceil_div(rows, BOX)
-                      for n, (rows, along_k, _) in enumerate(self.sides_of(width)))  # fmt: skip
+        one, other = (0 if n not in self.mapped else 1 if k_major and whole[n] else ceil_div(rows, BOX)
+                      for n, (rows, k_major, _) in enumerate(self.sides_of(width)))  # fmt: skip
         return one, other
 
     @property
-    def slice_bytes(self) -> int:
-        return self.slice_bytes_of(self.config["BN"])
+    def k_tile_bytes(self) -> int:
+        return self.k_tile_bytes_of(self.config["BN"])
 
-    def slice_bytes_of(self, width: int) -> int:
-        """Of what lies in boxes."""
-        return sum(BOX_ROW * (rows if along_k else BOX * ceil_div(rows, BOX))
-                   for n, (rows, along_k, _) in enumerate(self.sides_of(width)) if n != self.loose)  # fmt: skip
+    def k_tile_bytes_of(self, width: int) -> int:
+        """Bytes of a k-tile that lie in boxes."""
+        return sum(BOX_ROW * (rows if k_major else BOX * ceil_div(rows, BOX))
+                   for n, (rows, k_major, _) in enumerate(self.sides_of(width)) if n != self.unaligned)  # fmt: skip
 
     @property
-    def loose_bytes(self) -> int:
-        """Of a stage: each line has as many pieces of 16 bytes as it could lie in."""
-        if self.loose is None:
+    def unaligned_bytes(self) -> int:
+        """Bytes of a stage of the unaligned operand: each line has as many 16-byte chunks as it could touch."""
+        if self.unaligned is None:
             return 0
-        rows, along_k, _ = self.sides[self.loose]
-        lines, length = (rows, 64 * self.value("DEPTH")) if along_k else (64 * self.value("DEPTH"), rows)
+        rows, k_major, _ = self.sides[self.unaligned]
+        lines, length = (rows, 64 * self.value("DEPTH")) if k_major else (64 * self.value("DEPTH"), rows)
         return lines * 16 * (ceil_div(2 * length, 16) + 1)
 
     @property
     def stage_bytes(self) -> int:
-        return self.value("DEPTH") * self.slice_bytes + self.loose_bytes
+        return self.value("DEPTH") * self.k_tile_bytes + self.unaligned_bytes
 
     @property
     def before_barriers(self) -> int:
-        """Bytes of shared memory in front of the barriers, as each file's opening says."""
+        """Bytes of shared memory in front of the barriers, as each header comment says."""
         used = self.config["STAGES"] * self.stage_bytes
         used += self.consumers * self.value("STORE_BOXES", 0) * 64 * box_width(self.config) * 2
         return used + (4 * self.config["BM"] * (self.config["BN"] + 4) if self.name == "wgmma_split_k" else 0)
@@ -163,12 +163,12 @@ def problem_of(layout: str, dtype: DType, out: DType, **changes: Any) -> Problem
 
 
 def case(name: str, config: Config, problem: Problem) -> Case:
-    """Of aligned operands."""
+    """With aligned operands."""
     return Case(name, aligned_config(rung_named(name), config, problem), problem)
 
 
 def skewed(name: str, layout: str, dtype: DType, changes: dict[str, int] | None = None, **epilogue: Any) -> Case:
-    """Of a C whose rows start anywhere."""
+    """With a C whose rows are unaligned."""
     spec, problem = rung_named(name), problem_of(layout, dtype, dtype, ldc=513, **epilogue)
     return Case(name, spec.specialize(spec.config(changes), problem, (256, 256, 256)), problem)
 
@@ -179,7 +179,7 @@ def configurations(name: str) -> list[Config]:
 
 
 def compiled_cases() -> Iterator[Case]:
-    """Every default and preset; the small kernels of rung 20, which compile at once, in all four layouts."""
+    """Every default and preset; the small kernels of rung 20, which compile fast, in all four layouts."""
     turn = count()
     for name in NAMES:
         for config in configurations(name):
@@ -188,9 +188,9 @@ def compiled_cases() -> Iterator[Case]:
                 yield case(name, config, problem_of(layout, dtype, out))
     deep = rung_named("wgmma_split_k").config({"STAGES": 4, "DEPTH": 2, "CONSUMERS": 1})
     yield case("wgmma_split_k", deep, problem_of("NN", BF16, BF16))
-    loose = {"BM": 128, "BN": 48, "STAGES": 3, "UNALIGNED_OPERANDS": 1}
+    unaligned = {"BM": 128, "BN": 48, "STAGES": 3, "UNALIGNED_OPERANDS": 1}
     for layout, changes in (("NT", {"CONSUMERS": 2}), ("TN", {"CONSUMERS": 1, "DEPTH": 4, "STAGES": 2})):
-        config = rung_named("wgmma_split_k").config({**loose, **changes})
+        config = rung_named("wgmma_split_k").config({**unaligned, **changes})
         yield case("wgmma_split_k", config, problem_of(layout, BF16, BF16))
     for layout, changes in (
         ("NN", {"BM": 128, "BN": 128, "CONSUMERS": 2, "SPLIT": 1}),
@@ -232,7 +232,7 @@ EPILOGUES = [
 ]  # fmt: skip
 each_case = pytest.mark.parametrize("it", CASES, ids=str)
 each_split = pytest.mark.parametrize("it", [it for it in CASES if it.name == "wgmma_split_k"], ids=str)
-each_loose = pytest.mark.parametrize("it", [it for it in CASES if it.loose is not None], ids=str)
+each_unaligned = pytest.mark.parametrize("it", [it for it in CASES if it.unaligned is not None], ids=str)
 each_shifted = pytest.mark.parametrize("it", [it for it in CASES if it.shifted is not None], ids=str)
 
 
@@ -258,13 +258,18 @@ def test_every_choice_is_compiled_at_least_once() -> None:
     assert {it.problem.layout for it in CASES} == {"NN", "NT", "TN", "TT"}
     for name in STORING:
         assert {it.config["STORE_MODE"] for it in CASES if it.name == name} == {DIRECT, THREADS, TMA}
-    narrow = [it for it in CASES if len(it.widths) > 1]
-    assert {it.problem.trans_b for it in narrow} == {it.value("CLUSTER_M") > 1 for it in narrow} == {False, True}
-    loose = [it for it in CASES if it.loose is not None]
-    assert {(it.loose, it.sides[it.loose or 0][1]) for it in loose} == {(0, False), (0, True), (1, False), (1, True)}
-    assert {it.value("DEPTH") for it in loose} == {1, 2, 4}
-    assert {it.consumers for it in loose} == {1, 2}
-    shifted = [it for it in loose if it.shifted is not None]
+    tail = [it for it in CASES if len(it.widths) > 1]
+    assert {it.problem.trans_b for it in tail} == {it.value("CLUSTER_M") > 1 for it in tail} == {False, True}
+    unaligned = [it for it in CASES if it.unaligned is not None]
+    assert {(it.unaligned, it.sides[it.unaligned or 0][1]) for it in unaligned} == {
+        (0, False),
+        (0, True),
+        (1, False),
+        (1, True),
+    }
+    assert {it.value("DEPTH") for it in unaligned} == {1, 2, 4}
+    assert {it.consumers for it in unaligned} == {1, 2}
+    shifted = [it for it in unaligned if it.shifted is not None]
     assert {(it.shifted, it.sides[it.shifted or 0][1]) for it in shifted} == {(0, False), (0, True), (1, False),
                                                                               (1, True)}  # fmt: skip
     assert {it.value("DEPTH") for it in shifted} == {1, 2, 4}
@@ -272,7 +277,7 @@ def test_every_choice_is_compiled_at_least_once() -> None:
 
 
 @each_case
-def test_products_are_warp_group_products_of_the_whole_tile(it: Case) -> None:
+def test_products_are_wgmma_of_the_whole_tile(it: Case) -> None:
     found = [i for i in code(it).instructions if i.base == "HGMMA"]
     products = it.value("DEPTH") * (64 // 16) * (it.config["BM"] // 64 // it.consumers)
     suffix = ".BF16" if it.problem.dtype == BF16 else ""
@@ -280,20 +285,20 @@ def test_products_are_warp_group_products_of_the_whole_tile(it: Case) -> None:
     assert Counter(i.opcode for i in found) == of_widths
     loops = [Counter(i.opcode for i in loop.instructions if i.base == "HGMMA") for loop in code(it).loops]
     for opcode in of_widths:
-        assert {opcode: products} in loops, "there is one loop over k for each width"
+        assert {opcode: products} in loops, "one loop over k for each width"
     a, b = it.sides[::-1] if it.swapped else it.sides
     for instruction in found:
-        assert (".tnspA" in instruction.text) == (not a[1] and it.loose is None)
+        assert (".tnspA" in instruction.text) == (not a[1] and it.unaligned is None)
         assert (".tnspB" in instruction.text) != b[1]
         descriptors = [operand.startswith("gdesc[") for operand in instruction.operands]
-        assert descriptors.count(True) == 1, "of one operand, or of both"
-        assert descriptors.index(True) == (1 if it.loose is None else 2)
-        assert it.loose is None or re.fullmatch(r"R\d+(\.reuse)?", instruction.operands[1]), "A is in registers"
+        assert descriptors.count(True) == 1, "one descriptor, for one operand or for both"
+        assert descriptors.index(True) == (1 if it.unaligned is None else 2)
+        assert it.unaligned is None or re.fullmatch(r"R\d+(\.reuse)?", instruction.operands[1]), "A is in registers"
     assert not code(it).counts["HMMA"]
 
 
 @each_case
-def test_one_thread_asks_the_copy_engine_for_whole_slices(it: Case) -> None:
+def test_one_thread_asks_tma_for_whole_k_tiles(it: Case) -> None:
     asked = [i.opcode for i in code(it).instructions if i.base == "UTMALDG"]
     shared = Counter({parts > 1: 0 for _, _, parts in it.sides})
     for width in it.widths:
@@ -304,98 +309,98 @@ def test_one_thread_asks_the_copy_engine_for_whole_slices(it: Case) -> None:
     assert asked.count("UTMALDG.3D.MULTICAST") == places * many
     assert asked.count("UTMALDG.3D") == places * single
     assert not {"LDSM"} & code(it).counts.keys()
-    assert it.loose is not None or not code(it).counts["LDGSTS"], "no thread moves operands"
+    assert it.unaligned is not None or not code(it).counts["LDGSTS"], "no thread copies operands"
     prefetched = len([i for i in code(it).instructions if i.opcode == "UTMACCTL.PF"])
-    assert prefetched == len(it.mapped), "a loose operand has no map"
+    assert prefetched == len(it.mapped), "an unaligned operand has no map"
 
 
-@each_loose
-def test_a_loose_operand_comes_in_pieces_of_16_bytes_with_zeros_for_what_is_not_there(it: Case) -> None:
+@each_unaligned
+def test_an_unaligned_operand_is_copied_in_16_byte_chunks_with_zero_fill(it: Case) -> None:
     loop, found = code(it).main_loop(), [i for i in code(it).instructions if i.base == "LDGSTS"]
     assert loop is not None
     modifiers = [set(i.opcode.split(".")) for i in found]
     assert all({"BYPASS", "128"} <= each for each in modifiers)
     assert any("ZFILL" in each for each in modifiers)
-    assert not {"LDG", "LDGSTS", "UTMALDG"} & loop.counts.keys(), "who multiplies does not copy"
+    assert not {"LDG", "LDGSTS", "UTMALDG"} & loop.counts.keys(), "consumers do not copy"
     arrivals = [i for i in code(it).instructions if i.base == "ARRIVES"]
     assert len(arrivals) == 1
     assert arrivals[0].opcode.startswith("ARRIVES.LDGSTSBAR")
-    assert arrivals[0].offset > max(i.offset for i in found), "copies of a slice are waited for as one"
+    assert arrivals[0].offset > max(i.offset for i in found), "all copies of a stage arrive together"
     assert re.findall(r"cp\.async\.mbarrier\.arrive\S*", built(it).ptx) == [
         "cp.async.mbarrier.arrive.noinc.shared::cta.b64"
     ]
-    assert code(it).counts["UTMALDG"] == it.value("DEPTH") * it.boxes[1 - (it.loose or 0)]
+    assert code(it).counts["UTMALDG"] == it.value("DEPTH") * it.boxes[1 - (it.unaligned or 0)]
 
 
-def bringing(it: Case) -> tuple[Instruction, ...]:
-    """The loop that writes operands to shared memory."""
+def load_loop(it: Case) -> tuple[Instruction, ...]:
+    """The producer's loop that writes operands to shared memory."""
     loops = [loop for loop in code(it).loops if "STS.128" in {i.opcode for i in loop.instructions}]
     assert len(loops) == 1
     return loops[0].instructions
 
 
 @each_shifted
-def test_the_other_loose_operand_goes_through_registers_of_those_who_bring_it(it: Case) -> None:
-    """Two granules for each chunk, all of a stage asked for together, and before the copies of the first operand."""
-    opcodes = [i.opcode for i in bringing(it)]
+def test_the_other_unaligned_operand_goes_through_registers_of_the_producer(it: Case) -> None:
+    """Two aligned loads per chunk, all of a stage in flight together, issued before the copies of the first operand."""
+    opcodes = [i.opcode for i in load_loop(it)]
     loads = [n for n, opcode in enumerate(opcodes) if opcode.startswith("LDG.")]
     stores = [n for n, opcode in enumerate(opcodes) if opcode == "STS.128"]
     copies = [n for n, opcode in enumerate(opcodes) if opcode.startswith("LDGSTS")]
     assert (len(loads), len(stores)) == (2 * it.shifted_chunks, it.shifted_chunks)
-    assert loads[-1] < copies[0] < copies[-1] < stores[0], "the others are on their way while these are waited for"
-    granules = [bringing(it)[n] for n in loads]
+    assert loads[-1] < copies[0] < copies[-1] < stores[0], "the copies overlap with waiting for the loads"
+    granules = [load_loop(it)[n] for n in loads]
     assert {i.opcode for i in granules} == {"LDG.E.128"}
-    assert all(i.text.startswith("@") for i in granules), "what is not there is not read"
-    assert len({i.operands[0] for i in granules}) == len(loads), "none waits for another"
-    assert sum("+0x10]" in i.text for i in granules) == it.shifted_chunks, "one granule follows the other"
+    assert all(i.text.startswith("@") for i in granules), "nothing outside the matrix is read"
+    assert len({i.operands[0] for i in granules}) == len(loads), "no load waits for another"
+    assert sum("+0x10]" in i.text for i in granules) == it.shifted_chunks, "the two loads of a chunk are adjacent"
 
 
 @each_shifted
-def test_what_threads_wrote_is_fenced_before_the_barrier_hears_of_it(it: Case) -> None:
-    """The tensor cores read it, as they read what the copy engine writes: through another proxy."""
-    written = max(i.offset for i in bringing(it) if i.opcode == "STS.128")
-    after = [i for i in bringing(it) if i.offset > written and i.base in ("FENCE", "SYNCS", "ARRIVES")]
+def test_stores_of_threads_are_fenced_before_the_barrier_arrival(it: Case) -> None:
+    """wgmma reads shared memory through the async proxy, as TMA writes it."""
+    written = max(i.offset for i in load_loop(it) if i.opcode == "STS.128")
+    after = [i for i in load_loop(it) if i.offset > written and i.base in ("FENCE", "SYNCS", "ARRIVES")]
     assert [i.opcode for i in after] == ["FENCE.VIEW.ASYNC.S", "SYNCS.ARRIVE.TRANS64.A1T0"]
-    assert f"+{it.before_barriers:#x}]" in after[1].text, "the barrier that says a stage is full"
+    assert f"+{it.before_barriers:#x}]" in after[1].text, "the full barrier of a stage"
     assert not after[1].text.startswith("@"), "every thread arrives"
 
 
-@each_loose
-def test_fragments_of_a_loose_operand_are_read_while_products_run(it: Case) -> None:
+@each_unaligned
+def test_fragments_of_an_unaligned_operand_are_read_while_wgmma_runs(it: Case) -> None:
     loop, depth = code(it).main_loop(), it.value("DEPTH")
     assert loop is not None
     read = Counter(i.opcode for i in loop.instructions if i.base == "LDS")
-    along_k = it.sides[it.loose or 0][1]
+    k_major = it.sides[it.unaligned or 0][1]
     tiles = it.config["BM"] // 64 // it.consumers
-    assert read == {"LDS" if along_k else "LDS.U16": 2 * 4 * (64 // 16) * tiles * depth}, "two for each register"
+    assert read == {"LDS" if k_major else "LDS.U16": 2 * 4 * (64 // 16) * tiles * depth}, "two for each register"
     waits = [i.operands for i in loop.instructions if i.opcode == "WARPGROUP.DEPBAR.LE"]
-    assert waits == [("gsb0", "0x0" if depth == 1 else "0x1")] * depth, "one group is left running"
+    assert waits == [("gsb0", "0x0" if depth == 1 else "0x1")] * depth, "one wgmma group is left running"
     groups = [i for i in loop.instructions if i.base == "HGMMA" and "gsb0" in i.operands]
-    assert len(groups) == loop.counts["HGMMA"] // (64 // 16 * tiles) == depth, "the products of a slice are one group"
+    assert len(groups) == loop.counts["HGMMA"] // (64 // 16 * tiles) == depth, "one wgmma group per k-tile"
 
 
 @pytest.mark.parametrize("it", [*CASES, *EPILOGUES], ids=str)
 def test_outputs_leave_as_the_configuration_says(it: Case) -> None:
-    """Through the copy engine, in pieces of 16 bytes that threads write, or from registers."""
+    """By TMA, in 16-byte chunks by threads, or directly from registers."""
     counts, mode = code(it).counts, it.value("STORE_MODE", DIRECT)
     assert (counts["UTMASTG"] > 0) == (mode == TMA)
     assert (counts["STSM"] > 0) == (mode != DIRECT)
     assert mode != TMA or len(it.widths) > 1 or counts["UTMASTG"] % it.config["STORE_BOXES"] == 0
-    assert counts["STG"] > 0, "what a map does not describe, or beta needs, is stored from registers"
+    assert counts["STG"] > 0, "unmapped outputs, and those with beta, are stored from registers"
     if it.name in STORING:
         opcodes = [i.opcode for i in code(it).instructions]
-        pieces = opcodes.count("LDS.128") // 2  # each lies across two of the box
+        pieces = opcodes.count("LDS.128") // 2  # each overlaps two chunks of the box
         assert (pieces > 0) == (mode == THREADS)
-        sums = opcodes.count("LDG.E.128.STRONG.GPU")  # which blocks of 21 leave for each other
-        assert opcodes.count("STG.E.128") == pieces + sums, "a piece leaves at once"
+        partial = opcodes.count("LDG.E.128.STRONG.GPU")  # partial sums of rung 21
+        assert opcodes.count("STG.E.128") == pieces + partial, "a chunk is one store"
         assert (mode == DIRECT) == (it.problem.out_dtype.itemsize == 4)
 
 
 @pytest.mark.parametrize("it", [*CASES, *EPILOGUES], ids=str)
 def test_nothing_is_spilled_and_the_compiler_does_not_complain(it: Case) -> None:
     used, log = built(it).resources, built(it).log
-    if it.sums > 128 and it.problem.activation in ("gelu", "silu"):
-        # 192 sums leave 40 registers, and these functions take more: some are put aside, after the loop over k.
+    if it.accumulators > 128 and it.problem.activation in ("gelu", "silu"):
+        # 192 accumulators leave 40 registers, and these functions take more: some spill, after the loop over k.
         assert 0 < used.spill_stores <= 256
         loop = code(it).main_loop()
         assert loop is not None
@@ -410,7 +415,7 @@ def test_nothing_is_spilled_and_the_compiler_does_not_complain(it: Case) -> None
 
 
 @each_case
-def test_global_memory_is_not_touched_before_the_launch_before_has_ended(it: Case) -> None:
+def test_global_memory_is_not_accessed_before_griddepcontrol_wait(it: Case) -> None:
     names = [i.base for i in code(it).instructions]
     wait = names.index("ACQBULK")
     touching = {"LDG", "STG", "RED", "REDG", "ATOM", "ATOMG", "UTMALDG", "UTMASTG", "LDGSTS"}
@@ -423,29 +428,29 @@ def test_no_thread_touches_local_memory(it: Case) -> None:
 
 
 @each_case
-def test_registers_change_hands_and_are_no_more_than_there_are(it: Case) -> None:
+def test_setmaxnreg_moves_no_more_registers_than_there_are(it: Case) -> None:
     found = {i.opcode.split(".")[1]: int(i.operands[-1], 16) for i in code(it).instructions if i.base == "USETMAXREG"}
     if it.name not in SPECIALIZED or it.consumers == 1:
         assert not found
         return
     assert found.keys() == {"TRY_ALLOC", "DEALLOC"}
     assert found["DEALLOC"] < built(it).resources.registers < found["TRY_ALLOC"]
-    assert WARP_GROUP * (found["DEALLOC"] + it.consumers * found["TRY_ALLOC"]) <= REGISTERS
+    assert WARPGROUP * (found["DEALLOC"] + it.consumers * found["TRY_ALLOC"]) <= REGISTERS
     assert all(n % 8 == 0 for n in found.values())
 
 
 @pytest.mark.parametrize("it", [*CASES, *EPILOGUES], ids=str)
-def test_bias_and_activation_are_in_the_code_where_asked_for(it: Case) -> None:
-    """Both activations with a curve divide, and bias is all that is read as constant data."""
+def test_bias_and_activation_are_compiled_only_where_asked_for(it: Case) -> None:
+    """GELU and SiLU divide; the bias is the only data read through the read-only path."""
     assert ("div.rn.f32" in built(it).ptx) == (it.problem.activation in ("gelu", "silu"))
     assert ("ld.global.nc" in built(it).ptx) == bool(it.problem.bias)
 
 
 @each_case
-def test_shared_memory_is_as_the_opening_says_and_as_the_code_addresses_it(it: Case) -> None:
+def test_shared_memory_is_as_the_header_comment_says_and_as_the_code_addresses_it(it: Case) -> None:
     geometry = it.spec.geometry(it.problem, it.config)
     stages, extra = it.config["STAGES"], 8 if it.name == "wgmma_split_k" else 0
-    division = 16 if len(it.widths) > 1 else 0  # into columns of either width
+    division = 16 if len(it.widths) > 1 else 0  # tells threads how many tail tiles there are
     assert geometry.smem == it.before_barriers + 16 * stages + extra + division <= LARGEST_SMEM
     assert geometry.threads == it.threads
     places = {int(offset, 16) for i in code(it).instructions if i.base == "SYNCS"
@@ -456,15 +461,15 @@ def test_shared_memory_is_as_the_opening_says_and_as_the_code_addresses_it(it: C
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_opening_states_the_budget(name: str) -> None:
+def test_the_header_comment_states_the_budget(name: str) -> None:
     budget = re.search(r"// Budget +(.*?)\n// Needs", rung_named(name).code, re.S)
     assert budget is not None
     text = " ".join(line.strip("/ ") for line in budget[1].splitlines())
-    slices = "STAGES * DEPTH * (BM + BN) * 128 bytes" if name == "wgmma_split_k" else "STAGES * (BM + BN) * 128 bytes"
-    assert slices in text or text.startswith("As 19")
+    stated = "STAGES * DEPTH * (BM + BN) * 128 bytes" if name == "wgmma_split_k" else "STAGES * (BM + BN) * 128 bytes"
+    assert stated in text or text.startswith("As 19")
     for config in configurations(name):
-        aligned = case(name, config, problem_of("NT", BF16, FP32))  # both lie along k
-        skew = 16 * config["BM"] if aligned.loose is not None else 0
+        aligned = case(name, config, problem_of("NT", BF16, FP32))  # both are K-major
+        skew = 16 * config["BM"] if aligned.unaligned is not None else 0
         assert aligned.config["STAGES"] * aligned.stage_bytes == (
             config["STAGES"] * (aligned.value("DEPTH") * (config["BM"] + config["BN"]) * 128 + skew)
         )
@@ -472,7 +477,7 @@ def test_the_opening_states_the_budget(name: str) -> None:
 
 @each_case
 def test_a_barrier_expects_the_bytes_of_all_boxes(it: Case) -> None:
-    """What the code tells the barrier, against what the maps' boxes bring, from all blocks that share a slice."""
+    """The expect_tx counts of the code equal the bytes of the maps' boxes, from all blocks that share a k-tile."""
     assert it.spec.tensor_maps is not None
     maps = it.spec.tensor_maps(it.problem, it.config)
     brought = dict.fromkeys(it.widths, 0)
@@ -481,22 +486,21 @@ def test_a_barrier_expects_the_bytes_of_all_boxes(it: Case) -> None:
         for width in it.widths if name in maps else ():
             parts = it.boxes_of(width)[n] * it.sides[n][2]
             brought[width] += parts * math.prod(maps[name].box) * it.problem.dtype.itemsize
-    assert brought == {width: it.slice_bytes_of(width) if it.mapped else 0 for width in it.widths}
+    assert brought == {width: it.k_tile_bytes_of(width) if it.mapped else 0 for width in it.widths}
     expected = set(numbers_given(built(it).ptx, r"expect_tx\S* _, \[\S+\], (\S+);"))
     sums = {4 * it.config["BM"] * it.config["BN"]} if it.value("SPLIT") > 1 else set()
     assert expected == {it.value("DEPTH") * each for each in brought.values() if each} | sums
 
 
 @each_split
-def test_a_slice_has_been_brought_by_all_who_bring_it_and_left_by_all_who_read_it(it: Case) -> None:
-    """By the copy engine alone or, where an operand is loose, by each of the producer's threads as well, which come
-    twice where both are; left by all who read it: a group of consumers together, but what threads read themselves by
-    each of them."""
-    coming = (len(it.mapped) > 0) + WARP_GROUP * (2 - len(it.mapped))
-    leaving = it.consumers * (1 if it.loose is None else WARP_GROUP)
-    of_sums = Counter([1 if it.config["SPLIT"] > 1 else it.consumers * WARP_GROUP])
+def test_barriers_count_all_loaders_and_all_readers_of_a_stage(it: Case) -> None:
+    """Loaders: TMA, and for each unaligned operand every producer thread. Readers: each consumer warpgroup once, or if
+    threads read an unaligned operand themselves, each of its threads."""
+    loading = (len(it.mapped) > 0) + WARPGROUP * (2 - len(it.mapped))
+    reading = it.consumers * (1 if it.unaligned is None else WARPGROUP)
+    of_sums = Counter([1 if it.config["SPLIT"] > 1 else it.consumers * WARPGROUP])
     stages = it.config["STAGES"]
-    expected = Counter({coming: stages}) + Counter({leaving: stages}) + of_sums
+    expected = Counter({loading: stages}) + Counter({reading: stages}) + of_sums
     assert Counter(numbers_given(built(it).ptx, r"mbarrier\.init\S* \[\S+\], (\S+);")) == expected
 
 

@@ -34,7 +34,7 @@ def problem_for(name: str, kind: str) -> Problem:
     whole = kind.endswith("-whole")
     shape = (3 * bm, 2 * bn, 2 * bk) if whole else (2 * bm + 3, bn + 1, bk + 2)
     problem = problem_of(name, shape).with_(alpha=0.7, beta=-1.0)
-    before = bk if kind[0] == "B" else 2 * bm  # rows above the last tile (of B: above the last slice)
+    before = bk if kind[0] == "B" else 2 * bm  # rows above the last tile (of B: above the last k-tile)
     leading = (LIMIT // before // 8 + 1) * 8
     return problem.with_(**{f"ld{kind[0].lower()}": leading}, alpha=0.7, beta=-1.0)
 

@@ -1,6 +1,6 @@
 """The margin that docs/precision.md allows 'fp32', from the rule of tensor cores: bf16×6 beside an fma loop.
 
-Slices of 16, with small products in a sum of their own, as fp32_tensor_bf16x6 has them, and slices of 64 with all
+K-tiles of 16, with small products in a sum of their own, as in fp32_tensor_bf16x6, and k-tiles of 64 with all
 products in one sum, as fp32_wgmma_bf16x6 has. The loop stands for cuBLAS on CUDA cores.
 """
 
@@ -27,7 +27,7 @@ SLICE, STEP = 64, 16
 ORDER = ((1, 1), (0, 1), (1, 0), (0, 2), (2, 0), (0, 0))  # small products first
 
 
-def by_slices_of_64(left: Array, right: Array) -> F32:
+def by_k_tiles_of_64(left: Array, right: Array) -> F32:
     """2**32 times the product."""
     x, y = (np.stack(three_parts(each)) for each in (left, right))
     total = np.zeros((left.shape[0], right.shape[1]), np.float32)
@@ -46,8 +46,8 @@ def by_slices_of_64(left: Array, right: Array) -> F32:
 
 
 METHODS: dict[str, Callable[[Array, Array], F32]] = {
-    "slices of 16": lambda left, right: six_products(left, right, 16),
-    "slices of 64": by_slices_of_64,
+    "k-tiles of 16": lambda left, right: six_products(left, right, 16),
+    "k-tiles of 64": by_k_tiles_of_64,
 }
 
 

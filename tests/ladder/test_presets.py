@@ -39,7 +39,7 @@ def sampled(spec: KernelSpec, legal: bool, count: int) -> list[Config]:
 
 
 def cost(config: Config) -> int:
-    """What compiling takes, roughly: multiplications in the inner loop's body, and accumulators."""
+    """An estimate of compile time: multiplications in the inner loop's body, and accumulators."""
     c = dict(config.values)
     if "SIDE" in c:
         return c["SIDE"] ** 2 * c["TILE"]
@@ -48,10 +48,10 @@ def cost(config: Config) -> int:
 
 
 def check(spec: KernelSpec, config: Config) -> None:
-    """A shape with a full tile, a ragged one in each direction, and more slices in k than a pipeline has stages."""
+    """A shape with a full tile, a ragged one in each direction, and more k-tiles than a pipeline has stages."""
     bm, bn, bk = tile_of(spec, config)
     depth = (dict(config.values).get("STAGES", 0) + 1) * bk + 3
-    # Beside the full one below, a ragged one alone where tiles are large.
+    # For large tiles a ragged tile alone; the full one comes below.
     rows = bm - 1 if has_large_tiles(spec) else bm + 1
     problem = problem_of(spec.name, (rows, min(bn, 64) + 3, depth)).with_(alpha=0.7, beta=-1.0)
     verified(spec, config, problem, mode="bits", compile_fn=assembling)

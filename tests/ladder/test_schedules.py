@@ -75,7 +75,7 @@ def test_the_default_configuration(name: str, schedule: tuple[str, int, bool]) -
 def test_every_depth_of_the_pipeline(stages: int, schedule: tuple[str, int, bool]) -> None:
     spec, config = small("async_copy")
     deep = spec.config(dict(config.values) | {"STAGES": stages})
-    for k in (8, 16, 41):  # fewer slices than stages, and more
+    for k in (8, 16, 41):  # fewer k-tiles than stages, and more
         verified(spec, deep, problem_of("async_copy", (33, 64, k)), device=device_for(schedule), mode="bits")
 
 

@@ -1,4 +1,4 @@
-"""simt_best: ordered sums of fma in every layout, at any alignment, shared among teams and blocks in a fixed order.
+"""simt_best: fma in the order of k in every layout and alignment; teams and blocks add up in a fixed order.
 
 Without bank conflicts, races or spills.
 """
@@ -45,7 +45,7 @@ def checking(order: str = "lockstep") -> SimDevice:
 
 
 def load_wavefronts(device: SimDevice) -> tuple[int, int]:
-    """Wavefronts of reads of shared memory, and how many of them only bank conflicts cost."""
+    """Wavefronts of shared-memory reads, and how many of them are bank conflicts."""
     counters = device.counters
     assert counters is not None
     found = [c for operation, c in counters.items() if operation.profiled.sass == "LDS"]
@@ -57,7 +57,7 @@ def load_wavefronts(device: SimDevice) -> tuple[int, int]:
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_aligned_operands_with_ragged_edges(layout: str) -> None:
-    """Past one tile in M and N and past a turn of the ring in K."""
+    """More than one tile in M and N, and in K more k-tiles than stages."""
     device = checking()
     verified(*small(), aligned(problem((35, 69, 37), layout, alpha=0.7, beta=-1.0)), device=device)
     assert load_wavefronts(device)[1] == 0
@@ -65,7 +65,7 @@ def test_aligned_operands_with_ragged_edges(layout: str) -> None:
 
 @pytest.mark.parametrize("layout", ["NN", "TT"])
 def test_whole_tiles(layout: str) -> None:
-    """All slices but the last ones are copied without a guard."""
+    """All k-tiles but the last are copied without bounds checks."""
     device = checking("reversed")
     verified(*small(), problem((32, 64, 56), layout), device=device)
     assert load_wavefronts(device)[1] == 0
@@ -73,7 +73,7 @@ def test_whole_tiles(layout: str) -> None:
 
 @pytest.mark.parametrize("layout", ["NN", "TT"])
 def test_operands_that_are_not_aligned(layout: str) -> None:
-    """Ragged, and a whole tile with a ragged end of K, of which all but the end goes without a guard."""
+    """Ragged, and a whole tile with a ragged end of K, where all but the end needs no bounds checks."""
     p = problem((33, 66, 19), layout, beta=1.0)
     verified(*small(), replace(p, lda=p.lda + 2, ldc=p.ldc + 1), offsets=(1, 3, 1))
     verified(*small(), problem((32, 64, 43), layout), offsets=(1, 0, 2))
@@ -89,7 +89,7 @@ def test_other_configurations(changes: dict[str, int]) -> None:
 
 
 def test_the_default_configuration() -> None:
-    """A read of 16 bytes by 32 lanes takes two wavefronts, not four: every second lane reads what another does."""
+    """A 16-byte read by 32 lanes takes two wavefronts, not four: lanes share addresses in pairs."""
     spec, k = rung_named(NAME), 16
     device = checking()
     verified(spec, spec.config(), problem((128, 256, k)), device=device)
@@ -102,7 +102,7 @@ def test_small_shapes(shape: tuple[int, int, int]) -> None:
     verified(*small(), problem(shape, alpha=2.0, beta=-1.0), mode="exact")
 
 
-def test_what_must_not_be_read() -> None:
+def test_forbidden_reads() -> None:
     spec, config = small()
     for shape, alpha, beta in (((33, 3, 7), 0.0, 0.0), ((33, 3, 7), 0.0, -1.0), ((5, 66, 0), math.inf, 2.0)):
         p = problem(shape, "TN", alpha=alpha, beta=beta)
@@ -125,8 +125,8 @@ def test_bias_activation_and_batch_in_one_launch(bias: str, activation: str) -> 
 
 
 @pytest.mark.parametrize("layout", ["NN", "TN"])
-def test_teams_take_turns_in_k(layout: str) -> None:
-    """Each has every fourth step; K ends in the middle of a round."""
+def test_teams_divide_the_steps_of_a_k_tile(layout: str) -> None:
+    """Each has every fourth step; K is not a multiple of four steps."""
     device = checking("reversed")
     verified(*small(**TEAMS), aligned(problem((35, 69, 37), layout, alpha=0.7, beta=-1.0)), device=device)
     assert load_wavefronts(device)[1] == 0
@@ -135,8 +135,8 @@ def test_teams_take_turns_in_k(layout: str) -> None:
 @pytest.mark.parametrize(("shape", "blocks"), [
     ((32, 64, 80), 5), ((33, 70, 43), 5), ((33, 130, 43), 10), ((64, 64, 16), 4), ((32, 64, 8), 1), ((160, 64, 8), 5),
 ], ids=str)  # fmt: skip
-def test_blocks_share_what_fills_no_wave(shape: tuple[int, int, int], blocks: int) -> None:
-    """One tile, four, one beyond a wave, fewer slices than sharers, one slice, and a wave with nothing to share."""
+def test_blocks_share_tiles_that_do_not_fill_a_wave(shape: tuple[int, int, int], blocks: int) -> None:
+    """One tile, four, one more than a wave, fewer k-tiles than sharers, one k-tile, and a whole wave."""
     spec, config = small(SHARERS=5)
     p = problem(shape, alpha=0.7, beta=-1.0)
     assert spec.geometry(p, config).grid == (blocks, 1, 1)
@@ -148,7 +148,7 @@ def test_teams_and_blocks_share_a_batch_with_an_epilogue() -> None:
     verified(*small(SHARERS=5, **TEAMS), replace(p, stride_b=0), mode="float")
 
 
-def test_a_shared_product_has_the_same_bits_whoever_comes_last() -> None:
+def test_a_shared_product_has_the_same_bits_in_any_order_of_blocks() -> None:
     spec, config = small(SHARERS=5)
     p = problem((32, 128, 43))
     data = operands(p, "normal", seed=3)
@@ -159,7 +159,7 @@ def test_a_shared_product_has_the_same_bits_whoever_comes_last() -> None:
 
 
 def test_the_workspace() -> None:
-    """Flags and two parts a sharer; nothing where no tile is shared: a whole wave, no product, too large a batch."""
+    """Flags and two partial tiles per sharer; nothing if no tile is shared: a whole wave, no product, a large batch."""
     spec, config = small(SHARERS=8)
     needed = spec.workspace
     assert needed is not None
@@ -172,7 +172,7 @@ def test_the_workspace() -> None:
     assert needed(p, small()[1]) == Workspace()
 
 
-def test_sharing_changes_with_nothing_but_the_configuration() -> None:
+def test_sharing_depends_on_the_configuration_alone() -> None:
     spec, config = small(SHARERS=8, **TEAMS)
     fitted = spec.specialize(config, problem((33, 66, 19)), (4, 4, 4))
     assert (fitted["ALIGNED"], fitted["SHARERS"], fitted["TEAMS"]) == (0, 8, 4)

@@ -45,7 +45,7 @@ def both(**changes: int) -> tuple[KernelSpec, Config, Config]:
 def product(
     spec: KernelSpec, config: Config, p: Problem, offsets: Sequence[int] = (0, 0, 0)
 ) -> tuple[Array, list[str]]:
-    """C, and the names of what was launched for it; in an order of warps that shows what is not waited for."""
+    """C, and the names of the kernels launched for it, in an order of warps that shows missing synchronization."""
     device = SimDevice(schedule=schedule_named("reversed", 0, late_copies=True), hazards=True)
     data = operands(p, "normal", seed=5)
     with ExitStack() as stack:
@@ -75,10 +75,10 @@ def product(
 
 
 def same_bits(p: Problem, offsets: Sequence[int] = (0, 0, 0), **changes: int) -> list[str]:
-    """What was launched with TRANSPOSED_COPY."""
-    spec, plain, turned = both(**changes)
+    """The kernels launched with TRANSPOSED_COPY."""
+    spec, plain, transposed = both(**changes)
     expected, _ = product(spec, plain, p, offsets)
-    got, names = product(spec, turned, p, offsets)
+    got, names = product(spec, transposed, p, offsets)
     assert np.array_equal(got, expected)
     return names
 
@@ -95,7 +95,7 @@ def test_aligned_operands(layout: str) -> None:
 
 @pytest.mark.parametrize("layout", ["NN", "TN"])
 def test_operands_that_are_not_aligned(layout: str) -> None:
-    """Neither where they start nor from line to line."""
+    """Neither the first row nor the step from row to row is aligned."""
     p = problem((31, 66, 19), layout, beta=1.0)
     assert same_bits(replace(p, lda=p.lda + 2, ldc=p.ldc + 1), OFF) == ["simt_best TN 1", "transpose NN"]
 
@@ -108,14 +108,14 @@ def test_other_shapes(shape: tuple[int, int, int]) -> None:
 @pytest.mark.parametrize(("layout", "broadcast"), [("NN", "stride_b"), ("TN", "stride_a"), ("NN", "")])
 @pytest.mark.parametrize("offsets", [(0, 0, 0), OFF], ids=str)
 def test_a_batch(layout: str, broadcast: str, offsets: tuple[int, int, int]) -> None:
-    """Many matrices, one of them for all products."""
+    """With one operand broadcast, or none."""
     p = problem((33, 66, 21), layout, alpha=0.5, beta=0.5, batch=3)
     same_bits(replace(p, **{broadcast: 0}) if broadcast else p, offsets)
 
 
 @pytest.mark.parametrize("changes", [TEAMS, {"SHARERS": 5, **TEAMS}], ids=str)
 def test_shared_sums(changes: dict[str, int]) -> None:
-    """The flags are cleared, and what is turned lies behind the sums that blocks share."""
+    """The flags are zeroed, and transposed operands lie behind the partial sums."""
     names = same_bits(problem((31, 70, 27), "NT", alpha=0.7, beta=-1.0, batch=2), OFF, **changes)
     assert ("zero_workspace NN" in names) == ("SHARERS" in changes)
     assert {"simt_best TN 1", "transpose NN"} <= set(names)
@@ -125,14 +125,14 @@ def test_shared_sums(changes: dict[str, int]) -> None:
 
 
 def stored(values: Array, ld: int) -> Array:
-    """Rows ``ld`` apart, with NaN between them; nothing behind the last."""
+    """Rows ``ld`` apart, with NaN between them and nothing after the last."""
     rows = np.full((values.shape[0], ld), np.nan, np.float32)
     rows[:, : values.shape[1]] = values
     return rows.reshape(-1)[: rows.size - ld + values.shape[1]]
 
 
-def turn(p: Problem, offset: int = 0) -> SimDevice:
-    """Turn A and B alone, and look at every number."""
+def transposed_alone(p: Problem, offset: int = 0) -> SimDevice:
+    """Transpose A and B without a product, and check every number."""
     device = SimDevice(schedule=schedule_named("reversed", 0), hazards=True, count=True)
     data = operands(p, "normal", seed=7)
     places = []
@@ -159,16 +159,16 @@ def check_lines(lines: TransposeOperand, found: Array, values: Array) -> None:
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_every_number_is_where_it_must_be(layout: str) -> None:
-    turn(problem((67, 130, 65), layout, batch=2), offset=1)
-    turn(replace(problem((67, 130, 65), layout, batch=2), stride_a=0), offset=3)
-    turn(replace(problem((67, 130, 65), layout, batch=2), stride_b=0))
+    transposed_alone(problem((67, 130, 65), layout, batch=2), offset=1)
+    transposed_alone(replace(problem((67, 130, 65), layout, batch=2), stride_a=0), offset=3)
+    transposed_alone(replace(problem((67, 130, 65), layout, batch=2), stride_b=0))
     if layout != "TN":
-        turn(aligned(problem((67, 130, 128), layout)))  # vectors, and rows that are not there
+        transposed_alone(aligned(problem((67, 130, 128), layout)))  # vectors, and rows that are not there
 
 
-def test_nothing_conflicts_and_vectors_go_both_ways() -> None:
-    """Of aligned operands: 16 bytes a thread at a time, in as many wavefronts as they need."""
-    device = turn(problem((128, 64, 128), "NT"))
+def test_no_bank_conflicts_and_vectors_in_both_directions() -> None:
+    """Aligned operands: 16 bytes per thread and access, in the fewest wavefronts."""
+    device = transposed_alone(problem((128, 64, 128), "NT"))
     counters = device.counters
     assert counters is not None
     requests: dict[str, int] = {}
@@ -185,15 +185,15 @@ def test_nothing_conflicts_and_vectors_go_both_ways() -> None:
     assert wasted == 0
 
 
-# --- what is prepared
+# --- the prologue
 
 
-def test_nothing_is_where_there_is_nothing_to_turn() -> None:
-    spec, plain, turns = both()
+def test_no_launch_where_nothing_must_be_transposed() -> None:
+    spec, plain, transposed = both()
     fine = problem((36, 68, 40), "TN")
     for config, p in (
-        (plain, problem((35, 69, 37), "NT")), (turns, fine), (turns, fine.with_(batch=3)),
-        (turns, problem((35, 69, 37), "NT", alpha=0.0)), (turns, problem((35, 69, 0), "NT")),
+        (plain, problem((35, 69, 37), "NT")), (transposed, fine), (transposed, fine.with_(batch=3)),
+        (transposed, problem((35, 69, 37), "NT", alpha=0.0)), (transposed, problem((35, 69, 0), "NT")),
     ):  # fmt: skip
         ready = build_prologue(spec, config, p, FRESH, WORKSPACE)
         assert (ready.problem, ready.addresses, ready.nbytes, ready.launches, ready.workspace) == (p, FRESH, 0, (), 0)
@@ -203,8 +203,8 @@ def test_nothing_is_where_there_is_nothing_to_turn() -> None:
     (FRESH._replace(a=FRESH.a + 4), {}), (FRESH._replace(a=FRESH.a + 8), {}), (FRESH, {"lda": 38}),
     (FRESH, {"batch": 2, "stride_a": 36 * 40 + 1}),
 ], ids=str)  # fmt: skip
-def test_lines_that_start_anywhere_are_copied(address: Addresses, changes: dict[str, int]) -> None:
-    """A alone, as B is fine."""
+def test_unaligned_rows_are_copied(address: Addresses, changes: dict[str, int]) -> None:
+    """A alone, as B is ready."""
     spec, _, config = both()
     p = problem((36, 68, 40), "TN").with_(**changes)
     ready = build_prologue(spec, config, p, address, WORKSPACE)
@@ -215,7 +215,7 @@ def test_lines_that_start_anywhere_are_copied(address: Addresses, changes: dict[
 
 
 def test_the_workspace() -> None:
-    """Lines of whole vectors; regions of 256 bytes; behind what blocks share."""
+    """Rows of whole vectors, in regions of 256 bytes, behind the partial sums."""
     spec, _, config = both()
     p = problem((4096, 4096, 4096), "NT")
     assert workspace_bytes(spec, config, p, FRESH) == 2 * 4096 * 4096 * 4
@@ -236,14 +236,14 @@ def test_the_workspace() -> None:
 
 
 def test_blocks_and_shared_memory() -> None:
-    """A tile of 64 x 64 each; a matrix for the whole batch once; no padding in the kernel's slices."""
+    """One block per 64 x 64 tile; a broadcast matrix once; no padding in the kernel's k-tiles."""
     spec, plain, config = both()
     p = problem((65, 128, 200), "NT", batch=3)
     before = build_prologue(spec, config, replace(p, stride_b=0), FRESH).launches
     assert [(each.geometry.grid, each.geometry.pdl) for each in before] == [((3 * 2 * 4 + 2 * 4, 1, 1), True)]
-    slices = 3 * 8 * 4 * (32 + 64)
-    assert [spec.geometry(p, c).smem for c in (plain, config)] == [slices + 3 * 8 * 4 * 8, slices]
-    assert spec.geometry(p.with_(trans_a=True, trans_b=False), plain).smem == slices
+    k_tiles = 3 * 8 * 4 * (32 + 64)
+    assert [spec.geometry(p, c).smem for c in (plain, config)] == [k_tiles + 3 * 8 * 4 * 8, k_tiles]
+    assert spec.geometry(p.with_(trans_a=True, trans_b=False), plain).smem == k_tiles
     with pytest.raises(UnsupportedError, match="blocks exceed"):
         build_prologue(spec, config, problem((2**24, 1, 2**24)), FRESH)
 
@@ -258,7 +258,7 @@ def test_no_spills(arch: str) -> None:
     assert used.registers <= 48
 
 
-def test_it_waits_for_the_launch_before_and_keeps_loads_together() -> None:
+def test_transpose_waits_for_the_launch_before_and_keeps_loads_together() -> None:
     code = disassemble(compile_for(TRANSPOSE, TRANSPOSE.config(), Problem(1, 1, 1), "sm_90")).instructions
     names = [i.base for i in code]
     assert not {"LDG", "STG"} & set(names[: names.index("ACQBULK")])

@@ -1,4 +1,4 @@
-"""The sums of the tensor-core rungs, bit for bit, in every floating-point type; and the rule they are held to."""
+"""The accumulators of the tensor-core rungs, bit for bit, in every floating-point type; and the rule for them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_every_type_and_fill(name: str, dtype: str, fill: str) -> None:
     verified(spec, config, problem, mode="bits", fill=fill, seed=len(fill))
 
 
-def test_operands_are_cut_to_tf32_where_that_is_asked_for() -> None:
+def test_operands_are_truncated_to_tf32_with_round_0() -> None:
     spec, config = small("mma_swizzled")
     problem = Problem(5, 8, 24, dtype=TF32)
     data = operands(problem, "normal")
@@ -67,16 +67,16 @@ def summed(left: list[float], right: list[float], dtype: DType) -> float:
     return float(block_sums(np.array([left]), np.array([right]).T, dtype)[0, 0])
 
 
-def test_terms_far_below_the_largest_are_cut_off() -> None:
-    """2⁻²⁵ of the largest is the last place that counts, and the sum is cut at its 2⁻²³."""
+def test_terms_far_below_the_largest_are_truncated() -> None:
+    """2⁻²⁵ of the largest is the last place that counts, and the sum is truncated at its 2⁻²³."""
     assert summed([1.0, *[2.0**-13] * 15], [1.0, *[2.0**-12] * 15], FP16) == 1 + 3 * 2.0**-23  # of 15 · 2⁻²⁵
     assert summed([1.0, *[2.0**-13] * 15], [1.0, *[2.0**-13] * 15], FP16) == 1.0
     assert summed([-1.0, *[2.0**-20] * 15], [1.0, *[2.0**-6] * 15], BF16) == -1.0
     assert summed([2.0**-3] * 16, [2.0**-3] * 16, BF16) == 0.25
 
 
-def test_a_sum_is_cut_towards_zero_block_after_block() -> None:
-    """Rounding to nearest would carry 2⁻²³·3/4 up; four times cut off it leaves nothing."""
+def test_a_sum_is_truncated_towards_zero_block_after_block() -> None:
+    """Rounding to nearest would carry 2⁻²³·3/4 up; truncated four times, nothing is left."""
     small_terms = [3 * 2.0**-13, *[0.0] * 15]
     left, right = [1.0, *[0.0] * 15, *small_terms * 4], [1.0, *[0.0] * 15, *([2.0**-12] * 16 * 4)]
     assert summed(left, right, FP16) == 1.0
@@ -92,7 +92,7 @@ def test_how_many_products_are_added_at_once_shows() -> None:
 
 
 def test_the_rule_is_not_the_ordered_sum() -> None:
-    """Else the bits of tensor cores would prove nothing."""
+    """Otherwise the bits of tensor cores would prove nothing."""
     problem = Problem(16, 16, 64, dtype=FP16)
     data = operands(problem, "normal")
     ordered = ordered_fma_reference(problem, data.a, data.b, data.c)
@@ -120,7 +120,7 @@ def test_bits_can_fail() -> None:
     ("mma_pipelined", BF16, "silu"), ("mma_swizzled", BF16, ""),
 ], ids=str)  # fmt: skip
 def test_no_bias_is_read_beyond_the_last_column(name: str, out: DType, activation: str) -> None:
-    """Warps right of the last column have no bias: a load that the compiler moves before its guard is one too many."""
+    """Warps right of the last column have no bias: the compiler must not hoist the load above its bounds check."""
     spec, config = small(name)
     problem = Problem(17, 19, 24, dtype=out, out_dtype=out, bias="column", activation=activation, beta=0.5)
     verified(spec, config, problem, mode="float")

@@ -44,7 +44,7 @@ def small(name: str, **changes: int) -> tuple[KernelSpec, Config]:
 
 
 def depth(dtype: DType) -> int:
-    """Elements of k in a slice of the small configurations."""
+    """Elements of k in a k-tile of the small configurations."""
     return 64 // dtype.itemsize
 
 
@@ -63,7 +63,7 @@ def checking(late: bool = True, order: str = "lockstep", seed: int = 0) -> SimDe
 
 
 def conflicts(device: SimDevice) -> dict[str, int]:
-    """Wavefronts that only bank conflicts cost, by kind of access to shared memory."""
+    """Wavefronts that are bank conflicts, by kind of access to shared memory."""
     counters = device.counters
     assert counters is not None
     found = {"load": 0, "store": 0, "copy": sum(c.wavefronts - c.groups for c in counters.copies.values())}
@@ -78,7 +78,7 @@ def conflicts(device: SimDevice) -> dict[str, int]:
 
 @pytest.mark.parametrize(("name", "dtype", "layout"), CASES)
 def test_aligned_operands_with_ragged_edges(name: str, dtype: str, layout: str) -> None:
-    """Past one tile in M and N and past three slices in K, so that edges and the ring turn over."""
+    """More than one tile in M and N, and more k-tiles than stages in K."""
     spec, config = small(name)
     device = checking()
     p = aligned(problem((67, 70, 3 * depth(DTYPES[dtype]) + 3), dtype, layout, alpha=-1.0, beta=2.0))
@@ -121,7 +121,7 @@ def test_operands_that_are_not_aligned(name: str, dtype: str, layout: str) -> No
     verified(spec, config, p.with_(alpha=0.7, beta=-1.5), mode="float")
 
 
-def test_rounding_to_tf32_is_better_than_cutting_off() -> None:
+def test_rounding_to_tf32_is_better_than_truncation() -> None:
     errors = []
     p = problem((32, 64, 512), "tf32", "NT")
     draw = np.random.default_rng(1).random
@@ -196,7 +196,7 @@ def test_bias_activation_and_batch_in_one_launch(name: str, epilogue: tuple[str,
 @pytest.mark.parametrize("extra", [0, 8, 1])
 @pytest.mark.parametrize("name", RUNGS)
 def test_a_batch_with_any_stride(name: str, extra: int) -> None:
-    """Matrices a multiple of 16 bytes apart, or not; A is one for all."""
+    """Matrices a multiple of 16 bytes apart, or not; A is broadcast."""
     spec, config = small(name)
     p = problem((64, 64, 32), "fp16", "NT", batch=2)
     p = replace(p, stride_a=0, stride_b=p.stride_b + extra, stride_c=p.stride_c + extra)
@@ -229,7 +229,7 @@ def test_a_bias_is_not_read_past_its_end() -> None:
 
 
 @pytest.mark.parametrize("name", RUNGS)
-def test_what_must_not_be_read(name: str) -> None:
+def test_forbidden_reads(name: str) -> None:
     spec, config = small(name)
     for shape, alpha, beta in (((65, 3, 7), 0.0, 0.0), ((65, 3, 7), 0.0, -1.0), ((5, 66, 0), math.inf, 2.0)):
         p = problem(shape, "fp16", "TN", alpha=alpha, beta=beta)
@@ -246,8 +246,8 @@ ORDERS = (("in_order", 0), ("reversed", 0), ("random", 1), ("starved", 1))
 @pytest.mark.parametrize(("stages", "order", "seed"), [*((3, *order) for order in ORDERS), (4, "random", 2)])
 def test_every_order_of_warps_and_depth_of_the_ring(stages: int, order: str, seed: int) -> None:
     spec, config = small("mma_pipelined", STAGES=stages)
-    for slices in (1, 5):  # fewer than stages, and more
-        p = problem((64, 65, slices * 32), "fp16", "NT", alpha=2.0)
+    for k_tiles in (1, 5):  # fewer than stages, and more
+        p = problem((64, 65, k_tiles * 32), "fp16", "NT", alpha=2.0)
         verified(spec, config, p, device=checking(seed != 2, order, seed), mode="exact")
 
 
@@ -274,9 +274,9 @@ def test_it_can_fail(tmp_path: Path, name: str, right: str, wrong: str) -> None:
     assert spec.code.count(right) == 1
     broken = tmp_path / "broken.cu"
     broken.write_text(spec.code.replace(right, wrong), encoding="utf-8")
-    for slices, (order, seed) in product((5, 1), ORDERS):
+    for k_tiles, (order, seed) in product((5, 1), ORDERS):
         try:
-            verified(replace(spec, source=broken), config, problem((64, 65, slices * 32), "fp16", "NT"),
+            verified(replace(spec, source=broken), config, problem((64, 65, k_tiles * 32), "fp16", "NT"),
                      device=checking(order=order, seed=seed), mode="exact")  # fmt: skip
         except (AssertionError, SimulationError):
             return

@@ -1,4 +1,4 @@
-"""The copy into rows that start on 16 bytes: every bit, nothing far from a row read, nothing beyond a copy written."""
+"""The copy to rows that start on 16 bytes: every bit is copied, and nothing else is read or written."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class Case:
                                 self.copies, k_major=True)  # fmt: skip
 
 
-FINE = Case(16, 24)
+READY = Case(16, 24)
 
 
 class WatchedMemory(GlobalMemory):
@@ -112,7 +112,7 @@ class Watched:
 
     @property
     def copied(self) -> bool:
-        """Whether a row starts where no tensor map takes it."""
+        """Whether a row is unaligned."""
         return bool(np.any((self.base + 2 * self.at[..., 0]) % GRANULE))
 
     def check_copy(self) -> None:
@@ -129,14 +129,14 @@ class Watched:
         assert np.array_equal(self.device.read(self.base, self.values.nbytes).view(np.uint16), self.values)
 
     def check_single_reads(self, memory: WatchedMemory) -> None:
-        """What was read element by element lies at an end: in a chunk whose two granules reach beyond the operand."""
+        """Elements are read singly only at the ends, in a chunk whose two granules reach beyond the operand."""
         single = np.flatnonzero(memory.bytes_read(self.base, 2 * self.values.size, most=2)) // 2 - self.case.offset
         extent = self.values.size - self.case.offset
         inside = single[(single >= 2 * CHUNK - 1) & (single <= extent - 2 * CHUNK)]
         assert inside.size == 0, f"{self.case}: element {inside[0]} of {extent} is read alone"
 
     def check_reads(self, read: Array) -> None:
-        """All bytes of the rows; others only from granules that have some of them, and between the first and last."""
+        """All bytes of the rows; others only from granules that hold some of them, between first and last."""
         own = np.zeros(2 * self.values.size, bool)
         if self.copied:
             own.reshape(-1, 2)[self.at] = True
@@ -158,7 +158,7 @@ def loaded() -> LoadedPtx:
     return SimDevice().load(compile_align_copy("sm_90"))
 
 
-def run(a: Case, b: Case = FINE, seed: int = 0) -> Geometry:
+def run(a: Case, b: Case = READY, seed: int = 0) -> Geometry:
     """Copy both by one launch, and check every element of the targets' allocations and every byte that was read."""
     random = np.random.default_rng(seed)
     device = SimDevice(timeout=60)
@@ -202,7 +202,7 @@ def test_whole_chunks_at_any_leading_dimension(cols: int, spare: int) -> None:
 @pytest.mark.parametrize("cols", [3, 8, 13, 16])
 @pytest.mark.parametrize("ld", [27, 32, 40])
 def test_granules_between_distant_rows_and_matrices_are_not_read(ld: int, cols: int, offset: int) -> None:
-    """Where memory of others, or none at all, may be; the stride is odd, so that all of it is copied."""
+    """That memory may be another's or unmapped. The stride is odd, so that everything is copied."""
     run(Case(3, cols, offset, ld), Case(3, cols, offset, ld, copies=3, stride=5 * ld + 1))
 
 
@@ -225,21 +225,21 @@ BATCH = Case(5, 7, 1, ld=9, copies=4, stride=50)
 
 @pytest.mark.parametrize(
     ("a", "b"),
-    [(SOME, FINE), (FINE, SOME), (SOME, SOME), (TALL, WIDE), (WIDE, TALL), (TALL, SOME), (SOME, WIDE), (BATCH, SOME),
-     (SOME, BATCH), (BATCH, FINE), (FINE, BATCH), (BATCH, replace(BATCH, copies=3, offset=6)), (BATCH, TALL)],
+    [(SOME, READY), (READY, SOME), (SOME, SOME), (TALL, WIDE), (WIDE, TALL), (TALL, SOME), (SOME, WIDE), (BATCH, SOME),
+     (SOME, BATCH), (BATCH, READY), (READY, BATCH), (BATCH, replace(BATCH, copies=3, offset=6)), (BATCH, TALL)],
 )  # fmt: skip
-def test_one_launch_copies_those_of_both_that_are_not_fine(a: Case, b: Case) -> None:
+def test_one_launch_copies_the_operands_that_are_not_ready(a: Case, b: Case) -> None:
     run(a, b)
 
 
-def test_nothing_is_launched_for_operands_that_are_fine() -> None:
+def test_nothing_is_launched_for_operands_that_are_ready() -> None:
     batch = Case(6, 5, ld=8, copies=3, stride=56)
-    assert run(FINE, batch).blocks == 0
-    assert run(FINE, replace(batch, stride=57)).blocks == 1
+    assert run(READY, batch).blocks == 0
+    assert run(READY, replace(batch, stride=57)).blocks == 1
 
 
 @pytest.mark.parametrize("stride", [7, 8, 9])
-def test_matrices_that_lie_between_each_others_rows(stride: int) -> None:
+def test_interleaved_matrices(stride: int) -> None:
     run(Case(5, 7, 2, ld=3 * stride, copies=3, stride=stride))
 
 
@@ -263,7 +263,7 @@ def test_every_bit_pattern_survives() -> None:
     source, target = device.allocate(values.nbytes), device.allocate(packed_bytes(16, 4095))
     device.write(source, values.view(np.uint8))
     operand = Case(16, 4095, 1, ld=4096).stored(source)
-    geometry, arguments = align_copy_launch(operand, FINE.stored(0), target, 0)
+    geometry, arguments = align_copy_launch(operand, READY.stored(0), target, 0)
     device.launch(loaded(), Launch(geometry, arguments))
     got = device.read(target, packed_bytes(16, 4095)).view(np.uint16).reshape(16, 4096)
     assert np.array_equal(got[:, :4095], values.reshape(16, 4096)[:, 1:])
@@ -279,7 +279,7 @@ def test_one_matrix_for_a_whole_batch_is_copied_once() -> None:
     run(Case(9, 7, copies=3, stride=70), Case(7, 5))
 
 
-def test_an_operand_that_stays_is_not_copied_however_it_starts() -> None:
+def test_an_operand_read_in_place_is_not_copied_however_it_is_aligned() -> None:
     operand = Case(9, 13, 3, ld=15).stored(4096)
     staying = replace(operand, in_place=True)
     assert (operand.is_ready, operand.blocks, staying.is_ready, staying.blocks) == (False, 1, True, 0)
@@ -332,7 +332,7 @@ def test_more_than_two_to_the_31_elements(case: Case) -> None:
 
 
 def division(across: int) -> tuple[int, int]:
-    """What the kernel is told, to divide by ``across`` chunks."""
+    """The reciprocal and the shift that divide by ``across`` chunks."""
     reciprocal, shift = struct.unpack("<II4x", Case(1, across * CHUNK, 1).stored(4096).as_argument(0)[-12:])
     return reciprocal, shift
 
@@ -364,8 +364,8 @@ def test_a_byte_past_the_source_is_a_fault() -> None:
     device = SimDevice()
     source, target = device.allocate(2 * 5 * 20), device.allocate(packed_bytes(6, 20))
     operand = Case(5, 20).stored(source)
-    device.launch(loaded(), Launch(*align_copy_launch(operand, FINE.stored(0), target, 0)))
-    wrong = align_copy_launch(replace(operand, shape=(6, 20)), FINE.stored(0), target, 0)
+    device.launch(loaded(), Launch(*align_copy_launch(operand, READY.stored(0), target, 0)))
+    wrong = align_copy_launch(replace(operand, shape=(6, 20)), READY.stored(0), target, 0)
     with pytest.raises(SimulationError, match="runs over its end"):
         device.launch(loaded(), Launch(*wrong))
 
@@ -421,8 +421,8 @@ def test_packed_sizes(cols: int, expected: int) -> None:
 def test_the_specification_launches_both_operands() -> None:
     plain = Problem(1000, 500, 30, dtype=FP16)  # 1000 rows of 4 chunks, and 30 of 63
     assert ALIGN_COPY.geometry(plain, ALIGN_COPY.config()).grid == (8 + 4, 1, 1)
-    turned = plain.with_(trans_a=True)  # rows of 1000 elements are fine
-    assert ALIGN_COPY.geometry(turned, ALIGN_COPY.config()).grid == (4, 1, 1)
+    transposed = plain.with_(trans_a=True)  # rows of 1000 elements are aligned
+    assert ALIGN_COPY.geometry(transposed, ALIGN_COPY.config()).grid == (4, 1, 1)
 
 
 # --- refusals
@@ -446,7 +446,7 @@ TARGET = 8192
 @pytest.mark.parametrize("side", ["a", "b"])
 def test_what_cannot_be_copied_is_refused(changes: dict[str, int], target: int, error: type[Exception], words: str,
                                           side: str) -> None:  # fmt: skip
-    fine, operand = FINE.stored(0), replace(OPERAND, **changes)  # type: ignore[arg-type]
+    fine, operand = READY.stored(0), replace(OPERAND, **changes)  # type: ignore[arg-type]
 
     def launch(it: AlignCopyOperand, to: int) -> None:
         align_copy_launch(*((it, fine, to, 0) if side == "a" else (fine, it, 0, to)))
@@ -467,6 +467,6 @@ def test_the_most_that_is_copied() -> None:
     Case(1 << 16, 1 << 19).stored(1 << 40),  # 64 GiB
     replace(Case(LIMIT - 1, LIMIT - 1).stored(4098), in_place=True),
 ])  # fmt: skip
-def test_an_operand_that_stays_may_be_of_any_size(operand: AlignCopyOperand) -> None:
+def test_an_operand_that_is_ready_may_be_of_any_size(operand: AlignCopyOperand) -> None:
     for pair in ((operand, OPERAND), (OPERAND, operand)):
         assert align_copy_launch(*pair, TARGET, TARGET)[0].blocks == 1

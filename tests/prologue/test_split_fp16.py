@@ -1,4 +1,4 @@
-"""fp32 numbers as two fp16 numbers with a scale for each line: the parts to the bit, and the verdict on them."""
+"""fp32 numbers split into two fp16 numbers with a scale per line: the parts bit by bit, and the verdict on them."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def anything(shape: tuple[int, int], seed: int) -> Array:
 
 
 def stored(lines: Array, across: bool, ld: int) -> Array:
-    """As in memory, with NaN between rows."""
+    """As stored in memory, with NaN between rows."""
     rows = lines.T if across else lines
     padded = np.full((len(rows), ld), np.nan, np.float32)
     padded[:, : rows.shape[1]] = rows
@@ -262,7 +262,7 @@ def test_zeros_count_beside_small_numbers_only() -> None:
 
 
 @pytest.mark.parametrize("layout", ["NT", "TN"])
-def test_a_number_that_vanishes_is_no_zero(layout: str) -> None:
+def test_a_number_that_underflows_is_not_a_zero(layout: str) -> None:
     """2**-100 beside 2**120 becomes zero when it is scaled; against zeros of the other operand it may count alone."""
     p = Problem(3, 4, 40, trans_a=layout[0] == "T", trans_b=layout[1] == "T")
     for side in range(2):
@@ -282,7 +282,7 @@ def test_short_sums_are_refused(k: int, expected: bool) -> None:
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
 @pytest.mark.parametrize("layout", ["NN", "TT"])
-def test_what_is_not_finite_is_refused(value: float, layout: str) -> None:
+def test_infinities_and_nan_are_refused(value: float, layout: str) -> None:
     p = Problem(3, 4, 40, trans_a=layout[0] == "T", trans_b=layout[1] == "T")
     for side in range(2):
         operands = [np.ones(p.a_shape, np.float32), np.zeros(p.b_shape, np.float32)]
@@ -294,7 +294,7 @@ def test_what_is_not_finite_is_refused(value: float, layout: str) -> None:
 # --- where it lies
 
 
-def test_the_workspace_holds_everything_apart() -> None:
+def test_regions_of_the_workspace_do_not_overlap() -> None:
     p = Problem(100, 60, 33, batch=2, trans_a=True)
     found = split_fp16(p, Addresses(4, 4, 0), 0x10000)
     begin = 0x10000 + FLAG_BYTES + region_bytes(4 * 2 * 160)
@@ -307,7 +307,7 @@ def test_the_workspace_holds_everything_apart() -> None:
 
 
 def test_long_blocks_come_first() -> None:
-    """B across and A along: the operand that the kernel is given first is B."""
+    """If A is K-major and B is not, B comes first."""
     for layout, first in (("NN", "b"), ("NT", "a"), ("TN", "a"), ("TT", "a")):
         p = Problem(40, 50, 60, trans_a=layout[0] == "T", trans_b=layout[1] == "T")
         described = split_fp16(p, Addresses(0x100, 0x200, 0), 0).launches[1].arguments

@@ -17,7 +17,7 @@ from gemmsmith.problem import Problem
 
 ROLES = ("M", "N", "K", "alpha", "A", "lda", "B", "ldb", "beta", "C", "ldc", "bias", "strideA", "strideB", "strideC")
 _POINTERS = ("A", "B", "C", "bias", "workspace")
-# What the ladder's entries with tensor maps have besides: the maps themselves, by value, and the size of the batch.
+# Further parameters of the ladder's own entries: tensor maps by value, the size of the batch, a workspace.
 MAP_BYTES = 128
 _MAP_ROLES = {"map_a": "mapA", "map_b": "mapB", "map_c": "mapC"}
 _MAP_TYPE = "TensorMap"
@@ -83,9 +83,9 @@ class Signature:
         workspace: int = 0,
         maps: Mapping[str, bytes] | None = None,
     ) -> tuple[bytes, ...]:
-        """The raw bytes of each argument for ``problem`` with the given device addresses; 0 for a bias that is not.
+        """The raw bytes of each argument for ``problem`` at these device addresses; ``bias`` is 0 if there is none.
 
-        ``maps`` are encoded tensor maps by the name of their parameter; one that is not there is passed as zeros.
+        ``maps`` are encoded tensor maps by parameter name; a missing one is passed as zeros.
         """
         values: dict[str, float | bytes] = {
             "M": problem.m, "N": problem.n, "K": problem.k, "alpha": problem.alpha, "beta": problem.beta,
@@ -205,7 +205,7 @@ def _check_complete(entry: str, arguments: tuple[Argument, ...]) -> None:
 
 
 def template_parameters(entry: str, text: str) -> list[tuple[str, str, bool]] | None:
-    """(kind, name, has a default) of each template parameter of ``entry``; None when it is no template."""
+    """(kind, name, has a default) of each template parameter of ``entry``; None if it is not a template."""
     code = strip_comments(text)
     match = re.search(
         r"template\s*<(?P<list>[^<>;{}]*(?:<[^<>;{}]*>[^<>;{}]*)*)>\s*(?:static\s+|inline\s+)*__global__[^;{}]*?\b"
