@@ -132,7 +132,7 @@ def hostile() -> Node:
     ), "recorded", EVIL, EVIL)  # fmt: skip
     published = tuple(replace(p, source=EVIL, config=EVIL, baseline=EVIL, gpu=EVIL) for p in story.published)
     made = replace(story.made, command=EVIL, date=EVIL, gemmsmith=EVIL, machine=machine)
-    gpu = replace(story.gpu, name=EVIL, source=EVIL)
+    gpu = replace(story.gpu, name=EVIL, sources=(("compute", EVIL),))
     return read(page(replace(story, gpu=gpu, rungs=(bad, *story.rungs[1:]), made=made, sweeps=(sweep,),
                              recorded=(timed, *story.recorded), published=published)))  # fmt: skip
 
