@@ -140,6 +140,11 @@ class GPU(Architecture):
     aliases: tuple[str, ...] = ()
     derived: tuple[str, ...] = ()
 
+    @property
+    def source(self) -> str:
+        """Where the figures come from, in one line."""
+        return "; ".join(dict.fromkeys((*(text for _, text in self.sources), self.limits_source)))
+
     def peak_tflops(self, arithmetic: str) -> float:
         """The dense peak in 'fp32', 'tf32', 'fp16', 'bf16', 'fp8' or 'int8' (operations, not flops); 0 where none.
 

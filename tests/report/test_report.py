@@ -132,7 +132,7 @@ def hostile() -> Node:
     ), "recorded", EVIL, EVIL)  # fmt: skip
     published = tuple(replace(p, source=EVIL, config=EVIL, baseline=EVIL, gpu=EVIL) for p in model.published)
     made = replace(model.made, command=EVIL, date=EVIL, gemmsmith=EVIL, machine=machine)
-    gpu = replace(model.gpu, name=EVIL, source=EVIL)
+    gpu = replace(model.gpu, name=EVIL, sources=(("compute", EVIL),))
     return read(page(replace(model, gpu=gpu, rungs=(bad, *model.rungs[1:]), made=made, sweeps=(sweep,),
                              recorded=(timed, *model.recorded), published=published)))  # fmt: skip
 
