@@ -139,7 +139,8 @@ def test_fixed_values_and_presets_hold() -> None:
 @pytest.mark.parametrize(("vary", "message"), [
     (("NO=1",), "no parameter NO"), (("BK=8", "BK=16"), "varied twice"), (("BK=x",), "not an integer"),
     (("SIZE=64", "M=64"), "cannot vary too"), (("SIZE=0",), "not an extent"), (("SIZE=-4",), "not an extent"),
-    (("WAVES=1",), "needs a GPU whose occupancy is known"), (("registers=x",), "not an integer"), (("dtype=fp99",), "unknown data type"),
+    (("WAVES=1",), "needs a GPU whose occupancy is known"), (("registers=x",), "not an integer"),
+    (("dtype=fp99",), "unknown data type"),
 ])  # fmt: skip
 def test_a_sweep_that_makes_no_sense_is_refused_as_a_whole(vary: tuple[str, ...], message: str) -> None:
     with pytest.raises(UsageError, match=message):

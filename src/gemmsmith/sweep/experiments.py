@@ -67,9 +67,9 @@ EXPERIMENTS = (
         kernel="padded",
         vary=("BK=8,16", "PAD=0,1,4,8"),
         shows="store_conflicts",
-        see="For BK = 8, PAD = 4 puts the scattered stores into different banks; PAD = 8 shifts them by all banks, which "
-        "changes nothing. PAD = 1 leaves rows unaligned, so A is read one float at a time. For BK = 16 no value of "
-        "PAD removes every store conflict.",
+        see="For BK = 8, PAD = 4 puts the scattered stores into different banks; PAD = 8 shifts them by all banks, "
+        "which changes nothing. PAD = 1 leaves rows unaligned, so A is read one float at a time. For BK = 16 no "
+        "value of PAD removes every store conflict.",
     ),
     Experiment(
         name="bk",

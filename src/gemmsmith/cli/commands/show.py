@@ -88,7 +88,7 @@ def header_of(code: str) -> str:
 
 @dataclass(frozen=True)
 class Paragraph:
-    """Prose of a header on one line, with the indent of its further lines; or a line of a picture, to print as it is."""
+    """Prose of a header on one line, with the indent of further lines; or a line of a picture, printed as it is."""
 
     text: str
     hang: str = ""
