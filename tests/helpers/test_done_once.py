@@ -10,7 +10,7 @@ import pytest
 import typer.main
 from done_once import Listings, _load_ptx
 
-from gemmsmith.cli.main import app
+from gemmsmith.cli.app import app
 from gemmsmith.compile import sass
 from gemmsmith.compile.compiled import CompiledKernel
 from gemmsmith.compile.compiler import compile_for

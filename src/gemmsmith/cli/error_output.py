@@ -24,6 +24,16 @@ def tell(error: GemmsmithError, as_json: bool) -> int:
     return error.exit_code
 
 
+def tell_bug(error: Exception, as_json: bool) -> None:
+    """With --json, an object on stdout as well: the traceback goes to stderr."""
+    from gemmsmith.cli.render.output import print_json
+
+    if as_json:
+        hint = "this is a bug in gemmsmith; stderr has the traceback"
+        print_json({"error": {"kind": type(error).__name__, "message": str(error), "hint": hint, "exit_code": 1}})
+        sys.stdout.flush()
+
+
 def error_object(error: GemmsmithError) -> dict[str, Any]:
     """{"error": {"kind", "message", "hint", "exit_code"}}; a compile error has the compiler's "log" besides."""
     facts: dict[str, Any] = {

@@ -111,7 +111,7 @@ def command(
         task = bar.add_task("compiling", total=None)
 
         def blocks_done(done: int, blocks: int) -> None:
-            bar.update(task, description="simulating", completed=done, total=blocks)
+            bar.update(task, description="simulating blocks", completed=done, total=blocks)
 
         where = device.open(launch.schedule, launch.order, mod32=launch.mode == "mod32", listener=blocks_done)
         if found is None:
