@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import ml_dtypes
@@ -131,7 +132,7 @@ def test_narrow_types_on_cuda_cores(dtype: DType) -> None:
 
 
 def test_tf32_by_precision_and_by_dtype_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gemmsmith.call.api.simulated", lambda request: request)
+    monkeypatch.setattr("gemmsmith.call.api.SimExecutor", lambda request: SimpleNamespace(again=lambda: request))
     ways: list[dict[str, str]] = [{"dtype": "tf32"}, {"precision": "tf32"}, {"dtype": "tf32", "precision": "tf32"}]
     first, *others = (gemmsmith.gemm(*fp32(), **way) for way in ways)  # type: ignore[arg-type]
     for other in others:

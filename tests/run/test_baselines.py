@@ -161,7 +161,7 @@ def test_a_missing_library_says_how_to_install_it(monkeypatch: pytest.MonkeyPatc
 
     library.load.cache_clear()
     monkeypatch.setattr("cuda.pathfinder.load_nvidia_dynamic_lib", refuse)
-    with pytest.raises(MissingDeviceError, match=rf"lib{name} is not installed\n.*gemmsmith\[torch\].*\[baselines\]"):
+    with pytest.raises(MissingDeviceError, match=rf"lib{name} is not installed\n.*\.\[torch\].*\.\[baselines\]"):
         library.load(name)
 
 
@@ -182,14 +182,14 @@ def test_without_torch_and_library_cublas_says_how_to_install_it(
 
 @pytest.mark.usefixtures("no_torch", "device")
 def test_triton_without_torch_says_so() -> None:
-    with pytest.raises(MissingDeviceError, match=r"through torch.*\n.*gemmsmith\[torch\]"):
+    with pytest.raises(MissingDeviceError, match=r"through torch.*\n.*\.\[torch\]"):
         baseline_named("triton").prepare(SMALL, [], STREAM)
 
 
 def test_torch_without_triton_says_so(monkeypatch: pytest.MonkeyPatch, device: FakeDevice) -> None:
     use_torch(monkeypatch, FakeTorch(device))
     monkeypatch.setitem(sys.modules, "triton", None)
-    with pytest.raises(MissingDeviceError, match=r"Triton is not installed\n.*gemmsmith\[torch\]"):
+    with pytest.raises(MissingDeviceError, match=r"Triton is not installed\n.*\.\[torch\]"):
         baseline_named("triton").prepare(SMALL, [], STREAM)
 
 
