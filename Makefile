@@ -5,13 +5,16 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 WORKERS ?= $(shell nproc 2>/dev/null || echo 2)
 
-.PHONY: climb test check format docs bench-sim bench-limits clean
+.PHONY: climb test test-all check format docs bench-sim bench-limits bench-short clean
 
 climb: $(STAMP)  ## verify and measure the whole ladder on this machine
 	$(BIN)/gemmsmith climb
 
-test: check  ## everything that needs no GPU
-	$(BIN)/pytest -n $(WORKERS) --dist worksteal -m "not gpu"
+test: check  ## what a change most likely breaks: under six minutes on two cores
+	$(BIN)/pytest -n $(WORKERS) --dist worksteal -m "not gpu and not slow"
+
+test-all: $(STAMP)  ## the rest of what needs no GPU (tests/tiers.toml): about five minutes on two cores
+	$(BIN)/pytest -n $(WORKERS) --dist worksteal -m "slow and not gpu"
 
 check: $(STAMP)  ## linting, formatting, strict types
 	$(BIN)/ruff check .
@@ -31,6 +34,12 @@ bench-sim: $(STAMP)  ## how fast the simulator is, on one core
 
 bench-limits: $(STAMP)  ## seconds that commands take to start, against their limits
 	$(BIN)/python benchmarks/limits.py
+
+bench-short: $(STAMP)  ## a short form of each script under benchmarks/ that needs no GPU
+	$(BIN)/python benchmarks/simulator_speed.py --size 64 --rung naive --rung warp_tile
+	$(BIN)/python benchmarks/limits.py --runs 1
+	$(BIN)/python benchmarks/machine_code.py compare benchmarks/results/machine_code.json --only naive
+	$(BIN)/python benchmarks/calibrate_gates.py build/gates.json --device sim --largest-k 32 --seeds 1 --rungs naive
 
 $(STAMP): pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed, not " + sys.version.split()[0] if sys.version_info < (3, 11) else 0)'

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +15,15 @@ from done_once import do_once
 def pytest_configure() -> None:
     """Look for garbage once in 50,000 new objects instead of 700: a parsed kernel has as many, and none is garbage."""
     gc.set_threshold(50_000, 10, 10)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests of the files that tiers.toml leaves to ``make test-all``."""
+    here = Path(__file__).parent
+    left = tomllib.loads((here / "tiers.toml").read_text(encoding="utf-8"))["test-all"]
+    for item in items:
+        if item.path.is_relative_to(here) and item.path.relative_to(here).as_posix() in left:
+            item.add_marker(pytest.mark.slow)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -134,3 +135,9 @@ def test_no_pickle_eval_exec_or_shell(path: Path) -> None:
         if isinstance(node, ast.keyword) and node.arg == "shell":
             assert isinstance(node.value, ast.Constant)
             assert node.value.value is False
+
+
+def test_every_file_of_a_tier_exists() -> None:
+    tests = Path(__file__).parent
+    left = tomllib.loads((tests / "tiers.toml").read_text(encoding="utf-8"))["test-all"]
+    assert [name for name in left if not (tests / name).is_file()] == []
