@@ -141,9 +141,7 @@ def test_measured_here_needs_a_gpu_now(say: Report, monkeypatch: pytest.MonkeyPa
     assert [r["origin"] for r in say()["runs"]] == ["recorded"]
 
 
-def test_a_run_of_another_type_is_shown_only_on_request_and_never_as_a_rungs_timing(
-    say: Report, tmp_path: Path
-) -> None:
+def test_a_run_of_another_type_is_shown_only_on_request_and_never_as_the_rungs(say: Report, tmp_path: Path) -> None:
     other = measurement("naive", size=32, problem=Problem(32, 32, 32, dtype=TF32, trans_b=True))
     keep(made_run("good", measurement("naive", size=64), day=1), made_run("tf32", other, day=2))
     assert [r["id"] for r in say()["runs"]] == ["good"]

@@ -8,7 +8,7 @@ import shlex
 import pytest
 from command_output import Say
 
-from gemmsmith.cli.error_output import tell
+from gemmsmith.cli.error_output import report_error
 from gemmsmith.errors import UsageError
 
 
@@ -68,7 +68,9 @@ def test_messages_are_at_most_100_columns_wide(say: Say, command: str) -> None:
 
 def test_a_message_keeps_its_lines_and_words(capsys: pytest.CaptureFixture[str]) -> None:
     path = "/" + "folder-of-a-long-name/" * 6
-    tell(UsageError(f"{'word ' * 18}{path} ends", f"first line\n    second  line\n{'x' * 120} {'y' * 10}"), False)
+    report_error(
+        UsageError(f"{'word ' * 18}{path} ends", f"first line\n    second  line\n{'x' * 120} {'y' * 10}"), False
+    )
     assert capsys.readouterr().err.splitlines() == [
         "error: " + "word " * 17 + "word", f"  {path}", "  ends", "  first line", "      second  line",
         "  " + "x" * 120, "  " + "y" * 10,
