@@ -1,4 +1,4 @@
-"""gemmsmith accuracy on the simulator: points, tables, files, pictures, and what it refuses."""
+"""gemmsmith accuracy on the simulator: points, tables, files, pictures, wrong use."""
 
 from __future__ import annotations
 
@@ -7,36 +7,29 @@ import io
 import json
 import math
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 import pytest
 
 from gemmsmith.bench.arithmetic import arithmetic
 from gemmsmith.cli.commands import accuracy
 from gemmsmith.cli.main import run_command
-from gemmsmith.cli.options.kernel import KernelOptions, find_kernel
+from gemmsmith.cli.options.kernel import find_kernel
 from gemmsmith.cli.render.accuracy_plot import accuracy_picture
 from gemmsmith.cli.render.accuracy_tables import Study
-from gemmsmith.errors import MissingDeviceError
-from gemmsmith.ladder.registry import rung_named
-from gemmsmith.problem import BF16, FP16, FP32, INT8, TF32, DType, Problem
-from gemmsmith.run.contender import OperandSet
+from gemmsmith.problem import BF16, FP16, FP32, INT8, TF32, Problem
 from gemmsmith.run.cuda import gpu_available
 from gemmsmith.sim.device import SimDevice
-from gemmsmith.verify import accuracy_subjects
 from gemmsmith.verify.accuracy_study import DISTRIBUTIONS, Errors, Plan, study
-from gemmsmith.verify.accuracy_subjects import baseline_subject, kernel_subject
+from gemmsmith.verify.accuracy_subjects import kernel_subject
 
 SMALL = ("--m", "24", "--n", "20", "--device", "sim")
 QUICK = ("--k", "8,16", "--distributions", "normal,cancelling", *SMALL)
-# One thread an output; the last term of each sum is forgotten where DROP is set.
+# One thread per output; with DROP=1 the last term of each sum is left out.
 SOURCE = """
 __global__ void mine(const float* A, const float* B, float* C, int M, int N, int K) {
     int row = blockIdx.y * blockDim.y + threadIdx.y, column = blockIdx.x * blockDim.x + threadIdx.x;
@@ -60,7 +53,7 @@ def facts_of(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0)
     return found
 
 
-def test_points_of_a_rung_beside_another(capsys: pytest.CaptureFixture[str]) -> None:
+def test_points_of_two_rungs(capsys: pytest.CaptureFixture[str]) -> None:
     facts = facts_of(capsys, "naive", "--against", "coalesced", *QUICK)
     assert facts["origin"] == "simulated"
     assert facts["device"] == "simulator (sm_90)"
@@ -80,7 +73,9 @@ def test_points_of_a_rung_beside_another(capsys: pytest.CaptureFixture[str]) -> 
     assert {(r["measure"], r["value"]) for r in facts["ratios"]} == {("largest", 1.0), ("frobenius", 1.0)}
 
 
-def test_tf32_is_about_two_to_the_minus_eleven_and_never_called_fp32(capsys: pytest.CaptureFixture[str]) -> None:
+def test_tf32_has_errors_near_2_to_the_minus_11_and_is_never_called_fp32(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     facts = facts_of(capsys, "mma_pipelined", "--dtype", "tf32", "--against", "naive", "--k", "8", "--distributions",
                      "normal", *SMALL)  # fmt: skip
     tf32, fp32 = facts["points"]
@@ -93,7 +88,7 @@ def test_tf32_is_about_two_to_the_minus_eleven_and_never_called_fp32(capsys: pyt
     assert by_component["value"] == pytest.approx(tf32["largest"] * 2**13 / fp32["largest"])
 
 
-def test_a_forgotten_term_is_beyond_the_gate(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_a_missing_term_is_beyond_the_gate(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     file = tmp_path / "mine.cu"
     file.write_text(SOURCE)
     options = (str(file), "--against", "none", "--k", "16", "--distributions", "normal,uniform", *SMALL)
@@ -129,7 +124,7 @@ def test_tables_of_every_distribution_fit(capsys: pytest.CaptureFixture[str]) ->
         assert float(cell) == pytest.approx(value, rel=0.006)
 
 
-def test_csv_and_the_saved_file_say_the_same(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_csv_and_the_saved_file_agree(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     saved = tmp_path / "errors.json"
     shown, told = run(capsys, "naive", "--against", "none", *QUICK, "--csv", "--save", str(saved))
     assert f"wrote {saved}" in told.replace("\n", "")
@@ -154,7 +149,7 @@ def test_the_picture_shows_every_point_on_one_scale(capsys: pytest.CaptureFixtur
         units = point["largest"] * point["unit"] * 2**24
         assert float(mark.attrib["data-value"]) == pytest.approx(units, rel=1e-4)
         heights[units] = float(mark.attrib["data-y"])
-    # Upwards with the logarithm, in all panels alike.
+    # The height is the logarithm of the error, on the same scale in all panels.
     logs = np.log10(list(heights))
     slope, offset = np.polyfit(logs, list(heights.values()), 1)
     assert slope < 0
@@ -174,7 +169,7 @@ def test_the_picture_shows_every_point_on_one_scale(capsys: pytest.CaptureFixtur
     assert len(shapes) == 2, "kernels differ in shape as well as in colour"
 
 
-def test_a_picture_of_no_error_at_all_and_of_what_is_not_finite() -> None:
+def test_a_picture_without_errors_and_with_infinite_ones() -> None:
     spec, config = find_kernel("naive")
     plan = Plan(8, 8, (4,), ("integers",))
     subject = kernel_subject(spec, config, Problem(8, 8, 4), SimDevice(), arithmetic)
@@ -188,7 +183,9 @@ def test_a_picture_of_no_error_at_all_and_of_what_is_not_finite() -> None:
     assert "results that are not finite: 1" in picture
 
 
-def test_the_time_limit_is_said(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_points_cut_off_by_the_time_limit_are_noted(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     def cut_short(subjects: Any, plan: Plan, step: Any) -> Any:
         assert plan.seconds == 30
         return list(study(subjects, plan, step))[:1]
@@ -202,67 +199,23 @@ def test_the_time_limit_is_said(capsys: pytest.CaptureFixture[str], monkeypatch:
     assert "ended before the first point" in told
 
 
-def test_whom_a_kernel_is_compared_with_unless_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_default_baselines(capsys: pytest.CaptureFixture[str]) -> None:
     tiny = ("--k", "4", "--m", "8", "--distributions", "normal", "--device", "sim")
     facts = facts_of(capsys, "naive", *tiny)
     assert [(k["name"], k["baseline"]) for k in facts["kernels"]] == [("naive", False), ("warp_tile", True)]
     assert (facts["m"], facts["n"]) == (8, 8)
     facts = facts_of(capsys, "naive", "--against", "naive", *tiny)
     assert [k["name"] for k in facts["kernels"]] == ["naive"]
-    usual = {dtype.name: accuracy._usual_rivals(dtype, FakeGpu()) for dtype in (FP32, TF32, FP16, BF16, INT8)}
+    gpu: Any = SimpleNamespace(kind="gpu")
+    usual = {dtype.name: accuracy._usual_rivals(dtype, gpu) for dtype in (FP32, TF32, FP16, BF16, INT8)}
     assert usual == {"fp32": ("cublas", "cublas-tf32"), "tf32": ("cublas", "cublas-tf32"), "fp16": ("cublas",),
                      "bf16": ("cublas",), "int8": ("warp_tile",)}  # fmt: skip
 
 
-def test_one_of_several_that_cannot_take_part_is_noted(capsys: pytest.CaptureFixture[str]) -> None:
+def test_one_of_several_kernels_that_cannot_take_part_is_noted(capsys: pytest.CaptureFixture[str]) -> None:
     facts = facts_of(capsys, "wmma", "naive", "--dtype", "fp32", "--against", "none", *QUICK)
     assert [k["name"] for k in facts["kernels"]] == ["naive"]
     assert facts["notes"][0].startswith("wmma left out: wmma takes fp16, bf16 inputs")
-
-
-@pytest.mark.parametrize("dtype", [FP32, TF32, FP16, BF16, INT8], ids=str)
-def test_a_baseline_is_given_the_same_numbers_in_fp32(dtype: DType) -> None:
-    spec, config = find_kernel("naive")
-    subject = kernel_subject(spec, config, Problem(8, 8, 4, dtype), SimDevice(), arithmetic, is_baseline=True)
-    rng = np.random.default_rng(0)
-    a, b = ((rng.integers(-8, 8, shape)).astype(dtype.numpy) for shape in ((8, 4), (4, 8)))
-    assert np.array_equal(subject.product(a, b), a.astype(np.float64) @ b.astype(np.float64))
-    assert subject.arithmetic == "fp32"
-
-
-def test_a_file_is_called_what_it_multiplies_in(tmp_path: Path) -> None:
-    """Its types say fp32; the instruction inside says otherwise."""
-    multiply = """
-    unsigned a0 = K, b0 = M; float d0 = 0, d1 = 0, d2 = 0, d3 = 0;
-    asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 "
-                 "{%0,%1,%2,%3}, {%4,%4,%4,%4}, {%5,%5}, {%0,%1,%2,%3};"
-                 : "+f"(d0), "+f"(d1), "+f"(d2), "+f"(d3) : "r"(a0), "r"(b0));
-    if (d0 < 0) sum += d1 + d2 + d3;"""
-    found = []
-    for name, more in (("plain.cu", ""), ("tensor.cu", multiply)):
-        (tmp_path / name).write_text(SOURCE.replace("float sum = 0;", f"float sum = 0; {more}"))
-        spec, config = find_kernel(str(tmp_path / name), KernelOptions(define=["DROP=0"]))
-        found.append(kernel_subject(spec, config, Problem(8, 8, 8), SimDevice(), arithmetic).arithmetic)
-    assert found == ["fp32", "tf32"]
-
-
-def test_results_of_one_plan_do_not_overwrite_each_other() -> None:
-    spec, config = find_kernel("naive")
-    subject = kernel_subject(spec, config, Problem(4, 4, 4), SimDevice(), arithmetic)
-    eye = np.eye(4, dtype=np.float32)
-    first = subject.product(eye, eye)
-    second = subject.product(2 * eye, eye)
-    assert np.array_equal(first, eye)
-    assert np.array_equal(second, 2 * eye)
-
-
-def test_a_kernel_for_transposed_operands_gets_them() -> None:
-    """The numbers are the same, stored the other way."""
-    spec = replace(rung_named("mma_pipelined"), layouts=("TN", "TT"))
-    subject = kernel_subject(spec, spec.config(), Problem(16, 24, 8, FP16), SimDevice(), arithmetic)
-    rng = np.random.default_rng(0)
-    a, b = rng.integers(-4, 4, (16, 8)).astype(np.float16), rng.integers(-4, 4, (8, 24)).astype(np.float16)
-    assert np.array_equal(subject.product(a, b), a.astype(np.float64) @ b.astype(np.float64))
 
 
 @pytest.mark.parametrize(
@@ -294,103 +247,3 @@ def test_wrong_use(capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...
 @pytest.mark.skipif(gpu_available(), reason="needs a machine without a GPU")
 def test_without_a_gpu(capsys: pytest.CaptureFixture[str]) -> None:
     run(capsys, "naive", "--device", "gpu", code=3)
-
-
-class FakeGpu(SimDevice):
-    """Memory that can be looked at, in place of a GPU's."""
-
-    kind = "gpu"
-
-    @contextmanager
-    def current(self) -> Iterator[None]:
-        yield
-
-    def matrix(self, address: int, shape: tuple[int, int], dtype: DType) -> Any:
-        return self.read(address, shape[0] * shape[1] * dtype.itemsize).view(dtype.numpy).reshape(shape)
-
-
-class FakeLibrary:
-    """A contender that multiplies in float64, on the stream it was given."""
-
-    def __init__(self, gpu: FakeGpu) -> None:
-        self.gpu, self.closed, self.streams = gpu, 0, list[int]()
-
-    def prepare(self, problem: Problem, sets: Sequence[OperandSet], stream: int) -> Callable[[int], None]:
-        self.streams.append(stream)
-
-        def enqueue(index: int) -> None:
-            at = sets[index]
-            assert np.isnan(self.gpu.matrix(at.c, problem.c_shape, FP32)).all()
-            a, b = (self.gpu.matrix(address, shape, problem.dtype).astype(np.float64)
-                    for address, shape in ((at.a, problem.a_shape), (at.b, problem.b_shape)))  # fmt: skip
-            self.gpu.write(at.c, (a @ b).astype(np.float32).reshape(-1).view(np.uint8))
-
-        return enqueue
-
-    def close(self) -> None:
-        self.closed += 1
-
-
-@pytest.mark.parametrize(("name", "dtype", "arithmetic"), [
-    ("cublas", FP32, "fp32"), ("cublas", TF32, "fp32"), ("cublas-tf32", FP32, "tf32"), ("cublas", BF16, "bf16"),
-], ids=str)  # fmt: skip
-def test_a_library_is_asked_for_the_product(
-    name: str, dtype: DType, arithmetic: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    gpu = FakeGpu()
-    library = FakeLibrary(gpu)
-    monkeypatch.setattr(accuracy_subjects, "baseline_named", lambda asked: {name: library}[asked])
-    subject = baseline_subject(name, Problem(24, 16, 40, dtype), gpu, 77)  # type: ignore[arg-type]
-    assert (subject.name, subject.arithmetic, subject.is_baseline) == (name, arithmetic, True)
-    for point in study([subject], Plan(24, 16, (8, 40), ("normal",), dtype)):
-        assert point.errors.largest <= 1  # one rounding
-    assert library.streams == [77, 77]
-    assert library.closed == 2
-
-
-class FakeTensor(np.ndarray[Any, Any]):
-    device = "cuda:0"
-
-    def cuda(self) -> FakeTensor:
-        return self
-
-    def cpu(self) -> FakeTensor:
-        return self
-
-    def numpy(self) -> Any:
-        return np.asarray(self)
-
-
-@pytest.mark.parametrize("layouts", [("NN",), ("TN",), ("NT", "TT")], ids=str)
-@pytest.mark.parametrize("dtype", [FP32, TF32, BF16, INT8], ids=str)
-def test_tensors_go_through_the_public_function(
-    dtype: DType, layouts: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    spec = replace(rung_named("mma_pipelined"), layouts=layouts, dtypes=(FP32, TF32, BF16, INT8))
-    waited: list[bool] = []
-    torch = SimpleNamespace(
-        bfloat16=ml_dtypes.bfloat16, float32=np.float32, from_numpy=lambda values: values.view(FakeTensor),
-        full=lambda shape, value, dtype, **_: np.full(shape, value, dtype).view(FakeTensor),
-        cuda=SimpleNamespace(synchronize=lambda: waited.append(True)),
-    )  # fmt: skip
-
-    def gemm(a: Any, b: Any, *, kernel: Any, config: Any, dtype: str, out: Any, deterministic: bool) -> None:
-        assert (kernel, config, dtype, deterministic) == (spec, spec.config(), wanted, True)
-        assert a.T.flags.c_contiguous == (layouts[0][0] == "T")
-        assert b.T.flags.c_contiguous == (layouts[0][1] == "T")
-        out[:] = a.astype(np.float64) @ b.astype(np.float64)
-
-    wanted = dtype.name
-    monkeypatch.setattr(accuracy_subjects, "usable_torch", lambda: torch)
-    monkeypatch.setattr(accuracy_subjects, "gemm", gemm)
-    subject = kernel_subject(spec, spec.config(), Problem(24, 16, 40, dtype), FakeGpu(), arithmetic)
-    (point,) = study([subject], Plan(24, 16, (40,), ("normal",), dtype))
-    assert point.errors.largest * point.unit <= 2.0**-24
-    assert waited == [True]
-
-
-def test_without_torch_a_gpu_is_not_enough(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(accuracy_subjects, "usable_torch", lambda: None)
-    spec, config = find_kernel("naive")
-    with pytest.raises(MissingDeviceError, match="torch"):
-        kernel_subject(spec, config, Problem(8, 8, 8), FakeGpu(), arithmetic)

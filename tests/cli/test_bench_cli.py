@@ -1,4 +1,4 @@
-"""gemmsmith bench on a fake GPU: tables, JSON, exit codes, what is recorded; and without a GPU."""
+"""gemmsmith bench on a fake GPU: tables, JSON, exit codes, records; and without a GPU."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SHAPE = ("--shapes", "24x20x28")
 
 @pytest.fixture
 def gpu(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeGpu:
-    """The command with a fake GPU: rungs take 1 ms, cublas 2 ms, what is called 'slow…' 4 ms."""
+    """The command with a fake GPU: rungs take 1 ms, cublas 2 ms."""
     fake = FakeGpu()
 
     def kernel(spec: Any, config: Any, *_: object) -> FakeContender:
@@ -134,7 +134,7 @@ def test_a_baseline_against_itself(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.usefixtures("gpu")
-def test_tf32_is_never_left_unsaid(
+def test_tf32_is_always_named(
     capsys: pytest.CaptureFixture[str], gpu: FakeGpu, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def tensor(*_: object) -> FakeContender:
@@ -168,7 +168,7 @@ def test_files_and_rungs_together_take_their_own_options(
 
 
 @pytest.mark.usefixtures("gpu")
-def test_auto_is_what_is_chosen_for_the_precision(capsys: pytest.CaptureFixture[str]) -> None:
+def test_auto_depends_on_the_precision(capsys: pytest.CaptureFixture[str]) -> None:
     kernels = {}
     for precision in ("ieee", "tf32"):
         words = ["auto", *SHAPE, "--quick", "--json", "--precision", precision]
@@ -190,7 +190,7 @@ def test_auto_is_what_is_chosen_for_the_precision(capsys: pytest.CaptureFixture[
 
 
 @pytest.mark.usefixtures("gpu")
-def test_auto_that_nothing_computes(capsys: pytest.CaptureFixture[str]) -> None:
+def test_auto_without_a_kernel_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     words = ["auto", *SHAPE, "--dtype", "int8", "--precision", "ieee", "--against", "none", "--no-db"]
     code, out, err = say(capsys, *words)
     assert (code, out) == (2, "")
@@ -228,15 +228,15 @@ def test_wrong_use(capsys: pytest.CaptureFixture[str], words: list[str], text: s
 
 
 @pytest.mark.usefixtures("gpu")
-def test_one_of_several_that_cannot_is_skipped(capsys: pytest.CaptureFixture[str]) -> None:
-    """Only where nobody who was named can is it wrong use."""
+def test_one_of_several_kernels_is_skipped(capsys: pytest.CaptureFixture[str]) -> None:
+    """It is wrong use only if none of the kernels can."""
     for words in (["naive", "wmma"], ["naive", "cublas"]):
         assert say(capsys, *words, *SHAPE, "--dtype", "fp16", "--quick", "--no-db")[0] != 2
     assert say(capsys, "naive", "warp_tile", *SHAPE, "--dtype", "fp16")[0] == 2
 
 
 @pytest.mark.usefixtures("gpu")
-def test_the_history_leaves_out_what_nobody_gave(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_history_leaves_out_defaults(capsys: pytest.CaptureFixture[str]) -> None:
     assert say(capsys, "naive", *SHAPE, "--quick")[0] == 0
     assert run_command(["history"]) == 0
     assert "  bench naive --shapes 24x20x28 --quick  " in capsys.readouterr().out

@@ -1,4 +1,4 @@
-"""What climb prints: one reason a rung, plainly where it is no faster, and others' figures without repetitions."""
+"""What climb prints: one reason per rung, slower rungs named as such, published figures once."""
 
 from __future__ import annotations
 
@@ -73,13 +73,13 @@ def test_a_step_that_the_model_does_not_explain_has_the_rungs_idea_and_not_the_m
     assert far.startswith("2.00 times as fast as register_block, 40 vs 20 TFLOPS. The model predicts 1.24 times ")
 
 
-def test_rungs_that_are_predicted_to_be_alike_say_so() -> None:
+def test_rungs_of_the_same_predicted_time_say_so() -> None:
     one = story().rungs[0]
     twin = replace(one, name="twin", before=one.name, why=("Both are predicted to take the same time.", "A detail."))
     assert reasons(replace(story(), rungs=(one, twin))) == ["twin: Both are predicted to take the same time."]
 
 
-def test_published_figures_are_one_a_gpu_at_its_usual_size() -> None:
+def test_published_figures_are_one_per_gpu_at_its_usual_size() -> None:
     any_rung = story().rungs[0]
     names = ("vectorized", "warp_tile", "naive", "wmma")
     rows = dict(_published([replace(any_rung, name=name) for name in names])[1])
@@ -89,7 +89,7 @@ def test_published_figures_are_one_a_gpu_at_its_usual_size() -> None:
     assert "wmma" not in rows
 
 
-def test_times_naive_is_said_only_of_the_same_units() -> None:
+def test_the_ratio_to_naive_is_only_for_the_same_units() -> None:
     headings, rows = _ladder(story(SOME), gathered(SOME), run(SOME))
     at = [name for name, _ in headings].index("×\nnaive")
     over = {row[0][3:]: row[at] for row in rows}
@@ -195,7 +195,7 @@ def test_long_names_stay_on_one_line(capsys: pytest.CaptureFixture[str]) -> None
     assert all(len(line) <= 100 for line in text.splitlines())
 
 
-def test_every_rung_has_its_recorded_figures_though_it_may_have_got_a_parameter_since() -> None:
+def test_every_rung_has_recorded_figures_even_with_a_newer_parameter() -> None:
     ours = {spec.name: (spec.dtypes[0].name, str(ladder_config(spec))) for spec in rungs()}
     found = {m.identity.name for run in recorded_runs() for m in run.measurements
              if m.identity.name in ours and is_ladder_timing(m, *ours[m.identity.name])}  # fmt: skip
@@ -206,5 +206,5 @@ def test_every_rung_has_its_recorded_figures_though_it_may_have_got_a_parameter_
     ("recorded", "same"),
     [("BM=64,BN=64", True), ("BM=64", True), ("BM=32", False), ("BM=64,BN=64,BK=8", False), ("", False)],
 )
-def test_a_record_of_another_configuration_is_not_taken_for_the_ladders(recorded: str, same: bool) -> None:
+def test_a_record_of_another_configuration_is_not_a_ladder_timing(recorded: str, same: bool) -> None:
     assert _agrees(recorded, "BM=64,BN=64") == same

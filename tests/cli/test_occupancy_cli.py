@@ -1,4 +1,4 @@
-"""gemmsmith occupancy: what it prints, its JSON, its exit codes."""
+"""gemmsmith occupancy: tables, JSON, exit codes."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_numbers_for_every_gpu(say: Any) -> None:
     assert "not measured" in words
 
 
-def test_json_says_the_same(facts: Any) -> None:
+def test_json_agrees_with_the_table(facts: Any) -> None:
     found = facts(*NUMBERS, "--grid", "1000")
     assert [row["gpu"] for row in found["gpus"]] == NAMES
     (row,) = [row for row in found["gpus"] if row["gpu"] == "H200"]
@@ -172,7 +172,7 @@ def test_the_register_curve(say: Any, facts: Any) -> None:
     ("resource", "value", "here"),
     [("smem", "115712", "0 to 115,712"), ("smem", "115713", "115,713 to 232,448"), ("threads", "0", "225 to 256")],
 )
-def test_here_is_where_it_is(say: Any, resource: str, value: str, here: str) -> None:
+def test_the_marker_is_on_the_right_step(say: Any, resource: str, value: str, here: str) -> None:
     code, out, _ = say("--threads", "256", "--registers", "128", "--smem", value, "--curve", resource)
     assert code == 0
     (line,) = [line for line in out.splitlines() if "◀ here" in line]

@@ -75,10 +75,10 @@ def test_wrong_use(capsys: pytest.CaptureFixture[str], words: list[str], text: s
     assert text in err
 
 
-def test_verify_with_a_precision_is_of_those_who_keep_it(
+def test_verify_with_a_precision_takes_kernels_that_keep_it(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of mma_swizzled's four types only one is TF32; without names, all that keep it are taken."""
+    """One of mma_swizzled's four types is TF32; without names, all kernels that keep the precision are taken."""
     seen: list[tuple[str, str]] = []
 
     def one_of_each_type(spec: KernelSpec, *rest: Any) -> list[Case]:

@@ -1,4 +1,4 @@
-"""gemmsmith profile, explain and compare as commands: their output, their exit codes, and files that are not ours."""
+"""gemmsmith profile, explain and compare as commands: output, exit codes, users' files."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from gemmsmith.problem import Problem
 SIZE = ["--m", "64", "--n", "64", "--k", "32"]
 RUNGS = ["naive", "shared_tile", "async_copy"]
 
-# As tutorials write it: guarded 2-D tile, arguments A, B, C, M, N, K, and a row of threads down the columns of A.
+# As in tutorials: guarded 2-D tile, arguments A, B, C, M, N, K, and a row of threads down the columns of A.
 TUTORIAL = """
 #include <cuda_runtime.h>
 #define TILE 16
@@ -154,7 +154,7 @@ def test_a_tutorial_file_works_in_all_three(tutorial: str, capsys: pytest.Captur
     assert "tutorial.cu is predicted" in text
 
 
-def test_an_uncoalesced_file_is_explained_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_uncoalesced_file_is_diagnosed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "sgemm.cu"
     file.write_text(STRIDED)
     facts = json.loads(run(capsys, "explain", str(file), "--gpu", "A6000", "--block", "32,32", "--json"))

@@ -58,7 +58,7 @@ class Device:
 
 @pytest.fixture
 def gpu(monkeypatch: pytest.MonkeyPatch) -> FakeGpu:
-    """A fake H200 on which wider tiles are faster, and every kernel is right."""
+    """A fake H200 on which wider tiles are faster, and every kernel is correct."""
     fake = FakeGpu()
 
     @contextmanager
@@ -147,9 +147,9 @@ def test_the_budget_leaves_shapes_for_the_next_time(capsys: pytest.CaptureFixtur
 
 @pytest.mark.parametrize("first", [True, False])
 @pytest.mark.usefixtures("gpu")
-def test_the_fastest_stand_apart(capsys: pytest.CaptureFixture[str], tuning: Path, tmp_path: Path,
+def test_fastest_results_are_kept_apart(capsys: pytest.CaptureFixture[str], tuning: Path, tmp_path: Path,
                                  monkeypatch: pytest.MonkeyPatch, first: bool) -> None:  # fmt: skip
-    """Order of arrival is faster, and is found, kept and used only where it is allowed.
+    """Kernels in arrival order are faster, and are found, stored and used only where allowed.
 
     first   it is among the candidates; otherwise it is next to one of them
     """
@@ -164,7 +164,7 @@ def test_the_fastest_stand_apart(capsys: pytest.CaptureFixture[str], tuning: Pat
     if first:
         monkeypatch.setattr(candidates, "_MENU", menu)
         monkeypatch.setattr(tune_command, "neighbours", lambda *_, **__: [])
-    monkeypatch.setattr(candidates, "menu", candidates.menu.__wrapped__)  # what is kept is of the other menu
+    monkeypatch.setattr(candidates, "menu", candidates.menu.__wrapped__)  # the cached one is of the other menu
     monkeypatch.setattr(candidates, "hopper_specs", lambda: (free,))
     monkeypatch.setattr(tune_command, "KernelContender", kernel)
     problem, found = Problem(64, 48, 32, BF16), {}
@@ -187,7 +187,7 @@ def test_the_fastest_stand_apart(capsys: pytest.CaptureFixture[str], tuning: Pat
     assert len(table_from_text(file.read_text()).entries) == 2
 
 
-def test_nothing_right_exits_1_with_the_reasons(
+def test_no_correct_candidate_exits_1_with_the_reasons(
     capsys: pytest.CaptureFixture[str], gpu: FakeGpu, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def zero(c: Any, _launch: int) -> None:
@@ -216,7 +216,7 @@ def test_the_export(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypa
     assert (made.gpu, len(made.entries)) == (H200, 1)
     assert made.model.samples > 6
 
-    monkeypatch.setattr(tune_command, "cuda_device", None)  # alone, it needs no GPU
+    monkeypatch.setattr(tune_command, "cuda_device", None)  # an export alone needs no GPU
     code, out, _ = say(capsys, "--export", str(file), "--json")
     assert (code, json.loads(out)["entries"]) == (0, 1)
     assert file.read_text() == text

@@ -1,4 +1,4 @@
-"""How an error is told: a line and a hint on stderr and, with --json, an object on stdout as well."""
+"""How errors are reported: a line and a hint on stderr and, with --json, an object on stdout as well."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from gemmsmith.errors import CompileError, GemmsmithError
 
 
-def tell(error: GemmsmithError, as_json: bool) -> int:
+def report_error(error: GemmsmithError, as_json: bool) -> int:
     """Print ``error``; returns its exit code."""
     from gemmsmith.cli.render.output import item, print_json, say
 
@@ -24,7 +24,7 @@ def tell(error: GemmsmithError, as_json: bool) -> int:
     return error.exit_code
 
 
-def tell_bug(error: Exception, as_json: bool) -> None:
+def report_bug(error: Exception, as_json: bool) -> None:
     """With --json, an object on stdout as well: the traceback goes to stderr."""
     from gemmsmith.cli.render.output import print_json
 

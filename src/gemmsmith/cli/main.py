@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from gemmsmith.cli.error_output import tell, tell_bug, wants_json
+from gemmsmith.cli.error_output import report_bug, report_error, wants_json
 from gemmsmith.cli.render.ascii import prepare_streams
 from gemmsmith.errors import GemmsmithError, UsageError
 
@@ -36,13 +36,13 @@ def run_command(arguments: Sequence[str] | None = None) -> int:
     except Exception as error:
         foreseen = _foreseen(error)
         if foreseen is None:
-            tell_bug(error, wants_json(words))
+            report_bug(error, wants_json(words))
             raise
-        return tell(foreseen, wants_json(words))
+        return report_error(foreseen, wants_json(words))
 
 
 def _foreseen(error: Exception) -> GemmsmithError | None:
-    """The error to tell the user; None for a bug of ours."""
+    """The error to report_error the user; None for a bug of ours."""
     if isinstance(error, GemmsmithError):
         return error
     if isinstance(error, RecursionError):

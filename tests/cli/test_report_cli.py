@@ -1,4 +1,4 @@
-"""gemmsmith report: which timings and sweeps go into the page, with which origin, and how wrong use ends."""
+"""gemmsmith report: which timings and sweeps go into the page, their origins, and wrong use."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ gather = cache(ladder.collect_rung)
 
 @pytest.fixture(autouse=True)
 def _small(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Two rungs, counted in this process and once; nothing of the package's runs and sweeps; a folder of its own."""
+    """Two rungs, counted once in this process; none of the package's runs and sweeps; a folder of its own."""
 
     def here(jobs: list[Any]) -> Iterator[CollectedRung]:
         return (gather(*job) for job in jobs)
@@ -118,7 +118,7 @@ def test_the_latest_run_that_timed_a_rung_is_taken(say: Report) -> None:
     assert [r["id"] for r in say("--run", "ol")["runs"]] == ["old"]
 
 
-def test_a_run_of_another_machine_is_recorded_and_its_gpu_is_the_pages(say: Report) -> None:
+def test_a_run_of_another_machine_is_recorded_and_its_gpu_is_the_one_of_the_page(say: Report) -> None:
     timed = made_run("there", measurement("naive", size=32), measurement("naive", size=64))
     keep(replace(timed, machine=replace(timed.machine, gpu="NVIDIA GeForce RTX 4090")))
     facts = say("--run", "latest")
@@ -129,7 +129,7 @@ def test_a_run_of_another_machine_is_recorded_and_its_gpu_is_the_pages(say: Repo
 
 @pytest.mark.usefixtures("gpu")
 @pytest.mark.parametrize("fact", ["host", "system", "cpu", "gpu"])
-def test_measured_here_needs_this_very_machine(say: Report, fact: str) -> None:
+def test_measured_here_needs_the_same_machine(say: Report, fact: str) -> None:
     timed = here(made_run("one", measurement("naive", size=32)))
     keep(replace(timed, machine=replace(timed.machine, **{fact: "another"})))
     assert [r["origin"] for r in say()["runs"]] == ["recorded"]
@@ -141,7 +141,7 @@ def test_measured_here_needs_a_gpu_now(say: Report, monkeypatch: pytest.MonkeyPa
     assert [r["origin"] for r in say()["runs"]] == ["recorded"]
 
 
-def test_a_run_of_another_type_is_shown_only_when_asked_for_and_never_as_the_rungs(say: Report, tmp_path: Path) -> None:
+def test_a_run_of_another_type_is_shown_only_on_request_and_never_as_the_rungs(say: Report, tmp_path: Path) -> None:
     other = measurement("naive", size=32, problem=Problem(32, 32, 32, dtype=TF32, trans_b=True))
     keep(made_run("good", measurement("naive", size=64), day=1), made_run("tf32", other, day=2))
     assert [r["id"] for r in say()["runs"]] == ["good"]
@@ -162,7 +162,7 @@ def test_saved_sweeps_are_added_and_a_timed_one_is_recorded(say: Report, tmp_pat
 
 
 @pytest.mark.usefixtures("gpu")
-def test_for_people(capsys: pytest.CaptureFixture[str]) -> None:
+def test_as_text(capsys: pytest.CaptureFixture[str]) -> None:
     keep(here(made_run("good", measurement("naive", size=32))))
     assert run_command(["report", "--html", "mine.html"]) == 0
     text = capsys.readouterr().out
@@ -189,7 +189,7 @@ def test_wrong_use_ends_with_2_and_writes_nothing(
     assert not list(tmp_path.glob("*.html"))
 
 
-def test_a_page_that_cannot_be_written_is_said(
+def test_a_page_that_cannot_be_written_is_an_error(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(*_: object) -> None:

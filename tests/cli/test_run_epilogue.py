@@ -1,4 +1,4 @@
-"""gemmsmith run with output types, batches, bias and activation: what it says, and lines that repeat a failure."""
+"""gemmsmith run with output types, batches, bias and activation: output, and lines that repeat a failure."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_run(capsys: pytest.CaptureFixture[str], kernel: str, options: str, fact
     assert again[1] | {"seconds": 0} == said | {"seconds": 0}
 
 
-def test_run_for_people(capsys: pytest.CaptureFixture[str]) -> None:
+def test_run_as_text(capsys: pytest.CaptureFixture[str]) -> None:
     assert run_command(["run", "mma_swizzled", *SIZE, *shlex.split(SMALL["mma_swizzled"]), *shlex.split(ALL)]) == 0
     text = " ".join(capsys.readouterr().out.split())
     assert text.startswith("ok: mma_swizzled 3 of 17x19x24 bf16 to bf16 NT alpha=1 beta=0.5")
@@ -111,7 +111,7 @@ def test_a_line_that_repeats_a_failure(capsys: pytest.CaptureFixture[str], kerne
     assert again[1] | {"seconds": 0} == said | {"seconds": 0}
 
 
-def test_the_same_line_passes_once_the_kernel_is_mended(
+def test_the_same_line_passes_once_the_kernel_is_fixed(
     capsys: pytest.CaptureFixture[str], request: pytest.FixtureRequest
 ) -> None:
     arguments = ["run", "mma_swizzled", *SIZE, *shlex.split(SMALL["mma_swizzled"]), *shlex.split(ALL)]

@@ -1,5 +1,4 @@
-"""gemmsmith check on kernels as people write them: the usual signatures and launch shapes work as they are; what is
-wrong with the others is named."""
+"""gemmsmith check on kernels as people write them: usual signatures and launches pass unchanged; mistakes are named."""
 
 from __future__ import annotations
 
@@ -138,7 +137,7 @@ def check_json(folder: Path, source: str, capsys: pytest.CaptureFixture[str], op
 
 
 @pytest.mark.parametrize("style", RIGHT)
-def test_a_right_kernel_works_as_it_is(style: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_correct_kernel_passes_unchanged(style: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     source, options = RIGHT[style]
     code, facts = check_json(tmp_path, source, capsys, options)
     assert code == 0, facts
@@ -195,7 +194,7 @@ def test_reading_c_at_beta_0_is_a_warning_and_strictly_a_failure(
     assert check_json(tmp_path, RIGHT["M,N,K,alpha,A,B,beta,C"][0], capsys, "--strict")[0] == 0
 
 
-def test_the_report_for_people(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_text_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert check(tmp_path, WRONG_RESULT["no guard on the store"][0]) == 1
     said = capsys.readouterr()
     assert said.err == ""
@@ -230,7 +229,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("what", REFUSED)
-def test_what_cannot_be_run_says_why(what: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_refusals_say_why(what: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     source, options, expected, message = REFUSED[what]
     assert check(tmp_path, source, options) == expected
     said = capsys.readouterr()

@@ -1,4 +1,4 @@
-"""A user's own file under check, run and verify: the launch, what C holds, the trials, and lines that repeat."""
+"""A user's own file under check, run and verify: launch, contents of C, trials, and lines that repeat a failure."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Tell(Protocol):
 
 @pytest.fixture
 def tell(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Tell:
-    """Runs a command on a file that holds ``source``; what it said as JSON."""
+    """Runs a command on a file with this source; returns exit code and JSON."""
 
     def run(command: str, source: str, options: str = "") -> tuple[int, Any]:
         path = tmp_path / "mine.cu"
@@ -69,7 +69,7 @@ def test_extents_that_differ_already_are_not_tried_twice(tell: Tell) -> None:
     assert "64x32x96 fp32 passed: multiples of the tile are right" in facts["note"]
 
 
-def test_a_kernel_of_one_extent_gets_a_ragged_cube_and_hears_what_was_skipped(tell: Tell) -> None:
+def test_a_kernel_of_one_extent_gets_a_ragged_cube_and_a_list_of_what_was_skipped(tell: Tell) -> None:
     code, facts = tell("check", ONLY_N)
     assert code == 0
     assert facts["trials"][-1]["problem"]["k"] == 33
@@ -83,7 +83,7 @@ def test_a_kernel_of_one_extent_gets_a_ragged_cube_and_hears_what_was_skipped(te
 
 
 @pytest.mark.parametrize("command", ["check", "run"])
-def test_the_launch_is_told(tell: Tell, command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_launch_is_shown(tell: Tell, command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, facts = tell(command, PLAIN, f"{BLOCKS} --smem 64")
     assert code == 0
     launch = facts["launch"]
@@ -194,7 +194,7 @@ def test_nothing_written_is_named_although_c_was_set(tell: Tell) -> None:
 @pytest.mark.parametrize(
     ("option", "text"), [("--alpha 1e300", "inf"), ("--beta=-1e300", "-inf"), ("--alpha 1e-60", "0")]
 )
-def test_scalars_beyond_fp32_are_told(tell: Tell, option: str, text: str) -> None:
+def test_scalars_beyond_fp32_are_noted(tell: Tell, option: str, text: str) -> None:
     source = READS_C.replace("= alpha * sum +", "= (alpha == 0 ? 0 : alpha * sum) +")
     notes = tell("run", source, f"{option} --fill integers")[1]["notes"]
     assert f"is {text} in fp32" in notes[0]
