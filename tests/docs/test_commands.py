@@ -10,7 +10,8 @@ import pytest
 import typer.main
 from pages import PAGES, ROOT, Command, commands
 
-from gemmsmith.cli.main import app, run_command
+from gemmsmith.cli.app import app
+from gemmsmith.cli.main import run_command
 from gemmsmith.ladder.registry import rungs
 from gemmsmith.store.database import Results
 from gemmsmith.store.recorded import recorded_runs
