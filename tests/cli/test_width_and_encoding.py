@@ -33,6 +33,7 @@ def test_a_line_that_fits_stays_and_a_longer_one_is_wrapped_once() -> None:
     assert wrap("a " + "x" * 40 + " b", 20) == "a\n" + "x" * 40 + "\nb", "a word is never broken"
     assert wrap("--max-points 64 of-them", 15) == "--max-points 64\nof-them", "nor at a hyphen"
     assert wrap("", 20) == ""
+    assert wrap("  repeat: gemmsmith run naive --m 3", 20) == "  repeat: gemmsmith run naive --m 3", "nor a command"
 
 
 @pytest.mark.parametrize(("given", "expected"), [("80", 80), ("60", 60), ("120", 120), ("5", 20), ("0", 100), ("", 100),

@@ -21,7 +21,8 @@ class Said:
 
     @property
     def widest(self) -> int:
-        return max(map(len, self.out.splitlines()), default=0)
+        """The widest line, but for commands to copy, which stay on one line."""
+        return max((len(line) for line in self.out.splitlines() if "repeat: " not in line), default=0)
 
 
 class Say(Protocol):

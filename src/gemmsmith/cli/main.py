@@ -42,7 +42,7 @@ def run_command(arguments: Sequence[str] | None = None) -> int:
 
 
 def _foreseen(error: Exception) -> GemmsmithError | None:
-    """The error to report_error the user; None for a bug of ours."""
+    """The error to report to the user; None for a bug of ours."""
     if isinstance(error, GemmsmithError):
         return error
     if isinstance(error, RecursionError):

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 WIDEST = 100  # columns on a wider terminal, and in a pipe
 _NARROWEST = 20
+_COMMAND = "repeat: "  # begins a line with a command, which must be copied as one line
 _WORD = 12  # columns that the longest word of a text column has, unless it is shorter
 Column = tuple[str, str]
 """(heading, 'left' for text that may wrap, 'right' for numbers, 'bar' for what must not wrap)."""
@@ -44,7 +45,7 @@ def console(stderr: bool = False, width: int = 0) -> Console:
 
 
 def wrap(text: str, width: int, indent: str = "", hang: str = "") -> str:
-    """``text`` in lines of ``width`` columns. A line that fits stays as it is; a word is never broken.
+    """``text`` in lines of ``width`` columns. A line that fits stays as it is; a word is never broken, nor a command.
 
     indent   before every line
     hang     before every further line of one that had to be wrapped, besides
@@ -53,7 +54,7 @@ def wrap(text: str, width: int, indent: str = "", hang: str = "") -> str:
     for line in text.splitlines() or [""]:
         body = line.lstrip(" ")
         own = indent + line[: len(line) - len(body)]
-        if len(own + body) <= width:
+        if len(own + body) <= width or body.startswith(_COMMAND):
             lines.append(own + body)
         else:
             lines += textwrap.wrap(body, width, initial_indent=own, subsequent_indent=own + hang,
