@@ -15,6 +15,7 @@ from done_once import do_once
 def pytest_configure() -> None:
     """Look for garbage once in 50,000 new objects instead of 700: a parsed kernel has as many, and none is garbage."""
     gc.set_threshold(50_000, 10, 10)
+    os.environ.pop("COLUMNS", None)  # workers of pytest-xdist get one, and commands would fold their lines to it
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -159,7 +159,7 @@ def test_the_workspace_is_bounded() -> None:
 def test_it_cannot_be_a_fallback() -> None:
     spec = rung_named(NAME)
     nested = replace(spec, prologue=split_fp16_prologue(spec))
-    with pytest.raises(UnsupportedError, match="takes no refused ones"):
+    with pytest.raises(UnsupportedError, match="cannot be a fallback"):
         workspace_bytes(nested, nested.config(), Problem(4, 4, 40), Addresses(0, 0, 0))
 
 
@@ -325,7 +325,7 @@ def test_counters_of_a_kernel_that_would_do_nothing_are_refused() -> None:
         problem = Problem(64, 64, k)
         compiled = compile_for(spec, spec.config(), problem, "sm_90")
         if refused:
-            with pytest.raises(UnsupportedError, match="leaves them to fp32_tensor_bf16x6"):
+            with pytest.raises(UnsupportedError, match="falls back to fp32_tensor_bf16x6"):
                 count_launch(spec, spec.config(), problem, compiled)
         else:
             count_launch(spec, spec.config(), problem, compiled)

@@ -48,8 +48,8 @@ def test_an_illegal_point_stays_with_every_reason() -> None:
     assert legal.reasons == ()
     assert illegal.variant is None
     assert len(illegal.reasons) == 2
-    assert "128·128/(8·128) = 16 threads" in illegal.reasons[0]
-    assert "1024 accumulators" in illegal.reasons[1]
+    assert "1024 accumulators" in illegal.reasons[0]
+    assert "128·128/(8·128) = 16 threads" in illegal.reasons[1]
 
 
 def test_fixed_values_and_presets_apply() -> None:

@@ -34,15 +34,9 @@ def did_you_mean(word: str, known: Iterable[str], cutoff: float = 0.6) -> str:
 
 def gpu_from(word: str) -> GPU:
     """The GPU called ``word``."""
-    from gemmsmith.gpus import gpu_named, gpus
+    from gemmsmith.gpus import gpu_named
 
-    try:
-        return gpu_named(word)
-    except UsageError as error:
-        names = [gpu.name for gpu in gpus()]
-        # 409O is near RTX 4090. Names are short, so one wrong letter of four is already much.
-        near = did_you_mean(word, names, 0.5) or did_you_mean(f"RTX {word}", names)
-        raise UsageError(error.message, near + error.hint) from None
+    return gpu_named(word)
 
 
 def shapes_from(text: str) -> tuple[Shape, ...]:
