@@ -290,7 +290,7 @@ def gpu_named(name: str) -> GPU:
     for product, facts in _table()["refused"].items():
         if wanted and wanted in {_plain(each) for each in (product, *facts["aliases"])}:
             raise UnsupportedError(f"{product} is not supported: {facts['reason']}", known)
-    close = difflib.get_close_matches(wanted, by_name, n=3, cutoff=0.6)
+    close = difflib.get_close_matches(wanted, by_name, n=3, cutoff=0.5)
     names = " or ".join(dict.fromkeys(by_name[each].name for each in close))
     raise UsageError(f"unknown GPU {name!r}", f"did you mean {names}? {known}" if names else known)
 

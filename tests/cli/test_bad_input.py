@@ -41,7 +41,7 @@ def test_a_timeout_that_is_no_time(seconds: str, capsys: pytest.CaptureFixture[s
 @pytest.mark.parametrize(("words", "message"), [
     (["bench", "naive", "--within", "nan"], "between 0 and 1"), (["bench", "naive", "--budget", "nan"], "positive"),
     (["bench", "naive", "--sample-ms", "nan"], "positive"), (["climb", "--within", "nan"], "between 0 and 1"),
-    (["tune", "--shapes", "64", "--budget", "nan"], "must be positive"),
+    (["tune", "--shapes", "64", "--budget", "nan"], "not positive"),
     (["accuracy", "naive", "--time-limit", "nan", "--device", "sim"], "must be positive"),
     (["history", "compare", "--least", "nan"], "--least"),
 ])  # fmt: skip
