@@ -39,6 +39,7 @@ bench-short: $(STAMP)  ## a short form of each script under benchmarks/ that nee
 	$(BIN)/python benchmarks/simulator_speed.py --size 64 --rung naive --rung warp_tile
 	$(BIN)/python benchmarks/limits.py --runs 1
 	$(BIN)/python benchmarks/machine_code.py compare benchmarks/results/machine_code.json --only naive
+	mkdir -p build
 	$(BIN)/python benchmarks/calibrate_gates.py build/gates.json --device sim --largest-k 32 --seeds 1 --rungs naive
 
 $(STAMP): pyproject.toml
