@@ -65,7 +65,7 @@ __device__ __forceinline__ uint4 load_elementwise(const Element* from, unsigned 
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-repack(const Operand a, const Operand b) {
+align_copy(const Operand a, const Operand b) {
     pdl_launch_dependents();
     const bool first = blockIdx.x < a.blocks;
     const Operand operand = first ? a : b;

@@ -65,7 +65,7 @@ __device__ __forceinline__ void split_operand(const Source& operand, unsigned bl
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-bf16_parts(const __grid_constant__ Source a, const __grid_constant__ Source b, unsigned blocks_a, const int* verdict) {
+split_bf16(const __grid_constant__ Source a, const __grid_constant__ Source b, unsigned blocks_a, const int* verdict) {
     pdl_launch_and_wait();
     if (verdict != nullptr && fp16_accepted(verdict)) return;  // the fp16 split is used instead
     const bool first = blockIdx.x < blocks_a;

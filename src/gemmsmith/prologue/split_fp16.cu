@@ -281,7 +281,7 @@ __device__ __forceinline__ void split_operand(const Operand& operand, unsigned n
 #endif
 
 extern "C" __global__ void CLUSTER_DIMS __launch_bounds__(THREADS, 768 / THREADS)
-fp16_parts(const Operand long_blocks, const Operand others) {
+split_fp16(const Operand long_blocks, const Operand others) {
     pdl_launch_and_wait();
     __shared__ ReductionWorkspace reduction;
     // All blocks of a cluster belong to one operand. Two calls, because selecting an operand first would put its

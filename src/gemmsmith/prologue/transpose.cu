@@ -52,7 +52,7 @@ __device__ __forceinline__ void load(Square& x, const Operand& operand, const fl
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-turn(const Operand a, const Operand b) {
+transpose(const Operand a, const Operand b) {
     pdl_launch_and_wait();
     __shared__ float4 tile[SIDE][FOURS];
     const bool first = blockIdx.x < a.total;

@@ -8,7 +8,7 @@
 #include "tile/vector.cuh"
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-clear(unsigned* workspace) {
+zero_workspace(unsigned* workspace) {
     pdl_launch_and_wait();
     reinterpret_cast<Vec<unsigned, 4>*>(workspace)[blockIdx.x * THREADS + threadIdx.x] = {};
 }
