@@ -135,7 +135,7 @@ def test_the_result_is_consistent(gpu: GPU, threads: int, registers: int, smem: 
     assert found.blocks_per_sm == min(b for b in blocks.values() if b is not None)
     assert found.limiters == tuple(name for name, b in blocks.items() if b == found.blocks_per_sm)
     # The resident blocks fit on the SM, by plain multiplication.
-    assert found.blocks_per_sm * (smem + KB) <= gpu.smem_per_sm
+    assert found.blocks_per_sm * (smem + gpu.reserved_smem_per_block) <= gpu.smem_per_sm
     assert found.warps_per_sm * 32 * registers <= gpu.registers_per_sm
     assert found.blocks_per_sm <= gpu.blocks_per_sm
 
