@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from gemmsmith.userfile.declarations import text_of
+from gemmsmith.userfile.declared import text_of
 from gemmsmith.userfile.parts import LaunchText
 from gemmsmith.userfile.syntax import descend, words
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gemmsmith.errors import UsageError
-from gemmsmith.userfile.declarations import (
+from gemmsmith.userfile.declared import (
     function_declarator,
     innermost,
     parameters,
