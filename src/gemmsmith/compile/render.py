@@ -60,7 +60,7 @@ def render_kernel(
         parts = replace(parts, source=without_host_code(parts.source),
                         headers=tuple((name, without_host_code(text)) for name, text in parts.headers))  # fmt: skip
     defines = _defines(spec, config, sample)
-    entry, defines = _entry(spec.entry, parts.source, defines, dtype)
+    entry, defines = _entry(spec.entry, spec.declaration or parts.source, defines, dtype)
     headers = parts.headers
     if not spec.is_rung:
         headers += stubs_for((parts.source, *(t for _, t in headers)), (name for name, _ in headers))
@@ -108,7 +108,7 @@ def _entry(
     Template parameters take their values from defines of the same name, which are then not passed as macros: those
     would break the template (``template <int BM>`` would become ``template <int 64>``).
     """
-    parameters = template_parameters(entry, text)
+    parameters = template_parameters(entry.rsplit("::", 1)[-1], text)
     if parameters is None:
         return entry, defines
     values = dict(defines)

@@ -196,6 +196,11 @@ def _call(name: str, arguments: list[ast.expr], keywords: bool, node: ast.Call) 
     return lambda names: called(*[argument(names) for argument in given])
 
 
+def rounds_up(name: str) -> bool:
+    """Whether a function of this name rounds a quotient up: CEIL_DIV, cdiv, div_up."""
+    return _ROUNDS_UP.fullmatch(name) is not None
+
+
 def c_as_python(text: str) -> str:
     """A C++ integer expression in the notation of ``evaluate``; a member ``a.b`` becomes the name ``a__dot_b``."""
     text = re.sub(r"\bsizeof\s*\(\s*(\w+)\s*\)", lambda m: str(_SIZES.get(m[1], m[0])), text)

@@ -101,6 +101,7 @@ class KernelSpec:
     rung: int = 0
     extra_defines: tuple[tuple[str, str], ...] = ()
     declared_signature: str = ""
+    declaration: str = ""  # a user's kernel: its head with all types resolved, from which its signature is read
 
     def __hash__(self) -> int:
         # Kernels are keys of caches on the call path; hashing all parameters and presets would take longer.
@@ -122,7 +123,8 @@ class KernelSpec:
 
     def _read_signature(self) -> Signature:
         ours = self.tensor_maps is not None or self.is_rung  # may take a workspace, which a user's file cannot be given
-        return parse_signature(self.code, self.entry, self.declared_signature, tensor_maps=ours)
+        code, name = self.declaration or self.code, self.entry.rsplit("::", 1)[-1]
+        return parse_signature(code, name, self.declared_signature, tensor_maps=ours)
 
     @property
     def is_rung(self) -> bool:

@@ -1,267 +1,247 @@
-"""A kernel's launch in a .cu file: constants in scope, the kernel's own text, and the launch in host code.
-
-``entry<32><<<grid, block, smem>>>(dA, dB, dC, m, n, k)`` is found with the ``dim3`` and integer variables of the
-function around it, and evaluated for any problem: the call's arguments tell what m, n and k mean.
-"""
+"""Launches of a kernel in host code, in its own file or elsewhere in its repository, with the calls that lead there."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 from gemmsmith.errors import UsageError
-from gemmsmith.kernel.expressions import Names, c_as_python, evaluate_c, split
-from gemmsmith.kernel.signature import Signature, strip_comments
+from gemmsmith.userfile.host_frame import Asked, Frame, HostScope, Sizes
+from gemmsmith.userfile.host_scope import calls_of, path_of
+from gemmsmith.userfile.launch_text import launched, split_template
+from gemmsmith.userfile.parts import FunctionSource, KernelSource, LaunchText, SourceFile
+from gemmsmith.userfile.repository import files_that_mention
+from gemmsmith.userfile.source import read_source_file, read_sources
+from gemmsmith.userfile.values import UnknownValue
 
-_TYPE = re.compile(
-    r"(?P<before>(?:\b(?:static|const|constexpr|inline|__device__|__constant__)\s+)*)"
-    r"\b(?:(?:unsigned|signed|long|short|int|uint|auto|size_t|u?int\d+_t)\s+)+(?P<after>(?:const(?:expr)?\s+)?)(?=\w)"
-)
-_DIM3 = re.compile(r"\b(?:dim3|auto)\s+(?=\w)")
-_MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]+(\S.*)$", re.M)
-_SCOPE = re.compile(r'(?:\bnamespace\b[\w\s:]*|\bextern\s*"[^"]*"\s*)$')
-_BLOCK = re.compile(r"(?:^|[;{})\]]|\b(?:else|do|try|const|noexcept))\s*$")
-
-
-def plain_code(code: str) -> str:
-    """The source without comments, preprocessor lines and contents of string literals."""
-    text = re.sub(r"^[ \t]*#(?:\\\n|[^\n])*", "", strip_comments(code).replace("\r\n", "\n"), flags=re.M)
-    return re.sub(r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])\'', '""', text)
-
-
-def macros(code: str) -> dict[str, str]:
-    """The object-like macros of a source; the first definition of each."""
-    text = re.sub(r"\\\r?\n", " ", strip_comments(code))
-    return {name: value.strip() for name, value in reversed(_MACRO.findall(text))}
-
-
-def _closing(text: str, opening: int) -> int:
-    """The position of the bracket that closes the one at ``opening``; the end of the text if there is none."""
-    depth = 0
-    for at in range(opening, len(text)):
-        depth += (text[at] in "([{") - (text[at] in ")]}")
-        if depth == 0:
-            return at
-    return len(text)
-
-
-def _statement(text: str, start: int) -> str:
-    """The text from ``start`` to the semicolon, or to the end of the enclosing brackets."""
-    depth = 0
-    for at in range(start, len(text)):
-        depth += (text[at] in "([{") - (text[at] in ")]}")
-        if depth < 0 or (depth == 0 and text[at] == ";"):
-            return text[start:at]
-    return text[start:]
-
-
-def integers(text: str, *, only_const: bool) -> dict[str, str]:
-    """Initialisers of the integer variables declared in ``text``; the last one of each name."""
-    found = {}
-    for match in _TYPE.finditer(text):
-        if only_const and "const" not in match["before"] + match["after"]:
-            continue
-        for item in split(_statement(text, match.end())):
-            if declarator := re.fullmatch(r"(\w+)\s*(?:=\s*([^={].*)|(?:=\s*)?\{(.*)\})", item, re.S):
-                found[declarator[1]] = declarator[2] or declarator[3] or "0"
-    return found
-
-
-def file_scope(plain: str) -> str:
-    """``plain`` without the bodies of functions and classes."""
-    out, at = "", 0
-    while (opening := plain.find("{", at)) >= 0:
-        out += plain[at:opening]
-        if _SCOPE.search(out):
-            at = opening + 1
-        elif re.search(r"[=\w]\s*$", out) and not re.search(
-            r"\b(?:struct|class|enum|union)\b[^;]*$|\b(?:const|noexcept)\s*$", out
-        ):
-            at = _closing(plain, opening) + 1
-            out += plain[opening:at]  # an initialiser
-        else:
-            at = _closing(plain, opening) + 1
-            out += ";"
-    return out + plain[at:]
-
-
-@dataclass(frozen=True)
-class KernelText:
-    """One function of a file: its template parameters and attributes (``head``), and its ``body``."""
-
-    head: str
-    body: str
-
-
-def function_text(plain: str, name: str, mark: str) -> KernelText:
-    """The definition of ``name`` whose head has ``mark`` (``__global__``); empty if there is none."""
-    for match in re.finditer(rf"\b{re.escape(name)}\s*\(", plain):
-        end = _closing(plain, match.end() - 1)
-        start = max(plain.rfind(char, 0, match.start()) for char in ";{}") + 1
-        if mark in plain[start : match.start()] and plain[end + 1 :].lstrip().startswith("{"):
-            opening = plain.index("{", end)
-            return KernelText(plain[start : end + 1], plain[opening + 1 : _closing(plain, opening)])
-    return KernelText("", "")
-
-
-def template_defaults(head: str) -> dict[str, str]:
-    """Default values of the template parameters in a function's head."""
-    match = re.search(r"\btemplate\s*<(.*)>\s*(?:static\s+|inline\s+)*__global__", head, re.S)
-    pairs = (item.partition("=") for item in split(match[1] if match else ""))
-    return {left.split()[-1]: value.strip() for left, _, value in pairs if value and left.split()}
+_MOST_CALLERS = 12
+_MOST_SITES = 48
+_LEVELS = 3  # of callers
 
 
 @dataclass(frozen=True)
 class LaunchSite:
-    """A launch in host code: the texts between ``<<<`` and ``>>>``, and the variables that they use."""
+    """A launch in host code, as texts of its place.
 
-    configuration: tuple[str, ...]
+    template       the template arguments that are written out
+    configuration  grid, block, dynamic shared memory; "" for what is not given
+    cluster        the cluster's extents, if the launch sets them
+    arguments      the kernel's arguments, in order
+    frame          the place, and the calls that lead there
+    """
+
+    kernel: KernelSource
+    file: Path
+    line: int
+    text: str
     template: tuple[str, ...]
+    configuration: tuple[str, str, str]
     arguments: tuple[str, ...]
-    variables: Mapping[str, str] = field(default_factory=dict)
-    dims: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    forwarded: frozenset[str] = frozenset()
+    frame: Frame
+    cluster: tuple[str, ...] = ()
 
-    def names(
-        self, signature: Signature, sizes: Mapping[str, int], known: Mapping[str, int], texts: Mapping[str, str]
-    ) -> Names:
-        """Values of names in the host code around the launch, for a problem of ``sizes`` (M, N, K)."""
-        bound: dict[str, frozenset[int]] = {}
-        usual = {key: value for role, value in sizes.items() for key in (role, role.lower())}
-        for argument, text in zip(signature.arguments, self.arguments, strict=False):
-            host = c_as_python(text)
-            if argument.role in sizes:
-                usual[argument.name] = sizes[argument.role]
-                if re.fullmatch(r"[A-Za-z_]\w*", host):
-                    bound[host] = bound.get(host, frozenset()) | {sizes[argument.role]}
-        members = {
-            f"{name}__dot_{axis}": parts[i] if i < len(parts) else "1"
-            for name, parts in self.dims.items() for i, axis in enumerate("xyz")
-        }  # fmt: skip
-        return Names(known, {**texts, **self.variables, **members}, bound, usual)
-
-    def extent(self, index: int, names: Names) -> tuple[int, int, int]:
-        """The grid (0) or block (1); raises ``UsageError`` where it cannot be evaluated."""
-        if index >= len(self.configuration):
-            raise UsageError("the launch has no such part")
-        text = self.configuration[index]
-        for _ in range(4):
-            match = re.fullmatch(r"(?:dim3\s*)?[({](.*)[)}]", text, re.S) if text.startswith(("dim3", "{")) else None
-            parts = split(match[1]) if match else list(self.dims.get(text, (text,)))
-            if match or parts[0] not in self.dims:
-                break
-            text = parts[0]
-        values = [evaluate_c(part, names) for part in parts[:3]]
-        values += [1] * (3 - len(values))
-        if min(values) < 1:
-            raise UsageError("a launch of nothing")
-        return values[0], values[1], values[2]
+    def shown(self) -> str:
+        return f"{self.file.name}:{self.line}"
 
 
-def launch_sites(plain: str, entry: str) -> list[LaunchSite]:
-    """The file's own launches of ``entry``."""
-    found = []
-    for match in re.finditer(rf"\b{re.escape(entry)}\s*(?:<(?!<)([^;{{}}]*?)>)?\s*<<<(?P<how>[^;]*?)>>>\s*\(", plain):
-        head, visible, whole = _around(plain, match.start())
-        dims = _dims(visible)
-        variables = integers(visible, only_const=False)
-        for name in {*dims, *variables}:
-            if re.search(rf"(?:[;{{}})]|\belse)\s*{name}\s*(?:[-+*/%]|<<|>>)?=(?!=)|\b{name}\s*(?:\+\+|--)", whole):
-                dims.pop(name, None)
-                variables.pop(name, None)  # its value changes before the launch
-        template = re.search(r"\btemplate\s*<(.*)>", head, re.S)
-        forwarded = {
-            re.split(r"[\s.]+", item.partition("=")[0].strip())[-1] for item in split(template[1] if template else "")
-        }
-        call = plain[match.end() : _closing(plain, match.end() - 1)]
-        found.append(LaunchSite(tuple(split(match["how"])), tuple(split(match[1] or "")), tuple(split(call)),
-                                variables, dims, frozenset(forwarded)))  # fmt: skip
-    return found
+def launch_sites(path: Path, kernel: KernelSource, include: tuple[Path, ...] = ()) -> Iterator[LaunchSite]:
+    """Launches of ``kernel``: in ``path`` and its headers first, then in the rest of the repository."""
+    found = 0
+    for source in _sources(path, kernel, include):
+        for site in _sites_in(source, kernel, path, include):
+            yield site
+            found += 1
+            if found >= _MOST_SITES:
+                return
 
 
-def _around(plain: str, position: int) -> tuple[str, str, str]:
-    """The head of the function around ``position``, the part of its body in scope there, and the body up to there."""
-    opened: list[int] = []
-    for at in range(position):
-        if plain[at] == "{":
-            opened.append(at)
-        elif plain[at] == "}" and opened:
-            opened.pop()
-    bodies = [at for at in opened if re.search(r"\)\s*(?:const|noexcept)?\s*$", plain[:at][-200:])]
-    if not bodies:
-        return "", "", ""
-    head = re.split(r"[;{}]", plain[: bodies[0]])[-1]
-    visible, at = "", bodies[0] + 1
-    while at < position:
-        if plain[at] == "{" and at not in opened and _BLOCK.search(visible[-40:]):
-            at = _closing(plain, at)
-            visible += ";"
+def _sources(path: Path, kernel: KernelSource, include: tuple[Path, ...]) -> Iterator[SourceFile]:
+    own = read_sources(path, include)
+    yield from own
+    seen = {source.path.resolve() for source in own}
+    for file in files_that_mention(kernel.file, (kernel.name,)):
+        if file.resolve() in seen:
+            continue
+        try:
+            reached = read_sources(file, include)
+        except UsageError:
+            continue
+        homes = {k.file.resolve() for source in reached for k in source.kernels if k.qualified == kernel.qualified}
+        if not homes or kernel.file.resolve() in homes:
+            yield reached[0]
+
+
+def _sites_in(
+    source: SourceFile, kernel: KernelSource, path: Path, include: tuple[Path, ...]
+) -> Iterator[LaunchSite]:
+    if kernel.name not in source.text:
+        return
+    for launch in source.launches:
+        function = source.functions[launch.function]
+        start = Frame(source, include, function, launch.start)
+        if _names(launch.kernel, kernel, function, source, include):
+            for frame in _with_callers(start, path, _LEVELS):
+                yield _site(launch, launch.template, kernel, frame)
+        elif re.fullmatch(r"\w+", launch.kernel):
+            for frame, template in _indirect(launch.kernel, kernel, start, path):
+                yield _site(launch, template, kernel, frame)
+
+
+def _site(launch: LaunchText, template: tuple[str, ...], kernel: KernelSource, frame: Frame) -> LaunchSite:
+    how = (*launch.configuration[:3], "", "", "")[:3]
+    cluster: tuple[str, ...] = ()
+    if launch.config:
+        how, cluster = _configured(frame, launch.config)
+    arguments = launch.arguments
+    if len(arguments) == 1 and arguments[0].startswith("*"):
+        arguments = _pointed(frame, arguments[0].lstrip("*& "))
+    return LaunchSite(kernel, frame.source.path, launch.line, launch.text, template, (how[0], how[1], how[2]), arguments,
+                      frame, cluster)  # fmt: skip
+
+
+def _configured(frame: Frame, name: str) -> tuple[tuple[str, str, str], tuple[str, ...]]:
+    """Grid, block, shared memory and cluster of a ``cudaLaunchConfig_t``."""
+    scope = frame.locals
+    variable = scope.variables.get(name)
+    listed = split_template(variable.value.partition("(")[2][:-1]) if variable and variable.value.endswith(")") else []
+    texts = []
+    for place, member in enumerate(("gridDim", "blockDim", "dynamicSmemBytes")):
+        set_to = scope.members.get(f"{name}.{member}")
+        parts = [scope.members.get(f"{name}.{member}.{axis}") for axis in "xyz"]
+        if set_to is not None:
+            texts.append(set_to.value)
+        elif any(parts):
+            texts.append(f"dim3({', '.join(part.value if part else '1' for part in parts)})")
         else:
-            visible += plain[at]
-        at += 1
-    return head, visible, plain[bodies[0] : position]
+            texts.append(listed[place] if place < len(listed) and "." not in listed[place][:1] else "")
+    axes = {m[-1]: v.value for m, v in scope.members.items() if re.search(r"\.val\.clusterDim\.[xyz]$", m)}
+    cluster = tuple(axes.get(axis, "1") for axis in "xyz") if axes else ()
+    return (texts[0], texts[1], texts[2]), cluster
 
 
-def _dims(visible: str) -> dict[str, tuple[str, ...]]:
-    """The dim3 variables declared in ``visible``, with the texts of their components."""
-    found: dict[str, tuple[str, ...]] = {}
-    for match in _DIM3.finditer(visible):
-        for item in split(_statement(visible, match.end())):
-            one = re.fullmatch(r"(\w+)\s*(?:=\s*)?(dim3\s*)?[({](.*)[)}]", item, re.S)
-            if one is not None and (match[0].startswith("dim3") or one[2]):
-                found[one[1]] = tuple(split(one[3]))
-            elif match[0].startswith("dim3") and (copy := re.fullmatch(r"(\w+)\s*=\s*(.+)", item, re.S)):
-                found[copy[1]] = (copy[2],)
-            elif match[0].startswith("dim3") and re.fullmatch(r"\w+", item):
-                set_later = dict(re.findall(rf"\b{item}\s*\.\s*([xyz])\s*=\s*([^;=]+);", visible))
-                found[item] = tuple(set_later.get(axis, "1") for axis in "xyz")
-    return found
+def _pointed(frame: Frame, name: str) -> tuple[str, ...]:
+    """The arguments in an array of pointers: ``void* args[] = {&a, &b}``."""
+    variable = frame.locals.variables.get(name)
+    if variable is None or not variable.value.startswith("{"):
+        return ()
+    return tuple(re.sub(r"^(?:\(\s*void\s*\*+\s*\)\s*)?&?\s*\(?\s*(.*?)\s*\)?$", r"\1", part)
+                 for part in split_template(variable.value[1:-1]))  # fmt: skip
 
 
-def x_walks_rows(body: str, signature: Signature) -> bool:
-    """Whether blockIdx.x counts rows of C, judged by what its variable is compared with, named, or multiplied by."""
-    named = {arg.role: arg.name for arg in signature.arguments}
-    rows, cols = (f"(?:{role}|{named.get(role, role)})" for role in "MN")
-    direct = re.findall(r"(\w+)\s*=\s*[^;=]*blockIdx\.x", body)
-    further = [n for d in direct for n in re.findall(rf"(\w+)\s*=(?!=)[^;=]*\b{d}\b", body) if n not in direct]
-    for name in direct + further:
-        for size, answer in ((rows, True), (cols, False)):
-            if re.search(rf"\b{name}\s*(?:<|>=)\s*{size}\b|\b{size}\s*(?:>|<=)\s*{name}\b", body):
-                return answer
-        if "row" in name.lower() or "col" in name.lower():
-            return "row" in name.lower()
-        if re.search(rf"\b(?:{named['A']}|{named['C']})\s*\[\s*\(?{name}\s*\*", body):
-            return True
-    return False
+# --- which kernel a launch means
 
 
-def values_of(defines: tuple[tuple[str, str], ...]) -> dict[str, int]:
-    return {name: int(text) for name, text in defines if re.fullmatch(r"\d+", text)}
+def _names(
+    spelled: str, kernel: KernelSource, function: FunctionSource, source: SourceFile, include: tuple[Path, ...]
+) -> bool:
+    """Whether ``spelled`` in ``function`` names ``kernel``, and not one of the same name in another namespace."""
+    spelled = spelled.replace(" ", "").removeprefix("::")
+    if spelled.rsplit("::", 1)[-1] != kernel.name:
+        return False
+    if not ("::" + kernel.qualified).endswith("::" + spelled) and not _foreign(spelled, kernel):
+        return False
+    known = {k.qualified for s in read_sources(source.path, include) for k in s.kernels if k.name == kernel.name}
+    scope = function.scope.split("::") if function.scope else []
+    for depth in range(len(scope), -1, -1):
+        inner = "::".join((*scope[:depth], spelled))
+        if inner in known:
+            return inner == kernel.qualified
+    return True
 
 
-def chosen(
-    sites: list[LaunchSite], parameters: list[tuple[str, str, bool]], given: Mapping[str, int], texts: Mapping[str, str]
-) -> tuple[LaunchSite | None, dict[str, str]]:
-    """The first launch site that agrees with the given values, and the template arguments that it passes."""
-    for site in sites:
-        found, agrees, known = {}, True, dict(given)
-        for (kind, name, _), text in zip(parameters, site.template, strict=False):
-            if name in given:
-                try:
-                    agrees &= text.isidentifier() or evaluate_c(text, Names(given, texts)) == given[name]
-                except UsageError:
-                    agrees = False
-                known[text] = given[name]
-            elif text not in site.forwarded:
-                try:
-                    if kind in ("typename", "class"):
-                        raise UsageError(text)
-                    found[name] = str(evaluate_c(text, Names(given, {**texts, **site.variables})))
-                except UsageError:
-                    found[name] = text  # a type, or a value only the compiler knows
-        if agrees:
-            own = {name: text for name, text in site.variables.items() if name not in known}
-            own |= {text: str(value) for text, value in known.items() if text.isidentifier()}
-            return replace(site, variables=own), found
-    return None, {}
+def _foreign(spelled: str, kernel: KernelSource) -> bool:
+    """A spelling by a namespace alias cannot be told; a kernel outside namespaces has none."""
+    return "::" in spelled and "::" in kernel.qualified and "::" not in spelled.split("::", 1)[1]
+
+
+def _indirect(
+    name: str, kernel: KernelSource, frame: Frame, path: Path
+) -> Iterator[tuple[Frame, tuple[str, ...]]]:
+    """Launches through a variable, or through a parameter that callers pass the kernel for."""
+    assert frame.function is not None
+    variable = frame.locals.variables.get(name)
+    if variable is not None:
+        spelled, template = launched(variable.value)
+        if variable.value and _names(spelled, kernel, frame.function, frame.source, frame.include):
+            for each in _with_callers(frame, path, _LEVELS):
+                yield each, template
+            return
+    places = [i for i, p in enumerate(frame.function.parameters) if p.name == name]
+    for called in _callers(frame, path) if places else ():
+        if called.caller is None or called.caller.function is None or places[0] >= len(called.arguments):
+            continue
+        spelled, template = launched(called.arguments[places[0]])
+        local = called.caller.locals.variables.get(spelled)
+        if local is not None and local.value:
+            spelled, template = launched(local.value)
+        if _names(spelled, kernel, called.caller.function, called.caller.source, frame.include):
+            scope = HostScope(called, {}, Sizes(), Asked())
+            yield called, tuple(_in_caller(text, scope) for text in template)
+
+
+def _in_caller(text: str, scope: HostScope) -> str:
+    """A template argument written in the caller's scope, as text that is valid in any."""
+    outer = scope.outer()
+    if outer is None:
+        return text
+    try:
+        return str(outer.value(path_of(text))) if re.fullmatch(r"[A-Za-z_][\w:]*", text) else text
+    except UnknownValue:
+        return outer.type_of(text)
+
+
+# --- callers
+
+
+def _with_callers(frame: Frame, path: Path, levels: int) -> Iterator[Frame]:
+    """``frame`` on its own, then with each call of its function."""
+    yield frame
+    function = frame.function
+    if function is None or not (function.parameters or function.template) or levels == 0:
+        return
+    for called in _callers(frame, path):
+        if called.caller is None:
+            yield called
+            continue
+        for outer in _with_callers(called.caller, path, levels - 1):
+            yield replace(called, caller=outer)
+
+
+def _callers(frame: Frame, path: Path) -> Iterator[Frame]:
+    """``frame`` with each explicit instantiation and each call of its function."""
+    function = frame.function
+    assert function is not None
+    found = 0
+    for source in _mentioning(frame, path):
+        for instance in source.instantiations:
+            if instance.name == function.name and function.template:
+                yield replace(frame, template=instance.template)
+                found += 1
+        for other in source.functions:
+            if other is function or not re.search(rf"\b{re.escape(function.name)}\b", other.body):
+                continue
+            for start, called, arguments in calls_of(other, function.name):
+                required = sum(1 for p in function.parameters if not p.default)
+                if required <= len(arguments) <= len(function.parameters):
+                    outer = Frame(source, frame.include, other, start)
+                    yield replace(frame, caller=outer, arguments=arguments, template=launched(called)[1])
+                    found += 1
+                if found >= _MOST_CALLERS:
+                    return
+
+
+def _mentioning(frame: Frame, path: Path) -> Iterator[SourceFile]:
+    """Sources that may call the frame's function: its own file, those of ``path``, then the rest of the repository."""
+    assert frame.function is not None
+    own = {source.path.resolve(): source for source in (frame.source, *read_sources(path, frame.include))}
+    yield from own.values()
+    if re.search(r"\bstatic\b", frame.function.head) and frame.source.path.suffix == ".cu":
+        return
+    for file in files_that_mention(frame.source.path, (frame.function.name,)):
+        if file.resolve() not in own:
+            try:
+                yield read_source_file(file)
+            except UsageError:
+                continue

@@ -1,0 +1,232 @@
+"""What a function of host code declares and decides before a given place: variables, aliases, conditions."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from gemmsmith.userfile.declared import Variable, innermost, text_of, variables
+from gemmsmith.userfile.parts import FunctionSource
+from gemmsmith.userfile.syntax import descend, parse, words
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+_ANYWHERE: frozenset[str] = frozenset()
+_LOOPS = frozenset({"for_statement", "while_statement", "do_statement", "for_range_loop"})
+
+
+@dataclass
+class LocalScope:
+    """Names visible at a place in a function's body.
+
+    variables   by name, with the value last assigned on the way there
+    members     ``config.gridDim`` and the like, assigned on the way there
+    changed     values assigned in branches that may have run; None: an unknown one
+    aliases     local ``using`` and ``typedef`` names
+    conditions  those of the ``if`` and ``switch`` statements around the place, and whether they hold there
+    """
+
+    variables: dict[str, Variable] = field(default_factory=dict)
+    members: dict[str, Variable] = field(default_factory=dict)
+    changed: dict[str, list[str | None]] = field(default_factory=dict)
+    aliases: dict[str, str] = field(default_factory=dict)
+    conditions: list[tuple[str, bool]] = field(default_factory=list)
+
+
+@lru_cache(maxsize=256)
+def _body(text: str) -> tuple[str, Node]:
+    code = "void f() {" + text + "\n}"
+    root = parse(code)
+    body = next((n for n in descend(root, frozenset({"translation_unit", "function_definition"}))
+                 if n.type == "compound_statement"), root)  # fmt: skip
+    return code, body
+
+
+_SHIFT = len("void f() {")
+
+
+@lru_cache(maxsize=512)
+def local_scope(function: FunctionSource, start: int) -> LocalScope:
+    """The scope at offset ``start`` of the function's body."""
+    code, body = _body(function.body)
+    return _Walk(code, start + _SHIFT, function.body_line).run(body)
+
+
+def body_tree(function: FunctionSource) -> tuple[str, Node, int]:
+    """The tree of a function's body: its text, its node, and what to subtract from offsets to get those of the body."""
+    return (*_body(function.body), _SHIFT)
+
+
+def initial_values(text: str) -> Mapping[str, str]:
+    """Constants declared in a body of device code, wherever they are; the first one of each name."""
+    found: dict[str, str] = {}
+    code, body = _body(text)
+    if "const" not in text:
+        return found
+    for node in descend(body, _ANYWHERE):
+        if node.type == "declaration":
+            for variable in variables(code, node):
+                if variable.const and variable.value:
+                    found.setdefault(variable.name, variable.value)
+    return found
+
+
+@dataclass
+class _Walk:
+    code: str
+    place: int
+    first_line: int
+    scope: LocalScope = field(default_factory=LocalScope)
+
+    def run(self, body: Node) -> LocalScope:
+        node: Node | None = body
+        while node is not None:
+            node = self._level(node)
+        return self.scope
+
+    def _level(self, node: Node) -> Node | None:
+        """Record what comes before the place among ``node``'s children; the child with the place in it."""
+        self._enter(node)
+        for child in node.named_children:
+            if child.start_byte >= self.place:
+                return None
+            if child.end_byte > self.place:
+                return child
+            if node.type in ("if_statement", "switch_statement", "call_expression", "binary_expression"):
+                continue  # the other branch
+            self._passed(child)
+        return None
+
+    def _enter(self, node: Node) -> None:
+        """Conditions and variables that ``node`` brings for what is inside."""
+        if node.type == "if_statement":
+            condition = node.child_by_field_name("condition")
+            then = node.child_by_field_name("consequence")
+            if condition is not None and then is not None and condition.end_byte <= self.place:
+                value = condition.child_by_field_name("value")
+                text = words(text_of(self.code, value if value is not None else condition))
+                self.scope.conditions.append((text, then.start_byte <= self.place < then.end_byte))
+        elif node.type == "case_statement":
+            value, switch = node.child_by_field_name("value"), node.parent.parent if node.parent else None
+            condition = switch.child_by_field_name("condition") if switch is not None else None
+            if value is not None and condition is not None:
+                tested = words(text_of(self.code, condition)).removeprefix("(").removesuffix(")")
+                self.scope.conditions.append((f"{tested} == {words(text_of(self.code, value))}", True))
+        elif node.type == "for_range_loop":
+            name = innermost(node.child_by_field_name("declarator"))
+            right = node.child_by_field_name("right")
+            if name is not None and right is not None:
+                self._set(text_of(self.code, name), f"({words(text_of(self.code, right))})[0]", node)
+        elif node.type == "lambda_expression":
+            declarator = node.child_by_field_name("declarator")
+            listed = declarator.child_by_field_name("parameters") if declarator is not None else None
+            for parameter in listed.named_children if listed is not None else ():
+                name = innermost(parameter.child_by_field_name("declarator"))
+                if name is not None:
+                    self.scope.variables.pop(text_of(self.code, name), None)
+
+    def _passed(self, node: Node) -> None:
+        """A statement that has run, or may have run, before the place."""
+        if node.type == "declaration":
+            for variable in variables(self.code, node):
+                line = self.first_line + variable.line
+                self.scope.variables[variable.name] = Variable(
+                    variable.name, variable.type, variable.value, variable.const, line, variable.text
+                )
+                self.scope.changed.pop(variable.name, None)
+                self._designated(node, variable.name)
+            self._addresses(node)
+        elif node.type in ("alias_declaration", "type_definition"):
+            name = innermost(node.child_by_field_name("name") or node.child_by_field_name("declarator"))
+            kind = node.child_by_field_name("type")
+            if name is not None:
+                self.scope.aliases[text_of(self.code, name)] = words(text_of(self.code, kind))
+        elif node.type == "expression_statement":
+            expression = node.named_children[0] if node.named_children else None
+            if expression is not None and expression.type == "assignment_expression":
+                self._assignment(expression)
+            elif expression is not None:
+                self._may_change(expression)
+        elif node.type != "compound_statement" or True:
+            self._may_change(node)
+
+    def _assignment(self, node: Node) -> None:
+        left, right = node.child_by_field_name("left"), node.child_by_field_name("right")
+        operator = text_of(self.code, node.child_by_field_name("operator"))
+        if left is None or right is None or operator != "=":
+            self._may_change(node)
+            return
+        self._set(path_of(text_of(self.code, left)), words(text_of(self.code, right)), node)
+        self._addresses(right)
+
+    def _set(self, name: str, value: str, node: Node) -> None:
+        store = self.scope.members if re.search(r"[.\[]", name) else self.scope.variables
+        known = store.get(name)
+        line = self.first_line + node.start_point[0]
+        store[name] = Variable(name, known.type if known else "", value, False, line, words(text_of(self.code, node)))
+        self.scope.changed.pop(name, None)
+        if store is self.scope.variables:
+            for member in [m for m in self.scope.members if m.startswith(f"{name}.")]:
+                del self.scope.members[member]
+
+    def _designated(self, node: Node, name: str) -> None:
+        """``cudaLaunchConfig_t c{.gridDim = g}``."""
+        for pair in descend(node, _ANYWHERE):
+            if pair.type == "initializer_pair":
+                field_name = text_of(self.code, pair.child_by_field_name("designator")).lstrip(".").strip()
+                self._set(f"{name}.{field_name}", words(text_of(self.code, pair.child_by_field_name("value"))), pair)
+
+    def _may_change(self, node: Node) -> None:
+        """Assignments in a statement that is not certain to run, or runs more than once."""
+        for inner in descend(node, _ANYWHERE):
+            if inner.type == "assignment_expression":
+                plain = text_of(self.code, inner.child_by_field_name("operator")) == "="
+                value = words(text_of(self.code, inner.child_by_field_name("right"))) if plain else None
+                self._changed(text_of(self.code, inner.child_by_field_name("left")), value)
+            elif inner.type == "update_expression":
+                self._changed(text_of(self.code, inner.child_by_field_name("argument")), None)
+        self._addresses(node)
+
+    def _changed(self, left: str, value: str | None) -> None:
+        name = path_of(left)
+        for one in {name, re.split(r"[.\[]", name)[0]}:
+            self.scope.changed.setdefault(one, []).append(value if one == name else None)
+
+    def _addresses(self, node: Node) -> None:
+        """Variables whose address is passed on: their values are whatever the callee stores."""
+        for inner in descend(node, _ANYWHERE):
+            if inner.type == "pointer_expression" and text_of(self.code, inner).startswith("&"):
+                parent = inner.parent
+                if parent is not None and parent.type == "argument_list":
+                    name = path_of(text_of(self.code, inner.child_by_field_name("argument")))
+                    if name.isidentifier():
+                        self.scope.changed.setdefault(name, []).append(None)
+
+
+def path_of(text: str) -> str:
+    """``p->dims . x`` as ``p.dims.x``."""
+    return re.sub(r"\s+", "", text).replace("->", ".").removeprefix("this.")
+
+
+def returns(function: FunctionSource) -> Iterator[tuple[int, str]]:
+    """The function's return statements: offset in the body and expression."""
+    code, body, shift = body_tree(function)
+    for node in descend(body, _ANYWHERE):
+        if node.type == "return_statement" and node.named_children:
+            yield node.start_byte - shift, words(text_of(code, node.named_children[0]))
+
+
+def calls_of(function: FunctionSource, name: str) -> Iterator[tuple[int, str, tuple[str, ...]]]:
+    """Calls of ``name`` in the body: offset, the called expression, the arguments."""
+    code, body, shift = body_tree(function)
+    for node in descend(body, _ANYWHERE):
+        if node.type == "call_expression":
+            called = text_of(code, node.child_by_field_name("function"))
+            if called.split("<")[0].rsplit("::", 1)[-1].rsplit(".", 1)[-1].rsplit("->", 1)[-1].strip() == name:
+                given = node.child_by_field_name("arguments")
+                texts = tuple(words(text_of(code, c)) for c in given.named_children) if given is not None else ()
+                yield node.start_byte - shift, words(called), texts

@@ -1,0 +1,114 @@
+"""Block and grid inferred from a kernel's own text, where no launch of it is found."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+
+from gemmsmith.errors import UsageError
+from gemmsmith.gpus import cuda_limits
+from gemmsmith.kernel.expressions import evaluate_c
+from gemmsmith.kernel.geometry import Dim3
+from gemmsmith.kernel.signature import Signature
+from gemmsmith.problem import Problem
+
+_TILES = (
+    "TILE_SIZE", "TILE_WIDTH", "TILE_DIM", "TILE", "BLOCK_SIZE", "BLOCKSIZE", "BLOCK_DIM", "BLOCK", "BS", "TS",
+    "TILESIZE", "BLOCK_WIDTH", "KTILE",
+)  # fmt: skip
+# Names for the tile of a block and of a thread.
+_NAMES = {
+    "BM": ("BM", "BLOCK_M", "BLOCK_SIZE_M", "TILE_M"), "BN": ("BN", "BLOCK_N", "BLOCK_SIZE_N", "TILE_N"),
+    "TM": ("TM", "THREAD_M", "THREAD_SIZE_Y", "THREAD_TILE_M"),
+    "TN": ("TN", "THREAD_N", "THREAD_SIZE_X", "THREAD_TILE_N"),
+}  # fmt: skip
+_DEFAULT_TILE = 32
+
+
+@dataclass(frozen=True)
+class LaunchGuess:
+    """What a kernel's text tells about its launch.
+
+    body       the kernel's body
+    reached    the same with the bodies of the device functions that it calls
+    bounds     the first argument of ``__launch_bounds__``
+    constants  integers by name: the file's, the template's values, the body's own
+    """
+
+    signature: Signature
+    body: str
+    reached: str
+    bounds: str
+    constants: Mapping[str, int]
+
+    @property
+    def two_dimensional(self) -> bool:
+        return "threadIdx.y" in self.reached
+
+    def block(self) -> Dim3:
+        block = self._block()
+        if not 0 < block[0] * block[1] <= cuda_limits().threads_per_block:
+            raise UsageError(
+                f"the block of {self.signature.entry} is not known; {block[0]} x {block[1]} threads, as its constants "
+                "suggest, cannot be launched", "give it with --block X[,Y] (and --grid)")  # fmt: skip
+        return block
+
+    def grid(self, problem: Problem, block: Dim3) -> Dim3:
+        rows, cols = self._constant(*_NAMES["BM"]), self._constant(*_NAMES["BN"])
+        linear = "blockIdx.y" not in self.reached
+        if rows is None or cols is None:
+            if linear and not self.two_dimensional and re.search(r"blockIdx\.x\s*\*\s*blockDim\.x", self.reached):
+                return max(1, -(-problem.m * problem.n // block[0])), 1, 1
+            rows = cols = self._tile()
+            if self.two_dimensional:
+                rows, cols = (block[0], block[1]) if self._x_walks_rows() else (block[1], block[0])
+        across, down = max(1, -(-problem.n // cols)), max(1, -(-problem.m // rows))
+        if linear:
+            return across * down, 1, 1
+        return (down, across, 1) if self._x_walks_rows() else (across, down, 1)
+
+    def _constant(self, *names: str) -> int | None:
+        upper = {name.upper(): value for name, value in self.constants.items() if value > 0}
+        return next((upper[name] for name in names if name in upper), None)
+
+    def _tile(self) -> int:
+        for first, second in re.findall(r"__shared__\s+\w+\s+\w+\s*\[([^\]]+)\]\s*\[([^\]]+)\]", self.body):
+            try:
+                rows, cols = evaluate_c(first, self.constants), evaluate_c(second, self.constants)
+            except UsageError:
+                continue
+            if self._constant(*_TILES) is None and rows > 0 and cols - rows in (0, 1):
+                return rows
+        return self._constant(*_TILES) or _DEFAULT_TILE
+
+    def _block(self) -> Dim3:
+        bm, bn = self._constant(*_NAMES["BM"]), self._constant(*_NAMES["BN"])
+        tm, tn = self._constant(*_NAMES["TM"]), self._constant(*_NAMES["TN"])
+        if self.two_dimensional:
+            return (bn // tn, bm // tm, 1) if bm and bn and tm and tn else (self._tile(), self._tile(), 1)
+        if self.bounds:
+            with suppress(UsageError):  # a template parameter that has no value yet
+                return evaluate_c(self.bounds, self.constants), 1, 1
+        threads = self._constant("NUM_THREADS", "THREADS", "NTHREADS", "BLOCK_THREADS")
+        if threads is None and bm and bn:
+            threads = bm * bn // ((tm or 1) * (tn or 1))
+        return threads or self._tile() ** 2, 1, 1
+
+    def _x_walks_rows(self) -> bool:
+        """Whether blockIdx.x counts rows of C: by what its variable is compared with, named, or multiplied by."""
+        body = self.body
+        named = {arg.role: arg.name for arg in self.signature.arguments}
+        rows, cols = (f"(?:{role}|{named.get(role, role)})" for role in "MN")
+        direct = re.findall(r"(\w+)\s*=\s*[^;=]*blockIdx\.x", body)
+        further = [n for d in direct for n in re.findall(rf"(\w+)\s*=(?!=)[^;=]*\b{d}\b", body) if n not in direct]
+        for name in direct + further:
+            for size, answer in ((rows, True), (cols, False)):
+                if re.search(rf"\b{name}\s*(?:<|>=)\s*{size}\b|\b{size}\s*(?:>|<=)\s*{name}\b", body):
+                    return answer
+            if "row" in name.lower() or "col" in name.lower():
+                return "row" in name.lower()
+            if re.search(rf"\b(?:{named.get('A', 'A')}|{named.get('C', 'C')})\s*\[\s*\(?{name}\s*\*", body):
+                return True
+        return False

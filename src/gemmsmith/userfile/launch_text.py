@@ -1,0 +1,89 @@
+"""Launches in the syntax tree of a function: ``k<<<…>>>(…)`` and the runtime's launch functions."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from gemmsmith.userfile.declared import text_of
+from gemmsmith.userfile.parts import LaunchText
+from gemmsmith.userfile.syntax import descend, words
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+_EVERYWHERE: frozenset[str] = frozenset()
+_BY_ARRAY = frozenset({"cudaLaunchKernel", "cudaLaunchCooperativeKernel"})
+_BY_CONFIG = frozenset({"cudaLaunchKernelEx", "cudaLaunchKernelExC"})
+
+
+def launches_in(code: str, body: Node, function: int) -> list[LaunchText]:
+    """The launches in the body of the file's function number ``function``."""
+    found = []
+    for node in descend(body, _EVERYWHERE):
+        if node.type != "call_expression":
+            continue
+        called = node.child_by_field_name("function")
+        given = arguments(code, node.child_by_field_name("arguments"))
+        chevrons = next((child for child in node.named_children if child.type == "kernel_call_syntax"), None)
+        at = {"line": node.start_point[0] + 1, "function": function, "start": node.start_byte - body.start_byte - 1}
+        text = words(text_of(code, node))
+        if chevrons is not None:
+            kernel, template = launched(text_of(code, called))
+            how = tuple(words(text_of(code, child)) for child in chevrons.named_children)
+            found.append(LaunchText(kernel, template, how, given, **at, text=text))
+            continue
+        name = text_of(code, called).split("<")[0].rsplit("::", 1)[-1].strip()
+        if name in _BY_ARRAY and len(given) >= 4:
+            kernel, template = launched(given[0])
+            found.append(LaunchText(kernel, template, (given[1], given[2], *given[4:6]), (f"*{given[3]}",), **at, text=text))
+        elif name in _BY_CONFIG and len(given) >= 2:
+            kernel, template = launched(given[1])
+            passed = given[2:] if name == "cudaLaunchKernelEx" else (f"*{given[2]}",)
+            found.append(LaunchText(kernel, template, (), passed, **at, config=given[0].lstrip("&* "), text=text))
+    return found
+
+
+def arguments(code: str, node: Node | None) -> tuple[str, ...]:
+    return tuple(words(text_of(code, child)) for child in node.named_children if child.type != "comment") if node else ()
+
+
+def launched(text: str) -> tuple[str, tuple[str, ...]]:
+    """The name and the template arguments of a launched expression, without casts, ``&`` and parentheses."""
+    text = words(text)
+    while True:
+        bare = re.sub(r"^\(\s*(?:const\s+)?void\s*(?:const\s*)?\*\s*\)\s*|^[&*]\s*", "", text)
+        bare = re.sub(r"^(?:reinterpret|static|const)_cast\s*<[^()]*>\s*(?=\()", "", bare).strip()
+        if bare.startswith("(") and bare.endswith(")") and _wraps(bare):
+            bare = bare[1:-1].strip()
+        if bare == text:
+            break
+        text = bare
+    name, opened, rest = text.partition("<")
+    if not opened or not text.endswith(">"):
+        return text, ()
+    return name.strip().removeprefix("this->"), tuple(split_template(rest[:-1]))
+
+
+def _wraps(text: str) -> bool:
+    depth = 0
+    for at, char in enumerate(text):
+        depth += (char == "(") - (char == ")")
+        if depth == 0:
+            return at == len(text) - 1
+    return False
+
+
+def split_template(text: str) -> list[str]:
+    """Split template arguments at commas outside brackets and angle brackets."""
+    parts, depth, angle, last = [], 0, 0, 0
+    for at, char in enumerate(text):
+        depth += (char in "([{") - (char in ")]}")
+        if depth == 0 and char == "<":
+            angle += 1
+        elif depth == 0 and char == ">" and text[at - 1 : at] != "-":
+            angle = max(0, angle - 1)
+        elif char == "," and depth == 0 and angle == 0:
+            parts.append(text[last:at].strip())
+            last = at + 1
+    return [part for part in (*parts, text[last:].strip()) if part]

@@ -1,0 +1,325 @@
+"""Values at a launch site: template arguments, grid, block, shared memory, cluster; and where each comes from."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from gemmsmith.errors import UsageError
+from gemmsmith.kernel.geometry import Dim3
+from gemmsmith.userfile.host_frame import Asked, Frame, HostScope, Sizes
+from gemmsmith.userfile.host_scope import path_of
+from gemmsmith.userfile.launch_site import LaunchSite
+from gemmsmith.userfile.parts import TemplateParameter
+from gemmsmith.userfile.type_text import deduced
+from gemmsmith.userfile.values import UnknownValue, evaluate, evaluate_int
+
+_EXTENTS = ("M", "N", "K")
+# Usual names of the extents in host code, for values that the source does not tell.
+_USUAL = {
+    "M": r"h_?a|a_?(?:h|height|rows?|m)|(?:num|n)_?(?:a_?)?rows?_?a?|dims?_?a\.y|dim_?m|m_?(?:size|dim)|rows|height|a_?height",
+    "N": r"w_?b|b_?(?:w|width|cols?|columns|n)|(?:num|n)_?(?:b_?)?col(?:umn)?s?_?b?|dims?_?b\.x|dim_?n|n_?(?:size|dim)|cols|width",
+    "K": r"w_?a|h_?b|a_?(?:w|width|cols?|columns|k)|b_?(?:h|height|rows?|k)|dims?_?a\.x|dims?_?b\.y|dim_?k|k_?(?:size|dim)|inner",
+}  # fmt: skip
+_CAST = re.compile(r"^(?:\(\s*[\w:\s]+\)\s*|(?:static_cast\s*<[^<>]*>|[\w:]*int\w*|size_t|unsigned)\s*\((?=.*\)$))")
+
+
+@dataclass(frozen=True)
+class Roles:
+    """What each parameter of a kernel means: ("M", "N", "", "A", …), and the parameters' names."""
+
+    roles: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class FoundValue:
+    """A value with the text that it came from: block = 16x16 from runner.cu:132 ``dim3 block(16, 16)``."""
+
+    what: str
+    value: str
+    place: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.what} {self.value} from {self.place} `{self.text}`"
+
+
+class _UsualSizes(Mapping[str, int]):
+    """Sizes by the names that host code usually has for them."""
+
+    def __init__(self, exact: Mapping[str, int], sizes: Mapping[str, int]) -> None:
+        self._exact, self._sizes = exact, sizes
+
+    def __getitem__(self, name: str) -> int:
+        if name in self._exact:
+            return self._exact[name]
+        for role, pattern in _USUAL.items():
+            if role in self._sizes and re.fullmatch(pattern, name, re.I):
+                return self._sizes[role]
+        raise KeyError(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._exact)
+
+    def __len__(self) -> int:
+        return len(self._exact)
+
+    def __contains__(self, name: object) -> bool:
+        try:
+            self[str(name)]
+        except KeyError:
+            return False
+        return True
+
+
+@dataclass(frozen=True)
+class SiteValues:
+    """A launch site for given values of the user's and of the kernel's template parameters."""
+
+    site: LaunchSite
+    roles: Roles
+    given: Mapping[str, str]
+
+    def scope(self, sizes: Mapping[str, int], asked: Asked) -> HostScope:
+        """The scope at the site for a problem of ``sizes``."""
+        return HostScope(self.site.frame, self.given, self._sizes(sizes), asked, self._overrides())
+
+    def _sizes(self, sizes: Mapping[str, int]) -> Sizes:
+        bound: dict[str, frozenset[int]] = {}
+        leading: dict[str, frozenset[int]] = {}
+        exact = {key: value for role, value in sizes.items() if role in _EXTENTS for key in (role, role.lower())}
+        for i, (role, text) in enumerate(zip(self.roles.roles, self.site.arguments, strict=False)):
+            if role not in sizes:
+                continue
+            if i < len(self.roles.names) and role in _EXTENTS:
+                exact[self.roles.names[i]] = sizes[role]
+            store = bound if role in _EXTENTS else leading
+            for path in self._paths(text):
+                store[path] = store.get(path, frozenset()) | {sizes[role]}
+        return Sizes({**leading, **bound}, _UsualSizes(exact, sizes))
+
+    def _paths(self, text: str) -> list[str]:
+        """The variable that is passed, and those that it is a plain copy of."""
+        found: list[str] = []
+        for _ in range(4):
+            while (bare := _uncast(text)) != text:
+                text = bare
+            path = path_of(text)
+            if not re.fullmatch(r"[A-Za-z_][\w.]*(?:\[\w+\])?", path) or path in found:
+                break
+            found.append(path)
+            variable = self.site.frame.locals.variables.get(path)
+            if variable is None:
+                break
+            text = variable.value
+        return found
+
+    def _overrides(self) -> dict[str, str]:
+        """Names at the site that are passed for template parameters with a given value."""
+        return {
+            text: self.given[parameter.name]
+            for parameter, text in zip(self.site.kernel.template or (), self.site.template, strict=False)
+            if parameter.name in self.given and text.isidentifier()
+        }
+
+    # --- template arguments
+
+    def template(self) -> tuple[dict[str, str], list[str]]:
+        """The template arguments that the site tells, by name, and the names of those that it leaves open."""
+        scope = self.scope({}, Asked())
+        found: dict[str, str] = {}
+        left = []
+        parameters = self.site.kernel.template or ()
+        for i, parameter in enumerate(parameters):
+            if parameter.name in self.given or parameter.pack:
+                continue
+            if i < len(self.site.template):
+                value = template_value(parameter, self.site.template[i], scope)
+            else:
+                value = self._deduced(parameter.name, scope)
+                if not value and parameter.default:
+                    continue
+            if value:
+                found[parameter.name] = value
+            else:
+                left.append(parameter.name)
+        return found, left
+
+    def _deduced(self, name: str, scope: HostScope) -> str:
+        """A type that the kernel's arguments tell."""
+        for parameter, text in zip(self.site.kernel.parameters, self.site.arguments, strict=False):
+            if re.search(rf"\b{re.escape(name)}\b", parameter.type) and (
+                kind := deduced(name, parameter.type, scope.declared_type(text))
+            ):
+                return "" if _is_open(kind, self.site.frame) else kind
+        return ""
+
+    def agrees(self) -> bool:
+        """Whether the site passes what the user gave."""
+        scope = self.scope({}, Asked())
+        for parameter, text in zip(self.site.kernel.template or (), self.site.template, strict=False):
+            if parameter.name not in self.given or text.isidentifier():
+                continue
+            given = self.given[parameter.name]
+            if parameter.kind == "typename":
+                if scope.type_of(text) != given:
+                    return False
+                continue
+            try:
+                if evaluate_int(text, scope) != evaluate_int(given, scope):
+                    return False
+            except UnknownValue:
+                if text != given:
+                    return False
+        return True
+
+    # --- geometry
+
+    def extent(self, index: int, sizes: Mapping[str, int]) -> tuple[Dim3, bool]:
+        """The grid (0) or block (1), and whether it depends on a size; raises ``UsageError`` if it is not known."""
+        asked = Asked()
+        text = self.site.configuration[index]
+        if not text:
+            raise UsageError("the launch has no such part")
+        return _triple(evaluate(text, self.scope(sizes, asked))), asked.sized
+
+    def smem(self, sizes: Mapping[str, int]) -> int:
+        text = self.site.configuration[2]
+        return evaluate_int(text, self.scope(sizes, Asked())) if text else 0
+
+    def cluster(self, sizes: Mapping[str, int]) -> Dim3:
+        scope = self.scope(sizes, Asked())
+        parts = [evaluate_int(text, scope) for text in self.site.cluster]
+        return _triple((*parts, *[1] * (3 - len(parts))))
+
+    def is_reached(self, sizes: Mapping[str, int]) -> bool:
+        """False if a condition around the launch, or around a call that leads there, does not hold."""
+        scope: HostScope | None = self.scope(sizes, Asked())
+        while scope is not None:
+            for text, holds in scope.frame.locals.conditions:
+                try:
+                    if bool(evaluate(text, scope)) != holds:
+                        return False
+                except UsageError:
+                    continue
+            scope = scope.outer()
+        return True
+
+    def origin(self, index: int) -> tuple[str, str]:
+        """Where the grid (0), block (1) or shared memory (2) is written: the place and the text."""
+        text = self.site.configuration[index]
+        frame: Frame | None = self.site.frame
+        while frame is not None:
+            variable = frame.locals.variables.get(text)
+            if variable is not None and variable.text:
+                return f"{frame.source.path.name}:{variable.line}", variable.text.rstrip(";")
+            places = [i for i, p in enumerate(frame.function.parameters) if p.name == text] if frame.function else []
+            if not places or frame.caller is None or places[0] >= len(frame.arguments):
+                break
+            text, frame = frame.arguments[places[0]], frame.caller
+        return self.site.shown(), text
+
+
+def template_value(parameter: TemplateParameter, text: str, scope: HostScope) -> str:
+    """A template argument as the compiler takes it outside the host code; empty if it is not known."""
+    if parameter.kind in ("typename", "template"):
+        kind = scope.type_of(text)
+        return "" if _is_open(kind, scope.frame) else qualified(kind, scope)
+    plain = re.fullmatch(r"(?:unsigned|signed|long|short|int|char|bool|size_t|uint|auto|std::size_t|u?int\d+_t|\s)+", parameter.kind)
+    if plain:
+        try:
+            value = evaluate_int(text, scope)
+            return ("true" if value else "false") if parameter.kind == "bool" else str(value)
+        except UnknownValue:
+            return "" if _is_open(text, scope.frame) else text
+    text = _enumerator(text, scope)
+    return "" if _is_open(text, scope.frame) else qualified(text, scope)
+
+
+def _enumerator(text: str, scope: HostScope) -> str:
+    """The enumerator that a name stands for."""
+    for _ in range(4):
+        variable = scope.frame.locals.variables.get(text)
+        if variable is not None and variable.value:
+            text = variable.value
+            continue
+        try:
+            passed = scope.passed_for(text)
+        except UnknownValue:
+            break
+        if passed is None:
+            break
+        text, scope = passed
+    return text
+
+
+def _is_open(text: str, frame: Frame) -> bool:
+    """Whether ``text`` uses a template parameter or a variable of the host function."""
+    names = set(re.findall(r"[A-Za-z_]\w*", text))
+    open_names = {p.name for p in (frame.function.template or ())} if frame.function else set()
+    return bool(names & (open_names | {p.name for p in (frame.function.parameters if frame.function else ())}))
+
+
+def qualified(text: str, scope: HostScope) -> str:
+    """``text`` with the namespaces of the types of the user's own."""
+    for source in scope.frame.sources:
+        for name in re.findall(r"(?<![\w:])[A-Za-z_]\w*", text):
+            spelled = source.qualified.get(name, name)
+            if spelled != name:
+                text = re.sub(rf"(?<![\w:]){name}\b", spelled, text)
+    return text
+
+
+def _uncast(text: str) -> str:
+    text = text.strip()
+    if text.startswith("(") and text.endswith(")") and text.count("(") == 1:
+        return text[1:-1].strip()
+    match = _CAST.match(text)
+    if match is None:
+        return text
+    rest = text[match.end() :]
+    return rest[:-1] if match[0].rstrip().endswith("(") else rest
+
+
+def _triple(value: object) -> Dim3:
+    parts = list(value) if isinstance(value, tuple) else [value]
+    numbers = [int(part) for part in parts[:3]] + [1] * (3 - len(parts))
+    if min(numbers) < 1:
+        raise UsageError("a launch of nothing")
+    return numbers[0], numbers[1], numbers[2]
+
+
+def chosen(
+    sites: Iterable[LaunchSite], roles: Roles, given: Mapping[str, str], sizes: Mapping[str, int]
+) -> SiteValues | None:
+    """The first site that agrees with the given values and tells most: template arguments, block, grid."""
+    best: SiteValues | None = None
+    least = 1 << 20
+    for site in sites:
+        values = SiteValues(site, roles, given)
+        if not values.agrees():
+            continue
+        missing = _missing(values, sizes)
+        if missing < least:
+            best, least = values, missing
+        if missing == 0:
+            break
+    return best
+
+
+def _missing(values: SiteValues, sizes: Mapping[str, int]) -> int:
+    """How much a site leaves open; 0 for nothing."""
+    _, left = values.template()
+    score = 16 * len(left) + (64 if not values.is_reached(sizes) else 0)
+    for index, cost in ((1, 4), (0, 2)):
+        try:
+            values.extent(index, sizes)
+        except (UsageError, RecursionError):
+            score += cost
+    try:
+        values.smem(sizes)
+    except (UsageError, RecursionError):
+        score += 1
+    return score

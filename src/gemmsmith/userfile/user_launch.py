@@ -1,0 +1,207 @@
+"""How a user's kernel is launched: as given, as host code does it, or inferred from the kernel's text."""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from gemmsmith.errors import GemmsmithError, UsageError
+from gemmsmith.kernel.config import Config
+from gemmsmith.kernel.expressions import evaluate, split
+from gemmsmith.kernel.geometry import Dim3, Geometry
+from gemmsmith.kernel.signature import Signature
+from gemmsmith.problem import Problem
+from gemmsmith.userfile.host_frame import Asked, Frame, HostScope, Sizes
+from gemmsmith.userfile.host_scope import initial_values
+from gemmsmith.userfile.launch_guess import LaunchGuess
+from gemmsmith.userfile.launch_site import launch_sites
+from gemmsmith.userfile.launch_values import FoundValue, Roles, SiteValues, chosen
+from gemmsmith.userfile.options import UserOptions
+from gemmsmith.userfile.parts import KernelSource, SourceFile
+from gemmsmith.userfile.values import UnknownValue, evaluate_int
+
+SAMPLE = Problem(1024, 1024, 1024)
+Pairs = tuple[tuple[str, str], ...]
+
+
+def problem_sizes(problem: Problem) -> dict[str, int]:
+    """The sizes that host code may pass, by role."""
+    return {
+        "M": problem.m, "N": problem.n, "K": problem.k, "lda": problem.lda, "ldb": problem.ldb, "ldc": problem.ldc,
+        "batch": problem.batch,
+    }  # fmt: skip
+
+
+class KernelFacts:
+    """What the sources tell about one kernel before its parameters' meaning is known.
+
+    reached    the kernel's body and those of the device functions that it calls
+    given      the user's values of macros and template parameters
+    """
+
+    def __init__(
+        self, path: Path, kernel: KernelSource, sources: tuple[SourceFile, ...], given: Pairs, include: tuple[Path, ...]
+    ) -> None:
+        self.path, self.kernel, self.sources, self.given, self.include = path, kernel, sources, dict(given), include
+        self.own = next(s for s in sources if s.path.resolve() == kernel.file.resolve())
+        called = set(re.findall(r"\b(\w+)\s*[(<]", kernel.body))
+        bodies = [f.body for s in (self.own, *sources) for f in s.functions if f.name in called and f.name != kernel.name]
+        self.reached = " ".join(dict.fromkeys([kernel.body, *bodies]))
+
+    def values(self, template: Mapping[str, str]) -> dict[str, int]:
+        """Integers by name: the user's, the file's own constants, the template's values and defaults, the body's own.
+
+        Defaults of other templates and constants of other functions are not among them.
+        """
+        defaults = {p.name: p.default for p in self.kernel.template or () if p.default}
+        texts = {name: text for source in reversed(self._near()) for name, text in source.constants.items()}
+        texts |= {**defaults, **initial_values(self.kernel.body), **template, **self.given}
+        scope = HostScope(Frame(self.own, self.include), texts, Sizes(), Asked())
+        found = {}
+        for name in texts:
+            if "::" in name:
+                continue
+            try:
+                found[name] = evaluate_int(name, scope)
+            except (UnknownValue, RecursionError):
+                continue
+        return found
+
+    def _near(self) -> tuple[SourceFile, ...]:
+        """The kernel's own file first, then what is read with it."""
+        return (self.own, *(source for source in self.sources if source is not self.own))
+
+    def aliases(self, template: Mapping[str, str]) -> dict[str, str]:
+        """Types by name: typedefs, macros, and values of the template's types (float where there is none)."""
+        found: dict[str, str] = {}
+        for source in reversed(self._near()):
+            found |= {name: macro.body for name, macro in source.macros.items()
+                      if macro.parameters is None and re.fullmatch(r"[A-Za-z_][\w:\s]*", macro.body)}  # fmt: skip
+            found |= source.aliases
+        for parameter in self.kernel.template or ():
+            if parameter.kind == "typename":
+                value = self.given.get(parameter.name) or template.get(parameter.name) or parameter.default or "float"
+                found[parameter.name] = value
+        return found
+
+    def site(self, roles: Roles) -> SiteValues | None:
+        """The launch in host code that agrees with what the user gave and tells most."""
+        return chosen(launch_sites(self.path, self.kernel, self.include), roles, self.given, problem_sizes(SAMPLE))
+
+
+class UserLaunch:
+    """Grid, block and shared memory of a user's kernel for any problem."""
+
+    def __init__(
+        self, facts: KernelFacts, site: SiteValues | None, template: Mapping[str, str], signature: Signature,
+        options: UserOptions,
+    ) -> None:  # fmt: skip
+        self.facts, self.site, self.template, self.options = facts, site, template, options
+        self.constants = facts.values(template)
+        self.signature = signature
+
+    def with_signature(self, signature: Signature) -> UserLaunch:
+        """The same launch where the parameters mean something else."""
+        other = copy.copy(self)
+        other.signature = signature
+        if self.site is not None:
+            roles = Roles(tuple(a.role for a in signature.arguments), tuple(a.name for a in signature.arguments))
+            other.site = SiteValues(self.site.site, roles, self.site.given)
+        return other
+
+    def __call__(self, problem: Problem, config: Config) -> Geometry:
+        names = {**self.constants, **dict(config.values), **_named_sizes(problem)}
+        block = self._triple("block", names) if self.options.block else self._site(1, problem) or self._guess().block()
+        grid = self._triple("grid", names) if self.options.grid else self._site_grid(problem, block)
+        grid = grid or self._guess().grid(problem, block)
+        smem = evaluate(self.options.smem, names) if self.options.smem else self._smem(problem)
+        if smem < 0:
+            raise UsageError(f"--smem {self.options.smem} is {smem}, which is negative")
+        return Geometry(grid, block, smem, self._cluster(problem))
+
+    def _guess(self) -> LaunchGuess:
+        return LaunchGuess(self.signature, self.facts.kernel.body, self.facts.reached, self.facts.kernel.bounds,
+                           self.constants)  # fmt: skip
+
+    def sources(self, problem: Problem) -> tuple[str, str]:
+        """Where block and grid come from: "given", "launch site" or "guessed"."""
+        names = {**self.constants, **_named_sizes(problem)}
+        block = self._triple("block", names) if self.options.block else self._site(1, problem)
+        said = "given" if self.options.block else "launch site" if block else "guessed"
+        if self.options.grid:
+            return said, "given"
+        return said, "launch site" if block and self._site_grid(problem, block) else "guessed"
+
+    def found(self, problem: Problem) -> tuple[FoundValue, ...]:
+        """Every value that host code tells, with its place and text."""
+        if self.site is None:
+            return ()
+        site, lines = self.site.site, []
+        written = {p.name: text for p, text in zip(site.kernel.template or (), site.template, strict=False)}
+        for name, value in self.template.items():
+            if name not in self.facts.given:
+                lines.append(FoundValue(name, value, site.shown(), written.get(name, site.text)))
+        block = self._site(1, problem)
+        if block is not None and not self.options.block:
+            lines.append(FoundValue("block", _shown(block), *self.site.origin(1)))
+        if not self.options.grid and block is not None and (grid := self._site_grid(problem, block)):
+            lines.append(FoundValue("grid", _shown(grid), *self.site.origin(0)))
+        if site.configuration[2] not in ("", "0", "0U") and not self.options.smem:
+            known = self._known_smem(problem)
+            lines.append(FoundValue("smem", "not known" if known is None else str(known), *self.site.origin(2)))
+        return tuple(lines)
+
+    def _triple(self, what: str, names: Mapping[str, int]) -> Dim3:
+        text: str = getattr(self.options, what)
+        parts = split(text)
+        if not 1 <= len(parts) <= 3:
+            raise UsageError(f"--{what} {text!r} has {len(parts)} parts", "write one to three expressions: x[,y[,z]]")
+        values = [evaluate(part, names) for part in parts] + [1] * (3 - len(parts))
+        if min(values) < 1:
+            raise UsageError(f"--{what} {text!r} is {tuple(values)}; each part must be at least 1")
+        return values[0], values[1], values[2]
+
+    def _site(self, index: int, problem: Problem) -> Dim3 | None:
+        """Grid (0) or block (1) at the launch site. A grid that does not depend on M, N or K fits one problem only."""
+        if self.site is None:
+            return None
+        try:
+            found, sized = self.site.extent(index, problem_sizes(problem))
+        except (GemmsmithError, RecursionError):
+            return None
+        return found if index or sized or "gridDim" in self.facts.reached else None
+
+    def _site_grid(self, problem: Problem, block: Dim3) -> Dim3 | None:
+        """The launch site's grid, which is valid only with the launch site's block."""
+        return self._site(0, problem) if self._site(1, problem) == block else None
+
+    def _smem(self, problem: Problem) -> int:
+        return self._known_smem(problem) or 0
+
+    def _known_smem(self, problem: Problem) -> int | None:
+        if self.site is None:
+            return 0
+        try:
+            return self.site.smem(problem_sizes(problem))
+        except (UsageError, RecursionError):
+            return None
+
+    def _cluster(self, problem: Problem) -> Dim3:
+        if self.site is None or not self.site.site.cluster:
+            return 1, 1, 1
+        try:
+            return self.site.cluster(problem_sizes(problem))
+        except (UsageError, RecursionError):
+            return 1, 1, 1
+
+
+def _named_sizes(problem: Problem) -> dict[str, int]:
+    return {"M": problem.m, "N": problem.n, "K": problem.k, "BATCH": problem.batch}
+
+
+def _shown(extent: Dim3) -> str:
+    return "x".join(map(str, extent[:2] if extent[2] == 1 else extent))
+
+
