@@ -21,7 +21,7 @@ from gemmsmith.cli.render.output import print_json, progress
 from gemmsmith.cli.subject import kernel_title
 from gemmsmith.errors import CompileError, GemmsmithError, UsageError
 from gemmsmith.explain.occupancy import RESOURCES, Step, curve, launched_blocks, occupancy, steps, waves
-from gemmsmith.gpus import GPU, example_gpus, gpus
+from gemmsmith.gpus import GPU, cuda_limits, example_gpus, gpus
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.geometry import Geometry
 from gemmsmith.kernel.spec import KernelSpec
@@ -175,10 +175,13 @@ def _from_numbers(asked: OccupancyOptions, chosen: tuple[GPU, ...]) -> list[Row]
         raise UsageError("name a kernel, or give at least --threads and --registers",
                          "gemmsmith occupancy warp_tile, or --threads 256 --registers 128 --smem 16384")  # fmt: skip
     static, dynamic = _number("--smem", asked.smem or "0"), _number("--dynamic-smem", asked.dynamic_smem or "0")
-    if not 1 <= threads <= max(gpu.threads_per_block for gpu in chosen):
-        raise UsageError(f"--threads {threads} is not between 1 and 1024, the most that a block may have")
-    if not 0 <= registers <= max(gpu.registers_per_thread for gpu in chosen):
-        raise UsageError(f"--registers {registers} is not between 0 and 255, the most that a thread may have")
+    most = cuda_limits()
+    if not 1 <= threads <= most.threads_per_block:
+        raise UsageError(f"--threads {threads} is not between 1 and {most.threads_per_block}, the most per block")
+    if not 0 <= registers <= most.registers_per_thread:
+        raise UsageError(
+            f"--registers {registers} is not between 0 and {most.registers_per_thread}, the most per thread"
+        )
     blocks = _number("--grid", asked.grid) if asked.grid else None
     return [_row(gpu, blocks, threads, registers, static, dynamic) for gpu in chosen]
 
