@@ -42,7 +42,8 @@ EXPERIMENTS = (
         vary=("TM,TN=4x4,8x4,8x8,16x4,16x8,4x32,8x64,8x128,16x16",),
         shows="instructions_per_ffma",
         see="Larger tiles read less shared memory per multiply-add, until their accumulators no longer fit into "
-        f"{cuda_limits().registers_per_thread} registers: 16×16 and 8×64 spill, and local memory costs more than was gained. 8×128 is refused.",
+        f"{cuda_limits().registers_per_thread} registers: 16×16 and 8×64 spill, and local memory costs more "
+        "than was gained. 8×128 is refused.",
     ),
     Experiment(
         name="unroll",

@@ -61,8 +61,8 @@ def rung(
             whole_warps(THREADS),
             Requires(
                 "WM*WN/32 <= 128",
-                f"{{WM*WN/32}} accumulators per lane, but a thread has {REGISTERS} registers, and fragments and addresses need "
-                "about a hundred; at most 128 are allowed",
+                f"{{WM*WN/32}} accumulators per lane, but a thread has {REGISTERS} registers, and fragments and "
+                "addresses need about a hundred; at most 128 are allowed",
             ),
             blocks_fit(THREADS),
             *(equal_loads(THREADS, vector) if vector else ()),
