@@ -35,13 +35,17 @@ class OccupancyOptions(OptionGroup):
 
     panel: ClassVar[str] = "Occupancy"
 
-    gpu: Annotated[str, typer.Option("--gpu", help="One GPU, such as H200, or all (the default).")] = ""
+    gpu: Annotated[str, typer.Option("--gpu", help="One GPU, such as H200, or all. Default: one per architecture.")] = (
+        ""
+    )
     threads: Annotated[int | None, typer.Option("--threads", help="Threads per block.")] = None
     registers: Annotated[int | None, typer.Option("--registers", help="Registers per thread.")] = None
     smem: Annotated[str, typer.Option("--smem", help="Static shared memory in bytes; for a FILE, dynamic.")] = ""
     dynamic_smem: Annotated[str, typer.Option("--dynamic-smem", help="Dynamic shared memory in bytes.")] = ""
     grid: Annotated[str, typer.Option("--grid", help="Blocks in the grid; for a FILE, also an expression.")] = ""
-    curve: Annotated[str, typer.Option("--curve", help=f"Against one resource: {', '.join(RESOURCES)}.")] = ""
+    curve: Annotated[
+        str, typer.Option("--curve", help=f"Occupancy over a range of one resource: {', '.join(RESOURCES)}.")
+    ] = ""
     m: Annotated[int | None, typer.Option("--m", help=f"Rows of C. Default: {DEFAULT_SIZE}.")] = None
     n: Annotated[int | None, typer.Option("--n", help=f"Columns of C. Default: {DEFAULT_SIZE}.")] = None
     k: Annotated[int | None, typer.Option("--k", help=f"Columns of A. Default: {DEFAULT_SIZE}.")] = None
@@ -81,14 +85,16 @@ class Answer:
 
 
 def command(
-    kernel: Annotated[str, typer.Argument(metavar="RUNG|FILE.cu", help="A kernel; or give numbers.")] = "",
+    kernel: Annotated[
+        str, typer.Argument(metavar="RUNG|FILE.cu", help="A kernel. Without one, give --threads and --registers.")
+    ] = "",
     *,
     asked: OccupancyOptions,
     options: FileOptions,
     cache: CacheOptions,
     output: OutputOptions,
 ) -> None:
-    """Show how many blocks an SM holds, what limits it, and the waves.
+    """Show how many blocks fit on an SM, what limits them, and how many waves a grid takes.
 
     For a kernel, which is compiled, or for numbers of threads, registers and shared memory.
     """
