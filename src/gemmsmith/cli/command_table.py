@@ -36,7 +36,7 @@ COMMANDS = {
         CommandEntry(
             "occupancy",
             _EXPLAIN,
-            "Show how many blocks fit on an SM, what limits them, and how many waves a grid takes.",
+            "Show how many blocks fit on an SM, what limits them, and the number of waves.",
         ),
         CommandEntry("sweep", _EXPLAIN, "Run a kernel over a grid of parameters and sizes."),
         CommandEntry("bench", _MEASURE, "Time kernels against baselines on this machine's GPU."),

@@ -94,7 +94,7 @@ def command(
     cache: CacheOptions,
     output: OutputOptions,
 ) -> None:
-    """Show how many blocks fit on an SM, what limits them, and how many waves a grid takes.
+    """Show how many blocks fit on an SM, what limits them, and the number of waves.
 
     For a kernel, which is compiled, or for numbers of threads, registers and shared memory.
     """
