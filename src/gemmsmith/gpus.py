@@ -81,6 +81,7 @@ class Architecture:
     sm_partitions     each has an equal share of the registers, and a warp lives in one
     smem_unit         a block's shared memory is allocated in multiples of this
     barriers_per_sm   named barriers; 0 where they do not limit occupancy
+    chip_sms          SMs of the largest chip, of which products have some disabled; 0 where the table does not say
     """
 
     arch: int
@@ -105,6 +106,7 @@ class Architecture:
     units: SmUnits
     limits_source: str
     wgmma: Wgmma | None = None
+    chip_sms: int = 0
 
     @property
     def warps_per_sm(self) -> int:

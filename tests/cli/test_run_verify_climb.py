@@ -11,7 +11,9 @@ from command_output import Say
 
 from gemmsmith.cli import ladder
 from gemmsmith.ladder.registry import rungs, rungs_for
+from gemmsmith.problem import BF16, FP16, Problem
 from gemmsmith.run.cuda import gpu_available
+from gemmsmith.verify.cases import Case
 
 SMALL = ["--m", "17", "--n", "19", "--k", "9", "--device", "sim"]
 NAMES = [spec.name for spec in rungs()]
@@ -174,7 +176,32 @@ def test_climb_for_another_gpu_leaves_hopper_out_and_says_so(say: Say, monkeypat
 
 def test_verify_without_names_takes_what_the_simulator_knows(say: Say, monkeypatch: pytest.MonkeyPatch) -> None:
     few = tuple(spec for spec in rungs() if spec.rung in (1, 16))
-    monkeypatch.setattr("gemmsmith.cli.commands.verify.rungs_for", lambda _: few)
+    monkeypatch.setattr("gemmsmith.cli.commands.verify.rungs", lambda: few)
     monkeypatch.setattr("gemmsmith.cli.commands.verify.edge_cases", lambda *_: iter(()))
     facts = say("verify", "--device", "sim", "--json").json
     assert [kernel["name"] for kernel in facts["kernels"]] == ["naive"]
+    assert facts["skipped"] == ["wgmma_tma uses instructions that the simulator does not know yet"]
+
+
+def test_verify_on_turing_lists_what_it_lacks(say: Say, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Turing has no cp.async, and no bf16 on tensor cores; the rest is verified."""
+    few = tuple(spec for spec in rungs() if spec.name in ("wmma", "async_copy", "fp32_tensor_bf16x6"))
+    monkeypatch.setattr("gemmsmith.cli.options.device.DEFAULT_ARCH", "sm_75")
+    monkeypatch.setattr("gemmsmith.cli.commands.verify.rungs", lambda: few)
+    of_each = {dtype: Case(dtype.name, Problem(17, 15, 33, dtype), "integers", "exact") for dtype in (FP16, BF16)}
+    monkeypatch.setattr("gemmsmith.cli.commands.verify.edge_cases", lambda *_: iter(of_each.values()))
+    said = say("verify", "--device", "sim", "--json")
+    assert said.code == 0, said.err
+    assert said.json["device"] == "simulator (sm_75)"
+    (wmma,) = said.json["kernels"]
+    assert (wmma["passed"], wmma["failed"]) == (1, 0)
+    assert wmma["skipped"] == ["bf16: wmma multiplies bf16 on tensor cores, and those of sm_75 do not"]
+    assert said.json["skipped"] == [
+        f"{name} needs sm_80 or newer, not sm_75" for name in ("async_copy", "fp32_tensor_bf16x6")
+    ]
+    said = say("verify", "--device", "sim")
+    assert "skipped: async_copy needs sm_80 or newer, not sm_75" in said.out
+    assert "skipped wmma: bf16: wmma multiplies bf16" in said.out
+    said = say("verify", "async_copy", "--device", "sim")  # nothing could be verified: an error, not a success
+    assert (said.code, said.out) == (2, "")
+    assert said.err.startswith("error: async_copy needs sm_80 or newer, not sm_75\n")

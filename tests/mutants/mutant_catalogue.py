@@ -1,4 +1,4 @@
-"""All mutants, and a Markdown table of them: ``python tests/mutants/mutant_catalogue.py``."""
+"""All mutants, and a Markdown table of them: ``PYTHONPATH=tests/helpers python tests/mutants/mutant_catalogue.py``."""
 
 from __future__ import annotations
 

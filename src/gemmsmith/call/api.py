@@ -71,11 +71,11 @@ def gemm(
     operands may give fp16, bf16 operands bf16, int8 operands int8 or int32. On a GPU the kernel is launched on the
     caller's current stream, and the call does not wait for it. Returns ``out``, or a new array.
 
-    ``precision`` is a promise about the result (docs/precision.md). For fp32 operands it is 'ieee' (CUDA cores, every
+    ``precision`` sets how large errors may be (docs/precision.md). For fp32 operands it is 'ieee' (CUDA cores, every
     accumulation an fma), 'fp32' (the default: as accurate as cuBLAS in fp32, within a margin), 'fp32-fast' (within the
-    error bound of fp32 products) or 'tf32'; for narrower operands 'fp32' or 'ieee'. A ``kernel`` that does not keep the
-    promise is refused. Repeated calls give the same bits, unless ``deterministic=False`` allows the fastest kernel in
-    any order of accumulation.
+    error bound of fp32 products) or 'tf32'; for narrower operands 'fp32' or 'ieee'. A ``kernel`` that does not
+    guarantee it is refused. Repeated calls give the same bits, unless ``deterministic=False`` allows the fastest
+    kernel in any order of accumulation.
     """
     options = options_key(alpha, beta, activation, dtype, out_dtype, precision, deterministic, kernel, config)
     key, addresses = call_key((a, b, c, bias, out), options) if options is not None else ((), [])

@@ -71,7 +71,7 @@ class Plan:
 
     @property
     def config(self) -> Config:
-        """The configuration that was chosen; it is specialized for the alignment of the operands (KernelSpec.fit)."""
+        """The configuration that was chosen; it is specialized for the alignment of the operands."""
         return self._request.config
 
     @property

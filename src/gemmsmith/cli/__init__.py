@@ -1,0 +1,1 @@
+"""The command line: commands/ one file each, options/ that commands share, render/ for tables and text."""

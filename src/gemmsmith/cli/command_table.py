@@ -33,7 +33,11 @@ COMMANDS = {
         CommandEntry("explain", _EXPLAIN, "Say what bounds a kernel on a GPU, and list fixes by estimated gain."),
         CommandEntry("profile", _EXPLAIN, "Count sectors, wavefronts, bank conflicts and instructions of a launch."),
         CommandEntry("compare", _EXPLAIN, "Compare two kernels: resources, memory, instructions, main loop."),
-        CommandEntry("occupancy", _EXPLAIN, "Show how many blocks an SM holds, what limits it, and the waves."),
+        CommandEntry(
+            "occupancy",
+            _EXPLAIN,
+            "Show how many blocks fit on an SM, what limits them, and the number of waves.",
+        ),
         CommandEntry("sweep", _EXPLAIN, "Run a kernel over a grid of parameters and sizes."),
         CommandEntry("bench", _MEASURE, "Time kernels against baselines on this machine's GPU."),
         CommandEntry("tune", _MEASURE, "Find the fastest kernel and configuration for your shapes on this GPU."),

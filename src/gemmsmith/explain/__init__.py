@@ -1,1 +1,1 @@
-"""Why is a kernel as fast as it is? Occupancy, and what limits it."""
+"""Why a kernel is as fast as it is: counters, occupancy, roofline, time model, diagnosis."""

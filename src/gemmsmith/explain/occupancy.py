@@ -1,8 +1,8 @@
 """Occupancy: how many blocks of a kernel are resident per SM, which resource limits them, and how a grid fills the GPU.
 
 Results equal those of NVIDIA's occupancy calculator (``cuda_occupancy.h`` of CUDA 13); the tests compare both. Shared
-memory uses the largest L1 carve-out, which is NVIDIA's default. A kernel with more than 48 KB is assumed to have opted
-in, as our launches do. Clusters are not considered.
+memory uses the largest L1 carve-out, which is NVIDIA's default. A kernel with more shared memory than a launch may have
+by default is assumed to have opted in, as our launches do. Clusters are not considered.
 """
 
 from __future__ import annotations

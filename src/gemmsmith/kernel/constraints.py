@@ -8,20 +8,28 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from gemmsmith.gpus import common_smem, common_threads_per_sm, cuda_limits, largest_smem
+from gemmsmith.gpus import architectures, common_smem, common_threads_per_sm, cuda_limits, largest_smem
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.expressions import holds, shown_value, with_arithmetic
 
+_OLDEST = 80  # configurations are legal on every architecture from here on
 STATIC_SMEM = cuda_limits().static_smem  # bytes a kernel may declare as __shared__ arrays, on every architecture
-DYNAMIC_SMEM = common_smem(
-    80
-)  # bytes a block may ask for on sm_86, sm_89 and sm_120; sm_80, sm_90 and sm_100 allow more
-LARGEST_SMEM = largest_smem()  # bytes a block may ask for on sm_90 and sm_100, the most of any architecture
-THREADS_PER_SM = common_threads_per_sm(80)  # on sm_86, sm_89 and sm_120; others from sm_80 on hold 2048
+DYNAMIC_SMEM = common_smem(_OLDEST)  # bytes a block may ask for on every architecture
+LARGEST_SMEM = largest_smem()  # bytes a block may ask for on the architecture that allows most
+THREADS_PER_SM = common_threads_per_sm(_OLDEST)
+REGISTERS = cuda_limits().registers_per_thread
+_WARP, _MOST_THREADS = cuda_limits().warp_size, cuda_limits().threads_per_block
+
+
+def _archs(limit: str, value: int) -> str:
+    """The architectures with the tightest ``limit``: 'sm_86, sm_89 and sm_120'."""
+    names = [f"sm_{each.arch}" for each in architectures() if each.arch >= _OLDEST and getattr(each, limit) == value]
+    return " and ".join((", ".join(names[:-1]), names[-1])) if len(names) > 1 else names[0]
+
 
 _ALLOWED_BY = {
     STATIC_SMEM: "a kernel can declare",
-    DYNAMIC_SMEM: "a block can have on sm_86, sm_89 and sm_120",
+    DYNAMIC_SMEM: f"a block can have on {_archs('smem_per_block', DYNAMIC_SMEM)}",
     LARGEST_SMEM: "a block can have on any GPU",
 }
 
@@ -56,8 +64,8 @@ def divides(small: str, large: str) -> Requires:
 def whole_warps(threads: str) -> Requires:
     """Whether ``threads`` is a legal size of a block."""
     return Requires(
-        f"({threads}) % 32 == 0 and 32 <= {threads} <= 1024",
-        f"{{{threads}}} threads, but a block has 32 to 1024, a multiple of 32",
+        f"({threads}) % {_WARP} == 0 and {_WARP} <= {threads} <= {_MOST_THREADS}",
+        f"{{{threads}}} threads, but a block has {_WARP} to {_MOST_THREADS}, a multiple of {_WARP}",
     )
 
 
@@ -87,5 +95,5 @@ def blocks_fit(threads: str) -> Requires:
     return Requires(
         f"MIN_BLOCKS*({threads}) <= {THREADS_PER_SM}",
         f"{{MIN_BLOCKS}} blocks of {{:{threads}}} threads are {{:MIN_BLOCKS*({threads})}} threads, "
-        f"but an SM of sm_86, sm_89 and sm_120 holds {THREADS_PER_SM}",
+        f"but an SM of {_archs('threads_per_sm', THREADS_PER_SM)} holds {THREADS_PER_SM}",
     )

@@ -13,7 +13,7 @@ SPEC = fp32_wgmma.rung(
     bn=192,
     stages=5,
     compensated=0,
-    summary="fp16x3 by wgmma: fp32 as two fp16 numbers with a scale per line, where the data allow it",
+    summary="fp16x3 by wgmma: fp32 as two fp16 numbers scaled by row and column, where the data allow it",
     teaches="half the products for data that pass a check, decided on the GPU without asking the host",
     presets=(preset("128x192-2x1"), preset("128x128-2x1", BN=128, STAGES=6, COMPENSATED=1)),
     arithmetic="fp16x3",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gemmsmith.gpus import gpus
 from gemmsmith.kernel.config import Config, Parameter
-from gemmsmith.kernel.constraints import LARGEST_SMEM, Requires, blocks_fit, divides, smem_fits, whole_warps
+from gemmsmith.kernel.constraints import LARGEST_SMEM, REGISTERS, Requires, blocks_fit, divides, smem_fits, whole_warps
 from gemmsmith.kernel.expressions import evaluate
 from gemmsmith.kernel.geometry import Geometry, formula_names
 from gemmsmith.kernel.spec import Workspace
@@ -102,7 +102,10 @@ SPEC = make_rung(
         Requires("WM*WN == 32*TM*TN", "a warp tile has {WM*WN} outputs, but 32 lanes have {32*TM*TN}"),
         Requires("WM % TM == 0 and WM/TM >= 2", "{WM/TM} lanes along a side, but at least 2 share each operand"),
         Requires("WN % TN == 0 and WN/TN >= 2", "{WN/TN} lanes along a side, but at least 2 share each operand"),
-        Requires("TM*TN <= 128", "{TM*TN} accumulators per thread, but of 255 registers at most 128 are free for them"),
+        Requires(
+            "TM*TN <= 128",
+            f"{{TM*TN}} accumulators per thread, but of {REGISTERS} registers at most 128 are free for them",
+        ),
         whole_warps(_THREADS),
         Requires(
             "BK % (TEAMS*UNROLL) == 0",

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from gemmsmith.gpus import architecture
 from gemmsmith.kernel.spec import Workspace
 from gemmsmith.ladder.families import hopper, hopper_store
 from gemmsmith.ladder.rung import preset
 from gemmsmith.prologue.zero_workspace import FLAG_BYTES
 
-_MOST_BLOCKS = 144  # SMs of the largest chip with sm_90
+_MOST_BLOCKS = architecture(90).chip_sms  # one block per SM
 _LARGEST_TILE = 256 * 208
 
 SPEC = hopper.rung(

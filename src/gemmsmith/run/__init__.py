@@ -1,0 +1,1 @@
+"""Devices: the protocol, CUDA, guarded memory, tensors of other libraries, baselines."""

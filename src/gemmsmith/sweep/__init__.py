@@ -1,1 +1,1 @@
-"""Experiments that vary parameters."""
+"""Experiments over parameters and sizes."""

@@ -9,6 +9,7 @@ import difflib
 from dataclasses import dataclass
 
 from gemmsmith.errors import UsageError
+from gemmsmith.gpus import cuda_limits, largest_smem
 
 
 @dataclass(frozen=True)
@@ -40,8 +41,9 @@ EXPERIMENTS = (
         fixed="BM=128,BN=128,BK=32,UNROLL=2,MIN_BLOCKS=1",
         vary=("TM,TN=4x4,8x4,8x8,16x4,16x8,4x32,8x64,8x128,16x16",),
         shows="instructions_per_ffma",
-        see="Larger tiles read less shared memory per multiply-add, until their accumulators no longer fit into 255 "
-        "registers: 16×16 and 8×64 spill, and local memory costs more than was gained. 8×128 is refused.",
+        see="Larger tiles read less shared memory per multiply-add, until their accumulators no longer fit into "
+        f"{cuda_limits().registers_per_thread} registers: 16×16 and 8×64 spill, and local memory costs more "
+        "than was gained. 8×128 is refused.",
     ),
     Experiment(
         name="unroll",
@@ -100,7 +102,7 @@ EXPERIMENTS = (
         name="occupancy-registers",
         asks="How does occupancy fall with registers per thread?",
         kernel="register_block",
-        vary=("registers=16,24,32,40,48,56,64,72,80,96,112,128,152,168,192,224,255",),
+        vary=(f"registers=16,24,32,40,48,56,64,72,80,96,112,128,152,168,192,224,{cuda_limits().registers_per_thread}",),
         shows="occupancy",
         see="Steps, not a slope: a whole block fits or it does not.",
     ),
@@ -108,7 +110,7 @@ EXPERIMENTS = (
         name="occupancy-smem",
         asks="How does occupancy fall with shared memory per block?",
         kernel="register_block",
-        vary=("smem=0,8192,16384,24576,32768,49152,65536,98304,131072,163840,196608,232448",),
+        vary=(f"smem=0,8192,16384,24576,32768,49152,65536,98304,131072,163840,196608,{largest_smem()}",),
         shows="occupancy",
         see="Registers set the maximum. Shared memory lowers it as soon as fewer blocks fit.",
     ),
@@ -116,7 +118,7 @@ EXPERIMENTS = (
         name="occupancy-threads",
         asks="How does occupancy depend on threads per block?",
         kernel="register_block",
-        vary=("threads=32,64,96,128,160,192,256,320,384,512,640,768,1024",),
+        vary=(f"threads=32,64,96,128,160,192,256,320,384,512,640,768,{cuda_limits().threads_per_block}",),
         shows="occupancy",
         see="Large blocks leave room that no further block fits into; very large ones do not fit at all.",
     ),

@@ -25,9 +25,10 @@ from gemmsmith.explain.comparison_rows import origin_of
 from gemmsmith.explain.diagnosis import MODEL
 from gemmsmith.run.cuda import cuda_device
 
-_CONFIG = "Parameters of a rung, or macros of a file: BM=64,BN=64."
-_PRESET = "A published configuration of the rung."
-_LAUNCH = "Launch of a file, where it is not found: 'block=32,32; grid=ceil(N/32),ceil(M/32); entry=mine'."
+_CONFIG = "Parameters of the {} kernel, or macros of a file: BM=64,BN=64."
+_PRESET = "A named configuration of the {} kernel, a rung."
+_LAUNCH = "Launch of the {} kernel, a file: 'block=32,32; grid=ceil(N/32),ceil(M/32); entry=mine'."
+_X, _Y = "first", "second"
 _FIELDS = ("entry", "grid", "block", "smem", "signature")
 _DEVICE = DeviceOptions("sim")
 
@@ -38,12 +39,12 @@ class SideOptions(OptionGroup):
 
     panel: ClassVar[str] = "Kernels"
 
-    x_config: Annotated[str, typer.Option("--x-config", help=_CONFIG)] = ""
-    y_config: Annotated[str, typer.Option("--y-config", help=_CONFIG)] = ""
-    x_preset: Annotated[str, typer.Option("--x-preset", help=_PRESET)] = ""
-    y_preset: Annotated[str, typer.Option("--y-preset", help=_PRESET)] = ""
-    x_launch: Annotated[str, typer.Option("--x-launch", help=_LAUNCH)] = ""
-    y_launch: Annotated[str, typer.Option("--y-launch", help=_LAUNCH)] = ""
+    x_config: Annotated[str, typer.Option("--x-config", help=_CONFIG.format(_X))] = ""
+    y_config: Annotated[str, typer.Option("--y-config", help=_CONFIG.format(_Y))] = ""
+    x_preset: Annotated[str, typer.Option("--x-preset", help=_PRESET.format(_X))] = ""
+    y_preset: Annotated[str, typer.Option("--y-preset", help=_PRESET.format(_Y))] = ""
+    x_launch: Annotated[str, typer.Option("--x-launch", help=_LAUNCH.format(_X))] = ""
+    y_launch: Annotated[str, typer.Option("--y-launch", help=_LAUNCH.format(_Y))] = ""
 
     @property
     def x(self) -> KernelOptions:

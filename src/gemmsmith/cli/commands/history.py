@@ -116,8 +116,9 @@ def compare(
     ctx: typer.Context,
     a: Annotated[str | None, typer.Argument(metavar="[A", help=f"The earlier run. {_RUN_HELP}")] = None,
     b: Annotated[str | None, typer.Argument(metavar="B]", help="The later run. Without A and B: the last two.")] = None,
-    least: Annotated[float, typer.Option("--least", min=0, max=100, help="Changes of fewer per cent are noise.")] = 100
-    * LEAST_CHANGE,
+    least: Annotated[
+        float, typer.Option("--least", min=0, max=100, help="Treat changes below this many per cent as noise.")
+    ] = 100 * LEAST_CHANGE,
     everything: Annotated[bool, typer.Option("--all", help="Also list what stayed the same.")] = False,
     *,
     database: DatabaseOptions,

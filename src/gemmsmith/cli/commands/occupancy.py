@@ -21,7 +21,7 @@ from gemmsmith.cli.render.output import print_json, progress
 from gemmsmith.cli.subject import kernel_title
 from gemmsmith.errors import CompileError, GemmsmithError, UsageError
 from gemmsmith.explain.occupancy import RESOURCES, Step, curve, launched_blocks, occupancy, steps, waves
-from gemmsmith.gpus import GPU, example_gpus, gpus
+from gemmsmith.gpus import GPU, cuda_limits, example_gpus, gpus
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.geometry import Geometry
 from gemmsmith.kernel.spec import KernelSpec
@@ -35,13 +35,17 @@ class OccupancyOptions(OptionGroup):
 
     panel: ClassVar[str] = "Occupancy"
 
-    gpu: Annotated[str, typer.Option("--gpu", help="One GPU, such as H200, or all (the default).")] = ""
+    gpu: Annotated[str, typer.Option("--gpu", help="One GPU, such as H200, or all. Default: one per architecture.")] = (
+        ""
+    )
     threads: Annotated[int | None, typer.Option("--threads", help="Threads per block.")] = None
     registers: Annotated[int | None, typer.Option("--registers", help="Registers per thread.")] = None
     smem: Annotated[str, typer.Option("--smem", help="Static shared memory in bytes; for a FILE, dynamic.")] = ""
     dynamic_smem: Annotated[str, typer.Option("--dynamic-smem", help="Dynamic shared memory in bytes.")] = ""
     grid: Annotated[str, typer.Option("--grid", help="Blocks in the grid; for a FILE, also an expression.")] = ""
-    curve: Annotated[str, typer.Option("--curve", help=f"Against one resource: {', '.join(RESOURCES)}.")] = ""
+    curve: Annotated[
+        str, typer.Option("--curve", help=f"Occupancy over a range of one resource: {', '.join(RESOURCES)}.")
+    ] = ""
     m: Annotated[int | None, typer.Option("--m", help=f"Rows of C. Default: {DEFAULT_SIZE}.")] = None
     n: Annotated[int | None, typer.Option("--n", help=f"Columns of C. Default: {DEFAULT_SIZE}.")] = None
     k: Annotated[int | None, typer.Option("--k", help=f"Columns of A. Default: {DEFAULT_SIZE}.")] = None
@@ -81,14 +85,16 @@ class Answer:
 
 
 def command(
-    kernel: Annotated[str, typer.Argument(metavar="RUNG|FILE.cu", help="A kernel; or give numbers.")] = "",
+    kernel: Annotated[
+        str, typer.Argument(metavar="RUNG|FILE.cu", help="A kernel. Without one, give --threads and --registers.")
+    ] = "",
     *,
     asked: OccupancyOptions,
     options: FileOptions,
     cache: CacheOptions,
     output: OutputOptions,
 ) -> None:
-    """Show how many blocks an SM holds, what limits it, and the waves.
+    """Show how many blocks fit on an SM, what limits them, and the number of waves.
 
     For a kernel, which is compiled, or for numbers of threads, registers and shared memory.
     """
@@ -175,10 +181,13 @@ def _from_numbers(asked: OccupancyOptions, chosen: tuple[GPU, ...]) -> list[Row]
         raise UsageError("name a kernel, or give at least --threads and --registers",
                          "gemmsmith occupancy warp_tile, or --threads 256 --registers 128 --smem 16384")  # fmt: skip
     static, dynamic = _number("--smem", asked.smem or "0"), _number("--dynamic-smem", asked.dynamic_smem or "0")
-    if not 1 <= threads <= max(gpu.threads_per_block for gpu in chosen):
-        raise UsageError(f"--threads {threads} is not between 1 and 1024, the most that a block may have")
-    if not 0 <= registers <= max(gpu.registers_per_thread for gpu in chosen):
-        raise UsageError(f"--registers {registers} is not between 0 and 255, the most that a thread may have")
+    most = cuda_limits()
+    if not 1 <= threads <= most.threads_per_block:
+        raise UsageError(f"--threads {threads} is not between 1 and {most.threads_per_block}, the most per block")
+    if not 0 <= registers <= most.registers_per_thread:
+        raise UsageError(
+            f"--registers {registers} is not between 0 and {most.registers_per_thread}, the most per thread"
+        )
     blocks = _number("--grid", asked.grid) if asked.grid else None
     return [_row(gpu, blocks, threads, registers, static, dynamic) for gpu in chosen]
 

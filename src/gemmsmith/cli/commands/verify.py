@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Annotated
 
@@ -17,10 +17,11 @@ from gemmsmith.cli.options.kernel import KernelOptions, find_kernel
 from gemmsmith.cli.options.output import OutputOptions
 from gemmsmith.cli.options.verification import VerificationOptions
 from gemmsmith.cli.render.output import item, print_json, print_table, progress, say
-from gemmsmith.compile.target import arch_number
+from gemmsmith.compile.target import check_target
+from gemmsmith.errors import UnsupportedError
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.spec import KernelSpec
-from gemmsmith.ladder.registry import rungs_for
+from gemmsmith.ladder.registry import rungs
 from gemmsmith.problem import DType, Problem
 from gemmsmith.sim.schedule import NAMES
 from gemmsmith.verify.cases import Case, edge_cases
@@ -82,18 +83,22 @@ def command(
     """
     precision_named(precision)
     where = device.open(schedule)
-    names = kernels or [
-        spec.name for spec in rungs_for(arch_number(where.arch))
-        if (spec.simulated or where.kind == "gpu") and any(_keeps(spec, dtype, precision) for dtype in spec.dtypes)
-    ]  # fmt: skip
-    chosen = [find_kernel(name, options) for name in names]
-    for spec, _ in chosen:
+    names, skipped = (kernels, []) if kernels else _ladder(precision, simulated_only=where.kind != "gpu")
+    chosen = []
+    for spec, config in [find_kernel(name, options) for name in names]:
         device.check_runs(spec, Problem(1, 1, 1, dtype=spec.dtypes[0]))
         if not any(_keeps(spec, dtype, precision) for dtype in spec.dtypes):
             check_promise(spec, spec.dtypes[0], precision)
+        if all(_lacks(where.arch, spec, dtype) for dtype in spec.dtypes):
+            skipped.append(_lacks(where.arch, spec, spec.dtypes[0]))
+        else:
+            chosen.append((spec, config))
+    if not chosen:
+        raise UnsupportedError(skipped[0], "gemmsmith list shows what each rung needs")
     words = repeat_words(options.launch, device.device, checks, schedule, 0)
     work = [
-        (spec, config, [case for case in edge_cases(spec, config, "full" if full else "quick")
+        (spec, config, [replace(case, skip=case.skip or _lacks(where.arch, spec, case.problem.dtype))
+                        for case in edge_cases(spec, config, "full" if full else "quick")
                         if _keeps(spec, case.problem.dtype, precision)])
         for spec, config in chosen
     ]  # fmt: skip
@@ -126,10 +131,11 @@ def command(
                  "notes": [f"{note} ({count} cases)" for note, count in r.notes.items()], "worst_rho": r.worst}
                 for r in results
             ],
+            "skipped": skipped,
             "failures": [v.to_json() for v in wrong],
         })  # fmt: skip
     else:
-        _print(where.name, results, wrong)
+        _print(where.name, results, skipped, wrong)
     if wrong:
         raise typer.Exit(1)
 
@@ -138,7 +144,28 @@ def _keeps(spec: KernelSpec, dtype: DType, precision: str) -> bool:
     return not precision or precision in promises(spec, dtype)
 
 
-def _print(device: str, results: list[_Result], wrong: list[Verdict]) -> None:
+def _ladder(precision: str, simulated_only: bool) -> tuple[list[str], list[str]]:
+    """The rungs that keep ``precision``, and why each of those that the simulator does not run is left out."""
+    keeping = [spec for spec in rungs() if any(_keeps(spec, dtype, precision) for dtype in spec.dtypes)]
+    if not simulated_only:
+        return [spec.name for spec in keeping], []
+    unknown = "uses instructions that the simulator does not know yet"
+    return (
+        [spec.name for spec in keeping if spec.simulated],
+        [f"{spec.name} {unknown}" for spec in keeping if not spec.simulated],
+    )
+
+
+def _lacks(arch: str, spec: KernelSpec, dtype: DType) -> str:
+    """Why ``spec`` does not run on ``arch`` with inputs of ``dtype``; empty if it does."""
+    try:
+        check_target(spec, arch, dtype)
+    except UnsupportedError as error:
+        return error.message
+    return ""
+
+
+def _print(device: str, results: list[_Result], skipped: list[str], wrong: list[Verdict]) -> None:
     rows = []
     for result in results:
         correct = "[green]verified[/green]" if result.verdicts else "nothing run"
@@ -148,6 +175,8 @@ def _print(device: str, results: list[_Result], wrong: list[Verdict]) -> None:
     columns = (("kernel", "left"), ("", "left"), ("passed", "right"), ("failed", "right"), ("skipped", "right"),
                ("worst ρ", "right"))  # fmt: skip
     print_table(columns, rows, f"on {device}")
+    for reason in skipped:
+        item(f"skipped: {reason}", "dim")
     for result in results:
         for reason in sorted(set(result.skipped)):
             item(f"skipped {result.name}: {reason}", "dim")

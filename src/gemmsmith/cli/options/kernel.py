@@ -29,7 +29,9 @@ class ConfigOptions(OptionGroup):
     config: Annotated[
         str, typer.Option("--config", metavar="NAME=VALUE", help="Parameters of a rung: BM=64,BN=64.")
     ] = ""
-    preset: Annotated[str, typer.Option("--preset", help="Start from a published configuration of the rung.")] = ""
+    preset: Annotated[
+        str, typer.Option("--preset", help="Start from a named configuration of the rung; show lists them.")
+    ] = ""
     define: Annotated[
         list[str] | None, typer.Option("-D", metavar="NAME=VALUE", help="A parameter of a rung, or a macro of a file.")
     ] = None

@@ -20,7 +20,10 @@ class PlotOptions(OptionGroup):
 
     plot: Annotated[Path | None, typer.Option("--plot", metavar="FILE.svg", help="Draw the results.")] = None
     save: Annotated[
-        Path | None, typer.Option("--save", metavar="FILE.json", help="Save the results; report --sweep reads a sweep.")
+        Path | None,
+        typer.Option(
+            "--save", metavar="FILE.json", help="Save the results as JSON; report --sweep shows saved sweeps."
+        ),
     ] = None
 
     def __post_init__(self) -> None:

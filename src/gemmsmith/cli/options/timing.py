@@ -17,6 +17,8 @@ class TimingOptions(OptionGroup):
     panel: ClassVar[str] = "Timing"
 
     within: Annotated[
-        float, typer.Option("--within", help="Stop when half of the median's 95 % interval is this part of it.")
+        float, typer.Option("--within", help="Stop when the median is known to ± this fraction (95 % confidence).")
     ] = 0.005
-    budget: Annotated[float, typer.Option("--budget", help="Or after this many seconds per shape.")] = 5.0
+    budget: Annotated[float, typer.Option("--budget", help="Stop at the latest after this many seconds per shape.")] = (
+        5.0
+    )

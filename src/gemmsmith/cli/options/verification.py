@@ -22,10 +22,10 @@ class VerificationOptions(OptionGroup):
     c: Annotated[
         str,
         typer.Option(
-            "--c", help="C before a launch with beta = 0: nan (must not be read), set, or zero (for C += A·B)."
+            "--c", help="Values of C before a launch with beta = 0: nan, set (random), or zero (for C += A·B)."
         ),
     ] = ""
-    strict: Annotated[bool, typer.Option("--strict", help="Reading C when beta = 0 is a failure.")] = False
+    strict: Annotated[bool, typer.Option("--strict", help="Fail if C is read when beta = 0.")] = False
 
     def __post_init__(self) -> None:
         if self.c not in _C_FILLS:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gemmsmith.kernel.config import Parameter
-from gemmsmith.kernel.constraints import LARGEST_SMEM, Requires, blocks_fit, divides, smem_fits, whole_warps
+from gemmsmith.kernel.constraints import LARGEST_SMEM, REGISTERS, Requires, blocks_fit, divides, smem_fits, whole_warps
 from gemmsmith.kernel.geometry import LaunchFormulas
 from gemmsmith.kernel.spec import Constraint, KernelSpec
 from gemmsmith.ladder.families import parameters as common
@@ -40,8 +40,8 @@ def rung(
             whole_warps(_THREADS),
             Requires(
                 f"WM*WN/32+{fragments} <= 176",
-                f"{{WM*WN/32}} accumulators per lane and {{{fragments}}} registers of parts, but a thread has 255 "
-                "registers, and about eighty are needed besides; at most 176 are allowed",
+                f"{{WM*WN/32}} accumulators per lane and {{{fragments}}} registers of split operands, but a thread has "
+                f"{REGISTERS}, and about eighty are needed besides; at most 176 are allowed",
             ),
             Requires(
                 f"BK_BYTES/{part_bytes} >= PROMOTE",

@@ -7,6 +7,7 @@ from typing import Any
 from gemmsmith.kernel.config import Parameter
 from gemmsmith.kernel.constraints import (
     DYNAMIC_SMEM,
+    REGISTERS,
     STATIC_SMEM,
     Requires,
     blocks_fit,
@@ -102,7 +103,7 @@ def unrolled_fits(products: str) -> Requires:
 
 # Spilling is an experiment worth making; beyond twice the registers, ptxas needs minutes for it.
 ACCUMULATORS_FIT = Requires(
-    "TM*TN <= 512", "{TM*TN} accumulators, but a thread has 255 registers; at most 512 are allowed"
+    "TM*TN <= 512", f"{{TM*TN}} accumulators, but a thread has {REGISTERS} registers; at most 512 are allowed"
 )
 
 # A warp tile is divided into WMITER x WNITER pieces, in each of which every lane has one thread tile. Then WMITER is

@@ -11,6 +11,7 @@ from typing import Any
 from gemmsmith.kernel.config import Parameter
 from gemmsmith.kernel.constraints import (
     LARGEST_SMEM,
+    REGISTERS,
     STATIC_SMEM,
     Requires,
     blocks_fit,
@@ -60,8 +61,8 @@ def rung(
             whole_warps(THREADS),
             Requires(
                 "WM*WN/32 <= 128",
-                "{WM*WN/32} accumulators per lane, but a thread has 255 registers, and fragments and addresses need "
-                "about a hundred; at most 128 are allowed",
+                f"{{WM*WN/32}} accumulators per lane, but a thread has {REGISTERS} registers, and fragments and "
+                "addresses need about a hundred; at most 128 are allowed",
             ),
             blocks_fit(THREADS),
             *(equal_loads(THREADS, vector) if vector else ()),
