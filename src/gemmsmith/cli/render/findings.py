@@ -1,0 +1,107 @@
+"""What a check found, as records: one for each kernel, with the faults and their source lines.
+
+Made from the JSON object that ``gemmsmith check --json`` prints for one kernel, so that a kernel checked in another
+process and one checked here are reported alike.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+_PLACE = re.compile(r"(?<![\w./-])((?:[\w.+-]+/)*[\w.+-]+\.\w{1,4}):(\d+)\b")
+# The first rule whose words are in a reason gives it its name.
+_RULES = (
+    ("race", "race"), ("out-of-bounds", "out-of-bounds"), ("misaligned", "misaligned"),
+    ("divergent barrier", "divergent-barrier"), ("never completes", "hang"), ("did not end", "hang"),
+    ("uninitialised", "uninitialised-read"), ("never written", "unwritten-output"),
+)  # fmt: skip
+RULES = {
+    "race": "Two accesses that nothing orders", "out-of-bounds": "An access outside its allocation",
+    "misaligned": "An access at an address its width does not allow",
+    "divergent-barrier": "Threads of a block wait at different barriers", "hang": "A launch that never ends",
+    "uninitialised-read": "Memory is read before it is written", "unwritten-output": "Outputs that are never written",
+    "wrong-result": "The result is not the product", "restricted": "Right for some shapes only",
+    "not-runnable": "The kernel could not be checked",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Place:
+    """A line of a source file; line 0 is the file as a whole."""
+
+    file: str
+    line: int = 0
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A fault of a kernel. ``level`` is "error", "warning" or "note"; ``related`` are further lines it names."""
+
+    rule: str
+    level: str
+    message: str
+    place: Place
+    related: tuple[Place, ...] = ()
+
+
+@dataclass(frozen=True)
+class Checked:
+    """One kernel of a file, checked. ``status`` is check's own word, or "not runnable"."""
+
+    file: str
+    entry: str
+    status: str
+    ok: bool
+    findings: tuple[Finding, ...] = ()
+    seconds: float = 0.0
+    line: int = 0
+    summary: str = ""
+
+    @property
+    def errors(self) -> list[Finding]:
+        return [finding for finding in self.findings if finding.level == "error"]
+
+
+def checked(file: Path, entry: str, report: Mapping[str, Any], *, line: int = 0, seconds: float = 0.0) -> Checked:
+    """The record of one kernel, from the JSON object of its check."""
+    if "error" in report:
+        error = report["error"]
+        message = " ".join(filter(None, (error["message"], error.get("hint", ""))))
+        place = _places(error["message"] + " " + error.get("log", ""), file)
+        finding = Finding("not-runnable", "error", message, place[0] if place else Place(file.as_posix(), line))
+        return Checked(file.as_posix(), entry, "not runnable", False, (finding,), seconds, line, error["message"])
+    found = [_finding(reason, file, line) for trial in report["trials"] for reason in _reasons(trial, report)]
+    notes = [Finding("restricted", "warning", text, Place(file.as_posix(), line)) for text in report["warnings"]]
+    status = report.get("status") or ("right" if report["ok"] else "wrong")
+    summary = found[0].message if found else report.get("note", "")
+    return Checked(file.as_posix(), entry, status, report["ok"], (*found, *notes), seconds, line, summary)
+
+
+def _reasons(trial: Mapping[str, Any], report: Mapping[str, Any]) -> list[str]:
+    """What is wrong in a trial that counts."""
+    if trial["ok"] and not trial["mistrusted"]:
+        return []
+    said = [*trial["reasons"], *(damage["text"] for damage in trial["damage"])]
+    read_c = any(reason in warning for warning in report["warnings"] for reason in said)
+    return [] if read_c else said
+
+
+def _finding(reason: str, file: Path, line: int) -> Finding:
+    rule = next((name for words, name in _RULES if words in reason), "wrong-result")
+    places = _places(reason, file) or [Place(file.as_posix(), line)]
+    return Finding(rule, "error", reason, places[0], tuple(places[1:]))
+
+
+def _places(text: str, file: Path) -> list[Place]:
+    """Each ``name.cu:12`` in a text as a path that exists: the checked file, or one relative to its folders."""
+    found = []
+    for name, number in _PLACE.findall(text):
+        path = file if name == file.name else next(
+            (folder / name for folder in file.parents if (folder / name).is_file()), None)  # fmt: skip
+        if path is not None and (place := Place(path.as_posix(), int(number))) not in found:
+            found.append(place)
+    return found
