@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from gemmsmith.userfile.parts import KernelParameter, TemplateParameter
+from gemmsmith.userfile.parts import Field, KernelParameter, TemplateParameter
 from gemmsmith.userfile.syntax import words
 
 if TYPE_CHECKING:
@@ -147,3 +147,35 @@ def _value(code: str, node: Node | None, kind: str, array: bool) -> str:
     if kind == "dim3" or node.named_child_count != 1:
         return f"{'' if kind == 'auto' else kind}({text[1:-1]})"
     return text[1:-1].strip()
+
+
+def enumerators(code: str, node: Node) -> list[tuple[str, str]]:
+    """The enumerators of an enum with their values as text."""
+    body = node.child_by_field_name("body")
+    base, count, found = "0", 0, []
+    for item in body.named_children if body is not None else ():
+        if item.type != "enumerator":
+            continue
+        given = words(text_of(code, item.child_by_field_name("value")))
+        base, count = (f"({given})", 0) if given else (base, count)
+        found.append((text_of(code, item.child_by_field_name("name")), f"{base} + {count}" if count else base))
+        count += 1
+    return found
+
+
+def fields(code: str, body: Node) -> tuple[Field, ...]:
+    """The data members of a class, in order; static ones take no room."""
+    found = []
+    for node in body.named_children:
+        if node.type != "field_declaration" or re.search(r"\b(?:static|constexpr)\b", text_of(code, node).split("=")[0]):
+            continue
+        kind = words(text_of(code, node.child_by_field_name("type")))
+        whole = text_of(code, node)
+        aligned = re.search(r"(?:alignas|__align__)\s*\(([^()]*)\)", whole)
+        for declarator in node.children_by_field_name("declarator"):
+            if function_declarator(declarator) is not None:
+                continue
+            text = text_of(code, declarator)
+            counts = tuple(words(part) for part in re.findall(r"\[([^\[\]]*)\]", text))
+            found.append(Field(kind + (" *" if "*" in text else ""), counts, words(aligned[1]) if aligned else ""))
+    return tuple(found)

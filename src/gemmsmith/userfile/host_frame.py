@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from gemmsmith.kernel.expressions import rounds_up
 from gemmsmith.userfile.declared import Variable
 from gemmsmith.userfile.host_scope import LocalScope, local_scope, path_of, returns
 from gemmsmith.userfile.launch_text import split_template
-from gemmsmith.userfile.parts import FunctionSource, KernelParameter, SourceFile, TemplateParameter
+from gemmsmith.userfile.parts import Field, FunctionSource, KernelParameter, SourceFile, TemplateParameter
 from gemmsmith.userfile.preprocessor import filled
-from gemmsmith.userfile.source import read_sources
+from gemmsmith.userfile.project import Project
 from gemmsmith.userfile.type_text import base_type, deduced, pointee, size_of_type
-from gemmsmith.userfile.values import Number, UnknownValue, Value, converted, evaluate, number
+from gemmsmith.userfile.values import UnknownValue, Value, converted, evaluate, number
 
 _DEEPEST = 24  # names and calls followed for one value
+ASSUMED_SMS = 8  # a persistent kernel takes any number; few are fast to simulate
+_DEVICE = {
+    "multiProcessorCount": ASSUMED_SMS, "warpSize": 32, "maxThreadsPerBlock": 1024, "maxThreadsPerMultiProcessor": 2048,
+    "sharedMemPerBlock": 49_152, "sharedMemPerBlockOptin": 232_448, "sharedMemPerMultiprocessor": 233_472,
+}  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,7 +33,7 @@ class Frame:
     """
 
     source: SourceFile
-    include: tuple[Path, ...] = ()
+    project: Project
     function: FunctionSource | None = None
     start: int = 0
     caller: Frame | None = None
@@ -42,23 +47,27 @@ class Frame:
     @property
     def sources(self) -> tuple[SourceFile, ...]:
         """This file, then the headers that it includes."""
-        return (self.source, *(s for s in read_sources(self.source.path, self.include) if s is not self.source))
+        reached = self.project.sources(self.source.path)
+        return reached if reached[0] is self.source else (self.source, *reached[1:])
 
 
 @dataclass
 class Asked:
-    """Whether a size of the problem was used, and how deep the evaluation is."""
+    """Whether a size of the problem was used, whether the number of SMs was, and how deep the evaluation is."""
 
     sized: bool = False
+    assumed: bool = False
     depth: int = 0
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """Sizes of a problem: by path in this frame (``bound``), and by usual names where the source tells no value."""
+    """Sizes of a problem: by path in this frame (``bound``), by whole expressions, and by usual names where the source
+    tells no value."""
 
     bound: Mapping[str, frozenset[int]] = field(default_factory=dict)
     usual: Mapping[str, int] = field(default_factory=dict)
+    expressions: Mapping[str, frozenset[int]] = field(default_factory=dict)
 
 
 class HostScope:
@@ -86,15 +95,35 @@ class HostScope:
             try:
                 return self._defined(name)
             except UnknownValue:
-                if name not in self.sizes.usual:
+                if name not in self.sizes.usual and name.rsplit(".", 1)[-1] not in _DEVICE:
                     raise
             finally:
                 self._open.discard(name)
                 self.asked.depth -= 1
-        if name not in self.sizes.usual:
+        if name in self.sizes.usual:
+            self.asked.sized = True
+            return self.sizes.usual[name]
+        return self._of_device(name)
+
+    def _of_device(self, name: str) -> int:
+        """Properties of the device, which host code asks the driver for."""
+        last = name.rsplit(".", 1)[-1]
+        if last not in _DEVICE or ("." not in name and last != "multiProcessorCount"):
             raise UnknownValue(f"{name} has no value")
+        self.asked.assumed |= last == "multiProcessorCount"
+        return _DEVICE[last]
+
+    def whole(self, text: str) -> Value | None:
+        """The size that a whole expression stands for: ``B * T``, if the launch passes that for M."""
+        if not self.sizes.expressions:
+            return None
+        found = self.sizes.expressions.get(plain_expression(text))
+        if found is None:
+            return None
         self.asked.sized = True
-        return self.sizes.usual[name]
+        if len(found) > 1:
+            raise UnknownValue(f"{text} stands for several sizes")
+        return min(found)
 
     def _defined(self, name: str) -> Value:
         for texts in (self.given, self.overrides):
@@ -177,7 +206,7 @@ class HostScope:
                 if parameter is own:
                     return text, outer
         if own.default:
-            return own.default, HostScope(Frame(self.frame.source, self.frame.include), self.given, Sizes(), self.asked)
+            return own.default, HostScope(Frame(self.frame.source, self.frame.project), self.given, Sizes(), self.asked)
         raise UnknownValue(f"{name} is a parameter of {function.name if function else ''}")
 
     def _template(self, name: str) -> tuple[str, HostScope] | None:
@@ -190,7 +219,7 @@ class HostScope:
         outer = self.outer()
         if place < len(self.frame.template):
             return self.frame.template[place], outer or HostScope(
-                Frame(self.frame.source, self.frame.include), self.given, Sizes(), self.asked
+                Frame(self.frame.source, self.frame.project), self.given, Sizes(), self.asked
             )
         if outer is not None and (kind := self._deduced(name, outer)):
             return kind, outer
@@ -231,19 +260,30 @@ class HostScope:
             text = source.constants.get(f"{base}::{member}")
             if text is None:
                 continue
-            given = split_template(rest.rsplit(">", 1)[0]) if opened else []
-            names = source.class_templates.get(base, ())
-            values = {
-                p.name: given[i] if i < len(given) else p.default
-                for i, p in enumerate(names) if i < len(given) or p.default
-            }  # fmt: skip
-            members = {k.rpartition("::")[2]: v for k, v in source.constants.items() if k.startswith(f"{base}::")}
-            inner = HostScope(self.frame, self.given, self.sizes, self.asked, {**members, **values, **self.overrides})
+            inner = self._inside(source, base, split_template(rest.rsplit(">", 1)[0]) if opened else [])
             return evaluate(text, inner)
         spelled = name.rsplit("::", 1)[-1]
         if kind == owner and spelled != name and "<" not in name:
             return self.value(spelled)  # a namespace that the file does not show
         raise UnknownValue(f"{name} has no value")
+
+    def _inside(self, source: SourceFile, base: str, given: Sequence[str]) -> HostScope:
+        """The scope inside class ``base`` with these template arguments."""
+        values = {
+            p.name: given[i] if i < len(given) else p.default
+            for i, p in enumerate(source.class_templates.get(base, ())) if i < len(given) or p.default
+        }  # fmt: skip
+        values = {name: self._resolved(text) if text != name else text for name, text in values.items()}
+        members = {k.rpartition("::")[2]: v for k, v in source.constants.items() if k.startswith(f"{base}::")}
+        own = {**members, **{name: text for name, text in values.items() if text != name}, **self.overrides}
+        return HostScope(self.frame, self.given, self.sizes, self.asked, own)
+
+    def _resolved(self, text: str) -> str:
+        """``text`` as a number, if it is one."""
+        try:
+            return str(number_of(text, self))
+        except UnknownValue:
+            return text
 
     # --- functions
 
@@ -257,7 +297,7 @@ class HostScope:
         except UnknownValue:
             if rounds_up(short) and len(arguments) == 2:
                 a, b = (number(evaluate(text, self)) for text in arguments)
-                return -(-_whole(a) // _whole(b))
+                return -(-a // b)
             raise
         finally:
             self.asked.depth -= 1
@@ -270,7 +310,7 @@ class HostScope:
         for source in self.frame.sources:
             for function in source.functions:
                 if function.name == name and len(function.parameters) >= len(arguments):
-                    inner = Frame(source, self.frame.include, function, 0, self.frame, tuple(arguments), tuple(template))
+                    inner = Frame(source, self.frame.project, function, 0, self.frame, tuple(arguments), tuple(template))
                     return self._returned(inner)
         raise UnknownValue(f"{name}() is not known")
 
@@ -278,7 +318,7 @@ class HostScope:
         """What a function returns: its first return statement whose conditions hold."""
         assert frame.function is not None
         for start, text in returns(frame.function):
-            at = Frame(frame.source, frame.include, frame.function, start, frame.caller, frame.arguments, frame.template)
+            at = Frame(frame.source, frame.project, frame.function, start, frame.caller, frame.arguments, frame.template)
             inner = _Called(at, self)
             if all(bool(evaluate(condition, inner)) == holds for condition, holds in at.locals.conditions):
                 return evaluate(text, inner)
@@ -358,7 +398,37 @@ class HostScope:
             return size_of_type(self.type_of(variable.type))
         if text.startswith("*"):
             return size_of_type(self.declared_type(text))
-        return size_of_type(self.type_of(text))
+        kind = self.type_of(text)
+        try:
+            return size_of_type(kind)
+        except UnknownValue:
+            return self._layout(kind)[0]
+
+    def _layout(self, kind: str) -> tuple[int, int]:
+        """Size and alignment of a class of the user's own, or of another type."""
+        base, opened, rest = kind.partition("<")
+        base = base.strip().rsplit("::", 1)[-1]
+        source = next((s for s in self.frame.sources if base in s.class_fields), None)
+        if source is None or self.asked.depth >= _DEEPEST:
+            size = size_of_type(kind)
+            return size, min(size, 16)
+        inner = self._inside(source, base, split_template(rest.rsplit(">", 1)[0]) if opened else [])
+        self.asked.depth += 1
+        try:
+            return inner._class_layout(source.class_fields[base])
+        finally:
+            self.asked.depth -= 1
+
+    def _class_layout(self, members: Sequence[Field]) -> tuple[int, int]:
+        size, widest = 0, 1
+        for member in members:
+            one, align = self._layout(self.type_of(member.type))
+            if member.align:
+                align = max(align, number_of(member.align, self))
+            count = math.prod(number_of(text, self) for text in member.counts)
+            size = -(-size // align) * align + one * count
+            widest = max(widest, align)
+        return max(1, -(-size // widest) * widest), widest
 
 
 class _Called(HostScope):
@@ -372,5 +442,11 @@ class _Called(HostScope):
         return self._from
 
 
-def _whole(value: Number) -> Number:
-    return value
+
+def number_of(text: str, scope: HostScope) -> int:
+    return math.trunc(number(evaluate(text, scope)))
+
+
+def plain_expression(text: str) -> str:
+    """``text`` without blanks and parentheses, to compare expressions."""
+    return re.sub(r"[\s()]", "", text)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from gemmsmith.userfile.declared import Variable, innermost, text_of, variables
+from gemmsmith.userfile.declared import Variable, enumerators, innermost, text_of, variables
 from gemmsmith.userfile.parts import FunctionSource
 from gemmsmith.userfile.syntax import descend, parse, words
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from tree_sitter import Node
 
 _ANYWHERE: frozenset[str] = frozenset()
+_CHOICES = frozenset({"if_statement", "switch_statement", "call_expression", "binary_expression"})
 _LOOPS = frozenset({"for_statement", "while_statement", "do_statement", "for_range_loop"})
 
 
@@ -96,8 +97,8 @@ class _Walk:
                 return None
             if child.end_byte > self.place:
                 return child
-            if node.type in ("if_statement", "switch_statement", "call_expression", "binary_expression"):
-                continue  # the other branch
+            if node.type in _CHOICES or (node.type in _LOOPS and child.type != "declaration"):
+                continue  # another branch; what a loop does after its first round
             self._passed(child)
         return None
 
@@ -140,6 +141,9 @@ class _Walk:
                 self.scope.changed.pop(variable.name, None)
                 self._designated(node, variable.name)
             self._addresses(node)
+            self._enumerators(node)
+        elif node.type == "enum_specifier":
+            self._enumerators(node)
         elif node.type in ("alias_declaration", "type_definition"):
             name = innermost(node.child_by_field_name("name") or node.child_by_field_name("declarator"))
             kind = node.child_by_field_name("type")
@@ -151,8 +155,14 @@ class _Walk:
                 self._assignment(expression)
             elif expression is not None:
                 self._may_change(expression)
-        elif node.type != "compound_statement" or True:
+        else:
             self._may_change(node)
+
+    def _enumerators(self, node: Node) -> None:
+        for inner in descend(node, _ANYWHERE):
+            if inner.type == "enum_specifier":
+                for name, value in enumerators(self.code, inner):
+                    self._set(name, value, inner)
 
     def _assignment(self, node: Node) -> None:
         left, right = node.child_by_field_name("left"), node.child_by_field_name("right")
@@ -182,17 +192,21 @@ class _Walk:
 
     def _may_change(self, node: Node) -> None:
         """Assignments in a statement that is not certain to run, or runs more than once."""
+        own = {v.name for n in descend(node, _ANYWHERE) if n.type == "declaration" for v in variables(self.code, n)}
         for inner in descend(node, _ANYWHERE):
             if inner.type == "assignment_expression":
                 plain = text_of(self.code, inner.child_by_field_name("operator")) == "="
                 value = words(text_of(self.code, inner.child_by_field_name("right"))) if plain else None
-                self._changed(text_of(self.code, inner.child_by_field_name("left")), value)
+                self._changed(text_of(self.code, inner.child_by_field_name("left")), value, own)
             elif inner.type == "update_expression":
-                self._changed(text_of(self.code, inner.child_by_field_name("argument")), None)
+                self._changed(text_of(self.code, inner.child_by_field_name("argument")), None, own)
         self._addresses(node)
 
-    def _changed(self, left: str, value: str | None) -> None:
+    def _changed(self, left: str, value: str | None, own: set[str]) -> None:
+        """``own`` are variables that end with the statement."""
         name = path_of(left)
+        if re.split(r"[.\[]", name)[0] in own:
+            return
         for one in {name, re.split(r"[.\[]", name)[0]}:
             self.scope.changed.setdefault(one, []).append(value if one == name else None)
 
@@ -203,8 +217,18 @@ class _Walk:
                 parent = inner.parent
                 if parent is not None and parent.type == "argument_list":
                     name = path_of(text_of(self.code, inner.child_by_field_name("argument")))
-                    if name.isidentifier():
+                    known = _answer(text_of(self.code, parent.parent))
+                    if name.isidentifier() and known:
+                        self._set(name, known, inner)
+                    elif name.isidentifier():
                         self.scope.changed.setdefault(name, []).append(None)
+
+
+def _answer(call: str) -> str:
+    """What a query of the device stores, by the name that stands for it."""
+    if call.startswith("cudaDeviceGetAttribute") and "MultiProcessorCount" in call:
+        return "multiProcessorCount"
+    return "1" if call.startswith("cudaOccupancyMaxActiveBlocksPerMultiprocessor") else ""
 
 
 def path_of(text: str) -> str:

@@ -7,13 +7,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from gemmsmith.errors import UsageError
 from gemmsmith.userfile.host_frame import Asked, Frame, HostScope, Sizes
 from gemmsmith.userfile.host_scope import calls_of, path_of
 from gemmsmith.userfile.launch_text import launched, split_template
-from gemmsmith.userfile.parts import FunctionSource, KernelSource, LaunchText, SourceFile
-from gemmsmith.userfile.repository import files_that_mention
-from gemmsmith.userfile.source import read_source_file, read_sources
+from gemmsmith.userfile.parts import KernelSource, LaunchText, SourceFile
+from gemmsmith.userfile.project import Project
 from gemmsmith.userfile.values import UnknownValue
 
 _MOST_CALLERS = 12
@@ -46,46 +44,42 @@ class LaunchSite:
         return f"{self.file.name}:{self.line}"
 
 
-def launch_sites(path: Path, kernel: KernelSource, include: tuple[Path, ...] = ()) -> Iterator[LaunchSite]:
-    """Launches of ``kernel``: in ``path`` and its headers first, then in the rest of the repository."""
+def launch_sites(project: Project, kernel: KernelSource) -> Iterator[LaunchSite]:
+    """Launches of ``kernel``: in the user's file and its headers first, then in the rest of the repository."""
     found = 0
-    for source in _sources(path, kernel, include):
-        for site in _sites_in(source, kernel, path, include):
+    for source in _sources(project, kernel):
+        for site in _sites_in(source, kernel, project):
             yield site
             found += 1
             if found >= _MOST_SITES:
                 return
 
 
-def _sources(path: Path, kernel: KernelSource, include: tuple[Path, ...]) -> Iterator[SourceFile]:
-    own = read_sources(path, include)
+def _sources(project: Project, kernel: KernelSource) -> Iterator[SourceFile]:
+    own = project.sources(project.path)
     yield from own
     seen = {source.path.resolve() for source in own}
-    for file in files_that_mention(kernel.file, (kernel.name,)):
-        if file.resolve() in seen:
+    home = kernel.file.resolve()
+    for file in project.mentioning(kernel.file, kernel.name):
+        if file.resolve() in seen or project.read(file) is None:
             continue
-        try:
-            reached = read_sources(file, include)
-        except UsageError:
-            continue
+        reached = project.sources(file)
         homes = {k.file.resolve() for source in reached for k in source.kernels if k.qualified == kernel.qualified}
-        if not homes or kernel.file.resolve() in homes:
+        if not homes or home in homes:
             yield reached[0]
 
 
-def _sites_in(
-    source: SourceFile, kernel: KernelSource, path: Path, include: tuple[Path, ...]
-) -> Iterator[LaunchSite]:
+def _sites_in(source: SourceFile, kernel: KernelSource, project: Project) -> Iterator[LaunchSite]:
     if kernel.name not in source.text:
         return
     for launch in source.launches:
         function = source.functions[launch.function]
-        start = Frame(source, include, function, launch.start)
-        if _names(launch.kernel, kernel, function, source, include):
-            for frame in _with_callers(start, path, _LEVELS):
+        start = Frame(source, project, function, launch.start)
+        if _names(launch.kernel, kernel, start):
+            for frame in _with_callers(start, _LEVELS):
                 yield _site(launch, launch.template, kernel, frame)
         elif re.fullmatch(r"\w+", launch.kernel):
-            for frame, template in _indirect(launch.kernel, kernel, start, path):
+            for frame, template in _indirect(launch.kernel, kernel, start):
                 yield _site(launch, template, kernel, frame)
 
 
@@ -133,17 +127,15 @@ def _pointed(frame: Frame, name: str) -> tuple[str, ...]:
 # --- which kernel a launch means
 
 
-def _names(
-    spelled: str, kernel: KernelSource, function: FunctionSource, source: SourceFile, include: tuple[Path, ...]
-) -> bool:
-    """Whether ``spelled`` in ``function`` names ``kernel``, and not one of the same name in another namespace."""
+def _names(spelled: str, kernel: KernelSource, frame: Frame) -> bool:
+    """Whether ``spelled`` names ``kernel`` there, and not one of the same name in another namespace."""
     spelled = spelled.replace(" ", "").removeprefix("::")
     if spelled.rsplit("::", 1)[-1] != kernel.name:
         return False
     if not ("::" + kernel.qualified).endswith("::" + spelled) and not _foreign(spelled, kernel):
         return False
-    known = {k.qualified for s in read_sources(source.path, include) for k in s.kernels if k.name == kernel.name}
-    scope = function.scope.split("::") if function.scope else []
+    known = {k.qualified for source in frame.sources for k in source.kernels if k.name == kernel.name}
+    scope = frame.function.scope.split("::") if frame.function is not None and frame.function.scope else []
     for depth in range(len(scope), -1, -1):
         inner = "::".join((*scope[:depth], spelled))
         if inner in known:
@@ -156,29 +148,38 @@ def _foreign(spelled: str, kernel: KernelSource) -> bool:
     return "::" in spelled and "::" in kernel.qualified and "::" not in spelled.split("::", 1)[1]
 
 
-def _indirect(
-    name: str, kernel: KernelSource, frame: Frame, path: Path
-) -> Iterator[tuple[Frame, tuple[str, ...]]]:
+def _indirect(name: str, kernel: KernelSource, frame: Frame) -> Iterator[tuple[Frame, tuple[str, ...]]]:
     """Launches through a variable, or through a parameter that callers pass the kernel for."""
     assert frame.function is not None
     variable = frame.locals.variables.get(name)
     if variable is not None:
-        spelled, template = launched(variable.value)
-        if variable.value and _names(spelled, kernel, frame.function, frame.source, frame.include):
-            for each in _with_callers(frame, path, _LEVELS):
-                yield each, template
-            return
+        for text in _alternatives(variable.value, frame.locals.changed.get(name, [])):
+            spelled, template = launched(text)
+            if _names(spelled, kernel, frame):
+                for each in _with_callers(frame, _LEVELS):
+                    yield each, template
+        return
     places = [i for i, p in enumerate(frame.function.parameters) if p.name == name]
-    for called in _callers(frame, path) if places else ():
+    for called in _callers(frame) if places else ():
         if called.caller is None or called.caller.function is None or places[0] >= len(called.arguments):
             continue
         spelled, template = launched(called.arguments[places[0]])
         local = called.caller.locals.variables.get(spelled)
         if local is not None and local.value:
             spelled, template = launched(local.value)
-        if _names(spelled, kernel, called.caller.function, called.caller.source, frame.include):
+        if _names(spelled, kernel, called.caller):
             scope = HostScope(called, {}, Sizes(), Asked())
             yield called, tuple(_in_caller(text, scope) for text in template)
+
+
+def _alternatives(value: str, changed: list[str | None]) -> list[str]:
+    """What a variable may hold: of ``c ? a : b`` the latter first, as conditions are mostly for special cases."""
+    match = re.fullmatch(r"[^?]*\?(.*):(?!:)(.*)", value)
+    texts = [match[2].strip(), match[1].strip()] if match and "::" not in value else [value]
+    if match and "::" in value:
+        parts = re.split(r"(?<!:):(?!:)", value.partition("?")[2])
+        texts = [part.strip() for part in reversed(parts)]
+    return [text for text in (*texts, *changed) if text]
 
 
 def _in_caller(text: str, scope: HostScope) -> str:
@@ -195,53 +196,51 @@ def _in_caller(text: str, scope: HostScope) -> str:
 # --- callers
 
 
-def _with_callers(frame: Frame, path: Path, levels: int) -> Iterator[Frame]:
+def _with_callers(frame: Frame, levels: int) -> Iterator[Frame]:
     """``frame`` on its own, then with each call of its function."""
     yield frame
     function = frame.function
     if function is None or not (function.parameters or function.template) or levels == 0:
         return
-    for called in _callers(frame, path):
+    for called in _callers(frame):
         if called.caller is None:
             yield called
             continue
-        for outer in _with_callers(called.caller, path, levels - 1):
+        for outer in _with_callers(called.caller, levels - 1):
             yield replace(called, caller=outer)
 
 
-def _callers(frame: Frame, path: Path) -> Iterator[Frame]:
+def _callers(frame: Frame) -> Iterator[Frame]:
     """``frame`` with each explicit instantiation and each call of its function."""
     function = frame.function
     assert function is not None
     found = 0
-    for source in _mentioning(frame, path):
+    for source in _mentioning(frame):
         for instance in source.instantiations:
             if instance.name == function.name and function.template:
                 yield replace(frame, template=instance.template)
                 found += 1
         for other in source.functions:
-            if other is function or not re.search(rf"\b{re.escape(function.name)}\b", other.body):
+            if other is function or function.name not in other.body:
                 continue
             for start, called, arguments in calls_of(other, function.name):
                 required = sum(1 for p in function.parameters if not p.default)
                 if required <= len(arguments) <= len(function.parameters):
-                    outer = Frame(source, frame.include, other, start)
+                    outer = Frame(source, frame.project, other, start)
                     yield replace(frame, caller=outer, arguments=arguments, template=launched(called)[1])
                     found += 1
                 if found >= _MOST_CALLERS:
                     return
 
 
-def _mentioning(frame: Frame, path: Path) -> Iterator[SourceFile]:
-    """Sources that may call the frame's function: its own file, those of ``path``, then the rest of the repository."""
+def _mentioning(frame: Frame) -> Iterator[SourceFile]:
+    """Sources that may call the frame's function: its own file, the user's, then the rest of the repository."""
     assert frame.function is not None
-    own = {source.path.resolve(): source for source in (frame.source, *read_sources(path, frame.include))}
+    project = frame.project
+    own = {source.path.resolve(): source for source in (frame.source, *project.sources(project.path))}
     yield from own.values()
     if re.search(r"\bstatic\b", frame.function.head) and frame.source.path.suffix == ".cu":
         return
-    for file in files_that_mention(frame.source.path, (frame.function.name,)):
-        if file.resolve() not in own:
-            try:
-                yield read_source_file(file)
-            except UsageError:
-                continue
+    for file in project.mentioning(frame.source.path, frame.function.name):
+        if file.resolve() not in own and (source := project.read(file)) is not None:
+            yield source

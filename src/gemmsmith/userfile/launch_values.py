@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from gemmsmith.errors import UsageError
 from gemmsmith.kernel.geometry import Dim3
-from gemmsmith.userfile.host_frame import Asked, Frame, HostScope, Sizes
+from gemmsmith.userfile.host_frame import Asked, Frame, HostScope, Sizes, plain_expression
 from gemmsmith.userfile.host_scope import path_of
 from gemmsmith.userfile.launch_site import LaunchSite
 from gemmsmith.userfile.parts import TemplateParameter
@@ -89,6 +89,7 @@ class SiteValues:
     def _sizes(self, sizes: Mapping[str, int]) -> Sizes:
         bound: dict[str, frozenset[int]] = {}
         leading: dict[str, frozenset[int]] = {}
+        whole: dict[str, frozenset[int]] = {}
         exact = {key: value for role, value in sizes.items() if role in _EXTENTS for key in (role, role.lower())}
         for i, (role, text) in enumerate(zip(self.roles.roles, self.site.arguments, strict=False)):
             if role not in sizes:
@@ -96,9 +97,13 @@ class SiteValues:
             if i < len(self.roles.names) and role in _EXTENTS:
                 exact[self.roles.names[i]] = sizes[role]
             store = bound if role in _EXTENTS else leading
-            for path in self._paths(text):
+            paths = self._paths(text)
+            for path in paths:
                 store[path] = store.get(path, frozenset()) | {sizes[role]}
-        return Sizes({**leading, **bound}, _UsualSizes(exact, sizes))
+            if not paths and role in _EXTENTS and re.search(r"[A-Za-z_]", text):
+                key = plain_expression(text)
+                whole[key] = whole.get(key, frozenset()) | {sizes[role]}
+        return Sizes({**leading, **bound}, _UsualSizes(exact, sizes), whole)
 
     def _paths(self, text: str) -> list[str]:
         """The variable that is passed, and those that it is a plain copy of."""
@@ -184,6 +189,19 @@ class SiteValues:
         if not text:
             raise UsageError("the launch has no such part")
         return _triple(evaluate(text, self.scope(sizes, asked))), asked.sized
+
+    def shares_constants(self, used: set[str]) -> bool:
+        """Whether the grid is written with a template argument, or with one of the constants that the kernel uses.
+
+        A persistent kernel is launched so.
+        """
+        names: set[str] = set()
+        new = set(re.findall(r"[A-Za-z_]\w*", self.site.configuration[0]))
+        while new:
+            names |= new
+            held = (self.site.frame.locals.variables.get(name) for name in new)
+            new = {word for variable in held if variable for word in re.findall(r"[A-Za-z_]\w*", variable.value)} - names
+        return bool(names & (used | set(re.findall(r"[A-Za-z_]\w*", " ".join(self.site.template)))))
 
     def smem(self, sizes: Mapping[str, int]) -> int:
         text = self.site.configuration[2]

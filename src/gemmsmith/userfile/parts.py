@@ -100,6 +100,15 @@ class Instantiation:
 
 
 @dataclass(frozen=True)
+class Field:
+    """A data member: its type, its extents if it is an array, and its alignment, as texts."""
+
+    type: str
+    counts: tuple[str, ...] = ()
+    align: str = ""
+
+
+@dataclass(frozen=True)
 class SourceFile:
     """A file, read. ``text`` has comments, literals and directives blanked.
 
@@ -108,6 +117,7 @@ class SourceFile:
     variables  other variables at file or namespace scope
     aliases    ``using`` and ``typedef`` names
     qualified  types of this file by their last name, with namespaces
+    class_templates, class_fields  of each class, by its last name
     """
 
     path: Path
@@ -123,3 +133,4 @@ class SourceFile:
     qualified: Mapping[str, str] = field(default_factory=dict)
     instantiations: tuple[Instantiation, ...] = ()
     class_templates: Mapping[str, tuple[TemplateParameter, ...]] = field(default_factory=dict)
+    class_fields: Mapping[str, tuple[Field, ...]] = field(default_factory=dict)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
-from functools import lru_cache
+from dataclasses import dataclass, field
 from pathlib import Path
 
 _SOURCES = frozenset({".cu", ".cuh", ".cpp", ".cc", ".cxx", ".c", ".h", ".hpp", ".hxx", ".hh", ".inl"})
@@ -61,46 +60,45 @@ def quoted_includes(path: Path) -> tuple[str, ...]:
 
 def _text(path: Path) -> str:
     try:
-        status = path.stat()
-        return _text_cached(path, status.st_mtime_ns, status.st_size)
+        return path.read_bytes().decode("utf-8", "replace")
     except OSError:
         return ""
 
 
-@lru_cache(maxsize=512)
-def _text_cached(path: Path, _time: int, _size: int) -> str:
-    return path.read_bytes().decode("utf-8", "replace")
+@dataclass(eq=False)
+class RepositoryFiles:
+    """The source files of a repository, as far as limits allow; each is read once."""
 
+    root: Path
+    _files: tuple[Path, ...] | None = None
+    _texts: dict[Path, str] = field(default_factory=dict)
 
-@dataclass(frozen=True)
-class _Tree:
-    """The source files of a repository by name, as far as limits allow."""
+    @classmethod
+    def around(cls, path: Path) -> RepositoryFiles:
+        return cls(repository_root(path))
 
-    files: tuple[Path, ...]
+    def mentioning(self, path: Path, name: str) -> tuple[Path, ...]:
+        """Files with ``name`` in their text: those that include ``path`` first, then the others, nearer ones first."""
+        own = path.resolve()
+        word = re.compile(rf"\b{re.escape(name)}\b")
+        including: list[Path] = []
+        others: list[Path] = []
+        if self._files is None:
+            self._files = tuple(_source_files(self.root))
+        for file in sorted(self._files, key=lambda file: _distance(own, file))[:_MOST_FILES]:
+            if file == own:
+                continue
+            text = self._read(file)
+            if name in text and word.search(text):
+                included = any(Path(each).name == own.name for each in _INCLUDE.findall(text))
+                (including if included else others).append(file)
+        return (*including, *others)
 
-
-def files_that_mention(path: Path, names: tuple[str, ...]) -> tuple[Path, ...]:
-    """Files of the repository with one of ``names`` in their text: those that include ``path`` first, then the others.
-
-    Among the others, files near ``path`` come first.
-    """
-    own = path.resolve()
-    searched = re.compile(r"\b(?:" + "|".join(map(re.escape, names)) + r")\b")
-    including: list[Path] = []
-    others: list[Path] = []
-    read = 0
-    candidates = sorted(_source_files(repository_root(path)), key=lambda file: _distance(own, file))
-    for file in candidates[:_MOST_FILES]:
-        if file == own:
-            continue
-        text = _text(file)
-        read += len(text)
-        if read > _ALL_BYTES:
-            break
-        if searched.search(text):
-            included = any(Path(name).name == own.name for name in _INCLUDE.findall(text))
-            (including if included else others).append(file)
-    return (*including, *others)
+    def _read(self, file: Path) -> str:
+        if file not in self._texts:
+            full = sum(map(len, self._texts.values())) > _ALL_BYTES
+            self._texts[file] = "" if full else _text(file)
+        return self._texts[file]
 
 
 def _distance(own: Path, file: Path) -> tuple[int, str]:

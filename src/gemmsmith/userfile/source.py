@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 from gemmsmith.errors import UsageError
 from gemmsmith.userfile.declared import (
+    enumerators,
+    fields,
     function_declarator,
     innermost,
     parameters,
@@ -19,6 +21,7 @@ from gemmsmith.userfile.declared import (
     variables,
 )
 from gemmsmith.userfile.parts import (
+    Field,
     FunctionSource,
     Instantiation,
     KernelParameter,
@@ -77,7 +80,7 @@ def _read(path: Path, _stamp: Stamp, macros: tuple[tuple[str, Macro], ...]) -> S
     return SourceFile(
         path, code, tuple(reader.kernels), tuple(reader.functions), tuple(reader.launches),
         {**plain, **reader.constants}, reader.aliases, cleaned.quoted, reader.variables, cleaned.macros,
-        reader.qualified, tuple(reader.instantiations), reader.class_templates,
+        reader.qualified, tuple(reader.instantiations), reader.class_templates, reader.class_fields,
     )  # fmt: skip
 
 
@@ -127,6 +130,7 @@ class _Reader:
     qualified: dict[str, str] = field(default_factory=dict)
     instantiations: list[Instantiation] = field(default_factory=list)
     class_templates: dict[str, tuple[TemplateParameter, ...]] = field(default_factory=dict)
+    class_fields: dict[str, tuple[Field, ...]] = field(default_factory=dict)
 
     def read(self, root: Node) -> None:
         stack: list[tuple[Node, tuple[str, ...], Node | None]] = [(root, (), None)]
@@ -177,6 +181,7 @@ class _Reader:
             listed = template.child_by_field_name("parameters") if template is not None else None
             if listed is not None:
                 self.class_templates.setdefault(name, template_parameters(self.code, listed))
+            self.class_fields.setdefault(name, fields(self.code, body))
         return [(body, (*scope, name) if name else scope, None)]
 
     def _function(self, node: Node, scope: tuple[str, ...], template: Node | None) -> None:
@@ -232,15 +237,8 @@ class _Reader:
         body = node.child_by_field_name("body")
         if name and body is not None:
             self.qualified.setdefault(name, "::".join((*scope, name)))
-        base, count = "0", 0
-        for item in body.named_children if body is not None else ():
-            if item.type != "enumerator":
-                continue
-            given = text_of(self.code, item.child_by_field_name("value"))
-            base, count = (f"({given})", 0) if given else (base, count)
-            inner = text_of(self.code, item.child_by_field_name("name"))
-            self._store(self.constants, inner, f"{base} + {count}" if count else base, (*scope, name) if name else scope)
-            count += 1
+        for inner, value in enumerators(self.code, node):
+            self._store(self.constants, inner, value, (*scope, name) if name else scope)
 
     def _alias(self, node: Node, scope: tuple[str, ...]) -> None:
         name = innermost(node.child_by_field_name("name") or node.child_by_field_name("declarator"))

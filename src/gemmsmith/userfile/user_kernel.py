@@ -18,8 +18,9 @@ from gemmsmith.problem import BF16, FP16, FP32, DType, Problem
 from gemmsmith.userfile.entry_choice import Entry, choose_entry
 from gemmsmith.userfile.launch_values import FoundValue, Roles
 from gemmsmith.userfile.options import UserOptions, with_directives
-from gemmsmith.userfile.parts import KernelSource, SourceFile
-from gemmsmith.userfile.source import read_sources, read_text
+from gemmsmith.userfile.parts import KernelSource
+from gemmsmith.userfile.project import Project
+from gemmsmith.userfile.source import read_text
 from gemmsmith.userfile.user_launch import SAMPLE, KernelFacts, UserLaunch
 
 __all__ = ["UserOptions", "found_values", "geometry_source", "user_kernel"]
@@ -75,11 +76,11 @@ def found_values(path: Path, options: UserOptions, problem: Problem = SAMPLE) ->
 def _read(path: Path, options: UserOptions) -> _Read:
     text = _text(path)
     options = with_directives(options, text)
-    sources = read_sources(path, options.include)
-    kernels = [kernel for source in sources for kernel in source.kernels]
-    entry = choose_entry(path, kernels, options.entry, lambda kernel: _is_product(kernel, sources))
+    project = Project(path, options.include)
+    kernels = [kernel for source in project.sources(path) for kernel in source.kernels]
+    entry = choose_entry(path, kernels, options.entry, lambda kernel: _is_product(project, kernel))
     given = dict((*entry.given(), *options.defines))
-    facts = KernelFacts(path, entry.kernel, sources, tuple(given.items()), options.include)
+    facts = KernelFacts(project, entry.kernel, tuple(given.items()))
     site = facts.site(_roles(facts, options))
     template = site.template()[0] if site is not None else {}
     declaration = declared_as(entry.kernel, facts.aliases(template))
@@ -131,10 +132,9 @@ def _roles(facts: KernelFacts, options: UserOptions) -> Roles:
     return Roles(tuple(argument.role for argument in signature.arguments), names)
 
 
-def _is_product(kernel: KernelSource, sources: tuple[SourceFile, ...]) -> bool:
-    facts = KernelFacts(kernel.file, kernel, sources, (), ())
+def _is_product(project: Project, kernel: KernelSource) -> bool:
     try:
-        parse_signature(declared_as(kernel, facts.aliases({})), kernel.name)
+        parse_signature(declared_as(kernel, KernelFacts(project, kernel).aliases({})), kernel.name)
     except GemmsmithError:
         return False
     return True

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import re
 from collections.abc import Mapping
-from pathlib import Path
 
 from gemmsmith.errors import GemmsmithError, UsageError
 from gemmsmith.kernel.config import Config
@@ -20,6 +19,7 @@ from gemmsmith.userfile.launch_site import launch_sites
 from gemmsmith.userfile.launch_values import FoundValue, Roles, SiteValues, chosen
 from gemmsmith.userfile.options import UserOptions
 from gemmsmith.userfile.parts import KernelSource, SourceFile
+from gemmsmith.userfile.project import Project
 from gemmsmith.userfile.values import UnknownValue, evaluate_int
 
 SAMPLE = Problem(1024, 1024, 1024)
@@ -41,14 +41,15 @@ class KernelFacts:
     given      the user's values of macros and template parameters
     """
 
-    def __init__(
-        self, path: Path, kernel: KernelSource, sources: tuple[SourceFile, ...], given: Pairs, include: tuple[Path, ...]
-    ) -> None:
-        self.path, self.kernel, self.sources, self.given, self.include = path, kernel, sources, dict(given), include
+    def __init__(self, project: Project, kernel: KernelSource, given: Pairs = ()) -> None:
+        self.project, self.kernel, self.given = project, kernel, dict(given)
+        self.sources = sources = project.sources(project.path)
         self.own = next(s for s in sources if s.path.resolve() == kernel.file.resolve())
         called = set(re.findall(r"\b(\w+)\s*[(<]", kernel.body))
         bodies = [f.body for s in (self.own, *sources) for f in s.functions if f.name in called and f.name != kernel.name]
         self.reached = " ".join(dict.fromkeys([kernel.body, *bodies]))
+        words = set(re.findall(r"[A-Za-z_]\w*", kernel.body)) - {parameter.name for parameter in kernel.parameters}
+        self.constants_used = {name for source in sources for name in source.constants if name in words}
 
     def values(self, template: Mapping[str, str]) -> dict[str, int]:
         """Integers by name: the user's, the file's own constants, the template's values and defaults, the body's own.
@@ -58,7 +59,7 @@ class KernelFacts:
         defaults = {p.name: p.default for p in self.kernel.template or () if p.default}
         texts = {name: text for source in reversed(self._near()) for name, text in source.constants.items()}
         texts |= {**defaults, **initial_values(self.kernel.body), **template, **self.given}
-        scope = HostScope(Frame(self.own, self.include), texts, Sizes(), Asked())
+        scope = HostScope(Frame(self.own, self.project), texts, Sizes(), Asked())
         found = {}
         for name in texts:
             if "::" in name:
@@ -88,7 +89,7 @@ class KernelFacts:
 
     def site(self, roles: Roles) -> SiteValues | None:
         """The launch in host code that agrees with what the user gave and tells most."""
-        return chosen(launch_sites(self.path, self.kernel, self.include), roles, self.given, problem_sizes(SAMPLE))
+        return chosen(launch_sites(self.project, self.kernel), roles, self.given, problem_sizes(SAMPLE))
 
 
 class UserLaunch:
@@ -171,7 +172,8 @@ class UserLaunch:
             found, sized = self.site.extent(index, problem_sizes(problem))
         except (GemmsmithError, RecursionError):
             return None
-        return found if index or sized or "gridDim" in self.facts.reached else None
+        walks = sized or "gridDim" in self.facts.reached or self.site.shares_constants(self.facts.constants_used)
+        return found if index or walks else None
 
     def _site_grid(self, problem: Problem, block: Dim3) -> Dim3 | None:
         """The launch site's grid, which is valid only with the launch site's block."""

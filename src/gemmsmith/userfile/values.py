@@ -28,6 +28,7 @@ class Scope(Protocol):
     """Where names get their values; each raises ``UnknownValue`` for what it does not know."""
 
     def value(self, name: str) -> Value: ...
+    def whole(self, text: str) -> Value | None: ...
     def call(self, name: str, template: Sequence[str], arguments: Sequence[str]) -> Value: ...
     def size_of(self, text: str) -> int: ...
 
@@ -84,7 +85,12 @@ def _value(node: Node, code: str, scope: Scope) -> Value:
     reader = _READERS.get(node.type)
     if reader is None:
         raise UnknownValue(f"{words(text_of(code, node))!r} is not arithmetic")
+    if node.type in _WHOLE and (known := scope.whole(text_of(code, node))) is not None:
+        return known
     return reader(node, code, scope)
+
+
+_WHOLE = frozenset({"binary_expression", "call_expression", "subscript_expression"})
 
 
 def _child(node: Node, name: str) -> Node:
@@ -210,7 +216,7 @@ _FUNCTIONS: dict[str, Callable[..., Number]] = {
     "ceil": math.ceil, "ceilf": math.ceil, "floor": math.floor, "floorf": math.floor, "min": min, "max": max,
     "fmin": min, "fmax": max, "abs": abs, "gcd": lambda a, b: math.gcd(int(a), int(b)),
     "sqrt": lambda a: Fraction(math.sqrt(a)), "sqrtf": lambda a: Fraction(math.sqrt(a)),
-    "log2": lambda a: Fraction(math.log2(a)), "pow": lambda a, b: a**b, "round": lambda a: math.floor(a + Fraction(1, 2)),
+    "log2": lambda a: Fraction(math.log2(a)), "pow": lambda a, b: a ** min(b, 62), "round": lambda a: math.floor(a + Fraction(1, 2)),
 }  # fmt: skip
 
 
