@@ -445,7 +445,7 @@ def test_a_mistake_is_found(tmp_path: Path, file: str, right: str, wrong: str) -
 
 @pytest.mark.parametrize(("changes", "reason"), [
     ({"WM": 64, "WN": 128}, r"WM·WN/32 = 64·128/32 = 256 accumulators per lane"),
-    ({"WM": 64, "WN": 64, "PROMOTE": 32}, r"\(64/16\+2\)·8·\(32/16\) = 96 registers of split operands, but a thread has 255"),
+    ({"WM": 64, "WN": 64, "PROMOTE": 32}, r"\(64/16\+2\)·8·\(32/16\) = 96 registers of split operands"),
     ({"PROMOTE": 32, "BK_BYTES": 32}, "a k-tile of BK_BYTES=32 is 16 deep, less than PROMOTE=32"),
     ({"BM": 256, "BN": 256, "WM": 64}, None),
     ({"BM": 256, "BN": 256, "WM": 64, "STAGES": 4}, r"STAGES·2·\(BM\+BN\)·BK_BYTES = 4·2·\(256\+256\)·64 = 262,144 B"),
