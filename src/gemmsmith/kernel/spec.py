@@ -8,7 +8,7 @@ so both are described in this module.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
@@ -101,6 +101,8 @@ class KernelSpec:
     rung: int = 0
     extra_defines: tuple[tuple[str, str], ...] = ()
     declared_signature: str = ""
+    known_signature: Signature | None = None  # a user's kernel: what its parameters mean
+    accumulator: DType | None = None  # a user's kernel: the type its products are summed in, where it is not fp32
 
     def __hash__(self) -> int:
         # Kernels are keys of caches on the call path; hashing all parameters and presets would take longer.
@@ -114,7 +116,15 @@ class KernelSpec:
     @property
     def signature(self) -> Signature:
         """The entry's parameters and what each one means; a rung's file is read once, a user's may change."""
+        if self.known_signature is not None:
+            return self.known_signature
         return self._rung_signature if self.is_rung else self._read_signature()
+
+    def read_as(self, signature: Signature, layout: str) -> KernelSpec:
+        """A user's kernel with other meanings of its parameters, launched accordingly; ``layout`` as in a Problem."""
+        launch = getattr(self.geometry, "read_as", None)
+        geometry = launch(signature) if launch is not None else self.geometry
+        return replace(self, known_signature=signature, layouts=(layout,), geometry=geometry)
 
     @cached_property
     def _rung_signature(self) -> Signature:

@@ -7,6 +7,7 @@ What the file does not show is taken from the command line, or from directives i
 
 from __future__ import annotations
 
+import copy
 import re
 from collections.abc import Mapping
 from contextlib import suppress
@@ -18,15 +19,11 @@ from gemmsmith.gpus import cuda_limits
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.expressions import Names, constants, evaluate, evaluate_c, split
 from gemmsmith.kernel.geometry import Dim3, Geometry
-from gemmsmith.kernel.signature import (
-    Signature,
-    entries,
-    parse_signature,
-    strip_comments,
-    template_parameters,
-)
+from gemmsmith.kernel.layout import ROW_MAJOR, layout_named
+from gemmsmith.kernel.roles import element_types, recognise
+from gemmsmith.kernel.signature import Signature, entries, entry_parameters, strip_comments, template_parameters
 from gemmsmith.kernel.spec import KernelSpec
-from gemmsmith.problem import BF16, FP16, FP32, DType, Problem
+from gemmsmith.problem import Problem
 from gemmsmith.userfile.launch_site import (
     KernelText,
     LaunchSite,
@@ -55,11 +52,6 @@ _NAMES = {
 }  # fmt: skip
 _DEFAULT_TILE = 32
 _SAMPLE = Problem(1024, 1024, 1024)
-# Element types by their CUDA spelling.
-_ELEMENTS: dict[str, DType] = {
-    "float": FP32, "half": FP16, "__half": FP16, "__nv_bfloat16": BF16, "nv_bfloat16": BF16,
-}  # fmt: skip
-
 
 @dataclass(frozen=True)
 class UserOptions:
@@ -70,6 +62,7 @@ class UserOptions:
     block: str = ""
     smem: str = ""
     signature: str = ""
+    layout: str = ""
     defines: tuple[tuple[str, str], ...] = ()
 
 
@@ -78,14 +71,21 @@ def user_kernel(path: Path, options: UserOptions) -> KernelSpec:
     code = _read(path)
     options = _with_directives(options, code)
     launch = _Launch(code, _entry(path, code, options.entry), options)
+    dtype, out_dtype = element_types(launch.signature, launch.body, launch.aliases)
+    layout = layout_named(options.layout) if options.layout else ROW_MAJOR
+    signature, operations = layout.applied(launch.signature)
     return KernelSpec(
         name=path.name,
         source=path,
         summary=f"{launch.signature.entry} in {path.name}",
         teaches="",
-        geometry=launch.geometry,
+        geometry=launch.read_as(signature),
         entry=launch.signature.entry,
-        dtypes=(_dtype(launch.signature, code, dict(launch.options.defines)),),
+        dtypes=(dtype,),
+        out_dtypes=(out_dtype,),
+        layouts=(operations,),
+        batched=signature.has("batch") or signature.has("strideA"),
+        known_signature=signature,
         extra_defines=launch.options.defines,
         declared_signature=options.signature,
     )
@@ -112,20 +112,6 @@ def _read(path: Path) -> str:
         raise UsageError(f"{path} cannot be read as text: {error}") from None
 
 
-def _dtype(signature: Signature, code: str, given: Mapping[str, str]) -> DType:
-    """The type of the inputs, as A and B are declared; raises for types that cannot be verified."""
-    names = {name: given.get(name, "float") for name in _type_parameters(signature.entry, code)} | _aliases(code)
-    types = {role: names.get(signature.ctype(role), signature.ctype(role)) for role in "ABC"}
-    kinds = {role: _ELEMENTS.get(kind) for role, kind in types.items()}
-    if kinds["A"] is None or kinds["A"] != kinds["B"] or kinds["C"] != FP32:
-        shown = ", ".join(f"{role} {kind}*" for role, kind in types.items())
-        raise SignatureError(
-            f"{signature.entry} takes {shown}",
-            "supported are float, __half or __nv_bfloat16 for A and B (the same for both), and float for C",
-        )
-    return kinds["A"]
-
-
 def _type_parameters(entry: str, code: str) -> list[str]:
     return [name for kind, name, _ in template_parameters(entry, code) or [] if kind in ("typename", "class")]
 
@@ -135,7 +121,7 @@ def _aliases(code: str) -> dict[str, str]:
     text = strip_comments(code)
     found = {name: kind for kind, name in re.findall(r"\btypedef\s+(\w+)\s+(\w+)\s*;", text)}
     found |= dict(re.findall(r"\busing\s+(\w+)\s*=\s*(\w+)\s*;", text))
-    found |= dict(re.findall(r"^\s*#\s*define\s+(\w+)\s+(float|half|__half|__nv_bfloat16)\s*$", text, re.M))
+    found |= dict(re.findall(r"^\s*#\s*define\s+(\w+)\s+([a-zA-Z_]\w*(?:\s+char)?)\s*$", text, re.M))
     return found
 
 
@@ -158,9 +144,9 @@ def _with_directives(options: UserOptions, code: str) -> UserOptions:
     """The options, completed by directives in comments."""
     for line in re.findall(r"//\s*gemmsmith:\s*(.+)", code):
         for key, value in re.findall(r"(\w+)\s*=\s*(\S+)", line):
-            if key not in ("entry", "grid", "block", "smem", "signature"):
+            if key not in ("entry", "grid", "block", "smem", "signature", "layout"):
                 raise UsageError(f"unknown directive {key!r} in '// gemmsmith: {line.strip()}'",
-                                 "known: entry, grid, block, smem, signature")  # fmt: skip
+                                 "known: entry, grid, block, smem, signature, layout")  # fmt: skip
             if not getattr(options, key):
                 options = replace(options, **{key: value})
     return options
@@ -170,7 +156,6 @@ class _Launch:
     """Block and grid: as given, from the file's own launch, or inferred from the kernel's text."""
 
     def __init__(self, code: str, entry: str, options: UserOptions) -> None:
-        self.signature = parse_signature(code, entry, options.signature)
         plain, defined = plain_code(code), macros(code)
         own = function_text(plain, entry, "__global__")
         for name, value in defined.items():
@@ -190,12 +175,30 @@ class _Launch:
         self.known, self.texts = values_of(options.defines), texts
         inner = {**texts, **template_defaults(own.head), **integers(own.body, only_const=True)}
         self.constants = constants(values_of(self.options.defines), inner)
+        given = dict(self.options.defines)
+        self.aliases = {name: given.get(name, "float") for name in _type_parameters(entry, code)} | _aliases(code)
+        self.swapped = False
+        self.signature = recognise(entry, entry_parameters(code, entry), self.reached,
+                                   self.site.arguments if self.site else (), options.signature, self.aliases,
+                                   self.constants)  # fmt: skip
 
-    def geometry(self, problem: Problem, config: Config) -> Geometry:
-        names = {**self.constants, **dict(config.values), "M": problem.m, "N": problem.n, "K": problem.k}
+    def read_as(self, signature: Signature) -> _Launch:
+        """The same launch where the parameters mean something else; a column-major kernel has M and N swapped."""
+        other = copy.copy(self)
+        other.swapped = signature.column_major
+        other.signature = signature.transposed() if other.swapped else signature
+        return other
+
+    def __call__(self, problem: Problem, config: Config) -> Geometry:
+        if self.swapped:
+            problem = problem.with_(m=problem.n, n=problem.m)
+        names = {**self.constants, **dict(config.values), "M": problem.m, "N": problem.n, "K": problem.k,
+                 "BATCH": problem.batch}  # fmt: skip
         block = self._triple("block", names) if self.options.block else self._site(1, problem) or self._block()
         grid = self._triple("grid", names) if self.options.grid else self._site_grid(problem, block)
         grid = grid or self._grid(problem, block)
+        if problem.batch > 1 and grid[2] == 1 and "blockIdx.z" in self.reached:
+            grid = grid[0], grid[1], problem.batch
         smem = evaluate(self.options.smem, names) if self.options.smem else self._smem(problem)
         if smem < 0:
             raise UsageError(f"--smem {self.options.smem} is {smem}, which is negative")
@@ -203,7 +206,8 @@ class _Launch:
 
     def sources(self, problem: Problem) -> tuple[str, str]:
         """Where block and grid come from."""
-        names = {**self.constants, "M": problem.m, "N": problem.n, "K": problem.k}
+        names = {**self.constants, "M": problem.m, "N": problem.n, "K": problem.k,
+                 "BATCH": problem.batch}  # fmt: skip
         block = self._triple("block", names) if self.options.block else self._site(1, problem)
         said = "given" if self.options.block else "launch site" if block else "guessed"
         if self.options.grid:
@@ -221,7 +225,8 @@ class _Launch:
         return values[0], values[1], values[2]
 
     def _names(self, site: LaunchSite, problem: Problem) -> Names:
-        return site.names(self.signature, {"M": problem.m, "N": problem.n, "K": problem.k}, self.known, self.texts)
+        sizes = {"M": problem.m, "N": problem.n, "K": problem.k, "batch": problem.batch}
+        return site.names(self.signature, sizes, self.known, self.texts)
 
     def _site(self, index: int, problem: Problem) -> Dim3 | None:
         """Grid (0) or block (1) at the launch site. A grid that does not depend on M, N or K fits one problem only."""
