@@ -22,7 +22,7 @@ _POINTER_OF = {name: role for role, names in _POINTER_NAMES.items() for name in 
 _EXTENT_NOISE = frozenset("num number of size dim dims ld d count total extent length len mat matrix global g".split())
 _EXTENT_NAMES: dict[str, tuple[str, ...]] = {
     "M": ("m", "rows", "row", "height", "nrows"),
-    "N": ("n", "cols", "columns", "col", "ncols"),
+    "N": ("n", "cols", "columns", "col", "ncols", "width"),
     "K": ("k", "inner", "depth", "common", "reduction", "shared", "kk"),
 }
 _EXTENT_OF = {name: role for role, names in _EXTENT_NAMES.items() for name in names}

@@ -25,10 +25,8 @@ USER_ROLES = (*ROLES, "D", "ldd", "strideD", "batch")
 EXTENTS = ("M", "N", "K")
 _POINTERS = ("A", "B", "C", "D", "bias")
 # Names of constants that fix an extent, the most explicit first.
-_FIXED = {
-    "M": ("M_GLOBAL", "M_SIZE", "M_DIM", "ROWS", "M"), "N": ("N_GLOBAL", "N_SIZE", "N_DIM", "COLS", "N"),
-    "K": ("K_GLOBAL", "K_SIZE", "K_DIM", "K"),
-}  # fmt: skip
+_FIXED = (("M_GLOBAL", "N_GLOBAL", "K_GLOBAL"), ("M_SIZE", "N_SIZE", "K_SIZE"), ("M_DIM", "N_DIM", "K_DIM"),
+          ("SIZE_M", "SIZE_N", "SIZE_K"), ("DIM_M", "DIM_N", "DIM_K"), ("M", "N", "K"))  # fmt: skip
 _FIXED_SQUARE = ("N", "WIDTH", "SIZE", "MATRIX_SIZE", "DIM", "MAT_SIZE", "MATSIZE", "NN", "L", "LEN")
 
 
@@ -73,7 +71,7 @@ def recognise(
     for i, parameter in enumerate(found):
         if not roles.get(i) and parameter.at_launch:
             roles[i] = _role_at_launch(parameter, set(roles.values()))
-    arguments = [Argument(p.name, roles.get(i, ""), p.code, p.type.name) for i, p in enumerate(found)]
+    arguments = [Argument(p.name, roles.get(i, ""), p.code, p.type.name, p.at_launch) for i, p in enumerate(found)]
     return _complete(Signature(entry, tuple(arguments)), body, constants or {})
 
 
@@ -112,18 +110,32 @@ def _declared(entry: str, found: list[_Parameter], declared: str) -> Signature:
 
 
 def _pointer_roles(entry: str, found: list[_Parameter], body: str) -> dict[int, str]:
-    pointers = [i for i, p in enumerate(found) if p.is_pointer]
+    pointers = {i: p.name for i, p in enumerate(found) if p.is_pointer}
     if len(pointers) < 3:
-        names = ", ".join(found[i].name for i in pointers) or "none"
-        raise SignatureError(f"{entry} is not a matrix product: it takes {len(pointers)} pointers ({names}), not A, B and C",
-                             "gemmsmith.launch runs any kernel")  # fmt: skip
-    named = {i: pointer_role(found[i].name) for i in pointers}
+        names = ", ".join(pointers.values()) or "none"
+        raise SignatureError(
+            f"{entry} is not a matrix product: it takes {len(pointers)} pointers ({names}), not A, B and C",
+            "gemmsmith.launch runs any kernel",
+        )
     free = [i for i in pointers if not found[i].type.const]
-    used = written([found[i].name for i in free], body)
-    output = _output(named, free, [i for i in free if found[i].name in used])
+    return _roles_by_use(pointers, free, written([pointers[i] for i in free], body))
+
+
+def with_written(signature: Signature, names: set[str]) -> Signature:
+    """The roles of the pointers where the compiled kernel shows that it writes ``names``, and no others."""
+    pointers = {i: arg.name for i, arg in enumerate(signature.arguments) if arg.code == "P"}
+    roles = _roles_by_use(pointers, [i for i in pointers if pointers[i] in names], names)
+    arguments = tuple(replace(arg, role=roles.get(i, arg.role)) for i, arg in enumerate(signature.arguments))
+    return replace(signature, arguments=arguments)
+
+
+def _roles_by_use(pointers: dict[int, str], free: list[int], used: set[str]) -> dict[int, str]:
+    """Roles of pointers by their index. ``free``: those that may be written; ``used``: names that are."""
+    named = {i: pointer_role(name) for i, name in pointers.items()}
+    output = _output(named, free, [i for i in free if pointers[i] in used])
     if output is None:
         return {i: role if list(named.values()).count(role) == 1 else "" for i, role in named.items()}
-    roles = {i: "bias" for i in pointers if named[i] == "bias"}
+    roles = {i: "bias" for i in pointers if named[i] == "bias" and i != output}
     inputs = [i for i in pointers if i != output and i not in roles]
     a, b = ([i for i in inputs if named[i] == role] for role in "AB")
     addend = [i for i in inputs if named[i] in ("C", "D")]
@@ -220,16 +232,14 @@ def _complete(signature: Signature, body: str, constants: Mapping[str, int]) -> 
 
 
 def _fixed_extents(body: str, constants: Mapping[str, int]) -> tuple[tuple[str, int], ...]:
-    """M, N and K where the source sets them as constants that the kernel uses."""
-    used = {name: value for name, value in constants.items() if value > 0}
-    found = {role: next((used[name] for name in names if name in used and name in words_of(body)), 0)
-             for role, names in _FIXED.items()}  # fmt: skip
-    if not all(found.values()):
-        side = next((used[name] for name in _FIXED_SQUARE if name in used and name in words_of(body)), 0)
-        if not side or (found["M"] and found["M"] != side) or (found["K"] and found["K"] != side):
-            return ()
-        found = dict.fromkeys(EXTENTS, side)
-    return tuple(found.items())
+    """M, N and K where the source sets them as constants; those of a plain name must be used by the kernel."""
+    known = {name: value for name, value in constants.items() if value > 0}
+    for names in _FIXED:
+        used = all(name in known for name in names) and ("_" in names[0] or set(names) & words_of(body))
+        if used:
+            return tuple((role, known[name]) for role, name in zip(EXTENTS, names, strict=True))
+    side = next((known[name] for name in _FIXED_SQUARE if name in known and name in words_of(body)), 0)
+    return tuple((role, side) for role in EXTENTS) if side else ()
 
 
 def words_of(body: str) -> set[str]:

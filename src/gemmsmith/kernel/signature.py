@@ -60,13 +60,14 @@ class Argument:
     """One parameter of an entry: its role in the product, how it is packed, and its C++ type.
 
     ``code`` is a scalar's in ``struct``, 'P' for a pointer, 'bf16', or '128s' for a tensor map. ``role`` is '' while it
-    is not known, and a number for a constant.
+    is not known, and a number for a constant. ``at_launch`` is what host code passes, if that is a plain name.
     """
 
     name: str
     role: str
     code: str
     ctype: str = ""
+    at_launch: str = ""
 
 
 @dataclass(frozen=True)

@@ -177,7 +177,7 @@ class _Launch:
         self.constants = constants(values_of(self.options.defines), inner)
         given = dict(self.options.defines)
         self.aliases = {name: given.get(name, "float") for name in _type_parameters(entry, code)} | _aliases(code)
-        self.swapped = False
+        self.swapped = self.flipped = False
         self.signature = recognise(entry, entry_parameters(code, entry), self.reached,
                                    self.site.arguments if self.site else (), options.signature, self.aliases,
                                    self.constants)  # fmt: skip
@@ -188,6 +188,14 @@ class _Launch:
         other.swapped = signature.column_major
         other.signature = signature.transposed() if other.swapped else signature
         return other
+
+    def alternatives(self) -> list[_Launch]:
+        """Other launches that are as likely, where the grid is a guess: x and y exchanged."""
+        if self.sources(_SAMPLE)[1] != "guessed" or "blockIdx.y" not in self.reached:
+            return []
+        other = copy.copy(self)
+        other.flipped = not self.flipped
+        return [other]
 
     def __call__(self, problem: Problem, config: Config) -> Geometry:
         if self.swapped:
@@ -298,4 +306,4 @@ class _Launch:
         across, down = max(1, -(-problem.n // cols)), max(1, -(-problem.m // rows))
         if linear:
             return across * down, 1, 1
-        return (down, across, 1) if x_walks_rows(self.body, self.signature) else (across, down, 1)
+        return (down, across, 1) if x_walks_rows(self.body, self.signature) != self.flipped else (across, down, 1)
