@@ -32,7 +32,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gemmsmith.errors import DTypeError, ProblemError, UsageError
-from gemmsmith.problem import BF16, FP16, FP32, INT8, INT32, TF32, DType, Problem
+from gemmsmith.problem import BF16, FP16, FP32, FP64, INT8, INT32, INTEGER_TYPES, TF32, UINT8, DType, Problem
 
 Array = NDArray[Any]
 Rng = np.random.Generator
@@ -76,19 +76,24 @@ class Fill:
     arrange: Arrange | None = None
 
 
-def operands(problem: Problem, fill: str = "normal", seed: int = 0) -> Operands:
-    """A, B and C for ``problem``; the same fill, seed and shapes give the same bits."""
+def operands(problem: Problem, fill: str = "normal", seed: int = 0, exact_limit: int = EXACT_LIMIT) -> Operands:
+    """A, B and C for ``problem``; the same fill, seed and shapes give the same bits.
+
+    ``exact_limit``: the largest sum that the fill 'integers' may have, which the accumulators must hold exactly.
+    """
     chosen = fill_named(fill)
     if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0:
         raise UsageError(f"a seed must be an integer of 0 or more, not {seed!r}")
     if fill == "bits" and (problem.dtype, problem.out_dtype) != (FP32, FP32):
         raise DTypeError(f"the fill 'bits' is for fp32, not {problem.dtype}", "arithmetic modulo 2**32 needs 32 bits")
-    if INT8 in (problem.dtype, problem.out_dtype) and fill not in FOR_INTEGERS:
-        raise DTypeError(f"the fill {fill!r} is not for int8", f"use one of {', '.join(FOR_INTEGERS)}")
+    whole = next((d for d in (problem.dtype, problem.out_dtype) if d in INTEGER_TYPES and d != INT32), None)
+    whole = INT32 if problem.dtype == INT32 else whole
+    if whole is not None and fill not in FOR_INTEGERS:
+        raise DTypeError(f"the fill {fill!r} is not for {whole}", f"use one of {', '.join(FOR_INTEGERS)}")
     # What a fill may need: the largest integer, or the exponent of subnormal products.
     scale, c_scale = 0, 0
     if fill == "integers":
-        scale, c_scale = integer_bound(problem), _addend_bound(problem)
+        scale, c_scale = integer_bound(problem, exact_limit), _addend_bound(problem, exact_limit)
     elif fill == "subnormal":
         scale = -14 if problem.dtype == FP16 else -64
         c_scale = 2 * scale
@@ -127,30 +132,31 @@ def fill_named(name: str) -> Fill:
         raise UsageError(f"unknown fill {name!r}", f"use one of {', '.join(FILLS)}") from None
 
 
-def integer_bound(problem: Problem) -> int:
+def integer_bound(problem: Problem, exact_limit: int = EXACT_LIMIT) -> int:
     """The largest |a|, |b| for which alpha·A·B + beta·C + bias is exact in fp32 in any order of summation.
 
-    Neither |alpha|·K·bound² plus |beta|·127 (and 127 for a bias) nor K·bound² alone may exceed 2**24 − 1.
+    Neither |alpha|·K·bound² plus |beta|·127 (and 127 for a bias) nor K·bound² alone may exceed 2**24 − 1, or
+    ``exact_limit`` for accumulators of a narrower type.
     """
     if problem.out_dtype == INT8:
         # ±1: sums of K terms reach about ±3·√K, so that some saturate, but not all.
         return 1
     alpha = abs(problem.alpha) if math.isfinite(problem.alpha) else 1.0
     beta = abs(problem.beta) if math.isfinite(problem.beta) else 1.0
-    from_c = (beta + bool(problem.bias)) * LARGEST_INTEGER
-    room = (EXACT_LIMIT - from_c) / (max(1.0, alpha) * max(1, problem.k))
+    from_c = (beta + bool(problem.bias)) * _addend_bound(problem, exact_limit)
+    room = (exact_limit - from_c) / (max(1.0, alpha) * max(1, problem.k))
     if room < 1:
         raise ProblemError(
             f"the fill 'integers' cannot be exact for K={problem.k}, alpha={problem.alpha:g}, beta={problem.beta:g}: "
-            f"|alpha|·K + |beta|·{LARGEST_INTEGER} must stay below 2**24",
+            f"|alpha|·K + |beta|·{_addend_bound(problem, exact_limit)} must stay below {exact_limit + 1}",
             "use the fill 'normal'",
         )
     return min(LARGEST_INTEGER, math.isqrt(int(room)))
 
 
-def _addend_bound(problem: Problem) -> int:
+def _addend_bound(problem: Problem, exact_limit: int = EXACT_LIMIT) -> int:
     """The largest |c| and |bias| in the fill 'integers'."""
-    return 7 if problem.out_dtype == INT8 else LARGEST_INTEGER
+    return 7 if problem.out_dtype == INT8 or exact_limit < EXACT_LIMIT else LARGEST_INTEGER
 
 
 # Fills for integer types.
@@ -166,15 +172,21 @@ def _as(values: Array, dtype: DType) -> Array:
 
 
 def _normal(rng: Rng, shape: tuple[int, int], dtype: DType, _scale: int) -> Array:
+    if dtype == FP64:
+        return rng.standard_normal(shape)
     values = rng.standard_normal(shape, dtype=np.float32)
-    if dtype in (INT8, INT32):
-        return np.rint(values * 32).clip(-127, 127).astype(dtype.numpy)
+    if dtype in INTEGER_TYPES:
+        # Around 128 if unsigned: bytes on both sides of the sign bit.
+        middle = 128 if dtype == UINT8 else 0
+        return (np.rint(values * 32).clip(-127, 127) + middle).astype(dtype.numpy)
     return values.astype(dtype.numpy)
 
 
 def _uniform(rng: Rng, shape: tuple[int, int], dtype: DType, _scale: int) -> Array:
-    if dtype in (INT8, INT32):
-        return rng.integers(1, 128, shape).astype(dtype.numpy)
+    if dtype == FP64:
+        return rng.random(shape)
+    if dtype in INTEGER_TYPES:
+        return rng.integers(1, 256 if dtype == UINT8 else 128, shape).astype(dtype.numpy)
     # Truncated to the stored precision, so that rounding cannot give 1; TF32 is stored as fp32.
     steps = 1.0 / (FP32 if dtype == TF32 else dtype).unit_roundoff
     values = np.floor(rng.random(shape, dtype=np.float32) * np.float32(steps)) / np.float32(steps)
@@ -185,6 +197,8 @@ def _integers(rng: Rng, shape: tuple[int, int], dtype: DType, bound: int) -> Arr
     # Never zero: every term matters.
     magnitude = rng.integers(1, bound + 1, shape, dtype=np.int32)
     sign = rng.integers(0, 2, shape, dtype=np.int32) * 2 - 1
+    if dtype == UINT8:
+        return magnitude.astype(dtype.numpy)
     return (magnitude * sign).astype(np.float32).astype(dtype.numpy)
 
 

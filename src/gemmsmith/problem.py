@@ -43,9 +43,16 @@ BF16 = DType("bf16", np.dtype(ml_dtypes.bfloat16), "__nv_bfloat16", 2.0**-8)
 TF32 = DType("tf32", np.dtype(np.float32), "float", 2.0**-11)
 INT8 = DType("int8", np.dtype(np.int8), "signed char", 0.0)
 INT32 = DType("int32", np.dtype(np.int32), "int", 0.0)
-DTYPES = {d.name: d for d in (FP32, FP16, BF16, TF32, INT8, INT32)}
+# Types of users' kernels; no rung takes them.
+UINT8 = DType("uint8", np.dtype(np.uint8), "unsigned char", 0.0)
+FP64 = DType("fp64", np.dtype(np.float64), "double", 2.0**-53)
+DTYPES = {d.name: d for d in (FP32, FP16, BF16, TF32, INT8, INT32, UINT8, FP64)}
+INTEGER_TYPES = (INT8, UINT8, INT32)
 # The output types of each input type; the first is the default.
-OUTPUTS = {FP32: (FP32,), TF32: (FP32,), FP16: (FP32, FP16), BF16: (FP32, BF16), INT8: (FP32, INT32, INT8)}
+OUTPUTS = {
+    FP32: (FP32,), TF32: (FP32,), FP16: (FP32, FP16), BF16: (FP32, BF16), INT8: (FP32, INT32, INT8),
+    UINT8: (INT32, FP32), INT32: (INT32,), FP64: (FP64,),
+}  # fmt: skip
 BIASES = ("", "row", "column")
 ACTIVATIONS = ("", "relu", "gelu", "silu")
 
@@ -135,11 +142,17 @@ class Problem:
         for name, value, legal in (("bias", self.bias, BIASES), ("activation", self.activation, ACTIVATIONS)):
             if value not in legal:
                 raise ProblemError(f"unknown {name} {value!r}", f"use one of {', '.join(filter(None, legal))}")
-        if self.out_dtype == INT32 and (
+        if self.out_dtype == INT32 and self.dtype != INT8 and not self._has_integer_scalars():
+            raise ProblemError("int32 results have an integer alpha and beta", "leave out the fraction")
+        if self.out_dtype == INT32 and self.dtype == INT8 and (
             self.alpha != 1 or self.beta not in (0, 1) or self.activation in ("gelu", "silu")
         ):
             raise ProblemError("int32 results have alpha 1, beta 0 or 1 and no activation but relu",
                                "ask for fp32 results, or convert afterwards")  # fmt: skip
+
+    def _has_integer_scalars(self) -> bool:
+        scalars = (self.alpha, self.beta)
+        return not self.activation and all(isinstance(x, (int, float)) and x % 1 == 0 for x in scalars)
 
     def _resolve_stride(self, operand: str, shape: tuple[int, int]) -> None:
         name = f"stride_{operand}"
@@ -236,7 +249,7 @@ class Problem:
     def __str__(self) -> str:
         text = f"{self.batch} of " if self.batch != 1 else ""
         text += f"{self.m}x{self.n}x{self.k} {self.dtype}"
-        if self.out_dtype != FP32:
+        if self.out_dtype != FP32 and self.out_dtype != self.dtype or self.out_dtype in (FP16, BF16, INT8):
             text += f" to {self.out_dtype}"
         if self.layout != "NN":
             text += f" {self.layout}"

@@ -307,7 +307,7 @@ WRONG: dict[str, tuple[Call, type[GemmsmithError], str]] = {
     "c of another type": (lambda o: gemm(*o.halves, o.c, beta=1, out_dtype="fp16"), DTypeError,
                           "c is fp32; it must be fp16"),
     "int32 operands": (lambda o: gemm(o.a.astype(np.int32), o.b.astype(np.int32)), DTypeError,
-                       "int32 is not an input type"),
+                       "int32 inputs give int32, not fp32"),
     "int32 with alpha": (lambda o: gemm(*o.bytes, alpha=2, out_dtype="int32"), ProblemError,
                          "int32 results have alpha 1, beta 0 or 1 and no activation but relu"),
     "int32 with gelu": (lambda o: gemm(*o.bytes, activation="gelu", out_dtype="int32"), ProblemError, "int32 results"),

@@ -132,7 +132,7 @@ def test_the_same_line_passes_once_the_kernel_is_fixed(
     ("run wmma --dtype tf32", "wmma takes fp16, bf16 inputs, not tf32"),
     ("run wmma --out-dtype bf16", "fp16 inputs give fp32 or fp16, not bf16"),
     ("run mma_swizzled --out-dtype fp64", "unknown data type 'fp64'"),
-    ("run mma_swizzled --dtype int32", "int32 is not an input type"),
+    ("run mma_swizzled --dtype int32", "int32 inputs give int32, not fp32"),
     ("run mma_swizzled --dtype int8 --out-dtype int32 --alpha 2", "int32 results have alpha 1"),
     ("run mma_swizzled --dtype int8 --fill wide", "the fill 'wide' is not for int8"),
     ("run warp_tile --activation gelu --mode exact", "cannot judge gelu, which rounds"),

@@ -49,7 +49,7 @@ def hints(
         found.append(f"--grid {options.grid} is the same for every shape: write it with M and N, as ceil(N/32).")
     if facts["smem"] == 0 and re.search(r"extern\s+__shared__", spec.code) and "out-of-bounds shared" in text:
         found.append("The kernel has extern __shared__ memory, but the launch gave it none: set the bytes with --smem.")
-    if not spec.signature.has("beta") and re.search(r"C must not be read|C was read although", text):
+    if not spec.signature.has("beta") and re.search(r"must not be read when beta|C was read although", text):
         found.append("If the kernel adds to C (C += A·B, atomicAdd), say that C holds zeros with --c zero.")
     return found
 

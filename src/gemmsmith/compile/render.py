@@ -7,9 +7,8 @@ from importlib.resources import files
 from pathlib import Path
 
 from gemmsmith.compile.target import check_target
-from gemmsmith.errors import ConfigError, UsageError
+from gemmsmith.errors import ConfigError
 from gemmsmith.kernel.config import Config
-from gemmsmith.kernel.signature import template_parameters
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.ladder.registry import check_accepts
 from gemmsmith.problem import ACTIVATIONS, BIASES, FP32, DType, Problem
@@ -60,11 +59,10 @@ def render_kernel(
         parts = replace(parts, source=without_host_code(parts.source),
                         headers=tuple((name, without_host_code(text)) for name, text in parts.headers))  # fmt: skip
     defines = _defines(spec, config, sample)
-    entry, defines = _entry(spec.entry, spec.declaration or parts.source, defines, dtype)
     headers = parts.headers
     if not spec.is_rung:
         headers += stubs_for((parts.source, *(t for _, t in headers)), (name for name, _ in headers))
-    return CompileRequest(spec.source.name, parts.source, headers, defines, arch, entry, spec.is_rung, parts.files)
+    return CompileRequest(spec.source.name, parts.source, headers, defines, arch, spec.entry, spec.is_rung, parts.files)
 
 
 def render_for(spec: KernelSpec, config: Config, problem: Problem, arch: str) -> CompileRequest:
@@ -98,32 +96,3 @@ def _defines(spec: KernelSpec, config: Config, problem: Problem) -> tuple[tuple[
         defines.append(("BIAS", str(BIASES.index(problem.bias))))
         defines.append(("ACTIVATION", str(ACTIVATIONS.index(problem.activation))))
     return (*defines, *spec.extra_defines)
-
-
-def _entry(
-    entry: str, text: str, defines: tuple[tuple[str, str], ...], dtype: DType
-) -> tuple[str, tuple[tuple[str, str], ...]]:
-    """The name expression of ``entry``, and the defines that remain.
-
-    Template parameters take their values from defines of the same name, which are then not passed as macros: those
-    would break the template (``template <int BM>`` would become ``template <int 64>``).
-    """
-    parameters = template_parameters(entry.rsplit("::", 1)[-1], text)
-    if parameters is None:
-        return entry, defines
-    values = dict(defines)
-    arguments = []
-    for kind, name, has_default in parameters:
-        if name in values:
-            arguments.append(values[name])
-        elif has_default:
-            break  # this one and all after it keep their defaults
-        elif kind in ("typename", "class"):
-            arguments.append(dtype.cuda)
-        else:
-            raise UsageError(
-                f"{entry} is a template and its parameter {name} has no value",
-                f"give it one: -D {name}=64, for example",
-            )
-    names = {name for _, name, _ in parameters}
-    return f"{entry}<{', '.join(arguments)}>", tuple(d for d in defines if d[0] not in names)

@@ -9,11 +9,14 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+import numpy as np
 
 from gemmsmith.errors import SignatureError
+from gemmsmith.kernel.element_types import BF16_CODE
 from gemmsmith.kernel.slots import pack
-from gemmsmith.problem import Problem
+from gemmsmith.problem import BF16, Problem
 
 ROLES = ("M", "N", "K", "alpha", "A", "lda", "B", "ldb", "beta", "C", "ldc", "bias", "strideA", "strideB", "strideC")
 _POINTERS = ("A", "B", "C", "bias", "workspace")
@@ -56,21 +59,34 @@ _SCALARS = {
 class Argument:
     """One parameter of an entry: its role in the product, how it is packed, and its C++ type.
 
-    ``code`` is a scalar's in ``struct``, 'P' for a pointer, or '128s' for a tensor map.
+    ``code`` is a scalar's in ``struct``, 'P' for a pointer, 'bf16', or '128s' for a tensor map. ``role`` is '' while it
+    is not known, and a number for a constant. ``at_launch`` is what host code passes, if that is a plain name.
     """
 
     name: str
     role: str
     code: str
     ctype: str = ""
+    at_launch: str = ""
 
 
 @dataclass(frozen=True)
 class Signature:
-    """An entry's name and its parameters in order."""
+    """An entry's name and its parameters in order.
+
+    fixed         extents that the source sets: (("M", 256), ...)
+    square        the only extent is M, N and K
+    column_major  C is column-major. The roles are then those of the transposed product Cᵀ = op(B)ᵀ·op(A)ᵀ, which is
+                  row-major: the user's A has role B, the user's M has role N
+    accumulates   C += A·B without a parameter beta, which is 1
+    """
 
     entry: str
     arguments: tuple[Argument, ...]
+    fixed: tuple[tuple[str, int], ...] = ()
+    square: bool = False
+    column_major: bool = False
+    accumulates: bool = False
 
     def pack(
         self,
@@ -93,11 +109,20 @@ class Signature:
             "bias": bias, "strideA": problem.stride_a, "strideB": problem.stride_b, "strideC": problem.stride_c,
             "batch": problem.batch, "workspace": workspace,
         }  # fmt: skip
+        if self.has("D"):  # the output; C is added and not written: where the bias would be, as there is none
+            values |= {"D": c, "ldd": problem.ldc, "strideD": problem.stride_c, "C": bias or c}
         for name, role in _MAP_ROLES.items():
             values[role] = (maps or {}).get(name, b"")
+        if self.unknown:
+            raise undetermined(self)
+        values |= {role: float(role) for arg in self.arguments if is_number(role := arg.role)}
         return tuple(self._packed(arg, values[arg.role]) for arg in self.arguments)
 
     def _packed(self, argument: Argument, value: float | bytes) -> bytes:
+        if argument.code == BF16_CODE and not isinstance(value, bytes):
+            return np.asarray(value, BF16.numpy).tobytes()
+        if isinstance(value, float) and value.is_integer() and argument.code in "iIqQhHbB?":
+            value = int(value)
         try:
             return pack("<" + _packing(argument.code), value)
         except struct.error:
@@ -112,6 +137,52 @@ class Signature:
 
     def has(self, role: str) -> bool:
         return any(arg.role == role for arg in self.arguments)
+
+    def named(self, role: str) -> str:
+        """The user's name of the parameter with ``role``; the role itself if there is none."""
+        return next((arg.name for arg in self.arguments if arg.role == role), role)
+
+    @property
+    def unknown(self) -> tuple[Argument, ...]:
+        """The parameters whose role is not known."""
+        return tuple(arg for arg in self.arguments if not arg.role)
+
+    @property
+    def output(self) -> str:
+        """The role of the matrix that is written."""
+        return "D" if self.has("D") else "C"
+
+    def transposed(self) -> Signature:
+        """The roles of Cᵀ = op(B)ᵀ·op(A)ᵀ: A and B, M and N, and what belongs to them, change places."""
+        arguments = tuple(replace(arg, role=_TRANSPOSED.get(arg.role, arg.role)) for arg in self.arguments)
+        fixed = tuple((_TRANSPOSED.get(role, role), extent) for role, extent in self.fixed)
+        return replace(self, arguments=arguments, fixed=fixed, column_major=not self.column_major)
+
+    def declaration(self) -> str:
+        """The roles as ``--signature`` takes them, '?' where one is not known; those of the user's own A, B, M and N."""
+        own = self.transposed() if self.column_major else self
+        return ",".join(arg.role or "?" for arg in own.arguments)
+
+
+_TRANSPOSED = {"M": "N", "N": "M", "A": "B", "B": "A", "lda": "ldb", "ldb": "lda", "strideA": "strideB",
+               "strideB": "strideA"}  # fmt: skip
+
+
+def signature_hint(signature: Signature, doubtful: str = "") -> str:
+    """The ``--signature`` line to complete, filled in as far as it is known."""
+    roles = ["?" if not arg.role or arg.role == doubtful else arg.role for arg in signature.arguments]
+    return f"say what they are, replacing each '?': --signature {','.join(roles)}"
+
+
+def undetermined(signature: Signature) -> SignatureError:
+    """The refusal of a kernel whose parameters are not all understood."""
+    names = ", ".join(arg.name for arg in signature.unknown)
+    return SignatureError(f"{signature.entry}: what {names} mean{'s' if len(signature.unknown) == 1 else ''} is not clear",
+                          signature_hint(signature))  # fmt: skip
+
+
+def is_number(role: str) -> bool:
+    return re.fullmatch(r"-?\d+(\.\d*)?", role) is not None
 
 
 def _packing(code: str) -> str:
@@ -147,6 +218,21 @@ def parse_signature(code: str, entry: str, declared: str = "", *, tensor_maps: b
             return Signature(entry, _arguments(entry, texts, declared, tensor_maps))
     found = ", ".join(entries(code)) or "none"
     raise SignatureError(f"no __global__ function named {entry!r} in the source", f"entries found: {found}")
+
+
+def entry_parameters(code: str, entry: str) -> list[tuple[str, str]]:
+    """(type, name) of each parameter of ``entry``."""
+    found = []
+    for match in _ENTRY.finditer(strip_comments(code)):
+        if match.group("name") == entry:
+            for text in filter(None, (p.strip() for p in match.group("params").split(","))):
+                one = re.fullmatch(r"(?P<type>.*?[\s*&])(?P<name>\w+)(?P<array>\s*\[[^\]]*\])?", text, re.S)
+                if one is None:
+                    raise SignatureError(f"cannot read parameter {text!r} of {entry}")
+                found.append((one["type"] + (one["array"] or ""), one["name"]))
+            return found
+    known = ", ".join(entries(code)) or "none"
+    raise SignatureError(f"no __global__ function named {entry!r} in the source", f"entries found: {known}")
 
 
 def _arguments(entry: str, texts: list[str], declared: str, tensor_maps: bool) -> tuple[Argument, ...]:

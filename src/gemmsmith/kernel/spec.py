@@ -8,7 +8,7 @@ so both are described in this module.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
@@ -101,7 +101,8 @@ class KernelSpec:
     rung: int = 0
     extra_defines: tuple[tuple[str, str], ...] = ()
     declared_signature: str = ""
-    declaration: str = ""  # a user's kernel: its head with all types resolved, from which its signature is read
+    known_signature: Signature | None = None  # a user's kernel: what its parameters mean
+    accumulator: DType | None = None  # a user's kernel: the type its products are summed in, where it is not fp32
 
     def __hash__(self) -> int:
         # Kernels are keys of caches on the call path; hashing all parameters and presets would take longer.
@@ -115,7 +116,15 @@ class KernelSpec:
     @property
     def signature(self) -> Signature:
         """The entry's parameters and what each one means; a rung's file is read once, a user's may change."""
+        if self.known_signature is not None:
+            return self.known_signature
         return self._rung_signature if self.is_rung else self._read_signature()
+
+    def read_as(self, signature: Signature, layout: str) -> KernelSpec:
+        """A user's kernel with other meanings of its parameters, launched accordingly; ``layout`` as in a Problem."""
+        launch = getattr(self.geometry, "read_as", None)
+        geometry = launch(signature) if launch is not None else self.geometry
+        return replace(self, known_signature=signature, layouts=(layout,), geometry=geometry)
 
     @cached_property
     def _rung_signature(self) -> Signature:
@@ -123,8 +132,7 @@ class KernelSpec:
 
     def _read_signature(self) -> Signature:
         ours = self.tensor_maps is not None or self.is_rung  # may take a workspace, which a user's file cannot be given
-        code, name = self.declaration or self.code, self.entry.rsplit("::", 1)[-1]
-        return parse_signature(code, name, self.declared_signature, tensor_maps=ours)
+        return parse_signature(self.code, self.entry, self.declared_signature, tensor_maps=ours)
 
     @property
     def is_rung(self) -> bool:
@@ -199,7 +207,7 @@ class KernelSpec:
             return f"{self.name} writes {', '.join(d.name for d in self.out_dtypes)}, not {problem.out_dtype}"
         if problem.layout not in self.layouts:
             return f"{self.name} takes layout {', '.join(self.layouts)}, not {problem.layout}"
-        if problem.has_epilogue and not self.epilogue:
+        if problem.has_epilogue and not self.epilogue and (problem.activation or not self.signature.has("bias")):
             return f"{self.name} takes no bias and no activation"
         if problem.batch != 1 and not self.batched:
             return f"{self.name} takes one product, not a batch of {problem.batch}"

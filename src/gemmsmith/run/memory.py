@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gemmsmith.errors import GemmsmithError, ProblemError
-from gemmsmith.problem import BF16, FP16, FP32, INT8, INT32, TF32, DType, ceil_div
+from gemmsmith.problem import BF16, FP16, FP32, FP64, INT8, INT32, TF32, UINT8, DType, ceil_div
 from gemmsmith.run.device import Bytes, Device
 
 Array = NDArray[Any]
@@ -30,9 +30,9 @@ Words = NDArray[Any]
 # Quiet NaNs with payloads that no arithmetic produces (a GPU makes 0x7fffffff, NumPy 0x7fc00000).
 # Integers have no NaN: their patterns may also be computed by chance.
 CANARY = {FP32.name: 0xFFC0CAFE, TF32.name: 0xFFC0CAFE, FP16.name: 0xFECA, BF16.name: 0xFFCA,
-          INT32.name: 0x5AC0CAFE, INT8.name: 0x5A}  # fmt: skip
+          INT32.name: 0x5AC0CAFE, INT8.name: 0x5A, UINT8.name: 0x5A, FP64.name: 0xFFF8CAFECAFECAFE}  # fmt: skip
 POISON = {FP32.name: 0x7FC0DEAD, TF32.name: 0x7FC0DEAD, FP16.name: 0x7EAD, BF16.name: 0x7FED,
-          INT32.name: 0x5BC0DEAD, INT8.name: 0x5B}  # fmt: skip
+          INT32.name: 0x5BC0DEAD, INT8.name: 0x5B, UINT8.name: 0x5B, FP64.name: 0x7FF8DEADDEADDEAD}  # fmt: skip
 
 # Canary on each side: a multiple of the 256 bytes that Device.allocate aligns to, so that the matrix stays aligned.
 GUARD_BYTES = 4096

@@ -76,6 +76,7 @@ class SimDevice:
         self.schedule = schedule or schedule_named("lockstep")
         self.mod32 = mod32
         self.memory = GlobalMemory()
+        self.loads: dict[tuple[str, str], LoadedPtx] = {}  # may be shared between devices of one mode
 
     @property
     def name(self) -> str:
@@ -111,15 +112,20 @@ class SimDevice:
         return self.load_ptx(compiled.ptx, compiled.entry)
 
     def load_ptx(self, ptx: str, entry_name: str) -> LoadedPtx:
+        if (ptx, entry_name) in self.loads:
+            return self.loads[ptx, entry_name]
         entry = parse(ptx).entry(entry_name)
-        addresses = {}
+        addresses: dict[str, int] = {}
         for variable in entry.variables:
             if variable.space in ("global", "const"):
                 addresses[variable.name] = self.allocate(variable.size)
                 self.write(
                     addresses[variable.name], np.frombuffer(variable.initial.ljust(variable.size, b"\0"), np.uint8)
                 )
-        return LoadedPtx(entry, lower(entry, addresses, self.mod32))
+        loaded = LoadedPtx(entry, lower(entry, addresses, self.mod32))
+        if not addresses:  # variables have addresses of this device, and are set anew by every load
+            self.loads[ptx, entry_name] = loaded
+        return loaded
 
     def encode_tensor_map(self, described: TensorMap, address: int) -> bytes:
         check_tensor_map(described, address)

@@ -40,6 +40,11 @@ def short_name(name: str) -> str:
     return text.removeprefix("void ").strip() or name
 
 
+def as_written(symbol: str) -> str:
+    """A kernel's symbol as its author wrote it: ``ns::gemm<64, float>``; without return type and parameters."""
+    return _without_parameters(demangled(symbol)).removeprefix("void ").strip()
+
+
 def api_name(name: str) -> str:
     """A CUDA call's name without the version that CUPTI appends."""
     return _SINCE.sub("", name)

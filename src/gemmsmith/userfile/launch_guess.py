@@ -35,6 +35,7 @@ class LaunchGuess:
     reached    the same with the bodies of the device functions that it calls
     bounds     the first argument of ``__launch_bounds__``
     constants  integers by name: the file's, the template's values, the body's own
+    flipped    the grid's x and y the other way round
     """
 
     signature: Signature
@@ -42,6 +43,7 @@ class LaunchGuess:
     reached: str
     bounds: str
     constants: Mapping[str, int]
+    flipped: bool = False
 
     @property
     def two_dimensional(self) -> bool:
@@ -67,7 +69,7 @@ class LaunchGuess:
         across, down = max(1, -(-problem.n // cols)), max(1, -(-problem.m // rows))
         if linear:
             return across * down, 1, 1
-        return (down, across, 1) if self._x_walks_rows() else (across, down, 1)
+        return (down, across, 1) if self._x_walks_rows() != self.flipped else (across, down, 1)
 
     def _constant(self, *names: str) -> int | None:
         upper = {name.upper(): value for name, value in self.constants.items() if value > 0}

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from gemmsmith.errors import UsageError
 
-_KEYS = ("entry", "grid", "block", "smem", "signature")
+_KEYS = ("entry", "grid", "block", "smem", "signature", "layout")
 
 
 @dataclass(frozen=True)
@@ -23,6 +23,7 @@ class UserOptions:
     block: str = ""
     smem: str = ""
     signature: str = ""
+    layout: str = ""
     defines: tuple[tuple[str, str], ...] = ()
     include: tuple[Path, ...] = ()
 

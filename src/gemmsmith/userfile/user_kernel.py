@@ -11,10 +11,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from gemmsmith.errors import GemmsmithError, SignatureError, UnknownKernelError
-from gemmsmith.kernel.signature import Signature, parse_signature
+from gemmsmith.errors import GemmsmithError, UnknownKernelError, UsageError
+from gemmsmith.kernel.layout import ROW_MAJOR, layout_named
+from gemmsmith.kernel.roles import element_types, recognise
+from gemmsmith.kernel.signature import Signature
 from gemmsmith.kernel.spec import KernelSpec
-from gemmsmith.problem import BF16, FP16, FP32, DType, Problem
+from gemmsmith.problem import DType, Problem
 from gemmsmith.userfile.entry_choice import Entry, choose_entry
 from gemmsmith.userfile.launch_values import FoundValue, Roles
 from gemmsmith.userfile.options import UserOptions, with_directives
@@ -25,11 +27,6 @@ from gemmsmith.userfile.user_launch import SAMPLE, KernelFacts, UserLaunch
 
 __all__ = ["UserOptions", "found_values", "geometry_source", "user_kernel"]
 
-# Element types by their CUDA spelling.
-_ELEMENTS: dict[str, DType] = {
-    "float": FP32, "half": FP16, "__half": FP16, "__nv_bfloat16": BF16, "nv_bfloat16": BF16,
-}  # fmt: skip
-
 
 @dataclass(frozen=True)
 class _Read:
@@ -39,23 +36,30 @@ class _Read:
     entry: Entry
     launch: UserLaunch
     defines: tuple[tuple[str, str], ...]
-    declaration: str
+    aliases: Mapping[str, str]
 
 
 def user_kernel(path: Path, options: UserOptions) -> KernelSpec:
     """The kernel in ``path``."""
     read = _read(path, options)
+    launch = read.launch
+    dtype, out_dtype = element_types(launch.signature, launch.facts.reached, read.aliases)
+    layout = layout_named(read.options.layout) if read.options.layout else ROW_MAJOR
+    signature, operations = layout.applied(launch.signature)
     return KernelSpec(
         name=path.name,
         source=path,
-        summary=f"{read.launch.signature.entry} in {path.name}",
+        summary=f"{signature.entry} in {path.name}",
         teaches="",
-        geometry=read.launch,
-        entry=read.entry.kernel.qualified,
-        dtypes=(_dtype(read.launch.signature),),
-        extra_defines=read.defines,
+        geometry=launch.read_as(signature),
+        entry=name_expression(read.entry.kernel, dict(read.defines), dtype),
+        dtypes=(dtype,),
+        out_dtypes=(out_dtype,),
+        layouts=(operations,),
+        batched=signature.has("batch") or signature.has("strideA"),
+        extra_defines=tuple(pair for pair in read.defines if pair[0] not in _template_names(read.entry.kernel)),
         declared_signature=read.options.signature,
-        declaration=read.declaration,
+        known_signature=signature,
     )
 
 
@@ -83,12 +87,46 @@ def _read(path: Path, options: UserOptions) -> _Read:
     facts = KernelFacts(project, entry.kernel, tuple(given.items()))
     site = facts.site(_roles(facts, options))
     template = site.template()[0] if site is not None else {}
-    declaration = declared_as(entry.kernel, facts.aliases(template))
-    signature = parse_signature(declaration, entry.kernel.name, options.signature)
-    launch = UserLaunch(facts, site, template, signature, options).with_signature(signature)
+    aliases = facts.aliases(template)
+    launch = UserLaunch(facts, site, template, options)
+    passed = site.site.arguments if site is not None else ()
+    signature = _recognised(facts, passed, options.signature, aliases, launch.constants)
     own = dict(options.defines)
     defines = (*options.defines, *((n, v) for n, v in {**template, **given}.items() if n not in own))
-    return _Read(replace(options, defines=defines), entry, launch, defines, declaration)
+    return _Read(replace(options, defines=defines), entry, launch.read_as(signature), defines, aliases)
+
+
+def _recognised(
+    facts: KernelFacts, passed: tuple[str, ...], declared: str, aliases: Mapping[str, str], constants: Mapping[str, int]
+) -> Signature:
+    parameters = [(parameter.type, parameter.name) for parameter in facts.kernel.parameters]
+    return recognise(facts.kernel.name, parameters, facts.reached, passed, declared, aliases, constants)
+
+
+def name_expression(kernel: KernelSource, values: Mapping[str, str], dtype: DType) -> str:
+    """The kernel's name as C++ spells it: a template's with its arguments, "ns::gemm<64, float>".
+
+    Arguments that are not among ``values`` keep their defaults; a type without one is the type of the inputs.
+    """
+    if kernel.template is None:
+        return kernel.qualified
+    given = [i for i, parameter in enumerate(kernel.template) if parameter.name in values or not parameter.default]
+    arguments: dict[str, str] = {}
+    for parameter in kernel.template[: max(given, default=-1) + 1]:
+        if parameter.pack:
+            break
+        text = values.get(parameter.name) or parameter.default
+        if not text and parameter.kind != "typename":
+            raise UsageError(f"{kernel.name} is a template and its parameter {parameter.name} has no value",
+                             f"give it one: -D {parameter.name}=64, for example")  # fmt: skip
+        known = re.sub(r"[A-Za-z_]\w*", lambda word: arguments.get(word[0], word[0]), text)
+        arguments[parameter.name] = known or dtype.cuda
+    return f"{kernel.qualified}<{', '.join(arguments.values())}>"
+
+
+def _template_names(kernel: KernelSource) -> set[str]:
+    """Names that are no macros: ``-D BM=64`` would turn ``template <int BM>`` into ``template <int 64>``."""
+    return {parameter.name for parameter in kernel.template or ()}
 
 
 def _text(path: Path) -> str:
@@ -99,55 +137,20 @@ def _text(path: Path) -> str:
     return read_text(path)
 
 
-def declared_as(kernel: KernelSource, types: Mapping[str, str]) -> str:
-    """The kernel's declaration with typedefs, macros and template types replaced: what its signature is read from."""
-    parameters = []
-    for parameter in kernel.parameters:
-        kind = parameter.type
-        for _ in range(4):
-            new = re.sub(r"(?<![\w:])[A-Za-z_]\w*", lambda m: types.get(m[0], m[0]), kind)
-            if new == kind:
-                break
-            kind = new
-        kind = re.sub(r"\b(?:__restrict__|__restrict|restrict)\b", "", kind)
-        parameters.append(f"{kind} {parameter.name}".strip())
-    return f"{_template_head(kernel)}__global__ void {kernel.name}({', '.join(parameters)}) {{}}"
-
-
-def _template_head(kernel: KernelSource) -> str:
-    if kernel.template is None:
-        return ""
-    parts = (f"{p.kind}{'...' if p.pack else ''} {p.name}{' = 0' if p.default else ''}" for p in kernel.template)
-    return f"template <{', '.join(parts)}> "
-
-
 def _roles(facts: KernelFacts, options: UserOptions) -> Roles:
     """What the parameters mean, as far as their names tell before the template's values are known."""
     names = tuple(parameter.name for parameter in facts.kernel.parameters)
     try:
-        code = declared_as(facts.kernel, facts.aliases({}))
-        signature = parse_signature(code, facts.kernel.name, options.signature)
+        signature = _recognised(facts, (), options.signature, facts.aliases({}), facts.values({}))
     except GemmsmithError:
         return Roles(tuple(options.signature.split(",")) if options.signature else (), names)
     return Roles(tuple(argument.role for argument in signature.arguments), names)
 
 
 def _is_product(project: Project, kernel: KernelSource) -> bool:
+    facts = KernelFacts(project, kernel, ())
     try:
-        parse_signature(declared_as(kernel, KernelFacts(project, kernel).aliases({})), kernel.name)
+        signature = _recognised(facts, (), "", facts.aliases({}), facts.values({}))
     except GemmsmithError:
         return False
-    return True
-
-
-def _dtype(signature: Signature) -> DType:
-    """The type of the inputs, as A and B are declared; raises for types that cannot be verified."""
-    types = {role: signature.ctype(role) for role in "ABC"}
-    kinds = {role: _ELEMENTS.get(kind) for role, kind in types.items()}
-    if kinds["A"] is None or kinds["A"] != kinds["B"] or kinds["C"] != FP32:
-        shown = ", ".join(f"{role} {kind}*" for role, kind in types.items())
-        raise SignatureError(
-            f"{signature.entry} takes {shown}",
-            "supported are float, __half or __nv_bfloat16 for A and B (the same for both), and float for C",
-        )
-    return kinds["A"]
+    return not signature.unknown

@@ -96,27 +96,41 @@ class UserLaunch:
     """Grid, block and shared memory of a user's kernel for any problem."""
 
     def __init__(
-        self, facts: KernelFacts, site: SiteValues | None, template: Mapping[str, str], signature: Signature,
-        options: UserOptions,
-    ) -> None:  # fmt: skip
+        self, facts: KernelFacts, site: SiteValues | None, template: Mapping[str, str], options: UserOptions
+    ) -> None:
         self.facts, self.site, self.template, self.options = facts, site, template, options
         self.constants = facts.values(template)
-        self.signature = signature
+        self.signature = Signature(facts.kernel.name, ())
+        self.swapped = self.flipped = False
 
-    def with_signature(self, signature: Signature) -> UserLaunch:
-        """The same launch where the parameters mean something else."""
+    def read_as(self, signature: Signature) -> UserLaunch:
+        """The same launch where the parameters mean something else; a column-major kernel has M and N swapped."""
         other = copy.copy(self)
-        other.signature = signature
+        other.swapped = signature.column_major
+        other.signature = signature.transposed() if other.swapped else signature
         if self.site is not None:
-            roles = Roles(tuple(a.role for a in signature.arguments), tuple(a.name for a in signature.arguments))
+            named = other.signature.arguments
+            roles = Roles(tuple(a.role for a in named), tuple(a.name for a in named))
             other.site = SiteValues(self.site.site, roles, self.site.given)
         return other
 
+    def alternatives(self) -> list[UserLaunch]:
+        """Other launches that are as likely, where the grid is a guess: x and y exchanged."""
+        if self.sources(SAMPLE)[1] != "guessed" or "blockIdx.y" not in self.facts.reached:
+            return []
+        other = copy.copy(self)
+        other.flipped = not self.flipped
+        return [other]
+
     def __call__(self, problem: Problem, config: Config) -> Geometry:
+        if self.swapped:
+            problem = problem.with_(m=problem.n, n=problem.m)
         names = {**self.constants, **dict(config.values), **_named_sizes(problem)}
         block = self._triple("block", names) if self.options.block else self._site(1, problem) or self._guess().block()
         grid = self._triple("grid", names) if self.options.grid else self._site_grid(problem, block)
         grid = grid or self._guess().grid(problem, block)
+        if problem.batch > 1 and grid[2] == 1 and "blockIdx.z" in self.facts.reached:
+            grid = grid[0], grid[1], problem.batch
         smem = evaluate(self.options.smem, names) if self.options.smem else self._smem(problem)
         if smem < 0:
             raise UsageError(f"--smem {self.options.smem} is {smem}, which is negative")
@@ -124,7 +138,7 @@ class UserLaunch:
 
     def _guess(self) -> LaunchGuess:
         return LaunchGuess(self.signature, self.facts.kernel.body, self.facts.reached, self.facts.kernel.bounds,
-                           self.constants)  # fmt: skip
+                           self.constants, self.flipped)  # fmt: skip
 
     def sources(self, problem: Problem) -> tuple[str, str]:
         """Where block and grid come from: "given", "launch site" or "guessed"."""

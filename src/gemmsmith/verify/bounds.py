@@ -27,6 +27,10 @@ elements, are 14/√K. So min(4, 32/√K) is allowed, in addition to the accumul
 type's own roundoff would not work: at K = 4096 an all-zero C has an error of only 6 units of bf16. docs/verification.md
 shows how close correct kernels come.
 
+Users' kernels may sum in fp16 or bf16 (their PTX shows it: verify/arithmetic.py). Everything above then holds with that
+type's u and the same gates, as it is the additions that round; tensor cores with fp16 accumulators round once for 8 or
+16 products and are better. fp64 kernels are judged with u = 2**−53 against extended precision.
+
 Underflow. Below 2**−126 fp32 has an absolute spacing of 2**−149, so rounding has an error of up to 2**−150 at any
 magnitude. Only operations with a product can commit it (sums of fp32 numbers are exact there): K terms, scaled by
 alpha, then the products with alpha and with beta. The floor is twice that, since both a product and its addition may
@@ -53,7 +57,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gemmsmith.problem import FP32, TF32, Problem
+from gemmsmith.problem import BF16, DTYPES, FP16, FP32, FP64, TF32, DType, Problem
 from gemmsmith.verify.epilogue import output_rounding
 from gemmsmith.verify.reference import Reference
 
@@ -79,11 +83,22 @@ class Accuracy:
     gate: float
 
 
-def accuracy(arithmetic: str, k: int, errors_grow: bool = False) -> Accuracy:
+def accuracy(
+    arithmetic: str, k: int, errors_grow: bool = False, accumulator: DType | None = None, factors: str = ""
+) -> Accuracy:
     """The accuracy that a correct kernel reaches for sums of ``k`` terms.
 
-    arithmetic  'fp32', 'bf16x6' and 'fp16x3' (no worse than fp32), 'int8'; 'fp16', 'bf16', 'tf32' on tensor cores
+    arithmetic   'fp32', 'bf16x6' and 'fp16x3' (no worse than fp32), 'int8'; 'fp16', 'bf16', 'tf32' on tensor cores
+    accumulator  the type of the sums, where it is not fp32
+    factors      'fp16' or 'bf16': fp32 operands are rounded to it before they are multiplied
     """
+    if accumulator is not None:
+        return Accuracy(accumulator.unit_roundoff, gate(k, errors_grow))
+    if factors:
+        # As for TF32 below, with the unit of the narrower type.
+        unit = DTYPES[factors].unit_roundoff
+        rounded = 4.0 if errors_grow else min(4.0, 32.0 / math.sqrt(max(1, k)))
+        return Accuracy(unit, rounded + ZERO_MEAN_GATE * FP32.unit_roundoff / unit)
     if arithmetic in ("fp32", "bf16x6", "fp16x3", "int8"):
         return Accuracy(FP32.unit_roundoff, gate(k, errors_grow))
     accumulation = max(ZERO_MEAN_GATE, k / 8 if errors_grow else math.sqrt(k) / 2)
@@ -100,13 +115,23 @@ def theory(k: int) -> float:
     return roundings / (1.0 - used) if used < 1 else math.inf
 
 
-def absolute_floor(problem: Problem) -> float:
+# The spacing of a type's subnormal numbers.
+_SPACING = {FP32: 2.0**-149, FP16: 2.0**-24, BF16: 2.0**-133, FP64: 2.0**-1074}
+
+
+def absolute_floor(problem: Problem, accumulator: DType | None = None) -> float:
     """The absolute error that underflow may cause."""
     alpha = abs(problem.alpha) if math.isfinite(problem.alpha) else 1.0
-    return (alpha * problem.k + 2.0) * 2.0**-149
+    return (alpha * problem.k + 2.0) * _SPACING[accumulator or FP32]
 
 
-def error_ratios(problem: Problem, got: NDArray[Any], reference: Reference, unit: float = FP32.unit_roundoff) -> F64:
+def error_ratios(
+    problem: Problem,
+    got: NDArray[Any],
+    reference: Reference,
+    unit: float = FP32.unit_roundoff,
+    accumulator: DType | None = None,
+) -> F64:
     """ρ of every element: 0 for an expected infinity or NaN, infinite or NaN for an unexpected one.
 
     NaN in ``got`` stays NaN unless NaN was expected, so test with ``not (ρ <= gate)``, never with ``ρ > gate``.
@@ -114,7 +139,7 @@ def error_ratios(problem: Problem, got: NDArray[Any], reference: Reference, unit
     with np.errstate(all="ignore"):
         wide = got.astype(np.float64)
         scale = unit * reference.magnitude
-        floor = absolute_floor(problem) + output_rounding(problem.out_dtype, reference.exact)
+        floor = absolute_floor(problem, accumulator) + output_rounding(problem.out_dtype, reference.exact)
         ratios = _ratios(wide, reference.value, scale, floor)
         if reference.may_overflow.any():
             without = _ratios(wide, reference.exact, scale, floor)

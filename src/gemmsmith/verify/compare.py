@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from gemmsmith.errors import UsageError
 from gemmsmith.fills import Operands, fill_named
 from gemmsmith.kernel.signature import Signature
-from gemmsmith.problem import FP32, Problem, arithmetic_of
+from gemmsmith.problem import FP32, INT32, DType, Problem, arithmetic_of
 from gemmsmith.verify.bounds import Accuracy, absolute_floor, accuracy, error_ratios
 from gemmsmith.verify.epilogue import finished, projected_rounding, stored
 from gemmsmith.verify.fma import ordered_fma_reference
@@ -26,6 +26,19 @@ Array = NDArray[Any]
 
 # Each mode's default fill.
 MODES = {"float": "normal", "exact": "integers", "bits": "normal", "mod32": "bits", "projection": "normal"}
+
+
+@dataclass(frozen=True)
+class Arithmetic:
+    """How a kernel computes: on tensor cores, with which accumulators, and factors rounded to which type ('': as
+    given)."""
+
+    tensor_cores: bool = False
+    accumulator: DType | None = None
+    factors: str = ""
+
+
+FP32_SUMS = Arithmetic()
 
 
 @dataclass(frozen=True)
@@ -51,6 +64,10 @@ class Comparison:
     got: Array
     expected: Array
     gate: float
+
+    def transposed(self) -> Comparison:
+        """The same for Cᵀ."""
+        return Comparison(self.ratios.T, self.wrong.T, self.got.T, self.expected.T, self.gate)
 
     def worst(self, among: NDArray[np.bool_] | None = None) -> Worst | None:
         """The element with the largest ratio among ``among``; None if C is empty."""
@@ -93,13 +110,13 @@ def compare(
     got: Array,
     fill: str,
     seed: int,
-    tensor_cores: bool = False,
+    how: Arithmetic = FP32_SUMS,
 ) -> Comparison:
     """Judge ``got`` with the oracle ``mode``; the reference is computed here, once.
 
     The matrices of a batch are stacked by rows, in ``got`` and in the comparison.
     """
-    found = [_compare(mode, problem.single, signature, part, mine, fill, seed, tensor_cores)
+    found = [_compare(mode, problem.single, signature, part, mine, fill, seed, how)
              for part, mine in _products(problem, data, got)]  # fmt: skip
     if not found:  # an empty batch
         none = np.zeros(got.shape)
@@ -123,11 +140,15 @@ def _products(problem: Problem, data: Operands, got: Array) -> Iterator[tuple[Op
 
 
 def _compare(
-    mode: str, problem: Problem, signature: Signature, data: Operands, got: Array, fill: str, seed: int, tensor: bool
-) -> Comparison:
-    allowed = accuracy(arithmetic_of(problem.dtype, tensor), problem.k, fill_named(fill).errors_grow)
+    mode: str, problem: Problem, signature: Signature, data: Operands, got: Array, fill: str, seed: int,
+    how: Arithmetic,
+) -> Comparison:  # fmt: skip
+    allowed = accuracy(arithmetic_of(problem.dtype, how.tensor_cores), problem.k, fill_named(fill).errors_grow,
+                       how.accumulator, how.factors)  # fmt: skip
+    if mode == "float" and problem.out_dtype == INT32 and not problem.activation:
+        mode = "exact"  # sums of integers are exact modulo 2**32, whatever the data
     if mode == "float":
-        return _float(problem, data, got, allowed)
+        return _float(problem, data, got, allowed, how.accumulator)
     if mode == "projection":
         return _projection(problem, data, got, allowed, seed)
     if mode == "exact":
@@ -144,9 +165,11 @@ def _compare(
     return _equality(expected, got, _bits(got) == _bits(expected))
 
 
-def _float(problem: Problem, data: Operands, got: Array, allowed: Accuracy) -> Comparison:
+def _float(
+    problem: Problem, data: Operands, got: Array, allowed: Accuracy, accumulator: DType | None = None
+) -> Comparison:
     reference = finished(problem, float64_reference(problem, data.a, data.b, data.c), data.bias)
-    ratios = error_ratios(problem, got, reference, allowed.unit)
+    ratios = error_ratios(problem, got, reference, allowed.unit, accumulator)
     return Comparison(ratios, ~(ratios <= allowed.gate), got, reference.value, allowed.gate)
 
 

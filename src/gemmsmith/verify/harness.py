@@ -28,8 +28,9 @@ from gemmsmith.problem import DType, Problem
 from gemmsmith.run.device import Device
 from gemmsmith.run.memory import GUARD_BYTES, Damage, GuardedMatrix
 from gemmsmith.sim.hazards import HazardError
+from gemmsmith.verify.arithmetic import exact_limit
 from gemmsmith.verify.bounds import theory
-from gemmsmith.verify.compare import MODES, check_mode, compare
+from gemmsmith.verify.compare import MODES, Arithmetic, check_mode, compare
 from gemmsmith.verify.diagnosis import mostly_zero, reasons, unwritten
 from gemmsmith.verify.verdict import Verdict, repeat_command
 
@@ -51,18 +52,40 @@ def affordable_mode(problem: Problem) -> str:
 
 def refusal(signature: Signature, problem: Problem) -> str:
     """Why a kernel with this signature cannot compute ``problem``; empty if it can."""
-    for role, value, only in (("alpha", problem.alpha, 1.0), ("beta", problem.beta, 0.0)):
+    always = 1.0 if signature.accumulates else 0.0
+    for role, value, only in (("alpha", problem.alpha, 1.0), ("beta", problem.beta, always)):
         if not signature.has(role) and value != only:
             return f"{signature.entry} takes no {role}, so {role} must be {only:g}, not {value:g}"
     tight = problem.with_()
-    for name, map_role in (("lda", "mapA"), ("ldb", "mapB"), ("ldc", "mapC")):
-        if not signature.has(name) and not signature.has(map_role) and getattr(problem, name) != getattr(tight, name):
-            return f"{signature.entry} takes no {name}, so rows must be contiguous"
+    ldc = "ldd" if signature.has("D") and signature.has("ldd") else "ldc"
+    for name, role, map_role in (("lda", "lda", "mapA"), ("ldb", "ldb", "mapB"), ("ldc", ldc, "mapC")):
+        if not signature.has(role) and not signature.has(map_role) and getattr(problem, name) != getattr(tight, name):
+            own = _TRANSPOSED_LD.get(name, name) if signature.column_major else name
+            return f"{signature.entry} takes no {own}, so {_lines(signature)} must be contiguous"
+    if problem.bias and not signature.has("bias"):
+        return f"{signature.entry} takes no bias"
+    return _extents_refusal(signature, problem)
+
+
+_TRANSPOSED_LD = {"lda": "ldb", "ldb": "lda"}
+
+
+def _lines(signature: Signature) -> str:
+    return "columns" if signature.column_major else "rows"
+
+
+def _extents_refusal(signature: Signature, problem: Problem) -> str:
     extents = {"M": problem.m, "N": problem.n, "K": problem.k}
-    given = {role: extent for role, extent in extents.items() if signature.has(role)}
-    if len(given) < 3 and len(set(extents.values())) > 1:
-        return f"{signature.entry} takes only {', '.join(given)}, so M, N and K must be equal"
-    return ""
+    wrong = [f"{role}={extent}" for role, extent in signature.fixed if extents[role] != extent]
+    if wrong:
+        return f"{signature.entry} is compiled for {', '.join(wrong)} alone"
+    given = [role for role in extents if signature.has(role)]
+    if signature.fixed or len(given) == 3 or len(set(extents.values())) == 1:
+        return ""
+    if "K" in given and len(given) == 2:
+        return ""  # the grid gives the other one
+    own = {"M": "N", "N": "M"} if signature.column_major else {}
+    return f"{signature.entry} takes only {', '.join(own.get(r, r) for r in given)}, so M, N and K must be equal"
 
 
 def verify_launch(
@@ -111,7 +134,7 @@ def verify_launch(
         raise UsageError(f"unknown state {c!r} of C before the launch", f"use one of {', '.join(C_FILLS)}")
     if guard_bytes is None:
         guard_bytes = SIMULATOR_GUARD_BYTES if device.kind == "sim" else GUARD_BYTES
-    data = _initialized(problem, operands(problem, fill, seed), c, mode)
+    data = _initialized(problem, operands(problem, fill, seed, exact_limit(spec)), c, mode)
     blank = Verdict(
         kernel=spec.name, config=str(config), problem=problem, device=device.name, mode=mode, fill=fill, seed=seed,
         rho=math.nan, gate=0.0, theory=theory(problem.k), where=None, got=None, expected=None, unwritten=0,
@@ -164,19 +187,22 @@ def _run_guarded(
 
     with ExitStack() as stack:
         # The matrices of a batch are stacked by rows.
-        a = matrix("A", data.a.shape, problem.lda, problem.dtype, offsets[0])
-        b = matrix("B", data.b.shape, problem.ldb, problem.dtype, offsets[1])
-        c = matrix("C", data.c.shape, problem.ldc, problem.out_dtype, offsets[2])
+        named = spec.signature.named if not spec.is_rung else str
+        a = matrix(named("A"), data.a.shape, problem.lda, problem.dtype, offsets[0])
+        b = matrix(named("B"), data.b.shape, problem.ldb, problem.dtype, offsets[1])
+        c = matrix(named(spec.signature.output), data.c.shape, problem.ldc, problem.out_dtype, offsets[2])
         a.upload(data.a)
         b.upload(data.b)
-        bias = None
+        bias: GuardedMatrix | None = None
+        addend: GuardedMatrix | None = None
+        if spec.signature.has("D"):  # D = alpha·A·B + beta·C: C is an input, and D is poisoned
+            addend = matrix(named("C"), data.c.shape, problem.ldc, problem.out_dtype, 0)
         if data.bias is not None:
             bias = matrix("bias", (1, data.bias.size), max(1, data.bias.size), problem.out_dtype, 0)
             bias.upload(data.bias[None, :])
-        if problem.beta != 0 or c_fill != "unset":
-            c.upload(data.c)
-        else:
-            device.forbid_reads(c.address, "C must not be read when beta = 0")
+        _set_c(device, problem, data, c if addend is None else addend, c_fill)
+        if addend is not None:
+            bias = addend
         if c_fill != "set":
             _forbid_reads(device, problem, a, b)
         addresses = Addresses(a.address, b.address, c.address, bias.address if bias is not None else 0)
@@ -194,20 +220,32 @@ def _run_guarded(
         return after.values, inputs + after.damage + aside
 
 
+def _set_c(device: Device, problem: Problem, data: Operands, c: GuardedMatrix, c_fill: str) -> None:
+    if problem.beta != 0 or c_fill != "unset":
+        c.upload(data.c)
+    else:
+        device.forbid_reads(c.address, f"{c.name} must not be read when beta = 0")
+
+
 def _forbid_reads(device: Device, problem: Problem, a: GuardedMatrix, b: GuardedMatrix) -> None:
     """As in BLAS, A and B must not be read if there is no product."""
     if problem.alpha == 0 or problem.k == 0:
         why = "alpha = 0" if problem.alpha == 0 else "K = 0"
-        device.forbid_reads(a.address, f"A must not be read when {why}")
-        device.forbid_reads(b.address, f"B must not be read when {why}")
+        device.forbid_reads(a.address, f"{a.name} must not be read when {why}")
+        device.forbid_reads(b.address, f"{b.name} must not be read when {why}")
 
 
 def _judge(
     blank: Verdict, spec: KernelSpec, data: Operands, got: Array, damage: tuple[Damage, ...], c_is_set: bool
 ) -> Verdict:
     problem, mode = blank.problem, blank.mode
-    comparison = compare(mode, problem, spec.signature, data, got, blank.fill, blank.seed, spec.tensor_cores)
+    how = Arithmetic(spec.tensor_cores, spec.accumulator, "" if spec.is_rung else spec.arithmetic)
+    comparison = compare(mode, problem, spec.signature, data, got, blank.fill, blank.seed, how)
+    if spec.signature.has("D"):  # the output is poisoned, whatever C holds
+        problem, c_is_set = replace(problem, beta=0.0), False
     untouched = unwritten(problem, got, data.c, comparison, mode, c_is_set)
+    if spec.signature.column_major and problem.batch == 1 and mode != "projection":
+        comparison, got, untouched = comparison.transposed(), got.T, untouched.T  # rows and columns of the user's C
     worst = comparison.worst()
     known = None if mode == "projection" else comparison.expected
     return replace(
@@ -245,5 +283,5 @@ def _finite(values: Array) -> Array:
 
 def _all_nan(values: Array) -> Array:
     """NaN, or the most negative integer for an integer type."""
-    worst = np.iinfo(values.dtype).min if values.dtype.kind == "i" else np.nan
+    worst = np.iinfo(values.dtype).min if values.dtype.kind in "iu" else np.nan
     return np.full(values.shape, worst, dtype=values.dtype)

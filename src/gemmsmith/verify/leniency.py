@@ -31,7 +31,7 @@ def verify_leniently(judge: Callable[[str], Verdict], lenient: bool, c: str = ""
 def read_note(strictly: Verdict) -> str:
     """What a failure means that vanishes once C holds numbers."""
     text = "; ".join(strictly.reasons[:2])
-    if strictly.problem.beta == 0 and not re.search(r"\b[AB] must not be read", text):
+    if strictly.problem.beta == 0 and not re.search(r"must not be read when (?:alpha|K) = 0", text):
         what = "C is read when beta = 0, where BLAS lets it hold anything, NaN too: test beta first"
     else:
         what = "A or B is read when alpha = 0 or K = 0, where BLAS lets them hold anything, NaN too: test alpha first"

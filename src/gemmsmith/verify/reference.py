@@ -1,4 +1,5 @@
-"""The expected C: in float64 with its magnitude, exactly in integers, and modulo 2**32.
+"""The expected C: in float64 with its magnitude (of fp64 operands in extended precision), exactly in integers, and modulo
+2**32.
 
 Operands are as stored; each reference transposes according to the problem. No reference reads C if beta is 0, so 0·NaN
 cannot occur. As in BLAS there is no product if alpha or K is 0: C becomes beta·C, even for K = 0 and an infinite or NaN
@@ -15,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gemmsmith.errors import UsageError
-from gemmsmith.problem import Problem
+from gemmsmith.problem import FP64, Problem
 
 Array = NDArray[Any]
 F64 = NDArray[np.float64]
@@ -51,22 +52,27 @@ def has_product(problem: Problem) -> bool:
 
 
 def float64_reference(problem: Problem, a: Array, b: Array, c: Array) -> Reference:
-    """C and its magnitude in float64, with infinities and NaN where fp32 arithmetic produces them."""
+    """C and its magnitude in float64, with infinities and NaN where fp32 arithmetic produces them.
+
+    For fp64 operands it is computed in ``longdouble``, which has at least 64 bits on x86-64 and ARM64 Linux.
+    """
+    is_double = problem.dtype == FP64
+    wide: Any = np.longdouble if is_double else np.float64
     alpha = problem.alpha if has_product(problem) else 0.0
     with np.errstate(all="ignore"):
         product = scale = np.zeros(problem.c_shape)
         if alpha != 0:
-            left = (a.T if problem.trans_a else a).astype(np.float64)
-            right = (b.T if problem.trans_b else b).astype(np.float64)
+            left = (a.T if problem.trans_a else a).astype(wide)
+            right = (b.T if problem.trans_b else b).astype(wide)
             product, scale = _product(left, right)
-        from_c = problem.beta * c.astype(np.float64) if problem.beta != 0 else np.zeros(problem.c_shape)
+        from_c = problem.beta * c.astype(wide) if problem.beta != 0 else np.zeros(problem.c_shape)
         undecided = np.zeros(problem.c_shape, dtype=np.bool_)
         if math.isinf(alpha):
             # 64u is four times the gate on zero-mean data; below it the sign of a rounded sum is undecided.
             undecided = np.isfinite(product) & (scale > 0) & (np.abs(product) <= 64 * 2.0**-24 * scale)
         exact = _scaled(alpha, product) + from_c
         magnitude = abs(alpha) * scale + np.where(np.isfinite(from_c), np.abs(from_c), 0.0)
-        may_overflow = (scale >= _SAFE) | (magnitude >= _SAFE)
+        may_overflow = ((scale >= _SAFE) | (magnitude >= _SAFE)) & (not is_double)
         value = exact
         if may_overflow.any():
             value = _saturated(_saturated(_scaled(alpha, _saturated(product))) + from_c)

@@ -60,6 +60,9 @@ class KernelOptions(ConfigOptions):
     signature: Annotated[
         str, typer.Option("--signature", help="What the kernel's parameters are, in order: 'A,B,C,M,N,K'.")
     ] = ""
+    layout: Annotated[
+        str, typer.Option("--layout", help="NN, NT, TN, TT (row-major) or col, col-NT … (column-major), if check errs.")
+    ] = ""
 
     def __post_init__(self) -> None:
         for name in ("grid", "block", "smem", "signature"):
@@ -69,7 +72,7 @@ class KernelOptions(ConfigOptions):
     @property
     def launch(self) -> UserOptions:
         """What is said about a file's launch."""
-        return UserOptions(self.entry, self.grid, self.block, self.smem, self.signature)
+        return UserOptions(self.entry, self.grid, self.block, self.smem, self.signature, self.layout)
 
     @property
     def is_default(self) -> bool:

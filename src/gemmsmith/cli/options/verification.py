@@ -25,7 +25,10 @@ class VerificationOptions(OptionGroup):
             "--c", help="Values of C before a launch with beta = 0: nan, set (random), or zero (for C += A·B)."
         ),
     ] = ""
-    strict: Annotated[bool, typer.Option("--strict", help="Fail if C is read when beta = 0.")] = False
+    strict: Annotated[
+        bool,
+        typer.Option("--strict", help="Fail if C is read when beta = 0, or if only whole tiles are right."),
+    ] = False
 
     def __post_init__(self) -> None:
         if self.c not in _C_FILLS:

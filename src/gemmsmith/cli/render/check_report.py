@@ -1,7 +1,9 @@
-"""What gemmsmith check prints: the launch, each trial, what is wrong and what that means."""
+"""What gemmsmith check prints: what the kernel is, the launch, each trial, the verdict, and the next command."""
 
 from __future__ import annotations
 
+import re
+import shlex
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,17 +12,23 @@ from gemmsmith.cli.render.output import bytes_text, item, print_json, say
 from gemmsmith.compile.compiled import CompiledKernel
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import Problem
+from gemmsmith.trace.kernel_names import as_written
 from gemmsmith.verify.leniency import read_note
+from gemmsmith.verify.settle import Settled
 from gemmsmith.verify.verdict import Verdict
 
 DISTINCT = "M, N and K all different"
 RAGGED = "a shape that is no multiple of the tile"
 UNREAD = "C is not read when beta = 0"
+SCALED = "alpha and beta"
+BATCH = "a batch of three"
+_EDGES = "it needs guards at the edges: row < M, col < N, k < K"
 
 
 @dataclass(frozen=True)
 class Trial:
-    """One launch: its purpose, problem, oracle, data, order of warps, and what C holds before it."""
+    """One launch: its purpose, problem, oracle, data, order of warps, what C holds before it, and whether races are
+    looked for."""
 
     label: str
     problem: Problem
@@ -28,10 +36,7 @@ class Trial:
     fill: str
     schedule: str
     c: str = "unset"
-
-    @property
-    def shape(self) -> str:
-        return f"{self.problem.m}x{self.problem.n}x{self.problem.k}"
+    hazards: bool = True
 
 
 @dataclass
@@ -39,7 +44,9 @@ class Report:
     """The result of a check; ``verdicts`` grows as trials are run.
 
     skipped  trials that could not be run, with the reason
-    strict   reading C when beta = 0 is a failure
+    strict   reading C when beta = 0, and being right for whole tiles only, are failures
+    settled  what the kernel was found to compute
+    word     the kernel as on the command line, and ``options`` what was said about it there
     hints    causes of a failure other than the kernel
     """
 
@@ -50,12 +57,37 @@ class Report:
     trials: list[Trial]
     skipped: list[tuple[str, str]]
     strict: bool
+    settled: Settled
+    word: str
+    options: list[str] = field(default_factory=list)
     verdicts: list[tuple[Trial, Verdict]] = field(default_factory=list)
     hints: list[str] = field(default_factory=list)
 
     @property
     def ok(self) -> bool:
-        return all(v.trusted for t, v in self.verdicts if self.strict or t.label != UNREAD)
+        return all(v.trusted or (not self.strict and self._only_warns(t, v)) for t, v in self.verdicts)
+
+    def _only_warns(self, trial: Trial, verdict: Verdict) -> bool:
+        return trial.label == UNREAD or (trial.label == RAGGED and not _races(verdict))
+
+    @property
+    def status(self) -> str:
+        """right, column_major, whole_tiles, racy or wrong."""
+        failed = next((tv for tv in self.verdicts if not tv[1].trusted and tv[0].label != UNREAD), None)
+        if failed is None:
+            return "column_major" if self._is_column_major else "right"
+        if _races(failed[1]):
+            return "racy"
+        return "whole_tiles" if failed[0].label == RAGGED else "wrong"
+
+    @property
+    def _is_column_major(self) -> bool:
+        return not self.spec.is_rung and self.spec.signature.column_major
+
+    @property
+    def entry(self) -> str:
+        """The kernel's name as its author wrote it, with its template arguments."""
+        return as_written(self.compiled.entry)
 
     @property
     def advice(self) -> list[Verdict]:
@@ -77,39 +109,101 @@ class Report:
     def _json(self) -> dict[str, Any]:
         used = self.compiled.resources
         return {
-            "kernel": self.spec.name, "entry": self.compiled.entry, "ok": self.ok, "arch": self.compiled.arch,
+            "kernel": self.spec.name, "entry": self.entry, "symbol": self.compiled.entry, "ok": self.ok,
+            "status": self.status, "arch": self.compiled.arch, "found": list(self.settled.lines),
             "registers": used.registers, "static_smem": used.static_smem, "launch": self.launch,
-            "trials": [{"label": t.label, "schedule": t.schedule, "c": t.c, **v.to_json()} for t, v in self.verdicts],
-            "hints": self.hints, "note": self.note(),
-            "warnings": [f"C is read when beta = 0: {reason}" for v in self.advice for reason in v.reasons[:2]],
+            "trials": [{"label": t.label, "schedule": t.schedule, "c": t.c, **self._own_json(v)}
+                       for t, v in self.verdicts],
+            "hints": self.hints, "note": self.note(), "verdict": self.conclusion(), "next": self.next_command(),
+            "warnings": self._warnings(),
             "skipped": [{"label": label, "reason": why} for label, why in self.skipped],
             "not_run": self.left,
         }  # fmt: skip
 
+    def _warnings(self) -> list[str]:
+        found = [f"C is read when beta = 0: {reason}" for v in self.advice for reason in v.reasons[:2]]
+        return found + ([self.conclusion()] if self.status == "whole_tiles" and self.ok else [])
+
+    def _own_json(self, verdict: Verdict) -> dict[str, Any]:
+        """A verdict with the user's own M and N."""
+        found: dict[str, Any] = dict(verdict.to_json())
+        if self._is_column_major:
+            problem = dict(found["problem"])
+            problem["m"], problem["n"], problem["lda"], problem["ldb"] = (
+                problem["n"], problem["m"], problem["ldb"], problem["lda"])  # fmt: skip
+            found["problem"] = problem | {"layout": self._layout_word()}
+        return found
+
+    def _layout_word(self) -> str:
+        words = self.settled.words
+        return words[words.index("--layout") + 1] if "--layout" in words else "col"
+
+    def own(self, problem: Problem) -> str:
+        """A problem as text, with the user's own M, N, lda and ldb."""
+        text = str(problem)
+        if not self._is_column_major:
+            return text
+        text = text.replace(f"{problem.m}x{problem.n}x{problem.k}", f"{problem.n}x{problem.m}x{problem.k}", 1)
+        text = re.sub(r" [NT]{2}\b", "", text)
+        return re.sub(r"\bld([ab])=", lambda m: f"ld{'b' if m[1] == 'a' else 'a'}=", text)
+
+    def _shape(self, problem: Problem) -> str:
+        return self.own(problem).split()[0]
+
     def _print(self) -> None:
         used = self.compiled.resources
-        item(f"{self.spec.name}: {self.compiled.entry}, {used.registers} registers, "
+        for line in self.settled.lines:
+            item(f"{self.entry}: {line}", "cyan")
+        item(f"{self.spec.name}: {self.entry}, {used.registers} registers, "
              f"{bytes_text(used.static_smem)} static shared memory, {self.compiled.arch}")  # fmt: skip
         if not self.spec.is_rung:
             item(launch_line(self.launch))
-        advice = self.advice
         for trial, verdict in self.verdicts:
-            failed = ("note ", "yellow") if verdict in advice else ("WRONG", "red")
+            warned = not verdict.trusted and not self.strict and self._only_warns(trial, verdict)
+            failed = ("note ", "yellow") if warned else ("WRONG", "red")
             mark, style = ("ok   ", "green") if verdict.trusted else failed
-            say(f"  {mark} {trial.label} ({trial.problem})", lead=f"  {mark}", lead_style=style, hang=" " * 6)
+            say(f"  {mark} {trial.label} ({self.own(trial.problem)})", lead=f"  {mark}", lead_style=style, hang=" " * 6)
         for label, why in self.skipped:
             say(f"  skipped {label}: {why}", "dim", hang=" " * 6)
-        for verdict in advice:
+        for verdict in self.advice:
             item(read_note(verdict), "yellow")
-        for hint in self.hints:
+        for hint in self.hints if not self.ok else ():
             item(hint, "yellow")
-        for _, verdict in self.verdicts:
-            if not verdict.trusted and verdict not in advice:
-                item(str(verdict), "red")
+        for trial, verdict in self.verdicts:
+            if not verdict.trusted and (self.strict or trial.label != UNREAD):
+                text = str(verdict).replace(str(verdict.problem), self.own(verdict.problem), 1)
+                item(text.replace("WRONG:", "not right:", 1) if self.ok else text, "yellow" if self.ok else "red")
         if note := self.note():
             say(note)
         if self.left:
             item(f"not run after the failure: {', '.join(self.left)}", "dim")
+        if self.settled.rejected and not self.ok:
+            item(f"Note: {self.settled.rejected}. If that is meant, say so with --layout.", "yellow")
+        item(self.conclusion(), "green" if self.status in ("right", "column_major") else "yellow" if self.ok else "red")
+        if self.next_command():
+            item(f"next: {self.next_command()}")
+
+    def conclusion(self) -> str:
+        """The verdict in one line."""
+        if self.status == "whole_tiles":
+            *_, (trial, _) = self.verdicts
+            strict = "" if self.strict else " (--strict makes this a failure)"
+            return f"{self.entry} is right for whole tiles only, not for {self._shape(trial.problem)}{strict}"
+        if self.status in ("racy", "wrong"):
+            trial = next(t for t, v in self.verdicts if not v.trusted and t.label != UNREAD)
+            what = "races" if self.status == "racy" else "is wrong"
+            return f"{self.entry} {what}: {trial.label} ({self.own(trial.problem)})"
+        if not self.ok:
+            return f"{self.entry} reads C when beta = 0, which --strict forbids"
+        kind = " (column-major)" if self.status == "column_major" else ""
+        return f"{self.entry} is right{kind}: {len(self.verdicts) - len(self.advice)} trials passed"
+
+    def next_command(self) -> str:
+        """What to try after a kernel that is right; empty otherwise."""
+        if not self.ok:
+            return ""
+        words = ["gemmsmith", "profile", self.word]
+        return shlex.join([*words, *self.options, *self.settled.words])
 
     def note(self) -> str:
         """What it means that only another shape failed; empty where that is not the case."""
@@ -117,12 +211,12 @@ class Report:
         if trial.label not in (DISTINCT, RAGGED) or verdict.trusted:
             return ""
         passed = [t for t, v in before if v.trusted]
-        others = [t.shape for t in passed if t.label == DISTINCT]
-        same = f"All {len(passed) - len(others)} trials of {self.base} passed"
+        others = [self._shape(t.problem) for t in passed if t.label == DISTINCT]
+        same = f"All {len(passed) - len(others)} trials of {self.own(self.base)} passed"
         if trial.label == DISTINCT:
             return (
-                f"{same}, but not {trial.shape}, where M, N and K all differ: look for one of them used in place of "
-                "another, as a stride or a loop bound, and for a grid whose x and y are swapped."
+                f"{same}, but not {self._shape(trial.problem)}, where M, N and K all differ: look for one of them used in "
+                "place of another, as a stride or a loop bound, and for a grid whose x and y are swapped."
             )
         apart = others or len({self.base.m, self.base.n, self.base.k}) == 3
         too = f" ({others[0]}, too)" if others else ""
@@ -130,5 +224,9 @@ class Report:
         outside = any("out-of-bounds" in reason for reason in verdict.reasons)
         return (
             f"{same}: {right}{', but for other shapes it accesses memory outside its matrices' if outside else ''}. "
-            "For every shape it needs guards at the edges: row < M, col < N, k < K."
+            f"For every shape {_EDGES}."
         )
+
+
+def _races(verdict: Verdict) -> bool:
+    return any(reason.startswith("HazardError") for reason in verdict.reasons)

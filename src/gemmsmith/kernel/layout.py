@@ -1,0 +1,77 @@
+"""How a user's kernel stores its matrices: C row-major or column-major, A and B transposed or not.
+
+A column-major C is the row-major Cᵀ = op(B)ᵀ·op(A)ᵀ: A and B, M and N change places in the signature, and every other
+stage sees a row-major product.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+
+from gemmsmith.errors import UsageError
+from gemmsmith.kernel.signature import Signature
+
+LAYOUT_HELP = "NN, NT, TN or TT (A, B transposed; row-major), or col, col-NT, col-TN, col-TT (column-major)."
+
+
+@dataclass(frozen=True)
+class Layout:
+    """``trans_a``, ``trans_b``: as in BLAS, relative to the order of C."""
+
+    column_major: bool = False
+    trans_a: bool = False
+    trans_b: bool = False
+
+    @property
+    def operations(self) -> str:
+        return ("T" if self.trans_a else "N") + ("T" if self.trans_b else "N")
+
+    @property
+    def word(self) -> str:
+        """As ``--layout`` takes it."""
+        if not self.column_major:
+            return self.operations
+        return "col" if self.operations == "NN" else f"col-{self.operations}"
+
+    @property
+    def stored(self) -> tuple[bool, bool, bool]:
+        """Whether A, B and C are stored column by column."""
+        return self.trans_a != self.column_major, self.trans_b != self.column_major, self.column_major
+
+    def __str__(self) -> str:
+        order = "column-major" if self.column_major else "row-major"
+        which = " and ".join(name for name, is_so in (("A", self.trans_a), ("B", self.trans_b)) if is_so)
+        return f"{order} kernel" + (f" with {which} transposed ({self.word})" if which else "")
+
+    def applied(self, signature: Signature) -> tuple[Signature, str]:
+        """The signature as a row-major product, and that product's layout: 'NN', 'NT', 'TN' or 'TT'."""
+        if not self.column_major:
+            return signature, self.operations
+        inside = replace(self, trans_a=self.trans_b, trans_b=self.trans_a)
+        return signature.transposed(), inside.operations
+
+
+ROW_MAJOR = Layout()
+LAYOUTS = tuple(Layout(c, a, b) for c in (False, True) for a in (False, True) for b in (False, True))
+
+
+def layout_named(word: str) -> Layout:
+    """The layout that ``--layout`` names."""
+    plain = re.sub(r"[-_: ]", "", word.lower()).replace("major", "").replace("column", "col")
+    match = re.fullmatch(r"(row|col)?([nt]{2})?", plain)
+    if match is None or not plain:
+        raise UsageError(f"--layout {word!r} is unknown", f"use {LAYOUT_HELP}")
+    operations = match[2] or "nn"
+    return Layout(match[1] == "col", operations[0] == "t", operations[1] == "t")
+
+
+def layout_in_name(entry: str) -> Layout | None:
+    """The layout that a kernel's own name states: ``sgemm_nt``, ``gemm_col_major``; None if it states none."""
+    plain = entry.lower()
+    order = re.search(r"(row|col|column)_?major", plain)
+    operations = re.search(r"(?:^|_)([nt]{2})(?:_|$)", plain)
+    if order is None and operations is None:
+        return None
+    letters = operations[1] if operations else "nn"
+    return Layout(order is not None and order[1] != "row", letters[0] == "t", letters[1] == "t")

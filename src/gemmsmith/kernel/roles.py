@@ -1,0 +1,328 @@
+"""What each parameter of a user's kernel means: by its name, by its use, or as the user declares.
+
+    recognise(entry, parameters, body, ...) ─► Signature     a role may be left open
+    readings(signature)                     ─► Signatures    the other meanings that a trial can decide between
+
+A pointer that is written is the output. What neither name nor use tells is left open: ``check`` runs the kernel to
+find out, and everything else refuses it with the ``--signature`` line to complete.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import permutations
+
+from gemmsmith.errors import SignatureError
+from gemmsmith.kernel.element_types import ParameterType, element_in_casts, parameter_type
+from gemmsmith.kernel.pointer_use import written
+from gemmsmith.kernel.role_names import BATCH, extent_role, leading_role, pointer_role, scalar_role, words
+from gemmsmith.kernel.signature import ROLES, Argument, Signature, is_number, signature_hint
+from gemmsmith.problem import OUTPUTS, TF32, DType
+
+USER_ROLES = (*ROLES, "D", "ldd", "strideD", "batch")
+EXTENTS = ("M", "N", "K")
+_POINTERS = ("A", "B", "C", "D", "bias")
+# Names of constants that fix an extent, the most explicit first.
+_FIXED = (("M_GLOBAL", "N_GLOBAL", "K_GLOBAL"), ("M_SIZE", "N_SIZE", "K_SIZE"), ("M_DIM", "N_DIM", "K_DIM"),
+          ("SIZE_M", "SIZE_N", "SIZE_K"), ("DIM_M", "DIM_N", "DIM_K"), ("M", "N", "K"))  # fmt: skip
+_FIXED_SQUARE = ("N", "WIDTH", "SIZE", "MATRIX_SIZE", "DIM", "MAT_SIZE", "MATSIZE", "NN", "L", "LEN")
+
+
+@dataclass(frozen=True)
+class _Parameter:
+    name: str
+    type: ParameterType
+    at_launch: str  # the argument in host code, if it is a plain name
+
+    @property
+    def is_pointer(self) -> bool:
+        return self.type.stars > 0
+
+    @property
+    def code(self) -> str:
+        return "P" if self.is_pointer else self.type.scalar_code
+
+
+def recognise(
+    entry: str,
+    parameters: Sequence[tuple[str, str]],
+    body: str = "",
+    site_arguments: Sequence[str] = (),
+    declared: str = "",
+    aliases: Mapping[str, str] | None = None,
+    constants: Mapping[str, int] | None = None,
+) -> Signature:
+    """The signature of a user's kernel; roles that are not certain stay empty (``Signature.unknown``).
+
+    parameters      (type, name) of each, as written
+    body            the kernel's text, without comments
+    site_arguments  what host code passes, in order
+    declared        the roles in order, from ``--signature``: 'A,B,C,M,N,K'; a number is passed as it is
+    aliases         typedefs, template arguments and macros, by name
+    constants       integers that the source defines, by name
+    """
+    found = [_parameter(entry, kind, name, site_arguments[i] if i < len(site_arguments) else "", aliases or {})
+             for i, (kind, name) in enumerate(parameters)]  # fmt: skip
+    if declared:
+        return _declared(entry, found, declared)
+    roles = _pointer_roles(entry, found, body) | _scalar_roles(found, body)
+    for i, parameter in enumerate(found):
+        if not roles.get(i) and parameter.at_launch:
+            roles[i] = _role_at_launch(parameter, set(roles.values()))
+    arguments = [Argument(p.name, roles.get(i, ""), p.code, p.type.name, p.at_launch) for i, p in enumerate(found)]
+    return _complete(Signature(entry, tuple(arguments)), body, constants or {})
+
+
+def _parameter(entry: str, kind: str, name: str, at_launch: str, aliases: Mapping[str, str]) -> _Parameter:
+    known = parameter_type(kind, aliases)
+    if known.stars > 1:
+        raise SignatureError(f"{entry}: {name} is an array of pointers ({kind.strip()}), which is not supported",
+                             "gemmsmith.launch runs the kernel with arguments of your own")  # fmt: skip
+    if known.reference or (not known.stars and not known.scalar_code):
+        raise SignatureError(f"{entry}: {name} is passed as {kind.strip()}, which is neither a pointer nor a number",
+                             "gemmsmith.launch runs the kernel with arguments of your own")  # fmt: skip
+    return _Parameter(name, known, at_launch if at_launch.replace("_", "a").isalnum() else "")
+
+
+def _declared(entry: str, found: list[_Parameter], declared: str) -> Signature:
+    roles = [role.strip() for role in declared.split(",")]
+    shown = ", ".join(p.name for p in found)
+    if len(roles) != len(found):
+        raise SignatureError(f"--signature has {len(roles)} roles, but {entry} takes {len(found)} parameters: {shown}")
+    arguments = []
+    for role, parameter in zip(roles, found, strict=True):
+        if role not in USER_ROLES and not is_number(role):
+            raise SignatureError(f"--signature: unknown role {role!r} for {parameter.name}",
+                                 f"roles: {', '.join(USER_ROLES)}; or a number")  # fmt: skip
+        if parameter.is_pointer != (role in _POINTERS) and role != "0":
+            kind = "a pointer" if parameter.is_pointer else "a number"
+            raise SignatureError(f"--signature: {parameter.name} is {kind}, which {role} cannot be")
+        arguments.append(Argument(parameter.name, role, parameter.code, parameter.type.name))
+    signature = Signature(entry, tuple(arguments))
+    given = [arg.role for arg in arguments if arg.role in EXTENTS]
+    _check_pointers(signature)
+    return replace(signature, square=len(set(given)) == 1)
+
+
+# --- pointers
+
+
+def _pointer_roles(entry: str, found: list[_Parameter], body: str) -> dict[int, str]:
+    pointers = {i: p.name for i, p in enumerate(found) if p.is_pointer}
+    if len(pointers) < 3:
+        names = ", ".join(pointers.values()) or "none"
+        raise SignatureError(
+            f"{entry} is not a matrix product: it takes {len(pointers)} pointers ({names}), not A, B and C",
+            "gemmsmith.launch runs any kernel",
+        )
+    free = [i for i in pointers if not found[i].type.const]
+    return _roles_by_use(pointers, free, written([pointers[i] for i in free], body))
+
+
+def with_written(signature: Signature, names: set[str]) -> Signature:
+    """The roles of the pointers where the compiled kernel shows that it writes ``names``, and no others."""
+    pointers = {i: arg.name for i, arg in enumerate(signature.arguments) if arg.code == "P"}
+    roles = _roles_by_use(pointers, [i for i in pointers if pointers[i] in names], names)
+    arguments = tuple(replace(arg, role=roles.get(i, arg.role)) for i, arg in enumerate(signature.arguments))
+    return replace(signature, arguments=arguments)
+
+
+def _roles_by_use(pointers: dict[int, str], free: list[int], used: set[str]) -> dict[int, str]:
+    """Roles of pointers by their index. ``free``: those that may be written; ``used``: names that are."""
+    named = {i: pointer_role(name) for i, name in pointers.items()}
+    output = _output(named, free, [i for i in free if pointers[i] in used])
+    if output is None:
+        return {i: role if list(named.values()).count(role) == 1 else "" for i, role in named.items()}
+    roles = {i: "bias" for i in pointers if named[i] == "bias" and i != output}
+    inputs = [i for i in pointers if i != output and i not in roles]
+    a, b = ([i for i in inputs if named[i] == role] for role in "AB")
+    addend = [i for i in inputs if named[i] in ("C", "D")]
+    if len(a) == len(b) == 1:
+        rest = [i for i in inputs if i not in (*a, *b)]
+        roles |= {a[0]: "A", b[0]: "B"}
+    elif len(inputs) - len(addend) == 2:
+        rest = addend
+        roles |= dict(zip((i for i in inputs if i not in addend), "AB", strict=True))
+    elif len(inputs) == 2:
+        rest = []
+        roles |= dict(zip(inputs, "AB", strict=True))
+    else:
+        return {**dict.fromkeys(pointers, ""), **roles, output: "C"}
+    if len(rest) == 1:  # D = alpha·A·B + beta·C
+        return roles | {rest[0]: "C", output: "D"}
+    return roles | dict.fromkeys(rest, "") | {output: "C"}
+
+
+def _output(named: dict[int, str], free: list[int], used: list[int]) -> int | None:
+    """The pointer that is written: by its use, then by its name."""
+    by_name = [i for i in free if named[i] == "D"] or [i for i in free if named[i] == "C"]
+    if len(used) == 1:
+        return used[0]
+    among = [i for i in by_name if i in used] or by_name
+    if len(among) == 1:
+        return among[0]
+    return free[0] if len(free) == 1 else None
+
+
+# --- numbers
+
+
+def _scalar_roles(found: list[_Parameter], body: str) -> dict[int, str]:
+    numbers = [i for i, p in enumerate(found) if not p.is_pointer]
+    roles: dict[int, str] = {}
+    for i in numbers:
+        roles[i] = "batch" if "".join(words(found[i].name)) in BATCH else scalar_role(found[i].name)
+    batched = "batch" in roles.values() or "blockIdx.z" in body
+    for i in numbers:
+        if not roles[i] and found[i].type.is_integer:
+            roles[i] = leading_role(found[i].name, batched)
+    if any(role.startswith("ld") for role in roles.values()):  # strides beside leading dimensions are a batch's
+        roles |= {i: leading_role(found[i].name, True) for i in numbers if roles[i].startswith("ld")}
+    reals = [i for i in numbers if not roles[i] and not found[i].type.is_integer]
+    for i, role in zip(reals, [r for r in ("alpha", "beta") if r not in roles.values()], strict=False):
+        roles[i] = role if len(reals) <= 2 and found[i].name.lower() in "ab" else ""
+    extents = [i for i in numbers if not roles[i] and found[i].type.is_integer]
+    return roles | _extents({i: found[i].name for i in extents})
+
+
+def _extents(names: dict[int, str]) -> dict[int, str]:
+    """Roles of the integers that are left: one is the size of square matrices."""
+    if len(names) == 1:
+        return dict.fromkeys(names, "N")
+    roles = {i: extent_role(name) for i, name in names.items()}
+    known = set(roles.values())
+    unclear = "" in known and not {"M", "N", "K"} <= known
+    if unclear or known == {"M", "N"}:
+        # m, n, p: which of them is summed over differs from file to file.
+        return dict.fromkeys(names, "") | {i: r for i, r in roles.items() if _is_explicit(names[i], r)}
+    return roles
+
+
+def _is_explicit(name: str, role: str) -> bool:
+    return role == "K" or len(words(name)) > 1
+
+
+def _role_at_launch(parameter: _Parameter, taken: set[str]) -> str:
+    """What the argument's name in host code says, where the parameter's own says nothing."""
+    if parameter.is_pointer:
+        role = pointer_role(parameter.at_launch)
+    else:
+        role = scalar_role(parameter.at_launch) or (extent_role(parameter.at_launch) if parameter.type.is_integer else "")
+    return "" if role in taken else role
+
+
+# --- the whole
+
+
+def _complete(signature: Signature, body: str, constants: Mapping[str, int]) -> Signature:
+    _check_pointers(signature)
+    given = [arg.role for arg in signature.arguments if arg.role in EXTENTS]
+    square = len(given) == 1 and not any(not a.role and a.code != "P" for a in signature.arguments)
+    if given or any(not a.role and a.code in tuple("iIqQhH") for a in signature.arguments):
+        return replace(signature, square=square)
+    fixed = _fixed_extents(body, constants)
+    if not fixed:
+        raise SignatureError(
+            f"{signature.entry} takes no M, N or K, and its source does not define them",
+            "define them as constants in the file, or with -D: -DM=256 -DN=128 -DK=64",
+        )
+    return replace(signature, fixed=fixed, square=len({extent for _, extent in fixed}) == 1)
+
+
+def _fixed_extents(body: str, constants: Mapping[str, int]) -> tuple[tuple[str, int], ...]:
+    """M, N and K where the source sets them as constants; those of a plain name must be used by the kernel."""
+    known = {name: value for name, value in constants.items() if value > 0}
+    for names in _FIXED:
+        used = all(name in known for name in names) and ("_" in names[0] or set(names) & words_of(body))
+        if used:
+            return tuple((role, known[name]) for role, name in zip(EXTENTS, names, strict=True))
+    side = next((known[name] for name in _FIXED_SQUARE if name in known and name in words_of(body)), 0)
+    return tuple((role, side) for role in EXTENTS) if side else ()
+
+
+def words_of(body: str) -> set[str]:
+    return set(re.findall(r"\w+", body))
+
+
+def _check_pointers(signature: Signature) -> None:
+    roles = [arg.role for arg in signature.arguments if arg.role]
+    for role in ("A", "B", "C", "D", "alpha", "beta", "batch"):
+        if roles.count(role) > 1:
+            names = " and ".join(arg.name for arg in signature.arguments if arg.role == role)
+            raise SignatureError(f"{signature.entry}: {names} both seem to be {role}", signature_hint(signature, role))
+    if not signature.unknown:
+        missing = [role for role in "ABC" if role not in roles]
+        if missing:
+            raise SignatureError(f"{signature.entry}: no parameter is {', '.join(missing)}", signature_hint(signature))
+
+
+# --- other meanings
+
+
+def readings(signature: Signature) -> Iterator[Signature]:
+    """Every other meaning of the parameters that is worth a trial, the likeliest first."""
+    if signature.unknown:
+        yield from _completed(signature)
+    else:
+        yield from _permuted(signature)
+
+
+def _completed(signature: Signature) -> Iterator[Signature]:
+    pointers = [arg.name for arg in signature.unknown if arg.code == "P"]
+    numbers = [arg.name for arg in signature.unknown if arg.code != "P"]
+    lacking = [role for role in "ABC" if not signature.has(role)]
+    extents = [role for role in EXTENTS if not signature.has(role)]
+    if len(pointers) != len(lacking) or len(numbers) > len(extents):
+        return
+    if any(arg.code not in tuple("iIqQhH") for arg in signature.unknown if arg.code != "P"):
+        return
+    orders = permutations(extents, len(numbers)) if numbers else iter([()])
+    for given in orders:
+        for matrices in permutations(lacking):
+            roles = dict(zip((*numbers, *pointers), (*given, *matrices), strict=True))
+            arguments = tuple(replace(a, role=roles.get(a.name, a.role)) for a in signature.arguments)
+            all_extents = {a.role for a in arguments if a.role in EXTENTS}
+            yield replace(signature, arguments=arguments, square=len(all_extents) == 1)
+
+
+def _permuted(signature: Signature) -> Iterator[Signature]:
+    given = [role for role in EXTENTS if signature.has(role)]
+    if len(given) < 2 or signature.fixed:
+        return
+    for order in permutations(EXTENTS, len(given)):
+        if list(order) != given:
+            roles = dict(zip(given, order, strict=True))
+            arguments = tuple(replace(a, role=roles.get(a.role, a.role)) for a in signature.arguments)
+            yield replace(signature, arguments=arguments)
+
+
+# --- element types
+
+
+def element_types(signature: Signature, body: str = "", aliases: Mapping[str, str] | None = None) -> tuple[DType, DType]:
+    """The type of A and B, and that of C; raises for types that cannot be verified."""
+    pointers = [arg for arg in signature.arguments if arg.code == "P" and arg.role != "bias"]
+    kinds = {arg.name: _element(arg, body, aliases or {}) for arg in pointers}
+    shown = ", ".join(f"{arg.name} {arg.ctype}*" for arg in pointers)
+    if unknown := [arg for arg in pointers if kinds[arg.name] is None]:
+        hint = "cast it to its element type in the kernel, or declare it so" if unknown[0].ctype == "void" else _KNOWN
+        raise SignatureError(f"{signature.entry}: {unknown[0].name} points to {unknown[0].ctype}", hint)
+    by_role = {arg.role: kinds[arg.name] for arg in pointers}
+    inputs = [kinds[arg.name] for arg in pointers if arg.role in ("A", "B")] or [kinds[pointers[0].name]]
+    output = by_role.get(signature.output) or kinds[pointers[-1].name]
+    if len(set(inputs)) > 1:
+        raise SignatureError(f"{signature.entry} takes {shown}: A and B differ in type, which is not supported", _KNOWN)
+    if output not in OUTPUTS.get(inputs[0], ()) or by_role.get("C", output) != output:
+        raise SignatureError(f"{signature.entry} takes {shown}, which is not supported", _KNOWN)
+    return inputs[0], output
+
+
+_KNOWN = "results: " + "; ".join(f"{', '.join(d.name for d in outs)} from {dtype}" for dtype, outs in OUTPUTS.items() if dtype != TF32)
+
+
+def _element(argument: Argument, body: str, aliases: Mapping[str, str]) -> DType | None:
+    if argument.ctype == "void":
+        return element_in_casts(argument.name, body, aliases)
+    return parameter_type(argument.ctype, {}).element

@@ -1,0 +1,58 @@
+"""How a user's kernel computes, as its PTX shows: the type of its accumulators, and of the factors on tensor cores.
+
+A rung's specification says so; a user's kernel is judged by what it was compiled to. fp16 or bf16 arithmetic anywhere
+in the kernel is taken for the accumulators' type.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from gemmsmith.kernel.spec import KernelSpec
+from gemmsmith.problem import BF16, FP16, FP32, FP64, TF32, DType
+
+_MMA = re.compile(r"^\s*(?:@!?%\w+\s+)?(w?mma(?:\.mma)?\.\S+|wgmma\.mma_async\S*)", re.M)
+_NARROW = re.compile(r"^\s*(?:@!?%\w+\s+)?(?:fma|add|sub|mul|red\S*\.add|atom\S*\.add)(?:\.\w+)*\.(f16|bf16)(?:x2)?\s", re.M)
+# Integers up to this are exact, and so are sums of them below it.
+EXACT = {FP16.name: 2**11 - 1, BF16.name: 2**8 - 1, FP32.name: 2**24 - 1, FP64.name: 2**24 - 1}
+
+
+def as_compiled(spec: KernelSpec, ptx: str) -> KernelSpec:
+    """A user's kernel, with the arithmetic of its PTX; a rung as it is."""
+    if spec.is_rung:
+        return spec
+    products = [name for name in _MMA.findall(ptx) if name.startswith(("mma.", "wmma.mma", "wgmma"))]
+    dtype, out = spec.dtypes[0], spec.out_dtypes[0]
+    factors = {kind for name in products for kind in re.findall(r"\.(tf32|f16|bf16|f32|f64|s8|u8|s32)\b", name)}
+    if dtype == FP32 and "tf32" in factors:
+        dtype = TF32
+    multiplies_in = ""
+    if dtype == FP32 and factors & {"f16", "bf16"}:
+        multiplies_in = BF16.name if "bf16" in factors else FP16.name
+    return replace(spec, dtypes=(dtype,), accumulator=_accumulator(dtype, out, products, ptx),
+                   tensor_cores=bool(products), arithmetic=multiplies_in)  # fmt: skip
+
+
+def _accumulator(dtype: DType, out: DType, products: list[str], ptx: str) -> DType | None:
+    if FP64 in (dtype, out):
+        return FP64
+    narrow = set(_NARROW.findall(ptx))
+    if any(_sums_in_fp16(name) for name in products):
+        narrow.add("f16")
+    if dtype in (FP16, BF16) and narrow:
+        return BF16 if "bf16" in narrow else FP16
+    return None
+
+
+def _sums_in_fp16(name: str) -> bool:
+    """mma.….f16.f16.f16.f16 (D, A, B, C), wmma.mma.….f16.f16 (D, C), wgmma.….f16.f16.f16 (D, A, B)."""
+    kinds = re.findall(r"\.(f16|bf16|f32|tf32|s32|s8|u8|f64)\b", name)
+    return bool(kinds) and kinds[0] == "f16"
+
+
+def exact_limit(spec: KernelSpec) -> int:
+    """The largest sum of integers that the kernel's accumulators hold exactly."""
+    if spec.accumulator is not None:
+        return EXACT[spec.accumulator.name]
+    return EXACT[FP32.name]

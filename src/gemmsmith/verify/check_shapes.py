@@ -1,0 +1,78 @@
+"""The shapes on which ``check`` runs a user's kernel: whole tiles, few of them, with M, N and K different."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from gemmsmith.errors import GemmsmithError
+from gemmsmith.kernel.config import Config
+from gemmsmith.kernel.spec import KernelSpec
+from gemmsmith.problem import Problem, ceil_div
+from gemmsmith.shapes import Shape
+
+_LEAST = 64  # rows and columns: several small tiles
+_DEPTH = 64  # a multiple of nearly every k-tile
+_DEEPER = 256  # for kernels whose pipeline needs more k-tiles
+_TILES = (8, 16, 24, 32, 40, 48, 56, 64, 72, 80, 96, 112, 128, 144, 160, 176, 192, 208, 224, 240, 256, 320, 384, 512)
+_TIMES = (2, 3, 5, 7, 16)
+_OTHER = 7680  # of the other extent: a multiple of every tile above but multiples of 7, 9, 11 and 13
+_USUAL = 32
+
+
+@dataclass(frozen=True)
+class CheckShapes:
+    """base: most trials. distinct: M, N and K all different, with several k-tiles."""
+
+    base: Shape
+    distinct: Shape
+
+    @property
+    def probes(self) -> list[Shape]:
+        """Shapes that decide what the kernel computes."""
+        m, n, k = self.distinct
+        return [self.distinct, (m, n, max(_DEEPER, 2 * k))]
+
+
+def tile_of_grid(spec: KernelSpec, config: Config) -> tuple[int, int]:
+    """Rows and columns of C per block: the smallest numbers whose multiples need as many times the blocks."""
+
+    def blocks(m: int, n: int) -> int:
+        try:
+            return spec.geometry(_problem(spec, (m, n, _DEPTH)), config).blocks
+        except GemmsmithError:
+            return 0
+
+    def fits(tile: int, rows: bool) -> bool:
+        one = blocks(tile, _OTHER) if rows else blocks(_OTHER, tile)
+        return one > 0 and all(
+            (blocks(tile * times, _OTHER) if rows else blocks(_OTHER, tile * times)) == one * times for times in _TIMES
+        )
+
+    bm, bn = (next((tile for tile in _TILES if fits(tile, rows)), _USUAL) for rows in (True, False))
+    return bm, bn
+
+
+def _problem(spec: KernelSpec, shape: Shape) -> Problem:
+    m, n, k = shape
+    layout = spec.layouts[0]
+    return Problem(m, n, k, dtype=spec.dtypes[0], out_dtype=spec.out_dtypes[0], trans_a=layout[0] == "T",
+                   trans_b=layout[1] == "T")  # fmt: skip
+
+
+def check_shapes(spec: KernelSpec, config: Config) -> CheckShapes:
+    """The shapes for a kernel whose user gave none, in the user's own M, N and K."""
+    own = spec.read_as(spec.signature.transposed(), "NN") if spec.signature.column_major else spec
+    if own.signature.fixed:
+        fixed = dict(own.signature.fixed)
+        shape = fixed["M"], fixed["N"], fixed["K"]
+        return CheckShapes(shape, shape)
+    bm, bn = tile_of_grid(own, config)
+    if own.signature.square:
+        side = math.lcm(bm, bn)
+        side *= ceil_div(_LEAST, side)
+        return CheckShapes((side, side, side), (side, side, side))
+    m, n = bm * ceil_div(_LEAST, bm), bn * ceil_div(_LEAST, bn)
+    wide = 2 * n if 2 * n != m else 3 * n
+    deep = next(k for k in (2 * _DEPTH, 3 * _DEPTH, 5 * _DEPTH) if k not in (m, wide))
+    return CheckShapes((m, n, _DEPTH), (m, wide, deep))

@@ -1,0 +1,188 @@
+"""What a user's kernel computes, found by running it: which extent is which, and how its matrices are stored.
+
+One launch on integers with M, N and K all different. Leading dimensions are as large as the largest extent, so that A, B
+and C can be read row by row and column by column from the same memory: the result is compared, bit for bit, with the
+product of each of the eight layouts. Only equality of all outputs counts, so a wrong kernel is not taken for another
+layout; every other trial then uses what was found.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gemmsmith.call import binding
+from gemmsmith.call.launch_plan import plan_launches
+from gemmsmith.errors import GemmsmithError
+from gemmsmith.kernel.config import Config
+from gemmsmith.kernel.layout import LAYOUTS, Layout
+from gemmsmith.kernel.signature import Signature
+from gemmsmith.kernel.spec import Addresses, KernelSpec
+from gemmsmith.problem import INT8, INT32, UINT8, DType, Problem, ceil_div
+from gemmsmith.run.device import Device
+from gemmsmith.sim.hazards import HazardError
+from gemmsmith.verify.arithmetic import exact_limit
+
+Array = NDArray[Any]
+_LEADING = 32  # a leading dimension is a multiple of this: vector loads work
+_ADDEND = 7
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What a kernel was found to compute; ``signature`` has the roles of the user's own M, N, A and B.
+
+    bias  '', 'row' or 'column': what the bias belongs to, of the user's own C
+    """
+
+    signature: Signature
+    layout: Layout
+    bias: str = ""
+
+    def applied(self, spec: KernelSpec) -> KernelSpec:
+        """The kernel, read so."""
+        return spec.read_as(*self.layout.applied(self.signature))
+
+
+@dataclass(frozen=True)
+class _Memory:
+    """Flat arrays before a launch, their leading dimensions, and C after it."""
+
+    problem: Problem
+    a: Array
+    b: Array
+    c: Array
+    bias: Array | None
+    padded: tuple[bool, bool, bool]
+    after: Array
+
+    def matrices(self, layout: Layout) -> tuple[Array, Array, Array, Array]:
+        """A, B, C before and C after, as M×K, K×N and M×N matrices of ``layout``."""
+        p, (a_by_column, b_by_column, c_by_column) = self.problem, layout.stored
+        return (
+            _matrix(self.a, p.m, p.k, a_by_column, p.lda if self.padded[0] else 0),
+            _matrix(self.b, p.k, p.n, b_by_column, p.ldb if self.padded[1] else 0),
+            _matrix(self.c, p.m, p.n, c_by_column, p.ldc if self.padded[2] else 0),
+            _matrix(self.after, p.m, p.n, c_by_column, p.ldc if self.padded[2] else 0),
+        )
+
+
+def _matrix(flat: Array, rows: int, columns: int, by_column: bool, ld: int) -> Array:
+    lines, length = (columns, rows) if by_column else (rows, columns)
+    found = flat[: lines * (ld or length)].reshape(lines, ld or length)[:, :length]
+    return found.T if by_column else found
+
+
+def find_readings(
+    device: Device,
+    spec: KernelSpec,
+    config: Config,
+    signature: Signature,
+    shape: tuple[int, int, int],
+    compile_fn: binding.CompileFn,
+) -> list[Reading]:
+    """All readings of one launch with the roles of ``signature`` (the user's own) that give a product."""
+    probed = spec.read_as(signature, "NN")
+    try:
+        memory = _launched(device, probed, config, _problem(probed, shape), compile_fn)
+    except GemmsmithError:
+        return []
+    return list(_matching(signature, memory))
+
+
+def _problem(spec: KernelSpec, shape: tuple[int, int, int]) -> Problem:
+    signature, dtype, out = spec.signature, spec.dtypes[0], spec.out_dtypes[0]
+    one = dtype == INT8 and out == INT32  # which have alpha 1 and beta 0 or 1
+    alpha = 2.0 if signature.has("alpha") and not one else 1.0
+    beta = (1.0 if one else 3.0) if signature.has("beta") else 0.0
+    leading = ceil_div(max(shape), _LEADING) * _LEADING
+    padded = {name: leading for name, has in zip(("lda", "ldb", "ldc"), _takes_leading(signature), strict=True) if has}
+    return Problem(*shape, dtype=dtype, out_dtype=out, alpha=alpha, beta=beta, **padded)  # type: ignore[arg-type]
+
+
+def _takes_leading(signature: Signature) -> tuple[bool, bool, bool]:
+    return signature.has("lda"), signature.has("ldb"), signature.has("ldc") or signature.has("ldd")
+
+
+def _launched(
+    device: Device, spec: KernelSpec, config: Config, problem: Problem, compile_fn: binding.CompileFn
+) -> _Memory:
+    rng = np.random.Generator(np.random.PCG64(18))
+    padded, signature = _takes_leading(spec.signature), spec.signature
+    room = (exact_limit(spec) - 4 * _ADDEND) / (problem.alpha * problem.k)
+    bound = max(1, min(127, math.isqrt(max(0, int(room)))))
+    sizes = [
+        ld * max(problem.m, problem.n, problem.k) if has else rows * columns
+        for (rows, columns), ld, has in zip(((problem.m, problem.k), (problem.k, problem.n), (problem.m, problem.n)),
+                                            (problem.lda, problem.ldb, problem.ldc), padded, strict=True)
+    ]  # fmt: skip
+    a, b = (_integers(rng, size, bound, problem.dtype) for size in sizes[:2])
+    c = _integers(rng, sizes[2], _ADDEND, problem.out_dtype)
+    bias = None
+    if signature.has("bias"):
+        bias = _integers(rng, max(problem.m, problem.n), _ADDEND, problem.out_dtype)
+    addresses = [_upload(device, values) for values in (a, b, c)]
+    extra = _upload(device, c if signature.has("D") else bias) if signature.has("D") or bias is not None else 0
+    try:
+        given = Addresses(*addresses, extra)
+        plan = plan_launches(spec, config, problem, given)
+        for step in binding.load_plan(device, plan, compile_fn).steps(given):
+            device.launch(step.loaded, step.launch)
+        try:
+            device.synchronize()
+        except HazardError:
+            pass  # the trials report races
+        after = device.read(addresses[2], c.nbytes).view(c.dtype)
+    finally:
+        for address in filter(None, (*addresses, extra)):
+            device.free(address)
+    return _Memory(problem, a, b, c, bias, padded, after)
+
+
+def _upload(device: Device, values: Array | None) -> int:
+    assert values is not None
+    address = device.allocate(max(1, values.nbytes))
+    device.write(address, np.ascontiguousarray(values).view(np.uint8))
+    return address
+
+
+def _integers(rng: np.random.Generator, size: int, bound: int, dtype: DType) -> Array:
+    magnitude = rng.integers(1, bound + 1, size)
+    sign = 1 if dtype == UINT8 else rng.integers(0, 2, size) * 2 - 1
+    return (magnitude * sign).astype(np.float32).astype(dtype.numpy)
+
+
+def _matching(signature: Signature, memory: _Memory) -> Iterator[Reading]:
+    problem = memory.problem
+    biases = ("row", "column") if memory.bias is not None else ("",)
+    for layout in LAYOUTS:
+        a, b, before, after = memory.matrices(layout)
+        product = problem.alpha * (a.astype(np.float64) @ b.astype(np.float64))
+        addend = before.astype(np.float64)
+        for bias in biases:
+            total = product + _spread(memory.bias, bias, problem)
+            if signature.has("beta"):
+                if _equal(total + problem.beta * addend, after, problem):
+                    yield Reading(signature, layout, bias)
+            elif _equal(total, after, problem):
+                yield Reading(signature, layout, bias)
+            elif _equal(total + addend, after, problem):
+                yield Reading(replace(signature, accumulates=True), layout, bias)
+
+
+def _spread(bias: Array | None, kind: str, problem: Problem) -> Array | float:
+    if bias is None:
+        return 0.0
+    wide = bias.astype(np.float64)
+    return wide[: problem.m, None] if kind == "row" else wide[None, : problem.n]
+
+
+def _equal(expected: Array, got: Array, problem: Problem) -> bool:
+    if problem.out_dtype.numpy.kind == "i":
+        return bool((expected.astype(np.int64).astype(problem.out_dtype.numpy) == got).all())
+    return bool((expected.astype(np.float32).astype(problem.out_dtype.numpy) == got).all())

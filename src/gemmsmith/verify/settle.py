@@ -1,0 +1,147 @@
+"""Settle what a user's kernel computes before it is judged: roles, layout, C += A·B.
+
+The names and the use of its parameters give a first reading; a launch (readings.py) confirms it or finds another. What
+the kernel's own name or its host code contradicts is not accepted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from gemmsmith.compile.compiled import CompiledKernel
+from gemmsmith.errors import SignatureError
+from gemmsmith.kernel.config import Config
+from gemmsmith.kernel.layout import ROW_MAJOR, Layout, layout_in_name
+from gemmsmith.kernel.roles import EXTENTS, readings, with_written
+from gemmsmith.kernel.signature import Signature, signature_hint
+from gemmsmith.kernel.spec import KernelSpec
+from gemmsmith.run.device import Device
+from gemmsmith.shapes import Shape
+from gemmsmith.verify.readings import Reading, find_readings
+from gemmsmith.verify.written import written_parameters
+
+_MOST_TRIALS = 14  # launches of readings; six orders of M, N and K, and of A and B
+
+
+@dataclass(frozen=True)
+class Settled:
+    """A kernel with its reading. ``lines`` say what was found that the file does not say; ``words`` are the options
+    that say it to other commands; ``rejected`` is what was found and contradicted."""
+
+    spec: KernelSpec
+    reading: Reading | None = None
+    shape: Shape | None = None
+    lines: tuple[str, ...] = ()
+    words: tuple[str, ...] = ()
+    rejected: str = ""
+
+
+def settle(
+    open_device: Callable[[], Device],
+    spec: KernelSpec,
+    config: Config,
+    shapes: list[Shape],
+    compiled: CompiledKernel,
+    layout: Layout | None,
+) -> Settled:
+    """Read the kernel by running it on ``shapes`` (the user's own M, N, K), one after another until one tells.
+
+    ``layout``: the only one that is accepted; None: any. Raises where roles stay open.
+    """
+
+    def compile_fn(*_: object) -> CompiledKernel:
+        return compiled
+
+    own = spec.signature.transposed() if spec.signature.column_major else spec.signature
+    first, *others = _candidates(spec, own, compiled)
+    rejected = ""
+    launches = [spec, *(replace(spec, geometry=other) for other in _other_launches(spec))]
+    for shape in shapes:
+        # A second shape has more k-tiles; other meanings are not tried again on it.
+        for candidate in [first, *others] if shape == shapes[0] or first.unknown else [first]:
+            if candidate.unknown:
+                continue
+            for launched in launches:
+                found = find_readings(open_device(), launched, config, candidate, _fitting(candidate, shape), compile_fn)
+                for reading in found:
+                    if layout is not None and reading.layout != layout:
+                        continue
+                    if layout is None and (why := contradiction(reading)):
+                        rejected = rejected or why
+                        continue
+                    return _settled(launched, own, reading, shape)
+    if first.unknown:
+        names = ", ".join(arg.name for arg in first.unknown)
+        raise SignatureError(
+            f"{own.entry}: what {names} mean{'s' if len(first.unknown) == 1 else ''} is not clear, and no meaning that was "
+            "tried gives a product", signature_hint(first))  # fmt: skip
+    return Settled(spec if first == own else spec.read_as(first, spec.layouts[0]), rejected=rejected)
+
+
+def _other_launches(spec: KernelSpec) -> list[Any]:
+    """Launches that are as likely as the guessed one; none where the file or the user says it."""
+    alternatives = getattr(spec.geometry, "alternatives", None)
+    return alternatives() if alternatives is not None else []
+
+
+def _candidates(spec: KernelSpec, own: Signature, compiled: CompiledKernel) -> list[Signature]:
+    if spec.declared_signature:
+        return [own]
+    stored = {own.arguments[i].name for i in written_parameters(compiled.ptx, compiled.entry)
+              if i < len(own.arguments) and own.arguments[i].code == "P"}  # fmt: skip
+    pointers_open = any(arg.code == "P" for arg in own.unknown)
+    if stored and (pointers_open or own.named(own.output) not in stored):
+        own = with_written(own, stored)
+    return [own, *_limited(readings(own))]
+
+
+def _limited(found: Iterator[Signature]) -> Iterator[Signature]:
+    for _, signature in zip(range(_MOST_TRIALS), found, strict=False):
+        yield signature
+
+
+def _fitting(signature: Signature, shape: Shape) -> Shape:
+    """The shape, or a cube for a kernel with one extent."""
+    return (max(shape[:2]),) * 3 if signature.square and not signature.fixed else shape  # type: ignore[return-value]
+
+
+def contradiction(reading: Reading) -> str:
+    """What the kernel's name or its host code says against a layout; empty if nothing does."""
+    layout, signature = reading.layout, reading.signature
+    said = layout_in_name(signature.entry)
+    if said is not None and said not in (layout, ROW_MAJOR) and said.operations != layout.operations:
+        return f"it computes the product of a {layout}, but is called {signature.entry}"
+    at = {arg.role: arg.at_launch for arg in signature.arguments if arg.at_launch}
+    rows_columns = {"lda": ("M", "K"), "ldb": ("K", "N"), "ldc": ("M", "N")}
+    for (ld, (rows, columns)), by_column in zip(rows_columns.items(), layout.stored, strict=True):
+        passed, tall, wide = at.get(ld), at.get(rows), at.get(columns)
+        if not passed or not tall or not wide or tall == wide or passed not in (tall, wide):
+            continue
+        if (passed == tall) != by_column:
+            return f"it computes the product of a {layout}, but its host code passes {passed} as {signature.named(ld)}"
+    return ""
+
+
+def _settled(spec: KernelSpec, own: Signature, reading: Reading, shape: Shape) -> Settled:
+    found = reading.applied(spec)
+    lines, words = [], []
+    if reading.layout != ROW_MAJOR:
+        lines.append(f"this is a {reading.layout}")
+        words += ["--layout", reading.layout.word]
+    before = {arg.name: arg.role for arg in own.arguments}
+    changed = [arg for arg in reading.signature.arguments if before[arg.name] != arg.role]
+    if changed:
+        lines.append("found by trying: " + ", ".join(f"{arg.name} is {arg.role}" for arg in changed))
+        words += ["--signature", reading.signature.declaration()]
+    if reading.signature.accumulates:
+        c = reading.signature.named(reading.signature.output)
+        lines.append(f"it adds to {c}: {c} += A·B, so beta is 1")
+    if reading.bias == "row":
+        lines.append("the bias has one value for each row")
+    given = [role for role in EXTENTS if reading.signature.has(role)]
+    if len(given) == 2 and not reading.signature.fixed:
+        lacking = next(role for role in EXTENTS if role not in given)
+        lines.append(f"it takes no {lacking}: the grid decides it")
+    return Settled(found, reading, shape, tuple(lines), tuple(words))

@@ -1,0 +1,63 @@
+"""Which of a kernel's parameters point to memory that it writes, from its PTX."""
+
+from __future__ import annotations
+
+import re
+
+_PARAMETER = re.compile(r"^(?P<to>%\w+|\{[^}]*\}), \[(?:\w*?)_param_(?P<index>\d+)")
+_INSTRUCTION = re.compile(r"^\s*(?:@!?%\w+\s+)?(?P<name>[a-z]\w*(?:[.:]{1,2}\w+)*)\s+(?P<operands>[^;]*);", re.M)
+_STORES = re.compile(r"st(?:\.|$)(?!.*shared)|red\.|atom\.|wmma\.store|cp\.async\.bulk.*\.global\.shared|cp\.reduce")
+
+
+def written_parameters(ptx: str, entry: str) -> set[int]:
+    """The indices of the parameters whose memory ``entry`` stores to.
+
+    An address is followed from where it is loaded through all 64-bit arithmetic; values loaded from memory are not
+    addresses. Stores through a pointer that the kernel loads from memory are not seen.
+    """
+    body = _body(ptx, entry)
+    instructions = [(m["name"], m["operands"]) for m in _INSTRUCTION.finditer(body)]
+    origin: dict[str, frozenset[int]] = {}
+    for _ in range(3):  # loops carry addresses back
+        before = dict(origin)
+        for name, operands in instructions:
+            _follow(name, operands, origin)
+        if origin == before:
+            break
+    found: set[int] = set()
+    for name, operands in instructions:
+        if _STORES.match(name):
+            found |= _origins(re.findall(r"\[[^\]]*\]", operands)[:1], origin)
+    return found
+
+
+def _body(ptx: str, entry: str) -> str:
+    start = re.search(rf"\.entry\s+{re.escape(entry)}\s*\(", ptx)
+    if start is None:
+        return ptx
+    after = re.search(r"^\s*(?:\.visible\s+|\.weak\s+)?\.entry\b", ptx[start.end() :], re.M)
+    return ptx[start.start() : start.end() + after.start()] if after else ptx[start.start() :]
+
+
+def _follow(name: str, operands: str, origin: dict[str, frozenset[int]]) -> None:
+    if name.startswith("ld.param"):
+        if match := _PARAMETER.match(operands.strip()):
+            for register in re.findall(r"%\w+", match["to"]):
+                origin[register] = frozenset({int(match["index"])})
+        return
+    if name.startswith(("ld", "st", "red", "atom", "wmma", "mma", "cp", "setp", "bar")):
+        return
+    target, _, sources = operands.partition(",")
+    registers = re.findall(r"%rd\w*", target)
+    if registers:
+        known = _origins([sources], origin)
+        for register in registers:
+            origin[register] = origin.get(register, frozenset()) | known
+
+
+def _origins(texts: list[str], origin: dict[str, frozenset[int]]) -> frozenset[int]:
+    found: frozenset[int] = frozenset()
+    for text in texts:
+        for register in re.findall(r"%\w+", text):
+            found |= origin.get(register, frozenset())
+    return found
