@@ -2,40 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from importlib.resources import files
-from pathlib import Path
+from collections.abc import Iterable
 
+from gemmsmith.compile.request import CompileRequest
 from gemmsmith.compile.target import check_target
+from gemmsmith.compile.toolchain import find_toolchain
+from gemmsmith.compile.user_source import UserSource, own_headers
 from gemmsmith.errors import ConfigError, UsageError
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.signature import template_parameters
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.ladder.registry import check_accepts
 from gemmsmith.problem import ACTIVATIONS, BIASES, FP32, DType, Problem
-from gemmsmith.userfile.host_code import without_host_code
 from gemmsmith.userfile.includes import bundle
-from gemmsmith.userfile.stamp import Stamp
-from gemmsmith.userfile.stub_headers import stubs_for
-
-
-@dataclass(frozen=True)
-class CompileRequest:
-    """One compilation: with the toolchain, it determines the result.
-
-    entry        a C++ name expression: a function's name, or a template's with its arguments
-    device_only  there is no host code, so functions without annotation (generic lambdas) are device code
-    files        where the texts came from, as they were when read; not part of the request's identity
-    """
-
-    name: str
-    source: str
-    headers: tuple[tuple[str, str], ...]
-    defines: tuple[tuple[str, str], ...]
-    arch: str
-    entry: str
-    device_only: bool = False
-    files: Stamp = field(default=(), compare=False, repr=False)
 
 
 def render_kernel(
@@ -55,16 +34,14 @@ def render_kernel(
                      activation=activation)  # fmt: skip
     check_accepts(spec, sample)
     arch = check_target(spec, arch, dtype)
-    parts = bundle(spec.source, (_own_headers(),))
-    if not spec.is_rung:
-        parts = replace(parts, source=without_host_code(parts.source),
-                        headers=tuple((name, without_host_code(text)) for name, text in parts.headers))  # fmt: skip
     defines = _defines(spec, config, sample)
-    entry, defines = _entry(spec.entry, parts.source, defines, dtype)
-    headers = parts.headers
     if not spec.is_rung:
-        headers += stubs_for((parts.source, *(t for _, t in headers)), (name for name, _ in headers))
-    return CompileRequest(spec.source.name, parts.source, headers, defines, arch, entry, spec.is_rung, parts.files)
+        source = UserSource.read(spec.source, spec.include, find_toolchain())
+        entry, defines = _entry(spec.entry, source.texts, defines, dtype)
+        return source.request(spec.source.name, entry, defines, arch)
+    parts = bundle(spec.source, (own_headers(),))
+    entry, defines = _entry(spec.entry, (parts.source,), defines, dtype)
+    return CompileRequest(spec.source.name, parts.source, parts.headers, defines, arch, entry, True, parts.files)
 
 
 def render_for(spec: KernelSpec, config: Config, problem: Problem, arch: str) -> CompileRequest:
@@ -73,10 +50,6 @@ def render_for(spec: KernelSpec, config: Config, problem: Problem, arch: str) ->
         spec, config, dtype=problem.dtype, out_dtype=problem.out_dtype, trans_a=problem.trans_a,
         trans_b=problem.trans_b, bias=problem.bias, activation=problem.activation, arch=arch,
     )  # fmt: skip
-
-
-def _own_headers() -> Path:
-    return Path(str(files("gemmsmith.ladder").joinpath("include")))
 
 
 def _defines(spec: KernelSpec, config: Config, problem: Problem) -> tuple[tuple[str, str], ...]:
@@ -101,14 +74,16 @@ def _defines(spec: KernelSpec, config: Config, problem: Problem) -> tuple[tuple[
 
 
 def _entry(
-    entry: str, text: str, defines: tuple[tuple[str, str], ...], dtype: DType
+    entry: str, texts: Iterable[str], defines: tuple[tuple[str, str], ...], dtype: DType
 ) -> tuple[str, tuple[tuple[str, str], ...]]:
     """The name expression of ``entry``, and the defines that remain.
 
     Template parameters take their values from defines of the same name, which are then not passed as macros: those
     would break the template (``template <int BM>`` would become ``template <int 64>``).
     """
-    parameters = template_parameters(entry, text)
+    if "<" in entry:
+        return entry, defines
+    parameters = next((found for text in texts if (found := template_parameters(entry, text)) is not None), None)
     if parameters is None:
         return entry, defines
     values = dict(defines)
@@ -127,3 +102,6 @@ def _entry(
             )
     names = {name for _, name, _ in parameters}
     return f"{entry}<{', '.join(arguments)}>", tuple(d for d in defines if d[0] not in names)
+
+
+__all__ = ["CompileRequest", "render_for", "render_kernel"]
