@@ -98,9 +98,12 @@ def test_host_code_beside_a_kernel_compiles(host: str, tmp_path: Path) -> None:
     compile_user(tmp_path, TINY + host)
 
 
+CALLING = TINY.replace("A[N] *", "A[N + f()] *")
+
+
 def test_host_code_in_device_functions_gets_a_hint(tmp_path: Path) -> None:
     with pytest.raises(CompileError, match="does not compile") as caught:
-        compile_user(tmp_path, TINY + "__device__ int f() { float* p; cudaMalloc(&p, 4); return 0; }")
+        compile_user(tmp_path, "__device__ int f() { float* p; cudaMalloc(&p, 4); return 0; }\n" + CALLING)
     assert "move the kernel to its own file" in caught.value.hint
     assert "#ifndef __CUDACC_RTC__" in caught.value.hint
 
@@ -215,7 +218,7 @@ def test_files_in_the_working_folder_are_not_found(tmp_path: Path, monkeypatch: 
 
 def test_stub_headers_keep_line_numbers(tmp_path: Path) -> None:
     with pytest.raises(CompileError, match=r"mine\.cu\(3\): error"):
-        compile_user(tmp_path, "#include <cstdio>\n#include <vector>\n__device__ int f() { return nope; }\n" + TINY)
+        compile_user(tmp_path, "#include <cstdio>\n#include <vector>\n__device__ int f() { return nope; }\n" + CALLING)
 
 
 def test_options_keep_the_order_of_defines() -> None:

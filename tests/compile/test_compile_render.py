@@ -71,7 +71,7 @@ def test_local_includes_are_part_of_the_request(tmp_path: Path) -> None:
     (tmp_path / "unused.cuh").write_text("#error\n")
     source = '#include "a.cuh"\n  #  include "sub/c.cuh"\n' + TINY.replace("A[N]", "A[N + V + W]")
     made = render_kernel(user_spec(tmp_path, source), Config(), dtype=FP32, arch="sm_80")
-    assert [name for name, _ in made.headers] == ["a.cuh", "sub/b.cuh", "sub/c.cuh", PRELUDE]
+    assert [name for name, _ in made.headers] == [PRELUDE, "a.cuh", "sub/b.cuh", "sub/c.cuh"]
     assert dict(made.headers)["sub/b.cuh"].startswith('#pragma once\n#include "sub/c.cuh"\n#include "a.cuh"')
     assert str(tmp_path) not in repr(made)
     assert len(made.files) == 4
@@ -80,6 +80,7 @@ def test_local_includes_are_part_of_the_request(tmp_path: Path) -> None:
 
 def test_a_header_above_the_file(tmp_path: Path) -> None:
     (tmp_path / "p").mkdir()
+    (tmp_path / ".git").mkdir()
     (tmp_path / "up.cuh").write_text("#define V 2\n")
     source = '#include "../up.cuh"\n' + TINY.replace("A[N]", "A[N + V]")
     assert bundle_of(tmp_path / "p", source).headers == (("../up.cuh", "#define V 2\n"),)
@@ -108,12 +109,13 @@ def test_our_own_headers_are_found_and_rungs_get_no_stubs(tmp_path: Path, monkey
     own = tmp_path / "own"
     own.mkdir()
     (own / "tile.cuh").write_text("#define T 1\n")
-    monkeypatch.setattr("gemmsmith.compile.render._own_headers", lambda: own)
+    for module in ("render", "user_source"):
+        monkeypatch.setattr(f"gemmsmith.compile.{module}.own_headers", lambda: own)
     source = '#include "tile.cuh"\n#include <cstdio>\n' + TINY
     rung = render_kernel(user_spec(tmp_path, source, rung=3), Config(), dtype=FP32, arch="sm_80")
     assert rung.headers == (("tile.cuh", "#define T 1\n"),)
     mine = render_kernel(user_spec(tmp_path, source), Config(), dtype=FP32, arch="sm_80")
-    assert [name for name, _ in mine.headers] == ["tile.cuh", PRELUDE, "cstdio"]
+    assert [name for name, _ in mine.headers] == [PRELUDE, "tile.cuh"]
 
 
 def test_a_users_own_header_replaces_the_stub(tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ from gemmsmith.compile.cache_folder import default_folder, trusted_folder
 from gemmsmith.compile.compiled import CompiledKernel
 from gemmsmith.compile.memo import Memo
 from gemmsmith.compile.nvrtc import options
-from gemmsmith.compile.render import CompileRequest
+from gemmsmith.compile.request import CompileRequest
 from gemmsmith.compile.toolchain import Toolchain
 
 DEFAULT_MAX_BYTES = 1 << 30
@@ -51,6 +51,8 @@ def cache_key(request: CompileRequest, toolchain: Toolchain) -> str:
         "compiler": [toolchain.compiler, toolchain.build],
         "cuda_headers": toolchain.headers,
     }
+    if request.isolated:  # a user's file; the rungs do not include CUDA's C++ libraries
+        ingredients["cccl"] = toolchain.cccl
     return hashlib.sha256(json.dumps(ingredients, sort_keys=True).encode()).hexdigest()
 
 

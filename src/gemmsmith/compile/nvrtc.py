@@ -2,30 +2,28 @@
 
 NVRTC looks for includes in the source's folder and writes file names into line information; for both, a relative name
 means the working folder. Sources are therefore named below a folder that does not exist, so that the same request
-gives the same bytes on every machine.
+gives the same bytes on every machine. A user's file is compiled in a process of its own (``worker_pool.py``).
 """
 
 from __future__ import annotations
 
 import re
-from typing import Any
+import sys
 
+from gemmsmith.compile.compile_failure import compile_failure
 from gemmsmith.compile.compiled import CompiledKernel
-from gemmsmith.compile.render import CompileRequest
+from gemmsmith.compile.nvrtc_job import Job, NvrtcError, Result, run_job
+from gemmsmith.compile.request import CompileRequest
 from gemmsmith.compile.resources import parse_resources
 from gemmsmith.compile.target import arch_number
 from gemmsmith.compile.toolchain import Toolchain, load_nvrtc
 from gemmsmith.errors import CompileError, UsageError
-from gemmsmith.gpus import cuda_limits, oldest_arch, refused_arch
-from gemmsmith.kernel.signature import entries
+from gemmsmith.gpus import oldest_arch, refused_arch
 from gemmsmith.userfile.includes import QUOTED_INCLUDE
-from gemmsmith.userfile.stub_headers import PRELUDE, STUB_HEADERS
+from gemmsmith.userfile.stub_headers import PRELUDE
 
 _ROOT = "/gemmsmith/"
 _TIMING = re.compile(r"^ptxas info\s*: Compile time = .*\n", re.M)
-_HOST_CODE = re.compile(
-    r"host functions? (is|are) not allowed|namespace \"std\" has no member|identifier \"(cuda|cublas)[A-Z]"
-)
 
 
 def options(request: CompileRequest) -> tuple[str, ...]:
@@ -33,10 +31,11 @@ def options(request: CompileRequest) -> tuple[str, ...]:
     prelude = (f"--pre-include={PRELUDE}",) if any(name == PRELUDE for name, _ in request.headers) else ()
     return (
         f"--gpu-architecture={request.arch}",
-        "-std=c++17",
+        "-std=c++20" if request.cpp20 else "-std=c++17",
         "-lineinfo",
         "--ptxas-options=-v",
         *(("--device-as-default-execution-space",) if request.device_only else ()),
+        *(("--device-int128",) if request.isolated else ()),
         *prelude,
         *(f"-D{name}={value}" for name, value in request.defines),
     )
@@ -58,92 +57,48 @@ def check_arch(arch: str, toolchain: Toolchain) -> None:
 def compile_request(request: CompileRequest, toolchain: Toolchain, key: str = "") -> CompiledKernel:
     """Compile, resolve the entry's mangled name, and read the code's resources."""
     check_arch(request.arch, toolchain)
-    nvrtc = load_nvrtc()
+    attempt: CompileRequest | None = request
+    first = None
+    while attempt is not None:
+        result = _run(attempt, toolchain)
+        log = _TIMING.sub("", result.log.replace(_ROOT, ""))
+        if not result.failure:
+            resources = parse_resources(log, result.cubin, result.entry)
+            return CompiledKernel(
+                entry=result.entry, arch=request.arch, ptx=result.ptx, cubin=result.cubin, resources=resources,
+                log=log, compiler=toolchain.compiler, key=key, cached=False, cache_path="",
+            )  # fmt: skip
+        first = first or compile_failure(attempt, log or result.failure)
+        attempt = attempt.retry(log) if attempt.retry is not None else None
+    assert first is not None
+    raise first
+
+
+def _run(request: CompileRequest, toolchain: Toolchain) -> Result:
     source, headers = _rooted(request)
-    names, texts = [name.encode() for name in headers], [text.encode() for text in headers.values()]
-    path = (_ROOT + request.name).encode()
-    program = _checked(nvrtc, nvrtc.nvrtcCreateProgram(source.encode(), path, len(names), texts, names))
+    # NVRTC's own cache keeps the code without ptxas's report.
+    no_cache = ("--no-cache",) if toolchain.has_cache else ()
+    includes = (f"-I{folder}" for folder in toolchain.includes)
+    job = Job(source, _ROOT + request.name, tuple(headers.items()), request.entry,
+              (*options(request), *no_cache, *includes))  # fmt: skip
+    if request.isolated and sys.executable:
+        from gemmsmith.compile.worker_pool import worker_pool
+
+        return worker_pool().run(job, toolchain, request.name)
     try:
-        _checked(nvrtc, nvrtc.nvrtcAddNameExpression(program, request.entry.encode()))
-        # NVRTC's own cache keeps the code without ptxas's report.
-        no_cache = ("--no-cache",) if toolchain.has_cache else ()
-        includes = [f"-I{folder}" for folder in toolchain.includes]
-        arguments = [option.encode() for option in (*options(request), *no_cache, *includes)]
-        (status,) = nvrtc.nvrtcCompileProgram(program, len(arguments), arguments)
-        log = _TIMING.sub("", _text(nvrtc, program, "ProgramLog").replace(_ROOT, ""))
-        if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:
-            raise _failure(request, log or str(status))
-        entry = _checked(nvrtc, nvrtc.nvrtcGetLoweredName(program, request.entry.encode())).decode()
-        ptx = _text(nvrtc, program, "PTX")
-        cubin = _bytes(nvrtc, program, "CUBIN")
-    finally:
-        nvrtc.nvrtcDestroyProgram(program)
-    resources = parse_resources(log, cubin, entry)
-    return CompiledKernel(
-        entry=entry, arch=request.arch, ptx=ptx, cubin=cubin, resources=resources, log=log,
-        compiler=toolchain.compiler, key=key, cached=False, cache_path="",
-    )  # fmt: skip
+        return run_job(load_nvrtc(), job)
+    except NvrtcError as error:
+        raise CompileError(str(error)) from None
 
 
 def _rooted(request: CompileRequest) -> tuple[str, dict[str, str]]:
-    """Source and headers named below the root; stub headers also by their plain names, for <angle> includes."""
+    """Source and headers named below the root; the prelude by its plain name."""
     known = {name for name, _ in request.headers}
 
     def place(match: re.Match[str]) -> str:
         return match.group(1) + _ROOT + match.group(2) + match.group(3) if match.group(2) in known else match.group(0)
 
-    headers = {_ROOT + name: QUOTED_INCLUDE.sub(place, text) for name, text in request.headers}
-    headers |= {name: text for name, text in request.headers if name == PRELUDE or name in STUB_HEADERS}
+    headers = {
+        name if name == PRELUDE else _ROOT + name: QUOTED_INCLUDE.sub(place, text) for name, text in request.headers
+    }
     return QUOTED_INCLUDE.sub(place, request.source), headers
-
-
-def _checked(nvrtc: Any, result: tuple[Any, ...]) -> Any:
-    if result[0] != nvrtc.nvrtcResult.NVRTC_SUCCESS:
-        _, text = nvrtc.nvrtcGetErrorString(result[0])
-        raise CompileError(f"NVRTC failed: {text.decode()}")
-    return result[1] if len(result) > 1 else None
-
-
-def _bytes(nvrtc: Any, program: Any, what: str) -> bytes:
-    size = _checked(nvrtc, getattr(nvrtc, f"nvrtcGet{what}Size")(program))
-    buffer = bytearray(size)
-    _checked(nvrtc, getattr(nvrtc, f"nvrtcGet{what}")(program, buffer))
-    return bytes(buffer)
-
-
-def _text(nvrtc: Any, program: Any, what: str) -> str:
-    return _bytes(nvrtc, program, what).rstrip(b"\0").decode("utf-8", errors="replace")
-
-
-def _failure(request: CompileRequest, log: str) -> CompileError:
-    """The compiler's first error in one line, with a hint for the common ones."""
-    lines = log.splitlines()
-    first = next((i for i, line in enumerate(lines) if re.search(r"\berror\b", line)), 0)
-    line = lines[first].strip() if lines else ""
-    if "__nv_name_map" in line:
-        found = ", ".join(entries(request.source)) or "none"
-        return CompileError(
-            f"{request.name} has no kernel {request.entry!r}: {line.partition('error: ')[2]}",
-            f"__global__ functions in it: {found}", log,
-        )  # fmt: skip
-    context = lines[first + 1].strip() if first + 1 < len(lines) else ""
-    hint = _hint(log, line) or (f"in: {context}" if context and not context.startswith("ptxas") else "")
-    return CompileError(f"{request.name} does not compile for {request.arch}: {line}", hint, log)
-
-
-def _hint(log: str, line: str) -> str:
-    if _HOST_CODE.search(log):
-        return (
-            "NVRTC compiles device code only: move the kernel to its own file, or guard host code with "
-            "#ifndef __CUDACC_RTC__ ... #endif"
-        )
-    if missing := re.search(r'cannot open source file "((?:nv|cuda|cub|thrust)/[^"]+)"', log):
-        return f"{missing.group(1)} is part of CUDA's C++ libraries: pip install nvidia-cuda-cccl"
-    if "cannot open source file" in log:
-        return "quoted includes are searched beside the file; device code has no host headers"
-    if "too much shared data" in log:
-        limit = cuda_limits().static_smem // 1024
-        return f"static shared memory is limited to {limit} KB: use extern __shared__ with a dynamic size for more"
-    if re.search(r"not supported on \.target|requires \.target", line):
-        return "architecture-specific instructions need the suffix: sm_90a rather than sm_90, for example"
-    return ""

@@ -2,39 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from importlib.resources import files
-from pathlib import Path
-
+from gemmsmith.compile.request import CompileRequest
 from gemmsmith.compile.target import check_target
+from gemmsmith.compile.toolchain import find_toolchain
+from gemmsmith.compile.user_source import UserSource, own_headers
 from gemmsmith.errors import ConfigError
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.ladder.registry import check_accepts
 from gemmsmith.problem import ACTIVATIONS, BIASES, FP32, DType, Problem
-from gemmsmith.userfile.host_code import without_host_code
 from gemmsmith.userfile.includes import bundle
-from gemmsmith.userfile.stamp import Stamp
-from gemmsmith.userfile.stub_headers import stubs_for
-
-
-@dataclass(frozen=True)
-class CompileRequest:
-    """One compilation: with the toolchain, it determines the result.
-
-    entry        a C++ name expression: a function's name, or a template's with its arguments
-    device_only  there is no host code, so functions without annotation (generic lambdas) are device code
-    files        where the texts came from, as they were when read; not part of the request's identity
-    """
-
-    name: str
-    source: str
-    headers: tuple[tuple[str, str], ...]
-    defines: tuple[tuple[str, str], ...]
-    arch: str
-    entry: str
-    device_only: bool = False
-    files: Stamp = field(default=(), compare=False, repr=False)
 
 
 def render_kernel(
@@ -54,15 +31,12 @@ def render_kernel(
                      activation=activation)  # fmt: skip
     check_accepts(spec, sample)
     arch = check_target(spec, arch, dtype)
-    parts = bundle(spec.source, (_own_headers(),))
-    if not spec.is_rung:
-        parts = replace(parts, source=without_host_code(parts.source),
-                        headers=tuple((name, without_host_code(text)) for name, text in parts.headers))  # fmt: skip
     defines = _defines(spec, config, sample)
-    headers = parts.headers
     if not spec.is_rung:
-        headers += stubs_for((parts.source, *(t for _, t in headers)), (name for name, _ in headers))
-    return CompileRequest(spec.source.name, parts.source, headers, defines, arch, spec.entry, spec.is_rung, parts.files)
+        source = UserSource.read(spec.source, spec.include, find_toolchain())
+        return source.request(spec.source.name, spec.entry, defines, arch)
+    parts = bundle(spec.source, (own_headers(),))
+    return CompileRequest(spec.source.name, parts.source, parts.headers, defines, arch, spec.entry, True, parts.files)
 
 
 def render_for(spec: KernelSpec, config: Config, problem: Problem, arch: str) -> CompileRequest:
@@ -71,10 +45,6 @@ def render_for(spec: KernelSpec, config: Config, problem: Problem, arch: str) ->
         spec, config, dtype=problem.dtype, out_dtype=problem.out_dtype, trans_a=problem.trans_a,
         trans_b=problem.trans_b, bias=problem.bias, activation=problem.activation, arch=arch,
     )  # fmt: skip
-
-
-def _own_headers() -> Path:
-    return Path(str(files("gemmsmith.ladder").joinpath("include")))
 
 
 def _defines(spec: KernelSpec, config: Config, problem: Problem) -> tuple[tuple[str, str], ...]:
@@ -96,3 +66,6 @@ def _defines(spec: KernelSpec, config: Config, problem: Problem) -> tuple[tuple[
         defines.append(("BIAS", str(BIASES.index(problem.bias))))
         defines.append(("ACTIVATION", str(ACTIVATIONS.index(problem.activation))))
     return (*defines, *spec.extra_defines)
+
+
+__all__ = ["CompileRequest", "render_for", "render_kernel"]

@@ -24,7 +24,7 @@ from gemmsmith.errors import MissingDeviceError
 from gemmsmith.gpus import oldest_arch
 
 _SUFFIXED_WHEELS = 12  # up to this CUDA version wheels are called nvidia-cuda-nvrtc-cu12, later nvidia-cuda-nvrtc
-_PIP = "pip install 'cuda-bindings>=13,<14' nvidia-cuda-nvrtc nvidia-cuda-runtime nvidia-cuda-crt"
+_PIP = "pip install 'cuda-bindings>=13,<14' nvidia-cuda-nvrtc nvidia-cuda-runtime nvidia-cuda-crt nvidia-cuda-cccl"
 
 # Headers whose inline functions become part of a kernel: digested, since a patch release keeps the CUDA version.
 _INLINED_HEADERS = ("cuda_fp16.h", "cuda_fp16.hpp", "cuda_bf16.h", "cuda_bf16.hpp", "mma.h", "crt/mma.hpp")
@@ -32,13 +32,17 @@ _INLINED_HEADERS = ("cuda_fp16.h", "cuda_fp16.hpp", "cuda_bf16.h", "cuda_bf16.hp
 
 @dataclass(frozen=True)
 class Toolchain:
-    """The compiler in use. ``includes`` are the folders of its headers; all other fields are part of the cache key."""
+    """The compiler in use. ``includes`` are the folders of its headers; all other fields are part of the cache key.
+
+    ``cccl`` is the version of CUDA's C++ libraries (libcu++, CUB), which users' files may include; empty without them.
+    """
 
     compiler: str
     build: str
     headers: str
     archs: tuple[int, ...]
     includes: tuple[Path, ...]
+    cccl: str = ""
 
     @property
     def include(self) -> Path:
@@ -59,12 +63,14 @@ def find_toolchain() -> Toolchain:
     _, major, minor = nvrtc.nvrtcVersion()
     _, archs = nvrtc.nvrtcGetSupportedArchs()
     includes = _include_folders(major, minor)
+    libraries = _cccl_folder()
     return Toolchain(
         compiler=f"NVRTC {major}.{minor}",
         build=_wheel_version("nvidia-cuda-nvrtc" if major > _SUFFIXED_WHEELS else f"nvidia-cuda-nvrtc-cu{major}"),
         headers=_headers_version(includes),
         archs=tuple(arch for arch in archs if arch >= oldest_arch()),
-        includes=includes,
+        includes=(*includes, *([libraries] if libraries is not None and libraries not in includes else [])),
+        cccl=_cccl_version(libraries) if libraries is not None else "",
     )
 
 
@@ -85,18 +91,24 @@ def load_nvrtc() -> Any:
 
 @cache
 def _load_cuda_12() -> None:
-    """With cuda-bindings 12 and the wheels of the extra ``cuda12``, load NVRTC 12.
+    """Load NVRTC 12 where ``cuda_12_library`` has one."""
+    if (library := cuda_12_library()) is not None:
+        ctypes.CDLL(str(library), mode=ctypes.RTLD_GLOBAL)
+
+
+def cuda_12_library() -> Path | None:
+    """NVRTC 12, with cuda-bindings 12 and the wheels of the extra ``cuda12``.
 
     Left to itself, cuda-bindings 12 takes NVRTC 13 where that is installed too, whose code drivers before 580 do not
     run. Other packages bring part of the wheels of CUDA 12; without crt/ kernels do not compile with them.
     """
     if not _wheel_version("cuda-bindings").startswith("12."):
-        return
+        return None
     for location in _nvidia_folders():
         library = location / "cuda_nvrtc" / "lib" / "libnvrtc.so.12"
         if library.is_file() and (location / "cuda_nvcc" / "include" / "crt" / "mma.h").is_file():
-            ctypes.CDLL(str(library), mode=ctypes.RTLD_GLOBAL)
-            return
+            return library
+    return None
 
 
 def find_nvdisasm() -> Path:
@@ -125,6 +137,26 @@ def _include_folders(major: int, minor: int) -> tuple[Path, ...]:
     return (first, *[folder for folder in with_crt if not _cuda_version(folder)][:1])
 
 
+def _cccl_folder() -> Path | None:
+    """The folder of CUDA's C++ libraries: ``include/cccl`` from CUDA 13 on, ``include`` before."""
+    for folder in _include_candidates():
+        for candidate in (folder / "cccl", folder):
+            if (candidate / "cuda" / "std" / "type_traits").is_file():
+                return candidate
+    return None
+
+
+def _cccl_version(folder: Path) -> str:
+    """``CCCL_VERSION`` as its header states it, such as "3.3.5"."""
+    try:
+        text = (folder / "cuda" / "std" / "__cccl" / "version.h").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return "unknown"
+    match = re.search(r"^#\s*define\s+CCCL_VERSION\s+(\d+)", text, re.M)
+    number = int(match.group(1)) if match else 0
+    return f"{number // 1_000_000}.{number // 1000 % 1000}.{number % 1000}"
+
+
 def _include_candidates() -> Iterator[Path]:
     for folder in (*_wheel_folders(), *_split_wheel_folders(), *_toolkit_folders()):
         yield folder / "include"
@@ -148,7 +180,7 @@ def _wheel_folders() -> Iterator[Path]:
 def _split_wheel_folders() -> Iterator[Path]:
     """The wheels of CUDA 12, which have a folder each: ``nvidia/cuda_runtime`` and so on."""
     for location in _nvidia_folders():
-        yield from (location / name for name in ("cuda_runtime", "cuda_nvcc"))
+        yield from (location / name for name in ("cuda_runtime", "cuda_nvcc", "cuda_cccl"))
 
 
 def _nvidia_folders() -> list[Path]:

@@ -1,95 +1,276 @@
-"""Blank out the host code of a user's file, so that a ``.cu`` file with a ``main`` compiles unchanged.
+"""Blank out the host code of a user's files, so that a ``.cu`` file with a ``main`` compiles unchanged.
 
-NVRTC compiles device code only. Functions at file scope without ``__global__``, ``__device__`` or ``constexpr`` are
-host code, and so are variables of host types. They are replaced by blank lines, so that line numbers stay the same.
+NVRTC compiles device code only. What a kernel reaches by name is kept: device functions, types, constants, constexpr
+functions, helpers. All else is replaced by blanks; preprocessor lines and line numbers stay. Names are compared without
+regard to scope, so too much may be kept. Where the compiler rejects a function without ``__device__`` that was kept for
+its name alone, it is blanked as well (``Source.rejected``).
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
 
-# Marks of a definition that is kept; a struct, namespace or `extern "C" {` is kept as well, and searched.
-_DEVICE = re.compile(r"\b(__global__|__device__|__constant__|__shared__|__managed__|constexpr)\b")
-_CONTAINER = re.compile(r"\b(namespace\b[\w\s:]*|extern\s*\"C\"\s*)$")
-_TYPE = re.compile(r"^\s*(template\s*<[^{}]*>\s*)?(typedef\s+)?(struct|class|union|enum)\b")
-_HOST_VARIABLE = re.compile(r"\b(std\s*::|cublas\w*_t\b|cuda(Event|Stream|Error|DeviceProp)\w*\b)|<<<")
+from gemmsmith.userfile.declarations import Declaration, declarations, line_of, line_starts, members
+from gemmsmith.userfile.tokens import Macro, Text
 
-# A preprocessor line with its continuations, or any single character other than a newline.
-_OTHER = re.compile(r"^[ \t]*#(?:\\\n|[^\n])*|[^\n]", re.M)
+_DEVICE_WORDS = ("__global__", "__device__", "__constant__", "__shared__", "__managed__", "__grid_constant__")
+_WORD = re.compile(r"[A-Za-z_]\w*")
+# A name that may be a declaration's: no member after a dot or an arrow.
+_NAME = re.compile(r"(?<![\w.])(?<!->)[A-Za-z_]\w*")
+_HOST = re.compile(
+    r"\bstd\s*::\s*(?:vector|string\w*|map|unordered_\w+|set|list|deque|queue|stack|function|thread|mutex|chrono|"
+    r"[iow]?[io]?f?stream\w*|[io]?stringstream|cout|cerr|cin|endl|unique_ptr|shared_ptr|make_unique|make_shared|"
+    r"random_device|mt19937\w*|\w+_distribution|default_random_engine|runtime_error|exception|optional|any|future|async|"
+    r"lock_guard|unique_lock|ostream|istream|setw|setprecision|generate|iota|for_each|sort|exit|getenv)\b"
+    r"|\bcublas\w*_t\b|\bcuda(?:Event|Stream|Error|DeviceProp|Graph)\w*\b|\b(?:cuda(?:Malloc|Memcpy|Free|Memset)\w*)\s*\("
+    r"|\b(?:torch|at)\s*::\s*Tensor\b|\bFILE\s*\*|<<<|\bCU(?:result|context|module|stream|device)\b"
+)
+_CONSTANT = re.compile(r"\bconst(?:expr|init|eval)?\b")
+_HOST_ONLY = re.compile(r"\b__host__\b")
+_LAMBDA = re.compile(r"=\s*\[[^\[\]]*\]\s*(?:\(|__device__|__host__|mutable|\{)")
+
+
+@dataclass(frozen=True)
+class Kept:
+    """Which declarations of one text are blanked, and what of the kept ones may be blanked if the compiler objects."""
+
+    blanked: tuple[tuple[int, int], ...]
+    doubtful: tuple[tuple[int, int], ...]
+
+
+@dataclass
+class _File:
+    text: Text
+    found: list[Declaration] = field(default_factory=list)
+
+    @cached_property
+    def lines(self) -> list[int]:
+        return line_starts(self.text.text)
 
 
 def without_host_code(text: str) -> str:
-    """``text`` with host functions and host variables at file scope blanked."""
-    return _blank(text, _host_spans(text))
+    """``text`` with host functions and host variables at namespace scope blanked; every kernel and constant stays."""
+    return Source({"": text}).device_code()[""]
 
 
-def _host_spans(text: str) -> list[tuple[int, int]]:
-    """Start and end of each piece of host code."""
-    code = _hide(text)
-    spans: list[tuple[int, int]] = []
-    start = position = 0
-    while position < len(code):
-        char = code[position]
-        if char == "{":
-            head = code[start:position]
-            if _CONTAINER.search(head.rstrip() + " ") or _CONTAINER.search(head.rstrip()):
-                start = position = position + 1  # look inside
+class Source:
+    """A file and its headers, by name, seen as one program."""
+
+    def __init__(self, texts: Mapping[str, str], libraries: Iterable[str] = ()) -> None:
+        """``libraries``: names of texts that are left as they are, since they are written for NVRTC."""
+        self._files = {name: _File(Text(text)) for name, text in texts.items()}
+        self._libraries = frozenset(libraries)
+        self.macros: dict[str, list[Macro]] = {}
+        for each in self._files.values():
+            for macro in each.text.macros:
+                self.macros.setdefault(macro.name, []).append(macro)
+        self._device = self._device_words()
+        whole = {name for name, found in self.macros.items() if any(_is_whole(macro) for macro in found)}
+        for name, each in self._files.items():
+            if name not in self._libraries:
+                each.found = declarations(each.text, whole)
+        self._by_name: dict[str, list[tuple[str, Declaration]]] = {}
+        for name, each in self._files.items():
+            for declaration in each.found:
+                for declared in declaration.names:
+                    self._by_name.setdefault(declared, []).append((name, declaration))
+        self._banned: set[tuple[str, int, int]] = set()
+        self._kept: dict[str, Kept] = {}
+
+    def _device_words(self) -> re.Pattern[str]:
+        """Matches the annotations of device code, spelled by macros too."""
+        words = set(_DEVICE_WORDS)
+        while True:
+            more = {
+                name
+                for name, found in self.macros.items()
+                if name not in words
+                and any(macro.parameters is None and words & set(_WORD.findall(macro.body)) for macro in found)
+            }
+            if not more:
+                break
+            words |= more
+        return re.compile(r"\b(?:" + "|".join(sorted(words)) + r")\b")
+
+    @property
+    def names(self) -> Iterable[str]:
+        """Every name that is declared at namespace scope."""
+        return self._by_name.keys()
+
+    def qualified(self, entry: str) -> str:
+        """``entry`` with the namespaces it is declared in; as given if it has some, or is not found."""
+        name, angle, rest = entry.partition("<")
+        if "::" in name:
+            return entry
+        for _, each in self._by_name.get(name.strip(), ()):
+            if self._is_kernel(each) and any(each.namespace):
+                return "::".join(part for part in each.namespace if part) + "::" + name + angle + rest
+        return entry
+
+    def device_code(self, entry: str = "") -> dict[str, str]:
+        """The texts with only what ``entry`` reaches; with all kernels, constants and types if it is not given."""
+        kept = self._reached(entry)
+        result = {}
+        for name, each in self._files.items():
+            if name in self._libraries:
+                result[name] = each.text.text
                 continue
-            end = _closing(code, position)
-            is_function = "(" in head and _TYPE.match(head) is None
-            if is_function and _DEVICE.search(head) is None and "=" not in head.split("(")[0]:
-                spans.append((start + _leading(head), end))
-                start = position = end
+            self._kept[name] = self._choose(name, each, kept)
+            result[name] = _blanked(each.text, self._kept[name].blanked)
+        return result
+
+    def rejected(self, errors: Iterable[tuple[str, int]]) -> bool:
+        """Blank, from now on, the doubtful code on these lines; whether there was any."""
+        banned = set(self._banned)
+        for name, line in errors:
+            if (kept := self._kept.get(name)) is None:
                 continue
-            if not is_function and _HOST_VARIABLE.search(code[position:end]) and not _DEVICE.search(code[position:end]):
-                end = code.find(";", end) + 1 or len(code)  # a type with host members
-                spans.append((start + _leading(head), end))
-                start = end
-            position = end
-            if is_function:
-                start = position
-        elif char == ";":
-            if _HOST_VARIABLE.search(code[start:position]) and _DEVICE.search(code[start:position]) is None:
-                spans.append((start + _leading(code[start:position]), position + 1))
-            start = position = position + 1
-        elif char == "}":
-            start = position = position + 1
+            starts = self._files[name].lines
+            covering = [s for s in kept.doubtful if line_of(starts, s[0]) <= line <= line_of(starts, s[1] - 1)]
+            if covering:
+                banned.add((name, *min(covering, key=lambda s: s[1] - s[0])))
+        grew = len(banned) > len(self._banned)
+        self._banned = banned
+        return grew
+
+    # --- which declarations are kept
+
+    def _is_device(self, declaration: Declaration, name: str) -> bool:
+        if declaration.kind == "call":
+            return any(self._device.search(macro.body) for macro in self.macros.get(declaration.names[0], ()))
+        bare = self._files[name].text.bare
+        where = bare[declaration.start : declaration.end] if declaration.kind == "type" else declaration.head
+        if self._device.search(where):
+            return True
+        return any(self._device_call(word) for word in _WORD.findall(declaration.head)[:4])
+
+    def _device_call(self, word: str) -> bool:
+        """Whether a function-like macro opens a device function: ``KERNEL(name) { ... }``."""
+        return any(m.parameters is not None and self._device.search(m.body) for m in self.macros.get(word, ()))
+
+    def _is_kernel(self, declaration: Declaration) -> bool:
+        words = set(_WORD.findall(declaration.head))
+        if "__global__" in words:
+            return True
+        return any("__global__" in macro.body for word in words for macro in self.macros.get(word, ()))
+
+    def _reached(self, entry: str) -> set[tuple[str, int]]:
+        """(text, start) of what is kept."""
+        name = entry.partition("<")[0].split("::")[-1].strip()
+        pending: list[tuple[str, Declaration]] = [
+            found for found in self._by_name.get(name, ()) if self._is_kernel(found[1])
+        ]
+        if pending:
+            always = [e for e in self._everything() if self._stays(e[1], e[0], named="operator" in e[1].names)]
         else:
-            position += 1
-    return spans
+            always = [e for e in self._everything() if self._stays(e[1], e[0], named=True)]
+        seen: set[str] = set(_WORD.findall(entry))
+        names = [*seen]
+        kept: set[tuple[str, int]] = set()
+        pending += always
+        while pending or names:
+            while pending:
+                file, each = pending.pop()
+                if (file, each.start) in kept or (file, each.start, each.end) in self._banned:
+                    continue
+                kept.add((file, each.start))
+                used = self._files[file].text.bare[each.start : each.end]
+                fresh = set(_NAME.findall(used)) - seen
+                seen |= fresh
+                names += fresh
+            while names:
+                word = names.pop()
+                for macro in self.macros.get(word, ()):
+                    fresh = set(_WORD.findall(macro.body)) - seen
+                    seen |= fresh
+                    names += fresh
+                pending += [e for e in self._by_name.get(word, ()) if self._may_stay(e[1], e[0])]
+        return kept
+
+    def _everything(self) -> Iterable[tuple[str, Declaration]]:
+        return ((name, each) for name, file in self._files.items() for each in file.found)
+
+    def _stays(self, declaration: Declaration, name: str, named: bool) -> bool:
+        """Whether a declaration is kept without being reached."""
+        if declaration.kind in ("using", "assertion"):
+            return declaration.kind == "using"
+        if declaration.kind == "call":
+            return self._is_device(declaration, name)
+        if not named or declaration.kind == "instance" or self._is_host(declaration, name):
+            return False
+        if declaration.kind in ("type", "alias"):
+            return True
+        if declaration.kind == "variable":
+            return bool(_CONSTANT.search(declaration.head)) or self._is_device(declaration, name)
+        return self._is_device(declaration, name) or "constexpr" in declaration.head
+
+    def _may_stay(self, declaration: Declaration, name: str) -> bool:
+        """Whether a declaration that is reached by name is device code, or may be."""
+        if declaration.kind == "instance" or "main" in declaration.names:
+            return False
+        if declaration.kind == "variable" and not _CONSTANT.search(declaration.head):
+            return self._is_device(declaration, name)
+        return not self._is_host(declaration, name)
+
+    def _is_host(self, declaration: Declaration, name: str) -> bool:
+        """Whether a declaration has no annotation of device code and uses what only host code has."""
+        if self._is_device(declaration, name):
+            return False
+        if declaration.kind == "function" and _HOST_ONLY.search(declaration.head):
+            return True
+        whole = self._files[name].text.bare[declaration.start : declaration.end]
+        return bool(_HOST.search(whole))
+
+    # --- what is blanked
+
+    def _choose(self, name: str, file: _File, kept: set[tuple[str, int]]) -> Kept:
+        blanked: list[tuple[int, int]] = []
+        doubtful: list[tuple[int, int]] = []
+        for each in file.found:
+            if (name, each.start) not in kept:
+                blanked.append((each.start, each.end))
+                continue
+            device = self._is_device(each, name)
+            if not device:
+                doubtful.append((each.start, each.end))
+            if each.kind == "type" and each.opening >= 0:
+                for member in members(file.text, each):
+                    if member.kind != "function" or self._is_device(member, name):
+                        continue
+                    span = (member.start, member.end)
+                    if (name, *span) in self._banned or self._is_host(member, name):
+                        blanked.append(span)
+                    else:
+                        doubtful.append(span)
+        return Kept(tuple(blanked), tuple(doubtful))
 
 
-def _leading(code: str) -> int:
-    """Blanks before the first word, such as hidden comments and preprocessor lines."""
-    return len(code) - len(code.lstrip())
+def _is_whole(macro: Macro) -> bool:
+    """Whether a call of a function-like macro is a whole declaration."""
+    return macro.parameters is not None and macro.body.rstrip().endswith(("}", ";"))
 
 
-def _hide(text: str) -> str:
-    """``text`` with comments, literals and preprocessor lines replaced by blanks of the same length."""
-    pattern = re.compile(
-        r"//[^\n]*|/\*.*?\*/|extern\s*\"C\"|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'|^[ \t]*#(?:\\\n|[^\n])*",
-        re.S | re.M,
-    )
-    return pattern.sub(
-        lambda m: m.group() if m.group().startswith("extern") else re.sub(r"[^\n]", " ", m.group()), text
-    )
-
-
-def _closing(code: str, opening: int) -> int:
-    """Just past the brace that closes the one at ``opening``; the end of the text if there is none."""
-    depth = 0
-    for position in range(opening, len(code)):
-        depth += (code[position] == "{") - (code[position] == "}")
-        if depth == 0:
-            return position + 1
-    return len(code)
-
-
-def _blank(text: str, spans: list[tuple[int, int]]) -> str:
-    parts, last = [], 0
-    for start, end in spans:
-        # Preprocessor lines stay, so that every #if keeps its #endif.
-        kept = _OTHER.sub(lambda m: m.group() if "#" in m.group() and len(m.group()) > 1 else "", text[start:end])
-        parts += [text[last:start], kept]
+def _blanked(text: Text, spans: Iterable[tuple[int, int]]) -> str:
+    """The text without the spans; preprocessor lines stay, so that every #if keeps its #endif."""
+    parts, last, at = [], 0, 0
+    directives = text.directives
+    for start, end in sorted(spans):
+        parts.append(text.text[last:start])
+        while at < len(directives) and directives[at].start < start:
+            at += 1
+        last = start
+        while at < len(directives) and directives[at].end <= end:
+            each = directives[at]
+            parts += [_newlines(text.text[last : each.start]), text.text[each.start : each.end]]
+            last = each.end
+            at += 1
+        parts.append(_newlines(text.text[last:end]))
         last = end
-    return "".join([*parts, text[last:]])
+    return "".join([*parts, text.text[last:]])
+
+
+def _newlines(text: str) -> str:
+    return "\n" * text.count("\n")

@@ -1,87 +1,151 @@
-"""Stub host headers, so that a ``.cu`` file with a ``main`` compiles with NVRTC unchanged.
+"""What device code needs of headers that NVRTC does not have, in one header that is included before the file.
 
-NVRTC compiles device code only and has no host C++ library. A user's file may include ``<cstdio>`` or
-``<cublas_v2.h>`` for its own ``main``; those names resolve to nearly empty headers. Names that kernels use from them
-are defined (``uint``, fixed-width integers, ``FLT_MAX``, ``INT_MAX``); ``printf`` and ``assert`` are NVRTC's own. The
-ladder's rungs get no stubs.
+Includes of host headers are blanked. What nvcc's host headers define for every file is in ``stubs/prelude.h``. Of
+``std``, what the kept code names comes from ``stubs/std.h``, or from libcu++ if that is not enough: libcu++ has
+everything and takes seconds to compile. The ladder's rungs get none of this.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from functools import cache
+from importlib.resources import files
 
-# nvcc includes host headers before every file, and kernels rely on the names they define. 64-bit types are spelled as
-# in cuda_pipeline_helpers.h, which declares them itself for NVRTC.
 PRELUDE = "gemmsmith_prelude.h"
-_PRELUDE_TEXT = """#pragma once
-typedef unsigned char uchar;
-typedef unsigned short ushort;
-typedef unsigned int uint;
-typedef unsigned long ulong;
-typedef signed char int8_t;
-typedef unsigned char uint8_t;
-typedef short int16_t;
-typedef unsigned short uint16_t;
-typedef int int32_t;
-typedef unsigned int uint32_t;
-typedef long long int64_t;
-typedef unsigned long long uint64_t;
-typedef long long intptr_t;
-typedef unsigned long long uintptr_t;
-namespace std {
-using ::int8_t; using ::uint8_t; using ::int16_t; using ::uint16_t; using ::int32_t; using ::uint32_t;
-using ::int64_t; using ::uint64_t; using ::intptr_t; using ::uintptr_t; using ::size_t;
-}
-"""
+_STD_NAME = re.compile(r"\bstd\s*::\s*(\w+)")
+_WORD = re.compile(r"[A-Za-z_]\w*")
+_USING = re.compile(r"\busing\s+namespace\s+(?:::\s*)?([\w\s:]+?)\s*;")
+_ALIAS = re.compile(r"\bnamespace\s+(\w+)\s*=")
+_TORCH = re.compile(r"(?:torch|ATen|c10|pybind11|THC?)/.*")
+_CUB = re.compile(r"\bcub\s*::\s*(\w+)")
+_ALREADY = frozenset(
+    "move forward initializer_list size_t ptrdiff_t nullptr_t".split()
+)  # NVRTC's own, and the prelude's
 
-_FLOAT = """#pragma once
-#define FLT_MAX 3.402823466e+38F
-#define FLT_MIN 1.175494351e-38F
-#define FLT_EPSILON 1.192092896e-07F
-#define DBL_MAX 1.7976931348623158e+308
-#define DBL_MIN 2.2250738585072014e-308
-#define DBL_EPSILON 2.2204460492503131e-16
-"""
-
-_LIMITS = """#pragma once
-#define CHAR_BIT 8
-#define INT_MAX 2147483647
-#define INT_MIN (-INT_MAX - 1)
-#define UINT_MAX 4294967295U
-#define LONG_MAX 9223372036854775807L
-#define LONG_MIN (-LONG_MAX - 1L)
-#define LLONG_MAX 9223372036854775807LL
-#define ULLONG_MAX 18446744073709551615ULL
-"""
-
-_EMPTY = (
-    "algorithm array assert.h cassert chrono cmath cstddef cstdint cstdio cstdlib cstring ctime exception fstream "
-    "functional iomanip iostream map math.h memory numeric random sstream stddef.h stdexcept stdint.h stdio.h stdlib.h "
-    "string string.h sys/time.h time.h unistd.h vector "
-    "cublas.h cublas_v2.h cublasLt.h cuda_profiler_api.h curand.h cusolverDn.h helper_cuda.h helper_functions.h "
-    "nvToolsExt.h nvtx3/nvToolsExt.h omp.h"
+_LIBCUXX = {
+    "tuple": "tuple make_tuple tie get tuple_size tuple_element tuple_cat apply tuple_size_v tuple_element_t ignore "
+             "forward_as_tuple",
+    "utility": "index_sequence make_index_sequence integer_sequence make_integer_sequence index_sequence_for as_const "
+               "in_place piecewise_construct",
+    "complex": "complex real imag conj norm polar arg",
+    "atomic": "atomic atomic_ref memory_order memory_order_relaxed memory_order_acquire memory_order_release "
+              "memory_order_acq_rel memory_order_seq_cst atomic_thread_fence",
+    "optional": "optional nullopt make_optional",
+    "variant": "variant visit monostate holds_alternative",
+    "span": "span dynamic_extent",
+    "mdspan": "mdspan extents dextents layout_right layout_left layout_stride",
+    "bit": "bit_cast popcount countl_zero countr_zero bit_ceil bit_floor has_single_bit bit_width rotl rotr endian",
+    "functional": "invoke reference_wrapper ref cref bit_and bit_or bit_xor logical_and logical_or less_equal "
+                  "greater_equal equal_to not_equal_to divides modulus negate hash identity",
+    "type_traits": "invoke_result invoke_result_t result_of is_invocable is_invocable_v is_function is_function_v "
+                   "is_member_pointer is_constructible is_constructible_v is_default_constructible is_assignable "
+                   "is_trivial is_trivial_v is_standard_layout is_pod is_empty is_empty_v is_final is_scalar is_scalar_v "
+                   "is_null_pointer is_object is_fundamental common_type common_type_t aligned_storage "
+                   "aligned_storage_t alignment_of rank extent extent_v is_lvalue_reference is_lvalue_reference_v "
+                   "is_rvalue_reference add_lvalue_reference add_lvalue_reference_t add_rvalue_reference "
+                   "is_constant_evaluated type_identity type_identity_t is_nothrow_move_constructible "
+                   "is_trivially_constructible is_trivially_destructible is_abstract is_polymorphic is_union "
+                   "is_volatile add_cv add_volatile remove_all_extents remove_volatile_t",
+    "numeric": "accumulate gcd lcm midpoint inner_product iota reduce",
+    "algorithm": "fill fill_n copy copy_n sort find find_if lower_bound upper_bound minmax min_element max_element "
+                 "for_each transform equal all_of any_of none_of reverse rotate",
+    "iterator": "begin end next prev advance distance iterator_traits random_access_iterator_tag data",
+    "cstddef": "byte to_integer max_align_t",
+    "concepts": "same_as integral floating_point convertible_to derived_from invocable signed_integral unsigned_integral",
+    "chrono": "chrono",
+    "new": "launder align_val_t nothrow",
+    "string_view": "string_view",
+    "expected": "expected unexpected",
+}  # fmt: skip
+_HEADER_OF = {name: header for header, names in _LIBCUXX.items() for name in names.split()}
+_USUAL = ("type_traits", "limits", "utility", "tuple", "array", "algorithm", "functional", "cmath")
+_MATH = (
+    "abs fabs sqrt exp exp2 expm1 log log2 log10 log1p pow sin cos tan asin acos atan atan2 sinh cosh tanh floor ceil "
+    "round trunc rint nearbyint fma fmin fmax fmod erf erfc cbrt hypot copysign isnan isinf isfinite lround ldexp "
+    "memcpy memset printf sqrtf expf fmaxf fminf fabsf logf powf tanhf"
 )
 
-# Of the driver API, device code uses the tensor map.
-_DRIVER = """#pragma once
-typedef struct CUtensorMap_st { alignas(64) unsigned long long opaque[16]; } CUtensorMap;
-"""
+# Words that are more often a variable than a name of std.
+_COMMON = frozenset("min max data get end begin real ref copy size next prev find arg norm fill rank extent hash apply less "
+                    "greater plus minus byte negate reduce rotate reverse equal span identity transform tie".split())  # fmt: skip
 
-STUB_HEADERS: dict[str, str] = {
-    **dict.fromkeys(_EMPTY.split(), "#pragma once\n"),
-    "cuda.h": _DRIVER,
-    "cfloat": _FLOAT,
-    "float.h": _FLOAT,
-    "climits": _LIMITS,
-    "limits.h": _LIMITS,
-}
-
-_ANY_INCLUDE = re.compile(r"^[ \t]*#[ \t]*include[ \t]*[<\"]([^>\"\n]+)[>\"]", re.M)
+_DRIVER = "typedef struct CUtensorMap_st { alignas(64) unsigned long long opaque[16]; } CUtensorMap;\n"
 
 
-def stubs_for(texts: Iterable[str], present: Iterable[str]) -> tuple[tuple[str, str], ...]:
-    """The prelude, and a stub for each host header that ``texts`` include and ``present`` lacks."""
-    wanted = {name for text in texts for name in _ANY_INCLUDE.findall(text)}
-    names = sorted((wanted & STUB_HEADERS.keys()) - set(present))
-    return ((PRELUDE, _PRELUDE_TEXT), *((name, STUB_HEADERS[name]) for name in names))
+def prelude(
+    texts: Iterable[str], includes: Iterable[str] = (), declared: Iterable[str] = (), libcuxx: bool = True
+) -> str:
+    """The header for kept code ``texts``, which include the headers ``includes`` and declare the names ``declared``.
+
+    ``libcuxx``: whether CUDA's C++ library is installed.
+    """
+    whole = "\n".join(texts)
+    parts = [_stub("prelude.h")]
+    if "CUtensorMap" in whole:
+        parts.append(_DRIVER)
+    parts.append(_std(whole, set(declared), libcuxx))
+    if any(_TORCH.fullmatch(name) for name in includes):
+        parts.append(_stub("torch.h"))
+    if libcuxx and any(name == "cub/cub.cuh" or name.startswith("cub/") for name in includes):
+        parts += sorted({_cub_include(name) for name in _CUB.findall(whole)})
+    parts += _namespaces(whole)
+    return "".join(parts)
+
+
+def needs_cpp20(texts: Iterable[str]) -> bool:
+    """Whether a text uses what C++17 does not have."""
+    pattern = re.compile(
+        r"\b(?:concept\s+\w+\s*=|requires\s*[({]|requires\s+\w|consteval\b|constinit\b)|\[[&=\w\s,]*\]\s*<"
+    )
+    return any(pattern.search(text) for text in texts)
+
+
+def _std(whole: str, declared: set[str], libcuxx: bool) -> str:
+    names = set(_STD_NAME.findall(whole))
+    if re.search(r"\busing\s+namespace\s+std\b", whole):
+        # Functions that NVRTC has at global scope need no std; a name that the file declares is most likely that.
+        known = (_small_names() | _HEADER_OF.keys()) - set(_MATH.split()) - _COMMON
+        names |= (set(_WORD.findall(whole)) & known) - declared
+    names -= _ALREADY
+    large = sorted({_HEADER_OF[name] for name in names - _small_names() if name in _HEADER_OF})
+    if large and libcuxx:
+        headers = dict.fromkeys((*_USUAL, *large))
+        including = "".join(f"#include <cuda/std/{header}>\n" for header in headers)
+        math = " ".join(f"using ::{name};" for name in _MATH.split() if name in names)
+        return f"{including}namespace std {{ using namespace ::cuda::std; {math} }}\n"
+    return _stub("std.h") if names & _small_names() else ""
+
+
+def _cub_include(name: str) -> str:
+    """The header of ``cub::BlockReduce``; blank where NVRTC has none of that name."""
+    snake = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
+    folder = snake.split("_")[0]
+    if folder not in ("block", "warp"):
+        return ""
+    path = f"cub/{folder}/{snake}.cuh"
+    return f"#if __has_include(<{path}>)\n#include <{path}>\n#endif\n"
+
+
+def _namespaces(whole: str) -> list[str]:
+    """Empty namespaces for ``using namespace`` of those that only host code fills."""
+    aliases = set(_ALIAS.findall(whole))
+    found = []
+    for name in sorted(set(_USING.findall(whole))):
+        parts = re.sub(r"\s", "", name).split("::")
+        if parts[0] not in aliases and all(parts):
+            found.append(" ".join(f"namespace {part} {{" for part in parts) + "}" * len(parts) + "\n")
+    return found
+
+
+@cache
+def _stub(name: str) -> str:
+    return files("gemmsmith.userfile").joinpath("stubs", name).read_text(encoding="utf-8")
+
+
+@cache
+def _small_names() -> frozenset[str]:
+    """Every name that ``std.h`` declares."""
+    declared = r"\bstruct (\w+)|\busing (\w+) =|\busing ::(\w+)|inline constexpr bool (\w+)|GS_FN [^(]*?(\w+)\("
+    found = re.findall(declared, _stub("std.h"))
+    return frozenset(name for row in found for name in row if name) | {"declval"}

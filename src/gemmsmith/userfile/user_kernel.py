@@ -60,6 +60,7 @@ def user_kernel(path: Path, options: UserOptions) -> KernelSpec:
         extra_defines=tuple(pair for pair in read.defines if pair[0] not in _template_names(read.entry.kernel)),
         declared_signature=read.options.signature,
         known_signature=signature,
+        include=read.options.include,
     )
 
 

@@ -1,0 +1,137 @@
+"""Which file an include of a user's file means, and whether it may be read.
+
+A file may include what lies in its own repository (the nearest folder above with ``.git``, else its own folder), in the
+folders given with ``-I``, and CUDA's headers. Symbolic links are resolved first. All else is refused by name, whether
+it exists or not, and is never opened.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path, PurePosixPath
+
+_USUAL = ("", "include", "src", "csrc", "inc")
+_SOURCES = (".h", ".hpp", ".cuh", ".cu", ".inl", ".hxx", ".hh", ".h++", ".inc", ".ipp", ".tpp", ".cu.h")
+_MOST_FILES = 20_000  # looked at in a repository
+# Headers of CUDA that NVRTC cannot compile, and that only host code needs.
+_HOST_CUDA = re.compile(
+    r"cuda\.h|cuda\w*(?:Typedefs|GL|EGL|VDPAU)\w*\.h|\w+_interop\.h|nvrtc\.h|cuda_occupancy\.h|channel_descriptor\.h|"
+    r"cuda_profiler_api\.h|thrust/.*|cub/cub\.cuh|cub/device/.*|nvtx3?/.*|nvToolsExt\w*\.h"
+)
+# C and C++ headers: what device code uses of them is in the prelude (stub_headers.py).
+_STANDARD = re.compile(r"[a-z_0-9]+|bits/.*|(?:assert|complex|ctype|errno|fenv|float|inttypes|limits|locale|malloc|math|"
+                       r"memory|setjmp|signal|stdalign|stdarg|stdbool|stddef|stdint|stdio|stdlib|string|strings|time|"
+                       r"unistd|wchar|pthread|omp|mpi)\.h|(?:sys|linux|arpa|netinet)/.*")  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Included:
+    """What an include means: a file to be bundled, CUDA's own header, a host header, nothing, or a refusal.
+
+    kind  "file", "cuda", "host", "missing" or "refused"
+    """
+
+    kind: str
+    path: Path | None = None
+
+
+class IncludeSearch:
+    """Where the includes of one user's file are looked for."""
+
+    def __init__(self, file: Path, folders: tuple[Path, ...], cuda: tuple[Path, ...], own: tuple[Path, ...]) -> None:
+        """``folders`` are those of ``-I``, ``cuda`` the compiler's own, ``own`` gemmsmith's."""
+        self.file = Path(os.path.abspath(file))
+        self.root = repository_of(self.file)
+        self.folders = tuple(Path(os.path.abspath(folder)) for folder in folders)
+        self.cuda, self.own = cuda, own
+        self.allowed = tuple(folder.resolve() for folder in (self.root, *self.folders, *own))
+
+    def find(self, spelling: str, quoted: bool, folder: Path) -> Included:
+        """What ``#include "spelling"`` or ``<spelling>`` means in a file that lies in ``folder``."""
+        spelling = spelling.strip()
+        if not spelling or "\0" in spelling:
+            return Included("missing")
+        outside = False
+        for base in (folder,) if quoted else ():
+            kind, path = self._file(base, spelling)
+            if path is not None:
+                return Included("file", path)
+            outside |= kind == "refused"
+        plain = not os.path.isabs(spelling) and ".." not in PurePosixPath(spelling).parts
+        if plain and (known := self._known(spelling, quoted)) is not None:
+            return known
+        for base in (*self.folders, *(self.root / name for name in _USUAL), *self.own):
+            kind, path = self._file(base, spelling)
+            if path is not None:
+                return Included("file", path)
+            outside |= kind == "refused"
+        if (path := self._anywhere(spelling, folder)) is not None:
+            return Included("file", path)
+        return Included("refused" if outside else "missing")
+
+    def _known(self, spelling: str, quoted: bool) -> Included | None:
+        if not quoted and _STANDARD.fullmatch(spelling):
+            return Included("host")
+        if any((folder / spelling).is_file() for folder in self.cuda):
+            return Included("host" if _HOST_CUDA.fullmatch(spelling) else "cuda")
+        return Included("host") if quoted and _STANDARD.fullmatch(spelling) and "." in spelling else None
+
+    def _file(self, base: Path, spelling: str) -> tuple[str, Path | None]:
+        path = Path(os.path.normpath(base / spelling))
+        if not self._inside(path):
+            return "refused", None
+        try:
+            if not path.is_file():
+                return "missing", None
+            resolved = path.resolve()
+        except (OSError, ValueError):  # a name too long, a loop of links
+            return "missing", None
+        return ("file", path) if self._inside(resolved) else ("refused", None)
+
+    def _inside(self, path: Path) -> bool:
+        roots = (*self.allowed, self.root, *self.folders, *self.own)
+        return any(path.is_relative_to(root) for root in roots)
+
+    def _anywhere(self, spelling: str, folder: Path) -> Path | None:
+        """The repository's only file, or the nearest one, whose path ends as the include does."""
+        parts = [part for part in PurePosixPath(spelling).parts if part not in ("..", ".", "/")]
+        if not parts:
+            return None
+        found = [path for path in self._index.get(parts[-1], ()) if path.parts[-len(parts) :] == tuple(parts)]
+        found = [path for path in found if self._file(path.parent, path.name)[1] is not None]
+        return max(found, key=lambda path: (_common(path, folder), str(path)), default=None)
+
+    @cached_property
+    def _index(self) -> dict[str, list[Path]]:
+        index: dict[str, list[Path]] = {}
+        for path in _source_files(self.root):
+            index.setdefault(path.name, []).append(path)
+        return index
+
+
+def repository_of(file: Path) -> Path:
+    """The nearest folder above ``file`` with ``.git``, else the file's own folder."""
+    for folder in file.parents:
+        if (folder / ".git").exists():
+            return folder
+    return file.parent
+
+
+def _source_files(root: Path) -> Iterator[Path]:
+    count = 0
+    for folder, below, names in os.walk(root):
+        below[:] = sorted(name for name in below if not name.startswith((".", "build")))
+        for name in sorted(names):
+            count += 1
+            if count > _MOST_FILES:
+                return
+            if name.endswith(_SOURCES):
+                yield Path(folder, name)
+
+
+def _common(path: Path, folder: Path) -> int:
+    return len(os.path.commonpath([path, folder]))
