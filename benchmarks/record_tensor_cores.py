@@ -1,12 +1,13 @@
 """Record what a GPU's matrix instructions compute, and what its profiler counts for them.
 
     PYTHONPATH=src python benchmarks/record_tensor_cores.py [--values FILE.npz] [--patterns FILE.json]
+    PYTHONPATH=src python benchmarks/record_tensor_cores.py --add          only forms that the files do not have yet
     PYTHONPATH=src python benchmarks/record_tensor_cores.py --compare      the file against the simulator; needs no GPU
 
 Values: single mma.sync, wmma, ldmatrix, stmatrix and cvt to TF32 (tests/data/tensor_cores.npz); the kernels and their
 operands are those of tests/sim. The operands are not stored: they are generated again, and a digest shows that they
-are the same. Patterns: requests, wavefronts and bank conflicts of ldmatrix, stmatrix and wmma loads and
-stores, and the tensor instructions of each form, counted by ncu (tests/data/ldmatrix_patterns.json). A form that fails
+are the same. Results that are equal to those of another form are stored once. Patterns: requests, wavefronts and bank
+conflicts of ldmatrix, stmatrix and wmma loads and stores, and the tensor instructions of each form, counted by ncu (tests/data/ldmatrix_patterns.json). A form that fails
 is reported and left out; the others are kept.
 """
 
@@ -22,7 +23,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -32,9 +33,11 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "sim"))
 
 import tensor_core_kernels as kernels
+import tensor_core_warps as warps
 from tensor_core_cases import underflow_operands
-from tensor_core_kernels import CONVERSIONS, DUMPS, FLOAT_FORMS, INTEGER_FORMS, MATRIX_FORMS, WARP_FORMS
+from tensor_core_kernels import CONVERSIONS, FLOAT_FORMS, INTEGER_FORMS, MATRIX_FORMS, MORE_FORMS
 from tensor_core_patterns import launch_all, launches
+from tensor_core_warps import DUMPS, MORE_DUMPS, MORE_WARP_FORMS, WARP_FORMS
 
 from gemmsmith.run.device import Device
 
@@ -61,19 +64,21 @@ _NAME = re.compile(r"\w+__\w+(?:\.\w+)+")
 # -- values -------------------------------------------------------------------------------------------
 
 
-def values(device: Device, arch: str) -> tuple[dict[str, Any], dict[str, str], list[str]]:
-    """(results by name, digests of operands, failures)."""
+def values(device: Device, arch: str, known: Collection[str] = ()) -> tuple[dict[str, Any], dict[str, str], list[str]]:
+    """(results by name, digests of operands, failures), without the forms that are ``known``."""
     arrays: dict[str, Any] = {}
     digests: dict[str, str] = {}
     failures: list[str] = []
 
     def attempt(name: str, compute: Callable[..., Any], *arguments: Any) -> None:
+        if name in known:
+            return
         try:
             arrays[name] = compute(device, *arguments, arch)
         except Exception as error:  # a form that fails must not lose the others
             failures.append(f"{name}: {type(error).__name__}: {error}")
 
-    for form in (*FLOAT_FORMS, *INTEGER_FORMS):
+    for form in (*FLOAT_FORMS, *INTEGER_FORMS, *MORE_FORMS):
         operands = form.operands()
         digests[form.opcode] = operands.digest
         attempt(form.opcode, kernels.run_mma, form, operands)
@@ -81,27 +86,43 @@ def values(device: Device, arch: str) -> tuple[dict[str, Any], dict[str, str], l
             small = underflow_operands(form.a, form.k)
             digests[f"{form.opcode} (underflow)"] = small.digest
             attempt(f"{form.opcode} (underflow)", kernels.run_mma, form, small)
-    for warp in WARP_FORMS:
-        digests[warp.mma] = kernels.warp_operands(warp).digest
-        attempt(warp.mma, kernels.run_warp, warp)
+    for warp in (*WARP_FORMS, *MORE_WARP_FORMS):
+        digests[warp.mma] = warps.warp_operands(warp).digest
+        attempt(warp.mma, warps.run_warp, warp)
     for matrices in MATRIX_FORMS:
         attempt(matrices.opcode, kernels.run_matrix, matrices)
-    for tile, which, layout in DUMPS:
-        attempt(tile.load(which, layout), kernels.run_dump, tile, which, layout)
+    for tile, which, layout in (*DUMPS, *MORE_DUMPS):
+        attempt(tile.load(which, layout), warps.run_dump, tile, which, layout)
     for opcode in CONVERSIONS:
         attempt(opcode, kernels.run_conversion, opcode, kernels.conversion_inputs())
         attempt(f"{opcode} (edges)", kernels.run_conversion, opcode, kernels.conversion_edges())
     return arrays, digests, failures
 
 
-def save_values(path: Path, device: Device, arch: str, driver: str) -> int:
+def read_values(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    """(metadata, results by name) of a file."""
+    with np.load(path, allow_pickle=False) as file:
+        arrays = {name: file[name] for name in file.files}
+    return json.loads(arrays.pop("metadata").tobytes()), arrays
+
+
+def save_values(path: Path, device: Device, arch: str, driver: str, old: Path | None) -> int:
     start = time.perf_counter()
-    arrays, digests, failures = values(device, arch)
+    earlier, arrays = read_values(old) if old is not None else ({}, {})
+    same = dict(earlier.get("same", {}))
+    made, digests, failures = values(device, arch, {*arrays, *same})
+    arrays |= made
+    for warp in MORE_WARP_FORMS:
+        name, base = warp.mma, warp.base.mma
+        if name != base and name in made and base in arrays and np.array_equal(arrays[name], arrays[base]):
+            same[name] = base
+            del arrays[name]
     metadata = {"gpu": device.name, "arch": arch, "driver": driver, "date": f"{datetime.now(UTC):%Y-%m-%d}",
-                "command": "benchmarks/record_tensor_cores.py", "digests": digests}  # fmt: skip
+                "command": "benchmarks/record_tensor_cores.py", "digests": {**earlier.get("digests", {}), **digests},
+                "same": same}  # fmt: skip
     path.parent.mkdir(parents=True, exist_ok=True)
     np.savez_compressed(path, metadata=np.frombuffer(json.dumps(metadata).encode(), np.uint8), **arrays)
-    print(f"{len(arrays)} forms in {time.perf_counter() - start:.1f} s; {path.name}: {path.stat().st_size:,} bytes")
+    print(f"{len(made)} forms in {time.perf_counter() - start:.1f} s; {path.name}: {path.stat().st_size:,} bytes")
     for line in failures:
         print("FAILED", line)
     return 1 if failures else 0
@@ -111,9 +132,8 @@ def compare(path: Path) -> int:
     """How many recorded forms the simulator does not reproduce bit for bit; prints each."""
     from gemmsmith.sim.device import SimDevice
 
-    with np.load(path, allow_pickle=False) as file:
-        recorded = {name: file[name] for name in file.files}
-    metadata = json.loads(recorded.pop("metadata").tobytes())
+    metadata, recorded = read_values(path)
+    recorded |= {name: recorded[base] for name, base in metadata.get("same", {}).items()}
     found, digests, failures = values(SimDevice(metadata["arch"]), metadata["arch"])
     for line in failures:
         print("FAILED", line)
@@ -138,12 +158,21 @@ def compare(path: Path) -> int:
 # -- counts -------------------------------------------------------------------------------------------
 
 
-def run_ncu(ncu: str, metrics: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
-    """ncu's table and its metrics; names that ncu refuses are dropped, and it runs again."""
+def _known(earlier: dict[str, Any]) -> set[tuple[str, str]]:
+    """Names of the launches in a file of counts."""
+    return {(p["form"], p["pattern"]) for p in earlier["patterns"]}
+
+
+def run_ncu(ncu: str, metrics: tuple[str, ...], old: Path | None) -> tuple[str, tuple[str, ...]]:
+    """ncu's table and its metrics; names that ncu refuses are dropped, and it runs again.
+
+    The child launches everything, or what the file ``old`` does not have.
+    """
+    child = {CHILD: "all" if old is None else str(old)}
     for _ in range(6):
         command = [ncu, "--clock-control", "none", "--cache-control", "none", "--csv", "--print-units", "base",
                    "--metrics", ",".join(metrics), sys.executable, __file__]  # fmt: skip
-        done = subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ, CHILD: "1"})
+        done = subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ, **child})
         start = done.stdout.find('"ID"')
         if start >= 0:
             return done.stdout[start:], metrics
@@ -160,13 +189,15 @@ def run_ncu(ncu: str, metrics: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
     return "", metrics
 
 
-def save_counts(path: Path, gpu: str, driver: str) -> int:
+def save_counts(path: Path, gpu: str, driver: str, old: Path | None) -> int:
     ncu = shutil.which("ncu")
     if ncu is None:
         print("ncu is not on PATH: no patterns", file=sys.stderr)
         return 3
     start = time.perf_counter()
-    table, metrics = run_ncu(ncu, (*METRICS, *OPTIONAL))
+    earlier = json.loads(old.read_text(encoding="utf-8")) if old is not None else {"patterns": []}
+    known = _known(earlier)
+    table, metrics = run_ncu(ncu, tuple(earlier.get("metrics", (*METRICS, *OPTIONAL))), old)
     if not table:
         return 1
     counted: dict[int, dict[str, float]] = {}
@@ -176,7 +207,7 @@ def save_counts(path: Path, gpu: str, driver: str) -> int:
         names[number] = row["Kernel Name"]
         text = row["Metric Value"].replace(",", "")
         counted.setdefault(number, {})[row["Metric Name"]] = float(text) if re.fullmatch(r"[\d.e+-]+", text) else -1
-    expected = launches()
+    expected = [item for item in launches() if item.name not in known]
     record, wrong = [], 0
     for number, item in zip(sorted(counted), expected, strict=False):
         if not names[number].startswith(item.entry):
@@ -188,7 +219,7 @@ def save_counts(path: Path, gpu: str, driver: str) -> int:
     path.write_text(json.dumps({
         "what": "hardware counts of single matrix instructions", "origin": "measured", "gpu": gpu, "driver": driver,
         "ncu": version, "date": f"{datetime.now(UTC):%Y-%m-%d}", "command": "benchmarks/record_tensor_cores.py",
-        "metrics": metrics, "patterns": record,
+        "metrics": metrics, "patterns": [*earlier["patterns"], *record],
     }, separators=(",", ":")) + "\n", encoding="utf-8")  # fmt: skip
     print(f"{len(record)} of {len(expected)} patterns, {len(metrics)} metrics in {time.perf_counter() - start:.1f} s; "
           f"{wrong} launches out of order")  # fmt: skip
@@ -208,19 +239,25 @@ def main() -> int:
     data = ROOT / "tests" / "data"
     parser.add_argument("--values", type=Path, default=data / "tensor_cores.npz", help="(default: %(default)s)")
     parser.add_argument("--patterns", type=Path, default=data / "ldmatrix_patterns.json", help="(default: %(default)s)")
+    parser.add_argument("--add", action="store_true", help="keep what tests/data has, and record the other forms")
     parser.add_argument("--compare", action="store_true", help="compare the recorded values with the simulator")
-    options = parser.parse_args([] if os.environ.get(CHILD) else None)
+    child = os.environ.get(CHILD)
+    options = parser.parse_args([] if child else None)
     if options.compare:
         return 1 if compare(options.values) else 0
     from gemmsmith.run.cuda import CudaDevice
 
     device = CudaDevice()
-    if os.environ.get(CHILD):
-        launch_all(device, device.arch)
+    if child:
+        known = set() if child == "all" else _known(json.loads(Path(child).read_text(encoding="utf-8")))
+        launch_all(device, device.arch, known=known)
         return 0
     driver = driver_release()
-    failed = save_values(options.values, device, device.arch, driver)
-    return save_counts(options.patterns, device.name, driver) or failed
+    old_values, old_counts = (
+        (data / "tensor_cores.npz", data / "ldmatrix_patterns.json") if options.add else (None, None)
+    )
+    failed = save_values(options.values, device, device.arch, driver, old_values)
+    return save_counts(options.patterns, device.name, driver, old_counts) or failed
 
 
 if __name__ == "__main__":
