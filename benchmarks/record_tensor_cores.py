@@ -1,14 +1,15 @@
 """Record what a GPU's matrix instructions compute, and what its profiler counts for them.
 
-    PYTHONPATH=src python benchmarks/record_tensor_cores.py [--values FILE.npz] [--patterns FILE.json]
-    PYTHONPATH=src python benchmarks/record_tensor_cores.py --add          only forms that the files do not have yet
-    PYTHONPATH=src python benchmarks/record_tensor_cores.py --compare      the file against the simulator; needs no GPU
+    PYTHONPATH=src python benchmarks/record_tensor_cores.py [--out FOLDER]
+    PYTHONPATH=src python benchmarks/record_tensor_cores.py --add          only forms that tests/data does not have yet
+    PYTHONPATH=src python benchmarks/record_tensor_cores.py --compare      the files against the simulator; needs no GPU
 
-Values: single mma.sync, wmma, ldmatrix, stmatrix and cvt to TF32 (tests/data/tensor_cores.npz); the kernels and their
-operands are those of tests/sim. The operands are not stored: they are generated again, and a digest shows that they
-are the same. Results that are equal to those of another form are stored once. Patterns: requests, wavefronts and bank
-conflicts of ldmatrix, stmatrix and wmma loads and stores, and the tensor instructions of each form, counted by ncu (tests/data/ldmatrix_patterns.json). A form that fails
-is reported and left out; the others are kept.
+Values: single mma.sync, wmma, ldmatrix, stmatrix and cvt to TF32 (tensor_cores.npz, and tensor_cores_more.npz for what
+--add recorded); the kernels and their operands are those of tests/sim. The operands are not stored: they are generated
+again, and a digest shows that they are the same. Results that are equal to those of another form are stored once.
+Patterns: requests, wavefronts and bank conflicts of ldmatrix, stmatrix and wmma loads and stores, and the tensor
+instructions of each form, counted by ncu (ldmatrix_patterns.json). A form that fails is reported and left out; the
+others are kept.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "sim"))
 
 import tensor_core_kernels as kernels
+import tensor_core_recording as recording
 import tensor_core_warps as warps
 from tensor_core_cases import underflow_operands
 from tensor_core_kernels import CONVERSIONS, FLOAT_FORMS, INTEGER_FORMS, MATRIX_FORMS, MORE_FORMS
@@ -41,7 +43,6 @@ from tensor_core_warps import DUMPS, MORE_DUMPS, MORE_WARP_FORMS, WARP_FORMS
 
 from gemmsmith.run.device import Device
 
-ROOT = Path(__file__).parents[1]
 CHILD = "GEMMSMITH_TENSOR_CORE_CHILD"
 METRICS = (
     "smsp__sass_inst_executed_op_shared_ld.sum", "smsp__sass_inst_executed_op_shared_st.sum",
@@ -99,27 +100,15 @@ def values(device: Device, arch: str, known: Collection[str] = ()) -> tuple[dict
     return arrays, digests, failures
 
 
-def read_values(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    """(metadata, results by name) of a file."""
-    with np.load(path, allow_pickle=False) as file:
-        arrays = {name: file[name] for name in file.files}
-    return json.loads(arrays.pop("metadata").tobytes()), arrays
-
-
-def save_values(path: Path, device: Device, arch: str, driver: str, old: Path | None) -> int:
+def save_values(out: Path, device: Device, arch: str, driver: str, add: bool) -> int:
+    """Record every form, or with ``add`` those that tests/data does not have, which go to the second file."""
     start = time.perf_counter()
-    earlier, arrays = read_values(old) if old is not None else ({}, {})
-    same = dict(earlier.get("same", {}))
-    made, digests, failures = values(device, arch, {*arrays, *same})
-    arrays |= made
-    for warp in MORE_WARP_FORMS:
-        name, base = warp.mma, warp.base.mma
-        if name != base and name in made and base in arrays and np.array_equal(arrays[name], arrays[base]):
-            same[name] = base
-            del arrays[name]
+    made, digests, failures = values(device, arch, recording.load().arrays if add else ())
+    path = out / (recording.MORE if add else recording.FIRST).name
+    arrays, same = recording.distinct(made)
+    used = {name: digest for name, digest in digests.items() if name in made}
     metadata = {"gpu": device.name, "arch": arch, "driver": driver, "date": f"{datetime.now(UTC):%Y-%m-%d}",
-                "command": "benchmarks/record_tensor_cores.py", "digests": {**earlier.get("digests", {}), **digests},
-                "same": same}  # fmt: skip
+                "command": "benchmarks/record_tensor_cores.py", "digests": used, "same": same}  # fmt: skip
     path.parent.mkdir(parents=True, exist_ok=True)
     np.savez_compressed(path, metadata=np.frombuffer(json.dumps(metadata).encode(), np.uint8), **arrays)
     print(f"{len(made)} forms in {time.perf_counter() - start:.1f} s; {path.name}: {path.stat().st_size:,} bytes")
@@ -128,30 +117,30 @@ def save_values(path: Path, device: Device, arch: str, driver: str, old: Path | 
     return 1 if failures else 0
 
 
-def compare(path: Path) -> int:
+def compare() -> int:
     """How many recorded forms the simulator does not reproduce bit for bit; prints each."""
     from gemmsmith.sim.device import SimDevice
 
-    metadata, recorded = read_values(path)
-    recorded |= {name: recorded[base] for name, base in metadata.get("same", {}).items()}
-    found, digests, failures = values(SimDevice(metadata["arch"]), metadata["arch"])
+    recorded = recording.load()
+    arch = recorded.metadata[0]["arch"]
+    found, digests, failures = values(SimDevice(arch), arch)
     for line in failures:
         print("FAILED", line)
     wrong = len(failures)
-    for name in sorted({*found} - {*recorded}):
+    for name in sorted({*found} - {*recorded.arrays}):
         print(f"{name}: not recorded")
-    for name, expected in recorded.items():
+    for name, expected in recorded.arrays.items():
         if name not in found:
             print(f"{name}: not simulated")
             wrong += 1
             continue
-        if digests.get(name) != metadata["digests"].get(name):
+        if digests.get(name, "") != recorded.digests.get(name, ""):
             print(f"{name}: its operands are not those that were recorded")
         count = int(np.count_nonzero(found[name] != expected)) if found[name].shape == expected.shape else -1
         if count:
             wrong += 1
             print(f"{name}: {count} of {expected.size} words differ")
-    print(f"{wrong} of {len(recorded)} forms differ from {metadata['gpu']}, {metadata['date']}")
+    print(f"{wrong} of {len(recorded.arrays)} forms differ from {recorded.metadata[0]['gpu']}")
     return wrong
 
 
@@ -236,15 +225,13 @@ def driver_release() -> str:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    data = ROOT / "tests" / "data"
-    parser.add_argument("--values", type=Path, default=data / "tensor_cores.npz", help="(default: %(default)s)")
-    parser.add_argument("--patterns", type=Path, default=data / "ldmatrix_patterns.json", help="(default: %(default)s)")
+    parser.add_argument("--out", type=Path, default=recording.DATA, help="folder for the files (default: %(default)s)")
     parser.add_argument("--add", action="store_true", help="keep what tests/data has, and record the other forms")
     parser.add_argument("--compare", action="store_true", help="compare the recorded values with the simulator")
     child = os.environ.get(CHILD)
     options = parser.parse_args([] if child else None)
     if options.compare:
-        return 1 if compare(options.values) else 0
+        return 1 if compare() else 0
     from gemmsmith.run.cuda import CudaDevice
 
     device = CudaDevice()
@@ -253,11 +240,9 @@ def main() -> int:
         launch_all(device, device.arch, known=known)
         return 0
     driver = driver_release()
-    old_values, old_counts = (
-        (data / "tensor_cores.npz", data / "ldmatrix_patterns.json") if options.add else (None, None)
-    )
-    failed = save_values(options.values, device, device.arch, driver, old_values)
-    return save_counts(options.patterns, device.name, driver, old_counts) or failed
+    failed = save_values(options.out, device, device.arch, driver, options.add)
+    old = recording.COUNTS if options.add else None
+    return save_counts(options.out / recording.COUNTS.name, device.name, driver, old) or failed
 
 
 if __name__ == "__main__":
