@@ -2,7 +2,7 @@
 
 A recording keeps only what the GPU computed, and a digest of the operands: those are made again by these functions,
 whose random numbers are a hash of a counter and need no library to stay the same. A case is one instruction: A of
-16×K, B of K×8 and C of 16×8 give 128 dot products.
+M×K, B of K×N and C of M×N; most have 16 rows and 8 columns and give 128 dot products.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class Random:
 
 @dataclass(frozen=True)
 class Operands:
-    """A (n, 16, K), B (n, K, 8) and C (n, 16, 8) as raw bits, and the class of each of the n cases."""
+    """A (n, M, K), B (n, K, N) and C (n, M, N) as raw bits, and the class of each of the n cases."""
 
     a: Array
     b: Array
@@ -103,13 +103,20 @@ class Operands:
         text = b"".join(np.ascontiguousarray(x).tobytes() for x in (self.a, self.b, self.c))
         return hashlib.sha256(text).hexdigest()[:16]
 
+    def part(self, count: int) -> Operands:
+        """The first ``count`` cases."""
+        return Operands(self.a[:count], self.b[:count], self.c[:count], self.classes[:count])
+
 
 class Maker:
-    """Makes the operands of one class of cases for one element type and depth."""
+    """Makes the operands of one class of cases for one element type, depth, size and type of accumulator."""
 
-    def __init__(self, kind: str, k: int, count: int, name: str, columns: int = COLUMNS) -> None:
-        self.format, self.k, self.count, self.columns = FORMATS[kind], k, count, columns
-        self.random = Random(f"{kind}/{k}/{name}/{columns}")
+    def __init__(self, kind: str, k: int, count: int, name: str, columns: int = COLUMNS, rows: int = ROWS,
+                 accumulators: str = "f32") -> None:  # fmt: skip
+        self.format, self.k, self.count, self.rows, self.columns = FORMATS[kind], k, count, rows, columns
+        self.accumulators = FORMATS[accumulators]
+        usual = (rows, accumulators) == (ROWS, "f32")
+        self.random = Random(f"{kind}/{k}/{name}/{columns}" + ("" if usual else f"/{rows}/{accumulators}"))
 
     def value(self, form: Format, low: int, high: int, *shape: int) -> Array:
         r = self.random
@@ -118,13 +125,13 @@ class Maker:
         )
 
     def a(self, low: int, high: int) -> Array:
-        return self.value(self.format, low, high, self.count, ROWS, self.k)
+        return self.value(self.format, low, high, self.count, self.rows, self.k)
 
     def b(self, low: int, high: int) -> Array:
         return self.value(self.format, low, high, self.count, self.k, self.columns)
 
     def c(self, low: int, high: int) -> Array:
-        return self.value(FORMATS["f32"], low, high, self.count, ROWS, self.columns)
+        return self.value(self.accumulators, low, high, self.count, self.rows, self.columns)
 
     @property
     def _lowest(self) -> int:
@@ -140,9 +147,9 @@ class Maker:
             bits = form.encode(n < 0, exponent, (size << 23 >> exponent) & ((1 << 23) - 1))
             return np.where(size == 0, form.storage.type(0), bits)
 
-        a = whole(self.format, 15, self.count, ROWS, self.k)
+        a = whole(self.format, 15, self.count, self.rows, self.k)
         b = whole(self.format, 15, self.count, self.k, self.columns)
-        return a, b, whole(FORMATS["f32"], 1000, self.count, ROWS, self.columns)
+        return a, b, whole(self.accumulators, 1000, self.count, self.rows, self.columns)
 
     def normal(self) -> tuple[Array, Array, Array]:
         return self.a(-3, 2), self.b(-3, 2), self.c(-6, 6)
@@ -166,7 +173,7 @@ class Maker:
         for case in range(self.count):
             order = np.argsort(self.random.words(self.k), kind="stable")
             for p, q in order[: self.k // 2 * 2].reshape(-1, 2):
-                nudge = self.random.chosen(3, ROWS).astype(bits.storage) << bits.storage.type(bits.spare)
+                nudge = self.random.chosen(3, self.rows).astype(bits.storage) << bits.storage.type(bits.spare)
                 a[case, :, q] = (a[case, :, p] ^ sign) ^ nudge
                 b[case, q] = b[case, p]
         return a, b, self.c(-30, 2)
@@ -174,15 +181,19 @@ class Maker:
     def _few(self, large: int) -> tuple[Array, Array, Array]:
         """``large`` large terms of alternating sign at random places, every other far below by a varying distance."""
         a, b = self.a(-9, -2), self.b(-9, -2)
-        one = np.zeros(ROWS, np.int64)
+        one, across = np.zeros(self.rows, np.int64), np.zeros(self.columns, np.int64)
         for case in range(self.count):
             places = np.argsort(self.random.words(self.k), kind="stable")[:large]
             flip = int(self.random.integers(0, 1, 1)[0])
             for n, p in enumerate(places):
-                fraction = self.random.integers(0, (1 << 23) - 1, ROWS) * (case % 3 == 0)
+                fraction = self.random.integers(0, (1 << 23) - 1, self.rows) * (case % 3 == 0)
                 a[case, :, p] = self.format.encode(one + (n + flip) % 2, one + 6, fraction if n == 0 else fraction * 0)
-                b[case, p] = self.format.encode(one[: self.columns], one[: self.columns] + 4, one[: self.columns])
-        return a, b, np.where(self.random.chosen(2, self.count, 1, 1), self.c(-24, 12), np.uint32(0))
+                b[case, p] = self.format.encode(across, across + 4, across)
+        return (
+            a,
+            b,
+            np.where(self.random.chosen(2, self.count, 1, 1), self.c(-24, 12), self.accumulators.storage.type(0)),
+        )
 
     def one_large(self) -> tuple[Array, Array, Array]:
         return self._few(1)
@@ -216,14 +227,15 @@ class Maker:
     def underflow(self) -> tuple[Array, Array, Array]:
         """Sums about and below the smallest subnormal fp32 number; C is zero, or as small."""
         a, b = self.a(-80, -68), self.b(-80, -70)
-        return a, b, np.where(self.random.chosen(2, self.count, ROWS, self.columns), self.c(-149, -147), np.uint32(0))
+        zero = self.accumulators.storage.type(0)
+        return a, b, np.where(self.random.chosen(2, self.count, self.rows, self.columns), self.c(-149, -147), zero)
 
     def special(self) -> tuple[Array, Array, Array]:
         """NaN, infinities and zeros among ordinary numbers."""
         a, b, c = self.a(-2, 2), self.b(-2, 2), self.c(-2, 4)
         a, b = (np.where(self.random.chosen(40, *x.shape), self.format.special(self.random.integers(0, 8, *x.shape)), x)
                 for x in (a, b))  # fmt: skip
-        specials = FORMATS["f32"].special(self.random.integers(0, 8, *c.shape))
+        specials = self.accumulators.special(self.random.integers(0, 8, *c.shape))
         return a, b, np.where(self.random.chosen(12, *c.shape), specials, c)
 
     def zeros(self) -> tuple[Array, Array, Array]:
@@ -231,7 +243,7 @@ class Maker:
         a, b = (self.format.special(self.random.integers(0, 1, *x.shape)) for x in (self.a(0, 0), self.b(0, 0)))
         a[1::2, ::2], b[1::2] = self.a(0, 0)[1::2, ::2], self.b(0, 0)[1::2]
         a[1::2, ::2, 2:] = self.format.special(self.random.integers(0, 1, *a[1::2, ::2, 2:].shape))
-        c = FORMATS["f32"].special(self.random.integers(0, 1, self.count, ROWS, self.columns))
+        c = self.accumulators.special(self.random.integers(0, 1, self.count, self.rows, self.columns))
         return a, b, c
 
     def untruncated(self) -> tuple[Array, Array, Array]:
@@ -241,6 +253,31 @@ class Maker:
         a, b = (x | self.random.integers(0, noise, *x.shape).astype(x.dtype) for x in (a, b))
         return a, b, c
 
+    # -- fp16 accumulators --------------------------------------------------------------------------
+
+    def ties(self) -> tuple[Array, Array, Array]:
+        """A large term, half a unit of its last place in fp16, and terms of all sizes below that."""
+        shape_a, shape_b = (self.count, self.rows, self.k), (self.count, self.k, self.columns)
+        r, form = self.random, self.format
+        depth = np.arange(self.k)
+        exponent = np.where(depth == 0, 6, np.where(depth == 1, -9, r.integers(-15, -9, *shape_a)))
+        fraction = r.integers(0, (1 << 23) - 1, *shape_a) * (depth != 1)
+        a = form.encode(r.integers(0, 1, *shape_a), exponent, fraction)
+        b = form.encode(r.integers(0, 1, *shape_b), np.where(depth[:, None] < 2, 4, r.integers(-15, 4, *shape_b)),
+                        np.zeros(shape_b, np.int64))  # fmt: skip
+        kept = (depth < 2) | r.chosen(3, *shape_a)
+        zero = self.accumulators.storage.type(0)
+        c = np.where(r.chosen(2, self.count, self.rows, self.columns), self.c(-24, 12), zero)
+        return np.where(kept, a, form.storage.type(0)), b, c
+
+    def near_limit(self) -> tuple[Array, Array, Array]:
+        """Sums about the largest fp16 number."""
+        return self.a(4, 7), self.b(4, 7), self.c(12, 15)
+
+    def near_zero(self) -> tuple[Array, Array, Array]:
+        """Sums among the subnormal fp16 numbers and below them."""
+        return self.a(-14, -6), self.b(-14, -9), self.c(-26, -13)
+
 
 # How many cases of each class.
 CLASSES = {
@@ -249,15 +286,21 @@ CLASSES = {
 }  # fmt: skip
 
 
-def float_operands(kind: str, k: int, part: int = 1, columns: int = COLUMNS) -> Operands:
+# And of those for fp16 accumulators.
+HALF_CLASSES = {"ties": 72, "near_limit": 24, "near_zero": 32}
+
+
+def float_operands(kind: str, k: int, part: int = 1, columns: int = COLUMNS, rows: int = ROWS,
+                   accumulators: str = "f32") -> Operands:  # fmt: skip
     """Every class of cases for an element type and depth; ``part`` divides their number."""
     made: list[tuple[Array, Array, Array]] = []
     classes: list[str] = []
-    for name, most in CLASSES.items():
+    for name, most in (CLASSES | (HALF_CLASSES if accumulators == "f16" else {})).items():
         count = max(2, most // part)
         if name == "untruncated" and not FORMATS[kind].spare:
             continue
-        make: Callable[[], tuple[Array, Array, Array]] = getattr(Maker(kind, k, count, name, columns), name)
+        maker = Maker(kind, k, count, name, columns, rows, accumulators)
+        make: Callable[[], tuple[Array, Array, Array]] = getattr(maker, name)
         made.append(make())
         classes += [name] * count
     a, b, c = (np.ascontiguousarray(np.concatenate([m[i] for m in made])) for i in range(3))
@@ -269,15 +312,68 @@ def underflow_operands(kind: str, k: int) -> Operands:
     return Operands(*Maker(kind, k, 8, "underflow").underflow(), ("underflow",) * 8)
 
 
-def integer_operands(a_type: str, b_type: str, k: int, count: int = 12) -> Operands:
-    """Bytes of all values, and accumulators near the ends of 32 bits."""
-    random = Random(f"{a_type}/{b_type}/{k}")
-    a = random.words(count, ROWS, k).astype(np.uint8)
-    b = random.words(count, k, COLUMNS).astype(np.uint8)
+def integer_operands(a_type: str, b_type: str, k: int, count: int = 12, rows: int = ROWS,
+                     columns: int = COLUMNS) -> Operands:  # fmt: skip
+    """Bytes of all values, and accumulators near the ends of 32 bits. A K of ``k`` bytes may hold more elements."""
+    usual = (rows, columns) == (ROWS, COLUMNS)
+    random = Random(f"{a_type}/{b_type}/{k}" + ("" if usual else f"/{rows}/{columns}"))
+    a = random.words(count, rows, k).astype(np.uint8)
+    b = random.words(count, k, columns).astype(np.uint8)
     extreme = np.array([0, 0x7FFFFFFF, 0x80000000, 0x7FFF0000, 0x80010000], np.uint32)
-    c = random.words(count, ROWS, COLUMNS).astype(np.uint32)
-    pick = random.integers(0, 9, count, ROWS, COLUMNS)
+    c = random.words(count, rows, columns).astype(np.uint32)
+    pick = random.integers(0, 9, count, rows, columns)
     c = np.where(pick < 5, extreme[pick % 5], np.where(pick < 7, c >> np.uint32(8), c))
     a[: count // 4] |= np.uint8(0x70)  # large ones of one sign overflow the sum
     b[: count // 4] = b[: count // 4] & np.uint8(0x7F) | np.uint8(0x40)
     return Operands(a, b, c, ("integers",) * count)
+
+
+def small_accumulators(operands: Operands) -> Operands:
+    """The same with fp32 accumulators of all sizes: for bytes that are floating-point numbers."""
+    random = Random("fp32 accumulators")
+    shape = operands.c.shape
+    c = FORMATS["f32"].encode(
+        random.integers(0, 1, *shape), random.integers(-12, 14, *shape), random.integers(0, (1 << 23) - 1, *shape)
+    )
+    return Operands(operands.a, operands.b, c, operands.classes)
+
+
+# How many cases of each class of float64 operands, and the exponents of A, B and C.
+DOUBLE_CLASSES = {
+    "normal": (24, (-3, 2), (-3, 2), (-6, 6)), "spread": (24, (-20, 20), (-20, 20), (-40, 40)),
+    "accumulator": (16, (-1, 0), (-1, 0), (-70, 70)), "wide": (8, (-1022, 1023), (-1022, 1023), (-1074, 1023)),
+    "tiny": (12, (-530, -510), (-530, -510), (-1074, -1010)), "huge": (12, (506, 514), (506, 512), (1015, 1023)),
+    "subnormal": (8, (-1074, -1015), (-4, 60), (-1074, -1000)), "special": (16, (-2, 2), (-2, 2), (-2, 4)),
+}  # fmt: skip
+
+
+def double_operands(m: int, n: int, k: int) -> Operands:
+    """float64 cases: rounding, cancellation, the ends of the range, NaN payloads, infinities and zeros."""
+    made: list[list[Array]] = []
+    classes: list[str] = []
+    for name, (count, *ranges) in DOUBLE_CLASSES.items():
+        random = Random(f"f64/{m}/{n}/{k}/{name}")
+        arrays = []
+        for (low, high), shape in zip(ranges, ((m, k), (k, n), (m, n)), strict=True):
+            size = (count, *shape)
+            fraction = random.words(*size).astype(np.float64) / 2.0**64 * random.chosen(2, *size) + 1.0
+            value = np.ldexp(fraction, random.integers(low, high, *size).astype(np.int32))
+            bits = np.where(random.chosen(2, *size), -value, value).view(np.uint64)
+            if name == "special":
+                chosen = random.chosen(10, *size)
+                bits = np.where(chosen, _DOUBLE_SPECIALS[random.integers(0, len(_DOUBLE_SPECIALS) - 1, *size)], bits)
+            arrays.append(bits)
+        if name == "spread":  # cancelling pairs
+            half = k // 2
+            arrays[0][::2, :, half : 2 * half] = arrays[0][::2, :, :half] ^ np.uint64(1 << 63)
+            arrays[1][::2, half : 2 * half] = arrays[1][::2, :half]
+        made.append(arrays)
+        classes += [name] * count
+    a, b, c = (np.ascontiguousarray(np.concatenate([arrays[i] for arrays in made])) for i in range(3))
+    return Operands(a, b, c, tuple(classes))
+
+
+_DOUBLE_SPECIALS = np.array([
+    0, 1 << 63, 0x7FF0000000000000, 0xFFF0000000000000, 0x7FF8000000000005, 0xFFF8000000000009, 0x7FF0000000000003,
+    0xFFF0000000000007, 0x7FEFFFFFFFFFFFFF, 1, 0x7FFFFFFFFFFFFFFF,
+], np.uint64)  # fmt: skip

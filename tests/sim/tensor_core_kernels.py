@@ -12,7 +12,14 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from tensor_core_cases import Operands, Random, float_operands, integer_operands
+from tensor_core_cases import (
+    Operands,
+    Random,
+    double_operands,
+    float_operands,
+    integer_operands,
+    small_accumulators,
+)
 
 from gemmsmith.compile.compiled import CompiledKernel
 from gemmsmith.compile.nvrtc import compile_request
@@ -30,14 +37,18 @@ def _lane(lane: int) -> tuple[int, int]:
     return lane // 4, lane % 4
 
 
-def a_place(k: int, size: int, lane: int, i: int) -> tuple[int, int]:
+def a_place(k: int, size: int, lane: int, i: int, m: int = 16) -> tuple[int, int]:
     """(row, column) of a lane's element i of A, as PTX's tables for each shape and type give it."""
     group, member = _lane(lane)
-    each = 4 // size
+    each = max(1, 4 // size)
+    if m == 8:  # one register
+        return group, member * each + i
     if (size, k) in ((2, 8), (1, 16)):  # two registers: rows 0-7, then rows 8-15
         return group + (8 if i >= each else 0), member * each + i % each
-    if (size, k) == (4, 4):
+    if k == 4:
         return group + 8 * i, member
+    if size == 8:  # as many pairs of registers as K has fours
+        return group + 8 * (i % 2), member + 4 * (i // 2)
     upper = (i // each) % 2 == 1  # four registers: a half of K after the other
     return group + (8 if upper else 0), member * each + i % each + (4 * each if i >= 2 * each else 0)
 
@@ -46,7 +57,7 @@ def b_place(k: int, size: int, lane: int, i: int) -> tuple[int, int]:
     """(row, column) of a lane's element i of B."""
     del k
     group, member = _lane(lane)
-    each = 4 // size
+    each = max(1, 4 // size)
     return member * each + i % each + 4 * each * (i // each), group
 
 
@@ -56,39 +67,102 @@ def c_place(lane: int, i: int) -> tuple[int, int]:
     return group + (8 if i >= 2 else 0), member * 2 + (i & 1)
 
 
+def quad_pair_place(which: str, layout: str, size: int, lane: int, i: int) -> tuple[int, int]:
+    """The same for m8n8k4 of fp16, of which every warp computes four: one for each two groups of four lanes."""
+    upper, member = 4 * (lane >= 16), lane % 4
+    if which == "c" and size == 4:
+        return (lane & 1) + (i & 2) + upper, (i & 4) + (lane & 2) + (i & 1)
+    if which == "c" or (which == "a" and layout == "row"):
+        return member + upper, i
+    if which == "a":
+        return i + upper, member
+    return (member, i + upper) if layout == "row" else (i, member + upper)
+
+
 def spread(matrices: Array, place: Callable[[int, int], tuple[int, int]], registers: int, size: int) -> Array:
     """Registers (cases, registers, 32, elements in one) of matrices (cases, rows, columns)."""
-    each = 4 // size
+    each = max(1, 4 // size)
     places = [[[place(lane, r * each + e) for e in range(each)] for lane in range(32)] for r in range(registers)]
     index = np.array(places)
     return matrices[:, index[..., 0], index[..., 1]]
 
 
+def spread_quad_pairs(matrices: Array, which: str, layout: str, registers: int, size: int) -> Array:
+    """The same for m8n8k4 of fp16; four matrices are one case."""
+    whole = spread(matrices, partial(quad_pair_place, which, layout, size), registers, size)
+    own = np.arange(32) // 4 % 4
+    return whole.reshape(-1, 4, *whole.shape[1:])[:, own, :, np.arange(32)].transpose(1, 2, 0, 3)
+
+
+# The bits of an element, and how many 32-bit registers of a C++ type hold it.
+BITS = {"b1": 1, "s4": 4, "u4": 4, "s8": 8, "u8": 8, "e4m3": 8, "e5m2": 8, "f16": 16, "bf16": 16, "tf32": 32, "f32": 32,
+        "s32": 32, "f64": 64}  # fmt: skip
+_TYPES = {"f32": ("float", "f"), "f64": ("double", "d")}
+_WORD = ("unsigned", "r")
+
+
 @dataclass(frozen=True)
 class Mma:
-    """A form of mma.sync with 16 rows and 8 columns."""
+    """A form of mma.sync, with 8 columns."""
 
     k: int
     a: str
     b: str
     d: str
     saturate: bool = False
+    m: int = 16
+    c: str = ""
+    layouts: str = "row.col"
+    ending: str = ""
+
+    @property
+    def accumulators(self) -> str:
+        """The type of C."""
+        return self.c or self.d
 
     @property
     def opcode(self) -> str:
         middle = ".satfinite" if self.saturate else ""
-        return f"mma.sync.aligned.m16n8k{self.k}.row.col{middle}.{self.d}.{self.a}.{self.b}.{self.d}"
+        shape = f"m{self.m}n8k{self.k}"
+        kinds = f"{self.d}.{self.a}.{self.b}.{self.accumulators}"
+        return f"mma.sync.aligned.{shape}.{self.layouts}{middle}.{kinds}{self.ending}"
 
     @property
     def size(self) -> int:
-        return {"f16": 2, "bf16": 2, "tf32": 4}.get(self.a, 1)
+        """Bytes of what registers of A and B consist of; elements narrower than a byte come by the byte."""
+        return max(1, BITS[self.a] // 8)
+
+    @property
+    def depth(self) -> int:
+        """K in units of ``size`` bytes."""
+        return self.k * BITS[self.a] // (8 * self.size)
+
+    @property
+    def quad_pairs(self) -> bool:
+        return self.m == 8 and self.a == "f16"
 
     @property
     def registers(self) -> tuple[int, int]:
-        return self.k * self.size // 8, self.k * self.size // 16
+        if self.quad_pairs:
+            return 2, 2
+        unit = max(4, self.size) * 32
+        return self.m * self.depth * self.size // unit, self.depth * self.size * 8 // unit
+
+    def outputs(self, kind: str) -> int:
+        """Registers of C or D."""
+        return (4 if self.quad_pairs else 1) * self.m // 4 // (2 if kind == "f16" else 1)
 
     def operands(self, part: int = 1) -> Operands:
-        return float_operands(self.a, self.k, part) if self.d == "f32" else integer_operands(self.a, self.b, self.k)
+        if self.a == "f64":
+            return double_operands(self.m, 8, self.k)
+        if self.d == "s32" or self.a in ("e4m3", "e5m2"):
+            count = 12 if self.d == "s32" else 40
+            made = integer_operands(self.a, self.b, self.depth, count, rows=self.m)
+            return made if self.d == "s32" else small_accumulators(made)
+        part *= 1 if self.m == 16 else 2
+        made = float_operands(self.a, self.k, part, rows=self.m, accumulators=self.accumulators)
+        # Four matrices make a case.
+        return made.part(len(made.a) // 4 * 4) if self.quad_pairs else made
 
 
 FLOAT_FORMS = (
@@ -99,28 +173,48 @@ INTEGER_FORMS = tuple(
     Mma(k, a, b, "s32", saturate)
     for k in (32, 16) for a in ("s8", "u8") for b in ("s8", "u8") for saturate in (False, True)
 )  # fmt: skip
+HALF_FORMS = tuple(Mma(k, "f16", "f16", "f16") for k in (16, 8))
+# m8n8k4 as sm_70 has it: ptxas builds it from fused multiply-adds.
+QUAD_PAIR_FORMS = tuple(
+    Mma(4, "f16", "f16", d, m=8, c=c, layouts=f"{one}.{other}")
+    for one in ("row", "col") for other in ("row", "col") for d, c in (("f16", "f16"), ("f32", "f32"), ("f32", "f16"))
+)  # fmt: skip
+NARROW_FORMS = (
+    *(Mma(16, a, b, "s32", saturate, m=8) for a in ("s8", "u8") for b in ("s8", "u8") for saturate in (False, True)),
+    *(Mma(k, a, b, "s32", saturate, m=m)
+      for m, k in ((8, 32), (16, 32), (16, 64)) for a, b in (("s4", "s4"), ("u4", "u4"), ("s4", "u4"), ("u4", "s4"))
+      for saturate in (False, True)),
+    *(Mma(k, "b1", "b1", "s32", m=m, ending=f".{op}.popc")
+      for m, k in ((8, 128), (16, 128), (16, 256)) for op in ("and", "xor")),
+)  # fmt: skip
+DOUBLE_FORMS = tuple(Mma(k, "f64", "f64", "f64", m=m) for m, k in ((8, 4), (16, 4), (16, 8), (16, 16)))
+BYTE_FLOAT_FORMS = tuple(Mma(32, a, b, "f32") for a in ("e4m3", "e5m2") for b in ("e4m3", "e5m2"))
+# Forms added to the recording after the first ones.
+MORE_FORMS = (*HALF_FORMS, *QUAD_PAIR_FORMS, *NARROW_FORMS, *DOUBLE_FORMS, *BYTE_FLOAT_FORMS)
 
 
 def mma_source(form: Mma) -> str:
     na, nb = form.registers
-    names = [f"%{i}" for i in range(4 + na + nb + 4)]
-    groups = (names[:4], names[4 : 4 + na], names[4 + na : 4 + na + nb], names[4 + na + nb :])
+    nd, nc = form.outputs(form.d), form.outputs(form.accumulators)
+    (of_d, code_d), (of_c, code_c), (of_a, code_a) = (
+        _TYPES.get(k, _WORD) for k in (form.d, form.accumulators, form.a if form.a == "f64" else "")
+    )
+    names = [f"%{i}" for i in range(nd + na + nb + nc)]
+    groups = (names[:nd], names[nd : nd + na], names[nd + na : nd + na + nb], names[nd + na + nb :])
     text = ", ".join("{" + ", ".join(group) + "}" for group in groups)
-    outputs = ", ".join(f'"=r"(d{i})' for i in range(4))
-    inputs = ", ".join([*(f'"r"(a[{32 * i}])' for i in range(na)), *(f'"r"(b[{32 * i}])' for i in range(nb)),
-                        *(f'"r"(c[{32 * i}])' for i in range(4))])  # fmt: skip
-    if form.d == "f32":
-        outputs = outputs.replace("=r", "=f")
-        inputs = ", ".join([*inputs.split(", ")[: na + nb], *(f'"f"(__uint_as_float(c[{32 * i}]))' for i in range(4))])
-    kind, store = ("float", "__float_as_uint(d{})") if form.d == "f32" else ("unsigned", "d{}")
-    stores = "\n    ".join(f"d[{32 * i}] = {store.format(i)};" for i in range(4))
+    outputs = ", ".join(f'"={code_d}"(d{i})' for i in range(nd))
+    inputs = ", ".join(
+        f'"{code}"({name}[{32 * i}])'
+        for name, code, count in (("a", code_a, na), ("b", code_a, nb), ("c", code_c, nc)) for i in range(count)
+    )  # fmt: skip
+    stores = "\n    ".join(f"d[{32 * i}] = d{i};" for i in range(nd))
     return f"""
-extern "C" __global__ void one(const unsigned* a, const unsigned* b, const unsigned* c, unsigned* d) {{
+extern "C" __global__ void one(const {of_a}* a, const {of_a}* b, const {of_c}* c, {of_d}* d) {{
     a += blockIdx.x * {32 * na} + threadIdx.x;
     b += blockIdx.x * {32 * nb} + threadIdx.x;
-    c += blockIdx.x * 128 + threadIdx.x;
-    d += blockIdx.x * 128 + threadIdx.x;
-    {kind} d0, d1, d2, d3;
+    c += blockIdx.x * {32 * nc} + threadIdx.x;
+    d += blockIdx.x * {32 * nd} + threadIdx.x;
+    {of_d} {", ".join(f"d{i}" for i in range(nd))};
     asm volatile("{form.opcode} {text};" : {outputs} : {inputs});
     {stores}
 }}
@@ -181,119 +275,6 @@ extern "C" __global__ void {entry}(const unsigned* data, const int* at, const un
 """
 
 
-@dataclass(frozen=True)
-class Warp:
-    """A form of the warp-matrix instructions: m×n×k, type, layouts of A and B."""
-
-    m: int
-    n: int
-    k: int
-    kind: str
-    a: str = "row"
-    b: str = "row"
-
-    @property
-    def shape(self) -> str:
-        return f"m{self.m}n{self.n}k{self.k}"
-
-    @property
-    def registers(self) -> dict[str, int]:
-        each = 8 if self.kind == "f16" else 4
-        return {"a": each, "b": each, "c": 8}
-
-    @property
-    def size(self) -> int:
-        return {"f16": 2, "bf16": 2}[self.kind]
-
-    def load(self, which: str, layout: str, space: str = "shared") -> str:
-        kind = "f32" if which == "c" else self.kind
-        return f"wmma.load.{which}.sync.aligned.{layout}.{self.shape}.{space}.{kind}"
-
-    @property
-    def mma(self) -> str:
-        kinds = "f32.f32" if self.kind == "f16" else f"f32.{self.kind}.{self.kind}.f32"
-        return f"wmma.mma.sync.aligned.{self.a}.{self.b}.{self.shape}.{kinds}"
-
-    def store(self, layout: str = "row", space: str = "shared") -> str:
-        return f"wmma.store.d.sync.aligned.{layout}.{self.shape}.{space}.f32"
-
-
-WARP_FORMS = tuple(
-    Warp(16, 16, 16, kind, a, b) for kind in ("f16", "bf16") for a in ("row", "col") for b in ("row", "col")
-)
-DUMPS = tuple(
-    (Warp(16, 16, 16, kind), which, layout) for kind in ("f16", "bf16") for which in "abc" for layout in ("row", "col")
-)
-
-
-def _braced(names: Sequence[str]) -> str:
-    return "{" + ", ".join(names) + "}"
-
-
-def dump_source(form: Warp, which: str, layout: str) -> str:
-    """wmma.load from shared memory, then every register to global memory."""
-    n = form.registers[which]
-    f = which == "c"
-    store = "__float_as_uint(r{})" if f else "r{}"
-    stores = "\n    ".join(f"out[{32 * i} + threadIdx.x] = {store.format(i)};" for i in range(n))
-    outs = ", ".join(f'"={"f" if f else "r"}"(r{i})' for i in range(n))
-    text = f"{form.load(which, layout)} {_braced([f'%{i}' for i in range(n)])}, [%{n}], %{n + 1};"
-    return f"""
-extern "C" __global__ void one(const unsigned* data, unsigned* out, int pitch) {{
-    extern __shared__ unsigned memory[];
-    for (int i = threadIdx.x; i < {SHARED_BYTES // 4}; i += 32) memory[i] = data[i];
-    __syncwarp();
-    unsigned where = (unsigned)__cvta_generic_to_shared(memory);
-    {"float" if f else "unsigned"} {", ".join(f"r{i}" for i in range(n))};
-    asm volatile("{text}" : {outs} : "r"(where), "r"(pitch) : "memory");
-    {stores}
-}}
-"""
-
-
-def warp_source(form: Warp) -> str:
-    """D = A·B + C of one tile in shared memory: wmma.load, wmma.mma, wmma.store."""
-    counts = form.registers
-    na, nb, nc = counts["a"], counts["b"], counts["c"]
-    pitch_a, pitch_b = (form.k if form.a == "row" else form.m), (form.n if form.b == "row" else form.k)
-    words = {"a": form.m * form.k * form.size // 4, "b": form.k * form.n * form.size // 4, "c": form.m * form.n}
-
-    def load(which: str, layout: str, pitch: int, constraint: str) -> str:
-        n = counts[which]
-        outs = ", ".join(f'"={constraint}"({which}{i})' for i in range(n))
-        text = f"{form.load(which, layout)} {_braced([f'%{i}' for i in range(n)])}, [%{n}], %{n + 1};"
-        return f'asm volatile("{text}" : {outs} : "r"(at_{which}), "r"({pitch}) : "memory");'
-
-    copies = "\n    ".join(
-        f"for (int i = threadIdx.x; i < {words[w]}; i += 32) memory[{start} + i] = {w}_in[blockIdx.x * {words[w]} + i];"
-        for w, start in (("a", 0), ("b", 1024), ("c", 2048))
-    )
-    names = [f"%{i}" for i in range(2 * nc + na + nb)]
-    groups = (names[:nc], names[nc : nc + na], names[nc + na : nc + na + nb], names[nc + na + nb :])
-    outputs = ", ".join(f'"=f"(d{i})' for i in range(nc))
-    inputs = ", ".join([*(f'"r"(a{i})' for i in range(na)), *(f'"r"(b{i})' for i in range(nb)),
-                        *(f'"f"(c{i})' for i in range(nc))])  # fmt: skip
-    return f"""
-extern "C" __global__ void one(const unsigned* a_in, const unsigned* b_in, const unsigned* c_in, unsigned* out) {{
-    extern __shared__ unsigned memory[];
-    {copies}
-    __syncwarp();
-    unsigned at_a = (unsigned)__cvta_generic_to_shared(memory);
-    unsigned at_b = at_a + 4096, at_c = at_a + 8192, at_d = at_a + 12288;
-    unsigned {", ".join(f"a{i}" for i in range(na))}, {", ".join(f"b{i}" for i in range(nb))};
-    float {", ".join(f"c{i}, d{i}" for i in range(nc))};
-    {load("a", form.a, pitch_a, "r")}
-    {load("b", form.b, pitch_b, "r")}
-    {load("c", "row", form.n, "f")}
-    asm volatile("{form.mma} {", ".join(map(_braced, groups))};" : {outputs} : {inputs});
-    asm volatile("{form.store()} [%0], {_braced([f"%{i + 2}" for i in range(nc)])}, %1;"
-                 :: "r"(at_d), "r"({form.n}), {", ".join(f'"f"(d{i})' for i in range(nc))} : "memory");
-    __syncwarp();
-    for (int i = threadIdx.x; i < {words["c"]}; i += 32) out[blockIdx.x * {words["c"]} + i] = memory[3072 + i];
-}}
-"""
-
-
 CONVERSIONS = ("cvt.rna.tf32.f32", "cvt.rn.tf32.f32")
 
 
@@ -350,13 +331,22 @@ def run(device: Device, kernel: CompiledKernel, blocks: int, inputs: Sequence[Ar
 
 
 def run_mma(device: Device, form: Mma, operands: Operands, arch: str) -> Array:
-    """D in registers, (cases, 4, 32)."""
+    """D in registers, (cases, registers, 32); of 64 bits for float64."""
     na, nb = form.registers
-    a = spread(operands.a, partial(a_place, form.k, form.size), na, form.size)
-    b = spread(operands.b, partial(b_place, form.k, form.size), nb, form.size)
-    c = spread(operands.c, c_place, 4, 4)
-    found = run(device, compiled(mma_source(form), arch), len(operands.a), (a, b, c), 128 * len(operands.a))
-    return found.reshape(-1, 4, 32)
+    nc, nd = form.outputs(form.accumulators), form.outputs(form.d)
+    size = {"f16": 2, "f64": 8}.get(form.accumulators, 4)
+    if form.quad_pairs:
+        one, other = form.layouts.split(".")
+        a = spread_quad_pairs(operands.a, "a", one, na, 2)
+        b = spread_quad_pairs(operands.b, "b", other, nb, 2)
+        c = spread_quad_pairs(operands.c, "c", "", nc, size)
+    else:
+        a = spread(operands.a, partial(a_place, form.depth, form.size, m=form.m), na, form.size)
+        b = spread(operands.b, partial(b_place, form.depth, form.size), nb, form.size)
+        c = spread(operands.c, c_place, nc, size)
+    words = nd * 32 * (2 if form.d == "f64" else 1)
+    found = run(device, compiled(mma_source(form), arch), len(a), (a, b, c), words * len(a))
+    return found.view(np.uint64 if form.d == "f64" else np.uint32).reshape(-1, nd, 32)
 
 
 def matrix_inputs(form: Matrices, cases: int = 6) -> tuple[Array, Array, Array]:
@@ -373,34 +363,3 @@ def run_matrix(device: Device, form: Matrices, arch: str) -> Array:
     words = len(at) * (SHARED_BYTES // 4 if form.store else 32 * form.count)
     found = run(device, compiled(matrix_source(form), arch), len(at), (data, at, registers), words, smem=SHARED_BYTES)
     return found.reshape(len(at), -1) if form.store else found.reshape(len(at), form.count, 32)
-
-
-def dump_inputs(form: Warp, which: str) -> Array:
-    """Shared memory whose elements are their own numbers."""
-    size = 4 if which == "c" else form.size
-    return np.arange(SHARED_BYTES // size, dtype=f"u{size}").view(np.uint32)
-
-
-PITCH = 48
-
-
-def run_dump(device: Device, form: Warp, which: str, layout: str, arch: str) -> Array:
-    """Registers (registers, 32) after wmma.load of elements that are their own numbers."""
-    n = form.registers[which]
-    kernel = compiled(dump_source(form, which, layout), arch)
-    found = run(device, kernel, 1, (dump_inputs(form, which),), 32 * n, SHARED_BYTES, (PITCH.to_bytes(4, "little"),))
-    return found.reshape(n, 32)
-
-
-def warp_operands(form: Warp) -> Operands:
-    return float_operands(form.kind, form.k, part=16, columns=form.n)
-
-
-def run_warp(device: Device, form: Warp, arch: str) -> Array:
-    """D (cases, m, n) through wmma.load, wmma.mma and wmma.store."""
-    o = warp_operands(form)
-    a = o.a if form.a == "row" else np.ascontiguousarray(o.a.transpose(0, 2, 1))
-    b = o.b if form.b == "row" else np.ascontiguousarray(o.b.transpose(0, 2, 1))
-    words = len(a) * form.m * form.n
-    found = run(device, compiled(warp_source(form), arch), len(a), (a, b, o.c), words, smem=SHARED_BYTES)
-    return found.reshape(len(a), form.m, form.n)

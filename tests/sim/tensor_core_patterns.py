@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import tensor_core_kernels as kernels
 from tensor_core_cases import Random
-from tensor_core_kernels import FLOAT_FORMS, INTEGER_FORMS, MATRIX_FORMS, SHARED_BYTES, WARP_FORMS, Matrices, Warp
+from tensor_core_kernels import FLOAT_FORMS, INTEGER_FORMS, MATRIX_FORMS, MORE_FORMS, SHARED_BYTES, Matrices
+from tensor_core_warps import MORE_WARP_FORMS, WARP_FORMS, Warp, warp_source
 
 from gemmsmith.kernel.geometry import Geometry
 from gemmsmith.run.device import Device, Launch
@@ -43,6 +44,11 @@ def counted_patterns(form: Matrices) -> list[tuple[str, list[int]]]:
     """All patterns for four matrices; for fewer matrices, those that differ."""
     return patterns() if form.count == 4 and not form.transposed else patterns()[::2]
 
+
+# One form of each that ptxas makes the same machine instructions of.
+_ALIKE = (("u4", "u4"), ("s4", "u4"))
+COUNTED_FORMS = tuple(f for f in MORE_FORMS if not f.saturate and f.layouts == "row.col" and (f.a, f.b) not in _ALIKE)
+COUNTED_WARP_FORMS = tuple(f for f in MORE_WARP_FORMS if not f.saturate)
 
 PITCHES = (16, 24, 32, 40, 64, 72, 136)
 
@@ -100,23 +106,26 @@ def launches() -> list[Counted]:
     for entry, instruction, which, pitch in warp_patterns():
         about = {"form": instruction, "pattern": f"pitch {pitch}", "pitch": pitch}
         result.append(Counted(warp_pattern_source(entry, instruction, which), entry, about))
-    for number, mma in enumerate((*FLOAT_FORMS, *INTEGER_FORMS)):
+    for number, mma in enumerate((*FLOAT_FORMS, *INTEGER_FORMS, *COUNTED_FORMS)):
         source = kernels.mma_source(mma).replace(" one(", f" mma_{number}(")
         result.append(Counted(source, f"mma_{number}", {"form": mma.opcode, "pattern": "one instruction"}))
-    for number, warp in enumerate(WARP_FORMS):
-        source = kernels.warp_source(warp).replace(" one(", f" wmma_{number}(")
+    for number, warp in enumerate((*WARP_FORMS, *COUNTED_WARP_FORMS)):
+        source = warp_source(warp).replace(" one(", f" wmma_{number}(")
         result.append(Counted(source, f"wmma_{number}", {"form": warp.mma, "pattern": "one tile"}))
     return result
 
 
-def launch_all(device: Device, arch: str, after: Callable[[Counted], None] = lambda _: None) -> None:
-    """Run every launch, one warp each; ``after`` is called when it is done."""
+def launch_all(device: Device, arch: str, after: Callable[[Counted], None] = lambda _: None,
+               known: Collection[tuple[str, str]] = ()) -> None:  # fmt: skip
+    """Run every launch that is not ``known``, one warp each; ``after`` is called when it is done."""
     big = device.allocate(1 << 20)
     device.write(big, np.zeros(1 << 20, np.uint8))
     offsets = device.allocate(128)
     pointer, at = big.to_bytes(8, "little"), offsets.to_bytes(8, "little")
     loaded: dict[str, Any] = {}
     for item in launches():
+        if item.name in known:
+            continue
         if "offsets" in item.about:
             device.write(offsets, np.array(item.about["offsets"], np.int32).view(np.uint8))
             arguments: tuple[bytes, ...] = (pointer, at, pointer, pointer)

@@ -17,7 +17,7 @@ from gemmsmith.sim.bundle import Bundle
 from gemmsmith.sim.fusion import find_fusions
 from gemmsmith.sim.lanes import ALL, Lanes, WaveState
 from gemmsmith.sim.operation import Lowered, Operation
-from gemmsmith.sim.traits import Effect, Space
+from gemmsmith.sim.traits import Effect, Quantity, Space
 from gemmsmith.sim.types import Array
 from gemmsmith.sim.wavefronts import LINE, NOBODY, SECTOR, copies, distinct, matrix_wavefronts, sectors, wavefronts
 
@@ -77,7 +77,10 @@ class Counters:
         if space is Space.GENERIC:
             space = Space.SHARED if count.groups else Space.GLOBAL
         profiled = counted.seen(space)
-        found = {name: int(getattr(count, quantity)) for name, quantity in profiled.metrics}
+        found = {
+            name: int(getattr(count, quantity)) * (profiled.instructions if quantity is Quantity.EXECUTED else 1)
+            for name, quantity in profiled.metrics
+        }
         if profiled.copy_metrics:
             side = self.copies[operation.position]
             found.update({name: int(getattr(side, quantity)) for name, quantity in profiled.copy_metrics})

@@ -1,8 +1,8 @@
 """The arithmetic of a tensor core: what one matrix instruction computes, to the bit.
 
 Products are exact. The products of a block of K and the accumulator are aligned to the largest exponent among them and
-truncated (towards zero) a few bits below the last place of fp32 there. The rest is added exactly, and the sum is
-truncated to fp32. The exponent of a product is the sum of its factors' exponents, before normalising. A K longer than a
+truncated (towards zero) a few bits below the last place of fp32 there. The rest is added exactly. The sum is truncated
+to fp32, or rounded to nearest even where accumulators are fp16. The exponent of a product is the sum of its factors' exponents, before normalising. A K longer than a
 block is done block by block. The order of the terms in a block does not matter. A sum that underflows is +0.
 
 ``HOPPER`` was fitted to cases recorded on an H200 (tests/data/tensor_cores.npz, made by
@@ -11,13 +11,11 @@ benchmarks/record_tensor_cores.py).
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
 
 import numpy as np
 
-from gemmsmith.sim.rounding import CANONICAL_NAN_32, TF32_MASK
+from gemmsmith.sim.rounding import CANONICAL_NAN_16, CANONICAL_NAN_32, TF32_MASK
 from gemmsmith.sim.types import Array
 
 _CHUNK = 512  # instructions at a time, so that intermediate arrays stay in the cache
@@ -68,8 +66,11 @@ def _exponents(values: Array, smallest: int) -> Array:
 
 
 def multiply_add(kind: str, a: Array, b: Array, c: Array, how: Accumulation) -> Array:
-    """A·B + C of many instructions: bits of A (K, rows, n) and B (K, columns, n), fp32 C (rows, columns, n)."""
-    result = np.empty(c.shape, np.float32)
+    """A·B + C of many instructions: bits of A (K, rows, n) and B (K, columns, n), C (rows, columns, n).
+
+    C is fp32 or fp16, and so is the result.
+    """
+    result = np.empty(c.shape, c.dtype)
     with np.errstate(all="ignore"):
         for start in range(0, c.shape[-1], _CHUNK):
             part = slice(start, start + _CHUNK)
@@ -81,21 +82,25 @@ def _chunk(kind: str, a: Array, b: Array, c: Array, how: Accumulation) -> Array:
     smallest = _SMALLEST[kind]
     ea, eb = _exponents(a, smallest), _exponents(b, smallest)
     wide_a, wide_b = a.astype(np.float64), b.astype(np.float64)
-    total = c
+    total = c.astype(np.float32)
+    rounded = _cut if c.dtype == np.float32 else _to_half
     for start in range(0, len(a), how.block):
-        block = slice(start, min(start + how.block, len(a)))
-        total = _block(wide_a[block], wide_b[block], ea[block], eb[block], total, how)
+        stop = min(start + how.block, len(a))
+        block = slice(start, stop)
+        exact = _block(wide_a[block], wide_b[block], ea[block], eb[block], total, how)
+        total = rounded(exact) if stop == len(a) else _cut(exact)
     if not (np.isfinite(a).all() and np.isfinite(b).all() and np.isfinite(c).all()):
         plain = np.einsum("kin,kjn->ijn", wide_a, wide_b) + c
-        total = np.where(np.isfinite(plain), total, plain.astype(np.float32))
+        total = np.where(np.isfinite(plain), total, plain.astype(total.dtype))
     nan = total != total
     if nan.any():
-        total.view(np.uint32)[nan] = CANONICAL_NAN_32
+        half = total.dtype == np.float16
+        total.view(np.uint16 if half else np.uint32)[nan] = CANONICAL_NAN_16 if half else CANONICAL_NAN_32
     return total
 
 
 def _block(a: Array, b: Array, ea: Array, eb: Array, c: Array, how: Accumulation) -> Array:
-    """One block of products added to ``c``, all aligned to the largest exponent."""
+    """One block of products added to ``c``, all aligned to the largest exponent; the sum before it is rounded."""
     largest = _exponents(c, -126)
     exponent = np.empty_like(largest)
     for one, other in zip(ea, eb, strict=True):
@@ -110,7 +115,7 @@ def _block(a: Array, b: Array, ea: Array, eb: Array, c: Array, how: Accumulation
         np.trunc(term, out=term)
         np.add(total, term, out=total)
     total /= scale
-    return _cut(total)
+    return total
 
 
 def _cut(x: Array) -> Array:
@@ -119,6 +124,12 @@ def _cut(x: Array) -> Array:
     beyond = (np.abs(single) > np.abs(x)) & (np.abs(x) < _OVERFLOW)
     cut = np.where(beyond, np.nextafter(single, np.float32(0)), single)
     return cut + np.float32(0)  # an underflow to −0 becomes +0
+
+
+def _to_half(x: Array) -> Array:
+    """float64 to fp16, rounded to nearest even; zero is never negative."""
+    half: Array = x.astype(np.float16)
+    return half + np.float16(0)
 
 
 def integer_multiply_add(a: Array, b: Array, c: Array, saturate: bool) -> Array:
@@ -130,17 +141,3 @@ def integer_multiply_add(a: Array, b: Array, c: Array, saturate: bool) -> Array:
         limits = np.iinfo(np.int32)
         total = np.clip(total, limits.min, limits.max)
     return total.astype(np.int32)
-
-
-Matrix = Callable[[Array, Array, Array], Array]
-
-
-@cache
-def arithmetic(a: str, b: str, saturate: bool) -> Matrix:
-    """The function of bits of A (K, 16, n), B (K, 8, n) and words of C (16, 8, n) for these element types."""
-    if a in HOPPER:
-        return lambda x, y, c: multiply_add(a, x, y, c.view(np.float32), HOPPER[a]).view(np.uint32)
-    first, second = (np.dtype(np.int8 if kind == "s8" else np.uint8) for kind in (a, b))
-    return lambda x, y, c: integer_multiply_add(x.view(first), y.view(second), c.view(np.int32), saturate).view(
-        np.uint32
-    )

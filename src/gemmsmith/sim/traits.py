@@ -119,13 +119,15 @@ class Profiled:
 
     ``sass`` is the machine opcode that a memory instruction becomes; the cross-check with SASS counts by it.
     ``metrics`` are the profiler's counters that the instruction adds to. ``copy_metrics`` are those that the
-    shared-memory side of an asynchronous copy adds to.
+    shared-memory side of an asynchronous copy adds to. ``instructions``: how many of the counted machine instructions
+    one execution is.
     """
 
     mix: Mix = Mix.INTEGER
     sass: str = ""
     metrics: Metrics = ()
     copy_metrics: Metrics = ()
+    instructions: int = 1
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Instructions that a warp executes as one: ldmatrix, stmatrix, movmatrix, mma.sync.
+"""Matrices that a warp moves as one: ldmatrix, stmatrix, movmatrix.
 
 All 32 lanes of a warp take part, or the instruction is a fault. For faults and races, the lane that gives a row's
 address is the one that reads or writes that row.
@@ -9,21 +9,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from gemmsmith.sim.bundle import Bundle, Operand
+from gemmsmith.sim.bundle import Bundle
 from gemmsmith.sim.execution import Execution
-from gemmsmith.sim.fragments import a_matrices, b_matrices, c_matrices, d_registers, matrix_registers, matrix_rows
+from gemmsmith.sim.fragments import matrix_registers, matrix_rows
 from gemmsmith.sim.instructions.memory import CONFLICTS, WAVEFRONTS
 from gemmsmith.sim.instructions.pattern import Modifiers
 from gemmsmith.sim.instructions.record import Draft, Record, no_form
+from gemmsmith.sim.instructions.warp_registers import check_whole, put, words
 from gemmsmith.sim.lanes import Lanes
-from gemmsmith.sim.lowering import Lowering, Refused, items, operands
-from gemmsmith.sim.memory import RAW, AccessFault, LaneFault
+from gemmsmith.sim.lowering import Lowering, items, operands
+from gemmsmith.sim.memory import RAW, AccessFault
 from gemmsmith.sim.syntax import Instruction
-from gemmsmith.sim.tensor_core import Matrix, arithmetic
 from gemmsmith.sim.traits import Access, Counted, Effect, Mix, Profiled, Quantity, Space, Wait
 from gemmsmith.sim.types import Array
 from gemmsmith.sim.wave import WARP
@@ -67,7 +66,7 @@ def _load(machine: Execution, step: Bundle[Tiles], lanes: Lanes) -> None:
     rows = raw.view(np.uint16).reshape(step.count, -1, step.detail.count, 8, 8)
     found = matrix_registers(rows, transposed=step.detail.transposed)
     for j, target in enumerate(step.targets):
-        _put(machine, target, lanes, found[:, :, j], step.count)
+        put(machine, target, lanes, found[:, :, j], step.count)
 
 
 def _lower_store(code: Lowering, i: Instruction, tiles: Tiles) -> Draft[Tiles]:
@@ -80,8 +79,8 @@ def _store(machine: Execution, step: Bundle[Tiles], lanes: Lanes) -> None:
     """The reverse of a load."""
     given = 8 * step.detail.count
     mine, addresses = _rows(machine, step, lanes, given)
-    words = np.stack([_words(machine, s, lanes, step.count) for s in step.sources], axis=2)
-    rows = matrix_rows(words, transposed=step.detail.transposed)
+    registers = np.stack([words(machine, s, lanes, step.count) for s in step.sources], axis=2)
+    rows = matrix_rows(registers, transposed=step.detail.transposed)
     values = np.ascontiguousarray(rows).reshape(step.count, -1).view(RAW[_ROW])
     with _position_of(given):
         index = machine.shared.index(addresses, machine.shared_base[mine], _ROW)
@@ -98,57 +97,9 @@ def _lower_transpose(code: Lowering, i: Instruction, _: None) -> Draft[None]:
 
 def _transpose(machine: Execution, step: Bundle[None], lanes: Lanes) -> None:
     """The matrix that a warp holds in one register, transposed."""
-    _check_whole(machine, step, lanes)
-    rows = matrix_rows(_words(machine, step.sources[0], lanes, step.count), transposed=False)
-    _put(machine, step.targets[0], lanes, matrix_registers(rows, transposed=True), step.count)
-
-
-# -- mma.sync -----------------------------------------------------------------------------------------
-
-# Element bytes, and the depths that mma.sync has with 16 rows and 8 columns.
-_DEPTHS = {"f16": (2, (16, 8)), "bf16": (2, (16, 8)), "tf32": (4, (8, 4)), "s8": (1, (32, 16)), "u8": (1, (32, 16))}
-
-
-@dataclass(frozen=True)
-class Product:
-    """What is computed from A, B and C, the bytes of an element of A and B, and the registers of A, B and C."""
-
-    function: Matrix
-    element: int
-    registers: tuple[int, int, int]
-
-
-def _decode_product(m: Modifiers) -> Product:
-    a, b, c, d = m["a"], m["b"], m["c"], m["d"]
-    element, depths = _DEPTHS[a]
-    k = next((k for k in depths if m["shape"] == f"m16n8k{k}"), 0)
-    whole, saturate = a in ("s8", "u8"), "satfinite" in m
-    if not k or d != c or d != ("s32" if whole else "f32") or (saturate and not whole):
-        raise Refused
-    if b != a and not (whole and b in ("s8", "u8")):
-        raise Refused
-    return Product(arithmetic(a, b, saturate), element, (k * element // 8, k * element // 16, 4))
-
-
-def _lower_product(code: Lowering, i: Instruction, form: Product) -> Draft[Product]:
-    d, *abc = operands(i, 4)
-    sources = [code.source(o, "b32") for operand, count in zip(abc, form.registers, strict=True)
-               for o in items(operand, count)]  # fmt: skip
-    targets = tuple([code.slot(o, "b32") for o in items(d, 4)])
-    return Draft(form, targets, tuple(sources))
-
-
-def _multiply(machine: Execution, step: Bundle[Product], lanes: Lanes) -> None:
-    """D = A·B + C in every warp."""
-    _check_whole(machine, step, lanes)
-    form = step.detail
-    words = np.stack([_words(machine, s, lanes, step.count) for s in step.sources])
-    words = words.reshape(len(step.sources), -1, WARP)
-    of_a, of_b, _ = form.registers
-    a, b = a_matrices(words[:of_a], form.element), b_matrices(words[of_a : of_a + of_b], form.element)
-    found = d_registers(form.function(a, b, c_matrices(words[of_a + of_b :])))
-    for target, registers in zip(step.targets, found, strict=True):
-        _put(machine, target, lanes, registers, step.count)
+    check_whole(machine, step, lanes)
+    rows = matrix_rows(words(machine, step.sources[0], lanes, step.count), transposed=False)
+    put(machine, step.targets[0], lanes, matrix_registers(rows, transposed=True), step.count)
 
 
 # -- warps --------------------------------------------------------------------------------------------
@@ -156,7 +107,7 @@ def _multiply(machine: Execution, step: Bundle[Product], lanes: Lanes) -> None:
 
 def _rows(machine: Execution, step: Bundle[Tiles], lanes: Lanes, given: int) -> tuple[Array, Array]:
     """(lanes that give an address, addresses (operations, those lanes)): the first ``given`` of each warp."""
-    _check_whole(machine, step, lanes)
+    check_whole(machine, step, lanes)
     every = machine.addresses(step.pointers[0], lanes, step.count)
     addresses = every.reshape(step.count, -1, WARP)[:, :, :given].reshape(step.count, -1)
     mine = machine.indices(lanes).reshape(-1, WARP)[:, :given].reshape(-1)
@@ -164,22 +115,6 @@ def _rows(machine: Execution, step: Bundle[Tiles], lanes: Lanes, given: int) -> 
         for operation, row in zip(step.operations, addresses, strict=True):
             machine.counters.matrix_access(operation, row.reshape(-1, given))
     return mine, addresses
-
-
-def _check_whole(machine: Execution, step: Bundle[Any], lanes: Lanes) -> None:
-    """The guard may have left out lanes of a warp that has arrived as a whole."""
-    if not machine.whole_warps(lanes):
-        raise LaneFault(0, f"{step.traits.called} by a part of a warp: all 32 lanes must execute it")
-
-
-def _words(machine: Execution, source: Operand, lanes: Lanes, count: int) -> Array:
-    """A register's words as (operations, warps, 32)."""
-    values = np.asarray(machine.fetch(source, lanes))
-    return np.broadcast_to(values, (count, machine.indices(lanes).size)).reshape(count, -1, WARP)
-
-
-def _put(machine: Execution, target: Operand, lanes: Lanes, words: Array, count: int) -> None:
-    machine.put(target, lanes, words.reshape(-1) if count == 1 else words.reshape(count, -1))
 
 
 @contextmanager
@@ -202,9 +137,7 @@ _LDSM = Counted(Profiled(Mix.SHARED_LOAD, "LDSM", (
 )))  # fmt: skip
 # ncu has no name for the requests of stmatrix.
 _STSM = Counted(Profiled(Mix.SHARED_STORE, "STSM", ((CONFLICTS.format("st"), Quantity.CONFLICTS),)))
-_TENSOR = Counted(Profiled(Mix.TENSOR, metrics=(("sm__inst_executed_pipe_tensor.sum", Quantity.EXECUTED),)))
 _TILES = {"count": "x1 x2 x4", "space": "shared shared::cta"}
-_KINDS = " ".join(_DEPTHS)
 
 RECORDS = (
     Record("ldmatrix.sync.aligned.m8n8.count.trans?.space.b16", where=_TILES, decode=_decode_tiles, lower=_lower_load,
@@ -214,8 +147,4 @@ RECORDS = (
            counts=_STSM),
     Record("movmatrix.sync.aligned.m8n8.trans.b16", decode=no_form, lower=_lower_transpose, execute=_transpose,
            called="movmatrix.sync.aligned", waits_on=Wait.WARP),
-    Record("mma.sync.aligned.shape.row.col.satfinite?.d.a.b.c", decode=_decode_product, lower=_lower_product,
-           where={"shape": "m16n8k4 m16n8k8 m16n8k16 m16n8k32", "a": _KINDS, "b": _KINDS, "c": "f32 s32",
-                  "d": "f32 s32"},
-           execute=_multiply, called="mma.sync.aligned", waits_on=Wait.WARP, counts=_TENSOR),
 )  # fmt: skip

@@ -22,6 +22,7 @@ from gemmsmith.sim.instructions import (
     integer,
     matrix,
     memory,
+    mma,
     move,
     parameter,
     shuffle,
@@ -32,7 +33,7 @@ from gemmsmith.sim.instructions.record import AnyRecord, Composite
 from gemmsmith.sim.lowering import Refused
 
 FAMILIES = (f32, f64, f16, integer, bits, compare, convert, move, memory, parameter, atomic, async_copy, barrier,
-            shuffle, matrix, control, call)  # fmt: skip
+            shuffle, matrix, mma, control, call)  # fmt: skip
 
 
 @dataclass(frozen=True)

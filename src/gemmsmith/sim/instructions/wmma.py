@@ -1,195 +1,158 @@
 """wmma: the warp-matrix instructions that ``nvcuda::wmma`` compiles to, built from other instructions.
 
-PTX leaves it open which lane holds which element of a fragment. ptxas builds 16×16×16 tiles of 16-bit elements from the
-layouts of mma.sync, and so does this: A is the fragment of one mma.sync; B and the accumulator are those of two, side
-by side. An fp16 fragment of A or B holds every element twice, in registers 0 to 3 and again in 4 to 7. On an H200 the
-registers after each load are the same (``tests/data/tensor_cores.npz``).
-
-Each instruction becomes what ptxas makes of it: ldmatrix for A and B in shared memory; loads of 32 bits elsewhere and
-through generic pointers, with movmatrix where they must be transposed; accesses of 64 bits for the accumulator (of 32
-if it is stored by columns); and two mma.sync for a product.
+Each becomes what ptxas makes of it: loads and stores as in ``wmma_code.py``, and mma.sync for a product, on registers
+laid out as in ``wmma_fragments.py``.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from gemmsmith.sim.instructions.pattern import Modifiers
 from gemmsmith.sim.instructions.record import Composite
+from gemmsmith.sim.instructions.wmma_code import Code, Place, Transfer
+from gemmsmith.sim.instructions.wmma_fragments import ACCUMULATORS, FACTORS, SHAPES, Layout, accumulator, factor, swapped
 from gemmsmith.sim.lowering import Refused, items, operands
-from gemmsmith.sim.rewriting import Rewriting, like
-from gemmsmith.sim.syntax import Address, Immediate, Instruction, Operand, Register, Symbol, Vector
-from gemmsmith.sim.types import TYPE_BYTES
+from gemmsmith.sim.rewriting import Rewriting
+from gemmsmith.sim.syntax import Address, Immediate, Instruction, Operand, Register, Vector
 
-_LANE = Symbol("%laneid")
-
-
-@dataclass(frozen=True)
-class Fragment:
-    """A wmma.load or wmma.store: the matrix, its layout and place in memory, and its registers.
-
-    ``transposed``: a register's two elements are in different rows of memory.
-    """
-
-    by_rows: bool
-    transposed: bool
-    space: str
-    registers: tuple[Operand, ...]
-    address: Address
-    pitch: Operand
+# -- loads and stores ---------------------------------------------------------------------------------
 
 
-def _fragment(i: Instruction, m: Modifiers, address: int, count: int) -> Fragment:
-    """The address is operand number ``address``, the ``count`` registers are the other of the first two."""
-    *both, pitch = (*operands(i, 2, 3), Immediate(16, "int"))[:3]
-    at, registers = both[address], both[1 - address]
-    if not isinstance(at, Address) or not isinstance(registers, Vector):
-        raise Refused
+def _transfer(code: Code, i: Instruction, m: Modifiers, layout: Layout, at: int) -> tuple[Transfer, tuple[Operand, ...]]:
+    """The address is operand number ``at``; the registers are the other of the first two."""
+    given = operands(i, 2, 3)
+    address, registers = given[at], items(given[1 - at], layout.registers)
     by_rows = m["layout"] == "row"
-    transposed = by_rows if m.get("matrix") == "b" else not by_rows
-    return Fragment(by_rows, transposed, m.get("space", "").removesuffix("::cta"), items(registers, count), at, pitch)
-
-
-class _Code:
-    """The instructions that one wmma instruction becomes."""
-
-    def __init__(self, work: Rewriting, i: Instruction) -> None:
-        self.work, self.i = work, i
-        self.made: list[Instruction] = []
-
-    def add(self, name: str, *operands: Operand) -> None:
-        self.made.append(like(self.i, name, *operands))
-
-    def value(self, name: str, *operands: Operand, kind: str = "b32") -> Register:
-        """Add an instruction that computes a new register."""
-        target = self.work.new(kind)
-        self.add(name, target, *operands)
-        return target
-
-    # -- addresses --------------------------------------------------------------------------------
-
-    def start(self, of: Fragment, row: Register, column: Register, size: int) -> Register:
-        """The address of an element of ``size`` bytes; the address's own offset is not in it."""
-        base: Operand = of.address.base if of.address.base is not None else Immediate(0, "int")
-        elements = self.value("mad.lo.u32", row, of.pitch, column)
-        return self._after(of, elements, size, base)
-
-    def rows_after(self, of: Fragment, start: Register, rows: int, size: int) -> Register:
-        """``rows`` rows of memory after ``start``."""
-        return start if rows == 0 else self._after(of, of.pitch, rows * size, start)
-
-    def _after(self, of: Fragment, count: Operand, size: int, base: Operand) -> Register:
-        declared = self.work.types[of.address.base.name] if isinstance(of.address.base, Register) else "b32"
-        wide = TYPE_BYTES[declared] == 8
-        return self.value("mad.wide.u32" if wide else "mad.lo.u32", count, Immediate(size, "int"), base,
-                          kind="b64" if wide else "b32")  # fmt: skip
-
-    def lane_bits(self, low: int, count: int, scale: int = 0) -> Register:
-        """``count`` bits of the lane's number from bit ``low`` on, times 2^scale."""
-        lane = self.value("mov.u32", _LANE)
-        bits = self.value("bfe.u32", lane, Immediate(low, "int"), Immediate(count, "int"))
-        return self.value("shl.b32", bits, Immediate(scale, "int")) if scale else bits
-
-    # -- A and B ----------------------------------------------------------------------------------
-
-    def load_matrices(self, of: Fragment) -> None:
-        """Four 8×8 matrices from shared memory."""
-        if of.by_rows:
-            row, column = self.lane_bits(0, 4), self.lane_bits(4, 1, 3)
-        else:
-            low, high = self.lane_bits(0, 3), self.lane_bits(4, 1, 3)
-            row, column = self.value("add.u32", low, high), self.lane_bits(3, 1, 3)
-        at = self.start(of, row, column, 2)
-        form = f"ldmatrix.sync.aligned.m8n8.x4{'.trans' if of.transposed else ''}.shared.b16"
-        self.add(form, Vector(of.registers[:4]), Address(at, of.address.offset))
-
-    def load_elements(self, of: Fragment) -> None:
-        """The same matrices from any memory: two neighbouring elements per lane, then transposed between lanes."""
-        row, column = self.lane_bits(2, 3), self.lane_bits(0, 2, 1)
-        start = self.start(of, row, column, 2)
-        rows = start, self.rows_after(of, start, 8, 2)
-        load = f"ld.{of.space}.b32" if of.space else "ld.b32"
-        for number, target in enumerate(of.registers[:4]):
-            # Bit 0 of a register's number is the half of A's rows, or of B's depth; bit 1 is the other half.
-            down, across = (number & 1, number >> 1) if of.by_rows else (number >> 1, number & 1)
-            address = Address(rows[down], of.address.offset + 16 * across)
-            if of.transposed:
-                self.add("movmatrix.sync.aligned.m8n8.trans.b16", target, self.value(load, address))
-            else:
-                self.add(load, target, address)
-
-    def repeat(self, of: Fragment) -> None:
-        """The second copy that an fp16 fragment has, if anything but a product reads it."""
-        for first, second in zip(of.registers[:4], of.registers[4:], strict=False):
-            if second in self.work.used:
-                self.add("mov.b32", second, first)
-
-    # -- accumulators -----------------------------------------------------------------------------
-
-    def accumulator(self, of: Fragment, opcode: str) -> None:
-        """Load or store the accumulator: pairs of neighbours where it is stored by rows."""
-        space = f".{of.space}" if of.space else ""
-        group, member = self.lane_bits(2, 3), self.lane_bits(0, 2, 1)
-        row, column = (group, member) if of.by_rows else (member, group)
-        start = self.start(of, row, column, 4)
-        rows = {n: self.rows_after(of, start, n, 4) for n in ((0, 8) if of.by_rows else (0, 1, 8, 9))}
-        for number in range(0, 8, 2 if of.by_rows else 1):
-            right, down, second = number >> 2, number >> 1 & 1, number & 1
-            place = rows[8 * down] if of.by_rows else rows[8 * right + second]
-            address = Address(place, of.address.offset + 32 * (right if of.by_rows else down))
-            pair = Vector(of.registers[number : number + 2])
-            registers: Operand = pair if of.by_rows else of.registers[number]
-            name = f"{opcode}{space}{'.v2' if of.by_rows else ''}.f32"
-            self.add(name, *((address, registers) if opcode == "st" else (registers, address)))
+    if not isinstance(address, Address):
+        raise Refused
+    pitch = given[2] if len(given) == 3 else Immediate(layout.pitch(by_rows), "int")
+    place = Place(by_rows, m.get("space", "").removesuffix("::cta"), address, pitch)
+    return Transfer(code, place, layout), registers
 
 
 def _load(work: Rewriting, i: Instruction, m: Modifiers) -> list[Instruction]:
-    code = _Code(work, i)
-    of = _fragment(i, m, 1, 8 if m["type"] == "f16" else 4)
-    if of.space == "shared":
-        code.load_matrices(of)
-    else:
-        code.load_elements(of)
-    code.repeat(of)
+    code, layout = Code(work, i), factor(m["matrix"], m["shape"], m["type"])
+    transfer, registers = _transfer(code, i, m, layout, 1)
+    if layout.bits < 8 and not transfer.contiguous:
+        raise Refused
+    transfer.load_factor(registers)
     return code.made
 
 
 def _load_accumulator(work: Rewriting, i: Instruction, m: Modifiers) -> list[Instruction]:
-    code = _Code(work, i)
-    code.accumulator(_fragment(i, m, 1, 8), "ld")
+    code = Code(work, i)
+    transfer, registers = _transfer(code, i, m, accumulator(m["shape"], m["type"]), 1)
+    transfer.accumulator("ld", registers)
     return code.made
 
 
 def _store_accumulator(work: Rewriting, i: Instruction, m: Modifiers) -> list[Instruction]:
-    code = _Code(work, i)
-    code.accumulator(_fragment(i, m, 0, 8), "st")
+    code = Code(work, i)
+    transfer, registers = _transfer(code, i, m, accumulator(m["shape"], m["type"]), 0)
+    transfer.accumulator("st", registers)
     return code.made
 
 
+# -- products -----------------------------------------------------------------------------------------
+
+# For each type: the shape of mma.sync, and the registers of its A, B and accumulators of 32 bits or more.
+_PRODUCTS = {
+    "f16": ("m16n8k16", 4, 2, 4), "bf16": ("m16n8k16", 4, 2, 4), "s8": ("m16n8k16", 2, 1, 4), "u8": ("m16n8k16", 2, 1, 4),
+    "tf32": ("m16n8k4", 2, 1, 4), "f64": ("m8n8k4", 1, 1, 2), "s4": ("m8n8k32", 1, 1, 2), "u4": ("m8n8k32", 1, 1, 2),
+    "b1": ("m8n8k128", 1, 1, 2),
+}  # fmt: skip
+
+
+class _Multiplication:
+    """The products of one wmma.mma: groups of tiles of D, each a chain of mma.sync along K."""
+
+    def __init__(self, code: Code, m: Modifiers, a: str, b: str, ending: str) -> None:
+        self.code, self.kind, self.swapped = code, a, swapped(m["shape"])
+        self.c, self.d = m["c"], m["d"]
+        inner = "f32" if "f32" in (self.c, self.d) else self.c  # what mma.sync accumulates in
+        shape, self.of_a, self.of_b, of_d = _PRODUCTS[a]
+        self.of_d = of_d // 2 if inner == "f16" else of_d
+        first, second = (b, a) if self.swapped else (a, b)
+        saturate = ".satfinite" if "satfinite" in m else ""
+        self.form = f"mma.sync.aligned.{shape}.row.col{saturate}.{inner}.{first}.{second}.{inner}{ending}"
+        layouts = factor("a", m["shape"], a), factor("b", m["shape"], b)
+        self.counts = [layout.registers for layout in layouts]
+        self.tiles = [len(layout.tiles) for layout in layouts]
+        self.of_c, self.of_result = (accumulator(m["shape"], kind).registers for kind in (self.c, self.d))
+
+    def add(self, i: Instruction) -> None:
+        given = operands(i, 4)
+        d, a, b, c = (items(o, n) for o, n in zip(given, (self.of_result, *self.counts, self.of_c), strict=True))
+        a, b = a[: self.tiles[0]], b[: self.tiles[1]]
+        widened, narrowed = self.c != self.d and self.c == "f16", self.c != self.d and self.d == "f16"
+        start = self._widened(c) if widened else c
+        results = d if not narrowed else tuple(self.code.work.new("f32") for _ in range(2 * len(d)))
+        overwritten = set(results) & {*a, *b} or set(results[: self.of_d]) & set(start[self.of_d :])
+        targets = tuple(self.code.work.new("b64" if self.kind == "f64" else "b32") for _ in results)
+        self._multiply(targets if overwritten else results, b if self.swapped else a, a if self.swapped else b, start)
+        if overwritten:
+            for target, value in zip(results, targets, strict=True):
+                self.code.add("mov.b64" if self.kind == "f64" else "mov.b32", target, value)
+        if narrowed:
+            self._narrow(results, d)
+
+    def _multiply(
+        self, d: tuple[Operand, ...], a: tuple[Operand, ...], b: tuple[Operand, ...], c: tuple[Operand, ...]
+    ) -> None:
+        groups, steps = len(d) // self.of_d, 2 if self.kind == "tf32" else 1
+        of_a, of_b = self.of_a * steps, self.of_b * steps  # the registers of one group, along all of K
+        for group in range(groups):
+            mine = slice(group * self.of_d, (group + 1) * self.of_d)
+            first, second = (group * of_a) % len(a), (group * of_b) % len(b)
+            total = c[mine]
+            for step in range(steps):
+                left = a[first + step * self.of_a : first + (step + 1) * self.of_a]
+                right = b[second + step * self.of_b : second + (step + 1) * self.of_b]
+                self.code.add(self.form, *map(Vector, (d[mine], left, right, total)))
+                total = d[mine]
+
+    def _widened(self, registers: tuple[Operand, ...]) -> tuple[Register, ...]:
+        """fp16 accumulators as fp32."""
+        halves = [half for register in registers for half in self.code.half_register(register)]
+        return tuple(self.code.value("cvt.f32.f16", half, kind="f32") for half in halves)
+
+    def _narrow(self, values: tuple[Operand, ...], into: tuple[Operand, ...]) -> None:
+        """fp32 results to pairs of fp16."""
+        halves = [self.code.value("cvt.rn.f16.f32", value, kind="b16") for value in values]
+        for number, target in enumerate(into):
+            self.code.add("mov.b32", target, Vector(tuple(halves[2 * number : 2 * number + 2])))
+
+
 def _multiply(work: Rewriting, i: Instruction, m: Modifiers) -> list[Instruction]:
-    del work
-    kind = m.get("a", "f16")
-    of_one = 8 if kind == "f16" else 4
-    d, a, b, c = (items(operand, n) for operand, n in zip(operands(i, 4), (8, of_one, of_one, 8), strict=True))
-    if set(d[:4]) & {*a, *b, *c[4:]}:  # the first product would overwrite what the second reads
+    a, b = m.get("a", "f16"), m.get("b", "f16")
+    results = {"bf16": ("f32",), "tf32": ("f32",), "f64": ("f64",), "f16": ("f16", "f32")}.get(a, ("s32",))
+    if a != b or m["c"] not in results or m["d"] not in results or ("satfinite" in m and "s32" not in results):
         raise Refused
-    form = f"mma.sync.aligned.m16n8k16.row.col.f32.{kind}.{kind}.f32"
-    return [
-        like(i, form, Vector(d[n : n + 4]), Vector(a[:4]), Vector(b[n // 2 : n // 2 + 2]), Vector(c[n : n + 4]))
-        for n in (0, 4)
-    ]
+    if ("a" in m) == (a == "f16"):  # fp16 is not named, every other type is
+        raise Refused
+    code = Code(work, i)
+    _Multiplication(code, m, a, b, "").add(i)
+    return code.made
 
 
-_PLACE = {"layout": "row col", "space": "shared shared::cta global"}
-_LAYOUTS = {"rows": "row col", "columns": "row col"}
+def _multiply_bits(work: Rewriting, i: Instruction, m: Modifiers) -> list[Instruction]:
+    code = Code(work, i)
+    _Multiplication(code, {**m, "shape": "m8n8k128", "c": "s32", "d": "s32"}, "b1", "b1", f".{m['op']}.popc").add(i)
+    return code.made
+
+
+_PLACE = {"layout": "row col", "space": "shared shared::cta global", "shape": SHAPES}
+_LAYOUTS = {"rows": "row col", "columns": "row col", "shape": SHAPES}
+_RESULTS = {"d": ACCUMULATORS, "c": ACCUMULATORS}
 
 COMPOSITES = (
-    Composite("wmma.load.matrix.sync.aligned.layout.m16n16k16.space?.type", _load,
-              where={**_PLACE, "matrix": "a b", "type": "f16 bf16"}),
-    Composite("wmma.load.c.sync.aligned.layout.m16n16k16.space?.f32", _load_accumulator, where=_PLACE),
-    Composite("wmma.store.d.sync.aligned.layout.m16n16k16.space?.f32", _store_accumulator, where=_PLACE),
-    Composite("wmma.mma.sync.aligned.rows.columns.m16n16k16.d.c", _multiply,
-              where={**_LAYOUTS, "d": "f32", "c": "f32"}),
-    Composite("wmma.mma.sync.aligned.rows.columns.m16n16k16.d.a.b.c", _multiply,
-              where={**_LAYOUTS, "d": "f32", "c": "f32", "a": "bf16", "b": "bf16"}),
+    Composite("wmma.load.matrix.sync.aligned.layout.shape.space?.type", _load,
+              where={**_PLACE, "matrix": "a b", "type": FACTORS}),
+    Composite("wmma.load.c.sync.aligned.layout.shape.space?.type", _load_accumulator,
+              where={**_PLACE, "type": ACCUMULATORS}),
+    Composite("wmma.store.d.sync.aligned.layout.shape.space?.type", _store_accumulator,
+              where={**_PLACE, "type": ACCUMULATORS}),
+    Composite("wmma.mma.sync.aligned.rows.columns.shape.d.c", _multiply, where={**_LAYOUTS, **_RESULTS}),
+    Composite("wmma.mma.sync.aligned.rows.columns.shape.rn?.d.a.b.c.satfinite?", _multiply,
+              where={**_LAYOUTS, **_RESULTS, "a": FACTORS, "b": FACTORS}),
+    Composite("wmma.mma.op.popc.sync.aligned.row.col.m8n8k128.s32.b1.b1.s32", _multiply_bits, where={"op": "and xor"}),
 )  # fmt: skip
