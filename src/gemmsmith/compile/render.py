@@ -55,7 +55,7 @@ def render_kernel(
                      activation=activation)  # fmt: skip
     check_accepts(spec, sample)
     arch = check_target(spec, arch, dtype)
-    parts = bundle(spec.source, (_own_headers(),))
+    parts = bundle(spec.source, (_own_headers(), *spec.include))
     if not spec.is_rung:
         parts = replace(parts, source=without_host_code(parts.source),
                         headers=tuple((name, without_host_code(text)) for name, text in parts.headers))  # fmt: skip

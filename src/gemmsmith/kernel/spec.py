@@ -101,6 +101,7 @@ class KernelSpec:
     rung: int = 0
     extra_defines: tuple[tuple[str, str], ...] = ()
     declared_signature: str = ""
+    include: tuple[Path, ...] = ()  # folders in which a user's file looks for its quoted headers
 
     def __hash__(self) -> int:
         # Kernels are keys of caches on the call path; hashing all parameters and presets would take longer.
