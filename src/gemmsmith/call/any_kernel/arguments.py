@@ -12,7 +12,7 @@ import numpy as np
 from gemmsmith.call.any_kernel.arrays import HostArray, host_array, is_array
 from gemmsmith.call.any_kernel.kernel import LaunchKernel, Parameter
 from gemmsmith.call.any_kernel.scalars import pack_scalar
-from gemmsmith.call.any_kernel.types import fits
+from gemmsmith.call.any_kernel.types import fits, with_article
 from gemmsmith.errors import DTypeError, UsageError
 
 Arguments = Sequence[Any] | Mapping[str, Any]
@@ -78,33 +78,35 @@ def _in_order(kernel: LaunchKernel, given: Arguments) -> tuple[list[str], list[A
 
 def _argument(kernel: LaunchKernel, name: str, parameter: Parameter, value: Any) -> Argument:
     named = Parameter(name, parameter.type, parameter.size)
-    if is_array(value) and (parameter.is_pointer or getattr(value, "ndim", 1) != 0):
+    by_value = not parameter.is_pointer and (value.ndim == 0 or parameter.type.lanes > 1) if is_array(value) else True
+    if not by_value:
         return Argument(name, parameter, value, arrays=(_array(named, value),))
     if parameter.is_pointer and isinstance(value, (list, tuple)) and value and all(map(is_array, value)):
         return _table(named, parameter, value)
     if parameter.is_pointer and (value is None or (isinstance(value, int) and value == 0)):
         return Argument(name, parameter, None, data=bytes(8))
     if parameter.type.pointers:
-        kind = "an address" if isinstance(value, (int, np.integer)) else f"a {type(value).__name__}"
+        kind = "an address" if isinstance(value, (int, np.integer)) else with_article(type(value).__name__)
         raise DTypeError(
-            f"{name} is a {parameter.type}, and {kind} was given",
+            f"{name} is {with_article(str(parameter.type))}, and {kind} was given",
             "pass a NumPy, torch or CuPy array, or None for a null pointer",
         )
     if value is None:
-        raise DTypeError(f"{name} is a {parameter.type}, and None was given", "None is a null pointer")
+        raise DTypeError(f"{name} is {with_article(str(parameter.type))}, and None was given", "None is a null pointer")
     return Argument(name, parameter, value, data=pack_scalar(named, value, parameter.type.base in kernel.enums))
 
 
 def _array(parameter: Parameter, value: Any) -> HostArray:
     kind = parameter.type
+    shown = f"{parameter.name} is {with_article(str(kind))}"
     if not parameter.is_pointer:
-        raise DTypeError(f"{parameter.name} is a {kind}, passed by value, and an array was given", "pass one value")
+        raise DTypeError(f"{shown}, passed by value, and an array was given", "pass one value")
     if kind.pointers > 1:
-        raise DTypeError(f"{parameter.name} is a {kind}, and an array was given", "pass a list of arrays")
+        raise DTypeError(f"{shown}, and an array was given", "pass a list of arrays")
     host = host_array(parameter.name, value)
     if not fits(kind, host.values.dtype):
         raise DTypeError(
-            f"{parameter.name} is a {kind}, and an array of {host.values.dtype} was given",
+            f"{shown}, and an array of {host.values.dtype} was given",
             f"pass one of {kind.element}, for example {parameter.name}.astype({_numpy_name(kind.element)})",
         )
     return host
@@ -118,7 +120,9 @@ def _table(named: Parameter, parameter: Parameter, values: Sequence[Any]) -> Arg
     """A table of pointers, one to each array."""
     kind = parameter.type
     if kind.pointers == 1:
-        raise DTypeError(f"{named.name} is a {kind}, and {len(values)} arrays were given", "pass one array")
+        raise DTypeError(
+            f"{named.name} is {with_article(str(kind))}, and {len(values)} arrays were given", "pass one array"
+        )
     inner = Parameter(named.name, type(kind)(kind.base, 1, kind.const, kind.known), 8)
     arrays = tuple(_array(Parameter(f"{named.name}[{i}]", inner.type, 8), each) for i, each in enumerate(values))
     return Argument(named.name, parameter, values, arrays=arrays, is_table=True)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import ctypes
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from gemmsmith.call.any_kernel.kernel import Parameter
-from gemmsmith.call.any_kernel.types import integer_of
+from gemmsmith.call.any_kernel.types import integer_of, with_article
 from gemmsmith.errors import DTypeError, UnsupportedError
 
-_NUMBERS = (bool, int, float, np.number, np.bool_)
+_NUMBERS = (bool, int, float, np.number, np.bool_, ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2)
 
 
 def pack_scalar(parameter: Parameter, value: Any, is_enum: bool = False) -> bytes:
@@ -45,7 +46,7 @@ def _raw(value: Any) -> bytes | None:
 
 
 def _number(parameter: Parameter, dtype: np.dtype[Any], value: Any) -> bytes:
-    shown = f"{parameter.name} is {_article(str(parameter.type))}"
+    shown = f"{parameter.name} is {with_article(str(parameter.type))}"
     if dtype.kind in "iu":
         if isinstance(value, (float, np.floating)) and value != int(value):
             raise DTypeError(f"{shown}, and {value!r} is no integer")
@@ -66,7 +67,7 @@ def _vector(parameter: Parameter, value: Any) -> bytes:
         value = (*value, *[1] * (3 - len(value)))
     numbers = value.tolist() if isinstance(value, np.ndarray) else value
     if not isinstance(numbers, (tuple, list)) or len(numbers) != kind.lanes:
-        raise DTypeError(f"{parameter.name} is {_article(str(kind))}", f"pass {kind.lanes} numbers")
+        raise DTypeError(f"{parameter.name} is {with_article(str(kind))}", f"pass {kind.lanes} numbers")
     assert kind.element is not None
     return b"".join(_number(parameter, kind.element, number) for number in numbers)
 
@@ -87,14 +88,10 @@ def _untyped(parameter: Parameter, value: Any, is_enum: bool) -> bytes:
 def _refusal(parameter: Parameter, value: Any) -> DTypeError:
     kind = type(value).__name__
     if parameter.type.known and parameter.type.element is not None:
-        return DTypeError(f"{parameter.name} is {_article(str(parameter.type))}, and {_article(kind)} was given",
-                          "pass a number")  # fmt: skip
+        named = f"{parameter.name} is {with_article(str(parameter.type))}"
+        return DTypeError(f"{named}, and {with_article(kind)} was given", "pass a number")
     return DTypeError(
         f"{parameter.name} is passed by value in {parameter.size} bytes ({parameter.type}), and "
-        f"{_article(kind)} was given",
+        f"{with_article(kind)} was given",
         f"pass its {parameter.size} bytes, a ctypes.Structure, or a structured scalar of NumPy",
     )
-
-
-def _article(word: str) -> str:
-    return f"{'an' if word[:1] in 'aeiou' and not word.startswith('u') else 'a'} {word}"

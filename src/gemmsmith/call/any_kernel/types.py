@@ -152,3 +152,8 @@ def is_dtype_name(name: str) -> bool:
 def integer_of(size: int) -> DTypeOf:
     """The signed integer of ``size`` bytes."""
     return _SIGNED[size]
+
+
+def with_article(word: str) -> str:
+    """'an int', 'a float*', 'an unsigned', 'a uint'."""
+    return f"{'an' if word[:1] in 'aeio' or word.startswith('un') else 'a'} {word}"
