@@ -43,6 +43,11 @@ def test_other_names_are_labels_in_the_order_of_the_parameters() -> None:
     result = gemmsmith.launch(TAKES, "takes", grid=1, block=1,
                               args={f"my_{name}": value for name, value in GOOD.items()})  # fmt: skip
     assert list(result.by_name) == ["my_x"]
+    some = {"mine" if name == "by" else name: value for name, value in GOOD.items()}
+    assert gemmsmith.launch(TAKES, "takes", grid=1, block=1, args=some)["x"].tolist()[1] == 1.5
+    moved = {"mine": GOOD["x"], "x": 5} | {name: GOOD[name] for name in list(GOOD)[2:]}
+    with pytest.raises(UsageError, match="takes has no parameter mine"):
+        gemmsmith.launch(TAKES, "takes", grid=1, block=1, args=moved)
 
 
 def test_a_struct_comes_as_bytes_ctypes_or_numpy() -> None:
@@ -80,7 +85,7 @@ def test_numpy_scalars_and_flags_are_numbers() -> None:
         ({"p": POINT[:-1]}, "p has 12 bytes, and 11 were given"),
         ({"p": 1.0}, "p is passed by value in 12 bytes (Point), and a float was given"),
         ({"d": X}, "d is a const double*, and an array of float32 was given"),
-        ({"nn": 3}, "takes has no parameter nn"),
+        ({"nn": 3}, "takes has no parameter nn, and the arguments are not in its order"),
     ],
 )
 def test_a_wrong_argument_is_named(changes: dict[str, Any], message: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from typing import Any
 
 import typer
@@ -12,7 +13,9 @@ from gemmsmith.call.any_kernel.arguments import match_arguments
 from gemmsmith.call.any_kernel.result import LaunchResult
 from gemmsmith.call.launch import Launch
 from gemmsmith.cli.launch_files import find_launches, launch_name, one_launch
-from gemmsmith.cli.options.arguments import ArgumentOptions
+from gemmsmith.cli.ncu_launch import measured_launch
+from gemmsmith.cli.ncu_profile import measured_on
+from gemmsmith.cli.options.arguments import PYTHON_FILE, ArgumentOptions
 from gemmsmith.cli.options.device import CacheOptions, DeviceOptions, TargetOptions
 from gemmsmith.cli.options.groups import option_words
 from gemmsmith.cli.options.kernel import KernelOptions
@@ -22,12 +25,13 @@ from gemmsmith.cli.render.profile_csv import lines_csv, metrics_csv
 from gemmsmith.cli.render.profile_tables import print_profile, print_source_lines
 from gemmsmith.compile.cache import CompileCache
 from gemmsmith.compile.sass import Sass, disassemble
-from gemmsmith.errors import UnsupportedError
+from gemmsmith.explain.comparison_rows import measured_rows
 from gemmsmith.explain.diagnosis import MODEL, Diagnosis
 from gemmsmith.explain.launch_comparison import compare_launches, comparison_json
 from gemmsmith.explain.launch_profile import diagnose_launch, diagnosis_json, launch_json, launch_profile
 from gemmsmith.explain.occupancy import occupancy
 from gemmsmith.explain.profile import Profile
+from gemmsmith.run.cuda import cuda_device
 from gemmsmith.verify.launch_check import check_launch, trials
 
 _WORTH = 1.005  # smaller gains are rounding
@@ -69,14 +73,13 @@ def profile_launches(
     cache: CacheOptions, *, as_json: bool, csv: bool, lines: bool,
 ) -> None:  # fmt: skip
     """Count what each launch does."""
-    _simulated_only(device)
+    on_gpu = measured_on(device)
     found = find_launches(word, options, given)
-    if csv and len(found) > 1:
-        one_launch(word, options, given)  # refuses
+    if csv:
+        one_launch(word, options, given)  # refuses several
     made = []
     for each in found:
-        result, sass = _counted(each, target, cache)
-        profile = launch_profile(result, sass)
+        profile, file, text = _profiled(word, each, options, given, target, cache, on_gpu=on_gpu, lines=lines)
         if as_json:
             made.append(launch_json(profile) | {"occupancy": _occupancy_json(profile, target)})
         elif csv:
@@ -84,8 +87,7 @@ def profile_launches(
         else:
             say(f"{launch_name(each)}, {geometry_line(each.geometry)}", "bold")
             if lines:
-                text = result.launched.files.get(result.launched.file, "")
-                print_source_lines(profile, result.launched.file, text.expandtabs(4).splitlines())
+                print_source_lines(profile, file, text)
             else:
                 print_profile(profile, _occupancy(profile, target), target.model)
     if as_json:
@@ -110,11 +112,15 @@ def compare_two_launches(
     left: tuple[str, KernelOptions], right: tuple[str, KernelOptions], given: ArgumentOptions, device: DeviceOptions,
     target: TargetOptions, cache: CacheOptions, as_json: bool,
 ) -> None:  # fmt: skip
-    """Two launches side by side."""
-    _simulated_only(device)
+    """Two launches side by side; on a GPU also what ncu measures."""
+    on_gpu = measured_on(device)
     both = [one_launch(word, options, given) for word, options in (left, right)]
     seen = [_diagnosed(each, target, cache) for each in both]
     found = compare_launches(seen[0], seen[1], target.model)
+    if on_gpu:
+        sides = zip((left, right), both, strict=True)
+        x, y = (measured_launch(word, each, options, given.args) for (word, options), each in sides)
+        found = replace(found, rows=(*found.rows, *measured_rows(x, y)))
     if as_json:
         print_json(comparison_json(found))
         return
@@ -133,6 +139,21 @@ def compare_two_launches(
     print_table((("", "left"), ("", "left"), (f"X {names[0]}", "right"), (f"Y {names[1]}", "right")), rows)
     say()
     say(MODEL, "dim")
+
+
+def _profiled(
+    word: str, launch: Launch, options: KernelOptions, given: ArgumentOptions, target: TargetOptions,
+    cache: CacheOptions, *, on_gpu: bool, lines: bool,
+) -> tuple[Profile, str, list[str]]:  # fmt: skip
+    """A launch's profile, the name of its source, and the lines of that."""
+    if on_gpu:
+        named = word if ":" in word or not word.endswith(PYTHON_FILE) else f"{word}:{launch_name(launch)}"
+        kernel = launch.compile(cuda_device().arch, _cache(cache))
+        profile = measured_launch(named, launch, options, given.args, lines=lines)
+    else:
+        result, sass = _counted(launch, target, cache)
+        kernel, profile = result.launched, launch_profile(result, sass)
+    return profile, kernel.file, kernel.files.get(kernel.file, "").expandtabs(4).splitlines()
 
 
 def _counted(launch: Launch, target: TargetOptions, cache: CacheOptions) -> tuple[LaunchResult, Sass]:
@@ -164,14 +185,6 @@ def _print_diagnosis(launch: Launch, found: Diagnosis) -> None:
         say(f"{finding.sentence} {finding.fix}", indent="   ")
     say(MODEL, "dim")
     say()
-
-
-def _simulated_only(device: DeviceOptions) -> None:
-    if device.device == "gpu":
-        raise UnsupportedError(
-            "launches of any kernel are counted on the simulator only",
-            "leave --device gpu out, or run ncu on a program that calls gemmsmith.launch(..., device='gpu')",
-        )
 
 
 def _cache(options: CacheOptions) -> CompileCache | None:

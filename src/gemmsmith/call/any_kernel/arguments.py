@@ -53,7 +53,8 @@ def match_arguments(kernel: LaunchKernel, given: Arguments) -> tuple[Argument, .
 def _in_order(kernel: LaunchKernel, given: Arguments) -> tuple[list[str], list[Any]]:
     """Names and values in the order of the parameters.
 
-    The names of a mapping are those of the parameters, in any order; or none of them, and then in the same order.
+    The names of a mapping are those of the parameters, in any order; or else names of the caller's own, in the order of
+    the parameters.
     """
     if isinstance(given, (str, bytes)) or is_array(given) or not isinstance(given, (Mapping, Sequence)):
         raise UsageError(
@@ -62,13 +63,14 @@ def _in_order(kernel: LaunchKernel, given: Arguments) -> tuple[list[str], list[A
     if not isinstance(given, Mapping):
         return [""] * len(given), list(given)
     wanted = [parameter.name for parameter in kernel.parameters]
-    if not set(given) & set(wanted):
+    in_place = all(name == own or name not in wanted for name, own in zip(given, wanted, strict=False))
+    if set(given) != set(wanted) and len(given) == len(wanted) and in_place:
         return list(given), list(given.values())
     lacking, unknown = [name for name in wanted if name not in given], [name for name in given if name not in wanted]
     if unknown:
         near = get_close_matches(unknown[0], lacking, 1, 0.5)
         raise UsageError(
-            f"{kernel.name} has no parameter {unknown[0]}",
+            f"{kernel.name} has no parameter {unknown[0]}, and the arguments are not in its order",
             f"{f'did you mean {near[0]}? ' if near else ''}it is {kernel}",
         )
     if lacking:
