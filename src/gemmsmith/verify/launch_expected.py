@@ -115,7 +115,7 @@ def _values(name: str, value: Any) -> NDArray[Any]:
 def differences(name: str, got: Any, expected: NDArray[Any], tolerance: Tolerance, exact_data: bool = False) -> str:
     """What is wrong with one array, in one line; empty if nothing is.
 
-    ``exact_data``: the inputs were small integers or quarters, so where the expected numbers are, too, they must be met.
+    ``exact_data``: the inputs were small integers or quarters. Where the expected numbers are too, they must be met.
     """
     found = _values(name, got)
     if found.size != expected.size:
