@@ -283,3 +283,5 @@ RULES: tuple[Rule, ...] = (
     _uncoalesced, _no_reuse, _shared_bound, _bank_conflicts, _scalar_loads, _overhead, _exposed_latency, _barriers,
     _occupancy, _tail, _spills, _divergence, _at_the_peak,
 )  # fmt: skip
+# Those that hold for kernels that are no matrix product as well.
+GENERAL_RULES: tuple[Rule, ...] = (_uncoalesced, _bank_conflicts, _scalar_loads, _occupancy, _spills, _divergence)

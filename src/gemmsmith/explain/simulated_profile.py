@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Callable
 
 from gemmsmith.compile.compiled import CompiledKernel
 from gemmsmith.compile.sass import Sass, disassemble
@@ -35,12 +36,15 @@ def simulate(
     Pass ``sass`` if it is at hand: disassembling takes most of a second.
     """
     counted = count_launch(spec, config, problem, compiled, sample, depth)
-    return _profile(spec, config, problem, compiled, counted, sass or disassemble(compiled))
+    return profile_of(spec.name, str(config), problem, compiled, counted, sass or disassemble(compiled),
+                      spec.source.name, lambda file: source_lines(spec, file))  # fmt: skip
 
 
-def _profile(
-    spec: KernelSpec, config: Config, problem: Problem, compiled: CompiledKernel, counted: Counted, sass: Sass
-) -> Profile:
+def profile_of(
+    kernel: str, config: str, problem: Problem, compiled: CompiledKernel, counted: Counted, sass: Sass, file: str,
+    text_of: Callable[[str], list[str]],
+) -> Profile:  # fmt: skip
+    """The profile of counted blocks. ``file`` is the kernel's source, and ``text_of`` has the lines of any file."""
     counters = counted.counters
     machine, trips = machine_mix(counters, sass)
     executed = sum(c.executed for c in counters.by_position.values())
@@ -48,9 +52,9 @@ def _profile(
     branches = [c for operation, c in counters.items() if operation.traits.flow is Flow.BRANCH]
     taken, divergent = sum(c.executed for c in branches), sum(c.divergent for c in branches)
     return Profile(
-        kernel=spec.name, config=str(config), problem=problem, device=f"simulator ({compiled.arch})",
+        kernel=kernel, config=config, problem=problem, device=f"simulator ({compiled.arch})",
         origin="simulated", arch=compiled.arch, geometry=counters.geometry, resources=compiled.resources,
-        metrics=(*simulated(counters).items(), *_bytes(counters).items()), lines=_lines(spec, counters),
+        metrics=(*simulated(counters).items(), *_bytes(counters).items()), lines=_lines(counters, file, text_of),
         mix=tuple(simulated_mix(counters).most_common()), machine_mix=tuple(machine.most_common()), loop_trips=trips,
         active_lanes=threads / executed if executed else math.nan,
         branch_efficiency=100 * (1 - divergent / taken) if taken else 100.0,
@@ -79,7 +83,7 @@ def _bytes(counters: Counters) -> dict[str, int]:
     return total
 
 
-def _lines(spec: KernelSpec, counters: Counters) -> tuple[Line, ...]:
+def _lines(counters: Counters, own: str, text_of: Callable[[str], list[str]]) -> tuple[Line, ...]:
     """Counts by source line in file order, the kernel's file before its headers."""
     executed: Counter[tuple[str, int]] = Counter()
     totals: dict[tuple[str, int], Counter[str]] = {}
@@ -87,9 +91,9 @@ def _lines(spec: KernelSpec, counters: Counters) -> tuple[Line, ...]:
         where = operation.instruction.file, operation.instruction.line
         executed[where] += count.executed
         totals.setdefault(where, Counter()).update(counters.metrics(operation, count))
-    texts = {file: source_lines(spec, file) for file, _ in executed}
+    texts = {file: text_of(file) for file, _ in executed}
     lines = []
-    for file, number in sorted(executed, key=lambda w: (w[0] != spec.source.name, w)):
+    for file, number in sorted(executed, key=lambda w: (w[0] != own, w)):
         text = texts[file][number - 1] if 0 < number <= len(texts[file]) else ""
         values = tuple((name, value) for name, value in totals[file, number].items() if value)
         lines.append(Line(file, number, text, executed[file, number], values))

@@ -44,7 +44,7 @@ class CudaMemory:
     def forbid_reads(self, address: int, why: str) -> None:
         """Does nothing: the hardware cannot forbid reads."""
 
-    def label(self, address: int, name: str) -> None:
+    def label(self, address: int, name: str, itemsize: int = 0) -> None:
         """Does nothing: the hardware's messages do not name memory."""
 
     def copy_rows(self, target: int, target_pitch: int, source: int, source_pitch: int, width: int, rows: int,

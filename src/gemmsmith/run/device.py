@@ -68,8 +68,11 @@ class Device(Protocol):
         The simulator faults at such a read. A GPU cannot detect it; there the allocation holds NaN.
         """
 
-    def label(self, address: int, name: str) -> None:
-        """Name the allocation that holds ``address`` in the simulator's messages; a GPU ignores it."""
+    def label(self, address: int, name: str, itemsize: int = 0) -> None:
+        """Name the allocation that holds ``address`` in the simulator's messages; a GPU ignores it.
+
+        With ``itemsize`` messages count elements instead of bytes: x[1024], 1 past its end.
+        """
 
     def load(self, compiled: CompiledKernel) -> Any:
         """Load a compiled kernel, so that it can be launched."""

@@ -97,8 +97,8 @@ class SimDevice:
     def forbid_reads(self, address: int, why: str) -> None:
         self.memory.forbid_reads(address, why)
 
-    def label(self, address: int, name: str) -> None:
-        self.memory.label(address, name)
+    def label(self, address: int, name: str, itemsize: int = 0) -> None:
+        self.memory.label(address, name, itemsize)
 
     def _view(self, address: int, nbytes: int) -> Bytes:
         try:

@@ -23,6 +23,7 @@ _WINDOW_SIZE = 1 << 32
 _FIRST_ADDRESS = 0x0000_7000_0000_0000
 _GAP = 1 << 20
 ALIGNMENT = 256
+_NEAR_NULL = 1 << 16
 _LARGE = 1 << 30
 _NORESERVE = 0x4000  # mmap.MAP_NORESERVE, which Python names from 3.13 on; the same on x86-64 and ARM64
 
@@ -84,7 +85,7 @@ class GlobalMemory:
         self._data: dict[int, Array] = {}
         self._size: dict[int, int] = {}
         self._unreadable: dict[int, str] = {}
-        self._names: dict[int, str] = {}
+        self._names: dict[int, tuple[str, int]] = {}  # with the bytes of an element; 0: count bytes
         self._next = _FIRST_ADDRESS
 
     def allocate(self, nbytes: int) -> int:
@@ -99,11 +100,11 @@ class GlobalMemory:
         self._unreadable.pop(base, None)
         self._names.pop(base, None)
 
-    def label(self, address: int, name: str) -> None:
-        """Name the allocation that holds ``address``, for messages."""
+    def label(self, address: int, name: str, itemsize: int = 0) -> None:
+        """Name the allocation that holds ``address``, for messages, and the size of its elements."""
         found = self.locate(address, 0)
         if found is not None:
-            self._names[found[0]] = name
+            self._names[found[0]] = name, itemsize
 
     def text(self, address: int) -> str:
         """The zero-terminated string at ``address``; empty if there is no memory."""
@@ -135,12 +136,15 @@ class GlobalMemory:
 
     def describe(self, address: int) -> str:
         """Where an address lies relative to the nearest allocation."""
+        if 0 <= address < _NEAR_NULL:
+            return "it is a null pointer, or was computed from one"
         best: tuple[int, str] | None = None
         for base, size in self._size.items():
             past, before = address - (base + size), base - address
             distance = past if past >= 0 else before if before > 0 else 0
-            what = f"{self._names[base]} ({size} bytes)" if base in self._names else f"a {size}-byte allocation"
-            text = (
+            name, itemsize = self._names.get(base, ("", 0))
+            what = f"{name} ({size} bytes)" if name else f"a {size}-byte allocation"
+            text = _element_text(name, address - base, size, itemsize) if itemsize else (
                 f"{past} bytes past the end of {what}" if past >= 0
                 else f"{before} bytes before {what}" if before > 0
                 else f"it starts inside {what} and runs over its end"
@@ -191,6 +195,17 @@ class GlobalMemory:
             address = int(addresses.reshape(-1)[position])
             raise AccessFault("out-of-bounds", position, address, self.describe(address), Space.GLOBAL)
         return parts
+
+
+def _element_text(name: str, offset: int, size: int, itemsize: int) -> str:
+    """Which element of an array lies ``offset`` bytes from its start, and how far outside that is."""
+    index, count = offset // itemsize, size // itemsize
+    many = f"{name} has {count} element{'s' if count != 1 else ''}"
+    if index < 0:
+        return f"{name}[{index}], {-index} before its start ({many})"
+    if index < count:
+        return f"it starts inside {name}, at {name}[{index}], and runs over its end ({many})"
+    return f"{name}[{index}], {index - count + 1} past its end ({many})"
 
 
 class WindowMemory:

@@ -18,6 +18,7 @@ import typer
 from gemmsmith.call.binding import CompileFn, aligned_code
 from gemmsmith.cli.estimate import check_memory
 from gemmsmith.cli.launch_report import hints, launch_facts
+from gemmsmith.cli.options.arguments import ArgumentOptions
 from gemmsmith.cli.options.device import CacheOptions, DeviceOptions
 from gemmsmith.cli.options.groups import option_words
 from gemmsmith.cli.options.kernel import KernelName, KernelOptions, find_kernel
@@ -57,6 +58,7 @@ def command(
         float, typer.Option("--timeout", help="Seconds that a simulated launch may take.", rich_help_panel="Device")
     ] = 120,
     *,
+    arguments: ArgumentOptions,
     checks: VerificationOptions,
     cache: CacheOptions,
     output: OutputOptions,
@@ -67,6 +69,11 @@ def command(
     """
     if not timeout > 0 or math.isnan(timeout):
         raise UsageError(f"--timeout {timeout:g} is not a number of seconds", "give more than 0; inf: no limit")
+    if arguments.launches(kernel):
+        from gemmsmith.cli.launch_commands import check_launches
+
+        check_launches(kernel, options, arguments, device, timeout, cache, output.json)
+        return
     spec, config = find_kernel(kernel, options)
     user = replace(options.launch, defines=spec.extra_defines)
     first = device.open()

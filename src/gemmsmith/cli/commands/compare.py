@@ -12,6 +12,7 @@ import typer
 from rich.markup import escape
 
 from gemmsmith.cli.ncu_profile import measured, measured_on
+from gemmsmith.cli.options.arguments import ArgumentOptions
 from gemmsmith.cli.options.device import CacheOptions, DeviceOptions, TargetOptions
 from gemmsmith.cli.options.groups import OptionGroup
 from gemmsmith.cli.options.kernel import KernelName, KernelOptions
@@ -62,6 +63,7 @@ def command(
     problem: ProblemOptions,
     device: DeviceOptions = _DEVICE,
     *,
+    arguments: ArgumentOptions,
     target: TargetOptions,
     cache: CacheOptions,
     output: TableOptions,
@@ -70,6 +72,11 @@ def command(
 
     On a GPU with ncu also what ncu measures.
     """
+    if arguments.launches(x) or arguments.launches(y):
+        from gemmsmith.cli.launch_commands import compare_two_launches
+
+        compare_two_launches((x, sides.x), (y, sides.y), arguments, device, target, cache, output.json)
+        return
     gpu = target.model
     on_gpu = measured_on(device)
     arch = cuda_device().arch if on_gpu else target.architecture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gemmsmith.cli.options.arguments import ArgumentOptions
 from gemmsmith.cli.options.device import CacheOptions, TargetOptions
 from gemmsmith.cli.options.kernel import KernelName, KernelOptions
 from gemmsmith.cli.options.output import OutputOptions
@@ -14,10 +15,15 @@ _WORTH = 1.005  # smaller gains are rounding
 
 
 def command(
-    kernel: KernelName, options: KernelOptions, problem: ProblemOptions, target: TargetOptions, cache: CacheOptions,
-    output: OutputOptions,
+    kernel: KernelName, options: KernelOptions, problem: ProblemOptions, arguments: ArgumentOptions,
+    target: TargetOptions, cache: CacheOptions, output: OutputOptions,
 ) -> None:  # fmt: skip
     """Say what bounds a kernel on a GPU, and list fixes by estimated gain."""
+    if arguments.launches(kernel):
+        from gemmsmith.cli.launch_commands import explain_launches
+
+        explain_launches(kernel, options, arguments, target, cache, output.json)
+        return
     gpu = target.model
     subject = find_subject(kernel, options, problem, target.architecture, cache.compiler)
     with progress() as bar:

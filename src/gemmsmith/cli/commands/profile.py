@@ -9,6 +9,7 @@ from typing import Annotated, Any, ClassVar
 import typer
 
 from gemmsmith.cli.ncu_profile import measured, measured_on
+from gemmsmith.cli.options.arguments import ArgumentOptions
 from gemmsmith.cli.options.device import CacheOptions, DeviceOptions, TargetOptions
 from gemmsmith.cli.options.groups import OptionGroup
 from gemmsmith.cli.options.kernel import KernelName, KernelOptions
@@ -69,6 +70,7 @@ def command(
     options: KernelOptions,
     problem: ProblemOptions = _SHAPE,
     *,
+    arguments: ArgumentOptions,
     sampling: SampleOptions,
     device: DeviceOptions,
     target: TargetOptions,
@@ -79,6 +81,12 @@ def command(
 
     On a GPU with ncu also stalls and hit rates.
     """
+    if arguments.launches(kernel):
+        from gemmsmith.cli.launch_commands import profile_launches
+
+        profile_launches(kernel, options, arguments, device, target, cache, as_json=output.json, csv=output.csv,
+                         lines=sampling.lines)  # fmt: skip
+        return
     on_gpu = measured_on(device)
     if on_gpu and sampling.sample:
         raise UsageError("--sample is for the simulator", "add --device sim, or leave it out")

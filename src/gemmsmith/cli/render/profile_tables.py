@@ -185,6 +185,11 @@ def cross_check_sentences(profile: Profile) -> list[str]:
 
 def print_lines(spec: KernelSpec, profile: Profile, automatic: bool = False) -> None:
     """The source from the first counted line to the last, then counted lines of headers."""
+    print_source_lines(profile, spec.source.name, source_lines(spec, spec.source.name), automatic)
+
+
+def print_source_lines(profile: Profile, own: str, texts: Sequence[str], automatic: bool = False) -> None:
+    """The same for a source file called ``own`` with the lines ``texts``."""
     say(_provenance(profile, automatic), "dim")
     say(_UNVERIFIED, "dim")
     for sentence in line_sum_sentences(profile):
@@ -193,13 +198,12 @@ def print_lines(spec: KernelSpec, profile: Profile, automatic: bool = False) -> 
     cells = {(line.file, line.number): [cell(line) for cell in shown.values()] for line in profile.lines}
     widths = [max(map(len, column)) for column in zip(shown, *cells.values(), strict=True)]
     nothing = [""] * len(shown)
-    texts = source_lines(spec, spec.source.name)
     _print_row("line", list(shown), "source", widths)
-    counted = [at for file, at in cells if file == spec.source.name and at]
+    counted = [at for file, at in cells if file == own and at]
     for at in range(min(counted, default=1), max(counted, default=0) + 1):
         text = texts[at - 1] if at <= len(texts) else ""
-        _print_row(str(at), cells.get((spec.source.name, at), nothing), text, widths)
-    for file in dict.fromkeys(line.file for line in profile.lines if line.file != spec.source.name):
+        _print_row(str(at), cells.get((own, at), nothing), text, widths)
+    for file in dict.fromkeys(line.file for line in profile.lines if line.file != own):
         say(f"{file or 'no line known'}:")
         for line in profile.lines:
             if line.file == file:

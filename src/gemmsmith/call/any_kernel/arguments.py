@@ -1,0 +1,130 @@
+"""The arguments of a launch: matched with the kernel's parameters, checked, and packed once memory is allocated."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any
+
+import numpy as np
+
+from gemmsmith.call.any_kernel.arrays import HostArray, host_array, is_array
+from gemmsmith.call.any_kernel.kernel import LaunchKernel, Parameter
+from gemmsmith.call.any_kernel.scalars import pack_scalar
+from gemmsmith.call.any_kernel.types import fits, with_article
+from gemmsmith.errors import DTypeError, UsageError
+
+Arguments = Sequence[Any] | Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Argument:
+    """One argument: bytes of a scalar, one array, or the arrays of a table of pointers (``float**``).
+
+    ``name`` is the caller's, or else the parameter's. ``writable``: the parameter is no pointer to const.
+    """
+
+    name: str
+    parameter: Parameter
+    value: Any
+    data: bytes = b""
+    arrays: tuple[HostArray, ...] = ()
+    is_table: bool = False
+
+    @property
+    def writable(self) -> bool:
+        return bool(self.arrays) and not self.parameter.type.const
+
+
+def match_arguments(kernel: LaunchKernel, given: Arguments) -> tuple[Argument, ...]:
+    """Each argument with its parameter; raises for a wrong count, a wrong name or a wrong type."""
+    names, values = _in_order(kernel, given)
+    if len(values) != len(kernel.parameters):
+        raise UsageError(
+            f"{kernel.name} takes {len(kernel.parameters)} arguments, and {len(values)} were given", f"it is {kernel}"
+        )
+    return tuple(
+        _argument(kernel, name or parameter.name, parameter, value)
+        for name, parameter, value in zip(names, kernel.parameters, values, strict=True)
+    )
+
+
+def _in_order(kernel: LaunchKernel, given: Arguments) -> tuple[list[str], list[Any]]:
+    """Names and values in the order of the parameters.
+
+    The names of a mapping are those of the parameters, in any order; or else names of the caller's own, in the order of
+    the parameters.
+    """
+    if isinstance(given, (str, bytes)) or is_array(given) or not isinstance(given, (Mapping, Sequence)):
+        raise UsageError(
+            f"args is a {type(given).__name__}", "pass a list with one value for each parameter, or a dict"
+        )
+    if not isinstance(given, Mapping):
+        return [""] * len(given), list(given)
+    wanted = [parameter.name for parameter in kernel.parameters]
+    in_place = all(name == own or name not in wanted for name, own in zip(given, wanted, strict=False))
+    if set(given) != set(wanted) and len(given) == len(wanted) and in_place:
+        return list(given), list(given.values())
+    lacking, unknown = [name for name in wanted if name not in given], [name for name in given if name not in wanted]
+    if unknown:
+        near = get_close_matches(unknown[0], lacking, 1, 0.5)
+        raise UsageError(
+            f"{kernel.name} has no parameter {unknown[0]}, and the arguments are not in its order",
+            f"{f'did you mean {near[0]}? ' if near else ''}it is {kernel}",
+        )
+    if lacking:
+        raise UsageError(f"{kernel.name} needs a value for {', '.join(lacking)}", f"it is {kernel}")
+    return wanted, [given[name] for name in wanted]
+
+
+def _argument(kernel: LaunchKernel, name: str, parameter: Parameter, value: Any) -> Argument:
+    named = Parameter(name, parameter.type, parameter.size)
+    by_value = not parameter.is_pointer and (value.ndim == 0 or parameter.type.lanes > 1) if is_array(value) else True
+    if not by_value:
+        return Argument(name, parameter, value, arrays=(_array(named, value),))
+    if parameter.is_pointer and isinstance(value, (list, tuple)) and value and all(map(is_array, value)):
+        return _table(named, parameter, value)
+    if parameter.is_pointer and (value is None or (isinstance(value, int) and value == 0)):
+        return Argument(name, parameter, None, data=bytes(8))
+    if parameter.type.pointers:
+        kind = "an address" if isinstance(value, (int, np.integer)) else with_article(type(value).__name__)
+        raise DTypeError(
+            f"{name} is {with_article(str(parameter.type))}, and {kind} was given",
+            "pass a NumPy, torch or CuPy array, or None for a null pointer",
+        )
+    if value is None:
+        raise DTypeError(f"{name} is {with_article(str(parameter.type))}, and None was given", "None is a null pointer")
+    return Argument(name, parameter, value, data=pack_scalar(named, value, parameter.type.base in kernel.enums))
+
+
+def _array(parameter: Parameter, value: Any) -> HostArray:
+    kind = parameter.type
+    shown = f"{parameter.name} is {with_article(str(kind))}"
+    if not parameter.is_pointer:
+        raise DTypeError(f"{shown}, passed by value, and an array was given", "pass one value")
+    if kind.pointers > 1:
+        raise DTypeError(f"{shown}, and an array was given", "pass a list of arrays")
+    host = host_array(parameter.name, value)
+    if not fits(kind, host.values.dtype):
+        raise DTypeError(
+            f"{shown}, and an array of {host.values.dtype} was given",
+            f"pass one of {kind.element}, for example {parameter.name}.astype({_numpy_name(kind.element)})",
+        )
+    return host
+
+
+def _numpy_name(dtype: Any) -> str:
+    return f"np.{dtype}" if hasattr(np, str(dtype)) else f"ml_dtypes.{dtype}"
+
+
+def _table(named: Parameter, parameter: Parameter, values: Sequence[Any]) -> Argument:
+    """A table of pointers, one to each array."""
+    kind = parameter.type
+    if kind.pointers == 1:
+        raise DTypeError(
+            f"{named.name} is {with_article(str(kind))}, and {len(values)} arrays were given", "pass one array"
+        )
+    inner = Parameter(named.name, type(kind)(kind.base, 1, kind.const, kind.known), 8)
+    arrays = tuple(_array(Parameter(f"{named.name}[{i}]", inner.type, 8), each) for i, each in enumerate(values))
+    return Argument(named.name, parameter, values, arrays=arrays, is_table=True)

@@ -1,0 +1,198 @@
+"""From a source and a kernel's name to compiled code and its parameters."""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from pathlib import Path
+
+from gemmsmith.call.any_kernel.declaration import Declaration, declarations, mangled_types
+from gemmsmith.call.any_kernel.types import UNKNOWN, CType
+from gemmsmith.compile.cache import CompileCache
+from gemmsmith.compile.compiled import CompiledKernel
+from gemmsmith.compile.compiler import compile_kernel
+from gemmsmith.compile.render import render_kernel
+from gemmsmith.errors import SignatureError, UnknownKernelError, UsageError
+from gemmsmith.kernel.config import Config
+from gemmsmith.kernel.geometry import Geometry
+from gemmsmith.kernel.spec import KernelSpec
+from gemmsmith.problem import FP32, Problem
+from gemmsmith.userfile.includes import bundle
+
+Source = str | os.PathLike[str]
+TEXT_NAME = "kernel.cu"  # what messages call a source that was given as text
+_PARAMETERS = re.compile(r"\.param\s+(?P<rest>[^,()]+)")
+_BYTES = re.compile(r"\.align\s+\d+\s+\.b8\s+[\w$]+\[(\d+)\]")
+_WIDTH = re.compile(r"\.(?:[busf])(8|16|32|64)\b")
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One parameter of a kernel: its name (its position, where it has none), its type and its bytes."""
+
+    name: str
+    type: CType
+    size: int
+
+    @property
+    def is_pointer(self) -> bool:
+        """Whether it takes memory. Where the type is not known, whatever has 8 bytes may."""
+        return self.type.pointers > 0 or (not self.type.known and self.size == 8)
+
+    def __str__(self) -> str:
+        return f"{self.type} {self.name}" if self.type.known else f"{self.name} ({self.size} bytes)"
+
+
+@dataclass(frozen=True)
+class LaunchKernel:
+    """A compiled kernel that can be launched with any arguments.
+
+    name   as the caller wrote it, with template arguments
+    files  the source and its headers by the names that messages and counters use
+    enums  types that the source declares as enumerations, which take integers
+    """
+
+    name: str
+    file: str
+    compiled: CompiledKernel
+    parameters: tuple[Parameter, ...]
+    files: Mapping[str, str] = field(repr=False)
+    enums: frozenset[str] = frozenset()
+
+    def __str__(self) -> str:
+        return f"{self.name}({', '.join(map(str, self.parameters))})"
+
+
+def is_text(source: Source) -> bool:
+    """Whether ``source`` is CUDA C++ itself rather than the path of a file."""
+    return isinstance(source, str) and ("\n" in source or "__global__" in source)
+
+
+def compile_launch(
+    source: Source, name: str, defines: Mapping[str, object], include: Sequence[Source], arch: str,
+    cache: CompileCache | None = None,
+) -> LaunchKernel:  # fmt: skip
+    """Compile the kernel ``name`` of ``source``; an empty name means the only kernel there is."""
+    with _on_disk(source) as path:
+        macros = tuple((key, _macro(value)) for key, value in defines.items())
+        spec = _spec(path, name, macros, tuple(Path(os.fspath(folder)) for folder in include))
+        listed = _declared(spec)
+        declared = _choose(path.name, name, listed, dict(macros))
+        if not name:
+            name = declared.name if declared else name
+            spec = _spec(path, name, macros, spec.include)
+        compiled = compile_kernel(spec, Config(()), dtype=FP32, arch=arch, cache=cache)
+        request = render_kernel(spec, Config(()), dtype=FP32, arch=arch)
+    files = {**dict(request.headers), request.name: request.source}
+    enums = frozenset(re.findall(r"\benum\s+(?:class\s+|struct\s+)?(\w+)", "\n".join(files.values())))
+    return LaunchKernel(name, path.name, compiled, parameters_of(compiled, declared), files, enums)
+
+
+@contextmanager
+def _on_disk(source: Source) -> Iterator[Path]:
+    if is_text(source):
+        with tempfile.TemporaryDirectory(prefix="gemmsmith-") as folder:
+            path = Path(folder) / TEXT_NAME
+            path.write_text(str(source), encoding="utf-8")
+            yield path
+        return
+    path = Path(os.fspath(source))
+    if path.is_dir():
+        raise UnknownKernelError(f"{path} is a folder, not a .cu file", "give the path of a .cu file in it")
+    if not path.is_file():
+        raise UnknownKernelError(
+            f"there is no file {path}", "give the path of a .cu file, or CUDA C++ text with a __global__ function"
+        )
+    yield path
+
+
+def _macro(value: object) -> str:
+    return str(int(value)) if isinstance(value, bool) else "1" if value is None else str(value)
+
+
+def _spec(path: Path, entry: str, macros: tuple[tuple[str, str], ...], include: tuple[Path, ...]) -> KernelSpec:
+    return KernelSpec(path.name, path, entry, "", _no_geometry, entry=entry, extra_defines=macros, include=include)
+
+
+def _no_geometry(problem: Problem, config: Config) -> Geometry:
+    raise UsageError(f"a launch has its own grid; it does not depend on {problem} and {config}")
+
+
+def _declared(spec: KernelSpec) -> list[Declaration]:
+    """The kernels of the file, then those of the headers that it includes."""
+    parts = bundle(spec.source, spec.include)
+    own = declarations(parts.source)
+    headers = [made for _, text in parts.headers for made in declarations(text)]
+    return list({made.name: made for made in (*reversed(headers), *reversed(own))}.values())[::-1]
+
+
+def _choose(file: str, name: str, listed: list[Declaration], macros: Mapping[str, str]) -> Declaration | None:
+    """The declaration of ``name``, None where a macro hides it; raises for a name that no kernel has."""
+    names = [made.name for made in listed]
+    if not names:
+        if name:
+            return None
+        raise SignatureError(f"{file} has no __global__ function", "add one, or name another file")
+    if not name and len(names) > 1:
+        raise SignatureError(f"{file} has several kernels: {', '.join(names)}", "name one of them")
+    plain = name.partition("<")[0].rpartition("::")[2].strip() or names[0]
+    found = next((made for made in listed if made.name == plain), None)
+    if found is None:
+        near = get_close_matches(plain, names, 1, 0.5)
+        meant = f"did you mean {near[0]}? " if near else ""
+        raise UnknownKernelError(f"{file} has no kernel called {plain!r}", f"{meant}its kernels: {', '.join(names)}")
+    lacking = [each for each in found.template or () if each not in macros]
+    if lacking and "<" not in name:
+        raise UsageError(
+            f"{plain} is a template, and its parameter{'s' * (len(lacking) > 1)} {', '.join(lacking)} "
+            f"ha{'ve' if len(lacking) > 1 else 's'} no value",
+            f"write its arguments: {plain}<{', '.join(found.template or ())}> with values",
+        )
+    return found
+
+
+def parameters_of(compiled: CompiledKernel, declared: Declaration | None) -> tuple[Parameter, ...]:
+    """Parameters by their bytes in the PTX, their types in the mangled name, and their names in the source."""
+    sizes = ptx_parameter_sizes(compiled.ptx, compiled.entry)
+    own = declared.parameters if declared is not None and len(declared.parameters) == len(sizes) else ()
+    types = mangled_types(compiled.entry)
+    if types is None or len(types) != len(sizes):
+        types = [kind for kind, _ in own] or [UNKNOWN] * len(sizes)
+    names = [name for _, name in own] or [""] * len(sizes)
+    made = zip(names, types, sizes, strict=True)
+    return tuple(
+        Parameter(name or f"argument {number}", kind if _plausible(kind, size) else UNKNOWN, size)
+        for number, (name, kind, size) in enumerate(made)
+    )
+
+
+def _plausible(kind: CType, size: int) -> bool:
+    """Whether a type, which may be an alias in the source, has as many bytes as the compiler gave it."""
+    if kind.pointers:
+        return size == 8
+    return kind.element is None or kind.element.itemsize * kind.lanes == size
+
+
+def ptx_parameter_sizes(ptx: str, entry: str) -> list[int]:
+    """The bytes of each parameter of ``entry``."""
+    match = re.search(rf"\.entry\s+{re.escape(entry)}\s*\(([^)]*)\)", ptx)
+    if match is None:
+        if re.search(rf"\.entry\s+{re.escape(entry)}\b", ptx):
+            return []
+        raise SignatureError(f"the compiled code has no entry {entry}")
+    sizes = []
+    for parameter in _PARAMETERS.finditer(match.group(1)):
+        text = parameter.group("rest")
+        array, width = _BYTES.search(text), _WIDTH.search(text)
+        if array:
+            sizes.append(int(array.group(1)))
+        elif width:
+            sizes.append(int(width.group(1)) // 8)
+        else:
+            raise SignatureError(f"the parameter '.param {text.strip()}' of {entry} is not understood")
+    return sizes

@@ -1,0 +1,87 @@
+"""What a launch did: the arrays it wrote, races, counts, prints and the time it took."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from types import MappingProxyType
+from typing import Any
+
+from gemmsmith.call.any_kernel.kernel import LaunchKernel
+from gemmsmith.errors import UsageError
+from gemmsmith.kernel.geometry import Geometry
+from gemmsmith.sim.counters import Counters
+from gemmsmith.sim.hazards import Hazard
+
+
+@dataclass(frozen=True)
+class LaunchCounters(Mapping[str, int]):
+    """What the simulator counted, by Nsight Compute's names; ``raw`` has the counts of each instruction."""
+
+    raw: Counters = field(repr=False)
+
+    @cached_property
+    def _totals(self) -> dict[str, int]:
+        total: dict[str, int] = {}
+        for operation, count in self.raw.items():
+            for name, value in self.raw.metrics(operation, count).items():
+                total[name] = total.get(name, 0) + value
+        return total
+
+    def __getitem__(self, name: str) -> int:
+        return self._totals[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._totals)
+
+    def __len__(self) -> int:
+        return len(self._totals)
+
+    @property
+    def bank_conflicts(self) -> int:
+        """Shared-memory wavefronts that only bank conflicts cost."""
+        return sum(count.conflicts for count in (*self.raw.by_position.values(), *self.raw.copies.values()))
+
+
+@dataclass(frozen=True)
+class LaunchResult:
+    """The result of ``gemmsmith.launch``.
+
+    written   the arrays that the kernel may write (pointers to non-const) after the launch, in argument order; an
+              argument that is a list of arrays gives a list
+    by_name   the same by name
+    hazards   shared-memory races; the simulator looks for them
+    damage    writes beside the elements of an array: into gaps between them and, on a GPU, around the array
+    counters  what a profiler counts; None on a GPU, or with count=False
+    prints    what the kernel printed; on a GPU it goes to the terminal instead
+    seconds   from the start of the launch to its end, on the device that ran it
+    """
+
+    kernel: str
+    written: tuple[Any, ...]
+    by_name: Mapping[str, Any]
+    hazards: tuple[Hazard, ...]
+    damage: tuple[str, ...]
+    counters: LaunchCounters | None
+    prints: tuple[str, ...]
+    seconds: float
+    device: str
+    geometry: Geometry
+    launched: LaunchKernel = field(repr=False)
+
+    @property
+    def ok(self) -> bool:
+        """No race and no write beside an array. Whether the numbers are right is for the caller to say."""
+        return not self.hazards and not self.damage
+
+    def __getitem__(self, key: str | int) -> Any:
+        if isinstance(key, int):
+            return self.written[key]
+        if key not in self.by_name:
+            raise UsageError(f"{self.kernel} writes no {key!r}", f"it may write {', '.join(self.by_name) or 'nothing'}")
+        return self.by_name[key]
+
+
+def read_only(values: Mapping[str, Any]) -> Mapping[str, Any]:
+    return MappingProxyType(dict(values))

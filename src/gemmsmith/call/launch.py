@@ -1,0 +1,242 @@
+"""Launch any kernel on the simulator or the GPU: ``gemmsmith.launch`` and ``gemmsmith.Launch``."""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from gemmsmith.call.any_kernel.arguments import Argument, Arguments, match_arguments
+from gemmsmith.call.any_kernel.geometry import GridLike, launch_geometry
+from gemmsmith.call.any_kernel.kernel import LaunchKernel, Source, compile_launch
+from gemmsmith.call.any_kernel.memory import PlacedArray, place
+from gemmsmith.call.any_kernel.result import LaunchCounters, LaunchResult, read_only
+from gemmsmith.call.any_kernel.spec import ArgumentList, parse_arguments
+from gemmsmith.compile.cache import CompileCache
+from gemmsmith.errors import GemmsmithError, UsageError
+from gemmsmith.kernel.geometry import Geometry
+from gemmsmith.run.cuda import CudaDevice, cuda_device
+from gemmsmith.run.device import Launch as DeviceLaunch
+from gemmsmith.sim.device import SimDevice
+from gemmsmith.sim.hazards import HazardError
+from gemmsmith.sim.schedule import Schedule, schedule_named
+
+DEFAULT_ARCH = "sm_90"
+Includes = Source | Sequence[Source]
+
+
+def launch(
+    source: Source,
+    kernel: str = "",
+    *,
+    grid: GridLike,
+    block: GridLike,
+    args: Arguments | str = (),
+    smem: int = 0,
+    defines: Mapping[str, object] | None = None,
+    include: Includes = (),
+    device: str = "sim",
+    arch: str = "",
+    inplace: bool = False,
+    check: bool = False,
+    schedule: str | Schedule = "lockstep",
+    hazards: bool = True,
+    count: bool = True,
+    timeout: float = math.inf,
+) -> LaunchResult:
+    """Launch ``kernel`` of ``source`` (a path, or CUDA C++ text) and return what it did.
+
+    ``kernel`` has its template arguments and namespace: 'reduce<256>', 'ns::scan<float>'. It may be left out where the
+    source has one kernel. ``grid`` and ``block`` are a number or up to three. ``args`` has one value per parameter, in
+    order or by name: arrays of NumPy, torch or CuPy, numbers, None (a null pointer), bytes (a struct). They are not
+    changed unless ``inplace``. ``check`` raises where races are found; otherwise ``hazards`` of the result has them.
+
+    On the simulator ``schedule`` is an order of warps (docs/simulator.md), and a launch that takes longer than
+    ``timeout`` seconds is a fault. An access outside an array is one as well, and raises ``SimulationError``.
+    """
+    made = Launch(source, kernel, grid, block, args, smem, defines or {}, include)
+    return made.run(device, arch=arch, inplace=inplace, check=check, schedule=schedule, hazards=hazards, count=count,
+                    timeout=timeout)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Launch:
+    """A launch that is described once and run as often as needed; commands take it from a Python file.
+
+    ``args`` may also be a text such as 'x=randn(1024, f32), out=zeros(4, f32), n=1024' (docs/any-kernel.md). ``expect``
+    is given the arguments by name and returns the arrays that the kernel must write; ``rtol`` and ``atol`` say how
+    closely. ``name`` is what commands call the launch.
+    """
+
+    source: Source
+    kernel: str = ""
+    grid: GridLike = 1
+    block: GridLike = 1
+    args: Arguments | str = ()
+    smem: int = 0
+    defines: Mapping[str, object] = field(default_factory=dict)
+    include: Includes = ()
+    expect: Callable[..., Any] | None = None
+    rtol: float | None = None
+    atol: float | None = None
+    name: str = ""
+
+    @property
+    def geometry(self) -> Geometry:
+        return launch_geometry(self.grid, self.block, self.smem)
+
+    @property
+    def arguments(self) -> ArgumentList | None:
+        """The arguments as they are described in words; None where they are values."""
+        return parse_arguments(self.args) if isinstance(self.args, str) else None
+
+    def compile(self, arch: str = DEFAULT_ARCH, cache: CompileCache | None = None) -> LaunchKernel:
+        folders = (self.include,) if isinstance(self.include, (str, os.PathLike)) else tuple(self.include)
+        return compile_launch(self.source, self.kernel, self.defines, folders, arch, cache)
+
+    def run(
+        self,
+        device: str = "sim",
+        *,
+        arch: str = "",
+        inplace: bool = False,
+        check: bool = False,
+        schedule: str | Schedule = "lockstep",
+        hazards: bool = True,
+        count: bool = True,
+        timeout: float = math.inf,
+        cache: CompileCache | None = None,
+    ) -> LaunchResult:
+        """Run it; the parameters are those of ``launch``."""
+        geometry = self.geometry
+        where = open_device(device, arch, schedule, hazards, count, timeout)
+        kernel = self.compile(arch or where.arch, cache)
+        given = self.arguments
+        values = self.args if given is None else given.values()
+        assert not isinstance(values, str)
+        return run_kernel(kernel, geometry, match_arguments(kernel, values), where, inplace=inplace, check=check)
+
+    def with_args(self, args: Arguments) -> Launch:
+        """The same launch with other arguments."""
+        return replace(self, args=args)
+
+
+def open_device(
+    device: str, arch: str, schedule: str | Schedule, hazards: bool, count: bool, timeout: float
+) -> SimDevice | CudaDevice:
+    """The device of a launch; all but the first parameter are the simulator's."""
+    if device == "gpu":
+        return cuda_device()
+    if device != "sim":
+        raise UsageError(f"unknown device {device!r}", "use 'sim' (the simulator) or 'gpu'")
+    if not timeout > 0 or math.isnan(timeout):
+        raise UsageError(f"timeout={timeout:g} is not a number of seconds", "give more than 0")
+    order = schedule_named(schedule) if isinstance(schedule, str) else schedule
+    return SimDevice(arch or DEFAULT_ARCH, order, hazards=hazards, count=count, timeout=timeout)
+
+
+def run_kernel(
+    kernel: LaunchKernel, geometry: Geometry, arguments: Sequence[Argument], device: SimDevice | CudaDevice, *,
+    inplace: bool = False, check: bool = False,
+) -> LaunchResult:  # fmt: skip
+    """Copy the arguments to the device, launch, and copy back what the kernel may have written."""
+    loaded: Any = device.load(kernel.compiled)
+    with _placed(device, arguments) as (places, packed):
+        start = time.perf_counter()
+        device.launch(loaded, DeviceLaunch(geometry, packed))
+        found = _finish(device, check)
+        seconds = time.perf_counter() - start
+        written, damage = _read_back(device, arguments, places, inplace)
+    counters = getattr(device, "counters", None)
+    return LaunchResult(
+        kernel=kernel.name, written=tuple(written.values()), by_name=read_only(written), hazards=found,
+        damage=tuple(damage), counters=LaunchCounters(counters) if counters is not None else None,
+        prints=tuple(map(str, getattr(device, "prints", None) or ())), seconds=seconds, device=device.name,
+        geometry=geometry, launched=kernel,
+    )  # fmt: skip
+
+
+def _finish(device: SimDevice | CudaDevice, check: bool) -> tuple[Any, ...]:
+    """Wait for the launch; returns its races, or raises them if ``check``."""
+    try:
+        device.synchronize()
+    except HazardError as error:
+        if check:
+            raise
+        return error.hazards
+    return ()
+
+
+@contextmanager
+def _placed(
+    device: SimDevice | CudaDevice, arguments: Sequence[Argument]
+) -> Iterator[tuple[dict[int, PlacedArray], tuple[bytes, ...]]]:
+    """The arrays on the device by the identity of their owner, and every argument's bytes; frees the memory.
+
+    An array that is passed twice is one array on the device as well.
+    """
+    places: dict[int, PlacedArray] = {}
+    allocated: list[int] = []
+    failed = True
+    try:
+        packed = []
+        for argument in arguments:
+            addresses = []
+            for name, owner, host in _owned(argument):
+                if id(owner) not in places:
+                    places[id(owner)] = place(device, name, host)
+                    allocated.append(places[id(owner)].base)
+                addresses.append(places[id(owner)].address)
+            table = np.array(addresses, np.uint64)
+            if argument.is_table:
+                base = device.allocate(table.nbytes)
+                allocated.append(base)
+                device.label(base, argument.name, table.itemsize)
+                device.write(base, table.view(np.uint8))
+                table = np.array([base], np.uint64)
+            packed.append(table.tobytes() if argument.arrays else argument.data)
+        yield places, tuple(packed)
+        failed = False
+    finally:
+        for base in allocated:
+            try:
+                device.free(base)
+            except GemmsmithError:  # after a fault the driver refuses this too; the first error names the cause
+                if not failed:
+                    raise
+
+
+def _owned(argument: Argument) -> Iterator[tuple[str, Any, Any]]:
+    """Name, owner and values of each array of an argument."""
+    owners = argument.value if argument.is_table else [argument.value]
+    for number, (owner, host) in enumerate(zip(owners, argument.arrays, strict=False)):
+        yield (f"{argument.name}[{number}]" if argument.is_table else argument.name), owner, host
+
+
+def _read_back(
+    device: SimDevice | CudaDevice, arguments: Sequence[Argument], places: Mapping[int, PlacedArray], inplace: bool
+) -> tuple[dict[str, Any], list[str]]:
+    """The arrays that may have been written, by name, and what was written beside them."""
+    written: dict[str, Any] = {}
+    damage: list[str] = []
+    for argument in arguments:
+        made = []
+        for _, owner, host in _owned(argument):
+            if not argument.writable and device.kind == "sim":
+                continue
+            values, beside = places[id(owner)].read(device)
+            damage += [beside] if beside and beside not in damage else []
+            if not argument.writable:
+                continue
+            if inplace:
+                host.put(values)
+            made.append(owner if inplace else host.give(values))
+        if argument.writable:
+            written[argument.name] = made if argument.is_table else made[0]
+    return written, damage

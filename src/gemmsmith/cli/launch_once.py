@@ -1,0 +1,34 @@
+"""Run one launch on the GPU, in a process of its own, for ncu: ``python -m gemmsmith.cli.launch_once WORD OPTIONS``."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+
+from gemmsmith.cli.error_output import report_error
+from gemmsmith.cli.launch_files import one_launch
+from gemmsmith.cli.options.arguments import ArgumentOptions
+from gemmsmith.cli.options.kernel import KernelOptions
+from gemmsmith.errors import GemmsmithError
+
+
+def words_for(word: str, options: KernelOptions, args: str) -> list[str]:
+    """The words after the interpreter's name that run the launch."""
+    return ["-m", "gemmsmith.cli.launch_once", word, json.dumps({"kernel": asdict(options), "args": args})]
+
+
+def main(words: Sequence[str]) -> int:
+    word, text = words
+    given = json.loads(text)
+    try:
+        launch = one_launch(word, KernelOptions(**given["kernel"]), ArgumentOptions(args=given["args"]))
+        launch.run("gpu")
+    except GemmsmithError as error:
+        return report_error(error, as_json=False)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

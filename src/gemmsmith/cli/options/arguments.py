@@ -1,0 +1,49 @@
+"""The arguments and the expected result of a kernel that is no matrix product."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
+
+import typer
+
+from gemmsmith.cli.options.groups import OptionGroup
+
+PYTHON_FILE = ".py"
+
+
+@dataclass(frozen=True)
+class ArgumentOptions(OptionGroup):
+    """Arguments in words, and a function that computes the right answer."""
+
+    panel: ClassVar[str] = "Any kernel"
+
+    args: Annotated[
+        str,
+        typer.Option(
+            "--args",
+            metavar="NAME=VALUE,…",
+            help="Arguments of any kernel: 'x=randn(1024,f32), out=zeros(4,f32), n=1024'. Needs --grid and --block.",
+        ),
+    ] = ""
+    expect: Annotated[
+        str,
+        typer.Option(
+            "--expect",
+            metavar="FILE.py:FUNCTION",
+            help="A function that takes the arguments by name and returns the arrays that the kernel must write.",
+        ),
+    ] = ""
+    rtol: Annotated[
+        float | None,
+        typer.Option("--rtol", help="Relative tolerance. Default: by type, 1e-4 for f32.", show_default=False),
+    ] = None
+    atol: Annotated[
+        float | None,
+        typer.Option("--atol", help="Absolute tolerance. Default: --rtol's default × the largest value.",
+                     show_default=False),
+    ] = None  # fmt: skip
+
+    def launches(self, word: str) -> bool:
+        """Whether ``word`` is launched with arguments of its own, rather than as a matrix product."""
+        return bool(self.args or self.expect) or word.partition(":")[0].endswith(PYTHON_FILE)

@@ -1,0 +1,219 @@
+"""Check a launch of any kernel: every order of warps, races, other data, and the expected result."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from gemmsmith.call.any_kernel.arguments import Argument, match_arguments
+from gemmsmith.call.any_kernel.arrays import host_array
+from gemmsmith.call.any_kernel.kernel import LaunchKernel
+from gemmsmith.call.any_kernel.result import LaunchResult
+from gemmsmith.call.any_kernel.spec import ArgumentList
+from gemmsmith.call.launch import Launch, open_device, run_kernel
+from gemmsmith.compile.cache import CompileCache
+from gemmsmith.errors import GemmsmithError, LaunchError, SimulationError
+from gemmsmith.sim.hazards import Hazard
+from gemmsmith.sim.schedule import NAMES
+from gemmsmith.verify.launch_expected import Tolerance, differences, expected_arrays
+
+GIVEN, PRESET = "the given data", "outputs preset to NaN"
+_POISON = 0xFF
+
+
+@dataclass(frozen=True)
+class LaunchTrial:
+    """One launch: its order of warps, and its data (see ``ArgumentList.values``)."""
+
+    label: str
+    schedule: str = "lockstep"
+    fill: str = "given"
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class TrialOutcome:
+    """What a trial found: ``reasons`` for a failure, and ``notes``, which are none."""
+
+    trial: LaunchTrial
+    reasons: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    hazards: tuple[Hazard, ...] = ()
+    prints: tuple[str, ...] = ()
+    seconds: float = math.nan
+
+    @property
+    def ok(self) -> bool:
+        return not self.reasons
+
+
+@dataclass(frozen=True)
+class LaunchCheck:
+    """The verdict on a launch.
+
+    compared  whether the results were compared with expected ones
+    skipped   trials that could not be made, with the reason
+    """
+
+    launch: Launch
+    kernel: LaunchKernel
+    device: str
+    arguments: tuple[Argument, ...]
+    outcomes: tuple[TrialOutcome, ...]
+    compared: bool
+    skipped: tuple[tuple[str, str], ...] = ()
+    not_run: tuple[str, ...] = ()
+
+    @property
+    def ok(self) -> bool:
+        return all(outcome.ok for outcome in self.outcomes)
+
+
+@dataclass
+class _Checker:
+    """The trials of one launch, in order; ``first`` is the result of the first."""
+
+    launch: Launch
+    kernel: LaunchKernel
+    device: str
+    timeout: float
+    first: LaunchResult | None = None
+    arguments: tuple[Argument, ...] = field(default=())
+
+    def run(self, trial: LaunchTrial) -> TrialOutcome:
+        words = self.launch.arguments
+        values = words.values(trial.seed, trial.fill) if words is not None else self.launch.args
+        assert not isinstance(values, str)
+        arguments = match_arguments(self.kernel, values)
+        where = open_device(self.device, self.kernel.compiled.arch, trial.schedule, True, False, self.timeout)
+        try:
+            result = run_kernel(self.kernel, self.launch.geometry, arguments, where)
+        except (SimulationError, LaunchError) as error:
+            return TrialOutcome(trial, tuple(_words(error)))
+        reasons = [*map(str, result.hazards), *result.damage]
+        notes: list[str] = []
+        if trial.fill == "poison":
+            notes += self._preset_notes(result)
+        elif self.launch.expect is not None:
+            reasons += self._compared(trial, arguments, result)
+        elif self.first is not None and trial.seed == 0 and trial.fill == "given":
+            reasons += self._order_matters(result)
+        if self.first is None:
+            self.first, self.arguments = result, arguments
+        return TrialOutcome(trial, tuple(reasons), tuple(notes), result.hazards, result.prints, result.seconds)
+
+    def _compared(self, trial: LaunchTrial, arguments: Sequence[Argument], result: LaunchResult) -> Iterator[str]:
+        assert self.launch.expect is not None
+        expected = expected_arrays(self.launch.expect, arguments, _changed(arguments, result))
+        tolerance = Tolerance(self.launch.rtol, self.launch.atol)
+        for name, values in expected.items():
+            if text := differences(name, result[name], values, tolerance, trial.fill == "integers"):
+                yield text
+
+    def _order_matters(self, result: LaunchResult) -> Iterator[str]:
+        """Without an expected result, another order of warps must give the same one."""
+        assert self.first is not None
+        tolerance = Tolerance(self.launch.rtol, self.launch.atol)
+        for name, value in self.first.by_name.items():
+            if text := differences(name, result[name], _stacked(value), tolerance):
+                yield f"the result depends on the order of warps: {text.replace('expected', 'in lockstep')}"
+
+    def _preset_notes(self, result: LaunchResult) -> Iterator[str]:
+        """What the kernel left as it was, or read before it wrote it."""
+        assert self.first is not None
+        for name, value in self.first.by_name.items():
+            before, after = (np.ascontiguousarray(_stacked(each)) for each in (value, result[name]))
+            if before.tobytes() == after.tobytes() or not after.size:
+                continue
+            rows = after.reshape(-1).view(np.uint8).reshape(after.size, -1)
+            kept = int((rows == _POISON).all(axis=1).sum())
+            if kept:
+                yield f"{kept} of {after.size} elements of {name} are not written: they keep what {name} held before"
+            else:
+                yield f"the result depends on what {name} held before the launch: the kernel adds to it, or reads it"
+
+
+def check_launch(
+    launch: Launch,
+    device: str = "sim",
+    *,
+    arch: str = "",
+    timeout: float = math.inf,
+    cache: CompileCache | None = None,
+    advance: Callable[[], None] = lambda: None,
+) -> LaunchCheck:
+    """Run every trial, up to the first that fails. ``advance`` is called after each."""
+    first = open_device(device, arch, "lockstep", False, False, timeout)
+    kernel = launch.compile(arch or first.arch, cache)
+    first.load(kernel.compiled)  # an instruction that the device lacks is no verdict on the kernel
+    checker = _Checker(launch, kernel, device, timeout)
+    planned = list(trials(launch, device))
+    outcomes: list[TrialOutcome] = []
+    for trial in planned:
+        outcomes.append(checker.run(trial))
+        advance()
+        if not outcomes[-1].ok:
+            break  # later failures often follow from the first
+    arguments = checker.arguments or match_arguments(kernel, _given(launch))
+    left = tuple(trial.label for trial in planned[len(outcomes) :])
+    return LaunchCheck(launch, kernel, first.name, arguments, tuple(outcomes), launch.expect is not None,
+                       tuple(_skipped(launch, device)), left)  # fmt: skip
+
+
+def trials(launch: Launch, device: str) -> Iterator[LaunchTrial]:
+    """The trials of a launch: the order that hides most mistakes first, so that plain ones are named plainly."""
+    yield LaunchTrial(GIVEN)
+    if device == "sim":
+        for schedule in NAMES[1:]:
+            yield LaunchTrial(f"warps {schedule.replace('_', ' ')}", schedule)
+    words = launch.arguments
+    if words is None:
+        return
+    if words.has_random_reals:
+        yield LaunchTrial("small integers in place of random numbers", fill="integers")
+    if words.is_random:
+        yield LaunchTrial("other random numbers", seed=1)
+    if words.has_blanks:
+        yield LaunchTrial(PRESET, fill="poison")
+
+
+def _given(launch: Launch) -> Sequence[Any] | Mapping[str, Any]:
+    words: ArgumentList | None = launch.arguments
+    values = words.values() if words is not None else launch.args
+    assert not isinstance(values, str)
+    return values
+
+
+def _skipped(launch: Launch, device: str) -> Iterator[tuple[str, str]]:
+    if device != "sim":
+        yield "other orders of warps, races", "only the simulator can choose and see them"
+    if launch.expect is None:
+        yield "comparison with an expected result", "no function was given that computes it"
+
+
+def _changed(arguments: Sequence[Argument], result: LaunchResult) -> list[str]:
+    """The arrays whose bytes the launch changed."""
+    found = []
+    for argument in arguments:
+        if argument.writable:
+            before = np.stack([host.values for host in argument.arrays]) if argument.is_table else None
+            old = before if before is not None else argument.arrays[0].values
+            if np.ascontiguousarray(old).tobytes() != np.ascontiguousarray(_stacked(result[argument.name])).tobytes():
+                found.append(argument.name)
+    return found
+
+
+def _stacked(value: Any) -> Any:
+    if isinstance(value, list):
+        return np.stack([host_array("", each).values for each in value])
+    return host_array("", value).values
+
+
+def _words(error: GemmsmithError) -> Iterator[str]:
+    """The message, then the hint: instruction, source line, block and thread."""
+    yield error.message
+    yield from filter(None, error.hint.split("\n"))
