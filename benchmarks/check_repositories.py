@@ -64,11 +64,14 @@ def loaded(kernel: KernelPlace) -> Checked:
 
 
 def load(file: str, entry: str) -> int:
-    from gemmsmith.call.launch import load_kernel
+    from gemmsmith.call.any_kernel.kernel import compile_launch
     from gemmsmith.errors import GemmsmithError
+    from gemmsmith.sim.device import SimDevice
+    from gemmsmith.userfile.user_kernel import launched_name
 
     try:
-        load_kernel(Path(file), entry)
+        name = launched_name(Path(file), entry)
+        SimDevice().load(compile_launch(file, name, {}, (), "sm_90").compiled)
     except GemmsmithError as error:
         sys.stderr.write(f"{type(error).__name__}: {error.message}\n")
         return 1

@@ -16,7 +16,7 @@ from gemmsmith.kernel.layout import ROW_MAJOR, layout_named
 from gemmsmith.kernel.roles import element_types, recognise
 from gemmsmith.kernel.signature import Signature
 from gemmsmith.kernel.spec import KernelSpec
-from gemmsmith.problem import DType, Problem
+from gemmsmith.problem import FP32, DType, Problem
 from gemmsmith.userfile.entry_choice import Entry, choose_entry
 from gemmsmith.userfile.launch_values import FoundValue, Roles
 from gemmsmith.userfile.options import UserOptions, with_directives
@@ -102,6 +102,17 @@ def _recognised(
 ) -> Signature:
     parameters = [(parameter.type, parameter.name) for parameter in facts.kernel.parameters]
     return recognise(facts.kernel.name, parameters, facts.reached, passed, declared, aliases, constants)
+
+
+def launched_name(path: Path, entry: str) -> str:
+    """The name expression of any kernel of a file, product or not, with the template values of its launch."""
+    project = Project(path, ())
+    kernels = [kernel for source in project.sources(path) for kernel in source.kernels]
+    found = choose_entry(path, kernels, entry, lambda _: False)
+    facts = KernelFacts(project, found.kernel, tuple(found.given()))
+    site = facts.site(Roles((), tuple(parameter.name for parameter in found.kernel.parameters)))
+    values = (site.template()[0] if site is not None else {}) | dict(found.given())
+    return name_expression(found.kernel, values, FP32)
 
 
 def name_expression(kernel: KernelSource, values: Mapping[str, str], dtype: DType) -> str:
