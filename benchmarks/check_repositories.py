@@ -3,8 +3,8 @@
     python benchmarks/check_repositories.py FOLDER [--only NAME] [--output table.json] [--jobs 2]
 
 Each subfolder is a repository. Every ``__global__`` function is given to ``gemmsmith check`` as it is, in a process of
-its own. A kernel that is no product (fewer than three pointers, for example) is compiled and loaded instead: the
-simulator then knows all of its instructions, and ``gemmsmith.launch`` can run it. No GPU is needed.
+its own. A kernel whose parameters are not those of a product is compiled and loaded instead: the simulator then knows
+all of its instructions, and ``gemmsmith.launch`` can run it. No GPU is needed.
 
 The script judges no verdict: "right" and "wrong" are what check says.
 """
@@ -25,7 +25,6 @@ from pathlib import Path
 from gemmsmith.cli.check_folder import KernelPlace, check_apart, kernels_in
 from gemmsmith.cli.render.findings import Checked
 
-NOT_A_PRODUCT = "is not a matrix product"
 LOAD_S = 120
 
 
@@ -43,8 +42,9 @@ class Row:
 
 def row_of(repository: Path, kernel: KernelPlace, options: Sequence[str], seconds: float) -> Row:
     found = check_apart(kernel, options, seconds)
-    if NOT_A_PRODUCT in found.summary:
-        found = loaded(kernel)
+    if found.kind == "SignatureError":
+        other = loaded(kernel)
+        found = other if other.ok else replace(other, summary=f"{found.summary}; {other.summary}")
     file = kernel.file.relative_to(repository).as_posix()
     return Row(repository.name, file, kernel.entry, found.status, found.summary, round(found.seconds, 1))
 
@@ -106,7 +106,7 @@ def main() -> int:
             print(table([row]).splitlines()[0], flush=True)
     print(table(rows).split("\n", len(rows))[-1] if rows else "no kernel was found")
     if given.output:
-        given.output.write_text(json.dumps([asdict(replace(row)) for row in rows], indent=1) + "\n", encoding="utf-8")
+        given.output.write_text(json.dumps([asdict(row) for row in rows], indent=1) + "\n", encoding="utf-8")
     return 0
 
 

@@ -20,7 +20,7 @@ _ALIAS = re.compile(r"\bnamespace\s+(\w+)\s*=")
 _TORCH = re.compile(r"(?:torch|ATen|c10|pybind11|THC?)/.*")
 _CUB = re.compile(r"\bcub\s*::\s*(\w+)")
 _ALREADY = frozenset(
-    "move forward initializer_list size_t ptrdiff_t nullptr_t".split()
+    ["move", "forward", "initializer_list", "size_t", "ptrdiff_t", "nullptr_t"]
 )  # NVRTC's own, and the prelude's
 
 _LIBCUXX = {
@@ -67,8 +67,7 @@ _MATH = (
 )
 
 # Words that are more often a variable than a name of std.
-_COMMON = frozenset("min max data get end begin real ref copy size next prev find arg norm fill rank extent hash apply less "
-                    "greater plus minus byte negate reduce rotate reverse equal span identity transform tie".split())  # fmt: skip
+_COMMON = frozenset(["min", "max", "data", "get", "end", "begin", "real", "ref", "copy", "size", "next", "prev", "find", "arg", "norm", "fill", "rank", "extent", "hash", "apply", "less", "greater", "plus", "minus", "byte", "negate", "reduce", "rotate", "reverse", "equal", "span", "identity", "transform", "tie"])  # fmt: skip
 
 _DRIVER = "typedef struct CUtensorMap_st { alignas(64) unsigned long long opaque[16]; } CUtensorMap;\n"
 
@@ -111,7 +110,7 @@ def _std(whole: str, declared: set[str], libcuxx: bool) -> str:
     large = sorted({_HEADER_OF[name] for name in names - _small_names() if name in _HEADER_OF})
     if large and libcuxx:
         headers = dict.fromkeys((*_USUAL, *large))
-        including = "".join(f"#include <cuda/std/{header}>\n" for header in headers)
+        including = "".join(_if_there(f"cuda/std/{header}") for header in headers)  # older releases lack some
         math = " ".join(f"using ::{name};" for name in _MATH.split() if name in names)
         return f"{including}namespace std {{ using namespace ::cuda::std; {math} }}\n"
     return _stub("std.h") if names & _small_names() else ""
@@ -124,6 +123,10 @@ def _cub_include(name: str) -> str:
     if folder not in ("block", "warp"):
         return ""
     path = f"cub/{folder}/{snake}.cuh"
+    return _if_there(path)
+
+
+def _if_there(path: str) -> str:
     return f"#if __has_include(<{path}>)\n#include <{path}>\n#endif\n"
 
 

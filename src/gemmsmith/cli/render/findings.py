@@ -60,6 +60,7 @@ class Checked:
     seconds: float = 0.0
     line: int = 0
     summary: str = ""
+    kind: str = ""  # of the error, where it was not runnable
 
     @property
     def errors(self) -> list[Finding]:
@@ -73,7 +74,8 @@ def checked(file: Path, entry: str, report: Mapping[str, Any], *, line: int = 0,
         message = " ".join(filter(None, (error["message"], error.get("hint", ""))))
         place = _places(error["message"] + " " + error.get("log", ""), file)
         finding = Finding("not-runnable", "error", message, place[0] if place else Place(file.as_posix(), line))
-        return Checked(file.as_posix(), entry, "not runnable", False, (finding,), seconds, line, error["message"])
+        return Checked(file.as_posix(), entry, "not runnable", False, (finding,), seconds, line, error["message"],
+                       error["kind"])  # fmt: skip
     found = [_finding(reason, file, line) for trial in report["trials"] for reason in _reasons(trial, report)]
     notes = [Finding("restricted", "warning", text, Place(file.as_posix(), line)) for text in report["warnings"]]
     status = report.get("status") or ("right" if report["ok"] else "wrong")
