@@ -17,6 +17,7 @@ Row = tuple[int, int, int, int]
 
 # Significand bits (stored) and exponent bits of each floating-point format.
 FORMATS = {"f16": (10, 5), "bf16": (7, 8), "f32": (23, 8), "f64": (52, 11)}
+PAIRS = ("f16x2", "bf16x2")
 
 
 def pool_of(argument: str) -> str:
@@ -24,7 +25,7 @@ def pool_of(argument: str) -> str:
     kind, _, named = argument.partition(":")
     if named:
         return named
-    if kind in FORMATS or kind == "pred":
+    if kind in FORMATS or kind in ("pred", *PAIRS):
         return kind
     width = int("".join(c for c in kind if c.isdigit()))
     return f"i{max(16, width)}"  # bytes live in 16-bit registers, with arbitrary bits above
@@ -41,6 +42,8 @@ def pool(name: str, input_class: str) -> tuple[Row, ...]:
 def _drawer(name: str, input_class: str) -> Callable[[Random], Row]:
     if name in FORMATS:
         return lambda random: _float_row(random, name, input_class)
+    if name in PAIRS:
+        return lambda random: _pair_row(random, name.removesuffix("x2"), input_class)
     if name.startswith("i"):
         return lambda random: _integer_row(random, int(name[1:]), input_class)
     single: dict[str, Callable[[Random, str], int]] = {
@@ -51,6 +54,7 @@ def _drawer(name: str, input_class: str) -> Callable[[Random], Row]:
         "toint64": lambda random, kind: _to_integer(random, "f64", kind),
         "narrow": _narrow,
         "single": _single,
+        "offset": lambda random, _: random.randrange(-33, 34) % (1 << 32),
     }
     return lambda random: _row(lambda: single[name](random, input_class))
 
@@ -136,6 +140,13 @@ def _float_row(random: Random, kind: str, input_class: str) -> Row:
     if input_class == "mixed":
         return _row(lambda: random.choice((random.choice(special_floats(kind)), _moderate(random, kind, fraction))))
     return _row(lambda: _moderate(random, kind, 4))
+
+
+def _pair_row(random: Random, kind: str, input_class: str) -> Row:
+    """Two numbers in a word, each drawn as a single one is."""
+    low, high = _float_row(random, kind, input_class), _float_row(random, kind, input_class)
+    first, second, third, fourth = (a | b << 16 for a, b in zip(low, high, strict=True))
+    return first, second, third, fourth
 
 
 def _moderate(random: Random, kind: str, significant: int) -> int:

@@ -30,7 +30,7 @@ def storage_bytes(kind: str) -> int:
 
 
 def header(target: str) -> str:
-    return f".version 8.0\n.target {target}\n.address_size 64\n"
+    return f".version {'8.0' if target == 'sm_80' else '8.3'}\n.target {target}\n.address_size 64\n"
 
 
 def kernel(form: Form, entry: str) -> str:

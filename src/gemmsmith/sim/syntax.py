@@ -48,7 +48,14 @@ class Vector:
     items: tuple[Operand, ...]
 
 
-Operand = Register | Immediate | Symbol | Address | Vector
+@dataclass(frozen=True, slots=True)
+class Negated:
+    """``!p``: a predicate that is taken the other way round."""
+
+    register: Register
+
+
+Operand = Register | Immediate | Symbol | Address | Vector | Negated
 
 # ``_`` as an operand: the result is not wanted.
 SINK = Symbol("_")
@@ -89,8 +96,18 @@ class Instruction:
 
 
 @dataclass(frozen=True, slots=True)
+class Relocation:
+    """A place in a variable's initial value that holds the address of a symbol."""
+
+    offset: int
+    symbol: str
+    addend: int
+    nbytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class Variable:
-    """A variable in .shared, .local, .global, .const or .param space."""
+    """A variable in .shared, .local, .global, .const or .param space; the parameters of calls are in space ``call``."""
 
     name: str
     space: str
@@ -98,11 +115,32 @@ class Variable:
     size: int
     element: str
     initial: bytes = b""
+    relocations: tuple[Relocation, ...] = ()
+
+
+@dataclass(frozen=True)
+class Function:
+    """A device function that the compiler did not inline. Names in it are unique in the whole module.
+
+    ``tables`` are the targets of indirect branches, by name.
+    """
+
+    name: str
+    results: tuple[Variable, ...]
+    parameters: tuple[Variable, ...]
+    variables: tuple[Variable, ...]
+    registers: tuple[tuple[str, str], ...]
+    instructions: tuple[Instruction, ...]
+    labels: tuple[tuple[str, int], ...]
+    tables: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A kernel: parameters, variables, registers by name, instructions and label positions."""
+    """A kernel: parameters, variables, registers by name, instructions and label positions.
+
+    ``tables`` are the targets of indirect branches, by name; ``functions`` those that the kernel may call.
+    """
 
     name: str
     parameters: tuple[Variable, ...]
@@ -110,6 +148,8 @@ class Entry:
     registers: tuple[tuple[str, str], ...]
     instructions: tuple[Instruction, ...]
     labels: tuple[tuple[str, int], ...]
+    tables: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    functions: tuple[Function, ...] = ()
 
     @cached_property
     def register_types(self) -> dict[str, str]:
