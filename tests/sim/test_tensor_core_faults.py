@@ -40,12 +40,25 @@ def test_addresses_of_the_other_lanes_do_not_matter() -> None:
     assert ldmatrix("setp.gt.u32 %p1, %t, 7; selp.b32 %r11, 0xFFFFFFF3, %r10, %p1;") == [n // 4 for n in range(32)]
 
 
-@pytest.mark.parametrize("space", ["shared", "shared::cta"])
-def test_modifiers_of_ldmatrix_come_in_either_order(space: str) -> None:
-    for transposed in ("", ".trans"):
-        usual = ldmatrix("mov.u32 %r11, %r10;", LOAD.replace(".shared", f"{transposed}.shared"))
-        for order in (f"{transposed}.{space}", f".{space}{transposed}"):
-            assert ldmatrix("mov.u32 %r11, %r10;", LOAD.replace(".shared", order)) == usual
+# As ptxas takes them.
+ORDERS = ("sync.aligned.x1.m8n8.shared.b16", "sync.aligned.m8n8.shared.x1.b16", "aligned.sync.m8n8.x1.shared::cta.b16",
+          "sync.aligned.shared.m8n8.x1.b16", "sync.aligned.m8n8.x1.b16.shared")  # fmt: skip
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_modifiers_of_ldmatrix_come_in_any_order(order: str) -> None:
+    assert ldmatrix("mov.u32 %r11, %r10;", f"ldmatrix.{order} {{%r1}}, [%r11];") == [n // 4 for n in range(32)]
+    plain = ldmatrix("mov.u32 %r11, %r10;", LOAD.replace(".shared", ".trans.shared"))
+    for at in ("x1", "m8n8", "b16"):
+        name = order.replace(at, f"{at}.trans")
+        assert ldmatrix("mov.u32 %r11, %r10;", f"ldmatrix.{name} {{%r1}}, [%r11];") == plain
+
+
+def test_ldmatrix_takes_generic_addresses_of_shared_memory() -> None:
+    generic = "cvt.u64.u32 %d3, %r10; cvta.shared.u64 %d3, %d3;"
+    assert ldmatrix(generic, "ldmatrix.sync.aligned.m8n8.x1.b16 {%r1}, [%d3];") == [n // 4 for n in range(32)]
+    error = fault("mov.u32 %r11, %r10;", "ldmatrix.sync.aligned.m8n8.x1.b16 {%r1}, [%d9];")
+    assert "ldmatrix.sync.aligned of global memory: its rows must be in shared memory" in str(error)
 
 
 @pytest.mark.parametrize("matrices", [1, 2, 4])
@@ -144,10 +157,12 @@ def test_lanes_that_never_arrive_are_reported() -> None:
 @pytest.mark.parametrize("text", [
     "ldmatrix.sync.aligned.m8n8.x3.shared.b16 {%r1, %r2, %r3}, [%r10];",
     "ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%r1}, [%r10];",
-    "ldmatrix.sync.aligned.m8n8.x1.b16 {%r1}, [%r10];",
+    "ldmatrix.sync.aligned.m8n8.shared.b16 {%r1}, [%r10];",
     "ldmatrix.sync.aligned.m8n8.x1.shared::cluster.b16 {%r1}, [%r10];",
     "ldmatrix.sync.aligned.m16n16.x1.trans.shared.b8 {%r1, %r2}, [%r10];",
     MMA.replace("row.col", "row.row"),
+    MMA.replace("row.col", "col.row"),
+    MMA.replace("sync.aligned.", "aligned."),
     MMA.replace("m16n8k8", "m16n8k16"),
     MMA.replace("f32.tf32.tf32.f32", "f32.tf32.bf16.f32"),
     MMA.replace("f32.tf32.tf32.f32", "f16.tf32.tf32.f16"),
