@@ -39,6 +39,10 @@ cp.async.wait_group 0; cp.async.wait_all;""",
     "stmatrix": "stmatrix.sync.aligned.m8n8.x1.shared.b16 [%r20], {%t};",
     "movmatrix": "movmatrix.sync.aligned.m8n8.trans.b16 %r1, %t;",
     "mma": f"mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {_C4}, {_A4}, {{%r1, %r2}}, {_C4};",
+    "mma of nibbles": f"mma.sync.aligned.m16n8k32.row.col.s32.s4.u4.s32 {_A4}, {{%r1, %r2}}, {{%r3}}, {_A4};",
+    "mma of bits": """mma.sync.aligned.m8n8k128.row.col.s32.b1.b1.s32.and.popc {%r1, %r2}, {%r3}, {%r4}, {%r1, %r2};
+mma.sync.aligned.m8n8k128.row.col.s32.b1.b1.s32.xor.popc {%r1, %r2}, {%r3}, {%r4}, {%r1, %r2};""",
+    "mma of quad pairs": f"mma.sync.aligned.m8n8k4.col.row.f32.f16.f16.f32 {_C8}, {{%r1, %r2}}, {{%r3, %r4}}, {_C8};",
     "exit": "setp.lt.u32 %p1, %t, 5; @%p1 exit;",
     "wmma": f"""
 wmma.load.a.sync.aligned.row.m16n16k16.shared.f16 {_A8}, [room];
@@ -46,5 +50,6 @@ wmma.load.b.sync.aligned.col.m16n16k16.global.bf16 {_A4}, [%b0], 16;
 wmma.load.c.sync.aligned.row.m16n16k16.global.f32 {_C8}, [%b0];
 wmma.mma.sync.aligned.row.col.m16n16k16.f32.f32 {_C8}, {_A8}, {_A8}, {_C8};
 wmma.mma.sync.aligned.row.col.m16n16k16.f32.bf16.bf16.f32 {_C8}, {_A4}, {_A4}, {_C8};
+wmma.mma.and.popc.sync.aligned.row.col.m8n8k128.s32.b1.b1.s32 {{%r1, %r2}}, {{%r3}}, {{%r4}}, {{%r1, %r2}};
 wmma.store.d.sync.aligned.col.m16n16k16.f32 [%b0], {_C8}, 16;""",
 }  # fmt: skip

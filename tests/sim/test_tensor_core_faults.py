@@ -40,6 +40,27 @@ def test_addresses_of_the_other_lanes_do_not_matter() -> None:
     assert ldmatrix("setp.gt.u32 %p1, %t, 7; selp.b32 %r11, 0xFFFFFFF3, %r10, %p1;") == [n // 4 for n in range(32)]
 
 
+# As ptxas takes them.
+ORDERS = ("sync.aligned.x1.m8n8.shared.b16", "sync.aligned.m8n8.shared.x1.b16", "aligned.sync.m8n8.x1.shared::cta.b16",
+          "sync.aligned.shared.m8n8.x1.b16", "sync.aligned.m8n8.x1.b16.shared")  # fmt: skip
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_modifiers_of_ldmatrix_come_in_any_order(order: str) -> None:
+    assert ldmatrix("mov.u32 %r11, %r10;", f"ldmatrix.{order} {{%r1}}, [%r11];") == [n // 4 for n in range(32)]
+    plain = ldmatrix("mov.u32 %r11, %r10;", LOAD.replace(".shared", ".trans.shared"))
+    for at in ("x1", "m8n8", "b16"):
+        name = order.replace(at, f"{at}.trans")
+        assert ldmatrix("mov.u32 %r11, %r10;", f"ldmatrix.{name} {{%r1}}, [%r11];") == plain
+
+
+def test_ldmatrix_takes_generic_addresses_of_shared_memory() -> None:
+    generic = "cvt.u64.u32 %d3, %r10; cvta.shared.u64 %d3, %d3;"
+    assert ldmatrix(generic, "ldmatrix.sync.aligned.m8n8.x1.b16 {%r1}, [%d3];") == [n // 4 for n in range(32)]
+    error = fault("mov.u32 %r11, %r10;", "ldmatrix.sync.aligned.m8n8.x1.b16 {%r1}, [%d9];")
+    assert "ldmatrix.sync.aligned of global memory: its rows must be in shared memory" in str(error)
+
+
 @pytest.mark.parametrize("matrices", [1, 2, 4])
 def test_a_row_must_be_aligned(matrices: int) -> None:
     last = 8 * matrices - 1
@@ -136,10 +157,12 @@ def test_lanes_that_never_arrive_are_reported() -> None:
 @pytest.mark.parametrize("text", [
     "ldmatrix.sync.aligned.m8n8.x3.shared.b16 {%r1, %r2, %r3}, [%r10];",
     "ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%r1}, [%r10];",
-    "ldmatrix.sync.aligned.m8n8.x1.b16 {%r1}, [%r10];",
+    "ldmatrix.sync.aligned.m8n8.shared.b16 {%r1}, [%r10];",
     "ldmatrix.sync.aligned.m8n8.x1.shared::cluster.b16 {%r1}, [%r10];",
     "ldmatrix.sync.aligned.m16n16.x1.trans.shared.b8 {%r1, %r2}, [%r10];",
     MMA.replace("row.col", "row.row"),
+    MMA.replace("row.col", "col.row"),
+    MMA.replace("sync.aligned.", "aligned."),
     MMA.replace("m16n8k8", "m16n8k16"),
     MMA.replace("f32.tf32.tf32.f32", "f32.tf32.bf16.f32"),
     MMA.replace("f32.tf32.tf32.f32", "f16.tf32.tf32.f16"),
@@ -147,11 +170,20 @@ def test_lanes_that_never_arrive_are_reported() -> None:
     MMA.replace("mma.sync", "mma.sp.sync"),
     MMA.replace("{%r5, %r6}", "{%r5}"),
     "wmma.load.a.sync.aligned.row.m16n16k16.shared.f16 {%r1, %r2, %r3, %r4}, [%r10], %r5;",
-    "wmma.load.a.sync.aligned.row.m32n8k16.shared.f16 {%r1, %r2, %r3, %r4, %r5, %r6, %r7, %r8}, [%r10], %r9;",
-    "wmma.load.a.sync.aligned.row.m16n16k16.shared.s8 {%r1, %r2}, [%r10], %r9;",
-    "wmma.store.d.sync.aligned.row.m16n16k16.shared.f16 [%r10], {%r1, %r2, %r3, %r4}, %r9;",
-    "wmma.mma.sync.aligned.row.col.m16n16k16.f16.f16 {%r1, %r2, %r3, %r4}, {%r1, %r2, %r3, %r4, %r5, %r6, %r7, %r8}, "
-    "{%r1, %r2, %r3, %r4, %r5, %r6, %r7, %r8}, {%r1, %r2, %r3, %r4};",
+    MMA.replace("f32.tf32.tf32.f32", "f32.f16.f16.f16"),
+    MMA.replace("m16n8k8.row.col.f32.tf32.tf32.f32", "m16n8k16.row.col.s32.s8.s4.s32"),
+    MMA.replace("f32.tf32.tf32.f32", "f32.bf16.f16.f32"),
+    "mma.sync.aligned.m8n8k4.row.col.f16.f16.f16.f32 {%r1, %r2, %r3, %r4}, {%r1, %r2}, {%r1, %r2}, "
+    "{%r1, %r2, %r3, %r4, %r5, %r6, %r7, %r8};",
+    "wmma.load.a.sync.aligned.row.m32n8k16.shared.f16 {%r1, %r2, %r3, %r4}, [%r10], %r9;",
+    "wmma.load.a.sync.aligned.row.m16n16k8.shared.f16 {%r1, %r2, %r3, %r4, %r5, %r6, %r7, %r8}, [%r10], %r9;",
+    "wmma.load.a.sync.aligned.col.m8n8k32.shared.s4 {%r1}, [%r10], %r9;",
+    "wmma.load.a.sync.aligned.row.m16n16k16.shared::cluster.s8 {%r1, %r2}, [%r10], %r9;",
+    "wmma.store.d.sync.aligned.row.m16n16k16.shared.bf16 [%r10], {%r1, %r2, %r3, %r4}, %r9;",
+    "wmma.mma.sync.aligned.row.col.m16n16k16.f16.bf16.bf16.f16 {%r1, %r2, %r3, %r4}, {%r1, %r2, %r3, %r4}, "
+    "{%r1, %r2, %r3, %r4}, {%r1, %r2, %r3, %r4};",
+    "wmma.mma.sync.aligned.row.col.m16n16k16.f16.f16.f16.f16 {%r1, %r2, %r3, %r4}, "
+    "{%r1, %r2, %r3, %r4, %r5, %r6, %r7, %r8}, {%r1, %r2, %r3, %r4, %r5, %r6, %r7, %r8}, {%r1, %r2, %r3, %r4};",
 ])  # fmt: skip
 def test_other_forms_are_refused(text: str) -> None:
     with pytest.raises(UnknownInstructionError, match=text.partition(".")[0]):

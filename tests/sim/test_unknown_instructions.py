@@ -103,8 +103,9 @@ st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.u32 [%r1], %r2, [%r3]
 st.shared::cluster.u32 [%r1], %r2
 ldmatrix.sync.aligned.m16n16.x1.trans.shared.b8 {%r1, %r2}, [%r5]
 stmatrix.sync.aligned.m16n8.x1.trans.shared.b8 [%r1], {%r2}
-mma.sync.aligned.m8n8k16.row.col.s32.s8.s8.s32 {%r1, %r2}, {%r3}, {%r4}, {%r5, %r6}
-wmma.load.a.sync.aligned.row.m8n32k16.f16 {%r1, %r2, %r3, %r4, %r5, %r6, %r7, %r8}, [%d1]
+mma.sync.aligned.m8n8k16.row.col.s32.s8.s4.s32 {%r1, %r2}, {%r3}, {%r4}, {%r5, %r6}
+mma.sp.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16 {%r1, %r2}, {%r3, %r4}, {%r5, %r6}, {%r1, %r2}, %r7, 0x0
+wmma.load.a.sync.aligned.row.m8n32k8.f16 {%r1, %r2, %r3, %r4, %r5, %r6, %r7, %r8}, [%d1]
 wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {%r1, %r2, %r3, %r4}, %d1, %d2, %p1, 1, 1, 0, 0
 wgmma.fence.sync.aligned
 wgmma.commit_group.sync.aligned

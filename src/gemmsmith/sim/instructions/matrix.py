@@ -21,7 +21,7 @@ from gemmsmith.sim.instructions.record import Draft, Record, no_form
 from gemmsmith.sim.instructions.warp_registers import check_whole, put, words
 from gemmsmith.sim.lanes import Lanes
 from gemmsmith.sim.lowering import Lowering, items, operands
-from gemmsmith.sim.memory import RAW, AccessFault
+from gemmsmith.sim.memory import RAW, AccessFault, LaneFault, resolve_generic
 from gemmsmith.sim.syntax import Instruction
 from gemmsmith.sim.traits import Access, Counted, Effect, Mix, Profiled, Quantity, Space, Wait
 from gemmsmith.sim.types import Array
@@ -34,17 +34,21 @@ _ROW = 16  # bytes of a row of an 8×8 matrix
 
 @dataclass(frozen=True)
 class Tiles:
-    """How many 8×8 matrices of 16-bit elements are moved, and whether they are transposed."""
+    """How many 8×8 matrices of 16-bit elements are moved, and whether they are transposed.
+
+    ``generic``: their rows are given by generic addresses, which must lie in shared memory.
+    """
 
     count: int
     transposed: bool
+    generic: bool
 
     def access(self, effect: Effect) -> Access:
         return Access(Space.SHARED, effect, _ROW, 4, 4 * self.count)
 
 
 def _decode_tiles(m: Modifiers) -> Tiles:
-    return Tiles(int(m["count"][1:]), "trans" in m)
+    return Tiles(int(m["count"][1:]), "trans" in m, "space" not in m)
 
 
 def _lower_load(code: Lowering, i: Instruction, tiles: Tiles) -> Draft[Tiles]:
@@ -110,6 +114,10 @@ def _rows(machine: Execution, step: Bundle[Tiles], lanes: Lanes, given: int) -> 
     check_whole(machine, step, lanes)
     every = machine.addresses(step.pointers[0], lanes, step.count)
     addresses = every.reshape(step.count, -1, WARP)[:, :, :given].reshape(step.count, -1)
+    if step.detail.generic:
+        space, addresses = resolve_generic(addresses)
+        if space is not Space.SHARED:
+            raise LaneFault(0, f"{step.traits.called} of {space} memory: its rows must be in shared memory")
     mine = machine.indices(lanes).reshape(-1, WARP)[:, :given].reshape(-1)
     if machine.counters is not None:
         for operation, row in zip(step.operations, addresses, strict=True):
@@ -140,11 +148,11 @@ _STSM = Counted(Profiled(Mix.SHARED_STORE, "STSM", ((CONFLICTS.format("st"), Qua
 _TILES = {"count": "x1 x2 x4", "space": "shared shared::cta"}
 
 RECORDS = (
-    Record("ldmatrix.sync.aligned.m8n8.count.trans?.space.b16", where=_TILES, decode=_decode_tiles, lower=_lower_load,
+    Record("ldmatrix.sync!.aligned!.m8n8!.count!.trans?.space?.b16!", where=_TILES, decode=_decode_tiles, lower=_lower_load,
            execute=_load, called="ldmatrix.sync.aligned", verb="read", waits_on=Wait.WARP, counts=_LDSM),
-    Record("stmatrix.sync.aligned.m8n8.count.trans?.space.b16", where=_TILES, decode=_decode_tiles,
+    Record("stmatrix.sync!.aligned!.m8n8!.count!.trans?.space?.b16!", where=_TILES, decode=_decode_tiles,
            lower=_lower_store, execute=_store, called="stmatrix.sync.aligned", verb="write", waits_on=Wait.WARP,
            counts=_STSM),
-    Record("movmatrix.sync.aligned.m8n8.trans.b16", decode=no_form, lower=_lower_transpose, execute=_transpose,
+    Record("movmatrix.sync!.aligned!.m8n8!.trans!.b16!", decode=no_form, lower=_lower_transpose, execute=_transpose,
            called="movmatrix.sync.aligned", waits_on=Wait.WARP),
 )  # fmt: skip

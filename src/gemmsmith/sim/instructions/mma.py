@@ -158,8 +158,8 @@ def _shapes(*kinds: str) -> str:
 _COMMON: dict[str, Any] = {"called": "mma.sync.aligned", "waits_on": Wait.WARP}
 _ONCE, _TWICE = ("f16", "bf16", "tf32", "f64", "s8", "u8"), ("s4", "u4", "e4m3", "e5m2")
 _RESULTS = {"d": "f16 f32 s32 f64", "c": "f16 f32 s32 f64"}
-_FORM = "mma.sync.aligned.shape.row.col.satfinite?.d.a.b.c"
-_BIT_FORM = "mma.sync.aligned.shape.row.col.s32.b1.b1.s32.op.popc"
+_FORM = "mma.sync!.aligned!.shape!.row.col.satfinite?.d.a.b.c"
+_BIT_FORM = "mma.sync!.aligned!.shape!.row.col.s32.b1.b1.s32.op.popc"
 
 RECORDS = (
     Record(_FORM, where={"shape": _shapes(*_ONCE), "a": " ".join(_ONCE), "b": " ".join(_ONCE), **_RESULTS},
@@ -171,7 +171,7 @@ RECORDS = (
            execute=_multiply, counts=_tensor(1), **_COMMON),
     Record(_BIT_FORM, where={"shape": _shapes("b1"), "op": "xor"}, decode=_decode_bits, lower=_lower,
            execute=_multiply, counts=_tensor(2), **_COMMON),
-    Record("mma.sync.aligned.m8n8k4.rows.columns.d.f16.f16.c", decode=_decode_quad_pairs, lower=_lower_quad_pairs,
+    Record("mma.sync!.aligned!.m8n8k4!.rows.columns.d.f16.f16.c", decode=_decode_quad_pairs, lower=_lower_quad_pairs,
            where={"rows": "row col", "columns": "row col", "d": "f16 f32", "c": "f16 f32"},
            execute=_multiply_quad_pairs, counts=_tensor(1), **_COMMON),
 )  # fmt: skip

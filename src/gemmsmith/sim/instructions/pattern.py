@@ -1,8 +1,8 @@
 """Match an instruction's modifiers against a pattern such as ``ld.order?.space?.hint*.vec?.type``.
 
 A pattern is an opcode and words. A word that ``where`` lists stands for one of several modifiers, and the match says
-which; any other word stands for itself. ``?`` makes a word optional, ``*`` allows any number. Words without ``?`` or
-``*`` must occur in the order of the pattern; optional words may stand anywhere, since ptxas takes them anywhere.
+which; any other word stands for itself. ``?`` makes a word optional, ``*`` allows any number, ``!`` demands it. Words
+with none of these must occur in the order of the pattern; the others may stand anywhere, since ptxas takes them anywhere.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ class Pattern:
         return self.text.partition(".")[0]
 
     @cached_property
-    def _words(self) -> tuple[tuple[_Word, ...], tuple[_Word, ...], tuple[_Word, ...]]:
-        """(required, optional, repeated)"""
-        sorted_words: dict[str, list[_Word]] = {"": [], "?": [], "*": []}
+    def _words(self) -> tuple[tuple[_Word, ...], ...]:
+        """(required in this order, optional, repeated, required anywhere)"""
+        sorted_words: dict[str, list[_Word]] = {"": [], "?": [], "*": [], "!": []}
         used = set()
         for part in self.text.split(".")[1:]:
-            name = part.rstrip("?*")
+            name = part.rstrip("?*!")
             used.add(name)
             choices = self.where.get(name, name).split()
             plain = frozenset(c for c in choices if not c.endswith("*"))
@@ -49,11 +49,11 @@ class Pattern:
             sorted_words[part[len(name) :]].append(_Word(name, plain, prefixes))
         if unused := set(self.where) - used:
             raise ValueError(f"pattern {self.text!r} has no word {', '.join(sorted(unused))}")
-        return tuple(sorted_words[""]), tuple(sorted_words["?"]), tuple(sorted_words["*"])
+        return tuple(tuple(words) for words in sorted_words.values())
 
     def match(self, name: str) -> Modifiers | None:
         """The modifiers of an instruction's full name, by the words they match; None if the pattern does not fit."""
-        required, optional, repeated = self._words
+        required, optional, repeated, anywhere = self._words
         found: dict[str, str] = {}
         at = 0
         for modifier in name.split(".")[1:]:
@@ -61,10 +61,10 @@ class Pattern:
                 found[required[at].name] = modifier
                 at += 1
                 continue
-            word = next((w for w in optional if w.name not in found and w.takes(modifier)), None)
+            word = next((w for w in (*anywhere, *optional) if w.name not in found and w.takes(modifier)), None)
             if word is None:
                 if not any(w.takes(modifier) for w in repeated):
                     return None
             else:
                 found[word.name] = modifier
-        return found if at == len(required) else None
+        return found if at == len(required) and all(w.name in found for w in anywhere) else None

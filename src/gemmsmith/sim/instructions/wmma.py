@@ -145,14 +145,14 @@ _LAYOUTS = {"rows": "row col", "columns": "row col", "shape": SHAPES}
 _RESULTS = {"d": ACCUMULATORS, "c": ACCUMULATORS}
 
 COMPOSITES = (
-    Composite("wmma.load.matrix.sync.aligned.layout.shape.space?.type", _load,
+    Composite("wmma.load.matrix.sync!.aligned!.layout!.shape!.space?.type!", _load,
               where={**_PLACE, "matrix": "a b", "type": FACTORS}),
-    Composite("wmma.load.c.sync.aligned.layout.shape.space?.type", _load_accumulator,
+    Composite("wmma.load.c.sync!.aligned!.layout!.shape!.space?.type!", _load_accumulator,
               where={**_PLACE, "type": ACCUMULATORS}),
-    Composite("wmma.store.d.sync.aligned.layout.shape.space?.type", _store_accumulator,
+    Composite("wmma.store.d.sync!.aligned!.layout!.shape!.space?.type!", _store_accumulator,
               where={**_PLACE, "type": ACCUMULATORS}),
-    Composite("wmma.mma.sync.aligned.rows.columns.shape.d.c", _multiply, where={**_LAYOUTS, **_RESULTS}),
-    Composite("wmma.mma.sync.aligned.rows.columns.shape.rn?.d.a.b.c.satfinite?", _multiply,
+    Composite("wmma.mma.sync!.aligned!.rows.columns.shape!.d.c", _multiply, where={**_LAYOUTS, **_RESULTS}),
+    Composite("wmma.mma.sync!.aligned!.rows.columns.shape!.rn?.d.a.b.c.satfinite?", _multiply,
               where={**_LAYOUTS, **_RESULTS, "a": FACTORS, "b": FACTORS}),
-    Composite("wmma.mma.op.popc.sync.aligned.row.col.m8n8k128.s32.b1.b1.s32", _multiply_bits, where={"op": "and xor"}),
+    Composite("wmma.mma.op.popc.sync!.aligned!.row.col.m8n8k128!.s32.b1.b1.s32", _multiply_bits, where={"op": "and xor"}),
 )  # fmt: skip
