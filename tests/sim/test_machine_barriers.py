@@ -150,11 +150,75 @@ def test_a_barrier_that_can_never_complete_names_its_line(schedule: tuple[str, i
     assert "k.cu:3: bar.sync 0; block (0,0,0), thread (16,0,0) waits" in caught.value.hint
 
 
-def test_two_warp_barriers_that_wait_for_one_another() -> None:
-    body = "setp.lt.u32 %p1, %t, 16;\n@%p1 bra LOW;\nbar.warp.sync -1;\nbra END;\nLOW: bar.warp.sync -1;\nEND: ret;"
+@pytest.mark.parametrize("schedule", SCHEDULES, ids=str)
+def test_lanes_of_a_warp_meet_at_two_warp_barriers(schedule: tuple[str, int]) -> None:
+    """PTX asks for the same mask, not for the same place."""
+    body = (
+        OWN
+        + """
+    st.shared.u32 [%r10], %t; setp.lt.u32 %p1, %t, 16;
+    @%p1 bra LOW;
+    bar.warp.sync -1;
+    bra END;
+    LOW: bar.warp.sync -1;
+    END: ld.shared.u32 %r1, [%r12];
+    st.global.u32 [%d9], %r1;
+    """
+    )
+    (found,) = launch(body, words(32), declarations=ROOM, schedule=scheduled(schedule), hazards=True)
+    assert found.tolist() == list(range(31, -1, -1))
+
+
+def test_two_warp_instructions_that_wait_for_one_another() -> None:
+    body = "setp.lt.u32 %p1, %t, 16;\n@%p1 bra LOW;\nbar.warp.sync -1;\nbra END;\n"
+    body += "LOW: shfl.sync.bfly.b32 %r1, %t, 1, 31, -1;\nEND: ret;"
     with pytest.raises(SimulationError, match="never completes: live lanes of its member mask never arrive") as caught:
         launch(body, words(1))
     assert "bar.warp.sync -1" in caught.value.hint
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES, ids=str)
+@pytest.mark.parametrize("spelling", ["bar.sync 0", "barrier.sync 0"])
+def test_whole_warps_may_wait_at_different_places(spelling: str, schedule: tuple[str, int]) -> None:
+    """Warp 0 and warp 1 execute the same number of barriers, each in its own branch and at its own pace."""
+    body = (
+        OWN
+        + f"""
+    setp.lt.u32 %p1, %t, 32; mov.u32 %r5, 3;
+    @%p1 bra FIRST;
+    AGAIN: st.shared.u32 [%r10], %r5;
+    {spelling};
+    ld.shared.u32 %r1, [%r12];
+    {spelling};
+    sub.u32 %r5, %r5, 1; setp.ne.u32 %p2, %r5, 0;
+    @%p2 bra AGAIN;
+    bra END;
+    FIRST: st.shared.u32 [%r10], %r5;
+    {spelling};
+    ld.shared.u32 %r1, [%r12]; sub.u32 %r5, %r5, 1;
+    {spelling};
+    setp.ne.u32 %p2, %r5, 0;
+    @%p2 bra FIRST;
+    END: st.global.u32 [%d9], %r1;
+    """
+    )
+    (found,) = launch(body, words(128), grid=(2, 1, 1), block=(64, 1, 1), declarations=ROOM,
+                      schedule=scheduled(schedule), hazards=True)  # fmt: skip
+    assert found.tolist() == [1] * 128
+
+
+def test_barrier_sync_takes_the_threads_of_a_warp_at_two_places() -> None:
+    """Unlike bar.sync, which is aligned."""
+    body = MY_WORD + "setp.lt.u32 %p1, %t, 16;\n@%p1 bra LOW;\nbarrier.sync 0;\nbra END;\nLOW: barrier.sync 0;\n"
+    (found,) = launch(body + "END: st.global.u32 [%d9], 1;", words(32))
+    assert found.tolist() == [1] * 32
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES, ids=str)
+def test_warps_at_barriers_of_different_numbers_never_meet(schedule: tuple[str, int]) -> None:
+    body = "setp.lt.u32 %p1, %t, 32;\n@%p1 bra LOW;\nbar.sync 1;\nbra END;\nLOW: bar.sync 0;\nEND: ret;"
+    with pytest.raises(SimulationError, match="divergent barrier"):
+        launch(body, words(1), block=(64, 1, 1), schedule=scheduled(schedule))
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES, ids=str)

@@ -117,14 +117,26 @@ def test_bytes_of_a_word_are_tracked_one_by_one() -> None:
         launch(body + "\nld.shared.u32 %r1, [%r5];", words(1), declarations=ROOM)
 
 
-def test_one_instruction_through_pointers_to_several_memories_is_refused() -> None:
+@pytest.mark.parametrize("schedule", ["lockstep", "random"])
+def test_one_instruction_through_pointers_to_several_memories(schedule: str) -> None:
+    """Loads, stores and atomics whose lanes reach shared, local and global memory; a fault still names its lane."""
     body = """
-    mov.u64 %d1, room; cvta.shared.u64 %d1, %d1; setp.lt.u32 %p1, %t, 16; st.shared.u32 [room], %t;
-    selp.b64 %d2, %d1, %b0, %p1;
-    ld.u32 %r1, [%d2];
+    mov.u64 %d1, room; cvta.shared.u64 %d1, %d1; setp.lt.u32 %p1, %t, 16; st.shared.u32 [room], 70;
+    mov.u64 %d3, own; cvta.local.u64 %d3, %d3; st.local.u32 [own], 500; bar.sync 0;
+    selp.b64 %d2, %d1, %b0, %p1; setp.ge.u32 %p2, %t, 24; selp.b64 %d2, %d3, %d2, %p2;
+    ld.u32 %r1, [%d2]; ld.u32 %r5, [%d2];
+    bar.sync 0;
+    atom.add.u32 %r2, [%d2], 1; mad.wide.u32 %d4, %t, 4, %b1; add.u32 %r1, %r1, %r5;
+    st.global.u32 [%d4], %r1;
     """
-    with pytest.raises(SimulationError, match="mixed-space"):
-        launch(body, words(1), declarations=ROOM)
+    room = ROOM + " .local .align 8 .b8 own[8];"
+    first = np.full(1, 9, np.uint32)
+    kept, found = launch(body, first, words(32), declarations=room, schedule=schedule_named(schedule), hazards=True)
+    assert found.tolist() == [140] * 16 + [18] * 8 + [1000] * 8
+    assert kept.tolist() == [9 + 8]
+    with pytest.raises(SimulationError, match="out-of-bounds generic read") as caught:
+        launch(body.replace("ld.u32 %r1, [%d2]", "ld.u32 %r1, [%d2+4096]"), first, words(32), declarations=room)
+    assert "k.cu:4" in caught.value.hint
 
 
 SOURCE = """extern "C" __global__ void k(float* A, int n) {

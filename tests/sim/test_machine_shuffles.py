@@ -70,7 +70,25 @@ def test_reading_an_exited_lane_names_both_lanes() -> None:
 def test_lanes_that_never_arrive() -> None:
     body = "setp.ge.u32 %p1, %t, 16;\n@%p1 bra OTHER;\nshfl.sync.bfly.b32 %r1, %t, 1, 31, -1;\nret;\nOTHER:\n"
     with pytest.raises(SimulationError, match="live lanes of its member mask never arrive"):
-        launch(body + "shfl.sync.bfly.b32 %r1, %t, 2, 31, -1;", words(1))
+        launch(body + "shfl.sync.down.b32 %r1, %t, 2, 31, -1;", words(1))
+
+
+@every_schedule
+def test_lanes_exchange_values_from_two_places(schedule: tuple[str, int]) -> None:
+    """PTX asks for the same qualifiers and mask, not for the same place; each lane has registers of its own there."""
+    body = (
+        MY_WORD
+        + """setp.ge.u32 %p1, %t, 16; add.u32 %r1, %t, 100; add.u32 %r5, %t, 200; mov.u32 %r6, 31; mov.u32 %r9, 7;
+    @%p1 bra OTHER;
+    shfl.sync.bfly.b32 %r2, %r1, 31, 31, -1;
+    bra END;
+    OTHER: shfl.sync.bfly.b32 %r2|%p2, %r5, %r6, 31, 0xffffffff;
+    END: add.u32 %r2, %r2, %r9; st.global.u32 [%d9], %r2;"""
+    )
+    (found,) = launch(body, words(64), block=(64, 1, 1), schedule=scheduled(schedule))
+    expected = [31 - t + 207 for t in range(16)] + [31 - t + 107 for t in range(16, 32)]
+    assert found[:32].tolist() == expected
+    assert found[32:].tolist() == [(t ^ 31) + 207 for t in range(32, 64)]
 
 
 def test_a_shuffle_orders_no_memory() -> None:

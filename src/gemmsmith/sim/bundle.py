@@ -165,6 +165,11 @@ def _levels(stretch: Sequence[Operation[Any]]) -> list[int]:
     return levels
 
 
+def single(operation: Operation[D], following: int) -> Bundle[D]:
+    """A bundle of one operation."""
+    return _make([operation], following)
+
+
 def _make(operations: list[Operation[D]], following: int) -> Bundle[D]:
     first, traits = operations[0], operations[0].traits
     if len(operations) == 1:

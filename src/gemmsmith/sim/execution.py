@@ -12,6 +12,7 @@ from gemmsmith.sim.counters import Counters
 from gemmsmith.sim.hazards import HazardLog
 from gemmsmith.sim.lanes import Lanes, WaveState
 from gemmsmith.sim.memory import GlobalMemory, WindowMemory, resolve_generic
+from gemmsmith.sim.memory_order import shared_between_threads
 from gemmsmith.sim.operation import Lowered
 from gemmsmith.sim.shadow import Shadow
 from gemmsmith.sim.traits import Space
@@ -38,7 +39,9 @@ class Execution(WaveState):
         counters: Counters | None = None,
     ) -> None:
         super().__init__(lowered, wave)
-        self.memory, self.late_copies, self.counters = memory, late_copies, counters
+        self.memory, self.late_copies, self.counters, self.log = memory, late_copies, counters, log
+        self.time = 0  # steps that the running lanes have taken
+        self.between = lowered.fact(shared_between_threads)
         self.shared = WindowMemory(Space.SHARED, len(wave.blocks), wave.shared_size)
         self.shared_base = self.block * self.shared.stride
         self.local = WindowMemory(Space.LOCAL, wave.lanes if lowered.local_size else 0, lowered.local_size)

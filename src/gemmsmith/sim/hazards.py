@@ -71,6 +71,15 @@ class HazardLog:
 
     def __init__(self) -> None:
         self._found: dict[tuple[HazardKind, str, str], Hazard] = {}
+        self._notes: dict[str, None] = {}
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What is legal but worth knowing, each once."""
+        return tuple(self._notes)
+
+    def note(self, text: str) -> None:
+        self._notes[text] = None
 
     @property
     def found(self) -> tuple[Hazard, ...]:

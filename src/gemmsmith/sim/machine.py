@@ -1,7 +1,8 @@
 """Execute a lowered kernel for a wave of blocks: divergence, barriers, the order of warps.
 
 A *group* is a set of lanes at one position in the program. A branch that lanes disagree on splits it, and groups that
-meet again merge. Groups wait at barriers until every live thread of their block has arrived.
+meet again merge. Groups wait at barriers until every live thread of their block has arrived. A group that spins on
+memory lets every other one go first, so that what it waits for happens under any schedule.
 """
 
 from __future__ import annotations
@@ -9,12 +10,12 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from gemmsmith.sim.bundle import Bundle, Program
+from gemmsmith.sim.bundle import Bundle, Operand, Program, single
 from gemmsmith.sim.counters import Counters
 from gemmsmith.sim.execution import Execution
 from gemmsmith.sim.faults import (
@@ -28,24 +29,29 @@ from gemmsmith.sim.faults import (
 )
 from gemmsmith.sim.hazards import HazardLog
 from gemmsmith.sim.lanes import ALL, Lanes, compact
-from gemmsmith.sim.memory import AccessFault, GlobalMemory
-from gemmsmith.sim.operation import Lowered
+from gemmsmith.sim.memory import AccessFault, GlobalMemory, MixedSpaces, space_of
+from gemmsmith.sim.operation import FILES, Lowered
 from gemmsmith.sim.schedule import Schedule
 from gemmsmith.sim.traits import Executed, Flow, Wait
 from gemmsmith.sim.types import Array
 from gemmsmith.sim.wave import WARP, Wave
 
-_EVERY_LANE = np.uint32(0xFFFFFFFF)
 _STEPS_BETWEEN_CLOCKS = 256
 
 
 @dataclass(frozen=True)
 class Group:
-    """Lanes that stand at one position. ``team`` is the schedule's: warps of different teams can drift apart."""
+    """Lanes that stand at one position. ``team`` is the schedule's: warps of different teams can drift apart.
+
+    ``time`` counts the steps since the kernel began, alike for all warps at each barrier. ``laps`` counts rounds of a
+    loop that waits for other threads.
+    """
 
     position: int
     lanes: Lanes
     team: int
+    time: int = 0
+    laps: int = 0
 
 
 class Machine(Execution):
@@ -77,7 +83,12 @@ class Machine(Execution):
         while ready or self.at_barrier or self.at_warp_barrier:
             if not ready:
                 ready = self._release_warps() or self._release_blocks()
-            group = ready.pop(self.schedule.choose([g.team for g in ready], [g.position for g in ready]))
+            fewest = min(g.laps for g in ready)
+            if fewest and (freed := self._release_warps() or self._release_blocks(all_wait=False)):
+                ready, fewest = ready + freed, 0
+            first = [i for i, g in enumerate(ready) if g.laps == fewest]
+            chosen = self.schedule.choose([ready[i].team for i in first], [ready[i].position for i in first])
+            group = ready.pop(first[chosen])
             ready, group = self._merge(ready, group)
             meet = {g.position for g in ready if g.team == group.team}
             ready += self._advance(group, meet, alone=not (ready or self.at_barrier or self.at_warp_barrier))
@@ -94,7 +105,9 @@ class Machine(Execution):
         if not same:
             return ready, group
         rest = [g for g in ready if g.position != group.position or g.team != group.team]
-        return rest, Group(group.position, self._union([g.lanes for g in (*same, group)]), group.team)
+        everyone = (*same, group)
+        return rest, replace(group, lanes=self._union([g.lanes for g in everyone]), time=max(g.time for g in everyone),
+                             laps=min(g.laps for g in everyone))  # fmt: skip
 
     def _union(self, sets: Sequence[Lanes]) -> Lanes:
         return self.compact(np.sort(np.concatenate([self.indices(lanes) for lanes in sets])))
@@ -105,27 +118,28 @@ class Machine(Execution):
         """Run one group until it waits, ends, splits, meets another of its team, or has used up its quantum."""
         bundles, position, lanes = self.program.bundles, group.position, group.lanes
         quantum = self.schedule.quantum()
-        taken = 0
+        taken, laps, self.time = 0, group.laps, group.time
         while position < self.program.end:
             step = bundles[position] or self.program.step(position)
             self.steps_taken += 1
+            self.time += 1
             if self.steps_taken % _STEPS_BETWEEN_CLOCKS == 0 and time.monotonic() > self.deadline:
                 raise endless(self, step, lanes)
             if position in meet and position != group.position:
-                return [Group(position, lanes, group.team)]
+                return [Group(position, lanes, group.team, self.time, laps)]
             if not step.waits:
                 self._step(step, lanes)
                 position = step.following
             else:
-                groups = self._wait_or_jump(step, Group(position, lanes, group.team), alone)
+                groups = self._wait_or_jump(step, Group(position, lanes, group.team, self.time, laps), alone)
                 if len(groups) != 1 or groups[0].lanes is not lanes:
                     return groups
                 if not alone and step.traits.flow is Flow.BRANCH:
                     return groups
-                position = groups[0].position
+                position, laps = groups[0].position, groups[0].laps
             taken += 1
             if taken == quantum:
-                return [Group(position, lanes, group.team)]
+                return [Group(position, lanes, group.team, self.time, laps)]
         self._exit(lanes)
         return []
 
@@ -138,8 +152,19 @@ class Machine(Execution):
             self.counters.executed(self, step, active)
         try:
             step.execute(self, step, active)
+        except MixedSpaces:
+            self._by_space(step, active)
         except AccessFault as fault:
             raise describe_fault(self, step, active, fault) from None
+
+    def _by_space(self, step: Bundle[Any], lanes: Lanes) -> None:
+        """Execute generic accesses that reach several memories: one operation and one memory after the other."""
+        mine = self.indices(lanes)
+        for operation in step.operations:
+            alone = single(operation, step.following)
+            spaces = space_of(self.addresses(alone.pointers[0], lanes, 1))
+            for space in np.unique(spaces):
+                self._step(replace(alone, guard=None), compact(mine[spaces == space]))
 
     def _guarded(self, step: Bundle[Any], lanes: Lanes) -> Lanes | None:
         """The lanes whose guard holds, or None if there are none."""
@@ -179,29 +204,33 @@ class Machine(Execution):
         if not self.whole_warps(group.lanes):
             return self._await_warps(step, group)
         self._step(step, group.lanes)
-        return [Group(step.following, group.lanes, group.team)]
+        return [replace(group, position=step.following)]
 
     def _branch(self, step: Bundle[Any], group: Group) -> list[Group]:
         target = self.program.labels[step.detail.label]
+        spins = group.position in self.between.spins
+        on, back = replace(group, position=step.following), replace(group, position=target)
+        if spins:
+            on, back = replace(on, laps=0), replace(back, laps=group.laps + 1)
         taken = self._guarded(step, group.lanes)
         if taken is None:
-            return [Group(step.following, group.lanes, group.team)]
+            return [on]
         if taken is group.lanes:
-            return [Group(target, group.lanes, group.team)]
+            return [back]
         stay = self._others(group.lanes, taken)
         if self.counters is not None:
             self.counters.diverged(self, step, stay, taken)
-        return [Group(step.following, stay, group.team), Group(target, taken, group.team)]
+        return [replace(on, lanes=stay), replace(back, lanes=taken)]
 
     def _leave(self, step: Bundle[Any], group: Group) -> list[Group]:
         """Ends the guarded lanes; the others go on."""
         leaving = self._guarded(step, group.lanes)
         if leaving is None:
-            return [Group(step.following, group.lanes, group.team)]
+            return [replace(group, position=step.following)]
         self._exit(leaving)
         if leaving is group.lanes:
             return []
-        return [Group(step.following, self._others(group.lanes, leaving), group.team)]
+        return [replace(group, position=step.following, lanes=self._others(group.lanes, leaving))]
 
     def _exit(self, lanes: Lanes) -> None:
         self.alive[lanes] = False
@@ -210,29 +239,28 @@ class Machine(Execution):
     def _arrive_at_block(self, step: Bundle[Any], group: Group, alone: bool) -> list[Group]:
         """A barrier of the block: lanes whose guard does not hold go on."""
         arriving = self._guarded(step, group.lanes)
-        after = Group(step.following, group.lanes, group.team)
+        after = replace(group, position=step.following)
         if arriving is None:
             return [after]
         if arriving is group.lanes and alone and isinstance(arriving, slice) and arriving == ALL:
             step.execute(self, step, arriving)
             return [after]
-        self.at_barrier.append(Group(group.position, arriving, group.team))
-        return (
-            [] if arriving is group.lanes else [Group(after.position, self._others(group.lanes, arriving), group.team)]
-        )
+        self.at_barrier.append(replace(group, lanes=arriving))
+        return [] if arriving is group.lanes else [replace(after, lanes=self._others(group.lanes, arriving))]
 
     def _arrive_at_members(self, step: Bundle[Any], group: Group) -> list[Group]:
         """An instruction that waits for the lanes of its member mask."""
         arriving = self._guarded(step, group.lanes)
         if arriving is None:
-            return [Group(step.following, group.lanes, group.team)]
+            return [replace(group, position=step.following)]
         mine = self.indices(arriving)
         outside = self.fetch(step.sources[-1], arriving) >> (self.thread[mine] % WARP).astype(np.uint32) & 1 == 0
         if outside.any():
             raise describe_fault(self, step, arriving, left_out_of_its_mask(step, int(np.argmax(outside))))
-        self.at_warp_barrier.append(Group(group.position, arriving, group.team))
+        self.at_warp_barrier.append(replace(group, lanes=arriving))
         rest = [] if arriving is group.lanes else [self._others(group.lanes, arriving)]
-        return self._release_warps() + [Group(step.following, lanes, group.team) for lanes in rest]
+        after = replace(group, position=step.following)
+        return self._release_warps() + [replace(after, lanes=lanes) for lanes in rest]
 
     def _await_warps(self, step: Bundle[Any], group: Group) -> list[Group]:
         """An instruction for whole warps, and the rest of a warp is elsewhere: these lanes wait for it."""
@@ -245,23 +273,22 @@ class Machine(Execution):
 
     # -- the end of waiting -----------------------------------------------------------------------
 
-    def _release_blocks(self) -> list[Group]:
-        """Release every block whose live threads have all arrived at one barrier."""
-        blocks = len(self.wave.blocks)
-        arrived = np.zeros(blocks, np.int64)
-        at = np.full(blocks, -1)
-        for group in self.at_barrier:
-            counts = np.bincount(self.block[group.lanes], minlength=blocks)
-            here = counts > 0
-            clash = here & (at >= 0) & (at != group.position)
-            if clash.any():
-                raise divergent_barrier(self, int(np.flatnonzero(clash)[0]), self._waiting(self.at_barrier))
-            at[here] = group.position
-            arrived += counts
-        free = (arrived == self.live) & (arrived > 0)
+    def _release_blocks(self, all_wait: bool = True) -> list[Group]:
+        """Release every block whose live threads have all arrived at one barrier, whole warps at any place of it.
+
+        ``all_wait``: no other group can run, so that a barrier that is not complete now never will be.
+        """
+        arrived, mixed = self._arrivals()
+        free = (arrived == self.live) & (arrived > 0) & ~mixed
         if not free.any():
+            if not all_wait:
+                return []
+            if mixed.any():
+                raise divergent_barrier(self, int(np.argmax(mixed)), self._waiting(self.at_barrier))
             raise stuck(self, self.live, self._waiting(self.at_barrier or self.at_warp_barrier))
+        self._note_exited(free)
         waiting, self.at_barrier = self.at_barrier, []
+        latest = max(group.time for group in waiting)
         released: list[Group] = []
         passed: dict[int, list[Lanes]] = {}
         for group in waiting:
@@ -269,47 +296,144 @@ class Machine(Execution):
             go = free[self.block[lanes]]
             if go.any():
                 after = self.program.step(group.position).following
-                released.append(Group(after, self.compact(lanes[go]), group.team))
+                released.append(Group(after, self.compact(lanes[go]), group.team, latest))
                 passed.setdefault(group.position, []).append(lanes[go])
             if not go.all():
-                self.at_barrier.append(Group(group.position, compact(lanes[~go]), group.team))
+                self.at_barrier.append(replace(group, lanes=compact(lanes[~go])))
         for position, sets in passed.items():
             step = self.program.step(position)
             step.execute(self, step, self._union(sets))
         return released
 
+    def _arrivals(self) -> tuple[Array, Array]:
+        """For each block, how many threads wait at a barrier, and whether they wait at different ones."""
+        blocks = len(self.wave.blocks)
+        arrived, mixed = np.zeros(blocks, np.int64), np.zeros(blocks, bool)
+        number = np.full(blocks, -1)
+        place = np.full(blocks * self.warps_per_block, -1)
+        for group in self.at_barrier:
+            step, lanes = self.program.step(group.position), self.indices(group.lanes)
+            counts = np.bincount(self.block[lanes], minlength=blocks)
+            here = counts > 0
+            mixed |= here & (number >= 0) & (number != step.detail)
+            number[here] = step.detail
+            arrived += counts
+            if step.traits.aligned:
+                warps = np.unique(self.warp[lanes])
+                split = warps[(place[warps] >= 0) & (place[warps] != group.position)]
+                if split.size:
+                    block = int(split[0]) // self.warps_per_block
+                    raise divergent_barrier(self, block, self._waiting(self.at_barrier))
+                place[warps] = group.position
+        return arrived, mixed
+
+    def _note_exited(self, free: Array) -> None:
+        """A barrier that some threads of the block never reached, because they had ended: legal, but worth a note."""
+        short = free & (self.live < self.wave.threads)
+        if self.log is None or not short.any():
+            return
+        lanes = next(lanes for g in self.at_barrier if short[self.block[lanes := self.indices(g.lanes)]].any())
+        lane = int(lanes[short[self.block[lanes]]][0])
+        group = next(g for g in self.at_barrier if lane in self.indices(g.lanes))
+        step, gone = self.program.step(group.position), self.wave.threads - int(self.live[self.block[lane]])
+        self.log.note(f"{step.traits.called} at {step.first.instruction.where}: {gone} of {self.wave.threads} threads "
+                      "of the block had returned before it and are not waited for")  # fmt: skip
+
     def _release_warps(self) -> list[Group]:
-        """Release the lanes that wait for others of their warp, if all of those have arrived at the same place."""
+        """Release the lanes that wait for others of their warp, if all of those have arrived."""
+        waiting, self.at_warp_barrier = self.at_warp_barrier, []
         released: list[Group] = []
-        for position in sorted({group.position for group in self.at_warp_barrier}):
-            step = self.program.step(position)
-            here = [g for g in self.at_warp_barrier if g.position == position]
-            self.at_warp_barrier = [g for g in self.at_warp_barrier if g.position != position]
-            missing = self._missing(here)
-            members_only = step.traits.waits_on is Wait.MEMBERS
-            free: list[Group] = []
-            for group in here:
-                mine = self.indices(group.lanes)
-                members = self.fetch(step.sources[-1], group.lanes) if members_only else _EVERY_LANE
-                go = (missing[self.warp[mine]] & members) == 0
-                if go.any():
-                    free.append(group if go.all() else Group(position, compact(mine[go]), group.team))
-                if not go.all():
-                    self.at_warp_barrier.append(Group(position, compact(mine[~go]), group.team))
-            if free and members_only:
-                self._step(step, self._union([group.lanes for group in free]))
-                free = [Group(step.following, group.lanes, group.team) for group in free]
-            released += free
+        kinds: dict[tuple[Any, ...], list[Group]] = {}
+        for group in waiting:
+            step = self.program.step(group.position)
+            members = step.traits.waits_on is Wait.MEMBERS
+            # Lanes of a member mask may meet at different places, if they execute the same instruction.
+            kinds.setdefault((members, step.first.instruction.name if members else group.position), []).append(group)
+        for (members, _), groups in sorted(kinds.items(), key=lambda item: item[1][0].position):
+            released += self._release_members(groups) if members else self._release_whole(groups)
         return released
 
-    def _missing(self, groups: list[Group]) -> Array:
-        """For each warp, a mask of its live lanes that are in none of these groups."""
-        live, arrived = (np.zeros((len(self.wave.blocks) * self.warps_per_block, WARP), bool) for _ in range(2))
-        live[self.warp[self.alive], self.thread[self.alive] % WARP] = True
-        for group in groups:
-            arrived[self.warp[group.lanes], self.thread[group.lanes] % WARP] = True
-        missing: Array = (live & ~arrived) @ (np.uint32(1) << np.arange(WARP, dtype=np.uint32))
-        return missing
+    def _release_whole(self, groups: list[Group]) -> list[Group]:
+        """Lanes that wait for all others of their warp at one place."""
+        lanes = np.concatenate([self.indices(g.lanes) for g in groups])
+        full = np.bincount(self.warp[lanes], minlength=self.warp[-1] + 1) == WARP
+        return self._set_free(groups, [full[self.warp[self.indices(g.lanes)]] for g in groups])
+
+    def _release_members(self, groups: list[Group]) -> list[Group]:
+        """Lanes that wait for those of their member masks, wherever these execute the same instruction."""
+        steps = [self.program.step(g.position) for g in groups]
+        lanes = [self.indices(g.lanes) for g in groups]
+        masks = [np.broadcast_to(self.fetch(step.sources[-1], g.lanes), mine.shape)
+                 for step, g, mine in zip(steps, groups, lanes, strict=True)]  # fmt: skip
+        everyone, mask = np.concatenate(lanes), np.concatenate(masks).astype(np.uint32)
+        warp, bit = self.warp[everyone], np.left_shift(1, self.thread[everyone] % WARP)
+        _, which = np.unique(warp.astype(np.uint64) << np.uint64(32) | mask, return_inverse=True)
+        arrived = np.bincount(which, weights=bit).astype(np.int64)  # a sum of different bits: exact
+        living = np.flatnonzero(self.alive)
+        live = np.bincount(self.warp[living], weights=np.left_shift(1, self.thread[living] % WARP),
+                           minlength=int(self.warp[-1]) + 1).astype(np.int64)  # fmt: skip
+        go = (live[warp] & mask.astype(np.int64) & ~arrived[which]) == 0
+        if not go.any():
+            self.at_warp_barrier += groups
+            return []
+        place = np.repeat(np.arange(len(groups)), [mine.size for mine in lanes])
+        for same in np.unique(mask[go]):
+            self._execute_members(steps, everyone, place, go & (mask == same))
+        free = self._set_free(groups, np.split(go, np.cumsum([mine.size for mine in lanes])[:-1]))
+        return [replace(g, position=self.program.step(g.position).following) for g in free]
+
+    def _execute_members(self, steps: list[Bundle[Any]], lanes: Array, place: Array, go: Array) -> None:
+        """Execute for the lanes that go, which stand at ``place``; a warp at two places executes as one."""
+        places = np.unique(place[go])
+        spread = np.zeros(int(self.warp[-1]) + 1, bool)  # warps that stand at more than one place
+        first = np.full(spread.size, -1)
+        for n in places:
+            warps = np.unique(self.warp[lanes[go & (place == n)]])
+            spread[warps[first[warps] >= 0]] = True
+            first[warps] = n
+        apart = spread[self.warp[lanes]]
+        for n in places:
+            mine = lanes[go & (place == n) & ~apart]
+            if mine.size:
+                self._step(steps[n], self.compact(np.sort(mine)))
+        if spread.any():
+            together = [(steps[n], np.sort(lanes[go & (place == n) & apart])) for n in places]
+            self._execute_together([(step, mine) for step, mine in together if mine.size])
+
+    def _execute_together(self, parts: list[tuple[Bundle[Any], Array]]) -> None:
+        """Execute one instruction for lanes that have its operands in different registers: by way of spare rows."""
+        lead = max((step for step, _ in parts), key=lambda step: len(step.targets))
+        spare = {f: table.shape[0] for f, table in self.files.items()}
+        count = len(lead.sources) + len(lead.targets)
+        kept = self.files
+        self.files = {f: np.vstack([t, np.zeros((count, self.wave.lanes), t.dtype)]) for f, t in kept.items()}
+        operands = []
+        for n, operand in enumerate((*lead.sources, *lead.targets)):
+            file = "p" if operand.dtype == bool else FILES[operand.dtype.itemsize]
+            operands.append(Operand(file, spare[file] + n, operand.dtype, None))
+        sources, targets = operands[: len(lead.sources)], operands[len(lead.sources) :]
+        for step, lanes in parts:
+            for into, source in zip(sources, step.sources, strict=True):
+                self.put(into, lanes, self.fetch(source, lanes))
+        joint = replace(lead, sources=tuple(sources), targets=tuple(targets), guard=None)
+        self._step(joint, self._union([lanes for _, lanes in parts]))
+        for step, lanes in parts:
+            for target, result in zip(step.targets, targets, strict=False):
+                self.put(target, lanes, self.fetch(result, lanes))
+        self.files = {f: table[: spare[f]] for f, table in self.files.items()}
+
+    def _set_free(self, groups: list[Group], go: Sequence[Array]) -> list[Group]:
+        """The lanes that go, still at their positions; the others wait on."""
+        free: list[Group] = []
+        for group, mask in zip(groups, go, strict=True):
+            lanes = self.indices(group.lanes)
+            if mask.all():
+                free.append(group)
+            elif mask.any():
+                free.append(replace(group, lanes=compact(lanes[mask])))
+            if not mask.all():
+                self.at_warp_barrier.append(replace(group, lanes=compact(lanes[~mask])))
+        return free
 
     def _waiting(self, groups: list[Group]) -> list[Waiting]:
         return [(group.lanes, self.program.step(group.position)) for group in groups]

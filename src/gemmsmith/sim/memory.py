@@ -47,6 +47,13 @@ class AccessFault(Exception):  # noqa: N818 - the usual word for it
         self.kind, self.position, self.address, self.detail, self.space = kind, position, address, detail, space
 
 
+class MixedSpaces(AccessFault):
+    """Lanes of one instruction reach several memories through generic pointers: no fault if each is served alone."""
+
+    def __init__(self, address: int) -> None:
+        super().__init__("mixed-space", 0, address, "one instruction reaches several memories through generic pointers")
+
+
 class LaneFault(AccessFault):
     """A fault of a lane that does not come from a memory; ``detail`` is the whole message."""
 
@@ -255,14 +262,22 @@ class WindowMemory:
                               f"no thread has written these {self.space} bytes", self.space)  # fmt: skip
 
 
+def space_of(addresses: Array) -> Array:
+    """The space of each generic address: 0 for global, 1 for shared, 2 for local."""
+    result = np.zeros(addresses.shape, np.uint8)
+    for n, start in enumerate((SHARED_WINDOW, LOCAL_WINDOW), 1):
+        result[(addresses >= np.uint64(start)) & (addresses < np.uint64(start + _WINDOW_SIZE))] = n
+    return result
+
+
 def resolve_generic(addresses: Array) -> tuple[Space, Array]:
-    """The space that generic addresses point to, and the addresses inside it; all must point to one space."""
+    """The space that generic addresses point to, and the addresses inside it; ``MixedSpaces`` if there are several."""
     first = int(addresses.min()) if addresses.size else 0
     last = int(addresses.max()) if addresses.size else 0
     for space, start in ((Space.SHARED, SHARED_WINDOW), (Space.LOCAL, LOCAL_WINDOW)):
         if start <= first and last < start + _WINDOW_SIZE:
             return space, addresses - np.uint64(start)
-        if start <= last and first < start + _WINDOW_SIZE:
-            raise AccessFault("mixed-space", 0, int(addresses.reshape(-1)[0]),
-                              "one instruction reaches several memories through generic pointers")  # fmt: skip
+    found = np.unique(space_of(addresses)) if last >= SHARED_WINDOW else np.zeros(1, np.uint8)
+    if found.size > 1:
+        raise MixedSpaces(int(addresses.reshape(-1)[0]))
     return Space.GLOBAL, addresses

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -23,6 +24,7 @@ FILE_DTYPES: dict[str, np.dtype[Any]] = {
 
 Cell = tuple[str, int]
 D = TypeVar("D")
+F = TypeVar("F")
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +112,17 @@ class Lowered:
     special: dict[str, Slot]
     static_shared: int
     local_size: int
+
+    @cached_property
+    def _facts(self) -> dict[Callable[[Lowered], Any], Any]:
+        return {}
+
+    def fact(self, find: Callable[[Lowered], F]) -> F:
+        """What ``find`` finds in the program, looked for once."""
+        if find not in self._facts:
+            self._facts[find] = find(self)
+        found: F = self._facts[find]
+        return found
 
     def loops(self) -> list[tuple[int, int]]:
         """The first and last position of each loop: a branch that jumps back, and where it jumps to."""

@@ -147,12 +147,14 @@ class Counted:
 class Traits:
     """The part of an instruction's record that is data.
 
-    ``called`` is what messages call the instruction, ``verb`` what they call its access to memory.
+    ``called`` is what messages call the instruction, ``verb`` what they call its access to memory. ``aligned``: all
+    live lanes of a warp must execute the instruction at one place.
     """
 
     called: str = ""
     verb: str = ""
     waits_on: Wait = Wait.NOTHING
+    aligned: bool = False
     flow: Flow = Flow.NEXT
     bundling: Bundling = Bundling.MERGED
     counts: Counted = Counted()

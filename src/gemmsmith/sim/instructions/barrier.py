@@ -55,8 +55,9 @@ _FENCE: dict[str, Any] = {
 }  # fmt: skip
 
 RECORDS = (
-    Record("bar.sync.aligned?", **_BLOCK),
-    Record("barrier.sync.aligned?", **_BLOCK),
+    Record("bar.sync.aligned?", aligned=True, **_BLOCK),
+    Record("barrier.sync.aligned", aligned=True, **_BLOCK),
+    Record("barrier.sync", **_BLOCK),
     Record("bar.warp.sync", decode=no_form, lower=_lower_warp, execute=_pass_warp, called="__syncwarp()",
            waits_on=Wait.MEMBERS, bundling=Bundling.BOUNDARY, counts=Counted(executed=Executed.NEVER)),
     Record("membar.level", where={"level": "cta gl sys"}, **_FENCE),

@@ -1,0 +1,117 @@
+"""The memory order of an operation: weak or strong, what it releases and acquires, and for which threads.
+
+The words are those of PTX's memory consistency model. A *strong* access (volatile, relaxed, acquire, release, atomic)
+may meet another strong one; a weak access may not. A release makes what its thread did before visible to whoever
+acquires the same location: by the access itself, or by a fence before the write and a fence after the read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from gemmsmith.sim.operation import Cell, Lowered, Operation
+from gemmsmith.sim.traits import Effect, Flow, Space
+
+_RELEASES = {"release", "acq_rel", "sc"}
+_ACQUIRES = {"acquire", "acq_rel", "sc"}
+_STRONG = {"volatile", "relaxed", "mmio"} | _RELEASES | _ACQUIRES
+
+
+@dataclass(frozen=True)
+class MemoryOrder:
+    """What one operation means to other threads. ``block_only``: it counts for threads of the same block only."""
+
+    strong: bool = False
+    releases: bool = False
+    acquires: bool = False
+    fence: bool = False
+    block_only: bool = False
+
+
+_WEAK = MemoryOrder()
+
+
+def memory_order(operation: Operation[Any]) -> MemoryOrder:
+    """The order that PTX writes into the instruction's name."""
+    opcode, *words = operation.instruction.name.split(".")
+    found = set(words)
+    block_only = "cta" in found
+    if opcode in ("fence", "membar"):
+        proxy = any(word.startswith("proxy") for word in words)
+        one_sided = found & {"acquire", "release"}
+        return MemoryOrder(
+            releases=not proxy and one_sided != {"acquire"},
+            acquires=not proxy and one_sided != {"release"},
+            fence=not proxy,
+            block_only=block_only,
+        )
+    access = operation.access
+    if access is None:
+        return _WEAK
+    if access.effect is Effect.UPDATE or found & _STRONG:
+        return MemoryOrder(True, bool(found & _RELEASES), bool(found & _ACQUIRES), block_only=block_only)
+    return _WEAK
+
+
+@dataclass(frozen=True)
+class SharedBetweenThreads:
+    """What a program does to synchronise its threads through memory, found before it runs.
+
+    ``orders`` has one entry for each operation. ``polling`` are the strong reads whose result decides whether their
+    loop goes on; ``spins`` are the branches that close such a loop. ``used`` are all registers that something reads.
+    """
+
+    orders: tuple[MemoryOrder, ...]
+    polling: frozenset[int]
+    spins: frozenset[int]
+    used: frozenset[Cell]
+    polls_global: bool
+
+    @property
+    def synchronises(self) -> bool:
+        """Whether the program has anything but barriers to order its accesses with."""
+        strong = any(order.strong for order in self.orders)
+        return strong and any(order.fence or order.acquires or order.releases for order in self.orders)
+
+
+def shared_between_threads(lowered: Lowered) -> SharedBetweenThreads:
+    operations = lowered.operations
+    orders = tuple([memory_order(operation) for operation in operations])
+    used = frozenset(cell for operation in operations for cell in operation.reads())
+    polling: set[int] = set()
+    spins: set[int] = set()
+    strong = [o.position for o in operations if orders[o.position].strong and o.writes()]
+    if strong:
+        for start, stop in lowered.loops():
+            found = [p for p in strong if start <= p <= stop]
+            deciding = _deciding(operations[start : stop + 1], lowered, start, stop) if found else set()
+            here = {p for p in found if any(cell in deciding for cell in operations[p].writes())}
+            polling |= here
+            if here:
+                spins.add(stop)
+    spaces = {operations[p].space for p in polling}
+    return SharedBetweenThreads(orders, frozenset(polling), frozenset(spins), used, bool(spaces - {Space.SHARED}))
+
+
+def _deciding(body: Iterable[Operation[Any]], lowered: Lowered, start: int, stop: int) -> set[Cell]:
+    """The registers of a loop that its branches in and out depend on."""
+    body = tuple(body)
+    wanted: set[Cell] = set()
+    for operation in body:
+        if operation.traits.flow is not Flow.NEXT and operation.guard is not None:
+            target = stop + 1
+            if operation.traits.flow is Flow.BRANCH:
+                target = lowered.labels.get(operation.detail.label, stop + 1)
+            if not start < target <= stop:
+                wanted.add(operation.guard.cell)
+    grown = True
+    while grown:
+        grown = False
+        for operation in body:
+            if operation.access is None and any(cell in wanted for cell in operation.writes()):
+                more = set(operation.reads()) - wanted
+                wanted |= more
+                grown = grown or bool(more)
+    return wanted
