@@ -136,6 +136,15 @@ def test_a_source_may_be_a_file_with_a_header_and_macros(tmp_path: Path) -> None
     assert result.kernel == "scale"
 
 
+def test_template_arguments_come_from_macros_and_defaults() -> None:
+    code = """template <int A, int B = 7> __global__ void fill(int* x) { x[0] = A; x[1] = B; }"""
+    x = np.zeros(2, np.int32)
+    for name, defines, values in (("fill<3>", {}, [3, 7]), ("fill", {"A": 4}, [4, 7]), ("", {"B": 6, "A": 5}, [5, 6])):
+        result = gemmsmith.launch(code, name, grid=1, block=1, args=[x], defines=defines)
+        assert result["x"].tolist() == values
+    assert result.kernel == "fill<5, 6>"
+
+
 def test_an_array_that_is_passed_twice_is_one_array() -> None:
     add = "__global__ void add(const float* a, float* b) { b[threadIdx.x] += a[threadIdx.x] + b[threadIdx.x]; }"
     x = np.arange(4, dtype=np.float32)

@@ -132,7 +132,7 @@ def test_torch_tensors_come_back_as_torch_tensors() -> None:
     torch = pytest.importorskip("torch")
     code = """#include <cuda_bf16.h>
     __global__ void twice(const __nv_bfloat16* x, __nv_bfloat16* out) {
-        out[threadIdx.x] = x[threadIdx.x] + x[threadIdx.x]; }"""
+        out[threadIdx.x] = __float2bfloat16(2.0f * __bfloat162float(x[threadIdx.x])); }"""
     x, out = torch.arange(8, dtype=torch.bfloat16), torch.zeros(8, dtype=torch.bfloat16)
     result = gemmsmith.launch(code, grid=1, block=8, args=[x, out])
     assert result["out"].dtype is torch.bfloat16
@@ -179,7 +179,8 @@ def test_types_come_from_the_mangled_name_and_names_from_the_source() -> None:
     """)
     assert [made.name for made in found] == ["first", "second"]
     assert [name for _, name in found[0].parameters] == ["in", "out", "pair", "n"]
-    assert found[0].template == ("T",)
+    assert found[0].template == (("T", False), ("B", True))
+    assert declarations("__global__ void prototype(int n); __global__ void k() {}")[0].name == "k"
     assert found[1].template is None
 
 

@@ -39,6 +39,7 @@ NOT_RUN = {
     "explain tile_fixed.cu": SHOWN,
     "explain my.cu": SHOWN,
     "check my_idea": NEW_RUNG,
+    "check launches.py": SLOW,
     "verify my_idea": NEW_RUNG,
     "explain my_idea": NEW_RUNG,
     "compare shared_tile my_idea": NEW_RUNG,
@@ -92,7 +93,7 @@ def test_the_command_line_takes_it(text: str) -> None:
         if "RUNG" in (parameter.metavar or ""):
             given = context.params[parameter.name]
             for name in given if isinstance(given, (list, tuple)) else [given]:
-                assert not name or name in known | _NAMES or name.endswith(".cu"), f"{name} is no rung"
+                assert not name or name in known | _NAMES or name.partition(":")[0].endswith((".cu", ".py")), name
 
 
 @pytest.mark.parametrize("line", ["bench warp_tile --no-such-option", "no-such-command x", "history no-such x"])
@@ -110,7 +111,8 @@ def test_every_reason_is_still_needed() -> None:
 @pytest.fixture
 def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A folder with the examples, a kernel my.cu, and a database of two runs."""
-    for file in (ROOT / "docs" / "examples").glob("*.cu"):
+    folder = ROOT / "docs" / "examples"
+    for file in (*folder.glob("*.cu"), *(folder / "any_kernel").glob("*.*")):
         (tmp_path / file.name).write_text(file.read_text(encoding="utf-8"), encoding="utf-8")
     (tmp_path / "tile_fixed.cu").rename(tmp_path / "my.cu")
     monkeypatch.chdir(tmp_path)

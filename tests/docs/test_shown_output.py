@@ -46,7 +46,8 @@ PYTHON = [(name_of(page), code) for page in PAGES for code in blocks(page.read_t
 
 
 @pytest.mark.parametrize("code", [code for _, code in PYTHON], ids=[name for name, _ in PYTHON])
-def test_shown_python_runs(code: str, tmp_path: Path) -> None:
+def test_shown_python_runs(code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT / "docs" / "examples" / "any_kernel")
     script = tmp_path / "example.py"
     script.write_text(code, encoding="utf-8")
     runpy.run_path(str(script), run_name="__main__")

@@ -1,7 +1,7 @@
 """Kernels that are no matrix products, each with the answer in NumPy.
 
-    gemmsmith check launches.py
-    gemmsmith profile launches.py
+gemmsmith check launches.py
+gemmsmith profile launches.py
 """
 
 import ml_dtypes

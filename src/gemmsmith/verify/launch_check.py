@@ -16,7 +16,7 @@ from gemmsmith.call.any_kernel.result import LaunchResult
 from gemmsmith.call.any_kernel.spec import ArgumentList
 from gemmsmith.call.launch import Launch, open_device, run_kernel
 from gemmsmith.compile.cache import CompileCache
-from gemmsmith.errors import GemmsmithError, LaunchError, SimulationError
+from gemmsmith.errors import LaunchError, SimulationError
 from gemmsmith.sim.hazards import Hazard
 from gemmsmith.sim.schedule import NAMES
 from gemmsmith.verify.launch_expected import Tolerance, differences, expected_arrays
@@ -93,7 +93,8 @@ class _Checker:
         try:
             result = run_kernel(self.kernel, self.launch.geometry, arguments, where)
         except (SimulationError, LaunchError) as error:
-            return TrialOutcome(trial, tuple(_words(error)))
+            where_it_was = error.hint.replace("\n", "; ")  # instruction, source line, block and thread
+            return TrialOutcome(trial, ("; ".join(filter(None, (error.message, where_it_was))),))
         reasons = [*map(str, result.hazards), *result.damage]
         notes: list[str] = []
         if trial.fill == "poison":
@@ -211,9 +212,3 @@ def _stacked(value: Any) -> Any:
     if isinstance(value, list):
         return np.stack([host_array("", each).values for each in value])
     return host_array("", value).values
-
-
-def _words(error: GemmsmithError) -> Iterator[str]:
-    """The message, then the hint: instruction, source line, block and thread."""
-    yield error.message
-    yield from filter(None, error.hint.split("\n"))

@@ -23,11 +23,11 @@ _LONGEST_HEAD = 2000  # characters between __global__ and the parameter list; at
 
 @dataclass(frozen=True)
 class Declaration:
-    """A kernel in a source text. ``template`` has the parameters without default; None: it is no template."""
+    """A kernel with a body. ``template`` has each parameter and whether it has a default; None: it is no template."""
 
     name: str
     parameters: tuple[tuple[CType, str], ...]
-    template: tuple[str, ...] | None
+    template: tuple[tuple[str, bool], ...] | None
 
     def __str__(self) -> str:
         shown = ", ".join(f"{kind} {name}".strip() for kind, name in self.parameters)
@@ -51,6 +51,8 @@ def _declaration(code: str, start: int, position: int) -> Declaration | None:
         if _ATTRIBUTE.fullmatch(word.group(1)):
             position = end
             continue
+        if re.compile(r"\s*;").match(code, end):
+            return None  # a prototype
         listed = [part for part in split_list(code[word.end() : end - 1]) if part != "void"]
         return Declaration(word.group(1), tuple(map(_parameter, listed)), _template(code, start))
     return None
@@ -65,8 +67,8 @@ def _parameter(text: str) -> tuple[CType, str]:
     return parse_type(kind), match.group("name")
 
 
-def _template(code: str, start: int) -> tuple[str, ...] | None:
-    """The parameters without default of the template whose kernel begins at ``start``."""
+def _template(code: str, start: int) -> tuple[tuple[str, bool], ...] | None:
+    """The parameters of the template whose kernel begins at ``start``."""
     before = list(_TEMPLATE_BEFORE.finditer(code, max(0, start - _LONGEST_HEAD), start))
     if not before:
         return None
@@ -74,8 +76,11 @@ def _template(code: str, start: int) -> tuple[str, ...] | None:
     end = _closing(code, opening, "<>")
     if re.search(r"[;{}]", code[end:start]) or end > start:
         return None
-    listed = split_list(code[opening + 1 : end - 1])
-    return tuple(re.findall(r"\w+", part)[-1] for part in listed if "=" not in part and re.search(r"\w", part))
+    made = []
+    for part in split_list(code[opening + 1 : end - 1]):
+        words = re.findall(r"\w+", part.partition("=")[0])
+        made.append((words[-1] if words else "", "=" in part or "..." in part))
+    return tuple(made)
 
 
 def _closing(code: str, opening: int, pair: str) -> int:

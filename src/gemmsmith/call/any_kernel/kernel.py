@@ -79,13 +79,11 @@ def compile_launch(
 ) -> LaunchKernel:  # fmt: skip
     """Compile the kernel ``name`` of ``source``; an empty name means the only kernel there is."""
     with _on_disk(source) as path:
-        macros = tuple((key, _macro(value)) for key, value in defines.items())
-        spec = _spec(path, name, macros, tuple(Path(os.fspath(folder)) for folder in include))
-        listed = _declared(spec)
-        declared = _choose(path.name, name, listed, dict(macros))
-        if not name:
-            name = declared.name if declared else name
-            spec = _spec(path, name, macros, spec.include)
+        folders = tuple(Path(os.fspath(folder)) for folder in include)
+        declared = _choose(path.name, name, _declared(path, folders))
+        name, macros = _expression(name, declared, {key: _macro(value) for key, value in defines.items()})
+        spec = KernelSpec(path.name, path, name, "", _no_geometry, entry=name, extra_defines=tuple(macros.items()),
+                          include=folders)  # fmt: skip
         compiled = compile_kernel(spec, Config(()), dtype=FP32, arch=arch, cache=cache)
         request = render_kernel(spec, Config(()), dtype=FP32, arch=arch)
     files = {**dict(request.headers), request.name: request.source}
@@ -115,23 +113,19 @@ def _macro(value: object) -> str:
     return str(int(value)) if isinstance(value, bool) else "1" if value is None else str(value)
 
 
-def _spec(path: Path, entry: str, macros: tuple[tuple[str, str], ...], include: tuple[Path, ...]) -> KernelSpec:
-    return KernelSpec(path.name, path, entry, "", _no_geometry, entry=entry, extra_defines=macros, include=include)
-
-
 def _no_geometry(problem: Problem, config: Config) -> Geometry:
     raise UsageError(f"a launch has its own grid; it does not depend on {problem} and {config}")
 
 
-def _declared(spec: KernelSpec) -> list[Declaration]:
+def _declared(path: Path, include: tuple[Path, ...]) -> list[Declaration]:
     """The kernels of the file, then those of the headers that it includes."""
-    parts = bundle(spec.source, spec.include)
+    parts = bundle(path, include)
     own = declarations(parts.source)
     headers = [made for _, text in parts.headers for made in declarations(text)]
     return list({made.name: made for made in (*reversed(headers), *reversed(own))}.values())[::-1]
 
 
-def _choose(file: str, name: str, listed: list[Declaration], macros: Mapping[str, str]) -> Declaration | None:
+def _choose(file: str, name: str, listed: list[Declaration]) -> Declaration | None:
     """The declaration of ``name``, None where a macro hides it; raises for a name that no kernel has."""
     names = [made.name for made in listed]
     if not names:
@@ -146,14 +140,29 @@ def _choose(file: str, name: str, listed: list[Declaration], macros: Mapping[str
         near = get_close_matches(plain, names, 1, 0.5)
         meant = f"did you mean {near[0]}? " if near else ""
         raise UnknownKernelError(f"{file} has no kernel called {plain!r}", f"{meant}its kernels: {', '.join(names)}")
-    lacking = [each for each in found.template or () if each not in macros]
-    if lacking and "<" not in name:
-        raise UsageError(
-            f"{plain} is a template, and its parameter{'s' * (len(lacking) > 1)} {', '.join(lacking)} "
-            f"ha{'ve' if len(lacking) > 1 else 's'} no value",
-            f"write its arguments: {plain}<{', '.join(found.template or ())}> with values",
-        )
     return found
+
+
+def _expression(name: str, declared: Declaration | None, macros: dict[str, str]) -> tuple[str, dict[str, str]]:
+    """The kernel's name with its template arguments, and the macros that remain.
+
+    Template parameters take their values from macros of the same name, which would break the template as macros.
+    """
+    name = name or (declared.name if declared is not None else "")
+    if declared is None or declared.template is None or "<" in name:
+        return name, macros
+    values = []
+    for parameter, has_default in declared.template:
+        if parameter in macros:
+            values.append(macros[parameter])
+        elif has_default:
+            break  # this one and all after it keep their defaults
+        else:
+            listed = ", ".join(each for each, _ in declared.template)
+            raise UsageError(f"{name} is a template, and its parameter {parameter} has no value",
+                             f"write its arguments: {name}<{listed}> with values")  # fmt: skip
+    names = {each for each, _ in declared.template}
+    return f"{name}<{', '.join(values)}>", {key: value for key, value in macros.items() if key not in names}
 
 
 def parameters_of(compiled: CompiledKernel, declared: Declaration | None) -> tuple[Parameter, ...]:

@@ -86,6 +86,7 @@ def check_json(check: LaunchCheck) -> dict[str, Any]:
     used, geometry = check.kernel.compiled.resources, check.launch.geometry
     return {
         "kernel": check.kernel.name, "file": check.kernel.file, "entry": check.kernel.compiled.entry, "ok": check.ok,
+        "status": ("right" if check.compared else "not compared") if check.ok else "wrong",
         "compared": check.compared, "device": check.device, "arch": check.kernel.compiled.arch,
         "registers": used.registers, "static_smem": used.static_smem,
         "launch": {"grid": list(geometry.grid), "block": list(geometry.block), "smem": geometry.smem},
@@ -93,7 +94,8 @@ def check_json(check: LaunchCheck) -> dict[str, Any]:
         "trials": [_outcome_json(outcome) for outcome in check.outcomes],
         "prints": list(check.outcomes[0].prints),
         "skipped": [{"label": label, "reason": why} for label, why in check.skipped],
-        "not_run": list(check.not_run), "verdict": verdict_line(check),
+        "not_run": list(check.not_run), "note": "", "verdict": verdict_line(check),
+        "warnings": list(dict.fromkeys(note for outcome in check.outcomes for note in outcome.notes)),
     }  # fmt: skip
 
 
@@ -107,7 +109,8 @@ def _outcome_json(outcome: TrialOutcome) -> dict[str, Any]:
     seconds = outcome.seconds if outcome.seconds == outcome.seconds else None
     return {
         "label": outcome.trial.label, "schedule": outcome.trial.schedule, "fill": outcome.trial.fill,
-        "seed": outcome.trial.seed, "ok": outcome.ok, "reasons": list(outcome.reasons), "notes": list(outcome.notes),
+        "seed": outcome.trial.seed, "ok": outcome.ok, "mistrusted": False, "reasons": list(outcome.reasons),
+        "damage": [], "notes": list(outcome.notes),
         "hazards": [{"kind": str(hazard.kind), "first": hazard.first.where, "second": hazard.second.where,
                      "text": str(hazard)} for hazard in outcome.hazards],
         "seconds": seconds,
