@@ -177,5 +177,5 @@ def fields(code: str, body: Node) -> tuple[Field, ...]:
                 continue
             text = text_of(code, declarator)
             counts = tuple(words(part) for part in re.findall(r"\[([^\[\]]*)\]", text))
-            found.append(Field(kind + (" *" if "*" in text else ""), counts, words(aligned[1]) if aligned else ""))
+            found.append(Field(kind + (" *" if "*" in text.split("[")[0] else ""), counts, words(aligned[1]) if aligned else ""))
     return tuple(found)

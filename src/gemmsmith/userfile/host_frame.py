@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gemmsmith.kernel.expressions import rounds_up
@@ -15,7 +15,7 @@ from gemmsmith.userfile.parts import Field, FunctionSource, KernelParameter, Sou
 from gemmsmith.userfile.preprocessor import filled
 from gemmsmith.userfile.project import Project
 from gemmsmith.userfile.type_text import base_type, deduced, pointee, size_of_type
-from gemmsmith.userfile.values import UnknownValue, Value, converted, evaluate, number
+from gemmsmith.userfile.values import Number, UnknownValue, Value, converted, evaluate, number
 
 _DEEPEST = 24  # names and calls followed for one value
 ASSUMED_SMS = 8  # a persistent kernel takes any number; few are fast to simulate
@@ -295,10 +295,10 @@ class HostScope:
         try:
             return self._called(short, template, arguments)
         except UnknownValue:
-            if rounds_up(short) and len(arguments) == 2:
-                a, b = (number(evaluate(text, self)) for text in arguments)
-                return -(-a // b)
-            raise
+            usual = _usual_function(short)
+            if usual is None or len(arguments) != 2:
+                raise
+            return usual(*(number(evaluate(text, self)) for text in arguments))
         finally:
             self.asked.depth -= 1
 
@@ -429,6 +429,13 @@ class HostScope:
             size = -(-size // align) * align + one * count
             widest = max(widest, align)
         return max(1, -(-size // widest) * widest), widest
+
+
+def _usual_function(name: str) -> Callable[[Number, Number], Number] | None:
+    """What a function or macro that the source does not show does, by its name."""
+    if rounds_up(name):
+        return lambda a, b: -(-a // b)
+    return {"max": max, "min": min}.get(name.lower().lstrip("i_"))
 
 
 class _Called(HostScope):

@@ -103,6 +103,8 @@ class SiteValues:
             if not paths and role in _EXTENTS and re.search(r"[A-Za-z_]", text):
                 key = plain_expression(text)
                 whole[key] = whole.get(key, frozenset()) | {sizes[role]}
+        if "M" in sizes and "M" not in self.roles.roles:
+            whole.setdefault("B*T", frozenset({sizes["M"]}))  # a transformer's rows: batch times sequence
         return Sizes({**leading, **bound}, _UsualSizes(exact, sizes), whole)
 
     def _paths(self, text: str) -> list[str]:
@@ -182,13 +184,25 @@ class SiteValues:
 
     # --- geometry
 
-    def extent(self, index: int, sizes: Mapping[str, int]) -> tuple[Dim3, bool]:
+    def extent(self, index: int, sizes: Mapping[str, int]) -> tuple[Dim3, Asked]:
         """The grid (0) or block (1), and whether it depends on a size; raises ``UsageError`` if it is not known."""
         asked = Asked()
         text = self.site.configuration[index]
         if not text:
             raise UsageError("the launch has no such part")
-        return _triple(evaluate(text, self.scope(sizes, asked))), asked.sized
+        return _triple(evaluate(text, self.scope(sizes, asked))), asked
+
+    def grid_lacks(self, sizes: Mapping[str, int]) -> str:
+        """An extent of C, M or N, that neither the grid nor the kernel is told: the launch fits one problem only."""
+        passed = {role for role in self.roles.roles if role in _EXTENTS}
+        if len(passed) < 2:
+            return ""
+        for role in ("M", "N"):
+            if role in sizes and role not in passed:
+                larger = {**sizes, role: 64 * sizes[role] + 64}
+                if self.extent(0, sizes)[0] == self.extent(0, larger)[0]:
+                    return role
+        return ""
 
     def shares_constants(self, used: set[str]) -> bool:
         """Whether the grid is written with a template argument, or with one of the constants that the kernel uses.

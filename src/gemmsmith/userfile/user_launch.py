@@ -12,7 +12,7 @@ from gemmsmith.kernel.expressions import evaluate, split
 from gemmsmith.kernel.geometry import Dim3, Geometry
 from gemmsmith.kernel.signature import Signature
 from gemmsmith.problem import Problem
-from gemmsmith.userfile.host_frame import Asked, Frame, HostScope, Sizes
+from gemmsmith.userfile.host_frame import ASSUMED_SMS, Asked, Frame, HostScope, Sizes
 from gemmsmith.userfile.host_scope import initial_values
 from gemmsmith.userfile.launch_guess import LaunchGuess
 from gemmsmith.userfile.launch_site import launch_sites
@@ -56,7 +56,7 @@ class KernelFacts:
 
         Defaults of other templates and constants of other functions are not among them.
         """
-        defaults = {p.name: p.default for p in self.kernel.template or () if p.default}
+        defaults = self._called_with() | {p.name: p.default for p in self.kernel.template or () if p.default}
         texts = {name: text for source in reversed(self._near()) for name, text in source.constants.items()}
         texts |= {**defaults, **initial_values(self.kernel.body), **template, **self.given}
         scope = HostScope(Frame(self.own, self.project), texts, Sizes(), Asked())
@@ -68,6 +68,17 @@ class KernelFacts:
                 found[name] = evaluate_int(name, scope)
             except (UnknownValue, RecursionError):
                 continue
+        return found
+
+    def _called_with(self) -> dict[str, str]:
+        """Template arguments that the kernel passes on to device functions: ``matrix_mul<16>(…)``."""
+        found: dict[str, str] = {}
+        functions = {f.name: f for source in reversed(self._near()) for f in source.functions if f.template}
+        for name, texts in re.findall(r"\b(\w+)\s*<([^;<>(){}]*)>\s*\(", self.kernel.body):
+            if name in functions:
+                for parameter, text in zip(functions[name].template or (), texts.split(","), strict=False):
+                    if text.strip() != parameter.name:
+                        found.setdefault(parameter.name, text.strip())
         return found
 
     def _near(self) -> tuple[SourceFile, ...]:
@@ -148,7 +159,9 @@ class UserLaunch:
         if block is not None and not self.options.block:
             lines.append(FoundValue("block", _shown(block), *self.site.origin(1)))
         if not self.options.grid and block is not None and (grid := self._site_grid(problem, block)):
-            lines.append(FoundValue("grid", _shown(grid), *self.site.origin(0)))
+            assumed = self.site.extent(0, problem_sizes(problem))[1].assumed
+            what = f"grid (for {ASSUMED_SMS} SMs)" if assumed else "grid"
+            lines.append(FoundValue(what, _shown(grid), *self.site.origin(0)))
         if site.configuration[2] not in ("", "0", "0U") and not self.options.smem:
             known = self._known_smem(problem)
             lines.append(FoundValue("smem", "not known" if known is None else str(known), *self.site.origin(2)))
@@ -169,10 +182,12 @@ class UserLaunch:
         if self.site is None:
             return None
         try:
-            found, sized = self.site.extent(index, problem_sizes(problem))
+            found, asked = self.site.extent(index, problem_sizes(problem))
+            if index == 0 and self.site.grid_lacks(problem_sizes(problem)):
+                return None
         except (GemmsmithError, RecursionError):
             return None
-        walks = sized or "gridDim" in self.facts.reached or self.site.shares_constants(self.facts.constants_used)
+        walks = asked.sized or "gridDim" in self.facts.reached or self.site.shares_constants(self.facts.constants_used)
         return found if index or walks else None
 
     def _site_grid(self, problem: Problem, block: Dim3) -> Dim3 | None:
