@@ -20,7 +20,7 @@ from gemmsmith.userfile.launch_values import FoundValue, Roles, SiteValues, chos
 from gemmsmith.userfile.options import UserOptions
 from gemmsmith.userfile.parts import KernelSource, SourceFile
 from gemmsmith.userfile.project import Project
-from gemmsmith.userfile.values import UnknownValue, evaluate_int
+from gemmsmith.userfile.values import UnknownValueError, evaluate_int
 
 SAMPLE = Problem(1024, 1024, 1024)
 Pairs = tuple[tuple[str, str], ...]
@@ -46,7 +46,9 @@ class KernelFacts:
         self.sources = sources = project.sources(project.path)
         self.own = next(s for s in sources if s.path.resolve() == kernel.file.resolve())
         called = set(re.findall(r"\b(\w+)\s*[(<]", kernel.body))
-        bodies = [f.body for s in (self.own, *sources) for f in s.functions if f.name in called and f.name != kernel.name]
+        bodies = [
+            f.body for s in (self.own, *sources) for f in s.functions if f.name in called and f.name != kernel.name
+        ]
         self.reached = " ".join(dict.fromkeys([kernel.body, *bodies]))
         words = set(re.findall(r"[A-Za-z_]\w*", kernel.body)) - {parameter.name for parameter in kernel.parameters}
         self.constants_used = {name for source in sources for name in source.constants if name in words}
@@ -66,7 +68,7 @@ class KernelFacts:
                 continue
             try:
                 found[name] = evaluate_int(name, scope)
-            except (UnknownValue, RecursionError):
+            except (UnknownValueError, RecursionError):
                 continue
         return found
 
@@ -220,5 +222,3 @@ def _named_sizes(problem: Problem) -> dict[str, int]:
 
 def _shown(extent: Dim3) -> str:
     return "x".join(map(str, extent[:2] if extent[2] == 1 else extent))
-
-
