@@ -199,7 +199,7 @@ def test_a_launch_of_each_style(style: str, tmp_path: Path) -> None:
     options = UserOptions()
     spec = user_kernel(path, options)
     geometry = spec.geometry(PROBLEM, spec.config())
-    assert (geometry.grid, geometry.block, dict(spec.extra_defines)) == (grid, block, template)
+    assert (geometry.grid, geometry.block, dict(spec.geometry.template)) == (grid, block, template)
     assert geometry_source(path, options, PROBLEM) == "launch site"
 
 

@@ -166,7 +166,7 @@ def test_the_callers_are_in_a_third_file(tmp_path: Path) -> None:
         "main.cu": '#include "run.cuh"\nint main() { float* p; run<16>(p, p, p, 1, 2, 3); }\n',
     })  # fmt: skip
     spec = user_kernel(root / "mine.cuh", UserOptions())
-    assert spec.extra_defines == (("T", "16"),)
+    assert spec.geometry.template == {"T": "16"}
     assert spec.geometry(Problem(128, 256, 64), spec.config()).block == (256, 1, 1)
 
 
@@ -213,11 +213,14 @@ def test_template_arguments_of_the_entry(tmp_path: Path) -> None:
     path = tmp_path / "mine.cu"
     launch = "void run(float* A, float* B, float* C, int M, int N, int K) { mine<8, half><<<dim3(N / 8, M / 8), 64>>>(A, B, C, M, N, K); }"
     path.write_text("template <int T, typename E> " + KERNEL.replace("const float*", "const E*") + launch)
-    assert dict(user_kernel(path, UserOptions()).extra_defines) == {"T": "8", "E": "half"}
-    given = UserOptions(entry="mine<16, float>")
-    assert dict(user_kernel(path, given).extra_defines) == {"T": "16", "E": "float"}
-    over = UserOptions(entry="mine<16, float>", defines=(("T", "32"),))
-    assert dict(user_kernel(path, over).extra_defines) == {"T": "32", "E": "float"}
+
+    def values(options: UserOptions) -> dict[str, str]:
+        launch = user_kernel(path, options).geometry
+        return {**launch.template, **launch.facts.given}
+
+    assert values(UserOptions()) == {"T": "8", "E": "half"}
+    assert values(UserOptions(entry="mine<16, float>")) == {"T": "16", "E": "float"}
+    assert values(UserOptions(entry="mine<16, float>", defines=(("T", "32"),))) == {"T": "32", "E": "float"}
 
 
 def test_a_file_that_is_no_text(tmp_path: Path) -> None:
