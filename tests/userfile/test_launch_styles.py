@@ -238,7 +238,8 @@ def test_what_is_no_launch_of_the_kernel(what: str, tmp_path: Path) -> None:
 def test_each_value_is_shown_with_its_place(tmp_path: Path) -> None:
     path = tmp_path / "mine.cu"
     path.write_text(TILED + "constexpr int T = 16;\n" + HOST + " {\n  dim3 block(T * 4);\n"
-                    f"  mine<T, 2 * T><<<dim3(N / (2 * T), M / T), block, 64 * sizeof(float)>>>{ARGS};\n}}")  # fmt: skip
+                    "  mine<T, 2 * T><<<dim3(N / (2 * T), M / T), block, 64 * sizeof(float)>>>"
+                    f"{ARGS};\n}}")  # fmt: skip
     assert [str(value) for value in found_values(path, UserOptions(), PROBLEM)] == [
         "BM 16 from mine.cu:5 `T`",
         "BN 32 from mine.cu:5 `2 * T`",

@@ -24,12 +24,15 @@ HEADS: dict[str, tuple[str, list[str]]] = {
     "an unnamed namespace": (f"namespace {{ {KERNEL} }}", ["mine"]),
     'extern "C"': (f'extern "C" {KERNEL}', ["mine"]),
     'a block of extern "C"': (f'extern "C" {{\n{KERNEL}}}', ["mine"]),
-    "both branches of #if": (f"#if defined(X)\n{KERNEL}#else\n{KERNEL.replace('mine', 'other')}#endif\n", ["mine", "other"]),
-    "a head per branch": (f"#ifdef X\n__global__ void mine(int a) {{\n#else\n__global__ void other({ABC}) {{\n#endif\n}}",
+    "both branches of #if": (f"#if defined(X)\n{KERNEL}#else\n{KERNEL.replace('mine', 'other')}#endif\n",
+                             ["mine", "other"]),
+    "a head per branch": ("#ifdef X\n__global__ void mine(int a) {\n#else\n"
+                          f"__global__ void other({ABC}) {{\n#endif\n}}",
                           ["other"]),
     "#if 0": (f"#if 0\n{KERNEL}#endif\n", []),
     "a macro for __global__": (f"#define GLOBAL __global__ static\n{KERNEL.replace('__global__', 'GLOBAL')}", ["mine"]),
-    "a macro of macros": (f"#define DEV __device__\n#define KER(n) extern \"C\" __global__ void n\nDEV int f() {{ return 1; }}\n"
+    "a macro of macros": ("#define DEV __device__\n#define KER(n) extern \"C\" __global__ void n\n"
+                          "DEV int f() { return 1; }\n"
                           f"KER(mine)({ABC}) {{ f(); }}", ["mine"]),
     "an empty macro": (f"#define API\nAPI {KERNEL}", ["mine"]),
     "static before": (f"static {KERNEL}", ["mine"]),
@@ -61,13 +64,15 @@ def test_the_kernels_of_a_file(what: str, tmp_path: Path) -> None:
 
 def test_the_parts_of_a_kernel(tmp_path: Path) -> None:
     path = tmp_path / "mine.cu"
-    path.write_text("\n// a comment\ntemplate <int BM, bool V = (1 < 2), typename T = float, class... R, Layout L = Layout::Row>\n"
+    path.write_text("\n// a comment\n"
+                    "template <int BM, bool V = (1 < 2), typename T = float, class... R, Layout L = Layout::Row>\n"
                     "__global__ void __launch_bounds__(BM * 2, 1)\nmine(T const* __restrict__ A, float B[], const "
                     "__grid_constant__ Map map, int n = 3) { int x; /* y */ }")  # fmt: skip
     (kernel,) = read_source_file(path).kernels
     assert (kernel.line, kernel.bounds, kernel.body.split()) == (5, "BM * 2", ["int", "x;"])
     assert [(p.type, p.name) for p in kernel.parameters] == [
-        ("T const* __restrict__", "A"), ("float *", "B"), ("const __grid_constant__ Map", "map"), ("int", "n")]  # fmt: skip
+        ("T const* __restrict__", "A"), ("float *", "B"), ("const __grid_constant__ Map", "map"),
+        ("int", "n")]  # fmt: skip
     assert [(p.kind, p.name, p.default, p.pack) for p in kernel.template or ()] == [
         ("int", "BM", "", False), ("bool", "V", "(1 < 2)", False), ("typename", "T", "float", False),
         ("typename", "R", "", True), ("Layout", "L", "Layout::Row", False)]  # fmt: skip
@@ -75,8 +80,10 @@ def test_the_parts_of_a_kernel(tmp_path: Path) -> None:
 
 def test_constants_and_aliases(tmp_path: Path) -> None:
     path = tmp_path / "mine.cu"
-    path.write_text("#define T 16\n#define F(x) x\nconst int a = 1, b{2};\nnamespace n { constexpr unsigned c(3); }\nint g = 4;\n"
-                    "enum E { P, Q = 5, R };\nenum class S { P2 = 6 };\nstruct X { static constexpr int m = 7; int f; };\n"
+    path.write_text("#define T 16\n#define F(x) x\nconst int a = 1, b{2};\nint g = 4;\n"
+                    "namespace n { constexpr unsigned c(3); }\n"
+                    "enum E { P, Q = 5, R };\nenum class S { P2 = 6 };\n"
+                    "struct X { static constexpr int m = 7; int f; };\n"
                     "using real = float;\ntypedef half element;\nvoid f() { const int hidden = 8; }\n"
                     "template <int hidden2 = 9> void h() {}\n")  # fmt: skip
     source = read_source_file(path)
@@ -90,7 +97,8 @@ def test_constants_and_aliases(tmp_path: Path) -> None:
 SLOW = {
     "10 MB of comments": "// a line of comment, forty characters.\n" * 250_000,
     "one comment of 10 MB": "/* x\n" * 2_000_000,
-    "5,000 functions": "".join(f"__global__ void k{i}(float* a, int n) {{ if (n) a[0] = {i}; }}\n" for i in range(5000)),
+    "5,000 functions": "".join(f"__global__ void k{i}(float* a, int n) {{ if (n) a[0] = {i}; }}\n"
+                               for i in range(5000)),
     "2,500 launches": "".join(f"__global__ void k{i}(int n) {{}}\nvoid f{i}(int n) {{ k{i}<<<n, 32>>>(n); }}\n"
                               for i in range(2500)),
     "20,000 branches": "#if A\nint x;\n#endif\n" * 20_000,
@@ -211,7 +219,8 @@ def test_the_entry(tmp_path: Path) -> None:
 
 def test_template_arguments_of_the_entry(tmp_path: Path) -> None:
     path = tmp_path / "mine.cu"
-    launch = "void run(float* A, float* B, float* C, int M, int N, int K) { mine<8, half><<<dim3(N / 8, M / 8), 64>>>(A, B, C, M, N, K); }"
+    launch = "void run(float* A, float* B, float* C, int M, int N, int K) {"
+    launch += " mine<8, half><<<dim3(N / 8, M / 8), 64>>>(A, B, C, M, N, K); }"
     path.write_text("template <int T, typename E> " + KERNEL.replace("const float*", "const E*") + launch)
 
     def values(options: UserOptions) -> dict[str, str]:

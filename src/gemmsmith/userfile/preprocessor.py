@@ -129,7 +129,7 @@ def _inactive(code: str, found: list[tuple[int, int, str, str]]) -> tuple[list[t
     opened: list[_Group] = []
     defined: set[str] = set()
     braces = _Braces(code)
-    for at, (start, end, word, rest) in enumerate(found):
+    for at, (_, end, word, rest) in enumerate(found):
         if word == "define" and (named := _DEFINE.match(rest)):
             defined.add(named[1])
         if word in ("if", "ifdef", "ifndef"):
