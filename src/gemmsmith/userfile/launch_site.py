@@ -201,7 +201,7 @@ def _with_callers(frame: Frame, levels: int) -> Iterator[Frame]:
     """``frame`` on its own, then with each call of its function."""
     yield frame
     function = frame.function
-    if function is None or not (function.parameters or function.template) or levels == 0:
+    if function is None or not (function.parameters or function.template) or levels == 0 or function.name == "main":
         return
     for called in _callers(frame):
         if called.caller is None:
