@@ -218,7 +218,7 @@ def test_template_values_of_the_launch_are_compiled(tmp_path: Path) -> None:
                     + host("mine<float, BN, 2 * BM><<<dim3(N / BN, M / BM), 64>>>(A, B, C, M, N, K)",
                            "const int BM = 16, BN = 32;"))  # fmt: skip
     spec = user_kernel(path, UserOptions())
-    assert spec.extra_defines == (("T", "float"), ("BM", "32"), ("BN", "32"))
+    assert spec.geometry.template == {"T": "float", "BM": "32", "BN": "32"}
     assert spec.geometry(PROBLEM, spec.config()).grid == (8, 8, 1)
 
 

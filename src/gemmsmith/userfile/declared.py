@@ -103,10 +103,10 @@ class Variable:
 def variables(code: str, node: Node) -> list[Variable]:
     """The variables of a declaration. A value in braces or parentheses is written ``type(…)``."""
     kind = words(text_of(code, node.child_by_field_name("type")))
-    head = code[node.start_byte : node.end_byte].split("=")[0]
+    head = code[node.start_byte : node.end_byte].split("=", maxsplit=1)[0]
     const = re.search(r"\bconst(?:expr)?\b", head) is not None
     found = []
-    for declarator in node.children_by_field_name("declarator"):
+    for declarator, default in _declarators(node):
         value, shape = "", declarator
         if declarator.type == "init_declarator":
             given = declarator.child_by_field_name("value")
@@ -121,19 +121,36 @@ def variables(code: str, node: Node) -> list[Variable]:
         name = innermost(shape)
         if name is None:
             continue
-        if (default := node.child_by_field_name("default_value")) is not None:
+        if default is not None:
             value = _value(code, default, kind, False)
         stars = "*" * text_of(code, shape).split("(")[0].count("*")
-        array = "[]" if "array" in shape.type or "array" in (shape.named_children[0].type if shape.named_children else "") else ""
+        array = (
+            "[]"
+            if "array" in shape.type or "array" in (shape.named_children[0].type if shape.named_children else "")
+            else ""
+        )
         found.append(Variable(text_of(code, name), f"{kind}{' ' + stars if stars else ''}{array}", value, const,
                               node.start_point[0], words(text_of(code, node))))  # fmt: skip
+    return found
+
+
+def _declarators(node: Node) -> list[tuple[Node, Node | None]]:
+    """The declarators of a declaration; those of a class's member with their default value."""
+    found: list[tuple[Node, Node | None]] = []
+    for at, child in enumerate(node.children):
+        name = node.field_name_for_child(at)
+        if name == "declarator":
+            found.append((child, None))
+        elif name == "default_value" and found:
+            found[-1] = (found[-1][0], child)
     return found
 
 
 def _looks_like_values(code: str, listed: Node) -> bool:
     """Whether a parameter list may be arguments: ``dim3 grid(x, y)`` looks like a function."""
     return bool(listed.named_children) and all(
-        re.fullmatch(r"[A-Za-z_]\w*(?:::\w+)*", text_of(code, child)) and child.named_children[0].type != "primitive_type"
+        re.fullmatch(r"[A-Za-z_]\w*(?:::\w+)*", text_of(code, child))
+        and child.named_children[0].type != "primitive_type"
         for child in listed.named_children
     )
 
@@ -167,7 +184,9 @@ def fields(code: str, body: Node) -> tuple[Field, ...]:
     """The data members of a class, in order; static ones take no room."""
     found = []
     for node in body.named_children:
-        if node.type != "field_declaration" or re.search(r"\b(?:static|constexpr)\b", text_of(code, node).split("=")[0]):
+        if node.type != "field_declaration" or re.search(
+            r"\b(?:static|constexpr)\b", text_of(code, node).split("=")[0]
+        ):
             continue
         kind = words(text_of(code, node.child_by_field_name("type")))
         whole = text_of(code, node)
@@ -177,5 +196,7 @@ def fields(code: str, body: Node) -> tuple[Field, ...]:
                 continue
             text = text_of(code, declarator)
             counts = tuple(words(part) for part in re.findall(r"\[([^\[\]]*)\]", text))
-            found.append(Field(kind + (" *" if "*" in text else ""), counts, words(aligned[1]) if aligned else ""))
+            found.append(
+                Field(kind + (" *" if "*" in text.split("[")[0] else ""), counts, words(aligned[1]) if aligned else "")
+            )
     return tuple(found)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gemmsmith.kernel.expressions import rounds_up
@@ -15,7 +15,7 @@ from gemmsmith.userfile.parts import Field, FunctionSource, KernelParameter, Sou
 from gemmsmith.userfile.preprocessor import filled
 from gemmsmith.userfile.project import Project
 from gemmsmith.userfile.type_text import base_type, deduced, pointee, size_of_type
-from gemmsmith.userfile.values import UnknownValue, Value, converted, evaluate, number
+from gemmsmith.userfile.values import Number, UnknownValueError, Value, converted, evaluate, number
 
 _DEEPEST = 24  # names and calls followed for one value
 ASSUMED_SMS = 8  # a persistent kernel takes any number; few are fast to simulate
@@ -87,14 +87,14 @@ class HostScope:
         if name in self.sizes.bound:
             self.asked.sized = True
             if len(self.sizes.bound[name]) > 1:
-                raise UnknownValue(f"{name} stands for several sizes")
+                raise UnknownValueError(f"{name} stands for several sizes")
             return min(self.sizes.bound[name])
         if name not in self._open and self.asked.depth < _DEEPEST:
             self._open.add(name)
             self.asked.depth += 1
             try:
                 return self._defined(name)
-            except UnknownValue:
+            except UnknownValueError:
                 if name not in self.sizes.usual and name.rsplit(".", 1)[-1] not in _DEVICE:
                     raise
             finally:
@@ -109,7 +109,7 @@ class HostScope:
         """Properties of the device, which host code asks the driver for."""
         last = name.rsplit(".", 1)[-1]
         if last not in _DEVICE or ("." not in name and last != "multiProcessorCount"):
-            raise UnknownValue(f"{name} has no value")
+            raise UnknownValueError(f"{name} has no value")
         self.asked.assumed |= last == "multiProcessorCount"
         return _DEVICE[last]
 
@@ -122,7 +122,7 @@ class HostScope:
             return None
         self.asked.sized = True
         if len(found) > 1:
-            raise UnknownValue(f"{text} stands for several sizes")
+            raise UnknownValueError(f"{text} stands for several sizes")
         return min(found)
 
     def _defined(self, name: str) -> Value:
@@ -149,12 +149,12 @@ class HostScope:
         variable = scope.variables.get(name)
         for text in scope.changed.get(name, ()):
             if text is None:
-                raise UnknownValue(f"{name} changes before the launch")
+                raise UnknownValueError(f"{name} changes before the launch")
             try:
                 evaluate(text, self)
-            except UnknownValue:
+            except UnknownValueError:
                 continue  # read from the command line, for example: the initial value stands
-            raise UnknownValue(f"{name} is decided at run time")
+            raise UnknownValueError(f"{name} is decided at run time")
         if variable is None:
             found = self._parameter(name)
             if found is None:
@@ -162,7 +162,7 @@ class HostScope:
             return evaluate(found[0], found[1])
         text = self._with_members(variable, scope)
         if not text:
-            raise UnknownValue(f"{name} has no value")
+            raise UnknownValueError(f"{name} has no value")
         return converted(variable.type, evaluate(text, self))
 
     def _with_members(self, variable: Variable, scope: LocalScope) -> str:
@@ -207,7 +207,7 @@ class HostScope:
                     return text, outer
         if own.default:
             return own.default, HostScope(Frame(self.frame.source, self.frame.project), self.given, Sizes(), self.asked)
-        raise UnknownValue(f"{name} is a parameter of {function.name if function else ''}")
+        raise UnknownValueError(f"{name} is a parameter of {function.name if function else ''}")
 
     def _template(self, name: str) -> tuple[str, HostScope] | None:
         """The text of a template parameter's value, and the scope in which it is written."""
@@ -225,7 +225,7 @@ class HostScope:
             return kind, outer
         if parameters[place].default:
             return parameters[place].default, self
-        raise UnknownValue(f"template parameter {name} has no value")
+        raise UnknownValueError(f"template parameter {name} has no value")
 
     def _deduced(self, name: str, outer: HostScope) -> str:
         for parameter, text in self._passed():
@@ -248,7 +248,7 @@ class HostScope:
                         return evaluate(store[spelling], self)
         if "::" in name:
             return self._member(name)
-        raise UnknownValue(f"{name} has no value")
+        raise UnknownValueError(f"{name} has no value")
 
     def _member(self, name: str) -> Value:
         """``Config::BM``, where Config is an alias or a template with arguments."""
@@ -265,7 +265,7 @@ class HostScope:
         spelled = name.rsplit("::", 1)[-1]
         if kind == owner and spelled != name and "<" not in name:
             return self.value(spelled)  # a namespace that the file does not show
-        raise UnknownValue(f"{name} has no value")
+        raise UnknownValueError(f"{name} has no value")
 
     def _inside(self, source: SourceFile, base: str, given: Sequence[str]) -> HostScope:
         """The scope inside class ``base`` with these template arguments."""
@@ -282,7 +282,7 @@ class HostScope:
         """``text`` as a number, if it is one."""
         try:
             return str(number_of(text, self))
-        except UnknownValue:
+        except UnknownValueError:
             return text
 
     # --- functions
@@ -290,15 +290,15 @@ class HostScope:
     def call(self, name: str, template: Sequence[str], arguments: Sequence[str]) -> Value:
         short = name.rsplit("::", 1)[-1].rsplit(".", 1)[-1]
         if self.asked.depth >= _DEEPEST:
-            raise UnknownValue(f"{short} calls too deep")
+            raise UnknownValueError(f"{short} calls too deep")
         self.asked.depth += 1
         try:
             return self._called(short, template, arguments)
-        except UnknownValue:
-            if rounds_up(short) and len(arguments) == 2:
-                a, b = (number(evaluate(text, self)) for text in arguments)
-                return -(-a // b)
-            raise
+        except UnknownValueError:
+            usual = _usual_function(short)
+            if usual is None or len(arguments) != 2:
+                raise
+            return usual(*(number(evaluate(text, self)) for text in arguments))
         finally:
             self.asked.depth -= 1
 
@@ -310,19 +310,23 @@ class HostScope:
         for source in self.frame.sources:
             for function in source.functions:
                 if function.name == name and len(function.parameters) >= len(arguments):
-                    inner = Frame(source, self.frame.project, function, 0, self.frame, tuple(arguments), tuple(template))
+                    inner = Frame(
+                        source, self.frame.project, function, 0, self.frame, tuple(arguments), tuple(template)
+                    )
                     return self._returned(inner)
-        raise UnknownValue(f"{name}() is not known")
+        raise UnknownValueError(f"{name}() is not known")
 
     def _returned(self, frame: Frame) -> Value:
         """What a function returns: its first return statement whose conditions hold."""
         assert frame.function is not None
         for start, text in returns(frame.function):
-            at = Frame(frame.source, frame.project, frame.function, start, frame.caller, frame.arguments, frame.template)
+            at = Frame(
+                frame.source, frame.project, frame.function, start, frame.caller, frame.arguments, frame.template
+            )
             inner = _Called(at, self)
             if all(bool(evaluate(condition, inner)) == holds for condition, holds in at.locals.conditions):
                 return evaluate(text, inner)
-        raise UnknownValue(f"{frame.function.name}() returns nothing known")
+        raise UnknownValueError(f"{frame.function.name}() returns nothing known")
 
     # --- types
 
@@ -333,7 +337,7 @@ class HostScope:
             found = self._type_named(name)
             if not found or found == name:
                 break
-            text = re.sub(rf"\b{re.escape(name)}\b", lambda _: found, text, count=1)  # noqa: B023
+            text = re.sub(rf"(?<!\w){re.escape(name)}(?!\w)", found.replace("\\", ""), text, count=1)
         return text
 
     def _type_named(self, name: str) -> str:
@@ -346,7 +350,7 @@ class HostScope:
         try:
             if (found := self._template(name)) is not None:
                 return found[1].type_of(found[0])
-        except UnknownValue:
+        except UnknownValueError:
             return ""
         for source in self.frame.sources:
             if name in source.aliases:
@@ -370,7 +374,9 @@ class HostScope:
             return f"{inner} *" if inner else ""
         if text.startswith("*"):
             return pointee(self.declared_type(text[1:]))
-        if match := re.fullmatch(r"(?:thrust::raw_pointer_cast\()?\s*(\w+)\s*\.\s*(?:data|get)\s*\(\s*\)\)?(?:\.get\(\))?", text):
+        if match := re.fullmatch(
+            r"(?:thrust::raw_pointer_cast\()?\s*(\w+)\s*\.\s*(?:data|get)\s*\(\s*\)\)?(?:\.get\(\))?", text
+        ):
             held = re.search(r"<\s*([\w:\s]+?)\s*[,>]", self._variable_type(match[1]))
             return self.type_of(held[1]) + " *" if held else ""
         name = re.match(r"\w+", text)
@@ -401,7 +407,7 @@ class HostScope:
         kind = self.type_of(text)
         try:
             return size_of_type(kind)
-        except UnknownValue:
+        except UnknownValueError:
             return self._layout(kind)[0]
 
     def _layout(self, kind: str) -> tuple[int, int]:
@@ -431,6 +437,13 @@ class HostScope:
         return max(1, -(-size // widest) * widest), widest
 
 
+def _usual_function(name: str) -> Callable[[Number, Number], Number] | None:
+    """What a function or macro that the source does not show does, by its name."""
+    if rounds_up(name):
+        return lambda a, b: -(-a // b)
+    return {"max": max, "min": min}.get(name.lower().lstrip("i_"))
+
+
 class _Called(HostScope):
     """The scope inside a function that is evaluated: its caller is any scope."""
 
@@ -440,7 +453,6 @@ class _Called(HostScope):
 
     def outer(self) -> HostScope:
         return self._from
-
 
 
 def number_of(text: str, scope: HostScope) -> int:

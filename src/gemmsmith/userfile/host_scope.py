@@ -244,13 +244,18 @@ def returns(function: FunctionSource) -> Iterator[tuple[int, str]]:
             yield node.start_byte - shift, words(text_of(code, node.named_children[0]))
 
 
-def calls_of(function: FunctionSource, name: str) -> Iterator[tuple[int, str, tuple[str, ...]]]:
+@lru_cache(maxsize=1024)
+def calls_of(function: FunctionSource, name: str) -> tuple[tuple[int, str, tuple[str, ...]], ...]:
     """Calls of ``name`` in the body: offset, the called expression, the arguments."""
+    if not re.search(rf"\b{re.escape(name)}\s*[<(]", function.body):
+        return ()
     code, body, shift = body_tree(function)
+    found = []
     for node in descend(body, _ANYWHERE):
         if node.type == "call_expression":
             called = text_of(code, node.child_by_field_name("function"))
             if called.split("<")[0].rsplit("::", 1)[-1].rsplit(".", 1)[-1].rsplit("->", 1)[-1].strip() == name:
                 given = node.child_by_field_name("arguments")
                 texts = tuple(words(text_of(code, c)) for c in given.named_children) if given is not None else ()
-                yield node.start_byte - shift, words(called), texts
+                found.append((node.start_byte - shift, words(called), texts))
+    return tuple(found)

@@ -12,7 +12,7 @@ from gemmsmith.userfile.host_scope import calls_of, path_of
 from gemmsmith.userfile.launch_text import launched, split_template
 from gemmsmith.userfile.parts import KernelSource, LaunchText, SourceFile
 from gemmsmith.userfile.project import Project
-from gemmsmith.userfile.values import UnknownValue
+from gemmsmith.userfile.values import UnknownValueError
 
 _MOST_CALLERS = 12
 _MOST_SITES = 48
@@ -91,7 +91,8 @@ def _site(launch: LaunchText, template: tuple[str, ...], kernel: KernelSource, f
     arguments = launch.arguments
     if len(arguments) == 1 and arguments[0].startswith("*"):
         arguments = _pointed(frame, arguments[0].lstrip("*& "))
-    return LaunchSite(kernel, frame.source.path, launch.line, launch.text, template, (how[0], how[1], how[2]), arguments,
+    grid, block, smem = how
+    return LaunchSite(kernel, frame.source.path, launch.line, launch.text, template, (grid, block, smem), arguments,
                       frame, cluster)  # fmt: skip
 
 
@@ -189,7 +190,7 @@ def _in_caller(text: str, scope: HostScope) -> str:
         return text
     try:
         return str(outer.value(path_of(text))) if re.fullmatch(r"[A-Za-z_][\w:]*", text) else text
-    except UnknownValue:
+    except UnknownValueError:
         return outer.type_of(text)
 
 
@@ -200,7 +201,7 @@ def _with_callers(frame: Frame, levels: int) -> Iterator[Frame]:
     """``frame`` on its own, then with each call of its function."""
     yield frame
     function = frame.function
-    if function is None or not (function.parameters or function.template) or levels == 0:
+    if function is None or not (function.parameters or function.template) or levels == 0 or function.name == "main":
         return
     for called in _callers(frame):
         if called.caller is None:

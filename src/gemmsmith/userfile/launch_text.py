@@ -26,26 +26,29 @@ def launches_in(code: str, body: Node, function: int) -> list[LaunchText]:
         called = node.child_by_field_name("function")
         given = arguments(code, node.child_by_field_name("arguments"))
         chevrons = next((child for child in node.named_children if child.type == "kernel_call_syntax"), None)
-        at = {"line": node.start_point[0] + 1, "function": function, "start": node.start_byte - body.start_byte - 1}
+        line, start = node.start_point[0] + 1, node.start_byte - body.start_byte - 1
         text = words(text_of(code, node))
         if chevrons is not None:
             kernel, template = launched(text_of(code, called))
             how = tuple(words(text_of(code, child)) for child in chevrons.named_children)
-            found.append(LaunchText(kernel, template, how, given, **at, text=text))
+            found.append(LaunchText(kernel, template, how, given, line, function, start, text=text))
             continue
         name = text_of(code, called).split("<")[0].rsplit("::", 1)[-1].strip()
         if name in _BY_ARRAY and len(given) >= 4:
             kernel, template = launched(given[0])
-            found.append(LaunchText(kernel, template, (given[1], given[2], *given[4:6]), (f"*{given[3]}",), **at, text=text))
+            how = (given[1], given[2], *given[4:6])
+            found.append(LaunchText(kernel, template, how, (f"*{given[3]}",), line, function, start, text=text))
         elif name in _BY_CONFIG and len(given) >= 2:
             kernel, template = launched(given[1])
             passed = given[2:] if name == "cudaLaunchKernelEx" else (f"*{given[2]}",)
-            found.append(LaunchText(kernel, template, (), passed, **at, config=given[0].lstrip("&* "), text=text))
+            found.append(LaunchText(kernel, template, (), passed, line, function, start, given[0].lstrip("&* "), text))
     return found
 
 
 def arguments(code: str, node: Node | None) -> tuple[str, ...]:
-    return tuple(words(text_of(code, child)) for child in node.named_children if child.type != "comment") if node else ()
+    return (
+        tuple(words(text_of(code, child)) for child in node.named_children if child.type != "comment") if node else ()
+    )
 
 
 def launched(text: str) -> tuple[str, tuple[str, ...]]:

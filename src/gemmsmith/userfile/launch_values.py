@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -13,14 +14,16 @@ from gemmsmith.userfile.host_scope import path_of
 from gemmsmith.userfile.launch_site import LaunchSite
 from gemmsmith.userfile.parts import TemplateParameter
 from gemmsmith.userfile.type_text import deduced
-from gemmsmith.userfile.values import UnknownValue, evaluate, evaluate_int
+from gemmsmith.userfile.values import UnknownValueError, Value, evaluate, evaluate_int, number
 
 _EXTENTS = ("M", "N", "K")
 # Usual names of the extents in host code, for values that the source does not tell.
 _USUAL = {
-    "M": r"h_?a|a_?(?:h|height|rows?|m)|(?:num|n)_?(?:a_?)?rows?_?a?|dims?_?a\.y|dim_?m|m_?(?:size|dim)|rows|height|a_?height",
-    "N": r"w_?b|b_?(?:w|width|cols?|columns|n)|(?:num|n)_?(?:b_?)?col(?:umn)?s?_?b?|dims?_?b\.x|dim_?n|n_?(?:size|dim)|cols|width",
-    "K": r"w_?a|h_?b|a_?(?:w|width|cols?|columns|k)|b_?(?:h|height|rows?|k)|dims?_?a\.x|dims?_?b\.y|dim_?k|k_?(?:size|dim)|inner",
+    "M": r"h_?a|a_?(?:h|height|rows?|m)|(?:num|n)_?(?:a_?)?rows?_?a?|dims?_?a\.y|dim_?m|m_?(?:size|dim)|rows|height",
+    "N": r"w_?b|b_?(?:w|width|cols?|columns|n)|(?:num|n)_?(?:b_?)?col(?:umn)?s?_?b?|dims?_?b\.x|dim_?n|n_?(?:size|dim)"
+         r"|cols|width",
+    "K": r"w_?a|h_?b|a_?(?:w|width|cols?|columns|k)|b_?(?:h|height|rows?|k)|dims?_?a\.x|dims?_?b\.y|dim_?k"
+         r"|k_?(?:size|dim)|inner",
 }  # fmt: skip
 _CAST = re.compile(r"^(?:\(\s*[\w:\s]+\)\s*|(?:static_cast\s*<[^<>]*>|[\w:]*int\w*|size_t|unsigned)\s*\((?=.*\)$))")
 
@@ -103,6 +106,8 @@ class SiteValues:
             if not paths and role in _EXTENTS and re.search(r"[A-Za-z_]", text):
                 key = plain_expression(text)
                 whole[key] = whole.get(key, frozenset()) | {sizes[role]}
+        if "M" in sizes and "M" not in self.roles.roles:
+            whole.setdefault("B*T", frozenset({sizes["M"]}))  # a transformer's rows: batch times sequence
         return Sizes({**leading, **bound}, _UsualSizes(exact, sizes), whole)
 
     def _paths(self, text: str) -> list[str]:
@@ -175,20 +180,32 @@ class SiteValues:
             try:
                 if evaluate_int(text, scope) != evaluate_int(given, scope):
                     return False
-            except UnknownValue:
+            except UnknownValueError:
                 if text != given:
                     return False
         return True
 
     # --- geometry
 
-    def extent(self, index: int, sizes: Mapping[str, int]) -> tuple[Dim3, bool]:
+    def extent(self, index: int, sizes: Mapping[str, int]) -> tuple[Dim3, Asked]:
         """The grid (0) or block (1), and whether it depends on a size; raises ``UsageError`` if it is not known."""
         asked = Asked()
         text = self.site.configuration[index]
         if not text:
             raise UsageError("the launch has no such part")
-        return _triple(evaluate(text, self.scope(sizes, asked))), asked.sized
+        return _triple(evaluate(text, self.scope(sizes, asked))), asked
+
+    def grid_lacks(self, sizes: Mapping[str, int]) -> str:
+        """An extent of C, M or N, that neither the grid nor the kernel is told: the launch fits one problem only."""
+        passed = {role for role in self.roles.roles if role in _EXTENTS}
+        if len(passed) < 2:
+            return ""
+        for role in ("M", "N"):
+            if role in sizes and role not in passed:
+                larger = {**sizes, role: 64 * sizes[role] + 64}
+                if self.extent(0, sizes)[0] == self.extent(0, larger)[0]:
+                    return role
+        return ""
 
     def shares_constants(self, used: set[str]) -> bool:
         """Whether the grid is written with a template argument, or with one of the constants that the kernel uses.
@@ -200,7 +217,9 @@ class SiteValues:
         while new:
             names |= new
             held = (self.site.frame.locals.variables.get(name) for name in new)
-            new = {word for variable in held if variable for word in re.findall(r"[A-Za-z_]\w*", variable.value)} - names
+            new = {
+                word for variable in held if variable for word in re.findall(r"[A-Za-z_]\w*", variable.value)
+            } - names
         return bool(names & (used | set(re.findall(r"[A-Za-z_]\w*", " ".join(self.site.template)))))
 
     def smem(self, sizes: Mapping[str, int]) -> int:
@@ -245,12 +264,14 @@ def template_value(parameter: TemplateParameter, text: str, scope: HostScope) ->
     if parameter.kind in ("typename", "template"):
         kind = scope.type_of(text)
         return "" if _is_open(kind, scope.frame) else qualified(kind, scope)
-    plain = re.fullmatch(r"(?:unsigned|signed|long|short|int|char|bool|size_t|uint|auto|std::size_t|u?int\d+_t|\s)+", parameter.kind)
+    plain = re.fullmatch(
+        r"(?:unsigned|signed|long|short|int|char|bool|size_t|uint|auto|std::size_t|u?int\d+_t|\s)+", parameter.kind
+    )
     if plain:
         try:
             value = evaluate_int(text, scope)
             return ("true" if value else "false") if parameter.kind == "bool" else str(value)
-        except UnknownValue:
+        except UnknownValueError:
             return "" if _is_open(text, scope.frame) else text
     text = _enumerator(text, scope)
     return "" if _is_open(text, scope.frame) else qualified(text, scope)
@@ -265,7 +286,7 @@ def _enumerator(text: str, scope: HostScope) -> str:
             continue
         try:
             passed = scope.passed_for(text)
-        except UnknownValue:
+        except UnknownValueError:
             break
         if passed is None:
             break
@@ -301,9 +322,9 @@ def _uncast(text: str) -> str:
     return rest[:-1] if match[0].rstrip().endswith("(") else rest
 
 
-def _triple(value: object) -> Dim3:
+def _triple(value: Value) -> Dim3:
     parts = list(value) if isinstance(value, tuple) else [value]
-    numbers = [int(part) for part in parts[:3]] + [1] * (3 - len(parts))
+    numbers = [math.trunc(number(part)) for part in parts[:3]] + [1] * (3 - len(parts))
     if min(numbers) < 1:
         raise UsageError("a launch of nothing")
     return numbers[0], numbers[1], numbers[2]

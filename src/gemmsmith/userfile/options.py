@@ -1,6 +1,6 @@
 """What a user says about a file: on the command line, or in a comment of the file.
 
-    // gemmsmith: block=32,32 grid=ceil(N/32),ceil(M/32) smem=0 entry=my_kernel signature=A,B,C,M,N,K
+// gemmsmith: block=32,32 grid=ceil(N/32),ceil(M/32) smem=0 entry=my_kernel signature=A,B,C,M,N,K
 """
 
 from __future__ import annotations

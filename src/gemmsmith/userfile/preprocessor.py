@@ -47,7 +47,8 @@ def preprocess(text: str) -> Preprocessed:
     dropped, inactive = _inactive(code, found)
     macros: dict[str, Macro] = {}
     later: dict[str, Macro] = {}
-    quoted, angled = [], []
+    quoted: list[str] = []
+    angled: list[str] = []
     for at, (_, _, word, rest) in enumerate(found):
         if word == "define" and (named := _DEFINE.match(rest)):
             (later if at in inactive else macros).setdefault(named[1], _macro(named))
@@ -98,8 +99,8 @@ def _without(code: str, spans: list[tuple[int, int]]) -> str:
     pieces, last = [], 0
     for start, end in sorted(spans):
         if end > last:
-            start = max(start, last)
-            pieces += [code[last:start], _blank(code[start:end])]
+            first = max(start, last)
+            pieces += [code[last:first], _blank(code[first:end])]
             last = end
     return "".join([*pieces, code[last:]])
 
@@ -128,7 +129,7 @@ def _inactive(code: str, found: list[tuple[int, int, str, str]]) -> tuple[list[t
     opened: list[_Group] = []
     defined: set[str] = set()
     braces = _Braces(code)
-    for at, (start, end, word, rest) in enumerate(found):
+    for at, (_, end, word, rest) in enumerate(found):
         if word == "define" and (named := _DEFINE.match(rest)):
             defined.add(named[1])
         if word in ("if", "ifdef", "ifndef"):
@@ -176,7 +177,7 @@ class _Braces:
 
 def _condition(word: str, rest: str, defined: set[str]) -> bool:
     """Whether a condition holds, by what the file defines; an architecture is taken to be new enough."""
-    name = rest.split("//")[0].strip()
+    name = rest.split("//", maxsplit=1)[0].strip()
     if word == "ifdef":
         return name in defined or name.startswith("__CUDA")
     if word == "ifndef":
@@ -191,7 +192,9 @@ def _condition(word: str, rest: str, defined: set[str]) -> bool:
 # --- macros
 
 # What makes a macro worth expanding: it hides a kernel, a qualifier, a launch or an index.
-_MARK = re.compile(r"__global__|__device__|__host__|__launch_bounds__|<<<|\bcudaLaunch\w+|\btemplate\b|threadIdx|blockIdx")
+_MARK = re.compile(
+    r"__global__|__device__|__host__|__launch_bounds__|<<<|\bcudaLaunch\w+|\btemplate\b|threadIdx|blockIdx"
+)
 _QUALIFIER = re.compile(
     r"(?:(?:inline|static|constexpr|extern|__inline__|__forceinline__|__noinline__|__restrict__|__restrict|restrict"
     r"|__attribute__\s*\(\(.*\)\)|\[\[.*\]\])\s*)*"

@@ -28,7 +28,7 @@ class Project:
         return self._closures[path]
 
     def mentioning(self, path: Path, name: str) -> tuple[Path, ...]:
-        """Other files of the repository with ``name`` in their text: those that include ``path`` first, then nearer ones."""
+        """Other files of the repository with ``name`` in their text: those that include ``path`` first."""
         if (path, name) not in self._mentions:
             files = RepositoryFiles.around(path)
             files = self._repositories.setdefault(files.root, files)

@@ -9,7 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 _SOURCES = frozenset({".cu", ".cuh", ".cpp", ".cc", ".cxx", ".c", ".h", ".hpp", ".hxx", ".hh", ".inl"})
-_SKIPPED = frozenset({"build", "node_modules", "third_party", "third-party", "3rdparty", "external", "venv", "site-packages"})
+_SKIPPED = frozenset(
+    {"build", "node_modules", "third_party", "third-party", "3rdparty", "external", "venv", "site-packages"}
+)
 _MOST_ENTRIES = 20_000  # names looked at
 _MOST_FILES = 400  # files searched for a kernel's name
 _MOST_BYTES = 1_000_000  # of one file

@@ -20,6 +20,7 @@ from gemmsmith.userfile.declared import (
     text_of,
     variables,
 )
+from gemmsmith.userfile.launch_text import launches_in
 from gemmsmith.userfile.parts import (
     Field,
     FunctionSource,
@@ -33,7 +34,6 @@ from gemmsmith.userfile.parts import (
 from gemmsmith.userfile.preprocessor import Macro, Preprocessed, expand, preprocess, telling_macros
 from gemmsmith.userfile.repository import include_closure
 from gemmsmith.userfile.stamp import Stamp, stamp
-from gemmsmith.userfile.launch_text import launches_in
 from gemmsmith.userfile.syntax import parse, words
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def read_source_file(path: Path, macros: Mapping[str, Macro] = _NO_MACROS) -> So
 def _reached(telling: Mapping[str, Macro], used: frozenset[str]) -> set[str]:
     """The macros that a file uses, directly or through other macros."""
     found: set[str] = set()
-    new = used & telling.keys()
+    new = set(used & telling.keys())
     while new:
         found |= new
         new = {w for name in new for w in re.findall(r"[A-Za-z_]\w*", telling[name].body)} & telling.keys() - found
@@ -159,12 +159,16 @@ class _Reader:
             self._function(node, scope, template)
         elif node.type == "declaration":
             self._constants(node, scope)
-            return [(child, scope, None) for child in node.named_children if child.type in (*_CLASSES, "enum_specifier")]
+            return [
+                (child, scope, None) for child in node.named_children if child.type in (*_CLASSES, "enum_specifier")
+            ]
         elif node.type == "enum_specifier":
             self._enumerators(node, scope)
         elif node.type in ("alias_declaration", "type_definition"):
             self._alias(node, scope)
-            return [(child, scope, None) for child in node.named_children if child.type in (*_CLASSES, "enum_specifier")]
+            return [
+                (child, scope, None) for child in node.named_children if child.type in (*_CLASSES, "enum_specifier")
+            ]
         elif node.type == "template_instantiation":
             self._instantiation(node)
         return []
@@ -203,8 +207,8 @@ class _Reader:
         line = named.start_point[0] + 1
         if re.search(r"\b__global__\b", head):
             if "<" not in spelled:  # not a specialisation
-                self.kernels.append(KernelSource(name, "::".join((*scope, name)), of, given, head, text, self.path, line,
-                                                 self._bounds(node, head)))  # fmt: skip
+                qualified, bounds = "::".join((*scope, name)), self._bounds(node, head)
+                self.kernels.append(KernelSource(name, qualified, of, given, head, text, self.path, line, bounds))
             return
         if "::" in spelled:
             scope = (*scope, *re.split(r"\s*::\s*", spelled)[:-1])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from gemmsmith.userfile.values import UnknownValue
+from gemmsmith.userfile.values import UnknownValueError
 
 _QUALIFIER = re.compile(r"\b(?:const|volatile|__restrict__|__restrict|restrict|__grid_constant__|struct|typename)\b|&")
 _BYTES = {
@@ -43,7 +43,7 @@ def size_of_type(kind: str) -> int:
     parts = [part for part in plain.split() if part not in ("unsigned", "signed", "int")]
     if all(part in ("long", "short", "char") for part in parts):
         return _BYTES[parts[0]] if parts else 4
-    raise UnknownValue(f"the size of {kind} is not known")
+    raise UnknownValueError(f"the size of {kind} is not known")
 
 
 def deduced(name: str, parameter: str, argument: str) -> str:

@@ -12,7 +12,7 @@ from gemmsmith.kernel.expressions import evaluate, split
 from gemmsmith.kernel.geometry import Dim3, Geometry
 from gemmsmith.kernel.signature import Signature
 from gemmsmith.problem import Problem
-from gemmsmith.userfile.host_frame import Asked, Frame, HostScope, Sizes
+from gemmsmith.userfile.host_frame import ASSUMED_SMS, Asked, Frame, HostScope, Sizes
 from gemmsmith.userfile.host_scope import initial_values
 from gemmsmith.userfile.launch_guess import LaunchGuess
 from gemmsmith.userfile.launch_site import launch_sites
@@ -20,7 +20,7 @@ from gemmsmith.userfile.launch_values import FoundValue, Roles, SiteValues, chos
 from gemmsmith.userfile.options import UserOptions
 from gemmsmith.userfile.parts import KernelSource, SourceFile
 from gemmsmith.userfile.project import Project
-from gemmsmith.userfile.values import UnknownValue, evaluate_int
+from gemmsmith.userfile.values import UnknownValueError, evaluate_int
 
 SAMPLE = Problem(1024, 1024, 1024)
 Pairs = tuple[tuple[str, str], ...]
@@ -46,7 +46,9 @@ class KernelFacts:
         self.sources = sources = project.sources(project.path)
         self.own = next(s for s in sources if s.path.resolve() == kernel.file.resolve())
         called = set(re.findall(r"\b(\w+)\s*[(<]", kernel.body))
-        bodies = [f.body for s in (self.own, *sources) for f in s.functions if f.name in called and f.name != kernel.name]
+        bodies = [
+            f.body for s in (self.own, *sources) for f in s.functions if f.name in called and f.name != kernel.name
+        ]
         self.reached = " ".join(dict.fromkeys([kernel.body, *bodies]))
         words = set(re.findall(r"[A-Za-z_]\w*", kernel.body)) - {parameter.name for parameter in kernel.parameters}
         self.constants_used = {name for source in sources for name in source.constants if name in words}
@@ -56,7 +58,7 @@ class KernelFacts:
 
         Defaults of other templates and constants of other functions are not among them.
         """
-        defaults = {p.name: p.default for p in self.kernel.template or () if p.default}
+        defaults = self._called_with() | {p.name: p.default for p in self.kernel.template or () if p.default}
         texts = {name: text for source in reversed(self._near()) for name, text in source.constants.items()}
         texts |= {**defaults, **initial_values(self.kernel.body), **template, **self.given}
         scope = HostScope(Frame(self.own, self.project), texts, Sizes(), Asked())
@@ -66,8 +68,19 @@ class KernelFacts:
                 continue
             try:
                 found[name] = evaluate_int(name, scope)
-            except (UnknownValue, RecursionError):
+            except (UnknownValueError, RecursionError):
                 continue
+        return found
+
+    def _called_with(self) -> dict[str, str]:
+        """Template arguments that the kernel passes on to device functions: ``matrix_mul<16>(…)``."""
+        found: dict[str, str] = {}
+        functions = {f.name: f for source in reversed(self._near()) for f in source.functions if f.template}
+        for name, texts in re.findall(r"\b(\w+)\s*<([^;<>(){}]*)>\s*\(", self.kernel.body):
+            if name in functions:
+                for parameter, text in zip(functions[name].template or (), texts.split(","), strict=False):
+                    if text.strip() != parameter.name:
+                        found.setdefault(parameter.name, text.strip())
         return found
 
     def _near(self) -> tuple[SourceFile, ...]:
@@ -162,7 +175,9 @@ class UserLaunch:
         if block is not None and not self.options.block:
             lines.append(FoundValue("block", _shown(block), *self.site.origin(1)))
         if not self.options.grid and block is not None and (grid := self._site_grid(problem, block)):
-            lines.append(FoundValue("grid", _shown(grid), *self.site.origin(0)))
+            assumed = self.site.extent(0, problem_sizes(problem))[1].assumed
+            what = f"grid (for {ASSUMED_SMS} SMs)" if assumed else "grid"
+            lines.append(FoundValue(what, _shown(grid), *self.site.origin(0)))
         if site.configuration[2] not in ("", "0", "0U") and not self.options.smem:
             known = self._known_smem(problem)
             lines.append(FoundValue("smem", "not known" if known is None else str(known), *self.site.origin(2)))
@@ -183,10 +198,12 @@ class UserLaunch:
         if self.site is None:
             return None
         try:
-            found, sized = self.site.extent(index, problem_sizes(problem))
+            found, asked = self.site.extent(index, problem_sizes(problem))
+            if index == 0 and self.site.grid_lacks(problem_sizes(problem)):
+                return None
         except (GemmsmithError, RecursionError):
             return None
-        walks = sized or "gridDim" in self.facts.reached or self.site.shares_constants(self.facts.constants_used)
+        walks = asked.sized or "gridDim" in self.facts.reached or self.site.shares_constants(self.facts.constants_used)
         return found if index or walks else None
 
     def _site_grid(self, problem: Problem, block: Dim3) -> Dim3 | None:
@@ -219,5 +236,3 @@ def _named_sizes(problem: Problem) -> dict[str, int]:
 
 def _shown(extent: Dim3) -> str:
     return "x".join(map(str, extent[:2] if extent[2] == 1 else extent))
-
-

@@ -20,12 +20,12 @@ Number = int | Fraction
 Value = Number | tuple["Value", ...]
 
 
-class UnknownValue(UsageError):
+class UnknownValueError(UsageError):
     """An expression without a value that the source tells."""
 
 
 class Scope(Protocol):
-    """Where names get their values; each raises ``UnknownValue`` for what it does not know."""
+    """Where names get their values; each raises ``UnknownValueError`` for what it does not know."""
 
     def value(self, name: str) -> Value: ...
     def whole(self, text: str) -> Value | None: ...
@@ -41,24 +41,24 @@ _FLOATS = re.compile(r"(?:(?:const|long|float|double)\s*)+")
 
 
 def evaluate(text: str, scope: Scope) -> Value:
-    """The value of ``text``; raises ``UnknownValue``."""
+    """The value of ``text``; raises ``UnknownValueError``."""
     if text.startswith("{") and text.endswith("}"):
         text = f"dim3{text}"
     found = expression(text)
     if found is None:
-        raise UnknownValue(f"{text!r} is not an expression")
+        raise UnknownValueError(f"{text!r} is not an expression")
     try:
         return _value(found[1], found[0], scope)
     except (ArithmeticError, ValueError, TypeError, IndexError) as error:
-        raise UnknownValue(f"cannot evaluate {text!r}: {error}") from None
+        raise UnknownValueError(f"cannot evaluate {text!r}: {error}") from None
     except RecursionError:
-        raise UnknownValue(f"{text[:40]!r} is nested too deeply") from None
+        raise UnknownValueError(f"{text[:40]!r} is nested too deeply") from None
 
 
 def evaluate_int(text: str, scope: Scope) -> int:
     value = evaluate(text, scope)
     if isinstance(value, tuple):
-        raise UnknownValue(f"{text!r} is not a number")
+        raise UnknownValueError(f"{text!r} is not a number")
     return math.trunc(value)
 
 
@@ -84,7 +84,7 @@ def literal(text: str) -> Number:
 def _value(node: Node, code: str, scope: Scope) -> Value:
     reader = _READERS.get(node.type)
     if reader is None:
-        raise UnknownValue(f"{words(text_of(code, node))!r} is not arithmetic")
+        raise UnknownValueError(f"{words(text_of(code, node))!r} is not arithmetic")
     if node.type in _WHOLE and (known := scope.whole(text_of(code, node))) is not None:
         return known
     return reader(node, code, scope)
@@ -96,7 +96,7 @@ _WHOLE = frozenset({"binary_expression", "call_expression", "subscript_expressio
 def _child(node: Node, name: str) -> Node:
     child = node.child_by_field_name(name)
     if child is None:
-        raise UnknownValue("an incomplete expression")
+        raise UnknownValueError("an incomplete expression")
     return child
 
 
@@ -110,7 +110,7 @@ def _binary(node: Node, code: str, scope: Scope) -> Value:
     right = number(_value(_child(node, "right"), code, scope))
     function = _BINARY.get(operator)
     if function is None:
-        raise UnknownValue(f"operator {operator}")
+        raise UnknownValueError(f"operator {operator}")
     return function(left, right)
 
 
@@ -152,7 +152,7 @@ def _unary(node: Node, code: str, scope: Scope) -> Value:
             return int(not value)
         case "~":
             return ~int(value)
-    raise UnknownValue(f"operator {operator}")
+    raise UnknownValueError(f"operator {operator}")
 
 
 def converted(kind: str, value: Value) -> Value:
@@ -216,7 +216,8 @@ _FUNCTIONS: dict[str, Callable[..., Number]] = {
     "ceil": math.ceil, "ceilf": math.ceil, "floor": math.floor, "floorf": math.floor, "min": min, "max": max,
     "fmin": min, "fmax": max, "abs": abs, "gcd": lambda a, b: math.gcd(int(a), int(b)),
     "sqrt": lambda a: Fraction(math.sqrt(a)), "sqrtf": lambda a: Fraction(math.sqrt(a)),
-    "log2": lambda a: Fraction(math.log2(a)), "pow": lambda a, b: a ** min(b, 62), "round": lambda a: math.floor(a + Fraction(1, 2)),
+    "log2": lambda a: Fraction(math.log2(a)), "pow": lambda a, b: a ** min(b, 62),
+    "round": lambda a: math.floor(a + Fraction(1, 2)),
 }  # fmt: skip
 
 
@@ -232,13 +233,13 @@ def _field(node: Node, code: str, scope: Scope) -> Value:
     path = path_of(text_of(code, node))
     try:
         return scope.value(path)
-    except UnknownValue:
+    except UnknownValueError:
         axis = path.rsplit(".", 1)[-1]
         if axis not in ("x", "y", "z"):
             raise
     whole = _value(_child(node, "argument"), code, scope)
     if not isinstance(whole, tuple):
-        raise UnknownValue(f"{path} has no value")
+        raise UnknownValueError(f"{path} has no value")
     return whole["xyz".index(axis)]
 
 
@@ -246,7 +247,7 @@ def _subscript(node: Node, code: str, scope: Scope) -> Value:
     array = _value(_child(node, "argument"), code, scope)
     indices = _arguments(node.child_by_field_name("indices"))
     if not isinstance(array, tuple) or len(indices) != 1:
-        raise UnknownValue("an array without values")
+        raise UnknownValueError("an array without values")
     return array[int(number(_value(indices[0], code, scope)))]
 
 
