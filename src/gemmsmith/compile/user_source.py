@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 
@@ -16,9 +15,8 @@ from gemmsmith.userfile.stub_headers import PRELUDE, needs_cpp20, prelude
 from gemmsmith.userfile.user_bundle import UserBundle, user_bundle
 
 _ERROR = re.compile(r"^(.+?)\((\d+)\): (?:catastrophic )?error", re.M)
-_MOST_ATTEMPTS = 8
-
-Entry = Callable[[str, tuple[str, ...]], tuple[str, tuple[tuple[str, str], ...]]]
+_MOST_ATTEMPTS = 10
+_MOST_INCLUDERS = 2
 
 
 def own_headers() -> Path:
@@ -26,24 +24,28 @@ def own_headers() -> Path:
     return Path(str(files("gemmsmith.ladder").joinpath("include")))
 
 
-@dataclass
 class UserSource:
     """A user's file, its headers and its program; makes one request after another until one compiles."""
 
-    bundle: UserBundle
-    source: Source
-    libcuxx: bool
-    whole: bool = False
-    attempts: int = 0
-    texts: tuple[str, ...] = field(default=())
+    def __init__(self, search: IncludeSearch, libcuxx: bool) -> None:
+        self._search, self._libcuxx = search, libcuxx
+        self._attempts = 0
+        self._whole = False  # all device code, not only what the entry reaches
+        self._mains: list[Path] | None = None
+        self._set(user_bundle(search))
+
+    def _set(self, bundle: UserBundle) -> None:
+        self.bundle, self.source = bundle, Source(bundle.texts, bundle.libraries)
 
     @classmethod
     def read(cls, path: Path, folders: tuple[Path, ...], toolchain: Toolchain) -> UserSource:
         """Read ``path`` and what it includes from its repository and ``folders``."""
-        search = IncludeSearch(path, folders, toolchain.includes, (own_headers(),))
-        bundle = user_bundle(search)
-        libcuxx = any((folder / "cuda" / "std" / "type_traits").is_file() for folder in toolchain.includes)
-        return cls(bundle, Source(bundle.texts, bundle.libraries), libcuxx, texts=tuple(bundle.texts.values()))
+        return cls(IncludeSearch(path, folders, toolchain.includes, (own_headers(),)), bool(toolchain.cccl))
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The file's own text and those of its headers."""
+        return tuple(self.bundle.texts.values())
 
     def request(self, name: str, entry: str, defines: tuple[tuple[str, str], ...], arch: str) -> CompileRequest:
         """What to compile for ``entry``, a name expression; its namespaces are added if it has none."""
@@ -54,9 +56,9 @@ class UserSource:
         return self._filled(made)
 
     def _filled(self, request: CompileRequest) -> CompileRequest:
-        texts = self.source.device_code("" if self.whole else request.entry)
+        texts = self.source.device_code("" if self._whole else request.entry)
         own = [text for name, text in texts.items() if name not in self.bundle.libraries]
-        opening = prelude(own, self.bundle.includes, self.source.names, self.libcuxx)
+        opening = prelude(own, self.bundle.includes, self.source.names, self._libcuxx)
         headers = [(name, text) for name, text in texts.items() if name != self.bundle.name]
         return replace(
             request, source=texts[self.bundle.name], headers=((PRELUDE, opening), *sorted(headers)),
@@ -64,15 +66,32 @@ class UserSource:
         )  # fmt: skip
 
     def _retry(self, request: CompileRequest, log: str) -> CompileRequest | None:
-        """The next request after ``log``: without host code that was kept for its name; then with all device code."""
-        self.attempts += 1
-        if self.attempts > _MOST_ATTEMPTS:
+        """The next request after ``log``: without host code that was kept for its name; with all device code; as part
+        of a file that includes this one, for what a header leaves to that."""
+        self._attempts += 1
+        if self._attempts > _MOST_ATTEMPTS:
             return None
-        name = {request.name: self.bundle.name}
-        errors = [(name.get(where, where), int(line)) for where, line in _ERROR.findall(log)]
+        errors = [
+            (self.bundle.name if where == request.name else where, int(line)) for where, line in _ERROR.findall(log)
+        ]
         if self.source.rejected(errors):
             return self._filled(request)
-        if self.whole or "error" not in log:
+        if not self._whole and errors:
+            self._whole = True
+            return self._filled(request)
+        if (main := self._next_main(log)) is None:
             return None
-        self.whole = True
-        return self._filled(request)
+        self._whole = False
+        self._set(user_bundle(self._search, main))
+        entry = self.source.qualified(request.entry)
+        return self._filled(replace(request, name=Path(self.bundle.name).name, entry=entry, missing=self.bundle.missing))
+
+    def _next_main(self, log: str) -> Path | None:
+        """A file that includes this one, or that file, where names are undefined; the nearest first."""
+        if self._mains is None:
+            if "is undefined" not in log:
+                return None
+            first = self._search.includers(self._search.file)[:_MOST_INCLUDERS]
+            second = [path for file in first for path in self._search.includers(file)[:1]]
+            self._mains = list(dict.fromkeys(first + second))
+        return self._mains.pop(0) if self._mains else None

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path, PurePosixPath
@@ -17,12 +18,19 @@ from pathlib import Path, PurePosixPath
 _USUAL = ("", "include", "src", "csrc", "inc")
 _SOURCES = (".h", ".hpp", ".cuh", ".cu", ".inl", ".hxx", ".hh", ".h++", ".inc", ".ipp", ".tpp", ".cu.h")
 _MOST_FILES = 20_000  # looked at in a repository
+_LARGEST = 1 << 20  # bytes of a file that is searched for includes
 # Headers of a toolkit that NVRTC cannot compile, and that only host code needs: interfaces of its libraries.
 _HOST_CUDA = re.compile(
     r"cuda\.h|cuda\w*(?:Typedefs|GL|EGL|VDPAU)\w*\.h|\w+_interop\.h|nvrtc\.h|cuda_occupancy\.h|channel_descriptor\.h|"
     r"cuda_profiler_api\.h|thrust/.*|cub/cub\.cuh|cub/device/.*|nvtx3?/.*|nvToolsExt\w*\.h|"
     r"(?:cublas|cusparse|cusolver|cufft|cudnn|cutensor|cufile|cupti|cudla|nvml|nvjpeg|nvblas|nvJitLink|nvPTXCompiler|"
     r"npp|nccl|fatbinary|curand_mtgp32_host)\w*\.h|curand\.h"
+)
+# Libraries that are called from host code.
+_HOST_LIBRARY = re.compile(
+    r"(?:cublas|cudnn|cusolver|cusparse|cufft|nccl|nvml|nvjpeg|npp|helper_|opencv|boost|Eigen|gtest|gmock|benchmark|"
+    r"torch|ATen|c10|pybind11|THC|mpi|omp|nvToolsExt|nvtx3|Python|numpy|fmt|spdlog|GL|GLFW|freeglut)(?![a-z]*dx).*|"
+    r"curand\.h|nvshmem\.h|windows\.h|Windows\.h|conio\.h|process\.h"
 )
 # C and C++ headers: what device code uses of them is in the prelude (stub_headers.py).
 _STANDARD = re.compile(r"[a-z_0-9]+|bits/.*|(?:assert|complex|ctype|errno|fenv|float|inttypes|limits|locale|malloc|math|"
@@ -73,7 +81,9 @@ class IncludeSearch:
             outside |= kind == "refused"
         if (path := self._anywhere(spelling, folder)) is not None:
             return Included("file", path)
-        return Included("refused" if outside else "missing")
+        if outside:
+            return Included("refused")
+        return Included("host" if _HOST_LIBRARY.fullmatch(spelling) else "missing")
 
     def _known(self, spelling: str, quoted: bool) -> Included | None:
         if not quoted and _STANDARD.fullmatch(spelling):
@@ -106,6 +116,16 @@ class IncludeSearch:
         found = [path for path in self._index.get(parts[-1], ()) if path.parts[-len(parts) :] == tuple(parts)]
         found = [path for path in found if self._file(path.parent, path.name)[1] is not None]
         return max(found, key=lambda path: (_common(path, folder), str(path)), default=None)
+
+    def includers(self, file: Path) -> list[Path]:
+        """The repository's files that include ``file`` by its name, headers before sources, the nearest first."""
+        line = re.compile(rf'^[ \t]*#[ \t]*include[ \t]*["<](?:[^">\n]*/)?{re.escape(file.name)}[">]', re.M)
+        found = []
+        for path in (path for paths in self._index.values() for path in paths):
+            with suppress(OSError):
+                if path != file and path.stat().st_size < _LARGEST and line.search(path.read_text(errors="replace")):
+                    found.append(path)
+        return sorted(found, key=lambda path: (path.suffix == ".cu", -_common(path, file), str(path)))
 
     @cached_property
     def _index(self) -> dict[str, list[Path]]:

@@ -149,10 +149,13 @@ class _Collector:
         return "1" if found.kind in ("file", "cuda", "host") else "0"
 
 
-def user_bundle(search: IncludeSearch) -> UserBundle:
-    """The text of a user's file with every header that it includes; raises ``UsageError`` for a refused one."""
+def user_bundle(search: IncludeSearch, main: Path | None = None) -> UserBundle:
+    """The text of a user's file with every header that it includes; raises ``UsageError`` for a refused one.
+
+    ``main`` is what is compiled, if not the file itself: a file that includes it.
+    """
     collector = _Collector(search)
-    name = collector.add(search.file)
+    name = collector.add(main or search.file)
     collector.collect()
     return UserBundle(
         name, collector.made, tuple(collector.missing), frozenset(collector.includes),
@@ -172,7 +175,7 @@ def _libraries(collector: _Collector) -> frozenset[str]:
     found: set[str] = set()
     for folder in (*collector.search.folders, *collector.search.own):
         below = {name for path, name in collector.names.items() if path.is_relative_to(folder)}
-        below.discard(collector.names[collector.search.file])
+        below.discard(collector.names.get(collector.search.file, ""))
         if any("__CUDACC_RTC__" in collector.texts[name].text for name in below):
             found |= below
     return frozenset(found)
