@@ -207,11 +207,15 @@ class KernelSpec:
             return f"{self.name} writes {', '.join(d.name for d in self.out_dtypes)}, not {problem.out_dtype}"
         if problem.layout not in self.layouts:
             return f"{self.name} takes layout {', '.join(self.layouts)}, not {problem.layout}"
-        if problem.has_epilogue and not self.epilogue and (problem.activation or not self.signature.has("bias")):
+        if problem.has_epilogue and not self.epilogue and (problem.activation or not self._takes_bias):
             return f"{self.name} takes no bias and no activation"
         if problem.batch != 1 and not self.batched:
             return f"{self.name} takes one product, not a batch of {problem.batch}"
         return ""
+
+    @property
+    def _takes_bias(self) -> bool:
+        return self.known_signature is not None and self.known_signature.has("bias")
 
     def takes(self, problem: Problem) -> bool:
         """Whether this kernel computes ``problem``."""

@@ -37,6 +37,14 @@ class Settled:
     words: tuple[str, ...] = ()
     rejected: str = ""
 
+    def without_accumulation(self) -> Settled:
+        """The same, where C += A·B is A·B because C holds zeros."""
+        if not self.spec.signature.accumulates:
+            return self
+        plain = replace(self.spec.signature, accumulates=False)
+        lines = tuple(line for line in self.lines if not line.startswith("it adds to"))
+        return replace(self, spec=replace(self.spec, known_signature=plain), lines=lines)
+
 
 def settle(
     open_device: Callable[[], Device],

@@ -77,6 +77,8 @@ def command(
     bench = _Bench(device, timeout, getattr(first, "loads", {}))
     spec = as_compiled(spec, compiled.ptx)
     settled = _settled(bench, spec, config, shapes, compiled, options)
+    if checks.c:  # the user says what C holds
+        settled = settled.without_accumulation()
     spec, shapes = settled.spec, _deeper(shapes, settled, shape)
     base = _problem(spec, shapes.base, _bias(settled))
     check_accepts(spec, base)
@@ -200,7 +202,7 @@ def _trials(spec: KernelSpec, base: Problem, distinct: Problem, kind: str, fille
     if lenient:
         yield Trial(UNREAD, base, "float", "normal", "lockstep", hazards=spec.is_rung)
     for label, problem in (
-        (SCALED, _scaled(base)),
+        (SCALED, _scaled(spec, base)),
         ("padded rows", _padded(base)),
         (DISTINCT, distinct if distinct != base else None),
         (BATCH, base.with_(batch=3) if spec.batched and not spec.is_rung else None),
@@ -211,10 +213,21 @@ def _trials(spec: KernelSpec, base: Problem, distinct: Problem, kind: str, fille
             yield Trial(label, problem, "float", "normal", "lockstep", c)
 
 
-def _scaled(base: Problem) -> Problem:
-    if base.out_dtype == INT32:
-        return base.with_(beta=1.0) if base.dtype == INT8 else base.with_(alpha=3.0, beta=-2.0)
-    return base.with_(alpha=0.7, beta=-1.5)
+def _scaled(spec: KernelSpec, base: Problem) -> Problem:
+    """alpha and beta that are not 0 or 1, and that the kernel's own scalar types hold; as it takes them."""
+    signature = spec.signature
+    codes = {arg.role: arg.code for arg in signature.arguments}
+    if base.out_dtype == INT32 and base.dtype == INT8:
+        return base.with_(beta=1.0)
+    whole = base.out_dtype == INT32 or any(codes.get(role, "f") in "iIqQ" for role in ("alpha", "beta"))
+    alpha, beta = (3.0, -2.0) if whole else (0.7, -1.5)
+    if not whole and any(codes.get(role, "f") not in "fd" for role in ("alpha", "beta")):
+        alpha = 0.6875  # exact in fp16 and bf16
+    if spec.is_rung or (signature.has("alpha") and signature.has("beta")):
+        return base.with_(alpha=alpha, beta=beta)
+    if signature.has("beta"):
+        return base.with_(beta=beta)
+    return base.with_(alpha=alpha) if signature.has("alpha") else base.with_(alpha=alpha, beta=beta)
 
 
 def _padded(base: Problem) -> Problem:
