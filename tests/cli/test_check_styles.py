@@ -34,7 +34,7 @@ __global__ void mine({parameters}) {{
 
 
 ABC, MNK = "const float* A, const float* B, float* C", "int M, int N, int K"
-HALF = '#include <cuda_fp16.h>\n#include <cuda_bf16.h>\n'
+HALF = "#include <cuda_fp16.h>\n#include <cuda_bf16.h>\n"
 BLAS = "{c} = alpha * s + beta * {c}"
 LD = "int M, int N, int K, float alpha, const float* A, int lda, const float* B, int ldb, float beta, float* C, int ldc"
 
@@ -64,8 +64,8 @@ NAMED: dict[str, str] = {
         "d_C[row * numCColumns + col]", "numCRows", "numCColumns", "numBRows"),
     "x, w and y": product("const float* x, const float* w, float* y, int M, int N, int K", "x[row * K + k]",
                           "w[k * N + col]", "y[row * N + col]"),
-    "lhs, rhs, out": product("const float* lhs, const float* rhs, float* out, int m, int n, int k_", "lhs[row * k_ + k]",
-                             "rhs[k * n + col]", "out[row * n + col]", "m", "n", "k_"),
+    "lhs, rhs, out": product("const float* lhs, const float* rhs, float* out, int m, int n, int k_",
+                             "lhs[row * k_ + k]", "rhs[k * n + col]", "out[row * n + col]", "m", "n", "k_"),
     "mat1, mat2, and the output first": product(
         "float* res, const float* mat1, const float* mat2, size_t rows, size_t inner, size_t cols",
         "mat1[row * inner + k]", "mat2[k * cols + col]", "res[row * cols + col]", "rows", "cols", "inner"),
@@ -78,10 +78,12 @@ NAMED: dict[str, str] = {
     "channels": product("float* out, const float* inp, const float* weight, const float* bias, int BT, int C, int OC",
                         "inp[row * C + k]", "weight[col * C + k]", "out[row * OC + col]", "BT", "OC", "C",
                         store="{c} = s + (bias ? bias[col] : 0.0f)"),
-    "a separate D": product("const float* A, const float* B, const float* C, float* D, int M, int N, int K, float alpha, "
-                            "float beta", c="D[row * N + col]", store="{c} = alpha * s + beta * C[row * N + col]"),
+    "a separate D": product("const float* A, const float* B, const float* C, float* D, int M, int N, int K, "
+                            "float alpha, float beta", c="D[row * N + col]",
+                            store="{c} = alpha * s + beta * C[row * N + col]"),
     "scalars of template type": product(
-        "size_t m, size_t n, size_t k_, T alpha, T const* A, size_t lda, T const* B, size_t ldb, T beta, T* C, size_t ldc",
+        "size_t m, size_t n, size_t k_, T alpha, T const* A, size_t lda, T const* B, size_t ldb, T beta, T* C, "
+        "size_t ldc",
         "A[row * lda + k]", "B[k * ldb + col]", "C[row * ldc + col]", "m", "n", "k_", store=BLAS,
         before="template <typename T>"),
     "const everywhere": product("const float* const __restrict__ A, float const* __restrict__ const B, "
@@ -141,8 +143,8 @@ TYPED: dict[str, str] = {
                               loop=ONE_BY_ONE),
     "int to int": product("int* a, int* b, int* c, int N", "a[row * N + k]", "b[k * N + col]", "c[row * N + col]", "N",
                           "N", "N", total="int"),
-    "unsigned to unsigned, scaled": product(f"{MNK}, int alpha, const unsigned* A, const unsigned* B, int beta, unsigned* C",
-                                            store=BLAS, total="unsigned"),
+    "unsigned to unsigned, scaled": product(f"{MNK}, int alpha, const unsigned* A, const unsigned* B, int beta, "
+                                            "unsigned* C", store=BLAS, total="unsigned"),
 }  # fmt: skip
 
 
@@ -220,9 +222,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("mistake", WRONG)
-def test_a_wrong_kernel_is_not_another_layout(
-    mistake: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_wrong_kernel_is_not_another_layout(mistake: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert WRONG[mistake] not in (stored("NN", False), stored("NN", True), stored("col", False), stored("col", True))
     code, facts = check(tmp_path, WRONG[mistake], capsys)
     assert (code, facts["status"]) == (1, "wrong"), facts
@@ -254,8 +254,8 @@ void run(float* a, float* b, float* c, int m, int n, int k) {
 
 # --- batches
 
-BATCHED = product("const float* A, const float* B, float* C, int M, int N, int K, long long strideA, long long strideB, "
-                  "long long strideC, int batch_count", extra=(
+BATCHED = product("const float* A, const float* B, float* C, int M, int N, int K, long long strideA, "
+                  "long long strideB, long long strideC, int batch_count", extra=(
                       "A += blockIdx.z * strideA; B += blockIdx.z * strideB; C += blockIdx.z * strideC;"))  # fmt: skip
 LOOPED = """
 __global__ void mine(const float* A, const float* B, float* C, int batch, int M, int N, int K) {

@@ -20,7 +20,7 @@ from test_verify_fakes import FakeCall, FakeDevice, compile_nothing, make_spec, 
 
 from gemmsmith.errors import ProblemError, UnsupportedError, UsageError
 from gemmsmith.kernel.config import Config
-from gemmsmith.problem import BF16, FP16, FP32, INT8, INT32, OUTPUTS, TF32, DType, Problem
+from gemmsmith.problem import BF16, FP16, FP32, INT8, INT32, OUTPUTS, DType, Problem
 from gemmsmith.verify.epilogue import SLOPES, activated, finished, output_rounding, projected_rounding, stored
 from gemmsmith.verify.harness import verify_launch
 from gemmsmith.verify.reference import Reference

@@ -20,7 +20,8 @@ from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.expressions import Names, constants, evaluate, evaluate_c, split
 from gemmsmith.kernel.geometry import Dim3, Geometry
 from gemmsmith.kernel.layout import ROW_MAJOR, layout_named
-from gemmsmith.kernel.roles import element_types, recognise
+from gemmsmith.kernel.operand_types import element_types
+from gemmsmith.kernel.roles import recognise
 from gemmsmith.kernel.signature import Signature, entries, entry_parameters, strip_comments, template_parameters
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import Problem
@@ -52,6 +53,7 @@ _NAMES = {
 }  # fmt: skip
 _DEFAULT_TILE = 32
 _SAMPLE = Problem(1024, 1024, 1024)
+
 
 @dataclass(frozen=True)
 class UserOptions:

@@ -14,8 +14,9 @@ from gemmsmith.compile.compiled import CompiledKernel
 from gemmsmith.errors import SignatureError
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.layout import ROW_MAJOR, Layout, layout_in_name
-from gemmsmith.kernel.roles import EXTENTS, readings, with_written
-from gemmsmith.kernel.signature import Signature, signature_hint
+from gemmsmith.kernel.other_readings import readings
+from gemmsmith.kernel.roles import EXTENTS, with_written
+from gemmsmith.kernel.signature import Signature, undetermined
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.run.device import Device
 from gemmsmith.shapes import Shape
@@ -72,7 +73,9 @@ def settle(
             if candidate.unknown:
                 continue
             for launched in launches:
-                found = find_readings(open_device(), launched, config, candidate, _fitting(candidate, shape), compile_fn)
+                found = find_readings(
+                    open_device(), launched, config, candidate, _fitting(candidate, shape), compile_fn
+                )
                 for reading in found:
                     if layout is not None and reading.layout != layout:
                         continue
@@ -81,10 +84,8 @@ def settle(
                         continue
                     return _settled(launched, own, reading, shape)
     if first.unknown:
-        names = ", ".join(arg.name for arg in first.unknown)
-        raise SignatureError(
-            f"{own.entry}: what {names} mean{'s' if len(first.unknown) == 1 else ''} is not clear, and no meaning that was "
-            "tried gives a product", signature_hint(first))  # fmt: skip
+        refused = undetermined(first)
+        raise SignatureError(f"{refused.message}, and no meaning that was tried gives a product", refused.hint)
     return Settled(spec if first == own else spec.read_as(first, spec.layouts[0]), rejected=rejected)
 
 
@@ -112,7 +113,8 @@ def _limited(found: Iterator[Signature]) -> Iterator[Signature]:
 
 def _fitting(signature: Signature, shape: Shape) -> Shape:
     """The shape, or a cube for a kernel with one extent."""
-    return (max(shape[:2]),) * 3 if signature.square and not signature.fixed else shape  # type: ignore[return-value]
+    side = max(shape[:2])
+    return (side, side, side) if signature.square and not signature.fixed else shape
 
 
 def contradiction(reading: Reading) -> str:

@@ -11,7 +11,7 @@ import math
 import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -115,12 +115,12 @@ class _Bench:
 
     device: DeviceOptions
     timeout: float
-    loads: dict[tuple[str, str], object]
+    loads: dict[tuple[str, str], Any]
 
     def open(self, schedule: str = "lockstep", hazards: bool = False) -> Device:
         opened = self.device.open(schedule, hazards=hazards, timeout=self.timeout)
         if hasattr(opened, "loads"):
-            opened.loads = self.loads  # type: ignore[union-attr, assignment]
+            opened.loads = self.loads
         return opened
 
 
@@ -148,14 +148,8 @@ def _deeper(shapes: CheckShapes, settled: Settled, given: ShapeOptions) -> Check
 
 def _problem(spec: KernelSpec, shape: Shape, bias: str = "") -> Problem:
     """The row-major product for the user's own M, N and K."""
-    m, n, k = shape
-    if spec.is_rung:
-        return Problem(m, n, k, dtype=spec.dtypes[0])
-    layout, signature = spec.layouts[0], spec.signature
-    if signature.column_major:
-        m, n = n, m
-    return Problem(m, n, k, dtype=spec.dtypes[0], out_dtype=spec.out_dtypes[0], trans_a=layout[0] == "T",
-                   trans_b=layout[1] == "T", beta=float(signature.accumulates), bias=bias)  # fmt: skip
+    given: dict[str, Any] = {"bias": bias} if bias else {}
+    return spec.problem(*shape, **given)
 
 
 def _settled(

@@ -21,7 +21,7 @@ from gemmsmith.compile.target import arch_number
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.ladder.registry import rungs_for
-from gemmsmith.problem import DType, Problem
+from gemmsmith.problem import DType
 from gemmsmith.sim.schedule import NAMES
 from gemmsmith.verify.cases import Case, edge_cases
 from gemmsmith.verify.harness import verify_launch
@@ -88,7 +88,7 @@ def command(
     ]  # fmt: skip
     chosen = [find_kernel(name, options) for name in names]
     for spec, _ in chosen:
-        device.check_runs(spec, Problem(1, 1, 1, dtype=spec.dtypes[0]))
+        device.check_runs(spec, spec.problem(1, 1, 1))
         if not any(_keeps(spec, dtype, precision) for dtype in spec.dtypes):
             check_promise(spec, spec.dtypes[0], precision)
     words = repeat_words(options.launch, device.device, checks, schedule, 0)

@@ -25,7 +25,10 @@ class VerificationOptions(OptionGroup):
             "--c", help="C before a launch with beta = 0: nan (must not be read), set, or zero (for C += A·B)."
         ),
     ] = ""
-    strict: Annotated[bool, typer.Option("--strict", help="Reading C when beta = 0, and being right for whole tiles only, are failures.")] = False
+    strict: Annotated[
+        bool,
+        typer.Option("--strict", help="Reading C when beta = 0, and being right for whole tiles only, are failures."),
+    ] = False
 
     def __post_init__(self) -> None:
         if self.c not in _C_FILLS:
