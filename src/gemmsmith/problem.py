@@ -144,8 +144,10 @@ class Problem:
                 raise ProblemError(f"unknown {name} {value!r}", f"use one of {', '.join(filter(None, legal))}")
         if self.out_dtype == INT32 and self.dtype != INT8 and not self._has_integer_scalars():
             raise ProblemError("int32 results have an integer alpha and beta", "leave out the fraction")
-        if self.out_dtype == INT32 and self.dtype == INT8 and (
-            self.alpha != 1 or self.beta not in (0, 1) or self.activation in ("gelu", "silu")
+        if (
+            self.out_dtype == INT32
+            and self.dtype == INT8
+            and (self.alpha != 1 or self.beta not in (0, 1) or self.activation in ("gelu", "silu"))
         ):
             raise ProblemError("int32 results have alpha 1, beta 0 or 1 and no activation but relu",
                                "ask for fp32 results, or convert afterwards")  # fmt: skip
@@ -249,7 +251,7 @@ class Problem:
     def __str__(self) -> str:
         text = f"{self.batch} of " if self.batch != 1 else ""
         text += f"{self.m}x{self.n}x{self.k} {self.dtype}"
-        if self.out_dtype != FP32 and self.out_dtype != self.dtype or self.out_dtype in (FP16, BF16, INT8):
+        if (self.out_dtype != FP32 and self.out_dtype != self.dtype) or self.out_dtype in (FP16, BF16, INT8):
             text += f" to {self.out_dtype}"
         if self.layout != "NN":
             text += f" {self.layout}"

@@ -153,9 +153,6 @@ WRONG_RESULT: dict[str, tuple[str, str]] = {
     "no barrier after loading": (TILED.replace("        __syncthreads();\n", "", 1), "Hazard|uninitialised"),
     "no barrier before reloading": (
         TILED.replace("tx];\n        __syncthreads();\n", "tx];\n"), "Hazard"),
-    "no guard on the store": (TILED.replace("if (row < M && col < N) C", "C"), "out-of-bounds|overwritten|wrong"),
-    "no guard on the loads": (TILED.replace("row < M && k0 + tx < K ? ", "").replace("] : 0.0f;", "];", 1),
-                              "out-of-bounds|wrong"),
     "one term too few": (PLAIN.replace("k < K", "k < K - 1"), "wrong"),
     "one term too many": (PLAIN.replace("k < K", "k <= K"), "out-of-bounds|wrong"),
     "alpha forgotten": (RIGHT["M,N,K,alpha,A,B,beta,C"][0].replace("alpha * sum", "sum"), "wrong"),
@@ -164,6 +161,27 @@ WRONG_RESULT: dict[str, tuple[str, str]] = {
     "row and column swapped": (PLAIN.replace("C[row * N + col]", "C[col * N + row]"), "wrong"),
     "an input overwritten": (PLAIN.replace(STORE, STORE + " ((float*)A)[row * K] = 0;"), "input was changed|wrong"),
 }  # fmt: skip
+
+
+UNGUARDED = {
+    "the store": TILED.replace("if (row < M && col < N) C", "C"),
+    "the loads": TILED.replace("row < M && k0 + tx < K ? ", "").replace("] : 0.0f;", "];", 1),
+}
+
+
+@pytest.mark.parametrize("what", UNGUARDED)
+def test_whole_tiles_only_is_a_warning_and_strictly_a_failure(
+    what: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert UNGUARDED[what] != TILED
+    code, facts = check_json(tmp_path, UNGUARDED[what], capsys)
+    assert (code, facts["ok"], facts["status"]) == (0, True, "whole_tiles")
+    assert "right for whole tiles only, not for 33x31x19" in facts["warnings"][-1]
+    last = facts["trials"][-1]
+    assert last["ok"] is False
+    assert any("out-of-bounds" in reason or "wrong" in reason for reason in last["reasons"])
+    code, facts = check_json(tmp_path, UNGUARDED[what], capsys, "--strict")
+    assert (code, facts["ok"], facts["status"]) == (1, False, "whole_tiles")
 
 
 @pytest.mark.parametrize("mistake", WRONG_RESULT)
@@ -195,7 +213,7 @@ def test_reading_c_at_beta_0_is_a_warning_and_strictly_a_failure(
 
 
 def test_the_text_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert check(tmp_path, WRONG_RESULT["no guard on the store"][0]) == 1
+    assert check(tmp_path, WRONG_RESULT["one term too few"][0]) == 1
     said = capsys.readouterr()
     assert said.err == ""
     assert "WRONG" in said.out
@@ -204,8 +222,8 @@ def test_the_text_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
 
 
 REFUSED = {
-    "an unknown signature": (kernel("float* p, float* q, int n", "p[0] = q[0];"), "", 2, "'p' is not recognised"),
-    "a scalar product": (kernel("const float* A, const float* B, int N", ";"), "", 2, "no parameter for C"),
+    "an unknown signature": (kernel("float* p, float* q, int n", "p[0] = q[0];"), "", 2, "takes 2 pointers (p, q)"),
+    "a scalar product": (kernel("const float* A, const float* B, int N", ";"), "", 2, "takes 2 pointers (A, B), not"),
     "several kernels": (PLAIN + kernel("float* x", "x[0] = 1;", name="other"), "", 2, "several kernels: mine, other"),
     "no kernel": ("int main() { return 0; }\n", "", 2, "no __global__ function"),
     "an empty file": ("", "", 2, "no __global__ function"),
@@ -217,8 +235,10 @@ REFUSED = {
     "a grid that is no number": (PLAIN, "--grid __import__('os')", 2, ""),
     "an unknown directive": ("// gemmsmith: blocks=3\n" + PLAIN, "", 2, "unknown directive 'blocks'"),
     "a preset": (PLAIN, "--preset x", 2, "a file has no presets"),
-    "half outputs": (PLAIN.replace("float*", "__half*"), "", 2, "float for C"),
-    "doubles": (PLAIN.replace("float", "double"), "", 2, "supported are float"),
+    "mixed inputs": (PLAIN.replace("const float* B", "const char* B"), "", 2, "A and B differ in type"),
+    "an unknown type": (PLAIN.replace("float*", "long*"), "", 2, "A points to long"),
+    "a struct": (PLAIN.replace("int K", "int K, dim3 tiles"), "", 2, "tiles is passed as dim3"),
+    "an array of pointers": (PLAIN.replace("const float* B", "const float** B"), "", 2, "B is an array of pointers"),
     "a loop without end": (PLAIN.replace(STORE, "while (K >= 0) sum *= 0.5f;\n    " + STORE), "--timeout 1", 1,
                            "may never end"),
     "a template without values": ("template <int TILE>\n" + PLAIN, "", 2, "parameter TILE has no value"),

@@ -55,7 +55,7 @@ def bf16x6(dropped: tuple[int, int] | None = None) -> Any:
     """Split each operand into three bf16 parts and add six products; one may be left out."""
 
     def product(a: Array, b: Array) -> Array:
-        left, right = bf16_terms(a), bf16_parts(b)
+        left, right = bf16_terms(a), bf16_terms(b)
         terms = [(i, j) for i in range(3) for j in range(3) if i + j <= 2 and (i, j) != dropped]
         return sum(left[i].astype(np.float64) @ right[j].astype(np.float64) for i, j in terms).astype(np.float32)
 

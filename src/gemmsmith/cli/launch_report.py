@@ -59,7 +59,7 @@ def repeat_words(
 ) -> tuple[str, ...]:
     """The words that repeat a launch, besides those for kernel, problem and data."""
     words = []
-    for name in ("grid", "block", "smem"):
+    for name in ("grid", "block", "smem", "layout"):
         words += [f"--{name}", getattr(options, name)] if getattr(options, name) else []
     words += ["--device", device] if device != "auto" else []
     words += ["--schedule", schedule, "--schedule-seed", str(seed)] if schedule != "lockstep" else []

@@ -54,7 +54,7 @@ def find_subject(
 ) -> Subject:
     """Find and compile a kernel; one that is to be ``simulated`` must use only instructions the simulator knows."""
     spec, config = find_kernel(name, options)
-    asked = problem.problem(spec.dtypes[0])
+    asked = problem.problem(spec)
     check_accepts(spec, asked)
     if not spec.geometry(asked, config).blocks:
         raise UsageError(f"{asked} launches no block, so there is nothing to count", "give M and N of at least 1")

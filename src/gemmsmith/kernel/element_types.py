@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,13 +17,14 @@ _ELEMENTS: dict[DType, tuple[str, ...]] = {
     BF16: ("__nv_bfloat16", "nv_bfloat16", "__nv_bfloat162", "nv_bfloat162", "at::BFloat16", "c10::BFloat16",
            "bfloat16_t", "cutlass::bfloat16_t", "cute::bfloat16_t", "__bf16"),
     FP64: ("double", "double2", "float64_t"),
-    INT8: ("int8_t", "char", "signed char", "char2", "char4", "std::int8_t"),
+    INT8: ("int8_t", "signed char", "char2", "char4", "std::int8_t"),
     UINT8: ("uint8_t", "unsigned char", "uchar", "uchar4", "std::uint8_t"),
     # Products modulo 2³² are the same for unsigned numbers.
     INT32: ("int", "int32_t", "signed", "signed int", "unsigned", "unsigned int", "uint", "uint32_t", "int2", "int4",
             "std::int32_t", "std::uint32_t"),
 }  # fmt: skip
 _ELEMENT_OF = {spelling: dtype for dtype, spellings in _ELEMENTS.items() for spelling in spellings}
+_ELEMENT_OF["char"] = UINT8 if platform.machine() in ("aarch64", "arm64") else INT8  # as the host's compiler has it
 
 # struct codes of scalars. bf16 has none: 'bf16' is packed from the upper half of an fp32.
 BF16_CODE = "bf16"

@@ -39,7 +39,7 @@ def _is_written(name: str, body: str) -> bool:
         rf"\*\s*\(?\s*{it}\b[^;=]*\)?{_ASSIGNS}",  # *C =, *(C + i) =
         rf"_cast\s*<[^<>]*>\s*\([^;=]*\b{it}\b[^;=]*\)[^;=]*{_ASSIGNS}",  # reinterpret_cast<float4*>(&C[i])[0] =
         rf"\(\s*\w+\s*\*\s*\)[^;=]*\b{it}\b[^;=]*\)?{_ASSIGNS}",  # *(float4*)(C + i) =
-        rf"\b[A-Z_0-9]*(?:FLOAT|HALF|LD|ST|FETCH|VEC|INT)\w*\s*\(\s*{it}\b[^;=]*\)[^;=]*{_ASSIGNS}",  # FETCH_FLOAT4(C[i]) =
+        rf"\b[A-Z_0-9]*(?:FLOAT|HALF|LD|ST|FETCH|VEC|INT)\w*\s*\(\s*{it}\b[^;=]*\)[^;=]*{_ASSIGNS}",  # FLOAT4(C[i]) =
         rf"\b{_WRITERS}\s*(?:<[^<>;]*>)?\s*\(\s*&?\s*{it}\b",  # atomicAdd(&C[i], wmma::store_matrix_sync(C + i
     )
     return any(re.search(pattern, body) for pattern in patterns)

@@ -1,4 +1,4 @@
-"""What a parameter's name says about its role: ``d_A``, ``matA`` and ``A_ptr`` are A, ``wA`` is K, ``numBColumns`` N."""
+"""What a parameter's name says about its role: ``d_A``, ``matA`` and ``A_ptr`` are A, ``wA`` is K."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ import re
 
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 # Words that say where a matrix lies or that it is one.
-_POINTER_NOISE = frozenset(
-    "d dev device gpu cuda g gmem mat matrix ptr p data arr array buf buffer tensor global h host my v pointer raw base "
-    "addr vec dptr the f float half".split()
-)
+_POINTER_NOISE = frozenset((
+    "d", "dev", "device", "gpu", "cuda", "g", "gmem", "mat", "matrix", "ptr", "p", "data", "arr", "array", "buf",
+    "buffer", "tensor", "global", "h", "host", "my", "v", "pointer", "raw", "base", "addr", "vec", "dptr", "the", "f",
+    "float", "half",
+))  # fmt: skip
 _POINTER_NAMES: dict[str, tuple[str, ...]] = {
     "A": ("a", "lhs", "left", "ad", "da", "input", "inp", "in", "x", "mat1", "1", "first", "act", "activations", "m1"),
     "B": ("b", "rhs", "right", "bd", "db", "weight", "weights", "w", "wt", "2", "second", "m2", "filter"),
@@ -19,14 +20,18 @@ _POINTER_NAMES: dict[str, tuple[str, ...]] = {
 }
 _POINTER_OF = {name: role for role, names in _POINTER_NAMES.items() for name in names}
 
-_EXTENT_NOISE = frozenset("num number of size dim dims ld d count total extent length len mat matrix global g".split())
+_EXTENT_NOISE = frozenset((
+    "num", "number", "of", "size", "dim", "dims", "ld", "d", "count", "total", "extent", "length", "len", "mat",
+    "matrix", "global", "g",
+))  # fmt: skip
 _EXTENT_NAMES: dict[str, tuple[str, ...]] = {
     "M": ("m", "rows", "row", "height", "nrows"),
     "N": ("n", "cols", "columns", "col", "ncols", "width"),
     "K": ("k", "inner", "depth", "common", "reduction", "shared", "kk"),
 }
 _EXTENT_OF = {name: role for role, names in _EXTENT_NAMES.items() for name in names}
-_ROWS, _COLUMNS = frozenset("rows row height h r".split()), frozenset("cols columns col column width w c".split())
+_ROWS = frozenset(("rows", "row", "height", "h", "r"))
+_COLUMNS = frozenset(("cols", "columns", "col", "column", "width", "w", "c"))
 # Rows and columns of each operand.
 _SIDES = {"a": ("M", "K"), "b": ("K", "N"), "c": ("M", "N"), "d": ("M", "N")}
 _SCALARS = {"alpha": ("alpha", "scale", "scalar"), "beta": ("beta",)}
@@ -59,7 +64,7 @@ def leading_role(name: str, batched: bool) -> str:
     found = words(name)
     text = "".join(found)
     if match := re.fullmatch(r"ld([abcd])|([abcd])ld|(?:leading|pitch|lead)(?:dim)?([abcd])", text):
-        return "ld" + next(filter(None, match.groups()))
+        return "ld" + "".join(filter(None, match.groups()))
     letter = next((word for word in found if word in _SIDES), "")
     if "stride" in found and letter and set(found) <= {"stride", "batch", letter}:
         return f"stride{letter.upper()}" if batched or "batch" in found else f"ld{letter}"
@@ -72,8 +77,7 @@ def extent_role(name: str) -> str:
     told = [word for word in found if word not in _EXTENT_NOISE] or found
     if len(told) > 1 and told[0] in ("n", "num"):
         told = told[1:]
-    letters = [word for word in told if word in _SIDES]
-    for letter in letters:
+    for letter in (word for word in told if word in _SIDES):
         rest = list(told)
         rest.remove(letter)
         if len(rest) == 1 and rest[0] in _ROWS | _COLUMNS:
@@ -81,6 +85,6 @@ def extent_role(name: str) -> str:
     key = "".join(told)
     joined = re.fullmatch(r"([abc])(rows|cols|height|width)|(rows|cols|height|width)([abc])", key)
     if joined:
-        letter, side = (joined[1], joined[2]) if joined[1] else (joined[4], joined[3])
-        return _SIDES[letter][side in _COLUMNS]
+        own, side = (joined[1], joined[2]) if joined[1] else (joined[4], joined[3])
+        return _SIDES[str(own)][side in _COLUMNS]
     return _EXTENT_OF.get(key, "")

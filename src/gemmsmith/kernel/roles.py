@@ -1,8 +1,5 @@
 """What each parameter of a user's kernel means: by its name, by its use, or as the user declares.
 
-    recognise(entry, parameters, body, ...) ─► Signature     a role may be left open
-    readings(signature)                     ─► Signatures    the other meanings that a trial can decide between
-
 A pointer that is written is the output. What neither name nor use tells is left open: ``check`` runs the kernel to
 find out, and everything else refuses it with the ``--signature`` line to complete.
 """
@@ -10,16 +7,14 @@ find out, and everything else refuses it with the ``--signature`` line to comple
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import permutations
 
 from gemmsmith.errors import SignatureError
-from gemmsmith.kernel.element_types import ParameterType, element_in_casts, parameter_type
+from gemmsmith.kernel.element_types import ParameterType, parameter_type
 from gemmsmith.kernel.pointer_use import written
 from gemmsmith.kernel.role_names import BATCH, extent_role, leading_role, pointer_role, scalar_role, words
 from gemmsmith.kernel.signature import ROLES, Argument, Signature, is_number, signature_hint
-from gemmsmith.problem import OUTPUTS, TF32, DType
 
 USER_ROLES = (*ROLES, "D", "ldd", "strideD", "batch")
 EXTENTS = ("M", "N", "K")
@@ -209,7 +204,9 @@ def _role_at_launch(parameter: _Parameter, taken: set[str]) -> str:
     if parameter.is_pointer:
         role = pointer_role(parameter.at_launch)
     else:
-        role = scalar_role(parameter.at_launch) or (extent_role(parameter.at_launch) if parameter.type.is_integer else "")
+        role = scalar_role(parameter.at_launch) or (
+            extent_role(parameter.at_launch) if parameter.type.is_integer else ""
+        )
     return "" if role in taken else role
 
 
@@ -256,73 +253,3 @@ def _check_pointers(signature: Signature) -> None:
         missing = [role for role in "ABC" if role not in roles]
         if missing:
             raise SignatureError(f"{signature.entry}: no parameter is {', '.join(missing)}", signature_hint(signature))
-
-
-# --- other meanings
-
-
-def readings(signature: Signature) -> Iterator[Signature]:
-    """Every other meaning of the parameters that is worth a trial, the likeliest first."""
-    if signature.unknown:
-        yield from _completed(signature)
-    else:
-        yield from _permuted(signature)
-
-
-def _completed(signature: Signature) -> Iterator[Signature]:
-    pointers = [arg.name for arg in signature.unknown if arg.code == "P"]
-    numbers = [arg.name for arg in signature.unknown if arg.code != "P"]
-    lacking = [role for role in "ABC" if not signature.has(role)]
-    extents = [role for role in EXTENTS if not signature.has(role)]
-    if len(pointers) != len(lacking) or len(numbers) > len(extents):
-        return
-    if any(arg.code not in tuple("iIqQhH") for arg in signature.unknown if arg.code != "P"):
-        return
-    orders = permutations(extents, len(numbers)) if numbers else iter([()])
-    for given in orders:
-        for matrices in permutations(lacking):
-            roles = dict(zip((*numbers, *pointers), (*given, *matrices), strict=True))
-            arguments = tuple(replace(a, role=roles.get(a.name, a.role)) for a in signature.arguments)
-            all_extents = {a.role for a in arguments if a.role in EXTENTS}
-            yield replace(signature, arguments=arguments, square=len(all_extents) == 1)
-
-
-def _permuted(signature: Signature) -> Iterator[Signature]:
-    given = [role for role in EXTENTS if signature.has(role)]
-    if len(given) < 2 or signature.fixed:
-        return
-    for order in permutations(EXTENTS, len(given)):
-        if list(order) != given:
-            roles = dict(zip(given, order, strict=True))
-            arguments = tuple(replace(a, role=roles.get(a.role, a.role)) for a in signature.arguments)
-            yield replace(signature, arguments=arguments)
-
-
-# --- element types
-
-
-def element_types(signature: Signature, body: str = "", aliases: Mapping[str, str] | None = None) -> tuple[DType, DType]:
-    """The type of A and B, and that of C; raises for types that cannot be verified."""
-    pointers = [arg for arg in signature.arguments if arg.code == "P" and arg.role != "bias"]
-    kinds = {arg.name: _element(arg, body, aliases or {}) for arg in pointers}
-    shown = ", ".join(f"{arg.name} {arg.ctype}*" for arg in pointers)
-    if unknown := [arg for arg in pointers if kinds[arg.name] is None]:
-        hint = "cast it to its element type in the kernel, or declare it so" if unknown[0].ctype == "void" else _KNOWN
-        raise SignatureError(f"{signature.entry}: {unknown[0].name} points to {unknown[0].ctype}", hint)
-    by_role = {arg.role: kinds[arg.name] for arg in pointers}
-    inputs = [kinds[arg.name] for arg in pointers if arg.role in ("A", "B")] or [kinds[pointers[0].name]]
-    output = by_role.get(signature.output) or kinds[pointers[-1].name]
-    if len(set(inputs)) > 1:
-        raise SignatureError(f"{signature.entry} takes {shown}: A and B differ in type, which is not supported", _KNOWN)
-    if output not in OUTPUTS.get(inputs[0], ()) or by_role.get("C", output) != output:
-        raise SignatureError(f"{signature.entry} takes {shown}, which is not supported", _KNOWN)
-    return inputs[0], output
-
-
-_KNOWN = "results: " + "; ".join(f"{', '.join(d.name for d in outs)} from {dtype}" for dtype, outs in OUTPUTS.items() if dtype != TF32)
-
-
-def _element(argument: Argument, body: str, aliases: Mapping[str, str]) -> DType | None:
-    if argument.ctype == "void":
-        return element_in_casts(argument.name, body, aliases)
-    return parameter_type(argument.ctype, {}).element

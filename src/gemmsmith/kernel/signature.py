@@ -159,7 +159,7 @@ class Signature:
         return replace(self, arguments=arguments, fixed=fixed, column_major=not self.column_major)
 
     def declaration(self) -> str:
-        """The roles as ``--signature`` takes them, '?' where one is not known; those of the user's own A, B, M and N."""
+        """The roles of the user's own A, B, M and N as ``--signature`` takes them, '?' where one is not known."""
         own = self.transposed() if self.column_major else self
         return ",".join(arg.role or "?" for arg in own.arguments)
 
@@ -177,8 +177,8 @@ def signature_hint(signature: Signature, doubtful: str = "") -> str:
 def undetermined(signature: Signature) -> SignatureError:
     """The refusal of a kernel whose parameters are not all understood."""
     names = ", ".join(arg.name for arg in signature.unknown)
-    return SignatureError(f"{signature.entry}: what {names} mean{'s' if len(signature.unknown) == 1 else ''} is not clear",
-                          signature_hint(signature))  # fmt: skip
+    verb = "means" if len(signature.unknown) == 1 else "mean"
+    return SignatureError(f"{signature.entry}: what {names} {verb} is not clear", signature_hint(signature))
 
 
 def is_number(role: str) -> bool:

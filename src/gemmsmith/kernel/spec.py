@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from gemmsmith.errors import ConfigError
 from gemmsmith.kernel.config import Config, Parameter, Preset
@@ -121,6 +121,21 @@ class KernelSpec:
             return self.known_signature
         return self._rung_signature if self.is_rung else self._read_signature()
 
+    def problem(self, m: int, n: int, k: int, dtype: DType | None = None, **given: Any) -> Problem:
+        """A product that this kernel takes. Of a user's kernel: in its own types, layout, M and N (a column-major one
+        computes the transposed product), with beta 1 if it adds to C."""
+        if self.is_rung or self.known_signature is None:
+            return Problem(m, n, k, dtype=dtype or self.dtypes[0], **given)
+        signature, layout = self.known_signature, self.layouts[0]
+        if signature.column_major:
+            m, n = n, m
+            given = {{"lda": "ldb", "ldb": "lda"}.get(name, name): value for name, value in given.items()}
+        own: dict[str, Any] = {"trans_a": layout[0] == "T", "trans_b": layout[1] == "T"}
+        own |= {"out_dtype": self.out_dtypes[0], "beta": float(signature.accumulates)}
+        if signature.has("bias"):
+            own["bias"] = "row" if signature.column_major else "column"
+        return Problem(m, n, k, dtype=dtype or self.dtypes[0], **(own | given))
+
     def read_as(self, signature: Signature, layout: str) -> KernelSpec:
         """A user's kernel with other meanings of its parameters, launched accordingly; ``layout`` as in a Problem."""
         launch = getattr(self.geometry, "read_as", None)
@@ -208,11 +223,15 @@ class KernelSpec:
             return f"{self.name} writes {', '.join(d.name for d in self.out_dtypes)}, not {problem.out_dtype}"
         if problem.layout not in self.layouts:
             return f"{self.name} takes layout {', '.join(self.layouts)}, not {problem.layout}"
-        if problem.has_epilogue and not self.epilogue and (problem.activation or not self.signature.has("bias")):
+        if problem.has_epilogue and not self.epilogue and (problem.activation or not self._takes_bias):
             return f"{self.name} takes no bias and no activation"
         if problem.batch != 1 and not self.batched:
             return f"{self.name} takes one product, not a batch of {problem.batch}"
         return ""
+
+    @property
+    def _takes_bias(self) -> bool:
+        return self.known_signature is not None and self.known_signature.has("bias")
 
     def takes(self, problem: Problem) -> bool:
         """Whether this kernel computes ``problem``."""

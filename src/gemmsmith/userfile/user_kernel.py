@@ -13,7 +13,8 @@ from pathlib import Path
 
 from gemmsmith.errors import GemmsmithError, UnknownKernelError, UsageError
 from gemmsmith.kernel.layout import ROW_MAJOR, layout_named
-from gemmsmith.kernel.roles import element_types, recognise
+from gemmsmith.kernel.operand_types import element_types
+from gemmsmith.kernel.roles import recognise
 from gemmsmith.kernel.signature import Signature
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import FP32, DType, Problem
@@ -26,6 +27,7 @@ from gemmsmith.userfile.source import read_text
 from gemmsmith.userfile.user_launch import SAMPLE, KernelFacts, UserLaunch
 
 __all__ = ["UserOptions", "found_values", "geometry_source", "user_kernel"]
+
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,11 @@ from dataclasses import replace
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import BF16, FP16, FP32, FP64, TF32, DType
 
-_MMA = re.compile(r"^\s*(?:@!?%\w+\s+)?(w?mma(?:\.mma)?\.\S+|wgmma\.mma_async\S*)", re.M)
-_NARROW = re.compile(r"^\s*(?:@!?%\w+\s+)?(?:fma|add|sub|mul|red\S*\.add|atom\S*\.add)(?:\.\w+)*\.(f16|bf16)(?:x2)?\s", re.M)
+_MMA = re.compile(r"^[\s{]*(?:@!?%\w+\s+)?(w?mma(?:\.mma)?\.\S+|wgmma\.mma_async\S*)", re.M)
+_NARROW = re.compile(
+    r"^[\s{]*(?:@!?%\w+\s+)?(?:fma|add|sub|mul|red\S*\.add|atom\S*\.add)(?:\.\w+)*\.(f16|bf16)(?:x2)?\s", re.M
+)
+_FP16_ROOM = 2**15  # fp16 outputs overflow at 65,520
 # Integers up to this are exact, and so are sums of them below it.
 EXACT = {FP16.name: 2**11 - 1, BF16.name: 2**8 - 1, FP32.name: 2**24 - 1, FP64.name: 2**24 - 1}
 
@@ -53,6 +56,7 @@ def _sums_in_fp16(name: str) -> bool:
 
 def exact_limit(spec: KernelSpec) -> int:
     """The largest sum of integers that the kernel's accumulators hold exactly."""
-    if spec.accumulator is not None:
-        return EXACT[spec.accumulator.name]
-    return EXACT[FP32.name]
+    limit = EXACT[spec.accumulator.name if spec.accumulator is not None else FP32.name]
+    if not spec.is_rung and spec.out_dtypes[0] == FP16:
+        return min(limit, _FP16_ROOM)
+    return limit

@@ -103,8 +103,8 @@ def accuracy(
         return Accuracy(FP32.unit_roundoff, gate(k, errors_grow))
     accumulation = max(ZERO_MEAN_GATE, k / 8 if errors_grow else math.sqrt(k) / 2)
     if arithmetic == "tf32":
-        factors = 4.0 if errors_grow else min(4.0, 32.0 / math.sqrt(max(1, k)))
-        return Accuracy(TF32.unit_roundoff, factors + accumulation * FP32.unit_roundoff / TF32.unit_roundoff)
+        rounded = 4.0 if errors_grow else min(4.0, 32.0 / math.sqrt(max(1, k)))
+        return Accuracy(TF32.unit_roundoff, rounded + accumulation * FP32.unit_roundoff / TF32.unit_roundoff)
     return Accuracy(FP32.unit_roundoff, accumulation)
 
 

@@ -180,6 +180,8 @@ def _other_types(spec: KernelSpec) -> Iterator[tuple[DType, str]]:
 
 
 def _problem(spec: KernelSpec, shape: Shape, dtype: DType | None = None, layout: str | None = None) -> Problem:
-    layout = layout or spec.layouts[0]
     m, n, k = shape
+    if not spec.is_rung:
+        return spec.problem(m, n, k)
+    layout = layout or spec.layouts[0]
     return Problem(m, n, k, dtype or spec.dtypes[0], trans_a=layout[0] == "T", trans_b=layout[1] == "T")

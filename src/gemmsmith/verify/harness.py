@@ -21,7 +21,7 @@ from gemmsmith.call.launch_plan import LaunchPlan, plan_launches
 from gemmsmith.errors import GemmsmithError, LaunchError, ProblemError, SimulationError, UnsupportedError, UsageError
 from gemmsmith.fills import Array, Operands, operands
 from gemmsmith.kernel.config import Config
-from gemmsmith.kernel.signature import Signature
+from gemmsmith.kernel.signature import Signature, undetermined
 from gemmsmith.kernel.spec import Addresses, KernelSpec
 from gemmsmith.ladder.registry import check_accepts
 from gemmsmith.problem import DType, Problem
@@ -52,6 +52,8 @@ def affordable_mode(problem: Problem) -> str:
 
 def refusal(signature: Signature, problem: Problem) -> str:
     """Why a kernel with this signature cannot compute ``problem``; empty if it can."""
+    if signature.unknown:
+        raise undetermined(signature)
     always = 1.0 if signature.accumulates else 0.0
     for role, value, only in (("alpha", problem.alpha, 1.0), ("beta", problem.beta, always)):
         if not signature.has(role) and value != only:

@@ -1,7 +1,7 @@
 """What a user's kernel computes, found by running it: which extent is which, and how its matrices are stored.
 
-One launch on integers with M, N and K all different. Leading dimensions are as large as the largest extent, so that A, B
-and C can be read row by row and column by column from the same memory: the result is compared, bit for bit, with the
+One launch on integers with M, N and K all different. Leading dimensions are as large as the largest extent, so that A,
+B and C can be read row by row and column by column from the same memory: the result is compared, bit for bit, with the
 product of each of the eight layouts. Only equality of all outputs counts, so a wrong kernel is not taken for another
 layout; every other trial then uses what was found.
 """
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -129,14 +130,12 @@ def _launched(
     addresses = [_upload(device, values) for values in (a, b, c)]
     extra = _upload(device, c if signature.has("D") else bias) if signature.has("D") or bias is not None else 0
     try:
-        given = Addresses(*addresses, extra)
+        given = Addresses(addresses[0], addresses[1], addresses[2], extra)
         plan = plan_launches(spec, config, problem, given)
         for step in binding.load_plan(device, plan, compile_fn).steps(given):
             device.launch(step.loaded, step.launch)
-        try:
+        with suppress(HazardError):  # the trials report races
             device.synchronize()
-        except HazardError:
-            pass  # the trials report races
         after = device.read(addresses[2], c.nbytes).view(c.dtype)
     finally:
         for address in filter(None, (*addresses, extra)):

@@ -1,5 +1,4 @@
-"""The expected C: in float64 with its magnitude (of fp64 operands in extended precision), exactly in integers, and modulo
-2**32.
+"""The expected C: in float64 with its magnitude (extended precision for fp64), exactly in integers, and modulo 2**32.
 
 Operands are as stored; each reference transposes according to the problem. No reference reads C if beta is 0, so 0·NaN
 cannot occur. As in BLAS there is no product if alpha or K is 0: C becomes beta·C, even for K = 0 and an infinite or NaN

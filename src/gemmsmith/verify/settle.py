@@ -14,8 +14,9 @@ from gemmsmith.compile.compiled import CompiledKernel
 from gemmsmith.errors import SignatureError
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.layout import ROW_MAJOR, Layout, layout_in_name
-from gemmsmith.kernel.roles import EXTENTS, readings, with_written
-from gemmsmith.kernel.signature import Signature, signature_hint
+from gemmsmith.kernel.other_readings import readings
+from gemmsmith.kernel.roles import EXTENTS, with_written
+from gemmsmith.kernel.signature import Signature, undetermined
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.run.device import Device
 from gemmsmith.shapes import Shape
@@ -36,6 +37,14 @@ class Settled:
     lines: tuple[str, ...] = ()
     words: tuple[str, ...] = ()
     rejected: str = ""
+
+    def without_accumulation(self) -> Settled:
+        """The same, where C += A·B is A·B because C holds zeros."""
+        if not self.spec.signature.accumulates:
+            return self
+        plain = replace(self.spec.signature, accumulates=False)
+        lines = tuple(line for line in self.lines if not line.startswith("it adds to"))
+        return replace(self, spec=replace(self.spec, known_signature=plain), lines=lines)
 
 
 def settle(
@@ -64,7 +73,9 @@ def settle(
             if candidate.unknown:
                 continue
             for launched in launches:
-                found = find_readings(open_device(), launched, config, candidate, _fitting(candidate, shape), compile_fn)
+                found = find_readings(
+                    open_device(), launched, config, candidate, _fitting(candidate, shape), compile_fn
+                )
                 for reading in found:
                     if layout is not None and reading.layout != layout:
                         continue
@@ -73,10 +84,8 @@ def settle(
                         continue
                     return _settled(launched, own, reading, shape)
     if first.unknown:
-        names = ", ".join(arg.name for arg in first.unknown)
-        raise SignatureError(
-            f"{own.entry}: what {names} mean{'s' if len(first.unknown) == 1 else ''} is not clear, and no meaning that was "
-            "tried gives a product", signature_hint(first))  # fmt: skip
+        refused = undetermined(first)
+        raise SignatureError(f"{refused.message}, and no meaning that was tried gives a product", refused.hint)
     return Settled(spec if first == own else spec.read_as(first, spec.layouts[0]), rejected=rejected)
 
 
@@ -104,7 +113,8 @@ def _limited(found: Iterator[Signature]) -> Iterator[Signature]:
 
 def _fitting(signature: Signature, shape: Shape) -> Shape:
     """The shape, or a cube for a kernel with one extent."""
-    return (max(shape[:2]),) * 3 if signature.square and not signature.fixed else shape  # type: ignore[return-value]
+    side = max(shape[:2])
+    return (side, side, side) if signature.square and not signature.fixed else shape
 
 
 def contradiction(reading: Reading) -> str:

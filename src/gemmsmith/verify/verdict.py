@@ -122,7 +122,9 @@ def repeat_command(
         words += ["--signature", spec.declared_signature] if spec.declared_signature else []
     defaults = {p.name: p.default for p in spec.parameters}
     words += [f"-D{name}={value}" for name, value in config if defaults.get(name) != value]
-    words += ["--m", str(problem.m), "--n", str(problem.n), "--k", str(problem.k), "--seed", str(seed)]
+    swapped = not spec.is_rung and spec.signature.column_major  # the user's own M and N
+    m, n = (problem.n, problem.m) if swapped else (problem.m, problem.n)
+    words += ["--m", str(m), "--n", str(n), "--k", str(problem.k), "--seed", str(seed)]
     for name, scalar, default in (("alpha", problem.alpha, 1.0), ("beta", problem.beta, 0.0)):
         if scalar != default or math.copysign(1.0, scalar) < 0:
             # The shortest text of the same fp32 number; '=' because it may start with a minus sign.
@@ -130,10 +132,11 @@ def repeat_command(
     tight = problem.with_()
     for name in ("lda", "ldb", "ldc"):
         if getattr(problem, name) != getattr(tight, name):
-            words += [f"--{name}", str(getattr(problem, name))]
+            own = {"lda": "ldb", "ldb": "lda"}.get(name, name) if swapped else name
+            words += [f"--{own}", str(getattr(problem, name))]
     if problem.dtype != spec.dtypes[0]:
         words += ["--dtype", problem.dtype.name]
-    if problem.out_dtype != FP32:
+    if problem.out_dtype != FP32 and problem.out_dtype != spec.out_dtypes[0]:
         words += ["--out-dtype", problem.out_dtype.name]
     if problem.batch != 1:
         words += ["--batch", str(problem.batch)]
@@ -141,7 +144,8 @@ def repeat_command(
         words += [f"--share-{name}" for name in shared]
     words += ["--bias", problem.bias] if problem.bias else []
     words += ["--activation", problem.activation] if problem.activation else []
-    words += ["--trans-a"] * problem.trans_a + ["--trans-b"] * problem.trans_b
+    if problem.layout != spec.layouts[0] or spec.is_rung:
+        words += ["--trans-a"] * problem.trans_a + ["--trans-b"] * problem.trans_b
     if offsets != (0, 0, 0):
         words += ["--offsets", ",".join(map(str, offsets))]
     words += ["--fill", fill] if fill != "normal" else []

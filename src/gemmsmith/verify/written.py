@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 _PARAMETER = re.compile(r"^(?P<to>%\w+|\{[^}]*\}), \[(?:\w*?)_param_(?P<index>\d+)")
-_INSTRUCTION = re.compile(r"^\s*(?:@!?%\w+\s+)?(?P<name>[a-z]\w*(?:[.:]{1,2}\w+)*)\s+(?P<operands>[^;]*);", re.M)
+_INSTRUCTION = re.compile(r"^[\s{]*(?:@!?%\w+\s+)?(?P<name>[a-z]\w*(?:[.:]{1,2}\w+)*)\s+(?P<operands>[^;]*);", re.M)
 _STORES = re.compile(r"st(?:\.|$)(?!.*shared)|red\.|atom\.|wmma\.store|cp\.async\.bulk.*\.global\.shared|cp\.reduce")
 
 

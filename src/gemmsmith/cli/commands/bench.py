@@ -55,7 +55,6 @@ class BenchOptions(OptionGroup):
         str, typer.Option("--dtype", help="Input type: fp32, tf32, fp16, bf16 or int8. Default: the first kernel's.")
     ] = ""
     out_dtype: Annotated[str, typer.Option("--out-dtype", help="Output type: fp32, or the input type.")] = "fp32"
-    layout: Annotated[str, typer.Option("--layout", help="NN, NT, TN or TT; T is stored transposed.")] = "NN"
     against: Annotated[
         str, typer.Option("--against", help=f"Baselines, comma-separated, or none: {', '.join(BASELINES)}.")
     ] = "cublas"
@@ -97,7 +96,7 @@ def command(
     plan = TimingPolicy(timing.within, timing.budget, quick, seed, sample_ms / 1e3)
     rivals = [baseline_named(name) for name in asked.baselines]
     found = _found(kernels, options)
-    problems = _problems(asked, precision.precision, found)
+    problems = _problems(asked, options.layout, precision.precision, found)
     for named in found:
         if named.kernel is not None:
             check_promise(named.kernel[0], problems[0].dtype, precision.precision)
@@ -162,6 +161,7 @@ def _found(kernels: list[str], options: KernelOptions) -> list[_Named]:
         check_auto_alone(options)
     for_files = replace(options, config="", preset="")
     for_rungs = KernelOptions(options.config, options.preset)
+    plain = replace(options, layout="")  # of a rung, --layout is the problem's
     result = []
     for name in kernels:
         if name == AUTO:
@@ -169,21 +169,26 @@ def _found(kernels: list[str], options: KernelOptions) -> list[_Named]:
         elif name in BASELINES:
             result.append(_Named(None, baseline_named(name)))
         elif not mixed:
-            result.append(_Named(find_kernel(name, options)))
+            result.append(_Named(find_kernel(name, options if name in files else plain)))
         else:
             result.append(_Named(find_kernel(name, for_files if name in files else for_rungs)))
     return result
 
 
-def _problems(asked: BenchOptions, precision: str, found: list[_Named]) -> list[Problem]:
-    """Every shape in the type asked for, else in the first kernel's own."""
-    if asked.layout.upper() not in _LAYOUTS:
-        raise UsageError(f"unknown layout {asked.layout!r}", f"use one of {', '.join(_LAYOUTS)}")
-    own = next((named.kernel[0].dtypes[0] for named in found if named.kernel is not None), FP32)
-    kind = input_type(asked.dtype, precision, own)
-    trans_a, trans_b = (letter == "T" for letter in asked.layout.upper())
+def _problems(asked: BenchOptions, layout: str, precision: str, found: list[_Named]) -> list[Problem]:
+    """Every shape in the type asked for, else in the first kernel's own; a file decides on the layout."""
+    specs = [named.kernel[0] for named in found if named.kernel is not None]
+    kind = input_type(asked.dtype, precision, specs[0].dtypes[0] if specs else FP32)
     out = dtype_named(asked.out_dtype)
-    problems = [Problem(m, n, k, kind, out, trans_a=trans_a, trans_b=trans_b) for m, n, k in shapes_from(asked.shapes)]
+    shapes = shapes_from(asked.shapes)
+    if own := next((spec for spec in specs if not spec.is_rung), None):
+        given = {} if asked.out_dtype == BenchOptions().out_dtype else {"out_dtype": out}
+        problems = [own.problem(m, n, k, kind, **given) for m, n, k in shapes]
+    else:
+        if (layout := layout.upper() or _LAYOUTS[0]) not in _LAYOUTS:
+            raise UsageError(f"unknown layout {layout!r}", f"use one of {', '.join(_LAYOUTS)}")
+        trans_a, trans_b = (letter == "T" for letter in layout)
+        problems = [Problem(m, n, k, kind, out, trans_a=trans_a, trans_b=trans_b) for m, n, k in shapes]
     for problem in problems:
         if 0 in (problem.m, problem.n, problem.k):
             raise UsageError(f"{problem} has nothing to multiply, so there is nothing to time")

@@ -1,52 +1,22 @@
-"""gemmsmith check: a user's own kernel, compiled, simulated under several schedules, and verified.
-
-    recognise ─► compile ─► settle what it computes ─► trials ─► report
-
-On the simulator the trials also look for races: a kernel that races fails, even if its result is correct.
-"""
+"""gemmsmith check: a user's own kernel, compiled, simulated under several schedules, and verified."""
 
 from __future__ import annotations
 
 import math
-import shlex
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from typing import Annotated
 
 import typer
 
-from gemmsmith.call.binding import CompileFn, aligned_code
-from gemmsmith.cli.estimate import check_memory
-from gemmsmith.cli.launch_report import hints, launch_facts
 from gemmsmith.cli.options.arguments import ArgumentOptions
 from gemmsmith.cli.options.device import CacheOptions, DeviceOptions
-from gemmsmith.cli.options.groups import option_words
 from gemmsmith.cli.options.kernel import KernelName, KernelOptions, find_kernel
 from gemmsmith.cli.options.output import OutputOptions
 from gemmsmith.cli.options.problem import ShapeOptions
 from gemmsmith.cli.options.verification import VerificationOptions
-from gemmsmith.cli.render.check_report import BATCH, DISTINCT, RAGGED, SCALED, UNREAD, Report, Trial
-from gemmsmith.cli.render.output import progress
-from gemmsmith.compile.compiled import CompiledKernel
-from gemmsmith.errors import GemmsmithError, UnsupportedError, UsageError
-from gemmsmith.kernel.config import Config
-from gemmsmith.kernel.layout import layout_named
-from gemmsmith.kernel.spec import KernelSpec
-from gemmsmith.ladder.registry import check_accepts
-from gemmsmith.problem import INT8, INT32, Problem
-from gemmsmith.run.device import Device
-from gemmsmith.shapes import Shape
-from gemmsmith.verify.arithmetic import as_compiled
-from gemmsmith.verify.check_shapes import CheckShapes, check_shapes
-from gemmsmith.verify.harness import refusal, verify_launch
-from gemmsmith.verify.leniency import is_lenient
-from gemmsmith.verify.settle import Settled, settle
+from gemmsmith.errors import UsageError
 
-# The order that hides most mistakes first, so that plain ones are named plainly; then orders that need the barriers.
-SCHEDULES = ("lockstep", "in_order", "reversed", "random", "starved")
 _SHAPE = ShapeOptions(128, 128, 128)
 _DEVICE = DeviceOptions("sim")
-_MOST = 2**28  # multiply-adds of one simulated launch: minutes
 
 
 def command(
@@ -75,185 +45,9 @@ def command(
         check_launches(kernel, options, arguments, device, timeout, cache, output.json)
         return
     spec, config = find_kernel(kernel, options)
-    user = replace(options.launch, defines=spec.extra_defines)
-    first = device.open()
-    shapes = _shapes(spec, config, shape, first.kind)
-    device.check_runs(spec, _problem(spec, shapes.base))
-    compiled = cache.compiler(spec, *aligned_code(spec, config, _problem(spec, shapes.base)), first.arch)
-    first.load(compiled)  # an instruction that the device lacks is no verdict on the kernel
-    bench = _Bench(device, timeout, getattr(first, "loads", {}))
-    spec = as_compiled(spec, compiled.ptx)
-    settled = _settled(bench, spec, config, shapes, compiled, options)
-    spec, shapes = settled.spec, _deeper(shapes, settled, shape)
-    base = _problem(spec, shapes.base, _bias(settled))
-    check_accepts(spec, base)
-    check_memory(base)
-    launch = launch_facts(spec, config, base, user)
-    planned = list(_trials(spec, base, _problem(spec, shapes.distinct, base.bias), first.kind, checks.fill))
-    skipped = [(trial.label, why) for trial in planned if (why := _obstacle(spec, config, trial))]
-    if first.kind != "sim":
-        skipped.append(("other orders of warps, races", "only the simulator can choose and see them"))
-    trials = [trial for trial in planned if not _obstacle(spec, config, trial)]
-    report = Report(spec, compiled, base, launch, trials, skipped, checks.strict or spec.is_rung, settled, kernel,
-                    list(option_words(options)))  # fmt: skip
-    compile_fn: CompileFn = cache.compiler if spec.is_rung else lambda *_: compiled
-    again = _again(kernel, shapes.base, device, options, checks)
-    with progress() as bar:
-        task = bar.add_task(spec.name, total=len(trials))
-        for trial in trials:
-            verdict = verify_launch(bench.open(trial.schedule, trial.hazards), spec, config, trial.problem,
-                                    compile_fn=compile_fn, fill=trial.fill, mode=trial.mode, c=trial.c)  # fmt: skip
-            report.verdicts.append((trial, replace(verdict, repeat=again)))
-            bar.advance(task)
-            if not verdict.trusted and trial.label != UNREAD:
-                # A wrong launch would have failed before the ragged trial, which is the last.
-                report.hints = hints(spec, launch, user, verdict, suspect_launch=trial.label != RAGGED)
-                break  # later failures often follow from the first
+    from gemmsmith.cli.check_run import Asked, run_check  # after every refusal that needs no device
+
+    report = run_check(spec, config, Asked(kernel, options, shape, shape == _SHAPE, device, timeout, checks, cache))
     report.show(output.json)
     if not report.ok:
         raise typer.Exit(1)
-
-
-@dataclass(frozen=True)
-class _Bench:
-    """Opens a device for each trial; simulators share the parsed kernel."""
-
-    device: DeviceOptions
-    timeout: float
-    loads: dict[tuple[str, str], object]
-
-    def open(self, schedule: str = "lockstep", hazards: bool = False) -> Device:
-        opened = self.device.open(schedule, hazards=hazards, timeout=self.timeout)
-        if hasattr(opened, "loads"):
-            opened.loads = self.loads  # type: ignore[union-attr, assignment]
-        return opened
-
-
-def _shapes(spec: KernelSpec, config: Config, given: ShapeOptions, kind: str) -> CheckShapes:
-    """What the user gave, or what fits the kernel; in the user's own M, N and K."""
-    if spec.is_rung or (given != _SHAPE and not spec.signature.fixed):
-        m, n, k = given.extents
-        return CheckShapes((m, n, k), _distinct((m, n, k)) or (m, n, k))
-    found = check_shapes(spec, config)
-    m, n, k = found.base
-    if kind == "sim" and m * n * k > _MOST:
-        raise UnsupportedError(
-            f"{spec.entry} is compiled for {m}x{n}x{k} alone, which would take the simulator hours",
-            "make its constants smaller (with -D, if the file allows it), or run it on a GPU: --device gpu",
-        )
-    return found
-
-
-def _deeper(shapes: CheckShapes, settled: Settled, given: ShapeOptions) -> CheckShapes:
-    """With the K that the kernel was found to need."""
-    if settled.shape is None or settled.shape[2] <= shapes.distinct[2] or given != _SHAPE:
-        return shapes
-    return CheckShapes((*shapes.base[:2], settled.shape[2]), settled.shape)
-
-
-def _problem(spec: KernelSpec, shape: Shape, bias: str = "") -> Problem:
-    """The row-major product for the user's own M, N and K."""
-    m, n, k = shape
-    if spec.is_rung:
-        return Problem(m, n, k, dtype=spec.dtypes[0])
-    layout, signature = spec.layouts[0], spec.signature
-    if signature.column_major:
-        m, n = n, m
-    return Problem(m, n, k, dtype=spec.dtypes[0], out_dtype=spec.out_dtypes[0], trans_a=layout[0] == "T",
-                   trans_b=layout[1] == "T", beta=float(signature.accumulates), bias=bias)  # fmt: skip
-
-
-def _settled(
-    bench: _Bench, spec: KernelSpec, config: Config, shapes: CheckShapes, compiled: CompiledKernel,
-    options: KernelOptions,
-) -> Settled:  # fmt: skip
-    """What the kernel computes; a rung says so itself."""
-    if spec.is_rung:
-        return Settled(spec)
-    layout = layout_named(options.layout) if options.layout else None
-    probes = [shape for shape in shapes.probes if not spec.signature.fixed or shape == shapes.base]
-    return settle(bench.open, spec, config, probes or [shapes.base], compiled, layout)
-
-
-def _bias(settled: Settled) -> str:
-    """Of the row-major product: which extent the bias belongs to."""
-    spec = settled.spec
-    if spec.is_rung or not spec.signature.has("bias"):
-        return ""
-    own = settled.reading.bias if settled.reading is not None else "column"
-    swapped = {"row": "column", "column": "row"}
-    return swapped[own] if spec.signature.column_major else own
-
-
-def _again(
-    kernel: str, shape: Shape, device: DeviceOptions, options: KernelOptions, checks: VerificationOptions
-) -> str:
-    """The command line of this check: no other command repeats races and schedules."""
-    m, n, k = shape
-    words = ["gemmsmith", "check", kernel, "--m", str(m), "--n", str(n), "--k", str(k)]
-    words += ["--device", device.device] if device != _DEVICE else []
-    return shlex.join([*words, *option_words(options, checks)])
-
-
-def _trials(spec: KernelSpec, base: Problem, distinct: Problem, kind: str, filled: str) -> Iterator[Trial]:
-    # Many tutorials compute alpha·sum + beta·C for every beta, which is correct as long as C holds numbers. So C is set
-    # in the other trials, and one trial alone tests whether it is read.
-    lenient = is_lenient(spec, filled)
-    c = filled or ("set" if lenient else "unset")
-    yield Trial("integers, bit for bit", base, "exact", "integers", "lockstep", c, hazards=spec.is_rung)
-    yield Trial("random data", base, "float", "normal", "lockstep", c)
-    for schedule in SCHEDULES[1:] if kind == "sim" else ():
-        yield Trial(f"warps {schedule.replace('_', ' ')}", base, "float", "normal", schedule, c)
-    if lenient:
-        yield Trial(UNREAD, base, "float", "normal", "lockstep", hazards=spec.is_rung)
-    for label, problem in (
-        (SCALED, _scaled(base)),
-        ("padded rows", _padded(base)),
-        (DISTINCT, distinct if distinct != base else None),
-        (BATCH, base.with_(batch=3) if spec.batched and not spec.is_rung else None),
-        # Last, so that a kernel without guards at the edges has passed all else before it fails.
-        (RAGGED, _ragged(spec, base)),
-    ):
-        if problem is not None:
-            yield Trial(label, problem, "float", "normal", "lockstep", c)
-
-
-def _scaled(base: Problem) -> Problem:
-    if base.out_dtype == INT32:
-        return base.with_(beta=1.0) if base.dtype == INT8 else base.with_(alpha=3.0, beta=-2.0)
-    return base.with_(alpha=0.7, beta=-1.5)
-
-
-def _padded(base: Problem) -> Problem:
-    """Odd leading dimensions; ``_obstacle`` and the harness see to kernels that take none."""
-    return base.with_(lda=base.a_shape[1] + 3, ldb=base.b_shape[1] + 5, ldc=base.n + 7)
-
-
-def _distinct(shape: Shape) -> Shape | None:
-    """Whole tiles with M, N and K all different: a square hides swapped extents. None where they differ already."""
-    m, n, k = shape
-    if len({m, n, k}) == 3:
-        return None
-    # Half of K costs the least; half of a small K may not be a multiple of the tile any more.
-    halves = [(m, 2 * n, k // 2)] if k % 128 == 0 else []
-    shapes = [*halves, (m, 2 * n, 3 * k), (2 * m, n, 3 * k), (2 * m, 3 * n, k)]
-    return next((shape for shape in shapes if len(set(shape)) == 3), None)
-
-
-def _ragged(spec: KernelSpec, base: Problem) -> Problem:
-    ragged = base.with_(m=base.m + 1, n=base.n - 1 or 1, k=base.k + 3)
-    cube = base.with_(m=base.n + 1, n=base.n + 1, k=base.n + 1)
-    return cube if refusal(spec.signature, ragged) else ragged
-
-
-def _obstacle(spec: KernelSpec, config: Config, trial: Trial) -> str:
-    """Why a trial beyond the shape that was asked for cannot be made; empty where it can."""
-    if trial.label not in (SCALED, "padded rows", DISTINCT, BATCH, RAGGED):
-        return ""
-    if why := refusal(spec.signature, trial.problem):
-        return why
-    try:
-        spec.geometry(trial.problem, config)
-    except GemmsmithError as error:
-        return f"{trial.problem}: {error.message}"
-    return ""

@@ -134,7 +134,7 @@ def _of_kernel(
         raise UsageError("for a file, --smem and --dynamic-smem are the same", "give one of them")
     launch = options.with_launch(asked.grid if is_source else "", asked.smem or asked.dynamic_smem)
     spec, config = find_kernel(kernel, launch)
-    problem = Problem(*asked.extents, dtype=dtype_named(asked.dtype) if asked.dtype else spec.dtypes[0])
+    problem = spec.problem(*asked.extents, dtype_named(asked.dtype) if asked.dtype else None)
     blocks = _number("--grid", asked.grid) if asked.grid and not is_source else None
     rows, skipped = _from_kernel(spec, config, problem, chosen, blocks, compiler)
     return Answer(kernel_title(spec, config) + (f" for {problem}" if blocks is None else ""), rows, skipped)

@@ -21,6 +21,7 @@ from gemmsmith.cli.options.verification import VerificationOptions
 from gemmsmith.cli.precision_options import AUTO, PrecisionOptions, check_auto_alone, input_type
 from gemmsmith.cli.render.output import item, print_json, progress, say, wrap
 from gemmsmith.errors import UsageError
+from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.ladder.registry import check_accepts
 from gemmsmith.problem import FP32, DType, Problem, dtype_named
 from gemmsmith.sim.schedule import NAMES
@@ -55,7 +56,16 @@ class GemmOptions(OptionGroup):
     trans_b: Annotated[bool, typer.Option("--trans-b", help="B is stored transposed.")] = False
     offsets: Annotated[str, typer.Option("--offsets", help="Elements to shift A, B, C off alignment: 1,0,3.")] = ""
 
-    def problem(self, shape: ProblemOptions, dtype: DType) -> Problem:
+    def problem(self, shape: ProblemOptions, dtype: DType, spec: KernelSpec | None = None) -> Problem:
+        """The problem; what was not given is as ``spec``, a user's kernel, has it."""
+        if spec is not None and not spec.is_rung:
+            plain = GemmOptions()
+            names = ("alpha", "beta", "lda", "ldb", "ldc", "trans_a", "trans_b", "batch", "bias", "activation")
+            given = {name: getattr(self, name) for name in names if getattr(self, name) != getattr(plain, name)}
+            if self.out_dtype != plain.out_dtype:
+                given["out_dtype"] = dtype_named(self.out_dtype)
+            given |= {f"stride_{x}": 0 for x in "ab" if getattr(self, f"share_{x}")}
+            return spec.problem(*shape.extents, dtype, **given)
         return Problem(
             *shape.extents, dtype=dtype, out_dtype=dtype_named(self.out_dtype), alpha=self.alpha, beta=self.beta,
             lda=self.lda, ldb=self.ldb, ldc=self.ldc, trans_a=self.trans_a, trans_b=self.trans_b, batch=self.batch,
@@ -105,7 +115,7 @@ def command(
         check_auto_alone(options)
     found = find_kernel(kernel, options) if kernel != AUTO else None
     kind = input_type(shape.dtype, precision.precision, found[0].dtypes[0] if found is not None else FP32)
-    problem = gemm.problem(shape, kind)
+    problem = gemm.problem(shape, kind, found[0] if found is not None else None)
     offsets = parse_offsets(gemm.offsets)
     with progress() as bar:
         task = bar.add_task("compiling", total=None)

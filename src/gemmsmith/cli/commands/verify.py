@@ -22,7 +22,7 @@ from gemmsmith.errors import UnsupportedError
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.ladder.registry import rungs
-from gemmsmith.problem import DType, Problem
+from gemmsmith.problem import DType
 from gemmsmith.sim.schedule import NAMES
 from gemmsmith.verify.cases import Case, edge_cases
 from gemmsmith.verify.harness import verify_launch
@@ -86,7 +86,7 @@ def command(
     names, skipped = (kernels, []) if kernels else _ladder(precision, simulated_only=where.kind != "gpu")
     chosen = []
     for spec, config in [find_kernel(name, options) for name in names]:
-        device.check_runs(spec, Problem(1, 1, 1, dtype=spec.dtypes[0]))
+        device.check_runs(spec, spec.problem(1, 1, 1))
         if not any(_keeps(spec, dtype, precision) for dtype in spec.dtypes):
             check_promise(spec, spec.dtypes[0], precision)
         if all(_lacks(where.arch, spec, dtype) for dtype in spec.dtypes):

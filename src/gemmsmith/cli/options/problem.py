@@ -10,7 +10,8 @@ import typer
 from gemmsmith.cli.options.groups import OptionGroup
 
 if TYPE_CHECKING:
-    from gemmsmith.problem import DType, Problem
+    from gemmsmith.kernel.spec import KernelSpec
+    from gemmsmith.problem import Problem
 
 DEFAULT_SIZE = 4096  # fills any GPU, so that the kernel and not the grid is judged
 Seed = Annotated[int, typer.Option("--seed", help="Seed of the random operands.", rich_help_panel="Problem")]
@@ -39,8 +40,8 @@ class ProblemOptions(ShapeOptions):
         str, typer.Option("--dtype", help="Input type: fp32, tf32, fp16, bf16 or int8. Default: the kernel's first.")
     ] = ""
 
-    def problem(self, own: DType) -> Problem:
-        """The problem in ``--dtype``, or in the kernel's ``own`` type."""
-        from gemmsmith.problem import Problem, dtype_named
+    def problem(self, spec: KernelSpec) -> Problem:
+        """The problem in ``--dtype``, or in the kernel's own type."""
+        from gemmsmith.problem import dtype_named
 
-        return Problem(*self.extents, dtype=dtype_named(self.dtype) if self.dtype else own)
+        return spec.problem(*self.extents, dtype_named(self.dtype) if self.dtype else None)

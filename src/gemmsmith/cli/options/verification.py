@@ -27,7 +27,7 @@ class VerificationOptions(OptionGroup):
     ] = ""
     strict: Annotated[
         bool,
-        typer.Option("--strict", help="Fail if C is read when beta = 0, or if only whole tiles are right."),
+        typer.Option("--strict", help="Reading C when beta = 0, and being right for whole tiles only, are failures."),
     ] = False
 
     def __post_init__(self) -> None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 WIDEST = 100  # columns on a wider terminal, and in a pipe
 _NARROWEST = 20
-_COMMAND = ("repeat: ", "next: ")  # begin a line with a command, which must be copied as one line
+_COMMANDS = ("repeat: ", "next: ")  # begin a line with a command, which must be copied as one line
 _WORD = 12  # columns that the longest word of a text column has, unless it is shorter
 Column = tuple[str, str]
 """(heading, 'left' for text that may wrap, 'right' for numbers, 'bar' for what must not wrap)."""
@@ -54,7 +54,7 @@ def wrap(text: str, width: int, indent: str = "", hang: str = "") -> str:
     for line in text.splitlines() or [""]:
         body = line.lstrip(" ")
         own = indent + line[: len(line) - len(body)]
-        if len(own + body) <= width or body.startswith(_COMMAND):
+        if len(own + body) <= width or body.startswith(_COMMANDS):
             lines.append(own + body)
         else:
             lines += textwrap.wrap(body, width, initial_indent=own, subsequent_indent=own + hang,

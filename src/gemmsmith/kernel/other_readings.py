@@ -1,0 +1,50 @@
+"""Other meanings of a kernel's parameters that a trial can decide between.
+
+Roles that are open are filled in every way; where none is, M, N and K change places: some kernels call the columns m.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import permutations
+
+from gemmsmith.kernel.roles import EXTENTS
+from gemmsmith.kernel.signature import Signature
+
+
+def readings(signature: Signature) -> Iterator[Signature]:
+    """Every other meaning of the parameters that is worth a trial, the likeliest first."""
+    if signature.unknown:
+        yield from _completed(signature)
+    else:
+        yield from _permuted(signature)
+
+
+def _completed(signature: Signature) -> Iterator[Signature]:
+    pointers = [arg.name for arg in signature.unknown if arg.code == "P"]
+    numbers = [arg.name for arg in signature.unknown if arg.code != "P"]
+    lacking = [role for role in "ABC" if not signature.has(role)]
+    extents = [role for role in EXTENTS if not signature.has(role)]
+    if len(pointers) != len(lacking) or len(numbers) > len(extents):
+        return
+    if any(arg.code not in tuple("iIqQhH") for arg in signature.unknown if arg.code != "P"):
+        return
+    orders = permutations(extents, len(numbers)) if numbers else iter([()])
+    for given in orders:
+        for matrices in permutations(lacking):
+            roles = dict(zip((*numbers, *pointers), (*given, *matrices), strict=True))
+            arguments = tuple(replace(a, role=roles.get(a.name, a.role)) for a in signature.arguments)
+            all_extents = {a.role for a in arguments if a.role in EXTENTS}
+            yield replace(signature, arguments=arguments, square=len(all_extents) == 1)
+
+
+def _permuted(signature: Signature) -> Iterator[Signature]:
+    given = [role for role in EXTENTS if signature.has(role)]
+    if len(given) < 2 or signature.fixed:
+        return
+    for order in permutations(EXTENTS, len(given)):
+        if list(order) != given:
+            roles = dict(zip(given, order, strict=True))
+            arguments = tuple(replace(a, role=roles.get(a.role, a.role)) for a in signature.arguments)
+            yield replace(signature, arguments=arguments)
