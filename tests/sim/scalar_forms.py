@@ -148,7 +148,7 @@ def _between_floats() -> Iterator[Form]:
             yield scalar(_joined("cvt", mode, relu, f"{kind}x2.f32"), f"{kind}x2", "f32:narrow", "f32:narrow")
         if relu:
             yield scalar(_joined("cvt", mode, relu, kind, "f32"), kind, "f32:narrow")
-    for mode in ("rn.relu", "rz", "rz.relu", "rna.satfinite"):
+    for mode in ("rn.relu", "rz", "rz.relu"):
         yield scalar(f"cvt.{mode}.tf32.f32", "b32", "f32:narrow")
     for kind in ("e4m3x2", "e5m2x2"):
         for relu in ("", "relu"):

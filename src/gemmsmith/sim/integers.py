@@ -185,3 +185,155 @@ def leading_zeros(a: Array) -> Array:
         spread |= spread >> kind.type(shift)
     zeros: Array = np.uint32(bits) - np.bitwise_count(spread)
     return zeros.astype(np.uint32)
+
+
+def add_saturated(a: Array, b: Array) -> Array:
+    """Signed 32-bit sum, clamped."""
+    return _clamped(np.asarray(a).astype(np.int64) + b)
+
+
+def subtract_saturated(a: Array, b: Array) -> Array:
+    """Signed 32-bit difference, clamped."""
+    return _clamped(np.asarray(a).astype(np.int64) - b)
+
+
+def mad_high_saturated(a: Array, b: Array, c: Array) -> Array:
+    """mad.hi.sat.s32"""
+    return _clamped((np.multiply(a, b, dtype=np.int64) >> np.int64(32)) + c)
+
+
+def _clamped(wide: Array) -> Array:
+    limits = np.iinfo(np.int32)
+    return np.clip(wide, limits.min, limits.max).astype(np.int32)
+
+
+def multiply_24(high: bool) -> Callable[[Array, Array], Array]:
+    """mul24: the low 24 bits of each operand; the low or the high 32 of the 48 bits."""
+
+    def multiply(a: Array, b: Array) -> Array:
+        kind = np.asarray(a).dtype
+        wide = np.int64 if kind.kind == "i" else np.uint64
+        x, y = (((np.asarray(v) << kind.type(8)) >> kind.type(8)).astype(wide) for v in (a, b))
+        product: Array = x * y
+        return ((product >> wide(16)) if high else product).astype(kind)
+
+    return multiply
+
+
+def mad_24(high: bool, saturate: bool = False) -> Callable[[Array, Array, Array], Array]:
+    """mad24"""
+    multiply = multiply_24(high)
+    if saturate:
+        return lambda a, b, c: _clamped(multiply(a, b).astype(np.int64) + c)
+    return lambda a, b, c: multiply(a, b) + c
+
+
+def dot_product(parts: int, a_signed: bool, b_signed: bool, upper: bool = False) -> Callable[..., Array]:
+    """dp4a (four bytes of each word) and dp2a (two 16-bit parts of a, two bytes of b)."""
+    kind = np.int32 if a_signed or b_signed else np.uint32
+
+    def part(word: Array, bits: int, n: int, signed: bool) -> Array:
+        value = (np.asarray(word) >> np.uint32(bits * n)) & np.uint32((1 << bits) - 1)
+        return value.astype(f"u{bits // 8}").astype(f"{'i' if signed else 'u'}{bits // 8}").astype(np.int64)
+
+    def compute(a: Array, b: Array, c: Array) -> Array:
+        total = np.asarray(c).view(kind).astype(np.int64)
+        for n in range(parts):
+            at = n + 2 if parts == 2 and upper else n
+            total = total + part(a, 32 // parts, n, a_signed) * part(b, 8, at, b_signed)
+        return (total & np.int64(0xFFFFFFFF)).astype(np.uint32).view(kind)
+
+    return compute
+
+
+def find_leading(shift: bool) -> Callable[[Array], Array]:
+    """bfind: the position of the highest bit that differs from the sign, or the shift that brings it to the top."""
+
+    def find(a: Array) -> Array:
+        kind = np.asarray(a).dtype
+        bits = kind.itemsize * 8
+        raw = np.where(a < 0, ~np.asarray(a), a).astype(f"u{kind.itemsize}") if kind.kind == "i" else np.asarray(a)
+        zeros = leading_zeros(raw)
+        found = zeros if shift else np.uint32(bits - 1) - zeros
+        return np.where(raw == 0, np.uint32(0xFFFFFFFF), found).astype(np.uint32)
+
+    return find
+
+
+def find_nth_set(mask: Array, base: Array, offset: Array) -> Array:
+    """fns: from bit ``base``, the n-th set bit upwards (n > 0) or downwards; 0 tests the base itself."""
+    mask, base, offset = (np.atleast_1d(x) for x in np.broadcast_arrays(mask, base, offset))
+    found = np.full(mask.shape, 0xFFFFFFFF, np.uint32)
+    left = np.abs(offset.astype(np.int64)) + (offset == 0)
+    step = np.where(offset < 0, -1, 1)
+    position = np.where(base < 32, base.astype(np.int64), 99)
+    for _ in range(32):
+        inside = (position >= 0) & (position < 32)
+        is_set = inside & ((mask >> np.clip(position, 0, 31).astype(np.uint32)) & np.uint32(1) == 1)
+        left = left - is_set
+        done = is_set & (left == 0)
+        found = np.where(done, position.astype(np.uint32), found)
+        position = np.where((offset == 0) | ~inside, 99, position + step)
+    return found
+
+
+def bit_mask(wrap: bool) -> Callable[[Array, Array], Array]:
+    """bmsk: ``length`` ones from bit ``start``; both are taken modulo 32 or clamped."""
+
+    def mask(start: Array, length: Array) -> Array:
+        if wrap:
+            start, length = np.asarray(start) & np.uint32(31), np.asarray(length) & np.uint32(31)
+        first = np.minimum(start, np.uint32(32)).astype(np.uint64)
+        ones = (np.uint64(1) << np.minimum(length, np.uint32(32)).astype(np.uint64)) - np.uint64(1)
+        return ((ones << first) & np.uint64(0xFFFFFFFF)).astype(np.uint32)
+
+    return mask
+
+
+def extend_from(wrap: bool) -> Callable[[Array, Array], Array]:
+    """szext: keep the low ``width`` bits and extend them by their sign or with zeros."""
+
+    def extend(a: Array, width: Array) -> Array:
+        kind = np.asarray(a).dtype
+        width = np.asarray(width) & np.uint32(31) if wrap else np.minimum(width, np.uint32(32))
+        spare = (np.uint32(32) - width).astype(np.uint64)
+        shifted = (np.asarray(a).view(np.uint32).astype(np.uint64) << spare).astype(np.uint32).view(kind)
+        kept = np.right_shift(shifted, np.minimum(spare, 31).astype(kind))
+        return np.where(width == 0, kind.type(0), kept).astype(kind)
+
+    return extend
+
+
+_PERMUTATIONS = {
+    "f4e": lambda k: [k, k + 1, k + 2, k + 3], "b4e": lambda k: [k, k + 7, k + 6, k + 5],
+    "rc8": lambda k: [k, k, k, k], "ecl": lambda k: [max(k, n) for n in range(4)],
+    "ecr": lambda k: [min(k, n) for n in range(4)], "rc16": lambda k: [2 * (k & 1), 2 * (k & 1) + 1] * 2,
+}  # fmt: skip
+PERMUTATIONS = " ".join(_PERMUTATIONS)
+
+
+def permute_by(mode: str) -> Callable[[Array, Array, Array], Array]:
+    """prmt with a named mode: the low two bits of the selector choose one of four patterns."""
+
+    def permute(a: Array, b: Array, selector: Array) -> Array:
+        chosen = np.atleast_1d(selector) & np.uint32(3)
+        words = [sum((byte & 7) << (4 * n) for n, byte in enumerate(_PERMUTATIONS[mode](k))) for k in range(4)]
+        return permute_bytes(a, b, np.array(words, np.uint32)[chosen])
+
+    return permute
+
+
+def pairwise(function: Callable[[Array, Array], Array], signed: bool, relu: bool = False) -> Callable[..., Array]:
+    """An operation on both 16-bit integers of a word."""
+    kind = np.int16 if signed else np.uint16
+
+    def compute(a: Array, b: Array) -> Array:
+        word = np.zeros(np.broadcast_shapes(np.shape(a), np.shape(b)), np.uint32)
+        for shift in (np.uint32(0), np.uint32(16)):
+            x, y = ((np.asarray(v) >> shift).astype(np.uint16).view(kind) for v in (a, b))
+            result = function(x, y)
+            result = np.maximum(result, kind(0)) if relu else result
+            word |= np.asarray(result).view(np.uint16).astype(np.uint32) << shift
+        return word
+
+    return compute

@@ -39,6 +39,7 @@ class Lowering:
                 raise SimulationError(f"the simulator has no registers of type .{kind}, which {name} has")
             self.rows[name] = self._new_row(file)
         self.special: dict[str, Slot] = {}
+        self._carry: Slot | None = None
         self.symbols: dict[str, int] = dict(addresses)
         self.static_shared = self.local_size = 0
         self._place_variables()
@@ -72,6 +73,17 @@ class Lowering:
         if type(operand) is not Register:
             raise Refused
         file, row = self.rows[operand.name]
+        return Slot(file, row, DTYPES[kind])
+
+    def carry(self) -> Slot:
+        """The carry flag, which .cc writes: a row that all instructions share."""
+        if self._carry is None:
+            self._carry = self.unused("pred")
+        return self._carry
+
+    def unused(self, kind: str) -> Slot:
+        """A new row for a result that is not wanted."""
+        file, row = self._new_row(FILES[DTYPES[kind].itemsize])
         return Slot(file, row, DTYPES[kind])
 
     def source(self, operand: Operand, kind: str) -> Source:

@@ -99,6 +99,33 @@ def arithmetic64(operation: Callable[[Array, Array], Array], prefer: int = 1) ->
     return compute
 
 
+def fused64(operation: Callable[[Array, Array, Array], Array]) -> Callable[[Array, Array, Array], Array]:
+    """A float64 multiply-add of an H200: of several NaN operands b comes first, then c."""
+
+    def compute(a: Array, b: Array, c: Array) -> Array:
+        result = np.asarray(operation(a, b, c))
+        if not np.any(result != result):
+            return result
+        a, b, c = (np.broadcast_to(x, result.shape) for x in (a, b, c))
+        passed = np.where(result != result, np.copysign(np.nan, -1.0), result)
+        for operand in (a, c, b):
+            passed = np.where(operand != operand, quiet64(operand), passed)
+        return passed
+
+    return compute
+
+
+def single64(operation: Callable[[Array], Array]) -> Callable[[Array], Array]:
+    """A float64 function of one operand: a new NaN is negative, the operand's is passed on."""
+
+    def compute(a: Array) -> Array:
+        result = np.asarray(operation(np.atleast_1d(a)))
+        made = np.where(result != result, np.copysign(np.nan, -1.0), result)
+        return np.where(a != a, quiet64(np.atleast_1d(a)), made)
+
+    return compute
+
+
 def negate64(x: Array) -> Array:
     """−x; a NaN keeps its sign."""
     return np.where(x != x, quiet64(x), -x)
@@ -131,13 +158,13 @@ def div32(a: Array, b: Array) -> Array:
 
 def float_min(a: Array, b: Array) -> Array:
     """The smaller; the other operand where one is NaN (np.fmin differs for signalling ones); −0 is below +0."""
-    takes_a = (a < b) | (b != b) | ((a == b) & np.signbit(a))
+    takes_a = (a < b) | ((b != b) & (a == a)) | ((a == b) & np.signbit(a))
     return np.where(takes_a, a, b)
 
 
 def float_max(a: Array, b: Array) -> Array:
     """The larger, by the same rules."""
-    takes_a = (a > b) | (b != b) | ((a == b) & np.signbit(b))
+    takes_a = (a > b) | ((b != b) & (a == a)) | ((a == b) & np.signbit(b))
     return np.where(takes_a, a, b)
 
 

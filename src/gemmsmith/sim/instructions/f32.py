@@ -1,13 +1,16 @@
-"""Arithmetic of fp32 numbers, rounded to nearest even. NaN results are NVIDIA's canonical NaN."""
+"""Arithmetic of fp32 numbers in all rounding modes. NaN results are NVIDIA's canonical NaN."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from gemmsmith.sim import rounding
-from gemmsmith.sim.instructions.lanewise import lanewise
+from gemmsmith.sim import directed, rounding
+from gemmsmith.sim.instructions.lanewise import Function, lanewise
+from gemmsmith.sim.instructions.pattern import Modifiers
+from gemmsmith.sim.instructions.record import AnyRecord
 from gemmsmith.sim.rounding import canonical32
 from gemmsmith.sim.traits import Counted, Mix, Profiled, Quantity
 from gemmsmith.sim.types import Array
@@ -42,17 +45,49 @@ def _fma_mod32(a: Array, b: Array, c: Array) -> Array:
     return (_words(a) * _words(b) + _words(c)).view(np.float32)
 
 
+def _rounded(name: str) -> Callable[[Modifiers], Function]:
+    """The function by rounding mode, .ftz and .sat; the plain one is the fastest."""
+    plain: dict[str, Function] = {
+        "add": rounding.add32, "sub": rounding.sub32, "mul": rounding.mul32, "fma": rounding.fma32,
+        "mad": rounding.fma32, "div": rounding.div32, "rcp": lambda a: rounding.div32(np.ones_like(a), a),
+        "sqrt": lambda a: canonical32(np.sqrt(a)),
+    }  # fmt: skip
+
+    def choose(m: Modifiers) -> Function:
+        mode = m.get("mode", "rn")
+        if mode == "rn" and "ftz" not in m and "sat" not in m:
+            return plain[name]
+        return directed.arithmetic32(name, mode, "ftz" in m, "sat" in m)
+
+    return choose
+
+
+def _least(name: str) -> AnyRecord:
+    def choose(m: Modifiers) -> Function:
+        return directed.least32(name == "max", "ftz" in m, "NaN" in m, "xorsign" in m)
+
+    return lanewise(f"{name}.ftz?.NaN?.xorsign?.abs?.f32", "f32, f32 -> f32", choose=choose)
+
+
+_MODES = {"mode": directed.MODES}
+
 RECORDS = (
-    lanewise("add.rn?.f32", "f32, f32 -> f32", rounding.add32, mod32=_add_mod32, counts=_FADD),
-    lanewise("sub.rn?.f32", "f32, f32 -> f32", rounding.sub32, mod32=_subtract_mod32, counts=_FADD),
-    lanewise("mul.rn?.f32", "f32, f32 -> f32", rounding.mul32, mod32=_multiply_mod32, counts=_FMUL),
-    lanewise("fma.rn.f32", "f32, f32, f32 -> f32", rounding.fma32, mod32=_fma_mod32, counts=_FFMA),
+    lanewise("add.mode?.ftz?.sat?.f32", "f32, f32 -> f32", choose=_rounded("add"), where=_MODES, mod32=_add_mod32,
+             counts=_FADD),
+    lanewise("sub.mode?.ftz?.sat?.f32", "f32, f32 -> f32", choose=_rounded("sub"), where=_MODES, mod32=_subtract_mod32,
+             counts=_FADD),
+    lanewise("mul.mode?.ftz?.sat?.f32", "f32, f32 -> f32", choose=_rounded("mul"), where=_MODES, mod32=_multiply_mod32,
+             counts=_FMUL),
+    lanewise("fma.mode.ftz?.sat?.f32", "f32, f32, f32 -> f32", choose=_rounded("fma"), where=_MODES, mod32=_fma_mod32,
+             counts=_FFMA),
     lanewise("mad.rn.f32", "f32, f32, f32 -> f32", rounding.fma32, mod32=_fma_mod32, counts=_FFMA),
-    lanewise("div.rn.f32", "f32, f32 -> f32", rounding.div32),
-    lanewise("rcp.rn.f32", "f32 -> f32", lambda a: rounding.div32(np.ones_like(a), a)),
-    lanewise("sqrt.rn.f32", "f32 -> f32", lambda a: canonical32(np.sqrt(a))),
+    lanewise("div.mode.ftz?.f32", "f32, f32 -> f32", choose=_rounded("div"), where=_MODES),
+    lanewise("rcp.mode.ftz?.f32", "f32 -> f32", choose=_rounded("rcp"), where=_MODES),
+    lanewise("sqrt.mode.ftz?.f32", "f32 -> f32", choose=_rounded("sqrt"), where=_MODES),
     lanewise("neg.f32", "f32 -> f32", lambda a: canonical32(np.negative(a))),
     lanewise("abs.f32", "f32 -> f32", lambda a: canonical32(np.abs(a))),
-    lanewise("min.f32", "f32, f32 -> f32", lambda a, b: canonical32(rounding.float_min(a, b))),
-    lanewise("max.f32", "f32, f32 -> f32", lambda a, b: canonical32(rounding.float_max(a, b))),
-)
+    lanewise("neg.ftz.f32", "f32 -> f32", lambda a: canonical32(np.negative(directed.flush32(a)))),
+    lanewise("abs.ftz.f32", "f32 -> f32", lambda a: canonical32(np.abs(directed.flush32(a)))),
+    _least("min"),
+    _least("max"),
+)  # fmt: skip

@@ -5,12 +5,23 @@ from __future__ import annotations
 import numpy as np
 
 from gemmsmith.sim import integers
-from gemmsmith.sim.instructions.lanewise import lanewise
+from gemmsmith.sim.instructions.lanewise import Choice, Function, lanewise
+from gemmsmith.sim.instructions.pattern import Modifiers
 from gemmsmith.sim.types import DTYPES, INTEGERS, SIGNED
 
 _ANY = {"type": INTEGERS}
 _SIGNED = {"type": SIGNED}
 _WIDER = {"u16": "u32", "s16": "s32", "u32": "u64", "s32": "s64"}
+_HALVES = {"half": "lo hi", "type": "u32 s32"}
+_DOT = {"a": "u32 s32", "b": "u32 s32"}
+
+
+def _dot(parts: int, m: Modifiers) -> Function:
+    return integers.dot_product(parts, m["a"] == "s32", m["b"] == "s32", m.get("half") == "hi")
+
+
+def _pairwise(function: Function) -> Choice:
+    return lambda m: integers.pairwise(function, m["type"] == "s16x2")
 
 
 RECORDS = (
@@ -35,4 +46,24 @@ RECORDS = (
     lanewise("max.type", "type, type -> type", np.maximum, where=_ANY),
     lanewise("neg.type", "type -> type", np.negative, where=_SIGNED),
     lanewise("abs.type", "type -> type", np.abs, where=_SIGNED),
-)
+    lanewise("add.sat.s32", "s32, s32 -> s32", integers.add_saturated),
+    lanewise("sub.sat.s32", "s32, s32 -> s32", integers.subtract_saturated),
+    lanewise("mad.hi.sat.s32", "s32, s32, s32 -> s32", integers.mad_high_saturated),
+    lanewise("min.relu.s32", "s32, s32 -> s32", lambda a, b: np.maximum(np.minimum(a, b), np.int32(0))),
+    lanewise("max.relu.s32", "s32, s32 -> s32", lambda a, b: np.maximum(np.maximum(a, b), np.int32(0))),
+    *(
+        lanewise(f"{name}.type", "b32, b32 -> b32", where={"type": "u16x2 s16x2"}, choose=_pairwise(function))
+        for name, function in (("add", np.add), ("min", np.minimum), ("max", np.maximum))
+    ),
+    *(
+        lanewise(f"{name}.relu.s16x2", "b32, b32 -> b32", integers.pairwise(function, signed=True, relu=True))
+        for name, function in (("min", np.minimum), ("max", np.maximum))
+    ),
+    lanewise("mul24.half.type", "type, type -> type", where=_HALVES,
+             choose=lambda m: integers.multiply_24(m["half"] == "hi")),
+    lanewise("mad24.half.type", "type, type, type -> type", where=_HALVES,
+             choose=lambda m: integers.mad_24(m["half"] == "hi")),
+    lanewise("mad24.hi.sat.s32", "s32, s32, s32 -> s32", integers.mad_24(True, saturate=True)),
+    lanewise("dp4a.a.b", "b32, b32, b32 -> b32", where=_DOT, choose=lambda m: _dot(4, m)),
+    lanewise("dp2a.half.a.b", "b32, b32, b32 -> b32", where={**_DOT, "half": "lo hi"}, choose=lambda m: _dot(2, m)),
+)  # fmt: skip

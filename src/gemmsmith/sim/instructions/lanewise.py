@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
+
+import numpy as np
 
 from gemmsmith.sim.bundle import Bundle
 from gemmsmith.sim.execution import Execution
@@ -12,7 +15,8 @@ from gemmsmith.sim.instructions.pattern import Modifiers
 from gemmsmith.sim.instructions.record import Draft, Record
 from gemmsmith.sim.lanes import Lanes
 from gemmsmith.sim.lowering import Lowering, operands
-from gemmsmith.sim.syntax import Instruction
+from gemmsmith.sim.operation import Slot
+from gemmsmith.sim.syntax import SINK, Instruction, Negated, Operand
 from gemmsmith.sim.traits import Counted, Mix, Profiled
 
 Function = Callable[..., Any]
@@ -63,12 +67,42 @@ def lanewise(
 
 
 def _lower(code: Lowering, i: Instruction, form: Form) -> Draft[Function]:
-    target, *sources = operands(i, 1 + len(form.arguments))
+    target, *given = operands(i, 1 + len(form.arguments))
+    function, sources = with_negated(form.mod32 if code.mod32 else form.function, tuple(given))
     return Draft(
-        form.mod32 if code.mod32 else form.function,
+        function,
         targets=(code.slot(target, form.result),),
         sources=tuple([code.source(o, kind) for o, kind in zip(sources, form.arguments, strict=True)]),
     )
+
+
+def with_negated(function: Function, sources: tuple[Operand, ...]) -> tuple[Function, tuple[Operand, ...]]:
+    """A function that takes negated predicates as they are, and the operands without their negation."""
+    places = tuple([n for n, source in enumerate(sources) if isinstance(source, Negated)])
+    if not places:
+        return function, sources
+    return _negating(function, places), tuple([s.register if isinstance(s, Negated) else s for s in sources])
+
+
+@cache
+def _negating(function: Function, places: tuple[int, ...]) -> Function:
+    """One function for each original, so that like operations are bundled."""
+    return lambda *values: function(*(np.logical_not(v) if n in places else v for n, v in enumerate(values)))
+
+
+def optional_slots(code: Lowering, targets: tuple[Operand, ...], kinds: tuple[str, ...]) -> tuple[Slot, ...]:
+    """The rows of several results. One that is not wanted goes to a row that nothing reads."""
+    return tuple([
+        code.unused(kind) if target == SINK else code.slot(target, kind)
+        for target, kind in zip(targets, kinds, strict=True)
+    ])  # fmt: skip
+
+
+def compute_several(machine: Execution, step: Bundle[Function], lanes: Lanes) -> None:
+    """Apply a function with several results and write each."""
+    results = step.detail(*[machine.fetch(s, lanes) for s in step.sources])
+    for target, result in zip(step.targets, results, strict=True):
+        machine.put(target, lanes, result)
 
 
 def compute(machine: Execution, step: Bundle[Function], lanes: Lanes) -> None:

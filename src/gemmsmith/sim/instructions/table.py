@@ -8,11 +8,13 @@ from functools import cache
 from typing import Any
 
 from gemmsmith.sim.instructions import (
+    approx,
     async_copy,
     atomic,
     barrier,
     bits,
     call,
+    carry,
     compare,
     control,
     convert,
@@ -32,8 +34,8 @@ from gemmsmith.sim.instructions.pattern import Modifiers, Pattern
 from gemmsmith.sim.instructions.record import AnyRecord, Composite
 from gemmsmith.sim.lowering import Refused
 
-FAMILIES = (f32, f64, f16, integer, bits, compare, convert, move, memory, parameter, atomic, async_copy, barrier,
-            shuffle, matrix, mma, control, call)  # fmt: skip
+FAMILIES = (f32, f64, f16, approx, integer, carry, bits, compare, convert, move, memory, parameter, atomic,
+            async_copy, barrier, shuffle, matrix, mma, control, call)  # fmt: skip
 
 
 @dataclass(frozen=True)
