@@ -10,7 +10,8 @@ from xml.etree import ElementTree
 import pytest
 
 from gemmsmith.cli.render.findings import Checked, Place, checked
-from gemmsmith.cli.render.formats import Format, formatted
+from gemmsmith.cli.render.format_names import Format
+from gemmsmith.cli.render.formats import formatted
 
 RACE = (
     "write-after-read race on shared address 0x4 of block (0,0,0): read at tile.cu:10 by thread (0,0,0), then write "
@@ -34,12 +35,14 @@ def file(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def kernels(file: Path) -> list[Checked]:
-    refused = {"error": {"kind": "SignatureError", "message": "f: 50% of 'q' is unknown", "hint": "use, --signature"}}
+    refused = {"error": {"kind": "CompileError", "message": "f: 50% of 'q' is unknown", "hint": "use, -I"}}
+    reduction = {"error": {"kind": "SignatureError", "message": "f is not a matrix product", "hint": "use --args"}}
     return [
         checked(file, "right", report(), seconds=1.5, line=3),
         checked(file, "racy", report(RACE), seconds=2, line=5),
         checked(file, "strange", refused),
         checked(file, "loose", report(warnings=("C is read when beta = 0: tile.cu:9",))),
+        checked(file, "reduction", reduction),
     ]
 
 
@@ -58,14 +61,20 @@ def test_a_header_is_found_beside_the_file_or_above_it(tmp_path: Path) -> None:
     assert found.findings[0].rule == "out-of-bounds"
 
 
+def test_a_sentence_without_a_place_belongs_to_the_reason_before_it(file: Path) -> None:
+    found = checked(file, "racy", report(RACE, "the result is right in the order of this run"))
+    assert [finding.message for finding in found.findings] == [f"{RACE}. the result is right in the order of this run"]
+
+
 def test_a_refusal_is_no_verdict(kernels: list[Checked]) -> None:
     assert (kernels[2].status, kernels[2].ok, kernels[2].findings[0].rule) == ("not runnable", False, "not-runnable")
 
 
 def test_junit(kernels: list[Checked]) -> None:
     suite = ElementTree.fromstring(formatted(kernels, Format.JUNIT).encode())[0]
-    assert (suite.get("tests"), suite.get("failures"), suite.get("errors")) == ("4", "1", "1")
-    right, racy, strange, loose = suite
+    assert [suite.get(name) for name in ("tests", "failures", "errors", "skipped")] == ["5", "1", "1", "1"]
+    right, racy, strange, loose, reduction = suite
+    assert reduction.find("skipped") is not None
     assert [len(right), right.get("line"), right.get("time")] == [0, "3", "1.50"]
     assert racy.find("failure").get("type") == "race"
     assert "tile.cu:10: " in racy.find("failure").text
@@ -96,6 +105,6 @@ def test_sarif(kernels: list[Checked], file: Path) -> None:
 def test_github(kernels: list[Checked], file: Path) -> None:
     lines = formatted(kernels, Format.GITHUB).splitlines()
     assert lines[0] == f"::error file={file.as_posix()},line=10,title=racy%3A race::{RACE}"
-    assert lines[1].endswith("::f: 50%25 of 'q' is unknown use, --signature")
+    assert lines[1].endswith("::f: 50%25 of 'q' is unknown. use, -I")
     assert lines[2].startswith("::warning ")
     assert len(lines) == 3

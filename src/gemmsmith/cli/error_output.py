@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 from gemmsmith.errors import CompileError, GemmsmithError
@@ -45,10 +46,12 @@ def error_object(error: GemmsmithError) -> dict[str, Any]:
 
 
 def wants_json(words: Sequence[str]) -> bool:
-    """Whether ``--json`` is among the words of a command line, whatever else is wrong with them."""
+    """Whether the words of a command line ask for JSON, whatever else is wrong with them."""
     if words[:1] == ["timeline"]:  # words after a program are the program's
         from gemmsmith.cli.commands.timeline import split_words
         from gemmsmith.cli.lazy_group import load_command
 
         words = split_words(words[1:], load_command("timeline").valued)[0]
-    return "--json" in (words[: words.index("--")] if "--" in words else words)
+    own = words[: words.index("--")] if "--" in words else words
+    asked = any(word == "--format" and value == "json" for word, value in pairwise(own))
+    return "--json" in own or "--format=json" in own or asked

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sys
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
-import typer
 from rich.markup import escape
 
 from gemmsmith.call.any_kernel.arguments import match_arguments
@@ -19,6 +19,9 @@ from gemmsmith.cli.options.arguments import PYTHON_FILE, ArgumentOptions
 from gemmsmith.cli.options.device import CacheOptions, DeviceOptions, TargetOptions
 from gemmsmith.cli.options.groups import option_words
 from gemmsmith.cli.options.kernel import KernelOptions
+from gemmsmith.cli.render.findings import checked
+from gemmsmith.cli.render.format_names import Format
+from gemmsmith.cli.render.formats import formatted
 from gemmsmith.cli.render.launch_text import check_json, command_line, geometry_line, print_check
 from gemmsmith.cli.render.output import item, print_json, print_table, progress, say
 from gemmsmith.cli.render.profile_csv import lines_csv, metrics_csv
@@ -39,9 +42,9 @@ _WORTH = 1.005  # smaller gains are rounding
 
 def check_launches(
     word: str, options: KernelOptions, given: ArgumentOptions, device: DeviceOptions, timeout: float,
-    cache: CacheOptions, as_json: bool,
-) -> None:  # fmt: skip
-    """Check every launch; exits 1 if one is wrong."""
+    cache: CacheOptions, form: Format,
+) -> bool:  # fmt: skip
+    """Check every launch; returns whether all are right."""
     kind = "gpu" if device.wants_gpu else "sim"
     found = find_launches(word, options, given)
     checks = []
@@ -51,8 +54,10 @@ def check_launches(
             checks.append(
                 check_launch(each, kind, timeout=timeout, cache=_cache(cache), advance=lambda: bar.advance(task))
             )
-    if as_json:
-        ok = all(check.ok for check in checks)
+    ok = all(check.ok for check in checks)
+    if form.is_document:
+        sys.stdout.write(formatted([checked(Path(word), launch_name(c.launch), check_json(c)) for c in checks], form))
+    elif form is Format.JSON:
         print_json(_one_or_all(word, [check_json(check) for check in checks], {"ok": ok}))
     else:
         for number, check in enumerate(checks):
@@ -64,8 +69,7 @@ def check_launches(
             wrong = [launch_name(check.launch) for check in checks if not check.ok]
             item(f"{len(checks) - len(wrong)} of {len(checks)} launches are ok"
                  + (f"; wrong: {', '.join(wrong)}" if wrong else ""), "bold")  # fmt: skip
-    if not all(check.ok for check in checks):
-        raise typer.Exit(1)
+    return ok
 
 
 def profile_launches(

@@ -3,51 +3,116 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 
+from gemmsmith.cli.error_output import error_object
 from gemmsmith.cli.options.arguments import ArgumentOptions
 from gemmsmith.cli.options.device import CacheOptions, DeviceOptions
-from gemmsmith.cli.options.kernel import KernelName, KernelOptions, find_kernel
-from gemmsmith.cli.options.output import OutputOptions
+from gemmsmith.cli.options.groups import option_words
+from gemmsmith.cli.options.kernel import KernelOptions, find_kernel
+from gemmsmith.cli.options.output import FormatOptions
 from gemmsmith.cli.options.problem import ShapeOptions
 from gemmsmith.cli.options.verification import VerificationOptions
-from gemmsmith.errors import UsageError
+from gemmsmith.cli.render.format_names import Format
+from gemmsmith.errors import GemmsmithError, UsageError
 
 _SHAPE = ShapeOptions(128, 128, 128)
 _DEVICE = DeviceOptions("sim")
 
 
 def command(
-    kernel: KernelName,
+    kernels: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="RUNG|FILE.cu|FOLDER...",
+            show_default=False,
+            help="A rung, .cu files, launches (.py), or folders with kernels.",
+        ),
+    ],
     options: KernelOptions,
     shape: ShapeOptions = _SHAPE,
     device: DeviceOptions = _DEVICE,
     timeout: Annotated[
         float, typer.Option("--timeout", help="Seconds that a simulated launch may take.", rich_help_panel="Device")
     ] = 120,
+    jobs: Annotated[
+        int,
+        typer.Option("--jobs", min=0, help="Kernels checked at a time, where there are several. 0: one for each core.",
+                     rich_help_panel="Device"),
+    ] = 0,
     *,
     arguments: ArgumentOptions,
     checks: VerificationOptions,
     cache: CacheOptions,
-    output: OutputOptions,
+    output: FormatOptions,
 ) -> None:
-    """Check your own kernel: compile it, simulate it in several orders, verify it.
+    """Check your own kernels: compile them, simulate them under several schedules.
 
-    Exits 1, with the reason, if it is wrong or races.
+    Verifies the result against a reference and looks for races. Exits 1, with the reason, if one is wrong or races.
     """
     if not timeout > 0 or math.isnan(timeout):
         raise UsageError(f"--timeout {timeout:g} is not a number of seconds", "give more than 0; inf: no limit")
-    if arguments.launches(kernel):
-        from gemmsmith.cli.launch_commands import check_launches
+    if len(kernels) > 1 or Path(kernels[0]).is_dir():
+        from gemmsmith.cli.check_folder import check_folders
 
-        check_launches(kernel, options, arguments, device, timeout, cache, output.json)
+        words = option_words(options, shape, device, checks, cache, arguments)
+        check_folders(kernels, words, seconds=timeout, jobs=jobs, form=output.form)
         return
-    spec, config = find_kernel(kernel, options)
+    asked = _Asked(kernels[0], options, shape, device, timeout, arguments, checks, cache, output.form)
+    try:
+        ok = _check_launches(asked) if arguments.launches(kernels[0]) else _check_product(asked)
+    except GemmsmithError as error:
+        if output.form.is_document:
+            _print_document(asked, [error_object(error)])
+        raise
+    if not ok:
+        raise typer.Exit(1)
+
+
+@dataclass(frozen=True)
+class _Asked:
+    kernel: str
+    options: KernelOptions
+    shape: ShapeOptions
+    device: DeviceOptions
+    timeout: float
+    arguments: ArgumentOptions
+    checks: VerificationOptions
+    cache: CacheOptions
+    form: Format
+
+
+def _check_launches(asked: _Asked) -> bool:
+    from gemmsmith.cli.launch_commands import check_launches
+
+    return check_launches(asked.kernel, asked.options, asked.arguments, asked.device, asked.timeout, asked.cache,
+                          asked.form)  # fmt: skip
+
+
+def _check_product(asked: _Asked) -> bool:
+    spec, config = find_kernel(asked.kernel, asked.options)
     from gemmsmith.cli.check_run import Asked, run_check  # after every refusal that needs no device
 
-    report = run_check(spec, config, Asked(kernel, options, shape, shape == _SHAPE, device, timeout, checks, cache))
-    report.show(output.json)
-    if not report.ok:
-        raise typer.Exit(1)
+    free = asked.shape == _SHAPE
+    report = run_check(spec, config, Asked(asked.kernel, asked.options, asked.shape, free, asked.device, asked.timeout,
+                                           asked.checks, asked.cache))  # fmt: skip
+    if asked.form.is_document:
+        _print_document(asked, [report.to_json()])
+    else:
+        report.show(asked.form is Format.JSON)
+    return report.ok
+
+
+def _print_document(asked: _Asked, reports: Sequence[Mapping[str, Any]]) -> None:
+    """What was found, in the format of another tool."""
+    from gemmsmith.cli.render.findings import checked
+    from gemmsmith.cli.render.formats import formatted
+
+    found = [checked(Path(asked.kernel), report.get("entry", asked.options.entry), report) for report in reports]
+    sys.stdout.write(formatted(found, asked.form))

@@ -8,6 +8,7 @@ from typing import Annotated, ClassVar
 import typer
 
 from gemmsmith.cli.options.groups import OptionGroup
+from gemmsmith.cli.render.format_names import Format
 from gemmsmith.errors import UsageError
 
 
@@ -29,3 +30,20 @@ class TableOptions(OutputOptions):
     def __post_init__(self) -> None:
         if self.json and self.csv:
             raise UsageError("choose one of --json and --csv")
+
+
+@dataclass(frozen=True)
+class FormatOptions(OutputOptions):
+    """The same, or a format that CI systems and editors read."""
+
+    format: Annotated[
+        Format, typer.Option("--format", help="How to print: for people, for scripts, or for CI systems (docs/ci.md).")
+    ] = Format.TEXT
+
+    def __post_init__(self) -> None:
+        if self.json and self.format not in (Format.TEXT, Format.JSON):
+            raise UsageError(f"choose one of --json and --format {self.format}")
+
+    @property
+    def form(self) -> Format:
+        return Format.JSON if self.json else self.format

@@ -102,11 +102,11 @@ class Report:
     def show(self, json: bool) -> None:
         """Print it, as JSON or as text."""
         if json:
-            print_json(self._json())
+            print_json(self.to_json())
         else:
             self._print()
 
-    def _json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         used = self.compiled.resources
         return {
             "kernel": self.spec.name, "entry": self.entry, "symbol": self.compiled.entry, "ok": self.ok,

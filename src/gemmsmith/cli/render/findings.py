@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+NOT_RUNNABLE = "not runnable"
+NOT_A_PRODUCT = "not a product"
 _PLACE = re.compile(r"(?<![\w./-])((?:[\w.+-]+/)*[\w.+-]+\.\w{1,4}):(\d+)\b")
 # The first rule whose words are in a reason gives it its name.
 _RULES = (
@@ -50,7 +52,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Checked:
-    """One kernel of a file, checked. ``status`` is check's own word, or "not runnable"."""
+    """One kernel of a file, checked. ``status`` is check's own word, "not runnable", or "not a product"."""
 
     file: str
     entry: str
@@ -63,6 +65,11 @@ class Checked:
     kind: str = ""  # of the error, where it was not runnable
 
     @property
+    def failed(self) -> bool:
+        """Whether it was checked and is wrong or racy."""
+        return self.status not in (NOT_RUNNABLE, NOT_A_PRODUCT) and not self.ok
+
+    @property
     def errors(self) -> list[Finding]:
         return [finding for finding in self.findings if finding.level == "error"]
 
@@ -70,17 +77,33 @@ class Checked:
 def checked(file: Path, entry: str, report: Mapping[str, Any], *, line: int = 0, seconds: float = 0.0) -> Checked:
     """The record of one kernel, from the JSON object of its check."""
     if "error" in report:
-        error = report["error"]
-        message = " ".join(filter(None, (error["message"], error.get("hint", ""))))
-        place = _places(error["message"] + " " + error.get("log", ""), file)
-        finding = Finding("not-runnable", "error", message, place[0] if place else Place(file.as_posix(), line))
-        return Checked(file.as_posix(), entry, "not runnable", False, (finding,), seconds, line, error["message"],
-                       error["kind"])  # fmt: skip
-    found = [_finding(reason, file, line) for trial in report["trials"] for reason in _reasons(trial, report)]
+        return _refused(file, entry, report["error"], line, seconds)
+    found = [finding for trial in report["trials"] for finding in _faults(_reasons(trial, report), file, line)]
     notes = [Finding("restricted", "warning", text, Place(file.as_posix(), line)) for text in report["warnings"]]
     status = report.get("status") or ("right" if report["ok"] else "wrong")
     summary = found[0].message if found else report.get("note", "")
     return Checked(file.as_posix(), entry, status, report["ok"], (*found, *notes), seconds, line, summary)
+
+
+def _refused(file: Path, entry: str, error: Mapping[str, Any], line: int, seconds: float) -> Checked:
+    """A kernel without a verdict. One whose parameters are not those of a product is no fault."""
+    other = error["kind"] == "SignatureError"
+    message = ". ".join(filter(None, (error["message"], error.get("hint", ""))))
+    places = _places(error["message"] + " " + error.get("log", ""), file) or [Place(file.as_posix(), line)]
+    finding = Finding("not-runnable", "note" if other else "error", message, places[0])
+    status = NOT_A_PRODUCT if other else NOT_RUNNABLE
+    return Checked(file.as_posix(), entry, status, False, (finding,), seconds, line, error["message"], error["kind"])
+
+
+def _faults(reasons: list[str], file: Path, line: int) -> list[Finding]:
+    """A finding for each reason that names a place; what follows without one belongs to the reason before it."""
+    found: list[Finding] = []
+    for reason in reasons:
+        if found and not _places(reason, file):
+            found[-1] = replace(found[-1], message=f"{found[-1].message}. {reason}")
+        else:
+            found.append(_finding(reason, file, line))
+    return found
 
 
 def _reasons(trial: Mapping[str, Any], report: Mapping[str, Any]) -> list[str]:

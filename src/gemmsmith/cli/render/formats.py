@@ -4,21 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from enum import StrEnum
 from xml.etree import ElementTree
 
 from gemmsmith import __version__
-from gemmsmith.cli.render.findings import RULES, Checked, Finding, Place
-
-
-class Format(StrEnum):
-    """How a check is printed."""
-
-    TEXT = "text"
-    JSON = "json"
-    JUNIT = "junit"
-    SARIF = "sarif"
-    GITHUB = "github"
+from gemmsmith.cli.render.findings import NOT_A_PRODUCT, NOT_RUNNABLE, RULES, Checked, Finding, Place
+from gemmsmith.cli.render.format_names import Format
 
 
 def formatted(kernels: Sequence[Checked], form: Format) -> str:
@@ -27,10 +17,10 @@ def formatted(kernels: Sequence[Checked], form: Format) -> str:
 
 
 def _junit(kernels: Sequence[Checked]) -> str:
-    failed = [kernel for kernel in kernels if kernel.errors and kernel.status != "not runnable"]
-    errors = [kernel for kernel in kernels if kernel.status == "not runnable"]
-    counts = {"tests": str(len(kernels)), "failures": str(len(failed)), "errors": str(len(errors)),
-              "time": f"{sum(kernel.seconds for kernel in kernels):.2f}"}  # fmt: skip
+    errors = [kernel for kernel in kernels if kernel.status == NOT_RUNNABLE]
+    others = [kernel for kernel in kernels if kernel.status == NOT_A_PRODUCT]
+    counts = {"tests": str(len(kernels)), "failures": str(sum(kernel.failed for kernel in kernels)),
+              "errors": str(len(errors)), "skipped": str(len(others)), "time": f"{sum(kernel.seconds for kernel in kernels):.2f}"}  # fmt: skip
     root = ElementTree.Element("testsuites", {"name": "gemmsmith check"} | counts)
     suite = ElementTree.SubElement(root, "testsuite", {"name": "gemmsmith check"} | counts)
     for kernel in kernels:
@@ -41,6 +31,9 @@ def _junit(kernels: Sequence[Checked]) -> str:
             tag = "error" if kernel in errors else "failure"
             fault = ElementTree.SubElement(case, tag, message=kernel.errors[0].message, type=kernel.errors[0].rule)
             fault.text = "\n".join(f"{_shown(finding.place)}: {finding.message}" for finding in kernel.errors)
+        if kernel in others:
+            ElementTree.SubElement(case, "skipped", message=kernel.findings[0].message)
+            continue
         notes = [finding.message for finding in kernel.findings if finding.level != "error"]
         if notes:
             ElementTree.SubElement(case, "system-out").text = "\n".join(notes)
@@ -55,7 +48,7 @@ def _printable(text: str) -> str:
 
 
 def _sarif(kernels: Sequence[Checked]) -> str:
-    findings = [(kernel, finding) for kernel in kernels for finding in kernel.findings]
+    findings = [(kernel, finding) for kernel in kernels for finding in kernel.findings if finding.level != "note"]
     used = sorted({finding.rule for _, finding in findings})
     run = {
         "tool": {
@@ -93,12 +86,11 @@ def _github(kernels: Sequence[Checked]) -> str:
     """``::error file=…,line=…::message``, which GitHub shows at that line of a pull request."""
     lines = []
     for kernel in kernels:
-        for finding in kernel.findings:
+        for finding in (finding for finding in kernel.findings if finding.level != "note"):
             where = f"file={_property(finding.place.file)}"
             where += f",line={finding.place.line}" if finding.place.line else ""
             where += f",title={_property(f'{kernel.entry or kernel.file}: {finding.rule}')}"
-            level = {"error": "error", "warning": "warning"}.get(finding.level, "notice")
-            lines.append(f"::{level} {where}::{_data(finding.message)}")
+            lines.append(f"::{finding.level} {where}::{_data(finding.message)}")
     return "".join(line + "\n" for line in lines)
 
 
