@@ -19,8 +19,10 @@ def formatted(kernels: Sequence[Checked], form: Format) -> str:
 def _junit(kernels: Sequence[Checked]) -> str:
     errors = [kernel for kernel in kernels if kernel.status == NOT_RUNNABLE]
     others = [kernel for kernel in kernels if kernel.status == NOT_A_PRODUCT]
-    counts = {"tests": str(len(kernels)), "failures": str(sum(kernel.failed for kernel in kernels)),
-              "errors": str(len(errors)), "skipped": str(len(others)), "time": f"{sum(kernel.seconds for kernel in kernels):.2f}"}  # fmt: skip
+    numbers = {"tests": len(kernels), "failures": sum(kernel.failed for kernel in kernels), "errors": len(errors),
+               "skipped": len(others)}  # fmt: skip
+    counts = {name: str(number) for name, number in numbers.items()}
+    counts["time"] = f"{sum(kernel.seconds for kernel in kernels):.2f}"
     root = ElementTree.Element("testsuites", {"name": "gemmsmith check"} | counts)
     suite = ElementTree.SubElement(root, "testsuite", {"name": "gemmsmith check"} | counts)
     for kernel in kernels:
