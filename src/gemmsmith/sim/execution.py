@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 import numpy as np
 
 from gemmsmith.sim.bundle import Bundle
+from gemmsmith.sim.clocks import Clocks
 from gemmsmith.sim.counters import Counters
 from gemmsmith.sim.hazards import HazardLog
 from gemmsmith.sim.lanes import Lanes, WaveState
@@ -40,13 +42,13 @@ class Execution(WaveState):
     ) -> None:
         super().__init__(lowered, wave)
         self.memory, self.late_copies, self.counters, self.log = memory, late_copies, counters, log
-        self.time = 0  # steps that the running lanes have taken
         self.between = lowered.fact(shared_between_threads)
         self.shared = WindowMemory(Space.SHARED, len(wave.blocks), wave.shared_size)
         self.shared_base = self.block * self.shared.stride
         self.local = WindowMemory(Space.LOCAL, wave.lanes if lowered.local_size else 0, lowered.local_size)
         self.local_base = self.every * self.local.stride
-        self.shadow = Shadow(self, self.shared, log) if log is not None and wave.shared_size else None
+        self.clocks = Clocks(self, math.prod(wave.grid))
+        self.shadow = Shadow(self, self.shared, log, self.clocks) if log is not None else None
         self._units: dict[Callable[[Execution], Any], Any] = {}
 
     def unit(self, kind: Callable[[Execution], U]) -> U:

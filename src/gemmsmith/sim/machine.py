@@ -71,7 +71,6 @@ class Machine(Execution):
         super().__init__(lowered, wave, memory, schedule.late_copies, log, counters)
         self.program, self.schedule, self.deadline = program, schedule, deadline
         self.steps_taken = 0
-        self.alive = np.ones(wave.lanes, bool)
         self.live = np.full(len(wave.blocks), wave.threads)
         # Groups that wait at the instruction at their position.
         self.at_barrier: list[Group] = []
@@ -92,6 +91,8 @@ class Machine(Execution):
             ready, group = self._merge(ready, group)
             meet = {g.position for g in ready if g.team == group.team}
             ready += self._advance(group, meet, alone=not (ready or self.at_barrier or self.at_warp_barrier))
+        if self.shadow is not None:
+            self.shadow.finish()
 
     def _start(self) -> list[Group]:
         if self.schedule.lockstep:

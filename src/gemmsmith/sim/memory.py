@@ -220,8 +220,12 @@ class WindowMemory:
                               f"the block has {self.size} bytes of {self.space} memory", self.space)  # fmt: skip
         return addresses.astype(np.int64) + bases
 
-    def gather(self, index: Array, width: int) -> Array:
-        self._check_written(index, width)
+    def gather(self, index: Array, width: int, used: Array | None = None) -> Array:
+        """The bytes at these positions. ``used``: which of the bytes of each row of accesses must have been written."""
+        if used is None:
+            self._check_written(index, width)
+        else:
+            self._check_used(index, used)
         return self.data.view(RAW[width]).take(index >> _SHIFT[width])
 
     def scatter(self, index: Array, width: int, values: Array) -> None:
@@ -240,6 +244,18 @@ class WindowMemory:
         else:
             bits = (((1 << width) - 1) << (index % 4)).astype(np.uint8)
             good = (self.written.take(index // 4) & bits) == bits
+        self._require(good, index)
+
+    def _check_used(self, index: Array, used: Array) -> None:
+        rows = index.reshape(used.shape[0], -1)
+        good = np.ones(rows.shape, bool)
+        for n, row in enumerate(used):
+            for byte in np.flatnonzero(row):
+                at = rows[n] + byte
+                good[n] &= self.written.take(at // 4) >> (at % 4).astype(np.uint8) & 1 == 1
+        self._require(good, index)
+
+    def _require(self, good: Array, index: Array) -> None:
         if not good.all():
             position = int(np.flatnonzero(~good.reshape(-1))[0])
             address = int(index.reshape(-1)[position]) % self.stride

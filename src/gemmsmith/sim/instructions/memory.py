@@ -12,6 +12,7 @@ from gemmsmith.sim.execution import Execution
 from gemmsmith.sim.instructions.pattern import Modifiers
 from gemmsmith.sim.instructions.record import Draft, Record
 from gemmsmith.sim.lanes import Lanes
+from gemmsmith.sim.live_parts import live_bytes
 from gemmsmith.sim.lowering import Lowering, Refused, items, operands
 from gemmsmith.sim.memory import RAW
 from gemmsmith.sim.syntax import Instruction
@@ -68,7 +69,7 @@ def _load(machine: Execution, step: Bundle[None], lanes: Lanes) -> None:
     else:
         memory, bases = machine.window(space, lanes)
         index = memory.index(addresses, bases, width)
-        raw = memory.gather(index, width)
+        raw = memory.gather(index, width, live_bytes(machine.lowered, step.operations))
         if machine.shadow is not None and space is Space.SHARED:
             for operation, row in zip(step.operations, index.reshape(step.count, -1), strict=True):
                 machine.shadow.read(operation, machine.indices(lanes), row)
