@@ -1,14 +1,14 @@
 """What each thread knows of what others did: vector clocks, as barriers, fences and flags order a launch.
 
 An access is *ordered before* a later one if a chain of synchronisation leads from the first thread to the second. The
-chain is kept at three levels, so that the common case costs nothing. A block's epoch grows by one at each barrier of the
-block. Within a warp, each lane counts what it has released, and knows a count of each other lane. Beyond that, a thread
-may hold a ``Clock``: what it acquired through memory from other warps and blocks.
+chain is kept at three levels, so that the common case costs nothing. A block's epoch grows by one at each barrier of
+the block. Within a warp, each lane counts what it has released, and knows a count of each other lane. Beyond that, a
+thread may hold a ``Clock``: what it acquired through memory from other warps and blocks.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -117,12 +117,14 @@ class Clocks:
 
     def __init__(self, state: WaveState, blocks_of_grid: int) -> None:
         self.state, self._blocks = state, blocks_of_grid
+        self.number = int(state.wave.blocks[0])  # tells the waves of a launch apart
         self._lane = state.thread % WARP
         self._epochs = np.zeros(len(state.wave.blocks), np.int32)
         self._counts: Array | None = None
         self._holds: Array | None = None
         self._clocks: tuple[Clock, ...] = ()
         self._now: Moment | None = None
+        self.before_barrier: Callable[[Array], None] | None = None  # told which lanes are about to pass one
 
     def now(self) -> Moment:
         if self._now is None:
@@ -133,6 +135,8 @@ class Clocks:
 
     def barrier(self, lanes: Lanes) -> None:
         """All threads of these lanes' blocks have passed a barrier."""
+        if self.before_barrier is not None:
+            self.before_barrier(self.state.indices(lanes))
         self._change()
         blocks = np.unique(self.state.block[lanes])
         self._epochs[blocks] += 1
@@ -144,6 +148,8 @@ class Clocks:
     def warp_barrier(self, lanes: Lanes) -> None:
         """These lanes passed a warp-wide barrier: the lanes of a warp now know what each of them did before."""
         mine = self.state.indices(lanes)
+        if self.before_barrier is not None:
+            self.before_barrier(mine)
         mine = mine[np.argsort(self.state.warp[mine], kind="stable")]
         counts = self._tick(mine)
         _, starts, sizes = np.unique(self.state.warp[mine], return_index=True, return_counts=True)
@@ -167,22 +173,27 @@ class Clocks:
 
     def release(self, lane: int) -> Clock:
         """What a lane knows and did up to now."""
-        self._tick(np.array([lane]))
-        return self.known(self.now(), lane)
+        mine = np.array([lane])
+        self._tick(mine)
+        return self.known(self.now(), mine)
 
-    def known(self, moment: Moment, lane: int) -> Clock:
-        """What a lane knew and had released at a moment."""
-        block = int(self.state.block[lane])
+    def known(self, moment: Moment, lanes: Array) -> Clock:
+        """What lanes of one block knew and had released at a moment."""
+        block = int(self.state.block[lanes[0]])
         epochs = np.zeros(self._blocks, np.int32)
         number = int(self.state.wave.blocks[block])
         epochs[number] = moment.epochs[block]
-        warps = {}
+        warps: dict[int, Array] = {}
         if moment.counts is not None:
-            warp = number * self.state.warps_per_block + int(self.state.thread[lane]) // WARP
-            warps[warp] = moment.counts[lane].copy()
+            warp = self.state.thread[lanes] // WARP
+            for one in np.unique(warp):
+                of_it = moment.counts[lanes[warp == one]].max(axis=0)
+                warps[number * self.state.warps_per_block + int(one)] = of_it
         clock = Clock(epochs, warps)
-        held = -1 if moment.holds is None else int(moment.holds[lane])
-        return clock if held < 0 else clock.joined(moment.clocks[held])
+        if moment.holds is not None:
+            for held in np.unique(moment.holds[lanes]):
+                clock = clock if held < 0 else clock.joined(moment.clocks[held])
+        return clock
 
     def acquire(self, lane: int, clock: Clock) -> None:
         """A lane learns what a clock knows."""

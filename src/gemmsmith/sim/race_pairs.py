@@ -1,8 +1,8 @@
 """Find the pairs of accesses that nothing orders, among accesses to the same locations.
 
 Two accesses of one location by different threads race if at least one writes, and neither is ordered before the other.
-No race: two atomic updates; two writes of the same bits. Which of two accesses comes first in a report depends on how far
-its own thread has come, not on the order that the schedule happened to take: every schedule names the same pair.
+No race: two atomic updates; two writes of the same bits. Which of two accesses comes first in a report depends on how
+far its own thread has come, not on the order that the schedule happened to take: every schedule names the same pair.
 """
 
 from __future__ import annotations
@@ -217,12 +217,13 @@ class PairSearch:
 
         def before(first: Array, first_lane: Array, second: Array, second_lane: Array) -> Array:
             known = self._ordered(first, first_lane, second, second_lane)
-            return np.where(same, first < second, known)
+            known[same] = (first < second)[same]
+            return known
 
         # A copy ends when its thread has waited for it; any other access where it begins.
         end_a = np.where(self.kind[a] == Kind.COPY, value[one].astype(np.int64), a)
         end_b = np.where(self.kind[b] == Kind.COPY, value[two].astype(np.int64), b)
-        result = (end_a == NOT_DONE) | ~before(np.maximum(end_a, 0), lane[one], b, lane[two])
+        result: Array = (end_a == NOT_DONE) | ~before(np.maximum(end_a, 0), lane[one], b, lane[two])
         result &= (end_b == NOT_DONE) | ~before(np.maximum(end_b, 0), lane[two], a, lane[one])
         return result
 
@@ -253,8 +254,9 @@ class PairSearch:
         kinds = self._kinds(first, second)
         within = thread[first] // WARP == thread[second] // WARP
         block = self._blocks()
-        keys = (thread[second], thread[first], self.accesses.unit[first], time[first], time[second],
-                block[first] != block[second], within, kinds, position[second], position[first])  # fmt: skip
+        near = within.astype(np.int8) + (block[first] == block[second])  # 0: two blocks, 1: two warps, 2: one warp
+        keys = (thread[second], thread[first], self.accesses.unit[first], time[first], time[second], near, kinds,
+                position[second], position[first])  # fmt: skip
         order = np.lexsort(keys)
         new = np.zeros(order.size, bool)
         new[0] = True
@@ -263,7 +265,7 @@ class PairSearch:
         names = list(HazardKind)
         for i in order[new]:
             a, b = int(first[i]), int(second[i])
-            rank = (int(within[i]), int(time[b]), int(time[a]), int(self.accesses.unit[a]), int(thread[a]),
+            rank = (int(near[i]), int(time[b]), int(time[a]), int(self.accesses.unit[a]), int(thread[a]),
                     int(thread[b]))  # fmt: skip
             yield RacingPair(names[int(kinds[i])], int(self.accesses.unit[a]), self._side(a), self._side(b),
                              not within[i], rank)  # fmt: skip

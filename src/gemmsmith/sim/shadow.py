@@ -1,9 +1,9 @@
 """Find shared-memory races: two accesses of one location by different threads with nothing that orders them.
 
 Accesses are written down until the barrier that ends their epoch, and judged then, all against all; what this run's
-schedule did first does not matter. Most locations are dismissed at once: nobody wrote them, or only the thread that read
-them. The others are for ``race_pairs.py``. An asynchronous copy occupies its destination from the moment it is issued until
-its own thread has waited for it; until then any access by any thread is a race.
+schedule did first does not matter. Most locations are dismissed at once: nobody wrote them, or only the thread that
+read them. The others are for ``race_pairs.py``. An asynchronous copy occupies its destination from the moment it is
+issued until its own thread has waited for it; until then any access by any thread is a race.
 
 A loop without barriers may have more accesses than there is room for. Then further ones by the same warp to the same
 location are left out: two lanes of each warp stay on record, enough to find a race, but perhaps not at every line.

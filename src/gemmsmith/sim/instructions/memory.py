@@ -25,9 +25,9 @@ CONFLICTS = "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_{}.sum"
 SPACES = {"global": Space.GLOBAL, "const": Space.GLOBAL, "shared": Space.SHARED, "shared::cta": Space.SHARED,
           "local": Space.LOCAL, "": Space.GENERIC}  # fmt: skip
 TYPES = "b8 u8 s8 b16 u16 s16 f16 bf16 b32 u32 s32 f32 f16x2 bf16x2 b64 u64 s64 f64"
-# Orders weaker than acquire, scopes and cache hints change neither what is read nor what is written.
+# Orders, scopes and cache hints change neither what is read nor what is written.
 FORM = {
-    "order": "weak relaxed volatile", "scope": "cta gpu sys", "space": " ".join(SPACES), "vec": "v2 v4",
+    "order": "weak relaxed volatile acquire release", "scope": "cta gpu sys", "space": " ".join(SPACES), "vec": "v2 v4",
     "hint": "nc ca cg cs lu cv wb wt L1::* L2::*", "type": TYPES,
 }  # fmt: skip
 
