@@ -117,7 +117,7 @@ NO_RACES = {
         sub.u32 %r2, %r2, 1; setp.ne.u32 %p3, %r2, 0;
         @%p3 bra AGAIN;
         """,
-    "global memory": "st.global.u32 [%d1], %t;",
+    "global memory": "shl.b32 %r1, %t, 2; cvt.u64.u32 %d2, %r1; add.s64 %d2, %d2, %d1;\nst.global.u32 [%d2], 5;",
 }
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from copy import deepcopy
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -18,10 +19,12 @@ from gemmsmith.run.device import Bytes, Launch
 from gemmsmith.run.tensor_map import check_tensor_map, encode_simulated
 from gemmsmith.sim.bundle import Program, most_operations
 from gemmsmith.sim.counters import Counters
+from gemmsmith.sim.global_shadow import FirstLook, Look, SecondLook
 from gemmsmith.sim.hazards import HazardError, HazardLog
 from gemmsmith.sim.lower import lower
 from gemmsmith.sim.machine import Machine
 from gemmsmith.sim.memory import AccessFault, GlobalMemory
+from gemmsmith.sim.memory_order import shared_between_threads
 from gemmsmith.sim.operation import FILE_DTYPES, Lowered
 from gemmsmith.sim.ptx import parse
 from gemmsmith.sim.schedule import Schedule, schedule_named
@@ -31,7 +34,10 @@ from gemmsmith.sim.wave import Wave
 # A wave has as many blocks as fit in this many lanes and this many bytes of registers.
 _WAVE_LANES = 1 << 15
 _WAVE_REGISTER_BYTES = 1 << 27
+_RESIDENT_REGISTER_BYTES = 1 << 30  # for kernels whose blocks wait for one another, and so must run together
 _GRID_GPU = "H200"  # a persistent grid is as large as on this GPU
+
+Run = Callable[[Schedule, HazardLog | None, Counters | None, Look | None], None]
 
 
 @dataclass
@@ -53,7 +59,7 @@ class LoadedPtx:
 class SimDevice:
     """Executes kernels from their PTX.
 
-    ``mod32`` takes fp32 arithmetic modulo 2³². ``hazards`` looks for shared-memory races, and ``count`` keeps what a
+    ``mod32`` takes fp32 arithmetic modulo 2³². ``hazards`` looks for races, and ``count`` keeps what a
     profiler counts in ``counters``; both cost some time. A launch that takes longer than ``timeout`` seconds is a
     fault, since an endless loop cannot be told from a long one.
     """
@@ -146,15 +152,52 @@ class SimDevice:
         lanes = max(geometry.threads, min(_WAVE_LANES, _WAVE_REGISTER_BYTES // max(1, per_lane)))
         at_once = max(1, lanes // geometry.threads)
         numbers = np.arange(geometry.blocks) if blocks is None else np.asarray(blocks, np.int64)
+        at_once = self._resident(loaded, geometry, per_lane, at_once)
         self.counters = Counters(loaded.lowered, geometry) if self.count else None
         deadline = time.monotonic() + self.timeout
-        with np.errstate(all="ignore"), self._hazards_of_whole_launches():
+
+        def run(schedule: Schedule, log: HazardLog | None, counters: Counters | None, look: Look | None) -> None:
             for start in range(0, len(numbers), at_once):
                 wave = Wave(
                     geometry.grid, geometry.block, numbers[start : start + at_once], static + geometry.smem, parameters
                 )
-                Machine(loaded.lowered, loaded.program(wave.lanes), wave, self.memory, self.schedule, self.log,
-                        self.counters, deadline).run()  # fmt: skip
+                Machine(loaded.lowered, loaded.program(wave.lanes), wave, self.memory, schedule, log, counters,
+                        deadline, look).run()  # fmt: skip
+
+        with np.errstate(all="ignore"), self._hazards_of_whole_launches():
+            if self.log is None:
+                run(self.schedule, None, self.counters, None)
+            else:
+                self.log.merge(self._watch(loaded.lowered, run))
+
+    def _watch(self, lowered: Lowered, run: Run) -> HazardLog:
+        """Run a launch and look for races; where the first look is not enough, run it again for a second one."""
+        self.memory.keep_changes(True)
+        try:
+            log, first, schedule = HazardLog(), FirstLook(lowered, self.memory), deepcopy(self.schedule)
+            run(self.schedule, log, self.counters, first)
+            hot = first.suspects()
+            if not hot and not (log.found and first.between.synchronises):
+                return log
+            self.memory.undo()
+            again = HazardLog()
+            second = SecondLook(first, hot, again)
+            if schedule.lockstep and first.between.polling:  # who runs together waits for nobody
+                schedule = schedule_named("in_order", late_copies=schedule.late_copies)
+            run(schedule, again, None, second)
+            second.finish()
+            return again
+        finally:
+            self.memory.keep_changes(False)
+
+    def _resident(self, loaded: LoadedPtx, geometry: Geometry, per_lane: int, at_once: int) -> int:
+        """How many blocks run together: all that a GPU holds at once, if blocks wait for one another."""
+        if not loaded.lowered.fact(shared_between_threads).polls_global:
+            return at_once
+        gpu = gpu_named(_GRID_GPU)
+        held = gpu.sms * max(1, gpu.threads_per_sm // geometry.threads)
+        room = _RESIDENT_REGISTER_BYTES // max(1, per_lane * geometry.threads)
+        return max(at_once, min(held, room))
 
     @contextmanager
     def _hazards_of_whole_launches(self) -> Iterator[None]:
@@ -164,6 +207,11 @@ class SimDevice:
         except BaseException:
             self.log = HazardLog() if self.log is not None else None
             raise
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the launches since the last ``synchronize`` did that is legal but worth knowing."""
+        return () if self.log is None else self.log.notes
 
     def synchronize(self) -> None:
         """Launches are finished when they return; raises the hazards that they had, if any were looked for."""

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 import numpy as np
 
 from gemmsmith.sim.bundle import Bundle
+from gemmsmith.sim.clocks import Clocks
 from gemmsmith.sim.counters import Counters
+from gemmsmith.sim.global_shadow import Look
 from gemmsmith.sim.hazards import HazardLog
 from gemmsmith.sim.lanes import Lanes, WaveState
 from gemmsmith.sim.memory import GlobalMemory, WindowMemory, resolve_generic
@@ -25,8 +28,8 @@ U = TypeVar("U")
 class Execution(WaveState):
     """A wave's lanes, the memories they reach, and what watches them.
 
-    ``late_copies`` makes asynchronous copies land as late as the program allows. ``shadow`` is the race detector and
-    ``counters`` counts; either is None if nobody asked for it.
+    ``late_copies`` makes asynchronous copies land as late as the program allows. ``shadow`` finds races on shared
+    memory, ``look`` on global memory, and ``counters`` counts; each is None if nobody asked for it.
     """
 
     def __init__(
@@ -37,16 +40,19 @@ class Execution(WaveState):
         late_copies: bool = False,
         log: HazardLog | None = None,
         counters: Counters | None = None,
+        look: Look | None = None,
     ) -> None:
         super().__init__(lowered, wave)
         self.memory, self.late_copies, self.counters, self.log = memory, late_copies, counters, log
-        self.time = 0  # steps that the running lanes have taken
         self.between = lowered.fact(shared_between_threads)
         self.shared = WindowMemory(Space.SHARED, len(wave.blocks), wave.shared_size)
         self.shared_base = self.block * self.shared.stride
         self.local = WindowMemory(Space.LOCAL, wave.lanes if lowered.local_size else 0, lowered.local_size)
         self.local_base = self.every * self.local.stride
-        self.shadow = Shadow(self, self.shared, log) if log is not None and wave.shared_size else None
+        self.clocks = Clocks(self, math.prod(wave.grid))
+        self.shadow = Shadow(self, self.shared, log, self.clocks) if log is not None else None
+        self.look = look
+        self.reached: tuple[Space, Array] = Space.GENERIC, np.zeros(0, np.uint64)  # by the bundle that ran last
         self._units: dict[Callable[[Execution], Any], Any] = {}
 
     def unit(self, kind: Callable[[Execution], U]) -> U:
@@ -60,9 +66,12 @@ class Execution(WaveState):
         """The space that a bundle's first pointer reaches, and the addresses inside it."""
         assert step.access is not None
         addresses = self.addresses(step.pointers[0], lanes, step.count)
+        if self.look is not None and step.targets:
+            addresses = addresses.copy()  # the targets may be the registers that it is a view of
+        self.reached = (step.access.space, addresses)
         if step.access.space is Space.GENERIC:
-            return resolve_generic(addresses)
-        return step.access.space, addresses
+            self.reached = resolve_generic(addresses)
+        return self.reached
 
     def window(self, space: Space, lanes: Lanes) -> tuple[WindowMemory, Array]:
         """Shared or local memory, and where the window of each of these lanes starts in it."""

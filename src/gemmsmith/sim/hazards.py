@@ -1,4 +1,4 @@
-"""Shared-memory races as they are reported: two accesses that nothing orders, and what would order them."""
+"""Races as they are reported: two accesses that nothing orders, and what would order them."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from enum import StrEnum
 from gemmsmith.errors import SimulationError
 
 _MOST_REPORTED = 20
+_MOST_KEPT = 400
 
 
 class HazardKind(StrEnum):
@@ -34,7 +35,11 @@ class Side:
 
 @dataclass(frozen=True)
 class Hazard:
-    """Two accesses that nothing orders, the shared-memory address, and what would order them."""
+    """Two accesses that nothing orders, where, and what would order them.
+
+    ``address`` is in shared memory of ``block``, or in global memory; then ``memory`` says what lies there. With
+    ``across_blocks`` the threads are of two blocks, and name them.
+    """
 
     kind: HazardKind
     address: int
@@ -42,20 +47,30 @@ class Hazard:
     first: Side
     second: Side
     across_warps: bool
+    memory: str = ""
+    across_blocks: bool = False
+
+    @property
+    def is_global(self) -> bool:
+        return bool(self.memory)
 
     @property
     def needed(self) -> str:
         if self.kind is HazardKind.IN_FLIGHT_COPY:
             return "cp.async.wait_group by the copying thread, then a barrier, must come between them"
+        if self.across_blocks:
+            return "blocks of one launch run at the same time: use atomics, a fence and a flag, or a second launch"
         if self.across_warps:
             return "a __syncthreads() must come between them"
         return "__syncwarp() or a barrier must come between them"
 
     def __str__(self) -> str:
-        return (
-            f"{self.kind} race on shared address {self.address:#x} of block {self.block}: "
-            f"{self.first}, then {self.second}; {self.needed}"
-        )
+        place = f"shared address {self.address:#x}"
+        if self.is_global:
+            place = f"global address {self.address:#x} ({self.memory})"
+        if not self.across_blocks:
+            place += f" of block {self.block}" if not self.is_global else f" in block {self.block}"
+        return f"{self.kind} race on {place}: {self.first}, then {self.second}; {self.needed}"
 
 
 class HazardError(SimulationError):
@@ -70,8 +85,27 @@ class HazardLog:
     """Distinct hazards of a launch: one for each pair of source lines, preferably between two warps."""
 
     def __init__(self) -> None:
-        self._found: dict[tuple[HazardKind, str, str], Hazard] = {}
+        self._found: dict[tuple[str, str, str, bool], tuple[tuple[int, ...], Hazard]] = {}
         self._notes: dict[str, None] = {}
+
+    @property
+    def found(self) -> tuple[Hazard, ...]:
+        """Those that come first in the kernel, first."""
+        ranked = sorted(self._found.values(), key=lambda item: item[0][1:])
+        return tuple([hazard for _, hazard in ranked[:_MOST_REPORTED]])
+
+    def add(self, rank: tuple[int, ...], hazard: Hazard) -> None:
+        """Keep the hazard, unless its lines have one of a lower rank."""
+        key = (hazard.kind, hazard.first.where, hazard.second.where, hazard.is_global)
+        kept = self._found.get(key)
+        if (kept is None and len(self._found) < _MOST_KEPT) or (kept is not None and rank < kept[0]):
+            self._found[key] = rank, hazard
+
+    def merge(self, other: HazardLog) -> None:
+        """Take over the hazards and notes of another launch, after those found before."""
+        for rank, hazard in other._found.values():
+            self.add((rank[0], *rank[1:]), hazard)
+        self._notes.update(other._notes)
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -80,17 +114,3 @@ class HazardLog:
 
     def note(self, text: str) -> None:
         self._notes[text] = None
-
-    @property
-    def found(self) -> tuple[Hazard, ...]:
-        return tuple(self._found.values())
-
-    def known(self, kind: HazardKind, first: str, second: str, across_warps: bool) -> bool:
-        """Whether another hazard of these lines would add nothing."""
-        found = self._found.get((kind, first, second))
-        if found is None:
-            return len(self._found) >= _MOST_REPORTED
-        return found.across_warps or not across_warps
-
-    def add(self, hazard: Hazard) -> None:
-        self._found[hazard.kind, hazard.first.where, hazard.second.where] = hazard

@@ -30,6 +30,8 @@ class WaveState:
         self.lowered, self.wave = lowered, wave
         self.files = {f: np.full((h, wave.lanes), _UNSET[f], FILE_DTYPES[f]) for f, h in lowered.heights.items()}
         self.every = np.arange(wave.lanes)
+        self.alive = np.ones(wave.lanes, bool)
+        self.time = 0  # steps that the running lanes have taken
         self.thread = np.tile(np.arange(wave.threads), len(wave.blocks))
         self.block = np.repeat(np.arange(len(wave.blocks)), wave.threads)
         self.warps_per_block = -(-wave.threads // WARP)

@@ -27,6 +27,7 @@ from gemmsmith.sim.faults import (
     short_warp,
     stuck,
 )
+from gemmsmith.sim.global_shadow import Look, touches, watched
 from gemmsmith.sim.hazards import HazardLog
 from gemmsmith.sim.lanes import ALL, Lanes, compact
 from gemmsmith.sim.memory import AccessFault, GlobalMemory, MixedSpaces, space_of
@@ -37,6 +38,7 @@ from gemmsmith.sim.types import Array
 from gemmsmith.sim.wave import WARP, Wave
 
 _STEPS_BETWEEN_CLOCKS = 256
+_MOST_TEAMS = 256
 
 
 @dataclass(frozen=True)
@@ -67,11 +69,14 @@ class Machine(Execution):
         log: HazardLog | None = None,
         counters: Counters | None = None,
         deadline: float = math.inf,
+        look: Look | None = None,
     ) -> None:
-        super().__init__(lowered, wave, memory, schedule.late_copies, log, counters)
+        super().__init__(lowered, wave, memory, schedule.late_copies, log, counters, look)
+        if look is not None:
+            look.attach(self.clocks)
+        self.watched = lowered.fact(watched) if look is not None else frozenset()
         self.program, self.schedule, self.deadline = program, schedule, deadline
         self.steps_taken = 0
-        self.alive = np.ones(wave.lanes, bool)
         self.live = np.full(len(wave.blocks), wave.threads)
         # Groups that wait at the instruction at their position.
         self.at_barrier: list[Group] = []
@@ -92,11 +97,15 @@ class Machine(Execution):
             ready, group = self._merge(ready, group)
             meet = {g.position for g in ready if g.team == group.team}
             ready += self._advance(group, meet, alone=not (ready or self.at_barrier or self.at_warp_barrier))
+        if self.shadow is not None:
+            self.shadow.finish()
 
     def _start(self) -> list[Group]:
         if self.schedule.lockstep:
             return [Group(0, ALL, 0)]
-        warp = self.thread // WARP
+        # Warps of one number in all blocks advance together, unless blocks wait for one another.
+        apart = self.between.polls_global and int(self.warp[-1]) < _MOST_TEAMS
+        warp = self.warp if apart else self.thread // WARP
         return [Group(0, compact(np.flatnonzero(warp == w)), w) for w in range(int(warp.max()) + 1)]
 
     def _merge(self, ready: list[Group], group: Group) -> tuple[list[Group], Group]:
@@ -136,7 +145,7 @@ class Machine(Execution):
                     return groups
                 if not alone and step.traits.flow is Flow.BRANCH:
                     return groups
-                position, laps = groups[0].position, groups[0].laps
+                position, laps, self.time = groups[0].position, groups[0].laps, groups[0].time
             taken += 1
             if taken == quantum:
                 return [Group(position, lanes, group.team, self.time, laps)]
@@ -154,8 +163,20 @@ class Machine(Execution):
             step.execute(self, step, active)
         except MixedSpaces:
             self._by_space(step, active)
+            return
         except AccessFault as fault:
             raise describe_fault(self, step, active, fault) from None
+        if step.first.position in self.watched:
+            self._look_at(step, active)
+
+    def _look_at(self, step: Bundle[Any], lanes: Lanes) -> None:
+        """Show what a bundle did to memory to who watches global memory."""
+        assert self.look is not None
+        if step.access is None:
+            self.look.fence(self, self.clocks, step.first, lanes)
+            return
+        for touch in touches(self, step, lanes, *self.reached):
+            self.look.accessed(self, self.clocks, step, touch)
 
     def _by_space(self, step: Bundle[Any], lanes: Lanes) -> None:
         """Execute generic accesses that reach several memories: one operation and one memory after the other."""
@@ -211,7 +232,9 @@ class Machine(Execution):
         spins = group.position in self.between.spins
         on, back = replace(group, position=step.following), replace(group, position=target)
         if spins:
-            on, back = replace(on, laps=0), replace(back, laps=group.laps + 1)
+            # Rounds of waiting take no time: how many there are is the schedule's choice.
+            time = group.time - self._steps_between(target, group.position)
+            on, back = replace(on, laps=0), replace(back, laps=group.laps + 1, time=time)
         taken = self._guarded(step, group.lanes)
         if taken is None:
             return [on]
@@ -221,6 +244,16 @@ class Machine(Execution):
         if self.counters is not None:
             self.counters.diverged(self, step, stay, taken)
         return [replace(on, lanes=stay), replace(back, lanes=taken)]
+
+    def _steps_between(self, start: int, stop: int) -> int:
+        """How many steps lead from one position to and past another; 0 if the way is not straight."""
+        steps = 1
+        while start < stop:
+            step = self.program.step(start)
+            if step.waits:
+                return 0
+            start, steps = step.following, steps + 1
+        return steps
 
     def _leave(self, step: Bundle[Any], group: Group) -> list[Group]:
         """Ends the guarded lanes; the others go on."""

@@ -8,6 +8,7 @@ that into a message with instruction, source line, block, thread and address.
 from __future__ import annotations
 
 import mmap
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -33,7 +34,10 @@ RAW: dict[int, np.dtype[Any]] = {
     8: np.dtype(np.uint64), 16: np.dtype(np.complex128),
 }  # fmt: skip
 
-_SHIFT = {1: 0, 2: 1, 4: 2, 8: 3, 16: 4}  # by which an address is shifted to get an element's index
+_PAGE_SHIFT = 12
+_PAGE = 1 << _PAGE_SHIFT
+
+SHIFT = {1: 0, 2: 1, 4: 2, 8: 3, 16: 4}  # by which an address is shifted to get an element's index
 
 
 class AccessFault(Exception):  # noqa: N818 - the usual word for it
@@ -71,11 +75,11 @@ def check_alignment(addresses: Array, width: int, space: Space) -> None:
 
 def _elements(addresses: Array, base: int, width: int) -> Array:
     """Indices of elements of ``width`` bytes, for 64-bit addresses in an allocation at ``base``."""
-    index: Array = (addresses - np.uint64(base)) >> np.uint64(_SHIFT[width])
+    index: Array = (addresses - np.uint64(base)) >> np.uint64(SHIFT[width])
     return index.view(np.int64)
 
 
-def _lazy_zeros(nbytes: int) -> Array:
+def lazy_zeros(nbytes: int) -> Array:
     """Zeros whose pages exist once they are touched: a simulated matrix may be larger than the machine's memory.
 
     Linux refuses np.zeros an array larger than its memory. MAP_NORESERVE says that most of it will never be touched.
@@ -83,6 +87,14 @@ def _lazy_zeros(nbytes: int) -> Array:
     if nbytes < _LARGE:
         return np.zeros(nbytes, np.uint8)
     return np.frombuffer(mmap.mmap(-1, nbytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NORESERVE), np.uint8)
+
+
+@dataclass
+class Saved:
+    """Pages of an allocation as they were before they were first written to."""
+
+    written: Array  # one flag for each page
+    pages: dict[int, Array] = field(default_factory=dict)
 
 
 class GlobalMemory:
@@ -94,10 +106,11 @@ class GlobalMemory:
         self._unreadable: dict[int, str] = {}
         self._names: dict[int, tuple[str, int]] = {}  # with the bytes of an element; 0: count bytes
         self._next = _FIRST_ADDRESS
+        self._before: dict[int, Saved] | None = None
 
     def allocate(self, nbytes: int) -> int:
         base = self._next
-        self._data[base] = _lazy_zeros(max(1, -(-nbytes // ALIGNMENT)) * ALIGNMENT)
+        self._data[base] = lazy_zeros(max(1, -(-nbytes // ALIGNMENT)) * ALIGNMENT)
         self._size[base] = nbytes
         self._next = base + -(-(nbytes + _GAP) // ALIGNMENT) * ALIGNMENT
         return base
@@ -184,7 +197,57 @@ class GlobalMemory:
     def scatter(self, addresses: Array, width: int, values: Array) -> None:
         check_alignment(addresses, width, Space.GLOBAL)
         for base, data, mask in self._split(addresses, width):
-            data.view(RAW[width])[_elements(addresses[mask], base, width)] = values[mask]
+            elements = _elements(addresses[mask], base, width)
+            if self._before is not None:
+                self._save(base, data, elements << SHIFT[width])
+            data.view(RAW[width])[elements] = values[mask]
+
+    # -- what a launch changed --------------------------------------------------------------------
+
+    def keep_changes(self, keep: bool) -> None:
+        """From now on, remember what is written over, or no longer."""
+        self._before = {} if keep else None
+
+    def _save(self, base: int, data: Array, offsets: Array) -> None:
+        assert self._before is not None
+        if base not in self._before:
+            self._before[base] = Saved(np.zeros(-(-data.size // _PAGE), bool))
+        saved = self._before[base]
+        pages = offsets >> _PAGE_SHIFT
+        for page in np.unique(pages[~saved.written[pages]]):
+            saved.written[page] = True
+            saved.pages[int(page)] = data[page << _PAGE_SHIFT : (page + 1) << _PAGE_SHIFT].copy()
+
+    def undo(self) -> None:
+        """Restore what was written over since ``keep_changes``."""
+        for base, saved in (self._before or {}).items():
+            data = self._data[base]
+            for page, content in saved.pages.items():
+                data[page << _PAGE_SHIFT : (page << _PAGE_SHIFT) + content.size] = content
+
+    def written_ranges(self, base: int) -> list[tuple[int, int]]:
+        """The bytes of an allocation that may have been written since ``keep_changes``: starts and ends."""
+        saved = (self._before or {}).get(base)
+        if saved is None:
+            return []
+        return [(page << _PAGE_SHIFT, (page << _PAGE_SHIFT) + saved.pages[page].size) for page in sorted(saved.pages)]
+
+    def parts(self, addresses: Array) -> list[tuple[int, Array, Array | None]]:
+        """The allocations that addresses lie in, with the addresses that do; None for all."""
+        if addresses.size == 0:
+            return []
+        found = self.locate(int(addresses.min()), 1)
+        if found is not None and int(addresses.max()) < found[0] + self._size[found[0]]:
+            return [(*found, None)]
+        return list(self._split(addresses, 1))
+
+    def place(self, address: int) -> str:
+        """What lies at an address: 'byte 64 of C'."""
+        found = self.locate(address, 1)
+        if found is None:
+            return "unknown memory"
+        what = self._names.get(found[0], f"a {self._size[found[0]]}-byte allocation")
+        return f"byte {address - found[0]} of {what}"
 
     def _split(self, addresses: Array, width: int) -> list[tuple[int, Array, Array]]:
         """The lanes that fall into each allocation; raises for the first that falls into none."""
@@ -235,12 +298,16 @@ class WindowMemory:
                               f"the block has {self.size} bytes of {self.space} memory", self.space)  # fmt: skip
         return addresses.astype(np.int64) + bases
 
-    def gather(self, index: Array, width: int) -> Array:
-        self._check_written(index, width)
-        return self.data.view(RAW[width]).take(index >> _SHIFT[width])
+    def gather(self, index: Array, width: int, used: Array | None = None) -> Array:
+        """The bytes at these positions. ``used``: which of the bytes of each row of accesses must have been written."""
+        if used is None:
+            self._check_written(index, width)
+        else:
+            self._check_used(index, used)
+        return self.data.view(RAW[width]).take(index >> SHIFT[width])
 
     def scatter(self, index: Array, width: int, values: Array) -> None:
-        element = index >> _SHIFT[width]
+        element = index >> SHIFT[width]
         self.data.view(RAW[width])[element] = values
         if width >= 4:
             self.written.view(RAW[width // 4])[element] = 0x0F0F0F0F & ((1 << (2 * width)) - 1)
@@ -251,10 +318,22 @@ class WindowMemory:
     def _check_written(self, index: Array, width: int) -> None:
         if width >= 4:
             full = 0x0F0F0F0F & ((1 << (2 * width)) - 1)
-            good = self.written.view(RAW[width // 4]).take(index >> _SHIFT[width]) == full
+            good = self.written.view(RAW[width // 4]).take(index >> SHIFT[width]) == full
         else:
             bits = (((1 << width) - 1) << (index % 4)).astype(np.uint8)
             good = (self.written.take(index // 4) & bits) == bits
+        self._require(good, index)
+
+    def _check_used(self, index: Array, used: Array) -> None:
+        rows = index.reshape(used.shape[0], -1)
+        good = np.ones(rows.shape, bool)
+        for n, row in enumerate(used):
+            for byte in np.flatnonzero(row):
+                at = rows[n] + byte
+                good[n] &= self.written.take(at // 4) >> (at % 4).astype(np.uint8) & 1 == 1
+        self._require(good, index)
+
+    def _require(self, good: Array, index: Array) -> None:
         if not good.all():
             position = int(np.flatnonzero(~good.reshape(-1))[0])
             address = int(index.reshape(-1)[position]) % self.stride

@@ -7,7 +7,7 @@ acquires the same location: by the access itself, or by a fence before the write
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -95,9 +95,8 @@ def shared_between_threads(lowered: Lowered) -> SharedBetweenThreads:
     return SharedBetweenThreads(orders, frozenset(polling), frozenset(spins), used, bool(spaces - {Space.SHARED}))
 
 
-def _deciding(body: Iterable[Operation[Any]], lowered: Lowered, start: int, stop: int) -> set[Cell]:
+def _deciding(body: Sequence[Operation[Any]], lowered: Lowered, start: int, stop: int) -> set[Cell]:
     """The registers of a loop that its branches in and out depend on."""
-    body = tuple(body)
     wanted: set[Cell] = set()
     for operation in body:
         if operation.traits.flow is not Flow.NEXT and operation.guard is not None:
@@ -106,12 +105,15 @@ def _deciding(body: Iterable[Operation[Any]], lowered: Lowered, start: int, stop
                 target = lowered.labels.get(operation.detail.label, stop + 1)
             if not start < target <= stop:
                 wanted.add(operation.guard.cell)
-    grown = True
-    while grown:
-        grown = False
-        for operation in body:
-            if operation.access is None and any(cell in wanted for cell in operation.writes()):
-                more = set(operation.reads()) - wanted
-                wanted |= more
-                grown = grown or bool(more)
+    writers: dict[Cell, list[Operation[Any]]] = {}
+    for operation in body:
+        if operation.access is None:
+            for cell in operation.writes():
+                writers.setdefault(cell, []).append(operation)
+    ahead = list(wanted)
+    while ahead:
+        for operation in writers.pop(ahead.pop(), ()):
+            more = set(operation.reads()) - wanted
+            wanted |= more
+            ahead += more
     return wanted

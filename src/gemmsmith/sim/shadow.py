@@ -1,31 +1,37 @@
 """Find shared-memory races: two accesses of one location by different threads with nothing that orders them.
 
-Every location of shared memory has a shadow: who wrote it last and what, who read it (the lowest and the highest
-thread), and when. A block's *epoch* grows by one at each barrier. Two accesses by different threads in one epoch, at
-least one of them a write, are a race, whatever order this run happened to take. The exception: a ``__syncwarp()`` that
-both threads took part in (or a chain of them) lies between. An asynchronous copy occupies its destination from the
-moment it is issued until its own thread has waited for it; until then any access by any thread is a race.
+Accesses are written down until the barrier that ends their epoch, and judged then, all against all; what this run's
+schedule did first does not matter. Most locations are dismissed at once: nobody wrote them, or only the thread that
+read them. The others are for ``race_pairs.py``. An asynchronous copy occupies its destination from the moment it is
+issued until its own thread has waited for it; until then any access by any thread is a race.
 
-Two stores of the same bits are not a race, since they leave the location the same in either order. Not detected: races
-on global memory. Reported although it may be intended: a flag that one thread writes and another spins on.
+A loop without barriers may have more accesses than there is room for. Then further ones by the same warp to the same
+location are left out: two lanes of each warp stay on record, enough to find a race, but perhaps not at every line.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from gemmsmith.sim.hazards import Hazard, HazardKind, HazardLog, Side
+from gemmsmith.sim.clocks import Clocks
+from gemmsmith.sim.hazards import Hazard, HazardLog, Side
 from gemmsmith.sim.lanes import Lanes, WaveState
+from gemmsmith.sim.live_parts import live_parts
 from gemmsmith.sim.memory import RAW, WindowMemory
+from gemmsmith.sim.memory_order import SharedBetweenThreads, shared_between_threads
 from gemmsmith.sim.operation import Lowered, Operation
+from gemmsmith.sim.race_pairs import NOT_DONE, Accesses, Event, Kind, PairSearch
 from gemmsmith.sim.traits import Space
 from gemmsmith.sim.types import Array
 from gemmsmith.sim.wave import WARP
 
-_NOBODY = -1
-_EVERYBODY = np.iinfo(np.int32).max  # above every lane number
+# Who wrote a location in this epoch: a lane, or one of these.
+_NOBODY, _COPY, _ATOMIC = -1, -2, -3
+_MOST_ACCESSES = 1 << 23
+_SEVERAL = 255
 
 
 def granule(lowered: Lowered) -> int:
@@ -34,182 +40,243 @@ def granule(lowered: Lowered) -> int:
     return min([4, *(a.element for a in accesses if a.space in (Space.SHARED, Space.GENERIC))])
 
 
-class Shadow:
-    """The shadow of one wave's shared memory."""
+@dataclass(frozen=True)
+class _Record:
+    """One execution of an instruction. ``done``, of a copy, are the numbers of the records at which it had landed."""
 
-    def __init__(self, state: WaveState, shared: WindowMemory, log: HazardLog) -> None:
-        self.state, self.shared, self.log = state, shared, log
-        self.operations = state.lowered.operations
+    event: Event
+    number: int
+    lanes: Array
+    index: Array
+    parts: Array | None  # which of its units each lane reads, if not all
+    count: int  # units of each access
+    values: Array | None = None
+    done: Array | None = None
+
+    def part(self, keep: Array) -> _Record:
+        values = None if self.values is None else self.values.reshape(self.lanes.size, -1)[keep].reshape(-1)
+        done = None if self.done is None else self.done.reshape(self.lanes.size, -1)[keep].reshape(-1)
+        return replace(self, lanes=self.lanes[keep], index=self.index[keep], values=values, done=done)
+
+
+class Shadow:
+    """Watches one wave's shared memory."""
+
+    def __init__(self, state: WaveState, shared: WindowMemory, log: HazardLog, clocks: Clocks) -> None:
+        self.state, self.shared, self.log, self.clocks = state, shared, log, clocks
+        self.between: SharedBetweenThreads = state.lowered.fact(shared_between_threads)
         self.unit = granule(state.lowered)
+        self._records: list[_Record] = []
+        self._size = self._writes = self._number = 0
         units = shared.data.size // self.unit
-        self.warp = state.warp
-        self.lane = state.thread % WARP
-        self.block_epoch = np.zeros(len(state.wave.blocks), np.int32)
-        # A vector clock within each warp: known[x, i] counts the warp-wide barriers of lane i that x knows to be past.
-        self.known = np.zeros((state.wave.lanes, WARP), np.int32)
-        self.writer, self.low, self.high, self.copier = (np.full(units, _NOBODY, np.int32) for _ in range(4))
-        self.write_epoch, self.read_epoch = (np.full(units, -1, np.int32) for _ in range(2))
-        self.write_clock, self.low_clock, self.high_clock = (np.zeros(units, np.int32) for _ in range(3))
-        # Positions of the operations that did it.
-        self.write_op, self.low_op, self.high_op, self.copy_op = (np.zeros(units, np.int32) for _ in range(4))
-        self.value = np.zeros(units, RAW[self.unit])
-        self.updated = np.zeros(units, bool)  # the last write was an atomic update
+        self._writer = np.full(units, _NOBODY, np.int32)
+        self._touched = np.zeros(shared.data.size // 16, bool)  # 16 bytes, of which some were written
+        self._copy = np.full(units, -1, np.int32)  # the number of the record of a copy in flight
+        self._flying: dict[int, _Record] = {}
+        self._seen: Array | None = None  # for each location and warp: a lane + 1, or several
+        self._known: set[tuple[int, int]] = set()
 
     # -- what orders accesses ---------------------------------------------------------------------
 
     def barrier(self, lanes: Lanes) -> None:
         """All threads of these lanes' blocks have passed a barrier."""
-        self.block_epoch[np.unique(self.state.block[lanes])] += 1
+        self.clocks.barrier(lanes)
+        if np.unique(self.state.block[lanes]).size == len(self.state.wave.blocks):
+            self._judge()
+            self._records = list(self._flying.values())
+            self._size = self._writes = 0
+            self._seen = None
 
     def warp_barrier(self, lanes: Lanes) -> None:
-        """These lanes passed a warp-wide barrier: the lanes of a warp now know what each of them did before."""
+        """These lanes passed a warp-wide barrier, with one member mask."""
         mine = self.state.indices(lanes)
-        mine = mine[np.argsort(self.warp[mine], kind="stable")]
-        self.known[mine, self.lane[mine]] += 1
-        _, starts, counts = np.unique(self.warp[mine], return_index=True, return_counts=True)
-        self.known[mine] = np.repeat(np.maximum.reduceat(self.known[mine], starts), counts, axis=0)
+        if self.state.wave.threads <= WARP:
+            blocks = len(self.state.wave.blocks)
+            alive = np.bincount(self.state.block[self.state.alive], minlength=blocks)
+            whole = np.bincount(self.state.block[mine], minlength=blocks) == alive
+            if whole[self.state.block[mine]].all():  # of a block that is one warp: as good as a barrier
+                self.barrier(lanes)
+                return
+        if self._seen is not None:
+            self._seen[:] = 0
+        self.clocks.warp_barrier(lanes)
+
+    def finish(self) -> None:
+        """The wave has ended."""
+        self._judge()
 
     # -- accesses ---------------------------------------------------------------------------------
 
     def read(self, operation: Operation[Any], lanes: Array, index: Array) -> None:
         """``lanes`` read the operation's width at byte positions ``index``."""
-        lanes, units = self._spread(lanes, index, _width(operation))
-        self._check_copies(operation, lanes, units)
-        self._report(HazardKind.READ_AFTER_WRITE, self._unordered_write(lanes, units), self.write_op, units,
-                     self.writer[units], operation, lanes)  # fmt: skip
-        self._note_readers(operation.position, lanes, units)
+        self._add(operation, Kind.READ, lanes, index)
 
     def write(self, operation: Operation[Any], lanes: Array, index: Array, values: Array) -> None:
         """``lanes`` write ``values``; the same bits written by two threads are not a race."""
-        lanes, units = self._spread(lanes, index, _width(operation))
-        values = np.ascontiguousarray(values).reshape(-1).view(RAW[self.unit])
-        self._check_copies(operation, lanes, units)
-        self._check_write(operation, lanes, units, values)
-        self._mark_written(operation.position, lanes, units, values)
-        lost = (self.writer[units] != lanes) & (self.value[units] != values)  # to another lane of this instruction
-        self._report(HazardKind.WRITE_AFTER_WRITE, lost, self.write_op, units, self.writer[units], operation, lanes)
+        self._add(operation, Kind.WRITE, lanes, index, np.array(values).reshape(-1).view(RAW[self.unit]))
 
     def atomic(self, operation: Operation[Any], lanes: Array, index: Array) -> None:
         """Atomic updates, which are ordered among themselves but not against other accesses."""
-        lanes, units = self._spread(lanes, index, _width(operation))
-        self._check_copies(operation, lanes, units)
-        self._check_write(operation, lanes, units, None, atomic=True)
-        # A plain write of this epoch stays on record: every update by another thread races with it.
-        new = self.updated[units] | (self.write_epoch[units] != self.block_epoch[self.state.block[lanes]])
-        lanes, units = lanes[new], units[new]
-        self._mark_written(operation.position, lanes, units, self.value[units])
-        self.updated[units] = True
+        self._add(operation, Kind.UPDATE, lanes, index)
 
     def copy_issued(self, operation: Operation[Any], lanes: Array, index: Array) -> None:
         """An asynchronous copy to these positions begins: it must not overtake earlier readers or writers."""
-        lanes, units = self._spread(lanes, index, _width(operation))
-        self._check_copies(operation, lanes, units)
-        self._check_write(operation, lanes, units, None)
-        self.copier[units], self.copy_op[units] = lanes, operation.position
-        lost = self.copier[units] != lanes
-        self._report(HazardKind.IN_FLIGHT_COPY, lost, self.copy_op, units, self.copier[units], operation, lanes)
+        record = self._add(operation, Kind.COPY, lanes, index)
+        units = self._units(record)[1]
+        self._copy[units] = record.number
+        self._flying[record.number] = record
 
     def copy_waited(self, lanes: Array, index: Array, width: int) -> None:
         """The copies' own threads have waited: from now on the copies are writes of those threads."""
-        lanes, units = self._spread(lanes, index, width)
-        self._mark_written(self.copy_op[units], lanes, units, self.shared.data.view(RAW[self.unit])[units])
-        self.copier[units] = _NOBODY
-
-    # -- the rules --------------------------------------------------------------------------------
-
-    def _spread(self, lanes: Array, index: Array, width: int) -> tuple[Array, Array]:
-        """One entry for each shadowed location: an access of 16 bytes covers four of 4."""
         count = max(1, width // self.unit)
         units = (index.reshape(-1, 1) // self.unit + np.arange(count)).reshape(-1)
-        return np.repeat(lanes.reshape(-1), count).astype(np.int32), units
+        who = np.repeat(lanes.reshape(-1), count)
+        for number in np.unique(self._copy[units]):
+            record = self._flying.get(int(number))
+            if record is None or record.done is None:
+                continue
+            done = self._add(record.event.operation, Kind.READ, lanes[:0], index[:0])
+            theirs, at = self._units(record)
+            landed = np.isin(theirs.astype(np.int64) << 32 | at, who.astype(np.int64) << 32 | units)
+            record.done[landed & (record.done == NOT_DONE)] = done.number
+        self._copy[units] = -1
 
-    def _unordered(self, lanes: Array, units: Array, other: Array, epochs: Array, clocks: Array) -> Array:
-        """Whether ``other``, another thread, accessed ``units`` with nothing that orders it before ``lanes`` now."""
-        same_epoch = epochs[units] == self.block_epoch[self.state.block[lanes]]
-        synced = (self.warp[lanes] == self.warp[other]) & (self.known[lanes, self.lane[other]] > clocks[units])
-        result: Array = (other != _NOBODY) & (other != lanes) & same_epoch & ~synced
-        return result
+    def _add(self, operation: Operation[Any], kind: Kind, lanes: Array, index: Array,
+             values: Array | None = None) -> _Record:  # fmt: skip
+        assert operation.access is not None
+        count = max(1, operation.access.width // self.unit)
+        order = self.between.orders[operation.position]
+        parts = live_parts(self.state.lowered, operation, self.unit) if kind is Kind.READ else None
+        event = Event(operation, kind, order.strong, self.clocks.now(), self.state.time)
+        done = np.full(lanes.size * count, NOT_DONE, np.int64) if kind is Kind.COPY else None
+        self._number += 1
+        record = _Record(event, self._number, lanes.reshape(-1), index.reshape(-1), parts, count, values, done)
+        if self._seen is not None and kind is not Kind.COPY:
+            record = record.part(self._unseen(record))
+        self._records.append(record)
+        self._size += record.lanes.size
+        self._writes += kind is not Kind.READ
+        if self._size > _MOST_ACCESSES:
+            self._condense()
+        return record
 
-    def _unordered_write(self, lanes: Array, units: Array) -> Array:
-        return self._unordered(lanes, units, self.writer[units], self.write_epoch, self.write_clock)
+    def _units(self, record: _Record) -> tuple[Array, Array]:
+        """One lane and one location for each: an access of 16 bytes covers four of 4."""
+        if record.count == 1:
+            return record.lanes, record.index // self.unit
+        offsets = np.arange(record.count) if record.parts is None else record.parts
+        units = (record.index.reshape(-1, 1) // self.unit + offsets).reshape(-1)
+        return np.repeat(record.lanes, offsets.size), units
 
-    def _check_write(
-        self, operation: Operation[Any], lanes: Array, units: Array, values: Array | None, atomic: bool = False
-    ) -> None:
-        clash = self._unordered_write(lanes, units)
-        if values is not None:
-            clash &= self.updated[units] | (self.value[units] != values)
-        if atomic:
-            clash &= ~self.updated[units]
-        self._report(HazardKind.WRITE_AFTER_WRITE, clash, self.write_op, units, self.writer[units], operation, lanes)
-        for reader, ops, clocks in (
-            (self.low, self.low_op, self.low_clock),
-            (self.high, self.high_op, self.high_clock),
-        ):
-            clash = self._unordered(lanes, units, reader[units], self.read_epoch, clocks)
-            self._report(HazardKind.WRITE_AFTER_READ, clash, ops, units, reader[units], operation, lanes)
+    # -- too much to keep -------------------------------------------------------------------------
 
-    def _check_copies(self, operation: Operation[Any], lanes: Array, units: Array) -> None:
-        copier = self.copier[units]
-        self._report(HazardKind.IN_FLIGHT_COPY, copier != _NOBODY, self.copy_op, units, copier, operation, lanes)
+    def _condense(self) -> None:
+        """Judge what is there and forget what is past, or what others stand for."""
+        self._judge()
+        epochs, kept = self.clocks.now().epochs, []
+        for record in self._records:
+            block = self.state.block[record.lanes]
+            keep = record.event.moment.epochs[block] == epochs[block]
+            if keep.any() or record.number in self._flying:
+                kept.append(record if record.number in self._flying else record.part(keep))
+        self._records = kept
+        self._size = sum(record.lanes.size for record in kept)
+        if self._size > _MOST_ACCESSES // 2:
+            self._seen = np.zeros(self._writer.size * self.state.warps_per_block, np.uint8)
+            self._records = [r if r.event.kind is Kind.COPY else r.part(self._unseen(r)) for r in kept]
+            self._size = 0  # what is left has a bound of its own
+        self._writes = sum(record.event.kind is not Kind.READ for record in self._records)
 
-    def _mark_written(self, position: int | Array, lanes: Array, units: Array, values: Array) -> None:
-        self.writer[units], self.write_op[units], self.value[units] = lanes, position, values
-        self.updated[units] = False
-        self.write_epoch[units] = self.block_epoch[self.state.block[lanes]]
-        self.write_clock[units] = self.known[lanes, self.lane[lanes]]
+    def _unseen(self, record: _Record) -> Array:
+        """Which lanes access a location that fewer than two lanes of their warp are known to access."""
+        assert self._seen is not None
+        lanes, units = self._units(record)
+        at = units * self.state.warps_per_block + self.state.thread[lanes] // WARP
+        mine = (self.state.thread[lanes] % WARP + 1).astype(np.uint8)
+        seen = self._seen[at]
+        new = (seen != mine) & (seen != _SEVERAL)
+        self._seen[at[new]] = np.where(seen[new] == 0, mine[new], _SEVERAL)
+        fresh: Array = new.reshape(record.lanes.size, -1).any(axis=1)
+        return fresh
 
-    def _note_readers(self, position: int, lanes: Array, units: Array) -> None:
-        """Keep two readers for each location: enough to find one that is not the next writer.
+    # -- judging ----------------------------------------------------------------------------------
 
-        If two warps read, the two readers are in different warps. If one warp reads, they are from after its latest
-        warp-wide barrier: a reader before that barrier is either ordered before the warp's next write, or the later
-        reader shows the race as well.
-        """
-        epochs = self.block_epoch[self.state.block[lanes]]
-        clocks = self.known[lanes, self.lane[lanes]]
-        warp = self.warp[lanes]
-        low, high = self.low[units], self.high[units]
-        outdated = (warp == self.warp[low]) & (warp == self.warp[high])
-        outdated &= (self.known[lanes, self.lane[low]] > self.low_clock[units]) & (
-            self.known[lanes, self.lane[high]] > self.high_clock[units]
-        )
-        fresh = (low == _NOBODY) | (self.read_epoch[units] != epochs) | outdated
-        stale = units[fresh]
-        self.low[stale], self.high[stale] = _EVERYBODY, _NOBODY
-        self.read_epoch[stale] = epochs[fresh]
-        np.minimum.at(self.low, units, lanes)
-        np.maximum.at(self.high, units, lanes)
-        for reader, ops, recorded in (
-            (self.low, self.low_op, self.low_clock),
-            (self.high, self.high_op, self.high_clock),
-        ):
-            mine = reader[units] == lanes
-            ops[units[mine]] = position
-            recorded[units[mine]] = clocks[mine]
+    def _judge(self) -> None:
+        """Look for races among the records."""
+        if self._writes or self._flying:
+            hot = self._suspects()
+            if hot is not None:
+                self._search(hot)
+        self._flying = {number: r for number, r in self._flying.items() if r.done is None or (r.done == NOT_DONE).any()}
 
-    # -- reports ----------------------------------------------------------------------------------
+    def _suspects(self) -> Array | None:
+        """The locations that some thread wrote and another accessed; None if there are none."""
+        hot: list[Array] = []
+        marked: list[Array] = []
+        for record in sorted(self._records, key=lambda r: r.event.kind is not Kind.COPY):
+            if record.event.kind is Kind.READ:
+                continue
+            lanes, units = self._units(record)
+            mine = {Kind.COPY: _COPY, Kind.UPDATE: _ATOMIC}.get(record.event.kind, lanes)
+            before = self._writer[units]
+            self._writer[units] = mine
+            clash = ((before != _NOBODY) & (before != mine)) | (self._writer[units] != mine)
+            if record.event.kind is Kind.COPY:
+                clash = before == _COPY
+                clash |= self._writer[units] != mine
+                values, counts = np.unique(units, return_counts=True)
+                hot.append(values[counts > 1])
+            if clash.any():
+                hot.append(units[clash])
+            self._touched[units * self.unit >> 4] = True
+            marked.append(units)
+        for record in self._records:
+            if record.event.kind is not Kind.READ or record.lanes.size == 0:
+                continue
+            if not self._touched[record.index >> 4].any():
+                continue
+            lanes, units = self._units(record)
+            writer = self._writer[units]
+            clash = (writer != _NOBODY) & (writer != lanes)
+            if clash.any():
+                hot.append(units[clash])
+        for units in marked:
+            self._writer[units] = _NOBODY
+            self._touched[units * self.unit >> 4] = False
+        found = np.concatenate(hot) if hot else np.zeros(0, np.int64)
+        if found.size == 0:
+            return None
+        mask = np.zeros(self._writer.size, bool)
+        mask[found] = True
+        return mask
 
-    def _report(self, kind: HazardKind, clash: Array, ops: Array, units: Array, other: Array,
-                operation: Operation[Any], lanes: Array) -> None:  # fmt: skip
-        if not clash.any():
-            return
-        at = np.flatnonzero(clash)
-        across = self.warp[other[at]] != self.warp[lanes[at]]
-        order = np.argsort(~across, kind="stable")  # prefer a pair in two warps: __syncwarp() would not order it
-        _, firsts = np.unique(ops[units[at[order]]], return_index=True)
-        for i, apart in zip(at[order][firsts], across[order][firsts], strict=True):
-            earlier, lane = self.operations[int(ops[units[i]])], int(lanes[i])
-            if not self.log.known(kind, earlier.instruction.where, operation.instruction.where, bool(apart)):
-                address = int(units[i]) * self.unit % self.shared.stride
-                self.log.add(Hazard(kind, address, self.state.block_name(lane), self._side(earlier, int(other[i])),
-                                    self._side(operation, lane), bool(apart)))  # fmt: skip
+    def _search(self, hot: Array) -> None:
+        """Judge every access to the suspicious locations against every other."""
+        at = {record.number: n for n, record in enumerate(self._records)}
+        parts = []
+        for n, record in enumerate(self._records):
+            lanes, units = self._units(record)
+            these = hot[units]
+            if not these.any():
+                continue
+            value = np.zeros(int(these.sum()), np.int64)
+            if record.values is not None:
+                value = record.values[these].astype(np.int64)
+            elif record.done is not None:
+                value = np.array([at.get(int(d), NOT_DONE) for d in record.done[these]], np.int64)
+            parts.append(Accesses(units[these].astype(np.int64), lanes[these].astype(np.int64),
+                                  np.full(value.size, n, np.int64), value))  # fmt: skip
+        events = [record.event for record in self._records]
+        for pair in PairSearch(events, Accesses.joined(parts), self._may_meet, self._known).pairs():
+            address = pair.unit * self.unit % self.shared.stride
+            self.log.add(pair.rank, Hazard(pair.kind, address, self.state.block_name(pair.first[1]),
+                                           self._side(*pair.first), self._side(*pair.second),
+                                           pair.across_warps))  # fmt: skip
 
-    def _side(self, operation: Operation[Any], lane: int) -> Side:
-        i = operation.instruction
-        return Side(operation.traits.verb, i.where, i.text, f"thread {self.state.thread_name(lane)}")
+    def _may_meet(self, one: Event, two: Event) -> bool:
+        """Two strong accesses of shared memory may meet where one of them polls, or at a flag behind a fence."""
+        return one.operation.position in self.between.polling or two.operation.position in self.between.polling
 
-
-def _width(operation: Operation[Any]) -> int:
-    assert operation.access is not None
-    return operation.access.width
+    def _side(self, event: Event, lane: int) -> Side:
+        i = event.operation.instruction
+        return Side(event.operation.traits.verb, i.where, i.text, f"thread {self.state.thread_name(lane)}")

@@ -12,6 +12,7 @@ from gemmsmith.sim.execution import Execution
 from gemmsmith.sim.instructions.pattern import Modifiers
 from gemmsmith.sim.instructions.record import Draft, Record
 from gemmsmith.sim.lanes import Lanes
+from gemmsmith.sim.live_parts import live_bytes
 from gemmsmith.sim.lowering import Lowering, Refused, items, operands
 from gemmsmith.sim.memory import RAW
 from gemmsmith.sim.syntax import Instruction
@@ -24,9 +25,9 @@ CONFLICTS = "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_{}.sum"
 SPACES = {"global": Space.GLOBAL, "const": Space.GLOBAL, "shared": Space.SHARED, "shared::cta": Space.SHARED,
           "local": Space.LOCAL, "": Space.GENERIC}  # fmt: skip
 TYPES = "b8 u8 s8 b16 u16 s16 f16 bf16 b32 u32 s32 f32 f16x2 bf16x2 b64 u64 s64 f64"
-# Orders weaker than acquire, scopes and cache hints change neither what is read nor what is written.
+# Orders, scopes and cache hints change neither what is read nor what is written.
 FORM = {
-    "order": "weak relaxed volatile", "scope": "cta gpu sys", "space": " ".join(SPACES), "vec": "v2 v4",
+    "order": "weak relaxed volatile acquire release", "scope": "cta gpu sys", "space": " ".join(SPACES), "vec": "v2 v4",
     "hint": "nc ca cg cs lu cv wb wt L1::* L2::*", "type": TYPES,
 }  # fmt: skip
 
@@ -68,7 +69,7 @@ def _load(machine: Execution, step: Bundle[None], lanes: Lanes) -> None:
     else:
         memory, bases = machine.window(space, lanes)
         index = memory.index(addresses, bases, width)
-        raw = memory.gather(index, width)
+        raw = memory.gather(index, width, live_bytes(machine.lowered, step.operations))
         if machine.shadow is not None and space is Space.SHARED:
             for operation, row in zip(step.operations, index.reshape(step.count, -1), strict=True):
                 machine.shadow.read(operation, machine.indices(lanes), row)

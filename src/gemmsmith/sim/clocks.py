@@ -1,0 +1,252 @@
+"""What each thread knows of what others did: vector clocks, as barriers, fences and flags order a launch.
+
+An access is *ordered before* a later one if a chain of synchronisation leads from the first thread to the second. The
+chain is kept at three levels, so that the common case costs nothing. A block's epoch grows by one at each barrier of
+the block. Within a warp, each lane counts what it has released, and knows a count of each other lane. Beyond that, a
+thread may hold a ``Clock``: what it acquired through memory from other warps and blocks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from gemmsmith.sim.lanes import Lanes, WaveState
+from gemmsmith.sim.types import Array
+from gemmsmith.sim.wave import WARP
+
+
+@dataclass(frozen=True)
+class Clock:
+    """What was acquired: all that each block did before an epoch, and more of single warps, lane by lane.
+
+    ``epochs`` has one entry for each block of the grid. ``warps`` maps a warp's number in the grid to the counts of its
+    32 lanes.
+    """
+
+    epochs: Array
+    warps: dict[int, Array] = field(default_factory=dict)
+
+    def joined(self, other: Clock) -> Clock:
+        """What either knows."""
+        if other is self:
+            return self
+        warps = dict(self.warps)
+        for warp, counts in other.warps.items():
+            mine = warps.get(warp)
+            warps[warp] = counts if mine is None else np.maximum(mine, counts)
+        return Clock(np.maximum(self.epochs, other.epochs), warps)
+
+
+def joined(clocks: Iterable[Clock | None]) -> Clock | None:
+    """What any of them knows; None if there is none."""
+    result: Clock | None = None
+    for clock in clocks:
+        if clock is not None:
+            result = clock if result is None else result.joined(clock)
+    return result
+
+
+@dataclass(frozen=True)
+class Moment:
+    """What the lanes of a wave know at some time. Arrays are never changed once they are here.
+
+    ``counts`` is None while no lane has released anything within its warp. ``holds`` is the index of each lane's clock
+    in ``clocks``, −1 for none, or None while nobody has one.
+    """
+
+    state: WaveState
+    epochs: Array
+    counts: Array | None
+    holds: Array | None
+    clocks: tuple[Clock, ...]
+
+    def block(self, lanes: Array) -> Array:
+        """The blocks of lanes, by their numbers in the grid."""
+        found: Array = self.state.wave.blocks[self.state.block[lanes]]
+        return found
+
+    def epoch(self, lanes: Array) -> Array:
+        found: Array = self.epochs[self.state.block[lanes]]
+        return found
+
+    def count(self, lanes: Array) -> Array | int:
+        """How often each lane has released."""
+        if self.counts is None:
+            return 0
+        found: Array = self.counts[lanes, self.state.thread[lanes] % WARP]
+        return found
+
+
+def ordered(before: Moment, first: Array, after: Moment, second: Array) -> Array:
+    """Whether accesses by ``first`` at one moment are ordered before those by ``second`` at another.
+
+    Accesses of one thread are ordered.
+    """
+    block, other = before.block(first), after.block(second)
+    thread, here = before.state.thread[first], after.state.thread[second]
+    same_block = block == other
+    result: Array = same_block & ((before.epoch(first) < after.epoch(second)) | (thread == here))
+    lane = thread % WARP
+    if after.counts is not None:
+        same_warp = same_block & (thread // WARP == here // WARP)
+        result |= same_warp & (after.counts[second, lane] > before.count(first))
+    if after.holds is not None:
+        _ask_clocks(result, before, first, after.clocks, after.holds[second])
+    return result
+
+
+def _ask_clocks(result: Array, before: Moment, first: Array, clocks: tuple[Clock, ...], holds: Array) -> None:
+    block, thread = before.block(first), before.state.thread[first]
+    warp = block * before.state.warps_per_block + thread // WARP
+    count = np.broadcast_to(before.count(first), first.shape)
+    epoch = before.epoch(first)
+    for index in np.unique(holds[(holds >= 0) & ~result]):
+        clock, ask = clocks[index], np.flatnonzero((holds == index) & ~result)
+        result[ask] = clock.epochs[block[ask]] > epoch[ask]
+        for known in np.unique(warp[ask]):
+            if (counts := clock.warps.get(int(known))) is not None:
+                these = ask[warp[ask] == known]
+                result[these] |= counts[thread[these] % WARP] > count[these]
+
+
+class Clocks:
+    """The clocks of one wave's lanes, as they advance."""
+
+    def __init__(self, state: WaveState, blocks_of_grid: int) -> None:
+        self.state, self._blocks = state, blocks_of_grid
+        self.number = int(state.wave.blocks[0])  # tells the waves of a launch apart
+        self._lane = state.thread % WARP
+        self._epochs = np.zeros(len(state.wave.blocks), np.int32)
+        self._counts: Array | None = None
+        self._holds: Array | None = None
+        self._clocks: tuple[Clock, ...] = ()
+        self._now: Moment | None = None
+        self.before_barrier: Callable[[Array], None] | None = None  # told which lanes are about to pass one
+
+    def now(self) -> Moment:
+        if self._now is None:
+            self._now = Moment(self.state, self._epochs, self._counts, self._holds, self._clocks)
+        return self._now
+
+    # -- barriers ---------------------------------------------------------------------------------
+
+    def barrier(self, lanes: Lanes) -> None:
+        """All threads of these lanes' blocks have passed a barrier."""
+        if self.before_barrier is not None:
+            self.before_barrier(self.state.indices(lanes))
+        self._change()
+        blocks = np.unique(self.state.block[lanes])
+        self._epochs[blocks] += 1
+        if self._holds is not None:
+            threads = self.state.wave.threads
+            for block in blocks:
+                self._share(np.arange(block * threads, (block + 1) * threads))
+
+    def warp_barrier(self, lanes: Lanes) -> None:
+        """These lanes passed a warp-wide barrier: the lanes of a warp now know what each of them did before."""
+        mine = self.state.indices(lanes)
+        if self.before_barrier is not None:
+            self.before_barrier(mine)
+        mine = mine[np.argsort(self.state.warp[mine], kind="stable")]
+        counts = self._tick(mine)
+        _, starts, sizes = np.unique(self.state.warp[mine], return_index=True, return_counts=True)
+        counts[mine] = np.repeat(np.maximum.reduceat(counts[mine], starts), sizes, axis=0)
+        if self._holds is not None:
+            for start, size in zip(starts, sizes, strict=True):
+                self._share(mine[start : start + size])
+
+    def meet(self, arriving: Array, leaving: Array) -> None:
+        """A barrier of some threads of one block: who leaves it knows what all who arrived did before."""
+        clock = joined(self.release(int(lane)) for lane in arriving)
+        if clock is not None:
+            for lane in leaving:
+                self.acquire(int(lane), clock)
+
+    # -- memory -----------------------------------------------------------------------------------
+
+    def tick(self, lanes: Lanes) -> None:
+        """From now on what these lanes do is later than what they have released."""
+        self._tick(self.state.indices(lanes))
+
+    def release(self, lane: int) -> Clock:
+        """What a lane knows and did up to now."""
+        mine = np.array([lane])
+        self._tick(mine)
+        return self.known(self.now(), mine)
+
+    def known(self, moment: Moment, lanes: Array) -> Clock:
+        """What lanes of one block knew and had released at a moment."""
+        block = int(self.state.block[lanes[0]])
+        epochs = np.zeros(self._blocks, np.int32)
+        number = int(self.state.wave.blocks[block])
+        epochs[number] = moment.epochs[block]
+        warps: dict[int, Array] = {}
+        if moment.counts is not None:
+            warp = self.state.thread[lanes] // WARP
+            for one in np.unique(warp):
+                of_it = moment.counts[lanes[warp == one]].max(axis=0)
+                warps[number * self.state.warps_per_block + int(one)] = of_it
+        clock = Clock(epochs, warps)
+        if moment.holds is not None:
+            for held in np.unique(moment.holds[lanes]):
+                clock = clock if held < 0 else clock.joined(moment.clocks[held])
+        return clock
+
+    def acquire(self, lane: int, clock: Clock) -> None:
+        """A lane learns what a clock knows."""
+        self._change()
+        if self._holds is None:
+            self._holds = np.full(self.state.wave.lanes, -1, np.int32)
+        held = int(self._holds[lane])
+        self._hold(np.array([lane]), clock if held < 0 else self._clocks[held].joined(clock))
+
+    # -- the arrays -------------------------------------------------------------------------------
+
+    def _change(self) -> None:
+        """Leave the arrays that a moment has as they are, and go on with copies."""
+        if self._now is None:
+            return
+        self._now = None
+        self._epochs = self._epochs.copy()
+        if self._counts is not None:
+            self._counts = self._counts.copy()
+        if self._holds is not None:
+            self._holds = self._holds.copy()
+
+    def _tick(self, mine: Array) -> Array:
+        self._change()
+        if self._counts is None:
+            self._counts = np.zeros((self.state.wave.lanes, WARP), np.int32)
+        self._counts[mine, self._lane[mine]] += 1
+        return self._counts
+
+    def _share(self, lanes: Array) -> None:
+        """These lanes learn what each of them holds."""
+        assert self._holds is not None
+        held = np.unique(self._holds[lanes])
+        if held[-1] < 0 or (held.size == 1):
+            return
+        clock = joined(self._clocks[index] for index in held[held >= 0])
+        assert clock is not None
+        self._hold(lanes, clock)
+
+    def _hold(self, lanes: Array, clock: Clock) -> None:
+        assert self._holds is not None
+        index = next((i for i in range(len(self._clocks) - 1, -1, -1) if self._clocks[i] is clock), -1)
+        if index < 0:
+            if len(self._clocks) > 4 * self._blocks + 64:
+                self._forget()
+            index = len(self._clocks)
+            self._clocks = (*self._clocks, clock)
+        self._holds[lanes] = index
+
+    def _forget(self) -> None:
+        """Drop the clocks that no lane holds any longer; moments keep their own."""
+        assert self._holds is not None
+        held, again = np.unique(self._holds, return_inverse=True)
+        kept = held[held >= 0]
+        self._clocks = tuple([self._clocks[index] for index in kept])
+        self._holds = (again.reshape(-1) - (held.size - kept.size)).astype(np.int32)

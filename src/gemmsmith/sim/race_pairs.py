@@ -1,0 +1,290 @@
+"""Find the pairs of accesses that nothing orders, among accesses to the same locations.
+
+Two accesses of one location by different threads race if at least one writes, and neither is ordered before the other.
+No race: two atomic updates; two writes of the same bits. Which of two accesses comes first in a report depends on how
+far its own thread has come, not on the order that the schedule happened to take: every schedule names the same pair.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any
+
+import numpy as np
+
+from gemmsmith.sim.clocks import Moment, ordered
+from gemmsmith.sim.hazards import HazardKind
+from gemmsmith.sim.operation import Operation
+from gemmsmith.sim.types import Array
+from gemmsmith.sim.wave import WARP
+
+_PAIRS_AT_ONCE = 1 << 20
+_ENOUGH_PAIRS = 1 << 22  # from here on a pair of instructions that races is not looked for again
+NOT_DONE = -1
+
+
+class Kind(IntEnum):
+    """What an access does."""
+
+    READ = 0
+    WRITE = 1
+    UPDATE = 2  # atomic
+    COPY = 3  # asynchronous: from its issue until its own thread has waited for it
+
+
+@dataclass(frozen=True)
+class Event:
+    """One instruction, executed once by some lanes: when, and what these lanes knew."""
+
+    operation: Operation[Any]
+    kind: Kind
+    strong: bool
+    moment: Moment
+    time: int
+
+
+@dataclass(frozen=True)
+class Accesses:
+    """Accesses as columns: location, lane, index of the event, and what was written.
+
+    For a copy, ``value`` is the index of the event at which its thread had waited for it.
+    """
+
+    unit: Array
+    lane: Array
+    event: Array
+    value: Array
+
+    @staticmethod
+    def joined(parts: list[Accesses]) -> Accesses:
+        return Accesses(*(np.concatenate(column) for column in
+                          zip(*((p.unit, p.lane, p.event, p.value) for p in parts), strict=True)))  # fmt: skip
+
+
+@dataclass(frozen=True)
+class RacingPair:
+    """Two accesses, in the order that reports name them. ``rank`` puts the pair to name first first."""
+
+    kind: HazardKind
+    unit: int
+    first: tuple[Event, int]
+    second: tuple[Event, int]
+    across_warps: bool
+    rank: tuple[int, ...]
+
+
+class PairSearch:
+    """Looks for races among the accesses to some locations.
+
+    ``exempt`` says of two strong accesses whether they may meet. ``known`` are the pairs of instructions already found.
+    """
+
+    def __init__(self, events: list[Event], accesses: Accesses, exempt: Callable[[Event, Event], bool],
+                 known: set[tuple[int, int]]) -> None:  # fmt: skip
+        self.events, self.known = events, known
+        self.exempt = exempt
+        moments: dict[int, int] = {}
+        self.moments: list[Moment] = []
+        for event in events:
+            if id(event.moment) not in moments:
+                moments[id(event.moment)] = len(self.moments)
+                self.moments.append(event.moment)
+        self.moment = np.array([moments[id(event.moment)] for event in events], np.int32)
+        self.kind = np.array([event.kind for event in events], np.int8)
+        self.strong = np.array([event.strong for event in events], bool)
+        self.time = np.array([event.time for event in events], np.int64)
+        self.position = np.array([event.operation.position for event in events], np.int64)
+        self.accesses = self._representatives(accesses)
+        self.thread = self._threads(self.accesses)
+
+    def _threads(self, found: Accesses) -> Array:
+        """Each access's thread, numbered through the grid."""
+        result = np.zeros(found.lane.size, np.int64)
+        for n, moment in enumerate(self.moments):
+            these = self.moment[found.event] == n
+            lanes, threads = found.lane[these], moment.state.warps_per_block * WARP
+            result[these] = moment.block(lanes) * threads + moment.state.thread[lanes]
+        return result
+
+    def _representatives(self, found: Accesses) -> Accesses:
+        """The lowest and the highest lane of each warp that did the same to a location, sorted by location."""
+        warp = np.zeros(found.lane.size, np.int64)
+        for n, moment in enumerate(self.moments):
+            these = self.moment[found.event] == n
+            warp[these] = moment.state.warp[found.lane[these]]
+        order = np.lexsort((found.lane, found.value, warp, found.event, found.unit))
+        unit, event, value = found.unit[order], found.event[order], found.value[order]
+        warp, lane = warp[order], found.lane[order]
+        new = np.ones(order.size + 1, bool)
+        new[1:-1] = (
+            (unit[1:] != unit[:-1]) | (event[1:] != event[:-1]) | (warp[1:] != warp[:-1]) | (value[1:] != value[:-1])
+        )
+        keep = new[:-1] | new[1:]
+        if (self._partial()).any():
+            keep[:] = True
+        return Accesses(unit[keep], lane[keep], event[keep], value[keep])
+
+    def _partial(self) -> Array:
+        """Whether lanes of a warp differ in what they know: then no two of them can stand for the others."""
+        return np.array([moment.counts is not None or moment.holds is not None for moment in self.moments])
+
+    # -- pairs ------------------------------------------------------------------------------------
+
+    def pairs(self) -> list[RacingPair]:
+        """One racing pair for each two instructions, each order and within one warp or not."""
+        best: dict[tuple[Any, ...], RacingPair] = {}
+        seen = 0
+        for one, two in self._candidates():
+            seen += one.size
+            racing = self._race(one, two)
+            one, two = one[racing], two[racing]
+            for pair in self._named(one, two):
+                key = (pair.kind, pair.first[0].operation.position, pair.second[0].operation.position,
+                       pair.across_warps)  # fmt: skip
+                if key not in best or pair.rank < best[key].rank:
+                    best[key] = pair
+                if pair.across_warps and seen > _ENOUGH_PAIRS:
+                    self._know(pair)
+        for pair in best.values():
+            if pair.across_warps:
+                self._know(pair)
+        return list(best.values())
+
+    def _know(self, pair: RacingPair) -> None:
+        one, two = pair.first[0].operation.position, pair.second[0].operation.position
+        self.known.add((min(one, two), max(one, two)))
+
+    def _candidates(self) -> Iterator[tuple[Array, Array]]:
+        """Indices of two accesses to one location that would race if nothing orders them."""
+        found = self.accesses
+        starts = np.flatnonzero(np.concatenate(([True], found.unit[1:] != found.unit[:-1])))
+        sizes = np.diff(np.append(starts, found.unit.size))
+        group = np.repeat(np.arange(starts.size), sizes)
+        writes = np.flatnonzero(self.kind[found.event] != Kind.READ)
+        writes = writes[sizes[group[writes]] > 1]
+        counts = sizes[group[writes]]
+        ends = np.cumsum(counts)
+        begin = 0
+        while begin < writes.size:
+            reached = ends[begin - 1] if begin else 0
+            stop = max(begin + 1, int(np.searchsorted(ends, reached + _PAIRS_AT_ONCE)))
+            mine, many = writes[begin:stop], counts[begin:stop]
+            one = np.repeat(mine, many)
+            within = np.arange(one.size) - np.repeat(np.cumsum(many) - many, many)
+            two = np.repeat(starts[group[mine]], many) + within
+            begin = stop
+            keep = self._may_race(one, two)
+            yield one[keep], two[keep]
+
+    def _may_race(self, one: Array, two: Array) -> Array:
+        found = self.accesses
+        kind, other = self.kind[found.event[one]], self.kind[found.event[two]]
+        keep: Array = (other == Kind.READ) | (one < two)  # each pair of writes once
+        keep &= (one != two) & ~((kind == Kind.UPDATE) & (other == Kind.UPDATE))
+        same = (kind == Kind.WRITE) & (other == Kind.WRITE) & (found.value[one] == found.value[two])
+        copies = (kind == Kind.COPY) | (other == Kind.COPY)
+        keep &= ~same & ((self.thread[one] != self.thread[two]) | copies)
+        both = keep & self.strong[found.event[one]] & self.strong[found.event[two]]
+        drop = [pair for pair in self._events_of(one, two, both) if self.exempt(*(self.events[e] for e in pair))]
+        keep &= ~self._is_any(one, two, both, drop)
+        if self.known:
+            low = np.minimum(self.position[found.event[one]], self.position[found.event[two]])
+            high = np.maximum(self.position[found.event[one]], self.position[found.event[two]])
+            codes = np.array([a << 32 | b for a, b in self.known], np.int64)
+            keep &= ~np.isin(low << 32 | high, codes)
+        return keep
+
+    def _events_of(self, one: Array, two: Array, where: Array) -> list[tuple[int, int]]:
+        codes = np.unique(self.accesses.event[one[where]].astype(np.int64) << 32 | self.accesses.event[two[where]])
+        return [(int(code) >> 32, int(code) & 0xFFFFFFFF) for code in codes]
+
+    def _is_any(self, one: Array, two: Array, where: Array, pairs: list[tuple[int, int]]) -> Array:
+        result = np.zeros(one.size, bool)
+        if pairs:
+            codes = self.accesses.event[one].astype(np.int64) << 32 | self.accesses.event[two]
+            result = where & np.isin(codes, np.array([a << 32 | b for a, b in pairs], np.int64))
+        return result
+
+    # -- order ------------------------------------------------------------------------------------
+
+    def _race(self, one: Array, two: Array) -> Array:
+        """Whether nothing orders these pairs."""
+        event, lane, value = self.accesses.event, self.accesses.lane, self.accesses.value
+        a, b = event[one], event[two]
+        same = self.thread[one] == self.thread[two]
+
+        def before(first: Array, first_lane: Array, second: Array, second_lane: Array) -> Array:
+            known = self._ordered(first, first_lane, second, second_lane)
+            known[same] = (first < second)[same]
+            return known
+
+        # A copy ends when its thread has waited for it; any other access where it begins.
+        end_a = np.where(self.kind[a] == Kind.COPY, value[one].astype(np.int64), a)
+        end_b = np.where(self.kind[b] == Kind.COPY, value[two].astype(np.int64), b)
+        result: Array = (end_a == NOT_DONE) | ~before(np.maximum(end_a, 0), lane[one], b, lane[two])
+        result &= (end_b == NOT_DONE) | ~before(np.maximum(end_b, 0), lane[two], a, lane[one])
+        return result
+
+    def _ordered(self, first: Array, first_lane: Array, second: Array, second_lane: Array) -> Array:
+        codes = self.moment[first].astype(np.int64) * len(self.moments) + self.moment[second]
+        result = np.zeros(first.size, bool)
+        for code in np.unique(codes):
+            these = np.flatnonzero(codes == code)
+            before, after = self.moments[code // len(self.moments)], self.moments[code % len(self.moments)]
+            if before is after and before.counts is None:
+                continue  # nothing happened in between
+            result[these] = ordered(before, first_lane[these], after, second_lane[these])
+        return result
+
+    # -- names ------------------------------------------------------------------------------------
+
+    def _named(self, one: Array, two: Array) -> Iterator[RacingPair]:
+        """The pair to report for each two instructions."""
+        if one.size == 0:
+            return
+        event, thread = self.accesses.event, self.thread
+        time, position = self.time[event], self.position[event]
+        later = time[one] > time[two]
+        equal = time[one] == time[two]
+        later |= equal & (position[one] > position[two])
+        later |= equal & (position[one] == position[two]) & (thread[one] > thread[two])
+        first, second = np.where(later, two, one), np.where(later, one, two)
+        kinds = self._kinds(first, second)
+        within = thread[first] // WARP == thread[second] // WARP
+        block = self._blocks()
+        near = within.astype(np.int8) + (block[first] == block[second])  # 0: two blocks, 1: two warps, 2: one warp
+        keys = (thread[second], thread[first], self.accesses.unit[first], time[first], time[second], near, kinds,
+                position[second], position[first])  # fmt: skip
+        order = np.lexsort(keys)
+        new = np.zeros(order.size, bool)
+        new[0] = True
+        for key in keys[-4:]:
+            new[1:] |= key[order][1:] != key[order][:-1]
+        names = list(HazardKind)
+        for i in order[new]:
+            a, b = int(first[i]), int(second[i])
+            rank = (int(near[i]), int(time[b]), int(time[a]), int(self.accesses.unit[a]), int(thread[a]),
+                    int(thread[b]))  # fmt: skip
+            yield RacingPair(names[int(kinds[i])], int(self.accesses.unit[a]), self._side(a), self._side(b),
+                             not within[i], rank)  # fmt: skip
+
+    def _blocks(self) -> Array:
+        return self.thread // (self.moments[0].state.warps_per_block * WARP)
+
+    def _side(self, access: int) -> tuple[Event, int]:
+        return self.events[int(self.accesses.event[access])], int(self.accesses.lane[access])
+
+    def _kinds(self, first: Array, second: Array) -> Array:
+        """Indices into HazardKind."""
+        names = list(HazardKind)
+        event = self.accesses.event
+        a, b = self.kind[event[first]], self.kind[event[second]]
+        result = np.full(first.size, names.index(HazardKind.WRITE_AFTER_WRITE))
+        result[b == Kind.READ] = names.index(HazardKind.READ_AFTER_WRITE)
+        result[a == Kind.READ] = names.index(HazardKind.WRITE_AFTER_READ)
+        end = self.accesses.value[first].astype(np.int64)
+        flying = (end == NOT_DONE) | (self.time[event[second]] < self.time[np.where(a == Kind.COPY, end, 0)])
+        result[(a == Kind.COPY) & flying] = names.index(HazardKind.IN_FLIGHT_COPY)
+        return result

@@ -1,0 +1,185 @@
+"""Threads that synchronise through memory: what a strong write releases, and what a strong read acquires.
+
+A thread releases by a strong write of release order, or by a fence and then any strong write; it acquires by a strong
+read of acquire order, or by any strong read and then a fence. The read must see that write, or an atomic update of it.
+A fence or an access of block scope counts within its block only. Around barriers this is generous, as kernels in use
+are: threads may each execute their fence, then a barrier, and then one of them writes the flag; and a barrier after the
+read of a flag serves as the fence.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from gemmsmith.sim.clocks import Clock, Clocks, Moment, joined
+from gemmsmith.sim.lanes import Lanes, WaveState
+from gemmsmith.sim.memory_order import SharedBetweenThreads
+from gemmsmith.sim.operation import Operation
+from gemmsmith.sim.traits import Effect, Space
+from gemmsmith.sim.types import Array
+
+_SHARED = 1 << 62
+
+
+def flag_codes(state: WaveState, space: Space, lanes: Lanes, addresses: Array) -> Array:
+    """A number for each address: of global memory the address itself, of shared memory one for each block and place."""
+    if space is not Space.SHARED:
+        return addresses
+    blocks = state.wave.blocks[state.block[lanes]].astype(np.uint64)
+    codes: Array = addresses.astype(np.uint64) | blocks << np.uint64(24) | np.uint64(_SHARED)
+    return codes
+
+
+@dataclass
+class _Flag:
+    """What the value at an address carries: for everyone, and from each block for that block."""
+
+    everyone: Clock | None = None
+    by_block: dict[int, Clock] = field(default_factory=dict)
+    version: int = 0
+
+    def add(self, clock: Clock, block: int, block_only: bool) -> None:
+        self.version += 1
+        kept = self.by_block.get(block)
+        self.by_block[block] = clock if kept is None else kept.joined(clock)
+        if not block_only:
+            self.everyone = clock if self.everyone is None else self.everyone.joined(clock)
+
+    def clear(self) -> None:
+        self.version += 1
+        self.everyone, self.by_block = None, {}
+
+    def seen(self, block: int, block_only: bool) -> Clock | None:
+        return joined((None if block_only else self.everyone, self.by_block.get(block)))
+
+
+@dataclass
+class _Thread:
+    """What a thread read that its next fence acquires, and which version of each flag it saw last."""
+
+    pending: Clock | None = None
+    pending_in_block: Clock | None = None
+    versions: dict[int, int] = field(default_factory=dict)
+
+
+class Flags:
+    """The flags and counters of a launch. ``addresses``: where strong writes and strong reads meet."""
+
+    def __init__(self, between: SharedBetweenThreads, addresses: frozenset[int]) -> None:
+        self.between = between
+        self._wanted = np.array(sorted(addresses), np.uint64)
+        self._flags: dict[int, _Flag] = {}
+        self._fences: dict[int, tuple[Array, Array, list[Moment]]] = {}
+        self._threads: dict[tuple[int, int], _Thread] = {}
+        self._pending: dict[int, set[int]] = {}  # by wave, the lanes that read something and executed no fence since
+
+    # -- fences -----------------------------------------------------------------------------------
+
+    def fence(self, clocks: Clocks, operation: Operation[Any], lanes: Array) -> None:
+        """These lanes execute a fence."""
+        if not self._wanted.size:
+            return
+        order = self.between.orders[operation.position]
+        if order.acquires:
+            self._acquire_all(clocks, lanes, order.block_only)
+        if order.releases:
+            clocks.tick(lanes)
+            wide, narrow, moments = self._fenced(clocks)
+            moments.append(clocks.now())
+            narrow[lanes] = len(moments) - 1
+            if not order.block_only:
+                wide[lanes] = len(moments) - 1
+
+    def _fenced(self, clocks: Clocks) -> tuple[Array, Array, list[Moment]]:
+        """For each lane of a wave, the index of the moment of its last fence, of device scope and of any."""
+        if clocks.number not in self._fences:
+            lanes = clocks.state.wave.lanes
+            self._fences[clocks.number] = np.full(lanes, -1), np.full(lanes, -1), []
+        return self._fences[clocks.number]
+
+    def barrier(self, clocks: Clocks, lanes: Array) -> None:
+        """These lanes are about to pass a barrier."""
+        self._acquire_all(clocks, lanes, block_only=False)
+
+    def _acquire_all(self, clocks: Clocks, lanes: Array, block_only: bool) -> None:
+        """These lanes acquire what they have read."""
+        waiting = self._pending.get(clocks.number)
+        if not waiting:
+            return
+        for lane in sorted(waiting & set(lanes.tolist())):
+            thread = self._threads[clocks.number, lane]
+            found = thread.pending_in_block if block_only else joined((thread.pending, thread.pending_in_block))
+            thread.pending_in_block = None
+            if not block_only:
+                thread.pending = None
+                waiting.discard(lane)
+            if found is not None:
+                clocks.acquire(lane, found)
+
+    # -- accesses ---------------------------------------------------------------------------------
+
+    def access(self, clocks: Clocks, operation: Operation[Any], lanes: Array, codes: Array) -> None:
+        """A strong access, by each lane in turn."""
+        if not self._wanted.size:
+            return
+        assert operation.access is not None
+        effect = operation.access.effect
+        reads = effect is not Effect.WRITE and any(cell in self.between.used for cell in operation.writes())
+        at = np.minimum(np.searchsorted(self._wanted, codes), self._wanted.size - 1)
+        for i in np.flatnonzero(self._wanted[at] == codes):
+            lane, code = int(lanes[i]), int(codes[i])
+            flag = self._flags.setdefault(code, _Flag())
+            if reads:
+                self._read(clocks, operation, lane, code, flag)
+            if effect is not Effect.READ:
+                self._write(clocks, operation, lane, flag, update=effect is Effect.UPDATE)
+
+    def _read(self, clocks: Clocks, operation: Operation[Any], lane: int, code: int, flag: _Flag) -> None:
+        thread = self._threads.setdefault((clocks.number, lane), _Thread())
+        if flag.version == 0 or thread.versions.get(code) == flag.version:
+            return
+        thread.versions[code] = flag.version
+        order, block = self.between.orders[operation.position], _block(clocks, lane)
+        found = flag.seen(block, order.block_only)
+        if order.acquires:
+            if found is not None:
+                clocks.acquire(lane, found)
+            return
+        self._pending.setdefault(clocks.number, set()).add(lane)
+        thread.pending = joined((thread.pending, found))
+        thread.pending_in_block = joined((thread.pending_in_block, flag.seen(block, block_only=True)))
+
+    def _write(self, clocks: Clocks, operation: Operation[Any], lane: int, flag: _Flag, *, update: bool) -> None:
+        order, block = self.between.orders[operation.position], _block(clocks, lane)
+        if not update:
+            flag.clear()
+        if order.releases:
+            flag.add(clocks.release(lane), block, order.block_only)
+            return
+        if not order.block_only and (clock := self._published(clocks, lane, any_scope=False)) is not None:
+            flag.add(clock, block, block_only=False)
+        if (clock := self._published(clocks, lane, any_scope=True)) is not None:
+            flag.add(clock, block, block_only=True)
+
+    def _published(self, clocks: Clocks, lane: int, any_scope: bool) -> Clock | None:
+        """What the lane's last fence made visible, and the fences of its block before the last barrier."""
+        wide, narrow, moments = self._fenced(clocks)
+        last = narrow if any_scope else wide
+        threads = clocks.state.wave.threads
+        start = int(clocks.state.block[lane]) * threads
+        here, epochs = last[start : start + threads], clocks.now().epochs
+        clock: Clock | None = None
+        for index in np.unique(here[here >= 0]):
+            moment, lanes = moments[index], start + np.flatnonzero(here == index)
+            if moment.epochs[start // threads] == epochs[start // threads]:
+                lanes = lanes[lanes == lane]
+            if lanes.size:
+                clock = joined((clock, clocks.known(moment, lanes)))
+        return clock
+
+
+def _block(clocks: Clocks, lane: int) -> int:
+    return int(clocks.state.wave.blocks[clocks.state.block[lane]])
