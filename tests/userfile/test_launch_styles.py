@@ -80,6 +80,13 @@ STYLES: dict[str, Case] = {
         PLAIN + f"{HOST} {{ int t = sizeof(float) == 4 ? 16 : 8; unsigned b = std::min(t * t, 64);"
         f" mine<<<dim3(N / t, M / t), b>>>{ARGS}; }}",
         (16, 8, 1), (64, 1, 1), {}),
+    "what looks like a function": (
+        PLAIN + f"{HOST} {{ int T = 16, S = 2; dim3 b(T, S);"
+        f" dim3 g(div_ceil(N, T * S), div_ceil(M, T)); mine<<<g, b>>>{ARGS}; }}",
+        (8, 8, 1), (16, 2, 1), {}),
+    "chevrons apart": (
+        PLAIN + f"{HOST} {{ mine << < dim3(N / 32, M / 16), 64 >> > {ARGS}; }}",
+        (8, 8, 1), (64, 1, 1), {}),
     "an array of sizes": (
         PLAIN + f"{HOST} {{ int sizes[] = {{16, 32}}; for (int i = 0; i < 2; ++i) {{ int t = sizes[i];"
         f" mine<<<dim3(N / t, M / t), t>>>{ARGS}; }} }}",
