@@ -248,8 +248,7 @@ def test_each_value_is_shown_with_its_place(tmp_path: Path) -> None:
                     "  mine<T, 2 * T><<<dim3(N / (2 * T), M / T), block, 64 * sizeof(float)>>>"
                     f"{ARGS};\n}}")  # fmt: skip
     assert [str(value) for value in found_values(path, UserOptions(), PROBLEM)] == [
-        "BM 16 from mine.cu:5 `T`",
-        "BN 32 from mine.cu:5 `2 * T`",
+        "template BM=16, BN=32 from mine.cu:5 `mine<T, 2 * T>`",
         "block 64x1 from mine.cu:4 `dim3 block(T * 4)`",
         "grid 8x8 from mine.cu:5 `dim3(N / (2 * T), M / T)`",
         "smem 256 from mine.cu:5 `64 * sizeof(float)`",
