@@ -21,16 +21,12 @@ def launch_facts(spec: KernelSpec, config: Config, problem: Problem, options: Us
             "source": _source(spec, options, problem), "found": _found(spec, problem)}  # fmt: skip
 
 
-def launch_lines(facts: dict[str, Any]) -> list[str]:
-    """The same as text: a line on the launch, and one for each value that host code tells, with its place."""
-    return [launch_line(facts), *facts["found"]]
-
-
 def launch_line(facts: dict[str, Any]) -> str:
-    """The launch as a line of text."""
+    """The same as text: a line on the launch, and one for each value that host code tells, with its place."""
     grid, block = ("×".join(map(str, facts[name])) for name in ("grid", "block"))
     source = facts["source"] + ("; set it with --grid, --block" if _guessed(facts) else "")
-    return f"launch: grid {grid}, block {block}, {facts['smem']} B dynamic shared memory ({source})"
+    line = f"launch: grid {grid}, block {block}, {facts['smem']} B dynamic shared memory ({source})"
+    return "\n".join([line, *(f"  {value}" for value in facts["found"])])
 
 
 def _source(spec: KernelSpec, options: UserOptions, problem: Problem) -> str:

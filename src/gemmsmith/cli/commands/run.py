@@ -11,7 +11,7 @@ from rich.progress import Progress
 
 from gemmsmith.choose.precision import check_promise
 from gemmsmith.cli.estimate import Estimate, check_affordable, check_memory
-from gemmsmith.cli.launch_report import hints, launch_facts, launch_lines, repeat_words, scalar_notes
+from gemmsmith.cli.launch_report import hints, launch_facts, launch_line, repeat_words, scalar_notes
 from gemmsmith.cli.options.device import CacheOptions, DeviceOptions
 from gemmsmith.cli.options.groups import OptionGroup
 from gemmsmith.cli.options.kernel import KernelName, KernelOptions, find_kernel
@@ -141,19 +141,19 @@ def command(
     if output.json:
         print_json(verdict.to_json() | {"launch": facts, "hints": causes, "notes": notes, "seconds": round(seconds, 3)})
     else:
-        _print(verdict, causes, notes, [] if spec.is_rung else launch_lines(facts), seconds)
+        _print(verdict, causes, notes, "" if spec.is_rung else launch_line(facts), seconds)
     if not verdict.trusted:
         raise typer.Exit(1)
 
 
-def _print(verdict: Verdict, causes: list[str], notes: list[str], launched: list[str], seconds: float) -> None:
+def _print(verdict: Verdict, causes: list[str], notes: list[str], launched: str, seconds: float) -> None:
     for cause in causes:
         say(cause, "yellow")
     item(str(verdict), "green" if verdict.trusted else "red")
     for note in notes:
         say(note, "yellow")
-    for at, line in enumerate(launched):
-        item(line, "dim", indent="  " if at else "")
+    if launched:
+        item(launched, "dim")
     say(f"{seconds:.2f} s to compile, run and verify", "dim")
 
 

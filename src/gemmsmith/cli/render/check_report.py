@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from gemmsmith.cli.launch_report import launch_lines
+from gemmsmith.cli.launch_report import launch_line
 from gemmsmith.cli.render.output import bytes_text, item, print_json, say
 from gemmsmith.compile.compiled import CompiledKernel
 from gemmsmith.kernel.spec import KernelSpec
@@ -91,8 +91,7 @@ class Report:
         item(f"{self.spec.name}: {self.compiled.entry}, {used.registers} registers, "
              f"{bytes_text(used.static_smem)} static shared memory, {self.compiled.arch}")  # fmt: skip
         if not self.spec.is_rung:
-            for at, line in enumerate(launch_lines(self.launch)):
-                item(line, indent="  " if at else "")
+            item(launch_line(self.launch))
         advice = self.advice
         for trial, verdict in self.verdicts:
             failed = ("note ", "yellow") if verdict in advice else ("WRONG", "red")
