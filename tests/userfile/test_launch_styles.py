@@ -80,6 +80,13 @@ STYLES: dict[str, Case] = {
         PLAIN + f"{HOST} {{ int t = sizeof(float) == 4 ? 16 : 8; unsigned b = std::min(t * t, 64);"
         f" mine<<<dim3(N / t, M / t), b>>>{ARGS}; }}",
         (16, 8, 1), (64, 1, 1), {}),
+    "what looks like a function": (
+        PLAIN + f"{HOST} {{ int T = 16, S = 2; dim3 b(T, S);"
+        f" dim3 g(div_ceil(N, T * S), div_ceil(M, T)); mine<<<g, b>>>{ARGS}; }}",
+        (8, 8, 1), (16, 2, 1), {}),
+    "chevrons apart": (
+        PLAIN + f"{HOST} {{ mine << < dim3(N / 32, M / 16), 64 >> > {ARGS}; }}",
+        (8, 8, 1), (64, 1, 1), {}),
     "an array of sizes": (
         PLAIN + f"{HOST} {{ int sizes[] = {{16, 32}}; for (int i = 0; i < 2; ++i) {{ int t = sizes[i];"
         f" mine<<<dim3(N / t, M / t), t>>>{ARGS}; }} }}",
@@ -241,8 +248,7 @@ def test_each_value_is_shown_with_its_place(tmp_path: Path) -> None:
                     "  mine<T, 2 * T><<<dim3(N / (2 * T), M / T), block, 64 * sizeof(float)>>>"
                     f"{ARGS};\n}}")  # fmt: skip
     assert [str(value) for value in found_values(path, UserOptions(), PROBLEM)] == [
-        "BM 16 from mine.cu:5 `T`",
-        "BN 32 from mine.cu:5 `2 * T`",
+        "template BM=16, BN=32 from mine.cu:5 `mine<T, 2 * T>`",
         "block 64x1 from mine.cu:4 `dim3 block(T * 4)`",
         "grid 8x8 from mine.cu:5 `dim3(N / (2 * T), M / T)`",
         "smem 256 from mine.cu:5 `64 * sizeof(float)`",

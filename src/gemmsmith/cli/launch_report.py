@@ -10,6 +10,7 @@ from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import Problem
 from gemmsmith.userfile.user_kernel import UserOptions, geometry_source
+from gemmsmith.userfile.user_launch import UserLaunch
 from gemmsmith.verify.verdict import Verdict
 
 
@@ -17,18 +18,23 @@ def launch_facts(spec: KernelSpec, config: Config, problem: Problem, options: Us
     """A launch as JSON: its geometry, and where that comes from."""
     geometry = spec.geometry(problem, config)
     return {"grid": list(geometry.grid), "block": list(geometry.block), "smem": geometry.smem,
-            "source": _source(spec, options, problem)}  # fmt: skip
+            "source": _source(spec, options, problem), "found": _found(spec, problem)}  # fmt: skip
 
 
 def launch_line(facts: dict[str, Any]) -> str:
-    """The same as a line of text."""
+    """The same as text: a line on the launch, and one for each value that host code tells, with its place."""
     grid, block = ("×".join(map(str, facts[name])) for name in ("grid", "block"))
     source = facts["source"] + ("; set it with --grid, --block" if _guessed(facts) else "")
-    return f"launch: grid {grid}, block {block}, {facts['smem']} B dynamic shared memory ({source})"
+    line = f"launch: grid {grid}, block {block}, {facts['smem']} B dynamic shared memory ({source})"
+    return "\n".join([line, *(f"  {value}" for value in facts["found"])])
 
 
 def _source(spec: KernelSpec, options: UserOptions, problem: Problem) -> str:
     return "the rung's own" if spec.is_rung else geometry_source(spec.source, options, problem)
+
+
+def _found(spec: KernelSpec, problem: Problem) -> list[str]:
+    return [str(value) for value in spec.geometry.found(problem)] if isinstance(spec.geometry, UserLaunch) else []
 
 
 def _guessed(facts: dict[str, Any]) -> bool:

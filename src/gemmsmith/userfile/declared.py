@@ -12,6 +12,10 @@ from gemmsmith.userfile.syntax import words
 if TYPE_CHECKING:
     from tree_sitter import Node
 
+_PARAMETER = re.compile(
+    r"\b(?:const|unsigned|int|float|double|char|bool|void|size_t|u?int\d+_t|dim3|auto|std::\w+|\w+_t)\s*[&*]*\s*(?:\w|[,)])"
+    r"|\w\s+\w|\w\s*[*&]+\s*[,)]"
+)
 _NAMES = frozenset({
     "identifier", "field_identifier", "type_identifier", "qualified_identifier", "template_function", "operator_name",
     "destructor_name", "structured_binding_declarator", "primitive_type", "template_method",
@@ -148,11 +152,8 @@ def _declarators(node: Node) -> list[tuple[Node, Node | None]]:
 
 def _looks_like_values(code: str, listed: Node) -> bool:
     """Whether a parameter list may be arguments: ``dim3 grid(x, y)`` looks like a function."""
-    return bool(listed.named_children) and all(
-        re.fullmatch(r"[A-Za-z_]\w*(?:::\w+)*", text_of(code, child))
-        and child.named_children[0].type != "primitive_type"
-        for child in listed.named_children
-    )
+    text = words(text_of(code, listed))
+    return text != "()" and _PARAMETER.search(text) is None
 
 
 def _value(code: str, node: Node | None, kind: str, array: bool) -> str:

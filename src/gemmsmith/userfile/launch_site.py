@@ -17,6 +17,7 @@ from gemmsmith.userfile.values import UnknownValueError
 _MOST_CALLERS = 12
 _MOST_SITES = 48
 _LEVELS = 3  # of callers
+_LONGEST = 100  # characters of a launch that are shown
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,12 @@ class LaunchSite:
     cluster: tuple[str, ...] = ()
 
     def shown(self) -> str:
+        """The place: "runner.cu:132"."""
         return f"{self.file.name}:{self.line}"
+
+    def spelled(self) -> str:
+        """The kernel with the template arguments that are written out."""
+        return f"{self.kernel.name}<{', '.join(self.template)}>" if self.template else self.text[:_LONGEST]
 
 
 def launch_sites(project: Project, kernel: KernelSource) -> Iterator[LaunchSite]:

@@ -46,7 +46,8 @@ class FoundValue:
     text: str
 
     def __str__(self) -> str:
-        return f"{self.what} {self.value} from {self.place} `{self.text}`"
+        text = "".join(char if char.isprintable() else "?" for char in self.text)
+        return f"{self.what} {self.value} from {self.place} `{text}`"
 
 
 class _UsualSizes(Mapping[str, int]):

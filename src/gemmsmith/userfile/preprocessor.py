@@ -55,6 +55,8 @@ def preprocess(text: str) -> Preprocessed:
         elif word == "include" and at not in inactive and (name := _INCLUDE.match(rest)):
             (quoted if name[1] else angled).append(name[1] or name[2])
     blanked = _without(code, [*dropped, *((start, end) for start, end, _, _ in found)])
+    if re.search(r"<<\s+<", blanked):  # as some formatters write launches
+        blanked = re.sub(r">>(\s+)>(?=\s*\()", r">>>\1", re.sub(r"<<(\s+)<", r"<<<\1", blanked))
     return Preprocessed(blanked, {**later, **macros}, tuple(quoted), tuple(angled))
 
 

@@ -167,10 +167,9 @@ class UserLaunch:
         if self.site is None:
             return ()
         site, lines = self.site.site, []
-        written = {p.name: text for p, text in zip(site.kernel.template or (), site.template, strict=False)}
-        for name, value in self.template.items():
-            if name not in self.facts.given:
-                lines.append(FoundValue(name, value, site.shown(), written.get(name, site.text)))
+        values = [f"{name}={value}" for name, value in self.template.items() if name not in self.facts.given]
+        if values:
+            lines.append(FoundValue("template", ", ".join(values), site.shown(), site.spelled()))
         block = self._site(1, problem)
         if block is not None and not self.options.block:
             lines.append(FoundValue("block", _shown(block), *self.site.origin(1)))
