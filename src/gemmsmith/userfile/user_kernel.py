@@ -71,6 +71,7 @@ class UserOptions:
     smem: str = ""
     signature: str = ""
     defines: tuple[tuple[str, str], ...] = ()
+    include: tuple[Path, ...] = ()
 
 
 def user_kernel(path: Path, options: UserOptions) -> KernelSpec:
@@ -88,6 +89,7 @@ def user_kernel(path: Path, options: UserOptions) -> KernelSpec:
         dtypes=(_dtype(launch.signature, code, dict(launch.options.defines)),),
         extra_defines=launch.options.defines,
         declared_signature=options.signature,
+        include=options.include,
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Annotated, ClassVar
 
 import typer
@@ -59,7 +60,15 @@ class KernelOptions(ConfigOptions):
         str, typer.Option("--signature", help="What the kernel's parameters are, in order: 'A,B,C,M,N,K'.")
     ] = ""
 
+    include: Annotated[
+        list[Path] | None,
+        typer.Option("-I", metavar="DIR", help="A folder in which a file's includes are looked for; repeatable."),
+    ] = None
+
     def __post_init__(self) -> None:
+        for folder in self.include or ():
+            if not folder.is_dir():
+                raise UsageError(f"-I {folder} is not a folder", "give the folder that the includes are relative to")
         for name in ("grid", "block", "smem", "signature"):
             if len(getattr(self, name)) > _LONGEST:
                 raise UsageError(f"--{name} has {len(getattr(self, name)):,} characters; {_LONGEST} are the most")
@@ -67,7 +76,8 @@ class KernelOptions(ConfigOptions):
     @property
     def launch(self) -> UserOptions:
         """What is said about a file's launch."""
-        return UserOptions(self.entry, self.grid, self.block, self.smem, self.signature)
+        folders = tuple(self.include or ())
+        return UserOptions(self.entry, self.grid, self.block, self.smem, self.signature, include=folders)
 
     @property
     def is_default(self) -> bool:
