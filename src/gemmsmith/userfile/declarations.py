@@ -21,6 +21,7 @@ _WORDS = re.compile(r"[A-Za-z_]\w*")
 _CALLED = re.compile(r"(?:([A-Za-z_]\w*)\s*(?:<[^;{}()]*>)?\s*::\s*)?~?([A-Za-z_]\w*)\s*(?:<[^;{}()]*>\s*)?$")
 _DECLARATOR = re.compile(r"([A-Za-z_]\w*)\s*(?=[=\[({,;]|$)")
 _PARENTHESIS = re.compile(r"[()]")
+_MOST_NAMES = 8  # of one function: macros before it have parentheses too
 _LONGEST = 400  # characters looked at before a brace or a parenthesis
 
 
@@ -273,6 +274,8 @@ def _function_or_call(rest: str, whole: str) -> tuple[str, tuple[str, ...]]:
         if match.group() == ")":
             depth -= 1
             continue
+        if len(names) == _MOST_NAMES:
+            break
         if depth == 0 and not _ATTRIBUTE.search(rest, max(0, match.start() - 40), match.start()):
             called = _CALLED.search(rest, max(0, match.start() - 400), match.start())
             if called is not None:

@@ -28,6 +28,8 @@ _HOST = re.compile(
     r"|\bcublas\w*_t\b|\bcuda(?:Event|Stream|Error|DeviceProp|Graph)\w*\b|\b(?:cuda(?:Malloc|Memcpy|Free|Memset)\w*)\s*\("
     r"|\b(?:torch|at)\s*::\s*Tensor\b|\bFILE\s*\*|<<<|\bCU(?:result|context|module|stream|device)\b"
 )
+# A library's macro that annotates device code.
+_ANNOTATION = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]+([^\n(]*__(?:device|global|host)__.*)$", re.M)
 _CONSTANT = re.compile(r"\bconst(?:expr|init|eval)?\b")
 _HOST_ONLY = re.compile(r"\b__host__\b")
 _LAMBDA = re.compile(r"=\s*\[[^\[\]]*\]\s*(?:\(|__device__|__host__|mutable|\{)")
@@ -61,17 +63,19 @@ class Source:
 
     def __init__(self, texts: Mapping[str, str], libraries: Iterable[str] = ()) -> None:
         """``libraries``: names of texts that are left as they are, since they are written for NVRTC."""
-        self._files = {name: _File(Text(text)) for name, text in texts.items()}
-        self._libraries = frozenset(libraries)
+        libraries = frozenset(libraries)
+        self._untouched = {name: text for name, text in texts.items() if name in libraries}
+        self._files = {name: _File(Text(text)) for name, text in texts.items() if name not in libraries}
         self.macros: dict[str, list[Macro]] = {}
-        for each in self._files.values():
-            for macro in each.text.macros:
-                self.macros.setdefault(macro.name, []).append(macro)
+        annotations = (
+            Macro(name, None, body) for text in self._untouched.values() for name, body in _ANNOTATION.findall(text)
+        )
+        for macro in (*annotations, *(macro for each in self._files.values() for macro in each.text.macros)):
+            self.macros.setdefault(macro.name, []).append(macro)
         self._device = self._device_words()
         whole = {name for name, found in self.macros.items() if any(_is_whole(macro) for macro in found)}
-        for name, each in self._files.items():
-            if name not in self._libraries:
-                each.found = declarations(each.text, whole)
+        for each in self._files.values():
+            each.found = declarations(each.text, whole)
         self._by_name: dict[str, list[tuple[str, Declaration]]] = {}
         for name, each in self._files.items():
             for declaration in each.found:
@@ -113,11 +117,8 @@ class Source:
     def device_code(self, entry: str = "") -> dict[str, str]:
         """The texts with only what ``entry`` reaches; with all kernels, constants and types if it is not given."""
         kept = self._reached(entry)
-        result = {}
+        result = dict(self._untouched)
         for name, each in self._files.items():
-            if name in self._libraries:
-                result[name] = each.text.text
-                continue
             self._kept[name] = self._choose(name, each, kept)
             result[name] = _blanked(each.text, self._kept[name].blanked)
         return result

@@ -69,7 +69,19 @@ _MATH = (
 # Words that are more often a variable than a name of std.
 _COMMON = frozenset(["min", "max", "data", "get", "end", "begin", "real", "ref", "copy", "size", "next", "prev", "find", "arg", "norm", "fill", "rank", "extent", "hash", "apply", "less", "greater", "plus", "minus", "byte", "negate", "reduce", "rotate", "reverse", "equal", "span", "identity", "transform", "tie"])  # fmt: skip
 
-_DRIVER = "typedef struct CUtensorMap_st { alignas(64) unsigned long long opaque[16]; } CUtensorMap;\n"
+# Host libraries include these headers, and kernels rely on it.
+_ELEMENTS = {
+    "cuda_fp16.h": re.compile(r"\b__half2?\b|\bhalf2\b|\bhalf\s*[*&]|[<(,]\s*half\s*[>,)]"),
+    "cuda_bf16.h": re.compile(r"\b(?:__)?nv_bfloat16"),
+    "cuComplex.h": re.compile(r"\bcu(?:Float|Double)?Complex\b"),
+}
+# Types of the driver API that kernels take.
+_DRIVER = {
+    "CUtensorMap": "typedef struct CUtensorMap_st { alignas(64) unsigned long long opaque[16]; } CUtensorMap;\n",
+    "CUtexObject": "typedef unsigned long long CUtexObject;\n",
+    "CUsurfObject": "typedef unsigned long long CUsurfObject;\n",
+    "CUdeviceptr": "typedef unsigned long long CUdeviceptr;\n",
+}
 
 
 def prelude(
@@ -81,8 +93,8 @@ def prelude(
     """
     whole = "\n".join(texts)
     parts = [_stub("prelude.h")]
-    if "CUtensorMap" in whole:
-        parts.append(_DRIVER)
+    parts += [text for name, text in _DRIVER.items() if re.search(rf"\b{name}\b", whole)]
+    parts += [f"#include <{header}>\n" for header, words in _ELEMENTS.items() if words.search(whole)]
     parts.append(_std(whole, set(declared), libcuxx))
     if any(_TORCH.fullmatch(name) for name in includes):
         parts.append(_stub("torch.h"))

@@ -9,14 +9,15 @@ import re
 from dataclasses import dataclass
 from functools import cached_property
 
-_LITERAL = re.compile(
-    r"//(?:\\\n|[^\n])*"
-    r"|/\*.*?(?:\*/|\Z)"
-    r'|\b(?:u8|[uUL])?R"(?P<mark>[^\s()\\"]{0,16})\(.*?(?:\)(?P=mark)"|\Z)'
-    r'|"(?:\\.|[^"\\\n])*"?'
-    r"|(?<![0-9a-fA-F])'(?:\\.|[^'\\\n])*'?",
-    re.S,
-)
+_RAW = r'\b(?:u8|[uUL])?R"(?P<mark>[^\s()\\"]{0,16})\(.*?(?:\)(?P=mark)"|\Z)'
+_STRING = r'"(?:\\.|[^"\\\n])*+"?'
+_CHARACTER = r"(?<![0-9a-fA-F])'(?:\\.|[^'\\\n])*+'?"
+_COMMENT = r"//(?:\\\n|[^\n])*+|/\*.*?(?:\*/|\Z)"
+_LITERAL = re.compile(rf"{_RAW}|{_STRING}|{_CHARACTER}", re.S)
+# Everything up to a comment in one match, so that a header full of strings costs no call of Python for each.
+_TO_COMMENT = re.compile(rf"(?:[^/\"'uULR]++|{_RAW}|{_STRING}|{_CHARACTER}|[uULR']|/(?![/*]))*+(?P<comment>(?:(?:{_COMMENT})\s*+)++)", re.S)
+_RAW_STRING = re.compile(_RAW, re.S)
+_BACKSLASH = re.compile(r"\\[ \t\f\v]+\n")
 _DIRECTIVE = re.compile(r"^[ \t\f\v]*(?:#|%:)((?:\\\n|[^\n])*)", re.M)
 _WORD = re.compile(r"(?:\\\n|\s)*(\w*)(.*)", re.S)
 _DEFINE = re.compile(r"\s*(\w+)(\(([^()]*)\))?(.*)", re.S)
@@ -45,8 +46,9 @@ class Macro:
 
 
 def normalized(text: str) -> str:
-    """``text`` without a byte order mark and NUL, with newlines as line ends."""
-    return text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n").replace("\0", " ")
+    """``text`` without a byte order mark, with newlines as line ends and nothing between a backslash and its newline."""
+    text = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n").replace("\0", " ")
+    return _BACKSLASH.sub(r"\\\n", text) if _BACKSLASH.search(text) else text
 
 
 def blank(text: str) -> str:
@@ -54,6 +56,16 @@ def blank(text: str) -> str:
     if "\n" not in text:
         return " " * len(text)
     return "\n".join(" " * len(line) for line in text.split("\n"))
+
+
+def uncommented(text: str) -> str:
+    """``text`` with each comment replaced by a blank and its newlines."""
+    parts, last = [], 0
+    while (match := _TO_COMMENT.match(text, last)) is not None:
+        start, end = match.span("comment")
+        parts += [text[last:start], " ", "\n" * text.count("\n", start, end)]
+        last = end
+    return "".join([*parts, text[last:]])
 
 
 class Text:
@@ -65,22 +77,25 @@ class Text:
 
     def __init__(self, text: str) -> None:
         self.text = text
-        code, bare, last = [], [], 0
-        for match in _LITERAL.finditer(text):
-            start, end = match.span()
-            between, literal = text[last:start], match.group()
-            is_comment = literal.startswith(("//", "/*"))
-            hidden = blank(literal)
-            code += [between, hidden if is_comment else literal]
-            bare += [between, hidden if is_comment else literal if literal == '"C"' else _quoted(hidden)]
+        parts, last = [], 0
+        while (match := _TO_COMMENT.match(text, last)) is not None:
+            start, end = match.span("comment")
+            parts += [text[last:start], blank(text[start:end])]
             last = end
-        self.code = "".join([*code, text[last:]])
-        self._literals_hidden = "".join([*bare, text[last:]])
+        self.code = "".join([*parts, text[last:]])
+
+    @cached_property
+    def _literals_hidden(self) -> str:
+        return _LITERAL.sub(lambda match: match.group() if match.group() == '"C"' else _hidden(match.group()), self.code)
+
+    @cached_property
+    def _raw_strings_hidden(self) -> str:
+        return _RAW_STRING.sub(lambda match: blank(match.group()), self.code) if 'R"' in self.code else self.code
 
     @cached_property
     def directives(self) -> tuple[Directive, ...]:
         found = []
-        for match in _DIRECTIVE.finditer(self._literals_hidden):
+        for match in _DIRECTIVE.finditer(self._raw_strings_hidden):
             start, end = match.span()
             body = _WORD.match(self.code[match.start(1) : end].replace("\\\n", ""))
             assert body is not None  # every part of the pattern may be empty
@@ -141,5 +156,6 @@ def without(text: str, spans: list[tuple[int, int]]) -> str:
     return "".join([*parts, text[last:]])
 
 
-def _quoted(hidden: str) -> str:
+def _hidden(literal: str) -> str:
+    hidden = blank(literal)
     return f'"{hidden[1:-1]}"' if len(hidden) > 1 and "\n" not in hidden else hidden

@@ -17,7 +17,7 @@ from pathlib import Path
 from gemmsmith.errors import UsageError
 from gemmsmith.userfile.include_search import Included, IncludeSearch
 from gemmsmith.userfile.stamp import Stamp, stamp
-from gemmsmith.userfile.tokens import Directive, Text, normalized
+from gemmsmith.userfile.tokens import Directive, Text, normalized, uncommented
 
 REFUSED = "gemmsmith refuses the include"
 _INCLUDING = ("include", "include_next", "import", "embed")
@@ -25,6 +25,7 @@ _NAMED = re.compile(r'\s*(?:"([^"\n]*)"|<([^>\n]*)>)\s*')
 _HAS_INCLUDE = re.compile(
     r"\b__has_(?:include|include_next|embed)\b(?:\s*\(\s*(?:\"([^\"\n]*)\"|<([^>\n]*)>)?[^)\n]*\))?"
 )
+_MACRO = re.compile(r"\s*([A-Za-z_]\w*)\s*(?:\(\s*([\w./]*)\s*\)\s*)?")
 _LINE = re.compile(r"^[ \t\f\v]*(?:#|%:|\?\?=)(?:[ \t\f\v]|\\\n)*(?:include|include_next|import|embed)\b", re.M)
 _MOST_BYTES = 64 << 20
 
@@ -68,7 +69,7 @@ class _Collector:
         self.size += len(text)
         if self.size > _MOST_BYTES:
             raise UsageError(f"{self.search.file.name} and its headers have more than {_MOST_BYTES >> 20} MiB")
-        self.texts[name], self.folders[name] = Text(text), path.parent
+        self.texts[name], self.folders[name] = Text(uncommented(text)), path.parent
         return name
 
     def collect(self) -> None:
@@ -135,15 +136,21 @@ class _Collector:
         return ""
 
     def _expanded(self, rest: str) -> str:
-        """The rest of an include; a macro's name is replaced by its only definition in the bundle."""
-        if not re.fullmatch(r"\s*[A-Za-z_]\w*\s*", rest):
+        """The rest of an include; a macro is replaced by its only definition in the bundle, with its argument."""
+        called = _MACRO.fullmatch(rest)
+        if called is None:
             return rest
-        bodies = {m.body for text in self.texts.values() for m in text.macros if m.name == rest.strip()}
-        return bodies.pop() if len(bodies) == 1 else rest
+        macros = {m for text in self.texts.values() for m in text.macros if m.name == called[1]}
+        if len(macros) != 1:
+            return rest
+        macro = macros.pop()
+        if macro.parameters is None or len(macro.parameters) != 1 or called[2] is None:
+            return macro.body if macro.parameters is None and called[2] is None else rest
+        return re.sub(rf"\b{re.escape(macro.parameters[0])}\b", lambda _: called[2].strip(), macro.body)
 
     def _has_include(self, folder: Path, match: re.Match[str]) -> str:
         if "(" not in match.group():
-            return "0"
+            return match.group()  # defined(__has_include)
         spelling, quoted = (match[1], True) if match[1] is not None else (match[2] or "", False)
         found = self.search.find(spelling, quoted, folder)
         return "1" if found.kind in ("file", "cuda", "host") else "0"

@@ -20,7 +20,7 @@ from gemmsmith.run.cuda import CudaDevice
 from gemmsmith.run.driver import driver_report
 
 _PACKAGES = ("numpy", "ml-dtypes", "cuda-bindings", "cuda-core", "nvidia-cuda-nvrtc", "nvidia-cuda-runtime",
-             "nvidia-cuda-nvdisasm", "torch", "cupy-cuda13x", "triton")  # fmt: skip
+             "nvidia-cuda-cccl", "nvidia-cuda-nvdisasm", "torch", "cupy-cuda13x", "triton")  # fmt: skip
 _OPTIONAL = {
     "torch": "pip install '.[torch]'",
     "cupy-cuda13x": "pip install cupy-cuda13x",
@@ -41,7 +41,7 @@ class Finding:
 def command(cache: CacheOptions, output: OutputOptions) -> None:
     """Say what this machine has and lacks, and how to get it."""
     store = CompileCache(cache.cache_dir) if cache.cache_dir is not None else default_cache()
-    findings = [_python(), _compiler(), _disassembler(), _driver(), _gpu(), _cache(store), *_packages()]
+    findings = [_python(), _compiler(), _libraries(), _disassembler(), _driver(), _gpu(), _cache(store), *_packages()]
     complete = all(f.state != "missing" for f in findings)
     if output.json:
         print_json({"findings": [vars(f) for f in findings], "ok": complete})
@@ -67,6 +67,17 @@ def _compiler() -> Finding:
     except GemmsmithError as error:
         return Finding("compiler", "missing", error.message, error.hint)
     return Finding("compiler", "ok", f"{toolchain.compiler}, CUDA headers {toolchain.headers}")
+
+
+def _libraries() -> Finding:
+    """CUDA's C++ libraries, which users' files include: cuda/barrier, cuda/pipeline, CUB."""
+    try:
+        found = find_toolchain().cccl
+    except GemmsmithError as error:
+        return Finding("C++ libraries", "absent", error.message, error.hint)
+    if not found:
+        return Finding("C++ libraries", "absent", "CCCL was not found", "pip install nvidia-cuda-cccl")
+    return Finding("C++ libraries", "ok", f"CCCL {found}")
 
 
 def _disassembler() -> Finding:

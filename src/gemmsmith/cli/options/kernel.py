@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Annotated, ClassVar
 
 import typer
@@ -64,7 +65,15 @@ class KernelOptions(ConfigOptions):
         str, typer.Option("--layout", help="NN, NT, TN, TT (row-major) or col, col-NT … (column-major), if check errs.")
     ] = ""
 
+    include: Annotated[
+        list[Path] | None,
+        typer.Option("-I", metavar="DIR", help="A folder in which a file's includes are looked for; repeatable."),
+    ] = None
+
     def __post_init__(self) -> None:
+        for folder in self.include or ():
+            if not folder.is_dir():
+                raise UsageError(f"-I {folder} is not a folder", "give the folder that the includes are relative to")
         for name in ("grid", "block", "smem", "signature"):
             if len(getattr(self, name)) > _LONGEST:
                 raise UsageError(f"--{name} has {len(getattr(self, name)):,} characters; {_LONGEST} are the most")
@@ -72,7 +81,8 @@ class KernelOptions(ConfigOptions):
     @property
     def launch(self) -> UserOptions:
         """What is said about a file's launch."""
-        return UserOptions(self.entry, self.grid, self.block, self.smem, self.signature, self.layout)
+        folders = tuple(self.include or ())
+        return UserOptions(self.entry, self.grid, self.block, self.smem, self.signature, self.layout, include=folders)
 
     @property
     def is_default(self) -> bool:

@@ -1,6 +1,9 @@
 // What nvcc's host headers define before every file, as far as device code uses it. 64-bit types are spelled as in
 // cuda_pipeline_helpers.h, which declares them itself for NVRTC.
 #pragma once
+#ifndef __linux__
+#define __linux__ 1
+#endif
 typedef unsigned char uchar;
 typedef unsigned short ushort;
 typedef unsigned int uint;
