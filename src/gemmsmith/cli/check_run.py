@@ -70,11 +70,13 @@ def run_check(spec: KernelSpec, config: Config, asked: Asked) -> Report:
     settled = _settled(bench, spec, config, shapes, compiled, options)
     if checks.c:  # the user says what C holds
         settled = settled.without_accumulation()
-    spec, shapes = settled.spec, _deeper(shapes, settled, asked)
+    spec, shapes = settled.spec, _deeper(shapes, settled, config, asked)
     base = _problem(spec, shapes.base, _bias(settled))
     check_accepts(spec, base)
     check_memory(base)
     launch = launch_facts(spec, config, base, user)
+    if settled.launch_found:
+        launch["source"] = "found by trying"
     planned = list(_trials(spec, base, _problem(spec, shapes.distinct, base.bias), first.kind, checks.fill))
     skipped = [(trial.label, why) for trial in planned if (why := _obstacle(spec, config, trial))]
     if first.kind != "sim":
@@ -128,8 +130,10 @@ def _shapes(spec: KernelSpec, config: Config, asked: Asked, kind: str) -> CheckS
     return found
 
 
-def _deeper(shapes: CheckShapes, settled: Settled, asked: Asked) -> CheckShapes:
-    """With the K that the kernel was found to need."""
+def _deeper(shapes: CheckShapes, settled: Settled, config: Config, asked: Asked) -> CheckShapes:
+    """For the launch that was found, and with the K that the kernel was found to need."""
+    if settled.launch_found and asked.free:
+        return check_shapes(settled.spec, config)
     if settled.shape is None or settled.shape[2] <= shapes.distinct[2] or not asked.free:
         return shapes
     return CheckShapes((*shapes.base[:2], settled.shape[2]), settled.shape)

@@ -191,9 +191,20 @@ class _Launch:
         other.signature = signature.transposed() if other.swapped else signature
         return other
 
+    @property
+    def guessed(self) -> bool:
+        """Whether neither the file nor the user says how the kernel is launched."""
+        return self.sources(_SAMPLE)[1] == "guessed"
+
+    @property
+    def blind(self) -> bool:
+        """Whether the launch is guessed, and nothing in the kernel says how large a block or a tile is."""
+        named = any(self._constant(*names) for names in (_TILES, *_NAMES.values()))
+        return self.guessed and "blockDim" not in self.reached and not named and not _BOUNDS.search(self.head)
+
     def alternatives(self) -> list[_Launch]:
         """Other launches that are as likely, where the grid is a guess: x and y exchanged."""
-        if self.sources(_SAMPLE)[1] != "guessed" or "blockIdx.y" not in self.reached:
+        if not self.guessed or "blockIdx.y" not in self.reached:
             return []
         other = copy.copy(self)
         other.flipped = not self.flipped
