@@ -31,7 +31,7 @@ from gemmsmith.ladder.registry import check_accepts
 from gemmsmith.problem import INT8, INT32, Problem
 from gemmsmith.run.device import Device
 from gemmsmith.shapes import Shape
-from gemmsmith.verify.arithmetic import as_compiled
+from gemmsmith.verify.arithmetic import as_compiled, notes
 from gemmsmith.verify.check_shapes import CheckShapes, check_shapes
 from gemmsmith.verify.harness import refusal, verify_launch
 from gemmsmith.verify.leniency import is_lenient
@@ -70,6 +70,7 @@ def run_check(spec: KernelSpec, config: Config, asked: Asked) -> Report:
     settled = _settled(bench, spec, config, shapes, compiled, options)
     if checks.c:  # the user says what C holds
         settled = settled.without_accumulation()
+    settled = replace(settled, lines=(*settled.lines, *notes(spec)))
     spec, shapes = settled.spec, _deeper(shapes, settled, config, asked)
     base = _problem(spec, shapes.base, _bias(settled))
     check_accepts(spec, base)
