@@ -280,6 +280,58 @@ def test_batches(source: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert (code, facts["trials"][-1]["label"]) == (1, "a batch of three")
 
 
+# --- launches that no file shows
+
+SEARCHED = """
+#define Ms 16
+#define Ns 32
+__global__ void mine(int M, int N, int K, const float* A, const float* B, float* C) {
+    int row0 = blockIdx.x * Ms, col0 = blockIdx.y * Ns;
+    for (int i = 0; i < 8; ++i) {
+        int t = threadIdx.x + 64 * i, row = row0 + t / Ns, col = col0 + t % Ns;
+        float s = 0;
+        for (int k = 0; k < K; ++k) s += A[row * K + k] * B[k * N + col];
+        C[row * N + col] = s;
+    }
+}
+"""
+BY_COLUMNS = SEARCHED.replace("A[row * K + k] * B[k * N + col]", "A[row + k * M] * B[k + col * K]").replace(
+    "C[row * N + col]", "C[row + col * M]")  # fmt: skip
+ACROSS = SEARCHED.replace("blockIdx.x * Ms", "blockIdx.y * Ms").replace("blockIdx.y * Ns", "blockIdx.x * Ns")
+LINEAR = SEARCHED.replace("blockIdx.x * Ms", "blockIdx.x / (N / Ns) * Ms").replace(
+    "blockIdx.y * Ns", "blockIdx.x % (N / Ns) * Ns")  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("source", "launch"),
+    [
+        (SEARCHED, "--grid 'ceil(M/16),ceil(N/32)' --block 64"), (BY_COLUMNS, "--grid 'ceil(M/16),ceil(N/32)' --block 64"),
+        (ACROSS, "--grid 'ceil(N/32),ceil(M/16)' --block 64"), (LINEAR, "--grid 'ceil(M/16)*ceil(N/32)' --block 64"),
+    ],
+)  # fmt: skip
+def test_a_launch_is_found_by_running_single_blocks(
+    source: str, launch: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, facts = check(tmp_path, source, capsys, "")
+    assert (code, facts["status"]) == (0, "whole_tiles"), facts
+    assert facts["launch"]["source"] == "found by trying"
+    assert f"its launch was found by trying: {launch}" in facts["found"]
+    assert launch in facts["next"]
+    code, facts = check(tmp_path, source, capsys, f"--m 64 --n 32 --k 16 {launch}")
+    assert (code, facts["launch"]["source"]) == (0, "given")
+
+
+def test_a_launch_that_is_not_found_is_asked_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    wrong = SEARCHED.replace("s += A", "s += 2 * A")
+    (tmp_path / "mine.cu").write_text(wrong, encoding="utf-8")
+    assert run_command(["check", str(tmp_path / "mine.cu")]) == 2
+    said = " ".join(capsys.readouterr().err.split())
+    assert "its launch is not in the file" in said
+    assert "--grid" in said
+    given = ["--grid", "ceil(M/16),ceil(N/32)", "--block", "64"]
+    assert run_command(["check", str(tmp_path / "mine.cu"), *given]) == 1
+
+
 # --- refusals
 
 

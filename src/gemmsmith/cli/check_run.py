@@ -31,7 +31,7 @@ from gemmsmith.ladder.registry import check_accepts
 from gemmsmith.problem import INT8, INT32, Problem
 from gemmsmith.run.device import Device
 from gemmsmith.shapes import Shape
-from gemmsmith.verify.arithmetic import as_compiled
+from gemmsmith.verify.arithmetic import as_compiled, notes
 from gemmsmith.verify.check_shapes import CheckShapes, check_shapes
 from gemmsmith.verify.harness import refusal, verify_launch
 from gemmsmith.verify.leniency import is_lenient
@@ -70,11 +70,14 @@ def run_check(spec: KernelSpec, config: Config, asked: Asked) -> Report:
     settled = _settled(bench, spec, config, shapes, compiled, options)
     if checks.c:  # the user says what C holds
         settled = settled.without_accumulation()
-    spec, shapes = settled.spec, _deeper(shapes, settled, asked)
+    settled = replace(settled, lines=(*settled.lines, *notes(spec)))
+    spec, shapes = settled.spec, _deeper(shapes, settled, config, asked)
     base = _problem(spec, shapes.base, _bias(settled))
     check_accepts(spec, base)
     check_memory(base)
     launch = launch_facts(spec, config, base, user)
+    if settled.launch_found:
+        launch["source"] = "found by trying"
     planned = list(_trials(spec, base, _problem(spec, shapes.distinct, base.bias), first.kind, checks.fill))
     skipped = [(trial.label, why) for trial in planned if (why := _obstacle(spec, config, trial))]
     if first.kind != "sim":
@@ -128,8 +131,10 @@ def _shapes(spec: KernelSpec, config: Config, asked: Asked, kind: str) -> CheckS
     return found
 
 
-def _deeper(shapes: CheckShapes, settled: Settled, asked: Asked) -> CheckShapes:
-    """With the K that the kernel was found to need."""
+def _deeper(shapes: CheckShapes, settled: Settled, config: Config, asked: Asked) -> CheckShapes:
+    """For the launch that was found, and with the K that the kernel was found to need."""
+    if settled.launch_found and asked.free:
+        return check_shapes(settled.spec, config)
     if settled.shape is None or settled.shape[2] <= shapes.distinct[2] or not asked.free:
         return shapes
     return CheckShapes((*shapes.base[:2], settled.shape[2]), settled.shape)

@@ -173,8 +173,9 @@ def _scalar_roles(found: list[_Parameter], body: str) -> dict[int, str]:
     for i in numbers:
         if not roles[i] and found[i].type.is_integer:
             roles[i] = leading_role(found[i].name, batched)
-    if any(role.startswith("ld") for role in roles.values()):  # strides beside leading dimensions are a batch's
-        roles |= {i: leading_role(found[i].name, True) for i in numbers if roles[i].startswith("ld")}
+    for i in numbers:  # a stride beside the same operand's leading dimension is a batch's
+        if roles[i].startswith("ld") and list(roles.values()).count(roles[i]) > 1:
+            roles[i] = leading_role(found[i].name, True)
     reals = [i for i in numbers if not roles[i] and not found[i].type.is_integer]
     for i, role in zip(reals, [r for r in ("alpha", "beta") if r not in roles.values()], strict=False):
         roles[i] = role if len(reals) <= 2 and found[i].name.lower() in "ab" else ""

@@ -49,6 +49,11 @@ class LaunchGuess:
     def two_dimensional(self) -> bool:
         return "threadIdx.y" in self.reached
 
+    @property
+    def has_sizes(self) -> bool:
+        """Whether constants or ``__launch_bounds__`` say how large a block or a tile is."""
+        return bool(self.bounds) or any(self._constant(*names) for names in (_TILES, *_NAMES.values()))
+
     def block(self) -> Dim3:
         block = self._block()
         if not 0 < block[0] * block[1] <= cuda_limits().threads_per_block:

@@ -127,9 +127,19 @@ class UserLaunch:
             other.site = SiteValues(self.site.site, roles, self.site.given)
         return other
 
+    @property
+    def guessed(self) -> bool:
+        """Whether neither the file nor the user says how the kernel is launched."""
+        return self.sources(SAMPLE)[1] == "guessed"
+
+    @property
+    def blind(self) -> bool:
+        """Whether the launch is guessed, and nothing in the kernel says how large a block or a tile is."""
+        return self.guessed and "blockDim" not in self.facts.reached and not self._guess().has_sizes
+
     def alternatives(self) -> list[UserLaunch]:
         """Other launches that are as likely, where the grid is a guess: x and y exchanged."""
-        if self.sources(SAMPLE)[1] != "guessed" or "blockIdx.y" not in self.facts.reached:
+        if not self.guessed or "blockIdx.y" not in self.facts.reached:
             return []
         other = copy.copy(self)
         other.flipped = not self.flipped

@@ -27,7 +27,7 @@ def as_compiled(spec: KernelSpec, ptx: str) -> KernelSpec:
         return spec
     products = [name for name in _MMA.findall(ptx) if name.startswith(("mma.", "wmma.mma", "wgmma"))]
     dtype, out = spec.dtypes[0], spec.out_dtypes[0]
-    factors = {kind for name in products for kind in re.findall(r"\.(tf32|f16|bf16|f32|f64|s8|u8|s32)\b", name)}
+    factors = {kind for name in products for kind in _factors(name)}
     if dtype == FP32 and "tf32" in factors:
         dtype = TF32
     multiplies_in = ""
@@ -35,6 +35,22 @@ def as_compiled(spec: KernelSpec, ptx: str) -> KernelSpec:
         multiplies_in = BF16.name if "bf16" in factors else FP16.name
     return replace(spec, dtypes=(dtype,), accumulator=_accumulator(dtype, out, products, ptx),
                    tensor_cores=bool(products), arithmetic=multiplies_in)  # fmt: skip
+
+
+def _factors(name: str) -> list[str]:
+    """The types in an instruction's name; wmma of fp16 factors names only its accumulators."""
+    kinds = re.findall(r"\.(tf32|f16|bf16|f32|f64|s8|u8|s32)\b", name)
+    return ["f16"] if name.startswith("wmma") and set(kinds) <= {"f16", "f32"} else kinds
+
+
+def notes(spec: KernelSpec) -> tuple[str, ...]:
+    """What the gates depend on, where it is not the usual fp32."""
+    found = []
+    if not spec.is_rung and spec.arithmetic:
+        found.append(f"it rounds its operands to {spec.arithmetic} for the tensor cores, and is judged as that")
+    if spec.accumulator in (FP16, BF16):
+        found.append(f"it computes in {spec.accumulator}, and is judged with that type's roundoff")
+    return tuple(found)
 
 
 def _accumulator(dtype: DType, out: DType, products: list[str], ptx: str) -> DType | None:

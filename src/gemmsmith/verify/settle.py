@@ -6,12 +6,14 @@ the kernel's own name or its host code contradicts is not accepted.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
+from gemmsmith.call.binding import CompileFn
 from gemmsmith.compile.compiled import CompiledKernel
-from gemmsmith.errors import SignatureError
+from gemmsmith.errors import SignatureError, UsageError
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.layout import ROW_MAJOR, Layout, layout_in_name
 from gemmsmith.kernel.other_readings import readings
@@ -20,6 +22,8 @@ from gemmsmith.kernel.signature import Signature, undetermined
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.run.device import Device
 from gemmsmith.shapes import Shape
+from gemmsmith.verify.check_shapes import check_shapes
+from gemmsmith.verify.launch_search import search_launches
 from gemmsmith.verify.readings import Reading, find_readings
 from gemmsmith.verify.written import written_parameters
 
@@ -37,6 +41,7 @@ class Settled:
     lines: tuple[str, ...] = ()
     words: tuple[str, ...] = ()
     rejected: str = ""
+    launch_found: bool = False
 
     def without_accumulation(self) -> Settled:
         """The same, where C += A·B is A·B because C holds zeros."""
@@ -83,10 +88,34 @@ def settle(
                         rejected = rejected or why
                         continue
                     return _settled(launched, own, reading, shape)
+    if not first.unknown and getattr(spec.geometry, "guessed", False) and not rejected:
+        searched = _launch_found(open_device, spec, config, first, own, compiled, compile_fn, layout)
+        if searched is not None:
+            return searched
+        if getattr(spec.geometry, "blind", False):
+            raise UsageError(f"{own.entry}: its launch is not in the file, and none that was tried gives a product",
+                             "say how it is launched: --grid 'ceil(N/64),ceil(M/64)' --block 256")  # fmt: skip
     if first.unknown:
         refused = undetermined(first)
         raise SignatureError(f"{refused.message}, and no meaning that was tried gives a product", refused.hint)
     return Settled(spec if first == own else spec.read_as(first, spec.layouts[0]), rejected=rejected)
+
+
+def _launch_found(
+    open_device: Callable[[], Device], spec: KernelSpec, config: Config, first: Signature, own: Signature,
+    compiled: CompiledKernel, compile_fn: CompileFn, layout: Layout | None,
+) -> Settled | None:  # fmt: skip
+    """The kernel under a launch that single blocks suggest, if it then gives a product."""
+    for launch in search_launches(open_device(), spec.read_as(first, "NN"), config, compiled.ptx, compile_fn):
+        tried = replace(spec, geometry=launch)
+        shape = check_shapes(tried.read_as(first, "NN"), config).distinct
+        for reading in find_readings(open_device(), tried, config, first, _fitting(first, shape), compile_fn):
+            if (layout is None or reading.layout == layout) and not contradiction(reading):
+                settled = _settled(tried, own, reading, shape)
+                words = (*settled.words, *shlex.split(str(launch)))
+                return replace(settled, words=words, launch_found=True,
+                               lines=(*settled.lines, f"its launch was found by trying: {launch}"))  # fmt: skip
+    return None
 
 
 def _other_launches(spec: KernelSpec) -> list[Any]:
