@@ -11,7 +11,7 @@ from gemmsmith.sim.bundle import Bundle
 from gemmsmith.sim.counters import Counters
 from gemmsmith.sim.hazards import HazardLog
 from gemmsmith.sim.lanes import Lanes, WaveState
-from gemmsmith.sim.memory import GlobalMemory, WindowMemory, resolve_generic
+from gemmsmith.sim.memory import Chosen, GlobalMemory, WindowMemory, resolve_generic, split_generic
 from gemmsmith.sim.operation import Lowered
 from gemmsmith.sim.shadow import Shadow
 from gemmsmith.sim.traits import Space
@@ -44,6 +44,8 @@ class Execution(WaveState):
         self.local = WindowMemory(Space.LOCAL, wave.lanes if lowered.local_size else 0, lowered.local_size)
         self.local_base = self.every * self.local.stride
         self.shadow = Shadow(self, self.shared, log) if log is not None and wave.shared_size else None
+        # What the kernel printed, a string for each call of printf by a thread.
+        self.prints: list[str] = []
         self._units: dict[Callable[[Execution], Any], Any] = {}
 
     def unit(self, kind: Callable[[Execution], U]) -> U:
@@ -60,6 +62,14 @@ class Execution(WaveState):
         if step.access.space is Space.GENERIC:
             return resolve_generic(addresses)
         return step.access.space, addresses
+
+    def places_of(self, step: Bundle[Any], lanes: Lanes) -> list[tuple[Space, Chosen, Array]]:
+        """Every space that a bundle's first pointer reaches: which accesses, and their addresses inside it."""
+        assert step.access is not None
+        addresses = self.addresses(step.pointers[0], lanes, step.count)
+        if step.access.space is Space.GENERIC:
+            return split_generic(addresses)
+        return [(step.access.space, slice(None), addresses)]
 
     def window(self, space: Space, lanes: Lanes) -> tuple[WindowMemory, Array]:
         """Shared or local memory, and where the window of each of these lanes starts in it."""

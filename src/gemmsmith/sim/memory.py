@@ -18,6 +18,7 @@ from gemmsmith.sim.types import Array
 # Generic addresses of shared and local memory start here, far from global allocations.
 SHARED_WINDOW = 0x0001_0000_0000_0000
 LOCAL_WINDOW = 0x0002_0000_0000_0000
+PARAM_WINDOW = 0x0003_0000_0000_0000
 _WINDOW_SIZE = 1 << 32
 # The first global allocation: high enough that an address truncated to 32 bits is never valid.
 _FIRST_ADDRESS = 0x0000_7000_0000_0000
@@ -238,6 +239,33 @@ class WindowMemory:
             address = int(index.reshape(-1)[position]) % self.stride
             raise AccessFault("uninitialised", position, address,
                               f"no thread has written these {self.space} bytes", self.space)  # fmt: skip
+
+
+# A set of accesses: all of them, or those that a mask holds for.
+Chosen = slice | Array
+
+
+def split_generic(addresses: Array) -> list[tuple[Space, Chosen, Array]]:
+    """The spaces that generic addresses point to: for each, which addresses, and those addresses inside it."""
+    found: list[tuple[Space, Chosen, Array]] = []
+    window = addresses >> np.uint64(48)
+    first = int(window.reshape(-1)[0]) if addresses.size else 0
+    if bool((window == first).all()):
+        space = _WINDOWS.get(first, Space.GLOBAL)
+        return [(space, slice(None), addresses if space is Space.GLOBAL else addresses & _IN_WINDOW)]
+    left = np.ones(addresses.shape, bool)
+    for number, space in _WINDOWS.items():
+        mask = window == number
+        if mask.any():
+            found.append((space, mask, addresses[mask] & _IN_WINDOW))
+            left &= ~mask
+    if left.any():
+        found.append((Space.GLOBAL, left, addresses[left]))
+    return found
+
+
+_IN_WINDOW = np.uint64((1 << 48) - 1)
+_WINDOWS = {1: Space.SHARED, 2: Space.LOCAL, 3: Space.PARAM}
 
 
 def resolve_generic(addresses: Array) -> tuple[Space, Array]:

@@ -14,7 +14,7 @@ from gemmsmith.sim.instructions.pattern import Modifiers
 from gemmsmith.sim.instructions.record import Draft, Record
 from gemmsmith.sim.lanes import Lanes
 from gemmsmith.sim.lowering import Lowering, Refused, operands
-from gemmsmith.sim.memory import LOCAL_WINDOW, SHARED_WINDOW
+from gemmsmith.sim.memory import LOCAL_WINDOW, PARAM_WINDOW, SHARED_WINDOW
 from gemmsmith.sim.syntax import SINK, Instruction, Vector
 from gemmsmith.sim.traits import Counted, Mix, Profiled
 from gemmsmith.sim.types import BITS, INTEGERS, TYPE_BYTES, Array
@@ -73,7 +73,8 @@ def _unpack(machine: Execution, step: Bundle[Parts], lanes: Lanes) -> None:
 
 
 # Generic addresses of global memory are its own; shared and local memory have windows.
-_WINDOWS = {"global": 0, "const": 0, "shared": SHARED_WINDOW, "local": LOCAL_WINDOW}
+_WINDOWS = {"global": 0, "const": 0, "shared": SHARED_WINDOW, "local": LOCAL_WINDOW,
+            "param": PARAM_WINDOW}  # fmt: skip
 
 
 def _decode_cvta(m: Modifiers) -> np.uint64:
@@ -95,6 +96,6 @@ RECORDS = (
     lanewise("mov.type", "type -> type", same, where={"type": f"pred {BITS} {INTEGERS} f32 f64"}),
     Record("mov.type", where={"type": "b32 b64"}, decode=_type, lower=_lower_pack, execute=_pack, counts=_RENAMED),
     Record("mov.type", where={"type": "b32 b64"}, decode=_type, lower=_lower_unpack, execute=_unpack, counts=_RENAMED),
-    Record("cvta.to?.space.u64", where={"space": "global const shared shared::cta local"}, decode=_decode_cvta,
+    Record("cvta.to?.space.u64", where={"space": "global const shared shared::cta local param"}, decode=_decode_cvta,
            lower=_lower_cvta, execute=compute),
 )  # fmt: skip
