@@ -76,6 +76,8 @@ class SimDevice:
         self.schedule = schedule or schedule_named("lockstep")
         self.mod32 = mod32
         self.memory = GlobalMemory()
+        # What kernels printed, a string for each call of printf by a thread.
+        self.prints: list[str] = []
 
     @property
     def name(self) -> str:
@@ -119,7 +121,17 @@ class SimDevice:
                 self.write(
                     addresses[variable.name], np.frombuffer(variable.initial.ljust(variable.size, b"\0"), np.uint8)
                 )
-        return LoadedPtx(entry, lower(entry, addresses, self.mod32))
+        lowered = lower(entry, addresses, self.mod32)
+        self._relocate(entry, {**addresses, **lowered.functions})
+        return LoadedPtx(entry, lowered)
+
+    def _relocate(self, entry: Entry, symbols: dict[str, int]) -> None:
+        """Put the addresses of variables and functions into the variables that are initialised with them."""
+        for variable in entry.variables:
+            for place in variable.relocations:
+                if (value := symbols.get(place.symbol)) is not None:
+                    data = (value + place.addend).to_bytes(place.nbytes, "little")
+                    self.write(symbols[variable.name] + place.offset, np.frombuffer(data, np.uint8))
 
     def encode_tensor_map(self, described: TensorMap, address: int) -> bytes:
         check_tensor_map(described, address)
@@ -147,8 +159,10 @@ class SimDevice:
                 wave = Wave(
                     geometry.grid, geometry.block, numbers[start : start + at_once], static + geometry.smem, parameters
                 )
-                Machine(loaded.lowered, loaded.program(wave.lanes), wave, self.memory, self.schedule, self.log,
-                        self.counters, deadline).run()  # fmt: skip
+                machine = Machine(loaded.lowered, loaded.program(wave.lanes), wave, self.memory, self.schedule, self.log,
+                                  self.counters, deadline)  # fmt: skip
+                machine.prints = self.prints
+                machine.run()
 
     @contextmanager
     def _hazards_of_whole_launches(self) -> Iterator[None]:

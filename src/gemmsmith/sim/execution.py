@@ -44,6 +44,9 @@ class Execution(WaveState):
         self.local = WindowMemory(Space.LOCAL, wave.lanes if lowered.local_size else 0, lowered.local_size)
         self.local_base = self.every * self.local.stride
         self.shadow = Shadow(self, self.shared, log) if log is not None and wave.shared_size else None
+        self.steps_taken = 0
+        # Where each lane goes on after an instruction that jumps.
+        self.targets = np.zeros(wave.lanes, np.int64)
         # What the kernel printed, a string for each call of printf by a thread.
         self.prints: list[str] = []
         self._units: dict[Callable[[Execution], Any], Any] = {}

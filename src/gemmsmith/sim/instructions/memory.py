@@ -146,7 +146,7 @@ def _store(machine: Execution, step: Bundle[None], lanes: Lanes) -> None:
     assert step.access is not None
     width = step.access.width
     shape = machine.indices(lanes).shape if step.count == 1 else (step.count, *machine.indices(lanes).shape)
-    values = _joined([np.broadcast_to(machine.fetch(source, lanes), shape) for source in step.sources], width)
+    values = joined([np.broadcast_to(machine.fetch(source, lanes), shape) for source in step.sources], width)
     for space, chosen, addresses in machine.places_of(step, lanes):
         _scatter(machine, step, lanes, space, chosen, addresses, values[chosen])
 
@@ -173,7 +173,7 @@ def _scatter(
             machine.shadow.write(operation, mine, row, written)
 
 
-def _joined(columns: list[Array], width: int) -> Array:
+def joined(columns: list[Array], width: int) -> Array:
     """The elements of a vector side by side, as one raw element of ``width`` bytes."""
     if len(columns) == 1:
         return np.ascontiguousarray(columns[0]).view(RAW[width])
