@@ -76,7 +76,7 @@ class Program:
 
     def __init__(self, lowered: Lowered, limit: int) -> None:
         """No bundle has more than ``limit`` operations."""
-        self.labels, self.end = lowered.labels, len(lowered.operations)
+        self.labels, self.start, self.end = lowered.labels, lowered.start, len(lowered.operations)
         self.bundles: list[Bundle[Any] | None] = [None] * self.end
         self._operations, self._limit = lowered.operations, limit
         self._targets = set(lowered.labels.values())

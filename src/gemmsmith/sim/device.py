@@ -83,6 +83,8 @@ class SimDevice:
         self.mod32 = mod32
         self.memory = GlobalMemory()
         self.loads: dict[tuple[str, str], LoadedPtx] = {}  # may be shared between devices of one mode
+        # What kernels printed, a string for each call of printf by a thread.
+        self.prints: list[str] = []
 
     @property
     def name(self) -> str:
@@ -128,10 +130,20 @@ class SimDevice:
                 self.write(
                     addresses[variable.name], np.frombuffer(variable.initial.ljust(variable.size, b"\0"), np.uint8)
                 )
-        loaded = LoadedPtx(entry, lower(entry, addresses, self.mod32))
+        lowered = lower(entry, addresses, self.mod32)
+        self._relocate(entry, {**addresses, **lowered.functions})
+        loaded = LoadedPtx(entry, lowered)
         if not addresses:  # variables have addresses of this device, and are set anew by every load
             self.loads[ptx, entry_name] = loaded
         return loaded
+
+    def _relocate(self, entry: Entry, symbols: dict[str, int]) -> None:
+        """Put the addresses of variables and functions into the variables that are initialised with them."""
+        for variable in entry.variables:
+            for place in variable.relocations:
+                if (value := symbols.get(place.symbol)) is not None:
+                    data = (value + place.addend).to_bytes(place.nbytes, "little")
+                    self.write(symbols[variable.name] + place.offset, np.frombuffer(data, np.uint8))
 
     def encode_tensor_map(self, described: TensorMap, address: int) -> bytes:
         check_tensor_map(described, address)
@@ -161,8 +173,10 @@ class SimDevice:
                 wave = Wave(
                     geometry.grid, geometry.block, numbers[start : start + at_once], static + geometry.smem, parameters
                 )
-                Machine(loaded.lowered, loaded.program(wave.lanes), wave, self.memory, schedule, log, counters,
-                        deadline, look).run()  # fmt: skip
+                machine = Machine(loaded.lowered, loaded.program(wave.lanes), wave, self.memory, schedule, log,
+                                  counters, deadline, look)  # fmt: skip
+                machine.prints = [] if isinstance(look, SecondLook) else self.prints  # the second look prints again
+                machine.run()
 
         with np.errstate(all="ignore"), self._hazards_of_whole_launches():
             if self.log is None:

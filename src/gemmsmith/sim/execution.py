@@ -53,6 +53,11 @@ class Execution(WaveState):
         self.shadow = Shadow(self, self.shared, log, self.clocks) if log is not None else None
         self.look = look
         self.reached: tuple[Space, Array] = Space.GENERIC, np.zeros(0, np.uint64)  # by the bundle that ran last
+        self.steps_taken = 0
+        # Where each lane goes on after an instruction that jumps.
+        self.targets = np.zeros(wave.lanes, np.int64)
+        # What the kernel printed, a string for each call of printf by a thread.
+        self.prints: list[str] = []
         self._units: dict[Callable[[Execution], Any], Any] = {}
 
     def unit(self, kind: Callable[[Execution], U]) -> U:

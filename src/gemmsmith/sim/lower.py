@@ -8,6 +8,7 @@ from typing import Any
 from gemmsmith.errors import UnknownInstructionError
 from gemmsmith.sim.instructions.record import Draft
 from gemmsmith.sim.instructions.table import Decoded, Table, table
+from gemmsmith.sim.linking import START, function_label, link
 from gemmsmith.sim.lowering import Lowering, Refused
 from gemmsmith.sim.operation import Lowered, Operation, Slot, Source
 from gemmsmith.sim.rewriting import Rewriting
@@ -21,10 +22,18 @@ def lower(entry: Entry, addresses: dict[str, int], mod32: bool = False, known: T
     ``known`` is the table of instructions, all by default.
     """
     known = known or table()
-    entry = _expand(entry, known)
+    entry = _expand(link(entry), known)
     code = Lowering(entry, addresses, mod32)
-    operations = tuple([_lower(code, known, n, instruction) for n, instruction in enumerate(entry.instructions)])
-    return Lowered(operations, dict(entry.labels), code.heights, code.special, code.static_shared, code.local_size)
+    labels = dict(entry.labels)
+    starts = {labels[function_label(function.name)]: function.name for function in entry.functions}
+    start = labels.get(START, 0)
+    operations = []
+    for n, instruction in enumerate(entry.instructions):
+        code.function = "" if n >= start else starts.get(n, code.function)
+        operations.append(_lower(code, known, n, instruction))
+    frame, stack = code.local_size, code.stack_size()
+    return Lowered(tuple(operations), labels, code.heights, code.special, code.static_shared, frame + stack, start, frame,
+                   {name: code.symbols[name] for name in code.frames})  # fmt: skip
 
 
 def unknown(instruction: Instruction, register: str = "") -> UnknownInstructionError:

@@ -2,17 +2,38 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from gemmsmith.errors import SimulationError
+from gemmsmith.sim.linking import recursive_functions
 from gemmsmith.sim.operation import FILE_DTYPES, FILES, Pointer, Slot, Source
-from gemmsmith.sim.special import SPECIAL
-from gemmsmith.sim.syntax import Address, Entry, Immediate, Instruction, Operand, Register, Symbol, Vector
+from gemmsmith.sim.special import FRAME, SPECIAL
+from gemmsmith.sim.syntax import Address, Entry, Function, Immediate, Instruction, Operand, Register, Symbol, Vector
 from gemmsmith.sim.types import DTYPES, TYPE_BYTES
 
 WARP_SIZE = Symbol("WARP_SZ")
+
+
+# Addresses of functions, far from those of data.
+FUNCTION_ADDRESSES = 0x0000_6000_0000_0000
+
+
+# What recursion and alloca may use of a thread's local memory. CUDA's own limit is 1,024 bytes unless a program asks
+# for more.
+_STACK = 4096
+
+
+@dataclass(frozen=True)
+class Frame:
+    """A function and where its parameters and local variables are, in bytes from the start of its frame."""
+
+    function: Function
+    offsets: dict[str, int]
+    size: int
 
 
 class Refused(Exception):  # noqa: N818 - not an error by itself: another record may take the instruction
@@ -42,7 +63,12 @@ class Lowering:
         self._carry: Slot | None = None
         self.symbols: dict[str, int] = dict(addresses)
         self.static_shared = self.local_size = 0
+        self.function = ""  # whose instructions are being lowered; the entry has no name here
+        self.frames: dict[str, Frame] = {}
         self._place_variables()
+        for number, function in enumerate(entry.functions):
+            self._place_function(function)
+            self.symbols[function.name] = FUNCTION_ADDRESSES + 16 * number
         offset = 0
         for parameter in entry.parameters:
             offset = _align(offset, parameter.align)
@@ -62,11 +88,41 @@ class Lowering:
             elif variable.space == "shared":
                 at = self.symbols[variable.name] = _align(self.static_shared, variable.align)
                 self.static_shared = at + variable.size
-            elif variable.space == "local":
-                at = self.symbols[variable.name] = _align(self.local_size, variable.align)
+            elif variable.space in ("local", "call"):
+                at = self.symbols[variable.name] = _align(self.local_size, max(variable.align, 4))
                 self.local_size = at + variable.size
         for name in dynamic:  # dynamic shared memory follows the static, 16-byte aligned
             self.symbols[name] = _align(self.static_shared, 16)
+
+    def _place_function(self, function: Function) -> None:
+        """Where a function's parameters and local variables are in its frame."""
+        offsets: dict[str, int] = {}
+        size = 0
+        for variable in (*function.results, *function.parameters, *function.variables):
+            if variable.space in ("local", "call"):
+                offsets[variable.name] = size = _align(size, max(variable.align, 4))
+                size += variable.size
+        self.frames[function.name] = Frame(function, offsets, _align(size, 16))
+
+    def stack_size(self) -> int:
+        """Local memory beyond the entry's own, for functions and for alloca."""
+        frames = sum(frame.size + 16 for frame in self.frames.values())
+        deep = any(frame.function.name in self.recursive for frame in self.frames.values())
+        grows = deep or any(i.opcode == "alloca" for i in self.entry.instructions)
+        return frames + (_STACK if grows else 0)
+
+    @cached_property
+    def recursive(self) -> frozenset[str]:
+        """Functions that may be called again before they return."""
+        return recursive_functions(self.entry.functions)
+
+    def frame_offset(self, name: str) -> int | None:
+        """Where a variable is in the frame of the function being lowered; None for any other symbol."""
+        return self.frames[self.function].offsets.get(name) if self.function else None
+
+    def frame(self) -> Slot:
+        """The register that holds the address of a lane's frame."""
+        return self._special(FRAME, DTYPES["u64"])
 
     def slot(self, operand: Operand, kind: str) -> Slot:
         """The row of a register, seen as the PTX type ``kind``."""
@@ -121,6 +177,8 @@ class Lowering:
             return Pointer(Slot(file, row, FILE_DTYPES[file]), operand.offset)
         base = 0
         if isinstance(operand.base, Symbol):
+            if (inside := self.frame_offset(operand.base.name)) is not None:
+                return Pointer(self.frame(), inside + operand.offset)
             if operand.base.name not in self.symbols:
                 raise Refused
             base = self.symbols[operand.base.name]

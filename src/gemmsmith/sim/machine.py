@@ -76,7 +76,6 @@ class Machine(Execution):
             look.attach(self.clocks)
         self.watched = lowered.fact(watched) if look is not None else frozenset()
         self.program, self.schedule, self.deadline = program, schedule, deadline
-        self.steps_taken = 0
         self.live = np.full(len(wave.blocks), wave.threads)
         # Groups that wait at the instruction at their position.
         self.at_barrier: list[Group] = []
@@ -102,11 +101,11 @@ class Machine(Execution):
 
     def _start(self) -> list[Group]:
         if self.schedule.lockstep:
-            return [Group(0, ALL, 0)]
+            return [Group(self.program.start, ALL, 0)]
         # Warps of one number in all blocks advance together, unless blocks wait for one another.
         apart = self.between.polls_global and int(self.warp[-1]) < _MOST_TEAMS
-        warp = self.warp if apart else self.thread // WARP
-        return [Group(0, compact(np.flatnonzero(warp == w)), w) for w in range(int(warp.max()) + 1)]
+        warp, start = self.warp if apart else self.thread // WARP, self.program.start
+        return [Group(start, compact(np.flatnonzero(warp == w)), w) for w in range(int(warp.max()) + 1)]
 
     def _merge(self, ready: list[Group], group: Group) -> tuple[list[Group], Group]:
         """``group`` with all others of its team at its position, and the rest."""
@@ -218,6 +217,8 @@ class Machine(Execution):
             return self._branch(step, group)
         if traits.flow is Flow.EXIT:
             return self._leave(step, group)
+        if traits.flow is Flow.JUMP:
+            return self._jump(step, group)
         if traits.waits_on is Wait.BLOCK:
             return self._arrive_at_block(step, group, alone)
         if traits.waits_on is Wait.MEMBERS:
@@ -254,6 +255,25 @@ class Machine(Execution):
                 return 0
             start, steps = step.following, steps + 1
         return steps
+
+    def _jump(self, step: Bundle[Any], group: Group) -> list[Group]:
+        """Calls, returns and branches by index: the instruction itself says where each lane goes on."""
+        jumping = self._guarded(step, group.lanes)
+        stay = [] if jumping is not None else [Group(step.following, group.lanes, group.team)]
+        if jumping is None:
+            return stay
+        if jumping is not group.lanes:
+            stay = [Group(step.following, self._others(group.lanes, jumping), group.team)]
+        if self.counters is not None and step.traits.counts.executed is Executed.GUARDED:
+            self.counters.executed(self, step, jumping)
+        try:
+            step.execute(self, step, jumping)
+        except AccessFault as fault:
+            raise describe_fault(self, step, jumping, fault) from None
+        mine = self.indices(jumping)
+        targets = self.targets[mine]
+        parts = [Group(int(t), self.compact(mine[targets == t]), group.team) for t in np.unique(targets)]
+        return stay + parts
 
     def _leave(self, step: Bundle[Any], group: Group) -> list[Group]:
         """Ends the guarded lanes; the others go on."""

@@ -104,7 +104,12 @@ class Branch:
 
 @dataclass(frozen=True)
 class Lowered:
-    """An entry's operations, label positions, register-file heights, special registers and memory layout."""
+    """An entry's operations, label positions, register-file heights, special registers and memory layout.
+
+    ``start`` is where the entry begins, after the functions that it calls. ``local_size`` is all local memory of a
+    thread, of which the entry itself has the first ``frame_size`` bytes. ``functions`` has the addresses that pointers to
+    functions hold.
+    """
 
     operations: tuple[Operation[Any], ...]
     labels: dict[str, int]
@@ -112,6 +117,9 @@ class Lowered:
     special: dict[str, Slot]
     static_shared: int
     local_size: int
+    start: int = 0
+    frame_size: int = 0
+    functions: dict[str, int] = field(default_factory=dict)
 
     @cached_property
     def _facts(self) -> dict[Callable[[Lowered], Any], Any]:

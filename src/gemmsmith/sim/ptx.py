@@ -94,4 +94,3 @@ class _Reader:
                      tuple(body.registers.items()), tuple(body.instructions), tuple(body.labels.items()),
                      tuple(body.tables.items()))
         )  # fmt: skip
-CALL_PARAMETER = "call:"

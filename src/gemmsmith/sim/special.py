@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import numpy as np
+
 from gemmsmith.sim.types import Array
 from gemmsmith.sim.wave import WARP, Wave, coordinates
 
@@ -32,6 +34,16 @@ class SpecialRegister:
     nbytes: int = 4
 
 
+# The address of the local variables of the function that a lane is in. PTX has no name for it.
+FRAME = "frame:"
+_SMS = 132  # of an H200
+
+
+def _bit(at: Place) -> Array:
+    """The bit of each lane in a mask of its warp."""
+    return np.left_shift(np.int64(1), at.thread % WARP)
+
+
 def _axes(name: str, value: Callable[[int], Value]) -> dict[str, SpecialRegister]:
     return {f"%{name}.{axis}": SpecialRegister(value(n)) for n, axis in enumerate("xyz")}
 
@@ -43,4 +55,17 @@ SPECIAL: dict[str, SpecialRegister] = {
     **_axes("nctaid", lambda n: lambda at: at.wave.grid[n]),
     "%laneid": SpecialRegister(lambda at: at.thread % WARP),
     "%warpid": SpecialRegister(lambda at: at.thread // WARP),
+    "%nwarpid": SpecialRegister(lambda at: 64),  # warps of an SM
+    "%smid": SpecialRegister(lambda at: at.block % _SMS),
+    "%nsmid": SpecialRegister(lambda at: _SMS),
+    "%gridid": SpecialRegister(lambda at: 1, 8),
+    "%total_smem_size": SpecialRegister(lambda at: at.wave.shared_size),
+    "%lanemask_eq": SpecialRegister(lambda at: _bit(at)),
+    "%lanemask_lt": SpecialRegister(lambda at: _bit(at) - 1),
+    "%lanemask_le": SpecialRegister(lambda at: 2 * _bit(at) - 1),
+    "%lanemask_gt": SpecialRegister(lambda at: (1 << WARP) - 2 * _bit(at)),
+    "%lanemask_ge": SpecialRegister(lambda at: (1 << WARP) - _bit(at)),
+    FRAME: SpecialRegister(lambda at: 0, 8),
 }
+# Read when the instruction runs, not once: see instructions/clock.py.
+CLOCKS = ("%clock", "%clock_hi", "%clock64", "%globaltimer", "%globaltimer_lo", "%globaltimer_hi")

@@ -60,6 +60,7 @@ class Flow(Enum):
     NEXT = "the next instruction"
     BRANCH = "a label"
     EXIT = "nowhere: the thread ends"
+    JUMP = "the position that its execution writes to the machine's targets, for each lane"
 
 
 class Bundling(Enum):

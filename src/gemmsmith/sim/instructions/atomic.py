@@ -1,4 +1,4 @@
-"""atom and red: additions, and the larger of two integers, in global or shared memory."""
+"""atom and red: an update of memory that no other thread can come between, in global or shared memory."""
 
 from __future__ import annotations
 
@@ -7,79 +7,138 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from gemmsmith.sim import halves
 from gemmsmith.sim.bundle import Bundle
+from gemmsmith.sim.directed import arithmetic32
 from gemmsmith.sim.execution import Execution
+from gemmsmith.sim.instructions.lanewise import optional_slots
 from gemmsmith.sim.instructions.pattern import Modifiers
 from gemmsmith.sim.instructions.record import Draft, Record
 from gemmsmith.sim.lanes import Lanes
-from gemmsmith.sim.lowering import Lowering, Refused, operands
+from gemmsmith.sim.lowering import Lowering, Refused, items, operands
 from gemmsmith.sim.memory import RAW, GlobalMemory, WindowMemory
+from gemmsmith.sim.rounding import add32, arithmetic64
 from gemmsmith.sim.syntax import SINK, Instruction, Operand
 from gemmsmith.sim.traits import Access, Bundling, Effect, Space
-from gemmsmith.sim.types import TYPE_BYTES, Array
+from gemmsmith.sim.types import DTYPES, TYPE_BYTES, Array
 
-Update = Callable[[Array, Array], Array]
+Update = Callable[..., Array]
 
 _SPACES = {"global": Space.GLOBAL, "shared": Space.SHARED, "shared::cta": Space.SHARED, "": Space.GENERIC}
-# What each operation does to the old value, and the types it is known for.
-_OPERATIONS: dict[str, tuple[Update, str]] = {
-    "add": (np.add, "f32 u32 s32 u64 f64"),
-    "max": (np.maximum, "u32 s32"),
-}
+
+
+def _add_double_global(old: Array, value: Array) -> Array:
+    """A NaN operand is passed on as it is, the new value's first; a new NaN is negative."""
+    result = arithmetic64(np.add)(old, value)
+    return np.where(value != value, value, np.where(old != old, old, result))
+
+
+def _increment(old: Array, limit: Array) -> Array:
+    return np.where(old >= limit, np.uint32(0), old + np.uint32(1))
+
+
+def _decrement(old: Array, limit: Array) -> Array:
+    return np.where((old == 0) | (old > limit), limit, old - np.uint32(1))
+
+
+def _swap_if_equal(old: Array, compare: Array, value: Array) -> Array:
+    return np.where(old == compare, value, old)
+
+
+# What each operation makes of the old value, by type, in shared memory; and where global memory differs.
+_INTEGER_ADD = dict.fromkeys(("u32", "s32", "u64", "s64"), np.add)
+_ADD: dict[str, Update] = {
+    **_INTEGER_ADD, "f32": add32, "f64": arithmetic64(np.add, prefer=0),
+    **{kind: halves.arithmetic("add", kind) for kind in halves.KINDS.split()},
+}  # fmt: skip
+_GLOBAL_ADD: dict[str, Update] = {"f32": arithmetic32("add", ftz=True), "f64": _add_double_global}
+_ORDERED = "u32 s32 u64 s64"
+_WORDS = "b32 b64"
+_OTHERS: dict[str, tuple[Update, str]] = {
+    "min": (np.minimum, _ORDERED), "max": (np.maximum, _ORDERED), "inc": (_increment, "u32"),
+    "dec": (_decrement, "u32"), "exch": (lambda old, value: value, _WORDS), "and": (np.bitwise_and, _WORDS),
+    "or": (np.bitwise_or, _WORDS), "xor": (np.bitwise_xor, _WORDS), "cas": (_swap_if_equal, f"b16 {_WORDS}"),
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Form:
-    """An update in some space, of a PTX type."""
+    """An update of ``count`` elements of a PTX type in some space."""
 
-    update: Update
+    op: str
     space: Space
     kind: str
+    count: int
+
+    def update(self, space: Space) -> Update:
+        if self.op != "add":
+            return _OTHERS[self.op][0]
+        return (_GLOBAL_ADD.get(self.kind) if space is Space.GLOBAL else None) or _ADD[self.kind]
 
 
 def _decode(m: Modifiers) -> Form:
-    update, types = _OPERATIONS[m["op"]]
-    if m["type"] not in types.split():
+    types = " ".join(_ADD) if m["op"] == "add" else _OTHERS[m["op"]][1]
+    vector = m.get("vec", "v1")
+    if m["type"] not in types.split() or (vector != "v1" and not m["type"].strip("bx12346").startswith("f")):
         raise Refused
-    return Form(update, _SPACES[m.get("space", "")], m["type"])
+    return Form(m["op"], _SPACES[m.get("space", "")], m["type"], int(vector[1:]))
 
 
-def _lower_atom(code: Lowering, i: Instruction, form: Form) -> Draft[Update]:
-    old, at, value = operands(i, 3)
-    return _draft(code, () if old == SINK else (old,), at, value, form)
+def _lower_atom(code: Lowering, i: Instruction, form: Form) -> Draft[Form]:
+    given = 4 if form.op == "cas" else 3
+    old, at, *values = operands(i, given, given + 1)  # one more is a cache policy
+    return _draft(code, () if old == SINK else items(old, form.count), at, tuple(values[: given - 2]), form)
 
 
-def _lower_red(code: Lowering, i: Instruction, form: Form) -> Draft[Update]:
-    at, value = operands(i, 2)
-    return _draft(code, (), at, value, form)
+def _lower_red(code: Lowering, i: Instruction, form: Form) -> Draft[Form]:
+    at, *values = operands(i, 2, 3)
+    if form.op in ("exch", "cas"):
+        raise Refused
+    return _draft(code, (), at, tuple(values[:1]), form)
 
 
-def _draft(code: Lowering, old: tuple[Operand, ...], at: Operand, value: Operand, form: Form) -> Draft[Update]:
+def _draft(
+    code: Lowering, old: tuple[Operand, ...], at: Operand, values: tuple[Operand, ...], form: Form
+) -> Draft[Form]:
     width = TYPE_BYTES[form.kind]
-    return Draft(form.update, tuple([code.slot(o, form.kind) for o in old]), (code.source(value, form.kind),),
-                 (code.pointer(at),), Access(form.space, Effect.UPDATE, width, width, width))  # fmt: skip
+    sources = [code.source(part, form.kind) for value in values for part in items(value, form.count)]
+    return Draft(form, optional_slots(code, old, (form.kind,) * len(old)), tuple(sources), (code.pointer(at),),
+                 Access(form.space, Effect.UPDATE, width * form.count, width, width * form.count))  # fmt: skip
 
 
-def _execute(machine: Execution, step: Bundle[Update], lanes: Lanes) -> None:
+def _execute(machine: Execution, step: Bundle[Form], lanes: Lanes) -> None:
     """Lanes that meet at one address update it one after another, in lane order."""
-    assert step.access is not None
-    width, update = step.access.width, step.detail
+    form = step.detail
+    width = TYPE_BYTES[form.kind]
+    given = [machine.spread(machine.fetch(source, lanes), lanes) for source in step.sources]
     space, addresses = machine.place_of(step, lanes)
-    values = np.broadcast_to(machine.fetch(step.sources[0], lanes), addresses.shape)
-    if space is Space.GLOBAL:
-        memory: GlobalMemory | WindowMemory = machine.memory
-        at = addresses
-    else:
-        memory, bases = machine.window(space, lanes)
-        at = memory.index(addresses, bases, width)
-    old = memory.gather(at, width).view(values.dtype)  # before anything is written: a fault names the right lane
-    if machine.shadow is not None and space is Space.SHARED:
-        machine.shadow.atomic(step.first, machine.indices(lanes), at)
+    mine, old = machine.indices(lanes), []
+    for n in range(form.count):
+        at = addresses + addresses.dtype.type(n * width)
+        if space is Space.GLOBAL:
+            memory: GlobalMemory | WindowMemory = machine.memory
+        else:
+            memory, bases = machine.window(space, lanes)
+            at = memory.index(at, bases, width)
+        if machine.shadow is not None and space is Space.SHARED:
+            memory.gather(at, width)  # a fault comes first
+            machine.shadow.atomic(step.first, mine, at)
+        old.append(_update(memory, at, form, space, given[n :: form.count]))
+    for target, values_before in zip(step.targets, old, strict=False):
+        machine.put(target, lanes, values_before)
+
+
+def _update(
+    memory: GlobalMemory | WindowMemory, at: Array, form: Form, space: Space, values: list[Array]
+) -> Array:
+    """Apply the update at each address; what was there before each lane's turn."""
+    width, update, kind = TYPE_BYTES[form.kind], form.update(space), DTYPES[form.kind]
+    old = memory.gather(at, width).view(kind)  # before anything is written: a fault names the right lane
     for turn in _turns(at):
-        old[turn] = memory.gather(at[turn], width).view(values.dtype)
-        memory.scatter(at[turn], width, update(old[turn], values[turn]).view(RAW[width]))
-    if step.targets:
-        machine.put(step.targets[0], lanes, old)
+        old[turn] = memory.gather(at[turn], width).view(kind)
+        new = np.asarray(update(old[turn], *(v[turn] for v in values)), kind)
+        memory.scatter(at[turn], width, np.ascontiguousarray(new).view(RAW[width]))
+    return old
 
 
 def _turns(addresses: Array) -> Iterator[Array]:
@@ -93,13 +152,14 @@ def _turns(addresses: Array) -> Iterator[Array]:
 
 
 _WHERE = {
-    "order": "relaxed acquire release acq_rel", "scope": "cta gpu sys", "space": " ".join(_SPACES),
-    "op": " ".join(_OPERATIONS), "type": "f32 f64 u32 s32 u64",
+    "order": "relaxed acquire release acq_rel", "scope": "cta gpu sys cluster", "space": " ".join(_SPACES),
+    "op": " ".join(("add", *_OTHERS)), "type": f"{_ORDERED} b16 b32 b64 f32 f64 {halves.KINDS}", "vec": "v2 v4 v8",
+    "hint": "noftz L2::*",
 }  # fmt: skip
 
 RECORDS = (
-    Record("atom.order?.scope?.space?.op.type", where=_WHERE, decode=_decode, lower=_lower_atom, execute=_execute,
-           verb="atomic update", bundling=Bundling.ALONE),
-    Record("red.order?.scope?.space?.op.type", where=_WHERE, decode=_decode, lower=_lower_red, execute=_execute,
-           verb="atomic update", bundling=Bundling.ALONE),
+    Record("atom.order?.scope?.space?.op.vec?.hint*.type", where=_WHERE, decode=_decode, lower=_lower_atom,
+           execute=_execute, verb="atomic update", bundling=Bundling.ALONE),
+    Record("red.order?.scope?.space?.op.vec?.hint*.type", where=_WHERE, decode=_decode, lower=_lower_red,
+           execute=_execute, verb="atomic update", bundling=Bundling.ALONE),
 )  # fmt: skip

@@ -37,9 +37,7 @@ def _add(a: Array, b: Array, carry: Array) -> tuple[Array, Array]:
     kind, x, y = np.asarray(a).dtype, _raw(a), _raw(b)
     one = np.asarray(carry).astype(x.dtype)
     total = x + y + one
-    return total.view(kind), (total < x) | ((total == x) & np.asarray(carry, bool) & (y != 0)) | (
-        (y == ~np.zeros_like(y)) & np.asarray(carry, bool)
-    )
+    return total.view(kind), (total < x) | ((total == x) & np.asarray(carry, bool))
 
 
 def _subtract(a: Array, b: Array, borrow: Array) -> tuple[Array, Array]:

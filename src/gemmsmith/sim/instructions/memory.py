@@ -9,14 +9,16 @@ import numpy as np
 
 from gemmsmith.sim.bundle import Bundle
 from gemmsmith.sim.execution import Execution
+from gemmsmith.sim.instructions.lanewise import Function, compute, lanewise
+from gemmsmith.sim.instructions.move import same
 from gemmsmith.sim.instructions.pattern import Modifiers
-from gemmsmith.sim.instructions.record import Draft, Record
+from gemmsmith.sim.instructions.record import Draft, Record, no_form, nothing
 from gemmsmith.sim.lanes import Lanes
 from gemmsmith.sim.live_parts import live_bytes
 from gemmsmith.sim.lowering import Lowering, Refused, items, operands
-from gemmsmith.sim.memory import RAW
+from gemmsmith.sim.memory import RAW, AccessFault
 from gemmsmith.sim.syntax import Instruction
-from gemmsmith.sim.traits import Access, Counted, Effect, Metrics, Mix, Profiled, Quantity, Space
+from gemmsmith.sim.traits import Access, Bundling, Counted, Effect, Metrics, Mix, Profiled, Quantity, Space
 from gemmsmith.sim.types import TYPE_BYTES, Array
 
 WAVEFRONTS = "smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_{}.sum"
@@ -27,7 +29,7 @@ SPACES = {"global": Space.GLOBAL, "const": Space.GLOBAL, "shared": Space.SHARED,
 TYPES = "b8 u8 s8 b16 u16 s16 f16 bf16 b32 u32 s32 f32 f16x2 bf16x2 b64 u64 s64 f64"
 # Orders, scopes and cache hints change neither what is read nor what is written.
 FORM = {
-    "order": "weak relaxed volatile acquire release", "scope": "cta gpu sys", "space": " ".join(SPACES), "vec": "v2 v4",
+    "order": "weak relaxed volatile", "scope": "cta cluster gpu sys", "space": " ".join(SPACES), "vec": "v2 v4",
     "hint": "nc ca cg cs lu cv wb wt L1::* L2::*", "type": TYPES,
 }  # fmt: skip
 
@@ -66,6 +68,8 @@ def _load(machine: Execution, step: Bundle[None], lanes: Lanes) -> None:
         machine.counters.access(machine, step, space, lanes, addresses)
     if space is Space.GLOBAL:
         raw = machine.memory.gather(addresses, width)
+    elif space is Space.PARAM:
+        raw = parameter_bytes(machine, addresses.astype(np.int64), width)
     else:
         memory, bases = machine.window(space, lanes)
         index = memory.index(addresses, bases, width)
@@ -74,6 +78,18 @@ def _load(machine: Execution, step: Bundle[None], lanes: Lanes) -> None:
             for operation, row in zip(step.operations, index.reshape(step.count, -1), strict=True):
                 machine.shadow.read(operation, machine.indices(lanes), row)
     put_vector(machine, step, lanes, raw)
+
+
+def parameter_bytes(machine: Execution, at: Array, width: int) -> Array:
+    """Elements of ``width`` bytes of the kernel's parameters."""
+    parameters = np.frombuffer(machine.wave.parameters, np.uint8)
+    beyond = (at < 0) | (at + width > parameters.size)
+    if beyond.any():
+        position = int(np.flatnonzero(beyond.reshape(-1))[0])
+        raise AccessFault("out-of-bounds", position, int(at.reshape(-1)[position]),
+                          f"the kernel has {parameters.size} bytes of parameters", Space.PARAM)  # fmt: skip
+    raw: Array = np.ascontiguousarray(parameters[at[..., None] + np.arange(width)]).view(RAW[width])[..., 0]
+    return raw
 
 
 def put_vector(machine: Execution, step: Bundle[Any], lanes: Lanes, raw: Array) -> None:
@@ -97,13 +113,14 @@ def _store(machine: Execution, step: Bundle[None], lanes: Lanes) -> None:
     assert step.access is not None
     width = step.access.width
     space, addresses = machine.place_of(step, lanes)
-    columns = [np.broadcast_to(machine.fetch(source, lanes), addresses.shape) for source in step.sources]
-    values = _joined(columns, width)
+    values = joined([np.broadcast_to(machine.fetch(source, lanes), addresses.shape) for source in step.sources], width)
     if machine.counters is not None:
         machine.counters.access(machine, step, space, lanes, addresses)
     if space is Space.GLOBAL:
         machine.memory.scatter(addresses, width, values)
         return
+    if space is Space.PARAM:
+        raise AccessFault("forbidden", 0, int(addresses.reshape(-1)[0]), "kernel parameters are read-only", space)
     memory, bases = machine.window(space, lanes)
     index = memory.index(addresses, bases, width)
     memory.scatter(index, width, values)
@@ -113,7 +130,7 @@ def _store(machine: Execution, step: Bundle[None], lanes: Lanes) -> None:
             machine.shadow.write(operation, machine.indices(lanes), row, written)
 
 
-def _joined(columns: list[Array], width: int) -> Array:
+def joined(columns: list[Array], width: int) -> Array:
     """The elements of a vector side by side, as one raw element of ``width`` bytes."""
     if len(columns) == 1:
         return np.ascontiguousarray(columns[0]).view(RAW[width])
@@ -128,6 +145,27 @@ def _global_metrics(op: str) -> Metrics:
 def _shared_metrics(op: str) -> Metrics:
     return ((f"smsp__sass_inst_executed_op_shared_{op}.sum", Quantity.REQUESTS),
             (WAVEFRONTS.format(op), Quantity.WAVEFRONTS), (CONFLICTS.format(op), Quantity.CONFLICTS))  # fmt: skip
+
+
+def _without_order() -> dict[str, str]:
+    return {word: choices for word, choices in FORM.items() if word != "order"}
+
+
+def _lower_prefetch(code: Lowering, i: Instruction, _: None) -> Draft[None]:
+    """Caches change nothing here; the address is not accessed."""
+    code.pointer(operands(i, 1)[0])
+    return Draft(None)
+
+
+def _lower_policy(code: Lowering, i: Instruction, _: None) -> Draft[Function]:
+    """A cache policy: what it holds does not matter."""
+    return Draft(same, (code.slot(operands(i, 1, 2, 3, 4)[0], "b64"),), (np.uint64(0),))
+
+
+def _is_in(m: Modifiers) -> Function:
+    """Whether a generic address lies in the window of a space."""
+    window = {"shared": 1, "local": 2, "param": 3}.get(m["space"].removesuffix("::cta"), 0)
+    return lambda a: (np.asarray(a) >> np.uint64(48)) == window
 
 
 _LOADS = Counted(by_space={
@@ -150,4 +188,16 @@ RECORDS = (
            lower=_lower_load, execute=_load, verb="read", counts=_LOADS),
     Record("st.order?.scope?.space?.hint*.vec?.type", where=FORM, decode=decode, lower=_lower_store, execute=_store,
            verb="write", counts=_STORES),
+    # Nothing moves past an acquire or a release.
+    Record("ld.acquire.scope.space?.hint*.vec?.type", where=_without_order(), decode=decode, lower=_lower_load,
+           execute=_load, verb="read", counts=_LOADS, bundling=Bundling.BOUNDARY),
+    Record("st.release.scope.space?.hint*.vec?.type", where=_without_order(), decode=decode, lower=_lower_store,
+           execute=_store, verb="write", counts=_STORES, bundling=Bundling.BOUNDARY),
+    Record("prefetch.space?.level", where={"space": "global local const param", "level": "L1 L2 L2::*"}, decode=no_form,
+           lower=_lower_prefetch, execute=nothing),
+    Record("prefetchu.L1", decode=no_form, lower=_lower_prefetch, execute=nothing),
+    Record("createpolicy.kind.hint*.b64", where={"kind": "fractional range range.global cvt", "hint": "L2::* L2 global"},
+           decode=no_form, lower=_lower_policy, execute=compute),
+    lanewise("isspacep.space", "u64 -> pred", where={"space": "global const shared shared::cta local param"},
+             choose=_is_in),
 )  # fmt: skip

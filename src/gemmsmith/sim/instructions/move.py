@@ -14,8 +14,8 @@ from gemmsmith.sim.instructions.pattern import Modifiers
 from gemmsmith.sim.instructions.record import Draft, Record
 from gemmsmith.sim.lanes import Lanes
 from gemmsmith.sim.lowering import Lowering, Refused, operands
-from gemmsmith.sim.memory import LOCAL_WINDOW, SHARED_WINDOW
-from gemmsmith.sim.syntax import SINK, Instruction, Vector
+from gemmsmith.sim.memory import LOCAL_WINDOW, PARAM_WINDOW, SHARED_WINDOW
+from gemmsmith.sim.syntax import SINK, Instruction, Symbol, Vector
 from gemmsmith.sim.traits import Counted, Mix, Profiled
 from gemmsmith.sim.types import BITS, INTEGERS, TYPE_BYTES, Array
 
@@ -73,7 +73,8 @@ def _unpack(machine: Execution, step: Bundle[Parts], lanes: Lanes) -> None:
 
 
 # Generic addresses of global memory are its own; shared and local memory have windows.
-_WINDOWS = {"global": 0, "const": 0, "shared": SHARED_WINDOW, "local": LOCAL_WINDOW}
+_WINDOWS = {"global": 0, "const": 0, "shared": SHARED_WINDOW, "local": LOCAL_WINDOW,
+            "param": PARAM_WINDOW}  # fmt: skip
 
 
 def _decode_cvta(m: Modifiers) -> np.uint64:
@@ -87,6 +88,15 @@ def _lower_cvta(code: Lowering, i: Instruction, shift: np.uint64) -> Draft[Funct
     return Draft(np.add, (code.slot(target, "u64"),), (code.source(source, "u64"), shift))
 
 
+def _lower_frame(code: Lowering, i: Instruction, kind: str) -> Draft[Function]:
+    """mov of the address of a function's own local variable: from the start of its frame."""
+    target, source = operands(i, 2)
+    offset = code.frame_offset(source.name) if isinstance(source, Symbol) else None
+    if offset is None:
+        raise Refused
+    return Draft(np.add, (code.slot(target, kind),), (code.frame(), np.uint64(offset)))
+
+
 def _type(m: Modifiers) -> str:
     return m["type"]
 
@@ -95,6 +105,8 @@ RECORDS = (
     lanewise("mov.type", "type -> type", same, where={"type": f"pred {BITS} {INTEGERS} f32 f64"}),
     Record("mov.type", where={"type": "b32 b64"}, decode=_type, lower=_lower_pack, execute=_pack, counts=_RENAMED),
     Record("mov.type", where={"type": "b32 b64"}, decode=_type, lower=_lower_unpack, execute=_unpack, counts=_RENAMED),
-    Record("cvta.to?.space.u64", where={"space": "global const shared shared::cta local"}, decode=_decode_cvta,
+    Record("mov.type", where={"type": "u64 b64 s64"}, decode=_type, lower=_lower_frame, execute=compute,
+           counts=_RENAMED),
+    Record("cvta.to?.space.u64", where={"space": "global const shared shared::cta local param"}, decode=_decode_cvta,
            lower=_lower_cvta, execute=compute),
 )  # fmt: skip

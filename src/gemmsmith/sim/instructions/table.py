@@ -15,6 +15,7 @@ from gemmsmith.sim.instructions import (
     bits,
     call,
     carry,
+    clock,
     compare,
     control,
     convert,
@@ -28,14 +29,15 @@ from gemmsmith.sim.instructions import (
     move,
     parameter,
     shuffle,
+    vote,
     wmma,
 )
 from gemmsmith.sim.instructions.pattern import Modifiers, Pattern
 from gemmsmith.sim.instructions.record import AnyRecord, Composite
 from gemmsmith.sim.lowering import Refused
 
-FAMILIES = (f32, f64, f16, approx, integer, carry, bits, compare, convert, move, memory, parameter, atomic,
-            async_copy, barrier, shuffle, matrix, mma, control, call)  # fmt: skip
+FAMILIES = (f32, f64, f16, approx, integer, carry, bits, compare, convert, clock, move, memory, parameter, atomic,
+            async_copy, barrier, shuffle, vote, matrix, mma, control, call)  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,15 @@ from __future__ import annotations
 from gemmsmith.sim.instructions.pattern import Modifiers
 from gemmsmith.sim.instructions.record import Composite
 from gemmsmith.sim.instructions.wmma_code import Code, Place, Transfer
-from gemmsmith.sim.instructions.wmma_fragments import ACCUMULATORS, FACTORS, SHAPES, Layout, accumulator, factor, swapped
+from gemmsmith.sim.instructions.wmma_fragments import (
+    ACCUMULATORS,
+    FACTORS,
+    SHAPES,
+    Layout,
+    accumulator,
+    factor,
+    swapped,
+)
 from gemmsmith.sim.lowering import Refused, items, operands
 from gemmsmith.sim.rewriting import Rewriting
 from gemmsmith.sim.syntax import Address, Immediate, Instruction, Operand, Register, Vector
