@@ -43,10 +43,10 @@ BF16 = DType("bf16", np.dtype(ml_dtypes.bfloat16), "__nv_bfloat16", 2.0**-8)
 TF32 = DType("tf32", np.dtype(np.float32), "float", 2.0**-11)
 INT8 = DType("int8", np.dtype(np.int8), "signed char", 0.0)
 INT32 = DType("int32", np.dtype(np.int32), "int", 0.0)
-# Types of users' kernels; no rung takes them.
+# Types of users' kernels; no rung takes them, and they have no name on the command line.
 UINT8 = DType("uint8", np.dtype(np.uint8), "unsigned char", 0.0)
 FP64 = DType("fp64", np.dtype(np.float64), "double", 2.0**-53)
-DTYPES = {d.name: d for d in (FP32, FP16, BF16, TF32, INT8, INT32, UINT8, FP64)}
+DTYPES = {d.name: d for d in (FP32, FP16, BF16, TF32, INT8, INT32)}
 INTEGER_TYPES = (INT8, UINT8, INT32)
 # The output types of each input type; the first is the default.
 OUTPUTS = {

@@ -210,7 +210,7 @@ def test_nothing_measured_is_an_error_with_the_reasons(capsys: pytest.CaptureFix
     [
         (["naiv"], "naiv"), (["naive", "--against", "cublass"], "there is no baseline 'cublass'"),
         (["naive", "--shapes", "big"], "unknown shape suite"), (["naive", "--shapes", "0x4x4"], "nothing to time"),
-        (["naive", "--layout", "XN"], "unknown layout"), (["naive", "--dtype", "fp128"], "unknown data type"),
+        (["naive", "--layout", "XN"], "unknown layout"), (["naive", "--dtype", "fp64"], "unknown data type"),
         (["naive", "--within", "0"], "between 0 and 1"),
         (["naive", "--precision", "0.005"], "unknown precision"), (["naive", "--precision", "tf32"], "does not keep"),
         (["auto", "--config", "BM=64"], "auto chooses"),

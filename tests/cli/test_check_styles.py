@@ -305,7 +305,8 @@ LINEAR = SEARCHED.replace("blockIdx.x * Ms", "blockIdx.x / (N / Ns) * Ms").repla
 @pytest.mark.parametrize(
     ("source", "launch"),
     [
-        (SEARCHED, "--grid 'ceil(M/16),ceil(N/32)' --block 64"), (BY_COLUMNS, "--grid 'ceil(M/16),ceil(N/32)' --block 64"),
+        (SEARCHED, "--grid 'ceil(M/16),ceil(N/32)' --block 64"),
+        (BY_COLUMNS, "--grid 'ceil(M/16),ceil(N/32)' --block 64"),
         (ACROSS, "--grid 'ceil(N/32),ceil(M/16)' --block 64"), (LINEAR, "--grid 'ceil(M/16)*ceil(N/32)' --block 64"),
     ],
 )  # fmt: skip
