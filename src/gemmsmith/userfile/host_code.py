@@ -225,6 +225,20 @@ class Source:
         whole = self._files[name].text.bare[declaration.start : declaration.end]
         return bool(_HOST.search(whole))
 
+    def _call_before(self, declaration: Declaration) -> tuple[int, int] | None:
+        """A call of an unknown macro without semicolon on the lines before a declaration: ``REGISTER(name)``."""
+        head = declaration.head
+        opened = re.match(r"[A-Za-z_]\w*\s*\(", head)
+        if opened is None or declaration.kind == "call":
+            return None
+        depth = 0
+        for match in re.finditer(r"[()]", head):
+            depth += 1 if match.group() == "(" else -1
+            if depth == 0:
+                separate = re.match(r"[ \t]*\n\s*\w", head[match.end() :])
+                return (declaration.start, declaration.start + match.end()) if separate else None
+        return None
+
     # --- what is blanked
 
     def _choose(self, name: str, file: _File, kept: set[tuple[str, int]]) -> Kept:
@@ -234,9 +248,10 @@ class Source:
             if (name, each.start) not in kept:
                 blanked.append((each.start, each.end))
                 continue
-            device = self._is_device(each, name)
-            if not device:
+            if not self._is_device(each, name):
                 doubtful.append((each.start, each.end))
+            if (prefix := self._call_before(each)) is not None:
+                (blanked if (name, *prefix) in self._banned else doubtful).append(prefix)
             if each.kind == "type" and each.opening >= 0:
                 for member in members(file.text, each):
                     if member.kind != "function" or self._is_device(member, name):
