@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from gemmsmith.compile import compile_request, find_toolchain, worker_pool
-from gemmsmith.compile.nvrtc_job import Job
+from gemmsmith.compile import Toolchain, compile_request, find_toolchain, worker_pool
+from gemmsmith.compile.nvrtc_job import Job, Result
 from gemmsmith.compile.request import CompileRequest
 from gemmsmith.compile.worker_pool import Worker, WorkerPool
 from gemmsmith.errors import CompileError
@@ -185,7 +185,8 @@ BOMB_RUN = f"pool.run(Job({BOMB!r}, '/a.cu', (), 'k', {OPTIONS!r}), find_toolcha
 
 @pytest.mark.parametrize(
     ("then", "how"),
-    [("", 0), ("sys.exit(3)", 0), ("time.sleep(60)", signal.SIGKILL), (BOMB_RUN, signal.SIGINT), (BOMB_RUN, signal.SIGKILL)],
+    [("", 0), ("sys.exit(3)", 0), ("time.sleep(60)", signal.SIGKILL), (BOMB_RUN, signal.SIGINT),
+     (BOMB_RUN, signal.SIGKILL)],
     ids=["end", "exit", "killed", "interrupted while compiling", "killed while compiling"],
 )  # fmt: skip
 def test_the_process_ends_with_its_parent(then: str, how: int) -> None:
@@ -204,9 +205,12 @@ def test_the_process_ends_with_its_parent(then: str, how: int) -> None:
 def test_a_users_file_is_compiled_there_and_a_rung_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
     names: list[str] = []
     run = WorkerPool.run
-    monkeypatch.setattr(
-        WorkerPool, "run", lambda self, job, tools, name, *_: (names.append(name), run(self, job, tools, name))[1]
-    )
+
+    def noted(pool: WorkerPool, made: Job, tools: Toolchain, name: str) -> Result:
+        names.append(name)
+        return run(pool, made, tools, name)
+
+    monkeypatch.setattr(WorkerPool, "run", noted)
     for name, isolated in (("rung.cu", False), ("mine.cu", True)):
         compile_request(CompileRequest(name, TINY, (), (), "sm_80", "k", isolated=isolated), find_toolchain())
     assert names == ["mine.cu"]

@@ -1,5 +1,6 @@
 """Files as people write them compile as they are: each style of host code, header, annotation and library."""
 
+# ruff: noqa: E501 (a kernel is easier to read on one line)
 from __future__ import annotations
 
 from pathlib import Path

@@ -35,7 +35,7 @@ def options(request: CompileRequest) -> tuple[str, ...]:
         "-lineinfo",
         "--ptxas-options=-v",
         *(("--device-as-default-execution-space",) if request.device_only else ()),
-        *(("--device-int128", "--extended-lambda") if request.isolated else ()),
+        *(("--device-int128",) if request.isolated else ()),
         *prelude,
         *(f"-D{name}={value}" for name, value in request.defines),
     )

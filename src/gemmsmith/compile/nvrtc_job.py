@@ -12,7 +12,6 @@ import sys
 from dataclasses import dataclass
 from typing import Any
 
-
 TOO_LONG = 124  # exit status of the process after too much CPU time
 
 

@@ -48,7 +48,7 @@ class Macro:
 
 
 def normalized(text: str) -> str:
-    """``text`` without a byte order mark, with newlines as line ends and nothing between a backslash and its newline."""
+    """``text`` without a byte order mark, with newlines as line ends, and none after a backslash and blanks."""
     text = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n").replace("\0", " ")
     return _BACKSLASH.sub(r"\\\n", text) if _BACKSLASH.search(text) else text
 
