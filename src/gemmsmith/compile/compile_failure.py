@@ -1,4 +1,4 @@
-"""The compiler's log as an error of two lines: the first error with the user's own file, line and names, and what helps."""
+"""The compiler's log as an error of two lines: the first error, at the user's own line, and what helps."""
 
 from __future__ import annotations
 
@@ -52,6 +52,8 @@ def _no_kernel(request: CompileRequest, line: str, log: str) -> CompileError:
 def _hint(request: CompileRequest, log: str, line: str) -> str:
     if request.missing and _UNKNOWN.search(line):
         return _missing_hint(request.missing)
+    if "device-side kernel launch" in log or re.search(r'identifier "cuda(?:Stream|Graph)\w+" is undefined', log):
+        return "kernels that launch kernels (dynamic parallelism) are not supported"
     if _HOST_CODE.search(log):
         return (
             "NVRTC compiles device code only: move the kernel to its own file, or guard host code with "

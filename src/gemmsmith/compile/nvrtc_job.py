@@ -1,8 +1,8 @@
-"""One NVRTC compilation from plain data to plain data, and the process that runs such compilations for a stranger's file.
+"""One NVRTC compilation from plain data to plain data, and the process that runs those of strangers' files.
 
-This file is also a program: ``python nvrtc_job.py SETTINGS`` reads jobs from its standard input and writes results to its
-standard output, within limits of memory, CPU time and readable folders. It imports nothing of gemmsmith, so that it
-starts fast.
+This file is also a program: ``python nvrtc_job.py SETTINGS`` reads jobs from its standard input and writes results to
+its standard output, within limits of memory, CPU time and readable folders. It imports nothing of gemmsmith, so that
+it starts fast.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ import json
 import sys
 from dataclasses import dataclass
 from typing import Any
+
+TOO_LONG = 124  # exit status of the process after too much CPU time
 
 
 @dataclass(frozen=True)
@@ -94,7 +96,7 @@ def _serve(settings: dict[str, Any]) -> None:
     from cuda.bindings import nvrtc
 
     nvrtc.nvrtcVersion()
-    _leave_with_parent(os.getppid())
+    watch = _Watch(os.getppid(), settings["cpu_seconds"])
     _limit_memory(settings["memory"])
     _read_only(settings["folders"])
     while True:
@@ -102,7 +104,7 @@ def _serve(settings: dict[str, Any]) -> None:
             message = json.loads(requests.recv_bytes())
         except EOFError:
             return
-        _limit_cpu(settings["cpu_seconds"])
+        watch.begin()
         headers = tuple((name, text) for name, text in message["headers"])
         job = Job(message["source"], message["path"], headers, message["entry"], tuple(message["arguments"]))
         try:
@@ -115,18 +117,32 @@ def _serve(settings: dict[str, Any]) -> None:
         results.send_bytes(made.cubin)
 
 
-def _leave_with_parent(parent: int) -> None:
-    """End this process when its parent has ended, also in the middle of a compilation."""
-    import os
-    import threading
-    import time
+class _Watch:
+    """Ends this process when its parent has ended, or when a job takes too much CPU time, from a thread.
 
-    def watch() -> None:
-        while os.getppid() == parent:
-            time.sleep(0.5)
+    A limit of the system's (RLIMIT_CPU) would not do: NVRTC sets it back.
+    """
+
+    def __init__(self, parent: int, cpu_seconds: float) -> None:
+        import threading
+        import time
+
+        self._parent, self._cpu_seconds, self._clock = parent, cpu_seconds, time.process_time
+        self._until = float("inf")
+        threading.Thread(target=self._watch, daemon=True).start()
+
+    def begin(self) -> None:
+        self._until = self._clock() + self._cpu_seconds
+
+    def _watch(self) -> None:
+        import os
+        import time
+
+        while os.getppid() == self._parent:
+            if self._clock() > self._until:
+                os._exit(TOO_LONG)
+            time.sleep(0.2)
         os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()
 
 
 def _limit_memory(nbytes: int) -> None:
@@ -136,16 +152,6 @@ def _limit_memory(nbytes: int) -> None:
     most = nbytes if hard == resource.RLIM_INFINITY else min(nbytes, hard)
     resource.setrlimit(resource.RLIMIT_AS, (most, hard))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-
-
-def _limit_cpu(seconds: int) -> None:
-    """So many seconds of CPU time from now on; the kernel ends the process after that."""
-    import resource
-
-    used = resource.getrusage(resource.RUSAGE_SELF)
-    _, hard = resource.getrlimit(resource.RLIMIT_CPU)
-    most = int(used.ru_utime + used.ru_stime) + 1 + seconds
-    resource.setrlimit(resource.RLIMIT_CPU, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
 
 
 def _read_only(folders: list[str]) -> None:

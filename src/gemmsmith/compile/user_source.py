@@ -84,7 +84,9 @@ class UserSource:
         self._whole = False
         self._set(user_bundle(self._search, main))
         entry = self.source.qualified(request.entry)
-        return self._filled(replace(request, name=Path(self.bundle.name).name, entry=entry, missing=self.bundle.missing))
+        return self._filled(
+            replace(request, name=Path(self.bundle.name).name, entry=entry, missing=self.bundle.missing)
+        )
 
     def _next_main(self, log: str) -> Path | None:
         """A file that includes this one, or that file, where names are undefined; the nearest first."""

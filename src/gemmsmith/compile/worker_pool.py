@@ -20,7 +20,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 from gemmsmith.compile import nvrtc_job
-from gemmsmith.compile.nvrtc_job import Job, NvrtcError, Result
+from gemmsmith.compile.nvrtc_job import TOO_LONG, Job, NvrtcError, Result
 from gemmsmith.compile.toolchain import Toolchain, cuda_12_library
 from gemmsmith.errors import CompileError
 
@@ -162,14 +162,14 @@ def memory_limit() -> int:
 
 
 def _died(name: str, status: int) -> CompileError:
-    if status == -signal.SIGXCPU:
+    if status == TOO_LONG:
         return CompileError(f"{name}: the compiler took more than {CPU_SECONDS} s of CPU time and was stopped",
                             "smaller tiles or fewer unrolled loops compile faster")  # fmt: skip
     with suppress(ValueError):
         how = signal.Signals(-status).name if status < 0 else f"exit status {status}"
         return CompileError(
             f"{name}: the compiler NVRTC crashed ({how})",
-            f"it ran in a process of its own with {memory_limit() >> 30} GiB; another CUDA version may compile the file",
+            f"it had {memory_limit() >> 30} GiB of memory; another version of nvidia-cuda-nvrtc may compile the file",
         )
     return CompileError(f"{name}: the compiler NVRTC crashed (signal {-status})")
 

@@ -1,4 +1,4 @@
-"""A CUDA text as declarations at namespace scope, found by brackets alone: unknown macros and templates do not matter."""
+"""A CUDA text as declarations at namespace scope, found by brackets alone, so that unknown macros do not matter."""
 
 from __future__ import annotations
 
@@ -15,8 +15,11 @@ _ATTRIBUTE = re.compile(
     r"\b(?:__launch_bounds__|__cluster_dims__|__block_size__|__maxnreg__|__align__|alignas|__attribute__|__declspec|"
     r"decltype|noexcept|explicit|requires|__nv_pure__|__builtin_align__)\s*$"
 )
-_TYPE = re.compile(r"^(?:[A-Z_]\w*\s+)*?(?:(?:typedef|static|extern|const|constexpr|inline|__device__|__constant__|__shared__)\s+)*"
-                   r"(struct|class|union|enum)\b(.*)", re.S)  # fmt: skip
+_TYPE = re.compile(
+    r"^(?:[A-Z_]\w*\s+)*?(?:(?:typedef|static|extern|const|constexpr|inline|__device__|__constant__|__shared__)\s+)*"
+    r"(struct|class|union|enum)\b(.*)",
+    re.S,
+)
 _WORDS = re.compile(r"[A-Za-z_]\w*")
 _CALLED = re.compile(r"(?:([A-Za-z_]\w*)\s*(?:<[^;{}()]*>)?\s*::\s*)?~?([A-Za-z_]\w*)\s*(?:<[^;{}()]*>\s*)?$")
 _DECLARATOR = re.compile(r"([A-Za-z_]\w*)\s*(?=[=\[({,;]|$)")
@@ -29,7 +32,7 @@ _LONGEST = 400  # characters looked at before a brace or a parenthesis
 class Declaration:
     """One declaration: ``[start, end)`` of the text, with the head before its braces.
 
-    kind       function, type, alias, variable, using (namespace), instance (of a template), assertion, call (of a macro)
+    kind       function, type, alias, variable, using (namespace), instance (of a template), assertion, macro call
     names      what it declares; of a member function defined outside its class, the class
     namespace  the names of the namespaces around it; "" is an unnamed one
     opening    where its braces begin; -1: it has none
@@ -159,7 +162,7 @@ class _Scan:
         for match in _PARENTHESIS.finditer(self.bare, position, self.last):
             depth += 1 if match.group() == "(" else -1
             if depth == 0:
-                self._end(match.end(), "call")
+                self._end(match.end(), "macro call")
                 return match.end()
         return self.last
 

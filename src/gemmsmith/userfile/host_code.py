@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from gemmsmith.userfile.declarations import Declaration, declarations, line_of, line_starts, members
-from gemmsmith.userfile.tokens import Macro, Text
+from gemmsmith.userfile.tokens import Macro, Text, blank
 
 _DEVICE_WORDS = ("__global__", "__device__", "__constant__", "__shared__", "__managed__", "__grid_constant__")
 _WORD = re.compile(r"[A-Za-z_]\w*")
@@ -97,7 +97,12 @@ class Source:
             if not more:
                 break
             words |= more
-        return re.compile(r"\b(?:" + "|".join(sorted(words)) + r")\b")
+        alternatives = "|".join(sorted(words))
+        # NVRTC takes no annotation on a lambda; within device code it needs none.
+        self._lambda = re.compile(
+            rf"(?<=\])((?:\s|\b(?:__host__|__forceinline__|{alternatives})\b)+)(?=[({{]|mutable\b)"
+        )
+        return re.compile(rf"\b(?:{alternatives})\b")
 
     @property
     def names(self) -> Iterable[str]:
@@ -120,7 +125,8 @@ class Source:
         result = dict(self._untouched)
         for name, each in self._files.items():
             self._kept[name] = self._choose(name, each, kept)
-            result[name] = _blanked(each.text, self._kept[name].blanked)
+            made = _blanked(each.text, self._kept[name].blanked)
+            result[name] = self._lambda.sub(lambda match: blank(match.group()), made)
         return result
 
     def rejected(self, errors: Iterable[tuple[str, int]]) -> bool:
@@ -140,7 +146,7 @@ class Source:
     # --- which declarations are kept
 
     def _is_device(self, declaration: Declaration, name: str) -> bool:
-        if declaration.kind == "call":
+        if declaration.kind == "macro call":
             return any(self._device.search(macro.body) for macro in self.macros.get(declaration.names[0], ()))
         bare = self._files[name].text.bare
         where = bare[declaration.start : declaration.end] if declaration.kind == "type" else declaration.head
@@ -198,7 +204,7 @@ class Source:
         """Whether a declaration is kept without being reached."""
         if declaration.kind in ("using", "assertion"):
             return declaration.kind == "using"
-        if declaration.kind == "call":
+        if declaration.kind == "macro call":
             return self._is_device(declaration, name)
         if not named or declaration.kind == "instance" or self._is_host(declaration, name):
             return False
@@ -225,6 +231,20 @@ class Source:
         whole = self._files[name].text.bare[declaration.start : declaration.end]
         return bool(_HOST.search(whole))
 
+    def _call_before(self, declaration: Declaration) -> tuple[int, int] | None:
+        """A call of an unknown macro without semicolon on the lines before a declaration: ``REGISTER(name)``."""
+        head = declaration.head
+        opened = re.match(r"[A-Za-z_]\w*\s*\(", head)
+        if opened is None or declaration.kind == "macro call":
+            return None
+        depth = 0
+        for match in re.finditer(r"[()]", head):
+            depth += 1 if match.group() == "(" else -1
+            if depth == 0:
+                separate = re.match(r"[ \t]*\n\s*\w", head[match.end() :])
+                return (declaration.start, declaration.start + match.end()) if separate else None
+        return None
+
     # --- what is blanked
 
     def _choose(self, name: str, file: _File, kept: set[tuple[str, int]]) -> Kept:
@@ -234,9 +254,10 @@ class Source:
             if (name, each.start) not in kept:
                 blanked.append((each.start, each.end))
                 continue
-            device = self._is_device(each, name)
-            if not device:
+            if not self._is_device(each, name):
                 doubtful.append((each.start, each.end))
+            if (prefix := self._call_before(each)) is not None:
+                (blanked if (name, *prefix) in self._banned else doubtful).append(prefix)
             if each.kind == "type" and each.opening >= 0:
                 for member in members(file.text, each):
                     if member.kind != "function" or self._is_device(member, name):

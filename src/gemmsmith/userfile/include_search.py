@@ -33,9 +33,11 @@ _HOST_LIBRARY = re.compile(
     r"curand\.h|nvshmem\.h|windows\.h|Windows\.h|conio\.h|process\.h"
 )
 # C and C++ headers: what device code uses of them is in the prelude (stub_headers.py).
-_STANDARD = re.compile(r"[a-z_0-9]+|bits/.*|(?:assert|complex|ctype|errno|fenv|float|inttypes|limits|locale|malloc|math|"
-                       r"memory|setjmp|signal|stdalign|stdarg|stdbool|stddef|stdint|stdio|stdlib|string|strings|time|"
-                       r"unistd|wchar|pthread|omp|mpi)\.h|(?:sys|linux|arpa|netinet)/.*")  # fmt: skip
+_STANDARD = re.compile(
+    r"[a-z_0-9]+|bits/.*|(?:assert|complex|ctype|errno|fenv|float|inttypes|limits|locale|malloc|math|memory|setjmp|signal|"
+    r"stdalign|stdarg|stdbool|stddef|stdint|stdio|stdlib|string|strings|time|unistd|wchar|pthread|omp|mpi)\.h|"
+    r"(?:sys|linux|arpa|netinet)/.*"
+)
 
 
 @dataclass(frozen=True)

@@ -40,8 +40,8 @@ _LIBCUXX = {
                   "greater_equal equal_to not_equal_to divides modulus negate hash identity",
     "type_traits": "invoke_result invoke_result_t result_of is_invocable is_invocable_v is_function is_function_v "
                    "is_member_pointer is_constructible is_constructible_v is_default_constructible is_assignable "
-                   "is_trivial is_trivial_v is_standard_layout is_pod is_empty is_empty_v is_final is_scalar is_scalar_v "
-                   "is_null_pointer is_object is_fundamental common_type common_type_t aligned_storage "
+                   "is_trivial is_trivial_v is_standard_layout is_pod is_empty is_empty_v is_final is_scalar "
+                   "is_scalar_v is_null_pointer is_object is_fundamental common_type common_type_t aligned_storage "
                    "aligned_storage_t alignment_of rank extent extent_v is_lvalue_reference is_lvalue_reference_v "
                    "is_rvalue_reference add_lvalue_reference add_lvalue_reference_t add_rvalue_reference "
                    "is_constant_evaluated type_identity type_identity_t is_nothrow_move_constructible "
@@ -52,9 +52,9 @@ _LIBCUXX = {
                  "for_each transform equal all_of any_of none_of reverse rotate",
     "iterator": "begin end next prev advance distance iterator_traits random_access_iterator_tag data",
     "cstddef": "byte to_integer max_align_t",
-    "concepts": "same_as integral floating_point convertible_to derived_from invocable signed_integral unsigned_integral",
+    "concepts": "same_as integral floating_point convertible_to derived_from invocable signed_integral "
+                "unsigned_integral",
     "chrono": "chrono",
-    "new": "launder align_val_t nothrow",
     "string_view": "string_view",
     "expected": "expected unexpected",
 }  # fmt: skip
@@ -67,7 +67,11 @@ _MATH = (
 )
 
 # Words that are more often a variable than a name of std.
-_COMMON = frozenset(["min", "max", "data", "get", "end", "begin", "real", "ref", "copy", "size", "next", "prev", "find", "arg", "norm", "fill", "rank", "extent", "hash", "apply", "less", "greater", "plus", "minus", "byte", "negate", "reduce", "rotate", "reverse", "equal", "span", "identity", "transform", "tie"])  # fmt: skip
+_COMMON = frozenset(
+    ("min", "max", "data", "get", "end", "begin", "real", "ref", "copy", "size", "next", "prev", "find", "arg", "norm",
+     "fill", "rank", "extent", "hash", "apply", "less", "greater", "plus", "minus", "byte", "negate", "reduce",
+     "rotate", "reverse", "equal", "span", "identity", "transform", "tie")
+)  # fmt: skip
 
 # Host libraries include these headers, and kernels rely on it.
 _ELEMENTS = {

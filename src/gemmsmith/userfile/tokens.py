@@ -15,7 +15,9 @@ _CHARACTER = r"(?<![0-9a-fA-F])'(?:\\.|[^'\\\n])*+'?"
 _COMMENT = r"//(?:\\\n|[^\n])*+|/\*.*?(?:\*/|\Z)"
 _LITERAL = re.compile(rf"{_RAW}|{_STRING}|{_CHARACTER}", re.S)
 # Everything up to a comment in one match, so that a header full of strings costs no call of Python for each.
-_TO_COMMENT = re.compile(rf"(?:[^/\"'uULR]++|{_RAW}|{_STRING}|{_CHARACTER}|[uULR']|/(?![/*]))*+(?P<comment>(?:(?:{_COMMENT})\s*+)++)", re.S)
+_TO_COMMENT = re.compile(
+    rf"(?:[^/\"'uULR]++|{_RAW}|{_STRING}|{_CHARACTER}|[uULR']|/(?![/*]))*+(?P<comment>(?:(?:{_COMMENT})\s*+)++)", re.S
+)
 _RAW_STRING = re.compile(_RAW, re.S)
 _BACKSLASH = re.compile(r"\\[ \t\f\v]+\n")
 _DIRECTIVE = re.compile(r"^[ \t\f\v]*(?:#|%:)((?:\\\n|[^\n])*)", re.M)
@@ -46,7 +48,7 @@ class Macro:
 
 
 def normalized(text: str) -> str:
-    """``text`` without a byte order mark, with newlines as line ends and nothing between a backslash and its newline."""
+    """``text`` without a byte order mark, with newlines as line ends, and none after a backslash and blanks."""
     text = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n").replace("\0", " ")
     return _BACKSLASH.sub(r"\\\n", text) if _BACKSLASH.search(text) else text
 
@@ -86,7 +88,9 @@ class Text:
 
     @cached_property
     def _literals_hidden(self) -> str:
-        return _LITERAL.sub(lambda match: match.group() if match.group() == '"C"' else _hidden(match.group()), self.code)
+        return _LITERAL.sub(
+            lambda match: match.group() if match.group() == '"C"' else _hidden(match.group()), self.code
+        )
 
     @cached_property
     def _raw_strings_hidden(self) -> str:
