@@ -35,6 +35,7 @@ from gemmsmith.verify.arithmetic import as_compiled, notes
 from gemmsmith.verify.check_shapes import CheckShapes, check_shapes
 from gemmsmith.verify.harness import refusal, verify_launch
 from gemmsmith.verify.leniency import is_lenient
+from gemmsmith.verify.product_evidence import refuse_doubtful
 from gemmsmith.verify.settle import Settled, settle
 
 # The order that hides most mistakes first, so that plain ones are named plainly; then orders that need the barriers.
@@ -92,6 +93,8 @@ def run_check(spec: KernelSpec, config: Config, asked: Asked) -> Report:
         for trial in trials:
             verdict = verify_launch(bench.open(trial.schedule, trial.hazards), spec, config, trial.problem,
                                     compile_fn=compile_fn, fill=trial.fill, mode=trial.mode, c=trial.c)  # fmt: skip
+            if not verdict.trusted and trial is trials[0] and settled.reading is None:
+                refuse_doubtful(spec, compiled.ptx, verdict)
             report.verdicts.append((trial, replace(verdict, repeat=again)))
             bar.advance(task)
             if not verdict.trusted and trial.label != UNREAD:

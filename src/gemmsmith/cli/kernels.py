@@ -96,7 +96,8 @@ def check_no_preset(preset: str) -> None:
 def check_rung_options(word: str, options: UserOptions) -> None:
     """Refuse launch options for a rung, which has its own launch."""
     if options != UserOptions():
-        raise UsageError(f"{word} is a rung; --entry, --grid, --block, --smem, --signature, --layout and -I are for files")
+        own = "--entry, --grid, --block, --smem, --signature, --layout and -I"
+        raise UsageError(f"{word} is a rung; {own} are for files")
 
 
 Found = tuple[KernelSpec, Config]

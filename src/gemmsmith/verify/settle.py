@@ -150,7 +150,7 @@ def contradiction(reading: Reading) -> str:
     """What the kernel's name or its host code says against a layout; empty if nothing does."""
     layout, signature = reading.layout, reading.signature
     said = layout_in_name(signature.entry)
-    if said is not None and said not in (layout, ROW_MAJOR) and said.operations != layout.operations:
+    if said is not None and said not in (layout, ROW_MAJOR) and not _may_mean(said, layout):
         return f"it computes the product of a {layout}, but is called {signature.entry}"
     at = {arg.role: arg.at_launch for arg in signature.arguments if arg.at_launch}
     rows_columns = {"lda": ("M", "K"), "ldb": ("K", "N"), "ldc": ("M", "N")}
@@ -161,6 +161,13 @@ def contradiction(reading: Reading) -> str:
         if (passed == tall) != by_column:
             return f"it computes the product of a {layout}, but its host code passes {passed} as {signature.named(ld)}"
     return ""
+
+
+def _may_mean(said: Layout, found: Layout) -> bool:
+    """Whether a name fits a layout. "tn" is A transposed of row-major matrices, or, as in BLAS, of column-major ones: A
+    by rows and B by columns, which is NT of row-major ones."""
+    flipped = said.operations.translate(str.maketrans("NT", "TN"))
+    return found.operations in (said.operations, flipped)
 
 
 def _settled(spec: KernelSpec, own: Signature, reading: Reading, shape: Shape) -> Settled:

@@ -1,0 +1,64 @@
+"""Whether a user's kernel whose result is no product was meant to compute one.
+
+A vector addition takes A, B, C and N like many products. To call it a wrong product would be a false verdict, so where
+the evidence is thin the kernel is refused, and not judged.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+
+from gemmsmith.errors import SignatureError
+from gemmsmith.kernel.signature import Signature
+from gemmsmith.kernel.spec import KernelSpec
+from gemmsmith.problem import DType
+from gemmsmith.verify.verdict import Verdict
+
+_NAME = re.compile(r"mm|mat|mul|dense|linear", re.I)
+_FEWEST_WRITTEN = 0.25  # of the outputs: a product with a wrong grid still writes whole blocks
+_FLOAT = re.compile(r"^\s*(?:@!?%\w+\s+)?(?:(?:fma|mul|mad)(?:\.\w+)*\.(?:f16|bf16|f16x2|bf16x2|f32|f64)|w?mma\.|"
+                    r"wgmma\.mma)", re.M)  # fmt: skip
+_TWO_DIMENSIONAL = re.compile(r"%(?:ctaid|tid)\.y")
+_INTEGER = re.compile(r"^\s*(?:@!?%\w+\s+)?(?:mul|mad|dp4a|dp2a|w?mma|wgmma)\b", re.M)
+
+
+def doubt(spec: KernelSpec, ptx: str, verdict: Verdict) -> str:
+    """Why the kernel may not be a product at all; empty if it must be one. ``verdict`` is on whole tiles, and fails."""
+    signature = spec.signature
+    if spec.is_rung or spec.declared_signature or signature.accumulates:
+        return ""
+    if not multiplies(ptx, spec.dtypes[0]):
+        return "it multiplies nothing"
+    extents = {arg.role for arg in signature.arguments} & {"M", "N", "K"}
+    if extents == {"M", "K"}:
+        return "it takes no number of columns, as a product of a matrix and a vector"
+    faulted = math.isnan(verdict.rho) and not verdict.wrong
+    written = verdict.total - verdict.unwritten
+    if not faulted and written <= _FEWEST_WRITTEN * verdict.total:
+        return f"it writes {written} of the {verdict.total} outputs of {verdict.problem}"
+    if faulted and not signature.fixed and not _looks_like_one(signature, ptx):
+        given = ", ".join(arg.name for arg in signature.arguments if arg.role in ("M", "N", "K")) or "no extent"
+        return f"neither its name, nor its parameters ({given}), nor its threads' numbers say that it is one"
+    return ""
+
+
+def _looks_like_one(signature: Signature, ptx: str) -> bool:
+    """By three extents, by its name, or by threads and blocks in two dimensions."""
+    named = {"M", "N", "K"} <= {arg.role for arg in signature.arguments}
+    return named or _NAME.search(signature.entry) is not None or _TWO_DIMENSIONAL.search(ptx) is not None
+
+
+def refuse_doubtful(spec: KernelSpec, ptx: str, verdict: Verdict) -> None:
+    """Raise for a kernel that may not be a product; the message says what to do if it is one."""
+    if why := doubt(spec, ptx, verdict):
+        raise SignatureError(
+            f"{spec.signature.entry} gives no product under any meaning that was tried, and {why}",
+            f"if it is one, give --signature (as read: {spec.signature.declaration()}), --grid and --block; for any "
+            "other kernel, --args and --expect",
+        )
+
+
+def multiplies(ptx: str, dtype: DType) -> bool:
+    """Whether the code multiplies numbers of the kernel's kind; integers may be indices, which cannot be told apart."""
+    return (_INTEGER if dtype.name.startswith(("int", "uint")) else _FLOAT).search(ptx) is not None
