@@ -5,16 +5,19 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 WORKERS ?= $(shell nproc 2>/dev/null || echo 2)
 
-.PHONY: climb test test-all check format docs bench-sim bench-limits bench-short clean
+.PHONY: climb test test-all nightly check format docs bench-sim bench-limits bench-short clean
 
 climb: $(STAMP)  ## verify and measure the whole ladder on this machine
 	$(BIN)/gemmsmith climb
 
 test: check  ## what a change most likely breaks: under six minutes on two cores
-	$(BIN)/pytest -n $(WORKERS) --dist worksteal -m "not gpu and not slow"
+	$(BIN)/pytest -n $(WORKERS) --dist worksteal -m "not gpu and not slow and not nightly"
 
 test-all: $(STAMP)  ## the rest of what needs no GPU (tests/tiers.toml): about five minutes on two cores
 	$(BIN)/pytest -n $(WORKERS) --dist worksteal -m "slow and not gpu"
+
+nightly: $(STAMP)  ## what CI has no time for (tests/tiers.toml): about three minutes on two cores
+	$(BIN)/pytest -n $(WORKERS) --dist worksteal -m "nightly and not gpu"
 
 check: $(STAMP)  ## linting, formatting, strict types
 	$(BIN)/ruff check .

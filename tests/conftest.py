@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import gc
 import os
-import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from done_once import do_once
+from tiers import tier
 
 
 def pytest_configure() -> None:
@@ -19,12 +19,13 @@ def pytest_configure() -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests of the files that tiers.toml leaves to ``make test-all``."""
+    """Mark the tests that tiers.toml leaves to ``make test-all`` or ``make nightly``."""
     here = Path(__file__).parent
-    left = tomllib.loads((here / "tiers.toml").read_text(encoding="utf-8"))["test-all"]
     for item in items:
-        if item.path.is_relative_to(here) and item.path.relative_to(here).as_posix() in left:
-            item.add_marker(pytest.mark.slow)
+        if item.path.is_relative_to(here):
+            marker = tier(item.path.relative_to(here).as_posix(), item.name)
+            if marker:
+                item.add_marker(marker)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -6,7 +6,6 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
-import tomllib
 from pathlib import Path
 
 import pytest
@@ -35,12 +34,14 @@ def imports_of(path: Path) -> list[str]:
     return names
 
 
-@pytest.mark.parametrize("path", FILES, ids=[str(f.relative_to(ROOT)) for f in FILES])
-def test_a_module_imports_only_from_its_left(path: Path) -> None:
-    here = ORDER.index(stage_of(path))
-    for name in imports_of(path):
-        stage = name if name in ORDER else "__init__"  # `from gemmsmith import __version__` and the like
-        assert ORDER.index(stage) <= here, f"{path.name} ({stage_of(path)}) imports {name}"
+def test_a_module_imports_only_from_its_left() -> None:
+    wrong = [f"{path.relative_to(ROOT)} imports {name}" for path in FILES for name in imports_of(path)
+             if position(name) > ORDER.index(stage_of(path))]  # fmt: skip
+    assert wrong == []
+
+
+def position(name: str) -> int:
+    return ORDER.index(name if name in ORDER else "__init__")  # `from gemmsmith import __version__` and the like
 
 
 def test_every_stage_is_in_the_order() -> None:
@@ -48,9 +49,6 @@ def test_every_stage_is_in_the_order() -> None:
 
 
 # --- circles
-
-# Two circles in sim/ (around sim.machine, and sim.lower with sim.matrix_forms) are being mended. Then delete this.
-TEMPORARY_EXCEPTION = "gemmsmith.sim."
 
 
 def module_name(path: Path) -> str:
@@ -102,8 +100,7 @@ def circles(imports: dict[str, set[str]]) -> set[frozenset[str]]:
 def test_no_modules_import_each_other_in_a_circle() -> None:
     names = {module_name(path): path for path in FILES}
     imports = {name: modules_imported(path, set(names)) for name, path in names.items()}
-    found = [sorted(circle) for circle in circles(imports)]
-    assert not [circle for circle in found if not all(name.startswith(TEMPORARY_EXCEPTION) for name in circle)]
+    assert [sorted(circle) for circle in circles(imports)] == []
 
 
 def test_a_circle_would_be_found() -> None:
@@ -123,21 +120,26 @@ def test_importing_loads_no_driver_and_no_torch(module: str) -> None:
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("path", FILES, ids=[str(f.relative_to(ROOT)) for f in FILES])
-def test_no_pickle_eval_exec_or_shell(path: Path) -> None:
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    for node in ast.walk(tree):
+def test_no_pickle_eval_exec_or_shell() -> None:
+    unsafe = [f"{path.relative_to(ROOT)}: {line}" for path in FILES
+              for line in unsafe_lines(path.read_text(encoding="utf-8"))]  # fmt: skip
+    assert unsafe == []
+
+
+def unsafe_lines(code: str) -> list[str]:
+    """What could run a stranger's code, with the line."""
+    found = []
+    for node in ast.walk(ast.parse(code)):
         if isinstance(node, (ast.Import, ast.ImportFrom)):
             names = [a.name for a in node.names] + [getattr(node, "module", "") or ""]
-            assert not {"pickle", "marshal", "shelve", "dill"} & set(names)
+            found += [f"imports {name}" for name in {"pickle", "marshal", "shelve", "dill"} & set(names)]
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-            assert node.func.id not in ("eval", "exec", "__import__"), f"line {node.lineno}"
+            found += [f"{node.func.id}, line {node.lineno}"] * (node.func.id in ("eval", "exec", "__import__"))
         if isinstance(node, ast.keyword) and node.arg == "shell":
-            assert isinstance(node.value, ast.Constant)
-            assert node.value.value is False
+            found += ["shell"] * (not isinstance(node.value, ast.Constant) or node.value.value is not False)
+    return found
 
 
-def test_every_file_of_a_tier_exists() -> None:
-    tests = Path(__file__).parent
-    left = tomllib.loads((tests / "tiers.toml").read_text(encoding="utf-8"))["test-all"]
-    assert [name for name in left if not (tests / name).is_file()] == []
+def test_unsafe_lines_would_be_found() -> None:
+    code = "import pickle\nfrom marshal import x\neval('1')\nrun(c, shell=True)\nrun(c, shell=False)\n"
+    assert unsafe_lines(code) == ["imports pickle", "imports marshal", "eval, line 3", "shell"]

@@ -9,5 +9,5 @@ FORMS = [form for form in all_forms() if form.name.startswith("cvt.")]
 
 
 @cases(FORMS)
-def test_conversion(name: str, input_class: str) -> None:
-    check(name, input_class)
+def test_conversion(name: str) -> None:
+    check(name)

@@ -24,8 +24,8 @@ FORMS = [form for form in all_forms() if _about_floats(form.name)]
 
 
 @cases(FORMS)
-def test_floating_point_instruction(name: str, input_class: str) -> None:
-    check(name, input_class)
+def test_floating_point_instruction(name: str) -> None:
+    check(name)
 
 
 def _bits(value: float | Fraction) -> int:

@@ -18,5 +18,5 @@ FORMS = [form for form in all_forms() if _about_integers(form.name)]
 
 
 @cases(FORMS)
-def test_integer_instruction(name: str, input_class: str) -> None:
-    check(name, input_class)
+def test_integer_instruction(name: str) -> None:
+    check(name)

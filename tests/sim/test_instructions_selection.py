@@ -9,5 +9,5 @@ FORMS = [form for form in all_forms() if form.name.startswith(("setp.", "selp.")
 
 
 @cases(FORMS)
-def test_selection_instruction(name: str, input_class: str) -> None:
-    check(name, input_class)
+def test_selection_instruction(name: str) -> None:
+    check(name)

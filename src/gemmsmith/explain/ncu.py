@@ -30,7 +30,9 @@ T = TypeVar("T")
 Launch = tuple[str, dict[str, float]]  # kernel name, metric values
 
 _TIMEOUT_S = 600
-_PROFILE = ("--clock-control", "none")
+# Names are compared with the compiled kernel's, which is mangled; ncu demangles them unless told not to.
+_NAMES = ("--print-kernel-base", "mangled")
+_PROFILE = ("--clock-control", "none", *_NAMES)
 # ncu has ratios where the simulator has counts. They replace nvprof's gld_efficiency, gst_efficiency,
 # branch_efficiency and warp_execution_efficiency, according to NVIDIA's table of equivalents.
 _USED = "smsp__sass_average_data_bytes_per_sector_mem_global_op_{op}.pct"
@@ -83,7 +85,7 @@ def record(command: Sequence[str], metrics: Sequence[str]) -> tuple[list[Launch]
                      "--export", str(report.with_suffix("")), *command])  # fmt: skip
         if not report.is_file():
             raise _refusal(done)
-        read = ["--import", str(report), "--csv", "--page"]
+        read = ["--import", str(report), *_NAMES, "--csv", "--page"]
         raw = _ncu([*read, "raw", "--print-units", "base"])
         source = _ncu([*read, "source", "--print-source", "sass"])
     launches, pages = parse_raw_page(raw.stdout, metrics), parse_pages(source.stdout)

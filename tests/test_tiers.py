@@ -1,0 +1,32 @@
+"""Every test is in exactly one tier, and the lists of tests/tiers.toml name what exists."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import tiers
+
+TESTS = Path(__file__).parent
+
+
+@pytest.mark.parametrize("name", sorted({*tiers.tiers()["test-all"], *tiers.tiers()["nightly"]}))
+def test_a_listed_file_or_test_exists(name: str) -> None:
+    file, _, function = name.partition("::")
+    assert (TESTS / file).is_file()
+    assert not function or re.search(rf"^def {function}\(", (TESTS / file).read_text(encoding="utf-8"), re.M)
+
+
+def test_what_is_cut_for_ci_is_listed_for_test_all_too() -> None:
+    """Else the cases that are kept would run in `make test`."""
+    listed = tiers.tiers()["test-all"]
+    assert [name for name in tiers.tiers()["nightly"] if name not in listed and name.split("::")[0] not in listed] == []
+
+
+def test_one_case_in_keep_stays_and_a_test_without_cases_always() -> None:
+    found = [tiers.tier("ladder/test_hopper_machine_code.py", f"test_x[{number}]") for number in range(400)]
+    assert set(found) == {"slow", "nightly"}
+    assert 70 <= found.count("slow") <= 130
+    assert tiers.tier("ladder/test_hopper_machine_code.py", "test_x") == "slow"
+    assert tiers.tier("ladder/test_ring.py", "test_x[1]") == ""
