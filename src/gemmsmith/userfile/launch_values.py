@@ -17,6 +17,7 @@ from gemmsmith.userfile.type_text import deduced
 from gemmsmith.userfile.values import UnknownValueError, Value, evaluate, evaluate_int, number
 
 _EXTENTS = ("M", "N", "K")
+_LONGEST = 100  # characters of a text that are shown
 # Usual names of the extents in host code, for values that the source does not tell.
 _USUAL = {
     "M": r"h_?a|a_?(?:h|height|rows?|m)|(?:num|n)_?(?:a_?)?rows?_?a?|dims?_?a\.y|dim_?m|m_?(?:size|dim)|rows|height",
@@ -47,6 +48,7 @@ class FoundValue:
 
     def __str__(self) -> str:
         text = "".join(char if char.isprintable() else "?" for char in self.text)
+        text = text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
         return f"{self.what} {self.value} from {self.place} `{text}`"
 
 

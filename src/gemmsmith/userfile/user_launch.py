@@ -176,6 +176,8 @@ class UserLaunch:
         """Every value that host code tells, with its place and text."""
         if self.site is None:
             return ()
+        if self.swapped:
+            problem = problem.with_(m=problem.n, n=problem.m)
         site, lines = self.site.site, []
         values = [f"{name}={value}" for name, value in self.template.items() if name not in self.facts.given]
         if values:
