@@ -152,6 +152,11 @@ STYLES: dict[str, Case] = {
         f"{HOST} {{ AT_DISPATCH_FLOATING_TYPES(0, \"mine\", ([&] {{ using T = half;"
         f" mine<T><<<dim3(N / 32, M / 16), 64>>>{ARGS}; }})); }}",
         (8, 8, 1), (64, 1, 1), {"T": "half"}),
+    "a type that a library's macro declares": (
+        "template <typename T> __global__ void mine(const T* A, const T* B, T* C, int M, int N, int K) {}\n"
+        f"{HOST} {{ AT_DISPATCH_FLOATING_TYPES(a.type(), \"mine\", [&] {{"
+        f" mine<scalar_t><<<dim3(N / 32, M / 16), 64>>>{ARGS}; }}); }}",
+        (8, 8, 1), (64, 1, 1), {}),
     "a type deduced": (
         "template <typename T> __global__ void mine(const T* A, const T* B, float* C, int M, int N, int K) {}\n"
         "void run(const half* A, const half* B, float* C, int M, int N, int K)"

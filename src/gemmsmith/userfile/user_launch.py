@@ -16,10 +16,11 @@ from gemmsmith.userfile.host_frame import ASSUMED_SMS, Asked, Frame, HostScope, 
 from gemmsmith.userfile.host_scope import initial_values
 from gemmsmith.userfile.launch_guess import LaunchGuess
 from gemmsmith.userfile.launch_site import launch_sites
-from gemmsmith.userfile.launch_values import FoundValue, Roles, SiteValues, chosen
+from gemmsmith.userfile.launch_values import FoundValue, Roles, SiteValues
 from gemmsmith.userfile.options import UserOptions
 from gemmsmith.userfile.parts import KernelSource, SourceFile
 from gemmsmith.userfile.project import Project
+from gemmsmith.userfile.site_choice import chosen
 from gemmsmith.userfile.values import UnknownValueError, evaluate_int
 
 SAMPLE = Problem(1024, 1024, 1024)
