@@ -9,8 +9,9 @@ from dataclasses import dataclass
 
 from gemmsmith.errors import UsageError
 from gemmsmith.kernel.geometry import Dim3
-from gemmsmith.userfile.host_frame import Asked, Frame, HostScope, Sizes, plain_expression
+from gemmsmith.userfile.host_frame import Asked, Frame, Sizes
 from gemmsmith.userfile.host_scope import path_of
+from gemmsmith.userfile.host_values import HostScope, plain_expression
 from gemmsmith.userfile.launch_site import LaunchSite
 from gemmsmith.userfile.template_values import is_open, template_value
 from gemmsmith.userfile.type_text import deduced

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 
-from gemmsmith.userfile.host_frame import Frame, HostScope
+from gemmsmith.userfile.host_frame import Frame
+from gemmsmith.userfile.host_values import HostScope
 from gemmsmith.userfile.parts import TemplateParameter
 from gemmsmith.userfile.values import UnknownValueError, evaluate_int
 
@@ -27,7 +28,7 @@ def template_value(parameter: TemplateParameter, text: str, scope: HostScope) ->
 
 
 def _is_placeholder(kind: str, scope: HostScope) -> bool:
-    """Whether ``kind`` is a name that a macro of a library declares, as AT_DISPATCH_FLOATING_TYPES does ``scalar_t``."""
+    """Whether a macro of a library declares ``kind``, as AT_DISPATCH_FLOATING_TYPES does ``scalar_t``."""
     if re.fullmatch(r"scalar_t|[A-Z][A-Z_0-9]*|DType|Dtype", kind) is None:
         return False
     return not any(kind in names for s in scope.frame.sources for names in (s.aliases, s.qualified, s.macros))
