@@ -88,7 +88,7 @@ STYLES: dict[str, Case] = {
         PLAIN + f"{HOST} {{ mine << < dim3(N / 32, M / 16), 64 >> > {ARGS}; }}",
         (8, 8, 1), (64, 1, 1), {}),
     "numbers as types": (
-        TILED + f"{HOST} {{ auto BM = Int<16>{{}}; auto BN = cute::_32{{}}; constexpr std::integral_constant<int, 64> T{{}};"
+        TILED + f"{HOST} {{ auto BM = Int<16>{{}}; auto BN = cute::_32{{}}; constexpr integral_constant<int, 64> T{{}};"
         f" mine<BM, BN><<<dim3(N / BN, M / BM), T>>>{ARGS}; }}",
         (8, 8, 1), (64, 1, 1), {"BM": "16", "BN": "32"}),
     "an array of sizes": (

@@ -255,7 +255,9 @@ class SiteValues:
         while frame is not None:
             variable = frame.locals.variables.get(text)
             if variable is not None and variable.text:
-                return f"{frame.source.path.name}:{variable.line}", variable.text.rstrip(";")
+                parts = [part for axis in "xyz" if (part := frame.locals.members.get(f"{text}.{axis}"))]
+                written = ", ".join(part.text for part in parts) or variable.text.rstrip(";")
+                return f"{frame.source.path.name}:{(parts or [variable])[0].line}", written
             places = [i for i, p in enumerate(frame.function.parameters) if p.name == text] if frame.function else []
             if not places or frame.caller is None or places[0] >= len(frame.arguments):
                 break
