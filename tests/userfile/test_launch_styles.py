@@ -87,6 +87,10 @@ STYLES: dict[str, Case] = {
     "chevrons apart": (
         PLAIN + f"{HOST} {{ mine << < dim3(N / 32, M / 16), 64 >> > {ARGS}; }}",
         (8, 8, 1), (64, 1, 1), {}),
+    "numbers as types": (
+        TILED + f"{HOST} {{ auto BM = Int<16>{{}}; auto BN = cute::_32{{}}; constexpr integral_constant<int, 64> T{{}};"
+        f" mine<BM, BN><<<dim3(N / BN, M / BM), T>>>{ARGS}; }}",
+        (8, 8, 1), (64, 1, 1), {"BM": "16", "BN": "32"}),
     "an array of sizes": (
         PLAIN + f"{HOST} {{ int sizes[] = {{16, 32}}; for (int i = 0; i < 2; ++i) {{ int t = sizes[i];"
         f" mine<<<dim3(N / t, M / t), t>>>{ARGS}; }} }}",
@@ -152,6 +156,11 @@ STYLES: dict[str, Case] = {
         f"{HOST} {{ AT_DISPATCH_FLOATING_TYPES(0, \"mine\", ([&] {{ using T = half;"
         f" mine<T><<<dim3(N / 32, M / 16), 64>>>{ARGS}; }})); }}",
         (8, 8, 1), (64, 1, 1), {"T": "half"}),
+    "a type that a library's macro declares": (
+        "template <typename T> __global__ void mine(const T* A, const T* B, T* C, int M, int N, int K) {}\n"
+        f"{HOST} {{ AT_DISPATCH_FLOATING_TYPES(a.type(), \"mine\", [&] {{"
+        f" mine<scalar_t><<<dim3(N / 32, M / 16), 64>>>{ARGS}; }}); }}",
+        (8, 8, 1), (64, 1, 1), {}),
     "a type deduced": (
         "template <typename T> __global__ void mine(const T* A, const T* B, float* C, int M, int N, int K) {}\n"
         "void run(const half* A, const half* B, float* C, int M, int N, int K)"

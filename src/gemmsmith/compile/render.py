@@ -33,8 +33,9 @@ def render_kernel(
     arch = check_target(spec, arch, dtype)
     defines = _defines(spec, config, sample)
     if not spec.is_rung:
-        source = UserSource.read(spec.source, spec.include, find_toolchain())
-        return source.request(spec.source.name, spec.entry, defines, arch)
+        unit = spec.unit or spec.source
+        source = UserSource.read(unit, spec.include, find_toolchain())
+        return source.request(unit.name, spec.entry, defines, arch)
     parts = bundle(spec.source, (own_headers(),))
     return CompileRequest(spec.source.name, parts.source, parts.headers, defines, arch, spec.entry, True, parts.files)
 
