@@ -15,6 +15,7 @@ from gemmsmith.userfile.stub_headers import PRELUDE, needs_cpp20, prelude
 from gemmsmith.userfile.user_bundle import UserBundle, user_bundle
 
 _ERROR = re.compile(r"^(.+?)\((\d+)\): (?:catastrophic )?error", re.M)
+_UNKNOWN = re.compile(r"is undefined|has no member|no instance of|no operator|not a template")
 _MOST_ATTEMPTS = 10
 _MOST_INCLUDERS = 2
 
@@ -76,7 +77,7 @@ class UserSource:
         ]
         if self.source.rejected(errors):
             return self._filled(request)
-        if not self._whole and errors:
+        if not self._whole and errors and _UNKNOWN.search(log):
             self._whole = True
             return self._filled(request)
         if (main := self._next_main(log)) is None:

@@ -60,12 +60,6 @@ _LIBCUXX = {
 }  # fmt: skip
 _HEADER_OF = {name: header for header, names in _LIBCUXX.items() for name in names.split()}
 _USUAL = ("type_traits", "limits", "utility", "tuple", "array", "algorithm", "functional", "cmath")
-_MATH = (
-    "abs fabs sqrt exp exp2 expm1 log log2 log10 log1p pow sin cos tan asin acos atan atan2 sinh cosh tanh floor ceil "
-    "round trunc rint nearbyint fma fmin fmax fmod erf erfc cbrt hypot copysign isnan isinf isfinite lround ldexp "
-    "memcpy memset printf sqrtf expf fmaxf fminf fabsf logf powf tanhf"
-)
-
 # Words that are more often a variable than a name of std.
 _COMMON = frozenset(
     ("min", "max", "data", "get", "end", "begin", "real", "ref", "copy", "size", "next", "prev", "find", "arg", "norm",
@@ -79,12 +73,15 @@ _ELEMENTS = {
     "cuda_bf16.h": re.compile(r"\b(?:__)?nv_bfloat16"),
     "cuComplex.h": re.compile(r"\bcu(?:Float|Double)?Complex\b"),
 }
-# Types of the driver API that kernels take.
-_DRIVER = {
+# Types of host APIs that kernels take.
+_HOST_TYPES = {
     "CUtensorMap": "typedef struct CUtensorMap_st { alignas(64) unsigned long long opaque[16]; } CUtensorMap;\n",
     "CUtexObject": "typedef unsigned long long CUtexObject;\n",
     "CUsurfObject": "typedef unsigned long long CUsurfObject;\n",
     "CUdeviceptr": "typedef unsigned long long CUdeviceptr;\n",
+    "cufftComplex": "typedef float2 cufftComplex;\n",
+    "cufftDoubleComplex": "typedef double2 cufftDoubleComplex;\n",
+    "cufftReal": "typedef float cufftReal;\n",
 }
 
 
@@ -97,9 +94,10 @@ def prelude(
     """
     whole = "\n".join(texts)
     parts = [_stub("prelude.h")]
-    parts += [text for name, text in _DRIVER.items() if re.search(rf"\b{name}\b", whole)]
+    own = set(declared)
+    parts += [text for name, text in _HOST_TYPES.items() if name not in own and re.search(rf"\b{name}\b", whole)]
     parts += [f"#include <{header}>\n" for header, words in _ELEMENTS.items() if words.search(whole)]
-    parts.append(_std(whole, set(declared), libcuxx))
+    parts.append(_std(whole, own, libcuxx))
     if any(_TORCH.fullmatch(name) for name in includes):
         parts.append(_stub("torch.h"))
     if libcuxx and any(name == "cub/cub.cuh" or name.startswith("cub/") for name in includes):
@@ -120,14 +118,14 @@ def _std(whole: str, declared: set[str], libcuxx: bool) -> str:
     names = set(_STD_NAME.findall(whole))
     if re.search(r"\busing\s+namespace\s+std\b", whole):
         # Functions that NVRTC has at global scope need no std; a name that the file declares is most likely that.
-        known = (_small_names() | _HEADER_OF.keys()) - set(_MATH.split()) - _COMMON
+        known = (_small_names() | _HEADER_OF.keys()) - _math_names() - _COMMON
         names |= (set(_WORD.findall(whole)) & known) - declared
     names -= _ALREADY
     large = sorted({_HEADER_OF[name] for name in names - _small_names() if name in _HEADER_OF})
     if large and libcuxx:
         headers = dict.fromkeys((*_USUAL, *large))
         including = "".join(f"#include <cuda/std/{header}>\n" for header in headers)
-        math = " ".join(f"using ::{name};" for name in _MATH.split() if name in names)
+        math = " ".join(f"using ::{name};" for name in sorted(_math_names() & names))
         return f"{including}namespace std {{ using namespace ::cuda::std; {math} }}\n"
     return _stub("std.h") if names & _small_names() else ""
 
@@ -164,3 +162,9 @@ def _small_names() -> frozenset[str]:
     declared = r"\bstruct (\w+)|\busing (\w+) =|\busing ::(\w+)|inline constexpr bool (\w+)|GS_FN [^(]*?(\w+)\("
     found = re.findall(declared, _stub("std.h"))
     return frozenset(name for row in found for name in row if name) | {"declval"}
+
+
+@cache
+def _math_names() -> frozenset[str]:
+    """Functions that NVRTC has at global scope; ``std.h`` repeats them in std."""
+    return frozenset(re.findall(r"\busing ::(\w+)", _stub("std.h")))
