@@ -19,10 +19,12 @@ _USUAL = ("", "include", "src", "csrc", "inc")
 _SOURCES = (".h", ".hpp", ".cuh", ".cu", ".inl", ".hxx", ".hh", ".h++", ".inc", ".ipp", ".tpp", ".cu.h")
 _MOST_FILES = 20_000  # looked at in a repository
 _LARGEST = 1 << 20  # bytes of a file that is searched for includes
-# Headers of CUDA that NVRTC cannot compile, and that only host code needs.
+# Headers of a toolkit that NVRTC cannot compile, and that only host code needs: interfaces of its libraries.
 _HOST_CUDA = re.compile(
     r"cuda\.h|cuda\w*(?:Typedefs|GL|EGL|VDPAU)\w*\.h|\w+_interop\.h|nvrtc\.h|cuda_occupancy\.h|channel_descriptor\.h|"
-    r"cuda_profiler_api\.h|thrust/.*|cub/cub\.cuh|cub/device/.*|nvtx3?/.*|nvToolsExt\w*\.h"
+    r"cuda_profiler_api\.h|thrust/.*|cub/cub\.cuh|cub/device/.*|nvtx3?/.*|nvToolsExt\w*\.h|"
+    r"(?:cublas|cusparse|cusolver|cufft|cudnn|cutensor|cufile|cupti|cudla|nvml|nvjpeg|nvblas|nvJitLink|nvPTXCompiler|"
+    r"npp|nccl|fatbinary|curand_mtgp32_host)\w*\.h|curand\.h"
 )
 # Libraries that are called from host code.
 _HOST_LIBRARY = re.compile(

@@ -124,7 +124,7 @@ def _std(whole: str, declared: set[str], libcuxx: bool) -> str:
     large = sorted({_HEADER_OF[name] for name in names - _small_names() if name in _HEADER_OF})
     if large and libcuxx:
         headers = dict.fromkeys((*_USUAL, *large))
-        including = "".join(f"#include <cuda/std/{header}>\n" for header in headers)
+        including = "".join(_if_there(f"cuda/std/{header}") for header in headers)  # older releases lack some
         math = " ".join(f"using ::{name};" for name in sorted(_math_names() & names))
         return f"{including}namespace std {{ using namespace ::cuda::std; {math} }}\n"
     return _stub("std.h") if names & _small_names() else ""
@@ -137,6 +137,10 @@ def _cub_include(name: str) -> str:
     if folder not in ("block", "warp"):
         return ""
     path = f"cub/{folder}/{snake}.cuh"
+    return _if_there(path)
+
+
+def _if_there(path: str) -> str:
     return f"#if __has_include(<{path}>)\n#include <{path}>\n#endif\n"
 
 
