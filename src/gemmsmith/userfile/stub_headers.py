@@ -59,7 +59,25 @@ _LIBCUXX = {
     "expected": "expected unexpected",
 }  # fmt: skip
 _HEADER_OF = {name: header for header, names in _LIBCUXX.items() for name in names.split()}
-_USUAL = ("type_traits", "limits", "utility", "tuple", "array", "algorithm", "functional", "cmath")
+_USUAL = (
+    "type_traits",
+    "limits",
+    "utility",
+    "tuple",
+    "array",
+    "algorithm",
+    "functional",
+    "cmath",
+)  # Functions that NVRTC has at global scope; std.h repeats them in std.
+_MATH = (
+    "abs fabs sqrt exp exp2 expm1 log log2 log10 log1p pow sin cos tan asin acos atan atan2 sinh cosh tanh floor ceil "
+    "round trunc rint nearbyint fma fmin fmax fmod erf erfc cbrt hypot copysign isnan isinf isfinite lround ldexp "
+    "tgamma lgamma remainder memcpy memset printf signbit fdim asinh acosh atanh scalbn frexp modf logb ilogb "
+    "nextafter llround lrint llrint labs llabs sqrtf expf exp2f expm1f logf log2f log10f log1pf powf sinf cosf tanf "
+    "asinf acosf atanf atan2f sinhf coshf tanhf floorf ceilf roundf truncf rintf nearbyintf fmaf fmaxf fminf fmodf "
+    "fabsf erff erfcf cbrtf hypotf copysignf lroundf ldexpf"
+)
+
 # Words that are more often a variable than a name of std.
 _COMMON = frozenset(
     ("min", "max", "data", "get", "end", "begin", "real", "ref", "copy", "size", "next", "prev", "find", "arg", "norm",
@@ -118,14 +136,14 @@ def _std(whole: str, declared: set[str], libcuxx: bool) -> str:
     names = set(_STD_NAME.findall(whole))
     if re.search(r"\busing\s+namespace\s+std\b", whole):
         # Functions that NVRTC has at global scope need no std; a name that the file declares is most likely that.
-        known = (_small_names() | _HEADER_OF.keys()) - _math_names() - _COMMON
+        known = (_small_names() | _HEADER_OF.keys()) - set(_MATH.split()) - _COMMON
         names |= (set(_WORD.findall(whole)) & known) - declared
     names -= _ALREADY
     large = sorted({_HEADER_OF[name] for name in names - _small_names() if name in _HEADER_OF})
     if large and libcuxx:
         headers = dict.fromkeys((*_USUAL, *large))
         including = "".join(_if_there(f"cuda/std/{header}") for header in headers)  # older releases lack some
-        math = " ".join(f"using ::{name};" for name in sorted(_math_names() & names))
+        math = " ".join(f"using ::{name};" for name in _MATH.split() if name in names)
         return f"{including}namespace std {{ using namespace ::cuda::std; {math} }}\n"
     return _stub("std.h") if names & _small_names() else ""
 
@@ -166,9 +184,3 @@ def _small_names() -> frozenset[str]:
     declared = r"\bstruct (\w+)|\busing (\w+) =|\busing ::(\w+)|inline constexpr bool (\w+)|GS_FN [^(]*?(\w+)\("
     found = re.findall(declared, _stub("std.h"))
     return frozenset(name for row in found for name in row if name) | {"declval"}
-
-
-@cache
-def _math_names() -> frozenset[str]:
-    """Functions that NVRTC has at global scope; ``std.h`` repeats them in std."""
-    return frozenset(re.findall(r"\busing ::(\w+)", _stub("std.h")))
