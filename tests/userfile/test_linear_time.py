@@ -23,7 +23,8 @@ LARGE = {
     ),
 }
 HOSTILE = {
-    "open parentheses": "(", "open braces": "{", "calls": "a()", "quotes": '"', "apostrophes": "'", "raw strings": 'R"(',
+    "open parentheses": "(", "open braces": "{", "calls": "a()", "quotes": '"', "apostrophes": "'",
+    "raw strings": 'R"(',
     "conditions": "#if 0\n", "templates": "template<", "namespaces": "namespace a{", "operators": "operator ",
     "slashes": "/ ", "words": "a ", "commas": "int a,", "scopes": "a::", "less": "a<", "attributes": "[[",
     "structures": "struct A ", "macros": "#define A A\n", "continuations": "\\\n", "includes": '#include "nothing.h"\n',

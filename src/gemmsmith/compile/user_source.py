@@ -11,7 +11,7 @@ from gemmsmith.compile.request import CompileRequest
 from gemmsmith.compile.toolchain import Toolchain
 from gemmsmith.userfile.host_code import Source
 from gemmsmith.userfile.include_search import IncludeSearch
-from gemmsmith.userfile.stub_headers import PRELUDE, needs_cpp20, prelude
+from gemmsmith.userfile.stub_headers import PRELUDE, needs_cpp20, prelude, without_unused_includes
 from gemmsmith.userfile.user_bundle import UserBundle, user_bundle
 
 _ERROR = re.compile(r"^(.+?)\((\d+)\): (?:catastrophic )?error", re.M)
@@ -58,8 +58,9 @@ class UserSource:
 
     def _filled(self, request: CompileRequest) -> CompileRequest:
         texts = self.source.device_code("" if self._whole else request.entry)
-        own = [text for name, text in texts.items() if name not in self.bundle.libraries]
-        opening = prelude(own, self.bundle.includes, self.source.names, self._libcuxx)
+        own = without_unused_includes({n: text for n, text in texts.items() if n not in self.bundle.libraries})
+        texts |= own
+        opening = prelude(own.values(), self.bundle.includes, self.source.names, self._libcuxx)
         headers = [(name, text) for name, text in texts.items() if name != self.bundle.name]
         return replace(
             request, source=texts[self.bundle.name], headers=((PRELUDE, opening), *sorted(headers)),

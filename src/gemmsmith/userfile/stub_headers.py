@@ -8,7 +8,7 @@ everything and takes seconds to compile. The ladder's rungs get none of this.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib.resources import files
 
@@ -78,6 +78,11 @@ _MATH = (
     "fabsf erff erfcf cbrtf hypotf copysignf lroundf ldexpf"
 )
 
+# As the bundle writes includes; headers of C++ libraries, by the names that tell of their use.
+_CUDA_INCLUDE = re.compile(r"^#include <[^>\n]+>$", re.M)
+_COSTLY = {"cuda/": r"\b(?:cuda|nv)\s*::|\bnamespace\s+cuda\b", "cooperative_groups": r"\bcooperative_groups\b",
+           "cub/": r"\bcub\b"}  # fmt: skip
+
 # Words that are more often a variable than a name of std.
 _COMMON = frozenset(
     ("min", "max", "data", "get", "end", "begin", "real", "ref", "copy", "size", "next", "prev", "find", "arg", "norm",
@@ -122,6 +127,16 @@ def prelude(
         parts += sorted({_cub_include(name) for name in _CUB.findall(whole)})
     parts += _namespaces(whole)
     return "".join(parts)
+
+
+def without_unused_includes(texts: Mapping[str, str]) -> dict[str, str]:
+    """The texts without includes of C++ libraries that no text names any more: those take seconds to compile."""
+    whole = _CUDA_INCLUDE.sub("", "\n".join(texts.values()))
+    unused = [header for header, names in _COSTLY.items() if not re.search(names, whole)]
+    if not unused:
+        return dict(texts)
+    pattern = re.compile(rf"^#include <(?:{'|'.join(unused)})[^>\n]*>$", re.M)
+    return {name: pattern.sub("", text) for name, text in texts.items()}
 
 
 def needs_cpp20(texts: Iterable[str]) -> bool:
