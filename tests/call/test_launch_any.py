@@ -231,10 +231,10 @@ def test_gpu_is_refused_where_there_is_none() -> None:
 
 
 def test_a_kernel_that_is_not_there_is_named_with_its_neighbours(tmp_path: Path) -> None:
-    with pytest.raises(UnknownKernelError, match="no kernel called 'scal'") as raised:
+    with pytest.raises(UnknownKernelError, match="no kernel called 'ours::scal'") as raised:
         gemmsmith.launch(SCALE, "ours::scal", grid=1, block=1)
-    assert "did you mean scale? its kernels: scale, other" in raised.value.hint
-    with pytest.raises(UsageError, match=r"kernel\.cu has several kernels: scale, other"):
+    assert "did you mean ours::scale? its kernels: ours::scale, ours::other" in raised.value.hint
+    with pytest.raises(UsageError, match=r"kernel\.cu has several kernels: ours::scale, ours::other"):
         gemmsmith.launch(SCALE, grid=1, block=1)
     with pytest.raises(UsageError, match="reduce is a template, and its parameter B has no value"):
         gemmsmith.launch(REDUCE, "reduce", grid=1, block=1)
