@@ -35,7 +35,9 @@ def declared_kernels(path: Path, include: tuple[Path, ...] = ()) -> list[Declara
     found: dict[str, Declaration] = {}
     for kernel in (kernel for source in sources for kernel in source.kernels):
         parameters = tuple((_resolved(parse_type(each.type), aliases), each.name) for each in kernel.parameters)
-        template = kernel.template and tuple((each.name, bool(each.default) or each.pack) for each in kernel.template)
+        template = None
+        if kernel.template is not None:
+            template = tuple((each.name, bool(each.default) or each.pack) for each in kernel.template)
         found.setdefault(kernel.qualified, Declaration(kernel.name, kernel.qualified, parameters, template))
     return list(found.values())
 
