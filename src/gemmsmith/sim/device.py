@@ -41,6 +41,7 @@ class LoadedPtx:
     entry: Entry
     lowered: Lowered
     programs: dict[int, Program] = field(default_factory=dict)
+    variables: dict[str, int] = field(default_factory=dict)  # addresses of the module's variables
 
     def program(self, lanes: int) -> Program:
         """The program for waves of this many lanes."""
@@ -122,10 +123,17 @@ class SimDevice:
                 self.write(
                     addresses[variable.name], np.frombuffer(variable.initial.ljust(variable.size, b"\0"), np.uint8)
                 )
-        loaded = LoadedPtx(entry, lower(entry, addresses, self.mod32))
+        loaded = LoadedPtx(entry, lower(entry, addresses, self.mod32), variables=addresses)
         if not addresses:  # variables have addresses of this device, and are set anew by every load
             self.loads[ptx, entry_name] = loaded
         return loaded
+
+    def symbol(self, loaded: LoadedPtx, name: str) -> tuple[int, int]:
+        """Address and bytes of a variable of the module that the kernel uses."""
+        size = next((each.size for each in loaded.entry.variables if each.name == name), 0)
+        if name not in loaded.variables:
+            raise SimulationError(f"the kernel uses no variable {name}")
+        return loaded.variables[name], size
 
     def encode_tensor_map(self, described: TensorMap, address: int) -> bytes:
         check_tensor_map(described, address)
