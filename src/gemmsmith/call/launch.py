@@ -57,8 +57,8 @@ def launch(
     ``kernel`` has its template arguments: 'reduce<256>', 'ns::scan<float>'. It may be left out where the source has one
     kernel. ``grid`` and ``block`` are a number or up to three. ``args`` has one value per parameter, in order or by
     name: arrays of NumPy, torch or CuPy, numbers, None (a null pointer), bytes (a struct). They are not changed unless
-    ``inplace``. ``symbols`` sets ``__constant__`` and ``__device__`` variables by name. ``check`` raises where races are
-    found; otherwise ``hazards`` of the result has them.
+    ``inplace``. ``symbols`` sets ``__constant__`` and ``__device__`` variables by name. ``check`` raises where races
+    are found; otherwise ``hazards`` of the result has them.
 
     On the simulator ``schedule`` is an order of warps (docs/simulator.md), and a launch that takes longer than
     ``timeout`` seconds is a fault. An access outside an array is one as well, and raises ``SimulationError``.
