@@ -146,9 +146,10 @@ def test_template_arguments_come_from_macros_and_defaults() -> None:
 
 
 def test_an_array_that_is_passed_twice_is_one_array() -> None:
-    add = "__global__ void add(const float* a, float* b) { b[threadIdx.x] += a[threadIdx.x] + b[threadIdx.x]; }"
+    code = "__global__ void k(const float* a, float* b) { int t = threadIdx.x; b[t] = 5.0f; b[t] = a[t] + 1.0f; }"
     x = np.arange(4, dtype=np.float32)
-    assert gemmsmith.launch(add, grid=1, block=4, args=[x, x])["b"].tolist() == [0, 3, 6, 9]
+    assert gemmsmith.launch(code, grid=1, block=4, args=[x, x])["b"].tolist() == [6, 6, 6, 6]
+    assert gemmsmith.launch(code, grid=1, block=4, args=[x, x.copy()])["b"].tolist() == [1, 2, 3, 4]
 
 
 @pytest.mark.parametrize(
