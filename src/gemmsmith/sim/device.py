@@ -41,7 +41,6 @@ class LoadedPtx:
     entry: Entry
     lowered: Lowered
     programs: dict[int, Program] = field(default_factory=dict)
-    variables: dict[str, int] = field(default_factory=dict)  # addresses of the module's variables
 
     def program(self, lanes: int) -> Program:
         """The program for waves of this many lanes."""
@@ -71,6 +70,7 @@ class SimDevice:
         timeout: float = math.inf,
     ) -> None:
         self.arch, self.timeout = arch, timeout
+        self.variables: dict[str, dict[str, int]] = {}  # addresses by name, for each kernel that was loaded
         self.log = HazardLog() if hazards else None
         self.count = count
         self.counters: Counters | None = None
@@ -117,23 +117,25 @@ class SimDevice:
             return self.loads[ptx, entry_name]
         entry = parse(ptx).entry(entry_name)
         addresses: dict[str, int] = {}
+        self.variables[entry_name] = addresses
         for variable in entry.variables:
             if variable.space in ("global", "const"):
                 addresses[variable.name] = self.allocate(variable.size)
                 self.write(
                     addresses[variable.name], np.frombuffer(variable.initial.ljust(variable.size, b"\0"), np.uint8)
                 )
-        loaded = LoadedPtx(entry, lower(entry, addresses, self.mod32), variables=addresses)
+        loaded = LoadedPtx(entry, lower(entry, addresses, self.mod32))
         if not addresses:  # variables have addresses of this device, and are set anew by every load
             self.loads[ptx, entry_name] = loaded
         return loaded
 
     def symbol(self, loaded: LoadedPtx, name: str) -> tuple[int, int]:
         """Address and bytes of a variable of the module that the kernel uses."""
-        size = next((each.size for each in loaded.entry.variables if each.name == name), 0)
-        if name not in loaded.variables:
+        sizes = {each.name: each.size for each in loaded.entry.variables}
+        known = self.variables.get(loaded.entry.name, {})
+        if name not in known:
             raise SimulationError(f"the kernel uses no variable {name}")
-        return loaded.variables[name], size
+        return known[name], sizes[name]
 
     def encode_tensor_map(self, described: TensorMap, address: int) -> bytes:
         check_tensor_map(described, address)
