@@ -101,6 +101,14 @@ class SimDevice:
     def label(self, address: int, name: str, itemsize: int = 0) -> None:
         self.memory.label(address, name, itemsize)
 
+    def symbol(self, loaded: LoadedPtx, name: str) -> tuple[int, int]:
+        """Address and bytes of a variable of the module that the kernel uses."""
+        sizes = {each.name: each.size for each in loaded.entry.variables}
+        known = self.variables.get(loaded.entry.name, {})
+        if name not in known:
+            raise SimulationError(f"the kernel uses no variable {name}")
+        return known[name], sizes[name]
+
     def _view(self, address: int, nbytes: int) -> Bytes:
         try:
             return self.memory.view(address, nbytes)
@@ -128,14 +136,6 @@ class SimDevice:
         if not addresses:  # variables have addresses of this device, and are set anew by every load
             self.loads[ptx, entry_name] = loaded
         return loaded
-
-    def symbol(self, loaded: LoadedPtx, name: str) -> tuple[int, int]:
-        """Address and bytes of a variable of the module that the kernel uses."""
-        sizes = {each.name: each.size for each in loaded.entry.variables}
-        known = self.variables.get(loaded.entry.name, {})
-        if name not in known:
-            raise SimulationError(f"the kernel uses no variable {name}")
-        return known[name], sizes[name]
 
     def encode_tensor_map(self, described: TensorMap, address: int) -> bytes:
         check_tensor_map(described, address)
