@@ -51,7 +51,7 @@ class LaunchResult:
     written   the arrays that the kernel may write (pointers to non-const) after the launch, in argument order; an
               argument that is a list of arrays gives a list
     by_name   the same by name
-    hazards   shared-memory races; the simulator looks for them
+    hazards   races; the simulator looks for them
     damage    writes beside the elements of an array: into gaps between them and, on a GPU, around the array
     counters  what a profiler counts; None on a GPU, or with count=False
     prints    what the kernel printed; on a GPU it goes to the terminal instead
