@@ -105,7 +105,8 @@ class GlobalMemory:
         self._data: dict[int, Array] = {}
         self._size: dict[int, int] = {}
         self._unreadable: dict[int, str] = {}
-        self._names: dict[int, tuple[str, int]] = {}  # with the bytes of an element; 0: count bytes
+        self._names: dict[int, str] = {}
+        self._itemsizes: dict[int, int] = {}
         self._next = _FIRST_ADDRESS
         self._before: dict[int, Saved] | None = None
 
@@ -120,12 +121,14 @@ class GlobalMemory:
         del self._data[base], self._size[base]
         self._unreadable.pop(base, None)
         self._names.pop(base, None)
+        self._itemsizes.pop(base, None)
 
     def label(self, address: int, name: str, itemsize: int = 0) -> None:
         """Name the allocation that holds ``address``, for messages, and the size of its elements."""
         found = self.locate(address, 0)
         if found is not None:
-            self._names[found[0]] = name, itemsize
+            self._names[found[0]] = name
+            self._itemsizes[found[0]] = itemsize
 
     def text(self, address: int) -> str:
         """The zero-terminated string at ``address``; empty if there is no memory."""
@@ -163,7 +166,7 @@ class GlobalMemory:
         for base, size in self._size.items():
             past, before = address - (base + size), base - address
             distance = past if past >= 0 else before if before > 0 else 0
-            name, itemsize = self._names.get(base, ("", 0))
+            name, itemsize = self._names.get(base, ""), self._itemsizes.get(base, 0)
             what = f"{name} ({size} bytes)" if name else f"a {size}-byte allocation"
             text = _element_text(name, address - base, size, itemsize) if itemsize else (
                 f"{past} bytes past the end of {what}" if past >= 0

@@ -14,9 +14,11 @@ from gemmsmith.call.any_kernel.arrays import host_array
 from gemmsmith.call.any_kernel.kernel import LaunchKernel
 from gemmsmith.call.any_kernel.result import LaunchResult
 from gemmsmith.call.any_kernel.spec import ArgumentList
+from gemmsmith.call.any_kernel.symbols import match_symbols
 from gemmsmith.call.launch import Launch, open_device, run_kernel
 from gemmsmith.compile.cache import CompileCache
 from gemmsmith.errors import LaunchError, SimulationError
+from gemmsmith.sim.device import LoadedPtx, SimDevice
 from gemmsmith.sim.hazards import Hazard
 from gemmsmith.sim.schedule import NAMES
 from gemmsmith.verify.launch_expected import Tolerance, differences, expected_arrays
@@ -81,6 +83,7 @@ class _Checker:
     kernel: LaunchKernel
     device: str
     timeout: float
+    loads: dict[tuple[str, str], LoadedPtx] = field(default_factory=dict)
     first: LaunchResult | None = None
     arguments: tuple[Argument, ...] = field(default=())
 
@@ -90,8 +93,11 @@ class _Checker:
         assert not isinstance(values, str)
         arguments = match_arguments(self.kernel, values)
         where = open_device(self.device, self.kernel.compiled.arch, trial.schedule, True, False, self.timeout)
+        if isinstance(where, SimDevice):
+            where.loads = self.loads  # parsed once for all trials
         try:
-            result = run_kernel(self.kernel, self.launch.geometry, arguments, where)
+            result = run_kernel(self.kernel, self.launch.geometry, arguments, where,
+                                match_symbols(self.kernel, self.launch.symbols))  # fmt: skip
         except (SimulationError, LaunchError) as error:
             where_it_was = error.hint.replace("\n", "; ")  # instruction, source line, block and thread
             return TrialOutcome(trial, ("; ".join(filter(None, (error.message, where_it_was))),))
@@ -151,7 +157,7 @@ def check_launch(
     first = open_device(device, arch, "lockstep", False, False, timeout)
     kernel = launch.compile(arch or first.arch, cache)
     first.load(kernel.compiled)  # an instruction that the device lacks is no verdict on the kernel
-    checker = _Checker(launch, kernel, device, timeout)
+    checker = _Checker(launch, kernel, device, timeout, first.loads if isinstance(first, SimDevice) else {})
     planned = list(trials(launch, device))
     outcomes: list[TrialOutcome] = []
     for trial in planned:
