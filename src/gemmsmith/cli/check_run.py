@@ -23,7 +23,7 @@ from gemmsmith.cli.options.verification import VerificationOptions
 from gemmsmith.cli.render.check_report import BATCH, DISTINCT, RAGGED, SCALED, UNREAD, Report, Trial
 from gemmsmith.cli.render.output import progress
 from gemmsmith.compile.compiled import CompiledKernel
-from gemmsmith.errors import GemmsmithError, UnsupportedError
+from gemmsmith.errors import GemmsmithError
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.layout import layout_named
 from gemmsmith.kernel.spec import KernelSpec
@@ -32,15 +32,16 @@ from gemmsmith.problem import INT8, INT32, Problem
 from gemmsmith.run.device import Device
 from gemmsmith.shapes import Shape
 from gemmsmith.verify.arithmetic import as_compiled, notes
-from gemmsmith.verify.check_shapes import CheckShapes, check_shapes
+from gemmsmith.verify.check_shapes import CheckShapes, check_shapes, sampled_blocks
 from gemmsmith.verify.harness import refusal, verify_launch
 from gemmsmith.verify.leniency import is_lenient
 from gemmsmith.verify.product_evidence import refuse_doubtful
 from gemmsmith.verify.settle import Settled, settle
+from gemmsmith.verify.written import read_parameters
 
+_SAMPLED = ("integers, bit for bit", "random data", SCALED)  # of a large fixed size; other orders take too long
 # The order that hides most mistakes first, so that plain ones are named plainly; then orders that need the barriers.
 SCHEDULES = ("lockstep", "in_order", "reversed", "random", "starved")
-_MOST = 2**28  # multiply-adds of one simulated launch: minutes
 
 
 @dataclass(frozen=True)
@@ -62,16 +63,17 @@ def run_check(spec: KernelSpec, config: Config, asked: Asked) -> Report:
     device, checks, cache, options, kernel = asked.device, asked.checks, asked.cache, asked.options, asked.kernel
     user = replace(options.launch, defines=spec.extra_defines)
     first = device.open()
-    shapes = _shapes(spec, config, asked, first.kind)
+    shapes = _shapes(spec, config, asked)
+    blocks = sampled_blocks(spec, config, shapes.base) if first.kind == "sim" else None
     device.check_runs(spec, _problem(spec, shapes.base))
     compiled = cache.compiler(spec, *aligned_code(spec, config, _problem(spec, shapes.base)), first.arch)
     first.load(compiled)  # an instruction that the device lacks is no verdict on the kernel
     bench = _Bench(device, asked.timeout, getattr(first, "loads", {}))
     spec = as_compiled(spec, compiled.ptx)
-    settled = _settled(bench, spec, config, shapes, compiled, options)
+    settled = _settled(bench, spec, config, shapes, compiled, options, blocks)
     if checks.c:  # the user says what C holds
         settled = settled.without_accumulation()
-    settled = replace(settled, lines=(*settled.lines, *notes(spec)))
+    settled = replace(settled, lines=(*settled.lines, *notes(spec), *_sampled_note(spec, config, shapes, blocks)))
     spec, shapes = settled.spec, _deeper(shapes, settled, config, asked)
     base = _problem(spec, shapes.base, _bias(settled))
     check_accepts(spec, base)
@@ -79,11 +81,14 @@ def run_check(spec: KernelSpec, config: Config, asked: Asked) -> Report:
     launch = launch_facts(spec, config, base, user)
     if settled.launch_found:
         launch["source"] = "found by trying"
-    planned = list(_trials(spec, base, _problem(spec, shapes.distinct, base.bias), first.kind, checks.fill))
+    lenient = is_lenient(spec, checks.fill, reads_c=_reads_c(spec, compiled))
+    planned = list(_trials(spec, base, _problem(spec, shapes.distinct, base.bias), first.kind, checks.fill, lenient))
     skipped = [(trial.label, why) for trial in planned if (why := _obstacle(spec, config, trial))]
     if first.kind != "sim":
         skipped.append(("other orders of warps, races", "only the simulator can choose and see them"))
     trials = [trial for trial in planned if not _obstacle(spec, config, trial)]
+    if blocks is not None:
+        trials = [trial for trial in trials if trial.label in _SAMPLED]
     report = Report(spec, compiled, base, launch, trials, skipped, checks.strict or spec.is_rung, settled, kernel,
                     list(option_words(options)))  # fmt: skip
     compile_fn: CompileFn = cache.compiler if spec.is_rung else lambda *_: compiled
@@ -92,7 +97,8 @@ def run_check(spec: KernelSpec, config: Config, asked: Asked) -> Report:
         task = bar.add_task(spec.name, total=len(trials))
         for trial in trials:
             verdict = verify_launch(bench.open(trial.schedule, trial.hazards), spec, config, trial.problem,
-                                    compile_fn=compile_fn, fill=trial.fill, mode=trial.mode, c=trial.c)  # fmt: skip
+                                    compile_fn=compile_fn, fill=trial.fill, mode=trial.mode, c=trial.c,
+                                    blocks=blocks)  # fmt: skip
             if not verdict.trusted and trial is trials[0] and settled.reading is None:
                 refuse_doubtful(spec, compiled.ptx, verdict)
             report.verdicts.append((trial, replace(verdict, repeat=again)))
@@ -119,19 +125,22 @@ class _Bench:
         return opened
 
 
-def _shapes(spec: KernelSpec, config: Config, asked: Asked, kind: str) -> CheckShapes:
+def _shapes(spec: KernelSpec, config: Config, asked: Asked) -> CheckShapes:
     """What the user gave, or what fits the kernel; in the user's own M, N and K."""
     if spec.is_rung or not (asked.free or spec.signature.fixed):
         m, n, k = asked.shape.extents
         return CheckShapes((m, n, k), _distinct((m, n, k)) or (m, n, k))
-    found = check_shapes(spec, config)
-    m, n, k = found.base
-    if kind == "sim" and m * n * k > _MOST:
-        raise UnsupportedError(
-            f"{spec.entry} is compiled for {m}x{n}x{k} alone, which would take the simulator hours",
-            "make its constants smaller (with -D, if the file allows it), or run it on a GPU: --device gpu",
-        )
-    return found
+    return check_shapes(spec, config)
+
+
+def _sampled_note(
+    spec: KernelSpec, config: Config, shapes: CheckShapes, blocks: tuple[int, ...] | None
+) -> tuple[str, ...]:
+    if blocks is None:
+        return ()
+    m, n, k = shapes.base
+    total = spec.geometry(_problem(spec, shapes.base), config).blocks
+    return (f"its size is fixed at {m}x{n}x{k}, so {len(blocks)} of its {total:,} blocks are simulated",)
 
 
 def _deeper(shapes: CheckShapes, settled: Settled, config: Config, asked: Asked) -> CheckShapes:
@@ -151,14 +160,14 @@ def _problem(spec: KernelSpec, shape: Shape, bias: str = "") -> Problem:
 
 def _settled(
     bench: _Bench, spec: KernelSpec, config: Config, shapes: CheckShapes, compiled: CompiledKernel,
-    options: KernelOptions,
+    options: KernelOptions, blocks: tuple[int, ...] | None,
 ) -> Settled:  # fmt: skip
     """What the kernel computes; a rung says so itself."""
     if spec.is_rung:
         return Settled(spec)
     layout = layout_named(options.layout) if options.layout else None
     probes = [shape for shape in shapes.probes if not spec.signature.fixed or shape == shapes.base]
-    return settle(bench.open, spec, config, probes or [shapes.base], compiled, layout)
+    return settle(bench.open, spec, config, probes or [shapes.base], compiled, layout, blocks)
 
 
 def _bias(settled: Settled) -> str:
@@ -181,10 +190,19 @@ def _again(
     return shlex.join([*words, *option_words(options, checks)])
 
 
-def _trials(spec: KernelSpec, base: Problem, distinct: Problem, kind: str, filled: str) -> Iterator[Trial]:
+def _reads_c(spec: KernelSpec, compiled: CompiledKernel) -> bool:
+    """Whether a user's kernel without beta reads C all the same, as 0·C, and does not add to it."""
+    if spec.is_rung or spec.signature.accumulates:
+        return False
+    read = read_parameters(compiled.ptx, compiled.entry)
+    return any(arg.role == spec.signature.output and i in read for i, arg in enumerate(spec.signature.arguments))
+
+
+def _trials(
+    spec: KernelSpec, base: Problem, distinct: Problem, kind: str, filled: str, lenient: bool
+) -> Iterator[Trial]:
     # Many tutorials compute alpha·sum + beta·C for every beta, which is correct as long as C holds numbers. So C is set
     # in the other trials, and one trial alone tests whether it is read.
-    lenient = is_lenient(spec, filled)
     c = filled or ("set" if lenient else "unset")
     yield Trial("integers, bit for bit", base, "exact", "integers", "lockstep", c, hazards=spec.is_rung)
     yield Trial("random data", base, "float", "normal", "lockstep", c)
