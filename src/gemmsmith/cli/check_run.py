@@ -20,7 +20,18 @@ from gemmsmith.cli.options.groups import option_words
 from gemmsmith.cli.options.kernel import KernelOptions
 from gemmsmith.cli.options.problem import ShapeOptions
 from gemmsmith.cli.options.verification import VerificationOptions
-from gemmsmith.cli.render.check_report import BATCH, DISTINCT, RAGGED, SCALED, UNREAD, Report, Trial
+from gemmsmith.cli.render.check_report import (
+    BATCH,
+    DISTINCT,
+    ODD,
+    PADDED,
+    RAGGED,
+    SCALED,
+    SQUARE,
+    UNREAD,
+    Report,
+    Trial,
+)
 from gemmsmith.cli.render.output import progress
 from gemmsmith.compile.compiled import CompiledKernel
 from gemmsmith.errors import GemmsmithError
@@ -37,6 +48,7 @@ from gemmsmith.verify.harness import refusal, verify_launch
 from gemmsmith.verify.leniency import is_lenient
 from gemmsmith.verify.product_evidence import refuse_doubtful
 from gemmsmith.verify.settle import Settled, settle
+from gemmsmith.verify.verdict import Verdict
 from gemmsmith.verify.written import read_parameters
 
 _SAMPLED = ("integers, bit for bit", "random data", SCALED)  # of a large fixed size; other orders take too long
@@ -75,6 +87,9 @@ def run_check(spec: KernelSpec, config: Config, asked: Asked) -> Report:
         settled = settled.without_accumulation()
     settled = replace(settled, lines=(*settled.lines, *notes(spec), *_sampled_note(spec, config, shapes, blocks)))
     spec, shapes = settled.spec, _deeper(shapes, settled, config, asked)
+    if asked.free and blocks is None and not spec.is_rung and not spec.signature.fixed:
+        settled, shapes = _larger(bench, settled, config, shapes, compiled, options)
+        spec = settled.spec
     base = _problem(spec, shapes.base, _bias(settled))
     check_accepts(spec, base)
     check_memory(base)
@@ -92,18 +107,25 @@ def run_check(spec: KernelSpec, config: Config, asked: Asked) -> Report:
     report = Report(spec, compiled, base, launch, trials, skipped, checks.strict or spec.is_rung, settled, kernel,
                     list(option_words(options)))  # fmt: skip
     compile_fn: CompileFn = cache.compiler if spec.is_rung else lambda *_: compiled
+
+    def run(trial: Trial) -> Verdict:
+        return verify_launch(bench.open(trial.schedule, trial.hazards), spec, config, trial.problem, blocks=blocks,
+                             compile_fn=compile_fn, fill=trial.fill, mode=trial.mode, c=trial.c)  # fmt: skip
+
     again = _again(kernel, shapes.base, device, options, checks)
     with progress() as bar:
         task = bar.add_task(spec.name, total=len(trials))
         for trial in trials:
-            verdict = verify_launch(bench.open(trial.schedule, trial.hazards), spec, config, trial.problem,
-                                    compile_fn=compile_fn, fill=trial.fill, mode=trial.mode, c=trial.c,
-                                    blocks=blocks)  # fmt: skip
+            if report.square and trial.label == RAGGED:
+                trial = replace(trial, problem=_square_ragged(base))
+            verdict = run(trial)
             if not verdict.trusted and trial is trials[0] and settled.reading is None:
                 refuse_doubtful(spec, compiled.ptx, verdict)
             report.verdicts.append((trial, replace(verdict, repeat=again)))
             bar.advance(task)
-            if not verdict.trusted and trial.label != UNREAD:
+            if not verdict.trusted and trial.label == DISTINCT and base.m == base.n and not spec.is_rung:
+                report.square = run(replace(trial, label=SQUARE, problem=base.with_(k=3 * base.k))).trusted
+            if not verdict.trusted and not report.only_warns(trial, verdict):
                 # A wrong launch would have failed before the ragged trial, which is the last.
                 report.hints = hints(spec, launch, user, verdict, suspect_launch=trial.label != RAGGED)
                 break  # later failures often follow from the first
@@ -150,6 +172,27 @@ def _deeper(shapes: CheckShapes, settled: Settled, config: Config, asked: Asked)
     if settled.shape is None or settled.shape[2] <= shapes.distinct[2] or not asked.free:
         return shapes
     return CheckShapes((*shapes.base[:2], settled.shape[2]), settled.shape)
+
+
+def _larger(
+    bench: _Bench, settled: Settled, config: Config, shapes: CheckShapes, compiled: CompiledKernel,
+    options: KernelOptions,
+) -> tuple[Settled, CheckShapes]:  # fmt: skip
+    """Larger shapes for a kernel that accesses memory outside its matrices: its tile may be larger than they are."""
+    for times in (1, 2, 4):
+        tried = CheckShapes(*((m * times, n * times, k) for m, n, k in (shapes.base, shapes.distinct)))
+        if times > 1 and settled.reading is None:
+            settled = _settled(bench, settled.spec, config, tried, compiled, options, None)
+        problem = _problem(settled.spec, tried.base, _bias(settled))
+        verdict = verify_launch(bench.open(), settled.spec, config, problem, fill="integers", mode="exact", c="set",
+                                compile_fn=lambda *_: compiled)  # fmt: skip
+        if not any("out-of-bounds global" in reason for reason in verdict.reasons):
+            return settled, tried
+    return settled, shapes
+
+
+def _square_ragged(base: Problem) -> Problem:
+    return base.with_(m=base.n + 1, n=base.n + 1, k=base.k + 3)
 
 
 def _problem(spec: KernelSpec, shape: Shape, bias: str = "") -> Problem:
@@ -212,10 +255,11 @@ def _trials(
         yield Trial(UNREAD, base, "float", "normal", "lockstep", hazards=spec.is_rung)
     for label, problem in (
         (SCALED, _scaled(spec, base)),
-        ("padded rows", _padded(base)),
+        (PADDED, _padded(base)),
         (DISTINCT, distinct if distinct != base else None),
         (BATCH, base.with_(batch=3) if spec.batched and not spec.is_rung else None),
-        # Last, so that a kernel without guards at the edges has passed all else before it fails.
+        # Last, so that a kernel of aligned vectors, or without guards at the edges, has passed all else before.
+        (ODD, _odd(base)),
         (RAGGED, _ragged(spec, base)),
     ):
         if problem is not None:
@@ -240,7 +284,12 @@ def _scaled(spec: KernelSpec, base: Problem) -> Problem:
 
 
 def _padded(base: Problem) -> Problem:
-    """Odd leading dimensions; ``_obstacle`` and the harness see to kernels that take none."""
+    """Leading dimensions beyond the rows, each by multiples of 16 bytes; ``_obstacle`` sees to kernels without."""
+    step, out = 16 // base.dtype.itemsize, 16 // base.out_dtype.itemsize
+    return base.with_(lda=base.a_shape[1] + step, ldb=base.b_shape[1] + 2 * step, ldc=base.n + 3 * out)
+
+
+def _odd(base: Problem) -> Problem:
     return base.with_(lda=base.a_shape[1] + 3, ldb=base.b_shape[1] + 5, ldc=base.n + 7)
 
 
@@ -263,7 +312,7 @@ def _ragged(spec: KernelSpec, base: Problem) -> Problem:
 
 def _obstacle(spec: KernelSpec, config: Config, trial: Trial) -> str:
     """Why a trial beyond the shape that was asked for cannot be made; empty where it can."""
-    if trial.label not in (SCALED, "padded rows", DISTINCT, BATCH, RAGGED):
+    if trial.label not in (SCALED, PADDED, ODD, DISTINCT, BATCH, RAGGED):
         return ""
     if why := refusal(spec.signature, trial.problem):
         return why

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from gemmsmith.call.any_kernel.types import UNKNOWN, CType, parse_type
+from gemmsmith.userfile.include_search import IncludeSearch
 from gemmsmith.userfile.source import read_sources
 
 _MOST_ALIASES = 8  # of aliases, one after another
@@ -30,7 +31,7 @@ class Declaration:
 
 def declared_kernels(path: Path, include: tuple[Path, ...] = ()) -> list[Declaration]:
     """The kernels of a file, then those of the headers that it includes, each once."""
-    sources = read_sources(path, include)
+    sources = read_sources(path, IncludeSearch(path, include, (), ()))
     aliases = {name: text for source in reversed(sources) for name, text in source.aliases.items()}
     found: dict[str, Declaration] = {}
     for kernel in (kernel for source in sources for kernel in source.kernels):
