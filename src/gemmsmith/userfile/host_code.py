@@ -44,6 +44,9 @@ class Kept:
     doubtful: tuple[tuple[int, int], ...]
 
 
+_Found = tuple[str, Declaration]  # a text's name, and a declaration in it
+
+
 class _Use(NamedTuple):
     """A name in kept code: what it is qualified with, and the namespaces around the code; None: anywhere."""
 
@@ -208,7 +211,7 @@ class Source:
                 pending += self._meant(use)
         return kept
 
-    def _meant(self, use: _Use) -> list[tuple[str, Declaration]]:
+    def _meant(self, use: _Use) -> list[_Found]:
         """The declarations that a name may mean: those of the namespace it is qualified with, or of those around it;
         all of that name if there are none there."""
         found = [each for each in self._by_name.get(use.name, ()) if self._may_stay(each[1], each[0])]
@@ -217,14 +220,20 @@ class Source:
         if use.qualifier:
             near = [each for each in found if each[1].namespace[-1:] == (use.qualifier,)]
         else:
-            near = [each for each in found if self._is_visible(each[1].namespace, use.scope)]
+            near = self._visible(found, use.scope)
         return near or found
 
-    def _is_visible(self, namespace: tuple[str, ...], scope: tuple[str, ...]) -> bool:
-        """Whether code in ``scope`` may mean a name of ``namespace`` without qualifying it."""
-        if namespace == scope[: len(namespace)] or namespace[-1:] == ("",):
-            return True
-        return namespace in self._with_types or namespace[-1] in self._used_namespaces
+    def _visible(self, found: list[_Found], scope: tuple[str, ...]) -> list[_Found]:
+        """What code in ``scope`` may mean without qualifying it: the innermost namespace hides those around it."""
+        around = {len(outer) for _, each in found if (outer := _named(each.namespace)) == _named(scope)[: len(outer)]}
+        innermost = _named(scope)[: max(around)] if around else None
+        return [
+            (file, each)
+            for file, each in found
+            if _named(each.namespace) == innermost
+            or each.namespace in self._with_types
+            or each.namespace[-1:] in self._used_namespaces
+        ]
 
     @cached_property
     def _with_types(self) -> set[tuple[str, ...]]:
@@ -232,10 +241,10 @@ class Source:
         return {each.namespace for _, each in self._everything() if each.kind in ("type", "alias")}
 
     @cached_property
-    def _used_namespaces(self) -> set[str]:
+    def _used_namespaces(self) -> set[tuple[str]]:
         """The last names of ``using namespace``, anywhere."""
         used = (_USING.findall(file.text.bare) for file in self._files.values())
-        return {re.split(r"\s*::\s*", name)[-1] for names in used for name in names}
+        return {(re.split(r"\s*::\s*", name)[-1],) for names in used for name in names}
 
     def _everything(self) -> Iterable[tuple[str, Declaration]]:
         return ((name, each) for name, file in self._files.items() for each in file.found)
@@ -308,6 +317,11 @@ class Source:
                     else:
                         doubtful.append(span)
         return Kept(tuple(blanked), tuple(doubtful))
+
+
+def _named(namespace: tuple[str, ...]) -> tuple[str, ...]:
+    """Without unnamed namespaces, whose members are found as those of the namespace around them."""
+    return tuple(name for name in namespace if name)
 
 
 def _is_whole(macro: Macro) -> bool:
