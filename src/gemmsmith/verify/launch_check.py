@@ -99,9 +99,7 @@ class _Checker:
             where_it_was = error.hint.replace("\n", "; ")  # instruction, source line, block and thread
             said = "; ".join(filter(None, (error.message, where_it_was)))
             if trial.fill == "poison":
-                return TrialOutcome(
-                    trial, notes=(f"the kernel needs its outputs to be zero before the launch: {said}",)
-                )
+                return TrialOutcome(trial, notes=(f"its outputs must be zero before the launch, or else: {said}",))
             return TrialOutcome(trial, (said,))
         reasons = [*map(str, result.hazards), *result.damage]
         notes: list[str] = []
