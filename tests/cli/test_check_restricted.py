@@ -33,7 +33,8 @@ def test_a_grid_with_x_and_y_swapped_is_right_for_m_equal_to_n(
     assert check(tmp_path, kernel, host, capsys, "--strict")[0] == 1
 
 
-VECTOR = """__global__ void k(int M, int N, int K, const float* A, int lda, const float* B, int ldb, float* C, int ldc) {
+VECTOR = """
+__global__ void k(int M, int N, int K, const float* A, int lda, const float* B, int ldb, float* C, int ldc) {
     int row = blockIdx.y * 16 + threadIdx.y, col = 4 * (blockIdx.x * 16 + threadIdx.x);
     if (row >= M || col >= N) return;
     float s[4] = {};

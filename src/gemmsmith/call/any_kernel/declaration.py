@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from gemmsmith.call.any_kernel.types import UNKNOWN, CType, parse_type
-from gemmsmith.userfile.include_search import IncludeSearch
-from gemmsmith.userfile.source import read_sources
+from gemmsmith.userfile.source import find_kernels, read_source_file
 
 _MOST_ALIASES = 8  # of aliases, one after another
 
@@ -31,10 +30,11 @@ class Declaration:
 
 def declared_kernels(path: Path, include: tuple[Path, ...] = ()) -> list[Declaration]:
     """The kernels of a file, then those of the headers that it includes, each once."""
-    sources = read_sources(path, IncludeSearch(path, include, (), ()))
-    aliases = {name: text for source in reversed(sources) for name, text in source.aliases.items()}
+    kernels = find_kernels(path, include)
+    files = dict.fromkeys([*(kernel.file for kernel in kernels), path])  # the file's own aliases count most
+    aliases = {name: text for file in files for name, text in read_source_file(file).aliases.items()}
     found: dict[str, Declaration] = {}
-    for kernel in (kernel for source in sources for kernel in source.kernels):
+    for kernel in kernels:
         parameters = tuple((_resolved(parse_type(each.type), aliases), each.name) for each in kernel.parameters)
         template = None
         if kernel.template is not None:
