@@ -131,8 +131,13 @@ class UserLaunch:
 
     @property
     def guessed(self) -> bool:
-        """Whether neither the file nor the user says how the kernel is launched."""
+        """Whether neither the file nor the user gives the grid."""
         return self.sources(SAMPLE)[1] == "guessed"
+
+    @property
+    def block_known(self) -> bool:
+        """Whether the user or the file gives the block."""
+        return self.sources(SAMPLE)[0] != "guessed"
 
     @property
     def blind(self) -> bool:
