@@ -24,7 +24,10 @@ def lower(entry: Entry, addresses: dict[str, int], mod32: bool = False, known: T
     entry = _expand(entry, known)
     code = Lowering(entry, addresses, mod32)
     operations = tuple([_lower(code, known, n, instruction) for n, instruction in enumerate(entry.instructions)])
-    return Lowered(operations, dict(entry.labels), code.heights, code.special, code.static_shared, code.local_size)
+    arrays = tuple([(v.name, code.symbols[v.name], v.size) for v in entry.variables if v.space == "shared"])
+    return Lowered(
+        operations, dict(entry.labels), code.heights, code.special, code.static_shared, code.local_size, arrays
+    )
 
 
 def unknown(instruction: Instruction, register: str = "") -> UnknownInstructionError:

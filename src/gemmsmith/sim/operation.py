@@ -112,6 +112,7 @@ class Lowered:
     special: dict[str, Slot]
     static_shared: int
     local_size: int
+    shared_variables: tuple[tuple[str, int, int], ...] = ()  # name, first byte, size; 0 for dynamic shared memory
 
     @cached_property
     def _facts(self) -> dict[Callable[[Lowered], Any], Any]:
