@@ -71,7 +71,7 @@ class Execution(WaveState):
         """The space that a bundle's first pointer reaches, and the addresses inside it."""
         assert step.access is not None
         addresses = self.addresses(step.pointers[0], lanes, step.count)
-        if self.look is not None and step.targets:
+        if self.look is not None and any(target.file == step.pointers[0].base.file for target in step.targets):
             addresses = addresses.copy()  # the targets may be the registers that it is a view of
         self.reached = (step.access.space, addresses)
         if step.access.space is Space.GENERIC:

@@ -174,6 +174,8 @@ class Machine(Execution):
         if step.access is None:
             self.look.fence(self, self.clocks, step.first, lanes)
             return
+        if self.look.read(self, self.clocks, step, lanes, self.reached[1]):
+            return
         for touch in touches(self, step, lanes, *self.reached):
             self.look.accessed(self, self.clocks, step, touch)
 

@@ -19,11 +19,12 @@ import numpy as np
 from gemmsmith.sim.clocks import Clocks
 from gemmsmith.sim.hazards import Hazard, HazardLog, Side
 from gemmsmith.sim.lanes import Lanes, WaveState
-from gemmsmith.sim.live_parts import live_parts
-from gemmsmith.sim.memory import RAW, WindowMemory
+from gemmsmith.sim.live_parts import live_bytes, live_parts
+from gemmsmith.sim.memory import RAW, ArrayFault, WindowMemory
 from gemmsmith.sim.memory_order import SharedBetweenThreads, shared_between_threads
 from gemmsmith.sim.operation import Lowered, Operation
 from gemmsmith.sim.race_pairs import NOT_DONE, Accesses, Event, Kind, PairSearch
+from gemmsmith.sim.shared_arrays import SharedArray, meant_arrays, plain_name
 from gemmsmith.sim.traits import Space
 from gemmsmith.sim.types import Array
 from gemmsmith.sim.wave import WARP
@@ -66,6 +67,8 @@ class Shadow:
         self.state, self.shared, self.log, self.clocks = state, shared, log, clocks
         self.between: SharedBetweenThreads = state.lowered.fact(shared_between_threads)
         self.unit = granule(state.lowered)
+        self._arrays = state.lowered.fact(meant_arrays)
+        self._base = state.block * shared.stride
         self._records: list[_Record] = []
         self._size = self._writes = self._number = 0
         units = shared.data.size // self.unit
@@ -145,6 +148,8 @@ class Shadow:
              values: Array | None = None) -> _Record:  # fmt: skip
         assert operation.access is not None
         count = max(1, operation.access.width // self.unit)
+        if (array := self._arrays.get(operation.position)) is not None and lanes.size:
+            self._check_array(operation, array, lanes, index)
         order = self.between.orders[operation.position]
         parts = live_parts(self.state.lowered, operation, self.unit) if kind is Kind.READ else None
         event = Event(operation, kind, order.strong, self.clocks.now(), self.state.time)
@@ -159,6 +164,27 @@ class Shadow:
         if self._size > _MOST_ACCESSES:
             self._condense()
         return record
+
+    def _check_array(self, operation: Operation[Any], array: SharedArray, lanes: Array, index: Array) -> None:
+        """An access must stay in the array that its address comes from."""
+        assert operation.access is not None
+        address = index - self._base[lanes]
+        unused = live_bytes(self.state.lowered, (operation,))
+        width = operation.access.width if unused is None else int(np.flatnonzero(unused[0])[-1]) + 1
+        if int(address.min()) >= array.start and int(address.max()) + width <= array.stop:
+            return
+        i = int(np.argmax((address < array.start) | (address + width > array.stop)))
+        at = int(address[i])
+        others = [SharedArray(plain_name(n), *place) for n, *place in self.state.lowered.shared_variables]
+        into = next((f", into {o.name}" for o in others if o.start <= max(at, array.stop) < o.stop), "")
+        if at < array.start:
+            into = next((f", into {o.name}" for o in others if o.start <= at < o.stop), "")
+        where = (
+            f"{array.start - at} bytes before {array.name}" if at < array.start
+            else f"it starts inside {array.name} and runs over its end" if at < array.stop
+            else f"{at - array.stop} bytes past the end of {array.name}"
+        )  # fmt: skip
+        raise ArrayFault(operation, int(lanes[i]), at, f"{where} ({array.size} bytes){into}")
 
     def _units(self, record: _Record) -> tuple[Array, Array]:
         """One lane and one location for each: an access of 16 bytes covers four of 4."""
