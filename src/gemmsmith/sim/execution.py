@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -45,6 +46,11 @@ class Execution(WaveState):
         self.local_base = self.every * self.local.stride
         self.shadow = Shadow(self, self.shared, log) if log is not None and wave.shared_size else None
         self._units: dict[Callable[[Execution], Any], Any] = {}
+        self.alive = np.ones(wave.lanes, bool)
+        # Arrivals at barriers, threads that ended, …: as long as this grows, the kernel gets somewhere.
+        self.progress = 0
+        # What happens by itself, the oldest first: here, when no thread can go on without it.
+        self.postponed: deque[Callable[[], None]] = deque()
 
     def unit(self, kind: Callable[[Execution], U]) -> U:
         """The wave's one object of a class that a family of instructions keeps its state in."""

@@ -1,7 +1,8 @@
 """Execute a lowered kernel for a wave of blocks: divergence, barriers, the order of warps.
 
 A *group* is a set of lanes at one position in the program. A branch that lanes disagree on splits it, and groups that
-meet again merge. Groups wait at barriers until every live thread of their block has arrived.
+meet again merge. Groups wait at barriers until every live thread of their block has arrived, and at other instructions
+until what these wait for has happened. Groups that only poll give way to others.
 """
 
 from __future__ import annotations
@@ -37,6 +38,12 @@ from gemmsmith.sim.wave import WARP, Wave
 
 _EVERY_LANE = np.uint32(0xFFFFFFFF)
 _STEPS_BETWEEN_CLOCKS = 256
+# So many polls of everybody who can only poll, with no progress, and the kernel hangs.
+_POLLS = 1000
+# After so many choices with no progress a thread may be spinning on memory that a group not chosen must write: from then
+# on, one choice in eight is the group that has waited longest.
+_PATIENCE = 4096
+_FAIR_TURN = 8
 
 
 @dataclass(frozen=True)
@@ -65,22 +72,50 @@ class Machine(Execution):
         super().__init__(lowered, wave, memory, schedule.late_copies, log, counters)
         self.program, self.schedule, self.deadline = program, schedule, deadline
         self.steps_taken = 0
-        self.alive = np.ones(wave.lanes, bool)
         self.live = np.full(len(wave.blocks), wave.threads)
         # Groups that wait at the instruction at their position.
         self.at_barrier: list[Group] = []
         self.at_warp_barrier: list[Group] = []
+        self.at_event: list[Group] = []
+        self._released_at = 0  # progress when groups at events were last looked at
+        self._polled_at, self._polls = -1, 0
+        self._stalled_at, self._choices = -1, 0
 
     def run(self) -> None:
         """Run every group to its end."""
         ready = self._start()
-        while ready or self.at_barrier or self.at_warp_barrier:
+        while ready or self.at_barrier or self.at_warp_barrier or self.at_event:
             if not ready:
-                ready = self._release_warps() or self._release_blocks()
-            group = ready.pop(self.schedule.choose([g.team for g in ready], [g.position for g in ready]))
+                ready = self._resume()
+            group = ready.pop(self._choose(ready))
             ready, group = self._merge(ready, group)
             meet = {g.position for g in ready if g.team == group.team}
-            ready += self._advance(group, meet, alone=not (ready or self.at_barrier or self.at_warp_barrier))
+            waiting = self.at_barrier or self.at_warp_barrier or self.at_event
+            ready += self._advance(group, meet, alone=not (ready or waiting))
+            if self.at_event and self.progress != self._released_at:
+                ready += self._release_events()
+
+    def _choose(self, ready: list[Group]) -> int:
+        """The index of the group that runs next: the schedule's choice, unless that gets nowhere."""
+        if self.progress != self._stalled_at:
+            self._stalled_at, self._choices = self.progress, 0
+        self._choices += 1
+        if self._choices > _PATIENCE and self._choices % _FAIR_TURN == 0:
+            return 0  # groups that have run are appended: the first has waited longest
+        return self.schedule.choose([g.team for g in ready], [g.position for g in ready])
+
+    def _resume(self) -> list[Group]:
+        """Groups that can go on although all have been waiting; raises if there are none."""
+        while True:
+            found = self._release_warps() or self._release_events() or self._release_blocks()
+            if found or not self.postponed:
+                break
+            self.postponed.popleft()()
+        found = found or self._poll()
+        if not found:
+            waiting = self.at_event or self.at_barrier or self.at_warp_barrier
+            raise stuck(self, self.live, self._waiting(waiting))
+        return found
 
     def _start(self) -> list[Group]:
         if self.schedule.lockstep:
@@ -176,6 +211,8 @@ class Machine(Execution):
             return self._arrive_at_block(step, group, alone)
         if traits.waits_on is Wait.MEMBERS:
             return self._arrive_at_members(step, group)
+        if traits.waits_on is Wait.EVENT:
+            return self._arrive_at_event(step, group)
         if not self.whole_warps(group.lanes):
             return self._await_warps(step, group)
         self._step(step, group.lanes)
@@ -205,6 +242,7 @@ class Machine(Execution):
 
     def _exit(self, lanes: Lanes) -> None:
         self.alive[lanes] = False
+        self.progress += 1
         self.live = np.bincount(self.block[self.alive], minlength=len(self.wave.blocks))
 
     def _arrive_at_block(self, step: Bundle[Any], group: Group, alone: bool) -> list[Group]:
@@ -234,6 +272,19 @@ class Machine(Execution):
         rest = [] if arriving is group.lanes else [self._others(group.lanes, arriving)]
         return self._release_warps() + [Group(step.following, lanes, group.team) for lanes in rest]
 
+    def _arrive_at_event(self, step: Bundle[Any], group: Group) -> list[Group]:
+        """An instruction that waits for something of its own; most often that has happened already."""
+        arriving = self._guarded(step, group.lanes)
+        if arriving is None:
+            return [Group(step.following, group.lanes, group.team)]
+        try:
+            step.detail.arrive(self, step, arriving)
+        except AccessFault as fault:
+            raise describe_fault(self, step, arriving, fault) from None
+        self.at_event.append(Group(group.position, arriving, group.team))
+        rest = [] if arriving is group.lanes else [self._others(group.lanes, arriving)]
+        return self._release_events() + [Group(step.following, lanes, group.team) for lanes in rest]
+
     def _await_warps(self, step: Bundle[Any], group: Group) -> list[Group]:
         """An instruction for whole warps, and the rest of a warp is elsewhere: these lanes wait for it."""
         warps = self.warp[self.indices(group.lanes)]
@@ -260,7 +311,8 @@ class Machine(Execution):
             arrived += counts
         free = (arrived == self.live) & (arrived > 0)
         if not free.any():
-            raise stuck(self, self.live, self._waiting(self.at_barrier or self.at_warp_barrier))
+            return []
+        self.progress += 1
         waiting, self.at_barrier = self.at_barrier, []
         released: list[Group] = []
         passed: dict[int, list[Lanes]] = {}
@@ -300,6 +352,53 @@ class Machine(Execution):
                 self._step(step, self._union([group.lanes for group in free]))
                 free = [Group(step.following, group.lanes, group.team) for group in free]
             released += free
+        return released
+
+    def _release_events(self) -> list[Group]:
+        """Release the lanes for which what they wait for has happened."""
+        released: list[Group] = []
+        while self.at_event:
+            self._released_at = self.progress
+            waiting, self.at_event = self.at_event, []
+            found = [group for each in waiting for group in self._release_event(each)]
+            released += found
+            if not found or self.progress == self._released_at:
+                break
+        return released
+
+    def _release_event(self, group: Group) -> list[Group]:
+        step = self.program.step(group.position)
+        try:
+            go = step.detail.ready(self, step, group.lanes)
+        except AccessFault as fault:
+            raise describe_fault(self, step, group.lanes, fault) from None
+        if not go.any():
+            self.at_event.append(group)
+            return []
+        lanes = group.lanes
+        if not go.all():
+            mine = self.indices(lanes)
+            lanes = compact(mine[go])
+            self.at_event.append(Group(group.position, compact(mine[~go]), group.team))
+        self._step(step, lanes)
+        return [Group(step.following, lanes, group.team)]
+
+    def _poll(self) -> list[Group]:
+        """Let groups that poll find out that they must go on waiting: what they do next may be what others wait for."""
+        if self.progress != self._polled_at:
+            self._polled_at, self._polls = self.progress, 0
+        self._polls += 1
+        if self._polls > _POLLS:
+            return []
+        waiting, self.at_event = self.at_event, []
+        released: list[Group] = []
+        for group in waiting:
+            step = self.program.step(group.position)
+            if step.detail.polls:
+                self._step(step, group.lanes)
+                released.append(Group(step.following, group.lanes, group.team))
+            else:
+                self.at_event.append(group)
         return released
 
     def _missing(self, groups: list[Group]) -> Array:

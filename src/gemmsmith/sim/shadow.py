@@ -3,7 +3,8 @@
 Every location of shared memory has a shadow: who wrote it last and what, who read it (the lowest and the highest
 thread), and when. A block's *epoch* grows by one at each barrier. Two accesses by different threads in one epoch, at
 least one of them a write, are a race, whatever order this run happened to take. The exception: a ``__syncwarp()`` that
-both threads took part in (or a chain of them) lies between. An asynchronous copy occupies its destination from the
+both threads took part in (or a chain of them) lies between, or the one waited for something that the other arrived at
+(an mbarrier, a barrier of some warps). An asynchronous copy occupies its destination from the
 moment it is issued until its own thread has waited for it; until then any access by any thread is a race.
 
 Two stores of the same bits are not a race, since they leave the location the same in either order. Not detected: races
@@ -43,10 +44,13 @@ class Shadow:
         self.unit = granule(state.lowered)
         units = shared.data.size // self.unit
         self.warp = state.warp
-        self.lane = state.thread % WARP
         self.block_epoch = np.zeros(len(state.wave.blocks), np.int32)
         # A vector clock within each warp: known[x, i] counts the warp-wide barriers of lane i that x knows to be past.
-        self.known = np.zeros((state.wave.lanes, WARP), np.int32)
+        # Where more than these orders threads of different warps, it is one within each block.
+        wide = any(operation.traits.partial_order for operation in self.operations)
+        self.lane = state.thread if wide else state.thread % WARP
+        self.clocked = state.block if wide else state.warp
+        self.known = np.zeros((state.wave.lanes, state.wave.threads if wide else WARP), np.int32)
         self.writer, self.low, self.high, self.copier = (np.full(units, _NOBODY, np.int32) for _ in range(4))
         self.write_epoch, self.read_epoch = (np.full(units, -1, np.int32) for _ in range(2))
         self.write_clock, self.low_clock, self.high_clock = (np.zeros(units, np.int32) for _ in range(3))
@@ -68,6 +72,15 @@ class Shadow:
         self.known[mine, self.lane[mine]] += 1
         _, starts, counts = np.unique(self.warp[mine], return_index=True, return_counts=True)
         self.known[mine] = np.repeat(np.maximum.reduceat(self.known[mine], starts), counts, axis=0)
+
+    def release(self, lanes: Array) -> Array:
+        """These lanes arrive somewhere: the clocks of each, which whoever waits for them ``acquire``s."""
+        self.known[lanes, self.lane[lanes]] += 1
+        return self.known[lanes].copy()
+
+    def acquire(self, lanes: Array, clocks: Array) -> None:
+        """These lanes have waited for all that ``clocks`` cover."""
+        self.known[lanes] = np.maximum(self.known[lanes], clocks)
 
     # -- accesses ---------------------------------------------------------------------------------
 
@@ -109,10 +122,16 @@ class Shadow:
         lost = self.copier[units] != lanes
         self._report(HazardKind.IN_FLIGHT_COPY, lost, self.copy_op, units, self.copier[units], operation, lanes)
 
-    def copy_waited(self, lanes: Array, index: Array, width: int) -> None:
-        """The copies' own threads have waited: from now on the copies are writes of those threads."""
+    def copy_waited(self, lanes: Array, index: Array, width: int, clocks: Array | None = None) -> None:
+        """The copies' own threads have waited: from now on the copies are writes of those threads.
+
+        ``clocks``: those of the threads when they arrived at an mbarrier for the copies, if that is what was waited for.
+        """
+        count = max(1, width // self.unit)
         lanes, units = self._spread(lanes, index, width)
         self._mark_written(self.copy_op[units], lanes, units, self.shared.data.view(RAW[self.unit])[units])
+        if clocks is not None:
+            self.write_clock[units] = np.repeat(clocks, count)
         self.copier[units] = _NOBODY
 
     # -- the rules --------------------------------------------------------------------------------
@@ -126,7 +145,7 @@ class Shadow:
     def _unordered(self, lanes: Array, units: Array, other: Array, epochs: Array, clocks: Array) -> Array:
         """Whether ``other``, another thread, accessed ``units`` with nothing that orders it before ``lanes`` now."""
         same_epoch = epochs[units] == self.block_epoch[self.state.block[lanes]]
-        synced = (self.warp[lanes] == self.warp[other]) & (self.known[lanes, self.lane[other]] > clocks[units])
+        synced = (self.clocked[lanes] == self.clocked[other]) & (self.known[lanes, self.lane[other]] > clocks[units])
         result: Array = (other != _NOBODY) & (other != lanes) & same_epoch & ~synced
         return result
 
@@ -162,15 +181,14 @@ class Shadow:
     def _note_readers(self, position: int, lanes: Array, units: Array) -> None:
         """Keep two readers for each location: enough to find one that is not the next writer.
 
-        If two warps read, the two readers are in different warps. If one warp reads, they are from after its latest
-        warp-wide barrier: a reader before that barrier is either ordered before the warp's next write, or the later
-        reader shows the race as well.
+        If two warps read, the two readers are in different warps. Readers that a new one is ordered after are dropped:
+        either they are ordered before the next write as well, or the new reader shows the race.
         """
         epochs = self.block_epoch[self.state.block[lanes]]
         clocks = self.known[lanes, self.lane[lanes]]
-        warp = self.warp[lanes]
+        group = self.clocked[lanes]
         low, high = self.low[units], self.high[units]
-        outdated = (warp == self.warp[low]) & (warp == self.warp[high])
+        outdated = (group == self.clocked[low]) & (group == self.clocked[high])
         outdated &= (self.known[lanes, self.lane[low]] > self.low_clock[units]) & (
             self.known[lanes, self.lane[high]] > self.high_clock[units]
         )

@@ -48,7 +48,14 @@ class Vector:
     items: tuple[Operand, ...]
 
 
-Operand = Register | Immediate | Symbol | Address | Vector
+@dataclass(frozen=True, slots=True)
+class Negated:
+    """``!p``: a predicate that is taken the other way round."""
+
+    register: Register
+
+
+Operand = Register | Immediate | Symbol | Address | Vector | Negated
 
 # ``_`` as an operand: the result is not wanted.
 SINK = Symbol("_")

@@ -52,6 +52,7 @@ class Wait(Enum):
     WARP = "all 32 lanes of the warp"
     MEMBERS = "the live lanes of the member mask, which is the last source"
     BLOCK = "all live threads of the block"
+    EVENT = "what its detail says, which is a Blocking"
 
 
 class Flow(Enum):
@@ -147,7 +148,8 @@ class Counted:
 class Traits:
     """The part of an instruction's record that is data.
 
-    ``called`` is what messages call the instruction, ``verb`` what they call its access to memory.
+    ``called`` is what messages call the instruction, ``verb`` what they call its access to memory. ``partial_order``: it
+    orders some threads of a block after others, not all of them and not only those of one warp.
     """
 
     called: str = ""
@@ -156,3 +158,4 @@ class Traits:
     flow: Flow = Flow.NEXT
     bundling: Bundling = Bundling.MERGED
     counts: Counted = Counted()
+    partial_order: bool = False

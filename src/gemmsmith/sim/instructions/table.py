@@ -21,6 +21,7 @@ from gemmsmith.sim.instructions import (
     f64,
     integer,
     matrix,
+    mbarrier,
     memory,
     mma,
     move,
@@ -33,7 +34,7 @@ from gemmsmith.sim.instructions.record import AnyRecord, Composite
 from gemmsmith.sim.lowering import Refused
 
 FAMILIES = (f32, f64, f16, integer, bits, compare, convert, move, memory, parameter, atomic, async_copy, barrier,
-            shuffle, matrix, mma, control, call)  # fmt: skip
+            mbarrier, shuffle, matrix, mma, control, call)  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,96 @@
+"""The numbered barriers of blocks at which some threads meet: bar.sync, bar.arrive and bar.red with a count."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from gemmsmith.sim.execution import Execution
+from gemmsmith.sim.memory import LaneFault
+from gemmsmith.sim.types import Array
+from gemmsmith.sim.wave import WARP
+
+NUMBERS = 16
+
+
+@dataclass
+class Meeting:
+    """Who has arrived at a barrier so far, who of them waits, and what they have released."""
+
+    count: int
+    arrived: list[int] = field(default_factory=list)
+    waiting: list[int] = field(default_factory=list)
+    clocks: Array | None = None
+
+
+class NamedBarriers:
+    """Meetings by block and number. Lanes are released when the count of their barrier is reached."""
+
+    def __init__(self, machine: Execution) -> None:
+        self.machine = machine
+        self.open: dict[tuple[int, int], Meeting] = {}
+        self.free = np.zeros(machine.wave.lanes, bool)
+        self._clocks: dict[int, Array] = {}
+        self.votes = np.zeros(machine.wave.lanes, bool)  # the predicates of bar.red
+        self.members: dict[int, Array] = {}  # the lanes that each lane of a bar.red met
+
+    def arrive(self, lanes: Array, numbers: Array, counts: Array, waits: bool) -> None:
+        """These lanes arrive; warp by warp, since a barrier may be used again as soon as its count is reached."""
+        self._check(numbers, counts)
+        clocks = None if self.machine.shadow is None else self.machine.shadow.release(lanes)
+        block, warp = self.machine.block[lanes], self.machine.warp[lanes]
+        keys = np.stack((warp, numbers.astype(np.int64)), axis=1)
+        _, first, inverse = np.unique(keys, axis=0, return_index=True, return_inverse=True)
+        for number, start in enumerate(first.tolist()):
+            members = np.flatnonzero(inverse.reshape(-1) == number)
+            key = int(block[start]), int(numbers[start])
+            meeting = self.open.setdefault(key, Meeting(int(counts[start])))
+            if meeting.count != int(counts[start]):
+                raise LaneFault(start, f"barrier {key[1]} is used with counts of {meeting.count} and {int(counts[start])}")
+            meeting.arrived += lanes[members].tolist()
+            meeting.waiting += lanes[members].tolist() if waits else []
+            if clocks is not None:
+                new = clocks[members].max(axis=0)
+                meeting.clocks = new if meeting.clocks is None else np.maximum(meeting.clocks, new)
+            if self.threads(meeting) >= meeting.count:
+                self._complete(self.open.pop(key))
+        self.machine.progress += 1
+
+    def threads(self, meeting: Meeting) -> int:
+        """How many threads count as arrived: a warp of which all live lanes have arrived counts as 32."""
+        lanes = np.array(meeting.arrived)
+        warps, present = np.unique(self.machine.warp[lanes], return_counts=True)
+        alive = np.bincount(self.machine.warp[self.machine.alive], minlength=int(warps.max()) + 1)[warps]
+        return int(np.where(present >= alive, WARP, present).sum())
+
+    def passed(self, lanes: Array) -> None:
+        """These lanes go on."""
+        self.free[lanes] = False
+        shadow = self.machine.shadow
+        if shadow is None:
+            return
+        met: dict[int, tuple[Array, list[int]]] = {}
+        for lane in lanes.tolist():
+            clocks = self._clocks.pop(lane)
+            met.setdefault(id(clocks), (clocks, []))[1].append(lane)
+        for clocks, together in met.values():
+            shadow.acquire(np.array(together), clocks)
+
+    def _complete(self, meeting: Meeting) -> None:
+        waiting = np.array(meeting.waiting, np.intp)
+        self.free[waiting] = True
+        for lane in meeting.waiting:
+            self.members[lane] = waiting
+            if meeting.clocks is not None:
+                self._clocks[lane] = meeting.clocks
+
+    def _check(self, numbers: Array, counts: Array) -> None:
+        beyond = numbers >= NUMBERS
+        if beyond.any():
+            at = int(np.argmax(beyond))
+            raise LaneFault(at, f"barrier {int(numbers[at])}: a block has barriers 0 to {NUMBERS - 1}")
+        odd = (counts % WARP != 0) | (counts == 0)
+        if odd.any():
+            at = int(np.argmax(odd))
+            raise LaneFault(at, f"a barrier for {int(counts[at])} threads: the number must be a multiple of {WARP}")
