@@ -40,10 +40,10 @@ _EVERY_LANE = np.uint32(0xFFFFFFFF)
 _STEPS_BETWEEN_CLOCKS = 256
 # So many polls of everybody who can only poll, with no progress, and the kernel hangs.
 _POLLS = 1000
-# After so many choices with no progress a thread may be spinning on memory that a group not chosen must write: from then
-# on, one choice in eight is the group that has waited longest.
-_PATIENCE = 4096
-_FAIR_TURN = 8
+# After so many choices with no progress a thread may be spinning on memory that a group not chosen must write. From
+# then on, one choice in four is the group that has waited longest.
+_PATIENCE = 2048
+_FAIR_TURN = 4
 
 
 @dataclass(frozen=True)

@@ -51,6 +51,8 @@ class MBarriers:
         # What arrivals released: those of the current phase, and those of all phases before it.
         self._released: dict[int, Array] = {}
         self._completed: dict[int, Array] = {}
+        # The wait that each lane was last told to repeat, by its position in the program.
+        self.repeated = np.full(machine.wave.lanes, -1, np.int64)
 
     def initialise(self, index: Array, counts: Array) -> None:
         """Set objects to phase 0; a count of 0 makes them invalid."""
@@ -78,7 +80,13 @@ class MBarriers:
             self._store(place, pending + count * times, expected, phase)
 
     def arrive(
-        self, lanes: Array, index: Array, counts: Array, clocks: Array | None, drop: bool = False, completes: bool = True
+        self,
+        lanes: Array,
+        index: Array,
+        counts: Array,
+        clocks: Array | None,
+        drop: bool = False,
+        completes: bool = True,
     ) -> Array:
         """Arrivals, in the order of lanes; the state that each found. ``clocks`` are those of the race detector.
 

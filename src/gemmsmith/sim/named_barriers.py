@@ -16,12 +16,20 @@ NUMBERS = 16
 
 @dataclass
 class Meeting:
-    """Who has arrived at a barrier so far, who of them waits, and what they have released."""
+    """How many threads have arrived at a barrier so far, who of them waits, and what they have released.
+
+    A warp of which all live lanes have arrived counts as 32 threads; ``parts`` are arrivals of other warps.
+    """
 
     count: int
-    arrived: list[int] = field(default_factory=list)
+    warps: int = 0
+    parts: dict[int, int] = field(default_factory=dict)
     waiting: list[int] = field(default_factory=list)
     clocks: Array | None = None
+
+    @property
+    def arrived(self) -> int:
+        return WARP * self.warps + sum(self.parts.values())
 
 
 class NamedBarriers:
@@ -47,22 +55,24 @@ class NamedBarriers:
             key = int(block[start]), int(numbers[start])
             meeting = self.open.setdefault(key, Meeting(int(counts[start])))
             if meeting.count != int(counts[start]):
-                raise LaneFault(start, f"barrier {key[1]} is used with counts of {meeting.count} and {int(counts[start])}")
-            meeting.arrived += lanes[members].tolist()
+                raise LaneFault(
+                    start, f"barrier {key[1]} is used with counts of {meeting.count} and {int(counts[start])}"
+                )
+            self._count(meeting, int(warp[start]), members.size)
             meeting.waiting += lanes[members].tolist() if waits else []
             if clocks is not None:
                 new = clocks[members].max(axis=0)
                 meeting.clocks = new if meeting.clocks is None else np.maximum(meeting.clocks, new)
-            if self.threads(meeting) >= meeting.count:
+            if meeting.arrived >= meeting.count:
                 self._complete(self.open.pop(key))
         self.machine.progress += 1
 
-    def threads(self, meeting: Meeting) -> int:
-        """How many threads count as arrived: a warp of which all live lanes have arrived counts as 32."""
-        lanes = np.array(meeting.arrived)
-        warps, present = np.unique(self.machine.warp[lanes], return_counts=True)
-        alive = np.bincount(self.machine.warp[self.machine.alive], minlength=int(warps.max()) + 1)[warps]
-        return int(np.where(present >= alive, WARP, present).sum())
+    def _count(self, meeting: Meeting, warp: int, lanes: int) -> None:
+        arrived = meeting.parts.pop(warp, 0) + lanes
+        if arrived >= int(np.count_nonzero(self.machine.alive[self.machine.warp == warp])):
+            meeting.warps += 1
+        else:
+            meeting.parts[warp] = arrived
 
     def passed(self, lanes: Array) -> None:
         """These lanes go on."""

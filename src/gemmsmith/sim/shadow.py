@@ -125,7 +125,7 @@ class Shadow:
     def copy_waited(self, lanes: Array, index: Array, width: int, clocks: Array | None = None) -> None:
         """The copies' own threads have waited: from now on the copies are writes of those threads.
 
-        ``clocks``: those of the threads when they arrived at an mbarrier for the copies, if that is what was waited for.
+        ``clocks``: those of the threads when they arrived at an mbarrier for the copies, if that was waited for.
         """
         count = max(1, width // self.unit)
         lanes, units = self._spread(lanes, index, width)

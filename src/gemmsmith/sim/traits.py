@@ -148,8 +148,8 @@ class Counted:
 class Traits:
     """The part of an instruction's record that is data.
 
-    ``called`` is what messages call the instruction, ``verb`` what they call its access to memory. ``partial_order``: it
-    orders some threads of a block after others, not all of them and not only those of one warp.
+    ``called`` is what messages call the instruction, ``verb`` what they call its access to memory. ``partial_order``:
+    it orders some threads of a block after others, not all of them and not only those of one warp.
     """
 
     called: str = ""

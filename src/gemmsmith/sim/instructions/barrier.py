@@ -61,9 +61,8 @@ class Meet:
 
     def describe(self, machine: Execution, step: Bundle[Any], lane: int) -> str:
         numbers, _ = _named(machine, step, np.array([lane]))
-        barriers, key = machine.unit(NamedBarriers), (int(machine.block[lane]), int(numbers[0]))
-        meeting = barriers.open[key]
-        return f"barrier {key[1]} never completes: {barriers.threads(meeting)} of {meeting.count} threads arrived"
+        meeting = machine.unit(NamedBarriers).open[int(machine.block[lane]), int(numbers[0])]
+        return f"barrier {int(numbers[0])} never completes: {meeting.arrived} of {meeting.count} threads arrived"
 
 
 def _named(machine: Execution, step: Bundle[Any], lanes: Lanes) -> tuple[Array, Array]:

@@ -1,7 +1,7 @@
 """mbarrier: barriers in shared memory, at whose phases threads arrive and for which they wait.
 
-A wait that is not over yet blocks its lanes until the phase is complete, although PTX lets it return false at any time:
-a loop around it would only ask again. Lanes that cannot be released otherwise do get false.
+A wait for a phase that is not complete returns false the first time, so that a kernel that does not ask again is found
+out. When it asks again, its lanes block until the phase is complete; if nothing else can run, they get false again.
 """
 
 from __future__ import annotations
@@ -127,6 +127,12 @@ class PhaseWait:
         """Waiting changes nothing."""
 
     def ready(self, machine: Execution, step: Bundle[Any], lanes: Lanes) -> Array:
+        """Lanes that ask for the first time, or whose phase is complete."""
+        new = machine.unit(MBarriers).repeated[lanes] != step.first.position
+        result: Array = new | self.complete(machine, step, lanes)
+        return result
+
+    def complete(self, machine: Execution, step: Bundle[Any], lanes: Lanes) -> Array:
         _, index = places(machine, step, lanes, self.generic)
         current = phase_number(machine.unit(MBarriers).load(index))
         given = machine.spread(machine.fetch(step.sources[0], lanes), lanes)
@@ -155,8 +161,9 @@ def _lower_wait(code: Lowering, i: Instruction, form: PhaseWait) -> Draft[PhaseW
 
 def _wait(machine: Execution, step: Bundle[PhaseWait], lanes: Lanes) -> None:
     mine, index = places(machine, step, lanes, step.detail.generic)
-    done = step.detail.ready(machine, step, lanes)
+    done = step.detail.complete(machine, step, lanes)
     barriers = machine.unit(MBarriers)
+    barriers.repeated[mine] = np.where(done, -1, step.first.position)
     barriers.note(step.first, mine, index)
     barriers.acquire(mine[done], index[done])
     machine.put(step.targets[0], lanes, done)
@@ -178,7 +185,11 @@ def _pending(machine: Execution, step: Bundle[None], lanes: Lanes) -> None:
 
 _WHERE = {"space": "shared shared::cta"}
 _ORDERED = {**_WHERE, "order": "release acquire relaxed", "scope": "cta"}
-_COMMON: dict[str, Any] = {"bundling": Bundling.BOUNDARY, "counts": Counted(Profiled(Mix.BARRIER)), "partial_order": True}
+_COMMON: dict[str, Any] = {
+    "bundling": Bundling.BOUNDARY,
+    "counts": Counted(Profiled(Mix.BARRIER)),
+    "partial_order": True,
+}
 
 RECORDS = (
     Record("mbarrier.init.space?.b64", where=_WHERE, decode=_decode_place, lower=_lower_init, execute=_init,
