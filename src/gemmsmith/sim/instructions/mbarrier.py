@@ -56,7 +56,9 @@ def _init(machine: Execution, step: Bundle[bool], lanes: Lanes) -> None:
     if wrong.any():
         at = int(np.argmax(wrong))
         raise LaneFault(at, f"mbarrier.init with a count of {int(counts[at])}: it must be from 1 to {MOST}")
-    _overwrite(machine, step, mine, index, counts)
+    if machine.shadow is not None:
+        machine.shadow.write(step.first, mine, index, state(counts, counts, 0).view(RAW[BYTES]))
+    machine.unit(MBarriers).initialise(index, counts)
 
 
 def _lower_inval(code: Lowering, i: Instruction, generic: bool) -> Draft[bool]:
@@ -65,15 +67,12 @@ def _lower_inval(code: Lowering, i: Instruction, generic: bool) -> Draft[bool]:
 
 
 def _inval(machine: Execution, step: Bundle[bool], lanes: Lanes) -> None:
+    """Ordered against waits and arrivals as these are among themselves: cuda::pipeline ends with it, after no barrier."""
     mine, index = places(machine, step, lanes, step.detail)
-    machine.unit(MBarriers).load(index)
-    _overwrite(machine, step, mine, index, np.zeros(mine.size, np.uint32))
-
-
-def _overwrite(machine: Execution, step: Bundle[bool], mine: Array, index: Array, counts: Array) -> None:
-    if machine.shadow is not None:
-        machine.shadow.write(step.first, mine, index, state(counts, counts, 0).view(RAW[BYTES]))
-    machine.unit(MBarriers).initialise(index, counts)
+    barriers = machine.unit(MBarriers)
+    barriers.load(index)
+    barriers.note(step.first, mine, index)
+    barriers.initialise(index, np.zeros(mine.size, np.uint32))
 
 
 # -- arrive -------------------------------------------------------------------------------------------
