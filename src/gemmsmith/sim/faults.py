@@ -75,7 +75,9 @@ def stuck(state: WaveState, live: Array, waiting: Sequence[Waiting]) -> Simulati
     lanes, step = waiting[0]
     first = int(state.indices(lanes)[0])
     block, i, called = int(state.block[first]), step.first.instruction, step.traits.called
-    if step.traits.waits_on is Wait.MEMBERS:
+    if step.traits.waits_on is Wait.EVENT:
+        what = step.detail.describe(state, step, first)
+    elif step.traits.waits_on is Wait.MEMBERS:
         what = f"{called} never completes: live lanes of its member mask never arrive at it"
     elif step.traits.waits_on is Wait.WARP:
         what = f"{called} never completes: other live lanes of the warp never arrive at it"

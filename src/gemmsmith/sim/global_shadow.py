@@ -362,7 +362,7 @@ def touches(state: WaveState, step: Bundle[Any], lanes: Lanes, space: Space, add
         return
     mine = state.indices(lanes)
     source = state.addresses(step.pointers[1], lanes, step.count).reshape(step.count, -1)
-    size = np.broadcast_to(state.fetch(step.sources[0], lanes), source.shape)
+    size = np.broadcast_to(step.detail.size(state.fetch(step.sources[0], lanes), access.width), source.shape)
     for row, operation in enumerate(step.operations):
         whole = size[row] == access.width
         yield Touch(operation, row, Space.GLOBAL, mine[whole], source[row][whole])
