@@ -33,6 +33,14 @@ DONE: ret;""",
 cp.async.cg.shared.global.L2::128B [%r20+512], [%d1], 16; cp.async.commit_group;
 cp.async.wait_group 0; cp.async.wait_all;""",
     "barriers": "bar.sync 0; barrier.sync.aligned 1; bar.warp.sync -1;",
+    "barriers with a count": """bar.sync 1, 32; barrier.cta.sync 2, 32; bar.arrive 3, 64; bar.sync 3, 64;
+barrier.arrive.aligned 4, 64; barrier.sync 4, 64;""",
+    "bar.red": """bar.red.popc.u32 %r1, 0, %p1; barrier.red.and.aligned.pred %p2, 0, %p1;
+bar.red.or.pred %p2, 1, 32, %p1; barrier.red.popc.u32 %r1, 1, 32, %p1;""",
+    "mbarrier": """setp.eq.u32 %p1, %t, 0; @%p1 mbarrier.init.shared.b64 [room+2048], 32; bar.sync 0;
+mbarrier.arrive.shared.b64 %d2, [room+2048]; mbarrier.pending_count.b64 %r1, %d2;
+mbarrier.test_wait.shared.b64 %p2, [room+2048], %d2; cp.async.mbarrier.arrive.shared.b64 [room+2048];
+bar.sync 0; @%p1 mbarrier.inval.shared.b64 [room+2048];""",
     "fences": "membar.cta; fence.acq_rel.gpu; griddepcontrol.wait;",
     "shfl": "shfl.sync.bfly.b32 %r1|%p1, %t, 1, 31, -1;",
     "ldmatrix": "ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%r1, %r2, %r3, %r4}, [%r20];",

@@ -136,6 +136,33 @@ def test_the_rest_of_a_short_copy_is_zero(size: int, late: bool) -> None:
 
 
 @pytest.mark.parametrize("late", [False, True])
+@pytest.mark.parametrize(("form", "policy"), [("", ""), (".L2::128B", ""), (".L2::cache_hint", ", %d4"),
+                                              (".L2::cache_hint.L2::64B", ", %d4")])  # fmt: skip
+def test_a_predicate_may_ignore_the_source(form: str, policy: str, late: bool) -> None:
+    """Odd lanes read nothing, from an invalid address, and fill with zeros."""
+    body = MINE + "and.b32 %r9, %t, 1; setp.ne.u32 %p1, %r9, 0; mov.u64 %d4, 0; @%p1 mov.u64 %d1, 16;\n"
+    body += f"cp.async.cg.shared.global{form} [%r10], [%d1], 16, %p1{policy};\ncp.async.wait_all;\n"
+    body += "ld.shared.v4.u32 {%r1, %r2, %r3, %r4}, [%r10];\nst.global.v4.u32 [%d2], {%r1, %r2, %r3, %r4};"
+    data = _data()
+    _, found = launch(body, data, words(128), declarations=ROOM, schedule=schedule_named("lockstep", 0, late))
+    wanted = data.reshape(32, 4).copy()
+    wanted[1::2] = 0
+    assert np.array_equal(found.reshape(32, 4), wanted)
+
+
+@pytest.mark.parametrize("name", ["cp.async.ca.shared::cta.global", "cp.async.shared.global.ca",
+                                  "cp.async.ca.shared.global.L2::256B"])  # fmt: skip
+def test_modifiers_of_a_copy_come_in_any_order(name: str) -> None:
+    body = MINE + f"mov.u32 %r5, 8;\n{name} [%r10], [%d1], 16, %r5;\ncp.async.wait_all;\n"
+    body += "ld.shared.v4.u32 {%r1, %r2, %r3, %r4}, [%r10];\nst.global.v4.u32 [%d2], {%r1, %r2, %r3, %r4};"
+    data = _data()
+    _, found = launch(body, data, words(128), declarations=ROOM)
+    wanted = data.reshape(32, 4).copy()
+    wanted[:, 2:] = 0
+    assert np.array_equal(found.reshape(32, 4), wanted)
+
+
+@pytest.mark.parametrize("late", [False, True])
 def test_each_lane_may_have_its_own_size(late: bool) -> None:
     body = MINE + "and.b32 %r5, %t, 15; cp.async.ca.shared.global [%r10], [%d1], 16, %r5;\n"
     body += "cp.async.wait_all;\nld.shared.v4.u32 {%r1, %r2, %r3, %r4}, [%r10];\n"

@@ -113,22 +113,19 @@ cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r1], [%d1], 
 cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%r1], [%d1, {%r2, %r3}], [%r4]
 cp.async.bulk.commit_group
 cp.async.bulk.wait_group 0
-cp.async.mbarrier.arrive.noinc.shared.b64 [%r1]
-cp.async.ca.shared.global [%r1], [%d1], 16, %p1
-cp.async.ca.shared.global.L2::cache_hint [%r1], [%d1], 16, %d2
 cp.async.cg.shared.global [%r1], [%d1], 8
 cp.reduce.async.bulk.global.shared::cta.bulk_group.add.f32 [%d1], [%r1], %r2
-mbarrier.init.shared.b64 [%r1], %r2
+mbarrier.arrive.shared::cluster.b64 _, [%r1]
+mbarrier.arrive.noComplete.shared.b64 %d1, [%r1]
+mbarrier.complete_tx.relaxed.cta.shared::cta.b64 [%r1], %r2
+bar.red.popc.pred %p1, 0, %p2
+bar.arrive 0
+cp.async.ca.shared.global [%r1], [%d1], 16, %d2
 mbarrier.arrive.expect_tx.shared.b64 %d1, [%r1], %r2
-mbarrier.try_wait.parity.shared.b64 %p1, [%r1], %r2
 fence.proxy.async
 fence.mbarrier_init.release.cluster
 membar.proxy.alias
 barrier.cluster.arrive
-bar.arrive 0, 64
-bar.sync 0, 64
-bar.sync %r1
-bar.red.popc.u32 %r1, 0, %p1
 nanosleep.u32 100
 prefetch.global.L2 [%d1]
 isspacep.shared %p1, %d1

@@ -158,12 +158,12 @@ class Clocks:
             for start, size in zip(starts, sizes, strict=True):
                 self._share(mine[start : start + size])
 
-    def meet(self, arriving: Array, leaving: Array) -> None:
-        """A barrier of some threads of one block: who leaves it knows what all who arrived did before."""
-        clock = joined(self.release(int(lane)) for lane in arriving)
-        if clock is not None:
-            for lane in leaving:
-                self.acquire(int(lane), clock)
+    def arrive(self, lanes: Array) -> Moment:
+        """These lanes arrive where others wait for some of them: ``known`` at this moment is what they release."""
+        if self.before_barrier is not None:
+            self.before_barrier(lanes)
+        self._tick(lanes)
+        return self.now()
 
     # -- memory -----------------------------------------------------------------------------------
 
@@ -195,13 +195,16 @@ class Clocks:
                 clock = clock if held < 0 else clock.joined(moment.clocks[held])
         return clock
 
-    def acquire(self, lane: int, clock: Clock) -> None:
-        """A lane learns what a clock knows."""
+    def acquire(self, lanes: Array, clock: Clock) -> None:
+        """Lanes learn what a clock knows."""
         self._change()
         if self._holds is None:
             self._holds = np.full(self.state.wave.lanes, -1, np.int32)
-        held = int(self._holds[lane])
-        self._hold(np.array([lane]), clock if held < 0 else self._clocks[held].joined(clock))
+        mine = self._holds[lanes]
+        learned = [(lanes[mine == held], clock if held < 0 else self._clocks[held].joined(clock))
+                   for held in np.unique(mine)]  # fmt: skip
+        for these, known in learned:
+            self._hold(these, known)
 
     # -- the arrays -------------------------------------------------------------------------------
 

@@ -58,7 +58,8 @@ def _safe(a: Array, b: Array, c: Array) -> Array:
 
     def moderate(x: Array) -> Array:
         size = np.abs(x)
-        return (size == 0) | ((size > _SMALL) & (size < _LARGE))
+        result: Array = (size == 0) | ((size > _SMALL) & (size < _LARGE))
+        return result
 
     return moderate(a) & moderate(b) & moderate(c)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -58,6 +59,10 @@ class Execution(WaveState):
         self.targets = np.zeros(wave.lanes, np.int64)
         # What the kernel printed, a string for each call of printf by a thread.
         self.prints: list[str] = []
+        # Arrivals at barriers, threads that ended, …: as long as this grows, the kernel gets somewhere.
+        self.progress = 0
+        # What happens by itself, the oldest first: here, when no thread can go on without it.
+        self.postponed: deque[Callable[[], None]] = deque()
         self._units: dict[Callable[[Execution], Any], Any] = {}
 
     def unit(self, kind: Callable[[Execution], U]) -> U:
@@ -71,7 +76,7 @@ class Execution(WaveState):
         """The space that a bundle's first pointer reaches, and the addresses inside it."""
         assert step.access is not None
         addresses = self.addresses(step.pointers[0], lanes, step.count)
-        if self.look is not None and step.targets:
+        if self.look is not None and any(target.file == step.pointers[0].base.file for target in step.targets):
             addresses = addresses.copy()  # the targets may be the registers that it is a view of
         self.reached = (step.access.space, addresses)
         if step.access.space is Space.GENERIC:

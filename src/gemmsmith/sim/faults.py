@@ -10,7 +10,7 @@ import numpy as np
 from gemmsmith.errors import SimulationError
 from gemmsmith.sim.bundle import Bundle
 from gemmsmith.sim.lanes import Lanes, WaveState
-from gemmsmith.sim.memory import AccessFault, LaneFault
+from gemmsmith.sim.memory import AccessFault, ArrayFault, LaneFault
 from gemmsmith.sim.traits import Effect, Wait
 from gemmsmith.sim.types import Array
 
@@ -22,8 +22,12 @@ def describe_fault(state: WaveState, step: Bundle[Any], lanes: Lanes, fault: Acc
     """The error for a faulting lane."""
     mine = state.indices(lanes)
     operation = step.operations[min(fault.position // max(1, mine.size), step.count - 1)]
+    lane = int(mine[fault.position % mine.size])
+    if isinstance(fault, ArrayFault):
+        operation = next(o for o in step.operations if o is fault.operation)
+        lane = fault.lane
     i, access = operation.instruction, operation.access
-    where = f"{i.where}: {i.text}; {state.place(int(mine[fault.position % mine.size]))}"
+    where = f"{i.where}: {i.text}; {state.place(lane)}"
     if isinstance(fault, LaneFault):
         return SimulationError(fault.detail, where)
     # A copy has an end in two spaces: the memory that faulted says which.
@@ -71,7 +75,9 @@ def stuck(state: WaveState, live: Array, waiting: Sequence[Waiting]) -> Simulati
     lanes, step = waiting[0]
     first = int(state.indices(lanes)[0])
     block, i, called = int(state.block[first]), step.first.instruction, step.traits.called
-    if step.traits.waits_on is Wait.MEMBERS:
+    if step.traits.waits_on is Wait.EVENT:
+        what = step.detail.describe(state, step, first)
+    elif step.traits.waits_on is Wait.MEMBERS:
         what = f"{called} never completes: live lanes of its member mask never arrive at it"
     elif step.traits.waits_on is Wait.WARP:
         what = f"{called} never completes: other live lanes of the warp never arrive at it"

@@ -18,7 +18,7 @@ from gemmsmith.sim.bundle import Bundle
 from gemmsmith.sim.clocks import Clocks
 from gemmsmith.sim.hazards import Hazard, HazardLog, Side
 from gemmsmith.sim.lanes import Lanes, WaveState
-from gemmsmith.sim.live_parts import live_parts
+from gemmsmith.sim.live_parts import live_bytes, live_parts
 from gemmsmith.sim.memory import RAW, SHIFT, GlobalMemory, lazy_zeros
 from gemmsmith.sim.memory_order import SharedBetweenThreads, shared_between_threads
 from gemmsmith.sim.operation import Lowered, Operation
@@ -61,6 +61,12 @@ class _Users:
     strong_read: Array
     readers: dict[int, Array] = field(default_factory=dict)
 
+    def readers_of(self, width: int, unit: int) -> Array:
+        """The readers of accesses of one width."""
+        if width not in self.readers:
+            self.readers[width] = lazy_zeros(self.writer.size * unit // width * 4).view(np.int32)
+        return self.readers[width]
+
 
 class FirstLook:
     """Which locations one thread wrote and another accessed, in one launch."""
@@ -73,6 +79,28 @@ class FirstLook:
         self._shared_writes: set[int] = set()
         self._wave, self._numbers = -1, np.zeros(0, np.int32)
 
+    def read(self, state: WaveState, clocks: Clocks, step: Bundle[Any], lanes: Lanes, addresses: Array) -> bool:
+        """Take note of a bundle of plain reads all at once, if that is possible: most accesses are of this kind."""
+        access = step.access
+        assert access is not None
+        reached, base, elements = self.memory.last_read
+        if (
+            reached is not addresses
+            or access.effect is not Effect.READ
+            or self.between.orders[step.first.position].strong
+        ):
+            return False
+        if live_bytes(self.lowered, step.operations) is not None:
+            return False
+        users = self._of(base, self.memory.data(base)).readers_of(access.width, self.unit)
+        _use(users, elements, self._threads(state, clocks)[lanes])
+        return True
+
+    def _threads(self, state: WaveState, clocks: Clocks) -> Array:
+        if self._wave != clocks.number:
+            self._wave, self._numbers = clocks.number, _numbers(state)
+        return self._numbers
+
     def accessed(self, state: WaveState, clocks: Clocks, step: Bundle[Any], touch: Touch) -> None:
         """An operation of a bundle accessed memory."""
         del step
@@ -84,9 +112,7 @@ class FirstLook:
             return
         assert operation.access is not None
         kind = _KINDS[operation.access.effect]
-        if self._wave != clocks.number:
-            self._wave, self._numbers = clocks.number, _numbers(state)
-        threads = self._numbers[touch.lanes]
+        threads = self._threads(state, clocks)[touch.lanes]
         for base, data, these in self.memory.parts(touch.addresses):
             users = self._of(base, data)
             mine = touch.addresses if these is None else touch.addresses[these]
@@ -112,9 +138,7 @@ class FirstLook:
         width = operation.access.width
         parts = live_parts(self.lowered, operation, self.unit) if kind is Kind.READ else None
         if kind is Kind.READ and not strong and parts is None:
-            if width not in users.readers:
-                users.readers[width] = lazy_zeros(users.writer.size * self.unit // width * 4).view(np.int32)
-            _use(users.readers[width], offsets >> SHIFT[width], thread)
+            _use(users.readers_of(width, self.unit), offsets >> SHIFT[width], thread)
             return
         units = offsets >> SHIFT[self.unit]
         if width > self.unit:
@@ -126,9 +150,7 @@ class FirstLook:
             if kind is not Kind.WRITE:
                 users.strong_read[units] = True
         elif kind is Kind.READ:
-            if self.unit not in users.readers:
-                users.readers[self.unit] = lazy_zeros(users.writer.size * 4).view(np.int32)
-            _use(users.readers[self.unit], units, thread)
+            _use(users.readers_of(self.unit, self.unit), units, thread)
         else:
             _use(users.writer, units, thread)
 
@@ -190,10 +212,12 @@ def _numbers(state: WaveState) -> Array:
 def _use(users: Array, at: Array, thread: Array) -> None:
     """Note that threads use locations; a location with several users gets ``_MANY``."""
     before = users.take(at)
+    if (before == _MANY).all():
+        return
     other = (before != thread) & (before != _MANY)
     if not other.any():
         return
-    at, thread, before = at[other], thread[other], before[other]
+    at, thread, before = at[other], np.broadcast_to(thread, at.shape)[other], before[other]
     new = before == 0
     users[at[~new]] = _MANY
     at, thread = at[new], thread[new]
@@ -215,6 +239,11 @@ class SecondLook:
         self._parts: list[Accesses] = []
         self._size = 0
         self._stride = 1
+
+    def read(self, state: WaveState, clocks: Clocks, step: Bundle[Any], lanes: Lanes, addresses: Array) -> bool:
+        """No reads are taken note of all at once here."""
+        del state, clocks, step, lanes, addresses
+        return False
 
     def accessed(self, state: WaveState, clocks: Clocks, step: Bundle[Any], touch: Touch) -> None:
         """An operation of a bundle accessed memory."""
@@ -333,7 +362,7 @@ def touches(state: WaveState, step: Bundle[Any], lanes: Lanes, space: Space, add
         return
     mine = state.indices(lanes)
     source = state.addresses(step.pointers[1], lanes, step.count).reshape(step.count, -1)
-    size = np.broadcast_to(state.fetch(step.sources[0], lanes), source.shape)
+    size = np.broadcast_to(step.detail.size(state.fetch(step.sources[0], lanes), access.width), source.shape)
     for row, operation in enumerate(step.operations):
         whole = size[row] == access.width
         yield Touch(operation, row, Space.GLOBAL, mine[whole], source[row][whole])

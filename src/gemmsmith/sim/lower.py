@@ -32,8 +32,9 @@ def lower(entry: Entry, addresses: dict[str, int], mod32: bool = False, known: T
         code.function = "" if n >= start else starts.get(n, code.function)
         operations.append(_lower(code, known, n, instruction))
     frame, stack = code.local_size, code.stack_size()
+    arrays = tuple([(v.name, code.symbols[v.name], v.size) for v in entry.variables if v.space == "shared"])
     return Lowered(tuple(operations), labels, code.heights, code.special, code.static_shared, frame + stack, start, frame,
-                   {name: code.symbols[name] for name in code.frames})  # fmt: skip
+                   {name: code.symbols[name] for name in code.frames}, arrays)  # fmt: skip
 
 
 def unknown(instruction: Instruction, register: str = "") -> UnknownInstructionError:

@@ -1,8 +1,9 @@
 """Execute a lowered kernel for a wave of blocks: divergence, barriers, the order of warps.
 
 A *group* is a set of lanes at one position in the program. A branch that lanes disagree on splits it, and groups that
-meet again merge. Groups wait at barriers until every live thread of their block has arrived. A group that spins on
-memory lets every other one go first, so that what it waits for happens under any schedule.
+meet again merge. Groups wait at barriers until every live thread of their block has arrived, and at other instructions
+until what these wait for has happened. A group that spins on memory lets every other one go first, so that what it
+waits for happens under any schedule.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from gemmsmith.errors import SimulationError
 from gemmsmith.sim.bundle import Bundle, Operand, Program, single
 from gemmsmith.sim.counters import Counters
 from gemmsmith.sim.execution import Execution
@@ -39,6 +41,8 @@ from gemmsmith.sim.wave import WARP, Wave
 
 _STEPS_BETWEEN_CLOCKS = 256
 _MOST_TEAMS = 256
+# So many polls of everybody who can only poll, with no progress, and the kernel hangs.
+_POLLS = 1000
 
 
 @dataclass(frozen=True)
@@ -80,24 +84,49 @@ class Machine(Execution):
         # Groups that wait at the instruction at their position.
         self.at_barrier: list[Group] = []
         self.at_warp_barrier: list[Group] = []
+        self.at_event: list[Group] = []
+        self._released_at = 0  # progress when groups at events were last looked at
+        self._polled_at, self._polls = -1, 0
 
     def run(self) -> None:
         """Run every group to its end."""
         ready = self._start()
-        while ready or self.at_barrier or self.at_warp_barrier:
-            if not ready:
-                ready = self._release_warps() or self._release_blocks()
+        while ready or self._anyone_waits():
+            if not ready or all(g.laps for g in ready):
+                ready += self._resume(spinning=bool(ready))
             fewest = min(g.laps for g in ready)
-            if fewest and (freed := self._release_warps() or self._release_blocks(all_wait=False)):
-                ready, fewest = ready + freed, 0
             first = [i for i, g in enumerate(ready) if g.laps == fewest]
             chosen = self.schedule.choose([ready[i].team for i in first], [ready[i].position for i in first])
             group = ready.pop(first[chosen])
             ready, group = self._merge(ready, group)
             meet = {g.position for g in ready if g.team == group.team}
-            ready += self._advance(group, meet, alone=not (ready or self.at_barrier or self.at_warp_barrier))
+            ready += self._advance(group, meet, alone=not (ready or self._anyone_waits()))
+            if self.at_event and self.progress != self._released_at:
+                ready += self._release_events()
         if self.shadow is not None:
             self.shadow.finish()
+
+    def _anyone_waits(self) -> bool:
+        return bool(self.at_barrier or self.at_warp_barrier or self.at_event)
+
+    def _resume(self, spinning: bool) -> list[Group]:
+        """Groups that can go on although all have been waiting, or ``spinning``; raises if there can be none."""
+        while True:
+            found = self._release_warps() or self._release_events() or self._release_blocks()
+            if found or not self.postponed:
+                break
+            self.postponed.popleft()()
+        found = found or self._poll()
+        if not found and not spinning:
+            raise self._deadlock()
+        return found
+
+    def _deadlock(self) -> SimulationError:
+        """Nobody can go on."""
+        _, mixed = self._arrivals()
+        if mixed.any():
+            return divergent_barrier(self, int(np.argmax(mixed)), self._waiting(self.at_barrier))
+        return stuck(self, self.live, self._waiting(self.at_event or self.at_barrier or self.at_warp_barrier))
 
     def _start(self) -> list[Group]:
         if self.schedule.lockstep:
@@ -174,6 +203,8 @@ class Machine(Execution):
         if step.access is None:
             self.look.fence(self, self.clocks, step.first, lanes)
             return
+        if self.look.read(self, self.clocks, step, lanes, self.reached[1]):
+            return
         for touch in touches(self, step, lanes, *self.reached):
             self.look.accessed(self, self.clocks, step, touch)
 
@@ -223,6 +254,8 @@ class Machine(Execution):
             return self._arrive_at_block(step, group, alone)
         if traits.waits_on is Wait.MEMBERS:
             return self._arrive_at_members(step, group)
+        if traits.waits_on is Wait.EVENT:
+            return self._arrive_at_event(step, group)
         if not self.whole_warps(group.lanes):
             return self._await_warps(step, group)
         self._step(step, group.lanes)
@@ -251,7 +284,7 @@ class Machine(Execution):
         steps = 1
         while start < stop:
             step = self.program.step(start)
-            if step.waits:
+            if step.waits and step.traits.waits_on is not Wait.EVENT:
                 return 0
             start, steps = step.following, steps + 1
         return steps
@@ -259,11 +292,10 @@ class Machine(Execution):
     def _jump(self, step: Bundle[Any], group: Group) -> list[Group]:
         """Calls, returns and branches by index: the instruction itself says where each lane goes on."""
         jumping = self._guarded(step, group.lanes)
-        stay = [] if jumping is not None else [Group(step.following, group.lanes, group.team)]
+        after = replace(group, position=step.following)
         if jumping is None:
-            return stay
-        if jumping is not group.lanes:
-            stay = [Group(step.following, self._others(group.lanes, jumping), group.team)]
+            return [after]
+        stay = [] if jumping is group.lanes else [replace(after, lanes=self._others(group.lanes, jumping))]
         if self.counters is not None and step.traits.counts.executed is Executed.GUARDED:
             self.counters.executed(self, step, jumping)
         try:
@@ -272,8 +304,8 @@ class Machine(Execution):
             raise describe_fault(self, step, jumping, fault) from None
         mine = self.indices(jumping)
         targets = self.targets[mine]
-        parts = [Group(int(t), self.compact(mine[targets == t]), group.team) for t in np.unique(targets)]
-        return stay + parts
+        return stay + [replace(group, position=int(t), lanes=self.compact(mine[targets == t]))
+                       for t in np.unique(targets)]  # fmt: skip
 
     def _leave(self, step: Bundle[Any], group: Group) -> list[Group]:
         """Ends the guarded lanes; the others go on."""
@@ -287,6 +319,7 @@ class Machine(Execution):
 
     def _exit(self, lanes: Lanes) -> None:
         self.alive[lanes] = False
+        self.progress += 1
         self.live = np.bincount(self.block[self.alive], minlength=len(self.wave.blocks))
 
     def _arrive_at_block(self, step: Bundle[Any], group: Group, alone: bool) -> list[Group]:
@@ -295,11 +328,29 @@ class Machine(Execution):
         after = replace(group, position=step.following)
         if arriving is None:
             return [after]
+        self._arrive(step, arriving)
         if arriving is group.lanes and alone and isinstance(arriving, slice) and arriving == ALL:
             step.execute(self, step, arriving)
             return [after]
         self.at_barrier.append(replace(group, lanes=arriving))
         return [] if arriving is group.lanes else [replace(after, lanes=self._others(group.lanes, arriving))]
+
+    def _arrive(self, step: Bundle[Any], lanes: Lanes) -> None:
+        try:
+            step.detail.arrive(self, step, lanes)
+        except AccessFault as fault:
+            raise describe_fault(self, step, lanes, fault) from None
+
+    def _arrive_at_event(self, step: Bundle[Any], group: Group) -> list[Group]:
+        """An instruction that waits for something of its own; most often that has happened already."""
+        arriving = self._guarded(step, group.lanes)
+        after = replace(group, position=step.following)
+        if arriving is None:
+            return [after]
+        self._arrive(step, arriving)
+        self.at_event.append(replace(group, lanes=arriving))
+        rest = [] if arriving is group.lanes else [self._others(group.lanes, arriving)]
+        return self._release_events() + [replace(after, lanes=lanes) for lanes in rest]
 
     def _arrive_at_members(self, step: Bundle[Any], group: Group) -> list[Group]:
         """An instruction that waits for the lanes of its member mask."""
@@ -326,19 +377,13 @@ class Machine(Execution):
 
     # -- the end of waiting -----------------------------------------------------------------------
 
-    def _release_blocks(self, all_wait: bool = True) -> list[Group]:
-        """Release every block whose live threads have all arrived at one barrier, whole warps at any place of it.
-
-        ``all_wait``: no other group can run, so that a barrier that is not complete now never will be.
-        """
+    def _release_blocks(self) -> list[Group]:
+        """Release every block whose live threads have all arrived at one barrier, whole warps at any place of it."""
         arrived, mixed = self._arrivals()
         free = (arrived == self.live) & (arrived > 0) & ~mixed
         if not free.any():
-            if not all_wait:
-                return []
-            if mixed.any():
-                raise divergent_barrier(self, int(np.argmax(mixed)), self._waiting(self.at_barrier))
-            raise stuck(self, self.live, self._waiting(self.at_barrier or self.at_warp_barrier))
+            return []
+        self.progress += 1
         self._note_exited(free)
         waiting, self.at_barrier = self.at_barrier, []
         latest = max(group.time for group in waiting)
@@ -361,16 +406,18 @@ class Machine(Execution):
     def _arrivals(self) -> tuple[Array, Array]:
         """For each block, how many threads wait at a barrier, and whether they wait at different ones."""
         blocks = len(self.wave.blocks)
-        arrived, mixed = np.zeros(blocks, np.int64), np.zeros(blocks, bool)
-        number = np.full(blocks, -1)
+        arrived = np.zeros(blocks, np.int64)
+        low, high = np.full(blocks, np.iinfo(np.int64).max), np.full(blocks, -1)
+        kinds: dict[str, int] = {}
         place = np.full(blocks * self.warps_per_block, -1)
         for group in self.at_barrier:
             step, lanes = self.program.step(group.position), self.indices(group.lanes)
             counts = np.bincount(self.block[lanes], minlength=blocks)
-            here = counts > 0
-            mixed |= here & (number >= 0) & (number != step.detail)
-            number[here] = step.detail
             arrived += counts
+            numbers = self.spread(self.fetch(step.sources[0], group.lanes), group.lanes).astype(np.int64)
+            numbers = numbers | kinds.setdefault(step.detail.reduction, len(kinds)) << 32
+            np.minimum.at(low, self.block[lanes], numbers)
+            np.maximum.at(high, self.block[lanes], numbers)
             if step.traits.aligned:
                 warps = np.unique(self.warp[lanes])
                 split = warps[(place[warps] >= 0) & (place[warps] != group.position)]
@@ -378,7 +425,54 @@ class Machine(Execution):
                     block = int(split[0]) // self.warps_per_block
                     raise divergent_barrier(self, block, self._waiting(self.at_barrier))
                 place[warps] = group.position
-        return arrived, mixed
+        return arrived, low < high
+
+    def _release_events(self) -> list[Group]:
+        """Release the lanes for which what they wait for has happened."""
+        released: list[Group] = []
+        while self.at_event:
+            self._released_at = self.progress
+            waiting, self.at_event = self.at_event, []
+            found = [group for each in waiting for group in self._release_event(each)]
+            released += found
+            if not found or self.progress == self._released_at:
+                break
+        return released
+
+    def _release_event(self, group: Group) -> list[Group]:
+        step = self.program.step(group.position)
+        try:
+            go = step.detail.ready(self, step, group.lanes)
+        except AccessFault as fault:
+            raise describe_fault(self, step, group.lanes, fault) from None
+        if not go.any():
+            self.at_event.append(group)
+            return []
+        lanes = group.lanes
+        if not go.all():
+            mine = self.indices(lanes)
+            lanes = compact(mine[go])
+            self.at_event.append(replace(group, lanes=compact(mine[~go])))
+        self._step(step, lanes)
+        return [replace(group, position=step.following, lanes=lanes)]
+
+    def _poll(self) -> list[Group]:
+        """Let groups that poll find out that they must go on waiting: what they do next may be what others wait for."""
+        if self.progress != self._polled_at:
+            self._polled_at, self._polls = self.progress, 0
+        self._polls += 1
+        if self._polls > _POLLS:
+            return []
+        waiting, self.at_event = self.at_event, []
+        released: list[Group] = []
+        for group in waiting:
+            step = self.program.step(group.position)
+            if step.detail.polls:
+                self._step(step, group.lanes)
+                released.append(replace(group, position=step.following))
+            else:
+                self.at_event.append(group)
+        return released
 
     def _note_exited(self, free: Array) -> None:
         """A barrier that some threads of the block never reached, because they had ended: legal, but worth a note."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache, partial
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -21,7 +22,7 @@ Matrix = Callable[[Array, Array, Array], Array]
 
 _BYTES = {"s8": np.dtype(np.int8), "u8": np.dtype(np.uint8)}
 _BYTE_FLOATS = {"e4m3": np.dtype(ml_dtypes.float8_e4m3fn), "e5m2": np.dtype(ml_dtypes.float8_e5m2)}
-_ACCUMULATORS = {"f16": np.dtype(np.float16), "f32": np.dtype(np.float32)}
+_ACCUMULATORS: dict[str, np.dtype[Any]] = {"f16": np.dtype(np.float16), "f32": np.dtype(np.float32)}
 _NEW_NAN = np.uint64(0xFFF8 << 48)
 _QUIET = np.uint64(1 << 51)
 
@@ -38,7 +39,7 @@ def arithmetic(a: str, b: str, c: str, saturate: bool = False) -> Matrix:
     return partial(_integer, a, b, saturate)
 
 
-def _float(kind: str, accumulators: np.dtype[np.floating], a: Array, b: Array, c: Array) -> Array:
+def _float(kind: str, accumulators: np.dtype[Any], a: Array, b: Array, c: Array) -> Array:
     return multiply_add(kind, a, b, c.view(accumulators), HOPPER[kind]).view(c.dtype)
 
 
@@ -82,7 +83,7 @@ def _double(a: Array, b: Array, c: Array) -> Array:
     return total.view(np.uint64)
 
 
-def _byte_float(a_kind: np.dtype[np.generic], b_kind: np.dtype[np.generic], a: Array, b: Array, c: Array) -> Array:
+def _byte_float(a_kind: np.dtype[Any], b_kind: np.dtype[Any], a: Array, b: Array, c: Array) -> Array:
     """fp8 as sm_90 does it: two instructions on fp16 without C, for the lower and upper halves of registers."""
     x, y = (v.view(kind).astype(np.float16).view(np.uint16) for v, kind in ((a, a_kind), (b, b_kind)))
     upper = np.arange(len(x)) // 2 % 2 == 1

@@ -59,6 +59,14 @@ class MixedSpaces(AccessFault):
         super().__init__("mixed-space", 0, address, "one instruction reaches several memories through generic pointers")
 
 
+class ArrayFault(AccessFault):
+    """An access by ``lane`` to an array that ``operation``, one of a bundle, does not mean."""
+
+    def __init__(self, operation: object, lane: int, address: int, detail: str) -> None:
+        super().__init__("out-of-bounds", 0, address, detail, Space.SHARED)
+        self.operation, self.lane = operation, lane
+
+
 class LaneFault(AccessFault):
     """A fault of a lane that does not come from a memory; ``detail`` is the whole message."""
 
@@ -109,6 +117,8 @@ class GlobalMemory:
         self._itemsizes: dict[int, int] = {}
         self._next = _FIRST_ADDRESS
         self._before: dict[int, Saved] | None = None
+        # Of the last read that lay in one allocation: the addresses, its base, the indices of the elements.
+        self.last_read: tuple[Array, int, Array] = np.zeros(0), 0, np.zeros(0)
 
     def allocate(self, nbytes: int) -> int:
         base = self._next
@@ -187,7 +197,9 @@ class GlobalMemory:
             base, data = found
             if int(addresses.max()) + width <= base + self._size[base]:
                 self._check_readable(base, low)
-                return data.view(RAW[width]).take(_elements(addresses, base, width))
+                elements = _elements(addresses, base, width)
+                self.last_read = addresses, base, elements
+                return data.view(RAW[width]).take(elements)
         result = np.zeros(addresses.shape, RAW[width])
         for base, data, mask in self._split(addresses, width):
             self._check_readable(base, int(addresses[mask][0]), int(np.flatnonzero(mask.reshape(-1))[0]))
@@ -235,6 +247,10 @@ class GlobalMemory:
         if saved is None:
             return []
         return [(page << _PAGE_SHIFT, (page << _PAGE_SHIFT) + saved.pages[page].size) for page in sorted(saved.pages)]
+
+    def data(self, base: int) -> Array:
+        """All bytes of an allocation."""
+        return self._data[base]
 
     def parts(self, addresses: Array) -> list[tuple[int, Array, Array | None]]:
         """The allocations that addresses lie in, with the addresses that do; None for all."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gemmsmith.sim.operation import Cell, Lowered, Operation
-from gemmsmith.sim.traits import Effect, Flow, Space
+from gemmsmith.sim.traits import Effect, Flow, Space, Wait
 
 _RELEASES = {"release", "acq_rel", "sc"}
 _ACQUIRES = {"acquire", "acq_rel", "sc"}
@@ -48,7 +48,7 @@ def memory_order(operation: Operation[Any]) -> MemoryOrder:
             block_only=block_only,
         )
     access = operation.access
-    if access is None:
+    if access is None or operation.traits.partial_order:
         return _WEAK
     if access.effect is Effect.UPDATE or found & _STRONG:
         return MemoryOrder(True, bool(found & _RELEASES), bool(found & _ACQUIRES), block_only=block_only)
@@ -82,7 +82,7 @@ def shared_between_threads(lowered: Lowered) -> SharedBetweenThreads:
     used = frozenset(cell for operation in operations for cell in operation.reads())
     polling: set[int] = set()
     spins: set[int] = set()
-    strong = [o.position for o in operations if orders[o.position].strong and o.writes()]
+    strong = [o.position for o in operations if (orders[o.position].strong or _waits(o)) and o.writes()]
     if strong:
         for start, stop in lowered.loops():
             found = [p for p in strong if start <= p <= stop]
@@ -93,6 +93,11 @@ def shared_between_threads(lowered: Lowered) -> SharedBetweenThreads:
                 spins.add(stop)
     spaces = {operations[p].space for p in polling}
     return SharedBetweenThreads(orders, frozenset(polling), frozenset(spins), used, bool(spaces - {Space.SHARED}))
+
+
+def _waits(operation: Operation[Any]) -> bool:
+    """Whether the result says if something has happened, as that of an mbarrier's wait does."""
+    return operation.traits.waits_on is Wait.EVENT
 
 
 def _deciding(body: Sequence[Operation[Any]], lowered: Lowered, start: int, stop: int) -> set[Cell]:

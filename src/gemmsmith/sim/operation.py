@@ -120,6 +120,7 @@ class Lowered:
     start: int = 0
     frame_size: int = 0
     functions: dict[str, int] = field(default_factory=dict)
+    shared_variables: tuple[tuple[str, int, int], ...] = ()  # name, first byte, size; 0 for dynamic shared memory
 
     @cached_property
     def _facts(self) -> dict[Callable[[Lowered], Any], Any]:

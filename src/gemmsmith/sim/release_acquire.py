@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from gemmsmith.sim.clocks import Clock, Clocks, Moment, joined
+from gemmsmith.sim.clocks import Clock, Clocks, Moment, joined, ordered
 from gemmsmith.sim.lanes import Lanes, WaveState
 from gemmsmith.sim.memory_order import SharedBetweenThreads
 from gemmsmith.sim.operation import Operation
@@ -117,7 +117,7 @@ class Flags:
                 thread.pending = None
                 waiting.discard(lane)
             if found is not None:
-                clocks.acquire(lane, found)
+                clocks.acquire(np.array([lane]), found)
 
     # -- accesses ---------------------------------------------------------------------------------
 
@@ -146,7 +146,7 @@ class Flags:
         found = flag.seen(block, order.block_only)
         if order.acquires:
             if found is not None:
-                clocks.acquire(lane, found)
+                clocks.acquire(np.array([lane]), found)
             return
         self._pending.setdefault(clocks.number, set()).add(lane)
         thread.pending = joined((thread.pending, found))
@@ -175,7 +175,7 @@ class Flags:
         for index in np.unique(here[here >= 0]):
             moment, lanes = moments[index], start + np.flatnonzero(here == index)
             if moment.epochs[start // threads] == epochs[start // threads]:
-                lanes = lanes[lanes == lane]
+                lanes = lanes[ordered(moment, lanes, clocks.now(), np.full(lanes.size, lane))]
             if lanes.size:
                 clock = joined((clock, clocks.known(moment, lanes)))
         return clock

@@ -16,14 +16,15 @@ from typing import Any
 
 import numpy as np
 
-from gemmsmith.sim.clocks import Clocks
+from gemmsmith.sim.clocks import Clock, Clocks, Moment
 from gemmsmith.sim.hazards import Hazard, HazardLog, Side
 from gemmsmith.sim.lanes import Lanes, WaveState
-from gemmsmith.sim.live_parts import live_parts
-from gemmsmith.sim.memory import RAW, WindowMemory
+from gemmsmith.sim.live_parts import live_bytes, live_parts
+from gemmsmith.sim.memory import RAW, ArrayFault, WindowMemory
 from gemmsmith.sim.memory_order import SharedBetweenThreads, shared_between_threads
 from gemmsmith.sim.operation import Lowered, Operation
 from gemmsmith.sim.race_pairs import NOT_DONE, Accesses, Event, Kind, PairSearch
+from gemmsmith.sim.shared_arrays import SharedArray, meant_arrays, plain_name
 from gemmsmith.sim.traits import Space
 from gemmsmith.sim.types import Array
 from gemmsmith.sim.wave import WARP
@@ -59,6 +60,14 @@ class _Record:
         return replace(self, lanes=self.lanes[keep], index=self.index[keep], values=values, done=done)
 
 
+@dataclass(frozen=True)
+class Landing:
+    """When something was done: what the lanes knew, and how many steps they had taken."""
+
+    moment: Moment
+    time: int
+
+
 class Shadow:
     """Watches one wave's shared memory."""
 
@@ -66,6 +75,8 @@ class Shadow:
         self.state, self.shared, self.log, self.clocks = state, shared, log, clocks
         self.between: SharedBetweenThreads = state.lowered.fact(shared_between_threads)
         self.unit = granule(state.lowered)
+        self._arrays = state.lowered.fact(meant_arrays)
+        self._base = state.block * shared.stride
         self._records: list[_Record] = []
         self._size = self._writes = self._number = 0
         units = shared.data.size // self.unit
@@ -97,9 +108,23 @@ class Shadow:
             if whole[self.state.block[mine]].all():  # of a block that is one warp: as good as a barrier
                 self.barrier(lanes)
                 return
+        self._forget_seen()
+        self.clocks.warp_barrier(lanes)
+
+    def arrive(self, lanes: Array) -> Moment:
+        """These lanes arrive where some threads of the block meet, or wait for them."""
+        self._forget_seen()
+        return self.clocks.arrive(lanes)
+
+    def acquire(self, lanes: Array, clock: Clock) -> None:
+        """These lanes have waited for what a clock knows."""
+        self._forget_seen()
+        self.clocks.acquire(lanes, clock)
+
+    def _forget_seen(self) -> None:
+        """Accesses from now on are ordered in other ways than those that stand for them."""
         if self._seen is not None:
             self._seen[:] = 0
-        self.clocks.warp_barrier(lanes)
 
     def finish(self) -> None:
         """The wave has ended."""
@@ -126,8 +151,15 @@ class Shadow:
         self._copy[units] = record.number
         self._flying[record.number] = record
 
-    def copy_waited(self, lanes: Array, index: Array, width: int) -> None:
-        """The copies' own threads have waited: from now on the copies are writes of those threads."""
+    def landing(self) -> Landing:
+        """Now, for copies that are to land with an arrival of their threads that comes next."""
+        return Landing(self.clocks.now(), self.state.time)
+
+    def copy_waited(self, lanes: Array, index: Array, width: int, landing: Landing | None = None) -> None:
+        """The copies' own threads have waited: from now on the copies are writes of those threads.
+
+        ``landing``: when these threads arrived at an mbarrier for the copies, if that was waited for.
+        """
         count = max(1, width // self.unit)
         units = (index.reshape(-1, 1) // self.unit + np.arange(count)).reshape(-1)
         who = np.repeat(lanes.reshape(-1), count)
@@ -135,19 +167,22 @@ class Shadow:
             record = self._flying.get(int(number))
             if record is None or record.done is None:
                 continue
-            done = self._add(record.event.operation, Kind.READ, lanes[:0], index[:0])
+            done = self._add(record.event.operation, Kind.READ, lanes[:0], index[:0], landing=landing)
             theirs, at = self._units(record)
             landed = np.isin(theirs.astype(np.int64) << 32 | at, who.astype(np.int64) << 32 | units)
             record.done[landed & (record.done == NOT_DONE)] = done.number
         self._copy[units] = -1
 
     def _add(self, operation: Operation[Any], kind: Kind, lanes: Array, index: Array,
-             values: Array | None = None) -> _Record:  # fmt: skip
+             values: Array | None = None, landing: Landing | None = None) -> _Record:  # fmt: skip
         assert operation.access is not None
         count = max(1, operation.access.width // self.unit)
+        if (array := self._arrays.get(operation.position)) is not None and lanes.size:
+            self._check_array(operation, array, lanes, index)
         order = self.between.orders[operation.position]
         parts = live_parts(self.state.lowered, operation, self.unit) if kind is Kind.READ else None
-        event = Event(operation, kind, order.strong, self.clocks.now(), self.state.time)
+        landing = landing or self.landing()
+        event = Event(operation, kind, order.strong, landing.moment, landing.time)
         done = np.full(lanes.size * count, NOT_DONE, np.int64) if kind is Kind.COPY else None
         self._number += 1
         record = _Record(event, self._number, lanes.reshape(-1), index.reshape(-1), parts, count, values, done)
@@ -159,6 +194,27 @@ class Shadow:
         if self._size > _MOST_ACCESSES:
             self._condense()
         return record
+
+    def _check_array(self, operation: Operation[Any], array: SharedArray, lanes: Array, index: Array) -> None:
+        """An access must stay in the array that its address comes from."""
+        assert operation.access is not None
+        address = index - self._base[lanes]
+        unused = live_bytes(self.state.lowered, (operation,))
+        width = operation.access.width if unused is None else int(np.flatnonzero(unused[0])[-1]) + 1
+        if int(address.min()) >= array.start and int(address.max()) + width <= array.stop:
+            return
+        i = int(np.argmax((address < array.start) | (address + width > array.stop)))
+        at = int(address[i])
+        others = [SharedArray(plain_name(n), *place) for n, *place in self.state.lowered.shared_variables]
+        into = next((f", into {o.name}" for o in others if o.start <= max(at, array.stop) < o.stop), "")
+        if at < array.start:
+            into = next((f", into {o.name}" for o in others if o.start <= at < o.stop), "")
+        where = (
+            f"{array.start - at} bytes before {array.name}" if at < array.start
+            else f"it starts inside {array.name} and runs over its end" if at < array.stop
+            else f"{at - array.stop} bytes past the end of {array.name}"
+        )  # fmt: skip
+        raise ArrayFault(operation, int(lanes[i]), at, f"{where} ({array.size} bytes){into}")
 
     def _units(self, record: _Record) -> tuple[Array, Array]:
         """One lane and one location for each: an access of 16 bytes covers four of 4."""

@@ -2,10 +2,11 @@
 
 Products are exact. The products of a block of K and the accumulator are aligned to the largest exponent among them and
 truncated (towards zero) a few bits below the last place of fp32 there. The rest is added exactly. The sum is truncated
-to fp32, or rounded to nearest even where accumulators are fp16. The exponent of a product is the sum of its factors' exponents, before normalising. A K longer than a
-block is done block by block. The order of the terms in a block does not matter. A sum that underflows is +0.
+to fp32, or rounded to nearest even where accumulators are fp16. The exponent of a product is the sum of its factors'
+exponents, before normalising. A K longer than a block is done block by block. The order of the terms in a block does
+not matter. A sum that underflows is +0.
 
-``HOPPER`` was fitted to cases recorded on an H200 (tests/data/tensor_cores.npz, made by
+``HOPPER`` was fitted to cases recorded on an H200 (tests/data/tensor_cores.npz and tensor_cores_more.npz, made by
 benchmarks/record_tensor_cores.py).
 """
 
@@ -107,7 +108,7 @@ def _block(a: Array, b: Array, ea: Array, eb: Array, c: Array, how: Accumulation
         np.add(one[:, None], other[None], out=exponent)
         np.maximum(largest, exponent, out=largest)
     scale = np.ldexp(1.0, _FRACTION + how.extra - np.maximum(largest, _LEAST).astype(np.int32))
-    total = np.trunc(c * scale)
+    total: Array = np.trunc(c * scale)
     term = np.empty_like(total)
     for one, other in zip(a, b, strict=True):
         np.multiply(one[:, None], other[None], out=term)
@@ -128,8 +129,8 @@ def _cut(x: Array) -> Array:
 
 def _to_half(x: Array) -> Array:
     """float64 to fp16, rounded to nearest even; zero is never negative."""
-    half: Array = x.astype(np.float16)
-    return half + np.float16(0)
+    half: Array = x.astype(np.float16) + np.float16(0)
+    return half
 
 
 def integer_multiply_add(a: Array, b: Array, c: Array, saturate: bool) -> Array:

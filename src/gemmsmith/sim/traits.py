@@ -52,6 +52,7 @@ class Wait(Enum):
     WARP = "all 32 lanes of the warp"
     MEMBERS = "the live lanes of the member mask, which is the last source"
     BLOCK = "all live threads of the block"
+    EVENT = "what its detail says, which is a Blocking"
 
 
 class Flow(Enum):
@@ -149,7 +150,8 @@ class Traits:
     """The part of an instruction's record that is data.
 
     ``called`` is what messages call the instruction, ``verb`` what they call its access to memory. ``aligned``: all
-    live lanes of a warp must execute the instruction at one place.
+    live lanes of a warp must execute the instruction at one place. ``partial_order``: it orders some threads of a block
+    after others by a rule of its own, not by the memory order that its access has.
     """
 
     called: str = ""
@@ -159,3 +161,4 @@ class Traits:
     flow: Flow = Flow.NEXT
     bundling: Bundling = Bundling.MERGED
     counts: Counted = Counted()
+    partial_order: bool = False

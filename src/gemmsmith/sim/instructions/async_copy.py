@@ -2,55 +2,102 @@
 
 With ``late_copies`` a copy lands at the last moment that the program allows, which is when its thread waits for its
 group; otherwise at once. A kernel that waits correctly cannot tell the difference.
+
+cp.async.mbarrier.arrive makes the landing of its thread's copies an arrival at an mbarrier. It happens when no thread
+can go on without it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from enum import Enum
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from gemmsmith.sim.bundle import Bundle
+from gemmsmith.sim.clocks import Moment
 from gemmsmith.sim.execution import Execution
+from gemmsmith.sim.instructions.mbarrier import places
 from gemmsmith.sim.instructions.memory import WAVEFRONTS
 from gemmsmith.sim.instructions.pattern import Modifiers
 from gemmsmith.sim.instructions.record import Draft, Record, no_form
 from gemmsmith.sim.lanes import Lanes
 from gemmsmith.sim.lowering import Lowering, Refused, literal, operands
+from gemmsmith.sim.mbarriers import MBarriers
 from gemmsmith.sim.memory import RAW, check_alignment
-from gemmsmith.sim.operation import Slot
-from gemmsmith.sim.syntax import Instruction
+from gemmsmith.sim.operation import Slot, Source
+from gemmsmith.sim.shadow import Landing
+from gemmsmith.sim.syntax import Instruction, Negated, Operand
 from gemmsmith.sim.traits import Access, Bundling, Counted, Effect, Executed, Mix, Profiled, Quantity, Space
 from gemmsmith.sim.types import Array
 
 # -- lowering -----------------------------------------------------------------------------------------
 
 
+class Amount(Enum):
+    """How many bytes of a copy come from memory; the rest is zeros."""
+
+    ALL = "the width"
+    SIZE = "the source"
+    NONE_IF = "none if the source holds"
+    NONE_UNLESS = "none unless the source holds"
+
+
 @dataclass(frozen=True)
 class Copy:
-    """``bypass``: past L1 (.cg). ``zero_fill``: the form with a size that may be smaller than the width."""
+    """``bypass``: past L1 (.cg). ``amount``: what the source says, unless that is everything."""
 
     bypass: bool
-    zero_fill: bool
+    amount: Amount
+
+    @property
+    def zero_fill(self) -> bool:
+        return self.amount is not Amount.ALL
+
+    def size(self, values: Array, width: int) -> Array:
+        """Bytes from memory, of the values of the source."""
+        if self.amount in (Amount.ALL, Amount.SIZE):
+            return values
+        return np.where(values != (self.amount is Amount.NONE_UNLESS), 0, width).astype(np.uint32)
 
 
-def _decode_copy(m: Modifiers) -> bool:
-    """Whether the copy goes past L1."""
-    return m["cache"] == "cg"
+@dataclass(frozen=True)
+class CopyForm:
+    """``hinted``: the last operand is a cache policy."""
+
+    bypass: bool
+    hinted: bool
 
 
-def _lower_copy(code: Lowering, i: Instruction, bypass: bool) -> Draft[Copy]:
-    to, start, length, *sized = operands(i, 3, 4)
+def _decode_copy(m: Modifiers) -> CopyForm:
+    return CopyForm(m["cache"] == "cg", "hint" in m)
+
+
+def _lower_copy(code: Lowering, i: Instruction, form: CopyForm) -> Draft[Copy]:
+    given = operands(i, 4, 5)[:-1] if form.hinted else operands(i, 3, 4)
+    to, start, length, *sized = given
     width = literal(length)
-    if width not in ((16,) if bypass else (4, 8, 16)):
+    if width not in ((16,) if form.bypass else (4, 8, 16)):
         raise Refused
-    size = code.source(sized[0], "u32") if sized else np.uint32(width)
-    if isinstance(size, Slot) and size.file != "w":  # the form that ignores the source by a predicate
-        raise Refused
-    copy = Copy(bypass, zero_fill=isinstance(size, Slot) or int(size) != width)
-    return Draft(copy, (), (size,), (code.pointer(to), code.pointer(start)),
+    size, amount = _amount(code, sized[0], width) if sized else (np.uint32(width), Amount.ALL)
+    return Draft(Copy(form.bypass, amount), (), (size,), (code.pointer(to), code.pointer(start)),
                  Access(Space.SHARED, Effect.COPY, width, width, width))  # fmt: skip
+
+
+def _amount(code: Lowering, operand: Operand, width: int) -> tuple[Source, Amount]:
+    """A size, or the predicate that ignores the source."""
+    if isinstance(operand, Negated):
+        return code.slot(operand.register, "pred"), Amount.NONE_UNLESS
+    size = code.source(operand, "u32")
+    if isinstance(size, Slot) and size.file == "p":
+        return code.slot(operand, "pred"), Amount.NONE_IF
+    if isinstance(size, Slot) and size.file != "w":
+        raise Refused
+    whole = not isinstance(size, Slot) and int(size) == width
+    return size, Amount.ALL if whole else Amount.SIZE
 
 
 _EVERYTHING = -1
@@ -77,7 +124,7 @@ def _lower_commit(code: Lowering, i: Instruction, _: None) -> Draft[None]:
 
 @dataclass
 class Pending:
-    """Copies in flight: for each, the lane, its commit group, and where from and to."""
+    """Copies in flight: for each, the lane, its commit group, and where from and to. ``number`` grows with time."""
 
     lanes: Array
     group: Array
@@ -86,13 +133,14 @@ class Pending:
     size: Array
     width: int
     landed: bool
+    number: int
 
     def part(self, mask: Array) -> Pending:
         """The copies that ``mask`` selects."""
         if mask.all():
             return self
         return Pending(self.lanes[mask], self.group[mask], self.index[mask], self.source[mask], self.size[mask],
-                       self.width, self.landed)  # fmt: skip
+                       self.width, self.landed, self.number)  # fmt: skip
 
 
 class AsyncCopies:
@@ -102,8 +150,10 @@ class AsyncCopies:
         self.machine = machine
         self.committed = np.zeros(machine.wave.lanes, np.int64)
         self.pending: list[Pending] = []
+        self.issued = 0
 
     def add(self, copy: Pending) -> None:
+        self.issued += 1
         if copy.landed:
             self._land(copy)
         if self.machine.shadow is not None or not copy.landed:
@@ -118,24 +168,44 @@ class AsyncCopies:
             return
         waits = np.zeros(self.committed.size, bool)
         waits[lanes] = True
+
+        def done(copy: Pending) -> Array:
+            waited = waits[copy.lanes]
+            return waited if allowed == _EVERYTHING else waited & (copy.group < self.committed[copy.lanes] - allowed)
+
+        self._finish(done)
+
+    def arrive(self, lanes: Array, index: Array) -> None:
+        """When what these lanes have issued so far has landed, they arrive at the mbarriers ``index``."""
+        shadow = self.machine.shadow
+        landing = None if shadow is None else shadow.landing()
+        moment = None if shadow is None else shadow.arrive(lanes)
+        self.machine.postponed.append(partial(self._landed, lanes, index, landing, moment, self.issued))
+
+    def _landed(self, lanes: Array, index: Array, landing: Landing | None, moment: Moment | None, issued: int) -> None:
+        own = np.zeros(self.committed.size, bool)
+        own[lanes] = True
+        self._finish(lambda copy: own[copy.lanes] & (copy.number < issued), landing)
+        self.machine.unit(MBarriers).arrive(lanes, index, np.ones(lanes.size, np.int64), moment)
+
+    def _finish(self, done: Callable[[Pending], Array], landing: Landing | None = None) -> None:
+        """Land the copies that are ``done``; ``landing`` as the race detector's, if an mbarrier says when."""
         left = []
         for copy in self.pending:
-            done = waits[copy.lanes]
-            if allowed != _EVERYTHING:
-                done &= copy.group < self.committed[copy.lanes] - allowed
-            self._finish(copy.part(done))
-            if not done.all():
-                left.append(copy.part(~done))
+            now = done(copy)
+            finished = copy.part(now)
+            if finished.lanes.size:
+                self._finish_some(finished, landing)
+            if not now.all():
+                left.append(copy.part(~now))
         self.pending = left
 
-    def _finish(self, copy: Pending) -> None:
-        """The copies' own threads have waited for them."""
-        if copy.lanes.size == 0:
-            return
+    def _finish_some(self, copy: Pending, landing: Landing | None) -> None:
+        """The copies' own threads, or all that wait for these threads, have waited for them."""
         if not copy.landed:
             self._land(copy)
         if self.machine.shadow is not None:
-            self.machine.shadow.copy_waited(copy.lanes, copy.index, copy.width)
+            self.machine.shadow.copy_waited(copy.lanes, copy.index, copy.width, landing)
 
     def _land(self, copy: Pending) -> None:
         memory, width = self.machine.memory, copy.width
@@ -157,7 +227,7 @@ def _copy(machine: Execution, step: Bundle[Copy], lanes: Lanes) -> None:
     target = machine.addresses(to, lanes, step.count)
     # Copied: addresses may be a view of registers, which change before a late copy lands.
     source = machine.addresses(start, lanes, step.count).copy()
-    size = np.broadcast_to(machine.fetch(step.sources[0], lanes), target.shape)
+    size = np.broadcast_to(step.detail.size(machine.fetch(step.sources[0], lanes), width), target.shape)
     index = machine.shared.index(target, machine.shared_base[lanes], width)
     check_alignment(source, width, Space.GLOBAL)
     used = size > 0
@@ -166,7 +236,8 @@ def _copy(machine: Execution, step: Bundle[Copy], lanes: Lanes) -> None:
     copies = machine.unit(AsyncCopies)
     each = np.broadcast_to(machine.indices(lanes), target.shape)
     copies.add(Pending(each.reshape(-1), copies.committed[each].reshape(-1), index.reshape(-1), source.reshape(-1),
-                       np.array(size).reshape(-1), width, landed=not machine.late_copies))  # fmt: skip
+                       np.array(size).reshape(-1), width, landed=not machine.late_copies,
+                       number=copies.issued))  # fmt: skip
     _watch(machine, step, lanes, target, source, size, index)
 
 
@@ -190,6 +261,33 @@ def _wait(machine: Execution, step: Bundle[int], lanes: Lanes) -> None:
     machine.unit(AsyncCopies).wait(lanes, step.detail)
 
 
+def _decode_arrive(m: Modifiers) -> Arrive:
+    return Arrive("space" not in m, "noinc" in m)
+
+
+@dataclass(frozen=True)
+class Arrive:
+    """``counted``: the phase expects this arrival; otherwise it is told to expect one more."""
+
+    generic: bool
+    counted: bool
+
+
+def _lower_arrive(code: Lowering, i: Instruction, form: Arrive) -> Draft[Arrive]:
+    (at,) = operands(i, 1)
+    return Draft(form, pointers=(code.pointer(at),), access=Access(Space.SHARED, Effect.UPDATE, 8, 8, 8))
+
+
+def _arrive(machine: Execution, step: Bundle[Arrive], lanes: Lanes) -> None:
+    mine, index = places(machine, step, lanes, step.detail.generic)
+    barriers = machine.unit(MBarriers)
+    barriers.note(step.first, mine, index)
+    barriers.load(index)
+    if not step.detail.counted:
+        barriers.add(index, 1)
+    machine.unit(AsyncCopies).arrive(mine, index)
+
+
 # -- records ------------------------------------------------------------------------------------------
 
 _LDGSTS = Counted(Profiled(
@@ -204,10 +302,14 @@ _LDGSTS = Counted(Profiled(
 _UNCOUNTED: dict[str, Any] = {"bundling": Bundling.BOUNDARY, "counts": Counted(executed=Executed.NEVER)}
 
 RECORDS = (
-    Record("cp.async.cache.shared.global.prefetch?", decode=_decode_copy, lower=_lower_copy, execute=_copy,
-           where={"cache": "ca cg", "shared": "shared shared::cta", "prefetch": "L2::64B L2::128B L2::256B"},
+    Record("cp.async.cache!.shared.global.prefetch?.hint?", decode=_decode_copy, lower=_lower_copy, execute=_copy,
+           where={"cache": "ca cg", "shared": "shared shared::cta", "prefetch": "L2::64B L2::128B L2::256B",
+                  "hint": "L2::cache_hint"},
            verb="asynchronous copy", counts=_LDGSTS),
     Record("cp.async.commit_group", decode=no_form, lower=_lower_commit, execute=_commit, **_UNCOUNTED),
     Record("cp.async.wait_group", decode=no_form, lower=_lower_wait_group, execute=_wait, verb="copy", **_UNCOUNTED),
     Record("cp.async.wait_all", decode=no_form, lower=_lower_wait_all, execute=_wait, verb="copy", **_UNCOUNTED),
+    Record("cp.async.mbarrier.arrive.noinc?.space?.b64", where={"space": "shared shared::cta"}, decode=_decode_arrive,
+           lower=_lower_arrive, execute=_arrive, called="cp.async.mbarrier.arrive", verb="arrival",
+           bundling=Bundling.BOUNDARY, counts=Counted(Profiled(Mix.BARRIER)), partial_order=True),
 )  # fmt: skip

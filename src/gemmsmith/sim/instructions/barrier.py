@@ -1,28 +1,180 @@
-"""Barriers of blocks and of warps, and fences."""
+"""Barriers of blocks and of warps, and fences.
+
+bar.sync and bar.red without a count are for all live threads of a block, whole warps at any place. With one, as many threads meet at a barrier of
+that number as the count says, from any place in the program; those that execute bar.arrive do not wait.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
 
 from gemmsmith.sim.bundle import Bundle
 from gemmsmith.sim.execution import Execution
+from gemmsmith.sim.instructions.pattern import Modifiers
 from gemmsmith.sim.instructions.record import Draft, Record, no_form, nothing
 from gemmsmith.sim.lanes import Lanes
-from gemmsmith.sim.lowering import Lowering, literal, operands
-from gemmsmith.sim.syntax import Instruction
+from gemmsmith.sim.lowering import Lowering, Refused, operands
+from gemmsmith.sim.named_barriers import NamedBarriers
+from gemmsmith.sim.operation import Slot, Source
+from gemmsmith.sim.syntax import Instruction, Negated, Operand
 from gemmsmith.sim.traits import Bundling, Counted, Executed, Mix, Profiled, Wait
+from gemmsmith.sim.types import Array
+
+# -- all threads of a block ---------------------------------------------------------------------------
 
 
-def _lower_block(code: Lowering, i: Instruction, _: None) -> Draft[int]:
-    """The detail is the number of the barrier."""
-    del code
-    return Draft(literal(*operands(i, 1)))
+@dataclass(frozen=True)
+class WholeBlock:
+    """A barrier of a number (the first source) for all live threads. ``vote``: that of bar.red.
+
+    ``reduction`` is what all who meet must have in common.
+    """
+
+    vote: Vote | None = None
+
+    @property
+    def reduction(self) -> str:
+        return "" if self.vote is None else self.vote.reduction
+
+    def arrive(self, machine: Execution, step: Bundle[Any], lanes: Lanes) -> None:
+        barriers = machine.unit(NamedBarriers)
+        barriers.check_numbers(np.asarray(machine.fetch(step.sources[0], lanes)).reshape(-1))
+        if self.vote is not None:
+            barriers.votes[lanes] = self.vote.predicate(machine, step, lanes)
 
 
-def _pass_block(machine: Execution, step: Bundle[int], lanes: Lanes) -> None:
+def _lower_block(code: Lowering, i: Instruction, _: None) -> Draft[WholeBlock]:
+    (number,) = operands(i, 1)
+    return Draft(WholeBlock(), sources=(code.source(number, "u32"),))
+
+
+def _pass_block(machine: Execution, step: Bundle[Any], lanes: Lanes) -> None:
     del step
     if machine.shadow is not None:
         machine.shadow.barrier(lanes)
+
+
+# -- as many threads as a count says ------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Meet:
+    """A barrier of a number (the first source) for a number of threads (the second). ``vote``: that of bar.red."""
+
+    vote: Vote | None = None
+    polls: bool = False
+
+    def arrive(self, machine: Execution, step: Bundle[Any], lanes: Lanes) -> None:
+        mine, barriers = machine.indices(lanes), machine.unit(NamedBarriers)
+        if self.vote is not None:
+            barriers.votes[mine] = self.vote.predicate(machine, step, lanes)
+        barriers.arrive(mine, *_named(machine, step, lanes), waits=True)
+
+    def ready(self, machine: Execution, step: Bundle[Any], lanes: Lanes) -> Array:
+        del step
+        return machine.unit(NamedBarriers).free[lanes]
+
+    def describe(self, machine: Execution, step: Bundle[Any], lane: int) -> str:
+        numbers, _ = _named(machine, step, np.array([lane]))
+        meeting = machine.unit(NamedBarriers).open[int(machine.block[lane]), int(numbers[0])]
+        return f"barrier {int(numbers[0])} never completes: {meeting.arrived} of {meeting.count} threads arrived"
+
+
+def _named(machine: Execution, step: Bundle[Any], lanes: Lanes) -> tuple[Array, Array]:
+    """(numbers of barriers, counts of threads)"""
+    number, count = (machine.spread(machine.fetch(source, lanes), lanes) for source in step.sources[:2])
+    return number, count
+
+
+def _lower_named(code: Lowering, i: Instruction, _: None) -> Draft[Meet]:
+    number, count = operands(i, 2)
+    return Draft(Meet(), sources=(code.source(number, "u32"), code.source(count, "u32")))
+
+
+def _pass_named(machine: Execution, step: Bundle[Meet], lanes: Lanes) -> None:
+    del step
+    machine.unit(NamedBarriers).passed(machine.indices(lanes))
+
+
+def _arrive(machine: Execution, step: Bundle[Meet], lanes: Lanes) -> None:
+    machine.unit(NamedBarriers).arrive(machine.indices(lanes), *_named(machine, step, lanes), waits=False)
+
+
+# -- bar.red ------------------------------------------------------------------------------------------
+
+_REDUCTIONS: dict[str, Callable[[Array], Any]] = {"and": np.all, "or": np.any, "popc": np.count_nonzero}
+
+
+@dataclass(frozen=True)
+class Vote:
+    """What is made of the predicates of all threads that meet; the predicate is the last source."""
+
+    reduction: str
+    negated: bool = False
+
+    def predicate(self, machine: Execution, step: Bundle[Any], lanes: Lanes) -> Array:
+        values = machine.spread(machine.fetch(step.sources[-1], lanes), lanes).astype(bool)
+        return ~values if self.negated else values
+
+    def of(self, values: Array) -> Any:
+        return _REDUCTIONS[self.reduction](values)
+
+
+def _decode_vote(m: Modifiers) -> str:
+    if (m["reduction"] == "popc") != (m["type"] == "u32"):
+        raise Refused
+    return m["reduction"]
+
+
+def predicate_source(code: Lowering, operand: Operand) -> tuple[Source, bool]:
+    """A predicate operand, and whether it is negated."""
+    if isinstance(operand, Negated):
+        return code.slot(operand.register, "pred"), True
+    return code.source(operand, "pred"), False
+
+
+def _lower_vote(code: Lowering, i: Instruction, reduction: str) -> Draft[WholeBlock]:
+    result, number, voted = operands(i, 3)
+    source, negated = predicate_source(code, voted)
+    return Draft(WholeBlock(Vote(reduction, negated)), (_result(code, result, reduction),),
+                 (code.source(number, "u32"), source))  # fmt: skip
+
+
+def _lower_named_vote(code: Lowering, i: Instruction, reduction: str) -> Draft[Meet]:
+    result, number, count, voted = operands(i, 4)
+    source, negated = predicate_source(code, voted)
+    return Draft(Meet(Vote(reduction, negated)), (_result(code, result, reduction),),
+                 (code.source(number, "u32"), code.source(count, "u32"), source))  # fmt: skip
+
+
+def _result(code: Lowering, operand: Operand, reduction: str) -> Slot:
+    return code.slot(operand, "u32" if reduction == "popc" else "pred")
+
+
+def _vote(machine: Execution, step: Bundle[WholeBlock], lanes: Lanes) -> None:
+    """All live threads of a block have arrived, some perhaps at other places."""
+    vote, votes, blocks = step.detail.vote, machine.unit(NamedBarriers).votes, machine.block[lanes]
+    assert vote is not None
+    found = np.zeros(blocks.size, np.uint32)
+    for block in np.unique(blocks):
+        found[blocks == block] = vote.of(votes[machine.alive & (machine.block == block)])
+    machine.put(step.targets[0], lanes, found if vote.reduction == "popc" else found != 0)
+    _pass_block(machine, step, lanes)
+
+
+def _named_vote(machine: Execution, step: Bundle[Meet], lanes: Lanes) -> None:
+    vote, barriers, mine = step.detail.vote, machine.unit(NamedBarriers), machine.indices(lanes)
+    assert vote is not None
+    found = np.array([vote.of(barriers.votes[barriers.members[lane]]) for lane in mine.tolist()], np.uint32)
+    machine.put(step.targets[0], lanes, found if vote.reduction == "popc" else found != 0)
+    barriers.passed(mine)
+
+
+# -- warps and fences ---------------------------------------------------------------------------------
 
 
 def _lower_warp(code: Lowering, i: Instruction, _: None) -> Draft[None]:
@@ -42,11 +194,14 @@ def _lower_fence(code: Lowering, i: Instruction, _: None) -> Draft[None]:
     return Draft(None)
 
 
+# -- records ------------------------------------------------------------------------------------------
+
+_COUNTED = Counted(Profiled(Mix.BARRIER), executed=Executed.ARRIVED)
 _BLOCK: dict[str, Any] = {
-    "decode": no_form, "lower": _lower_block, "execute": _pass_block, "called": "__syncthreads()",
-    "waits_on": Wait.BLOCK, "bundling": Bundling.BOUNDARY,
-    "counts": Counted(Profiled(Mix.BARRIER), executed=Executed.ARRIVED),
+    "called": "__syncthreads()", "waits_on": Wait.BLOCK, "bundling": Bundling.BOUNDARY, "counts": _COUNTED,
 }  # fmt: skip
+_NAMED: dict[str, Any] = {"called": "barrier", "bundling": Bundling.BOUNDARY, "partial_order": True}
+_VOTES = {"reduction": "popc and or", "type": "u32 pred"}
 # Memory is consistent here at all times, so a fence has nothing to do. Nor has griddepcontrol: launches run one after
 # another, and the one before has ended.
 _FENCE: dict[str, Any] = {
@@ -54,10 +209,28 @@ _FENCE: dict[str, Any] = {
     "counts": Counted(executed=Executed.NEVER),
 }  # fmt: skip
 
+
+def _barriers(opcode: str, aligned: str) -> tuple[Record[Any, Any], ...]:
+    """All kinds of barriers. ``aligned`` is the modifier: empty for those that lanes of a warp may reach apart."""
+    block: dict[str, Any] = {**_BLOCK, "aligned": bool(aligned)}
+    named: dict[str, Any] = {**_NAMED, "aligned": bool(aligned)}
+    return (
+        Record(f"{opcode}.cta?.sync{aligned}", decode=no_form, lower=_lower_block, execute=_pass_block, **block),
+        Record(f"{opcode}.cta?.sync{aligned}", decode=no_form, lower=_lower_named, execute=_pass_named,
+               waits_on=Wait.EVENT, counts=_COUNTED, **named),
+        Record(f"{opcode}.cta?.arrive{aligned}", decode=no_form, lower=_lower_named, execute=_arrive,
+               counts=Counted(Profiled(Mix.BARRIER)), **named),
+        Record(f"{opcode}.cta?.red.reduction{aligned}.type", where=_VOTES, decode=_decode_vote, lower=_lower_vote,
+               execute=_vote, **block),
+        Record(f"{opcode}.cta?.red.reduction{aligned}.type", where=_VOTES, decode=_decode_vote,
+               lower=_lower_named_vote, execute=_named_vote, waits_on=Wait.EVENT, counts=_COUNTED, **named),
+    )  # fmt: skip
+
+
 RECORDS = (
-    Record("bar.sync.aligned?", aligned=True, **_BLOCK),
-    Record("barrier.sync.aligned", aligned=True, **_BLOCK),
-    Record("barrier.sync", **_BLOCK),
+    *_barriers("bar", ".aligned?"),
+    *_barriers("barrier", ".aligned"),
+    *_barriers("barrier", ""),
     Record("bar.warp.sync", decode=no_form, lower=_lower_warp, execute=_pass_warp, called="__syncwarp()",
            waits_on=Wait.MEMBERS, bundling=Bundling.BOUNDARY, counts=Counted(executed=Executed.NEVER)),
     Record("membar.level", where={"level": "cta gl sys"}, **_FENCE),

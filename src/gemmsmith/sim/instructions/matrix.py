@@ -148,8 +148,9 @@ _STSM = Counted(Profiled(Mix.SHARED_STORE, "STSM", ((CONFLICTS.format("st"), Qua
 _TILES = {"count": "x1 x2 x4", "space": "shared shared::cta"}
 
 RECORDS = (
-    Record("ldmatrix.sync!.aligned!.m8n8!.count!.trans?.space?.b16!", where=_TILES, decode=_decode_tiles, lower=_lower_load,
-           execute=_load, called="ldmatrix.sync.aligned", verb="read", waits_on=Wait.WARP, counts=_LDSM),
+    Record("ldmatrix.sync!.aligned!.m8n8!.count!.trans?.space?.b16!", where=_TILES, decode=_decode_tiles,
+           lower=_lower_load, execute=_load, called="ldmatrix.sync.aligned", verb="read", waits_on=Wait.WARP,
+           counts=_LDSM),
     Record("stmatrix.sync!.aligned!.m8n8!.count!.trans?.space?.b16!", where=_TILES, decode=_decode_tiles,
            lower=_lower_store, execute=_store, called="stmatrix.sync.aligned", verb="write", waits_on=Wait.WARP,
            counts=_STSM),

@@ -2,7 +2,7 @@
 
 A pattern is an opcode and words. A word that ``where`` lists stands for one of several modifiers, and the match says
 which; any other word stands for itself. ``?`` makes a word optional, ``*`` allows any number, ``!`` demands it. Words
-with none of these must occur in the order of the pattern; the others may stand anywhere, since ptxas takes them anywhere.
+with none of these must occur in the order of the pattern; the others may stand anywhere, as ptxas takes them.
 """
 
 from __future__ import annotations

@@ -24,6 +24,7 @@ from gemmsmith.sim.instructions import (
     f64,
     integer,
     matrix,
+    mbarrier,
     memory,
     mma,
     move,
@@ -37,7 +38,7 @@ from gemmsmith.sim.instructions.record import AnyRecord, Composite
 from gemmsmith.sim.lowering import Refused
 
 FAMILIES = (f32, f64, f16, approx, integer, carry, bits, compare, convert, clock, move, memory, parameter, atomic,
-            async_copy, barrier, shuffle, vote, matrix, mma, control, call)  # fmt: skip
+            async_copy, barrier, mbarrier, shuffle, vote, matrix, mma, control, call)  # fmt: skip
 
 
 @dataclass(frozen=True)

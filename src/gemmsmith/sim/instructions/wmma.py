@@ -25,7 +25,9 @@ from gemmsmith.sim.syntax import Address, Immediate, Instruction, Operand, Regis
 # -- loads and stores ---------------------------------------------------------------------------------
 
 
-def _transfer(code: Code, i: Instruction, m: Modifiers, layout: Layout, at: int) -> tuple[Transfer, tuple[Operand, ...]]:
+def _transfer(
+    code: Code, i: Instruction, m: Modifiers, layout: Layout, at: int
+) -> tuple[Transfer, tuple[Operand, ...]]:
     """The address is operand number ``at``; the registers are the other of the first two."""
     given = operands(i, 2, 3)
     address, registers = given[at], items(given[1 - at], layout.registers)
@@ -64,9 +66,9 @@ def _store_accumulator(work: Rewriting, i: Instruction, m: Modifiers) -> list[In
 
 # For each type: the shape of mma.sync, and the registers of its A, B and accumulators of 32 bits or more.
 _PRODUCTS = {
-    "f16": ("m16n8k16", 4, 2, 4), "bf16": ("m16n8k16", 4, 2, 4), "s8": ("m16n8k16", 2, 1, 4), "u8": ("m16n8k16", 2, 1, 4),
-    "tf32": ("m16n8k4", 2, 1, 4), "f64": ("m8n8k4", 1, 1, 2), "s4": ("m8n8k32", 1, 1, 2), "u4": ("m8n8k32", 1, 1, 2),
-    "b1": ("m8n8k128", 1, 1, 2),
+    "f16": ("m16n8k16", 4, 2, 4), "bf16": ("m16n8k16", 4, 2, 4), "s8": ("m16n8k16", 2, 1, 4),
+    "u8": ("m16n8k16", 2, 1, 4), "tf32": ("m16n8k4", 2, 1, 4), "f64": ("m8n8k4", 1, 1, 2),
+    "s4": ("m8n8k32", 1, 1, 2), "u4": ("m8n8k32", 1, 1, 2), "b1": ("m8n8k128", 1, 1, 2),
 }  # fmt: skip
 
 
@@ -162,5 +164,6 @@ COMPOSITES = (
     Composite("wmma.mma.sync!.aligned!.rows.columns.shape!.d.c", _multiply, where={**_LAYOUTS, **_RESULTS}),
     Composite("wmma.mma.sync!.aligned!.rows.columns.shape!.rn?.d.a.b.c.satfinite?", _multiply,
               where={**_LAYOUTS, **_RESULTS, "a": FACTORS, "b": FACTORS}),
-    Composite("wmma.mma.op.popc.sync!.aligned!.row.col.m8n8k128!.s32.b1.b1.s32", _multiply_bits, where={"op": "and xor"}),
+    Composite("wmma.mma.op.popc.sync!.aligned!.row.col.m8n8k128!.s32.b1.b1.s32", _multiply_bits,
+              where={"op": "and xor"}),
 )  # fmt: skip

@@ -1,7 +1,7 @@
 """The instructions that ptxas makes of a wmma.load or wmma.store.
 
-ldmatrix for A and B in shared memory where a tile's rows are 16 bytes. Elsewhere plain accesses: of a register at a time
-where its elements are neighbours in memory, else of single elements; 16-bit elements are transposed with movmatrix.
+ldmatrix for A and B in shared memory where a tile's rows are 16 bytes. Elsewhere plain accesses: of a register at a
+time where its elements are neighbours in memory, else of single elements. movmatrix transposes 16-bit elements.
 """
 
 from __future__ import annotations
@@ -120,7 +120,9 @@ class Transfer:
         down, across = (outer, inner) if self.contiguous else (inner, outer)
         row = line if down is None else code.value("mad.lo.u32", down, _number(8), line)
         width = self.layout.inner if self.contiguous else 8
-        column = code.value("mov.u32", _number(0)) if across is None else code.value("mul.lo.u32", across, _number(width))
+        column = (
+            code.value("mov.u32", _number(0)) if across is None else code.value("mul.lo.u32", across, _number(width))
+        )
         start = self.start(row, column)
         form = f"ldmatrix.sync.aligned.m8n8.x{each}{'' if self.contiguous else '.trans'}.shared.b16"
         for first in range(0, len(tiles), each):

@@ -1,9 +1,9 @@
 """How a fragment of the warp-matrix instructions (wmma) is made of the fragments of mma.sync.
 
 PTX leaves it open which lane holds which element. ptxas builds every fragment from tiles of 8 × 4E elements, E to a
-register: lane 4g + t holds elements E·t to E·t + E − 1 of row g of the tile. The *outer* dimension of a matrix is that of
-g, the *inner* one that of t: K for A and B. Two tiles along the outer dimension make the A operand of an mma.sync, one
-makes its B operand. A tile of the accumulator is 8×8 and has two elements to a lane.
+register: lane 4g + t holds elements E·t to E·t + E − 1 of row g of the tile. The *outer* dimension of a matrix is that
+of g, the *inner* one that of t: K for A and B. Two tiles along the outer dimension make the A operand of an mma.sync,
+one makes its B operand. A tile of the accumulator is 8×8 and has two elements to a lane.
 
 With 8 rows and 32 columns the product is computed transposed: B is the A operand, A the B operand, and the outer
 dimension of the accumulator is that of columns. On an H200 the registers after each load are the same
@@ -23,8 +23,9 @@ _SHAPES = {
 }  # fmt: skip
 # For each type of A and B: the bits of an element, and the shapes.
 _FACTORS: dict[str, tuple[int, tuple[str, ...]]] = {
-    "f16": (16, _SIXTEEN), "bf16": (16, _SIXTEEN), "s8": (8, _SIXTEEN), "u8": (8, _SIXTEEN), "tf32": (32, ("m16n16k8",)),
-    "f64": (64, ("m8n8k4",)), "s4": (4, ("m8n8k32",)), "u4": (4, ("m8n8k32",)), "b1": (1, ("m8n8k128",)),
+    "f16": (16, _SIXTEEN), "bf16": (16, _SIXTEEN), "s8": (8, _SIXTEEN), "u8": (8, _SIXTEEN),
+    "tf32": (32, ("m16n16k8",)), "f64": (64, ("m8n8k4",)), "s4": (4, ("m8n8k32",)), "u4": (4, ("m8n8k32",)),
+    "b1": (1, ("m8n8k128",)),
 }  # fmt: skip
 _ACCUMULATORS: dict[str, tuple[int, tuple[str, ...]]] = {
     "f16": (16, _SIXTEEN), "f32": (32, (*_SIXTEEN, "m16n16k8")), "s32": (32, (*_SIXTEEN, "m8n8k32", "m8n8k128")),

@@ -1,0 +1,206 @@
+"""mbarrier: barriers in shared memory, at whose phases threads arrive and for which they wait.
+
+A wait for a phase that is not complete returns false the first time, so that a kernel that does not ask again is found
+out. When it asks again, its lanes block until the phase is complete; if nothing else can run, they get false again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gemmsmith.sim.bundle import Bundle
+from gemmsmith.sim.execution import Execution
+from gemmsmith.sim.instructions.pattern import Modifiers
+from gemmsmith.sim.instructions.record import Draft, Record, no_form
+from gemmsmith.sim.lanes import Lanes
+from gemmsmith.sim.lowering import Lowering, Refused, operands
+from gemmsmith.sim.mbarriers import BYTES, MOST, MBarriers, pending_count, phase_number, state
+from gemmsmith.sim.memory import RAW, LaneFault, resolve_generic
+from gemmsmith.sim.syntax import SINK, Immediate, Instruction
+from gemmsmith.sim.traits import Access, Bundling, Counted, Effect, Mix, Profiled, Space, Wait
+from gemmsmith.sim.types import Array
+
+_ACCESS = Access(Space.SHARED, Effect.UPDATE, BYTES, BYTES, BYTES)
+
+
+def places(machine: Execution, step: Bundle[Any], lanes: Lanes, generic: bool) -> tuple[Array, Array]:
+    """(lane numbers, byte positions of their objects)."""
+    addresses = machine.addresses(step.pointers[0], lanes, step.count)
+    if generic:
+        space, addresses = resolve_generic(addresses)
+        if space is not Space.SHARED:
+            raise LaneFault(0, f"{step.traits.called} in {space} memory: an mbarrier must be in shared memory")
+    machine.reached = (Space.SHARED, addresses)
+    return machine.indices(lanes), machine.shared.index(addresses, machine.shared_base[lanes], BYTES)
+
+
+# -- init and inval -----------------------------------------------------------------------------------
+
+
+def _decode_place(m: Modifiers) -> bool:
+    """Whether the address is generic."""
+    return "space" not in m
+
+
+def _lower_init(code: Lowering, i: Instruction, generic: bool) -> Draft[bool]:
+    at, count = operands(i, 2)
+    return Draft(generic, (), (code.source(count, "u32"),), (code.pointer(at),), _ACCESS)
+
+
+def _init(machine: Execution, step: Bundle[bool], lanes: Lanes) -> None:
+    mine, index = places(machine, step, lanes, step.detail)
+    counts = machine.spread(machine.fetch(step.sources[0], lanes), lanes)
+    wrong = (counts == 0) | (counts > MOST)
+    if wrong.any():
+        at = int(np.argmax(wrong))
+        raise LaneFault(at, f"mbarrier.init with a count of {int(counts[at])}: it must be from 1 to {MOST}")
+    if machine.shadow is not None:
+        machine.shadow.write(step.first, mine, index, state(counts, counts, 0).view(RAW[BYTES]))
+    machine.unit(MBarriers).initialise(index, counts)
+
+
+def _lower_inval(code: Lowering, i: Instruction, generic: bool) -> Draft[bool]:
+    (at,) = operands(i, 1)
+    return Draft(generic, pointers=(code.pointer(at),), access=_ACCESS)
+
+
+def _inval(machine: Execution, step: Bundle[bool], lanes: Lanes) -> None:
+    """Ordered against waits and arrivals as these are among themselves: cuda::pipeline ends with it, after no barrier."""
+    mine, index = places(machine, step, lanes, step.detail)
+    barriers = machine.unit(MBarriers)
+    barriers.load(index)
+    barriers.note(step.first, mine, index)
+    barriers.initialise(index, np.zeros(mine.size, np.uint32))
+
+
+# -- arrive -------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Arrival:
+    """``drop``: later phases expect one arrival less. ``completes``: whether it may be the last of its phase."""
+
+    generic: bool
+    drop: bool
+    completes: bool
+
+
+def _decode_arrive(m: Modifiers) -> Arrival:
+    return Arrival("space" not in m, m["op"] == "arrive_drop", "noComplete" not in m)
+
+
+def _lower_arrive(code: Lowering, i: Instruction, form: Arrival) -> Draft[Arrival]:
+    found, at, *count = operands(i, 2, 3)
+    if not form.completes and not count:
+        raise Refused
+    targets = () if found == SINK else (code.slot(found, "b64"),)
+    return Draft(form, targets, (code.source(count[0] if count else Immediate(1, "int"), "u32"),), (code.pointer(at),),
+                 _ACCESS)  # fmt: skip
+
+
+def _arrive(machine: Execution, step: Bundle[Arrival], lanes: Lanes) -> None:
+    form, barriers = step.detail, machine.unit(MBarriers)
+    mine, index = places(machine, step, lanes, form.generic)
+    counts = machine.spread(machine.fetch(step.sources[0], lanes), lanes)
+    barriers.note(step.first, mine, index)
+    moment = None if machine.shadow is None else machine.shadow.arrive(mine)
+    found = barriers.arrive(mine, index, counts, moment, form.drop, form.completes)
+    if step.targets:
+        machine.put(step.targets[0], lanes, found)
+
+
+# -- waits --------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class PhaseWait:
+    """A wait for the phase that an arrival found, or for the one of a given parity."""
+
+    generic: bool
+    parity: bool
+    polls: bool = True
+
+    def arrive(self, machine: Execution, step: Bundle[Any], lanes: Lanes) -> None:
+        """Waiting changes nothing."""
+
+    def ready(self, machine: Execution, step: Bundle[Any], lanes: Lanes) -> Array:
+        """Lanes that ask for the first time, or whose phase is complete."""
+        new = machine.unit(MBarriers).repeated[lanes] != step.first.position
+        result: Array = new | self.complete(machine, step, lanes)
+        return result
+
+    def complete(self, machine: Execution, step: Bundle[Any], lanes: Lanes) -> Array:
+        _, index = places(machine, step, lanes, self.generic)
+        current = phase_number(machine.unit(MBarriers).load(index))
+        given = machine.spread(machine.fetch(step.sources[0], lanes), lanes)
+        if self.parity:
+            result: Array = current % 2 != given % 2
+        else:
+            result = current != phase_number(given.astype(np.uint64))
+        return result
+
+    def describe(self, machine: Execution, step: Bundle[Any], lane: int) -> str:
+        _, index = places(machine, step, np.array([lane]), self.generic)
+        bits = machine.unit(MBarriers).load(index)[0]
+        return (f"{step.traits.called} never completes: phase {int(phase_number(bits))} of the mbarrier lacks "
+                f"{int(pending_count(bits))} arrivals")  # fmt: skip
+
+
+def _decode_wait(m: Modifiers) -> PhaseWait:
+    return PhaseWait("space" not in m, "parity" in m)
+
+
+def _lower_wait(code: Lowering, i: Instruction, form: PhaseWait) -> Draft[PhaseWait]:
+    done, at, phase, *_ = operands(i, 3, 4)  # a fourth is the longest time to wait
+    return Draft(form, (code.slot(done, "pred"),), (code.source(phase, "u32" if form.parity else "b64"),),
+                 (code.pointer(at),), _ACCESS)  # fmt: skip
+
+
+def _wait(machine: Execution, step: Bundle[PhaseWait], lanes: Lanes) -> None:
+    mine, index = places(machine, step, lanes, step.detail.generic)
+    done = step.detail.complete(machine, step, lanes)
+    barriers = machine.unit(MBarriers)
+    barriers.repeated[mine] = np.where(done, -1, step.first.position)
+    barriers.note(step.first, mine, index)
+    barriers.acquire(mine[done], index[done])
+    machine.put(step.targets[0], lanes, done)
+
+
+# -- pending_count ------------------------------------------------------------------------------------
+
+
+def _lower_pending(code: Lowering, i: Instruction, _: None) -> Draft[None]:
+    count, found = operands(i, 2)
+    return Draft(None, (code.slot(count, "u32"),), (code.source(found, "b64"),))
+
+
+def _pending(machine: Execution, step: Bundle[None], lanes: Lanes) -> None:
+    machine.put(step.targets[0], lanes, pending_count(np.asarray(machine.fetch(step.sources[0], lanes), np.uint64)))
+
+
+# -- records ------------------------------------------------------------------------------------------
+
+_WHERE = {"space": "shared shared::cta"}
+_ORDERED = {**_WHERE, "order": "release acquire relaxed", "scope": "cta"}
+_COMMON: dict[str, Any] = {
+    "bundling": Bundling.BOUNDARY,
+    "counts": Counted(Profiled(Mix.BARRIER)),
+    "partial_order": True,
+}
+
+RECORDS = (
+    Record("mbarrier.init.space?.b64", where=_WHERE, decode=_decode_place, lower=_lower_init, execute=_init,
+           called="mbarrier.init", verb="initialisation", **_COMMON),
+    Record("mbarrier.inval.space?.b64", where=_WHERE, decode=_decode_place, lower=_lower_inval, execute=_inval,
+           called="mbarrier.inval", verb="invalidation", **_COMMON),
+    Record("mbarrier.op.noComplete?.order?.scope?.space?.b64", where={**_ORDERED, "op": "arrive arrive_drop"},
+           decode=_decode_arrive, lower=_lower_arrive, execute=_arrive, called="mbarrier.arrive", verb="arrival",
+           **_COMMON),
+    Record("mbarrier.op.parity?.order?.scope?.space?.b64", where={**_ORDERED, "op": "test_wait try_wait"},
+           decode=_decode_wait, lower=_lower_wait, execute=_wait, called="mbarrier wait", verb="wait",
+           waits_on=Wait.EVENT, **_COMMON),
+    Record("mbarrier.pending_count.b64", decode=no_form, lower=_lower_pending, execute=_pending),
+)  # fmt: skip

@@ -1,0 +1,154 @@
+"""The mbarrier objects of a wave's shared memory: arrivals, phases, and what a phase orders.
+
+PTX leaves the 64 bits of an object open. Here the low 20 are the arrivals that the current phase still lacks, the next
+20 those that a phase expects, and the others the number of the phase. ``mbarrier.arrive`` returns these bits as they
+were before the arrival.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gemmsmith.sim.clocks import Clock, Moment
+from gemmsmith.sim.execution import Execution
+from gemmsmith.sim.memory import RAW, LaneFault
+from gemmsmith.sim.operation import Operation
+from gemmsmith.sim.types import Array
+
+BYTES = 8
+MOST = (1 << 20) - 1  # arrivals
+_FIELD = np.uint64(MOST)
+_EXPECTED, _PHASE = np.uint64(20), np.uint64(40)
+
+
+def state(pending: int | Array, expected: int | Array, phase: int | Array) -> Array:
+    """The bits of an object."""
+    parts = (np.asarray(x, np.uint64) for x in (pending, expected, phase))
+    low, middle, high = parts
+    result: Array = low | middle << _EXPECTED | high << _PHASE
+    return result
+
+
+def pending_count(bits: Array) -> Array:
+    """Arrivals that a phase lacked."""
+    return (bits & _FIELD).astype(np.uint32)
+
+
+def expected_count(bits: Array) -> Array:
+    return (bits >> _EXPECTED & _FIELD).astype(np.int64)
+
+
+def phase_number(bits: Array) -> Array:
+    return (bits >> _PHASE).astype(np.int64)
+
+
+class MBarriers:
+    """Objects are named by their byte position in the wave's shared memory."""
+
+    def __init__(self, machine: Execution) -> None:
+        self.machine = machine
+        # What arrivals released: those of the current phase, and those of all phases before it.
+        self._released: dict[int, Clock] = {}
+        self._completed: dict[int, Clock] = {}
+        # The wait that each lane was last told to repeat, by its position in the program.
+        self.repeated = np.full(machine.wave.lanes, -1, np.int64)
+
+    def initialise(self, index: Array, counts: Array) -> None:
+        """Set objects to phase 0; a count of 0 makes them invalid."""
+        self.machine.shared.scatter(index, BYTES, state(counts, counts, 0).view(RAW[BYTES]))
+        for place in np.unique(index).tolist():
+            self._released.pop(place, None)
+            self._completed.pop(place, None)
+
+    def load(self, index: Array) -> Array:
+        """The states of valid objects."""
+        found: Array = self.machine.shared.gather(index, BYTES).view(np.uint64)
+        expected, pending = expected_count(found), pending_count(found)
+        invalid = (expected == 0) & (pending == 0)
+        if invalid.any():
+            place = int(np.argmax(invalid))
+            raise LaneFault(place, "mbarrier at shared address "
+                            f"{int(index[place]) % self.machine.shared.stride:#x} is not initialised")  # fmt: skip
+        return found
+
+    def add(self, index: Array, count: int) -> None:
+        """Each phase that is current needs ``count`` arrivals more, for each time that an object is named."""
+        self.load(index)
+        for place, times in zip(*(x.tolist() for x in np.unique(index, return_counts=True)), strict=True):
+            pending, expected, phase = self._parts(place)
+            self._store(place, pending + count * times, expected, phase)
+
+    def arrive(
+        self,
+        lanes: Array,
+        index: Array,
+        counts: Array,
+        moment: Moment | None,
+        drop: bool = False,
+        completes: bool = True,
+    ) -> Array:
+        """Arrivals, in the order of lanes; the state that each found. ``moment``: when they arrived, if races are looked for.
+
+        ``drop``: the phases after this one expect so many arrivals less. ``completes``: whether a phase may end.
+        """
+        self.load(index)
+        found = np.zeros(lanes.size, np.uint64)
+        order = np.argsort(index, kind="stable")
+        places, starts = np.unique(index[order], return_index=True)
+        for place, members in zip(places.tolist(), np.split(order, starts[1:]), strict=True):
+            while members.size:
+                members = self._some(place, members, counts, found, lanes, moment, drop, completes)
+        self.machine.progress += 1
+        return found
+
+    def _some(self, place: int, members: Array, counts: Array, found: Array, lanes: Array, moment: Moment | None,
+              drop: bool, completes: bool) -> Array:  # fmt: skip
+        """The arrivals that belong to the current phase; returns the others."""
+        pending, expected, phase = self._parts(place)
+        sums = np.cumsum(counts[members].astype(np.int64))
+        here = int(np.searchsorted(sums, pending, side="right"))
+        if here == 0 or (here < members.size and int(sums[here - 1]) != pending):
+            at = int(members[min(here, members.size - 1)])
+            raise LaneFault(at, f"{int(counts[at])} arrivals at an mbarrier whose phase lacks "
+                            f"{pending - (int(sums[here - 1]) if here else 0)}")  # fmt: skip
+        mine, total = members[:here], int(sums[here - 1])
+        if total == pending and not completes:
+            raise LaneFault(int(mine[-1]), "an arrival with .noComplete completes the phase of its mbarrier")
+        before = sums[:here] - counts[mine]
+        gone = before if drop else 0
+        found[mine] = state(pending - before, expected - gone, phase)
+        if moment is not None:
+            new = self.machine.clocks.known(moment, lanes[mine])
+            self._released[place] = new.joined(self._released.get(place, new))
+        expected -= total if drop else 0
+        if total == pending:
+            self._store(place, expected, expected, phase + 1)
+            if place in self._released:
+                released = self._released.pop(place)
+                self._completed[place] = released.joined(self._completed.get(place, released))
+        else:
+            self._store(place, pending - total, expected, phase)
+        return members[here:]
+
+    def acquire(self, lanes: Array, index: Array) -> None:
+        """These lanes have waited for phases that are complete."""
+        shadow = self.machine.shadow
+        if shadow is None:
+            return
+        for place in np.unique(index).tolist():
+            if place in self._completed:
+                shadow.acquire(lanes[index == place], self._completed[place])
+
+    def note(self, operation: Operation[Any], lanes: Array, index: Array) -> None:
+        """Tell the race detector of an atomic access to the objects."""
+        if self.machine.shadow is not None:
+            self.machine.shadow.atomic(operation, lanes, index)
+
+    def _parts(self, place: int) -> tuple[int, int, int]:
+        bits = self.machine.shared.data.view(np.uint64)[place // BYTES]
+        return int(pending_count(bits)), int(expected_count(bits)), int(phase_number(bits))
+
+    def _store(self, place: int, pending: int, expected: int, phase: int) -> None:
+        self.machine.shared.data.view(np.uint64)[place // BYTES] = state(pending, expected, phase % (1 << 24))

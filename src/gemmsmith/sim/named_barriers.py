@@ -1,0 +1,109 @@
+"""The numbered barriers of blocks at which some threads meet: bar.sync, bar.arrive and bar.red with a count."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from gemmsmith.sim.clocks import Clock, joined
+from gemmsmith.sim.execution import Execution
+from gemmsmith.sim.memory import LaneFault
+from gemmsmith.sim.types import Array
+from gemmsmith.sim.wave import WARP
+
+NUMBERS = 16
+
+
+@dataclass
+class Meeting:
+    """How many threads have arrived at a barrier so far, who of them waits, and what all of them have released.
+
+    A warp of which all live lanes have arrived counts as 32 threads; ``parts`` are arrivals of other warps.
+    """
+
+    count: int
+    warps: int = 0
+    parts: dict[int, int] = field(default_factory=dict)
+    waiting: list[int] = field(default_factory=list)
+    released: Clock | None = None
+
+    @property
+    def arrived(self) -> int:
+        return WARP * self.warps + sum(self.parts.values())
+
+
+class NamedBarriers:
+    """Meetings by block and number. Lanes are released when the count of their barrier is reached."""
+
+    def __init__(self, machine: Execution) -> None:
+        self.machine = machine
+        self.open: dict[tuple[int, int], Meeting] = {}
+        self.free = np.zeros(machine.wave.lanes, bool)
+        self._acquired: dict[int, Clock] = {}  # by lane: what it learns as it goes on
+        self.votes = np.zeros(machine.wave.lanes, bool)  # the predicates of bar.red
+        self.members: dict[int, Array] = {}  # the lanes that each lane of a bar.red met
+
+    def arrive(self, lanes: Array, numbers: Array, counts: Array, waits: bool) -> None:
+        """These lanes arrive; warp by warp, since a barrier may be used again as soon as its count is reached."""
+        self.check_numbers(numbers)
+        self._check_counts(counts)
+        moment = None if self.machine.shadow is None else self.machine.shadow.arrive(lanes)
+        block, warp = self.machine.block[lanes], self.machine.warp[lanes]
+        keys = np.stack((warp, numbers.astype(np.int64)), axis=1)
+        _, first, inverse = np.unique(keys, axis=0, return_index=True, return_inverse=True)
+        for number, start in enumerate(first.tolist()):
+            members = np.flatnonzero(inverse.reshape(-1) == number)
+            key = int(block[start]), int(numbers[start])
+            meeting = self.open.setdefault(key, Meeting(int(counts[start])))
+            if meeting.count != int(counts[start]):
+                raise LaneFault(
+                    start, f"barrier {key[1]} is used with counts of {meeting.count} and {int(counts[start])}"
+                )
+            self._count(meeting, int(warp[start]), members.size)
+            meeting.waiting += lanes[members].tolist() if waits else []
+            if moment is not None:
+                meeting.released = joined((meeting.released, self.machine.clocks.known(moment, lanes[members])))
+            if meeting.arrived >= meeting.count:
+                self._complete(self.open.pop(key))
+        self.machine.progress += 1
+
+    def _count(self, meeting: Meeting, warp: int, lanes: int) -> None:
+        arrived = meeting.parts.pop(warp, 0) + lanes
+        if arrived >= int(np.count_nonzero(self.machine.alive[self.machine.warp == warp])):
+            meeting.warps += 1
+        else:
+            meeting.parts[warp] = arrived
+
+    def passed(self, lanes: Array) -> None:
+        """These lanes go on."""
+        self.free[lanes] = False
+        shadow = self.machine.shadow
+        if shadow is None:
+            return
+        met: dict[int, tuple[Clock, list[int]]] = {}
+        for lane in lanes.tolist():
+            clock = self._acquired.pop(lane)
+            met.setdefault(id(clock), (clock, []))[1].append(lane)
+        for clock, together in met.values():
+            shadow.acquire(np.array(together), clock)
+
+    def _complete(self, meeting: Meeting) -> None:
+        waiting = np.array(meeting.waiting, np.intp)
+        self.free[waiting] = True
+        for lane in meeting.waiting:
+            self.members[lane] = waiting
+            if meeting.released is not None:
+                self._acquired[lane] = meeting.released
+
+    def check_numbers(self, numbers: Array) -> None:
+        beyond = numbers >= NUMBERS
+        if beyond.any():
+            at = int(np.argmax(beyond))
+            raise LaneFault(at, f"barrier {int(numbers[at])}: a block has barriers 0 to {NUMBERS - 1}")
+
+    def _check_counts(self, counts: Array) -> None:
+        odd = (counts % WARP != 0) | (counts == 0)
+        if odd.any():
+            at = int(np.argmax(odd))
+            raise LaneFault(at, f"a barrier for {int(counts[at])} threads: the number must be a multiple of {WARP}")
