@@ -117,14 +117,26 @@ def test_bytes_of_a_word_are_tracked_one_by_one() -> None:
         launch(body + "\nld.shared.u32 %r1, [%r5];", words(1), declarations=ROOM)
 
 
-def test_one_instruction_through_pointers_to_several_memories_is_refused() -> None:
+def test_one_instruction_reaches_several_memories_through_generic_pointers() -> None:
+    """Half of a warp reads and writes shared memory, the other half global memory."""
     body = """
-    mov.u64 %d1, room; cvta.shared.u64 %d1, %d1; setp.lt.u32 %p1, %t, 16; st.shared.u32 [room], %t;
+    mov.u64 %d1, room; cvta.shared.u64 %d1, %d1; setp.lt.u32 %p1, %t, 16; st.shared.u32 [room], 41; bar.warp.sync -1;
     selp.b64 %d2, %d1, %b0, %p1;
-    ld.u32 %r1, [%d2];
+    ld.u32 %r1, [%d2]; add.u32 %r1, %r1, 1; bar.warp.sync -1; st.u32 [%d2], %r1; bar.warp.sync -1;
+    ld.shared.u32 %r2, [room];
+    mul.wide.u32 %d3, %t, 4; add.s64 %d3, %d3, %b1; add.u32 %r1, %r1, %r2; st.global.u32 [%d3], %r1;
     """
-    with pytest.raises(SimulationError, match="mixed-space"):
-        launch(body, words(1), declarations=ROOM)
+    first, found = launch(body, np.array([99], np.uint32), words(32), declarations=ROOM)
+    assert first[0] == 100
+    assert found.tolist() == [42 + 42] * 16 + [100 + 42] * 16
+    atom = body.replace("ld.u32 %r1, [%d2]; add.u32 %r1, %r1, 1;", "atom.add.u32 %r1, [%d2], 1;").replace(
+        "st.u32 [%d2], %r1;", ""
+    )
+    first, found = launch(atom, np.array([99], np.uint32), words(32), declarations=ROOM)
+    assert first[0] == 99 + 16
+    assert found.tolist() == [41 + lane + 57 for lane in range(16)] + [99 + lane + 57 for lane in range(16)]
+    with pytest.raises(SimulationError, match="out-of-bounds generic read of 4 bytes"):
+        launch(body.replace("[%d2]; add", "[%d2+8192]; add"), words(1), words(32), declarations=ROOM)
 
 
 SOURCE = """extern "C" __global__ void k(float* A, int n) {

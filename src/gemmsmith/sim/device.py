@@ -159,8 +159,9 @@ class SimDevice:
                 wave = Wave(
                     geometry.grid, geometry.block, numbers[start : start + at_once], static + geometry.smem, parameters
                 )
-                machine = Machine(loaded.lowered, loaded.program(wave.lanes), wave, self.memory, self.schedule, self.log,
-                                  self.counters, deadline)  # fmt: skip
+                program = loaded.program(wave.lanes)
+                machine = Machine(loaded.lowered, program, wave, self.memory, self.schedule, self.log, self.counters,
+                                  deadline)  # fmt: skip
                 machine.prints = self.prints
                 machine.run()
 

@@ -299,7 +299,8 @@ def extend_from(wrap: bool) -> Callable[[Array, Array], Array]:
         spare = (np.uint32(32) - width).astype(np.uint64)
         shifted = (np.asarray(a).view(np.uint32).astype(np.uint64) << spare).astype(np.uint32).view(kind)
         kept = np.right_shift(shifted, np.minimum(spare, 31).astype(kind))
-        return np.where(width == 0, kind.type(0), kept).astype(kind)
+        result: Array = np.where(width == 0, kind.type(0), kept).astype(kind)
+        return result
 
     return extend
 

@@ -31,9 +31,10 @@ def lower(entry: Entry, addresses: dict[str, int], mod32: bool = False, known: T
     for n, instruction in enumerate(entry.instructions):
         code.function = "" if n >= start else starts.get(n, code.function)
         operations.append(_lower(code, known, n, instruction))
-    frame, stack = code.local_size, code.stack_size()
-    return Lowered(tuple(operations), labels, code.heights, code.special, code.static_shared, frame + stack, start, frame,
-                   {name: code.symbols[name] for name in code.frames})  # fmt: skip
+    frame, size = code.local_size, code.local_size + code.stack_size()
+    functions = {name: code.symbols[name] for name in code.frames}
+    return Lowered(tuple(operations), labels, code.heights, code.special, code.static_shared, size, start, frame,
+                   functions)  # fmt: skip
 
 
 def unknown(instruction: Instruction, register: str = "") -> UnknownInstructionError:

@@ -87,14 +87,19 @@ def _gather(
     if space is Space.PARAM:
         return parameter_bytes(machine, addresses.astype(np.int64), width)
     memory, bases = machine.window(space, lanes)
-    if not whole:
-        bases = np.broadcast_to(bases, (step.count, bases.size)).reshape(np.shape(chosen))[chosen]
+    if not isinstance(chosen, slice):
+        bases = _chosen_bases(bases, step.count, chosen)
     index = memory.index(addresses, bases, width)
     raw = memory.gather(index, width)
     if machine.shadow is not None and space is Space.SHARED:
         for operation, mine, row in _rows(machine, step, lanes, chosen, index):
             machine.shadow.read(operation, mine, row)
     return raw
+
+
+def _chosen_bases(bases: Array, count: int, chosen: Array) -> Array:
+    """Where the windows of the chosen accesses start."""
+    return np.broadcast_to(bases, (count, bases.size)).reshape(chosen.shape)[chosen]
 
 
 def _rows(
@@ -164,8 +169,8 @@ def _scatter(
     if space is Space.PARAM:
         raise AccessFault("forbidden", 0, int(addresses.reshape(-1)[0]), "kernel parameters are read-only", space)
     memory, bases = machine.window(space, lanes)
-    if not whole:
-        bases = np.broadcast_to(bases, (step.count, bases.size)).reshape(np.shape(chosen))[chosen]
+    if not isinstance(chosen, slice):
+        bases = _chosen_bases(bases, step.count, chosen)
     index = memory.index(addresses, bases, width)
     memory.scatter(index, width, values)
     if machine.shadow is not None and space is Space.SHARED:
@@ -239,7 +244,7 @@ RECORDS = (
     Record("prefetch.space?.level", where={"space": "global local const param", "level": "L1 L2 L2::*"}, decode=no_form,
            lower=_lower_prefetch, execute=nothing),
     Record("prefetchu.L1", decode=no_form, lower=_lower_prefetch, execute=nothing),
-    Record("createpolicy.kind.hint*.b64", where={"kind": "fractional range range.global cvt", "hint": "L2::* L2 global"},
+    Record("createpolicy.kind.hint*.b64", where={"kind": "fractional range cvt", "hint": "L2::* L2 global"},
            decode=no_form, lower=_lower_policy, execute=compute),
     lanewise("isspacep.space", "u64 -> pred", where={"space": "global const shared shared::cta local param"},
              choose=_is_in),

@@ -35,8 +35,8 @@ from gemmsmith.sim.instructions.pattern import Modifiers, Pattern
 from gemmsmith.sim.instructions.record import AnyRecord, Composite
 from gemmsmith.sim.lowering import Refused
 
-FAMILIES = (f32, f64, f16, approx, integer, carry, bits, compare, convert, clock, move, memory, parameter, atomic, async_copy, barrier,
-            shuffle, vote, matrix, control, call)  # fmt: skip
+FAMILIES = (f32, f64, f16, approx, integer, carry, bits, compare, convert, clock, move, memory, parameter, atomic,
+            async_copy, barrier, shuffle, vote, matrix, control, call)  # fmt: skip
 
 
 @dataclass(frozen=True)
