@@ -307,6 +307,8 @@ def _more() -> Iterator[Form]:
             yield scalar(f"set.{comparison}.{combine}.{to}.{kind}", to, kind, kind, "pred")
     for mode in TO_INTEGER:
         yield scalar(f"cvt.{mode}.bf16.bf16", "bf16", "bf16")
+    for kind, add in product(("u32", "s32"), ("", "add")):
+        yield scalar(_joined("vabsdiff4.u32", kind, kind, add), "b32", "b32", "b32", "b32")
 
 
 def _literal_floats() -> Iterator[Form]:

@@ -338,3 +338,20 @@ def pairwise(function: Callable[[Array, Array], Array], signed: bool, relu: bool
         return word
 
     return compute
+
+
+def byte_differences(signed: bool, add: bool) -> Callable[[Array, Array, Array], Array]:
+    """vabsdiff4: |a − b| of each of four bytes; .add gives their sum and c."""
+    kind = np.int8 if signed else np.uint8
+
+    def compute(a: Array, b: Array, c: Array) -> Array:
+        total = np.array(np.broadcast_to(c, np.broadcast_shapes(np.shape(a), np.shape(b))), np.uint32)
+        word = np.zeros(total.shape, np.uint32)
+        for shift in (np.uint32(0), np.uint32(8), np.uint32(16), np.uint32(24)):
+            x, y = ((np.asarray(v) >> shift).astype(np.uint8).view(kind).astype(np.int32) for v in (a, b))
+            difference = np.abs(x - y).astype(np.uint32)
+            word |= (difference & np.uint32(0xFF)) << shift
+            total += difference
+        return total if add else word
+
+    return compute

@@ -15,6 +15,9 @@ from gemmsmith.sim.rewriting import Rewriting
 from gemmsmith.sim.syntax import Entry, Instruction
 
 
+_TEXTURES = ("tex", "tld4", "txq", "suld", "sust", "sured", "suq")
+
+
 def lower(entry: Entry, addresses: dict[str, int], mod32: bool = False, known: Table | None = None) -> Lowered:
     """Lower a whole entry.
 
@@ -41,9 +44,11 @@ def unknown(instruction: Instruction, register: str = "") -> UnknownInstructionE
     """The error for an instruction that no record takes, or for the special register that it reads."""
     name = instruction.name
     what = f"special register {register!r} of {name!r}" if register else f"PTX instruction {name!r}"
+    hint = "run this kernel on a GPU with --device gpu, or report the instruction"
+    if instruction.opcode in _TEXTURES:
+        hint = "textures and surfaces are not simulated: read the array through a pointer, or run this kernel on a GPU"
     return UnknownInstructionError(
-        f"the simulator does not know the {what} ({instruction.text}; {instruction.where})",
-        "run this kernel on a GPU with --device gpu, or report the instruction",
+        f"the simulator does not know the {what} ({instruction.text}; {instruction.where})", hint
     )
 
 
