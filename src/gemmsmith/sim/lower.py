@@ -14,7 +14,6 @@ from gemmsmith.sim.operation import Lowered, Operation, Slot, Source
 from gemmsmith.sim.rewriting import Rewriting
 from gemmsmith.sim.syntax import Entry, Instruction
 
-
 _TEXTURES = ("tex", "tld4", "txq", "suld", "sust", "sured", "suq")
 
 
