@@ -35,13 +35,18 @@ def render_kernel(
     check_accepts(spec, sample)
     arch = check_target(spec, arch, dtype)
     defines = _defines(spec, config, sample)
-    if not spec.is_rung:
+    if not _is_ours(spec):
         source = UserSource.read(spec.source, spec.include, find_toolchain())
         entry, defines = _entry(spec.entry, source.texts, defines, dtype)
         return source.request(spec.source.name, entry, defines, arch)
     parts = bundle(spec.source, (own_headers(),))
     entry, defines = _entry(spec.entry, (parts.source,), defines, dtype)
     return CompileRequest(spec.source.name, parts.source, parts.headers, defines, arch, entry, True, parts.files)
+
+
+def _is_ours(spec: KernelSpec) -> bool:
+    """Whether a kernel is a rung, or one that is launched before a rung."""
+    return spec.is_rung or spec.source.is_relative_to(own_headers().parents[1])
 
 
 def render_for(spec: KernelSpec, config: Config, problem: Problem, arch: str) -> CompileRequest:
