@@ -34,8 +34,10 @@ def render_kernel(
                      activation=activation)  # fmt: skip
     check_accepts(spec, sample)
     arch = check_target(spec, arch, dtype)
+    if not spec.is_rung and UserSource.is_ours(spec.source):
+        return _prologue(spec, _defines(spec, config, sample), arch)
     defines = _defines(spec, config, sample)
-    if not _is_ours(spec):
+    if not spec.is_rung:
         source = UserSource.read(spec.source, spec.include, find_toolchain())
         entry, defines = _entry(spec.entry, source.texts, defines, dtype)
         return source.request(spec.source.name, entry, defines, arch)
@@ -44,17 +46,18 @@ def render_kernel(
     return CompileRequest(spec.source.name, parts.source, parts.headers, defines, arch, entry, True, parts.files)
 
 
-def _is_ours(spec: KernelSpec) -> bool:
-    """Whether a kernel is a rung, or one that is launched before a rung."""
-    return spec.is_rung or spec.source.is_relative_to(own_headers().parents[1])
-
-
 def render_for(spec: KernelSpec, config: Config, problem: Problem, arch: str) -> CompileRequest:
     """``render_kernel`` for the types, layout and epilogue of a problem."""
     return render_kernel(
         spec, config, dtype=problem.dtype, out_dtype=problem.out_dtype, trans_a=problem.trans_a,
         trans_b=problem.trans_b, bias=problem.bias, activation=problem.activation, arch=arch,
     )  # fmt: skip
+
+
+def _prologue(spec: KernelSpec, defines: tuple[tuple[str, str], ...], arch: str) -> CompileRequest:
+    """A kernel that is launched before a rung: ours, so it is compiled as it is."""
+    parts = bundle(spec.source, (own_headers(),))
+    return CompileRequest(spec.source.name, parts.source, parts.headers, defines, arch, spec.entry, True, parts.files)
 
 
 def _defines(spec: KernelSpec, config: Config, problem: Problem) -> tuple[tuple[str, str], ...]:
