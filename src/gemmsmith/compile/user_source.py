@@ -43,6 +43,11 @@ class UserSource:
         """Read ``path`` and what it includes from its repository and ``folders``."""
         return cls(IncludeSearch(path, folders, toolchain.includes, (own_headers(),)), bool(toolchain.cccl))
 
+    @staticmethod
+    def is_ours(path: Path) -> bool:
+        """Whether a file is part of this package, and no user's."""
+        return path.is_relative_to(Path(str(files("gemmsmith"))))
+
     @property
     def texts(self) -> tuple[str, ...]:
         """The file's own text and those of its headers."""
