@@ -176,7 +176,7 @@ def test_whole_tiles_only_is_a_warning_and_strictly_a_failure(
     assert UNGUARDED[what] != TILED
     code, facts = check_json(tmp_path, UNGUARDED[what], capsys)
     assert (code, facts["ok"], facts["status"]) == (0, True, "whole_tiles")
-    assert "right for whole tiles only, not for 33x31x19" in facts["warnings"][-1]
+    assert "right for whole tiles only" in facts["warnings"][-1]
     last = facts["trials"][-1]
     assert last["ok"] is False
     assert any("out-of-bounds" in reason or "wrong" in reason for reason in last["reasons"])
@@ -224,7 +224,7 @@ def test_the_text_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
 REFUSED = {
     "an unknown signature": (kernel("float* p, float* q, int n", "p[0] = q[0];"), "", 2, "takes 2 pointers (p, q)"),
     "a scalar product": (kernel("const float* A, const float* B, int N", ";"), "", 2, "takes 2 pointers (A, B), not"),
-    "several kernels": (PLAIN + kernel("float* x", "x[0] = 1;", name="other"), "", 2, "several kernels: mine, other"),
+    "several kernels": (PLAIN + PLAIN.replace("mine", "other"), "", 2, "several kernels: mine, other"),
     "no kernel": ("int main() { return 0; }\n", "", 2, "no __global__ function"),
     "an empty file": ("", "", 2, "no __global__ function"),
     "an entry that is not there": (PLAIN, "--entry yours", 2, "no __global__ function named 'yours'"),

@@ -130,42 +130,6 @@ def test_a_quoted_host_header_gets_its_stub(tmp_path: Path) -> None:
     assert compile_user(tmp_path, '#include "cublas_v2.h"\n#include "cuda_runtime.h"\n' + TINY).entry == "k"
 
 
-TEMPLATE = "template <const int BM, const int BN, int BK = 8, typename T = float>\n" + MANGLED.replace(
-    "N]", "N + BM * BK]"
-)
-
-
-@pytest.mark.parametrize(
-    ("defines", "entry", "left"),
-    [
-        ((("BM", "64"), ("BN", "32")), "k<64, 32>", ()),
-        ((("BN", "32"), ("BM", "64"), ("X", "1")), "k<64, 32>", (("X", "1"),)),
-        ((("BM", "64"), ("BN", "32"), ("BK", "16")), "k<64, 32, 16>", ()),
-        ((("BM", "64"), ("BN", "32"), ("BK", "16"), ("T", "double")), "k<64, 32, 16, double>", ()),
-    ],
-)
-def test_a_template_takes_its_values_from_defines(
-    defines: tuple[tuple[str, str], ...], entry: str, left: tuple[tuple[str, str], ...], tmp_path: Path
-) -> None:
-    spec = user_spec(tmp_path, TEMPLATE, extra_defines=defines)
-    made = render_kernel(spec, Config(), dtype=FP32, arch="sm_80")
-    assert (made.entry, made.defines) == (entry, left)
-    compiled = compile_user(tmp_path, TEMPLATE, extra_defines=defines)
-    assert compiled.entry.startswith("_Z1kILi64ELi32E")
-
-
-def test_a_template_parameter_without_value_is_named(tmp_path: Path) -> None:
-    spec = user_spec(tmp_path, TEMPLATE, extra_defines=(("BM", "64"),))
-    with pytest.raises(UsageError, match="parameter BN has no value") as caught:
-        render_kernel(spec, Config(), dtype=FP32, arch="sm_80")
-    assert "-D BN=" in caught.value.hint
-
-
-def test_a_templates_type_parameter_is_the_input_type(tmp_path: Path) -> None:
-    spec = user_spec(tmp_path, "template <typename T>\n" + MANGLED, dtypes=(FP16,))
-    assert render_kernel(spec, Config(), dtype=FP16, arch="sm_80").entry == "k<__half>"
-
-
 @pytest.mark.parametrize(
     "other", ["template <int Z> __device__ int f() { return Z; }\n", "// template <int Z> __global__\n"]
 )

@@ -25,7 +25,7 @@ FAULTS = {
     "just past the end": ("st.global.u32 [%d1+104]", "out-of-bounds global write of 4 bytes", "0 bytes past the end"),
     "before the start": ("ld.global.u32 %r2, [%d1+-152]", "out-of-bounds global read", "4 bytes before a 252-byte"),
     "over the end": ("ld.global.v2.u32 {%r2, %r3}, [%d1+100]", "out-of-bounds global read of 8 bytes", "runs over"),
-    "null": ("ld.global.u32 %r2, [%d3]", "out-of-bounds global read of 4 bytes at address 0x0", "before"),
+    "null": ("ld.global.u32 %r2, [%d3]", "out-of-bounds global read of 4 bytes at address 0x0", "null pointer"),
     "generic null": ("ld.u32 %r2, [%d3]", "out-of-bounds generic read of 4 bytes at address 0x0", "before"),
     "atomic": ("atom.global.add.u32 %r2, [%d1+1000], %r2", "out-of-bounds global atomic update", "past the end"),
     "misaligned word": ("ld.global.u32 %r2, [%d1+2]", "misaligned global read of 4 bytes", "a multiple of 4"),

@@ -103,13 +103,16 @@ def test_the_repeat_line_names_changed_parameters(tmp_path: Path) -> None:
     assert line == "gemmsmith run fake -DBM=32 --m 1 --n 1 --k 1 --seed 0 --dtype fp32"
 
 
+ROLES = ("M", "N", "K", "alpha", "A", "lda", "B", "ldb", "beta", "C", "ldc")
+
+
 def test_the_repeat_line_of_a_file_quotes_its_path_and_has_the_declared_signature(tmp_path: Path) -> None:
     folder = tmp_path / "my kernels"
     folder.mkdir()
-    spec = make_spec(folder, rung=0, extra_defines=(("TILE", "16"),), declared_signature="A,B,C,M,N,K")
+    spec = make_spec(folder, rung=0, extra_defines=(("TILE", "16"),), declared_signature=",".join(ROLES))
     line = repeat_command(spec, spec.config(), Problem(1, 1, 1), "normal", 0, (0, 0, 0), "float")
     assert shlex.split(line)[2:8] == [
-        str(folder / "fake.cu"), "--entry", "gemm", "-DTILE=16", "--signature", "A,B,C,M,N,K",
+        str(folder / "fake.cu"), "--entry", "gemm", "-DTILE=16", "--signature", ",".join(ROLES),
     ]  # fmt: skip
 
 

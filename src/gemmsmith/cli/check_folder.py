@@ -75,6 +75,9 @@ def _source_files(folder: Path) -> Iterator[Path]:
 def check_folders(words: Sequence[str], options: Sequence[str], *, seconds: float, jobs: int, form: Format) -> None:
     """Check the kernels of several files and folders, print what was found, and exit with the code of docs/ci.md."""
     kernels = [kernel for word in words for kernel in _kernels_of(word)]
+    if not kernels:
+        raise UsageError(f"no __global__ function was found in {', '.join(words)}",
+                         "give files or folders with .cu, .cuh or .h files")  # fmt: skip
     limit = seconds if math.isfinite(seconds) else _LONGEST_S
     with progress() as bar:
         task = bar.add_task("checking", total=len(kernels))
@@ -131,8 +134,6 @@ def check_all(
     done: Callable[[Checked], None] = lambda _: None,
 ) -> list[Checked]:
     """Check each kernel with these further ``options`` in at most ``seconds``; ``done`` is told of each result."""
-    if not kernels:
-        raise UsageError("no __global__ function was found", "give a folder with .cu, .cuh or .h files")
 
     def one(kernel: KernelPlace) -> Checked:
         result = check_apart(kernel, options, seconds)

@@ -35,7 +35,7 @@ def doubt(spec: KernelSpec, ptx: str, verdict: Verdict) -> str:
         return "it takes no number of columns, as a product of a matrix and a vector"
     faulted = math.isnan(verdict.rho) and not verdict.wrong
     written = verdict.total - verdict.unwritten
-    if not faulted and written <= _FEWEST_WRITTEN * verdict.total:
+    if not faulted and len(extents) < 3 and written <= _FEWEST_WRITTEN * verdict.total:
         return f"it writes {written} of the {verdict.total} outputs of {verdict.problem}"
     if faulted and not signature.fixed and not _looks_like_one(signature, ptx):
         given = ", ".join(arg.name for arg in signature.arguments if arg.role in ("M", "N", "K")) or "no extent"

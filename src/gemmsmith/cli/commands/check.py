@@ -43,8 +43,12 @@ def command(
     ] = 120,
     jobs: Annotated[
         int,
-        typer.Option("--jobs", min=0, help="Kernels checked at a time, where there are several. 0: one for each core.",
-                     rich_help_panel="Device"),
+        typer.Option(
+            "--jobs",
+            min=0,
+            help="Kernels checked at a time, where there are several. 0: one for each core.",
+            rich_help_panel="Device",
+        ),
     ] = 0,
     *,
     arguments: ArgumentOptions,
