@@ -14,6 +14,7 @@ from gemmsmith.sim.lanes import Lanes, WaveState
 from gemmsmith.sim.memory import Chosen, GlobalMemory, WindowMemory, resolve_generic, split_generic
 from gemmsmith.sim.operation import Lowered
 from gemmsmith.sim.shadow import Shadow
+from gemmsmith.sim.special import RESERVED, RESERVED_BYTES
 from gemmsmith.sim.traits import Space
 from gemmsmith.sim.types import Array
 from gemmsmith.sim.wave import Wave
@@ -40,6 +41,8 @@ class Execution(WaveState):
         super().__init__(lowered, wave)
         self.memory, self.late_copies, self.counters = memory, late_copies, counters
         self.shared = WindowMemory(Space.SHARED, len(wave.blocks), wave.shared_size)
+        if RESERVED in lowered.special:
+            self.shared.clear(RESERVED_BYTES)
         self.shared_base = self.block * self.shared.stride
         self.local = WindowMemory(Space.LOCAL, wave.lanes if lowered.local_size else 0, lowered.local_size)
         self.local_base = self.every * self.local.stride
