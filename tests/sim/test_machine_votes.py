@@ -106,9 +106,11 @@ def test_a_lane_outside_its_mask_is_a_fault(text: str) -> None:
 
 
 def test_a_member_that_never_arrives_is_a_fault() -> None:
-    vote = "vote.sync.any.pred %p2, %p1, -1;"
-    with pytest.raises(SimulationError, match=r"vote\.sync never completes"):
-        launch(f"setp.lt.u32 %p1, %t, 9; @%p1 bra W; {vote} ret; W: {vote}", words(1))
+    body = (
+        "setp.lt.u32 %p1, %t, 9; @%p1 bra W; match.any.sync.b32 %r1, %t, -1; ret; W: vote.sync.any.pred %p2, %p1, -1;"
+    )
+    with pytest.raises(SimulationError, match=r"(vote|match)\.sync never completes"):
+        launch(body, words(1))
 
 
 def test_intrinsics_of_cuda() -> None:

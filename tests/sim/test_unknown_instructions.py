@@ -109,6 +109,14 @@ def test_a_known_instruction_with_wrong_operands_is_named(instruction: str) -> N
     assert instruction in caught.value.message
 
 
+@pytest.mark.parametrize("name", ["add.sat.f32", "fma.rn.ftz.sat.f32", "mul.rz.sat.f32"])
+def test_a_clamped_result_is_unknown_modulo_2_32(name: str) -> None:
+    instruction = f"{name} %r1, %r2, %r3{', %r4' if name.startswith('fma') else ''}"
+    load(instruction)
+    with pytest.raises(UnknownInstructionError, match=rf"'{name}'"):
+        load(instruction, mod32=True)
+
+
 def test_a_known_instruction_in_the_same_kernel_loads() -> None:
     load("add.u32 %r1, %r2, %r3")
 

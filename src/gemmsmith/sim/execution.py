@@ -19,6 +19,7 @@ from gemmsmith.sim.memory import GlobalMemory, WindowMemory, resolve_generic
 from gemmsmith.sim.memory_order import shared_between_threads
 from gemmsmith.sim.operation import Lowered
 from gemmsmith.sim.shadow import Shadow
+from gemmsmith.sim.special import RESERVED, RESERVED_BYTES
 from gemmsmith.sim.traits import Space
 from gemmsmith.sim.types import Array
 from gemmsmith.sim.wave import Wave
@@ -47,6 +48,8 @@ class Execution(WaveState):
         self.memory, self.late_copies, self.counters, self.log = memory, late_copies, counters, log
         self.between = lowered.fact(shared_between_threads)
         self.shared = WindowMemory(Space.SHARED, len(wave.blocks), wave.shared_size)
+        if RESERVED in lowered.special:
+            self.shared.clear(RESERVED_BYTES)
         self.shared_base = self.block * self.shared.stride
         self.local = WindowMemory(Space.LOCAL, wave.lanes if lowered.local_size else 0, lowered.local_size)
         self.local_base = self.every * self.local.stride

@@ -11,7 +11,7 @@ import numpy as np
 from gemmsmith.errors import SimulationError
 from gemmsmith.sim.linking import recursive_functions
 from gemmsmith.sim.operation import FILE_DTYPES, FILES, Pointer, Slot, Source
-from gemmsmith.sim.special import FRAME, SPECIAL
+from gemmsmith.sim.special import FRAME, RESERVED, RESERVED_BYTES, SPECIAL
 from gemmsmith.sim.syntax import Address, Entry, Function, Immediate, Instruction, Operand, Register, Symbol, Vector
 from gemmsmith.sim.types import DTYPES, TYPE_BYTES
 
@@ -65,6 +65,7 @@ class Lowering:
         self.static_shared = self.local_size = 0
         self.function = ""  # whose instructions are being lowered; the entry has no name here
         self.frames: dict[str, Frame] = {}
+        self._reserve_shared()
         self._place_variables()
         for number, function in enumerate(entry.functions):
             self._place_function(function)
@@ -93,6 +94,15 @@ class Lowering:
                 self.local_size = at + variable.size
         for name in dynamic:  # dynamic shared memory follows the static, 16-byte aligned
             self.symbols[name] = _align(self.static_shared, 16)
+
+    def _reserve_shared(self) -> None:
+        """The shared memory that CUDA keeps for itself, if the kernel asks where it is (cooperative groups do)."""
+        used = {o.name for i in self.entry.instructions for o in i.operands if isinstance(o, Symbol)}
+        if any(name.startswith(RESERVED) for name in used):
+            ends = {"begin": 0, "0": 0, "1": 0, "end": RESERVED_BYTES, "cap": RESERVED_BYTES}
+            self.symbols.update({f"{RESERVED}{end}": value for end, value in ends.items()})
+            self.static_shared = RESERVED_BYTES
+            self._special(RESERVED, DTYPES["u32"])
 
     def _place_function(self, function: Function) -> None:
         """Where a function's parameters and local variables are in its frame."""

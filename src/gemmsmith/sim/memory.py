@@ -308,6 +308,11 @@ class WindowMemory:
         # Four bits for the four bytes of each word: which were ever written.
         self.written = np.zeros(windows * self.stride // 4, np.uint8)
 
+    def clear(self, nbytes: int) -> None:
+        """Write zeros to the first bytes, a multiple of four, of every window."""
+        self.data.reshape(-1, self.stride)[:, :nbytes] = 0
+        self.written.reshape(-1, self.stride // 4)[:, : nbytes // 4] = 0x0F
+
     def index(self, addresses: Array, bases: Array, width: int) -> Array:
         """Byte positions in ``data`` for addresses inside each lane's window."""
         check_alignment(addresses, width, self.space)

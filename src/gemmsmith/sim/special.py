@@ -36,6 +36,9 @@ class SpecialRegister:
 
 # The address of the local variables of the function that a lane is in. PTX has no name for it.
 FRAME = "frame:"
+# The first bytes of shared memory, which CUDA keeps for itself; they start as zeros. A kernel has them if it reads a
+# register whose name begins so.
+RESERVED, RESERVED_BYTES = "%reserved_smem_offset_", 1024
 _SMS = 132  # of an H200
 
 
@@ -66,6 +69,7 @@ SPECIAL: dict[str, SpecialRegister] = {
     "%lanemask_le": SpecialRegister(lambda at: 2 * _bit(at) - 1),
     "%lanemask_gt": SpecialRegister(lambda at: (1 << WARP) - 2 * _bit(at)),
     "%lanemask_ge": SpecialRegister(lambda at: (1 << WARP) - _bit(at)),
+    RESERVED: SpecialRegister(lambda _: 0),
     FRAME: SpecialRegister(lambda _: 0, 8),
 }
 # Read when the instruction runs, not once: see instructions/clock.py.

@@ -14,7 +14,7 @@ from gemmsmith.sim.execution import Execution
 from gemmsmith.sim.instructions.pattern import Modifiers
 from gemmsmith.sim.instructions.record import Draft, Record
 from gemmsmith.sim.lanes import Lanes
-from gemmsmith.sim.lowering import Lowering, operands
+from gemmsmith.sim.lowering import Lowering, Refused, operands
 from gemmsmith.sim.operation import Slot
 from gemmsmith.sim.syntax import SINK, Instruction, Negated, Operand
 from gemmsmith.sim.traits import Counted, Mix, Profiled
@@ -61,13 +61,23 @@ def lanewise(
         meaning = function if choose is None else choose(modifiers)
         assert meaning is not None
         types = tuple(modifiers.get(name.strip(), name.strip()) for name in arguments.split(","))
-        return Form(meaning, mod32 or meaning, types, modifiers.get(result, result))
+        wraps = mod32 or meaning
+        if mod32 is not None and "sat" in modifiers:
+            wraps = _refused  # a clamped sum has no meaning modulo 2³²
+        return Form(meaning, wraps, types, modifiers.get(result, result))
 
     return Record(pattern, where=where or {}, decode=decode, lower=_lower, execute=compute, counts=counts or Counted())
 
 
+def _refused(*values: Any) -> Any:
+    """Stands for arithmetic modulo 2³² where there is none; never called."""
+    raise AssertionError(values)
+
+
 def _lower(code: Lowering, i: Instruction, form: Form) -> Draft[Function]:
     target, *given = operands(i, 1 + len(form.arguments))
+    if code.mod32 and form.mod32 is _refused:
+        raise Refused
     function, sources = with_negated(form.mod32 if code.mod32 else form.function, tuple(given))
     return Draft(
         function,
