@@ -8,6 +8,7 @@ that into a message with instruction, source line, block, thread and address.
 from __future__ import annotations
 
 import mmap
+from bisect import bisect_right
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -111,6 +112,7 @@ class GlobalMemory:
 
     def __init__(self) -> None:
         self._data: dict[int, Array] = {}
+        self._bases: list[int] = []  # ascending: a kernel may bring hundreds of variables
         self._size: dict[int, int] = {}
         self._unreadable: dict[int, str] = {}
         self._names: dict[int, tuple[str, int]] = {}  # with the bytes of an element; 0: count bytes
@@ -123,11 +125,13 @@ class GlobalMemory:
         base = self._next
         self._data[base] = lazy_zeros(max(1, -(-nbytes // ALIGNMENT)) * ALIGNMENT)
         self._size[base] = nbytes
+        self._bases.append(base)
         self._next = base + -(-(nbytes + _GAP) // ALIGNMENT) * ALIGNMENT
         return base
 
     def free(self, base: int) -> None:
         del self._data[base], self._size[base]
+        self._bases.remove(base)
         self._unreadable.pop(base, None)
         self._names.pop(base, None)
 
@@ -153,10 +157,11 @@ class GlobalMemory:
 
     def locate(self, address: int, nbytes: int) -> tuple[int, Array] | None:
         """The allocation that holds all of [address, address+nbytes), with its base."""
-        for base, data in self._data.items():
-            if base <= address and address + nbytes <= base + self._size[base]:
-                return base, data
-        return None
+        at = bisect_right(self._bases, address) - 1
+        if at < 0:
+            return None
+        base = self._bases[at]
+        return (base, self._data[base]) if address + nbytes <= base + self._size[base] else None
 
     def view(self, address: int, nbytes: int) -> Array:
         found = self.locate(address, nbytes)
@@ -269,13 +274,14 @@ class GlobalMemory:
     def _split(self, addresses: Array, width: int) -> list[tuple[int, Array, Array]]:
         """The lanes that fall into each allocation; raises for the first that falls into none."""
         parts, covered = [], np.zeros(addresses.shape, bool)
-        for base, data in self._data.items():
+        low, high = (int(addresses.min()), int(addresses.max())) if addresses.size else (0, 0)
+        for base in self._bases[max(0, bisect_right(self._bases, low) - 1) : bisect_right(self._bases, high)]:
             last = base + self._size[base] - width
-            if last < base:
+            if last < base or last < low:
                 continue
             mask = (addresses >= np.uint64(base)) & (addresses <= np.uint64(last))
             if mask.any():
-                parts.append((base, data, mask))
+                parts.append((base, self._data[base], mask))
                 covered |= mask
         if not covered.all():
             position = int(np.flatnonzero(~covered.reshape(-1))[0])

@@ -102,33 +102,44 @@ class PairSearch:
     def _threads(self, found: Accesses) -> Array:
         """Each access's thread, numbered through the grid."""
         result = np.zeros(found.lane.size, np.int64)
-        for n, moment in enumerate(self.moments):
-            these = self.moment[found.event] == n
+        for moment, these in self._by_wave(found):
             lanes, threads = found.lane[these], moment.state.warps_per_block * WARP
             result[these] = moment.block(lanes) * threads + moment.state.thread[lanes]
         return result
 
+    def _by_wave(self, found: Accesses) -> Iterator[tuple[Moment, Array | slice]]:
+        """The accesses of each wave, with some moment of it."""
+        waves = {id(moment.state): moment for moment in self.moments}
+        if len(waves) == 1:
+            yield self.moments[0], slice(None)
+            return
+        number = {wave: n for n, wave in enumerate(waves)}
+        of_moment = np.array([number[id(moment.state)] for moment in self.moments])
+        wave = of_moment[self.moment[found.event]]
+        for n, moment in enumerate(waves.values()):
+            yield moment, wave == n
+
     def _representatives(self, found: Accesses) -> Accesses:
-        """The lowest and the highest lane of each warp that did the same to a location, sorted by location."""
-        warp = np.zeros(found.lane.size, np.int64)
-        for n, moment in enumerate(self.moments):
-            these = self.moment[found.event] == n
+        """The lowest and the highest lane of each warp that did the same to a location, sorted by location.
+
+        Lanes of a warp that differ in what they know, or in who knows of them, do not stand for one another. Atomic
+        updates come last.
+        """
+        warp, alike = np.zeros(found.lane.size, np.int64), np.zeros(found.lane.size, np.int64)
+        for moment, these in self._by_wave(found):
             warp[these] = moment.state.warp[found.lane[these]]
-        order = np.lexsort((found.lane, found.value, warp, found.event, found.unit))
+            alike[these] = moment.alike[found.lane[these]]
+        update = self.kind[found.event] == Kind.UPDATE
+        order = np.lexsort((found.lane, found.value, alike, warp, found.event, update, found.unit))
         unit, event, value = found.unit[order], found.event[order], found.value[order]
-        warp, lane = warp[order], found.lane[order]
+        warp, alike, lane = warp[order], alike[order], found.lane[order]
         new = np.ones(order.size + 1, bool)
         new[1:-1] = (
             (unit[1:] != unit[:-1]) | (event[1:] != event[:-1]) | (warp[1:] != warp[:-1]) | (value[1:] != value[:-1])
-        )
+            | (alike[1:] != alike[:-1])
+        )  # fmt: skip
         keep = new[:-1] | new[1:]
-        if (self._partial()).any():
-            keep[:] = True
         return Accesses(unit[keep], lane[keep], event[keep], value[keep])
-
-    def _partial(self) -> Array:
-        """Whether lanes of a warp differ in what they know: then no two of them can stand for the others."""
-        return np.array([moment.counts is not None or moment.holds is not None for moment in self.moments])
 
     # -- pairs ------------------------------------------------------------------------------------
 
@@ -163,8 +174,11 @@ class PairSearch:
         sizes = np.diff(np.append(starts, found.unit.size))
         group = np.repeat(np.arange(starts.size), sizes)
         writes = np.flatnonzero(self.kind[found.event] != Kind.READ)
-        writes = writes[sizes[group[writes]] > 1]
-        counts = sizes[group[writes]]
+        # Two updates do not race, and a write meets the updates after it: an update meets what comes before them.
+        update = self.kind[found.event] == Kind.UPDATE
+        before = np.bincount(group, weights=~update, minlength=starts.size).astype(np.int64)
+        partners = np.where(update[writes], before[group[writes]], sizes[group[writes]])
+        writes, counts = writes[partners > 0], partners[partners > 0]
         ends = np.cumsum(counts)
         begin = 0
         while begin < writes.size:
