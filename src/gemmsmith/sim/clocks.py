@@ -17,6 +17,7 @@ from gemmsmith.sim.lanes import Lanes, WaveState
 from gemmsmith.sim.types import Array
 from gemmsmith.sim.wave import WARP
 
+_FOREVER = np.iinfo(np.int64).max
 _MULTIPLIER = np.int64(0x5851F42D4C957F2D)  # of a hash, Knuth's
 
 
@@ -170,6 +171,39 @@ class Clocks:
             self.before_barrier(lanes)
         self._tick(lanes)
         return self.now()
+
+    def known_to_all(self) -> Array:
+        """For each lane, the count up to which all live threads of its block know what it did."""
+        threads, state = self.state.wave.threads, self.state
+        result = np.zeros(state.wave.lanes, np.int64)
+        if self._counts is None:
+            return result
+        for block in range(len(state.wave.blocks)):
+            lanes = slice(block * threads, (block + 1) * threads)
+            known = self._known_in_block(block)
+            for start in range(0, threads, WARP):
+                mine = slice(start, min(start + WARP, threads))
+                counts = self._counts[lanes][mine, : mine.stop - start]
+                known[mine, mine] = np.maximum(known[mine, mine], counts)
+            known[np.arange(threads), np.arange(threads)] = _FOREVER
+            known[~state.alive[lanes]] = _FOREVER
+            result[lanes] = known.min(axis=0)
+        return result
+
+    def _known_in_block(self, block: int) -> Array:
+        """What each thread of a block knows of each other by its clock."""
+        threads = self.state.wave.threads
+        if self._holds is None:
+            return np.zeros((threads, threads), np.int64)
+        held, which = np.unique(self._holds[block * threads : (block + 1) * threads], return_inverse=True)
+        rows = np.zeros((held.size, self.state.warps_per_block * WARP), np.int64)
+        first = int(self.state.wave.blocks[block]) * self.state.warps_per_block
+        for row, index in zip(rows, held, strict=True):
+            for warp in range(self.state.warps_per_block) if index >= 0 else ():
+                if (counts := self._clocks[index].warps.get(first + warp)) is not None:
+                    row[warp * WARP : (warp + 1) * WARP] = counts
+        known: Array = rows[which.reshape(-1), :threads]
+        return known
 
     # -- memory -----------------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ location are left out: two lanes of each warp stay on record, enough to find a r
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -33,6 +34,7 @@ from gemmsmith.sim.wave import WARP
 _NOBODY, _COPY, _ATOMIC = -1, -2, -3
 _MOST_ACCESSES = 1 << 23
 _SEVERAL = 255
+_MANY_RECORDS = 512
 
 
 def granule(lowered: Lowered) -> int:
@@ -78,6 +80,7 @@ class Shadow:
         self._arrays = state.lowered.fact(meant_arrays)
         self._base = state.block * shared.stride
         self._records: list[_Record] = []
+        self._many_records = _MANY_RECORDS
         self._size = self._writes = self._number = 0
         units = shared.data.size // self.unit
         self._writer = np.full(units, _NOBODY, np.int32)
@@ -95,7 +98,7 @@ class Shadow:
         if np.unique(self.state.block[lanes]).size == len(self.state.wave.blocks):
             self._judge()
             self._records = list(self._flying.values())
-            self._size = self._writes = 0
+            self._keep(lambda record: np.zeros(record.lanes.size, bool))
             self._seen = None
 
     def warp_barrier(self, lanes: Lanes) -> None:
@@ -120,6 +123,8 @@ class Shadow:
         """These lanes have waited for what a clock knows."""
         self._forget_seen()
         self.clocks.acquire(lanes, clock)
+        if len(self._records) > self._many_records:
+            self._settle()
 
     def _forget_seen(self) -> None:
         """Accesses from now on are ordered in other ways than those that stand for them."""
@@ -229,18 +234,52 @@ class Shadow:
     def _condense(self) -> None:
         """Judge what is there and forget what is past, or what others stand for."""
         self._judge()
-        epochs, kept = self.clocks.now().epochs, []
-        for record in self._records:
-            block = self.state.block[record.lanes]
-            keep = record.event.moment.epochs[block] == epochs[block]
-            if keep.any() or record.number in self._flying:
-                kept.append(record if record.number in self._flying else record.part(keep))
-        self._records = kept
-        self._size = sum(record.lanes.size for record in kept)
+        self._keep(self._current(self.clocks.known_to_all()))
         if self._size > _MOST_ACCESSES // 2:
             self._seen = np.zeros(self._writer.size * self.state.warps_per_block, np.uint8)
-            self._records = [r if r.event.kind is Kind.COPY else r.part(self._unseen(r)) for r in kept]
+            self._records = [r if r.event.kind is Kind.COPY else r.part(self._unseen(r)) for r in self._records]
             self._size = 0  # what is left has a bound of its own
+
+    def _settle(self) -> None:
+        """Judge what is there and forget what all threads of its block know: nothing that follows can race with it."""
+        self._judge()
+        self._keep(self._current(self.clocks.known_to_all()))
+        self._many_records = max(_MANY_RECORDS, 2 * len(self._records))
+
+    def _current(self, known: Array) -> Callable[[_Record], Array]:
+        """Says of the accesses of a record which are not past for all threads of their block."""
+        epochs = self.clocks.now().epochs
+        events = {record.number: record.event for record in self._records}
+
+        def past(moment: Moment, lanes: Array) -> Array:
+            result: Array = (moment.epoch(lanes) < epochs[self.state.block[lanes]]) | (moment.count(lanes) < known[lanes])
+            return result
+
+        def current(record: _Record) -> Array:
+            if record.done is None:
+                return ~past(record.event.moment, record.lanes)
+            done, keep = record.done.reshape(record.lanes.size, -1), np.zeros(record.lanes.size, bool)
+            for number in np.unique(done):
+                still = number not in events or ~past(events[number].moment, record.lanes)
+                keep |= (done == number).any(axis=1) & still
+            return keep
+
+        return current
+
+    def _keep(self, current: Callable[[_Record], Array]) -> None:
+        """Forget the accesses that are not current, other than copies in flight."""
+        kept: list[_Record] = []
+        for record in self._records:
+            keep = current(record)
+            if record.done is not None:
+                keep |= (record.done.reshape(record.lanes.size, -1) == NOT_DONE).any(axis=1)
+            if keep.any():
+                kept.append(record if keep.all() else record.part(keep))
+        landed = {int(n) for record in kept if record.done is not None for n in np.unique(record.done)}
+        kept += [record for record in self._records if record.lanes.size == 0 and record.number in landed]
+        self._records = sorted(kept, key=lambda record: record.number)
+        self._flying = {r.number: r for r in self._records if r.number in self._flying}
+        self._size = sum(record.lanes.size for record in self._records)
         self._writes = sum(record.event.kind is not Kind.READ for record in self._records)
 
     def _unseen(self, record: _Record) -> Array:
