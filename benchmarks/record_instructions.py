@@ -3,6 +3,7 @@
     PYTHONPATH=src python benchmarks/record_instructions.py             writes tests/data/instructions.npz
     PYTHONPATH=src python benchmarks/record_instructions.py --compare   and prints where the simulator differs
     PYTHONPATH=src python benchmarks/record_instructions.py --recorded  compares with the file; needs no GPU
+    PYTHONPATH=src python benchmarks/record_instructions.py --scalar    writes tests/data/scalar_instructions.npz
 
 The forms, their operands and the PTX around them are those of tests/sim; the driver compiles the PTX for its GPU.
 """
@@ -22,11 +23,16 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "sim"))
 
 from instruction_forms import Form, all_forms
+from instruction_inputs import ROWS
 from instruction_kernel import header, kernel, run_on, simulate
 from instruction_recording import FILE, Recording, differences, fresh, load, save
+from scalar_forms import scalar_forms
+from scalar_recording import FILE as SCALAR_FILE
+from scalar_recording import ROWS as SCALAR_ROWS
 
 from gemmsmith.errors import GemmsmithError
-from gemmsmith.run.cuda import CudaDevice, LoadedCubin, _call
+from gemmsmith.run.cuda import CudaDevice, LoadedCubin
+from gemmsmith.run.driver_calls import checked
 
 
 def driver_release() -> str:
@@ -52,16 +58,17 @@ def load_forms(device: CudaDevice, forms: tuple[Form, ...]) -> dict[str, LoadedC
         mine = [form for form in forms if form.target == target]
         text = header(target) + "".join(kernel(form, f"form_{i}") for i, form in enumerate(mine))
         with device.current():
-            module = _call(device._cu.cuModuleLoadData(text.encode() + b"\0"), f"compiling {len(mine)} forms, {target}")
+            module = checked(
+                device._cu.cuModuleLoadData(text.encode() + b"\0"), f"compiling {len(mine)} forms, {target}"
+            )
             for i, form in enumerate(mine):
-                function = _call(device._cu.cuModuleGetFunction(module, f"form_{i}".encode()), f"finding {form.name}")
+                function = checked(device._cu.cuModuleGetFunction(module, f"form_{i}".encode()), f"finding {form.name}")
                 loaded[form.name] = LoadedCubin(function, module, 0)
     return loaded
 
 
-def record(device: CudaDevice) -> Recording:
-    forms = all_forms()
-    recording = fresh(forms, describe(device))
+def record(device: CudaDevice, forms: tuple[Form, ...], rows: dict[str, int]) -> Recording:
+    recording = fresh(forms, describe(device), rows)
     loaded = load_forms(device, forms)
     for form in forms:
         results = run_on(device, loaded[form.name], form, recording.arguments(form))  # type: ignore[arg-type]
@@ -70,10 +77,10 @@ def record(device: CudaDevice) -> Recording:
     return recording
 
 
-def compare(recording: Recording) -> int:
+def compare(recording: Recording, forms: tuple[Form, ...]) -> int:
     """Print every difference between the simulator and a recording; returns how many forms differ."""
     differing = 0
-    for form in all_forms():
+    for form in forms:
         if f"out/{form.name}/0" not in recording.arrays:
             print(f"{form.name}: not recorded")
             differing += 1
@@ -86,25 +93,28 @@ def compare(recording: Recording) -> int:
         for line in lines:
             print(line)
     where = f"{recording.metadata['gpu']}, driver {recording.metadata['driver']}, {recording.metadata['date']}"
-    print(f"{differing} of {len(all_forms())} forms differ between the simulator and {where}")
+    print(f"{differing} of {len(forms)} forms differ between the simulator and {where}")
     return differing
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path, default=FILE, help="where to write the recording (default: %(default)s)")
+    parser.add_argument("--out", type=Path, help=f"where to write the recording (default: {FILE} or {SCALAR_FILE})")
+    parser.add_argument("--scalar", action="store_true", help="record the second list of forms")
     parser.add_argument("--compare", action="store_true", help="also run the simulator and print the differences")
     parser.add_argument("--recorded", action="store_true", help="compare with the file instead of a GPU")
     options = parser.parse_args()
+    forms, file = (scalar_forms(), SCALAR_FILE) if options.scalar else (all_forms(), FILE)
+    path = options.out or file
     if options.recorded:
-        return 1 if compare(load(options.out)) else 0
+        return 1 if compare(load(path), forms) else 0
     start = time.perf_counter()
-    recording = record(CudaDevice())
-    save(recording, options.out)
-    cases = sum(len(recording.arguments(form)[0]) for form in all_forms())
-    print(f"{len(all_forms())} forms, {cases:,} cases in {time.perf_counter() - start:.1f} s; "
-          f"{options.out} has {options.out.stat().st_size:,} bytes")  # fmt: skip
-    return 1 if options.compare and compare(recording) else 0
+    recording = record(CudaDevice(), forms, SCALAR_ROWS if options.scalar else ROWS)
+    save(recording, path)
+    cases = sum(len(recording.arguments(form)[0]) for form in forms)
+    print(f"{len(forms)} forms, {cases:,} cases in {time.perf_counter() - start:.1f} s; "
+          f"{path} has {path.stat().st_size:,} bytes")  # fmt: skip
+    return 1 if options.compare and compare(recording, forms) else 0
 
 
 if __name__ == "__main__":

@@ -6,13 +6,14 @@ import ctypes
 import re
 import struct
 import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 import gemmsmith
-from gemmsmith.call.any_kernel.declaration import declarations, mangled_types
+from gemmsmith.call.any_kernel.declaration import declared_kernels, mangled_types
 from gemmsmith.call.any_kernel.types import fits, parse_type
 from gemmsmith.errors import UsageError
 
@@ -171,17 +172,31 @@ def test_types_come_from_the_mangled_name_and_names_from_the_source() -> None:
         "float*", "const __half*", "int", "ns::P",
     ]  # fmt: skip
     assert mangled_types("plain_c_name") is None
-    found = declarations("""
+
+
+def test_kernels_of_a_file_have_their_names_and_templates(tmp_path: Path) -> None:
+    (tmp_path / "k.cu").write_text("""
     // __global__ void commented(int x);
+    __global__ void prototype(int x);
     template <typename T, int B = 4> __global__ void __launch_bounds__(128, (2)) first(
         const T* __restrict__ in, T out[], std::pair<int, int> pair, int n = 3) {}
-    extern "C" __global__ __launch_bounds__(32) void second() {}
+    namespace ns { extern "C" __global__ __launch_bounds__(32) void second() {} }
     """)
+    found = declared_kernels(tmp_path / "k.cu")
     assert [made.name for made in found] == ["first", "second"]
     assert [name for _, name in found[0].parameters] == ["in", "out", "pair", "n"]
     assert found[0].template == (("T", False), ("B", True))
-    assert declarations("__global__ void prototype(int n); __global__ void k() {}")[0].name == "k"
     assert found[1].template is None
+
+
+def test_a_kernel_is_found_without_its_namespace_unless_two_have_the_name() -> None:
+    code = """namespace a { __global__ void k(int* x) { x[0] = 1; } __global__ void only(int* x) { x[0] = 2; } }
+    namespace b { __global__ void k(int* x) { x[0] = 3; } }"""
+    x = np.zeros(1, np.int32)
+    for name, value in (("only", 2), ("a::k", 1), ("b::k", 3)):
+        assert gemmsmith.launch(code, name, grid=1, block=1, args=[x])["x"].tolist() == [value]
+    with pytest.raises(UsageError, match=r"'k' names several kernels of kernel\.cu: a::k, b::k"):
+        gemmsmith.launch(code, "k", grid=1, block=1, args=[x])
 
 
 def test_an_extern_c_kernel_has_the_types_of_its_source() -> None:

@@ -57,6 +57,7 @@ NOT_RUN = {
     "occupancy warp_tile --gpu all": SLOW,
 }
 _NAMES = {"RUNG", "auto", "my_idea"}  # in a rung's place
+_FOLDERS = {".", "kernels"}  # of a reader's own
 
 
 def reason(text: str) -> str:
@@ -93,7 +94,8 @@ def test_the_command_line_takes_it(text: str) -> None:
         if "RUNG" in (parameter.metavar or ""):
             given = context.params[parameter.name]
             for name in given if isinstance(given, (list, tuple)) else [given]:
-                assert not name or name in known | _NAMES or name.partition(":")[0].endswith((".cu", ".py")), name
+                file = name.partition(":")[0].endswith((".cu", ".cuh", ".py"))
+                assert not name or name in known | _NAMES | _FOLDERS or file, name
 
 
 @pytest.mark.parametrize("line", ["bench warp_tile --no-such-option", "no-such-command x", "history no-such x"])

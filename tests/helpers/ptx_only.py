@@ -32,11 +32,11 @@ def compile_to_ptx(spec: KernelSpec, config: Config, problem: Problem, arch: str
     A copied kernel (``copy_kernel``) is compiled with the headers beside it, not with the package's own.
     """
     own = spec.source.parent / "include"
-    headers = own if own.is_dir() else render._own_headers()
+    headers = own if own.is_dir() else render.own_headers()
     with (
         patch.object(nvrtc, "options", _without_ptxas),
         patch.object(nvrtc, "parse_resources", _no_resources),
-        patch.object(render, "_own_headers", lambda: headers),
+        patch.object(render, "own_headers", lambda: headers),
     ):
         return compile_for(spec, config, problem, arch, _cache_in(default_folder() / "ptx-only"))
 

@@ -41,6 +41,16 @@ bar.red.or.pred %p2, 1, 32, %p1; barrier.red.popc.u32 %r1, 1, 32, %p1;""",
 mbarrier.arrive.shared.b64 %d2, [room+2048]; mbarrier.pending_count.b64 %r1, %d2;
 mbarrier.test_wait.shared.b64 %p2, [room+2048], %d2; cp.async.mbarrier.arrive.shared.b64 [room+2048];
 bar.sync 0; @%p1 mbarrier.inval.shared.b64 [room+2048];""",
+    "ordered accesses": """ld.acquire.gpu.global.u32 %r1, [%d1]; st.release.sys.global.u32 [%d1], %t;
+prefetch.global.L2 [%d1]; prefetchu.L1 [%d1]; createpolicy.fractional.L2::evict_last.b64 %d2, 1.0; nanosleep.u32 20;""",
+    "votes": """setp.lt.u32 %p1, %t, 7; vote.sync.any.pred %p2, !%p1, -1; vote.sync.ballot.b32 %r1, %p1, -1;
+match.any.sync.b32 %r1, %t, -1; match.all.sync.b64 %r1|%p3, %b0, -1; redux.sync.add.s32 %r1, %t, -1;
+redux.sync.xor.b32 %r1, %t, -1; elect.sync %r1|%p2, -1; activemask.b32 %r2;""",
+    "clocks": "mov.u32 %r1, %clock; mov.u64 %d2, %clock64; mov.u64 %d2, %globaltimer;",
+    "branch by index": "and.b32 %r1, %t, 1; brx.idx %r1, either; either: .branchtargets ONE, TWO; ONE: TWO: ret;",
+    "spaces": "isspacep.global %p1, %d1; isspacep.shared %p2, %d1;",
+    "traps": "setp.gt.u32 %p1, %t, 99; @%p1 trap; @%p1 brkpt;",
+    "stack": "stacksave.u64 %d2; alloca.u64 %d3, 16; st.local.u32 [%d3], %t; stackrestore.u64 %d2;",
     "fences": "membar.cta; fence.acq_rel.gpu; griddepcontrol.wait;",
     "shfl": "shfl.sync.bfly.b32 %r1|%p1, %t, 1, 31, -1;",
     "ldmatrix": "ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%r1, %r2, %r3, %r4}, [%r20];",

@@ -18,7 +18,10 @@ from instruction_kernel import Words, storage_bytes
 from numpy.typing import NDArray
 
 FILE = Path(__file__).parents[1] / "data" / "instructions.npz"
-_POOL_BYTES = {"pred": 4, "shift": 4, "field": 4, "toint32": 4, "narrow": 4, "toint64": 8, "single": 8, "bf16": 2}
+_POOL_BYTES = {
+    "pred": 4, "shift": 4, "field": 4, "toint32": 4, "narrow": 4, "toint64": 8, "single": 8, "bf16": 2, "f16x2": 4,
+    "bf16x2": 4, "offset": 4,
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -61,15 +64,15 @@ def save(recording: Recording, path: Path = FILE) -> None:
     np.savez_compressed(path, metadata=text, **recording.arrays)
 
 
-def fresh(forms: tuple[Form, ...], metadata: dict[str, Any]) -> Recording:
-    """A recording with operands for these forms and no results yet."""
+def fresh(forms: tuple[Form, ...], metadata: dict[str, Any], rows_of: dict[str, int] = ROWS) -> Recording:
+    """A recording with operands for these forms and no results yet: the first rows of each pool."""
     names = sorted({pool_of(argument) for form in forms for argument in form.arguments})
     arrays: dict[str, NDArray[Any]] = {}
     for name in names:
         width = _POOL_BYTES.get(name) or int(name[1:]) // 8
-        rows = [row for c in CLASSES for row in pool(name, c)]
+        rows = [row for c in CLASSES for row in pool(name, c)[: rows_of[c]]]
         arrays[f"in/{name}"] = np.array(rows, f"u{width}")
-    return Recording({**metadata, "classes": {c: ROWS[c] for c in CLASSES}}, arrays)
+    return Recording({**metadata, "classes": {c: rows_of[c] for c in CLASSES}}, arrays)
 
 
 def differences(form: Form, recording: Recording, results: list[Words]) -> list[str]:

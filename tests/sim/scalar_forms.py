@@ -87,8 +87,10 @@ def _halves() -> Iterator[Form]:
         for name, ftz, sat in product(("add", "sub", "mul"), flushes, ("", "sat") if exact else ("",)):
             if kind != "f16" or ftz or sat:
                 yield scalar(_joined(name, ftz, sat, kind), kind, kind, kind)
-            yield scalar(_joined(name, "rn", ftz, sat, kind), kind, kind, kind) if ftz or sat or kind != "f16" else (
-                scalar(_joined(name, "rn", "sat", "ftz", kind), kind, kind, kind)
+            yield (
+                scalar(_joined(name, "rn", ftz, sat, kind), kind, kind, kind)
+                if ftz or sat or kind != "f16"
+                else (scalar(_joined(name, "rn", "sat", "ftz", kind), kind, kind, kind))
             )
         for ftz, end in product(flushes, ("", "sat", "relu") if exact else ("", "relu")):
             if kind not in ("f16", "bf16") or ftz or end:
@@ -222,7 +224,8 @@ def _carries() -> Iterator[Form]:
                     f"{name}c.{kind} {{d2}}, {{a}}, {{c}};")  # fmt: skip
             yield _named(f"{name}c.{kind} after {name}.cc", text, (result,) * 3, *(result,) * 4)
         for part in ("lo", "hi"):
-            text = (f"mad.{part}.cc.{kind} {{d0}}, {{a}}, {{b}}, {{c}}; madc.{part}.cc.{kind} {{d1}}, {{b}}, {{c}}, {{e}}; "
+            text = (f"mad.{part}.cc.{kind} {{d0}}, {{a}}, {{b}}, {{c}}; "
+                    f"madc.{part}.cc.{kind} {{d1}}, {{b}}, {{c}}, {{e}}; "
                     f"madc.{part}.{kind} {{d2}}, {{a}}, {{e}}, {{c}};")  # fmt: skip
             yield _named(f"madc.{part}.{kind} after mad.cc", text, (result,) * 3, *(result,) * 4)
 
@@ -233,9 +236,9 @@ def _selection() -> Iterator[Form]:
         yield scalar(f"slct.{kind}.f32", kind, kind, kind, "f32")
     yield scalar("slct.ftz.u32.f32", "u32", "u32", "u32", "f32")
     for to in ("u32", "s32", "f32"):
-        for comparison, kind in (("lt", "s16"), ("ge", "s32"), ("ne", "s64"), ("lo", "u16"), ("hs", "u32"), ("ls", "u64"),
-                                 ("eq", "b16"), ("ne", "b32"), ("eq", "b64"), ("gtu", "f32"), ("nan", "f64"),
-                                 ("le", "f16"), ("num", "bf16")):  # fmt: skip
+        for comparison, kind in (("lt", "s16"), ("ge", "s32"), ("ne", "s64"), ("lo", "u16"), ("hs", "u32"),
+                                 ("ls", "u64"), ("eq", "b16"), ("ne", "b32"), ("eq", "b64"), ("gtu", "f32"),
+                                 ("nan", "f64"), ("le", "f16"), ("num", "bf16")):  # fmt: skip
             if kind in ("f16", "bf16") and to == "f32":
                 continue
             yield scalar(f"set.{comparison}.{to}.{kind}", to, kind, kind)
@@ -284,6 +287,30 @@ def _atomics() -> Iterator[Form]:
             yield _named(f"atom.{space}.cas.{kind}", "{{ " + text + " }}", (kind, kind), kind, kind, kind)
 
 
+def _vectors() -> Iterator[Form]:
+    """Updates of two elements at once: the memory holds a and b, and c and e are added."""
+    for name in ("atom", "red"):
+        for kind, words in (("f32", "add.v2.f32"), ("f16x2", "add.noftz.v2.f16x2"), ("bf16x2", "add.noftz.v2.bf16x2")):
+            old = "{{{{ {d0}, {d1} }}}}, " if name == "atom" else ""
+            copy = "" if name == "atom" else "mov.b32 {d0}, {a}; mov.b32 {d1}, {b};"
+            text = ("st.global.v2.b32 [address_d2], {{{{ {a}, {b} }}}}; " + f"{name}.global.{words} {old}[address_d2], "
+                    + "{{{{ {c}, {e} }}}}; " + copy + " ld.global.b64 {d2}, [address_d2];")  # fmt: skip
+            text = text.replace("{{{{", "{{").replace("}}}}", "}}")
+            yield _named(f"{name}.global.{words}", text, ("b32", "b32", "b64"), *(kind,) * 4)
+
+
+def _more() -> Iterator[Form]:
+    """Forms that were added after the first recording."""
+    for to, comparison, kind in (("u32", "lo", "u16"), ("s32", "hs", "u32"), ("f32", "ls", "u64"), ("u32", "eq", "b16"),
+                                 ("s32", "ne", "b32"), ("f32", "eq", "b64"), ("u32", "gt", "s16")):  # fmt: skip
+        for combine in ("and", "or", "xor"):
+            yield scalar(f"set.{comparison}.{combine}.{to}.{kind}", to, kind, kind, "pred")
+    for mode in TO_INTEGER:
+        yield scalar(f"cvt.{mode}.bf16.bf16", "bf16", "bf16")
+    for kind, add in product(("u32", "s32"), ("", "add")):
+        yield scalar(_joined("vabsdiff4.u32", kind, kind, add), "b32", "b32", "b32", "b32")
+
+
 def _literal_floats() -> Iterator[Form]:
     """Decimal floating-point literals, and an fp64 literal where fp32 is expected."""
     yield _named("add.f32 with a decimal literal", "add.f32 {d0}, {a}, 1.5;", ("f32",), "f32")
@@ -295,6 +322,9 @@ GROUPS = (
     _single, _approximate, _double, _halves, _between_floats, _between_floats_and_integers, _integers, _carries,
     _selection, _atomics, _literal_floats,
 )  # fmt: skip
+
+
+LATER = (_vectors, _more)
 
 
 @cache

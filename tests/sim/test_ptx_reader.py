@@ -8,7 +8,7 @@ from ptx_launch import launch, words
 
 from gemmsmith.sim.device import SimDevice
 from gemmsmith.sim.ptx import parse
-from gemmsmith.sim.syntax import Address, Entry, Immediate, Register, Symbol, Vector
+from gemmsmith.sim.syntax import Address, Entry, Immediate, Negated, Register, Symbol, Vector
 
 
 def entry(body: str, before: str = "") -> Entry:
@@ -46,7 +46,7 @@ def test_version_and_target() -> None:
         ("[%r1-8]", Address(Register("%r1"), -8)),
         ("[room+0x10]", Address(Symbol("room"), 16)),
         ("[64]", Address(None, 64)),
-        ("!%p1", Symbol("!%p1")),
+        ("!%p1", Negated(Register("%p1"))),
         ("[map, {%r1, %r2}]", Symbol("[map, {%r1, %r2}]")),
     ],
 )

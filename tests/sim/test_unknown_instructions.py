@@ -9,96 +9,16 @@ from gemmsmith.sim.device import SimDevice
 
 # Real PTX; registers: p (predicate), h (16 bits), r (32 bits), d (64 bits).
 UNKNOWN = """
-tanh.approx.f32 %r1, %r2
-ex2.approx.f32 %r1, %r2
-ex2.approx.ftz.f32 %r1, %r2
-lg2.approx.f32 %r1, %r2
-sin.approx.f32 %r1, %r2
-cos.approx.f32 %r1, %r2
-rsqrt.approx.f32 %r1, %r2
-sqrt.approx.f32 %r1, %r2
-rcp.approx.ftz.f32 %r1, %r2
-div.approx.f32 %r1, %r2, %r3
-div.full.f32 %r1, %r2, %r3
-fma.rz.f32 %r1, %r2, %r3, %r4
-fma.rn.ftz.f32 %r1, %r2, %r3, %r4
-fma.rn.sat.f32 %r1, %r2, %r3, %r4
-fma.rn.f16x2 %r1, %r2, %r3, %r4
-fma.rn.bf16x2 %r1, %r2, %r3, %r4
-fma.rn.relu.f16 %h1, %h2, %h3, %h4
-fma.rn.f64 %d1, %d2, %d3, %d4
-add.rm.f32 %r1, %r2, %r3
-add.rn.ftz.f32 %r1, %r2, %r3
-add.sat.f32 %r1, %r2, %r3
-add.sat.s32 %r1, %r2, %r3
-add.cc.u32 %r1, %r2, %r3
-addc.u32 %r1, %r2, %r3
-addc.cc.u32 %r1, %r2, %r3
-sub.cc.u32 %r1, %r2, %r3
-subc.u32 %r1, %r2, %r3
-mad.lo.cc.u32 %r1, %r2, %r3, %r4
-madc.hi.u32 %r1, %r2, %r3, %r4
-mad.hi.sat.s32 %r1, %r2, %r3, %r4
-mul24.lo.u32 %r1, %r2, %r3
-add.f16x2 %r1, %r2, %r3
-add.ftz.f16 %h1, %h2, %h3
-min.NaN.f32 %r1, %r2, %r3
-max.xorsign.abs.f32 %r1, %r2, %r3
-min.f16 %h1, %h2, %h3
-abs.ftz.f32 %r1, %r2
-neg.f16 %h1, %h2
-copysign.f32 %r1, %r2, %r3
-testp.finite.f32 %p1, %r1
-cvt.rz.f16.f32 %h1, %r1
-cvt.rz.f32.s32 %r1, %r2
-cvt.rn.ftz.f32.f64 %r1, %d1
-cvt.rzi.ftz.s32.f32 %r1, %r2
-cvt.rni.f32.f32 %r1, %r2
-cvt.sat.f32.f32 %r1, %r2
-cvt.rn.relu.bf16.f32 %h1, %r1
 cvt.rna.satfinite.tf32.f32 %r1, %r2
-cvt.rn.satfinite.e4m3x2.f32 %h1, %r1, %r2
-cvt.rzi.s16.f32 %h1, %r1
-cvt.rn.f16.s32 %h1, %r1
-cvt.pack.sat.u16.s32 %r1, %r2, %r3
-set.eq.u32.f32 %r1, %r2, %r3
-set.lt.and.f32.s32 %r1, %r2, %r3, %p1
-setp.lt.ftz.f32 %p1, %r1, %r2
-setp.eq.bf16 %p1, %h1, %h2
-setp.ne.bf16 %p1, %h1, %h2
-setp.lt.s32 %p1|%p2, %r1, %r2
-setp.lt.and.s32 %p1, %r1, %r2, !%p2
-slct.s32.s32 %r1, %r2, %r3, %r4
-bfind.u32 %r1, %r2
-fns.b32 %r1, %r2, %r3, %r4
-bmsk.clamp.b32 %r1, %r2, %r3
-szext.wrap.s32 %r1, %r2, %r3
-prmt.b32.f4e %r1, %r2, %r3, %r4
-lop3.or.b32 %r1|%p1, %r2, %r3, %r4, 0x3f, %p2
-dp4a.s32.s32 %r1, %r2, %r3, %r4
-dp2a.lo.s32.s32 %r1, %r2, %r3, %r4
 vadd.s32.s32.s32 %r1, %r2, %r3
-vote.sync.ballot.b32 %r1, %p1, %r2
-match.any.sync.b32 %r1, %r2, %r3
-redux.sync.add.s32 %r1, %r2, %r3
-activemask.b32 %r1
-elect.sync %r1|%p1, %r2
 shfl.idx.b32 %r1, %r2, %r3, %r4
-atom.global.cas.b32 %r1, [%d1], %r2, %r3
-atom.global.exch.b32 %r1, [%d1], %r2
-atom.global.min.u32 %r1, [%d1], %r2
 atom.global.max.f32 %f1, [%d1], %f2
-atom.global.add.noftz.f16x2 %r1, [%d1], %r2
 atom.shared::cluster.add.u32 %r1, [%d1], %r2
-red.global.min.u32 [%d1], %r1
-red.global.and.b32 [%d1], %r1
 red.async.relaxed.cluster.global.add.u32 [%d1], %r1
-ld.acquire.gpu.global.u32 %r1, [%d1]
 ld.global.v8.b32 {%r1, %r2, %r3, %r4, %r5, %r6, %r7, %r8}, [%d1]
 ld.global.v4.f64 {%d1, %d2, %d3, %d4}, [%d5]
 ld.shared::cluster.u32 %r1, [%r2]
 ld.global.b128 %d1, [%d2]
-st.release.gpu.global.u32 [%d1], %r1
 st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.u32 [%r1], %r2, [%r3]
 st.shared::cluster.u32 [%r1], %r2
 ldmatrix.sync.aligned.m16n16.x1.trans.shared.b8 {%r1, %r2}, [%r5]
@@ -126,23 +46,23 @@ fence.proxy.async
 fence.mbarrier_init.release.cluster
 membar.proxy.alias
 barrier.cluster.arrive
-nanosleep.u32 100
-prefetch.global.L2 [%d1]
-isspacep.shared %p1, %d1
 mapa.u64 %d1, %d2, %r1
-createpolicy.fractional.L2::evict_last.b64 %d1
 setmaxnreg.inc.sync.aligned.u32 240
 tcgen05.wait::ld.sync.aligned
+tex.1d.v4.s32.s32 {%r1, %r2, %r3, %r4}, [%d1, {%r5}]
+tex.1d.v4.f32.s32 {%r1, %r2, %r3, %r4}, [texture, {%r5}]
+suld.b.1d.b32.trap {%r1}, [%d1, {%r5}]
+vadd4.u32.u32.u32 %r1, %r2, %r3, %r4
+atom.global.exch.b128 %d1, [%d2], %d3
+atom.global.add.v2.u32 {%r1, %r2}, [%d1], {%r3, %r4}
+red.global.exch.b32 [%d1], %r1
+cvt.rs.f16x2.f32 %r1, %r2, %r3, %r4
+redux.sync.add.f32 %r1, %r2, %r3
+mov.u32 %r1, %cluster_ctarank
 tex.2d.v4.f32.f32 {%r1, %r2, %r3, %r4}, [texture, {%r5, %r6}]
 brx.idx %r1, targets
 call.uni helper, (%r1)
-trap
-mov.u32 %r1, %clock
-mov.u64 %d1, %clock64
-mov.u32 %r1, %smid
-mov.u32 %r1, %lanemask_lt
 mov.u32 %r1, %dynamic_smem_size
-mov.u64 %d1, %globaltimer
 mov.b128 %d1, {%d2, %d3}
 """.strip().splitlines()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gemmsmith.userfile.host_code import without_host_code
+from gemmsmith.userfile.host_code import Source, without_host_code
 
 KEPT = {
     "kernel": "__global__ void k(float* x) { if (x) { x[0] = 1; } }",
@@ -68,3 +68,52 @@ def test_preprocessor_lines_inside_host_code_stay() -> None:
 def test_host_code_inside_a_namespace_is_blanked() -> None:
     result = without_host_code("namespace a {\n__global__ void k(float* x) { }\nvoid run() { }\n}\n")
     assert result == "namespace a {\n__global__ void k(float* x) { }\n\n}\n"
+
+
+SAME_NAME = """
+namespace a { __device__ int f(int x) { return 1; } }
+namespace b { __device__ int f(int x) { return 2; } }
+"""
+
+
+@pytest.mark.parametrize(
+    ("use", "kept", "gone"),
+    [
+        ("a::f(1)", ("return 1",), ("return 2",)),
+        ("::b::f(1)", ("return 2",), ("return 1",)),
+        ("f(1)", ("return 1", "return 2"), ()),
+    ],
+)
+def test_a_qualified_name_keeps_its_namespace_alone(use: str, kept: tuple[str, ...], gone: tuple[str, ...]) -> None:
+    made = Source({"": SAME_NAME + f"__global__ void k(int* x) {{ x[0] = {use}; }}"}).device_code("k")[""]
+    assert all(text in made for text in kept)
+    assert not any(text in made for text in gone)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        "using namespace a;\nnamespace a { __device__ int f(float x) { return 1; } }",
+        "namespace a { struct T {}; __device__ int f(T x) { return 1; } }",
+        "namespace { __device__ int f(float x) { return 1; } }",
+    ],
+    ids=["using", "found by its argument", "unnamed"],
+)
+def test_overloads_that_a_call_may_mean_are_kept(other: str) -> None:
+    text = f"__device__ int f(int x) {{ return 2; }}\n{other}\n__global__ void k(int* x) {{ x[0] = f(1); }}"
+    made = Source({"": text}).device_code("k")[""]
+    assert "return 1" in made
+    assert "return 2" in made
+
+
+def test_only_what_the_kernel_reaches_is_kept() -> None:
+    text = (
+        "struct A { int x; };\nusing B = A;\nconstexpr int N = 4;\n#define TWICE(x) helper(x, N)\n"
+        "__device__ int helper(int x, int n) { return x * n; }\n__device__ int other() { return 0; }\n"
+        "__global__ void k(B* b) { b->x = TWICE(1); }\n__global__ void j(int* x) { x[0] = other(); }\n"
+    )
+    made = Source({"": text}).device_code("k")[""]
+    assert all(word in made for word in ("struct A", "using B", "N = 4", "int helper", "void k"))
+    assert "other" not in made
+    assert "void j" not in made
+    assert made.count("\n") == text.count("\n")

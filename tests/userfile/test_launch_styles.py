@@ -87,6 +87,10 @@ STYLES: dict[str, Case] = {
     "chevrons apart": (
         PLAIN + f"{HOST} {{ mine << < dim3(N / 32, M / 16), 64 >> > {ARGS}; }}",
         (8, 8, 1), (64, 1, 1), {}),
+    "numbers as types": (
+        TILED + f"{HOST} {{ auto BM = Int<16>{{}}; auto BN = cute::_32{{}}; constexpr integral_constant<int, 64> T{{}};"
+        f" mine<BM, BN><<<dim3(N / BN, M / BM), T>>>{ARGS}; }}",
+        (8, 8, 1), (64, 1, 1), {"BM": "16", "BN": "32"}),
     "an array of sizes": (
         PLAIN + f"{HOST} {{ int sizes[] = {{16, 32}}; for (int i = 0; i < 2; ++i) {{ int t = sizes[i];"
         f" mine<<<dim3(N / t, M / t), t>>>{ARGS}; }} }}",
@@ -102,6 +106,10 @@ STYLES: dict[str, Case] = {
         TILED + f"void go(int t, float* A, float* B, float* C, int M, int N, int K) {{ dim3 g(N / t, M / t);"
         f" if (t == 8) mine<8, 8><<<g, t>>>{ARGS}; else if (t == 16) mine<16, 16><<<g, t>>>{ARGS}; }}\n",
         (32, 16, 1), (8, 1, 1), {"BM": "8", "BN": "8"}),
+    "the branch that runs": (
+        TILED + f"{HOST} {{ const int t = 16; dim3 g(N / t, M / t);"
+        f" if (t == 8) {{ mine<8, 8><<<g, t>>>{ARGS}; }} else {{ mine<16, 16><<<g, t>>>{ARGS}; }} }}\n",
+        (16, 8, 1), (16, 1, 1), {"BM": "16", "BN": "16"}),
     "one case per size": (
         TILED + f"void go(int t, float* A, float* B, float* C, int M, int N, int K) {{ dim3 g(N / t, M / t);"
         f" switch (t) {{ case 16: mine<16, 16><<<g, t>>>{ARGS}; break; default: break; }} }}\n",
@@ -152,6 +160,11 @@ STYLES: dict[str, Case] = {
         f"{HOST} {{ AT_DISPATCH_FLOATING_TYPES(0, \"mine\", ([&] {{ using T = half;"
         f" mine<T><<<dim3(N / 32, M / 16), 64>>>{ARGS}; }})); }}",
         (8, 8, 1), (64, 1, 1), {"T": "half"}),
+    "a type that a library's macro declares": (
+        "template <typename T> __global__ void mine(const T* A, const T* B, T* C, int M, int N, int K) {}\n"
+        f"{HOST} {{ AT_DISPATCH_FLOATING_TYPES(a.type(), \"mine\", [&] {{"
+        f" mine<scalar_t><<<dim3(N / 32, M / 16), 64>>>{ARGS}; }}); }}",
+        (8, 8, 1), (64, 1, 1), {}),
     "a type deduced": (
         "template <typename T> __global__ void mine(const T* A, const T* B, float* C, int M, int N, int K) {}\n"
         "void run(const half* A, const half* B, float* C, int M, int N, int K)"
@@ -253,6 +266,15 @@ def test_each_value_is_shown_with_its_place(tmp_path: Path) -> None:
         "grid 8x8 from mine.cu:5 `dim3(N / (2 * T), M / T)`",
         "smem 256 from mine.cu:5 `64 * sizeof(float)`",
     ]
+
+
+def test_a_grid_for_one_extent_only(tmp_path: Path) -> None:
+    """M is passed neither to the kernel nor to the grid: the host code is for 512 rows."""
+    path = tmp_path / "mine.cu"
+    path.write_text(f"__global__ void mine(const float* A, const float* B, float* C, int N, int K) {BODY}"
+                    "void run(float* A, float* B, float* C, int N, int K) {"
+                    " const int height = 512; mine<<<dim3(N / 32, height / 16), 64>>>(A, B, C, N, K); }")  # fmt: skip
+    assert geometry_source(path, UserOptions(), PROBLEM) == "block launch site, grid guessed"
 
 
 def test_a_persistent_kernel_has_a_fixed_grid(tmp_path: Path) -> None:

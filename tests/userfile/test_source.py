@@ -236,3 +236,13 @@ def test_a_file_that_is_no_text(tmp_path: Path) -> None:
     (tmp_path / "mine.cu").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(UsageError, match="is not UTF-8 text"):
         user_kernel(tmp_path / "mine.cu", UserOptions())
+
+
+def test_a_header_that_relies_on_the_file_that_includes_it(tmp_path: Path) -> None:
+    main = "typedef float real;\n#define SIDE 8\n#include <cstdio>\n" + '#include "mine.cuh"\nint main() {}\n'
+    uses = KERNEL.replace("const float*", "const real*").replace("C[", "int t = SIDE; C[")
+    root = repository(tmp_path, {"src/main.cu": main, "src/mine.cuh": uses, "src/alone.cuh": KERNEL,
+                                 "src/other.cu": '#include "alone.cuh"\n#define A 3\nint main() {}\n'})  # fmt: skip
+    spec = user_kernel(root / "src/mine.cuh", UserOptions())
+    assert (spec.source.name, spec.unit) == ("mine.cuh", root / "src/main.cu")
+    assert user_kernel(root / "src/alone.cuh", UserOptions()).unit == root / "src/alone.cuh"

@@ -99,14 +99,29 @@ def test_small_integers_find_one_lost_term_of_many() -> None:
     assert [outcome.trial.fill for outcome in lost.outcomes if not outcome.ok] == ["integers"]
 
 
+def test_ties_among_small_integers_are_no_mistake() -> None:
+    """The last of equal maxima is as good as NumPy's first; an index that is wrong for the given data is not."""
+    code = """__global__ void argmax(const float* x, int* out, int n) {
+        int best = 0;
+        for (int i = 1; i < n; ++i) if (x[i] >= x[best]) best = i;
+        out[0] = best; }"""
+    launch = Launch(code, grid=1, block=1, args="x=randn(300), out=zeros(1, i32), n=300",
+                    expect=lambda x: {"out": np.array([x.argmax()])})  # fmt: skip
+    check = check_launch(launch)
+    assert check.ok, reasons(check)
+    assert any("ties are broken in another way" in note for outcome in check.outcomes for note in outcome.notes)
+    assert not check_launch(replace(launch, source=code.replace(">=", "<="))).ok
+
+
 def test_the_result_must_not_depend_on_the_order_even_without_an_answer() -> None:
-    code = "__global__ void last(int* x) { if (threadIdx.x % 32 == 0) x[0] = threadIdx.x; }"
+    code = "__global__ void last(int* x) { if (threadIdx.x % 32 == 0) atomicExch(x, threadIdx.x); }"
     launch = Launch(code, grid=1, block=128, args="x=zeros(1, i32)")
     check = check_launch(launch)
     assert not check.compared
     assert "the result depends on the order of warps: 1 of 1 elements of x are wrong" in reasons(check)
     assert check.not_run
     assert [label for label, _ in check.skipped] == ["comparison with an expected result"]
+    assert not check_launch(replace(launch, source=code.replace("atomicExch(x, threadIdx.x)", "*x = threadIdx.x"))).ok
 
 
 def test_a_kernel_that_adds_to_its_output_gets_a_note() -> None:
@@ -118,6 +133,29 @@ def test_a_kernel_that_adds_to_its_output_gets_a_note() -> None:
     some = replace(launch, source=code.replace("+=", "=").replace("out[t", "if (threadIdx.x < 30) out[t"),
                    expect=lambda x, out: {"out": np.where(np.arange(32) < 30, x, out)})  # fmt: skip
     assert "2 of 32 elements of out are not written" in check_launch(some).outcomes[-1].notes[0]
+
+
+def test_an_output_that_must_be_zero_is_no_mistake() -> None:
+    """A ticket counter of -1 would be an index outside the array; a const array of zeros stays as it is."""
+    code = """__global__ void take(const float* x, const float* bias, float* out, int* tickets) {
+        int place = atomicAdd(tickets, 1);
+        out[place] = x[0] + bias[0]; }"""
+    launch = Launch(code, grid=1, block=4, args="x=rand(1), bias=zeros(1), out=zeros(4), tickets=zeros(1, i32)",
+                    expect=lambda x: {"out": np.full(4, x[0]), "tickets": np.array([4])})  # fmt: skip
+    check = check_launch(launch)
+    assert check.ok, reasons(check)
+    assert "its outputs must be zero before the launch, or else: out-of-bounds" in check.outcomes[-1].notes[0]
+    plain = Launch("__global__ void k(const float* bias, float* out) { out[0] = bias[0]; }", grid=1, block=1,
+                   args="bias=zeros(1), out=zeros(1)")  # fmt: skip
+    assert check_launch(plain).outcomes[-1].notes == ()
+
+
+def test_a_uniform_number_below_1_stays_below_1() -> None:
+    code = "__global__ void bin(const float* x, int* bins, int n) { atomicAdd(&bins[int(x[threadIdx.x] * n)], 1); }"
+    launch = Launch(code, grid=1, block=64, args="x=rand(64), bins=zeros(10, i32), n=10",
+                    expect=lambda x: {"bins": np.bincount((x * np.float32(10)).astype(int), minlength=10)})  # fmt: skip
+    check = check_launch(launch)
+    assert check.ok, reasons(check)
 
 
 def test_values_in_place_of_words_have_no_other_data() -> None:

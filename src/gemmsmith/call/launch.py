@@ -18,6 +18,7 @@ from gemmsmith.call.any_kernel.kernel import LaunchKernel, Source, compile_launc
 from gemmsmith.call.any_kernel.memory import PlacedArray, place
 from gemmsmith.call.any_kernel.result import LaunchCounters, LaunchResult, read_only
 from gemmsmith.call.any_kernel.spec import ArgumentList, parse_arguments
+from gemmsmith.call.any_kernel.symbols import Symbol, match_symbols, read_symbols, set_symbols
 from gemmsmith.compile.cache import CompileCache
 from gemmsmith.errors import GemmsmithError, UsageError
 from gemmsmith.kernel.geometry import Geometry
@@ -41,6 +42,7 @@ def launch(
     smem: int = 0,
     defines: Mapping[str, object] | None = None,
     include: Includes = (),
+    symbols: Mapping[str, Any] | None = None,
     device: str = "sim",
     arch: str = "",
     inplace: bool = False,
@@ -52,15 +54,16 @@ def launch(
 ) -> LaunchResult:
     """Launch ``kernel`` of ``source`` (a path, or CUDA C++ text) and return what it did.
 
-    ``kernel`` has its template arguments and namespace: 'reduce<256>', 'ns::scan<float>'. It may be left out where the
-    source has one kernel. ``grid`` and ``block`` are a number or up to three. ``args`` has one value per parameter, in
-    order or by name: arrays of NumPy, torch or CuPy, numbers, None (a null pointer), bytes (a struct). They are not
-    changed unless ``inplace``. ``check`` raises where races are found; otherwise ``hazards`` of the result has them.
+    ``kernel`` has its template arguments: 'reduce<256>', 'ns::scan<float>'. It may be left out where the source has one
+    kernel. ``grid`` and ``block`` are a number or up to three. ``args`` has one value per parameter, in order or by
+    name: arrays of NumPy, torch or CuPy, numbers, None (a null pointer), bytes (a struct). They are not changed unless
+    ``inplace``. ``symbols`` sets ``__constant__`` and ``__device__`` variables by name. ``check`` raises where races
+    are found; otherwise ``hazards`` of the result has them.
 
     On the simulator ``schedule`` is an order of warps (docs/simulator.md), and a launch that takes longer than
     ``timeout`` seconds is a fault. An access outside an array is one as well, and raises ``SimulationError``.
     """
-    made = Launch(source, kernel, grid, block, args, smem, defines or {}, include)
+    made = Launch(source, kernel, grid, block, args, smem, defines or {}, include, symbols=symbols or {})
     return made.run(device, arch=arch, inplace=inplace, check=check, schedule=schedule, hazards=hazards, count=count,
                     timeout=timeout)  # fmt: skip
 
@@ -86,6 +89,7 @@ class Launch:
     rtol: float | None = None
     atol: float | None = None
     name: str = ""
+    symbols: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def geometry(self) -> Geometry:
@@ -120,7 +124,8 @@ class Launch:
         given = self.arguments
         values = self.args if given is None else given.values()
         assert not isinstance(values, str)
-        return run_kernel(kernel, geometry, match_arguments(kernel, values), where, inplace=inplace, check=check)
+        return run_kernel(kernel, geometry, match_arguments(kernel, values), where, match_symbols(kernel, self.symbols),
+                          inplace=inplace, check=check)  # fmt: skip
 
     def with_args(self, args: Arguments) -> Launch:
         """The same launch with other arguments."""
@@ -142,23 +147,25 @@ def open_device(
 
 
 def run_kernel(
-    kernel: LaunchKernel, geometry: Geometry, arguments: Sequence[Argument], device: SimDevice | CudaDevice, *,
-    inplace: bool = False, check: bool = False,
+    kernel: LaunchKernel, geometry: Geometry, arguments: Sequence[Argument], device: SimDevice | CudaDevice,
+    symbols: tuple[Symbol, ...] = (), *, inplace: bool = False, check: bool = False,
 ) -> LaunchResult:  # fmt: skip
     """Copy the arguments to the device, launch, and copy back what the kernel may have written."""
     loaded: Any = device.load(kernel.compiled)
+    set_symbols(device, loaded, symbols)
     with _placed(device, arguments) as (places, packed):
         start = time.perf_counter()
         device.launch(loaded, DeviceLaunch(geometry, packed))
         found = _finish(device, check)
         seconds = time.perf_counter() - start
         written, damage = _read_back(device, arguments, places, inplace)
+        after = read_symbols(device, loaded, symbols)
     counters = getattr(device, "counters", None)
     return LaunchResult(
         kernel=kernel.name, written=tuple(written.values()), by_name=read_only(written), hazards=found,
         damage=tuple(damage), counters=LaunchCounters(counters) if counters is not None else None,
         prints=tuple(map(str, getattr(device, "prints", None) or ())), seconds=seconds, device=device.name,
-        geometry=geometry, launched=kernel,
+        geometry=geometry, launched=kernel, symbols=read_only(after),
     )  # fmt: skip
 
 

@@ -20,10 +20,21 @@ from gemmsmith.cli.options.groups import option_words
 from gemmsmith.cli.options.kernel import KernelOptions
 from gemmsmith.cli.options.problem import ShapeOptions
 from gemmsmith.cli.options.verification import VerificationOptions
-from gemmsmith.cli.render.check_report import BATCH, DISTINCT, RAGGED, SCALED, UNREAD, Report, Trial
+from gemmsmith.cli.render.check_report import (
+    BATCH,
+    DISTINCT,
+    ODD,
+    PADDED,
+    RAGGED,
+    SCALED,
+    SQUARE,
+    UNREAD,
+    Report,
+    Trial,
+)
 from gemmsmith.cli.render.output import progress
 from gemmsmith.compile.compiled import CompiledKernel
-from gemmsmith.errors import GemmsmithError, UnsupportedError
+from gemmsmith.errors import GemmsmithError
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.layout import layout_named
 from gemmsmith.kernel.spec import KernelSpec
@@ -32,15 +43,17 @@ from gemmsmith.problem import INT8, INT32, Problem
 from gemmsmith.run.device import Device
 from gemmsmith.shapes import Shape
 from gemmsmith.verify.arithmetic import as_compiled, notes
-from gemmsmith.verify.check_shapes import CheckShapes, check_shapes
+from gemmsmith.verify.check_shapes import CheckShapes, check_shapes, sampled_blocks
 from gemmsmith.verify.harness import refusal, verify_launch
 from gemmsmith.verify.leniency import is_lenient
 from gemmsmith.verify.product_evidence import refuse_doubtful
 from gemmsmith.verify.settle import Settled, settle
+from gemmsmith.verify.verdict import Verdict
+from gemmsmith.verify.written import read_parameters
 
+_SAMPLED = ("integers, bit for bit", "random data", SCALED)  # of a large fixed size; other orders take too long
 # The order that hides most mistakes first, so that plain ones are named plainly; then orders that need the barriers.
 SCHEDULES = ("lockstep", "in_order", "reversed", "random", "starved")
-_MOST = 2**28  # multiply-adds of one simulated launch: minutes
 
 
 @dataclass(frozen=True)
@@ -62,42 +75,57 @@ def run_check(spec: KernelSpec, config: Config, asked: Asked) -> Report:
     device, checks, cache, options, kernel = asked.device, asked.checks, asked.cache, asked.options, asked.kernel
     user = replace(options.launch, defines=spec.extra_defines)
     first = device.open()
-    shapes = _shapes(spec, config, asked, first.kind)
+    shapes = _shapes(spec, config, asked)
+    blocks = sampled_blocks(spec, config, shapes.base) if first.kind == "sim" else None
     device.check_runs(spec, _problem(spec, shapes.base))
     compiled = cache.compiler(spec, *aligned_code(spec, config, _problem(spec, shapes.base)), first.arch)
     first.load(compiled)  # an instruction that the device lacks is no verdict on the kernel
     bench = _Bench(device, asked.timeout, getattr(first, "loads", {}))
     spec = as_compiled(spec, compiled.ptx)
-    settled = _settled(bench, spec, config, shapes, compiled, options)
+    settled = _settled(bench, spec, config, shapes, compiled, options, blocks)
     if checks.c:  # the user says what C holds
         settled = settled.without_accumulation()
-    settled = replace(settled, lines=(*settled.lines, *notes(spec)))
+    settled = replace(settled, lines=(*settled.lines, *notes(spec), *_sampled_note(spec, config, shapes, blocks)))
     spec, shapes = settled.spec, _deeper(shapes, settled, config, asked)
+    if asked.free and blocks is None and not spec.is_rung and not spec.signature.fixed:
+        settled, shapes = _larger(bench, settled, config, shapes, compiled, options)
+        spec = settled.spec
     base = _problem(spec, shapes.base, _bias(settled))
     check_accepts(spec, base)
     check_memory(base)
     launch = launch_facts(spec, config, base, user)
     if settled.launch_found:
         launch["source"] = "found by trying"
-    planned = list(_trials(spec, base, _problem(spec, shapes.distinct, base.bias), first.kind, checks.fill))
+    lenient = is_lenient(spec, checks.fill, reads_c=_reads_c(spec, compiled))
+    planned = list(_trials(spec, base, _problem(spec, shapes.distinct, base.bias), first.kind, checks.fill, lenient))
     skipped = [(trial.label, why) for trial in planned if (why := _obstacle(spec, config, trial))]
     if first.kind != "sim":
         skipped.append(("other orders of warps, races", "only the simulator can choose and see them"))
     trials = [trial for trial in planned if not _obstacle(spec, config, trial)]
+    if blocks is not None:
+        trials = [trial for trial in trials if trial.label in _SAMPLED]
     report = Report(spec, compiled, base, launch, trials, skipped, checks.strict or spec.is_rung, settled, kernel,
                     list(option_words(options)))  # fmt: skip
     compile_fn: CompileFn = cache.compiler if spec.is_rung else lambda *_: compiled
+
+    def run(trial: Trial) -> Verdict:
+        return verify_launch(bench.open(trial.schedule, trial.hazards), spec, config, trial.problem, blocks=blocks,
+                             compile_fn=compile_fn, fill=trial.fill, mode=trial.mode, c=trial.c)  # fmt: skip
+
     again = _again(kernel, shapes.base, device, options, checks)
     with progress() as bar:
         task = bar.add_task(spec.name, total=len(trials))
         for trial in trials:
-            verdict = verify_launch(bench.open(trial.schedule, trial.hazards), spec, config, trial.problem,
-                                    compile_fn=compile_fn, fill=trial.fill, mode=trial.mode, c=trial.c)  # fmt: skip
+            if report.square and trial.label == RAGGED:
+                trial = replace(trial, problem=_square_ragged(base))
+            verdict = run(trial)
             if not verdict.trusted and trial is trials[0] and settled.reading is None:
                 refuse_doubtful(spec, compiled.ptx, verdict)
             report.verdicts.append((trial, replace(verdict, repeat=again)))
             bar.advance(task)
-            if not verdict.trusted and trial.label != UNREAD:
+            if not verdict.trusted and trial.label == DISTINCT and base.m == base.n and not spec.is_rung:
+                report.square = run(replace(trial, label=SQUARE, problem=base.with_(k=3 * base.k))).trusted
+            if not verdict.trusted and not report.only_warns(trial, verdict):
                 # A wrong launch would have failed before the ragged trial, which is the last.
                 report.hints = hints(spec, launch, user, verdict, suspect_launch=trial.label != RAGGED)
                 break  # later failures often follow from the first
@@ -119,19 +147,22 @@ class _Bench:
         return opened
 
 
-def _shapes(spec: KernelSpec, config: Config, asked: Asked, kind: str) -> CheckShapes:
+def _shapes(spec: KernelSpec, config: Config, asked: Asked) -> CheckShapes:
     """What the user gave, or what fits the kernel; in the user's own M, N and K."""
     if spec.is_rung or not (asked.free or spec.signature.fixed):
         m, n, k = asked.shape.extents
         return CheckShapes((m, n, k), _distinct((m, n, k)) or (m, n, k))
-    found = check_shapes(spec, config)
-    m, n, k = found.base
-    if kind == "sim" and m * n * k > _MOST:
-        raise UnsupportedError(
-            f"{spec.entry} is compiled for {m}x{n}x{k} alone, which would take the simulator hours",
-            "make its constants smaller (with -D, if the file allows it), or run it on a GPU: --device gpu",
-        )
-    return found
+    return check_shapes(spec, config)
+
+
+def _sampled_note(
+    spec: KernelSpec, config: Config, shapes: CheckShapes, blocks: tuple[int, ...] | None
+) -> tuple[str, ...]:
+    if blocks is None:
+        return ()
+    m, n, k = shapes.base
+    total = spec.geometry(_problem(spec, shapes.base), config).blocks
+    return (f"its size is fixed at {m}x{n}x{k}, so {len(blocks)} of its {total:,} blocks are simulated",)
 
 
 def _deeper(shapes: CheckShapes, settled: Settled, config: Config, asked: Asked) -> CheckShapes:
@@ -143,6 +174,27 @@ def _deeper(shapes: CheckShapes, settled: Settled, config: Config, asked: Asked)
     return CheckShapes((*shapes.base[:2], settled.shape[2]), settled.shape)
 
 
+def _larger(
+    bench: _Bench, settled: Settled, config: Config, shapes: CheckShapes, compiled: CompiledKernel,
+    options: KernelOptions,
+) -> tuple[Settled, CheckShapes]:  # fmt: skip
+    """Larger shapes for a kernel that accesses memory outside its matrices: its tile may be larger than they are."""
+    for times in (1, 2, 4):
+        tried = CheckShapes(*((m * times, n * times, k) for m, n, k in (shapes.base, shapes.distinct)))
+        if times > 1 and settled.reading is None:
+            settled = _settled(bench, settled.spec, config, tried, compiled, options, None)
+        problem = _problem(settled.spec, tried.base, _bias(settled))
+        verdict = verify_launch(bench.open(), settled.spec, config, problem, fill="integers", mode="exact", c="set",
+                                compile_fn=lambda *_: compiled)  # fmt: skip
+        if not any("out-of-bounds global" in reason for reason in verdict.reasons):
+            return settled, tried
+    return settled, shapes
+
+
+def _square_ragged(base: Problem) -> Problem:
+    return base.with_(m=base.n + 1, n=base.n + 1, k=base.k + 3)
+
+
 def _problem(spec: KernelSpec, shape: Shape, bias: str = "") -> Problem:
     """The row-major product for the user's own M, N and K."""
     given: dict[str, Any] = {"bias": bias} if bias else {}
@@ -151,14 +203,14 @@ def _problem(spec: KernelSpec, shape: Shape, bias: str = "") -> Problem:
 
 def _settled(
     bench: _Bench, spec: KernelSpec, config: Config, shapes: CheckShapes, compiled: CompiledKernel,
-    options: KernelOptions,
+    options: KernelOptions, blocks: tuple[int, ...] | None,
 ) -> Settled:  # fmt: skip
     """What the kernel computes; a rung says so itself."""
     if spec.is_rung:
         return Settled(spec)
     layout = layout_named(options.layout) if options.layout else None
     probes = [shape for shape in shapes.probes if not spec.signature.fixed or shape == shapes.base]
-    return settle(bench.open, spec, config, probes or [shapes.base], compiled, layout)
+    return settle(bench.open, spec, config, probes or [shapes.base], compiled, layout, blocks)
 
 
 def _bias(settled: Settled) -> str:
@@ -181,10 +233,19 @@ def _again(
     return shlex.join([*words, *option_words(options, checks)])
 
 
-def _trials(spec: KernelSpec, base: Problem, distinct: Problem, kind: str, filled: str) -> Iterator[Trial]:
+def _reads_c(spec: KernelSpec, compiled: CompiledKernel) -> bool:
+    """Whether a user's kernel without beta reads C all the same, as 0·C, and does not add to it."""
+    if spec.is_rung or spec.signature.accumulates:
+        return False
+    read = read_parameters(compiled.ptx, compiled.entry)
+    return any(arg.role == spec.signature.output and i in read for i, arg in enumerate(spec.signature.arguments))
+
+
+def _trials(
+    spec: KernelSpec, base: Problem, distinct: Problem, kind: str, filled: str, lenient: bool
+) -> Iterator[Trial]:
     # Many tutorials compute alpha·sum + beta·C for every beta, which is correct as long as C holds numbers. So C is set
     # in the other trials, and one trial alone tests whether it is read.
-    lenient = is_lenient(spec, filled)
     c = filled or ("set" if lenient else "unset")
     yield Trial("integers, bit for bit", base, "exact", "integers", "lockstep", c, hazards=spec.is_rung)
     yield Trial("random data", base, "float", "normal", "lockstep", c)
@@ -194,10 +255,11 @@ def _trials(spec: KernelSpec, base: Problem, distinct: Problem, kind: str, fille
         yield Trial(UNREAD, base, "float", "normal", "lockstep", hazards=spec.is_rung)
     for label, problem in (
         (SCALED, _scaled(spec, base)),
-        ("padded rows", _padded(base)),
+        (PADDED, _padded(base)),
         (DISTINCT, distinct if distinct != base else None),
         (BATCH, base.with_(batch=3) if spec.batched and not spec.is_rung else None),
-        # Last, so that a kernel without guards at the edges has passed all else before it fails.
+        # Last, so that a kernel of aligned vectors, or without guards at the edges, has passed all else before.
+        (ODD, _odd(base)),
         (RAGGED, _ragged(spec, base)),
     ):
         if problem is not None:
@@ -222,7 +284,12 @@ def _scaled(spec: KernelSpec, base: Problem) -> Problem:
 
 
 def _padded(base: Problem) -> Problem:
-    """Odd leading dimensions; ``_obstacle`` and the harness see to kernels that take none."""
+    """Leading dimensions beyond the rows, each by multiples of 16 bytes; ``_obstacle`` sees to kernels without."""
+    step, out = 16 // base.dtype.itemsize, 16 // base.out_dtype.itemsize
+    return base.with_(lda=base.a_shape[1] + step, ldb=base.b_shape[1] + 2 * step, ldc=base.n + 3 * out)
+
+
+def _odd(base: Problem) -> Problem:
     return base.with_(lda=base.a_shape[1] + 3, ldb=base.b_shape[1] + 5, ldc=base.n + 7)
 
 
@@ -245,7 +312,7 @@ def _ragged(spec: KernelSpec, base: Problem) -> Problem:
 
 def _obstacle(spec: KernelSpec, config: Config, trial: Trial) -> str:
     """Why a trial beyond the shape that was asked for cannot be made; empty where it can."""
-    if trial.label not in (SCALED, "padded rows", DISTINCT, BATCH, RAGGED):
+    if trial.label not in (SCALED, PADDED, ODD, DISTINCT, BATCH, RAGGED):
         return ""
     if why := refusal(spec.signature, trial.problem):
         return why

@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
+from pathlib import Path
 
 from gemmsmith.cli.error_output import report_error
 from gemmsmith.cli.launch_files import one_launch
@@ -16,12 +17,14 @@ from gemmsmith.errors import GemmsmithError
 
 def words_for(word: str, options: KernelOptions, args: str) -> list[str]:
     """The words after the interpreter's name that run the launch."""
-    return ["-m", "gemmsmith.cli.launch_once", word, json.dumps({"kernel": asdict(options), "args": args})]
+    return ["-m", "gemmsmith.cli.launch_once", word, json.dumps({"kernel": asdict(options), "args": args}, default=str)]
 
 
 def main(words: Sequence[str]) -> int:
     word, text = words
     given = json.loads(text)
+    if folders := given["kernel"].get("include"):
+        given["kernel"]["include"] = [Path(folder) for folder in folders]
     try:
         launch = one_launch(word, KernelOptions(**given["kernel"]), ArgumentOptions(args=given["args"]))
         launch.run("gpu")

@@ -35,6 +35,9 @@ def compile_failure(request: CompileRequest, log: str) -> GemmsmithError:
         return refused(f"{where[1]}:{where[2]}" if where else request.name, line.partition(REFUSED)[2].strip(' "'))
     if "__nv_name_map" in line:
         return _no_kernel(request, line, log)
+    if request.missing and "does not apply here" in line:  # follows from a type that is not known
+        first = next((i for i, each in enumerate(lines) if "is undefined" in each), first)
+        line = lines[first].strip()
     context = lines[first + 1].strip() if first + 1 < len(lines) else ""
     hint = _hint(request, log, line) or (f"in: {context}" if context and not context.startswith("ptxas") else "")
     return CompileError(f"{request.name} does not compile for {request.arch}: {line}", hint, log)

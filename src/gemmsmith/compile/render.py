@@ -31,10 +31,13 @@ def render_kernel(
                      activation=activation)  # fmt: skip
     check_accepts(spec, sample)
     arch = check_target(spec, arch, dtype)
+    if not spec.is_rung and UserSource.is_ours(spec.source):
+        return _prologue(spec, _defines(spec, config, sample), arch)
     defines = _defines(spec, config, sample)
     if not spec.is_rung:
-        source = UserSource.read(spec.source, spec.include, find_toolchain())
-        return source.request(spec.source.name, spec.entry, defines, arch)
+        unit = spec.unit or spec.source
+        source = UserSource.read(unit, spec.include, find_toolchain())
+        return source.request(unit.name, spec.entry, defines, arch)
     parts = bundle(spec.source, (own_headers(),))
     return CompileRequest(spec.source.name, parts.source, parts.headers, defines, arch, spec.entry, True, parts.files)
 
@@ -45,6 +48,12 @@ def render_for(spec: KernelSpec, config: Config, problem: Problem, arch: str) ->
         spec, config, dtype=problem.dtype, out_dtype=problem.out_dtype, trans_a=problem.trans_a,
         trans_b=problem.trans_b, bias=problem.bias, activation=problem.activation, arch=arch,
     )  # fmt: skip
+
+
+def _prologue(spec: KernelSpec, defines: tuple[tuple[str, str], ...], arch: str) -> CompileRequest:
+    """A kernel that is launched before a rung: ours, so it is compiled as it is."""
+    parts = bundle(spec.source, (own_headers(),))
+    return CompileRequest(spec.source.name, parts.source, parts.headers, defines, arch, spec.entry, True, parts.files)
 
 
 def _defines(spec: KernelSpec, config: Config, problem: Problem) -> tuple[tuple[str, str], ...]:

@@ -11,10 +11,11 @@ from gemmsmith.compile.request import CompileRequest
 from gemmsmith.compile.toolchain import Toolchain
 from gemmsmith.userfile.host_code import Source
 from gemmsmith.userfile.include_search import IncludeSearch
-from gemmsmith.userfile.stub_headers import PRELUDE, needs_cpp20, prelude
+from gemmsmith.userfile.stub_headers import PRELUDE, needs_cpp20, prelude, without_unused_includes
 from gemmsmith.userfile.user_bundle import UserBundle, user_bundle
 
 _ERROR = re.compile(r"^(.+?)\((\d+)\): (?:catastrophic )?error", re.M)
+_UNKNOWN = re.compile(r"is undefined|has no member|no instance of|no operator|not a template")
 _MOST_ATTEMPTS = 10
 _MOST_INCLUDERS = 2
 
@@ -42,6 +43,11 @@ class UserSource:
         """Read ``path`` and what it includes from its repository and ``folders``."""
         return cls(IncludeSearch(path, folders, toolchain.includes, (own_headers(),)), bool(toolchain.cccl))
 
+    @staticmethod
+    def is_ours(path: Path) -> bool:
+        """Whether a file is part of this package, and no user's."""
+        return path.is_relative_to(Path(str(files("gemmsmith"))))
+
     @property
     def texts(self) -> tuple[str, ...]:
         """The file's own text and those of its headers."""
@@ -57,8 +63,9 @@ class UserSource:
 
     def _filled(self, request: CompileRequest) -> CompileRequest:
         texts = self.source.device_code("" if self._whole else request.entry)
-        own = [text for name, text in texts.items() if name not in self.bundle.libraries]
-        opening = prelude(own, self.bundle.includes, self.source.names, self._libcuxx)
+        own = without_unused_includes({n: text for n, text in texts.items() if n not in self.bundle.libraries})
+        texts |= own
+        opening = prelude(own.values(), self.bundle.includes, self.source.names, self._libcuxx)
         headers = [(name, text) for name, text in texts.items() if name != self.bundle.name]
         return replace(
             request, source=texts[self.bundle.name], headers=((PRELUDE, opening), *sorted(headers)),
@@ -76,7 +83,7 @@ class UserSource:
         ]
         if self.source.rejected(errors):
             return self._filled(request)
-        if not self._whole and errors:
+        if not self._whole and errors and _UNKNOWN.search(log):
             self._whole = True
             return self._filled(request)
         if (main := self._next_main(log)) is None:

@@ -75,8 +75,8 @@ def extent_role(name: str) -> str:
     """M, N or K; empty if the name says nothing."""
     found = words(name)
     told = [word for word in found if word not in _EXTENT_NOISE] or found
-    if len(told) > 1 and told[0] in ("n", "num"):
-        told = told[1:]
+    if len(told) > 1:  # nRows, C_n_cols
+        told = [word for word in told if word != "n"] or told
     for letter in (word for word in told if word in _SIDES):
         rest = list(told)
         rest.remove(letter)

@@ -101,6 +101,7 @@ class KernelSpec:
     rung: int = 0
     extra_defines: tuple[tuple[str, str], ...] = ()
     declared_signature: str = ""
+    unit: Path | None = None  # a user's header: the file that includes it and defines what it uses
     known_signature: Signature | None = None  # a user's kernel: what its parameters mean
     accumulator: DType | None = None  # a user's kernel: the type its products are summed in, where it is not fp32
     include: tuple[Path, ...] = ()  # folders in which a user's file finds its headers

@@ -151,6 +151,12 @@ class CudaDevice(CudaMemory):
         self._loaded[compiled.key, compiled.entry] = loaded
         return loaded
 
+    def symbol(self, loaded: LoadedCubin, name: str) -> tuple[int, int]:
+        """Address and bytes of a variable of the module."""
+        with self.current():
+            found = checked(self._cu.cuModuleGetGlobal(loaded.module, name.encode()), f"finding the variable {name}")
+        return int(found[0]), int(found[1])
+
     def launch(self, loaded: LoadedCubin, launch: Launch, stream: int = 0) -> None:
         """Start a kernel on ``stream`` without waiting for it."""
         geometry = launch.geometry

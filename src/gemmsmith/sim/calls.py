@@ -1,4 +1,4 @@
-"""Calls in progress: for each lane, where to return to, its frame, and the registers that a recursive call would lose."""
+"""Calls in progress: where each lane returns to, its frame, and the registers that a recursive call would lose."""
 
 from __future__ import annotations
 

@@ -248,7 +248,7 @@ def pack_saturated(to: str) -> Function:
             np.clip(x, limits.min, limits.max).astype(kind).view(raw).astype(np.uint32)
             for x in (np.atleast_1d(a), np.atleast_1d(b))
         )
-        word = (upper << np.uint32(8 * width)) | lower
+        word: Array = (upper << np.uint32(8 * width)) | lower
         return word if rest is None else word | (np.asarray(rest) << np.uint32(16 * width))
 
     return convert

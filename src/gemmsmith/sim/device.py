@@ -76,6 +76,7 @@ class SimDevice:
         timeout: float = math.inf,
     ) -> None:
         self.arch, self.timeout = arch, timeout
+        self.variables: dict[str, dict[str, int]] = {}  # addresses by name, for each kernel that was loaded
         self.log = HazardLog() if hazards else None
         self.count = count
         self.counters: Counters | None = None
@@ -108,6 +109,14 @@ class SimDevice:
     def label(self, address: int, name: str, itemsize: int = 0) -> None:
         self.memory.label(address, name, itemsize)
 
+    def symbol(self, loaded: LoadedPtx, name: str) -> tuple[int, int]:
+        """Address and bytes of a variable of the module that the kernel uses."""
+        sizes = {each.name: each.size for each in loaded.entry.variables}
+        known = self.variables.get(loaded.entry.name, {})
+        if name not in known:
+            raise SimulationError(f"the kernel uses no variable {name}")
+        return known[name], sizes[name]
+
     def _view(self, address: int, nbytes: int) -> Bytes:
         try:
             return self.memory.view(address, nbytes)
@@ -124,6 +133,7 @@ class SimDevice:
             return self.loads[ptx, entry_name]
         entry = parse(ptx).entry(entry_name)
         addresses: dict[str, int] = {}
+        self.variables[entry_name] = addresses
         for variable in entry.variables:
             if variable.space in ("global", "const"):
                 addresses[variable.name] = self.allocate(variable.size)

@@ -37,7 +37,9 @@ def is_tiny(exact: Array, result: Array, mode: str) -> Array:
     """Which fp32 results .ftz makes zero: those below 2^−126 once rounded to 24 bits, however small the exponent."""
     size = np.abs(exact)
     rounds_up = 2.0**-126 - size <= 2.0**-151 if mode == "rn" else 2.0**-126 - size < 2.0**-150
-    return (np.abs(result) < _SMALLEST_32) | ((np.abs(result) == _SMALLEST_32) & (size < 2.0**-126) & ~rounds_up)
+    below = (np.abs(result) == _SMALLEST_32) & (size < 2.0**-126) & ~rounds_up
+    tiny: Array = (np.abs(result) < _SMALLEST_32) | below
+    return tiny
 
 
 def choose_neighbour(nearest: Array, above: Array, mode: str) -> Array:
@@ -112,7 +114,8 @@ _OPERATIONS: dict[str, Callable[..., Array]] = {
 
 # The result in float64, close enough to tell how it rounds.
 _EXACT: dict[str, Callable[..., Array]] = {
-    "mul": lambda a, b: a * b, "fma": lambda a, b, c: round_to_odd_sum(a * b, c), "div": lambda a, b: a / b, "rcp": lambda a: 1 / a,
+    "mul": lambda a, b: a * b, "fma": lambda a, b, c: round_to_odd_sum(a * b, c), "div": lambda a, b: a / b,
+    "rcp": lambda a: 1 / a,
 }  # fmt: skip
 
 

@@ -299,7 +299,8 @@ def extend_from(wrap: bool) -> Callable[[Array, Array], Array]:
         spare = (np.uint32(32) - width).astype(np.uint64)
         shifted = (np.asarray(a).view(np.uint32).astype(np.uint64) << spare).astype(np.uint32).view(kind)
         kept = np.right_shift(shifted, np.minimum(spare, 31).astype(kind))
-        return np.where(width == 0, kind.type(0), kept).astype(kind)
+        result: Array = np.where(width == 0, kind.type(0), kept).astype(kind)
+        return result
 
     return extend
 
@@ -335,5 +336,22 @@ def pairwise(function: Callable[[Array, Array], Array], signed: bool, relu: bool
             result = np.maximum(result, kind(0)) if relu else result
             word |= np.asarray(result).view(np.uint16).astype(np.uint32) << shift
         return word
+
+    return compute
+
+
+def byte_differences(signed: bool, add: bool) -> Callable[[Array, Array, Array], Array]:
+    """vabsdiff4: |a − b| of each of four bytes; .add gives their sum and c."""
+    kind = np.int8 if signed else np.uint8
+
+    def compute(a: Array, b: Array, c: Array) -> Array:
+        total = np.array(np.broadcast_to(c, np.broadcast_shapes(np.shape(a), np.shape(b))), np.uint32)
+        word = np.zeros(total.shape, np.uint32)
+        for shift in (np.uint32(0), np.uint32(8), np.uint32(16), np.uint32(24)):
+            x, y = ((np.asarray(v) >> shift).astype(np.uint8).view(kind).astype(np.int32) for v in (a, b))
+            difference = np.abs(x - y).astype(np.uint32)
+            word |= (difference & np.uint32(0xFF)) << shift
+            total += difference
+        return total if add else word
 
     return compute

@@ -14,6 +14,8 @@ from gemmsmith.sim.operation import Lowered, Operation, Slot, Source
 from gemmsmith.sim.rewriting import Rewriting
 from gemmsmith.sim.syntax import Entry, Instruction
 
+_TEXTURES = ("tex", "tld4", "txq", "suld", "sust", "sured", "suq")
+
 
 def lower(entry: Entry, addresses: dict[str, int], mod32: bool = False, known: Table | None = None) -> Lowered:
     """Lower a whole entry.
@@ -31,19 +33,22 @@ def lower(entry: Entry, addresses: dict[str, int], mod32: bool = False, known: T
     for n, instruction in enumerate(entry.instructions):
         code.function = "" if n >= start else starts.get(n, code.function)
         operations.append(_lower(code, known, n, instruction))
-    frame, stack = code.local_size, code.stack_size()
+    frame, size = code.local_size, code.local_size + code.stack_size()
+    functions = {name: code.symbols[name] for name in code.frames}
     arrays = tuple([(v.name, code.symbols[v.name], v.size) for v in entry.variables if v.space == "shared"])
-    return Lowered(tuple(operations), labels, code.heights, code.special, code.static_shared, frame + stack, start, frame,
-                   {name: code.symbols[name] for name in code.frames}, arrays)  # fmt: skip
+    return Lowered(tuple(operations), labels, code.heights, code.special, code.static_shared, size, start, frame,
+                   functions, arrays)  # fmt: skip
 
 
 def unknown(instruction: Instruction, register: str = "") -> UnknownInstructionError:
     """The error for an instruction that no record takes, or for the special register that it reads."""
     name = instruction.name
     what = f"special register {register!r} of {name!r}" if register else f"PTX instruction {name!r}"
+    hint = "run this kernel on a GPU with --device gpu, or report the instruction"
+    if instruction.opcode in _TEXTURES:
+        hint = "textures and surfaces are not simulated: read the array through a pointer, or run this kernel on a GPU"
     return UnknownInstructionError(
-        f"the simulator does not know the {what} ({instruction.text}; {instruction.where})",
-        "run this kernel on a GPU with --device gpu, or report the instruction",
+        f"the simulator does not know the {what} ({instruction.text}; {instruction.where})", hint
     )
 
 

@@ -115,7 +115,8 @@ class GlobalMemory:
         self._bases: list[int] = []  # ascending: a kernel may bring hundreds of variables
         self._size: dict[int, int] = {}
         self._unreadable: dict[int, str] = {}
-        self._names: dict[int, tuple[str, int]] = {}  # with the bytes of an element; 0: count bytes
+        self._names: dict[int, str] = {}
+        self._itemsizes: dict[int, int] = {}
         self._next = _FIRST_ADDRESS
         self._before: dict[int, Saved] | None = None
         # Of the last read that lay in one allocation: the addresses, its base, the indices of the elements.
@@ -134,12 +135,14 @@ class GlobalMemory:
         self._bases.remove(base)
         self._unreadable.pop(base, None)
         self._names.pop(base, None)
+        self._itemsizes.pop(base, None)
 
     def label(self, address: int, name: str, itemsize: int = 0) -> None:
         """Name the allocation that holds ``address``, for messages, and the size of its elements."""
         found = self.locate(address, 0)
         if found is not None:
-            self._names[found[0]] = name, itemsize
+            self._names[found[0]] = name
+            self._itemsizes[found[0]] = itemsize
 
     def text(self, address: int) -> str:
         """The zero-terminated string at ``address``; empty if there is no memory."""
@@ -178,7 +181,7 @@ class GlobalMemory:
         for base, size in self._size.items():
             past, before = address - (base + size), base - address
             distance = past if past >= 0 else before if before > 0 else 0
-            name, itemsize = self._names.get(base, ("", 0))
+            name, itemsize = self._names.get(base, ""), self._itemsizes.get(base, 0)
             what = f"{name} ({size} bytes)" if name else f"a {size}-byte allocation"
             text = _element_text(name, address - base, size, itemsize) if itemsize else (
                 f"{past} bytes past the end of {what}" if past >= 0

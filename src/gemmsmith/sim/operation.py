@@ -107,8 +107,8 @@ class Lowered:
     """An entry's operations, label positions, register-file heights, special registers and memory layout.
 
     ``start`` is where the entry begins, after the functions that it calls. ``local_size`` is all local memory of a
-    thread, of which the entry itself has the first ``frame_size`` bytes. ``functions`` has the addresses that pointers to
-    functions hold.
+    thread, of which the entry itself has the first ``frame_size`` bytes. ``functions`` has the addresses that pointers
+    to functions hold.
     """
 
     operations: tuple[Operation[Any], ...]

@@ -58,7 +58,7 @@ def formatted(machine: Execution, lane: int, text: str, buffer: int) -> str:
         if match["kind"] == "p":
             return f"%{width}s" % f"{value:#x}"
         kind = "d" if match["kind"] in "iu" else match["kind"]
-        return f"%{match['flags']}{width}{dot}{kind}" % value
+        return str(f"%{match['flags']}{width}{dot}{kind}" % value)
 
     return _PART.sub(convert, text)
 

@@ -48,7 +48,9 @@ class _Reader:
         self._walk(text)
         shared, functions = tuple(self.globals), tuple(self.functions)
         entries = tuple(
-            Entry(e.name, e.parameters, shared + e.variables, e.registers, e.instructions, e.labels, e.tables, functions)
+            Entry(
+                e.name, e.parameters, shared + e.variables, e.registers, e.instructions, e.labels, e.tables, functions
+            )
             for e in self.entries
         )
         return Module(self.version, self.target, entries)

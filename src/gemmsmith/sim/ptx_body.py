@@ -39,9 +39,7 @@ class Body:
     unique in the whole module.
     """
 
-    def __init__(
-        self, files: dict[int, str], text: str, function: str = "", formals: Sequence[Variable] = ()
-    ) -> None:
+    def __init__(self, files: dict[int, str], text: str, function: str = "", formals: Sequence[Variable] = ()) -> None:
         self.files, self.function = files, function
         self.registers: dict[str, str] = {}
         self.variables: list[Variable] = []
@@ -68,7 +66,6 @@ class Body:
     def _find_labels(self, parts: list[tuple[str, str]]) -> dict[int, dict[str, str]]:
         """The labels of each scope with their unique names; a branch may come before its label."""
         found: dict[int, dict[str, str]] = {_OUTERMOST: {}}
-        taken: set[str] = set()
         numbers, count = [_OUTERMOST], _OUTERMOST
         for kind, text in parts:
             if kind == "brace" and text == "{":
@@ -81,9 +78,7 @@ class Body:
                 scope = found[numbers[-1]]
                 if text in scope:
                     raise SimulationError(f"label {text!r} occurs twice in one scope")
-                plain = self._unique(text)
-                scope[text] = plain if plain not in taken else self._unique(text, numbers[-1])
-                taken.add(scope[text])
+                scope[text] = self._unique(text, numbers[-1])
         return found
 
     def _read(self, parts: list[tuple[str, str]]) -> None:

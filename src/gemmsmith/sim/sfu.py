@@ -1,10 +1,10 @@
 """The special function unit: what MUFU computes on an H200, bit for bit.
 
-The unit interpolates. The upper bits of the operand choose an interval with three integer coefficients, the other 16 or
-17 bits are t, and the result is c0 + c1·t + c2·t², cut off to 24 bits. The squarer leaves out the partial products of its
-lowest columns. Coefficients and widths were derived from all 2²³ operands of an octave, recorded on an H200 (driver
-580.159, 2026-11-16); the model gives every recorded bit. sfu_coefficients.csv has them, in units of 2⁻¹⁸ of the last
-place (2⁻¹⁷ for rcp).
+The unit interpolates. The upper bits of the operand choose an interval with three integer coefficients, the other 16
+or 17 bits are t, and the result is c0 + c1·t + c2·t², cut off to 24 bits. The squarer leaves out the partial products
+of its lowest columns. Coefficients and widths were derived from all 2²³ operands of an octave, recorded on an H200
+(driver 580.159, 2026-11-16); the model gives every recorded bit. sfu_coefficients.csv has them, in units of 2⁻¹⁸ of the
+last place (2⁻¹⁷ for rcp).
 
 Operands and results are fp32. Subnormal operands count as zero, and subnormal results become zero.
 """

@@ -41,7 +41,8 @@ _SMS = 132  # of an H200
 
 def _bit(at: Place) -> Array:
     """The bit of each lane in a mask of its warp."""
-    return np.left_shift(np.int64(1), at.thread % WARP)
+    bits: Array = np.left_shift(np.int64(1), at.thread % WARP)
+    return bits
 
 
 def _axes(name: str, value: Callable[[int], Value]) -> dict[str, SpecialRegister]:
@@ -55,17 +56,17 @@ SPECIAL: dict[str, SpecialRegister] = {
     **_axes("nctaid", lambda n: lambda at: at.wave.grid[n]),
     "%laneid": SpecialRegister(lambda at: at.thread % WARP),
     "%warpid": SpecialRegister(lambda at: at.thread // WARP),
-    "%nwarpid": SpecialRegister(lambda at: 64),  # warps of an SM
+    "%nwarpid": SpecialRegister(lambda _: 64),  # warps of an SM
     "%smid": SpecialRegister(lambda at: at.block % _SMS),
-    "%nsmid": SpecialRegister(lambda at: _SMS),
-    "%gridid": SpecialRegister(lambda at: 1, 8),
+    "%nsmid": SpecialRegister(lambda _: _SMS),
+    "%gridid": SpecialRegister(lambda _: 1, 8),
     "%total_smem_size": SpecialRegister(lambda at: at.wave.shared_size),
     "%lanemask_eq": SpecialRegister(lambda at: _bit(at)),
     "%lanemask_lt": SpecialRegister(lambda at: _bit(at) - 1),
     "%lanemask_le": SpecialRegister(lambda at: 2 * _bit(at) - 1),
     "%lanemask_gt": SpecialRegister(lambda at: (1 << WARP) - 2 * _bit(at)),
     "%lanemask_ge": SpecialRegister(lambda at: (1 << WARP) - _bit(at)),
-    FRAME: SpecialRegister(lambda at: 0, 8),
+    FRAME: SpecialRegister(lambda _: 0, 8),
 }
 # Read when the instruction runs, not once: see instructions/clock.py.
 CLOCKS = ("%clock", "%clock_hi", "%clock64", "%globaltimer", "%globaltimer_lo", "%globaltimer_hi")

@@ -83,7 +83,12 @@ class FileFamily:
 
     def check(self, names: Iterable[str]) -> None:
         """Refuse a macro that the file does not have or sets itself: all points would be the same."""
-        user_kernel(self.path, self.options)  # a missing file, or one without a kernel, is the likelier mistake
+        names = tuple(names)
+        try:
+            user_kernel(self.path, self.options)  # a missing file, or one without a kernel, is the likelier mistake
+        except UsageError as error:  # a template's value may be one of those that vary
+            if not any(f"parameter {name} has no value" in error.message for name in names):
+                raise
         parts = bundle(self.path, ())
         text = "\n".join([parts.source, *(header for _, header in parts.headers)])
         for name in names:

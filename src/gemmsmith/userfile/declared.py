@@ -162,6 +162,8 @@ def _value(code: str, node: Node | None, kind: str, array: bool) -> str:
         return text
     if array:
         return text
+    if node.named_child_count == 0:
+        return f"{kind}{{}}"
     if kind == "dim3" or node.named_child_count != 1:
         return f"{'' if kind == 'auto' else kind}({text[1:-1]})"
     return text[1:-1].strip()

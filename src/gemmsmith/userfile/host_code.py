@@ -12,14 +12,15 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import NamedTuple
 
 from gemmsmith.userfile.declarations import Declaration, declarations, line_of, line_starts, members
 from gemmsmith.userfile.tokens import Macro, Text, blank
 
 _DEVICE_WORDS = ("__global__", "__device__", "__constant__", "__shared__", "__managed__", "__grid_constant__")
 _WORD = re.compile(r"[A-Za-z_]\w*")
-# A name that may be a declaration's: no member after a dot or an arrow.
-_NAME = re.compile(r"(?<![\w.])(?<!->)[A-Za-z_]\w*")
+# A name that may be a declaration's, with the namespace or class before it: no member after a dot or an arrow.
+_NAME = re.compile(r"(?<![\w.])(?<!->)((?:[A-Za-z_]\w*\s*::\s*)*+)([A-Za-z_]\w*)")
 _HOST = re.compile(
     r"\bstd\s*::\s*(?:vector|string\w*|map|unordered_\w+|set|list|deque|queue|stack|function|thread|mutex|chrono|"
     r"[iow]?[io]?f?stream\w*|[io]?stringstream|cout|cerr|cin|endl|unique_ptr|shared_ptr|make_unique|make_shared|"
@@ -32,7 +33,7 @@ _HOST = re.compile(
 _ANNOTATION = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]+([^\n(]*__(?:device|global|host)__.*)$", re.M)
 _CONSTANT = re.compile(r"\bconst(?:expr|init|eval)?\b")
 _HOST_ONLY = re.compile(r"\b__host__\b")
-_LAMBDA = re.compile(r"=\s*\[[^\[\]]*\]\s*(?:\(|__device__|__host__|mutable|\{)")
+_USING = re.compile(r"\busing\s+namespace\s+(?:::\s*)?(\w+(?:\s*::\s*\w+)*)")
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,17 @@ class Kept:
 
     blanked: tuple[tuple[int, int], ...]
     doubtful: tuple[tuple[int, int], ...]
+
+
+_Found = tuple[str, Declaration]  # a text's name, and a declaration in it
+
+
+class _Use(NamedTuple):
+    """A name in kept code: what it is qualified with, and the namespaces around the code; None: anywhere."""
+
+    qualifier: str
+    name: str
+    scope: tuple[str, ...] | None
 
 
 @dataclass
@@ -174,28 +186,65 @@ class Source:
             always = [e for e in self._everything() if self._stays(e[1], e[0], named="operator" in e[1].names)]
         else:
             always = [e for e in self._everything() if self._stays(e[1], e[0], named=True)]
-        seen: set[str] = set(_WORD.findall(entry))
-        names = [*seen]
         kept: set[tuple[str, int]] = set()
+        seen: set[_Use] = set()
+        uses = [_Use("", word, None) for word in _WORD.findall(entry)]
         pending += always
-        while pending or names:
+        while pending or uses:
             while pending:
                 file, each = pending.pop()
                 if (file, each.start) in kept or (file, each.start, each.end) in self._banned:
                     continue
                 kept.add((file, each.start))
                 used = self._files[file].text.bare[each.start : each.end]
-                fresh = set(_NAME.findall(used)) - seen
-                seen |= fresh
-                names += fresh
-            while names:
-                word = names.pop()
-                for macro in self.macros.get(word, ()):
-                    fresh = set(_WORD.findall(macro.body)) - seen
-                    seen |= fresh
-                    names += fresh
-                pending += [e for e in self._by_name.get(word, ()) if self._may_stay(e[1], e[0])]
+                for scopes, word in set(_NAME.findall(used)):
+                    qualifiers = _WORD.findall(scopes)
+                    uses += [_Use("", scope, each.namespace) for scope in qualifiers]
+                    uses.append(_Use(qualifiers[-1] if qualifiers else "", word, each.namespace))
+            while uses:
+                use = uses.pop()
+                if use in seen:
+                    continue
+                seen.add(use)
+                for macro in self.macros.get(use.name, ()):
+                    uses += [_Use("", word, None) for word in set(_WORD.findall(macro.body))]
+                pending += self._meant(use)
         return kept
+
+    def _meant(self, use: _Use) -> list[_Found]:
+        """The declarations that a name may mean: those of the namespace it is qualified with, or of those around it;
+        all of that name if there are none there."""
+        found = [each for each in self._by_name.get(use.name, ()) if self._may_stay(each[1], each[0])]
+        if len(found) < 2 or use.scope is None:
+            return found
+        if use.qualifier:
+            near = [each for each in found if each[1].namespace[-1:] == (use.qualifier,)]
+        else:
+            near = self._visible(found, use.scope)
+        return near or found
+
+    def _visible(self, found: list[_Found], scope: tuple[str, ...]) -> list[_Found]:
+        """What code in ``scope`` may mean without qualifying it: the innermost namespace hides those around it."""
+        around = {len(outer) for _, each in found if (outer := _named(each.namespace)) == _named(scope)[: len(outer)]}
+        innermost = _named(scope)[: max(around)] if around else None
+        return [
+            (file, each)
+            for file, each in found
+            if _named(each.namespace) == innermost
+            or each.namespace in self._with_types
+            or each.namespace[-1:] in self._used_namespaces
+        ]
+
+    @cached_property
+    def _with_types(self) -> set[tuple[str, ...]]:
+        """Namespaces whose functions an argument of one of their types makes visible."""
+        return {each.namespace for _, each in self._everything() if each.kind in ("type", "alias")}
+
+    @cached_property
+    def _used_namespaces(self) -> set[tuple[str]]:
+        """The last names of ``using namespace``, anywhere."""
+        used = (_USING.findall(file.text.bare) for file in self._files.values())
+        return {(re.split(r"\s*::\s*", name)[-1],) for names in used for name in names}
 
     def _everything(self) -> Iterable[tuple[str, Declaration]]:
         return ((name, each) for name, file in self._files.items() for each in file.found)
@@ -268,6 +317,11 @@ class Source:
                     else:
                         doubtful.append(span)
         return Kept(tuple(blanked), tuple(doubtful))
+
+
+def _named(namespace: tuple[str, ...]) -> tuple[str, ...]:
+    """Without unnamed namespaces, whose members are found as those of the namespace around them."""
+    return tuple(name for name in namespace if name)
 
 
 def _is_whole(macro: Macro) -> bool:

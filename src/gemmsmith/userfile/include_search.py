@@ -60,11 +60,17 @@ class IncludeSearch:
         self.root = repository_of(self.file)
         self.folders = tuple(Path(os.path.abspath(folder)) for folder in folders)
         self.cuda, self.own = cuda, own
+        self._found: dict[tuple[str, bool, Path], Included] = {}
         self.allowed = tuple(folder.resolve() for folder in (self.root, *self.folders, *own))
 
     def find(self, spelling: str, quoted: bool, folder: Path) -> Included:
         """What ``#include "spelling"`` or ``<spelling>`` means in a file that lies in ``folder``."""
-        spelling = spelling.strip()
+        what = (spelling, quoted, folder)
+        if what not in self._found:
+            self._found[what] = self._find(spelling.strip(), quoted, folder)
+        return self._found[what]
+
+    def _find(self, spelling: str, quoted: bool, folder: Path) -> Included:
         if not spelling or "\0" in spelling:
             return Included("missing")
         outside = False

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from gemmsmith.errors import UsageError
 from gemmsmith.kernel.geometry import Dim3
-from gemmsmith.userfile.host_frame import Asked, Frame, HostScope, Sizes, plain_expression
+from gemmsmith.userfile.host_frame import Asked, Frame, Sizes
 from gemmsmith.userfile.host_scope import path_of
+from gemmsmith.userfile.host_values import HostScope, plain_expression
 from gemmsmith.userfile.launch_site import LaunchSite
-from gemmsmith.userfile.parts import TemplateParameter
+from gemmsmith.userfile.template_values import is_open, template_value
 from gemmsmith.userfile.type_text import deduced
 from gemmsmith.userfile.values import UnknownValueError, Value, evaluate, evaluate_int, number
 
 _EXTENTS = ("M", "N", "K")
+_LONGEST = 100  # characters of a text that are shown
 # Usual names of the extents in host code, for values that the source does not tell.
 _USUAL = {
     "M": r"h_?a|a_?(?:h|height|rows?|m)|(?:num|n)_?(?:a_?)?rows?_?a?|dims?_?a\.y|dim_?m|m_?(?:size|dim)|rows|height",
@@ -47,6 +49,7 @@ class FoundValue:
 
     def __str__(self) -> str:
         text = "".join(char if char.isprintable() else "?" for char in self.text)
+        text = text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
         return f"{self.what} {self.value} from {self.place} `{text}`"
 
 
@@ -164,7 +167,7 @@ class SiteValues:
             if re.search(rf"\b{re.escape(name)}\b", parameter.type) and (
                 kind := deduced(name, parameter.type, scope.declared_type(text))
             ):
-                return "" if _is_open(kind, self.site.frame) else kind
+                return "" if is_open(kind, self.site.frame) else kind
         return ""
 
     def agrees(self) -> bool:
@@ -252,64 +255,14 @@ class SiteValues:
         while frame is not None:
             variable = frame.locals.variables.get(text)
             if variable is not None and variable.text:
-                return f"{frame.source.path.name}:{variable.line}", variable.text.rstrip(";")
+                parts = [part for axis in "xyz" if (part := frame.locals.members.get(f"{text}.{axis}"))]
+                written = ", ".join(part.text for part in parts) or variable.text.rstrip(";")
+                return f"{frame.source.path.name}:{(parts or [variable])[0].line}", written
             places = [i for i, p in enumerate(frame.function.parameters) if p.name == text] if frame.function else []
             if not places or frame.caller is None or places[0] >= len(frame.arguments):
                 break
             text, frame = frame.arguments[places[0]], frame.caller
         return self.site.shown(), text
-
-
-def template_value(parameter: TemplateParameter, text: str, scope: HostScope) -> str:
-    """A template argument as the compiler takes it outside the host code; empty if it is not known."""
-    if parameter.kind in ("typename", "template"):
-        kind = scope.type_of(text)
-        return "" if _is_open(kind, scope.frame) else qualified(kind, scope)
-    plain = re.fullmatch(
-        r"(?:unsigned|signed|long|short|int|char|bool|size_t|uint|auto|std::size_t|u?int\d+_t|\s)+", parameter.kind
-    )
-    if plain:
-        try:
-            value = evaluate_int(text, scope)
-            return ("true" if value else "false") if parameter.kind == "bool" else str(value)
-        except UnknownValueError:
-            return "" if _is_open(text, scope.frame) else text
-    text = _enumerator(text, scope)
-    return "" if _is_open(text, scope.frame) else qualified(text, scope)
-
-
-def _enumerator(text: str, scope: HostScope) -> str:
-    """The enumerator that a name stands for."""
-    for _ in range(4):
-        variable = scope.frame.locals.variables.get(text)
-        if variable is not None and variable.value:
-            text = variable.value
-            continue
-        try:
-            passed = scope.passed_for(text)
-        except UnknownValueError:
-            break
-        if passed is None:
-            break
-        text, scope = passed
-    return text
-
-
-def _is_open(text: str, frame: Frame) -> bool:
-    """Whether ``text`` uses a template parameter or a variable of the host function."""
-    names = set(re.findall(r"[A-Za-z_]\w*", text))
-    open_names = {p.name for p in (frame.function.template or ())} if frame.function else set()
-    return bool(names & (open_names | {p.name for p in (frame.function.parameters if frame.function else ())}))
-
-
-def qualified(text: str, scope: HostScope) -> str:
-    """``text`` with the namespaces of the types of the user's own."""
-    for source in scope.frame.sources:
-        for name in re.findall(r"(?<![\w:])[A-Za-z_]\w*", text):
-            spelled = source.qualified.get(name, name)
-            if spelled != name:
-                text = re.sub(rf"(?<![\w:]){name}\b", spelled, text)
-    return text
 
 
 def _uncast(text: str) -> str:
@@ -329,37 +282,3 @@ def _triple(value: Value) -> Dim3:
     if min(numbers) < 1:
         raise UsageError("a launch of nothing")
     return numbers[0], numbers[1], numbers[2]
-
-
-def chosen(
-    sites: Iterable[LaunchSite], roles: Roles, given: Mapping[str, str], sizes: Mapping[str, int]
-) -> SiteValues | None:
-    """The first site that agrees with the given values and tells most: template arguments, block, grid."""
-    best: SiteValues | None = None
-    least = 1 << 20
-    for site in sites:
-        values = SiteValues(site, roles, given)
-        if not values.agrees():
-            continue
-        missing = _missing(values, sizes)
-        if missing < least:
-            best, least = values, missing
-        if missing == 0:
-            break
-    return best
-
-
-def _missing(values: SiteValues, sizes: Mapping[str, int]) -> int:
-    """How much a site leaves open; 0 for nothing."""
-    _, left = values.template()
-    score = 16 * len(left) + (64 if not values.is_reached(sizes) else 0)
-    for index, cost in ((1, 4), (0, 2)):
-        try:
-            values.extent(index, sizes)
-        except (UsageError, RecursionError):
-            score += cost
-    try:
-        values.smem(sizes)
-    except (UsageError, RecursionError):
-        score += 1
-    return score

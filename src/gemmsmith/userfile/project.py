@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
 from gemmsmith.errors import UsageError
+from gemmsmith.userfile.include_search import IncludeSearch
 from gemmsmith.userfile.parts import SourceFile
 from gemmsmith.userfile.repository import RepositoryFiles
 from gemmsmith.userfile.source import read_source_file, read_sources
@@ -21,10 +23,14 @@ class Project:
     _repositories: dict[Path, RepositoryFiles] = field(default_factory=dict)
     _mentions: dict[tuple[Path, str], tuple[Path, ...]] = field(default_factory=dict)
 
+    @cached_property
+    def _search(self) -> IncludeSearch:
+        return IncludeSearch(self.path, self.include, (), ())
+
     def sources(self, path: Path) -> tuple[SourceFile, ...]:
         """``path`` and the headers that it includes."""
         if path not in self._closures:
-            self._closures[path] = read_sources(path, self.include)
+            self._closures[path] = read_sources(path, self._search)
         return self._closures[path]
 
     def mentioning(self, path: Path, name: str) -> tuple[Path, ...]:

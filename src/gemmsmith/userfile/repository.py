@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from gemmsmith.userfile.include_search import IncludeSearch, repository_of
+
 _SOURCES = frozenset({".cu", ".cuh", ".cpp", ".cc", ".cxx", ".c", ".h", ".hpp", ".hxx", ".hh", ".inl"})
 _SKIPPED = frozenset(
     {"build", "node_modules", "third_party", "third-party", "3rdparty", "external", "venv", "site-packages"}
@@ -15,49 +17,24 @@ _SKIPPED = frozenset(
 _MOST_ENTRIES = 20_000  # names looked at
 _MOST_FILES = 400  # files searched for a kernel's name
 _MOST_BYTES = 1_000_000  # of one file
+_MOST_OF_HEADER = 4_000_000  # bytes of an included file; larger ones are data
 _ALL_BYTES = 20_000_000
 _MOST_INCLUDED = 300
-_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"\n]+)"', re.M)
+_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(["<])([^">\n]+)[">]', re.M)
 
 
-def repository_root(path: Path) -> Path:
-    """The nearest folder above ``path`` with ``.git``, else the file's own folder; symlinks are resolved."""
-    folder = path.resolve().parent
-    for above in (folder, *folder.parents):
-        if (above / ".git").exists():
-            return above
-    return folder
-
-
-def include_closure(path: Path, include: tuple[Path, ...] = ()) -> tuple[Path, ...]:
-    """``path`` and the files that it includes with quotes, directly or not, inside its repository or ``include``."""
-    root = repository_root(path)
-    allowed = (root, *(folder.resolve() for folder in include))
+def include_closure(path: Path, search: IncludeSearch) -> tuple[Path, ...]:
+    """``path`` and the files that it includes, directly or not, as far as ``search`` allows to read them."""
     found = {path.resolve(): path}
     queue = [path]
     while queue and len(found) < _MOST_INCLUDED:
         here = queue.pop(0)
-        for name in quoted_includes(here):
-            inside = _resolve(name, here, root, include, allowed)
-            if inside is not None and inside not in found:
-                found[inside] = inside
-                queue.append(inside)
+        for opening, name in _INCLUDE.findall(_text(here)):
+            file = search.find(name, opening == '"', here.parent).path
+            if file is not None and file.resolve() not in found and _is_source(file, _MOST_OF_HEADER):
+                found[file.resolve()] = file
+                queue.append(file)
     return tuple(found.values())
-
-
-def _resolve(name: str, here: Path, root: Path, include: tuple[Path, ...], allowed: tuple[Path, ...]) -> Path | None:
-    """The file of an include: beside the including file, in ``include``, at the root or in its include folders."""
-    for base in (here.parent, *include, root, root / "include", root / "src", root / "inc", here.parent.parent):
-        candidate = Path(os.path.normpath(base / name))
-        if candidate.is_file():
-            real = candidate.resolve()
-            if any(real.is_relative_to(folder) for folder in allowed):
-                return real
-    return None
-
-
-def quoted_includes(path: Path) -> tuple[str, ...]:
-    return tuple(_INCLUDE.findall(_text(path)))
 
 
 def _text(path: Path) -> str:
@@ -77,7 +54,7 @@ class RepositoryFiles:
 
     @classmethod
     def around(cls, path: Path) -> RepositoryFiles:
-        return cls(repository_root(path))
+        return cls(repository_of(path.resolve()))
 
     def mentioning(self, path: Path, name: str) -> tuple[Path, ...]:
         """Files with ``name`` in their text: those that include ``path`` first, then the others, nearer ones first."""
@@ -92,7 +69,7 @@ class RepositoryFiles:
                 continue
             text = self._read(file)
             if name in text and word.search(text):
-                included = any(Path(each).name == own.name for each in _INCLUDE.findall(text))
+                included = any(Path(each).name == own.name for _, each in _INCLUDE.findall(text))
                 (including if included else others).append(file)
         return (*including, *others)
 
@@ -118,5 +95,12 @@ def _source_files(root: Path) -> Iterator[Path]:
             if seen > _MOST_ENTRIES:
                 return
             path = Path(folder, name)
-            if path.suffix.lower() in _SOURCES and not path.is_symlink() and path.stat().st_size <= _MOST_BYTES:
+            if not path.is_symlink() and _is_source(path, _MOST_BYTES):
                 yield path
+
+
+def _is_source(path: Path, most: int) -> bool:
+    try:
+        return path.suffix.lower() in _SOURCES and path.stat().st_size <= most
+    except OSError:
+        return False

@@ -20,6 +20,7 @@ from gemmsmith.userfile.declared import (
     text_of,
     variables,
 )
+from gemmsmith.userfile.include_search import IncludeSearch
 from gemmsmith.userfile.launch_text import launches_in
 from gemmsmith.userfile.parts import (
     Field,
@@ -94,9 +95,9 @@ def read_text(path: Path) -> str:
         raise UsageError(f"{path} cannot be read: {error.strerror}") from None
 
 
-def read_sources(path: Path, include: tuple[Path, ...] = ()) -> tuple[SourceFile, ...]:
-    """``path`` and the headers that it includes with quotes, inside its repository only. Macros of one count in all."""
-    paths = include_closure(path, include)
+def read_sources(path: Path, search: IncludeSearch) -> tuple[SourceFile, ...]:
+    """``path`` and the headers that it includes, as far as ``search`` finds them. Macros of one count in all."""
+    paths = include_closure(path, search)
     macros: dict[str, Macro] = {}
     for each in reversed(paths):
         macros |= _clean(each, stamp((str(each),)))[0].macros
@@ -104,8 +105,9 @@ def read_sources(path: Path, include: tuple[Path, ...] = ()) -> tuple[SourceFile
 
 
 def find_kernels(path: Path, include: tuple[Path, ...] = ()) -> tuple[KernelSource, ...]:
-    """The kernels of ``path`` and of the headers that it includes with quotes, its own first."""
-    return tuple(kernel for source in read_sources(path, include) for kernel in source.kernels)
+    """The kernels of ``path`` and of the headers that it includes, its own first."""
+    search = IncludeSearch(path, include, (), ())
+    return tuple(kernel for source in read_sources(path, search) for kernel in source.kernels)
 
 
 _TRANSPARENT = frozenset({"translation_unit", "declaration_list", "linkage_specification", "field_declaration_list",

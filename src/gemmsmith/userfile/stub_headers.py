@@ -8,7 +8,7 @@ everything and takes seconds to compile. The ladder's rungs get none of this.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib.resources import files
 
@@ -59,12 +59,29 @@ _LIBCUXX = {
     "expected": "expected unexpected",
 }  # fmt: skip
 _HEADER_OF = {name: header for header, names in _LIBCUXX.items() for name in names.split()}
-_USUAL = ("type_traits", "limits", "utility", "tuple", "array", "algorithm", "functional", "cmath")
+_USUAL = (
+    "type_traits",
+    "limits",
+    "utility",
+    "tuple",
+    "array",
+    "algorithm",
+    "functional",
+    "cmath",
+)  # Functions that NVRTC has at global scope; std.h repeats them in std.
 _MATH = (
     "abs fabs sqrt exp exp2 expm1 log log2 log10 log1p pow sin cos tan asin acos atan atan2 sinh cosh tanh floor ceil "
     "round trunc rint nearbyint fma fmin fmax fmod erf erfc cbrt hypot copysign isnan isinf isfinite lround ldexp "
-    "memcpy memset printf sqrtf expf fmaxf fminf fabsf logf powf tanhf"
+    "tgamma lgamma remainder memcpy memset printf signbit fdim asinh acosh atanh scalbn frexp modf logb ilogb "
+    "nextafter llround lrint llrint labs llabs sqrtf expf exp2f expm1f logf log2f log10f log1pf powf sinf cosf tanf "
+    "asinf acosf atanf atan2f sinhf coshf tanhf floorf ceilf roundf truncf rintf nearbyintf fmaf fmaxf fminf fmodf "
+    "fabsf erff erfcf cbrtf hypotf copysignf lroundf ldexpf"
 )
+
+# As the bundle writes includes; headers of C++ libraries, by the names that tell of their use.
+_CUDA_INCLUDE = re.compile(r"^#include <[^>\n]+>$", re.M)
+_COSTLY = {"cuda/": r"\b(?:cuda|nv)\s*::|\bnamespace\s+cuda\b", "cooperative_groups": r"\bcooperative_groups\b",
+           "cub/": r"\bcub\b"}  # fmt: skip
 
 # Words that are more often a variable than a name of std.
 _COMMON = frozenset(
@@ -79,12 +96,15 @@ _ELEMENTS = {
     "cuda_bf16.h": re.compile(r"\b(?:__)?nv_bfloat16"),
     "cuComplex.h": re.compile(r"\bcu(?:Float|Double)?Complex\b"),
 }
-# Types of the driver API that kernels take.
-_DRIVER = {
+# Types of host APIs that kernels take.
+_HOST_TYPES = {
     "CUtensorMap": "typedef struct CUtensorMap_st { alignas(64) unsigned long long opaque[16]; } CUtensorMap;\n",
     "CUtexObject": "typedef unsigned long long CUtexObject;\n",
     "CUsurfObject": "typedef unsigned long long CUsurfObject;\n",
     "CUdeviceptr": "typedef unsigned long long CUdeviceptr;\n",
+    "cufftComplex": "typedef float2 cufftComplex;\n",
+    "cufftDoubleComplex": "typedef double2 cufftDoubleComplex;\n",
+    "cufftReal": "typedef float cufftReal;\n",
 }
 
 
@@ -97,15 +117,26 @@ def prelude(
     """
     whole = "\n".join(texts)
     parts = [_stub("prelude.h")]
-    parts += [text for name, text in _DRIVER.items() if re.search(rf"\b{name}\b", whole)]
+    own = set(declared)
+    parts += [text for name, text in _HOST_TYPES.items() if name not in own and re.search(rf"\b{name}\b", whole)]
     parts += [f"#include <{header}>\n" for header, words in _ELEMENTS.items() if words.search(whole)]
-    parts.append(_std(whole, set(declared), libcuxx))
+    parts.append(_std(whole, own, libcuxx))
     if any(_TORCH.fullmatch(name) for name in includes):
         parts.append(_stub("torch.h"))
     if libcuxx and any(name == "cub/cub.cuh" or name.startswith("cub/") for name in includes):
         parts += sorted({_cub_include(name) for name in _CUB.findall(whole)})
     parts += _namespaces(whole)
     return "".join(parts)
+
+
+def without_unused_includes(texts: Mapping[str, str]) -> dict[str, str]:
+    """The texts without includes of C++ libraries that no text names any more: those take seconds to compile."""
+    whole = _CUDA_INCLUDE.sub("", "\n".join(texts.values()))
+    unused = [header for header, names in _COSTLY.items() if not re.search(names, whole)]
+    if not unused:
+        return dict(texts)
+    pattern = re.compile(rf"^#include <(?:{'|'.join(unused)})[^>\n]*>$", re.M)
+    return {name: pattern.sub("", text) for name, text in texts.items()}
 
 
 def needs_cpp20(texts: Iterable[str]) -> bool:

@@ -202,6 +202,8 @@ def _shown(spelling: str) -> str:
 def read_text(path: Path) -> str:
     """A source file's text. Old files have comments in other encodings: those bytes are replaced."""
     try:
+        if path.stat().st_size > _MOST_BYTES:
+            raise UsageError(f"{path} has more than {_MOST_BYTES >> 20} MiB")
         data = path.read_bytes()
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}") from error

@@ -24,10 +24,10 @@ from gemmsmith.userfile.options import UserOptions, with_directives
 from gemmsmith.userfile.parts import KernelSource
 from gemmsmith.userfile.project import Project
 from gemmsmith.userfile.source import read_text
+from gemmsmith.userfile.translation_unit import translation_unit
 from gemmsmith.userfile.user_launch import SAMPLE, KernelFacts, UserLaunch
 
 __all__ = ["UserOptions", "found_values", "geometry_source", "user_kernel"]
-
 
 
 @dataclass(frozen=True)
@@ -62,6 +62,7 @@ def user_kernel(path: Path, options: UserOptions) -> KernelSpec:
         extra_defines=tuple(pair for pair in read.defines if pair[0] not in _template_names(read.entry.kernel)),
         declared_signature=read.options.signature,
         known_signature=signature,
+        unit=launch.facts.project.path,
         include=read.options.include,
     )
 
@@ -87,6 +88,7 @@ def _read(path: Path, options: UserOptions) -> _Read:
     kernels = [kernel for source in project.sources(path) for kernel in source.kernels]
     entry = choose_entry(path, kernels, options.entry, lambda kernel: _is_product(project, kernel))
     given = dict((*entry.given(), *options.defines))
+    project = Project(translation_unit(project, entry.kernel), options.include)
     facts = KernelFacts(project, entry.kernel, tuple(given.items()))
     site = facts.site(_roles(facts, options))
     template = site.template()[0] if site is not None else {}

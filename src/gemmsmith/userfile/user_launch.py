@@ -12,14 +12,16 @@ from gemmsmith.kernel.expressions import evaluate, split
 from gemmsmith.kernel.geometry import Dim3, Geometry
 from gemmsmith.kernel.signature import Signature
 from gemmsmith.problem import Problem
-from gemmsmith.userfile.host_frame import ASSUMED_SMS, Asked, Frame, HostScope, Sizes
+from gemmsmith.userfile.host_frame import Asked, Frame, Sizes
 from gemmsmith.userfile.host_scope import initial_values
+from gemmsmith.userfile.host_values import ASSUMED_SMS, HostScope
 from gemmsmith.userfile.launch_guess import LaunchGuess
 from gemmsmith.userfile.launch_site import launch_sites
-from gemmsmith.userfile.launch_values import FoundValue, Roles, SiteValues, chosen
+from gemmsmith.userfile.launch_values import FoundValue, Roles, SiteValues
 from gemmsmith.userfile.options import UserOptions
 from gemmsmith.userfile.parts import KernelSource, SourceFile
 from gemmsmith.userfile.project import Project
+from gemmsmith.userfile.site_choice import chosen
 from gemmsmith.userfile.values import UnknownValueError, evaluate_int
 
 SAMPLE = Problem(1024, 1024, 1024)
@@ -129,8 +131,13 @@ class UserLaunch:
 
     @property
     def guessed(self) -> bool:
-        """Whether neither the file nor the user says how the kernel is launched."""
+        """Whether neither the file nor the user gives the grid."""
         return self.sources(SAMPLE)[1] == "guessed"
+
+    @property
+    def block_known(self) -> bool:
+        """Whether the user or the file gives the block."""
+        return self.sources(SAMPLE)[0] != "guessed"
 
     @property
     def blind(self) -> bool:
@@ -176,6 +183,8 @@ class UserLaunch:
         """Every value that host code tells, with its place and text."""
         if self.site is None:
             return ()
+        if self.swapped:
+            problem = problem.with_(m=problem.n, n=problem.m)
         site, lines = self.site.site, []
         values = [f"{name}={value}" for name, value in self.template.items() if name not in self.facts.given]
         if values:

@@ -262,9 +262,20 @@ def _compound(node: Node, code: str, scope: Scope) -> Value:
         return _dim3(parts)
     if len(parts) == 1:
         return converted(kind, parts[0])
-    if not parts:
+    return tuple(parts) if parts else _empty(kind, scope)
+
+
+def _empty(kind: str, scope: Scope) -> Value:
+    """``T{}``: zero, or the number that the type carries (``Int<128>{}``, ``_128{}`` of CuTe, integral constants)."""
+    name, template = _called(kind)
+    short = name.rsplit("::", 1)[-1]
+    if template and short in ("Int", "C", "constant", "integral_constant", "bool_constant"):
+        return evaluate(template[-1], scope)
+    if re.fullmatch(r"_\d+", short):
+        return int(short[1:])
+    if _INTEGERS.fullmatch(kind) or _FLOATS.fullmatch(kind):
         return 0
-    return tuple(parts)
+    raise UnknownValueError(f"{kind}{{}} is no number")
 
 
 def _name(node: Node, code: str, scope: Scope) -> Value:

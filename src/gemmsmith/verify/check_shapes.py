@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from gemmsmith.errors import GemmsmithError
+from gemmsmith.errors import GemmsmithError, UnsupportedError
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import Problem, ceil_div
@@ -13,6 +13,8 @@ from gemmsmith.shapes import Shape
 
 _LEAST = 64  # rows and columns: several small tiles
 _DEPTH = 64  # a multiple of nearly every k-tile
+_MOST_WORK = 2**23  # multiply-adds of one simulated launch: some seconds
+_SAMPLE = 3  # blocks
 _DEEPER = 256  # for kernels whose pipeline needs more k-tiles
 _TILES = (8, 16, 24, 32, 40, 48, 56, 64, 72, 80, 96, 112, 128, 144, 160, 176, 192, 208, 224, 240, 256, 320, 384, 512)
 _TIMES = (2, 3, 5, 7, 16)
@@ -58,6 +60,24 @@ def _problem(spec: KernelSpec, shape: Shape) -> Problem:
     layout = spec.layouts[0]
     return Problem(m, n, k, dtype=spec.dtypes[0], out_dtype=spec.out_dtypes[0], trans_a=layout[0] == "T",
                    trans_b=layout[1] == "T")  # fmt: skip
+
+
+def sampled_blocks(spec: KernelSpec, config: Config, shape: Shape) -> tuple[int, ...] | None:
+    """Of a kernel whose size is fixed and large: the blocks to simulate; None: all of them.
+
+    The first, the last and one between. Raises where even these would take minutes.
+    """
+    work = math.prod(shape)
+    if not spec.signature.fixed or work <= _MOST_WORK:
+        return None
+    total = spec.geometry(_problem(spec, shape), config).blocks
+    if _SAMPLE * work / total > 4 * _MOST_WORK:
+        m, n, k = shape
+        raise UnsupportedError(
+            f"{spec.entry} is compiled for {m}x{n}x{k} alone, which would take the simulator too long",
+            "make its constants smaller (with -D, if the file allows it), or run it on a GPU: --device gpu",
+        )
+    return tuple(sorted({0, total // 2 + 1, total - 1} & set(range(total))))
 
 
 def check_shapes(spec: KernelSpec, config: Config) -> CheckShapes:

@@ -10,11 +10,12 @@ C, A or B whose value is not used.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gemmsmith.call import binding
 from gemmsmith.call.launch_plan import LaunchPlan, plan_launches
@@ -26,11 +27,12 @@ from gemmsmith.kernel.spec import Addresses, KernelSpec
 from gemmsmith.ladder.registry import check_accepts
 from gemmsmith.problem import DType, Problem
 from gemmsmith.run.device import Device
-from gemmsmith.run.memory import GUARD_BYTES, Damage, GuardedMatrix
+from gemmsmith.run.memory import GUARD_BYTES, POISON, Damage, GuardedMatrix
+from gemmsmith.sim.device import SimDevice
 from gemmsmith.sim.hazards import HazardError
 from gemmsmith.verify.arithmetic import exact_limit
 from gemmsmith.verify.bounds import theory
-from gemmsmith.verify.compare import MODES, Arithmetic, check_mode, compare
+from gemmsmith.verify.compare import MODES, Arithmetic, Comparison, check_mode, compare
 from gemmsmith.verify.diagnosis import mostly_zero, reasons, unwritten
 from gemmsmith.verify.verdict import Verdict, repeat_command
 
@@ -104,6 +106,7 @@ def verify_launch(
     guard_bytes: int | None = None,
     c: str = "unset",
     launch: tuple[str, ...] = (),
+    blocks: Sequence[int] | None = None,
 ) -> Verdict:
     """Run ``spec`` on ``problem`` and check that it computes GEMM and changes nothing else.
 
@@ -115,6 +118,7 @@ def verify_launch(
              'set': they hold finite numbers and may be read, for kernels that compute 0·C, as many tutorials do
              'zero': C holds zeros and may be read, for kernels that add to it, such as C += A·B and atomics
     launch   further options of the command line that reproduces this case
+    blocks   only these blocks are run, on the simulator, and only what they write is judged
 
     Wrong use and compile errors raise. An error on the device while the kernel runs becomes a failing verdict with its
     message and hint. A launch that only has races ran to its end, so its result is judged too.
@@ -148,7 +152,10 @@ def verify_launch(
 
     def start(plan: LaunchPlan, addresses: Addresses, workspace: int) -> None:
         for step in binding.load_plan(device, plan, compile_fn).steps(addresses, workspace):
-            device.launch(step.loaded, step.launch)
+            if blocks is None or not isinstance(device, SimDevice):
+                device.launch(step.loaded, step.launch)
+            else:
+                device.launch(step.loaded, step.launch, blocks)
         try:
             device.synchronize()
         except HazardError as error:
@@ -158,7 +165,7 @@ def verify_launch(
         after, damage = _run_guarded(device, spec, config, problem, data, offsets, guard_bytes, c, start)
     except (SimulationError, LaunchError) as error:
         return replace(blank, reasons=_words(error))
-    verdict = _judge(blank, spec, data, after, damage, c != "unset")
+    verdict = _judge(blank, spec, data, after, damage, c != "unset", partial=blocks is not None)
     if races and verdict.ok:
         races.append("the result is right in the order of this run, but may be wrong in another")
     return replace(verdict, reasons=(*races, *verdict.reasons))
@@ -238,14 +245,17 @@ def _forbid_reads(device: Device, problem: Problem, a: GuardedMatrix, b: Guarded
 
 
 def _judge(
-    blank: Verdict, spec: KernelSpec, data: Operands, got: Array, damage: tuple[Damage, ...], c_is_set: bool
-) -> Verdict:
+    blank: Verdict, spec: KernelSpec, data: Operands, got: Array, damage: tuple[Damage, ...], c_is_set: bool,
+    partial: bool = False,
+) -> Verdict:  # fmt: skip
     problem, mode = blank.problem, blank.mode
     how = Arithmetic(spec.tensor_cores, spec.accumulator, "" if spec.is_rung else spec.arithmetic)
     comparison = compare(mode, problem, spec.signature, data, got, blank.fill, blank.seed, how)
     if spec.signature.has("D"):  # the output is poisoned, whatever C holds
         problem, c_is_set = replace(problem, beta=0.0), False
     untouched = unwritten(problem, got, data.c, comparison, mode, c_is_set)
+    if partial:
+        comparison, untouched = _written_part(problem, comparison, got, data.c, c_is_set)
     if spec.signature.column_major and problem.batch == 1 and mode != "projection":
         comparison, got, untouched = comparison.transposed(), got.T, untouched.T  # rows and columns of the user's C
     worst = comparison.worst()
@@ -263,6 +273,19 @@ def _judge(
         reasons=reasons(problem, got, comparison, untouched, mode, c_is_set),
         damage=damage,
     )
+
+
+def _written_part(
+    problem: Problem, comparison: Comparison, got: Array, before: Array, c_is_set: bool
+) -> tuple[Comparison, NDArray[np.bool_]]:
+    """The judgement of the elements that were written; if there is none, none is right."""
+    word = np.dtype(f"<u{problem.out_dtype.itemsize}")
+    poisoned = problem.beta == 0 and not c_is_set
+    old = POISON[problem.out_dtype.name] if poisoned else np.ascontiguousarray(before).view(word)
+    same = np.ascontiguousarray(got).view(word) == old
+    ratios = np.where(same, 0.0, comparison.ratios)
+    part = replace(comparison, ratios=ratios, wrong=comparison.wrong & ~same)
+    return part, same if same.all() else np.zeros_like(same)
 
 
 def _initialized(problem: Problem, data: Operands, c: str, mode: str) -> Operands:

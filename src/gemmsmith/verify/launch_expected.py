@@ -23,7 +23,7 @@ from gemmsmith.errors import GemmsmithError, UsageError
 # Relative tolerances by the type of an output: a few hundred units of rounding, as sums of some thousand terms need.
 RTOL = {"float64": 1e-12, "float32": 1e-4, "float16": 5e-3, "bfloat16": 2e-2, "float8_e4m3fn": 0.13,
         "float8_e5m2": 0.26, "complex64": 1e-4, "complex128": 1e-12}  # fmt: skip
-# Sums of small integers, and of quarters, are exact, so there only the last roundings of a quotient are forgiven.
+# Sums of small integers, and of eighths, are exact, so there only the last roundings of a quotient are forgiven.
 _EXACT_RTOL = 1e-6
 _EXACT_BELOW = 2**22
 
@@ -115,7 +115,7 @@ def _values(name: str, value: Any) -> NDArray[Any]:
 def differences(name: str, got: Any, expected: NDArray[Any], tolerance: Tolerance, exact_data: bool = False) -> str:
     """What is wrong with one array, in one line; empty if nothing is.
 
-    ``exact_data``: the inputs were small integers or quarters. Where the expected numbers are too, they must be met.
+    ``exact_data``: the inputs were small integers or eighths. Where the expected numbers are too, they must be met.
     """
     found = _values(name, got)
     if found.size != expected.size:
@@ -159,7 +159,7 @@ def _limits(
     rtol = tolerance.rtol
     if rtol is None:
         rtol = RTOL.get(str(dtype), 1e-4)
-        whole = exact_data and largest < _EXACT_BELOW and bool((4 * finite == np.round(4 * finite)).all())
+        whole = exact_data and largest < _EXACT_BELOW and bool((8 * finite == np.round(8 * finite)).all())
         rtol = min(rtol, _EXACT_RTOL) if whole and dtype.itemsize >= 4 else rtol
     atol = tolerance.atol if tolerance.atol is not None else rtol * largest if tolerance.rtol is None else 0.0
     return rtol, atol

@@ -71,6 +71,8 @@ def search_launches(
     except GemmsmithError:
         guess = Geometry((1, 1, 1), (256, 1, 1) if flat_block else (16, 16, 1))
     others = [(threads, 1, 1) for threads in _BLOCKS] if flat_block else list(_SQUARE_BLOCKS)
+    if getattr(spec.geometry, "block_known", False):
+        others = []
     for block in dict.fromkeys([guess.block, *others]):
         first = _written(device, spec, config, Geometry((1, 1, 1), block, guess.smem), 0, compile_fn)
         tile = _rectangle(first)

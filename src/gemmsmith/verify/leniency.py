@@ -9,9 +9,12 @@ from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.verify.verdict import Verdict
 
 
-def is_lenient(spec: KernelSpec, c: str = "", strict: bool = False) -> bool:
-    """Whether reading C when beta = 0 is only noted: for a user's file with a beta, unless told otherwise."""
-    return not spec.is_rung and not c and not strict and spec.signature.has("beta")
+def is_lenient(spec: KernelSpec, c: str = "", strict: bool = False, reads_c: bool = False) -> bool:
+    """Whether reading C when beta = 0 is only noted: for a user's file with a beta, unless told otherwise.
+
+    ``reads_c``: it has no beta, and reads C nevertheless.
+    """
+    return not spec.is_rung and not c and not strict and (spec.signature.has("beta") or reads_c)
 
 
 def verify_leniently(judge: Callable[[str], Verdict], lenient: bool, c: str = "") -> tuple[Verdict, str]:

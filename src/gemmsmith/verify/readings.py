@@ -9,7 +9,7 @@ layout; every other trial then uses what was found.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
@@ -26,6 +26,7 @@ from gemmsmith.kernel.signature import Signature
 from gemmsmith.kernel.spec import Addresses, KernelSpec
 from gemmsmith.problem import INT8, INT32, UINT8, DType, Problem, ceil_div
 from gemmsmith.run.device import Device
+from gemmsmith.sim.device import SimDevice
 from gemmsmith.sim.hazards import HazardError
 from gemmsmith.verify.arithmetic import exact_limit
 
@@ -61,6 +62,7 @@ class _Memory:
     bias: Array | None
     padded: tuple[bool, bool, bool]
     after: Array
+    partial: bool = False
 
     def matrices(self, layout: Layout) -> tuple[Array, Array, Array, Array]:
         """A, B, C before and C after, as M×K, K×N and M×N matrices of ``layout``."""
@@ -86,11 +88,15 @@ def find_readings(
     signature: Signature,
     shape: tuple[int, int, int],
     compile_fn: binding.CompileFn,
+    blocks: Sequence[int] | None = None,
 ) -> list[Reading]:
-    """All readings of one launch with the roles of ``signature`` (the user's own) that give a product."""
+    """All readings of one launch with the roles of ``signature`` (the user's own) that give a product.
+
+    ``blocks``: only these are run, on the simulator, and only what they write is compared.
+    """
     probed = spec.read_as(signature, "NN")
     try:
-        memory = _launched(device, probed, config, _problem(probed, shape), compile_fn)
+        memory = _launched(device, probed, config, _problem(probed, shape), compile_fn, blocks)
     except GemmsmithError:
         return []
     return list(_matching(signature, memory))
@@ -111,8 +117,9 @@ def _takes_leading(signature: Signature) -> tuple[bool, bool, bool]:
 
 
 def _launched(
-    device: Device, spec: KernelSpec, config: Config, problem: Problem, compile_fn: binding.CompileFn
-) -> _Memory:
+    device: Device, spec: KernelSpec, config: Config, problem: Problem, compile_fn: binding.CompileFn,
+    blocks: Sequence[int] | None = None,
+) -> _Memory:  # fmt: skip
     rng = np.random.Generator(np.random.PCG64(18))
     padded, signature = _takes_leading(spec.signature), spec.signature
     room = (exact_limit(spec) - 4 * _ADDEND) / (problem.alpha * problem.k)
@@ -133,14 +140,17 @@ def _launched(
         given = Addresses(addresses[0], addresses[1], addresses[2], extra)
         plan = plan_launches(spec, config, problem, given)
         for step in binding.load_plan(device, plan, compile_fn).steps(given):
-            device.launch(step.loaded, step.launch)
+            if blocks is None or not isinstance(device, SimDevice):
+                device.launch(step.loaded, step.launch)
+            else:
+                device.launch(step.loaded, step.launch, blocks)
         with suppress(HazardError):  # the trials report races
             device.synchronize()
         after = device.read(addresses[2], c.nbytes).view(c.dtype)
     finally:
         for address in filter(None, (*addresses, extra)):
             device.free(address)
-    return _Memory(problem, a, b, c, bias, padded, after)
+    return _Memory(problem, a, b, c, bias, padded, after, blocks is not None)
 
 
 def _upload(device: Device, values: Array | None) -> int:
@@ -161,27 +171,30 @@ def _matching(signature: Signature, memory: _Memory) -> Iterator[Reading]:
     biases = ("row", "column") if memory.bias is not None else ("",)
     for layout in LAYOUTS:
         a, b, before, after = memory.matrices(layout)
+        rows = (after != before).any(axis=1) if memory.partial else np.ones(problem.m, np.bool_)
+        a, before, after = a[rows], before[rows], after[rows]
+        judged = after != before if memory.partial else np.ones(after.shape, np.bool_)
         product = problem.alpha * (a.astype(np.float64) @ b.astype(np.float64))
         addend = before.astype(np.float64)
         for bias in biases:
-            total = product + _spread(memory.bias, bias, problem)
+            total = product + _spread(memory.bias, bias, rows, problem)
             if signature.has("beta"):
-                if _equal(total + problem.beta * addend, after, problem):
+                if _equal(total + problem.beta * addend, after, problem, judged):
                     yield Reading(signature, layout, bias)
-            elif _equal(total, after, problem):
+            elif _equal(total, after, problem, judged):
                 yield Reading(signature, layout, bias)
-            elif _equal(total + addend, after, problem):
+            elif _equal(total + addend, after, problem, judged):
                 yield Reading(replace(signature, accumulates=True), layout, bias)
 
 
-def _spread(bias: Array | None, kind: str, problem: Problem) -> Array | float:
+def _spread(bias: Array | None, kind: str, rows: NDArray[np.bool_], problem: Problem) -> Array | float:
     if bias is None:
         return 0.0
     wide = bias.astype(np.float64)
-    return wide[: problem.m, None] if kind == "row" else wide[None, : problem.n]
+    return wide[: problem.m, None][rows] if kind == "row" else wide[None, : problem.n]
 
 
-def _equal(expected: Array, got: Array, problem: Problem) -> bool:
-    if problem.out_dtype.numpy.kind == "i":
-        return bool((expected.astype(np.int64).astype(problem.out_dtype.numpy) == got).all())
-    return bool((expected.astype(np.float32).astype(problem.out_dtype.numpy) == got).all())
+def _equal(expected: Array, got: Array, problem: Problem, judged: NDArray[np.bool_]) -> bool:
+    between = np.int64 if problem.out_dtype.numpy.kind == "i" else np.float32
+    right = expected.astype(between).astype(problem.out_dtype.numpy) == got
+    return bool(judged.any() and right[judged].all())

@@ -7,7 +7,7 @@ the kernel's own name or its host code contradicts is not accepted.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -59,10 +59,14 @@ def settle(
     shapes: list[Shape],
     compiled: CompiledKernel,
     layout: Layout | None,
+    blocks: Sequence[int] | None = None,
 ) -> Settled:
     """Read the kernel by running it on ``shapes`` (the user's own M, N, K), one after another until one tells.
 
-    ``layout``: the only one that is accepted; None: any. Raises where roles stay open.
+    layout  the only one that is accepted; None: any
+    blocks  the only ones that are run; None: all
+
+    Raises where roles stay open.
     """
 
     def compile_fn(*_: object) -> CompiledKernel:
@@ -79,7 +83,7 @@ def settle(
                 continue
             for launched in launches:
                 found = find_readings(
-                    open_device(), launched, config, candidate, _fitting(candidate, shape), compile_fn
+                    open_device(), launched, config, candidate, _fitting(candidate, shape), compile_fn, blocks
                 )
                 for reading in found:
                     if layout is not None and reading.layout != layout:

@@ -6,6 +6,7 @@ import re
 
 _PARAMETER = re.compile(r"^(?P<to>%\w+|\{[^}]*\}), \[(?:\w*?)_param_(?P<index>\d+)")
 _INSTRUCTION = re.compile(r"^[\s{]*(?:@!?%\w+\s+)?(?P<name>[a-z]\w*(?:[.:]{1,2}\w+)*)\s+(?P<operands>[^;]*);", re.M)
+_LOADS = re.compile(r"ld(?:\.|$)(?!.*(?:shared|param|local|const))|red\.|atom\.|wmma\.load|cp\.async")
 _STORES = re.compile(r"st(?:\.|$)(?!.*shared)|red\.|atom\.|wmma\.store|cp\.async\.bulk.*\.global\.shared|cp\.reduce")
 
 
@@ -15,6 +16,15 @@ def written_parameters(ptx: str, entry: str) -> set[int]:
     An address is followed from where it is loaded through all 64-bit arithmetic; values loaded from memory are not
     addresses. Stores through a pointer that the kernel loads from memory are not seen.
     """
+    return _reached(ptx, entry, _STORES)
+
+
+def read_parameters(ptx: str, entry: str) -> set[int]:
+    """The indices of the parameters whose memory ``entry`` loads from."""
+    return _reached(ptx, entry, _LOADS)
+
+
+def _reached(ptx: str, entry: str, which: re.Pattern[str]) -> set[int]:
     body = _body(ptx, entry)
     instructions = [(m["name"], m["operands"]) for m in _INSTRUCTION.finditer(body)]
     origin: dict[str, frozenset[int]] = {}
@@ -26,8 +36,9 @@ def written_parameters(ptx: str, entry: str) -> set[int]:
             break
     found: set[int] = set()
     for name, operands in instructions:
-        if _STORES.match(name):
-            found |= _origins(re.findall(r"\[[^\]]*\]", operands)[:1], origin)
+        if which.match(name):
+            places = re.findall(r"\[[^\]]*\]", operands)
+            found |= _origins(places[-1:] if name.startswith("cp.async") and which is _LOADS else places[:1], origin)
     return found
 
 

@@ -3,94 +3,54 @@
 from __future__ import annotations
 
 import ctypes
-import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from gemmsmith.call.any_kernel.types import UNKNOWN, CType, parse_type
+from gemmsmith.userfile.source import find_kernels, read_source_file
 
-_COMMENT_OR_TEXT = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"", re.S)
-_ATTRIBUTE = re.compile(
-    r"__launch_bounds__|__cluster_dims__|__attribute__|__maxnreg__|__block_size__|alignas|__align__"
-)
-_WORD_BEFORE_PARENTHESIS = re.compile(r"([A-Za-z_]\w*)\s*\(")
-_TEMPLATE_BEFORE = re.compile(r"template\s*<")
-_PARAMETER = re.compile(r"(?P<type>.*?[\s*&>])\s*(?P<name>[A-Za-z_]\w*)\s*(?P<array>(?:\[[^\]]*\]\s*)*)", re.S)
-_LONGEST_HEAD = 2000  # characters between __global__ and the parameter list; attributes are shorter
+_MOST_ALIASES = 8  # of aliases, one after another
 
 
 @dataclass(frozen=True)
 class Declaration:
-    """A kernel with a body. ``template`` has each parameter and whether it has a default; None: it is no template."""
+    """A kernel with a body. ``template`` has each parameter and whether it has a default; None: it is no template.
+
+    ``qualified`` is the name with its namespaces.
+    """
 
     name: str
+    qualified: str
     parameters: tuple[tuple[CType, str], ...]
     template: tuple[tuple[str, bool], ...] | None
 
-    def __str__(self) -> str:
-        shown = ", ".join(f"{kind} {name}".strip() for kind, name in self.parameters)
-        return f"{self.name}({shown})"
 
-
-def declarations(text: str) -> list[Declaration]:
-    """The ``__global__`` functions of a source text, each once."""
-    code = _COMMENT_OR_TEXT.sub(lambda m: '""' if m.group().startswith('"') else " ", text)
+def declared_kernels(path: Path, include: tuple[Path, ...] = ()) -> list[Declaration]:
+    """The kernels of a file, then those of the headers that it includes, each once."""
+    kernels = find_kernels(path, include)
+    files = dict.fromkeys([*(kernel.file for kernel in kernels), path])  # the file's own aliases count most
+    aliases = {name: text for file in files for name, text in read_source_file(file).aliases.items()}
     found: dict[str, Declaration] = {}
-    for match in re.finditer(r"\b__global__\b", code):
-        made = _declaration(code, match.start(), match.end())
-        if made is not None:
-            found.setdefault(made.name, made)
+    for kernel in kernels:
+        parameters = tuple((_resolved(parse_type(each.type), aliases), each.name) for each in kernel.parameters)
+        template = None
+        if kernel.template is not None:
+            template = tuple((each.name, bool(each.default) or each.pack) for each in kernel.template)
+        found.setdefault(kernel.qualified, Declaration(kernel.name, kernel.qualified, parameters, template))
     return list(found.values())
 
 
-def _declaration(code: str, start: int, position: int) -> Declaration | None:
-    while (word := _WORD_BEFORE_PARENTHESIS.search(code, position, position + _LONGEST_HEAD)) is not None:
-        end = _closing(code, word.end() - 1, "()")
-        if _ATTRIBUTE.fullmatch(word.group(1)):
-            position = end
-            continue
-        if re.compile(r"\s*;").match(code, end):
-            return None  # a prototype
-        listed = [part for part in split_list(code[word.end() : end - 1]) if part != "void"]
-        return Declaration(word.group(1), tuple(map(_parameter, listed)), _template(code, start))
-    return None
-
-
-def _parameter(text: str) -> tuple[CType, str]:
-    text = text.partition("=")[0].strip()
-    match = _PARAMETER.fullmatch(text)
-    if match is None:
-        return parse_type(text), ""
-    kind = match.group("type") + ("*" if match.group("array") else "")
-    return parse_type(kind), match.group("name")
-
-
-def _template(code: str, start: int) -> tuple[tuple[str, bool], ...] | None:
-    """The parameters of the template whose kernel begins at ``start``."""
-    before = list(_TEMPLATE_BEFORE.finditer(code, max(0, start - _LONGEST_HEAD), start))
-    if not before:
-        return None
-    opening = before[-1].end() - 1
-    end = _closing(code, opening, "<>")
-    if re.search(r"[;{}]", code[end:start]) or end > start:
-        return None
-    made = []
-    for part in split_list(code[opening + 1 : end - 1]):
-        words = re.findall(r"\w+", part.partition("=")[0])
-        made.append((words[-1] if words else "", "=" in part or "..." in part))
-    return tuple(made)
-
-
-def _closing(code: str, opening: int, pair: str) -> int:
-    """Just past the bracket that closes the one at ``opening``."""
-    depth = 0
-    for position in range(opening, len(code)):
-        depth += (code[position] == pair[0]) - (code[position] == pair[1])
-        if depth == 0:
-            return position + 1
-    return len(code)
+def _resolved(kind: CType, aliases: Mapping[str, str]) -> CType:
+    """The type that an alias of the source stands for."""
+    for _ in range(_MOST_ALIASES):
+        if kind.element is not None or kind.base not in aliases:
+            break
+        real = parse_type(aliases[kind.base])
+        kind = CType(real.base, kind.pointers + real.pointers, kind.const or real.const)
+    return kind
 
 
 def split_list(text: str) -> list[str]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
 
-from gemmsmith.call.any_kernel.declaration import Declaration, declarations, mangled_types
+from gemmsmith.call.any_kernel.declaration import Declaration, declared_kernels, mangled_types
 from gemmsmith.call.any_kernel.types import UNKNOWN, CType
 from gemmsmith.compile.cache import CompileCache
 from gemmsmith.compile.compiled import CompiledKernel
@@ -22,7 +22,7 @@ from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.geometry import Geometry
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import FP32, Problem
-from gemmsmith.userfile.includes import bundle
+from gemmsmith.userfile.source import read_text
 
 Source = str | os.PathLike[str]
 TEXT_NAME = "kernel.cu"  # what messages call a source that was given as text
@@ -80,13 +80,13 @@ def compile_launch(
     """Compile the kernel ``name`` of ``source``; an empty name means the only kernel there is."""
     with _on_disk(source) as path:
         folders = tuple(Path(os.fspath(folder)) for folder in include)
-        declared = _choose(path.name, name, _declared(path, folders))
+        declared = _choose(path.name, name, declared_kernels(path, folders))
         name, macros = _expression(name, declared, {key: _macro(value) for key, value in defines.items()})
         spec = KernelSpec(path.name, path, name, "", _no_geometry, entry=name, extra_defines=tuple(macros.items()),
                           include=folders)  # fmt: skip
         compiled = compile_kernel(spec, Config(()), dtype=FP32, arch=arch, cache=cache)
         request = render_kernel(spec, Config(()), dtype=FP32, arch=arch)
-    files = {**dict(request.headers), request.name: request.source}
+        files = {**dict(request.headers), path.name: read_text(path)}
     enums = frozenset(re.findall(r"\benum\s+(?:class\s+|struct\s+)?(\w+)", "\n".join(files.values())))
     return LaunchKernel(name, path.name, compiled, parameters_of(compiled, declared), files, enums)
 
@@ -117,30 +117,26 @@ def _no_geometry(problem: Problem, config: Config) -> Geometry:
     raise UsageError(f"a launch has its own grid; it does not depend on {problem} and {config}")
 
 
-def _declared(path: Path, include: tuple[Path, ...]) -> list[Declaration]:
-    """The kernels of the file, then those of the headers that it includes."""
-    parts = bundle(path, include)
-    own = declarations(parts.source)
-    headers = [made for _, text in parts.headers for made in declarations(text)]
-    return list({made.name: made for made in (*reversed(headers), *reversed(own))}.values())[::-1]
-
-
 def _choose(file: str, name: str, listed: list[Declaration]) -> Declaration | None:
     """The declaration of ``name``, None where a macro hides it; raises for a name that no kernel has."""
-    names = [made.name for made in listed]
+    names = [made.qualified for made in listed]
     if not names:
         if name:
             return None
         raise SignatureError(f"{file} has no __global__ function", "add one, or name another file")
     if not name and len(names) > 1:
         raise SignatureError(f"{file} has several kernels: {', '.join(names)}", "name one of them")
-    plain = name.partition("<")[0].rpartition("::")[2].strip() or names[0]
-    found = next((made for made in listed if made.name == plain), None)
-    if found is None:
+    plain = name.partition("<")[0].strip().removeprefix("::") or names[0]
+    found = [made for made in listed if f"::{made.qualified}".endswith(f"::{plain}")]
+    exact = [made for made in found if made.qualified == plain] or found
+    if len(exact) > 1:
+        shown = ", ".join(made.qualified for made in exact)
+        raise SignatureError(f"{plain!r} names several kernels of {file}: {shown}", "give the name with its namespace")
+    if not exact:
         near = get_close_matches(plain, names, 1, 0.5)
         meant = f"did you mean {near[0]}? " if near else ""
         raise UnknownKernelError(f"{file} has no kernel called {plain!r}", f"{meant}its kernels: {', '.join(names)}")
-    return found
+    return exact[0]
 
 
 def _expression(name: str, declared: Declaration | None, macros: dict[str, str]) -> tuple[str, dict[str, str]]:
@@ -148,7 +144,7 @@ def _expression(name: str, declared: Declaration | None, macros: dict[str, str])
 
     Template parameters take their values from macros of the same name, which would break the template as macros.
     """
-    name = name or (declared.name if declared is not None else "")
+    name = name or (declared.qualified if declared is not None else "")
     if declared is None or declared.template is None or "<" in name:
         return name, macros
     values = []

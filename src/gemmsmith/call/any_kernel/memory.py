@@ -38,6 +38,8 @@ class PlacedArray:
         """A contiguous copy of the elements, and what was written beside them; '' if nothing was."""
         image = device.read(self.base, self.nbytes)
         values = np.array(self.view(image))
+        if values.nbytes == self.nbytes:
+            return values, ""  # nothing lies beside the elements
         outside = np.flatnonzero((image != _FILL) & ~self._inside())
         return values, self._damage(outside) if outside.size else ""
 

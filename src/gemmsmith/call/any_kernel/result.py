@@ -51,10 +51,11 @@ class LaunchResult:
     written   the arrays that the kernel may write (pointers to non-const) after the launch, in argument order; an
               argument that is a list of arrays gives a list
     by_name   the same by name
-    hazards   shared-memory races; the simulator looks for them
+    hazards   races; the simulator looks for them
     damage    writes beside the elements of an array: into gaps between them and, on a GPU, around the array
     counters  what a profiler counts; None on a GPU, or with count=False
     prints    what the kernel printed; on a GPU it goes to the terminal instead
+    symbols   the variables of the module that were given, after the launch
     seconds   from the start of the launch to its end, on the device that ran it
     """
 
@@ -69,6 +70,7 @@ class LaunchResult:
     device: str
     geometry: Geometry
     launched: LaunchKernel = field(repr=False)
+    symbols: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def ok(self) -> bool:

@@ -198,9 +198,9 @@ def _random(seed: int) -> np.random.Generator:
 
 
 def _small_integers(spec: ArraySpec, seed: int) -> Array:
-    """Numbers that sums of are exact: integers from -4 to 4 for randn, quarters from 0.25 to 1 for rand."""
+    """Numbers whose sums are exact: integers from -4 to 4 for randn, eighths from 1/8 to 7/8 for rand."""
     if spec.function == "rand":
-        return (_random(seed).integers(1, 5, spec.shape) / 4).astype(spec.dtype)
+        return (_random(seed).integers(1, 8, spec.shape) / 8).astype(spec.dtype)
     return _random(seed).integers(-4, 5, spec.shape).astype(spec.dtype)
 
 

@@ -22,6 +22,9 @@ RAGGED = "a shape that is no multiple of the tile"
 UNREAD = "C is not read when beta = 0"
 SCALED = "alpha and beta"
 BATCH = "a batch of three"
+PADDED = "padded rows"
+ODD = "rows that start on no multiple of 16 bytes"
+SQUARE = "M = N, and another K"
 _EDGES = "it needs guards at the edges: row < M, col < N, k < K"
 
 
@@ -62,23 +65,33 @@ class Report:
     options: list[str] = field(default_factory=list)
     verdicts: list[tuple[Trial, Verdict]] = field(default_factory=list)
     hints: list[str] = field(default_factory=list)
+    square: bool = False  # only shapes with M = N are right
 
     @property
     def ok(self) -> bool:
-        return all(v.trusted or (not self.strict and self._only_warns(t, v)) for t, v in self.verdicts)
+        return all(v.trusted or (not self.strict and self.only_warns(t, v)) for t, v in self.verdicts)
 
-    def _only_warns(self, trial: Trial, verdict: Verdict) -> bool:
-        return trial.label == UNREAD or (trial.label == RAGGED and not _races(verdict))
+    def only_warns(self, trial: Trial, verdict: Verdict) -> bool:
+        """Whether a failure restricts the kernel, and does not make it wrong."""
+        soft = (UNREAD, ODD, RAGGED, *([DISTINCT] if self.square else []))
+        return trial.label == UNREAD or (trial.label in soft and not _races(verdict))
+
+    @property
+    def failed(self) -> list[tuple[Trial, Verdict]]:
+        """Trials that failed, but for reading C when beta = 0."""
+        return [(t, v) for t, v in self.verdicts if not v.trusted and t.label != UNREAD]
 
     @property
     def status(self) -> str:
-        """right, column_major, whole_tiles, racy or wrong."""
-        failed = next((tv for tv in self.verdicts if not tv[1].trusted and tv[0].label != UNREAD), None)
-        if failed is None:
-            return "column_major" if self._is_column_major else "right"
-        if _races(failed[1]):
+        """right, column_major, square_only, whole_tiles, aligned_rows, racy or wrong."""
+        if any(_races(verdict) for _, verdict in self.failed):
             return "racy"
-        return "whole_tiles" if failed[0].label == RAGGED else "wrong"
+        if not all(self.only_warns(trial, verdict) for trial, verdict in self.failed):
+            return "wrong"
+        labels = [trial.label for trial, _ in self.failed]
+        restricted = {DISTINCT: "square_only", RAGGED: "whole_tiles", ODD: "aligned_rows"}
+        return next((status for label, status in restricted.items() if label in labels),
+                    "column_major" if self._is_column_major else "right")  # fmt: skip
 
     @property
     def _is_column_major(self) -> bool:
@@ -122,7 +135,7 @@ class Report:
 
     def _warnings(self) -> list[str]:
         found = [f"C is read when beta = 0: {reason}" for v in self.advice for reason in v.reasons[:2]]
-        return found + ([self.conclusion()] if self.status == "whole_tiles" and self.ok else [])
+        return found + ([self.conclusion()] if self._restrictions() and self.ok else [])
 
     def _own_json(self, verdict: Verdict) -> dict[str, Any]:
         """A verdict with the user's own M and N."""
@@ -159,7 +172,7 @@ class Report:
         if not self.spec.is_rung:
             item(launch_line(self.launch))
         for trial, verdict in self.verdicts:
-            warned = not verdict.trusted and not self.strict and self._only_warns(trial, verdict)
+            warned = not verdict.trusted and not self.strict and self.only_warns(trial, verdict)
             failed = ("note ", "yellow") if warned else ("WRONG", "red")
             mark, style = ("ok   ", "green") if verdict.trusted else failed
             say(f"  {mark} {trial.label} ({self.own(trial.problem)})", lead=f"  {mark}", lead_style=style, hang=" " * 6)
@@ -185,18 +198,25 @@ class Report:
 
     def conclusion(self) -> str:
         """The verdict in one line."""
-        if self.status == "whole_tiles":
-            *_, (trial, _) = self.verdicts
+        if restrictions := self._restrictions():
             strict = "" if self.strict else " (--strict makes this a failure)"
-            return f"{self.entry} is right for whole tiles only, not for {self._shape(trial.problem)}{strict}"
+            return f"{self.entry} is right for {' and '.join(restrictions)} only{strict}"
         if self.status in ("racy", "wrong"):
-            trial = next(t for t, v in self.verdicts if not v.trusted and t.label != UNREAD)
+            trial = next((t for t, v in self.failed if _races(v) or not self.only_warns(t, v)), self.failed[0][0])
             what = "races" if self.status == "racy" else "is wrong"
             return f"{self.entry} {what}: {trial.label} ({self.own(trial.problem)})"
         if not self.ok:
             return f"{self.entry} reads C when beta = 0, which --strict forbids"
         kind = " (column-major)" if self.status == "column_major" else ""
         return f"{self.entry} is right{kind}: {len(self.verdicts) - len(self.advice)} trials passed"
+
+    def _restrictions(self) -> list[str]:
+        """For what alone the kernel is right; empty if it is right for all or wrong."""
+        if self.status in ("right", "column_major", "racy", "wrong"):
+            return []
+        words = {DISTINCT: "M = N", RAGGED: "whole tiles", ODD: "rows that start on multiples of 16 bytes"}
+        labels = [trial.label for trial, _ in self.failed]
+        return [text for label, text in words.items() if label in labels]
 
     def next_command(self) -> str:
         """What to try after a kernel that is right; empty otherwise."""
@@ -207,10 +227,12 @@ class Report:
 
     def note(self) -> str:
         """What it means that only another shape failed; empty where that is not the case."""
-        *before, (trial, verdict) = self.verdicts
-        if trial.label not in (DISTINCT, RAGGED) or verdict.trusted:
+        if not self.failed:
             return ""
-        passed = [t for t, v in before if v.trusted]
+        trial, verdict = self.failed[-1]
+        if trial.label not in (DISTINCT, RAGGED) or self.square:
+            return ""
+        passed = [t for t, v in self.verdicts if v.trusted]
         others = [self._shape(t.problem) for t in passed if t.label == DISTINCT]
         same = f"All {len(passed) - len(others)} trials of {self.own(self.base)} passed"
         if trial.label == DISTINCT:

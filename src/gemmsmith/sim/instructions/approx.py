@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from gemmsmith.sim import approximations, halves
-from gemmsmith.sim.instructions.lanewise import lanewise
+from gemmsmith.sim.instructions.lanewise import Choice, lanewise
 from gemmsmith.sim.traits import Counted, Mix, Profiled
 
 _OTHER = Counted(Profiled(Mix.OTHER_FP32))
 
+
+def _choose(name: str) -> Choice:
+    return lambda m: approximations.approximate32(name, "ftz" in m)
+
+
 RECORDS = (
-    *(
-        lanewise(f"{name}.approx.ftz?.f32", "f32 -> f32", counts=_OTHER,
-                 choose=lambda m, name=name: approximations.approximate32(name, "ftz" in m))
-        for name in approximations.FUNCTIONS.split()
-    ),
+    *(lanewise(f"{name}.approx.ftz?.f32", "f32 -> f32", counts=_OTHER, choose=_choose(name))
+      for name in approximations.FUNCTIONS.split()),
     lanewise("tanh.approx.f32", "f32 -> f32", approximations.approximate32("tanh", False), counts=_OTHER),
     lanewise("tanh.approx.type", "type -> type", where={"type": halves.KINDS}, counts=_OTHER,
              choose=lambda m: halves.hyperbolic_tangent(m["type"])),

@@ -41,6 +41,11 @@ def _decrement(old: Array, limit: Array) -> Array:
     return np.where((old == 0) | (old > limit), limit, old - np.uint32(1))
 
 
+def _exchange(old: Array, value: Array) -> Array:
+    del old
+    return value
+
+
 def _swap_if_equal(old: Array, compare: Array, value: Array) -> Array:
     return np.where(old == compare, value, old)
 
@@ -56,7 +61,7 @@ _ORDERED = "u32 s32 u64 s64"
 _WORDS = "b32 b64"
 _OTHERS: dict[str, tuple[Update, str]] = {
     "min": (np.minimum, _ORDERED), "max": (np.maximum, _ORDERED), "inc": (_increment, "u32"),
-    "dec": (_decrement, "u32"), "exch": (lambda old, value: value, _WORDS), "and": (np.bitwise_and, _WORDS),
+    "dec": (_decrement, "u32"), "exch": (_exchange, _WORDS), "and": (np.bitwise_and, _WORDS),
     "or": (np.bitwise_or, _WORDS), "xor": (np.bitwise_xor, _WORDS), "cas": (_swap_if_equal, f"b16 {_WORDS}"),
 }  # fmt: skip
 
@@ -128,9 +133,7 @@ def _execute(machine: Execution, step: Bundle[Form], lanes: Lanes) -> None:
         machine.put(target, lanes, values_before)
 
 
-def _update(
-    memory: GlobalMemory | WindowMemory, at: Array, form: Form, space: Space, values: list[Array]
-) -> Array:
+def _update(memory: GlobalMemory | WindowMemory, at: Array, form: Form, space: Space, values: list[Array]) -> Array:
     """Apply the update at each address; what was there before each lane's turn."""
     width, update, kind = TYPE_BYTES[form.kind], form.update(space), DTYPES[form.kind]
     old = memory.gather(at, width).view(kind)  # before anything is written: a fault names the right lane

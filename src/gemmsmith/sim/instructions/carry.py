@@ -1,4 +1,4 @@
-"""Arithmetic of more than 32 or 64 bits: add, sub and mad that write (.cc) or read (addc, subc, madc) the carry flag."""
+"""Arithmetic of many words: add, sub and mad that write the carry flag (.cc) or read it (addc, subc, madc)."""
 
 from __future__ import annotations
 

@@ -164,7 +164,8 @@ def _pair_set(m: Modifiers) -> Function:
     def compute(a: Array, b: Array) -> Array:
         pairs = zip(halves.unpacked(kind, a), halves.unpacked(kind, b), strict=True)
         low, high = (compare(x, y).astype(np.uint32) for x, y in pairs)
-        return (low | (high << np.uint32(16))) * np.uint32(one)
+        word: Array = (low | (high << np.uint32(16))) * np.uint32(one)
+        return word
 
     return compute
 
@@ -181,10 +182,11 @@ def _is(test: str) -> Function:
 
     def check(a: Array) -> Array:
         size, tiny = np.abs(a), np.finfo(np.asarray(a).dtype).tiny
-        return {
+        results: dict[str, Array] = {
             "finite": np.isfinite(a), "infinite": np.isinf(a), "number": a == a, "notanumber": a != a,
             "normal": np.isfinite(a) & ((size >= tiny) | (a == 0)), "subnormal": (size < tiny) & (a != 0),
-        }[test]  # fmt: skip
+        }  # fmt: skip
+        return results[test]
 
     return check
 
@@ -195,7 +197,8 @@ def _copy_sign(a: Array, b: Array) -> Array:
     raw = np.dtype(f"u{kind.itemsize}")
     sign = raw.type(1 << (8 * kind.itemsize - 1))
     x, y = np.asarray(a).view(raw), np.asarray(b).view(raw)
-    return ((x & sign) | (y & ~sign)).view(kind)
+    joined: Array = ((x & sign) | (y & ~sign)).view(kind)
+    return joined
 
 
 _PAIRS = {"type": "f16x2 bf16x2", "compare": " ".join(_FLOATING)}
@@ -209,7 +212,7 @@ RECORDS = (
     lanewise("set.compare.ftz?.to.type", "type, type -> to", choose=_pair_set, counts=COMPARE,
              where={**_PAIRS, "to": "f16x2 bf16x2 u32 s32"}),
     lanewise("selp.type", "type, type, pred -> type", lambda a, b, predicate: np.where(predicate, a, b),
-             where={"type": f"{_SELECTED} f16 bf16"}),
+             where={"type": _SELECTED}),
     lanewise("slct.ftz?.type.by", "type, type, by -> type", choose=_select,
              where={"type": _SELECTED, "by": "s32 f32"}),
     lanewise("testp.test.type", "type -> pred", choose=lambda m: _is(m["test"]), counts=COMPARE,

@@ -78,6 +78,8 @@ RECORDS = (
              where={"to": "f16 f32 f64", "from": _FLOATS}),
     lanewise("cvt.mode.ftz?.sat?.to.from", "from -> to", counts=CONVERT, choose=_integral,
              where={**_INTEGRAL, "to": "f16 f32 f64", "from": "f16 f32 f64"}),
+    lanewise("cvt.mode.bf16.bf16", "bf16 -> bf16", where=_INTEGRAL, counts=CONVERT,
+             choose=lambda m: conversions.float_to_float("bf16", "bf16", m["mode"], ftz=False, sat=False)),
     lanewise("cvt.mode.relu?.to.f32", "f32, f32 -> to", counts=CONVERT, choose=_pair,
              where={"mode": "rn rz", "to": "f16x2 bf16x2"}),
     lanewise("cvt.mode.relu?.tf32.f32", "f32 -> b32", where={"mode": "rn rz rna"}, counts=CONVERT,

@@ -7,6 +7,7 @@ import numpy as np
 from gemmsmith.sim import integers
 from gemmsmith.sim.instructions.lanewise import Choice, Function, lanewise
 from gemmsmith.sim.instructions.pattern import Modifiers
+from gemmsmith.sim.lowering import Refused
 from gemmsmith.sim.types import DTYPES, INTEGERS, SIGNED
 
 _ANY = {"type": INTEGERS}
@@ -18,6 +19,12 @@ _DOT = {"a": "u32 s32", "b": "u32 s32"}
 
 def _dot(parts: int, m: Modifiers) -> Function:
     return integers.dot_product(parts, m["a"] == "s32", m["b"] == "s32", m.get("half") == "hi")
+
+
+def _differences(m: Modifiers) -> Function:
+    if m["type"] != m["type2"]:
+        raise Refused
+    return integers.byte_differences(m["type"] == "s32", "add" in m)
 
 
 def _pairwise(function: Function) -> Choice:
@@ -64,6 +71,8 @@ RECORDS = (
     lanewise("mad24.half.type", "type, type, type -> type", where=_HALVES,
              choose=lambda m: integers.mad_24(m["half"] == "hi")),
     lanewise("mad24.hi.sat.s32", "s32, s32, s32 -> s32", integers.mad_24(True, saturate=True)),
+    lanewise("vabsdiff4.u32.type.type2.add?", "b32, b32, b32 -> b32", where={"type": "u32 s32", "type2": "u32 s32"},
+             choose=_differences),
     lanewise("dp4a.a.b", "b32, b32, b32 -> b32", where=_DOT, choose=lambda m: _dot(4, m)),
     lanewise("dp2a.half.a.b", "b32, b32, b32 -> b32", where={**_DOT, "half": "lo hi"}, choose=lambda m: _dot(2, m)),
 )  # fmt: skip

@@ -196,7 +196,7 @@ RECORDS = (
     Record("prefetch.space?.level", where={"space": "global local const param", "level": "L1 L2 L2::*"}, decode=no_form,
            lower=_lower_prefetch, execute=nothing),
     Record("prefetchu.L1", decode=no_form, lower=_lower_prefetch, execute=nothing),
-    Record("createpolicy.kind.hint*.b64", where={"kind": "fractional range range.global cvt", "hint": "L2::* L2 global"},
+    Record("createpolicy.kind.hint*.b64", where={"kind": "fractional range cvt", "hint": "L2::* L2 global"},
            decode=no_form, lower=_lower_policy, execute=compute),
     lanewise("isspacep.space", "u64 -> pred", where={"space": "global const shared shared::cta local param"},
              choose=_is_in),

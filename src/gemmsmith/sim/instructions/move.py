@@ -97,6 +97,10 @@ def _lower_frame(code: Lowering, i: Instruction, kind: str) -> Draft[Function]:
     return Draft(np.add, (code.slot(target, kind),), (code.frame(), np.uint64(offset)))
 
 
+def _frame_address(machine: Execution, step: Bundle[Function], lanes: Lanes) -> None:
+    compute(machine, step, lanes)
+
+
 def _type(m: Modifiers) -> str:
     return m["type"]
 
@@ -105,7 +109,7 @@ RECORDS = (
     lanewise("mov.type", "type -> type", same, where={"type": f"pred {BITS} {INTEGERS} f32 f64"}),
     Record("mov.type", where={"type": "b32 b64"}, decode=_type, lower=_lower_pack, execute=_pack, counts=_RENAMED),
     Record("mov.type", where={"type": "b32 b64"}, decode=_type, lower=_lower_unpack, execute=_unpack, counts=_RENAMED),
-    Record("mov.type", where={"type": "u64 b64 s64"}, decode=_type, lower=_lower_frame, execute=compute,
+    Record("mov.type", where={"type": "u64 b64 s64"}, decode=_type, lower=_lower_frame, execute=_frame_address,
            counts=_RENAMED),
     Record("cvta.to?.space.u64", where={"space": "global const shared shared::cta local param"}, decode=_decode_cvta,
            lower=_lower_cvta, execute=compute),

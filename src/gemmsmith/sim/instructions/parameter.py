@@ -89,7 +89,9 @@ def _lower_result(code: Lowering, i: Instruction, form: Form) -> Draft[None]:
 def _load_call(machine: Execution, step: Bundle[None], lanes: Lanes) -> None:
     assert step.access is not None
     width = step.access.width
-    index = machine.local.index(machine.addresses(step.pointers[0], lanes, step.count), machine.local_base[lanes], width)
+    index = machine.local.index(
+        machine.addresses(step.pointers[0], lanes, step.count), machine.local_base[lanes], width
+    )
     put_vector(machine, step, lanes, machine.local.gather(index, width))
 
 

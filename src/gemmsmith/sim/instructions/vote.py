@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -37,21 +38,24 @@ class _Warps:
         table = np.zeros((self.count, WARP), bool)
         table[self.row, self.lane] = holds
         masks: Array = (table.astype(np.uint64) @ _BITS).astype(np.uint32)
-        return masks[self.row]
+        mine: Array = masks[self.row]
+        return mine
 
     def values(self, mine: Array) -> Array:
         """For each of the lanes, a row with the values of its whole warp."""
         table = np.zeros((self.count, WARP), mine.dtype)
         table[self.row, self.lane] = mine
-        return table[self.row]
+        rows: Array = table[self.row]
+        return rows
 
     def members(self, masks: Array) -> Array:
         """For each of the lanes, which lanes of its warp take part: those of its mask that are here."""
         both = (masks & self.present).astype(np.uint64)
-        return (both[:, None] & _BITS[None, :]) != 0
+        takes_part: Array = (both[:, None] & _BITS[None, :]) != 0
+        return takes_part
 
 
-def _masks(machine: Execution, step: Bundle[object], lanes: Lanes) -> Array:
+def _masks(machine: Execution, step: Bundle[Any], lanes: Lanes) -> Array:
     return machine.spread(machine.fetch(step.sources[-1], lanes), lanes).astype(np.uint32)
 
 

@@ -213,7 +213,12 @@ using ::sinh; using ::cosh; using ::tanh; using ::floor; using ::ceil; using ::r
 using ::nearbyint; using ::fma; using ::fmin; using ::fmax; using ::fmod; using ::erf; using ::erfc; using ::cbrt;
 using ::hypot; using ::copysign; using ::isnan; using ::isinf; using ::isfinite; using ::lround; using ::ldexp;
 using ::tgamma; using ::lgamma; using ::remainder; using ::memcpy; using ::memset; using ::printf; using ::signbit;
-using ::fdim; using ::asinh; using ::acosh; using ::atanh; using ::sqrtf; using ::expf; using ::fmaxf; using ::fminf;
-using ::fabsf; using ::logf; using ::powf; using ::tanhf;
+using ::fdim; using ::asinh; using ::acosh; using ::atanh; using ::scalbn; using ::frexp; using ::modf; using ::logb;
+using ::ilogb; using ::nextafter; using ::llround; using ::lrint; using ::llrint; using ::labs; using ::llabs;
+using ::sqrtf; using ::expf; using ::exp2f; using ::expm1f; using ::logf; using ::log2f; using ::log10f; using ::log1pf;
+using ::powf; using ::sinf; using ::cosf; using ::tanf; using ::asinf; using ::acosf; using ::atanf; using ::atan2f;
+using ::sinhf; using ::coshf; using ::tanhf; using ::floorf; using ::ceilf; using ::roundf; using ::truncf; using ::rintf;
+using ::nearbyintf; using ::fmaf; using ::fmaxf; using ::fminf; using ::fmodf; using ::fabsf; using ::erff; using ::erfcf;
+using ::cbrtf; using ::hypotf; using ::copysignf; using ::lroundf; using ::ldexpf;
 }
 #undef GS_FN

@@ -1,0 +1,43 @@
+"""Which of a kernel's launches to follow: the first that agrees with the user and tells most."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from gemmsmith.errors import UsageError
+from gemmsmith.userfile.launch_site import LaunchSite
+from gemmsmith.userfile.launch_values import Roles, SiteValues
+
+
+def chosen(
+    sites: Iterable[LaunchSite], roles: Roles, given: Mapping[str, str], sizes: Mapping[str, int]
+) -> SiteValues | None:
+    """The first site that agrees with the given values and tells most: template arguments, block, grid."""
+    best: SiteValues | None = None
+    least = 1 << 20
+    for site in sites:
+        values = SiteValues(site, roles, given)
+        if not values.agrees():
+            continue
+        missing = _missing(values, sizes)
+        if missing < least:
+            best, least = values, missing
+        if missing == 0:
+            break
+    return best
+
+
+def _missing(values: SiteValues, sizes: Mapping[str, int]) -> int:
+    """How much a site leaves open; 0 for nothing."""
+    _, left = values.template()
+    score = 16 * len(left) + (64 if not values.is_reached(sizes) else 0)
+    for index, cost in ((1, 4), (0, 2)):
+        try:
+            values.extent(index, sizes)
+        except (UsageError, RecursionError):
+            score += cost
+    try:
+        values.smem(sizes)
+    except (UsageError, RecursionError):
+        score += 1
+    return score

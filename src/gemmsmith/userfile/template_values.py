@@ -1,0 +1,70 @@
+"""Template arguments of a launch as the compiler takes them outside the host code."""
+
+from __future__ import annotations
+
+import re
+
+from gemmsmith.userfile.host_frame import Frame
+from gemmsmith.userfile.host_values import HostScope
+from gemmsmith.userfile.parts import TemplateParameter
+from gemmsmith.userfile.values import UnknownValueError, evaluate_int
+
+_INTEGER = re.compile(r"(?:unsigned|signed|long|short|int|char|bool|size_t|uint|auto|std::size_t|u?int\d+_t|\s)+")
+
+
+def template_value(parameter: TemplateParameter, text: str, scope: HostScope) -> str:
+    """A template argument as the compiler takes it outside the host code; empty if it is not known."""
+    if parameter.kind in ("typename", "template"):
+        kind = scope.type_of(text)
+        return "" if is_open(kind, scope.frame) or _is_placeholder(kind, scope) else qualified(kind, scope)
+    if _INTEGER.fullmatch(parameter.kind):
+        try:
+            value = evaluate_int(text, scope)
+            return ("true" if value else "false") if parameter.kind == "bool" else str(value)
+        except UnknownValueError:
+            return "" if is_open(text, scope.frame) else text
+    text = _enumerator(text, scope)
+    return "" if is_open(text, scope.frame) else qualified(text, scope)
+
+
+def _is_placeholder(kind: str, scope: HostScope) -> bool:
+    """Whether a macro of a library declares ``kind``, as AT_DISPATCH_FLOATING_TYPES does ``scalar_t``."""
+    if re.fullmatch(r"scalar_t|[A-Z][A-Z_0-9]*|DType|Dtype", kind) is None:
+        return False
+    return not any(kind in names for s in scope.frame.sources for names in (s.aliases, s.qualified, s.macros))
+
+
+def _enumerator(text: str, scope: HostScope) -> str:
+    """The enumerator that a name stands for."""
+    for _ in range(4):
+        variable = scope.frame.locals.variables.get(text)
+        if variable is not None and variable.value:
+            text = variable.value
+            continue
+        try:
+            passed = scope.passed_for(text)
+        except UnknownValueError:
+            break
+        if passed is None:
+            break
+        text, scope = passed
+    return text
+
+
+def is_open(text: str, frame: Frame) -> bool:
+    """Whether ``text`` uses a template parameter or a variable of the host function."""
+    names = set(re.findall(r"[A-Za-z_]\w*", text))
+    if frame.function is None:
+        return False
+    own = {p.name for p in frame.function.template or ()} | {p.name for p in frame.function.parameters}
+    return bool(names & (own | frame.locals.variables.keys()))
+
+
+def qualified(text: str, scope: HostScope) -> str:
+    """``text`` with the namespaces of the types of the user's own."""
+    for source in scope.frame.sources:
+        for name in re.findall(r"(?<![\w:])[A-Za-z_]\w*", text):
+            spelled = source.qualified.get(name, name)
+            if spelled != name:
+                text = re.sub(rf"(?<![\w:]){name}\b", spelled, text)
+    return text

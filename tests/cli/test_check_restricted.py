@@ -1,0 +1,77 @@
+"""Kernels that are right for some problems only: M = N, whole tiles, aligned rows, large tiles."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gemmsmith.cli.main import run_command
+
+LOOP = "float s = 0; for (int k = 0; k < K; ++k) s += A[row * {lda} + k] * B[k * {ldb} + col];"
+ROW = "int row = blockIdx.y * 16 + threadIdx.y, col = blockIdx.x * 16 + threadIdx.x;"
+HOST = "void run(int M, int N, int K, float* a, float* b, float* c) {{ k<<<dim3({grid}), dim3({block})>>>({args}); }}"
+
+
+def check(folder: Path, kernel: str, host: str, capsys: pytest.CaptureFixture[str], *more: str) -> tuple[int, Any]:
+    (folder / "k.cu").write_text(f"{kernel}\n{host}\n", encoding="utf-8")
+    code = run_command(["check", str(folder / "k.cu"), "--json", *more])
+    return code, json.loads(capsys.readouterr().out)
+
+
+def test_a_grid_with_x_and_y_swapped_is_right_for_m_equal_to_n(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kernel = f"""__global__ void k(int M, int N, int K, const float* A, const float* B, float* C) {{ {ROW}
+        {LOOP.format(lda="K", ldb="N")} C[row * N + col] = s; }}"""
+    host = HOST.format(grid="M / 16, N / 16", block="16, 16", args="M, N, K, a, b, c")
+    code, found = check(tmp_path, kernel, host, capsys)
+    assert (code, found["status"], found["ok"]) == (0, "square_only", True)
+    assert "M = N" in found["verdict"]
+    assert check(tmp_path, kernel, host, capsys, "--strict")[0] == 1
+
+
+VECTOR = """
+__global__ void k(int M, int N, int K, const float* A, int lda, const float* B, int ldb, float* C, int ldc) {
+    int row = blockIdx.y * 16 + threadIdx.y, col = 4 * (blockIdx.x * 16 + threadIdx.x);
+    if (row >= M || col >= N) return;
+    float s[4] = {};
+    for (int k = 0; k < K; ++k)
+        for (int i = 0; i < 4; ++i) s[i] += A[row * lda + k] * B[k * ldb + min(col + i, N - 1)];
+    BODY
+}"""
+WIDE = "*reinterpret_cast<float4*>(C + row * ldc + col) = make_float4(s[0], s[1], s[2], s[3]);"
+NARROW = "for (int i = 0; i < 4 && col + i < N; ++i) C[row * ldc + col + i] = s[i];"
+
+
+@pytest.mark.parametrize(("body", "status"), [(NARROW, "right"), (WIDE, "whole_tiles")])
+def test_vector_stores_need_aligned_rows(
+    body: str, status: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    host = HOST.format(grid="(N + 63) / 64, (M + 15) / 16", block="16, 16", args="M, N, K, a, K, b, N, c, N")
+    code, found = check(tmp_path, VECTOR.replace("BODY", body), host, capsys)
+    assert (code, found["status"]) == (0, status)
+    odd = next(trial for trial in found["trials"] if "multiple of 16 bytes" in trial["label"])
+    padded = next(trial for trial in found["trials"] if trial["label"] == "padded rows")
+    assert padded["ok"]
+    assert odd["ok"] == (status == "right")
+    assert ("multiples of 16 bytes" in found["verdict"]) == (status != "right")
+
+
+def test_a_tile_that_the_grid_does_not_show_is_found_by_larger_shapes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Columns are covered by four blocks, of which each knows whether it has work; a block has 128 columns."""
+    kernel = """__global__ void k(int M, int N, int K, const float* A, const float* B, float* C) {
+        int row = blockIdx.y * 8 + threadIdx.y, first = blockIdx.x * 128;
+        if (first >= N) return;
+        for (int col = first + threadIdx.x; col < first + 128; col += 32) {
+            float s = 0;
+            for (int k = 0; k < K; ++k) s += A[row * K + k] * B[k * N + col];
+            C[row * N + col] = s;
+        } }"""
+    host = HOST.format(grid="4 * ((N + 511) / 512), (M + 7) / 8", block="32, 8", args="M, N, K, a, b, c")
+    code, found = check(tmp_path, kernel, host, capsys)
+    assert (code, found["status"]) == (0, "whole_tiles")
