@@ -99,12 +99,14 @@ MISPLACED = (
         sanitizer="synccheck",
     ),
     Mutant(
+        # Whole warps may meet at different barriers; here they meet at the wrong ones.
         name="half of the threads skip the barrier",
         rung="padded",
         what="the barrier is in a branch that only half of the block takes",
         edits=(Edit("08_padded.cu", BARRIER, "if (threadIdx.x < THREADS / 2) __syncthreads();", times=2, only=1),),
         trial=K_TILES,
-        detector="divergent barrier",
+        detector="race",
+        words=("write-after-read", "a __syncthreads() must come between them"),
         sanitizer="synccheck",
     ),
     Mutant(

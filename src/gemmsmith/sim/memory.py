@@ -238,7 +238,9 @@ class GlobalMemory:
         saved = (self._before or {}).get(base)
         if saved is None:
             return []
-        return [(page << _PAGE_SHIFT, (page << _PAGE_SHIFT) + saved.pages[page].size) for page in sorted(saved.pages)]
+        edges = np.flatnonzero(np.diff(np.concatenate(([False], saved.written, [False]))))  # begins and ends of runs
+        return [(int(first) << _PAGE_SHIFT, min(int(last) << _PAGE_SHIFT, self._data[base].size))
+                for first, last in edges.reshape(-1, 2)]  # fmt: skip
 
     def data(self, base: int) -> Array:
         """All bytes of an allocation."""

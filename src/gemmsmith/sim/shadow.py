@@ -18,7 +18,7 @@ import numpy as np
 
 from gemmsmith.sim.clocks import Clocks
 from gemmsmith.sim.hazards import Hazard, HazardLog, Side
-from gemmsmith.sim.lanes import Lanes, WaveState
+from gemmsmith.sim.lanes import ALL, Lanes, WaveState
 from gemmsmith.sim.live_parts import live_bytes, live_parts
 from gemmsmith.sim.memory import RAW, ArrayFault, WindowMemory
 from gemmsmith.sim.memory_order import SharedBetweenThreads, shared_between_threads
@@ -84,7 +84,8 @@ class Shadow:
     def barrier(self, lanes: Lanes) -> None:
         """All threads of these lanes' blocks have passed a barrier."""
         self.clocks.barrier(lanes)
-        if np.unique(self.state.block[lanes]).size == len(self.state.wave.blocks):
+        everybody = isinstance(lanes, slice) and lanes == ALL
+        if everybody or np.unique(self.state.block[lanes]).size == len(self.state.wave.blocks):
             self._judge()
             self._records = list(self._flying.values())
             self._size = self._writes = 0
