@@ -16,7 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from gemmsmith.sim.clocks import Clocks
+from gemmsmith.errors import SimulationError
+from gemmsmith.sim.clocks import Clocks, Moment
 from gemmsmith.sim.hazards import Hazard, HazardLog, Side
 from gemmsmith.sim.lanes import ALL, Lanes, WaveState
 from gemmsmith.sim.live_parts import live_bytes, live_parts
@@ -78,6 +79,8 @@ class Shadow:
         self._flying: dict[int, _Record] = {}
         self._seen: Array | None = None  # for each location and warp: a lane + 1, or several
         self._known: set[tuple[int, int]] = set()
+        # Reads of what nobody had written: when and by whom, which locations, and the fault.
+        self._unwritten: list[tuple[Moment, int, Array, SimulationError]] = []
 
     # -- what orders accesses ---------------------------------------------------------------------
 
@@ -87,6 +90,7 @@ class Shadow:
         everybody = isinstance(lanes, slice) and lanes == ALL
         if everybody or np.unique(self.state.block[lanes]).size == len(self.state.wave.blocks):
             self._judge()
+            self._raise_unwritten()
             self._records = list(self._flying.values())
             self._size = self._writes = 0
             self._seen = None
@@ -95,10 +99,8 @@ class Shadow:
         """These lanes passed a warp-wide barrier, with one member mask."""
         mine = self.state.indices(lanes)
         if self.state.wave.threads <= WARP:
-            blocks = len(self.state.wave.blocks)
-            alive = np.bincount(self.state.block[self.state.alive], minlength=blocks)
-            whole = np.bincount(self.state.block[mine], minlength=blocks) == alive
-            if whole[self.state.block[mine]].all():  # of a block that is one warp: as good as a barrier
+            whole = np.bincount(self.state.block[mine])[self.state.block[mine]] == self.state.wave.threads
+            if whole.all():  # all threads of blocks that are one warp: as good as a barrier
                 self.barrier(lanes)
                 return
         if self._seen is not None:
@@ -108,6 +110,23 @@ class Shadow:
     def finish(self) -> None:
         """The wave has ended."""
         self._judge()
+        self._raise_unwritten()
+
+    def read_unwritten(self, lane: int, index: int, width: int, fault: SimulationError) -> None:
+        """A lane reads what no thread has written: a race if one does so later in this epoch, else a fault."""
+        units = index // self.unit + np.arange(max(1, width // self.unit))
+        self._unwritten.append((self.clocks.now(), lane, units, fault))
+
+    def _raise_unwritten(self) -> None:
+        for moment, lane, units, fault in self._unwritten:
+            block = self.state.block[lane]
+            for record in self._records:
+                same = record.event.moment.epochs[block] == moment.epochs[block]
+                if same and record.event.kind is not Kind.READ and np.isin(self._units(record)[1], units).any():
+                    break
+            else:
+                raise fault
+        self._unwritten = []
 
     # -- accesses ---------------------------------------------------------------------------------
 
@@ -294,15 +313,13 @@ class Shadow:
             parts.append(Accesses(units[these].astype(np.int64), lanes[these].astype(np.int64),
                                   np.full(value.size, n, np.int64), value))  # fmt: skip
         events = [record.event for record in self._records]
-        for pair in PairSearch(events, Accesses.joined(parts), self._may_meet, self._known).pairs():
+        flags = [part.unit for part in parts if events[part.event[0]].operation.position in self.between.polling]
+        polled = np.unique(np.concatenate(flags)) if flags else np.zeros(0, np.int64)
+        for pair in PairSearch(events, Accesses.joined(parts), polled, self._known).pairs():
             address = pair.unit * self.unit % self.shared.stride
             self.log.add(pair.rank, Hazard(pair.kind, address, self.state.block_name(pair.first[1]),
                                            self._side(*pair.first), self._side(*pair.second),
                                            pair.across_warps))  # fmt: skip
-
-    def _may_meet(self, one: Event, two: Event) -> bool:
-        """Two strong accesses of shared memory may meet where one of them polls, or at a flag behind a fence."""
-        return one.operation.position in self.between.polling or two.operation.position in self.between.polling
 
     def _side(self, event: Event, lane: int) -> Side:
         i = event.operation.instruction
