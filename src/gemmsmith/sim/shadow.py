@@ -77,7 +77,7 @@ class Shadow:
         self._touched = np.zeros(shared.data.size // 16, bool)  # 16 bytes, of which some were written
         self._copy = np.full(units, -1, np.int32)  # the number of the record of a copy in flight
         self._flying: dict[int, _Record] = {}
-        self._seen: Array | None = None  # for each location and warp: a lane + 1, or several
+        self._seen: Array | None = None  # for each kind, location and warp: a lane + 1, or several
         self._known: set[tuple[int, int]] = set()
         # Reads of what nobody had written: when and by whom, which locations, and the fault.
         self._unwritten: list[tuple[Moment, int, Array, SimulationError]] = []
@@ -121,8 +121,9 @@ class Shadow:
         for moment, lane, units, fault in self._unwritten:
             block = self.state.block[lane]
             for record in self._records:
-                same = record.event.moment.epochs[block] == moment.epochs[block]
-                if same and record.event.kind is not Kind.READ and np.isin(self._units(record)[1], units).any():
+                kind, epochs = record.event.kind, record.event.moment.epochs
+                here = kind is Kind.COPY or (kind is not Kind.READ and epochs[block] == moment.epochs[block])
+                if here and np.isin(self._units(record)[1], units).any():
                     break
             else:
                 raise fault
@@ -228,7 +229,7 @@ class Shadow:
         self._records = kept
         self._size = sum(record.lanes.size for record in kept)
         if self._size > _MOST_ACCESSES // 2:
-            self._seen = np.zeros(self._writer.size * self.state.warps_per_block, np.uint8)
+            self._seen = np.zeros((len(Kind), self._writer.size * self.state.warps_per_block), np.uint8)
             self._records = [r if r.event.kind is Kind.COPY else r.part(self._unseen(r)) for r in kept]
             self._size = 0  # what is left has a bound of its own
         self._writes = sum(record.event.kind is not Kind.READ for record in self._records)
@@ -239,9 +240,11 @@ class Shadow:
         lanes, units = self._units(record)
         at = units * self.state.warps_per_block + self.state.thread[lanes] // WARP
         mine = (self.state.thread[lanes] % WARP + 1).astype(np.uint8)
-        seen = self._seen[at]
-        new = (seen != mine) & (seen != _SEVERAL)
-        self._seen[at[new]] = np.where(seen[new] == 0, mine[new], _SEVERAL)
+        kind = record.event.kind
+        seen = self._seen[kind, at]
+        # Writes of several lanes all stay: their values decide.
+        new = (seen != mine) & ((seen != _SEVERAL) | (kind is Kind.WRITE))
+        self._seen[kind, at[new]] = np.where(seen[new] == 0, mine[new], _SEVERAL)
         fresh: Array = new.reshape(record.lanes.size, -1).any(axis=1)
         return fresh
 
