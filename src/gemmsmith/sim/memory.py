@@ -60,6 +60,14 @@ class MixedSpaces(AccessFault):
         super().__init__("mixed-space", 0, address, "one instruction reaches several memories through generic pointers")
 
 
+class Unwritten(AccessFault):
+    """A read of bytes that were never written; ``index`` is their position in all windows."""
+
+    def __init__(self, position: int, address: int, index: int, space: Space) -> None:
+        super().__init__("uninitialised", position, address, f"no thread has written these {space} bytes", space)
+        self.index = index
+
+
 class ArrayFault(AccessFault):
     """An access by ``lane`` to an array that ``operation``, one of a bundle, does not mean."""
 
@@ -251,7 +259,9 @@ class GlobalMemory:
         saved = (self._before or {}).get(base)
         if saved is None:
             return []
-        return [(page << _PAGE_SHIFT, (page << _PAGE_SHIFT) + saved.pages[page].size) for page in sorted(saved.pages)]
+        edges = np.flatnonzero(np.diff(np.concatenate(([False], saved.written, [False]))))  # begins and ends of runs
+        return [(int(first) << _PAGE_SHIFT, min(int(last) << _PAGE_SHIFT, self._data[base].size))
+                for first, last in edges.reshape(-1, 2)]  # fmt: skip
 
     def data(self, base: int) -> Array:
         """All bytes of an allocation."""
@@ -311,6 +321,7 @@ class WindowMemory:
         self.space, self.size = space, size
         self.stride = max(16, -(-size // 16) * 16)
         self.data = np.full(windows * self.stride, 0xCD, np.uint8)
+        self.check = True  # whether reading what was never written is a fault
         # Four bits for the four bytes of each word: which were ever written.
         self.written = np.zeros(windows * self.stride // 4, np.uint8)
 
@@ -326,10 +337,11 @@ class WindowMemory:
 
     def gather(self, index: Array, width: int, used: Array | None = None) -> Array:
         """The bytes at these positions. ``used``: which of the bytes of each row of accesses must have been written."""
-        if used is None:
-            self._check_written(index, width)
-        else:
-            self._check_used(index, used)
+        if self.check:
+            if used is None:
+                self._check_written(index, width)
+            else:
+                self._check_used(index, used)
         return self.data.view(RAW[width]).take(index >> SHIFT[width])
 
     def scatter(self, index: Array, width: int, values: Array) -> None:
@@ -363,8 +375,7 @@ class WindowMemory:
         if not good.all():
             position = int(np.flatnonzero(~good.reshape(-1))[0])
             address = int(index.reshape(-1)[position]) % self.stride
-            raise AccessFault("uninitialised", position, address,
-                              f"no thread has written these {self.space} bytes", self.space)  # fmt: skip
+            raise Unwritten(position, address, int(index.reshape(-1)[position]), self.space)
 
 
 def space_of(addresses: Array) -> Array:

@@ -7,7 +7,7 @@ far its own thread has come, not on the order that the schedule happened to take
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
@@ -78,13 +78,14 @@ class RacingPair:
 class PairSearch:
     """Looks for races among the accesses to some locations.
 
-    ``exempt`` says of two strong accesses whether they may meet. ``known`` are the pairs of instructions already found.
+    ``flags`` are the locations, in ascending order, at which strong accesses may meet; None for all. ``known`` are the
+    pairs of instructions already found.
     """
 
-    def __init__(self, events: list[Event], accesses: Accesses, exempt: Callable[[Event, Event], bool],
+    def __init__(self, events: list[Event], accesses: Accesses, flags: Array | None,
                  known: set[tuple[int, int]]) -> None:  # fmt: skip
         self.events, self.known = events, known
-        self.exempt = exempt
+        self.flags = flags
         moments: dict[int, int] = {}
         self.moments: list[Moment] = []
         for event in events:
@@ -200,26 +201,14 @@ class PairSearch:
         same = (kind == Kind.WRITE) & (other == Kind.WRITE) & (found.value[one] == found.value[two])
         copies = (kind == Kind.COPY) | (other == Kind.COPY)
         keep &= ~same & ((self.thread[one] != self.thread[two]) | copies)
-        both = keep & self.strong[found.event[one]] & self.strong[found.event[two]]
-        drop = [pair for pair in self._events_of(one, two, both) if self.exempt(*(self.events[e] for e in pair))]
-        keep &= ~self._is_any(one, two, both, drop)
+        both = self.strong[found.event[one]] & self.strong[found.event[two]]
+        keep &= ~both if self.flags is None else ~(both & np.isin(found.unit[one], self.flags))
         if self.known:
             low = np.minimum(self.position[found.event[one]], self.position[found.event[two]])
             high = np.maximum(self.position[found.event[one]], self.position[found.event[two]])
             codes = np.array([a << 32 | b for a, b in self.known], np.int64)
             keep &= ~np.isin(low << 32 | high, codes)
         return keep
-
-    def _events_of(self, one: Array, two: Array, where: Array) -> list[tuple[int, int]]:
-        codes = np.unique(self.accesses.event[one[where]].astype(np.int64) << 32 | self.accesses.event[two[where]])
-        return [(int(code) >> 32, int(code) & 0xFFFFFFFF) for code in codes]
-
-    def _is_any(self, one: Array, two: Array, where: Array, pairs: list[tuple[int, int]]) -> Array:
-        result = np.zeros(one.size, bool)
-        if pairs:
-            codes = self.accesses.event[one].astype(np.int64) << 32 | self.accesses.event[two]
-            result = where & np.isin(codes, np.array([a << 32 | b for a, b in pairs], np.int64))
-        return result
 
     # -- order ------------------------------------------------------------------------------------
 
