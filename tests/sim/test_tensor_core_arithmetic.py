@@ -10,6 +10,7 @@ import pytest
 from numpy.typing import NDArray
 from tensor_core_cases import FORMATS, float_operands
 
+from gemmsmith.sim.doubles import fma64
 from gemmsmith.sim.tensor_core import HOPPER, Accumulation, integer_multiply_add, multiply_add
 
 Array = NDArray[Any]
@@ -32,9 +33,24 @@ def cut(x: Fraction, unit: Fraction) -> Fraction:
     return (abs(x) // unit) * unit * (1 if x >= 0 else -1)
 
 
-def exactly(kind: str, a: list[int], b: list[int], c: int, how: Accumulation) -> int:
-    """One dot product by the rule, in exact arithmetic; bits of an fp32 number."""
-    total, top = parts(c, "f32")
+def nearest_half(x: Fraction) -> int:
+    """Bits of the fp16 number nearest to x, ties to even; zero is never negative."""
+    exponent = -14
+    while abs(x) >= Fraction(2) ** (exponent + 1):
+        exponent += 1
+    units = abs(x) / Fraction(2) ** (exponent - 10)
+    whole = units.numerator // units.denominator
+    rest = units - whole
+    whole += rest > Fraction(1, 2) or (rest == Fraction(1, 2) and whole % 2 == 1)
+    bits = min((exponent + 14) * 1024 + whole, 0x7C00)
+    return bits | (x < 0) << 15 if bits else 0
+
+
+def exactly(kind: str, a: list[int], b: list[int], c: int, how: Accumulation, accumulators: str = "f32") -> int:
+    """One dot product by the rule, in exact arithmetic; bits of a number of the accumulators' type."""
+    total, top = parts(c, accumulators)
+    if accumulators == "f16" and total:  # as fp32 sees it, where it is normal
+        top = next(e for e in range(-40, 40) if abs(total) < Fraction(2) ** (e + 1))
     zero = 0
     for start in range(0, len(a), how.block):
         terms = [(total, top)] if total else []
@@ -47,6 +63,9 @@ def exactly(kind: str, a: list[int], b: list[int], c: int, how: Accumulation) ->
             continue
         unit = Fraction(2) ** (max(e for _, e in terms) - 23 - how.extra)
         exact = sum((cut(t, unit) for t, _ in terms), Fraction(0))
+        if accumulators == "f16":
+            assert len(a) <= how.block
+            return nearest_half(exact)
         if abs(exact) >= 2**128:
             return 0x7F800000 | (exact < 0) << 31
         top = -126
@@ -74,6 +93,40 @@ def test_the_fast_sum_is_the_exact_rule(kind: str, k: int, how: Accumulation | N
             assert int(fast[i, j, n]) == expected, (name, n, i, j)
             checked += 1
     assert checked > 100
+
+
+@pytest.mark.parametrize("k", [16, 8])
+def test_fp16_accumulators_are_rounded_once(k: int) -> None:
+    o = float_operands("f16", k, part=8, accumulators="f16")
+    a, b = (np.ascontiguousarray(x) for x in (o.a.transpose(2, 1, 0), o.b.transpose(1, 2, 0)))
+    c = np.ascontiguousarray(o.c.transpose(1, 2, 0)).view(np.float16)
+    fast = multiply_add("f16", a, b, c, HOPPER["f16"]).view(np.uint16)
+    for n, name in enumerate(o.classes):
+        if name == "special":
+            continue
+        for i, j in ((0, 0), (3, 5), (10, 2), (15, 7)):
+            expected = exactly(
+                "f16", o.a[n, i].tolist(), o.b[n, :, j].tolist(), int(o.c[n, i, j]), HOPPER["f16"], "f16"
+            )
+            assert int(fast[i, j, n]) == expected, (name, n, i, j)
+
+
+def test_a_fused_multiply_add_of_float64_rounds_once() -> None:
+    rng = np.random.default_rng(2)
+    a, b, c = rng.standard_normal((3, 3000)) * 2.0 ** rng.integers(-60, 60, (3, 3000))
+    c[:1000] = -(a * b)[:1000]
+    c[1000:1500] = -(a * b)[1000:1500] * (1 + 2.0**-52)
+    a[2000:2300] *= 2.0**-900
+    b[2200:2500] *= 2.0**900
+    c[2100:2400] *= 2.0**-1000
+    exact = [Fraction(x) * Fraction(y) + Fraction(z) for x, y, z in zip(*(v.tolist() for v in (a, b, c)), strict=True)]
+    assert fma64(a, b, c).tolist() == [float(x) for x in exact]
+    specials = [(np.inf, 0.0, 1.0, np.nan), (1e200, 1e200, -np.inf, -np.inf), (1e200, 1e200, 1.0, np.inf),
+                (0.0, 5.0, -0.0, 0.0), (-0.0, 5.0, -0.0, -0.0), (1e-200, 1e-200, 0.0, 0.0)]  # fmt: skip
+    for x, y, z, expected in specials:
+        found = fma64(*(np.array([v]) for v in (x, y, z)))
+        assert np.array_equal(found, [expected], equal_nan=True)
+        assert np.isnan(expected) or np.signbit(found[0]) == np.signbit(expected)
 
 
 def one(kind: str, a: list[float], b: list[float], c: float) -> float:
