@@ -92,8 +92,9 @@ class MBarriers:
         drop: bool = False,
         completes: bool = True,
     ) -> Array:
-        """Arrivals, in the order of lanes; the state that each found. ``moment``: when they arrived, if races are looked for.
+        """Arrivals, in the order of lanes; the state that each found.
 
+        ``moment``: when they arrived, if races are looked for.
         ``drop``: the phases after this one expect so many arrivals less. ``completes``: whether a phase may end.
         """
         self.load(index)

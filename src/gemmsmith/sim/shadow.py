@@ -274,8 +274,8 @@ class Shadow:
         events = {record.number: record.event for record in self._records}
 
         def past(moment: Moment, lanes: Array) -> Array:
-            result: Array = (moment.epoch(lanes) < epochs[self.state.block[lanes]]) | (moment.count(lanes) < known[lanes])
-            return result
+            result: Array = moment.epoch(lanes) < epochs[self.state.block[lanes]]
+            return result | (moment.count(lanes) < known[lanes])
 
         def current(record: _Record) -> Array:
             if record.done is None:
