@@ -1,4 +1,4 @@
-"""Check every kernel of a folder of repositories, as a new user would: which stage it reaches, why, and how long it takes.
+"""Check every kernel of a folder of repositories, as a new user would: stage reached, reason, seconds.
 
     python benchmarks/check_repositories.py FOLDER [--only NAME] [--output table.json] [--jobs 2]
 

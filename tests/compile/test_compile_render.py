@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from test_compile_nvrtc import MANGLED, TINY, compile_user, user_spec
+from test_compile_nvrtc import TINY, compile_user, user_spec
 
 from gemmsmith.compile import render_kernel
 from gemmsmith.errors import ConfigError, UnsupportedError, UsageError

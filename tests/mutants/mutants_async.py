@@ -35,10 +35,11 @@ MUTANTS = (
     Mutant(
         name="no wait, delayed copies",
         rung="async_copy",
-        what="the same, detected from the data: a copy lands only when it is waited for",
+        what="the same, seen in the data as well: a copy lands only when it is waited for",
         edits=(Edit(FILE, WAIT, ""),),
         trial=Trial((32, 64, 48), schedule="in_order"),
-        detector="uninitialised shared",
+        detector="race",
+        words=("in-flight-copy", "outputs wrong"),
         lines=(FRAGMENT,),
     ),
     Mutant(

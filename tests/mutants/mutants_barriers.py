@@ -72,10 +72,11 @@ MISPLACED = (
     Mutant(
         name="no barrier after the loads, one warp first",
         rung="block_tile_2d",
-        what="the same, detected without the race detector: the first warp reads unwritten memory",
+        what="the same, seen in the data as well: the first warp reads unwritten memory",
         edits=(Edit("06_block_tile_2d.cu", BARRIER, "", times=2, only=0),),
         trial=Trial((32, 32, 16), schedule="in_order"),
-        detector="uninitialised shared",
+        detector="race",
+        words=("read-after-write", "outputs wrong"),
         lines=(("06_block_tile_2d.cu", "a_k[i] = k_tile.A"),),
     ),
     Mutant(
@@ -99,12 +100,14 @@ MISPLACED = (
         sanitizer="synccheck",
     ),
     Mutant(
+        # Whole warps may meet at different barriers; here they meet at the wrong ones.
         name="half of the threads skip the barrier",
         rung="padded",
         what="the barrier is in a branch that only half of the block takes",
         edits=(Edit("08_padded.cu", BARRIER, "if (threadIdx.x < THREADS / 2) __syncthreads();", times=2, only=1),),
         trial=K_TILES,
-        detector="divergent barrier",
+        detector="race",
+        words=("write-after-read", "a __syncthreads() must come between them"),
         sanitizer="synccheck",
     ),
     Mutant(

@@ -224,3 +224,40 @@ def test_a_hazard_is_not_forgotten_by_the_next_launch() -> None:
 
 def test_nothing_is_reported_if_hazards_are_off() -> None:
     launch(MINE + f"{WRITE}\nld.shared.u32 %r1, [%r12];", words(64), block=(64, 1, 1), declarations=ROOM)
+
+
+def test_a_barrier_that_exited_threads_miss_is_a_note() -> None:
+    device = SimDevice(hazards=True)
+    address = device.allocate(256)
+    for body, notes in ((f"{WRITE}\nbar.sync 0;", 0), (f"@!%p2 exit;\n{WRITE}\nbar.sync 0;", 1)):
+        loaded = device.load_ptx(kernel(MINE + body, 1, ROOM), "k")
+        device.launch(loaded, Launch(Geometry((2, 1, 1), (64, 1, 1)), (address.to_bytes(8, "little"),)))
+        assert len(device.notes) == notes
+    assert device.notes[0].startswith("__syncthreads() at k.cu:4: 32 of 64 threads of the block had returned before it")
+    device.synchronize()
+
+
+def test_a_second_look_leaves_memory_as_one_launch_does() -> None:
+    """Each thread adds one to a counter that another thread reads: the launch is repeated, the result is not."""
+    body = "red.global.add.u32 [%d1], 1;\nld.global.u32 %r1, [%d1];\nst.global.u32 [%d1+4], 7;"
+    device = SimDevice(hazards=True)
+    address = device.allocate(256)
+    loaded = device.load_ptx(kernel(MINE + body, 1, ROOM), "k")
+    device.launch(loaded, Launch(Geometry((3, 1, 1), (64, 1, 1)), (address.to_bytes(8, "little"),)))
+    assert device.read(address, 8).view("u4").tolist() == [192, 7]
+    with pytest.raises(
+        HazardError, match=r"race on global address 0x\w+ \(byte 0 of a 256-byte allocation\)"
+    ) as caught:
+        device.synchronize()
+    assert all(hazard.is_global and hazard.across_blocks for hazard in caught.value.hazards)
+    assert "blocks of one launch run at the same time" in str(caught.value)
+
+
+def test_global_races_with_few_accesses_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Half of the locations are left out until the rest fits; a race at all of them is found at those that stay."""
+    monkeypatch.setattr("gemmsmith.sim.global_shadow._MOST_ACCESSES", 50)
+    body = (
+        "mad.wide.u32 %d2, %t, 4, %d1;\nst.global.u32 [%d2], %t;\nxor.b32 %r1, %t, 32; mad.wide.u32 %d3, %r1, 4, %d1;\n"
+    )
+    assert hazards(body + "ld.global.u32 %r2, [%d3];")
+    assert hazards(body + "bar.sync 0;\nld.global.u32 %r2, [%d3];") == ()

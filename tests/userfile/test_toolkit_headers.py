@@ -8,8 +8,8 @@ import pytest
 
 from gemmsmith.userfile.include_search import IncludeSearch
 
-HOST = ["cublas_v2.h", "cublasLt.h", "cusparse.h", "cusolverDn.h", "cufft.h", "curand.h", "cudnn_v9.h", "nvml.h", "npp.h",
-        "cupti_result.h", "nccl.h", "cuda.h", "nvrtc.h"]  # fmt: skip
+HOST = ["cublas_v2.h", "cublasLt.h", "cusparse.h", "cusolverDn.h", "cufft.h", "curand.h", "cudnn_v9.h", "nvml.h",
+        "npp.h", "cupti_result.h", "nccl.h", "cuda.h", "nvrtc.h"]  # fmt: skip
 DEVICE = ["cuda_fp16.h", "mma.h", "curand_kernel.h", "cooperative_groups.h", "cuda_pipeline.h", "cuComplex.h"]
 
 

@@ -17,6 +17,9 @@ from gemmsmith.sim.lanes import Lanes, WaveState
 from gemmsmith.sim.types import Array
 from gemmsmith.sim.wave import WARP
 
+_FOREVER = np.iinfo(np.int64).max
+_MULTIPLIER = np.int64(0x5851F42D4C957F2D)  # of a hash, Knuth's
+
 
 @dataclass(frozen=True)
 class Clock:
@@ -54,7 +57,8 @@ class Moment:
     """What the lanes of a wave know at some time. Arrays are never changed once they are here.
 
     ``counts`` is None while no lane has released anything within its warp. ``holds`` is the index of each lane's clock
-    in ``clocks``, −1 for none, or None while nobody has one.
+    in ``clocks``, −1 for none, or None while nobody has one. ``alike`` is the wave's, as it is in the end: lanes that
+    have the same number there took part in the same synchronisation, and stand for one another.
     """
 
     state: WaveState
@@ -62,6 +66,7 @@ class Moment:
     counts: Array | None
     holds: Array | None
     clocks: tuple[Clock, ...]
+    alike: Array
 
     def block(self, lanes: Array) -> Array:
         """The blocks of lanes, by their numbers in the grid."""
@@ -123,12 +128,13 @@ class Clocks:
         self._counts: Array | None = None
         self._holds: Array | None = None
         self._clocks: tuple[Clock, ...] = ()
+        self._alike, self._happenings = np.zeros(state.wave.lanes, np.int64), 0
         self._now: Moment | None = None
         self.before_barrier: Callable[[Array], None] | None = None  # told which lanes are about to pass one
 
     def now(self) -> Moment:
         if self._now is None:
-            self._now = Moment(self.state, self._epochs, self._counts, self._holds, self._clocks)
+            self._now = Moment(self.state, self._epochs, self._counts, self._holds, self._clocks, self._alike)
         return self._now
 
     # -- barriers ---------------------------------------------------------------------------------
@@ -154,6 +160,7 @@ class Clocks:
         counts = self._tick(mine)
         _, starts, sizes = np.unique(self.state.warp[mine], return_index=True, return_counts=True)
         counts[mine] = np.repeat(np.maximum.reduceat(counts[mine], starts), sizes, axis=0)
+        self._together(mine)
         if self._holds is not None:
             for start, size in zip(starts, sizes, strict=True):
                 self._share(mine[start : start + size])
@@ -164,6 +171,39 @@ class Clocks:
             self.before_barrier(lanes)
         self._tick(lanes)
         return self.now()
+
+    def known_to_all(self) -> Array:
+        """For each lane, the count up to which all live threads of its block know what it did."""
+        threads, state = self.state.wave.threads, self.state
+        result = np.zeros(state.wave.lanes, np.int64)
+        if self._counts is None:
+            return result
+        for block in range(len(state.wave.blocks)):
+            lanes = slice(block * threads, (block + 1) * threads)
+            known = self._known_in_block(block)
+            for start in range(0, threads, WARP):
+                mine = slice(start, min(start + WARP, threads))
+                counts = self._counts[lanes][mine, : mine.stop - start]
+                known[mine, mine] = np.maximum(known[mine, mine], counts)
+            known[np.arange(threads), np.arange(threads)] = _FOREVER
+            known[~state.alive[lanes]] = _FOREVER
+            result[lanes] = known.min(axis=0)
+        return result
+
+    def _known_in_block(self, block: int) -> Array:
+        """What each thread of a block knows of each other by its clock."""
+        threads = self.state.wave.threads
+        if self._holds is None:
+            return np.zeros((threads, threads), np.int64)
+        held, which = np.unique(self._holds[block * threads : (block + 1) * threads], return_inverse=True)
+        rows = np.zeros((held.size, self.state.warps_per_block * WARP), np.int64)
+        first = int(self.state.wave.blocks[block]) * self.state.warps_per_block
+        for row, index in zip(rows, held, strict=True):
+            for warp in range(self.state.warps_per_block) if index >= 0 else ():
+                if (counts := self._clocks[index].warps.get(first + warp)) is not None:
+                    row[warp * WARP : (warp + 1) * WARP] = counts
+        known: Array = rows[which.reshape(-1), :threads]
+        return known
 
     # -- memory -----------------------------------------------------------------------------------
 
@@ -179,6 +219,7 @@ class Clocks:
 
     def known(self, moment: Moment, lanes: Array) -> Clock:
         """What lanes of one block knew and had released at a moment."""
+        self._together(lanes)
         block = int(self.state.block[lanes[0]])
         epochs = np.zeros(self._blocks, np.int32)
         number = int(self.state.wave.blocks[block])
@@ -200,6 +241,7 @@ class Clocks:
         self._change()
         if self._holds is None:
             self._holds = np.full(self.state.wave.lanes, -1, np.int32)
+        self._together(lanes)
         mine = self._holds[lanes]
         learned = [(lanes[mine == held], clock if held < 0 else self._clocks[held].joined(clock))
                    for held in np.unique(mine)]  # fmt: skip
@@ -219,8 +261,14 @@ class Clocks:
         if self._holds is not None:
             self._holds = self._holds.copy()
 
+    def _together(self, lanes: Array) -> None:
+        """These lanes take part in something that others may not."""
+        self._happenings += 1
+        self._alike[lanes] = self._alike[lanes] * _MULTIPLIER + self._happenings
+
     def _tick(self, mine: Array) -> Array:
         self._change()
+        self._together(mine)
         if self._counts is None:
             self._counts = np.zeros((self.state.wave.lanes, WARP), np.int32)
         self._counts[mine, self._lane[mine]] += 1

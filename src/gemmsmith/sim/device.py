@@ -176,9 +176,9 @@ class SimDevice:
         numbers = np.arange(geometry.blocks) if blocks is None else np.asarray(blocks, np.int64)
         at_once = self._resident(loaded, geometry, per_lane, at_once)
         self.counters = Counters(loaded.lowered, geometry) if self.count else None
-        deadline = time.monotonic() + self.timeout
 
         def run(schedule: Schedule, log: HazardLog | None, counters: Counters | None, look: Look | None) -> None:
+            deadline = time.monotonic() + self.timeout
             for start in range(0, len(numbers), at_once):
                 wave = Wave(
                     geometry.grid, geometry.block, numbers[start : start + at_once], static + geometry.smem, parameters

@@ -303,7 +303,7 @@ class SecondLook:
         """The launch has ended: look for races."""
         if not self._parts:
             return
-        search = PairSearch(self._events, Accesses.joined(self._parts), lambda *_: True, set())
+        search = PairSearch(self._events, Accesses.joined(self._parts), None, set())
         for pair in search.pairs():
             (one, lane), (two, other) = pair.first, pair.second
             blocks = one.moment.state.block_name(lane), two.moment.state.block_name(other)

@@ -32,10 +32,10 @@ from gemmsmith.sim.faults import (
 from gemmsmith.sim.global_shadow import Look, touches, watched
 from gemmsmith.sim.hazards import HazardLog
 from gemmsmith.sim.lanes import ALL, Lanes, compact
-from gemmsmith.sim.memory import AccessFault, GlobalMemory, MixedSpaces, space_of
+from gemmsmith.sim.memory import AccessFault, GlobalMemory, MixedSpaces, Unwritten, space_of
 from gemmsmith.sim.operation import FILES, Lowered
 from gemmsmith.sim.schedule import Schedule
-from gemmsmith.sim.traits import Executed, Flow, Wait
+from gemmsmith.sim.traits import Executed, Flow, Space, Wait
 from gemmsmith.sim.types import Array
 from gemmsmith.sim.wave import WARP, Wave
 
@@ -80,6 +80,7 @@ class Machine(Execution):
             look.attach(self.clocks)
         self.watched = lowered.fact(watched) if look is not None else frozenset()
         self.program, self.schedule, self.deadline = program, schedule, deadline
+        self.latest = 0  # the time of the group that has come furthest
         self.live = np.full(len(wave.blocks), wave.threads)
         # Groups that wait at the instruction at their position.
         self.at_barrier: list[Group] = []
@@ -160,6 +161,7 @@ class Machine(Execution):
             step = bundles[position] or self.program.step(position)
             self.steps_taken += 1
             self.time += 1
+            self.latest = max(self.latest, self.time)
             if self.steps_taken % _STEPS_BETWEEN_CLOCKS == 0 and time.monotonic() > self.deadline:
                 raise endless(self, step, lanes)
             if position in meet and position != group.position:
@@ -192,10 +194,25 @@ class Machine(Execution):
         except MixedSpaces:
             self._by_space(step, active)
             return
+        except Unwritten as fault:
+            self._read_unwritten(step, active, fault)
         except AccessFault as fault:
             raise describe_fault(self, step, active, fault) from None
         if step.first.position in self.watched:
             self._look_at(step, active)
+
+    def _read_unwritten(self, step: Bundle[Any], lanes: Lanes, fault: Unwritten) -> None:
+        """Read what was never written all the same, if another thread may still write it: then it is a race."""
+        described = describe_fault(self, step, lanes, fault)
+        if self.shadow is None or fault.space is not Space.SHARED or step.access is None:
+            raise described from None
+        mine = self.indices(lanes)
+        self.shadow.read_unwritten(int(mine[fault.position % mine.size]), fault.index, step.access.width, described)
+        self.shared.check = False
+        try:
+            step.execute(self, step, lanes)
+        finally:
+            self.shared.check = True
 
     def _look_at(self, step: Bundle[Any], lanes: Lanes) -> None:
         """Show what a bundle did to memory to who watches global memory."""
@@ -268,7 +285,7 @@ class Machine(Execution):
         if spins:
             # Rounds of waiting take no time: how many there are is the schedule's choice.
             time = group.time - self._steps_between(target, group.position)
-            on, back = replace(on, laps=0), replace(back, laps=group.laps + 1, time=time)
+            on, back = replace(on, laps=0, time=self.latest), replace(back, laps=group.laps + 1, time=time)
         taken = self._guarded(step, group.lanes)
         if taken is None:
             return [on]

@@ -13,7 +13,7 @@ import numpy as np
 
 from gemmsmith.sim.clocks import Clock, Moment
 from gemmsmith.sim.execution import Execution
-from gemmsmith.sim.memory import RAW, LaneFault
+from gemmsmith.sim.memory import RAW, AccessFault, LaneFault, Unwritten
 from gemmsmith.sim.operation import Operation
 from gemmsmith.sim.types import Array
 
@@ -64,7 +64,10 @@ class MBarriers:
 
     def load(self, index: Array) -> Array:
         """The states of valid objects."""
-        found: Array = self.machine.shared.gather(index, BYTES).view(np.uint64)
+        try:
+            found: Array = self.machine.shared.gather(index, BYTES).view(np.uint64)
+        except Unwritten as fault:  # no value can stand for an object that another thread may yet initialise
+            raise AccessFault(fault.kind, fault.position, fault.address, fault.detail, fault.space) from None
         expected, pending = expected_count(found), pending_count(found)
         invalid = (expected == 0) & (pending == 0)
         if invalid.any():
@@ -89,8 +92,9 @@ class MBarriers:
         drop: bool = False,
         completes: bool = True,
     ) -> Array:
-        """Arrivals, in the order of lanes; the state that each found. ``moment``: when they arrived, if races are looked for.
+        """Arrivals, in the order of lanes; the state that each found.
 
+        ``moment``: when they arrived, if races are looked for.
         ``drop``: the phases after this one expect so many arrivals less. ``completes``: whether a phase may end.
         """
         self.load(index)

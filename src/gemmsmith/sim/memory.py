@@ -8,6 +8,7 @@ that into a message with instruction, source line, block, thread and address.
 from __future__ import annotations
 
 import mmap
+from bisect import bisect_right
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -57,6 +58,14 @@ class MixedSpaces(AccessFault):
 
     def __init__(self, address: int) -> None:
         super().__init__("mixed-space", 0, address, "one instruction reaches several memories through generic pointers")
+
+
+class Unwritten(AccessFault):
+    """A read of bytes that were never written; ``index`` is their position in all windows."""
+
+    def __init__(self, position: int, address: int, index: int, space: Space) -> None:
+        super().__init__("uninitialised", position, address, f"no thread has written these {space} bytes", space)
+        self.index = index
 
 
 class ArrayFault(AccessFault):
@@ -111,6 +120,7 @@ class GlobalMemory:
 
     def __init__(self) -> None:
         self._data: dict[int, Array] = {}
+        self._bases: list[int] = []  # ascending: a kernel may bring hundreds of variables
         self._size: dict[int, int] = {}
         self._unreadable: dict[int, str] = {}
         self._names: dict[int, str] = {}
@@ -124,11 +134,13 @@ class GlobalMemory:
         base = self._next
         self._data[base] = lazy_zeros(max(1, -(-nbytes // ALIGNMENT)) * ALIGNMENT)
         self._size[base] = nbytes
+        self._bases.append(base)
         self._next = base + -(-(nbytes + _GAP) // ALIGNMENT) * ALIGNMENT
         return base
 
     def free(self, base: int) -> None:
         del self._data[base], self._size[base]
+        self._bases.remove(base)
         self._unreadable.pop(base, None)
         self._names.pop(base, None)
         self._itemsizes.pop(base, None)
@@ -156,10 +168,11 @@ class GlobalMemory:
 
     def locate(self, address: int, nbytes: int) -> tuple[int, Array] | None:
         """The allocation that holds all of [address, address+nbytes), with its base."""
-        for base, data in self._data.items():
-            if base <= address and address + nbytes <= base + self._size[base]:
-                return base, data
-        return None
+        at = bisect_right(self._bases, address) - 1
+        if at < 0:
+            return None
+        base = self._bases[at]
+        return (base, self._data[base]) if address + nbytes <= base + self._size[base] else None
 
     def view(self, address: int, nbytes: int) -> Array:
         found = self.locate(address, nbytes)
@@ -246,7 +259,9 @@ class GlobalMemory:
         saved = (self._before or {}).get(base)
         if saved is None:
             return []
-        return [(page << _PAGE_SHIFT, (page << _PAGE_SHIFT) + saved.pages[page].size) for page in sorted(saved.pages)]
+        edges = np.flatnonzero(np.diff(np.concatenate(([False], saved.written, [False]))))  # begins and ends of runs
+        return [(int(first) << _PAGE_SHIFT, min(int(last) << _PAGE_SHIFT, self._data[base].size))
+                for first, last in edges.reshape(-1, 2)]  # fmt: skip
 
     def data(self, base: int) -> Array:
         """All bytes of an allocation."""
@@ -272,13 +287,14 @@ class GlobalMemory:
     def _split(self, addresses: Array, width: int) -> list[tuple[int, Array, Array]]:
         """The lanes that fall into each allocation; raises for the first that falls into none."""
         parts, covered = [], np.zeros(addresses.shape, bool)
-        for base, data in self._data.items():
+        low, high = (int(addresses.min()), int(addresses.max())) if addresses.size else (0, 0)
+        for base in self._bases[max(0, bisect_right(self._bases, low) - 1) : bisect_right(self._bases, high)]:
             last = base + self._size[base] - width
-            if last < base:
+            if last < base or last < low:
                 continue
             mask = (addresses >= np.uint64(base)) & (addresses <= np.uint64(last))
             if mask.any():
-                parts.append((base, data, mask))
+                parts.append((base, self._data[base], mask))
                 covered |= mask
         if not covered.all():
             position = int(np.flatnonzero(~covered.reshape(-1))[0])
@@ -305,6 +321,7 @@ class WindowMemory:
         self.space, self.size = space, size
         self.stride = max(16, -(-size // 16) * 16)
         self.data = np.full(windows * self.stride, 0xCD, np.uint8)
+        self.check = True  # whether reading what was never written is a fault
         # Four bits for the four bytes of each word: which were ever written.
         self.written = np.zeros(windows * self.stride // 4, np.uint8)
 
@@ -325,10 +342,11 @@ class WindowMemory:
 
     def gather(self, index: Array, width: int, used: Array | None = None) -> Array:
         """The bytes at these positions. ``used``: which of the bytes of each row of accesses must have been written."""
-        if used is None:
-            self._check_written(index, width)
-        else:
-            self._check_used(index, used)
+        if self.check:
+            if used is None:
+                self._check_written(index, width)
+            else:
+                self._check_used(index, used)
         return self.data.view(RAW[width]).take(index >> SHIFT[width])
 
     def scatter(self, index: Array, width: int, values: Array) -> None:
@@ -362,8 +380,7 @@ class WindowMemory:
         if not good.all():
             position = int(np.flatnonzero(~good.reshape(-1))[0])
             address = int(index.reshape(-1)[position]) % self.stride
-            raise AccessFault("uninitialised", position, address,
-                              f"no thread has written these {self.space} bytes", self.space)  # fmt: skip
+            raise Unwritten(position, address, int(index.reshape(-1)[position]), self.space)
 
 
 def space_of(addresses: Array) -> Array:

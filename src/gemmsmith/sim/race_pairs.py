@@ -7,7 +7,7 @@ far its own thread has come, not on the order that the schedule happened to take
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
@@ -78,13 +78,14 @@ class RacingPair:
 class PairSearch:
     """Looks for races among the accesses to some locations.
 
-    ``exempt`` says of two strong accesses whether they may meet. ``known`` are the pairs of instructions already found.
+    ``flags`` are the locations, in ascending order, at which strong accesses may meet; None for all. ``known`` are the
+    pairs of instructions already found.
     """
 
-    def __init__(self, events: list[Event], accesses: Accesses, exempt: Callable[[Event, Event], bool],
+    def __init__(self, events: list[Event], accesses: Accesses, flags: Array | None,
                  known: set[tuple[int, int]]) -> None:  # fmt: skip
         self.events, self.known = events, known
-        self.exempt = exempt
+        self.flags = flags
         moments: dict[int, int] = {}
         self.moments: list[Moment] = []
         for event in events:
@@ -102,33 +103,44 @@ class PairSearch:
     def _threads(self, found: Accesses) -> Array:
         """Each access's thread, numbered through the grid."""
         result = np.zeros(found.lane.size, np.int64)
-        for n, moment in enumerate(self.moments):
-            these = self.moment[found.event] == n
+        for moment, these in self._by_wave(found):
             lanes, threads = found.lane[these], moment.state.warps_per_block * WARP
             result[these] = moment.block(lanes) * threads + moment.state.thread[lanes]
         return result
 
+    def _by_wave(self, found: Accesses) -> Iterator[tuple[Moment, Array | slice]]:
+        """The accesses of each wave, with some moment of it."""
+        waves = {id(moment.state): moment for moment in self.moments}
+        if len(waves) == 1:
+            yield self.moments[0], slice(None)
+            return
+        number = {wave: n for n, wave in enumerate(waves)}
+        of_moment = np.array([number[id(moment.state)] for moment in self.moments])
+        wave = of_moment[self.moment[found.event]]
+        for n, moment in enumerate(waves.values()):
+            yield moment, wave == n
+
     def _representatives(self, found: Accesses) -> Accesses:
-        """The lowest and the highest lane of each warp that did the same to a location, sorted by location."""
-        warp = np.zeros(found.lane.size, np.int64)
-        for n, moment in enumerate(self.moments):
-            these = self.moment[found.event] == n
+        """The lowest and the highest lane of each warp that did the same to a location, sorted by location.
+
+        Lanes of a warp that differ in what they know, or in who knows of them, do not stand for one another. Atomic
+        updates come last.
+        """
+        warp, alike = np.zeros(found.lane.size, np.int64), np.zeros(found.lane.size, np.int64)
+        for moment, these in self._by_wave(found):
             warp[these] = moment.state.warp[found.lane[these]]
-        order = np.lexsort((found.lane, found.value, warp, found.event, found.unit))
+            alike[these] = moment.alike[found.lane[these]]
+        update = self.kind[found.event] == Kind.UPDATE
+        order = np.lexsort((found.lane, found.value, alike, warp, found.event, update, found.unit))
         unit, event, value = found.unit[order], found.event[order], found.value[order]
-        warp, lane = warp[order], found.lane[order]
+        warp, alike, lane = warp[order], alike[order], found.lane[order]
         new = np.ones(order.size + 1, bool)
         new[1:-1] = (
             (unit[1:] != unit[:-1]) | (event[1:] != event[:-1]) | (warp[1:] != warp[:-1]) | (value[1:] != value[:-1])
-        )
+            | (alike[1:] != alike[:-1])
+        )  # fmt: skip
         keep = new[:-1] | new[1:]
-        if (self._partial()).any():
-            keep[:] = True
         return Accesses(unit[keep], lane[keep], event[keep], value[keep])
-
-    def _partial(self) -> Array:
-        """Whether lanes of a warp differ in what they know: then no two of them can stand for the others."""
-        return np.array([moment.counts is not None or moment.holds is not None for moment in self.moments])
 
     # -- pairs ------------------------------------------------------------------------------------
 
@@ -163,8 +175,11 @@ class PairSearch:
         sizes = np.diff(np.append(starts, found.unit.size))
         group = np.repeat(np.arange(starts.size), sizes)
         writes = np.flatnonzero(self.kind[found.event] != Kind.READ)
-        writes = writes[sizes[group[writes]] > 1]
-        counts = sizes[group[writes]]
+        # Two updates do not race, and a write meets the updates after it: an update meets what comes before them.
+        update = self.kind[found.event] == Kind.UPDATE
+        before = np.bincount(group, weights=~update, minlength=starts.size).astype(np.int64)
+        partners = np.where(update[writes], before[group[writes]], sizes[group[writes]])
+        writes, counts = writes[partners > 0], partners[partners > 0]
         ends = np.cumsum(counts)
         begin = 0
         while begin < writes.size:
@@ -186,26 +201,14 @@ class PairSearch:
         same = (kind == Kind.WRITE) & (other == Kind.WRITE) & (found.value[one] == found.value[two])
         copies = (kind == Kind.COPY) | (other == Kind.COPY)
         keep &= ~same & ((self.thread[one] != self.thread[two]) | copies)
-        both = keep & self.strong[found.event[one]] & self.strong[found.event[two]]
-        drop = [pair for pair in self._events_of(one, two, both) if self.exempt(*(self.events[e] for e in pair))]
-        keep &= ~self._is_any(one, two, both, drop)
+        both = self.strong[found.event[one]] & self.strong[found.event[two]]
+        keep &= ~both if self.flags is None else ~(both & np.isin(found.unit[one], self.flags))
         if self.known:
             low = np.minimum(self.position[found.event[one]], self.position[found.event[two]])
             high = np.maximum(self.position[found.event[one]], self.position[found.event[two]])
             codes = np.array([a << 32 | b for a, b in self.known], np.int64)
             keep &= ~np.isin(low << 32 | high, codes)
         return keep
-
-    def _events_of(self, one: Array, two: Array, where: Array) -> list[tuple[int, int]]:
-        codes = np.unique(self.accesses.event[one[where]].astype(np.int64) << 32 | self.accesses.event[two[where]])
-        return [(int(code) >> 32, int(code) & 0xFFFFFFFF) for code in codes]
-
-    def _is_any(self, one: Array, two: Array, where: Array, pairs: list[tuple[int, int]]) -> Array:
-        result = np.zeros(one.size, bool)
-        if pairs:
-            codes = self.accesses.event[one].astype(np.int64) << 32 | self.accesses.event[two]
-            result = where & np.isin(codes, np.array([a << 32 | b for a, b in pairs], np.int64))
-        return result
 
     # -- order ------------------------------------------------------------------------------------
 

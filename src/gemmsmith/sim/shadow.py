@@ -11,14 +11,16 @@ location are left out: two lanes of each warp stay on record, enough to find a r
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from gemmsmith.errors import SimulationError
 from gemmsmith.sim.clocks import Clock, Clocks, Moment
 from gemmsmith.sim.hazards import Hazard, HazardLog, Side
-from gemmsmith.sim.lanes import Lanes, WaveState
+from gemmsmith.sim.lanes import ALL, Lanes, WaveState
 from gemmsmith.sim.live_parts import live_bytes, live_parts
 from gemmsmith.sim.memory import RAW, ArrayFault, WindowMemory
 from gemmsmith.sim.memory_order import SharedBetweenThreads, shared_between_threads
@@ -33,6 +35,7 @@ from gemmsmith.sim.wave import WARP
 _NOBODY, _COPY, _ATOMIC = -1, -2, -3
 _MOST_ACCESSES = 1 << 23
 _SEVERAL = 255
+_MANY_RECORDS = 512
 
 
 def granule(lowered: Lowered) -> int:
@@ -78,34 +81,37 @@ class Shadow:
         self._arrays = state.lowered.fact(meant_arrays)
         self._base = state.block * shared.stride
         self._records: list[_Record] = []
+        self._many_records = _MANY_RECORDS
         self._size = self._writes = self._number = 0
         units = shared.data.size // self.unit
         self._writer = np.full(units, _NOBODY, np.int32)
         self._touched = np.zeros(shared.data.size // 16, bool)  # 16 bytes, of which some were written
         self._copy = np.full(units, -1, np.int32)  # the number of the record of a copy in flight
         self._flying: dict[int, _Record] = {}
-        self._seen: Array | None = None  # for each location and warp: a lane + 1, or several
+        self._seen: Array | None = None  # for each kind, location and warp: a lane + 1, or several
         self._known: set[tuple[int, int]] = set()
+        # Reads of what nobody had written: when and by whom, which locations, and the fault.
+        self._unwritten: list[tuple[Moment, int, Array, SimulationError]] = []
 
     # -- what orders accesses ---------------------------------------------------------------------
 
     def barrier(self, lanes: Lanes) -> None:
         """All threads of these lanes' blocks have passed a barrier."""
         self.clocks.barrier(lanes)
-        if np.unique(self.state.block[lanes]).size == len(self.state.wave.blocks):
+        everybody = isinstance(lanes, slice) and lanes == ALL
+        if everybody or np.unique(self.state.block[lanes]).size == len(self.state.wave.blocks):
             self._judge()
+            self._raise_unwritten()
             self._records = list(self._flying.values())
-            self._size = self._writes = 0
+            self._keep(lambda record: np.zeros(record.lanes.size, bool))
             self._seen = None
 
     def warp_barrier(self, lanes: Lanes) -> None:
         """These lanes passed a warp-wide barrier, with one member mask."""
         mine = self.state.indices(lanes)
         if self.state.wave.threads <= WARP:
-            blocks = len(self.state.wave.blocks)
-            alive = np.bincount(self.state.block[self.state.alive], minlength=blocks)
-            whole = np.bincount(self.state.block[mine], minlength=blocks) == alive
-            if whole[self.state.block[mine]].all():  # of a block that is one warp: as good as a barrier
+            whole = np.bincount(self.state.block[mine])[self.state.block[mine]] == self.state.wave.threads
+            if whole.all():  # all threads of blocks that are one warp: as good as a barrier
                 self.barrier(lanes)
                 return
         self._forget_seen()
@@ -120,6 +126,8 @@ class Shadow:
         """These lanes have waited for what a clock knows."""
         self._forget_seen()
         self.clocks.acquire(lanes, clock)
+        if len(self._records) > self._many_records and not self._unwritten:
+            self._settle()
 
     def _forget_seen(self) -> None:
         """Accesses from now on are ordered in other ways than those that stand for them."""
@@ -129,6 +137,24 @@ class Shadow:
     def finish(self) -> None:
         """The wave has ended."""
         self._judge()
+        self._raise_unwritten()
+
+    def read_unwritten(self, lane: int, index: int, width: int, fault: SimulationError) -> None:
+        """A lane reads what no thread has written: a race if one does so later in this epoch, else a fault."""
+        units = index // self.unit + np.arange(max(1, width // self.unit))
+        self._unwritten.append((self.clocks.now(), lane, units, fault))
+
+    def _raise_unwritten(self) -> None:
+        for moment, lane, units, fault in self._unwritten:
+            block = self.state.block[lane]
+            for record in self._records:
+                kind, epochs = record.event.kind, record.event.moment.epochs
+                here = kind is Kind.COPY or (kind is not Kind.READ and epochs[block] == moment.epochs[block])
+                if here and np.isin(self._units(record)[1], units).any():
+                    break
+            else:
+                raise fault
+        self._unwritten = []
 
     # -- accesses ---------------------------------------------------------------------------------
 
@@ -229,18 +255,53 @@ class Shadow:
     def _condense(self) -> None:
         """Judge what is there and forget what is past, or what others stand for."""
         self._judge()
-        epochs, kept = self.clocks.now().epochs, []
-        for record in self._records:
-            block = self.state.block[record.lanes]
-            keep = record.event.moment.epochs[block] == epochs[block]
-            if keep.any() or record.number in self._flying:
-                kept.append(record if record.number in self._flying else record.part(keep))
-        self._records = kept
-        self._size = sum(record.lanes.size for record in kept)
+        known = self.clocks.known_to_all()
+        self._keep(self._current(np.zeros_like(known) if self._unwritten else known))
         if self._size > _MOST_ACCESSES // 2:
-            self._seen = np.zeros(self._writer.size * self.state.warps_per_block, np.uint8)
-            self._records = [r if r.event.kind is Kind.COPY else r.part(self._unseen(r)) for r in kept]
+            self._seen = np.zeros((len(Kind), self._writer.size * self.state.warps_per_block), np.uint8)
+            self._records = [r if r.event.kind is Kind.COPY else r.part(self._unseen(r)) for r in self._records]
             self._size = 0  # what is left has a bound of its own
+
+    def _settle(self) -> None:
+        """Judge what is there and forget what all threads of its block know: nothing that follows can race with it."""
+        self._judge()
+        self._keep(self._current(self.clocks.known_to_all()))
+        self._many_records = max(_MANY_RECORDS, 2 * len(self._records))
+
+    def _current(self, known: Array) -> Callable[[_Record], Array]:
+        """Says of the accesses of a record which are not past for all threads of their block."""
+        epochs = self.clocks.now().epochs
+        events = {record.number: record.event for record in self._records}
+
+        def past(moment: Moment, lanes: Array) -> Array:
+            result: Array = moment.epoch(lanes) < epochs[self.state.block[lanes]]
+            return result | (moment.count(lanes) < known[lanes])
+
+        def current(record: _Record) -> Array:
+            if record.done is None:
+                return ~past(record.event.moment, record.lanes)
+            done, keep = record.done.reshape(record.lanes.size, -1), np.zeros(record.lanes.size, bool)
+            for number in np.unique(done):
+                still = number not in events or ~past(events[number].moment, record.lanes)
+                keep |= (done == number).any(axis=1) & still
+            return keep
+
+        return current
+
+    def _keep(self, current: Callable[[_Record], Array]) -> None:
+        """Forget the accesses that are not current, other than copies in flight."""
+        kept: list[_Record] = []
+        for record in self._records:
+            keep = current(record)
+            if record.done is not None:
+                keep |= (record.done.reshape(record.lanes.size, -1) == NOT_DONE).any(axis=1)
+            if keep.any():
+                kept.append(record if keep.all() else record.part(keep))
+        landed = {int(n) for record in kept if record.done is not None for n in np.unique(record.done)}
+        kept += [record for record in self._records if record.lanes.size == 0 and record.number in landed]
+        self._records = sorted(kept, key=lambda record: record.number)
+        self._flying = {r.number: r for r in self._records if r.number in self._flying}
+        self._size = sum(record.lanes.size for record in self._records)
         self._writes = sum(record.event.kind is not Kind.READ for record in self._records)
 
     def _unseen(self, record: _Record) -> Array:
@@ -249,9 +310,11 @@ class Shadow:
         lanes, units = self._units(record)
         at = units * self.state.warps_per_block + self.state.thread[lanes] // WARP
         mine = (self.state.thread[lanes] % WARP + 1).astype(np.uint8)
-        seen = self._seen[at]
-        new = (seen != mine) & (seen != _SEVERAL)
-        self._seen[at[new]] = np.where(seen[new] == 0, mine[new], _SEVERAL)
+        kind = record.event.kind
+        seen = self._seen[kind, at]
+        # Writes of several lanes all stay: their values decide.
+        new = (seen != mine) & ((seen != _SEVERAL) | (kind is Kind.WRITE))
+        self._seen[kind, at[new]] = np.where(seen[new] == 0, mine[new], _SEVERAL)
         fresh: Array = new.reshape(record.lanes.size, -1).any(axis=1)
         return fresh
 
@@ -323,15 +386,13 @@ class Shadow:
             parts.append(Accesses(units[these].astype(np.int64), lanes[these].astype(np.int64),
                                   np.full(value.size, n, np.int64), value))  # fmt: skip
         events = [record.event for record in self._records]
-        for pair in PairSearch(events, Accesses.joined(parts), self._may_meet, self._known).pairs():
+        flags = [part.unit for part in parts if events[part.event[0]].operation.position in self.between.polling]
+        polled = np.unique(np.concatenate(flags)) if flags else np.zeros(0, np.int64)
+        for pair in PairSearch(events, Accesses.joined(parts), polled, self._known).pairs():
             address = pair.unit * self.unit % self.shared.stride
             self.log.add(pair.rank, Hazard(pair.kind, address, self.state.block_name(pair.first[1]),
                                            self._side(*pair.first), self._side(*pair.second),
                                            pair.across_warps))  # fmt: skip
-
-    def _may_meet(self, one: Event, two: Event) -> bool:
-        """Two strong accesses of shared memory may meet where one of them polls, or at a flag behind a fence."""
-        return one.operation.position in self.between.polling or two.operation.position in self.between.polling
 
     def _side(self, event: Event, lane: int) -> Side:
         i = event.operation.instruction

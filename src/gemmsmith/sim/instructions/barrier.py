@@ -1,7 +1,8 @@
 """Barriers of blocks and of warps, and fences.
 
-bar.sync and bar.red without a count are for all live threads of a block, whole warps at any place. With one, as many threads meet at a barrier of
-that number as the count says, from any place in the program; those that execute bar.arrive do not wait.
+bar.sync and bar.red without a count are for all live threads of a block, whole warps at any place. With one, as many
+threads meet at a barrier of that number as the count says, from any place in the program; those that execute bar.arrive
+do not wait.
 """
 
 from __future__ import annotations

@@ -68,7 +68,7 @@ def _lower_inval(code: Lowering, i: Instruction, generic: bool) -> Draft[bool]:
 
 
 def _inval(machine: Execution, step: Bundle[bool], lanes: Lanes) -> None:
-    """Atomic, as waits and arrivals are: cuda::pipeline ends with it, and no barrier comes before."""
+    """An atomic access, as waits and arrivals are: cuda::pipeline ends with it, after no barrier."""
     mine, index = places(machine, step, lanes, step.detail)
     barriers = machine.unit(MBarriers)
     barriers.load(index)

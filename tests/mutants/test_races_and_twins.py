@@ -1,0 +1,359 @@
+"""Racy kernels and their legal twins: one warp, two warps, several blocks; shared and global memory; every schedule.
+
+``[[…]]`` in a body is the cure: without it the kernel is racy, with it it is not. Every schedule must say so, and name
+the same two lines.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from small_kernel import run_body
+
+from gemmsmith.errors import SimulationError
+from gemmsmith.sim.hazards import Hazard
+from gemmsmith.sim.schedule import NAMES
+
+BEFORE = """
+__device__ unsigned counter, gate;
+__device__ volatile unsigned flag;
+__device__ float partial[1024];
+"""
+FLOATS = "__shared__ volatile float s[256];\n"
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A body with its cure in brackets, and the kinds of races that it has without."""
+
+    body: str
+    kinds: str
+    threads: int = 64
+    blocks: int = 1
+    across_blocks: bool = False
+
+    @property
+    def racy(self) -> str:
+        return re.sub(r"\[\[.*?\]\]", "", self.body, flags=re.DOTALL)
+
+    @property
+    def legal(self) -> str:
+        return self.body.replace("[[", "").replace("]]", "")
+
+
+RAW, WAR, WAW = "read-after-write", "write-after-read", "write-after-write"
+
+ONE_WARP = {
+    "a neighbour's word": Pair(FLOATS + "s[t] = in[t]; [[__syncwarp();]]\nout[t] = s[t ^ 1];", RAW, 32),
+    "a word that a neighbour still reads": Pair(
+        FLOATS + "s[t] = in[t]; __syncwarp();\nfloat x = s[t ^ 1]; [[__syncwarp();]]\ns[t] = x;", WAR, 32),
+    "two values in one word": Pair(
+        FLOATS + "if (t == 3) s[0] = 1; [[__syncwarp();]]\nif (t == 9) s[0] = 2;\nout[t] = 0;", WAW, 32),
+    "a third lane reads, not the lowest and not the highest": Pair(FLOATS + """
+        if (t == 0) s[0] = 1;
+        __syncwarp();
+        float x = 0;
+        if (t == 0 || t == 31) x = s[0];
+        if (t == 0 || t == 31 || t == 7) __syncwarp(0x80000081u);
+        if (t == 12) x = s[0];
+        [[__syncwarp();]]
+        if (t == 7) s[0] = 3;
+        out[t] = x;""", WAR, 32),
+    "tiles of sixteen, each with its own mask at one place": Pair(FLOATS + """
+        s[t] = in[t];
+        [[__syncwarp();]]
+        __syncwarp(t < 16 ? 0x0000ffffu : 0xffff0000u);
+        out[t] = s[t ^ 16];""", RAW, 32),
+    "global memory": Pair("partial[t] = in[t]; [[__syncwarp();]]\nout[t] = partial[t ^ 1];", RAW, 32),
+    "global memory that a neighbour still reads": Pair(
+        "float x = partial[t ^ 1]; [[__syncwarp();]]\npartial[t] = x + 1; out[t] = x;", WAR, 32),
+}  # fmt: skip
+
+TWO_WARPS = {
+    "the other warp's word": Pair(FLOATS + "s[t] = in[t]; [[__syncthreads();]]\nout[t] = s[t ^ 32];", RAW),
+    "the second barrier of a loop": Pair(FLOATS + """
+        float x = 0;
+        for (int i = 0; i < 3; ++i) {
+            s[t] = in[t] + i;
+            __syncthreads();
+            x += s[t ^ 33];
+            [[__syncthreads();]]
+        }
+        out[t] = x;""", WAR),
+    "a write hidden by one of the same value": Pair(FLOATS + """
+        if (t == 0) s[0] = 1;
+        if (t == 40) s[0] = 1;
+        [[__syncthreads();]]
+        out[t] = t == 40 ? s[0] : 0;""", RAW),
+    "a write hidden by an atomic": Pair("""
+        __shared__ int s;
+        if (t == 0) s = 5;
+        [[__syncthreads();]]
+        if (t >= 32) atomicAdd(&s, t);
+        __syncthreads();
+        out[t] = s;""", WAW),
+    "a read between two others of its warp": Pair(FLOATS + """
+        if (t == 0) s[0] = 1;
+        __syncthreads();
+        float x = 0;
+        if (t == 1 || t == 20 || t == 63) x = s[0];
+        [[__syncthreads();]]
+        if (t == 63) s[0] = 2;
+        out[t] = x;""", WAR),
+    "global memory": Pair("partial[t] = in[t]; [[__syncthreads();]]\nout[t] = partial[t ^ 32];", RAW),
+    "a flag in shared memory without its fence": Pair("""
+        __shared__ volatile int ready;
+        __shared__ float d[32];
+        if (t == 0) ready = 0;
+        __syncthreads();
+        if (t < 32) { while (!ready); __threadfence_block(); out[t] = d[t]; }
+        else {
+            d[t - 32] = in[t];
+            __syncwarp();
+            if (t == 32) { [[__threadfence_block();]] ready = 1; }
+        }""", RAW),
+}  # fmt: skip
+
+BLOCKS = {
+    "overlapping outputs": Pair(
+        "const int width = 32; [[if (t >= width) return;]]\nout[blockIdx.x * width + t] = in[t] + blockIdx.x;", WAW),
+    "another block's output": Pair("""
+        out[blockIdx.x * 64 + t] = in[t];
+        const int from = 64 [[+ 64]];
+        if (blockIdx.x == 2) partial[t] = out[from + t];""", RAW),
+    "a sum without atomics": Pair("if (t == 0) { [[if (blockIdx.x == 1)]] partial[7] += in[blockIdx.x]; }", "any"),
+    "a plain store beside atomics": Pair("""
+        if (t == 0 && blockIdx.x == 0) partial[1] = 0;
+        [[if (t == 0 && blockIdx.x == 0)]] atomicAdd(&partial[1], in[t]);""", WAW),
+    "the last block without the fence of the others": Pair("""
+        __shared__ bool last;
+        partial[blockIdx.x * 64 + t] = in[t];
+        __syncthreads();
+        if (t == 0) {
+            [[__threadfence();]]
+            last = atomicAdd(&counter, 1) == gridDim.x - 1;
+            __threadfence();
+        }
+        __syncthreads();
+        if (last) { float x = 0; for (int b = 0; b < gridDim.x; ++b) x += partial[b * 64 + t]; out[t] = x; }""", RAW),
+    "each thread's fence before the barrier": Pair("""
+        __shared__ bool last;
+        partial[blockIdx.x * 64 + t] = in[t];
+        [[__threadfence();]]
+        __syncthreads();
+        if (t == 0) last = atomicAdd(&counter, 1) == gridDim.x - 1;
+        __syncthreads();
+        if (last) { float x = 0; for (int b = 0; b < gridDim.x; ++b) x += partial[b * 64 + t]; out[t] = x; }""", RAW),
+    "not quite the last block": Pair("""
+        __shared__ bool last;
+        partial[blockIdx.x * 64 + t] = in[t];
+        __syncthreads();
+        if (t == 0) { __threadfence(); last = atomicAdd(&counter, 1) == gridDim.x - 2 [[+ 1]]; __threadfence(); }
+        __syncthreads();
+        if (last) { float x = 0; for (int b = 0; b < gridDim.x; ++b) x += partial[b * 64 + t]; out[t] = x; }""", RAW),
+    "the leader releases before its block has written": Pair("""
+        __shared__ bool last;
+        partial[blockIdx.x * 64 + t] = in[t];
+        [[__syncthreads();]]
+        if (t == 0) { __threadfence(); last = atomicAdd(&counter, 1) == gridDim.x - 1; __threadfence(); }
+        __syncthreads();
+        if (last) { float x = 0; for (int b = 0; b < gridDim.x; ++b) x += partial[b * 64 + t]; out[t] = x; }""", RAW),
+    "a barrier of the grid that lets go too early": Pair("""
+        partial[blockIdx.x * 64 + t] = in[t];
+        __syncthreads();
+        if (t == 0) {
+            __threadfence();
+            atomicAdd(&counter, 1);
+            while (*(volatile unsigned*)&counter < gridDim.x - 1 [[+ 1]]);
+            __threadfence();
+        }
+        __syncthreads();
+        float x = 0;
+        for (int b = 0; b < gridDim.x; ++b) x += partial[b * 64 + t];
+        out[blockIdx.x * 64 + t] = x;""", RAW),
+    "a fence for one block only": Pair("""
+        if (blockIdx.x == 2) {
+            partial[t] = in[t];
+            __syncthreads();
+            __threadfence_block(); [[__threadfence();]]
+            if (t == 0) flag = 1;
+        } else if (blockIdx.x == 0) {
+            if (t == 0) { while (!flag); __threadfence(); }
+            __syncthreads();
+            out[t] = partial[t];
+        }""", RAW),
+    "a release for one block only": Pair("""
+        if (blockIdx.x == 2) {
+            partial[t] = in[t];
+            __syncthreads();
+            if (t == 0) asm volatile("st.relaxed.gpu.global.u32 [%0], 0;" :: "l"(&counter) : "memory");
+            if (t == 0) asm volatile("st.release.cta.global.u32 [%0], 1;" :: "l"(&gate) : "memory");
+            [[if (t == 0) asm volatile("st.release.gpu.global.u32 [%0], 2;" :: "l"(&gate) : "memory");]]
+        } else if (blockIdx.x == 0) {
+            unsigned v = 0;
+            [[if (t == 0)
+                do asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(v) : "l"(&gate)); while (v < 2);]]
+            if (t == 0) do asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(v) : "l"(&gate)); while (!v);
+            __syncthreads();
+            out[t] = partial[t];
+        }""", RAW),
+}  # fmt: skip
+
+
+def _spread(pairs: dict[str, Pair]) -> dict[str, Pair]:
+    """Three blocks each, and races between them."""
+    return {name: Pair(p.body, p.kinds, blocks=3, across_blocks=True) for name, p in pairs.items()}
+
+
+ALL = {
+    **{f"one warp: {name}": pair for name, pair in ONE_WARP.items()},
+    **{f"two warps: {name}": pair for name, pair in TWO_WARPS.items()},
+    **{f"blocks: {name}": pair for name, pair in _spread(BLOCKS).items()},
+}
+
+
+def _lines(hazards: tuple[Hazard, ...]) -> set[tuple[str, str, str]]:
+    return {(hazard.kind, hazard.first.where, hazard.second.where) for hazard in hazards}
+
+
+def _id(name: str) -> str:
+    return name.replace(" ", "-")
+
+
+@pytest.mark.parametrize("name", ALL, ids=_id)
+def test_every_schedule_names_the_same_race(name: str, tmp_path: Path) -> None:
+    pair = ALL[name]
+    found = [
+        run_body(tmp_path, pair.racy, threads=pair.threads, blocks=pair.blocks, schedule=order, before=BEFORE).hazards
+        for order in NAMES
+    ]
+    assert all(found), dict(zip(NAMES, map(bool, found), strict=True))
+    assert all(_lines(hazards) == _lines(found[0]) for hazards in found), [_lines(h) for h in found]
+    assert pair.kinds in ("any", *(hazard.kind for hazard in found[0]))
+    assert any(hazard.across_blocks for hazard in found[0]) == pair.across_blocks
+    assert any(hazard.across_warps for hazard in found[0]) == (pair.threads > 32)
+
+
+@pytest.mark.parametrize("name", ALL, ids=_id)
+def test_the_legal_twin_is_not_accused(name: str, tmp_path: Path) -> None:
+    pair = ALL[name]
+    for order in NAMES:
+        outcome = run_body(
+            tmp_path, pair.legal, threads=pair.threads, blocks=pair.blocks, schedule=order, before=BEFORE
+        )
+        assert not outcome.hazards, (order, *map(str, outcome.hazards))
+
+
+# Kernels that people write and that are legal: threads, blocks, body.
+LEGAL = {
+    "whole warps at two barriers": (64, 1, FLOATS + """
+        s[t] = in[t];
+        if (t < 32) { __syncthreads(); out[t] = s[t + 32]; }
+        else        { __syncthreads(); out[t] = s[t - 32] * 2; }"""),
+    "__syncwarp at two places with one mask": (64, 1, FLOATS + """
+        s[t] = in[t];
+        if (t % 2) { __syncwarp(); out[t] = s[t ^ 1]; }
+        else       { __syncwarp(); out[t] = s[t ^ 1] * 2; }"""),
+    "a shuffle at two places with one mask": (64, 1, """
+        float x = in[t];
+        if (t % 2) { x = __shfl_xor_sync(0xffffffffu, x, 1) * in[3]; out[t] = x; }
+        else       { x = __shfl_xor_sync(0xffffffffu, x + 1, 1) - in[5]; out[t + 0] = x; }"""),
+    "generic pointers into two memories": (64, 1, """
+        __shared__ float d[64];
+        d[t] = in[t];
+        __syncthreads();
+        const float* p = t % 3 ? d : in;
+        asm volatile("" : "+l"(p));
+        out[t] = p[t];"""),
+    "warps that wait for each other in turn": (64, 1, """
+        __shared__ volatile int turn;
+        __shared__ float d;
+        if (t == 0) { turn = 0; d = 0; }
+        __syncthreads();
+        if (t % 32 == 0)
+            for (int i = t / 32; i < 6; i += 2) {
+                while (turn != i);
+                __threadfence_block();
+                d += in[i];
+                __threadfence_block();
+                turn = i + 1;
+            }
+        __syncthreads();
+        out[t] = d;"""),
+    "blocks that wait for the block after them": (64, 3, """
+        if (blockIdx.x < 2) {
+            if (t == 0) { while (flag != gridDim.x - 1 - blockIdx.x); __threadfence(); }
+            __syncthreads();
+        }
+        out[blockIdx.x * 64 + t] = in[t] + (blockIdx.x < 2 ? partial[t] : 0);
+        __syncthreads();
+        partial[t] = blockIdx.x;
+        __syncthreads();
+        if (t == 0) { __threadfence(); flag = gridDim.x - blockIdx.x; }"""),
+    "each thread updates its own result": (64, 3, """
+        out[blockIdx.x * 64 + t] = in[t];
+        for (int i = 0; i < 3; ++i) out[blockIdx.x * 64 + t] = 2 * ((volatile float*)out)[blockIdx.x * 64 + t];"""),
+    "all blocks store one value": (64, 3, "partial[0] = 7; out[blockIdx.x * 64 + t] = 1;"),
+    "a histogram of atomics": (64, 3, "atomicAdd(&partial[t % 5], in[t]);"),
+    "polling by an atomic": (64, 3, """
+        if (blockIdx.x == 2) { partial[t] = in[t]; __threadfence(); __syncthreads(); if (t == 0) atomicAdd(&gate, 1); }
+        else {
+            if (t == 0) while (atomicAdd(&gate, 0) == 0);
+            __syncthreads();
+            out[blockIdx.x * 64 + t] = partial[t];
+        }"""),
+    "three of four: padding that is never used": (64, 1, """
+        __shared__ float4 d[64];
+        float* f = reinterpret_cast<float*>(d);
+        f[4 * t] = in[t]; f[4 * t + 1] = 1; f[4 * t + 2] = 2;
+        __syncthreads();
+        const float4 v = d[63 - t];
+        out[t] = v.x + v.y + v.z;"""),
+    "three of four: another thread writes the padding": (64, 1, """
+        __shared__ float4 d[64];
+        volatile float* f = reinterpret_cast<float*>(d);
+        f[4 * t] = in[t]; f[4 * t + 1] = 1; f[4 * t + 2] = 2;
+        __syncthreads();
+        const float4 v = d[63 - t];
+        f[4 * t + 3] = t;
+        out[t] = v.x + v.y + v.z;"""),
+    "in place, one barrier before the stores": (64, 3, """
+        float* mine = partial + blockIdx.x * 64;
+        mine[t] = in[t];
+        __syncthreads();
+        const float x = mine[63 - t];
+        __syncthreads();
+        mine[t] = x;"""),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LEGAL, ids=_id)
+def test_legal_code_is_not_accused(name: str, tmp_path: Path) -> None:
+    threads, blocks, body = LEGAL[name]
+    results = []
+    for order in NAMES:
+        outcome = run_body(tmp_path, body, threads=threads, blocks=blocks, schedule=order, before=BEFORE)
+        assert not outcome.hazards, (order, *map(str, outcome.hazards))
+        results.append(outcome.out.tobytes())
+    assert len(set(results)) == 1
+
+
+@pytest.mark.parametrize("order", NAMES)
+@pytest.mark.parametrize(
+    ("access", "said"),
+    [
+        ("As[t + int(in[0])]", r"0 bytes past the end of As \(256 bytes\), into Bs"),
+        ("Bs[t - int(in[1])]", r"8 bytes before Bs \(512 bytes\), into As"),
+    ],
+)
+def test_an_access_beyond_a_shared_array_names_its_neighbour(
+    access: str, said: str, order: str, tmp_path: Path
+) -> None:
+    body = "__shared__ float As[64], Bs[128];\nAs[t] = in[t]; Bs[t] = 1; Bs[t + 64] = 2; __syncthreads();\n"
+    assert not run_body(tmp_path, body + "out[t] = As[63 - t] + Bs[t + 64];", schedule=order).hazards
+    with pytest.raises(SimulationError, match=said) as caught:
+        run_body(tmp_path, body + f"out[t] = As[63 - t] + Bs[t + 64] + {access};", schedule=order)
+    assert "small.cu:5" in str(caught.value.hint)
