@@ -147,6 +147,14 @@ BLOCKS = {
         if (t == 0) last = atomicAdd(&counter, 1) == gridDim.x - 1;
         __syncthreads();
         if (last) { float x = 0; for (int b = 0; b < gridDim.x; ++b) x += partial[b * 64 + t]; out[t] = x; }""", RAW),
+    "the last block resets the counter": Pair("""
+        __shared__ bool last;
+        if (t == 0) {
+            __threadfence();
+            last = atomicAdd(&counter, 1) == gridDim.x - 2 [[+ 1]];
+        }
+        __syncthreads();
+        if (last && t == 5) counter = 0;""", WAW),
     "not quite the last block": Pair("""
         __shared__ bool last;
         partial[blockIdx.x * 64 + t] = in[t];

@@ -26,11 +26,12 @@ class Clock:
     """What was acquired: all that each block did before an epoch, and more of single warps, lane by lane.
 
     ``epochs`` has one entry for each block of the grid. ``warps`` maps a warp's number in the grid to the counts of its
-    32 lanes.
+    32 lanes. ``flags`` are the locations that it was acquired through, each with the number of the last write seen.
     """
 
     epochs: Array
     warps: dict[int, Array] = field(default_factory=dict)
+    flags: dict[int, int] = field(default_factory=dict)
 
     def joined(self, other: Clock) -> Clock:
         """What either knows."""
@@ -40,7 +41,8 @@ class Clock:
         for warp, counts in other.warps.items():
             mine = warps.get(warp)
             warps[warp] = counts if mine is None else np.maximum(mine, counts)
-        return Clock(np.maximum(self.epochs, other.epochs), warps)
+        flags = self.flags | {flag: max(number, self.flags.get(flag, 0)) for flag, number in other.flags.items()}
+        return Clock(np.maximum(self.epochs, other.epochs), warps, flags)
 
 
 def joined(clocks: Iterable[Clock | None]) -> Clock | None:
@@ -83,6 +85,12 @@ class Moment:
             return 0
         found: Array = self.counts[lanes, self.state.thread[lanes] % WARP]
         return found
+
+
+def last_seen(moment: Moment, lane: int, flag: int) -> int:
+    """The number of the last write to a flag that a lane has acquired; 0 for none."""
+    held = -1 if moment.holds is None else int(moment.holds[lane])
+    return moment.clocks[held].flags.get(flag, 0) if held >= 0 else 0
 
 
 def ordered(before: Moment, first: Array, after: Moment, second: Array) -> Array:

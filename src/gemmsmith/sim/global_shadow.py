@@ -251,7 +251,7 @@ class SecondLook:
             self._write_down(state, clocks, step, touch)
         if self.between.orders[touch.operation.position].strong:
             codes = flag_codes(state, touch.space, touch.lanes, touch.addresses)
-            self.flags.access(clocks, touch.operation, state.indices(touch.lanes), codes)
+            self.flags.access(clocks, touch.operation, state.indices(touch.lanes), codes, len(self._events) - 1)
 
     def attach(self, clocks: Clocks) -> None:
         """A wave begins."""
@@ -303,7 +303,7 @@ class SecondLook:
         """The launch has ended: look for races."""
         if not self._parts:
             return
-        search = PairSearch(self._events, Accesses.joined(self._parts), None, set())
+        search = PairSearch(self._events, Accesses.joined(self._parts), None, set(), self.flags.writes)
         for pair in search.pairs():
             (one, lane), (two, other) = pair.first, pair.second
             blocks = one.moment.state.block_name(lane), two.moment.state.block_name(other)

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from gemmsmith.sim.clocks import Moment, ordered
+from gemmsmith.sim.clocks import Moment, last_seen, ordered
 from gemmsmith.sim.hazards import HazardKind
 from gemmsmith.sim.operation import Operation
 from gemmsmith.sim.types import Array
@@ -79,13 +79,14 @@ class PairSearch:
     """Looks for races among the accesses to some locations.
 
     ``flags`` are the locations, in ascending order, at which strong accesses may meet; None for all. ``known`` are the
-    pairs of instructions already found.
+    pairs of instructions already found. ``released`` has the writes to flags, by event and lane: which flag, and
+    the number of the write.
     """
 
-    def __init__(self, events: list[Event], accesses: Accesses, flags: Array | None,
-                 known: set[tuple[int, int]]) -> None:  # fmt: skip
+    def __init__(self, events: list[Event], accesses: Accesses, flags: Array | None, known: set[tuple[int, int]],
+                 released: dict[tuple[int, int], tuple[int, int]] | None = None) -> None:  # fmt: skip
         self.events, self.known = events, known
-        self.flags = flags
+        self.flags, self.released = flags, released
         moments: dict[int, int] = {}
         self.moments: list[Moment] = []
         for event in events:
@@ -228,7 +229,18 @@ class PairSearch:
         end_b = np.where(self.kind[b] == Kind.COPY, value[two].astype(np.int64), b)
         result: Array = (end_a == NOT_DONE) | ~before(np.maximum(end_a, 0), lane[one], b, lane[two])
         result &= (end_b == NOT_DONE) | ~before(np.maximum(end_b, 0), lane[two], a, lane[one])
-        return result
+        return self._not_through_flags(one, two, result)
+
+    def _not_through_flags(self, one: Array, two: Array, racing: Array) -> Array:
+        """Who has acquired through a flag knows the strong writes to the flag itself that came before."""
+        if self.released is None:
+            return racing
+        event, lane = self.accesses.event, self.accesses.lane
+        for i in np.flatnonzero(racing & (self.strong[event[one]] != self.strong[event[two]])):
+            a, b = (one[i], two[i]) if self.strong[event[one[i]]] else (two[i], one[i])
+            flag, number = self.released.get((int(event[a]), int(lane[a])), (0, 0))
+            racing[i] = not 0 < number <= last_seen(self.events[int(event[b])].moment, int(lane[b]), flag)
+        return racing
 
     def _ordered(self, first: Array, first_lane: Array, second: Array, second_lane: Array) -> Array:
         codes = self.moment[first].astype(np.int64) * len(self.moments) + self.moment[second]

@@ -9,7 +9,7 @@ read of a flag serves as the fence.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -42,14 +42,12 @@ class _Flag:
     version: int = 0
 
     def add(self, clock: Clock, block: int, block_only: bool) -> None:
-        self.version += 1
         kept = self.by_block.get(block)
         self.by_block[block] = clock if kept is None else kept.joined(clock)
         if not block_only:
             self.everyone = clock if self.everyone is None else self.everyone.joined(clock)
 
     def clear(self) -> None:
-        self.version += 1
         self.everyone, self.by_block = None, {}
 
     def seen(self, block: int, block_only: bool) -> Clock | None:
@@ -72,6 +70,9 @@ class Flags:
         self.between = between
         self._wanted = np.array(sorted(addresses), np.uint64)
         self._flags: dict[int, _Flag] = {}
+        self.writes: dict[
+            tuple[int, int], tuple[int, int]
+        ] = {}  # by event and lane: which flag, and the write's number
         self._fences: dict[int, tuple[Array, Array, list[Moment]]] = {}
         self._threads: dict[tuple[int, int], _Thread] = {}
         self._pending: dict[int, set[int]] = {}  # by wave, the lanes that read something and executed no fence since
@@ -121,8 +122,8 @@ class Flags:
 
     # -- accesses ---------------------------------------------------------------------------------
 
-    def access(self, clocks: Clocks, operation: Operation[Any], lanes: Array, codes: Array) -> None:
-        """A strong access, by each lane in turn."""
+    def access(self, clocks: Clocks, operation: Operation[Any], lanes: Array, codes: Array, event: int) -> None:
+        """A strong access, by each lane in turn; ``event`` is its number in the record of accesses."""
         if not self._wanted.size:
             return
         assert operation.access is not None
@@ -135,6 +136,8 @@ class Flags:
             if reads:
                 self._read(clocks, operation, lane, code, flag)
             if effect is not Effect.READ:
+                flag.version += 1
+                self.writes[event, lane] = code, flag.version
                 self._write(clocks, operation, lane, flag, update=effect is Effect.UPDATE)
 
     def _read(self, clocks: Clocks, operation: Operation[Any], lane: int, code: int, flag: _Flag) -> None:
@@ -143,14 +146,14 @@ class Flags:
             return
         thread.versions[code] = flag.version
         order, block = self.between.orders[operation.position], _block(clocks, lane)
-        found = flag.seen(block, order.block_only)
+        found = _through(code, flag, flag.seen(block, order.block_only))
         if order.acquires:
             if found is not None:
                 clocks.acquire(np.array([lane]), found)
             return
         self._pending.setdefault(clocks.number, set()).add(lane)
         thread.pending = joined((thread.pending, found))
-        thread.pending_in_block = joined((thread.pending_in_block, flag.seen(block, block_only=True)))
+        thread.pending_in_block = joined((thread.pending_in_block, _through(code, flag, flag.seen(block, True))))
 
     def _write(self, clocks: Clocks, operation: Operation[Any], lane: int, flag: _Flag, *, update: bool) -> None:
         order, block = self.between.orders[operation.position], _block(clocks, lane)
@@ -179,6 +182,10 @@ class Flags:
             if lanes.size:
                 clock = joined((clock, clocks.known(moment, lanes)))
         return clock
+
+
+def _through(code: int, flag: _Flag, clock: Clock | None) -> Clock | None:
+    return None if clock is None else replace(clock, flags=clock.flags | {code: flag.version})
 
 
 def _block(clocks: Clocks, lane: int) -> int:
