@@ -83,7 +83,7 @@ def test_compare(file: str, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_timeline_shows_the_name_as_written(file: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run_command(["timeline", "--", "run", file, *SIZE, "--device", "gpu"]) == 0
+    assert run_command(["timeline", "--json", "--", "run", file, *SIZE, "--device", "gpu"]) == 0
     assert "ours::tiled<16, float>" in capsys.readouterr().out
 
 
@@ -91,7 +91,10 @@ def test_launch_is_the_same_on_both_devices(file: str) -> None:
     rng = np.random.default_rng(0)
     a, b = rng.standard_normal((32, 48)).astype("f4"), rng.standard_normal((48, 64)).astype("f4")
     c = np.zeros((32, 64), "f4")
-    found = [gemmsmith.launch(file, "ours::tiled<16, float>", grid=(4, 2), block=(16, 16), device=device,
-                              args=[32, 64, 48, 1.0, a, b, 0.0, c]).by_name["C"] for device in ("sim", "gpu")]  # fmt: skip
+    found = [
+        gemmsmith.launch(file, "ours::tiled<16, float>", grid=(4, 2), block=(16, 16), device=device,
+                         args=[32, 64, 48, 1.0, a, b, 0.0, c]).by_name["C"]
+        for device in ("sim", "gpu")
+    ]  # fmt: skip
     assert np.array_equal(found[0], found[1])
     assert np.allclose(found[0], a @ b, atol=1e-4)

@@ -26,7 +26,7 @@ FAULTS = {
     "before the start": ("ld.global.u32 %r2, [%d1+-152]", "out-of-bounds global read", "4 bytes before a 252-byte"),
     "over the end": ("ld.global.v2.u32 {%r2, %r3}, [%d1+100]", "out-of-bounds global read of 8 bytes", "runs over"),
     "null": ("ld.global.u32 %r2, [%d3]", "out-of-bounds global read of 4 bytes at address 0x0", "null pointer"),
-    "generic null": ("ld.u32 %r2, [%d3]", "out-of-bounds generic read of 4 bytes at address 0x0", "before"),
+    "generic null": ("ld.u32 %r2, [%d3]", "out-of-bounds generic read of 4 bytes at address 0x0", "null pointer"),
     "atomic": ("atom.global.add.u32 %r2, [%d1+1000], %r2", "out-of-bounds global atomic update", "past the end"),
     "misaligned word": ("ld.global.u32 %r2, [%d1+2]", "misaligned global read of 4 bytes", "a multiple of 4"),
     "misaligned vector": ("ld.global.v4.u32 {%r2, %r3, %r7, %r8}, [%d1+4]", "misaligned global read of 16", "of 16"),
