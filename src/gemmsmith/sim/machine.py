@@ -100,6 +100,7 @@ class Machine(Execution):
             ready += self._advance(group, meet, alone=not (ready or self.at_barrier or self.at_warp_barrier))
         if self.shadow is not None:
             self.shadow.finish()
+        self.files = {}  # what is written down of this wave needs its numbering, not its registers
 
     def _start(self) -> list[Group]:
         if self.schedule.lockstep:
