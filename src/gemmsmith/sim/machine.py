@@ -106,6 +106,7 @@ class Machine(Execution):
                 ready += self._release_events()
         if self.shadow is not None:
             self.shadow.finish()
+        self.files = {}  # what is written down of this wave needs its numbering, not its registers
 
     def _anyone_waits(self) -> bool:
         return bool(self.at_barrier or self.at_warp_barrier or self.at_event)
