@@ -32,11 +32,12 @@ DONE: ret;""",
     "cp.async": """cp.async.ca.shared.global [%r20], [%d1], 8, 4;
 cp.async.cg.shared.global.L2::128B [%r20+512], [%d1], 16; cp.async.commit_group;
 cp.async.wait_group 0; cp.async.wait_all;""",
-    "barriers": "bar.sync 0; barrier.sync.aligned 1; bar.warp.sync -1;",
+    "barriers": "bar.sync 0; barrier.sync.aligned 1; barrier.sync 2; bar.warp.sync -1;",
     "barriers with a count": """bar.sync 1, 32; barrier.cta.sync 2, 32; bar.arrive 3, 64; bar.sync 3, 64;
-barrier.arrive.aligned 4, 64; barrier.sync 4, 64;""",
+barrier.arrive.aligned 4, 64; barrier.sync 4, 64; barrier.arrive 5, 64; barrier.sync.aligned 5, 64;""",
     "bar.red": """bar.red.popc.u32 %r1, 0, %p1; barrier.red.and.aligned.pred %p2, 0, %p1;
-bar.red.or.pred %p2, 1, 32, %p1; barrier.red.popc.u32 %r1, 1, 32, %p1;""",
+barrier.red.or.pred %p2, 0, %p1; bar.red.or.pred %p2, 1, 32, %p1; barrier.red.popc.u32 %r1, 1, 32, %p1;
+barrier.red.and.aligned.pred %p2, 1, 32, %p1;""",
     "mbarrier": """setp.eq.u32 %p1, %t, 0; @%p1 mbarrier.init.shared.b64 [room+2048], 32; bar.sync 0;
 mbarrier.arrive.shared.b64 %d2, [room+2048]; mbarrier.pending_count.b64 %r1, %d2;
 mbarrier.test_wait.shared.b64 %p2, [room+2048], %d2; cp.async.mbarrier.arrive.shared.b64 [room+2048];
@@ -69,5 +70,5 @@ wmma.load.c.sync.aligned.row.m16n16k16.global.f32 {_C8}, [%b0];
 wmma.mma.sync.aligned.row.col.m16n16k16.f32.f32 {_C8}, {_A8}, {_A8}, {_C8};
 wmma.mma.sync.aligned.row.col.m16n16k16.f32.bf16.bf16.f32 {_C8}, {_A4}, {_A4}, {_C8};
 wmma.mma.and.popc.sync.aligned.row.col.m8n8k128.s32.b1.b1.s32 {{%r1, %r2}}, {{%r3}}, {{%r4}}, {{%r1, %r2}};
-wmma.store.d.sync.aligned.col.m16n16k16.f32 [%b0], {_C8}, 16;""",
+bar.warp.sync -1; wmma.store.d.sync.aligned.col.m16n16k16.f32 [%b0], {_C8}, 16;""",
 }  # fmt: skip

@@ -106,9 +106,10 @@ def test_a_lane_outside_its_mask_is_a_fault(text: str) -> None:
 
 
 def test_a_member_that_never_arrives_is_a_fault() -> None:
-    vote = "vote.sync.any.pred %p2, %p1, -1;"
+    """Lanes may meet at different places, but not at different instructions."""
+    one, other = (f"vote.sync.{mode}.pred %p2, %p1, -1;" for mode in ("any", "all"))
     with pytest.raises(SimulationError, match=r"vote\.sync never completes"):
-        launch(f"setp.lt.u32 %p1, %t, 9; @%p1 bra W; {vote} ret; W: {vote}", words(1))
+        launch(f"setp.lt.u32 %p1, %t, 9; @%p1 bra W; {one} ret; W: {other}", words(1))
 
 
 def test_intrinsics_of_cuda() -> None:
