@@ -32,7 +32,7 @@ DONE: ret;""",
     "cp.async": """cp.async.ca.shared.global [%r20], [%d1], 8, 4;
 cp.async.cg.shared.global.L2::128B [%r20+512], [%d1], 16; cp.async.commit_group;
 cp.async.wait_group 0; cp.async.wait_all;""",
-    "barriers": "bar.sync 0; barrier.sync.aligned 1; bar.warp.sync -1;",
+    "barriers": "bar.sync 0; barrier.sync.aligned 1; barrier.sync 2; bar.warp.sync -1;",
     "barriers with a count": """bar.sync 1, 32; barrier.cta.sync 2, 32; bar.arrive 3, 64; bar.sync 3, 64;
 barrier.arrive.aligned 4, 64; barrier.sync.aligned 4, 64; barrier.arrive 5, 64; barrier.sync 5, 64; barrier.sync 6;""",
     "bar.red": """bar.red.popc.u32 %r1, 0, %p1; barrier.red.and.aligned.pred %p2, 0, %p1;
