@@ -139,6 +139,7 @@ DEVICE = {
                                   "std::vector<float> data; int run(cublasHandle_t h) { return h ? 1 : 0; }\n"
                                   "__device__ int count(int a) { return a; }\nint count(std::vector<int> v) { return v.size(); }"),
     "unreached kernel that does not compile": "__global__ void broken(float* x) { x[0] = nothing_of_this(name); }\n" + PLAIN,
+    "register": "__global__ void k(float* x, int n) { register float r = x[0]; for (register int i = 0; i < n; ++i) r += 1; x[1] = r; }",
 }  # fmt: skip
 
 

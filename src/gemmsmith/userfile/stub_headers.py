@@ -121,6 +121,8 @@ def prelude(
     parts += [text for name, text in _HOST_TYPES.items() if name not in own and re.search(rf"\b{name}\b", whole)]
     parts += [f"#include <{header}>\n" for header, words in _ELEMENTS.items() if words.search(whole)]
     parts.append(_std(whole, own, libcuxx))
+    if re.search(r"\bregister\b", whole):  # C++17 has no such storage class, and older kernels use it
+        parts.append("#define register\n")
     if any(_TORCH.fullmatch(name) for name in includes):
         parts.append(_stub("torch.h"))
     if libcuxx and any(name == "cub/cub.cuh" or name.startswith("cub/") for name in includes):
