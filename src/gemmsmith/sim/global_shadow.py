@@ -212,6 +212,12 @@ def _numbers(state: WaveState) -> Array:
 def _use(users: Array, at: Array, thread: Array) -> None:
     """Note that threads use locations; a location with several users gets ``_MANY``."""
     before = users.take(at)
+    if not before.any():  # nobody yet
+        users[at] = thread
+        lost = users.take(at) != thread
+        if lost.any():
+            users[at[lost]] = _MANY
+        return
     if (before == _MANY).all():
         return
     other = (before != thread) & (before != _MANY)
