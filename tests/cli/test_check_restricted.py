@@ -75,3 +75,42 @@ def test_a_tile_that_the_grid_does_not_show_is_found_by_larger_shapes(
     host = HOST.format(grid="4 * ((N + 511) / 512), (M + 7) / 8", block="32, 8", args="M, N, K, a, b, c")
     code, found = check(tmp_path, kernel, host, capsys)
     assert (code, found["status"]) == (0, "whole_tiles")
+
+
+def test_rows_written_into_their_neighbours_at_ragged_shapes_are_no_race_of_the_kernel(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without a guard on columns, threads past the end of a row write the beginning of the next one."""
+    kernel = f"""__global__ void k(int M, int N, int K, const float* A, const float* B, float* C) {{ {ROW}
+        if (row >= M || row * N + col >= M * N) return;
+        float s = 0; for (int k = 0; k < K; ++k) s += A[row * K + k] * B[min(k * N + col, K * N - 1)];
+        C[row * N + col] = s; }}"""
+    host = HOST.format(grid="(N + 15) / 16, (M + 15) / 16", block="16, 16", args="M, N, K, a, b, c")
+    code, found = check(tmp_path, kernel, host, capsys)
+    assert (code, found["status"]) == (0, "whole_tiles")
+
+
+def test_what_sm_90_has_and_the_simulator_lacks_is_compiled_for_sm_80(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """cuda::memcpy_async onto a barrier is a bulk copy on sm_90."""
+    kernel = """#include <cuda/barrier>
+        __global__ void k(int M, int N, int K, const float* A, const float* B, float* C) {
+            __shared__ alignas(16) float a[16][16];
+            __shared__ cuda::barrier<cuda::thread_scope_block> bar;
+            int x = threadIdx.x, y = threadIdx.y, row = blockIdx.y * 16 + y, col = blockIdx.x * 16 + x;
+            if (x == 0 && y == 0) init(&bar, 256);
+            __syncthreads();
+            float s = 0;
+            for (int t = 0; t < K; t += 16) {
+                if (x == 0) cuda::memcpy_async(a[y], A + row * K + t, cuda::aligned_size_t<16>(64), bar);
+                bar.arrive_and_wait();
+                for (int i = 0; i < 16; ++i) s += a[y][i] * B[(t + i) * N + col];
+                __syncthreads();
+            }
+            C[row * N + col] = s;
+        }"""
+    host = HOST.format(grid="N / 16, M / 16", block="16, 16", args="M, N, K, a, b, c")
+    code, found = check(tmp_path, kernel, host, capsys)
+    assert (code, found["status"], found["arch"]) == (0, "whole_tiles", "sm_80")
+    assert any("sm_80" in line for line in found["found"])

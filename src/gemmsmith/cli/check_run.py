@@ -34,7 +34,7 @@ from gemmsmith.cli.render.check_report import (
 )
 from gemmsmith.cli.render.output import progress
 from gemmsmith.compile.compiled import CompiledKernel
-from gemmsmith.errors import GemmsmithError
+from gemmsmith.errors import GemmsmithError, UnknownInstructionError
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.layout import layout_named
 from gemmsmith.kernel.spec import KernelSpec
@@ -53,6 +53,7 @@ from gemmsmith.verify.written import read_parameters
 
 _SAMPLED = ("integers, bit for bit", "random data", SCALED)  # of a large fixed size; other orders take too long
 # The order that hides most mistakes first, so that plain ones are named plainly; then orders that need the barriers.
+_OLDER_ARCH = "sm_80"
 SCHEDULES = ("lockstep", "in_order", "reversed", "random", "starved")
 
 
@@ -74,18 +75,18 @@ def run_check(spec: KernelSpec, config: Config, asked: Asked) -> Report:
     """Compile ``spec``, find out what it computes, and run the trials until one fails."""
     device, checks, cache, options, kernel = asked.device, asked.checks, asked.cache, asked.options, asked.kernel
     user = replace(options.launch, defines=spec.extra_defines)
-    first = device.open()
     shapes = _shapes(spec, config, asked)
-    blocks = sampled_blocks(spec, config, shapes.base) if first.kind == "sim" else None
+    blocks = sampled_blocks(spec, config, shapes.base) if not device.wants_gpu else None
     device.check_runs(spec, _problem(spec, shapes.base))
-    compiled = cache.compiler(spec, *aligned_code(spec, config, _problem(spec, shapes.base)), first.arch)
-    first.load(compiled)  # an instruction that the device lacks is no verdict on the kernel
-    bench = _Bench(device, asked.timeout, getattr(first, "loads", {}))
+    first, compiled, older = _compiled(spec, config, _problem(spec, shapes.base), asked)
+    bench = _Bench(device, asked.timeout, getattr(first, "loads", {}), first.arch)
     spec = as_compiled(spec, compiled.ptx)
     settled = _settled(bench, spec, config, shapes, compiled, options, blocks)
     if checks.c:  # the user says what C holds
         settled = settled.without_accumulation()
-    settled = replace(settled, lines=(*settled.lines, *notes(spec), *_sampled_note(spec, config, shapes, blocks)))
+    settled = replace(
+        settled, lines=(*settled.lines, *older, *notes(spec), *_sampled_note(spec, config, shapes, blocks))
+    )
     spec, shapes = settled.spec, _deeper(shapes, settled, config, asked)
     if asked.free and blocks is None and not spec.is_rung and not spec.signature.fixed:
         settled, shapes = _larger(bench, settled, config, shapes, compiled, options)
@@ -132,6 +133,32 @@ def run_check(spec: KernelSpec, config: Config, asked: Asked) -> Report:
     return report
 
 
+def _compiled(
+    spec: KernelSpec, config: Config, problem: Problem, asked: Asked
+) -> tuple[Device, CompiledKernel, tuple[str, ...]]:
+    """A device that the kernel is loaded on, its code, and what to say about that.
+
+    An instruction that the device lacks is no verdict on the kernel. What CUDA's libraries compile to bulk copies on
+    sm_90 is compiled to other instructions on sm_80, which the simulator knows.
+    """
+    device, cache = asked.device.open(), asked.cache
+    code = aligned_code(spec, config, problem)
+    compiled = cache.compiler(spec, *code, device.arch)
+    try:
+        device.load(compiled)
+    except UnknownInstructionError as error:
+        if device.kind != "sim" or spec.is_rung:
+            raise
+        older = asked.device.open(arch=_OLDER_ARCH)
+        try:
+            compiled = cache.compiler(spec, *code, older.arch)
+            older.load(compiled)
+        except GemmsmithError:
+            raise error from None
+        return older, compiled, (f"it is compiled for {older.arch}, since {error.message.split(' (')[0]}",)
+    return device, compiled, ()
+
+
 @dataclass(frozen=True)
 class _Bench:
     """Opens a device for each trial; simulators share the parsed kernel."""
@@ -139,9 +166,10 @@ class _Bench:
     device: DeviceOptions
     timeout: float
     loads: dict[tuple[str, str], Any]
+    arch: str
 
     def open(self, schedule: str = "lockstep", hazards: bool = False) -> Device:
-        opened = self.device.open(schedule, hazards=hazards, timeout=self.timeout)
+        opened = self.device.open(schedule, hazards=hazards, timeout=self.timeout, arch=self.arch)
         if hasattr(opened, "loads"):
             opened.loads = self.loads
         return opened
@@ -178,9 +206,9 @@ def _larger(
     bench: _Bench, settled: Settled, config: Config, shapes: CheckShapes, compiled: CompiledKernel,
     options: KernelOptions,
 ) -> tuple[Settled, CheckShapes]:  # fmt: skip
-    """Larger shapes for a kernel that accesses memory outside its matrices: its tile may be larger than they are."""
-    for times in (1, 2, 4):
-        tried = CheckShapes(*((m * times, n * times, k) for m, n, k in (shapes.base, shapes.distinct)))
+    """Larger shapes for a kernel that accesses memory outside its matrices: its tile or its pipeline may be larger."""
+    for times, deeper in ((1, 1), (2, 1), (4, 1), (2, 4)):
+        tried = CheckShapes(*((m * times, n * times, k * deeper) for m, n, k in (shapes.base, shapes.distinct)))
         if times > 1 and settled.reading is None:
             settled = _settled(bench, settled.spec, config, tried, compiled, options, None)
         problem = _problem(settled.spec, tried.base, _bias(settled))
