@@ -245,8 +245,11 @@ class PairSearch:
     def _ordered(self, first: Array, first_lane: Array, second: Array, second_lane: Array) -> Array:
         codes = self.moment[first].astype(np.int64) * len(self.moments) + self.moment[second]
         result = np.zeros(first.size, bool)
-        for code in np.unique(codes):
-            these = np.flatnonzero(codes == code)
+        if codes.size == 0:
+            return result
+        order = np.argsort(codes, kind="stable")
+        different, starts = np.unique(codes[order], return_index=True)
+        for code, these in zip(different, np.split(order, starts[1:]), strict=True):
             before, after = self.moments[code // len(self.moments)], self.moments[code % len(self.moments)]
             if before is after and before.counts is None:
                 continue  # nothing happened in between

@@ -35,7 +35,7 @@ from gemmsmith.sim.wave import WARP
 _NOBODY, _COPY, _ATOMIC = -1, -2, -3
 _MOST_ACCESSES = 1 << 23
 _SEVERAL = 255
-_MANY_RECORDS = 512
+_MANY_RECORDS = 96  # with as many moments, of which each two are compared
 
 
 def granule(lowered: Lowered) -> int:
