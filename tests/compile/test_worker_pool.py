@@ -163,8 +163,10 @@ def test_a_forked_process_has_its_own(pool: WorkerPool) -> None:
     assert not pool.run(job(), find_toolchain(), "a.cu").failure
 
 
+# A test run in the background of a shell is told to ignore SIGINT, and so would be the programs that it starts.
 _SCRIPT = """
-import sys, time
+import signal, sys, time
+signal.signal(signal.SIGINT, signal.default_int_handler)
 from gemmsmith.compile import find_toolchain
 from gemmsmith.compile.nvrtc_job import Job
 from gemmsmith.compile.worker_pool import worker_pool
