@@ -70,6 +70,11 @@ def dtype_named(name: str) -> DType:
         raise DTypeError(f"unknown data type {name!r}", f"use one of {', '.join(DTYPES)}") from None
 
 
+def stored_dtype(name: str) -> DType:
+    """The data type of a record, which may be one that only users' kernels have."""
+    return {d.name: d for d in (UINT8, FP64)}.get(name) or dtype_named(name)
+
+
 def dtype_of(numpy_dtype: np.dtype[Any]) -> DType:
     """The gemmsmith type of a NumPy type; other types, such as float64, are refused, not converted."""
     for dtype in _OF_ARRAYS:

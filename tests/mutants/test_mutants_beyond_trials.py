@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -45,8 +46,8 @@ def test_a_32_bit_offset_is_out_of_bounds(mutant: Mutant, tmp_path: Path) -> Non
     assert "block (0,0,0), thread (" in caught.value.hint
 
 
-def _constant(problem: Problem, fill: str = "normal", seed: int = 0) -> Operands:
-    data = operands(problem, fill, seed)
+def _constant(problem: Problem, fill: str = "normal", seed: int = 0, *more: Any) -> Operands:
+    data = operands(problem, fill, seed, *more)
     return replace(data, a=np.full_like(data.a, 1.5), b=np.full_like(data.b, -0.25), c=np.full_like(data.c, 2.0))
 
 

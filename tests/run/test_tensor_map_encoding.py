@@ -362,16 +362,12 @@ def test_an_entry_with_tensor_maps() -> None:
     assert packed["batch"] == b"\5\0\0\0"
 
 
-@pytest.mark.parametrize(("code", "said"), [
-    (CODE, "meaning of parameter 'map_a' is not recognised"),
-    ("__global__ void gemm(float* A, float* B, float* C, int N, int batch) {}", "'batch' is not recognised"),
-])  # fmt: skip
-def test_a_users_file_cannot_have_tensor_maps(code: str, said: str, tmp_path: Path) -> None:
-    with pytest.raises(SignatureError, match=said):
-        parse_signature(code, "gemm")
+def test_a_users_file_cannot_have_tensor_maps(tmp_path: Path) -> None:
+    with pytest.raises(SignatureError, match="meaning of parameter 'map_a' is not recognised"):
+        parse_signature(CODE, "gemm")
     path = tmp_path / "mine.cu"
-    path.write_text(code, encoding="utf-8")
-    with pytest.raises(SignatureError, match=said):
+    path.write_text(CODE, encoding="utf-8")
+    with pytest.raises(SignatureError, match=r"map_a is passed as .*TensorMap"):
         user_kernel(path, UserOptions(block="32"))
 
 

@@ -125,7 +125,7 @@ def run_check(spec: KernelSpec, config: Config, asked: Asked) -> Report:
             report.verdicts.append((trial, replace(verdict, repeat=again)))
             bar.advance(task)
             if not verdict.trusted and trial.label == DISTINCT and base.m == base.n and not spec.is_rung:
-                report.square = run(replace(trial, label=SQUARE, problem=base.with_(k=3 * base.k))).trusted
+                report.square = run(replace(trial, label=SQUARE, problem=_square(base))).trusted
             if not verdict.trusted and not report.only_warns(trial, verdict):
                 # A wrong launch would have failed before the ragged trial, which is the last.
                 report.hints = hints(spec, launch, user, verdict, suspect_launch=trial.label != RAGGED)
@@ -217,6 +217,10 @@ def _larger(
         if not any("out-of-bounds global" in reason for reason in verdict.reasons):
             return settled, tried
     return settled, shapes
+
+
+def _square(base: Problem) -> Problem:
+    return base.with_(m=2 * base.n, n=2 * base.n, k=3 * base.k)
 
 
 def _square_ragged(base: Problem) -> Problem:

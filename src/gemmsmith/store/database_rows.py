@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from gemmsmith.problem import Problem, dtype_named
+from gemmsmith.problem import Problem, stored_dtype
 from gemmsmith.store.old_names import current_identity
 from gemmsmith.store.results import Conditions, Machine, Measurement, Ratio, Run, Timing
 
@@ -50,7 +50,7 @@ CONFIG = Codec(_write_text, _read_config)
 REAL = Codec(float, lambda value: math.nan if value is None else float(value))
 INTEGER = Codec(int, int)
 FLAG = Codec(lambda value: int(bool(value)), bool)
-DTYPE = Codec(lambda dtype: dtype.name, dtype_named)
+DTYPE = Codec(lambda dtype: dtype.name, stored_dtype)
 
 
 @dataclass(frozen=True)

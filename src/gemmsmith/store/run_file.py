@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from gemmsmith.errors import UsageError
-from gemmsmith.problem import DType, Problem, dtype_named
+from gemmsmith.problem import DType, Problem, stored_dtype
 from gemmsmith.store.old_names import current_identity
 from gemmsmith.store.results import Conditions, Machine, Measurement, Ratio, Run, Timing
 
@@ -63,8 +63,8 @@ def _plain(value: Any) -> Any:
 
 
 def _measurement(data: dict[str, Any]) -> Measurement:
-    problem = {**data["problem"], "dtype": dtype_named(data["problem"]["dtype"]),
-               "out_dtype": dtype_named(data["problem"]["out_dtype"])}  # fmt: skip
+    problem = {**data["problem"], "dtype": stored_dtype(data["problem"]["dtype"]),
+               "out_dtype": stored_dtype(data["problem"]["out_dtype"])}  # fmt: skip
     conditions = _numbers(data["conditions"], throttled=tuple(data["conditions"]["throttled"]))
     fields = {name: value for name, value in _numbers(data).items() if name != "derived"}
     return Measurement(**{
