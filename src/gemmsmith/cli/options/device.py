@@ -55,7 +55,7 @@ class DeviceOptions(OptionGroup):
 
     def open(
         self, schedule: str = "lockstep", seed: int = 0, mod32: bool = False, hazards: bool = False,
-        timeout: float = math.inf, listener: Listener | None = None, arch: str = DEFAULT_ARCH,
+        timeout: float = math.inf, listener: Listener | None = None, arch: str = "",
     ) -> SimDevice | CudaDevice:  # fmt: skip
         """The device. The parameters are the simulator's; ``listener`` hears how many blocks of a launch are done."""
         if self.wants_gpu:
@@ -69,8 +69,8 @@ class DeviceOptions(OptionGroup):
         if listener is not None:
             from gemmsmith.cli.block_progress import ReportingSimulator
 
-            return ReportingSimulator(arch, order, mod32=mod32, hazards=hazards, listener=listener)
-        return SimDevice(arch, order, mod32=mod32, hazards=hazards, timeout=timeout)
+            return ReportingSimulator(arch or DEFAULT_ARCH, order, mod32=mod32, hazards=hazards, listener=listener)
+        return SimDevice(arch or DEFAULT_ARCH, order, mod32=mod32, hazards=hazards, timeout=timeout)
 
     def check_runs(self, spec: KernelSpec, problem: Problem) -> None:
         """Refuse a kernel that the chosen device cannot run."""
