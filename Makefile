@@ -16,7 +16,7 @@ test: check  ## what a change most likely breaks: under six minutes on two cores
 test-all: $(STAMP)  ## the rest of what needs no GPU (tests/tiers.toml): about five minutes on two cores
 	$(BIN)/pytest -n $(WORKERS) --dist worksteal -m "slow and not gpu"
 
-nightly: $(STAMP)  ## what CI has no time for (tests/tiers.toml): about six minutes on two cores
+nightly: $(STAMP)  ## what CI has no time for (tests/tiers.toml): about nine minutes on two cores
 	$(BIN)/pytest -n $(WORKERS) --dist worksteal -m "nightly and not gpu"
 
 check: $(STAMP)  ## linting, formatting, strict types
