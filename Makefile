@@ -43,6 +43,7 @@ bench-short: $(STAMP)  ## a short form of each script under benchmarks/ that nee
 	$(BIN)/python benchmarks/limits.py --runs 1
 	$(BIN)/python benchmarks/machine_code.py compare benchmarks/results/machine_code.json --only naive
 	mkdir -p build
+	$(BIN)/python benchmarks/check_repositories.py docs --only tile_fixed
 	$(BIN)/python benchmarks/calibrate_gates.py build/gates.json --device sim --largest-k 32 --seeds 1 --rungs naive
 
 $(STAMP): pyproject.toml

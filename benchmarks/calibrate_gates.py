@@ -34,7 +34,7 @@ from gemmsmith.ladder.registry import rung_named, rungs
 from gemmsmith.problem import FP32, INT8, TF32, DType, Problem, arithmetic_of
 from gemmsmith.run.cuda import cuda_device
 from gemmsmith.sim.device import SimDevice
-from gemmsmith.verify.compare import compare
+from gemmsmith.verify.compare import Arithmetic, compare
 
 DEPTHS = (16, 64, 256, 1024, 4096, 16384)
 SIZE = 64
@@ -103,16 +103,16 @@ def _on_gpu(values: Array) -> Any:
 def measure(variant: Variant, distribution: str, k: int, seeds: int, on_gpu: bool) -> dict[str, Any]:
     """The largest ρ over all outputs and seeds, and in how many outputs a dropped term would be seen."""
     problem = variant.problem(k)
-    fill, tensor = DISTRIBUTIONS[distribution], variant.spec.tensor_cores
+    fill, how = DISTRIBUTIONS[distribution], Arithmetic(variant.spec.tensor_cores)
     worst, gate, caught = 0.0, 0.0, []
     for seed in range(seeds):
         data = data_of(problem, distribution, seed)
         got = product(variant, problem, data, on_gpu)
-        found = compare("float", problem, variant.spec.signature, data, got, fill, seed, tensor)
+        found = compare("float", problem, variant.spec.signature, data, got, fill, seed, how)
         # NaN counts as the worst: np.max and np.maximum keep it.
         worst, gate = float(np.maximum(worst, np.max(found.ratios))), found.gate
         less = (got.astype(np.float64) - one_term(problem, data, seed)).astype(np.float32)
-        caught.append(compare("float", problem, variant.spec.signature, data, less, fill, seed, tensor).wrong.mean())
+        caught.append(compare("float", problem, variant.spec.signature, data, less, fill, seed, how).wrong.mean())
     return {
         "rung": variant.spec.name, "type": variant.type, "distribution": distribution, "k": k, "seeds": seeds,
         "rho": _plain(worst), "gate": gate, "fraction": _plain(worst / gate), "caught": float(np.mean(caught)),
