@@ -334,7 +334,7 @@ def test_products_between_kernels_of_others(name: str) -> None:
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("name", NAMES)
 def test_memory_given_back_early_is_not_missed(name: str, size: int) -> None:
-    """The allocator gives operands and workspaces to whoever comes next on the stream, here NaN and other products."""
+    """The allocator gives operands and workspaces to the next request on the stream, here NaN and other products."""
     pairs = [(plain(size, size), plain(size, size)) for _ in range(12)]
     expected = [product(name, a, b) for a, b in pairs]
     torch.cuda.synchronize()

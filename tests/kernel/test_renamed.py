@@ -1,4 +1,4 @@
-"""Old parameter names: data stored under them is converted, and whoever types one is told the new name."""
+"""Old parameter names: data stored under them is converted, and a command line that has one gets the new name."""
 
 from __future__ import annotations
 

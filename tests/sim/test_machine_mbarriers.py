@@ -172,7 +172,7 @@ mbarrier.test_wait.parity.shared.b64 %p1, [full], 1; selp.u32 %r4, 1, 0, %p1;"""
     assert results(body) == [9, 4, 1, 0]
 
 
-def test_whoever_drops_out_is_not_expected_again() -> None:
+def test_a_thread_that_drops_out_is_not_expected_again() -> None:
     body = """mbarrier.init.shared.b64 [full], 4;
 mbarrier.arrive_drop.shared.b64 %d1, [full]; mbarrier.arrive_drop.noComplete.shared.b64 _, [full], 1;
 mbarrier.arrive.shared.b64 _, [full]; mbarrier.arrive.shared.b64 _, [full];

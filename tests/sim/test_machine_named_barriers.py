@@ -79,7 +79,7 @@ def test_a_producer_arrives_and_a_consumer_waits(schedule: tuple[str, int]) -> N
     assert stages(schedule=schedule) == [0] * 32 + expected
 
 
-def test_whoever_only_arrives_is_not_ordered_after_the_others() -> None:
+def test_a_thread_that_only_arrives_is_not_ordered_after_the_others() -> None:
     with pytest.raises(HazardError) as caught:
         stages(acquire=FIRST.replace("bar.sync", "bar.arrive"), consume="bar.sync 1, 64;")
     assert {h.kind for h in caught.value.hazards} >= {"write-after-read"}

@@ -7,8 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from rich.markup import escape
-
 from gemmsmith.call.any_kernel.arguments import match_arguments
 from gemmsmith.call.any_kernel.result import LaunchResult
 from gemmsmith.call.launch import Launch
@@ -19,11 +17,12 @@ from gemmsmith.cli.options.arguments import PYTHON_FILE, ArgumentOptions
 from gemmsmith.cli.options.device import CacheOptions, DeviceOptions, TargetOptions
 from gemmsmith.cli.options.groups import option_words
 from gemmsmith.cli.options.kernel import KernelOptions
+from gemmsmith.cli.render.comparison_text import print_comparison
 from gemmsmith.cli.render.findings import checked
 from gemmsmith.cli.render.format_names import Format
 from gemmsmith.cli.render.formats import formatted
 from gemmsmith.cli.render.launch_text import check_json, command_line, geometry_line, print_check
-from gemmsmith.cli.render.output import item, print_json, print_table, progress, say
+from gemmsmith.cli.render.output import item, print_json, progress, say
 from gemmsmith.cli.render.profile_csv import lines_csv, metrics_csv
 from gemmsmith.cli.render.profile_tables import print_profile, print_source_lines
 from gemmsmith.compile.cache import CompileCache
@@ -128,21 +127,8 @@ def compare_two_launches(
     if as_json:
         print_json(comparison_json(found))
         return
-    for letter, each in zip("XY", both, strict=True):
-        item(f"{letter}  {launch_name(each)}, {geometry_line(each.geometry)}", lead=letter)
-    say()
-    for sentence in found.sentences:
-        item(f"- {sentence}")
-    say()
-    rows, section = [], ""
-    for row in found.rows:
-        shown = row.section if row.section != section else ""
-        rows.append(tuple(escape(cell) for cell in (shown, row.name, row.shown(row.left), row.shown(row.right))))
-        section = row.section
-    names = [escape(launch_name(each)) for each in both]
-    print_table((("", "left"), ("", "left"), (f"X {names[0]}", "right"), (f"Y {names[1]}", "right")), rows)
-    say()
-    say(MODEL, "dim")
+    titles = [f"{launch_name(each)}, {geometry_line(each.geometry)}" for each in both]
+    print_comparison(titles, [launch_name(each) for each in both], found.sentences, found.rows)
 
 
 def _profiled(

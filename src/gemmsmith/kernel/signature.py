@@ -220,21 +220,6 @@ def parse_signature(code: str, entry: str, declared: str = "", *, tensor_maps: b
     raise SignatureError(f"no __global__ function named {entry!r} in the source", f"entries found: {found}")
 
 
-def entry_parameters(code: str, entry: str) -> list[tuple[str, str]]:
-    """(type, name) of each parameter of ``entry``."""
-    found = []
-    for match in _ENTRY.finditer(strip_comments(code)):
-        if match.group("name") == entry:
-            for text in filter(None, (p.strip() for p in match.group("params").split(","))):
-                one = re.fullmatch(r"(?P<type>.*?[\s*&])(?P<name>\w+)(?P<array>\s*\[[^\]]*\])?", text, re.S)
-                if one is None:
-                    raise SignatureError(f"cannot read parameter {text!r} of {entry}")
-                found.append((one["type"] + (one["array"] or ""), one["name"]))
-            return found
-    known = ", ".join(entries(code)) or "none"
-    raise SignatureError(f"no __global__ function named {entry!r} in the source", f"entries found: {known}")
-
-
 def _arguments(entry: str, texts: list[str], declared: str, tensor_maps: bool) -> tuple[Argument, ...]:
     roles = [r.strip() for r in declared.split(",")] if declared else []
     if roles and len(roles) != len(texts):
@@ -288,22 +273,3 @@ def _check_complete(entry: str, arguments: tuple[Argument, ...]) -> None:
             f"{entry} is not a matrix product: no parameter for {', '.join(missing) or 'M, N or K'}",
             "a usual signature is (M, N, K, alpha, A, B, beta, C) or (A, B, C, M, N, K)",
         )
-
-
-def template_parameters(entry: str, text: str) -> list[tuple[str, str, bool]] | None:
-    """(kind, name, has a default) of each template parameter of ``entry``; None if it is not a template."""
-    code = strip_comments(text)
-    match = re.search(
-        r"template\s*<(?P<list>[^<>;{}]*(?:<[^<>;{}]*>[^<>;{}]*)*)>\s*(?:static\s+|inline\s+)*__global__[^;{}]*?\b"
-        + re.escape(entry)
-        + r"\s*\(",
-        code,
-    )
-    if match is None:
-        return None
-    parameters = []
-    for item in filter(None, (part.strip() for part in match.group("list").split(","))):
-        declaration, default, _ = item.partition("=")
-        words = re.findall(r"\w+", declaration)
-        parameters.append((words[0], words[-1], bool(default)))
-    return parameters

@@ -1,8 +1,8 @@
 """The memory order of an operation: weak or strong, what it releases and acquires, and for which threads.
 
 The words are those of PTX's memory consistency model. A *strong* access (volatile, relaxed, acquire, release, atomic)
-may meet another strong one; a weak access may not. A release makes what its thread did before visible to whoever
-acquires the same location: by the access itself, or by a fence before the write and a fence after the read.
+may meet another strong one; a weak access may not. A release makes what its thread did before visible to each thread
+that acquires the same location: by the access itself, or by a fence before the write and a fence after the read.
 """
 
 from __future__ import annotations

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 import typer
-from rich.markup import escape
 
 from gemmsmith.cli.ncu_profile import measured, measured_on
 from gemmsmith.cli.options.arguments import ArgumentOptions
@@ -18,12 +17,12 @@ from gemmsmith.cli.options.groups import OptionGroup
 from gemmsmith.cli.options.kernel import KernelName, KernelOptions
 from gemmsmith.cli.options.output import TableOptions
 from gemmsmith.cli.options.problem import ProblemOptions
-from gemmsmith.cli.render.output import item, print_json, print_table, progress, say
+from gemmsmith.cli.render.comparison_text import print_comparison
+from gemmsmith.cli.render.output import print_json, progress
 from gemmsmith.cli.subject import Subject, find_subject
 from gemmsmith.errors import UsageError
 from gemmsmith.explain.comparison import Comparison, compare, to_json
 from gemmsmith.explain.comparison_rows import origin_of
-from gemmsmith.explain.diagnosis import MODEL
 from gemmsmith.run.cuda import cuda_device
 
 _CONFIG = "Parameters of the {} kernel, or macros of a file: BM=64,BN=64."
@@ -124,18 +123,5 @@ def rows_csv(found: Comparison) -> str:
 
 
 def _print(both: list[Subject], found: Comparison) -> None:
-    for letter, subject in zip("XY", both, strict=True):
-        item(f"{letter}  {subject.title}", lead=letter)
-    say()
-    for sentence in found.sentences:
-        item(f"- {sentence}")
-    say()
-    rows, section = [], ""
-    for row in found.rows:
-        shown = row.section if row.section != section else ""
-        rows.append(tuple(escape(cell) for cell in (shown, row.name, row.shown(row.left), row.shown(row.right))))
-        section = row.section
-    names = [escape(subject.spec.name) for subject in both]
-    print_table((("", "left"), ("", "left"), (f"X {names[0]}", "right"), (f"Y {names[1]}", "right")), rows)
-    say()
-    say(MODEL, "dim")
+    titles, names = [subject.title for subject in both], [subject.spec.name for subject in both]
+    print_comparison(titles, names, found.sentences, found.rows)

@@ -1,0 +1,32 @@
+"""A comparison of two kernels or launches as text: sentences first, then the rows of both."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.markup import escape
+
+from gemmsmith.cli.render.output import item, print_table, say
+from gemmsmith.explain.comparison_rows import Row
+from gemmsmith.explain.diagnosis import MODEL
+
+
+def print_comparison(
+    titles: Sequence[str], names: Sequence[str], sentences: Sequence[str], found: Sequence[Row]
+) -> None:
+    """``titles`` and ``names`` are those of X and Y: a line each, and the heads of their columns."""
+    for letter, title in zip("XY", titles, strict=True):
+        item(f"{letter}  {title}", lead=letter)
+    say()
+    for sentence in sentences:
+        item(f"- {sentence}")
+    say()
+    rows, section = [], ""
+    for row in found:
+        shown = row.section if row.section != section else ""
+        rows.append(tuple(escape(cell) for cell in (shown, row.name, row.shown(row.left), row.shown(row.right))))
+        section = row.section
+    heads = [(f"{letter} {escape(name)}", "right") for letter, name in zip("XY", names, strict=True)]
+    print_table((("", "left"), ("", "left"), *heads), rows)
+    say()
+    say(MODEL, "dim")
