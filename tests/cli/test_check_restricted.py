@@ -63,7 +63,7 @@ def test_vector_stores_need_aligned_rows(
 def test_a_tile_that_the_grid_does_not_show_is_found_by_larger_shapes(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Columns are covered by four blocks, of which each knows whether it has work; a block has 128 columns."""
+    """Columns are covered by eight blocks, of which each knows whether it has work; a block has 128 columns."""
     kernel = """__global__ void k(int M, int N, int K, const float* A, const float* B, float* C) {
         int row = blockIdx.y * 8 + threadIdx.y, first = blockIdx.x * 128;
         if (first >= N) return;
@@ -72,7 +72,7 @@ def test_a_tile_that_the_grid_does_not_show_is_found_by_larger_shapes(
             for (int k = 0; k < K; ++k) s += A[row * K + k] * B[k * N + col];
             C[row * N + col] = s;
         } }"""
-    host = HOST.format(grid="4 * ((N + 511) / 512), (M + 7) / 8", block="32, 8", args="M, N, K, a, b, c")
+    host = HOST.format(grid="8 * ((N + 1023) / 1024), (M + 7) / 8", block="32, 8", args="M, N, K, a, b, c")
     code, found = check(tmp_path, kernel, host, capsys)
     assert (code, found["status"]) == (0, "whole_tiles")
 

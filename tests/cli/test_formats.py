@@ -102,6 +102,12 @@ def test_sarif(kernels: list[Checked], file: Path) -> None:
     assert [result["level"] for result in run["results"]] == ["error", "error", "warning"]
 
 
+def test_a_message_of_several_lines_is_one_annotation(file: Path) -> None:
+    text = formatted([checked(file, "k", report("first\nsecond"))], Format.GITHUB)
+    assert text.splitlines()[0].endswith("::first%0Asecond")
+    assert len(text.splitlines()) == 1
+
+
 def test_github(kernels: list[Checked], file: Path) -> None:
     lines = formatted(kernels, Format.GITHUB).splitlines()
     assert lines[0] == f"::error file={file.as_posix()},line=10,title=racy%3A race::{RACE}"
