@@ -29,7 +29,7 @@ from gemmsmith.sim.operation import FILE_DTYPES, Lowered
 from gemmsmith.sim.ptx import parse
 from gemmsmith.sim.schedule import Schedule, schedule_named
 from gemmsmith.sim.syntax import Entry
-from gemmsmith.sim.wave import Wave
+from gemmsmith.sim.wave import Wave, by_cluster
 
 # A wave has as many blocks as fit in this many lanes and this many bytes of registers.
 _WAVE_LANES = 1 << 15
@@ -168,20 +168,28 @@ class SimDevice:
         """Run every block, or only those numbered in ``blocks`` (x fastest)."""
         geometry = launch.geometry
         parameters = _pack(loaded.entry, launch.arguments)
+        _check_cluster(geometry)
         _check(geometry.grid, geometry.block, loaded.lowered.static_shared + geometry.smem)
         static = -(-loaded.lowered.static_shared // 16) * 16 if geometry.smem else loaded.lowered.static_shared
         per_lane = sum(h * FILE_DTYPES[f].itemsize for f, h in loaded.lowered.heights.items())
         lanes = max(geometry.threads, min(_WAVE_LANES, _WAVE_REGISTER_BYTES // max(1, per_lane)))
         at_once = max(1, lanes // geometry.threads)
         numbers = np.arange(geometry.blocks) if blocks is None else np.asarray(blocks, np.int64)
-        at_once = self._resident(loaded, geometry, per_lane, at_once)
+        numbers, together = by_cluster(numbers, geometry.grid, geometry.cluster), math.prod(geometry.cluster)
+        at_once = -(-self._resident(loaded, geometry, per_lane, at_once) // together) * together
         self.counters = Counters(loaded.lowered, geometry) if self.count else None
 
         def run(schedule: Schedule, log: HazardLog | None, counters: Counters | None, look: Look | None) -> None:
             deadline = time.monotonic() + self.timeout
             for start in range(0, len(numbers), at_once):
                 wave = Wave(
-                    geometry.grid, geometry.block, numbers[start : start + at_once], static + geometry.smem, parameters
+                    geometry.grid,
+                    geometry.block,
+                    numbers[start : start + at_once],
+                    static + geometry.smem,
+                    parameters,
+                    geometry.cluster,
+                    together > 1,
                 )
                 machine = Machine(loaded.lowered, loaded.program(wave.lanes), wave, self.memory, schedule, log,
                                   counters, deadline, look)  # fmt: skip
@@ -255,6 +263,18 @@ def _pack(entry: Entry, arguments: tuple[bytes, ...]) -> bytes:
             raise LaunchError(f"{entry.name}: parameter {parameter.name} has {parameter.size} bytes, not {len(value)}")
         data = data.ljust(-(-len(data) // parameter.align) * parameter.align, b"\0") + value
     return data
+
+
+def _check_cluster(geometry: Geometry) -> None:
+    blocks, most = math.prod(geometry.cluster), cuda_limits().cluster_blocks
+    if blocks > most or min(geometry.cluster) < 1:
+        raise LaunchError(f"a cluster of {blocks} blocks cannot be launched", f"1 to {most}")
+    for axis, blocks_along, cluster in zip("xyz", geometry.grid, geometry.cluster, strict=True):
+        if blocks_along % cluster:
+            raise LaunchError(
+                f"a grid of {blocks_along} blocks along {axis} cannot be launched in clusters of {cluster}",
+                "make the grid a multiple of the cluster",
+            )
 
 
 def _check(grid: tuple[int, int, int], block: tuple[int, int, int], shared: int) -> None:

@@ -48,6 +48,7 @@ class Execution(WaveState):
         self.memory, self.late_copies, self.counters, self.log = memory, late_copies, counters, log
         self.between = lowered.fact(shared_between_threads)
         self.shared = WindowMemory(Space.SHARED, len(wave.blocks), wave.shared_size)
+        self.shared.cluster = wave.cluster_blocks
         if RESERVED in lowered.special:
             self.shared.clear(RESERVED_BYTES)
         self.shared_base = self.block * self.shared.stride
@@ -66,6 +67,8 @@ class Execution(WaveState):
         self.progress = 0
         # What happens by itself, the oldest first: here, when no thread can go on without it.
         self.postponed: deque[Callable[[], None]] = deque()
+        # What is still to be done when all threads have ended.
+        self.at_end: list[Callable[[], None]] = []
         self._units: dict[Callable[[Execution], Any], Any] = {}
 
     def unit(self, kind: Callable[[Execution], U]) -> U:

@@ -170,6 +170,10 @@ class Lowering:
                 raise Refused(operand.name)
         raise Refused
 
+    def special_source(self, name: str) -> Slot:
+        """A special register that the instruction reads without naming it."""
+        return self._special(name, FILE_DTYPES[FILES[SPECIAL[name].nbytes]])
+
     def _special(self, name: str, dtype: np.dtype[Any]) -> Slot:
         """A special register: a row that is filled before the kernel starts."""
         if name not in self.special:

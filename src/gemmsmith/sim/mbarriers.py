@@ -2,7 +2,8 @@
 
 PTX leaves the 64 bits of an object open. Here the low 20 are the arrivals that the current phase still lacks, the next
 20 those that a phase expects, and the others the number of the phase. ``mbarrier.arrive`` returns these bits as they
-were before the arrival.
+were before the arrival. The bytes that a phase still expects (its transactions) are kept beside them. A phase is
+complete when it lacks neither arrivals nor bytes.
 """
 
 from __future__ import annotations
@@ -52,6 +53,7 @@ class MBarriers:
         # What arrivals released: those of the current phase, and those of all phases before it.
         self._released: dict[int, Clock] = {}
         self._completed: dict[int, Clock] = {}
+        self._bytes: dict[int, int] = {}  # that the current phase still expects; below 0 if they came early
         # The wait that each lane was last told to repeat, by its position in the program.
         self.repeated = np.full(machine.wave.lanes, -1, np.int64)
 
@@ -61,6 +63,7 @@ class MBarriers:
         for place in np.unique(index).tolist():
             self._released.pop(place, None)
             self._completed.pop(place, None)
+            self._bytes.pop(place, None)
 
     def load(self, index: Array) -> Array:
         """The states of valid objects."""
@@ -127,14 +130,45 @@ class MBarriers:
             new = self.machine.clocks.known(moment, lanes[mine])
             self._released[place] = new.joined(self._released.get(place, new))
         expected -= total if drop else 0
-        if total == pending:
-            self._store(place, expected, expected, phase + 1)
-            if place in self._released:
-                released = self._released.pop(place)
-                self._completed[place] = released.joined(self._completed.get(place, released))
-        else:
-            self._store(place, pending - total, expected, phase)
+        self._store(place, pending - total, expected, phase)
+        self._complete(place)
         return members[here:]
+
+    def _complete(self, place: int) -> None:
+        """End the phase if it lacks nothing."""
+        pending, expected, phase = self._parts(place)
+        if pending or self._bytes.get(place, 0):
+            return
+        self._store(place, expected, expected, phase + 1)
+        if place in self._released:
+            released = self._released.pop(place)
+            self._completed[place] = released.joined(self._completed.get(place, released))
+
+    def expect(self, index: Array, nbytes: Array) -> None:
+        """The current phases expect so many bytes more."""
+        self.load(index)
+        for n, place in enumerate(index.tolist()):
+            self._count(n, place, int(nbytes[n]))
+
+    def landed(self, index: Array, nbytes: Array, clock: Clock | None = None) -> None:
+        """So many bytes have landed; ``clock``: what those who wait for them learn, if races are looked for."""
+        self.load(index)
+        for n, place in enumerate(index.tolist()):
+            if clock is not None:
+                self._released[place] = clock.joined(self._released.get(place, clock))
+            self._count(n, place, -int(nbytes[n]))
+            self._complete(place)
+        self.machine.progress += 1
+
+    def _count(self, lane: int, place: int, nbytes: int) -> None:
+        total = self._bytes.get(place, 0) + nbytes
+        if abs(total) > MOST:
+            raise LaneFault(lane, f"an mbarrier's phase expects {total:,} bytes: at most {MOST:,} either way")
+        self._bytes[place] = total
+
+    def expected_bytes(self, place: int) -> int:
+        """Bytes that the current phase still expects."""
+        return self._bytes.get(place, 0)
 
     def acquire(self, lanes: Array, index: Array) -> None:
         """These lanes have waited for phases that are complete."""

@@ -39,6 +39,10 @@ RAW: dict[int, np.dtype[Any]] = {
 _PAGE_SHIFT = 12
 _PAGE = 1 << _PAGE_SHIFT
 
+# The address of another block's shared memory has the block's rank in the cluster, plus one, above these bits.
+PEER_SHIFT = 24
+_PEER_OFFSET = (1 << PEER_SHIFT) - 1
+
 SHIFT = {1: 0, 2: 1, 4: 2, 8: 3, 16: 4}  # by which an address is shifted to get an element's index
 
 
@@ -321,6 +325,7 @@ class WindowMemory:
         self.space, self.size = space, size
         self.stride = max(16, -(-size // 16) * 16)
         self.data = np.full(windows * self.stride, 0xCD, np.uint8)
+        self.cluster = 1  # windows that reach one another, in groups of as many
         self.check = True  # whether reading what was never written is a fault
         # Four bits for the four bytes of each word: which were ever written.
         self.written = np.zeros(windows * self.stride // 4, np.uint8)
@@ -333,12 +338,25 @@ class WindowMemory:
     def index(self, addresses: Array, bases: Array, width: int) -> Array:
         """Byte positions in ``data`` for addresses inside each lane's window."""
         check_alignment(addresses, width, self.space)
+        if self.cluster > 1 and addresses.size and int(addresses.max()) + width > self.size:
+            addresses, bases = self.mapped(addresses, bases)
         if addresses.size and int(addresses.max()) + width > self.size:
             position = int(np.flatnonzero(addresses.reshape(-1) > max(self.size - width, -1))[0])
             address = int(addresses.reshape(-1)[position])
             raise AccessFault("out-of-bounds", position, address,
                               f"the block has {self.size} bytes of {self.space} memory", self.space)  # fmt: skip
         return addresses.astype(np.int64) + bases
+
+    def mapped(self, addresses: Array, bases: Array) -> tuple[Array, Array]:
+        """Addresses inside windows of the cluster, and where those windows start: ``mapa`` chooses another block's."""
+        ranks, inside = (addresses >> PEER_SHIFT).astype(np.int64), addresses & addresses.dtype.type(_PEER_OFFSET)
+        beyond = ranks > self.cluster
+        if beyond.any():
+            position = int(np.flatnonzero(beyond.reshape(-1))[0])
+            raise AccessFault("out-of-bounds", position, int(addresses.reshape(-1)[position]),
+                              f"the cluster has {self.cluster} blocks", self.space)  # fmt: skip
+        first = bases // (self.stride * self.cluster) * (self.stride * self.cluster)
+        return inside, np.where(ranks > 0, first + (ranks - 1) * self.stride, bases)
 
     def gather(self, index: Array, width: int, used: Array | None = None) -> Array:
         """The bytes at these positions. ``used``: which of the bytes of each row of accesses must have been written."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gemmsmith.sim.types import Array
-from gemmsmith.sim.wave import WARP, Wave, coordinates
+from gemmsmith.sim.wave import WARP, Wave, coordinates, linear
 
 
 @dataclass(frozen=True)
@@ -48,6 +48,15 @@ def _bit(at: Place) -> Array:
     return bits
 
 
+def _in_cluster(n: int) -> Value:
+    """Where a block is in its cluster, along one axis."""
+    return lambda at: coordinates(at.block, at.wave.grid)[n] % at.wave.cluster[n]
+
+
+def _rank(at: Place) -> int | Array:
+    return linear(tuple(_in_cluster(n)(at) for n in range(3)), at.wave.cluster)
+
+
 def _axes(name: str, value: Callable[[int], Value]) -> dict[str, SpecialRegister]:
     return {f"%{name}.{axis}": SpecialRegister(value(n)) for n, axis in enumerate("xyz")}
 
@@ -57,6 +66,13 @@ SPECIAL: dict[str, SpecialRegister] = {
     **_axes("ntid", lambda n: lambda at: at.wave.block[n]),
     **_axes("ctaid", lambda n: lambda at: coordinates(at.block, at.wave.grid)[n]),
     **_axes("nctaid", lambda n: lambda at: at.wave.grid[n]),
+    **_axes("cluster_ctaid", _in_cluster),
+    **_axes("cluster_nctaid", lambda n: lambda at: at.wave.cluster[n]),
+    **_axes("clusterid", lambda n: lambda at: coordinates(at.block, at.wave.grid)[n] // at.wave.cluster[n]),
+    **_axes("nclusterid", lambda n: lambda at: at.wave.grid[n] // at.wave.cluster[n]),
+    "%cluster_ctarank": SpecialRegister(_rank),
+    "%cluster_nctarank": SpecialRegister(lambda at: at.wave.cluster_blocks),
+    "%is_explicit_cluster": SpecialRegister(lambda at: at.wave.explicit, 1),
     "%laneid": SpecialRegister(lambda at: at.thread % WARP),
     "%warpid": SpecialRegister(lambda at: at.thread // WARP),
     "%nwarpid": SpecialRegister(lambda _: 64),  # warps of an SM

@@ -24,7 +24,13 @@ from gemmsmith.sim.types import DTYPES, TYPE_BYTES, Array
 
 Update = Callable[..., Array]
 
-_SPACES = {"global": Space.GLOBAL, "shared": Space.SHARED, "shared::cta": Space.SHARED, "": Space.GENERIC}
+_SPACES = {
+    "global": Space.GLOBAL,
+    "shared": Space.SHARED,
+    "shared::cta": Space.SHARED,
+    "shared::cluster": Space.SHARED,
+    "": Space.GENERIC,
+}
 
 
 def _add_double_global(old: Array, value: Array) -> Array:

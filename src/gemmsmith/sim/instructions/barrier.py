@@ -237,5 +237,8 @@ RECORDS = (
     Record("membar.level", where={"level": "cta gl sys"}, **_FENCE),
     Record("fence.order?.scope", where={"order": "sc acq_rel acquire release", "scope": "cta cluster gpu sys"},
            **_FENCE),
+    Record("fence.proxy.kind.space?", where={"kind": "alias async", "space": "global shared::cta shared::cluster"},
+           **_FENCE),
+    Record("fence.mbarrier_init.release.cluster", **_FENCE),
     Record("griddepcontrol.action", where={"action": "wait launch_dependents"}, **_FENCE),
 )  # fmt: skip

@@ -19,7 +19,7 @@ from gemmsmith.sim.lanes import Lanes
 from gemmsmith.sim.lowering import Lowering, Refused, operands
 from gemmsmith.sim.mbarriers import BYTES, MOST, MBarriers, pending_count, phase_number, state
 from gemmsmith.sim.memory import RAW, LaneFault, resolve_generic
-from gemmsmith.sim.syntax import SINK, Immediate, Instruction
+from gemmsmith.sim.syntax import SINK, Address, Immediate, Instruction
 from gemmsmith.sim.traits import Access, Bundling, Counted, Effect, Mix, Profiled, Space, Wait
 from gemmsmith.sim.types import Array
 
@@ -81,20 +81,25 @@ def _inval(machine: Execution, step: Bundle[bool], lanes: Lanes) -> None:
 
 @dataclass(frozen=True)
 class Arrival:
-    """``drop``: later phases expect one arrival less. ``completes``: whether it may be the last of its phase."""
+    """``drop``: later phases expect one arrival less. ``completes``: whether it may be the last of its phase.
+
+    ``expects``: the source is not a number of arrivals, but of bytes that the phase is to expect besides.
+    """
 
     generic: bool
     drop: bool
     completes: bool
+    expects: bool = False
 
 
 def _decode_arrive(m: Modifiers) -> Arrival:
-    return Arrival("space" not in m, m["op"] == "arrive_drop", "noComplete" not in m)
+    return Arrival("space" not in m, m["op"] == "arrive_drop", "noComplete" not in m, "expect_tx" in m)
 
 
 def _lower_arrive(code: Lowering, i: Instruction, form: Arrival) -> Draft[Arrival]:
-    found, at, *count = operands(i, 2, 3)
-    if not form.completes and not count:
+    given = i.operands if len(i.operands) > 1 and not isinstance(i.operands[0], Address) else (SINK, *i.operands)
+    found, at, *count = given
+    if len(count) > 1 or ((form.expects or not form.completes) and not count):
         raise Refused
     targets = () if found == SINK else (code.slot(found, "b64"),)
     return Draft(form, targets, (code.source(count[0] if count else Immediate(1, "int"), "u32"),), (code.pointer(at),),
@@ -106,10 +111,35 @@ def _arrive(machine: Execution, step: Bundle[Arrival], lanes: Lanes) -> None:
     mine, index = places(machine, step, lanes, form.generic)
     counts = machine.spread(machine.fetch(step.sources[0], lanes), lanes)
     barriers.note(step.first, mine, index)
+    if form.expects:
+        barriers.expect(index, counts)
+        counts = np.ones_like(counts)
     moment = None if machine.shadow is None else machine.shadow.arrive(mine)
     found = barriers.arrive(mine, index, counts, moment, form.drop, form.completes)
     if step.targets:
         machine.put(step.targets[0], lanes, found)
+
+
+# -- bytes --------------------------------------------------------------------------------------------
+
+
+def _lower_bytes(code: Lowering, i: Instruction, generic: bool) -> Draft[bool]:
+    at, count = operands(i, 2)
+    return Draft(generic, (), (code.source(count, "u32"),), (code.pointer(at),), _ACCESS)
+
+
+def _expect(machine: Execution, step: Bundle[bool], lanes: Lanes) -> None:
+    mine, index = places(machine, step, lanes, step.detail)
+    barriers = machine.unit(MBarriers)
+    barriers.note(step.first, mine, index)
+    barriers.expect(index, machine.spread(machine.fetch(step.sources[0], lanes), lanes))
+
+
+def _complete(machine: Execution, step: Bundle[bool], lanes: Lanes) -> None:
+    mine, index = places(machine, step, lanes, step.detail)
+    barriers = machine.unit(MBarriers)
+    barriers.note(step.first, mine, index)
+    barriers.landed(index, machine.spread(machine.fetch(step.sources[0], lanes), lanes))
 
 
 # -- waits --------------------------------------------------------------------------------------------
@@ -144,9 +174,9 @@ class PhaseWait:
 
     def describe(self, machine: Execution, step: Bundle[Any], lane: int) -> str:
         _, index = places(machine, step, np.array([lane]), self.generic)
-        bits = machine.unit(MBarriers).load(index)[0]
+        bits, nbytes = machine.unit(MBarriers).load(index)[0], machine.unit(MBarriers).expected_bytes(int(index[0]))
         return (f"{step.traits.called} never completes: phase {int(phase_number(bits))} of the mbarrier lacks "
-                f"{int(pending_count(bits))} arrivals")  # fmt: skip
+                f"{int(pending_count(bits))} arrivals{f' and {nbytes:,} bytes' if nbytes else ''}")  # fmt: skip
 
 
 def _decode_wait(m: Modifiers) -> PhaseWait:
@@ -184,7 +214,8 @@ def _pending(machine: Execution, step: Bundle[None], lanes: Lanes) -> None:
 # -- records ------------------------------------------------------------------------------------------
 
 _WHERE = {"space": "shared shared::cta"}
-_ORDERED = {**_WHERE, "order": "release acquire relaxed", "scope": "cta"}
+_CLUSTER = {"space": "shared shared::cta shared::cluster"}
+_ORDER = {"order": "release acquire relaxed", "scope": "cta cluster"}
 _COMMON: dict[str, Any] = {
     "bundling": Bundling.BOUNDARY,
     "counts": Counted(Profiled(Mix.BARRIER)),
@@ -196,10 +227,16 @@ RECORDS = (
            called="mbarrier.init", verb="initialisation", **_COMMON),
     Record("mbarrier.inval.space?.b64", where=_WHERE, decode=_decode_place, lower=_lower_inval, execute=_inval,
            called="mbarrier.inval", verb="invalidation", **_COMMON),
-    Record("mbarrier.op.noComplete?.order?.scope?.space?.b64", where={**_ORDERED, "op": "arrive arrive_drop"},
+    Record("mbarrier.op.expect_tx?.noComplete?.order?.scope?.space?.b64",
+           where={**_CLUSTER, **_ORDER, "op": "arrive arrive_drop"},
            decode=_decode_arrive, lower=_lower_arrive, execute=_arrive, called="mbarrier.arrive", verb="arrival",
            **_COMMON),
-    Record("mbarrier.op.parity?.order?.scope?.space?.b64", where={**_ORDERED, "op": "test_wait try_wait"},
+    Record("mbarrier.expect_tx.order?.scope?.space?.b64", where={**_CLUSTER, **_ORDER}, decode=_decode_place,
+           lower=_lower_bytes, execute=_expect, called="mbarrier.expect_tx", verb="arrival", **_COMMON),
+    Record("mbarrier.complete_tx.order?.scope?.space?.b64", where={**_CLUSTER, **_ORDER}, decode=_decode_place,
+           lower=_lower_bytes, execute=_complete, called="mbarrier.complete_tx", verb="arrival", **_COMMON),
+    Record("mbarrier.op.parity?.order?.scope?.space?.b64",
+           where={**_WHERE, **_ORDER, "op": "test_wait try_wait"},
            decode=_decode_wait, lower=_lower_wait, execute=_wait, called="mbarrier wait", verb="wait",
            waits_on=Wait.EVENT, **_COMMON),
     Record("mbarrier.pending_count.b64", decode=no_form, lower=_lower_pending, execute=_pending),

@@ -25,6 +25,7 @@ WAVEFRONTS = "smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_{}.sum"
 CONFLICTS = "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_{}.sum"
 
 SPACES = {"global": Space.GLOBAL, "const": Space.GLOBAL, "shared": Space.SHARED, "shared::cta": Space.SHARED,
+          "shared::cluster": Space.SHARED,
           "local": Space.LOCAL, "": Space.GENERIC}  # fmt: skip
 TYPES = "b8 u8 s8 b16 u16 s16 f16 bf16 b32 u32 s32 f32 f16x2 bf16x2 b64 u64 s64 f64"
 # Orders, scopes and cache hints change neither what is read nor what is written.
@@ -164,7 +165,7 @@ def _lower_policy(code: Lowering, i: Instruction, _: None) -> Draft[Function]:
 
 def _is_in(m: Modifiers) -> Function:
     """Whether a generic address lies in the window of a space."""
-    window = {"shared": 1, "local": 2, "param": 3}.get(m["space"].removesuffix("::cta"), 0)
+    window = {"shared": 1, "local": 2, "param": 3}.get(m["space"].partition("::")[0], 0)
     return lambda a: (np.asarray(a) >> np.uint64(48)) == window
 
 
@@ -198,6 +199,6 @@ RECORDS = (
     Record("prefetchu.L1", decode=no_form, lower=_lower_prefetch, execute=nothing),
     Record("createpolicy.kind.hint*.b64", where={"kind": "fractional range cvt", "hint": "L2::* L2 global"},
            decode=no_form, lower=_lower_policy, execute=compute),
-    lanewise("isspacep.space", "u64 -> pred", where={"space": "global const shared shared::cta local param"},
-             choose=_is_in),
+    lanewise("isspacep.space", "u64 -> pred", choose=_is_in,
+             where={"space": "global const shared shared::cta shared::cluster local param"}),
 )  # fmt: skip

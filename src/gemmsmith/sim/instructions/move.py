@@ -79,7 +79,7 @@ _WINDOWS = {"global": 0, "const": 0, "shared": SHARED_WINDOW, "local": LOCAL_WIN
 
 def _decode_cvta(m: Modifiers) -> np.uint64:
     """What is added to an address."""
-    window = _WINDOWS[m["space"].removesuffix("::cta")]
+    window = _WINDOWS[m["space"].partition("::")[0]]
     return np.uint64((-window if "to" in m else window) % (1 << 64))
 
 
@@ -111,6 +111,6 @@ RECORDS = (
     Record("mov.type", where={"type": "b32 b64"}, decode=_type, lower=_lower_unpack, execute=_unpack, counts=_RENAMED),
     Record("mov.type", where={"type": "u64 b64 s64"}, decode=_type, lower=_lower_frame, execute=_frame_address,
            counts=_RENAMED),
-    Record("cvta.to?.space.u64", where={"space": "global const shared shared::cta local param"}, decode=_decode_cvta,
-           lower=_lower_cvta, execute=compute),
+    Record("cvta.to?.space.u64", where={"space": "global const shared shared::cta shared::cluster local param"},
+           decode=_decode_cvta, lower=_lower_cvta, execute=compute),
 )  # fmt: skip

@@ -13,9 +13,11 @@ from gemmsmith.sim.instructions import (
     atomic,
     barrier,
     bits,
+    bulk_copy,
     call,
     carry,
     clock,
+    cluster,
     compare,
     control,
     convert,
@@ -31,6 +33,7 @@ from gemmsmith.sim.instructions import (
     parameter,
     shuffle,
     vote,
+    wgmma,
     wmma,
 )
 from gemmsmith.sim.instructions.pattern import Modifiers, Pattern
@@ -38,7 +41,7 @@ from gemmsmith.sim.instructions.record import AnyRecord, Composite
 from gemmsmith.sim.lowering import Refused
 
 FAMILIES = (f32, f64, f16, approx, integer, carry, bits, compare, convert, clock, move, memory, parameter, atomic,
-            async_copy, barrier, mbarrier, shuffle, vote, matrix, mma, control, call)  # fmt: skip
+            async_copy, bulk_copy, barrier, cluster, mbarrier, shuffle, vote, matrix, mma, wgmma, control, call)  # fmt: skip
 
 
 @dataclass(frozen=True)

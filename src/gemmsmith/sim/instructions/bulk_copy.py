@@ -1,0 +1,332 @@
+"""cp.async.bulk and cp.async.bulk.tensor: TMA copies, their groups, and what prepares for them.
+
+A copy into shared memory is counted by an mbarrier. A copy out of it belongs to a group of its thread, which the thread
+commits and waits for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from gemmsmith.sim.bulk_copies import BulkCopies, Load, Store
+from gemmsmith.sim.bundle import Bundle
+from gemmsmith.sim.execution import Execution
+from gemmsmith.sim.instructions.memory import parameter_bytes
+from gemmsmith.sim.instructions.pattern import Modifiers
+from gemmsmith.sim.instructions.record import Draft, Record, no_form, nothing
+from gemmsmith.sim.lanes import Lanes
+from gemmsmith.sim.lowering import Lowering, Refused, literal, operands
+from gemmsmith.sim.mbarriers import BYTES
+from gemmsmith.sim.memory import RAW, LaneFault, check_alignment, resolve_generic
+from gemmsmith.sim.operation import Source
+from gemmsmith.sim.syntax import Address, Instruction, Operand, Sampled
+from gemmsmith.sim.tensor_box import CHUNK, Box, decoded
+from gemmsmith.sim.traits import Bundling, Counted, Mix, Profiled, Space
+from gemmsmith.sim.types import Array
+
+_MAP_BYTES = 128
+_TILE_ALIGNMENT = 128  # bytes, of a box in shared memory
+_RANK_BITS = 24
+
+# -- what is copied -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Transfer:
+    """Which way, and how it ends. ``rank`` is that of a tensor, 0 for plain bytes; ``reduce`` an operation and type."""
+
+    to_shared: bool
+    from_shared: bool
+    rank: int = 0
+    multicast: bool = False
+    hinted: bool = False
+    reduce: tuple[str, str] | None = None
+
+
+def _decode(m: Modifiers) -> Transfer:
+    """The two spaces come in the order destination, source."""
+    to, start = m["to"], m["from"]
+    rank = int(m["rank"][0]) if "rank" in m else 0
+    if "mode" in m and m["mode"].startswith("im2col"):
+        raise Refused
+    reduce = (m["op"], m["type"]) if "op" in m else None
+    if (to == "global") == (start == "global") == True:  # noqa: E712 - both global
+        raise Refused
+    return Transfer(to != "global", start != "global", rank, "multicast::cluster" in m, "L2::cache_hint" in m, reduce)
+
+
+def _tensor(code: Lowering, operand: Operand, rank: int) -> tuple[Source, ...]:
+    """The sources of a tensor operand: the address of the map, then the coordinates."""
+    if not isinstance(operand, Sampled) or len(operand.coordinates.items) != rank:
+        raise Refused
+    return (code.source(operand.base, "u64"), *[code.source(at, "s32") for at in operand.coordinates.items])
+
+
+def _lower(code: Lowering, i: Instruction, form: Transfer) -> Draft[Transfer]:
+    """Sources: the map and coordinates or the number of bytes, then the mask of a multicast."""
+    given = list(i.operands[:-1] if form.hinted else i.operands)
+    pointers: list[Operand] = []
+    sources: list[Source] = []
+    extra = [given.pop()] if form.multicast else []
+    if form.rank:
+        tensor = next((o for o in given if isinstance(o, Sampled)), None)
+        if tensor is None:
+            raise Refused
+        sources += _tensor(code, tensor, form.rank)
+        pointers = [o for o in given if o is not tensor]
+    else:
+        pointers = [o for o in given if isinstance(o, Address)]
+        plain = [o for o in given if not isinstance(o, Address)]
+        if len(plain) != 1:
+            raise Refused
+        sources.append(code.source(plain[0], "u32"))
+    expected = (1 if form.rank else 2) + form.to_shared
+    if len(pointers) != expected:
+        raise Refused
+    sources += [code.source(mask, "u16") for mask in extra]
+    return Draft(form, (), tuple(sources), tuple([code.pointer(p) for p in pointers]))
+
+
+# -- execution ----------------------------------------------------------------------------------------
+
+
+def _copy(machine: Execution, step: Bundle[Transfer], lanes: Lanes) -> None:
+    """One copy after another, for each lane."""
+    form, mine = step.detail, machine.indices(lanes)
+    pointers = [machine.addresses(pointer, lanes, 1) for pointer in step.pointers]
+    sources = [machine.spread(machine.fetch(source, lanes), lanes) for source in step.sources]
+    for n, lane in enumerate(mine.tolist()):
+        at = [int(p[n]) for p in pointers]
+        values = [int(s[n]) for s in sources]
+        try:
+            _one(machine, form, lane, at, values)
+        except LaneFault as fault:
+            raise LaneFault(n, fault.detail) from None
+
+
+def _one(machine: Execution, form: Transfer, lane: int, at: list[int], values: list[int]) -> None:
+    mask = values.pop() if form.multicast else None
+    box = _box(machine, values[0]) if form.rank else None
+    if box is not None and box.rank != form.rank:
+        raise LaneFault(0, f"a copy of {form.rank} coordinates with a tensor map of {box.rank} dimensions")
+    if form.to_shared and not form.from_shared:
+        barrier = at.pop()
+        read, nbytes = _read_global(machine, box, values, at)
+        blocks = _blocks(machine, lane, at[0], mask)
+        targets = [_shared_index(machine, block, at[0], box, nbytes) for block in blocks]
+        barriers = np.array(
+            [_barrier_index(machine, block, barrier) for block in _blocks(machine, lane, barrier, mask)]
+        )
+        machine.unit(BulkCopies).load(Load(read, _write_shared(machine, targets), barriers, nbytes))
+        return
+    if form.to_shared:
+        barrier, nbytes = at.pop(), values[0]
+        (target_block,), (barrier_block,) = _blocks(machine, lane, at[0], None), _blocks(machine, lane, barrier, None)
+        source = _shared_index(machine, int(machine.block[lane]), at[1], None, nbytes)
+        target = _shared_index(machine, target_block, at[0], None, nbytes)
+        machine.unit(BulkCopies).load(
+            Load(_read_shared(machine, source), _write_shared(machine, [target]),
+                 np.array([_barrier_index(machine, barrier_block, barrier)]), nbytes)
+        )  # fmt: skip
+        return
+    nbytes = values[0] if box is None else box.nbytes
+    source = _shared_index(machine, int(machine.block[lane]), at[-1], box, nbytes)
+    copies = machine.unit(BulkCopies)
+    copies.store(Store(lane, int(copies.committed[lane]), _read_shared(machine, source),
+                       _write_global(machine, box, values, at, form.reduce)))  # fmt: skip
+
+
+def _box(machine: Execution, address: int) -> Box:
+    space, inside = resolve_generic(np.array([address], np.uint64))
+    if space is Space.PARAM:
+        data = parameter_bytes(machine, inside.astype(np.int64) + np.arange(_MAP_BYTES), 1).tobytes()
+    else:
+        data = machine.memory.view(int(inside[0]), _MAP_BYTES).tobytes()
+    return decoded(data)
+
+
+def _blocks(machine: Execution, lane: int, address: int, mask: int | None) -> list[int]:
+    """The blocks of the wave that a copy writes to: those of a multicast, or the one that the address names."""
+    own, together = int(machine.block[lane]), machine.wave.cluster_blocks
+    first = own // together * together
+    if mask is not None:
+        if mask >> together:
+            raise LaneFault(0, f"a multicast to {mask:#x}: the cluster has {together} blocks")
+        return [first + rank for rank in range(together) if mask >> rank & 1]
+    rank = address >> _RANK_BITS
+    return [own if rank == 0 else first + rank - 1]
+
+
+def _shared_index(machine: Execution, block: int, address: int, box: Box | None, nbytes: int) -> Array:
+    """Positions in the wave's shared memory of the 16-byte chunks of a copy."""
+    start, shared = address & (1 << _RANK_BITS) - 1, machine.shared
+    alignment = CHUNK if box is None else _TILE_ALIGNMENT
+    if start % alignment:
+        raise LaneFault(0, f"shared address {start:#x} of a copy: it must be a multiple of {alignment}")
+    if nbytes % CHUNK:
+        raise LaneFault(0, f"a bulk copy of {nbytes} bytes: it must be a multiple of {CHUNK}")
+    chunks = start + np.arange(0, nbytes, CHUNK) if box is None else box.chunks(start)
+    return shared.index(chunks, np.array(block * shared.stride), CHUNK)
+
+
+def _barrier_index(machine: Execution, block: int, address: int) -> int:
+    start, shared = np.array([address & (1 << _RANK_BITS) - 1]), machine.shared
+    return int(shared.index(start, np.array([block * shared.stride]), BYTES)[0])
+
+
+def _read_global(
+    machine: Execution, box: Box | None, values: list[int], at: list[int]
+) -> tuple[Callable[[], Array], int]:
+    """What fetches the chunks of a copy's source, and their bytes. A fault belongs to the thread that issues it."""
+    memory = machine.memory
+    if box is None:
+        address, nbytes = at[1], values[0]
+        check_alignment(np.array([address], np.uint64), CHUNK, Space.GLOBAL)
+        source = np.uint64(address) + np.arange(0, nbytes, CHUNK).astype(np.uint64)
+        memory.gather(source, CHUNK)
+        return lambda: memory.gather(source, CHUNK), nbytes
+    elements, inside = box.elements(tuple(values[1:]))
+    wanted = elements[inside]
+    memory.gather(wanted, box.itemsize)
+
+    def read() -> Array:
+        found = np.zeros(elements.size, RAW[box.itemsize])
+        found[inside] = memory.gather(wanted, box.itemsize)
+        return found.view(RAW[CHUNK])
+
+    return read, box.nbytes
+
+
+def _write_shared(machine: Execution, targets: list[Array]) -> Callable[[Array], None]:
+    def write(chunks: Array) -> None:
+        for index in targets:
+            machine.shared.scatter(index, CHUNK, chunks)
+
+    return write
+
+
+def _read_shared(machine: Execution, index: Array) -> Callable[[], Array]:
+    return lambda: machine.shared.gather(index, CHUNK)
+
+
+_REDUCTIONS: dict[str, Callable[[Array, Array], Any]] = {
+    "add": np.add, "min": np.minimum, "max": np.maximum, "and": np.bitwise_and, "or": np.bitwise_or,
+    "xor": np.bitwise_xor,
+    "inc": lambda old, new: np.where(old >= new, 0, old + 1),
+    "dec": lambda old, new: np.where((old == 0) | (old > new), new, old - 1),
+}  # fmt: skip
+_REDUCED: dict[str, Any] = {
+    "u32": np.uint32, "s32": np.int32, "b32": np.uint32, "u64": np.uint64, "s64": np.int64, "b64": np.uint64,
+    "f16": np.float16, "bf16": ml_dtypes.bfloat16, "f32": np.float32, "f64": np.float64,
+}  # fmt: skip
+
+
+def _write_global(
+    machine: Execution, box: Box | None, values: list[int], at: list[int], reduce: tuple[str, str] | None
+) -> Callable[[Array], None]:
+    memory = machine.memory
+    if box is None:
+        address, nbytes = at[0], values[0]
+        check_alignment(np.array([address], np.uint64), CHUNK, Space.GLOBAL)
+        width = CHUNK if reduce is None else np.dtype(_REDUCED[reduce[1]]).itemsize
+        elements = np.uint64(address) + np.arange(0, nbytes, width).astype(np.uint64)
+        inside = np.ones(elements.size, bool)
+    else:
+        elements, inside = box.elements(tuple(values[1:]))
+        width = box.itemsize
+    wanted = elements[inside]
+    memory.gather(wanted, width)
+
+    def write(chunks: Array) -> None:
+        new = np.ascontiguousarray(chunks).view(RAW[width])[inside]
+        if reduce is not None:
+            kind = _kind(reduce[1], box)
+            old = memory.gather(wanted, width).view(kind)
+            new = np.asarray(_REDUCTIONS[reduce[0]](old, new.view(kind))).astype(kind).view(RAW[width])
+        memory.scatter(wanted, width, new)
+
+    return write
+
+
+def _kind(name: str, box: Box | None) -> np.dtype[Any]:
+    """The element type of a reduction; that of a tensor is in its map."""
+    return np.dtype(_REDUCED[name]) if box is None else np.dtype(box.map.dtype.numpy)
+
+
+# -- groups -------------------------------------------------------------------------------------------
+
+
+def _lower_commit(code: Lowering, i: Instruction, _: None) -> Draft[None]:
+    del code
+    operands(i, 0)
+    return Draft(None)
+
+
+def _commit(machine: Execution, step: Bundle[None], lanes: Lanes) -> None:
+    del step
+    machine.unit(BulkCopies).commit(machine.indices(lanes))
+
+
+def _only_read(m: Modifiers) -> bool:
+    return "read" in m
+
+
+@dataclass(frozen=True)
+class GroupWait:
+    """How many of the latest groups may still be in flight, and whether it is enough that the others were read."""
+
+    allowed: int
+    only_read: bool
+
+
+def _lower_wait(code: Lowering, i: Instruction, only_read: bool) -> Draft[GroupWait]:
+    del code
+    return Draft(GroupWait(literal(*operands(i, 1)), only_read))
+
+
+def _wait(machine: Execution, step: Bundle[GroupWait], lanes: Lanes) -> None:
+    machine.unit(BulkCopies).wait(machine.indices(lanes), step.detail.allowed, step.detail.only_read)
+
+
+def _lower_nothing(code: Lowering, i: Instruction, _: None) -> Draft[None]:
+    """Caches change nothing here."""
+    del code, i
+    return Draft(None)
+
+
+# -- records ------------------------------------------------------------------------------------------
+
+_SPACES = {"to": "shared::cluster shared::cta global", "from": "global shared::cta"}
+_MODES = {"rank": "1d 2d 3d 4d 5d", "mode": "tile im2col*", "end": "mbarrier::complete_tx::bytes bulk_group"}
+_OPS = {"op": "add min max inc dec and or xor"}
+_COMMON: dict[str, Any] = {
+    "lower": _lower, "execute": _copy, "bundling": Bundling.BOUNDARY, "counts": Counted(Profiled(Mix.COPY)),
+}  # fmt: skip
+
+RECORDS = (
+    Record("cp.async.bulk.tensor.rank.to.from.mode?.end!.multicast::cluster?.L2::cache_hint?",
+           where={**_SPACES, **_MODES}, decode=_decode, called="cp.async.bulk.tensor", **_COMMON),
+    Record("cp.async.bulk.to.from.end!.multicast::cluster?.L2::cache_hint?",
+           where={**_SPACES, "end": _MODES["end"]}, decode=_decode, called="cp.async.bulk", **_COMMON),
+    Record("cp.reduce.async.bulk.tensor.rank.to.from.op.mode?.end!.L2::cache_hint?",
+           where={**_SPACES, **_MODES, **_OPS}, decode=lambda m: _decode({**m, "type": ""}),
+           called="cp.reduce.async.bulk.tensor", **_COMMON),
+    Record("cp.reduce.async.bulk.to.from.end!.L2::cache_hint?.op.noftz?.type",
+           where={**_SPACES, **_OPS, "end": _MODES["end"], "type": " ".join(_REDUCED)}, decode=_decode,
+           called="cp.reduce.async.bulk", **_COMMON),
+    Record("cp.async.bulk.commit_group", decode=no_form, lower=_lower_commit, execute=_commit,
+           bundling=Bundling.BOUNDARY, called="cp.async.bulk.commit_group"),
+    Record("cp.async.bulk.wait_group.read?", decode=_only_read, lower=_lower_wait, execute=_wait,
+           bundling=Bundling.BOUNDARY, called="cp.async.bulk.wait_group"),
+    Record("cp.async.bulk.prefetch.L2.global.L2::cache_hint?", decode=no_form, lower=_lower_nothing, execute=nothing),
+    Record("cp.async.bulk.prefetch.tensor.rank.L2.global.mode?.L2::cache_hint?",
+           where={"rank": _MODES["rank"], "mode": _MODES["mode"]}, decode=no_form, lower=_lower_nothing,
+           execute=nothing),
+    Record("prefetch.space?.tensormap", where={"space": "const param"}, decode=no_form, lower=_lower_nothing,
+           execute=nothing),
+)  # fmt: skip

@@ -1,0 +1,248 @@
+"""wgmma: products of a warpgroup, whose operands are in shared memory and whose accumulators are in registers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gemmsmith.sim.bundle import Bundle
+from gemmsmith.sim.execution import Execution
+from gemmsmith.sim.fragments import a_matrices, c_matrices, d_registers
+from gemmsmith.sim.instructions.pattern import Modifiers
+from gemmsmith.sim.instructions.record import Draft, Record, no_form, nothing
+from gemmsmith.sim.instructions.warp_registers import check_whole
+from gemmsmith.sim.lanes import Lanes, compact
+from gemmsmith.sim.lowering import Lowering, Refused, items, literal, operands
+from gemmsmith.sim.matrix_arithmetic import Matrix, arithmetic
+from gemmsmith.sim.memory import LaneFault
+from gemmsmith.sim.syntax import Instruction, Negated, Vector
+from gemmsmith.sim.traits import Bundling, Counted, Mix, Profiled, Wait
+from gemmsmith.sim.types import Array
+from gemmsmith.sim.wave import WARP
+from gemmsmith.sim.wgmma_descriptor import decode, k_major, mn_major
+from gemmsmith.sim.wgmma_products import WgmmaProducts
+
+_ROWS = 64
+_K_BYTES = 32  # of every wgmma
+_SIZES = {"f16": 2, "bf16": 2, "tf32": 4, "e4m3": 1, "e5m2": 1, "s8": 1, "u8": 1}
+# Types of A and B that may be mixed, and the types of D they allow.
+_FAMILIES: tuple[tuple[frozenset[str], frozenset[str]], ...] = (
+    (frozenset({"f16"}), frozenset({"f16", "f32"})), (frozenset({"bf16"}), frozenset({"f32"})),
+    (frozenset({"tf32"}), frozenset({"f32"})), (frozenset({"e4m3", "e5m2"}), frozenset({"f16", "f32"})),
+    (frozenset({"s8", "u8"}), frozenset({"s32"})),
+)  # fmt: skip
+_INTEGER_COLUMNS = (8, 16, 24, *range(32, 257, 16))
+
+
+@dataclass(frozen=True)
+class Form:
+    """Element types, and the columns of B and D."""
+
+    a: str
+    b: str
+    d: str
+    columns: int
+    saturate: bool
+
+    @property
+    def size(self) -> int:
+        """Bytes of an element of A and B."""
+        return _SIZES[self.a]
+
+    @property
+    def accumulator(self) -> int:
+        return 2 if self.d == "f16" else 4
+
+
+@dataclass(frozen=True)
+class Product:
+    """What is computed. Sources are the registers of A or its descriptor, the descriptor of B, and scale-d."""
+
+    function: Matrix
+    form: Form
+    a_in_registers: bool
+    negate_a: bool
+    negate_b: bool
+    transpose_a: bool
+    transpose_b: bool
+    scale_negated: bool
+
+
+def _decode(m: Modifiers) -> Form:
+    a, b, d, shape = m["a"], m["b"], m["d"], m["shape"]
+    allowed = next((results for kinds, results in _FAMILIES if {a, b} <= kinds), frozenset[str]())
+    columns, _, k = shape.removeprefix("m64n").partition("k")
+    if d not in allowed or not columns.isdigit() or k != str(_K_BYTES // _SIZES[a]):
+        raise Refused
+    n = int(columns)
+    if n % 8 or not 8 <= n <= 256 or (d == "s32" and n not in _INTEGER_COLUMNS) or ("satfinite" in m and d != "s32"):
+        raise Refused
+    return Form(a, b, d, n, "satfinite" in m)
+
+
+def _lower(code: Lowering, i: Instruction, form: Form) -> Draft[Product]:
+    d, a, b, *rest = i.operands
+    in_registers = isinstance(a, Vector)
+    scale, negations, transposes = _rest(form, in_registers, rest)
+    negated = isinstance(scale, Negated)
+    targets = tuple([code.slot(o, "b32") for o in items(d, form.columns * form.accumulator // 8)])
+    of_a = [code.source(o, "b32") for o in items(a, 4)] if in_registers else [code.source(a, "b64")]
+    of_scale = code.slot(scale.register, "pred") if isinstance(scale, Negated) else code.source(scale, "pred")
+    product = Product(arithmetic(form.a, form.b, form.d, form.saturate), form, in_registers, negations[0] < 0,
+                      negations[1] < 0, transposes[0] == 1, transposes[1] == 1, negated)  # fmt: skip
+    return Draft(product, targets, (*of_a, code.source(b, "b64"), of_scale))
+
+
+def _rest(form: Form, in_registers: bool, rest: list[Any]) -> tuple[Any, list[int], list[int]]:
+    """scale-d, the signs of A and B, and whether A and B are transposed."""
+    if not rest:
+        raise Refused
+    scale, *flags = rest
+    if form.d == "s32":
+        if flags:
+            raise Refused
+        return scale, [1, 1], [0, 0]
+    values = [literal(flag) for flag in flags]
+    values = [v - (1 << 32) if v >> 31 == 1 else v - (1 << 64) if v >> 63 else v for v in values]
+    expected = 2 + (0 if form.size != 2 else 1 if in_registers else 2)
+    if len(values) != expected or any(abs(v) != 1 for v in values[:2]) or any(v not in (0, 1) for v in values[2:]):
+        raise Refused
+    return scale, values[:2], [0, *values[2:]] if in_registers else [*values[2:], 0, 0][:2]
+
+
+# -- operands -----------------------------------------------------------------------------------------
+
+
+def _tile(machine: Execution, descriptors: Array, rows: Array, form: Form, transposed: bool, lanes: Array) -> Array:
+    """Raw elements (K, rows, warps) of an operand in shared memory; ``lanes`` has one of each warp."""
+    fields, shared = decode(descriptors), machine.shared
+    if fields.base.any():
+        raise LaneFault(
+            int(np.argmax(fields.base != 0)) * WARP, "a matrix descriptor with a base offset is not simulated"
+        )
+    bases = machine.shared_base[lanes]
+    if transposed:
+        found = mn_major(fields, rows, _K_BYTES // form.size)
+        index = shared.index(found.reshape(lanes.size, -1), bases[:, None], form.size).reshape(found.shape)
+        return shared.gather(index, form.size).transpose(2, 1, 0)
+    found = k_major(fields, rows, _K_BYTES)
+    index = shared.index(found.reshape(lanes.size, -1), bases[:, None], 16).reshape(found.shape)
+    raw = np.ascontiguousarray(shared.gather(index, 16)).view(f"u{form.size}")
+    return raw.reshape(lanes.size, rows.size, -1).transpose(2, 1, 0)
+
+
+def _signed(elements: Array, form: Form, negate: bool) -> Array:
+    if not negate:
+        return elements
+    flipped: Array = elements ^ elements.dtype.type(1 << (8 * form.size - 1))
+    return flipped
+
+
+def _multiply(machine: Execution, step: Bundle[Product], lanes: Lanes) -> None:
+    check_whole(machine, step, lanes)
+    mine, detail = machine.indices(lanes), step.detail
+    *_, b, scale = step.sources
+    of_b = machine.spread(machine.fetch(b, lanes), lanes)[::WARP].copy()
+    of_a = (
+        None if detail.a_in_registers else machine.spread(machine.fetch(step.sources[0], lanes), lanes)[::WARP].copy()
+    )
+    keep = (machine.spread(machine.fetch(scale, lanes), lanes)[::WARP] != detail.scale_negated).copy()
+
+    def compute(chosen: Array) -> None:
+        warps = chosen[::WARP] // WARP
+        some = compact(mine[chosen])
+        _products(machine, step, some, None if of_a is None else of_a[warps], of_b[warps], keep[warps])
+
+    machine.unit(WgmmaProducts).issue(lanes, compute)
+
+
+def _products(
+    machine: Execution, step: Bundle[Product], lanes: Lanes, of_a: Array | None, of_b: Array, keep: Array
+) -> None:
+    """D = A·B + D, or A·B where ``keep`` does not hold, for whole warps."""
+    detail, form, mine = step.detail, step.detail.form, machine.indices(lanes)
+    first = mine[::WARP]
+    b = _tile(machine, of_b, np.arange(form.columns), form, detail.transpose_b, first)
+    if of_a is None:
+        registers = np.stack([machine.fetch(s, lanes).reshape(-1, WARP) for s in step.sources[:4]])
+        a = a_matrices(registers, form.size)
+    else:
+        a = np.empty((_K_BYTES // form.size, 16, first.size), f"u{form.size}")
+        quarter = machine.thread[first] // WARP % 4
+        for q in np.unique(quarter):
+            these = quarter == q
+            a[:, :, these] = _tile(machine, of_a[these], 16 * q + np.arange(16), form, detail.transpose_a, first[these])
+    words = np.stack([machine.fetch(t, lanes).reshape(-1, WARP) for t in step.targets])
+    c = _accumulators(words, form)
+    c = np.where(keep, c, c.dtype.type(0))
+    d = detail.function(_signed(a, form, detail.negate_a), _signed(b, form, detail.negate_b), c)
+    for target, values in zip(step.targets, _registers(np.asarray(d).view(c.dtype), form), strict=True):
+        machine.put(target, lanes, values.reshape(-1))
+
+
+def _accumulators(words: Array, form: Form) -> Array:
+    """(16, columns, warps) from words (registers, warps, 32)."""
+    each = form.accumulator  # registers of eight columns: 4 of fp32, 2 of fp16
+    tiles, warps = form.columns // 8, words.shape[1]
+    parts = words.reshape(tiles, each, warps, WARP).transpose(1, 0, 2, 3).reshape(each, tiles * warps, WARP)
+    found = c_matrices(np.ascontiguousarray(parts), form.accumulator).reshape(16, 8, tiles, warps)
+    return found.transpose(0, 2, 1, 3).reshape(16, form.columns, warps)
+
+
+def _registers(matrices: Array, form: Form) -> Array:
+    """The reverse of ``_accumulators``."""
+    tiles, warps, each = form.columns // 8, matrices.shape[2], form.accumulator
+    parts = matrices.reshape(16, tiles, 8, warps).transpose(0, 2, 1, 3).reshape(16, 8, tiles * warps)
+    found = d_registers(np.ascontiguousarray(parts)).reshape(each, tiles, warps, WARP)
+    return found.transpose(1, 0, 2, 3).reshape(tiles * each, warps, WARP)
+
+
+# -- groups -------------------------------------------------------------------------------------------
+
+
+def _lower_plain(code: Lowering, i: Instruction, _: None) -> Draft[None]:
+    del code
+    operands(i, 0)
+    return Draft(None)
+
+
+def _commit(machine: Execution, step: Bundle[None], lanes: Lanes) -> None:
+    del step
+    machine.unit(WgmmaProducts).commit(lanes)
+
+
+def _lower_wait(code: Lowering, i: Instruction, _: None) -> Draft[int]:
+    del code
+    return Draft(literal(*operands(i, 1)))
+
+
+def _wait(machine: Execution, step: Bundle[int], lanes: Lanes) -> None:
+    machine.unit(WgmmaProducts).wait(lanes, step.detail)
+
+
+def _lower_registers(code: Lowering, i: Instruction, _: None) -> Draft[int]:
+    del code
+    count = literal(*operands(i, 1))
+    if count % 8 or not 24 <= count <= 256:
+        raise Refused
+    return Draft(count)
+
+
+# -- records ------------------------------------------------------------------------------------------
+
+_WARP: dict[str, Any] = {"waits_on": Wait.WARP, "bundling": Bundling.BOUNDARY, "aligned": True}
+
+RECORDS = (
+    Record("wgmma.mma_async.sync.aligned.shape.d.a.b.satfinite?",
+           where={"shape": "m64n*", "d": "f16 f32 s32", "a": " ".join(_SIZES), "b": " ".join(_SIZES)}, decode=_decode,
+           lower=_lower, execute=_multiply, called="wgmma.mma_async", counts=Counted(Profiled(Mix.TENSOR)), **_WARP),
+    Record("wgmma.fence.sync.aligned", decode=no_form, lower=_lower_plain, execute=nothing, called="wgmma.fence", **_WARP),
+    Record("wgmma.commit_group.sync.aligned", decode=no_form, lower=_lower_plain, execute=_commit,
+           called="wgmma.commit_group", **_WARP),
+    Record("wgmma.wait_group.sync.aligned", decode=no_form, lower=_lower_wait, execute=_wait,
+           called="wgmma.wait_group", **_WARP),
+    Record("setmaxnreg.action.sync.aligned.u32", where={"action": "inc dec"}, decode=no_form, lower=_lower_registers,
+           execute=nothing, called="setmaxnreg", **_WARP),
+)  # fmt: skip
