@@ -153,10 +153,12 @@ class MBarriers:
     def landed(self, index: Array, nbytes: Array, clock: Clock | None = None) -> None:
         """So many bytes have landed; ``clock``: what those who wait for them learn, if races are looked for."""
         self.load(index)
-        for n, place in enumerate(index.tolist()):
+        places, first, which = np.unique(index, return_index=True, return_inverse=True)
+        totals = np.bincount(which.reshape(-1), weights=nbytes).astype(np.int64)
+        for place, lane, total in zip(places.tolist(), first.tolist(), totals.tolist(), strict=True):
             if clock is not None:
                 self._released[place] = clock.joined(self._released.get(place, clock))
-            self._count(n, place, -int(nbytes[n]))
+            self._count(lane, place, -total)
             self._complete(place)
         self.machine.progress += 1
 

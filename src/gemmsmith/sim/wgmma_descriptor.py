@@ -3,7 +3,7 @@
 A descriptor has a start address, a leading and a stride offset, and a swizzle. The operand is made of units of eight
 rows and 16 bytes. K-major: a row runs along k, the stride offset leads to the next eight rows, and without swizzle the
 leading offset leads to the next 16 bytes of k. MN-major: a row runs along M or N; the stride offset leads to the next
-eight of k, and the leading offset to the next span of the swizzle along M or N; without swizzle these two change places.
+eight of k, and the leading offset to the next span of the swizzle along M or N; without swizzle they change places.
 """
 
 from __future__ import annotations

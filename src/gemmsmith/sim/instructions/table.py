@@ -10,6 +10,7 @@ from typing import Any
 from gemmsmith.sim.instructions import (
     approx,
     async_copy,
+    async_store,
     atomic,
     barrier,
     bits,
@@ -41,7 +42,8 @@ from gemmsmith.sim.instructions.record import AnyRecord, Composite
 from gemmsmith.sim.lowering import Refused
 
 FAMILIES = (f32, f64, f16, approx, integer, carry, bits, compare, convert, clock, move, memory, parameter, atomic,
-            async_copy, bulk_copy, barrier, cluster, mbarrier, shuffle, vote, matrix, mma, wgmma, control, call)  # fmt: skip
+            async_copy, async_store, bulk_copy, barrier, cluster, mbarrier, shuffle, vote, matrix, mma, wgmma, control,
+            call)  # fmt: skip
 
 
 @dataclass(frozen=True)
