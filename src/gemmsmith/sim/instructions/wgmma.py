@@ -33,6 +33,7 @@ _FAMILIES: tuple[tuple[frozenset[str], frozenset[str]], ...] = (
     (frozenset({"tf32"}), frozenset({"f32"})), (frozenset({"e4m3", "e5m2"}), frozenset({"f16", "f32"})),
     (frozenset({"s8", "u8"}), frozenset({"s32"})),
 )  # fmt: skip
+_MINUS_ONE = (-1, (1 << 32) - 1, (1 << 64) - 1)  # as a literal may be read
 _INTEGER_COLUMNS = (8, 16, 24, *range(32, 257, 16))
 
 
@@ -105,11 +106,12 @@ def _rest(form: Form, in_registers: bool, rest: list[Any]) -> tuple[Any, list[in
             raise Refused
         return scale, [1, 1], [0, 0]
     values = [literal(flag) for flag in flags]
-    values = [v - (1 << 32) if v >> 31 == 1 else v - (1 << 64) if v >> 63 else v for v in values]
+    values = [-1 if v in _MINUS_ONE else v for v in values]
     expected = 2 + (0 if form.size != 2 else 1 if in_registers else 2)
     if len(values) != expected or any(abs(v) != 1 for v in values[:2]) or any(v not in (0, 1) for v in values[2:]):
         raise Refused
-    return scale, values[:2], [0, *values[2:]] if in_registers else [*values[2:], 0, 0][:2]
+    transposes = [0, *values[2:]] if in_registers else values[2:]
+    return scale, values[:2], [*transposes, 0, 0][:2]
 
 
 # -- operands -----------------------------------------------------------------------------------------
