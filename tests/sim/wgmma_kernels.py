@@ -250,7 +250,8 @@ OTHERS = (
     Wgmma("e4m3", "e4m3", "f32", n=64, image=_image(64)), Wgmma("s8", "s8", "s32", n=96, image=_image(96)),
     *(Wgmma("f16", "f16", "f32", negate_a=a, negate_b=b) for a, b in ((True, False), (False, True), (True, True))),
     Wgmma("tf32", "tf32", "f32", negate_a=True), Wgmma("e4m3", "e5m2", "f32", negate_b=True),
-    Wgmma("bf16", "bf16", "f32", scale_d=0), Wgmma("s8", "u8", "s32", scale_d=0), Wgmma("e5m2", "e4m3", "f32", scale_d=0),
+    Wgmma("bf16", "bf16", "f32", scale_d=0), Wgmma("s8", "u8", "s32", scale_d=0),
+    Wgmma("e5m2", "e4m3", "f32", scale_d=0),
 )  # fmt: skip
 ARITHMETIC = (*FLOATS, *BYTE_FLOATS, *INTEGERS, *OTHERS)
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from gemmsmith.sim.doubles import fma64
 from gemmsmith.sim.rounding import add32, fma32, to_half
-from gemmsmith.sim.tensor_core import HOPPER, integer_multiply_add, multiply_add
+from gemmsmith.sim.tensor_core import HOPPER, WGMMA_BYTES, integer_multiply_add, multiply_add
 from gemmsmith.sim.types import Array
 
 Matrix = Callable[[Array, Array, Array], Array]
@@ -37,6 +37,18 @@ def arithmetic(a: str, b: str, c: str, saturate: bool = False) -> Matrix:
     if a == "f64":
         return _double
     return partial(_integer, a, b, saturate)
+
+
+@cache
+def wgmma_arithmetic(a: str, b: str, c: str, saturate: bool = False) -> Matrix:
+    """The same for wgmma, which has fp8 of its own; mma.sync builds it from fp16."""
+    if a in _BYTE_FLOATS:
+        return partial(_wgmma_byte_float, a, b, _ACCUMULATORS[c])
+    return arithmetic(a, b, c, saturate)
+
+
+def _wgmma_byte_float(a_kind: str, b_kind: str, accumulators: np.dtype[Any], a: Array, b: Array, c: Array) -> Array:
+    return multiply_add(a_kind, a, b, c.view(accumulators), WGMMA_BYTES, b_kind).view(c.dtype)
 
 
 def _float(kind: str, accumulators: np.dtype[Any], a: Array, b: Array, c: Array) -> Array:

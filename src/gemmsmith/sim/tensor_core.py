@@ -7,13 +7,16 @@ exponents, before normalising. A K longer than a block is done block by block. T
 not matter. A sum that underflows is +0.
 
 ``HOPPER`` was fitted to cases recorded on an H200 (tests/data/tensor_cores.npz and tensor_cores_more.npz, made by
-benchmarks/record_tensor_cores.py).
+benchmarks/record_tensor_cores.py, and wgmma.npz, made by benchmarks/record_wgmma.py). wgmma of fp8 keeps only 13 bits
+of a sum.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
+import ml_dtypes
 import numpy as np
 
 from gemmsmith.sim.rounding import CANONICAL_NAN_16, CANONICAL_NAN_32, TF32_MASK
@@ -31,11 +34,12 @@ class Accumulation:
     """How sums are formed.
 
     ``block``: how many products are added at once. ``extra``: how many bits terms keep below the last place of fp32,
-    after alignment to the largest exponent.
+    after alignment to the largest exponent. ``kept``: bits of the fraction of a sum that becomes fp32.
     """
 
     block: int
     extra: int
+    kept: int = _FRACTION
 
 
 HOPPER: dict[str, Accumulation] = {
@@ -43,9 +47,11 @@ HOPPER: dict[str, Accumulation] = {
     "bf16": Accumulation(16, 2),
     "tf32": Accumulation(8, 2),
 }
+WGMMA_BYTES = Accumulation(32, -10, kept=13)
 
 
-_SMALLEST = {"f16": -14, "bf16": -126, "tf32": -126}  # exponents
+_SMALLEST = {"f16": -14, "bf16": -126, "tf32": -126, "e4m3": -6, "e5m2": -14}  # exponents
+_BYTES = {"e4m3": np.dtype(ml_dtypes.float8_e4m3fn), "e5m2": np.dtype(ml_dtypes.float8_e5m2)}
 
 
 def widen(bits: Array, kind: str) -> Array:
@@ -54,6 +60,8 @@ def widen(bits: Array, kind: str) -> Array:
         return bits.view(np.float16).astype(np.float32)
     if kind == "bf16":
         return (bits.astype(np.uint32) << np.uint32(16)).view(np.float32)
+    if kind in _BYTES:
+        return bits.view(_BYTES[kind]).astype(np.float32)
     return (bits & TF32_MASK).view(np.float32)
 
 
@@ -66,25 +74,26 @@ def _exponents(values: Array, smallest: int) -> Array:
     return exponents
 
 
-def multiply_add(kind: str, a: Array, b: Array, c: Array, how: Accumulation) -> Array:
+def multiply_add(kind: str, a: Array, b: Array, c: Array, how: Accumulation, b_kind: str = "") -> Array:
     """A·B + C of many instructions: bits of A (K, rows, n) and B (K, columns, n), C (rows, columns, n).
 
-    C is fp32 or fp16, and so is the result.
+    C is fp32 or fp16, and so is the result. ``b_kind``: the type of B, if it is not that of A.
     """
+    kinds = kind, b_kind or kind
     result = np.empty(c.shape, c.dtype)
     with np.errstate(all="ignore"):
         for start in range(0, c.shape[-1], _CHUNK):
             part = slice(start, start + _CHUNK)
-            result[..., part] = _chunk(kind, widen(a[..., part], kind), widen(b[..., part], kind), c[..., part], how)
+            x, y = (widen(v[..., part], k) for v, k in zip((a, b), kinds, strict=True))
+            result[..., part] = _chunk(kinds, x, y, c[..., part], how)
     return result
 
 
-def _chunk(kind: str, a: Array, b: Array, c: Array, how: Accumulation) -> Array:
-    smallest = _SMALLEST[kind]
-    ea, eb = _exponents(a, smallest), _exponents(b, smallest)
+def _chunk(kinds: tuple[str, str], a: Array, b: Array, c: Array, how: Accumulation) -> Array:
+    ea, eb = (_exponents(v, _SMALLEST[kind]) for v, kind in zip((a, b), kinds, strict=True))
     wide_a, wide_b = a.astype(np.float64), b.astype(np.float64)
     total = c.astype(np.float32)
-    rounded = _cut if c.dtype == np.float32 else _to_half
+    rounded = partial(_cut, kept=how.kept) if c.dtype == np.float32 else _to_half
     for start in range(0, len(a), how.block):
         stop = min(start + how.block, len(a))
         block = slice(start, stop)
@@ -119,8 +128,11 @@ def _block(a: Array, b: Array, ea: Array, eb: Array, c: Array, how: Accumulation
     return total
 
 
-def _cut(x: Array) -> Array:
+def _cut(x: Array, kept: int = _FRACTION) -> Array:
     """float64 to fp32, rounded towards zero; overflow gives infinity; zero is never negative."""
+    if kept < _FRACTION:
+        fraction, exponent = np.frexp(x)
+        x = np.ldexp(np.trunc(np.ldexp(fraction, kept + 1)), exponent - kept - 1)
     single: Array = (x + 0.0).astype(np.float32)
     beyond = (np.abs(single) > np.abs(x)) & (np.abs(x) < _OVERFLOW)
     cut = np.where(beyond, np.nextafter(single, np.float32(0)), single)

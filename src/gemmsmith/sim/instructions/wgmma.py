@@ -15,7 +15,7 @@ from gemmsmith.sim.instructions.record import Draft, Record, no_form, nothing
 from gemmsmith.sim.instructions.warp_registers import check_whole
 from gemmsmith.sim.lanes import Lanes, compact
 from gemmsmith.sim.lowering import Lowering, Refused, items, literal, operands
-from gemmsmith.sim.matrix_arithmetic import Matrix, arithmetic
+from gemmsmith.sim.matrix_arithmetic import Matrix, wgmma_arithmetic
 from gemmsmith.sim.memory import LaneFault
 from gemmsmith.sim.syntax import Instruction, Negated, Vector
 from gemmsmith.sim.traits import Bundling, Counted, Mix, Profiled, Wait
@@ -91,7 +91,7 @@ def _lower(code: Lowering, i: Instruction, form: Form) -> Draft[Product]:
     targets = tuple([code.slot(o, "b32") for o in items(d, form.columns * form.accumulator // 8)])
     of_a = [code.source(o, "b32") for o in items(a, 4)] if in_registers else [code.source(a, "b64")]
     of_scale = code.slot(scale.register, "pred") if isinstance(scale, Negated) else code.source(scale, "pred")
-    product = Product(arithmetic(form.a, form.b, form.d, form.saturate), form, in_registers, negations[0] < 0,
+    product = Product(wgmma_arithmetic(form.a, form.b, form.d, form.saturate), form, in_registers, negations[0] < 0,
                       negations[1] < 0, transposes[0] == 1, transposes[1] == 1, negated)  # fmt: skip
     return Draft(product, targets, (*of_a, code.source(b, "b64"), of_scale))
 
