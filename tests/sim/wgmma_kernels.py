@@ -81,7 +81,7 @@ def source(form: Wgmma) -> str:
     if form.d != "s32":
         flags = f", {-1 if form.negate_a else 1}, {-1 if form.negate_b else 1}"
         if form.size == 2:
-            flags += (f", {form.trans_b}" if form.registers else f", {form.trans_a}, {form.trans_b}")
+            flags += f", {form.trans_b}" if form.registers else f", {form.trans_a}, {form.trans_b}"
     outs = ", ".join(f'"+r"(d{i})' for i in range(count))
     loads = " ".join(f"unsigned d{i} = c[{THREADS * i}];" for i in range(count))
     registers = " ".join(f"unsigned r{i} = ra[{THREADS * i}];" for i in range(4))
@@ -198,11 +198,12 @@ def accumulator_registers(c: Array, form: Wgmma) -> Array:
 _BYTE_CLASSES = (("any", 24), ("few", 24), ("small", 16), ("spread", 24), ("special", 8))
 
 
-def byte_operands(a_type: str, b_type: str, accumulators: str, n: int = 8) -> Operands:
+def byte_operands(a_type: str, b_type: str, accumulators: str, n: int = 8, part: int = 1) -> Operands:
     """fp8: all values, few of them, small ones, and accumulators of all sizes, zero among them."""
     made: list[tuple[Array, Array, Array]] = []
     classes: list[str] = []
-    for name, count in _BYTE_CLASSES:
+    for name, most in _BYTE_CLASSES:
+        count = most // part
         r = Random(f"wgmma/{a_type}/{b_type}/{accumulators}/{n}/{name}")
         a, b = (r.words(count, *shape).astype(np.uint8) for shape in ((ROWS, 32), (32, n)))
         if name != "special":  # no NaN: e4m3 has it at 7f, e5m2 from 7d on, and Inf at 7c
@@ -230,8 +231,9 @@ def operands(form: Wgmma) -> Operands:
     if form.d == "s32":
         return integer_operands(form.a, form.b, K_BYTES, 12, rows=ROWS, columns=form.n)
     if form.size == 1:
-        return byte_operands(form.a, form.b, form.d, form.n)
-    part = 2 if form.n == 8 and not form.registers else 12
+        return byte_operands(form.a, form.b, form.d, form.n, 1 if form.n == 8 else 8)
+    plain = (form.n, form.registers, form.negate_a, form.negate_b, form.scale_d) == (8, False, False, False, 1)
+    part = 2 if plain else 24 if form.n < 128 else 60
     return float_operands(form.a, form.k, part, columns=form.n, rows=ROWS, accumulators=form.d)
 
 
@@ -294,7 +296,8 @@ def _pairs(trans_a: bool, trans_b: bool) -> tuple[tuple[int, int], ...]:
 
 LAYOUTS = (
     *(Layout(Wgmma("f16", "f16", "f32", n=n, trans_a=ta, trans_b=tb, image=LAYOUT_IMAGE), _pairs(bool(ta), bool(tb)))
-      for n, ta, tb in ((16, 0, 0), (64, 1, 1), (128, 0, 1))),
+      for n, ta, tb in ((16, 0, 0), (24, 1, 1))),
+    Layout(Wgmma("f16", "f16", "f32", n=128, trans_b=1, image=LAYOUT_IMAGE), _pairs(False, True)[1::9]),
     Layout(Wgmma("tf32", "tf32", "f32", n=16, image=LAYOUT_IMAGE), _pairs(False, False)[::3]),
     Layout(Wgmma("s8", "s8", "s32", n=16, image=LAYOUT_IMAGE), _pairs(False, False)[::3]),
 )  # fmt: skip

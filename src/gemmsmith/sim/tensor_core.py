@@ -61,7 +61,8 @@ def widen(bits: Array, kind: str) -> Array:
     if kind == "bf16":
         return (bits.astype(np.uint32) << np.uint32(16)).view(np.float32)
     if kind in _BYTES:
-        return bits.view(_BYTES[kind]).astype(np.float32)
+        single: Array = bits.view(_BYTES[kind]).astype(np.float32)
+        return single
     return (bits & TF32_MASK).view(np.float32)
 
 

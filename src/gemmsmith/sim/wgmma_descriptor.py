@@ -4,10 +4,14 @@ A descriptor has a start address, a leading and a stride offset, and a swizzle. 
 rows and 16 bytes. K-major: a row runs along k, the stride offset leads to the next eight rows, and without swizzle the
 leading offset leads to the next 16 bytes of k. MN-major: a row runs along M or N; the stride offset leads to the next
 eight of k, and the leading offset to the next span of the swizzle along M or N; without swizzle they change places.
+
+A swizzle of 128 bytes repeats every 1,024 bytes. The base offset says by how many rows of 128 bytes the pattern of an
+operand begins later than that.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,6 +21,7 @@ from gemmsmith.sim.types import Array
 
 _SPANS = np.array([0, 128, 64, 32])  # bytes, by the two highest bits
 _UNIT = 16
+_PATTERN_ROW = 128  # bytes of a row of the widest swizzle
 
 
 @dataclass(frozen=True)
@@ -69,11 +74,12 @@ def _mn_major(d: Descriptors, span: int, rows: Array, k: Array) -> Array:
     return found
 
 
-def _by_span(d: Descriptors, place: object) -> Array:
-    assert callable(place)
-    span = int(d.span[0])
-    if (d.span == span).all():
-        found: Array = swizzled(place(span, d), span)
+def _by_span(d: Descriptors, place: Callable[[int, Descriptors], Array]) -> Array:
+    span, base = int(d.span[0]), int(d.base[0])
+    if (d.span == span).all() and (d.base == base).all():
+        plain = place(span, d)
+        shifted = swizzled(plain - base * _PATTERN_ROW, span)
+        found: Array = shifted + base * _PATTERN_ROW
         return found
     parts = [_by_span(Descriptors(*(f[n : n + 1] for f in (d.start, d.leading, d.stride, d.base, d.span))), place)
              for n in range(d.span.size)]  # fmt: skip

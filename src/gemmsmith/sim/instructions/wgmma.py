@@ -16,7 +16,6 @@ from gemmsmith.sim.instructions.warp_registers import check_whole
 from gemmsmith.sim.lanes import Lanes, compact
 from gemmsmith.sim.lowering import Lowering, Refused, items, literal, operands
 from gemmsmith.sim.matrix_arithmetic import Matrix, wgmma_arithmetic
-from gemmsmith.sim.memory import LaneFault
 from gemmsmith.sim.syntax import Instruction, Negated, Vector
 from gemmsmith.sim.traits import Bundling, Counted, Mix, Profiled, Wait
 from gemmsmith.sim.types import Array
@@ -120,10 +119,6 @@ def _rest(form: Form, in_registers: bool, rest: list[Any]) -> tuple[Any, list[in
 def _tile(machine: Execution, descriptors: Array, rows: Array, form: Form, transposed: bool, lanes: Array) -> Array:
     """Raw elements (K, rows, warps) of an operand in shared memory; ``lanes`` has one of each warp."""
     fields, shared = decode(descriptors), machine.shared
-    if fields.base.any():
-        raise LaneFault(
-            int(np.argmax(fields.base != 0)) * WARP, "a matrix descriptor with a base offset is not simulated"
-        )
     bases = machine.shared_base[lanes]
     if transposed:
         found = mn_major(fields, rows, _K_BYTES // form.size)
