@@ -33,9 +33,9 @@ ARCH = "sm_90a"
 def every() -> Iterator[tuple[str, kernels.Wgmma, kernels.Cases]]:
     """(name, form, cases) of all that is recorded."""
     for form in kernels.ARITHMETIC:
-        yield form.name, form, kernels.arithmetic_cases(form, kernels.operands(form))
+        yield form.name, form, kernels.thinned(form, kernels.arithmetic_cases(form, kernels.operands(form)))
     for layout in kernels.LAYOUTS:
-        yield layout.name, layout.form, kernels.layout_cases(layout)
+        yield layout.name, layout.form, kernels.thinned(layout.form, kernels.layout_cases(layout))
 
 
 def results(device: Device) -> tuple[dict[str, Any], list[str]]:

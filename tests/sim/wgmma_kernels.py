@@ -258,6 +258,15 @@ OTHERS = (
 ARITHMETIC = (*FLOATS, *BYTE_FLOATS, *INTEGERS, *OTHERS)
 
 
+_MOST_WORDS = 24_000  # of one form in the recording
+
+
+def thinned(form: Wgmma, cases: Cases) -> Cases:
+    """One case in so many that a recording of the results stays small. All of them were compared once."""
+    every = -(-len(cases.image) * form.accumulators * THREADS // _MOST_WORDS)
+    return Cases(*(x[::every] for x in (cases.image, cases.descriptors, cases.registers, cases.accumulators)))
+
+
 # -- layouts: an image of small whole numbers, and descriptors of all kinds --------------------------
 
 LAYOUT_IMAGE = 65536
