@@ -7,24 +7,39 @@ waited for; otherwise both happen at once. A kernel that waits correctly cannot 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
+from gemmsmith.sim.async_hazards import INIT_FENCE, ProxyFences, side
+from gemmsmith.sim.clocks import Clock, ordered
 from gemmsmith.sim.execution import Execution
-from gemmsmith.sim.mbarriers import MBarriers
+from gemmsmith.sim.hazards import Hazard, HazardKind
+from gemmsmith.sim.mbarriers import BYTES, MBarriers
+from gemmsmith.sim.operation import Operation
+from gemmsmith.sim.shadow import Landing
+from gemmsmith.sim.traits import Access, Effect, Space
 from gemmsmith.sim.types import Array
+
+_BARRIER = Access(Space.SHARED, Effect.UPDATE, BYTES, BYTES, BYTES)
 
 
 @dataclass
 class Store:
-    """A copy out of shared memory by one lane: ``read`` fetches its source, ``write`` writes what that returned."""
+    """A copy out of shared memory by one lane: ``read`` fetches its source, ``write`` writes what that returned.
 
+    ``source`` are the byte positions of its 16-byte chunks.
+    """
+
+    operation: Operation[Any]
     lane: int
     group: int
+    source: Array
     read: Callable[[], Array]
     write: Callable[[Array], None]
     data: Array | None = None
+    done: bool = False
 
     def fetch(self) -> Array:
         if self.data is None:
@@ -36,9 +51,14 @@ class Store:
 class Load:
     """A copy into shared memory: ``read`` fetches its source, ``write`` writes it; then bytes have landed.
 
-    ``barriers`` are byte positions of the mbarriers that count ``nbytes`` each.
+    ``lanes`` issue it. ``targets`` are the byte positions of what each writes, ``width`` bytes at a time, and
+    ``barriers`` those of the mbarriers that count ``nbytes`` each.
     """
 
+    operation: Operation[Any]
+    lanes: Array
+    targets: Array
+    width: int
     read: Callable[[], Array]
     write: Callable[[Array], None]
     barriers: Array
@@ -52,23 +72,65 @@ class BulkCopies:
         self.machine = machine
         self.committed = np.zeros(machine.wave.lanes, np.int64)
         self.stores: list[Store] = []
-        machine.at_end.append(lambda: self._finish(self.stores))
+        self._landings: list[tuple[Load, Landing]] = []
+        machine.at_end.append(self._end)
+
+    # -- into shared memory -----------------------------------------------------------------------
 
     def load(self, copy: Load) -> None:
+        landing, released = self._issued(copy)
         if self.machine.late_copies:
-            self.machine.postponed.append(lambda: self._land(copy))
+            self.machine.postponed.append(lambda: self._land(copy, landing, released))
         else:
-            self._land(copy)
+            self._land(copy, landing, released)
 
-    def _land(self, copy: Load) -> None:
+    def _issued(self, copy: Load) -> tuple[Landing | None, Clock | None]:
+        """Tell the race detector: the copy is a write of its threads that others see through the mbarrier."""
+        machine, shadow = self.machine, self.machine.shadow
+        if shadow is None:
+            return None, None
+        lanes = np.unique(copy.lanes)
+        counted = replace(copy.operation, access=_BARRIER)
+        fences = machine.unit(ProxyFences)
+        for place in np.unique(copy.barriers):
+            fences.look(copy.operation, int(lanes[0]), np.array([place]), BYTES, INIT_FENCE)
+            shadow.atomic(counted, lanes[:1], np.array([place]))
+        shadow.copy_issued(copy.operation, copy.lanes, copy.targets)
+        landing = shadow.landing()
+        moment = shadow.arrive(lanes)
+        clock: Clock | None = None
+        for block in np.unique(machine.block[lanes]):
+            known = machine.clocks.known(moment, lanes[machine.block[lanes] == block])
+            clock = known if clock is None else clock.joined(known)
+        if machine.wave.cluster_blocks > 1:
+            self._landings.append((copy, landing))
+        return landing, clock
+
+    def _land(self, copy: Load, landing: Landing | None, released: Clock | None) -> None:
         copy.write(copy.read())
-        self.machine.unit(MBarriers).landed(copy.barriers, np.full(copy.barriers.size, copy.nbytes))
+        if self.machine.shadow is not None:
+            self.machine.shadow.copy_waited(copy.lanes, copy.targets, copy.width, landing)
+        self.machine.unit(MBarriers).landed(copy.barriers, np.full(copy.barriers.size, copy.nbytes), released)
+
+    # -- out of shared memory ---------------------------------------------------------------------
 
     def store(self, copy: Store) -> None:
-        if self.machine.late_copies:
-            self.stores.append(copy)
-        else:
+        machine = self.machine
+        if machine.shadow is not None:
+            fences = machine.unit(ProxyFences)
+            fences.look(copy.operation, copy.lane, copy.source, 16)
+            fences.begin(id(copy), copy.operation, copy.lane, copy.source)
+            self._touch(copy)
+        if not machine.late_copies:
             copy.write(copy.fetch())
+            copy.done = True
+        if machine.late_copies or machine.shadow is not None:
+            self.stores.append(copy)
+
+    def _touch(self, copy: Store) -> None:
+        """The store may read its source now."""
+        if self.machine.shadow is not None:
+            self.machine.shadow.read(copy.operation, np.full(copy.source.size, copy.lane), copy.source)
 
     def commit(self, lanes: Array) -> None:
         self.committed[lanes] += 1
@@ -77,15 +139,52 @@ class BulkCopies:
         """Finish what these lanes committed, except their last ``allowed`` groups; or let it only be read."""
         waits = np.zeros(self.committed.size, bool)
         waits[lanes] = True
-        done = [s for s in self.stores if waits[s.lane] and s.group < self.committed[s.lane] - allowed]
-        if only_read:
-            for store in done:
-                store.fetch()
-        else:
-            self._finish(done)
+        waited = [s for s in self.stores if waits[s.lane] and s.group < self.committed[s.lane] - allowed]
+        for store in waited:
+            self._was_read(store)
+        if not only_read:
+            self._finish(waited)
+
+    def _was_read(self, store: Store) -> None:
+        store.fetch()
+        self._touch(store)
+        if self.machine.shadow is not None:
+            self.machine.unit(ProxyFences).end(id(store))
 
     def _finish(self, stores: list[Store]) -> None:
         for store in stores:
-            store.write(store.fetch())
+            if not store.done:
+                store.write(store.fetch())
         gone = {id(store) for store in stores}
         self.stores = [store for store in self.stores if id(store) not in gone]
+
+    # -- the end of the kernel --------------------------------------------------------------------
+
+    def _end(self) -> None:
+        for store in [s for s in self.stores if s.data is None]:
+            self._touch(store)
+        self._finish(self.stores)
+        for copy, landing in self._landings:
+            self._check_ended(copy, landing)
+
+    def _check_ended(self, copy: Load, landing: Landing) -> None:
+        """Some thread of each block that a copy writes to must have waited for it, or the block may have ended."""
+        machine = self.machine
+        now, lane = machine.clocks.now(), int(copy.lanes[0])
+        for block in np.unique(copy.targets // machine.shared.stride).tolist():
+            there = np.flatnonzero(machine.block == block)
+            if block == machine.block[lane] or ordered(landing.moment, np.full(there.size, lane), now, there).any():
+                continue
+            assert machine.log is not None
+            end = side(machine, copy.operation, lane)
+            machine.log.add((0, copy.operation.position), Hazard(
+                HazardKind.ENDED_BLOCK, 0, machine.block_name(int(there[0])), end,
+                replace(end, verb="end of the block", thread=f"block {machine.block_name(int(there[0]))}"),
+                across_warps=True, place="shared memory", remedy="a thread of the block must wait for the copy, or for "
+                "the whole cluster, before the block ends"))  # fmt: skip
+            return
+
+
+def chunk_lanes(lane: int, targets: list[Array]) -> Array:
+    """The lane, once for each chunk."""
+    return np.full(sum(t.size for t in targets), lane)

@@ -18,6 +18,11 @@ class HazardKind(StrEnum):
     WRITE_AFTER_READ = "write-after-read"
     WRITE_AFTER_WRITE = "write-after-write"
     IN_FLIGHT_COPY = "in-flight-copy"  # any access to the destination of an asynchronous copy that is not done
+    UNFENCED = "missing-proxy-fence"  # TMA or wgmma reads what a thread wrote, with no proxy fence between
+    STILL_READ = "overwritten-while-read"  # by TMA or wgmma, in flight
+    BEFORE_WAIT = "register-before-wait"  # of wgmma, used before its group was waited for
+    NO_WGMMA_FENCE = "missing-wgmma-fence"  # a register of wgmma was changed
+    ENDED_BLOCK = "copy-into-ended-block"
 
 
 @dataclass(frozen=True)
@@ -38,7 +43,8 @@ class Hazard:
     """Two accesses that nothing orders, where, and what would order them.
 
     ``address`` is in shared memory of ``block``, or in global memory; then ``memory`` says what lies there. With
-    ``across_blocks`` the threads are of two blocks, and name them.
+    ``across_blocks`` the threads are of two blocks, and name them. ``remedy`` is what must come between, if the kind
+    does not say so. ``place`` stands for the address where that is not memory.
     """
 
     kind: HazardKind
@@ -49,6 +55,8 @@ class Hazard:
     across_warps: bool
     memory: str = ""
     across_blocks: bool = False
+    remedy: str = ""
+    place: str = ""
 
     @property
     def is_global(self) -> bool:
@@ -56,6 +64,8 @@ class Hazard:
 
     @property
     def needed(self) -> str:
+        if self.remedy:
+            return self.remedy
         if self.kind is HazardKind.IN_FLIGHT_COPY:
             return "cp.async.wait_group by the copying thread, then a barrier, must come between them"
         if self.across_blocks:
@@ -68,6 +78,8 @@ class Hazard:
         place = f"shared address {self.address:#x}"
         if self.is_global:
             place = f"global address {self.address:#x} ({self.memory})"
+        if self.place:
+            return f"{self.kind} of {self.place} in block {self.block}: {self.first}, then {self.second}; {self.needed}"
         if not self.across_blocks:
             place += f" of block {self.block}" if not self.is_global else f" in block {self.block}"
         return f"{self.kind} race on {place}: {self.first}, then {self.second}; {self.needed}"

@@ -76,8 +76,6 @@ class Machine(Stepper):
             ready += self._advance(group, meet, alone=not (ready or self._anyone_waits()))
             if self.at_event.groups and self.progress != self.at_event.released_at:
                 ready += self.at_event.release()
-        while self.postponed:
-            self.postponed.popleft()()
         for finish in self.at_end:
             finish()
         if self.shadow is not None:

@@ -90,6 +90,7 @@ class Shadow:
         self._flying: dict[int, _Record] = {}
         self._seen: Array | None = None  # for each kind, location and warp: a lane + 1, or several
         self._known: set[tuple[int, int]] = set()
+        self.on_write: Callable[[Operation[Any], Array, Array], None] | None = None  # who else wants to know
         # Reads of what nobody had written: when and by whom, which locations, and the fault.
         self._unwritten: list[tuple[Moment, int, Array, SimulationError]] = []
 
@@ -165,6 +166,8 @@ class Shadow:
     def write(self, operation: Operation[Any], lanes: Array, index: Array, values: Array) -> None:
         """``lanes`` write ``values``; the same bits written by two threads are not a race."""
         self._add(operation, Kind.WRITE, lanes, index, np.array(values).reshape(-1).view(RAW[self.unit]))
+        if self.on_write is not None:
+            self.on_write(operation, lanes, index)
 
     def atomic(self, operation: Operation[Any], lanes: Array, index: Array) -> None:
         """Atomic updates, which are ordered among themselves but not against other accesses."""
@@ -224,7 +227,9 @@ class Shadow:
     def _check_array(self, operation: Operation[Any], array: SharedArray, lanes: Array, index: Array) -> None:
         """An access must stay in the array that its address comes from."""
         assert operation.access is not None
-        address = index - self._base[lanes]
+        address = (
+            (index - self._base[lanes]) % self.shared.stride if self.shared.cluster > 1 else index - self._base[lanes]
+        )
         unused = live_bytes(self.state.lowered, (operation,))
         width = operation.access.width if unused is None else int(np.flatnonzero(unused[0])[-1]) + 1
         if int(address.min()) >= array.start and int(address.max()) + width <= array.stop:

@@ -42,7 +42,7 @@ def meant_arrays(lowered: Lowered) -> dict[int, SharedArray]:
     found: dict[int, SharedArray] = {}
     for operation in lowered.operations:
         access = operation.access
-        if access is None or access.space not in (Space.SHARED, Space.GENERIC):
+        if access is None or not operation.pointers or access.space not in (Space.SHARED, Space.GENERIC):
             continue
         name = _meant(operation, origins)
         if name in arrays and arrays[name].size:

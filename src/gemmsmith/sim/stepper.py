@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from gemmsmith.sim.async_hazards import ProxyFences, WgmmaRegisters
 from gemmsmith.sim.bundle import Bundle, Program, single
 from gemmsmith.sim.counters import Counters
 from gemmsmith.sim.execution import Execution
@@ -55,6 +56,11 @@ class Stepper(Execution):
             look.attach(self.clocks)
         self.watched = lowered.fact(watched) if look is not None else frozenset()
         self.program = program
+        self.registers: WgmmaRegisters | None = None  # watched, if the program has wgmma
+        if log is not None:
+            self.unit(ProxyFences)
+            watched_registers = self.unit(WgmmaRegisters)
+            self.registers = watched_registers if watched_registers.cells else None
         self.live = np.full(len(wave.blocks), wave.threads)  # threads of each block that have not ended
 
     def step(self, step: Bundle[Any], lanes: Lanes) -> None:
@@ -64,6 +70,8 @@ class Stepper(Execution):
             return
         if self.counters is not None and step.traits.counts.executed is Executed.GUARDED:
             self.counters.executed(self, step, active)
+        if self.registers is not None and not step.traits.called.startswith("wgmma"):
+            self.registers.watch(step, active)
         try:
             step.execute(self, step, active)
         except MixedSpaces:

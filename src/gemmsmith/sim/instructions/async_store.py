@@ -17,7 +17,7 @@ from gemmsmith.sim.lanes import Lanes
 from gemmsmith.sim.lowering import Lowering, items, operands
 from gemmsmith.sim.mbarriers import BYTES
 from gemmsmith.sim.syntax import Instruction
-from gemmsmith.sim.traits import Bundling, Counted, Mix, Profiled
+from gemmsmith.sim.traits import Access, Bundling, Counted, Effect, Mix, Profiled, Space
 from gemmsmith.sim.types import DTYPES, TYPE_BYTES, Array
 
 _UPDATES: dict[str, Callable[[Array, Array], Array]] = {
@@ -48,7 +48,8 @@ def _decode(m: Modifiers) -> AsyncStore:
 def _lower(code: Lowering, i: Instruction, form: AsyncStore) -> Draft[AsyncStore]:
     at, values, barrier = operands(i, 3)
     sources = tuple([code.source(value, form.kind) for value in items(values, form.count)])
-    return Draft(form, (), sources, (code.pointer(at), code.pointer(barrier)))
+    return Draft(form, (), sources, (code.pointer(at), code.pointer(barrier)),
+                 Access(Space.SHARED, Effect.WRITE, form.nbytes, TYPE_BYTES[form.kind], form.nbytes))  # fmt: skip
 
 
 def _store(machine: Execution, step: Bundle[AsyncStore], lanes: Lanes) -> None:
@@ -69,7 +70,8 @@ def _store(machine: Execution, step: Bundle[AsyncStore], lanes: Lanes) -> None:
             found = np.asarray(_UPDATES[form.update](old, new[n : n + 1].view(kind)))
             shared.scatter(index[n : n + 1], form.nbytes, found.view(values.dtype))
 
-    machine.unit(BulkCopies).load(Load(lambda: values, write, barriers, form.nbytes))
+    machine.unit(BulkCopies).load(Load(step.first, machine.indices(lanes), index, form.nbytes, lambda: values, write,
+                                       barriers, form.nbytes))  # fmt: skip
 
 
 _WHERE = {"order": "weak relaxed", "scope": "cluster", "space": "shared::cluster"}

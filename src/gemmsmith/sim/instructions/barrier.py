@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from gemmsmith.sim.async_hazards import ProxyFences
 from gemmsmith.sim.bundle import Bundle
 from gemmsmith.sim.execution import Execution
 from gemmsmith.sim.instructions.pattern import Modifiers
@@ -195,6 +196,12 @@ def _lower_fence(code: Lowering, i: Instruction, _: None) -> Draft[None]:
     return Draft(None)
 
 
+def _fence_proxy(machine: Execution, step: Bundle[None], lanes: Lanes) -> None:
+    del step
+    if machine.shadow is not None:
+        machine.unit(ProxyFences).fence(machine.indices(lanes))
+
+
 # -- records ------------------------------------------------------------------------------------------
 
 _COUNTED = Counted(Profiled(Mix.BARRIER), executed=Executed.ARRIVED)
@@ -238,7 +245,7 @@ RECORDS = (
     Record("fence.order?.scope", where={"order": "sc acq_rel acquire release", "scope": "cta cluster gpu sys"},
            **_FENCE),
     Record("fence.proxy.kind.space?", where={"kind": "alias async", "space": "global shared::cta shared::cluster"},
-           **_FENCE),
-    Record("fence.mbarrier_init.release.cluster", **_FENCE),
+           **{**_FENCE, "execute": _fence_proxy}),
+    Record("fence.mbarrier_init.release.cluster", **{**_FENCE, "execute": _fence_proxy}),
     Record("griddepcontrol.action", where={"action": "wait launch_dependents"}, **_FENCE),
 )  # fmt: skip

@@ -13,7 +13,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from gemmsmith.sim.bulk_copies import BulkCopies, Load, Store
+from gemmsmith.sim.bulk_copies import BulkCopies, Load, Store, chunk_lanes
 from gemmsmith.sim.bundle import Bundle
 from gemmsmith.sim.execution import Execution
 from gemmsmith.sim.instructions.memory import parameter_bytes
@@ -23,10 +23,10 @@ from gemmsmith.sim.lanes import Lanes
 from gemmsmith.sim.lowering import Lowering, Refused, literal, operands
 from gemmsmith.sim.mbarriers import BYTES
 from gemmsmith.sim.memory import RAW, LaneFault, check_alignment, resolve_generic
-from gemmsmith.sim.operation import Source
+from gemmsmith.sim.operation import Operation, Source
 from gemmsmith.sim.syntax import Address, Instruction, Operand, Sampled
 from gemmsmith.sim.tensor_box import CHUNK, Box, decoded
-from gemmsmith.sim.traits import Bundling, Counted, Mix, Profiled, Space
+from gemmsmith.sim.traits import Access, Bundling, Counted, Effect, Mix, Profiled, Space
 from gemmsmith.sim.types import Array
 
 _MAP_BYTES = 128
@@ -89,7 +89,9 @@ def _lower(code: Lowering, i: Instruction, form: Transfer) -> Draft[Transfer]:
     if len(pointers) != expected:
         raise Refused
     sources += [code.source(mask, "u16") for mask in extra]
-    return Draft(form, (), tuple(sources), tuple([code.pointer(p) for p in pointers]))
+    effect = Effect.WRITE if form.to_shared else Effect.READ
+    return Draft(form, (), tuple(sources), tuple([code.pointer(p) for p in pointers]),
+                 Access(Space.SHARED, effect, CHUNK, 4, 0))  # fmt: skip
 
 
 # -- execution ----------------------------------------------------------------------------------------
@@ -104,41 +106,35 @@ def _copy(machine: Execution, step: Bundle[Transfer], lanes: Lanes) -> None:
         at = [int(p[n]) for p in pointers]
         values = [int(s[n]) for s in sources]
         try:
-            _one(machine, form, lane, at, values)
+            _one(machine, step.first, form, lane, at, values)
         except LaneFault as fault:
             raise LaneFault(n, fault.detail) from None
 
 
-def _one(machine: Execution, form: Transfer, lane: int, at: list[int], values: list[int]) -> None:
+def _one(
+    machine: Execution, operation: Operation[Transfer], form: Transfer, lane: int, at: list[int], values: list[int]
+) -> None:
     mask = values.pop() if form.multicast else None
     box = _box(machine, values[0]) if form.rank else None
     if box is not None and box.rank != form.rank:
         raise LaneFault(0, f"a copy of {form.rank} coordinates with a tensor map of {box.rank} dimensions")
-    if form.to_shared and not form.from_shared:
-        barrier = at.pop()
-        read, nbytes = _read_global(machine, box, values, at)
-        blocks = _blocks(machine, lane, at[0], mask)
-        targets = [_shared_index(machine, block, at[0], box, nbytes) for block in blocks]
-        barriers = np.array(
-            [_barrier_index(machine, block, barrier) for block in _blocks(machine, lane, barrier, mask)]
-        )
-        machine.unit(BulkCopies).load(Load(read, _write_shared(machine, targets), barriers, nbytes))
-        return
-    if form.to_shared:
-        barrier, nbytes = at.pop(), values[0]
-        (target_block,), (barrier_block,) = _blocks(machine, lane, at[0], None), _blocks(machine, lane, barrier, None)
-        source = _shared_index(machine, int(machine.block[lane]), at[1], None, nbytes)
-        target = _shared_index(machine, target_block, at[0], None, nbytes)
-        machine.unit(BulkCopies).load(
-            Load(_read_shared(machine, source), _write_shared(machine, [target]),
-                 np.array([_barrier_index(machine, barrier_block, barrier)]), nbytes)
-        )  # fmt: skip
-        return
     nbytes = values[0] if box is None else box.nbytes
-    source = _shared_index(machine, int(machine.block[lane]), at[-1], box, nbytes)
     copies = machine.unit(BulkCopies)
-    copies.store(Store(lane, int(copies.committed[lane]), _read_shared(machine, source),
-                       _write_global(machine, box, values, at, form.reduce)))  # fmt: skip
+    if not form.to_shared:
+        source = _shared_index(machine, int(machine.block[lane]), at[-1], box, nbytes)
+        copies.store(Store(operation, lane, int(copies.committed[lane]), source, _read_shared(machine, source),
+                           _write_global(machine, box, values, at, form.reduce)))  # fmt: skip
+        return
+    barrier = at.pop()
+    targets = [_shared_index(machine, block, at[0], box, nbytes) for block in _blocks(machine, lane, at[0], mask)]
+    counting = _blocks(machine, lane, barrier, mask)
+    barriers = np.array([_barrier_index(machine, block, barrier) for block in counting])
+    if form.from_shared:
+        read = _read_shared(machine, _shared_index(machine, int(machine.block[lane]), at[1], None, nbytes))
+    else:
+        read = _read_global(machine, box, values, at)
+    copies.load(Load(operation, chunk_lanes(lane, targets), np.concatenate(targets), CHUNK, read,
+                     _write_shared(machine, targets), barriers, nbytes))  # fmt: skip
 
 
 def _box(machine: Execution, address: int) -> Box:
@@ -179,17 +175,15 @@ def _barrier_index(machine: Execution, block: int, address: int) -> int:
     return int(shared.index(start, np.array([block * shared.stride]), BYTES)[0])
 
 
-def _read_global(
-    machine: Execution, box: Box | None, values: list[int], at: list[int]
-) -> tuple[Callable[[], Array], int]:
-    """What fetches the chunks of a copy's source, and their bytes. A fault belongs to the thread that issues it."""
+def _read_global(machine: Execution, box: Box | None, values: list[int], at: list[int]) -> Callable[[], Array]:
+    """What fetches the chunks of a copy's source. A fault belongs to the thread that issues it, so look for it now."""
     memory = machine.memory
     if box is None:
         address, nbytes = at[1], values[0]
         check_alignment(np.array([address], np.uint64), CHUNK, Space.GLOBAL)
         source = np.uint64(address) + np.arange(0, nbytes, CHUNK).astype(np.uint64)
         memory.gather(source, CHUNK)
-        return lambda: memory.gather(source, CHUNK), nbytes
+        return lambda: memory.gather(source, CHUNK)
     elements, inside = box.elements(tuple(values[1:]))
     wanted = elements[inside]
     memory.gather(wanted, box.itemsize)
@@ -199,7 +193,7 @@ def _read_global(
         found[inside] = memory.gather(wanted, box.itemsize)
         return found.view(RAW[CHUNK])
 
-    return read, box.nbytes
+    return read
 
 
 def _write_shared(machine: Execution, targets: list[Array]) -> Callable[[Array], None]:
@@ -305,7 +299,8 @@ _SPACES = {"to": "shared::cluster shared::cta global", "from": "global shared::c
 _MODES = {"rank": "1d 2d 3d 4d 5d", "mode": "tile im2col*", "end": "mbarrier::complete_tx::bytes bulk_group"}
 _OPS = {"op": "add min max inc dec and or xor"}
 _COMMON: dict[str, Any] = {
-    "lower": _lower, "execute": _copy, "bundling": Bundling.BOUNDARY, "counts": Counted(Profiled(Mix.COPY)),
+    "lower": _lower, "execute": _copy, "verb": "copy by TMA", "bundling": Bundling.BOUNDARY,
+    "counts": Counted(Profiled(Mix.COPY)),
 }  # fmt: skip
 
 RECORDS = (

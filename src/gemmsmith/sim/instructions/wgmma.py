@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from gemmsmith.sim.async_hazards import ProxyFences, WgmmaRegisters
 from gemmsmith.sim.bundle import Bundle
 from gemmsmith.sim.execution import Execution
 from gemmsmith.sim.fragments import a_matrices, c_matrices, d_registers
@@ -17,13 +18,13 @@ from gemmsmith.sim.lanes import Lanes, compact
 from gemmsmith.sim.lowering import Lowering, Refused, items, literal, operands
 from gemmsmith.sim.matrix_arithmetic import Matrix, wgmma_arithmetic
 from gemmsmith.sim.syntax import Instruction, Negated, Vector
-from gemmsmith.sim.traits import Bundling, Counted, Mix, Profiled, Wait
+from gemmsmith.sim.traits import Access, Bundling, Counted, Effect, Mix, Profiled, Space, Wait
 from gemmsmith.sim.types import Array
 from gemmsmith.sim.wave import WARP
 from gemmsmith.sim.wgmma_descriptor import decode, k_major, mn_major
 from gemmsmith.sim.wgmma_products import WgmmaProducts
 
-_ROWS = 64
+_CHUNK = 16
 _K_BYTES = 32  # of every wgmma
 _SIZES = {"f16": 2, "bf16": 2, "tf32": 4, "e4m3": 1, "e5m2": 1, "s8": 1, "u8": 1}
 # Types of A and B that may be mixed, and the types of D they allow.
@@ -92,7 +93,8 @@ def _lower(code: Lowering, i: Instruction, form: Form) -> Draft[Product]:
     of_scale = code.slot(scale.register, "pred") if isinstance(scale, Negated) else code.source(scale, "pred")
     product = Product(wgmma_arithmetic(form.a, form.b, form.d, form.saturate), form, in_registers, negations[0] < 0,
                       negations[1] < 0, transposes[0] == 1, transposes[1] == 1, negated)  # fmt: skip
-    return Draft(product, targets, (*of_a, code.source(b, "b64"), of_scale))
+    return Draft(product, targets, (*of_a, code.source(b, "b64"), of_scale),
+                 access=Access(Space.SHARED, Effect.READ, _CHUNK, 4, 0))  # fmt: skip
 
 
 def _rest(form: Form, in_registers: bool, rest: list[Any]) -> tuple[Any, list[int], list[int]]:
@@ -116,17 +118,24 @@ def _rest(form: Form, in_registers: bool, rest: list[Any]) -> tuple[Any, list[in
 # -- operands -----------------------------------------------------------------------------------------
 
 
-def _tile(machine: Execution, descriptors: Array, rows: Array, form: Form, transposed: bool, lanes: Array) -> Array:
-    """Raw elements (K, rows, warps) of an operand in shared memory; ``lanes`` has one of each warp."""
+def _index(machine: Execution, descriptors: Array, rows: Array, form: Form, transposed: bool, lanes: Array) -> Array:
+    """Byte positions (warps, rows, pieces) of an operand in shared memory; ``lanes`` has one of each warp.
+
+    Pieces are elements if it is transposed, else 16-byte chunks.
+    """
     fields, shared = decode(descriptors), machine.shared
-    bases = machine.shared_base[lanes]
+    found = mn_major(fields, rows, _K_BYTES // form.size) if transposed else k_major(fields, rows, _K_BYTES)
+    width = form.size if transposed else _CHUNK
+    bases = machine.shared_base[lanes][:, None]
+    return shared.index(found.reshape(lanes.size, -1), bases, width).reshape(found.shape)
+
+
+def _tile(machine: Execution, descriptors: Array, rows: Array, form: Form, transposed: bool, lanes: Array) -> Array:
+    """Raw elements (K, rows, warps) of an operand in shared memory."""
+    index = _index(machine, descriptors, rows, form, transposed, lanes)
     if transposed:
-        found = mn_major(fields, rows, _K_BYTES // form.size)
-        index = shared.index(found.reshape(lanes.size, -1), bases[:, None], form.size).reshape(found.shape)
-        return shared.gather(index, form.size).transpose(2, 1, 0)
-    found = k_major(fields, rows, _K_BYTES)
-    index = shared.index(found.reshape(lanes.size, -1), bases[:, None], 16).reshape(found.shape)
-    raw = np.ascontiguousarray(shared.gather(index, 16)).view(f"u{form.size}")
+        return machine.shared.gather(index, form.size).transpose(2, 1, 0)
+    raw = np.ascontiguousarray(machine.shared.gather(index, _CHUNK)).view(f"u{form.size}")
     return raw.reshape(lanes.size, rows.size, -1).transpose(2, 1, 0)
 
 
@@ -152,7 +161,49 @@ def _multiply(machine: Execution, step: Bundle[Product], lanes: Lanes) -> None:
         some = compact(mine[chosen])
         _products(machine, step, some, None if of_a is None else of_a[warps], of_b[warps], keep[warps])
 
-    machine.unit(WgmmaProducts).issue(lanes, compute)
+    def touch(chosen: Array, by: int | None) -> None:
+        warps = chosen[::WARP] // WARP
+        _touch(machine, step, mine[chosen][::WARP], None if of_a is None else of_a[warps], of_b[warps], by)
+
+    if machine.shadow is not None:
+        machine.unit(WgmmaRegisters).issue(step, lanes)
+        _look(machine, step, mine[::WARP], of_a, of_b)
+    machine.unit(WgmmaProducts).issue(step.first, lanes, compute, touch)
+
+
+def _chunks(machine: Execution, step: Bundle[Product], first: Array, of_a: Array | None, of_b: Array) -> list[Array]:
+    """For each warp, the positions of all 16-byte chunks of shared memory that its product reads."""
+    detail, form = step.detail, step.detail.form
+    b = _index(machine, of_b, np.arange(form.columns), form, detail.transpose_b, first)
+    found = []
+    for n, lane in enumerate(first.tolist()):
+        parts = [b[n].reshape(-1)]
+        if of_a is not None:
+            rows = 16 * (int(machine.thread[lane]) // WARP % 4) + np.arange(16)
+            parts.append(_index(machine, of_a[n : n + 1], rows, form, detail.transpose_a, first[n : n + 1]).reshape(-1))
+        found.append(np.unique(np.concatenate(parts) // _CHUNK) * _CHUNK)
+    return found
+
+
+def _touch(
+    machine: Execution, step: Bundle[Product], first: Array, of_a: Array | None, of_b: Array, by: int | None
+) -> None:
+    """The product may read its operands now, for its own lanes or for ``by``."""
+    assert machine.shadow is not None
+    chunks = _chunks(machine, step, first, of_a, of_b)
+    lanes = np.repeat(first, [c.size for c in chunks])
+    if by is not None:
+        chunks = [np.unique(np.concatenate(chunks))]
+        lanes = np.full(chunks[0].size, by)
+    machine.shadow.read(step.first, lanes, np.concatenate(chunks))
+
+
+def _look(machine: Execution, step: Bundle[Product], first: Array, of_a: Array | None, of_b: Array) -> None:
+    """Whether what the product reads was made visible to it."""
+    fences = machine.unit(ProxyFences)
+    if fences.pending:
+        for lane, chunks in zip(first.tolist(), _chunks(machine, step, first, of_a, of_b), strict=True):
+            fences.look(step.first, lane, chunks, _CHUNK)
 
 
 def _products(
@@ -210,13 +261,41 @@ def _commit(machine: Execution, step: Bundle[None], lanes: Lanes) -> None:
     machine.unit(WgmmaProducts).commit(lanes)
 
 
-def _lower_wait(code: Lowering, i: Instruction, _: None) -> Draft[int]:
+@dataclass(frozen=True)
+class GroupWait:
+    """How many of the latest groups may still be in flight."""
+
+    allowed: int
+    polls: bool = False
+
+    def arrive(self, machine: Execution, step: Bundle[Any], lanes: Lanes) -> None:
+        """Waiting changes nothing."""
+
+    def ready(self, machine: Execution, step: Bundle[Any], lanes: Lanes) -> Array:
+        check_whole(machine, step, lanes)
+        return machine.unit(WgmmaProducts).ready(lanes, self.allowed)
+
+    def describe(self, machine: Execution, step: Bundle[Any], lane: int) -> str:
+        del machine, lane
+        return f"{step.traits.called} never completes: another warp of the warpgroup has not issued the same wgmma"
+
+
+def _lower_wait(code: Lowering, i: Instruction, _: None) -> Draft[GroupWait]:
     del code
-    return Draft(literal(*operands(i, 1)))
+    return Draft(GroupWait(literal(*operands(i, 1))))
 
 
-def _wait(machine: Execution, step: Bundle[int], lanes: Lanes) -> None:
-    machine.unit(WgmmaProducts).wait(lanes, step.detail)
+def _wait(machine: Execution, step: Bundle[GroupWait], lanes: Lanes) -> None:
+    products = machine.unit(WgmmaProducts)
+    products.wait(lanes, step.detail.allowed)
+    if machine.shadow is not None:
+        machine.unit(WgmmaRegisters).waited(lanes, products.unwaited)
+
+
+def _fence(machine: Execution, step: Bundle[None], lanes: Lanes) -> None:
+    del step
+    if machine.shadow is not None:
+        machine.unit(WgmmaRegisters).fence(lanes)
 
 
 def _lower_registers(code: Lowering, i: Instruction, _: None) -> Draft[int]:
@@ -234,13 +313,14 @@ _WARP: dict[str, Any] = {"waits_on": Wait.WARP, "bundling": Bundling.BOUNDARY, "
 RECORDS = (
     Record("wgmma.mma_async.sync.aligned.shape.d.a.b.satfinite?",
            where={"shape": "m64n*", "d": "f16 f32 s32", "a": " ".join(_SIZES), "b": " ".join(_SIZES)}, decode=_decode,
-           lower=_lower, execute=_multiply, called="wgmma.mma_async", counts=Counted(Profiled(Mix.TENSOR)), **_WARP),
-    Record("wgmma.fence.sync.aligned", decode=no_form, lower=_lower_plain, execute=nothing, called="wgmma.fence",
+           lower=_lower, execute=_multiply, called="wgmma.mma_async", verb="read by wgmma",
+           counts=Counted(Profiled(Mix.TENSOR)), **_WARP),
+    Record("wgmma.fence.sync.aligned", decode=no_form, lower=_lower_plain, execute=_fence, called="wgmma.fence",
            **_WARP),
     Record("wgmma.commit_group.sync.aligned", decode=no_form, lower=_lower_plain, execute=_commit,
            called="wgmma.commit_group", **_WARP),
     Record("wgmma.wait_group.sync.aligned", decode=no_form, lower=_lower_wait, execute=_wait,
-           called="wgmma.wait_group", **_WARP),
+           called="wgmma.wait_group", **{**_WARP, "waits_on": Wait.EVENT}),
     Record("setmaxnreg.action.sync.aligned.u32", where={"action": "inc dec"}, decode=no_form, lower=_lower_registers,
            execute=nothing, called="setmaxnreg", **_WARP),
 )  # fmt: skip
