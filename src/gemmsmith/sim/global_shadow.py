@@ -49,6 +49,14 @@ class Touch:
     addresses: Array
 
 
+class Footprint:
+    """A detail of an instruction that says itself which lanes reached which addresses of global memory."""
+
+    def touched(self, state: Any) -> list[tuple[Array, Array]]:
+        """Lanes and addresses of what just ran."""
+        raise NotImplementedError
+
+
 @dataclass
 class _Users:
     """Which threads used each location of an allocation: 0 for none, a thread's number plus one, or several.
@@ -362,6 +370,10 @@ def touches(state: WaveState, step: Bundle[Any], lanes: Lanes, space: Space, add
     """What the operations of a bundle touched. An asynchronous copy reads global memory, where it is not cut short."""
     access = step.access
     assert access is not None
+    if isinstance(step.detail, Footprint):
+        for mine, at in step.detail.touched(state):
+            yield Touch(step.first, 0, Space.GLOBAL, mine, at)
+        return
     if access.effect is not Effect.COPY:
         for row, (operation, at) in enumerate(zip(step.operations, addresses.reshape(step.count, -1), strict=True)):
             yield Touch(operation, row, space, lanes, at)

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from gemmsmith.run.texture import Sampling, Texels
 from gemmsmith.sim.traits import Space
 from gemmsmith.sim.types import Array
 
@@ -115,10 +116,21 @@ class Saved:
     pages: dict[int, Array] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class TextureObject:
+    """A texture, or a surface where there is no sampling, over the memory at an address."""
+
+    texels: Texels
+    sampling: Sampling | None
+    address: int
+    name: str = ""
+
+
 class GlobalMemory:
     """Allocations of device memory; an access must lie wholly inside one of them."""
 
     def __init__(self) -> None:
+        self.textures: dict[int, TextureObject] = {}  # texture and surface objects by handle
         self._data: dict[int, Array] = {}
         self._bases: list[int] = []  # ascending: a kernel may bring hundreds of variables
         self._size: dict[int, int] = {}
