@@ -142,8 +142,9 @@ def cases(count: int = 2048) -> Iterator[Case]:
                     continue
                 tail = f"{mode}{' normalized' if normalized else ''} {how}"
                 for dims, read, shape in ((1, "tex1D", (13,)), (2, "tex2D", (6, 11)), (3, "tex3D", (3, 5, 4))):
-                    yield _case(f"{dims}d f32 {tail}", read, F32, shape, count, filter=how, address=(mode,) * 3,
-                                normalized_coordinates=normalized, border=border)  # fmt: skip
+                    yield _case(f"{dims}d f32 {tail}", read, F32, shape, count, filter=how,
+                                address=((mode,) * dims + ("clamp",) * 2)[:3], normalized_coordinates=normalized,
+                                border=border)  # fmt: skip
         for dtype in (U8, I8, U16, I16):
             yield _case(f"2d {dtype} fractions {how}", "tex2D", dtype, (9, 13), count, channels=4, filter=how,
                         normalized_values=True)  # fmt: skip
@@ -169,7 +170,6 @@ def cases(count: int = 2048) -> Iterator[Case]:
     yield _case("fetch u8 fractions", "tex1Dfetch", U8, (60,), count, channels=4, resource="linear",
                 normalized_values=True)  # fmt: skip
     yield _case("fetch i16 fractions", "tex1Dfetch", I16, (60,), count, resource="linear", normalized_values=True)
-    yield _case("fetch from an array", "tex1Dint", F32, (13,), count)
     for mode in ("clamp", "border"):
         yield _case(f"2d at {mode}", "tex2Dint", F32, (9, 13), count, address=(mode,) * 3, border=border)
         yield _case(f"3d at {mode}", "tex3Dint", F32, (5, 7, 6), count, address=(mode,) * 3, border=border)

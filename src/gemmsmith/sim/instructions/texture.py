@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import dataclass
 
 import numpy as np
 
-from gemmsmith.run.texture import Sampling
 from gemmsmith.sim.bundle import Bundle
 from gemmsmith.sim.execution import Execution
 from gemmsmith.sim.global_shadow import Footprint
@@ -18,7 +16,7 @@ from gemmsmith.sim.lowering import Lowering, Refused, items, operands
 from gemmsmith.sim.memory import LaneFault, TextureObject
 from gemmsmith.sim.operation import Source
 from gemmsmith.sim.syntax import Instruction, Operand, Sampled
-from gemmsmith.sim.texture_filter import Axis, as_float, axis, combined, four_channels, integer_axis
+from gemmsmith.sim.texture_filter import Axis, as_float, axis, combined, corner_weights, four_channels, integer_axis
 from gemmsmith.sim.textures import TextureUnit, touched
 from gemmsmith.sim.traits import Access, Bundling, Counted, Effect, Mix, Profiled, Space
 from gemmsmith.sim.types import DTYPES, Array
@@ -88,29 +86,23 @@ def _read(unit: TextureUnit, form: Read, texture: TextureObject, at: list[Array]
     _check(form, texture, lanes)
     layer = np.zeros(lanes.size, np.int64)
     if form.layered:
-        layer = np.clip(at[0].astype(np.uint32).view(np.int32).astype(np.int64), 0, texels.layers - 1)
+        layer = np.minimum(at[0].astype(np.int64), texels.layers - 1)  # as unsigned: below 0 is the last layer
         at = at[1:]
-    linear = form.component is not None or (sampling.filter == "linear" and form.coordinate == "f32")
+    gather = form.component is not None
+    linear = sampling.filter == "linear" and form.coordinate == "f32" and not gather
     axes = []
     for n, coordinate in enumerate(at):
         if form.coordinate == "f32":
-            axes.append(axis(coordinate, texels.extent[n], sampling.address[n], sampling, linear=linear))
+            axes.append(axis(coordinate, texels.extent[n], sampling.address[n], sampling, linear=linear, gather=gather))
         else:
-            mode = "border" if texels.resource == "linear" else sampling.address[n]
-            axes.append(integer_axis(coordinate, texels.extent[n], mode))
-    if form.component is not None:
+            axes.append(integer_axis(coordinate, texels.extent[n]))
+    if gather:
         return _gather(unit, form, texture, axes, layer, lanes)
     if not linear:
-        return _result(form, _texels(unit, texture, axes, (0,) * len(axes), layer, lanes), texture)
-    corners = list(itertools.product((0, 1), repeat=len(axes)))
-    found = [as_float(_texels(unit, texture, axes, corner, layer, lanes), sampling) for corner in corners]
-    weights = []
-    for corner in corners:
-        weight = np.ones(lanes.size, np.int64)
-        for each, which in zip(axes, corner, strict=True):
-            weight = weight * each.weight[which]
-        weights.append(weight)
-    return four_channels(combined(found, weights, 8 * len(axes)), texels).astype(DTYPES[form.result])
+        return _result(form, _texels(unit, form, texture, axes, (0,) * len(axes), layer, lanes), texture)
+    corners = corner_weights(axes)
+    found = [_texels(unit, form, texture, axes, corner, layer, lanes) for corner, _ in corners]
+    return four_channels(combined(found, [weight for _, weight in corners]), texels)
 
 
 def _check(form: Read, texture: TextureObject, lanes: Array) -> None:
@@ -134,8 +126,9 @@ def _check(form: Read, texture: TextureObject, lanes: Array) -> None:
 
 
 def _texels(
-    unit: TextureUnit, texture: TextureObject, axes: list[Axis], corner: tuple[int, ...], layer: Array, lanes: Array
-) -> Array:
+    unit: TextureUnit, form: Read, texture: TextureObject, axes: list[Axis], corner: tuple[int, ...], layer: Array,
+    lanes: Array,
+) -> Array:  # fmt: skip
     """The texels at one corner of each lane's neighbourhood, or the border's value: lanes x channels."""
     texels = texture.texels
     inside = np.ones(lanes.size, bool)
@@ -151,17 +144,22 @@ def _texels(
     values = np.ascontiguousarray(raw).view(texels.dtype).reshape(lanes.size, texels.channels)
     unit.note(lanes, addresses, inside)
     if not inside.all():
-        assert texture.sampling is not None
         values = values.copy()
-        values[~inside] = _border(texture.sampling, texture)
+        values[~inside] = _border(form, texture)
     return values
 
 
-def _border(sampling: Sampling, texture: TextureObject) -> Array:
-    texels = texture.texels
-    if texels.resource == "linear":
+def _border(form: Read, texture: TextureObject) -> Array:
+    """The value beyond the edge, in the texture's format; of integer coordinates it is 0."""
+    texels, how = texture.texels, texture.sampling
+    assert how is not None
+    if form.coordinate == "s32":
         return np.zeros(texels.channels, texels.dtype)
-    return np.array(sampling.border[: texels.channels]).astype(texels.dtype)
+    border = np.array(how.border[: texels.channels])
+    if how.normalized_values:
+        limits = np.iinfo(texels.dtype)
+        border = np.clip(np.ceil(border * limits.max - 0.5), max(limits.min, -limits.max), limits.max)
+    return border.astype(texels.dtype)
 
 
 def _result(form: Read, values: Array, texture: TextureObject) -> Array:
@@ -173,7 +171,7 @@ def _result(form: Read, values: Array, texture: TextureObject) -> Array:
 def _gather(
     unit: TextureUnit, form: Read, texture: TextureObject, axes: list[Axis], layer: Array, lanes: Array
 ) -> Array:
-    found = [_result(form, _texels(unit, texture, axes, corner, layer, lanes), texture) for corner in _GATHERED]
+    found = [_result(form, _texels(unit, form, texture, axes, corner, layer, lanes), texture) for corner in _GATHERED]
     assert form.component is not None
     return np.stack([values[:, form.component] for values in found], axis=1)
 
