@@ -2,9 +2,9 @@
 
 Recorded (``tests/data/textures.npz``): a coordinate has 8 bits after the binary point, rounded half up. Weights are
 256ths, and so is the weight of each of the four or eight texels: those along z divide into those along x, and these
-into those along y, each time rounded. Texels of weight 0 do not count. The others are aligned to the largest of them,
-truncated four bits below its last place, weighted and added exactly; the sum is rounded half away from zero, to fp16
-for texels of fp16.
+into those along y, each time rounded. Texels of weight 0 do not count. The others of a slice are aligned to the largest
+of them, truncated four bits below its last place, weighted and added exactly; the sum of both slices is rounded half
+away from zero, to fp16 for texels of fp16. Subnormal fp32 is 0.
 """
 
 from __future__ import annotations
@@ -76,8 +76,25 @@ def _placed(index: tuple[Array, ...], part: Array, extent: int, mode: str) -> Ax
     return Axis(tuple(found), tuple(inside), part)
 
 
-def corner_weights(axes: list[Axis]) -> list[tuple[tuple[int, ...], Array]]:
-    """The corners of a lane's neighbourhood, 0 or 1 along each axis, and their weights in 256ths."""
+@dataclass(frozen=True)
+class Corner:
+    """One texel of a lane's neighbourhood: ``at`` is 0 or 1 along each axis; its weight in 256ths.
+
+    ``meant``: the weight is not 0, though it may be once it is rounded.
+    """
+
+    at: tuple[int, ...]
+    weight: Array
+    meant: Array
+
+    @property
+    def back(self) -> bool:
+        """Whether it is in the second slice of a 3-D texture."""
+        return len(self.at) == 3 and self.at[2] == 1
+
+
+def corners_of(axes: list[Axis]) -> list[Corner]:
+    """The corners of each lane's neighbourhood, with their weights."""
     parts = [each.part for each in axes]
     x = parts[0]
     y, z = (parts[n] if len(parts) > n else np.zeros_like(x) for n in (1, 2))
@@ -87,8 +104,11 @@ def corner_weights(axes: list[Axis]) -> list[tuple[tuple[int, ...], Array]]:
         for side, column in enumerate((slice_weight - right, right)):
             below = _rounded(y * column, up=side == 1)
             found[side, 0, back], found[side, 1, back] = column - below, below
-    corners = itertools.product((0, 1), repeat=len(axes))
-    return [(corner, found[(*corner, 0, 0)[:3]]) for corner in corners]
+    made = []
+    for at in itertools.product((0, 1), repeat=len(axes)):
+        meant = np.all([part > 0 for part, second in zip(parts, at, strict=True) if second] or [x >= 0], axis=0)
+        made.append(Corner(at, found[(*at, 0, 0)[:3]], meant))
+    return made
 
 
 def _rounded(product: Array, *, up: bool) -> Array:
@@ -97,24 +117,46 @@ def _rounded(product: Array, *, up: bool) -> Array:
     return found
 
 
-def combined(texels: list[Array], weights: list[Array]) -> Array:
+def combined(texels: list[Array], corners: list[Corner]) -> Array:
     """The weighted sum of texels, each lanes x channels: floats, or integers that are read as fractions."""
     if texels[0].dtype.kind in "iu":
-        return _fractions(texels, weights)
+        return _fractions(texels, [corner.weight for corner in corners])
     digits, lowest = (11, -14) if texels[0].dtype == np.float16 else (24, -126)
     values = np.stack(texels).astype(np.float64)
-    weight = np.stack(weights)[:, :, None]
-    used = weight > 0
-    finite = np.where(used & np.isfinite(values), values, 0.0)
-    exponent = np.where(finite == 0, lowest, np.frexp(finite)[1] - 1).max(axis=0).clip(lowest)
-    low = exponent - digits + 1 - _GUARD
-    total = (np.trunc(np.ldexp(finite, -low)).astype(np.int64) * weight).sum(axis=0)
-    result = _away_from_zero(total, low - _FRACTION, digits, lowest).astype(np.float32)
-    result[(total == 0) & (np.signbit(values) | ~used).all(axis=0)] = -0.0
-    plus, minus = ((used & (values == limit)).any(axis=0) for limit in (np.inf, -np.inf))
+    if digits == 24:
+        values = np.where(np.abs(values) < 2.0**lowest, np.copysign(0.0, values), values)
+    weight = np.stack([corner.weight for corner in corners])[:, :, None]
+    finite = np.where((weight > 0) & np.isfinite(values), values, 0.0)
+    slices = [np.array([corner.back == back for corner in corners]) for back in (False, True)]
+    sums = [_aligned(finite[these], weight[these], digits, lowest) for these in slices if these.any()]
+    total, exponent = sums[0] if len(sums) == 1 else _added(*sums)
+    result = _away_from_zero(total, exponent, digits, lowest).astype(np.float32)
+    if digits == 24:
+        result = np.where(np.abs(result) < 2.0**lowest, np.copysign(np.float32(0), result), result)
+    result[(total == 0) & (np.signbit(values) | (weight == 0)).all(axis=0)] = -0.0
+    meant = np.stack([corner.meant for corner in corners])[:, :, None]
+    plus, minus = ((meant & (values == limit)).any(axis=0) for limit in (np.inf, -np.inf))
     result[plus], result[minus] = np.inf, -np.inf
-    result[(used & np.isnan(values)).any(axis=0) | (plus & minus)] = _NAN.view(np.float32)
+    result[(meant & np.isnan(values)).any(axis=0) | (plus & minus)] = _NAN.view(np.float32)
     return result
+
+
+def _aligned(values: Array, weight: Array, digits: int, lowest: int) -> tuple[Array, Array]:
+    """A weighted sum as an integer and its exponent: values are aligned to the largest, and truncated below it."""
+    exponent = np.where(values == 0, lowest, np.frexp(values)[1] - 1).max(axis=0).clip(lowest)
+    low = exponent - digits + 1 - _GUARD
+    total: Array = (np.trunc(np.ldexp(values, -low)).astype(np.int64) * weight).sum(axis=0)
+    return total, low - _FRACTION
+
+
+def _added(one: tuple[Array, Array], two: tuple[Array, Array]) -> tuple[Array, Array]:
+    """The sum of two integers with exponents. What is 24 places below the larger exponent is cut off."""
+    exponent = np.maximum(one[1], two[1]) - 24
+    shifted = []
+    for total, own in (one, two):
+        left, right = np.maximum(own - exponent, 0), np.maximum(exponent - own, 0).clip(0, 63)
+        shifted.append((total << left) >> right)
+    return shifted[0] + shifted[1], exponent
 
 
 def _away_from_zero(total: Array, exponent: Array, digits: int, lowest: int) -> Array:

@@ -16,7 +16,7 @@ from gemmsmith.sim.lowering import Lowering, Refused, items, operands
 from gemmsmith.sim.memory import LaneFault, TextureObject
 from gemmsmith.sim.operation import Source
 from gemmsmith.sim.syntax import Instruction, Operand, Sampled
-from gemmsmith.sim.texture_filter import Axis, as_float, axis, combined, corner_weights, four_channels, integer_axis
+from gemmsmith.sim.texture_filter import Axis, as_float, axis, combined, corners_of, four_channels, integer_axis
 from gemmsmith.sim.textures import TextureUnit, touched
 from gemmsmith.sim.traits import Access, Bundling, Counted, Effect, Mix, Profiled, Space
 from gemmsmith.sim.types import DTYPES, Array
@@ -100,9 +100,9 @@ def _read(unit: TextureUnit, form: Read, texture: TextureObject, at: list[Array]
         return _gather(unit, form, texture, axes, layer, lanes)
     if not linear:
         return _result(form, _texels(unit, form, texture, axes, (0,) * len(axes), layer, lanes), texture)
-    corners = corner_weights(axes)
-    found = [_texels(unit, form, texture, axes, corner, layer, lanes) for corner, _ in corners]
-    return four_channels(combined(found, [weight for _, weight in corners]), texels)
+    corners = corners_of(axes)
+    found = [_texels(unit, form, texture, axes, corner.at, layer, lanes) for corner in corners]
+    return four_channels(combined(found, corners), texels)
 
 
 def _check(form: Read, texture: TextureObject, lanes: Array) -> None:
