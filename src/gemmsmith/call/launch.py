@@ -164,6 +164,7 @@ def run_kernel(
     with _placed(device, arguments) as (places, textures, packed):
         start = time.perf_counter()
         device.launch(loaded, DeviceLaunch(geometry, packed))
+        notes = tuple(getattr(device, "notes", ()))
         found = _finish(device, check)
         seconds = time.perf_counter() - start
         written, damage = _read_back(device, arguments, places, textures, inplace)
@@ -173,7 +174,7 @@ def run_kernel(
         kernel=kernel.name, written=tuple(written.values()), by_name=read_only(written), hazards=found,
         damage=tuple(damage), counters=LaunchCounters(counters) if counters is not None else None,
         prints=tuple(map(str, getattr(device, "prints", None) or ())), seconds=seconds, device=device.name,
-        geometry=geometry, launched=kernel, symbols=read_only(after),
+        geometry=geometry, launched=kernel, symbols=read_only(after), notes=notes,
     )  # fmt: skip
 
 

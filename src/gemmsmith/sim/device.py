@@ -197,6 +197,8 @@ class SimDevice:
                     run(self.schedule, None, self.counters, None)
                 else:
                     self.log.merge(self._watch(loaded.lowered, run))
+                    for leak in self.memory.heap.leaks() if self.memory.heap is not None else ():
+                        self.log.note(leak)
         finally:
             if workspace:
                 self.free(workspace)
