@@ -1,18 +1,24 @@
-"""Run recorded texture reads on a GPU. ``benchmarks/record_textures.py`` writes the results to tests/data/textures.npz."""
+"""Texture reads on a GPU and on the simulator. ``benchmarks/record_textures.py`` writes the GPU's to textures.npz."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from texture_cases import BLOCK, Case
 
 from gemmsmith.call.any_kernel.kernel import compile_launch
 from gemmsmith.kernel.geometry import Geometry
 from gemmsmith.run.cuda import CudaDevice
 from gemmsmith.run.cuda_textures import CudaTextures
 from gemmsmith.run.device import Launch
-from tests.sim.texture_cases import BLOCK, Case
+from gemmsmith.sim.device import SimDevice
+from gemmsmith.sim.textures import SimTextures
+
+FILE = Path(__file__).parents[1] / "data" / "textures.npz"
+SAMPLES = 256  # of each case
 
 
 def plain_bytes(case: Case) -> NDArray[np.uint8]:
@@ -24,12 +30,13 @@ def plain_bytes(case: Case) -> NDArray[np.uint8]:
     return image.reshape(-1)
 
 
-def recorded(device: CudaDevice, case: Case) -> NDArray[np.uint32]:
-    """The bits that the GPU returns: samples x 4."""
+def recorded(device: CudaDevice | SimDevice, case: Case) -> NDArray[np.uint32]:
+    """The bits that a device returns: samples x 4."""
     count = case.coordinates.shape[1]
     compiled = compile_launch(case.source, "sample", {}, (), device.arch).compiled
-    loaded = device.load(compiled)
-    textures, memory = CudaTextures(device), []
+    loaded: Any = device.load(compiled)
+    textures: Any = CudaTextures(device) if isinstance(device, CudaDevice) else SimTextures(device)
+    memory: list[int] = []
 
     def on_device(data: NDArray[Any]) -> int:
         memory.append(device.allocate(data.nbytes))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gemmsmith.call.any_kernel.kernel import LaunchKernel
 from gemmsmith.compile.compiled import Resources
-from gemmsmith.errors import LaunchError
+from gemmsmith.errors import UsageError
 from gemmsmith.gpus import GPU, gpu_named
 from gemmsmith.kernel.geometry import Geometry
 from gemmsmith.problem import ceil_div
@@ -23,7 +23,7 @@ def check_cooperative(
     else:
         name, sms, each = device.name, device.sms, device.resident_blocks(loaded, geometry)
     if geometry.blocks > sms * each:
-        raise LaunchError(
+        raise UsageError(
             f"a cooperative launch of {geometry.blocks:,} blocks: {name} holds {sms * each:,} of {kernel.name} at once "
             f"({sms} SMs × {each} blocks of {geometry.threads} threads)",
             f"launch at most {sms * each:,} blocks; a loop over the grid's stride covers the rest",
