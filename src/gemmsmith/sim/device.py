@@ -18,7 +18,7 @@ from gemmsmith.kernel.geometry import Geometry, TensorMap
 from gemmsmith.run.device import Bytes, Launch
 from gemmsmith.run.tensor_map import check_tensor_map, encode_simulated
 from gemmsmith.sim.bundle import Program, most_operations
-from gemmsmith.sim.cooperative import cooperative_workspace
+from gemmsmith.sim.cooperative import GridBarrier, cooperative_workspace
 from gemmsmith.sim.counters import Counters
 from gemmsmith.sim.global_shadow import FirstLook, Look, SecondLook
 from gemmsmith.sim.hazards import HazardError, HazardLog
@@ -196,14 +196,14 @@ class SimDevice:
                 if self.log is None:
                     run(self.schedule, None, self.counters, None)
                 else:
-                    self.log.merge(self._watch(loaded.lowered, run))
+                    self.log.merge(self._watch(loaded.lowered, run, GridBarrier(workspace, geometry.blocks)))
                     for leak in self.memory.heap.leaks() if self.memory.heap is not None else ():
                         self.log.note(leak)
         finally:
             if workspace:
                 self.free(workspace)
 
-    def _watch(self, lowered: Lowered, run: Run) -> HazardLog:
+    def _watch(self, lowered: Lowered, run: Run, grid_barrier: GridBarrier) -> HazardLog:
         """Run a launch and look for races; where the first look is not enough, run it again for a second one."""
         self.memory.keep_changes(True)
         try:
@@ -214,7 +214,7 @@ class SimDevice:
                 return log
             self.memory.undo()
             again = HazardLog()
-            second = SecondLook(first, hot, again)
+            second = SecondLook(first, hot, again, grid_barrier if grid_barrier.workspace else None)
             if schedule.lockstep and first.between.polling:  # who runs together waits for nobody
                 schedule = schedule_named("in_order", late_copies=schedule.late_copies)
             run(schedule, again, None, second)

@@ -16,6 +16,7 @@ import numpy as np
 
 from gemmsmith.sim.bundle import Bundle
 from gemmsmith.sim.clocks import Clocks
+from gemmsmith.sim.cooperative import GridBarrier
 from gemmsmith.sim.hazards import Hazard, HazardLog, Side
 from gemmsmith.sim.lanes import Lanes, WaveState
 from gemmsmith.sim.live_parts import live_bytes, live_parts
@@ -245,10 +246,12 @@ class SecondLook:
     If there are too many accesses, half of the locations are left out, and so on: those that stay have all of theirs.
     """
 
-    def __init__(self, first: FirstLook, hot: dict[int, Array], log: HazardLog) -> None:
+    def __init__(
+        self, first: FirstLook, hot: dict[int, Array], log: HazardLog, grid_barrier: GridBarrier | None = None
+    ) -> None:
         self.lowered, self.memory, self.unit, self.between = first.lowered, first.memory, first.unit, first.between
         self.hot, self.log = hot, log
-        self.flags = Flags(first.between, first.flags())
+        self.flags = Flags(first.between, first.flags(), grid_barrier)
         self._events: list[Event] = []
         self._parts: list[Accesses] = []
         self._size = 0
