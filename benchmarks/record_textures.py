@@ -1,6 +1,6 @@
 """Record what a GPU's texture unit returns: every case of tests/sim/texture_cases.py.
 
-    PYTHONPATH=src python benchmarks/record_textures.py
+PYTHONPATH=src python benchmarks/record_textures.py
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@ import pytest
 
 import gemmsmith
 from gemmsmith.call.any_kernel.cooperative import resident_blocks
+from gemmsmith.call.any_kernel.result import LaunchResult
 from gemmsmith.compile.compiled import Resources
 from gemmsmith.errors import SimulationError, UsageError
 from gemmsmith.explain.occupancy import occupancy
@@ -30,11 +31,14 @@ __global__ void mirror(float* a, float* b, int n) {
 SCHEDULES = ("lockstep", "in_order", "reversed", "random", "starved")
 
 
-def run(first: str = "grid.sync()", second: str = "grid.sync()", *, blocks: int = 3, cooperative: bool = True,
-        schedule: str = "lockstep") -> gemmsmith.call.any_kernel.result.LaunchResult:  # type: ignore[name-defined]  # fmt: skip
+def run(
+    first: str = "grid.sync()", second: str = "grid.sync()", *, blocks: int = 3, cooperative: bool = True,
+    schedule: str = "lockstep", hazards: bool = True,
+) -> LaunchResult:  # fmt: skip
     n = 64 * blocks
-    return gemmsmith.launch(CODE, grid=blocks, block=64, args=[np.zeros(n, np.float32), np.arange(n, dtype=np.float32), n],
-                            defines={"FIRST": first, "SECOND": second}, cooperative=cooperative, schedule=schedule)  # fmt: skip
+    args = [np.zeros(n, np.float32), np.arange(n, dtype=np.float32), n]
+    return gemmsmith.launch(CODE, grid=blocks, block=64, args=args, defines={"FIRST": first, "SECOND": second},
+                            cooperative=cooperative, schedule=schedule, hazards=hazards)  # fmt: skip
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
@@ -52,9 +56,7 @@ def test_a_missing_barrier_is_a_race_under_every_schedule(first: str, second: st
 
 def test_many_blocks_run_together() -> None:
     """More than the simulator's waves and teams have."""
-    result = gemmsmith.launch(CODE, grid=160, block=64, args=[np.zeros(10240, np.float32), np.zeros(10240, np.float32), 10240],
-                              defines={"FIRST": "grid.sync()", "SECOND": "grid.sync()"}, cooperative=True, hazards=False)  # fmt: skip
-    assert (result["b"] == 2).all()
+    assert run(blocks=160, hazards=False)["b"].tolist() == (np.arange(10240) + 2).tolist()
 
 
 def test_without_a_cooperative_launch_the_fault_names_the_option() -> None:
@@ -63,7 +65,8 @@ def test_without_a_cooperative_launch_the_fault_names_the_option() -> None:
 
 
 def test_a_grid_that_does_not_fit_is_refused_with_the_figure() -> None:
-    with pytest.raises(UsageError, match=r"5,000 blocks: H200 holds 4,224 of mirror at once \(132 SMs × 32 blocks of 64 threads\)"):
+    figure = r"5,000 blocks: H200 holds 4,224 of mirror at once \(132 SMs × 32 blocks of 64 threads\)"
+    with pytest.raises(UsageError, match=figure):
         run(blocks=5000)
 
 
@@ -73,5 +76,7 @@ def test_resident_blocks_agree_with_the_occupancy_calculator() -> None:
         threads, registers = int(rng.integers(1, 33)) * 32, int(rng.integers(16, 65))
         smem, barriers = int(rng.integers(0, 100_000)), int(rng.integers(0, 5))
         used = Resources(registers, 256, 0, 0, 0, 0, barriers)
-        expected = occupancy(gpu, threads=threads, registers=registers, static_smem=256, dynamic_smem=smem, barriers=barriers)
+        expected = occupancy(
+            gpu, threads=threads, registers=registers, static_smem=256, dynamic_smem=smem, barriers=barriers
+        )
         assert resident_blocks(gpu, used, Geometry((1, 1, 1), (threads, 1, 1), smem)) == expected.blocks_per_sm

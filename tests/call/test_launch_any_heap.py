@@ -33,7 +33,13 @@ __global__ void other(int* out) { free(out); }
 __global__ void large(int* out) { int* p = (int*)malloc(9 << 20); out[0] = p == nullptr; free(p); }
 __global__ void empty(int* out) { void* p = malloc(0); out[0] = p != nullptr; out[1] = (size_t)p % 16; free(p); }
 __global__ void churn(int* out, int n) {
-    for (int i = 0; i < n; i++) { int* p = (int*)malloc(1 << 20); if (!p) { out[0] = i; return; } *p = i; out[0] = *p; free(p); }
+    for (int i = 0; i < n; i++) {
+        int* p = (int*)malloc(1 << 20);
+        if (!p) return;
+        *p = i;
+        out[0] = *p;
+        free(p);
+    }
 }
 __global__ void shared_block(int* out) {
     __shared__ int* p;

@@ -15,7 +15,9 @@ CODE = """
 __global__ void at(cudaTextureObject_t image, const float* x, const float* y, float* out) {
     out[threadIdx.x] = tex2D<float>(image, x[threadIdx.x], y[threadIdx.x]);
 }
-__global__ void quads(cudaTextureObject_t image, float4* out) { out[threadIdx.x] = tex2D<float4>(image, threadIdx.x, 0); }
+__global__ void quads(cudaTextureObject_t image, float4* out) {
+    out[threadIdx.x] = tex2D<float4>(image, threadIdx.x, 0);
+}
 __global__ void fetch(cudaTextureObject_t line, float* out) { out[threadIdx.x] = tex1Dfetch<float>(line, threadIdx.x); }
 __global__ void bytes(cudaTextureObject_t line, unsigned char* out) {
     out[threadIdx.x] = tex1Dfetch<unsigned char>(line, threadIdx.x);
@@ -62,7 +64,9 @@ def test_filtering_between_texels() -> None:
     assert read(gemmsmith.texture(IMAGE, filter="linear"), [1, 1.5, 2.25], [0.5, 1, 1.5]) == [0.5, 3, 5.75]
 
 
-@pytest.mark.parametrize(("mode", "expected"), [("clamp", [0, 3]), ("border", [-1, -1]), ("wrap", [3, 0]), ("mirror", [0, 3])])
+@pytest.mark.parametrize(
+    ("mode", "expected"), [("clamp", [0, 3]), ("border", [-1, -1]), ("wrap", [3, 0]), ("mirror", [0, 3])]
+)
 def test_beyond_the_edge(mode: str, expected: list[float]) -> None:
     line = gemmsmith.texture(IMAGE, address=(mode, "clamp"), normalized=True, border=-1)
     assert read(line, [-0.1, 1.1], [0.1, 0.1]) == expected
@@ -70,9 +74,13 @@ def test_beyond_the_edge(mode: str, expected: list[float]) -> None:
 
 def test_channels_layers_and_types() -> None:
     pixels = np.arange(32, dtype=np.uint8).reshape(1, 8, 4)
-    found = run("quads", gemmsmith.texture(pixels, channels=4, read="normalized"), np.zeros((8, 4), np.float32), block=8)
+    found = run(
+        "quads", gemmsmith.texture(pixels, channels=4, read="normalized"), np.zeros((8, 4), np.float32), block=8
+    )
     assert np.array_equal(found["out"], (pixels[0] / 255.0).astype(np.float32))
-    raw = run("bytes", gemmsmith.texture(np.arange(8, dtype=np.uint8), resource="linear"), np.zeros(8, np.uint8), block=8)
+    raw = run(
+        "bytes", gemmsmith.texture(np.arange(8, dtype=np.uint8), resource="linear"), np.zeros(8, np.uint8), block=8
+    )
     assert raw["out"].tolist() == list(range(8))
 
 
@@ -166,7 +174,9 @@ def test_an_invented_handle_is_a_fault() -> None:
 
 
 def test_textures_in_words() -> None:
-    words = "image=texture(rand(3, 4, f32), filter=linear, address=border, border=2), x=full(-9, 4, f32), y=zeros(4, f32)"
+    words = (
+        "image=texture(rand(3, 4, f32), filter=linear, address=border, border=2), x=full(-9, 4, f32), y=zeros(4, f32)"
+    )
     launch = gemmsmith.Launch(CODE, "at", 1, 4, f"{words}, out=empty(4, f32)", expect=lambda image: {"out": [2.0] * 4})  # noqa: ARG005
     assert check_launch(launch).ok
     for wrong, said in (("texture(4)", "has no array"), ("texture(rand(4,f32), colour=red)", "no option 'colour'"),

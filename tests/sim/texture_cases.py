@@ -24,23 +24,15 @@ READS = {
     "tex1DLayered": "tex1DLayered<{t}4>(s, x, int(z))", "tex2DLayered": "tex2DLayered<{t}4>(s, x, y, int(z))",
     "gather0": "tex2Dgather<{t}4>(s, x, y, 0)", "gather3": "tex2Dgather<{t}4>(s, x, y, 3)",
     "tex2Dint": "tex2d_at(s, int(x), int(y))", "tex3Dint": "tex3d_at(s, int(x), int(y), int(z))",
-    "tex1Dint": "tex1d_at(s, int(x))",
 }  # fmt: skip
 _AT = """
-__device__ float4 tex1d_at(cudaTextureObject_t s, int x) {
-  float4 v;
-  asm volatile("tex.1d.v4.f32.s32 {%0, %1, %2, %3}, [%4, {%5}];" : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w) : "l"(s), "r"(x));
-  return v;
-}
-__device__ float4 tex2d_at(cudaTextureObject_t s, int x, int y) {
-  float4 v;
-  asm volatile("tex.2d.v4.f32.s32 {%0, %1, %2, %3}, [%4, {%5, %6}];" : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w) : "l"(s), "r"(x), "r"(y));
-  return v;
-}
+#define AT(GEOMETRY, AXES, ...) \\
+    asm volatile("tex." GEOMETRY ".v4.f32.s32 {%0, %1, %2, %3}, [%4, {" AXES "}];" \\
+                 : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w) : "l"(s), __VA_ARGS__); \\
+    return v
+__device__ float4 tex2d_at(cudaTextureObject_t s, int x, int y) { float4 v; AT("2d", "%5, %6", "r"(x), "r"(y)); }
 __device__ float4 tex3d_at(cudaTextureObject_t s, int x, int y, int z) {
-  float4 v;
-  asm volatile("tex.3d.v4.f32.s32 {%0, %1, %2, %3}, [%4, {%5, %6, %7, %7}];" : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w) : "l"(s), "r"(x), "r"(y), "r"(z));
-  return v;
+  float4 v; AT("3d", "%5, %6, %7, %7", "r"(x), "r"(y), "r"(z));
 }
 """
 
@@ -61,7 +53,8 @@ class Case:
     def source(self) -> str:
         read = READS[self.read].format(t=self.kind)
         return (
-            f"{_AT if '_at(' in read else ''}\n__global__ void sample(cudaTextureObject_t s, const float* c, {self.kind}4* out, int n) {{\n"
+            f"{_AT if '_at(' in read else ''}\n"
+            f"__global__ void sample(cudaTextureObject_t s, const float* c, {self.kind}4* out, int n) {{\n"
             f"  int i = blockIdx.x * blockDim.x + threadIdx.x;\n  if (i >= n) return;\n"
             f"  float x = c[i], y = c[n + i], z = c[2 * n + i];\n  out[i] = {read};\n}}\n"
         )
@@ -87,9 +80,9 @@ def coordinates(rng: np.random.Generator, extent: int, count: int, normalized: b
     """Uniform ones around the texture, edges and halves of texels, points close to these, and a few special ones."""
     size = max(1, extent)
     part = count // 4
-    near = rng.integers(-2 * size, 3 * size * 2, part) / 2 + rng.choice([0, 1, -1, 3, -5, 16], part) * 2.0 ** rng.integers(
-        -22, -7, part
-    )
+    near = rng.integers(-2 * size, 3 * size * 2, part) / 2 + rng.choice(
+        [0, 1, -1, 3, -5, 16], part
+    ) * 2.0 ** rng.integers(-22, -7, part)
     fine = rng.integers(-size * 512, 2 * size * 512, part) / 512 + rng.choice([0, 0, 1e-4, -1e-4], part)
     wide = rng.standard_normal(count - 3 * part - 16) * 10.0 ** rng.integers(-3, 4, count - 3 * part - 16)
     special = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 1e30, -1e30, 2.0**31, -(2.0**31), 2.0**24, 65536.5, 1e-40,
@@ -108,7 +101,7 @@ def _case(
     full = (*shape, channels) if channels > 1 else shape
     data = _special_texels(rng, full) if special else _texels(rng, dtype, full)
     sizes = list(reversed(shape[1:] if layered else shape))
-    extent = (sizes + [0, 0])[:3]
+    extent = [*sizes, 0, 0][:3]
     texels = Texels(dtype, channels, (extent[0], extent[1], extent[2]), shape[0] if layered else 0, resource,
                     64 * dtype.itemsize * channels if resource == "pitch2d" else 0)  # fmt: skip
     how = Sampling(**sampling)

@@ -47,7 +47,9 @@ class CudaTextures:
     def texture(self, texels: Texels, sampling: Sampling, memory: Any) -> int:
         """The handle of a texture; ``memory`` is a CUDA array, or the address of plain memory."""
         cu, how = self._cu, self._cu.CUDA_TEXTURE_DESC()
-        how.addressMode = [getattr(cu.CUaddress_mode, f"CU_TR_ADDRESS_MODE_{mode.upper()}") for mode in sampling.address]
+        how.addressMode = [
+            getattr(cu.CUaddress_mode, f"CU_TR_ADDRESS_MODE_{mode.upper()}") for mode in sampling.address
+        ]
         how.filterMode = getattr(cu.CUfilter_mode, f"CU_TR_FILTER_MODE_{sampling.filter.upper()}")
         how.flags = cu.CU_TRSF_NORMALIZED_COORDINATES if sampling.normalized_coordinates else 0
         if texels.dtype.kind in "iu" and not sampling.normalized_values:

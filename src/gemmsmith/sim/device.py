@@ -183,7 +183,11 @@ class SimDevice:
             deadline = time.monotonic() + self.timeout
             for start in range(0, len(numbers), at_once):
                 wave = Wave(
-                    geometry.grid, geometry.block, numbers[start : start + at_once], static + geometry.smem, parameters,
+                    geometry.grid,
+                    geometry.block,
+                    numbers[start : start + at_once],
+                    static + geometry.smem,
+                    parameters,
                     workspace,
                 )
                 machine = Machine(loaded.lowered, loaded.program(wave.lanes), wave, self.memory, schedule, log,

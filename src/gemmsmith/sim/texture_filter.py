@@ -107,7 +107,8 @@ def corners_of(axes: list[Axis]) -> list[Corner]:
     made = []
     for at in itertools.product((0, 1), repeat=len(axes)):
         meant = np.all([part > 0 for part, second in zip(parts, at, strict=True) if second] or [x >= 0], axis=0)
-        made.append(Corner(at, found[(*at, 0, 0)[:3]], meant))
+        side, row, back = (*at, 0, 0)[:3]
+        made.append(Corner(at, found[side, row, back], meant))
     return made
 
 

@@ -99,8 +99,8 @@ class TextureUnit:
                                 "for this parameter")  # fmt: skip
             if (found.sampling is None) != surface:
                 other = "texture" if surface else "surface"
-                raise LaneFault(int(here[0]), f"{found.name or 'the argument'} is a {other}, and the kernel accesses it "
-                                f"as a {wanted}: pass gemmsmith.{wanted}(array)")  # fmt: skip
+                raise LaneFault(int(here[0]), f"{found.name or 'the argument'} is a {other}, and the kernel accesses "
+                                f"it as a {wanted}: pass gemmsmith.{wanted}(array)")  # fmt: skip
             yield found, here
 
     def note(self, lanes: Array, addresses: Array, inside: Array) -> None:

@@ -15,7 +15,7 @@ _MANGLED = re.compile(r"_Z(?:N\w*?)??(?P<length>\d+)(?P<rest>\w+)")
 
 
 def with_function_names(code: str, text: str) -> str:
-    """``code``, whose literals are blank, with the names of kernels that the driver is asked for, as ``text`` has them."""
+    """``code``, whose literals are blank, with the names that ``text`` has for kernels that the driver is asked for."""
     if "GetFunction" not in code and "GetKernel" not in code:
         return code
     lines, blank = re.split(r"\r\n|\r|\n", text), code.split("\n")

@@ -20,8 +20,8 @@ from gemmsmith.userfile.declared import (
     text_of,
     variables,
 )
-from gemmsmith.userfile.include_search import IncludeSearch
 from gemmsmith.userfile.driver_launch import with_function_names
+from gemmsmith.userfile.include_search import IncludeSearch
 from gemmsmith.userfile.launch_text import launches_in
 from gemmsmith.userfile.parts import (
     Field,

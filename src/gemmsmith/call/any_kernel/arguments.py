@@ -21,7 +21,7 @@ Arguments = Sequence[Any] | Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Argument:
-    """One argument: bytes of a scalar, one array, a texture's array, or the arrays of a table of pointers (``float**``).
+    """One argument: bytes of a scalar, an array, a texture's array, or the arrays of a table of pointers (``float**``).
 
     ``name`` is the caller's, or else the parameter's. ``writable``: the parameter is no pointer to const.
     """

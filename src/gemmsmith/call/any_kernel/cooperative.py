@@ -31,7 +31,7 @@ def check_cooperative(
 
 
 def resident_blocks(gpu: GPU, used: Resources, geometry: Geometry) -> int:
-    """Blocks per SM, as the driver's occupancy calculator counts them (``explain/occupancy.py`` shows its arithmetic)."""
+    """Blocks per SM, as the driver's occupancy calculator counts them; ``explain/occupancy.py`` has its arithmetic."""
     warps = ceil_div(geometry.threads, gpu.warp_size)
     held = [gpu.warps_per_sm // warps, gpu.blocks_per_sm]
     if used.registers:

@@ -1,4 +1,4 @@
-"""Textures and surfaces as arguments: ``gemmsmith.texture(array)`` for a cudaTextureObject_t, ``surface`` for the other."""
+"""Textures and surfaces as arguments of a launch: ``gemmsmith.texture`` and ``gemmsmith.surface``."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Texture:
 def texture(
     array: Any,
     *,
-    filter: str = "point",
+    filter: str = "point",  # noqa: A002 - CUDA's word
     address: str | Sequence[str] = "clamp",
     normalized: bool = False,
     read: str = "element",
@@ -153,7 +153,9 @@ class PlacedTextures:
     def handle(self, name: str, made: Texture, host: HostArray, address: int | None = None) -> int:
         """The object's handle; ``address`` is where the array lies already, if it is also passed as a pointer."""
         texels = texels_of(made, host)
-        memory = address if address is not None and made.resource == "linear" else self._memory(name, made, host, texels)
+        memory = (
+            address if address is not None and made.resource == "linear" else self._memory(name, made, host, texels)
+        )
         named = {} if isinstance(self.device, CudaDevice) else {"name": name}
         if made.sampling is None:
             return int(self._unit.surface(texels, memory, **named))

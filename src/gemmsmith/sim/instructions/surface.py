@@ -100,9 +100,7 @@ def _write(machine: Execution, step: Bundle[SurfaceAccess], lanes: Lanes) -> Non
             machine.memory.scatter(addresses[inside], step.detail.width, values[here[inside]])
 
 
-def _addresses(
-    machine: Execution, step: Bundle[SurfaceAccess], lanes: Lanes
-) -> list[tuple[Array, Array, Array]]:
+def _addresses(machine: Execution, step: Bundle[SurfaceAccess], lanes: Lanes) -> list[tuple[Array, Array, Array]]:
     """For each surface: the positions of its lanes, which of them are inside, and the address of each."""
     form, unit, mine = step.detail, machine.unit(TextureUnit), machine.indices(lanes)
     handles, *at = [machine.addresses(pointer, lanes, 1) for pointer in step.pointers]
