@@ -18,7 +18,8 @@ Size = tuple[int, int, int]
 class Wave:
     """Which blocks run together, by their linear numbers, and the launch they belong to.
 
-    The blocks of a cluster follow one another, in the order of their ranks. ``explicit``: the launch has clusters.
+    ``workspace`` is the address of the grid's barrier in a cooperative launch, else 0. The blocks of a cluster follow one
+    another, in the order of their ranks. ``explicit``: the launch has clusters.
     """
 
     grid: Size
@@ -26,6 +27,7 @@ class Wave:
     blocks: Array
     shared_size: int
     parameters: bytes
+    workspace: int = 0
     cluster: Size = (1, 1, 1)
     explicit: bool = False
 
