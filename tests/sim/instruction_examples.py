@@ -52,7 +52,31 @@ redux.sync.xor.b32 %r1, %t, -1; elect.sync %r1|%p2, -1; activemask.b32 %r2;""",
     "spaces": "isspacep.global %p1, %d1; isspacep.shared %p2, %d1;",
     "traps": "setp.gt.u32 %p1, %t, 99; @%p1 trap; @%p1 brkpt;",
     "stack": "stacksave.u64 %d2; alloca.u64 %d3, 16; st.local.u32 [%d3], %t; stackrestore.u64 %d2;",
-    "fences": "membar.cta; fence.acq_rel.gpu; griddepcontrol.wait;",
+    "fences": """membar.cta; fence.acq_rel.gpu; griddepcontrol.wait; fence.proxy.async.shared::cta;
+fence.mbarrier_init.release.cluster;""",
+    "clusters": """mapa.shared::cluster.u32 %r1, %r20, 0; getctarank.shared::cluster.u32 %r2, %r1;
+barrier.cluster.arrive.release.aligned; barrier.cluster.wait.acquire.aligned; setmaxnreg.inc.sync.aligned.u32 40;""",
+    "bytes of an mbarrier": """setp.eq.u32 %p1, %t, 0; @%p1 mbarrier.init.shared.b64 [room+2048], 1;
+fence.proxy.async; bar.sync 0; mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [room+2048], 4;
+mbarrier.complete_tx.relaxed.cluster.shared::cluster.b64 [room+2048], 4;
+mapa.shared::cluster.u32 %r1, %r20, 0; mov.u32 %r2, room; add.u32 %r2, %r2, 2048;
+@%p1 mbarrier.arrive.expect_tx.shared::cta.b64 _, [room+2048], 516; mapa.shared::cluster.u32 %r3, %r2, 0;
+st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.u32 [%r1], {%t, %t, %t, %t}, [%r3];
+@%p1 red.async.relaxed.cluster.shared::cluster.mbarrier::complete_tx::bytes.add.u32 [%r1], %t, [%r3];""",
+    "TMA": """setp.eq.u32 %p1, %t, 0; setp.gt.u32 %p2, %t, 99; mov.u32 %r2, room;
+@%p1 mbarrier.init.shared.b64 [room+2048], 1; fence.proxy.async; bar.sync 0;
+@%p1 mbarrier.arrive.expect_tx.shared.b64 _, [room+2048], 64;
+@%p1 cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [room+1024], [%b0], 64, [room+2048];
+@%p1 cp.async.bulk.global.shared::cta.bulk_group [%b0], [room], 64; cp.async.bulk.commit_group;
+@%p1 cp.reduce.async.bulk.global.shared::cta.bulk_group.add.u32 [%b0], [room], 64; cp.async.bulk.wait_group.read 0;
+@%p2 cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%r2], [%d1, {%r1, %r1}], [%r2];
+@%p2 cp.reduce.async.bulk.tensor.2d.global.shared::cta.add.tile.bulk_group [%d1, {%r1, %r1}], [%r2];
+cp.async.bulk.prefetch.L2.global [%b0], 64; prefetch.tensormap [%d1];
+@%p2 cp.async.bulk.prefetch.tensor.2d.L2.global.tile [%d1, {%r1, %r1}];""",
+    # One warp is no warpgroup: the product may not run.
+    "wgmma": f"""setp.gt.u32 %p1, %t, 99; wgmma.fence.sync.aligned;
+@%p1 wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {_C4}, %d1, %d2, %p1, 1, 1, 0, 0;
+wgmma.commit_group.sync.aligned; wgmma.wait_group.sync.aligned 0;""",
     "shfl": "shfl.sync.bfly.b32 %r1|%p1, %t, 1, 31, -1;",
     "ldmatrix": "ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%r1, %r2, %r3, %r4}, [%r20];",
     "stmatrix": "stmatrix.sync.aligned.m8n8.x1.shared.b16 [%r20], {%t};",

@@ -363,7 +363,7 @@ class WindowMemory:
         self.space, self.size = space, size
         self.stride = max(16, -(-size // 16) * 16)
         self.data = np.full(windows * self.stride, 0xCD, np.uint8)
-        self.cluster = 1  # windows that reach one another, in groups of as many
+        self.cluster = 0  # windows that reach one another, in groups of as many; 0: addresses have no ranks
         self.check = True  # whether reading what was never written is a fault
         # Four bits for the four bytes of each word: which were ever written.
         self.written = np.zeros(windows * self.stride // 4, np.uint8)
@@ -376,7 +376,7 @@ class WindowMemory:
     def index(self, addresses: Array, bases: Array, width: int) -> Array:
         """Byte positions in ``data`` for addresses inside each lane's window."""
         check_alignment(addresses, width, self.space)
-        if self.cluster > 1 and addresses.size and int(addresses.max()) + width > self.size:
+        if self.cluster and addresses.size and int(addresses.max()) >> PEER_SHIFT:
             addresses, bases = self.mapped(addresses, bases)
         if addresses.size and int(addresses.max()) + width > self.size:
             position = int(np.flatnonzero(addresses.reshape(-1) > max(self.size - width, -1))[0])
@@ -392,7 +392,7 @@ class WindowMemory:
         if beyond.any():
             position = int(np.flatnonzero(beyond.reshape(-1))[0])
             raise AccessFault("out-of-bounds", position, int(addresses.reshape(-1)[position]),
-                              f"the cluster has {self.cluster} blocks", self.space)  # fmt: skip
+                              f"the block has {self.size} bytes of {self.space} memory", self.space)  # fmt: skip
         first = bases // (self.stride * self.cluster) * (self.stride * self.cluster)
         return inside, np.where(ranks > 0, first + (ranks - 1) * self.stride, bases)
 

@@ -18,8 +18,8 @@ Size = tuple[int, int, int]
 class Wave:
     """Which blocks run together, by their linear numbers, and the launch they belong to.
 
-    ``workspace`` is the address of the grid's barrier in a cooperative launch, else 0. The blocks of a cluster follow one
-    another, in the order of their ranks. ``explicit``: the launch has clusters.
+    ``workspace`` is the address of the grid's barrier in a cooperative launch, else 0. The blocks of a cluster follow
+    one another, in the order of their ranks. ``explicit``: the launch has clusters.
     """
 
     grid: Size

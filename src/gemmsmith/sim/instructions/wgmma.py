@@ -17,12 +17,13 @@ from gemmsmith.sim.instructions.warp_registers import check_whole
 from gemmsmith.sim.lanes import Lanes, compact
 from gemmsmith.sim.lowering import Lowering, Refused, items, literal, operands
 from gemmsmith.sim.matrix_arithmetic import Matrix, wgmma_arithmetic
+from gemmsmith.sim.memory import LaneFault
 from gemmsmith.sim.syntax import Instruction, Negated, Vector
 from gemmsmith.sim.traits import Access, Bundling, Counted, Effect, Mix, Profiled, Space, Wait
 from gemmsmith.sim.types import Array
 from gemmsmith.sim.wave import WARP
 from gemmsmith.sim.wgmma_descriptor import decode, k_major, mn_major
-from gemmsmith.sim.wgmma_products import WgmmaProducts
+from gemmsmith.sim.wgmma_products import WARPS, WgmmaProducts
 
 _CHUNK = 16
 _K_BYTES = 32  # of every wgmma
@@ -148,6 +149,10 @@ def _signed(elements: Array, form: Form, negate: bool) -> Array:
 
 def _multiply(machine: Execution, step: Bundle[Product], lanes: Lanes) -> None:
     check_whole(machine, step, lanes)
+    if machine.wave.threads % (WARPS * WARP):
+        raise LaneFault(
+            0, f"wgmma in a block of {machine.wave.threads} threads: it is for whole warpgroups of 128 threads"
+        )
     mine, detail = machine.indices(lanes), step.detail
     *_, b, scale = step.sources
     of_b = machine.spread(machine.fetch(b, lanes), lanes)[::WARP].copy()
