@@ -234,7 +234,7 @@ def _write_global(
         elements, inside = box.elements(tuple(values[1:]))
         width = box.itemsize
     wanted = elements[inside]
-    memory.gather(wanted, width)
+    memory.parts(wanted)  # a fault belongs to the thread that issues the store
 
     def write(chunks: Array) -> None:
         new = np.ascontiguousarray(chunks).view(RAW[width])[inside]
