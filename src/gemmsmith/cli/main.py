@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from gemmsmith.cli.error_output import report_bug, report_error, wants_json
+from gemmsmith.cli.error_output import report_bug, report_error, wants_json, warnings_as_messages
 from gemmsmith.cli.render.ascii import prepare_streams
 from gemmsmith.errors import GemmsmithError, UsageError
 
@@ -23,7 +23,8 @@ def run_command(arguments: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if arguments is None else arguments)
     prepare_streams()
     try:
-        code = _run(words)
+        with warnings_as_messages():
+            code = _run(words)
         sys.stdout.flush()
         return code
     except KeyboardInterrupt:
