@@ -21,7 +21,8 @@ def link(path: Path, target: Path | str, monkeypatch: pytest.MonkeyPatch) -> Pat
     if os.geteuid() == 0:
         os.lchown(path, 65534, 65534)
     else:
-        monkeypatch.setattr(os, "geteuid", lambda me=os.geteuid(): me + 1)
+        me = os.geteuid()
+        monkeypatch.setattr(os, "geteuid", lambda me=me: me + 1)
     return path
 
 
