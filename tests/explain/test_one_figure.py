@@ -6,21 +6,10 @@ import json
 import re
 
 import pytest
-from command_output import Said
 
 from gemmsmith.cli.main import run_command
 
 SIZE = ("--m", "128", "--n", "128", "--k", "128")
-
-
-@pytest.fixture
-def said(capsys: pytest.CaptureFixture[str]) -> object:
-    def run(*words: str) -> Said:
-        code = run_command(words)
-        text = capsys.readouterr()
-        return Said(code, text.out, text.err)
-
-    return run
 
 
 @pytest.mark.parametrize("rung", ["naive", "coalesced", "shared_tile", "warp_tile"])
@@ -39,12 +28,14 @@ def test_bytes_used_of_a_sector(rung: str, capsys: pytest.CaptureFixture[str]) -
             assert each["numbers"]["bytes_used_per_sector"] == pytest.approx(used, abs=1e-6)
 
 
-@pytest.mark.parametrize("rung", ["naive", "shared_tile", "padded", "mma_tile"])
+@pytest.mark.parametrize("rung", ["naive", "shared_tile", "padded", "mma_swizzled"])
 def test_ratios_in_text_findings_and_table(rung: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_command(["explain", rung, *SIZE, "--json"]) == 0
-    text = capsys.readouterr().out
-    found = json.loads(text)
-    for pattern in (r"([\d.e-]+) (?:shared-memory )?wavefronts (?:per 32 multiply-adds)?", r"feeds (?:only )?([\d.]+) warp"):
+    found = json.loads(capsys.readouterr().out)
+    for pattern in (
+        r"([\d.e-]+) (?:shared-memory )?wavefronts (?:per 32 multiply-adds)?",
+        r"feeds (?:only )?([\d.]+) warp",
+    ):
         figures = {figure for each in (*found["sentences"], *(f["sentence"] for f in found["findings"]))
                    for figure in re.findall(pattern, each)}  # fmt: skip
         assert len(figures) <= 1, figures
@@ -56,9 +47,7 @@ def test_ratios_in_text_findings_and_table(rung: str, capsys: pytest.CaptureFixt
     work = found["work"]
     if work["wavefronts"]:
         assert rows["wavefronts per 32 multiply-adds"] == pytest.approx(work["wavefronts"] / work["fma"])
-    names = [row["name"] for row in compared["rows"] if row["section"] != "main loop"]
     assert len({(row["section"], row["name"]) for row in compared["rows"]}) == len(compared["rows"])
-    assert len(set(names) - {"instructions"}) >= len(names) - 3
 
 
 def test_no_two_keys_of_the_json_mean_the_traffic_of_l2(capsys: pytest.CaptureFixture[str]) -> None:

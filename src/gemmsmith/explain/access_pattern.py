@@ -5,9 +5,10 @@ An access in a helper is blamed on the line of the kernel that calls it: that is
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -25,13 +26,17 @@ _SIZES = {"double": 8, "half": 2, "__half": 2, "__nv_bfloat16": 2, "nv_bfloat16"
 
 @dataclass(frozen=True)
 class Declaration:
-    """``__shared__ float As[TILE][TILE]`` as written: type, name, the texts of its extents, and its line."""
+    """``__shared__ float As[TILE][TILE]`` as written: type, name, the texts of its extents, and its line.
+
+    ``row_bytes`` is the distance of two rows; 0 if the extents are not known.
+    """
 
     type: str
     name: str
     extents: tuple[str, ...]
     file: str
     line: int
+    row_bytes: int = 0
 
     @property
     def itemsize(self) -> int:
@@ -114,7 +119,11 @@ def _patterns(counters: Counters, own: str, text_of: Callable[[str], list[str]])
         lines = texts.setdefault(file, text_of(file))
         return lines[number - 1] if 0 < number <= len(lines) else ""
 
-    declared = {each.name: each for file in _files(counters, own) for each in declarations(file, text_of(file))}
+    files = {file: text_of(file) for file in _files(counters, own)}
+    constants = dict(pair for lines in files.values() for pair in _constants(lines))
+    sizes = {plain_name(name): size for name, _, size in counters.lowered.shared_variables}
+    declared = {each.name: _with_row(each, constants, sizes.get(each.name, 0))
+                for file, lines in files.items() for each in declarations(file, lines)}  # fmt: skip
     for operation, count in counters.items():
         shared = count.groups > 0
         excess = count.conflicts if shared else max(0, count.sectors - -(-count.used // 32))
@@ -164,3 +173,25 @@ def declarations(file: str, lines: list[str]) -> Iterator[Declaration]:
         for name in _NAME.finditer(match[2]):
             extents = tuple(part.strip() for part in re.findall(r"\[([^\]]*)\]", name[2]))
             yield Declaration(match[1].split()[-1], name[1], extents, file, number)
+
+
+_CONSTANT = re.compile(
+    r"(?:#\s*define\s+|(?:constexpr|const)\s+(?:unsigned\s+)?(?:int|size_t|auto|unsigned)\s+)(\w+)\s*=?\s*(\d+)\b"
+)
+
+
+def _constants(lines: list[str]) -> Iterator[tuple[str, int]]:
+    for text in lines:
+        if match := _CONSTANT.search(text):
+            yield match[1], int(match[2])
+
+
+def _with_row(declared: Declaration, constants: dict[str, int], size: int) -> Declaration:
+    """With the length of a row, if the extents give the size that the compiler gave the array."""
+    found = [int(text) if text.isdigit() else constants.get(text, 0) for text in declared.extents]
+    if len(found) < 2 or math.prod(found) * declared.itemsize != size or not size:
+        side = math.isqrt(size // declared.itemsize)
+        if len(found) != 2 or declared.extents[0] != declared.extents[1] or side * side * declared.itemsize != size:
+            return declared
+        found = [side, side]
+    return replace(declared, row_bytes=found[-1] * declared.itemsize)

@@ -6,6 +6,7 @@ from gemmsmith.explain.access_pattern import WORD, AccessPattern, Declaration
 from gemmsmith.sim.wavefronts import BANKS, NOBODY
 
 _ROW = WORD * BANKS  # bytes after which the banks repeat
+_LIKELY_ROW = 64  # bytes; lanes that far apart are in different rows, where the length of a row is not known
 
 
 def conflict_words(pattern: AccessPattern) -> str:
@@ -36,8 +37,7 @@ def conflict_words(pattern: AccessPattern) -> str:
 def _column(pattern: AccessPattern) -> str:
     """' (one column)' if the lanes go down the rows of an array of rows."""
     declared, stride = pattern.declaration, abs(pattern.stride or 0)
-    rows = declared is not None and len(declared.extents) > 1 and stride > max(pattern.width, declared.itemsize)
-    return " (one column)" if rows else ""
+    return " (one column)" if declared is not None and declared.row_bytes and stride == declared.row_bytes else ""
 
 
 def _some(lanes: list[int]) -> str:
@@ -64,7 +64,8 @@ def padding(pattern: AccessPattern) -> int:
     declared, stride = pattern.declaration, pattern.stride
     if declared is None or len(declared.extents) < 2 or not declared.extents[-1] or not stride:
         return 0
-    if abs(stride) % (2 * max(WORD, pattern.width)):  # rows already start in different banks
+    row = declared.row_bytes or _LIKELY_ROW
+    if abs(stride) % row or row % (2 * max(WORD, pattern.width)):  # not down a column, or rows in different banks
         return 0
     return max(1, max(WORD, pattern.width) // declared.itemsize)
 
