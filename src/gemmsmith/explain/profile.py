@@ -221,7 +221,9 @@ def to_json(profile: Profile) -> dict[str, Any]:
         "metrics": {m.name: {"value": profile.value(m.name), "unit": m.unit}
                     for m in METRICS if m.name not in profile.absent},
         "bytes_used_per_sector": {"load": plain(loads), "store": plain(stores)},
-        "bytes_by_space": {t.space: {"requested": plain(t.requested), "moved": plain(t.moved)} for t in profile.traffic},
+        "bytes_by_space": {
+            t.space: {"requested": plain(t.requested), "moved": plain(t.moved)} for t in profile.traffic
+        },
         "instruction_mix": dict(profile.mix), "machine_mix_estimated": dict(profile.machine_mix),
         "barriers": plain(profile.barriers), "active_lanes": plain(profile.active_lanes),
         "branch_efficiency_pct": plain(profile.branch_efficiency),
