@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gemmsmith.errors import UsageError
+from gemmsmith.regular_file import regular
 from gemmsmith.userfile.declared import (
     enumerators,
     fields,
@@ -92,7 +93,7 @@ def _read(
 def read_text(path: Path) -> str:
     """A source file's text without a byte order mark; raises ``UsageError`` with the reason if it has none."""
     try:
-        return path.read_text(encoding="utf-8-sig")
+        return regular(path).read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
         raise UsageError(f"{path} is not UTF-8 text: {error.reason} at byte {error.start}") from None
     except OSError as error:

@@ -15,6 +15,7 @@ from functools import partial
 from pathlib import Path
 
 from gemmsmith.errors import UsageError
+from gemmsmith.regular_file import regular
 from gemmsmith.userfile.edited import Edited, edited_text
 from gemmsmith.userfile.include_search import Included, IncludeSearch
 from gemmsmith.userfile.stamp import Stamp, stamp
@@ -205,7 +206,7 @@ def _shown(spelling: str) -> str:
 def read_text(path: Path) -> str:
     """A source file's text. Old files have comments in other encodings: those bytes are replaced."""
     try:
-        if path.stat().st_size > _MOST_BYTES:
+        if regular(path).stat().st_size > _MOST_BYTES:
             raise UsageError(f"{path} has more than {_MOST_BYTES >> 20} MiB")
         data = path.read_bytes()
     except OSError as error:
