@@ -9,6 +9,8 @@ import sqlite3
 import warnings
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
+from functools import cache
+from itertools import chain
 from pathlib import Path
 
 from gemmsmith.errors import UsageError
@@ -80,13 +82,18 @@ def _objects(connection: sqlite3.Connection) -> dict[tuple[str, str], str]:
     return {(kind, name): f"{table} {sql}" for kind, name, table, sql in rows}
 
 
+@cache
+def _expected(migrations: tuple[tuple[str, ...], ...]) -> dict[tuple[str, str], str]:
+    """The schema that these migrations make."""
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as fresh:
+        for statement in chain.from_iterable(migrations):
+            fresh.execute(statement)
+        return _objects(fresh)
+
+
 def _schema_fault(objects: dict[tuple[str, str], str], version: int) -> str:
     """What of gemmsmith's schema is missing or different; '' if nothing. The user may have added views."""
-    with closing(sqlite3.connect(":memory:", isolation_level=None)) as fresh:
-        for statements in MIGRATIONS[:version]:
-            for statement in statements:
-                fresh.execute(statement)
-        expected = _objects(fresh)
+    expected = _expected(MIGRATIONS[:version])
     if not expected:
         return "the schema's version is 0"
     for (kind, name), text in expected.items():
