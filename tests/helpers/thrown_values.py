@@ -1,7 +1,7 @@
 """Bad values for every option of every command, and a way to run a command line in a child of this process.
 
 Commands and options come from the parser, so that a new option is covered without a change here. A new command needs a
-base: a command line that is quick and right.
+base: a command line that is quick, because it does little or soon ends: without a GPU, without such a run.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _SMALL = ["--m", "16", "--n", "16", "--k", "8"]
 # A file whose kernel does nothing is quickly found wrong.
 KERNEL = "__global__ void mine(const float* A, const float* B, float* C, int M, int N, int K) {}\n"
 BASES: dict[str, list[str]] = {
-    "list": [], "show": ["naive"], "climb": ["--size", "32", "--no-db", "--device", "sim"], "report": [],
+    "list": [], "show": ["naive"], "climb": ["--size", "32", "--no-db", "--device", "gpu"], "report": ["--run", "none"],
     "check": ["mine.cu"], "run": ["naive", *_SMALL, "--device", "sim"], "verify": ["naive", "--device", "sim"],
     "accuracy": ["naive", "--m", "4", "--k", "4", "--distributions", "normal", "--device", "sim"],
     "explain": ["naive", *_SMALL], "profile": ["naive", *_SMALL, "--device", "sim"],
@@ -171,7 +171,7 @@ def run_in_child(words: list[str], folder: Path, stdout: int | None = None) -> E
         if done:
             break
         if time.monotonic() > deadline:
-            os.kill(child, signal.SIGKILL)
+            os.killpg(child, signal.SIGKILL)  # its own children too
             os.waitpid(child, 0)
             break
         time.sleep(0.005)
@@ -186,6 +186,7 @@ def _child(words: list[str], folder: Path, beside: Path, stdout: int | None) -> 
     """Never returns. Writes are watched with an audit hook."""
     code = 70
     try:
+        os.setsid()
         os.chdir(folder)
         resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
         signal.signal(signal.SIGPIPE, signal.SIG_IGN)
