@@ -46,7 +46,15 @@ def run_command(arguments: Sequence[str] | None = None) -> int:
             raise
         if isinstance(error, OSError) and error.filename is None:
             _drop_output()  # the disk that it goes to is full
-        return report_error(foreseen, wants_json(words))
+        return _report(foreseen, words)
+
+
+def _report(error: GemmsmithError, words: list[str]) -> int:
+    try:
+        return report_error(error, wants_json(words))
+    except OSError:  # nobody reads the object, or the disk is full
+        _drop_output()
+        return report_error(error, as_json=False)
 
 
 def _replace_closed_streams() -> None:
