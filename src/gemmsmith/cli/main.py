@@ -75,6 +75,8 @@ def _foreseen(error: Exception) -> GemmsmithError | None:
         return error
     if isinstance(error, RecursionError):
         return UsageError("the input is nested too deeply to be read")
+    if isinstance(error, OverflowError):
+        return UsageError(f"a number is too large for this machine: {error}", "choose smaller sizes")
     if isinstance(error, OSError) and error.errno in _OF_FILES:
         if error.filename is None:
             return GemmsmithError(f"cannot write the output: {error.strerror}")
