@@ -20,6 +20,10 @@ class GemmsmithError(Exception):
         return f"{self.message}\n{self.hint}" if self.hint else self.message
 
 
+class GemmsmithWarning(UserWarning):
+    """Base of all warnings: something is wrong, and the rest can be used."""
+
+
 class UsageError(GemmsmithError):
     """The call or command line is wrong; nothing was run or changed."""
 

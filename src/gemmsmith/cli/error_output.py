@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from itertools import pairwise
 from typing import Any
 
-from gemmsmith.errors import CompileError, GemmsmithError
+from gemmsmith.errors import CompileError, GemmsmithError, GemmsmithWarning
 
 
 def report_error(error: GemmsmithError, as_json: bool) -> int:
@@ -23,6 +25,25 @@ def report_error(error: GemmsmithError, as_json: bool) -> int:
     if error.hint:
         say(error.hint, indent="  ", stderr=True)
     return error.exit_code
+
+
+@contextmanager
+def warnings_as_messages() -> Iterator[None]:
+    """Our own warnings are lines on stderr, each once, also where Python was told to raise or to hide warnings."""
+    previous = warnings.showwarning
+
+    def show(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
+        from gemmsmith.cli.render.output import item
+
+        if issubclass(category, GemmsmithWarning):
+            item(f"warning: {message}", "yellow", stderr=True)
+        else:
+            previous(message, category, *where, **more)
+
+    with warnings.catch_warnings():
+        warnings.filterwarnings("always", category=GemmsmithWarning)
+        warnings.showwarning = show
+        yield
 
 
 def report_bug(error: Exception, as_json: bool) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from gemmsmith.compile.request import CompileRequest
 from gemmsmith.compile.toolchain import Toolchain
+from gemmsmith.userfile.edited import Edited
 from gemmsmith.userfile.host_code import Source
 from gemmsmith.userfile.include_search import IncludeSearch
 from gemmsmith.userfile.stub_headers import PRELUDE, needs_cpp20, prelude, without_unused_includes
@@ -28,20 +29,22 @@ def own_headers() -> Path:
 class UserSource:
     """A user's file, its headers and its program; makes one request after another until one compiles."""
 
-    def __init__(self, search: IncludeSearch, libcuxx: bool) -> None:
-        self._search, self._libcuxx = search, libcuxx
+    def __init__(self, search: IncludeSearch, libcuxx: bool, edited: Edited = ()) -> None:
+        self._search, self._libcuxx, self._edited = search, libcuxx, edited
         self._attempts = 0
         self._whole = False  # all device code, not only what the entry reaches
         self._mains: list[Path] | None = None
-        self._set(user_bundle(search))
+        self._set(user_bundle(search, edited=edited))
 
     def _set(self, bundle: UserBundle) -> None:
         self.bundle, self.source = bundle, Source(bundle.texts, bundle.libraries)
 
     @classmethod
-    def read(cls, path: Path, folders: tuple[Path, ...], toolchain: Toolchain) -> UserSource:
+    def read(
+        cls, path: Path, folders: tuple[Path, ...], toolchain: Toolchain, edited: Edited = ()
+    ) -> UserSource:
         """Read ``path`` and what it includes from its repository and ``folders``."""
-        return cls(IncludeSearch(path, folders, toolchain.includes, (own_headers(),)), bool(toolchain.cccl))
+        return cls(IncludeSearch(path, folders, toolchain.includes, (own_headers(),)), bool(toolchain.cccl), edited)
 
     @staticmethod
     def is_ours(path: Path) -> bool:
@@ -89,7 +92,7 @@ class UserSource:
         if (main := self._next_main(log)) is None:
             return None
         self._whole = False
-        self._set(user_bundle(self._search, main))
+        self._set(user_bundle(self._search, main, self._edited))
         entry = self.source.qualified(request.entry)
         return self._filled(
             replace(request, name=Path(self.bundle.name).name, entry=entry, missing=self.bundle.missing)

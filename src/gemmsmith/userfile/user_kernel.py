@@ -18,6 +18,7 @@ from gemmsmith.kernel.roles import recognise
 from gemmsmith.kernel.signature import Signature
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import FP32, DType, Problem
+from gemmsmith.userfile.edited import edited_text
 from gemmsmith.userfile.entry_choice import Entry, choose_entry
 from gemmsmith.userfile.launch_values import FoundValue, Roles
 from gemmsmith.userfile.options import UserOptions, with_directives
@@ -64,6 +65,7 @@ def user_kernel(path: Path, options: UserOptions) -> KernelSpec:
         known_signature=signature,
         unit=launch.facts.project.path,
         include=read.options.include,
+        edited=read.options.edited,
     )
 
 
@@ -82,13 +84,13 @@ def found_values(path: Path, options: UserOptions, problem: Problem = SAMPLE) ->
 
 
 def _read(path: Path, options: UserOptions) -> _Read:
-    text = _text(path)
+    text = edited_text(path, options.edited) or _text(path)
     options = with_directives(options, text)
-    project = Project(path, options.include)
+    project = Project(path, options.include, options.edited)
     kernels = [kernel for source in project.sources(path) for kernel in source.kernels]
     entry = choose_entry(path, kernels, options.entry, lambda kernel: _is_product(project, kernel))
     given = dict((*entry.given(), *options.defines))
-    project = Project(translation_unit(project, entry.kernel), options.include)
+    project = Project(translation_unit(project, entry.kernel), options.include, options.edited)
     facts = KernelFacts(project, entry.kernel, tuple(given.items()))
     site = facts.site(_roles(facts, options))
     template = site.template()[0] if site is not None else {}

@@ -177,15 +177,16 @@ def check_launch(
     timeout: float = math.inf,
     cache: CompileCache | None = None,
     advance: Callable[[], None] = lambda: None,
+    most: int | None = None,
 ) -> LaunchCheck:
-    """Run every trial, up to the first that fails. ``advance`` is called after each."""
+    """Run every trial, or the first ``most``, up to the first that fails. ``advance`` is called after each."""
     first = open_device(device, arch, "lockstep", False, False, timeout)
     kernel = launch.compile(arch or first.arch, cache)
     first.load(kernel.compiled)  # an instruction that the device lacks is no verdict on the kernel
     checker = _Checker(launch, kernel, device, timeout, first.loads if isinstance(first, SimDevice) else {})
     planned = list(trials(launch, device))
     outcomes: list[TrialOutcome] = []
-    for trial in planned:
+    for trial in planned[:most]:
         outcomes.append(checker.run(trial))
         advance()
         if not outcomes[-1].ok:

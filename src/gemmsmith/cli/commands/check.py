@@ -62,6 +62,8 @@ def command(
     """
     if not timeout > 0 or math.isnan(timeout):
         raise UsageError(f"--timeout {timeout:g} is not a number of seconds", "give more than 0; inf: no limit")
+    if "" in kernels:  # as a path it would be the current folder
+        raise UsageError("the name of a kernel is empty", "give a .cu file, a folder or a rung")
     if len(kernels) > 1 or Path(kernels[0]).is_dir():
         from gemmsmith.cli.check_folder import check_folders
 
