@@ -35,6 +35,7 @@ from gemmsmith.sim.lanes import ALL, Lanes, compact
 from gemmsmith.sim.memory import AccessFault, GlobalMemory, MixedSpaces, Unwritten, space_of
 from gemmsmith.sim.operation import FILES, Lowered
 from gemmsmith.sim.schedule import Schedule
+from gemmsmith.sim.spots import BackEdge
 from gemmsmith.sim.traits import Executed, Flow, Space, Wait
 from gemmsmith.sim.types import Array
 from gemmsmith.sim.wave import WARP, Wave
@@ -288,11 +289,13 @@ class Machine(Execution):
             time = group.time - self._steps_between(target, group.position)
             on, back = replace(on, laps=0, time=self.latest), replace(back, laps=group.laps + 1, time=time)
         taken = self._guarded(step, group.lanes)
+        stay = None if taken is group.lanes else group.lanes if taken is None else self._others(group.lanes, taken)
+        if target <= group.position and not spins:
+            self.trail.append(BackEdge(target, taken, stay))
         if taken is None:
             return [on]
-        if taken is group.lanes:
+        if stay is None:
             return [back]
-        stay = self._others(group.lanes, taken)
         if self.counters is not None:
             self.counters.diverged(self, step, stay, taken)
         return [replace(on, lanes=stay), replace(back, lanes=taken)]

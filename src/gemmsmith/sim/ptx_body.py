@@ -49,7 +49,7 @@ class Body:
         self.scopes: list[dict[str, Register | Symbol]] = [{v.name: Symbol(self._unique(v.name)) for v in formals}]
         self.scope_numbers = [_OUTERMOST]
         self.scope_count = _OUTERMOST
-        self.file, self.line, self.caller = "", 0, ""
+        self.file, self.line, self.column, self.caller = "", 0, 0, ""
         self.callers: dict[tuple[str, ...], tuple[str, ...]] = {}
         parts = list(_parts(text))
         self.scoped_labels = self._find_labels(parts)
@@ -109,6 +109,7 @@ class Body:
         if match is not None and int(match.group(2)) > 0:
             self.file, self.line = self.files.get(int(match.group(1)), "?"), int(match.group(2))
             here, caller = match.group(1, 2, 3), match.group(4, 5, 6)
+            self.column = int(match.group(3))
             if caller[0]:
                 self.callers[here] = caller
             self.caller = self._called_at(caller) if caller[0] else ""
@@ -165,7 +166,7 @@ class Body:
         register = self._operand(guard) if guard else None
         if register is not None and not isinstance(register, Register):
             raise SimulationError(f"the guard of {text!r} is not a predicate register")
-        return Instruction(name, operands, register, bool(negated), self.file, self.line, text, self.caller)
+        return Instruction(name, operands, register, bool(negated), self.file, self.line, text, self.caller, self.column)
 
     def _operand(self, text: str) -> Operand:
         for scope in reversed(self.scopes):
