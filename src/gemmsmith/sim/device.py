@@ -240,8 +240,10 @@ class SimDevice:
     def synchronize(self) -> None:
         """Launches are finished when they return; raises the hazards that they had, if any were looked for."""
         if self.log is not None and self.log.found:
-            found = self.log.found
+            found, notes = self.log.found, self.log.notes
             self.log = HazardLog()
+            for text in notes:
+                self.log.note(text)
             more = [str(hazard) for hazard in found[1:]]
             raise HazardError(str(found[0]), "\n".join(more), found)
 

@@ -1,7 +1,7 @@
 """Turn what went wrong in a lane into an error: what, which instruction and line, which thread, where.
 
-Its message is for who knows PTX; ``KernelFault.fault`` has the facts, from which ``verify/fault_report.py`` makes what
-a user reads.
+Its message is for who knows PTX; ``KernelFaultError.fault`` has the facts, from which ``verify/fault_report.py`` makes
+what a user reads.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Fault:
     array: SharedArray | None = None
 
 
-class KernelFault(SimulationError):
+class KernelFaultError(SimulationError):
     """An error of the kernel while it ran, with the facts."""
 
     def __init__(self, message: str, hint: str, fault: Fault) -> None:
@@ -58,7 +58,7 @@ class KernelFault(SimulationError):
         self.fault = fault
 
 
-def describe_fault(state: WaveState, step: Bundle[Any], lanes: Lanes, fault: AccessFault) -> KernelFault:
+def describe_fault(state: WaveState, step: Bundle[Any], lanes: Lanes, fault: AccessFault) -> KernelFaultError:
     """The error for a faulting lane."""
     mine = state.indices(lanes)
     row = min(fault.position // max(1, mine.size), step.count - 1)
@@ -71,7 +71,7 @@ def describe_fault(state: WaveState, step: Bundle[Any], lanes: Lanes, fault: Acc
     where = f"{i.where}: {i.text}; {state.place(lane)}"
     spots = (spot(state, operation, lane),)
     if isinstance(fault, LaneFault):
-        return KernelFault(fault.detail, where, Fault("lane", fault.detail, spots))
+        return KernelFaultError(fault.detail, where, Fault("lane", fault.detail, spots))
     # A copy has an end in two spaces: the memory that faulted says which.
     space = fault.space if access is None or access.effect is Effect.COPY else access.space
     width = "" if access is None else f" of {access.width} bytes"
@@ -81,7 +81,7 @@ def describe_fault(state: WaveState, step: Bundle[Any], lanes: Lanes, fault: Acc
         0 if access is None else access.width, fault.address,
         state.lowered.fact(meant_parameters).get(operation.position, -1), _array(state, operation, fault),
     )  # fmt: skip
-    return KernelFault(
+    return KernelFaultError(
         f"{fault.kind} {space} {verb}{width} at address {fault.address:#x}: {fault.detail}", where, facts
     )
 
@@ -93,9 +93,7 @@ def _array(state: WaveState, operation: Operation[Any], fault: AccessFault) -> S
     return meant.get(operation.position) or array_at(state.lowered, fault.address)
 
 
-def _alike(
-    state: WaveState, step: Bundle[Any], row: int, lanes: Lanes, lane: int, fault: AccessFault
-) -> int:
+def _alike(state: WaveState, step: Bundle[Any], row: int, lanes: Lanes, lane: int, fault: AccessFault) -> int:
     """How many threads of the lane's block do the same in the same instruction; 1 where that is not known."""
     memory = getattr(state, "memory", None)
     if fault.space is not Space.GLOBAL or not step.pointers or not isinstance(memory, GlobalMemory):
@@ -121,7 +119,7 @@ def short_warp(step: Bundle[Any], position: int) -> LaneFault:
     return LaneFault(position, f"{step.traits.called} needs all 32 lanes of a warp, and this warp has fewer")
 
 
-def divergent_barrier(state: WaveState, block: int, waiting: Sequence[Waiting]) -> KernelFault:
+def divergent_barrier(state: WaveState, block: int, waiting: Sequence[Waiting]) -> KernelFaultError:
     """Threads of one block wait at different barriers."""
     spots, counts = _groups(state, block, waiting)
     lines = [
@@ -129,7 +127,7 @@ def divergent_barrier(state: WaveState, block: int, waiting: Sequence[Waiting]) 
         for count, step, lane in _inside(state, block, waiting)
     ]
     what = "divergent barrier: threads of one block wait at different __syncthreads()"
-    return KernelFault(what, "; ".join(lines), Fault("divergent barrier", what, spots, counts))
+    return KernelFaultError(what, "; ".join(lines), Fault("divergent barrier", what, spots, counts))
 
 
 def _inside(state: WaveState, block: int, waiting: Sequence[Waiting]) -> list[tuple[int, Bundle[Any], int]]:
@@ -154,16 +152,18 @@ def _groups(state: WaveState, block: int, waiting: Sequence[Waiting]) -> tuple[t
     return tuple(spots.values()), tuple(counts.values())
 
 
-def endless(state: WaveState, step: Bundle[Any], lanes: Lanes) -> KernelFault:
+def endless(state: WaveState, step: Bundle[Any], lanes: Lanes) -> KernelFaultError:
     """Time is up and the kernel still runs."""
     i, lane = step.first.instruction, int(state.indices(lanes)[0])
     what = "the kernel did not end in the time it was given: a loop may never end"
-    return KernelFault(
-        what, f"{i.where}: {i.text}; {state.place(lane)} is there", Fault("hang", what, (spot(state, step.first, lane),))
+    return KernelFaultError(
+        what,
+        f"{i.where}: {i.text}; {state.place(lane)} is there",
+        Fault("hang", what, (spot(state, step.first, lane),)),
     )
 
 
-def stuck(state: WaveState, live: Array, waiting: Sequence[Waiting]) -> KernelFault:
+def stuck(state: WaveState, live: Array, waiting: Sequence[Waiting]) -> KernelFaultError:
     """No lane can go on: ``live`` threads of each block, of which some never arrive where the others wait."""
     lanes, step = waiting[0]
     first = int(state.indices(lanes)[0])
@@ -178,4 +178,6 @@ def stuck(state: WaveState, live: Array, waiting: Sequence[Waiting]) -> KernelFa
         arrived = sum(int(np.count_nonzero(state.block[state.indices(other)] == block)) for other, _ in waiting)
         what = f"barrier never completes: {arrived} of {int(live[block])} live threads arrived"
     spots, counts = _groups(state, block, waiting)
-    return KernelFault(what, f"{i.where}: {i.text}; {state.place(first)} waits", Fault("hang", what, spots, counts))
+    return KernelFaultError(
+        what, f"{i.where}: {i.text}; {state.place(first)} waits", Fault("hang", what, spots, counts)
+    )

@@ -166,7 +166,8 @@ class Body:
         register = self._operand(guard) if guard else None
         if register is not None and not isinstance(register, Register):
             raise SimulationError(f"the guard of {text!r} is not a predicate register")
-        return Instruction(name, operands, register, bool(negated), self.file, self.line, text, self.caller, self.column)
+        place = self.file, self.line, text, self.caller, self.column
+        return Instruction(name, operands, register, bool(negated), *place)
 
     def _operand(self, text: str) -> Operand:
         for scope in reversed(self.scopes):

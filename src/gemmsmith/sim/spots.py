@@ -13,7 +13,7 @@ import numpy as np
 
 from gemmsmith.sim.lanes import Lanes, WaveState
 from gemmsmith.sim.operation import Lowered, Operation
-from gemmsmith.sim.wave import Size, coordinates
+from gemmsmith.sim.wave import Size, triple
 
 _MOST_EDGES = 1 << 18  # that are looked through for one message
 
@@ -54,6 +54,7 @@ class Spot:
     thread: Size
     block: Size
     block_size: Size
+    grid: Size
     loops: tuple[LoopRound, ...] = ()
     program: Lowered | None = field(default=None, repr=False, compare=False)
 
@@ -63,8 +64,8 @@ def spot(state: WaveState, operation: Operation[Any], lane: int, turn: int | Non
     i, wave = operation.instruction, state.wave
     return Spot(
         operation.traits.verb, i.file, i.line, i.column, i.caller, i.text, operation.position,
-        coordinates(int(state.thread[lane]), wave.block),
-        coordinates(int(wave.blocks[state.block[lane]]), wave.grid), wave.block,
+        triple(int(state.thread[lane]), wave.block),
+        triple(int(wave.blocks[state.block[lane]]), wave.grid), wave.block, wave.grid,
         loop_rounds(state, operation.position, lane, turn), state.lowered,
     )  # fmt: skip
 

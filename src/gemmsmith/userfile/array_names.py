@@ -195,7 +195,9 @@ def _cast(
     if node.type == "cast_expression":
         kind, value = tree.text(node.child_by_field_name("type")), node.child_by_field_name("value")
     else:
-        called = re.fullmatch(r"(?:reinterpret|static|const)_cast\s*<(.*)>", tree.text(node.child_by_field_name("function")))
+        called = re.fullmatch(
+            r"(?:reinterpret|static|const)_cast\s*<(.*)>", tree.text(node.child_by_field_name("function"))
+        )
         given = node.child_by_field_name("arguments")
         if called is None or given is None or len(given.named_children) != 1:
             return None

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 _COMPOUND = ("for_statement", "while_statement", "do_statement", "if_statement", "switch_statement",
              "compound_statement", "for_range_loop")  # fmt: skip
+_PARTS = ("binary_expression", "pointer_expression", "parenthesized_expression", "cast_expression")
 _NAME = re.compile(r"[A-Za-z_]\w*")
 
 
@@ -124,8 +125,7 @@ def _mentions(tree: SourceTree, statement: Node, name: str) -> list[Expression]:
             found.append(_expression(tree, statement, node, name, ()))
         elif node.type == "identifier" and tree.text(node) == name:
             at = node
-            while at.parent is not None and at.parent.type in ("binary_expression", "pointer_expression",
-                                                               "parenthesized_expression", "cast_expression"):  # fmt: skip
+            while at.parent is not None and at.parent.type in _PARTS:
                 at = at.parent
             found.append(_expression(tree, statement, at, name, ()))
     return found

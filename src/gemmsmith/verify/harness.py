@@ -29,11 +29,15 @@ from gemmsmith.problem import DType, Problem
 from gemmsmith.run.device import Device
 from gemmsmith.run.memory import GUARD_BYTES, POISON, Damage, GuardedMatrix
 from gemmsmith.sim.device import SimDevice
+from gemmsmith.sim.faults import KernelFaultError
 from gemmsmith.sim.hazards import HazardError
 from gemmsmith.verify.arithmetic import exact_limit
 from gemmsmith.verify.bounds import theory
 from gemmsmith.verify.compare import MODES, Arithmetic, Comparison, check_mode, compare
 from gemmsmith.verify.diagnosis import mostly_zero, reasons, unwritten
+from gemmsmith.verify.element_names import Operand
+from gemmsmith.verify.fault_report import Explainer, FaultReport
+from gemmsmith.verify.kernel_source import source_of
 from gemmsmith.verify.verdict import Verdict, repeat_command
 
 CompileFn = binding.CompileFn
@@ -149,6 +153,12 @@ def verify_launch(
     )  # fmt: skip
 
     races: list[str] = []
+    found: list[FaultReport] = []
+    notes: list[str] = []
+    operands_seen: list[Operand] = []
+
+    def explainer() -> Explainer:
+        return Explainer(source_of(spec, config), tuple(operands_seen))
 
     def start(plan: LaunchPlan, addresses: Addresses, workspace: int) -> None:
         for step in binding.load_plan(device, plan, compile_fn).steps(addresses, workspace):
@@ -160,20 +170,34 @@ def verify_launch(
             device.synchronize()
         except HazardError as error:
             races.extend(_words(error))
+            found.extend(explainer().races(error.hazards))
+        notes.extend(getattr(device, "notes", ()))
 
     try:
-        after, damage = _run_guarded(device, spec, config, problem, data, offsets, guard_bytes, c, start)
+        after, damage = _run_guarded(
+            device, spec, config, problem, data, offsets, guard_bytes, c, start, operands_seen.append
+        )
     except (SimulationError, LaunchError) as error:
-        return replace(blank, reasons=_words(error))
+        if not isinstance(error, KernelFaultError):
+            return replace(blank, reasons=_words(error))
+        words = _words(error)
+        return replace(blank, reasons=words, faults=(explainer().fault(error.fault),), told=len(words))
     verdict = _judge(blank, spec, data, after, damage, c != "unset", partial=blocks is not None)
+    told = len(races) if found else 0
     if races and verdict.ok:
         races.append("the result is right in the order of this run, but may be wrong in another")
-    return replace(verdict, reasons=(*races, *verdict.reasons))
+    return replace(
+        verdict, reasons=(*races, *verdict.reasons), faults=tuple(found), told=told, notes=tuple(dict.fromkeys(notes))
+    )
 
 
 def _words(error: GemmsmithError) -> tuple[str, ...]:
-    """The message, then the hint: instruction, source line, block and thread, or further races."""
-    return (f"{type(error).__name__}: {error.message}", *filter(None, error.hint.split("\n")))
+    """The message, then the hint: source line, block and thread, or further races."""
+    hint = error.hint
+    if isinstance(error, KernelFaultError):  # the instruction is for who asks for it
+        for spot in error.fault.spots:
+            hint = hint.replace(f": {spot.ptx};", ";")
+    return (error.message, *filter(None, hint.split("\n")))
 
 
 def _run_guarded(
@@ -186,13 +210,18 @@ def _run_guarded(
     guard_bytes: int,
     c_fill: str,
     start: Callable[[LaunchPlan, Addresses, int], None],
+    seen: Callable[[Operand], None],
 ) -> tuple[Array, tuple[Damage, ...]]:
     """C after the launch, and all damage; the memory is always freed."""
 
     def matrix(name: str, shape: tuple[int, int], ld: int, dtype: DType, offset: int) -> GuardedMatrix:
-        return stack.enter_context(
+        made = stack.enter_context(
             GuardedMatrix.create(device, shape, ld, dtype, offset, name=name, guard_bytes=guard_bytes)
         )
+        swapped = not spec.is_rung and spec.signature.column_major
+        rows, columns = shape[::-1] if swapped else shape
+        seen(Operand(name, made.address, rows, columns, ld, dtype.itemsize, swapped))
+        return made
 
     with ExitStack() as stack:
         # The matrices of a batch are stacked by rows.

@@ -252,8 +252,8 @@ class Report:
 
 
 def _races_in_shared_memory(verdict: Verdict) -> bool:
-    return any("race on" in reason and "race on global" not in reason for reason in verdict.reasons)
+    return any(" race on " in reason and "race on global" not in reason for reason in verdict.reasons)
 
 
 def _races(verdict: Verdict) -> bool:
-    return any(reason.startswith("HazardError") for reason in verdict.reasons)
+    return any(" race on " in reason for reason in verdict.reasons)
