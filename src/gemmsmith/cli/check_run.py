@@ -14,16 +14,12 @@ from gemmsmith.call.binding import CompileFn
 from gemmsmith.cli.check_prepare import Asked, Prepared, prepare
 from gemmsmith.cli.estimate import check_memory
 from gemmsmith.cli.launch_report import hints, launch_facts
-from gemmsmith.cli.options.device import DeviceOptions
 from gemmsmith.cli.options.groups import option_words
-from gemmsmith.cli.options.kernel import KernelOptions
-from gemmsmith.cli.options.verification import VerificationOptions
 from gemmsmith.cli.render.check_report import Report
 from gemmsmith.cli.render.output import progress
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.ladder.registry import check_accepts
-from gemmsmith.shapes import Shape
 from gemmsmith.verify.leniency import is_lenient
 from gemmsmith.verify.product_evidence import refuse_doubtful
 from gemmsmith.verify.trial import DISTINCT, RAGGED, SQUARE, Trial
@@ -43,14 +39,15 @@ def run_check(spec: KernelSpec, config: Config, asked: Asked) -> Report:
     compile_fn: CompileFn = asked.cache.compiler if prepared.spec.is_rung else lambda *_: compiled
     runner = TrialRunner(prepared.spec, config, compiled, prepared.bench.open, compile_fn, prepared.blocks)
     report = _planned(prepared, config, asked)
-    again = _again(asked.kernel, prepared.shapes.base, asked.device, asked.options, asked.checks)
+    again = _again(asked)
     with progress() as bar:
         task = bar.add_task(prepared.spec.name, total=len(report.trials))
         for trial in report.trials:
             trial, verdict = _run(runner, trial, report)
-            if not verdict.trusted and not report.verdicts and prepared.settled.reading is None:
+            first = not report.verdicts and not asked.trial.trial
+            if not verdict.trusted and first and prepared.settled.reading is None:
                 refuse_doubtful(prepared.spec, compiled.ptx, verdict)
-            report.verdicts.append((trial, replace(verdict, repeat=again)))
+            report.verdicts.append((trial, replace(verdict, repeat=f"{again} --trial {shlex.quote(trial.label)}")))
             bar.advance(task)
             if not verdict.trusted and not report.only_warns(trial, verdict):
                 _after_failure(runner, trial, verdict, report, asked)
@@ -97,15 +94,15 @@ def _planned(prepared: Prepared, config: Config, asked: Asked) -> Report:
     trials = [trial for trial in planned if not obstacle(spec, config, trial)]
     if prepared.blocks is not None:
         trials = [trial for trial in trials if trial.label in SAMPLED]
+    trials = asked.trial.chosen(trials, skipped)
     return Report(spec, prepared.compiled, base, launch, trials, skipped, checks.strict or spec.is_rung,
-                  prepared.settled, asked.kernel, list(option_words(asked.options)))  # fmt: skip
+                  prepared.settled, asked.kernel, list(option_words(asked.options)), only=asked.trial.trial,
+                  verbose=asked.trial.verbose)  # fmt: skip
 
 
-def _again(
-    kernel: str, shape: Shape, device: DeviceOptions, options: KernelOptions, checks: VerificationOptions
-) -> str:
+def _again(asked: Asked) -> str:
     """The command line of this check: no other command repeats races and schedules."""
-    m, n, k = shape
-    words = ["gemmsmith", "check", kernel, "--m", str(m), "--n", str(n), "--k", str(k)]
-    words += ["--device", device.device] if device.device != "sim" else []
-    return shlex.join([*words, *option_words(options, checks)])
+    words = ["gemmsmith", "check", asked.kernel]
+    words += [] if asked.free else option_words(asked.shape, always=("m", "n", "k"))
+    words += ["--device", asked.device.device] if asked.device.device != "sim" else []
+    return shlex.join([*words, *option_words(asked.options, asked.checks)])

@@ -12,7 +12,7 @@ from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import FP32, Problem
 from gemmsmith.run.memory import Damage
-from gemmsmith.verify.excerpt import WIDTH, excerpt
+from gemmsmith.verify.excerpt import excerpt
 from gemmsmith.verify.fault_report import FaultReport
 
 Plain = str | int | float | bool | None | list["Plain"] | dict[str, "Plain"]
@@ -70,19 +70,23 @@ class Verdict:
         """Whether the result is right and plausible."""
         return self.ok and not self.mistrusted
 
-    def __str__(self) -> str:
+    @property
+    def head(self) -> str:
+        """What was launched, and whether it is right."""
         state = "ok" if self.trusted else "MISTRUSTED" if self.ok else "WRONG"
-        head = f"{state}: {self.kernel} {self.problem} ({self.mode}, {self.fill}, seed {self.seed}) on {self.device}"
-        if self.trusted:
-            return f"{head}, rho {self.rho:.2f} of {self.gate:g} (theory {self.theory:.0f})"
-        return "\n  ".join([head, *self.told_lines(), f"repeat: {self.repeat}"])
+        return f"{state}: {self.kernel} {self.problem} ({self.mode}, {self.fill}, seed {self.seed}) on {self.device}"
 
-    def told_lines(self, ptx: bool = False, width: int = WIDTH) -> list[str]:
-        """What is wrong, line by line: faults with their source, then all else."""
-        lines = []
+    def __str__(self) -> str:
+        if self.trusted:
+            return f"{self.head}, rho {self.rho:.2f} of {self.gate:g} (theory {self.theory:.0f})"
+        lines = [self.head]
         for fault in self.faults:
-            lines += [f"{fault.rule}: {fault.title}", *excerpt(fault, ptx, width)]
-        lines += [*self.reasons[self.told :], *map(str, self.damage)]
+            lines += [f"{fault.rule}: {fault.title}", *excerpt(fault)]
+        return "\n  ".join([*lines, *self.other_lines(), f"repeat: {self.repeat}"])
+
+    def other_lines(self) -> list[str]:
+        """What is wrong besides faults, line by line."""
+        lines = [*self.reasons[self.told :], *map(str, self.damage)]
         if self.mistrusted:
             lines.append("more than half of the output is zero, which is not expected")
         return lines
@@ -108,7 +112,7 @@ class Verdict:
             "got": _plain(self.got), "expected": _plain(self.expected),
             "unwritten": self.unwritten, "wrong": self.wrong, "total": self.total,
             "reasons": list(self.reasons), "damage": damage, "repeat": self.repeat,
-            "faults": [fault.to_json() for fault in self.faults], "notes": list(self.notes),
+            "faults": [fault.to_json() for fault in self.faults], "told": self.told, "notes": list(self.notes),
         }  # fmt: skip
 
 

@@ -18,6 +18,7 @@ from gemmsmith.cli.options.groups import option_words
 from gemmsmith.cli.options.kernel import KernelOptions, find_kernel
 from gemmsmith.cli.options.output import FormatOptions
 from gemmsmith.cli.options.problem import ShapeOptions
+from gemmsmith.cli.options.trial import TrialOptions
 from gemmsmith.cli.options.verification import VerificationOptions
 from gemmsmith.cli.render.format_names import Format
 from gemmsmith.errors import GemmsmithError, UsageError
@@ -53,6 +54,7 @@ def command(
     *,
     arguments: ArgumentOptions,
     checks: VerificationOptions,
+    trial: TrialOptions,
     cache: CacheOptions,
     output: FormatOptions,
 ) -> None:
@@ -65,10 +67,10 @@ def command(
     if len(kernels) > 1 or Path(kernels[0]).is_dir():
         from gemmsmith.cli.check_folder import check_folders
 
-        words = option_words(options, shape, device, checks, cache, arguments)
+        words = option_words(options, shape, device, checks, trial, cache, arguments)
         check_folders(kernels, words, seconds=timeout, jobs=jobs, form=output.form)
         return
-    asked = _Asked(kernels[0], options, shape, device, timeout, arguments, checks, cache, output.form)
+    asked = _Asked(kernels[0], options, shape, device, timeout, arguments, checks, cache, output.form, trial)
     try:
         ok = _check_launches(asked) if arguments.launches(kernels[0]) else _check_product(asked)
     except GemmsmithError as error:
@@ -90,6 +92,7 @@ class _Asked:
     checks: VerificationOptions
     cache: CacheOptions
     form: Format
+    trial: TrialOptions
 
 
 def _check_launches(asked: _Asked) -> bool:
@@ -105,7 +108,7 @@ def _check_product(asked: _Asked) -> bool:
 
     free = asked.shape == _SHAPE
     report = run_check(spec, config, Asked(asked.kernel, asked.options, asked.shape, free, asked.device, asked.timeout,
-                                           asked.checks, asked.cache))  # fmt: skip
+                                           asked.checks, asked.cache, asked.trial))  # fmt: skip
     if asked.form.is_document:
         _print_document(asked, [report.to_json()])
     else:

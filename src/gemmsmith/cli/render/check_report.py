@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gemmsmith.cli.launch_report import launch_line
+from gemmsmith.cli.render.excerpt import print_verdict
 from gemmsmith.cli.render.output import bytes_text, item, print_json, say
 from gemmsmith.compile.compiled import CompiledKernel
 from gemmsmith.kernel.spec import KernelSpec
@@ -30,6 +31,8 @@ class Report:
     settled  what the kernel was found to compute
     word     the kernel as on the command line, and ``options`` what was said about it there
     hints    causes of a failure other than the kernel
+    only     the one trial that was asked for; empty for all
+    verbose  faults are shown with their PTX
     """
 
     spec: KernelSpec
@@ -44,6 +47,8 @@ class Report:
     options: list[str] = field(default_factory=list)
     verdicts: list[tuple[Trial, Verdict]] = field(default_factory=list)
     hints: list[str] = field(default_factory=list)
+    only: str = ""
+    verbose: bool = False
     square: bool = False  # only shapes with M = N are right
 
     @property
@@ -88,6 +93,11 @@ class Report:
         return [v for t, v in self.verdicts if t.label == UNREAD and not v.trusted and not self.strict]
 
     @property
+    def launch_notes(self) -> list[str]:
+        """What the launches did that is legal but worth knowing, each once."""
+        return list(dict.fromkeys(note for _, verdict in self.verdicts for note in verdict.notes))
+
+    @property
     def left(self) -> list[str]:
         """Trials that came after the failure."""
         return [trial.label for trial in self.trials[len(self.verdicts) :]]
@@ -108,7 +118,7 @@ class Report:
             "trials": [{"label": t.label, "schedule": t.schedule, "c": t.c, **self._own_json(v)}
                        for t, v in self.verdicts],
             "hints": self.hints, "note": self.note(), "verdict": self.conclusion(), "next": self.next_command(),
-            "warnings": self._warnings(),
+            "warnings": self._warnings(), "notes": self.launch_notes,
             "skipped": [{"label": label, "reason": why} for label, why in self.skipped],
             "not_run": self.left,
         }  # fmt: skip
@@ -156,7 +166,7 @@ class Report:
             failed = ("note ", "yellow") if warned else ("WRONG", "red")
             mark, style = ("ok   ", "green") if verdict.trusted else failed
             say(f"  {mark} {trial.label} ({self.own(trial.problem)})", lead=f"  {mark}", lead_style=style, hang=" " * 6)
-        for label, why in self.skipped:
+        for label, why in self.skipped if not self.only else ():
             say(f"  skipped {label}: {why}", "dim", hang=" " * 6)
         for verdict in self.advice:
             item(read_note(verdict), "yellow")
@@ -164,10 +174,13 @@ class Report:
             item(hint, "yellow")
         for trial, verdict in self.verdicts:
             if not verdict.trusted and (self.strict or trial.label != UNREAD):
-                text = str(verdict).replace(str(verdict.problem), self.own(verdict.problem), 1)
-                item(text.replace("WRONG:", "not right:", 1) if self.ok else text, "yellow" if self.ok else "red")
+                head = verdict.head.replace(str(verdict.problem), self.own(verdict.problem), 1)
+                head = head.replace("WRONG:", "not right:", 1) if self.ok else head
+                print_verdict(verdict, head, "yellow" if self.ok else "red", self.verbose)
         if note := self.note():
             say(note)
+        for note in self.launch_notes:
+            item(f"note: {note}", "yellow")
         if self.left:
             item(f"not run after the failure: {', '.join(self.left)}", "dim")
         if self.settled.rejected and not self.ok:
@@ -188,6 +201,8 @@ class Report:
         if not self.ok:
             return f"{self.entry} reads C when beta = 0, which --strict forbids"
         kind = " (column-major)" if self.status == "column_major" else ""
+        if self.only:
+            return f"{self.entry} passed the trial {self.only!r}{kind}; no other was run"
         return f"{self.entry} is right{kind}: {len(self.verdicts) - len(self.advice)} trials passed"
 
     def _restrictions(self) -> list[str]:
