@@ -97,9 +97,10 @@ class Explainer:
                 found.append(_mark(tree, span, text))
         file, line = kernel_place(spot)
         if (file, line) != (spot.file, spot.line) and (calling := self.source.tree(file)) is not None:
-            span = statement_span(calling, line, 0)
+            passed = expression_at(calling, line, 0, name, None, self._names - {name}) if name and not found else None
+            span = passed.span if passed is not None else statement_span(calling, line, 0)
             if span is not None:
-                found.append(_mark(calling, replace(span, line=line), f"{who} calls it here" if found else text))
+                found.append(_mark(calling, span, f"{who} calls it here" if found else text))
         return found
 
     def _loop_heads(self, spots: tuple[Spot, ...]) -> list[Mark]:
@@ -125,7 +126,7 @@ class Explainer:
         rest = hazards[1:]
         if not made or not rest:
             return made
-        named = [f"{self._lines(h)}: {self._element(h)}" for h in rest[:_MOST_ALIKE]]
+        named = [f"{self._lines(h)} ({self._element(h)})" for h in rest[:_MOST_ALIKE]]
         count = f"{len(rest)} more pair{'s' if len(rest) != 1 else ''} of accesses race{'s' if len(rest) == 1 else ''}"
         more = f" and {len(rest) - len(named)} more" if len(rest) > len(named) else ""
         ptx = tuple(text for h in rest for text in (h.first.text, h.second.text))
@@ -134,7 +135,10 @@ class Explainer:
                         ptx=(*first.ptx, *ptx), alike=len(rest))]  # fmt: skip
 
     def _lines(self, hazard: Hazard) -> str:
-        one, two = (side.where for side in (hazard.first, hazard.second))
+        """The two lines of a race; of a helper that is none of the user's, the line that calls it."""
+        spots = [side.spot for side in (hazard.first, hazard.second) if side.spot is not None]
+        places = [(s.file, s.line) if self.source.tree(s.file) is not None else kernel_place(s) for s in spots]
+        one, two = (f"line {line}" if file == self.source.path.name else f"{file}:{line}" for file, line in places)
         return f"{one} with itself" if one == two else f"{one} and {two}"
 
     def _element(self, hazard: Hazard, spot: Spot | None = None) -> str:
@@ -222,7 +226,7 @@ class Explainer:
         marks = self._marks(spot, words + (f", {rounds[-1].short}" if rounds else ""), name, _writes(fault.verb))
         marks += self._loop_heads((spot,))
         count = fault.counts[0] - 1 if fault.counts else 0
-        notes = [_joined(rounds), *facts]
+        notes = [*map(_counted, rounds), *facts]
         if count > 0:
             notes.append(f"and {count:,} more thread{'s' if count != 1 else ''} of this block like it")
         notes.append(_legend(spot))
@@ -269,8 +273,9 @@ class Explainer:
         elif fault.kind == "misaligned":
             why = _misaligned(fault.width, named.array.itemsize if named.array is not None else 0)
         elif fault.kind == "out-of-bounds" and named.array is not None and named.array.shape:
-            why = f"outside of {array.name}{named.array.shape}"
-            facts += [f"a GPU does not stop there: the access reaches {self._neighbour(fault, spot)}"]
+            why = f"but the last element of {array.name}{named.array.shape} is {named.array.element(array.size - 1)}"
+            neighbour = self._neighbour(fault, spot)
+            facts += [f"a GPU does not stop there: the access reaches {neighbour}"] if neighbour else []
         return array.name, named.element, why, facts
 
     def _neighbour(self, fault: Fault, spot: Spot) -> str:
@@ -278,7 +283,7 @@ class Explainer:
 
         other = array_at(spot.program, fault.address) if spot.program is not None else None
         if other is None or other.name == (fault.array.name if fault.array else ""):
-            return "memory of no array"
+            return ""
         return shared_name(other, fault.address, self.source).element
 
     def _waiting(self, fault: Fault, ptx: tuple[str, ...]) -> FaultReport:
@@ -289,8 +294,8 @@ class Explainer:
             who = f"{count} threads wait" if count > 1 else f"{thread_name(spot)} waits"
             some = f", {thread_name(spot)} among them" if count > 1 else ""
             text = f"{who} here{some}" if fault.kind != "hang" or fault.counts else f"{thread_name(spot)} is here"
-            marks += self._marks(spot, text)
-            notes += [f"{thread_name(spot)}: {_joined(rounds)}"] if (rounds := iterations(spot, self.source)) else []
+            marks += [*self._marks(spot, text), *self._loop_heads((spot,))]
+            notes += [note for each in iterations(spot, self.source) if (note := _counted(each)) not in notes]
         if fault.kind == "divergent barrier":
             title = "threads of one block wait at different __syncthreads(), each group for the other, for ever"
             notes.append(
@@ -382,6 +387,11 @@ def _compared(one: Iteration, two: Iteration) -> str:
         f"{one.variable} = {one.value} is the {ordinal(one.number)} iteration of the loop at line {one.line}, "
         f"{two.variable} = {two.value} the {ordinal(two.number)}"
     )
+
+
+def _counted(each: Iteration) -> str:
+    known = "this" if each.value is None else f"{each.variable} = {each.value}"
+    return f"{known} is the {ordinal(each.number)} iteration of the loop at line {each.line}"
 
 
 def _misaligned(width: int, itemsize: int) -> str:

@@ -39,6 +39,7 @@ from gemmsmith.verify.element_names import Operand
 from gemmsmith.verify.fault_report import Explainer, FaultReport
 from gemmsmith.verify.kernel_source import source_of
 from gemmsmith.verify.verdict import Verdict, repeat_command
+from gemmsmith.verify.wrong_sums import sums
 
 CompileFn = binding.CompileFn
 
@@ -181,7 +182,10 @@ def verify_launch(
         if not isinstance(error, KernelFaultError):
             return replace(blank, reasons=_words(error))
         words = _words(error)
-        return replace(blank, reasons=words, faults=(explainer().fault(error.fault),), told=len(words))
+        report = explainer().fault(error.fault)
+        return replace(
+            blank, reasons=words, faults=(report,), told=len(words), notes=tuple(getattr(device, "notes", ()))
+        )
     verdict = _judge(blank, spec, data, after, damage, c != "unset", partial=blocks is not None)
     told = len(races) if found else 0
     if races and verdict.ok:
@@ -285,6 +289,13 @@ def _judge(
     untouched = unwritten(problem, got, data.c, comparison, mode, c_is_set)
     if partial:
         comparison, untouched = _written_part(problem, comparison, got, data.c, c_is_set)
+    equal_to: list[str] = []
+    if (
+        mode not in ("projection", "mod32")
+        and comparison.wrong.any()
+        and blank.fill in ("normal", "integers", "uniform")
+    ):
+        equal_to = sums(problem, data, got, comparison.expected, comparison.wrong & ~untouched)
     if spec.signature.column_major and problem.batch == 1 and mode != "projection":
         comparison, got, untouched = comparison.transposed(), got.T, untouched.T  # rows and columns of the user's C
     worst = comparison.worst()
@@ -299,7 +310,7 @@ def _judge(
         unwritten=int(np.count_nonzero(untouched)),
         wrong=int(np.count_nonzero(comparison.wrong)),
         mistrusted=mostly_zero(got, known),
-        reasons=reasons(problem, got, comparison, untouched, mode, c_is_set),
+        reasons=reasons(problem, got, comparison, untouched, mode, c_is_set, equal_to),
         damage=damage,
     )
 

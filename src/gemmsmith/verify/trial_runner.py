@@ -36,8 +36,15 @@ class TrialRunner:
     blocks: Sequence[int] | None = None
 
     def run(self, trial: Trial) -> Verdict:
-        """The verdict on one launch."""
-        device = self.open_device(trial.schedule, trial.hazards)
+        """The verdict on one launch. A wrong result is launched again to look for a race that explains it."""
+        verdict = self._launched(trial, trial.hazards)
+        if verdict.trusted or verdict.faults or trial.hazards:
+            return verdict
+        watched = self._launched(trial, True)
+        return watched if watched.faults else verdict
+
+    def _launched(self, trial: Trial, hazards: bool) -> Verdict:
+        device = self.open_device(trial.schedule, hazards)
         return verify_launch(device, self.spec, self.config, trial.problem, blocks=self.blocks, fill=trial.fill,
                              compile_fn=self.compile_fn, mode=trial.mode, c=trial.c)  # fmt: skip
 
