@@ -171,7 +171,8 @@ def verify_launch(
             device.synchronize()
         except HazardError as error:
             races.extend(_words(error))
-            found.extend(explainer().races(error.hazards))
+            hazards = error.hazards
+            found.extend(_explained(lambda: explainer().races(hazards)))
         notes.extend(getattr(device, "notes", ()))
 
     try:
@@ -182,17 +183,34 @@ def verify_launch(
         if not isinstance(error, KernelFaultError):
             return replace(blank, reasons=_words(error))
         words = _words(error)
-        report = explainer().fault(error.fault)
+        fault = error.fault
+        told = _explained(lambda: [explainer().fault(fault)])
         return replace(
-            blank, reasons=words, faults=(report,), told=len(words), notes=tuple(getattr(device, "notes", ()))
+            blank,
+            reasons=words,
+            faults=tuple(told),
+            told=len(words) if told else 0,
+            notes=tuple(getattr(device, "notes", ())),
         )
     verdict = _judge(blank, spec, data, after, damage, c != "unset", partial=blocks is not None)
-    told = len(races) if found else 0
+    covered = len(races) if found else 0
     if races and verdict.ok:
         races.append("the result is right in the order of this run, but may be wrong in another")
     return replace(
-        verdict, reasons=(*races, *verdict.reasons), faults=tuple(found), told=told, notes=tuple(dict.fromkeys(notes))
+        verdict,
+        reasons=(*races, *verdict.reasons),
+        faults=tuple(found),
+        told=covered,
+        notes=tuple(dict.fromkeys(notes)),
     )
+
+
+def _explained(explain: Callable[[], list[FaultReport]]) -> list[FaultReport]:
+    """The reports, or none: a source that cannot be made sense of must not hide the fault that was found."""
+    try:
+        return explain()
+    except Exception:  # any text may come here
+        return []
 
 
 def _words(error: GemmsmithError) -> tuple[str, ...]:
