@@ -7,6 +7,7 @@ left out.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -65,6 +66,14 @@ class FaultReport:
     def to_json(self) -> dict[str, Any]:
         return {"rule": self.rule, "title": self.title, "marks": [mark.to_json() for mark in self.marks if mark.text],
                 "notes": list(self.notes), "ptx": list(self.ptx), "alike": self.alike}  # fmt: skip
+
+
+def explained(explain: Callable[[], list[FaultReport]]) -> list[FaultReport]:
+    """The reports, or none: a source that cannot be made sense of must not hide the fault that was found."""
+    try:
+        return explain()
+    except Exception:  # any text may come here
+        return []
 
 
 @dataclass
@@ -251,6 +260,9 @@ class Explainer:
             return "", "memory", fault.detail, []
         operand = operand_at(self.operands, fault.address, name)
         if operand is None:
+            element, _, why = fault.detail.partition(", ")  # an array of a launch has a name and elements
+            if name and element.startswith(f"{name}["):
+                return name, element, why, []
             return name, name or f"address {fault.address:#x}", fault.detail, []
         element = operand.element(fault.address)
         if fault.kind == "out-of-bounds":

@@ -36,7 +36,7 @@ from gemmsmith.verify.bounds import theory
 from gemmsmith.verify.compare import MODES, Arithmetic, Comparison, check_mode, compare
 from gemmsmith.verify.diagnosis import mostly_zero, reasons, unwritten
 from gemmsmith.verify.element_names import Operand
-from gemmsmith.verify.fault_report import Explainer, FaultReport
+from gemmsmith.verify.fault_report import Explainer, FaultReport, explained
 from gemmsmith.verify.kernel_source import source_of
 from gemmsmith.verify.verdict import Verdict, repeat_command
 from gemmsmith.verify.wrong_sums import sums
@@ -172,7 +172,7 @@ def verify_launch(
         except HazardError as error:
             races.extend(_words(error))
             hazards = error.hazards
-            found.extend(_explained(lambda: explainer().races(hazards)))
+            found.extend(explained(lambda: explainer().races(hazards)))
         notes.extend(getattr(device, "notes", ()))
 
     try:
@@ -184,7 +184,7 @@ def verify_launch(
             return replace(blank, reasons=_words(error))
         words = _words(error)
         fault = error.fault
-        told = _explained(lambda: [explainer().fault(fault)])
+        told = explained(lambda: [explainer().fault(fault)])
         return replace(
             blank,
             reasons=words,
@@ -203,14 +203,6 @@ def verify_launch(
         told=covered,
         notes=tuple(dict.fromkeys(notes)),
     )
-
-
-def _explained(explain: Callable[[], list[FaultReport]]) -> list[FaultReport]:
-    """The reports, or none: a source that cannot be made sense of must not hide the fault that was found."""
-    try:
-        return explain()
-    except Exception:  # any text may come here
-        return []
 
 
 def _words(error: GemmsmithError) -> tuple[str, ...]:
