@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from gemmsmith.sim.shared_arrays import SharedArray
 from gemmsmith.userfile.array_names import DeclaredArray, pointer_into
+from gemmsmith.userfile.expression_at import pointer_roots
 from gemmsmith.userfile.source_tree import SourceTree
 from gemmsmith.verify.kernel_source import SourceOfKernel
 
@@ -125,7 +126,7 @@ def shared_name(
         inside = pointer_into(tree, line, known, pointer, source.constants)
         if inside is not None and offset >= inside.start:
             element = inside.element(offset - inside.start)
-            return SharedName(element, inside, f"{element} is {known.element(offset)} in {array.name}, {where}")
+            return SharedName(element, inside, f"{element} is {known.element(offset)}, {where}")
     element = known.element(offset) if known is not None else ""
     if not element:
         sign = "past" if array.size and offset >= array.size else "of"
@@ -133,3 +134,19 @@ def shared_name(
         text = f"byte {away} {sign} the end of {array.name}" if sign == "past" else f"byte {away} of {array.name}"
         return SharedName(text, known, f"{text} is {where}")
     return SharedName(element, known, f"{element} is {where}")
+
+
+def dynamic_pointer(array: SharedArray, address: int, source: SourceOfKernel, tree: SourceTree, line: int) -> str:
+    """The pointer into dynamic shared memory, of those that the function declares, whose part holds an address."""
+    known = source.array(array.name, 0)
+    if array.size or known is None:
+        return ""
+    pointers = [name for name, roots in pointer_roots(tree, line).items() if array.name in roots]
+    places = {name: place.start for name in pointers
+              if (place := pointer_into(tree, line, known, name, source.constants)) is not None}  # fmt: skip
+    below = [name for name, start in places.items() if start <= address - array.start]
+    if len(places) != len(pointers) or not below:
+        return ""  # one may begin anywhere
+    nearest = max(places[name] for name in below)
+    named = [name for name in below if places[name] == nearest]
+    return named[0] if len(named) == 1 else ""

@@ -36,7 +36,8 @@ from gemmsmith.verify.bounds import theory
 from gemmsmith.verify.compare import MODES, Arithmetic, Comparison, check_mode, compare
 from gemmsmith.verify.diagnosis import mostly_zero, reasons, unwritten
 from gemmsmith.verify.element_names import Operand
-from gemmsmith.verify.fault_report import Explainer, FaultReport, explained
+from gemmsmith.verify.explainer import Explainer, explained
+from gemmsmith.verify.fault_report import FaultReport
 from gemmsmith.verify.kernel_source import source_of
 from gemmsmith.verify.verdict import Verdict, repeat_command
 from gemmsmith.verify.wrong_sums import sums

@@ -24,7 +24,8 @@ from gemmsmith.sim.device import LoadedPtx, SimDevice
 from gemmsmith.sim.faults import KernelFaultError
 from gemmsmith.sim.hazards import Hazard
 from gemmsmith.sim.schedule import NAMES
-from gemmsmith.verify.fault_report import Explainer, FaultReport, explained
+from gemmsmith.verify.explainer import Explainer, explained
+from gemmsmith.verify.fault_report import FaultReport
 from gemmsmith.verify.kernel_source import SourceOfKernel
 from gemmsmith.verify.launch_expected import Tolerance, differences, expected_arrays
 
