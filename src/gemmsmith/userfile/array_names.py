@@ -155,7 +155,7 @@ def pointer_into(
         declarator, value = node.child_by_field_name("declarator"), node.child_by_field_name("value")
         name = tree.text(innermost(declarator))
         kind = tree.text(node.parent.child_by_field_name("type"))
-        if value is None or not name or "*" not in tree.text(declarator) + kind:
+        if value is None or not name or ("*" not in tree.text(declarator) + kind and kind != "auto"):
             continue
         place = _place(tree, value, known, constants)
         itemsize = place[1] if place is not None and kind == "auto" else constants.itemsize(kind)
