@@ -66,7 +66,8 @@ def test_the_expression_that_is_meant(
 def test_loops_around_a_line(tmp_path: Path) -> None:
     path = tmp_path / "k.cu"
     path.write_text(
-        "void k() {\n  for (int t = 2; t < n; t += 3) {\n    a[t] = 1;\n    for (int k = 8; k > 0; k--)\n      b[k] = 2;\n"
+        "void k() {\n  for (int t = 2; t < n; t += 3) {\n    a[t] = 1;\n"
+        "    for (int k = 8; k > 0; k--)\n      b[k] = 2;\n"
         "    while (x) { c[0] = 1; }\n    for (i = 0; i < 4; i <<= 1) d[i] = 1;\n  }\n}\n"
     )
     tree = SourceTree(path)

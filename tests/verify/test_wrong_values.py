@@ -12,7 +12,8 @@ from gemmsmith.verify.wrong_sums import sums
 
 SHAPE = (64, 96)
 PLACES = [
-    (np.s_[32:, :], "rows >= 32"), (np.s_[:8, :], "rows < 8"), (np.s_[16:32, :], "rows 16 to 31"), (np.s_[5, :], "row 5"),
+    (np.s_[32:, :], "rows >= 32"), (np.s_[:8, :], "rows < 8"), (np.s_[16:32, :], "rows 16 to 31"),
+    (np.s_[5, :], "row 5"),
     (np.s_[:, 64:], "columns >= 64"), (np.s_[:, 1::2], "every 2nd column (1, 3, 5, ...)"),
     (np.s_[3::4, :], "every 4th row (3, 7, 11, ...)"), (np.s_[:, :], ""), (np.s_[16:32, 8:16], ""),
     (np.s_[32:, 1::3], "rows >= 32, but only every 3rd column (1, 4, 7, ...)"),
