@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from gemmsmith.sim.hazards import HazardKind
 from gemmsmith.sim.spots import Spot
 from gemmsmith.sim.wave import Size
-from gemmsmith.verify.fault_loops import Iteration, kernel_place, ordinal
+from gemmsmith.verify.fault_loops import Iteration, ordinal
+from gemmsmith.verify.fault_report import Mark
 
 Rounds = tuple[tuple[Iteration, ...], tuple[Iteration, ...]]
 
@@ -56,10 +59,11 @@ def race_title(kind: HazardKind, one: str, two: str, first: str, second: str, el
     return f"{one} and {two} both write {element}, and which of them comes last is chance"
 
 
-def barrier_between(first: Spot, second: Spot, rounds: Rounds) -> str:
-    (file, one), (other, two) = kernel_place(first), kernel_place(second)
-    if file != other:
+def barrier_between(first: Sequence[Mark], second: Sequence[Mark], rounds: Rounds) -> str:
+    """Where what orders two accesses belongs: between the last marks of both, which are in the kernel itself."""
+    if not first or not second or first[-1].file != second[-1].file:
         return "between the two there must be"
+    one, two = first[-1].line, second[-1].line
     if one == two:
         return f"between two executions of line {one} there must be"
     gap = 0

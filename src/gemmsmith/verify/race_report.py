@@ -11,7 +11,6 @@ from gemmsmith.verify.fault_loops import iterations, kernel_place
 from gemmsmith.verify.fault_marks import Marker
 from gemmsmith.verify.fault_report import FaultReport
 from gemmsmith.verify.fault_words import (
-    Rounds,
     barrier_between,
     block_name,
     does,
@@ -82,13 +81,11 @@ class RaceReporter(Marker):
             f"1. {one} {does(first.verb)} {element} here{in_iteration(rounds[0], same)}",
             f"2. {two} {does(second.verb)} {element} here without waiting{in_iteration(rounds[1], same)}",
         )
-        marks = [
-            *self.marks(first, words[0], name, is_write(first.verb), place),
-            *self.marks(second, words[1], name, is_write(second.verb), place),
-            *self.loop_heads((first, second)),
-        ]
+        here = self.marks(first, words[0], name, is_write(first.verb), place)
+        there = self.marks(second, words[1], name, is_write(second.verb), place)
+        marks = [*here, *there, *self.loop_heads((first, second))]
         title = race_title(hazard.kind, one, two, first.verb, second.verb, element)
-        notes = [*when(rounds, same), *self._race_notes(hazard, first, second, rounds)]
+        notes = [*when(rounds, same), *self._race_notes(hazard, first, barrier_between(here[-1:], there[-1:], rounds))]
         return FaultReport("race", title, tuple(marks), tuple(filter(None, notes)),
                            (hazard.first.text, hazard.second.text))  # fmt: skip
 
@@ -98,8 +95,8 @@ class RaceReporter(Marker):
         operand = operand_at(self.operands, hazard.address)
         return operand.name if operand is not None else ""
 
-    def _race_notes(self, hazard: Hazard, first: Spot, second: Spot, rounds: Rounds) -> list[str]:
-        notes, between = [], barrier_between(first, second, rounds)
+    def _race_notes(self, hazard: Hazard, first: Spot, between: str) -> list[str]:
+        notes = []
         if hazard.kind is HazardKind.IN_FLIGHT_COPY:
             notes.append("an asynchronous copy goes on in the background: its own thread must wait for it "
                          "(cp.async.wait_group, __pipeline_wait_prior), then a barrier must follow")  # fmt: skip
