@@ -98,7 +98,7 @@ def computation(name: str) -> tuple[Compute, str, int] | None:
     kind = type_of(name)
     if opcode in ("mov", "cvta") and kind is not None:
         return _PLAIN[opcode], "u", kind[1]
-    if kind is None or kind[0] == "f" or ".cc" in name or opcode.endswith("c") and opcode != "popc":
+    if kind is None or kind[0] == "f" or ".cc" in name or (opcode.endswith("c") and opcode != "popc"):
         return None
     letter, width = kind
     letter = "s" if letter == "s" else "u"

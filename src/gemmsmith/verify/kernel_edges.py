@@ -22,7 +22,16 @@ from gemmsmith.kernel.spec import Addresses, KernelSpec
 from gemmsmith.problem import Problem
 from gemmsmith.sim.ptx import parse
 from gemmsmith.sim.syntax import Entry, Immediate
-from gemmsmith.verify.thread_walk import ABOVE, BELOW, EQUAL, Thread, ThreadWalk, thread_walk
+from gemmsmith.verify.thread_walk import (
+    ABOVE,
+    BELOW,
+    EQUAL,
+    Thread,
+    ThreadWalk,
+    loop_ends,
+    thread_walk,
+    written_registers,
+)
 
 AXES = ("K", "M", "N", "x", "y", "z", "MN", "MK", "NK")
 _SMALL = (0, 1, 2, 3, 4, 5, 6, 7)
@@ -32,6 +41,7 @@ _SAME_WALK = Addresses(1 << 40, 1 << 40, 1 << 40, 1 << 40)
 _MOST_EDGES = 8  # for each axis
 _MOST_STEPS = 500_000  # of all walks: about a second
 _STEPS_PER_K = 50  # integer instructions of one thread; more is a loop that does not end
+_CORNER_THREADS = 16
 _NEAR = 2**16  # an extent that a launch may have where another axis is looked at
 _FAR = 2**18  # rows and columns of the product whose blocks are looked at
 
@@ -48,10 +58,15 @@ class Edge:
 
 @dataclass(frozen=True)
 class KernelEdges:
-    """depths: how far K goes in one round of each loop over K, the largest first; empty if none was found."""
+    """depths    how far K goes in one round of each loop over K, the largest first; empty if none was found
+    guards    M, N and K: extents that the kernel compares with at ragged edges, beyond the ends of its loops
+    was_read  the code could be read at all
+    """
 
     depths: tuple[int, ...] = ()
     edges: tuple[Edge, ...] = ()
+    guards: frozenset[str] = frozenset()
+    was_read: bool = False
 
     def along(self, axis: str) -> tuple[int, ...]:
         """The edges along one axis, ascending."""
@@ -99,7 +114,38 @@ class _Probe:
             known = {(edge.axis, edge.text) for edge in edges}
             more = self._single_edges(beyond, depths) + self._block_edges(beyond)
             edges += [edge for edge in more if (edge.axis, edge.text) not in known]
-        return KernelEdges(depths, tuple(edges))
+        return KernelEdges(depths, tuple(edges), self._guards(), True)
+
+    def _guards(self) -> frozenset[str]:
+        """Extents whose ragged edge shows in more than the ends of loops."""
+        ends = loop_ends(self.entry)
+        found = set()
+        for axis in ("M", "N", "K"):
+            extent = getattr(self.base, axis.lower())
+            whole, ragged = (self._corner_signs(with_extent(self.base, axis, v)) for v in (extent, extent - 1))
+            if whole is None or ragged is None:
+                continue
+            changed = [site for site, (a, b) in enumerate(zip(whole, ragged, strict=True)) if a != b]
+            if any(not set(written_registers(self.walk.sites[site])) & ends for site in changed):
+                found.add(axis)
+        return frozenset(found)
+
+    def _corner_signs(self, problem: Problem) -> list[int] | None:
+        """What some threads of the last blocks meet."""
+        launch = self._launch(problem)
+        if launch is None:
+            return None
+        geometry, arguments = launch
+        signs = [0] * len(self.walk.sites)
+        corners = {(x, y, 0) for x in (0, geometry.grid[0] - 1) for y in (0, geometry.grid[1] - 1)}
+        for block in corners:
+            for number in range(0, geometry.threads, max(1, geometry.threads // _CORNER_THREADS)):
+                number = min(number + number % 7, geometry.threads - 1)
+                x, rest = number % geometry.block[0], number // geometry.block[0]
+                thread = Thread(geometry, block, (x, rest % geometry.block[1], rest // geometry.block[1]))
+                met = self.walk.follow(thread, arguments, 4000 + _STEPS_PER_K * problem.k)
+                signs = [a | b for a, b in zip(signs, met.signs, strict=True)]
+        return signs
 
     def _beyond(self, edges: list[Edge], depths: tuple[int, ...]) -> Problem:
         """Past the edges that whole tiles and the k-tile do not explain."""
@@ -209,9 +255,7 @@ class _Probe:
         for each in at:
             found.setdefault(each, Edge(axis, each, instruction.where, instruction.text))
 
-    def _first(
-        self, low: int, high: int, site: int, bit: int, signs_at: Callable[[int], list[int] | None]
-    ) -> int:
+    def _first(self, low: int, high: int, site: int, bit: int, signs_at: Callable[[int], list[int] | None]) -> int:
         """The smallest value above ``low`` at which the site has this sign, if it keeps it up to ``high``."""
         while high - low > 1:
             middle = (low + high) // 2
