@@ -86,15 +86,22 @@ class Subject:
 def edge_trials(subject: Subject, full: bool = False) -> Iterator[Trial]:
     """The trials beyond the plain ones, each once; ``full``: all of them, else those that fit into seconds."""
     seen: set[tuple[Problem, str, tuple[int, ...]]] = set()
-    for trial in (
-        *_data(subject), *_scalars(subject, full), *_edges(subject, full), *_k_values(subject, full),
-        *_shapes(subject), *_far(subject), *_batches(subject), *_large(subject),
+    for group, trials in (
+        ("data", _data(subject)), ("alpha and beta", _scalars(subject, full)),
+        ("edges of its code", _edges(subject, full)), ("K", _k_values(subject, full)), ("shapes", _shapes(subject)),
+        ("far blocks", _far(subject)), ("batches", _batches(subject)), ("large matrices", _large(subject)),
     ):  # fmt: skip
-        trial = _runnable(subject, trial)
-        key = trial.problem, trial.fill, trial.blocks
-        if key not in seen and not _obstacle(subject, trial):
-            seen.add(key)
-            yield trial
+        for trial in trials:
+            trial = replace(_runnable(subject, trial), group=group)
+            key = trial.problem, trial.fill, trial.blocks
+            if key not in seen and not _obstacle(subject, trial):
+                seen.add(key)
+                yield trial
+
+
+def full_count(subject: Subject) -> int:
+    """How many trials there are in all."""
+    return sum(1 for _ in edge_trials(subject, full=True))
 
 
 def _obstacle(subject: Subject, trial: Trial) -> str:

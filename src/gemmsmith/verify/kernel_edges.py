@@ -28,9 +28,7 @@ from gemmsmith.verify.thread_walk import (
     EQUAL,
     Thread,
     ThreadWalk,
-    loop_ends,
     thread_walk,
-    written_registers,
 )
 
 AXES = ("K", "M", "N", "x", "y", "z", "MN", "MK", "NK")
@@ -117,35 +115,32 @@ class _Probe:
         return KernelEdges(depths, tuple(edges), self._guards(), True)
 
     def _guards(self) -> frozenset[str]:
-        """Extents whose ragged edge shows in more than the ends of loops."""
-        ends = loop_ends(self.entry)
+        """Extents at whose ragged edge threads of one block part, and do not at a whole tile's."""
         found = set()
         for axis in ("M", "N", "K"):
             extent = getattr(self.base, axis.lower())
-            whole, ragged = (self._corner_signs(with_extent(self.base, axis, v)) for v in (extent, extent - 1))
-            if whole is None or ragged is None:
-                continue
-            changed = [site for site, (a, b) in enumerate(zip(whole, ragged, strict=True)) if a != b]
-            if any(not set(written_registers(self.walk.sites[site])) & ends for site in changed):
+            whole, ragged = (self._parting(with_extent(self.base, axis, v)) for v in (extent, extent - 1))
+            if ragged - whole:
                 found.add(axis)
         return frozenset(found)
 
-    def _corner_signs(self, problem: Problem) -> list[int] | None:
-        """What some threads of the last blocks meet."""
+    def _parting(self, problem: Problem) -> set[int]:
+        """Sites that fall out differently for some threads of one of the last blocks."""
         launch = self._launch(problem)
         if launch is None:
-            return None
+            return set()
         geometry, arguments = launch
-        signs = [0] * len(self.walk.sites)
-        corners = {(x, y, 0) for x in (0, geometry.grid[0] - 1) for y in (0, geometry.grid[1] - 1)}
-        for block in corners:
-            for number in range(0, geometry.threads, max(1, geometry.threads // _CORNER_THREADS)):
-                number = min(number + number % 7, geometry.threads - 1)
+        step = max(1, geometry.threads // _CORNER_THREADS)
+        numbers = {n for first in range(0, geometry.threads, step) for n in (first, first + step - 1)}
+        found: set[int] = set()
+        for block in {(x, y, 0) for x in (0, geometry.grid[0] - 1) for y in (0, geometry.grid[1] - 1)}:
+            met = []
+            for number in sorted(n for n in numbers if n < geometry.threads):
                 x, rest = number % geometry.block[0], number // geometry.block[0]
                 thread = Thread(geometry, block, (x, rest % geometry.block[1], rest // geometry.block[1]))
-                met = self.walk.follow(thread, arguments, 4000 + _STEPS_PER_K * problem.k)
-                signs = [a | b for a, b in zip(signs, met.signs, strict=True)]
-        return signs
+                met.append(self.walk.follow(thread, arguments, 4000 + _STEPS_PER_K * problem.k).signs)
+            found |= {site for site, signs in enumerate(zip(*met, strict=True)) if len({s for s in signs if s}) > 1}
+        return found
 
     def _beyond(self, edges: list[Edge], depths: tuple[int, ...]) -> Problem:
         """Past the edges that whole tiles and the k-tile do not explain."""

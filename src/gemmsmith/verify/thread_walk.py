@@ -346,17 +346,6 @@ def thread_walk(entry: Entry) -> ThreadWalk:
     return walk
 
 
-def loop_ends(entry: Entry) -> set[str]:
-    """The predicates that decide whether a loop goes on."""
-    labels = dict(entry.labels)
-    return {
-        each.guard.name
-        for at, each in enumerate(entry.instructions)
-        if each.opcode == "bra" and each.guard is not None and isinstance(each.operands[0], Symbol)
-        and labels.get(each.operands[0].name, at + 1) <= at
-    }  # fmt: skip
-
-
 def _combined(word: str, a: Value, b: Value) -> Value:
     """A predicate of two; one of them may decide alone."""
     if word == "and" and 0 in (a, b):

@@ -17,6 +17,7 @@ ODD = "rows that start on no multiple of 16 bytes"
 SQUARE = "M = N, and another K"
 LARGE = "more than 2³¹ elements"
 NO_K = "K = 0"
+GUARDED = "a ragged edge, which the kernel guards"
 
 
 class Size(Enum):
@@ -33,7 +34,8 @@ class Trial:
     looked for.
 
     size, blocks  which blocks are run; none: all
-    why           the source line that suggested it
+    why           the instruction that suggested it
+    group         of trials that fit the kernel: what they are about; empty for those that any kernel is given
     """
 
     label: str
@@ -49,3 +51,4 @@ class Trial:
     why: str = ""
     slack: int = 0  # bytes around each matrix that may be accessed without a fault
     dry_k: int = 64  # a K that the kernel takes, for the first run of a sparse launch
+    group: str = ""
