@@ -2,7 +2,7 @@
 
 No fill is constant or symmetric: with constant operands a transposed tile, a swapped index or a row read twice gives
 the right answer, and with symmetric ones a transpose does. A, B and C come from three independent streams, so that a
-kernel that confuses two of them is incorrect. No fill has many zeros: a dropped term of zero would not be noticed.
+kernel that confuses two of them is incorrect. No fill but ``zero sums`` has many zeros: a dropped term of zero would not be noticed.
 
     normal     zero mean, unit variance: what the error gate is calibrated on
     uniform    [0, 1): growing sums and their rounding errors, no cancellation
@@ -12,7 +12,7 @@ kernel that confuses two of them is incorrect. No fill has many zeros: a dropped
     specials   normal, with NaN, infinities, zeros and subnormals in a few places
     bits       random 32-bit patterns, for arithmetic modulo 2**32
     nonfinite  normal, with one NaN or infinity in most rows of A and in some columns of B
-    zeros      sums that are exactly +0, as they must be in any order of summation
+    zero sums  sums that are exactly +0, as they must be in any order of summation
     near X     normal times X, for a kernel that compares its inputs with X; 'sums near X': for one that compares sums
 
 Four relate A and B to each other, and are as hard as real data gets (docs/accuracy.md):
@@ -360,7 +360,7 @@ FILLS: Mapping[str, Fill] = MappingProxyType(
             Fill("specials", "normal with a few NaN, Inf, zeros and subnormals", False, _specials),
             Fill("bits", "random 32-bit patterns", False, _bits),
             Fill("nonfinite", "normal with a NaN or Inf in most rows of A", False, _normal, _nonfinite),
-            Fill("zeros", "sums that are exactly +0", False, _uniform, _zero_sums),
+            Fill("zero sums", "sums that are exactly +0", False, _uniform, _zero_sums),
             Fill("subnormal inputs", "subnormal elements of A, normal sums", False, _normal, _subnormal_inputs),
             Fill("cancelling", "positive terms, then as many negative ones", True, _uniform, _cancelling),
             Fill("graded", "normal; rows of A and columns of B times 2^-i", False, _normal, _graded),

@@ -152,7 +152,7 @@ def _data(subject: Subject) -> Iterator[Trial]:
 
     yield trial("NaN and Inf in A and B", "nonfinite")
     if not spec.signature.accumulates:
-        yield trial("the sign of zero", "zeros")
+        yield trial("the sign of zero", "zero sums")
     yield trial("NaN, Inf and zeros in A, B and C", "specials", scaled)
     narrow = spec.accumulator in (FP16, BF16) or base.out_dtype in (FP16, BF16)
     rounded = spec.arithmetic in ("fp16", "bf16") and not spec.is_rung

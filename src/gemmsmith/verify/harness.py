@@ -168,7 +168,7 @@ def verify_launch(
     except (SimulationError, LaunchError) as error:
         return replace(blank, reasons=_words(error))
     verdict = _judge(blank, spec, data, after, damage, c != "unset", partial=blocks is not None, written=written)
-    if fill == "zeros" and verdict.ok:
+    if fill == "zero sums" and verdict.ok:
         verdict = _with_zeros_judged(verdict, after)
     if races and verdict.ok:
         races.append("the result is right in the order of this run, but may be wrong in another")
