@@ -83,8 +83,10 @@ def _fitted_trials(
     runner: TrialRunner, report: Report, asked: Asked, started: float, advance: Callable[[], None]
 ) -> bool:
     """Whether the trials that fit this kernel passed, as many as the budget of seconds allows."""
-    ragged = next(((t, v) for t, v in report.verdicts if t.label == RAGGED and not v.trusted), None)
-    subject, found = fit_subject(runner, report.base, report.trials[0].c, ragged, report.square)
+    run = {trial.label: verdict for trial, verdict in report.verdicts}
+    ragged = report.ragged if report.ragged and (RAGGED not in run or not run[RAGGED].trusted) else None
+    subject, found = fit_subject(runner, report.base, report.trials[0].c,
+                                 (ragged, run.get(RAGGED)) if ragged else None, report.square)  # fmt: skip
     report.multiples = found.multiples
     if found.trial is not None and found.verdict is not None:
         trial = replace(found.trial, label=GUARDED)
@@ -159,7 +161,8 @@ def _planned(prepared: Prepared, config: Config, asked: Asked) -> Report:
     if prepared.blocks is not None:
         trials = [trial for trial in trials if trial.label in SAMPLED]
     return Report(spec, prepared.compiled, base, launch, trials, skipped, checks.strict or spec.is_rung,
-                  prepared.settled, asked.kernel, list(option_words(asked.options)))  # fmt: skip
+                  prepared.settled, asked.kernel, list(option_words(asked.options)),
+                  ragged=next((trial for trial in planned if trial.label == RAGGED), None))  # fmt: skip
 
 
 def _again(

@@ -30,6 +30,7 @@ _MOST_WORK = 2**23  # multiply-adds of a launch that is run as a whole: some sec
 _FAR_ROWS = 70_000  # more than 2¹⁶
 _ELEMENTS = 2**31
 _LONG_ROWS = 2**22
+_MOST_BLOCKS = 65_535  # along y and z
 _USUAL_DEPTH = 8  # of a kernel whose loops could not be read
 
 
@@ -330,16 +331,14 @@ def _large(subject: Subject) -> Iterator[Trial]:
     k = _whole(subject).k
     side = 46_400
     shapes = [("C", _up(side, bm), _up(side, bn), k)]
-    for name in "AB":
-        tile, rows = (bm if name == "A" else bn), _LONG_ROWS
-        while rows > 2**19:
-            long = _up(rows, tile)
+    for name, tile in (("A", bm), ("B", bn)):
+        for rows in (_LONG_ROWS, _LONG_ROWS // 2, _MOST_BLOCKS * tile, _LONG_ROWS // 8):
+            long = min(_up(rows, tile), _up(_LONG_ROWS, tile))
             deep = _up(_ELEMENTS // long + 2 * subject.depth, subject.depth)
             m, n = (long, bn) if name == "A" else (bm, long)
             if _is_legal(subject, subject.base.with_(m=m, n=n, k=deep)):
                 shapes.append((name, m, n, deep))
                 break
-            rows //= 2
     for name, m, n, deep in shapes:
         trial = _sparse(subject, f"{LARGE} in {name}", subject.base.with_(m=m, n=n, k=deep), why="last block")
         if trial is not None:

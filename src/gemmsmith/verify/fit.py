@@ -4,7 +4,9 @@ alone."""
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
+from gemmsmith.errors import GemmsmithError
 from gemmsmith.problem import Problem
 from gemmsmith.sim.device import SimDevice
 from gemmsmith.verify.check_shapes import tile_of_grid
@@ -18,18 +20,28 @@ from gemmsmith.verify.verdict import Verdict
 
 
 def fit_subject(
-    runner: TrialRunner, base: Problem, c: str, ragged: tuple[Trial, Verdict] | None = None, square: bool = False
+    runner: TrialRunner, base: Problem, c: str, ragged: tuple[Trial, Verdict | None] | None = None, square: bool = False
 ) -> tuple[Subject, Raggedness]:
-    """The kernel with its shapes. ``ragged``: the trial of a ragged shape, if it failed."""
+    """The kernel with its shapes. ``ragged``: the trial of a ragged shape, if it failed or
+    has no launch."""
     spec, config, ptx = runner.spec, runner.config, runner.compiled.ptx
     edges = kernel_edges(spec, config, runner.compiled, base)
     tile = tile_of_grid(spec, config)
     found = Raggedness(ANY)
     if ragged is not None:
-        found = find_raggedness(runner.run, *ragged, base, tile, edges)
+        found = find_raggedness(partial(_run, runner), *ragged, base, tile, edges)
     subject = Subject(spec, config, base, tile, edges, found.multiples, compared_floats(ptx), adds_in_memory(ptx), c,
                       square=square)  # fmt: skip
     return replace(subject, samples=_samples(runner, subject)), found
+
+
+def _run(runner: TrialRunner, trial: Trial) -> Verdict | None:
+    """The verdict, where the problem has a launch."""
+    try:
+        runner.spec.geometry(trial.problem, runner.config)
+    except GemmsmithError:
+        return None
+    return runner.run(trial)
 
 
 def _samples(runner: TrialRunner, subject: Subject) -> bool:

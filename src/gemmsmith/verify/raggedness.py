@@ -15,7 +15,8 @@ from gemmsmith.verify.kernel_edges import KernelEdges, with_extent
 from gemmsmith.verify.trial import Trial
 from gemmsmith.verify.verdict import Verdict
 
-Run = Callable[[Trial], Verdict]
+Run = Callable[[Trial], Verdict | None]
+_SHORT_BY = (1, 2, 3)
 _SLACK = 1 << 18  # bytes: what a tile past the edge reads
 
 
@@ -50,28 +51,40 @@ class Raggedness:
 
 
 def find_raggedness(
-    run: Run, trial: Trial, verdict: Verdict, base: Problem, tile: tuple[int, int], edges: KernelEdges
+    run: Run, trial: Trial, verdict: Verdict | None, base: Problem, tile: tuple[int, int], edges: KernelEdges
 ) -> Raggedness:
-    """``trial`` failed with ``verdict`` at a ragged shape; ``base`` has whole tiles and is right."""
+    """``trial`` failed with ``verdict`` at a ragged shape, or has no launch there; ``base`` has whole tiles and is
+    right. ``run`` gives no verdict where there is no launch."""
+
+    def passes(tried: Trial) -> bool:
+        judged = run(tried)
+        return judged is not None and judged.trusted
+
     vector = max(1, 16 // base.dtype.itemsize)
     whole = {"M": tile[0], "N": tile[1], "K": edges.depth or base.k}
     found = {}
     aligned = replace(trial, problem=base.with_(m=base.m + 1, n=_less(base.n, vector), k=base.k + vector))
-    if any("misaligned" in reason for reason in verdict.reasons) and run(aligned).trusted:
+    if verdict is not None and any("misaligned" in reason for reason in verdict.reasons) and passes(aligned):
         return Raggedness(Multiples(1, vector, vector))
     for axis, step in whole.items():
         extent = getattr(base, axis.lower())
-        for less in dict.fromkeys((1, vector)):
-            single = replace(trial, problem=with_extent(base, axis, max(1, extent - less)))
-            judged = run(single)
-            if judged.trusted:
-                found[axis] = less
-                break
+
+        def single(less: int, axis: str = axis, extent: int = extent) -> Trial:
+            return replace(trial, problem=with_extent(base, axis, max(1, extent - less)))
+
+        near = {less: run(single(less)) for less in _SHORT_BY}
+        failed = [less for less, judged in near.items() if judged is None or not judged.trusted]
+        if not failed:
+            found[axis] = 1
+        elif len(failed) < len(near) and near[failed[0]] is not None:  # no step explains that
+            return Raggedness(Multiples(), axis, single(failed[0]), near[failed[0]])
+        elif vector > 1 and passes(single(vector)):
+            found[axis] = vector
         else:
             found[axis] = step
-            if axis in edges.guards and not run(replace(single, slack=_SLACK)).trusted:
-                return Raggedness(Multiples(), axis, single, judged)
-    if all(step == 1 for step in found.values()):
+            if near[1] is not None and axis in edges.guards and not passes(replace(single(1), slack=_SLACK)):
+                return Raggedness(Multiples(), axis, single(1), near[1])
+    if all(step == 1 for step in found.values()) and verdict is not None:
         return Raggedness(Multiples(), "MNK", trial, verdict)
     return Raggedness(Multiples(found["M"], found["N"], found["K"]))
 

@@ -20,6 +20,7 @@ from gemmsmith.verify.settle import Settled
 from gemmsmith.verify.trial import DISTINCT, LARGE, NO_K, ODD, RAGGED, UNREAD, Trial
 from gemmsmith.verify.verdict import Verdict
 
+_VECTORS = re.compile(r"\b(?:ld|st)\.(?!shared)[\w.:]*\.(?:v2|v4|b64|b128|u64|f64)\b|cp\.async|wmma\.|tex\.")
 _LONG = re.compile(r"\b(?:size_t|ptrdiff_t|u?int64_t|long)\b")
 _EDGES = "it needs guards at the edges: row < M, col < N, k < K"
 
@@ -48,6 +49,7 @@ class Report:
     verdicts: list[tuple[Trial, Verdict]] = field(default_factory=list)
     hints: list[str] = field(default_factory=list)
     square: bool = False  # only shapes with M = N are right
+    ragged: Trial | None = None  # the trial of a ragged shape, also if it has no launch
     multiples: Multiples = ANY  # that M, N and K must have
     budget: float = 0.0  # seconds; 0: no trials that fit the kernel
     seconds: float = 0.0
@@ -63,6 +65,8 @@ class Report:
             return not self._has_long_indices
         if trial.label == NO_K:  # a fault at the first k-tile, which is always loaded
             return verdict.wrong == 0 and any(r.startswith("SimulationError") for r in verdict.reasons)
+        if trial.label == ODD and not _VECTORS.search(self.compiled.ptx):
+            return False
         if trial.label in (ODD, RAGGED):  # without guards, threads write into their neighbours' rows
             return not _races_in_shared_memory(verdict)
         return trial.label == UNREAD or (trial.label == DISTINCT and self.square and not _races(verdict))
