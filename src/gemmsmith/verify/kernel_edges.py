@@ -22,7 +22,14 @@ from gemmsmith.kernel.spec import Addresses, KernelSpec
 from gemmsmith.problem import Problem
 from gemmsmith.sim.ptx import parse
 from gemmsmith.sim.syntax import Entry, Immediate
-from gemmsmith.verify.thread_walk import ABOVE, BELOW, EQUAL, Thread, ThreadWalk, thread_walk
+from gemmsmith.verify.thread_walk import (
+    ABOVE,
+    BELOW,
+    EQUAL,
+    Thread,
+    ThreadWalk,
+    thread_walk,
+)
 
 AXES = ("K", "M", "N", "x", "y", "z", "MN", "MK", "NK")
 _SMALL = (0, 1, 2, 3, 4, 5, 6, 7)
@@ -32,6 +39,7 @@ _SAME_WALK = Addresses(1 << 40, 1 << 40, 1 << 40, 1 << 40)
 _MOST_EDGES = 8  # for each axis
 _MOST_STEPS = 500_000  # of all walks: about a second
 _STEPS_PER_K = 50  # integer instructions of one thread; more is a loop that does not end
+_CORNER_THREADS = 16
 _NEAR = 2**16  # an extent that a launch may have where another axis is looked at
 _FAR = 2**18  # rows and columns of the product whose blocks are looked at
 
@@ -48,10 +56,15 @@ class Edge:
 
 @dataclass(frozen=True)
 class KernelEdges:
-    """depths: how far K goes in one round of each loop over K, the largest first; empty if none was found."""
+    """depths    how far K goes in one round of each loop over K, the largest first; empty if none was found
+    guards    M, N and K: extents that the kernel compares with at ragged edges, beyond the ends of its loops
+    was_read  the code could be read at all
+    """
 
     depths: tuple[int, ...] = ()
     edges: tuple[Edge, ...] = ()
+    guards: frozenset[str] = frozenset()
+    was_read: bool = False
 
     def along(self, axis: str) -> tuple[int, ...]:
         """The edges along one axis, ascending."""
@@ -99,7 +112,35 @@ class _Probe:
             known = {(edge.axis, edge.text) for edge in edges}
             more = self._single_edges(beyond, depths) + self._block_edges(beyond)
             edges += [edge for edge in more if (edge.axis, edge.text) not in known]
-        return KernelEdges(depths, tuple(edges))
+        return KernelEdges(depths, tuple(edges), self._guards(), True)
+
+    def _guards(self) -> frozenset[str]:
+        """Extents at whose ragged edge threads of one block part, and do not at a whole tile's."""
+        found = set()
+        for axis in ("M", "N", "K"):
+            extent = getattr(self.base, axis.lower())
+            whole, ragged = (self._parting(with_extent(self.base, axis, v)) for v in (extent, extent - 1))
+            if ragged - whole:
+                found.add(axis)
+        return frozenset(found)
+
+    def _parting(self, problem: Problem) -> set[int]:
+        """Sites that fall out differently for some threads of one of the last blocks."""
+        launch = self._launch(problem)
+        if launch is None:
+            return set()
+        geometry, arguments = launch
+        step = max(1, geometry.threads // _CORNER_THREADS)
+        numbers = {n for first in range(0, geometry.threads, step) for n in (first, first + step - 1)}
+        found: set[int] = set()
+        for block in {(x, y, 0) for x in (0, geometry.grid[0] - 1) for y in (0, geometry.grid[1] - 1)}:
+            met = []
+            for number in sorted(n for n in numbers if n < geometry.threads):
+                x, rest = number % geometry.block[0], number // geometry.block[0]
+                thread = Thread(geometry, block, (x, rest % geometry.block[1], rest // geometry.block[1]))
+                met.append(self.walk.follow(thread, arguments, 4000 + _STEPS_PER_K * problem.k).signs)
+            found |= {site for site, signs in enumerate(zip(*met, strict=True)) if len({s for s in signs if s}) > 1}
+        return found
 
     def _beyond(self, edges: list[Edge], depths: tuple[int, ...]) -> Problem:
         """Past the edges that whole tiles and the k-tile do not explain."""
@@ -209,9 +250,7 @@ class _Probe:
         for each in at:
             found.setdefault(each, Edge(axis, each, instruction.where, instruction.text))
 
-    def _first(
-        self, low: int, high: int, site: int, bit: int, signs_at: Callable[[int], list[int] | None]
-    ) -> int:
+    def _first(self, low: int, high: int, site: int, bit: int, signs_at: Callable[[int], list[int] | None]) -> int:
         """The smallest value above ``low`` at which the site has this sign, if it keeps it up to ``high``."""
         while high - low > 1:
             middle = (low + high) // 2

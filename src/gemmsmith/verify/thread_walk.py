@@ -101,13 +101,11 @@ class ThreadWalk:
         self._signs = [0] * len(self.sites)
         self._jumps, self._complete = {}, True
         steps, at, end, taken = self._steps, 0, len(self._steps), 0
-        for taken in range(most_steps):
-            if not 0 <= at < end:
-                break
+        while 0 <= at < end and taken < most_steps:
             target = steps[at](registers)
             at = at + 1 if target is None else target
-        else:
-            self._complete = False
+            taken += 1
+        self._complete &= taken < most_steps
         return Walk(self._signs, self._jumps, self._complete, taken)
 
     # -- instructions as steps ----------------------------------------------------------------------------------------
@@ -117,7 +115,7 @@ class ThreadWalk:
         if each.guard is None:
             return plain
         guard, wanted = self._slot(each.guard.name), not each.negated
-        targets = [self._slot(name) for name in _targets(each)]
+        targets = [self._slot(name) for name in written_registers(each)]
 
         def guarded(registers: Registers) -> int | None:
             held = registers[guard]
@@ -250,7 +248,7 @@ class ThreadWalk:
 
     def _compute(self, each: Instruction) -> Step:
         found = computation(each.name)
-        targets = [self._slot(name) for name in _targets(each)]
+        targets = [self._slot(name) for name in written_registers(each)]
         if found is None or len(targets) != 1 or any(isinstance(o, (Vector, Address)) for o in each.operands):
             return self._unknown(targets)
         run, letter, width = found
@@ -371,7 +369,7 @@ def _limit(each: Instruction) -> int | None:
     return None
 
 
-def _targets(each: Instruction) -> list[str]:
+def written_registers(each: Instruction) -> list[str]:
     """The registers that an instruction writes."""
     if each.opcode in ("st", "bra", "brx", "ret", "exit", "bar", "barrier", "red", "membar", "fence", "cp", "trap"):
         return []
@@ -414,10 +412,10 @@ def _needed(instructions: Sequence[Instruction]) -> set[str]:
     for each in instructions:
         if each.opcode in _CONTROL or _has_site(each):
             needed.update(_sources(each))
-            needed.update(_targets(each))
+            needed.update(written_registers(each))
     writers: dict[str, list[Instruction]] = {}
     for each in instructions:
-        for name in _targets(each):
+        for name in written_registers(each):
             writers.setdefault(name, []).append(each)
     pending = list(needed)
     while pending:
@@ -429,4 +427,4 @@ def _needed(instructions: Sequence[Instruction]) -> set[str]:
 
 
 def _is_kept(each: Instruction, needed: set[str]) -> bool:
-    return each.opcode in _CONTROL or _has_site(each) or any(name in needed for name in _targets(each))
+    return each.opcode in _CONTROL or _has_site(each) or any(name in needed for name in written_registers(each))

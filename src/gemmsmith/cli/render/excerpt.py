@@ -8,10 +8,19 @@ from gemmsmith.verify.fault_report import FaultReport
 from gemmsmith.verify.verdict import Verdict
 
 
-def print_verdict(verdict: Verdict, head: str, style: str, verbose: bool = False) -> None:
-    """``head`` is the first line; ``style`` colours what is wrong."""
+Shown = set[tuple[str, tuple[tuple[str, int], ...]]]
+"""Faults whose source lines were shown, by rule and lines."""
+
+
+def print_verdict(verdict: Verdict, head: str, style: str, verbose: bool, shown: Shown) -> None:
+    """``head`` is the first line; ``style`` colours what is wrong. Lines in ``shown`` are not shown again."""
     item(head, style)
     for fault in verdict.faults:
+        key = fault.rule, tuple((mark.file, mark.line) for mark in fault.marks)
+        if key in shown and fault.marks:
+            item(f"{fault.rule}, at the same lines: {fault.title}", style, indent="  ")
+            continue
+        shown.add(key)
         print_fault(fault, style, verbose)
     for line in verdict.other_lines():
         item(line, style, indent="  ")
