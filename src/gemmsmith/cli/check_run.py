@@ -161,7 +161,8 @@ def _planned(prepared: Prepared, config: Config, asked: Asked) -> Report:
     trials = asked.trial.chosen(trials, skipped)
     return Report(spec, prepared.compiled, base, launch, trials, skipped, checks.strict or spec.is_rung,
                   prepared.settled, asked.kernel, list(option_words(asked.options)), only=asked.trial.trial,
-                  verbose=asked.trial.verbose, ragged=next((trial for trial in planned if trial.label == RAGGED), None))  # fmt: skip
+                  verbose=asked.trial.verbose,
+                  ragged=next((trial for trial in planned if trial.label == RAGGED), None))  # fmt: skip
 
 
 def _again(asked: Asked) -> str:

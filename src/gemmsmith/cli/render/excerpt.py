@@ -7,7 +7,6 @@ from gemmsmith.verify.excerpt import excerpt
 from gemmsmith.verify.fault_report import FaultReport
 from gemmsmith.verify.verdict import Verdict
 
-
 Shown = set[tuple[str, tuple[tuple[str, int], ...]]]
 """Faults whose source lines were shown, by rule and lines."""
 
