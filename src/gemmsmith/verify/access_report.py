@@ -11,7 +11,16 @@ from gemmsmith.verify.element_names import operand_at, shared_name
 from gemmsmith.verify.fault_loops import iterations
 from gemmsmith.verify.fault_marks import Marker
 from gemmsmith.verify.fault_report import FaultReport, Mark
-from gemmsmith.verify.fault_words import block_name, does, is_write, legend, misaligned, nth_iteration, thread_name
+from gemmsmith.verify.fault_words import (
+    block_name,
+    does,
+    is_write,
+    legend,
+    misaligned,
+    nth_iteration,
+    thread_name,
+    warp_title,
+)
 
 
 @dataclass(frozen=True)
@@ -33,7 +42,7 @@ class FaultReporter(Marker):
             "misaligned": f"{who} {act} {fault.width} bytes at {element}, {why}",
             "uninitialised": f"{who} {act} {element}, {why}",
             "forbidden": f"{who} {act} {element}, but {why}",
-        }.get(fault.kind, f"{fault.detail}: {who}")
+        }.get(fault.kind) or warp_title(fault.detail, who)
         words = f"{thread_name(spot)} {act} {element} here" if element else f"{thread_name(spot)} is here"
         place = None if fault.array is None else (fault.array, fault.address)
         words += f", {rounds[-1].short}" if rounds else ""

@@ -108,3 +108,25 @@ def in_iteration(rounds: tuple[Iteration, ...], same: bool) -> str:
 
 def all_iterations(rounds: tuple[Iteration, ...]) -> str:
     return " and ".join(map(str, rounds))
+
+
+# What CUDA C++ calls the instructions of a warp.
+_CALLED = {
+    "shfl.sync": "__shfl_sync()",
+    "vote.sync": "__ballot_sync(), __any_sync() or __all_sync()",
+    "match.sync": "__match_any_sync() or __match_all_sync()",
+    "redux.sync": "__reduce_add_sync() or the like",
+}
+_LEFT_OUT = " by a lane that its own member mask leaves out"
+_SHORT = " needs all 32 lanes of a warp, and this warp has fewer"
+
+
+def warp_title(detail: str, who: str) -> str:
+    """A fault of an instruction that a warp executes together."""
+    name = detail.removesuffix(_LEFT_OUT).removesuffix(_SHORT)
+    called = _CALLED.get(name, name)
+    if detail.endswith(_LEFT_OUT):
+        return f"{who} calls {called}, but the mask that it passes does not have that thread"
+    if detail.endswith(_SHORT):
+        return f"{called} needs all 32 threads of a warp, but in the warp of {who} some have returned"
+    return f"{detail}: {who}"

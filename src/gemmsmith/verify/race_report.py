@@ -85,7 +85,9 @@ class RaceReporter(Marker):
         there = self.marks(second, words[1], name, is_write(second.verb), place)
         marks = [*here, *there, *self.loop_heads((first, second))]
         title = race_title(hazard.kind, one, two, first.verb, second.verb, element)
-        notes = [*when(rounds, same), *self._race_notes(hazard, first, barrier_between(here[-1:], there[-1:], rounds))]
+        together = same and hazard.kind is HazardKind.WRITE_AFTER_WRITE and hazard.first.where == hazard.second.where
+        between = barrier_between(here[-1:], there[-1:], rounds)
+        notes = [*when(rounds, same), *self._race_notes(hazard, first, between, together)]
         return FaultReport("race", title, tuple(marks), tuple(filter(None, notes)),
                            (hazard.first.text, hazard.second.text))  # fmt: skip
 
@@ -95,11 +97,14 @@ class RaceReporter(Marker):
         operand = operand_at(self.operands, hazard.address)
         return operand.name if operand is not None else ""
 
-    def _race_notes(self, hazard: Hazard, first: Spot, between: str) -> list[str]:
+    def _race_notes(self, hazard: Hazard, first: Spot, between: str, together: bool) -> list[str]:
         notes = []
         if hazard.kind is HazardKind.IN_FLIGHT_COPY:
             notes.append("an asynchronous copy goes on in the background: its own thread must wait for it "
                          "(cp.async.wait_group, __pipeline_wait_prior), then a barrier must follow")  # fmt: skip
+        elif together:
+            notes.append("two threads write one element at the same line: give each thread an element of its own, "
+                         "let one thread write, or use an atomic")  # fmt: skip
         elif hazard.across_blocks:
             notes.append("no barrier makes blocks wait for one another: use atomics, a fence and a flag, or a second "
                          "launch")  # fmt: skip
