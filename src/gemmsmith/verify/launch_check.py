@@ -202,13 +202,19 @@ def check_launch(
     timeout: float = math.inf,
     cache: CompileCache | None = None,
     advance: Callable[[], None] = lambda: None,
+    choose: Callable[[list[LaunchTrial]], list[LaunchTrial]] = lambda trials: trials,
 ) -> LaunchCheck:
-    """Run every trial, up to the first that fails. ``advance`` is called after each."""
+    """Run the trials that ``choose`` chooses, up to the first that fails. ``advance`` is called after each.
+
+    The first is always run: the others are compared with it.
+    """
     first = open_device(device, arch, "lockstep", False, False, timeout)
     kernel = launch.compile(arch or first.arch, cache)
     first.load(kernel.compiled)  # an instruction that the device lacks is no verdict on the kernel
     checker = _Checker(launch, kernel, device, timeout, first.loads if isinstance(first, SimDevice) else {})
-    planned = list(trials(launch, device))
+    every = list(trials(launch, device))
+    chosen = choose(every)
+    planned = [trial for trial in every if trial in chosen or trial is every[0]]
     outcomes: list[TrialOutcome] = []
     for trial in planned:
         outcomes.append(checker.run(trial))

@@ -103,7 +103,7 @@ def _check_launches(asked: _Asked) -> bool:
     from gemmsmith.cli.launch_commands import check_launches
 
     return check_launches(asked.kernel, asked.options, asked.arguments, asked.device, asked.timeout, asked.cache,
-                          asked.form)  # fmt: skip
+                          asked.form, asked.trial)  # fmt: skip
 
 
 def _check_product(asked: _Asked) -> bool:

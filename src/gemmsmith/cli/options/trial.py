@@ -4,13 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Protocol, TypeVar
 
 import typer
 
 from gemmsmith.cli.options.groups import OptionGroup
 from gemmsmith.errors import UsageError
-from gemmsmith.verify.trial import Trial
+
+
+class Labelled(Protocol):
+    """A trial of a product, or of a launch."""
+
+    @property
+    def label(self) -> str: ...
+
+
+T = TypeVar("T", bound=Labelled)
 
 
 @dataclass(frozen=True)
@@ -24,7 +33,7 @@ class TrialOptions(OptionGroup):
     ] = ""
     verbose: Annotated[bool, typer.Option("--verbose", help="Show the PTX instructions of a fault as well.")] = False
 
-    def chosen(self, trials: Sequence[Trial], skipped: Sequence[tuple[str, str]] = ()) -> list[Trial]:
+    def chosen(self, trials: Sequence[T], skipped: Sequence[tuple[str, str]] = ()) -> list[T]:
         """The trials to run: all, or those with the name that was given."""
         if not self.trial:
             return list(trials)

@@ -39,8 +39,8 @@ def argument_text(argument: Argument) -> str:
     return f"{argument.name} {f'{len(argument.data)} bytes' if bytes_given else argument.value}"
 
 
-def print_check(check: LaunchCheck, next_command: str) -> None:
-    """The launch, each trial, what is wrong, and the verdict."""
+def print_check(check: LaunchCheck, next_command: str, repeat: str = "", verbose: bool = False) -> None:
+    """The launch, each trial, what is wrong, and the verdict. ``repeat`` is the command of this check."""
     item(kernel_line(check.kernel))
     item(geometry_line(check.launch.geometry))
     item(f"arguments: {', '.join(map(argument_text, check.arguments)) or 'none'}")
@@ -54,9 +54,11 @@ def print_check(check: LaunchCheck, next_command: str) -> None:
     _print_prints(check.outcomes[0])
     for outcome in check.outcomes:
         for fault in outcome.faults:
-            print_fault(fault, "red")
+            print_fault(fault, "red", verbose)
         for reason in outcome.reasons[outcome.told :]:
             item(f"  {reason}", "red")
+        if not outcome.ok and repeat:
+            item(f"repeat: {repeat} --trial {shlex.quote(outcome.trial.label)}", indent="  ")
     if check.not_run:
         item(f"not run after the failure: {', '.join(check.not_run)}", "dim")
     item(verdict_line(check), "" if check.ok else "red")
