@@ -59,7 +59,7 @@ def check_launches(
                     cache=_cache(cache),
                     advance=lambda: bar.advance(task),
                     choose=trial.chosen,
-                )  # fmt: skip
+                )
             )
     ok = all(check.ok for check in checks)
     if form.is_document:
