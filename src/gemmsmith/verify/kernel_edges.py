@@ -37,7 +37,8 @@ _LARGEST = {"K": 2**13, "M": 2**23, "N": 2**23, "MN": 2**16, "MK": 2**12, "NK": 
 _GRID_LIMITS = (2**31 - 1, 65535, 65535)
 _SAME_WALK = Addresses(1 << 40, 1 << 40, 1 << 40, 1 << 40)
 _MOST_EDGES = 8  # for each axis
-_MOST_STEPS = 500_000  # of all walks: about a second
+_MOST_STEPS = {"K": 250_000}  # of all walks along an axis: about half a second
+_OTHER_STEPS = 50_000
 _STEPS_PER_K = 50  # integer instructions of one thread; more is a loop that does not end
 _CORNER_THREADS = 16
 _NEAR = 2**16  # an extent that a launch may have where another axis is looked at
@@ -98,19 +99,19 @@ class _Probe:
     def __init__(self, spec: KernelSpec, config: Config, entry: Entry, walk: ThreadWalk, base: Problem) -> None:
         self.spec, self.config, self.entry, self.walk, self.base = spec, config, entry, walk, base
         self.known: dict[tuple[Problem, Dim3], list[int]] = {}
-        self.left = _MOST_STEPS
+        self.left = 0
         self.constants = sorted({o.bits for site in walk.sites for o in site.operands
                                  if isinstance(o, Immediate) and o.kind == "int" and 1 < o.bits < 2**23})  # fmt: skip
 
     def found(self) -> KernelEdges:
         depths = self._depths()
-        edges = self._single_edges(self.base, depths) + self._block_edges(self.base)
+        edges = self._single_edges(self.base, depths) + self._block_edges(self._shallow(self.base, depths))
         edges += self._paired_edges(depths, {edge.text for edge in edges})
         # A condition may hide behind another one: look again from beyond the first edges.
         beyond = self._beyond(edges, depths)
         if beyond != self.base:
             known = {(edge.axis, edge.text) for edge in edges}
-            more = self._single_edges(beyond, depths) + self._block_edges(beyond)
+            more = self._single_edges(beyond, depths, shallow=False) + self._block_edges(beyond)
             edges += [edge for edge in more if (edge.axis, edge.text) not in known]
         return KernelEdges(depths, tuple(edges), self._guards(), True)
 
@@ -173,9 +174,14 @@ class _Probe:
 
     # -- edges --------------------------------------------------------------------------------------------------------
 
-    def _single_edges(self, start: Problem, depths: tuple[int, ...]) -> list[Edge]:
+    def _single_edges(self, start: Problem, depths: tuple[int, ...], shallow: bool = True) -> list[Edge]:
+        """Along K, M and N; along M and N with few k-tiles, unless a condition may need more."""
         units = (*depths, start.m, start.n, start.k)
-        return [edge for axis in ("K", "M", "N") for edge in self._along(start, axis, units)]
+        other = self._shallow(start, depths) if shallow else start
+        return [edge for axis in ("K", "M", "N") for edge in self._along(start if axis == "K" else other, axis, units)]
+
+    def _shallow(self, start: Problem, depths: tuple[int, ...]) -> Problem:
+        return start.with_(k=min(start.k, 2 * depths[0])) if depths else start
 
     def _paired_edges(self, depths: tuple[int, ...], explained: set[str]) -> list[Edge]:
         """Where two extents must be equal or grow together; not what one of them shows alone."""
@@ -222,6 +228,7 @@ class _Probe:
 
     def _search(self, axis: str, values: list[int], signs_at: Callable[[int], list[int] | None]) -> list[Edge]:
         """The first values along an axis at which a site has a sign that it never had before."""
+        self.left = _MOST_STEPS.get(axis, _OTHER_STEPS)
         seen = [0] * len(self.walk.sites)
         found: dict[int, Edge] = {}
         before: int | None = None
