@@ -2,7 +2,8 @@
 
 No fill is constant or symmetric: with constant operands a transposed tile, a swapped index or a row read twice gives
 the right answer, and with symmetric ones a transpose does. A, B and C come from three independent streams, so that a
-kernel that confuses two of them is incorrect. No fill but ``zero sums`` has many zeros: a dropped term of zero would not be noticed.
+kernel that confuses two of them is incorrect. No fill but ``zero sums`` has many zeros: a dropped term of zero would
+not be noticed.
 
     normal     zero mean, unit variance: what the error gate is calibrated on
     uniform    [0, 1): growing sums and their rounding errors, no cancellation

@@ -1,5 +1,7 @@
 """Products that are wrong by one change, of the kinds that slipped through; and twins whose change is innocent."""
 
+# ruff: noqa: E501
+
 from __future__ import annotations
 
 from dataclasses import dataclass

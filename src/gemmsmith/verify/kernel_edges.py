@@ -36,10 +36,13 @@ _SMALL = (0, 1, 2, 3, 4, 5, 6, 7)
 _LARGEST = {"K": 2**13, "M": 2**23, "N": 2**23, "MN": 2**16, "MK": 2**12, "NK": 2**12}
 _GRID_LIMITS = (2**31 - 1, 65535, 65535)
 _SAME_WALK = Addresses(1 << 40, 1 << 40, 1 << 40, 1 << 40)
-_MOST_EDGES = 8  # for each axis
-_MOST_STEPS = 500_000  # of all walks: about a second
+_MOST_EDGES = 24  # for each axis
+_MOST_CONSTANTS = 12
+_MOST_STEPS = {"K": 400_000}  # of all walks along an axis: under a second
+_OTHER_STEPS = 50_000
 _STEPS_PER_K = 50  # integer instructions of one thread; more is a loop that does not end
 _CORNER_THREADS = 16
+_PROBED_K = 512  # a multiple of every usual k-tile
 _NEAR = 2**16  # an extent that a launch may have where another axis is looked at
 _FAR = 2**18  # rows and columns of the product whose blocks are looked at
 
@@ -98,19 +101,19 @@ class _Probe:
     def __init__(self, spec: KernelSpec, config: Config, entry: Entry, walk: ThreadWalk, base: Problem) -> None:
         self.spec, self.config, self.entry, self.walk, self.base = spec, config, entry, walk, base
         self.known: dict[tuple[Problem, Dim3], list[int]] = {}
-        self.left = _MOST_STEPS
+        self.left = 0
         self.constants = sorted({o.bits for site in walk.sites for o in site.operands
                                  if isinstance(o, Immediate) and o.kind == "int" and 1 < o.bits < 2**23})  # fmt: skip
 
     def found(self) -> KernelEdges:
         depths = self._depths()
-        edges = self._single_edges(self.base, depths) + self._block_edges(self.base)
+        edges = self._single_edges(self.base, depths) + self._block_edges(self._shallow(self.base, depths))
         edges += self._paired_edges(depths, {edge.text for edge in edges})
         # A condition may hide behind another one: look again from beyond the first edges.
         beyond = self._beyond(edges, depths)
         if beyond != self.base:
             known = {(edge.axis, edge.text) for edge in edges}
-            more = self._single_edges(beyond, depths) + self._block_edges(beyond)
+            more = self._single_edges(beyond, depths, shallow=False) + self._block_edges(beyond)
             edges += [edge for edge in more if (edge.axis, edge.text) not in known]
         return KernelEdges(depths, tuple(edges), self._guards(), True)
 
@@ -156,12 +159,12 @@ class _Probe:
 
     def _depths(self) -> tuple[int, ...]:
         """ΔK ÷ Δrounds of each loop whose number of rounds grows with K."""
-        small, large = (self._jumps(k) for k in (1024, 2048))
+        small, large = (self._jumps(k) for k in (_PROBED_K, 2 * _PROBED_K))
         found = set()
         for loop, rounds in large.items():
             more = rounds - small.get(loop, 0)
-            if more > 0 and 1024 % more == 0:
-                found.add(1024 // more)
+            if more > 0 and _PROBED_K % more == 0:
+                found.add(_PROBED_K // more)
         return tuple(sorted(found, reverse=True))
 
     def _jumps(self, k: int) -> dict[int, int]:
@@ -169,13 +172,18 @@ class _Probe:
         launch = self._launch(problem)
         if launch is None:
             return {}
-        return self.walk.follow(Thread(launch[0]), launch[1]).jumps
+        return self.walk.follow(Thread(launch[0]), launch[1], 4000 + _STEPS_PER_K * k).jumps
 
     # -- edges --------------------------------------------------------------------------------------------------------
 
-    def _single_edges(self, start: Problem, depths: tuple[int, ...]) -> list[Edge]:
+    def _single_edges(self, start: Problem, depths: tuple[int, ...], shallow: bool = True) -> list[Edge]:
+        """Along K, M and N; along M and N with few k-tiles, unless a condition may need more."""
         units = (*depths, start.m, start.n, start.k)
-        return [edge for axis in ("K", "M", "N") for edge in self._along(start, axis, units)]
+        other = self._shallow(start, depths) if shallow else start
+        return [edge for axis in ("K", "M", "N") for edge in self._along(start if axis == "K" else other, axis, units)]
+
+    def _shallow(self, start: Problem, depths: tuple[int, ...]) -> Problem:
+        return start.with_(k=min(start.k, 2 * depths[0])) if depths else start
 
     def _paired_edges(self, depths: tuple[int, ...], explained: set[str]) -> list[Edge]:
         """Where two extents must be equal or grow together; not what one of them shows alone."""
@@ -213,15 +221,15 @@ class _Probe:
         while power <= largest:
             values.add(power)
             power *= 2
-        for constant in self.constants:
-            for unit in {1, *(u for u in units if u)}:
-                values |= {constant * unit + off for off in (-1, 0, 1)}
+        for constant in self.constants[-_MOST_CONSTANTS:]:
+            values |= {constant - 1, constant, constant + 1}
         for unit in units:
             values |= {unit - 1, unit, unit + 1}
         return sorted(v for v in values if 0 <= v <= largest)
 
     def _search(self, axis: str, values: list[int], signs_at: Callable[[int], list[int] | None]) -> list[Edge]:
         """The first values along an axis at which a site has a sign that it never had before."""
+        self.left = _MOST_STEPS.get(axis, _OTHER_STEPS)
         seen = [0] * len(self.walk.sites)
         found: dict[int, Edge] = {}
         before: int | None = None
@@ -275,7 +283,7 @@ class _Probe:
         threads = geometry.block
         last = (threads[0] - 1, threads[1] - 1, threads[2] - 1)
         signs = [0] * len(self.walk.sites)
-        for thread in ((0, 0, 0), last):
+        for thread in ((0, 0, 0), last) if problem.k <= self.base.k else ((0, 0, 0),):
             met = self.walk.follow(Thread(geometry, block, thread), arguments, 4000 + _STEPS_PER_K * problem.k)
             self.left -= met.steps
             signs = [a | b for a, b in zip(signs, met.signs, strict=True)]

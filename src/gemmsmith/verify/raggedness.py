@@ -17,6 +17,7 @@ from gemmsmith.verify.verdict import Verdict
 
 Run = Callable[[Trial], Verdict | None]
 _SHORT_BY = (1, 2, 3)
+_USUAL_DEPTHS = (8, 16, 32)
 _SLACK = 1 << 18  # bytes: what a tile past the edge reads
 
 
@@ -81,7 +82,8 @@ def find_raggedness(
         elif vector > 1 and passes(single(vector)):
             found[axis] = vector
         else:
-            found[axis] = step
+            finer = sorted({*edges.depths, *_USUAL_DEPTHS}) if axis == "K" else []
+            found[axis] = next((d for d in finer if vector < d < step and passes(single(d))), step)
             if near[1] is not None and axis in edges.guards and not passes(replace(single(1), slack=_SLACK)):
                 return Raggedness(Multiples(), axis, single(1), near[1])
     if all(step == 1 for step in found.values()) and verdict is not None:

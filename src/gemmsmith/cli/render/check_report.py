@@ -21,7 +21,9 @@ from gemmsmith.verify.settle import Settled
 from gemmsmith.verify.trial import DISTINCT, LARGE, NO_K, ODD, RAGGED, UNREAD, Trial
 from gemmsmith.verify.verdict import Verdict
 
-_VECTORS = re.compile(r"\b(?:ld|st)\.(?!shared)[\w.:]*\.(?:v2|v4|b64|b128|u64|f64)\b|cp\.async|wmma\.|tex\.")
+_VECTORS = re.compile(
+    r"\b(?:ld|st)\.(?:global|volatile|relaxed|weak)[\w.:]*\.(?:v2|v4|b64|b128|u64|f64)\b|cp\.async|wmma\.|tex\."
+)
 _LONG = re.compile(r"\b(?:size_t|ptrdiff_t|u?int64_t|long)\b")
 _EDGES = "it needs guards at the edges: row < M, col < N, k < K"
 
