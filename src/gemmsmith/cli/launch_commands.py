@@ -210,7 +210,11 @@ def _one_or_all(word: str, made: list[dict[str, Any]], summary: dict[str, Any]) 
 
 def _next(word: str, options: KernelOptions, given: ArgumentOptions, launch: Launch, count: int) -> str:
     """The command that a passing check leads to."""
-    return _command("explain", word, [*option_words(options, ArgumentOptions(args=given.args))], launch, count)
+    return _command("explain", word, [*option_words(options, _shown(given))], launch, count)
+
+
+def _shown(given: ArgumentOptions) -> ArgumentOptions:
+    return ArgumentOptions(args=given.args, cooperative=given.cooperative)
 
 
 def _command(command: str, word: str, options: list[str], launch: Launch, count: int) -> str:

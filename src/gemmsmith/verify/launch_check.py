@@ -118,19 +118,20 @@ class _Checker:
             notes_of_fault = tuple(getattr(where, "notes", ()))
             return TrialOutcome(trial, (said,), notes_of_fault, faults=tuple(made), told=len(made))
         reasons = [*map(str, result.hazards), *result.damage]
-        notes: list[str] = list(getattr(where, "notes", ()))
+        notes: list[str] = []
+        own = list(result.notes)
         told = explained(lambda: self._explainer().races(result.hazards)) if result.hazards else []
         covered = len(result.hazards) if told else 0
         if trial.fill == "poison":
             reasons, notes, told, covered = [], list(self._preset_notes(result)), [], 0
         elif self.launch.expect is not None:
             wrong, ties = self._compared(trial, arguments, result)
-            reasons, notes = [*reasons, *wrong], [*notes, *ties]
+            reasons, notes = [*reasons, *wrong], ties
         elif self.first is not None and trial.seed == 0 and trial.fill == "given":
             reasons += self._order_matters(result)
         if self.first is None:
             self.first, self.arguments = result, arguments
-        return TrialOutcome(trial, tuple(reasons), tuple(notes), result.hazards, result.prints, result.seconds,
+        return TrialOutcome(trial, tuple(reasons), (*notes, *own), result.hazards, result.prints, result.seconds,
                             tuple(told), covered)  # fmt: skip
 
     def _explainer(self) -> Explainer:
