@@ -85,7 +85,7 @@ def test_code_that_cannot_be_read_has_no_edges(tmp_path: Path) -> None:
     assert not kernel_edges(spec, spec.config(), compiled.__class__(**{**vars(compiled), "ptx": ""}), base).was_read
 
 
-def test_constants_that_floats_are_compared_with(tmp_path: Path) -> None:
+def test_constants_that_floats_are_compared_with() -> None:
     ptx = "\tsetp.gt.f32 %p1, %f1, 0f447A0000;\n\tmax.f32 %f2, %f1, 0fC0000000;\n\tsetp.eq.f32 %p1, %f1, 0f00000000;\n"
     assert compared_floats(ptx) == (2.0, 1000.0)
     assert adds_in_memory("\tred.global.add.f32 [%rd1], %f1;\n")
@@ -95,8 +95,9 @@ def test_constants_that_floats_are_compared_with(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "operands", "result"),
     [
-        ("add.s32", (3, -5), -2), ("mul.hi.u32", (1 << 31, 6), 3), ("mad.lo.s32", (3, 4, 5), 17), ("shr.s32", (-8, 1), -4),
-        ("div.s32", (-7, 2), -3), ("rem.s32", (-7, 2), -1), ("bfe.u32", (0b110100, 2, 3), 0b101), ("min.s64", (2, 3), 2),
+        ("add.s32", (3, -5), -2), ("mul.hi.u32", (1 << 31, 6), 3), ("mad.lo.s32", (3, 4, 5), 17),
+        ("shr.s32", (-8, 1), -4),        ("div.s32", (-7, 2), -3), ("rem.s32", (-7, 2), -1), ("bfe.u32", (0b110100, 2, 3), 0b101),
+        ("min.s64", (2, 3), 2),
         ("lop3.b32", (0b1100, 0b1010, 0, 0xC0), 0b1000),
     ],
 )  # fmt: skip
