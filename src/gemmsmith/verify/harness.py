@@ -29,12 +29,18 @@ from gemmsmith.problem import DType, Problem
 from gemmsmith.run.device import Device
 from gemmsmith.run.memory import GUARD_BYTES, POISON, Damage, GuardedMatrix
 from gemmsmith.sim.device import SimDevice
+from gemmsmith.sim.faults import KernelFaultError
 from gemmsmith.sim.hazards import HazardError
 from gemmsmith.verify.arithmetic import exact_limit
 from gemmsmith.verify.bounds import theory
 from gemmsmith.verify.compare import MODES, Arithmetic, Comparison, check_mode, compare
 from gemmsmith.verify.diagnosis import mostly_zero, reasons, unwritten
+from gemmsmith.verify.element_names import Operand
+from gemmsmith.verify.explainer import Explainer, explained
+from gemmsmith.verify.fault_report import FaultReport
+from gemmsmith.verify.kernel_source import source_of
 from gemmsmith.verify.verdict import Verdict, repeat_command
+from gemmsmith.verify.wrong_sums import sums
 
 CompileFn = binding.CompileFn
 
@@ -107,6 +113,7 @@ def verify_launch(
     c: str = "unset",
     launch: tuple[str, ...] = (),
     blocks: Sequence[int] | None = None,
+    written: int | None = None,
 ) -> Verdict:
     """Run ``spec`` on ``problem`` and check that it computes GEMM and changes nothing else.
 
@@ -119,6 +126,7 @@ def verify_launch(
              'zero': C holds zeros and may be read, for kernels that add to it, such as C += A·B and atomics
     launch   further options of the command line that reproduces this case
     blocks   only these blocks are run, on the simulator, and only what they write is judged
+    written  how many outputs these blocks must write, where that is known
 
     Wrong use and compile errors raise. An error on the device while the kernel runs becomes a failing verdict with its
     message and hint. A launch that only has races ran to its end, so its result is judged too.
@@ -149,6 +157,12 @@ def verify_launch(
     )  # fmt: skip
 
     races: list[str] = []
+    found: list[FaultReport] = []
+    notes: list[str] = []
+    operands_seen: list[Operand] = []
+
+    def explainer() -> Explainer:
+        return Explainer(source_of(spec, config), tuple(operands_seen))
 
     def start(plan: LaunchPlan, addresses: Addresses, workspace: int) -> None:
         for step in binding.load_plan(device, plan, compile_fn).steps(addresses, workspace):
@@ -160,20 +174,50 @@ def verify_launch(
             device.synchronize()
         except HazardError as error:
             races.extend(_words(error))
+            hazards = error.hazards
+            found.extend(explained(lambda: explainer().races(hazards)))
+        notes.extend(getattr(device, "notes", ()))
 
     try:
-        after, damage = _run_guarded(device, spec, config, problem, data, offsets, guard_bytes, c, start)
+        after, damage = _run_guarded(
+            device, spec, config, problem, data, offsets, guard_bytes, c, start, operands_seen.append
+        )
     except (SimulationError, LaunchError) as error:
-        return replace(blank, reasons=_words(error))
-    verdict = _judge(blank, spec, data, after, damage, c != "unset", partial=blocks is not None)
+        if not isinstance(error, KernelFaultError):
+            return replace(blank, reasons=_words(error), faulted=True)
+        words = _words(error)
+        fault = error.fault
+        told = explained(lambda: [explainer().fault(fault)])
+        return replace(
+            blank,
+            reasons=words,
+            faults=tuple(told),
+            told=len(words) if told else 0,
+            notes=tuple(getattr(device, "notes", ())),
+            faulted=True,
+        )
+    verdict = _judge(blank, spec, data, after, damage, c != "unset", partial=blocks is not None, written=written)
+    if fill == "zero sums" and verdict.ok:
+        verdict = _with_zeros_judged(verdict, after)
+    covered = len(races) if found else 0
     if races and verdict.ok:
         races.append("the result is right in the order of this run, but may be wrong in another")
-    return replace(verdict, reasons=(*races, *verdict.reasons))
+    return replace(
+        verdict,
+        reasons=(*races, *verdict.reasons),
+        faults=tuple(found),
+        told=covered,
+        notes=tuple(dict.fromkeys(notes)),
+    )
 
 
 def _words(error: GemmsmithError) -> tuple[str, ...]:
-    """The message, then the hint: instruction, source line, block and thread, or further races."""
-    return (f"{type(error).__name__}: {error.message}", *filter(None, error.hint.split("\n")))
+    """The message, then the hint: source line, block and thread, or further races."""
+    hint = error.hint
+    if isinstance(error, KernelFaultError):  # the instruction is for who asks for it
+        for spot in error.fault.spots:
+            hint = hint.replace(f": {spot.ptx};", ";")
+    return (error.message, *filter(None, hint.split("\n")))
 
 
 def _run_guarded(
@@ -186,13 +230,18 @@ def _run_guarded(
     guard_bytes: int,
     c_fill: str,
     start: Callable[[LaunchPlan, Addresses, int], None],
+    seen: Callable[[Operand], None],
 ) -> tuple[Array, tuple[Damage, ...]]:
     """C after the launch, and all damage; the memory is always freed."""
 
     def matrix(name: str, shape: tuple[int, int], ld: int, dtype: DType, offset: int) -> GuardedMatrix:
-        return stack.enter_context(
+        made = stack.enter_context(
             GuardedMatrix.create(device, shape, ld, dtype, offset, name=name, guard_bytes=guard_bytes)
         )
+        swapped = not spec.is_rung and spec.signature.column_major
+        rows, columns = shape[::-1] if swapped else shape
+        seen(Operand(name, made.address, rows, columns, ld, dtype.itemsize, swapped))
+        return made
 
     with ExitStack() as stack:
         # The matrices of a batch are stacked by rows.
@@ -246,7 +295,7 @@ def _forbid_reads(device: Device, problem: Problem, a: GuardedMatrix, b: Guarded
 
 def _judge(
     blank: Verdict, spec: KernelSpec, data: Operands, got: Array, damage: tuple[Damage, ...], c_is_set: bool,
-    partial: bool = False,
+    partial: bool = False, written: int | None = None,
 ) -> Verdict:  # fmt: skip
     problem, mode = blank.problem, blank.mode
     how = Arithmetic(spec.tensor_cores, spec.accumulator, "" if spec.is_rung else spec.arithmetic)
@@ -255,7 +304,14 @@ def _judge(
         problem, c_is_set = replace(problem, beta=0.0), False
     untouched = unwritten(problem, got, data.c, comparison, mode, c_is_set)
     if partial:
-        comparison, untouched = _written_part(problem, comparison, got, data.c, c_is_set)
+        comparison, untouched = _written_part(problem, comparison, got, data.c, c_is_set, written)
+    equal_to: list[str] = []
+    if (
+        mode not in ("projection", "mod32")
+        and comparison.wrong.any()
+        and blank.fill in ("normal", "integers", "uniform")
+    ):
+        equal_to = sums(problem, data, got, comparison.expected, comparison.wrong & ~untouched)
     if spec.signature.column_major and problem.batch == 1 and mode != "projection":
         comparison, got, untouched = comparison.transposed(), got.T, untouched.T  # rows and columns of the user's C
     worst = comparison.worst()
@@ -270,22 +326,35 @@ def _judge(
         unwritten=int(np.count_nonzero(untouched)),
         wrong=int(np.count_nonzero(comparison.wrong)),
         mistrusted=mostly_zero(got, known),
-        reasons=reasons(problem, got, comparison, untouched, mode, c_is_set),
+        reasons=reasons(problem, got, comparison, untouched, mode, c_is_set, equal_to),
         damage=damage,
     )
 
 
+def _with_zeros_judged(verdict: Verdict, got: Array) -> Verdict:
+    """With sums of +0 only, -0 is wrong: no order of summation gives it."""
+    negative = (got == 0) & np.signbit(got)
+    count = int(np.count_nonzero(negative))
+    if not count or got.dtype.kind == "i" or verdict.problem.alpha <= 0:
+        return verdict
+    row, column = (int(i) for i in np.argwhere(negative)[0])
+    reason = f"{count} of {got.size} outputs are -0 where every sum is +0, the first at ({row}, {column})"
+    return replace(verdict, wrong=count, where=(row, column), got=-0.0, expected=0.0, reasons=(reason,))
+
+
 def _written_part(
-    problem: Problem, comparison: Comparison, got: Array, before: Array, c_is_set: bool
+    problem: Problem, comparison: Comparison, got: Array, before: Array, c_is_set: bool, written: int | None
 ) -> tuple[Comparison, NDArray[np.bool_]]:
-    """The judgement of the elements that were written; if there is none, none is right."""
+    """The judgement of the elements that were written; if there are not as many as there should be, none is right."""
     word = np.dtype(f"<u{problem.out_dtype.itemsize}")
     poisoned = problem.beta == 0 and not c_is_set
     old = POISON[problem.out_dtype.name] if poisoned else np.ascontiguousarray(before).view(word)
     same = np.ascontiguousarray(got).view(word) == old
     ratios = np.where(same, 0.0, comparison.ratios)
     part = replace(comparison, ratios=ratios, wrong=comparison.wrong & ~same)
-    return part, same if same.all() else np.zeros_like(same)
+    # An output may equal what C held before by chance; then it is right.
+    too_few = same.all() if written is None else same.size - np.count_nonzero(same & comparison.wrong) < written
+    return part, same if too_few else np.zeros_like(same)
 
 
 def _initialized(problem: Problem, data: Operands, c: str, mode: str) -> Operands:
