@@ -76,6 +76,12 @@ class SimulationError(GemmsmithError):
     """The simulated kernel did something that is undefined or faults on a GPU."""
 
 
+class TimeLimitError(SimulationError):
+    """A simulated launch was still running when its time was up: it may be slow, or never end. No verdict."""
+
+    exit_code = 2
+
+
 class UnknownInstructionError(SimulationError):
     """PTX that the simulator does not know; it does not guess."""
 

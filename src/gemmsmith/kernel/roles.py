@@ -230,14 +230,18 @@ def _complete(signature: Signature, body: str, constants: Mapping[str, int]) -> 
 
 
 def _fixed_extents(body: str, constants: Mapping[str, int]) -> tuple[tuple[str, int], ...]:
-    """M, N and K where the source sets them as constants; those of a plain name must be used by the kernel."""
-    known = {name: value for name, value in constants.items() if value > 0}
+    return tuple((role, constants[name]) for role, name in fixed_names(body, constants).items())
+
+
+def fixed_names(body: str, constants: Mapping[str, int]) -> dict[str, str]:
+    """The constants that set M, N and K, by role; those of a plain name must be used by the kernel."""
+    known = {name for name, value in constants.items() if value > 0}
     for names in _FIXED:
-        used = all(name in known for name in names) and ("_" in names[0] or set(names) & words_of(body))
+        used = known.issuperset(names) and ("_" in names[0] or set(names) & words_of(body))
         if used:
-            return tuple((role, known[name]) for role, name in zip(EXTENTS, names, strict=True))
-    side = next((known[name] for name in _FIXED_SQUARE if name in known and name in words_of(body)), 0)
-    return tuple((role, side) for role in EXTENTS) if side else ()
+            return dict(zip(EXTENTS, names, strict=True))
+    side = next((name for name in _FIXED_SQUARE if name in known and name in words_of(body)), "")
+    return dict.fromkeys(EXTENTS, side) if side else {}
 
 
 def words_of(body: str) -> set[str]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from gemmsmith.errors import SimulationError
+from gemmsmith.errors import SimulationError, TimeLimitError
 from gemmsmith.sim.bundle import Bundle
 from gemmsmith.sim.lanes import Lanes, WaveState
 from gemmsmith.sim.memory import AccessFault, ArrayFault, LaneFault
@@ -61,10 +61,10 @@ def divergent_barrier(state: WaveState, block: int, waiting: Sequence[Waiting]) 
     )
 
 
-def endless(state: WaveState, step: Bundle[Any], lanes: Lanes) -> SimulationError:
+def endless(state: WaveState, step: Bundle[Any], lanes: Lanes) -> TimeLimitError:
     """Time is up and the kernel still runs."""
     i = step.first.instruction
-    return SimulationError(
+    return TimeLimitError(
         "the kernel did not end in the time it was given: a loop may never end",
         f"{i.where}: {i.text}; {state.place(int(state.indices(lanes)[0]))} is there",
     )

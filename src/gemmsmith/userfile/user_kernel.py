@@ -81,6 +81,12 @@ def found_values(path: Path, options: UserOptions, problem: Problem = SAMPLE) ->
     return _read(path, options).launch.found(problem)
 
 
+def read_facts(path: Path, options: UserOptions) -> tuple[KernelFacts, Mapping[str, int]]:
+    """What the sources tell about the kernel, and the values of its constants."""
+    launch = _read(path, options).launch
+    return launch.facts, launch.constants
+
+
 def _read(path: Path, options: UserOptions) -> _Read:
     text = _text(path)
     options = with_directives(options, text)

@@ -19,7 +19,15 @@ from numpy.typing import NDArray
 
 from gemmsmith.call import binding
 from gemmsmith.call.launch_plan import LaunchPlan, plan_launches
-from gemmsmith.errors import GemmsmithError, LaunchError, ProblemError, SimulationError, UnsupportedError, UsageError
+from gemmsmith.errors import (
+    GemmsmithError,
+    LaunchError,
+    ProblemError,
+    SimulationError,
+    TimeLimitError,
+    UnsupportedError,
+    UsageError,
+)
 from gemmsmith.fills import Array, Operands, operands
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.signature import Signature, undetermined
@@ -120,7 +128,7 @@ def verify_launch(
     launch   further options of the command line that reproduces this case
     blocks   only these blocks are run, on the simulator, and only what they write is judged
 
-    Wrong use and compile errors raise. An error on the device while the kernel runs becomes a failing verdict with its
+    Wrong use, compile errors and a launch that takes too long raise. Another error on the device while the kernel runs becomes a failing verdict with its
     message and hint. A launch that only has races ran to its end, so its result is judged too.
     """
     fill = MODES.get(mode, "normal") if fill is None else fill
@@ -163,6 +171,8 @@ def verify_launch(
 
     try:
         after, damage = _run_guarded(device, spec, config, problem, data, offsets, guard_bytes, c, start)
+    except TimeLimitError:  # slow or endless: no verdict
+        raise
     except (SimulationError, LaunchError) as error:
         return replace(blank, reasons=_words(error))
     verdict = _judge(blank, spec, data, after, damage, c != "unset", partial=blocks is not None)

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from gemmsmith.call import binding
 from gemmsmith.call.launch_plan import plan_launches
-from gemmsmith.errors import GemmsmithError
+from gemmsmith.errors import GemmsmithError, TimeLimitError
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.layout import LAYOUTS, Layout
 from gemmsmith.kernel.signature import Signature
@@ -97,6 +97,8 @@ def find_readings(
     probed = spec.read_as(signature, "NN")
     try:
         memory = _launched(device, probed, config, _problem(probed, shape), compile_fn, blocks)
+    except TimeLimitError:  # other meanings would take as long
+        raise
     except GemmsmithError:
         return []
     return list(_matching(signature, memory))

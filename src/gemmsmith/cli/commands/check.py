@@ -101,11 +101,12 @@ def _check_launches(asked: _Asked) -> bool:
 
 def _check_product(asked: _Asked) -> bool:
     spec, config = find_kernel(asked.kernel, asked.options)
-    from gemmsmith.cli.check_run import Asked, run_check  # after every refusal that needs no device
+    from gemmsmith.cli.check_fixed_size import check_product
+    from gemmsmith.cli.check_run import Asked  # after every refusal that needs no device
 
     free = asked.shape == _SHAPE
-    report = run_check(spec, config, Asked(asked.kernel, asked.options, asked.shape, free, asked.device, asked.timeout,
-                                           asked.checks, asked.cache))  # fmt: skip
+    report = check_product(spec, config, Asked(asked.kernel, asked.options, asked.shape, free, asked.device,
+                                               asked.timeout, asked.checks, asked.cache))  # fmt: skip
     if asked.form.is_document:
         _print_document(asked, [report.to_json()])
     else:
