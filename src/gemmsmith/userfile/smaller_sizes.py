@@ -46,7 +46,7 @@ def smaller_sizes(path: Path, options: UserOptions) -> Iterator[SmallerSizes]:
     if not names or not all(roots.values()) or any(root in dict(options.defines) for root in roots.values()):
         return
     square = len(set(roots.values())) == 1
-    for target in [(side,) * 3 for side in _SQUARE] if square else _TARGETS:
+    for target in [(side,) * 3 for side in _SQUARE] if square else (*_TARGETS, *_fractions(names, constants)):
         values = _values(roots, names, constants, target)
         if values is None:
             continue
@@ -54,6 +54,14 @@ def smaller_sizes(path: Path, options: UserOptions) -> Iterator[SmallerSizes]:
                              tuple((name, constants[name]) for name in values))  # fmt: skip
         if _fixed(path, options, found) == target:
             yield found
+
+
+def _fractions(names: Mapping[str, str], constants: Mapping[str, int]) -> Iterator[tuple[int, ...]]:
+    """The file's own sizes divided by one number: a kernel may need those of its sizes equal that are."""
+    own = [constants[names[role]] for role in EXTENTS]
+    for least in (256, 512):
+        if not any(extent * least % min(own) for extent in own):
+            yield tuple(extent * least // min(own) for extent in own)
 
 
 def _root(name: str, texts: Mapping[str, str], constants: Mapping[str, int], depth: int = 0) -> str:

@@ -108,7 +108,9 @@ def _problem(spec: KernelSpec, shape: tuple[int, int, int]) -> Problem:
     signature, dtype, out = spec.signature, spec.dtypes[0], spec.out_dtypes[0]
     one = dtype == INT8 and out == INT32  # which have alpha 1 and beta 0 or 1
     alpha = 2.0 if signature.has("alpha") and not one else 1.0
-    beta = (1.0 if one else 3.0) if signature.has("beta") else 0.0
+    whole = any(arg.code in tuple("iIqQhH") for arg in signature.arguments if arg.role in ("alpha", "beta"))
+    # A multiple of alpha where both are integers: a kernel may compute alpha·(A·B + (beta/alpha)·C).
+    beta = (1.0 if one else 4.0 if whole else 3.0) if signature.has("beta") else 0.0
     leading = ceil_div(max(shape), _LEADING) * _LEADING
     padded = {name: leading for name, has in zip(("lda", "ldb", "ldc"), _takes_leading(signature), strict=True) if has}
     return Problem(*shape, dtype=dtype, out_dtype=out, alpha=alpha, beta=beta, **padded)  # type: ignore[arg-type]
@@ -124,7 +126,7 @@ def _launched(
 ) -> _Memory:  # fmt: skip
     rng = np.random.Generator(np.random.PCG64(18))
     padded, signature = _takes_leading(spec.signature), spec.signature
-    room = (exact_limit(spec) - 4 * _ADDEND) / (problem.alpha * problem.k)
+    room = (exact_limit(spec) - 5 * _ADDEND) / (problem.alpha * problem.k)
     bound = max(1, min(127, math.isqrt(max(0, int(room)))))
     sizes = [
         ld * max(problem.m, problem.n, problem.k) if has else rows * columns

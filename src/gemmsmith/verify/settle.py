@@ -6,6 +6,7 @@ the kernel's own name or its host code contradicts is not accepted.
 
 from __future__ import annotations
 
+import math
 import shlex
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -33,7 +34,8 @@ _MOST_TRIALS = 14  # launches of readings; six orders of M, N and K, and of A an
 @dataclass(frozen=True)
 class Settled:
     """A kernel with its reading. ``lines`` say what was found that the file does not say; ``words`` are the options
-    that say it to other commands; ``rejected`` is what was found and contradicted."""
+    that say it to other commands; ``rejected`` is what was found and contradicted; ``only`` is the one case in which a
+    product was found ("N = K, as a row-major kernel"), where no shape with different extents gives one."""
 
     spec: KernelSpec
     reading: Reading | None = None
@@ -42,6 +44,7 @@ class Settled:
     words: tuple[str, ...] = ()
     rejected: str = ""
     launch_found: bool = False
+    only: str = ""
 
     def without_accumulation(self) -> Settled:
         """The same, where C += A·B is A·B because C holds zeros."""
@@ -102,7 +105,24 @@ def settle(
     if first.unknown:
         refused = undetermined(first)
         raise SignatureError(f"{refused.message}, and no meaning that was tried gives a product", refused.hint)
-    return Settled(spec if first == own else spec.read_as(first, spec.layouts[0]), rejected=rejected)
+    only = ""
+    if not rejected and blocks is None and not first.fixed and not first.square:
+        for equal, shape in _equal_extents(shapes[0]):
+            found = find_readings(open_device(), spec, config, first, shape, compile_fn)
+            accepted = [r for r in found if (layout is None and not contradiction(r)) or r.layout == layout]
+            if accepted and equal == "M = N":  # the trials find this themselves
+                return _settled(spec, own, accepted[0], shape)
+            if accepted:
+                only = f"{equal}, as a {accepted[0].layout}"
+                break
+    return Settled(spec if first == own else spec.read_as(first, spec.layouts[0]), rejected=rejected, only=only)
+
+
+def _equal_extents(shape: Shape) -> list[tuple[str, Shape]]:
+    """Shapes with equal extents, the weakest restriction first: one may be used in place of another."""
+    m, n, k = shape
+    deep, side = math.lcm(m, k), math.lcm(m, n)
+    return [("N = K", (m, n, n)), ("M = K", (deep, n, deep)), ("M = N", (side, side, k)), ("M = N = K", (side,) * 3)]
 
 
 def _launch_found(

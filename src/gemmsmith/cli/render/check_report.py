@@ -205,7 +205,8 @@ class Report:
         if self.status in ("racy", "wrong"):
             trial = next((t for t, v in self.failed if _races(v) or not self.only_warns(t, v)), self.failed[0][0])
             what = "races" if self.status == "racy" else "is wrong"
-            return f"{self.entry} {what}: {trial.label} ({self.own(trial.problem)})"
+            unless = f"; it is right for {self.settled.only} only" if self.settled.only else ""
+            return f"{self.entry} {what}: {trial.label} ({self.own(trial.problem)}){unless}"
         if not self.ok:
             return f"{self.entry} reads C when beta = 0, which --strict forbids"
         kind = " (column-major)" if self.status == "column_major" else ""
