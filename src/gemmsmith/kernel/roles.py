@@ -10,11 +10,20 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from gemmsmith.errors import SignatureError
+from gemmsmith.errors import SignatureError, UsageError
 from gemmsmith.kernel.element_types import ParameterType, parameter_type
+from gemmsmith.kernel.expressions import c_as_python
 from gemmsmith.kernel.pointer_use import written
 from gemmsmith.kernel.role_names import BATCH, extent_role, leading_role, pointer_role, scalar_role, words
-from gemmsmith.kernel.signature import ROLES, Argument, Signature, is_number, signature_hint
+from gemmsmith.kernel.signature import (
+    ROLES,
+    Argument,
+    Signature,
+    is_formula,
+    is_number,
+    signature_hint,
+    with_roles,
+)
 
 USER_ROLES = (*ROLES, "D", "ldd", "strideD", "batch")
 EXTENTS = ("M", "N", "K")
@@ -48,6 +57,7 @@ def recognise(
     declared: str = "",
     aliases: Mapping[str, str] | None = None,
     constants: Mapping[str, int] | None = None,
+    computed: Sequence[str] = (),
 ) -> Signature:
     """The signature of a user's kernel; roles that are not certain stay empty (``Signature.unknown``).
 
@@ -57,6 +67,7 @@ def recognise(
     declared        the roles in order, from ``--signature``: 'A,B,C,M,N,K'; a number is passed as it is
     aliases         typedefs, template arguments and macros, by name
     constants       integers that the source defines, by name
+    computed        the same as ``site_arguments``, where a variable is replaced by what it is computed from
     """
     found = [_parameter(entry, kind, name, site_arguments[i] if i < len(site_arguments) else "", aliases or {})
              for i, (kind, name) in enumerate(parameters)]  # fmt: skip
@@ -66,6 +77,9 @@ def recognise(
     for i, parameter in enumerate(found):
         if not roles.get(i) and parameter.at_launch:
             roles[i] = _role_at_launch(parameter, set(roles.values()))
+    for i, text in enumerate(computed[: len(found)]):
+        if not roles.get(i) and found[i].type.is_integer and not found[i].is_pointer:
+            roles[i] = _formula(text, {p.at_launch: roles.get(j, "") for j, p in enumerate(found)}, constants or {})
     arguments = [Argument(p.name, roles.get(i, ""), p.code, p.type.name, p.at_launch) for i, p in enumerate(found)]
     return _complete(Signature(entry, tuple(arguments)), body, constants or {})
 
@@ -88,9 +102,9 @@ def _declared(entry: str, found: list[_Parameter], declared: str) -> Signature:
         raise SignatureError(f"--signature has {len(roles)} roles, but {entry} takes {len(found)} parameters: {shown}")
     arguments = []
     for role, parameter in zip(roles, found, strict=True):
-        if role not in USER_ROLES and not is_number(role):
+        if role not in USER_ROLES and not is_number(role) and not is_formula(role):
             raise SignatureError(f"--signature: unknown role {role!r} for {parameter.name}",
-                                 f"roles: {', '.join(USER_ROLES)}; or a number")  # fmt: skip
+                                 f"roles: {', '.join(USER_ROLES)}; a number; or a formula: 4*K")  # fmt: skip
         if parameter.is_pointer != (role in _POINTERS) and role != "0":
             kind = "a pointer" if parameter.is_pointer else "a number"
             raise SignatureError(f"--signature: {parameter.name} is {kind}, which {role} cannot be")
@@ -209,6 +223,20 @@ def _role_at_launch(parameter: _Parameter, taken: set[str]) -> str:
             extent_role(parameter.at_launch) if parameter.type.is_integer else ""
         )
     return "" if role in taken else role
+
+
+def _formula(text: str, roles: Mapping[str, str], constants: Mapping[str, int]) -> str:
+    """What host code computes from the sizes for a parameter, as a formula of M, N and K; empty if it is anything else.
+
+    ``roles`` are those of the variables that the launch passes.
+    """
+    names = {name: role for name, role in roles.items() if role in EXTENTS}
+    names |= {name: str(value) for name, value in constants.items() if name not in names}
+    try:
+        formula = with_roles(c_as_python(text), names)
+    except UsageError:
+        return ""
+    return formula if is_formula(formula) else ""
 
 
 # --- the whole

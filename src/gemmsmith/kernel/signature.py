@@ -13,8 +13,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from gemmsmith.errors import SignatureError
+from gemmsmith.errors import SignatureError, UsageError
 from gemmsmith.kernel.element_types import BF16_CODE
+from gemmsmith.kernel.expressions import evaluate
 from gemmsmith.kernel.slots import pack
 from gemmsmith.problem import BF16, Problem
 
@@ -60,7 +61,8 @@ class Argument:
     """One parameter of an entry: its role in the product, how it is packed, and its C++ type.
 
     ``code`` is a scalar's in ``struct``, 'P' for a pointer, 'bf16', or '128s' for a tensor map. ``role`` is '' while it
-    is not known, and a number for a constant. ``at_launch`` is what host code passes, if that is a plain name.
+    is not known, a number for a constant, and a formula of the sizes for what host code computes from them ("4*K").
+    ``at_launch`` is what host code passes, if that is a plain name.
     """
 
     name: str
@@ -115,7 +117,8 @@ class Signature:
             values[role] = (maps or {}).get(name, b"")
         if self.unknown:
             raise undetermined(self)
-        values |= {role: float(role) for arg in self.arguments if is_number(role := arg.role)}
+        for role in (arg.role for arg in self.arguments if arg.role not in values):
+            values[role] = float(role) if is_number(role) else evaluate(role, _sizes(problem))
         return tuple(self._packed(arg, values[arg.role]) for arg in self.arguments)
 
     def _packed(self, argument: Argument, value: float | bytes) -> bytes:
@@ -154,7 +157,7 @@ class Signature:
 
     def transposed(self) -> Signature:
         """The roles of Cᵀ = op(B)ᵀ·op(A)ᵀ: A and B, M and N, and what belongs to them, change places."""
-        arguments = tuple(replace(arg, role=_TRANSPOSED.get(arg.role, arg.role)) for arg in self.arguments)
+        arguments = tuple(replace(arg, role=with_roles(arg.role, _TRANSPOSED)) for arg in self.arguments)
         fixed = tuple((_TRANSPOSED.get(role, role), extent) for role, extent in self.fixed)
         return replace(self, arguments=arguments, fixed=fixed, column_major=not self.column_major)
 
@@ -183,6 +186,31 @@ def undetermined(signature: Signature) -> SignatureError:
 
 def is_number(role: str) -> bool:
     return re.fullmatch(r"-?\d+(\.\d*)?", role) is not None
+
+
+def is_formula(role: str) -> bool:
+    """Whether ``role`` is arithmetic on the sizes, as "4*K" or "(N+3)//4"."""
+    words = re.findall(r"[A-Za-z_]\w*", role)
+    if not words or not set(words) <= _SIZES or role in _SIZES or re.fullmatch(r"[\w\s+*/%()-]+", role) is None:
+        return False
+    try:
+        evaluate(role, dict.fromkeys(_SIZES, 240))
+    except UsageError:
+        return False
+    return True
+
+
+def with_roles(role: str, names: Mapping[str, str]) -> str:
+    """``role`` under other names; a formula with its sizes under theirs."""
+    return re.sub(r"[A-Za-z_]\w*", lambda word: names.get(word[0], word[0]), role)
+
+
+_SIZES = frozenset(("M", "N", "K", "lda", "ldb", "ldc", "batch"))
+
+
+def _sizes(problem: Problem) -> dict[str, int]:
+    return {"M": problem.m, "N": problem.n, "K": problem.k, "lda": problem.lda, "ldb": problem.ldb,
+            "ldc": problem.ldc, "batch": problem.batch}  # fmt: skip
 
 
 def _packing(code: str) -> str:

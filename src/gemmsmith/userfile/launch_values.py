@@ -93,6 +93,15 @@ class SiteValues:
         """The scope at the site for a problem of ``sizes``."""
         return HostScope(self.site.frame, self.given, self._sizes(sizes), asked, self._overrides())
 
+    def computed(self) -> tuple[str, ...]:
+        """The arguments as texts; a variable is replaced by the expression that it is initialised with."""
+        scope = self.site.frame.locals
+        found = []
+        for text in self.site.arguments:
+            variable = scope.variables.get(text) if text not in scope.changed else None
+            found.append(variable.value if variable is not None and variable.value else text)
+        return tuple(found)
+
     def _sizes(self, sizes: Mapping[str, int]) -> Sizes:
         bound: dict[str, frozenset[int]] = {}
         leading: dict[str, frozenset[int]] = {}

@@ -101,17 +101,19 @@ def _read(path: Path, options: UserOptions) -> _Read:
     aliases = facts.aliases(template)
     launch = UserLaunch(facts, site, template, options)
     passed = site.site.arguments if site is not None else ()
-    signature = _recognised(facts, passed, options.signature, aliases, launch.constants)
+    computed = site.computed() if site is not None else ()
+    signature = _recognised(facts, passed, options.signature, aliases, launch.constants, computed)
     own = dict(options.defines)
     defines = (*options.defines, *((n, v) for n, v in {**template, **given}.items() if n not in own))
     return _Read(replace(options, defines=defines), entry, launch.read_as(signature), defines, aliases)
 
 
 def _recognised(
-    facts: KernelFacts, passed: tuple[str, ...], declared: str, aliases: Mapping[str, str], constants: Mapping[str, int]
-) -> Signature:
+    facts: KernelFacts, passed: tuple[str, ...], declared: str, aliases: Mapping[str, str],
+    constants: Mapping[str, int], computed: tuple[str, ...] = (),
+) -> Signature:  # fmt: skip
     parameters = [(parameter.type, parameter.name) for parameter in facts.kernel.parameters]
-    return recognise(facts.kernel.name, parameters, facts.reached, passed, declared, aliases, constants)
+    return recognise(facts.kernel.name, parameters, facts.reached, passed, declared, aliases, constants, computed)
 
 
 def launched_name(path: Path, entry: str) -> str:

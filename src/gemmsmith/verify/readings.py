@@ -39,12 +39,14 @@ _ADDEND = 7
 class Reading:
     """What a kernel was found to compute; ``signature`` has the roles of the user's own M, N, A and B.
 
-    bias  '', 'row' or 'column': what the bias belongs to, of the user's own C
+    bias    '', 'row' or 'column': what the bias belongs to, of the user's own C
+    scaled  whether alpha and beta are applied. A kernel that ignores one of them is wrong, but its layout is known
     """
 
     signature: Signature
     layout: Layout
     bias: str = ""
+    scaled: bool = True
 
     def applied(self, spec: KernelSpec) -> KernelSpec:
         """The kernel, read so."""
@@ -181,10 +183,16 @@ def _matching(signature: Signature, memory: _Memory) -> Iterator[Reading]:
         product = problem.alpha * (a.astype(np.float64) @ b.astype(np.float64))
         addend = before.astype(np.float64)
         for bias in biases:
-            total = product + _spread(memory.bias, bias, rows, problem)
+            spread = _spread(memory.bias, bias, rows, problem)
+            total = product + spread
             if signature.has("beta"):
                 if _equal(total + problem.beta * addend, after, problem, judged):
                     yield Reading(signature, layout, bias)
+                    continue
+                plain = product / problem.alpha + spread
+                without = (total, plain, plain + problem.beta * addend)
+                if any(_equal(each, after, problem, judged) for each in without):
+                    yield Reading(signature, layout, bias, scaled=False)
             elif _equal(total, after, problem, judged):
                 yield Reading(signature, layout, bias)
             elif _equal(total + addend, after, problem, judged):

@@ -26,8 +26,9 @@ from gemmsmith.shapes import Shape
 from gemmsmith.verify.check_shapes import check_shapes
 from gemmsmith.verify.launch_search import search_launches
 from gemmsmith.verify.readings import Reading, find_readings
-from gemmsmith.verify.written import written_parameters
+from gemmsmith.verify.written import used_parameters, written_parameters
 
+_LEADING = ("lda", "ldb", "ldc", "ldd")
 _MOST_TRIALS = 14  # launches of readings; six orders of M, N and K, and of A and B
 
 
@@ -78,6 +79,7 @@ def settle(
     own = spec.signature.transposed() if spec.signature.column_major else spec.signature
     first, *others = _candidates(spec, own, compiled)
     rejected = ""
+    unscaled: Settled | None = None  # a kernel that ignores alpha or beta, read so if nothing else fits
     launches = [spec, *(replace(spec, geometry=other) for other in _other_launches(spec))]
     for shape in shapes:
         # A second shape has more k-tiles; other meanings are not tried again on it.
@@ -94,7 +96,12 @@ def settle(
                     if layout is None and (why := contradiction(reading)):
                         rejected = rejected or why
                         continue
-                    return _settled(launched, own, reading, shape)
+                    settled = _settled(launched, own, reading, shape)
+                    if reading.scaled:
+                        return settled
+                    unscaled = unscaled or settled
+    if unscaled is not None:
+        return unscaled
     if not first.unknown and getattr(spec.geometry, "guessed", False) and not rejected:
         searched = _launch_found(open_device, spec, config, first, own, compiled, compile_fn, layout)
         if searched is not None:
@@ -153,10 +160,23 @@ def _candidates(spec: KernelSpec, own: Signature, compiled: CompiledKernel) -> l
         return [own]
     stored = {own.arguments[i].name for i in written_parameters(compiled.ptx, compiled.entry)
               if i < len(own.arguments) and own.arguments[i].code == "P"}  # fmt: skip
+    own = _without_ignored(own, used_parameters(compiled.ptx, compiled.entry))
     pointers_open = any(arg.code == "P" for arg in own.unknown)
     if stored and (pointers_open or own.named(own.output) not in stored):
         own = with_written(own, stored)
     return [own, *_limited(readings(own))]
+
+
+def _without_ignored(own: Signature, used: set[int]) -> Signature:
+    """A kernel that takes leading dimensions and uses none of them is one for contiguous rows; a constant is passed.
+
+    One that uses some of them has forgotten the others, and is judged with all.
+    """
+    leading = [i for i, arg in enumerate(own.arguments) if arg.role in _LEADING]
+    if not leading or used.intersection(leading):
+        return own
+    arguments = tuple(replace(arg, role="0") if i in leading else arg for i, arg in enumerate(own.arguments))
+    return replace(own, arguments=arguments)
 
 
 def _limited(found: Iterator[Signature]) -> Iterator[Signature]:
@@ -202,8 +222,11 @@ def _settled(spec: KernelSpec, own: Signature, reading: Reading, shape: Shape) -
         words += ["--layout", reading.layout.word]
     before = {arg.name: arg.role for arg in own.arguments}
     changed = [arg for arg in reading.signature.arguments if before[arg.name] != arg.role]
+    if ignored := [arg.name for arg in changed if before[arg.name] in _LEADING]:
+        lines.append(f"it ignores {', '.join(ignored)}: rows must be contiguous")
+    if tried := [arg for arg in changed if arg.name not in ignored]:
+        lines.append("found by trying: " + ", ".join(f"{arg.name} is {arg.role}" for arg in tried))
     if changed:
-        lines.append("found by trying: " + ", ".join(f"{arg.name} is {arg.role}" for arg in changed))
         words += ["--signature", reading.signature.declaration()]
     if reading.signature.accumulates:
         c = reading.signature.named(reading.signature.output)
