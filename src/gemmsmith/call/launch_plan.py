@@ -114,8 +114,11 @@ def _kernel_launch(spec: KernelSpec, config: Config, prologue: Prologue, special
     signature = spec.signature
     packed = signature.pack(problem, *addresses, workspace=prologue.workspace)
     maps = _tensor_maps(spec, config, problem, prologue.mapped or addresses)
-    arguments = (maps.get(each.name, known) for each, known in zip(signature.arguments, packed, strict=True))
-    return PlannedLaunch(spec, config, problem, geometry, tuple(arguments), spec.is_rung)
+    arguments = packed
+    if maps:
+        named = zip(signature.arguments, packed, strict=True)
+        arguments = tuple(maps.get(each.name, known) for each, known in named)
+    return PlannedLaunch(spec, config, problem, geometry, arguments, spec.is_rung)
 
 
 def specialize(spec: KernelSpec, config: Config, prologue: Prologue) -> Config:

@@ -270,7 +270,8 @@ def _reads_c(spec: KernelSpec, compiled: CompiledKernel) -> bool:
     if spec.is_rung or spec.signature.accumulates:
         return False
     read = read_parameters(compiled.ptx, compiled.entry)
-    return any(arg.role == spec.signature.output and i in read for i, arg in enumerate(spec.signature.arguments))
+    signature = spec.signature
+    return any(arg.role == signature.output and signature.place(i) in read for i, arg in enumerate(signature.arguments))
 
 
 def _trials(

@@ -62,7 +62,8 @@ class Argument:
 
     ``code`` is a scalar's in ``struct``, 'P' for a pointer, 'bf16', or '128s' for a tensor map. ``role`` is '' while it
     is not known, a number for a constant, and a formula of the sizes for what host code computes from them ("4*K").
-    ``at_launch`` is what host code passes, if that is a plain name.
+    ``at_launch`` is what host code passes, if that is a plain name. The fields of a struct that is passed by value are
+    arguments of their own, called "A.width"; ``parameter`` is the index of the parameter that they belong to.
     """
 
     name: str
@@ -70,6 +71,7 @@ class Argument:
     code: str
     ctype: str = ""
     at_launch: str = ""
+    parameter: int = -1
 
 
 @dataclass(frozen=True)
@@ -119,7 +121,22 @@ class Signature:
             raise undetermined(self)
         for role in (arg.role for arg in self.arguments if arg.role not in values):
             values[role] = float(role) if is_number(role) else evaluate(role, _sizes(problem))
-        return tuple(self._packed(arg, values[arg.role]) for arg in self.arguments)
+        if not any("." in arg.name for arg in self.arguments):
+            return tuple(self._packed(arg, values[arg.role]) for arg in self.arguments)
+        return tuple(self._packed(group[0], values[group[0].role]) if "." not in group[0].name
+                     else _packed_struct(group, values) for group in self._parameters())  # fmt: skip
+
+    def _parameters(self) -> list[list[Argument]]:
+        """The arguments of each parameter."""
+        found: dict[int, list[Argument]] = {}
+        for i, arg in enumerate(self.arguments):
+            found.setdefault(self.place(i), []).append(arg)
+        return list(found.values())
+
+    def place(self, index: int) -> int:
+        """The parameter that an argument belongs to; itself, unless it is part of a struct."""
+        own = self.arguments[index].parameter
+        return index if own < 0 else own
 
     def _packed(self, argument: Argument, value: float | bytes) -> bytes:
         if argument.code == BF16_CODE and not isinstance(value, bytes):
@@ -182,6 +199,19 @@ def undetermined(signature: Signature) -> SignatureError:
     names = ", ".join(arg.name for arg in signature.unknown)
     verb = "means" if len(signature.unknown) == 1 else "mean"
     return SignatureError(f"{signature.entry}: what {names} {verb} is not clear", signature_hint(signature))
+
+
+def _packed_struct(fields: list[Argument], values: Mapping[str, float | bytes]) -> bytes:
+    """A struct as C++ lays it out: each field on a multiple of its size, the whole on one of the largest."""
+    layout, end, widest, packed = "<", 0, 1, []
+    for field in fields:
+        size = struct.calcsize("<" + _packing(field.code))
+        value = values[field.role]
+        layout += f"{-end % size}x{_packing(field.code)}"
+        end += -end % size + size
+        widest = max(widest, size)
+        packed.append(int(value) if isinstance(value, float) and field.code in "iIqQhHbB?" else value)
+    return pack(f"{layout}{-end % widest}x", *packed)
 
 
 def is_number(role: str) -> bool:

@@ -19,11 +19,12 @@ from gemmsmith.kernel.signature import Signature
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import FP32, DType, Problem
 from gemmsmith.userfile.entry_choice import Entry, choose_entry
-from gemmsmith.userfile.launch_values import FoundValue, Roles
+from gemmsmith.userfile.launch_values import FoundValue, Roles, roles_of
 from gemmsmith.userfile.options import UserOptions, with_directives
 from gemmsmith.userfile.parts import KernelSource
 from gemmsmith.userfile.project import Project
 from gemmsmith.userfile.source import read_text
+from gemmsmith.userfile.struct_parameters import flat_arguments, flat_parameters
 from gemmsmith.userfile.translation_unit import translation_unit
 from gemmsmith.userfile.user_launch import SAMPLE, KernelFacts, UserLaunch
 
@@ -112,8 +113,15 @@ def _recognised(
     facts: KernelFacts, passed: tuple[str, ...], declared: str, aliases: Mapping[str, str],
     constants: Mapping[str, int], computed: tuple[str, ...] = (),
 ) -> Signature:  # fmt: skip
-    parameters = [(parameter.type, parameter.name) for parameter in facts.kernel.parameters]
-    return recognise(facts.kernel.name, parameters, facts.reached, passed, declared, aliases, constants, computed)
+    flat = flat_parameters(facts.kernel.parameters, facts.sources, aliases)
+    parameters = [(parameter.type, parameter.name) for parameter in flat]
+    places = [parameter.place for parameter in flat] if len(flat) > len(facts.kernel.parameters) else []
+    if places:
+        names = [parameter.name for parameter in flat]
+        passed, computed = flat_arguments(passed, names, places), flat_arguments(computed, names, places)
+    # Device functions call their own matrices A, too: what they do to A.elements tells nothing about the kernel's.
+    body = facts.kernel.body if places else facts.reached
+    return recognise(facts.kernel.name, parameters, body, passed, declared, aliases, constants, computed, places)
 
 
 def launched_name(path: Path, entry: str) -> str:
@@ -168,7 +176,7 @@ def _roles(facts: KernelFacts, options: UserOptions) -> Roles:
         signature = _recognised(facts, (), options.signature, facts.aliases({}), facts.values({}))
     except GemmsmithError:
         return Roles(tuple(options.signature.split(",")) if options.signature else (), names)
-    return Roles(tuple(argument.role for argument in signature.arguments), names)
+    return roles_of(signature)
 
 
 def _is_product(project: Project, kernel: KernelSource) -> bool:

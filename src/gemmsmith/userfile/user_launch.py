@@ -17,7 +17,7 @@ from gemmsmith.userfile.host_scope import initial_values
 from gemmsmith.userfile.host_values import ASSUMED_SMS, HostScope
 from gemmsmith.userfile.launch_guess import LaunchGuess
 from gemmsmith.userfile.launch_site import launch_sites
-from gemmsmith.userfile.launch_values import FoundValue, Roles, SiteValues
+from gemmsmith.userfile.launch_values import FoundValue, Roles, SiteValues, roles_of
 from gemmsmith.userfile.options import UserOptions
 from gemmsmith.userfile.parts import KernelSource, SourceFile
 from gemmsmith.userfile.project import Project
@@ -124,9 +124,7 @@ class UserLaunch:
         other.swapped = signature.column_major
         other.signature = signature.transposed() if other.swapped else signature
         if self.site is not None:
-            named = other.signature.arguments
-            roles = Roles(tuple(a.role for a in named), tuple(a.name for a in named))
-            other.site = SiteValues(self.site.site, roles, self.site.given)
+            other.site = SiteValues(self.site.site, roles_of(other.signature), self.site.given)
         return other
 
     @property

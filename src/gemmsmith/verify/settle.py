@@ -158,8 +158,8 @@ def _other_launches(spec: KernelSpec) -> list[Any]:
 def _candidates(spec: KernelSpec, own: Signature, compiled: CompiledKernel) -> list[Signature]:
     if spec.declared_signature:
         return [own]
-    stored = {own.arguments[i].name for i in written_parameters(compiled.ptx, compiled.entry)
-              if i < len(own.arguments) and own.arguments[i].code == "P"}  # fmt: skip
+    written = written_parameters(compiled.ptx, compiled.entry)
+    stored = {arg.name for i, arg in enumerate(own.arguments) if own.place(i) in written and arg.code == "P"}
     own = _without_ignored(own, used_parameters(compiled.ptx, compiled.entry))
     pointers_open = any(arg.code == "P" for arg in own.unknown)
     if stored and (pointers_open or own.named(own.output) not in stored):
@@ -173,7 +173,7 @@ def _without_ignored(own: Signature, used: set[int]) -> Signature:
     One that uses some of them has forgotten the others, and is judged with all.
     """
     leading = [i for i, arg in enumerate(own.arguments) if arg.role in _LEADING]
-    if not leading or used.intersection(leading):
+    if not leading or used.intersection(map(own.place, leading)):
         return own
     arguments = tuple(replace(arg, role="0") if i in leading else arg for i, arg in enumerate(own.arguments))
     return replace(own, arguments=arguments)
