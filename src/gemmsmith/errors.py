@@ -50,6 +50,10 @@ class SignatureError(UsageError):
     """The entry of a kernel or its parameters were not recognised."""
 
 
+class TemplateValueError(UsageError):
+    """A kernel is a template, and nothing gives some of its parameters a value."""
+
+
 class MissingDeviceError(GemmsmithError):
     """There is no driver, no GPU, or a tool is not installed."""
 

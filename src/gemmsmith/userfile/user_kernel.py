@@ -7,11 +7,11 @@ template's defaults.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from gemmsmith.errors import GemmsmithError, UnknownKernelError, UsageError
+from gemmsmith.errors import GemmsmithError, TemplateValueError, UnknownKernelError
 from gemmsmith.kernel.layout import ROW_MAJOR, layout_named
 from gemmsmith.kernel.operand_types import element_types
 from gemmsmith.kernel.roles import recognise
@@ -21,10 +21,11 @@ from gemmsmith.problem import FP32, DType, Problem
 from gemmsmith.userfile.entry_choice import Entry, choose_entry
 from gemmsmith.userfile.launch_values import FoundValue, Roles, roles_of
 from gemmsmith.userfile.options import UserOptions, with_directives
-from gemmsmith.userfile.parts import KernelSource
+from gemmsmith.userfile.parts import KernelSource, TemplateParameter
 from gemmsmith.userfile.project import Project
 from gemmsmith.userfile.source import read_text
 from gemmsmith.userfile.struct_parameters import flat_arguments, flat_parameters
+from gemmsmith.userfile.template_guesses import template_guesses
 from gemmsmith.userfile.translation_unit import translation_unit
 from gemmsmith.userfile.user_launch import SAMPLE, KernelFacts, UserLaunch
 
@@ -149,11 +150,31 @@ def name_expression(kernel: KernelSource, values: Mapping[str, str], dtype: DTyp
             break
         text = values.get(parameter.name) or parameter.default
         if not text and parameter.kind != "typename":
-            raise UsageError(f"{kernel.name} is a template and its parameter {parameter.name} has no value",
-                             f"give it one: -D {parameter.name}=64, for example")  # fmt: skip
+            raise _without_values(kernel, _missing(kernel, values))
         known = re.sub(r"[A-Za-z_]\w*", lambda word: arguments.get(word[0], word[0]), text)
         arguments[parameter.name] = known or dtype.cuda
     return f"{kernel.qualified}<{', '.join(arguments.values())}>"
+
+
+def missing_values(path: Path, options: UserOptions) -> tuple[TemplateParameter, ...]:
+    """The parameters of a kernel template that nothing gives a value; a type without one is that of the inputs."""
+    read = _read(path, options)
+    return _missing(read.entry.kernel, dict(read.defines))
+
+
+def _missing(kernel: KernelSource, values: Mapping[str, str]) -> tuple[TemplateParameter, ...]:
+    return tuple(p for p in kernel.template or () if not p.pack and p.kind != "typename"
+                 and not (values.get(p.name) or p.default))  # fmt: skip
+
+
+def _without_values(kernel: KernelSource, missing: Sequence[TemplateParameter]) -> TemplateValueError:
+    names = ", ".join(parameter.name for parameter in missing)
+    many = f"its parameters {names} have" if len(missing) > 1 else f"its parameter {names} has"
+    guess = next(template_guesses(missing), ())
+    example = " ".join(f"-D {name}={value}" for name, value in guess) or f"-D {missing[0].name}=64"
+    every = "them all" if len(missing) > 1 else "it"
+    return TemplateValueError(f"{kernel.name} is a template and {many} no value: nothing in the repository launches it",
+                              f"give {every}, for example {example}")  # fmt: skip
 
 
 def _template_names(kernel: KernelSource) -> set[str]:
