@@ -93,7 +93,8 @@ def recognise(
         if not roles.get(i) and found[i].type.is_integer and not found[i].is_pointer:
             roles[i] = _formula(text, {p.at_launch: roles.get(j, "") for j, p in enumerate(found)}, constants or {})
     arguments = [
-        Argument(p.name, roles.get(i, ""), p.code, p.type.name, p.at_launch, p.place) for i, p in enumerate(found)
+        Argument(p.name, roles.get(i, ""), p.code, p.type.name, p.at_launch, p.place, p.type.stars > 1)
+        for i, p in enumerate(found)
     ]
     return _complete(Signature(entry, tuple(arguments)), body, constants or {})
 
@@ -102,8 +103,8 @@ def _parameter(
     entry: str, kind: str, name: str, at_launch: str, aliases: Mapping[str, str], place: int
 ) -> _Parameter:
     known = parameter_type(kind, aliases)
-    if known.stars > 1:
-        raise SignatureError(f"{entry}: {name} is an array of pointers ({kind.strip()}), which is not supported",
+    if known.stars > 2:
+        raise SignatureError(f"{entry}: {name} points to arrays of pointers ({kind.strip()}), which is not supported",
                              "gemmsmith.launch runs the kernel with arguments of your own")  # fmt: skip
     if known.reference or (not known.stars and not known.scalar_code):
         raise SignatureError(f"{entry}: {name} is passed as {kind.strip()}, which is neither a pointer nor a number",
@@ -125,7 +126,8 @@ def _declared(entry: str, found: list[_Parameter], declared: str) -> Signature:
         if parameter.is_pointer != (role in _POINTERS) and role != "0":
             kind = "a pointer" if parameter.is_pointer else "a number"
             raise SignatureError(f"--signature: {parameter.name} is {kind}, which {role} cannot be")
-        arguments.append(Argument(parameter.name, role, parameter.code, parameter.type.name, "", parameter.place))
+        arguments.append(Argument(parameter.name, role, parameter.code, parameter.type.name, "", parameter.place,
+                                  parameter.type.stars > 1))  # fmt: skip
     signature = Signature(entry, tuple(arguments))
     given = [arg.role for arg in arguments if arg.role in EXTENTS]
     _check_pointers(signature)

@@ -63,7 +63,8 @@ class Argument:
     ``code`` is a scalar's in ``struct``, 'P' for a pointer, 'bf16', or '128s' for a tensor map. ``role`` is '' while it
     is not known, a number for a constant, and a formula of the sizes for what host code computes from them ("4*K").
     ``at_launch`` is what host code passes, if that is a plain name. The fields of a struct that is passed by value are
-    arguments of their own, called "A.width"; ``parameter`` is the index of the parameter that they belong to.
+    arguments of their own, called "A.width"; ``parameter`` is the index of the parameter that they belong to. ``table``:
+    it is an array of pointers, one for each matrix of a batch.
     """
 
     name: str
@@ -72,6 +73,7 @@ class Argument:
     ctype: str = ""
     at_launch: str = ""
     parameter: int = -1
+    table: bool = False
 
 
 @dataclass(frozen=True)
@@ -157,6 +159,10 @@ class Signature:
 
     def has(self, role: str) -> bool:
         return any(arg.role == role for arg in self.arguments)
+
+    def takes_table(self, role: str) -> bool:
+        """Whether the parameter with ``role`` is an array of pointers."""
+        return any(arg.role == role and arg.table for arg in self.arguments)
 
     def named(self, role: str) -> str:
         """The user's name of the parameter with ``role``; the role itself if there is none."""

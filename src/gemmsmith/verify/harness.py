@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from gemmsmith.call import binding
 from gemmsmith.call.launch_plan import LaunchPlan, plan_launches
+from gemmsmith.call.pointer_tables import pointer_tables
 from gemmsmith.errors import (
     GemmsmithError,
     LaunchError,
@@ -257,7 +258,8 @@ def _run_guarded(
         aside: tuple[Damage, ...] = ()
         if problem.m and problem.n and problem.batch:
             binding.check_simulated(device, spec, problem)
-            plan = plan_launches(spec, config, problem, addresses)
+            addresses = stack.enter_context(pointer_tables(device, spec.signature, problem, addresses))
+            plan = plan_launches(spec, config, problem, addresses, tables=True)
             needed = plan.workspace_bytes // problem.dtype.itemsize
             workspace = matrix("workspace", (1, needed), needed, problem.dtype, 0) if needed else None
             start(plan, addresses, workspace.address if workspace is not None else 0)

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from gemmsmith.call import binding
 from gemmsmith.call.launch_plan import plan_launches
+from gemmsmith.call.pointer_tables import pointer_tables
 from gemmsmith.errors import GemmsmithError, TimeLimitError
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.layout import LAYOUTS, Layout
@@ -143,15 +144,16 @@ def _launched(
     addresses = [_upload(device, values) for values in (a, b, c)]
     extra = _upload(device, c if signature.has("D") else bias) if signature.has("D") or bias is not None else 0
     try:
-        given = Addresses(addresses[0], addresses[1], addresses[2], extra)
-        plan = plan_launches(spec, config, problem, given)
-        for step in binding.load_plan(device, plan, compile_fn).steps(given):
-            if blocks is None or not isinstance(device, SimDevice):
-                device.launch(step.loaded, step.launch)
-            else:
-                device.launch(step.loaded, step.launch, blocks)
-        with suppress(HazardError):  # the trials report races
-            device.synchronize()
+        matrices = Addresses(addresses[0], addresses[1], addresses[2], extra)
+        with pointer_tables(device, signature, problem, matrices) as given:
+            plan = plan_launches(spec, config, problem, given, tables=True)
+            for step in binding.load_plan(device, plan, compile_fn).steps(given):
+                if blocks is None or not isinstance(device, SimDevice):
+                    device.launch(step.loaded, step.launch)
+                else:
+                    device.launch(step.loaded, step.launch, blocks)
+            with suppress(HazardError):  # the trials report races
+                device.synchronize()
         after = device.read(addresses[2], c.nbytes).view(c.dtype)
     finally:
         for address in filter(None, (*addresses, extra)):
