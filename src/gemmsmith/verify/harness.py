@@ -237,11 +237,14 @@ def _run_guarded(
     with ExitStack() as stack:
         # The matrices of a batch are stacked by rows.
         named = spec.signature.named if not spec.is_rung else str
-        a = matrix(named("A"), data.a.shape, problem.lda, problem.dtype, offsets[0])
-        b = matrix(named("B"), data.b.shape, problem.ldb, problem.dtype, offsets[1])
+        spare = spare_bytes(spec, problem)
+        in_a, in_b = (_followed_by_zeros(values, spare.get(role, 0) // (ld * values.itemsize))
+                      for role, values, ld in (("A", data.a, problem.lda), ("B", data.b, problem.ldb)))  # fmt: skip
+        a = matrix(named("A"), in_a.shape, problem.lda, problem.dtype, offsets[0])
+        b = matrix(named("B"), in_b.shape, problem.ldb, problem.dtype, offsets[1])
         c = matrix(named(spec.signature.output), data.c.shape, problem.ldc, problem.out_dtype, offsets[2])
-        a.upload(data.a)
-        b.upload(data.b)
+        a.upload(in_a)
+        b.upload(in_b)
         bias: GuardedMatrix | None = None
         addend: GuardedMatrix | None = None
         if spec.signature.has("D"):  # D = alpha·A·B + beta·C: C is an input, and D is poisoned
@@ -268,6 +271,18 @@ def _run_guarded(
         inputs += bias.damage(is_input=True) if bias is not None else ()
         after = c.read_back(is_input=False)
         return after.values, inputs + after.damage + aside
+
+
+def spare_bytes(spec: KernelSpec, problem: Problem) -> dict[str, int]:
+    """How many zeros follow A and B, for a kernel whose host code pads them (``UserLaunch.padded_as_allocated``)."""
+    if not getattr(spec.geometry, "padded", False):
+        return {}
+    found: dict[str, int] = spec.geometry.spare(problem)  # type: ignore[attr-defined]
+    return found
+
+
+def _followed_by_zeros(values: Array, rows: int) -> Array:
+    return np.concatenate([values, np.zeros((rows, values.shape[1]), values.dtype)]) if rows else values
 
 
 def _set_c(device: Device, problem: Problem, data: Operands, c: GuardedMatrix, c_fill: str) -> None:

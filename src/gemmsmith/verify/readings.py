@@ -30,6 +30,7 @@ from gemmsmith.run.device import Device
 from gemmsmith.sim.device import SimDevice
 from gemmsmith.sim.hazards import HazardError
 from gemmsmith.verify.arithmetic import exact_limit
+from gemmsmith.verify.harness import spare_bytes
 
 Array = NDArray[Any]
 _LEADING = 32  # a leading dimension is a multiple of this: vector loads work
@@ -137,6 +138,9 @@ def _launched(
                                             (problem.lda, problem.ldb, problem.ldc), padded, strict=True)
     ]  # fmt: skip
     a, b = (_integers(rng, size, bound, problem.dtype) for size in sizes[:2])
+    spare = spare_bytes(spec, problem)
+    a, b = (np.concatenate([values, np.zeros(ceil_div(spare.get(role, 0), values.itemsize), values.dtype)])
+            for role, values in (("A", a), ("B", b)))  # fmt: skip
     c = _integers(rng, sizes[2], _ADDEND, problem.out_dtype)
     bias = None
     if signature.has("bias"):

@@ -36,7 +36,8 @@ _MOST_TRIALS = 14  # launches of readings; six orders of M, N and K, and of A an
 class Settled:
     """A kernel with its reading. ``lines`` say what was found that the file does not say; ``words`` are the options
     that say it to other commands; ``rejected`` is what was found and contradicted; ``only`` is the one case in which a
-    product was found ("N = K, as a row-major kernel"), where no shape with different extents gives one."""
+    product was found ("N = K, as a row-major kernel"), where no shape with different extents gives one; ``padded`` says
+    how much memory after A and B the kernel reads, which its host code allocates."""
 
     spec: KernelSpec
     reading: Reading | None = None
@@ -46,6 +47,7 @@ class Settled:
     rejected: str = ""
     launch_found: bool = False
     only: str = ""
+    padded: str = ""
 
     def without_accumulation(self) -> Settled:
         """The same, where C += A·B is A·B because C holds zeros."""
@@ -112,17 +114,34 @@ def settle(
     if first.unknown:
         refused = undetermined(first)
         raise SignatureError(f"{refused.message}, and no meaning that was tried gives a product", refused.hint)
+    if spare := _spare(spec, first, shapes[0]):
+        padded = replace(spec, geometry=spec.geometry.padded_as_allocated())  # type: ignore[attr-defined]
+        found = find_readings(open_device(), padded, config, first, shapes[0], compile_fn, blocks)
+        for reading in found:
+            if reading.scaled and (reading.layout == layout or (layout is None and not contradiction(reading))):
+                settled = _settled(padded, own, reading, shapes[0])
+                line = f"it reads past the end of its matrices: its host code allocates {spare}, checked as zeros"
+                return replace(settled, padded=spare, lines=(*settled.lines, line))
     only = ""
     if not rejected and blocks is None and not first.fixed and not first.square:
         for equal, shape in _equal_extents(shapes[0]):
             found = find_readings(open_device(), spec, config, first, shape, compile_fn)
             accepted = [r for r in found if (layout is None and not contradiction(r)) or r.layout == layout]
-            if accepted and equal == "M = N":  # the trials find this themselves
-                return _settled(spec, own, accepted[0], shape)
+            plain = [r for r in accepted if r.layout.stored[::2] == (False, False)]  # else C may just be transposed
+            if plain and equal == "M = N":  # the trials find this themselves
+                return _settled(spec, own, plain[0], shape)
             if accepted:
                 only = f"{equal}, as a {accepted[0].layout}"
                 break
     return Settled(spec if first == own else spec.read_as(first, spec.layouts[0]), rejected=rejected, only=only)
+
+
+def _spare(spec: KernelSpec, first: Signature, shape: Shape) -> str:
+    """What host code allocates beyond A and B, as text; empty if nothing."""
+    if not hasattr(spec.geometry, "spare"):
+        return ""
+    more = spec.geometry.spare(spec.problem(*shape))
+    return " and ".join(f"{count:,} bytes more for {first.named(role)}" for role, count in more.items())
 
 
 def _equal_extents(shape: Shape) -> list[tuple[str, Shape]]:

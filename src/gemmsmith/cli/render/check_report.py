@@ -69,6 +69,8 @@ class Report:
 
     @property
     def ok(self) -> bool:
+        if self.strict and self.settled.padded:
+            return False
         return all(v.trusted or (not self.strict and self.only_warns(t, v)) for t, v in self.verdicts)
 
     def only_warns(self, trial: Trial, verdict: Verdict) -> bool:
@@ -89,7 +91,7 @@ class Report:
             return "racy"
         if not all(self.only_warns(trial, verdict) for trial, verdict in self.failed):
             return "wrong"
-        labels = [trial.label for trial, _ in self.failed]
+        labels = [trial.label for trial, _ in self.failed] + [RAGGED] * bool(self.settled.padded)
         restricted = {DISTINCT: "square_only", RAGGED: "whole_tiles", ODD: "aligned_rows"}
         return next((status for label, status in restricted.items() if label in labels),
                     "column_major" if self._is_column_major else "right")  # fmt: skip
@@ -218,11 +220,13 @@ class Report:
             return []
         words = {DISTINCT: "M = N", RAGGED: "whole tiles", ODD: "rows that start on multiples of 16 bytes"}
         labels = [trial.label for trial, _ in self.failed]
+        if self.settled.padded:
+            return ["operands that are padded with zeros, as its host code allocates them,"]
         return [text for label, text in words.items() if label in labels]
 
     def next_command(self) -> str:
         """What to try after a kernel that is right; empty otherwise."""
-        if not self.ok:
+        if not self.ok or any(arg.table for arg in self.spec.signature.arguments):
             return ""
         words = ["gemmsmith", "profile", self.word]
         return shlex.join([*words, *self.options, *self.settled.words])
