@@ -118,7 +118,7 @@ def _kernel_launch(spec: KernelSpec, config: Config, prologue: Prologue, special
     signature = spec.signature
     packed = signature.pack(problem, *addresses, workspace=prologue.workspace)
     maps = _tensor_maps(spec, config, problem, prologue.mapped or addresses)
-    arguments = packed
+    arguments: tuple[bytes | MapArgument, ...] = packed
     if maps:
         named = zip(signature.arguments, packed, strict=True)
         arguments = tuple(maps.get(each.name, known) for each, known in named)

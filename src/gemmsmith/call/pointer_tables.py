@@ -1,4 +1,4 @@
-"""Arrays of pointers, one for each matrix of a batch, for kernels that take ``float** A`` as cublasSgemmBatched does."""
+"""Arrays of pointers, one for each matrix of a batch, for kernels that take ``float** A`` as cublasSgemmBatched."""
 
 from __future__ import annotations
 

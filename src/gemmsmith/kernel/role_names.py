@@ -74,7 +74,7 @@ def leading_role(name: str, batched: bool) -> str:
 def field_role(field: str, matrix: str) -> str:
     """What a number beside the elements of ``matrix`` (A, B, C or D) means in a struct: width, height, stride."""
     found = [word for word in words(field) if word not in _EXTENT_NOISE]
-    if not found and words(field) == ["ld"] or found and found[0] in ("stride", "pitch", "ld", "lda", "leading"):
+    if (not found and words(field) == ["ld"]) or (found and found[0] in ("stride", "pitch", "ld", "lda", "leading")):
         return f"ld{matrix.lower()}"
     told = [word for word in found if word != "n"] or found
     if len(told) != 1 or matrix.lower() not in _SIDES or told[0] not in _ROWS | _COLUMNS:

@@ -99,9 +99,7 @@ def recognise(
     return _complete(Signature(entry, tuple(arguments)), body, constants or {})
 
 
-def _parameter(
-    entry: str, kind: str, name: str, at_launch: str, aliases: Mapping[str, str], place: int
-) -> _Parameter:
+def _parameter(entry: str, kind: str, name: str, at_launch: str, aliases: Mapping[str, str], place: int) -> _Parameter:
     known = parameter_type(kind, aliases)
     if known.stars > 2:
         raise SignatureError(f"{entry}: {name} points to arrays of pointers ({kind.strip()}), which is not supported",

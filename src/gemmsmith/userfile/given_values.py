@@ -9,29 +9,40 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-_CONSTANTS = re.compile(r"\b(?:constexpr|const)\b[^;{}()]*=[^;{}]*;")
+_CONSTANTS = re.compile(r"\b(?:constexpr|const)\b[^;{}()=]{0,200}=[^;{}]{0,2000};")
 _VALUE = r"\s*=(?!=)\s*)[^,;()]*(?:\([^()]*(?:\([^()]*\)[^()]*)*\)[^,;()]*)*(?=[,;])"
 
 
 def with_given_values(text: str, values: Mapping[str, str]) -> tuple[str, frozenset[str]]:
-    """``text`` with these values of its macros and constants; and the names that are constants, which -D would break."""
+    """``text`` with these values of its macros and constants; and the names of constants, which -D would break."""
     constants: set[str] = set()
     for name, value in values.items():
         if name not in text:
             continue
-        text = _macro(name).sub(lambda m, v=value: f"{m[1]} {v}" + "\n" * m[0].count("\n"), text)  # type: ignore[misc]
-        set_here = re.compile(rf"(\b{name}{_VALUE}")
-
-        def given(statement: re.Match[str], pattern: re.Pattern[str] = set_here, name: str = name, value: str = value) -> str:
-            made, count = pattern.subn(lambda m: m[1] + value + "\n" * m[0][len(m[1]):].count("\n"), statement[0])
-            if count:
-                constants.add(name)
-            return made
-
-        text = _CONSTANTS.sub(given, text)
+        text = _macro(name).sub(lambda m, new=f" {value}": m[1] + new + _line_ends(m[0]), text)  # type: ignore[misc]
+        text, found = _with_constant(text, name, value)
+        constants |= {name} if found else set()
     return text, frozenset(constants)
+
+
+def _with_constant(text: str, name: str, value: str) -> tuple[str, bool]:
+    """``text`` where declarations of the constant ``name`` set it to ``value``; whether there is one."""
+    declared = re.compile(rf"(\b{name}{_VALUE}")
+    found = False
+
+    def given(statement: re.Match[str]) -> str:
+        nonlocal found
+        made, count = declared.subn(lambda m: m[1] + value + _line_ends(m[0][len(m[1]) :]), statement[0])
+        found |= count > 0
+        return made
+
+    return _CONSTANTS.sub(given, text), found
 
 
 def _macro(name: str) -> re.Pattern[str]:
     """A definition of the macro without parameters, with its continuation lines."""
     return re.compile(rf"^([ \t]*#[ \t]*define[ \t]+{name})\b(?!\()(?:[^\n\\]|\\[^\n]|\\\n)*", re.M)
+
+
+def _line_ends(text: str) -> str:
+    return "\n" * text.count("\n")

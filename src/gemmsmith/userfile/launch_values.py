@@ -24,8 +24,8 @@ _LONGEST = 100  # characters of a text that are shown
 # Usual names of the extents in host code, for values that the source does not tell.
 _USUAL = {
     "M": r"h_?a|a[_.]?(?:h|height|rows?|m)|(?:num|n)_?(?:a_?)?rows?_?a?|dims?_?a\.y|dim_?m|m_?(?:size|dim)|rows|height",
-    "N": r"w_?b|b[_.]?(?:w|width|cols?|columns|n)|(?:num|n)_?(?:b_?)?col(?:umn)?s?_?b?|dims?_?b\.x|dim_?n|n_?(?:size|dim)"
-         r"|cols|width",
+    "N": r"w_?b|b[_.]?(?:w|width|cols?|columns|n)|(?:num|n)_?(?:b_?)?col(?:umn)?s?_?b?|dims?_?b\.x|dim_?n"
+         r"|n_?(?:size|dim)|cols|width",
     "K": r"w_?a|h_?b|a[_.]?(?:w|width|cols?|columns|k)|b[_.]?(?:h|height|rows?|k)|dims?_?a\.x|dims?_?b\.y|dim_?k"
          r"|k_?(?:size|dim)|inner",
 }  # fmt: skip

@@ -1,7 +1,7 @@
 """Constants that a macro declares around a launch, as dispatch macros do:
 
-    #define BOOL_SWITCH(COND, NAME, ...) [&] { if (COND) { constexpr bool NAME = true; return __VA_ARGS__(); } …
-    BOOL_SWITCH(n % 64 == 0, Even, [&] { kernel<Even><<<grid, block>>>(…); });
+#define BOOL_SWITCH(COND, NAME, ...) [&] { if (COND) { constexpr bool NAME = true; return __VA_ARGS__(); } …
+BOOL_SWITCH(n % 64 == 0, Even, [&] { kernel<Even><<<grid, block>>>(…); });
 """
 
 from __future__ import annotations

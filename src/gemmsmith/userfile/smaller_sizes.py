@@ -36,7 +36,7 @@ class SmallerSizes:
 
 
 def smaller_sizes(path: Path, options: UserOptions) -> Iterator[SmallerSizes]:
-    """Smaller sizes of the kernel, the smallest first; none where its sizes do not follow from constants of the file."""
+    """Smaller sizes of the kernel, the smallest first; none where they do not follow from constants of the file."""
     facts, constants = read_facts(path, options)
     texts: dict[str, str] = {}
     for source in reversed(facts.sources):

@@ -131,8 +131,9 @@ def verify_launch(
     launch   further options of the command line that reproduces this case
     blocks   only these blocks are run, on the simulator, and only what they write is judged
 
-    Wrong use, compile errors and a launch that takes too long raise. Another error on the device while the kernel runs becomes a failing verdict with its
-    message and hint. A launch that only has races ran to its end, so its result is judged too.
+    Wrong use, compile errors and a launch that takes too long raise. Another error on the device while the kernel runs
+    becomes a failing verdict with its message and hint. A launch that only has races ran to its end, so its result is
+    judged too.
     """
     fill = MODES.get(mode, "normal") if fill is None else fill
     check_mode(mode, fill, problem)

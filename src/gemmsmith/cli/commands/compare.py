@@ -7,7 +7,7 @@ import io
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import typer
 
@@ -106,13 +106,13 @@ def command(
 
 def _options(config: str, preset: str, launch: str, include: list[Path] | None) -> KernelOptions:
     """'block=32,32; grid=…' as the options of a file."""
-    given = {}
+    given: dict[str, Any] = {}
     for part in filter(None, (piece.strip() for piece in launch.split(";"))):
         name, equals, value = part.partition("=")
         if name.strip() not in _FIELDS or not equals or not value.strip():
             raise UsageError(f"{part!r} says nothing about a launch", f"write NAME=VALUE; names: {', '.join(_FIELDS)}")
         given[name.strip()] = value.strip()
-    return KernelOptions(config, preset, None, *(given.get(name, "") for name in _FIELDS), include)
+    return KernelOptions(config, preset, include=include, **given)
 
 
 def rows_csv(found: Comparison) -> str:
