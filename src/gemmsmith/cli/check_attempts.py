@@ -3,6 +3,7 @@ simulator, and template parameters that no launch gives a value. What was tried 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +20,7 @@ from gemmsmith.userfile.user_kernel import missing_values
 from gemmsmith.verify.check_shapes import check_shapes, sampled_blocks
 
 Check = Callable[[KernelSpec, Config, Asked], Report]
+_TRYING_S = 10.0  # after which no further values of a template are tried
 
 
 def check_product(asked: Asked, check: Check = run_check) -> Report:
@@ -54,8 +56,11 @@ def _with_guessed_values(asked: Asked, check: Check) -> Report | None:
     it may need others. What does not compile with any of them raises, with the compiler's reason."""
     refused: CompileError | None = None
     compiled = False
+    start = time.monotonic()
     options = replace(asked.options.launch, defines=asked.options.pairs)
     for values in template_guesses(missing_values(Path(asked.kernel), options)):
+        if time.monotonic() - start > _TRYING_S:
+            break
         try:
             report = _tried(asked, values, check)
         except TimeLimitError:
