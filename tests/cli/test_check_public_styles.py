@@ -56,21 +56,28 @@ int main() {
 
 def fixed(stride: str = "K_GLOBAL") -> str:
     # A few blocks that each compute much would take minutes; with TIMES 1 three blocks are sampled.
-    return FIXED.replace("STRIDE", stride).replace("TIMES", "1").replace(
-        "float s = 0;", "for (; row < M_GLOBAL; row += gridDim.y * TILE) for (int j = col; j < N_GLOBAL; j += "
-        "gridDim.x * TILE) { float s = 0;").replace("* N_GLOBAL + col]", "* N_GLOBAL + j]").replace(
-        "= s;\n", "= s; }\n").replace("dim3(N_GLOBAL / TILE / 1, M_GLOBAL / TILE / 1)", "dim3(2, 2 + 0 * M_GLOBAL)")
+    return (
+        FIXED.replace("STRIDE", stride)
+        .replace("TIMES", "1")
+        .replace(
+            "float s = 0;",
+            "for (; row < M_GLOBAL; row += gridDim.y * TILE) for (int j = col; j < N_GLOBAL; j += "
+            "gridDim.x * TILE) { float s = 0;",
+        )
+        .replace("* N_GLOBAL + col]", "* N_GLOBAL + j]")
+        .replace("= s;\n", "= s; }\n")
+        .replace("dim3(N_GLOBAL / TILE / 1, M_GLOBAL / TILE / 1)", "dim3(2, 2 + 0 * M_GLOBAL)")
+    )
 
 
-def test_sizes_that_take_too_long_are_made_smaller_and_said(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_sizes_that_take_too_long_are_made_smaller_and_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, found = check(tmp_path, fixed(), capsys)
     assert (code, found["status"]) == (0, "right"), found
     assert "M_BLOCKS=16, N_BLOCKS=8, k_blocks=12 (in the file: 256, 256, 256)" in found["found"][0]
     assert found["trials"][0]["problem"]["k"] == 192
     assert found["launch"]["block"] == [16, 16, 1]  # the branch of #if that is taken
-    code, found = check(tmp_path, fixed(stride="N_GLOBAL + 1"), capsys)
+    code, found = check(tmp_path, fixed(stride="N_GLOBAL + 1"), capsys, "-D", "M_BLOCKS=2", "-D", "N_BLOCKS=4", "-D",
+                        "k_blocks=3")  # fmt: skip
     assert (code, found["status"]) == (1, "wrong")
     code, found = check(tmp_path, fixed(stride="N_GLOBAL"), capsys)  # the file has N = K
     assert (code, found["status"]) == (0, "right")
