@@ -56,6 +56,10 @@ class SignatureError(UsageError):
     """The entry of a kernel or its parameters were not recognised."""
 
 
+class TemplateValueError(UsageError):
+    """A kernel is a template, and nothing gives some of its parameters a value."""
+
+
 class MissingDeviceError(GemmsmithError):
     """There is no driver, no GPU, or a tool is not installed."""
 
@@ -80,6 +84,12 @@ class LaunchError(GemmsmithError):
 
 class SimulationError(GemmsmithError):
     """The simulated kernel did something that is undefined or faults on a GPU."""
+
+
+class TimeLimitError(SimulationError):
+    """A simulated launch was still running when its time was up: it may be slow, or never end. No verdict."""
+
+    exit_code = 2
 
 
 class UnknownInstructionError(SimulationError):

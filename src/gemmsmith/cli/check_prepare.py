@@ -91,7 +91,9 @@ class Prepared:
         if self.spec.is_rung or signature.accumulates:
             return False
         read = read_parameters(self.compiled.ptx, self.compiled.entry)
-        return any(arg.role == signature.output and i in read for i, arg in enumerate(signature.arguments))
+        return any(
+            arg.role == signature.output and signature.place(i) in read for i, arg in enumerate(signature.arguments)
+        )
 
 
 def prepare(spec: KernelSpec, config: Config, asked: Asked) -> Prepared:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 from gemmsmith.compile.request import CompileRequest
 from gemmsmith.compile.toolchain import Toolchain
 from gemmsmith.userfile.edited import Edited
+from gemmsmith.userfile.given_values import with_given_values
 from gemmsmith.userfile.host_code import Source
 from gemmsmith.userfile.include_search import IncludeSearch
 from gemmsmith.userfile.stub_headers import PRELUDE, needs_cpp20, prelude, without_unused_includes
@@ -68,6 +70,7 @@ class UserSource:
         texts = self.source.device_code("" if self._whole else request.entry)
         own = without_unused_includes({n: text for n, text in texts.items() if n not in self.bundle.libraries})
         texts |= own
+        request = _with_defines(request, texts, own)
         opening = prelude(own.values(), self.bundle.includes, self.source.names, self._libcuxx)
         headers = [(name, text) for name, text in texts.items() if name != self.bundle.name]
         return replace(
@@ -107,3 +110,12 @@ class UserSource:
             second = [path for file in first for path in self._search.includers(file)[:1]]
             self._mains = list(dict.fromkeys(first + second))
         return self._mains.pop(0) if self._mains else None
+
+
+def _with_defines(request: CompileRequest, texts: dict[str, str], own: Iterable[str]) -> CompileRequest:
+    """The request without the macros that name constants of the file: their values are set in ``texts``."""
+    constants: set[str] = set()
+    for name in own:
+        texts[name], found = with_given_values(texts[name], dict(request.defines))
+        constants |= found
+    return replace(request, defines=tuple(pair for pair in request.defines if pair[0] not in constants))

@@ -85,6 +85,8 @@ class SimDevice:
         self.schedule = schedule or schedule_named("lockstep")
         self.mod32 = mod32
         self.memory = GlobalMemory()
+        # What every byte of shared memory holds at first; then reading what was never written is no fault.
+        self.garbage: int | None = None
         self.loads: dict[tuple[str, str], LoadedPtx] = {}  # may be shared between devices of one mode
         # What kernels printed, a string for each call of printf by a thread.
         self.prints: list[str] = []
@@ -198,6 +200,9 @@ class SimDevice:
                 machine = Machine(loaded.lowered, loaded.program(wave.lanes), wave, self.memory, schedule, log,
                                   counters, deadline, look)  # fmt: skip
                 machine.prints = [] if isinstance(look, SecondLook) else self.prints  # the second look prints again
+                if self.garbage is not None:
+                    machine.shared.data[:] = self.garbage
+                    machine.shared.check = False
                 machine.run()
 
         try:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from gemmsmith.errors import SimulationError
+from gemmsmith.errors import SimulationError, TimeLimitError
 from gemmsmith.sim.bundle import Bundle
 from gemmsmith.sim.lanes import Lanes, WaveState
 from gemmsmith.sim.memory import AccessFault, ArrayFault, GlobalMemory, LaneFault
@@ -152,14 +152,12 @@ def _groups(state: WaveState, block: int, waiting: Sequence[Waiting]) -> tuple[t
     return tuple(spots.values()), tuple(counts.values())
 
 
-def endless(state: WaveState, step: Bundle[Any], lanes: Lanes) -> KernelFaultError:
+def endless(state: WaveState, step: Bundle[Any], lanes: Lanes) -> TimeLimitError:
     """Time is up and the kernel still runs."""
     i, lane = step.first.instruction, int(state.indices(lanes)[0])
-    what = "the kernel did not end in the time it was given: a loop may never end"
-    return KernelFaultError(
-        what,
+    return TimeLimitError(
+        "the kernel did not end in the time it was given: a loop may never end",
         f"{i.where}: {i.text}; {state.place(lane)} is there",
-        Fault("hang", what, (spot(state, step.first, lane),)),
     )
 
 

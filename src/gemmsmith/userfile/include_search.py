@@ -168,4 +168,4 @@ def _source_files(root: Path) -> Iterator[Path]:
 
 
 def _common(path: Path, folder: Path) -> int:
-    return len(os.path.commonpath([path, folder]))
+    return len(os.path.commonpath([path, os.path.abspath(folder)]))

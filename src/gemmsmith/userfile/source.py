@@ -190,6 +190,9 @@ class _Reader:
         body = node.child_by_field_name("body")
         if body is None:
             return []
+        if not name and node.parent is not None and node.parent.type == "type_definition":  # typedef struct {…} Matrix
+            declared = innermost(node.parent.child_by_field_name("declarator"))
+            name = text_of(self.code, declared) if declared is not None else ""
         if name:
             self.qualified.setdefault(name, "::".join((*scope, name)))
             listed = template.child_by_field_name("parameters") if template is not None else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -22,7 +23,7 @@ from gemmsmith.cli.options.trial import TrialOptions
 from gemmsmith.cli.options.verification import VerificationOptions
 from gemmsmith.cli.render.findings import NOT_RUNNABLE
 from gemmsmith.cli.render.format_names import Format
-from gemmsmith.errors import GemmsmithError, MissingDeviceError, UsageError
+from gemmsmith.errors import GemmsmithError, MissingDeviceError, TemplateValueError, UsageError
 
 _SHAPE = ShapeOptions(128, 128, 128)
 _DEVICE = DeviceOptions("sim")
@@ -111,12 +112,14 @@ def _check_launches(asked: _Asked) -> bool:
 
 
 def _check_product(asked: _Asked) -> bool:
-    spec, config = find_kernel(asked.kernel, asked.options)
-    from gemmsmith.cli.check_run import Asked, run_check  # after every refusal that needs no device
+    with suppress(TemplateValueError):  # every other refusal that needs no device comes before slow imports
+        find_kernel(asked.kernel, asked.options)
+    from gemmsmith.cli.check_attempts import check_product
+    from gemmsmith.cli.check_run import Asked
 
     free = asked.shape == _SHAPE
-    report = run_check(spec, config, Asked(asked.kernel, asked.options, asked.shape, free, asked.device, asked.timeout,
-                                           asked.checks, asked.cache, asked.trial))  # fmt: skip
+    report = check_product(Asked(asked.kernel, asked.options, asked.shape, free, asked.device, asked.timeout,
+                                 asked.checks, asked.cache, asked.trial))  # fmt: skip
     if asked.form.is_document:
         _print_document(asked, [report.to_json()])
     else:

@@ -7,7 +7,8 @@ import io
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, ClassVar
+from pathlib import Path
+from typing import Annotated, Any, ClassVar
 
 import typer
 
@@ -33,7 +34,7 @@ _CONFIG = "Parameters of the {} kernel, or macros of a file: BM=64,BN=64."
 _PRESET = "A named configuration of the {} kernel, a rung."
 _LAUNCH = "Launch of the {} kernel, a file: 'block=32,32; grid=ceil(N/32),ceil(M/32); entry=mine'."
 _X, _Y = "first", "second"
-_FIELDS = ("entry", "grid", "block", "smem", "signature")
+_FIELDS = ("entry", "grid", "block", "smem", "signature", "layout")
 _DEVICE = DeviceOptions("sim")
 
 
@@ -49,14 +50,18 @@ class SideOptions(OptionGroup):
     y_preset: Annotated[str, typer.Option("--y-preset", help=_PRESET.format(_Y))] = ""
     x_launch: Annotated[str, typer.Option("--x-launch", help=_LAUNCH.format(_X))] = ""
     y_launch: Annotated[str, typer.Option("--y-launch", help=_LAUNCH.format(_Y))] = ""
+    include: Annotated[
+        list[Path] | None,
+        typer.Option("-I", metavar="DIR", help="A folder in which the files' includes are looked for; repeatable."),
+    ] = None
 
     @property
     def x(self) -> KernelOptions:
-        return _options(self.x_config, self.x_preset, self.x_launch)
+        return _options(self.x_config, self.x_preset, self.x_launch, self.include)
 
     @property
     def y(self) -> KernelOptions:
-        return _options(self.y_config, self.y_preset, self.y_launch)
+        return _options(self.y_config, self.y_preset, self.y_launch, self.include)
 
 
 def command(
@@ -107,16 +112,15 @@ def command(
         _print(both, found, checks)
 
 
-def _options(config: str, preset: str, launch: str) -> KernelOptions:
+def _options(config: str, preset: str, launch: str, include: list[Path] | None) -> KernelOptions:
     """'block=32,32; grid=…' as the options of a file."""
-    given = {}
+    given: dict[str, Any] = {}
     for part in filter(None, (piece.strip() for piece in launch.split(";"))):
         name, equals, value = part.partition("=")
         if name.strip() not in _FIELDS or not equals or not value.strip():
             raise UsageError(f"{part!r} says nothing about a launch", f"write NAME=VALUE; names: {', '.join(_FIELDS)}")
         given[name.strip()] = value.strip()
-    entry, grid, block, smem, signature = (given.get(name, "") for name in _FIELDS)
-    return KernelOptions(config, preset, None, entry, grid, block, smem, signature)
+    return KernelOptions(config, preset, include=include, **given)
 
 
 def rows_csv(found: Comparison) -> str:

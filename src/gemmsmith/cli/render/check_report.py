@@ -64,6 +64,8 @@ class Report:
 
     @property
     def ok(self) -> bool:
+        if self.strict and self.settled.padded:
+            return False
         return all(v.trusted or (not self.strict and self.only_warns(t, v)) for t, v in self.verdicts)
 
     def only_warns(self, trial: Trial, verdict: Verdict) -> bool:
@@ -116,7 +118,7 @@ class Report:
         counted = [(trial, verdict) for trial, verdict in self.failed if not self.only_warns(trial, verdict)]
         if counted:
             return "racy" if all(_only_races(verdict) for _, verdict in counted) else "wrong"
-        labels = [trial.label for trial, _ in self.failed]
+        labels = [trial.label for trial, _ in self.failed] + [RAGGED] * bool(self.settled.padded)
         restricted = {DISTINCT: "square_only", RAGGED: "whole_tiles", ODD: "aligned_rows"}
         if RAGGED in labels and self._needs_vectors:
             restricted[RAGGED] = "aligned_rows"
@@ -280,7 +282,8 @@ class Report:
             trial, verdict = next(((t, v) for t, v in self.failed if not self.only_warns(t, v)), self.failed[0])
             what = "races, and is right here" if self.status == "racy" else "is wrong"
             what = "races, and is wrong" if self.status == "wrong" and _races(verdict) else what
-            return f"{self.entry} {what}: {trial.label} ({self.own(trial.problem)})"
+            unless = f"; it is right for {self.settled.only} only" if self.settled.only else ""
+            return f"{self.entry} {what}: {trial.label} ({self.own(trial.problem)}){unless}"
         if not self.ok:
             why = self.remarks[0] if self.remarks else "it reads C when beta = 0"
             return f"{self.entry} is right, but --strict forbids this: {why}"
@@ -296,6 +299,8 @@ class Report:
         aligned = "rows that start on multiples of 16 bytes"
         words = {DISTINCT: "M = N", RAGGED: aligned if self._needs_vectors else "whole tiles", ODD: aligned}
         labels = [trial.label for trial, _ in self.failed]
+        if self.settled.padded:
+            return ["operands that are padded with zeros, as its host code allocates them,"]
         return list(dict.fromkeys(text for label, text in words.items() if label in labels))
 
     def _elsewhere(self) -> str:
@@ -318,7 +323,7 @@ class Report:
 
     def next_command(self) -> str:
         """What to try after a kernel that is right; empty otherwise."""
-        if not self.ok:
+        if not self.ok or any(arg.table for arg in self.spec.signature.arguments):
             return ""
         words = ["gemmsmith", "profile", self.word]
         return shlex.join([*words, *self.options, *self.settled.words])
