@@ -162,7 +162,7 @@ def verify_launch(
             races.extend(_words(error))
 
     try:
-        after, damage = _run_guarded(device, spec, config, problem, data, offsets, guard_bytes, c, start)
+        after, damage = run_guarded(device, spec, config, problem, data, offsets, guard_bytes, c, start)
     except (SimulationError, LaunchError) as error:
         return replace(blank, reasons=_words(error))
     verdict = _judge(blank, spec, data, after, damage, c != "unset", partial=blocks is not None)
@@ -176,7 +176,7 @@ def _words(error: GemmsmithError) -> tuple[str, ...]:
     return (f"{type(error).__name__}: {error.message}", *filter(None, error.hint.split("\n")))
 
 
-def _run_guarded(
+def run_guarded(
     device: Device,
     spec: KernelSpec,
     config: Config,
