@@ -57,9 +57,15 @@ def floating(wave: WaveImages, step: Bundle[Any], lanes: Lanes, run: Run) -> Non
     for at in halves:
         given = [wave.number(step, source, lanes, kind, at) for source in step.sources]
         found.append((at, wave.session.vanished(_combined(wave, opcode, given, kind, name), step.first.instruction)))
-    run()
+    if any(has_constants(image) for _, image in found):  # nobody looks at the bits of other results
+        run()
     for at, image in found:
         wave.put_number(step.targets[0], lanes, image, kind, at)
+
+
+def has_constants(image: Image) -> bool:
+    """Whether there are numbers among these whose real value matters: constants, and what is made of scalars alone."""
+    return not bool((image.tag & images.DATA).all())
 
 
 def _combined(wave: WaveImages, opcode: str, given: list[Image], kind: Kind, name: str) -> Image:

@@ -50,8 +50,8 @@ def multiply(a: Array, b: Array) -> Array:
 
 
 def canonical(a: Array) -> Array:
-    low = _reduced(a)
-    return np.where(low >= _P, low - _P, low)
+    low = np.atleast_1d(_reduced(a))
+    return np.where(low >= _P, low - _P, low).reshape(np.shape(a))
 
 
 def image(values: Array) -> Array:

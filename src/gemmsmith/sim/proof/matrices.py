@@ -17,6 +17,7 @@ from gemmsmith.sim.instructions.mma import Product, QuadPairProduct
 from gemmsmith.sim.lanes import Lanes
 from gemmsmith.sim.memory import resolve_generic
 from gemmsmith.sim.proof import field, images
+from gemmsmith.sim.proof.arithmetic import has_constants
 from gemmsmith.sim.proof.images import BYTES, KINDS, NAMES, Image, Kind, blank
 from gemmsmith.sim.proof.moves import check_addresses
 from gemmsmith.sim.proof.session import NoProof
@@ -160,8 +161,9 @@ def multiply_add(wave: WaveImages, step: Bundle[Any], lanes: Lanes, run: Run) ->
     parts = sources[:of_a], sources[of_a : of_a + of_b], sources[of_a + of_b :]
     a, b, c = (_fragment(_gathered(wave, step, lanes, s, k), p)
                for s, k, p in zip(parts, (ka, kb, kc), places, strict=True))  # fmt: skip
-    run()
     total = _product(wave, a, b, c, a_kind, kd)
+    if has_constants(total):
+        run()
     _put_fragment(wave, step, lanes, total, places[2], kd)
 
 

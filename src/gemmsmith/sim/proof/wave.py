@@ -133,6 +133,8 @@ class WaveImages:
         return found if image is None else images.where(image.tag == 0, found, image)
 
     def constant_image(self, real: Array) -> Image:
+        if not real.any():
+            return images.blank(real.shape)
         return Image(np.zeros(real.shape, np.uint16), field.image(real), self.session.trees.constants(real))
 
     def _raw(self, operand: Operand, lanes: Lanes, dtype: str, at: int) -> Array:
