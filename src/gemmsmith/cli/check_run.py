@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from gemmsmith.call.binding import CompileFn, aligned_code
+from gemmsmith.cli.check_certificate import add_certificate
 from gemmsmith.cli.estimate import check_memory
 from gemmsmith.cli.launch_report import hints, launch_facts
 from gemmsmith.cli.options.device import CacheOptions, DeviceOptions
@@ -130,6 +131,8 @@ def run_check(spec: KernelSpec, config: Config, asked: Asked) -> Report:
                 # A wrong launch would have failed before the ragged trial, which is the last.
                 report.hints = hints(spec, launch, user, verdict, suspect_launch=trial.label != RAGGED)
                 break  # later failures often follow from the first
+    if first.kind == "sim":
+        add_certificate(report, config, compile_fn, bench.loads, blocks is None)
     return report
 
 

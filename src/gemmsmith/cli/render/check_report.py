@@ -8,11 +8,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gemmsmith.cli.launch_report import launch_line
+from gemmsmith.cli.render.certificate_text import certificate_json, certificate_lines
 from gemmsmith.cli.render.output import bytes_text, item, print_json, say
 from gemmsmith.compile.compiled import CompiledKernel
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import Problem
 from gemmsmith.trace.kernel_names import as_written
+from gemmsmith.verify.certificate import Certificate
 from gemmsmith.verify.leniency import read_note
 from gemmsmith.verify.settle import Settled
 from gemmsmith.verify.verdict import Verdict
@@ -66,6 +68,7 @@ class Report:
     verdicts: list[tuple[Trial, Verdict]] = field(default_factory=list)
     hints: list[str] = field(default_factory=list)
     square: bool = False  # only shapes with M = N are right
+    certificate: Certificate | None = None
 
     @property
     def ok(self) -> bool:
@@ -131,7 +134,7 @@ class Report:
             "hints": self.hints, "note": self.note(), "verdict": self.conclusion(), "next": self.next_command(),
             "warnings": self._warnings(),
             "skipped": [{"label": label, "reason": why} for label, why in self.skipped],
-            "not_run": self.left,
+            "not_run": self.left, "certificate": certificate_json(self.certificate, self.spec, self.own(self.base)),
         }  # fmt: skip
 
     def _warnings(self) -> list[str]:
@@ -194,6 +197,8 @@ class Report:
         if self.settled.rejected and not self.ok:
             item(f"Note: {self.settled.rejected}. If that is meant, say so with --layout.", "yellow")
         item(self.conclusion(), "green" if self.status in ("right", "column_major") else "yellow" if self.ok else "red")
+        for line in certificate_lines(self.certificate, self.spec, self.own(self.base)) if self.certificate else ():
+            item(line, "" if self.certificate and self.certificate.ok else "dim")
         if self.next_command():
             item(f"next: {self.next_command()}")
 

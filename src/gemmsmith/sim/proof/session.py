@@ -19,7 +19,7 @@ class NoProof(Exception):  # noqa: N818 - not an error: the kernel is outside th
     """The kernel is not one whose sums can be read; ``reason`` has the source line."""
 
     def __init__(self, reason: str, instruction: Instruction | None = None) -> None:
-        self.reason = reason if instruction is None else f"{reason} ({instruction.where}: {instruction.text})"
+        self.reason = reason if instruction is None else f"{instruction.where} {reason} ({instruction.name})"
         super().__init__(self.reason)
 
 

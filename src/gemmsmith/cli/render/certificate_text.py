@@ -1,0 +1,93 @@
+"""A certificate as text and as JSON."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from gemmsmith.kernel.spec import KernelSpec
+from gemmsmith.problem import Problem
+from gemmsmith.verify.certificate import Certificate
+
+
+def certificate_lines(found: Certificate, spec: KernelSpec, shape: str) -> list[str]:
+    """Three to five short lines; one if there is no certificate. ``shape`` is the problem as the user knows it."""
+    if not found.ok:
+        return [f"No certificate: {found.reason}"]
+    lines = [
+        f"Certificate for {shape}: every output is exactly {formula(spec, found.problem)}, each product once "
+        f"(error probability below 2^{math.ceil(found.probability)})"
+    ]
+    if found.scalars:
+        lines.append(f"it holds {found.scalars}")
+    lines.append(f"sum: {sum_text(found)}")
+    lines.append(bound_text(found, spec))
+    return lines
+
+
+def formula(spec: KernelSpec, problem: Problem) -> str:
+    """What is proven, in the scalars that the kernel has."""
+    signature = spec.signature
+    terms = ["alpha·Σ a·b" if signature.has("alpha") else "Σ a·b"]
+    if signature.has("beta"):
+        terms.append("beta·c")
+    elif signature.accumulates:
+        terms.append("c")
+    if problem.bias:
+        terms.append("bias")
+    return " + ".join(terms)
+
+
+def sum_text(found: Certificate) -> str:
+    order = found.order or "its order was not read"
+    if found.orders > 1:
+        order += f" for most outputs ({found.orders} orders in all)"
+    words = [order, "deterministic" if found.deterministic else f"not deterministic: {found.why_not}"]
+    if found.differs_at:
+        words.append(f"another order for M = {_list(found.differs_at)} than for {_list(found.same_for)}")
+    elif len(found.same_for) > 1:
+        words.append(f"the same for M = {_list(found.same_for)}")
+    else:
+        words.append("no other M was tried")
+    return "; ".join(words)
+
+
+def bound_text(found: Certificate, spec: KernelSpec) -> str:
+    if found.exact:
+        return "so it is exact while sums fit in the integer type"
+    if found.bound is None:
+        return "no error bound follows: the kernel subtracts, or its order was not read"
+    signature = spec.signature
+    terms = ["|alpha|·Σ|a||b|" if signature.has("alpha") else "Σ|a||b|"]
+    terms += ["|beta||c|"] if signature.has("beta") else ["|c|"] if signature.accumulates else []
+    terms += ["|bias|"] if found.problem.bias else []
+    scale = terms[0] if len(terms) == 1 else f"({' + '.join(terms)})"
+    return f"so |error| ≤ {_bound(found.bound)}·{scale}, barring overflow and underflow"
+
+
+def _bound(bound: float) -> str:
+    """A multiple of a unit roundoff that is not too large: 2^-53, 2^-24, 2^-11 or 2^-8, rounded up."""
+    for power in (53, 24, 11, 8):
+        if bound * 2.0**power < 10_000 or power == 8:
+            break
+    factor = bound * 2.0**power
+    shown = math.ceil(factor) if factor >= 100 else math.ceil(factor * 10) / 10
+    return f"{shown:g}·2^-{power}"
+
+
+def _list(numbers: tuple[int, ...]) -> str:
+    return ", ".join(map(str, numbers))
+
+
+def certificate_json(found: Certificate | None, spec: KernelSpec, shape: str) -> dict[str, Any] | None:
+    if found is None:
+        return None
+    if not found.ok:
+        return {"certified": False, "reason": found.reason}
+    return {
+        "certified": True, "shape": shape, "statement": formula(spec, found.problem), "scalars": found.scalars,
+        "error_probability_log2": round(found.probability, 2), "order": found.order, "orders": found.orders,
+        "deterministic": found.deterministic, "not_deterministic_because": found.why_not,
+        "same_for_m": list(found.same_for), "differs_at_m": list(found.differs_at), "error_bound": found.bound,
+        "text": certificate_lines(found, spec, shape),
+    }  # fmt: skip
