@@ -26,11 +26,12 @@ from gemmsmith.sim.proof.session import NoProof
 from gemmsmith.sim.proof.trees import Trees
 from gemmsmith.verify.error_steps import relative_error
 from gemmsmith.verify.exact_run import ExactRun, run_exactly
-from gemmsmith.verify.summation_order import OutputTree, order_text
+from gemmsmith.verify.summation_order import OutputTree, Sum, order_text
 
 # Multiply-adds of a run, each of which takes about 0.2 µs.
 LARGEST = 1 << 24
 _SECONDS = 3.0  # after which no further M is tried
+_MOST_ORDERS = 64  # of which each is bounded
 _SYNCHRONISES = re.compile(r"\b(atom|red)\.|\.acquire|\.volatile|\.relaxed")
 
 
@@ -46,6 +47,7 @@ class Certificate:
     orders         how many different orders outputs have
     deterministic  whether every run has this order; ``why_not`` says why not
     same_for       the M that were tried and have this order; ``differs_at`` one that has another
+    adds_c         whether C is added
     bound          ε with |error| ≤ ε·(|alpha|Σ|a||b| + |beta||c|); None if none follows
     """
 
@@ -59,6 +61,7 @@ class Certificate:
     why_not: str = ""
     same_for: tuple[int, ...] = ()
     differs_at: tuple[int, ...] = ()
+    adds_c: bool = False
     bound: float | None = None
     exact: bool = False
     seconds: float = 0.0
@@ -110,15 +113,16 @@ class _Proof:
         readable = tree.readable and not self.trees.full
         deterministic, why_not = self._deterministic(first)
         same, differs = self._other_m(first, any_m) if other_m else ((self._extent(generic),), ())
-        bounds = [self._bound(int(number)) for number in numbers[:64]] if readable else [None]
+        bound = self._largest_bound(numbers) if readable else None
+        if not deterministic and bound is not None:  # whatever comes first is rounded once for each that follows
+            bound = bound + (1 + bound) * first.atomics * 2.0**-24 if first.atomics > 1 else None
         exact = self.base.dtype in INTEGER_TYPES and self.base.out_dtype in INTEGER_TYPES
         found = tree.sum() if readable else None
         degree = max(run.degree for run in self.runs)
         return Certificate(
             generic, "", self._scalars(first), math.log2(max(3, degree) * len(self.runs)) - math.log2(PRIME),
-            order_text(found) if found is not None else "", len(numbers), deterministic, why_not, same, differs,
-            None if None in bounds or len(numbers) > 64 else max(b for b in bounds if b is not None), exact,
-            time.process_time() - self.started,
+            _order(tree, found), len(numbers), deterministic, why_not, same, differs, first.adds_c,
+            bound, exact, time.process_time() - self.started,
         )  # fmt: skip
 
     def _check_size(self) -> None:
@@ -130,9 +134,15 @@ class _Proof:
         if not base.k or not base.m or not base.n:
             raise NoProof("there is no product")
 
-    def _bound(self, number: int) -> float | None:
-        tree = OutputTree(self.trees.nodes, number)
-        return None if not tree.readable or tree.subtracts else tree.error(relative_error)
+    def _largest_bound(self, numbers: Array) -> float | None:
+        """Of all outputs; None if one has none, or if there are very many different trees."""
+        found = 0.0
+        for number in numbers.tolist() if numbers.size <= _MOST_ORDERS else [0]:
+            tree = OutputTree(self.trees.nodes, number)
+            if number == 0 or not tree.readable or tree.subtracts:
+                return None
+            found = max(found, tree.error(relative_error))
+        return found
 
     def _deterministic(self, first: ExactRun) -> tuple[bool, str]:
         if first.atomics > 1:
@@ -176,7 +186,16 @@ class _Proof:
         every = " and ".join(names)
         if not first.compared:
             return f"for every {every}"
-        return f"for every {every} that compare as {_values(first.problem, names)}; and as {_values(self.base, names)}"
+        lines = ", ".join(dict.fromkeys(first.compared))
+        branches = dict.fromkeys(_values(run.problem, names) for run in self.runs)
+        return f"for every {every} on the branches of {' or of '.join(branches)} ({lines} compares them)"
+
+
+def _order(tree: OutputTree, found: Sum | None) -> str:
+    if found is None:
+        return ""
+    narrow = tree.sums_rounded_to
+    return order_text(found) + (f", sums rounded to {' and '.join(narrow)} on the way" if narrow else "")
 
 
 def _values(problem: Problem, names: list[str]) -> str:

@@ -102,6 +102,8 @@ class _Inputs:
                 tag = np.full(1, tag_of(_SCALARS[argument.code], data=False))
                 self.scalars[number] = Image(tag, element, np.array([trees.leaf(argument.role)], np.uint64))
                 setattr(self, argument.role, element[0])
+        if not spec.signature.has("beta"):  # C is added as it is, or not at all
+            self.beta = np.uint64(1)
 
     def _matrix(self, name: str, shape: tuple[int, ...], dtype: DType, along_k: Array | None = None) -> Image:
         kind = _KINDS[dtype.name]
@@ -147,13 +149,12 @@ class _Inputs:
         wrong = given != with_c
         if not wrong.any():
             return True
-        if problem.beta == 0:
-            wrong &= given != without
-        row, column = (int(x[0]) for x in np.nonzero(wrong)) if wrong.any() else (0, 0)
-        count = int(np.count_nonzero(wrong))
+        if problem.beta == 0 and np.count_nonzero(given != without) < np.count_nonzero(wrong):
+            wrong = given != without
+        row, column = (int(x[0]) for x in np.nonzero(wrong))
         raise NoProof(
-            f"{count:,} of {given.size:,} outputs are not alpha·Σ a·b + beta·c in exact arithmetic, the first is "
-            f"({row}, {column})"
+            f"in exact arithmetic {np.count_nonzero(wrong):,} of {given.size:,} outputs are not the product; the first "
+            f"is in row {row}, column {column}"
         )
 
 

@@ -90,6 +90,20 @@ class OutputTree:
         return found
 
     @property
+    def sums_rounded_to(self) -> tuple[str, ...]:
+        """Types that partial sums are rounded to on the way; what the output is rounded to at last is left out."""
+        found: dict[str, None] = {}
+        for number in self._upwards:
+            node = self._node(number)
+            if self.facts[number].products < 2 or number == self.root:
+                continue
+            if node.op is Op.ROUND:
+                found[node.detail.removesuffix(".rz")] = None
+            elif node.op in (Op.ADD, Op.FMA, Op.MULTIPLY, Op.BLOCK) and node.detail.endswith("f16"):
+                found[node.detail.split(">")[-1]] = None
+        return tuple(found)
+
+    @property
     def subtracts(self) -> bool:
         """Whether a term is negated anywhere: magnitudes may then cancel."""
         return any(node.op is Op.NEGATE or (node.op is Op.CONSTANT and node.detail.startswith("-"))
@@ -146,7 +160,8 @@ class OutputTree:
                 number = rest
                 continue
             if node.op is Op.ADD:
-                x, y = node.operands
+                # The order of two products that are added first does not matter: the smaller k is taken for the first.
+                x, y = sorted(node.operands, key=lambda o: -self.facts[o].a)
                 single = next((o for o in (x, y) if self._node(o).op is Op.MULTIPLY and self.facts[o].products == 1), 0)
                 other = y if single == x else x
                 if single and self.facts[other].products:

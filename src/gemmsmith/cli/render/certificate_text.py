@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from gemmsmith.kernel.spec import KernelSpec
-from gemmsmith.problem import Problem
+from gemmsmith.problem import BF16, FP16, FP64, TF32
 from gemmsmith.verify.certificate import Certificate
 
 
@@ -15,7 +15,7 @@ def certificate_lines(found: Certificate, spec: KernelSpec, shape: str) -> list[
     if not found.ok:
         return [f"No certificate: {found.reason}"]
     lines = [
-        f"Certificate for {shape}: every output is exactly {formula(spec, found.problem)}, each product once "
+        f"Certificate for {shape}: every output is exactly {formula(spec, found)}, each product once "
         f"(error probability below 2^{math.ceil(found.probability)})"
     ]
     if found.scalars:
@@ -25,15 +25,15 @@ def certificate_lines(found: Certificate, spec: KernelSpec, shape: str) -> list[
     return lines
 
 
-def formula(spec: KernelSpec, problem: Problem) -> str:
+def formula(spec: KernelSpec, found: Certificate) -> str:
     """What is proven, in the scalars that the kernel has."""
     signature = spec.signature
     terms = ["alpha·Σ a·b" if signature.has("alpha") else "Σ a·b"]
     if signature.has("beta"):
         terms.append("beta·c")
-    elif signature.accumulates:
+    elif found.adds_c:
         terms.append("c")
-    if problem.bias:
+    if found.problem.bias:
         terms.append("bias")
     return " + ".join(terms)
 
@@ -42,7 +42,9 @@ def sum_text(found: Certificate) -> str:
     order = found.order or "its order was not read"
     if found.orders > 1:
         order += f" for most outputs ({found.orders} orders in all)"
-    words = [order, "deterministic" if found.deterministic else f"not deterministic: {found.why_not}"]
+    if not found.deterministic:
+        return f"{order}; not deterministic: {found.why_not}"
+    words = [order, "deterministic"]
     if found.differs_at:
         words.append(f"another order for M = {_list(found.differs_at)} than for {_list(found.same_for)}")
     elif len(found.same_for) > 1:
@@ -59,20 +61,21 @@ def bound_text(found: Certificate, spec: KernelSpec) -> str:
         return "no error bound follows: the kernel subtracts, or its order was not read"
     signature = spec.signature
     terms = ["|alpha|·Σ|a||b|" if signature.has("alpha") else "Σ|a||b|"]
-    terms += ["|beta||c|"] if signature.has("beta") else ["|c|"] if signature.accumulates else []
+    terms += ["|beta||c|"] if signature.has("beta") else ["|c|"] if found.adds_c else []
     terms += ["|bias|"] if found.problem.bias else []
     scale = terms[0] if len(terms) == 1 else f"({' + '.join(terms)})"
-    return f"so |error| ≤ {_bound(found.bound)}·{scale}, barring overflow and underflow"
+    return f"so |error| ≤ {_bound(found)}·{scale}, barring overflow and underflow"
 
 
-def _bound(bound: float) -> str:
-    """A multiple of a unit roundoff that is not too large: 2^-53, 2^-24, 2^-11 or 2^-8, rounded up."""
-    for power in (53, 24, 11, 8):
-        if bound * 2.0**power < 10_000 or power == 8:
-            break
-    factor = bound * 2.0**power
+def _bound(found: Certificate) -> str:
+    """A multiple of the unit roundoff that matters, rounded up: of a 16-bit output, of TF32, else of the accumulator."""
+    assert found.bound is not None
+    problem = found.problem
+    coarse = next((t.unit_roundoff for t in (problem.out_dtype, problem.dtype) if t in (FP16, BF16, TF32)), 0.0)
+    unit = 2.0**-53 if problem.dtype == FP64 else coarse if 0 < coarse <= found.bound else 2.0**-24
+    factor = found.bound / unit
     shown = math.ceil(factor) if factor >= 100 else math.ceil(factor * 10) / 10
-    return f"{shown:g}·2^-{power}"
+    return f"{shown:g}·2^{round(math.log2(unit))}"
 
 
 def _list(numbers: tuple[int, ...]) -> str:
@@ -85,7 +88,7 @@ def certificate_json(found: Certificate | None, spec: KernelSpec, shape: str) ->
     if not found.ok:
         return {"certified": False, "reason": found.reason}
     return {
-        "certified": True, "shape": shape, "statement": formula(spec, found.problem), "scalars": found.scalars,
+        "certified": True, "shape": shape, "statement": formula(spec, found), "scalars": found.scalars,
         "error_probability_log2": round(found.probability, 2), "order": found.order, "orders": found.orders,
         "deterministic": found.deterministic, "not_deterministic_because": found.why_not,
         "same_for_m": list(found.same_for), "differs_at_m": list(found.differs_at), "error_bound": found.bound,

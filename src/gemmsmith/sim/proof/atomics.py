@@ -10,7 +10,7 @@ import numpy as np
 from gemmsmith.sim.bundle import Bundle
 from gemmsmith.sim.instructions.atomic import Form, turns
 from gemmsmith.sim.lanes import Lanes
-from gemmsmith.sim.proof.images import BYTES, KINDS, NAMES, WHOLE, Image, Kind, retagged
+from gemmsmith.sim.proof.images import BYTES, KINDS, NAMES, WHOLE, Image, Kind, part_of, retagged
 from gemmsmith.sim.proof.moves import check_addresses
 from gemmsmith.sim.proof.session import NoProof
 from gemmsmith.sim.proof.wave import WaveImages
@@ -80,7 +80,7 @@ def _add(
             into[turn] = values
         added = session.add(first, value.at(turn), kind, NAMES[kind])
         tags = retagged(added.tag, kind)
-        new = [Image(np.where(tags == 0, tags, tags | np.uint16(n)), added.element, added.tree)
+        new = [Image(part_of(tags, n), added.element, added.tree)
                for n in range(size // session.unit)]  # fmt: skip
         wave.store(step, space, at[turn], some, size, new)
     wave.count_updates(space, at, lanes)

@@ -49,9 +49,14 @@ def tag_of(kind: Kind, data: bool, degree: int = 1) -> np.uint16:
 
 
 def retagged(tag: Array, kind: Kind) -> Array:
-    """The tags of numbers that became ``kind``; plain ones stay plain."""
+    """The tags of numbers that became ``kind``; plain ones stay plain, and lost ones lost."""
     new: Array = (tag & ~FORMAT) | np.uint16(kind << 3)
-    return np.where(tag == 0, np.uint16(0), new)
+    return np.where((tag == 0) | (tag >> KIND_SHIFT & 15 == Kind.LOST), tag, new)
+
+
+def part_of(tag: Array, part: int) -> Array:
+    """The tags of one unit of numbers; of what is plain or lost, all units are alike."""
+    return np.where((tag == 0) | (tag >> KIND_SHIFT & 15 == Kind.LOST), tag, tag | np.uint16(part))
 
 
 def summed(tags: list[Array], kind: Kind) -> Array:

@@ -39,8 +39,10 @@ def patterns(kind: Kind, unit: int) -> tuple[Pattern, ...]:
     """How a number of a kind may lie in units: as itself, or as another that has the same value there."""
     n = BYTES[kind] // unit
     own = Pattern(_formats(kind, 0, n))
-    if kind is Kind.F32 and n > 1:  # bf16 is the upper half of fp32
-        return own, Pattern((0,) * (n // 2) + _formats(Kind.BF16, 0, n // 2), n // 2)
+    if kind is Kind.F32 and n > 1:  # bf16 is the upper half of fp32; without the lower half, fp32 is cut to bf16
+        half, zeros = n // 2, (0,) * (n // 2)
+        return (own, Pattern(zeros + _formats(Kind.BF16, 0, half), half),
+                Pattern(zeros + _formats(Kind.F32, half, half), half, "bf16.rz"))  # fmt: skip
     if kind is Kind.BF16:
         return own, Pattern(_formats(Kind.F32, n, n), 0, "bf16.rz")
     if kind in (Kind.I16, Kind.I32, Kind.I64) and unit == 1:
@@ -146,7 +148,8 @@ class Session:
 
     def negative(self, a: Image) -> Image:
         self.signed = True
-        return Image(a.tag, field.negative(a.element), np.where(a.tree == 0, a.tree, self.trees.negated(a.tree)))
+        tree = np.where(a.tree == 0, a.tree, self.trees.negated(a.tree))
+        return self.kept(Image(a.tag, field.negative(a.element), tree), a)
 
     def multiply(self, a: Image, b: Image, kind: Kind, name: str) -> Image:
         tree = self.trees.multiply(a.tree, b.tree, name, a.plain or b.plain)

@@ -152,12 +152,10 @@ class WaveImages:
         unit = self.session.unit
         if BYTES[kind] < unit:
             raise NoProof(f"makes {images.NAMES[kind]} numbers in a program of wider ones")
-        lost = is_lost(image.tag) if self.session.lost else None
+        tag = images.retagged(image.tag, kind)
         for n in range((nbytes or BYTES[kind]) // unit):
-            tag = np.where(image.tag == 0, image.tag, (image.tag & ~images.FORMAT) | np.uint16(kind << 3 | n))
-            if lost is not None:
-                tag = np.where(lost, image.tag, tag)
-            self.put_unit(operand, lanes, at // unit + n, Image(tag, image.element, image.tree))
+            part = Image(tag if n == 0 else images.part_of(tag, n), image.element, image.tree)
+            self.put_unit(operand, lanes, at // unit + n, part)
 
     def put_lost(self, step: Bundle[Any], lanes: Lanes, why: str) -> None:
         """All targets are lost, where a source had an image; comparisons end the proof."""
