@@ -8,7 +8,11 @@ from gemmsmith.call.binding import CompileFn
 from gemmsmith.cli.render.check_report import DISTINCT, RAGGED, Report
 from gemmsmith.errors import GemmsmithError
 from gemmsmith.kernel.config import Config
+from gemmsmith.problem import Problem
 from gemmsmith.verify.certificate import Certificate, certify
+
+# Multiply-adds of the shapes that are proven, if the trials have ones so small: a second or two.
+_ENOUGH = 1 << 22
 
 
 def add_certificate(
@@ -17,14 +21,21 @@ def add_certificate(
     """Try to prove what the trials tested. Only on the simulator, and only where all blocks were run."""
     if not report.ok or not report.verdicts:
         return
-    spec, arch = report.spec, report.compiled.arch
     if not whole_grid:
         report.certificate = Certificate(report.base, reason="only some of its blocks were simulated")
         return
-    passed = {trial.label: verdict.trusted for trial, verdict in report.verdicts}
-    other_m = not report.square and not spec.signature.fixed and passed.get(DISTINCT, True)
+    passed = {trial.label: trial.problem for trial, verdict in report.verdicts if verdict.trusted}
+    failed = {trial.label for trial, verdict in report.verdicts if not verdict.trusted}
+    distinct, ragged = passed.get(DISTINCT), passed.get(RAGGED)
+    base = distinct if distinct is not None and _size(distinct) <= _ENOUGH else report.base
+    also = ragged if ragged is not None and _size(ragged) <= _ENOUGH else None
+    other_m = not report.square and not report.spec.signature.fixed and DISTINCT not in failed
     try:
-        report.certificate = certify(spec, config, report.base, compile_fn, arch, any_m=passed.get(RAGGED, False),
-                                     other_m=other_m, loads=loads)  # fmt: skip
-    except GemmsmithError as error:  # what the trials did not meet, they did not meet: no verdict changes
-        report.certificate = Certificate(report.base, reason=error.message)
+        report.certificate = certify(report.spec, config, base, compile_fn, report.compiled.arch, also=also,
+                                     any_m=ragged is not None, other_m=other_m, loads=loads)  # fmt: skip
+    except GemmsmithError as error:  # what the trials did not meet is no proof of anything
+        report.certificate = Certificate(base, reason=error.message)
+
+
+def _size(problem: Problem) -> int:
+    return problem.m * problem.n * problem.k

@@ -23,7 +23,7 @@ from gemmsmith.problem import INTEGER_TYPES, Problem
 from gemmsmith.sim.device import LoadedPtx
 from gemmsmith.sim.proof.field import PRIME
 from gemmsmith.sim.proof.session import NoProof
-from gemmsmith.sim.proof.trees import Trees
+from gemmsmith.sim.proof.trees import Op, Trees
 from gemmsmith.verify.error_steps import relative_error
 from gemmsmith.verify.exact_run import ExactRun, run_exactly
 from gemmsmith.verify.summation_order import OutputTree, Sum, order_text
@@ -31,8 +31,12 @@ from gemmsmith.verify.summation_order import OutputTree, Sum, order_text
 # Multiply-adds of a run, each of which takes about 0.2 µs.
 LARGEST = 1 << 24
 _SECONDS = 3.0  # after which no further M is tried
+_LARGEST_SCALE = 60.0  # below the 61 bits of the prime
 _MOST_ORDERS = 64  # of which each is bounded
 _SYNCHRONISES = re.compile(r"\b(atom|red)\.|\.acquire|\.volatile|\.relaxed")
+
+
+Loads = dict[tuple[str, str], LoadedPtx]
 
 
 @dataclass(frozen=True)
@@ -40,7 +44,7 @@ class Certificate:
     """What was proven, or why nothing was.
 
     reason         why there is no certificate; empty if there is one
-    problem        with the scalars of the generic run
+    problem        with the scalars of the generic run; ``also`` another that was proven
     scalars        for which alpha and beta it holds
     probability    the logarithm (base 2) of the error probability
     order          the order of summation; empty if it could not be read
@@ -65,6 +69,7 @@ class Certificate:
     bound: float | None = None
     exact: bool = False
     seconds: float = 0.0
+    also: Problem | None = None
 
     @property
     def ok(self) -> bool:
@@ -72,16 +77,19 @@ class Certificate:
 
 
 def certify(
-    spec: KernelSpec, config: Config, base: Problem, compile_fn: CompileFn, arch: str, *, any_m: bool = False,
-    other_m: bool = True, timeout: float = 60.0, loads: dict[tuple[str, str], LoadedPtx] | None = None,
+    spec: KernelSpec, config: Config, base: Problem, compile_fn: CompileFn, arch: str, *, also: Problem | None = None,
+    any_m: bool = False, other_m: bool = True, timeout: float = 60.0, loads: Loads | None = None,
 ) -> Certificate:  # fmt: skip
     """Try to prove that ``spec`` computes ``base``, for generic scalars and for the base's own.
 
-    ``any_m``: the kernel takes an M that is no multiple of its tile. ``other_m``: it takes another M at all. ``loads``:
-    kernels that a simulator has parsed before.
+    The caller looks for races: the proof follows one order of warps.
+
+    also     a second shape, such as one that is no multiple of the tile
+    any_m    the kernel takes an M that is no multiple of its tile; ``other_m``: it takes another M at all
+    loads    kernels that a simulator has parsed before
     """
     try:
-        return _Proof(spec, config, base, compile_fn, arch, timeout, loads).certificate(any_m, other_m)
+        return _Proof(spec, config, base, compile_fn, arch, timeout, loads).certificate(also, any_m, other_m)
     except NoProof as no:
         return Certificate(base, reason=no.reason)
 
@@ -89,7 +97,7 @@ def certify(
 class _Proof:
     def __init__(
         self, spec: KernelSpec, config: Config, base: Problem, compile_fn: CompileFn, arch: str, timeout: float,
-        loads: dict[tuple[str, str], LoadedPtx] | None,
+        loads: Loads | None,
     ) -> None:  # fmt: skip
         self.loads = {} if loads is None else loads
         self.spec, self.config, self.base, self.compile_fn, self.arch = spec, config, base, compile_fn, arch
@@ -102,15 +110,18 @@ class _Proof:
         self.runs.append(found)
         return found
 
-    def certificate(self, any_m: bool, other_m: bool) -> Certificate:
+    def certificate(self, also: Problem | None, any_m: bool, other_m: bool) -> Certificate:
         self._check_size()
         generic = generic_scalars(self.spec, self.base)
         first = self.run(generic)
         if first.compared and generic != self.base:
             self.run(self.base)
+        if also is not None:
+            self.run(generic_scalars(self.spec, also))
         numbers, counts = np.unique(first.trees, return_counts=True)
         tree = OutputTree(self.trees.nodes, int(numbers[np.argmax(counts)]))
         readable = tree.readable and not self.trees.full
+        self._check_constants(numbers, readable)
         deterministic, why_not = self._deterministic(first)
         same, differs = self._other_m(first, any_m) if other_m else ((self._extent(generic),), ())
         bound = self._largest_bound(numbers) if readable else None
@@ -122,7 +133,7 @@ class _Proof:
         return Certificate(
             generic, "", self._scalars(first), math.log2(max(3, degree) * len(self.runs)) - math.log2(PRIME),
             _order(tree, found), len(numbers), deterministic, why_not, same, differs, first.adds_c,
-            bound, exact, time.process_time() - self.started,
+            bound, exact, time.process_time() - self.started, also,
         )  # fmt: skip
 
     def _check_size(self) -> None:
@@ -133,6 +144,17 @@ class _Proof:
             raise NoProof(f"{base.m}x{base.n}x{base.k} has more than {LARGEST:,} products; try a smaller shape")
         if not base.k or not base.m or not base.n:
             raise NoProof("there is no product")
+
+    def _check_constants(self, numbers: Array, readable: bool) -> None:
+        """2^61 is 1 in the field: terms must not be multiplied by constants that large."""
+        constants = [node for node in self.trees.nodes.values() if node.op is Op.CONSTANT]
+        if all(abs(float(node.detail)) == 1 for node in constants):
+            return
+        if not readable or len(numbers) > _MOST_ORDERS:
+            raise NoProof("terms are multiplied by constants in too many ways")
+        scales = [x for number in numbers.tolist() for x in OutputTree(self.trees.nodes, number).scale]
+        if max(map(abs, scales)) >= _LARGEST_SCALE:
+            raise NoProof("terms are multiplied by very large or very small constants")
 
     def _largest_bound(self, numbers: Array) -> float | None:
         """Of all outputs; None if one has none, or if there are very many different trees."""
@@ -164,8 +186,8 @@ class _Proof:
 
     def _other_m(self, first: ExactRun, any_m: bool) -> tuple[tuple[int, ...], tuple[int, ...]]:
         own = self._extent(first.problem)
-        same, differs = [own], []
-        for extent in ([1, own + 1] if any_m else []) + [2 * own]:
+        same, differs = [own], list[int]()
+        for extent in ([1] if any_m else []) + [2 * own]:
             grown = {"n" if self._column_major else "m": extent}
             problem = first.problem.with_(**grown)
             if time.process_time() - self.started > _SECONDS or problem.m * problem.n * problem.k > LARGEST:

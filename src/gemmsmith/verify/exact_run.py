@@ -30,6 +30,7 @@ _KINDS = {FP32.name: Kind.F32, TF32.name: Kind.F32, FP16.name: Kind.F16, BF16.na
           INT8.name: Kind.S8, UINT8.name: Kind.U8, INT32.name: Kind.I32}  # fmt: skip
 _SCALARS = {"f": Kind.F32, "d": Kind.F64, "e": Kind.F16, BF16_CODE: Kind.BF16, "i": Kind.I32, "I": Kind.I32,
             "q": Kind.I64, "Q": Kind.I64}  # fmt: skip
+_MOST_DEGREE = 255  # which a tag can hold
 
 
 @dataclass(frozen=True)
@@ -78,8 +79,11 @@ def run_exactly(
     data = operands(problem, "integers", 0)
     run_guarded(device, spec, config, problem, data, (0, 0, 0), 0, "set", start)
     adds_c = inputs.check(found[0])
+    degree = int((found[0].tag >> DEGREE_SHIFT).max(initial=0))
+    if degree >= _MOST_DEGREE:
+        raise NoProof("outputs are polynomials of too high a degree")
     updates = [int(counts.max(initial=0)) for counts in session.updates.values()]
-    return ExactRun(problem, found[0].tree, int((found[0].tag >> DEGREE_SHIFT).max(initial=0)), adds_c,
+    return ExactRun(problem, found[0].tree, degree, adds_c,
                     tuple(session.compared), max([session.most_shared, *updates]), session.signed)  # fmt: skip
 
 
@@ -101,9 +105,9 @@ class _Inputs:
                 element = field.random_elements(self.random, (1,))
                 tag = np.full(1, tag_of(_SCALARS[argument.code], data=False))
                 self.scalars[number] = Image(tag, element, np.array([trees.leaf(argument.role)], np.uint64))
-                setattr(self, argument.role, element[0])
+                setattr(self, argument.role, element)
         if not spec.signature.has("beta"):  # C is added as it is, or not at all
-            self.beta = np.uint64(1)
+            self.beta = np.array(1, np.uint64)
 
     def _matrix(self, name: str, shape: tuple[int, ...], dtype: DType, along_k: Array | None = None) -> Image:
         kind = _KINDS[dtype.name]
@@ -185,4 +189,3 @@ def _put(device: ProofDevice, address: int, image: Image, ld: int, dtype: DType)
     size = device.memory.data(base).size
     cells = device.session.memory.setdefault(base, Cells(-(-size // device.session.unit)))
     device.session.place(cells, offset + _offsets(image.tag.shape, ld, dtype), image)
-

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import pairwise
 
 from gemmsmith.sim.proof.trees import NOTHING, Node, Op
 
@@ -108,6 +110,23 @@ class OutputTree:
         """Whether a term is negated anywhere: magnitudes may then cancel."""
         return any(node.op is Op.NEGATE or (node.op is Op.CONSTANT and node.detail.startswith("-"))
                    for node in map(self._node, self._upwards))  # fmt: skip
+
+    @property
+    def scale(self) -> tuple[float, float]:
+        """Powers of two between which the constants are that terms are multiplied by."""
+        found: dict[int, tuple[float, float]] = {}
+        for number in self._upwards:
+            node = self._node(number)
+            given = [found[o] for o in node.operands if o != NOTHING]
+            low, high = min((g[0] for g in given), default=0.0), max((g[1] for g in given), default=0.0)
+            if node.op is Op.CONSTANT:
+                low = high = math.log2(abs(float(node.detail))) if float(node.detail) else 0.0
+            elif node.op in (Op.MULTIPLY, Op.TIMES, Op.FMA) and len(given) > 1:
+                low, high = given[0][0] + given[1][0], given[0][1] + given[1][1]
+                if node.op is Op.FMA and len(given) > 2:
+                    low, high = min(low, given[2][0]), max(high, given[2][1])
+            found[number] = low, high
+        return found[self.root]
 
     # -- structure --------------------------------------------------------------------------------
 
@@ -263,7 +282,7 @@ def _chain_text(chain: Chain) -> str:
 
 
 def _progression(indices: list[int]) -> str:
-    steps = {b - a for a, b in zip(indices, indices[1:], strict=False)}
+    steps = {b - a for a, b in pairwise(indices)}
     if steps <= {1}:
         return "k ascending"
     if steps == {-1}:
@@ -289,7 +308,7 @@ def _split_text(chains: list[Chain]) -> str:
     sizes = sorted({len(chain.indices) for chain in chains})
     size = f"{sizes[0]}" if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]}"
     spans = all(max(c.indices) - min(c.indices) + 1 == len(c.indices) for c in chains)
-    steps = {b - a for c in chains for a, b in zip(c.indices, c.indices[1:], strict=False)}
+    steps = {b - a for c in chains for a, b in pairwise(c.indices)}
     if spans:
         inside = _chain_text(chains[0]) if len(chains[0].items) > 1 else "at once"
         return f"{len(chains)} parts of {size} consecutive k ({inside})"

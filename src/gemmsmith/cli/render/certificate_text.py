@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 from gemmsmith.kernel.spec import KernelSpec
-from gemmsmith.problem import BF16, FP16, FP64, TF32
+from gemmsmith.problem import BF16, FP16, FP64, TF32, Problem
 from gemmsmith.verify.certificate import Certificate
 
 
-def certificate_lines(found: Certificate, spec: KernelSpec, shape: str) -> list[str]:
-    """Three to five short lines; one if there is no certificate. ``shape`` is the problem as the user knows it."""
+def certificate_lines(found: Certificate, spec: KernelSpec, own: Callable[[Problem], str] = str) -> list[str]:
+    """Three to five short lines; one if there is no certificate. ``own`` gives a problem as the user knows it."""
     if not found.ok:
         return [f"No certificate: {found.reason}"]
     lines = [
-        f"Certificate for {shape}: every output is exactly {formula(spec, found)}, each product once "
+        f"Certificate for {_shapes(found, own)}: every output is exactly {formula(spec, found)}, each product once "
         f"(error probability below 2^{math.ceil(found.probability)})"
     ]
     if found.scalars:
@@ -23,6 +24,11 @@ def certificate_lines(found: Certificate, spec: KernelSpec, shape: str) -> list[
     lines.append(f"sum: {sum_text(found)}")
     lines.append(bound_text(found, spec))
     return lines
+
+
+def _shapes(found: Certificate, own: Callable[[Problem], str]) -> str:
+    shapes = [own(p.with_(alpha=1.0, beta=0.0)) for p in (found.problem, found.also) if p is not None]
+    return f"{shapes[0].split()[0]} and {shapes[1]}" if len(shapes) == 2 else shapes[0]
 
 
 def formula(spec: KernelSpec, found: Certificate) -> str:
@@ -68,7 +74,7 @@ def bound_text(found: Certificate, spec: KernelSpec) -> str:
 
 
 def _bound(found: Certificate) -> str:
-    """A multiple of the unit roundoff that matters, rounded up: of a 16-bit output, of TF32, else of the accumulator."""
+    """A multiple of the unit roundoff that matters, rounded up: of a 16-bit output, of TF32, or of the accumulator."""
     assert found.bound is not None
     problem = found.problem
     coarse = next((t.unit_roundoff for t in (problem.out_dtype, problem.dtype) if t in (FP16, BF16, TF32)), 0.0)
@@ -82,15 +88,13 @@ def _list(numbers: tuple[int, ...]) -> str:
     return ", ".join(map(str, numbers))
 
 
-def certificate_json(found: Certificate | None, spec: KernelSpec, shape: str) -> dict[str, Any] | None:
-    if found is None:
-        return None
+def certificate_json(found: Certificate, spec: KernelSpec, own: Callable[[Problem], str] = str) -> dict[str, Any]:
     if not found.ok:
         return {"certified": False, "reason": found.reason}
     return {
-        "certified": True, "shape": shape, "statement": formula(spec, found), "scalars": found.scalars,
+        "certified": True, "shape": _shapes(found, own), "statement": formula(spec, found), "scalars": found.scalars,
         "error_probability_log2": round(found.probability, 2), "order": found.order, "orders": found.orders,
         "deterministic": found.deterministic, "not_deterministic_because": found.why_not,
         "same_for_m": list(found.same_for), "differs_at_m": list(found.differs_at), "error_bound": found.bound,
-        "text": certificate_lines(found, spec, shape),
+        "text": certificate_lines(found, spec, own),
     }  # fmt: skip

@@ -134,7 +134,7 @@ class Report:
             "hints": self.hints, "note": self.note(), "verdict": self.conclusion(), "next": self.next_command(),
             "warnings": self._warnings(),
             "skipped": [{"label": label, "reason": why} for label, why in self.skipped],
-            "not_run": self.left, "certificate": certificate_json(self.certificate, self.spec, self.own(self.base)),
+            "not_run": self.left, "certificate": self._certificate_json(),
         }  # fmt: skip
 
     def _warnings(self) -> list[str]:
@@ -197,10 +197,16 @@ class Report:
         if self.settled.rejected and not self.ok:
             item(f"Note: {self.settled.rejected}. If that is meant, say so with --layout.", "yellow")
         item(self.conclusion(), "green" if self.status in ("right", "column_major") else "yellow" if self.ok else "red")
-        for line in certificate_lines(self.certificate, self.spec, self.own(self.base)) if self.certificate else ():
-            item(line, "" if self.certificate and self.certificate.ok else "dim")
+        for line in self._certificate_lines():
+            item(line)
         if self.next_command():
             item(f"next: {self.next_command()}")
+
+    def _certificate_lines(self) -> list[str]:
+        return [] if self.certificate is None else certificate_lines(self.certificate, self.spec, self.own)
+
+    def _certificate_json(self) -> dict[str, Any] | None:
+        return None if self.certificate is None else certificate_json(self.certificate, self.spec, self.own)
 
     def conclusion(self) -> str:
         """The verdict in one line."""

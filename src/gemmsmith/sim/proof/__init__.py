@@ -1,1 +1,1 @@
-"""Exact arithmetic beside a simulated kernel: what each output is as a polynomial of the inputs, and how it was summed."""
+"""Exact arithmetic beside a simulated kernel: which polynomial of the inputs each output is, and how it was summed."""

@@ -147,7 +147,7 @@ def convert(wave: WaveImages, step: Bundle[Any], lanes: Lanes, run: Run) -> None
     rounds = BYTES[target] < BYTES[source] or source in WHOLE or to == "tf32" or (target, source) == (
         Kind.F16, Kind.BF16)  # fmt: skip
     name = ("tf32" if to == "tf32" else NAMES[target]) + directed
-    found = [_converted(wave, image, target, name if rounds else "") for image in numbers]
+    found = [_converted(wave, image, name if rounds else "") for image in numbers]
     run()
     if to.endswith("x2"):  # the first operand is the upper half
         wave.put_number(step.targets[0], lanes, found[1], target, 0)
@@ -156,14 +156,12 @@ def convert(wave: WaveImages, step: Bundle[Any], lanes: Lanes, run: Run) -> None
     wave.put_number(step.targets[0], lanes, found[0], target)
 
 
-def _converted(wave: WaveImages, image: Image, kind: Kind, rounds: str) -> Image:
+def _converted(wave: WaveImages, image: Image, rounds: str) -> Image:
     tree = wave.session.trees.rounded(image.tree, rounds, image.tag != 0) if rounds else image.tree
     return Image(image.tag, image.element, tree)
 
 
-def _convert_whole(
-    wave: WaveImages, step: Bundle[Any], lanes: Lanes, run: Run, source: Kind, target: Kind
-) -> None:
+def _convert_whole(wave: WaveImages, step: Bundle[Any], lanes: Lanes, run: Run, source: Kind, target: Kind) -> None:
     given = step.sources[0]
     if BYTES[source] < wave.session.unit or wave.read(given, lanes, source)[1] is not None:
         move_bits(wave, step, lanes, run)
@@ -200,7 +198,8 @@ def select(wave: WaveImages, step: Bundle[Any], lanes: Lanes, run: Run) -> None:
     """selp: the predicate never has an image."""
     first, second, predicate = step.sources
     into = step.targets[0]
-    chosen = np.atleast_1d(np.asarray(wave.machine.fetch(predicate, lanes)))
+    one, zero = np.uint8(1), np.uint8(0)  # the predicate may be negated, which the function knows
+    chosen = np.atleast_1d(np.asarray(step.detail(one, zero, wave.machine.fetch(predicate, lanes)))) == one
     found = []
     for n in range(wave.units[into.file]):
         a, b = (images.blank((1,)) if s.constant is not None else wave.unit(s, lanes, n) for s in (first, second))

@@ -21,13 +21,14 @@ from gemmsmith.sim.types import DTYPES, Array
 def update(wave: WaveImages, step: Bundle[Any], lanes: Lanes, run: Callable[..., None]) -> None:
     """atom.add and red.add. Other updates only of plain values: flags, counters, locks."""
     form = step.detail
-    assert isinstance(form, Form) and step.access is not None
+    assert isinstance(form, Form)
+    assert step.access is not None
     check_addresses(wave, step, lanes)
     space, addresses = wave.machine.place_of(step, lanes)
     addresses = np.array(addresses)
-    there = wave.load(step, space, addresses, lanes, step.access.width)
+    held = wave.load(step, space, addresses, lanes, step.access.width)
     given = any(wave.tagged(source, lanes) for source in step.sources)
-    if there is None and not given:
+    if held is None and not given:
         run()
         wave.clear(step, lanes)
         return
@@ -40,8 +41,8 @@ def update(wave: WaveImages, step: Bundle[Any], lanes: Lanes, run: Callable[...,
     before = [_real(wave, space, addresses, lanes, n * step.access.element + at, kind) for n, at in places]
     run()
     for (n, at), value, real in zip(places, values, before, strict=True):
-        old = _add(wave, step, space, addresses + addresses.dtype.type(n * step.access.element + at), lanes, value, kind,
-                   real)  # fmt: skip
+        there = addresses + addresses.dtype.type(n * step.access.element + at)
+        old = _add(wave, step, space, there, lanes, value, kind, real)
         if n < len(step.targets):
             wave.put_number(step.targets[n], lanes, old, kind, at)
 

@@ -16,7 +16,6 @@ from gemmsmith.sim.proof.rules import instrumented
 from gemmsmith.sim.proof.session import Session
 from gemmsmith.sim.schedule import Schedule, schedule_named
 
-
 _HALVES = re.compile(r"\b(b?f16(x2)?|[bus]16|prmt)\b")
 
 
@@ -30,7 +29,9 @@ def smallest_unit(ptx: str, itemsize: int) -> int:
 class ProofDevice(SimDevice):
     """Runs kernels in lockstep, or in another order of warps; copies land at once."""
 
-    def __init__(self, session: Session, arch: str, schedule: Schedule | None = None, timeout: float = math.inf) -> None:
+    def __init__(
+        self, session: Session, arch: str, schedule: Schedule | None = None, timeout: float = math.inf
+    ) -> None:
         super().__init__(arch, schedule or schedule_named("lockstep"), timeout=timeout)
         self.session = session
         self.scalars: Mapping[int, Image] = {}

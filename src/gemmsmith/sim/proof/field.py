@@ -79,7 +79,7 @@ def product(a: Array, b: Array) -> Array:
         for i in range(0, BITS, _LIMB):
             for j in range(0, BITS, _LIMB):
                 part = (_limb(left, i) @ _limb(right, j)).astype(np.uint64)
-                total = add(total, multiply(_reduced(part), np.uint64((1 << (i + j)) % PRIME)))
+                total = add(total, multiply(_reduced(part), np.array((1 << (i + j)) % PRIME, np.uint64)))
     return canonical(total)
 
 

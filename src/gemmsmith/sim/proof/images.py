@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import Any
 
 import numpy as np
 
@@ -93,8 +94,8 @@ class Image:
         """Whether there are constants among them."""
         return not bool(self.tag.all())
 
-    def at(self, index: object) -> Image:
-        return Image(self.tag[index], self.element[index], self.tree[index])  # type: ignore[index]
+    def at(self, index: Any) -> Image:
+        return Image(self.tag[index], self.element[index], self.tree[index])
 
     def broadcast(self, shape: tuple[int, ...]) -> Image:
         return Image(*(np.broadcast_to(x, shape) for x in (self.tag, self.element, self.tree)))

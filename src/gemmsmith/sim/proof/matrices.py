@@ -50,7 +50,7 @@ def _elements(rows: Array, matrix: int, half: int, transposed: bool) -> Array:
     """The address of element 2t + half of row g, or of column g, for each lane 4g + t: (operations, lanes)."""
     g, c = _LANE // 4, 2 * (_LANE % 4) + half
     row, column = (c, g) if transposed else (g, c)
-    found = rows[:, :, matrix, row] + (2 * column).astype(rows.dtype)
+    found: Array = rows[:, :, matrix, row] + (2 * column).astype(rows.dtype)
     return found.reshape(rows.shape[0], -1)
 
 
@@ -125,9 +125,7 @@ def _places(matrix: str, registers: int, size: int, rows: int) -> tuple[Array, A
     return register, element, lane
 
 
-def _gathered(
-    wave: WaveImages, step: Bundle[Any], lanes: Lanes, sources: tuple[Operand, ...], kind: Kind
-) -> Image:
+def _gathered(wave: WaveImages, step: Bundle[Any], lanes: Lanes, sources: tuple[Operand, ...], kind: Kind) -> Image:
     """All elements of registers, as (registers, elements of one, instructions, 32)."""
     size = BYTES[kind]
     each, shape = max(4, size) // size, (step.count, wave.machine.indices(lanes).size)
@@ -228,4 +226,6 @@ def _quad_pairs(wave: WaveImages, step: Bundle[Any], lanes: Lanes, run: Run, kin
         x, y = a.at((slice(None), slice(None), k, None)), b.at((slice(None), None, k))
         total = session.fma(x, y, total, kd, "f32")
     table = quad_pairs("c", size=form.d)
-    _put_fragment(wave, step, lanes, session.add(total, c, kd, "f32"), (table.element, table.element * 0, table.lane), kd)
+    _put_fragment(
+        wave, step, lanes, session.add(total, c, kd, "f32"), (table.element, table.element * 0, table.lane), kd
+    )

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from gemmsmith.sim.bundle import Bundle, Operand
+from gemmsmith.sim.instructions.async_copy import Arrive, Copy
 from gemmsmith.sim.lanes import Lanes
 from gemmsmith.sim.proof import images
 from gemmsmith.sim.proof.images import Image, Kind, blank
@@ -145,7 +146,11 @@ def store(wave: WaveImages, step: Bundle[Any], lanes: Lanes, run: Run) -> None:
 
 def copy(wave: WaveImages, step: Bundle[Any], lanes: Lanes, run: Run) -> None:
     """cp.async, which lands at once here; bytes beyond its size are zeros."""
-    assert step.access is not None
+    if isinstance(step.detail, Arrive):
+        run()
+        return
+    if not isinstance(step.detail, Copy) or step.access is None:
+        raise NoProof("copies in a way that is not followed", step.first.instruction)
     check_addresses(wave, step, lanes)
     machine, width, unit = wave.machine, step.access.width, wave.session.unit
     to, start = (np.array(machine.addresses(p, lanes, step.count)) for p in step.pointers)

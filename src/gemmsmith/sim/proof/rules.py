@@ -42,6 +42,8 @@ _ACCESSES: dict[str, arithmetic.Rule] = {
 }  # fmt: skip
 # What accesses memory in which no value of a matrix can be.
 _SYNCHRONISES = ("mbarrier", "bar", "barrier", "prefetch", "prefetchu", "fence", "membar", "discard", "applypriority")
+# What reads or writes arrays that have no images.
+_TEXTURES = ("tex", "tld4", "txq", "suld", "sust", "sured", "suq")
 
 
 def instrumented(lowered: Lowered, session: Session) -> Lowered:
@@ -72,7 +74,8 @@ def _watched(new: Callable[[Execution], WaveImages], opcode: str, original: Exec
         if access is not None and (step.pointers or step.access is not None):
             access(wave, step, lanes, run)
         elif arithmetic.sources_are_plain(wave, step, lanes):
-            if step.access is not None and opcode not in _SYNCHRONISES and opcode != "cp":
+            unknown = step.access is not None and opcode not in (*_SYNCHRONISES, "cp")
+            if unknown or opcode in _TEXTURES:
                 raise NoProof(f"{opcode} reads or writes memory in a way that is not followed", step.first.instruction)
             run()
             wave.clear(step, lanes)

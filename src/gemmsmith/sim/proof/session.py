@@ -69,7 +69,8 @@ class Session:
         # How often atomics added to each unit of global memory, and at most to one of shared memory.
         self.updates: dict[int, Array] = {}
         self.most_shared = 0
-        self._patterns = {kind: patterns(kind, unit) for kind in Kind if kind is not Kind.LOST and BYTES[kind] >= unit}
+        known = [kind for kind in Kind if kind is not Kind.LOST and BYTES[kind] >= unit]
+        self._patterns: dict[Kind, tuple[Pattern, ...]] = {kind: patterns(kind, unit) for kind in known}
 
     def lose(self, shape: tuple[int, ...], reason: str, instruction: Instruction) -> Image:
         """Images of numbers that are no sums of products any more."""

@@ -135,11 +135,11 @@ class Trees:
         found = _mixed(found)
         if plain:
             one = np.uint64(self.ONE)
-            for where, other in ((empty, lambda: self.multiply(a, b, kind, plain)),
-                                 (a == one, lambda: self.add(b, c, kind, plain)),
-                                 (b == one, lambda: self.add(a, c, kind, plain))):  # fmt: skip
-                if where.any():
-                    found = np.where(where, other(), found)
+            if empty.any():
+                found = np.where(empty, self.multiply(a, b, kind, plain), found)
+            for factor, other in ((a, b), (b, a)):
+                if (factor == one).any():
+                    found = np.where(factor == one, self.add(other, c, kind, plain), found)
             found = np.where((a == NOTHING) | (b == NOTHING), c, found)
         self._note(found, Op.FMA, (a, b, c), kind)
         return found

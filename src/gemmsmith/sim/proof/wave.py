@@ -22,6 +22,9 @@ _REAL = {Kind.F16: "f16", Kind.BF16: "bf16", Kind.F32: "f32", Kind.F64: "f64", K
          Kind.I16: "s16", Kind.I32: "s32", Kind.I64: "s64"}  # fmt: skip
 
 
+_Place = tuple[int, Cells | None, Array, Array | None]
+
+
 class WaveImages:
     """Images of registers by file: one for each unit of each row. ``ever``: rows that ever had one."""
 
@@ -82,7 +85,7 @@ class WaveImages:
     def number(self, step: Bundle[Any], operand: Operand, lanes: Lanes, kind: Kind, at: int = 0) -> Image:
         """The numbers of a kind that lie ``at`` bytes into a register; constants have the images of their values."""
         image, bad = self.read(operand, lanes, kind, at)
-        if bad is not None:
+        if bad is not None and image is not None:
             what = f"reads the bits of other numbers as {images.NAMES[kind]}"
             image = images.where(bad & ~is_lost(image.tag), self.session.lose(bad.shape, what, step.first.instruction),
                                  image)  # fmt: skip
@@ -101,7 +104,11 @@ class WaveImages:
         units = [self.unit(operand, lanes, first + n) for n in range(count)]
         if not any(u.tag.any() for u in units):
             return None, None
-        zero = [self._raw(operand, lanes, f"u{unit}", at + n * unit) == 0 for n in range(count)] if count > 1 else []
+        zero = (
+            [self._raw(operand, lanes, np.dtype(f"u{unit}"), at + n * unit) == 0 for n in range(count)]
+            if count > 1
+            else []
+        )
         image, bad = self.session.joined(units, kind, zero)
         if bad is not None and self.session.lost:
             for u in units:
@@ -114,8 +121,7 @@ class WaveImages:
     ) -> Image:
         if image is not None and not image.plain:
             return image
-        real = np.atleast_1d(self._raw(operand, lanes, DTYPES[_REAL[kind]].str if kind is not Kind.BF16 else "bf16", at))
-        wide = real.astype(np.float64)
+        wide = self._raw(operand, lanes, DTYPES[_REAL[kind]], at).astype(np.float64)
         if image is not None:
             wide = np.where(image.tag == 0, wide, 0.0)
         finite = np.isfinite(wide)
@@ -137,9 +143,8 @@ class WaveImages:
             return images.blank(real.shape)
         return Image(np.zeros(real.shape, np.uint16), field.image(real), self.session.trees.constants(real))
 
-    def _raw(self, operand: Operand, lanes: Lanes, dtype: str, at: int) -> Array:
+    def _raw(self, operand: Operand, lanes: Lanes, kind: np.dtype[Any], at: int) -> Array:
         """Real values of a register's part."""
-        kind = DTYPES["bf16"] if dtype == "bf16" else np.dtype(dtype)
         values = np.atleast_1d(np.asarray(self.machine.fetch(operand, lanes)))
         if values.dtype.itemsize == kind.itemsize and at == 0:
             return np.ascontiguousarray(values).view(kind)
@@ -147,7 +152,9 @@ class WaveImages:
         part: Array = (raw >> raw.dtype.type(8 * at)).astype(f"u{kind.itemsize}").view(kind)
         return part
 
-    def put_number(self, operand: Operand, lanes: Lanes, image: Image, kind: Kind, at: int = 0, nbytes: int = 0) -> None:
+    def put_number(
+        self, operand: Operand, lanes: Lanes, image: Image, kind: Kind, at: int = 0, nbytes: int = 0
+    ) -> None:
         """Write numbers; ``nbytes``: more than their own, for bytes that were extended."""
         unit = self.session.unit
         if BYTES[kind] < unit:
@@ -175,7 +182,7 @@ class WaveImages:
 
     # -- memory -----------------------------------------------------------------------------------
 
-    def _cells(self, space: Space, addresses: Array, lanes: Lanes) -> list[tuple[int, Cells | None, Array, Array | None]]:
+    def _cells(self, space: Space, addresses: Array, lanes: Lanes) -> list[_Place]:
         """(allocation, its images, byte positions, mask of the addresses in it)"""
         if space is Space.PARAM:
             return [(0, self.session.parameters, addresses.astype(np.int64), None)]
