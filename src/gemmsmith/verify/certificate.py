@@ -132,7 +132,7 @@ class _Proof:
         degree = max(run.degree for run in self.runs)
         return Certificate(
             generic, "", self._scalars(first), math.log2(max(3, degree) * len(self.runs)) - math.log2(PRIME),
-            _order(tree, found), len(numbers), deterministic, why_not, same, differs, first.adds_c,
+            _order(tree, found), self._orders(numbers) if readable else 1, deterministic, why_not, same, differs, first.adds_c,
             bound, exact, time.process_time() - self.started, also,
         )  # fmt: skip
 
@@ -144,6 +144,11 @@ class _Proof:
             raise NoProof(f"{base.m}x{base.n}x{base.k} has more than {LARGEST:,} products; try a smaller shape")
         if not base.k or not base.m or not base.n:
             raise NoProof("there is no product")
+
+    def _orders(self, numbers: Array) -> int:
+        """How many different orders sums have; the epilogue may be rounded in several ways besides."""
+        trees = [OutputTree(self.trees.nodes, number) for number in numbers[:_MOST_ORDERS].tolist()]
+        return len({tree.sum_root if tree.readable else tree.root for tree in trees})
 
     def _check_constants(self, numbers: Array, readable: bool) -> None:
         """2^61 is 1 in the field: terms must not be multiplied by constants that large."""

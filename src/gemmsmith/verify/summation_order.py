@@ -130,27 +130,21 @@ class OutputTree:
 
     # -- structure --------------------------------------------------------------------------------
 
-    def sum(self) -> Sum | None:
-        """The sum over K, without what the epilogue does to it; None if there is no product."""
-        number, all_products = self.root, self.facts[self.root].products
-        if all_products == 0:
-            return None
-        while True:
+    @cached_property
+    def sum_root(self) -> int:
+        """The fingerprint of the sum over K, without what the epilogue does to it."""
+        number, products = self.root, self.facts[self.root].products
+        while products:
             node = self._node(number)
-            if node.op in (Op.ROUND, Op.NEGATE) or not self._terms(node):
-                inner = [o for o in node.operands if self.facts[o].products == all_products]
-            else:
-                inner = [o for o in node.operands if self.facts[o].products == all_products and not self._own(node)]
-            if not inner:
-                return self._sum(number)
+            inner = [o for o in node.operands if self.facts[o].products == products]
+            if not inner or self._products(node):
+                break
             number = inner[0]
+        return number
 
-    def _terms(self, node: Node) -> bool:
-        return node.op in (Op.ADD, Op.FMA, Op.BLOCK)
-
-    def _own(self, node: Node) -> bool:
-        """Whether the node itself multiplies an element of A by one of B."""
-        return bool(self._products(node))
+    def sum(self) -> Sum | None:
+        """The sum over K; None if there is no product."""
+        return self._sum(self.sum_root) if self.facts[self.root].products else None
 
     def _products(self, node: Node) -> tuple[int, ...]:
         """The indices along K of the products that a node adds."""
