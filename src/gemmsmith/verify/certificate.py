@@ -30,7 +30,7 @@ from gemmsmith.verify.summation_order import OutputTree, Sum, order_text
 
 # Multiply-adds of a run, each of which takes about 0.2 µs.
 LARGEST = 1 << 24
-_SECONDS = 3.0  # after which no further M is tried
+_ENOUGH = 1 << 23  # multiply-adds of all runs, after which no further M is tried
 _LARGEST_SCALE = 60.0  # below the 61 bits of the prime
 _MOST_ORDERS = 64  # of which each is bounded
 _SYNCHRONISES = re.compile(r"\b(atom|red)\.|\.acquire|\.volatile|\.relaxed")
@@ -140,7 +140,7 @@ class _Proof:
         base = self.base
         if base.batch > 1 or base.activation:
             raise NoProof("a batch is not followed" if base.batch > 1 else f"{base.activation} is no polynomial")
-        if base.m * base.n * base.k > LARGEST:
+        if _size(base) > LARGEST:
             raise NoProof(f"{base.m}x{base.n}x{base.k} has more than {LARGEST:,} products; try a smaller shape")
         if not base.k or not base.m or not base.n:
             raise NoProof("there is no product")
@@ -195,7 +195,7 @@ class _Proof:
         for extent in ([1] if any_m else []) + [2 * own]:
             grown = {"n" if self._column_major else "m": extent}
             problem = first.problem.with_(**grown)
-            if time.process_time() - self.started > _SECONDS or problem.m * problem.n * problem.k > LARGEST:
+            if sum(map(_size, (problem, *(run.problem for run in self.runs)))) > _ENOUGH:
                 break
             try:
                 other = self.run(problem)
@@ -223,6 +223,10 @@ def _order(tree: OutputTree, found: Sum | None) -> str:
         return ""
     narrow = tree.sums_rounded_to
     return order_text(found) + (f", sums rounded to {' and '.join(narrow)} on the way" if narrow else "")
+
+
+def _size(problem: Problem) -> int:
+    return problem.m * problem.n * problem.k
 
 
 def _values(problem: Problem, names: list[str]) -> str:

@@ -135,7 +135,7 @@ class Trees:
         found = _mixed(found)
         if plain:
             one = np.uint64(self.ONE)
-            if empty.any():
+            if (empty & (a != NOTHING) & (b != NOTHING)).any():
                 found = np.where(empty, self.multiply(a, b, kind, plain), found)
             for factor, other in ((a, b), (b, a)):
                 if (factor == one).any():
