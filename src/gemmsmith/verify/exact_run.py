@@ -30,6 +30,7 @@ _KINDS = {FP32.name: Kind.F32, TF32.name: Kind.F32, FP16.name: Kind.F16, BF16.na
           INT8.name: Kind.S8, UINT8.name: Kind.U8, INT32.name: Kind.I32}  # fmt: skip
 _SCALARS = {"f": Kind.F32, "d": Kind.F64, "e": Kind.F16, BF16_CODE: Kind.BF16, "i": Kind.I32, "I": Kind.I32,
             "q": Kind.I64, "Q": Kind.I64}  # fmt: skip
+NOT_THE_PRODUCT = "outputs are not the product"
 _MOST_DEGREE = 255  # which a tag can hold
 
 
@@ -157,8 +158,8 @@ class _Inputs:
             wrong = given != without
         row, column = (int(x[0]) for x in np.nonzero(wrong))
         raise NoProof(
-            f"in exact arithmetic {np.count_nonzero(wrong):,} of {given.size:,} outputs are not the product; the first "
-            f"is in row {row}, column {column}"
+            f"in exact arithmetic {np.count_nonzero(wrong):,} of {given.size:,} {NOT_THE_PRODUCT}; the first is in row "
+            f"{row}, column {column}"
         )
 
 

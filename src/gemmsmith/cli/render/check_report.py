@@ -15,6 +15,7 @@ from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import Problem
 from gemmsmith.trace.kernel_names import as_written
 from gemmsmith.verify.certificate import Certificate
+from gemmsmith.verify.exact_run import NOT_THE_PRODUCT
 from gemmsmith.verify.leniency import read_note
 from gemmsmith.verify.settle import Settled
 from gemmsmith.verify.verdict import Verdict
@@ -198,7 +199,7 @@ class Report:
             item(f"Note: {self.settled.rejected}. If that is meant, say so with --layout.", "yellow")
         item(self.conclusion(), "green" if self.status in ("right", "column_major") else "yellow" if self.ok else "red")
         for line in self._certificate_lines():
-            item(line)
+            item(line, "yellow" if NOT_THE_PRODUCT in line else "")
         if self.next_command():
             item(f"next: {self.next_command()}")
 

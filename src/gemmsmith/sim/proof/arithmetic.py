@@ -87,14 +87,20 @@ def _whole(wave: WaveImages, step: Bundle[Any], lanes: Lanes, run: Run) -> None:
     kind = KINDS[words[-1]]
     wide = {Kind.I16: Kind.I32, Kind.I32: Kind.I64}.get(kind, kind) if "wide" in words else kind
     kinds = [kind, kind, wide][: len(step.sources)]
+    packs = wave.session.unit == 1 and any(_shifts(source.constant) for source in step.sources)
     for source, each in zip(step.sources, kinds, strict=True):
-        if BYTES[each] < wave.session.unit or wave.read(source, lanes, each)[1] is not None:
+        if packs or BYTES[each] < wave.session.unit or wave.read(source, lanes, each)[1] is not None:
             move_bits(wave, step, lanes, run)
             return
     given = [wave.number(step, source, lanes, each) for source, each in zip(step.sources, kinds, strict=True)]
     found = wave.session.vanished(_combined(wave, opcode, given, wide, NAMES[wide]), step.first.instruction)
     run()
     wave.put_number(step.targets[0], lanes, found, wide)
+
+
+def _shifts(constant: Any) -> bool:
+    """Whether a factor moves a number by whole bytes."""
+    return constant is not None and bool(np.isin(np.asarray(constant), (1 << 8, 1 << 16, 1 << 24)).all())
 
 
 def dot(wave: WaveImages, step: Bundle[Any], lanes: Lanes, run: Run) -> None:
@@ -175,7 +181,9 @@ def _convert_whole(wave: WaveImages, step: Bundle[Any], lanes: Lanes, run: Run, 
     run()
     into = step.targets[0]
     if byte:
-        wave.put_number(into, lanes, image, Kind(int(kinds[0])), 0, wave.units[into.file] * wave.session.unit)
+        signed = int(kinds[0]) == Kind.S8
+        wave.clear(step, lanes)
+        wave.put_number(into, lanes, image, Kind(int(kinds[0])), 0, wave.units[into.file] if signed else 1)
         return
     size = wave.units[into.file] * wave.session.unit
     wave.put_number(into, lanes, image, {2: Kind.I16, 4: Kind.I32, 8: Kind.I64}[size])

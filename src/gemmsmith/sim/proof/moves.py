@@ -106,16 +106,15 @@ def load(wave: WaveImages, step: Bundle[Any], lanes: Lanes, run: Run) -> None:
 
 
 def _put_loaded(wave: WaveImages, step: Bundle[Any], target: Operand, lanes: Lanes, units: list[Image]) -> None:
-    """A byte may be extended to its register: by its sign, or by zeros if it is unsigned."""
+    """A signed byte may be extended to its register; of an unsigned one the other bytes are zeros."""
     room = wave.units[target.file]
     _require(len(units) <= room and units, step)
     if len(units) == room:
         for n, unit in enumerate(units):
             wave.put_unit(target, lanes, n, unit)
         return
-    byte = Kind.S8 if target.dtype.kind == "i" else Kind.U8
-    fits = len(units) == 1 and wave.session.unit == 1
-    extended = units[0].tag & images.FORMAT == byte << 3 if fits else np.zeros(1, bool)
+    signed = target.dtype.kind == "i" and len(units) == 1 and wave.session.unit == 1
+    extended = units[0].tag & images.FORMAT == Kind.S8 << 3 if signed else np.zeros(1, bool)
     for n in range(room):
         image = units[n] if n < len(units) else blank((1,))
         if extended.any():
