@@ -129,11 +129,11 @@ class _Proof:
             bound = bound + (1 + bound) * first.atomics * 2.0**-24 if first.atomics > 1 else None
         exact = self.base.dtype in INTEGER_TYPES and self.base.out_dtype in INTEGER_TYPES
         found = tree.sum() if readable else None
-        degree = max(run.degree for run in self.runs)
+        degree, orders = max(run.degree for run in self.runs), self._orders(numbers) if readable else 1
         return Certificate(
             generic, "", self._scalars(first), math.log2(max(3, degree) * len(self.runs)) - math.log2(PRIME),
-            _order(tree, found), self._orders(numbers) if readable else 1, deterministic, why_not, same, differs, first.adds_c,
-            bound, exact, time.process_time() - self.started, also,
+            _order(tree, found), orders, deterministic, why_not, same, differs, first.adds_c, bound,
+            exact, time.process_time() - self.started, also,
         )  # fmt: skip
 
     def _check_size(self) -> None:
