@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from gemmsmith.call.binding import CompileFn
-from gemmsmith.cli.render.check_report import DISTINCT, RAGGED, Report
+from gemmsmith.cli.render.check_report import Report
 from gemmsmith.errors import GemmsmithError
-from gemmsmith.kernel.config import Config
 from gemmsmith.problem import Problem
+from gemmsmith.sim.device import SimDevice
 from gemmsmith.verify.certificate import Certificate, certify
+from gemmsmith.verify.trial import DISTINCT, RAGGED
+from gemmsmith.verify.trial_runner import TrialRunner
 
 # Multiply-adds of the shapes that are proven, if the trials have ones so small: a second or two.
 _ENOUGH = 1 << 22
 
 
-def add_certificate(
-    report: Report, config: Config, compile_fn: CompileFn, loads: dict[Any, Any], whole_grid: bool
-) -> None:
+def add_certificate(report: Report, runner: TrialRunner) -> None:
     """Try to prove what the trials tested. Only on the simulator, and only where all blocks were run."""
-    if not report.ok or not report.verdicts:
+    device = runner.open_device("lockstep", False)
+    if not report.ok or not report.verdicts or not isinstance(device, SimDevice):
         return
-    if not whole_grid:
+    if runner.blocks is not None:
         report.certificate = Certificate(report.base, reason="only some of its blocks were simulated")
         return
     passed = {trial.label: trial.problem for trial, verdict in report.verdicts if verdict.trusted}
@@ -31,8 +29,9 @@ def add_certificate(
     also = ragged if ragged is not None and _size(ragged) <= _ENOUGH else None
     other_m = not report.square and not report.spec.signature.fixed and DISTINCT not in failed
     try:
-        report.certificate = certify(report.spec, config, base, compile_fn, report.compiled.arch, also=also,
-                                     any_m=ragged is not None, other_m=other_m, loads=loads)  # fmt: skip
+        report.certificate = certify(runner.spec, runner.config, base, runner.compile_fn, report.compiled.arch,
+                                     also=also, any_m=ragged is not None, other_m=other_m,
+                                     loads=device.loads)  # fmt: skip
     except GemmsmithError as error:  # what the trials did not meet is no proof of anything
         report.certificate = Certificate(base, reason=error.message)
 
