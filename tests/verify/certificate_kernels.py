@@ -107,6 +107,31 @@ __global__ void gemm(int M, int N, int K, const __nv_bfloat16* A, const __nv_bfl
 }
 """
 
+HALF_PAIRS = """
+#include <cuda_fp16.h>
+__global__ void gemm(int M, int N, int K, const __half* A, const __half* B, __half* C) {
+    int row = blockIdx.y * 16 + threadIdx.y, col = 2 * (blockIdx.x * 8 + threadIdx.x);
+    if (row >= M || col >= N) return;
+    __half2 sum = __float2half2_rn(0.0f);
+    for (int k = 0; k < K; ++k)
+        sum = __hfma2(__half2half2(A[row * K + k]), *reinterpret_cast<const __half2*>(&B[k * N + col]), sum);
+    *reinterpret_cast<__half2*>(&C[row * N + col]) = sum;
+}
+"""
+
+# Eight accumulators in local memory; which k each gets depends on the row.
+LOCAL = """
+__global__ void gemm(int M, int N, int K, const float* A, const float* B, float* C) {
+    int row = blockIdx.y * 16 + threadIdx.y, col = blockIdx.x * 16 + threadIdx.x;
+    if (row >= M || col >= N) return;
+    float parts[8] = {};
+    for (int k = 0; k < K; ++k) parts[(k * (row + 1)) % 8] += A[row * K + k] * B[k * N + col];
+    float sum = 0.0f;
+    for (int i = 0; i < 8; ++i) sum += parts[i];
+    C[row * N + col] = sum;
+}
+"""
+
 BYTES = """
 __global__ void gemm(int M, int N, int K, const signed char* A, const signed char* B, int* C) {
     int row = blockIdx.y * 16 + threadIdx.y, col = blockIdx.x * 16 + threadIdx.x;

@@ -93,11 +93,11 @@ class OutputTree:
 
     @property
     def sums_rounded_to(self) -> tuple[str, ...]:
-        """Types that partial sums are rounded to on the way; what the output is rounded to at last is left out."""
+        """Types that partial sums are rounded to on the way; what the epilogue does is left out."""
         found: dict[str, None] = {}
-        for number in self._upwards:
+        for number in OutputTree(self.nodes, self.sum_root)._upwards:
             node = self._node(number)
-            if self.facts[number].products < 2 or number == self.root:
+            if self.facts[number].products < 2:
                 continue
             if node.op is Op.ROUND:
                 found[node.detail.removesuffix(".rz")] = None

@@ -80,7 +80,7 @@ def _bound(found: Certificate) -> str:
     coarse = next((t.unit_roundoff for t in (problem.out_dtype, problem.dtype) if t in (FP16, BF16, TF32)), 0.0)
     unit = 2.0**-53 if problem.dtype == FP64 else coarse if 0 < coarse <= found.bound else 2.0**-24
     factor = found.bound / unit
-    shown = math.ceil(factor) if factor >= 100 else math.ceil(factor * 10) / 10
+    shown = math.ceil(factor) if factor >= 1000 else math.ceil(factor * 10) / 10
     return f"{shown:g}·2^{round(math.log2(unit))}"
 
 

@@ -16,8 +16,8 @@ PRIME = (1 << BITS) - 1
 _P = np.uint64(PRIME)
 _61, _31, _30, _1 = (np.uint64(n) for n in (61, 31, 30, 1))
 _LOW31, _LOW30 = np.uint64((1 << 31) - 1), np.uint64((1 << 30) - 1)
-_LIMB = 20  # bits: products of two limbs, 4,096 of them added, are exact in float64
-_DEPTH = 4096
+_LIMB, _LIMBS = 21, 3  # bits: products of two limbs, 2,048 of them added, are exact in float64
+_DEPTH = 2048
 
 
 def _reduced(x: Array) -> Array:
@@ -72,17 +72,21 @@ def random_elements(source: np.random.Generator, shape: tuple[int, ...]) -> Arra
 
 
 def product(a: Array, b: Array) -> Array:
-    """The product of two matrices, by limbs that float64 multiplies exactly."""
-    total = np.zeros((a.shape[0], b.shape[1]), np.uint64)
+    """The product of two matrices, by limbs that float64 multiplies exactly: one product for all pairs of limbs."""
+    (m, _), (_, n) = a.shape, b.shape
+    total = np.zeros((m, n), np.uint64)
     for start in range(0, a.shape[1], _DEPTH):
-        left, right = canonical(a[:, start : start + _DEPTH]), canonical(b[start : start + _DEPTH])
-        for i in range(0, BITS, _LIMB):
-            for j in range(0, BITS, _LIMB):
-                part = (_limb(left, i) @ _limb(right, j)).astype(np.uint64)
-                total = add(total, multiply(_reduced(part), np.array((1 << (i + j)) % PRIME, np.uint64)))
+        left, right = (np.concatenate([_limb(x, i) for i in range(_LIMBS)], axis=axis)
+                       for x, axis in ((canonical(a[:, start : start + _DEPTH]), 0),
+                                       (canonical(b[start : start + _DEPTH]), 1)))  # fmt: skip
+        parts = (left @ right).astype(np.uint64).reshape(_LIMBS, m, _LIMBS, n)
+        for i in range(_LIMBS):
+            for j in range(_LIMBS):
+                power = np.array((1 << (_LIMB * (i + j))) % PRIME, np.uint64)
+                total = add(total, multiply(_reduced(parts[i, :, j]), power))
     return canonical(total)
 
 
-def _limb(a: Array, first: int) -> Array:
-    limbs: Array = ((a >> np.uint64(first)) & np.uint64((1 << _LIMB) - 1)).astype(np.float64)
-    return limbs
+def _limb(a: Array, number: int) -> Array:
+    limb: Array = ((a >> np.uint64(_LIMB * number)) & np.uint64((1 << _LIMB) - 1)).astype(np.float64)
+    return limb
