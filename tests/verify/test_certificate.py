@@ -86,8 +86,8 @@ def test_every_simulated_rung_has_a_certificate_or_a_reason(name: str, dtype: DT
                   "sum = __fadd_rn(sum, __fmul_rn(A[row * K + k], B[k * N + col]))"), {},
          "k ascending, products rounded before they are added, one accumulator"),
     ],
-    ids=["plain", "tiled", "ragged", "two levels", "shuffled", "half", "pairs", "half pairs", "double", "bytes", "called",
-         "descending", "unfused"],
+    ids=["plain", "tiled", "ragged", "two levels", "shuffled", "half", "pairs", "half pairs", "double", "bytes",
+         "called", "descending", "unfused"],
 )  # fmt: skip
 def test_styles_and_their_orders(tmp_path: Path, source: str, options: dict[str, object], order: str) -> None:
     found = certificate_of(tmp_path, source, **options)  # type: ignore[arg-type]

@@ -71,12 +71,13 @@ def _watched(new: Callable[[Execution], WaveImages], opcode: str, original: Exec
         def run(other: Bundle[Any] | None = None) -> None:
             original(machine, other or step, lanes)
 
+        if opcode in _TEXTURES:
+            raise NoProof("textures and surfaces are not followed", step.first.instruction)
         if access is not None and (step.pointers or step.access is not None):
             access(wave, step, lanes, run)
+        elif step.access is not None and opcode not in _SYNCHRONISES:
+            raise NoProof(f"{opcode} reads or writes memory in a way that is not followed", step.first.instruction)
         elif arithmetic.sources_are_plain(wave, step, lanes):
-            unknown = step.access is not None and opcode not in (*_SYNCHRONISES, "cp")
-            if unknown or opcode in _TEXTURES:
-                raise NoProof(f"{opcode} reads or writes memory in a way that is not followed", step.first.instruction)
             run()
             wave.clear(step, lanes)
         elif rule is not None:
