@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from gemmsmith.call.binding import CompileFn
+from gemmsmith.cli.check_certificate import add_certificate
 from gemmsmith.cli.check_prepare import Asked, Prepared, prepare
 from gemmsmith.cli.estimate import check_memory
 from gemmsmith.cli.launch_report import hints, launch_facts, repeat_words
@@ -140,7 +141,8 @@ def _after_failure(runner: TrialRunner, trial: Trial, verdict: Verdict, report: 
 
 
 def _after_pass(runner: TrialRunner, report: Report) -> None:
-    """Add to the report what holds beyond the trials, such as a certificate; each trial passed or only warns."""
+    """Add to the report what holds beyond the trials; each trial passed or only warns."""
+    add_certificate(report, runner)
 
 
 def _planned(prepared: Prepared, config: Config, asked: Asked) -> Report:

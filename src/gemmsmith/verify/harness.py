@@ -191,13 +191,13 @@ def verify_launch(
         notes.extend(getattr(device, "notes", ()))
 
     def again() -> Verdict:
-        after, damage = _run_guarded(
+        after, damage = run_guarded(
             device, spec, config, problem, data, offsets, guard_bytes, c, start, operands_seen.append
         )
         return _judge(blank, spec, data, after, damage, c != "unset", partial=blocks is not None, written=written)
 
     try:
-        after, damage = _run_guarded(
+        after, damage = run_guarded(
             device, spec, config, problem, data, offsets, guard_bytes, c, start, operands_seen.append
         )
     except TimeLimitError:  # slow or endless: no verdict
@@ -264,7 +264,7 @@ def _words(error: GemmsmithError) -> tuple[str, ...]:
     return (error.message, *filter(None, hint.split("\n")))
 
 
-def _run_guarded(
+def run_guarded(
     device: Device,
     spec: KernelSpec,
     config: Config,
@@ -274,7 +274,7 @@ def _run_guarded(
     guard_bytes: int,
     c_fill: str,
     start: Callable[[LaunchPlan, Addresses, int], None],
-    seen: Callable[[Operand], None],
+    seen: Callable[[Operand], None] = lambda _: None,
 ) -> tuple[Array, tuple[Damage, ...]]:
     """C after the launch, and all damage; the memory is always freed."""
 

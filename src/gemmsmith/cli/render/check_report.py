@@ -9,12 +9,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gemmsmith.cli.launch_report import launch_line
+from gemmsmith.cli.render.certificate_text import certificate_json, certificate_lines
 from gemmsmith.cli.render.excerpt import Shown, print_verdict
 from gemmsmith.cli.render.output import bytes_text, item, print_json, say
 from gemmsmith.compile.compiled import CompiledKernel
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import Problem
 from gemmsmith.trace.kernel_names import as_written
+from gemmsmith.verify.certificate import Certificate
+from gemmsmith.verify.exact_run import NOT_THE_PRODUCT
 from gemmsmith.verify.leniency import read_note
 from gemmsmith.verify.raggedness import ANY, Multiples
 from gemmsmith.verify.settle import Settled
@@ -61,6 +64,7 @@ class Report:
     budget: float = 0.0  # seconds; 0: no trials that fit the kernel
     seconds: float = 0.0
     more: int = 0  # trials of verify --full beyond those that were planned
+    certificate: Certificate | None = None
 
     @property
     def ok(self) -> bool:
@@ -176,6 +180,7 @@ class Report:
             "skipped": [{"label": label, "reason": why} for label, why in self.skipped],
             "not_run": self.left, "seconds": round(self.seconds, 2), "budget": self.budget, "more": self.more,
             "multiples": {"m": self.multiples.m, "n": self.multiples.n, "k": self.multiples.k},
+            "certificate": self._certificate_json(),
         }  # fmt: skip
 
     def _warnings(self) -> list[str]:
@@ -249,6 +254,8 @@ class Report:
         if self.settled.rejected and not self.ok:
             item(f"Note: {self.settled.rejected}. If that is meant, say so with --layout.", "yellow")
         item(self.conclusion(), "green" if self.status in ("right", "column_major") else "yellow" if self.ok else "red")
+        for line in self._certificate_lines():
+            item(line, "yellow" if NOT_THE_PRODUCT in line else "")
         if self.budget:
             item(self._budget_line(), "dim")
         if self.next_command():
@@ -272,6 +279,12 @@ class Report:
         run = f"{len(self.verdicts)} trials in {self.seconds:.1f} s of {self.budget:g} s"
         more = self.more + (len(self.left) if self.ok else 0)
         return f"{run}; gemmsmith verify --full runs {more} more" if more > 0 else run
+
+    def _certificate_lines(self) -> list[str]:
+        return [] if self.certificate is None else certificate_lines(self.certificate, self.spec, self.own)
+
+    def _certificate_json(self) -> dict[str, Any] | None:
+        return None if self.certificate is None else certificate_json(self.certificate, self.spec, self.own)
 
     def conclusion(self) -> str:
         """The verdict in one line."""
