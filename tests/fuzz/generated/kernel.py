@@ -1,0 +1,148 @@
+"""A recipe as the text of a .cu file, with at most one fault, and what is true of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import ModuleType
+
+from generated import accumulate_mma, accumulate_simt, accumulate_wmma, epilogue, host
+from generated.draft import Draft, block_of
+from generated.outputs import Outputs
+from generated.pipeline import async_helpers, main_loop
+from generated.recipe import Recipe
+from generated.shared_tile import SharedTile
+from generated.sites import Fault, Sites
+
+_METHODS: dict[str, ModuleType] = {"simt": accumulate_simt, "mma": accumulate_mma, "ldmatrix": accumulate_mma,
+                                   "wmma": accumulate_wmma}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Generated:
+    """A kernel's text. ``fault`` is None for the kernel without one; ``faults`` are all that could be made in it."""
+
+    recipe: Recipe
+    text: str
+    fault: Fault | None
+    faults: tuple[Fault, ...]
+    entry: str
+    block: tuple[int, int, int]
+    shared_bytes: int
+
+    @property
+    def innocent(self) -> bool:
+        """Whether check must accept it: no fault, or a harmless one."""
+        return self.fault is None or bool(self.fault.equivalent)
+
+
+def generate(recipe: Recipe, fault: str = "") -> Generated:
+    sites = Sites(fault)
+    draft = Draft(recipe, sites)
+    body = _naive(draft) if recipe.method == "naive" else _tiled(draft)
+    text = "\n\n".join(part for part in ["\n".join(host.headers(draft)), *_helpers(draft), _kernel(draft, body),
+                                         host.launch(draft)] if part) + "\n"  # fmt: skip
+    if fault and fault not in sites.offered:
+        raise ValueError(f"this kernel has no place for the fault {fault!r}")
+    used = host.shared_bytes(draft)
+    if fault == "dynamic shared memory is a row too small":
+        used = int(sites.offered[fault].wrong)
+    return Generated(recipe, text, sites.offered.get(fault), tuple(sites.offered.values()), draft.names.kernel,
+                     _block(recipe), used)  # fmt: skip
+
+
+def _block(recipe: Recipe) -> tuple[int, int, int]:
+    if recipe.block == "1d":
+        return recipe.threads, 1, 1
+    if recipe.tensor_cores:
+        return 32, recipe.threads // 32, 1
+    return recipe.bn // recipe.tn, recipe.bm // recipe.tm, 1
+
+
+def _helpers(draft: Draft) -> list[str]:
+    if not draft.recipe.shared:
+        return []
+    found = [SharedTile(draft, operand).swizzle_function() for operand in "AB"] + [async_helpers(draft)]
+    return [*found, accumulate_mma.helpers(draft) if draft.recipe.method in ("mma", "ldmatrix") else ""]
+
+
+def _kernel(draft: Draft, body: str) -> str:
+    recipe, n = draft.recipe, draft.names
+    taken = ", ".join(f"{kind} {name}" for kind, name in host.parameters(draft))
+    template = ""
+    if recipe.constants == "template":
+        template = f"template <{', '.join(f'int {name}' for name in host.constants(draft))}>\n"
+    return f"{template}__global__ void {n.kernel}({taken}) {{\n{body}\n}}"
+
+
+def _start(draft: Draft) -> list[str]:
+    """Places of block and thread, and pointers of this block's matrices."""
+    n, recipe = draft.names, draft.recipe
+    tid = "threadIdx.y * blockDim.x + threadIdx.x" if recipe.block == "2d" else "threadIdx.x"
+    lines = [f"const int tid = {tid};", *host.block_places(draft)]
+    if recipe.batch:
+        stride = draft.sites.text("stride", "the batch's stride of B", "strideB", "strideA")
+        lines += [f"{n.a} += blockIdx.z * strideA;", f"{n.b} += blockIdx.z * {stride};", f"{n.c} += blockIdx.z * strideC;"]
+    if recipe.split == "atomic":
+        bk = n.bk if recipe.shared else "1"
+        each = f"(({n.k} + {bk} - 1) / {bk} + {host.SPLIT} - 1) / {host.SPLIT} * {bk}"
+        each = draft.sites.text("loop", "the shares of k do not cover it", each, f"{n.k} / {host.SPLIT} / {bk} * {bk}")
+        lines += [f"const int k_each = {each};", "const int k_begin = blockIdx.z * k_each;",
+                  f"const int k_end = min((int){n.k}, k_begin + k_each);"]  # fmt: skip
+    return lines
+
+
+def _tiled(draft: Draft) -> str:
+    method, recipe = _METHODS[recipe_method(draft)], draft.recipe
+    stage = "stage" if recipe.stages > 1 else "0"
+    tiles = [SharedTile(draft, operand) for operand in "AB"]
+    shared = [tile.declaration() for tile in tiles]
+    if recipe.dynamic:
+        size = tiles[0].elements
+        kind = draft.element.input
+        shared = ["extern __shared__ __align__(128) unsigned char shared_memory[];",
+                  f"{kind}* {tiles[0].name} = reinterpret_cast<{kind}*>(shared_memory);",
+                  f"{kind}* {tiles[1].name} = {tiles[0].name} + {size};"]  # fmt: skip
+    from generated.global_tile import GlobalTile
+
+    aligned = [GlobalTile(draft, operand).alignment() for operand in "AB"]
+    outputs: Outputs = method.outputs(draft)
+    loop = main_loop(draft, method.accumulate(draft, stage))
+    return block_of(f"constexpr int THREADS = {recipe.threads};", *shared, *_start(draft), method.threads_text(draft),
+                    *aligned, method.declare(draft), loop, method.finish(draft), epilogue.store(draft, outputs))  # fmt: skip
+
+
+def recipe_method(draft: Draft) -> str:
+    return draft.recipe.method
+
+
+def _naive(draft: Draft) -> str:
+    """One thread for each output, straight from global memory."""
+    n, recipe, element = draft.names, draft.recipe, draft.element
+    if recipe.block == "2d":
+        row, column = "threadIdx.y", "threadIdx.x"
+    else:
+        row, column = f"tid / {n.bn}", f"tid % {n.bn}"
+
+    def at(operand: str) -> str:
+        outer = "row" if operand == "A" else "col"
+        slow, fast = (outer, "kk") if recipe.k_contiguous(operand) else ("kk", outer)
+        other = draft.leading("C")
+        right = draft.offset(slow, fast, draft.leading(operand))
+        right = draft.sites.text("stride", f"leading dimension of {operand}", right, draft.offset(slow, fast, other))
+        right = draft.sites.text("index", f"swapped indices of {operand}", right,
+                                 draft.offset(fast, slow, draft.leading(operand)))  # fmt: skip
+        return element.widen.format(f"{draft.pointer(operand)}[{right}]")
+
+    zero = draft.sites.text("accumulator", "the accumulator is not set to zero", f"sum = {element.zero}", "sum")
+    end = draft.sites.text("loop", "the last k is missed", draft.k_end, f"{draft.k_end} - 1")
+    add = draft.sites.text("accumulator", "products are subtracted", "+=", "-=")
+    start = draft.sites.text("loop", "the first k is missed", draft.k_begin, f"{draft.k_begin} + 1")
+    body = [f"{element.accumulator} {zero};", f"for (int kk = {start}; kk < {end}; ++kk) sum {add} {at('A')} * {at('B')};"]
+    guard = [f"if (m0 + {row} >= {n.m} || n0 + {column} >= {n.n}) return;"] if recipe.guarded else []
+    if recipe.guarded:
+        late = draft.sites.text("guard", "the thread's guard is off by one", guard[0], guard[0].replace(">=", ">"))
+        guard = [late]
+    outputs = Outputs(("{",), f"m0 + {row}", f"n0 + {column}", "sum", 1)
+    sum_named = [line.replace("[row", "[row") for line in body]
+    places = [f"const int row = m0 + {row}, col = n0 + {column};"]
+    return block_of(*_start(draft), *guard, *places, *sum_named, epilogue.store(draft, outputs))
