@@ -11,8 +11,9 @@ _LARGEST, _LEAST = "3.402823466e+38f", "1.175494351e-38f"
 
 def store(draft: Draft, outputs: Outputs) -> str:
     """Write all outputs of a thread."""
-    lines = [f"const int row = {outputs.row}, col = {outputs.column};", *_one(draft, outputs.value)]
-    body = block_of(*lines)
+    if not outputs.headers:  # one output, whose row and column are known
+        return "\n".join(_one(draft, outputs.value))
+    body = block_of(f"const int row = {outputs.row}, col = {outputs.column};", *_one(draft, outputs.value))
     return "\n".join([*outputs.headers, body, "}" * outputs.depth])
 
 
@@ -86,16 +87,13 @@ def _late_mistakes(draft: Draft) -> list[str]:
     if not linear:
         lines["threshold", "far blocks in y"] = f"if (blockIdx.y > {_FAR_BLOCK}) v += 1;"
     if kind == "float":
-        lines |= {
-            ("value", "NaN is swallowed"): f"v = fmaxf(v, -{_LARGEST});",
-            ("value", "Inf is clamped"): f"v = v > {_LARGEST} ? {_LARGEST} : v;",
-            ("value", "negative results are cut off"): "v = v < 0.0f ? 0.0f : v;",
-            ("value", "results lose their last bits"): "v = __uint_as_float(__float_as_uint(v) & 0xfffff000u);",
-        }
-        if draft.element.output == "float":
-            lines["value", "subnormals are flushed"] = f"v = fabsf(v) < {_LEAST} ? 0.0f : v;"
-    if draft.recipe.method == "naive" and draft.recipe.grid != "linear" and not draft.recipe.guarded:
-        lines.pop(("threshold", "far rows"))
+        lines |= {("value", "NaN is swallowed"): f"v = fmaxf(v, -{_LARGEST});",
+                  ("value", "negative results are cut off"): "v = v < 0.0f ? 0.0f : v;"}  # fmt: skip
+    if draft.element.output == "float":  # a 16-bit output rounds such results anyway
+        lines |= {("value", "Inf is clamped"): f"v = v > {_LARGEST} ? {_LARGEST} : v;",
+                  ("value", "results lose their last bits"): "v = __uint_as_float(__float_as_uint(v) & 0xfffff000u);"}  # fmt: skip
+    if draft.recipe.types in ("f32", "bf16f32") and draft.recipe.split != "atomic":  # fp16's products are never subnormal
+        lines["value", "subnormals are flushed"] = f"v = fabsf(v) < {_LEAST} ? 0.0f : v;"
     found = [sites.text(kind, name, "", line) for (kind, name), line in lines.items()]
     return [line for line in found if line]
 

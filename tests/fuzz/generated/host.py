@@ -94,8 +94,9 @@ def launch(draft: Draft) -> str:
     used = shared_bytes(draft)
     short = SharedTile(draft, "B").pitch_count * draft.element.size
     smem = sites.text("launch", "dynamic shared memory is a row too small", str(used), str(used - short)) if used else "0"
-    values = ", ".join(str(value) for value in constants(draft).values())
-    name = f"{n.kernel}<{values}>" if recipe.constants == "template" else n.kernel
+    named = recipe.constants == "template"
+    name = f"{n.kernel}<{', '.join(constants(draft))}>" if named else n.kernel
+    known = "".join(f"    constexpr int {key} = {value};\n" for key, value in constants(draft).items()) if named else ""
     arguments = ", ".join(parameter for _, parameter in parameters(draft))
     raised = f"    cudaFuncSetAttribute({name}, cudaFuncAttributeMaxDynamicSharedMemorySize, {smem});\n" if used > 48 * 1024 else ""
     if recipe.host == "inline":
@@ -105,4 +106,4 @@ def launch(draft: Draft) -> str:
         fired = f"    dim3 block({block});\n    dim3 grid({grid});\n    {name}<<<grid, block{third}>>>({arguments});"
     taken = [f"{kind.replace(' __restrict__', '')} {parameter}" for kind, parameter in parameters(draft)]
     taken += ["int batch"] if recipe.batch else []
-    return f"void run_{n.kernel}({', '.join(taken)}) {{\n{raised}{fired}\n}}"
+    return f"void run_{n.kernel}({', '.join(taken)}) {{\n{known}{raised}{fired}\n}}"

@@ -7,6 +7,7 @@ from types import ModuleType
 
 from generated import accumulate_mma, accumulate_simt, accumulate_wmma, epilogue, host
 from generated.draft import Draft, block_of
+from generated.global_tile import GlobalTile
 from generated.outputs import Outputs
 from generated.pipeline import async_helpers, main_loop
 from generated.recipe import Recipe
@@ -28,6 +29,16 @@ class Generated:
     entry: str
     block: tuple[int, int, int]
     shared_bytes: int
+
+    def grid(self, m: int, n: int, batch: int) -> tuple[int, int, int]:
+        """The grid that the host code launches."""
+        recipe, name = self.recipe, self.fault.name if self.fault else ""
+        down = m // recipe.bm if name == "the grid's rows are rounded down" else -(-m // recipe.bm)
+        across = n // recipe.bn if name == "the grid's columns are rounded down" else -(-n // recipe.bn)
+        z = batch if recipe.batch else host.SPLIT if recipe.split == "atomic" else 1
+        if recipe.grid == "linear":
+            return down * across, 1, z
+        return (down, across, z) if recipe.grid == "yx" else (across, down, z)
 
     @property
     def innocent(self) -> bool:
@@ -92,7 +103,7 @@ def _start(draft: Draft) -> list[str]:
 
 
 def _tiled(draft: Draft) -> str:
-    method, recipe = _METHODS[recipe_method(draft)], draft.recipe
+    method, recipe = _METHODS[draft.recipe.method], draft.recipe
     stage = "stage" if recipe.stages > 1 else "0"
     tiles = [SharedTile(draft, operand) for operand in "AB"]
     shared = [tile.declaration() for tile in tiles]
@@ -102,17 +113,11 @@ def _tiled(draft: Draft) -> str:
         shared = ["extern __shared__ __align__(128) unsigned char shared_memory[];",
                   f"{kind}* {tiles[0].name} = reinterpret_cast<{kind}*>(shared_memory);",
                   f"{kind}* {tiles[1].name} = {tiles[0].name} + {size};"]  # fmt: skip
-    from generated.global_tile import GlobalTile
-
     aligned = [GlobalTile(draft, operand).alignment() for operand in "AB"]
     outputs: Outputs = method.outputs(draft)
     loop = main_loop(draft, method.accumulate(draft, stage))
     return block_of(f"constexpr int THREADS = {recipe.threads};", *shared, *_start(draft), method.threads_text(draft),
                     *aligned, method.declare(draft), loop, method.finish(draft), epilogue.store(draft, outputs))  # fmt: skip
-
-
-def recipe_method(draft: Draft) -> str:
-    return draft.recipe.method
 
 
 def _naive(draft: Draft) -> str:
@@ -142,7 +147,6 @@ def _naive(draft: Draft) -> str:
     if recipe.guarded:
         late = draft.sites.text("guard", "the thread's guard is off by one", guard[0], guard[0].replace(">=", ">"))
         guard = [late]
-    outputs = Outputs(("{",), f"m0 + {row}", f"n0 + {column}", "sum", 1)
-    sum_named = [line.replace("[row", "[row") for line in body]
+    outputs = Outputs((), "row", "col", "sum", 0)
     places = [f"const int row = m0 + {row}, col = n0 + {column};"]
-    return block_of(*_start(draft), *guard, *places, *sum_named, epilogue.store(draft, outputs))
+    return block_of(*_start(draft), *guard, *places, *body, epilogue.store(draft, outputs))

@@ -6,6 +6,11 @@ from generated.draft import Draft, block_of
 from generated.global_tile import GlobalTile
 
 BARRIER = "__syncthreads();"
+_SAME_BARRIER = (
+    ("twice", f"{BARRIER} {BARRIER}", "one barrier more orders more"),
+    ("as PTX", 'asm volatile("bar.sync 0;" ::: "memory");', "it is what __syncthreads compiles to"),
+    ("in both branches", f"if (tid / 32 % 2) {{ {BARRIER} }} else {{ {BARRIER} }}", "whole warps meet at one barrier"),
+)
 _LATE = 4  # faults "from the fifth k-tile on"
 
 
@@ -37,7 +42,9 @@ def ceil_text(draft: Draft, size: str, tile: str) -> str:
 def barrier(draft: Draft, name: str) -> str:
     """A barrier that is needed."""
     right = draft.sites.text("barrier", f"no barrier {name}", BARRIER, ";")
-    right = draft.sites.harmless(f"two barriers {name}", right, f"{BARRIER} {BARRIER}", "one barrier more orders more")
+    for how, text, why in _SAME_BARRIER:
+        if how != "in both branches" or draft.recipe.threads % 64 == 0:
+            right = draft.sites.harmless(f"barrier {how} {name}", right, text, why)
     if draft.recipe.threads > 32:
         right = draft.sites.text("barrier", f"only the first warp waits {name}", right, "if (tid < 32) __syncwarp();")
     return right
