@@ -30,7 +30,7 @@ from typing import Any
 FUZZ = Path(__file__).parents[1] / "tests" / "fuzz"
 sys.path.insert(0, str(FUZZ))
 
-from cases import Case, cases_of
+from cases import Case, cases_of  # noqa: E402
 
 TOOLS = ("memcheck", "racecheck", "synccheck", "initcheck")
 _CHUNK_S = 100
@@ -120,7 +120,11 @@ def _reported(said: str, number: int) -> str:
     lines = said.splitlines()
     for i, line in enumerate(lines):
         if line.startswith("=========") and str(number) in _NAMED.findall(line):
-            above = [other for other in lines[max(0, i - 3) : i + 1] if re.search(r"(?i)invalid|error|race|uninit|warning|hazard|barrier|misaligned", other)]
+            above = [
+                other
+                for other in lines[max(0, i - 3) : i + 1]
+                if re.search(r"(?i)invalid|error|race|uninit|warning|hazard|barrier|misaligned", other)
+            ]
             return (above[0] if above else line).strip("= ")[:160]
     return NOTHING
 
@@ -132,8 +136,8 @@ def check_case(number: int, case: Case, folder: str) -> tuple[int, dict[str, Any
     from fuzz import run_case
 
     found = run_case(case, Path(folder)).outcome
-    return number, {"status": found.status, "layout": found.layout, "judged": found.judged, "summary": found.summary[:240],
-                    "seconds": found.seconds}  # fmt: skip
+    return number, {"status": found.status, "layout": found.layout, "judged": found.judged,
+                    "summary": found.summary[:240], "seconds": found.seconds}  # fmt: skip
 
 
 def checked(known: Sequence[Case], jobs: int, folder: Path, seconds: float) -> dict[int, dict[str, Any]]:
@@ -156,21 +160,28 @@ def checked(known: Sequence[Case], jobs: int, folder: Path, seconds: float) -> d
 def row(number: int, case: Case, facts: dict[str, Any], seen: Seen) -> dict[str, Any]:
     kernel = case.generated()
     kind = kernel.fault.kind if kernel.fault else ""
-    reports = [tool for tool, said in seen.tools.items() if said != NOTHING and not said.startswith(("not run", "could"))]
+    reports = [
+        tool for tool, said in seen.tools.items() if said != NOTHING and not said.startswith(("not run", "could"))
+    ]
     wrong = seen.result != RIGHT and not seen.result.startswith(("not run", "could"))
     accepted = facts["status"] in ("right", "column_major", "whole_tiles", "square_only", "aligned_rows")
     caught = facts["judged"] == "true" if not kernel.innocent else not accepted
     agree = caught == (wrong or bool(reports))
+    reason = "" if agree else _reason(kernel.innocent, kind, facts, seen, reports, wrong)
     return {"number": number, "seed": case.seed, "fault": case.fault, "kind": kind, "innocent": kernel.innocent,
             "check": facts, "gpu": seen.result, "sanitizer": {t: s for t, s in seen.tools.items() if s != NOTHING},
-            "agree": agree, "reason": "" if agree else _reason(kernel.innocent, kind, facts, seen, reports, wrong)}  # fmt: skip
+            "agree": agree, "reason": reason}  # fmt: skip
 
 
 def _reason(innocent: bool, kind: str, facts: dict[str, Any], seen: Seen, reports: list[str], wrong: bool) -> str:
     if facts["judged"] == "equivalent mutant":
         return "the mutant compiles to the same code; the report is on the kernel without the fault, too"
     if innocent:
-        return f"check accepts it; {', '.join(reports) or 'the result'} does not" if wrong or reports else "check does not accept it"
+        return (
+            f"check accepts it; {', '.join(reports) or 'the result'} does not"
+            if wrong or reports
+            else "check does not accept it"
+        )
     if facts["judged"] == "surviving mutant":
         return "check does not see it: " + (seen.result if wrong else ", ".join(reports))
     if facts["status"] == "racy":
@@ -198,11 +209,14 @@ def record(rows: list[dict[str, Any]], arguments: argparse.Namespace, seconds: f
 def print_table(rows: list[dict[str, Any]]) -> None:
     for row in rows:
         if not row["agree"] or row["check"]["judged"] not in ("true", "equivalent mutant"):
-            print(f"seed {row['seed']}, {row['fault'] or 'no fault'}: check {row['check']['status']} ({row['check']['judged']}); "
+            said = f"{row['check']['status']} ({row['check']['judged']})"
+            print(f"seed {row['seed']}, {row['fault'] or 'no fault'}: check {said}; "
                   f"GPU {row['gpu']}; {row['sanitizer'] or 'sanitizer silent'}; {row['reason']}")  # fmt: skip
     counts = Counter((row["innocent"], row["check"]["judged"], row["agree"]) for row in rows)
     for (innocent, judged, agree), number in sorted(counts.items()):
-        print(f"{number:4} {'correct kernels' if innocent else 'mutants'}: {judged}, {'agree' if agree else 'DISAGREE'}")
+        print(
+            f"{number:4} {'correct kernels' if innocent else 'mutants'}: {judged}, {'agree' if agree else 'DISAGREE'}"
+        )
 
 
 def main() -> int:
@@ -212,7 +226,9 @@ def main() -> int:
     parser.add_argument("--seeds", type=int, default=150)
     parser.add_argument("--mutants", type=int, default=2)
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
-    parser.add_argument("--check-seconds", type=float, default=600, help="cases that check has not reached are left out")
+    parser.add_argument(
+        "--check-seconds", type=float, default=600, help="cases that check has not reached are left out"
+    )
     parser.add_argument("--launch", default="", help=argparse.SUPPRESS)
     parser.add_argument("--small", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()

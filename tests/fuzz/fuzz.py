@@ -89,8 +89,9 @@ def _tell(result: Result) -> None:
     if result.failed:
         case, found = result.case, result.outcome
         meant = f"{case.recipe.status}, {case.recipe.layout}"
-        print(f"{found.judged}: seed {case.seed}, {case.fault or 'no fault'}: check says {found.status}, {found.layout} "
-              f"(the kernel without a fault: {meant})\n  {found.summary}", flush=True)  # fmt: skip
+        what = f"seed {case.seed}, {case.fault or 'no fault'}"
+        said = f"check says {found.status}, {found.layout} (the kernel without a fault: {meant})"
+        print(f"{found.judged}: {what}: {said}\n  {found.summary}", flush=True)
 
 
 def summary(results: list[Result]) -> str:
@@ -117,7 +118,9 @@ def write_failures(results: list[Result], folder: Path, shrink_s: float) -> None
 
         small = shrink(case, fails)
         file = folder / f"failure-{case.name}.cu"
-        file.write_text(f"// {judged}: {result.outcome.summary}\n// {small.toml()}\n{small.generated().text}", encoding="utf-8")
+        file.write_text(
+            f"// {judged}: {result.outcome.summary}\n// {small.toml()}\n{small.generated().text}", encoding="utf-8"
+        )
         print(f"{file}\n  {small.toml()}", flush=True)
 
 

@@ -182,7 +182,10 @@ def _compare(
         scale = np.abs(a) @ np.abs(b)
         want = a @ b
         if recipe.epilogue == "scaled":
-            scale, want = abs(trial.alpha) * scale + abs(trial.beta) * np.abs(before), trial.alpha * want + trial.beta * before
+            scale, want = (
+                abs(trial.alpha) * scale + abs(trial.beta) * np.abs(before),
+                trial.alpha * want + trial.beta * before,
+            )
         if recipe.epilogue == "bias":
             scale, want = scale + np.abs(bias.astype(np.float64)), want + bias.astype(np.float64)
         if recipe.split == "atomic":

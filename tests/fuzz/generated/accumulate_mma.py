@@ -28,7 +28,11 @@ def declare(draft: Draft) -> str:
 def accumulate(draft: Draft, stage: str) -> str:
     n = draft.names
     load = _by_ldmatrix if draft.recipe.method == "ldmatrix" else _by_words
-    last = draft.sites.text("loop", "the last k of a tile is missed", n.bk, f"{n.bk} - 16") if draft.recipe.bk > 16 else n.bk
+    last = (
+        draft.sites.text("loop", "the last k of a tile is missed", n.bk, f"{n.bk} - 16")
+        if draft.recipe.bk > 16
+        else n.bk
+    )
     return "\n".join([
         f"for (int kk = 0; kk < {last}; kk += 16) {{",
         block_of(f"unsigned fa[{n.tm} / 16][4], fb[{n.tn} / 8][2];", f"for (int i = 0; i < {n.tm} / 16; ++i) {{",
@@ -109,10 +113,11 @@ __device__ __forceinline__ unsigned pack({t} low, {t} high) {{
         for count in (4, 2):
             registers = ",".join(f"%{r}" for r in range(count))
             written = ", ".join(f'"=r"(r[{r}])' for r in range(count))
+            form = f"ldmatrix.sync.aligned.m8n8.x{count}{trans.replace('_', '.')}.shared.b16"
             loads.append(f"""\
 __device__ __forceinline__ void ldmatrix_x{count}{trans}(unsigned* r, const void* shared) {{
     unsigned from = (unsigned)__cvta_generic_to_shared(shared);
-    asm volatile("ldmatrix.sync.aligned.m8n8.x{count}{trans.replace("_", ".")}.shared.b16 {{{registers}}}, [%{count}];\\n"
+    asm volatile("{form} {{{registers}}}, [%{count}];\\n"
                  : {written} : "r"(from));
 }}""")
     return "\n".join([mma, *loads])

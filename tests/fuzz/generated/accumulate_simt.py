@@ -31,7 +31,9 @@ def threads_text(draft: Draft) -> str:
 def declare(draft: Draft) -> str:
     n, kind = draft.names, draft.element.accumulator
     right = f"{kind} {n.acc}[{n.tm}][{n.tn}] = {{}};"
-    right = draft.sites.text("accumulator", "accumulators are not set to zero", right, f"{kind} {n.acc}[{n.tm}][{n.tn}];")
+    right = draft.sites.text(
+        "accumulator", "accumulators are not set to zero", right, f"{kind} {n.acc}[{n.tm}][{n.tn}];"
+    )
     return draft.sites.text("accumulator", "accumulators start at one", right,
                             f"{right} {n.acc}[0][0] = 1;")  # fmt: skip
 
@@ -75,5 +77,10 @@ def finish(draft: Draft) -> str:
 
 def outputs(draft: Draft) -> Outputs:
     n = draft.names
-    loops = ("#pragma unroll", f"for (int i = 0; i < {n.tm}; ++i) {{", "#pragma unroll", f"for (int j = 0; j < {n.tn}; ++j) {{")
+    loops = (
+        "#pragma unroll",
+        f"for (int i = 0; i < {n.tm}; ++i) {{",
+        "#pragma unroll",
+        f"for (int j = 0; j < {n.tn}; ++j) {{",
+    )
     return Outputs(loops, f"m0 + {_place(draft, 'row')}", f"n0 + {_place(draft, 'column')}", f"{n.acc}[i][j]", 2)

@@ -48,7 +48,9 @@ def accumulate(draft: Draft, stage: str) -> str:
 def finish(draft: Draft) -> str:
     n = draft.names
     wait = draft.sites.text("barrier", "no barrier before the results are read", "__syncthreads();", ";")
-    store = f"wmma::store_matrix_sync(&Cs[warp_m + i * 16][warp_n + j * 16], {n.acc}[i][j], {n.bn}, wmma::mem_row_major);"
+    store = (
+        f"wmma::store_matrix_sync(&Cs[warp_m + i * 16][warp_n + j * 16], {n.acc}[i][j], {n.bn}, wmma::mem_row_major);"
+    )
     return "\n".join([
         f"__shared__ __align__(32) float Cs[{n.bm}][{n.bn}];", f"for (int i = 0; i < {n.tm} / 16; ++i)",
         f"    for (int j = 0; j < {n.tn} / 16; ++j)", f"        {store}", wait,

@@ -67,7 +67,11 @@ class Draft:
         if self.recipe.indices == "macro":
             return f"OFFSET({slow}, {fast}, {leading})"
         plain = slow if slow.isidentifier() else f"({slow})"
-        return f"(size_t){plain} * {leading} + {fast}" if self.recipe.indices == "wide" else f"{plain} * {leading} + {fast}"
+        return (
+            f"(size_t){plain} * {leading} + {fast}"
+            if self.recipe.indices == "wide"
+            else f"{plain} * {leading} + {fast}"
+        )
 
 
 def block_of(*lines: str, indent: str = "    ") -> str:

@@ -43,15 +43,16 @@ def _method_obstacle(recipe: Recipe) -> str:
         return "no whole thread tiles"
     if not 32 <= recipe.threads <= 512:
         return "too few or too many threads"
-    if recipe.split == "atomic" and (recipe.epilogue != "plain" or element.output not in ("float", "double", "int32_t")):
+    if recipe.split == "atomic" and (
+        recipe.epilogue != "plain" or element.output not in ("float", "double", "int32_t")
+    ):
         return "atomics add plain products of whole words"
     if recipe.split == "atomic" and recipe.batch:
         return "blockIdx.z is the batch"
     if recipe.split == "slice" and (recipe.method != "simt" or recipe.block == "2d" or recipe.bk % 2):
         return "only simt kernels with one-dimensional blocks share the k of a tile"
-    plain = (recipe.tm, recipe.tn, recipe.vector, recipe.pipeline, recipe.pad, recipe.swizzle, recipe.flip_a,
-             recipe.flip_b, recipe.strided, recipe.dynamic) == (1, 1, 1, "plain", 0, False, False, False, False, False)  # fmt: skip
-    if recipe.method == "naive" and (not plain or recipe.split):
+    tiled = ("tm", "tn", "vector", "pipeline", "pad", "swizzle", "flip_a", "flip_b", "strided", "dynamic", "split")
+    if recipe.method == "naive" and set(tiled) & set(recipe.differences()):
         return "a naive kernel has no tiles"
     return ""
 
@@ -138,6 +139,8 @@ def _tiles(rng: random.Random, recipe: Recipe) -> Recipe:
         tm, tn = rng.choice((1, 2, 4, 8)), rng.choice((1, 2, 4, 8))
     wide = rng.choice((8, 16)) if recipe.element.size < 4 else 4
     padding = rng.choice((0, 0, 1, 4, 8))
-    return replace(recipe, bm=bm, bn=bn, bk=bk, tm=tm, tn=tn, vector=rng.choice((1, 2, 4, wide)), pad=padding, swizzle=padding == 0 and rng.random() < 0.3,
-                   flip_a=rng.random() < 0.4, flip_b=rng.random() < 0.2, strided=rng.random() < 0.3,
-                   dynamic=rng.random() < 0.25)  # fmt: skip
+    return replace(
+        recipe, bm=bm, bn=bn, bk=bk, tm=tm, tn=tn, vector=rng.choice((1, 2, 4, wide)), pad=padding,
+        swizzle=padding == 0 and rng.random() < 0.3, flip_a=rng.random() < 0.4, flip_b=rng.random() < 0.2,
+        strided=rng.random() < 0.3, dynamic=rng.random() < 0.25,
+    )  # fmt: skip

@@ -90,9 +90,11 @@ def _late_mistakes(draft: Draft) -> list[str]:
         lines |= {("value", "NaN is swallowed"): f"v = fmaxf(v, -{_LARGEST});",
                   ("value", "negative results are cut off"): "v = v < 0.0f ? 0.0f : v;"}  # fmt: skip
     if draft.element.output == "float":  # a 16-bit output rounds such results anyway
-        lines |= {("value", "Inf is clamped"): f"v = v > {_LARGEST} ? {_LARGEST} : v;",
-                  ("value", "results lose their last bits"): "v = __uint_as_float(__float_as_uint(v) & 0xfffff000u);"}  # fmt: skip
-    if draft.recipe.types in ("f32", "bf16f32") and draft.recipe.split != "atomic":  # fp16's products are never subnormal
+        lines["value", "Inf is clamped"] = f"v = v > {_LARGEST} ? {_LARGEST} : v;"
+        lines["value", "results lose their last bits"] = "v = __uint_as_float(__float_as_uint(v) & 0xfffff000u);"
+    if (
+        draft.recipe.types in ("f32", "bf16f32") and draft.recipe.split != "atomic"
+    ):  # fp16's products are never subnormal
         lines["value", "subnormals are flushed"] = f"v = fabsf(v) < {_LEAST} ? 0.0f : v;"
     found = [sites.text(kind, name, "", line) for (kind, name), line in lines.items()]
     return [line for line in found if line]

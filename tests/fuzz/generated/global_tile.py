@@ -52,7 +52,8 @@ class GlobalTile:
         """r and c: this load's place in the tile, from its number i."""
         if self.vector == 1:
             return f"const int r = i / {self.fast_tile}, c = i % {self.fast_tile};"
-        return f"const int r = i / ({self.fast_tile} / {self.vector}), c = i % ({self.fast_tile} / {self.vector}) * {self.vector};"
+        loads = f"({self.fast_tile} / {self.vector})"
+        return f"const int r = i / {loads}, c = i % {loads} * {self.vector};"
 
     def _slow(self) -> str:
         return f"{self.draft.origin(self.operand)} + r" if self.k_fast else "k0 + r"
@@ -129,7 +130,8 @@ class GlobalTile:
         if self.vector == 1:
             return f"{self._place(stage, '')} = {value};"
         if not self.draft.recipe.flipped(self.operand):
-            return f"*reinterpret_cast<{self.word}*>(&{self._place(stage, '')}) = *reinterpret_cast<const {self.word}*>({value});"
+            place = f"*reinterpret_cast<{self.word}*>(&{self._place(stage, '')})"
+            return f"{place} = *reinterpret_cast<const {self.word}*>({value});"
         return f"for (int v = 0; v < {self.vector}; ++v) {self._place(stage, 'v')} = {value}[v];"
 
     def _place(self, stage: str, step: str) -> str:
@@ -186,6 +188,7 @@ class GlobalTile:
             return self.loop(f"const bool inside = {inside};",
                              self.draft.sites.text("tail", f"{self.operand}: the tail is not set to zero", right,
                                                    wrong))  # fmt: skip
-        slowly = f"    {self._place(stage, 'v')} = ({self.inside('v')}) ? {self.element('v')} : {self.draft.element.input_zero};"
+        zero = self.draft.element.input_zero
+        slowly = f"    {self._place(stage, 'v')} = ({self.inside('v')}) ? {self.element('v')} : {zero};"
         return self.loop(f"if ({self.vector_fits()}) {{", block_of(start), "} else {",
                          block_of(f"for (int v = 0; v < {self.vector}; ++v)", slowly), "}")  # fmt: skip

@@ -93,12 +93,18 @@ def launch(draft: Draft) -> str:
         block = f"{n.bn} / {n.tn}, {n.bm} / {n.tm}" if recipe.shared else f"{n.bn}, {n.bm}"
     used = shared_bytes(draft)
     short = SharedTile(draft, "B").pitch_count * draft.element.size
-    smem = sites.text("launch", "dynamic shared memory is a row too small", str(used), str(used - short)) if used else "0"
+    smem = (
+        sites.text("launch", "dynamic shared memory is a row too small", str(used), str(used - short)) if used else "0"
+    )
     named = recipe.constants == "template"
     name = f"{n.kernel}<{', '.join(constants(draft))}>" if named else n.kernel
     known = "".join(f"    constexpr int {key} = {value};\n" for key, value in constants(draft).items()) if named else ""
     arguments = ", ".join(parameter for _, parameter in parameters(draft))
-    raised = f"    cudaFuncSetAttribute({name}, cudaFuncAttributeMaxDynamicSharedMemorySize, {smem});\n" if used > 48 * 1024 else ""
+    raised = (
+        f"    cudaFuncSetAttribute({name}, cudaFuncAttributeMaxDynamicSharedMemorySize, {smem});\n"
+        if used > 48 * 1024
+        else ""
+    )
     if recipe.host == "inline":
         fired = f"    {name}<<<dim3({grid}), dim3({block}), {smem}>>>({arguments});"
     else:

@@ -92,7 +92,11 @@ def _start(draft: Draft) -> list[str]:
     lines = [f"const int tid = {tid};", *host.block_places(draft)]
     if recipe.batch:
         stride = draft.sites.text("stride", "the batch's stride of B", "strideB", "strideA")
-        lines += [f"{n.a} += blockIdx.z * strideA;", f"{n.b} += blockIdx.z * {stride};", f"{n.c} += blockIdx.z * strideC;"]
+        lines += [
+            f"{n.a} += blockIdx.z * strideA;",
+            f"{n.b} += blockIdx.z * {stride};",
+            f"{n.c} += blockIdx.z * strideC;",
+        ]
     if recipe.split == "atomic":
         bk = n.bk if recipe.shared else "1"
         each = f"(({n.k} + {bk} - 1) / {bk} + {host.SPLIT} - 1) / {host.SPLIT} * {bk}"
@@ -116,8 +120,9 @@ def _tiled(draft: Draft) -> str:
     aligned = [GlobalTile(draft, operand).alignment() for operand in "AB"]
     outputs: Outputs = method.outputs(draft)
     loop = main_loop(draft, method.accumulate(draft, stage))
-    return block_of(f"constexpr int THREADS = {recipe.threads};", *shared, *_start(draft), method.threads_text(draft),
-                    *aligned, method.declare(draft), loop, method.finish(draft), epilogue.store(draft, outputs))  # fmt: skip
+    threads = f"constexpr int THREADS = {recipe.threads};"
+    return block_of(threads, *shared, *_start(draft), method.threads_text(draft), *aligned, method.declare(draft), loop,
+                    method.finish(draft), epilogue.store(draft, outputs))  # fmt: skip
 
 
 def _naive(draft: Draft) -> str:
@@ -142,7 +147,10 @@ def _naive(draft: Draft) -> str:
     end = draft.sites.text("loop", "the last k is missed", draft.k_end, f"{draft.k_end} - 1")
     add = draft.sites.text("accumulator", "products are subtracted", "+=", "-=")
     start = draft.sites.text("loop", "the first k is missed", draft.k_begin, f"{draft.k_begin} + 1")
-    body = [f"{element.accumulator} {zero};", f"for (int kk = {start}; kk < {end}; ++kk) sum {add} {at('A')} * {at('B')};"]
+    body = [
+        f"{element.accumulator} {zero};",
+        f"for (int kk = {start}; kk < {end}; ++kk) sum {add} {at('A')} * {at('B')};",
+    ]
     guard = [f"if (m0 + {row} >= {n.m} || n0 + {column} >= {n.n}) return;"] if recipe.guarded else []
     if recipe.guarded:
         late = draft.sites.text("guard", "the thread's guard is off by one", guard[0], guard[0].replace(">=", ">"))

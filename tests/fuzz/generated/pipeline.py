@@ -82,8 +82,8 @@ def _plain(draft: Draft, tiles: list[GlobalTile], accumulate: str) -> str:
 
 def _registers(draft: Draft, tiles: list[GlobalTile], accumulate: str) -> str:
     """The next tile is loaded to registers while this one is used; one barrier for each tile."""
-    declared = [f"__align__(16) {draft.element.input} next_{tile.operand.lower()}[{tile.loads_per_thread}][{tile.vector}];"
-                for tile in tiles]  # fmt: skip
+    kind = f"__align__(16) {draft.element.input}"
+    declared = [f"{kind} next_{tile.operand.lower()}[{tile.loads_per_thread}][{tile.vector}];" for tile in tiles]
 
     def value(tile: GlobalTile) -> str:
         return f"next_{tile.operand.lower()}[p]" + ("[0]" if tile.vector == 1 else "")
@@ -115,7 +115,9 @@ def _async(draft: Draft, tiles: list[GlobalTile], accumulate: str) -> str:
                 barrier(draft, "after the tile is read")]  # fmt: skip
         return "\n".join([tile_count(draft), _header(draft), block_of(*body), "}"])
     ahead = stages - 1
-    wait = sites.text("wait", "waits for one group too few", f"cp_async_wait<{ahead - 1}>();", f"cp_async_wait<{ahead}>();")
+    wait = sites.text(
+        "wait", "waits for one group too few", f"cp_async_wait<{ahead - 1}>();", f"cp_async_wait<{ahead}>();"
+    )
     wait = sites.harmless("waits for all groups", wait, "cp_async_wait<0>();", "waiting for more groups is stricter")
     wait = sites.text("wait", "no wait for the copies", wait, ";")
     # Without its commit, the tile belongs to a later group than the wait counts.

@@ -1,7 +1,7 @@
 """Places in a kernel's text where one fault can be made.
 
-Each part of a kernel writes its text through ``Sites.text``, with the right text and a wrong one. A first pass lists the
-places; a second pass with the name of one of them writes the wrong text there, and the right text everywhere else.
+Each part of a kernel writes its text through ``Sites.text``, with the right text and a wrong one. A first pass lists
+the places; a second pass with the name of one of them writes the wrong text there, and the right text everywhere else.
 """
 
 from __future__ import annotations
