@@ -36,6 +36,14 @@ TOOLS = ("memcheck", "racecheck", "synccheck", "initcheck")
 _CHUNK_S = 100
 _NAMED = re.compile(r"_fz(\d+)\b")
 RIGHT, NOTHING = "right", "nothing"
+# Why the GPU and compute-sanitizer do not see a fault, by its kind.
+_UNSEEN = {
+    "accumulator": "registers that were never set held zeros; no tool watches registers",
+    "tail": "shared memory that was never set held finite numbers, times zero; initcheck watches global memory alone",
+    "guard": "an access outside the matrix that stays inside its allocation, or whose value is multiplied by zero",
+    "launch": "a block gets shared memory in larger units than the bytes that were asked for",
+    "wait": "the copies arrived in time; racecheck does not watch cp.async",
+}
 
 
 @dataclass
@@ -96,7 +104,8 @@ def run_chunk(numbers: Sequence[int], tool: str, arguments: argparse.Namespace) 
                    "--seeds", str(arguments.seeds), "--mutants", str(arguments.mutants)]  # fmt: skip
         if tool:
             sanitizer = ["compute-sanitizer", "--tool", tool, "--kernel-regex", "kernel_substring=_fz"]
-            sanitizer += ["--destroy-on-device-error", "kernel"] if tool == "memcheck" else []
+            # Padding between allocations: what lies past one must not be another.
+            sanitizer += ["--destroy-on-device-error", "kernel", "--padding", "65536"] if tool == "memcheck" else []
             command = [*sanitizer, *command, "--small"]
         try:
             done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_CHUNK_S)
@@ -177,18 +186,16 @@ def _reason(innocent: bool, kind: str, facts: dict[str, Any], seen: Seen, report
     if facts["judged"] == "equivalent mutant":
         return "the mutant compiles to the same code; the report is on the kernel without the fault, too"
     if innocent:
-        return (
-            f"check accepts it; {', '.join(reports) or 'the result'} does not"
-            if wrong or reports
-            else "check does not accept it"
-        )
+        if kind == "harmless" and reports == ["synccheck"]:
+            return "synccheck reports barriers of whole warps at two places, which PTX allows"
+        return f"{', '.join(reports) or 'the result'} is against it" if wrong or reports else "check does not accept it"
     if facts["judged"] == "surviving mutant":
         return "check does not see it: " + (seen.result if wrong else ", ".join(reports))
-    if facts["status"] == "racy":
+    if facts["judged"] == "mutant refused":
+        return "check gives no verdict"
+    if facts["status"] == "racy" and kind != "wait":
         return "a race that did not change the result on the GPU, and that racecheck does not report"
-    if kind in ("guard", "tail"):
-        return "an access outside the matrices that stays inside an allocation, or whose value is multiplied by zero"
-    return "seen on the simulator alone"
+    return _UNSEEN.get(kind, "seen on the simulator alone")
 
 
 def record(rows: list[dict[str, Any]], arguments: argparse.Namespace, seconds: float) -> dict[str, Any]:

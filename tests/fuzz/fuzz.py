@@ -27,7 +27,7 @@ from cases import Case, cases_of
 from equivalence import same_code
 from generated.draw import draw
 from generated.kernel import generate
-from outcome import SURVIVED, Outcome, outcome
+from outcome import NOT_JUDGED, SURVIVED, TRUE, Outcome, outcome
 from shrink import shrink
 
 _AS_USER = 25  # one case in so many is checked by a process of its own
@@ -41,7 +41,7 @@ class Result:
 
     @property
     def failed(self) -> bool:
-        return self.outcome.failed and self.outcome.judged != EQUIVALENT
+        return self.outcome.failed
 
 
 def run_case(case: Case, folder: Path, *, as_user: bool = False) -> Result:
@@ -98,12 +98,12 @@ def summary(results: list[Result]) -> str:
     correct = [result for result in results if result.case.generated().innocent]
     mutants = [result for result in results if not result.case.generated().innocent]
     told = Counter(result.outcome.judged for result in results if result.failed)
-    survived = sum(result.outcome.judged == SURVIVED for result in mutants)
-    same = sum(result.outcome.judged == EQUIVALENT for result in mutants)
+    caught, same, refused = (sum(result.outcome.judged == judged for result in mutants)
+                             for judged in (TRUE, EQUIVALENT, NOT_JUDGED))  # fmt: skip
     seconds = sum(result.outcome.seconds for result in results)
     lines = [f"{len(correct)} correct kernels and {len(mutants)} mutants in {seconds:.0f} s of checking: "
-             f"{sum(not r.failed for r in correct)} accepted, {len(mutants) - survived - same} caught, "
-             f"{same} proven equivalent"]  # fmt: skip
+             f"{sum(not r.failed for r in correct)} accepted, {caught} caught, {same} proven equivalent, "
+             f"{refused} refused"]  # fmt: skip
     return "\n".join([*lines, *(f"  {number} × {judged}" for judged, number in told.items())])
 
 

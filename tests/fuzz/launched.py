@@ -44,7 +44,8 @@ class Trial:
     alpha: float = 1.0
     beta: float = 0.0
     special: bool = False
-    padding: int = 0  # elements after each row, where the kernel takes leading dimensions
+    padding: int = 0  # elements after each row of A, twice as many of B, three times of C; with leading dimensions
+    subnormal: bool = False  # nothing is added to a product that may be subnormal
 
 
 def trials(recipe: Recipe, *, small: bool) -> list[Trial]:
@@ -65,6 +66,7 @@ def trials(recipe: Recipe, *, small: bool) -> list[Trial]:
         found.append(Trial("negative alpha, large beta", bm, 2 * bn, 3 * bk, -alpha, 3.0))
     if recipe.element.is_float:
         found.append(Trial("special values", 2 * bm, 3 * bn, 6 * bk, *one, special=True))
+        found.append(Trial("subnormal results", bm, 2 * bn, 3 * bk, special=True, subnormal=True))
     if recipe.guarded:
         found += [Trial("ragged", m - 3, n - 5, k - 1, *one, padding=padding), Trial("K = 1", bm, 2 * bn, 1, *one),
                   Trial("small ragged", 2 * bm - 1, 2 * bn - 3, 3 * bk - 1, *one)]  # fmt: skip
@@ -106,7 +108,8 @@ def run_trial(device: Device, loaded: Any, kernel: Generated, trial: Trial, *, g
               "B": (trial.n, trial.k) if recipe.k_contiguous("B") else (trial.k, trial.n),
               "C": (trial.n, trial.m) if recipe.column_major else (trial.m, trial.n)}  # fmt: skip
     kinds = {"A": element.input, "B": element.input, "C": element.output}
-    held = {x: _matrix(kinds[x], *shapes[x], trial.padding if recipe.leading else 0, batch) for x in "ABC"}
+    held = {x: _matrix(kinds[x], *shapes[x], trial.padding * times if recipe.leading else 0, batch)
+            for times, x in enumerate("ABC", 1)}  # fmt: skip
     for x in "AB":
         held[x].view()[...] = _values(rng, recipe, held[x].view().shape)
     if trial.special:
@@ -119,7 +122,7 @@ def run_trial(device: Device, loaded: Any, kernel: Generated, trial: Trial, *, g
     if reads_c:
         held["C"].view()[...] = _values(rng, recipe, held["C"].view().shape)
     before = held["C"].view().astype(np.float64)
-    bias = _values(rng, recipe, (trial.n,)).astype(_TYPES[element.output])
+    bias = (_values(rng, recipe, (trial.n,)) * (not trial.subnormal)).astype(_TYPES[element.output])
     result = _launch(device, loaded, kernel, trial, held, bias, batch, guards)
     return _compare(recipe, trial, held, before, bias, result, guards)
 

@@ -16,8 +16,14 @@ from generated.kernel import Generated
 
 _LAUNCH_S = "60"
 _USER_S = 600
-ACCUSED, SURVIVED, REFUSED, TRUE = "false accusation", "surviving mutant", "refused", "true"
-_RESTRICTED = ("whole_tiles", "square_only", "aligned_rows")
+ACCUSED, SURVIVED, TRUE = "false accusation", "surviving mutant", "true"
+REFUSED, NOT_JUDGED = "correct kernel refused", "mutant refused"
+# With such a fault a kernel may still be right where the status says so; with any other it is not.
+_RESTRICTED: dict[str, tuple[str, ...]] = {
+    "guard": ("whole_tiles", "aligned_rows"), "tail": ("whole_tiles",), "launch": ("whole_tiles",),
+    "loop": ("whole_tiles",), "stride": ("square_only", "aligned_rows"), "index": ("square_only",),
+    "threshold": ("square_only",),
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -32,7 +38,7 @@ class Outcome:
 
     @property
     def failed(self) -> bool:
-        return self.judged != TRUE
+        return self.judged in (ACCUSED, SURVIVED, REFUSED)
 
 
 def outcome(kernel: Generated, file: Path, *, as_user: bool = False) -> Outcome:
@@ -51,10 +57,15 @@ def judge(kernel: Generated, status: str, layout: str) -> str:
         if status == "not runnable":
             return REFUSED
         return TRUE if (status, layout) == (kernel.recipe.status, kernel.recipe.layout) else ACCUSED
-    if status in ("wrong", "racy", "not runnable"):
+    if status == "not runnable":
+        return NOT_JUDGED  # no verdict, so neither caught nor called right
+    if status in ("wrong", "racy"):
         return TRUE
-    same = status == kernel.recipe.status or status not in _RESTRICTED
-    return SURVIVED if same and layout == kernel.recipe.layout else TRUE
+    if layout != kernel.recipe.layout:
+        return TRUE  # what the kernel became is said
+    kind = kernel.fault.kind if kernel.fault else ""
+    restricted = status != kernel.recipe.status and status in _RESTRICTED.get(kind, ())
+    return TRUE if restricted else SURVIVED
 
 
 def _layout(facts: dict[str, Any]) -> str:

@@ -12,7 +12,7 @@ from generated.draw import draw, obstacle
 from generated.kernel import generate
 from generated.recipe import Recipe
 from generated.sites import KINDS
-from outcome import ACCUSED, REFUSED, SURVIVED, TRUE, judge
+from outcome import ACCUSED, NOT_JUDGED, REFUSED, SURVIVED, TRUE, judge
 from shrink import shrink
 
 SEEDS = range(60)
@@ -65,7 +65,10 @@ def test_outcomes_are_judged() -> None:
         TRUE, ACCUSED, ACCUSED, ACCUSED, REFUSED]  # fmt: skip
     assert judge(right, "right", "NT") == ACCUSED
     assert [judge(mutant, status, "NN") for status in ("right", "whole_tiles", "wrong", "racy")] == [
-        SURVIVED, TRUE, TRUE, TRUE]  # fmt: skip
+        SURVIVED, SURVIVED, TRUE, TRUE]  # fmt: skip
+    guard = generate(Recipe(), "C: no row guard")
+    assert [judge(guard, status, "NN") for status in ("right", "whole_tiles")] == [SURVIVED, TRUE]
+    assert judge(mutant, "not runnable", "NN") == NOT_JUDGED
     assert judge(mutant, "right", "NT") == TRUE  # what it is was said
     tiles = generate(Recipe(guarded=False), "products are subtracted")
     assert judge(tiles, "whole_tiles", "NN") == SURVIVED
