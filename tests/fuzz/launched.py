@@ -27,7 +27,7 @@ _TYPES: dict[str, Any] = {"float": np.float32, "double": np.float64, "half": np.
 _CODES = {"int": "<i", "const int": "<i", "unsigned": "<I", "size_t": "<Q", "long long": "<q", "float": "<f",
           "double": "<d"}  # fmt: skip
 # Rounding of sums and of outputs, as generous as a correct kernel can need and far below any fault.
-_SUM = {"float": 64 * 2.0**-24, "double": 64 * 2.0**-53, "int": 0.0}
+_SUM = {"float": 64 * 2.0**-24, "double": 64 * 2.0**-53, "int": 0.0, "half": 64 * 2.0**-11}
 _OUTPUT = {"float": 2.0**-23, "double": 2.0**-52, "half": 2.0**-10, "__nv_bfloat16": 2.0**-7, "int32_t": 0.0}
 _SMALLEST = {"half": 2.0**-24, "float": 2.0**-149, "__nv_bfloat16": 2.0**-133, "double": 0.0, "int32_t": 0.0}
 GUARD = 512  # elements around each matrix
@@ -122,6 +122,7 @@ def run_trial(device: Device, loaded: Any, kernel: Generated, trial: Trial, *, g
     if reads_c:
         held["C"].view()[...] = _values(rng, recipe, held["C"].view().shape)
     before = held["C"].view().astype(np.float64)
+    held["D"] = _matrix(kinds["C"], *shapes["C"], 0, 1)  # a separate output
     bias = (_values(rng, recipe, (trial.n,)) * (not trial.subnormal)).astype(_TYPES[element.output])
     result = _launch(device, loaded, kernel, trial, held, bias, batch, guards)
     return _compare(recipe, trial, held, before, bias, result, guards)
@@ -149,6 +150,12 @@ def _launch(
         taken.append(at[x])
         device.write(at[x], data.view(np.uint8).ravel())
         values[name] = at[x] + (GUARD - cut) * data.itemsize
+    if recipe.separate:
+        data = held["D"].held[cut : len(held["D"].held) - cut]
+        at["C"] = device.allocate(data.nbytes)
+        taken.append(at["C"])
+        device.write(at["C"], data.view(np.uint8).ravel())
+        values[n.d] = at["C"] + (GUARD - cut) * data.itemsize
     values["bias"] = device.allocate(bias.nbytes)
     taken.append(values["bias"])
     device.write(values["bias"], bias.view(np.uint8).ravel())
@@ -160,7 +167,8 @@ def _launch(
     geometry = Geometry(kernel.grid(trial.m, trial.n, batch), kernel.block, kernel.shared_bytes)
     device.launch(loaded, Launch(geometry, tuple(packed)))
     device.synchronize()
-    data = held["C"].held[cut : len(held["C"].held) - cut]
+    output = held["D" if recipe.separate else "C"]
+    data = output.held[cut : len(output.held) - cut]
     result = device.read(at["C"], data.nbytes).view(data.dtype)
     for address in taken:
         device.free(address)
@@ -172,10 +180,11 @@ def _compare(
     result: NDArray[Any], guards: bool,
 ) -> str:  # fmt: skip
     element = recipe.element
-    if guards and not _guards_kept(held["C"], result):
-        return "writes outside C"
-    full = np.concatenate([held["C"].held[:GUARD], result, held["C"].held[:GUARD]]) if not guards else result
-    got = held["C"].view(full).astype(np.float64)
+    output = held["D" if recipe.separate else "C"]
+    if guards and not _guards_kept(output, result):
+        return "writes outside the output"
+    full = np.concatenate([output.held[:GUARD], result, output.held[:GUARD]]) if not guards else result
+    got = output.view(full).astype(np.float64)
     a, b = (held[x].view().astype(np.float64) for x in "AB")
     a = a if recipe.k_contiguous("A") else a.transpose(0, 2, 1)
     b = b.transpose(0, 2, 1) if recipe.k_contiguous("B") else b

@@ -64,7 +64,10 @@ def judge(kernel: Generated, status: str, layout: str) -> str:
     if layout != kernel.recipe.layout:
         return TRUE  # what the kernel became is said
     kind = kernel.fault.kind if kernel.fault else ""
-    restricted = status != kernel.recipe.status and status in _RESTRICTED.get(kind, ())
+    allowed = _RESTRICTED.get(kind, ())
+    if kernel.fault and "#" in kernel.fault.name:  # the second place: elements at the edges, beside the vectors
+        allowed = (*allowed, "whole_tiles", "aligned_rows")
+    restricted = status != kernel.recipe.status and status in allowed
     return TRUE if restricted else SURVIVED
 
 

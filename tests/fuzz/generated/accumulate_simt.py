@@ -35,7 +35,7 @@ def declare(draft: Draft) -> str:
         "accumulator", "accumulators are not set to zero", right, f"{kind} {n.acc}[{n.tm}][{n.tn}];"
     )
     return draft.sites.text("accumulator", "accumulators start at one", right,
-                            f"{right} {n.acc}[0][0] = 1;")  # fmt: skip
+                            f"{right} {n.acc}[0][0] = {draft.element.one};")  # fmt: skip
 
 
 def accumulate(draft: Draft, stage: str) -> str:

@@ -56,6 +56,10 @@ class Draft:
         n = self.names
         return {"A": n.a, "B": n.b, "C": n.c}[operand]
 
+    @property
+    def output(self) -> str:
+        return self.names.d if self.recipe.separate else self.names.c
+
     def tile_extent(self, operand: str) -> str:
         return self.names.bm if operand == "A" else self.names.bn
 

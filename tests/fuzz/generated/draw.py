@@ -13,18 +13,18 @@ from generated.shared_tile import SharedTile
 from generated.sites import Sites
 
 _MOST_SHARED = 100 * 1024  # bytes of dynamic shared memory: what most GPUs have
-_MOST_TRIES = 1000
+_MOST_TRIES = 300
 
 
 def draw(seed: int) -> Recipe:
     """The recipe of a seed: the same one in every run of the same generator."""
     rng = random.Random(seed)
-    base = _style(rng, _method(rng))
-    for _ in range(_MOST_TRIES):  # with the same method, so that the rarer ones are not lost
-        recipe = _tiles(rng, _variant(rng, base))
-        if not obstacle(recipe):
-            return recipe
-    raise ValueError(f"seed {seed} gives no legal recipe")
+    while True:
+        base = _style(rng, _method(rng))
+        for _ in range(_MOST_TRIES):  # with the same method, so that the rarer ones are not lost
+            recipe = _tiles(rng, _variant(rng, base))
+            if not obstacle(recipe):
+                return recipe
 
 
 def obstacle(recipe: Recipe) -> str:
@@ -52,8 +52,20 @@ def _method_obstacle(recipe: Recipe) -> str:
     if recipe.split == "slice" and (recipe.method != "simt" or recipe.block == "2d" or recipe.bk % 2):
         return "only simt kernels with one-dimensional blocks share the k of a tile"
     tiled = ("tm", "tn", "vector", "pipeline", "pad", "swizzle", "flip_a", "flip_b", "strided", "dynamic", "split")
-    if recipe.method == "naive" and set(tiled) & set(recipe.differences()):
-        return "a naive kernel has no tiles"
+    if not recipe.shared and set(tiled) & set(recipe.differences()):
+        return "such a kernel has no tiles"
+    if recipe.pipeline == "specialised" and (
+        recipe.block == "2d" or recipe.method == "wmma" or recipe.split == "slice" or recipe.consumers % 32
+    ):
+        return "producers are whole warps, and leave before the block's last barrier"
+    if recipe.persistent and (recipe.split or not recipe.shared or recipe.pipeline == "specialised"):
+        return "persistent blocks keep all their threads"
+    if recipe.separate and (
+        recipe.epilogue != "scaled" or recipe.leading or recipe.batch or recipe.names in ("layers", "sides")
+    ):
+        return "a separate output is for alpha and beta, and has a name of its own"
+    if recipe.types == "f16h" and recipe.epilogue == "scaled":
+        return "alpha and beta are not halves here"
     return ""
 
 
@@ -66,7 +78,7 @@ def _load_obstacle(recipe: Recipe) -> str:
             return "cp.async copies 4, 8 or 16 bytes"
         if recipe.vector > 1 and (recipe.flip_a or recipe.flip_b):
             return "cp.async cannot transpose a vector"
-    stages = {"plain": (1,), "registers": (2,), "async": (1, 2, 3, 4)}[recipe.pipeline]
+    stages = {"plain": (1,), "registers": (2,), "async": (1, 2, 3, 4), "specialised": (2, 3, 4)}[recipe.pipeline]
     if recipe.stages not in stages:
         return "the pipeline has other stages"
     for operand, extent in (("A", recipe.bm), ("B", recipe.bn)):
@@ -100,11 +112,13 @@ def _shared_obstacle(recipe: Recipe) -> str:
 
 
 def _method(rng: random.Random) -> Recipe:
-    types = rng.choice(("f32", "f32", "f32", "f16f32", "f16", "bf16", "bf16f32", "i8", "f64"))
+    types = rng.choice(("f32", "f32", "f32", "f16f32", "f16", "bf16", "bf16f32", "i8", "f64", "f16h"))
     tensor = types in ("f16f32", "f16", "bf16", "bf16f32") and rng.random() < 0.7
-    method = rng.choice(("mma", "ldmatrix", "wmma")) if tensor else rng.choice(("simt",) * 9 + ("naive",))
-    pipeline = "plain" if method == "naive" else rng.choice(("plain", "plain", "registers", "async", "async"))
-    stages = {"plain": 1, "registers": 2, "async": rng.choice((1, 2, 2, 3, 4))}[pipeline]
+    method = rng.choice(("mma", "ldmatrix", "wmma")) if tensor else rng.choice(("simt",) * 12 + ("naive", "shuffle"))
+    tiled = ("plain", "plain", "registers", "async", "async", "specialised")
+    pipeline = "plain" if method in ("naive", "shuffle") else rng.choice(tiled)
+    deep = rng.choice((1, 2, 2, 3, 4))
+    stages = {"plain": 1, "registers": 2, "async": deep, "specialised": max(deep, 2)}[pipeline]
     return Recipe(method=method, types=types, pipeline=pipeline, stages=stages, guarded=rng.random() < 0.7,
                   layout=rng.choice(("NN",) * 4 + ROW_MAJOR + COLUMN_MAJOR))  # fmt: skip
 
@@ -115,7 +129,8 @@ def _style(rng: random.Random, recipe: Recipe) -> Recipe:
         sizes=rng.choice(("int", "int", "const int", "unsigned", "size_t")),
         constants=rng.choice(("macro", "constexpr", "template")), indices=rng.choice(("plain", "macro", "wide")),
         grid=rng.choice(("xy", "xy", "yx", "linear")), ceil=rng.choice(("inline", "macro", "function")),
-        host=rng.choice(("dim3", "inline")), loop=rng.choice(("k0", "tiles")),
+        host=rng.choice(("dim3", "inline", "main")), barrier=rng.choice(("plain",) * 5 + ("groups",)),
+        loop=rng.choice(("k0", "tiles")),
     )  # fmt: skip
 
 
@@ -123,13 +138,15 @@ def _variant(rng: random.Random, recipe: Recipe) -> Recipe:
     return replace(
         recipe, epilogue=rng.choice(("plain", "plain", "scaled", "scaled", "bias")),
         beta=rng.choice(("always", "checked")), split=rng.choice(("",) * 6 + ("atomic", "slice")),
-        batch=rng.random() < 0.1, leading=rng.random() < 0.4, block=rng.choice(("1d", "2d")),
+        batch=rng.random() < 0.1, separate=rng.random() < 0.15, persistent=rng.random() < 0.1,
+        leading=rng.random() < 0.4, block=rng.choice(("1d", "2d")),
     )  # fmt: skip
 
 
 def _tiles(rng: random.Random, recipe: Recipe) -> Recipe:
-    if recipe.method == "naive":
-        rows, columns = rng.choice(((16, 16), (8, 32), (32, 8)))
+    if not recipe.shared:
+        sides = ((16, 16), (8, 32), (32, 8)) if recipe.method == "naive" else ((2, 4), (1, 8), (4, 1))
+        rows, columns = rng.choice(sides)
         return replace(recipe, bm=rows, bn=columns, bk=1)
     if recipe.tensor_cores:
         bm, bn, bk = rng.choice((32, 64)), rng.choice((32, 64)), rng.choice((16, 32))

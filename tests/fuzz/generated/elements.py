@@ -20,7 +20,11 @@ class Element:
 
     @property
     def zero(self) -> str:
-        return {"float": "0.0f", "double": "0.0", "int": "0"}[self.accumulator]
+        return {"float": "0.0f", "double": "0.0", "int": "0", "half": "__float2half(0.0f)"}[self.accumulator]
+
+    @property
+    def one(self) -> str:
+        return "__float2half(1.0f)" if self.accumulator == "half" else "1"
 
     @property
     def input_zero(self) -> str:
@@ -43,6 +47,7 @@ ELEMENTS: dict[str, Element] = {
     "f64": Element("double", "double", "double", 8),
     "f16f32": Element("half", "float", "float", 2, _HALF, _FROM_HALF),
     "f16": Element("half", "float", "half", 2, _HALF, _FROM_HALF, "__float2half({})", _FROM_HALF),
+    "f16h": Element("half", "half", "half", 2, _HALF),
     "bf16f32": Element("__nv_bfloat16", "float", "float", 2, _BF16, _FROM_BF16),
     "bf16": Element("__nv_bfloat16", "float", "__nv_bfloat16", 2, _BF16, _FROM_BF16, "__float2bfloat16({})",
                     _FROM_BF16),

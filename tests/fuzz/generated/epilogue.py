@@ -56,6 +56,9 @@ def _value(draft: Draft, value: str) -> str:
         return sites.text("epilogue", "the bias is subtracted", text, f"{value} - {element.read.format(bias)}")
     if epilogue != "scaled":
         return value
+    if draft.recipe.separate:
+        old = sites.text("index", "the output is read in place of C", old,
+                         old.replace(f"{draft.names.c}[", f"{draft.output}["))  # fmt: skip
     product = sites.text("epilogue", "alpha is ignored", f"alpha * {value}", value)
     product = sites.text("epilogue", "alpha is applied twice", product, f"alpha * alpha * {value}")
     scaled = sites.text("epilogue", "beta is ignored", f"beta * {old}", old)
@@ -73,19 +76,22 @@ def _value(draft: Draft, value: str) -> str:
 
 def _late_mistakes(draft: Draft) -> list[str]:
     """Faults that only some values, blocks or extents show."""
-    n, sites, kind = draft.names, draft.sites, draft.element.accumulator
+    n, sites, kind, one, zero = (draft.names, draft.sites, draft.element.accumulator, draft.element.one,
+                                 draft.element.zero)  # fmt: skip
     linear = draft.recipe.grid == "linear"
     lines = {
-        ("threshold", "far blocks in x"): f"if (blockIdx.x > {_FAR_BLOCK * (3 if linear else 1)}) v += 1;",
-        ("threshold", "far rows"): f"if (row > {_FAR_ROW}) v = 0;",
-        ("threshold", "large K"): f"if ({n.k} > {_DEEP}) v += 1;",
-        ("threshold", "only where M = N"): f"if ({n.m} == {n.n}) v += 1;",
-        ("threshold", "only where M is not N"): f"if ({n.m} != {n.n}) v += 1;",
-        ("threshold", "only at K = 1"): f"if ({n.k} == 1) v += 1;",
-        ("value", "one output in a thousand"): "if (row * 37 + col == 1000) v += 1;",
+        ("threshold", "far blocks in x"): f"if (blockIdx.x > {_FAR_BLOCK * (3 if linear else 1)}) v = v + {one};",
+        ("threshold", "far rows"): f"if (row > {_FAR_ROW}) v = {zero};",
+        ("threshold", "large K"): f"if ({n.k} > {_DEEP}) v = v + {one};",
+        ("threshold", "only where M = N"): f"if ({n.m} == {n.n}) v = v + {one};",
+        ("threshold", "only where M is not N"): f"if ({n.m} != {n.n}) v = v + {one};",
+        ("threshold", "only at K = 1"): f"if ({n.k} == 1) v = v + {one};",
+        ("value", "one output in a thousand"): f"if (row * 37 + col == 1000) v = v + {one};",
     }
-    if not linear:
-        lines["threshold", "far blocks in y"] = f"if (blockIdx.y > {_FAR_BLOCK}) v += 1;"
+    if draft.recipe.persistent:  # it has no far blocks
+        lines.pop(("threshold", "far blocks in x"))
+    elif not linear:
+        lines["threshold", "far blocks in y"] = f"if (blockIdx.y > {_FAR_BLOCK}) v = v + {one};"
     if kind == "float":
         lines |= {("value", "NaN is swallowed"): f"v = fmaxf(v, -{_LARGEST});",
                   ("value", "negative results are cut off"): "v = v < 0.0f ? 0.0f : v;"}  # fmt: skip
@@ -106,4 +112,4 @@ def _write(draft: Draft) -> str:
     if draft.recipe.split == "atomic":
         return sites.text("atomics", "a plain addition instead of atomics", f"atomicAdd(&{c}[at], v);",
                           f"{c}[at] += v;")  # fmt: skip
-    return f"{c}[at] = {narrow};"
+    return f"{draft.output}[at] = {narrow};"

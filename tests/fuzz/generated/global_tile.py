@@ -15,6 +15,8 @@ class GlobalTile:
 
     draft: Draft
     operand: str
+    thread: str = "tid"
+    threads: str = "THREADS"
 
     @property
     def shared(self) -> SharedTile:
@@ -160,7 +162,11 @@ class GlobalTile:
                                      f"if ({guard}) {place} = {source};")  # fmt: skip
 
     def loop(self, *body: str) -> str:
-        lines = [f"for (int i = tid; i < {self.loads_text}; i += THREADS) {{", block_of(self.coordinates(), *body), "}"]
+        lines = [
+            f"for (int i = {self.thread}; i < {self.loads_text}; i += {self.threads}) {{",
+            block_of(self.coordinates(), *body),
+            "}",
+        ]
         return "\n".join(lines)
 
     def register_loop(self, body: str) -> str:

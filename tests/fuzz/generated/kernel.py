@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from types import ModuleType
 
-from generated import accumulate_mma, accumulate_simt, accumulate_wmma, epilogue, host
+from generated import accumulate_mma, accumulate_simt, accumulate_wmma, epilogue, host, untiled
 from generated.draft import Draft, block_of
 from generated.global_tile import GlobalTile
 from generated.outputs import Outputs
-from generated.pipeline import async_helpers, main_loop
+from generated.pipeline import async_helpers, barrier, barrier_helpers, ceil_text, main_loop
 from generated.recipe import Recipe
 from generated.shared_tile import SharedTile
 from generated.sites import Fault, Sites
@@ -36,6 +36,8 @@ class Generated:
         down = m // recipe.bm if name == "the grid's rows are rounded down" else -(-m // recipe.bm)
         across = n // recipe.bn if name == "the grid's columns are rounded down" else -(-n // recipe.bn)
         z = batch if recipe.batch else host.SPLIT if recipe.split == "atomic" else 1
+        if recipe.persistent:
+            return host.PERSISTENT, 1, z
         if recipe.grid == "linear":
             return down * across, 1, z
         return (down, across, z) if recipe.grid == "yx" else (across, down, z)
@@ -49,7 +51,7 @@ class Generated:
 def generate(recipe: Recipe, fault: str = "") -> Generated:
     sites = Sites(fault)
     draft = Draft(recipe, sites)
-    body = _naive(draft) if recipe.method == "naive" else _tiled(draft)
+    body = _tiled(draft) if recipe.shared else untiled.body(draft, _start(draft))
     text = "\n\n".join(part for part in ["\n".join(host.headers(draft)), *_helpers(draft), _kernel(draft, body),
                                          host.launch(draft)] if part) + "\n"  # fmt: skip
     if fault and fault not in sites.offered:
@@ -64,7 +66,7 @@ def generate(recipe: Recipe, fault: str = "") -> Generated:
 def _block(recipe: Recipe) -> tuple[int, int, int]:
     if recipe.block == "1d":
         return recipe.threads, 1, 1
-    if recipe.tensor_cores:
+    if recipe.tensor_cores or recipe.method == "shuffle":
         return 32, recipe.threads // 32, 1
     return recipe.bn // recipe.tn, recipe.bm // recipe.tm, 1
 
@@ -72,8 +74,13 @@ def _block(recipe: Recipe) -> tuple[int, int, int]:
 def _helpers(draft: Draft) -> list[str]:
     if not draft.recipe.shared:
         return []
-    found = [SharedTile(draft, operand).swizzle_function() for operand in "AB"] + [async_helpers(draft)]
-    return [*found, accumulate_mma.helpers(draft) if draft.recipe.method in ("mma", "ldmatrix") else ""]
+    swizzles = [SharedTile(draft, operand).swizzle_function() for operand in "AB"]
+    return [
+        *swizzles,
+        async_helpers(draft),
+        barrier_helpers(draft),
+        accumulate_mma.helpers(draft) if draft.recipe.method in ("mma", "ldmatrix") else "",
+    ]
 
 
 def _kernel(draft: Draft, body: str) -> str:
@@ -89,7 +96,7 @@ def _start(draft: Draft) -> list[str]:
     """Places of block and thread, and pointers of this block's matrices."""
     n, recipe = draft.names, draft.recipe
     tid = "threadIdx.y * blockDim.x + threadIdx.x" if recipe.block == "2d" else "threadIdx.x"
-    lines = [f"const int tid = {tid};", *host.block_places(draft)]
+    lines = [f"const int tid = {tid};", *([] if recipe.persistent else host.block_places(draft))]
     if recipe.batch:
         stride = draft.sites.text("stride", "the batch's stride of B", "strideB", "strideA")
         lines += [
@@ -120,41 +127,27 @@ def _tiled(draft: Draft) -> str:
     aligned = [GlobalTile(draft, operand).alignment() for operand in "AB"]
     outputs: Outputs = method.outputs(draft)
     loop = main_loop(draft, method.accumulate(draft, stage))
-    threads = f"constexpr int THREADS = {recipe.threads};"
-    return block_of(threads, *shared, *_start(draft), method.threads_text(draft), *aligned, method.declare(draft), loop,
-                    method.finish(draft), epilogue.store(draft, outputs))  # fmt: skip
-
-
-def _naive(draft: Draft) -> str:
-    """One thread for each output, straight from global memory."""
-    n, recipe, element = draft.names, draft.recipe, draft.element
-    if recipe.block == "2d":
-        row, column = "threadIdx.y", "threadIdx.x"
-    else:
-        row, column = f"tid / {n.bn}", f"tid % {n.bn}"
-
-    def at(operand: str) -> str:
-        outer = "row" if operand == "A" else "col"
-        slow, fast = (outer, "kk") if recipe.k_contiguous(operand) else ("kk", outer)
-        other = draft.leading("C")
-        right = draft.offset(slow, fast, draft.leading(operand))
-        right = draft.sites.text("stride", f"leading dimension of {operand}", right, draft.offset(slow, fast, other))
-        right = draft.sites.text("index", f"swapped indices of {operand}", right,
-                                 draft.offset(fast, slow, draft.leading(operand)))  # fmt: skip
-        return element.widen.format(f"{draft.pointer(operand)}[{right}]")
-
-    zero = draft.sites.text("accumulator", "the accumulator is not set to zero", f"sum = {element.zero}", "sum")
-    end = draft.sites.text("loop", "the last k is missed", draft.k_end, f"{draft.k_end} - 1")
-    add = draft.sites.text("accumulator", "products are subtracted", "+=", "-=")
-    start = draft.sites.text("loop", "the first k is missed", draft.k_begin, f"{draft.k_begin} + 1")
-    body = [
-        f"{element.accumulator} {zero};",
-        f"for (int kk = {start}; kk < {end}; ++kk) sum {add} {at('A')} * {at('B')};",
+    first = [
+        f"constexpr int THREADS = {recipe.threads};",
+        *shared,
+        *_start(draft),
+        method.threads_text(draft),
+        *aligned,
     ]
-    guard = [f"if (m0 + {row} >= {n.m} || n0 + {column} >= {n.n}) return;"] if recipe.guarded else []
-    if recipe.guarded:
-        late = draft.sites.text("guard", "the thread's guard is off by one", guard[0], guard[0].replace(">=", ">"))
-        guard = [late]
-    outputs = Outputs((), "row", "col", "sum", 0)
-    places = [f"const int row = m0 + {row}, col = n0 + {column};"]
-    return block_of(*_start(draft), *guard, *places, *body, epilogue.store(draft, outputs))
+    tile = [method.declare(draft), loop, method.finish(draft), epilogue.store(draft, outputs)]
+    return block_of(*first, *(_persistent(draft, tile) if recipe.persistent else tile))
+
+
+def _persistent(draft: Draft, tile: list[str]) -> list[str]:
+    """One tile of C after another; what the last one left in shared memory must have been read."""
+    n, sites, recipe = draft.names, draft.sites, draft.recipe
+    step = sites.text("stride", "tiles of C are skipped", "gridDim.x", "gridDim.x + 1")
+    kept = sites.text("accumulator", "accumulators are kept from tile to tile", "", tile[0])
+    declared = [] if kept else tile[:1]
+    wait = barrier(draft, "between tiles of C") if recipe.pipeline == "async" or recipe.method == "wmma" else ""
+    return [
+        f"const int across = {ceil_text(draft, n.n, n.bn)}, down = {ceil_text(draft, n.m, n.bm)};", kept,
+        f"for (int tile = blockIdx.x; tile < across * down; tile += {step}) {{",
+        block_of(*host.block_places(draft), *declared, *tile[1:], wait),
+        "}",
+    ]  # fmt: skip

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from generated.draft import Draft, block_of
 from generated.global_tile import GlobalTile
+from generated.recipe import PRODUCERS
 
 BARRIER = "__syncthreads();"
 _SAME_BARRIER = (
@@ -17,7 +18,9 @@ _LATE = 4  # faults "from the fifth k-tile on"
 def main_loop(draft: Draft, accumulate: str) -> str:
     """Load every k-tile and run ``accumulate`` on it; ``stage`` and ``t`` are known there."""
     tiles = [GlobalTile(draft, operand) for operand in "AB"]
-    write = {"plain": _plain, "registers": _registers, "async": _async}[draft.recipe.pipeline]
+    write = {"plain": _plain, "registers": _registers, "async": _async, "specialised": _specialised}[
+        draft.recipe.pipeline
+    ]
     return write(draft, tiles, accumulate)
 
 
@@ -41,7 +44,8 @@ def ceil_text(draft: Draft, size: str, tile: str) -> str:
 
 def barrier(draft: Draft, name: str) -> str:
     """A barrier that is needed."""
-    right = draft.sites.text("barrier", f"no barrier {name}", BARRIER, ";")
+    written = "cg::this_thread_block().sync();" if draft.recipe.barrier == "groups" else BARRIER
+    right = draft.sites.text("barrier", f"no barrier {name}", written, ";")
     for how, text, why in _SAME_BARRIER:
         if how != "in both branches" or draft.recipe.threads % 64 == 0:
             right = draft.sites.harmless(f"barrier {how} {name}", right, text, why)
@@ -58,8 +62,10 @@ def _late(draft: Draft, accumulate: str) -> str:
                             f"if (t < {2 * _LATE}) {{\n{block_of(accumulate)}\n}}")  # fmt: skip
 
 
-def _header(draft: Draft, first: str = "0") -> str:
-    start = draft.sites.text("loop", "the first k-tile is skipped", first, "1")
+def _header(draft: Draft) -> str:
+    start = "0"
+    if draft.recipe.pipeline != "specialised":  # where producers would wait for ever
+        start = draft.sites.text("loop", "the first k-tile is skipped", "0", "1")
     return f"for (int t = {start}; t < tiles; ++t) {{"
 
 
@@ -132,6 +138,37 @@ def _async(draft: Draft, tiles: list[GlobalTile], accumulate: str) -> str:
                  block_of(f"const int k0 = {draft.k_at(f'(t + {ahead})')}, target = {target};", *issue), "}", commit,
                  f"const int stage = t % {stages};", _late(draft, accumulate)), "}", "cp_async_wait<0>();",
     ])  # fmt: skip
+
+
+def _specialised(draft: Draft, tiles: list[GlobalTile], accumulate: str) -> str:
+    """Producer warps load, the others compute; named barriers say when a stage is full, and when it is free again."""
+    stages, sites, recipe = draft.recipe.stages, draft.sites, draft.recipe
+    loads = [GlobalTile(draft, tile.operand, "loader", str(PRODUCERS)).copy("stage") for tile in tiles]
+    free = sites.text("barrier", "producers do not wait for a free stage",
+                      f"if (t >= {stages}) bar_sync({1 + stages} + stage, THREADS);", ";")  # fmt: skip
+    full = sites.text("barrier", "consumers do not wait for the tile", "bar_sync(1 + stage, THREADS);", ";")
+    done = f"if (t + {stages} < tiles) bar_arrive({1 + stages} + stage, THREADS);"
+    early = sites.text("barrier", "a stage is called free before it is read", f"{_late(draft, accumulate)}\n{done}",
+                       f"{done}\n{accumulate}")  # fmt: skip
+    stage = f"const int stage = t % {stages};"
+    return "\n".join([
+        tile_count(draft), f"if (tid >= {recipe.consumers}) {{", f"    const int loader = tid - {recipe.consumers};",
+        "    for (int t = 0; t < tiles; ++t) {",
+        block_of(f"const int k0 = {draft.k_at('t')};", stage, free, *loads, "bar_arrive(1 + stage, THREADS);",
+                 indent="        "), "    }", "    return;", "}", _header(draft),
+        block_of(stage, full, early), "}",
+    ])  # fmt: skip
+
+
+def barrier_helpers(draft: Draft) -> str:
+    """Named wrappers of the barriers that have numbers."""
+    if draft.recipe.pipeline != "specialised":
+        return ""
+    return "\n".join(
+        f"__device__ __forceinline__ void bar_{name}(int id, int threads) {{\n"
+        f'    asm volatile("bar.{name} %0, %1;" :: "r"(id), "r"(threads) : "memory");\n}}'
+        for name in ("sync", "arrive")
+    )
 
 
 def async_helpers(draft: Draft) -> str:

@@ -9,6 +9,7 @@ from generated.elements import ELEMENTS, Element
 
 ROW_MAJOR, COLUMN_MAJOR = ("NN", "NT", "TN", "TT"), ("col-NN", "col-NT", "col-TN", "col-TT")
 FRAGMENT_K = 16  # k of one mma or wmma of 16-bit elements
+PRODUCERS = 64  # threads that only load, of a specialised pipeline
 LARGEST_STATIC = 48 * 1024  # bytes of static shared memory
 
 
@@ -16,15 +17,18 @@ LARGEST_STATIC = 48 * 1024  # bytes of static shared memory
 class Recipe:
     """The defaults are the plainest kernel; a failure is shrunk towards them.
 
-    method       naive (no shared memory), simt, mma (32-bit fragment loads), ldmatrix, wmma
+    method       naive and shuffle (a thread, a warp for each output; no shared memory), simt, mma (32-bit
+                 fragment loads), ldmatrix, wmma
     types        a key of ELEMENTS
     layout       NN, NT, TN, TT of row-major matrices; col-NN … of column-major ones
     epilogue     plain, scaled (alpha and beta), bias (per column of C)
+    separate     the result is written to D, and C is only read
+    persistent   blocks take one tile of C after another
     beta         of scaled: "always" reads C, "checked" only if beta is not 0
     split        "", "atomic" (blocks add to C), "slice" (groups of threads share the k of a tile)
     bm, bn, bk   the block's tile; tm, tn: a thread's (simt) or a warp's (tensor cores)
     vector       elements per global load
-    pipeline     plain, registers (double buffering), async (cp.async with ``stages``)
+    pipeline     plain, registers (double buffering), async (cp.async with ``stages``), specialised (producer warps)
     guarded      edges are guarded; else whole tiles only
     pad          elements after each row of a shared tile
     flip_a, flip_b  the shared tile is stored transposed to the global one
@@ -37,6 +41,8 @@ class Recipe:
     beta: str = "always"
     split: str = ""
     batch: bool = False
+    separate: bool = False
+    persistent: bool = False
     leading: bool = False
     bm: int = 16
     bn: int = 16
@@ -63,6 +69,7 @@ class Recipe:
     grid: str = "xy"
     ceil: str = "inline"
     host: str = "dim3"
+    barrier: str = "plain"
     loop: str = "k0"
 
     @property
@@ -79,16 +86,23 @@ class Recipe:
 
     @property
     def shared(self) -> bool:
-        return self.method != "naive"
+        """Whether tiles are kept in shared memory."""
+        return self.method not in ("naive", "shuffle")
 
     @property
     def slices(self) -> int:
         return 2 if self.split == "slice" else 1
 
     @property
-    def threads(self) -> int:
+    def consumers(self) -> int:
+        """Threads that compute."""
         across = (self.bm // self.tm) * (self.bn // self.tn)
-        return across * (32 if self.tensor_cores else self.slices)
+        return across * (32 if self.tensor_cores or self.method == "shuffle" else self.slices)
+
+    @property
+    def threads(self) -> int:
+        """All threads of a block."""
+        return self.consumers + (PRODUCERS if self.pipeline == "specialised" else 0)
 
     def k_contiguous(self, operand: str) -> bool:
         """Whether neighbours in memory are neighbours in k."""
