@@ -176,13 +176,15 @@ def row(number: int, case: Case, facts: dict[str, Any], seen: Seen) -> dict[str,
     accepted = facts["status"] in ("right", "column_major", "whole_tiles", "square_only", "aligned_rows")
     caught = facts["judged"] == "true" if not kernel.innocent else not accepted
     agree = caught == (wrong or bool(reports))
-    reason = "" if agree else _reason(kernel.innocent, kind, facts, seen, reports, wrong)
+    reason = "" if agree else _reason(kernel.innocent, kind, case.fault, facts, reports, wrong)
+    if agree and facts["judged"] == "true":
+        facts = {name: value for name, value in facts.items() if name != "summary"}
     return {"number": number, "seed": case.seed, "fault": case.fault, "kind": kind, "innocent": kernel.innocent,
             "check": facts, "gpu": seen.result, "sanitizer": {t: s for t, s in seen.tools.items() if s != NOTHING},
             "agree": agree, "reason": reason}  # fmt: skip
 
 
-def _reason(innocent: bool, kind: str, facts: dict[str, Any], seen: Seen, reports: list[str], wrong: bool) -> str:
+def _reason(innocent: bool, kind: str, fault: str, facts: dict[str, Any], reports: list[str], wrong: bool) -> str:
     if facts["judged"] == "equivalent mutant":
         return "the mutant compiles to the same code; the report is on the kernel without the fault, too"
     if innocent:
@@ -190,7 +192,7 @@ def _reason(innocent: bool, kind: str, facts: dict[str, Any], seen: Seen, report
             return "synccheck reports barriers of whole warps at two places, which PTX allows"
         return f"{', '.join(reports) or 'the result'} is against it" if wrong or reports else "check does not accept it"
     if facts["judged"] == "surviving mutant":
-        return "check does not see it: " + (seen.result if wrong else ", ".join(reports))
+        return "check does not see it: " + fault
     if facts["judged"] == "mutant refused":
         return "check gives no verdict"
     if facts["status"] == "racy" and kind != "wait":

@@ -79,16 +79,24 @@ def _by_ldmatrix(draft: Draft, stage: str, operand: str) -> str:
     return f"ldmatrix_x2{trans}(fb[j], &{place});"
 
 
-def finish(_draft: Draft) -> str:
-    return ""
+def finish(draft: Draft) -> str:
+    """A fragment's results for each warp, where they are stored in another order than they are computed."""
+    return f"__shared__ float staged[{draft.recipe.consumers // 32}][16][8 + 1];" if draft.recipe.staged else ""
 
 
 def outputs(draft: Draft) -> Outputs:
-    n = draft.names
-    headers = (f"for (int i = 0; i < {n.tm} / 16; ++i) {{", f"for (int j = 0; j < {n.tn} / 8; ++j) {{",
-               "for (int e = 0; e < 4; ++e) {")  # fmt: skip
-    row = draft.sites.text("fragment", "the second row of an accumulator", "m0 + warp_m + i * 16 + g + e / 2 * 8",
-                           "m0 + warp_m + i * 16 + g + e % 2 * 8")  # fmt: skip
+    n, sites = draft.names, draft.sites
+    tiles = (f"for (int i = 0; i < {n.tm} / 16; ++i) {{", f"for (int j = 0; j < {n.tn} / 8; ++j) {{")
+    if draft.recipe.staged:
+        before = sites.text("barrier", "no __syncwarp before the results are replaced", "__syncwarp();", ";")
+        after = sites.text("barrier", "no __syncwarp before the results are read", "__syncwarp();", ";")
+        put = f"for (int e = 0; e < 4; ++e) staged[warp][g + e / 2 * 8][q * 2 + e % 2] = {n.acc}[i][j][e];"
+        headers = (*tiles, before, put, after, "for (int e = lane; e < 128; e += 32) {")
+        row, column = "m0 + warp_m + i * 16 + e / 8", "n0 + warp_n + j * 8 + e % 8"
+        return Outputs(headers, row, column, "staged[warp][e / 8][e % 8]", 3)
+    row = sites.text("fragment", "the second row of an accumulator", "m0 + warp_m + i * 16 + g + e / 2 * 8",
+                     "m0 + warp_m + i * 16 + g + e % 2 * 8")  # fmt: skip
+    headers = (*tiles, "for (int e = 0; e < 4; ++e) {")
     return Outputs(headers, row, "n0 + warp_n + j * 8 + q * 2 + e % 2", f"{n.acc}[i][j][e]", 3)
 
 

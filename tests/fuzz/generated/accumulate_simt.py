@@ -64,15 +64,28 @@ def finish(draft: Draft) -> str:
     """Add the groups' sums, where a tile's k is shared by groups of threads."""
     if draft.recipe.slices == 1:
         return ""
-    n, sites, kind = draft.names, draft.sites, draft.element.accumulator
-    wait = sites.text("barrier", "no barrier before the groups' sums are added", "__syncthreads();", ";")
-    outputs = f"{n.bm} * {n.bn}"
+    n, kind = draft.names, draft.element.accumulator
     at = f"partial[lane * ({n.tm} * {n.tn}) + i * {n.tn} + j]"
     loops = f"for (int i = 0; i < {n.tm}; ++i)\n    for (int j = 0; j < {n.tn}; ++j)"
-    return "\n".join([
-        f"__shared__ {kind} partial[{outputs}];", "if (group == 1) {", block_of(f"{loops} {at} = {n.acc}[i][j];"), "}",
-        wait, "if (group != 0) return;", f"{loops} {n.acc}[i][j] += {at};",
-    ])  # fmt: skip
+    add = _by_atomics if draft.recipe.split == "slice atomics" else _by_one_group
+    return "\n".join([f"__shared__ {kind} partial[{n.bm} * {n.bn}];", *add(draft, loops, at)])
+
+
+def _by_one_group(draft: Draft, loops: str, at: str) -> list[str]:
+    acc = draft.names.acc
+    wait = draft.sites.text("barrier", "no barrier before the groups' sums are added", "__syncthreads();", ";")
+    return ["if (group == 1) {", block_of(f"{loops} {at} = {acc}[i][j];"), "}", wait, "if (group != 0) return;",
+            f"{loops} {acc}[i][j] += {at};"]  # fmt: skip
+
+
+def _by_atomics(draft: Draft, loops: str, at: str) -> list[str]:
+    n, sites = draft.names, draft.sites
+    cleared = sites.text("barrier", "no barrier after the sums are set to zero", "__syncthreads();", ";")
+    added = sites.text("barrier", "no barrier before the groups' sums are read", "__syncthreads();", ";")
+    add = sites.text("atomics", "a plain addition in shared memory", f"atomicAdd(&{at}, {n.acc}[i][j]);",
+                     f"{at} += {n.acc}[i][j];")  # fmt: skip
+    return [f"for (int i = tid; i < {n.bm} * {n.bn}; i += THREADS) partial[i] = {draft.element.zero};", cleared,
+            f"{loops} {add}", added, "if (group != 0) return;", f"{loops} {n.acc}[i][j] = {at};"]  # fmt: skip
 
 
 def outputs(draft: Draft) -> Outputs:

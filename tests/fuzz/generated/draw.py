@@ -49,13 +49,13 @@ def _method_obstacle(recipe: Recipe) -> str:
         return "atomics add plain products of whole words"
     if recipe.split == "atomic" and recipe.batch:
         return "blockIdx.z is the batch"
-    if recipe.split == "slice" and (recipe.method != "simt" or recipe.block == "2d" or recipe.bk % 2):
+    if recipe.split.startswith("slice") and (recipe.method != "simt" or recipe.block == "2d" or recipe.bk % 2):
         return "only simt kernels with one-dimensional blocks share the k of a tile"
     tiled = ("tm", "tn", "vector", "pipeline", "pad", "swizzle", "flip_a", "flip_b", "strided", "dynamic", "split")
     if not recipe.shared and set(tiled) & set(recipe.differences()):
         return "such a kernel has no tiles"
     if recipe.pipeline == "specialised" and (
-        recipe.block == "2d" or recipe.method == "wmma" or recipe.split == "slice" or recipe.consumers % 32
+        recipe.block == "2d" or recipe.method == "wmma" or recipe.split.startswith("slice") or recipe.consumers % 32
     ):
         return "producers are whole warps, and leave before the block's last barrier"
     if recipe.persistent and (recipe.split or not recipe.shared or recipe.pipeline == "specialised"):
@@ -64,6 +64,10 @@ def _method_obstacle(recipe: Recipe) -> str:
         recipe.epilogue != "scaled" or recipe.leading or recipe.batch or recipe.names in ("layers", "sides")
     ):
         return "a separate output is for alpha and beta, and has a name of its own"
+    if recipe.staged and (recipe.method not in ("mma", "ldmatrix") or recipe.persistent):
+        return "only fragments of mma are staged, once"
+    if recipe.split == "slice atomics" and recipe.element.accumulator == "half":
+        return "halves are not added by atomics here"
     if recipe.types == "f16h" and recipe.epilogue == "scaled":
         return "alpha and beta are not halves here"
     return ""
@@ -104,8 +108,10 @@ def _shared_obstacle(recipe: Recipe) -> str:
         if recipe.swizzle and tile.chunk % unit:
             return "the swizzle breaks vectors up"
     used = sum(tile.elements for tile in tiles) * recipe.element.size
-    if recipe.split == "slice":
+    if recipe.split.startswith("slice"):
         used += recipe.bm * recipe.bn * (8 if recipe.types == "f64" else 4)
+    if recipe.staged:
+        used += recipe.consumers // 32 * 16 * 9 * 4
     if recipe.method == "wmma":
         used += recipe.bm * recipe.bn * 4
     return "too much shared memory" if used > (_MOST_SHARED if recipe.dynamic else LARGEST_STATIC) else ""
@@ -137,7 +143,8 @@ def _style(rng: random.Random, recipe: Recipe) -> Recipe:
 def _variant(rng: random.Random, recipe: Recipe) -> Recipe:
     return replace(
         recipe, epilogue=rng.choice(("plain", "plain", "scaled", "scaled", "bias")),
-        beta=rng.choice(("always", "checked")), split=rng.choice(("",) * 6 + ("atomic", "slice")),
+        beta=rng.choice(("always", "checked")),
+        split=rng.choice(("",) * 9 + ("atomic", "atomic", "slice", "slice atomics")),
         batch=rng.random() < 0.1, separate=rng.random() < 0.15, persistent=rng.random() < 0.1,
         leading=rng.random() < 0.4, block=rng.choice(("1d", "2d")),
     )  # fmt: skip
@@ -159,5 +166,6 @@ def _tiles(rng: random.Random, recipe: Recipe) -> Recipe:
     return replace(
         recipe, bm=bm, bn=bn, bk=bk, tm=tm, tn=tn, vector=rng.choice((1, 2, 4, wide)), pad=padding,
         swizzle=padding == 0 and rng.random() < 0.3, flip_a=rng.random() < 0.4, flip_b=rng.random() < 0.2,
-        strided=rng.random() < 0.3, dynamic=rng.random() < 0.25,
+        staged=recipe.method in ("mma", "ldmatrix") and rng.random() < 0.4, strided=rng.random() < 0.3,
+        dynamic=rng.random() < 0.25,
     )  # fmt: skip

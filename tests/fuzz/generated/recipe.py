@@ -25,7 +25,8 @@ class Recipe:
     separate     the result is written to D, and C is only read
     persistent   blocks take one tile of C after another
     beta         of scaled: "always" reads C, "checked" only if beta is not 0
-    split        "", "atomic" (blocks add to C), "slice" (groups of threads share the k of a tile)
+    split        "", "atomic" (blocks add to C), "slice" (groups of threads share the k of a tile), "slice atomics" (and
+                 add their sums by atomics in shared memory)
     bm, bn, bk   the block's tile; tm, tn: a thread's (simt) or a warp's (tensor cores)
     vector       elements per global load
     pipeline     plain, registers (double buffering), async (cp.async with ``stages``), specialised (producer warps)
@@ -57,6 +58,7 @@ class Recipe:
     swizzle: bool = False
     flip_a: bool = False
     flip_b: bool = False
+    staged: bool = False  # mma: each warp's results pass through shared memory of its own
     strided: bool = False  # a thread's rows and columns are interleaved with others'
     dynamic: bool = False  # dynamic shared memory
     # How it is written.
@@ -91,7 +93,7 @@ class Recipe:
 
     @property
     def slices(self) -> int:
-        return 2 if self.split == "slice" else 1
+        return 2 if self.split.startswith("slice") else 1
 
     @property
     def consumers(self) -> int:
