@@ -91,7 +91,7 @@ def outputs(draft: Draft) -> Outputs:
         before = sites.text("barrier", "no __syncwarp before the results are replaced", "__syncwarp();", ";")
         after = sites.text("barrier", "no __syncwarp before the results are read", "__syncwarp();", ";")
         put = f"for (int e = 0; e < 4; ++e) staged[warp][g + e / 2 * 8][q * 2 + e % 2] = {n.acc}[i][j][e];"
-        headers = (*tiles, before, put, after, "for (int e = lane; e < 128; e += 32) {")
+        headers: tuple[str, ...] = (*tiles, before, put, after, "for (int e = lane; e < 128; e += 32) {")
         row, column = "m0 + warp_m + i * 16 + e / 8", "n0 + warp_n + j * 8 + e % 8"
         return Outputs(headers, row, column, "staged[warp][e / 8][e % 8]", 3)
     row = sites.text("fragment", "the second row of an accumulator", "m0 + warp_m + i * 16 + g + e / 2 * 8",

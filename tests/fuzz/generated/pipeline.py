@@ -144,19 +144,22 @@ def _specialised(draft: Draft, tiles: list[GlobalTile], accumulate: str) -> str:
     """Producer warps load, the others compute; named barriers say when a stage is full, and when it is free again."""
     stages, sites, recipe = draft.recipe.stages, draft.sites, draft.recipe
     loads = [GlobalTile(draft, tile.operand, "loader", str(PRODUCERS)).copy("stage") for tile in tiles]
-    free = sites.text("barrier", "producers do not wait for a free stage",
-                      f"if (t >= {stages}) bar_sync({1 + stages} + stage, THREADS);", ";")  # fmt: skip
-    full = sites.text("barrier", "consumers do not wait for the tile", "bar_sync(1 + stage, THREADS);", ";")
+    # Each fault keeps the number of arrivals, so that the kernel ends on a GPU.
+    free = f"if (t >= {stages}) bar_sync({1 + stages} + stage, THREADS);"
+    loaded = "\n".join(loads)
+    fill = sites.text("barrier", "producers load before the stage is free", f"{free}\n{loaded}", f"{loaded}\n{free}")
+    full = "bar_sync(1 + stage, THREADS);"
     done = f"if (t + {stages} < tiles) bar_arrive({1 + stages} + stage, THREADS);"
-    early = sites.text("barrier", "a stage is called free before it is read", f"{_late(draft, accumulate)}\n{done}",
-                       f"{done}\n{accumulate}")  # fmt: skip
+    use = f"{full}\n{_late(draft, accumulate)}\n{done}"
+    use = sites.text("barrier", "consumers read before the tile is there", use, f"{accumulate}\n{full}\n{done}")
+    use = sites.text("barrier", "a stage is called free before it is read", use, f"{full}\n{done}\n{accumulate}")
     stage = f"const int stage = t % {stages};"
     return "\n".join([
         tile_count(draft), f"if (tid >= {recipe.consumers}) {{", f"    const int loader = tid - {recipe.consumers};",
         "    for (int t = 0; t < tiles; ++t) {",
-        block_of(f"const int k0 = {draft.k_at('t')};", stage, free, *loads, "bar_arrive(1 + stage, THREADS);",
+        block_of(f"const int k0 = {draft.k_at('t')};", stage, fill, "bar_arrive(1 + stage, THREADS);",
                  indent="        "), "    }", "    return;", "}", _header(draft),
-        block_of(stage, full, early), "}",
+        block_of(stage, use), "}",
     ])  # fmt: skip
 
 
