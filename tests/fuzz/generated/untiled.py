@@ -39,7 +39,11 @@ def _sum(draft: Draft, start: str, step: str) -> list[str]:
 def _guard(draft: Draft) -> list[str]:
     if not draft.recipe.guarded:
         return []
-    return [f"if (row >= {draft.names.m} || col >= {draft.names.n}) return;"]
+    n, sites = draft.names, draft.sites
+    rows = sites.text("guard", "C: row guard off by one", f"row >= {n.m}", f"row > {n.m}")
+    columns = sites.text("guard", "C: column guard off by one", f"col >= {n.n}", f"col > {n.n}")
+    both = sites.text("guard", "C: no row guard", f"{rows} || {columns}", columns)
+    return [f"if ({sites.text('guard', 'C: no column guard', both, rows)}) return;"]
 
 
 def _naive(draft: Draft) -> list[str]:
