@@ -66,6 +66,11 @@ class Draft:
     def tile_extent_value(self, operand: str) -> int:
         return self.recipe.bm if operand == "A" else self.recipe.bn
 
+    @property
+    def index_type(self) -> str:
+        """64 bits where the index is computed in 64 bits: a wider name for a 32-bit product would be a mistake."""
+        return "size_t" if self.recipe.indices == "wide" or self.recipe.sizes == "size_t" else "int"
+
     def offset(self, slow: str, fast: str, leading: str) -> str:
         """An index into a matrix, as this author writes it."""
         if self.recipe.indices == "macro":

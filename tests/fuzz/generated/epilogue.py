@@ -19,7 +19,7 @@ def store(draft: Draft, outputs: Outputs) -> str:
 
 def _one(draft: Draft, value: str) -> list[str]:
     write = [f"{draft.element.accumulator} v = {_value(draft, value)};", *_late_mistakes(draft),
-             f"const size_t at = {_index(draft)};", _write(draft)]  # fmt: skip
+             f"const {draft.index_type} at = {_index(draft)};", _write(draft)]  # fmt: skip
     if not draft.recipe.guarded or not draft.recipe.shared:  # threads without an output have returned
         return write
     return [f"if ({_guard(draft)}) {{", block_of(*write), "}"]
