@@ -31,6 +31,7 @@ FUZZ = Path(__file__).parents[1] / "tests" / "fuzz"
 sys.path.insert(0, str(FUZZ))
 
 from cases import Case, cases_of  # noqa: E402
+from generated.kernel import Generated  # noqa: E402
 
 TOOLS = ("memcheck", "racecheck", "synccheck", "initcheck")
 _CHUNK_S = 100
@@ -105,7 +106,7 @@ def run_chunk(numbers: Sequence[int], tool: str, arguments: argparse.Namespace) 
         if tool:
             sanitizer = ["compute-sanitizer", "--tool", tool, "--kernel-regex", "kernel_substring=_fz"]
             # Padding between allocations: what lies past one must not be another.
-            sanitizer += ["--destroy-on-device-error", "kernel", "--padding", "65536"] if tool == "memcheck" else []
+            sanitizer += ["--destroy-on-device-error", "kernel", "--padding", "8192"] if tool == "memcheck" else []
             command = [*sanitizer, *command, "--small"]
         try:
             done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_CHUNK_S)
@@ -176,20 +177,24 @@ def row(number: int, case: Case, facts: dict[str, Any], seen: Seen) -> dict[str,
     accepted = facts["status"] in ("right", "column_major", "whole_tiles", "square_only", "aligned_rows")
     caught = facts["judged"] == "true" if not kernel.innocent else not accepted
     agree = caught == (wrong or bool(reports))
-    reason = "" if agree else _reason(kernel.innocent, kind, case.fault, facts, reports, wrong)
+    reason = "" if agree else _reason(kernel, kind, case.fault, facts, reports, wrong)
     if agree and facts["judged"] == "true":
         facts = {name: value for name, value in facts.items() if name != "summary"}
     return {"number": number, "seed": case.seed, "fault": case.fault, "kind": kind, "innocent": kernel.innocent,
-            "check": facts, "gpu": seen.result, "sanitizer": {t: s for t, s in seen.tools.items() if s != NOTHING},
+            "check": facts, "gpu": seen.result, "sanitizer": {tool: seen.tools[tool] for tool in reports},
+            "not_run": [tool for tool, said in seen.tools.items() if said.startswith(("not run", "could"))],
             "agree": agree, "reason": reason}  # fmt: skip
 
 
-def _reason(innocent: bool, kind: str, fault: str, facts: dict[str, Any], reports: list[str], wrong: bool) -> str:
+def _reason(kernel: Generated, kind: str, fault: str, facts: dict[str, Any], reports: list[str], wrong: bool) -> str:
+    innocent, specialised = kernel.innocent, kernel.recipe.pipeline == "specialised"
     if facts["judged"] == "equivalent mutant":
         return "the mutant compiles to the same code; the report is on the kernel without the fault, too"
     if innocent:
         if kind == "harmless" and reports == ["synccheck"]:
             return "synccheck reports barriers of whole warps at two places, which PTX allows"
+        if specialised and reports == ["racecheck"]:
+            return "racecheck does not follow producers and consumers that bar.arrive and bar.sync order"
         return f"{', '.join(reports) or 'the result'} is against it" if wrong or reports else "check does not accept it"
     if facts["judged"] == "surviving mutant":
         return "check does not see it: " + fault

@@ -107,7 +107,7 @@ def fuzz_table() -> str:
     source = (
         f"Measured on {record['gpu']} (driver for CUDA {record['driver_cuda']}, {record['date']}) by "
         f"`{record['command']}`. Results are compared with float64 on random and special values. A mutant that check "
-        "refuses to judge is not counted as caught."
+        f"refuses to judge is not counted as caught. {record.get('note', '')}".rstrip()
     )
     columns = ["fault", "kernels", "accepted", "caught", "proven equivalent", "refused", "wrong on the GPU",
                "reported by compute-sanitizer", "disagreements"]  # fmt: skip

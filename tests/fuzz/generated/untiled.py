@@ -40,10 +40,17 @@ def _guard(draft: Draft) -> list[str]:
     if not draft.recipe.guarded:
         return []
     n, sites = draft.names, draft.sites
-    rows = sites.text("guard", "C: row guard off by one", f"row >= {n.m}", f"row > {n.m}")
-    columns = sites.text("guard", "C: column guard off by one", f"col >= {n.n}", f"col > {n.n}")
-    both = sites.text("guard", "C: no row guard", f"{rows} || {columns}", columns)
-    return [f"if ({sites.text('guard', 'C: no column guard', both, rows)}) return;"]
+    rows, columns = f"row >= {n.m}", f"col >= {n.n}"
+    if draft.recipe.bm > 1:  # else no block reaches past the last row
+        rows = sites.text("guard", "C: row guard off by one", rows, f"row > {n.m}")
+    if draft.recipe.bn > 1:
+        columns = sites.text("guard", "C: column guard off by one", columns, f"col > {n.n}")
+    both = f"{rows} || {columns}"
+    if draft.recipe.bm > 1:
+        both = sites.text("guard", "C: no row guard", both, columns)
+    if draft.recipe.bn > 1:
+        both = sites.text("guard", "C: no column guard", both, rows)
+    return [f"if ({both}) return;"]
 
 
 def _naive(draft: Draft) -> list[str]:
