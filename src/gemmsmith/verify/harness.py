@@ -29,7 +29,7 @@ from gemmsmith.problem import DType, Problem
 from gemmsmith.run.device import Device
 from gemmsmith.run.memory import GUARD_BYTES, POISON, Damage, GuardedMatrix
 from gemmsmith.sim.device import SimDevice
-from gemmsmith.sim.hazards import HazardError
+from gemmsmith.sim.hazards import Hazard, HazardError
 from gemmsmith.verify.arithmetic import exact_limit
 from gemmsmith.verify.bounds import theory
 from gemmsmith.verify.compare import MODES, Arithmetic, Comparison, check_mode, compare
@@ -149,6 +149,7 @@ def verify_launch(
     )  # fmt: skip
 
     races: list[str] = []
+    hazards: list[Hazard] = []
 
     def start(plan: LaunchPlan, addresses: Addresses, workspace: int) -> None:
         for step in binding.load_plan(device, plan, compile_fn).steps(addresses, workspace):
@@ -160,6 +161,7 @@ def verify_launch(
             device.synchronize()
         except HazardError as error:
             races.extend(_words(error))
+            hazards.extend(error.hazards)
 
     try:
         after, damage = _run_guarded(device, spec, config, problem, data, offsets, guard_bytes, c, start)
@@ -168,7 +170,7 @@ def verify_launch(
     verdict = _judge(blank, spec, data, after, damage, c != "unset", partial=blocks is not None)
     if races and verdict.ok:
         races.append("the result is right in the order of this run, but may be wrong in another")
-    return replace(verdict, reasons=(*races, *verdict.reasons))
+    return replace(verdict, reasons=(*races, *verdict.reasons), hazards=tuple(hazards))
 
 
 def _words(error: GemmsmithError) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import FP32, Problem
 from gemmsmith.run.memory import Damage
+from gemmsmith.sim.hazards import Hazard
 
 Plain = str | int | float | bool | None | list["Plain"] | dict[str, "Plain"]
 
@@ -28,6 +29,7 @@ class Verdict:
     reasons      what is wrong, or the device's error message if the launch failed
     damage       memory that changed but should not have
     repeat       a command line that reproduces this case
+    hazards      the races among the reasons
     """
 
     kernel: str
@@ -50,6 +52,7 @@ class Verdict:
     reasons: tuple[str, ...]
     damage: tuple[Damage, ...]
     repeat: str
+    hazards: tuple[Hazard, ...] = ()
 
     @property
     def ok(self) -> bool:

@@ -1,0 +1,123 @@
+"""Try changes on a copy until one cures the fault, within a budget of seconds.
+
+    candidates ─► the failing trial alone ─► the whole check ─► Suggestion
+
+A change that passes the failing trial has to pass every other trial too. One that removes a part of the fault is tried
+together with a second one for the rest.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from gemmsmith.cure.candidates import candidates
+from gemmsmith.cure.code import Code, Program
+from gemmsmith.cure.edit import Candidate, applied, carried_back
+from gemmsmith.cure.fault import Fault
+from gemmsmith.cure.suggestion import Suggestion, suggestion_of
+from gemmsmith.userfile.edited import Edited
+
+_MOST_FIRST_STEPS = 3  # partial cures that are completed
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a change did. ``fault``: what is left of it; ``tried`` says what passed, and ``expected`` whether the kernel
+    then computes what its author most likely meant, a product of row-major matrices."""
+
+    cured: bool
+    fault: Fault | None = None
+    tried: str = ""
+    expected: bool = True
+
+
+class Workbench(Protocol):
+    """Runs a copy. Either method returns None where the copy does not compile or cannot be run."""
+
+    def fails(self, edited: Edited) -> Outcome | None:
+        """The failing trial alone."""
+
+    def whole_check(self, edited: Edited) -> Outcome | None:
+        """Every trial."""
+
+
+@dataclass
+class _Search:
+    program: Program
+    bench: Workbench
+    deadline: float
+    second_best: Suggestion | None = None
+
+    @property
+    def is_over(self) -> bool:
+        return time.monotonic() > self.deadline
+
+    def attempt(self, candidate: Candidate) -> tuple[Suggestion | None, Fault | None]:
+        """A cure; or what was left of the fault, where the change made a difference."""
+        edited = applied(candidate.edits, self.program.files)
+        outcome = self.bench.fails(edited)
+        if outcome is None or not outcome.cured:
+            return None, outcome.fault if outcome is not None else None
+        whole = self.bench.whole_check(edited)
+        if whole is None or not whole.cured:
+            return None, whole.fault if whole is not None else None
+        found = suggestion_of(candidate, self.program.files, whole.tried)
+        if whole.expected:
+            return found, None
+        self.second_best = self.second_best or found
+        return None, None
+
+
+def find_cure(
+    program: Program, fault: Fault, bench: Workbench, seconds: float, clock: Callable[[], float] = time.monotonic
+) -> Suggestion | None:
+    """The first change that cures; None if none of those tried in the time does."""
+    search = _Search(program, bench, clock() + seconds)
+    parts: list[tuple[int, Candidate, Fault]] = []
+    for candidate in candidates(program, fault):
+        if search.is_over:
+            break
+        found, left = search.attempt(candidate)
+        if found is not None:
+            return found
+        if left is not None and (progress := _progress(fault, left)):
+            parts.append((progress, candidate, left))
+    parts.sort(key=lambda part: part[0])
+    for _, first, left in parts[:_MOST_FIRST_STEPS]:
+        for candidate in _completed(program, first, left):
+            if search.is_over:
+                return search.second_best
+            found, _ = search.attempt(candidate)
+            if found is not None:
+                return found
+    return search.second_best
+
+
+def _progress(before: Fault, after: Fault) -> int:
+    """How promising a partial cure is, 1 the most; 0 if nothing was gained."""
+    if before.kind == "race" and after.kind == "race":
+        return 1 if after.key < before.key else 0
+    if after.kind == before.kind and after.unwritten == before.unwritten:
+        return 0
+    if before.kind == "race":
+        return 2
+    return 1 if before.unwritten and not after.unwritten else 3
+
+
+def _completed(program: Program, first: Candidate, left: Fault) -> Iterator[Candidate]:
+    """``first`` with each change that what is left of the fault suggests."""
+    texts = dict(applied(first.edits, program.files))
+    copy = replace(program, files=_copied(program.files, texts), _functions=[])
+    for second in candidates(copy, left):
+        edits = [carried_back(edit, first.edits) for edit in second.edits]
+        if all(edit is not None for edit in edits):
+            both = first + replace(second, edits=tuple(edit for edit in edits if edit is not None))
+            if not both.clashes:
+                yield both
+
+
+def _copied(files: Iterable[Code], texts: dict[object, str]) -> tuple[Code, ...]:
+    return tuple(Code(code.path, texts.get(code.path, code.text)) for code in files)
