@@ -15,31 +15,10 @@ from gemmsmith.problem import Problem
 from gemmsmith.trace.kernel_names import as_written
 from gemmsmith.verify.leniency import read_note
 from gemmsmith.verify.settle import Settled
+from gemmsmith.verify.trial import DISTINCT, ODD, RAGGED, UNREAD, Trial
 from gemmsmith.verify.verdict import Verdict
 
-DISTINCT = "M, N and K all different"
-RAGGED = "a shape that is no multiple of the tile"
-UNREAD = "C is not read when beta = 0"
-SCALED = "alpha and beta"
-BATCH = "a batch of three"
-PADDED = "padded rows"
-ODD = "rows that start on no multiple of 16 bytes"
-SQUARE = "M = N, and another K"
 _EDGES = "it needs guards at the edges: row < M, col < N, k < K"
-
-
-@dataclass(frozen=True)
-class Trial:
-    """One launch: its purpose, problem, oracle, data, order of warps, what C holds before it, and whether races are
-    looked for."""
-
-    label: str
-    problem: Problem
-    mode: str
-    fill: str
-    schedule: str
-    c: str = "unset"
-    hazards: bool = True
 
 
 @dataclass

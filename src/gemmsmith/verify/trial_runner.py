@@ -1,0 +1,50 @@
+"""Runs the trials of one kernel, and of changed copies of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from gemmsmith.call.binding import CompileFn
+from gemmsmith.compile.compiled import CompiledKernel
+from gemmsmith.kernel.config import Config
+from gemmsmith.kernel.geometry import Geometry
+from gemmsmith.kernel.spec import KernelSpec
+from gemmsmith.problem import Problem
+from gemmsmith.run.device import Device
+from gemmsmith.verify.harness import verify_launch
+from gemmsmith.verify.trial import Trial
+from gemmsmith.verify.verdict import Verdict
+
+OpenDevice = Callable[[str, bool], Device]
+"""A fresh device, given the order of warps and whether races are looked for; simulators share parsed kernels."""
+
+
+@dataclass(frozen=True)
+class TrialRunner:
+    """A kernel as compiled, and where it runs. ``run`` may be called for any trial, as often as needed.
+
+    compile_fn  gives the code of each launch: a rung's prologue has kernels of its own
+    blocks      the only ones that are run; None: all
+    """
+
+    spec: KernelSpec
+    config: Config
+    compiled: CompiledKernel
+    open_device: OpenDevice
+    compile_fn: CompileFn
+    blocks: Sequence[int] | None = None
+
+    def run(self, trial: Trial) -> Verdict:
+        """The verdict on one launch."""
+        device = self.open_device(trial.schedule, trial.hazards)
+        return verify_launch(device, self.spec, self.config, trial.problem, blocks=self.blocks, fill=trial.fill,
+                             compile_fn=self.compile_fn, mode=trial.mode, c=trial.c)  # fmt: skip
+
+    def with_code(self, compiled: CompiledKernel) -> TrialRunner:
+        """The same launches of another source, compiled by the caller."""
+        return replace(self, compiled=compiled, compile_fn=lambda *_: compiled)
+
+    def with_launch(self, geometry: Callable[[Problem, Config], Geometry]) -> TrialRunner:
+        """The same code under another launch."""
+        return replace(self, spec=replace(self.spec, geometry=geometry))
