@@ -1,0 +1,101 @@
+"""Groups that wait at barriers of their block, until every live thread of it has arrived."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from gemmsmith.sim.bundle import Bundle
+from gemmsmith.sim.faults import divergent_barrier
+from gemmsmith.sim.lanes import ALL, Lanes, compact
+from gemmsmith.sim.stepper import Group, Stepper
+from gemmsmith.sim.types import Array
+
+
+class AtBlock:
+    """Barriers of blocks: ``groups`` wait at the instruction at their position."""
+
+    def __init__(self, machine: Stepper) -> None:
+        self.machine = machine
+        self.groups: list[Group] = []
+
+    def arrive(self, step: Bundle[Any], group: Group, alone: bool) -> list[Group]:
+        """A barrier of the block: lanes whose guard does not hold go on."""
+        arriving = self.machine.guarded(step, group.lanes)
+        after = replace(group, position=step.following)
+        if arriving is None:
+            return [after]
+        self.machine.arrive(step, arriving)
+        if arriving is group.lanes and alone and isinstance(arriving, slice) and arriving == ALL:
+            step.execute(self.machine, step, arriving)
+            return [after]
+        self.groups.append(replace(group, lanes=arriving))
+        return [] if arriving is group.lanes else [replace(after, lanes=self.machine.others(group.lanes, arriving))]
+
+    def release(self) -> list[Group]:
+        """Release every block whose live threads have all arrived at one barrier, whole warps at any place of it."""
+        arrived, mixed = self.arrivals()
+        free = (arrived == self.machine.live) & (arrived > 0) & ~mixed
+        if not free.any():
+            return []
+        self.machine.progress += 1
+        self._note_exited(free)
+        waiting, self.groups = self.groups, []
+        latest = max(group.time for group in waiting)
+        released: list[Group] = []
+        passed: dict[int, list[Lanes]] = {}
+        for group in waiting:
+            lanes = self.machine.indices(group.lanes)
+            go = free[self.machine.block[lanes]]
+            if go.any():
+                after = self.machine.program.step(group.position).following
+                released.append(Group(after, self.machine.compact(lanes[go]), group.team, latest))
+                passed.setdefault(group.position, []).append(lanes[go])
+            if not go.all():
+                self.groups.append(replace(group, lanes=compact(lanes[~go])))
+        for position, sets in passed.items():
+            step = self.machine.program.step(position)
+            step.execute(self.machine, step, self.machine.union(sets))
+        return released
+
+    def arrivals(self) -> tuple[Array, Array]:
+        """For each block, how many threads wait at a barrier, and whether they wait at different ones."""
+        blocks = len(self.machine.wave.blocks)
+        arrived = np.zeros(blocks, np.int64)
+        low, high = np.full(blocks, np.iinfo(np.int64).max), np.full(blocks, -1)
+        kinds: dict[str, int] = {}
+        place = np.full(blocks * self.machine.warps_per_block, -1)
+        for group in self.groups:
+            step, lanes = self.machine.program.step(group.position), self.machine.indices(group.lanes)
+            counts = np.bincount(self.machine.block[lanes], minlength=blocks)
+            arrived += counts
+            numbers = self.machine.spread(self.machine.fetch(step.sources[0], group.lanes), group.lanes).astype(
+                np.int64
+            )
+            numbers = numbers | kinds.setdefault(step.detail.reduction, len(kinds)) << 32
+            np.minimum.at(low, self.machine.block[lanes], numbers)
+            np.maximum.at(high, self.machine.block[lanes], numbers)
+            if step.traits.aligned:
+                warps = np.unique(self.machine.warp[lanes])
+                split = warps[(place[warps] >= 0) & (place[warps] != group.position)]
+                if split.size:
+                    block = int(split[0]) // self.machine.warps_per_block
+                    raise divergent_barrier(self.machine, block, self.machine.waiting(self.groups))
+                place[warps] = group.position
+        return arrived, low < high
+
+    def _note_exited(self, free: Array) -> None:
+        """A barrier that some threads of the block never reached, because they had ended: legal, but worth a note."""
+        machine = self.machine
+        short = free & (machine.live < machine.wave.threads)
+        if machine.log is None or not short.any():
+            return
+        group, lanes = next(
+            (g, lanes) for g in self.groups if short[machine.block[lanes := machine.indices(g.lanes)]].any()
+        )
+        lane = int(lanes[short[machine.block[lanes]]][0])
+        step, gone = machine.program.step(group.position), machine.wave.threads - int(machine.live[machine.block[lane]])
+        machine.log.note(f"{step.traits.called} at {step.first.instruction.where}: {gone} of {machine.wave.threads} "
+                         "threads of the block had returned before it and are not waited for")  # fmt: skip

@@ -1,0 +1,149 @@
+"""Execute one bundle for some lanes: guards, faults, what watches memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from gemmsmith.sim.bundle import Bundle, Program, single
+from gemmsmith.sim.counters import Counters
+from gemmsmith.sim.execution import Execution
+from gemmsmith.sim.faults import Waiting, describe_fault
+from gemmsmith.sim.global_shadow import Look, touches, watched
+from gemmsmith.sim.hazards import HazardLog
+from gemmsmith.sim.lanes import Lanes, compact
+from gemmsmith.sim.memory import AccessFault, GlobalMemory, MixedSpaces, Unwritten, space_of
+from gemmsmith.sim.operation import Lowered
+from gemmsmith.sim.traits import Executed, Space
+from gemmsmith.sim.wave import Wave
+
+
+@dataclass(frozen=True)
+class Group:
+    """Lanes that stand at one position. ``team`` is the schedule's: warps of different teams can drift apart.
+
+    ``time`` counts the steps since the kernel began, alike for all warps at each barrier. ``laps`` counts rounds of a
+    loop that waits for other threads.
+    """
+
+    position: int
+    lanes: Lanes
+    team: int
+    time: int = 0
+    laps: int = 0
+
+
+class Stepper(Execution):
+    """A wave and its program: executes bundles, and ends threads."""
+
+    def __init__(
+        self,
+        lowered: Lowered,
+        program: Program,
+        wave: Wave,
+        memory: GlobalMemory,
+        late_copies: bool = False,
+        log: HazardLog | None = None,
+        counters: Counters | None = None,
+        look: Look | None = None,
+    ) -> None:
+        super().__init__(lowered, wave, memory, late_copies, log, counters, look)
+        if look is not None:
+            look.attach(self.clocks)
+        self.watched = lowered.fact(watched) if look is not None else frozenset()
+        self.program = program
+        self.live = np.full(len(wave.blocks), wave.threads)  # threads of each block that have not ended
+
+    def step(self, step: Bundle[Any], lanes: Lanes) -> None:
+        """Execute a bundle for the lanes whose guard holds."""
+        active = self.guarded(step, lanes)
+        if active is None:
+            return
+        if self.counters is not None and step.traits.counts.executed is Executed.GUARDED:
+            self.counters.executed(self, step, active)
+        try:
+            step.execute(self, step, active)
+        except MixedSpaces:
+            self._by_space(step, active)
+            return
+        except Unwritten as fault:
+            self._read_unwritten(step, active, fault)
+        except AccessFault as fault:
+            raise describe_fault(self, step, active, fault) from None
+        if step.first.position in self.watched:
+            self._look_at(step, active)
+
+    def _read_unwritten(self, step: Bundle[Any], lanes: Lanes, fault: Unwritten) -> None:
+        """Read what was never written all the same, if another thread may still write it: then it is a race."""
+        described = describe_fault(self, step, lanes, fault)
+        if self.shadow is None or fault.space is not Space.SHARED or step.access is None:
+            raise described from None
+        mine = self.indices(lanes)
+        self.shadow.read_unwritten(int(mine[fault.position % mine.size]), fault.index, step.access.width, described)
+        self.shared.check = False
+        try:
+            step.execute(self, step, lanes)
+        finally:
+            self.shared.check = True
+
+    def _look_at(self, step: Bundle[Any], lanes: Lanes) -> None:
+        """Show what a bundle did to memory to who watches global memory."""
+        assert self.look is not None
+        if step.access is None:
+            self.look.fence(self, self.clocks, step.first, lanes)
+            return
+        if self.look.read(self, self.clocks, step, lanes, self.reached[1]):
+            return
+        for touch in touches(self, step, lanes, *self.reached):
+            self.look.accessed(self, self.clocks, step, touch)
+
+    def _by_space(self, step: Bundle[Any], lanes: Lanes) -> None:
+        """Execute generic accesses that reach several memories: one operation and one memory after the other."""
+        mine = self.indices(lanes)
+        for operation in step.operations:
+            alone = single(operation, step.following)
+            spaces = space_of(self.addresses(alone.pointers[0], lanes, 1))
+            for space in np.unique(spaces):
+                self.step(replace(alone, guard=None), compact(mine[spaces == space]))
+
+    def guarded(self, step: Bundle[Any], lanes: Lanes) -> Lanes | None:
+        """The lanes whose guard holds, or None if there are none."""
+        if step.guard is None:
+            return lanes
+        values = self.files["p"][step.guard][lanes]
+        if step.negated:
+            values = ~values
+        if values.all():
+            return lanes
+        if not values.any():
+            return None
+        return compact(self.indices(lanes)[values])
+
+    def others(self, lanes: Lanes, some: Lanes) -> Lanes:
+        """The lanes that are not among ``some``."""
+        chosen = np.zeros(self.wave.lanes, bool)
+        chosen[some] = True
+        mine = self.indices(lanes)
+        return compact(mine[~chosen[mine]])
+
+    def union(self, sets: Sequence[Lanes]) -> Lanes:
+        return self.compact(np.sort(np.concatenate([self.indices(lanes) for lanes in sets])))
+
+    def end(self, lanes: Lanes) -> None:
+        self.alive[lanes] = False
+        self.progress += 1
+        self.live = np.bincount(self.block[self.alive], minlength=len(self.wave.blocks))
+
+    def waiting(self, groups: Sequence[Group]) -> list[Waiting]:
+        """What messages say about groups that wait: their lanes, and the instruction they stand at."""
+        return [(group.lanes, self.program.step(group.position)) for group in groups]
+
+    def arrive(self, step: Bundle[Any], lanes: Lanes) -> None:
+        """Lanes reach an instruction at which they wait."""
+        try:
+            step.detail.arrive(self, step, lanes)
+        except AccessFault as fault:
+            raise describe_fault(self, step, lanes, fault) from None
