@@ -39,6 +39,7 @@ class Asked:
     timeout: float
     checks: VerificationOptions
     cache: CacheOptions
+    cures: float = 0.0  # seconds in which changes of a copy are tried after a failure
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ import shlex
 from dataclasses import replace
 
 from gemmsmith.call.binding import CompileFn
+from gemmsmith.cli.check_cures import find_causes
 from gemmsmith.cli.check_prepare import Asked, Prepared, prepare
 from gemmsmith.cli.estimate import check_memory
 from gemmsmith.cli.launch_report import hints, launch_facts
@@ -57,6 +58,7 @@ def run_check(spec: KernelSpec, config: Config, asked: Asked) -> Report:
                 break  # later failures often follow from the first
         else:
             _after_pass(runner, report)
+    report.causes = find_causes(report, runner, asked, run_check)
     return report
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from gemmsmith.sim.hazards import Hazard, HazardKind
@@ -63,10 +64,10 @@ class Fault:
         return frozenset({self.kind, *self.places})
 
 
-def fault_of(verdict: Verdict) -> Fault:
-    """The fault that a verdict names."""
+def fault_of(verdict: Verdict, files: Collection[str]) -> Fault:
+    """The fault that a verdict names, by lines of the user's ``files``."""
     if verdict.hazards:
-        return Fault("race", tuple(_race(hazard) for hazard in verdict.hazards))
+        return Fault("race", tuple(_race(hazard, files) for hazard in verdict.hazards))
     text = "\n".join(verdict.reasons)
     kind = next((kind for words, kind in _KINDS if words in text), "value")
     places = tuple(dict.fromkeys((name, int(line)) for name, line in _PLACE.findall(text)))
@@ -76,12 +77,13 @@ def fault_of(verdict: Verdict) -> Fault:
     return Fault(kind, (), places, verdict.unwritten > 0, scaled, large)
 
 
-def _race(hazard: Hazard) -> Race:
+def _race(hazard: Hazard, files: Collection[str]) -> Race:
     copy = hazard.kind is HazardKind.IN_FLIGHT_COPY
-    sides = [Access(side.verb, _place(side.where)) for side in (hazard.first, hazard.second)]
+    sides = [Access(side.verb, _place(side.where, files)) for side in (hazard.first, hazard.second)]
     return Race(sides[0], sides[1], hazard.across_warps, copy, hazard.is_global, hazard.across_blocks)
 
 
-def _place(where: str) -> Place:
-    match = _PLACE.search(where)
-    return (match[1], int(match[2])) if match else (where, 0)
+def _place(where: str, files: Collection[str]) -> Place:
+    """The line in the user's files: an access in a header of CUDA's is blamed on the line that calls it."""
+    found = [(name, int(line)) for name, line in _PLACE.findall(where)]
+    return next((place for place in found if place[0].rsplit("/", 1)[-1] in files), (where, 0))

@@ -41,6 +41,15 @@ def command(
     timeout: Annotated[
         float, typer.Option("--timeout", help="Seconds that a simulated launch may take.", rich_help_panel="Device")
     ] = 120,
+    cures: Annotated[
+        float,
+        typer.Option(
+            "--cures",
+            min=0,
+            help="Seconds in which changes of a copy are tried after a failure, to name its cause. 0: none.",
+            rich_help_panel="Verification",
+        ),
+    ] = 10,
     jobs: Annotated[
         int,
         typer.Option(
@@ -68,7 +77,7 @@ def command(
         words = option_words(options, shape, device, checks, cache, arguments)
         check_folders(kernels, words, seconds=timeout, jobs=jobs, form=output.form)
         return
-    asked = _Asked(kernels[0], options, shape, device, timeout, arguments, checks, cache, output.form)
+    asked = _Asked(kernels[0], options, shape, device, timeout, arguments, checks, cache, output.form, cures)
     try:
         ok = _check_launches(asked) if arguments.launches(kernels[0]) else _check_product(asked)
     except GemmsmithError as error:
@@ -90,6 +99,7 @@ class _Asked:
     checks: VerificationOptions
     cache: CacheOptions
     form: Format
+    cures: float
 
 
 def _check_launches(asked: _Asked) -> bool:
@@ -105,7 +115,7 @@ def _check_product(asked: _Asked) -> bool:
 
     free = asked.shape == _SHAPE
     report = run_check(spec, config, Asked(asked.kernel, asked.options, asked.shape, free, asked.device, asked.timeout,
-                                           asked.checks, asked.cache))  # fmt: skip
+                                           asked.checks, asked.cache, asked.cures))  # fmt: skip
     if asked.form.is_document:
         _print_document(asked, [report.to_json()])
     else:

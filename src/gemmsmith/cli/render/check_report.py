@@ -10,6 +10,7 @@ from typing import Any
 from gemmsmith.cli.launch_report import launch_line
 from gemmsmith.cli.render.output import bytes_text, item, print_json, say
 from gemmsmith.compile.compiled import CompiledKernel
+from gemmsmith.cure.suggestion import Suggestion
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import Problem
 from gemmsmith.trace.kernel_names import as_written
@@ -45,6 +46,7 @@ class Report:
     verdicts: list[tuple[Trial, Verdict]] = field(default_factory=list)
     hints: list[str] = field(default_factory=list)
     square: bool = False  # only shapes with M = N are right
+    causes: tuple[Suggestion, ...] = ()  # each confirmed by a changed copy
 
     @property
     def ok(self) -> bool:
@@ -107,7 +109,7 @@ class Report:
             "registers": used.registers, "static_smem": used.static_smem, "launch": self.launch,
             "trials": [{"label": t.label, "schedule": t.schedule, "c": t.c, **self._own_json(v)}
                        for t, v in self.verdicts],
-            "hints": self.hints, "note": self.note(), "verdict": self.conclusion(), "next": self.next_command(),
+            "hints": self.hints, "causes": [cause.to_json() for cause in self.causes], "note": self.note(), "verdict": self.conclusion(), "next": self.next_command(),
             "warnings": self._warnings(),
             "skipped": [{"label": label, "reason": why} for label, why in self.skipped],
             "not_run": self.left,
@@ -168,6 +170,9 @@ class Report:
                 item(text.replace("WRONG:", "not right:", 1) if self.ok else text, "yellow" if self.ok else "red")
         if note := self.note():
             say(note)
+        for cause in self.causes:
+            item(cause.sentence, "green")
+            say(cause.diff)
         if self.left:
             item(f"not run after the failure: {', '.join(self.left)}", "dim")
         if self.settled.rejected and not self.ok:

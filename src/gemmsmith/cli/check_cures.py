@@ -1,0 +1,135 @@
+"""After a failed check: try changes on copies of the user's file, and name the one that cures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gemmsmith.cli.check_prepare import Asked
+from gemmsmith.cli.render.check_report import Report
+from gemmsmith.cure.fault import Fault, fault_of
+from gemmsmith.cure.search import Outcome, find_cure
+from gemmsmith.cure.suggestion import Suggestion
+from gemmsmith.errors import GemmsmithError
+from gemmsmith.kernel.config import Config
+from gemmsmith.kernel.spec import KernelSpec
+from gemmsmith.userfile.edited import Edited
+from gemmsmith.userfile.user_kernel import user_kernel
+from gemmsmith.verify.readings import find_readings
+from gemmsmith.verify.trial import Trial
+from gemmsmith.verify.trial_runner import TrialRunner
+
+if TYPE_CHECKING:
+    from gemmsmith.verify.settle import Settled
+
+Check = Callable[[KernelSpec, Config, Asked], Report]
+_RIGHT = ("right", "column_major")
+
+
+def find_causes(report: Report, runner: TrialRunner, asked: Asked, check: Check) -> tuple[Suggestion, ...]:
+    """The causes of a failure that a changed copy confirmed; none for rungs, on a GPU, or with ``--cures 0``."""
+    spec = runner.spec
+    if not asked.cures > 0 or spec.is_rung or spec.edited or not report.failed or asked.device.wants_gpu:
+        return ()
+    trial, verdict = next(((t, v) for t, v in report.failed if not report.only_warns(t, v)), report.failed[0])
+    from gemmsmith.cure.program import program_of
+
+    try:
+        program = program_of(spec, with_grid=not asked.options.grid)
+        names = frozenset(code.path.name for code in program.files)
+        if not trial.hazards:  # a race may be what made the result wrong
+            racing = replace(trial, hazards=True)
+            seen = runner.run(racing)
+            trial, verdict = (racing, seen) if seen.hazards else (trial, verdict)
+        bench = _CopyBench(report, runner, replace(asked, cures=0.0), check, trial, names)
+        found = find_cure(program, fault_of(verdict, names), bench, asked.cures)
+    except GemmsmithError:
+        return ()
+    return (found,) if found is not None else ()
+
+
+@dataclass(frozen=True)
+class _CopyBench:
+    """Runs copies of a user's file: the failing trial alone, or the whole check."""
+
+    report: Report
+    runner: TrialRunner
+    asked: Asked
+    check: Check
+    trial: Trial
+    names: frozenset[str]
+
+    def fails(self, edited: Edited) -> Outcome | None:
+        """The failing trial on a copy. A kernel that gave no product has to give one, in whatever layout."""
+        try:
+            spec, config = self._kernel(edited)
+            problem, arch = self.trial.problem, self.runner.compiled.arch
+            compiled = self.asked.cache.compiler(spec, config, problem, arch)
+            if compiled.ptx == self.runner.compiled.ptx and not self._is_launch(spec):
+                return None
+            runner = replace(self.runner, spec=spec, config=config).with_code(compiled)
+            if self._is_unread:
+                return self._product(runner)
+            verdict = runner.run(self.trial)
+        except GemmsmithError:
+            return None
+        return Outcome(verdict.trusted, None if verdict.trusted else fault_of(verdict, self.names))
+
+    def whole_check(self, edited: Edited) -> Outcome | None:
+        try:
+            report = self.check(*self._kernel(edited, settled=False), self.asked)
+        except GemmsmithError:
+            return None
+        if not report.ok or (self.report.ok and report.status not in _RIGHT):
+            return Outcome(False, self._first_fault(report))
+        passed = sum(verdict.trusted for _, verdict in report.verdicts)
+        tried = f"all {passed} trials pass" if report.status in _RIGHT else f"then {report.conclusion()}"
+        return Outcome(True, tried=tried, expected=_layout(report.settled) == _layout(self.report.settled))
+
+    @property
+    def _is_unread(self) -> bool:
+        """Whether the kernel gave no product at all, so that its layout is not known."""
+        return self.report.settled.reading is None and not self.runner.spec.declared_signature
+
+    def _product(self, runner: TrialRunner) -> Outcome | None:
+        spec = runner.spec
+        own = spec.signature.transposed() if spec.signature.column_major else spec.signature
+        problem = self.trial.problem
+        shape = (problem.n, problem.m, problem.k) if spec.signature.column_major else (problem.m, problem.n, problem.k)
+        found = find_readings(runner.open_device("lockstep", False), spec, runner.config, own, shape,
+                              runner.compile_fn, runner.blocks)  # fmt: skip
+        if found:
+            return Outcome(True)
+        verdict = runner.run(self.trial)
+        return Outcome(verdict.trusted, None if verdict.trusted else fault_of(verdict, self.names))
+
+    def _kernel(self, edited: Edited, settled: bool = True) -> tuple[KernelSpec, Config]:
+        """The kernel of a copy; ``settled``: read as the original was."""
+        options = self.asked.options
+        launch = replace(options.launch, defines=options.pairs, edited=edited)
+        spec = user_kernel(Path(self.asked.kernel), launch)
+        if settled:
+            own = self.runner.spec
+            spec = replace(spec.read_as(own.signature, own.layouts[0]), arithmetic=own.arithmetic,
+                           tensor_cores=own.tensor_cores, accumulator=own.accumulator)  # fmt: skip
+            if self.report.settled.launch_found:
+                spec = replace(spec, geometry=own.geometry)
+        return spec, spec.config()
+
+    def _first_fault(self, report: Report) -> Fault | None:
+        failed = [(t, v) for t, v in report.failed if not report.only_warns(t, v)] or report.failed
+        return fault_of(failed[0][1], self.names) if failed else None
+
+    def _is_launch(self, spec: KernelSpec) -> bool:
+        """Whether the copy is launched in another way."""
+        try:
+            return spec.geometry(self.trial.problem, spec.config()) != self.runner.spec.geometry(
+                self.trial.problem, self.runner.config)  # fmt: skip
+        except GemmsmithError:
+            return False
+
+
+def _layout(settled: Settled) -> str:
+    return str(settled.reading.layout) if settled.reading is not None else "row-major"
