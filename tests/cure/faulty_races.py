@@ -241,7 +241,7 @@ void run(const float* A, const float* B, float* C, int M, int N, int K) {
 
 _B = "missing-barrier"
 MARK = "  //!"
-WAIT_ALL = '\n        CP_WAIT(0);'
+WAIT_ALL = "\n        CP_WAIT(0);"
 
 RACES = [
     Faulty("tiled_no_barrier_at_the_end", TILED % (BARRIER, MARK), _B),
@@ -254,12 +254,12 @@ RACES = [
     Faulty("async_no_wait", DOUBLE % (MARK + BARRIER, BARRIER), "missing-wait"),
     Faulty("async_no_barrier_after_the_wait", DOUBLE % (WAIT + MARK, BARRIER), _B),
     Faulty("async_no_barrier_at_the_end", DOUBLE % (WAIT + BARRIER, MARK), _B),
-    Faulty("async_waits_for_too_few",
-           DOUBLE % (WAIT.replace("1", "2") + MARK + BARRIER, BARRIER), "wait-count"),
+    Faulty("async_waits_for_too_few", DOUBLE % (WAIT.replace("1", "2") + MARK + BARRIER, BARRIER), "wait-count"),
     Faulty("macro_copies_no_wait", PTX_COPIES % (MARK + BARRIER, BARRIER), "missing-wait"),
     Faulty("macro_copies_no_barrier_after_the_wait", PTX_COPIES % (WAIT_ALL + MARK, BARRIER), _B),
-    Faulty("macro_copies_wait_count",
-           PTX_COPIES % (WAIT_ALL.replace("0", "1") + MARK + BARRIER, BARRIER), "wait-count"),
+    Faulty(
+        "macro_copies_wait_count", PTX_COPIES % (WAIT_ALL.replace("0", "1") + MARK + BARRIER, BARRIER), "wait-count"
+    ),
     Faulty("macro_copies_no_barrier_at_the_end", PTX_COPIES % (WAIT_ALL + BARRIER, MARK), _B),
     Faulty("warp_no_syncwarp_after_the_stores", WARP % (MARK, "\n        __syncwarp();"), _B, text="__syncwarp();"),
     Faulty("warp_no_syncwarp_at_the_end", WARP % ("\n        __syncwarp();", MARK), _B, text="__syncwarp();"),

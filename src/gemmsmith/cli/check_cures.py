@@ -14,11 +14,13 @@ from gemmsmith.cure.search import Outcome, find_cure
 from gemmsmith.cure.suggestion import Suggestion
 from gemmsmith.errors import GemmsmithError
 from gemmsmith.kernel.config import Config
+from gemmsmith.kernel.layout import ROW_MAJOR, Layout
 from gemmsmith.kernel.spec import KernelSpec
+from gemmsmith.problem import Problem
 from gemmsmith.userfile.edited import Edited
 from gemmsmith.userfile.user_kernel import user_kernel
 from gemmsmith.verify.readings import find_readings
-from gemmsmith.verify.trial import Trial
+from gemmsmith.verify.trial import DISTINCT, Trial
 from gemmsmith.verify.trial_runner import TrialRunner
 
 if TYPE_CHECKING:
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
 
 Check = Callable[[KernelSpec, Config, Asked], Report]
 _RIGHT = ("right", "column_major")
+_SMALL = 2**22  # multiply-adds of a product that is simulated in a second
+_EDGES_SHARE = 0.4  # of the time, where a kernel is right but for edges: few changes are worth trying
 
 
 def find_causes(report: Report, runner: TrialRunner, asked: Asked, check: Check) -> tuple[Suggestion, ...]:
@@ -44,7 +48,10 @@ def find_causes(report: Report, runner: TrialRunner, asked: Asked, check: Check)
             seen = runner.run(racing)
             trial, verdict = (racing, seen) if seen.hazards else (trial, verdict)
         bench = _CopyBench(report, runner, replace(asked, cures=0.0), check, trial, names)
-        found = find_cure(program, fault_of(verdict, names), bench, asked.cures)
+        fault, seconds = fault_of(verdict, names), asked.cures
+        if report.ok and trial.label != DISTINCT:
+            fault, seconds = replace(fault, at_edges=True), seconds * _EDGES_SHARE
+        found = find_cure(program, fault, bench, seconds)
     except GemmsmithError:
         return ()
     return (found,) if found is not None else ()
@@ -82,7 +89,7 @@ class _CopyBench:
             report = self.check(*self._kernel(edited, settled=False), self.asked)
         except GemmsmithError:
             return None
-        if not report.ok or (self.report.ok and report.status not in _RIGHT):
+        if not report.ok or not self._is_better(report):
             return Outcome(False, self._first_fault(report))
         passed = sum(verdict.trusted for _, verdict in report.verdicts)
         tried = f"all {passed} trials pass" if report.status in _RIGHT else f"then {report.conclusion()}"
@@ -94,13 +101,17 @@ class _CopyBench:
         return self.report.settled.reading is None and not self.runner.spec.declared_signature
 
     def _product(self, runner: TrialRunner) -> Outcome | None:
+        """Whether a copy gives a product of any layout; if it is the one assumed so far, the failing trial as well."""
         spec = runner.spec
-        own = spec.signature.transposed() if spec.signature.column_major else spec.signature
-        problem = self.trial.problem
-        shape = (problem.n, problem.m, problem.k) if spec.signature.column_major else (problem.m, problem.n, problem.k)
+        swapped = spec.signature.column_major
+        own = spec.signature.transposed() if swapped else spec.signature
+        # A square hides exchanged extents.
+        problem = max((t.problem for t in self.report.trials if t.problem.batch == 1 and _is_small(t.problem)),
+                      key=lambda p: len({p.m, p.n, p.k}), default=self.trial.problem)  # fmt: skip
+        shape = (problem.n, problem.m, problem.k) if swapped else (problem.m, problem.n, problem.k)
         found = find_readings(runner.open_device("lockstep", False), spec, runner.config, own, shape,
                               runner.compile_fn, runner.blocks)  # fmt: skip
-        if found:
+        if found and all(reading.applied(spec).signature != spec.signature for reading in found):
             return Outcome(True)
         verdict = runner.run(self.trial)
         return Outcome(verdict.trusted, None if verdict.trusted else fault_of(verdict, self.names))
@@ -118,6 +129,11 @@ class _CopyBench:
                 spec = replace(spec, geometry=own.geometry)
         return spec, spec.config()
 
+    def _is_better(self, report: Report) -> bool:
+        """Whether a copy is free of the failure; where the kernel is only restricted, of no new restriction either."""
+        before, after = ({trial.label for trial, _ in each.failed} for each in (self.report, report))
+        return self.trial.label not in after and (not self.report.ok or after < before)
+
     def _first_fault(self, report: Report) -> Fault | None:
         failed = [(t, v) for t, v in report.failed if not report.only_warns(t, v)] or report.failed
         return fault_of(failed[0][1], self.names) if failed else None
@@ -131,5 +147,9 @@ class _CopyBench:
             return False
 
 
-def _layout(settled: Settled) -> str:
-    return str(settled.reading.layout) if settled.reading is not None else "row-major"
+def _is_small(problem: Problem) -> bool:
+    return problem.m * problem.n * problem.k <= _SMALL
+
+
+def _layout(settled: Settled) -> Layout:
+    return settled.reading.layout if settled.reading is not None else ROW_MAJOR

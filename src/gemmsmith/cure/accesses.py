@@ -30,6 +30,7 @@ class GlobalAccess:
     row: str = ""
     leading: Node | None = None
     column: str = ""
+    is_pointer: bool = False  # a pointer is computed; the access itself is elsewhere
 
     @property
     def line(self) -> int:
@@ -67,10 +68,33 @@ def global_accesses(program: Program) -> Iterator[GlobalAccess]:
                 continue
             index = listed.named_children[0]
             yield GlobalAccess(code, function, node, roles[code.of(named)], index, *_parts(program, code, index))
+        yield from _pointer_sums(program, function)
+
+
+def _pointer_sums(program: Program, function: Function) -> Iterator[GlobalAccess]:
+    """`A + row * K` and `A += row * K`."""
+    code, roles = function.code, operands(program)
+    for node in below(function.body, "binary_expression", "assignment_expression"):
+        left, right = node.child_by_field_name("left"), node.child_by_field_name("right")
+        if left is None or right is None:
+            continue
+        if node.type == "assignment_expression":
+            if _sign(code, node) == "+=" and code.of(left) in roles:
+                yield GlobalAccess(code, function, node, roles[code.of(left)], right, *_parts(program, code, right),
+                                   is_pointer=True)  # fmt: skip
+            continue
+        parent = node.parent
+        if _sign(code, node) != "+" or (parent is not None and _sign(code, parent) == "+"):
+            continue
+        first = next(_terms(code, node))
+        if code.of(first) in roles:
+            yield GlobalAccess(code, function, node, roles[code.of(first)], node, *_parts(program, code, node),
+                               is_pointer=True)  # fmt: skip
 
 
 def _parts(program: Program, code: Code, index: Node) -> tuple[str, Node | None, str]:
     """Row, leading dimension and column of `row * ld + column`, in any order of the factors and terms."""
+    arrays = operands(program)
     known = set(extents(program))
     terms = list(_terms(code, index))
     for term in terms:
@@ -82,7 +106,7 @@ def _parts(program: Program, code: Code, index: Node) -> tuple[str, Node | None,
             continue
         for row, leading in ((left, right), (right, left)):
             if code.of(leading) in known:
-                rest = [code.of(other) for other in terms if other.id != term.id]
+                rest = [code.of(other) for other in terms if other.id != term.id and code.of(other) not in arrays]
                 return _plain(code.of(row)), leading, " + ".join(rest) or "0"
     return "", None, ""
 

@@ -80,9 +80,7 @@ def _beside_barrier(slot: Slot) -> bool:
     """Whether a barrier stands there already."""
     listed = children(slot.block)
     near = [listed[i] for i in (slot.index, slot.index + 1) if 0 <= i < len(listed)]
-    return any(
-        re.fullmatch(r"__syncthreads\s*\(\s*\)\s*;", slot.code.of(node).strip()) is not None for node in near
-    )
+    return any(re.fullmatch(r"__syncthreads\s*\(\s*\)\s*;", slot.code.of(node).strip()) is not None for node in near)
 
 
 def _candidate(slots: tuple[Slot, ...], text: str, options: Sequence[tuple[Race, list[Slot]]]) -> Candidate:

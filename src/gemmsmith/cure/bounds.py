@@ -53,7 +53,7 @@ def _encloses(node: Node, function: Function, fault: Fault) -> bool:
     return any(code.line(statement.start_byte) <= line <= code.last_line(statement) for line in lines)
 
 
-def exchanged_guards(program: Program, fault: Fault) -> Iterator[Candidate]:
+def exchanged_guards(program: Program) -> Iterator[Candidate]:
     """A condition with M and N, or any two extents, exchanged: `row < N && col < M`."""
     names = [program.names[role] for role in ("M", "N", "K") if role in program.names]
     for function in program.reached:
@@ -95,9 +95,9 @@ def _flat(text: str) -> str:
 # --- guards that are not there
 
 
-def missing_guards(program: Program, fault: Fault) -> Iterator[Candidate]:
+def missing_guards(program: Program) -> Iterator[Candidate]:
     """Stores to C and loads of A and B without a guard: each alone, all of them, and an early return."""
-    accesses = [access for access in global_accesses(program) if access.row]
+    accesses = [access for access in global_accesses(program) if access.row and not access.is_pointer]
     stores = [access for access in accesses if access.is_store and access.role in ("C", "D")]
     loads = [access for access in accesses if not access.is_store and access.role in ("A", "B")]
     if stores:
@@ -197,14 +197,33 @@ def short_loops(program: Program) -> Iterator[Candidate]:
             sign, line, extent, other = code.of(operator), code.line(node.start_byte), code.of(left), code.of(right)
             if sign == "/" and not _in_subscript(node):
                 new = f"({extent} + {other} - 1) / {other}"
-                yield Candidate("missing-tail", f"line {line} counts whole tiles only: `{code.of(node)}` leaves out the "
-                                "last, partial one", f"write `{new}` in line {line}",
+                yield Candidate("missing-tail", f"line {line} counts whole tiles only: `{code.of(node)}` leaves out "
+                                "the last, partial one", f"write `{new}` in line {line}",
                                 (Edit(code.path, node.start_byte, node.end_byte, new),))  # fmt: skip
             elif sign in "+-" and (_is_loop(node) or _in_comparison(code, node)):
                 yield Candidate("loop-bound", f"line {line} compares with `{code.of(node)}`, where {extent} belongs",
                                 f"write `{extent}` in line {line}",
                                 (Edit(code.path, left.end_byte, node.end_byte, ""),))  # fmt: skip
+        yield from _whole_steps(function, names)
         yield from _loop_starts(function)
+
+
+def _whole_steps(function: Function, names: list[str]) -> Iterator[Candidate]:
+    """`k + BK <= K` as a loop's condition."""
+    code = function.code
+    for loop in below(function.body, "for_statement", "while_statement"):
+        test = loop.child_by_field_name("condition")
+        for node in below(test, "binary_expression") if test is not None else ():
+            left, right = node.child_by_field_name("left"), node.child_by_field_name("right")
+            if left is None or right is None or code.of(right) not in names or left.type != "binary_expression":
+                continue
+            counter = left.child_by_field_name("left")
+            if counter is None or counter.type != "identifier" or "+" not in code.of(left):
+                continue
+            new, line = f"{code.of(counter)} < {code.of(right)}", code.line(node.start_byte)
+            yield Candidate("missing-tail", f"the loop of line {line} ends before the last, partial tile: "
+                            f"`{code.of(node)}`", f"write `{new}` in line {line}",
+                            (Edit(code.path, node.start_byte, node.end_byte, new),))  # fmt: skip
 
 
 def _in_subscript(node: Node) -> bool:

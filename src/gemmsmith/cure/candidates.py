@@ -24,13 +24,17 @@ def candidates(program: Program, fault: Fault) -> Iterator[Candidate]:
 
 
 def _ordered(program: Program, fault: Fault) -> Iterator[Candidate]:
-    if fault.kind == "race":
+    if fault.at_edges and fault.kind in ("bounds", "value"):
+        yield from launches.floor_grids(program)
+        yield from _edges(program, fault)
+        yield from bounds.short_loops(program)
+    elif fault.kind == "race":
         yield from waits(program, fault)
         if any(race.is_global for race in fault.races):
             yield from atomics(program, fault)
             yield from barriers(program, fault)
             yield from _edges(program, fault)
-            yield from _indices(program, fault)
+            yield from _indices(program)
         else:
             yield from barriers(program, fault)
             yield from indices.exchanged_indices(program)
@@ -44,8 +48,10 @@ def _ordered(program: Program, fault: Fault) -> Iterator[Candidate]:
     elif fault.kind in ("bounds", "alignment"):
         if fault.large:
             yield from indices.overflows(program)
+        yield from bounds.comparisons(program, fault, tighter=True)
+        yield from indices.leading_dimensions(program)[0]
         yield from _edges(program, fault)
-        yield from _indices(program, fault)
+        yield from _indices(program)
         yield from bounds.short_loops(program)
     elif fault.kind == "value":
         yield from _values(program, fault)
@@ -53,14 +59,14 @@ def _ordered(program: Program, fault: Fault) -> Iterator[Candidate]:
 
 def _edges(program: Program, fault: Fault) -> Iterator[Candidate]:
     yield from bounds.comparisons(program, fault, tighter=True)
-    yield from bounds.exchanged_guards(program, fault)
-    yield from bounds.missing_guards(program, fault)
+    yield from bounds.exchanged_guards(program)
+    yield from bounds.missing_guards(program)
 
 
-def _indices(program: Program, fault: Fault) -> Iterator[Candidate]:
-    return _in_turn(
-        indices.leading_dimensions(program), launches.swapped_axes(program), indices.exchanged_indices(program)
-    )
+def _indices(program: Program) -> Iterator[Candidate]:
+    likely, others = indices.leading_dimensions(program)
+    yield from likely
+    yield from _in_turn(launches.swapped_axes(program), others, indices.exchanged_indices(program))
 
 
 def _values(program: Program, fault: Fault) -> Iterator[Candidate]:
@@ -68,21 +74,24 @@ def _values(program: Program, fault: Fault) -> Iterator[Candidate]:
         yield from indices.overflows(program)
     if fault.scaled:
         yield from values.scalars(program)
+    likely, others = indices.leading_dimensions(program)
     if fault.unwritten:
         yield from launches.floor_grids(program)
-        yield from bounds.exchanged_guards(program, fault)
+        yield from likely
+        yield from bounds.exchanged_guards(program)
         yield from launches.swapped_axes(program)
     yield from values.accumulators(program)
     yield from values.masks(program)
+    yield from likely
     yield from _in_turn(
         bounds.short_loops(program),
-        chain(indices.leading_dimensions(program)),
+        others,
         chain(bounds.comparisons(program, fault, tighter=False), bounds.comparisons(program, fault, tighter=True)),
         launches.swapped_axes(program),
         indices.exchanged_indices(program),
-        chain(values.shuffles(program), bounds.exchanged_guards(program, fault)),
+        chain(values.shuffles(program), bounds.exchanged_guards(program)),
     )
-    yield from bounds.missing_guards(program, fault)
+    yield from bounds.missing_guards(program)
     yield from launches.floor_grids(program)
     yield from values.scalars(program)
     yield from indices.overflows(program)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 from gemmsmith.cure.code import Code
@@ -56,7 +57,7 @@ class Candidate:
         """Whether two edits overlap."""
         placed = sorted(self.edits, key=lambda e: (str(e.path), e.start, e.end))
         return any(a.path == b.path and (b.start < a.end or (a.start, a.end) == (b.start, b.end))
-                   for a, b in zip(placed, placed[1:], strict=False))  # fmt: skip
+                   for a, b in pairwise(placed))  # fmt: skip
 
 
 def applied(edits: Iterable[Edit], files: Iterable[Code], *, shown: bool = False) -> Edited:

@@ -47,6 +47,7 @@ class Fault:
 
     scaled  alpha or beta is not 0 or 1
     large   a matrix has more elements than an int can count
+    at_edges  whole tiles are right
     """
 
     kind: str
@@ -55,6 +56,7 @@ class Fault:
     unwritten: bool = False
     scaled: bool = False
     large: bool = False
+    at_edges: bool = False
 
     @property
     def key(self) -> frozenset[object]:

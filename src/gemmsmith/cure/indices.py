@@ -13,11 +13,12 @@ if TYPE_CHECKING:
     from tree_sitter import Node
 
 _LONG = "(size_t)"
+_WHOLE = ("subscript_expression", "assignment_expression", "declaration", "init_declarator")
 
 
-def leading_dimensions(program: Program) -> Iterator[Candidate]:
-    """An extent in an index replaced by another, those that a row-major matrix would not have first."""
-    expected = {role: {program.names.get(ld, ""), program.names.get(SHAPES[role][1], "")}
+def leading_dimensions(program: Program) -> tuple[list[Candidate], list[Candidate]]:
+    """An extent in an index replaced by another: where a row-major matrix would not have it, and elsewhere."""
+    expected = {role: {program.names.get(ld) or program.names.get(SHAPES[role][1], "")}
                 for role, ld in (("A", "lda"), ("B", "ldb"), ("C", "ldc"), ("D", "ldd"))}  # fmt: skip
     seen: set[tuple[int, str]] = set()
     likely: list[Candidate] = []
@@ -32,7 +33,6 @@ def leading_dimensions(program: Program) -> Iterator[Candidate]:
             seen.add((access.leading.start_byte, name))
             made = _replaced(access.code, access.leading, name)
             (others if usual or name not in expected[access.role] else likely).append(made)
-    yield from likely
     rest: list[Candidate] = []
     for function, node in index_expressions(program):
         code, names = function.code, extents(program)
@@ -43,8 +43,7 @@ def leading_dimensions(program: Program) -> Iterator[Candidate]:
                 if name != code.of(each) and (each.start_byte, name) not in seen:
                     seen.add((each.start_byte, name))
                     rest.append(_replaced(code, each, name))
-    yield from rest
-    yield from others
+    return likely, rest + others
 
 
 def _is_target(node: Node) -> bool:
@@ -62,8 +61,7 @@ def _replaced(code: Code, node: Node, name: str) -> Candidate:
 def _around(code: Code, node: Node, name: str) -> str:
     """The smallest statement-like text around the change, after it."""
     outer = node
-    while outer.parent is not None and outer.type not in ("subscript_expression", "assignment_expression", "declaration",
-                                                          "init_declarator"):  # fmt: skip
+    while outer.parent is not None and outer.type not in _WHOLE:
         outer = outer.parent
     text = code.text[outer.start_byte : node.start_byte] + name + code.text[node.end_byte : outer.end_byte]
     return " ".join(text.split())[:80]
@@ -106,8 +104,8 @@ def _exchanged(code: Code, index: Node, one: str, other: str) -> Iterator[Candid
         return
     swap, line = {one: other, other: one}, code.line(index.start_byte)
     edits = tuple(Edit(code.path, node.start_byte, node.end_byte, swap[code.of(node)]) for node in nodes)
-    yield Candidate("exchanged-index", f"{one} and {other} are exchanged in the index `{code.of(index)}` of line {line}",
-                    f"exchange them in line {line}", edits)  # fmt: skip
+    cause = f"{one} and {other} are exchanged in the index `{code.of(index)}` of line {line}"
+    yield Candidate("exchanged-index", cause, f"exchange them in line {line}", edits)  # fmt: skip
 
 
 def overflows(program: Program) -> Iterator[Candidate]:

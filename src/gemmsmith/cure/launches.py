@@ -12,6 +12,8 @@ from gemmsmith.cure.edit import Candidate, Edit
 if TYPE_CHECKING:
     from tree_sitter import Node
 
+_HOLDERS = ("init_declarator", "kernel_call_syntax", "call_expression", "assignment_expression")
+
 
 def floor_grids(program: Program) -> Iterator[Candidate]:
     """`N / 32` blocks become `(N + 32 - 1) / 32`: all divisions of the grid, then each."""
@@ -44,9 +46,8 @@ def swapped_axes(program: Program) -> Iterator[Candidate]:
             edits = (Edit(code.path, one.start_byte, one.end_byte, code.of(two)),
                      Edit(code.path, two.start_byte, two.end_byte, code.of(one)))  # fmt: skip
             if code.of(one) != code.of(two):
-                yield Candidate("swapped-grid", f"the grid of line {line} has x and y exchanged: the kernel takes its "
-                                f"columns and rows from the other one", f"write `{code.of(two)}, {code.of(one)}` in line "
-                                f"{line}", edits)  # fmt: skip
+                cause = f"the grid of line {line} has x and y exchanged for this kernel"
+                yield Candidate("swapped-grid", cause, f"write `{code.of(two)}, {code.of(one)}` in line {line}", edits)
     for what in ("blockIdx", "threadIdx"):
         yield from _swapped_in_kernel(program, what)
 
@@ -73,7 +74,7 @@ def _grids(program: Program) -> Iterator[tuple[Code, list[Node]]]:
     for code in program.files:
         if code.path != path:
             continue
-        for node in below(code.root, "init_declarator", "kernel_call_syntax", "call_expression", "assignment_expression"):
+        for node in below(code.root, *_HOLDERS):
             if not code.line(node.start_byte) <= line <= code.last_line(node):
                 continue
             arguments = _arguments(code, node)

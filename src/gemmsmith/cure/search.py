@@ -11,6 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Protocol
 
 from gemmsmith.cure.candidates import candidates
@@ -119,5 +120,5 @@ def _completed(program: Program, first: Candidate, left: Fault) -> Iterator[Cand
                 yield both
 
 
-def _copied(files: Iterable[Code], texts: dict[object, str]) -> tuple[Code, ...]:
+def _copied(files: Iterable[Code], texts: dict[Path, str]) -> tuple[Code, ...]:
     return tuple(Code(code.path, texts.get(code.path, code.text)) for code in files)

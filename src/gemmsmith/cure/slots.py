@@ -147,6 +147,7 @@ def _between(function: Function, first: Node, second: Node) -> Iterator[Slot]:
     block, i, j = shared[0]
     if i < j:
         yield from (Slot(function.code, block, index) for index in range(i, j))
+        return
     for block, i, j in shared:
         loop = block.parent
         if loop is None or loop.type not in LOOPS:

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from gemmsmith.cure.accesses import global_accesses
-from gemmsmith.cure.code import Program, below
+from gemmsmith.cure.code import Code, Program, below
 from gemmsmith.cure.edit import Candidate, Edit
 
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
 _SUM = re.compile(r"^(?:float|double|half|__half|int|float2|float4|\w+_t|T\w*|Acc\w*|acc_t)$")
-_MASK = re.compile(r"\b__(?:shfl\w*_sync|syncwarp|ballot_sync|any_sync|all_sync|reduce_\w+_sync)\s*\(\s*(0[xX][0-9a-fA-F]+)")
+_MASK = re.compile(
+    r"\b__(?:shfl\w*_sync|syncwarp|ballot_sync|any_sync|all_sync|reduce_\w+_sync)\s*\(\s*(0[xX][0-9a-fA-F]+)"
+)
 
 
 def accumulators(program: Program) -> Iterator[Candidate]:
@@ -50,13 +56,31 @@ def scalars(program: Program) -> Iterator[Candidate]:
         if right is None or operator is None or code.of(operator) != "=":
             continue
         old, line, target = code.of(right), code.line(right.start_byte), code.of(access.node)
-        product = f"{alpha} * ({old})" if lacks_alpha else old
+        product = _scaled(code, right, alpha, beta) if lacks_alpha else old
         new = f"{product} + {beta} * {target}" if lacks_beta else product
         if new != old:
-            missing = " and ".join(name for name, is_missing in ((alpha, lacks_alpha), (beta, lacks_beta)) if is_missing)
+            missing = " and ".join(
+                name for name, is_missing in ((alpha, lacks_alpha), (beta, lacks_beta)) if is_missing
+            )
             yield Candidate("missing-scalar", f"the kernel takes {missing} and never uses it",
                             f"write `{target} = {new}` in line {line}",
                             (Edit(code.path, right.start_byte, right.end_byte, new),))  # fmt: skip
+
+
+def _scaled(code: Code, node: Node, alpha: str, beta: str) -> str:
+    """alpha times an expression, but for the term with beta."""
+    left, right, sign = (node.child_by_field_name(part) for part in ("left", "right", "operator"))
+    if node.type == "binary_expression" and left is not None and right is not None and sign is not None and beta:
+        held = [re.search(rf"\b{beta}\b", code.of(side)) is not None for side in (left, right)]
+        if code.of(sign) == "+" and held == [False, True]:
+            return f"{alpha} * {_factor(code, left)} + {code.of(right)}"
+        if code.of(sign) == "+" and held == [True, False]:
+            return f"{code.of(left)} + {alpha} * {_factor(code, right)}"
+    return f"{alpha} * {_factor(code, node)}"
+
+
+def _factor(code: Code, node: Node) -> str:
+    return f"({code.of(node)})" if node.type in ("binary_expression", "conditional_expression") else code.of(node)
 
 
 def masks(program: Program) -> Iterator[Candidate]:

@@ -74,7 +74,7 @@ def command(
     if len(kernels) > 1 or Path(kernels[0]).is_dir():
         from gemmsmith.cli.check_folder import check_folders
 
-        words = option_words(options, shape, device, checks, cache, arguments)
+        words = [*option_words(options, shape, device, checks, cache, arguments), "--cures", f"{cures:g}"]
         check_folders(kernels, words, seconds=timeout, jobs=jobs, form=output.form)
         return
     asked = _Asked(kernels[0], options, shape, device, timeout, arguments, checks, cache, output.form, cures)

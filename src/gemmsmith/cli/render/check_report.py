@@ -109,7 +109,8 @@ class Report:
             "registers": used.registers, "static_smem": used.static_smem, "launch": self.launch,
             "trials": [{"label": t.label, "schedule": t.schedule, "c": t.c, **self._own_json(v)}
                        for t, v in self.verdicts],
-            "hints": self.hints, "causes": [cause.to_json() for cause in self.causes], "note": self.note(), "verdict": self.conclusion(), "next": self.next_command(),
+            "causes": [cause.to_json() for cause in self.causes], "hints": self.hints,
+            "note": self.note(), "verdict": self.conclusion(), "next": self.next_command(),
             "warnings": self._warnings(),
             "skipped": [{"label": label, "reason": why} for label, why in self.skipped],
             "not_run": self.left,
