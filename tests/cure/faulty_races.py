@@ -156,7 +156,8 @@ __global__ void split_k(const float *A, const float *B, float *C, int M, int N, 
     int part = (K + gridDim.z - 1) / gridDim.z;
     if (row < M && col < N) {
         float sum = 0;
-        for (int k = blockIdx.z * part; k < K && k < (blockIdx.z + 1) * part; k++) sum += A[row * K + k] * B[k * N + col];
+        int end = min(K, (int)(blockIdx.z + 1) * part);
+        for (int k = blockIdx.z * part; k < end; k++) sum += A[row * K + k] * B[k * N + col];
         C[row * N + col] += sum;  //!
     }
 }

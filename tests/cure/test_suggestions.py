@@ -118,7 +118,7 @@ def test_a_partial_cure_is_completed_by_a_second_change() -> None:
 
 def test_nothing_is_named_that_fails_another_trial() -> None:
     bench = _Bench(["__syncthreads();"], {})
-    bench.whole_check = lambda edited: Outcome(False)  # type: ignore[method-assign]
+    bench.whole_check = lambda _: Outcome(False)  # type: ignore[method-assign]
     assert find_cure(_program(), Fault("race", (_race(4, 5),)), bench, 5.0) is None
     assert bench.tries > 0
 
@@ -132,7 +132,7 @@ def test_no_try_begins_after_the_time_is_up() -> None:
 def test_a_barrier_of_the_same_iteration_and_of_the_next_one() -> None:
     program = _program()
     assert [slot.after_line for slot in parting(program, ("k.cu", 4), ("k.cu", 5))] == [4]
-    assert [slot.after_line for slot in parting(program, ("k.cu", 5), ("k.cu", 4))][0] == 5
+    assert parting(program, ("k.cu", 5), ("k.cu", 4))[0].after_line == 5
 
 
 def test_a_copy_keeps_its_line_numbers() -> None:

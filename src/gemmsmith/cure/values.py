@@ -34,7 +34,7 @@ def accumulators(program: Program) -> Iterator[Candidate]:
                 if not re.search(rf"\b{name}\b[^;=]*(?:\+=|=\s*(?:__?fmaf?\w*|fma)\s*\()", body):
                     continue
                 line, value = code.line(declared.start_byte), " = {}" if declared.type == "array_declarator" else " = 0"
-                yield Candidate("uninitialised-accumulator", f"`{name}` of line {line} is added to, but never set first",
+                yield Candidate("uninitialised-accumulator", f"`{name}` of line {line} is never set first",
                                 f"write `{code.of(declared)}{value}` in line {line}",
                                 (Edit(code.path, declared.end_byte, declared.end_byte, value),))  # fmt: skip
 
@@ -90,7 +90,7 @@ def masks(program: Program) -> Iterator[Candidate]:
         for match in _MASK.finditer(code.text, function.body.start_byte, function.body.end_byte):
             if int(match[1], 16) != 0xFFFFFFFF:
                 line = code.line(match.start(1))
-                yield Candidate("wrong-mask", f"the member mask {match[1]} of line {line} leaves out lanes that take part",
+                yield Candidate("wrong-mask", f"the member mask {match[1]} of line {line} leaves out lanes",
                                 f"write `0xffffffff` in line {line}",
                                 (Edit(code.path, match.start(1), match.end(1), "0xffffffff"),))  # fmt: skip
 
