@@ -242,8 +242,8 @@ REFUSED = {
     "a loop without end": (PLAIN.replace(STORE, "while (K >= 0) sum *= 0.5f;\n    " + STORE), "--timeout 1", 1,
                            "may never end"),
     "a template without values": ("template <int TILE>\n" + PLAIN, "", 2, "parameter TILE has no value"),
-    "a syntax error": (PLAIN.replace("sum += A", "sum += + * A"), "", 1, "error"),
-    "an unknown function": (PLAIN.replace("sum += A", "sum += nonsuch(1) + A"), "", 1, "nonsuch"),
+    "a syntax error": (PLAIN.replace("sum += A", "sum += + * A"), "", 2, "error"),
+    "an unknown function": (PLAIN.replace("sum += A", "sum += nonsuch(1) + A"), "", 2, "nonsuch"),
     "a block too large": (PLAIN, "--block 64,64", 1, ""),
 }  # fmt: skip
 
@@ -263,7 +263,7 @@ def test_refusals_say_why(what: str, tmp_path: Path, capsys: pytest.CaptureFixtu
 
 
 def test_a_syntax_error_is_shown_with_its_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert check(tmp_path, PLAIN.replace("float sum = 0.0f;", "float sum = ;")) == 1
+    assert check(tmp_path, PLAIN.replace("float sum = 0.0f;", "float sum = ;")) == 2
     assert "mine.cu" in capsys.readouterr().err
 
 

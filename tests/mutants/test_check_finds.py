@@ -96,13 +96,13 @@ def test_json_reports_the_same(tmp_path: Path, capsys: pytest.CaptureFixture[str
 
 
 def test_a_compile_error_shows_the_compiler_message(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert check(tmp_path, TILED.replace("float acc = 0.0f;", "float acc = 0.0f")) == 1
+    assert check(tmp_path, TILED.replace("float acc = 0.0f;", "float acc = 0.0f")) == 2
     assert 'error: expected a ";"' in capsys.readouterr().err
 
 
 def test_an_unknown_instruction_gives_no_verdict(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     slow = 'asm volatile("discard.global.L2 [%0], 128;" :: "l"(C));'
-    assert check(tmp_path, GUARDED.replace("float acc = 0.0f;", f"float acc = 0.0f;\n    {slow}")) == 1
+    assert check(tmp_path, GUARDED.replace("float acc = 0.0f;", f"float acc = 0.0f;\n    {slow}")) == 2
     captured = capsys.readouterr()
     assert "the simulator does not know the PTX instruction 'discard.global.L2'" in captured.err
     assert "--device gpu" in captured.err

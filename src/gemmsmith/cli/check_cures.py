@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 Check = Callable[[KernelSpec, Config, Asked], Report]
 _RIGHT = ("right", "column_major")
+_COPY_BUDGET_S = 8.0  # for the whole check of a copy; the failing trial is always among what it passed
 _SMALL = 2**22  # multiply-adds of a product that is simulated in a second
 _EDGES_SHARE = 0.4  # of the time, where a kernel is right but for edges: few changes are worth trying
 
@@ -47,7 +48,7 @@ def find_causes(report: Report, runner: TrialRunner, asked: Asked, check: Check)
             racing = replace(trial, hazards=True)
             seen = runner.run(racing)
             trial, verdict = (racing, seen) if seen.hazards else (trial, verdict)
-        bench = _CopyBench(report, runner, replace(asked, cures=0.0), check, trial, names)
+        bench = _CopyBench(report, runner, replace(asked, cures=0.0, budget=_COPY_BUDGET_S), check, trial, names)
         fault, seconds = fault_of(verdict, names), asked.cures
         if report.ok and trial.label != DISTINCT:
             fault, seconds = replace(fault, at_edges=True), seconds * _EDGES_SHARE

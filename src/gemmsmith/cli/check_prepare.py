@@ -26,6 +26,8 @@ from gemmsmith.verify.written import read_parameters
 
 _OLDER_ARCH = "sm_80"
 
+BUDGET_S = 15.0  # on one core, from the start of the program to the verdict
+
 
 @dataclass(frozen=True)
 class Asked:
@@ -40,6 +42,7 @@ class Asked:
     checks: VerificationOptions
     cache: CacheOptions
     cures: float = 0.0  # seconds in which changes of a copy are tried after a failure
+    budget: float = BUDGET_S
 
 
 @dataclass(frozen=True)

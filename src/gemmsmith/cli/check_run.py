@@ -7,14 +7,16 @@ On the simulator the trials also look for races: a kernel that races fails, even
 
 from __future__ import annotations
 
+import os
 import shlex
+from collections.abc import Callable
 from dataclasses import replace
 
 from gemmsmith.call.binding import CompileFn
 from gemmsmith.cli.check_cures import find_causes
 from gemmsmith.cli.check_prepare import Asked, Prepared, prepare
 from gemmsmith.cli.estimate import check_memory
-from gemmsmith.cli.launch_report import hints, launch_facts
+from gemmsmith.cli.launch_report import hints, launch_facts, repeat_words
 from gemmsmith.cli.options.device import DeviceOptions
 from gemmsmith.cli.options.groups import option_words
 from gemmsmith.cli.options.kernel import KernelOptions
@@ -25,18 +27,23 @@ from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.ladder.registry import check_accepts
 from gemmsmith.shapes import Shape
+from gemmsmith.verify.edge_trials import edge_trials, full_count
+from gemmsmith.verify.fit import fit_subject
 from gemmsmith.verify.leniency import is_lenient
 from gemmsmith.verify.product_evidence import refuse_doubtful
-from gemmsmith.verify.trial import DISTINCT, RAGGED, SQUARE, Trial
+from gemmsmith.verify.trial import DISTINCT, GUARDED, RAGGED, SQUARE, Trial
 from gemmsmith.verify.trial_runner import TrialRunner
 from gemmsmith.verify.trials import SAMPLED, obstacle, planned_trials, square, square_ragged
 from gemmsmith.verify.verdict import Verdict
 
 __all__ = ["Asked", "run_check"]
 
+_SPARE_S = 2.0  # of it, for starting the program, the last trial and the report
+
 
 def run_check(spec: KernelSpec, config: Config, asked: Asked) -> Report:
     """Compile ``spec``, find out what it computes, and run the trials until one fails."""
+    started = seconds_used()
     prepared = prepare(spec, config, asked)
     check_accepts(prepared.spec, prepared.base)
     check_memory(prepared.base)
@@ -44,22 +51,77 @@ def run_check(spec: KernelSpec, config: Config, asked: Asked) -> Report:
     compile_fn: CompileFn = asked.cache.compiler if prepared.spec.is_rung else lambda *_: compiled
     runner = TrialRunner(prepared.spec, config, compiled, prepared.bench.open, compile_fn, prepared.blocks)
     report = _planned(prepared, config, asked)
-    again = _again(asked.kernel, prepared.shapes.base, asked.device, asked.options, asked.checks)
     with progress() as bar:
-        task = bar.add_task(prepared.spec.name, total=len(report.trials))
-        for trial in report.trials:
-            trial, verdict = _run(runner, trial, report)
-            if not verdict.trusted and not report.verdicts and prepared.settled.reading is None:
-                refuse_doubtful(prepared.spec, compiled.ptx, verdict)
-            report.verdicts.append((trial, replace(verdict, repeat=again)))
-            bar.advance(task)
-            if not verdict.trusted and not report.only_warns(trial, verdict):
-                _after_failure(runner, trial, verdict, report, asked)
-                break  # later failures often follow from the first
-        else:
-            _after_pass(runner, report)
+        task = bar.add_task(prepared.spec.name, total=None)
+        passed = _plain_trials(runner, prepared, report, asked, lambda: bar.advance(task))
+        if passed and asked.free and prepared.bench.kind == "sim" and prepared.blocks is None:
+            passed = _fitted_trials(runner, report, asked, started, lambda: bar.advance(task))
+    report.seconds = seconds_used() - started
+    if passed:
+        _after_pass(runner, report)
     report.causes = find_causes(report, runner, asked, run_check)
     return report
+
+
+def _plain_trials(
+    runner: TrialRunner, prepared: Prepared, report: Report, asked: Asked, advance: Callable[[], None]
+) -> bool:
+    """Whether every trial that any kernel is given passed, or only warns."""
+    again = _again(asked.kernel, prepared.shapes.base, asked.device, asked.options, asked.checks)
+    for trial in report.trials:
+        trial, verdict = _run(runner, trial, report)
+        if not verdict.trusted and not report.verdicts and prepared.settled.reading is None:
+            refuse_doubtful(prepared.spec, prepared.compiled.ptx, verdict)
+        report.verdicts.append((trial, replace(verdict, repeat=again)))
+        advance()
+        if not verdict.trusted and not report.only_warns(trial, verdict):
+            _after_failure(runner, trial, verdict, report, asked)
+            return False  # later failures often follow from the first
+    return True
+
+
+def _fitted_trials(
+    runner: TrialRunner, report: Report, asked: Asked, started: float, advance: Callable[[], None]
+) -> bool:
+    """Whether the trials that fit this kernel passed, as many as the budget of seconds allows."""
+    run = {trial.label: verdict for trial, verdict in report.verdicts}
+    ragged = report.ragged if report.ragged and (RAGGED not in run or not run[RAGGED].trusted) else None
+    subject, found = fit_subject(runner, report.base, report.trials[0].c,
+                                 (ragged, run.get(RAGGED)) if ragged else None, report.square)  # fmt: skip
+    report.multiples = found.multiples
+    if found.trial is not None and found.verdict is not None:
+        trial = replace(found.trial, label=GUARDED)
+        report.verdicts.append((trial, replace(found.verdict, repeat=_repeat(found.verdict, asked))))
+        _after_failure(runner, trial, found.verdict, report, asked)
+        return False
+    planned = list(edge_trials(subject))
+    report.trials += planned
+    report.budget = asked.budget
+    report.more = full_count(subject) - len(planned)
+    for trial in planned:
+        if seconds_used() - started > asked.budget - _SPARE_S:
+            break
+        verdict = runner.run(trial)
+        report.verdicts.append((trial, replace(verdict, repeat=_repeat(verdict, asked))))
+        advance()
+        if not verdict.trusted and not report.only_warns(trial, verdict):
+            _after_failure(runner, trial, verdict, report, asked)
+            return False
+    return True
+
+
+def _repeat(verdict: Verdict, asked: Asked) -> str:
+    """The command that repeats one launch; of a sparse one, the whole check."""
+    if not verdict.repeat:
+        return shlex.join(["gemmsmith", "check", asked.kernel, *option_words(asked.options, asked.checks)])
+    words = repeat_words(asked.options.launch, asked.device.device, asked.checks, "lockstep", 0)
+    return shlex.join([*shlex.split(verdict.repeat), *words])
+
+
+def seconds_used() -> float:
+    """CPU seconds of this process and of the compiler: what one idle core would take, whatever else runs."""
+    used = os.times()
+    return used.user + used.system + used.children_user + used.children_system
 
 
 def _run(runner: TrialRunner, trial: Trial, report: Report) -> tuple[Trial, Verdict]:
@@ -100,7 +162,8 @@ def _planned(prepared: Prepared, config: Config, asked: Asked) -> Report:
     if prepared.blocks is not None:
         trials = [trial for trial in trials if trial.label in SAMPLED]
     return Report(spec, prepared.compiled, base, launch, trials, skipped, checks.strict or spec.is_rung,
-                  prepared.settled, asked.kernel, list(option_words(asked.options)))  # fmt: skip
+                  prepared.settled, asked.kernel, list(option_words(asked.options)),
+                  ragged=next((trial for trial in planned if trial.label == RAGGED), None))  # fmt: skip
 
 
 def _again(

@@ -107,6 +107,7 @@ def verify_launch(
     c: str = "unset",
     launch: tuple[str, ...] = (),
     blocks: Sequence[int] | None = None,
+    written: int | None = None,
 ) -> Verdict:
     """Run ``spec`` on ``problem`` and check that it computes GEMM and changes nothing else.
 
@@ -119,6 +120,7 @@ def verify_launch(
              'zero': C holds zeros and may be read, for kernels that add to it, such as C += A·B and atomics
     launch   further options of the command line that reproduces this case
     blocks   only these blocks are run, on the simulator, and only what they write is judged
+    written  how many outputs these blocks must write, where that is known
 
     Wrong use and compile errors raise. An error on the device while the kernel runs becomes a failing verdict with its
     message and hint. A launch that only has races ran to its end, so its result is judged too.
@@ -167,7 +169,9 @@ def verify_launch(
         after, damage = _run_guarded(device, spec, config, problem, data, offsets, guard_bytes, c, start)
     except (SimulationError, LaunchError) as error:
         return replace(blank, reasons=_words(error))
-    verdict = _judge(blank, spec, data, after, damage, c != "unset", partial=blocks is not None)
+    verdict = _judge(blank, spec, data, after, damage, c != "unset", partial=blocks is not None, written=written)
+    if fill == "zero sums" and verdict.ok:
+        verdict = _with_zeros_judged(verdict, after)
     if races and verdict.ok:
         races.append("the result is right in the order of this run, but may be wrong in another")
     return replace(verdict, reasons=(*races, *verdict.reasons), hazards=tuple(hazards))
@@ -248,7 +252,7 @@ def _forbid_reads(device: Device, problem: Problem, a: GuardedMatrix, b: Guarded
 
 def _judge(
     blank: Verdict, spec: KernelSpec, data: Operands, got: Array, damage: tuple[Damage, ...], c_is_set: bool,
-    partial: bool = False,
+    partial: bool = False, written: int | None = None,
 ) -> Verdict:  # fmt: skip
     problem, mode = blank.problem, blank.mode
     how = Arithmetic(spec.tensor_cores, spec.accumulator, "" if spec.is_rung else spec.arithmetic)
@@ -257,7 +261,7 @@ def _judge(
         problem, c_is_set = replace(problem, beta=0.0), False
     untouched = unwritten(problem, got, data.c, comparison, mode, c_is_set)
     if partial:
-        comparison, untouched = _written_part(problem, comparison, got, data.c, c_is_set)
+        comparison, untouched = _written_part(problem, comparison, got, data.c, c_is_set, written)
     if spec.signature.column_major and problem.batch == 1 and mode != "projection":
         comparison, got, untouched = comparison.transposed(), got.T, untouched.T  # rows and columns of the user's C
     worst = comparison.worst()
@@ -277,17 +281,30 @@ def _judge(
     )
 
 
+def _with_zeros_judged(verdict: Verdict, got: Array) -> Verdict:
+    """With sums of +0 only, -0 is wrong: no order of summation gives it."""
+    negative = (got == 0) & np.signbit(got)
+    count = int(np.count_nonzero(negative))
+    if not count or got.dtype.kind == "i" or verdict.problem.alpha <= 0:
+        return verdict
+    row, column = (int(i) for i in np.argwhere(negative)[0])
+    reason = f"{count} of {got.size} outputs are -0 where every sum is +0, the first at ({row}, {column})"
+    return replace(verdict, wrong=count, where=(row, column), got=-0.0, expected=0.0, reasons=(reason,))
+
+
 def _written_part(
-    problem: Problem, comparison: Comparison, got: Array, before: Array, c_is_set: bool
+    problem: Problem, comparison: Comparison, got: Array, before: Array, c_is_set: bool, written: int | None
 ) -> tuple[Comparison, NDArray[np.bool_]]:
-    """The judgement of the elements that were written; if there is none, none is right."""
+    """The judgement of the elements that were written; if there are not as many as there should be, none is right."""
     word = np.dtype(f"<u{problem.out_dtype.itemsize}")
     poisoned = problem.beta == 0 and not c_is_set
     old = POISON[problem.out_dtype.name] if poisoned else np.ascontiguousarray(before).view(word)
     same = np.ascontiguousarray(got).view(word) == old
     ratios = np.where(same, 0.0, comparison.ratios)
     part = replace(comparison, ratios=ratios, wrong=comparison.wrong & ~same)
-    return part, same if same.all() else np.zeros_like(same)
+    # An output may equal what C held before by chance; then it is right.
+    too_few = same.all() if written is None else same.size - np.count_nonzero(same & comparison.wrong) < written
+    return part, same if too_few else np.zeros_like(same)
 
 
 def _initialized(problem: Problem, data: Operands, c: str, mode: str) -> Operands:

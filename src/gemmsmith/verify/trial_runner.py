@@ -12,8 +12,10 @@ from gemmsmith.kernel.geometry import Geometry
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import Problem
 from gemmsmith.run.device import Device
+from gemmsmith.sim.device import SimDevice
 from gemmsmith.verify.harness import verify_launch
-from gemmsmith.verify.trial import Trial
+from gemmsmith.verify.sparse_launch import sparse_reasons
+from gemmsmith.verify.trial import Size, Trial
 from gemmsmith.verify.verdict import Verdict
 
 OpenDevice = Callable[[str, bool], Device]
@@ -38,8 +40,24 @@ class TrialRunner:
     def run(self, trial: Trial) -> Verdict:
         """The verdict on one launch."""
         device = self.open_device(trial.schedule, trial.hazards)
-        return verify_launch(device, self.spec, self.config, trial.problem, blocks=self.blocks, fill=trial.fill,
-                             compile_fn=self.compile_fn, mode=trial.mode, c=trial.c)  # fmt: skip
+        if trial.size is Size.SPARSE:
+            return self._sparse(trial, device)
+        sampled = trial.size is Size.BLOCKS
+        return verify_launch(device, self.spec, self.config, trial.problem,
+                             blocks=trial.blocks if sampled else self.blocks, fill=trial.fill,
+                             compile_fn=self.compile_fn, mode=trial.mode, c=trial.c,
+                             written=trial.written if sampled else None,
+                             guard_bytes=trial.slack or None)  # fmt: skip
+
+    def _sparse(self, trial: Trial, device: Device) -> Verdict:
+        assert isinstance(device, SimDevice)
+        found = sparse_reasons(device, self.spec, self.config, trial.problem, trial.blocks, trial.written,
+                               self.compile_fn, trial.dry_k)  # fmt: skip
+        return Verdict(
+            kernel=self.spec.name, config=str(self.config), problem=trial.problem, device=device.name, mode="exact",
+            fill="integers", seed=0, rho=0.0, gate=0.0, theory=0.0, where=None, got=None, expected=None, unwritten=0,
+            wrong=0, total=trial.written, mistrusted=False, reasons=found, damage=(), repeat="",
+        )  # fmt: skip
 
     def with_code(self, compiled: CompiledKernel) -> TrialRunner:
         """The same launches of another source, compiled by the caller."""

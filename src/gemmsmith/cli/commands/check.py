@@ -20,10 +20,12 @@ from gemmsmith.cli.options.output import FormatOptions
 from gemmsmith.cli.options.problem import ShapeOptions
 from gemmsmith.cli.options.verification import VerificationOptions
 from gemmsmith.cli.render.format_names import Format
-from gemmsmith.errors import GemmsmithError, UsageError
+from gemmsmith.errors import GemmsmithError, MissingDeviceError, UsageError
 
 _SHAPE = ShapeOptions(128, 128, 128)
 _DEVICE = DeviceOptions("sim")
+# Exit codes of a kernel without a verdict: it cannot be run, or a device or tool is missing.
+_NOT_RUNNABLE, _NO_DEVICE = 2, 3
 
 
 def command(
@@ -67,7 +69,8 @@ def command(
 ) -> None:
     """Check your own kernels: compile them, simulate them under several schedules.
 
-    Verifies the result against a reference and looks for races. Exits 1, with the reason, if one is wrong or races.
+    Verifies the result against a reference and looks for races. Exits 1, with the reason, if one is wrong or races,
+    2 if it cannot be run, 3 if a device or tool is missing.
     """
     if not timeout > 0 or math.isnan(timeout):
         raise UsageError(f"--timeout {timeout:g} is not a number of seconds", "give more than 0; inf: no limit")
@@ -81,6 +84,7 @@ def command(
     try:
         ok = _check_launches(asked) if arguments.launches(kernels[0]) else _check_product(asked)
     except GemmsmithError as error:
+        error.exit_code = _NO_DEVICE if isinstance(error, MissingDeviceError) else _NOT_RUNNABLE
         if output.form.is_document:
             _print_document(asked, [error_object(error)])
         raise

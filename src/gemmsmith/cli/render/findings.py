@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-NOT_RUNNABLE = "not runnable"
-NOT_A_PRODUCT = "not a product"
+NOT_RUNNABLE = "not_runnable"
+NOT_A_PRODUCT = "not_a_product"
 _PLACE = re.compile(r"(?<![\w./-])((?:[\w.+-]+/)*[\w.+-]+\.\w{1,4}):(\d+)\b")
 # The first rule whose words are in a reason gives it its name.
 _RULES = (
@@ -54,7 +54,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Checked:
-    """One kernel of a file, checked. ``status`` is check's own word, "not runnable", or "not a product"."""
+    """One kernel of a file, checked. ``status`` is check's own word, "not_runnable", or "not_a_product"."""
 
     file: str
     entry: str
