@@ -20,15 +20,16 @@ from gemmsmith.problem import Problem
 from gemmsmith.userfile.edited import Edited
 from gemmsmith.userfile.user_kernel import user_kernel
 from gemmsmith.verify.readings import find_readings
-from gemmsmith.verify.trial import DISTINCT, Trial
+from gemmsmith.verify.trial import DISTINCT, GUARDED, ODD, RAGGED, Trial
 from gemmsmith.verify.trial_runner import TrialRunner
+from gemmsmith.verify.verdict import Verdict
 
 if TYPE_CHECKING:
     from gemmsmith.verify.settle import Settled
 
 Check = Callable[[KernelSpec, Config, Asked], Report]
 _RIGHT = ("right", "column_major")
-_COPY_BUDGET_S = 8.0  # for the whole check of a copy; the failing trial is always among what it passed
+_COPY_BUDGET_S = 6.0  # for the whole check of a copy; the failing trial is always among what it passed
 _SMALL = 2**22  # multiply-adds of a product that is simulated in a second
 _EDGES_SHARE = 0.4  # of the time, where a kernel is right but for edges: few changes are worth trying
 
@@ -38,7 +39,7 @@ def find_causes(report: Report, runner: TrialRunner, asked: Asked, check: Check)
     spec = runner.spec
     if not asked.cures > 0 or spec.is_rung or spec.edited or not report.failed or asked.device.wants_gpu:
         return ()
-    trial, verdict = next(((t, v) for t, v in report.failed if not report.only_warns(t, v)), report.failed[0])
+    trial, verdict = _telling(report)
     from gemmsmith.cure.program import program_of
 
     try:
@@ -50,12 +51,20 @@ def find_causes(report: Report, runner: TrialRunner, asked: Asked, check: Check)
             trial, verdict = (racing, seen) if seen.hazards else (trial, verdict)
         bench = _CopyBench(report, runner, replace(asked, cures=0.0, budget=_COPY_BUDGET_S), check, trial, names)
         fault, seconds = fault_of(verdict, names), asked.cures
-        if report.ok and trial.label != DISTINCT:
-            fault, seconds = replace(fault, at_edges=True), seconds * _EDGES_SHARE
+        if trial.label in (RAGGED, ODD, GUARDED):
+            fault, seconds = replace(fault, at_edges=True), seconds * (_EDGES_SHARE if report.ok else 1.0)
         found = find_cure(program, fault, bench, seconds)
     except GemmsmithError:
         return ()
     return (found,) if found is not None else ()
+
+
+def _telling(report: Report) -> tuple[Trial, Verdict]:
+    """The failed trial that tells most: exchanged extents before what follows from them, then the first that counts."""
+    for trial, verdict in report.failed:
+        if trial.label == DISTINCT or not report.only_warns(trial, verdict):
+            return trial, verdict
+    return report.failed[0]
 
 
 @dataclass(frozen=True)

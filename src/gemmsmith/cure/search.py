@@ -21,6 +21,7 @@ from gemmsmith.cure.fault import Fault
 from gemmsmith.cure.suggestion import Suggestion, suggestion_of
 from gemmsmith.userfile.edited import Edited
 
+_MOST_WHOLE_CHECKS = 4  # they are not counted in the budget
 _MOST_FIRST_STEPS = 3  # partial cures that are completed
 
 
@@ -51,6 +52,7 @@ class _Search:
     bench: Workbench
     deadline: float
     second_best: Suggestion | None = None
+    whole_checks: int = 0
 
     @property
     def is_over(self) -> bool:
@@ -62,7 +64,11 @@ class _Search:
         outcome = self.bench.fails(edited)
         if outcome is None or not outcome.cured:
             return None, outcome.fault if outcome is not None else None
+        if self.whole_checks == _MOST_WHOLE_CHECKS:
+            return None, None
+        started, self.whole_checks = seconds_used(), self.whole_checks + 1
         whole = self.bench.whole_check(edited)
+        self.deadline += seconds_used() - started
         if whole is None or not whole.cured:
             return None, whole.fault if whole is not None else None
         found = suggestion_of(candidate, self.program.files, whole.tried)

@@ -213,7 +213,8 @@ def _edges(subject: Subject, full: bool) -> Iterator[Trial]:
     found = [edge for edge in found if not (edge.axis in ("M", "N", "MN") and edge.value < 2)]
     for edge in sorted(found, key=lambda edge: edge.value):
         for value in (edge.value - 1, edge.value, edge.value + 1) if full else (edge.value,):
-            yield from _at_edge(subject, replace(edge, value=value))
+            if value >= 0:
+                yield from _at_edge(subject, replace(edge, value=value))
     corner = {axis: max((e.value for e in found if e.axis == axis), default=0) for axis in ("M", "N", "K")}
     if sum(value > 0 for value in corner.values()) > 1:
         tile = subject.one_tile(usual)
