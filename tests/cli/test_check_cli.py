@@ -150,9 +150,9 @@ def test_a_correct_kernel_passes_unchanged(style: str, tmp_path: Path, capsys: p
 
 WRONG_RESULT: dict[str, tuple[str, str]] = {
     "a transposed tile": (TILED.replace("Bs[ty][tx] =", "Bs[tx][ty] ="), "wrong"),
-    "no barrier after loading": (TILED.replace("        __syncthreads();\n", "", 1), "Hazard|uninitialised"),
+    "no barrier after loading": (TILED.replace("        __syncthreads();\n", "", 1), " race on |uninitialised"),
     "no barrier before reloading": (
-        TILED.replace("tx];\n        __syncthreads();\n", "tx];\n"), "Hazard"),
+        TILED.replace("tx];\n        __syncthreads();\n", "tx];\n"), " race on "),
     "one term too few": (PLAIN.replace("k < K", "k < K - 1"), "wrong"),
     "one term too many": (PLAIN.replace("k < K", "k <= K"), "out-of-bounds|wrong"),
     "alpha forgotten": (RIGHT["M,N,K,alpha,A,B,beta,C"][0].replace("alpha * sum", "sum"), "wrong"),

@@ -51,7 +51,7 @@ def test_check_as_json(say: Say) -> None:
     [
         ("i < n", "i < n - 3", "of 4 elements of out are wrong"),
         ("i < n", "i <= n", "x[4096], 1 past its end"),
-        ("__syncthreads();", "", "race on shared address"),
+        ("__syncthreads();", "", "race: thread "),
     ],
 )
 def test_a_wrong_kernel_exits_1_with_the_reason(say: Say, tmp_path: Path, old: str, new: str, found: str) -> None:

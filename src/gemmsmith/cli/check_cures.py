@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gemmsmith.cli.check_prepare import Asked
+from gemmsmith.cli.options.trial import TrialOptions
 from gemmsmith.cli.render.check_report import Report
 from gemmsmith.cure.fault import Fault, fault_of
 from gemmsmith.cure.search import Outcome, find_cure
@@ -49,7 +50,8 @@ def find_causes(report: Report, runner: TrialRunner, asked: Asked, check: Check)
             racing = replace(trial, hazards=True)
             seen = runner.run(racing)
             trial, verdict = (racing, seen) if seen.hazards else (trial, verdict)
-        bench = _CopyBench(report, runner, replace(asked, cures=0.0, budget=_COPY_BUDGET_S), check, trial, names)
+        whole = replace(asked, cures=0.0, budget=_COPY_BUDGET_S, trial=TrialOptions())
+        bench = _CopyBench(report, runner, whole, check, trial, names)
         fault, seconds = fault_of(verdict, names), asked.cures
         if trial.label in (RAGGED, ODD, GUARDED):
             fault, seconds = replace(fault, at_edges=True), seconds * (_EDGES_SHARE if report.ok else 1.0)

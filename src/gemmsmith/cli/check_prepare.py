@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from gemmsmith.call.binding import aligned_code
 from gemmsmith.cli.options.device import CacheOptions, DeviceOptions
 from gemmsmith.cli.options.kernel import KernelOptions
 from gemmsmith.cli.options.problem import ShapeOptions
+from gemmsmith.cli.options.trial import TrialOptions
 from gemmsmith.cli.options.verification import VerificationOptions
 from gemmsmith.compile.compiled import CompiledKernel
 from gemmsmith.errors import GemmsmithError, UnknownInstructionError
@@ -41,6 +42,7 @@ class Asked:
     timeout: float
     checks: VerificationOptions
     cache: CacheOptions
+    trial: TrialOptions = field(default_factory=TrialOptions)
     cures: float = 0.0  # seconds in which changes of a copy are tried after a failure
     budget: float = BUDGET_S
 

@@ -17,16 +17,12 @@ from gemmsmith.cli.check_cures import find_causes
 from gemmsmith.cli.check_prepare import Asked, Prepared, prepare
 from gemmsmith.cli.estimate import check_memory
 from gemmsmith.cli.launch_report import hints, launch_facts, repeat_words
-from gemmsmith.cli.options.device import DeviceOptions
 from gemmsmith.cli.options.groups import option_words
-from gemmsmith.cli.options.kernel import KernelOptions
-from gemmsmith.cli.options.verification import VerificationOptions
 from gemmsmith.cli.render.check_report import Report
 from gemmsmith.cli.render.output import progress
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.ladder.registry import check_accepts
-from gemmsmith.shapes import Shape
 from gemmsmith.verify.edge_trials import edge_trials, full_count
 from gemmsmith.verify.fit import fit_subject
 from gemmsmith.verify.leniency import is_lenient
@@ -54,7 +50,8 @@ def run_check(spec: KernelSpec, config: Config, asked: Asked) -> Report:
     with progress() as bar:
         task = bar.add_task(prepared.spec.name, total=None)
         passed = _plain_trials(runner, prepared, report, asked, lambda: bar.advance(task))
-        if passed and asked.free and prepared.bench.kind == "sim" and prepared.blocks is None:
+        free = asked.free and not asked.trial.trial
+        if passed and free and prepared.bench.kind == "sim" and prepared.blocks is None:
             passed = _fitted_trials(runner, report, asked, started, lambda: bar.advance(task))
     report.seconds = seconds_used() - started
     if passed:
@@ -67,12 +64,13 @@ def _plain_trials(
     runner: TrialRunner, prepared: Prepared, report: Report, asked: Asked, advance: Callable[[], None]
 ) -> bool:
     """Whether every trial that any kernel is given passed, or only warns."""
-    again = _again(asked.kernel, prepared.shapes.base, asked.device, asked.options, asked.checks)
+    again = _again(asked)
     for trial in report.trials:
         trial, verdict = _run(runner, trial, report)
-        if not verdict.trusted and not report.verdicts and prepared.settled.reading is None:
+        first = not report.verdicts and not asked.trial.trial
+        if not verdict.trusted and first and prepared.settled.reading is None:
             refuse_doubtful(prepared.spec, prepared.compiled.ptx, verdict)
-        report.verdicts.append((trial, replace(verdict, repeat=again)))
+        report.verdicts.append((trial, replace(verdict, repeat=f"{again} --trial {shlex.quote(trial.label)}")))
         advance()
         if not verdict.trusted and not report.only_warns(trial, verdict):
             _after_failure(runner, trial, verdict, report, asked)
@@ -161,16 +159,16 @@ def _planned(prepared: Prepared, config: Config, asked: Asked) -> Report:
     trials = [trial for trial in planned if not obstacle(spec, config, trial)]
     if prepared.blocks is not None:
         trials = [trial for trial in trials if trial.label in SAMPLED]
+    trials = asked.trial.chosen(trials, skipped)
     return Report(spec, prepared.compiled, base, launch, trials, skipped, checks.strict or spec.is_rung,
-                  prepared.settled, asked.kernel, list(option_words(asked.options)),
+                  prepared.settled, asked.kernel, list(option_words(asked.options)), only=asked.trial.trial,
+                  verbose=asked.trial.verbose,
                   ragged=next((trial for trial in planned if trial.label == RAGGED), None))  # fmt: skip
 
 
-def _again(
-    kernel: str, shape: Shape, device: DeviceOptions, options: KernelOptions, checks: VerificationOptions
-) -> str:
+def _again(asked: Asked) -> str:
     """The command line of this check: no other command repeats races and schedules."""
-    m, n, k = shape
-    words = ["gemmsmith", "check", kernel, "--m", str(m), "--n", str(n), "--k", str(k)]
-    words += ["--device", device.device] if device.device != "sim" else []
-    return shlex.join([*words, *option_words(options, checks)])
+    words = ["gemmsmith", "check", asked.kernel]
+    words += [] if asked.free else option_words(asked.shape, always=("m", "n", "k"))
+    words += ["--device", asked.device.device] if asked.device.device != "sim" else []
+    return shlex.join([*words, *option_words(asked.options, asked.checks)])

@@ -17,6 +17,7 @@ from gemmsmith.cli.options.arguments import PYTHON_FILE, ArgumentOptions
 from gemmsmith.cli.options.device import CacheOptions, DeviceOptions, TargetOptions
 from gemmsmith.cli.options.groups import option_words
 from gemmsmith.cli.options.kernel import KernelOptions
+from gemmsmith.cli.options.trial import TrialOptions
 from gemmsmith.cli.render.comparison_text import print_comparison
 from gemmsmith.cli.render.findings import checked
 from gemmsmith.cli.render.format_names import Format
@@ -41,7 +42,7 @@ _WORTH = 1.005  # smaller gains are rounding
 
 def check_launches(
     word: str, options: KernelOptions, given: ArgumentOptions, device: DeviceOptions, timeout: float,
-    cache: CacheOptions, form: Format,
+    cache: CacheOptions, form: Format, trial: TrialOptions,
 ) -> bool:  # fmt: skip
     """Check every launch; returns whether all are right."""
     kind = "gpu" if device.wants_gpu else "sim"
@@ -51,7 +52,14 @@ def check_launches(
         task = bar.add_task("checking", total=sum(len(list(trials(each, kind))) for each in found))
         for each in found:
             checks.append(
-                check_launch(each, kind, timeout=timeout, cache=_cache(cache), advance=lambda: bar.advance(task))
+                check_launch(
+                    each,
+                    kind,
+                    timeout=timeout,
+                    cache=_cache(cache),
+                    advance=lambda: bar.advance(task),
+                    choose=trial.chosen,
+                )
             )
     ok = all(check.ok for check in checks)
     if form.is_document:
@@ -62,7 +70,8 @@ def check_launches(
         for number, check in enumerate(checks):
             if number:
                 say()
-            print_check(check, _next(word, options, given, check.launch, len(found)))
+            repeat = _command("check", word, [*option_words(options, given)], check.launch, len(found))
+            print_check(check, _next(word, options, given, check.launch, len(found)), repeat, trial.verbose)
         if len(checks) > 1:
             say()
             wrong = [launch_name(check.launch) for check in checks if not check.ok]
@@ -201,8 +210,12 @@ def _one_or_all(word: str, made: list[dict[str, Any]], summary: dict[str, Any]) 
 
 def _next(word: str, options: KernelOptions, given: ArgumentOptions, launch: Launch, count: int) -> str:
     """The command that a passing check leads to."""
+    return _command("explain", word, [*option_words(options, ArgumentOptions(args=given.args))], launch, count)
+
+
+def _command(command: str, word: str, options: list[str], launch: Launch, count: int) -> str:
+    """A command for one launch; a Python file says itself what is launched."""
     if word.partition(":")[0].endswith(".py"):
         name = launch_name(launch)
-        return command_line("explain", word if ":" in word or count == 1 else f"{word}:{name}", [])
-    shown = ArgumentOptions(args=given.args)
-    return command_line("explain", word, [*option_words(options, shown)])
+        return command_line(command, word if ":" in word or count == 1 else f"{word}:{name}", [])
+    return command_line(command, word, options)

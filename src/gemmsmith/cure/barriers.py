@@ -86,7 +86,8 @@ def _beside_barrier(slot: Slot) -> bool:
 def _candidate(slots: tuple[Slot, ...], text: str, options: Sequence[tuple[Race, list[Slot]]]) -> Candidate:
     causes, changes = [], []
     for slot in slots:
-        race = next(race for race, found in options if slot.key in {each.key for each in found})
+        parted = [race for race, found in options if slot.key in {each.key for each in found}]
+        race = max(parted, key=lambda race: race.across_warps)
         causes.append(f"no barrier between {race.first} and {race.second}{_when(slot, race, options)}")
         changes.append(f"insert `{text}` after line {slot.after_line}")
     edits = tuple(slot.insertion(text) for slot in slots)

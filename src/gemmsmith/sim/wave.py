@@ -31,6 +31,11 @@ class Wave:
         return self.threads * len(self.blocks)
 
 
+def triple(linear: int, size: Size) -> Size:
+    """(x, y, z) of one linear number."""
+    return linear % size[0], linear // size[0] % size[1], linear // (size[0] * size[1])
+
+
 def coordinates(linear: int | Array, size: Size) -> tuple[int | Array, int | Array, int | Array]:
     """(x, y, z) of a linear number; x is fastest."""
     return linear % size[0], linear // size[0] % size[1], linear // (size[0] * size[1])

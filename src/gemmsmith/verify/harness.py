@@ -29,12 +29,18 @@ from gemmsmith.problem import DType, Problem
 from gemmsmith.run.device import Device
 from gemmsmith.run.memory import GUARD_BYTES, POISON, Damage, GuardedMatrix
 from gemmsmith.sim.device import SimDevice
+from gemmsmith.sim.faults import KernelFaultError
 from gemmsmith.sim.hazards import Hazard, HazardError
 from gemmsmith.verify.arithmetic import exact_limit
 from gemmsmith.verify.bounds import theory
 from gemmsmith.verify.compare import MODES, Arithmetic, Comparison, check_mode, compare
 from gemmsmith.verify.diagnosis import mostly_zero, reasons, unwritten
+from gemmsmith.verify.element_names import Operand
+from gemmsmith.verify.explainer import Explainer, explained
+from gemmsmith.verify.fault_report import FaultReport
+from gemmsmith.verify.kernel_source import source_of
 from gemmsmith.verify.verdict import Verdict, repeat_command
+from gemmsmith.verify.wrong_sums import sums
 
 CompileFn = binding.CompileFn
 
@@ -152,6 +158,12 @@ def verify_launch(
 
     races: list[str] = []
     hazards: list[Hazard] = []
+    found: list[FaultReport] = []
+    notes: list[str] = []
+    operands_seen: list[Operand] = []
+
+    def explainer() -> Explainer:
+        return Explainer(source_of(spec, config), tuple(operands_seen))
 
     def start(plan: LaunchPlan, addresses: Addresses, workspace: int) -> None:
         for step in binding.load_plan(device, plan, compile_fn).steps(addresses, workspace):
@@ -164,22 +176,49 @@ def verify_launch(
         except HazardError as error:
             races.extend(_words(error))
             hazards.extend(error.hazards)
+            found.extend(explained(lambda: explainer().races(tuple(hazards))))
+        notes.extend(getattr(device, "notes", ()))
 
     try:
-        after, damage = _run_guarded(device, spec, config, problem, data, offsets, guard_bytes, c, start)
+        after, damage = _run_guarded(
+            device, spec, config, problem, data, offsets, guard_bytes, c, start, operands_seen.append
+        )
     except (SimulationError, LaunchError) as error:
-        return replace(blank, reasons=_words(error))
+        if not isinstance(error, KernelFaultError):
+            return replace(blank, reasons=_words(error))
+        words = _words(error)
+        fault = error.fault
+        told = explained(lambda: [explainer().fault(fault)])
+        return replace(
+            blank,
+            reasons=words,
+            faults=tuple(told),
+            told=len(words) if told else 0,
+            notes=tuple(getattr(device, "notes", ())),
+        )
     verdict = _judge(blank, spec, data, after, damage, c != "unset", partial=blocks is not None, written=written)
     if fill == "zero sums" and verdict.ok:
         verdict = _with_zeros_judged(verdict, after)
+    covered = len(races) if found else 0
     if races and verdict.ok:
         races.append("the result is right in the order of this run, but may be wrong in another")
-    return replace(verdict, reasons=(*races, *verdict.reasons), hazards=tuple(hazards))
+    return replace(
+        verdict,
+        reasons=(*races, *verdict.reasons),
+        hazards=tuple(hazards),
+        faults=tuple(found),
+        told=covered,
+        notes=tuple(dict.fromkeys(notes)),
+    )
 
 
 def _words(error: GemmsmithError) -> tuple[str, ...]:
-    """The message, then the hint: instruction, source line, block and thread, or further races."""
-    return (f"{type(error).__name__}: {error.message}", *filter(None, error.hint.split("\n")))
+    """The message, then the hint: source line, block and thread, or further races."""
+    hint = error.hint
+    if isinstance(error, KernelFaultError):  # the instruction is for who asks for it
+        for spot in error.fault.spots:
+            hint = hint.replace(f": {spot.ptx};", ";")
+    return (error.message, *filter(None, hint.split("\n")))
 
 
 def _run_guarded(
@@ -192,13 +231,18 @@ def _run_guarded(
     guard_bytes: int,
     c_fill: str,
     start: Callable[[LaunchPlan, Addresses, int], None],
+    seen: Callable[[Operand], None],
 ) -> tuple[Array, tuple[Damage, ...]]:
     """C after the launch, and all damage; the memory is always freed."""
 
     def matrix(name: str, shape: tuple[int, int], ld: int, dtype: DType, offset: int) -> GuardedMatrix:
-        return stack.enter_context(
+        made = stack.enter_context(
             GuardedMatrix.create(device, shape, ld, dtype, offset, name=name, guard_bytes=guard_bytes)
         )
+        swapped = not spec.is_rung and spec.signature.column_major
+        rows, columns = shape[::-1] if swapped else shape
+        seen(Operand(name, made.address, rows, columns, ld, dtype.itemsize, swapped))
+        return made
 
     with ExitStack() as stack:
         # The matrices of a batch are stacked by rows.
@@ -262,6 +306,13 @@ def _judge(
     untouched = unwritten(problem, got, data.c, comparison, mode, c_is_set)
     if partial:
         comparison, untouched = _written_part(problem, comparison, got, data.c, c_is_set, written)
+    equal_to: list[str] = []
+    if (
+        mode not in ("projection", "mod32")
+        and comparison.wrong.any()
+        and blank.fill in ("normal", "integers", "uniform")
+    ):
+        equal_to = sums(problem, data, got, comparison.expected, comparison.wrong & ~untouched)
     if spec.signature.column_major and problem.batch == 1 and mode != "projection":
         comparison, got, untouched = comparison.transposed(), got.T, untouched.T  # rows and columns of the user's C
     worst = comparison.worst()
@@ -276,7 +327,7 @@ def _judge(
         unwritten=int(np.count_nonzero(untouched)),
         wrong=int(np.count_nonzero(comparison.wrong)),
         mistrusted=mostly_zero(got, known),
-        reasons=reasons(problem, got, comparison, untouched, mode, c_is_set),
+        reasons=reasons(problem, got, comparison, untouched, mode, c_is_set, equal_to),
         damage=damage,
     )
 

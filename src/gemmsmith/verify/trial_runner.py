@@ -38,8 +38,15 @@ class TrialRunner:
     blocks: Sequence[int] | None = None
 
     def run(self, trial: Trial) -> Verdict:
-        """The verdict on one launch."""
-        device = self.open_device(trial.schedule, trial.hazards)
+        """The verdict on one launch. A wrong result is launched again to look for a race that explains it."""
+        verdict = self._launched(trial, trial.hazards)
+        if verdict.trusted or verdict.faults or trial.hazards or trial.size is Size.SPARSE:
+            return verdict
+        watched = self._launched(trial, True)
+        return watched if watched.faults else verdict
+
+    def _launched(self, trial: Trial, hazards: bool) -> Verdict:
+        device = self.open_device(trial.schedule, hazards)
         if trial.size is Size.SPARSE:
             return self._sparse(trial, device)
         sampled = trial.size is Size.BLOCKS

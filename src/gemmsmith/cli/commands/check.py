@@ -18,6 +18,7 @@ from gemmsmith.cli.options.groups import option_words
 from gemmsmith.cli.options.kernel import KernelOptions, find_kernel
 from gemmsmith.cli.options.output import FormatOptions
 from gemmsmith.cli.options.problem import ShapeOptions
+from gemmsmith.cli.options.trial import TrialOptions
 from gemmsmith.cli.options.verification import VerificationOptions
 from gemmsmith.cli.render.format_names import Format
 from gemmsmith.errors import GemmsmithError, MissingDeviceError, UsageError
@@ -64,6 +65,7 @@ def command(
     *,
     arguments: ArgumentOptions,
     checks: VerificationOptions,
+    trial: TrialOptions,
     cache: CacheOptions,
     output: FormatOptions,
 ) -> None:
@@ -77,10 +79,11 @@ def command(
     if len(kernels) > 1 or Path(kernels[0]).is_dir():
         from gemmsmith.cli.check_folder import check_folders
 
-        words = [*option_words(options, shape, device, checks, cache, arguments), "--cures", f"{cures:g}"]
+        words = option_words(options, shape, device, checks, trial, cache, arguments)
+        words += ["--cures", f"{cures:g}"]
         check_folders(kernels, words, seconds=timeout, jobs=jobs, form=output.form)
         return
-    asked = _Asked(kernels[0], options, shape, device, timeout, arguments, checks, cache, output.form, cures)
+    asked = _Asked(kernels[0], options, shape, device, timeout, arguments, checks, cache, output.form, trial, cures)
     try:
         ok = _check_launches(asked) if arguments.launches(kernels[0]) else _check_product(asked)
     except GemmsmithError as error:
@@ -103,6 +106,7 @@ class _Asked:
     checks: VerificationOptions
     cache: CacheOptions
     form: Format
+    trial: TrialOptions
     cures: float
 
 
@@ -110,7 +114,7 @@ def _check_launches(asked: _Asked) -> bool:
     from gemmsmith.cli.launch_commands import check_launches
 
     return check_launches(asked.kernel, asked.options, asked.arguments, asked.device, asked.timeout, asked.cache,
-                          asked.form)  # fmt: skip
+                          asked.form, asked.trial)  # fmt: skip
 
 
 def _check_product(asked: _Asked) -> bool:
@@ -119,7 +123,7 @@ def _check_product(asked: _Asked) -> bool:
 
     free = asked.shape == _SHAPE
     report = run_check(spec, config, Asked(asked.kernel, asked.options, asked.shape, free, asked.device, asked.timeout,
-                                           asked.checks, asked.cache, asked.cures))  # fmt: skip
+                                           asked.checks, asked.cache, asked.trial, asked.cures))  # fmt: skip
     if asked.form.is_document:
         _print_document(asked, [report.to_json()])
     else:

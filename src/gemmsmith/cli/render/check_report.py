@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gemmsmith.cli.launch_report import launch_line
+from gemmsmith.cli.render.excerpt import Shown, print_verdict
 from gemmsmith.cli.render.output import bytes_text, item, print_json, say
 from gemmsmith.compile.compiled import CompiledKernel
 from gemmsmith.cure.suggestion import Suggestion
@@ -37,6 +38,8 @@ class Report:
     settled  what the kernel was found to compute
     word     the kernel as on the command line, and ``options`` what was said about it there
     hints    causes of a failure other than the kernel
+    only     the one trial that was asked for; empty for all
+    verbose  faults are shown with their PTX
     """
 
     spec: KernelSpec
@@ -51,6 +54,8 @@ class Report:
     options: list[str] = field(default_factory=list)
     verdicts: list[tuple[Trial, Verdict]] = field(default_factory=list)
     hints: list[str] = field(default_factory=list)
+    only: str = ""
+    verbose: bool = False
     square: bool = False  # only shapes with M = N are right
     ragged: Trial | None = None  # the trial of a ragged shape, also if it has no launch
     multiples: Multiples = ANY  # that M, N and K must have
@@ -139,6 +144,11 @@ class Report:
         return [v for t, v in self.verdicts if t.label == UNREAD and not v.trusted and not self.strict]
 
     @property
+    def launch_notes(self) -> list[str]:
+        """What the launches did that is legal but worth knowing, each once."""
+        return list(dict.fromkeys(note for _, verdict in self.verdicts for note in verdict.notes))
+
+    @property
     def left(self) -> list[str]:
         """Trials that came after the failure, or after the budget was used up."""
         run = {trial.label for trial, _ in self.verdicts}
@@ -159,9 +169,9 @@ class Report:
             "registers": used.registers, "static_smem": used.static_smem, "launch": self.launch,
             "trials": [{"label": t.label, "schedule": t.schedule, "c": t.c, **self._own_json(v)}
                        for t, v in self.verdicts],
-            "causes": [cause.to_json() for cause in self.causes], "hints": self.hints,
-            "note": self.note(), "verdict": self.conclusion(), "next": self.next_command(),
-            "warnings": self._warnings(),
+            "causes": [cause.to_json() for cause in self.causes],
+            "hints": self.hints, "note": self.note(), "verdict": self.conclusion(), "next": self.next_command(),
+            "warnings": self._warnings(), "notes": self.launch_notes,
             "skipped": [{"label": label, "reason": why} for label, why in self.skipped],
             "not_run": self.left, "seconds": round(self.seconds, 2), "budget": self.budget, "more": self.more,
             "multiples": {"m": self.multiples.m, "n": self.multiples.n, "k": self.multiples.k},
@@ -215,7 +225,7 @@ class Report:
             say(f"  {mark} {trial.label} ({self.own(trial.problem)})", lead=f"  {mark}", lead_style=style, hang=" " * 6)
         if fitted := self._fitted_line():
             say(f"  ok    {fitted}", lead="  ok   ", lead_style="green", hang=" " * 6)
-        for label, why in self.skipped:
+        for label, why in self.skipped if not self.only else ():
             say(f"  skipped {label}: {why}", "dim", hang=" " * 6)
         for verdict in self.advice:
             item(read_note(verdict), "yellow")
@@ -223,19 +233,21 @@ class Report:
             item(f"{self.entry}: {remark} (--strict makes this a failure)", "yellow")
         for hint in self.hints if not self.ok else ():
             item(hint, "yellow")
+        shown: Shown = set()
         for trial, verdict in self.verdicts:
             if not verdict.trusted and (self.strict or not self._is_remark(trial, verdict)):
-                text = str(verdict).replace(str(verdict.problem), self.own(verdict.problem), 1)
-                item(text.replace("WRONG:", "not right:", 1) if self.ok else text, "yellow" if self.ok else "red")
-        if note := self.note():
-            say(note)
-        if left := self._left_line():
-            item(left, "dim")
+                head = verdict.head.replace(str(verdict.problem), self.own(verdict.problem), 1)
+                head = head.replace("WRONG:", "not right:", 1) if self.ok else head
+                print_verdict(verdict, head, "yellow" if self.ok else "red", self.verbose, shown)
         for cause in self.causes:
             item(cause.sentence, "green")
             say(cause.diff)
-        if self.left:
-            item(f"not run after the failure: {', '.join(self.left)}", "dim")
+        if note := self.note():
+            say(note)
+        for note in self.launch_notes:
+            item(f"note: {note}", "yellow")
+        if left := self._left_line():
+            item(left, "dim")
         if self.settled.rejected and not self.ok:
             item(f"Note: {self.settled.rejected}. If that is meant, say so with --layout.", "yellow")
         item(self.conclusion(), "green" if self.status in ("right", "column_major") else "yellow" if self.ok else "red")
@@ -277,6 +289,8 @@ class Report:
             why = self.remarks[0] if self.remarks else "it reads C when beta = 0"
             return f"{self.entry} is right, but --strict forbids this: {why}"
         kind = " (column-major)" if self.status == "column_major" else ""
+        if self.only:
+            return f"{self.entry} passed the trial {self.only!r}{kind}; no other was run"
         return f"{self.entry} is right{kind}: {len(self.verdicts) - len(self.advice)} trials passed"
 
     def _restrictions(self) -> list[str]:
@@ -339,7 +353,7 @@ class Report:
 
 
 def _races_in_shared_memory(verdict: Verdict) -> bool:
-    return any("race on" in reason and "race on global" not in reason for reason in verdict.reasons)
+    return any(" race on " in reason and "race on global" not in reason for reason in verdict.reasons)
 
 
 def _only_races(verdict: Verdict) -> bool:
@@ -348,4 +362,4 @@ def _only_races(verdict: Verdict) -> bool:
 
 
 def _races(verdict: Verdict) -> bool:
-    return any(reason.startswith("HazardError") for reason in verdict.reasons)
+    return any(" race on " in reason for reason in verdict.reasons)
