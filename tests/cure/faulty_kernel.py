@@ -43,6 +43,6 @@ def checked(faulty: Faulty, folder: Path, seconds: float = 60.0) -> Report:
     options = replace(KernelOptions(), **dict(option.split("=", 1) for option in faulty.options))
     spec, config = find_kernel(str(path), options)
     report = run_check(spec, config, Asked(str(path), options, ShapeOptions(128, 128, 128), True, DeviceOptions("sim"),
-                                           120, VerificationOptions(), CacheOptions(), seconds))  # fmt: skip
+                                           120, VerificationOptions(), CacheOptions(), cures=seconds))  # fmt: skip
     assert path.read_text() == faulty.source, "the user's file was changed"
     return report

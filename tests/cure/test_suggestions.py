@@ -22,6 +22,7 @@ from gemmsmith.cure.fault import Access, Fault, Race
 from gemmsmith.cure.search import Outcome, find_cure
 from gemmsmith.cure.slots import parting
 from gemmsmith.userfile.edited import Edited
+from gemmsmith.verify.trial import Trial
 
 RACING = TILED % (BARRIER, "")
 
@@ -95,7 +96,7 @@ class _Bench:
     def __init__(self, needed: list[str], left: dict[int, Fault]) -> None:
         self.needed, self.left, self.tries = needed, left, 0
 
-    def fails(self, edited: Edited) -> Outcome | None:
+    def fails(self, edited: Edited, _trial: Trial | None = None) -> Outcome | None:
         self.tries += 1
         found = sum(text in edited[0][1] for text in self.needed)
         return Outcome(found == len(self.needed), self.left.get(found))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from gemmsmith.cli.check_prepare import Asked
 from gemmsmith.cli.options.trial import TrialOptions
 from gemmsmith.cli.render.check_report import Report
-from gemmsmith.cure.fault import Fault, fault_of
+from gemmsmith.cure.fault import fault_of
 from gemmsmith.cure.search import Outcome, find_cure
 from gemmsmith.cure.suggestion import Suggestion
 from gemmsmith.errors import GemmsmithError
@@ -80,8 +80,8 @@ class _CopyBench:
     trial: Trial
     names: frozenset[str]
 
-    def fails(self, edited: Edited) -> Outcome | None:
-        """The failing trial on a copy. A kernel that gave no product has to give one, in whatever layout."""
+    def fails(self, edited: Edited, trial: Trial | None = None) -> Outcome | None:
+        """One trial of a copy. A kernel that gave no product has to give one, in whatever layout."""
         try:
             spec, config = self._kernel(edited)
             problem, arch = self.trial.problem, self.runner.compiled.arch
@@ -89,9 +89,9 @@ class _CopyBench:
             if compiled.ptx == self.runner.compiled.ptx and not self._is_launch(spec):
                 return None
             runner = replace(self.runner, spec=spec, config=config).with_code(compiled)
-            if self._is_unread:
+            if self._is_unread and trial is None:
                 return self._product(runner)
-            verdict = runner.run(self.trial)
+            verdict = runner.run(trial or self.trial)
         except GemmsmithError:
             return None
         return Outcome(verdict.trusted, None if verdict.trusted else fault_of(verdict, self.names))
@@ -102,7 +102,7 @@ class _CopyBench:
         except GemmsmithError:
             return None
         if not report.ok or not self._is_better(report):
-            return Outcome(False, self._first_fault(report))
+            return self._what_is_left(report)
         passed = sum(verdict.trusted for _, verdict in report.verdicts)
         tried = f"all {passed} trials pass" if report.status in _RIGHT else f"then {report.conclusion()}"
         return Outcome(True, tried=tried, expected=_layout(report.settled) == _layout(self.report.settled))
@@ -146,9 +146,20 @@ class _CopyBench:
         before, after = ({trial.label for trial, _ in each.failed} for each in (self.report, report))
         return self.trial.label not in after and (not self.report.ok or after < before)
 
-    def _first_fault(self, report: Report) -> Fault | None:
+    def _what_is_left(self, report: Report) -> Outcome | None:
+        """The fault that a copy still has. Where the user's kernel has it as well, in a trial that was not reached, and
+        all trials before pass, the change cured one of two faults."""
         failed = [(t, v) for t, v in report.failed if not report.only_warns(t, v)] or report.failed
-        return fault_of(failed[0][1], self.names) if failed else None
+        if not failed:
+            return None
+        trial, verdict = failed[0]
+        fault = fault_of(verdict, self.names)
+        earlier = {each.label for each, _ in self.report.verdicts}
+        other = trial.label not in earlier and report.spec.signature == self.runner.spec.signature
+        same = other and fault_of(self.runner.run(trial), self.names).key == fault.key
+        passed = sum(verdict.trusted for _, verdict in report.verdicts)
+        tried = f"{passed} trials pass; a second fault is left, which the kernel has without this change, too: "
+        return Outcome(False, fault, trial, same, f"{tried}{trial.label}")
 
     def _is_launch(self, spec: KernelSpec) -> bool:
         """Whether the copy is launched in another way."""

@@ -149,5 +149,20 @@ def index_expressions(program: Program) -> Iterator[tuple[Function, Node]]:
         for node in below(function.body, "assignment_expression", "init_declarator", "binary_expression",
                           "pointer_expression"):  # fmt: skip
             text = function.code.of(node)
-            if node.type in ("assignment_expression", "init_declarator") and "*" in text and len(text) < 300:
+            if node.type in ("assignment_expression", "init_declarator") and _computes(text) and len(text) < 300:
                 yield function, node
+
+
+def _computes(text: str) -> bool:
+    return any(sign in text for sign in "*/%")
+
+
+def passed_leading(program: Program) -> Iterator[tuple[Code, Node, str]]:
+    """Extents that are passed on with a pointer to an operand, as to `load_matrix_sync`, with the operand's role."""
+    roles, known = operands(program), extents(program)
+    for function in program.reached:
+        code = function.code
+        for node in below(function.body, "argument_list"):
+            of = [roles[name] for name in map(code.of, below(node, "identifier")) if name in roles]
+            if len(set(of)) == 1:
+                yield from ((code, each, of[0]) for each in node.named_children if code.of(each) in known)

@@ -14,6 +14,7 @@ _WAIT = re.compile(
     r"(?P<before>__pipeline_wait_prior\s*\(\s*|cp\.async\.wait_group\s+|\b\w*wait\w*\s*<\s*|\b\w*wait\w*\s*\(\s*"
     r'|cp\.async\.wait_group\s*%0;[^;]*?"n"\s*\(\s*)(?P<count>[1-9])(?=\s*[;)>])', re.I
 )  # fmt: skip
+_DIFFERENCE = re.compile(r"wait\w*\s*[<(]\s*(?P<of>[A-Za-z_]\w*\s*-\s*)(?P<less>\d+)", re.I)
 _BARRIER = re.compile(r"__syncthreads\s*\(\s*\)\s*;")
 _MOST = 4
 
@@ -41,6 +42,12 @@ def _smaller_counts(program: Program) -> Iterator[Candidate]:
     """Existing waits that leave fewer groups in flight."""
     for function in program.reached:
         code, start = function.code, function.body.start_byte
+        for match in _DIFFERENCE.finditer(code.text, start, function.body.end_byte):
+            number, line = match.start("less"), code.line(match.start())
+            more = f"{match['of']}{int(match['less']) + 1}"
+            yield Candidate("wait-count", f"the wait of line {line} leaves one group of copies too many in flight",
+                            f"write `{more}` for `{match['of']}{match['less']}` in line {line}",
+                            (Edit(code.path, number, match.end("less"), str(int(match["less"]) + 1)),))  # fmt: skip
         for match in _WAIT.finditer(code.text, start, function.body.end_byte):
             old, at = int(match["count"]), match.start("count")
             for new in dict.fromkeys((old - 1, 0)):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from gemmsmith.cure.accesses import SHAPES, extents, global_accesses, index_expressions
+from gemmsmith.cure.accesses import SHAPES, extents, global_accesses, index_expressions, passed_leading
 from gemmsmith.cure.code import Code, Function, Program, below
 from gemmsmith.cure.edit import Candidate, Edit
 
@@ -34,6 +34,12 @@ def leading_dimensions(program: Program) -> tuple[list[Candidate], list[Candidat
             made = _replaced(access.code, access.leading, name)
             (others if usual or name not in expected[access.role] else likely).append(made)
     rest: list[Candidate] = []
+    for code, each, role in passed_leading(program):
+        for name in extents(program):
+            if name != code.of(each):
+                seen.add((each.start_byte, name))
+                wanted_here = name in expected[role] and code.of(each) not in expected[role]
+                (likely if wanted_here else rest).append(_replaced(code, each, name))
     for function, node in index_expressions(program):
         code, names = function.code, extents(program)
         for each in below(node, "identifier"):

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from gemmsmith.cure.code import Code, Program, below
+from gemmsmith.cure.code import Code, Program, above, below
 from gemmsmith.cure.edit import Candidate, Edit
 
 if TYPE_CHECKING:
@@ -77,10 +77,25 @@ def _grids(program: Program) -> Iterator[tuple[Code, list[Node]]]:
         for node in below(code.root, *_HOLDERS):
             if not code.line(node.start_byte) <= line <= code.last_line(node):
                 continue
-            arguments = _arguments(code, node)
+            arguments = _members(code, node) or _arguments(code, node)
             if arguments:
                 yield code, arguments
                 return
+
+
+def _members(code: Code, node: Node) -> list[Node]:
+    """What `grid.x = …; grid.y = …;` assign, in the same function."""
+    target = node.child_by_field_name("left") if node.type == "assignment_expression" else None
+    match = re.fullmatch(r"(\w+)\.[xyz]", code.of(target)) if target is not None else None
+    holder = next((each for each in above(node) if each.type == "function_definition"), None)
+    if match is None or holder is None:
+        return []
+    found = {}
+    for each in below(holder, "assignment_expression"):
+        left, right = each.child_by_field_name("left"), each.child_by_field_name("right")
+        if left is not None and right is not None and re.fullmatch(rf"{match[1]}\.[xyz]", code.of(left)):
+            found[code.of(left)] = right
+    return [found[name] for name in sorted(found)]
 
 
 def _arguments(code: Code, node: Node) -> list[Node]:

@@ -20,6 +20,7 @@ from gemmsmith.cure.edit import Candidate, applied, carried_back
 from gemmsmith.cure.fault import Fault
 from gemmsmith.cure.suggestion import Suggestion, suggestion_of
 from gemmsmith.userfile.edited import Edited
+from gemmsmith.verify.trial import Trial
 
 _MOST_WHOLE_CHECKS = 4  # they are not counted in the budget
 _MOST_FIRST_STEPS = 3  # partial cures that are completed
@@ -27,11 +28,19 @@ _MOST_FIRST_STEPS = 3  # partial cures that are completed
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a change did. ``fault``: what is left of it; ``tried`` says what passed, and ``expected`` whether the kernel
-    then computes what its author most likely meant, a product of row-major matrices."""
+    """What a change did.
+
+    fault        what is left
+    trial        of a whole check: the trial that shows it, for ``Workbench.fails``
+    independent  the kernel has this fault without the change, too: it is a second one
+    tried        what passed, in words
+    expected     whether the kernel then computes what its author most likely meant, a product of row-major matrices
+    """
 
     cured: bool
     fault: Fault | None = None
+    trial: Trial | None = None
+    independent: bool = False
     tried: str = ""
     expected: bool = True
 
@@ -39,8 +48,8 @@ class Outcome:
 class Workbench(Protocol):
     """Runs a copy. Either method returns None where the copy does not compile or cannot be run."""
 
-    def fails(self, edited: Edited) -> Outcome | None:
-        """The failing trial alone."""
+    def fails(self, edited: Edited, trial: Trial | None = None) -> Outcome | None:
+        """One trial alone; None: the one that failed."""
 
     def whole_check(self, edited: Edited) -> Outcome | None:
         """Every trial."""
@@ -58,24 +67,34 @@ class _Search:
     def is_over(self) -> bool:
         return seconds_used() > self.deadline
 
-    def attempt(self, candidate: Candidate) -> tuple[Suggestion | None, Fault | None]:
-        """A cure; or what was left of the fault, where the change made a difference."""
+    def attempt(self, candidate: Candidate, trial: Trial | None = None) -> tuple[Suggestion | None, Outcome | None]:
+        """A cure; or what was left of the fault."""
         edited = applied(candidate.edits, self.program.files)
-        outcome = self.bench.fails(edited)
+        outcome = self.bench.fails(edited, trial)
         if outcome is None or not outcome.cured:
-            return None, outcome.fault if outcome is not None else None
+            return None, outcome
         if self.whole_checks == _MOST_WHOLE_CHECKS:
             return None, None
         started, self.whole_checks = seconds_used(), self.whole_checks + 1
         whole = self.bench.whole_check(edited)
         self.deadline += seconds_used() - started
         if whole is None or not whole.cured:
-            return None, whole.fault if whole is not None else None
+            return None, whole
         found = suggestion_of(candidate, self.program.files, whole.tried)
         if whole.expected:
             return found, None
         self.second_best = self.second_best or found
         return None, None
+
+    def completed(self, first: Candidate, left: Fault, trial: Trial | None) -> Suggestion | None:
+        """``first`` with a second change, for what it leaves of the fault or for another fault."""
+        for candidate in _with_second(self.program, first, left):
+            if self.is_over:
+                break
+            found, _ = self.attempt(candidate, trial)
+            if found is not None:
+                return found
+        return None
 
 
 def seconds_used() -> float:
@@ -94,16 +113,18 @@ def find_cure(program: Program, fault: Fault, bench: Workbench, seconds: float) 
         found, left = search.attempt(candidate)
         if found is not None:
             return found
-        if left is not None and (progress := _progress(fault, left)):
-            parts.append((progress, candidate, left))
+        if left is None or left.fault is None:
+            continue
+        if left.independent:  # this fault is cured; the kernel has another one
+            complete = search.completed(candidate, left.fault, left.trial)
+            return complete or suggestion_of(candidate, program.files, left.tried)
+        if progress := _progress(fault, left.fault):
+            parts.append((progress, candidate, left.fault))
     parts.sort(key=lambda part: part[0])
-    for _, first, left in parts[:_MOST_FIRST_STEPS]:
-        for candidate in _completed(program, first, left):
-            if search.is_over:
-                return search.second_best
-            found, _ = search.attempt(candidate)
-            if found is not None:
-                return found
+    for _, first, rest in parts[:_MOST_FIRST_STEPS]:
+        found = search.completed(first, rest, None)
+        if found is not None:
+            return found
     return search.second_best
 
 
@@ -118,7 +139,7 @@ def _progress(before: Fault, after: Fault) -> int:
     return 1 if before.unwritten and not after.unwritten else 3
 
 
-def _completed(program: Program, first: Candidate, left: Fault) -> Iterator[Candidate]:
+def _with_second(program: Program, first: Candidate, left: Fault) -> Iterator[Candidate]:
     """``first`` with each change that what is left of the fault suggests."""
     texts = dict(applied(first.edits, program.files))
     copy = replace(program, files=_copied(program.files, texts), _functions=[])
