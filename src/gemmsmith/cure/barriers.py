@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 _MOST = 10  # single places tried
 _MOST_PAIRS = 6
+_MOST_WEAK = 2
 
 
 def barriers(program: Program, fault: Fault) -> Iterator[Candidate]:
@@ -30,8 +31,10 @@ def barriers(program: Program, fault: Fault) -> Iterator[Candidate]:
     for text in _texts(program, races):
         singles = [slots for slots in ranked if len(slots) == 1]
         several = [slots for slots in ranked if len(slots) > 1]
-        complete = [slots for slots in singles if _covers(slots, options)]
-        for slots in [*complete[:_MOST], *several[:_MOST_PAIRS], *[s for s in singles if s not in complete][:_MOST]]:
+        complete = [slots for slots in singles if _covers(slots, options, weakly=False)]
+        weak = [slots for slots in singles if slots not in complete and _covers(slots, options, weakly=True)]
+        rest = [slots for slots in singles if slots not in complete][:_MOST]
+        for slots in [*complete[:_MOST], *weak[:_MOST_WEAK], *several[:_MOST_PAIRS], *rest]:
             if not any(_beside_barrier(slot) for slot in slots):
                 yield _candidate(slots, text, options)
 
@@ -52,15 +55,18 @@ def _ranked(options: Sequence[tuple[Race, list[Slot]]]) -> list[tuple[Slot, ...]
     slots: dict[tuple[str, int, int], Slot] = {}
     order: dict[tuple[str, int, int], tuple[int, int]] = {}
     for _, found in options:
-        for i, slot in enumerate(found):
+        for i, slot in enumerate(each for each in found if not each.is_weak):
             slots.setdefault(slot.key, slot)
             count, place = order.get(slot.key, (0, 0))
             order[slot.key] = count + 1, place + i
+    for slot in (slot for _, found in options for slot in found if slot.is_weak):
+        slots.setdefault(slot.key, slot)
+        order.setdefault(slot.key, (0, len(order)))
     keys = sorted(slots, key=lambda key: (-order[key][0], order[key][1]))
     ranked: list[tuple[Slot, ...]] = [(slots[key],) for key in keys]
     if order[keys[0]][0] == len(options):
         return ranked
-    parts = [{slot.key for slot in found} for _, found in options]
+    parts = [{slot.key for slot in found if not slot.is_weak} for _, found in options]
     sets = [
         chosen for count in (2, 3) for chosen in combinations(keys[:12], count)
         if all(part & set(chosen) for part in parts)
@@ -71,9 +77,9 @@ def _ranked(options: Sequence[tuple[Race, list[Slot]]]) -> list[tuple[Slot, ...]
     return ranked + [tuple(slots[key] for key in chosen) for chosen in small]
 
 
-def _covers(slots: tuple[Slot, ...], options: Sequence[tuple[Race, list[Slot]]]) -> bool:
+def _covers(slots: tuple[Slot, ...], options: Sequence[tuple[Race, list[Slot]]], *, weakly: bool) -> bool:
     keys = {slot.key for slot in slots}
-    return all(keys & {slot.key for slot in found} for _, found in options)
+    return all(keys & {slot.key for slot in found if weakly or not slot.is_weak} for _, found in options)
 
 
 def _beside_barrier(slot: Slot) -> bool:

@@ -25,6 +25,7 @@ class Slot:
     block: Node
     index: int
     next_iteration: bool = False
+    is_weak: bool = False  # it parts them only if they are accesses of two iterations
 
     @property
     def key(self) -> tuple[str, int, int]:
@@ -147,11 +148,11 @@ def _between(function: Function, first: Node, second: Node) -> Iterator[Slot]:
     block, i, j = shared[0]
     if i < j:
         yield from (Slot(function.code, block, index) for index in range(i, j))
-        return
+    in_order = i < j
     for block, i, j in shared:
         loop = block.parent
         if loop is None or loop.type not in LOOPS:
             continue
         last = len(children(block)) - 1
         for index in (last, -1, *range(i, last), *range(j)):
-            yield Slot(function.code, block, index, next_iteration=True)
+            yield Slot(function.code, block, index, next_iteration=True, is_weak=in_order)
