@@ -10,6 +10,7 @@ far       blocks far from the origin along both extents; matrices of more than 2
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
@@ -215,6 +216,9 @@ def _edges(subject: Subject, full: bool) -> Iterator[Trial]:
         for value in (edge.value - 1, edge.value, edge.value + 1) if full else (edge.value,):
             if value >= 0:
                 yield from _at_edge(subject, replace(edge, value=value))
+        if edge.axis == "K" and not any(edge.value < v <= edge.value + subject.depth for v in subject.edges.along("K")):
+            # Past the edge of a loop's counter there must be terms to lose.
+            yield from _at_edge(subject, replace(edge, value=edge.value + 2 * subject.depth + 1))
     corner = {axis: max((e.value for e in found if e.axis == axis), default=0) for axis in ("M", "N", "K")}
     if sum(value > 0 for value in corner.values()) > 1:
         tile = subject.one_tile(usual)
@@ -236,15 +240,15 @@ def _at_edge(subject: Subject, edge: Edge) -> Iterator[Trial]:
 
 def _at_block(subject: Subject, edge: Edge) -> Trial | None:
     """The block at an edge, in a product that has it, and a block on the other side."""
-    index = "xyz".index(edge.axis)
-    for axis in ("M", "N"):
-        extent = (edge.value + 2) * subject.tile[axis == "N"]
-        problem = subject.cubed(with_extent(_whole(subject), axis, extent))
+    index, (bm, bn) = "xyz".index(edge.axis), subject.tile
+    count, side = edge.value + 2, math.isqrt(edge.value + 1) + 2
+    for rows, columns in ((count, 1), (1, count), (side, side)):
         try:
+            problem = subject.cubed(_whole(subject).with_(m=rows * bm, n=columns * bn))
             grid = subject.spec.geometry(problem, subject.config).grid
         except GemmsmithError:
             continue
-        if grid[index] > edge.value:
+        if grid[index] > edge.value and all(extent < 2**31 for extent in grid):
             block = [0, 0, 0]
             block[index] = edge.value
             number = block[0] + grid[0] * (block[1] + grid[1] * block[2])

@@ -10,12 +10,14 @@ from gemmsmith.errors import GemmsmithError
 from gemmsmith.problem import Problem
 from gemmsmith.sim.device import SimDevice
 from gemmsmith.verify.check_shapes import tile_of_grid
-from gemmsmith.verify.edge_trials import Subject
+from gemmsmith.verify.edge_trials import Subject, edge_trials
 from gemmsmith.verify.float_constants import adds_in_memory, compared_floats
+from gemmsmith.verify.harness import refusal
 from gemmsmith.verify.kernel_edges import kernel_edges
 from gemmsmith.verify.raggedness import ANY, Raggedness, find_raggedness
 from gemmsmith.verify.trial import Size, Trial
 from gemmsmith.verify.trial_runner import TrialRunner
+from gemmsmith.verify.trials import ragged_trial
 from gemmsmith.verify.verdict import Verdict
 
 
@@ -33,6 +35,15 @@ def fit_subject(
     subject = Subject(spec, config, base, tile, edges, found.multiples, compared_floats(ptx), adds_in_memory(ptx), c,
                       square=square)  # fmt: skip
     return replace(subject, samples=_samples(runner, subject)), found
+
+
+def fitted_trials(runner: TrialRunner, base: Problem, c: str, full: bool) -> list[Trial]:
+    """The trials that fit a kernel; a ragged shape is tried first, to see which multiples it needs."""
+    trial = ragged_trial(runner.spec, base, c)
+    verdict = _run(runner, trial) if not refusal(runner.spec.signature, trial.problem) else None
+    passed = verdict is not None and verdict.trusted
+    subject, _ = fit_subject(runner, base, c, None if passed else (trial, verdict))
+    return list(edge_trials(subject, full))
 
 
 def _run(runner: TrialRunner, trial: Trial) -> Verdict | None:

@@ -185,7 +185,7 @@ def verify_launch(
         )
     except (SimulationError, LaunchError) as error:
         if not isinstance(error, KernelFaultError):
-            return replace(blank, reasons=_words(error))
+            return replace(blank, reasons=_words(error), faulted=True)
         words = _words(error)
         fault = error.fault
         told = explained(lambda: [explainer().fault(fault)])
@@ -195,6 +195,7 @@ def verify_launch(
             faults=tuple(told),
             told=len(words) if told else 0,
             notes=tuple(getattr(device, "notes", ())),
+            faulted=True,
         )
     verdict = _judge(blank, spec, data, after, damage, c != "unset", partial=blocks is not None, written=written)
     if fill == "zero sums" and verdict.ok:

@@ -36,11 +36,13 @@ _SMALL = (0, 1, 2, 3, 4, 5, 6, 7)
 _LARGEST = {"K": 2**13, "M": 2**23, "N": 2**23, "MN": 2**16, "MK": 2**12, "NK": 2**12}
 _GRID_LIMITS = (2**31 - 1, 65535, 65535)
 _SAME_WALK = Addresses(1 << 40, 1 << 40, 1 << 40, 1 << 40)
-_MOST_EDGES = 8  # for each axis
-_MOST_STEPS = {"K": 250_000}  # of all walks along an axis: about half a second
+_MOST_EDGES = 24  # for each axis
+_MOST_CONSTANTS = 12
+_MOST_STEPS = {"K": 400_000}  # of all walks along an axis: under a second
 _OTHER_STEPS = 50_000
 _STEPS_PER_K = 50  # integer instructions of one thread; more is a loop that does not end
 _CORNER_THREADS = 16
+_PROBED_K = 512  # a multiple of every usual k-tile
 _NEAR = 2**16  # an extent that a launch may have where another axis is looked at
 _FAR = 2**18  # rows and columns of the product whose blocks are looked at
 
@@ -157,12 +159,12 @@ class _Probe:
 
     def _depths(self) -> tuple[int, ...]:
         """ΔK ÷ Δrounds of each loop whose number of rounds grows with K."""
-        small, large = (self._jumps(k) for k in (1024, 2048))
+        small, large = (self._jumps(k) for k in (_PROBED_K, 2 * _PROBED_K))
         found = set()
         for loop, rounds in large.items():
             more = rounds - small.get(loop, 0)
-            if more > 0 and 1024 % more == 0:
-                found.add(1024 // more)
+            if more > 0 and _PROBED_K % more == 0:
+                found.add(_PROBED_K // more)
         return tuple(sorted(found, reverse=True))
 
     def _jumps(self, k: int) -> dict[int, int]:
@@ -170,7 +172,7 @@ class _Probe:
         launch = self._launch(problem)
         if launch is None:
             return {}
-        return self.walk.follow(Thread(launch[0]), launch[1]).jumps
+        return self.walk.follow(Thread(launch[0]), launch[1], 4000 + _STEPS_PER_K * k).jumps
 
     # -- edges --------------------------------------------------------------------------------------------------------
 
@@ -219,9 +221,8 @@ class _Probe:
         while power <= largest:
             values.add(power)
             power *= 2
-        for constant in self.constants:
-            for unit in {1, *(u for u in units if u)}:
-                values |= {constant * unit + off for off in (-1, 0, 1)}
+        for constant in self.constants[-_MOST_CONSTANTS:]:
+            values |= {constant - 1, constant, constant + 1}
         for unit in units:
             values |= {unit - 1, unit, unit + 1}
         return sorted(v for v in values if 0 <= v <= largest)
@@ -282,7 +283,7 @@ class _Probe:
         threads = geometry.block
         last = (threads[0] - 1, threads[1] - 1, threads[2] - 1)
         signs = [0] * len(self.walk.sites)
-        for thread in ((0, 0, 0), last):
+        for thread in ((0, 0, 0), last) if problem.k <= self.base.k else ((0, 0, 0),):
             met = self.walk.follow(Thread(geometry, block, thread), arguments, 4000 + _STEPS_PER_K * problem.k)
             self.left -= met.steps
             signs = [a | b for a, b in zip(signs, met.signs, strict=True)]

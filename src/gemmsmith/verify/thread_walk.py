@@ -362,8 +362,9 @@ def _limit(each: Instruction) -> int | None:
     if each.opcode in ("min", "max"):
         return 0
     last = each.operands[-1]
-    if each.opcode == "and" and isinstance(last, Immediate) and last.bits > 0 and last.bits & (last.bits + 1) == 0:
-        return last.bits
+    if each.opcode == "and" and isinstance(last, Immediate) and 0 < last.bits < 1 << 31:
+        kept = last.bits | ((last.bits & -last.bits) - 1)  # with the bits below the mask, which are no limit
+        return kept if kept & (kept + 1) == 0 else None
     if each.opcode == "rem" and isinstance(last, Immediate) and last.bits > 1:
         return last.bits - 1
     return None

@@ -98,6 +98,11 @@ def _odd(base: Problem) -> Problem:
     return base.with_(lda=base.a_shape[1] + 3, ldb=base.b_shape[1] + 5, ldc=base.n + 7)
 
 
+def ragged_trial(spec: KernelSpec, base: Problem, c: str) -> Trial:
+    """One short of whole tiles in N, and beyond them in M and K."""
+    return Trial(RAGGED, _ragged(spec, base), "float", "normal", "lockstep", c)
+
+
 def _ragged(spec: KernelSpec, base: Problem) -> Problem:
     ragged = base.with_(m=base.m + 1, n=base.n - 1 or 1, k=base.k + 3)
     cube = base.with_(m=base.n + 1, n=base.n + 1, k=base.n + 1)

@@ -33,6 +33,7 @@ class Verdict:
     repeat       a command line that reproduces this case
     faults       faults and races of the launch as their author reads them; the first ``told`` reasons say the same
     notes        what the launch did that is legal but worth knowing
+    faulted      the launch ended with an error of the device, so that there is no result
     hazards      the races among the reasons
     """
 
@@ -59,6 +60,7 @@ class Verdict:
     faults: tuple[FaultReport, ...] = ()
     told: int = 0
     notes: tuple[str, ...] = ()
+    faulted: bool = False
     hazards: tuple[Hazard, ...] = ()
 
     @property

@@ -73,7 +73,7 @@ class Report:
         if trial.label.startswith(LARGE):  # int indices are usual; who writes 64-bit ones means to go beyond 2³¹
             return not self._has_long_indices
         if trial.label == NO_K:  # a fault at the first k-tile, which is always loaded
-            return verdict.wrong == 0 and any(r.startswith("SimulationError") for r in verdict.reasons)
+            return verdict.faulted
         if trial.label == ODD and not _VECTORS.search(self.compiled.ptx):
             return False
         if trial.label in (ODD, RAGGED):  # without guards, threads write into their neighbours' rows
