@@ -6,10 +6,12 @@ from __future__ import annotations
 class GemmsmithError(Exception):
     """Base of all errors that gemmsmith raises deliberately.
 
-    ``message`` says what happened, with the value and the arithmetic; ``hint`` says what to do.
+    ``message`` says what happened, with the value and the arithmetic; ``hint`` says what to do; ``status`` is that of
+    the kernel, where one was checked.
     """
 
     exit_code = 1
+    status = ""
 
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(message)

@@ -36,13 +36,14 @@ def report_bug(error: Exception, as_json: bool) -> None:
 
 
 def error_object(error: GemmsmithError) -> dict[str, Any]:
-    """{"error": {"kind", "message", "hint", "exit_code"}}; a compile error has the compiler's "log" besides."""
+    """{"error": {"kind", "message", "hint", "exit_code"}}; a compile error has the compiler's "log" besides, and the
+    error of a check a "status"."""
     facts: dict[str, Any] = {
         "kind": type(error).__name__, "message": error.message, "hint": error.hint, "exit_code": error.exit_code,
     }  # fmt: skip
     if isinstance(error, CompileError):
         facts["log"] = error.log
-    return {"error": facts}
+    return {"error": facts, **({"status": error.status} if error.status else {})}
 
 
 def wants_json(words: Sequence[str]) -> bool:

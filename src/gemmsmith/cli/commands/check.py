@@ -20,6 +20,7 @@ from gemmsmith.cli.options.output import FormatOptions
 from gemmsmith.cli.options.problem import ShapeOptions
 from gemmsmith.cli.options.trial import TrialOptions
 from gemmsmith.cli.options.verification import VerificationOptions
+from gemmsmith.cli.render.findings import NOT_RUNNABLE
 from gemmsmith.cli.render.format_names import Format
 from gemmsmith.errors import GemmsmithError, MissingDeviceError, UsageError
 
@@ -87,6 +88,7 @@ def command(
     try:
         ok = _check_launches(asked) if arguments.launches(kernels[0]) else _check_product(asked)
     except GemmsmithError as error:
+        error.status = NOT_RUNNABLE
         error.exit_code = _NO_DEVICE if isinstance(error, MissingDeviceError) else _NOT_RUNNABLE
         if output.form.is_document:
             _print_document(asked, [error_object(error)])

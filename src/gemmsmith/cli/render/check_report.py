@@ -78,7 +78,9 @@ class Report:
             return False
         if trial.label in (ODD, RAGGED):  # without guards, threads write into their neighbours' rows
             return not _races_in_shared_memory(verdict)
-        return trial.label == UNREAD or (trial.label == DISTINCT and self.square and not _races(verdict))
+        return trial.label == UNREAD or (
+            trial.label == DISTINCT and self.square and not _races_in_shared_memory(verdict)
+        )
 
     @property
     def _has_long_indices(self) -> bool:
