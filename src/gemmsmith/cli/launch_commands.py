@@ -210,7 +210,8 @@ def _one_or_all(word: str, made: list[dict[str, Any]], summary: dict[str, Any]) 
 
 def _next(word: str, options: KernelOptions, given: ArgumentOptions, launch: Launch, count: int) -> str:
     """The command that a passing check leads to."""
-    return _command("explain", word, [*option_words(options, ArgumentOptions(args=given.args))], launch, count)
+    shown = ArgumentOptions(args=given.args, cooperative=given.cooperative)
+    return _command("explain", word, [*option_words(options, shown)], launch, count)
 
 
 def _command(command: str, word: str, options: list[str], launch: Launch, count: int) -> str:

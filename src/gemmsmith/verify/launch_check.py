@@ -118,7 +118,8 @@ class _Checker:
             notes_of_fault = tuple(getattr(where, "notes", ()))
             return TrialOutcome(trial, (said,), notes_of_fault, faults=tuple(made), told=len(made))
         reasons = [*map(str, result.hazards), *result.damage]
-        notes: list[str] = list(getattr(where, "notes", ()))
+        notes: list[str] = []
+        own = list(result.notes)
         told = explained(lambda: self._explainer().races(result.hazards)) if result.hazards else []
         covered = len(result.hazards) if told else 0
         if trial.fill == "poison":
@@ -130,7 +131,8 @@ class _Checker:
             reasons += self._order_matters(result)
         if self.first is None:
             self.first, self.arguments = result, arguments
-        return TrialOutcome(trial, tuple(reasons), tuple(notes), result.hazards, result.prints, result.seconds,
+        said_too = tuple(dict.fromkeys((*notes, *own)))
+        return TrialOutcome(trial, tuple(reasons), said_too, result.hazards, result.prints, result.seconds,
                             tuple(told), covered)  # fmt: skip
 
     def _explainer(self) -> Explainer:
