@@ -31,7 +31,7 @@ RACING = TILED % (BARRIER, "")
 def document(tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
     path = tmp_path_factory.mktemp("cure") / "kernel.cu"
     path.write_text(RACING)
-    result = CliRunner().invoke(app, ["check", str(path), "--format", "sarif"])
+    result = CliRunner().invoke(app, ["check", str(path), "--format", "sarif", "--cures", "60"])
     assert result.exit_code == 1
     return json.loads(result.output)  # type: ignore[no-any-return]
 
@@ -132,7 +132,8 @@ def test_no_try_begins_after_the_time_is_up() -> None:
 
 def test_a_barrier_of_the_same_iteration_and_of_the_next_one() -> None:
     program = _program()
-    assert [slot.after_line for slot in parting(program, ("k.cu", 4), ("k.cu", 5))] == [4]
+    found = parting(program, ("k.cu", 4), ("k.cu", 5))
+    assert [(slot.after_line, slot.is_weak) for slot in found] == [(4, False), (5, True), (3, True)]
     assert parting(program, ("k.cu", 5), ("k.cu", 4))[0].after_line == 5
 
 

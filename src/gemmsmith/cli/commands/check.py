@@ -50,6 +50,7 @@ def command(
         typer.Option(
             "--cures",
             min=0,
+            envvar="GEMMSMITH_CURES",
             help="Seconds in which changes of a copy are tried after a failure, to name its cause. 0: none.",
             rich_help_panel="Verification",
         ),
