@@ -27,6 +27,8 @@ from gemmsmith.verify.written import read_parameters
 
 _OLDER_ARCH = "sm_80"
 
+BUDGET_S = 15.0  # on one core, from the start of the program to the verdict
+
 
 @dataclass(frozen=True)
 class Asked:
@@ -41,6 +43,8 @@ class Asked:
     checks: VerificationOptions
     cache: CacheOptions
     trial: TrialOptions = field(default_factory=TrialOptions)
+    cures: float = 0.0  # seconds in which changes of a copy are tried after a failure
+    budget: float = BUDGET_S
 
 
 @dataclass(frozen=True)

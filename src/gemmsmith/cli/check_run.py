@@ -14,6 +14,7 @@ from dataclasses import replace
 
 from gemmsmith.call.binding import CompileFn
 from gemmsmith.cli.check_certificate import add_certificate
+from gemmsmith.cli.check_cures import find_causes
 from gemmsmith.cli.check_prepare import Asked, Prepared, prepare
 from gemmsmith.cli.estimate import check_memory
 from gemmsmith.cli.launch_report import hints, launch_facts, repeat_words
@@ -34,7 +35,6 @@ from gemmsmith.verify.verdict import Verdict
 
 __all__ = ["Asked", "run_check"]
 
-BUDGET_S = 15.0  # on one core, from the start of the program to the verdict
 _SPARE_S = 2.0  # of it, for starting the program, the last trial and the report
 
 
@@ -57,6 +57,7 @@ def run_check(spec: KernelSpec, config: Config, asked: Asked) -> Report:
     report.seconds = seconds_used() - started
     if passed:
         _after_pass(runner, report)
+    report.causes = find_causes(report, runner, asked, run_check)
     return report
 
 
@@ -94,10 +95,10 @@ def _fitted_trials(
         return False
     planned = list(edge_trials(subject))
     report.trials += planned
-    report.budget = BUDGET_S
+    report.budget = asked.budget
     report.more = full_count(subject) - len(planned)
     for trial in planned:
-        if seconds_used() - started > BUDGET_S - _SPARE_S:
+        if seconds_used() - started > asked.budget - _SPARE_S:
             break
         verdict = runner.run(trial)
         report.verdicts.append((trial, replace(verdict, repeat=_repeat(verdict, asked))))

@@ -214,7 +214,8 @@ def _edges(subject: Subject, full: bool) -> Iterator[Trial]:
     found = [edge for edge in found if not (edge.axis in ("M", "N", "MN") and edge.value < 2)]
     for edge in sorted(found, key=lambda edge: edge.value):
         for value in (edge.value - 1, edge.value, edge.value + 1) if full else (edge.value,):
-            yield from _at_edge(subject, replace(edge, value=value))
+            if value >= 0:
+                yield from _at_edge(subject, replace(edge, value=value))
         if edge.axis == "K" and not any(edge.value < v <= edge.value + subject.depth for v in subject.edges.along("K")):
             # Past the edge of a loop's counter there must be terms to lose.
             yield from _at_edge(subject, replace(edge, value=edge.value + 2 * subject.depth + 1))

@@ -39,7 +39,7 @@ from gemmsmith.run.device import Device
 from gemmsmith.run.memory import GUARD_BYTES, POISON, Damage, GuardedMatrix
 from gemmsmith.sim.device import SimDevice
 from gemmsmith.sim.faults import KernelFaultError
-from gemmsmith.sim.hazards import HazardError
+from gemmsmith.sim.hazards import Hazard, HazardError
 from gemmsmith.verify.arithmetic import exact_limit
 from gemmsmith.verify.bounds import theory
 from gemmsmith.verify.compare import MODES, Arithmetic, Comparison, check_mode, compare
@@ -169,6 +169,7 @@ def verify_launch(
     )  # fmt: skip
 
     races: list[str] = []
+    hazards: list[Hazard] = []
     found: list[FaultReport] = []
     notes: list[str] = []
     operands_seen: list[Operand] = []
@@ -186,8 +187,8 @@ def verify_launch(
             device.synchronize()
         except HazardError as error:
             races.extend(_words(error))
-            hazards = error.hazards
-            found.extend(explained(lambda: explainer().races(hazards)))
+            hazards.extend(error.hazards)
+            found.extend(explained(lambda: explainer().races(tuple(hazards))))
         notes.extend(getattr(device, "notes", ()))
 
     def again() -> Verdict:
@@ -227,6 +228,7 @@ def verify_launch(
     return replace(
         verdict,
         reasons=(*races, *verdict.reasons),
+        hazards=tuple(hazards),
         faults=tuple(found),
         told=covered,
         notes=tuple(dict.fromkeys(notes)),

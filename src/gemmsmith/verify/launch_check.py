@@ -131,7 +131,8 @@ class _Checker:
             reasons += self._order_matters(result)
         if self.first is None:
             self.first, self.arguments = result, arguments
-        return TrialOutcome(trial, tuple(reasons), (*notes, *own), result.hazards, result.prints, result.seconds,
+        said_too = tuple(dict.fromkeys((*notes, *own)))
+        return TrialOutcome(trial, tuple(reasons), said_too, result.hazards, result.prints, result.seconds,
                             tuple(told), covered)  # fmt: skip
 
     def _explainer(self) -> Explainer:

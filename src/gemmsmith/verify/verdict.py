@@ -12,6 +12,7 @@ from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import FP32, Problem
 from gemmsmith.run.memory import Damage
+from gemmsmith.sim.hazards import Hazard
 from gemmsmith.verify.excerpt import excerpt
 from gemmsmith.verify.fault_report import FaultReport
 
@@ -33,6 +34,7 @@ class Verdict:
     faults       faults and races of the launch as their author reads them; the first ``told`` reasons say the same
     notes        what the launch did that is legal but worth knowing
     faulted      the launch ended with an error of the device, so that there is no result
+    hazards      the races among the reasons
     """
 
     kernel: str
@@ -59,6 +61,7 @@ class Verdict:
     told: int = 0
     notes: tuple[str, ...] = ()
     faulted: bool = False
+    hazards: tuple[Hazard, ...] = ()
 
     @property
     def ok(self) -> bool:

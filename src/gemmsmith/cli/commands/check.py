@@ -46,6 +46,16 @@ def command(
     timeout: Annotated[
         float, typer.Option("--timeout", help="Seconds that a simulated launch may take.", rich_help_panel="Device")
     ] = 120,
+    cures: Annotated[
+        float,
+        typer.Option(
+            "--cures",
+            min=0,
+            envvar="GEMMSMITH_CURES",
+            help="Seconds in which changes of a copy are tried after a failure, to name its cause. 0: none.",
+            rich_help_panel="Verification",
+        ),
+    ] = 10,
     jobs: Annotated[
         int,
         typer.Option(
@@ -75,9 +85,10 @@ def command(
         from gemmsmith.cli.check_folder import check_folders
 
         words = option_words(options, shape, device, checks, trial, cache, arguments)
+        words += ["--cures", f"{cures:g}"]
         check_folders(kernels, words, seconds=timeout, jobs=jobs, form=output.form)
         return
-    asked = _Asked(kernels[0], options, shape, device, timeout, arguments, checks, cache, output.form, trial)
+    asked = _Asked(kernels[0], options, shape, device, timeout, arguments, checks, cache, output.form, trial, cures)
     try:
         ok = _check_launches(asked) if arguments.launches(kernels[0]) else _check_product(asked)
     except GemmsmithError as error:
@@ -102,6 +113,7 @@ class _Asked:
     cache: CacheOptions
     form: Format
     trial: TrialOptions
+    cures: float
 
 
 def _check_launches(asked: _Asked) -> bool:
@@ -119,7 +131,7 @@ def _check_product(asked: _Asked) -> bool:
 
     free = asked.shape == _SHAPE
     report = check_product(Asked(asked.kernel, asked.options, asked.shape, free, asked.device, asked.timeout,
-                                 asked.checks, asked.cache, asked.trial))  # fmt: skip
+                                 asked.checks, asked.cache, asked.trial, asked.cures))  # fmt: skip
     if asked.form.is_document:
         _print_document(asked, [report.to_json()])
     else:

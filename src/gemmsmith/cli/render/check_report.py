@@ -13,6 +13,7 @@ from gemmsmith.cli.render.certificate_text import certificate_json, certificate_
 from gemmsmith.cli.render.excerpt import Shown, print_verdict
 from gemmsmith.cli.render.output import bytes_text, item, print_json, say
 from gemmsmith.compile.compiled import CompiledKernel
+from gemmsmith.cure.suggestion import Suggestion
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import Problem
 from gemmsmith.trace.kernel_names import as_written
@@ -65,6 +66,7 @@ class Report:
     seconds: float = 0.0
     more: int = 0  # trials of verify --full beyond those that were planned
     certificate: Certificate | None = None
+    causes: tuple[Suggestion, ...] = ()  # each confirmed by a changed copy
 
     @property
     def ok(self) -> bool:
@@ -175,6 +177,7 @@ class Report:
             "registers": used.registers, "static_smem": used.static_smem, "launch": self.launch,
             "trials": [{"label": t.label, "schedule": t.schedule, "c": t.c, **self._own_json(v)}
                        for t, v in self.verdicts],
+            "causes": [cause.to_json() for cause in self.causes],
             "hints": self.hints, "note": self.note(), "verdict": self.conclusion(), "next": self.next_command(),
             "warnings": self._warnings(), "notes": self.launch_notes,
             "skipped": [{"label": label, "reason": why} for label, why in self.skipped],
@@ -245,6 +248,9 @@ class Report:
                 head = verdict.head.replace(str(verdict.problem), self.own(verdict.problem), 1)
                 head = head.replace("WRONG:", "not right:", 1) if self.ok else head
                 print_verdict(verdict, head, "yellow" if self.ok else "red", self.verbose, shown)
+        for cause in self.causes:
+            item(cause.sentence, "green")
+            say(cause.diff)
         if note := self.note():
             say(note)
         for note in self.launch_notes:

@@ -46,13 +46,15 @@ class Place:
 
 @dataclass(frozen=True)
 class Finding:
-    """A fault of a kernel. ``level`` is "error", "warning" or "note"; ``related`` are further lines it names."""
+    """A fault of a kernel. ``level`` is "error", "warning" or "note"; ``related`` are further lines it names, ``fixes``
+    changes that cured it in a copy, as in check's JSON."""
 
     rule: str
     level: str
     message: str
     place: Place
     related: tuple[Place, ...] = ()
+    fixes: tuple[Mapping[str, Any], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -84,6 +86,7 @@ def checked(file: Path, entry: str, report: Mapping[str, Any], *, line: int = 0,
     if "error" in report:
         return _refused(file, entry, report["error"], line, seconds)
     found = [finding for trial in report["trials"] for finding in _told(trial, report, file, line)]
+    found = _with_fixes(found, report)
     notes = [Finding("restricted", "warning", text, Place(file.as_posix(), line)) for text in report["warnings"]]
     notes += [replace(_finding(text, file, line), rule=NOTE, level="note") for text in report.get("notes", ())]
     status = report.get("status") or ("right" if report["ok"] else "wrong")
@@ -99,6 +102,16 @@ def _refused(file: Path, entry: str, error: Mapping[str, Any], line: int, second
     finding = Finding("not-runnable", "note" if other else "error", message, places[0])
     status = NOT_A_PRODUCT if other else NOT_RUNNABLE
     return Checked(file.as_posix(), entry, status, False, (finding,), seconds, line, error["message"], error["kind"])
+
+
+def _with_fixes(found: list[Finding], report: Mapping[str, Any]) -> list[Finding]:
+    """The first finding with the cause that was confirmed, if there is one."""
+    causes = tuple(report.get("causes", ()))
+    if not found or not causes:
+        return found
+    said = " ".join(f"Cause: {cause['cause']}. Cure: {cause['change']} (tried in a copy: {cause['tried']})."
+                    for cause in causes)  # fmt: skip
+    return [replace(found[0], message=f"{found[0].message}. {said}", fixes=causes), *found[1:]]
 
 
 def _told(trial: Mapping[str, Any], report: Mapping[str, Any], file: Path, line: int) -> list[Finding]:

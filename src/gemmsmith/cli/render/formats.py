@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 from xml.etree import ElementTree
 
 from gemmsmith import __version__
@@ -83,7 +84,20 @@ def _sarif_result(kernel: Checked, finding: Finding) -> dict[str, object]:
     }
     if finding.related:
         result["relatedLocations"] = [_location(place) | {"id": i} for i, place in enumerate(finding.related)]
+    if finding.fixes:
+        result["fixes"] = [_fix(cause) for cause in finding.fixes]
     return result
+
+
+def _fix(cause: Mapping[str, Any]) -> dict[str, object]:
+    """A change that an editor can apply, one entry for each file."""
+    files: dict[str, list[dict[str, object]]] = {}
+    for part in cause["replacements"]:
+        region = {"startLine": part["start_line"], "startColumn": part["start_column"], "endLine": part["end_line"],
+                  "endColumn": part["end_column"]}  # fmt: skip
+        files.setdefault(part["file"], []).append({"deletedRegion": region, "insertedContent": {"text": part["text"]}})
+    changes = [{"artifactLocation": {"uri": file}, "replacements": parts} for file, parts in files.items()]
+    return {"description": {"text": f"{cause['cause']}: {cause['change']}"}, "artifactChanges": changes}
 
 
 def _location(place: Place) -> dict[str, object]:
