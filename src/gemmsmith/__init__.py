@@ -2,8 +2,8 @@
 
 ``matmul`` and ``gemm`` compute on the device that holds the operands: GPU tensors on their GPU, NumPy arrays on a
 simulator that executes the same kernels from their PTX. ``plan`` prepares a product that is computed many times.
-``kernels`` lists the ladder. ``launch`` runs any kernel of your own, and ``Launch`` describes such a launch. Each is
-imported when it is first used.
+``kernels`` lists the ladder. ``launch`` runs any kernel of your own, and ``Launch`` describes such a launch;
+``texture`` and ``surface`` make arguments of it. Each is imported when it is first used.
 """
 
 from __future__ import annotations
@@ -14,15 +14,18 @@ from typing import TYPE_CHECKING, Any
 from gemmsmith.errors import GemmsmithError
 
 if TYPE_CHECKING:
+    from gemmsmith.call.any_kernel.textures import surface, texture
     from gemmsmith.call.api import gemm, kernels, matmul, plan
     from gemmsmith.call.launch import Launch, launch
     from gemmsmith.call.plan import Plan
 
 __version__ = "0.2.0"
-__all__ = ["GemmsmithError", "Launch", "Plan", "__version__", "gemm", "kernels", "launch", "matmul", "plan"]
+__all__ = ["GemmsmithError", "Launch", "Plan", "__version__", "gemm", "kernels", "launch", "matmul", "plan", "surface",
+           "texture"]  # fmt: skip
 
 _HOMES = dict.fromkeys(("gemm", "kernels", "matmul", "plan"), "gemmsmith.call.api") | {
-    "Plan": "gemmsmith.call.plan", **dict.fromkeys(("Launch", "launch"), "gemmsmith.call.launch")
+    "Plan": "gemmsmith.call.plan", **dict.fromkeys(("Launch", "launch"), "gemmsmith.call.launch"),
+    **dict.fromkeys(("surface", "texture"), "gemmsmith.call.any_kernel.textures"),
 }  # fmt: skip
 
 

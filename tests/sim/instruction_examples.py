@@ -62,6 +62,15 @@ redux.sync.xor.b32 %r1, %t, -1; elect.sync %r1|%p2, -1; activemask.b32 %r2;""",
     "mma of bits": """mma.sync.aligned.m8n8k128.row.col.s32.b1.b1.s32.and.popc {%r1, %r2}, {%r3}, {%r4}, {%r1, %r2};
 mma.sync.aligned.m8n8k128.row.col.s32.b1.b1.s32.xor.popc {%r1, %r2}, {%r3}, {%r4}, {%r1, %r2};""",
     "mma of quad pairs": f"mma.sync.aligned.m8n8k4.col.row.f32.f16.f16.f32 {_C8}, {{%r1, %r2}}, {{%r3, %r4}}, {_C8};",
+    "malloc, free": """{ .param .b64 size; .param .b64 block; st.param.b64 [size], 16; call.uni (block), malloc, (size);
+ld.param.b64 %d2, [block]; } st.u32 [%d2], %t;
+{ .param .b64 block; st.param.b64 [block], %d2; call.uni free, (block); }""",
+    # Without a texture or surface none of these may run.
+    "textures": """setp.gt.u32 %p1, %t, 99; @%p1 tex.2d.v4.f32.f32 {%f0, %f1, %f2, %f3}, [%d1, {%f4, %f5}];
+@%p1 tex.level.a1d.v4.s32.f32 {%r1, %r2, %r3, %r4}, [%d1, {%r5, %f4}], %f5;
+@%p1 tld4.r.2d.v4.f32.f32 {%f0, %f1, %f2, %f3}, [%d1, {%f4, %f5}];""",
+    "surfaces": """setp.gt.u32 %p1, %t, 99; @%p1 suld.b.2d.v2.b16.trap {%h1, %h2}, [%d1, {%r1, %r2}];
+@%p1 sust.b.a2d.v4.b32.clamp [%d1, {%r1, %r2, %r3, %r4}], {%r1, %r2, %r3, %r4};""",
     "exit": "setp.lt.u32 %p1, %t, 5; @%p1 exit;",
     "wmma": f"""
 wmma.load.a.sync.aligned.row.m16n16k16.shared.f16 {_A8}, [room];

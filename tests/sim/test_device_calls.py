@@ -143,12 +143,19 @@ def test_an_unknown_function_is_named_with_what_helps(call: str) -> None:
     assert "-D NDEBUG" in caught.value.hint
 
 
-def test_memory_of_the_device_runtime_is_refused_by_name() -> None:
+def test_memory_of_the_device_runtime_is_given() -> None:
     source = """extern "C" __device__ void* malloc(size_t);
     extern "C" __global__ void k(void** A) { A[threadIdx.x] = malloc(64); }"""
-    with pytest.raises(UnknownInstructionError, match=r"device function 'malloc'.*mine\.cu:2") as caught:
-        run(source, np.zeros(32, np.uint64))
-    assert "memory from the host" in caught.value.hint
+    (blocks,) = run(source, np.zeros(32, np.uint64))
+    assert len(set(blocks.tolist())) == 32
+    assert blocks.all()
+
+
+def test_launches_of_the_device_runtime_are_refused_by_name() -> None:
+    call = "{ .param .b64 a; .param .b64 b; .param .b32 r; call.uni (r), cudaLaunchDeviceV2, (a, b); }"
+    with pytest.raises(UnknownInstructionError, match=r"device function 'cudaLaunchDeviceV2'") as caught:
+        SimDevice().load_ptx(kernel(call, 1), "k")
+    assert "dynamic parallelism" in caught.value.hint
 
 
 def test_endless_recursion_is_a_stack_overflow() -> None:

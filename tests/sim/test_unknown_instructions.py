@@ -49,9 +49,10 @@ barrier.cluster.arrive
 mapa.u64 %d1, %d2, %r1
 setmaxnreg.inc.sync.aligned.u32 240
 tcgen05.wait::ld.sync.aligned
-tex.1d.v4.s32.s32 {%r1, %r2, %r3, %r4}, [%d1, {%r5}]
+tex.cube.v4.f32.f32 {%r1, %r2, %r3, %r4}, [%d1, {%r5, %r6, %r7, %r8}]
 tex.1d.v4.f32.s32 {%r1, %r2, %r3, %r4}, [texture, {%r5}]
-suld.b.1d.b32.trap {%r1}, [%d1, {%r5}]
+sured.b.1d.add.u32.trap [%d1, {%r5}], %r1
+txq.width.b32 %r1, [%d1]
 vadd4.u32.u32.u32 %r1, %r2, %r3, %r4
 atom.global.exch.b128 %d1, [%d2], %d3
 atom.global.add.v2.u32 {%r1, %r2}, [%d1], {%r3, %r4}

@@ -52,6 +52,21 @@ def heat_step(**arrays):
     return {"out": new}
 
 
+def stretched(image, out):
+    """Bilinear interpolation; the texture unit rounds its weights to 1/256."""
+    rows, columns = ((np.arange(new) + 0.5) / new * old - 0.5 for new, old in zip(out.shape, image.shape, strict=True))
+    along_x = np.array([np.interp(columns, np.arange(image.shape[1]), row) for row in image.astype(float)])
+    return {"out": np.array([np.interp(rows, np.arange(image.shape[0]), column) for column in along_x.T]).T}
+
+
+def whole_sum(x):
+    return {"out": [x.sum(dtype=float)]}
+
+
+def rows_backwards(**arrays):
+    return {"out": arrays["in"][:, ::-1]}
+
+
 launches = [
     gemmsmith.Launch(
         "transpose.cu", grid=(4, 3), block=(32, 8), expect=transposed,
@@ -82,5 +97,17 @@ launches = [
     gemmsmith.Launch(
         "stencil.cu", "stencil", grid=(3, 2), block=(16, 16), expect=heat_step,
         args="in=randn(30, 40, f64), out=empty(30, 40, f64), width=40, height=30",
+    ),
+    gemmsmith.Launch(
+        "resize.cu", grid=(2, 4), block=(32, 8), expect=stretched, atol=0.01,
+        args="image=texture(rand(12, 20, f32), filter=linear, normalized), out=empty(30, 50, f32), width=50, height=30",
+    ),
+    gemmsmith.Launch(
+        "grid_sum.cu", grid=6, block=128, expect=whole_sum, cooperative=True,
+        args="x=randn(5000, f32), parts=zeros(6, f32), out=empty(1, f32), n=5000",
+    ),
+    gemmsmith.Launch(
+        "reversed_rows.cu", grid=2, block=32, expect=rows_backwards,
+        args="in=randint(-9, 10, 50, 8, i32), out=empty(50, 8, i32), rows=50, columns=8",
     ),
 ]  # fmt: skip

@@ -13,12 +13,14 @@ from typing import Any
 import numpy as np
 
 from gemmsmith.call.any_kernel.arguments import Argument, Arguments, match_arguments
+from gemmsmith.call.any_kernel.cooperative import check_cooperative
 from gemmsmith.call.any_kernel.geometry import GridLike, launch_geometry
 from gemmsmith.call.any_kernel.kernel import LaunchKernel, Source, compile_launch
 from gemmsmith.call.any_kernel.memory import PlacedArray, place
 from gemmsmith.call.any_kernel.result import LaunchCounters, LaunchResult, read_only
 from gemmsmith.call.any_kernel.spec import ArgumentList, parse_arguments
 from gemmsmith.call.any_kernel.symbols import Symbol, match_symbols, read_symbols, set_symbols
+from gemmsmith.call.any_kernel.textures import PlacedTextures
 from gemmsmith.compile.cache import CompileCache
 from gemmsmith.errors import GemmsmithError, UsageError
 from gemmsmith.kernel.geometry import Geometry
@@ -43,6 +45,7 @@ def launch(
     defines: Mapping[str, object] | None = None,
     include: Includes = (),
     symbols: Mapping[str, Any] | None = None,
+    cooperative: bool = False,
     device: str = "sim",
     arch: str = "",
     inplace: bool = False,
@@ -57,13 +60,15 @@ def launch(
     ``kernel`` has its template arguments: 'reduce<256>', 'ns::scan<float>'. It may be left out where the source has one
     kernel. ``grid`` and ``block`` are a number or up to three. ``args`` has one value per parameter, in order or by
     name: arrays of NumPy, torch or CuPy, numbers, None (a null pointer), bytes (a struct). They are not changed unless
-    ``inplace``. ``symbols`` sets ``__constant__`` and ``__device__`` variables by name. ``check`` raises where races
-    are found; otherwise ``hazards`` of the result has them.
+    ``inplace``; ``texture`` and ``surface`` make arguments for texture and surface objects. ``symbols`` sets
+    ``__constant__`` and ``__device__`` variables by name. ``cooperative`` runs all blocks at the same time, as
+    ``grid.sync()`` needs. ``check`` raises where races are found; otherwise ``hazards`` of the result has them.
 
     On the simulator ``schedule`` is an order of warps (docs/simulator.md), and a launch that takes longer than
     ``timeout`` seconds is a fault. An access outside an array is one as well, and raises ``SimulationError``.
     """
-    made = Launch(source, kernel, grid, block, args, smem, defines or {}, include, symbols=symbols or {})
+    made = Launch(source, kernel, grid, block, args, smem, defines or {}, include, symbols=symbols or {},
+                  cooperative=cooperative)  # fmt: skip
     return made.run(device, arch=arch, inplace=inplace, check=check, schedule=schedule, hazards=hazards, count=count,
                     timeout=timeout)  # fmt: skip
 
@@ -90,10 +95,11 @@ class Launch:
     atol: float | None = None
     name: str = ""
     symbols: Mapping[str, Any] = field(default_factory=dict)
+    cooperative: bool = False
 
     @property
     def geometry(self) -> Geometry:
-        return launch_geometry(self.grid, self.block, self.smem)
+        return launch_geometry(self.grid, self.block, self.smem, self.cooperative)
 
     @property
     def arguments(self) -> ArgumentList | None:
@@ -152,20 +158,23 @@ def run_kernel(
 ) -> LaunchResult:  # fmt: skip
     """Copy the arguments to the device, launch, and copy back what the kernel may have written."""
     loaded: Any = device.load(kernel.compiled)
+    if geometry.cooperative:
+        check_cooperative(kernel, geometry, device if isinstance(device, CudaDevice) else None, loaded)
     set_symbols(device, loaded, symbols)
-    with _placed(device, arguments) as (places, packed):
+    with _placed(device, arguments) as (places, textures, packed):
         start = time.perf_counter()
         device.launch(loaded, DeviceLaunch(geometry, packed))
+        notes = tuple(getattr(device, "notes", ()))
         found = _finish(device, check)
         seconds = time.perf_counter() - start
-        written, damage = _read_back(device, arguments, places, inplace)
+        written, damage = _read_back(device, arguments, places, textures, inplace)
         after = read_symbols(device, loaded, symbols)
     counters = getattr(device, "counters", None)
     return LaunchResult(
         kernel=kernel.name, written=tuple(written.values()), by_name=read_only(written), hazards=found,
         damage=tuple(damage), counters=LaunchCounters(counters) if counters is not None else None,
         prints=tuple(map(str, getattr(device, "prints", None) or ())), seconds=seconds, device=device.name,
-        geometry=geometry, launched=kernel, symbols=read_only(after),
+        geometry=geometry, launched=kernel, symbols=read_only(after), notes=notes,
     )  # fmt: skip
 
 
@@ -183,17 +192,21 @@ def _finish(device: SimDevice | CudaDevice, check: bool) -> tuple[Any, ...]:
 @contextmanager
 def _placed(
     device: SimDevice | CudaDevice, arguments: Sequence[Argument]
-) -> Iterator[tuple[dict[int, PlacedArray], tuple[bytes, ...]]]:
-    """The arrays on the device by the identity of their owner, and every argument's bytes; frees the memory.
+) -> Iterator[tuple[dict[int, PlacedArray], PlacedTextures, tuple[bytes, ...]]]:
+    """The arrays on the device by the identity of their owner, textures, every argument's bytes; frees the memory.
 
     An array that is passed twice is one array on the device as well.
     """
     places: dict[int, PlacedArray] = {}
+    textures = PlacedTextures(device)
     allocated: list[int] = []
     failed = True
     try:
         packed = []
         for argument in arguments:
+            if argument.texture is not None:
+                packed.append(b"")  # pointers first: a texture may read the memory of one
+                continue
             addresses = []
             for name, owner, host in _owned(argument):
                 if id(owner) not in places:
@@ -208,9 +221,15 @@ def _placed(
                 device.write(base, table.view(np.uint8))
                 table = np.array([base], np.uint64)
             packed.append(table.tobytes() if argument.arrays else argument.data)
-        yield places, tuple(packed)
+        for number, argument in enumerate(arguments):
+            if (made := argument.texture) is not None:
+                known = places.get(id(made.array))
+                handle = textures.handle(argument.name, made, argument.arrays[0], known.address if known else None)
+                packed[number] = handle.to_bytes(8, "little")
+        yield places, textures, tuple(packed)
         failed = False
     finally:
+        textures.free()
         for base in allocated:
             try:
                 device.free(base)
@@ -227,8 +246,9 @@ def _owned(argument: Argument) -> Iterator[tuple[str, Any, Any]]:
 
 
 def _read_back(
-    device: SimDevice | CudaDevice, arguments: Sequence[Argument], places: Mapping[int, PlacedArray], inplace: bool
-) -> tuple[dict[str, Any], list[str]]:
+    device: SimDevice | CudaDevice, arguments: Sequence[Argument], places: Mapping[int, PlacedArray],
+    textures: PlacedTextures, inplace: bool,
+) -> tuple[dict[str, Any], list[str]]:  # fmt: skip
     """The arrays that may have been written, by name, and what was written beside them."""
     written: dict[str, Any] = {}
     damage: list[str] = []
@@ -237,7 +257,12 @@ def _read_back(
         for _, owner, host in _owned(argument):
             if not argument.writable and device.kind == "sim":
                 continue
-            values, beside = places[id(owner)].read(device)
+            if argument.texture is not None:
+                if argument.texture.sampling is not None:
+                    continue
+                owner, beside, values = argument.texture.array, "", textures.read(argument.texture, host)
+            else:
+                values, beside = places[id(owner)].read(device)
             damage += [beside] if beside and beside not in damage else []
             if not argument.writable:
                 continue

@@ -29,8 +29,9 @@ def find_launches(word: str, options: KernelOptions, given: ArgumentOptions) -> 
     file, _, name = word.partition(":")
     if not file.endswith(PYTHON_FILE):
         return [_from_options(word, options, given)]
-    if given.args or given.expect or options != KernelOptions():
-        raise UsageError(f"{file} describes its launches itself", "leave --args, --expect and the kernel's options out")
+    if given.args or given.expect or given.cooperative or options != KernelOptions():
+        raise UsageError(f"{file} describes its launches itself",
+                         "leave --args, --expect, --cooperative and the kernel's options out")  # fmt: skip
     found = _launches_of(Path(file))
     if name:
         found = [each for each in found if name in (launch_name(each), each.kernel.partition("<")[0])] or _no_launch(
@@ -77,7 +78,7 @@ def _from_options(word: str, options: KernelOptions, given: ArgumentOptions) -> 
     include = tuple(str(folder) for folder in getattr(options, "include", None) or ())
     expect = load_function(given.expect) if given.expect else None
     return Launch(word, options.entry, grid, block, given.args, smem, dict(options.pairs), include, expect,
-                  given.rtol, given.atol)  # fmt: skip
+                  given.rtol, given.atol, cooperative=given.cooperative)  # fmt: skip
 
 
 def _extents(what: str, text: str, names: dict[str, int]) -> tuple[int, ...]:

@@ -15,9 +15,10 @@ from gemmsmith.cli.options.kernel import KernelOptions
 from gemmsmith.errors import GemmsmithError
 
 
-def words_for(word: str, options: KernelOptions, args: str) -> list[str]:
+def words_for(word: str, options: KernelOptions, args: str, cooperative: bool = False) -> list[str]:
     """The words after the interpreter's name that run the launch."""
-    return ["-m", "gemmsmith.cli.launch_once", word, json.dumps({"kernel": asdict(options), "args": args}, default=str)]
+    given = {"kernel": asdict(options), "args": args, "cooperative": cooperative}
+    return ["-m", "gemmsmith.cli.launch_once", word, json.dumps(given, default=str)]
 
 
 def main(words: Sequence[str]) -> int:
@@ -26,7 +27,8 @@ def main(words: Sequence[str]) -> int:
     if folders := given["kernel"].get("include"):
         given["kernel"]["include"] = [Path(folder) for folder in folders]
     try:
-        launch = one_launch(word, KernelOptions(**given["kernel"]), ArgumentOptions(args=given["args"]))
+        own = ArgumentOptions(args=given["args"], cooperative=given["cooperative"])
+        launch = one_launch(word, KernelOptions(**given["kernel"]), own)
         launch.run("gpu")
     except GemmsmithError as error:
         return report_error(error, as_json=False)

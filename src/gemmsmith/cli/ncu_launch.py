@@ -22,4 +22,5 @@ def measured_launch(word: str, launch: Launch, options: KernelOptions, args: str
     kernel = launch.compile(cuda_device().arch)
     path = Path(TEXT_NAME) if is_text(launch.source) else Path(os.fspath(launch.source))
     spec = KernelSpec(kernel.name, path, kernel.name, "", lambda problem, config: launch.geometry, entry=kernel.name)  # noqa: ARG005
-    return measure(spec, Config(()), NO_PRODUCT, kernel.compiled, words_for(word, options, args), lines=lines)
+    words = words_for(word, options, args, launch.cooperative and bool(args))
+    return measure(spec, Config(()), NO_PRODUCT, kernel.compiled, words, lines=lines)

@@ -56,7 +56,8 @@ def _hint(request: CompileRequest, log: str, line: str) -> str:
     if request.missing and _UNKNOWN.search(line):
         return _missing_hint(request.missing)
     if "device-side kernel launch" in log or re.search(r'identifier "cuda(?:Stream|Graph)\w+" is undefined', log):
-        return "kernels that launch kernels (dynamic parallelism) are not supported"
+        return ("kernels that launch kernels (dynamic parallelism) are not supported: launch the inner kernel by "
+                "itself with gemmsmith.launch")  # fmt: skip
     if _HOST_CODE.search(log):
         return (
             "NVRTC compiles device code only: move the kernel to its own file, or guard host code with "

@@ -18,6 +18,7 @@ class Geometry:
 
     ``pdl``: programmatic dependent launch. The blocks may start while the kernel before it on the stream still runs;
     the kernel itself waits for the end of that one (griddepcontrol.wait) before it touches global memory.
+    ``cooperative``: all blocks run at the same time and may wait for one another (``grid.sync()``).
     """
 
     grid: Dim3
@@ -25,6 +26,7 @@ class Geometry:
     smem: int = 0
     cluster: Dim3 = (1, 1, 1)
     pdl: bool = False
+    cooperative: bool = False
 
     @property
     def threads(self) -> int:

@@ -75,6 +75,13 @@ def _parameter(entry: str, kind: str, name: str, at_launch: str, aliases: Mappin
     if known.stars > 1:
         raise SignatureError(f"{entry}: {name} is an array of pointers ({kind.strip()}), which is not supported",
                              "gemmsmith.launch runs the kernel with arguments of your own")  # fmt: skip
+    made = next((word for word in ("texture", "surface") if f"{word}object" in kind.lower()), "")
+    if made and not known.stars:
+        raise SignatureError(
+            f"{entry}: {name} is a {kind.strip()}, and check gives a product pointers and numbers",
+            f"gemmsmith.launch runs the kernel with gemmsmith.{made}(array); on the command line: --args "
+            f"'{name}={made}(rand(64,64,f32)), ...' with --grid and --block",
+        )
     if known.reference or (not known.stars and not known.scalar_code):
         raise SignatureError(f"{entry}: {name} is passed as {kind.strip()}, which is neither a pointer nor a number",
                              "gemmsmith.launch runs the kernel with arguments of your own")  # fmt: skip

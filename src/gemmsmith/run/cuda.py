@@ -170,6 +170,9 @@ class CudaDevice(CudaMemory):
     def _call(self, loaded: LoadedCubin, geometry: Geometry, stream: int,
               arguments: int) -> tuple[Callable[..., Any], tuple[Any, ...]]:  # fmt: skip
         """The driver function that starts this launch, and its arguments."""
+        if geometry.cooperative:
+            return self._cu.cuLaunchCooperativeKernel, (loaded.function, *geometry.grid, *geometry.block, geometry.smem,
+                                                        stream, arguments)  # fmt: skip
         if not geometry.pdl or int(self.arch.removeprefix("sm_")) < 90:  # no PDL before sm_90
             plain = (loaded.function, *geometry.grid, *geometry.block, geometry.smem, stream, arguments, 0)
             return self._cu.cuLaunchKernel, plain

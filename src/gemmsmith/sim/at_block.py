@@ -20,6 +20,8 @@ class AtBlock:
     def __init__(self, machine: Stepper) -> None:
         self.machine = machine
         self.groups: list[Group] = []
+        self._arrivals = 0
+        self._fruitless = (-1, -1)  # arrivals and progress when no block could be released
 
     def arrive(self, step: Bundle[Any], group: Group, alone: bool) -> list[Group]:
         """A barrier of the block: lanes whose guard does not hold go on."""
@@ -32,13 +34,17 @@ class AtBlock:
             step.execute(self.machine, step, arriving)
             return [after]
         self.groups.append(replace(group, lanes=arriving))
+        self._arrivals += 1
         return [] if arriving is group.lanes else [replace(after, lanes=self.machine.others(group.lanes, arriving))]
 
     def release(self) -> list[Group]:
         """Release every block whose live threads have all arrived at one barrier, whole warps at any place of it."""
+        if self._fruitless == (self._arrivals, self.machine.progress):
+            return []  # nobody has arrived or ended since: threads that spin ask often
         arrived, mixed = self.arrivals()
         free = (arrived == self.machine.live) & (arrived > 0) & ~mixed
         if not free.any():
+            self._fruitless = self._arrivals, self.machine.progress
             return []
         self.machine.progress += 1
         self._note_exited(free)
@@ -46,18 +52,22 @@ class AtBlock:
         latest = max(group.time for group in waiting)
         released: list[Group] = []
         passed: dict[int, list[Lanes]] = {}
-        for group in waiting:
-            lanes = self.machine.indices(group.lanes)
-            go = free[self.machine.block[lanes]]
-            if go.any():
-                after = self.machine.program.step(group.position).following
-                released.append(Group(after, self.machine.compact(lanes[go]), group.team, latest))
-                passed.setdefault(group.position, []).append(lanes[go])
+        sets = [self.machine.indices(group.lanes) for group in waiting]
+        ends = np.cumsum([lanes.size for lanes in sets])[:-1]
+        for group, lanes, go in zip(
+            waiting, sets, np.split(free[self.machine.block[np.concatenate(sets)]], ends), strict=True
+        ):
+            if not go.any():
+                self.groups.append(group)
+                continue
+            after = self.machine.program.step(group.position).following
+            released.append(Group(after, self.machine.compact(lanes[go]), group.team, latest))
+            passed.setdefault(group.position, []).append(lanes[go])
             if not go.all():
                 self.groups.append(replace(group, lanes=compact(lanes[~go])))
-        for position, sets in passed.items():
+        for position, some in passed.items():
             step = self.machine.program.step(position)
-            step.execute(self.machine, step, self.machine.union(sets))
+            step.execute(self.machine, step, self.machine.union(some))
         return released
 
     def arrivals(self) -> tuple[Array, Array]:
@@ -67,23 +77,24 @@ class AtBlock:
         low, high = np.full(blocks, np.iinfo(np.int64).max), np.full(blocks, -1)
         kinds: dict[str, int] = {}
         place = np.full(blocks * self.machine.warps_per_block, -1)
+        positions: dict[int, list[Array]] = {}
         for group in self.groups:
-            step, lanes = self.machine.program.step(group.position), self.machine.indices(group.lanes)
-            counts = np.bincount(self.machine.block[lanes], minlength=blocks)
-            arrived += counts
-            numbers = self.machine.spread(self.machine.fetch(step.sources[0], group.lanes), group.lanes).astype(
-                np.int64
-            )
+            positions.setdefault(group.position, []).append(self.machine.indices(group.lanes))
+        for position, sets in positions.items():
+            step, lanes = self.machine.program.step(position), np.concatenate(sets)
+            block = self.machine.block[lanes]
+            arrived += np.bincount(block, minlength=blocks)
+            numbers = self.machine.spread(self.machine.fetch(step.sources[0], lanes), lanes).astype(np.int64)
             numbers = numbers | kinds.setdefault(step.detail.reduction, len(kinds)) << 32
-            np.minimum.at(low, self.machine.block[lanes], numbers)
-            np.maximum.at(high, self.machine.block[lanes], numbers)
+            np.minimum.at(low, block, numbers)
+            np.maximum.at(high, block, numbers)
             if step.traits.aligned:
                 warps = np.unique(self.machine.warp[lanes])
-                split = warps[(place[warps] >= 0) & (place[warps] != group.position)]
+                split = warps[place[warps] >= 0]  # already at another position
                 if split.size:
-                    block = int(split[0]) // self.machine.warps_per_block
-                    raise divergent_barrier(self.machine, block, self.machine.waiting(self.groups))
-                place[warps] = group.position
+                    first = int(split[0]) // self.machine.warps_per_block
+                    raise divergent_barrier(self.machine, first, self.machine.waiting(self.groups))
+                place[warps] = position
         return arrived, low < high
 
     def _note_exited(self, free: Array) -> None:

@@ -18,6 +18,7 @@ from gemmsmith.kernel.geometry import Geometry, TensorMap
 from gemmsmith.run.device import Bytes, Launch
 from gemmsmith.run.tensor_map import check_tensor_map, encode_simulated
 from gemmsmith.sim.bundle import Program, most_operations
+from gemmsmith.sim.cooperative import GridBarrier, cooperative_workspace
 from gemmsmith.sim.counters import Counters
 from gemmsmith.sim.global_shadow import FirstLook, Look, SecondLook
 from gemmsmith.sim.hazards import HazardError, HazardLog
@@ -175,26 +176,38 @@ class SimDevice:
         at_once = max(1, lanes // geometry.threads)
         numbers = np.arange(geometry.blocks) if blocks is None else np.asarray(blocks, np.int64)
         at_once = self._resident(loaded, geometry, per_lane, at_once)
+        workspace = cooperative_workspace(self.memory, geometry, at_once) if geometry.cooperative else 0
         self.counters = Counters(loaded.lowered, geometry) if self.count else None
 
         def run(schedule: Schedule, log: HazardLog | None, counters: Counters | None, look: Look | None) -> None:
             deadline = time.monotonic() + self.timeout
             for start in range(0, len(numbers), at_once):
                 wave = Wave(
-                    geometry.grid, geometry.block, numbers[start : start + at_once], static + geometry.smem, parameters
+                    geometry.grid,
+                    geometry.block,
+                    numbers[start : start + at_once],
+                    static + geometry.smem,
+                    parameters,
+                    workspace,
                 )
                 machine = Machine(loaded.lowered, loaded.program(wave.lanes), wave, self.memory, schedule, log,
                                   counters, deadline, look)  # fmt: skip
                 machine.prints = [] if isinstance(look, SecondLook) else self.prints  # the second look prints again
                 machine.run()
 
-        with np.errstate(all="ignore"), self._hazards_of_whole_launches():
-            if self.log is None:
-                run(self.schedule, None, self.counters, None)
-            else:
-                self.log.merge(self._watch(loaded.lowered, run))
+        try:
+            with np.errstate(all="ignore"), self._hazards_of_whole_launches():
+                if self.log is None:
+                    run(self.schedule, None, self.counters, None)
+                else:
+                    self.log.merge(self._watch(loaded.lowered, run, GridBarrier(workspace, geometry.blocks)))
+                    for leak in self.memory.heap.leaks() if self.memory.heap is not None else ():
+                        self.log.note(leak)
+        finally:
+            if workspace:
+                self.free(workspace)
 
-    def _watch(self, lowered: Lowered, run: Run) -> HazardLog:
+    def _watch(self, lowered: Lowered, run: Run, grid_barrier: GridBarrier) -> HazardLog:
         """Run a launch and look for races; where the first look is not enough, run it again for a second one."""
         self.memory.keep_changes(True)
         try:
@@ -205,7 +218,7 @@ class SimDevice:
                 return log
             self.memory.undo()
             again = HazardLog()
-            second = SecondLook(first, hot, again)
+            second = SecondLook(first, hot, again, grid_barrier if grid_barrier.workspace else None)
             if schedule.lockstep and first.between.polling:  # who runs together waits for nobody
                 schedule = schedule_named("in_order", late_copies=schedule.late_copies)
             run(schedule, again, None, second)
@@ -216,7 +229,7 @@ class SimDevice:
 
     def _resident(self, loaded: LoadedPtx, geometry: Geometry, per_lane: int, at_once: int) -> int:
         """How many blocks run together: all that a GPU holds at once, if blocks wait for one another."""
-        if not loaded.lowered.fact(shared_between_threads).polls_global:
+        if not (geometry.cooperative or loaded.lowered.fact(shared_between_threads).polls_global):
             return at_once
         gpu = gpu_named(_GRID_GPU)
         held = gpu.sms * max(1, gpu.threads_per_sm // geometry.threads)

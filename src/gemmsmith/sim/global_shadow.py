@@ -16,6 +16,7 @@ import numpy as np
 
 from gemmsmith.sim.bundle import Bundle
 from gemmsmith.sim.clocks import Clocks
+from gemmsmith.sim.cooperative import GridBarrier
 from gemmsmith.sim.hazards import Hazard, HazardLog, Side
 from gemmsmith.sim.lanes import Lanes, WaveState
 from gemmsmith.sim.live_parts import live_bytes, live_parts
@@ -47,6 +48,14 @@ class Touch:
     space: Space
     lanes: Lanes
     addresses: Array
+
+
+class Footprint:
+    """A detail of an instruction that says itself which lanes reached which addresses of global memory."""
+
+    def touched(self, state: Any) -> list[tuple[Array, Array]]:
+        """Lanes and addresses of what just ran."""
+        raise NotImplementedError
 
 
 @dataclass
@@ -237,10 +246,12 @@ class SecondLook:
     If there are too many accesses, half of the locations are left out, and so on: those that stay have all of theirs.
     """
 
-    def __init__(self, first: FirstLook, hot: dict[int, Array], log: HazardLog) -> None:
+    def __init__(
+        self, first: FirstLook, hot: dict[int, Array], log: HazardLog, grid_barrier: GridBarrier | None = None
+    ) -> None:
         self.lowered, self.memory, self.unit, self.between = first.lowered, first.memory, first.unit, first.between
         self.hot, self.log = hot, log
-        self.flags = Flags(first.between, first.flags())
+        self.flags = Flags(first.between, first.flags(), grid_barrier)
         self._events: list[Event] = []
         self._parts: list[Accesses] = []
         self._size = 0
@@ -362,6 +373,10 @@ def touches(state: WaveState, step: Bundle[Any], lanes: Lanes, space: Space, add
     """What the operations of a bundle touched. An asynchronous copy reads global memory, where it is not cut short."""
     access = step.access
     assert access is not None
+    if isinstance(step.detail, Footprint):
+        for mine, at in step.detail.touched(state):
+            yield Touch(step.first, 0, Space.GLOBAL, mine, at)
+        return
     if access.effect is not Effect.COPY:
         for row, (operation, at) in enumerate(zip(step.operations, addresses.reshape(step.count, -1), strict=True)):
             yield Touch(operation, row, space, lanes, at)

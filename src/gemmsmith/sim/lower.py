@@ -46,7 +46,8 @@ def unknown(instruction: Instruction, register: str = "") -> UnknownInstructionE
     what = f"special register {register!r} of {name!r}" if register else f"PTX instruction {name!r}"
     hint = "run this kernel on a GPU with --device gpu, or report the instruction"
     if instruction.opcode in _TEXTURES:
-        hint = "textures and surfaces are not simulated: read the array through a pointer, or run this kernel on a GPU"
+        hint = ("of textures and surfaces, tex and tld4 of 1, 2 and 3 dimensions and layers are simulated, and suld.b "
+                "and sust.b: run this kernel on a GPU with --device gpu")  # fmt: skip
     return UnknownInstructionError(
         f"the simulator does not know the {what} ({instruction.text}; {instruction.where})", hint
     )

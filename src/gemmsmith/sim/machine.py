@@ -39,6 +39,7 @@ from gemmsmith.sim.wave import WARP, Wave
 
 _STEPS_BETWEEN_CLOCKS = 256
 _MOST_TEAMS = 256
+_MOST_COOPERATING_TEAMS = 64  # all teams meet at each grid.sync(), which takes a poll of each
 
 
 class Machine(Stepper):
@@ -106,7 +107,8 @@ class Machine(Stepper):
         if self.schedule.lockstep:
             return [Group(self.program.start, ALL, 0)]
         # Warps of one number in all blocks advance together, unless blocks wait for one another.
-        apart = self.between.polls_global and int(self.warp[-1]) < _MOST_TEAMS
+        most = _MOST_COOPERATING_TEAMS if self.wave.workspace else _MOST_TEAMS
+        apart = self.between.polls_global and int(self.warp[-1]) < most
         warp, start = self.warp if apart else self.thread // WARP, self.program.start
         return [Group(start, compact(np.flatnonzero(warp == w)), w) for w in range(int(warp.max()) + 1)]
 

@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from gemmsmith.run.texture import Sampling, Texels
+from gemmsmith.sim.heap import DeviceHeap, arena_bytes
 from gemmsmith.sim.traits import Space
 from gemmsmith.sim.types import Array
 
@@ -115,10 +117,22 @@ class Saved:
     pages: dict[int, Array] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class TextureObject:
+    """A texture, or a surface where there is no sampling, over the memory at an address."""
+
+    texels: Texels
+    sampling: Sampling | None
+    address: int
+    name: str = ""
+
+
 class GlobalMemory:
     """Allocations of device memory; an access must lie wholly inside one of them."""
 
     def __init__(self) -> None:
+        self.textures: dict[int, TextureObject] = {}  # texture and surface objects by handle
+        self.heap: DeviceHeap | None = None  # of malloc in kernels
         self._data: dict[int, Array] = {}
         self._bases: list[int] = []  # ascending: a kernel may bring hundreds of variables
         self._size: dict[int, int] = {}
@@ -137,6 +151,22 @@ class GlobalMemory:
         self._bases.append(base)
         self._next = base + -(-(nbytes + _GAP) // ALIGNMENT) * ALIGNMENT
         return base
+
+    def device_heap(self) -> DeviceHeap:
+        """The heap of malloc, made when a kernel first asks for it."""
+        if self.heap is None:
+            base = self.allocate(arena_bytes())
+            self.label(base, "the device heap")
+            self.heap = DeviceHeap(base, self._data[base])
+        return self.heap
+
+    def _check_heap(self, addresses: Array, width: int) -> None:
+        """Raise for an access to the heap that is not inside a block of malloc."""
+        assert self.heap is not None
+        wrong = self.heap.wrong_access(addresses, width)
+        if wrong is not None:
+            kind, position, detail = wrong
+            raise AccessFault(kind, position, int(addresses.reshape(-1)[position]), detail, Space.GLOBAL)
 
     def free(self, base: int) -> None:
         del self._data[base], self._size[base]
@@ -210,6 +240,8 @@ class GlobalMemory:
             base, data = found
             if int(addresses.max()) + width <= base + self._size[base]:
                 self._check_readable(base, low)
+                if self.heap is not None and base == self.heap.base:
+                    self._check_heap(addresses, width)
                 elements = _elements(addresses, base, width)
                 self.last_read = addresses, base, elements
                 return data.view(RAW[width]).take(elements)
@@ -236,6 +268,8 @@ class GlobalMemory:
     def keep_changes(self, keep: bool) -> None:
         """From now on, remember what is written over, or no longer."""
         self._before = {} if keep else None
+        if keep and self.heap is not None:
+            self.heap.begin()
 
     def _save(self, base: int, data: Array, offsets: Array) -> None:
         assert self._before is not None
@@ -249,6 +283,8 @@ class GlobalMemory:
 
     def undo(self) -> None:
         """Restore what was written over since ``keep_changes``."""
+        if self.heap is not None:
+            self.heap.undo()
         for base, saved in (self._before or {}).items():
             data = self._data[base]
             for page, content in saved.pages.items():
@@ -294,6 +330,8 @@ class GlobalMemory:
                 continue
             mask = (addresses >= np.uint64(base)) & (addresses <= np.uint64(last))
             if mask.any():
+                if self.heap is not None and base == self.heap.base:
+                    self._check_heap(np.where(mask, addresses, addresses[mask][0]), width)
                 parts.append((base, self._data[base], mask))
                 covered |= mask
         if not covered.all():

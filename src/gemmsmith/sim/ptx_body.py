@@ -15,6 +15,7 @@ from gemmsmith.sim.syntax import (
     Negated,
     Operand,
     Register,
+    Sampled,
     Symbol,
     Variable,
     Vector,
@@ -185,9 +186,12 @@ class Body:
                 return Symbol(label)
         return Symbol(text)
 
-    def _address(self, text: str) -> Address | Symbol:
+    def _address(self, text: str) -> Address | Symbol | Sampled:
         match = _ADDRESS.fullmatch(text)
-        if match is None:  # such as a tensor map with coordinates
+        if match is None:  # such as a texture or a tensor map with coordinates
+            parts = split_operands(text)
+            if len(parts) == 2 and isinstance(at := self._operand(parts[1]), Vector):
+                return Sampled(self._operand(parts[0]), at)
             return Symbol(f"[{text}]")
         base, sign, offset = match.groups()
         value = int(offset, 0) if offset else 0

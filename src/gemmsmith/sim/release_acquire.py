@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from gemmsmith.sim.clocks import Clock, Clocks, Moment, joined, ordered
+from gemmsmith.sim.cooperative import GridBarrier
 from gemmsmith.sim.lanes import Lanes, WaveState
 from gemmsmith.sim.memory_order import SharedBetweenThreads
 from gemmsmith.sim.operation import Operation
@@ -66,8 +67,10 @@ class _Thread:
 class Flags:
     """The flags and counters of a launch. ``addresses``: where strong writes and strong reads meet."""
 
-    def __init__(self, between: SharedBetweenThreads, addresses: frozenset[int]) -> None:
-        self.between = between
+    def __init__(
+        self, between: SharedBetweenThreads, addresses: frozenset[int], grid_barrier: GridBarrier | None = None
+    ) -> None:
+        self.between, self.grid_barrier = between, grid_barrier
         self._wanted = np.array(sorted(addresses), np.uint64)
         self._flags: dict[int, _Flag] = {}
         self.writes: dict[
@@ -139,9 +142,15 @@ class Flags:
                 flag.version += 1
                 self.writes[event, lane] = code, flag.version
                 self._write(clocks, operation, lane, flag, update=effect is Effect.UPDATE)
+                if self.grid_barrier is not None and self.grid_barrier.holds(code):
+                    self.grid_barrier.arrive((clocks.number, lane), flag.everyone)
 
     def _read(self, clocks: Clocks, operation: Operation[Any], lane: int, code: int, flag: _Flag) -> None:
         thread = self._threads.setdefault((clocks.number, lane), _Thread())
+        if self.grid_barrier is not None and self.grid_barrier.holds(code):
+            if (round_ended := self.grid_barrier.passed((clocks.number, lane))) is not None:
+                clocks.acquire(np.array([lane]), round_ended)
+            return
         if flag.version == 0 or thread.versions.get(code) == flag.version:
             return
         thread.versions[code] = flag.version

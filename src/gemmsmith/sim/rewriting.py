@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from gemmsmith.sim.syntax import Entry, Instruction, Operand, Register, Vector
+from gemmsmith.sim.syntax import Entry, Instruction, Operand, Register, Sampled, Vector
 
 
 class Rewriting:
@@ -35,5 +35,7 @@ def _flat(operands: Iterable[Operand]) -> Iterator[Operand]:
     for operand in operands:
         if isinstance(operand, Vector):
             yield from _flat(operand.items)
+        elif isinstance(operand, Sampled):
+            yield from _flat((operand.base, operand.coordinates))
         else:
             yield operand

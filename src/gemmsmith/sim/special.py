@@ -39,6 +39,8 @@ FRAME = "frame:"
 # The first bytes of shared memory, which CUDA keeps for itself; they start as zeros. A kernel has them if it reads a
 # register whose name begins so.
 RESERVED, RESERVED_BYTES = "%reserved_smem_offset_", 1024
+# Half of the address of a cooperative launch's workspace: a kernel that reads it uses grid.sync(), or may.
+WORKSPACE = "%envreg2"
 _SMS = 132  # of an H200
 
 
@@ -63,6 +65,9 @@ SPECIAL: dict[str, SpecialRegister] = {
     "%smid": SpecialRegister(lambda at: at.block % _SMS),
     "%nsmid": SpecialRegister(lambda _: _SMS),
     "%gridid": SpecialRegister(lambda _: 1, 8),
+    # The workspace of a cooperative launch, in two halves; cooperative groups read its address here.
+    "%envreg1": SpecialRegister(lambda at: at.wave.workspace >> 32),
+    WORKSPACE: SpecialRegister(lambda at: at.wave.workspace & 0xFFFFFFFF),
     "%total_smem_size": SpecialRegister(lambda at: at.wave.shared_size),
     "%lanemask_eq": SpecialRegister(lambda at: _bit(at)),
     "%lanemask_lt": SpecialRegister(lambda at: _bit(at) - 1),

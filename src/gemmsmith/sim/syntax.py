@@ -55,7 +55,15 @@ class Negated:
     register: Register
 
 
-Operand = Register | Immediate | Symbol | Address | Vector | Negated
+@dataclass(frozen=True, slots=True)
+class Sampled:
+    """``[object, {x, y, …}]``: coordinates of a texture, a surface or a tensor map."""
+
+    base: Operand
+    coordinates: Vector
+
+
+Operand = Register | Immediate | Symbol | Address | Vector | Negated | Sampled
 
 # ``_`` as an operand: the result is not wanted.
 SINK = Symbol("_")

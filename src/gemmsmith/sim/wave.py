@@ -13,13 +13,17 @@ Size = tuple[int, int, int]
 
 @dataclass(frozen=True)
 class Wave:
-    """Which blocks run together, by their linear numbers, and the launch they belong to."""
+    """Which blocks run together, by their linear numbers, and the launch they belong to.
+
+    ``workspace`` is the address of the grid's barrier in a cooperative launch, else 0.
+    """
 
     grid: Size
     block: Size
     blocks: Array
     shared_size: int
     parameters: bytes
+    workspace: int = 0
 
     @property
     def threads(self) -> int:

@@ -1,4 +1,4 @@
-"""Launches in the syntax tree of a function: ``k<<<…>>>(…)`` and the runtime's launch functions."""
+"""Launches in the syntax tree of a function: ``k<<<…>>>(…)``, and launch functions of the runtime and the driver."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from gemmsmith.userfile.declared import text_of
+from gemmsmith.userfile.driver_launch import driver_launch
 from gemmsmith.userfile.parts import LaunchText
 from gemmsmith.userfile.syntax import descend, words
 
@@ -42,6 +43,9 @@ def launches_in(code: str, body: Node, function: int) -> list[LaunchText]:
             kernel, template = launched(given[1])
             passed = given[2:] if name == "cudaLaunchKernelEx" else (f"*{given[2]}",)
             found.append(LaunchText(kernel, template, (), passed, line, function, start, given[0].lstrip("&* "), text))
+        elif (through := driver_launch(code, name, given)) is not None:
+            kernel, how, passed_by = through
+            found.append(LaunchText(kernel, (), how, (f"*{passed_by}",), line, function, start, text=text))
     return found
 
 

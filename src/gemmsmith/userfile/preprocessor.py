@@ -195,7 +195,7 @@ def _condition(word: str, rest: str, defined: set[str]) -> bool:
 
 # What makes a macro worth expanding: it hides a kernel, a qualifier, a launch or an index.
 _MARK = re.compile(
-    r"__global__|__device__|__host__|__launch_bounds__|<<<|\bcudaLaunch\w+|\btemplate\b|threadIdx|blockIdx"
+    r"__global__|__device__|__host__|__launch_bounds__|<<<|\bcu(?:da)?Launch\w+|\btemplate\b|threadIdx|blockIdx"
 )
 _QUALIFIER = re.compile(
     r"(?:(?:inline|static|constexpr|extern|__inline__|__forceinline__|__noinline__|__restrict__|__restrict|restrict"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,6 +20,7 @@ from gemmsmith.userfile.declared import (
     text_of,
     variables,
 )
+from gemmsmith.userfile.driver_launch import with_function_names
 from gemmsmith.userfile.include_search import IncludeSearch
 from gemmsmith.userfile.launch_text import launches_in
 from gemmsmith.userfile.parts import (
@@ -67,7 +68,9 @@ def _reached(telling: Mapping[str, Macro], used: frozenset[str]) -> set[str]:
 @lru_cache(maxsize=256)
 def _clean(path: Path, _stamp: Stamp) -> tuple[Preprocessed, frozenset[str]]:
     """The file without comments, and the words in it."""
-    cleaned = preprocess(read_text(path))
+    text = read_text(path)
+    cleaned = preprocess(text)
+    cleaned = replace(cleaned, code=with_function_names(cleaned.code, text))
     return cleaned, frozenset(re.findall(r"[A-Za-z_]\w*", cleaned.code))
 
 
@@ -114,7 +117,7 @@ _TRANSPARENT = frozenset({"translation_unit", "declaration_list", "linkage_speci
                           "ERROR", "preproc_if", "preproc_ifdef", "preproc_else", "field_declaration",
                           "labeled_statement", "expression_statement", "friend_declaration"})  # fmt: skip
 _CLASSES = frozenset({"struct_specifier", "class_specifier", "union_specifier"})
-_LAUNCH = re.compile(r"<<<|\bcudaLaunch")
+_LAUNCH = re.compile(r"<<<|\bcu(?:da)?Launch")
 
 
 @dataclass

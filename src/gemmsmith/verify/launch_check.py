@@ -103,6 +103,7 @@ class _Checker:
             return TrialOutcome(trial, (said,))
         reasons = [*map(str, result.hazards), *result.damage]
         notes: list[str] = []
+        own = list(result.notes)
         if trial.fill == "poison":
             reasons, notes = [], list(self._preset_notes(result))
         elif self.launch.expect is not None:
@@ -112,7 +113,7 @@ class _Checker:
             reasons += self._order_matters(result)
         if self.first is None:
             self.first, self.arguments = result, arguments
-        return TrialOutcome(trial, tuple(reasons), tuple(notes), result.hazards, result.prints, result.seconds)
+        return TrialOutcome(trial, tuple(reasons), (*notes, *own), result.hazards, result.prints, result.seconds)
 
     def _arguments(self, trial: LaunchTrial) -> tuple[Argument, ...]:
         """The arguments of a trial. Only what the kernel may write is preset: a const array of zeros is an input."""

@@ -12,7 +12,8 @@ import numpy as np
 from gemmsmith.call.any_kernel.arrays import HostArray, host_array, is_array
 from gemmsmith.call.any_kernel.kernel import LaunchKernel, Parameter
 from gemmsmith.call.any_kernel.scalars import pack_scalar
-from gemmsmith.call.any_kernel.types import fits, with_article
+from gemmsmith.call.any_kernel.textures import Texture
+from gemmsmith.call.any_kernel.types import OBJECTS, fits, with_article
 from gemmsmith.errors import DTypeError, UsageError
 
 Arguments = Sequence[Any] | Mapping[str, Any]
@@ -20,7 +21,7 @@ Arguments = Sequence[Any] | Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Argument:
-    """One argument: bytes of a scalar, one array, or the arrays of a table of pointers (``float**``).
+    """One argument: bytes of a scalar, an array, a texture's array, or the arrays of a table of pointers (``float**``).
 
     ``name`` is the caller's, or else the parameter's. ``writable``: the parameter is no pointer to const.
     """
@@ -33,7 +34,14 @@ class Argument:
     is_table: bool = False
 
     @property
+    def texture(self) -> Texture | None:
+        """The texture or surface that this argument is, if it is one."""
+        return self.value if isinstance(self.value, Texture) else None
+
+    @property
     def writable(self) -> bool:
+        if self.texture is not None:
+            return self.texture.sampling is None
         return bool(self.arrays) and not self.parameter.type.const
 
 
@@ -80,6 +88,8 @@ def _in_order(kernel: LaunchKernel, given: Arguments) -> tuple[list[str], list[A
 
 def _argument(kernel: LaunchKernel, name: str, parameter: Parameter, value: Any) -> Argument:
     named = Parameter(name, parameter.type, parameter.size)
+    if isinstance(value, Texture) or parameter.type.base in OBJECTS:
+        return _texture(named, parameter, value)
     by_value = not parameter.is_pointer and (value.ndim == 0 or parameter.type.lanes > 1) if is_array(value) else True
     if not by_value:
         return Argument(name, parameter, value, arrays=(_array(named, value),))
@@ -96,6 +106,22 @@ def _argument(kernel: LaunchKernel, name: str, parameter: Parameter, value: Any)
     if value is None:
         raise DTypeError(f"{name} is {with_article(str(parameter.type))}, and None was given", "None is a null pointer")
     return Argument(name, parameter, value, data=pack_scalar(named, value, parameter.type.base in kernel.enums))
+
+
+def _texture(named: Parameter, parameter: Parameter, value: Any) -> Argument:
+    """A texture or surface, or the raw bytes of a handle."""
+    wanted = OBJECTS.get(parameter.type.base, "")
+    shown = f"{named.name} is {with_article(str(parameter.type))}"
+    if not isinstance(value, Texture):
+        if isinstance(value, bytes) and len(value) == parameter.size:
+            return Argument(named.name, parameter, value, data=value)
+        given = "an array" if is_array(value) else with_article(type(value).__name__)
+        raise DTypeError(f"{shown}, and {given} was given", f"pass gemmsmith.{wanted}({named.name})")
+    if parameter.type.pointers or parameter.size != 8:
+        raise DTypeError(f"{shown}, and a {value.word} was given", "a texture or surface object has 8 bytes, by value")
+    if wanted not in ("", value.word):
+        raise DTypeError(f"{shown}, and a {value.word} was given", f"pass gemmsmith.{wanted}({named.name})")
+    return Argument(named.name, parameter, value, arrays=(host_array(named.name, value.array),))
 
 
 def _array(parameter: Parameter, value: Any) -> HostArray:

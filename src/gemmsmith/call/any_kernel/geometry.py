@@ -13,7 +13,7 @@ from gemmsmith.kernel.geometry import Dim3, Geometry
 GridLike = int | Sequence[int]
 
 
-def launch_geometry(grid: GridLike, block: GridLike, smem: int = 0) -> Geometry:
+def launch_geometry(grid: GridLike, block: GridLike, smem: int = 0, cooperative: bool = False) -> Geometry:
     """The geometry of a launch; raises ``UsageError`` for one that no GPU can launch."""
     blocks, threads = _extents("grid", grid), _extents("block", block)
     most = cuda_limits()
@@ -34,7 +34,7 @@ def launch_geometry(grid: GridLike, block: GridLike, smem: int = 0) -> Geometry:
         )
     if smem > largest_smem():
         raise UsageError(f"smem={smem} bytes exceed the {largest_smem()} that a block has on any GPU")
-    return Geometry(blocks, threads, int(smem))
+    return Geometry(blocks, threads, int(smem), cooperative=bool(cooperative))
 
 
 def _extents(what: str, given: GridLike) -> Dim3:

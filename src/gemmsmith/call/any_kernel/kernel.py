@@ -12,7 +12,7 @@ from difflib import get_close_matches
 from pathlib import Path
 
 from gemmsmith.call.any_kernel.declaration import Declaration, declared_kernels, mangled_types
-from gemmsmith.call.any_kernel.types import UNKNOWN, CType
+from gemmsmith.call.any_kernel.types import OBJECTS, UNKNOWN, CType
 from gemmsmith.compile.cache import CompileCache
 from gemmsmith.compile.compiled import CompiledKernel
 from gemmsmith.compile.compiler import compile_kernel
@@ -168,6 +168,9 @@ def parameters_of(compiled: CompiledKernel, declared: Declaration | None) -> tup
     types = mangled_types(compiled.entry)
     if types is None or len(types) != len(sizes):
         types = [kind for kind, _ in own] or [UNKNOWN] * len(sizes)
+    # A texture object is an integer in the mangled name.
+    types = [kind if kind.base in OBJECTS and not kind.pointers else known
+             for known, (kind, _) in zip(types, own, strict=True)] if own else types  # fmt: skip
     names = [name for _, name in own] or [""] * len(sizes)
     made = zip(names, types, sizes, strict=True)
     return tuple(

@@ -56,6 +56,7 @@ class LaunchResult:
     counters  what a profiler counts; None on a GPU, or with count=False
     prints    what the kernel printed; on a GPU it goes to the terminal instead
     symbols   the variables of the module that were given, after the launch
+    notes     what is legal but worth knowing, such as memory that malloc gave and nothing freed
     seconds   from the start of the launch to its end, on the device that ran it
     """
 
@@ -71,6 +72,7 @@ class LaunchResult:
     geometry: Geometry
     launched: LaunchKernel = field(repr=False)
     symbols: Mapping[str, Any] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
 
     @property
     def ok(self) -> bool:

@@ -1,7 +1,8 @@
 """Arguments in words: 'x=randn(65536, f32), out=zeros(64, f32), n=65536'. Read without eval.
 
 Each argument is NAME=VALUE, or VALUE alone. A value is an array (zeros, ones, empty, arange, randn, rand, randint,
-full, or a .npy file), a number, a number with its type (3:i32, 1.5:f32), or null. Sizes are expressions, which may use
+full, or a .npy file), a texture of one ('texture(rand(64, 64, f32), filter=linear)'), a number, a number with its type
+(3:i32, 1.5:f32), or null. Sizes are expressions, which may use
 the names of integers before them: 'n=1024, x=rand(2*n, f16)'.
 """
 
@@ -17,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gemmsmith.call.any_kernel.declaration import split_list
+from gemmsmith.call.any_kernel.textures import Texture, surface, texture
 from gemmsmith.call.any_kernel.types import dtype_named, is_dtype_name
 from gemmsmith.errors import UsageError
 from gemmsmith.kernel.expressions import evaluate
@@ -30,6 +32,7 @@ _MOST_BYTES = 1 << 34
 _POISON = 0xFF  # every byte of empty(): NaN in floating-point types
 _FUNCTIONS = ("zeros", "ones", "empty", "arange", "randn", "rand", "randint", "full")
 _RANDOM = ("randn", "rand", "randint")
+_TEXTURE_OPTIONS = ("filter", "address", "normalized", "read", "border", "resource", "channels", "layered")
 _BLANK = ("zeros", "empty")
 Array = NDArray[Any]
 
@@ -52,6 +55,19 @@ class ArraySpec:
 
 
 @dataclass(frozen=True)
+class TextureSpec:
+    """A texture or surface in words: of which array, and its options."""
+
+    word: str
+    array: Any
+    options: tuple[tuple[str, Any], ...]
+
+    def make(self, seed: int, fill: str) -> Texture:
+        values = self.array.make(seed, fill) if isinstance(self.array, ArraySpec) else self.array
+        return {"texture": texture, "surface": surface}[self.word](values, **dict(self.options))
+
+
+@dataclass(frozen=True)
 class ArgumentSpec:
     """One argument: its name ('' if it has none) and its value, or how it is made."""
 
@@ -60,10 +76,11 @@ class ArgumentSpec:
     value: Any
 
     def make(self, seed: int, fill: str) -> Any:
-        return self.value.make(seed, fill) if isinstance(self.value, ArraySpec) else self.value
+        return self.value.make(seed, fill) if isinstance(self.value, (ArraySpec, TextureSpec)) else self.value
 
     def is_made_by(self, functions: tuple[str, ...]) -> bool:
-        return isinstance(self.value, ArraySpec) and self.value.function in functions
+        made = self.value.array if isinstance(self.value, TextureSpec) else self.value
+        return isinstance(made, ArraySpec) and made.function in functions
 
 
 @dataclass(frozen=True)
@@ -128,6 +145,8 @@ def _value(part: str, text: str, known: Mapping[str, int]) -> Any:
     call = _CALL.fullmatch(text)
     if call and call.group(1) in _FUNCTIONS:
         return _array(part, call.group(1), split_list(call.group(2)), known)
+    if call and call.group(1) in ("texture", "surface"):
+        return _texture(part, call.group(1), split_list(call.group(2)), known)
     typed = _TYPED.fullmatch(text)
     if typed:
         number = _number(part, typed.group(1).strip(), known)
@@ -136,6 +155,24 @@ def _value(part: str, text: str, known: Mapping[str, int]) -> Any:
             raise UsageError(f"{part!r}: {typed.group(1).strip()} does not fit {typed.group(2)}")
         return np.array(number).astype(dtype)[()]
     return _number(part, text, known)
+
+
+def _texture(part: str, word: str, words: list[str], known: Mapping[str, int]) -> TextureSpec:
+    """texture(ARRAY, filter=linear, address=wrap, normalized): options without a value are true."""
+    array = _value(part, words[0], known) if words else None
+    if not isinstance(array, (ArraySpec, np.ndarray)):
+        raise UsageError(f"{part!r} has no array", f"write {word}(rand(64,64,f32), ...) or {word}(FILE.npy, ...)")
+    options: dict[str, Any] = {}
+    for each in words[1:]:
+        name, _, text = (piece.strip() for piece in each.partition("="))
+        wanted = _TEXTURE_OPTIONS if word == "texture" else _TEXTURE_OPTIONS[-2:]
+        if name not in wanted:
+            raise UsageError(f"{part!r}: a {word} has no option {name!r}", f"its options: {', '.join(wanted)}")
+        number = name in ("channels", "border")
+        options[name] = _number(part, text, known) if number else text if text not in ("", "true") else True
+    made = TextureSpec(word, array, tuple(options.items()))
+    made.make(0, "given")  # wrong options are told at once
+    return made
 
 
 def _in_range(number: int, dtype: np.dtype[Any]) -> bool:

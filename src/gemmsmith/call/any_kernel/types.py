@@ -68,6 +68,9 @@ _NAMES: dict[str, DTypeOf] = {
     **dict.fromkeys(("c64", "complex64"), np.dtype(np.complex64)),
     **dict.fromkeys(("c128", "complex128"), np.dtype(np.complex128)),
 }  # fmt: skip
+# Types of handles to textures and surfaces, with the function that makes an argument for each.
+OBJECTS = {"cudaTextureObject_t": "texture", "CUtexObject": "texture", "cudaSurfaceObject_t": "surface",
+           "CUsurfObject": "surface"}  # fmt: skip
 _SHOWN = ("f32", "f64", "f16", "bf16", "e4m3", "e5m2", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "bool")
 _QUALIFIERS = re.compile(r"\b(const|volatile|__restrict__|__restrict|restrict|__grid_constant__|struct|typename)\b")
 

@@ -44,6 +44,11 @@ class ArgumentOptions(OptionGroup):
                      show_default=False),
     ] = None  # fmt: skip
 
+    cooperative: Annotated[
+        bool,
+        typer.Option("--cooperative", help="With --args: all blocks run at the same time, as grid.sync() needs."),
+    ] = False
+
     def launches(self, word: str) -> bool:
         """Whether ``word`` is launched with arguments of its own, rather than as a matrix product."""
         return bool(self.args or self.expect) or word.partition(":")[0].endswith(PYTHON_FILE)

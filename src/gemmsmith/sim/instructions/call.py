@@ -1,7 +1,7 @@
 """Calls of device functions, by name and through pointers; ``__assertfail`` and ``vprintf``, which the GPU provides.
 
-A failing assertion is a fault with its text. What a kernel prints is collected by the device. Functions that only the
-CUDA driver has, such as malloc, are refused by name.
+A failing assertion is a fault with its text. What a kernel prints is collected by the device; malloc and free are in
+``heap.py``. Functions that only the CUDA driver has, such as launches of kernels, are refused by name.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from gemmsmith.sim.types import Array
 
 _ASSERT = "__assertfail"
 _PRINT = "vprintf"
-_DRIVER = ("malloc", "free", "cudaDeviceSynchronize", "cudaLaunchDeviceV2", "cudaGetParameterBufferV2")
+_LAUNCHES = ("cudaDeviceSynchronize", "cudaLaunchDevice", "cudaGetParameterBuffer", "__cudaCDP2")
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,8 @@ class CallSite:
         return self.function.name if isinstance(self.function, (Register, Symbol)) else "?"
 
 
-def _parts(call: Instruction) -> CallSite:
+def call_site(call: Instruction) -> CallSite:
+    """What a ``call`` instruction names."""
     at = next((n for n, o in enumerate(call.operands) if isinstance(o, (Register, Symbol))), None)
     if at is None:
         raise Refused
@@ -58,10 +59,11 @@ def unknown_function(i: Instruction, instructions: Sequence[Instruction]) -> Unk
     """The error for a call of an unknown function; ``i`` is the call or passes one of its parameters."""
     at = next(n for n, other in enumerate(instructions) if other is i)
     call = next((other for other in instructions[at:] if other.opcode == "call"), i)
-    name = _parts(call).name
+    name = call_site(call).name
     hint = (
-        f"{name} is part of the CUDA driver, which is not simulated: give the kernel memory from the host instead; "
-        if name in _DRIVER
+        "kernels that launch kernels (dynamic parallelism) are not simulated: launch the inner kernel by itself with "
+        "gemmsmith.launch; "
+        if name.startswith(_LAUNCHES)
         else "the file has no definition of it: include it, or declare it __forceinline__ (assertions are compiled out "
         "with -D NDEBUG); "
     )
@@ -112,7 +114,7 @@ def _saved(code: Lowering) -> tuple[tuple[str, tuple[int, ...]], ...]:
 
 
 def _lower_call(code: Lowering, i: Instruction, _: None) -> Draft[Call]:
-    site = _parts(i)
+    site = call_site(i)
     if isinstance(site.function, Symbol):
         if site.name not in code.frames:
             raise Refused
@@ -144,11 +146,12 @@ def _call(machine: Execution, step: Bundle[Call], lanes: Lanes) -> None:
 # -- functions of the GPU -----------------------------------------------------------------------------
 
 
-def _parameter(code: Lowering, operand: Operand) -> Pointer:
+def parameter(code: Lowering, operand: Operand) -> Pointer:
+    """Where a parameter of a call is."""
     return code.pointer(Address(operand if isinstance(operand, Symbol) else None, 0))
 
 
-def _words(machine: Execution, step: Bundle[None], lanes: Lanes, number: int, width: int) -> Array:
+def parameter_words(machine: Execution, step: Bundle[None], lanes: Lanes, number: int, width: int) -> Array:
     """What each lane's parameter holds, written or not."""
     at = machine.addresses(step.pointers[number], lanes, 1).astype(np.int64) + machine.local_base[lanes]
     raw: Array = machine.local.data.view(f"u{width}")[at // width]
@@ -156,29 +159,29 @@ def _words(machine: Execution, step: Bundle[None], lanes: Lanes, number: int, wi
 
 
 def _lower_assert(code: Lowering, i: Instruction, _: None) -> Draft[None]:
-    site = _parts(i)
+    site = call_site(i)
     if site.name != _ASSERT or site.results or len(site.arguments) != 5:
         raise Refused
-    return Draft(None, pointers=tuple([_parameter(code, argument) for argument in site.arguments[:3]]))
+    return Draft(None, pointers=tuple([parameter(code, argument) for argument in site.arguments[:3]]))
 
 
 def _assert(machine: Execution, step: Bundle[None], lanes: Lanes) -> None:
     """Every lane that gets here has failed; parameters are the text, the file and the line."""
-    text, file = (machine.memory.text(int(_words(machine, step, lanes, n, 8)[0])) for n in (0, 1))
-    place = f" ({file.rsplit('/', 1)[-1]}:{int(_words(machine, step, lanes, 2, 4)[0])})" if file else ""
+    text, file = (machine.memory.text(int(parameter_words(machine, step, lanes, n, 8)[0])) for n in (0, 1))
+    place = f" ({file.rsplit('/', 1)[-1]}:{int(parameter_words(machine, step, lanes, 2, 4)[0])})" if file else ""
     raise LaneFault(0, ": ".join(filter(None, ("assertion failed", text))) + place)
 
 
 def _lower_print(code: Lowering, i: Instruction, _: None) -> Draft[None]:
-    site = _parts(i)
+    site = call_site(i)
     if site.name != _PRINT or len(site.results) != 1 or len(site.arguments) != 2:
         raise unknown_function(i, code.entry.instructions)
-    return Draft(None, pointers=tuple([_parameter(code, o) for o in (*site.arguments, *site.results)]))
+    return Draft(None, pointers=tuple([parameter(code, o) for o in (*site.arguments, *site.results)]))
 
 
 def _print(machine: Execution, step: Bundle[None], lanes: Lanes) -> None:
     """Each lane's text, in lane order; the result is the number of arguments."""
-    formats, buffers = (_words(machine, step, lanes, n, 8) for n in (0, 1))
+    formats, buffers = (parameter_words(machine, step, lanes, n, 8) for n in (0, 1))
     counts = np.zeros(formats.size, np.uint32)
     for n, lane in enumerate(machine.indices(lanes)):
         text = machine.memory.text(int(formats[n]))

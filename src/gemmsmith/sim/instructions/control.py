@@ -14,6 +14,7 @@ from gemmsmith.sim.lanes import Lanes
 from gemmsmith.sim.lowering import Lowering, Refused, literal, operands
 from gemmsmith.sim.memory import LaneFault
 from gemmsmith.sim.operation import Branch
+from gemmsmith.sim.special import WORKSPACE
 from gemmsmith.sim.syntax import Instruction, Symbol
 from gemmsmith.sim.traits import Bundling, Counted, Executed, Flow, Mix, Profiled
 
@@ -77,8 +78,11 @@ def _lower_trap(code: Lowering, i: Instruction, _: None) -> Draft[None]:
 
 
 def _trap(machine: Execution, step: Bundle[None], lanes: Lanes) -> None:
-    del machine, lanes
-    raise LaneFault(0, f"{step.first.instruction.opcode}: the kernel stopped itself")
+    del lanes
+    text = f"{step.first.instruction.opcode}: the kernel stopped itself"
+    if WORKSPACE in machine.lowered.special and not machine.wave.workspace:
+        text += "; grid.sync() needs a cooperative launch: pass cooperative=True (--cooperative)"
+    raise LaneFault(0, text)
 
 
 def _lower_sleep(code: Lowering, i: Instruction, _: None) -> Draft[None]:

@@ -22,6 +22,7 @@ from gemmsmith.sim.instructions import (
     f16,
     f32,
     f64,
+    heap,
     integer,
     matrix,
     mbarrier,
@@ -30,6 +31,8 @@ from gemmsmith.sim.instructions import (
     move,
     parameter,
     shuffle,
+    surface,
+    texture,
     vote,
     wmma,
 )
@@ -38,7 +41,8 @@ from gemmsmith.sim.instructions.record import AnyRecord, Composite
 from gemmsmith.sim.lowering import Refused
 
 FAMILIES = (f32, f64, f16, approx, integer, carry, bits, compare, convert, clock, move, memory, parameter, atomic,
-            async_copy, barrier, mbarrier, shuffle, vote, matrix, mma, control, call)  # fmt: skip
+            async_copy, barrier, mbarrier, shuffle, vote, matrix, mma, control, heap, call, texture,
+            surface)  # fmt: skip
 
 
 @dataclass(frozen=True)
