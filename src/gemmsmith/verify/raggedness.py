@@ -34,7 +34,7 @@ class Multiples:
         return problem.with_(m=_up(problem.m, self.m), n=_up(problem.n, self.n), k=_up(problem.k, self.k))
 
     def __str__(self) -> str:
-        words = [f"{axis} of {step}" for axis, step in (("M", self.m), ("N", self.n), ("K", self.k)) if step > 1]
+        words = [f"{step} in {axis}" for axis, step in (("M", self.m), ("N", self.n), ("K", self.k)) if step > 1]
         return ", ".join(words)
 
 
