@@ -73,7 +73,7 @@ def test_status(status: str, tmp_path: Path, capsys: pytest.CaptureFixture[str])
 def test_whole_tiles_say_which_multiples(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     _, told = check(tmp_path, kernel(guard=""), capsys)
     assert told["multiples"] == {"m": 16, "n": 16, "k": 1}
-    assert "multiples of M of 16, N of 16; elsewhere it accesses memory outside its matrices" in str(told["verdict"])
+    assert "multiples of 16 in M, 16 in N; elsewhere it accesses memory outside its matrices" in str(told["verdict"])
 
 
 def test_a_race_with_the_right_result(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

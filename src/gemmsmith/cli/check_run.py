@@ -84,7 +84,9 @@ def _fitted_trials(
 ) -> bool:
     """Whether the trials that fit this kernel passed, as many as the budget of seconds allows."""
     run = {trial.label: verdict for trial, verdict in report.verdicts}
-    ragged = report.ragged if report.ragged and (RAGGED not in run or not run[RAGGED].trusted) else None
+    ragged = next((trial for trial, _ in report.verdicts if trial.label == RAGGED), report.ragged)
+    if RAGGED in run and run[RAGGED].trusted:
+        ragged = None
     subject, found = fit_subject(runner, report.base, report.trials[0].c,
                                  (ragged, run.get(RAGGED)) if ragged else None, report.square)  # fmt: skip
     report.multiples = found.multiples

@@ -109,6 +109,8 @@ def full_count(subject: Subject) -> int:
 def _obstacle(subject: Subject, trial: Trial) -> str:
     if why := refusal(subject.spec.signature, trial.problem):
         return why
+    if _is_large(trial.problem) and not trial.label.startswith(LARGE):
+        return "a trial of its own shows what happens beyond 2³¹ elements"
     if trial.size is Size.SPARSE and not subject.samples:
         return "its blocks do not each compute a tile of their own"
     try:
@@ -321,7 +323,7 @@ def _far(subject: Subject) -> Iterator[Trial]:
         for rows in (_FAR_ROWS, _FAR_ROWS // 2, _FAR_ROWS // 8):
             extent = _up(rows, subject.tile[index])
             problem = subject.cubed(with_extent(_whole(subject), axis, extent))
-            if problem.m * problem.n * problem.k > 2**40 or not _is_legal(subject, problem):
+            if _is_large(problem) or not _is_legal(subject, problem):
                 continue
             if (trial := _sparse(subject, f"blocks far along {axis}", problem)) is not None:
                 yield trial
@@ -353,6 +355,11 @@ def _large(subject: Subject) -> Iterator[Trial]:
 def _batches(subject: Subject) -> Iterator[Trial]:
     if subject.spec.batched and not subject.spec.is_rung:
         yield _exact(subject, "a batch of seven", subject.one_tile(subject.depth + 1).with_(batch=7))
+
+
+def _is_large(problem: Problem) -> bool:
+    """Whether a matrix has more elements than 32-bit indices reach."""
+    return max(problem.m * problem.k, problem.k * problem.n, problem.m * problem.n) >= _ELEMENTS
 
 
 def _is_legal(subject: Subject, problem: Problem) -> bool:

@@ -136,7 +136,8 @@ class _Probe:
         step = max(1, geometry.threads // _CORNER_THREADS)
         numbers = {n for first in range(0, geometry.threads, step) for n in (first, first + step - 1)}
         found: set[int] = set()
-        for block in {(x, y, 0) for x in (0, geometry.grid[0] - 1) for y in (0, geometry.grid[1] - 1)}:
+        # Not the last block along both: a bound on the flat index parts its threads, and guards no row.
+        for block in {(geometry.grid[0] - 1, 0, 0), (0, geometry.grid[1] - 1, 0)}:
             met = []
             for number in sorted(n for n in numbers if n < geometry.threads):
                 x, rest = number % geometry.block[0], number // geometry.block[0]

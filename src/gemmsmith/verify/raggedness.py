@@ -34,7 +34,7 @@ class Multiples:
         return problem.with_(m=_up(problem.m, self.m), n=_up(problem.n, self.n), k=_up(problem.k, self.k))
 
     def __str__(self) -> str:
-        words = [f"{axis} of {step}" for axis, step in (("M", self.m), ("N", self.n), ("K", self.k)) if step > 1]
+        words = [f"{step} in {axis}" for axis, step in (("M", self.m), ("N", self.n), ("K", self.k)) if step > 1]
         return ", ".join(words)
 
 
@@ -52,10 +52,12 @@ class Raggedness:
 
 
 def find_raggedness(
-    run: Run, trial: Trial, verdict: Verdict | None, base: Problem, tile: tuple[int, int], edges: KernelEdges
-) -> Raggedness:
+    run: Run, trial: Trial, verdict: Verdict | None, base: Problem, tile: tuple[int, int], edges: KernelEdges,
+    axes: tuple[str, ...] = ("M", "N", "K"),
+) -> Raggedness:  # fmt: skip
     """``trial`` failed with ``verdict`` at a ragged shape, or has no launch there; ``base`` has whole tiles and is
-    right. ``run`` gives no verdict where there is no launch."""
+    right. ``run`` gives no verdict where there is no launch. ``axes``: extents that must stay equal are one axis, "MN".
+    """
 
     def passes(tried: Trial) -> bool:
         judged = run(tried)
@@ -63,12 +65,16 @@ def find_raggedness(
 
     vector = max(1, 16 // base.dtype.itemsize)
     whole = {"M": tile[0], "N": tile[1], "K": edges.depth or base.k}
-    found = {}
+    found: dict[str, int] = {}
     aligned = replace(trial, problem=base.with_(m=base.m + 1, n=_less(base.n, vector), k=base.k + vector))
-    if verdict is not None and any("misaligned" in reason for reason in verdict.reasons) and passes(aligned):
+    if (
+        verdict is not None
+        and any("misaligned" in reason for reason in verdict.reasons)
+        and (len(axes) == 3 and passes(aligned))
+    ):
         return Raggedness(Multiples(1, vector, vector))
-    for axis, step in whole.items():
-        extent = getattr(base, axis.lower())
+    for axis in axes:
+        step, extent = max(whole[each] for each in axis), getattr(base, axis[0].lower())
 
         def single(less: int, axis: str = axis, extent: int = extent) -> Trial:
             return replace(trial, problem=with_extent(base, axis, max(1, extent - less)))
@@ -83,12 +89,15 @@ def find_raggedness(
             found[axis] = vector
         else:
             finer = sorted({*edges.depths, *_USUAL_DEPTHS}) if axis == "K" else []
-            found[axis] = next((d for d in finer if vector < d < step and passes(single(d))), step)
-            if near[1] is not None and axis in edges.guards and not passes(replace(single(1), slack=_SLACK)):
+            coarser = [step * times for times in (1, 2, 4, 8) if step * times < extent]
+            fits = (d for d in (*(d for d in finer if vector < d < step), *coarser) if passes(single(d)))
+            found[axis] = next(fits, extent)
+            if near[1] is not None and edges.guards & set(axis) and not passes(replace(single(1), slack=_SLACK)):
                 return Raggedness(Multiples(), axis, single(1), near[1])
     if all(step == 1 for step in found.values()) and verdict is not None:
         return Raggedness(Multiples(), "MNK", trial, verdict)
-    return Raggedness(Multiples(found["M"], found["N"], found["K"]))
+    m, n, k = (next(step for axis, step in found.items() if each in axis) for each in "MNK")
+    return Raggedness(Multiples(m, n, k))
 
 
 def _less(extent: int, step: int) -> int:

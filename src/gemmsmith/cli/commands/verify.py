@@ -23,7 +23,7 @@ from gemmsmith.cli.options.problem import ShapeOptions
 from gemmsmith.cli.options.verification import VerificationOptions
 from gemmsmith.cli.render.output import item, print_json, print_table, progress, say
 from gemmsmith.compile.target import check_target
-from gemmsmith.errors import UnsupportedError
+from gemmsmith.errors import GemmsmithError, UnsupportedError
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.ladder.registry import rungs
@@ -109,7 +109,10 @@ def command(
     runners: dict[str, tuple[TrialRunner, Problem]] = {}
     for index, (spec, config) in enumerate(chosen):
         if where.kind == "sim" and (full or not spec.is_rung):
-            runner, base = _runner(names[index], spec, config, options, device, checks, cache)
+            try:
+                runner, base = _runner(names[index], spec, config, options, device, checks, cache)
+            except GemmsmithError:  # no product under any reading: it is judged as its file says
+                continue
             runners[spec.name] = runner, base
             chosen[index] = runner.spec, config
     work = [

@@ -113,7 +113,7 @@ class Report:
         found = []
         if large and any(self._is_remark(t, v) for t, v in self.verdicts if t.label in large):
             which = " and ".join(label.rsplit(" ", 1)[-1] for label in large)
-            found.append(f"its 32-bit indices overflow if {which} has more than 2³¹ elements: compute them in size_t")
+            found.append(f"its 32-bit indices overflow beyond 2³¹ elements in {which}: compute them in size_t")
         if any(t.label == NO_K and not v.trusted and self._is_remark(t, v) for t, v in self.verdicts):
             found.append("with K = 0 it faults: it loads the first k-tile before it looks at K")
         return found
