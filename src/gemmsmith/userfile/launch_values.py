@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from gemmsmith.errors import UsageError
 from gemmsmith.kernel.geometry import Dim3
+from gemmsmith.kernel.role_names import BATCH, words
 from gemmsmith.kernel.signature import Signature
 from gemmsmith.userfile.host_frame import Asked, Frame, Sizes
 from gemmsmith.userfile.host_scope import path_of
@@ -94,6 +95,10 @@ class _UsualSizes(Mapping[str, int]):
         return True
 
 
+def _names(texts: Iterable[str]) -> set[str]:
+    return {name for text in texts for name in re.findall(r"[A-Za-z_]\w*", text)}
+
+
 @dataclass(frozen=True)
 class SiteValues:
     """A launch site for given values of the user's and of the kernel's template parameters."""
@@ -135,6 +140,13 @@ class SiteValues:
             if not paths and role in _EXTENTS and re.search(r"[A-Za-z_]", text):
                 key = plain_expression(text)
                 whole[key] = whole.get(key, frozenset()) | {sizes[role]}
+        if "batch" in sizes and "batch" not in self.roles.roles and "strideA" in self.roles.roles:
+            # Only the grid tells how many products there are: `const int batch = 4` is as good as `const int M = 512`.
+            variables = self.site.frame.locals.variables
+            texts = (*self.site.configuration, *variables, *(variable.value for variable in variables.values()))
+            for name in _names(texts):
+                if "".join(words(name)) in BATCH:
+                    bound.setdefault(name, frozenset({sizes["batch"]}))
         if "M" in sizes and "M" not in self.roles.roles:
             whole.setdefault("B*T", frozenset({sizes["M"]}))  # a transformer's rows: batch times sequence
         return Sizes({**leading, **bound}, _UsualSizes(exact, sizes), whole)

@@ -308,6 +308,8 @@ def _sparse(
         total = subject.spec.geometry(problem, subject.config).blocks
     except GemmsmithError:
         return None
+    if total != -(-problem.m // bm) * -(-problem.n // bn) * problem.batch:
+        return None  # blocks take more than one tile each, or share one
     whole = problem.m % bm == 0 and problem.n % bn == 0
     chosen = tuple(dict.fromkeys(blocks if blocks is not None else (0, total - 1 if whole else 0)))
     if not is_exact(subject.spec, problem):

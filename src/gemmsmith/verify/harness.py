@@ -41,7 +41,7 @@ from gemmsmith.sim.device import SimDevice
 from gemmsmith.sim.faults import KernelFaultError
 from gemmsmith.sim.hazards import Hazard, HazardError
 from gemmsmith.verify.arithmetic import exact_limit
-from gemmsmith.verify.bounds import theory
+from gemmsmith.verify.bounds import absolute_floor, theory
 from gemmsmith.verify.compare import MODES, Arithmetic, Comparison, check_mode, compare
 from gemmsmith.verify.diagnosis import mostly_zero, reasons, unwritten
 from gemmsmith.verify.element_names import Operand
@@ -387,7 +387,7 @@ def _judge(
         expected=worst.expected if worst else None,
         unwritten=int(np.count_nonzero(untouched)),
         wrong=int(np.count_nonzero(comparison.wrong)),
-        mistrusted=mostly_zero(got, known),
+        mistrusted=mostly_zero(got, known, absolute_floor(problem, spec.accumulator)),
         reasons=reasons(problem, got, comparison, untouched, mode, c_is_set, equal_to),
         damage=damage,
     )

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from gemmsmith.problem import Problem
 from gemmsmith.verify.kernel_edges import KernelEdges, with_extent
 from gemmsmith.verify.trial import Trial
-from gemmsmith.verify.verdict import Verdict
+from gemmsmith.verify.verdict import Verdict, is_misaligned
 
 Run = Callable[[Trial], Verdict | None]
 _SHORT_BY = (1, 2, 3)
@@ -69,7 +69,7 @@ def find_raggedness(
     aligned = replace(trial, problem=base.with_(m=base.m + 1, n=_less(base.n, vector), k=base.k + vector))
     if (
         verdict is not None
-        and any("misaligned" in reason for reason in verdict.reasons)
+        and is_misaligned(verdict)
         and (len(axes) == 3 and passes(aligned))
     ):
         return Raggedness(Multiples(1, vector, vector))
@@ -81,23 +81,36 @@ def find_raggedness(
 
         near = {less: run(single(less)) for less in _SHORT_BY}
         failed = [less for less, judged in near.items() if judged is None or not judged.trusted]
+        small = _small_step(failed, extent)
         if not failed:
             found[axis] = 1
-        elif len(failed) < len(near) and near[failed[0]] is not None:  # no step explains that
+            continue
+        if len(failed) < len(near) and not small and near[failed[0]] is not None:  # no step explains that
             return Raggedness(Multiples(), axis, single(failed[0]), near[failed[0]])
+        if small:
+            found[axis] = small
         elif vector > 1 and passes(single(vector)):
             found[axis] = vector
+            continue
         else:
             finer = sorted({*edges.depths, *_USUAL_DEPTHS}) if axis == "K" else []
             coarser = [step * times for times in (1, 2, 4, 8) if step * times < extent]
             fits = (d for d in (*(d for d in finer if vector < d < step), *coarser) if passes(single(d)))
             found[axis] = next(fits, extent)
-            if near[1] is not None and edges.guards & set(axis) and not passes(replace(single(1), slack=_SLACK)):
-                return Raggedness(Multiples(), axis, single(1), near[1])
+        judged = near[1]
+        if judged is None or (small and is_misaligned(judged)):  # two elements at once: no guard helps
+            continue
+        if edges.guards & set(axis) and not passes(replace(single(1), slack=_SLACK)):
+            return Raggedness(Multiples(), axis, single(1), judged)
     if all(step == 1 for step in found.values()) and verdict is not None:
         return Raggedness(Multiples(), "MNK", trial, verdict)
     m, n, k = (next(step for axis, step in found.items() if each in axis) for each in "MNK")
     return Raggedness(Multiples(m, n, k))
+
+
+def _small_step(failed: list[int], extent: int) -> int:
+    """2 or 3, if exactly the extents that are no multiple of it fail; else 0."""
+    return next((step for step in (2, 3) if extent % step == 0 and failed == [n for n in _SHORT_BY if n % step]), 0)
 
 
 def _less(extent: int, step: int) -> int:

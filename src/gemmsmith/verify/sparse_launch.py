@@ -29,8 +29,9 @@ _DENSE = 2**22  # elements: an operand up to this size is filled as a whole
 
 
 def is_exact(spec: KernelSpec, problem: Problem) -> bool:
-    """Whether the sums of this product can be judged exactly."""
-    return problem.k * _LARGEST_VALUE**2 <= exact_limit(spec) and problem.out_dtype.name != "int8"
+    """Whether the sums of this product can be judged exactly, up to one rounding to the type of C."""
+    largest = problem.k * _LARGEST_VALUE**2 + (_LARGEST_VALUE if problem.bias else 0)
+    return largest <= exact_limit(spec) and problem.out_dtype.name != "int8" and problem.activation in ("", "relu")
 
 
 @dataclass(frozen=True)
@@ -60,9 +61,8 @@ def sparse_reasons(
     named = spec.signature.named if not spec.is_rung else str
     for each, role in ((a, "A"), (b, "B"), (c, spec.signature.output)):
         device.label(each.address, named(role), each.stored.itemsize)
-    extra = [_matrix(device, problem.c_shape, problem.ldc, problem.out_dtype.numpy, False)] if spec.signature.has(
-        "D") else []  # fmt: skip
-    addresses = Addresses(a.address, b.address, c.address, extra[0].address if extra else 0)
+    addend = _addend(device, spec, problem)
+    addresses = Addresses(a.address, b.address, c.address, addend.address if addend is not None else 0)
 
     def run(product: Problem) -> None:
         plan = plan_launches(spec, config, product, addresses)
@@ -78,8 +78,11 @@ def sparse_reasons(
         rng = np.random.Generator(np.random.PCG64(problem.k))
         _fill(a.view, rows, rng)
         _fill(b.view.T, columns, rng)
+        bias = addend.stored[0] if problem.bias and addend is not None else None
+        if bias is not None:
+            bias[:] = rng.integers(1, _LARGEST_VALUE + 1, bias.shape).astype(bias.dtype)
         run(problem)
-        return _judged(problem, a, b, _written(device, problem, c), written)
+        return _judged(problem, a, b, bias, _written(device, problem, c), written)
     except SimulationError as error:
         return (f"{type(error).__name__}: {error.message}", *filter(None, error.hint.split("\n")))
     finally:
@@ -95,6 +98,15 @@ def _matrix(device: SimDevice, shape: tuple[int, int], ld: int, dtype: Any, tran
     flat = found[1].view(dtype)
     stored = np.lib.stride_tricks.as_strided(flat, shape, (ld * itemsize, itemsize))
     return _Matrix(address, stored, transposed)
+
+
+def _addend(device: SimDevice, spec: KernelSpec, problem: Problem) -> _Matrix | None:
+    """What is added to the product: C of a kernel that writes D (zeros), or a bias; None where there is neither."""
+    kind = problem.out_dtype.numpy
+    if spec.signature.has("D"):
+        return _matrix(device, problem.c_shape, problem.ldc, kind, False)
+    length = problem.bias_length if problem.bias else 0
+    return _matrix(device, (1, length), length, kind, False) if length else None
 
 
 def _fill(lines: Array, chosen: Array, rng: np.random.Generator) -> None:
@@ -136,7 +148,7 @@ def _written(device: SimDevice, problem: Problem, c: _Matrix) -> tuple[Array, Ar
 
 
 def _judged(
-    problem: Problem, a: _Matrix, b: _Matrix, found: tuple[Array, Array, Array], written: int
+    problem: Problem, a: _Matrix, b: _Matrix, bias: Array | None, found: tuple[Array, Array, Array], written: int
 ) -> tuple[str, ...]:
     rows, columns, values = found
     outside = (rows >= problem.m) | (columns >= problem.n)
@@ -148,6 +160,9 @@ def _judged(
     own_columns, at_column = np.unique(columns, return_inverse=True)
     left, right = a.view[own_rows].astype(np.float64), b.view[:, own_columns].astype(np.float64)
     expected = (left @ right)[at_row, at_column]
+    if bias is not None:
+        expected = expected + bias[rows if problem.bias == "row" else columns].astype(np.float64)
+    expected = expected.astype(np.float32).astype(values.dtype).astype(np.float64)  # exact sums, rounded as C is
     wrong = np.asarray(values, np.float64) != expected
     if not wrong.any():
         return ()

@@ -125,6 +125,11 @@ def _plain(value: float | None) -> Plain:
     return value if value is None or math.isfinite(value) else str(value)
 
 
+def is_misaligned(verdict: Verdict) -> bool:
+    """Whether the launch ended at an access of several elements at once that does not start on a multiple of them."""
+    return any("misaligned" in reason for reason in verdict.reasons)
+
+
 def repeat_command(
     spec: KernelSpec,
     config: Config,

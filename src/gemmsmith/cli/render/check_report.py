@@ -23,7 +23,7 @@ from gemmsmith.verify.leniency import read_note
 from gemmsmith.verify.raggedness import ANY, Multiples
 from gemmsmith.verify.settle import Settled
 from gemmsmith.verify.trial import DISTINCT, LARGE, NO_K, ODD, RAGGED, UNREAD, Trial
-from gemmsmith.verify.verdict import Verdict
+from gemmsmith.verify.verdict import Verdict, is_misaligned
 
 _VECTORS = re.compile(
     r"\b(?:ld|st)\.(?:global|volatile|relaxed|weak)[\w.:]*\.(?:v2|v4|b64|b128|u64|f64)\b|cp\.async|wmma\.|tex\."
@@ -80,7 +80,7 @@ class Report:
             return not self._has_long_indices
         if trial.label == NO_K:  # a fault at the first k-tile, which is always loaded
             return verdict.faulted
-        if trial.label == ODD and not _VECTORS.search(self.compiled.ptx):
+        if trial.label == ODD and not (_VECTORS.search(self.compiled.ptx) or is_misaligned(verdict)):
             return False
         if trial.label in (ODD, RAGGED):  # without guards, threads write into their neighbours' rows
             return not _races_in_shared_memory(verdict)
