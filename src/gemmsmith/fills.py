@@ -361,7 +361,7 @@ FILLS: Mapping[str, Fill] = MappingProxyType(
             Fill("specials", "normal with a few NaN, Inf, zeros and subnormals", False, _specials),
             Fill("bits", "random 32-bit patterns", False, _bits),
             Fill("nonfinite", "normal with a NaN or Inf in most rows of A", False, _normal, _nonfinite),
-            Fill("zero sums", "sums that are exactly +0", False, _uniform, _zero_sums),
+            Fill("zero sums", "sums that are exactly +0", True, _uniform, _zero_sums),
             Fill("subnormal inputs", "subnormal elements of A, normal sums", False, _normal, _subnormal_inputs),
             Fill("cancelling", "positive terms, then as many negative ones", True, _uniform, _cancelling),
             Fill("graded", "normal; rows of A and columns of B times 2^-i", False, _normal, _graded),

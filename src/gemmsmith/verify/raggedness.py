@@ -67,11 +67,7 @@ def find_raggedness(
     whole = {"M": tile[0], "N": tile[1], "K": edges.depth or base.k}
     found: dict[str, int] = {}
     aligned = replace(trial, problem=base.with_(m=base.m + 1, n=_less(base.n, vector), k=base.k + vector))
-    if (
-        verdict is not None
-        and is_misaligned(verdict)
-        and (len(axes) == 3 and passes(aligned))
-    ):
+    if verdict is not None and is_misaligned(verdict) and (len(axes) == 3 and passes(aligned)):
         return Raggedness(Multiples(1, vector, vector))
     for axis in axes:
         step, extent = max(whole[each] for each in axis), getattr(base, axis[0].lower())

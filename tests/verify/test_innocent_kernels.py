@@ -1,0 +1,154 @@
+"""Correct kernels that a trial could accuse: biases, narrow types, pairs of elements, blocks of several tiles, batches."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from gemmsmith.compile.compiler import compile_for
+from gemmsmith.fills import Operands, fill_named
+from gemmsmith.kernel.signature import Signature
+from gemmsmith.kernel.spec import KernelSpec
+from gemmsmith.problem import FP16, Problem
+from gemmsmith.sim.device import SimDevice
+from gemmsmith.userfile.user_kernel import UserOptions, user_kernel
+from gemmsmith.verify.compare import Arithmetic, compare
+from gemmsmith.verify.diagnosis import mostly_zero
+from gemmsmith.verify.edge_trials import Subject, edge_trials
+from gemmsmith.verify.kernel_edges import KernelEdges
+from gemmsmith.verify.raggedness import Multiples, find_raggedness
+from gemmsmith.verify.sparse_launch import sparse_reasons
+from gemmsmith.verify.trial import Size, Trial
+from gemmsmith.verify.verdict import Verdict
+
+LINEAR = """
+#include <cuda_bf16.h>
+__global__ void linear(const __nv_bfloat16* A, const __nv_bfloat16* B, const __nv_bfloat16* bias, __nv_bfloat16* C,
+                       int M, int N, int K) {
+    int row = blockIdx.y * 16 + threadIdx.y, col = blockIdx.x * 16 + threadIdx.x;
+    float acc = 0.0f;
+    for (int k = 0; k < K; ++k) acc += float(A[(size_t)row * K + k]) * float(B[(size_t)k * N + col]);
+    C[(size_t)row * N + col] = __float2bfloat16(acc + BIAS);
+}
+// gemmsmith: block=16,16 grid=N/16,M/16
+"""
+PERSISTENT = """
+__global__ void sgemm(const float* A, const float* B, float* C, int M, int N, int K) {
+    for (int tile = blockIdx.x; tile < (M / 32) * (N / 32); tile += gridDim.x)
+        for (int i = threadIdx.x; i < 1024; i += 256) {
+            int row = tile / (N / 32) * 32 + i / 32, col = tile % (N / 32) * 32 + i % 32;
+            float acc = 0.0f;
+            for (int k = 0; k < K; ++k) acc += A[row * K + k] * B[k * N + col];
+            C[row * N + col] = acc;
+        }
+}
+// gemmsmith: block=256 grid=6
+"""
+BATCHED = """
+__global__ void gemm(int M, int N, int K, const float* A, long long strideA, const float* B, long long strideB,
+                     float* C, long long strideC) {
+    A += blockIdx.z * strideA; B += blockIdx.z * strideB; C += blockIdx.z * strideC;
+    int row = blockIdx.y * 16 + threadIdx.y, col = blockIdx.x * 16 + threadIdx.x;
+    float acc = 0.0f;
+    for (int k = 0; k < K; ++k) acc += A[row * K + k] * B[k * N + col];
+    C[row * N + col] = acc;
+}
+"""
+
+
+def kernel(folder: Path, source: str) -> KernelSpec:
+    (folder / "mine.cu").write_text(source, encoding="utf-8")
+    return user_kernel(folder / "mine.cu", UserOptions())
+
+
+@pytest.mark.parametrize(("bias", "right"), [("float(bias[col])", True), ("float(bias[row % N])", False)])
+def test_far_blocks_have_a_bias_and_round_as_c_does(bias: str, right: bool, tmp_path: Path) -> None:
+    spec = kernel(tmp_path, LINEAR.replace("BIAS", bias))
+    problem = spec.problem(70016, 32, 288).with_(bias="column")  # sums beyond 256, where bf16 has no odd integers
+    found = sparse_reasons(SimDevice(), spec, spec.config(), problem, (0, 8751), 512, compile_for, 16)
+    assert (not found) == right, found
+
+
+def test_blocks_of_several_tiles_are_not_run_alone(tmp_path: Path) -> None:
+    spec = kernel(tmp_path, PERSISTENT)
+    subject = Subject(spec, spec.config(), spec.problem(64, 96, 64), (32, 32), KernelEdges(), samples=True)
+    assert all(trial.size is not Size.SPARSE for trial in edge_trials(subject))
+    one_each = kernel(tmp_path, PERSISTENT.replace("grid=6", "grid=(M/32)*(N/32)"))
+    subject = Subject(one_each, one_each.config(), spec.problem(64, 96, 64), (32, 32), KernelEdges(), samples=True)
+    assert any(trial.size is Size.SPARSE for trial in edge_trials(subject))
+
+
+HOSTS = {
+    "a constant": "int main() { const int M = 64, N = 64, K = 64; const int batch = 4; CALL }",
+    "a parameter": "void launch(int M, int N, int K, int batchCount) { int batch = batchCount; CALL }",
+}
+
+
+@pytest.mark.parametrize("host", HOSTS)
+def test_a_batch_that_only_host_code_knows(host: str, tmp_path: Path) -> None:
+    call = """float *A, *B, *C; dim3 grid(N / 16, M / 16, batch), block(16, 16);
+    gemm<<<grid, block>>>(M, N, K, A, (long long)M * K, B, (long long)K * N, C, (long long)M * N);"""
+    spec = kernel(tmp_path, BATCHED + HOSTS[host].replace("CALL", call))
+    grids = [spec.geometry(spec.problem(64, 32, 48).with_(batch=n), spec.config()).grid for n in (1, 3)]
+    assert grids == [(2, 4, 1), (2, 4, 3)]
+
+
+def verdict(problem: Problem, reason: str) -> Verdict:
+    return Verdict("mine", "", problem, "sim", "float", "normal", 0, 0.0, 16.0, 0.0, None, None, None, 0, 0, 1, False,
+                   (reason,) if reason else (), (), "")  # fmt: skip
+
+
+BASE = Problem(64, 64, 64)
+RAGGED = Trial("ragged", BASE.with_(m=65, n=63, k=67), "float", "normal", "lockstep")
+GUARDS = KernelEdges((16,), (), frozenset("MNK"), True)
+
+
+@pytest.mark.parametrize(
+    ("reason", "edges", "wrong"),
+    [
+        ("misaligned global read", KernelEdges((16,), (), frozenset("MN")), ""),  # float2: no guard helps
+        ("64 outputs were never written", KernelEdges((16,)), ""),  # two columns for each block
+        ("out-of-bounds global write", KernelEdges((16,), (), frozenset("MN")), "N"),  # col <= N
+    ],
+)
+def test_pairs_of_columns(reason: str, edges: KernelEdges, wrong: str) -> None:
+    def run(trial: Trial) -> Verdict:
+        return verdict(trial.problem, reason if trial.problem.n % 2 or trial.problem.k % 16 else "")
+
+    found = find_raggedness(run, RAGGED, run(RAGGED), BASE, (64, 64), edges)
+    assert found.wrong == wrong
+    assert found.multiples == (Multiples() if wrong else Multiples(1, 2, 16))
+
+
+def test_a_single_extent_that_fails_is_wrong() -> None:
+    def run(trial: Trial) -> Verdict:
+        return verdict(trial.problem, "out-of-bounds" if trial.problem.n == 62 else "")
+
+    assert find_raggedness(run, RAGGED, verdict(BASE, "out-of-bounds"), BASE, (64, 64), GUARDS).wrong == "N"
+
+
+def test_zeros_that_underflow_explains() -> None:
+    small, zeros = np.full((4, 4), 2.0**-20), np.zeros((4, 4), np.float16)
+    assert mostly_zero(zeros, small)
+    assert not mostly_zero(zeros, small, underflow=2.0**-18)
+    assert mostly_zero(zeros, np.ones((4, 4)), underflow=2.0**-18)
+
+
+def test_partial_sums_in_fp16_may_overflow() -> None:
+    problem = Problem(1, 1, 3, dtype=FP16, out_dtype=FP16)
+    a = np.array([[200.0, 200.0, -200.0]], np.float16)
+    data = Operands(a, np.abs(a).T.copy(), np.zeros((1, 1), np.float16))
+
+    def is_wrong(got: float, how: Arithmetic) -> bool:
+        values = np.array([[got]], np.float16)
+        return bool(compare("float", problem, Signature("mine", ()), data, values, "normal", 0, how).wrong[0, 0])
+
+    assert not is_wrong(np.inf, Arithmetic(accumulator=FP16))
+    assert is_wrong(np.inf, Arithmetic())
+    assert is_wrong(1000.0, Arithmetic(accumulator=FP16))
+
+
+def test_positive_data_has_the_gate_of_growing_errors() -> None:
+    assert fill_named("zero sums").errors_grow
