@@ -1,4 +1,4 @@
-"""Correct kernels that a trial could accuse: biases, narrow types, pairs of elements, blocks of several tiles, batches."""
+"""Correct kernels that a trial could accuse: biases, narrow types, pairs of elements, blocks of several tiles."""
 
 from __future__ import annotations
 
