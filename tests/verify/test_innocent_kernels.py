@@ -14,6 +14,7 @@ from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import FP16, Problem
 from gemmsmith.sim.device import SimDevice
 from gemmsmith.userfile.user_kernel import UserOptions, user_kernel
+from gemmsmith.verify.certificate import certify
 from gemmsmith.verify.compare import Arithmetic, compare
 from gemmsmith.verify.diagnosis import mostly_zero
 from gemmsmith.verify.edge_trials import Subject, edge_trials
@@ -78,6 +79,31 @@ def test_blocks_of_several_tiles_are_not_run_alone(tmp_path: Path) -> None:
     one_each = kernel(tmp_path, PERSISTENT.replace("grid=6", "grid=(M/32)*(N/32)"))
     subject = Subject(one_each, one_each.config(), spec.problem(64, 96, 64), (32, 32), KernelEdges(), samples=True)
     assert any(trial.size is Size.SPARSE for trial in edge_trials(subject))
+
+
+def test_a_kernel_without_beta_may_read_its_operands_when_alpha_is_0(tmp_path: Path) -> None:
+    spec = kernel(tmp_path, PERSISTENT.replace("int K)", "int K, float alpha)").replace("= acc", "= alpha * acc"))
+    subject = Subject(spec, spec.config(), spec.problem(64, 96, 64), (32, 32), KernelEdges())
+    assert [trial.c for trial in edge_trials(subject) if trial.problem.alpha == 0] == ["set"]
+
+
+SQUARE = """
+__global__ void square(const float* A, const float* B, float* C, int n) {
+    int row = blockIdx.y * 16 + threadIdx.y, col = blockIdx.x * 16 + threadIdx.x;
+    if (row >= n || col >= n) return;
+    float acc = 0.0f;
+    for (int k = 0; k < n; ++k) acc += A[row * n + k] * B[k * n + col];
+    C[row * n + col] = acc;
+}
+// gemmsmith: block=16,16 grid=ceil(N/16),ceil(N/16)
+"""
+
+
+def test_the_certificate_of_a_single_extent_tries_no_other_m(tmp_path: Path) -> None:
+    spec = kernel(tmp_path, SQUARE)
+    found = certify(spec, spec.config(), spec.problem(32, 32, 32), compile_for, "sm_90", any_m=True)
+    assert found.ok, found.reason
+    assert found.same_for == (32,)
 
 
 HOSTS = {

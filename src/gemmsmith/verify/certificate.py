@@ -26,6 +26,7 @@ from gemmsmith.sim.proof.session import NoProof
 from gemmsmith.sim.proof.trees import Op, Trees
 from gemmsmith.verify.error_steps import relative_error
 from gemmsmith.verify.exact_run import ExactRun, run_exactly
+from gemmsmith.verify.harness import refusal
 from gemmsmith.verify.summation_order import OutputTree, Sum, order_text
 
 # Multiply-adds of a run, each of which takes about 0.2 µs.
@@ -195,6 +196,8 @@ class _Proof:
         for extent in ([1] if any_m else []) + [2 * own]:
             grown = {"n" if self._column_major else "m": extent}
             problem = first.problem.with_(**grown)
+            if refusal(self.spec.signature, problem):
+                continue  # a kernel with a single extent takes no other M alone
             if sum(map(_size, (problem, *(run.problem for run in self.runs)))) > _ENOUGH:
                 break
             try:
