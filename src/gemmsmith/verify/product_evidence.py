@@ -16,6 +16,7 @@ from gemmsmith.problem import DType
 from gemmsmith.verify.verdict import Verdict
 
 _NAME = re.compile(r"mm|mat|mul|dense|linear", re.I)
+_ACTIVATION = re.compile(r"relu|gelu|silu|swish|sigmoid|softmax|activation", re.I)
 _FEWEST_WRITTEN = 0.25  # of the outputs: a product with a wrong grid still writes whole blocks
 _FLOAT = re.compile(r"^[\s{]*(?:@!?%\w+\s+)?(?:(?:fma|mul|mad)(?:\.\w+)*\.(?:f16|bf16|f16x2|bf16x2|f32|f64)|w?mma\.|"
                     r"wgmma\.mma)", re.M)  # fmt: skip
@@ -30,6 +31,8 @@ def doubt(spec: KernelSpec, ptx: str, verdict: Verdict) -> str:
         return ""
     if not multiplies(ptx, spec.dtypes[0]):
         return "it multiplies nothing"
+    if (named := _ACTIVATION.search(signature.entry)) and not math.isnan(verdict.rho):
+        return f"its name says that it applies {named[0].lower()}, which is not judged"
     extents = {arg.role for arg in signature.arguments} & {"M", "N", "K"}
     if extents == {"M", "K"}:
         return "it takes no number of columns, as a product of a matrix and a vector"
