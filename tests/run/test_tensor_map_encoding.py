@@ -245,7 +245,7 @@ def driver(monkeypatch: pytest.MonkeyPatch) -> FakeDriver:
 def cuda(driver: FakeDriver, arch: str = "sm_90") -> CudaDevice:
     device = CudaDevice.__new__(CudaDevice)
     device._cu, device.smem_limit, device.name, device.arch, device.sms = driver, 232448, "fake", arch, 132
-    device._opted_in, device._at_once, device._encoder, device._configs = {}, {}, None, {}
+    device._opted_in, device._at_once, device._encoders, device._configs = {}, {}, {}, {}
     device.current = _current  # type: ignore[method-assign]
     return device
 

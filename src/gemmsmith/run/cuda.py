@@ -23,7 +23,7 @@ from gemmsmith.run.cuda_memory import CudaMemory
 from gemmsmith.run.device import Launch, Step
 from gemmsmith.run.driver import check_driver, driver_report
 from gemmsmith.run.driver_calls import checked, driver_bindings, text_of
-from gemmsmith.run.tensor_map import Encoder, check_tensor_map, driver_encoder
+from gemmsmith.run.tensor_map import Encoder, check_tensor_map, driver_encoder, driver_im2col_encoder
 
 __all__ = ["CudaDevice", "LoadedCubin", "checked", "cuda_device", "device_count", "driver_bindings", "gpu_available",
            "pointer_ordinal"]  # fmt: skip
@@ -110,7 +110,7 @@ class CudaDevice(CudaMemory):
         self._loaded: dict[tuple[str, str], LoadedCubin] = {}
         self._opted_in: dict[LoadedCubin, int] = {}
         self._at_once: dict[tuple[LoadedCubin, Dim3, int, Dim3], int] = {}
-        self._encoder: Encoder | None = None
+        self._encoders: dict[str, Encoder] = {}
         self._configs: dict[tuple[Geometry, int], Any] = {}
 
     def _attribute(self, which: Any) -> int:
@@ -246,14 +246,16 @@ class CudaDevice(CudaMemory):
 
     def encode_tensor_map(self, described: TensorMap, address: int) -> bytes:
         check_tensor_map(described, address)
-        if self._encoder is None:
-            found = self._cu.cuGetProcAddress(b"cuTensorMapEncodeTiled", _CUDA_OF_TENSOR_MAPS, 0)
-            function = checked(found, "finding cuTensorMapEncodeTiled in the driver")[0]
+        name = "cuTensorMapEncodeTiled" if described.im2col is None else "cuTensorMapEncodeIm2col"
+        if name not in self._encoders:
+            found = self._cu.cuGetProcAddress(name.encode(), _CUDA_OF_TENSOR_MAPS, 0)
+            function = checked(found, f"finding {name} in the driver")[0]
             if not int(function):
                 raise LaunchError(f"the driver of {self.name} has no tensor maps", "install one for CUDA 12 or newer")
-            self._encoder = driver_encoder(int(function))
+            make = driver_encoder if described.im2col is None else driver_im2col_encoder
+            self._encoders[name] = make(int(function))
         with self.current():
-            status, data = self._encoder(described, address)
+            status, data = self._encoders[name](described, address)
         checked((self._cu.CUresult(status),), f"describing {described.operand} by a tensor map")
         return data
 
