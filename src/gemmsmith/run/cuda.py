@@ -173,6 +173,8 @@ class CudaDevice(CudaMemory):
         if geometry.cooperative:
             return self._cu.cuLaunchCooperativeKernel, (loaded.function, *geometry.grid, *geometry.block, geometry.smem,
                                                         stream, arguments)  # fmt: skip
+        if geometry.cluster_at_launch:
+            return self._cu.cuLaunchKernelEx, (self._cluster_config(geometry, stream), loaded.function, arguments, 0)
         if not geometry.pdl or int(self.arch.removeprefix("sm_")) < 90:  # no PDL before sm_90
             plain = (loaded.function, *geometry.grid, *geometry.block, geometry.smem, stream, arguments, 0)
             return self._cu.cuLaunchKernel, plain
@@ -192,6 +194,20 @@ class CudaDevice(CudaMemory):
                 self._configs.clear()
             self._configs[geometry, stream] = known
         return known
+
+    def _cluster_config(self, geometry: Geometry, stream: int) -> Any:
+        """The configuration of a launch that sets the cluster."""
+        config = _launch_config(self._cu, geometry)
+        config.hStream = stream
+        config.attrs, config.numAttrs = [self._cluster_attribute(geometry)], 1
+        return config
+
+    def _cluster_attribute(self, geometry: Geometry) -> Any:
+        attribute = self._cu.CUlaunchAttribute()
+        attribute.id = self._cu.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
+        dims = attribute.value.clusterDim
+        dims.x, dims.y, dims.z = geometry.cluster
+        return attribute
 
     def _admit(self, loaded: LoadedCubin, geometry: Geometry) -> None:
         """Refuse a launch that cannot run, and opt in to more than the default shared memory."""
@@ -281,11 +297,7 @@ class CudaDevice(CudaMemory):
     def _resident_clusters(self, loaded: LoadedCubin, geometry: Geometry) -> int:
         """Fewer than fit into all SMs, where the SMs of a GPC are not a multiple of the cluster."""
         config = _launch_config(self._cu, replace(geometry, grid=geometry.cluster))
-        attribute = self._cu.CUlaunchAttribute()
-        attribute.id = self._cu.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
-        dims = attribute.value.clusterDim
-        dims.x, dims.y, dims.z = geometry.cluster
-        config.attrs, config.numAttrs = [attribute], 1
+        config.attrs, config.numAttrs = [self._cluster_attribute(geometry)], 1
         with self.current():
             answer = self._cu.cuOccupancyMaxActiveClusters(loaded.function, config)
             return int(checked(answer, "asking how many clusters fit"))

@@ -19,13 +19,16 @@ from gemmsmith.compile.compiler import compile_kernel
 from gemmsmith.compile.render import render_kernel
 from gemmsmith.errors import SignatureError, UnknownKernelError, UsageError
 from gemmsmith.kernel.config import Config
-from gemmsmith.kernel.geometry import Geometry
+from gemmsmith.kernel.geometry import Dim3, Geometry
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import FP32, Problem
 from gemmsmith.userfile.source import read_text
 
 Source = str | os.PathLike[str]
 TEXT_NAME = "kernel.cu"  # what messages call a source that was given as text
+_TENSOR_STORE = re.compile(r"\bcp\.(?:reduce\.)?async\.bulk\.tensor\.\dd\.global\b")
+# What only compute capability 9.0 itself has (sm_90a)
+_SM_90A = re.compile(r"\bwgmma\.(?:mma_async|fence|commit_group|wait_group)\b|\bsetmaxnreg\b")
 _PARAMETERS = re.compile(r"\.param\s+(?P<rest>[^,()]+)")
 _BYTES = re.compile(r"\.align\s+\d+\s+\.b8\s+[\w$]+\[(\d+)\]")
 _WIDTH = re.compile(r"\.(?:[busf])(8|16|32|64)\b")
@@ -67,6 +70,21 @@ class LaunchKernel:
     def __str__(self) -> str:
         return f"{self.name}({', '.join(map(str, self.parameters))})"
 
+    @property
+    def has_tensor_stores(self) -> bool:
+        """Whether it copies by TMA to a tensor in global memory."""
+        return bool(_TENSOR_STORE.search(self.compiled.ptx))
+
+    @property
+    def cluster(self) -> Dim3 | None:
+        """The cluster that ``__cluster_dims__`` compiled into it."""
+        match = re.search(rf"\.entry\s+{re.escape(self.compiled.entry)}\b[^{{]*?\.reqnctapercluster\s+([\d,\s]+)",
+                          self.compiled.ptx)  # fmt: skip
+        if match is None:
+            return None
+        x, y, z, *_ = (*(int(each) for each in match.group(1).split(",")), 1, 1)
+        return x, y, z
+
 
 def is_text(source: Source) -> bool:
     """Whether ``source`` is CUDA C++ itself rather than the path of a file."""
@@ -84,8 +102,10 @@ def compile_launch(
         name, macros = _expression(name, declared, {key: _macro(value) for key, value in defines.items()})
         spec = KernelSpec(path.name, path, name, "", _no_geometry, entry=name, extra_defines=tuple(macros.items()),
                           include=folders)  # fmt: skip
-        compiled = compile_kernel(spec, Config(()), dtype=FP32, arch=arch, cache=cache)
         request = render_kernel(spec, Config(()), dtype=FP32, arch=arch)
+        if arch == "sm_90" and any(map(_SM_90A.search, (read_text(path), *dict(request.headers).values()))):
+            arch = "sm_90a"
+        compiled = compile_kernel(spec, Config(()), dtype=FP32, arch=arch, cache=cache)
         files = {**dict(request.headers), path.name: read_text(path)}
     enums = frozenset(re.findall(r"\benum\s+(?:class\s+|struct\s+)?(\w+)", "\n".join(files.values())))
     return LaunchKernel(name, path.name, compiled, parameters_of(compiled, declared), files, enums)

@@ -20,7 +20,7 @@ from gemmsmith.sim.instructions.memory import parameter_bytes
 from gemmsmith.sim.instructions.pattern import Modifiers
 from gemmsmith.sim.instructions.record import Draft, Record, no_form, nothing
 from gemmsmith.sim.lanes import Lanes
-from gemmsmith.sim.lowering import Lowering, Refused, literal, operands
+from gemmsmith.sim.lowering import Lowering, Refused, items, literal, operands
 from gemmsmith.sim.mbarriers import BYTES
 from gemmsmith.sim.memory import RAW, LaneFault, check_alignment, resolve_generic
 from gemmsmith.sim.operation import Operation, Source
@@ -38,7 +38,10 @@ _RANK_BITS = 24
 
 @dataclass(frozen=True)
 class Transfer:
-    """Which way, and how it ends. ``rank`` is that of a tensor, 0 for plain bytes; ``reduce`` an operation and type."""
+    """Which way, and how it ends. ``rank`` is that of a tensor, 0 for plain bytes; ``reduce`` an operation and type.
+
+    ``im2col``: '' for tiles, 'im2col', or 'im2col_no_offs' for stores.
+    """
 
     to_shared: bool
     from_shared: bool
@@ -46,18 +49,26 @@ class Transfer:
     multicast: bool = False
     hinted: bool = False
     reduce: tuple[str, str] | None = None
+    im2col: str = ""
+
+    @property
+    def offsets(self) -> int:
+        """Operands that are added to the position of each pixel."""
+        return self.rank - 2 if self.im2col == "im2col" else 0
 
 
 def _decode(m: Modifiers) -> Transfer:
     """The two spaces come in the order destination, source."""
     to, start = m["to"], m["from"]
     rank = int(m["rank"][0]) if "rank" in m else 0
-    if "mode" in m and m["mode"].startswith("im2col"):
+    im2col = m["mode"] if m.get("mode", "tile") != "tile" else ""
+    if im2col and (rank < 3 or (im2col == "im2col") != (to != "global")):
         raise Refused
     reduce = (m["op"], m["type"]) if "op" in m else None
     if (to == "global") == (start == "global") == True:  # noqa: E712 - both global
         raise Refused
-    return Transfer(to != "global", start != "global", rank, "multicast::cluster" in m, "L2::cache_hint" in m, reduce)
+    return Transfer(to != "global", start != "global", rank, "multicast::cluster" in m, "L2::cache_hint" in m, reduce,
+                    im2col)  # fmt: skip
 
 
 def _tensor(code: Lowering, operand: Operand, rank: int) -> tuple[Source, ...]:
@@ -68,16 +79,17 @@ def _tensor(code: Lowering, operand: Operand, rank: int) -> tuple[Source, ...]:
 
 
 def _lower(code: Lowering, i: Instruction, form: Transfer) -> Draft[Transfer]:
-    """Sources: the map and coordinates or the number of bytes, then the mask of a multicast."""
+    """Sources: the map, coordinates and im2col offsets, or the number of bytes; then the mask of a multicast."""
     given = list(i.operands[:-1] if form.hinted else i.operands)
     pointers: list[Operand] = []
     sources: list[Source] = []
     extra = [given.pop()] if form.multicast else []
+    shifts = items(given.pop(), form.offsets) if form.offsets else ()
     if form.rank:
         tensor = next((o for o in given if isinstance(o, Sampled)), None)
         if tensor is None:
             raise Refused
-        sources += _tensor(code, tensor, form.rank)
+        sources += [*_tensor(code, tensor, form.rank), *[code.source(shift, "u16") for shift in shifts]]
         pointers = [o for o in given if o is not tensor]
     else:
         pointers = [o for o in given if isinstance(o, Address)]
@@ -118,6 +130,9 @@ def _one(
     box = _box(machine, values[0]) if form.rank else None
     if box is not None and box.rank != form.rank:
         raise LaneFault(0, f"a copy of {form.rank} coordinates with a tensor map of {box.rank} dimensions")
+    if box is not None and bool(form.im2col) != (box.map.im2col is not None):
+        kinds = ("a tiled", "an im2col")
+        raise LaneFault(0, f"{kinds[bool(form.im2col)]} copy with {kinds[not form.im2col]} tensor map")
     nbytes = values[0] if box is None else box.nbytes
     copies = machine.unit(BulkCopies)
     if not form.to_shared:
@@ -184,16 +199,21 @@ def _read_global(machine: Execution, box: Box | None, values: list[int], at: lis
         source = np.uint64(address) + np.arange(0, nbytes, CHUNK).astype(np.uint64)
         memory.gather(source, CHUNK)
         return lambda: memory.gather(source, CHUNK)
-    elements, inside = box.elements(tuple(values[1:]))
+    elements, inside = _elements(box, values)
     wanted = elements[inside]
     memory.gather(wanted, box.itemsize)
 
     def read() -> Array:
-        found = np.zeros(elements.size, RAW[box.itemsize])
+        found = np.full(elements.size, box.outside, f"u{box.itemsize}").view(RAW[box.itemsize])
         found[inside] = memory.gather(wanted, box.itemsize)
         return found.view(RAW[CHUNK])
 
     return read
+
+
+def _elements(box: Box, values: list[int]) -> tuple[Array, Array]:
+    """Of a copy whose sources are the map, its coordinates, and im2col offsets."""
+    return box.elements(tuple(values[1 : 1 + box.rank]), tuple(values[1 + box.rank :]))
 
 
 def _write_shared(machine: Execution, targets: list[Array]) -> Callable[[Array], None]:
@@ -231,7 +251,7 @@ def _write_global(
         elements = np.uint64(address) + np.arange(0, nbytes, width).astype(np.uint64)
         inside = np.ones(elements.size, bool)
     else:
-        elements, inside = box.elements(tuple(values[1:]))
+        elements, inside = _elements(box, values)
         width = box.itemsize
     wanted = elements[inside]
     memory.gather(wanted, width)
@@ -296,7 +316,7 @@ def _lower_nothing(code: Lowering, i: Instruction, _: None) -> Draft[None]:
 # -- records ------------------------------------------------------------------------------------------
 
 _SPACES = {"to": "shared::cluster shared::cta global", "from": "global shared::cta"}
-_MODES = {"rank": "1d 2d 3d 4d 5d", "mode": "tile im2col*", "end": "mbarrier::complete_tx::bytes bulk_group"}
+_MODES = {"rank": "1d 2d 3d 4d 5d", "mode": "tile im2col im2col_no_offs", "end": "mbarrier::complete_tx::bytes bulk_group"}
 _OPS = {"op": "add min max inc dec and or xor"}
 _COMMON: dict[str, Any] = {
     "lower": _lower, "execute": _copy, "verb": "copy by TMA", "bundling": Bundling.BOUNDARY,
