@@ -204,5 +204,5 @@ def _next(word: str, options: KernelOptions, given: ArgumentOptions, launch: Lau
     if word.partition(":")[0].endswith(".py"):
         name = launch_name(launch)
         return command_line("explain", word if ":" in word or count == 1 else f"{word}:{name}", [])
-    shown = ArgumentOptions(args=given.args, cooperative=given.cooperative)
+    shown = ArgumentOptions(args=given.args, cooperative=given.cooperative, cluster=given.cluster)
     return command_line("explain", word, [*option_words(options, shown)])
