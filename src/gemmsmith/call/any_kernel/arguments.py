@@ -138,7 +138,7 @@ def _texture(named: Parameter, parameter: Parameter, value: Any) -> Argument:
 
 
 def _tensor_map(kernel: LaunchKernel, named: Parameter, parameter: Parameter, value: Any) -> Argument:
-    """A tensor map, by value or by pointer; or the raw bytes of one, or a null pointer."""
+    """A tensor map, by value or by pointer; the raw bytes of one; a null pointer; or room for maps, as bytes."""
     shown = f"{named.name} is {with_article(str(parameter.type))}"
     if isinstance(value, TensorMapOf):
         if not parameter.is_pointer and parameter.size != MAP_BYTES:
@@ -149,6 +149,10 @@ def _tensor_map(kernel: LaunchKernel, named: Parameter, parameter: Parameter, va
         return Argument(named.name, parameter, value, data=value)
     if parameter.is_pointer and value is None:
         return Argument(named.name, parameter, None, data=bytes(8))
+    if parameter.is_pointer and is_array(value):  # room for maps that the kernel makes
+        host = host_array(named.name, value)
+        if host.values.dtype == np.uint8 and host.values.size % MAP_BYTES == 0:
+            return Argument(named.name, parameter, value, arrays=(host,))
     given = "an array" if is_array(value) else with_article(type(value).__name__)
     raise DTypeError(f"{shown}, and {given} was given", f"pass gemmsmith.tensor_map({named.name}, box=(…))")
 

@@ -28,7 +28,7 @@ Source = str | os.PathLike[str]
 TEXT_NAME = "kernel.cu"  # what messages call a source that was given as text
 _TENSOR_STORE = re.compile(r"\bcp\.(?:reduce\.)?async\.bulk\.tensor\.\dd\.global\b")
 # What only compute capability 9.0 itself has (sm_90a)
-_SM_90A = re.compile(r"\bwgmma\.(?:mma_async|fence|commit_group|wait_group)\b|\bsetmaxnreg\b")
+_SM_90A = re.compile(r"\bwgmma\.(?:mma_async|fence|commit_group|wait_group)\b|\bsetmaxnreg\b|\btensormap\.replace\b")
 _PARAMETERS = re.compile(r"\.param\s+(?P<rest>[^,()]+)")
 _BYTES = re.compile(r"\.align\s+\d+\s+\.b8\s+[\w$]+\[(\d+)\]")
 _WIDTH = re.compile(r"\.(?:[busf])(8|16|32|64)\b")

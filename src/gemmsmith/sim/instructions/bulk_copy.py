@@ -13,6 +13,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from gemmsmith.errors import UnsupportedError
 from gemmsmith.sim.bulk_copies import BulkCopies, Load, Store, chunk_lanes
 from gemmsmith.sim.bundle import Bundle
 from gemmsmith.sim.execution import Execution
@@ -136,9 +137,7 @@ def _one(
     nbytes = values[0] if box is None else box.nbytes
     copies = machine.unit(BulkCopies)
     if not form.to_shared:
-        source = _shared_index(machine, int(machine.block[lane]), at[-1], box, nbytes)
-        copies.store(Store(operation, lane, int(copies.committed[lane]), source, _read_shared(machine, source),
-                           _write_global(machine, box, values, at, form.reduce)))  # fmt: skip
+        _store(machine, operation, form, lane, at, values, box, nbytes)
         return
     barrier = at.pop()
     targets = [_shared_index(machine, block, at[0], box, nbytes) for block in _blocks(machine, lane, at[0], mask)]
@@ -152,13 +151,32 @@ def _one(
                      _write_shared(machine, targets), barriers, nbytes))  # fmt: skip
 
 
+def _store(machine: Execution, operation: Operation[Transfer], form: Transfer, lane: int, at: list[int],
+           values: list[int], box: Box | None, nbytes: int) -> None:  # fmt: skip
+    """A copy out of shared memory. Elements outside the tensor are neither read nor written."""
+    copies = machine.unit(BulkCopies)
+    source = _shared_index(machine, int(machine.block[lane]), at[-1], box, nbytes)
+    if box is None:
+        read, write = _read_shared(machine, source), _write_bytes(machine, values[0], at[0], form.reduce)
+    else:
+        elements, inside = _elements(box, values)
+        each = np.repeat(source, CHUNK // box.itemsize) + np.tile(np.arange(0, CHUNK, box.itemsize), source.size)
+        read = _read_shared(machine, each[inside], box.itemsize)
+        write = _write_tensor(machine, box, elements[inside], form.reduce)
+        source = source[inside.reshape(source.size, -1).any(axis=1)]
+    copies.store(Store(operation, lane, int(copies.committed[lane]), source, read, write))
+
+
 def _box(machine: Execution, address: int) -> Box:
     space, inside = resolve_generic(np.array([address], np.uint64))
     if space is Space.PARAM:
         data = parameter_bytes(machine, inside.astype(np.int64) + np.arange(_MAP_BYTES), 1).tobytes()
     else:
         data = machine.memory.view(int(inside[0]), _MAP_BYTES).tobytes()
-    return decoded(data)
+    try:
+        return decoded(data)
+    except UnsupportedError:
+        raise LaneFault(0, f"a copy by TMA with the map at {int(inside[0]):#x}: no tensor map is there") from None
 
 
 def _blocks(machine: Execution, lane: int, address: int, mask: int | None) -> list[int]:
@@ -224,8 +242,8 @@ def _write_shared(machine: Execution, targets: list[Array]) -> Callable[[Array],
     return write
 
 
-def _read_shared(machine: Execution, index: Array) -> Callable[[], Array]:
-    return lambda: machine.shared.gather(index, CHUNK)
+def _read_shared(machine: Execution, index: Array, width: int = CHUNK) -> Callable[[], Array]:
+    return lambda: machine.shared.gather(index, width)
 
 
 _REDUCTIONS: dict[str, Callable[[Array, Array], Any]] = {
@@ -240,36 +258,39 @@ _REDUCED: dict[str, Any] = {
 }  # fmt: skip
 
 
-def _write_global(
-    machine: Execution, box: Box | None, values: list[int], at: list[int], reduce: tuple[str, str] | None
+def _write_bytes(
+    machine: Execution, nbytes: int, address: int, reduce: tuple[str, str] | None
 ) -> Callable[[Array], None]:
+    check_alignment(np.array([address], np.uint64), CHUNK, Space.GLOBAL)
+    kind = None if reduce is None else np.dtype(_REDUCED[reduce[1]])
+    width = CHUNK if kind is None else kind.itemsize
+    wanted = np.uint64(address) + np.arange(0, nbytes, width).astype(np.uint64)
+    return _write_global(machine, wanted, width, reduce, kind)
+
+
+def _write_tensor(
+    machine: Execution, box: Box, wanted: Array, reduce: tuple[str, str] | None
+) -> Callable[[Array], None]:
+    """The element type of a reduction is in the map."""
+    return _write_global(machine, wanted, box.itemsize, reduce, np.dtype(box.map.dtype.numpy))
+
+
+def _write_global(
+    machine: Execution, wanted: Array, width: int, reduce: tuple[str, str] | None, kind: np.dtype[Any] | None
+) -> Callable[[Array], None]:
+    """What writes values to these addresses, or reduces those there with them. Faults are looked for now."""
     memory = machine.memory
-    if box is None:
-        address, nbytes = at[0], values[0]
-        check_alignment(np.array([address], np.uint64), CHUNK, Space.GLOBAL)
-        width = CHUNK if reduce is None else np.dtype(_REDUCED[reduce[1]]).itemsize
-        elements = np.uint64(address) + np.arange(0, nbytes, width).astype(np.uint64)
-        inside = np.ones(elements.size, bool)
-    else:
-        elements, inside = _elements(box, values)
-        width = box.itemsize
-    wanted = elements[inside]
     memory.gather(wanted, width)
 
-    def write(chunks: Array) -> None:
-        new = np.ascontiguousarray(chunks).view(RAW[width])[inside]
+    def write(values: Array) -> None:
+        new = np.ascontiguousarray(values).view(RAW[width])
         if reduce is not None:
-            kind = _kind(reduce[1], box)
+            assert kind is not None
             old = memory.gather(wanted, width).view(kind)
             new = np.asarray(_REDUCTIONS[reduce[0]](old, new.view(kind))).astype(kind).view(RAW[width])
         memory.scatter(wanted, width, new)
 
     return write
-
-
-def _kind(name: str, box: Box | None) -> np.dtype[Any]:
-    """The element type of a reduction; that of a tensor is in its map."""
-    return np.dtype(_REDUCED[name]) if box is None else np.dtype(box.map.dtype.numpy)
 
 
 # -- groups -------------------------------------------------------------------------------------------
