@@ -280,7 +280,7 @@ def _write_global(
 ) -> Callable[[Array], None]:
     """What writes values to these addresses, or reduces those there with them. Faults are looked for now."""
     memory = machine.memory
-    memory.gather(wanted, width)
+    memory.parts(wanted)  # a fault belongs to the thread that issues the store
 
     def write(values: Array) -> None:
         new = np.ascontiguousarray(values).view(RAW[width])
