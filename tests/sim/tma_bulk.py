@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from tensor_core_kernels import compiled
 from tma_cases import tensor
-from tma_kernels import BLANK, IMAGE, THREADS, Array, Group, _Memory, memory_of, words
+from tma_kernels import BLANK, IMAGE, THREADS, Array, Group, _Memory, built, memory_of, words
 
 from gemmsmith.kernel.geometry import Geometry
 from gemmsmith.run.device import Device, Launch
@@ -143,6 +142,11 @@ extern "C" __global__ void __cluster_dims__({BLOCKS}, 1, 1) one(unsigned long lo
 """
 
 
+def source_of(group: BulkGroup) -> str:
+    """The kernel that a group needs."""
+    return {"global": _global_source, "shared": _shared_source, "multicast": _multicast_source}[group.kind]()
+
+
 def run_bulk(device: Device, group: BulkGroup, arch: str) -> dict[str, Array]:
     memory, count = _Memory(device), len(group.cases)
     blocks = count * {"global": 1, "shared": 2, "multicast": BLOCKS}[group.kind]
@@ -151,15 +155,14 @@ def run_bulk(device: Device, group: BulkGroup, arch: str) -> dict[str, Array]:
     told = memory.put(np.zeros(blocks, np.int32))
     cluster, given = (1, 1, 1), list[int]()
     if group.kind == "global":
-        code = _global_source()
         out = memory.put(words(f"{group.name}/memory", blocks * BYTES // 4))
         given = [out, memory.put(images)]
     elif group.kind == "shared":
-        code, cluster = _shared_source(), (2, 1, 1)
+        cluster = (2, 1, 1)
         out = memory.put(np.zeros(blocks * size, np.uint8))
         given = [memory.put(images), out, told]
     else:
-        code, cluster = _multicast_source(), (BLOCKS, 1, 1)
+        cluster = (BLOCKS, 1, 1)
         out = memory.put(np.zeros(blocks * size, np.uint8))
         source = memory.put(memory_of(Group("", "load", ())))
         encoded = device.encode_tensor_map(tensor(UINT16, (64, 20), (32, 8), 64), source)
@@ -168,7 +171,7 @@ def run_bulk(device: Device, group: BulkGroup, arch: str) -> dict[str, Array]:
                  told]  # fmt: skip
     launch = Launch(Geometry((blocks, 1, 1), (THREADS, 1, 1), smem=IMAGE + 16, cluster=cluster),
                     tuple(a.to_bytes(8, "little") for a in given))  # fmt: skip
-    device.launch(device.load(compiled(code, arch)), launch)
+    device.launch(device.load(built(source_of(group), arch)), launch)
     device.synchronize()
     found = device.read(out, blocks * size).reshape(blocks, size)
     counted = device.read(told, 4 * blocks).view(np.int32)

@@ -7,13 +7,16 @@ comes from.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from tensor_core_kernels import compiled
 
+from gemmsmith.compile.compiled import CompiledKernel
 from gemmsmith.errors import GemmsmithError
 from gemmsmith.kernel.geometry import Geometry, TensorMap
 from gemmsmith.run.device import Device, Launch
@@ -170,6 +173,17 @@ def regions_of(group: Group) -> Array:
     return np.full((len(group.cases), REGION), BLANK, np.uint8)
 
 
+@cache
+def built(code: str, arch: str) -> CompiledKernel:
+    return compiled(code, arch)
+
+
+def sources_of(group: Group) -> set[str]:
+    """The kernels that a group needs."""
+    modes = {case.map.im2col is not None for case in group.cases}
+    return {load_source(mode) if group.kind == "load" else store_source(mode, group.op) for mode in modes}
+
+
 class _Memory:
     """What a launch needs on a device."""
 
@@ -188,13 +202,18 @@ class _Memory:
             self.device.free(address)
 
 
-def run(device: Device, group: Group, arch: str) -> dict[str, Array]:
-    """accepted: which maps could be made; image: shared memory or the tensors' memory after; counted: bytes."""
+def run(device: Device, group: Group, arch: str, only: Collection[int] | None = None) -> dict[str, Array]:
+    """accepted: which maps could be made; image: shared memory or the tensors' memory after; counted: bytes.
+
+    ``only``: the numbers of the cases that are run.
+    """
     memory, count = _Memory(device), len(group.cases)
     is_load = group.kind == "load"
     data = memory.put(memory_of(group) if is_load else regions_of(group))
     maps, accepted = np.zeros((count, 128), np.uint8), np.zeros(count, bool)
     for n, case in enumerate(group.cases):
+        if only is not None and n not in only:
+            continue
         try:
             encoded = device.encode_tensor_map(case.map, data + case.offset + (0 if is_load else n * REGION))
         except GemmsmithError:
@@ -221,7 +240,7 @@ def run(device: Device, group: Group, arch: str) -> dict[str, Array]:
             code = store_source(im2col, group.op)
         arguments.append(rank.to_bytes(4, "little"))
         geometry = Geometry((int(here.size), 1, 1), (THREADS, 1, 1), smem=IMAGE + 16)  # the last bytes are the mbarrier of a load
-        device.launch(device.load(compiled(code, arch)), Launch(geometry, tuple(arguments)))
+        device.launch(device.load(built(code, arch)), Launch(geometry, tuple(arguments)))
         device.synchronize()
         if is_load:
             result[here] = device.read(out, here.size * IMAGE).reshape(-1, IMAGE)

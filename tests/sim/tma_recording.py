@@ -2,18 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
-from tma_bulk import BulkGroup, run_bulk
-from tma_kernels import Array, Group, run
+from tma_bulk import BulkGroup, run_bulk, source_of
+from tma_kernels import Array, Group, built, run, sources_of
 
 from gemmsmith.run.device import Device
 
 
-def run_any(device: Device, group: Group | BulkGroup, arch: str) -> dict[str, Array]:
-    return run_bulk(device, group, arch) if isinstance(group, BulkGroup) else run(device, group, arch)
+def run_any(
+    device: Device, group: Group | BulkGroup, arch: str, only: Collection[int] | None = None
+) -> dict[str, Array]:
+    if isinstance(group, BulkGroup):
+        return run_bulk(device, group, arch)
+    return run(device, group, arch, only)
+
+
+def build(group: Group | BulkGroup, arch: str) -> None:
+    """Compile what a group needs."""
+    for code in {source_of(group)} if isinstance(group, BulkGroup) else sources_of(group):
+        built(code, arch)
+
+
+def parts_of(group: Group | BulkGroup) -> list[list[int]]:
+    """Cases that are run together at first: of one rank, and alike in whether the box begins on 16 bytes."""
+    if isinstance(group, BulkGroup):
+        return [list(range(len(group.cases)))]
+    found: dict[tuple[int, bool], list[int]] = {}
+    for number, case in enumerate(group.cases):
+        key = (len(case.map.extents), case.at[0] * case.map.dtype.itemsize % 16 == 0)
+        found.setdefault(key, []).append(number)
+    return list(found.values())
 
 
 def packed(found: Mapping[str, Array]) -> dict[str, Array]:
