@@ -164,4 +164,4 @@ def _source_files(root: Path) -> Iterator[Path]:
 
 
 def _common(path: Path, folder: Path) -> int:
-    return len(os.path.commonpath([path, folder]))
+    return len(os.path.commonpath([os.path.abspath(path), os.path.abspath(folder)]))

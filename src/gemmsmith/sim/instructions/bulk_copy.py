@@ -174,9 +174,12 @@ def _box(machine: Execution, address: int) -> Box:
     else:
         data = machine.memory.view(int(inside[0]), _MAP_BYTES).tobytes()
     try:
-        return decoded(data)
+        found = decoded(data)
     except UnsupportedError:
         raise LaneFault(0, f"a copy by TMA with the map at {int(inside[0]):#x}: no tensor map is there") from None
+    if found.map.interleave:
+        raise LaneFault(0, f"a copy of a tensor interleaved by {found.map.interleave} bytes, which is not simulated")
+    return found
 
 
 def _blocks(machine: Execution, lane: int, address: int, mask: int | None) -> list[int]:
