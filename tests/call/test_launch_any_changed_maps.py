@@ -82,7 +82,9 @@ def test_another_tensor() -> None:
 
 
 def test_box_fill_and_swizzle() -> None:
-    assert np.array_equal(run(replaced("box_dim", "0", "16") + replaced("box_dim", "1", "2"), 4, 1, 2, 16), PLANE[1:3, 4:20])
+    assert np.array_equal(
+        run(replaced("box_dim", "0", "16") + replaced("box_dim", "1", "2"), 4, 1, 2, 16), PLANE[1:3, 4:20]
+    )
     assert np.isnan(run(immediate("fill_mode", 1), 64, 0, 4, 32)).all()
     plain, moved = run("", 0, 0, 4, 32), run(immediate("swizzle_mode", 3), 0, 0, 4, 32)
     assert np.array_equal(moved.reshape(4, 8, 4)[1, 1], plain.reshape(4, 8, 4)[1, 0])

@@ -132,7 +132,9 @@ def _im2col() -> Iterator[Case]:
     made = tensor(FP16, (24, 7, 6, 3), (16, 20), 32, nan=True, im2col=Im2col((-1, -1), (-1, -1), 16, 20))
     yield Case(made, (16, -1, -1, 0), offsets=(0, 0))
     for interleave in (16, 32):
-        made = tensor(UINT16, (32, 5, 4, 3), (16, 20), 32, interleave=interleave, im2col=Im2col((-1, -1), (-1, -1), 16, 20))
+        made = tensor(
+            UINT16, (32, 5, 4, 3), (16, 20), 32, interleave=interleave, im2col=Im2col((-1, -1), (-1, -1), 16, 20)
+        )
         yield Case(made, (0, -1, -1, 0), offsets=(0, 0))
 
 

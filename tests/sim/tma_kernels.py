@@ -239,7 +239,9 @@ def run(device: Device, group: Group, arch: str, only: Collection[int] | None = 
         else:
             code = store_source(im2col, group.op)
         arguments.append(rank.to_bytes(4, "little"))
-        geometry = Geometry((int(here.size), 1, 1), (THREADS, 1, 1), smem=IMAGE + 16)  # the last bytes are the mbarrier of a load
+        geometry = Geometry(
+            (int(here.size), 1, 1), (THREADS, 1, 1), smem=IMAGE + 16
+        )  # the last bytes are the mbarrier of a load
         device.launch(device.load(built(code, arch)), Launch(geometry, tuple(arguments)))
         device.synchronize()
         if is_load:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from gemmsmith.call.any_kernel.arguments import match_arguments
+from gemmsmith.call.any_kernel.ptx_file import SUFFIX
 from gemmsmith.call.any_kernel.result import LaunchResult
 from gemmsmith.call.launch import Launch
 from gemmsmith.cli.launch_files import find_launches, launch_name, one_launch
@@ -27,6 +28,7 @@ from gemmsmith.cli.render.profile_csv import lines_csv, metrics_csv
 from gemmsmith.cli.render.profile_tables import print_profile, print_source_lines
 from gemmsmith.compile.cache import CompileCache
 from gemmsmith.compile.sass import Sass, disassemble
+from gemmsmith.errors import UsageError
 from gemmsmith.explain.comparison_rows import measured_rows
 from gemmsmith.explain.diagnosis import MODEL, Diagnosis
 from gemmsmith.explain.launch_comparison import compare_launches, comparison_json
@@ -157,6 +159,9 @@ def _counted(launch: Launch, target: TargetOptions, cache: CacheOptions) -> tupl
 
 def _diagnosed(launch: Launch, target: TargetOptions, cache: CacheOptions) -> tuple[Diagnosis, Sass]:
     result, sass = _counted(launch, target, cache)
+    if not sass.instructions:
+        raise UsageError(f"{result.launched.file} is PTX: without machine code its registers and occupancy are not known",
+                         "gemmsmith profile counts what it does")  # fmt: skip
     words = launch.arguments
     values = words.values() if words is not None else launch.args
     assert not isinstance(values, str)
@@ -188,6 +193,8 @@ def _occupancy(profile: Profile, target: TargetOptions) -> Any:
 
 
 def _occupancy_json(profile: Profile, target: TargetOptions) -> dict[str, Any]:
+    if not profile.resources.registers:
+        return {"gpu": target.model.name, "origin": "unknown", "why": "PTX has no machine code"}
     found = _occupancy(profile, target)
     return {"gpu": found.gpu, "origin": "predicted", "blocks_per_sm": found.blocks_per_sm,
             "warps_per_sm": found.warps_per_sm, "fraction": found.fraction, "limiters": list(found.limiters),
@@ -204,5 +211,6 @@ def _next(word: str, options: KernelOptions, given: ArgumentOptions, launch: Lau
     if word.partition(":")[0].endswith(".py"):
         name = launch_name(launch)
         return command_line("explain", word if ":" in word or count == 1 else f"{word}:{name}", [])
+    follows = "profile" if word.endswith(SUFFIX) else "explain"
     shown = ArgumentOptions(args=given.args, cooperative=given.cooperative, cluster=given.cluster)
-    return command_line("explain", word, [*option_words(options, shown)])
+    return command_line(follows, word, [*option_words(options, shown)])

@@ -140,10 +140,11 @@ class CudaDevice(CudaMemory):
         known = self._loaded.get((compiled.key, compiled.entry))
         if known is not None:
             return known
-        if not self._loaded:
+        if not self._loaded and compiled.compiler:
             check_driver(compiled.compiler)
+        code = compiled.cubin or compiled.ptx.encode() + b"\0"  # PTX alone: the driver assembles it
         with self.current():
-            module = checked(self._cu.cuModuleLoadData(compiled.cubin), f"loading {compiled.entry} for {compiled.arch}")
+            module = checked(self._cu.cuModuleLoadData(code), f"loading {compiled.entry} for {compiled.arch}")
             function = checked(
                 self._cu.cuModuleGetFunction(module, compiled.entry.encode()), f"finding {compiled.entry}"
             )

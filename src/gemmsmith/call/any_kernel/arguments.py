@@ -142,7 +142,9 @@ def _tensor_map(kernel: LaunchKernel, named: Parameter, parameter: Parameter, va
     shown = f"{named.name} is {with_article(str(parameter.type))}"
     if isinstance(value, TensorMapOf):
         if not parameter.is_pointer and parameter.size != MAP_BYTES:
-            raise DTypeError(f"{shown}, and a tensor map was given", f"a tensor map has {MAP_BYTES} bytes, or is pointed to")
+            raise DTypeError(
+                f"{shown}, and a tensor map was given", f"a tensor map has {MAP_BYTES} bytes, or is pointed to"
+            )
         return Argument(named.name, parameter, value, arrays=(host_array(named.name, value.array),),
                         stores=kernel.has_tensor_stores)  # fmt: skip
     if isinstance(value, bytes) and len(value) == parameter.size:

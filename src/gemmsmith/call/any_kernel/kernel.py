@@ -12,6 +12,7 @@ from difflib import get_close_matches
 from pathlib import Path
 
 from gemmsmith.call.any_kernel.declaration import Declaration, declared_kernels, mangled_types
+from gemmsmith.call.any_kernel.ptx_file import SUFFIX, parameter_names, read_ptx
 from gemmsmith.call.any_kernel.types import OBJECTS, UNKNOWN, CType
 from gemmsmith.compile.cache import CompileCache
 from gemmsmith.compile.compiled import CompiledKernel
@@ -97,6 +98,8 @@ def compile_launch(
 ) -> LaunchKernel:  # fmt: skip
     """Compile the kernel ``name`` of ``source``; an empty name means the only kernel there is."""
     with _on_disk(source) as path:
+        if path.suffix == SUFFIX:
+            return _from_ptx(path, name, bool(defines))
         folders = tuple(Path(os.fspath(folder)) for folder in include)
         declared = _choose(path.name, name, declared_kernels(path, folders))
         name, macros = _expression(name, declared, {key: _macro(value) for key, value in defines.items()})
@@ -109,6 +112,13 @@ def compile_launch(
         files = {**dict(request.headers), path.name: read_text(path)}
     enums = frozenset(re.findall(r"\benum\s+(?:class\s+|struct\s+)?(\w+)", "\n".join(files.values())))
     return LaunchKernel(name, path.name, compiled, parameters_of(compiled, declared), files, enums)
+
+
+def _from_ptx(path: Path, name: str, defines: bool) -> LaunchKernel:
+    compiled = read_ptx(path, name, defines)
+    sizes, names = ptx_parameter_sizes(compiled.ptx, compiled.entry), parameter_names(compiled)
+    parameters = tuple(Parameter(own, UNKNOWN, size) for own, size in zip(names, sizes, strict=True))
+    return LaunchKernel(compiled.entry, path.name, compiled, parameters, {path.name: compiled.ptx})
 
 
 @contextmanager

@@ -143,7 +143,9 @@ def _layout(
         raise UsageError(f"the last axis steps by {steps[-1]} bytes, and a tensor map's innermost one is contiguous",
                          "put the contiguous axis last, for example with array.transpose(…)")  # fmt: skip
     if shape and sum((e - 1) * s for e, s in zip(extents, steps, strict=True)) + size > _span(host):
-        raise UsageError(f"a tensor of shape {shape} and strides {strides} ends beyond the array's {values.size} elements")
+        raise UsageError(
+            f"a tensor of shape {shape} and strides {strides} ends beyond the array's {values.size} elements"
+        )
     return extents, tuple(0 if extent == 1 else step for extent, step in zip(extents, steps, strict=True))
 
 

@@ -340,7 +340,11 @@ def _lower_nothing(code: Lowering, i: Instruction, _: None) -> Draft[None]:
 # -- records ------------------------------------------------------------------------------------------
 
 _SPACES = {"to": "shared::cluster shared::cta global", "from": "global shared::cta"}
-_MODES = {"rank": "1d 2d 3d 4d 5d", "mode": "tile im2col im2col_no_offs", "end": "mbarrier::complete_tx::bytes bulk_group"}
+_MODES = {
+    "rank": "1d 2d 3d 4d 5d",
+    "mode": "tile im2col im2col_no_offs",
+    "end": "mbarrier::complete_tx::bytes bulk_group",
+}
 _OPS = {"op": "add min max inc dec and or xor"}
 _COMMON: dict[str, Any] = {
     "lower": _lower, "execute": _copy, "verb": "copy by TMA", "bundling": Bundling.BOUNDARY,

@@ -80,9 +80,7 @@ _FIELDS: dict[str, Callable[[TensorMap, int, int], TensorMap]] = {
     "box_dim": lambda old, at, value: replace(old, box=_put(old.box, at, value)),
     "global_dim": lambda old, at, value: replace(old, extents=_put(old.extents, at, value)),
     "global_stride": lambda old, at, value: replace(old, strides=_put(old.strides, at, value)),
-    "element_stride": lambda old, at, value: replace(
-        old, steps=_put(old.steps or (1,) * len(old.extents), at, value)
-    ),
+    "element_stride": lambda old, at, value: replace(old, steps=_put(old.steps or (1,) * len(old.extents), at, value)),
     "elemtype": lambda old, at, value: _element_type(old, value),  # noqa: ARG005
     "interleave_layout": lambda old, at, value: replace(  # noqa: ARG005
         old, interleave=_one_of("interleave layout", _INTERLEAVES, value)
