@@ -20,7 +20,8 @@ __device__ inline void load(const void* map, void* to, int x, int y, unsigned lo
     asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" :: "r"(shared(barrier)) : "memory");
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
-    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" :: "r"(shared(barrier)), "r"(bytes) : "memory");
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;"
+                 :: "r"(shared(barrier)), "r"(bytes) : "memory");
     asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
                  " [%0], [%1, {%2, %3}], [%4];"
                  :: "r"(shared(to)), "l"(map), "r"(x), "r"(y), "r"(shared(barrier)) : "memory");
@@ -191,10 +192,9 @@ def test_an_array_in_place_of_a_map_is_refused_by_name() -> None:
     with pytest.raises(DTypeError, match="map is a const CUtensorMap") as error:
         gemmsmith.launch(CODE, "pointed", grid=1, block=64, args=[PLANE, np.zeros(4, np.uint32), 0, 0, 16])
     assert "gemmsmith.tensor_map(map, box=" in error.value.hint
+    made = gemmsmith.tensor_map(PLANE, box=(4, 32))
     with pytest.raises(DTypeError, match="a tensor map was given"):
-        gemmsmith.launch(CODE, "box", grid=1, block=64, args=[
-            gemmsmith.tensor_map(PLANE, box=(4, 32)), np.zeros(4, np.uint32), gemmsmith.tensor_map(PLANE, box=(4, 32)), 0,
-            16])  # fmt: skip
+        gemmsmith.launch(CODE, "box", grid=1, block=64, args=[made, np.zeros(4, np.uint32), made, 0, 16])
 
 
 def test_clusters_of_a_launch_and_of_a_kernel() -> None:

@@ -64,7 +64,8 @@ _MEASURE = f"""
     if (threadIdx.x == 0) {{
         int left = 0, done = 0;
         while (!done && left < {_BUDGET}) {{
-            asm volatile("mbarrier.complete_tx.relaxed.cluster.shared::cluster.b64 [%0], 16;" :: "r"(barrier) : "memory");
+            asm volatile("mbarrier.complete_tx.relaxed.cluster.shared::cluster.b64 [%0], 16;"
+                         :: "r"(barrier) : "memory");
             left += 16;
             asm volatile("{{\\n.reg .pred p;\\nmbarrier.test_wait.parity.shared::cta.b64 p, [%1], 0;\\n"
                          "selp.b32 %0, 1, 0, p;\\n}}" : "=r"(done) : "r"(barrier) : "memory");
@@ -82,7 +83,8 @@ _BEGIN = f"""
     if (threadIdx.x == 0) {{
         asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" :: "r"(barrier) : "memory");
         asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
-        asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" :: "r"(barrier), "r"({_BUDGET}) : "memory");
+        asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;"
+                     :: "r"(barrier), "r"({_BUDGET}) : "memory");
     }}
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 """

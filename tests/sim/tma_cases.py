@@ -196,8 +196,8 @@ def _refused() -> Iterator[Case]:
     for dtype in (*INTEGERS, *FLOATS):
         yield Case(tensor(dtype, (64, 9), (16, 4), nan=True), (0, 0))
     for corner in (-129, -128, 127, 128):
-        yield Case(tensor(UINT16, (24, 300, 300, 2), (8, 8), im2col=Im2col((min(corner, 0), 0), (max(corner, 0), 0), 8, 8)),
-                   (0, 0, 0, 0), offsets=(0, 0))  # fmt: skip
+        how = Im2col((min(corner, 0), 0), (max(corner, 0), 0), 8, 8)
+        yield Case(tensor(UINT16, (24, 300, 300, 2), (8, 8), im2col=how), (0, 0, 0, 0), offsets=(0, 0))
     # strides smaller than a row, or zero
     yield Case(TensorMap(NAME, UINT16, (64, 9), (64,), (8, 4)), (0, 0))
     yield Case(TensorMap(NAME, UINT16, (64, 9), (0,), (8, 4)), (0, 0))

@@ -104,12 +104,14 @@ extern "C" __global__ void one(unsigned long long maps, const int* where, const 
     }}
     __syncthreads();
     if (threadIdx.x == 0) {{
-        asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" :: "r"(barrier), "r"({_BUDGET}) : "memory");
+        asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;"
+                     :: "r"(barrier), "r"({_BUDGET}) : "memory");
         {_switch(ranks, [_load(rank, im2col) for rank in ranks])}
         for (int i = 0; i < 4; ++i) __nanosleep(20000);
         int left = 0, done = 0;
         while (!done && left < {_BUDGET}) {{
-            asm volatile("mbarrier.complete_tx.relaxed.cluster.shared::cluster.b64 [%0], 16;" :: "r"(barrier) : "memory");
+            asm volatile("mbarrier.complete_tx.relaxed.cluster.shared::cluster.b64 [%0], 16;"
+                         :: "r"(barrier) : "memory");
             left += 16;
             asm volatile("{{\\n.reg .pred p;\\nmbarrier.test_wait.parity.shared::cta.b64 p, [%1], 0;\\n"
                          "selp.b32 %0, 1, 0, p;\\n}}" : "=r"(done) : "r"(barrier) : "memory");

@@ -160,7 +160,7 @@ def _counted(launch: Launch, target: TargetOptions, cache: CacheOptions) -> tupl
 def _diagnosed(launch: Launch, target: TargetOptions, cache: CacheOptions) -> tuple[Diagnosis, Sass]:
     result, sass = _counted(launch, target, cache)
     if not sass.instructions:
-        raise UsageError(f"{result.launched.file} is PTX: without machine code its registers and occupancy are not known",
+        raise UsageError(f"{result.launched.file} is PTX: without machine code its occupancy is not known",
                          "gemmsmith profile counts what it does")  # fmt: skip
     words = launch.arguments
     values = words.values() if words is not None else launch.args

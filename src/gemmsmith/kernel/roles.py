@@ -85,7 +85,7 @@ def _parameter(entry: str, kind: str, name: str, at_launch: str, aliases: Mappin
     if "tensormap" in kind.lower().replace("_", ""):
         raise SignatureError(
             f"{entry}: {name} is a tensor map, and check gives a product pointers and numbers",
-            f"gemmsmith.launch runs the kernel with gemmsmith.tensor_map(array, box=…, swizzle=…); on the command line: "
+            f"gemmsmith.launch runs the kernel with gemmsmith.tensor_map(array, box=…); on the command line: "
             f"--args '{name}=tensor_map(randn(256,64,bf16), box=(64,64), swizzle=128), ...' with --grid and --block",
         )
     if known.reference or (not known.stars and not known.scalar_code):

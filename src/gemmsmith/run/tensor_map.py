@@ -75,8 +75,10 @@ def _check_box(described: TensorMap) -> None:
 def _check_im2col(described: TensorMap, how: Im2col) -> None:
     name, rank = described.operand, len(described.extents)
     if rank not in _CORNER_BITS or not len(how.lower) == len(how.upper) == rank - 2:
-        raise ConfigError(f"an im2col map of {name} with {rank} dimensions and corners of {len(how.lower)} and "
-                          f"{len(how.upper)}", "3, 4 or 5 dimensions (C, W, H, D, N), and a corner for each of W, H, D")  # fmt: skip
+        raise ConfigError(
+            f"an im2col map of {name} with {rank} dimensions and corners of {len(how.lower)} and {len(how.upper)}",
+            "3, 4 or 5 dimensions (C, W, H, D, N), and a corner for each of W, H, D",
+        )
     most = 1 << _CORNER_BITS[rank] - 1
     if not all(-most <= corner < most for corner in (*how.lower, *how.upper)):
         raise ConfigError(f"a corner of {name}'s im2col map is beyond {-most} to {most - 1}",

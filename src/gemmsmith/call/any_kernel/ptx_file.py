@@ -35,7 +35,9 @@ def read_ptx(path: Path, name: str, defines: bool) -> CompiledKernel:
     if name and name not in entries:
         near = get_close_matches(name, entries, 1, 0.5)
         meant = f"did you mean {near[0]}? " if near else ""
-        raise UnknownKernelError(f"{path.name} has no kernel called {name!r}", f"{meant}its kernels: {', '.join(entries)}")
+        raise UnknownKernelError(
+            f"{path.name} has no kernel called {name!r}", f"{meant}its kernels: {', '.join(entries)}"
+        )
     digest = hashlib.sha256(text.encode()).hexdigest()
     shared = sum(int(size) for size in _SHARED.findall(text))
     unknown = Resources(0, shared, 0, 0, 0, 0, 0)

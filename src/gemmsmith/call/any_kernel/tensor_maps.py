@@ -99,12 +99,12 @@ def _reversed(what: str, given: Any, rank: int) -> tuple[int, ...]:
     found = _whole(what, given)
     if len(found) != rank:
         raise UsageError(f"{what}={given!r} has {len(found)} numbers, and the tensor has {rank} axes",
-                         "give one for each axis, or shape and strides of the tensor that the kernel copies")  # fmt: skip
+                         "give one for each axis, or shape and strides of the tensor")  # fmt: skip
     return tuple(reversed(found))
 
 
 def _swizzle(given: int | str | None) -> int:
-    known = _SWIZZLES.get(given, given) if isinstance(given, (str, type(None))) else given  # type: ignore[call-overload]
+    known = _SWIZZLES.get(given, given) if isinstance(given, (str, type(None))) else given
     if isinstance(known, bool) or not isinstance(known, (int, np.integer)):
         raise UsageError(f"swizzle={given!r} is not known", "use 0, 32, 64 or 128 bytes")
     return int(known)
@@ -152,7 +152,7 @@ def _layout(
 def _span(host: HostArray) -> int:
     """Bytes from the first element to the end of the last."""
     values = host.values
-    return sum((n - 1) * s for n, s in zip(values.shape, host.strides, strict=True)) + values.dtype.itemsize
+    return int(sum((n - 1) * s for n, s in zip(values.shape, host.strides, strict=True)) + values.dtype.itemsize)
 
 
 def _im2col(given: Sequence[Any]) -> Im2col:
