@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 WORKERS ?= $(shell nproc 2>/dev/null || echo 2)
 
-.PHONY: climb test test-all nightly check format docs bench-sim bench-limits bench-short clean
+.PHONY: climb test test-all nightly check format docs fuzz bench-sim bench-limits bench-short clean
 
 climb: $(STAMP)  ## verify and measure the whole ladder on this machine
 	$(BIN)/gemmsmith climb
@@ -18,6 +18,10 @@ test-all: $(STAMP)  ## the rest of what needs no GPU (tests/tiers.toml): about f
 
 nightly: $(STAMP)  ## what CI has no time for (tests/tiers.toml): about nine minutes on two cores
 	$(BIN)/pytest -n $(WORKERS) --dist worksteal -m "nightly and not gpu"
+
+SECONDS ?= 60
+fuzz: $(STAMP)  ## check random kernels and mutants of them for SECONDS; failures are written to build/fuzz
+	$(BIN)/python tests/fuzz/fuzz.py --seconds $(SECONDS) --jobs $(WORKERS)
 
 check: $(STAMP)  ## linting, formatting, strict types
 	$(BIN)/ruff check .

@@ -32,6 +32,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "simulator speed": checks.speed_table,
     "ncu agreement": checks.agreement_table,
     "mutants": checks.mutant_table,
+    "fuzz": checks.fuzz_table,
     "gates": checks.gate_table,
     "shown kernel": lambda: file_block("tile.cu", "cuda"),
     "shown rung source": lambda: file_block("my_idea/27_my_idea.cu", "cuda"),

@@ -14,6 +14,8 @@ from gemmsmith.problem import BF16, FP16, FP32, INT8, INT32, TF32, DType, Proble
 FLOATS = (FP32, FP16, BF16, TF32)
 
 PAIRS = [(fill, dtype) for fill in FILLS for dtype in FLOATS if fill != "bits" or dtype == FP32]
+# The rows of zeros are what this fill is for.
+DENSE = [pair for pair in PAIRS if pair[0] != "zero sums"]
 
 
 @pytest.mark.parametrize(("fill", "dtype"), PAIRS, ids=str)
@@ -27,7 +29,7 @@ def test_shapes_types_and_seeds(fill: str, dtype: DType) -> None:
         assert getattr(one, name).tobytes() != getattr(other, name).tobytes()
 
 
-@pytest.mark.parametrize(("fill", "dtype"), PAIRS, ids=str)
+@pytest.mark.parametrize(("fill", "dtype"), DENSE, ids=str)
 def test_no_fill_is_symmetric_or_constant(fill: str, dtype: DType) -> None:
     """Not constant, not symmetric, no repeated row or column, A differs from B and C, and almost no zeros."""
     data = operands(Problem(32, 32, 32, dtype, beta=1.0), fill, 1)

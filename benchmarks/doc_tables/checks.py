@@ -95,6 +95,39 @@ def mutant_table() -> str:
     return "\n".join([*table(columns, "lrrl", rows), "", source])
 
 
+def fuzz_table() -> str:
+    """Generated kernels: what check says of them, beside the GPU and compute-sanitizer; then the disagreements."""
+    record = load("h200_fuzz.json")
+    groups: dict[str, list[dict[str, Any]]] = {}
+    for row in record["rows"]:
+        groups.setdefault("correct, or changed harmlessly" if row["innocent"] else row["kind"], []).append(row)
+    rows = [_fuzz_row(kind, found) for kind, found in sorted(groups.items(), key=lambda item: -len(item[1]))]
+    reasons = Counter((row["kind"] or "none", row["reason"]) for row in record["rows"] if not row["agree"])
+    listed = [[kind, str(number), reason] for (kind, reason), number in sorted(reasons.items())]
+    source = (
+        f"Measured on {record['gpu']} (driver for CUDA {record['driver_cuda']}, {record['date']}) by "
+        f"`{record['command']}`. Results are compared with float64 on random and special values. A mutant that check "
+        f"refuses to judge is not counted as caught. {record.get('note', '')}".rstrip()
+    )
+    columns = ["fault", "kernels", "accepted", "caught", "proven equivalent", "refused", "wrong on the GPU",
+               "reported by compute-sanitizer", "disagreements"]  # fmt: skip
+    return "\n".join([
+        *table(columns, "lrrrrrrrr", rows), "", source, "",
+        *(table(["fault", "disagreements", "reason"], "lrl", listed) if listed else ["There are no disagreements."]),
+    ])  # fmt: skip
+
+
+def _fuzz_row(kind: str, found: list[dict[str, Any]]) -> list[str]:
+    judged = Counter(row["check"]["judged"] for row in found)
+    innocent = found[0]["innocent"]
+    accepted = judged["true"] if innocent else judged["surviving mutant"]
+    return [kind, str(len(found)), str(accepted), "" if innocent else str(judged["true"]),
+            "" if innocent else str(judged["equivalent mutant"]),
+            str(judged["correct kernel refused"] + judged["mutant refused"]),
+            str(sum(row["gpu"] != "right" for row in found)),
+            str(sum(bool(row["sanitizer"]) for row in found)), str(sum(not row["agree"] for row in found))]  # fmt: skip
+
+
 def gate_table() -> str:
     """How close correct kernels come to the gates: simulated, and measured."""
     return "\n\n".join(_gates(load(f"{where}_gate_calibration.json")) for where in ("sim", "h200"))

@@ -6,10 +6,12 @@ from __future__ import annotations
 class GemmsmithError(Exception):
     """Base of all errors that gemmsmith raises deliberately.
 
-    ``message`` says what happened, with the value and the arithmetic; ``hint`` says what to do.
+    ``message`` says what happened, with the value and the arithmetic; ``hint`` says what to do; ``status`` is that of
+    the kernel, where one was checked.
     """
 
     exit_code = 1
+    status = ""
 
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(message)
@@ -18,6 +20,10 @@ class GemmsmithError(Exception):
 
     def __str__(self) -> str:
         return f"{self.message}\n{self.hint}" if self.hint else self.message
+
+
+class GemmsmithWarning(UserWarning):
+    """Base of all warnings: something is wrong, and the rest can be used."""
 
 
 class UsageError(GemmsmithError):
@@ -50,6 +56,10 @@ class SignatureError(UsageError):
     """The entry of a kernel or its parameters were not recognised."""
 
 
+class TemplateValueError(UsageError):
+    """A kernel is a template, and nothing gives some of its parameters a value."""
+
+
 class MissingDeviceError(GemmsmithError):
     """There is no driver, no GPU, or a tool is not installed."""
 
@@ -74,6 +84,12 @@ class LaunchError(GemmsmithError):
 
 class SimulationError(GemmsmithError):
     """The simulated kernel did something that is undefined or faults on a GPU."""
+
+
+class TimeLimitError(SimulationError):
+    """A simulated launch was still running when its time was up: it may be slow, or never end. No verdict."""
+
+    exit_code = 2
 
 
 class UnknownInstructionError(SimulationError):

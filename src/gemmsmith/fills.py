@@ -2,7 +2,8 @@
 
 No fill is constant or symmetric: with constant operands a transposed tile, a swapped index or a row read twice gives
 the right answer, and with symmetric ones a transpose does. A, B and C come from three independent streams, so that a
-kernel that confuses two of them is incorrect. No fill has many zeros: a dropped term of zero would not be noticed.
+kernel that confuses two of them is incorrect. No fill but ``zero sums`` has many zeros: a dropped term of zero would
+not be noticed.
 
     normal     zero mean, unit variance: what the error gate is calibrated on
     uniform    [0, 1): growing sums and their rounding errors, no cancellation
@@ -11,6 +12,9 @@ kernel that confuses two of them is incorrect. No fill has many zeros: a dropped
     subnormal  products at and below the smallest normal fp32: shows flushing to zero
     specials   normal, with NaN, infinities, zeros and subnormals in a few places
     bits       random 32-bit patterns, for arithmetic modulo 2**32
+    nonfinite  normal, with one NaN or infinity in most rows of A and in some columns of B
+    zero sums  sums that are exactly +0, as they must be in any order of summation
+    near X     normal times X, for a kernel that compares its inputs with X; 'sums near X': for one that compares sums
 
 Four relate A and B to each other, and are as hard as real data gets (docs/accuracy.md):
 
@@ -23,6 +27,7 @@ Four relate A and B to each other, and are as hard as real data gets (docs/accur
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -126,6 +131,8 @@ def _each(stored: Array, rows: int, transposed: bool) -> list[Array]:
 
 def fill_named(name: str) -> Fill:
     """The fill called ``name``; raises with a list of all fills."""
+    if isinstance(name, str) and (found := _NEAR.fullmatch(name)) is not None:
+        return _near(name, float(found[2]), bool(found[1]))
     try:
         return FILLS[name]
     except (KeyError, TypeError):
@@ -284,6 +291,53 @@ def _ill_conditioned(seed: int, lefts: Sequence[Array], rights: Sequence[Array],
         right[:] = _as(_unit((inner * values[::-1]) @ _orthonormal(rng, n, rank).T), dtype)
 
 
+def _nonfinite(_seed: int, lefts: Sequence[Array], rights: Sequence[Array], _dtype: DType) -> None:
+    # Each k is hit by some row, and a third of the rows stay finite: a value must not reach its neighbours either.
+    for left in lefts:
+        for row in range(left.shape[0] if left.shape[1] else 0):
+            if row % 3:
+                left[row, (5 * row + 1) % left.shape[1]] = (math.nan, math.inf, -math.inf)[row // 3 % 3]
+    for right in rights:
+        for column in range(5, right.shape[1] if right.shape[0] else 0, 8):
+            right[(3 * column + 2) % right.shape[0], column] = (math.nan, math.inf)[column // 8 % 2]
+
+
+def _zero_sums(_seed: int, lefts: Sequence[Array], rights: Sequence[Array], _dtype: DType) -> None:
+    # B is positive, so a row of zeros has products of +0 only; x and -x cancel to +0.
+    for right in rights:
+        right[:1] = right[-1:] = 1
+    for left in lefts:
+        left[1::2] = 0
+        if left.shape[1] > 1:
+            kept = left[2::4, :1].copy()
+            left[2::4] = 0
+            left[2::4, :1], left[2::4, -1:] = kept, -kept
+
+
+def _subnormal_inputs(seed: int, lefts: Sequence[Array], rights: Sequence[Array], dtype: DType) -> None:
+    # Sums are normal numbers: what is tested is whether subnormal elements of A count.
+    rng, top, binades = _stream(seed, 4), (-15 if dtype == FP16 else -127), (3 if dtype == BF16 else 6)
+    for left in lefts:
+        sizes = np.exp2(top - rng.uniform(0.0, binades, left.shape))
+        left[:] = _as(np.copysign(sizes, left), dtype)
+    for right in rights if dtype != FP16 else ():
+        right[:] = _as(right * 2.0**40, dtype)
+
+
+_NEAR = re.compile(r"(sums )?near (-?[\d.]+(?:e[+-]?\d+)?)")
+
+
+def _near(name: str, about: float, sums: bool) -> Fill:
+    """Inputs, or sums, on both sides of ``about`` and of its negative."""
+
+    def scale(_seed: int, lefts: Sequence[Array], _rights: Sequence[Array], dtype: DType) -> None:
+        for left in lefts:
+            times = abs(about) / math.sqrt(max(1, left.shape[1])) if sums else 1.5 * abs(about)
+            left[:] = _as(left * times, dtype)
+
+    return Fill(name, f"{'sums' if sums else 'inputs'} on both sides of {about:g}", False, _normal, scale)
+
+
 def _orthonormal(rng: Rng, rows: int, columns: int) -> NDArray[np.float64]:
     """Random orthonormal columns."""
     return np.linalg.qr(rng.standard_normal((rows, columns)))[0]
@@ -306,6 +360,9 @@ FILLS: Mapping[str, Fill] = MappingProxyType(
             Fill("subnormal", "products around the smallest normal fp32", False, _subnormal),
             Fill("specials", "normal with a few NaN, Inf, zeros and subnormals", False, _specials),
             Fill("bits", "random 32-bit patterns", False, _bits),
+            Fill("nonfinite", "normal with a NaN or Inf in most rows of A", False, _normal, _nonfinite),
+            Fill("zero sums", "sums that are exactly +0", False, _uniform, _zero_sums),
+            Fill("subnormal inputs", "subnormal elements of A, normal sums", False, _normal, _subnormal_inputs),
             Fill("cancelling", "positive terms, then as many negative ones", True, _uniform, _cancelling),
             Fill("graded", "normal; rows of A and columns of B times 2^-i", False, _normal, _graded),
             Fill("skewed", "normal; A falls along k by powers of two as B rises", False, _normal, _skewed),

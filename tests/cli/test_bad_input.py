@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -87,3 +88,20 @@ def test_an_unknown_origin_in_a_sweep_file(
     Path("odd.json").write_text(json.dumps(sweep_to_json(sweeps()[0]) | {"origin": "guessed"}))
     assert "odd.json is not a sweep" in refused(capsys, "report", "--sweep", "odd.json")
     assert not Path("report.html").exists()
+
+
+def test_an_empty_name_is_not_the_current_folder(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "name of a kernel is empty" in refused(capsys, "check", "")
+
+
+def test_numbers_beyond_64_bits(capsys: pytest.CaptureFixture[str]) -> None:
+    small = ["--m", "16", "--n", "16", "--k", "8", "--device", "sim"]
+    assert "too large" in refused(capsys, "run", "naive", *small, "--ldb", "9" * 30)
+
+
+def test_a_pipe_beside_a_file_is_not_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The file's repository is searched for its launch: a pipe there would wait for a writer."""
+    os.mkfifo(tmp_path / "other.cu")
+    (tmp_path / "mine.cu").write_text(KERNEL)
+    assert "cannot evaluate" in refused(capsys, "check", str(tmp_path / "mine.cu"), "--grid=nan")
+    assert "not a regular file" in refused(capsys, "check", str(tmp_path / "other.cu"))

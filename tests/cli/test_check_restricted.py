@@ -46,7 +46,7 @@ WIDE = "*reinterpret_cast<float4*>(C + row * ldc + col) = make_float4(s[0], s[1]
 NARROW = "for (int i = 0; i < 4 && col + i < N; ++i) C[row * ldc + col + i] = s[i];"
 
 
-@pytest.mark.parametrize(("body", "status"), [(NARROW, "right"), (WIDE, "whole_tiles")])
+@pytest.mark.parametrize(("body", "status"), [(NARROW, "right"), (WIDE, "aligned_rows")])
 def test_vector_stores_need_aligned_rows(
     body: str, status: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

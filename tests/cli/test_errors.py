@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from pathlib import Path
 
@@ -75,6 +76,9 @@ def test_a_bug_is_told_as_json_too_and_keeps_its_traceback(
 @pytest.mark.parametrize(("error", "code", "text"), [
     (KeyboardInterrupt(), INTERRUPTED, "interrupted"), (MemoryError("32 PiB"), 2, "too little memory: 32 PiB"),
     (RecursionError(), 2, "nested too deeply"), (ValueError("array is too big; …"), 2, "too little memory"),
+    (OSError(errno.ENAMETOOLONG, "File name too long", "x" * 5000), 2, "File name too long"),
+    (OverflowError("Python int too large"), 2, "too large for this machine"),
+    (OSError(errno.ELOOP, "Too many levels", "round"), 2, "cannot use round: Too many levels"),
 ])  # fmt: skip
 def test_what_python_raises_for_foreseeable_mistakes(
     error: BaseException, code: int, text: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch

@@ -67,7 +67,7 @@ def test_a_sentence_without_a_place_belongs_to_the_reason_before_it(file: Path) 
 
 
 def test_a_refusal_is_no_verdict(kernels: list[Checked]) -> None:
-    assert (kernels[2].status, kernels[2].ok, kernels[2].findings[0].rule) == ("not runnable", False, "not-runnable")
+    assert (kernels[2].status, kernels[2].ok, kernels[2].findings[0].rule) == ("not_runnable", False, "not-runnable")
 
 
 def test_junit(kernels: list[Checked]) -> None:

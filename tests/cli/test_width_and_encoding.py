@@ -162,3 +162,13 @@ def test_a_reader_that_stops_reading_is_no_error() -> None:
     program = f"'{sys.executable}' -m gemmsmith list --json | head -c 10"
     done = subprocess.run(["bash", "-c", program], capture_output=True, check=False)
     assert (done.stdout, done.stderr) == (b'{\n  "rungs', b"")
+
+
+@pytest.mark.parametrize("command", ["list", "list --json", "show naive", "history --json", "run nothing"])
+@pytest.mark.parametrize("stream", ["1>&-", "2>&-", ">/dev/full"])
+def test_a_stream_that_is_closed_or_full(command: str, stream: str) -> None:
+    done = subprocess.run(["bash", "-c", f"'{sys.executable}' -m gemmsmith {command} {stream}"], capture_output=True,
+                          check=False)  # fmt: skip
+    assert done.returncode in (0, 1, 2)
+    assert b"Traceback" not in done.stderr
+    assert b"Exception ignored" not in done.stderr

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from functools import cache
 from pathlib import Path
 
@@ -53,3 +54,12 @@ def test_the_table_has_a_row_for_each_mutant() -> None:
     rows = table().splitlines()
     assert len(rows) == len(MUTANTS) + len(OVERFLOWS) + 2
     assert all(row.count("|") == 6 for row in rows)
+
+
+def test_the_record_under_compute_sanitizer_has_the_detectors_of_today() -> None:
+    """What compute-sanitizer saw was recorded; what ours reports is said by the catalogue."""
+    record = json.loads((Path(__file__).parents[2] / "benchmarks" / "results" / "h200_mutants.json").read_text())
+    ours = {mutant.name: mutant.detector for mutant in MUTANTS}
+    assert {row["mutant"]: row["ours"] for row in record["rows"]} == {
+        row["mutant"]: ours[row["mutant"]] for row in record["rows"]
+    }

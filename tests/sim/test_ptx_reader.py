@@ -120,3 +120,14 @@ def test_a_line_of_a_header_names_the_call_in_the_kernels_own_file() -> None:
     )
     (instruction,) = parse(text).entry("k").instructions
     assert instruction.where == "inner.h:9 (called at mine.cu:30)"
+
+
+def test_a_load_without_a_line_belongs_to_what_uses_it() -> None:
+    """The compiler gives line 0 to a load that several statements share; the line before it is another statement's."""
+    read = entry(
+        ".reg .f32 %f<9>;\n.loc 1 5 3\nst.shared.f32 [4], %f1;\n.loc 1 0 3\nld.shared.f32 %f2, [8];\n"
+        "ld.shared.v2.f32 {%f3, %f4}, [16];\nld.shared.f32 %f5, [32];\n.loc 1 9 7\nfma.rn.f32 %f6, %f2, %f4, %f6;\n"
+        ".loc 1 12 1\nst.global.f32 [%f2], %f6;"
+    )
+    lines = [(i.opcode, i.line, i.column) for i in read.instructions]
+    assert lines[:4] == [("st", 5, 3), ("ld", 9, 7), ("ld", 9, 7), ("ld", 5, 3)]  # the last is used nowhere

@@ -25,9 +25,10 @@ from measured_runs import measurement, run, timing
 from gemmsmith.errors import GemmsmithError, UsageError
 from gemmsmith.problem import ACTIVATIONS, BIASES, DTYPES, INT32, OUTPUTS, Problem
 from gemmsmith.run.contender import Identity
-from gemmsmith.store import database_file
+from gemmsmith.store import database_errors, database_file, database_upgrade
 from gemmsmith.store.database import Results
-from gemmsmith.store.database_file import ResultsError, default_path, file_system
+from gemmsmith.store.database_errors import ResultsError, ResultsWarning
+from gemmsmith.store.database_file import default_path, file_system
 from gemmsmith.store.database_schema import MIGRATIONS
 from gemmsmith.store.results import Conditions, Machine, Measurement, Ratio, Run, Timing
 
@@ -320,7 +321,7 @@ STEP = ("ALTER TABLE run ADD COLUMN note TEXT NOT NULL DEFAULT 'none'", "CREATE 
 @pytest.mark.parametrize("read_only", [False, True])
 def test_an_older_schema_is_migrated(read_only: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = filled(tmp_path / "r.db")
-    monkeypatch.setattr(database_file, "MIGRATIONS", (*MIGRATIONS, STEP))
+    monkeypatch.setattr(database_upgrade, "MIGRATIONS", (*MIGRATIONS, STEP))
     with Results.open(path, read_only=read_only) as results:
         assert results._connection.execute("SELECT note FROM run").fetchall() == [("none",)]
         assert results._connection.execute("PRAGMA user_version").fetchone() == (len(MIGRATIONS) + 1,)
@@ -330,7 +331,7 @@ def test_an_older_schema_is_migrated(read_only: bool, tmp_path: Path, monkeypatc
 def test_a_failed_migration_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = filled(tmp_path / "r.db")
     with monkeypatch.context() as patch:
-        patch.setattr(database_file, "MIGRATIONS", (*MIGRATIONS, (*STEP, "CREATE TABLE run (x)")))
+        patch.setattr(database_upgrade, "MIGRATIONS", (*MIGRATIONS, (*STEP, "CREATE TABLE run (x)")))
         with pytest.raises(ResultsError):
             Results.open(path)
     with closing(sqlite3.connect(path)) as raw:
@@ -345,7 +346,9 @@ def test_released_migrations_are_never_edited() -> None:
     import hashlib
 
     digests = [hashlib.sha256("\n".join(step).encode()).hexdigest()[:16] for step in MIGRATIONS]
-    assert digests == ["2970c911cec0d9e3"], "databases out there have the old tables: add a step instead"
+    assert digests == ["2970c911cec0d9e3", "d11ee923bd8b6fae"], (
+        "databases out there have the old tables: add a step instead"
+    )
 
 
 # --- failures ------------------------------------------------------------------------------------------------
@@ -408,7 +411,7 @@ def test_corrupt_pages_are_reported_as_damage(pristine: bytes, tmp_path: Path) -
         Results.open(path, read_only=True) as results,
     ):
         results.runs()
-    assert ".recover" in caught.value.hint
+    assert "history repair" in caught.value.hint
     assert path.read_bytes() == before
 
 
@@ -419,8 +422,11 @@ def test_corrupt_pages_are_reported_as_damage(pristine: bytes, tmp_path: Path) -
 def test_invalid_text_is_reported_as_damage(change: str, tmp_path: Path) -> None:
     with closing(sqlite3.connect(filled(tmp_path / "r.db"), isolation_level=None)) as raw:
         raw.execute(f"UPDATE run SET {change}")
-    with Results.open(tmp_path / "r.db") as results, pytest.raises(ResultsError, match="is damaged"):
-        results.runs()
+    with Results.open(tmp_path / "r.db") as results:
+        with pytest.warns(ResultsWarning, match="is damaged: table run, row number 1: the checksum"):
+            assert results.runs() == ()
+        with pytest.raises(ResultsError, match=r"run r1: not among the intact rows .* is damaged"):
+            results.run("r1")
 
 
 @pytest.mark.parametrize("at", [12, 51])
@@ -449,10 +455,10 @@ def test_damage_is_an_error_message_not_a_traceback(
         del broken[length % len(broken) :]
     path = tmp_path / f"{uuid.uuid4()}.db"
     path.write_bytes(broken)
-    with suppress(GemmsmithError), Results.open(path, read_only=True) as results:
+    with suppress(GemmsmithError, ResultsWarning), Results.open(path, read_only=True) as results:
         results.runs()
         results.measurements(contender="kernel3")
-    with suppress(GemmsmithError), Results.open(path) as results:
+    with suppress(GemmsmithError, ResultsWarning), Results.open(path) as results:
         results.begin(run("r9", measurement()))
     for left in tmp_path.glob(f"{path.name}*"):
         left.unlink()
@@ -495,7 +501,7 @@ def test_sqlites_error_for_a_full_disk(tmp_path: Path) -> None:
 
 
 def test_a_lock_that_is_never_released(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(database_file, "PATIENCE", 0.05)
+    monkeypatch.setattr(database_errors, "PATIENCE", 0.05)
     monkeypatch.setattr(database_file, "_SQLITE_WAIT", 0.01)
     path = filled(tmp_path / "r.db")
     with closing(sqlite3.connect(path, isolation_level=None)) as other, Results.open(path) as results:

@@ -347,10 +347,10 @@ WRONG: list[tuple[str, Problem, dict[str, object], str]] = [
     ("through bf16", HALF, {}, "outputs wrong"),
     ("swapped batch", BATCH, {}, "outputs wrong"),
     ("swapped batch", BATCH.with_(stride_a=0), {"mode": "exact"}, "outputs wrong"),
-    ("first matrix for all", BATCH, {}, "rows 19 to 56"),
+    ("first matrix for all", BATCH, {}, "rows >= 19"),
     ("broadcast ignored", BATCH.with_(stride_b=0), {}, "outputs are NaN and should not be"),
     ("first output for all", BATCH, {}, "798 of 1197 outputs were never written, the first at (19, 0)"),
-    ("beta only in the first", BATCH.with_(beta=0.7), {}, "rows 19 to 56"),
+    ("beta only in the first", BATCH.with_(beta=0.7), {}, "rows >= 19"),
 ]  # fmt: skip
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from gemmsmith.errors import ConfigError
+from gemmsmith.errors import ConfigError, UnsupportedError
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.constraints import LARGEST_SMEM
 from gemmsmith.kernel.geometry import Geometry, TensorMap
@@ -75,11 +75,15 @@ def alignment_of(addresses: Addresses) -> tuple[int, ...]:
 
 
 def plan_launches(spec: KernelSpec, config: Config, problem: Problem, addresses: Addresses,
-                  *, specialized: bool = False) -> LaunchPlan:  # fmt: skip
+                  *, specialized: bool = False, tables: bool = False) -> LaunchPlan:  # fmt: skip
     """The launches that compute ``problem`` for operands aligned as ``addresses`` are; M, N and the batch are not 0.
 
-    ``specialized``: ``config`` is compiled already and stays as it is.
+    ``specialized``: ``config`` is compiled already and stays as it is. ``tables``: the addresses are those of arrays of
+    pointers, where the kernel takes such (``pointer_tables``).
     """
+    if not tables and any(arg.table for arg in spec.signature.arguments):
+        raise UnsupportedError(f"{spec.signature.entry} takes arrays of pointers, which only gemmsmith check runs",
+                               "gemmsmith.launch runs the kernel with arguments of your own")  # fmt: skip
     alignment = alignment_of(addresses)
     slots = Addresses(*(SlotAddress(Slot(i), each) for i, each in enumerate(alignment)))
     prologue = build_prologue(spec, config, problem, slots, SlotAddress(Slot.WORKSPACE))
@@ -114,8 +118,11 @@ def _kernel_launch(spec: KernelSpec, config: Config, prologue: Prologue, special
     signature = spec.signature
     packed = signature.pack(problem, *addresses, workspace=prologue.workspace)
     maps = _tensor_maps(spec, config, problem, prologue.mapped or addresses)
-    arguments = (maps.get(each.name, known) for each, known in zip(signature.arguments, packed, strict=True))
-    return PlannedLaunch(spec, config, problem, geometry, tuple(arguments), spec.is_rung)
+    arguments: tuple[bytes | MapArgument, ...] = packed
+    if maps:
+        named = zip(signature.arguments, packed, strict=True)
+        arguments = tuple(maps.get(each.name, known) for each, known in named)
+    return PlannedLaunch(spec, config, problem, geometry, arguments, spec.is_rung)
 
 
 def specialize(spec: KernelSpec, config: Config, prologue: Prologue) -> Config:

@@ -41,6 +41,7 @@ from gemmsmith.choose.table import (
 )
 from gemmsmith.errors import GemmsmithError, UsageError
 from gemmsmith.kernel.equal_sources import current_digest
+from gemmsmith.regular_file import regular
 
 ENVIRONMENT = "GEMMSMITH_TUNING"
 FORMAT = 1
@@ -146,6 +147,8 @@ class TuningFile:
         data = (json.dumps({"format": FORMAT, **line}, allow_nan=False) + "\n").encode()
         try:
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if self.path.exists():
+                regular(self.path)
             handle = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX)
@@ -161,7 +164,7 @@ class TuningFile:
     def _lines(self, only: str = "") -> Iterator[Mapping[str, Any]]:
         """Readable lines that contain ``only``; a warning counts the unreadable ones."""
         try:
-            text = self.path.read_bytes().decode("utf-8", errors="replace")
+            text = regular(self.path).read_bytes().decode("utf-8", errors="replace")
         except FileNotFoundError:
             return
         except OSError as error:

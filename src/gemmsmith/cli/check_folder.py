@@ -14,6 +14,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,7 @@ from gemmsmith.cli.render.format_names import Format
 from gemmsmith.cli.render.formats import formatted
 from gemmsmith.cli.render.output import item, print_json, print_table, progress, say
 from gemmsmith.errors import GemmsmithError, UnknownKernelError, UsageError
+from gemmsmith.regular_file import regular
 
 _SUFFIXES = {".cu", ".cuh", ".cuda", ".h", ".hpp", ".hh", ".hxx", ".inl", ".inc"}
 _NOT_SEARCHED = {"build", "node_modules", "third_party", "external", "__pycache__"}
@@ -68,8 +70,11 @@ def _source_files(folder: Path) -> Iterator[Path]:
         folders[:] = sorted(name for name in folders if name not in _NOT_SEARCHED and not name.startswith("."))
         for name in sorted(files):
             path = Path(here, name)
-            if path.suffix in _SUFFIXES and path.stat().st_size <= _LARGEST_FILE and b"__global__" in path.read_bytes():
-                yield path
+            with suppress(OSError):  # a dangling link, a pipe, or no permission
+                if path.suffix not in _SUFFIXES or regular(path).stat().st_size > _LARGEST_FILE:
+                    continue
+                if b"__global__" in path.read_bytes():
+                    yield path
 
 
 def check_folders(words: Sequence[str], options: Sequence[str], *, seconds: float, jobs: int, form: Format) -> None:

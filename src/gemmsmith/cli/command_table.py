@@ -42,7 +42,7 @@ COMMANDS = {
         CommandEntry("bench", _MEASURE, "Time kernels against baselines on this machine's GPU."),
         CommandEntry("tune", _MEASURE, "Find the fastest kernel and configuration for your shapes on this GPU."),
         CommandEntry("timeline", _MEASURE, "Show where a program's time on the GPU went: CUDA calls, kernels, copies."),
-        CommandEntry("history", _MEASURE, "List, show, compare and export recorded measurements."),
+        CommandEntry("history", _MEASURE, "List, show, compare, export and repair recorded measurements."),
         CommandEntry("doctor", "Setup", "Say what this machine has and lacks, and how to get it."),
     )
 }

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from itertools import pairwise
 from typing import Any
 
-from gemmsmith.errors import CompileError, GemmsmithError
+from gemmsmith.errors import CompileError, GemmsmithError, GemmsmithWarning
 
 
 def report_error(error: GemmsmithError, as_json: bool) -> int:
@@ -25,6 +27,25 @@ def report_error(error: GemmsmithError, as_json: bool) -> int:
     return error.exit_code
 
 
+@contextmanager
+def warnings_as_messages() -> Iterator[None]:
+    """Our own warnings are lines on stderr, each once, also where Python was told to raise or to hide warnings."""
+    previous = warnings.showwarning
+
+    def show(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
+        from gemmsmith.cli.render.output import item
+
+        if issubclass(category, GemmsmithWarning):
+            item(f"warning: {message}", "yellow", stderr=True)
+        else:
+            previous(message, category, *where, **more)
+
+    with warnings.catch_warnings():
+        warnings.filterwarnings("always", category=GemmsmithWarning)
+        warnings.showwarning = show
+        yield
+
+
 def report_bug(error: Exception, as_json: bool) -> None:
     """With --json, an object on stdout as well: the traceback goes to stderr."""
     from gemmsmith.cli.render.output import print_json
@@ -36,13 +57,14 @@ def report_bug(error: Exception, as_json: bool) -> None:
 
 
 def error_object(error: GemmsmithError) -> dict[str, Any]:
-    """{"error": {"kind", "message", "hint", "exit_code"}}; a compile error has the compiler's "log" besides."""
+    """{"error": {"kind", "message", "hint", "exit_code"}}; a compile error has the compiler's "log" besides, and the
+    error of a check a "status"."""
     facts: dict[str, Any] = {
         "kind": type(error).__name__, "message": error.message, "hint": error.hint, "exit_code": error.exit_code,
     }  # fmt: skip
     if isinstance(error, CompileError):
         facts["log"] = error.log
-    return {"error": facts}
+    return {"error": facts, **({"status": error.status} if error.status else {})}
 
 
 def wants_json(words: Sequence[str]) -> bool:

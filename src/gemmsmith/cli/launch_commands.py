@@ -18,7 +18,10 @@ from gemmsmith.cli.options.arguments import PYTHON_FILE, ArgumentOptions
 from gemmsmith.cli.options.device import CacheOptions, DeviceOptions, TargetOptions
 from gemmsmith.cli.options.groups import option_words
 from gemmsmith.cli.options.kernel import KernelOptions
+from gemmsmith.cli.options.trial import TrialOptions
 from gemmsmith.cli.render.comparison_text import print_comparison
+from gemmsmith.cli.render.diagnosis_text import check_json as quick_json
+from gemmsmith.cli.render.diagnosis_text import print_findings, print_quick_check
 from gemmsmith.cli.render.findings import checked
 from gemmsmith.cli.render.format_names import Format
 from gemmsmith.cli.render.formats import formatted
@@ -37,13 +40,12 @@ from gemmsmith.explain.occupancy import occupancy
 from gemmsmith.explain.profile import Profile
 from gemmsmith.run.cuda import cuda_device
 from gemmsmith.verify.launch_check import check_launch, trials
-
-_WORTH = 1.005  # smaller gains are rounding
+from gemmsmith.verify.quick_check import QuickCheck, quick_launch_check
 
 
 def check_launches(
     word: str, options: KernelOptions, given: ArgumentOptions, device: DeviceOptions, timeout: float,
-    cache: CacheOptions, form: Format,
+    cache: CacheOptions, form: Format, trial: TrialOptions,
 ) -> bool:  # fmt: skip
     """Check every launch; returns whether all are right."""
     kind = "gpu" if device.wants_gpu else "sim"
@@ -53,7 +55,14 @@ def check_launches(
         task = bar.add_task("checking", total=sum(len(list(trials(each, kind))) for each in found))
         for each in found:
             checks.append(
-                check_launch(each, kind, timeout=timeout, cache=_cache(cache), advance=lambda: bar.advance(task))
+                check_launch(
+                    each,
+                    kind,
+                    timeout=timeout,
+                    cache=_cache(cache),
+                    advance=lambda: bar.advance(task),
+                    choose=trial.chosen,
+                )
             )
     ok = all(check.ok for check in checks)
     if form.is_document:
@@ -64,7 +73,8 @@ def check_launches(
         for number, check in enumerate(checks):
             if number:
                 say()
-            print_check(check, _next(word, options, given, check.launch, len(found)))
+            repeat = _command("check", word, [*option_words(options, given)], check.launch, len(found))
+            print_check(check, _next(word, options, given, check.launch, len(found)), repeat, trial.verbose)
         if len(checks) > 1:
             say()
             wrong = [launch_name(check.launch) for check in checks if not check.ok]
@@ -105,10 +115,11 @@ def explain_launches(
     """Say what bounds each launch."""
     made = []
     for each in find_launches(word, options, given):
+        check = quick_launch_check(each, target.architecture, _cache(cache))
         diagnosis, _ = _diagnosed(each, target, cache)
-        made.append(diagnosis_json(diagnosis))
+        made.append(quick_json(check) | diagnosis_json(diagnosis))
         if not as_json:
-            _print_diagnosis(each, diagnosis)
+            _print_diagnosis(each, diagnosis, check)
     if as_json:
         print_json(_one_or_all(word, made, {}))
 
@@ -120,17 +131,19 @@ def compare_two_launches(
     """Two launches side by side; on a GPU also what ncu measures."""
     on_gpu = measured_on(device)
     both = [one_launch(word, options, given) for word, options in (left, right)]
+    checks = [quick_launch_check(each, target.architecture, _cache(cache)) for each in both]
     seen = [_diagnosed(each, target, cache) for each in both]
-    found = compare_launches(seen[0], seen[1], target.model)
+    found = compare_launches(seen[0], seen[1], target.model, doubtful=not all(check.ok for check in checks))
     if on_gpu:
-        sides = zip((left, right), both, strict=True)
-        x, y = (measured_launch(word, each, options, given.args) for (word, options), each in sides)
+        named = zip((left, right), both, strict=True)
+        x, y = (measured_launch(word, each, options, given.args) for (word, options), each in named)
         found = replace(found, rows=(*found.rows, *measured_rows(x, y)))
     if as_json:
-        print_json(comparison_json(found))
+        sides = {side: quick_json(check)["checked"] for side, check in zip("xy", checks, strict=True)}
+        print_json(comparison_json(found) | {"checked": sides})
         return
     titles = [f"{launch_name(each)}, {geometry_line(each.geometry)}" for each in both]
-    print_comparison(titles, [launch_name(each) for each in both], found.sentences, found.rows)
+    print_comparison(titles, [launch_name(each) for each in both], found.sentences, found.rows, checks)
 
 
 def _profiled(
@@ -170,14 +183,13 @@ def _diagnosed(launch: Launch, target: TargetOptions, cache: CacheOptions) -> tu
     return diagnose_launch(launch_profile(result, sass), sass, target.model, nbytes), sass
 
 
-def _print_diagnosis(launch: Launch, found: Diagnosis) -> None:
+def _print_diagnosis(launch: Launch, found: Diagnosis, check: QuickCheck) -> None:
     say(f"{launch_name(launch)} on {found.case.gpu.name}, {geometry_line(launch.geometry)}", "bold")
+    print_quick_check(launch_name(launch), check)
     for sentence in found.sentences:
         say(sentence)
-    for number, finding in enumerate((each for each in found.findings if each.gain >= _WORTH), 1):
-        start = f"{number}. {finding.kind}"
-        say(f"{start}: up to {finding.gain:.2f} times as fast", lead=start)
-        say(f"{finding.sentence} {finding.fix}", indent="   ")
+    print_findings(found.findings, check)
+    say()
     say(MODEL, "dim")
     say()
 
@@ -208,9 +220,17 @@ def _one_or_all(word: str, made: list[dict[str, Any]], summary: dict[str, Any]) 
 
 def _next(word: str, options: KernelOptions, given: ArgumentOptions, launch: Launch, count: int) -> str:
     """The command that a passing check leads to."""
+    follows = "profile" if word.endswith(SUFFIX) else "explain"
+    return _command(follows, word, [*option_words(options, _shown(given))], launch, count)
+
+
+def _shown(given: ArgumentOptions) -> ArgumentOptions:
+    return ArgumentOptions(args=given.args, cooperative=given.cooperative, cluster=given.cluster)
+
+
+def _command(command: str, word: str, options: list[str], launch: Launch, count: int) -> str:
+    """A command for one launch; a Python file says itself what is launched."""
     if word.partition(":")[0].endswith(".py"):
         name = launch_name(launch)
-        return command_line("explain", word if ":" in word or count == 1 else f"{word}:{name}", [])
-    follows = "profile" if word.endswith(SUFFIX) else "explain"
-    shown = ArgumentOptions(args=given.args, cooperative=given.cooperative, cluster=given.cluster)
-    return command_line(follows, word, [*option_words(options, shown)])
+        return command_line(command, word if ":" in word or count == 1 else f"{word}:{name}", [])
+    return command_line(command, word, options)

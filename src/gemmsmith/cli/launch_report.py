@@ -49,7 +49,7 @@ def hints(
         return []
     found = []
     text = "\n".join(verdict.reasons)
-    if suspect_launch and _guessed(facts) and "HazardError" not in text:
+    if suspect_launch and _guessed(facts) and " race on " not in text:
         found.append("The launch was guessed: if the kernel needs another one, set it with --grid and --block.")
     if options.grid and not re.search(r"\b[MN]\b", options.grid):
         found.append(f"--grid {options.grid} is the same for every shape: write it with M and N, as ceil(N/32).")

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Sequence
 
-from gemmsmith.cli.error_output import report_bug, report_error, wants_json
+from gemmsmith.cli.error_output import report_bug, report_error, wants_json, warnings_as_messages
 from gemmsmith.cli.render.ascii import prepare_streams
 from gemmsmith.errors import GemmsmithError, UsageError
 
+# What a path or a disk of the user's causes; anything else is a bug of ours.
+_OF_FILES = (errno.EACCES, errno.EDQUOT, errno.EFBIG, errno.EINVAL, errno.EIO, errno.EISDIR, errno.ELOOP,
+             errno.ENAMETOOLONG, errno.ENOSPC, errno.ENOTDIR, errno.ENXIO, errno.EPERM, errno.EROFS)  # fmt: skip
+_LONGEST_NAME = 200  # characters of a file's name in a message
 INTERRUPTED = 130  # as a shell reports a program that Ctrl-C ended
 
 
@@ -21,24 +26,47 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def run_command(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code."""
     words = list(sys.argv[1:] if arguments is None else arguments)
+    _replace_closed_streams()
     prepare_streams()
     try:
-        code = _run(words)
+        with warnings_as_messages():
+            code = _run(words)
         sys.stdout.flush()
         return code
     except KeyboardInterrupt:
         sys.stderr.write("interrupted\n")
         return INTERRUPTED
     except BrokenPipeError:
-        # The reader of our output is gone. Nothing may be written when Python closes stdout.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()  # its reader is gone
         return 1
     except Exception as error:
         foreseen = _foreseen(error)
         if foreseen is None:
             report_bug(error, wants_json(words))
             raise
-        return report_error(foreseen, wants_json(words))
+        if isinstance(error, OSError) and error.filename is None:
+            _drop_output()  # the disk that it goes to is full
+        return _report(foreseen, words)
+
+
+def _report(error: GemmsmithError, words: list[str]) -> int:
+    try:
+        return report_error(error, wants_json(words))
+    except OSError:  # nobody reads the object, or the disk is full
+        _drop_output()
+        return report_error(error, as_json=False)
+
+
+def _replace_closed_streams() -> None:
+    """A stream that was closed before Python began (``>&-``) is None."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 (open until the process ends)
+
+
+def _drop_output() -> None:
+    """Nothing may be written when Python closes stdout."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _foreseen(error: Exception) -> GemmsmithError | None:
@@ -47,6 +75,14 @@ def _foreseen(error: Exception) -> GemmsmithError | None:
         return error
     if isinstance(error, RecursionError):
         return UsageError("the input is nested too deeply to be read")
+    if isinstance(error, OverflowError):
+        return UsageError(f"a number is too large for this machine: {error}", "choose smaller sizes")
+    if isinstance(error, OSError) and error.errno in _OF_FILES:
+        if error.filename is None:
+            return GemmsmithError(f"cannot write the output: {error.strerror}")
+        name = os.fsdecode(error.filename) if isinstance(error.filename, (str, bytes)) else str(error.filename)
+        shown = name if len(name) <= _LONGEST_NAME else f"{name[:_LONGEST_NAME]}…"
+        return UsageError(f"cannot use {shown}: {error.strerror}", "name another file or folder")
     # NumPy raises ValueError for sizes beyond the address space.
     beyond = isinstance(error, ValueError) and ("array is too big" in str(error) or "Maximum allowed" in str(error))
     if isinstance(error, MemoryError) or beyond:

@@ -39,9 +39,11 @@ class Subject:
 
     def profile(self) -> tuple[Profile, Sass]:
         """Counts of one simulated block of each kind over part of K, extrapolated to the launch; and the SASS."""
-        sass = disassemble(self.compiled)
-        return simulate(self.spec, self.config, self.problem, self.compiled, sample=_BLOCKS, depth=_DEPTH,
-                        sass=sass), sass  # fmt: skip
+        return self.counted(self.spec, self.config, self.compiled, disassemble(self.compiled))
+
+    def counted(self, spec: KernelSpec, config: Config, compiled: CompiledKernel, sass: Sass) -> tuple[Profile, Sass]:
+        """The same of a copy of the kernel."""
+        return simulate(spec, config, self.problem, compiled, sample=_BLOCKS, depth=_DEPTH, sass=sass), sass
 
 
 def kernel_title(spec: KernelSpec, config: Config) -> str:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import platformdirs
 
+from gemmsmith.compile.foreign_links import foreign_link
 from gemmsmith.errors import CacheError
 
 ENVIRONMENT = "GEMMSMITH_CACHE_DIR"
@@ -31,6 +32,7 @@ def trusted_folder(path: Path) -> Iterator[int]:
     Use the descriptor for all access: it stays the folder that was checked, even if its name changes. Raises
     ``CacheError`` for a folder that cannot be trusted, ``OSError`` for one that cannot be created.
     """
+    _check_links(path)
     _create(path)
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -48,6 +50,14 @@ def _create(path: Path) -> None:
         if not folder.exists():
             with suppress(FileExistsError):  # created by another process meanwhile, or a dangling link
                 os.mkdir(folder, 0o700)
+
+
+def _check_links(path: Path) -> None:
+    link = foreign_link(path.parent)
+    if link is not None:
+        raise CacheError(
+            f"the cache folder {path} lies behind {link.path}, a symbolic link that user {link.owner} made", _ELSEWHERE
+        )
 
 
 def _check(path: Path, link: os.stat_result, folder: os.stat_result) -> None:

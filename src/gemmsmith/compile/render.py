@@ -36,7 +36,7 @@ def render_kernel(
     defines = _defines(spec, config, sample)
     if not spec.is_rung:
         unit = spec.unit or spec.source
-        source = UserSource.read(unit, spec.include, find_toolchain())
+        source = UserSource.read(unit, spec.include, find_toolchain(), spec.edited)
         return source.request(unit.name, spec.entry, defines, arch)
     parts = bundle(spec.source, (own_headers(),))
     return CompileRequest(spec.source.name, parts.source, parts.headers, defines, arch, spec.entry, True, parts.files)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 
 from gemmsmith.compile.request import CompileRequest
 from gemmsmith.compile.toolchain import Toolchain
+from gemmsmith.userfile.edited import Edited
+from gemmsmith.userfile.given_values import with_given_values
 from gemmsmith.userfile.host_code import Source
 from gemmsmith.userfile.include_search import IncludeSearch
 from gemmsmith.userfile.stub_headers import PRELUDE, needs_cpp20, prelude, without_unused_includes
@@ -28,20 +31,20 @@ def own_headers() -> Path:
 class UserSource:
     """A user's file, its headers and its program; makes one request after another until one compiles."""
 
-    def __init__(self, search: IncludeSearch, libcuxx: bool) -> None:
-        self._search, self._libcuxx = search, libcuxx
+    def __init__(self, search: IncludeSearch, libcuxx: bool, edited: Edited = ()) -> None:
+        self._search, self._libcuxx, self._edited = search, libcuxx, edited
         self._attempts = 0
         self._whole = False  # all device code, not only what the entry reaches
         self._mains: list[Path] | None = None
-        self._set(user_bundle(search))
+        self._set(user_bundle(search, edited=edited))
 
     def _set(self, bundle: UserBundle) -> None:
         self.bundle, self.source = bundle, Source(bundle.texts, bundle.libraries)
 
     @classmethod
-    def read(cls, path: Path, folders: tuple[Path, ...], toolchain: Toolchain) -> UserSource:
+    def read(cls, path: Path, folders: tuple[Path, ...], toolchain: Toolchain, edited: Edited = ()) -> UserSource:
         """Read ``path`` and what it includes from its repository and ``folders``."""
-        return cls(IncludeSearch(path, folders, toolchain.includes, (own_headers(),)), bool(toolchain.cccl))
+        return cls(IncludeSearch(path, folders, toolchain.includes, (own_headers(),)), bool(toolchain.cccl), edited)
 
     @staticmethod
     def is_ours(path: Path) -> bool:
@@ -65,6 +68,7 @@ class UserSource:
         texts = self.source.device_code("" if self._whole else request.entry)
         own = without_unused_includes({n: text for n, text in texts.items() if n not in self.bundle.libraries})
         texts |= own
+        request = _with_defines(request, texts, own)
         opening = prelude(own.values(), self.bundle.includes, self.source.names, self._libcuxx)
         headers = [(name, text) for name, text in texts.items() if name != self.bundle.name]
         return replace(
@@ -89,7 +93,7 @@ class UserSource:
         if (main := self._next_main(log)) is None:
             return None
         self._whole = False
-        self._set(user_bundle(self._search, main))
+        self._set(user_bundle(self._search, main, self._edited))
         entry = self.source.qualified(request.entry)
         return self._filled(
             replace(request, name=Path(self.bundle.name).name, entry=entry, missing=self.bundle.missing)
@@ -104,3 +108,12 @@ class UserSource:
             second = [path for file in first for path in self._search.includers(file)[:1]]
             self._mains = list(dict.fromkeys(first + second))
         return self._mains.pop(0) if self._mains else None
+
+
+def _with_defines(request: CompileRequest, texts: dict[str, str], own: Iterable[str]) -> CompileRequest:
+    """The request without the macros that name constants of the file: their values are set in ``texts``."""
+    constants: set[str] = set()
+    for name in own:
+        texts[name], found = with_given_values(texts[name], dict(request.defines))
+        constants |= found
+    return replace(request, defines=tuple(pair for pair in request.defines if pair[0] not in constants))

@@ -36,24 +36,31 @@ class Comparison:
 
 
 def compare(
-    left: tuple[Profile, Sass], right: tuple[Profile, Sass], gpu: GPU, measured: tuple[Profile, Profile] | None = None
-) -> Comparison:
-    """Compare simulated profiles; measured profiles add hardware-only metrics."""
+    left: tuple[Profile, Sass], right: tuple[Profile, Sass], gpu: GPU, measured: tuple[Profile, Profile] | None = None,
+    doubtful: bool = False,
+) -> Comparison:  # fmt: skip
+    """Compare simulated profiles; measured profiles add hardware-only metrics.
+
+    doubtful: a kernel is wrong, races or was not checked; then none is called faster.
+    """
     if left[0].problem.with_(dtype=right[0].problem.dtype) != right[0].problem:
         raise UsageError(f"{left[0].problem} and {right[0].problem} differ", "compare kernels on one shape")
     one, other = diagnose(*left, gpu), diagnose(*right, gpu)
     rows = rows_of(one, other, left[1], right[1]) + (measured_rows(*measured) if measured else [])
-    return Comparison(one, other, gpu, _sentences(one, other), tuple(rows))
+    return Comparison(one, other, gpu, _sentences(one, other, doubtful), tuple(rows))
 
 
-def _sentences(left: Diagnosis, right: Diagnosis) -> tuple[str, ...]:
+def _sentences(left: Diagnosis, right: Diagnosis, doubtful: bool = False) -> tuple[str, ...]:
     a, b = left.case, right.case
     slow, fast = (a, b) if a.estimate.seconds >= b.estimate.seconds else (b, a)
     times = slow.estimate.seconds / fast.estimate.seconds
     names = slow.profile.kernel, fast.profile.kernel
     if names[0] == names[1]:
         names = f"{names[0]} {slow.profile.config}", f"{names[1]} {fast.profile.config}"
-    if times < 1 + _SAME:
+    if doubtful:
+        first = (f"Which is faster is not said of kernels that are not known to be right; predicted on {a.gpu.name}: "
+                 f"{names[1]} {_ms(fast)}, {names[0]} {_ms(slow)}")  # fmt: skip
+    elif times < 1 + _SAME:
         first = f"Both are predicted to take the same time on {a.gpu.name}, {_ms(slow)}"
     else:
         first = (f"{names[1]} is predicted to be {times:.2f} times as fast as {names[0]} on {a.gpu.name}: {_ms(fast)} "
@@ -63,6 +70,8 @@ def _sentences(left: Diagnosis, right: Diagnosis) -> tuple[str, ...]:
     found = [made for rule in _RULES if (made := rule(slow, fast, *names)) is not None]
     found.sort(key=lambda item: (-round(item[0], 2), -item[1]))
     reasons = [text for _, _, text in found[: _MOST_SENTENCES - 1]]
+    if doubtful:
+        reasons = [text.rpartition(" (alone: ")[0] + "." for text in reasons]
     if len(reasons) < 2 and (same := _same(a, b)):
         reasons.append(f"Equal in both: {', '.join(same)}.")
     return (first + bounds, *reasons)
@@ -74,7 +83,7 @@ def _same(one: Case, other: Case) -> list[str]:
     values = {
         "{:,.0f} global load requests": (one.profile.requests("ld"), other.profile.requests("ld")),
         "{:.2g} instructions per 32 multiply-adds": (a.issued / a.fma, b.issued / b.fma),
-        "{:.2g} shared-memory wavefronts per 32 multiply-adds": (a.wavefronts / a.fma, b.wavefronts / b.fma),
+        "{:.3g} shared-memory wavefronts per 32 multiply-adds": (a.wavefronts / a.fma, b.wavefronts / b.fma),
         "{:.0%} occupancy": (one.occupancy.fraction, other.occupancy.fraction),
     }
     return [text.format(value) for text, (value, there) in values.items() if not _differ(value, there)]
@@ -106,9 +115,10 @@ def _differ(one: float, other: float) -> bool:
 
 
 def _coalescing(slow: Case, fast: Case, a: str, b: str) -> Difference | None:
-    used, other = slow.profile.packed_per_sector[0], fast.profile.packed_per_sector[0]
-    if math.isnan(used) or math.isnan(other) or not _differ(used, other):
-        return None
+    pairs = zip(slow.profile.packed_per_sector[:1] + slow.profile.bytes_per_sector[:1],
+                fast.profile.packed_per_sector[:1] + fast.profile.bytes_per_sector[:1], strict=True)  # fmt: skip
+    if any(math.isnan(used) or math.isnan(other) or not _differ(used, other) for used, other in pairs):
+        return None  # a broadcast is no lack of coalescing
     scale = slow.work.global_requests / max(1.0, fast.work.global_requests)
     better = replace(slow.work, lines=min(slow.work.lines, fast.work.lines * scale))
     return _effect(slow, better, LSU, f"Coalescing: of the 32 bytes in each sector, the global loads of {b} use "
@@ -131,7 +141,7 @@ def _shared(slow: Case, fast: Case, a: str, b: str) -> Difference | None:
         return None
     better = replace(slow.work, wavefronts=fast.work.wavefronts, shared_requests=fast.work.shared_requests)
     return _effect(slow, better, LSU,
-                   f"Shared memory: {b} needs {other:.2g} wavefronts per 32 multiply-adds, {a} {one:.2g}")  # fmt: skip
+                   f"Shared memory: {b} needs {other:.3g} wavefronts per 32 multiply-adds, {a} {one:.3g}")  # fmt: skip
 
 
 def _conflicts(slow: Case, fast: Case, a: str, b: str) -> Difference | None:

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from gemmsmith.compile.sass import Sass
 from gemmsmith.explain.diagnosis import Diagnosis
 from gemmsmith.explain.metrics import METRICS
-from gemmsmith.explain.profile import CONFLICTS, FFMA, REQUESTS, Profile
+from gemmsmith.explain.profile import CONFLICTS, REQUESTS, Profile
 
 _LOOP_OPCODES = 12
+PER_FMA = "wavefronts per 32 multiply-adds"
 
 
 @dataclass(frozen=True)
@@ -37,9 +38,6 @@ def rows_of(left: Diagnosis, right: Diagnosis, sass_left: Sass, sass_right: Sass
     def count(section: str, name: str, value: Callable[[Profile], float], form: str = "{:,.0f}") -> Row:
         return both(section, name, lambda d: value(d.case.profile), form)
 
-    def per_fma(value: Callable[[Profile], float]) -> Callable[[Profile], float]:
-        return lambda p: value(p) / (p.value(FFMA) / 32) if p.value(FFMA) else math.nan
-
     rows = [
         both("predicted", "time, ms", lambda d: d.case.estimate.seconds * 1e3, "{:.3g}"),
         both("predicted", "TFLOPS", lambda d: d.case.estimate.tflops, "{:.1f}"),
@@ -60,13 +58,13 @@ def rows_of(left: Diagnosis, right: Diagnosis, sass_left: Sass, sass_right: Sass
         count("coalescing", "bytes used of 32, stores", lambda p: p.bytes_per_sector[1], "{:.1f}"),
         count("shared memory", "load requests", lambda p: p.value(REQUESTS["ld"])),
         count("shared memory", "load wavefronts", lambda p: p.wavefronts("ld")),
-        count("shared memory", "load bank conflicts", lambda p: p.value(CONFLICTS["ld"])),
+        count("shared memory", "load and ldmatrix conflicts", lambda p: p.value(CONFLICTS["ld"])),
         count("shared memory", "ldmatrix requests", lambda p: p.value(REQUESTS["ldsm"])),
         count("shared memory", "ldmatrix wavefronts", lambda p: p.wavefronts("ldsm")),
         count("shared memory", "store wavefronts", lambda p: p.wavefronts("st")),
         count("shared memory", "store bank conflicts", lambda p: p.value(CONFLICTS["st"])),
         count("shared memory", "cp.async wavefronts", lambda p: p.wavefronts("ldgsts")),
-        count("shared memory", "load wavefronts/FFMA", per_fma(lambda p: p.wavefronts("ld")), "{:.3f}"),
+        both("shared memory", PER_FMA, lambda d: _over(d.case.work.wavefronts, d.case.work.fma), "{:.3g}"),
     ]
     for name in dict.fromkeys(n for d in (left, right) for n, _ in d.case.profile.machine_mix):
         rows.append(both("instruction mix", name, lambda d, name=name: _share(d.case.profile, name), "{:.1%}"))  # type: ignore[misc]

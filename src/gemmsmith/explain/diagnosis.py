@@ -9,7 +9,7 @@ from typing import Any
 from gemmsmith.compile.sass import Sass
 from gemmsmith.errors import UsageError
 from gemmsmith.explain.bottleneck import DRAM, FMA, ISSUE, L2, LATENCY, LSU, conflicts_of, estimate, units_of, work_of
-from gemmsmith.explain.findings import RULES, Case, Finding
+from gemmsmith.explain.findings import RULES, Case, Finding, fma_per_request
 from gemmsmith.explain.occupancy import occupancy, waves
 from gemmsmith.explain.profile import REQUESTS, Profile, plain
 from gemmsmith.explain.roofline import Roofline, roofline
@@ -67,7 +67,7 @@ def case_of(profile: Profile, gpu: GPU) -> Case:
 
 def _sentences(case: Case, roof: Roofline) -> tuple[str, ...]:
     """Five or six sentences: the bound first, then the numbers behind it."""
-    made = [_bound(case), _speed(case), _global(case.profile)]
+    made = [_bound(case), _speed(case), _global(case)]
     if case.work.wavefronts:
         made.append(_shared(case))
     return (*made, _filling(case), _roof(roof))
@@ -102,13 +102,14 @@ def _speed(case: Case) -> str:
             f"{rate_unit(kind)}, {now.tflops / peak:.0%} of its {kind} peak of {peak:g}.")  # fmt: skip
 
 
-def _global(profile: Profile) -> str:
+def _global(case: Case) -> str:
+    profile = case.profile
     requests, sectors = profile.requests("ld"), profile.sectors("ld")
     if not requests:
         return "The kernel loads nothing from global memory."
     used = profile.bytes_per_sector[0]
     return (f"Global loads touch {sectors / requests:.1f} sectors per request and use {used:.1f} of the 32 bytes in "
-            f"each. Each request feeds {profile.problem.flops / 64 / requests:.3g} warp-wide multiply-adds."
+            f"each. Each request feeds {fma_per_request(case):.3g} warp-wide multiply-adds."
     )  # fmt: skip
 
 
@@ -117,7 +118,7 @@ def _shared(case: Case) -> str:
     loads = case.profile.value(REQUESTS["ld"])
     if case.work.tensor:
         loads += case.profile.value(REQUESTS["ldsm"])
-    each = "{:.2g}" if case.work.tensor else "{:.2f}"  # tiny on tensor cores
+    each = "{:.3g}"  # tiny on tensor cores
     conflicts = f"bank conflicts cause {excess / waves_:.0%} of them" if excess else "there are no bank conflicts"
     return (f"Shared memory serves {each.format(waves_ / case.work.fma)} wavefronts per 32 multiply-adds "
             f"({each.format(loads / case.work.fma)} load instructions); {conflicts}.")  # fmt: skip
@@ -151,15 +152,36 @@ def to_json(diagnosis: Diagnosis) -> dict[str, Any]:
         "seconds": now.seconds, "tflops": now.tflops,
         "units": dataclasses.asdict(units_of(case.gpu)),
         "work": dataclasses.asdict(case.work),
-        "roofline": {name: plain(value) if isinstance(value, float) else value
-                     for name, value in dataclasses.asdict(diagnosis.roof).items()},
+        "roofline": roof_json(diagnosis.roof),
         "occupancy": {"blocks_per_sm": case.occupancy.blocks_per_sm, "warps_per_sm": case.occupancy.warps_per_sm,
                       "fraction": case.occupancy.fraction, "limiters": list(case.occupancy.limiters),
                       "why": case.occupancy.why},
         "waves": dataclasses.asdict(case.waves),
         "findings": [
-            {"kind": f.kind, "sentence": f.sentence, "fix": f.fix, "gain": plain(f.gain), "origin": f.origin,
-             "numbers": {name: plain(value) for name, value in f.numbers}}
-            for f in diagnosis.findings
+            finding_json(f) for f in diagnosis.findings
         ],
     }  # fmt: skip
+
+
+def finding_json(finding: Finding) -> dict[str, Any]:
+    """A finding as JSON types; ``pattern`` is the access that costs most, if one is known."""
+    made = {
+        "kind": finding.kind, "sentence": finding.sentence, "fix": finding.fix, "gain": plain(finding.gain),
+        "origin": finding.origin, "numbers": {name: plain(value) for name, value in finding.numbers},
+    }  # fmt: skip
+    pattern = finding.pattern
+    if pattern is None:
+        return made
+    place = {"file": pattern.file, "line": pattern.line, "called_at": pattern.called_at or None}
+    return made | {
+        "where": finding.where, "lanes": finding.lanes, "tried": finding.tried or None,
+        "pattern": {"space": pattern.space, "array": pattern.array or None, "writes": pattern.writes,
+                    "bytes_per_lane": pattern.width, "stride": pattern.stride, "source": pattern.source, **place},
+    }  # fmt: skip
+
+
+def roof_json(roof: Roofline) -> dict[str, Any]:
+    """The roofline. Its L2 traffic is the most that is possible; the time model's, in ``work``, is what it assumes."""
+    names = {"l2_bytes": "most_l2_bytes", "l2_intensity": "least_l2_intensity"}
+    return {names.get(name, name): plain(value) if isinstance(value, float) else value
+            for name, value in dataclasses.asdict(roof).items()}  # fmt: skip

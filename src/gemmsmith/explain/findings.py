@@ -7,10 +7,12 @@ is that of one fix alone; 1.00 means that another resource bounds the kernel.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from gemmsmith.compile.sass import Sass
+from gemmsmith.explain.access_pattern import AccessPattern
 from gemmsmith.explain.bottleneck import (
     FMA,
     ISSUE,
@@ -25,6 +27,7 @@ from gemmsmith.explain.bottleneck import (
 )
 from gemmsmith.explain.instruction_mix import MULTIPLY_ADD, sass_class
 from gemmsmith.explain.occupancy import Occupancy, Waves
+from gemmsmith.explain.pattern_words import conflict_words, remedy, sector_words
 from gemmsmith.explain.profile import CONFLICTS, REQUESTS, Profile
 from gemmsmith.gpus import GPU
 
@@ -60,39 +63,83 @@ class Finding:
     fix: str
     saved: float
     origin: str = "predicted"
+    pattern: AccessPattern | None = None
+    tried: str = ""  # what the fix did in a copy of the kernel
+
+    @property
+    def where(self) -> str:
+        """The line of the user's kernel to look at, and the helper's that it calls."""
+        return self.pattern.where if self.pattern is not None else ""
+
+    @property
+    def lanes(self) -> str:
+        """What the threads of a warp access there."""
+        if self.pattern is None:
+            return ""
+        return conflict_words(self.pattern) if self.pattern.space == "shared" else sector_words(self.pattern)
 
 
 # --- rules: each returns a finding, or None
 
 
 def _finding(at: Case, kind: str, resource: str, sentence: str, fix: str, better: Work,
-             **numbers: float) -> Finding:  # fmt: skip
+             pattern: AccessPattern | None = None, **numbers: float) -> Finding:  # fmt: skip
     then = estimate(better, at.gpu, at.profile.problem.flops)
     saved = at.estimate.of(resource) - then.of(resource)
-    return Finding(kind, sentence, tuple(numbers.items()), at.estimate.longest / then.longest, fix, saved)
+    gain = at.estimate.longest / then.longest
+    return Finding(kind, sentence, tuple(numbers.items()), gain, fix, saved, pattern=pattern)
+
+
+def _worst(profile: Profile, space: str, writes: bool | None = None) -> tuple[AccessPattern | None, float]:
+    """The costliest access at the line that costs most, and that line's share of the cost."""
+    some = [each for each in profile.patterns if each.space == space and writes in (None, each.writes)]
+    total = sum(each.excess for each in some)
+    by_line: Counter[tuple[str, str]] = Counter()
+    for each in some:
+        by_line[each.where, each.array] += each.excess
+    if not total:
+        return None, 0.0
+    line, excess = by_line.most_common(1)[0]
+    return next(each for each in some if (each.where, each.array) == line), excess / total
+
+
+def _place(pattern: AccessPattern | None, share: float) -> str:
+    if pattern is None:
+        return ""
+    return f", {'all' if share > 0.995 else f'{share:.0%}'} of them at {pattern.where}"
 
 
 def _uncoalesced(at: Case, _: Sass) -> Finding | None:
     worst = None
-    for op, word, used in zip(("ld", "st"), ("loads", "stores"), at.profile.packed_per_sector, strict=True):
-        if math.isnan(used) or used >= _FULL_SECTOR:
+    packed = at.profile.packed_per_sector  # a broadcast is no lack of coalescing
+    for op, word, full, used in zip(
+        ("ld", "st"), ("loads", "stores"), packed, at.profile.bytes_per_sector, strict=True
+    ):
+        if math.isnan(full) or full >= _FULL_SECTOR:
             continue
+        pattern = _worst(at.profile, "global", op == "st")[0]
         share = at.profile.sectors(op) / at.profile.requests(op)
         lines = lines_of(at.profile, op)
-        better = replace(at.work, lines=at.work.lines - lines + max(at.profile.requests(op), lines * used / 128))
+        better = replace(at.work, lines=at.work.lines - lines + max(at.profile.requests(op), lines * full / 128))
         made = _finding(
             at, f"uncoalesced global {word}", LSU,
-            f"A global {word[:-1]} request touches {share:.1f} sectors and uses {used:.1f} of the 32 bytes in each.",
+            f"A global {word[:-1]} request touches {share:.1f} sectors and uses {used:.1f} of the 32 bytes in each"
+            f"{f'; the costliest is at {pattern.where}' if pattern is not None else ''}.",
             "Let neighbouring threads of a warp access neighbouring addresses: map threadIdx.x along a row.",
-            better, sectors_per_request=share, bytes_used_per_sector=used,
+            better, pattern, sectors_per_request=share, bytes_used_per_sector=used,
         )  # fmt: skip
         worst = made if worst is None or made.saved > worst.saved else worst
     return worst
 
 
+def fma_per_request(at: Case) -> float:
+    """Warp-wide multiply-adds per global load request."""
+    return at.work.fma / max(1.0, at.profile.requests("ld"))
+
+
 def _no_reuse(at: Case, _: Sass) -> Finding | None:
     work = at.work
-    per_load = work.fma / max(1.0, work.global_requests)
+    per_load = fma_per_request(at)
     if work.shared_requests or per_load >= 4:
         return None
     better = replace(
@@ -102,10 +149,10 @@ def _no_reuse(at: Case, _: Sass) -> Finding | None:
     )  # fmt: skip
     return _finding(
         at, "no reuse", LSU,
-        f"There are only {per_load:.2f} multiply-adds per global load: no loaded value is reused.",
+        f"A global load request feeds only {per_load:.3g} warp-wide multiply-adds: no loaded value is reused.",
         f"Stage tiles in shared memory, so that a block loads each value once and uses it {_TILE} times; then let each "
         "thread compute several outputs.",
-        better, fma_per_global_request=per_load,
+        better, fma_per_load_request=per_load,
     )  # fmt: skip
 
 
@@ -128,7 +175,7 @@ def _shared_bound(at: Case, _: Sass) -> Finding | None:
                      shared_requests=work.shared_requests - loads / 2, issued=work.issued - loads / 2)  # fmt: skip
     return _finding(
         at, "shared-memory traffic", LSU,
-        f"32 multiply-adds need {each:.2f} shared-memory wavefronts; an SM serves 1 per cycle, beside "
+        f"32 multiply-adds need {each:.3g} shared-memory wavefronts; an SM serves 1 per cycle, beside "
         f"{units_of(at.gpu).fma_lanes} multiply-adds.",
         "Double the thread tile in both directions: four times the arithmetic for twice the loads.",
         better, wavefronts_per_fma=each,
@@ -140,13 +187,14 @@ def _bank_conflicts(at: Case, _: Sass) -> Finding | None:
     share = excess / at.work.wavefronts if at.work.wavefronts else 0.0
     if share < 0.05:
         return None
-    worst = max(at.profile.lines, key=lambda line: line.total("bank_conflicts"), default=None)
-    where = f", most of them at {worst.file}:{worst.number}" if worst and worst.total("bank_conflicts") else ""
+    pattern, part = _worst(at.profile, "shared")
+    fix = remedy(pattern) if pattern is not None else (
+        "Pad the tile's rows, transpose or swizzle the tile, or give a warp's lanes addresses in different banks."
+    )  # fmt: skip
     return _finding(
         at, "bank conflicts", LSU,
-        f"Bank conflicts cause {share:.0%} of all shared-memory wavefronts{where}.",
-        "Pad the tile's rows, transpose or swizzle the tile, or give a warp's lanes addresses in different banks.",
-        replace(at.work, wavefronts=at.work.wavefronts - excess), conflicts=excess, share=share,
+        f"Bank conflicts cause {share:.0%} of all shared-memory wavefronts{_place(pattern, part)}.",
+        fix, replace(at.work, wavefronts=at.work.wavefronts - excess), pattern, conflicts=excess, share=share,
     )  # fmt: skip
 
 

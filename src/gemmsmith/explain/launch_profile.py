@@ -9,7 +9,7 @@ from gemmsmith.call.any_kernel.result import LaunchResult
 from gemmsmith.compile.sass import Sass, disassemble
 from gemmsmith.errors import UsageError
 from gemmsmith.explain.bottleneck import DRAM, FMA, ISSUE, L2, LSU, OPS, Work, conflicts_of, estimate, lines_of
-from gemmsmith.explain.diagnosis import MODEL, Diagnosis
+from gemmsmith.explain.diagnosis import MODEL, Diagnosis, finding_json
 from gemmsmith.explain.findings import GENERAL_RULES, Case, Finding
 from gemmsmith.explain.occupancy import Occupancy, Waves, occupancy, waves
 from gemmsmith.explain.profile import FFMA, REQUESTS, SECTOR, Profile, plain, to_json
@@ -133,6 +133,5 @@ def diagnosis_json(diagnosis: Diagnosis) -> dict[str, Any]:
         "cycles_per_sm": {name: plain(value) for name, value in case.estimate.cycles if name in _NAMES},
         "occupancy": {"blocks_per_sm": case.occupancy.blocks_per_sm, "warps_per_sm": case.occupancy.warps_per_sm,
                       "fraction": case.occupancy.fraction, "limiters": list(case.occupancy.limiters)},
-        "findings": [{"kind": f.kind, "sentence": f.sentence, "fix": f.fix, "gain": plain(f.gain), "origin": f.origin,
-                      "numbers": {name: plain(value) for name, value in f.numbers}} for f in diagnosis.findings],
+        "findings": [finding_json(each) for each in diagnosis.findings],
     }  # fmt: skip

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gemmsmith.compile.compiled import Resources
+from gemmsmith.explain.access_pattern import AccessPattern
 from gemmsmith.explain.crosscheck import Check
 from gemmsmith.explain.metrics import METRICS
 from gemmsmith.kernel.geometry import Geometry
@@ -42,7 +43,7 @@ class Line:
     """One source line's counts: executed PTX instructions on the simulator, SASS instructions on a GPU.
 
     ``samples`` is how often the GPU's sampler found a warp there, ``stalls`` the stall reasons (ncu's terms). On the
-    simulator they are None and empty.
+    simulator they are None and empty. ``called_at`` are the lines of the kernel's file that call a line of a header.
     """
 
     file: str
@@ -52,6 +53,7 @@ class Line:
     metrics: tuple[tuple[str, int], ...]
     samples: int | None = None
     stalls: tuple[tuple[str, int], ...] = ()
+    called_at: tuple[str, ...] = ()
 
     def total(self, word: str) -> int:
         """The sum of the line's metrics with ``word`` in their name."""
@@ -106,6 +108,7 @@ class Profile:
     errors          relative errors of the metrics at 95 % confidence; NaN if the sample is too small
     missing         names outside METRICS that the profiler did not report
     line_sums       measured lines summed, next to the launch's own counters
+    patterns        simulated accesses with bank conflicts or unused bytes of sectors, the costliest first
     """
 
     kernel: str
@@ -129,6 +132,7 @@ class Profile:
     errors: tuple[tuple[str, float], ...] = ()
     missing: tuple[str, ...] = ()
     line_sums: tuple[LineSum, ...] = ()
+    patterns: tuple[AccessPattern, ...] = ()
 
     def value(self, name: str) -> float:
         """A metric's value; NaN if absent."""
@@ -217,7 +221,9 @@ def to_json(profile: Profile) -> dict[str, Any]:
         "metrics": {m.name: {"value": profile.value(m.name), "unit": m.unit}
                     for m in METRICS if m.name not in profile.absent},
         "bytes_used_per_sector": {"load": plain(loads), "store": plain(stores)},
-        "bytes_by_space": {t.space: {"asked": plain(t.requested), "moved": plain(t.moved)} for t in profile.traffic},
+        "bytes_by_space": {
+            t.space: {"requested": plain(t.requested), "moved": plain(t.moved)} for t in profile.traffic
+        },
         "instruction_mix": dict(profile.mix), "machine_mix_estimated": dict(profile.machine_mix),
         "barriers": plain(profile.barriers), "active_lanes": plain(profile.active_lanes),
         "branch_efficiency_pct": plain(profile.branch_efficiency),
@@ -226,9 +232,13 @@ def to_json(profile: Profile) -> dict[str, Any]:
         "sampled_blocks": profile.sampled_blocks, "sampled_depth": profile.sampled_depth,
         "sampling_error": plain(profile.sampling_error),
         "lines": [{"file": line.file, "line": line.number, "text": line.text, "executed": line.executed,
-                   **dict(line.metrics), **_sampled(line)} for line in profile.lines],
+                   **dict(line.metrics), **_sampled(line), **_called(line)} for line in profile.lines],
         "line_sums": [dataclasses.asdict(made) | {"equal": made.equal} for made in profile.line_sums],
     }  # fmt: skip
+
+
+def _called(line: Line) -> dict[str, Any]:
+    return {"called_at": list(line.called_at)} if line.called_at else {}
 
 
 def _sampled(line: Line) -> dict[str, Any]:

@@ -153,6 +153,9 @@ def combine(parts: Sequence[tuple[Counters, float]]) -> Counters:
             })  # fmt: skip
     for counters, _ in parts:
         result.widths.update(counters.widths)
+        for position, example in counters.examples.items():
+            if position not in result.examples or example[0] > result.examples[position][0]:
+                result.examples[position] = example
     return result
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from gemmsmith.compile.compiled import CompiledKernel
 from gemmsmith.compile.sass import Sass, disassemble
+from gemmsmith.explain.access_pattern import access_patterns
 from gemmsmith.explain.crosscheck import cross_check
 from gemmsmith.explain.instruction_mix import machine_mix, simulated_mix
 from gemmsmith.explain.metrics import simulated
@@ -59,7 +60,7 @@ def profile_of(
         active_lanes=threads / executed if executed else math.nan,
         branch_efficiency=100 * (1 - divergent / taken) if taken else 100.0,
         checks=cross_check(counters, sass), sampled_blocks=counted.blocks, sampled_depth=counted.depth,
-        errors=counted.errors,
+        errors=counted.errors, patterns=access_patterns(counters, file, text_of),
     )  # fmt: skip
 
 
@@ -86,15 +87,19 @@ def _bytes(counters: Counters) -> dict[str, int]:
 def _lines(counters: Counters, own: str, text_of: Callable[[str], list[str]]) -> tuple[Line, ...]:
     """Counts by source line in file order, the kernel's file before its headers."""
     executed: Counter[tuple[str, int]] = Counter()
+    callers: dict[tuple[str, int], dict[str, None]] = {}
     totals: dict[tuple[str, int], Counter[str]] = {}
     for operation, count in counters.items():
         where = operation.instruction.file, operation.instruction.line
         executed[where] += count.executed
+        if where[0] != own and operation.instruction.caller:
+            callers.setdefault(where, {})[operation.instruction.caller] = None
         totals.setdefault(where, Counter()).update(counters.metrics(operation, count))
     texts = {file: text_of(file) for file, _ in executed}
     lines = []
     for file, number in sorted(executed, key=lambda w: (w[0] != own, w)):
         text = texts[file][number - 1] if 0 < number <= len(texts[file]) else ""
         values = tuple((name, value) for name, value in totals[file, number].items() if value)
-        lines.append(Line(file, number, text, executed[file, number], values))
+        lines.append(Line(file, number, text, executed[file, number], values,
+                          called_at=tuple(callers.get((file, number), ()))))  # fmt: skip
     return tuple(lines)

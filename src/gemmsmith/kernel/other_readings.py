@@ -10,7 +10,7 @@ from dataclasses import replace
 from itertools import permutations
 
 from gemmsmith.kernel.roles import EXTENTS
-from gemmsmith.kernel.signature import Signature
+from gemmsmith.kernel.signature import Signature, with_roles
 
 
 def readings(signature: Signature) -> Iterator[Signature]:
@@ -46,5 +46,5 @@ def _permuted(signature: Signature) -> Iterator[Signature]:
     for order in permutations(EXTENTS, len(given)):
         if list(order) != given:
             roles = dict(zip(given, order, strict=True))
-            arguments = tuple(replace(a, role=roles.get(a.role, a.role)) for a in signature.arguments)
+            arguments = tuple(replace(a, role=with_roles(a.role, roles)) for a in signature.arguments)
             yield replace(signature, arguments=arguments)

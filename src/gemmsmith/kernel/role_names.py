@@ -9,7 +9,7 @@ _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 _POINTER_NOISE = frozenset((
     "d", "dev", "device", "gpu", "cuda", "g", "gmem", "mat", "matrix", "ptr", "p", "data", "arr", "array", "buf",
     "buffer", "tensor", "global", "h", "host", "my", "v", "pointer", "raw", "base", "addr", "vec", "dptr", "the", "f",
-    "float", "half",
+    "float", "half", "elements", "elems", "elem", "values", "vals", "entries", "mem",
 ))  # fmt: skip
 _POINTER_NAMES: dict[str, tuple[str, ...]] = {
     "A": ("a", "lhs", "left", "ad", "da", "input", "inp", "in", "x", "mat1", "1", "first", "act", "activations", "m1"),
@@ -69,6 +69,17 @@ def leading_role(name: str, batched: bool) -> str:
     if "stride" in found and letter and set(found) <= {"stride", "batch", letter}:
         return f"stride{letter.upper()}" if batched or "batch" in found else f"ld{letter}"
     return ""
+
+
+def field_role(field: str, matrix: str) -> str:
+    """What a number beside the elements of ``matrix`` (A, B, C or D) means in a struct: width, height, stride."""
+    found = [word for word in words(field) if word not in _EXTENT_NOISE]
+    if (not found and words(field) == ["ld"]) or (found and found[0] in ("stride", "pitch", "ld", "lda", "leading")):
+        return f"ld{matrix.lower()}"
+    told = [word for word in found if word != "n"] or found
+    if len(told) != 1 or matrix.lower() not in _SIDES or told[0] not in _ROWS | _COLUMNS:
+        return ""
+    return _SIDES[matrix.lower()][told[0] in _COLUMNS]
 
 
 def extent_role(name: str) -> str:

@@ -10,11 +10,28 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from gemmsmith.errors import SignatureError
+from gemmsmith.errors import SignatureError, UsageError
 from gemmsmith.kernel.element_types import ParameterType, parameter_type
+from gemmsmith.kernel.expressions import c_as_python
 from gemmsmith.kernel.pointer_use import written
-from gemmsmith.kernel.role_names import BATCH, extent_role, leading_role, pointer_role, scalar_role, words
-from gemmsmith.kernel.signature import ROLES, Argument, Signature, is_number, signature_hint
+from gemmsmith.kernel.role_names import (
+    BATCH,
+    extent_role,
+    field_role,
+    leading_role,
+    pointer_role,
+    scalar_role,
+    words,
+)
+from gemmsmith.kernel.signature import (
+    ROLES,
+    Argument,
+    Signature,
+    is_formula,
+    is_number,
+    signature_hint,
+    with_roles,
+)
 
 USER_ROLES = (*ROLES, "D", "ldd", "strideD", "batch")
 EXTENTS = ("M", "N", "K")
@@ -30,6 +47,7 @@ class _Parameter:
     name: str
     type: ParameterType
     at_launch: str  # the argument in host code, if it is a plain name
+    place: int = -1  # of the struct that it is a field of, among the kernel's parameters
 
     @property
     def is_pointer(self) -> bool:
@@ -48,6 +66,8 @@ def recognise(
     declared: str = "",
     aliases: Mapping[str, str] | None = None,
     constants: Mapping[str, int] | None = None,
+    computed: Sequence[str] = (),
+    places: Sequence[int] = (),
 ) -> Signature:
     """The signature of a user's kernel; roles that are not certain stay empty (``Signature.unknown``).
 
@@ -57,23 +77,32 @@ def recognise(
     declared        the roles in order, from ``--signature``: 'A,B,C,M,N,K'; a number is passed as it is
     aliases         typedefs, template arguments and macros, by name
     constants       integers that the source defines, by name
+    places          for each, which of the kernel's own parameters it is, or is a field of
+    computed        the same as ``site_arguments``, where a variable is replaced by what it is computed from
     """
-    found = [_parameter(entry, kind, name, site_arguments[i] if i < len(site_arguments) else "", aliases or {})
-             for i, (kind, name) in enumerate(parameters)]  # fmt: skip
+    found = [_parameter(entry, kind, name, site_arguments[i] if i < len(site_arguments) else "", aliases or {},
+                        places[i] if places else -1) for i, (kind, name) in enumerate(parameters)]  # fmt: skip
     if declared:
         return _declared(entry, found, declared)
-    roles = _pointer_roles(entry, found, body) | _scalar_roles(found, body)
+    pointers = _pointer_roles(entry, found, body)
+    roles = pointers | _scalar_roles(found, body) | _field_roles(found, pointers)
     for i, parameter in enumerate(found):
         if not roles.get(i) and parameter.at_launch:
             roles[i] = _role_at_launch(parameter, set(roles.values()))
-    arguments = [Argument(p.name, roles.get(i, ""), p.code, p.type.name, p.at_launch) for i, p in enumerate(found)]
+    for i, text in enumerate(computed[: len(found)]):
+        if not roles.get(i) and found[i].type.is_integer and not found[i].is_pointer:
+            roles[i] = _formula(text, {p.at_launch: roles.get(j, "") for j, p in enumerate(found)}, constants or {})
+    arguments = [
+        Argument(p.name, roles.get(i, ""), p.code, p.type.name, p.at_launch, p.place, p.type.stars > 1)
+        for i, p in enumerate(found)
+    ]
     return _complete(Signature(entry, tuple(arguments)), body, constants or {})
 
 
-def _parameter(entry: str, kind: str, name: str, at_launch: str, aliases: Mapping[str, str]) -> _Parameter:
+def _parameter(entry: str, kind: str, name: str, at_launch: str, aliases: Mapping[str, str], place: int) -> _Parameter:
     known = parameter_type(kind, aliases)
-    if known.stars > 1:
-        raise SignatureError(f"{entry}: {name} is an array of pointers ({kind.strip()}), which is not supported",
+    if known.stars > 2:
+        raise SignatureError(f"{entry}: {name} points to arrays of pointers ({kind.strip()}), which is not supported",
                              "gemmsmith.launch runs the kernel with arguments of your own")  # fmt: skip
     made = next((word for word in ("texture", "surface") if f"{word}object" in kind.lower()), "")
     if made and not known.stars:
@@ -91,7 +120,8 @@ def _parameter(entry: str, kind: str, name: str, at_launch: str, aliases: Mappin
     if known.reference or (not known.stars and not known.scalar_code):
         raise SignatureError(f"{entry}: {name} is passed as {kind.strip()}, which is neither a pointer nor a number",
                              "gemmsmith.launch runs the kernel with arguments of your own")  # fmt: skip
-    return _Parameter(name, known, at_launch if at_launch.replace("_", "a").isalnum() else "")
+    plain = at_launch.replace("_", "a").isalnum()
+    return _Parameter(name, known, at_launch if plain else "", place)
 
 
 def _declared(entry: str, found: list[_Parameter], declared: str) -> Signature:
@@ -101,13 +131,14 @@ def _declared(entry: str, found: list[_Parameter], declared: str) -> Signature:
         raise SignatureError(f"--signature has {len(roles)} roles, but {entry} takes {len(found)} parameters: {shown}")
     arguments = []
     for role, parameter in zip(roles, found, strict=True):
-        if role not in USER_ROLES and not is_number(role):
+        if role not in USER_ROLES and not is_number(role) and not is_formula(role):
             raise SignatureError(f"--signature: unknown role {role!r} for {parameter.name}",
-                                 f"roles: {', '.join(USER_ROLES)}; or a number")  # fmt: skip
+                                 f"roles: {', '.join(USER_ROLES)}; a number; or a formula: 4*K")  # fmt: skip
         if parameter.is_pointer != (role in _POINTERS) and role != "0":
             kind = "a pointer" if parameter.is_pointer else "a number"
             raise SignatureError(f"--signature: {parameter.name} is {kind}, which {role} cannot be")
-        arguments.append(Argument(parameter.name, role, parameter.code, parameter.type.name))
+        arguments.append(Argument(parameter.name, role, parameter.code, parameter.type.name, "", parameter.place,
+                                  parameter.type.stars > 1))  # fmt: skip
     signature = Signature(entry, tuple(arguments))
     given = [arg.role for arg in arguments if arg.role in EXTENTS]
     _check_pointers(signature)
@@ -178,7 +209,7 @@ def _output(named: dict[int, str], free: list[int], used: list[int]) -> int | No
 
 
 def _scalar_roles(found: list[_Parameter], body: str) -> dict[int, str]:
-    numbers = [i for i, p in enumerate(found) if not p.is_pointer]
+    numbers = [i for i, p in enumerate(found) if not p.is_pointer and "." not in p.name]
     roles: dict[int, str] = {}
     for i in numbers:
         roles[i] = "batch" if "".join(words(found[i].name)) in BATCH else scalar_role(found[i].name)
@@ -213,6 +244,13 @@ def _is_explicit(name: str, role: str) -> bool:
     return role == "K" or len(words(name)) > 1
 
 
+def _field_roles(found: list[_Parameter], pointers: Mapping[int, str]) -> dict[int, str]:
+    """Roles of the numbers of a struct: those of the matrix whose elements it points to."""
+    matrix = {found[i].place: role for i, role in pointers.items() if "." in found[i].name}
+    return {i: field_role(p.name.rpartition(".")[2], matrix.get(p.place, ""))
+            for i, p in enumerate(found) if "." in p.name and not p.is_pointer}  # fmt: skip
+
+
 def _role_at_launch(parameter: _Parameter, taken: set[str]) -> str:
     """What the argument's name in host code says, where the parameter's own says nothing."""
     if parameter.is_pointer:
@@ -222,6 +260,20 @@ def _role_at_launch(parameter: _Parameter, taken: set[str]) -> str:
             extent_role(parameter.at_launch) if parameter.type.is_integer else ""
         )
     return "" if role in taken else role
+
+
+def _formula(text: str, roles: Mapping[str, str], constants: Mapping[str, int]) -> str:
+    """What host code computes from the sizes for a parameter, as a formula of M, N and K; empty if it is anything else.
+
+    ``roles`` are those of the variables that the launch passes.
+    """
+    names = {name: role for name, role in roles.items() if role in EXTENTS}
+    names |= {name: str(value) for name, value in constants.items() if name not in names}
+    try:
+        formula = with_roles(c_as_python(text), names)
+    except UsageError:
+        return ""
+    return formula if is_formula(formula) else ""
 
 
 # --- the whole
@@ -243,14 +295,18 @@ def _complete(signature: Signature, body: str, constants: Mapping[str, int]) -> 
 
 
 def _fixed_extents(body: str, constants: Mapping[str, int]) -> tuple[tuple[str, int], ...]:
-    """M, N and K where the source sets them as constants; those of a plain name must be used by the kernel."""
-    known = {name: value for name, value in constants.items() if value > 0}
+    return tuple((role, constants[name]) for role, name in fixed_names(body, constants).items())
+
+
+def fixed_names(body: str, constants: Mapping[str, int]) -> dict[str, str]:
+    """The constants that set M, N and K, by role; those of a plain name must be used by the kernel."""
+    known = {name for name, value in constants.items() if value > 0}
     for names in _FIXED:
-        used = all(name in known for name in names) and ("_" in names[0] or set(names) & words_of(body))
+        used = known.issuperset(names) and ("_" in names[0] or set(names) & words_of(body))
         if used:
-            return tuple((role, known[name]) for role, name in zip(EXTENTS, names, strict=True))
-    side = next((known[name] for name in _FIXED_SQUARE if name in known and name in words_of(body)), 0)
-    return tuple((role, side) for role in EXTENTS) if side else ()
+            return dict(zip(EXTENTS, names, strict=True))
+    side = next((name for name in _FIXED_SQUARE if name in known and name in words_of(body)), "")
+    return dict.fromkeys(EXTENTS, side) if side else {}
 
 
 def words_of(body: str) -> set[str]:

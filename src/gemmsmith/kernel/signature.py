@@ -13,8 +13,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from gemmsmith.errors import SignatureError
+from gemmsmith.errors import SignatureError, UsageError
 from gemmsmith.kernel.element_types import BF16_CODE
+from gemmsmith.kernel.expressions import evaluate
 from gemmsmith.kernel.slots import pack
 from gemmsmith.problem import BF16, Problem
 
@@ -60,7 +61,10 @@ class Argument:
     """One parameter of an entry: its role in the product, how it is packed, and its C++ type.
 
     ``code`` is a scalar's in ``struct``, 'P' for a pointer, 'bf16', or '128s' for a tensor map. ``role`` is '' while it
-    is not known, and a number for a constant. ``at_launch`` is what host code passes, if that is a plain name.
+    is not known, a number for a constant, and a formula of the sizes for what host code computes from them ("4*K").
+    ``at_launch`` is what host code passes, if that is a plain name. The fields of a struct that is passed by value are
+    arguments of their own, called "A.width"; ``parameter`` is the index of the parameter that they belong to.
+    ``table``: it is an array of pointers, one for each matrix of a batch.
     """
 
     name: str
@@ -68,6 +72,8 @@ class Argument:
     code: str
     ctype: str = ""
     at_launch: str = ""
+    parameter: int = -1
+    table: bool = False
 
 
 @dataclass(frozen=True)
@@ -115,8 +121,24 @@ class Signature:
             values[role] = (maps or {}).get(name, b"")
         if self.unknown:
             raise undetermined(self)
-        values |= {role: float(role) for arg in self.arguments if is_number(role := arg.role)}
-        return tuple(self._packed(arg, values[arg.role]) for arg in self.arguments)
+        for role in (arg.role for arg in self.arguments if arg.role not in values):
+            values[role] = float(role) if is_number(role) else evaluate(role, _sizes(problem))
+        if not any("." in arg.name for arg in self.arguments):
+            return tuple(self._packed(arg, values[arg.role]) for arg in self.arguments)
+        return tuple(self._packed(group[0], values[group[0].role]) if "." not in group[0].name
+                     else _packed_struct(group, values) for group in self._parameters())  # fmt: skip
+
+    def _parameters(self) -> list[list[Argument]]:
+        """The arguments of each parameter."""
+        found: dict[int, list[Argument]] = {}
+        for i, arg in enumerate(self.arguments):
+            found.setdefault(self.place(i), []).append(arg)
+        return list(found.values())
+
+    def place(self, index: int) -> int:
+        """The parameter that an argument belongs to; itself, unless it is part of a struct."""
+        own = self.arguments[index].parameter
+        return index if own < 0 else own
 
     def _packed(self, argument: Argument, value: float | bytes) -> bytes:
         if argument.code == BF16_CODE and not isinstance(value, bytes):
@@ -138,6 +160,10 @@ class Signature:
     def has(self, role: str) -> bool:
         return any(arg.role == role for arg in self.arguments)
 
+    def takes_table(self, role: str) -> bool:
+        """Whether the parameter with ``role`` is an array of pointers."""
+        return any(arg.role == role and arg.table for arg in self.arguments)
+
     def named(self, role: str) -> str:
         """The user's name of the parameter with ``role``; the role itself if there is none."""
         return next((arg.name for arg in self.arguments if arg.role == role), role)
@@ -154,7 +180,7 @@ class Signature:
 
     def transposed(self) -> Signature:
         """The roles of Cᵀ = op(B)ᵀ·op(A)ᵀ: A and B, M and N, and what belongs to them, change places."""
-        arguments = tuple(replace(arg, role=_TRANSPOSED.get(arg.role, arg.role)) for arg in self.arguments)
+        arguments = tuple(replace(arg, role=with_roles(arg.role, _TRANSPOSED)) for arg in self.arguments)
         fixed = tuple((_TRANSPOSED.get(role, role), extent) for role, extent in self.fixed)
         return replace(self, arguments=arguments, fixed=fixed, column_major=not self.column_major)
 
@@ -181,8 +207,46 @@ def undetermined(signature: Signature) -> SignatureError:
     return SignatureError(f"{signature.entry}: what {names} {verb} is not clear", signature_hint(signature))
 
 
+def _packed_struct(fields: list[Argument], values: Mapping[str, float | bytes]) -> bytes:
+    """A struct as C++ lays it out: each field on a multiple of its size, the whole on one of the largest."""
+    layout, end, widest, packed = "<", 0, 1, []
+    for field in fields:
+        size = struct.calcsize("<" + _packing(field.code))
+        value = values[field.role]
+        layout += f"{-end % size}x{_packing(field.code)}"
+        end += -end % size + size
+        widest = max(widest, size)
+        packed.append(int(value) if isinstance(value, float) and field.code in "iIqQhHbB?" else value)
+    return pack(f"{layout}{-end % widest}x", *packed)
+
+
 def is_number(role: str) -> bool:
     return re.fullmatch(r"-?\d+(\.\d*)?", role) is not None
+
+
+def is_formula(role: str) -> bool:
+    """Whether ``role`` is arithmetic on the sizes, as "4*K" or "(N+3)//4"."""
+    words = re.findall(r"[A-Za-z_]\w*", role)
+    if not words or not set(words) <= _SIZES or role in _SIZES or re.fullmatch(r"[\w\s+*/%()-]+", role) is None:
+        return False
+    try:
+        evaluate(role, dict.fromkeys(_SIZES, 240))
+    except UsageError:
+        return False
+    return True
+
+
+def with_roles(role: str, names: Mapping[str, str]) -> str:
+    """``role`` under other names; a formula with its sizes under theirs."""
+    return re.sub(r"[A-Za-z_]\w*", lambda word: names.get(word[0], word[0]), role)
+
+
+_SIZES = frozenset(("M", "N", "K", "lda", "ldb", "ldc", "batch"))
+
+
+def _sizes(problem: Problem) -> dict[str, int]:
+    return {"M": problem.m, "N": problem.n, "K": problem.k, "lda": problem.lda, "ldb": problem.ldb,
+            "ldc": problem.ldc, "batch": problem.batch}  # fmt: skip
 
 
 def _packing(code: str) -> str:

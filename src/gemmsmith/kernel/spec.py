@@ -105,6 +105,7 @@ class KernelSpec:
     known_signature: Signature | None = None  # a user's kernel: what its parameters mean
     accumulator: DType | None = None  # a user's kernel: the type its products are summed in, where it is not fp32
     include: tuple[Path, ...] = ()  # folders in which a user's file finds its headers
+    edited: tuple[tuple[Path, str], ...] = ()  # texts in place of files: a change that is tried on a copy
 
     def __hash__(self) -> int:
         # Kernels are keys of caches on the call path; hashing all parameters and presets would take longer.

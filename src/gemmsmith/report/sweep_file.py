@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from gemmsmith.errors import UsageError
+from gemmsmith.regular_file import regular
 from gemmsmith.report.files import replace_file
 from gemmsmith.report.report_model import MEASURED, PREDICTED, RECORDED, SIMULATED, Sweep, SweepPoint
 from gemmsmith.store.old_names import current_sweep
@@ -55,7 +56,7 @@ def save_sweep(path: Path, sweep: Sweep) -> None:
 def read_sweeps(path: Path) -> tuple[Sweep, ...]:
     """The sweep, or list of sweeps, saved in a file."""
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        found = json.loads(regular(path).read_text(encoding="utf-8"))
         return tuple(map(sweep_from_json, found if isinstance(found, list) else [found]))
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror}") from None

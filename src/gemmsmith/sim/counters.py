@@ -55,7 +55,8 @@ class Counters:
     """The counts of a launch, by an operation's position in the program.
 
     ``copies`` has the shared-memory side of asynchronous copies. ``widths`` has the width at which a shared access is
-    served: 0 for a load that is part of a wider one.
+    served: 0 for a load that is part of a wider one. ``examples`` has the addresses of the costliest warp of each
+    access, −1 where a lane is inactive, after its cost: wavefronts beyond one per group, or sectors.
     """
 
     def __init__(self, lowered: Lowered, geometry: Geometry) -> None:
@@ -63,6 +64,7 @@ class Counters:
         self.by_position: dict[int, Counts] = {}
         self.copies: dict[int, Counts] = {}
         self.widths: dict[int, int] = {}
+        self.examples: dict[int, tuple[int, Array]] = {}
         self._fusions = find_fusions(lowered)
         self._patterns: dict[tuple[int, ...], list[tuple[Lanes, Array, tuple[int, ...]]]] = {}
 
@@ -171,7 +173,9 @@ class Counters:
 
         def served() -> tuple[int, ...]:
             rows = state.warp_rows(lanes, addresses.astype(np.int64))
-            return _active_warps(rows), int(sectors(rows).sum()), int(distinct(rows).sum())
+            touched = sectors(rows)
+            self._keep_example(operation, rows, touched)
+            return _active_warps(rows), int(touched.sum()), int(distinct(rows).sum())
 
         requests, touched, addressed = self._remembered((operation.position, first % SECTOR), lanes, pattern, served)
         count.requests += requests
@@ -191,6 +195,7 @@ class Counters:
         def served() -> tuple[int, ...]:
             rows = state.warp_rows(lanes, pattern - pattern.min())
             waves, groups = wavefronts(rows, width, load=load)
+            self._keep_example(operation, np.where(rows == NOBODY, NOBODY, rows + int(addresses.min())), waves - groups)
             return _active_warps(rows), int(waves.sum()), int(groups.sum())
 
         requests, waves, groups = self._remembered((operation.position,), lanes, pattern, served)
@@ -198,6 +203,11 @@ class Counters:
         count.wavefronts += waves
         count.groups += groups
         count.bytes += addresses.size * width
+
+    def _keep_example(self, operation: Operation[Any], rows: Array, cost: Array) -> None:
+        worst = int(cost.argmax())
+        if operation.position not in self.examples or cost[worst] > self.examples[operation.position][0]:
+            self.examples[operation.position] = int(cost[worst]), rows[worst].copy()
 
     def _served_width(self, operation: Operation[Any], addresses: Array) -> int:
         """The width of the access that this instruction stands for; 0 if a neighbour stands for it."""

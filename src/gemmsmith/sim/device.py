@@ -79,11 +79,14 @@ class SimDevice:
         self.arch, self.timeout = arch, timeout
         self.variables: dict[str, dict[str, int]] = {}  # addresses by name, for each kernel that was loaded
         self.log = HazardLog() if hazards else None
+        self._notes_of_fault: tuple[str, ...] = ()  # of the launch that faulted last
         self.count = count
         self.counters: Counters | None = None
         self.schedule = schedule or schedule_named("lockstep")
         self.mod32 = mod32
         self.memory = GlobalMemory()
+        # What every byte of shared memory holds at first; then reading what was never written is no fault.
+        self.garbage: int | None = None
         self.loads: dict[tuple[str, str], LoadedPtx] = {}  # may be shared between devices of one mode
         # What kernels printed, a string for each call of printf by a thread.
         self.prints: list[str] = []
@@ -197,6 +200,9 @@ class SimDevice:
                 machine = Machine(loaded.lowered, loaded.program(wave.lanes), wave, self.memory, schedule, log,
                                   counters, deadline, look)  # fmt: skip
                 machine.prints = [] if isinstance(look, SecondLook) else self.prints  # the second look prints again
+                if self.garbage is not None:
+                    machine.shared.data[:] = self.garbage
+                    machine.shared.check = False
                 machine.run()
 
         try:
@@ -216,7 +222,11 @@ class SimDevice:
         self.memory.keep_changes(True)
         try:
             log, first, schedule = HazardLog(), FirstLook(lowered, self.memory), deepcopy(self.schedule)
-            run(self.schedule, log, self.counters, first)
+            try:
+                run(self.schedule, log, self.counters, first)
+            except SimulationError:
+                self._notes_of_fault = log.notes
+                raise
             hot = first.suspects()
             if not hot and not (log.found and first.between.synchronises):
                 return log
@@ -246,7 +256,10 @@ class SimDevice:
         try:
             yield
         except BaseException:
-            self.log = HazardLog() if self.log is not None else None
+            if self.log is not None:
+                self.log = HazardLog()
+                for text in self._notes_of_fault:
+                    self.log.note(text)
             raise
 
     @property
@@ -257,8 +270,10 @@ class SimDevice:
     def synchronize(self) -> None:
         """Launches are finished when they return; raises the hazards that they had, if any were looked for."""
         if self.log is not None and self.log.found:
-            found = self.log.found
+            found, notes = self.log.found, self.log.notes
             self.log = HazardLog()
+            for text in notes:
+                self.log.note(text)
             more = [str(hazard) for hazard in found[1:]]
             raise HazardError(str(found[0]), "\n".join(more), found)
 

@@ -25,6 +25,7 @@ from gemmsmith.sim.memory_order import SharedBetweenThreads, shared_between_thre
 from gemmsmith.sim.operation import Lowered, Operation
 from gemmsmith.sim.race_pairs import Accesses, Event, Kind, PairSearch
 from gemmsmith.sim.release_acquire import Flags, flag_codes
+from gemmsmith.sim.spots import spot
 from gemmsmith.sim.traits import Effect, Space
 from gemmsmith.sim.types import Array
 
@@ -299,7 +300,8 @@ class SecondLook:
             if kind is Kind.WRITE:
                 written = _values(state, step, touch.row, lanes, self.unit)
                 value = (written if these is None else written[these]).astype(np.int64)
-            event = Event(operation, kind, self.between.orders[operation.position].strong, clocks.now(), state.time)
+            event = Event(operation, kind, self.between.orders[operation.position].strong, clocks.now(), state.time,
+                          len(state.trail))  # fmt: skip
             row = np.broadcast_to(mine[:, None], units.shape)[keep]
             self._parts.append(Accesses(units[keep] + base // self.unit, row.astype(np.int64),
                                         np.full(row.size, len(self._events), np.int64), value[keep]))  # fmt: skip
@@ -348,7 +350,7 @@ def _side(event: Event, lane: int, apart: bool) -> Side:
     who = f"thread {state.thread_name(lane)}"
     if apart:
         who += f" of block {state.block_name(lane)}"
-    return Side(event.operation.traits.verb, i.where, i.text, who)
+    return Side(event.operation.traits.verb, i.where, i.text, who, spot(state, event.operation, lane, event.turn))
 
 
 Look = FirstLook | SecondLook

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from gemmsmith.errors import SimulationError
+from gemmsmith.sim.shared_arrays import SharedArray
+from gemmsmith.sim.spots import Spot
 
 _MOST_REPORTED = 20
 _MOST_KEPT = 400
@@ -27,15 +29,16 @@ class HazardKind(StrEnum):
 
 @dataclass(frozen=True)
 class Side:
-    """One of the two accesses of a hazard: what, which source line, which thread."""
+    """One of the two accesses of a hazard: what, which source line, which thread. ``text`` is the PTX."""
 
     verb: str
     where: str
     text: str
     thread: str
+    spot: Spot | None = None
 
     def __str__(self) -> str:
-        return f"{self.verb} at {self.where} by {self.thread} ({self.text})"
+        return f"{self.verb} at {self.where} by {self.thread}"
 
 
 @dataclass(frozen=True)
@@ -43,8 +46,9 @@ class Hazard:
     """Two accesses that nothing orders, where, and what would order them.
 
     ``address`` is in shared memory of ``block``, or in global memory; then ``memory`` says what lies there. With
-    ``across_blocks`` the threads are of two blocks, and name them. ``remedy`` is what must come between, if the kind
-    does not say so. ``place`` stands for the address where that is not memory.
+    ``across_blocks`` the threads are of two blocks, and name them. ``array`` is the shared array at the address.
+    ``remedy`` is what must come between, if the kind does not say so. ``place`` stands for the address where that is
+    not memory.
     """
 
     kind: HazardKind
@@ -55,6 +59,7 @@ class Hazard:
     across_warps: bool
     memory: str = ""
     across_blocks: bool = False
+    array: SharedArray | None = None
     remedy: str = ""
     place: str = ""
 

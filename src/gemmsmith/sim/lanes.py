@@ -32,6 +32,7 @@ class WaveState:
         self.every = np.arange(wave.lanes)
         self.alive = np.ones(wave.lanes, bool)
         self.time = 0  # steps that the running lanes have taken
+        self.trail: list[Any] = []  # ends of loops that lanes came to, a spots.BackEdge each
         self.thread = np.tile(np.arange(wave.threads), len(wave.blocks))
         self.block = np.repeat(np.arange(len(wave.blocks)), wave.threads)
         self.warps_per_block = -(-wave.threads // WARP)

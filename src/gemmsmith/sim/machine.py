@@ -33,6 +33,7 @@ from gemmsmith.sim.lanes import ALL, compact
 from gemmsmith.sim.memory import AccessFault, GlobalMemory
 from gemmsmith.sim.operation import Lowered
 from gemmsmith.sim.schedule import Schedule
+from gemmsmith.sim.spots import BackEdge
 from gemmsmith.sim.stepper import Group, Stepper
 from gemmsmith.sim.traits import Executed, Flow, Wait
 from gemmsmith.sim.wave import WARP, Wave
@@ -189,11 +190,13 @@ class Machine(Stepper):
             time = group.time - self._steps_between(target, group.position)
             on, back = replace(on, laps=0, time=self.latest), replace(back, laps=group.laps + 1, time=time)
         taken = self.guarded(step, group.lanes)
+        stay = None if taken is group.lanes else group.lanes if taken is None else self.others(group.lanes, taken)
+        if target <= group.position and not spins:
+            self.trail.append(BackEdge(target, taken, stay))
         if taken is None:
             return [on]
-        if taken is group.lanes:
+        if stay is None:
             return [back]
-        stay = self.others(group.lanes, taken)
         if self.counters is not None:
             self.counters.diverged(self, step, stay, taken)
         return [replace(on, lanes=stay), replace(back, lanes=taken)]

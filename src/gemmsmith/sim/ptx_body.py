@@ -50,11 +50,15 @@ class Body:
         self.scopes: list[dict[str, Register | Symbol]] = [{v.name: Symbol(self._unique(v.name)) for v in formals}]
         self.scope_numbers = [_OUTERMOST]
         self.scope_count = _OUTERMOST
-        self.file, self.line, self.caller = "", 0, ""
+        self.file, self.line, self.column, self.caller = "", 0, 0, ""
+        self.vague = False  # the compiler gives no line, as for a load that several statements share
+        self.vague_loads: list[int] = []
         self.callers: dict[tuple[str, ...], tuple[str, ...]] = {}
         parts = list(_parts(text))
         self.scoped_labels = self._find_labels(parts)
         self._read(parts)
+        if self.vague_loads:
+            self._place_vague_loads()
 
     def formals(self, declared: Sequence[Variable]) -> tuple[Variable, ...]:
         """A function's parameters under their unique names."""
@@ -107,12 +111,29 @@ class Body:
 
     def _location(self, text: str) -> None:
         match = _LOC.match(text)
-        if match is not None and int(match.group(2)) > 0:
+        self.vague = match is not None and int(match.group(2)) == 0
+        if match is not None and not self.vague:
             self.file, self.line = self.files.get(int(match.group(1)), "?"), int(match.group(2))
             here, caller = match.group(1, 2, 3), match.group(4, 5, 6)
+            self.column = int(match.group(3))
             if caller[0]:
                 self.callers[here] = caller
             self.caller = self._called_at(caller) if caller[0] else ""
+
+    def _place_vague_loads(self) -> None:
+        """A load without a line belongs to the first statement that uses its result."""
+        wanted, first_use = set(self.vague_loads), dict[Operand, Instruction]()
+        for at in range(len(self.instructions) - 1, -1, -1):
+            i = self.instructions[at]
+            if at in wanted:
+                used = next((first_use[o] for o in _registers(i.operands[:1]) if o in first_use), None)
+                if used is not None:
+                    self.instructions[at] = replace(
+                        i, file=used.file, line=used.line, column=used.column, caller=used.caller
+                    )
+            else:
+                sources = i.operands if i.name.startswith("st.") else i.operands[1:]
+                first_use.update(dict.fromkeys(_registers(sources), i))
 
     def _called_at(self, place: tuple[str, ...]) -> str:
         """The innermost call, in a chain of inlined calls, that stands in the kernel's own file (file 1)."""
@@ -124,6 +145,8 @@ class Body:
     def _statement(self, text: str, label: str) -> None:
         if not text.startswith("."):
             if text:
+                if self.vague and text.startswith("ld."):
+                    self.vague_loads.append(len(self.instructions))
                 self.instructions.append(self._instruction(text))
         elif text.startswith(".reg"):
             self._declare_registers(text)
@@ -166,7 +189,8 @@ class Body:
         register = self._operand(guard) if guard else None
         if register is not None and not isinstance(register, Register):
             raise SimulationError(f"the guard of {text!r} is not a predicate register")
-        return Instruction(name, operands, register, bool(negated), self.file, self.line, text, self.caller)
+        place = self.file, self.line, text, self.caller, self.column
+        return Instruction(name, operands, register, bool(negated), *place)
 
     def _operand(self, text: str) -> Operand:
         for scope in reversed(self.scopes):
@@ -204,6 +228,19 @@ class Body:
         if not isinstance(operand, (Register, Symbol)):
             raise SimulationError(f"cannot read PTX address [{text}]")
         return Address(operand, value)
+
+
+def _registers(operands: Sequence[Operand]) -> list[Operand]:
+    """The registers of operands, those in vectors and addresses too."""
+    found: list[Operand] = []
+    for operand in operands:
+        if isinstance(operand, Vector):
+            found += _registers(operand.items)
+        elif isinstance(operand, Address) and operand.base is not None:
+            found.append(operand.base)
+        elif isinstance(operand, Register):
+            found.append(operand)
+    return found
 
 
 def _parts(text: str) -> list[tuple[str, str]]:

@@ -36,13 +36,17 @@ class Kind(IntEnum):
 
 @dataclass(frozen=True)
 class Event:
-    """One instruction, executed once by some lanes: when, and what these lanes knew."""
+    """One instruction, executed once by some lanes: when, and what these lanes knew.
+
+    ``turn`` is how many ends of loops had been written down then (``WaveState.trail``).
+    """
 
     operation: Operation[Any]
     kind: Kind
     strong: bool
     moment: Moment
     time: int
+    turn: int = 0
 
 
 @dataclass(frozen=True)

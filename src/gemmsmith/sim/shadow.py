@@ -26,7 +26,8 @@ from gemmsmith.sim.memory import RAW, ArrayFault, WindowMemory
 from gemmsmith.sim.memory_order import SharedBetweenThreads, shared_between_threads
 from gemmsmith.sim.operation import Lowered, Operation
 from gemmsmith.sim.race_pairs import NOT_DONE, Accesses, Event, Kind, PairSearch
-from gemmsmith.sim.shared_arrays import SharedArray, meant_arrays, plain_name
+from gemmsmith.sim.shared_arrays import SharedArray, array_at, meant_arrays, plain_name
+from gemmsmith.sim.spots import spot
 from gemmsmith.sim.traits import Space
 from gemmsmith.sim.types import Array
 from gemmsmith.sim.wave import WARP
@@ -211,7 +212,7 @@ class Shadow:
         order = self.between.orders[operation.position]
         parts = live_parts(self.state.lowered, operation, self.unit) if kind is Kind.READ else None
         landing = landing or self.landing()
-        event = Event(operation, kind, order.strong, landing.moment, landing.time)
+        event = Event(operation, kind, order.strong, landing.moment, landing.time, len(self.state.trail))
         done = np.full(lanes.size * count, NOT_DONE, np.int64) if kind is Kind.COPY else None
         self._number += 1
         record = _Record(event, self._number, lanes.reshape(-1), index.reshape(-1), parts, count, values, done)
@@ -396,9 +397,10 @@ class Shadow:
         for pair in PairSearch(events, Accesses.joined(parts), polled, self._known).pairs():
             address = pair.unit * self.unit % self.shared.stride
             self.log.add(pair.rank, Hazard(pair.kind, address, self.state.block_name(pair.first[1]),
-                                           self._side(*pair.first), self._side(*pair.second),
-                                           pair.across_warps))  # fmt: skip
+                                           self._side(*pair.first), self._side(*pair.second), pair.across_warps,
+                                           array=array_at(self.state.lowered, address)))  # fmt: skip
 
     def _side(self, event: Event, lane: int) -> Side:
         i = event.operation.instruction
-        return Side(event.operation.traits.verb, i.where, i.text, f"thread {self.state.thread_name(lane)}")
+        return Side(event.operation.traits.verb, i.where, i.text, f"thread {self.state.thread_name(lane)}",
+                    spot(self.state, event.operation, lane, event.turn))  # fmt: skip

@@ -22,7 +22,7 @@ _UNKNOWN, _NONE = "?", ""
 
 @dataclass(frozen=True)
 class SharedArray:
-    """A static shared variable: its bytes within the block's shared memory."""
+    """A shared variable: its bytes within the block's shared memory; 0 for dynamic shared memory."""
 
     name: str
     start: int
@@ -48,6 +48,17 @@ def meant_arrays(lowered: Lowered) -> dict[int, SharedArray]:
         if name in arrays and arrays[name].size:
             found[operation.position] = arrays[name]
     return found
+
+
+def array_at(lowered: Lowered, address: int) -> SharedArray | None:
+    """The shared array that holds an address; all beyond the static ones is dynamic shared memory, if it has a name."""
+    dynamic = None
+    for name, start, size in lowered.shared_variables:
+        if start <= address < start + size:
+            return SharedArray(plain_name(name), start, size)
+        if size == 0 and address >= start:
+            dynamic = SharedArray(plain_name(name), start, 0)
+    return dynamic
 
 
 def _meant(operation: Operation[Any], origins: dict[Cell, str]) -> str:

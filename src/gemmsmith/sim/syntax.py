@@ -84,6 +84,7 @@ class Instruction:
     line: int
     written: str
     caller: str = ""
+    column: int = 0
 
     @property
     def text(self) -> str:

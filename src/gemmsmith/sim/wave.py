@@ -64,6 +64,11 @@ def linear(at: tuple[int | Array, ...], size: tuple[int, ...]) -> int | Array:
     return at[0] + size[0] * (at[1] + size[1] * at[2])
 
 
+def triple(linear: int, size: Size) -> Size:
+    """(x, y, z) of one linear number."""
+    return linear % size[0], linear // size[0] % size[1], linear // (size[0] * size[1])
+
+
 def coordinates(linear: int | Array, size: Size) -> tuple[int | Array, int | Array, int | Array]:
     """(x, y, z) of a linear number; x is fastest."""
     return linear % size[0], linear // size[0] % size[1], linear // (size[0] * size[1])

@@ -7,6 +7,8 @@ number of processes may write at once.
         results.begin(run)
         results.add(run.id, measurement)
 
+Every row carries a checksum. A damaged row is named in a ``ResultsWarning`` and left out; the others are read.
+
 A connection belongs to the thread and process that opened it. docs/results.md describes the tables.
 """
 
@@ -14,29 +16,32 @@ from __future__ import annotations
 
 import re
 import sqlite3
+import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
 from typing import TypeVar
 
 from gemmsmith.errors import GemmsmithError, UsageError
-from gemmsmith.store.database_file import (
-    ResultsError,
-    chosen_path,
-    damaged,
-    explained,
-    open_for_reading,
-    open_for_writing,
-    patiently,
-    transaction,
+from gemmsmith.store.checksums import Damage
+from gemmsmith.store.database_access import (
+    StoredRun,
+    insert_measurement,
+    insert_run,
+    read_measurements,
+    read_run,
+    read_runs,
+    with_measurements,
 )
-from gemmsmith.store.database_rows import TEXT, insert_measurement, insert_run, read_measurements, read_run
+from gemmsmith.store.database_errors import ResultsError, ResultsWarning, damaged, explained, repair_hint
+from gemmsmith.store.database_file import chosen_path, open_for_reading, open_for_writing, patiently
+from gemmsmith.store.database_upgrade import transaction
 from gemmsmith.store.results import Measurement, Run
 
 _T = TypeVar("_T")
-_NEWEST_FIRST = "ORDER BY started DESC, number DESC"
+_MOST_NAMED = 8  # damaged rows named in one message
 
 
 @dataclass(frozen=True)
@@ -53,6 +58,7 @@ class Results:
     def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
         self.path = path
         self._connection = connection
+        self._damage: dict[Damage, bool] = {}  # in order of discovery; whether it was told
 
     @classmethod
     def open(cls, path: Path | None = None, *, read_only: bool = False) -> Results:
@@ -78,9 +84,10 @@ class Results:
         """Record ``run`` with the measurements it already has; durable when this returns."""
 
         def write() -> None:
-            number = insert_run(self._connection.execute, run)
+            read_runs(self._connection.execute, self._found)
+            stored = (insert_run(self._connection.execute, run), 0, run)
             for measurement in run.measurements:
-                insert_measurement(self._connection.execute, number, measurement)
+                stored = insert_measurement(self._connection.execute, stored, measurement)
 
         try:
             self._transact("IMMEDIATE", write)
@@ -93,34 +100,42 @@ class Results:
         """Record one more measurement of a run that has begun; durable when this returns."""
 
         def write() -> None:
-            row = self._connection.execute("SELECT number FROM run WHERE id = ?", (TEXT.write(run_id),)).fetchone()
-            if row is None:
+            stored = read_run(self._connection.execute, run_id, self._found)
+            if stored is None:
+                read_runs(self._connection.execute, self._found)
+                self._refuse_if_damaged(f"measurements of run {run_id}")
                 raise UsageError(f"no run {run_id} in {self.path}", "record the run with begin before its measurements")
-            insert_measurement(self._connection.execute, row[0], measurement)
+            insert_measurement(self._connection.execute, stored, measurement)
 
         self._transact("IMMEDIATE", write)
+
+    @property
+    def damage(self) -> tuple[Damage, ...]:
+        """The damaged rows met until now."""
+        return tuple(self._damage)
+
+    def page_errors(self) -> tuple[str, ...]:
+        """What SQLite's own check of the whole file finds, indexes included; empty if nothing."""
+        rows = self._transact("DEFERRED", lambda: self._connection.execute("PRAGMA integrity_check").fetchall())
+        return tuple(" ".join(str(text).split()) for (text,) in rows if text != "ok")
 
     def runs(self, *, gpu: str = "", since: str = "", limit: int | None = None) -> tuple[Run, ...]:
         """Runs with their measurements, newest first."""
 
         def read() -> tuple[Run, ...]:
-            return tuple(self._run(number) for number in self._numbers(gpu, since)[:limit])
+            chosen = self._chosen(gpu, since)[:limit]
+            return tuple(with_measurements(self._connection.execute, stored, self._found) for stored in chosen)
 
         return self._transact("DEFERRED", read)
 
     def ids(self) -> tuple[str, ...]:
         """The ids of all runs, newest first."""
-        return self._transact("DEFERRED", self._ids)
+        return self._transact("DEFERRED", lambda: tuple(stored[2].id for stored in self._chosen()))
 
     def run(self, name: str) -> Run:
         """The run with this id or unique id prefix; 'latest' is the newest, 'latest~2' the one two before."""
-
-        def read() -> Run:
-            wanted = _one_of(self._ids(), name, self.path)
-            row = self._connection.execute("SELECT number FROM run WHERE id = ?", (TEXT.write(wanted),)).fetchone()
-            return self._run(row[0])
-
-        return self._transact("DEFERRED", read)
+        return self._transact("DEFERRED", lambda: with_measurements(
+            self._connection.execute, self._named(name), self._found))  # fmt: skip
 
     def measurements(
         self,
@@ -136,40 +151,67 @@ class Results:
 
         ``gpu`` matches part of a name, case-insensitively; ``since`` is a date or time in ISO 8601, UTC by default.
         """
-        conditions, values = ["1"], []
-        for column, value in (("contender", contender), ("dtype", dtype)):
-            if value:
-                conditions.append(f"measurement.{column} = ?")
-                values.append(TEXT.write(value))
-        if shape is not None:
-            conditions.append("(measurement.m, measurement.n, measurement.k) = (?, ?, ?)")
-            values += shape
+
+        def wanted(measurement: Measurement) -> bool:
+            """Compared after reading, so that a damaged value is named and not filtered away."""
+            problem = measurement.problem
+            return (
+                (not contender or measurement.identity.name == contender)
+                and (not dtype or problem.dtype.name == dtype)
+                and (shape is None or (problem.m, problem.n, problem.k) == tuple(shape))
+            )
 
         def read() -> tuple[Record, ...]:
-            found = []
-            wanted = _one_of(self._ids(), run, self.path) if run else ""
-            for number in self._numbers(gpu, since):
-                owner = read_run(self._connection.execute, number)
-                if wanted in ("", owner.id):
-                    chosen = read_measurements(self._connection.execute, number, " AND ".join(conditions), values)
-                    found += [Record(owner, measurement) for measurement in chosen]
-            return tuple(found)
+            only = self._named(run)[2].id if run else ""
+            return tuple(
+                Record(stored[2], measurement)
+                for stored in self._chosen(gpu, since)
+                if only in ("", stored[2].id)
+                for measurement in read_measurements(self._connection.execute, stored, self._found)
+                if wanted(measurement)
+            )
 
         return self._transact("DEFERRED", read)
 
-    def _numbers(self, gpu: str, since: str) -> list[int]:
-        rows = self._connection.execute(
-            f"SELECT number FROM run WHERE instr(lower(gpu), ?) > 0 AND started >= ? {_NEWEST_FIRST}",
-            (gpu.lower(), _utc(since)),
-        )
-        return [number for (number,) in rows]
+    def _chosen(self, gpu: str = "", since: str = "") -> list[StoredRun]:
+        """The runs of this GPU and time, newest first."""
+        earliest = _utc(since)
+        found = [
+            stored for stored in read_runs(self._connection.execute, self._found)
+            if gpu.lower() in stored[2].machine.gpu.lower() and stored[2].started >= earliest
+        ]  # fmt: skip
+        return sorted(found, key=lambda stored: (stored[2].started, stored[0]), reverse=True)
 
-    def _ids(self) -> tuple[str, ...]:
-        return tuple(TEXT.read(name) for (name,) in self._connection.execute(f"SELECT id FROM run {_NEWEST_FIRST}"))
+    def _named(self, name: str) -> StoredRun:
+        runs = {stored[2].id: stored for stored in self._chosen()}
+        try:
+            return runs[_one_of(tuple(runs), name, self.path)]
+        except UsageError:
+            self._refuse_if_damaged(f"run {name}")
+            raise
 
-    def _run(self, number: int) -> Run:
-        execute = self._connection.execute
-        return replace(read_run(execute, number), measurements=read_measurements(execute, number, "1", ()))
+    def _found(self, damage: Damage) -> None:
+        self._damage.setdefault(damage, False)
+
+    def _refuse_if_damaged(self, wanted: str) -> None:
+        """What is not among the intact rows may be among the damaged ones."""
+        if self._damage:
+            self._damage = dict.fromkeys(self._damage, True)
+            raise ResultsError(
+                f"{wanted}: not among the intact rows of {self._told(self.damage)}", repair_hint(self.path)
+            )
+
+    def _warn(self) -> None:
+        """Name damaged rows, each once."""
+        new = [damage for damage, told in self._damage.items() if not told]
+        self._damage = dict.fromkeys(self._damage, True)
+        if new:
+            text = f"{self._told(new)}. The other rows are intact; {repair_hint(self.path)}"
+            warnings.warn(text, ResultsWarning, stacklevel=4)
+
+    def _told(self, damage: Sequence[Damage]) -> str:
+        rest = f"; and {len(damage) - _MOST_NAMED} more" if len(damage) > _MOST_NAMED else ""
+        return f"{self.path}, which is damaged: {'; '.join(map(str, damage[:_MOST_NAMED]))}{rest}"
 
     def _transact(self, kind: str, body: Callable[[], _T]) -> _T:
         def once() -> _T:
@@ -178,7 +220,9 @@ class Results:
 
         with explained(self.path):
             try:
-                return patiently(once)
+                found = patiently(once)
+                self._warn()
+                return found
             except GemmsmithError:
                 raise
             except (TypeError, ValueError, OverflowError) as error:

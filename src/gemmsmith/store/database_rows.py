@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from gemmsmith.errors import GemmsmithError
 from gemmsmith.problem import Problem, stored_dtype
+from gemmsmith.store.checksums import Damage, DamagedRowError, checksum, row_name
 from gemmsmith.store.old_names import current_identity
 from gemmsmith.store.results import Conditions, Machine, Measurement, Ratio, Run, Timing
-
-Execute = Callable[[str, Sequence[Any]], Any]
 
 
 @dataclass(frozen=True)
@@ -55,23 +55,55 @@ DTYPE = Codec(lambda dtype: dtype.name, stored_dtype)
 
 @dataclass(frozen=True)
 class Table:
-    """A table: ``keys`` identify a row's owner, ``columns`` are (name, path, codec)."""
+    """A table: ``keys`` identify a row, ``more`` are further columns that are no field of a record.
+
+    ``columns`` are (name, path, codec). The last column of each table is the row's checksum.
+    """
 
     name: str
     keys: tuple[str, ...]
     columns: tuple[tuple[str, str, Codec], ...]
+    more: tuple[str, ...] = ()
+
+    @property
+    def stored(self) -> tuple[str, ...]:
+        """All columns in the order of ``row`` and ``opened``."""
+        return (*self.keys, *self.more, *(column for column, _, _ in self.columns), "checksum")
 
     @property
     def insert(self) -> str:
-        names = (*self.keys, *(column for column, _, _ in self.columns))
+        names = self.stored
         return f"INSERT INTO {self.name} ({', '.join(names)}) VALUES ({', '.join('?' * len(names))})"
 
     @property
-    def selection(self) -> str:
-        return ", ".join(f"{self.name}.{column}" for column, _, _ in self.columns)
+    def select(self) -> str:
+        return f"SELECT {', '.join(self.stored)} FROM {self.name}"
 
     def values(self, record: Any) -> list[Any]:
         return [codec.write(at(record, path)) for _, path, codec in self.columns]
+
+    def row(self, keys: Sequence[Any], values: Sequence[Any], parts: Sequence[str] = ()) -> list[Any]:
+        """A row with its checksum; ``keys`` include those of ``more``."""
+        return [*keys, *values, checksum(self.name, keys, values, parts)]
+
+    def opened(self, row: Sequence[Any], parts: Sequence[str] = ()) -> dict[str, dict[str, Any]]:
+        """The fields of a row, by record; the table's own record is ''. Raises DamagedRowError."""
+        self.proved(row, parts)
+        try:
+            return self.fields(row[len(self.keys) + len(self.more) : -1])
+        except (TypeError, ValueError, OverflowError) as error:
+            raise DamagedRowError(self.damage(row, f"a value cannot be read ({error})")) from None
+
+    def proved(self, row: Sequence[Any], parts: Sequence[str] = ()) -> None:
+        """Raises DamagedRowError for a row that differs from what was written."""
+        many = len(self.keys) + len(self.more)
+        keys, values, found = row[:many], row[many:-1], row[-1]
+        if found != checksum(self.name, keys, values, parts):
+            what = "its contents" if not parts else "its contents or its parts"
+            raise DamagedRowError(self.damage(row, f"the checksum does not match {what}"))
+
+    def damage(self, row: Sequence[Any], reason: str) -> Damage:
+        return Damage(self.name, row_name(self.keys[-2:], row[: len(self.keys)][-2:]), reason)
 
     def fields(self, row: Sequence[Any]) -> dict[str, dict[str, Any]]:
         """Values by record and field; the table's own record is ''."""
@@ -94,13 +126,13 @@ def _named(prefix: str, codec: Codec, names: str) -> tuple[tuple[str, str, Codec
     return tuple((name, prefix + name, codec) for name in names.split())
 
 
-RUN = Table("run", (), (
+RUN = Table("run", ("number",), (
     *_named("", TEXT, "id started command gemmsmith"),
     *_named("machine.", TEXT, "host system cpu python gpu arch driver cuda compiler"),
-))  # fmt: skip
+), ("measurements",))  # fmt: skip
 PACKAGE = Table("package", ("run", "position"), (("name", "0", TEXT), ("version", "1", TEXT)))
 
-MEASUREMENT = Table("measurement", ("run",), (
+MEASUREMENT = Table("measurement", ("number",), (
     ("contender", "identity.name", TEXT),
     *_named("identity.", TEXT, "kind"), *_named("identity.", CONFIG, "config"),
     *_named("identity.", TEXT, "precision version digest"),
@@ -118,7 +150,7 @@ MEASUREMENT = Table("measurement", ("run",), (
     *_named("conditions.", REAL, "sm_mhz sm_mhz_min sm_mhz_max power_w power_w_max temperature_c"),
     ("condition_samples", "conditions.samples", INTEGER),
     *_named("", REAL, "overhead limit_tflops"),
-))  # fmt: skip
+), ("run",))  # fmt: skip
 
 _PART = ("measurement", "position")
 TIMING = Table("timing", _PART, (
@@ -130,76 +162,56 @@ COUNTER = Table("counter", _PART, (("name", "0", TEXT), ("value", "1", REAL)))
 THROTTLE = Table("throttle", _PART, (("reason", "", TEXT),))
 
 
-def insert_run(execute: Execute, run: Run) -> int:
-    """Write the run's row and its packages; returns the row number."""
-    number = int(execute(RUN.insert, RUN.values(run)).lastrowid)
-    _insert_parts(execute, PACKAGE, number, run.machine.packages)
-    return number
+PARTS = (TIMING, RATIO, COUNTER, THROTTLE)  # of a measurement; a run's parts are its packages
+TABLES = (RUN, PACKAGE, MEASUREMENT, *PARTS)
 
 
-def insert_measurement(execute: Execute, run: int, measurement: Measurement) -> None:
-    """Write the measurement's row and its dependent rows."""
-    number = int(execute(MEASUREMENT.insert, (run, *MEASUREMENT.values(measurement))).lastrowid)
-    _insert_parts(execute, TIMING, number, measurement.timings)
-    _insert_parts(execute, RATIO, number, measurement.ratios)
-    _insert_parts(execute, COUNTER, number, measurement.counters)
-    _insert_parts(execute, THROTTLE, number, measurement.conditions.throttled)
+def run_row(number: int, run: Run, count: int) -> tuple[list[Any], list[list[Any]]]:
+    """The run's row, with the number of its measurements, and the rows of its packages."""
+    packages = _part_rows(PACKAGE, number, run.machine.packages)
+    return RUN.row((number, count), RUN.values(run), [row[-1] for row in packages]), packages
 
 
-def _insert_parts(execute: Execute, table: Table, owner: int, parts: Iterable[Any]) -> None:
-    for position, part in enumerate(parts):
-        execute(table.insert, (owner, position, *table.values(part)))
+def measurement_rows(number: int, run: int, measurement: Measurement) -> tuple[list[Any], list[list[list[Any]]]]:
+    """The measurement's row, and the rows of each of PARTS."""
+    records = (measurement.timings, measurement.ratios, measurement.counters, measurement.conditions.throttled)
+    parts = [_part_rows(table, number, items) for table, items in zip(PARTS, records, strict=True)]
+    proofs = [row[-1] for rows in parts for row in rows]
+    return MEASUREMENT.row((number, run), MEASUREMENT.values(measurement), proofs), parts
 
 
-def read_run(execute: Execute, number: int) -> Run:
-    """The run without its measurements."""
-    row = execute(f"SELECT {RUN.selection} FROM run WHERE number = ?", (number,)).fetchone()
-    packages = execute(f"SELECT {PACKAGE.selection} FROM package WHERE run = ? ORDER BY position", (number,))
-    fields = RUN.fields(row)
-    machine = Machine(**fields["machine"], packages=tuple(_pair(PACKAGE, row) for row in packages))
-    return Run(**fields[""], machine=machine)
+def _part_rows(table: Table, owner: int, records: Iterable[Any]) -> list[list[Any]]:
+    return [table.row((owner, position), table.values(record)) for position, record in enumerate(records)]
 
 
-def read_measurements(execute: Execute, run: int, condition: str, values: Sequence[Any]) -> tuple[Measurement, ...]:
-    """The run's measurements that meet a condition on columns of ``measurement``, in insertion order."""
+def run_of(row: Sequence[Any], packages: Sequence[Sequence[Any]]) -> Run:
+    """The run without its measurements, from its row and those of its packages. Raises DamagedRowError."""
+    pairs = tuple(_pair(PACKAGE.opened(package)) for package in packages)
+    fields = RUN.opened(row, [package[-1] for package in packages])
+    return Run(**fields[""], machine=Machine(**fields["machine"], packages=pairs))
 
-    def parts(table: Table, build: Callable[[Sequence[Any]], Any]) -> dict[int, tuple[Any, ...]]:
-        rows = execute(
-            f"SELECT {table.name}.measurement, {table.selection} FROM measurement JOIN {table.name} "
-            f"ON {table.name}.measurement = measurement.number WHERE measurement.run = ? AND {condition} "
-            f"ORDER BY {table.name}.measurement, {table.name}.position",
-            (run, *values),
-        )
-        found: dict[int, list[Any]] = {}
-        for number, *row in rows:
-            found.setdefault(number, []).append(build(row))
-        return {number: tuple(items) for number, items in found.items()}
 
-    timings = parts(TIMING, lambda row: Timing(**TIMING.fields(row)[""]))
-    ratios = parts(RATIO, lambda row: Ratio(**RATIO.fields(row)[""]))
-    counters = parts(COUNTER, lambda row: _pair(COUNTER, row))
-    throttled = parts(THROTTLE, lambda row: THROTTLE.fields(row)[""][""])
-    rows = execute(
-        f"SELECT measurement.number, {MEASUREMENT.selection} FROM measurement "
-        f"WHERE measurement.run = ? AND {condition} ORDER BY measurement.number",
-        (run, *values),
+def measurement_of(row: Sequence[Any], parts: Sequence[Sequence[Sequence[Any]]]) -> Measurement:
+    """The measurement, from its row and those of each of PARTS. Raises DamagedRowError."""
+    timings, ratios, counters, throttled = (
+        [table.opened(part) for part in rows] for table, rows in zip(PARTS, parts, strict=True)
     )
-    result = []
-    for number, *row in rows:
-        fields = MEASUREMENT.fields(row)
-        result.append(Measurement(
+    fields = MEASUREMENT.opened(row, [part[-1] for rows in parts for part in rows])
+    try:
+        return Measurement(
             **fields[""],
             identity=current_identity(fields["identity"]),
             problem=Problem(**fields["problem"]),
             rho=(fields["rho"]["0"], fields["rho"]["1"]),
-            timings=timings.get(number, ()),
-            ratios=ratios.get(number, ()),
-            conditions=Conditions(**fields["conditions"], throttled=throttled.get(number, ())),
-            counters=counters.get(number, ()),
-        ))  # fmt: skip
-    return tuple(result)
+            timings=tuple(Timing(**found[""]) for found in timings),
+            ratios=tuple(Ratio(**found[""]) for found in ratios),
+            conditions=Conditions(**fields["conditions"], throttled=tuple(found[""][""] for found in throttled)),
+            counters=tuple(_pair(found) for found in counters),
+        )
+    except (TypeError, ValueError, GemmsmithError) as error:
+        raise DamagedRowError(MEASUREMENT.damage(row, f"not a measurement ({error})")) from None
 
 
-def _pair(table: Table, row: Sequence[Any]) -> tuple[str, Any]:
-    first, second = table.fields(row)[""].values()
+def _pair(fields: dict[str, dict[str, Any]]) -> tuple[str, Any]:
+    first, second = fields[""].values()
     return first, second

@@ -142,11 +142,30 @@ FROM measurement
 JOIN run ON run.number = measurement.run
 LEFT JOIN timing ON timing.measurement = measurement.number"""
 
+# The number of runs, with a checksum that SQL can compute: a run deleted with SQL is no damage, a vanished one is.
+_LEDGER = """
+CREATE TABLE ledger (
+    number   INTEGER PRIMARY KEY CHECK (number = 1),
+    runs     INTEGER NOT NULL,
+    checksum INTEGER NOT NULL
+)"""
+_COUNTED = "UPDATE ledger SET runs = runs {0} 1, checksum = -1 - (runs {0} 1)"
+_CHECKSUMMED = ("run", "package", "measurement", "timing", "ratio", "counter", "throttle")
+
+CHECKSUMS = 2  # the version from which on rows have checksums
 MIGRATIONS: tuple[tuple[str, ...], ...] = (
     (
         _RUN, _PACKAGE, _MEASUREMENT, _TIMING, _RATIO, _COUNTER, _THROTTLE, _RESULT,
         "CREATE INDEX run_by_start ON run (started)",
         "CREATE INDEX measurement_by_run ON measurement (run)",
         "CREATE INDEX measurement_by_contender ON measurement (contender, m, n, k)",
+    ),
+    (
+        "ALTER TABLE run ADD COLUMN measurements INTEGER NOT NULL DEFAULT 0",
+        *(f"ALTER TABLE {name} ADD COLUMN checksum TEXT NOT NULL DEFAULT ''" for name in _CHECKSUMMED),
+        _LEDGER,
+        "INSERT INTO ledger SELECT 1, count(*), -1 - count(*) FROM run",
+        f"CREATE TRIGGER run_recorded AFTER INSERT ON run BEGIN {_COUNTED.format('+')}; END",
+        f"CREATE TRIGGER run_deleted AFTER DELETE ON run BEGIN {_COUNTED.format('-')}; END",
     ),
 )  # fmt: skip

@@ -20,7 +20,7 @@ from typing import Any
 
 from gemmsmith.errors import MissingDeviceError, UsageError
 from gemmsmith.store.database import Record
-from gemmsmith.store.database_file import ResultsError
+from gemmsmith.store.database_errors import ResultsError
 from gemmsmith.store.database_rows import FLAG, INTEGER, MEASUREMENT, REAL, RUN, TIMING, Codec, at
 from gemmsmith.store.results import Timing
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from gemmsmith.errors import UsageError
 from gemmsmith.problem import DType, Problem, stored_dtype
+from gemmsmith.regular_file import regular
 from gemmsmith.store.old_names import current_identity
 from gemmsmith.store.results import Conditions, Machine, Measurement, Ratio, Run, Timing
 
@@ -43,7 +44,7 @@ def run_from_json(data: Any) -> Run:
 def read_run(path: Path) -> Run:
     """The run in a file."""
     try:
-        return run_from_json(json.loads(path.read_text(encoding="utf-8")))
+        return run_from_json(json.loads(regular(path).read_text(encoding="utf-8")))
     except (OSError, ValueError) as error:
         raise UsageError(f"cannot read the run in {path}: {error}") from None
 

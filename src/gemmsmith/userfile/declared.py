@@ -199,7 +199,9 @@ def fields(code: str, body: Node) -> tuple[Field, ...]:
                 continue
             text = text_of(code, declarator)
             counts = tuple(words(part) for part in re.findall(r"\[([^\[\]]*)\]", text))
+            stars = " *" * text.split("[")[0].count("*")
+            name = re.search(r"[A-Za-z_]\w*", re.sub(r"\b(?:const|__restrict__|__restrict)\b", " ", text))
             found.append(
-                Field(kind + (" *" if "*" in text.split("[")[0] else ""), counts, words(aligned[1]) if aligned else "")
+                Field(kind + stars, counts, words(aligned[1]) if aligned else "", name[0] if name is not None else "")
             )
     return tuple(found)

@@ -11,6 +11,7 @@ from gemmsmith.userfile.host_frame import DEEPEST, Asked, Frame, Sizes
 from gemmsmith.userfile.host_scope import LocalScope, path_of, returns
 from gemmsmith.userfile.host_types import HostTypes, number_of
 from gemmsmith.userfile.launch_text import split_template
+from gemmsmith.userfile.macro_constants import macro_constant
 from gemmsmith.userfile.parts import KernelParameter, SourceFile, TemplateParameter
 from gemmsmith.userfile.preprocessor import filled
 from gemmsmith.userfile.type_text import deduced
@@ -201,6 +202,8 @@ class HostScope(HostTypes):
                         return evaluate(store[spelling], self)
         if "::" in name:
             return self._member(name)
+        if text := macro_constant(name, self.frame):
+            return evaluate(text, self)
         raise UnknownValueError(f"{name} has no value")
 
     def _member(self, name: str) -> Value:

@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path, PurePosixPath
 
+from gemmsmith.regular_file import regular
+
 _USUAL = ("", "include", "src", "csrc", "inc")
 _SOURCES = (".h", ".hpp", ".cuh", ".cu", ".inl", ".hxx", ".hh", ".h++", ".inc", ".ipp", ".tpp", ".cu.h")
 _MOST_FILES = 20_000  # looked at in a repository
@@ -131,7 +133,9 @@ class IncludeSearch:
         found = []
         for path in (path for paths in self._index.values() for path in paths):
             with suppress(OSError):
-                if path != file and path.stat().st_size < _LARGEST and line.search(path.read_text(errors="replace")):
+                if path == file or regular(path).stat().st_size >= _LARGEST:
+                    continue
+                if line.search(path.read_text(errors="replace")):
                     found.append(path)
         return sorted(found, key=lambda path: (path.suffix == ".cu", -_common(path, file), str(path)))
 
@@ -164,4 +168,4 @@ def _source_files(root: Path) -> Iterator[Path]:
 
 
 def _common(path: Path, folder: Path) -> int:
-    return len(os.path.commonpath([os.path.abspath(path), os.path.abspath(folder)]))
+    return len(os.path.commonpath([path, os.path.abspath(folder)]))

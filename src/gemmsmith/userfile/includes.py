@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from gemmsmith.errors import UsageError
+from gemmsmith.regular_file import regular
 from gemmsmith.userfile.stamp import Stamp, stamp
 
 QUOTED_INCLUDE = re.compile(r'^([ \t]*#[ \t]*include[ \t]*")([^"\n]+)(")', re.M)
@@ -84,7 +85,7 @@ def bundle(path: Path, search: tuple[Path, ...]) -> Bundle:
 def read_source(path: Path) -> str:
     """A source file's text; raises ``UsageError`` with the reason where it cannot be read."""
     try:
-        return path.read_text(encoding="utf-8")
+        return regular(path).read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
         raise UsageError(f"{path} is not UTF-8 text: {error.reason} at byte {error.start}") from error
     except OSError as error:

@@ -9,10 +9,12 @@ from dataclasses import dataclass
 
 from gemmsmith.errors import UsageError
 from gemmsmith.kernel.geometry import Dim3
+from gemmsmith.kernel.signature import Signature
 from gemmsmith.userfile.host_frame import Asked, Frame, Sizes
 from gemmsmith.userfile.host_scope import path_of
 from gemmsmith.userfile.host_values import HostScope, plain_expression
 from gemmsmith.userfile.launch_site import LaunchSite
+from gemmsmith.userfile.struct_parameters import flat_arguments
 from gemmsmith.userfile.template_values import is_open, template_value
 from gemmsmith.userfile.type_text import deduced
 from gemmsmith.userfile.values import UnknownValueError, Value, evaluate, evaluate_int, number
@@ -21,10 +23,10 @@ _EXTENTS = ("M", "N", "K")
 _LONGEST = 100  # characters of a text that are shown
 # Usual names of the extents in host code, for values that the source does not tell.
 _USUAL = {
-    "M": r"h_?a|a_?(?:h|height|rows?|m)|(?:num|n)_?(?:a_?)?rows?_?a?|dims?_?a\.y|dim_?m|m_?(?:size|dim)|rows|height",
-    "N": r"w_?b|b_?(?:w|width|cols?|columns|n)|(?:num|n)_?(?:b_?)?col(?:umn)?s?_?b?|dims?_?b\.x|dim_?n|n_?(?:size|dim)"
-         r"|cols|width",
-    "K": r"w_?a|h_?b|a_?(?:w|width|cols?|columns|k)|b_?(?:h|height|rows?|k)|dims?_?a\.x|dims?_?b\.y|dim_?k"
+    "M": r"h_?a|a[_.]?(?:h|height|rows?|m)|(?:num|n)_?(?:a_?)?rows?_?a?|dims?_?a\.y|dim_?m|m_?(?:size|dim)|rows|height",
+    "N": r"w_?b|b[_.]?(?:w|width|cols?|columns|n)|(?:num|n)_?(?:b_?)?col(?:umn)?s?_?b?|dims?_?b\.x|dim_?n"
+         r"|n_?(?:size|dim)|cols|width",
+    "K": r"w_?a|h_?b|a[_.]?(?:w|width|cols?|columns|k)|b[_.]?(?:h|height|rows?|k)|dims?_?a\.x|dims?_?b\.y|dim_?k"
          r"|k_?(?:size|dim)|inner",
 }  # fmt: skip
 _CAST = re.compile(r"^(?:\(\s*[\w:\s]+\)\s*|(?:static_cast\s*<[^<>]*>|[\w:]*int\w*|size_t|unsigned)\s*\((?=.*\)$))")
@@ -32,10 +34,21 @@ _CAST = re.compile(r"^(?:\(\s*[\w:\s]+\)\s*|(?:static_cast\s*<[^<>]*>|[\w:]*int\
 
 @dataclass(frozen=True)
 class Roles:
-    """What each parameter of a kernel means: ("M", "N", "", "A", …), and the parameters' names."""
+    """What each parameter of a kernel means: ("M", "N", "", "A", …), and the parameters' names.
+
+    places  of fields of structs: which of the kernel's parameters each belongs to; empty where there is no struct
+    """
 
     roles: tuple[str, ...] = ()
     names: tuple[str, ...] = ()
+    places: tuple[int, ...] = ()
+
+
+def roles_of(signature: Signature) -> Roles:
+    """The roles of a signature."""
+    named = signature.arguments
+    places = tuple(map(signature.place, range(len(named)))) if any("." in arg.name for arg in named) else ()
+    return Roles(tuple(arg.role for arg in named), tuple(arg.name for arg in named), places)
 
 
 @dataclass(frozen=True)
@@ -93,12 +106,24 @@ class SiteValues:
         """The scope at the site for a problem of ``sizes``."""
         return HostScope(self.site.frame, self.given, self._sizes(sizes), asked, self._overrides())
 
+    def computed(self) -> tuple[str, ...]:
+        """The arguments as texts; a variable is replaced by the expression that it is initialised with."""
+        scope = self.site.frame.locals
+        found = []
+        for text in self.site.arguments:
+            variable = scope.variables.get(text) if text not in scope.changed else None
+            found.append(variable.value if variable is not None and variable.value else text)
+        return tuple(found)
+
     def _sizes(self, sizes: Mapping[str, int]) -> Sizes:
         bound: dict[str, frozenset[int]] = {}
         leading: dict[str, frozenset[int]] = {}
         whole: dict[str, frozenset[int]] = {}
         exact = {key: value for role, value in sizes.items() if role in _EXTENTS for key in (role, role.lower())}
-        for i, (role, text) in enumerate(zip(self.roles.roles, self.site.arguments, strict=False)):
+        passed = self.site.arguments
+        if self.roles.places:
+            passed = flat_arguments(passed, self.roles.names, self.roles.places)
+        for i, (role, text) in enumerate(zip(self.roles.roles, passed, strict=False)):
             if role not in sizes:
                 continue
             if i < len(self.roles.names) and role in _EXTENTS:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gemmsmith.errors import UsageError
+from gemmsmith.userfile.edited import Edited
 
 _KEYS = ("entry", "grid", "block", "smem", "signature", "layout")
 
@@ -26,6 +27,7 @@ class UserOptions:
     layout: str = ""
     defines: tuple[tuple[str, str], ...] = ()
     include: tuple[Path, ...] = ()
+    edited: Edited = ()  # texts in place of files
 
 
 def with_directives(options: UserOptions, text: str) -> UserOptions:

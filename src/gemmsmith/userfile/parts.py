@@ -101,11 +101,12 @@ class Instantiation:
 
 @dataclass(frozen=True)
 class Field:
-    """A data member: its type, its extents if it is an array, and its alignment, as texts."""
+    """A data member: its type, its extents if it is an array, and its alignment, as texts; and its name."""
 
     type: str
     counts: tuple[str, ...] = ()
     align: str = ""
+    name: str = ""
 
 
 @dataclass(frozen=True)

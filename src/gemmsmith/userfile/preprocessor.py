@@ -10,6 +10,8 @@ from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from gemmsmith.userfile.conditions import condition_value
+
 _LITERAL = re.compile(
     r"(?P<comment>(?:(?://[^\n]*+(?:(?<=\\)\n[^\n]*+)*+|/\*.*?(?:\*/|\Z))\s*+)++)"
     r'|\b(?:u8|[uUL])?R"(?P<mark>[^\s()\\"]{0,16})\(.*?(?:\)(?P=mark)"|\Z)'
@@ -129,11 +131,11 @@ def _inactive(code: str, found: list[tuple[int, int, str, str]]) -> tuple[list[t
     dropped: list[tuple[int, int]] = []
     skipped: list[tuple[int, int]] = []
     opened: list[_Group] = []
-    defined: set[str] = set()
+    defined: dict[str, str] = {}
     braces = _Braces(code)
     for at, (_, end, word, rest) in enumerate(found):
-        if word == "define" and (named := _DEFINE.match(rest)):
-            defined.add(named[1])
+        if word == "define" and (named := _DEFINE.match(rest)) and all(g.branches[-1][0] for g in opened):
+            defined.setdefault(named[1], "" if named[2] is not None else named[4].strip())
         if word in ("if", "ifdef", "ifndef"):
             opened.append(_Group([(_condition(word, rest, defined), at, end)]))
         elif word in ("elif", "else", "elifdef", "elifndef") and opened:
@@ -177,7 +179,7 @@ class _Braces:
         return self.depth[first] == self.depth[last] and (first == last or self.depth[first + 1] > self.depth[first])
 
 
-def _condition(word: str, rest: str, defined: set[str]) -> bool:
+def _condition(word: str, rest: str, defined: Mapping[str, str]) -> bool:
     """Whether a condition holds, by what the file defines; an architecture is taken to be new enough."""
     name = rest.split("//", maxsplit=1)[0].strip()
     if word == "ifdef":
@@ -188,7 +190,7 @@ def _condition(word: str, rest: str, defined: set[str]) -> bool:
         return False
     if match := re.fullmatch(r"(!?)\s*defined\s*\(?\s*(\w+)\s*\)?", name):
         return (match[2] in defined or match[2].startswith("__CUDA")) != bool(match[1])
-    return True
+    return condition_value(name, defined) is not False
 
 
 # --- macros

@@ -7,6 +7,7 @@ from functools import cached_property
 from pathlib import Path
 
 from gemmsmith.errors import UsageError
+from gemmsmith.userfile.edited import Edited
 from gemmsmith.userfile.include_search import IncludeSearch
 from gemmsmith.userfile.parts import SourceFile
 from gemmsmith.userfile.repository import RepositoryFiles
@@ -15,10 +16,12 @@ from gemmsmith.userfile.source import read_source_file, read_sources
 
 @dataclass(eq=False)
 class Project:
-    """A user's file with its repository. ``include`` are the folders given with ``-I``."""
+    """A user's file with its repository. ``include`` are the folders given with ``-I``, ``edited`` texts in place of
+    files."""
 
     path: Path
     include: tuple[Path, ...] = ()
+    edited: Edited = ()
     _closures: dict[Path, tuple[SourceFile, ...]] = field(default_factory=dict)
     _repositories: dict[Path, RepositoryFiles] = field(default_factory=dict)
     _mentions: dict[tuple[Path, str], tuple[Path, ...]] = field(default_factory=dict)
@@ -30,7 +33,7 @@ class Project:
     def sources(self, path: Path) -> tuple[SourceFile, ...]:
         """``path`` and the headers that it includes."""
         if path not in self._closures:
-            self._closures[path] = read_sources(path, self._search)
+            self._closures[path] = read_sources(path, self._search, self.edited)
         return self._closures[path]
 
     def mentioning(self, path: Path, name: str) -> tuple[Path, ...]:
@@ -44,6 +47,6 @@ class Project:
     def read(self, path: Path) -> SourceFile | None:
         """One file by itself; None if it is no text."""
         try:
-            return read_source_file(path)
+            return read_source_file(path, edited=self.edited)
         except UsageError:
             return None

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from gemmsmith.regular_file import regular
 from gemmsmith.userfile.include_search import IncludeSearch, repository_of
 
 _SOURCES = frozenset({".cu", ".cuh", ".cpp", ".cc", ".cxx", ".c", ".h", ".hpp", ".hxx", ".hh", ".inl"})
@@ -39,7 +40,7 @@ def include_closure(path: Path, search: IncludeSearch) -> tuple[Path, ...]:
 
 def _text(path: Path) -> str:
     try:
-        return path.read_bytes().decode("utf-8", "replace")
+        return regular(path).read_bytes().decode("utf-8", "replace")
     except OSError:
         return ""
 
@@ -101,6 +102,6 @@ def _source_files(root: Path) -> Iterator[Path]:
 
 def _is_source(path: Path, most: int) -> bool:
     try:
-        return path.suffix.lower() in _SOURCES and path.stat().st_size <= most
+        return path.suffix.lower() in _SOURCES and regular(path).stat().st_size <= most
     except OSError:
         return False

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gemmsmith.errors import UsageError
+from gemmsmith.regular_file import regular
 from gemmsmith.userfile.declared import (
     enumerators,
     fields,
@@ -21,6 +22,7 @@ from gemmsmith.userfile.declared import (
     variables,
 )
 from gemmsmith.userfile.driver_launch import with_function_names
+from gemmsmith.userfile.edited import Edited, edited_text
 from gemmsmith.userfile.include_search import IncludeSearch
 from gemmsmith.userfile.launch_text import launches_in
 from gemmsmith.userfile.parts import (
@@ -47,12 +49,13 @@ __all__ = ["FunctionSource", "KernelParameter", "KernelSource", "LaunchText", "S
 _NO_MACROS: Mapping[str, Macro] = {}
 
 
-def read_source_file(path: Path, macros: Mapping[str, Macro] = _NO_MACROS) -> SourceFile:
+def read_source_file(path: Path, macros: Mapping[str, Macro] = _NO_MACROS, edited: Edited = ()) -> SourceFile:
     """The contents of ``path``. ``macros`` are those of files that include it or that it includes."""
-    cleaned, used = _clean(path, stamp((str(path),)))
+    text = edited_text(path, edited)
+    cleaned, used = _clean(path, stamp((str(path),)), text)
     telling = telling_macros({**macros, **cleaned.macros})
     needed = tuple(sorted((name, telling[name]) for name in _reached(telling, used)))
-    return _read(path, stamp((str(path),)), needed)
+    return _read(path, stamp((str(path),)), needed, text)
 
 
 def _reached(telling: Mapping[str, Macro], used: frozenset[str]) -> set[str]:
@@ -66,17 +69,17 @@ def _reached(telling: Mapping[str, Macro], used: frozenset[str]) -> set[str]:
 
 
 @lru_cache(maxsize=256)
-def _clean(path: Path, _stamp: Stamp) -> tuple[Preprocessed, frozenset[str]]:
+def _clean(path: Path, _stamp: Stamp, text: str | None = None) -> tuple[Preprocessed, frozenset[str]]:
     """The file without comments, and the words in it."""
-    text = read_text(path)
+    text = read_text(path) if text is None else text
     cleaned = preprocess(text)
     cleaned = replace(cleaned, code=with_function_names(cleaned.code, text))
     return cleaned, frozenset(re.findall(r"[A-Za-z_]\w*", cleaned.code))
 
 
 @lru_cache(maxsize=256)
-def _read(path: Path, _stamp: Stamp, macros: tuple[tuple[str, Macro], ...]) -> SourceFile:
-    cleaned, _ = _clean(path, _stamp)
+def _read(path: Path, _stamp: Stamp, macros: tuple[tuple[str, Macro], ...], text: str | None = None) -> SourceFile:
+    cleaned, _ = _clean(path, _stamp, text)
     code = expand(cleaned.code, dict(macros))
     reader = _Reader(path, code)
     reader.read(parse(code))
@@ -91,20 +94,20 @@ def _read(path: Path, _stamp: Stamp, macros: tuple[tuple[str, Macro], ...]) -> S
 def read_text(path: Path) -> str:
     """A source file's text without a byte order mark; raises ``UsageError`` with the reason if it has none."""
     try:
-        return path.read_text(encoding="utf-8-sig")
+        return regular(path).read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
         raise UsageError(f"{path} is not UTF-8 text: {error.reason} at byte {error.start}") from None
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}") from None
 
 
-def read_sources(path: Path, search: IncludeSearch) -> tuple[SourceFile, ...]:
+def read_sources(path: Path, search: IncludeSearch, edited: Edited = ()) -> tuple[SourceFile, ...]:
     """``path`` and the headers that it includes, as far as ``search`` finds them. Macros of one count in all."""
     paths = include_closure(path, search)
     macros: dict[str, Macro] = {}
     for each in reversed(paths):
-        macros |= _clean(each, stamp((str(each),)))[0].macros
-    return tuple(read_source_file(each, macros) for each in paths)
+        macros |= _clean(each, stamp((str(each),)), edited_text(each, edited))[0].macros
+    return tuple(read_source_file(each, macros, edited) for each in paths)
 
 
 def find_kernels(path: Path, include: tuple[Path, ...] = ()) -> tuple[KernelSource, ...]:
@@ -185,6 +188,9 @@ class _Reader:
         body = node.child_by_field_name("body")
         if body is None:
             return []
+        if not name and node.parent is not None and node.parent.type == "type_definition":  # typedef struct {…} Matrix
+            declared = innermost(node.parent.child_by_field_name("declarator"))
+            name = text_of(self.code, declared) if declared is not None else ""
         if name:
             self.qualified.setdefault(name, "::".join((*scope, name)))
             listed = template.child_by_field_name("parameters") if template is not None else None

@@ -95,7 +95,18 @@ _ELEMENTS = {
     "cuda_fp16.h": re.compile(r"\b__half2?\b|\bhalf2\b|\bhalf\s*[*&]|[<(,]\s*half\s*[>,)]"),
     "cuda_bf16.h": re.compile(r"\b(?:__)?nv_bfloat16"),
     "cuComplex.h": re.compile(r"\bcu(?:Float|Double)?Complex\b"),
+    "cooperative_groups.h": re.compile(r"\bcooperative_groups\s*::"),  # which older libraries include themselves
 }
+# Operators that CUB had before CUDA 13.
+_CUB_OPERATORS = """#include <cub/version.cuh>
+#if CUB_VERSION >= 300000
+namespace cub {
+struct Sum { template <class T> __device__ T operator()(const T& a, const T& b) const { return a + b; } };
+struct Max { template <class T> __device__ T operator()(const T& a, const T& b) const { return b > a ? b : a; } };
+struct Min { template <class T> __device__ T operator()(const T& a, const T& b) const { return b < a ? b : a; } };
+}
+#endif
+"""
 # Types of host APIs that kernels take.
 _HOST_TYPES = {
     "CUtensorMap": "typedef struct CUtensorMap_st { alignas(64) unsigned long long opaque[16]; } CUtensorMap;\n",
@@ -126,7 +137,11 @@ def prelude(
     if any(_TORCH.fullmatch(name) for name in includes):
         parts.append(_stub("torch.h"))
     if libcuxx and any(name == "cub/cub.cuh" or name.startswith("cub/") for name in includes):
-        parts += sorted({_cub_include(name) for name in _CUB.findall(whole)})
+        used = set(_CUB.findall(whole))
+        if re.search(r"\busing\s+namespace\s+cub\b", whole):
+            used |= set(re.findall(r"\b(?:Block|Warp)[A-Z]\w+(?=\s*<)", whole))
+        parts += sorted({_cub_include(name) for name in used})
+        parts += [_CUB_OPERATORS] if used & {"Max", "Min", "Sum"} else []
     parts += _namespaces(whole)
     return "".join(parts)
 

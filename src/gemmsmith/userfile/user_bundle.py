@@ -15,6 +15,8 @@ from functools import partial
 from pathlib import Path
 
 from gemmsmith.errors import UsageError
+from gemmsmith.regular_file import regular
+from gemmsmith.userfile.edited import Edited, edited_text
 from gemmsmith.userfile.include_search import Included, IncludeSearch
 from gemmsmith.userfile.stamp import Stamp, stamp
 from gemmsmith.userfile.tokens import Directive, Text, normalized, uncommented
@@ -49,6 +51,7 @@ class UserBundle:
 @dataclass
 class _Collector:
     search: IncludeSearch
+    edited: Edited = ()
     names: dict[Path, str] = field(default_factory=dict)
     texts: dict[str, Text] = field(default_factory=dict)
     folders: dict[str, Path] = field(default_factory=dict)
@@ -65,7 +68,8 @@ class _Collector:
         name = self._name(path)
         self.names[path] = name
         self.files.append(stamp((str(path),)))  # before reading, so that a change meanwhile is noticed
-        text = normalized(read_text(path))
+        text = edited_text(path, self.edited)
+        text = normalized(read_text(path) if text is None else text)
         self.size += len(text)
         if self.size > _MOST_BYTES:
             raise UsageError(f"{self.search.file.name} and its headers have more than {_MOST_BYTES >> 20} MiB")
@@ -156,12 +160,12 @@ class _Collector:
         return "1" if found.kind in ("file", "cuda", "host") else "0"
 
 
-def user_bundle(search: IncludeSearch, main: Path | None = None) -> UserBundle:
+def user_bundle(search: IncludeSearch, main: Path | None = None, edited: Edited = ()) -> UserBundle:
     """The text of a user's file with every header that it includes; raises ``UsageError`` for a refused one.
 
-    ``main`` is what is compiled, if not the file itself: a file that includes it.
+    ``main`` is what is compiled, if not the file itself: a file that includes it. ``edited``: texts in place of files.
     """
-    collector = _Collector(search)
+    collector = _Collector(search, edited)
     name = collector.add(main or search.file)
     collector.collect()
     return UserBundle(
@@ -202,7 +206,7 @@ def _shown(spelling: str) -> str:
 def read_text(path: Path) -> str:
     """A source file's text. Old files have comments in other encodings: those bytes are replaced."""
     try:
-        if path.stat().st_size > _MOST_BYTES:
+        if regular(path).stat().st_size > _MOST_BYTES:
             raise UsageError(f"{path} has more than {_MOST_BYTES >> 20} MiB")
         data = path.read_bytes()
     except OSError as error:

@@ -7,23 +7,26 @@ template's defaults.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from gemmsmith.errors import GemmsmithError, UnknownKernelError, UsageError
+from gemmsmith.errors import GemmsmithError, TemplateValueError, UnknownKernelError
 from gemmsmith.kernel.layout import ROW_MAJOR, layout_named
 from gemmsmith.kernel.operand_types import element_types
 from gemmsmith.kernel.roles import recognise
 from gemmsmith.kernel.signature import Signature
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import FP32, DType, Problem
+from gemmsmith.userfile.edited import edited_text
 from gemmsmith.userfile.entry_choice import Entry, choose_entry
-from gemmsmith.userfile.launch_values import FoundValue, Roles
+from gemmsmith.userfile.launch_values import FoundValue, Roles, roles_of
 from gemmsmith.userfile.options import UserOptions, with_directives
-from gemmsmith.userfile.parts import KernelSource
+from gemmsmith.userfile.parts import KernelSource, TemplateParameter
 from gemmsmith.userfile.project import Project
 from gemmsmith.userfile.source import read_text
+from gemmsmith.userfile.struct_parameters import flat_arguments, flat_parameters
+from gemmsmith.userfile.template_guesses import template_guesses
 from gemmsmith.userfile.translation_unit import translation_unit
 from gemmsmith.userfile.user_launch import SAMPLE, KernelFacts, UserLaunch
 
@@ -58,12 +61,13 @@ def user_kernel(path: Path, options: UserOptions) -> KernelSpec:
         dtypes=(dtype,),
         out_dtypes=(out_dtype,),
         layouts=(operations,),
-        batched=signature.has("batch") or signature.has("strideA"),
+        batched=signature.has("batch") or signature.has("strideA") or signature.takes_table("A"),
         extra_defines=tuple(pair for pair in read.defines if pair[0] not in _template_names(read.entry.kernel)),
         declared_signature=read.options.signature,
         known_signature=signature,
         unit=launch.facts.project.path,
         include=read.options.include,
+        edited=read.options.edited,
     )
 
 
@@ -81,31 +85,46 @@ def found_values(path: Path, options: UserOptions, problem: Problem = SAMPLE) ->
     return _read(path, options).launch.found(problem)
 
 
+def read_facts(path: Path, options: UserOptions) -> tuple[KernelFacts, Mapping[str, int]]:
+    """What the sources tell about the kernel, and the values of its constants."""
+    launch = _read(path, options).launch
+    return launch.facts, launch.constants
+
+
 def _read(path: Path, options: UserOptions) -> _Read:
-    text = _text(path)
+    text = edited_text(path, options.edited) or _text(path)
     options = with_directives(options, text)
-    project = Project(path, options.include)
+    project = Project(path, options.include, options.edited)
     kernels = [kernel for source in project.sources(path) for kernel in source.kernels]
     entry = choose_entry(path, kernels, options.entry, lambda kernel: _is_product(project, kernel))
     given = dict((*entry.given(), *options.defines))
-    project = Project(translation_unit(project, entry.kernel), options.include)
+    project = Project(translation_unit(project, entry.kernel), options.include, options.edited)
     facts = KernelFacts(project, entry.kernel, tuple(given.items()))
     site = facts.site(_roles(facts, options))
     template = site.template()[0] if site is not None else {}
     aliases = facts.aliases(template)
     launch = UserLaunch(facts, site, template, options)
     passed = site.site.arguments if site is not None else ()
-    signature = _recognised(facts, passed, options.signature, aliases, launch.constants)
+    computed = site.computed() if site is not None else ()
+    signature = _recognised(facts, passed, options.signature, aliases, launch.constants, computed)
     own = dict(options.defines)
     defines = (*options.defines, *((n, v) for n, v in {**template, **given}.items() if n not in own))
     return _Read(replace(options, defines=defines), entry, launch.read_as(signature), defines, aliases)
 
 
 def _recognised(
-    facts: KernelFacts, passed: tuple[str, ...], declared: str, aliases: Mapping[str, str], constants: Mapping[str, int]
-) -> Signature:
-    parameters = [(parameter.type, parameter.name) for parameter in facts.kernel.parameters]
-    return recognise(facts.kernel.name, parameters, facts.reached, passed, declared, aliases, constants)
+    facts: KernelFacts, passed: tuple[str, ...], declared: str, aliases: Mapping[str, str],
+    constants: Mapping[str, int], computed: tuple[str, ...] = (),
+) -> Signature:  # fmt: skip
+    flat = flat_parameters(facts.kernel.parameters, facts.sources, aliases)
+    parameters = [(parameter.type, parameter.name) for parameter in flat]
+    places = [parameter.place for parameter in flat] if len(flat) > len(facts.kernel.parameters) else []
+    if places:
+        names = [parameter.name for parameter in flat]
+        passed, computed = flat_arguments(passed, names, places), flat_arguments(computed, names, places)
+    # Device functions call their own matrices A, too: what they do to A.elements tells nothing about the kernel's.
+    body = facts.kernel.body if places else facts.reached
+    return recognise(facts.kernel.name, parameters, body, passed, declared, aliases, constants, computed, places)
 
 
 def launched_name(path: Path, entry: str) -> str:
@@ -133,11 +152,31 @@ def name_expression(kernel: KernelSource, values: Mapping[str, str], dtype: DTyp
             break
         text = values.get(parameter.name) or parameter.default
         if not text and parameter.kind != "typename":
-            raise UsageError(f"{kernel.name} is a template and its parameter {parameter.name} has no value",
-                             f"give it one: -D {parameter.name}=64, for example")  # fmt: skip
+            raise _without_values(kernel, _missing(kernel, values))
         known = re.sub(r"[A-Za-z_]\w*", lambda word: arguments.get(word[0], word[0]), text)
         arguments[parameter.name] = known or dtype.cuda
     return f"{kernel.qualified}<{', '.join(arguments.values())}>"
+
+
+def missing_values(path: Path, options: UserOptions) -> tuple[TemplateParameter, ...]:
+    """The parameters of a kernel template that nothing gives a value; a type without one is that of the inputs."""
+    read = _read(path, options)
+    return _missing(read.entry.kernel, dict(read.defines))
+
+
+def _missing(kernel: KernelSource, values: Mapping[str, str]) -> tuple[TemplateParameter, ...]:
+    return tuple(p for p in kernel.template or () if not p.pack and p.kind != "typename"
+                 and not (values.get(p.name) or p.default))  # fmt: skip
+
+
+def _without_values(kernel: KernelSource, missing: Sequence[TemplateParameter]) -> TemplateValueError:
+    names = ", ".join(parameter.name for parameter in missing)
+    many = f"its parameters {names} have" if len(missing) > 1 else f"its parameter {names} has"
+    guess = next(template_guesses(missing), ())
+    example = " ".join(f"-D {name}={value}" for name, value in guess) or f"-D {missing[0].name}=64"
+    every = "them all" if len(missing) > 1 else "it"
+    return TemplateValueError(f"{kernel.name} is a template and {many} no value: nothing in the repository launches it",
+                              f"give {every}, for example {example}")  # fmt: skip
 
 
 def _template_names(kernel: KernelSource) -> set[str]:
@@ -160,7 +199,7 @@ def _roles(facts: KernelFacts, options: UserOptions) -> Roles:
         signature = _recognised(facts, (), options.signature, facts.aliases({}), facts.values({}))
     except GemmsmithError:
         return Roles(tuple(options.signature.split(",")) if options.signature else (), names)
-    return Roles(tuple(argument.role for argument in signature.arguments), names)
+    return roles_of(signature)
 
 
 def _is_product(project: Project, kernel: KernelSource) -> bool:

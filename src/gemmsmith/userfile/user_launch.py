@@ -12,12 +12,13 @@ from gemmsmith.kernel.expressions import evaluate, split
 from gemmsmith.kernel.geometry import Dim3, Geometry
 from gemmsmith.kernel.signature import Signature
 from gemmsmith.problem import Problem
+from gemmsmith.userfile.host_allocations import allocated_bytes
 from gemmsmith.userfile.host_frame import Asked, Frame, Sizes
 from gemmsmith.userfile.host_scope import initial_values
 from gemmsmith.userfile.host_values import ASSUMED_SMS, HostScope
 from gemmsmith.userfile.launch_guess import LaunchGuess
 from gemmsmith.userfile.launch_site import launch_sites
-from gemmsmith.userfile.launch_values import FoundValue, Roles, SiteValues
+from gemmsmith.userfile.launch_values import FoundValue, Roles, SiteValues, roles_of
 from gemmsmith.userfile.options import UserOptions
 from gemmsmith.userfile.parts import KernelSource, SourceFile
 from gemmsmith.userfile.project import Project
@@ -25,6 +26,7 @@ from gemmsmith.userfile.site_choice import chosen
 from gemmsmith.userfile.values import UnknownValueError, evaluate_int
 
 SAMPLE = Problem(1024, 1024, 1024)
+_OTHER = {"A": "B", "B": "A"}
 Pairs = tuple[tuple[str, str], ...]
 
 
@@ -116,7 +118,7 @@ class UserLaunch:
         self.facts, self.site, self.template, self.options = facts, site, template, options
         self.constants = facts.values(template)
         self.signature = Signature(facts.kernel.name, ())
-        self.swapped = self.flipped = False
+        self.swapped = self.flipped = self.padded = False
 
     def read_as(self, signature: Signature) -> UserLaunch:
         """The same launch where the parameters mean something else; a column-major kernel has M and N swapped."""
@@ -124,10 +126,29 @@ class UserLaunch:
         other.swapped = signature.column_major
         other.signature = signature.transposed() if other.swapped else signature
         if self.site is not None:
-            named = other.signature.arguments
-            roles = Roles(tuple(a.role for a in named), tuple(a.name for a in named))
-            other.site = SiteValues(self.site.site, roles, self.site.given)
+            other.site = SiteValues(self.site.site, roles_of(other.signature), self.site.given)
         return other
+
+    def padded_as_allocated(self) -> UserLaunch:
+        """The same launch, for operands followed by the zeros that host code allocates room for."""
+        other = copy.copy(self)
+        other.padded = True
+        return other
+
+    def spare(self, problem: Problem) -> dict[str, int]:
+        """By how many bytes host code allocates more than A and B need, for the roles of ``signature``."""
+        if self.site is None:
+            return {}
+        sizes = problem_sizes(problem.with_(m=problem.n, n=problem.m) if self.swapped else problem)
+        needed = {"A": sizes["M"] * sizes["K"], "B": sizes["K"] * sizes["N"]}
+        found: dict[str, int] = {}
+        for argument in self.signature.arguments:
+            if argument.role in needed and argument.at_launch:
+                room = allocated_bytes(argument.at_launch, self.site.scope(sizes, Asked()))
+                more = (room or 0) - needed[argument.role] * problem.dtype.itemsize
+                if more > 0:
+                    found[argument.role] = more
+        return {_OTHER.get(role, role): more for role, more in found.items()} if self.swapped else found
 
     @property
     def guessed(self) -> bool:

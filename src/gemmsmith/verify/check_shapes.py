@@ -96,3 +96,14 @@ def check_shapes(spec: KernelSpec, config: Config) -> CheckShapes:
     wide = 2 * n if 2 * n != m else 3 * n
     deep = next(k for k in (2 * _DEPTH, 3 * _DEPTH, 5 * _DEPTH) if k not in (m, wide))
     return CheckShapes((m, n, _DEPTH), (m, wide, deep))
+
+
+def distinct_shape(shape: Shape) -> Shape | None:
+    """Whole tiles with M, N and K all different: a square hides swapped extents. None where they differ already."""
+    m, n, k = shape
+    if len({m, n, k}) == 3:
+        return None
+    # Half of K costs the least; half of a small K may not be a multiple of the tile any more.
+    halves = [(m, 2 * n, k // 2)] if k % 128 == 0 else []
+    shapes = [*halves, (m, 2 * n, 3 * k), (2 * m, n, 3 * k), (2 * m, 3 * n, k)]
+    return next((shape for shape in shapes if len(set(shape)) == 3), None)

@@ -1,10 +1,11 @@
-"""Describe how a result is wrong: how much, where, and the likely cause.
+"""Describe how a result is wrong: how much, where, and what the wrong outputs equal instead.
 
-The causes are hints drawn from the pattern of wrong elements; the verdict does not depend on them.
+This is evidence drawn from the pattern of wrong elements; the verdict does not depend on it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 from gemmsmith.problem import Problem
 from gemmsmith.run.memory import POISON
 from gemmsmith.verify.compare import Comparison
+from gemmsmith.verify.wrong_places import places
 
 Array = NDArray[Any]
 Mask = NDArray[np.bool_]
@@ -41,35 +43,46 @@ def mostly_zero(got: Array, expected: Array | None) -> bool:
     if not got.size:
         return False
     zeros = int(np.count_nonzero(got == 0))
-    if expected is not None and got.dtype.kind == "i":
-        expected = np.rint(expected)  # compare after rounding, as stored
+    if expected is not None:  # compare after rounding, as stored: fp16 has no number for a small sum
+        with np.errstate(all="ignore"):
+            expected = np.rint(expected) if got.dtype.kind == "i" else expected.astype(got.dtype)
     expected_zeros = 0 if expected is None else int(np.count_nonzero(expected == 0))
     return 2 * zeros > got.size and not 2 * expected_zeros > got.size
 
 
 def reasons(
-    problem: Problem, got: Array, comparison: Comparison, untouched: Mask, mode: str, c_is_set: bool = False
+    problem: Problem,
+    got: Array,
+    comparison: Comparison,
+    untouched: Mask,
+    mode: str,
+    c_is_set: bool = False,
+    equal_to: Sequence[str] = (),
 ) -> tuple[str, ...]:
-    """Why the result is wrong, the most important reason first; empty if it is right."""
+    """Why the result is wrong, the most important reason first; empty if it is right.
+
+    ``equal_to``: what the wrong outputs equal instead (``wrong_sums.py``).
+    """
     found: list[str] = []
     count = int(np.count_nonzero(untouched))
     if count:
         row, column = (int(i) for i in np.argwhere(untouched)[0])
         found.append(f"{count} of {got.size} outputs were never written, the first at ({row}, {column})")
+        found += [f"never written: {where}"] if (where := places(untouched)) else []
     wrong = comparison.wrong if mode == "projection" else comparison.wrong & ~untouched
     if not wrong.any():
         return tuple(found)
     found.append(_headline(comparison, wrong, mode))
     if mode == "projection":
         return tuple(found)
-    found.append(_extent(wrong))
+    found.extend(_where(wrong))
     if mode == "mod32":
         return tuple(found)  # bit patterns, not numbers: the hints below would mislead
     strange = wrong & ~np.isnan(comparison.expected)
     strange &= np.isnan(got) if got.dtype.kind != "i" else False
     if strange.any():
         found.append(_nan_hint(problem, int(np.count_nonzero(strange)), c_is_set))
-    found.extend(_pattern(got, comparison.expected, wrong))
+    found.extend([*equal_to, *_pattern(got, comparison.expected, wrong)])
     return tuple(found)
 
 
@@ -85,10 +98,13 @@ def _headline(comparison: Comparison, wrong: Mask, mode: str) -> str:
     return f"{what}: the first that is not equal is at {place}, {values}"
 
 
-def _extent(wrong: Mask) -> str:
-    """The bounding box of the wrong outputs."""
+def _where(wrong: Mask) -> list[str]:
+    """The wrong rows and columns, or the box around all that is wrong; nothing if that is all of C."""
+    if where := places(wrong):
+        return [f"wrong: {where}; the rest of C is right"]
     top, bottom, left, right = _box(wrong)
-    return f"the wrong outputs are in rows {top} to {bottom}, columns {left} to {right}"
+    everywhere = (bottom - top + 1, right - left + 1) == wrong.shape
+    return [] if everywhere else [f"the wrong outputs are in rows {top} to {bottom}, columns {left} to {right}"]
 
 
 def _box(wrong: Mask) -> tuple[int, int, int, int]:

@@ -19,7 +19,16 @@ from numpy.typing import NDArray
 
 from gemmsmith.call import binding
 from gemmsmith.call.launch_plan import LaunchPlan, plan_launches
-from gemmsmith.errors import GemmsmithError, LaunchError, ProblemError, SimulationError, UnsupportedError, UsageError
+from gemmsmith.call.pointer_tables import pointer_tables
+from gemmsmith.errors import (
+    GemmsmithError,
+    LaunchError,
+    ProblemError,
+    SimulationError,
+    TimeLimitError,
+    UnsupportedError,
+    UsageError,
+)
 from gemmsmith.fills import Array, Operands, operands
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.signature import Signature, undetermined
@@ -29,12 +38,18 @@ from gemmsmith.problem import DType, Problem
 from gemmsmith.run.device import Device
 from gemmsmith.run.memory import GUARD_BYTES, POISON, Damage, GuardedMatrix
 from gemmsmith.sim.device import SimDevice
-from gemmsmith.sim.hazards import HazardError
+from gemmsmith.sim.faults import KernelFaultError
+from gemmsmith.sim.hazards import Hazard, HazardError
 from gemmsmith.verify.arithmetic import exact_limit
 from gemmsmith.verify.bounds import theory
 from gemmsmith.verify.compare import MODES, Arithmetic, Comparison, check_mode, compare
 from gemmsmith.verify.diagnosis import mostly_zero, reasons, unwritten
+from gemmsmith.verify.element_names import Operand
+from gemmsmith.verify.explainer import Explainer, explained
+from gemmsmith.verify.fault_report import FaultReport
+from gemmsmith.verify.kernel_source import source_of
 from gemmsmith.verify.verdict import Verdict, repeat_command
+from gemmsmith.verify.wrong_sums import sums
 
 CompileFn = binding.CompileFn
 
@@ -43,6 +58,8 @@ CompileFn = binding.CompileFn
 SIMULATOR_GUARD_BYTES = 0
 # C before a launch with beta = 0: NaN that must not be read, finite numbers, or zeros.
 C_FILLS = ("unset", "set", "zero")
+# What uninitialised shared memory may hold: NaN in every floating type, and large numbers.
+_GARBAGE = (0xFF, 0x5B)
 # Multiply-adds above which the float64 product takes minutes on two cores: about 8192×8192×4096.
 _AFFORDABLE = 2**38
 
@@ -107,6 +124,7 @@ def verify_launch(
     c: str = "unset",
     launch: tuple[str, ...] = (),
     blocks: Sequence[int] | None = None,
+    written: int | None = None,
 ) -> Verdict:
     """Run ``spec`` on ``problem`` and check that it computes GEMM and changes nothing else.
 
@@ -119,9 +137,11 @@ def verify_launch(
              'zero': C holds zeros and may be read, for kernels that add to it, such as C += A·B and atomics
     launch   further options of the command line that reproduces this case
     blocks   only these blocks are run, on the simulator, and only what they write is judged
+    written  how many outputs these blocks must write, where that is known
 
-    Wrong use and compile errors raise. An error on the device while the kernel runs becomes a failing verdict with its
-    message and hint. A launch that only has races ran to its end, so its result is judged too.
+    Wrong use, compile errors and a launch that takes too long raise. Another error on the device while the kernel runs
+    becomes a failing verdict with its message and hint. A launch that only has races ran to its end, so its result is
+    judged too.
     """
     fill = MODES.get(mode, "normal") if fill is None else fill
     check_mode(mode, fill, problem)
@@ -149,6 +169,13 @@ def verify_launch(
     )  # fmt: skip
 
     races: list[str] = []
+    hazards: list[Hazard] = []
+    found: list[FaultReport] = []
+    notes: list[str] = []
+    operands_seen: list[Operand] = []
+
+    def explainer() -> Explainer:
+        return Explainer(source_of(spec, config), tuple(operands_seen))
 
     def start(plan: LaunchPlan, addresses: Addresses, workspace: int) -> None:
         for step in binding.load_plan(device, plan, compile_fn).steps(addresses, workspace):
@@ -160,23 +187,86 @@ def verify_launch(
             device.synchronize()
         except HazardError as error:
             races.extend(_words(error))
+            hazards.extend(error.hazards)
+            found.extend(explained(lambda: explainer().races(tuple(hazards))))
+        notes.extend(getattr(device, "notes", ()))
+
+    def again() -> Verdict:
+        after, damage = run_guarded(
+            device, spec, config, problem, data, offsets, guard_bytes, c, start, operands_seen.append
+        )
+        return _judge(blank, spec, data, after, damage, c != "unset", partial=blocks is not None, written=written)
 
     try:
-        after, damage = _run_guarded(device, spec, config, problem, data, offsets, guard_bytes, c, start)
+        after, damage = run_guarded(
+            device, spec, config, problem, data, offsets, guard_bytes, c, start, operands_seen.append
+        )
+    except TimeLimitError:  # slow or endless: no verdict
+        raise
     except (SimulationError, LaunchError) as error:
-        return replace(blank, reasons=_words(error))
-    verdict = _judge(blank, spec, data, after, damage, c != "unset", partial=blocks is not None)
+        if (harmless := _with_garbage(device, error, again)) is not None:
+            return harmless
+        if not isinstance(error, KernelFaultError):
+            return replace(blank, reasons=_words(error), faulted=True)
+        words = _words(error)
+        fault = error.fault
+        told = explained(lambda: [explainer().fault(fault)])
+        return replace(
+            blank,
+            reasons=words,
+            faults=tuple(told),
+            told=len(words) if told else 0,
+            notes=tuple(getattr(device, "notes", ())),
+            faulted=True,
+        )
+    verdict = _judge(blank, spec, data, after, damage, c != "unset", partial=blocks is not None, written=written)
+    if fill == "zero sums" and verdict.ok:
+        verdict = _with_zeros_judged(verdict, after)
+    covered = len(races) if found else 0
     if races and verdict.ok:
         races.append("the result is right in the order of this run, but may be wrong in another")
-    return replace(verdict, reasons=(*races, *verdict.reasons))
+    return replace(
+        verdict,
+        reasons=(*races, *verdict.reasons),
+        hazards=tuple(hazards),
+        faults=tuple(found),
+        told=covered,
+        notes=tuple(dict.fromkeys(notes)),
+    )
+
+
+def _with_garbage(device: Device, error: GemmsmithError, again: Callable[[], Verdict]) -> Verdict | None:
+    """The verdict on a launch that reads shared memory that no thread wrote, if what is there changes no output.
+
+    A block at the edge often leaves part of its tile unwritten, computes with it, and stores nothing of that. None: the
+    outputs depend on it, or the error is another one.
+    """
+    if not isinstance(device, SimDevice) or not error.message.startswith("uninitialised shared read"):
+        return None
+    verdict: Verdict | None = None
+    log, device.log = device.log, None
+    try:
+        for device.garbage in _GARBAGE:
+            verdict = again()
+            if not verdict.ok:
+                return None
+    except GemmsmithError:
+        return None
+    finally:
+        device.log, device.garbage = log, None
+    return verdict
 
 
 def _words(error: GemmsmithError) -> tuple[str, ...]:
-    """The message, then the hint: instruction, source line, block and thread, or further races."""
-    return (f"{type(error).__name__}: {error.message}", *filter(None, error.hint.split("\n")))
+    """The message, then the hint: source line, block and thread, or further races."""
+    hint = error.hint
+    if isinstance(error, KernelFaultError):  # the instruction is for who asks for it
+        for spot in error.fault.spots:
+            hint = hint.replace(f": {spot.ptx};", ";")
+    return (error.message, *filter(None, hint.split("\n")))
 
 
-def _run_guarded(
+def run_guarded(
     device: Device,
     spec: KernelSpec,
     config: Config,
@@ -186,22 +276,30 @@ def _run_guarded(
     guard_bytes: int,
     c_fill: str,
     start: Callable[[LaunchPlan, Addresses, int], None],
+    seen: Callable[[Operand], None] = lambda _: None,
 ) -> tuple[Array, tuple[Damage, ...]]:
     """C after the launch, and all damage; the memory is always freed."""
 
     def matrix(name: str, shape: tuple[int, int], ld: int, dtype: DType, offset: int) -> GuardedMatrix:
-        return stack.enter_context(
+        made = stack.enter_context(
             GuardedMatrix.create(device, shape, ld, dtype, offset, name=name, guard_bytes=guard_bytes)
         )
+        swapped = not spec.is_rung and spec.signature.column_major
+        rows, columns = shape[::-1] if swapped else shape
+        seen(Operand(name, made.address, rows, columns, ld, dtype.itemsize, swapped))
+        return made
 
     with ExitStack() as stack:
         # The matrices of a batch are stacked by rows.
         named = spec.signature.named if not spec.is_rung else str
-        a = matrix(named("A"), data.a.shape, problem.lda, problem.dtype, offsets[0])
-        b = matrix(named("B"), data.b.shape, problem.ldb, problem.dtype, offsets[1])
+        spare = spare_bytes(spec, problem)
+        in_a, in_b = (_followed_by_zeros(values, spare.get(role, 0) // (ld * values.itemsize))
+                      for role, values, ld in (("A", data.a, problem.lda), ("B", data.b, problem.ldb)))  # fmt: skip
+        a = matrix(named("A"), in_a.shape, problem.lda, problem.dtype, offsets[0])
+        b = matrix(named("B"), in_b.shape, problem.ldb, problem.dtype, offsets[1])
         c = matrix(named(spec.signature.output), data.c.shape, problem.ldc, problem.out_dtype, offsets[2])
-        a.upload(data.a)
-        b.upload(data.b)
+        a.upload(in_a)
+        b.upload(in_b)
         bias: GuardedMatrix | None = None
         addend: GuardedMatrix | None = None
         if spec.signature.has("D"):  # D = alpha·A·B + beta·C: C is an input, and D is poisoned
@@ -218,7 +316,8 @@ def _run_guarded(
         aside: tuple[Damage, ...] = ()
         if problem.m and problem.n and problem.batch:
             binding.check_simulated(device, spec, problem)
-            plan = plan_launches(spec, config, problem, addresses)
+            addresses = stack.enter_context(pointer_tables(device, spec.signature, problem, addresses))
+            plan = plan_launches(spec, config, problem, addresses, tables=True)
             needed = plan.workspace_bytes // problem.dtype.itemsize
             workspace = matrix("workspace", (1, needed), needed, problem.dtype, 0) if needed else None
             start(plan, addresses, workspace.address if workspace is not None else 0)
@@ -227,6 +326,18 @@ def _run_guarded(
         inputs += bias.damage(is_input=True) if bias is not None else ()
         after = c.read_back(is_input=False)
         return after.values, inputs + after.damage + aside
+
+
+def spare_bytes(spec: KernelSpec, problem: Problem) -> dict[str, int]:
+    """How many zeros follow A and B, for a kernel whose host code pads them (``UserLaunch.padded_as_allocated``)."""
+    if not getattr(spec.geometry, "padded", False):
+        return {}
+    found: dict[str, int] = spec.geometry.spare(problem)  # type: ignore[attr-defined]
+    return found
+
+
+def _followed_by_zeros(values: Array, rows: int) -> Array:
+    return np.concatenate([values, np.zeros((rows, values.shape[1]), values.dtype)]) if rows else values
 
 
 def _set_c(device: Device, problem: Problem, data: Operands, c: GuardedMatrix, c_fill: str) -> None:
@@ -246,7 +357,7 @@ def _forbid_reads(device: Device, problem: Problem, a: GuardedMatrix, b: Guarded
 
 def _judge(
     blank: Verdict, spec: KernelSpec, data: Operands, got: Array, damage: tuple[Damage, ...], c_is_set: bool,
-    partial: bool = False,
+    partial: bool = False, written: int | None = None,
 ) -> Verdict:  # fmt: skip
     problem, mode = blank.problem, blank.mode
     how = Arithmetic(spec.tensor_cores, spec.accumulator, "" if spec.is_rung else spec.arithmetic)
@@ -255,7 +366,14 @@ def _judge(
         problem, c_is_set = replace(problem, beta=0.0), False
     untouched = unwritten(problem, got, data.c, comparison, mode, c_is_set)
     if partial:
-        comparison, untouched = _written_part(problem, comparison, got, data.c, c_is_set)
+        comparison, untouched = _written_part(problem, comparison, got, data.c, c_is_set, written)
+    equal_to: list[str] = []
+    if (
+        mode not in ("projection", "mod32")
+        and comparison.wrong.any()
+        and blank.fill in ("normal", "integers", "uniform")
+    ):
+        equal_to = sums(problem, data, got, comparison.expected, comparison.wrong & ~untouched)
     if spec.signature.column_major and problem.batch == 1 and mode != "projection":
         comparison, got, untouched = comparison.transposed(), got.T, untouched.T  # rows and columns of the user's C
     worst = comparison.worst()
@@ -270,22 +388,35 @@ def _judge(
         unwritten=int(np.count_nonzero(untouched)),
         wrong=int(np.count_nonzero(comparison.wrong)),
         mistrusted=mostly_zero(got, known),
-        reasons=reasons(problem, got, comparison, untouched, mode, c_is_set),
+        reasons=reasons(problem, got, comparison, untouched, mode, c_is_set, equal_to),
         damage=damage,
     )
 
 
+def _with_zeros_judged(verdict: Verdict, got: Array) -> Verdict:
+    """With sums of +0 only, -0 is wrong: no order of summation gives it."""
+    negative = (got == 0) & np.signbit(got)
+    count = int(np.count_nonzero(negative))
+    if not count or got.dtype.kind == "i" or verdict.problem.alpha <= 0:
+        return verdict
+    row, column = (int(i) for i in np.argwhere(negative)[0])
+    reason = f"{count} of {got.size} outputs are -0 where every sum is +0, the first at ({row}, {column})"
+    return replace(verdict, wrong=count, where=(row, column), got=-0.0, expected=0.0, reasons=(reason,))
+
+
 def _written_part(
-    problem: Problem, comparison: Comparison, got: Array, before: Array, c_is_set: bool
+    problem: Problem, comparison: Comparison, got: Array, before: Array, c_is_set: bool, written: int | None
 ) -> tuple[Comparison, NDArray[np.bool_]]:
-    """The judgement of the elements that were written; if there is none, none is right."""
+    """The judgement of the elements that were written; if there are not as many as there should be, none is right."""
     word = np.dtype(f"<u{problem.out_dtype.itemsize}")
     poisoned = problem.beta == 0 and not c_is_set
     old = POISON[problem.out_dtype.name] if poisoned else np.ascontiguousarray(before).view(word)
     same = np.ascontiguousarray(got).view(word) == old
     ratios = np.where(same, 0.0, comparison.ratios)
     part = replace(comparison, ratios=ratios, wrong=comparison.wrong & ~same)
-    return part, same if same.all() else np.zeros_like(same)
+    # An output may equal what C held before by chance; then it is right.
+    too_few = same.all() if written is None else same.size - np.count_nonzero(same & comparison.wrong) < written
+    return part, same if too_few else np.zeros_like(same)
 
 
 def _initialized(problem: Problem, data: Operands, c: str, mode: str) -> Operands:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from gemmsmith.call.any_kernel.arguments import Argument, match_arguments
 from gemmsmith.call.any_kernel.arrays import host_array
-from gemmsmith.call.any_kernel.kernel import LaunchKernel
+from gemmsmith.call.any_kernel.kernel import LaunchKernel, is_text
 from gemmsmith.call.any_kernel.result import LaunchResult
 from gemmsmith.call.any_kernel.spec import ArgumentList
 from gemmsmith.call.any_kernel.symbols import match_symbols
@@ -19,8 +21,12 @@ from gemmsmith.call.launch import Launch, open_device, run_kernel
 from gemmsmith.compile.cache import CompileCache
 from gemmsmith.errors import LaunchError, SimulationError
 from gemmsmith.sim.device import LoadedPtx, SimDevice
+from gemmsmith.sim.faults import KernelFaultError
 from gemmsmith.sim.hazards import Hazard
 from gemmsmith.sim.schedule import NAMES
+from gemmsmith.verify.explainer import Explainer, explained
+from gemmsmith.verify.fault_report import FaultReport
+from gemmsmith.verify.kernel_source import SourceOfKernel
 from gemmsmith.verify.launch_expected import Tolerance, differences, expected_arrays
 
 GIVEN, PRESET = "the given data", "outputs preset to NaN"
@@ -39,7 +45,10 @@ class LaunchTrial:
 
 @dataclass(frozen=True)
 class TrialOutcome:
-    """What a trial found: ``reasons`` for a failure, and ``notes``, which are none."""
+    """What a trial found: ``reasons`` for a failure, and ``notes``, which are none.
+
+    ``faults`` tell the first ``told`` reasons with their source lines.
+    """
 
     trial: LaunchTrial
     reasons: tuple[str, ...] = ()
@@ -47,6 +56,8 @@ class TrialOutcome:
     hazards: tuple[Hazard, ...] = ()
     prints: tuple[str, ...] = ()
     seconds: float = math.nan
+    faults: tuple[FaultReport, ...] = ()
+    told: int = 0
 
     @property
     def ok(self) -> bool:
@@ -100,12 +111,19 @@ class _Checker:
             said = "; ".join(filter(None, (error.message, where_it_was)))
             if trial.fill == "poison":
                 return TrialOutcome(trial, notes=(f"its outputs must be zero before the launch, or else: {said}",))
-            return TrialOutcome(trial, (said,))
+            if not isinstance(error, KernelFaultError):
+                return TrialOutcome(trial, (said,))
+            fault = error.fault
+            made = explained(lambda: [self._explainer().fault(fault)])
+            notes_of_fault = tuple(getattr(where, "notes", ()))
+            return TrialOutcome(trial, (said,), notes_of_fault, faults=tuple(made), told=len(made))
         reasons = [*map(str, result.hazards), *result.damage]
         notes: list[str] = []
         own = list(result.notes)
+        told = explained(lambda: self._explainer().races(result.hazards)) if result.hazards else []
+        covered = len(result.hazards) if told else 0
         if trial.fill == "poison":
-            reasons, notes = [], list(self._preset_notes(result))
+            reasons, notes, told, covered = [], list(self._preset_notes(result)), [], 0
         elif self.launch.expect is not None:
             wrong, ties = self._compared(trial, arguments, result)
             reasons, notes = [*reasons, *wrong], ties
@@ -113,7 +131,16 @@ class _Checker:
             reasons += self._order_matters(result)
         if self.first is None:
             self.first, self.arguments = result, arguments
-        return TrialOutcome(trial, tuple(reasons), (*notes, *own), result.hazards, result.prints, result.seconds)
+        said_too = tuple(dict.fromkeys((*notes, *own)))
+        return TrialOutcome(trial, tuple(reasons), said_too, result.hazards, result.prints, result.seconds,
+                            tuple(told), covered)  # fmt: skip
+
+    def _explainer(self) -> Explainer:
+        given = {name: str(value) for name, value in self.launch.defines.items()}
+        folders = self.launch.include
+        include = (folders,) if isinstance(folders, (str, os.PathLike)) else tuple(folders)
+        path = Path(self.kernel.file if is_text(self.launch.source) else os.fspath(self.launch.source))
+        return Explainer(SourceOfKernel(path, self.kernel.name, given, tuple(map(Path, include))))
 
     def _arguments(self, trial: LaunchTrial) -> tuple[Argument, ...]:
         """The arguments of a trial. Only what the kernel may write is preset: a const array of zeros is an input."""
@@ -177,15 +204,22 @@ def check_launch(
     timeout: float = math.inf,
     cache: CompileCache | None = None,
     advance: Callable[[], None] = lambda: None,
+    choose: Callable[[list[LaunchTrial]], list[LaunchTrial]] = lambda trials: trials,
+    most: int | None = None,
 ) -> LaunchCheck:
-    """Run every trial, up to the first that fails. ``advance`` is called after each."""
+    """Run the trials that ``choose`` chooses, or the first ``most`` of them, up to the first that fails.
+
+    The first of all is always run: the others are compared with it. ``advance`` is called after each.
+    """
     first = open_device(device, arch, "lockstep", False, False, timeout)
     kernel = launch.compile(arch or first.arch, cache)
     first.load(kernel.compiled)  # an instruction that the device lacks is no verdict on the kernel
     checker = _Checker(launch, kernel, device, timeout, first.loads if isinstance(first, SimDevice) else {})
-    planned = list(trials(launch, device))
+    every = list(trials(launch, device))
+    chosen = choose(every)
+    planned = [trial for trial in every if trial in chosen or trial is every[0]]
     outcomes: list[TrialOutcome] = []
-    for trial in planned:
+    for trial in planned[:most]:
         outcomes.append(checker.run(trial))
         advance()
         if not outcomes[-1].ok:

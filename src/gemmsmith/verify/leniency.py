@@ -33,7 +33,9 @@ def verify_leniently(judge: Callable[[str], Verdict], lenient: bool, c: str = ""
 
 def read_note(strictly: Verdict) -> str:
     """What a failure means that vanishes once C holds numbers."""
-    text = "; ".join(strictly.reasons[:2])
+    told = [f"{fault.title} ({mark.file.rpartition('/')[2]}:{mark.line})"
+            for fault in strictly.faults for mark in fault.marks[:1]]  # fmt: skip
+    text = "; ".join(told or strictly.reasons[:2])
     if strictly.problem.beta == 0 and not re.search(r"must not be read when (?:alpha|K) = 0", text):
         what = "C is read when beta = 0, where BLAS lets it hold anything, NaN too: test beta first"
     else:

@@ -17,10 +17,10 @@ from gemmsmith.verify.verdict import Verdict
 
 _NAME = re.compile(r"mm|mat|mul|dense|linear", re.I)
 _FEWEST_WRITTEN = 0.25  # of the outputs: a product with a wrong grid still writes whole blocks
-_FLOAT = re.compile(r"^\s*(?:@!?%\w+\s+)?(?:(?:fma|mul|mad)(?:\.\w+)*\.(?:f16|bf16|f16x2|bf16x2|f32|f64)|w?mma\.|"
+_FLOAT = re.compile(r"^[\s{]*(?:@!?%\w+\s+)?(?:(?:fma|mul|mad)(?:\.\w+)*\.(?:f16|bf16|f16x2|bf16x2|f32|f64)|w?mma\.|"
                     r"wgmma\.mma)", re.M)  # fmt: skip
 _TWO_DIMENSIONAL = re.compile(r"%(?:ctaid|tid)\.y")
-_INTEGER = re.compile(r"^\s*(?:@!?%\w+\s+)?(?:mul|mad|dp4a|dp2a|w?mma|wgmma)\b", re.M)
+_INTEGER = re.compile(r"^[\s{]*(?:@!?%\w+\s+)?(?:mul|mad|dp4a|dp2a|w?mma|wgmma)\b", re.M)
 
 
 def doubt(spec: KernelSpec, ptx: str, verdict: Verdict) -> str:

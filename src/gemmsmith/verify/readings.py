@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 
 from gemmsmith.call import binding
 from gemmsmith.call.launch_plan import plan_launches
-from gemmsmith.errors import GemmsmithError
+from gemmsmith.call.pointer_tables import pointer_tables
+from gemmsmith.errors import GemmsmithError, TimeLimitError
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.layout import LAYOUTS, Layout
 from gemmsmith.kernel.signature import Signature
@@ -29,6 +30,7 @@ from gemmsmith.run.device import Device
 from gemmsmith.sim.device import SimDevice
 from gemmsmith.sim.hazards import HazardError
 from gemmsmith.verify.arithmetic import exact_limit
+from gemmsmith.verify.harness import spare_bytes
 
 Array = NDArray[Any]
 _LEADING = 32  # a leading dimension is a multiple of this: vector loads work
@@ -39,12 +41,14 @@ _ADDEND = 7
 class Reading:
     """What a kernel was found to compute; ``signature`` has the roles of the user's own M, N, A and B.
 
-    bias  '', 'row' or 'column': what the bias belongs to, of the user's own C
+    bias    '', 'row' or 'column': what the bias belongs to, of the user's own C
+    scaled  whether alpha and beta are applied. A kernel that ignores one of them is wrong, but its layout is known
     """
 
     signature: Signature
     layout: Layout
     bias: str = ""
+    scaled: bool = True
 
     def applied(self, spec: KernelSpec) -> KernelSpec:
         """The kernel, read so."""
@@ -97,6 +101,8 @@ def find_readings(
     probed = spec.read_as(signature, "NN")
     try:
         memory = _launched(device, probed, config, _problem(probed, shape), compile_fn, blocks)
+    except TimeLimitError:  # other meanings would take as long
+        raise
     except GemmsmithError:
         return []
     return list(_matching(signature, memory))
@@ -106,7 +112,9 @@ def _problem(spec: KernelSpec, shape: tuple[int, int, int]) -> Problem:
     signature, dtype, out = spec.signature, spec.dtypes[0], spec.out_dtypes[0]
     one = dtype == INT8 and out == INT32  # which have alpha 1 and beta 0 or 1
     alpha = 2.0 if signature.has("alpha") and not one else 1.0
-    beta = (1.0 if one else 3.0) if signature.has("beta") else 0.0
+    whole = any(arg.code in tuple("iIqQhH") for arg in signature.arguments if arg.role in ("alpha", "beta"))
+    # A multiple of alpha where both are integers: a kernel may compute alpha·(A·B + (beta/alpha)·C).
+    beta = (1.0 if one else 4.0 if whole else 3.0) if signature.has("beta") else 0.0
     leading = ceil_div(max(shape), _LEADING) * _LEADING
     padded = {name: leading for name, has in zip(("lda", "ldb", "ldc"), _takes_leading(signature), strict=True) if has}
     return Problem(*shape, dtype=dtype, out_dtype=out, alpha=alpha, beta=beta, **padded)  # type: ignore[arg-type]
@@ -122,7 +130,7 @@ def _launched(
 ) -> _Memory:  # fmt: skip
     rng = np.random.Generator(np.random.PCG64(18))
     padded, signature = _takes_leading(spec.signature), spec.signature
-    room = (exact_limit(spec) - 4 * _ADDEND) / (problem.alpha * problem.k)
+    room = (exact_limit(spec) - 5 * _ADDEND) / (problem.alpha * problem.k)
     bound = max(1, min(127, math.isqrt(max(0, int(room)))))
     sizes = [
         ld * max(problem.m, problem.n, problem.k) if has else rows * columns
@@ -130,6 +138,9 @@ def _launched(
                                             (problem.lda, problem.ldb, problem.ldc), padded, strict=True)
     ]  # fmt: skip
     a, b = (_integers(rng, size, bound, problem.dtype) for size in sizes[:2])
+    spare = spare_bytes(spec, problem)
+    a, b = (np.concatenate([values, np.zeros(ceil_div(spare.get(role, 0), values.itemsize), values.dtype)])
+            for role, values in (("A", a), ("B", b)))  # fmt: skip
     c = _integers(rng, sizes[2], _ADDEND, problem.out_dtype)
     bias = None
     if signature.has("bias"):
@@ -137,15 +148,16 @@ def _launched(
     addresses = [_upload(device, values) for values in (a, b, c)]
     extra = _upload(device, c if signature.has("D") else bias) if signature.has("D") or bias is not None else 0
     try:
-        given = Addresses(addresses[0], addresses[1], addresses[2], extra)
-        plan = plan_launches(spec, config, problem, given)
-        for step in binding.load_plan(device, plan, compile_fn).steps(given):
-            if blocks is None or not isinstance(device, SimDevice):
-                device.launch(step.loaded, step.launch)
-            else:
-                device.launch(step.loaded, step.launch, blocks)
-        with suppress(HazardError):  # the trials report races
-            device.synchronize()
+        matrices = Addresses(addresses[0], addresses[1], addresses[2], extra)
+        with pointer_tables(device, signature, problem, matrices) as given:
+            plan = plan_launches(spec, config, problem, given, tables=True)
+            for step in binding.load_plan(device, plan, compile_fn).steps(given):
+                if blocks is None or not isinstance(device, SimDevice):
+                    device.launch(step.loaded, step.launch)
+                else:
+                    device.launch(step.loaded, step.launch, blocks)
+            with suppress(HazardError):  # the trials report races
+                device.synchronize()
         after = device.read(addresses[2], c.nbytes).view(c.dtype)
     finally:
         for address in filter(None, (*addresses, extra)):
@@ -177,10 +189,16 @@ def _matching(signature: Signature, memory: _Memory) -> Iterator[Reading]:
         product = problem.alpha * (a.astype(np.float64) @ b.astype(np.float64))
         addend = before.astype(np.float64)
         for bias in biases:
-            total = product + _spread(memory.bias, bias, rows, problem)
+            spread = _spread(memory.bias, bias, rows, problem)
+            total = product + spread
             if signature.has("beta"):
                 if _equal(total + problem.beta * addend, after, problem, judged):
                     yield Reading(signature, layout, bias)
+                    continue
+                plain = product / problem.alpha + spread
+                without = (total, plain, plain + problem.beta * addend)
+                if any(_equal(each, after, problem, judged) for each in without):
+                    yield Reading(signature, layout, bias, scaled=False)
             elif _equal(total, after, problem, judged):
                 yield Reading(signature, layout, bias)
             elif _equal(total + addend, after, problem, judged):

@@ -6,6 +6,7 @@ the kernel's own name or its host code contradicts is not accepted.
 
 from __future__ import annotations
 
+import math
 import shlex
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -25,15 +26,18 @@ from gemmsmith.shapes import Shape
 from gemmsmith.verify.check_shapes import check_shapes
 from gemmsmith.verify.launch_search import search_launches
 from gemmsmith.verify.readings import Reading, find_readings
-from gemmsmith.verify.written import written_parameters
+from gemmsmith.verify.written import used_parameters, written_parameters
 
+_LEADING = ("lda", "ldb", "ldc", "ldd")
 _MOST_TRIALS = 14  # launches of readings; six orders of M, N and K, and of A and B
 
 
 @dataclass(frozen=True)
 class Settled:
     """A kernel with its reading. ``lines`` say what was found that the file does not say; ``words`` are the options
-    that say it to other commands; ``rejected`` is what was found and contradicted."""
+    that say it to other commands; ``rejected`` is what was found and contradicted; ``only`` is the one case in which a
+    product was found ("N = K, as a row-major kernel"), where no shape with different extents gives one; ``padded`` says
+    how much memory after A and B the kernel reads, which its host code allocates."""
 
     spec: KernelSpec
     reading: Reading | None = None
@@ -42,6 +46,8 @@ class Settled:
     words: tuple[str, ...] = ()
     rejected: str = ""
     launch_found: bool = False
+    only: str = ""
+    padded: str = ""
 
     def without_accumulation(self) -> Settled:
         """The same, where C += A·B is A·B because C holds zeros."""
@@ -75,6 +81,7 @@ def settle(
     own = spec.signature.transposed() if spec.signature.column_major else spec.signature
     first, *others = _candidates(spec, own, compiled)
     rejected = ""
+    unscaled: Settled | None = None  # a kernel that ignores alpha or beta, read so if nothing else fits
     launches = [spec, *(replace(spec, geometry=other) for other in _other_launches(spec))]
     for shape in shapes:
         # A second shape has more k-tiles; other meanings are not tried again on it.
@@ -91,7 +98,12 @@ def settle(
                     if layout is None and (why := contradiction(reading)):
                         rejected = rejected or why
                         continue
-                    return _settled(launched, own, reading, shape)
+                    settled = _settled(launched, own, reading, shape)
+                    if reading.scaled:
+                        return settled
+                    unscaled = unscaled or settled
+    if unscaled is not None:
+        return unscaled
     if not first.unknown and getattr(spec.geometry, "guessed", False) and not rejected:
         searched = _launch_found(open_device, spec, config, first, own, compiled, compile_fn, layout)
         if searched is not None:
@@ -102,7 +114,41 @@ def settle(
     if first.unknown:
         refused = undetermined(first)
         raise SignatureError(f"{refused.message}, and no meaning that was tried gives a product", refused.hint)
-    return Settled(spec if first == own else spec.read_as(first, spec.layouts[0]), rejected=rejected)
+    if spare := _spare(spec, first, shapes[0]):
+        padded = replace(spec, geometry=spec.geometry.padded_as_allocated())  # type: ignore[attr-defined]
+        found = find_readings(open_device(), padded, config, first, shapes[0], compile_fn, blocks)
+        for reading in found:
+            if reading.scaled and (reading.layout == layout or (layout is None and not contradiction(reading))):
+                settled = _settled(padded, own, reading, shapes[0])
+                line = f"it reads past the end of its matrices: its host code allocates {spare}, checked as zeros"
+                return replace(settled, padded=spare, lines=(*settled.lines, line))
+    only = ""
+    if not rejected and blocks is None and not first.fixed and not first.square:
+        for equal, shape in _equal_extents(shapes[0]):
+            found = find_readings(open_device(), spec, config, first, shape, compile_fn)
+            accepted = [r for r in found if (layout is None and not contradiction(r)) or r.layout == layout]
+            plain = [r for r in accepted if r.layout.stored[::2] == (False, False)]  # else C may just be transposed
+            if plain and equal == "M = N":  # the trials find this themselves
+                return _settled(spec, own, plain[0], shape)
+            if accepted:
+                only = f"{equal}, as a {accepted[0].layout}"
+                break
+    return Settled(spec if first == own else spec.read_as(first, spec.layouts[0]), rejected=rejected, only=only)
+
+
+def _spare(spec: KernelSpec, first: Signature, shape: Shape) -> str:
+    """What host code allocates beyond A and B, as text; empty if nothing."""
+    if not hasattr(spec.geometry, "spare"):
+        return ""
+    more = spec.geometry.spare(spec.problem(*shape))
+    return " and ".join(f"{count:,} bytes more for {first.named(role)}" for role, count in more.items())
+
+
+def _equal_extents(shape: Shape) -> list[tuple[str, Shape]]:
+    """Shapes with equal extents, the weakest restriction first: one may be used in place of another."""
+    m, n, k = shape
+    deep, side = math.lcm(m, k), math.lcm(m, n)
+    return [("N = K", (m, n, n)), ("M = K", (deep, n, deep)), ("M = N", (side, side, k)), ("M = N = K", (side,) * 3)]
 
 
 def _launch_found(
@@ -131,12 +177,25 @@ def _other_launches(spec: KernelSpec) -> list[Any]:
 def _candidates(spec: KernelSpec, own: Signature, compiled: CompiledKernel) -> list[Signature]:
     if spec.declared_signature:
         return [own]
-    stored = {own.arguments[i].name for i in written_parameters(compiled.ptx, compiled.entry)
-              if i < len(own.arguments) and own.arguments[i].code == "P"}  # fmt: skip
+    written = written_parameters(compiled.ptx, compiled.entry)
+    stored = {arg.name for i, arg in enumerate(own.arguments) if own.place(i) in written and arg.code == "P"}
+    own = _without_ignored(own, used_parameters(compiled.ptx, compiled.entry))
     pointers_open = any(arg.code == "P" for arg in own.unknown)
     if stored and (pointers_open or own.named(own.output) not in stored):
         own = with_written(own, stored)
     return [own, *_limited(readings(own))]
+
+
+def _without_ignored(own: Signature, used: set[int]) -> Signature:
+    """A kernel that takes leading dimensions and uses none of them is one for contiguous rows; a constant is passed.
+
+    One that uses some of them has forgotten the others, and is judged with all.
+    """
+    leading = [i for i, arg in enumerate(own.arguments) if arg.role in _LEADING]
+    if not leading or used.intersection(map(own.place, leading)):
+        return own
+    arguments = tuple(replace(arg, role="0") if i in leading else arg for i, arg in enumerate(own.arguments))
+    return replace(own, arguments=arguments)
 
 
 def _limited(found: Iterator[Signature]) -> Iterator[Signature]:
@@ -182,8 +241,11 @@ def _settled(spec: KernelSpec, own: Signature, reading: Reading, shape: Shape) -
         words += ["--layout", reading.layout.word]
     before = {arg.name: arg.role for arg in own.arguments}
     changed = [arg for arg in reading.signature.arguments if before[arg.name] != arg.role]
+    if ignored := [arg.name for arg in changed if before[arg.name] in _LEADING]:
+        lines.append(f"it ignores {', '.join(ignored)}: rows must be contiguous")
+    if tried := [arg for arg in changed if arg.name not in ignored]:
+        lines.append("found by trying: " + ", ".join(f"{arg.name} is {arg.role}" for arg in tried))
     if changed:
-        lines.append("found by trying: " + ", ".join(f"{arg.name} is {arg.role}" for arg in changed))
         words += ["--signature", reading.signature.declaration()]
     if reading.signature.accumulates:
         c = reading.signature.named(reading.signature.output)

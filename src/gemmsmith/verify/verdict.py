@@ -12,6 +12,9 @@ from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import FP32, Problem
 from gemmsmith.run.memory import Damage
+from gemmsmith.sim.hazards import Hazard
+from gemmsmith.verify.excerpt import excerpt
+from gemmsmith.verify.fault_report import FaultReport
 
 Plain = str | int | float | bool | None | list["Plain"] | dict[str, "Plain"]
 
@@ -28,6 +31,10 @@ class Verdict:
     reasons      what is wrong, or the device's error message if the launch failed
     damage       memory that changed but should not have
     repeat       a command line that reproduces this case
+    faults       faults and races of the launch as their author reads them; the first ``told`` reasons say the same
+    notes        what the launch did that is legal but worth knowing
+    faulted      the launch ended with an error of the device, so that there is no result
+    hazards      the races among the reasons
     """
 
     kernel: str
@@ -50,6 +57,11 @@ class Verdict:
     reasons: tuple[str, ...]
     damage: tuple[Damage, ...]
     repeat: str
+    faults: tuple[FaultReport, ...] = ()
+    told: int = 0
+    notes: tuple[str, ...] = ()
+    faulted: bool = False
+    hazards: tuple[Hazard, ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -63,15 +75,26 @@ class Verdict:
         """Whether the result is right and plausible."""
         return self.ok and not self.mistrusted
 
-    def __str__(self) -> str:
+    @property
+    def head(self) -> str:
+        """What was launched, and whether it is right."""
         state = "ok" if self.trusted else "MISTRUSTED" if self.ok else "WRONG"
-        head = f"{state}: {self.kernel} {self.problem} ({self.mode}, {self.fill}, seed {self.seed}) on {self.device}"
+        return f"{state}: {self.kernel} {self.problem} ({self.mode}, {self.fill}, seed {self.seed}) on {self.device}"
+
+    def __str__(self) -> str:
         if self.trusted:
-            return f"{head}, rho {self.rho:.2f} of {self.gate:g} (theory {self.theory:.0f})"
-        lines = [head, *self.reasons, *map(str, self.damage)]
+            return f"{self.head}, rho {self.rho:.2f} of {self.gate:g} (theory {self.theory:.0f})"
+        lines = [self.head]
+        for fault in self.faults:
+            lines += [f"{fault.rule}: {fault.title}", *excerpt(fault)]
+        return "\n  ".join([*lines, *self.other_lines(), f"repeat: {self.repeat}"])
+
+    def other_lines(self) -> list[str]:
+        """What is wrong besides faults, line by line."""
+        lines = [*self.reasons[self.told :], *map(str, self.damage)]
         if self.mistrusted:
             lines.append("more than half of the output is zero, which is not expected")
-        return "\n  ".join([*lines, f"repeat: {self.repeat}"])
+        return lines
 
     def to_json(self) -> dict[str, Plain]:
         """The verdict as JSON types; NaN and infinities become the strings 'nan', 'inf' and '-inf'."""
@@ -94,6 +117,7 @@ class Verdict:
             "got": _plain(self.got), "expected": _plain(self.expected),
             "unwritten": self.unwritten, "wrong": self.wrong, "total": self.total,
             "reasons": list(self.reasons), "damage": damage, "repeat": self.repeat,
+            "faults": [fault.to_json() for fault in self.faults], "told": self.told, "notes": list(self.notes),
         }  # fmt: skip
 
 

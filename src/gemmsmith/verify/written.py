@@ -1,4 +1,4 @@
-"""Which of a kernel's parameters point to memory that it writes, from its PTX."""
+"""Which of a kernel's parameters it uses, and which point to memory that it reads or writes, from its PTX."""
 
 from __future__ import annotations
 
@@ -22,6 +22,11 @@ def written_parameters(ptx: str, entry: str) -> set[int]:
 def read_parameters(ptx: str, entry: str) -> set[int]:
     """The indices of the parameters whose memory ``entry`` loads from."""
     return _reached(ptx, entry, _LOADS)
+
+
+def used_parameters(ptx: str, entry: str) -> set[int]:
+    """The indices of the parameters that ``entry`` reads at all."""
+    return {int(index) for index in re.findall(r"\[\w*?_param_(\d+)", _body(ptx, entry))}
 
 
 def _reached(ptx: str, entry: str, which: re.Pattern[str]) -> set[int]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -18,12 +19,16 @@ from gemmsmith.cli.options.groups import option_words
 from gemmsmith.cli.options.kernel import KernelOptions, find_kernel
 from gemmsmith.cli.options.output import FormatOptions
 from gemmsmith.cli.options.problem import ShapeOptions
+from gemmsmith.cli.options.trial import TrialOptions
 from gemmsmith.cli.options.verification import VerificationOptions
+from gemmsmith.cli.render.findings import NOT_RUNNABLE
 from gemmsmith.cli.render.format_names import Format
-from gemmsmith.errors import GemmsmithError, UsageError
+from gemmsmith.errors import GemmsmithError, MissingDeviceError, TemplateValueError, UsageError
 
 _SHAPE = ShapeOptions(128, 128, 128)
 _DEVICE = DeviceOptions("sim")
+# Exit codes of a kernel without a verdict: it cannot be run, or a device or tool is missing.
+_NOT_RUNNABLE, _NO_DEVICE = 2, 3
 
 
 def command(
@@ -41,6 +46,16 @@ def command(
     timeout: Annotated[
         float, typer.Option("--timeout", help="Seconds that a simulated launch may take.", rich_help_panel="Device")
     ] = 120,
+    cures: Annotated[
+        float,
+        typer.Option(
+            "--cures",
+            min=0,
+            envvar="GEMMSMITH_CURES",
+            help="Seconds in which changes of a copy are tried after a failure, to name its cause. 0: none.",
+            rich_help_panel="Verification",
+        ),
+    ] = 10,
     jobs: Annotated[
         int,
         typer.Option(
@@ -53,25 +68,32 @@ def command(
     *,
     arguments: ArgumentOptions,
     checks: VerificationOptions,
+    trial: TrialOptions,
     cache: CacheOptions,
     output: FormatOptions,
 ) -> None:
     """Check your own kernels: compile them, simulate them under several schedules.
 
-    Verifies the result against a reference and looks for races. Exits 1, with the reason, if one is wrong or races.
+    Verifies the result against a reference and looks for races. Exits 1, with the reason, if one is wrong or races,
+    2 if it cannot be run, 3 if a device or tool is missing.
     """
     if not timeout > 0 or math.isnan(timeout):
         raise UsageError(f"--timeout {timeout:g} is not a number of seconds", "give more than 0; inf: no limit")
+    if "" in kernels:  # as a path it would be the current folder
+        raise UsageError("the name of a kernel is empty", "give a .cu file, a folder or a rung")
     if len(kernels) > 1 or Path(kernels[0]).is_dir():
         from gemmsmith.cli.check_folder import check_folders
 
-        words = option_words(options, shape, device, checks, cache, arguments)
+        words = option_words(options, shape, device, checks, trial, cache, arguments)
+        words += ["--cures", f"{cures:g}"]
         check_folders(kernels, words, seconds=timeout, jobs=jobs, form=output.form)
         return
-    asked = _Asked(kernels[0], options, shape, device, timeout, arguments, checks, cache, output.form)
+    asked = _Asked(kernels[0], options, shape, device, timeout, arguments, checks, cache, output.form, trial, cures)
     try:
         ok = _check_launches(asked) if arguments.launches(kernels[0]) else _check_product(asked)
     except GemmsmithError as error:
+        error.status = NOT_RUNNABLE
+        error.exit_code = _NO_DEVICE if isinstance(error, MissingDeviceError) else _NOT_RUNNABLE
         if output.form.is_document:
             _print_document(asked, [error_object(error)])
         raise
@@ -90,22 +112,26 @@ class _Asked:
     checks: VerificationOptions
     cache: CacheOptions
     form: Format
+    trial: TrialOptions
+    cures: float
 
 
 def _check_launches(asked: _Asked) -> bool:
     from gemmsmith.cli.launch_commands import check_launches
 
     return check_launches(asked.kernel, asked.options, asked.arguments, asked.device, asked.timeout, asked.cache,
-                          asked.form)  # fmt: skip
+                          asked.form, asked.trial)  # fmt: skip
 
 
 def _check_product(asked: _Asked) -> bool:
-    spec, config = find_kernel(asked.kernel, asked.options)
-    from gemmsmith.cli.check_run import Asked, run_check  # after every refusal that needs no device
+    with suppress(TemplateValueError):  # every other refusal that needs no device comes before slow imports
+        find_kernel(asked.kernel, asked.options)
+    from gemmsmith.cli.check_attempts import check_product
+    from gemmsmith.cli.check_run import Asked
 
     free = asked.shape == _SHAPE
-    report = run_check(spec, config, Asked(asked.kernel, asked.options, asked.shape, free, asked.device, asked.timeout,
-                                           asked.checks, asked.cache))  # fmt: skip
+    report = check_product(Asked(asked.kernel, asked.options, asked.shape, free, asked.device, asked.timeout,
+                                 asked.checks, asked.cache, asked.trial, asked.cures))  # fmt: skip
     if asked.form.is_document:
         _print_document(asked, [report.to_json()])
     else:

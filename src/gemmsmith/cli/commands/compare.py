@@ -5,8 +5,10 @@ from __future__ import annotations
 import csv
 import io
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, ClassVar
+from pathlib import Path
+from typing import Annotated, Any, ClassVar
 
 import typer
 
@@ -18,18 +20,21 @@ from gemmsmith.cli.options.kernel import KernelName, KernelOptions
 from gemmsmith.cli.options.output import TableOptions
 from gemmsmith.cli.options.problem import ProblemOptions
 from gemmsmith.cli.render.comparison_text import print_comparison
+from gemmsmith.cli.render.diagnosis_text import check_json
 from gemmsmith.cli.render.output import print_json, progress
 from gemmsmith.cli.subject import Subject, find_subject
+from gemmsmith.cli.subject_check import checked_subject
 from gemmsmith.errors import UsageError
 from gemmsmith.explain.comparison import Comparison, compare, to_json
 from gemmsmith.explain.comparison_rows import origin_of
 from gemmsmith.run.cuda import cuda_device
+from gemmsmith.verify.quick_check import QuickCheck
 
 _CONFIG = "Parameters of the {} kernel, or macros of a file: BM=64,BN=64."
 _PRESET = "A named configuration of the {} kernel, a rung."
 _LAUNCH = "Launch of the {} kernel, a file: 'block=32,32; grid=ceil(N/32),ceil(M/32); entry=mine'."
 _X, _Y = "first", "second"
-_FIELDS = ("entry", "grid", "block", "smem", "signature")
+_FIELDS = ("entry", "grid", "block", "smem", "signature", "layout")
 _DEVICE = DeviceOptions("sim")
 
 
@@ -45,14 +50,18 @@ class SideOptions(OptionGroup):
     y_preset: Annotated[str, typer.Option("--y-preset", help=_PRESET.format(_Y))] = ""
     x_launch: Annotated[str, typer.Option("--x-launch", help=_LAUNCH.format(_X))] = ""
     y_launch: Annotated[str, typer.Option("--y-launch", help=_LAUNCH.format(_Y))] = ""
+    include: Annotated[
+        list[Path] | None,
+        typer.Option("-I", metavar="DIR", help="A folder in which the files' includes are looked for; repeatable."),
+    ] = None
 
     @property
     def x(self) -> KernelOptions:
-        return _options(self.x_config, self.x_preset, self.x_launch)
+        return _options(self.x_config, self.x_preset, self.x_launch, self.include)
 
     @property
     def y(self) -> KernelOptions:
-        return _options(self.y_config, self.y_preset, self.y_launch)
+        return _options(self.y_config, self.y_preset, self.y_launch, self.include)
 
 
 def command(
@@ -69,6 +78,7 @@ def command(
 ) -> None:
     """Compare two kernels: resources, memory, instructions, main loop.
 
+    Users' kernels are checked first, on one shape: none is called faster that is not right.
     On a GPU with ncu also what ncu measures.
     """
     if arguments.launches(x) or arguments.launches(y):
@@ -83,32 +93,34 @@ def command(
     both = [find_subject(name, options, problem, arch, cache.compiler) for name, options in named]
     with progress() as bar:
         task = bar.add_task("comparing", total=4 if on_gpu else 2)
-        counted, seen = [], []
+        counted, seen, checks = [], [], []
         for subject in both:
+            checks.append(checked_subject(subject, cache.compiler))
             counted.append(subject.profile())
             bar.advance(task)
         for subject in both if on_gpu else ():
             seen.append(measured(subject))
             bar.advance(task)
-    found = compare(counted[0], counted[1], gpu, (seen[0], seen[1]) if on_gpu else None)
+    doubtful = any(check is not None and not check.ok for check in checks)
+    found = compare(counted[0], counted[1], gpu, (seen[0], seen[1]) if on_gpu else None, doubtful)
     if output.json:
-        print_json(to_json(found))
+        print_json(to_json(found) | {"checked": {side: check_json(check).get("checked")
+                                                 for side, check in zip("xy", checks, strict=True)}})  # fmt: skip
     elif output.csv:
         sys.stdout.write(rows_csv(found))
     else:
-        _print(both, found)
+        _print(both, found, checks)
 
 
-def _options(config: str, preset: str, launch: str) -> KernelOptions:
+def _options(config: str, preset: str, launch: str, include: list[Path] | None) -> KernelOptions:
     """'block=32,32; grid=…' as the options of a file."""
-    given = {}
+    given: dict[str, Any] = {}
     for part in filter(None, (piece.strip() for piece in launch.split(";"))):
         name, equals, value = part.partition("=")
         if name.strip() not in _FIELDS or not equals or not value.strip():
             raise UsageError(f"{part!r} says nothing about a launch", f"write NAME=VALUE; names: {', '.join(_FIELDS)}")
         given[name.strip()] = value.strip()
-    entry, grid, block, smem, signature = (given.get(name, "") for name in _FIELDS)
-    return KernelOptions(config, preset, None, entry, grid, block, smem, signature)
+    return KernelOptions(config, preset, include=include, **given)
 
 
 def rows_csv(found: Comparison) -> str:
@@ -122,6 +134,6 @@ def rows_csv(found: Comparison) -> str:
     return text.getvalue()
 
 
-def _print(both: list[Subject], found: Comparison) -> None:
+def _print(both: list[Subject], found: Comparison, checks: Sequence[QuickCheck | None]) -> None:
     titles, names = [subject.title for subject in both], [subject.spec.name for subject in both]
-    print_comparison(titles, names, found.sentences, found.rows)
+    print_comparison(titles, names, found.sentences, found.rows, checks)

@@ -7,18 +7,22 @@ from gemmsmith.cli.options.device import CacheOptions, TargetOptions
 from gemmsmith.cli.options.kernel import KernelName, KernelOptions
 from gemmsmith.cli.options.output import OutputOptions
 from gemmsmith.cli.options.problem import ProblemOptions
+from gemmsmith.cli.render.diagnosis_text import check_json, print_findings, print_quick_check
 from gemmsmith.cli.render.output import print_json, progress, say
 from gemmsmith.cli.subject import Subject, find_subject
-from gemmsmith.explain.diagnosis import MODEL, Diagnosis, diagnose, to_json
-
-_WORTH = 1.005  # smaller gains are rounding
+from gemmsmith.cli.subject_check import checked_subject, diagnosed_subject
+from gemmsmith.explain.diagnosis import MODEL, Diagnosis, to_json
+from gemmsmith.verify.quick_check import QuickCheck
 
 
 def command(
     kernel: KernelName, options: KernelOptions, problem: ProblemOptions, arguments: ArgumentOptions,
     target: TargetOptions, cache: CacheOptions, output: OutputOptions,
 ) -> None:  # fmt: skip
-    """Say what bounds a kernel on a GPU, and list fixes by estimated gain."""
+    """Say what bounds a kernel on a GPU, and list fixes by estimated gain.
+
+    A user's kernel is checked first, on one shape: a wrong one is not praised.
+    """
     if arguments.launches(kernel):
         from gemmsmith.cli.launch_commands import explain_launches
 
@@ -27,32 +31,23 @@ def command(
     gpu = target.model
     subject = find_subject(kernel, options, problem, target.architecture, cache.compiler)
     with progress() as bar:
-        task = bar.add_task(f"simulating {subject.spec.name}", total=1)
-        found = diagnose(*subject.profile(), gpu)
+        task = bar.add_task(f"simulating {subject.spec.name}", total=2)
+        check = checked_subject(subject, cache.compiler)
+        bar.advance(task)
+        found = diagnosed_subject(subject, cache.compiler, gpu, check)
         bar.advance(task)
     if output.json:
-        print_json(to_json(found))
+        print_json(check_json(check) | to_json(found))
     else:
-        _print(subject, found)
+        _print(subject, found, check)
 
 
-def _print(subject: Subject, found: Diagnosis) -> None:
+def _print(subject: Subject, found: Diagnosis, check: QuickCheck | None) -> None:
     say(f"{subject.title} on {found.case.gpu.name}", "bold")
+    print_quick_check(subject.spec.name, check)
     say()
     for sentence in found.sentences:
         say(sentence)
-    shown = [f for f in found.findings if f.gain >= _WORTH]
-    hidden = [f for f in found.findings if f.gain < _WORTH]
-    if shown:
-        say("\nWhat to do, by estimated gain", "bold")
-    for number, finding in enumerate(shown, 1):
-        start = f"{number}. {finding.kind}"
-        say(f"{start}: {finding.gain:.2f} times as fast", lead=start)
-        say(f"{finding.sentence} {finding.fix}", indent="   ")
-    if hidden:
-        say("\nNo gain by itself, while the above bounds the kernel", "bold")
-    for finding in hidden:
-        say(f"- {finding.kind}", "bold")
-        say(f"{finding.sentence} {finding.fix}", indent="   ")
+    print_findings(found.findings, check)
     say()
     say(MODEL, "dim")

@@ -1,4 +1,4 @@
-"""gemmsmith history: recorded runs, what got faster or slower between them, and their export."""
+"""gemmsmith history: recorded runs, what got faster or slower between them, their export and repair."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from gemmsmith.cli.render.history_tables import (
     short,
 )
 from gemmsmith.cli.render.output import print_json, say
+from gemmsmith.cli.render.repair_text import print_repair, repair_json
 from gemmsmith.errors import UsageError
 from gemmsmith.problem import dtype_named
 from gemmsmith.store.database import Results
@@ -74,7 +75,7 @@ def runs(
     chosen: FilterOptions,
     database: DatabaseOptions,
 ) -> None:
-    """List, show, compare and export recorded measurements.
+    """List, show, compare, export and repair recorded measurements.
 
     Without a subcommand: list the runs.
     """
@@ -192,6 +193,32 @@ def export(
         print_json({"file": str(out), "format": kind, "database": str(results.path), **size})
         return
     say(f"{out}: {size['rows']} rows of {size['columns']} columns, from {len(records)} measurements.")
+
+
+@app.command("repair")
+@expand_groups
+def repair_(
+    ctx: typer.Context,
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="FILE", help="The new file. Default: beside the old, .repaired.db.")
+    ] = None,
+    *,
+    database: DatabaseOptions,
+) -> None:
+    """Check every row, and copy what is intact to a new file if something is damaged.
+
+    The damaged file stays as it is. Exits 1 where something was lost.
+    """
+    from gemmsmith.store.repair import repair
+
+    given = database.over(ctx.obj)
+    done = repair(given.db, out)
+    if given.json:
+        print_json(repair_json(done))
+    else:
+        print_repair(done)
+    if done.written is not None and done.found.lost:
+        raise typer.Exit(1)
 
 
 def _extents(text: str) -> tuple[int, int, int] | None:

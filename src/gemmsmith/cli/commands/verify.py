@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import shlex
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -10,25 +12,31 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
+from gemmsmith.call.binding import CompileFn
 from gemmsmith.choose.precision import check_promise, precision_named, promises
+from gemmsmith.cli.check_prepare import Asked, prepare
 from gemmsmith.cli.launch_report import repeat_words
 from gemmsmith.cli.options.device import CacheOptions, DeviceOptions
 from gemmsmith.cli.options.kernel import KernelOptions, find_kernel
 from gemmsmith.cli.options.output import OutputOptions
+from gemmsmith.cli.options.problem import ShapeOptions
 from gemmsmith.cli.options.verification import VerificationOptions
 from gemmsmith.cli.render.output import item, print_json, print_table, progress, say
 from gemmsmith.compile.target import check_target
-from gemmsmith.errors import UnsupportedError
+from gemmsmith.errors import GemmsmithError, UnsupportedError
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.ladder.registry import rungs
-from gemmsmith.problem import DType
+from gemmsmith.problem import DType, Problem
 from gemmsmith.sim.schedule import NAMES
-from gemmsmith.verify.cases import Case, edge_cases
+from gemmsmith.verify.cases import Case, edge_cases, tile_of
+from gemmsmith.verify.fit import fitted_trials
 from gemmsmith.verify.harness import verify_launch
 from gemmsmith.verify.leniency import is_lenient, verify_leniently
+from gemmsmith.verify.trial_runner import TrialRunner
 from gemmsmith.verify.verdict import Verdict
 
+_USUAL_SIZE = 128
 _SHOWN = 10  # failures printed in full
 
 
@@ -60,7 +68,9 @@ def command(
         list[str] | None,
         typer.Argument(metavar="RUNG|FILE.cu", help="Kernels to verify. Default: every rung that runs here."),
     ] = None,
-    full: Annotated[bool, typer.Option("--full", help="Every pair of tile edges and every alpha and beta.")] = False,
+    full: Annotated[
+        bool, typer.Option("--full", help="Every pair of tile edges, every alpha and beta, every edge of the code.")
+    ] = False,
     precision: Annotated[
         str, typer.Option("--precision", help="Only kernels and types that keep this precision.")
     ] = "",
@@ -96,6 +106,15 @@ def command(
     if not chosen:
         raise UnsupportedError(skipped[0], "gemmsmith list shows what each rung needs")
     words = repeat_words(options.launch, device.device, checks, schedule, 0)
+    runners: dict[str, tuple[TrialRunner, Problem]] = {}
+    for index, (spec, config) in enumerate(chosen):
+        if where.kind == "sim" and (full or not spec.is_rung):
+            try:
+                runner, base = _runner(names[index], spec, config, options, device, checks, cache)
+            except GemmsmithError:  # no product under any reading: it is judged as its file says
+                continue
+            runners[spec.name] = runner, base
+            chosen[index] = runner.spec, config
     work = [
         (spec, config, [replace(case, skip=case.skip or _lacks(where.arch, spec, case.problem.dtype))
                         for case in edge_cases(spec, config, "full" if full else "quick")
@@ -104,7 +123,8 @@ def command(
     ]  # fmt: skip
 
     def judge(spec: KernelSpec, config: Config, case: Case, c: str) -> Verdict:
-        return verify_launch(where, spec, config, case.problem, compile_fn=cache.compiler, fill=case.fill,
+        compile_fn = runners[spec.name][0].compile_fn if spec.name in runners else cache.compiler
+        return verify_launch(where, spec, config, case.problem, compile_fn=compile_fn, fill=case.fill,
                              seed=case.seed, offsets=case.offsets, mode=case.mode, c=c, launch=words)  # fmt: skip
 
     results = []
@@ -121,6 +141,10 @@ def command(
                     result.verdicts.append(verdict)
                     result.notes.update([note.split("\n")[0]] if note else [])
                 bar.advance(task)
+            if spec.name in runners:
+                runner, base = runners[spec.name]
+                for trial in fitted_trials(runner, base, checks.fill or ("set" if lenient else "unset"), full):
+                    result.verdicts.append(_labelled(runner.run(trial), trial.label, words))
             results.append(result)
     wrong = [v for result in results for v in result.verdicts if not v.trusted]
     if output.json:
@@ -138,6 +162,27 @@ def command(
         _print(where.name, results, skipped, wrong)
     if wrong:
         raise typer.Exit(1)
+
+
+def _runner(
+    name: str, spec: KernelSpec, config: Config, options: KernelOptions, device: DeviceOptions,
+    checks: VerificationOptions, cache: CacheOptions,
+) -> tuple[TrialRunner, Problem]:  # fmt: skip
+    """What runs the trials that fit a kernel, and a product of whole tiles that it takes."""
+    size = max(tile_of(spec, config)[:2]) if spec.is_rung else _USUAL_SIZE
+    asked = Asked(name, options, ShapeOptions(size, size, _USUAL_SIZE), not spec.is_rung, device, math.inf, checks,
+                  cache)  # fmt: skip
+    prepared = prepare(spec, config, asked)
+    compile_fn: CompileFn = cache.compiler if spec.is_rung else lambda *_: prepared.compiled
+    return TrialRunner(prepared.spec, config, prepared.compiled, prepared.bench.open, compile_fn), prepared.base
+
+
+def _labelled(verdict: Verdict, label: str, words: tuple[str, ...]) -> Verdict:
+    """A failure with the trial's purpose, and a command that repeats it; of a sparse launch, all of it."""
+    if verdict.trusted:
+        return verdict
+    repeat = verdict.repeat or shlex.join(["gemmsmith", "verify", "--full", verdict.kernel])
+    return replace(verdict, reasons=(label, *verdict.reasons), repeat=shlex.join([*shlex.split(repeat), *words]))
 
 
 def _keeps(spec: KernelSpec, dtype: DType, precision: str) -> bool:

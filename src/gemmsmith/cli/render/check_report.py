@@ -4,42 +4,32 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
 from gemmsmith.cli.launch_report import launch_line
+from gemmsmith.cli.render.certificate_text import certificate_json, certificate_lines
+from gemmsmith.cli.render.excerpt import Shown, print_verdict
 from gemmsmith.cli.render.output import bytes_text, item, print_json, say
 from gemmsmith.compile.compiled import CompiledKernel
+from gemmsmith.cure.suggestion import Suggestion
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import Problem
 from gemmsmith.trace.kernel_names import as_written
+from gemmsmith.verify.certificate import Certificate
+from gemmsmith.verify.exact_run import NOT_THE_PRODUCT
 from gemmsmith.verify.leniency import read_note
+from gemmsmith.verify.raggedness import ANY, Multiples
 from gemmsmith.verify.settle import Settled
+from gemmsmith.verify.trial import DISTINCT, LARGE, NO_K, ODD, RAGGED, UNREAD, Trial
 from gemmsmith.verify.verdict import Verdict
 
-DISTINCT = "M, N and K all different"
-RAGGED = "a shape that is no multiple of the tile"
-UNREAD = "C is not read when beta = 0"
-SCALED = "alpha and beta"
-BATCH = "a batch of three"
-PADDED = "padded rows"
-ODD = "rows that start on no multiple of 16 bytes"
-SQUARE = "M = N, and another K"
+_VECTORS = re.compile(
+    r"\b(?:ld|st)\.(?:global|volatile|relaxed|weak)[\w.:]*\.(?:v2|v4|b64|b128|u64|f64)\b|cp\.async|wmma\.|tex\."
+)
+_LONG = re.compile(r"\b(?:size_t|ptrdiff_t|u?int64_t|long)\b")
 _EDGES = "it needs guards at the edges: row < M, col < N, k < K"
-
-
-@dataclass(frozen=True)
-class Trial:
-    """One launch: its purpose, problem, oracle, data, order of warps, what C holds before it, and whether races are
-    looked for."""
-
-    label: str
-    problem: Problem
-    mode: str
-    fill: str
-    schedule: str
-    c: str = "unset"
-    hazards: bool = True
 
 
 @dataclass
@@ -51,6 +41,8 @@ class Report:
     settled  what the kernel was found to compute
     word     the kernel as on the command line, and ``options`` what was said about it there
     hints    causes of a failure other than the kernel
+    only     the one trial that was asked for; empty for all
+    verbose  faults are shown with their PTX
     """
 
     spec: KernelSpec
@@ -65,34 +57,85 @@ class Report:
     options: list[str] = field(default_factory=list)
     verdicts: list[tuple[Trial, Verdict]] = field(default_factory=list)
     hints: list[str] = field(default_factory=list)
+    only: str = ""
+    verbose: bool = False
     square: bool = False  # only shapes with M = N are right
+    ragged: Trial | None = None  # the trial of a ragged shape, also if it has no launch
+    multiples: Multiples = ANY  # that M, N and K must have
+    budget: float = 0.0  # seconds; 0: no trials that fit the kernel
+    seconds: float = 0.0
+    more: int = 0  # trials of verify --full beyond those that were planned
+    certificate: Certificate | None = None
+    causes: tuple[Suggestion, ...] = ()  # each confirmed by a changed copy
 
     @property
     def ok(self) -> bool:
+        if self.strict and self.settled.padded:
+            return False
         return all(v.trusted or (not self.strict and self.only_warns(t, v)) for t, v in self.verdicts)
 
     def only_warns(self, trial: Trial, verdict: Verdict) -> bool:
         """Whether a failure restricts the kernel, and does not make it wrong."""
+        if trial.label.startswith(LARGE):  # int indices are usual; who writes 64-bit ones means to go beyond 2³¹
+            return not self._has_long_indices
+        if trial.label == NO_K:  # a fault at the first k-tile, which is always loaded
+            return verdict.faulted
+        if trial.label == ODD and not _VECTORS.search(self.compiled.ptx):
+            return False
         if trial.label in (ODD, RAGGED):  # without guards, threads write into their neighbours' rows
             return not _races_in_shared_memory(verdict)
-        return trial.label == UNREAD or (trial.label == DISTINCT and self.square and not _races(verdict))
+        return trial.label == UNREAD or (
+            trial.label == DISTINCT and self.square and not _races_in_shared_memory(verdict)
+        )
+
+    @property
+    def _has_long_indices(self) -> bool:
+        facts = getattr(self.spec.geometry, "facts", None)
+        code = str(getattr(facts, "reached", "")) or self.spec.code
+        wide = any(arg.role in ("M", "N", "K") and arg.code in "qQ" for arg in self.spec.signature.arguments)
+        return wide or _LONG.search(code) is not None
 
     @property
     def failed(self) -> list[tuple[Trial, Verdict]]:
-        """Trials that failed, but for reading C when beta = 0."""
-        return [(t, v) for t, v in self.verdicts if not v.trusted and t.label != UNREAD]
+        """Trials that failed, but for what is only remarked on."""
+        return [(t, v) for t, v in self.verdicts if not v.trusted and not self._is_remark(t, v)]
+
+    def _is_remark(self, trial: Trial, verdict: Verdict) -> bool:
+        """Whether a failure neither makes the kernel wrong nor changes its status."""
+        if trial.label == UNREAD:
+            return True
+        return (trial.label == NO_K or trial.label.startswith(LARGE)) and self.only_warns(trial, verdict)
+
+    @property
+    def remarks(self) -> list[str]:
+        """Limits of a kernel that is right: very large matrices, K = 0."""
+        large = [t.label for t, v in self.verdicts if t.label.startswith(LARGE) and not v.trusted]
+        found = []
+        if large and any(self._is_remark(t, v) for t, v in self.verdicts if t.label in large):
+            which = " and ".join(label.rsplit(" ", 1)[-1] for label in large)
+            found.append(f"its 32-bit indices overflow beyond 2³¹ elements in {which}: compute them in size_t")
+        if any(t.label == NO_K and not v.trusted and self._is_remark(t, v) for t, v in self.verdicts):
+            found.append("with K = 0 it faults: it loads the first k-tile before it looks at K")
+        return found
 
     @property
     def status(self) -> str:
-        """right, column_major, square_only, whole_tiles, aligned_rows, racy or wrong."""
-        if any(_races(verdict) and not self.only_warns(trial, verdict) for trial, verdict in self.failed):
-            return "racy"
-        if not all(self.only_warns(trial, verdict) for trial, verdict in self.failed):
-            return "wrong"
-        labels = [trial.label for trial, _ in self.failed]
+        """right, column_major, square_only, whole_tiles, aligned_rows, racy (but right here) or wrong."""
+        counted = [(trial, verdict) for trial, verdict in self.failed if not self.only_warns(trial, verdict)]
+        if counted:
+            return "racy" if all(_only_races(verdict) for _, verdict in counted) else "wrong"
+        labels = [trial.label for trial, _ in self.failed] + [RAGGED] * bool(self.settled.padded)
         restricted = {DISTINCT: "square_only", RAGGED: "whole_tiles", ODD: "aligned_rows"}
+        if RAGGED in labels and self._needs_vectors:
+            restricted[RAGGED] = "aligned_rows"
         return next((status for label, status in restricted.items() if label in labels),
                     "column_major" if self._is_column_major else "right")  # fmt: skip
+
+    @property
+    def _needs_vectors(self) -> bool:
+        """Whether rows must start on multiples of 16 bytes, and nothing else."""
+        vector = max(1, 16 // self.base.dtype.itemsize)
+        return vector > 1 and (self.multiples.m, self.multiples.n, self.multiples.k) == (1, vector, vector)
 
     @property
     def _is_column_major(self) -> bool:
@@ -109,9 +152,15 @@ class Report:
         return [v for t, v in self.verdicts if t.label == UNREAD and not v.trusted and not self.strict]
 
     @property
+    def launch_notes(self) -> list[str]:
+        """What the launches did that is legal but worth knowing, each once."""
+        return list(dict.fromkeys(note for _, verdict in self.verdicts for note in verdict.notes))
+
+    @property
     def left(self) -> list[str]:
-        """Trials that came after the failure."""
-        return [trial.label for trial in self.trials[len(self.verdicts) :]]
+        """Trials that came after the failure, or after the budget was used up."""
+        run = {trial.label for trial, _ in self.verdicts}
+        return [trial.label for trial in self.trials if trial.label not in run]
 
     def show(self, json: bool) -> None:
         """Print it, as JSON or as text."""
@@ -128,14 +177,18 @@ class Report:
             "registers": used.registers, "static_smem": used.static_smem, "launch": self.launch,
             "trials": [{"label": t.label, "schedule": t.schedule, "c": t.c, **self._own_json(v)}
                        for t, v in self.verdicts],
+            "causes": [cause.to_json() for cause in self.causes],
             "hints": self.hints, "note": self.note(), "verdict": self.conclusion(), "next": self.next_command(),
-            "warnings": self._warnings(),
+            "warnings": self._warnings(), "notes": self.launch_notes,
             "skipped": [{"label": label, "reason": why} for label, why in self.skipped],
-            "not_run": self.left,
+            "not_run": self.left, "seconds": round(self.seconds, 2), "budget": self.budget, "more": self.more,
+            "multiples": {"m": self.multiples.m, "n": self.multiples.n, "k": self.multiples.k},
+            "certificate": self._certificate_json(),
         }  # fmt: skip
 
     def _warnings(self) -> list[str]:
         found = [f"C is read when beta = 0: {reason}" for v in self.advice for reason in v.reasons[:2]]
+        found += [f"{self.entry}: {remark}" for remark in self.remarks]
         return found + ([self.conclusion()] if self._restrictions() and self.ok else [])
 
     def _own_json(self, verdict: Verdict) -> dict[str, Any]:
@@ -173,55 +226,123 @@ class Report:
         if not self.spec.is_rung:
             item(launch_line(self.launch))
         for trial, verdict in self.verdicts:
+            if trial.group and verdict.trusted:
+                continue
             warned = not verdict.trusted and not self.strict and self.only_warns(trial, verdict)
             failed = ("note ", "yellow") if warned else ("WRONG", "red")
             mark, style = ("ok   ", "green") if verdict.trusted else failed
             say(f"  {mark} {trial.label} ({self.own(trial.problem)})", lead=f"  {mark}", lead_style=style, hang=" " * 6)
-        for label, why in self.skipped:
+        if fitted := self._fitted_line():
+            say(f"  ok    {fitted}", lead="  ok   ", lead_style="green", hang=" " * 6)
+        for label, why in self.skipped if not self.only else ():
             say(f"  skipped {label}: {why}", "dim", hang=" " * 6)
         for verdict in self.advice:
             item(read_note(verdict), "yellow")
+        for remark in self.remarks:
+            item(f"{self.entry}: {remark} (--strict makes this a failure)", "yellow")
         for hint in self.hints if not self.ok else ():
             item(hint, "yellow")
+        shown: Shown = set()
         for trial, verdict in self.verdicts:
-            if not verdict.trusted and (self.strict or trial.label != UNREAD):
-                text = str(verdict).replace(str(verdict.problem), self.own(verdict.problem), 1)
-                item(text.replace("WRONG:", "not right:", 1) if self.ok else text, "yellow" if self.ok else "red")
+            if not verdict.trusted and (self.strict or not self._is_remark(trial, verdict)):
+                head = verdict.head.replace(str(verdict.problem), self.own(verdict.problem), 1)
+                head = head.replace("WRONG:", "not right:", 1) if self.ok else head
+                print_verdict(verdict, head, "yellow" if self.ok else "red", self.verbose, shown)
+        for cause in self.causes:
+            item(cause.sentence, "green")
+            say(cause.diff)
         if note := self.note():
             say(note)
-        if self.left:
-            item(f"not run after the failure: {', '.join(self.left)}", "dim")
+        for note in self.launch_notes:
+            item(f"note: {note}", "yellow")
+        if left := self._left_line():
+            item(left, "dim")
         if self.settled.rejected and not self.ok:
             item(f"Note: {self.settled.rejected}. If that is meant, say so with --layout.", "yellow")
         item(self.conclusion(), "green" if self.status in ("right", "column_major") else "yellow" if self.ok else "red")
+        for line in self._certificate_lines():
+            item(line, "yellow" if NOT_THE_PRODUCT in line else "")
+        if self.budget:
+            item(self._budget_line(), "dim")
         if self.next_command():
             item(f"next: {self.next_command()}")
+
+    def _fitted_line(self) -> str:
+        """How many of the trials that fit the kernel passed, by what they are about."""
+        passed = Counter(trial.group for trial, verdict in self.verdicts if trial.group and verdict.trusted)
+        if not passed:
+            return ""
+        return f"{passed.total()} trials that fit it: " + ", ".join(f"{group} {n}" for group, n in passed.items())
+
+    def _left_line(self) -> str:
+        planned = {trial.label for trial in self.trials if not trial.group}
+        plain = [label for label in self.left if label in planned]
+        if plain:
+            return f"not run after the failure: {', '.join(plain)}"
+        return f"not run, of those that fit it: {len(self.left)} trials" if self.left else ""
+
+    def _budget_line(self) -> str:
+        run = f"{len(self.verdicts)} trials in {self.seconds:.1f} s of {self.budget:g} s"
+        more = self.more + (len(self.left) if self.ok else 0)
+        return f"{run}; gemmsmith verify --full runs {more} more" if more > 0 else run
+
+    def _certificate_lines(self) -> list[str]:
+        return [] if self.certificate is None else certificate_lines(self.certificate, self.spec, self.own)
+
+    def _certificate_json(self) -> dict[str, Any] | None:
+        return None if self.certificate is None else certificate_json(self.certificate, self.spec, self.own)
 
     def conclusion(self) -> str:
         """The verdict in one line."""
         if restrictions := self._restrictions():
             strict = "" if self.strict else " (--strict makes this a failure)"
-            return f"{self.entry} is right for {' and '.join(restrictions)} only{strict}"
+            return f"{self.entry} is right for {' and '.join(restrictions)} only{self._elsewhere()}{strict}"
         if self.status in ("racy", "wrong"):
-            trial = next((t for t, v in self.failed if _races(v) or not self.only_warns(t, v)), self.failed[0][0])
-            what = "races" if self.status == "racy" else "is wrong"
-            return f"{self.entry} {what}: {trial.label} ({self.own(trial.problem)})"
+            trial, verdict = next(((t, v) for t, v in self.failed if not self.only_warns(t, v)), self.failed[0])
+            what = "races, and is right here" if self.status == "racy" else "is wrong"
+            what = "races, and is wrong" if self.status == "wrong" and _races(verdict) else what
+            unless = f"; it is right for {self.settled.only} only" if self.settled.only else ""
+            return f"{self.entry} {what}: {trial.label} ({self.own(trial.problem)}){unless}"
         if not self.ok:
-            return f"{self.entry} reads C when beta = 0, which --strict forbids"
+            why = self.remarks[0] if self.remarks else "it reads C when beta = 0"
+            return f"{self.entry} is right, but --strict forbids this: {why}"
         kind = " (column-major)" if self.status == "column_major" else ""
+        if self.only:
+            return f"{self.entry} passed the trial {self.only!r}{kind}; no other was run"
         return f"{self.entry} is right{kind}: {len(self.verdicts) - len(self.advice)} trials passed"
 
     def _restrictions(self) -> list[str]:
         """For what alone the kernel is right; empty if it is right for all or wrong."""
         if self.status in ("right", "column_major", "racy", "wrong"):
             return []
-        words = {DISTINCT: "M = N", RAGGED: "whole tiles", ODD: "rows that start on multiples of 16 bytes"}
+        aligned = "rows that start on multiples of 16 bytes"
+        words = {DISTINCT: "M = N", RAGGED: aligned if self._needs_vectors else "whole tiles", ODD: aligned}
         labels = [trial.label for trial, _ in self.failed]
-        return [text for label, text in words.items() if label in labels]
+        if self.settled.padded:
+            return ["operands that are padded with zeros, as its host code allocates them,"]
+        return list(dict.fromkeys(text for label, text in words.items() if label in labels))
+
+    def _elsewhere(self) -> str:
+        """Which multiples are whole tiles, and what happens elsewhere."""
+        verdict = next((v for t, v in self.failed if t.label == RAGGED), None)
+        if verdict is None or self.status != "whole_tiles":
+            return ""
+        multiples = f": multiples of {self._own_multiples()}" if str(self.multiples) else ""
+        if any("out-of-bounds" in reason for reason in verdict.reasons):
+            return f"{multiples}; elsewhere it accesses memory outside its matrices"
+        misaligned = any("misaligned" in reason for reason in verdict.reasons)
+        return multiples + ("; elsewhere its vector accesses are misaligned" if misaligned else
+                            "; elsewhere its result is wrong")  # fmt: skip
+
+    def _own_multiples(self) -> str:
+        """In the user's own M and N."""
+        if not self._is_column_major:
+            return str(self.multiples)
+        return str(Multiples(self.multiples.n, self.multiples.m, self.multiples.k))
 
     def next_command(self) -> str:
         """What to try after a kernel that is right; empty otherwise."""
-        if not self.ok:
+        if not self.ok or any(arg.table for arg in self.spec.signature.arguments):
             return ""
         words = ["gemmsmith", "profile", self.word]
         return shlex.join([*words, *self.options, *self.settled.words])
@@ -233,7 +354,7 @@ class Report:
         trial, verdict = self.failed[-1]
         if trial.label not in (DISTINCT, RAGGED) or self.square:
             return ""
-        passed = [t for t, v in self.verdicts if v.trusted]
+        passed = [t for t, v in self.verdicts if v.trusted and not t.group]
         others = [self._shape(t.problem) for t in passed if t.label == DISTINCT]
         same = f"All {len(passed) - len(others)} trials of {self.own(self.base)} passed"
         if trial.label == DISTINCT:
@@ -252,8 +373,13 @@ class Report:
 
 
 def _races_in_shared_memory(verdict: Verdict) -> bool:
-    return any("race on" in reason and "race on global" not in reason for reason in verdict.reasons)
+    return any(" race on " in reason and "race on global" not in reason for reason in verdict.reasons)
+
+
+def _only_races(verdict: Verdict) -> bool:
+    """Whether nothing but the order of accesses is wrong: the result is right in the order of this run."""
+    return _races(verdict) and not verdict.wrong and not verdict.unwritten and not verdict.damage
 
 
 def _races(verdict: Verdict) -> bool:
-    return any(reason.startswith("HazardError") for reason in verdict.reasons)
+    return any(" race on " in reason for reason in verdict.reasons)

@@ -6,17 +6,25 @@ from collections.abc import Sequence
 
 from rich.markup import escape
 
+from gemmsmith.cli.render.diagnosis_text import print_quick_check
 from gemmsmith.cli.render.output import item, print_table, say
 from gemmsmith.explain.comparison_rows import Row
 from gemmsmith.explain.diagnosis import MODEL
+from gemmsmith.verify.quick_check import QuickCheck
 
 
 def print_comparison(
-    titles: Sequence[str], names: Sequence[str], sentences: Sequence[str], found: Sequence[Row]
-) -> None:
-    """``titles`` and ``names`` are those of X and Y: a line each, and the heads of their columns."""
+    titles: Sequence[str], names: Sequence[str], sentences: Sequence[str], found: Sequence[Row],
+    checks: Sequence[QuickCheck | None] = (None, None),
+) -> None:  # fmt: skip
+    """``titles`` and ``names`` are those of X and Y: a line each, and the heads of their columns.
+
+    What ``checks`` found comes before every figure.
+    """
     for letter, title in zip("XY", titles, strict=True):
         item(f"{letter}  {title}", lead=letter)
+    for letter, check in zip("XY", checks, strict=True):
+        print_quick_check(letter, check)
     say()
     for sentence in sentences:
         item(f"- {sentence}")

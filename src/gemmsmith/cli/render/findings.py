@@ -12,8 +12,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-NOT_RUNNABLE = "not runnable"
-NOT_A_PRODUCT = "not a product"
+NOT_RUNNABLE = "not_runnable"
+NOT_A_PRODUCT = "not_a_product"
+NOTE = "note"
 _PLACE = re.compile(r"(?<![\w./-])((?:[\w.+-]+/)*[\w.+-]+\.\w{1,4}):(\d+)\b")
 # The first rule whose words are in a reason gives it its name.
 _RULES = (
@@ -27,32 +28,38 @@ RULES = {
     "divergent-barrier": "Threads of a block wait at different barriers", "hang": "A launch that never ends",
     "uninitialised-read": "Memory is read before it is written", "unwritten-output": "Outputs that are never written",
     "wrong-result": "The result is not the product", "restricted": "Right for some shapes only",
-    "not-runnable": "The kernel could not be checked",
+    "not-runnable": "The kernel could not be checked", "warp": "A warp-wide instruction without all of its lanes",
+    "forbidden-read": "C, or A and B, is read where it may hold anything", NOTE: "Legal, but worth knowing",
 }  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Place:
-    """A line of a source file; line 0 is the file as a whole."""
+    """A line of a source file, or part of it; line 0 is the file as a whole. ``text`` says what happens there."""
 
     file: str
     line: int = 0
+    column: int = 0
+    length: int = 0
+    text: str = ""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """A fault of a kernel. ``level`` is "error", "warning" or "note"; ``related`` are further lines it names."""
+    """A fault of a kernel. ``level`` is "error", "warning" or "note"; ``related`` are further lines it names, ``fixes``
+    changes that cured it in a copy, as in check's JSON."""
 
     rule: str
     level: str
     message: str
     place: Place
     related: tuple[Place, ...] = ()
+    fixes: tuple[Mapping[str, Any], ...] = ()
 
 
 @dataclass(frozen=True)
 class Checked:
-    """One kernel of a file, checked. ``status`` is check's own word, "not runnable", or "not a product"."""
+    """One kernel of a file, checked. ``status`` is check's own word, "not_runnable", or "not_a_product"."""
 
     file: str
     entry: str
@@ -78,8 +85,10 @@ def checked(file: Path, entry: str, report: Mapping[str, Any], *, line: int = 0,
     """The record of one kernel, from the JSON object of its check."""
     if "error" in report:
         return _refused(file, entry, report["error"], line, seconds)
-    found = [finding for trial in report["trials"] for finding in _faults(_reasons(trial, report), file, line)]
+    found = [finding for trial in report["trials"] for finding in _told(trial, report, file, line)]
+    found = _with_fixes(found, report)
     notes = [Finding("restricted", "warning", text, Place(file.as_posix(), line)) for text in report["warnings"]]
+    notes += [replace(_finding(text, file, line), rule=NOTE, level="note") for text in report.get("notes", ())]
     status = report.get("status") or ("right" if report["ok"] else "wrong")
     summary = found[0].message if found else report.get("note", "")
     return Checked(file.as_posix(), entry, status, report["ok"], (*found, *notes), seconds, line, summary)
@@ -93,6 +102,39 @@ def _refused(file: Path, entry: str, error: Mapping[str, Any], line: int, second
     finding = Finding("not-runnable", "note" if other else "error", message, places[0])
     status = NOT_A_PRODUCT if other else NOT_RUNNABLE
     return Checked(file.as_posix(), entry, status, False, (finding,), seconds, line, error["message"], error["kind"])
+
+
+def _with_fixes(found: list[Finding], report: Mapping[str, Any]) -> list[Finding]:
+    """The first finding with the cause that was confirmed, if there is one."""
+    causes = tuple(report.get("causes", ()))
+    if not found or not causes:
+        return found
+    said = " ".join(f"Cause: {cause['cause']}. Cure: {cause['change']} (tried in a copy: {cause['tried']})."
+                    for cause in causes)  # fmt: skip
+    return [replace(found[0], message=f"{found[0].message}. {said}", fixes=causes), *found[1:]]
+
+
+def _told(trial: Mapping[str, Any], report: Mapping[str, Any], file: Path, line: int) -> list[Finding]:
+    """The findings of a trial: faults that come with their places, or else what the reasons name."""
+    reasons = _reasons(trial, report)
+    if not reasons or not trial.get("faults"):
+        return _faults(reasons, file, line)
+    rest = " ".join(trial["reasons"][trial["told"] :])
+    found = []
+    for fault in trial["faults"]:
+        marks = [Place(_relative(m["file"]), m["line"], m["column"], m["length"], m["text"]) for m in fault["marks"]]
+        places = marks or [Place(file.as_posix(), line)]
+        lines = [fault["title"], *(f"{place.text} ({place.file}:{place.line})" for place in marks), *fault["notes"]]
+        message = "\n".join(filter(None, (*lines, rest)))
+        found.append(Finding(fault["rule"], "error", message, places[0], tuple(places[1:])))
+    return found
+
+
+def _relative(path: str) -> str:
+    """A path below the current folder as CI systems have it."""
+    absolute = Path(path)
+    here = Path.cwd()
+    return absolute.relative_to(here).as_posix() if absolute.is_relative_to(here) else absolute.as_posix()
 
 
 def _faults(reasons: list[str], file: Path, line: int) -> list[Finding]:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 from xml.etree import ElementTree
 
 from gemmsmith import __version__
-from gemmsmith.cli.render.findings import NOT_A_PRODUCT, NOT_RUNNABLE, RULES, Checked, Finding, Place
+from gemmsmith.cli.render.findings import NOT_A_PRODUCT, NOT_RUNNABLE, NOTE, RULES, Checked, Finding, Place
 from gemmsmith.cli.render.format_names import Format
+
+_GITHUB = {"note": "notice"}
 
 
 def formatted(kernels: Sequence[Checked], form: Format) -> str:
@@ -50,7 +53,7 @@ def _printable(text: str) -> str:
 
 
 def _sarif(kernels: Sequence[Checked]) -> str:
-    findings = [(kernel, finding) for kernel in kernels for finding in kernel.findings if finding.level != "note"]
+    findings = [(kernel, finding) for kernel in kernels for finding in kernel.findings if _is_reported(finding)]
     used = sorted({finding.rule for _, finding in findings})
     run = {
         "tool": {
@@ -67,6 +70,11 @@ def _sarif(kernels: Sequence[Checked]) -> str:
     return json.dumps(document, indent=2) + "\n"
 
 
+def _is_reported(finding: Finding) -> bool:
+    """A kernel that is no product is none of a reviewer's business."""
+    return finding.level != "note" or finding.rule == NOTE
+
+
 def _sarif_result(kernel: Checked, finding: Finding) -> dict[str, object]:
     result: dict[str, object] = {
         "ruleId": finding.rule,
@@ -76,23 +84,40 @@ def _sarif_result(kernel: Checked, finding: Finding) -> dict[str, object]:
     }
     if finding.related:
         result["relatedLocations"] = [_location(place) | {"id": i} for i, place in enumerate(finding.related)]
+    if finding.fixes:
+        result["fixes"] = [_fix(cause) for cause in finding.fixes]
     return result
 
 
+def _fix(cause: Mapping[str, Any]) -> dict[str, object]:
+    """A change that an editor can apply, one entry for each file."""
+    files: dict[str, list[dict[str, object]]] = {}
+    for part in cause["replacements"]:
+        region = {"startLine": part["start_line"], "startColumn": part["start_column"], "endLine": part["end_line"],
+                  "endColumn": part["end_column"]}  # fmt: skip
+        files.setdefault(part["file"], []).append({"deletedRegion": region, "insertedContent": {"text": part["text"]}})
+    changes = [{"artifactLocation": {"uri": file}, "replacements": parts} for file, parts in files.items()]
+    return {"description": {"text": f"{cause['cause']}: {cause['change']}"}, "artifactChanges": changes}
+
+
 def _location(place: Place) -> dict[str, object]:
-    region = {"region": {"startLine": place.line}} if place.line else {}
-    return {"physicalLocation": {"artifactLocation": {"uri": place.file}, **region}}
+    region = {"startLine": place.line} if place.line else {}
+    if place.column:
+        region |= {"startColumn": place.column, "endColumn": place.column + place.length}
+    physical = {"artifactLocation": {"uri": place.file}} | ({"region": region} if region else {})
+    message = {"message": {"text": place.text}} if place.text else {}
+    return {"physicalLocation": physical, **message}
 
 
 def _github(kernels: Sequence[Checked]) -> str:
     """``::error file=…,line=…::message``, which GitHub shows at that line of a pull request."""
     lines = []
     for kernel in kernels:
-        for finding in (finding for finding in kernel.findings if finding.level != "note"):
+        for finding in filter(_is_reported, kernel.findings):
             where = f"file={_property(finding.place.file)}"
             where += f",line={finding.place.line}" if finding.place.line else ""
             where += f",title={_property(f'{kernel.entry or kernel.file}: {finding.rule}')}"
-            lines.append(f"::{finding.level} {where}::{_data(finding.message)}")
+            lines.append(f"::{_GITHUB.get(finding.level, finding.level)} {where}::{_data(finding.message)}")
     return "".join(line + "\n" for line in lines)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from gemmsmith.call.any_kernel.arguments import Argument
 from gemmsmith.call.any_kernel.kernel import LaunchKernel
+from gemmsmith.cli.render.excerpt import print_fault
 from gemmsmith.cli.render.output import bytes_text, item, say
 from gemmsmith.kernel.geometry import Geometry
 from gemmsmith.verify.launch_check import LaunchCheck, TrialOutcome
@@ -40,8 +41,8 @@ def argument_text(argument: Argument) -> str:
     return f"{argument.name} {f'{len(argument.data)} bytes' if bytes_given else argument.value}"
 
 
-def print_check(check: LaunchCheck, next_command: str) -> None:
-    """The launch, each trial, what is wrong, and the verdict."""
+def print_check(check: LaunchCheck, next_command: str, repeat: str = "", verbose: bool = False) -> None:
+    """The launch, each trial, what is wrong, and the verdict. ``repeat`` is the command of this check."""
     item(kernel_line(check.kernel))
     item(geometry_line(check.launch.geometry))
     item(f"arguments: {', '.join(map(argument_text, check.arguments)) or 'none'}")
@@ -54,8 +55,12 @@ def print_check(check: LaunchCheck, next_command: str) -> None:
         item(f"note: {note}", "yellow")
     _print_prints(check.outcomes[0])
     for outcome in check.outcomes:
-        for reason in outcome.reasons:
+        for fault in outcome.faults:
+            print_fault(fault, "red", verbose)
+        for reason in outcome.reasons[outcome.told :]:
             item(f"  {reason}", "red")
+        if not outcome.ok and repeat:
+            item(f"repeat: {repeat} --trial {shlex.quote(outcome.trial.label)}", indent="  ")
     if check.not_run:
         item(f"not run after the failure: {', '.join(check.not_run)}", "dim")
     item(verdict_line(check), "" if check.ok else "red")
@@ -112,7 +117,8 @@ def _outcome_json(outcome: TrialOutcome) -> dict[str, Any]:
     return {
         "label": outcome.trial.label, "schedule": outcome.trial.schedule, "fill": outcome.trial.fill,
         "seed": outcome.trial.seed, "ok": outcome.ok, "mistrusted": False, "reasons": list(outcome.reasons),
-        "damage": [], "notes": list(outcome.notes),
+        "damage": [], "notes": list(outcome.notes), "told": outcome.told,
+        "faults": [fault.to_json() for fault in outcome.faults],
         "hazards": [{"kind": str(hazard.kind), "first": hazard.first.where, "second": hazard.second.where,
                      "text": str(hazard)} for hazard in outcome.hazards],
         "seconds": seconds,

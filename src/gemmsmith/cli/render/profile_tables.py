@@ -212,7 +212,8 @@ def print_source_lines(profile: Profile, own: str, texts: Sequence[str], automat
         say(f"{file or 'no line known'}:")
         for line in profile.lines:
             if line.file == file:
-                _print_row(str(line.number), cells[file, line.number], line.text, widths)
+                called = f"  // called at {', '.join(line.called_at[:3])}" if line.called_at else ""
+                _print_row(str(line.number), cells[file, line.number], line.text + called, widths)
 
 
 def line_sum_sentences(profile: Profile) -> list[str]:

@@ -143,14 +143,14 @@ def _update(memory: GlobalMemory | WindowMemory, at: Array, form: Form, space: S
     """Apply the update at each address; what was there before each lane's turn."""
     width, update, kind = TYPE_BYTES[form.kind], form.update(space), DTYPES[form.kind]
     old = memory.gather(at, width).view(kind)  # before anything is written: a fault names the right lane
-    for turn in _turns(at):
+    for turn in turns(at):
         old[turn] = memory.gather(at[turn], width).view(kind)
         new = np.asarray(update(old[turn], *(v[turn] for v in values)), kind)
         memory.scatter(at[turn], width, np.ascontiguousarray(new).view(RAW[width]))
     return old
 
 
-def _turns(addresses: Array) -> Iterator[Array]:
+def turns(addresses: Array) -> Iterator[Array]:
     """Sets of lanes with different addresses; the n-th lane of each address is in the n-th set."""
     order = np.argsort(addresses, kind="stable")
     ordered = addresses[order]

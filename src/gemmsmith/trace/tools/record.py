@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from gemmsmith.errors import LaunchError, MissingDeviceError, UsageError
-from gemmsmith.store.database_file import ENVIRONMENT
+from gemmsmith.store.database_errors import ENVIRONMENT
 from gemmsmith.trace.timeline import Event, Recording
 from gemmsmith.trace.tools import cupti_tool, torch_tool
 from gemmsmith.trace.tools.child import STATUS

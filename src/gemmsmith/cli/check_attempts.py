@@ -1,0 +1,99 @@
+"""gemmsmith check of a kernel whose file leaves something open that has to be tried: sizes that are too large for the
+simulator, and template parameters that no launch gives a value. What was tried is said in the report."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from gemmsmith.cli.check_run import Asked, run_check
+from gemmsmith.cli.options.kernel import find_kernel
+from gemmsmith.cli.render.check_report import Report
+from gemmsmith.errors import CompileError, GemmsmithError, TemplateValueError, TimeLimitError, UnsupportedError
+from gemmsmith.kernel.config import Config
+from gemmsmith.kernel.spec import KernelSpec
+from gemmsmith.userfile.smaller_sizes import smaller_sizes
+from gemmsmith.userfile.template_guesses import template_guesses
+from gemmsmith.userfile.user_kernel import missing_values
+from gemmsmith.verify.check_shapes import check_shapes, sampled_blocks
+
+Check = Callable[[KernelSpec, Config, Asked], Report]
+_TRYING_S = 10.0  # after which no further values of a template are tried
+
+
+def check_product(asked: Asked, check: Check = run_check) -> Report:
+    """The report on the kernel that ``asked`` names, as it is where that is possible."""
+    try:
+        spec, config = find_kernel(asked.kernel, asked.options)
+    except TemplateValueError as error:
+        if (found := _with_guessed_values(asked, check)) is None:
+            raise error from None
+        return found
+    if spec.is_rung or not spec.signature.fixed or asked.device.wants_gpu or _affordable(spec, config):
+        return check(spec, config, asked)
+    return _with_smaller_sizes(asked, check) or check(spec, config, asked)
+
+
+def _with_smaller_sizes(asked: Asked, check: Check) -> Report | None:
+    """The first report that is not "wrong", else the last: a kernel may need more of a size than the first try gives
+    it, or sizes that are equal, as those of its file are."""
+    report: Report | None = None
+    for smaller in smaller_sizes(Path(asked.kernel), replace(asked.options.launch, defines=asked.options.pairs)):
+        try:
+            report = _tried(asked, smaller.defines, check)
+        except UnsupportedError:
+            continue
+        _add_line(report, f"its own size would take the simulator too long, so it is compiled with {smaller}")
+        if report.status != "wrong":
+            break
+    return report
+
+
+def _with_guessed_values(asked: Asked, check: Check) -> Report | None:
+    """A report on a template with values that such parameters usually have; None unless the kernel is right with some:
+    it may need others. What does not compile with any of them raises, with the compiler's reason."""
+    refused: CompileError | None = None
+    compiled = False
+    start = time.monotonic()
+    options = replace(asked.options.launch, defines=asked.options.pairs)
+    for values in template_guesses(missing_values(Path(asked.kernel), options)):
+        if time.monotonic() - start > _TRYING_S:
+            break
+        try:
+            report = _tried(asked, values, check)
+        except TimeLimitError:
+            raise
+        except CompileError as error:
+            refused = refused or error
+            continue
+        except GemmsmithError:
+            continue
+        compiled = True
+        if report.ok:
+            shown = ", ".join(f"{name}={value}" for name, value in values)
+            _add_line(report, f"nothing in its repository launches it, so it is checked with {shown}; "
+                              "-D NAME=VALUE sets others")  # fmt: skip
+            return report
+    if refused is not None and not compiled:
+        raise refused
+    return None
+
+
+def _tried(asked: Asked, defines: tuple[tuple[str, str], ...], check: Check) -> Report:
+    define = [*(asked.options.define or ()), *(f"{name}={value}" for name, value in defines)]
+    options = replace(asked.options, define=define)
+    return check(*find_kernel(asked.kernel, options), replace(asked, options=options))
+
+
+def _add_line(report: Report, line: str) -> None:
+    report.settled = replace(report.settled, lines=(line, *report.settled.lines))
+
+
+def _affordable(spec: KernelSpec, config: Config) -> bool:
+    try:
+        sampled_blocks(spec, config, check_shapes(spec, config).base)
+    except UnsupportedError:
+        return False
+    return True

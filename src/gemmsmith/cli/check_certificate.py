@@ -1,0 +1,40 @@
+"""The certificate of a kernel that passed its check."""
+
+from __future__ import annotations
+
+from gemmsmith.cli.render.check_report import Report
+from gemmsmith.errors import GemmsmithError
+from gemmsmith.problem import Problem
+from gemmsmith.sim.device import SimDevice
+from gemmsmith.verify.certificate import Certificate, certify
+from gemmsmith.verify.trial import DISTINCT, RAGGED
+from gemmsmith.verify.trial_runner import TrialRunner
+
+# Multiply-adds of the shapes that are proven, if the trials have ones so small: a second or two.
+_ENOUGH = 1 << 22
+
+
+def add_certificate(report: Report, runner: TrialRunner) -> None:
+    """Try to prove what the trials tested. Only on the simulator, and only where all blocks were run."""
+    device = runner.open_device("lockstep", False)
+    if not report.ok or not report.verdicts or not isinstance(device, SimDevice):
+        return
+    if runner.blocks is not None:
+        report.certificate = Certificate(report.base, reason="only some of its blocks were simulated")
+        return
+    passed = {trial.label: trial.problem for trial, verdict in report.verdicts if verdict.trusted}
+    failed = {trial.label for trial, verdict in report.verdicts if not verdict.trusted}
+    distinct, ragged = passed.get(DISTINCT), passed.get(RAGGED)
+    base = distinct if distinct is not None and _size(distinct) <= _ENOUGH else report.base
+    also = ragged if ragged is not None and _size(ragged) <= _ENOUGH else None
+    other_m = not report.square and not report.spec.signature.fixed and DISTINCT not in failed
+    try:
+        report.certificate = certify(runner.spec, runner.config, base, runner.compile_fn, report.compiled.arch,
+                                     also=also, any_m=ragged is not None, other_m=other_m,
+                                     loads=device.loads)  # fmt: skip
+    except GemmsmithError as error:  # what the trials did not meet is no proof of anything
+        report.certificate = Certificate(base, reason=error.message)
+
+
+def _size(problem: Problem) -> int:
+    return problem.m * problem.n * problem.k

@@ -1,0 +1,179 @@
+"""After a failed check: try changes on copies of the user's file, and name the one that cures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gemmsmith.cli.check_prepare import Asked
+from gemmsmith.cli.options.trial import TrialOptions
+from gemmsmith.cli.render.check_report import Report
+from gemmsmith.cure.fault import fault_of
+from gemmsmith.cure.search import Outcome, find_cure
+from gemmsmith.cure.suggestion import Suggestion
+from gemmsmith.errors import GemmsmithError
+from gemmsmith.kernel.config import Config
+from gemmsmith.kernel.layout import ROW_MAJOR, Layout
+from gemmsmith.kernel.spec import KernelSpec
+from gemmsmith.problem import Problem
+from gemmsmith.userfile.edited import Edited
+from gemmsmith.userfile.user_kernel import user_kernel
+from gemmsmith.verify.readings import find_readings
+from gemmsmith.verify.trial import DISTINCT, GUARDED, ODD, RAGGED, Trial
+from gemmsmith.verify.trial_runner import TrialRunner
+from gemmsmith.verify.verdict import Verdict
+
+if TYPE_CHECKING:
+    from gemmsmith.verify.settle import Settled
+
+Check = Callable[[KernelSpec, Config, Asked], Report]
+_RIGHT = ("right", "column_major")
+_COPY_BUDGET_S = 6.0  # for the whole check of a copy; the failing trial is always among what it passed
+_SMALL = 2**22  # multiply-adds of a product that is simulated in a second
+_EDGES_SHARE = 0.4  # of the time, where a kernel is right but for edges: few changes are worth trying
+
+
+def find_causes(report: Report, runner: TrialRunner, asked: Asked, check: Check) -> tuple[Suggestion, ...]:
+    """The causes of a failure that a changed copy confirmed; none for rungs, on a GPU, or with ``--cures 0``."""
+    spec = runner.spec
+    if not asked.cures > 0 or spec.is_rung or spec.edited or not report.failed or asked.device.wants_gpu:
+        return ()
+    trial, verdict = _telling(report)
+    from gemmsmith.cure.program import program_of
+
+    try:
+        program = program_of(spec, with_grid=not asked.options.grid)
+        names = frozenset(code.path.name for code in program.files)
+        if not trial.hazards:  # a race may be what made the result wrong
+            racing = replace(trial, hazards=True)
+            seen = runner.run(racing)
+            trial, verdict = (racing, seen) if seen.hazards else (trial, verdict)
+        whole = replace(asked, cures=0.0, budget=_COPY_BUDGET_S, trial=TrialOptions())
+        bench = _CopyBench(report, runner, whole, check, trial, names)
+        fault, seconds = fault_of(verdict, names), asked.cures
+        if trial.label in (RAGGED, ODD, GUARDED):
+            fault, seconds = replace(fault, at_edges=True), seconds * (_EDGES_SHARE if report.ok else 1.0)
+        found = find_cure(program, fault, bench, seconds)
+    except GemmsmithError:
+        return ()
+    return (found,) if found is not None else ()
+
+
+def _telling(report: Report) -> tuple[Trial, Verdict]:
+    """The failed trial that tells most: exchanged extents before what follows from them, then the first that counts."""
+    for trial, verdict in report.failed:
+        if trial.label == DISTINCT or not report.only_warns(trial, verdict):
+            return trial, verdict
+    return report.failed[0]
+
+
+@dataclass(frozen=True)
+class _CopyBench:
+    """Runs copies of a user's file: the failing trial alone, or the whole check."""
+
+    report: Report
+    runner: TrialRunner
+    asked: Asked
+    check: Check
+    trial: Trial
+    names: frozenset[str]
+
+    def fails(self, edited: Edited, trial: Trial | None = None) -> Outcome | None:
+        """One trial of a copy. A kernel that gave no product has to give one, in whatever layout."""
+        try:
+            spec, config = self._kernel(edited)
+            problem, arch = self.trial.problem, self.runner.compiled.arch
+            compiled = self.asked.cache.compiler(spec, config, problem, arch)
+            if compiled.ptx == self.runner.compiled.ptx and not self._is_launch(spec):
+                return None
+            runner = replace(self.runner, spec=spec, config=config).with_code(compiled)
+            if self._is_unread and trial is None:
+                return self._product(runner)
+            verdict = runner.run(trial or self.trial)
+        except GemmsmithError:
+            return None
+        return Outcome(verdict.trusted, None if verdict.trusted else fault_of(verdict, self.names))
+
+    def whole_check(self, edited: Edited) -> Outcome | None:
+        try:
+            report = self.check(*self._kernel(edited, settled=False), self.asked)
+        except GemmsmithError:
+            return None
+        if not report.ok or not self._is_better(report):
+            return self._what_is_left(report)
+        passed = sum(verdict.trusted for _, verdict in report.verdicts)
+        tried = f"all {passed} trials pass" if report.status in _RIGHT else f"then {report.conclusion()}"
+        return Outcome(True, tried=tried, expected=_layout(report.settled) == _layout(self.report.settled))
+
+    @property
+    def _is_unread(self) -> bool:
+        """Whether the kernel gave no product at all, so that its layout is not known."""
+        return self.report.settled.reading is None and not self.runner.spec.declared_signature
+
+    def _product(self, runner: TrialRunner) -> Outcome | None:
+        """Whether a copy gives a product of any layout; if it is the one assumed so far, the failing trial as well."""
+        spec = runner.spec
+        swapped = spec.signature.column_major
+        own = spec.signature.transposed() if swapped else spec.signature
+        # A square hides exchanged extents.
+        problem = max((t.problem for t in self.report.trials if t.problem.batch == 1 and _is_small(t.problem)),
+                      key=lambda p: len({p.m, p.n, p.k}), default=self.trial.problem)  # fmt: skip
+        shape = (problem.n, problem.m, problem.k) if swapped else (problem.m, problem.n, problem.k)
+        found = find_readings(runner.open_device("lockstep", False), spec, runner.config, own, shape,
+                              runner.compile_fn, runner.blocks)  # fmt: skip
+        if found and all(reading.applied(spec).signature != spec.signature for reading in found):
+            return Outcome(True)
+        verdict = runner.run(self.trial)
+        return Outcome(verdict.trusted, None if verdict.trusted else fault_of(verdict, self.names))
+
+    def _kernel(self, edited: Edited, settled: bool = True) -> tuple[KernelSpec, Config]:
+        """The kernel of a copy; ``settled``: read as the original was."""
+        options = self.asked.options
+        launch = replace(options.launch, defines=options.pairs, edited=edited)
+        spec = user_kernel(Path(self.asked.kernel), launch)
+        if settled:
+            own = self.runner.spec
+            spec = replace(spec.read_as(own.signature, own.layouts[0]), arithmetic=own.arithmetic,
+                           tensor_cores=own.tensor_cores, accumulator=own.accumulator)  # fmt: skip
+            if self.report.settled.launch_found:
+                spec = replace(spec, geometry=own.geometry)
+        return spec, spec.config()
+
+    def _is_better(self, report: Report) -> bool:
+        """Whether a copy is free of the failure; where the kernel is only restricted, of no new restriction either."""
+        before, after = ({trial.label for trial, _ in each.failed} for each in (self.report, report))
+        return self.trial.label not in after and (not self.report.ok or after < before)
+
+    def _what_is_left(self, report: Report) -> Outcome | None:
+        """The fault that a copy still has. Where the user's kernel has it as well, in a trial that was not reached, and
+        all trials before pass, the change cured one of two faults."""
+        failed = [(t, v) for t, v in report.failed if not report.only_warns(t, v)] or report.failed
+        if not failed:
+            return None
+        trial, verdict = failed[0]
+        fault = fault_of(verdict, self.names)
+        earlier = {each.label for each, _ in self.report.verdicts}
+        other = trial.label not in earlier and report.spec.signature == self.runner.spec.signature
+        plain = replace(trial, hazards=trial.hazards and bool(fault.races))  # a race of the original would hide it
+        same = other and fault_of(self.runner.run(plain), self.names).key == fault.key
+        passed = sum(verdict.trusted for _, verdict in report.verdicts)
+        tried = f"{passed} trials pass; a second fault is left, which the kernel has without this change, too: "
+        return Outcome(False, fault, trial, same, f"{tried}{trial.label}")
+
+    def _is_launch(self, spec: KernelSpec) -> bool:
+        """Whether the copy is launched in another way."""
+        try:
+            return spec.geometry(self.trial.problem, spec.config()) != self.runner.spec.geometry(
+                self.trial.problem, self.runner.config)  # fmt: skip
+        except GemmsmithError:
+            return False
+
+
+def _is_small(problem: Problem) -> bool:
+    return problem.m * problem.n * problem.k <= _SMALL
+
+
+def _layout(settled: Settled) -> Layout:
+    return settled.reading.layout if settled.reading is not None else ROW_MAJOR

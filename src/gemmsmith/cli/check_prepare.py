@@ -1,0 +1,220 @@
+"""Before the trials of gemmsmith check: compile the kernel, settle what it computes, choose its shapes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from gemmsmith.call.binding import aligned_code
+from gemmsmith.cli.options.device import CacheOptions, DeviceOptions
+from gemmsmith.cli.options.kernel import KernelOptions
+from gemmsmith.cli.options.problem import ShapeOptions
+from gemmsmith.cli.options.trial import TrialOptions
+from gemmsmith.cli.options.verification import VerificationOptions
+from gemmsmith.compile.compiled import CompiledKernel
+from gemmsmith.errors import GemmsmithError, UnknownInstructionError
+from gemmsmith.kernel.config import Config
+from gemmsmith.kernel.layout import layout_named
+from gemmsmith.kernel.spec import KernelSpec
+from gemmsmith.problem import Problem
+from gemmsmith.run.device import Device
+from gemmsmith.shapes import Shape
+from gemmsmith.verify.arithmetic import as_compiled, notes
+from gemmsmith.verify.check_shapes import CheckShapes, check_shapes, distinct_shape, sampled_blocks
+from gemmsmith.verify.harness import verify_launch
+from gemmsmith.verify.settle import Settled, settle
+from gemmsmith.verify.written import read_parameters
+
+_OLDER_ARCH = "sm_80"
+
+BUDGET_S = 15.0  # on one core, from the start of the program to the verdict
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What the command line says; ``free``: no shape was given, so that one may be chosen."""
+
+    kernel: str
+    options: KernelOptions
+    shape: ShapeOptions
+    free: bool
+    device: DeviceOptions
+    timeout: float
+    checks: VerificationOptions
+    cache: CacheOptions
+    trial: TrialOptions = field(default_factory=TrialOptions)
+    cures: float = 0.0  # seconds in which changes of a copy are tried after a failure
+    budget: float = BUDGET_S
+
+
+@dataclass(frozen=True)
+class Bench:
+    """Opens a device for each trial; simulators share the parsed kernel."""
+
+    device: DeviceOptions
+    timeout: float
+    loads: dict[tuple[str, str], Any]
+    arch: str
+    kind: str
+
+    def open(self, schedule: str = "lockstep", hazards: bool = False) -> Device:
+        opened = self.device.open(schedule, hazards=hazards, timeout=self.timeout, arch=self.arch)
+        if hasattr(opened, "loads"):
+            opened.loads = self.loads
+        return opened
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A kernel that is ready for its trials.
+
+    shapes  in the user's own M, N and K; ``base`` is the product of the first
+    blocks  the only ones that are simulated; None: all
+    """
+
+    settled: Settled
+    compiled: CompiledKernel
+    bench: Bench
+    shapes: CheckShapes
+    base: Problem
+    blocks: tuple[int, ...] | None
+
+    @property
+    def spec(self) -> KernelSpec:
+        return self.settled.spec
+
+    @property
+    def distinct(self) -> Problem:
+        """Whole tiles with M, N and K all different."""
+        return _problem(self.spec, self.shapes.distinct, self.base.bias)
+
+    @property
+    def reads_c(self) -> bool:
+        """Whether a user's kernel without beta reads C all the same, as 0·C, and does not add to it."""
+        signature = self.spec.signature
+        if self.spec.is_rung or signature.accumulates:
+            return False
+        read = read_parameters(self.compiled.ptx, self.compiled.entry)
+        return any(
+            arg.role == signature.output and signature.place(i) in read for i, arg in enumerate(signature.arguments)
+        )
+
+
+def prepare(spec: KernelSpec, config: Config, asked: Asked) -> Prepared:
+    """Compile ``spec`` and find out what it computes; raises for what cannot be checked."""
+    device = asked.device
+    shapes = _shapes(spec, config, asked)
+    blocks = sampled_blocks(spec, config, shapes.base) if not device.wants_gpu else None
+    device.check_runs(spec, _problem(spec, shapes.base))
+    first, compiled, older = _compiled(spec, config, _problem(spec, shapes.base), asked)
+    bench = Bench(device, asked.timeout, getattr(first, "loads", {}), first.arch, first.kind)
+    spec = as_compiled(spec, compiled.ptx)
+    settled = _settled(bench, spec, config, shapes, compiled, asked.options, blocks)
+    if asked.checks.c:  # the user says what C holds
+        settled = settled.without_accumulation()
+    settled = replace(
+        settled, lines=(*settled.lines, *older, *notes(spec), *_sampled_note(spec, config, shapes, blocks))
+    )
+    shapes = _deeper(shapes, settled, config, asked)
+    if asked.free and blocks is None and not spec.is_rung and not settled.spec.signature.fixed:
+        settled, shapes = _larger(bench, settled, config, shapes, compiled, asked.options)
+    base = _problem(settled.spec, shapes.base, _bias(settled))
+    return Prepared(settled, compiled, bench, shapes, base, blocks)
+
+
+def _compiled(
+    spec: KernelSpec, config: Config, problem: Problem, asked: Asked
+) -> tuple[Device, CompiledKernel, tuple[str, ...]]:
+    """A device that the kernel is loaded on, its code, and what to say about that.
+
+    An instruction that the device lacks is no verdict on the kernel. What CUDA's libraries compile to bulk copies on
+    sm_90 is compiled to other instructions on sm_80, which the simulator knows.
+    """
+    device, cache = asked.device.open(), asked.cache
+    code = aligned_code(spec, config, problem)
+    compiled = cache.compiler(spec, *code, device.arch)
+    try:
+        device.load(compiled)
+    except UnknownInstructionError as error:
+        if device.kind != "sim" or spec.is_rung:
+            raise
+        older = asked.device.open(arch=_OLDER_ARCH)
+        try:
+            compiled = cache.compiler(spec, *code, older.arch)
+            older.load(compiled)
+        except GemmsmithError:
+            raise error from None
+        return older, compiled, (f"it is compiled for {older.arch}, since {error.message.split(' (')[0]}",)
+    return device, compiled, ()
+
+
+def _shapes(spec: KernelSpec, config: Config, asked: Asked) -> CheckShapes:
+    """What the user gave, or what fits the kernel; in the user's own M, N and K."""
+    if spec.is_rung or not (asked.free or spec.signature.fixed):
+        m, n, k = asked.shape.extents
+        return CheckShapes((m, n, k), distinct_shape((m, n, k)) or (m, n, k))
+    return check_shapes(spec, config)
+
+
+def _sampled_note(
+    spec: KernelSpec, config: Config, shapes: CheckShapes, blocks: tuple[int, ...] | None
+) -> tuple[str, ...]:
+    if blocks is None:
+        return ()
+    m, n, k = shapes.base
+    total = spec.geometry(_problem(spec, shapes.base), config).blocks
+    return (f"its size is fixed at {m}x{n}x{k}, so {len(blocks)} of its {total:,} blocks are simulated",)
+
+
+def _deeper(shapes: CheckShapes, settled: Settled, config: Config, asked: Asked) -> CheckShapes:
+    """For the launch that was found, and with the K that the kernel was found to need."""
+    if settled.launch_found and asked.free:
+        return check_shapes(settled.spec, config)
+    if settled.shape is None or settled.shape[2] <= shapes.distinct[2] or not asked.free:
+        return shapes
+    return CheckShapes((*shapes.base[:2], settled.shape[2]), settled.shape)
+
+
+def _larger(
+    bench: Bench, settled: Settled, config: Config, shapes: CheckShapes, compiled: CompiledKernel,
+    options: KernelOptions,
+) -> tuple[Settled, CheckShapes]:  # fmt: skip
+    """Larger shapes for a kernel that accesses memory outside its matrices: its tile or its pipeline may be larger."""
+    for times, deeper in ((1, 1), (2, 1), (4, 1), (2, 4)):
+        tried = CheckShapes(*((m * times, n * times, k * deeper) for m, n, k in (shapes.base, shapes.distinct)))
+        if times > 1 and settled.reading is None:
+            settled = _settled(bench, settled.spec, config, tried, compiled, options, None)
+        problem = _problem(settled.spec, tried.base, _bias(settled))
+        verdict = verify_launch(bench.open(), settled.spec, config, problem, fill="integers", mode="exact", c="set",
+                                compile_fn=lambda *_: compiled)  # fmt: skip
+        if not any("out-of-bounds global" in reason for reason in verdict.reasons):
+            return settled, tried
+    return settled, shapes
+
+
+def _problem(spec: KernelSpec, shape: Shape, bias: str = "") -> Problem:
+    """The row-major product for the user's own M, N and K."""
+    given: dict[str, Any] = {"bias": bias} if bias else {}
+    return spec.problem(*shape, **given)
+
+
+def _settled(
+    bench: Bench, spec: KernelSpec, config: Config, shapes: CheckShapes, compiled: CompiledKernel,
+    options: KernelOptions, blocks: tuple[int, ...] | None,
+) -> Settled:  # fmt: skip
+    """What the kernel computes; a rung says so itself."""
+    if spec.is_rung:
+        return Settled(spec)
+    layout = layout_named(options.layout) if options.layout else None
+    probes = [shape for shape in shapes.probes if not spec.signature.fixed or shape == shapes.base]
+    return settle(bench.open, spec, config, probes or [shapes.base], compiled, layout, blocks)
+
+
+def _bias(settled: Settled) -> str:
+    """Of the row-major product: which extent the bias belongs to."""
+    spec = settled.spec
+    if spec.is_rung or not spec.signature.has("bias"):
+        return ""
+    own = settled.reading.bias if settled.reading is not None else "column"
+    swapped = {"row": "column", "column": "row"}
+    return swapped[own] if spec.signature.column_major else own

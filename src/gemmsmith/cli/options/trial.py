@@ -1,0 +1,45 @@
+"""Which trials check runs, and how much it tells about a fault."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, ClassVar, Protocol, TypeVar
+
+import typer
+
+from gemmsmith.cli.options.groups import OptionGroup
+from gemmsmith.errors import UsageError
+
+
+class Labelled(Protocol):
+    """A trial of a product, or of a launch."""
+
+    @property
+    def label(self) -> str: ...
+
+
+T = TypeVar("T", bound=Labelled)
+
+
+@dataclass(frozen=True)
+class TrialOptions(OptionGroup):
+    """One trial alone, as ``repeat:`` asks for it; the PTX of a fault."""
+
+    panel: ClassVar[str] = "Verification"
+
+    trial: Annotated[
+        str, typer.Option("--trial", metavar="NAME", help="Run one trial alone: its name as check prints it.")
+    ] = ""
+    verbose: Annotated[bool, typer.Option("--verbose", help="Show the PTX instructions of a fault as well.")] = False
+
+    def chosen(self, trials: Sequence[T], skipped: Sequence[tuple[str, str]] = ()) -> list[T]:
+        """The trials to run: all, or those with the name that was given."""
+        if not self.trial:
+            return list(trials)
+        found = [trial for trial in trials if trial.label == self.trial]
+        if not found:
+            reason = next((f": it is skipped, {why}" for label, why in skipped if label == self.trial), "")
+            names = "; ".join(dict.fromkeys(trial.label for trial in trials))
+            raise UsageError(f"check has no trial {self.trial!r} for this kernel{reason}", f"its trials: {names}")
+        return found

@@ -1,0 +1,71 @@
+"""Findings as text: what costs time, where in the source, what the threads do there, and what to change."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from gemmsmith.cli.render.output import columns, say
+from gemmsmith.explain.findings import Finding
+from gemmsmith.verify.quick_check import QuickCheck
+
+_WORTH = 1.005  # smaller gains are rounding
+_INDENT = "   "
+
+
+def print_quick_check(name: str, check: QuickCheck | None) -> None:
+    """Said before any figure."""
+    if check is not None:
+        say(check.sentence(name), "" if check.ok else "bold red")
+
+
+def check_json(check: QuickCheck | None) -> dict[str, Any]:
+    """ "checked" of a user's kernel: right, wrong, racy or not checked, and why."""
+    return {} if check is None else {"checked": {"state": check.state, "said": check.said}}
+
+
+def print_findings(findings: Sequence[Finding], check: QuickCheck | None = None) -> None:
+    """Those with a gain, numbered; then the others. Nothing is called faster that is not known to be right."""
+    sure = check is None or check.ok
+    shown = [f for f in findings if f.gain >= _WORTH]
+    hidden = [f for f in findings if f.gain < _WORTH]
+    if shown:
+        say("\nWhat to do, by estimated gain", "bold")
+    for number, finding in enumerate(shown, 1):
+        start = f"{number}. {finding.kind}"
+        gain = f"{finding.gain:.2f} times as fast" if sure else f"costs up to {1 - 1 / finding.gain:.0%} of the time"
+        say(f"{start}: {gain}", lead=start)
+        _print_body(finding)
+    if hidden:
+        say("\nNo gain by itself, while the above bounds the kernel", "bold")
+    for finding in hidden:
+        say(f"- {finding.kind}", "bold")
+        _print_body(finding)
+
+
+def _print_body(finding: Finding) -> None:
+    if finding.pattern is None:
+        say(f"{finding.sentence} {finding.fix}", indent=_INDENT)
+        return
+    say(finding.sentence, indent=_INDENT)
+    _print_excerpt(finding)
+    say(finding.lanes, indent=_INDENT)
+    say(finding.fix, indent=_INDENT)
+    if finding.tried:
+        say(finding.tried, indent=_INDENT)
+
+
+def _print_excerpt(finding: Finding) -> None:
+    """The line of the user's kernel, and that of the helper it calls."""
+    pattern = finding.pattern
+    assert pattern is not None
+    places = [(f"{pattern.file}:{pattern.line}", pattern.text)]
+    if pattern.called_at:
+        places.insert(0, (pattern.called_at, pattern.called_text))
+    width = max(len(place) for place, _ in places)
+    for place, text in places:
+        if text.strip():
+            line = f"{_INDENT}  {place:<{width}} | {text.strip()}"
+            room = columns()
+            sys.stdout.write((line if len(line) <= room else line[: room - 1] + "…") + "\n")

@@ -1,0 +1,154 @@
+"""Missing barriers: where `__syncthreads()` or `__syncwarp()` would order all racing accesses."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from itertools import combinations
+from typing import TYPE_CHECKING
+
+from gemmsmith.cure.code import LOOPS, Code, Program, above, below
+from gemmsmith.cure.edit import Candidate, Edit
+from gemmsmith.cure.fault import Fault, Race
+from gemmsmith.cure.slots import Slot, children, parting
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+_MOST = 10  # single places tried
+_MOST_PAIRS = 6
+_MOST_WEAK = 2
+
+
+def barriers(program: Program, fault: Fault) -> Iterator[Candidate]:
+    """One barrier that parts every racing pair; else two, or three, that do so together."""
+    races = [race for race in fault.races if not race.across_blocks]
+    options = [(race, parting(program, race.first.place, race.second.place)) for race in races]
+    options = [(race, slots) for race, slots in options if slots]
+    if not options:
+        return
+    ranked = _ranked(options)
+    for text in _texts(program, races):
+        singles = [slots for slots in ranked if len(slots) == 1]
+        several = [slots for slots in ranked if len(slots) > 1]
+        complete = [slots for slots in singles if _covers(slots, options, weakly=False)]
+        weak = [slots for slots in singles if slots not in complete and _covers(slots, options, weakly=True)]
+        rest = [slots for slots in singles if slots not in complete][:_MOST]
+        for slots in [*complete[:_MOST], *weak[:_MOST_WEAK], *several[:_MOST_PAIRS], *rest]:
+            if not any(_beside_barrier(slot) for slot in slots):
+                yield _candidate(slots, text, options)
+
+
+def _texts(program: Program, races: Sequence[Race]) -> list[str]:
+    """The barriers to insert. Accesses of one warp need less, unless the kernel speaks of blocks only."""
+    block, warp = "__syncthreads();", "__syncwarp();"
+    if any(race.across_warps for race in races):
+        return [block]
+    code = " ".join(function.code.of(function.body) for function in program.reached)
+    if "__syncthreads" in code and "__syncwarp" not in code and "warpSize" not in code and "_sync(" not in code:
+        return [block]
+    return [warp, block]
+
+
+def _ranked(options: Sequence[tuple[Race, list[Slot]]]) -> list[tuple[Slot, ...]]:
+    """Single places, those that part most pairs first; then sets of places that part all pairs together."""
+    slots: dict[tuple[str, int, int], Slot] = {}
+    order: dict[tuple[str, int, int], tuple[int, int]] = {}
+    for _, found in options:
+        for i, slot in enumerate(each for each in found if not each.is_weak):
+            slots.setdefault(slot.key, slot)
+            count, place = order.get(slot.key, (0, 0))
+            order[slot.key] = count + 1, place + i
+    for slot in (slot for _, found in options for slot in found if slot.is_weak):
+        slots.setdefault(slot.key, slot)
+        order.setdefault(slot.key, (0, len(order)))
+    keys = sorted(slots, key=lambda key: (-order[key][0], order[key][1]))
+    ranked: list[tuple[Slot, ...]] = [(slots[key],) for key in keys]
+    if order[keys[0]][0] == len(options):
+        return ranked
+    parts = [{slot.key for slot in found if not slot.is_weak} for _, found in options]
+    sets = [
+        chosen for count in (2, 3) for chosen in combinations(keys[:12], count)
+        if all(part & set(chosen) for part in parts)
+    ]  # fmt: skip
+    fewest = min((len(chosen) for chosen in sets), default=0)
+    small = [chosen for chosen in sets if len(chosen) == fewest]
+    small.sort(key=lambda chosen: sum(keys.index(key) for key in chosen))
+    return ranked + [tuple(slots[key] for key in chosen) for chosen in small]
+
+
+def _covers(slots: tuple[Slot, ...], options: Sequence[tuple[Race, list[Slot]]], *, weakly: bool) -> bool:
+    keys = {slot.key for slot in slots}
+    return all(keys & {slot.key for slot in found if weakly or not slot.is_weak} for _, found in options)
+
+
+def _beside_barrier(slot: Slot) -> bool:
+    """Whether a barrier stands there already."""
+    listed = children(slot.block)
+    near = [listed[i] for i in (slot.index, slot.index + 1) if 0 <= i < len(listed)]
+    return any(re.fullmatch(r"__syncthreads\s*\(\s*\)\s*;", slot.code.of(node).strip()) is not None for node in near)
+
+
+def _candidate(slots: tuple[Slot, ...], text: str, options: Sequence[tuple[Race, list[Slot]]]) -> Candidate:
+    causes, changes = [], []
+    for slot in slots:
+        parted = [race for race, found in options if slot.key in {each.key for each in found}]
+        race = max(parted, key=lambda race: race.across_warps)
+        causes.append(f"no barrier between {race.first} and {race.second}{_when(slot, race, options)}")
+        changes.append(f"insert `{text}` after line {slot.after_line}")
+    edits = tuple(slot.insertion(text) for slot in slots)
+    return Candidate("missing-barrier", ", and ".join(causes), " and ".join(changes), edits)
+
+
+def _when(slot: Slot, race: Race, options: Sequence[tuple[Race, list[Slot]]]) -> str:
+    own = next(found for each, found in options if each is race)
+    again = next(each.next_iteration for each in own if each.key == slot.key)
+    return " in the next iteration" if again else ""
+
+
+def moved_barriers(program: Program, fault: Fault) -> Iterator[Candidate]:
+    """A barrier in a branch that not all threads take: moved behind the branch."""
+    for function in program.reached:
+        code = function.code
+        for node in below(function.body, "expression_statement"):
+            if re.fullmatch(r"__syncthreads\s*\(\s*\)\s*;", code.of(node).strip()) is None:
+                continue
+            branch = _branch(node)
+            if branch is None or not _is_named(fault, code.path.name, code.line(node.start_byte)):
+                continue
+            slot = _behind(branch, function.code)
+            if slot is None:
+                continue
+            start = code.text.rfind("\n", 0, node.start_byte) + 1
+            end = code.text.find("\n", node.end_byte)
+            alone = code.text[start:end].strip() == code.of(node).strip()
+            in_copy = node.start_byte, node.end_byte, ";"
+            removed = Edit(code.path, start, end + 1, "", in_copy) if alone else Edit(code.path, *in_copy)
+            insertion = slot.insertion("__syncthreads();")
+            cause = (f"the `__syncthreads()` of line {code.line(node.start_byte)} is inside the branch of line "
+                     f"{code.line(branch.start_byte)}, which not all threads of the block take")  # fmt: skip
+            change = f"move it out of the branch, after line {slot.after_line}"
+            yield Candidate("divergent-barrier", cause, change, (removed, insertion))
+
+
+def _is_named(fault: Fault, file: str, line: int) -> bool:
+    return any(name.endswith(file) and at == line for name, at in fault.places) or not fault.places
+
+
+def _branch(node: Node) -> Node | None:
+    """The outermost `if` around a statement, within the same loop."""
+    found = None
+    for parent in above(node):
+        if parent.type in LOOPS or parent.type in ("function_definition", "lambda_expression"):
+            break
+        if parent.type == "if_statement":
+            found = parent
+    return found
+
+
+def _behind(branch: Node, code: Code) -> Slot | None:
+    parent = branch.parent
+    if parent is None or parent.type != "compound_statement":
+        return None
+    place = next(i for i, child in enumerate(children(parent)) if child.id == branch.id)
+    return Slot(code, parent, place)

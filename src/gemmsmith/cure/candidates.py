@@ -1,0 +1,110 @@
+"""Which changes are tried for a fault, and in which order: what its evidence suggests first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import chain, islice
+
+from gemmsmith.cure import bounds, indices, launches, values
+from gemmsmith.cure.atomics import atomics
+from gemmsmith.cure.barriers import barriers, moved_barriers
+from gemmsmith.cure.code import Program
+from gemmsmith.cure.copies import waits
+from gemmsmith.cure.edit import Candidate
+from gemmsmith.cure.fault import Fault
+
+
+def candidates(program: Program, fault: Fault) -> Iterator[Candidate]:
+    """Distinct changes, the likeliest first."""
+    seen = set()
+    for candidate in _ordered(program, fault):
+        if candidate.edits and candidate.edits not in seen and not candidate.clashes:
+            seen.add(candidate.edits)
+            yield candidate
+
+
+def _ordered(program: Program, fault: Fault) -> Iterator[Candidate]:
+    if fault.at_edges and fault.kind in ("bounds", "value"):
+        yield from launches.floor_grids(program)
+        yield from _edges(program, fault)
+        yield from bounds.short_loops(program)
+    elif fault.kind == "race":
+        yield from waits(program, fault)
+        if any(race.is_global for race in fault.races):
+            yield from atomics(program, fault)
+            yield from barriers(program, fault)
+            yield from _edges(program, fault)
+            yield from _indices(program)
+        else:
+            yield from barriers(program, fault)
+            yield from indices.exchanged_indices(program)
+            yield from bounds.comparisons(program, fault, tighter=True)
+    elif fault.kind == "barrier":
+        yield from moved_barriers(program, fault)
+        yield from values.masks(program)
+        yield from bounds.comparisons(program, fault, tighter=True)
+    elif fault.kind == "mask":
+        yield from values.masks(program)
+    elif fault.kind in ("bounds", "alignment"):
+        if fault.large:
+            yield from indices.overflows(program)
+        yield from bounds.comparisons(program, fault, tighter=True)
+        yield from indices.leading_dimensions(program)[0]
+        yield from _edges(program, fault)
+        yield from _indices(program)
+        yield from bounds.short_loops(program)
+    elif fault.kind == "value":
+        yield from _values(program, fault)
+
+
+def _edges(program: Program, fault: Fault) -> Iterator[Candidate]:
+    yield from bounds.comparisons(program, fault, tighter=True)
+    yield from bounds.exchanged_guards(program)
+    yield from bounds.missing_guards(program)
+
+
+def _indices(program: Program) -> Iterator[Candidate]:
+    likely, others = indices.leading_dimensions(program)
+    yield from likely
+    yield from _in_turn(launches.swapped_axes(program), others, indices.exchanged_indices(program))
+
+
+def _values(program: Program, fault: Fault) -> Iterator[Candidate]:
+    if fault.large:
+        yield from indices.overflows(program)
+    if fault.scaled:
+        yield from values.scalars(program)
+    likely, others = indices.leading_dimensions(program)
+    if fault.unwritten:
+        yield from launches.floor_grids(program)
+        yield from likely
+        yield from bounds.exchanged_guards(program)
+        yield from launches.swapped_axes(program)
+    yield from values.accumulators(program)
+    yield from values.masks(program)
+    yield from likely
+    yield from _in_turn(
+        bounds.short_loops(program),
+        others,
+        chain(bounds.comparisons(program, fault, tighter=False), bounds.comparisons(program, fault, tighter=True)),
+        launches.swapped_axes(program),
+        indices.exchanged_indices(program),
+        chain(values.shuffles(program), bounds.exchanged_guards(program)),
+    )
+    yield from bounds.missing_guards(program)
+    yield from launches.floor_grids(program)
+    yield from values.scalars(program)
+    yield from indices.overflows(program)
+
+
+def _in_turn(*groups: Iterable[Candidate]) -> Iterator[Candidate]:
+    """Two of each group at a time, so that none waits for the whole of another."""
+    open_groups = [iter(group) for group in groups]
+    while open_groups:
+        left = []
+        for group in open_groups:
+            some = list(islice(group, 2))
+            yield from some
+            if some:
+                left.append(group)
+        open_groups = left

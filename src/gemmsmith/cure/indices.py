@@ -1,0 +1,136 @@
+"""Indices: one leading dimension for another, row and column exchanged, products that overflow an int."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from gemmsmith.cure.accesses import SHAPES, extents, global_accesses, index_expressions, passed_leading
+from gemmsmith.cure.code import Code, Function, Program, below
+from gemmsmith.cure.edit import Candidate, Edit
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+_LONG = "(size_t)"
+_WHOLE = ("subscript_expression", "assignment_expression", "declaration", "init_declarator")
+
+
+def leading_dimensions(program: Program) -> tuple[list[Candidate], list[Candidate]]:
+    """An extent in an index replaced by another: where a row-major matrix would not have it, and elsewhere."""
+    expected = {role: {program.names.get(ld) or program.names.get(SHAPES[role][1], "")}
+                for role, ld in (("A", "lda"), ("B", "ldb"), ("C", "ldc"), ("D", "ldd"))}  # fmt: skip
+    seen: set[tuple[int, str]] = set()
+    likely: list[Candidate] = []
+    others: list[Candidate] = []
+    for access in global_accesses(program):
+        if access.leading is None:
+            continue
+        usual = access.code.of(access.leading) in expected[access.role]
+        wanted = [name for name in extents(program) if name != access.code.of(access.leading)]
+        wanted.sort(key=lambda name: name not in expected[access.role])
+        for name in wanted:
+            seen.add((access.leading.start_byte, name))
+            made = _replaced(access.code, access.leading, name)
+            (others if usual or name not in expected[access.role] else likely).append(made)
+    rest: list[Candidate] = []
+    for code, each, role in passed_leading(program):
+        for name in extents(program):
+            if name != code.of(each):
+                seen.add((each.start_byte, name))
+                wanted_here = name in expected[role] and code.of(each) not in expected[role]
+                (likely if wanted_here else rest).append(_replaced(code, each, name))
+    for function, node in index_expressions(program):
+        code, names = function.code, extents(program)
+        for each in below(node, "identifier"):
+            if code.of(each) not in names or _is_target(each):
+                continue
+            for name in names:
+                if name != code.of(each) and (each.start_byte, name) not in seen:
+                    seen.add((each.start_byte, name))
+                    rest.append(_replaced(code, each, name))
+    return likely, rest + others
+
+
+def _is_target(node: Node) -> bool:
+    parent = node.parent
+    return parent is not None and parent.type == "init_declarator" and parent.child_by_field_name("declarator") == node
+
+
+def _replaced(code: Code, node: Node, name: str) -> Candidate:
+    line, old = code.line(node.start_byte), code.of(node)
+    return Candidate("wrong-leading-dimension", f"an index of line {line} has {old}, where {name} belongs",
+                     f"write `{name}` for `{old}` in line {line}: `{_around(code, node, name)}`",
+                     (Edit(code.path, node.start_byte, node.end_byte, name),))  # fmt: skip
+
+
+def _around(code: Code, node: Node, name: str) -> str:
+    """The smallest statement-like text around the change, after it."""
+    outer = node
+    while outer.parent is not None and outer.type not in _WHOLE:
+        outer = outer.parent
+    text = code.text[outer.start_byte : node.start_byte] + name + code.text[node.end_byte : outer.end_byte]
+    return " ".join(text.split())[:80]
+
+
+def exchanged_indices(program: Program) -> Iterator[Candidate]:
+    """`As[tx][ty]` for `As[ty][tx]`; row and column exchanged in one index of a matrix."""
+    for function in program.reached:
+        yield from _brackets(function)
+    for access in global_accesses(program):
+        row, column, code = access.row, access.column, access.code
+        words = [row, *(part.strip() for part in column.split("+"))]
+        plain = [word for word in words if word.isidentifier()]
+        for i, one in enumerate(plain):
+            for other in plain[i + 1 :]:
+                yield from _exchanged(code, access.index, one, other)
+
+
+def _brackets(function: Function) -> Iterator[Candidate]:
+    code = function.code
+    for node in below(function.body, "subscript_expression"):
+        inner, second = node.child_by_field_name("argument"), node.child_by_field_name("indices")
+        if inner is None or second is None or inner.type != "subscript_expression":
+            continue
+        first = inner.child_by_field_name("indices")
+        array = inner.child_by_field_name("argument")
+        if first is None or array is None or array.type != "identifier" or code.of(first) == code.of(second):
+            continue
+        line = code.line(node.start_byte)
+        new = f"{code.of(array)}{code.of(second)}{code.of(first)}"
+        edits = (Edit(code.path, first.start_byte, first.end_byte, code.of(second)),
+                 Edit(code.path, second.start_byte, second.end_byte, code.of(first)))  # fmt: skip
+        yield Candidate("exchanged-index", f"the indices of `{code.of(node)}` in line {line} are exchanged",
+                        f"write `{new}` in line {line}", edits)  # fmt: skip
+
+
+def _exchanged(code: Code, index: Node, one: str, other: str) -> Iterator[Candidate]:
+    nodes = [node for node in below(index, "identifier") if code.of(node) in (one, other)]
+    if one == other or len({code.of(node) for node in nodes}) != 2:
+        return
+    swap, line = {one: other, other: one}, code.line(index.start_byte)
+    edits = tuple(Edit(code.path, node.start_byte, node.end_byte, swap[code.of(node)]) for node in nodes)
+    cause = f"{one} and {other} are exchanged in the index `{code.of(index)}` of line {line}"
+    yield Candidate("exchanged-index", cause, f"exchange them in line {line}", edits)  # fmt: skip
+
+
+def overflows(program: Program) -> Iterator[Candidate]:
+    """Products of two ints in indices: the first factor becomes a size_t, in all of them."""
+    edits: list[Edit] = []
+    lines: list[int] = []
+    for access in global_accesses(program):
+        if access.leading is None or access.leading.parent is None:
+            continue
+        product = access.leading.parent
+        while product.type == "parenthesized_expression" and product.parent is not None:
+            product = product.parent
+        left = product.child_by_field_name("left")
+        if left is None or _LONG in access.code.of(product):
+            continue
+        edits.append(Edit(access.code.path, left.start_byte, left.start_byte, _LONG))
+        lines.append(access.line)
+    if edits:
+        where = ", ".join(map(str, dict.fromkeys(lines)))
+        yield Candidate("overflow", f"the index of line {where} overflows an int for large matrices",
+                        f"compute it in 64 bits: `{_LONG}` before the product in line {where}",
+                        tuple(dict.fromkeys(edits)))  # fmt: skip

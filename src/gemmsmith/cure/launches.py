@@ -1,0 +1,128 @@
+"""The grid: whole tiles only, or rows and columns exchanged, in the launch or in the kernel."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from gemmsmith.cure.code import Code, Program, above, below
+from gemmsmith.cure.edit import Candidate, Edit
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+_HOLDERS = ("init_declarator", "kernel_call_syntax", "call_expression", "assignment_expression")
+
+
+def floor_grids(program: Program) -> Iterator[Candidate]:
+    """`N / 32` blocks become `(N + 32 - 1) / 32`: all divisions of the grid, then each."""
+    found: list[Candidate] = []
+    for code, arguments in _grids(program):
+        for argument in arguments:
+            for node in below(argument, "binary_expression"):
+                operator, left, right = (node.child_by_field_name(part) for part in ("operator", "left", "right"))
+                if operator is None or left is None or right is None or code.of(operator) != "/":
+                    continue
+                over, by, line = code.of(left), code.of(right), code.line(node.start_byte)
+                if re.search(r"-\s*1\s*\)?$|\+", over):
+                    continue
+                new = f"({over} + {by} - 1) / {by}"
+                found.append(Candidate("floor-grid", f"the grid of line {line} is rounded down: `{code.of(node)}` has "
+                                       f"no block for the last, partial tile", f"write `{new}` in line {line}",
+                                       (Edit(code.path, node.start_byte, node.end_byte, new),)))  # fmt: skip
+    if len(found) > 1:
+        both = found[0] + found[1]
+        yield Candidate("floor-grid", found[0].cause, both.change, both.edits)
+    yield from found
+
+
+def swapped_axes(program: Program) -> Iterator[Candidate]:
+    """x and y of the grid exchanged, in the launch or everywhere in the kernel."""
+    for code, arguments in _grids(program):
+        if len(arguments) >= 2:
+            one, two = arguments[:2]
+            line = code.line(one.start_byte)
+            edits = (Edit(code.path, one.start_byte, one.end_byte, code.of(two)),
+                     Edit(code.path, two.start_byte, two.end_byte, code.of(one)))  # fmt: skip
+            if code.of(one) != code.of(two):
+                cause = f"the grid of line {line} has x and y exchanged for this kernel"
+                yield Candidate("swapped-grid", cause, f"write `{code.of(two)}, {code.of(one)}` in line {line}", edits)
+    for what in ("blockIdx", "threadIdx"):
+        yield from _swapped_in_kernel(program, what)
+
+
+def _swapped_in_kernel(program: Program, what: str) -> Iterator[Candidate]:
+    for function in program.reached[:1]:
+        code, edits, lines = function.code, [], []
+        for node in below(function.body, "field_expression"):
+            match = re.fullmatch(rf"{what}\.([xy])", code.of(node))
+            if match:
+                edits.append(Edit(code.path, node.end_byte - 1, node.end_byte, "y" if match[1] == "x" else "x"))
+                lines.append(code.line(node.start_byte))
+        if len(edits) > 1:
+            where = ", ".join(map(str, dict.fromkeys(lines)))
+            yield Candidate("swapped-axes", f"{what}.x and {what}.y are exchanged in line{'s' * (len(set(lines)) > 1)} "
+                            f"{where}", f"exchange {what}.x and {what}.y there", tuple(edits))  # fmt: skip
+
+
+def _grids(program: Program) -> Iterator[tuple[Code, list[Node]]]:
+    """The x, y and z of the grid as written, where the launch was found."""
+    if program.grid is None:
+        return
+    path, line = program.grid
+    for code in program.files:
+        if code.path != path:
+            continue
+        for node in below(code.root, *_HOLDERS):
+            if not code.line(node.start_byte) <= line <= code.last_line(node):
+                continue
+            arguments = _members(code, node) or _arguments(code, node)
+            if arguments:
+                yield code, arguments
+                return
+
+
+def _members(code: Code, node: Node) -> list[Node]:
+    """What `grid.x = …; grid.y = …;` assign, in the same function."""
+    target = node.child_by_field_name("left") if node.type == "assignment_expression" else None
+    match = re.fullmatch(r"(\w+)\.[xyz]", code.of(target)) if target is not None else None
+    holder = next((each for each in above(node) if each.type == "function_definition"), None)
+    if match is None or holder is None:
+        return []
+    found = {}
+    for each in below(holder, "assignment_expression"):
+        left, right = each.child_by_field_name("left"), each.child_by_field_name("right")
+        if left is not None and right is not None and re.fullmatch(rf"{match[1]}\.[xyz]", code.of(left)):
+            found[code.of(left)] = right
+    return [found[name] for name in sorted(found)]
+
+
+def _arguments(code: Code, node: Node) -> list[Node]:
+    if node.type == "kernel_call_syntax" and node.named_children:
+        grid = node.named_children[0]
+        if grid.type == "call_expression" and code.of(grid).startswith("dim3"):
+            return _listed(grid)
+        return [grid] if "/" in code.of(grid) else []
+    if node.type == "init_declarator":
+        declared = node.parent
+        kind = declared.child_by_field_name("type") if declared is not None else None
+        value = node.child_by_field_name("value")
+        if value is not None and value.type == "call_expression" and code.of(value).startswith("dim3"):
+            return _listed(value)
+        if value is not None and kind is not None and code.of(kind) == "dim3":
+            return list(value.named_children)
+        return [value] if value is not None and "/" in code.of(value) else []
+    if node.type == "call_expression" and re.match(r"(?:const\s+)?dim3\b", code.of(node)):
+        return _listed(node)
+    if node.type == "assignment_expression":
+        right = node.child_by_field_name("right")
+        if right is not None and code.of(right).startswith("dim3") and right.type == "call_expression":
+            return _listed(right)
+        return [right] if right is not None and "/" in code.of(right) else []
+    return []
+
+
+def _listed(call: Node) -> list[Node]:
+    arguments = call.child_by_field_name("arguments")
+    return list(arguments.named_children) if arguments is not None else []

@@ -1,0 +1,112 @@
+"""Values: accumulators without an initial value, alpha or beta left out, masks and distances of shuffles."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from gemmsmith.cure.accesses import global_accesses
+from gemmsmith.cure.code import Code, Program, below
+from gemmsmith.cure.edit import Candidate, Edit
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+_SUM = re.compile(r"^(?:float|double|half|__half|int|float2|float4|\w+_t|T\w*|Acc\w*|acc_t)$")
+_MASK = re.compile(
+    r"\b__(?:shfl\w*_sync|syncwarp|ballot_sync|any_sync|all_sync|reduce_\w+_sync)\s*\(\s*(0[xX][0-9a-fA-F]+)"
+)
+
+
+def accumulators(program: Program) -> Iterator[Candidate]:
+    """`float acc;` becomes `float acc = 0;` where something is added to it."""
+    for function in program.reached:
+        code, body = function.code, function.code.of(function.body)
+        for node in below(function.body, "declaration"):
+            kind = node.child_by_field_name("type")
+            if kind is None or not _SUM.match(code.of(kind)) or "__shared__" in code.of(node):
+                continue
+            for declared in node.children_by_field_name("declarator"):
+                name = code.of(declared).split("[")[0].strip()
+                if declared.type not in ("identifier", "array_declarator") or not name.isidentifier():
+                    continue
+                if not re.search(rf"\b{name}\b[^;=]*(?:\+=|=\s*(?:__?fmaf?\w*|fma)\s*\()", body):
+                    continue
+                line, value = code.line(declared.start_byte), " = {}" if declared.type == "array_declarator" else " = 0"
+                yield Candidate("uninitialised-accumulator", f"`{name}` of line {line} is never set first",
+                                f"write `{code.of(declared)}{value}` in line {line}",
+                                (Edit(code.path, declared.end_byte, declared.end_byte, value),))  # fmt: skip
+
+
+def scalars(program: Program) -> Iterator[Candidate]:
+    """alpha or beta that the kernel takes and never uses."""
+    kernel = program.kernel
+    if kernel is None:
+        return
+    code, body = kernel.code, kernel.code.of(kernel.body)
+    alpha, beta = program.names.get("alpha", ""), program.names.get("beta", "")
+    lacks_alpha = bool(alpha) and not re.search(rf"\b{alpha}\b", body)
+    lacks_beta = bool(beta) and not re.search(rf"\b{beta}\b", body)
+    for access in global_accesses(program):
+        parent = access.node.parent
+        if access.role not in ("C", "D") or not access.is_store or parent is None or access.code is not code:
+            continue
+        right, operator = parent.child_by_field_name("right"), parent.child_by_field_name("operator")
+        if right is None or operator is None or code.of(operator) != "=":
+            continue
+        old, line, target = code.of(right), code.line(right.start_byte), code.of(access.node)
+        product = _scaled(code, right, alpha, beta) if lacks_alpha else old
+        new = f"{product} + {beta} * {target}" if lacks_beta else product
+        if new != old:
+            missing = " and ".join(
+                name for name, is_missing in ((alpha, lacks_alpha), (beta, lacks_beta)) if is_missing
+            )
+            yield Candidate("missing-scalar", f"the kernel takes {missing} and never uses it",
+                            f"write `{target} = {new}` in line {line}",
+                            (Edit(code.path, right.start_byte, right.end_byte, new),))  # fmt: skip
+
+
+def _scaled(code: Code, node: Node, alpha: str, beta: str) -> str:
+    """alpha times an expression, but for the term with beta."""
+    left, right, sign = (node.child_by_field_name(part) for part in ("left", "right", "operator"))
+    if node.type == "binary_expression" and left is not None and right is not None and sign is not None and beta:
+        held = [re.search(rf"\b{beta}\b", code.of(side)) is not None for side in (left, right)]
+        if code.of(sign) == "+" and held == [False, True]:
+            return f"{alpha} * {_factor(code, left)} + {code.of(right)}"
+        if code.of(sign) == "+" and held == [True, False]:
+            return f"{code.of(left)} + {alpha} * {_factor(code, right)}"
+    return f"{alpha} * {_factor(code, node)}"
+
+
+def _factor(code: Code, node: Node) -> str:
+    return f"({code.of(node)})" if node.type in ("binary_expression", "conditional_expression") else code.of(node)
+
+
+def masks(program: Program) -> Iterator[Candidate]:
+    """Member masks of warp-wide functions that leave out lanes."""
+    for function in program.reached:
+        code = function.code
+        for match in _MASK.finditer(code.text, function.body.start_byte, function.body.end_byte):
+            if int(match[1], 16) != 0xFFFFFFFF:
+                line = code.line(match.start(1))
+                yield Candidate("wrong-mask", f"the member mask {match[1]} of line {line} leaves out lanes",
+                                f"write `0xffffffff` in line {line}",
+                                (Edit(code.path, match.start(1), match.end(1), "0xffffffff"),))  # fmt: skip
+
+
+def shuffles(program: Program) -> Iterator[Candidate]:
+    """Reductions by shuffles that start at a wrong distance: 8 for 16."""
+    for function in program.reached:
+        code = function.code
+        for loop in below(function.body, "for_statement"):
+            if "__shfl" not in code.of(loop):
+                continue
+            start = loop.child_by_field_name("initializer")
+            for each in below(start, "number_literal") if start is not None else ():
+                for new in ("16", "8", "32"):
+                    if code.of(each) in ("4", "8", "16", "32") and new != code.of(each):
+                        line = code.line(each.start_byte)
+                        yield Candidate("shuffle-distance", f"the shuffles of line {line} start at distance "
+                                        f"{code.of(each)}", f"start at {new} in line {line}",
+                                        (Edit(code.path, each.start_byte, each.end_byte, new),))  # fmt: skip

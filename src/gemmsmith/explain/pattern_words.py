@@ -1,0 +1,96 @@
+"""An access pattern in words: what a warp's lanes access, why that is slow, and what to change."""
+
+from __future__ import annotations
+
+from gemmsmith.explain.access_pattern import WORD, AccessPattern, Declaration
+from gemmsmith.sim.wavefronts import BANKS, NOBODY
+
+_ROW = WORD * BANKS  # bytes after which the banks repeat
+_LIKELY_ROW = 64  # bytes; lanes that far apart are in different rows, where the length of a row is not known
+
+
+def conflict_words(pattern: AccessPattern) -> str:
+    """'The 32 threads of a warp read 32 words of As, 128 bytes apart (one column): all are in bank 4, which …'"""
+    group = pattern.served_together
+    banks = pattern.banks(group)
+    bank = max(banks, key=lambda number: len(banks[number]))
+    words = banks[bank]
+    verb = "write" if pattern.writes else "read"
+    what = pattern.array or "shared memory"
+    if pattern.stride is not None and len(words) > 1:
+        apart = f", {abs(pattern.stride):,} bytes apart{_column(pattern)}"
+    else:
+        apart = ""
+    each = "words" if pattern.width <= WORD else f"pieces of {pattern.width} bytes"
+    if 0 < pattern.written_width < pattern.width:
+        what += f" (the compiler joins {pattern.width // pattern.written_width} accesses)"
+    count = len({at for _, at in group})
+    every = len(words) == count
+    place = (
+        f"{'both' if count == 2 else f'all {count}'} are in bank {bank}" if every
+        else f"{len(words)} of them (of threads {_some(sorted(words.values()))}) are in bank {bank}"
+    )  # fmt: skip
+    return (f"{len(group)} threads of a warp {verb} {count} {each} of {what}{apart}: {place}, and a bank serves one "
+            f"word at a time, so the access takes {len(words)} wavefronts where 1 would do.")  # fmt: skip
+
+
+def _column(pattern: AccessPattern) -> str:
+    """' (one column)' if the lanes go down the rows of an array of rows."""
+    declared, stride = pattern.declaration, abs(pattern.stride or 0)
+    return " (one column)" if declared is not None and declared.row_bytes and stride == declared.row_bytes else ""
+
+
+def _some(lanes: list[int]) -> str:
+    return ", ".join(map(str, lanes[:4])) + (", …" if len(lanes) > 4 else "")
+
+
+def sector_words(pattern: AccessPattern) -> str:
+    """What the lanes of a warp access in global memory."""
+    places = [at for at in pattern.lanes if at != NOBODY]
+    verb = "write" if pattern.writes else "read"
+    stride = pattern.stride
+    if stride is None or abs(stride) <= pattern.width:
+        return f"{len(places)} threads of a warp {verb} {pattern.width} bytes each, in {_sectors(pattern)} sectors."
+    return (f"Neighbouring threads {verb} {pattern.width} bytes each, {abs(stride):,} bytes apart: {_sectors(pattern)} "
+            "sectors of 32 bytes for one warp.")  # fmt: skip
+
+
+def _sectors(pattern: AccessPattern) -> int:
+    return len({(at + byte) // 32 for at in pattern.lanes if at != NOBODY for byte in (0, pattern.width - 1)})
+
+
+def padding(pattern: AccessPattern) -> int:
+    """Elements to add to each row of the array, so that rows start in different banks; 0 if that is no remedy."""
+    declared, stride = pattern.declaration, pattern.stride
+    if declared is None or len(declared.extents) < 2 or not declared.extents[-1] or not stride:
+        return 0
+    row = declared.row_bytes or _LIKELY_ROW
+    if abs(stride) % row or row % (2 * max(WORD, pattern.width)):  # not down a column, or rows in different banks
+        return 0
+    return max(1, max(WORD, pattern.width) // declared.itemsize)
+
+
+def padded(declared: Declaration, elements: int) -> str:
+    """'As[TILE][TILE + 1]'."""
+    *outer, inner = declared.extents
+    return declared.name + "".join(f"[{extent}]" for extent in (*outer, f"{inner} + {elements}"))
+
+
+def remedy(pattern: AccessPattern) -> str:
+    """What to change, in the user's names."""
+    declared, more = pattern.declaration, padding(pattern)
+    what = pattern.array or "the tile"
+    if declared is not None and more:
+        inner = f"{declared.name}{''.join(f'[{extent}]' for extent in declared.extents)}"
+        place = f"{declared.file}:{declared.line}"
+        return (f"Declare {declared.type} {padded(declared, more)} in place of {inner} ({place}): "
+                "the rows then start in different banks.")  # fmt: skip
+    stride = abs(pattern.stride or 0)
+    if stride and stride % _ROW == 0:
+        return (f"Make the rows of {what} longer by {max(WORD, pattern.width)} bytes wherever {what} is indexed, so "
+                "that they start in different banks; or swizzle: exchange column c of row r with column c ^ r."
+        )  # fmt: skip
+    change = "written" if pattern.writes else "read"
+    return (f"Let the threads of a warp access {what} in different banks: swap the two indices with which it is "
+            f"{change} (and transpose it when it is {'read' if pattern.writes else 'written'}), pad its rows, or "
+            "swizzle: exchange column c of row r with column c ^ r.")  # fmt: skip

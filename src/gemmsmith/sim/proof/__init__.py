@@ -1,0 +1,1 @@
+"""Exact arithmetic beside a simulated kernel: which polynomial of the inputs each output is, and how it was summed."""

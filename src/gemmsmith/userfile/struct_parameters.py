@@ -1,0 +1,73 @@
+"""Parameters that are structs by value, such as ``struct Matrix { int width, height; float* elements; }``: their fields
+are read as parameters of their own, called "A.width"."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from gemmsmith.kernel.element_types import parameter_type
+from gemmsmith.userfile.launch_text import split_template
+from gemmsmith.userfile.parts import Field, KernelParameter, SourceFile
+
+_QUALIFIERS = re.compile(r"\b(?:const|struct|volatile|__grid_constant__|typename)\b")
+
+
+@dataclass(frozen=True)
+class FlatParameter:
+    """A parameter, or a field of one; ``place`` is the index of the kernel's own parameter."""
+
+    type: str
+    name: str
+    place: int
+
+
+def flat_parameters(
+    parameters: Sequence[KernelParameter], sources: Sequence[SourceFile], aliases: Mapping[str, str]
+) -> tuple[FlatParameter, ...]:
+    """The parameters in order, with the fields of each struct that holds one pointer and numbers beside it."""
+    found: list[FlatParameter] = []
+    for place, parameter in enumerate(parameters):
+        fields = _fields(parameter.type, sources, aliases)
+        const = "const " if re.search(r"\bconst\b", parameter.type) else ""
+        if fields:
+            found += [FlatParameter(f"{const}{f.type}", f"{parameter.name}.{f.name}", place) for f in fields]
+        else:
+            found.append(FlatParameter(parameter.type, parameter.name, place))
+    return tuple(found)
+
+
+def flat_arguments(arguments: Sequence[str], names: Sequence[str], places: Sequence[int]) -> tuple[str, ...]:
+    """What a launch passes for parameters of these ``names`` and ``places``: "d_A.width" for a field of d_A."""
+    found = []
+    for name, place in zip(names, places, strict=True):
+        text = arguments[place] if place < len(arguments) else ""
+        found.append(f"{text}.{name.rpartition('.')[2]}" if text and "." in name else text)
+    return tuple(found)
+
+
+def _fields(kind: str, sources: Sequence[SourceFile], aliases: Mapping[str, str]) -> tuple[Field, ...]:
+    """The fields of a struct type; none for other types, and for structs with anything but one pointer and numbers."""
+    if "*" in kind or "&" in kind:
+        return ()
+    plain = " ".join(_QUALIFIERS.sub(" ", kind).split())
+    plain = aliases.get(plain, plain)
+    base, opened, rest = plain.partition("<")
+    base = base.strip().rsplit("::", 1)[-1]
+    source = next((s for s in sources if base in s.class_fields), None)
+    if source is None:
+        return ()
+    given = split_template(rest.rsplit(">", 1)[0]) if opened else []
+    names = [parameter.name for parameter in source.class_templates.get(base, ())]
+    values = {**aliases, **dict(zip(names, given, strict=False))}
+    fields = tuple(Field(_replaced(f.type, values), f.counts, f.align, f.name) for f in source.class_fields[base])
+    types = [parameter_type(f.type, aliases) for f in fields]
+    usable = all(f.name and not f.counts and not f.align for f in fields)
+    numbers = [t for t in types if not t.stars and t.scalar_code]
+    pointers = [t for t in types if t.stars == 1]
+    return fields if usable and len(pointers) == 1 and len(numbers) == len(fields) - 1 else ()
+
+
+def _replaced(text: str, values: Mapping[str, str]) -> str:
+    return re.sub(r"[A-Za-z_]\w*", lambda word: values.get(word[0], word[0]), text)

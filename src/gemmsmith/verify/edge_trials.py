@@ -1,0 +1,373 @@
+"""Trials that fit one kernel: its data, scalars, k-tiles, edges and far blocks, the likeliest to fail first.
+
+data      NaN, Inf, ±0, subnormals, and both sides of every constant that floats are compared with
+scalars   alpha and beta below 0, above 2, and at 0 and 1
+edges     both sides of every size at which the compiled code changes (kernel_edges.py)
+K         0 to 3, around multiples of the k-tile and of unrolled loops, many k-tiles
+shapes    M = N, M < N, M > N, and equal to K
+far       blocks far from the origin along both extents; matrices of more than 2³¹ elements
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+
+from gemmsmith.errors import GemmsmithError, ProblemError
+from gemmsmith.fills import integer_bound
+from gemmsmith.kernel.config import Config
+from gemmsmith.kernel.spec import KernelSpec
+from gemmsmith.problem import BF16, FP16, INTEGER_TYPES, TF32, Problem
+from gemmsmith.verify.arithmetic import exact_limit
+from gemmsmith.verify.harness import refusal
+from gemmsmith.verify.kernel_edges import Edge, KernelEdges, legal_grid, with_extent
+from gemmsmith.verify.raggedness import ANY, Multiples
+from gemmsmith.verify.sparse_launch import is_exact
+from gemmsmith.verify.trial import LARGE, NO_K, Size, Trial
+
+_PAIRS = ((-1.25, 2.5), (-1.0, 1.0), (0.0, 1.5), (3.0, -0.5), (1.0, 1.0), (0.5, 4.0))
+_MOST_WORK = 2**23  # multiply-adds of a launch that is run as a whole: some seconds
+_FAR_ROWS = 70_000  # more than 2¹⁶
+_ELEMENTS = 2**31
+_LONG_ROWS = 2**22
+_MOST_BLOCKS = 65_535  # along y and z
+_USUAL_DEPTH = 8  # of a kernel whose loops could not be read
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A kernel and what was found out about it.
+
+    base       whole tiles, right
+    tile       rows and columns of C of one block
+    multiples  of M, N and K, which it needs
+    floats     constants that it compares floats with; adds: whether it adds floats in global memory
+    c          what C holds before a launch
+    samples    whether each block computes its own tile, so that some of them can be run alone
+    square     it is right for M = N only
+    """
+
+    spec: KernelSpec
+    config: Config
+    base: Problem
+    tile: tuple[int, int]
+    edges: KernelEdges
+    multiples: Multiples = ANY
+    floats: tuple[float, ...] = ()
+    adds: bool = False
+    c: str = "unset"
+    samples: bool = False
+    square: bool = False
+
+    @property
+    def depth(self) -> int:
+        """The k-tile."""
+        return max(self.edges.depth or _USUAL_DEPTH, self.multiples.k)
+
+    def problem(self, m: int, n: int, k: int) -> Problem:
+        """A product that the kernel takes, with at least these extents."""
+        return self.multiples.up(self.cubed(self.base.with_(m=m, n=n, k=k)))
+
+    def cubed(self, problem: Problem) -> Problem:
+        """As it is, or a cube for a kernel with a single extent."""
+        if self.square:
+            return problem.with_(m=max(problem.m, problem.n), n=max(problem.m, problem.n))
+        if not self.spec.signature.square:
+            return problem
+        side = max(problem.m, problem.n, problem.k)
+        return problem.with_(m=side, n=side, k=side)
+
+    def one_tile(self, k: int) -> Problem:
+        """One block's work, one short of the whole tile where that is allowed, with this K."""
+        m, n = ((extent - step if extent > step else extent) if step < extent else extent
+                for extent, step in zip(self.tile, (self.multiples.m, self.multiples.n), strict=True))  # fmt: skip
+        return self.problem(m, n, k)
+
+
+def edge_trials(subject: Subject, full: bool = False) -> Iterator[Trial]:
+    """The trials beyond the plain ones, each once; ``full``: all of them, else those that fit into seconds."""
+    seen: set[tuple[Problem, str, tuple[int, ...]]] = set()
+    for group, trials in (
+        ("data", _data(subject)), ("alpha and beta", _scalars(subject, full)),
+        ("edges of its code", _edges(subject, full)), ("K", _k_values(subject, full)), ("shapes", _shapes(subject)),
+        ("far blocks", _far(subject)), ("batches", _batches(subject)), ("large matrices", _large(subject)),
+    ):  # fmt: skip
+        for trial in trials:
+            trial = replace(_runnable(subject, trial), group=group)
+            key = trial.problem, trial.fill, trial.blocks
+            if key not in seen and not _obstacle(subject, trial):
+                seen.add(key)
+                yield trial
+
+
+def full_count(subject: Subject) -> int:
+    """How many trials there are in all."""
+    return sum(1 for _ in edge_trials(subject, full=True))
+
+
+def _obstacle(subject: Subject, trial: Trial) -> str:
+    if why := refusal(subject.spec.signature, trial.problem):
+        return why
+    if _is_large(trial.problem) and not trial.label.startswith(LARGE):
+        return "a trial of its own shows what happens beyond 2³¹ elements"
+    if trial.size is Size.SPARSE and not subject.samples:
+        return "its blocks do not each compute a tile of their own"
+    try:
+        geometry = subject.spec.geometry(trial.problem, subject.config)
+    except GemmsmithError as error:
+        return error.message
+    if not legal_grid(geometry):
+        return f"a grid of {geometry.grid} is too large"
+    work = trial.problem.m * trial.problem.n * trial.problem.k
+    return "too large to be run as a whole" if trial.size is Size.WHOLE and work > 16 * _MOST_WORK else ""
+
+
+def _runnable(subject: Subject, trial: Trial) -> Trial:
+    """The trial, on some blocks if all of them would take too long."""
+    problem = trial.problem
+    if trial.size is Size.WHOLE and problem.m * problem.n * max(1, problem.k) > _MOST_WORK and subject.samples:
+        return _sparse(subject, trial.label, problem, why=trial.why) or trial
+    return trial
+
+
+def _exact(subject: Subject, label: str, problem: Problem, why: str = "") -> Trial:
+    """On integers, bit for bit, if the sums allow that: one wrong term shows."""
+    spec = subject.spec
+    try:
+        integer_bound(problem, exact_limit(spec))
+    except ProblemError:
+        return Trial(label, problem, "float", "normal", "lockstep", subject.c, False, why=why)
+    return Trial(label, problem, "exact", "integers", "lockstep", subject.c, False, why=why)
+
+
+# -- data -------------------------------------------------------------------------------------------------------------
+
+
+def _data(subject: Subject) -> Iterator[Trial]:
+    spec, base = subject.spec, subject.base
+    if base.dtype in INTEGER_TYPES or base.out_dtype in INTEGER_TYPES:
+        return
+    plain = subject.one_tile(2 * subject.depth + 3)
+    scaled = plain.with_(beta=0.5) if spec.is_rung or spec.signature.has("beta") else plain
+
+    def trial(label: str, fill: str, problem: Problem = plain) -> Trial:
+        return Trial(label, problem, "float", fill, "lockstep", subject.c, False)
+
+    yield trial("NaN and Inf in A and B", "nonfinite")
+    if not spec.signature.accumulates:
+        yield trial("the sign of zero", "zero sums")
+    yield trial("NaN, Inf and zeros in A, B and C", "specials", scaled)
+    narrow = spec.accumulator in (FP16, BF16) or base.out_dtype in (FP16, BF16)
+    rounded = spec.arithmetic in ("fp16", "bf16") and not spec.is_rung
+    if not rounded and base.dtype != TF32:
+        if not subject.adds:
+            yield trial("subnormal sums", "subnormal")
+        yield trial("subnormal inputs", "subnormal inputs")
+    if not rounded and not narrow:
+        yield trial("numbers of many magnitudes", "wide")
+    largest = 2.0**12 if FP16 in (base.dtype, base.out_dtype) or rounded else 2.0**100
+    for constant in subject.floats:
+        if constant < largest:
+            yield trial(f"inputs on both sides of {constant:g}", f"near {constant:g}")
+            yield trial(f"sums on both sides of {constant:g}", f"sums near {constant:g}")
+
+
+def _scalars(subject: Subject, full: bool) -> Iterator[Trial]:
+    signature, base = subject.spec.signature, subject.base
+    ours = subject.spec.is_rung
+    has_alpha, has_beta = ours or signature.has("alpha"), ours or signature.has("beta")
+    codes = {arg.role: arg.code for arg in signature.arguments}
+    if base.out_dtype in INTEGER_TYPES or base.dtype in INTEGER_TYPES or not (has_alpha or has_beta):
+        return
+    if any(codes.get(role, "f") not in ("f", "d", "e", "bf16") for role in ("alpha", "beta")):
+        return
+    pairs = list(_PAIRS)
+    for constant in subject.floats:
+        if 2.0**-14 < constant < 2.0**14:
+            pairs += [(1.5 * constant, -1.5 * constant), (-1.5 * constant, 1.5 * constant)]
+            pairs += [(0.5 * constant, 0.5 * constant)] if full else []
+    plain = subject.one_tile(subject.depth + 1)
+    kept = (1.0, 1.0 if signature.accumulates else 0.0)
+    for alpha, beta in dict.fromkeys((a if has_alpha else kept[0], b if has_beta else kept[1]) for a, b in pairs):
+        alpha, beta = (_in_16_bits(x) for x in (alpha, beta))
+        problem = plain.with_(alpha=alpha, beta=beta)
+        yield Trial(f"alpha {alpha:g}, beta {beta:g}", problem, "float", "normal", "lockstep", subject.c, False)
+
+
+def _in_16_bits(value: float) -> float:
+    """With four significant bits more or less: fp16 and bf16 scalars hold it."""
+    if value == 0:
+        return value
+    scale = 1.0
+    while abs(value) * scale < 64:
+        scale *= 2
+    while abs(value) * scale >= 128:
+        scale /= 2
+    return round(value * scale) / scale
+
+
+# -- sizes ------------------------------------------------------------------------------------------------------------
+
+
+def _edges(subject: Subject, full: bool) -> Iterator[Trial]:
+    usual = 4 * subject.depth
+    found = [edge for edge in subject.edges.edges if not (edge.axis == "K" and edge.value <= usual)]
+    found = [edge for edge in found if not (edge.axis in ("M", "N", "MN") and edge.value < 2)]
+    for edge in sorted(found, key=lambda edge: edge.value):
+        for value in (edge.value - 1, edge.value, edge.value + 1) if full else (edge.value,):
+            if value >= 0:
+                yield from _at_edge(subject, replace(edge, value=value))
+        if edge.axis == "K" and not any(edge.value < v <= edge.value + subject.depth for v in subject.edges.along("K")):
+            # Past the edge of a loop's counter there must be terms to lose.
+            yield from _at_edge(subject, replace(edge, value=edge.value + 2 * subject.depth + 1))
+    corner = {axis: max((e.value for e in found if e.axis == axis), default=0) for axis in ("M", "N", "K")}
+    if sum(value > 0 for value in corner.values()) > 1:
+        tile = subject.one_tile(usual)
+        m, n, k = (max(own, corner[axis] + 1) for own, axis in zip((tile.m, tile.n, tile.k), corner, strict=True))
+        yield _exact(subject, "beyond all edges at once", subject.problem(m, n, k))
+
+
+def _at_edge(subject: Subject, edge: Edge) -> Iterator[Trial]:
+    label = f"{' = '.join(edge.axis)} = {edge.value}, where {edge.where} changes"
+    if edge.axis in "xyz":
+        trial = _at_block(subject, edge)
+        if trial is not None:
+            yield trial
+        return
+    base = subject.one_tile(subject.depth + 1) if edge.axis != "K" else subject.one_tile(edge.value)
+    yield _exact(subject, label, subject.multiples.up(subject.cubed(with_extent(base, edge.axis, edge.value))),
+                 edge.text)  # fmt: skip
+
+
+def _at_block(subject: Subject, edge: Edge) -> Trial | None:
+    """The block at an edge, in a product that has it, and a block on the other side."""
+    index, (bm, bn) = "xyz".index(edge.axis), subject.tile
+    count, side = edge.value + 2, math.isqrt(edge.value + 1) + 2
+    for rows, columns in ((count, 1), (1, count), (side, side)):
+        try:
+            problem = subject.cubed(_whole(subject).with_(m=rows * bm, n=columns * bn))
+            grid = subject.spec.geometry(problem, subject.config).grid
+        except GemmsmithError:
+            continue
+        if grid[index] > edge.value and all(extent < 2**31 for extent in grid):
+            block = [0, 0, 0]
+            block[index] = edge.value
+            number = block[0] + grid[0] * (block[1] + grid[1] * block[2])
+            label = f"block {edge.axis} = {edge.value}, where {edge.where} changes"
+            return _sparse(subject, label, problem, (0, number), edge.text)
+    return None
+
+
+def _k_values(subject: Subject, full: bool) -> Iterator[Trial]:
+    d, step = subject.depth, subject.multiples.k
+    small = [edge for edge in subject.edges.along("K") if edge <= 4 * d]
+    if step > 1:
+        values = [step * times for times in (1, 3, 2, 5, 9, 17, 4, 6, 7)]
+    else:
+        around = [d + 1, d - 1, d, 2 * d - 1, 2 * d + 1, 3 * d + 1, 9 * d + 1, 17 * d + 3]
+        values = [1, 2, 3, *around, *small]
+        values += [n * unit + off for unit in subject.edges.depths[1:] for n in (1, 2) for off in (-1, 1)]
+        values += [n * d + off for n in range(1, 9) for off in (-1, 0, 1)] if full else []
+    values += [_up(1027, step), *([_up(4099, step), _up(8195, step)] if full else [])]
+    for k in dict.fromkeys(value for value in values if value > 0):
+        yield _exact(subject, f"K = {k}", subject.one_tile(k))
+    yield _exact(subject, NO_K, subject.one_tile(1).with_(k=0))
+
+
+def _shapes(subject: Subject) -> Iterator[Trial]:
+    bm, bn = subject.tile
+    side, k = max(bm, bn), subject.depth + 1
+    for label, (m, n, depth) in {
+        "M = N": (side + 1, side + 1, k),
+        "M = N = K": (side, side, side),
+        "M < N": (bm - 1 or 1, 3 * bn + 1, k),
+        "M > N": (3 * bm + 1, bn - 1 or 1, k),
+        "M = K": (side, bn + side, side),
+        "N = K": (bm + side, side, side),
+        "one row": (1, 2 * bn, k),
+        "one column": (2 * bm, 1, k),
+    }.items():
+        yield _exact(subject, label, subject.problem(m, n, depth))
+
+
+# -- far from the origin ----------------------------------------------------------------------------------------------
+
+
+def _whole(subject: Subject) -> Problem:
+    """One whole tile."""
+    return subject.base.with_(m=subject.tile[0], n=subject.tile[1], k=2 * subject.depth)
+
+
+def _sparse(
+    subject: Subject, label: str, problem: Problem, blocks: Iterable[int] | None = None, why: str = ""
+) -> Trial | None:
+    """Some blocks of a large product; by default the first and, of whole tiles, the last."""
+    bm, bn = subject.tile
+    try:
+        total = subject.spec.geometry(problem, subject.config).blocks
+    except GemmsmithError:
+        return None
+    whole = problem.m % bm == 0 and problem.n % bn == 0
+    chosen = tuple(dict.fromkeys(blocks if blocks is not None else (0, total - 1 if whole else 0)))
+    if not is_exact(subject.spec, problem):
+        return None
+    per_block = bm * bn
+    return Trial(label, problem.with_(alpha=1.0, beta=float(subject.spec.signature.accumulates)), "exact", "integers",
+                 "lockstep", "set", False, Size.SPARSE, chosen, per_block * len(chosen), why,
+                 dry_k=_up(2 * subject.depth, subject.multiples.k))  # fmt: skip
+
+
+def _far(subject: Subject) -> Iterator[Trial]:
+    for index, axis in enumerate("MN"):
+        for rows in (_FAR_ROWS, _FAR_ROWS // 2, _FAR_ROWS // 8):
+            extent = _up(rows, subject.tile[index])
+            problem = subject.cubed(with_extent(_whole(subject), axis, extent))
+            if _is_large(problem) or not _is_legal(subject, problem):
+                continue
+            if (trial := _sparse(subject, f"blocks far along {axis}", problem)) is not None:
+                yield trial
+                break
+
+
+def _large(subject: Subject) -> Iterator[Trial]:
+    """Each matrix with more than 2³¹ elements, the others small."""
+    if subject.spec.signature.square or subject.square:
+        return
+    bm, bn = subject.tile
+    k = _whole(subject).k
+    side = 46_400
+    shapes = [("C", _up(side, bm), _up(side, bn), k)]
+    for name, tile in (("A", bm), ("B", bn)):
+        for rows in (_LONG_ROWS, _LONG_ROWS // 2, _MOST_BLOCKS * tile, _LONG_ROWS // 8):
+            long = min(_up(rows, tile), _up(_LONG_ROWS, tile))
+            deep = _up(_ELEMENTS // long + 2 * subject.depth, subject.depth)
+            m, n = (long, bn) if name == "A" else (bm, long)
+            if _is_legal(subject, subject.base.with_(m=m, n=n, k=deep)):
+                shapes.append((name, m, n, deep))
+                break
+    for name, m, n, deep in shapes:
+        trial = _sparse(subject, f"{LARGE} in {name}", subject.base.with_(m=m, n=n, k=deep), why="last block")
+        if trial is not None:
+            yield replace(trial, blocks=trial.blocks[-1:], written=bm * bn)
+
+
+def _batches(subject: Subject) -> Iterator[Trial]:
+    if subject.spec.batched and not subject.spec.is_rung:
+        yield _exact(subject, "a batch of seven", subject.one_tile(subject.depth + 1).with_(batch=7))
+
+
+def _is_large(problem: Problem) -> bool:
+    """Whether a matrix has more elements than 32-bit indices reach."""
+    return max(problem.m * problem.k, problem.k * problem.n, problem.m * problem.n) >= _ELEMENTS
+
+
+def _is_legal(subject: Subject, problem: Problem) -> bool:
+    try:
+        return legal_grid(subject.spec.geometry(problem, subject.config))
+    except GemmsmithError:
+        return False
+
+
+def _up(extent: int, step: int) -> int:
+    return -(-extent // step) * step

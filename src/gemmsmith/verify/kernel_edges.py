@@ -1,0 +1,328 @@
+"""The sizes at which a kernel changes its behaviour, read off its compiled code.
+
+    PTX ─► one thread's path at many sizes (thread_walk.py) ─► strides of the loops over K, edges
+
+An *edge* is the first size, or block, at which a comparison, minimum, mask or narrowing conversion falls out as it
+never did at smaller ones: where ``if (K > 1000)`` begins to hold, a third stage is filled, or an index wraps at 65,536.
+Mistakes are at edges, so each gets a trial on both sides. Where no edge is found, usual sizes are tried.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from gemmsmith.call.launch_plan import plan_launches
+from gemmsmith.compile.compiled import CompiledKernel
+from gemmsmith.errors import GemmsmithError
+from gemmsmith.kernel.config import Config
+from gemmsmith.kernel.geometry import Dim3, Geometry
+from gemmsmith.kernel.slots import SlotBytes
+from gemmsmith.kernel.spec import Addresses, KernelSpec
+from gemmsmith.problem import Problem
+from gemmsmith.sim.ptx import parse
+from gemmsmith.sim.syntax import Entry, Immediate
+from gemmsmith.verify.thread_walk import (
+    ABOVE,
+    BELOW,
+    EQUAL,
+    Thread,
+    ThreadWalk,
+    thread_walk,
+)
+
+AXES = ("K", "M", "N", "x", "y", "z", "MN", "MK", "NK")
+_SMALL = (0, 1, 2, 3, 4, 5, 6, 7)
+_LARGEST = {"K": 2**13, "M": 2**23, "N": 2**23, "MN": 2**16, "MK": 2**12, "NK": 2**12}
+_GRID_LIMITS = (2**31 - 1, 65535, 65535)
+_SAME_WALK = Addresses(1 << 40, 1 << 40, 1 << 40, 1 << 40)
+_MOST_EDGES = 24  # for each axis
+_MOST_CONSTANTS = 12
+_MOST_STEPS = {"K": 400_000}  # of all walks along an axis: under a second
+_OTHER_STEPS = 50_000
+_STEPS_PER_K = 50  # integer instructions of one thread; more is a loop that does not end
+_CORNER_THREADS = 16
+_PROBED_K = 512  # a multiple of every usual k-tile
+_NEAR = 2**16  # an extent that a launch may have where another axis is looked at
+_FAR = 2**18  # rows and columns of the product whose blocks are looked at
+
+
+@dataclass(frozen=True)
+class Edge:
+    """From ``value`` on along ``axis`` something is different: an extent (K, M, N, two at once) or a block's index."""
+
+    axis: str
+    value: int
+    where: str
+    text: str
+
+
+@dataclass(frozen=True)
+class KernelEdges:
+    """depths    how far K goes in one round of each loop over K, the largest first; empty if none was found
+    guards    M, N and K: extents that the kernel compares with at ragged edges, beyond the ends of its loops
+    was_read  the code could be read at all
+    """
+
+    depths: tuple[int, ...] = ()
+    edges: tuple[Edge, ...] = ()
+    guards: frozenset[str] = frozenset()
+    was_read: bool = False
+
+    def along(self, axis: str) -> tuple[int, ...]:
+        """The edges along one axis, ascending."""
+        return tuple(sorted({edge.value for edge in self.edges if edge.axis == axis}))
+
+    @property
+    def depth(self) -> int:
+        """The k-tile: the largest depth, or 0."""
+        return self.depths[0] if self.depths else 0
+
+
+def kernel_edges(spec: KernelSpec, config: Config, compiled: CompiledKernel, base: Problem) -> KernelEdges:
+    """What the code of ``spec`` tells about sizes, looked at from the product ``base``; nothing where it cannot be
+    read."""
+    try:
+        entry = parse(compiled.ptx).entry(compiled.entry)
+        probe = _Probe(spec, config, entry, thread_walk(entry), base)
+        return probe.found()
+    except GemmsmithError:
+        return KernelEdges()
+
+
+def legal_grid(geometry: Geometry) -> bool:
+    """Whether CUDA accepts the grid."""
+    return all(1 <= extent <= most for extent, most in zip(geometry.grid, _GRID_LIMITS, strict=True))
+
+
+class _Probe:
+    """Walks single threads at many sizes, and remembers what they met."""
+
+    def __init__(self, spec: KernelSpec, config: Config, entry: Entry, walk: ThreadWalk, base: Problem) -> None:
+        self.spec, self.config, self.entry, self.walk, self.base = spec, config, entry, walk, base
+        self.known: dict[tuple[Problem, Dim3], list[int]] = {}
+        self.left = 0
+        self.constants = sorted({o.bits for site in walk.sites for o in site.operands
+                                 if isinstance(o, Immediate) and o.kind == "int" and 1 < o.bits < 2**23})  # fmt: skip
+
+    def found(self) -> KernelEdges:
+        depths = self._depths()
+        edges = self._single_edges(self.base, depths) + self._block_edges(self._shallow(self.base, depths))
+        edges += self._paired_edges(depths, {edge.text for edge in edges})
+        # A condition may hide behind another one: look again from beyond the first edges.
+        beyond = self._beyond(edges, depths)
+        if beyond != self.base:
+            known = {(edge.axis, edge.text) for edge in edges}
+            more = self._single_edges(beyond, depths, shallow=False) + self._block_edges(beyond)
+            edges += [edge for edge in more if (edge.axis, edge.text) not in known]
+        return KernelEdges(depths, tuple(edges), self._guards(), True)
+
+    def _guards(self) -> frozenset[str]:
+        """Extents at whose ragged edge threads of one block part, and do not at a whole tile's."""
+        found = set()
+        for axis in ("M", "N", "K"):
+            extent = getattr(self.base, axis.lower())
+            whole, ragged = (self._parting(with_extent(self.base, axis, v)) for v in (extent, extent - 1))
+            if ragged - whole:
+                found.add(axis)
+        return frozenset(found)
+
+    def _parting(self, problem: Problem) -> set[int]:
+        """Sites that fall out differently for some threads of one of the last blocks."""
+        launch = self._launch(problem)
+        if launch is None:
+            return set()
+        geometry, arguments = launch
+        step = max(1, geometry.threads // _CORNER_THREADS)
+        numbers = {n for first in range(0, geometry.threads, step) for n in (first, first + step - 1)}
+        found: set[int] = set()
+        # Not the last block along both: a bound on the flat index parts its threads, and guards no row.
+        for block in {(geometry.grid[0] - 1, 0, 0), (0, geometry.grid[1] - 1, 0)}:
+            met = []
+            for number in sorted(n for n in numbers if n < geometry.threads):
+                x, rest = number % geometry.block[0], number // geometry.block[0]
+                thread = Thread(geometry, block, (x, rest % geometry.block[1], rest // geometry.block[1]))
+                met.append(self.walk.follow(thread, arguments, 4000 + _STEPS_PER_K * problem.k).signs)
+            found |= {site for site, signs in enumerate(zip(*met, strict=True)) if len({s for s in signs if s}) > 1}
+        return found
+
+    def _beyond(self, edges: list[Edge], depths: tuple[int, ...]) -> Problem:
+        """Past the edges that whole tiles and the k-tile do not explain."""
+        usual = 4 * max((*depths, self.base.m, self.base.n, self.base.k))
+        extents = {}
+        for axis in ("M", "N", "K"):
+            own = getattr(self.base, axis.lower())
+            largest = max((e.value for e in edges if e.axis == axis and usual < e.value <= _NEAR), default=0)
+            extents[axis.lower()] = max(own, -(-(largest + 1) // max(1, own)) * own if largest else 0)
+        return self.base.with_(**extents)
+
+    # -- loops --------------------------------------------------------------------------------------------------------
+
+    def _depths(self) -> tuple[int, ...]:
+        """ΔK ÷ Δrounds of each loop whose number of rounds grows with K."""
+        small, large = (self._jumps(k) for k in (_PROBED_K, 2 * _PROBED_K))
+        found = set()
+        for loop, rounds in large.items():
+            more = rounds - small.get(loop, 0)
+            if more > 0 and _PROBED_K % more == 0:
+                found.add(_PROBED_K // more)
+        return tuple(sorted(found, reverse=True))
+
+    def _jumps(self, k: int) -> dict[int, int]:
+        problem = self.base.with_(k=k)
+        launch = self._launch(problem)
+        if launch is None:
+            return {}
+        return self.walk.follow(Thread(launch[0]), launch[1], 4000 + _STEPS_PER_K * k).jumps
+
+    # -- edges --------------------------------------------------------------------------------------------------------
+
+    def _single_edges(self, start: Problem, depths: tuple[int, ...], shallow: bool = True) -> list[Edge]:
+        """Along K, M and N; along M and N with few k-tiles, unless a condition may need more."""
+        units = (*depths, start.m, start.n, start.k)
+        other = self._shallow(start, depths) if shallow else start
+        return [edge for axis in ("K", "M", "N") for edge in self._along(start if axis == "K" else other, axis, units)]
+
+    def _shallow(self, start: Problem, depths: tuple[int, ...]) -> Problem:
+        return start.with_(k=min(start.k, 2 * depths[0])) if depths else start
+
+    def _paired_edges(self, depths: tuple[int, ...], explained: set[str]) -> list[Edge]:
+        """Where two extents must be equal or grow together; not what one of them shows alone."""
+        units = (*depths, self.base.m, self.base.n, self.base.k)
+        return [edge for axis in ("MN", "MK", "NK") for edge in self._along(self.base, axis, units)
+                if edge.text not in explained]  # fmt: skip
+
+    def _along(self, start: Problem, axis: str, units: Iterable[int]) -> list[Edge]:
+        values = self._values(_LARGEST[axis], units)
+        return self._search(axis, values, lambda v: self._signs(with_extent(start, axis, v), (0, 0, 0)))
+
+    def _block_edges(self, start: Problem) -> list[Edge]:
+        """Edges that depend on which block it is, in a product with many."""
+        far = far_problem(self.spec, self.config, start)
+        launch = self._launch(far) if far is not None else None
+        if far is None or launch is None:
+            return []
+        found: list[Edge] = []
+        for index, axis in enumerate("xyz"):
+            count = launch[0].grid[index]
+            if count > 1:
+
+                def at(value: int, index: int = index) -> list[int] | None:
+                    block = [0, 0, 0]
+                    block[index] = value
+                    return self._signs(far, (block[0], block[1], block[2]))
+
+                found += self._search(axis, [v for v in self._values(count - 1, ()) if v < count], at)
+        return found
+
+    def _values(self, largest: int, units: Iterable[int]) -> list[int]:
+        """Sizes to look at: small ones, powers of two, and what the code's own constants suggest."""
+        values = set(_SMALL) | {largest}
+        power = 8
+        while power <= largest:
+            values.add(power)
+            power *= 2
+        for constant in self.constants[-_MOST_CONSTANTS:]:
+            values |= {constant - 1, constant, constant + 1}
+        for unit in units:
+            values |= {unit - 1, unit, unit + 1}
+        return sorted(v for v in values if 0 <= v <= largest)
+
+    def _search(self, axis: str, values: list[int], signs_at: Callable[[int], list[int] | None]) -> list[Edge]:
+        """The first values along an axis at which a site has a sign that it never had before."""
+        self.left = _MOST_STEPS.get(axis, _OTHER_STEPS)
+        seen = [0] * len(self.walk.sites)
+        found: dict[int, Edge] = {}
+        before: int | None = None
+        for value in values:
+            signs = signs_at(value)
+            if signs is None:
+                continue
+            if before is not None:
+                for site, sign in enumerate(signs):
+                    fresh = sign & ~seen[site]
+                    for bit in (BELOW, EQUAL, ABOVE):
+                        if fresh & bit and seen[site]:
+                            self._add(found, axis, site, self._first(before, value, site, bit, signs_at), signs_at)
+            seen = [a | b for a, b in zip(seen, signs, strict=True)]
+            before = value
+        return [found[value] for value in sorted(found)][-_MOST_EDGES:]
+
+    def _add(
+        self, found: dict[int, Edge], axis: str, site: int, value: int, signs_at: Callable[[int], list[int] | None]
+    ) -> None:
+        instruction = self.walk.sites[site]
+        at = [value]
+        just_before = signs_at(value - 1) if value > 0 else None
+        if just_before is not None and just_before[site] & EQUAL:
+            at.append(value - 1)
+        for each in at:
+            found.setdefault(each, Edge(axis, each, instruction.where, instruction.text))
+
+    def _first(self, low: int, high: int, site: int, bit: int, signs_at: Callable[[int], list[int] | None]) -> int:
+        """The smallest value above ``low`` at which the site has this sign, if it keeps it up to ``high``."""
+        while high - low > 1:
+            middle = (low + high) // 2
+            signs = signs_at(middle)
+            if signs is not None and signs[site] & bit:
+                high = middle
+            else:
+                low = middle
+        return high
+
+    # -- walks --------------------------------------------------------------------------------------------------------
+
+    def _signs(self, problem: Problem, block: Dim3) -> list[int] | None:
+        """What the first and the last thread of a block meet; None where there is no such launch."""
+        key = problem, block
+        if key in self.known:
+            return self.known[key]
+        launch = self._launch(problem)
+        if launch is None or self.left <= 0:
+            return None
+        geometry, arguments = launch
+        threads = geometry.block
+        last = (threads[0] - 1, threads[1] - 1, threads[2] - 1)
+        signs = [0] * len(self.walk.sites)
+        for thread in ((0, 0, 0), last) if problem.k <= self.base.k else ((0, 0, 0),):
+            met = self.walk.follow(Thread(geometry, block, thread), arguments, 4000 + _STEPS_PER_K * problem.k)
+            self.left -= met.steps
+            signs = [a | b for a, b in zip(signs, met.signs, strict=True)]
+        self.known[key] = signs
+        return signs
+
+    def _launch(self, problem: Problem) -> tuple[Geometry, dict[str, bytes]] | None:
+        try:
+            planned = plan_launches(self.spec, self.config, problem, _SAME_WALK).kernel
+        except (GemmsmithError, ArithmeticError, ValueError):
+            return None
+        if not legal_grid(planned.geometry):
+            return None
+        filled = [a.filled([*_SAME_WALK, 1 << 40]) if isinstance(a, SlotBytes) else a for a in planned.arguments]
+        names = [parameter.name for parameter in self.entry.parameters]
+        return planned.geometry, {n: a for n, a in zip(names, filled, strict=False) if isinstance(a, bytes)}
+
+
+def with_extent(start: Problem, axis: str, value: int) -> Problem:
+    """The product with another extent: along K, M, N, or two of them at once."""
+    return start.with_(**{extent.lower(): value for extent in axis})
+
+
+def far_problem(spec: KernelSpec, config: Config, start: Problem, largest: int = _FAR) -> Problem | None:
+    """A product with as many whole tiles as CUDA's grids allow, up to ``largest`` rows and columns; None: none fits.
+
+    ``start`` has whole tiles, so multiples of it have, too.
+    """
+    times_m, times_n = max(1, largest // max(1, start.m)), max(1, largest // max(1, start.n))
+    while times_m > 1 or times_n > 1:
+        far = start.with_(m=start.m * times_m, n=start.n * times_n)
+        try:
+            if legal_grid(spec.geometry(far, config)):
+                return far
+        except GemmsmithError:
+            return None
+        times_m, times_n = max(1, times_m // 2), max(1, times_n // 2)
+    return None
+
+
+__all__ = ["AXES", "Edge", "KernelEdges", "far_problem", "kernel_edges", "legal_grid", "with_extent"]

@@ -1,0 +1,120 @@
+"""Races as their author reads them: who accesses what, at which two lines, in which iterations."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from gemmsmith.sim.hazards import Hazard, HazardKind
+from gemmsmith.sim.spots import Spot
+from gemmsmith.verify.element_names import operand_at, shared_name
+from gemmsmith.verify.fault_loops import iterations, kernel_place
+from gemmsmith.verify.fault_marks import Marker
+from gemmsmith.verify.fault_report import FaultReport
+from gemmsmith.verify.fault_words import (
+    barrier_between,
+    block_name,
+    does,
+    in_iteration,
+    is_write,
+    legend,
+    race_title,
+    thread_name,
+    when,
+)
+
+_MOST_ALIKE = 6  # pairs of lines that are named beside the first
+
+
+@dataclass(frozen=True)
+class RaceReporter(Marker):
+    """Reports the races of one launch."""
+
+    def races(self, hazards: tuple[Hazard, ...]) -> list[FaultReport]:
+        """One report: the first race in full, the others by their lines."""
+        # What orders two blocks or warps orders the lanes of one warp too.
+        hazards = tuple(sorted(hazards, key=lambda h: 0 if h.across_blocks else 1 if h.across_warps else 2))
+        made = [self._race(hazard) for hazard in hazards[:1]]
+        rest = hazards[1:]
+        if not made or not rest:
+            return made
+        named = [f"{self._lines(h)} ({self._element(h)})" for h in rest[:_MOST_ALIKE]]
+        count = f"{len(rest)} more pair{'s' if len(rest) != 1 else ''} of accesses race{'s' if len(rest) == 1 else ''}"
+        more = f" and {len(rest) - len(named)} more" if len(rest) > len(named) else ""
+        ptx = tuple(text for h in rest for text in (h.first.text, h.second.text))
+        first = made[0]
+        return [replace(first, notes=(*first.notes, f"{count} like this: {'; '.join(named)}{more}"),
+                        ptx=(*first.ptx, *ptx), alike=len(rest))]  # fmt: skip
+
+    def _lines(self, hazard: Hazard) -> str:
+        """The two lines of a race; of a helper that is none of the user's, the line that calls it."""
+        spots = [side.spot for side in (hazard.first, hazard.second) if side.spot is not None]
+        places = [(s.file, s.line) if self.source.tree(s.file) is not None else kernel_place(s) for s in spots]
+        one, two = (f"line {line}" if file == self.source.path.name else f"{file}:{line}" for file, line in places)
+        return f"{one} with itself" if one == two else f"{one} and {two}"
+
+    def _element(self, hazard: Hazard, spot: Spot | None = None) -> str:
+        if hazard.is_global:
+            operand = operand_at(self.operands, hazard.address)
+            return operand.element(hazard.address) if operand is not None else hazard.memory
+        return self._shared(hazard, spot or hazard.first.spot)[0]
+
+    def _shared(self, hazard: Hazard, spot: Spot | None) -> tuple[str, str]:
+        tree = self.source.tree(spot.file) if spot is not None else None
+        pointer, line = "", 0
+        if spot is not None and hazard.array is not None:
+            expression = self.expression(spot, hazard.array.name, is_write(spot.verb), (hazard.array, hazard.address))
+            pointer, line = (expression.name, spot.line) if expression is not None else ("", 0)
+        named = shared_name(hazard.array, hazard.address, self.source, tree, line, pointer)
+        return named.element, named.facts
+
+    def _race(self, hazard: Hazard) -> FaultReport:
+        first, second = hazard.first.spot, hazard.second.spot
+        assert first is not None
+        assert second is not None
+        element, name = self._element(hazard), self._array_name(hazard)
+        place = None if hazard.array is None else (hazard.array, hazard.address)
+        apart = hazard.across_blocks
+        one, two = thread_name(first, apart), thread_name(second, apart)
+        rounds = iterations(first, self.source), iterations(second, self.source)
+        same = rounds[0] == rounds[1]
+        words = (
+            f"1. {one} {does(first.verb)} {element} here{in_iteration(rounds[0], same)}",
+            f"2. {two} {does(second.verb)} {element} here without waiting{in_iteration(rounds[1], same)}",
+        )
+        here = self.marks(first, words[0], name, is_write(first.verb), place)
+        there = self.marks(second, words[1], name, is_write(second.verb), place)
+        marks = [*here, *there, *self.loop_heads((first, second))]
+        title = race_title(hazard.kind, one, two, first.verb, second.verb, element)
+        together = same and hazard.kind is HazardKind.WRITE_AFTER_WRITE and hazard.first.where == hazard.second.where
+        between = barrier_between(here[-1:], there[-1:], rounds)
+        notes = [*when(rounds, same), *self._race_notes(hazard, first, between, together)]
+        return FaultReport("race", title, tuple(marks), tuple(filter(None, notes)),
+                           (hazard.first.text, hazard.second.text))  # fmt: skip
+
+    def _array_name(self, hazard: Hazard) -> str:
+        if not hazard.is_global:
+            return hazard.array.name if hazard.array is not None else ""
+        operand = operand_at(self.operands, hazard.address)
+        return operand.name if operand is not None else ""
+
+    def _race_notes(self, hazard: Hazard, first: Spot, between: str, together: bool) -> list[str]:
+        notes = []
+        if hazard.kind is HazardKind.IN_FLIGHT_COPY:
+            notes.append("an asynchronous copy goes on in the background: its own thread must wait for it "
+                         "(cp.async.wait_group, __pipeline_wait_prior), then a barrier must follow")  # fmt: skip
+        elif together:
+            notes.append("two threads write one element at the same line: give each thread an element of its own, "
+                         "let one thread write, or use an atomic")  # fmt: skip
+        elif hazard.across_blocks:
+            notes.append("no barrier makes blocks wait for one another: use atomics, a fence and a flag, or a second "
+                         "launch")  # fmt: skip
+        elif hazard.across_warps:
+            notes.append(f"nothing makes either thread wait for the other: {between} a __syncthreads() "
+                         "that all threads of the block reach")  # fmt: skip
+        else:
+            notes.append(f"both threads are in one warp, which does not run in step: {between} a "
+                         "__syncthreads() or __syncwarp()")  # fmt: skip
+        facts = "" if hazard.is_global else self._shared(hazard, first)[1]
+        place = "" if hazard.across_blocks else f"in {block_name(first)}"
+        notes.append("; ".join(filter(None, (facts, place, legend(first)))))
+        return notes

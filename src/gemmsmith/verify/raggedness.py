@@ -1,0 +1,108 @@
+"""Which multiples M, N and K must have, for a kernel that fails at a shape that is no multiple of its tile.
+
+A kernel without guards is right for whole tiles, by design. One with guards that fails at a ragged edge is wrong: it
+was meant to handle it. What only reads a little outside its matrices, and gives the right result all the same, counts
+as without guards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from gemmsmith.problem import Problem
+from gemmsmith.verify.kernel_edges import KernelEdges, with_extent
+from gemmsmith.verify.trial import Trial
+from gemmsmith.verify.verdict import Verdict
+
+Run = Callable[[Trial], Verdict | None]
+_SHORT_BY = (1, 2, 3)
+_USUAL_DEPTHS = (8, 16, 32)
+_SLACK = 1 << 18  # bytes: what a tile past the edge reads
+
+
+@dataclass(frozen=True)
+class Multiples:
+    """M, N and K must be multiples of these; 1: any."""
+
+    m: int = 1
+    n: int = 1
+    k: int = 1
+
+    def up(self, problem: Problem) -> Problem:
+        """The product with extents rounded up to multiples."""
+        return problem.with_(m=_up(problem.m, self.m), n=_up(problem.n, self.n), k=_up(problem.k, self.k))
+
+    def __str__(self) -> str:
+        words = [f"{step} in {axis}" for axis, step in (("M", self.m), ("N", self.n), ("K", self.k)) if step > 1]
+        return ", ".join(words)
+
+
+ANY = Multiples()
+
+
+@dataclass(frozen=True)
+class Raggedness:
+    """What is right at ragged shapes. ``wrong``: an extent whose guards are, and the trial that shows it."""
+
+    multiples: Multiples
+    wrong: str = ""
+    trial: Trial | None = None
+    verdict: Verdict | None = None
+
+
+def find_raggedness(
+    run: Run, trial: Trial, verdict: Verdict | None, base: Problem, tile: tuple[int, int], edges: KernelEdges,
+    axes: tuple[str, ...] = ("M", "N", "K"),
+) -> Raggedness:  # fmt: skip
+    """``trial`` failed with ``verdict`` at a ragged shape, or has no launch there; ``base`` has whole tiles and is
+    right. ``run`` gives no verdict where there is no launch. ``axes``: extents that must stay equal are one axis, "MN".
+    """
+
+    def passes(tried: Trial) -> bool:
+        judged = run(tried)
+        return judged is not None and judged.trusted
+
+    vector = max(1, 16 // base.dtype.itemsize)
+    whole = {"M": tile[0], "N": tile[1], "K": edges.depth or base.k}
+    found: dict[str, int] = {}
+    aligned = replace(trial, problem=base.with_(m=base.m + 1, n=_less(base.n, vector), k=base.k + vector))
+    if (
+        verdict is not None
+        and any("misaligned" in reason for reason in verdict.reasons)
+        and (len(axes) == 3 and passes(aligned))
+    ):
+        return Raggedness(Multiples(1, vector, vector))
+    for axis in axes:
+        step, extent = max(whole[each] for each in axis), getattr(base, axis[0].lower())
+
+        def single(less: int, axis: str = axis, extent: int = extent) -> Trial:
+            return replace(trial, problem=with_extent(base, axis, max(1, extent - less)))
+
+        near = {less: run(single(less)) for less in _SHORT_BY}
+        failed = [less for less, judged in near.items() if judged is None or not judged.trusted]
+        if not failed:
+            found[axis] = 1
+        elif len(failed) < len(near) and near[failed[0]] is not None:  # no step explains that
+            return Raggedness(Multiples(), axis, single(failed[0]), near[failed[0]])
+        elif vector > 1 and passes(single(vector)):
+            found[axis] = vector
+        else:
+            finer = sorted({*edges.depths, *_USUAL_DEPTHS}) if axis == "K" else []
+            coarser = [step * times for times in (1, 2, 4, 8) if step * times < extent]
+            fits = (d for d in (*(d for d in finer if vector < d < step), *coarser) if passes(single(d)))
+            found[axis] = next(fits, extent)
+            if near[1] is not None and edges.guards & set(axis) and not passes(replace(single(1), slack=_SLACK)):
+                return Raggedness(Multiples(), axis, single(1), near[1])
+    if all(step == 1 for step in found.values()) and verdict is not None:
+        return Raggedness(Multiples(), "MNK", trial, verdict)
+    m, n, k = (next(step for axis, step in found.items() if each in axis) for each in "MNK")
+    return Raggedness(Multiples(m, n, k))
+
+
+def _less(extent: int, step: int) -> int:
+    return extent - step if extent > step else extent
+
+
+def _up(extent: int, step: int) -> int:
+    return -(-extent // step) * step

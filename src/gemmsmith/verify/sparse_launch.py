@@ -1,0 +1,159 @@
+"""Launch a few blocks of a product that is far larger than this machine's memory, and judge what they write.
+
+Simulated memory exists where it is touched. A first run of the blocks shows which pages of C they write; then the rows
+of A and the columns of B that belong to these get data, and the blocks run again. Data are small positive integers, so
+every sum is exact and no output is 0: what is not 0 was written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gemmsmith.call import binding
+from gemmsmith.call.launch_plan import plan_launches
+from gemmsmith.errors import SimulationError
+from gemmsmith.kernel.config import Config
+from gemmsmith.kernel.spec import Addresses, KernelSpec
+from gemmsmith.problem import Problem
+from gemmsmith.sim.device import SimDevice
+from gemmsmith.verify.arithmetic import exact_limit
+
+Array = NDArray[Any]
+_LARGEST_VALUE = 3
+_DENSE = 2**22  # elements: an operand up to this size is filled as a whole
+
+
+def is_exact(spec: KernelSpec, problem: Problem) -> bool:
+    """Whether the sums of this product can be judged exactly."""
+    return problem.k * _LARGEST_VALUE**2 <= exact_limit(spec) and problem.out_dtype.name != "int8"
+
+
+@dataclass(frozen=True)
+class _Matrix:
+    """A matrix in simulated memory, as op(A) or op(B): ``view[row, column]`` whatever the layout."""
+
+    address: int
+    stored: Array
+    transposed: bool
+
+    @property
+    def view(self) -> Array:
+        return self.stored.T if self.transposed else self.stored
+
+
+def sparse_reasons(
+    device: SimDevice, spec: KernelSpec, config: Config, problem: Problem, blocks: Sequence[int], written: int,
+    compile_fn: binding.CompileFn, dry_k: int,
+) -> tuple[str, ...]:  # fmt: skip
+    """Why the result of these blocks is wrong; empty if it is right. They must write ``written`` outputs.
+
+    ``dry_k``: a small K for the first run; it writes the same outputs.
+    """
+    a = _matrix(device, problem.a_shape, problem.lda, problem.dtype.numpy, problem.trans_a)
+    b = _matrix(device, problem.b_shape, problem.ldb, problem.dtype.numpy, problem.trans_b)
+    c = _matrix(device, problem.c_shape, problem.ldc, problem.out_dtype.numpy, False)
+    named = spec.signature.named if not spec.is_rung else str
+    for each, role in ((a, "A"), (b, "B"), (c, spec.signature.output)):
+        device.label(each.address, named(role), each.stored.itemsize)
+    extra = [_matrix(device, problem.c_shape, problem.ldc, problem.out_dtype.numpy, False)] if spec.signature.has(
+        "D") else []  # fmt: skip
+    addresses = Addresses(a.address, b.address, c.address, extra[0].address if extra else 0)
+
+    def run(product: Problem) -> None:
+        plan = plan_launches(spec, config, product, addresses)
+        if plan.prologue or plan.workspace_bytes:
+            raise SimulationError("a kernel with a prologue is not run on parts of its operands")
+        for step in binding.load_plan(device, plan, compile_fn).steps(addresses):
+            device.launch(step.loaded, step.launch, blocks)
+
+    try:
+        device.memory.keep_changes(True)
+        run(problem.with_(k=min(dry_k, problem.k)))
+        rows, columns = _touched(device, problem, c)
+        rng = np.random.Generator(np.random.PCG64(problem.k))
+        _fill(a.view, rows, rng)
+        _fill(b.view.T, columns, rng)
+        run(problem)
+        return _judged(problem, a, b, _written(device, problem, c), written)
+    except SimulationError as error:
+        return (f"{type(error).__name__}: {error.message}", *filter(None, error.hint.split("\n")))
+    finally:
+        device.memory.keep_changes(False)
+
+
+def _matrix(device: SimDevice, shape: tuple[int, int], ld: int, dtype: Any, transposed: bool) -> _Matrix:
+    itemsize = np.dtype(dtype).itemsize
+    nbytes = max(1, ((shape[0] - 1) * ld + shape[1]) * itemsize)
+    address = device.allocate(nbytes)
+    found = device.memory.locate(address, 1)
+    assert found is not None
+    flat = found[1].view(dtype)
+    stored = np.lib.stride_tricks.as_strided(flat, shape, (ld * itemsize, itemsize))
+    return _Matrix(address, stored, transposed)
+
+
+def _fill(lines: Array, chosen: Array, rng: np.random.Generator) -> None:
+    """Small integers in the chosen lines (rows of A, columns of B), or in all of a small operand."""
+    chosen = np.arange(lines.shape[0]) if lines.size <= _DENSE else chosen
+    lines[chosen] = rng.integers(1, _LARGEST_VALUE + 1, (len(chosen), lines.shape[1])).astype(lines.dtype)
+
+
+def _touched(device: SimDevice, problem: Problem, c: _Matrix) -> tuple[Array, Array]:
+    """Rows and columns of C on the pages that were written."""
+    rows: set[int] = set()
+    columns: set[int] = set()
+    size = c.stored.itemsize
+    for start, end in device.memory.written_ranges(c.address):
+        first, last = start // size, min(-(-end // size), problem.m * problem.ldc) - 1
+        rows.update(range(first // problem.ldc, last // problem.ldc + 1))
+        if last - first >= problem.ldc:
+            columns.update(range(problem.n))
+        else:
+            columns.update((i % problem.ldc) for i in range(first, last + 1))
+    return np.array(sorted(r for r in rows if r < problem.m), np.int64), np.array(
+        sorted(j for j in columns if j < problem.n), np.int64)  # fmt: skip
+
+
+def _written(device: SimDevice, problem: Problem, c: _Matrix) -> tuple[Array, Array, Array]:
+    """Row, column and value of every output that is not 0."""
+    parts = []
+    size = c.stored.itemsize
+    flat = device.memory.data(c.address).view(c.stored.dtype)
+    for start, end in device.memory.written_ranges(c.address):
+        part = flat[start // size : end // size]
+        index = np.flatnonzero(part) + start // size
+        parts.append((index // problem.ldc, index % problem.ldc, flat[index]))
+    if not parts:
+        none = np.zeros(0, np.int64)
+        return none, none, none
+    rows, columns, values = (np.concatenate(each) for each in zip(*parts, strict=True))
+    return rows, columns, values
+
+
+def _judged(
+    problem: Problem, a: _Matrix, b: _Matrix, found: tuple[Array, Array, Array], written: int
+) -> tuple[str, ...]:
+    rows, columns, values = found
+    outside = (rows >= problem.m) | (columns >= problem.n)
+    if outside.any():
+        return (f"{int(np.count_nonzero(outside))} values were written outside C",)
+    if rows.size != written:
+        return (f"the blocks wrote {rows.size} outputs, and should have written {written}",)
+    own_rows, at_row = np.unique(rows, return_inverse=True)
+    own_columns, at_column = np.unique(columns, return_inverse=True)
+    left, right = a.view[own_rows].astype(np.float64), b.view[:, own_columns].astype(np.float64)
+    expected = (left @ right)[at_row, at_column]
+    wrong = np.asarray(values, np.float64) != expected
+    if not wrong.any():
+        return ()
+    n = int(np.flatnonzero(wrong)[0])
+    place, got = f"({int(rows[n])}, {int(columns[n])})", float(values[n])
+    return (
+        f"{int(np.count_nonzero(wrong))} of {rows.size} outputs that were looked at are wrong: the first at {place}, "
+        f"got {got!r}, expected {float(expected[n])!r}",
+    )

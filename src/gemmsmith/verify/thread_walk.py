@@ -1,0 +1,431 @@
+"""Follow one thread through a kernel's integer code: which comparisons fall out how, and how often loops run.
+
+Index arithmetic, loop bounds and guards of a product depend on sizes, block and thread, not on data. So one thread's
+path costs a few Python operations for each of these instructions, and floating-point work is left out. Shapes for a
+check are found that way (kernel_edges.py): no launch is needed to learn that a branch is taken from K = 1001 on.
+
+A *site* is an instruction that treats numbers differently on two sides of a limit: a comparison, a minimum, a mask, a
+conversion to a narrower type. For each site the walk keeps the signs of (number − limit) that occurred.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from gemmsmith.kernel.geometry import Dim3, Geometry
+from gemmsmith.sim.syntax import Address, Entry, Immediate, Instruction, Negated, Operand, Register, Symbol, Vector
+from gemmsmith.verify.integer_ops import (
+    Value,
+    comparison,
+    computation,
+    conversion,
+    float_of,
+    read_as,
+    type_of,
+)
+
+BELOW, EQUAL, ABOVE = 1, 2, 4
+_STOP = -1
+_MOST_STEPS = 60_000  # of one walk, unless told otherwise
+
+Registers = list[Value]
+Step = Callable[[Registers], int | None]
+"""Runs one instruction; returns where to go on, if not at the next."""
+
+
+@dataclass(frozen=True)
+class Thread:
+    """A thread of a launch."""
+
+    geometry: Geometry
+    block: Dim3 = (0, 0, 0)
+    thread: Dim3 = (0, 0, 0)
+
+    def special(self) -> dict[str, int]:
+        """The special registers that tell threads and blocks apart."""
+        g = self.geometry
+        found: dict[str, int] = {}
+        values = (("tid", self.thread), ("ntid", g.block), ("ctaid", self.block), ("nctaid", g.grid))
+        for name, dims in values:
+            found |= {f"%{name}.{axis}": value for axis, value in zip("xyz", dims, strict=True)}
+        number = self.thread[0] + g.block[0] * (self.thread[1] + g.block[1] * self.thread[2])
+        return found | {"%laneid": number % 32, "%warpid": number // 32}
+
+
+@dataclass
+class Walk:
+    """What one thread met.
+
+    signs      of each site: which of BELOW, EQUAL and ABOVE occurred
+    jumps      how often each branch that leads back was taken
+    complete   it ended, and no branch depended on what is not known
+    """
+
+    signs: list[int]
+    jumps: dict[int, int] = field(default_factory=dict)
+    complete: bool = True
+    steps: int = 0
+
+
+class ThreadWalk:
+    """The integer code of an entry, ready to be followed with any arguments."""
+
+    def __init__(self, entry: Entry) -> None:
+        self.sites: list[Instruction] = []
+        self._signs: list[int] = []
+        self._jumps: dict[int, int] = {}
+        self._complete = True
+        self._slots: dict[str, int] = {}
+        self._special: dict[int, str] = {}
+        self._parameters: dict[int, tuple[str, int, int]] = {}
+        self._labels: dict[str, int] = {}
+        needed = _needed(entry.instructions)
+        kept = [n for n, each in enumerate(entry.instructions) if _is_kept(each, needed)]
+        position = {n: at for at, n in enumerate(kept)}
+        for label, target in entry.labels:
+            later = next((n for n in kept if n >= target), None)
+            self._labels[label] = position[later] if later is not None else len(kept)
+        self._tables = dict(entry.tables)
+        self._steps = [self._step(entry.instructions[n], at) for at, n in enumerate(kept)]
+
+    def follow(self, thread: Thread, arguments: Mapping[str, bytes], most_steps: int = _MOST_STEPS) -> Walk:
+        """Walk as ``thread``; ``arguments`` by the names of the entry's parameters, unknown ones left out."""
+        special = thread.special()
+        registers: Registers = [None] * len(self._slots)
+        for slot, name in self._special.items():
+            registers[slot] = special.get(name)
+        for slot, (name, offset, width) in self._parameters.items():
+            data = arguments.get(name, b"")[offset : offset + width]
+            registers[slot] = int.from_bytes(data, "little") if len(data) == width else None
+        self._signs = [0] * len(self.sites)
+        self._jumps, self._complete = {}, True
+        steps, at, end, taken = self._steps, 0, len(self._steps), 0
+        while 0 <= at < end and taken < most_steps:
+            target = steps[at](registers)
+            at = at + 1 if target is None else target
+            taken += 1
+        self._complete &= taken < most_steps
+        return Walk(self._signs, self._jumps, self._complete, taken)
+
+    # -- instructions as steps ----------------------------------------------------------------------------------------
+
+    def _step(self, each: Instruction, at: int) -> Step:
+        plain = self._unguarded(each, at)
+        if each.guard is None:
+            return plain
+        guard, wanted = self._slot(each.guard.name), not each.negated
+        targets = [self._slot(name) for name in written_registers(each)]
+
+        def guarded(registers: Registers) -> int | None:
+            held = registers[guard]
+            if held is None:
+                self._complete = False
+                for target in targets:
+                    registers[target] = None
+                return None
+            return plain(registers) if bool(held) == wanted else None
+
+        return guarded
+
+    def _unguarded(self, each: Instruction, at: int) -> Step:
+        opcode = each.opcode
+        if opcode == "bra":
+            return self._branch(self._label(each.operands[0]), at)
+        if opcode in ("ret", "exit", "trap"):
+            return lambda _: _STOP
+        if opcode == "brx":
+            return self._indirect(each)
+        if opcode == "setp":
+            return self._compare(each)
+        if opcode == "selp":
+            return self._select(each)
+        if opcode == "cvt":
+            return self._convert(each)
+        if opcode == "ld" and ".param" in each.name and isinstance(each.operands[0], Register):
+            return lambda _: None  # set before the walk
+        if each.name.endswith(".pred"):
+            return self._logic(each)
+        return self._compute(each)
+
+    def _branch(self, target: int, at: int) -> Step:
+        if target > at:
+            return lambda _: target
+
+        def back(_: Registers) -> int:
+            self._jumps[at] = self._jumps.get(at, 0) + 1
+            return target
+
+        return back
+
+    def _indirect(self, each: Instruction) -> Step:
+        index, table = self._source(each.operands[0]), each.operands[1]
+        names = self._tables.get(table.name, ()) if isinstance(table, Symbol) else ()
+        targets = [self._labels[name] for name in names]
+
+        def jump(registers: Registers) -> int | None:
+            chosen = index(registers)
+            if chosen is None or chosen >= len(targets):
+                self._complete = False
+                return None
+            return targets[chosen]
+
+        return jump
+
+    def _compare(self, each: Instruction) -> Step:
+        kind, test = type_of(each.name), comparison(each.name)
+        combined = [word for word in each.name.split(".") if word in ("and", "or", "xor")]
+        targets = 2 if len(each.operands) > 3 + bool(combined) else 1
+        slots = [self._slot(o.name) if isinstance(o, Register) else -1 for o in each.operands[:targets]]
+        if kind is None or test is None or (kind[0] == "f" and kind[1] == 16):
+            return self._unknown(slots)
+        letter, width = kind
+        a, b = (self._source(operand) for operand in each.operands[targets : targets + 2])
+        other = self._source(each.operands[targets + 2]) if combined else None
+        site = self._site(each) if letter != "f" else -1
+        word = combined[0] if combined else ""
+
+        def compare(registers: Registers) -> None:
+            x, y = a(registers), b(registers)
+            if x is None or y is None:
+                result: Value = None
+            else:
+                left = float_of(x, width) if letter == "f" else read_as(x, letter, width)
+                right = float_of(y, width) if letter == "f" else read_as(y, letter, width)
+                if site >= 0:
+                    self._signs[site] |= BELOW if left < right else ABOVE if left > right else EQUAL
+                result = int(test(left, right))
+            for number, slot in enumerate(slots):
+                if slot >= 0:
+                    own = result if number == 0 or result is None else 1 - result
+                    registers[slot] = _combined(word, own, other(registers)) if other is not None else own
+
+        return compare
+
+    def _select(self, each: Instruction) -> Step:
+        slot, (a, b, p) = self._target(each), (self._source(operand) for operand in each.operands[1:4])
+
+        def select(registers: Registers) -> None:
+            held = p(registers)
+            registers[slot] = None if held is None else a(registers) if held else b(registers)
+
+        return select
+
+    def _convert(self, each: Instruction) -> Step:
+        kinds, slot = conversion(each.name), self._target(each)
+        if kinds is None:
+            return self._unknown([slot])
+        (to, width), (letter, before) = kinds
+        source, mask = self._source(each.operands[1]), (1 << self._width(each)) - 1
+        limit = 1 << (width - (to == "s"))
+        site = self._site(each) if width < before else -1
+
+        def convert(registers: Registers) -> None:
+            x = source(registers)
+            if x is None:
+                registers[slot] = None
+                return
+            number = read_as(x, letter, before)
+            if site >= 0:
+                self._signs[site] |= ABOVE if number >= limit else BELOW
+            registers[slot] = read_as(number, to, width) & mask
+
+        return convert
+
+    def _logic(self, each: Instruction) -> Step:
+        slot, sources = self._target(each), [self._source(operand) for operand in each.operands[1:]]
+        opcode = each.opcode
+
+        def logic(registers: Registers) -> None:
+            values = [source(registers) for source in sources]
+            first = values[0]
+            if opcode in ("and", "or", "xor"):
+                registers[slot] = _combined(opcode, first, values[1])
+            else:
+                registers[slot] = None if first is None else 1 - first if opcode == "not" else first
+
+        return logic
+
+    def _compute(self, each: Instruction) -> Step:
+        found = computation(each.name)
+        targets = [self._slot(name) for name in written_registers(each)]
+        if found is None or len(targets) != 1 or any(isinstance(o, (Vector, Address)) for o in each.operands):
+            return self._unknown(targets)
+        run, letter, width = found
+        slot, mask = targets[0], (1 << self._width(each)) - 1
+        sources = [self._source(operand) for operand in each.operands[1:]]
+        wide = ".wide" in each.name
+        limit = _limit(each)
+        site = self._site(each) if limit is not None else -1
+
+        def compute(registers: Registers) -> None:
+            values: list[int] = []
+            for number, source in enumerate(sources):
+                x = source(registers)
+                if x is None:
+                    registers[slot] = None
+                    return
+                values.append(read_as(x, letter, 2 * width if wide and number == 2 else width))
+            if site >= 0:
+                assert limit is not None
+                other = values[1] if limit == 0 else limit
+                self._signs[site] |= BELOW if values[0] < other else ABOVE if values[0] > other else EQUAL
+            registers[slot] = run(*values) & mask
+
+        return compute
+
+    def _unknown(self, slots: Sequence[int]) -> Step:
+        known = [slot for slot in slots if slot >= 0]
+
+        def forget(registers: Registers) -> None:
+            for slot in known:
+                registers[slot] = None
+
+        return forget
+
+    # -- operands -----------------------------------------------------------------------------------------------------
+
+    def _slot(self, name: str) -> int:
+        return self._slots.setdefault(name, len(self._slots))
+
+    def _target(self, each: Instruction) -> int:
+        first = each.operands[0]
+        return self._slot(first.name if isinstance(first, Register) else "")
+
+    def _width(self, each: Instruction) -> int:
+        """Bits of the result."""
+        kind = conversion(each.name)
+        if kind is not None:
+            return max(32, kind[0][1])
+        last = type_of(each.name)
+        width = last[1] if last is not None else 64
+        return 2 * width if ".wide" in each.name else width
+
+    def _site(self, each: Instruction) -> int:
+        self.sites.append(each)
+        return len(self.sites) - 1
+
+    def _label(self, operand: Operand) -> int:
+        return self._labels[operand.name] if isinstance(operand, Symbol) else _STOP
+
+    def _source(self, operand: Operand) -> Callable[[Registers], Value]:
+        if isinstance(operand, Immediate):
+            bits = operand.bits
+            return lambda _: bits
+        if isinstance(operand, Negated):
+            slot = self._slot(operand.register.name)
+            return lambda registers: None if registers[slot] is None else 1 - (registers[slot] or 0)
+        if isinstance(operand, Register):
+            slot = self._slot(operand.name)
+            return lambda registers: registers[slot]
+        if isinstance(operand, Symbol) and operand.name.startswith("%"):
+            slot = self._slot(operand.name)
+            self._special[slot] = operand.name
+            return lambda registers: registers[slot]
+        return lambda _: None
+
+    def read_parameters(self, entry: Entry) -> None:
+        """Find which register each parameter is loaded to."""
+        for each in entry.instructions:
+            place = each.operands[1] if len(each.operands) == 2 else None
+            kind = type_of(each.name)
+            if not each.name.startswith("ld.param") or not isinstance(place, Address) or kind is None:
+                continue
+            base = place.base
+            items = each.operands[0].items if isinstance(each.operands[0], Vector) else (each.operands[0],)
+            for number, item in enumerate(items):
+                if isinstance(item, Register) and item.name in self._slots and isinstance(base, Symbol):
+                    offset = place.offset + number * kind[1] // 8
+                    self._parameters[self._slots[item.name]] = base.name, offset, kind[1] // 8
+
+
+def thread_walk(entry: Entry) -> ThreadWalk:
+    """The integer code of ``entry``."""
+    walk = ThreadWalk(entry)
+    walk.read_parameters(entry)
+    return walk
+
+
+def _combined(word: str, a: Value, b: Value) -> Value:
+    """A predicate of two; one of them may decide alone."""
+    if word == "and" and 0 in (a, b):
+        return 0
+    if word == "or" and 1 in (a, b):
+        return 1
+    if a is None or b is None:
+        return None
+    return a & b if word == "and" else a | b if word == "or" else a ^ b
+
+
+def _limit(each: Instruction) -> int | None:
+    """The number at which an instruction begins to change its first operand; 0: its second operand; None: never."""
+    if each.opcode in ("min", "max"):
+        return 0
+    last = each.operands[-1]
+    if each.opcode == "and" and isinstance(last, Immediate) and 0 < last.bits < 1 << 31:
+        kept = last.bits | ((last.bits & -last.bits) - 1)  # with the bits below the mask, which are no limit
+        return kept if kept & (kept + 1) == 0 else None
+    if each.opcode == "rem" and isinstance(last, Immediate) and last.bits > 1:
+        return last.bits - 1
+    return None
+
+
+def written_registers(each: Instruction) -> list[str]:
+    """The registers that an instruction writes."""
+    if each.opcode in ("st", "bra", "brx", "ret", "exit", "bar", "barrier", "red", "membar", "fence", "cp", "trap"):
+        return []
+    first = each.operands[:1]
+    if each.opcode in ("setp", "shfl", "match") and len(each.operands) > 1:
+        combined = any(word in ("and", "or", "xor") for word in each.name.split("."))
+        first = each.operands[: 2 if each.opcode == "setp" and len(each.operands) > 3 + combined else 1]
+    found: list[str] = []
+    for operand in first:
+        items = operand.items if isinstance(operand, Vector) else (operand,)
+        found += [item.name for item in items if isinstance(item, Register)]
+    return found
+
+
+def _sources(each: Instruction) -> list[str]:
+    found: list[str] = []
+    for operand in each.operands[1:] if each.opcode not in ("bra", "brx") else each.operands:
+        if isinstance(operand, Register):
+            found.append(operand.name)
+        elif isinstance(operand, Negated):
+            found.append(operand.register.name)
+    return found + ([each.guard.name] if each.guard is not None else [])
+
+
+_CONTROL = ("bra", "brx", "ret", "exit", "trap")
+
+
+def _has_site(each: Instruction) -> bool:
+    kind, types = type_of(each.name), conversion(each.name)
+    if each.opcode == "cvt":
+        return types is not None and types[0][1] < types[1][1]
+    if kind is None or kind[0] == "f":
+        return False
+    return each.opcode == "setp" or _limit(each) is not None
+
+
+def _needed(instructions: Sequence[Instruction]) -> set[str]:
+    """The registers that branches and sites depend on."""
+    needed: set[str] = set()
+    for each in instructions:
+        if each.opcode in _CONTROL or _has_site(each):
+            needed.update(_sources(each))
+            needed.update(written_registers(each))
+    writers: dict[str, list[Instruction]] = {}
+    for each in instructions:
+        for name in written_registers(each):
+            writers.setdefault(name, []).append(each)
+    pending = list(needed)
+    while pending:
+        for each in writers.get(pending.pop(), ()):
+            fresh = [name for name in _sources(each) if name not in needed]
+            needed.update(fresh)
+            pending += fresh
+    return needed
+
+
+def _is_kept(each: Instruction, needed: set[str]) -> bool:
+    return each.opcode in _CONTROL or _has_site(each) or any(name in needed for name in written_registers(each))

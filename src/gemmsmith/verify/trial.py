@@ -1,0 +1,54 @@
+"""One trial of a check: what is launched, and which of the kernel's properties it tests."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from gemmsmith.problem import Problem
+
+DISTINCT = "M, N and K all different"
+RAGGED = "a shape that is no multiple of the tile"
+UNREAD = "C is not read when beta = 0"
+SCALED = "alpha and beta"
+BATCH = "a batch of three"
+PADDED = "padded rows"
+ODD = "rows that start on no multiple of 16 bytes"
+SQUARE = "M = N, and another K"
+LARGE = "more than 2³¹ elements"
+NO_K = "K = 0"
+GUARDED = "a ragged edge, which the kernel guards"
+
+
+class Size(Enum):
+    """How much of a product is run: all of it, some blocks, or some blocks with memory that exists only there."""
+
+    WHOLE = "whole"
+    BLOCKS = "blocks"
+    SPARSE = "sparse"
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One launch: its purpose, problem, oracle, data, order of warps, what C holds before it, and whether races are
+    looked for.
+
+    size, blocks  which blocks are run; none: all
+    why           the instruction that suggested it
+    group         of trials that fit the kernel: what they are about; empty for those that any kernel is given
+    """
+
+    label: str
+    problem: Problem
+    mode: str
+    fill: str
+    schedule: str
+    c: str = "unset"
+    hazards: bool = True
+    size: Size = Size.WHOLE
+    blocks: tuple[int, ...] = ()
+    written: int = 0
+    why: str = ""
+    slack: int = 0  # bytes around each matrix that may be accessed without a fault
+    dry_k: int = 64  # a K that the kernel takes, for the first run of a sparse launch
+    group: str = ""

@@ -1,0 +1,109 @@
+"""The trials of a check: which launches are made, in which order, and why one cannot be made."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gemmsmith.errors import GemmsmithError
+from gemmsmith.kernel.config import Config
+from gemmsmith.kernel.spec import KernelSpec
+from gemmsmith.problem import INT8, INT32, Problem
+from gemmsmith.verify.harness import refusal
+from gemmsmith.verify.trial import BATCH, DISTINCT, ODD, PADDED, RAGGED, SCALED, UNREAD, Trial
+
+# The order that hides most mistakes first, so that plain ones are named plainly; then orders that need the barriers.
+SCHEDULES = ("lockstep", "in_order", "reversed", "random", "starved")
+SAMPLED = ("integers, bit for bit", "random data", SCALED)  # of a large fixed size; other orders take too long
+
+
+def planned_trials(
+    spec: KernelSpec, base: Problem, distinct: Problem, kind: str, filled: str, lenient: bool
+) -> Iterator[Trial]:
+    """The trials in order: plain ones first, so that a mistake is named by the simplest trial that shows it.
+
+    base, distinct  whole tiles; with M, N and K all different
+    kind            of device: only the simulator chooses the order of warps
+    filled          what C holds before a launch, if the user says so
+    lenient         reading C when beta = 0 is tested by a trial of its own
+    """
+    # Many tutorials compute alpha·sum + beta·C for every beta, which is correct as long as C holds numbers. So C is set
+    # in the other trials, and one trial alone tests whether it is read.
+    c = filled or ("set" if lenient else "unset")
+    yield Trial("integers, bit for bit", base, "exact", "integers", "lockstep", c, hazards=spec.is_rung)
+    yield Trial("random data", base, "float", "normal", "lockstep", c)
+    for schedule in SCHEDULES[1:] if kind == "sim" else ():
+        yield Trial(f"warps {schedule.replace('_', ' ')}", base, "float", "normal", schedule, c)
+    if lenient:
+        yield Trial(UNREAD, base, "float", "normal", "lockstep", hazards=spec.is_rung)
+    for label, problem in (
+        (SCALED, _scaled(spec, base)),
+        (PADDED, _padded(base)),
+        (DISTINCT, distinct if distinct != base else None),
+        (BATCH, base.with_(batch=3) if spec.batched and not spec.is_rung else None),
+        # Last, so that a kernel of aligned vectors, or without guards at the edges, has passed all else before.
+        (ODD, _odd(base)),
+        (RAGGED, _ragged(spec, base)),
+    ):
+        if problem is not None:
+            yield Trial(label, problem, "float", "normal", "lockstep", c)
+
+
+def obstacle(spec: KernelSpec, config: Config, trial: Trial) -> str:
+    """Why a trial beyond the shape that was asked for cannot be made; empty where it can."""
+    if trial.label not in (SCALED, PADDED, ODD, DISTINCT, BATCH, RAGGED):
+        return ""
+    if why := refusal(spec.signature, trial.problem):
+        return why
+    try:
+        spec.geometry(trial.problem, config)
+    except GemmsmithError as error:
+        return f"{trial.problem}: {error.message}"
+    return ""
+
+
+def square(base: Problem) -> Problem:
+    """M = N, and another K: decides whether a kernel is right for squares only."""
+    return base.with_(m=2 * base.n, n=2 * base.n, k=3 * base.k)
+
+
+def square_ragged(base: Problem) -> Problem:
+    """The ragged trial of a kernel that is right for M = N only."""
+    return base.with_(m=base.n + 1, n=base.n + 1, k=base.k + 3)
+
+
+def _scaled(spec: KernelSpec, base: Problem) -> Problem:
+    """alpha and beta that are not 0 or 1, and that the kernel's own scalar types hold; as it takes them."""
+    signature = spec.signature
+    codes = {arg.role: arg.code for arg in signature.arguments}
+    if base.out_dtype == INT32 and base.dtype == INT8:
+        return base.with_(beta=1.0)
+    whole = base.out_dtype == INT32 or any(codes.get(role, "f") in "iIqQ" for role in ("alpha", "beta"))
+    alpha, beta = (3.0, -2.0) if whole else (0.7, -1.5)
+    if not whole and any(codes.get(role, "f") not in "fd" for role in ("alpha", "beta")):
+        alpha = 0.6875  # exact in fp16 and bf16
+    if spec.is_rung or (signature.has("alpha") and signature.has("beta")):
+        return base.with_(alpha=alpha, beta=beta)
+    if signature.has("beta"):
+        return base.with_(beta=beta)
+    return base.with_(alpha=alpha) if signature.has("alpha") else base.with_(alpha=alpha, beta=beta)
+
+
+def _padded(base: Problem) -> Problem:
+    """Leading dimensions beyond the rows, each by multiples of 16 bytes; ``obstacle`` sees to kernels without."""
+    step, out = 16 // base.dtype.itemsize, 16 // base.out_dtype.itemsize
+    return base.with_(lda=base.a_shape[1] + step, ldb=base.b_shape[1] + 2 * step, ldc=base.n + 3 * out)
+
+
+def _odd(base: Problem) -> Problem:
+    return base.with_(lda=base.a_shape[1] + 3, ldb=base.b_shape[1] + 5, ldc=base.n + 7)
+
+
+def ragged_trial(spec: KernelSpec, base: Problem, c: str) -> Trial:
+    """One short of whole tiles in N, and beyond them in M and K."""
+    return Trial(RAGGED, _ragged(spec, base), "float", "normal", "lockstep", c)
+
+
+def _ragged(spec: KernelSpec, base: Problem) -> Problem:
+    ragged = base.with_(m=base.m + 1, n=base.n - 1 or 1, k=base.k + 3)
+    cube = base.with_(m=base.n + 1, n=base.n + 1, k=base.n + 1)
+    return cube if refusal(spec.signature, ragged) else ragged

@@ -1,0 +1,72 @@
+"""Values that a file sets, and what -D, #if and usual names make of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gemmsmith.userfile.conditions import condition_value
+from gemmsmith.userfile.given_values import with_given_values
+from gemmsmith.userfile.parts import TemplateParameter
+from gemmsmith.userfile.preprocessor import preprocess
+from gemmsmith.userfile.template_guesses import template_guesses
+from gemmsmith.userfile.user_kernel import UserOptions, user_kernel
+
+GIVEN = {
+    "#define BM 64\n": ("#define BM 8\n", False),
+    "# define  BM (2 * \\\n 32)\nx": ("# define  BM 8\n\nx", False),
+    "#define BM(x) x\n": ("#define BM(x) x\n", False),
+    "#define BMX 64\n": ("#define BMX 64\n", False),
+    "const int BM = 64;": ("const int BM = 8;", True),
+    "static constexpr int BK = 4, BM = max(1, (2)), BN = 3;": ("static constexpr int BK = 4, BM = 8, BN = 3;", True),
+    "int f(const int* BM) { return BM == 0; }": ("int f(const int* BM) { return BM == 0; }", False),
+    "int BM = 3;": ("int BM = 3;", False),
+}
+
+
+@pytest.mark.parametrize("text", GIVEN)
+def test_a_given_value_replaces_the_files_own(text: str) -> None:
+    expected, constant = GIVEN[text]
+    made, constants = with_given_values(text, {"BM": "8"})
+    assert (made, "BM" in constants) == (expected, constant)
+    assert made.count("\n") == text.count("\n")
+
+
+@pytest.mark.parametrize(("text", "holds"), [
+    ("A", True), ("B", False), ("!B", True), ("A && B", False), ("A || unknown", True), ("unknown || B", None),
+    ("B && unknown", False), ("A == 1 && C >= 0x10u", True), ("C / 3 == 5", True), ("defined(A) && !defined D", True),
+    ("__CUDA_ARCH__ >= 800", True), ("f(3)", None), ("A +", None), ("E", True), ("1 << 70", None),
+])  # fmt: skip
+def test_conditions(text: str, holds: bool | None) -> None:
+    assert condition_value(text, {"A": "1", "B": "0", "C": "16", "E": "(A * 2)"}) is holds
+
+
+def test_the_branch_that_is_taken_defines_the_constants() -> None:
+    text = "#define WIDE {}\n#if WIDE\n#define T 8\n#elif 1\n#define T 4\n#else\n#define T 2\n#endif\n"
+    assert preprocess(text.format(1)).macros["T"].body == "8"
+    assert preprocess(text.format(0)).macros["T"].body == "4"
+    assert preprocess(text.format("SOMETHING_ELSE")).macros["T"].body == "8"
+
+
+def test_usual_values_of_a_template() -> None:
+    names = ("BLOCK_SIZE_M", "kBlockN", "BK", "THREAD_SIZE_X", "TM", "NUM_THREADS", "Stages")
+    first = dict(next(template_guesses([TemplateParameter("int", name) for name in names])))
+    assert list(first.values()) == ["64", "64", "16", "4", "4", "256", "2"]
+    assert not list(template_guesses([TemplateParameter("int", "SMS")]))
+    assert not list(template_guesses([TemplateParameter("Layout", "layout")]))
+
+
+def test_a_header_elsewhere_in_the_repository_of_a_relative_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / ".git").mkdir()
+    for folder in ("src", "common/inc", "other"):
+        (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / "common/inc/sizes.h").write_text("#define TILE 16\n", encoding="utf-8")
+    (tmp_path / "other/sizes.h").write_text("#define TILE 16\n", encoding="utf-8")
+    (tmp_path / "src/k.cu").write_text(
+        '#include <sizes.h>\n__global__ void k(const float* A, const float* B, float* C, int M, int N, int K) {}\n',
+        encoding="utf-8")  # fmt: skip
+    monkeypatch.chdir(tmp_path / "src")
+    assert user_kernel(Path("k.cu"), UserOptions()).entry == "k"

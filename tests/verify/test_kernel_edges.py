@@ -1,0 +1,116 @@
+"""What a kernel's compiled code tells about sizes: strides of its loops, edges, guards."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gemmsmith.compile.compiler import compile_for
+from gemmsmith.userfile.user_kernel import UserOptions, user_kernel
+from gemmsmith.verify.check_shapes import check_shapes
+from gemmsmith.verify.float_constants import adds_in_memory, compared_floats
+from gemmsmith.verify.integer_ops import comparison, computation, read_as
+from gemmsmith.verify.kernel_edges import KernelEdges, kernel_edges
+
+TILED = """
+#define TILE 16
+__global__ void sgemm(const float* A, const float* B, float* C, int M, int N, int K) {
+    __shared__ float As[TILE][TILE], Bs[TILE][TILE];
+    int row = blockIdx.y * TILE + threadIdx.y, col = blockIdx.x * TILE + threadIdx.x;
+    float acc = 0.0f;
+    for (int k0 = 0; k0 < K; k0 += TILE) {
+        As[threadIdx.y][threadIdx.x] = LOAD_A;
+        Bs[threadIdx.y][threadIdx.x] = LOAD_B;
+        __syncthreads();
+        for (int k = 0; k < TILE; ++k) acc += As[threadIdx.y][k] * Bs[k][threadIdx.x];
+        __syncthreads();
+    }
+    EXTRA
+    STORE C[row * N + col] = acc;
+}
+// gemmsmith: block=16,16 grid=ceil(N/16),ceil(M/16)
+"""
+A_LOAD, B_LOAD = "A[row * K + k0 + threadIdx.x]", "B[(k0 + threadIdx.y) * N + col]"
+PLAIN = TILED.replace("LOAD_A", A_LOAD).replace("LOAD_B", B_LOAD).replace("STORE", "")
+GUARDED = (
+    TILED.replace("LOAD_A", f"row < M && k0 + threadIdx.x < K ? {A_LOAD} : 0.0f")
+    .replace("LOAD_B", f"k0 + threadIdx.y < K && col < N ? {B_LOAD} : 0.0f")
+    .replace("STORE", "if (row < M && col < N)")
+)
+
+
+def edges_of(folder: Path, source: str, extra: str = "") -> KernelEdges:
+    path = folder / "mine.cu"
+    path.write_text(source.replace("EXTRA", extra), encoding="utf-8")
+    spec = user_kernel(path, UserOptions())
+    base = spec.problem(*check_shapes(spec, spec.config()).base)
+    return kernel_edges(spec, spec.config(), compile_for(spec, spec.config(), base, "sm_90"), base)
+
+
+def test_the_stride_of_the_loop_is_the_k_tile(tmp_path: Path) -> None:
+    assert edges_of(tmp_path, GUARDED).depths == (16,)
+
+
+def test_guards_are_told_from_the_ends_of_loops(tmp_path: Path) -> None:
+    assert edges_of(tmp_path, GUARDED).guards == {"M", "N", "K"}
+    assert edges_of(tmp_path, PLAIN).guards == set()
+
+
+@pytest.mark.parametrize(
+    ("extra", "axis", "value"),
+    [
+        ("if (K > 1500) acc += 1;", "K", 1501),
+        ("if (K == 1500) acc += 1;", "K", 1500),
+        ("if (M > 300) acc += 1;", "M", 301),
+        ("if (N >= 5000) acc += 1;", "N", 5000),
+        ("if (M == N) acc += 1;", "M", 64),
+        ("if (blockIdx.y == 37) acc += 1;", "y", 37),
+        ("if ((unsigned short)row != row) acc += 1;", "y", 4096),
+        ("if (row > 9000) acc += 1;", "y", 562),
+        ("if (K > 900 && M > 700) acc += 1;", "M", 701),
+        ("if ((col & 4095) != col) acc += 1;", "x", 256),
+    ],
+)
+def test_edges_are_where_the_code_changes(extra: str, axis: str, value: int, tmp_path: Path) -> None:
+    assert value in edges_of(tmp_path, GUARDED, extra).along(axis)
+
+
+def test_code_that_cannot_be_read_has_no_edges(tmp_path: Path) -> None:
+    path = tmp_path / "mine.cu"
+    path.write_text(PLAIN.replace("EXTRA", ""), encoding="utf-8")
+    spec = user_kernel(path, UserOptions())
+    base = spec.problem(64, 64, 64)
+    compiled = compile_for(spec, spec.config(), base, "sm_90")
+    assert not kernel_edges(spec, spec.config(), compiled.__class__(**{**vars(compiled), "ptx": ""}), base).was_read
+
+
+def test_constants_that_floats_are_compared_with() -> None:
+    ptx = "\tsetp.gt.f32 %p1, %f1, 0f447A0000;\n\tmax.f32 %f2, %f1, 0fC0000000;\n\tsetp.eq.f32 %p1, %f1, 0f00000000;\n"
+    assert compared_floats(ptx) == (2.0, 1000.0)
+    assert adds_in_memory("\tred.global.add.f32 [%rd1], %f1;\n")
+    assert not adds_in_memory("\tatom.shared.add.f32 %f2, [%r1], %f1;\n")
+
+
+@pytest.mark.parametrize(
+    ("name", "operands", "result"),
+    [
+        ("add.s32", (3, -5), -2), ("mul.hi.u32", (1 << 31, 6), 3), ("mad.lo.s32", (3, 4, 5), 17),
+        ("shr.s32", (-8, 1), -4), ("div.s32", (-7, 2), -3), ("rem.s32", (-7, 2), -1),
+        ("bfe.u32", (0b110100, 2, 3), 0b101),
+        ("min.s64", (2, 3), 2),
+        ("lop3.b32", (0b1100, 0b1010, 0, 0xC0), 0b1000),
+    ],
+)  # fmt: skip
+def test_integer_instructions(name: str, operands: tuple[int, ...], result: int) -> None:
+    found = computation(name)
+    assert found is not None
+    assert found[0](*operands) & 0xFFFFFFFF == result & 0xFFFFFFFF
+
+
+def test_comparisons_and_signs() -> None:
+    below = comparison("setp.lt.s32")
+    assert below is not None
+    assert below(read_as(0xFFFFFFFF, "s", 32), 0)
+    assert not below(read_as(0xFFFFFFFF, "u", 32), 0)
+    assert computation("add.f32") is None

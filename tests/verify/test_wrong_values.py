@@ -1,0 +1,75 @@
+"""Patterns of wrong outputs: where they are, and what they equal instead."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from gemmsmith.fills import operands
+from gemmsmith.problem import Problem
+from gemmsmith.verify.wrong_places import places
+from gemmsmith.verify.wrong_sums import sums
+
+SHAPE = (64, 96)
+PLACES = [
+    (np.s_[32:, :], "rows >= 32"), (np.s_[:8, :], "rows < 8"), (np.s_[16:32, :], "rows 16 to 31"),
+    (np.s_[5, :], "row 5"),
+    (np.s_[:, 64:], "columns >= 64"), (np.s_[:, 1::2], "every 2nd column (1, 3, 5, ...)"),
+    (np.s_[3::4, :], "every 4th row (3, 7, 11, ...)"), (np.s_[:, :], ""), (np.s_[16:32, 8:16], ""),
+    (np.s_[32:, 1::3], "rows >= 32, but only every 3rd column (1, 4, 7, ...)"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("where", "wanted"), PLACES)
+def test_rows_and_columns_in_words(where: tuple[slice, slice], wanted: str) -> None:
+    wrong = np.zeros(SHAPE, bool)
+    wrong[where] = True
+    assert places(wrong) == wanted
+
+
+def test_part_of_each_tile() -> None:
+    wrong = np.zeros(SHAPE, bool)
+    wrong.reshape(4, 16, 96)[:, 8:, :] = True
+    assert places(wrong) == "rows 8 to 15 of each 16"
+
+
+def test_scattered_outputs_have_no_pattern() -> None:
+    wrong = np.random.default_rng(1).random(SHAPE) < 0.05
+    assert places(wrong) == ""
+
+
+@pytest.mark.parametrize("fill", ["integers", "normal"])
+@pytest.mark.parametrize("layout", [(False, False), (True, True)])
+def test_what_wrong_outputs_equal(fill: str, layout: tuple[bool, bool]) -> None:
+    problem = Problem(48, 40, 64, alpha=0.75, beta=-1.5, trans_a=layout[0], trans_b=layout[1])
+    data = operands(problem, fill, 3)
+    a = (data.a.T if layout[0] else data.a).astype(np.float64)
+    b = (data.b.T if layout[1] else data.b).astype(np.float64)
+    right = np.asarray(0.75 * (a @ b) - 1.5 * data.c, np.float64)
+
+    def said(got: np.ndarray) -> list[str]:
+        got = got.astype(np.float32)
+        return sums(problem, data, got, right, np.abs(got - right) > 1e-3)
+
+    def without(terms: slice) -> np.ndarray:
+        return right - 0.75 * (a[:, terms] @ b[terms])
+
+    assert said(without(np.s_[48:])) == [
+        "the wrong outputs equal the sum without the terms of k >= 48 (k goes from 0 to 63)"
+    ]
+    assert "k < 16 (" in said(without(np.s_[:16]))[0]
+    assert "k = 16 to 23 (" in said(without(np.s_[16:24]))[0]
+    assert "k = 63, the last (" in said(without(np.s_[63:]))[0]
+    twice = right + 0.75 * (a[:, 32:48] @ b[32:48])
+    assert said(twice) == ["the wrong outputs equal the sum with the terms of k = 32 to 47 added twice"]
+    assert "beta * C is not in them" in said(0.75 * (a @ b))[0]
+    assert "alpha is not in them" in said(a @ b - 1.5 * data.c)[0]
+    assert said(2 * right) == ["each wrong output is 2 times what it should be"]
+    assert said(_shifted(right)) == [
+        "each wrong row holds the values of the row 1 after it (rows < 47)"]  # fmt: skip
+    assert said(right + np.random.default_rng(0).standard_normal(right.shape) * 50) == []
+
+
+def _shifted(right: np.ndarray) -> np.ndarray:
+    """Each row but the last holds the row after it."""
+    return np.vstack([right[1:], right[-1:]])
