@@ -1,5 +1,5 @@
-"""What is recorded of TMA: boxes of all ranks, swizzles, types, starts and edges; element strides, interleaved
-channels, im2col; stores and reductions; maps that the driver refuses."""
+"""What is recorded of TMA: boxes of all ranks, swizzles, types, starts and edges; element strides and im2col; stores and
+reductions; maps that the driver refuses."""
 
 from __future__ import annotations
 
@@ -86,26 +86,6 @@ def _strides() -> Iterator[Case]:
             yield Case(tensor(UINT16, (40, 12, 7), (24, 6, 5), swizzle, steps=steps), at)
 
 
-def _interleaved(interleave: int) -> Iterator[Case]:
-    swizzles = (32,) if interleave == 32 else (0, 32, 64, 128)
-    for dtype, swizzle in product((UINT16, UINT8, UINT32), swizzles):
-        slice_ = interleave // dtype.itemsize
-        for sides in ((6, 5, 4), (6, 5, 4, 3), (6, 5, 4, 3, 2))[: 3 if dtype is UINT16 else 1]:
-            for box0 in (slice_, 2 * slice_):
-                extents = (box0 if box0 == slice_ else 3 * slice_, *sides[1:])
-                box = (box0, *(2,) * (len(sides) - 1))
-                ats = [(0,) * len(sides), (0, *(1,) * (len(sides) - 1)), (0, -1, *(0,) * (len(sides) - 2)),
-                       (0, 4, *(3,) * (len(sides) - 2)), (slice_ // 2, *(0,) * (len(sides) - 1)),
-                       (1, *(0,) * (len(sides) - 1)), (-1, *(0,) * (len(sides) - 1)),
-                       (slice_, *(0,) * (len(sides) - 1))]  # fmt: skip
-                for at in ats if dtype is UINT16 and len(sides) < 5 else ats[:2]:
-                    yield Case(tensor(dtype, extents, box, swizzle, interleave=interleave), at, 128)
-    yield Case(tensor(UINT16, (interleave // 2, 6, 5), (interleave // 2, 4, 4), swizzles[0], interleave=interleave,
-                      steps=(1, 2, 3)), (0, 1, 0))  # fmt: skip
-    yield Case(tensor(UINT16, (interleave // 2, 6, 5), (interleave // 2, 4, 4), swizzles[0], interleave=interleave,
-                      steps=(2, 1, 1)), (0, 1, 0))  # fmt: skip
-
-
 def _im2col() -> Iterator[Case]:
     forms = (
         ((24, 9, 3), ((-1,), (-1,)), ((0,), (2,))),
@@ -131,11 +111,6 @@ def _im2col() -> Iterator[Case]:
             yield Case(made, (0, *corners[0], 0), offsets=offsets[1])
     made = tensor(FP16, (24, 7, 6, 3), (16, 20), 32, nan=True, im2col=Im2col((-1, -1), (-1, -1), 16, 20))
     yield Case(made, (16, -1, -1, 0), offsets=(0, 0))
-    for interleave in (16, 32):
-        made = tensor(
-            UINT16, (32, 5, 4, 3), (16, 20), 32, interleave=interleave, im2col=Im2col((-1, -1), (-1, -1), 16, 20)
-        )
-        yield Case(made, (0, -1, -1, 0), offsets=(0, 0))
 
 
 def _stores() -> Iterator[Case]:
@@ -220,8 +195,6 @@ def groups() -> tuple[Group, ...]:
         *(_group(f"reduction {op}", "store", _reduced(op), op) for op in ("inc", "dec")),
         _group("im2col", "load", (c for c in _im2col())),
         _group("im2col stores", "store", _stores_im2col()),
-        _group("interleaved by 16", "load", _interleaved(16)),
-        _group("interleaved by 32", "load", _interleaved(32)),
         _group("rules of tiled maps", "load", (c for c in _refused() if c.map.im2col is None)),
         _group("rules of im2col maps", "load", (c for c in _refused() if c.map.im2col is not None)),
     )

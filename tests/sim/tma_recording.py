@@ -20,6 +20,14 @@ def run_any(
     return run(device, group, arch, only)
 
 
+def simulated(group: Group | BulkGroup, ran: Array) -> set[int]:
+    """The cases that the simulator can run of those that a GPU ran: all but interleaved tensors."""
+    numbers = set(np.flatnonzero(ran).tolist())
+    if isinstance(group, BulkGroup):
+        return numbers
+    return {n for n in numbers if not group.cases[n].map.interleave}
+
+
 def build(group: Group | BulkGroup, arch: str) -> None:
     """Compile what a group needs."""
     for code in {source_of(group)} if isinstance(group, BulkGroup) else sources_of(group):

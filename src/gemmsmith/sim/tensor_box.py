@@ -16,7 +16,7 @@ CHUNK = 16  # bytes that a swizzle moves as one
 _SWIZZLES = {0: 0, 32: 0x10, 64: 0x30, 128: 0x70}  # the bits of an address that a swizzle of so many bytes may flip
 
 # NaN of elements outside a tensor, as an H200 writes it
-_NAN = {"fp16": 0x7FFF, "bf16": 0x7FFF, "fp32": 0x7FFFFFFF, "fp32_ftz": 0x7FFFFFFF, "tf32": 0x7FFFFFFF,
+_NAN = {"fp16": 0x7FF7, "bf16": 0x7FFF, "fp32": 0x7FFFFFFF, "fp32_ftz": 0x7FFFFFFF, "tf32": 0x7FFFFFFF,
         "tf32_ftz": 0x7FFFFFFF, "fp64": 0x7FFFFFFFFFFFFFFF}  # fmt: skip
 
 
@@ -57,6 +57,12 @@ class Box:
     def outside(self) -> int:
         """The bits of an element outside the tensor."""
         return _NAN.get(self.map.dtype.name, 0) if self.map.nan_fill else 0
+
+    def loaded(self, values: Array) -> Array:
+        """Elements as they arrive in shared memory: of tf32, its upper 19 bits."""
+        if not self.map.dtype.name.startswith("tf32"):
+            return values
+        return (values.view(np.uint32) & np.uint32(0xFFFFE000)).view(values.dtype)
 
     def elements(self, at: tuple[int, ...], offsets: tuple[int, ...] = ()) -> tuple[Array, Array]:
         """(global addresses, whether they are in the tensor) of the elements of the box at ``at``, innermost first.

@@ -10,11 +10,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 
 from gemmsmith.errors import UnsupportedError
 from gemmsmith.sim.bulk_copies import BulkCopies, Load, Store, chunk_lanes
+from gemmsmith.sim.bulk_reductions import OPERATIONS, TYPES, reduced
 from gemmsmith.sim.bundle import Bundle
 from gemmsmith.sim.execution import Execution
 from gemmsmith.sim.instructions.memory import parameter_bytes
@@ -148,7 +148,7 @@ def _one(
     else:
         read = _read_global(machine, box, values, at)
     copies.load(Load(operation, chunk_lanes(lane, targets), np.concatenate(targets), CHUNK, read,
-                     _write_shared(machine, targets), barriers, nbytes))  # fmt: skip
+                     _write_shared(machine, targets, form.reduce), barriers, nbytes))  # fmt: skip
 
 
 def _store(machine: Execution, operation: Operation[Transfer], form: Transfer, lane: int, at: list[int],
@@ -226,7 +226,7 @@ def _read_global(machine: Execution, box: Box | None, values: list[int], at: lis
 
     def read() -> Array:
         found = np.full(elements.size, box.outside, f"u{box.itemsize}").view(RAW[box.itemsize])
-        found[inside] = memory.gather(wanted, box.itemsize)
+        found[inside] = box.loaded(memory.gather(wanted, box.itemsize))
         return found.view(RAW[CHUNK])
 
     return read
@@ -237,10 +237,19 @@ def _elements(box: Box, values: list[int]) -> tuple[Array, Array]:
     return box.elements(tuple(values[1 : 1 + box.rank]), tuple(values[1 + box.rank :]))
 
 
-def _write_shared(machine: Execution, targets: list[Array]) -> Callable[[Array], None]:
+def _write_shared(
+    machine: Execution, targets: list[Array], reduce: tuple[str, str] | None = None
+) -> Callable[[Array], None]:
+    shared = machine.shared
+
     def write(chunks: Array) -> None:
         for index in targets:
-            machine.shared.scatter(index, CHUNK, chunks)
+            new = chunks
+            if reduce is not None:
+                kind = TYPES[reduce[1]]
+                old = np.ascontiguousarray(shared.gather(index, CHUNK)).view(kind)
+                new = reduced(reduce[0], old, np.ascontiguousarray(chunks).view(kind)).view(RAW[CHUNK])
+            shared.scatter(index, CHUNK, new)
 
     return write
 
@@ -249,23 +258,11 @@ def _read_shared(machine: Execution, index: Array, width: int = CHUNK) -> Callab
     return lambda: machine.shared.gather(index, width)
 
 
-_REDUCTIONS: dict[str, Callable[[Array, Array], Any]] = {
-    "add": np.add, "min": np.minimum, "max": np.maximum, "and": np.bitwise_and, "or": np.bitwise_or,
-    "xor": np.bitwise_xor,
-    "inc": lambda old, new: np.where(old >= new, 0, old + 1),
-    "dec": lambda old, new: np.where((old == 0) | (old > new), new, old - 1),
-}  # fmt: skip
-_REDUCED: dict[str, Any] = {
-    "u32": np.uint32, "s32": np.int32, "b32": np.uint32, "u64": np.uint64, "s64": np.int64, "b64": np.uint64,
-    "f16": np.float16, "bf16": ml_dtypes.bfloat16, "f32": np.float32, "f64": np.float64,
-}  # fmt: skip
-
-
 def _write_bytes(
     machine: Execution, nbytes: int, address: int, reduce: tuple[str, str] | None
 ) -> Callable[[Array], None]:
     check_alignment(np.array([address], np.uint64), CHUNK, Space.GLOBAL)
-    kind = None if reduce is None else np.dtype(_REDUCED[reduce[1]])
+    kind = None if reduce is None else TYPES[reduce[1]]
     width = CHUNK if kind is None else kind.itemsize
     wanted = np.uint64(address) + np.arange(0, nbytes, width).astype(np.uint64)
     return _write_global(machine, wanted, width, reduce, kind)
@@ -290,7 +287,7 @@ def _write_global(
         if reduce is not None:
             assert kind is not None
             old = memory.gather(wanted, width).view(kind)
-            new = np.asarray(_REDUCTIONS[reduce[0]](old, new.view(kind))).astype(kind).view(RAW[width])
+            new = reduced(reduce[0], old, new.view(kind)).view(RAW[width])
         memory.scatter(wanted, width, new)
 
     return write
@@ -345,7 +342,7 @@ _MODES = {
     "mode": "tile im2col im2col_no_offs",
     "end": "mbarrier::complete_tx::bytes bulk_group",
 }
-_OPS = {"op": "add min max inc dec and or xor"}
+_OPS = {"op": OPERATIONS}
 _COMMON: dict[str, Any] = {
     "lower": _lower, "execute": _copy, "verb": "copy by TMA", "bundling": Bundling.BOUNDARY,
     "counts": Counted(Profiled(Mix.COPY)),
@@ -360,7 +357,7 @@ RECORDS = (
            where={**_SPACES, **_MODES, **_OPS}, decode=lambda m: _decode({**m, "type": ""}),
            called="cp.reduce.async.bulk.tensor", **_COMMON),
     Record("cp.reduce.async.bulk.to.from.end!.L2::cache_hint?.op.noftz?.type",
-           where={**_SPACES, **_OPS, "end": _MODES["end"], "type": " ".join(_REDUCED)}, decode=_decode,
+           where={**_SPACES, **_OPS, "end": _MODES["end"], "type": " ".join(TYPES)}, decode=_decode,
            called="cp.reduce.async.bulk", **_COMMON),
     Record("cp.async.bulk.commit_group", decode=no_form, lower=_lower_commit, execute=_commit,
            bundling=Bundling.BOUNDARY, called="cp.async.bulk.commit_group"),
