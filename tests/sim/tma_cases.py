@@ -1,5 +1,5 @@
-"""What is recorded of TMA: boxes of all ranks, swizzles, types, starts and edges; element strides and im2col; stores and
-reductions; maps that the driver refuses."""
+"""What is recorded of TMA: boxes of all ranks, swizzles, types, starts and edges; element strides and im2col; stores
+and reductions; maps that the driver refuses."""
 
 from __future__ import annotations
 
