@@ -18,7 +18,7 @@ TYPES: dict[str, np.dtype[Any]] = {
         "f16": np.float16, "bf16": ml_dtypes.bfloat16, "f32": np.float32, "f64": np.float64,
     }.items()
 }  # fmt: skip
-_BITS = {2: np.dtype(np.uint16), 4: np.dtype(np.uint32), 8: np.dtype(np.uint64)}
+_BITS: dict[int, np.dtype[Any]] = {2: np.dtype(np.uint16), 4: np.dtype(np.uint32), 8: np.dtype(np.uint64)}
 
 _WHOLE: dict[str, Callable[[Array, Array], Any]] = {
     "add": np.add, "min": np.minimum, "max": np.maximum, "and": np.bitwise_and, "or": np.bitwise_or,
@@ -35,7 +35,8 @@ def reduced(operation: str, old: Array, new: Array) -> Array:
         return np.asarray(_WHOLE[operation](old, new)).astype(kind)
     if operation not in ("add", "min", "max"):  # on the bits of floats
         bits = _BITS[kind.itemsize]
-        return np.asarray(_WHOLE[operation](old.view(bits), new.view(bits))).astype(bits).view(kind)
+        found: Array = np.asarray(_WHOLE[operation](old.view(bits), new.view(bits))).astype(bits).view(kind)
+        return found
     return _added(old, new) if operation == "add" else _chosen(operation, old, new)
 
 
@@ -59,5 +60,5 @@ def _chosen(operation: str, old: Array, new: Array) -> Array:
 
 
 def _set_nan(values: Array, where: Array) -> None:
-    bits = _BITS[values.dtype.itemsize]
-    values.view(bits)[where] = np.iinfo(bits).max >> 1
+    size = values.dtype.itemsize
+    values.view(_BITS[size])[where] = (1 << 8 * size - 1) - 1
