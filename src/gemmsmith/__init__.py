@@ -3,7 +3,7 @@
 ``matmul`` and ``gemm`` compute on the device that holds the operands: GPU tensors on their GPU, NumPy arrays on a
 simulator that executes the same kernels from their PTX. ``plan`` prepares a product that is computed many times.
 ``kernels`` lists the ladder. ``launch`` runs any kernel of your own, and ``Launch`` describes such a launch;
-``texture`` and ``surface`` make arguments of it. Each is imported when it is first used.
+``texture``, ``surface`` and ``tensor_map`` make arguments of it. Each is imported when it is first used.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from gemmsmith.errors import GemmsmithError
 
 if TYPE_CHECKING:
+    from gemmsmith.call.any_kernel.tensor_maps import tensor_map
     from gemmsmith.call.any_kernel.textures import surface, texture
     from gemmsmith.call.api import gemm, kernels, matmul, plan
     from gemmsmith.call.launch import Launch, launch
@@ -21,10 +22,11 @@ if TYPE_CHECKING:
 
 __version__ = "0.2.0"
 __all__ = ["GemmsmithError", "Launch", "Plan", "__version__", "gemm", "kernels", "launch", "matmul", "plan", "surface",
-           "texture"]  # fmt: skip
+           "tensor_map", "texture"]  # fmt: skip
 
 _HOMES = dict.fromkeys(("gemm", "kernels", "matmul", "plan"), "gemmsmith.call.api") | {
     "Plan": "gemmsmith.call.plan", **dict.fromkeys(("Launch", "launch"), "gemmsmith.call.launch"),
+    "tensor_map": "gemmsmith.call.any_kernel.tensor_maps",
     **dict.fromkeys(("surface", "texture"), "gemmsmith.call.any_kernel.textures"),
 }  # fmt: skip
 

@@ -245,7 +245,7 @@ def driver(monkeypatch: pytest.MonkeyPatch) -> FakeDriver:
 def cuda(driver: FakeDriver, arch: str = "sm_90") -> CudaDevice:
     device = CudaDevice.__new__(CudaDevice)
     device._cu, device.smem_limit, device.name, device.arch, device.sms = driver, 232448, "fake", arch, 132
-    device._opted_in, device._at_once, device._encoder, device._configs = {}, {}, None, {}
+    device._opted_in, device._at_once, device._encoders, device._configs = {}, {}, {}, {}
     device.current = _current  # type: ignore[method-assign]
     return device
 
@@ -367,7 +367,7 @@ def test_a_users_file_cannot_have_tensor_maps(tmp_path: Path) -> None:
         parse_signature(CODE, "gemm")
     path = tmp_path / "mine.cu"
     path.write_text(CODE, encoding="utf-8")
-    with pytest.raises(SignatureError, match=r"map_a is passed as .*TensorMap"):
+    with pytest.raises(SignatureError, match=r"map_a is a tensor map"):
         user_kernel(path, UserOptions(block="32"))
 
 

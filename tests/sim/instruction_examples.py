@@ -73,6 +73,10 @@ st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.u32 [%r1], {%t, %t, %t,
 @%p2 cp.reduce.async.bulk.tensor.2d.global.shared::cta.add.tile.bulk_group [%d1, {%r1, %r1}], [%r2];
 cp.async.bulk.prefetch.L2.global [%b0], 64; prefetch.tensormap [%d1];
 @%p2 cp.async.bulk.prefetch.tensor.2d.L2.global.tile [%d1, {%r1, %r1}];""",
+    "tensor maps": """setp.gt.u32 %p2, %t, 99; @%p2 tensormap.replace.tile.box_dim.global.b1024.b32 [%b0], 1, 16;
+@%p2 tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.gpu.sync.aligned [%b0], [room], 128;
+fence.proxy.tensormap::generic.acquire.gpu [%b0], 128; fence.proxy.tensormap::generic.release.gpu;
+fence.proxy.async::generic.acquire.sync_restrict::shared::cluster.cluster;""",
     # One warp is no warpgroup: the product may not run.
     "wgmma": f"""setp.gt.u32 %p1, %t, 99; wgmma.fence.sync.aligned;
 @%p1 wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {_C4}, %d1, %d2, %p1, 1, 1, 0, 0;

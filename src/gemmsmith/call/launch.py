@@ -14,7 +14,7 @@ import numpy as np
 
 from gemmsmith.call.any_kernel.arguments import Argument, Arguments, match_arguments
 from gemmsmith.call.any_kernel.cooperative import check_cooperative
-from gemmsmith.call.any_kernel.geometry import GridLike, launch_geometry
+from gemmsmith.call.any_kernel.geometry import GridLike, launch_geometry, with_cluster
 from gemmsmith.call.any_kernel.kernel import LaunchKernel, Source, compile_launch
 from gemmsmith.call.any_kernel.memory import PlacedArray, place
 from gemmsmith.call.any_kernel.result import LaunchCounters, LaunchResult, read_only
@@ -23,7 +23,7 @@ from gemmsmith.call.any_kernel.symbols import Symbol, match_symbols, read_symbol
 from gemmsmith.call.any_kernel.textures import PlacedTextures
 from gemmsmith.compile.cache import CompileCache
 from gemmsmith.errors import GemmsmithError, UsageError
-from gemmsmith.kernel.geometry import Geometry
+from gemmsmith.kernel.geometry import Geometry, TensorMap
 from gemmsmith.run.cuda import CudaDevice, cuda_device
 from gemmsmith.run.device import Launch as DeviceLaunch
 from gemmsmith.sim.device import SimDevice
@@ -46,6 +46,7 @@ def launch(
     include: Includes = (),
     symbols: Mapping[str, Any] | None = None,
     cooperative: bool = False,
+    cluster: GridLike = 1,
     device: str = "sim",
     arch: str = "",
     inplace: bool = False,
@@ -60,15 +61,16 @@ def launch(
     ``kernel`` has its template arguments: 'reduce<256>', 'ns::scan<float>'. It may be left out where the source has one
     kernel. ``grid`` and ``block`` are a number or up to three. ``args`` has one value per parameter, in order or by
     name: arrays of NumPy, torch or CuPy, numbers, None (a null pointer), bytes (a struct). They are not changed unless
-    ``inplace``; ``texture`` and ``surface`` make arguments for texture and surface objects. ``symbols`` sets
-    ``__constant__`` and ``__device__`` variables by name. ``cooperative`` runs all blocks at the same time, as
-    ``grid.sync()`` needs. ``check`` raises where races are found; otherwise ``hazards`` of the result has them.
+    ``inplace``; ``texture``, ``surface`` and ``tensor_map`` make arguments for textures, surfaces and TMA. ``symbols``
+    sets ``__constant__`` and ``__device__`` variables by name. ``cooperative`` runs all blocks at the same time, as
+    ``grid.sync()`` needs. ``cluster`` is the blocks of a cluster, where the kernel has no ``__cluster_dims__``.
+    ``check`` raises where races are found; otherwise ``hazards`` of the result has them.
 
     On the simulator ``schedule`` is an order of warps (docs/simulator.md), and a launch that takes longer than
     ``timeout`` seconds is a fault. An access outside an array is one as well, and raises ``SimulationError``.
     """
     made = Launch(source, kernel, grid, block, args, smem, defines or {}, include, symbols=symbols or {},
-                  cooperative=cooperative)  # fmt: skip
+                  cooperative=cooperative, cluster=cluster)  # fmt: skip
     return made.run(device, arch=arch, inplace=inplace, check=check, schedule=schedule, hazards=hazards, count=count,
                     timeout=timeout)  # fmt: skip
 
@@ -96,10 +98,11 @@ class Launch:
     name: str = ""
     symbols: Mapping[str, Any] = field(default_factory=dict)
     cooperative: bool = False
+    cluster: GridLike = 1
 
     @property
     def geometry(self) -> Geometry:
-        return launch_geometry(self.grid, self.block, self.smem, self.cooperative)
+        return launch_geometry(self.grid, self.block, self.smem, self.cooperative, self.cluster)
 
     @property
     def arguments(self) -> ArgumentList | None:
@@ -157,6 +160,7 @@ def run_kernel(
     symbols: tuple[Symbol, ...] = (), *, inplace: bool = False, check: bool = False,
 ) -> LaunchResult:  # fmt: skip
     """Copy the arguments to the device, launch, and copy back what the kernel may have written."""
+    geometry = with_cluster(geometry, kernel.name, kernel.cluster)
     loaded: Any = device.load(kernel.compiled)
     if geometry.cooperative:
         check_cooperative(kernel, geometry, device if isinstance(device, CudaDevice) else None, loaded)
@@ -208,6 +212,7 @@ def _placed(
                 packed.append(b"")  # pointers first: a texture may read the memory of one
                 continue
             addresses = []
+            made = argument.tensor_map
             for name, owner, host in _owned(argument):
                 if id(owner) not in places:
                     places[id(owner)] = place(device, name, host)
@@ -220,11 +225,14 @@ def _placed(
                 device.label(base, argument.name, table.itemsize)
                 device.write(base, table.view(np.uint8))
                 table = np.array([base], np.uint64)
+            if made is not None:
+                packed.append(_map_bytes(device, argument, made.named(argument.name), addresses[0], allocated))
+                continue
             packed.append(table.tobytes() if argument.arrays else argument.data)
         for number, argument in enumerate(arguments):
-            if (made := argument.texture) is not None:
-                known = places.get(id(made.array))
-                handle = textures.handle(argument.name, made, argument.arrays[0], known.address if known else None)
+            if (texture := argument.texture) is not None:
+                known = places.get(id(texture.array))
+                handle = textures.handle(argument.name, texture, argument.arrays[0], known.address if known else None)
                 packed[number] = handle.to_bytes(8, "little")
         yield places, textures, tuple(packed)
         failed = False
@@ -238,9 +246,24 @@ def _placed(
                     raise
 
 
+def _map_bytes(
+    device: SimDevice | CudaDevice, argument: Argument, described: TensorMap, address: int, allocated: list[int]
+) -> bytes:
+    """A tensor map's bytes; or the address of a copy in device memory, for a pointer to it."""
+    data = device.encode_tensor_map(described, address)
+    if not argument.parameter.is_pointer:
+        return data
+    base = device.allocate(len(data))
+    allocated.append(base)
+    device.label(base, argument.name, len(data))
+    device.write(base, np.frombuffer(data, np.uint8))
+    return base.to_bytes(8, "little")
+
+
 def _owned(argument: Argument) -> Iterator[tuple[str, Any, Any]]:
     """Name, owner and values of each array of an argument."""
     owners = argument.value if argument.is_table else [argument.value]
+    owners = [argument.tensor_map.array] if argument.tensor_map is not None else owners
     for number, (owner, host) in enumerate(zip(owners, argument.arrays, strict=False)):
         yield (f"{argument.name}[{number}]" if argument.is_table else argument.name), owner, host
 

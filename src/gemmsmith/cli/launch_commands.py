@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from gemmsmith.call.any_kernel.arguments import match_arguments
+from gemmsmith.call.any_kernel.ptx_file import SUFFIX
 from gemmsmith.call.any_kernel.result import LaunchResult
 from gemmsmith.call.launch import Launch
 from gemmsmith.cli.launch_files import find_launches, launch_name, one_launch
@@ -30,6 +31,7 @@ from gemmsmith.cli.render.profile_csv import lines_csv, metrics_csv
 from gemmsmith.cli.render.profile_tables import print_profile, print_source_lines
 from gemmsmith.compile.cache import CompileCache
 from gemmsmith.compile.sass import Sass, disassemble
+from gemmsmith.errors import UsageError
 from gemmsmith.explain.comparison_rows import measured_rows
 from gemmsmith.explain.diagnosis import MODEL, Diagnosis
 from gemmsmith.explain.launch_comparison import compare_launches, comparison_json
@@ -170,6 +172,9 @@ def _counted(launch: Launch, target: TargetOptions, cache: CacheOptions) -> tupl
 
 def _diagnosed(launch: Launch, target: TargetOptions, cache: CacheOptions) -> tuple[Diagnosis, Sass]:
     result, sass = _counted(launch, target, cache)
+    if not sass.instructions:
+        raise UsageError(f"{result.launched.file} is PTX: without machine code its occupancy is not known",
+                         "gemmsmith profile counts what it does")  # fmt: skip
     words = launch.arguments
     values = words.values() if words is not None else launch.args
     assert not isinstance(values, str)
@@ -200,6 +205,8 @@ def _occupancy(profile: Profile, target: TargetOptions) -> Any:
 
 
 def _occupancy_json(profile: Profile, target: TargetOptions) -> dict[str, Any]:
+    if not profile.resources.registers:
+        return {"gpu": target.model.name, "origin": "unknown", "why": "PTX has no machine code"}
     found = _occupancy(profile, target)
     return {"gpu": found.gpu, "origin": "predicted", "blocks_per_sm": found.blocks_per_sm,
             "warps_per_sm": found.warps_per_sm, "fraction": found.fraction, "limiters": list(found.limiters),
@@ -213,11 +220,12 @@ def _one_or_all(word: str, made: list[dict[str, Any]], summary: dict[str, Any]) 
 
 def _next(word: str, options: KernelOptions, given: ArgumentOptions, launch: Launch, count: int) -> str:
     """The command that a passing check leads to."""
-    return _command("explain", word, [*option_words(options, _shown(given))], launch, count)
+    follows = "profile" if word.endswith(SUFFIX) else "explain"
+    return _command(follows, word, [*option_words(options, _shown(given))], launch, count)
 
 
 def _shown(given: ArgumentOptions) -> ArgumentOptions:
-    return ArgumentOptions(args=given.args, cooperative=given.cooperative)
+    return ArgumentOptions(args=given.args, cooperative=given.cooperative, cluster=given.cluster)
 
 
 def _command(command: str, word: str, options: list[str], launch: Launch, count: int) -> str:

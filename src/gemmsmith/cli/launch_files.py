@@ -29,9 +29,9 @@ def find_launches(word: str, options: KernelOptions, given: ArgumentOptions) -> 
     file, _, name = word.partition(":")
     if not file.endswith(PYTHON_FILE):
         return [_from_options(word, options, given)]
-    if given.args or given.expect or given.cooperative or options != KernelOptions():
+    if given.args or given.expect or given.cooperative or given.cluster or options != KernelOptions():
         raise UsageError(f"{file} describes its launches itself",
-                         "leave --args, --expect, --cooperative and the kernel's options out")  # fmt: skip
+                         "leave --args, --expect, --cooperative, --cluster and the kernel's options out")  # fmt: skip
     found = _launches_of(Path(file))
     if name:
         found = [each for each in found if name in (launch_name(each), each.kernel.partition("<")[0])] or _no_launch(
@@ -74,11 +74,12 @@ def _from_options(word: str, options: KernelOptions, given: ArgumentOptions) -> 
         raise UsageError("with --args a launch needs --grid and --block", "for example --grid 64 --block 256")
     names = parse_arguments(given.args).integers
     grid, block = (_extents(what, text, names) for what, text in (("grid", options.grid), ("block", options.block)))
+    cluster = _extents("cluster", given.cluster, names) if given.cluster else 1
     smem = evaluate(options.smem, names) if options.smem else 0
     include = tuple(str(folder) for folder in getattr(options, "include", None) or ())
     expect = load_function(given.expect) if given.expect else None
     return Launch(word, options.entry, grid, block, given.args, smem, dict(options.pairs), include, expect,
-                  given.rtol, given.atol, cooperative=given.cooperative)  # fmt: skip
+                  given.rtol, given.atol, cooperative=given.cooperative, cluster=cluster)  # fmt: skip
 
 
 def _extents(what: str, text: str, names: dict[str, int]) -> tuple[int, ...]:

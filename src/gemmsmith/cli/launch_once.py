@@ -15,9 +15,9 @@ from gemmsmith.cli.options.kernel import KernelOptions
 from gemmsmith.errors import GemmsmithError
 
 
-def words_for(word: str, options: KernelOptions, args: str, cooperative: bool = False) -> list[str]:
+def words_for(word: str, options: KernelOptions, args: str, cooperative: bool = False, cluster: str = "") -> list[str]:
     """The words after the interpreter's name that run the launch."""
-    given = {"kernel": asdict(options), "args": args, "cooperative": cooperative}
+    given = {"kernel": asdict(options), "args": args, "cooperative": cooperative, "cluster": cluster}
     return ["-m", "gemmsmith.cli.launch_once", word, json.dumps(given, default=str)]
 
 
@@ -27,7 +27,7 @@ def main(words: Sequence[str]) -> int:
     if folders := given["kernel"].get("include"):
         given["kernel"]["include"] = [Path(folder) for folder in folders]
     try:
-        own = ArgumentOptions(args=given["args"], cooperative=given["cooperative"])
+        own = ArgumentOptions(args=given["args"], cooperative=given["cooperative"], cluster=given["cluster"])
         launch = one_launch(word, KernelOptions(**given["kernel"]), own)
         launch.run("gpu")
     except GemmsmithError as error:

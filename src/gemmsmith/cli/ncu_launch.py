@@ -22,5 +22,10 @@ def measured_launch(word: str, launch: Launch, options: KernelOptions, args: str
     kernel = launch.compile(cuda_device().arch)
     path = Path(TEXT_NAME) if is_text(launch.source) else Path(os.fspath(launch.source))
     spec = KernelSpec(kernel.name, path, kernel.name, "", lambda problem, config: launch.geometry, entry=kernel.name)  # noqa: ARG005
-    words = words_for(word, options, args, launch.cooperative and bool(args))
+    words = words_for(word, options, args, launch.cooperative and bool(args), _cluster_words(launch) if args else "")
     return measure(spec, Config(()), NO_PRODUCT, kernel.compiled, words, lines=lines)
+
+
+def _cluster_words(launch: Launch) -> str:
+    cluster = launch.geometry.cluster
+    return "" if cluster == (1, 1, 1) else ",".join(map(str, cluster))

@@ -98,6 +98,8 @@ class Sass:
     def loops(self) -> tuple[Loop, ...]:
         """Every loop. The branch to itself that ends each kernel is none; jumps back from out-of-line code, such as
         barrier waits, are not counted as loops either."""
+        if not self.instructions:
+            return ()
         blocks = self._blocks
         found = []
         for branch in self.instructions:
@@ -151,7 +153,9 @@ class Sass:
 
 
 def disassemble(compiled: CompiledKernel) -> Sass:
-    """The machine code of ``compiled``'s entry, with source lines."""
+    """The machine code of ``compiled``'s entry, with source lines; none of a kernel that is given as PTX."""
+    if not compiled.cubin:
+        return Sass(compiled.entry, (), ())
     with tempfile.TemporaryDirectory(prefix="gemmsmith-") as folder:
         path = Path(folder) / "kernel.cubin"
         path.write_bytes(compiled.cubin)

@@ -19,6 +19,7 @@ class Geometry:
     ``pdl``: programmatic dependent launch. The blocks may start while the kernel before it on the stream still runs;
     the kernel itself waits for the end of that one (griddepcontrol.wait) before it touches global memory.
     ``cooperative``: all blocks run at the same time and may wait for one another (``grid.sync()``).
+    ``cluster_at_launch``: the cluster is not compiled into the kernel (``__cluster_dims__``), so the launch sets it.
     """
 
     grid: Dim3
@@ -27,6 +28,7 @@ class Geometry:
     cluster: Dim3 = (1, 1, 1)
     pdl: bool = False
     cooperative: bool = False
+    cluster_at_launch: bool = False
 
     @property
     def threads(self) -> int:
@@ -70,14 +72,33 @@ def formula_names(problem: Problem, config: Config) -> dict[str, int]:
 
 
 @dataclass(frozen=True)
-class TensorMap:
-    """A matrix, or a batch of them, as the tensor memory accelerator (TMA) addresses it; its address comes later.
+class Im2col:
+    """The pixels that one copy of an im2col map visits: of a bounding box in (W), (W, H) or (W, H, D).
 
-    operand  'A', 'B' or 'C': whose memory this is
-    extents  elements along each dimension, innermost first
-    strides  bytes from one line to the next, of all dimensions but the innermost
-    box      elements along each dimension that one copy moves
-    swizzle  bytes of the span within which 16-byte chunks are permuted in shared memory: 128, 64, 32, or 0 for none
+    lower, upper  the corners of the box, relative to the tensor's first and last pixel, W first
+    channels      elements of each pixel
+    pixels        how many pixels a copy moves
+    """
+
+    lower: tuple[int, ...]
+    upper: tuple[int, ...]
+    channels: int
+    pixels: int
+
+
+@dataclass(frozen=True)
+class TensorMap:
+    """A tensor as the tensor memory accelerator (TMA) addresses it; its address comes later.
+
+    operand     'A', 'B' or 'C': whose memory this is; the name of the array in a launch of any kernel
+    extents     elements along each dimension, innermost first
+    strides     bytes from one line to the next, of all dimensions but the innermost
+    box         elements along each dimension that one copy spans; (channels, pixels) of an im2col map
+    swizzle     bytes of the span within which 16-byte chunks are permuted in shared memory: 128, 64, 32, or 0 for none
+    interleave  bytes of a slice of channels: 16, 32, or 0 for none
+    nan_fill    elements outside the tensor are NaN instead of zero
+    steps       the element strides: along a dimension every such element is copied; () is 1 everywhere
+    im2col      of an im2col map
     """
 
     operand: str
@@ -86,3 +107,13 @@ class TensorMap:
     strides: tuple[int, ...]
     box: tuple[int, ...]
     swizzle: int = 0
+    interleave: int = 0
+    nan_fill: bool = False
+    steps: tuple[int, ...] = ()
+    im2col: Im2col | None = None
+
+    @property
+    def every(self) -> tuple[int, ...]:
+        """The element stride of each dimension. TMA ignores the innermost unless channels are interleaved."""
+        given = self.steps or (1,) * len(self.extents)
+        return given if self.interleave else (1, *given[1:])

@@ -111,6 +111,12 @@ def _parameter(entry: str, kind: str, name: str, at_launch: str, aliases: Mappin
             f"gemmsmith.launch runs the kernel with gemmsmith.{made}(array); on the command line: --args "
             f"'{name}={made}(rand(64,64,f32)), ...' with --grid and --block",
         )
+    if "tensormap" in kind.lower().replace("_", ""):
+        raise SignatureError(
+            f"{entry}: {name} is a tensor map, and check gives a product pointers and numbers",
+            f"gemmsmith.launch runs the kernel with gemmsmith.tensor_map(array, box=…); on the command line: "
+            f"--args '{name}=tensor_map(randn(256,64,bf16), box=(64,64), swizzle=128), ...' with --grid and --block",
+        )
     if known.reference or (not known.stars and not known.scalar_code):
         raise SignatureError(f"{entry}: {name} is passed as {kind.strip()}, which is neither a pointer nor a number",
                              "gemmsmith.launch runs the kernel with arguments of your own")  # fmt: skip

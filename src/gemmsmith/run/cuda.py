@@ -23,7 +23,7 @@ from gemmsmith.run.cuda_memory import CudaMemory
 from gemmsmith.run.device import Launch, Step
 from gemmsmith.run.driver import check_driver, driver_report
 from gemmsmith.run.driver_calls import checked, driver_bindings, text_of
-from gemmsmith.run.tensor_map import Encoder, check_tensor_map, driver_encoder
+from gemmsmith.run.tensor_map import Encoder, check_tensor_map, driver_encoder, driver_im2col_encoder
 
 __all__ = ["CudaDevice", "LoadedCubin", "checked", "cuda_device", "device_count", "driver_bindings", "gpu_available",
            "pointer_ordinal"]  # fmt: skip
@@ -110,7 +110,7 @@ class CudaDevice(CudaMemory):
         self._loaded: dict[tuple[str, str], LoadedCubin] = {}
         self._opted_in: dict[LoadedCubin, int] = {}
         self._at_once: dict[tuple[LoadedCubin, Dim3, int, Dim3], int] = {}
-        self._encoder: Encoder | None = None
+        self._encoders: dict[str, Encoder] = {}
         self._configs: dict[tuple[Geometry, int], Any] = {}
 
     def _attribute(self, which: Any) -> int:
@@ -140,10 +140,11 @@ class CudaDevice(CudaMemory):
         known = self._loaded.get((compiled.key, compiled.entry))
         if known is not None:
             return known
-        if not self._loaded:
+        if not self._loaded and compiled.compiler:
             check_driver(compiled.compiler)
+        code = compiled.cubin or compiled.ptx.encode() + b"\0"  # PTX alone: the driver assembles it
         with self.current():
-            module = checked(self._cu.cuModuleLoadData(compiled.cubin), f"loading {compiled.entry} for {compiled.arch}")
+            module = checked(self._cu.cuModuleLoadData(code), f"loading {compiled.entry} for {compiled.arch}")
             function = checked(
                 self._cu.cuModuleGetFunction(module, compiled.entry.encode()), f"finding {compiled.entry}"
             )
@@ -173,6 +174,8 @@ class CudaDevice(CudaMemory):
         if geometry.cooperative:
             return self._cu.cuLaunchCooperativeKernel, (loaded.function, *geometry.grid, *geometry.block, geometry.smem,
                                                         stream, arguments)  # fmt: skip
+        if geometry.cluster_at_launch:
+            return self._cu.cuLaunchKernelEx, (self._cluster_config(geometry, stream), loaded.function, arguments, 0)
         if not geometry.pdl or int(self.arch.removeprefix("sm_")) < 90:  # no PDL before sm_90
             plain = (loaded.function, *geometry.grid, *geometry.block, geometry.smem, stream, arguments, 0)
             return self._cu.cuLaunchKernel, plain
@@ -192,6 +195,20 @@ class CudaDevice(CudaMemory):
                 self._configs.clear()
             self._configs[geometry, stream] = known
         return known
+
+    def _cluster_config(self, geometry: Geometry, stream: int) -> Any:
+        """The configuration of a launch that sets the cluster."""
+        config = _launch_config(self._cu, geometry)
+        config.hStream = stream
+        config.attrs, config.numAttrs = [self._cluster_attribute(geometry)], 1
+        return config
+
+    def _cluster_attribute(self, geometry: Geometry) -> Any:
+        attribute = self._cu.CUlaunchAttribute()
+        attribute.id = self._cu.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
+        dims = attribute.value.clusterDim
+        dims.x, dims.y, dims.z = geometry.cluster
+        return attribute
 
     def _admit(self, loaded: LoadedCubin, geometry: Geometry) -> None:
         """Refuse a launch that cannot run, and opt in to more than the default shared memory."""
@@ -246,14 +263,16 @@ class CudaDevice(CudaMemory):
 
     def encode_tensor_map(self, described: TensorMap, address: int) -> bytes:
         check_tensor_map(described, address)
-        if self._encoder is None:
-            found = self._cu.cuGetProcAddress(b"cuTensorMapEncodeTiled", _CUDA_OF_TENSOR_MAPS, 0)
-            function = checked(found, "finding cuTensorMapEncodeTiled in the driver")[0]
+        name = "cuTensorMapEncodeTiled" if described.im2col is None else "cuTensorMapEncodeIm2col"
+        if name not in self._encoders:
+            found = self._cu.cuGetProcAddress(name.encode(), _CUDA_OF_TENSOR_MAPS, 0)
+            function = checked(found, f"finding {name} in the driver")[0]
             if not int(function):
                 raise LaunchError(f"the driver of {self.name} has no tensor maps", "install one for CUDA 12 or newer")
-            self._encoder = driver_encoder(int(function))
+            make = driver_encoder if described.im2col is None else driver_im2col_encoder
+            self._encoders[name] = make(int(function))
         with self.current():
-            status, data = self._encoder(described, address)
+            status, data = self._encoders[name](described, address)
         checked((self._cu.CUresult(status),), f"describing {described.operand} by a tensor map")
         return data
 
@@ -279,11 +298,7 @@ class CudaDevice(CudaMemory):
     def _resident_clusters(self, loaded: LoadedCubin, geometry: Geometry) -> int:
         """Fewer than fit into all SMs, where the SMs of a GPC are not a multiple of the cluster."""
         config = _launch_config(self._cu, replace(geometry, grid=geometry.cluster))
-        attribute = self._cu.CUlaunchAttribute()
-        attribute.id = self._cu.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
-        dims = attribute.value.clusterDim
-        dims.x, dims.y, dims.z = geometry.cluster
-        config.attrs, config.numAttrs = [attribute], 1
+        config.attrs, config.numAttrs = [self._cluster_attribute(geometry)], 1
         with self.current():
             answer = self._cu.cuOccupancyMaxActiveClusters(loaded.function, config)
             return int(checked(answer, "asking how many clusters fit"))

@@ -90,7 +90,7 @@ class BulkCopies:
         if shadow is None:
             return None, None
         lanes = np.unique(copy.lanes)
-        counted = replace(copy.operation, access=_BARRIER)
+        counted = replace(copy.operation, access=_BARRIER, pointers=())  # not the address of what it writes
         fences = machine.unit(ProxyFences)
         for place in np.unique(copy.barriers):
             fences.look(copy.operation, int(lanes[0]), np.array([place]), BYTES, INIT_FENCE)

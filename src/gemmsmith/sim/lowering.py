@@ -82,18 +82,19 @@ class Lowering:
         return file, row
 
     def _place_variables(self) -> None:
-        dynamic = []
+        dynamic: dict[str, int] = {}
         for variable in self.entry.variables:
             if variable.space == "shared" and variable.size == 0:
-                dynamic.append(variable.name)
+                dynamic[variable.name] = variable.align
             elif variable.space == "shared":
                 at = self.symbols[variable.name] = _align(self.static_shared, variable.align)
                 self.static_shared = at + variable.size
             elif variable.space in ("local", "call"):
                 at = self.symbols[variable.name] = _align(self.local_size, max(variable.align, 4))
                 self.local_size = at + variable.size
-        for name in dynamic:  # dynamic shared memory follows the static, 16-byte aligned
-            self.symbols[name] = _align(self.static_shared, 16)
+        if dynamic:  # dynamic shared memory follows the static, aligned as it is declared and to at least 16 bytes
+            self.static_shared = _align(self.static_shared, max(16, *dynamic.values()))
+            self.symbols.update(dict.fromkeys(dynamic, self.static_shared))
 
     def _reserve_shared(self) -> None:
         """The shared memory that CUDA keeps for itself, if the kernel asks where it is (cooperative groups do)."""

@@ -207,7 +207,7 @@ class Shadow:
              values: Array | None = None, landing: Landing | None = None) -> _Record:  # fmt: skip
         assert operation.access is not None
         count = max(1, operation.access.width // self.unit)
-        if (array := self._arrays.get(operation.position)) is not None and lanes.size:
+        if operation.pointers and lanes.size and (array := self._arrays.get(operation.position)) is not None:
             self._check_array(operation, array, lanes, index)
         order = self.between.orders[operation.position]
         parts = live_parts(self.state.lowered, operation, self.unit) if kind is Kind.READ else None

@@ -8,12 +8,16 @@ from functools import cache, cached_property
 
 import numpy as np
 
-from gemmsmith.kernel.geometry import TensorMap
+from gemmsmith.kernel.geometry import Im2col, TensorMap
 from gemmsmith.run.tensor_map import decode_simulated
 from gemmsmith.sim.types import Array
 
 CHUNK = 16  # bytes that a swizzle moves as one
 _SWIZZLES = {0: 0, 32: 0x10, 64: 0x30, 128: 0x70}  # the bits of an address that a swizzle of so many bytes may flip
+
+# NaN of elements outside a tensor, as an H200 writes it
+_NAN = {"fp16": 0x7FF7, "bf16": 0x7FFF, "fp32": 0x7FFFFFFF, "fp32_ftz": 0x7FFFFFFF, "tf32": 0x7FFFFFFF,
+        "tf32_ftz": 0x7FFFFFFF, "fp64": 0x7FFFFFFFFFFFFFFF}  # fmt: skip
 
 
 def swizzled(addresses: Array, span: int) -> Array:
@@ -39,23 +43,73 @@ class Box:
         return len(self.map.extents)
 
     @cached_property
-    def nbytes(self) -> int:
-        return math.prod(self.map.box) * self.itemsize
+    def counts(self) -> tuple[int, ...]:
+        """Elements that a copy moves along each dimension of its box."""
+        if self.map.im2col is not None:
+            return self.map.box
+        return tuple(-(-side // step) for side, step in zip(self.map.box, self.map.every, strict=True))
 
-    def elements(self, at: tuple[int, ...]) -> tuple[Array, Array]:
-        """(global addresses, whether they are in the tensor) of the elements of the box at ``at``, innermost first."""
+    @cached_property
+    def nbytes(self) -> int:
+        return math.prod(self.counts) * self.itemsize
+
+    @cached_property
+    def outside(self) -> int:
+        """The bits of an element outside the tensor."""
+        return _NAN.get(self.map.dtype.name, 0) if self.map.nan_fill else 0
+
+    def loaded(self, values: Array) -> Array:
+        """Elements as they arrive in shared memory: of tf32, its upper 19 bits."""
+        if not self.map.dtype.name.startswith("tf32"):
+            return values
+        return (values.view(np.uint32) & np.uint32(0xFFFFE000)).view(values.dtype)
+
+    def elements(self, at: tuple[int, ...], offsets: tuple[int, ...] = ()) -> tuple[Array, Array]:
+        """(global addresses, whether they are in the tensor) of the elements of the box at ``at``, innermost first.
+
+        ``offsets``: of an im2col map, what is added to the position of each pixel.
+        """
+        if self.map.im2col is not None:
+            return self._pixels(self.map.im2col, at, offsets)
         address = np.full(1, self.address, np.int64)
         inside = np.ones(1, bool)
         strides = (self.itemsize, *self.map.strides)
-        for side, start, extent, stride in zip(self.map.box, at, self.map.extents, strides, strict=True):
-            places = start + np.arange(side)
+        along = zip(self.counts, self.map.every, at, self.map.extents, strides, strict=True)
+        for count, step, start, extent, stride in along:
+            places = start + np.arange(count) * step
             address = (places[:, None] * stride + address[None]).reshape(-1)
             inside = (((places >= 0) & (places < extent))[:, None] & inside[None]).reshape(-1)
         return address.astype(np.uint64), inside
 
+    def _pixels(self, how: Im2col, at: tuple[int, ...], offsets: tuple[int, ...]) -> tuple[Array, Array]:
+        """Pixels of the bounding box one after the other, W fastest, then H, D and N; channels of each."""
+        every, spatial = self.map.every, self.rank - 2
+        numbers = np.arange(how.pixels)
+        places = []
+        carry = numbers
+        for d in range(spatial):
+            low = how.lower[d]
+            high = self.map.extents[d + 1] - 1 + how.upper[d]
+            span = max(1, (high - low) // every[d + 1] + 1)
+            first = (at[d + 1] - low) // every[d + 1]
+            position = first + carry
+            places.append(low + position % span * every[d + 1])
+            carry = position // span
+        places.append(at[-1] + carry)
+        for d in range(min(spatial, len(offsets))):
+            places[d] = places[d] + offsets[d]
+        address, inside = np.full(how.pixels, self.address, np.int64), np.ones(how.pixels, bool)
+        for place, extent, stride in zip(places, self.map.extents[1:], self.map.strides, strict=True):
+            address = address + place * stride
+            inside &= (place >= 0) & (place < extent)
+        channels = at[0] + np.arange(how.channels)
+        there = (channels >= 0) & (channels < self.map.extents[0])
+        address = address[:, None] + channels[None] * self.itemsize
+        return address.reshape(-1).astype(np.uint64), (inside[:, None] & there[None]).reshape(-1)
+
     def chunks(self, start: int) -> Array:
         """Shared addresses of the 16-byte chunks of a box that begins at ``start``, in the order of its elements."""
-        row = self.map.box[0] * self.itemsize
+        row = self.counts[0] * self.itemsize
         # A row shorter than its swizzle leaves the rest of the span unused.
         pitch = max(row, self.map.swizzle) if self.map.swizzle else row
         rows = np.arange(self.nbytes // row) * pitch

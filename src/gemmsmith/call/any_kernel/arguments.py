@@ -12,9 +12,11 @@ import numpy as np
 from gemmsmith.call.any_kernel.arrays import HostArray, host_array, is_array
 from gemmsmith.call.any_kernel.kernel import LaunchKernel, Parameter
 from gemmsmith.call.any_kernel.scalars import pack_scalar
+from gemmsmith.call.any_kernel.tensor_maps import TensorMapOf
 from gemmsmith.call.any_kernel.textures import Texture
-from gemmsmith.call.any_kernel.types import OBJECTS, fits, with_article
+from gemmsmith.call.any_kernel.types import OBJECTS, fits, is_tensor_map, with_article
 from gemmsmith.errors import DTypeError, UsageError
+from gemmsmith.kernel.signature import MAP_BYTES
 
 Arguments = Sequence[Any] | Mapping[str, Any]
 
@@ -24,6 +26,7 @@ class Argument:
     """One argument: bytes of a scalar, an array, a texture's array, or the arrays of a table of pointers (``float**``).
 
     ``name`` is the caller's, or else the parameter's. ``writable``: the parameter is no pointer to const.
+    ``stores``: the kernel has TMA stores, so that it may write through a tensor map.
     """
 
     name: str
@@ -32,6 +35,12 @@ class Argument:
     data: bytes = b""
     arrays: tuple[HostArray, ...] = ()
     is_table: bool = False
+    stores: bool = False
+
+    @property
+    def tensor_map(self) -> TensorMapOf | None:
+        """The tensor map that this argument is, if it is one."""
+        return self.value if isinstance(self.value, TensorMapOf) else None
 
     @property
     def texture(self) -> Texture | None:
@@ -42,6 +51,8 @@ class Argument:
     def writable(self) -> bool:
         if self.texture is not None:
             return self.texture.sampling is None
+        if self.tensor_map is not None:
+            return self.stores
         return bool(self.arrays) and not self.parameter.type.const
 
 
@@ -90,6 +101,8 @@ def _argument(kernel: LaunchKernel, name: str, parameter: Parameter, value: Any)
     named = Parameter(name, parameter.type, parameter.size)
     if isinstance(value, Texture) or parameter.type.base in OBJECTS:
         return _texture(named, parameter, value)
+    if isinstance(value, TensorMapOf) or is_tensor_map(parameter.type):
+        return _tensor_map(kernel, named, parameter, value)
     by_value = not parameter.is_pointer and (value.ndim == 0 or parameter.type.lanes > 1) if is_array(value) else True
     if not by_value:
         return Argument(name, parameter, value, arrays=(_array(named, value),))
@@ -122,6 +135,28 @@ def _texture(named: Parameter, parameter: Parameter, value: Any) -> Argument:
     if wanted not in ("", value.word):
         raise DTypeError(f"{shown}, and a {value.word} was given", f"pass gemmsmith.{wanted}({named.name})")
     return Argument(named.name, parameter, value, arrays=(host_array(named.name, value.array),))
+
+
+def _tensor_map(kernel: LaunchKernel, named: Parameter, parameter: Parameter, value: Any) -> Argument:
+    """A tensor map, by value or by pointer; the raw bytes of one; a null pointer; or room for maps, as bytes."""
+    shown = f"{named.name} is {with_article(str(parameter.type))}"
+    if isinstance(value, TensorMapOf):
+        if not parameter.is_pointer and parameter.size != MAP_BYTES:
+            raise DTypeError(
+                f"{shown}, and a tensor map was given", f"a tensor map has {MAP_BYTES} bytes, or is pointed to"
+            )
+        return Argument(named.name, parameter, value, arrays=(host_array(named.name, value.array),),
+                        stores=kernel.has_tensor_stores)  # fmt: skip
+    if isinstance(value, bytes) and len(value) == parameter.size:
+        return Argument(named.name, parameter, value, data=value)
+    if parameter.is_pointer and value is None:
+        return Argument(named.name, parameter, None, data=bytes(8))
+    if parameter.is_pointer and is_array(value):  # room for maps that the kernel makes
+        host = host_array(named.name, value)
+        if host.values.dtype == np.uint8 and host.values.size % MAP_BYTES == 0:
+            return Argument(named.name, parameter, value, arrays=(host,))
+    given = "an array" if is_array(value) else with_article(type(value).__name__)
+    raise DTypeError(f"{shown}, and {given} was given", f"pass gemmsmith.tensor_map({named.name}, box=(…))")
 
 
 def _array(parameter: Parameter, value: Any) -> HostArray:

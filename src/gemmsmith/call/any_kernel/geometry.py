@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -13,7 +14,9 @@ from gemmsmith.kernel.geometry import Dim3, Geometry
 GridLike = int | Sequence[int]
 
 
-def launch_geometry(grid: GridLike, block: GridLike, smem: int = 0, cooperative: bool = False) -> Geometry:
+def launch_geometry(
+    grid: GridLike, block: GridLike, smem: int = 0, cooperative: bool = False, cluster: GridLike = 1
+) -> Geometry:
     """The geometry of a launch; raises ``UsageError`` for one that no GPU can launch."""
     blocks, threads = _extents("grid", grid), _extents("block", block)
     most = cuda_limits()
@@ -34,7 +37,29 @@ def launch_geometry(grid: GridLike, block: GridLike, smem: int = 0, cooperative:
         )
     if smem > largest_smem():
         raise UsageError(f"smem={smem} bytes exceed the {largest_smem()} that a block has on any GPU")
-    return Geometry(blocks, threads, int(smem), cooperative=bool(cooperative))
+    together = _extents("cluster", cluster)
+    _check_cluster(blocks, together)
+    return Geometry(blocks, threads, int(smem), together, cooperative=bool(cooperative))
+
+
+def with_cluster(geometry: Geometry, name: str, compiled: Dim3 | None) -> Geometry:
+    """The geometry with the cluster that the kernel was compiled with (``__cluster_dims__``), or the caller's."""
+    if compiled is None:
+        return replace(geometry, cluster_at_launch=geometry.cluster != (1, 1, 1))
+    if geometry.cluster not in ((1, 1, 1), compiled):
+        raise UsageError(f"cluster={_shown(geometry.cluster)}, and {name} has __cluster_dims__{_shown(compiled)}",
+                         "leave cluster out")  # fmt: skip
+    _check_cluster(geometry.grid, compiled)
+    return replace(geometry, cluster=compiled)
+
+
+def _check_cluster(blocks: Dim3, cluster: Dim3) -> None:
+    together, most = cluster[0] * cluster[1] * cluster[2], cuda_limits().cluster_blocks
+    if together > most:
+        raise UsageError(f"cluster={_shown(cluster)} has {together} blocks", f"a cluster has at most {most}")
+    if any(extent % side for extent, side in zip(blocks, cluster, strict=True)):
+        raise UsageError(f"grid={_shown(blocks)} does not consist of clusters of {_shown(cluster)}",
+                         "make each part of the grid a multiple of the cluster's")  # fmt: skip
 
 
 def _extents(what: str, given: GridLike) -> Dim3:

@@ -12,6 +12,7 @@ from difflib import get_close_matches
 from pathlib import Path
 
 from gemmsmith.call.any_kernel.declaration import Declaration, declared_kernels, mangled_types
+from gemmsmith.call.any_kernel.ptx_file import SUFFIX, parameter_names, read_ptx
 from gemmsmith.call.any_kernel.types import OBJECTS, UNKNOWN, CType
 from gemmsmith.compile.cache import CompileCache
 from gemmsmith.compile.compiled import CompiledKernel
@@ -19,13 +20,16 @@ from gemmsmith.compile.compiler import compile_kernel
 from gemmsmith.compile.render import render_kernel
 from gemmsmith.errors import SignatureError, UnknownKernelError, UsageError
 from gemmsmith.kernel.config import Config
-from gemmsmith.kernel.geometry import Geometry
+from gemmsmith.kernel.geometry import Dim3, Geometry
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import FP32, Problem
 from gemmsmith.userfile.source import read_text
 
 Source = str | os.PathLike[str]
 TEXT_NAME = "kernel.cu"  # what messages call a source that was given as text
+_TENSOR_STORE = re.compile(r"\bcp\.(?:reduce\.)?async\.bulk\.tensor\.\dd\.global\b")
+# What only compute capability 9.0 itself has (sm_90a)
+_SM_90A = re.compile(r"\bwgmma\.(?:mma_async|fence|commit_group|wait_group)\b|\bsetmaxnreg\b|\btensormap\.replace\b")
 _PARAMETERS = re.compile(r"\.param\s+(?P<rest>[^,()]+)")
 _BYTES = re.compile(r"\.align\s+\d+\s+\.b8\s+[\w$]+\[(\d+)\]")
 _WIDTH = re.compile(r"\.(?:[busf])(8|16|32|64)\b")
@@ -67,6 +71,21 @@ class LaunchKernel:
     def __str__(self) -> str:
         return f"{self.name}({', '.join(map(str, self.parameters))})"
 
+    @property
+    def has_tensor_stores(self) -> bool:
+        """Whether it copies by TMA to a tensor in global memory."""
+        return bool(_TENSOR_STORE.search(self.compiled.ptx))
+
+    @property
+    def cluster(self) -> Dim3 | None:
+        """The cluster that ``__cluster_dims__`` compiled into it."""
+        match = re.search(rf"\.entry\s+{re.escape(self.compiled.entry)}\b[^{{]*?\.reqnctapercluster\s+([\d,\s]+)",
+                          self.compiled.ptx)  # fmt: skip
+        if match is None:
+            return None
+        x, y, z, *_ = (*(int(each) for each in match.group(1).split(",")), 1, 1)
+        return x, y, z
+
 
 def is_text(source: Source) -> bool:
     """Whether ``source`` is CUDA C++ itself rather than the path of a file."""
@@ -79,16 +98,27 @@ def compile_launch(
 ) -> LaunchKernel:  # fmt: skip
     """Compile the kernel ``name`` of ``source``; an empty name means the only kernel there is."""
     with _on_disk(source) as path:
+        if path.suffix == SUFFIX:
+            return _from_ptx(path, name, bool(defines))
         folders = tuple(Path(os.fspath(folder)) for folder in include)
         declared = _choose(path.name, name, declared_kernels(path, folders))
         name, macros = _expression(name, declared, {key: _macro(value) for key, value in defines.items()})
         spec = KernelSpec(path.name, path, name, "", _no_geometry, entry=name, extra_defines=tuple(macros.items()),
                           include=folders)  # fmt: skip
-        compiled = compile_kernel(spec, Config(()), dtype=FP32, arch=arch, cache=cache)
         request = render_kernel(spec, Config(()), dtype=FP32, arch=arch)
+        if arch == "sm_90" and any(map(_SM_90A.search, (read_text(path), *dict(request.headers).values()))):
+            arch = "sm_90a"
+        compiled = compile_kernel(spec, Config(()), dtype=FP32, arch=arch, cache=cache)
         files = {**dict(request.headers), path.name: read_text(path)}
     enums = frozenset(re.findall(r"\benum\s+(?:class\s+|struct\s+)?(\w+)", "\n".join(files.values())))
     return LaunchKernel(name, path.name, compiled, parameters_of(compiled, declared), files, enums)
+
+
+def _from_ptx(path: Path, name: str, defines: bool) -> LaunchKernel:
+    compiled = read_ptx(path, name, defines)
+    sizes, names = ptx_parameter_sizes(compiled.ptx, compiled.entry), parameter_names(compiled)
+    parameters = tuple(Parameter(own, UNKNOWN, size) for own, size in zip(names, sizes, strict=True))
+    return LaunchKernel(compiled.entry, path.name, compiled, parameters, {path.name: compiled.ptx})
 
 
 @contextmanager

@@ -10,7 +10,7 @@ import numpy as np
 
 from gemmsmith.call.any_kernel.kernel import Parameter
 from gemmsmith.call.any_kernel.types import integer_of, with_article
-from gemmsmith.errors import DTypeError, UnsupportedError
+from gemmsmith.errors import DTypeError
 
 _NUMBERS = (bool, int, float, np.number, np.bool_, ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2)
 
@@ -18,10 +18,6 @@ _NUMBERS = (bool, int, float, np.number, np.bool_, ml_dtypes.bfloat16, ml_dtypes
 def pack_scalar(parameter: Parameter, value: Any, is_enum: bool = False) -> bytes:
     """The bytes of ``value`` for a parameter that is passed by value."""
     kind, size = parameter.type, parameter.size
-    if kind.base.rpartition("::")[2].startswith("CUtensorMap"):
-        raise UnsupportedError(
-            f"{parameter.name} is a tensor map, which launch cannot make yet", "use a kernel that takes pointers"
-        )
     if isinstance(value, np.ndarray) and value.ndim == 0:
         value = value[()]
     raw = _raw(value)

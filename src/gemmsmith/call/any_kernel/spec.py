@@ -1,9 +1,9 @@
 """Arguments in words: 'x=randn(65536, f32), out=zeros(64, f32), n=65536'. Read without eval.
 
 Each argument is NAME=VALUE, or VALUE alone. A value is an array (zeros, ones, empty, arange, randn, rand, randint,
-full, or a .npy file), a texture of one ('texture(rand(64, 64, f32), filter=linear)'), a number, a number with its type
-(3:i32, 1.5:f32), or null. Sizes are expressions, which may use
-the names of integers before them: 'n=1024, x=rand(2*n, f16)'.
+full, or a .npy file), a texture of one ('texture(rand(64, 64, f32), filter=linear)'), a tensor map of one
+('tensor_map(randn(256, 64, bf16), box=(64, 64), swizzle=128)'), a number, a number with its type (3:i32, 1.5:f32), or
+null. Sizes are expressions, which may use the names of integers before them: 'n=1024, x=rand(2*n, f16)'.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gemmsmith.call.any_kernel.declaration import split_list
+from gemmsmith.call.any_kernel.tensor_maps import TensorMapOf, tensor_map
 from gemmsmith.call.any_kernel.textures import Texture, surface, texture
 from gemmsmith.call.any_kernel.types import dtype_named, is_dtype_name
 from gemmsmith.errors import UsageError
@@ -33,6 +34,12 @@ _POISON = 0xFF  # every byte of empty(): NaN in floating-point types
 _FUNCTIONS = ("zeros", "ones", "empty", "arange", "randn", "rand", "randint", "full")
 _RANDOM = ("randn", "rand", "randint")
 _TEXTURE_OPTIONS = ("filter", "address", "normalized", "read", "border", "resource", "channels", "layered")
+_MAP_OPTIONS = ("box", "swizzle", "interleave", "fill", "element_strides", "im2col", "dtype", "shape", "strides")
+_OBJECTS: dict[str, tuple[Callable[..., Any], tuple[str, ...]]] = {
+    "texture": (texture, _TEXTURE_OPTIONS), "surface": (surface, _TEXTURE_OPTIONS[-2:]),
+    "tensor_map": (tensor_map, _MAP_OPTIONS),
+}  # fmt: skip
+_NUMBERS = ("channels", "border", "box", "swizzle", "interleave", "element_strides", "im2col", "shape", "strides")
 _BLANK = ("zeros", "empty")
 Array = NDArray[Any]
 
@@ -55,16 +62,17 @@ class ArraySpec:
 
 
 @dataclass(frozen=True)
-class TextureSpec:
-    """A texture or surface in words: of which array, and its options."""
+class ObjectSpec:
+    """A texture, surface or tensor map in words: of which array, and its options."""
 
     word: str
     array: Any
     options: tuple[tuple[str, Any], ...]
 
-    def make(self, seed: int, fill: str) -> Texture:
+    def make(self, seed: int, fill: str) -> Texture | TensorMapOf:
         values = self.array.make(seed, fill) if isinstance(self.array, ArraySpec) else self.array
-        return {"texture": texture, "surface": surface}[self.word](values, **dict(self.options))
+        made: Texture | TensorMapOf = _OBJECTS[self.word][0](values, **dict(self.options))
+        return made
 
 
 @dataclass(frozen=True)
@@ -76,10 +84,10 @@ class ArgumentSpec:
     value: Any
 
     def make(self, seed: int, fill: str) -> Any:
-        return self.value.make(seed, fill) if isinstance(self.value, (ArraySpec, TextureSpec)) else self.value
+        return self.value.make(seed, fill) if isinstance(self.value, (ArraySpec, ObjectSpec)) else self.value
 
     def is_made_by(self, functions: tuple[str, ...]) -> bool:
-        made = self.value.array if isinstance(self.value, TextureSpec) else self.value
+        made = self.value.array if isinstance(self.value, ObjectSpec) else self.value
         return isinstance(made, ArraySpec) and made.function in functions
 
 
@@ -145,8 +153,8 @@ def _value(part: str, text: str, known: Mapping[str, int]) -> Any:
     call = _CALL.fullmatch(text)
     if call and call.group(1) in _FUNCTIONS:
         return _array(part, call.group(1), split_list(call.group(2)), known)
-    if call and call.group(1) in ("texture", "surface"):
-        return _texture(part, call.group(1), split_list(call.group(2)), known)
+    if call and call.group(1) in _OBJECTS:
+        return _object(part, call.group(1), split_list(call.group(2)), known)
     typed = _TYPED.fullmatch(text)
     if typed:
         number = _number(part, typed.group(1).strip(), known)
@@ -157,7 +165,7 @@ def _value(part: str, text: str, known: Mapping[str, int]) -> Any:
     return _number(part, text, known)
 
 
-def _texture(part: str, word: str, words: list[str], known: Mapping[str, int]) -> TextureSpec:
+def _object(part: str, word: str, words: list[str], known: Mapping[str, int]) -> ObjectSpec:
     """texture(ARRAY, filter=linear, address=wrap, normalized): options without a value are true."""
     array = _value(part, words[0], known) if words else None
     if not isinstance(array, (ArraySpec, np.ndarray)):
@@ -165,14 +173,21 @@ def _texture(part: str, word: str, words: list[str], known: Mapping[str, int]) -
     options: dict[str, Any] = {}
     for each in words[1:]:
         name, _, text = (piece.strip() for piece in each.partition("="))
-        wanted = _TEXTURE_OPTIONS if word == "texture" else _TEXTURE_OPTIONS[-2:]
+        wanted = _OBJECTS[word][1]
         if name not in wanted:
             raise UsageError(f"{part!r}: a {word} has no option {name!r}", f"its options: {', '.join(wanted)}")
-        number = name in ("channels", "border")
-        options[name] = _number(part, text, known) if number else text if text not in ("", "true") else True
-    made = TextureSpec(word, array, tuple(options.items()))
+        options[name] = _numbers(part, text, known) if name in _NUMBERS else text if text not in ("", "true") else True
+    made = ObjectSpec(word, array, tuple(options.items()))
     made.make(0, "given")  # wrong options are told at once
     return made
+
+
+def _numbers(part: str, text: str, known: Mapping[str, int]) -> Any:
+    """A number, or numbers in parentheses, which may be nested."""
+    if not (text.startswith("(") and text.endswith(")")):
+        return _number(part, text, known)
+    inner = split_list(text[1:-1])
+    return tuple(_numbers(part, each, known) for each in inner)
 
 
 def _in_range(number: int, dtype: np.dtype[Any]) -> bool:

@@ -124,6 +124,11 @@ def _element(base: str) -> tuple[DTypeOf | None, int]:
     return (_UNSIGNED[4], 3) if base == "dim3" else (None, 1)
 
 
+def is_tensor_map(kind: CType) -> bool:
+    """Whether a type is ``CUtensorMap``, which compilers also print as ``CUtensorMap_st``; or a pointer to it."""
+    return kind.base.rpartition("::")[2] in ("CUtensorMap", "CUtensorMap_st", "TmaDescriptor")
+
+
 def fits(kind: CType, dtype: DTypeOf) -> bool:
     """Whether an array of ``dtype`` may be passed to a pointer of type ``kind``.
 

@@ -49,6 +49,12 @@ class ArgumentOptions(OptionGroup):
         typer.Option("--cooperative", help="With --args: all blocks run at the same time, as grid.sync() needs."),
     ] = False
 
+    cluster: Annotated[
+        str,
+        typer.Option("--cluster", metavar="X[,Y[,Z]]", help="With --args: blocks of a cluster. Default: the kernel's "
+                     "__cluster_dims__.", show_default=False),
+    ] = ""  # fmt: skip
+
     def launches(self, word: str) -> bool:
         """Whether ``word`` is launched with arguments of its own, rather than as a matrix product."""
         return bool(self.args or self.expect) or word.partition(":")[0].endswith(PYTHON_FILE)

@@ -22,6 +22,8 @@ def geometry_line(geometry: Geometry) -> str:
 
 def kernel_line(kernel: LaunchKernel) -> str:
     used = kernel.compiled.resources
+    if not kernel.compiled.cubin:
+        return f"{kernel.file}: {kernel.name}, PTX for {kernel.compiled.arch}"
     return (f"{kernel.file}: {kernel.name}, {used.registers} registers, {bytes_text(used.static_smem)} static shared "
             f"memory, {kernel.compiled.arch}")  # fmt: skip
 

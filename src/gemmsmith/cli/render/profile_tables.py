@@ -149,6 +149,11 @@ def _print_launch(profile: Profile, held: Occupancy, gpu: GPU) -> None:
     indent = " " * 8
     say(f"launch  {geometry.blocks:,} blocks ({grid}) of {geometry.threads} threads ({block}), "
         f"{number(profile.value(WARPS))} warps", lead="launch", hang=indent)  # fmt: skip
+    if not used.registers:  # given as PTX
+        say(f"{used.static_smem + geometry.smem:,} B of shared memory; registers and occupancy are not known: "
+            "PTX has no machine code", indent=indent)  # fmt: skip
+        say()
+        return
     say(f"{used.registers} registers per thread, {used.static_smem + geometry.smem:,} B of shared memory, "
         f"{used.spill_loads + used.spill_stores} B spilled", indent=indent)  # fmt: skip
     if held.fits:

@@ -246,6 +246,8 @@ RECORDS = (
            **_FENCE),
     Record("fence.proxy.kind.space?", where={"kind": "alias async", "space": "global shared::cta shared::cluster"},
            **{**_FENCE, "execute": _fence_proxy}),
+    Record("fence.proxy.async::generic.order.restricted.cluster",
+           where={"order": "acquire release", "restricted": "sync_restrict::*"}, **_FENCE),
     Record("fence.mbarrier_init.release.cluster", **{**_FENCE, "execute": _fence_proxy}),
     Record("griddepcontrol.action", where={"action": "wait launch_dependents"}, **_FENCE),
 )  # fmt: skip

@@ -10,17 +10,18 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 
+from gemmsmith.errors import UnsupportedError
 from gemmsmith.sim.bulk_copies import BulkCopies, Load, Store, chunk_lanes
+from gemmsmith.sim.bulk_reductions import OPERATIONS, TYPES, reduced
 from gemmsmith.sim.bundle import Bundle
 from gemmsmith.sim.execution import Execution
 from gemmsmith.sim.instructions.memory import parameter_bytes
 from gemmsmith.sim.instructions.pattern import Modifiers
 from gemmsmith.sim.instructions.record import Draft, Record, no_form, nothing
 from gemmsmith.sim.lanes import Lanes
-from gemmsmith.sim.lowering import Lowering, Refused, literal, operands
+from gemmsmith.sim.lowering import Lowering, Refused, items, literal, operands
 from gemmsmith.sim.mbarriers import BYTES
 from gemmsmith.sim.memory import RAW, LaneFault, check_alignment, resolve_generic
 from gemmsmith.sim.operation import Operation, Source
@@ -38,7 +39,10 @@ _RANK_BITS = 24
 
 @dataclass(frozen=True)
 class Transfer:
-    """Which way, and how it ends. ``rank`` is that of a tensor, 0 for plain bytes; ``reduce`` an operation and type."""
+    """Which way, and how it ends. ``rank`` is that of a tensor, 0 for plain bytes; ``reduce`` an operation and type.
+
+    ``im2col``: '' for tiles, 'im2col', or 'im2col_no_offs' for stores.
+    """
 
     to_shared: bool
     from_shared: bool
@@ -46,18 +50,26 @@ class Transfer:
     multicast: bool = False
     hinted: bool = False
     reduce: tuple[str, str] | None = None
+    im2col: str = ""
+
+    @property
+    def offsets(self) -> int:
+        """Operands that are added to the position of each pixel."""
+        return self.rank - 2 if self.im2col == "im2col" else 0
 
 
 def _decode(m: Modifiers) -> Transfer:
     """The two spaces come in the order destination, source."""
     to, start = m["to"], m["from"]
     rank = int(m["rank"][0]) if "rank" in m else 0
-    if "mode" in m and m["mode"].startswith("im2col"):
+    im2col = m["mode"] if m.get("mode", "tile") != "tile" else ""
+    if im2col and (rank < 3 or (im2col == "im2col") != (to != "global")):
         raise Refused
     reduce = (m["op"], m["type"]) if "op" in m else None
     if (to == "global") == (start == "global") == True:  # noqa: E712 - both global
         raise Refused
-    return Transfer(to != "global", start != "global", rank, "multicast::cluster" in m, "L2::cache_hint" in m, reduce)
+    return Transfer(to != "global", start != "global", rank, "multicast::cluster" in m, "L2::cache_hint" in m, reduce,
+                    im2col)  # fmt: skip
 
 
 def _tensor(code: Lowering, operand: Operand, rank: int) -> tuple[Source, ...]:
@@ -68,16 +80,17 @@ def _tensor(code: Lowering, operand: Operand, rank: int) -> tuple[Source, ...]:
 
 
 def _lower(code: Lowering, i: Instruction, form: Transfer) -> Draft[Transfer]:
-    """Sources: the map and coordinates or the number of bytes, then the mask of a multicast."""
+    """Sources: the map, coordinates and im2col offsets, or the number of bytes; then the mask of a multicast."""
     given = list(i.operands[:-1] if form.hinted else i.operands)
     pointers: list[Operand] = []
     sources: list[Source] = []
     extra = [given.pop()] if form.multicast else []
+    shifts = items(given.pop(), form.offsets) if form.offsets else ()
     if form.rank:
         tensor = next((o for o in given if isinstance(o, Sampled)), None)
         if tensor is None:
             raise Refused
-        sources += _tensor(code, tensor, form.rank)
+        sources += [*_tensor(code, tensor, form.rank), *[code.source(shift, "u16") for shift in shifts]]
         pointers = [o for o in given if o is not tensor]
     else:
         pointers = [o for o in given if isinstance(o, Address)]
@@ -118,12 +131,13 @@ def _one(
     box = _box(machine, values[0]) if form.rank else None
     if box is not None and box.rank != form.rank:
         raise LaneFault(0, f"a copy of {form.rank} coordinates with a tensor map of {box.rank} dimensions")
+    if box is not None and bool(form.im2col) != (box.map.im2col is not None):
+        kinds = ("a tiled", "an im2col")
+        raise LaneFault(0, f"{kinds[bool(form.im2col)]} copy with {kinds[not form.im2col]} tensor map")
     nbytes = values[0] if box is None else box.nbytes
     copies = machine.unit(BulkCopies)
     if not form.to_shared:
-        source = _shared_index(machine, int(machine.block[lane]), at[-1], box, nbytes)
-        copies.store(Store(operation, lane, int(copies.committed[lane]), source, _read_shared(machine, source),
-                           _write_global(machine, box, values, at, form.reduce)))  # fmt: skip
+        _store(machine, operation, form, lane, at, values, box, nbytes)
         return
     barrier = at.pop()
     targets = [_shared_index(machine, block, at[0], box, nbytes) for block in _blocks(machine, lane, at[0], mask)]
@@ -134,7 +148,23 @@ def _one(
     else:
         read = _read_global(machine, box, values, at)
     copies.load(Load(operation, chunk_lanes(lane, targets), np.concatenate(targets), CHUNK, read,
-                     _write_shared(machine, targets), barriers, nbytes))  # fmt: skip
+                     _write_shared(machine, targets, form.reduce), barriers, nbytes))  # fmt: skip
+
+
+def _store(machine: Execution, operation: Operation[Transfer], form: Transfer, lane: int, at: list[int],
+           values: list[int], box: Box | None, nbytes: int) -> None:  # fmt: skip
+    """A copy out of shared memory. Elements outside the tensor are neither read nor written."""
+    copies = machine.unit(BulkCopies)
+    source = _shared_index(machine, int(machine.block[lane]), at[-1], box, nbytes)
+    if box is None:
+        read, write = _read_shared(machine, source), _write_bytes(machine, values[0], at[0], form.reduce)
+    else:
+        elements, inside = _elements(box, values)
+        each = np.repeat(source, CHUNK // box.itemsize) + np.tile(np.arange(0, CHUNK, box.itemsize), source.size)
+        read = _read_shared(machine, each[inside], box.itemsize)
+        write = _write_tensor(machine, box, elements[inside], form.reduce)
+        source = source[inside.reshape(source.size, -1).any(axis=1)]
+    copies.store(Store(operation, lane, int(copies.committed[lane]), source, read, write))
 
 
 def _box(machine: Execution, address: int) -> Box:
@@ -143,7 +173,13 @@ def _box(machine: Execution, address: int) -> Box:
         data = parameter_bytes(machine, inside.astype(np.int64) + np.arange(_MAP_BYTES), 1).tobytes()
     else:
         data = machine.memory.view(int(inside[0]), _MAP_BYTES).tobytes()
-    return decoded(data)
+    try:
+        found = decoded(data)
+    except UnsupportedError:
+        raise LaneFault(0, f"a copy by TMA with the map at {int(inside[0]):#x}: no tensor map is there") from None
+    if found.map.interleave:
+        raise LaneFault(0, f"a copy of a tensor interleaved by {found.map.interleave} bytes, which is not simulated")
+    return found
 
 
 def _blocks(machine: Execution, lane: int, address: int, mask: int | None) -> list[int]:
@@ -184,72 +220,77 @@ def _read_global(machine: Execution, box: Box | None, values: list[int], at: lis
         source = np.uint64(address) + np.arange(0, nbytes, CHUNK).astype(np.uint64)
         memory.gather(source, CHUNK)
         return lambda: memory.gather(source, CHUNK)
-    elements, inside = box.elements(tuple(values[1:]))
+    elements, inside = _elements(box, values)
     wanted = elements[inside]
     memory.gather(wanted, box.itemsize)
 
     def read() -> Array:
-        found = np.zeros(elements.size, RAW[box.itemsize])
-        found[inside] = memory.gather(wanted, box.itemsize)
+        found = np.full(elements.size, box.outside, f"u{box.itemsize}").view(RAW[box.itemsize])
+        found[inside] = box.loaded(memory.gather(wanted, box.itemsize))
         return found.view(RAW[CHUNK])
 
     return read
 
 
-def _write_shared(machine: Execution, targets: list[Array]) -> Callable[[Array], None]:
+def _elements(box: Box, values: list[int]) -> tuple[Array, Array]:
+    """Of a copy whose sources are the map, its coordinates, and im2col offsets."""
+    return box.elements(tuple(values[1 : 1 + box.rank]), tuple(values[1 + box.rank :]))
+
+
+def _write_shared(
+    machine: Execution, targets: list[Array], reduce: tuple[str, str] | None = None
+) -> Callable[[Array], None]:
+    shared = machine.shared
+
     def write(chunks: Array) -> None:
         for index in targets:
-            machine.shared.scatter(index, CHUNK, chunks)
+            new = chunks
+            if reduce is not None:
+                kind = TYPES[reduce[1]]
+                old = np.ascontiguousarray(shared.gather(index, CHUNK)).view(kind)
+                new = reduced(reduce[0], old, np.ascontiguousarray(chunks).view(kind)).view(RAW[CHUNK])
+            shared.scatter(index, CHUNK, new)
 
     return write
 
 
-def _read_shared(machine: Execution, index: Array) -> Callable[[], Array]:
-    return lambda: machine.shared.gather(index, CHUNK)
+def _read_shared(machine: Execution, index: Array, width: int = CHUNK) -> Callable[[], Array]:
+    return lambda: machine.shared.gather(index, width)
 
 
-_REDUCTIONS: dict[str, Callable[[Array, Array], Any]] = {
-    "add": np.add, "min": np.minimum, "max": np.maximum, "and": np.bitwise_and, "or": np.bitwise_or,
-    "xor": np.bitwise_xor,
-    "inc": lambda old, new: np.where(old >= new, 0, old + 1),
-    "dec": lambda old, new: np.where((old == 0) | (old > new), new, old - 1),
-}  # fmt: skip
-_REDUCED: dict[str, Any] = {
-    "u32": np.uint32, "s32": np.int32, "b32": np.uint32, "u64": np.uint64, "s64": np.int64, "b64": np.uint64,
-    "f16": np.float16, "bf16": ml_dtypes.bfloat16, "f32": np.float32, "f64": np.float64,
-}  # fmt: skip
+def _write_bytes(
+    machine: Execution, nbytes: int, address: int, reduce: tuple[str, str] | None
+) -> Callable[[Array], None]:
+    check_alignment(np.array([address], np.uint64), CHUNK, Space.GLOBAL)
+    kind = None if reduce is None else TYPES[reduce[1]]
+    width = CHUNK if kind is None else kind.itemsize
+    wanted = np.uint64(address) + np.arange(0, nbytes, width).astype(np.uint64)
+    return _write_global(machine, wanted, width, reduce, kind)
+
+
+def _write_tensor(
+    machine: Execution, box: Box, wanted: Array, reduce: tuple[str, str] | None
+) -> Callable[[Array], None]:
+    """The element type of a reduction is in the map."""
+    return _write_global(machine, wanted, box.itemsize, reduce, np.dtype(box.map.dtype.numpy))
 
 
 def _write_global(
-    machine: Execution, box: Box | None, values: list[int], at: list[int], reduce: tuple[str, str] | None
+    machine: Execution, wanted: Array, width: int, reduce: tuple[str, str] | None, kind: np.dtype[Any] | None
 ) -> Callable[[Array], None]:
+    """What writes values to these addresses, or reduces those there with them. Faults are looked for now."""
     memory = machine.memory
-    if box is None:
-        address, nbytes = at[0], values[0]
-        check_alignment(np.array([address], np.uint64), CHUNK, Space.GLOBAL)
-        width = CHUNK if reduce is None else np.dtype(_REDUCED[reduce[1]]).itemsize
-        elements = np.uint64(address) + np.arange(0, nbytes, width).astype(np.uint64)
-        inside = np.ones(elements.size, bool)
-    else:
-        elements, inside = box.elements(tuple(values[1:]))
-        width = box.itemsize
-    wanted = elements[inside]
     memory.parts(wanted)  # a fault belongs to the thread that issues the store
 
-    def write(chunks: Array) -> None:
-        new = np.ascontiguousarray(chunks).view(RAW[width])[inside]
+    def write(values: Array) -> None:
+        new = np.ascontiguousarray(values).view(RAW[width])
         if reduce is not None:
-            kind = _kind(reduce[1], box)
+            assert kind is not None
             old = memory.gather(wanted, width).view(kind)
-            new = np.asarray(_REDUCTIONS[reduce[0]](old, new.view(kind))).astype(kind).view(RAW[width])
+            new = reduced(reduce[0], old, new.view(kind)).view(RAW[width])
         memory.scatter(wanted, width, new)
 
     return write
-
-
-def _kind(name: str, box: Box | None) -> np.dtype[Any]:
-    """The element type of a reduction; that of a tensor is in its map."""
-    return np.dtype(_REDUCED[name]) if box is None else np.dtype(box.map.dtype.numpy)
 
 
 # -- groups -------------------------------------------------------------------------------------------
@@ -296,8 +337,12 @@ def _lower_nothing(code: Lowering, i: Instruction, _: None) -> Draft[None]:
 # -- records ------------------------------------------------------------------------------------------
 
 _SPACES = {"to": "shared::cluster shared::cta global", "from": "global shared::cta"}
-_MODES = {"rank": "1d 2d 3d 4d 5d", "mode": "tile im2col*", "end": "mbarrier::complete_tx::bytes bulk_group"}
-_OPS = {"op": "add min max inc dec and or xor"}
+_MODES = {
+    "rank": "1d 2d 3d 4d 5d",
+    "mode": "tile im2col im2col_no_offs",
+    "end": "mbarrier::complete_tx::bytes bulk_group",
+}
+_OPS = {"op": OPERATIONS}
 _COMMON: dict[str, Any] = {
     "lower": _lower, "execute": _copy, "verb": "copy by TMA", "bundling": Bundling.BOUNDARY,
     "counts": Counted(Profiled(Mix.COPY)),
@@ -312,7 +357,7 @@ RECORDS = (
            where={**_SPACES, **_MODES, **_OPS}, decode=lambda m: _decode({**m, "type": ""}),
            called="cp.reduce.async.bulk.tensor", **_COMMON),
     Record("cp.reduce.async.bulk.to.from.end!.L2::cache_hint?.op.noftz?.type",
-           where={**_SPACES, **_OPS, "end": _MODES["end"], "type": " ".join(_REDUCED)}, decode=_decode,
+           where={**_SPACES, **_OPS, "end": _MODES["end"], "type": " ".join(TYPES)}, decode=_decode,
            called="cp.reduce.async.bulk", **_COMMON),
     Record("cp.async.bulk.commit_group", decode=no_form, lower=_lower_commit, execute=_commit,
            bundling=Bundling.BOUNDARY, called="cp.async.bulk.commit_group"),

@@ -35,6 +35,7 @@ from gemmsmith.sim.instructions import (
     parameter,
     shuffle,
     surface,
+    tensormap,
     texture,
     vote,
     wgmma,
@@ -45,8 +46,8 @@ from gemmsmith.sim.instructions.record import AnyRecord, Composite
 from gemmsmith.sim.lowering import Refused
 
 FAMILIES = (f32, f64, f16, approx, integer, carry, bits, compare, convert, clock, move, memory, parameter, atomic,
-            async_copy, async_store, bulk_copy, barrier, cluster, mbarrier, shuffle, vote, matrix, mma, wgmma, control,
-            heap, call, texture, surface)  # fmt: skip
+            async_copy, async_store, bulk_copy, tensormap, barrier, cluster, mbarrier, shuffle, vote, matrix, mma,
+            wgmma, control, heap, call, texture, surface)  # fmt: skip
 
 
 @dataclass(frozen=True)
