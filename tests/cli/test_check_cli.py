@@ -259,7 +259,8 @@ def test_refusals_say_why(what: str, tmp_path: Path, capsys: pytest.CaptureFixtu
     if expected == 2:
         assert said.out == ""
         assert said.err.startswith("error: ")
-        assert len(said.err.splitlines()) <= 4, "a message and a hint, wrapped"
+        if "does not compile" not in said.err:  # the compiler's own lines are shown
+            assert len(said.err.splitlines()) <= 4, "a message and a hint, wrapped"
 
 
 def test_a_syntax_error_is_shown_with_its_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -40,7 +40,7 @@ def test_with_json_an_error_is_an_object_too(
 
 def test_a_compile_error_has_its_log(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "broken.cu").write_text(BROKEN)
-    assert run_command(["check", str(tmp_path / "broken.cu"), "--json"]) == 1
+    assert run_command(["check", str(tmp_path / "broken.cu"), "--json"]) == 2
     error = json.loads(capsys.readouterr().out)["error"]
     assert error["kind"] == "CompileError"
     assert "nonsuch" in error["log"]

@@ -42,9 +42,7 @@ class UserSource:
         self.bundle, self.source = bundle, Source(bundle.texts, bundle.libraries)
 
     @classmethod
-    def read(
-        cls, path: Path, folders: tuple[Path, ...], toolchain: Toolchain, edited: Edited = ()
-    ) -> UserSource:
+    def read(cls, path: Path, folders: tuple[Path, ...], toolchain: Toolchain, edited: Edited = ()) -> UserSource:
         """Read ``path`` and what it includes from its repository and ``folders``."""
         return cls(IncludeSearch(path, folders, toolchain.includes, (own_headers(),)), bool(toolchain.cccl), edited)
 

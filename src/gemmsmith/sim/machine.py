@@ -174,7 +174,7 @@ class Machine(Stepper):
             return self.at_block.arrive(step, group, alone)
         if traits.waits_on is Wait.MEMBERS:
             return self.at_warp.arrive_members(step, group)
-        if traits.waits_on is Wait.EVENT:
+        if traits.waits_on is Wait.EVENT and (not traits.whole or self.whole_warps(group.lanes)):
             return self.at_event.arrive(step, group)
         if not self.whole_warps(group.lanes):
             return self.at_warp.arrive_whole(step, group)

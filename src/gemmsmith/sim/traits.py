@@ -150,14 +150,16 @@ class Traits:
     """The part of an instruction's record that is data.
 
     ``called`` is what messages call the instruction, ``verb`` what they call its access to memory. ``aligned``: all
-    live lanes of a warp must execute the instruction at one place. ``partial_order``: it orders some threads of a block
-    after others by a rule of its own, not by the memory order that its access has.
+    live lanes of a warp must execute the instruction at one place. ``whole``: it waits for all 32 lanes of its warp
+    before it waits for an event. ``partial_order``: it orders some threads of a block after others by a rule of its
+    own, not by the memory order that its access has.
     """
 
     called: str = ""
     verb: str = ""
     waits_on: Wait = Wait.NOTHING
     aligned: bool = False
+    whole: bool = False
     flow: Flow = Flow.NEXT
     bundling: Bundling = Bundling.MERGED
     counts: Counted = Counted()

@@ -78,9 +78,7 @@ def _clean(path: Path, _stamp: Stamp, text: str | None = None) -> tuple[Preproce
 
 
 @lru_cache(maxsize=256)
-def _read(
-    path: Path, _stamp: Stamp, macros: tuple[tuple[str, Macro], ...], text: str | None = None
-) -> SourceFile:
+def _read(path: Path, _stamp: Stamp, macros: tuple[tuple[str, Macro], ...], text: str | None = None) -> SourceFile:
     cleaned, _ = _clean(path, _stamp, text)
     code = expand(cleaned.code, dict(macros))
     reader = _Reader(path, code)

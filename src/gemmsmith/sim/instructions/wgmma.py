@@ -325,7 +325,7 @@ RECORDS = (
     Record("wgmma.commit_group.sync.aligned", decode=no_form, lower=_lower_plain, execute=_commit,
            called="wgmma.commit_group", **_WARP),
     Record("wgmma.wait_group.sync.aligned", decode=no_form, lower=_lower_wait, execute=_wait,
-           called="wgmma.wait_group", **{**_WARP, "waits_on": Wait.EVENT}),
+           called="wgmma.wait_group", **{**_WARP, "waits_on": Wait.EVENT, "whole": True}),
     Record("setmaxnreg.action.sync.aligned.u32", where={"action": "inc dec"}, decode=no_form, lower=_lower_registers,
            execute=nothing, called="setmaxnreg", **_WARP),
 )  # fmt: skip
