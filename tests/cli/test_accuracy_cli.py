@@ -232,7 +232,7 @@ def test_one_of_several_kernels_that_cannot_take_part_is_noted(capsys: pytest.Ca
         (("naive", "--against", "cublass"), "cublass"),
         (("naive", "--dtype", "fp16"), "naive takes fp32 inputs, not fp16"),
         (("mma_pipelined", "--dtype", "int8", "--distributions", "wide"), "'wide' is not for int8"),
-        (("wgmma_tma",), "simulator does not know"),
+        (("wgmma_tma",), "is not simulated yet"),
         (("nosuch",), "nosuch"),
         (("naive", "--json", "--csv"), "choose one of --json and --csv"),
         (("naive", "--plot", "errors.png"), "not an SVG file"),

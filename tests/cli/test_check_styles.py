@@ -205,7 +205,7 @@ def test_a_column_major_kernel_says_so_first(tmp_path: Path, capsys: pytest.Capt
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "mine: this is a column-major kernel"
     assert "mine is right (column-major): 8 trials passed" in lines
-    assert lines[-1].startswith("next: gemmsmith profile ")
+    assert lines[-1].startswith("next: gemmsmith explain ")
     assert lines[-1].endswith("--layout col")
 
 

@@ -118,6 +118,33 @@ def test_a_wrong_or_racy_kernel_is_not_praised(
         assert "speedup" not in text
 
 
+FIXED = """#define N 256
+__global__ void product(const float* A, const float* B, float* C) {
+  int row = blockIdx.y * blockDim.y + threadIdx.y, col = blockIdx.x * blockDim.x + threadIdx.x;
+  float sum = 0.f;
+  for (int k = 0; k < N; ++k) sum += A[row * N + k] * B[k * N + col];
+  C[row * N + col] = sum;
+}
+void run(float* a, float* b, float* c) { product<<<dim3(N / 16, N / 16), dim3(16, 16)>>>(a, b, c); }
+"""
+
+
+def test_a_size_that_the_source_sets_is_the_one_that_is_explained(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "fixed.cu").write_text(FIXED)
+    path = str(tmp_path / "fixed.cu")
+    assert run_command(["explain", path]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert "256x256x256 fp32 takes an estimated" in text
+    assert run_command(["explain", path, "--json"]) == 0
+    assert run_command(["compare", path, "naive"]) == 2
+    said = capsys.readouterr().err
+    assert "compiled for 256x256x256 alone" in said
+    assert "--m 256 --n 256 --k 256" in said
+    assert run_command(["compare", path, "naive", "--m", "256", "--n", "256", "--k", "256"]) == 0
+
+
 def test_a_rung_is_compared_as_before(capsys: pytest.CaptureFixture[str]) -> None:
     assert run_command(["compare", "naive", "coalesced", "--m", "64", "--n", "64", "--k", "64"]) == 0
     assert "times as fast" in " ".join(capsys.readouterr().out.split())

@@ -141,17 +141,17 @@ def aligned_code(spec: KernelSpec, config: Config, problem: Problem) -> tuple[Co
 
 
 def check_simulated(device: Device, spec: KernelSpec, problem: Problem) -> None:
-    """Raise if ``device`` is the simulator and does not know the kernel's instructions."""
+    """Raise if ``device`` is the simulator and the rung is not simulated."""
     if device.kind == "sim":
         needs_simulator(spec, problem, "run it on a GPU (--device gpu, or GPU tensors)")
 
 
 def needs_simulator(spec: KernelSpec, problem: Problem, hint: str) -> None:
-    """Raise, with ``hint`` and a kernel that can be simulated, unless the simulator knows the kernel's instructions."""
+    """Raise, with ``hint`` and a kernel that can be simulated, unless the rung is simulated."""
     if spec.simulated:
         return
     other = simulated_alternative(problem)
     raise UnsupportedError(
-        f"{spec.name} uses instructions that the simulator does not know yet",
+        f"{spec.name} is not simulated yet",
         hint + (f"; the simulator runs {other}" if other else ""),
     )

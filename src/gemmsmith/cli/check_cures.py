@@ -104,7 +104,7 @@ class _CopyBench:
         if not report.ok or not self._is_better(report):
             return self._what_is_left(report)
         passed = sum(verdict.trusted for _, verdict in report.verdicts)
-        tried = f"all {passed} trials pass" if report.status in _RIGHT else f"then {report.conclusion()}"
+        tried = f"all {passed} trials pass" if report.status in _RIGHT else f"it is then {report.restricted()}"
         return Outcome(True, tried=tried, expected=_layout(report.settled) == _layout(self.report.settled))
 
     @property

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gemmsmith.call.binding import aligned_code, needs_simulator
 from gemmsmith.cli.compiler import Compiler
@@ -43,7 +43,8 @@ class Subject:
 
     def counted(self, spec: KernelSpec, config: Config, compiled: CompiledKernel, sass: Sass) -> tuple[Profile, Sass]:
         """The same of a copy of the kernel."""
-        return simulate(spec, config, self.problem, compiled, sample=_BLOCKS, depth=_DEPTH, sass=sass), sass
+        depth = 0 if "K" in dict(spec.signature.fixed) else _DEPTH  # a K that the source sets cannot be made smaller
+        return simulate(spec, config, self.problem, compiled, sample=_BLOCKS, depth=depth, sass=sass), sass
 
 
 def kernel_title(spec: KernelSpec, config: Config) -> str:
@@ -54,9 +55,13 @@ def kernel_title(spec: KernelSpec, config: Config) -> str:
 def find_subject(
     name: str, options: KernelOptions, problem: ProblemOptions, arch: str, compiler: Compiler, simulated: bool = True
 ) -> Subject:
-    """Find and compile a kernel; one that is to be ``simulated`` must use only instructions the simulator knows."""
+    """Find and compile a kernel; one that is to be ``simulated`` must use only instructions the simulator knows.
+
+    Extents that the source sets take the place of those in ``problem``.
+    """
     spec, config = find_kernel(name, options)
-    asked = problem.problem(spec)
+    own = {role.lower(): extent for role, extent in spec.signature.fixed if role in ("M", "N", "K")}
+    asked = replace(problem, **own).problem(spec)  # type: ignore[arg-type]
     check_accepts(spec, asked)
     if not spec.geometry(asked, config).blocks:
         raise UsageError(f"{asked} launches no block, so there is nothing to count", "give M and N of at least 1")

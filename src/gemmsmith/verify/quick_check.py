@@ -21,6 +21,7 @@ from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.sim.device import SimDevice
 from gemmsmith.verify.arithmetic import as_compiled
 from gemmsmith.verify.check_shapes import check_shapes, sampled_blocks
+from gemmsmith.verify.fault_report import FaultReport
 from gemmsmith.verify.harness import verify_launch
 from gemmsmith.verify.launch_check import check_launch
 from gemmsmith.verify.product_evidence import doubt
@@ -30,6 +31,7 @@ from gemmsmith.verify.verdict import Verdict
 RIGHT, WRONG, RACY, UNCHECKED = "right", "wrong", "racy", "not checked"
 BUDGET = 8.0  # seconds of simulation; then the kernel is called not checked
 _ENDLESS = "did not end"
+_UNTIL = "gemmsmith check shows where; until it is mended, its time means nothing."
 
 
 @dataclass(frozen=True)
@@ -49,9 +51,9 @@ class QuickCheck:
             case "right":
                 return f"{name} was checked on {self.said} alone: right, and no race. gemmsmith check tests more."
             case "wrong":
-                return f"{name} is WRONG: {self.said} How fast a wrong kernel is means nothing; mend it first."
+                return f"{name} is WRONG: {self.said} {_UNTIL}"
             case "racy":
-                return f"{name} RACES: {self.said} Its time means nothing until the race is mended."
+                return f"{name} RACES: {self.said} {_UNTIL}"
         return f"{name} was NOT CHECKED: {self.said} Whether it is right is not known: gemmsmith check tells."
 
 
@@ -74,7 +76,7 @@ def quick_launch_check(launch: Launch, arch: str, cache: CompileCache | None = N
         return QuickCheck(UNCHECKED, _first(error.message))
     (outcome,) = found.outcomes
     if outcome.hazards:
-        return QuickCheck(RACY, _first(str(outcome.hazards[0])))
+        return QuickCheck(RACY, _told(outcome.faults) or _first(str(outcome.hazards[0])))
     if outcome.reasons and _ENDLESS in outcome.reasons[0]:
         return QuickCheck(UNCHECKED, f"it took the simulator longer than {BUDGET:g} s.")
     if outcome.reasons:
@@ -111,13 +113,22 @@ def _checked(spec: KernelSpec, config: Config, compile_fn: CompileFn, arch: str,
 def _failed(verdict: Verdict, why_no_product: str) -> QuickCheck:
     reasons = [*verdict.reasons, *map(str, verdict.damage)]
     said = _first(reasons[0]) if reasons else f"{verdict.wrong:,} of {verdict.total:,} outputs of {verdict.problem}."
+    told = _told(verdict.faults) or said
     if why_no_product:
         return QuickCheck(UNCHECKED, _first(f"it may be no matrix product ({why_no_product})"))
     if _ENDLESS in said:
         return QuickCheck(UNCHECKED, _first(f"{verdict.problem} took the simulator longer than {BUDGET:g} s"))
     if "race" in said and not verdict.wrong and not verdict.unwritten:
-        return QuickCheck(RACY, said)
-    return QuickCheck(WRONG, said)
+        return QuickCheck(RACY, told)
+    return QuickCheck(WRONG, told)
+
+
+def _told(faults: tuple[FaultReport, ...]) -> str:
+    """The first fault by the source's own names, with its line; empty where there is none."""
+    for fault in faults:
+        line = next((f" ({mark.file.rpartition('/')[2]}:{mark.line})" for mark in fault.marks), "")
+        return _first(f"{fault.title}{line}")
+    return ""
 
 
 def _first(text: str) -> str:

@@ -18,14 +18,14 @@ from gemmsmith.cli.options.device import CacheOptions, DeviceOptions
 from gemmsmith.cli.options.groups import option_words
 from gemmsmith.cli.options.kernel import KernelOptions, find_kernel
 from gemmsmith.cli.options.output import FormatOptions
-from gemmsmith.cli.options.problem import ShapeOptions
+from gemmsmith.cli.options.problem import FittedShapeOptions
 from gemmsmith.cli.options.trial import TrialOptions
 from gemmsmith.cli.options.verification import VerificationOptions
 from gemmsmith.cli.render.findings import NOT_RUNNABLE
 from gemmsmith.cli.render.format_names import Format
 from gemmsmith.errors import GemmsmithError, MissingDeviceError, TemplateValueError, UsageError
 
-_SHAPE = ShapeOptions(128, 128, 128)
+_SHAPE = FittedShapeOptions()
 _DEVICE = DeviceOptions("sim")
 # Exit codes of a kernel without a verdict: it cannot be run, or a device or tool is missing.
 _NOT_RUNNABLE, _NO_DEVICE = 2, 3
@@ -41,7 +41,7 @@ def command(
         ),
     ],
     options: KernelOptions,
-    shape: ShapeOptions = _SHAPE,
+    shape: FittedShapeOptions = _SHAPE,
     device: DeviceOptions = _DEVICE,
     timeout: Annotated[
         float, typer.Option("--timeout", help="Seconds that a simulated launch may take.", rich_help_panel="Device")
@@ -105,7 +105,7 @@ def command(
 class _Asked:
     kernel: str
     options: KernelOptions
-    shape: ShapeOptions
+    shape: FittedShapeOptions
     device: DeviceOptions
     timeout: float
     arguments: ArgumentOptions

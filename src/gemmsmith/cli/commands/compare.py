@@ -91,6 +91,7 @@ def command(
     arch = cuda_device().arch if on_gpu else target.architecture
     named = ((x, sides.x), (y, sides.y))
     both = [find_subject(name, options, problem, arch, cache.compiler) for name, options in named]
+    _check_sizes(both)
     with progress() as bar:
         task = bar.add_task("comparing", total=4 if on_gpu else 2)
         counted, seen, checks = [], [], []
@@ -110,6 +111,15 @@ def command(
         sys.stdout.write(rows_csv(found))
     else:
         _print(both, found, checks)
+
+
+def _check_sizes(both: Sequence[Subject]) -> None:
+    """Raise if the source of one kernel sets a size that the other is not asked for."""
+    x, y = ((each.problem.m, each.problem.n, each.problem.k) for each in both)
+    if x == y:
+        return
+    fixed, (m, n, k) = (both[0], x) if both[0].spec.signature.fixed else (both[1], y)
+    raise UsageError(f"{fixed.spec.name} is compiled for {m}x{n}x{k} alone", f"add --m {m} --n {n} --k {k}")
 
 
 def _options(config: str, preset: str, launch: str, include: list[Path] | None) -> KernelOptions:

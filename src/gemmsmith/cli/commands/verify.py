@@ -194,7 +194,7 @@ def _ladder(precision: str, simulated_only: bool) -> tuple[list[str], list[str]]
     keeping = [spec for spec in rungs() if any(_keeps(spec, dtype, precision) for dtype in spec.dtypes)]
     if not simulated_only:
         return [spec.name for spec in keeping], []
-    unknown = "uses instructions that the simulator does not know yet"
+    unknown = "is not simulated yet"
     return (
         [spec.name for spec in keeping if spec.simulated],
         [f"{spec.name} {unknown}" for spec in keeping if not spec.simulated],

@@ -32,6 +32,18 @@ class ShapeOptions(OptionGroup):
         return self.m, self.n, self.k
 
 
+_FITTED = "fits the kernel's tiles"
+
+
+@dataclass(frozen=True)
+class FittedShapeOptions(ShapeOptions):
+    """The same; where no extent is given, check chooses all three."""
+
+    m: Annotated[int, typer.Option("--m", help="Rows of A and C.", show_default=_FITTED)] = 128
+    n: Annotated[int, typer.Option("--n", help="Columns of B and C.", show_default=_FITTED)] = 128
+    k: Annotated[int, typer.Option("--k", help="Columns of A, rows of B.", show_default=_FITTED)] = 128
+
+
 @dataclass(frozen=True)
 class ProblemOptions(ShapeOptions):
     """The same, in a type that the kernel takes."""

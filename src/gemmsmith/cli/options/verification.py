@@ -27,7 +27,11 @@ class VerificationOptions(OptionGroup):
     ] = ""
     strict: Annotated[
         bool,
-        typer.Option("--strict", help="Reading C when beta = 0, and being right for whole tiles only, are failures."),
+        typer.Option(
+            "--strict",
+            help="Warnings are failures: right for some shapes or aligned rows only, C read when beta = 0, a fault "
+            "with K = 0, 32-bit indices that overflow.",
+        ),
     ] = False
 
     def __post_init__(self) -> None:

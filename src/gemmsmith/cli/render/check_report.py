@@ -29,7 +29,7 @@ _VECTORS = re.compile(
     r"\b(?:ld|st)\.(?:global|volatile|relaxed|weak)[\w.:]*\.(?:v2|v4|b64|b128|u64|f64)\b|cp\.async|wmma\.|tex\."
 )
 _LONG = re.compile(r"\b(?:size_t|ptrdiff_t|u?int64_t|long)\b")
-_EDGES = "it needs guards at the edges: row < M, col < N, k < K"
+_GUARDS = {"m": "row < M", "n": "col < N", "k": "k < K"}
 
 
 @dataclass
@@ -37,7 +37,7 @@ class Report:
     """The result of a check; ``verdicts`` grows as trials are run.
 
     skipped  trials that could not be run, with the reason
-    strict   reading C when beta = 0, and being right for whole tiles only, are failures
+    strict   what is a warning otherwise is a failure: see the option
     settled  what the kernel was found to compute
     word     the kernel as on the command line, and ``options`` what was said about it there
     hints    causes of a failure other than the kernel
@@ -229,7 +229,7 @@ class Report:
             if trial.group and verdict.trusted:
                 continue
             warned = not verdict.trusted and not self.strict and self.only_warns(trial, verdict)
-            failed = ("note ", "yellow") if warned else ("WRONG", "red")
+            failed = ("note ", "yellow") if warned else ("RACE ", "red") if _only_races(verdict) else ("WRONG", "red")
             mark, style = ("ok   ", "green") if verdict.trusted else failed
             say(f"  {mark} {trial.label} ({self.own(trial.problem)})", lead=f"  {mark}", lead_style=style, hang=" " * 6)
         if fitted := self._fitted_line():
@@ -246,7 +246,8 @@ class Report:
         for trial, verdict in self.verdicts:
             if not verdict.trusted and (self.strict or not self._is_remark(trial, verdict)):
                 head = verdict.head.replace(str(verdict.problem), self.own(verdict.problem), 1)
-                head = head.replace("WRONG:", "not right:", 1) if self.ok else head
+                word = "not right:" if self.ok else "RACE:" if _only_races(verdict) else "WRONG:"
+                head = head.replace("WRONG:", word, 1)
                 print_verdict(verdict, head, "yellow" if self.ok else "red", self.verbose, shown)
         for cause in self.causes:
             item(cause.sentence, "green")
@@ -292,17 +293,24 @@ class Report:
     def _certificate_json(self) -> dict[str, Any] | None:
         return None if self.certificate is None else certificate_json(self.certificate, self.spec, self.own)
 
+    def restricted(self) -> str:
+        """For what alone the kernel is right, and what happens elsewhere; empty if it is right for all or wrong."""
+        found = self._restrictions()
+        return f"right for {' and '.join(found)} only{self._elsewhere()}" if found else ""
+
     def conclusion(self) -> str:
         """The verdict in one line."""
-        if restrictions := self._restrictions():
+        if restricted := self.restricted():
             strict = "" if self.strict else " (--strict makes this a failure)"
-            return f"{self.entry} is right for {' and '.join(restrictions)} only{self._elsewhere()}{strict}"
+            return f"{self.entry} is {restricted}{strict}"
         if self.status in ("racy", "wrong"):
             trial, verdict = next(((t, v) for t, v in self.failed if not self.only_warns(t, v)), self.failed[0])
-            what = "races, and is right here" if self.status == "racy" else "is wrong"
-            what = "races, and is wrong" if self.status == "wrong" and _races(verdict) else what
+            where = f"{trial.label} ({self.own(trial.problem)})"
+            if self.status == "racy":
+                return f"{self.entry} races: {where}; the result was right in this run"
+            what = "races, and is wrong" if _races(verdict) else "is wrong"
             unless = f"; it is right for {self.settled.only} only" if self.settled.only else ""
-            return f"{self.entry} {what}: {trial.label} ({self.own(trial.problem)}){unless}"
+            return f"{self.entry} {what}: {where}{unless}"
         if not self.ok:
             why = self.remarks[0] if self.remarks else "it reads C when beta = 0"
             return f"{self.entry} is right, but --strict forbids this: {why}"
@@ -334,25 +342,24 @@ class Report:
         return multiples + ("; elsewhere its vector accesses are misaligned" if misaligned else
                             "; elsewhere its result is wrong")  # fmt: skip
 
-    def _own_multiples(self) -> str:
+    def _own_multiples(self) -> Multiples:
         """In the user's own M and N."""
-        if not self._is_column_major:
-            return str(self.multiples)
-        return str(Multiples(self.multiples.n, self.multiples.m, self.multiples.k))
+        found = self.multiples
+        return Multiples(found.n, found.m, found.k) if self._is_column_major else found
 
     def next_command(self) -> str:
         """What to try after a kernel that is right; empty otherwise."""
         if not self.ok or any(arg.table for arg in self.spec.signature.arguments):
             return ""
-        words = ["gemmsmith", "profile", self.word]
+        words = ["gemmsmith", "explain", self.word]
         return shlex.join([*words, *self.options, *self.settled.words])
 
     def note(self) -> str:
         """What it means that only another shape failed; empty where that is not the case."""
         if not self.failed:
             return ""
-        trial, verdict = self.failed[-1]
-        if trial.label not in (DISTINCT, RAGGED) or self.square:
+        trial, _ = self.failed[-1]
+        if trial.label not in (DISTINCT, RAGGED) or self.square or self.causes or self.status == "aligned_rows":
             return ""
         passed = [t for t, v in self.verdicts if v.trusted and not t.group]
         others = [self._shape(t.problem) for t in passed if t.label == DISTINCT]
@@ -365,11 +372,12 @@ class Report:
         apart = others or len({self.base.m, self.base.n, self.base.k}) == 3
         too = f" ({others[0]}, too)" if others else ""
         right = f"multiples of the tile are right{too}" if apart else "square multiples of the tile are right"
-        outside = any("out-of-bounds" in reason for reason in verdict.reasons)
-        return (
-            f"{same}: {right}{', but for other shapes it accesses memory outside its matrices' if outside else ''}. "
-            f"For every shape {_EDGES}."
-        )
+        return f"{same}: {right}. Every other shape needs guards at the edges: {self._guards()}."
+
+    def _guards(self) -> str:
+        """The guards that are missing, as far as the multiples tell."""
+        missing = [text for name, text in _GUARDS.items() if getattr(self._own_multiples(), name) > 1]
+        return ", ".join(missing or _GUARDS.values())
 
 
 def _races_in_shared_memory(verdict: Verdict) -> bool:
