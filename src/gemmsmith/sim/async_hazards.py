@@ -12,6 +12,7 @@ time from its issue until its group is waited for. Here is what vector clocks do
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,7 +23,7 @@ from gemmsmith.sim.clocks import Moment, ordered
 from gemmsmith.sim.execution import Execution
 from gemmsmith.sim.hazards import Hazard, HazardKind, Side
 from gemmsmith.sim.lanes import Lanes
-from gemmsmith.sim.operation import Cell, Lowered, Operation
+from gemmsmith.sim.operation import Cell, Lowered, Operation, Slot
 from gemmsmith.sim.types import Array
 from gemmsmith.sim.wave import WARP
 
@@ -176,13 +177,35 @@ def side(machine: Execution, operation: Operation[Any], lane: int) -> Side:
 
 
 def wgmma_cells(lowered: Lowered) -> dict[Cell, int]:
-    """A number for each register that a wgmma of the program reads or writes, other than descriptors and predicates."""
+    """A number for each register that a wgmma of the program reads or writes, other than descriptors and predicates.
+
+    The compiler copies such registers by mov between one wgmma and the next; ptxas makes one register of all. So the
+    copies belong to them.
+    """
     cells: dict[Cell, int] = {}
     for operation in lowered.operations:
         if operation.instruction.name.startswith("wgmma.mma_async"):
             for cell in _own(operation):
                 cells.setdefault(cell, len(cells))
+    copies = [pair for operation in lowered.operations if (pair := _copied(operation)) is not None] if cells else []
+    size = 0
+    while size != len(cells):
+        size = len(cells)
+        for source, target in copies:
+            if source in cells or target in cells:
+                cells.setdefault(source, len(cells))
+                cells.setdefault(target, len(cells))
     return cells
+
+
+def _copied(operation: Operation[Any]) -> tuple[Cell, Cell] | None:
+    """(source, target) of a mov from one 32-bit register to another."""
+    if operation.instruction.opcode != "mov" or len(operation.targets) != 1 or len(operation.sources) != 1:
+        return None
+    source, target = operation.sources[0], operation.targets[0]
+    if not isinstance(source, Slot) or source.file != "w" or target.file != "w":
+        return None
+    return source.cell, target.cell
 
 
 def _own(operation: Operation[Any]) -> list[Cell]:
@@ -196,11 +219,13 @@ class WgmmaRegisters:
 
     def __init__(self, machine: Execution) -> None:
         self.machine = machine
-        self.cells = machine.lowered.fact(wgmma_cells) if machine.log is not None else {}
+        watched = machine.log is not None or machine.late_copies
+        self.cells = machine.lowered.fact(wgmma_cells) if watched else {}
+        self.force: Callable[[Lanes], None] = lambda _: None  # computes what these lanes have in flight
         warps = int(machine.warp[-1]) + 1
         self._written = np.zeros((len(self.cells), warps), bool)  # by a wgmma in flight
         self._read = np.zeros((len(self.cells), warps), bool)
-        self._changed = np.ones((len(self.cells), warps), bool)
+        self._changed = np.ones((len(self.cells), warps), bool)  # since the last wgmma.fence
         self._by = np.full((len(self.cells), warps), -1, np.int64)  # who changed it: a position
         self._touched: dict[int, tuple[Array, Array]] = {}
 
@@ -210,6 +235,9 @@ class WgmmaRegisters:
     def watch(self, step: Bundle[Any], lanes: Lanes) -> None:
         """Lanes execute something else than wgmma."""
         key = step.first.position
+        if step.first.instruction.opcode == "mov":
+            self._copy(step, lanes)
+            return
         if key not in self._touched:
             reads = self._rows([cell for o in step.operations for cell in o.reads()])
             writes = self._rows([cell for o in step.operations for cell in o.writes()])
@@ -224,6 +252,19 @@ class WgmmaRegisters:
         if writes.size:
             self._changed[np.ix_(writes, warps)] = True
             self._by[np.ix_(writes, warps)] = step.first.position
+
+    def _copy(self, step: Bundle[Any], lanes: Lanes) -> None:
+        """A copy is as far as what it is copied from; a constant may be set at any time."""
+        warps = np.unique(self.machine.warp[lanes])
+        for operation in step.operations:
+            pair = _copied(operation)
+            if pair is None or pair[0] not in self.cells:
+                continue
+            source, target = self.cells[pair[0]], self.cells[pair[1]]
+            if self._written[source, warps].any():
+                self.force(lanes)
+            for state in (self._written, self._read, self._changed, self._by):
+                state[target, warps] = state[source, warps]
 
     def issue(self, step: Bundle[Any], lanes: Lanes) -> None:
         if not self.cells:
@@ -255,7 +296,8 @@ class WgmmaRegisters:
     def _report(self, kind: HazardKind, first: Operation[Any], second: Operation[Any], lanes: Lanes,
                 remedy: str) -> None:  # fmt: skip
         machine = self.machine
-        assert machine.log is not None
+        if machine.log is None:
+            return
         lane = int(machine.indices(lanes)[0])
         machine.log.add((0, first.position, second.position), Hazard(
             kind, 0, machine.block_name(lane), side(machine, first, lane), side(machine, second, lane),

@@ -56,11 +56,10 @@ class Stepper(Execution):
             look.attach(self.clocks)
         self.watched = lowered.fact(watched) if look is not None else frozenset()
         self.program = program
-        self.registers: WgmmaRegisters | None = None  # watched, if the program has wgmma
         if log is not None:
             self.unit(ProxyFences)
-            watched_registers = self.unit(WgmmaRegisters)
-            self.registers = watched_registers if watched_registers.cells else None
+        watched_registers = self.unit(WgmmaRegisters)
+        self.registers = watched_registers if watched_registers.cells else None
         self.live = np.full(len(wave.blocks), wave.threads)  # threads of each block that have not ended
 
     def step(self, step: Bundle[Any], lanes: Lanes) -> None:

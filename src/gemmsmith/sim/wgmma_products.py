@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from gemmsmith.sim.async_hazards import WgmmaRegisters
 from gemmsmith.sim.clocks import Clock
 from gemmsmith.sim.execution import Execution
 from gemmsmith.sim.lanes import Lanes
@@ -52,6 +53,7 @@ class WgmmaProducts:
         # By warpgroup and group: what all warps had done before they committed, and what the first had that waited.
         self._released: dict[tuple[int, int], Clock] = {}
         self._done: dict[tuple[int, int], Clock] = {}
+        machine.unit(WgmmaRegisters).force = self.force
 
     def issue(self, operation: Operation[Any], lanes: Lanes, compute: Callable[[Array], None],
               touch: Callable[[Array, int | None], None]) -> None:  # fmt: skip
@@ -61,9 +63,24 @@ class WgmmaProducts:
             compute(everyone)
         if self.machine.shadow is not None:
             touch(everyone, None)
+        if late or self.machine.shadow is not None:
             self._unwaited.append((operation, mine, self.committed[mine]))
         if late or self.machine.shadow is not None:
             self.flying.append(Flying(operation, mine, self.committed[mine], compute, touch, late))
+
+    def force(self, lanes: Lanes) -> None:
+        """Compute what these lanes have in flight: the compiler copies their registers from one wgmma to the next."""
+        mine = np.zeros(self.committed.size, bool)
+        mine[lanes] = True
+        left: list[Flying] = []
+        for product in self.flying:
+            now = mine[product.lanes] & product.late
+            if now.any():
+                product.compute(np.flatnonzero(now))
+                left.append(replace(_rest(product, now), late=False))
+            if not now.all():
+                left.append(_rest(product, ~now) if now.any() else product)
+        self.flying = left
 
     def commit(self, lanes: Lanes) -> None:
         machine, mine = self.machine, self.machine.indices(lanes)

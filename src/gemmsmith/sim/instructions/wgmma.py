@@ -170,8 +170,8 @@ def _multiply(machine: Execution, step: Bundle[Product], lanes: Lanes) -> None:
         warps = chosen[::WARP] // WARP
         _touch(machine, step, mine[chosen][::WARP], None if of_a is None else of_a[warps], of_b[warps], by)
 
+    machine.unit(WgmmaRegisters).issue(step, lanes)
     if machine.shadow is not None:
-        machine.unit(WgmmaRegisters).issue(step, lanes)
         _look(machine, step, mine[::WARP], of_a, of_b)
     machine.unit(WgmmaProducts).issue(step.first, lanes, compute, touch)
 
@@ -293,14 +293,13 @@ def _lower_wait(code: Lowering, i: Instruction, _: None) -> Draft[GroupWait]:
 def _wait(machine: Execution, step: Bundle[GroupWait], lanes: Lanes) -> None:
     products = machine.unit(WgmmaProducts)
     products.wait(lanes, step.detail.allowed)
-    if machine.shadow is not None:
+    if machine.shadow is not None or machine.late_copies:
         machine.unit(WgmmaRegisters).waited(lanes, products.unwaited)
 
 
 def _fence(machine: Execution, step: Bundle[None], lanes: Lanes) -> None:
     del step
-    if machine.shadow is not None:
-        machine.unit(WgmmaRegisters).fence(lanes)
+    machine.unit(WgmmaRegisters).fence(lanes)
 
 
 def _lower_registers(code: Lowering, i: Instruction, _: None) -> Draft[int]:
