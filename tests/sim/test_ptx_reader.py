@@ -8,7 +8,7 @@ from ptx_launch import launch, words
 
 from gemmsmith.sim.device import SimDevice
 from gemmsmith.sim.ptx import parse
-from gemmsmith.sim.syntax import Address, Entry, Immediate, Negated, Register, Symbol, Vector
+from gemmsmith.sim.syntax import Address, Entry, Immediate, Negated, Register, Sampled, Symbol, Vector
 
 
 def entry(body: str, before: str = "") -> Entry:
@@ -47,7 +47,7 @@ def test_version_and_target() -> None:
         ("[room+0x10]", Address(Symbol("room"), 16)),
         ("[64]", Address(None, 64)),
         ("!%p1", Negated(Register("%p1"))),
-        ("[map, {%r1, %r2}]", Symbol("[map, {%r1, %r2}]")),
+        ("[map, {%r1, %r2}]", Sampled(Symbol("map"), Vector((Register("%r1"), Register("%r2"))))),
     ],
 )
 def test_operands(text: str, wanted: object) -> None:

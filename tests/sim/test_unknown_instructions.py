@@ -13,41 +13,26 @@ cvt.rna.satfinite.tf32.f32 %r1, %r2
 vadd.s32.s32.s32 %r1, %r2, %r3
 shfl.idx.b32 %r1, %r2, %r3, %r4
 atom.global.max.f32 %f1, [%d1], %f2
-atom.shared::cluster.add.u32 %r1, [%d1], %r2
 red.async.relaxed.cluster.global.add.u32 [%d1], %r1
 ld.global.v8.b32 {%r1, %r2, %r3, %r4, %r5, %r6, %r7, %r8}, [%d1]
 ld.global.v4.f64 {%d1, %d2, %d3, %d4}, [%d5]
-ld.shared::cluster.u32 %r1, [%r2]
 ld.global.b128 %d1, [%d2]
-st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.u32 [%r1], %r2, [%r3]
-st.shared::cluster.u32 [%r1], %r2
 ldmatrix.sync.aligned.m16n16.x1.trans.shared.b8 {%r1, %r2}, [%r5]
 stmatrix.sync.aligned.m16n8.x1.trans.shared.b8 [%r1], {%r2}
 mma.sync.aligned.m8n8k16.row.col.s32.s8.s4.s32 {%r1, %r2}, {%r3}, {%r4}, {%r5, %r6}
 mma.sp.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16 {%r1, %r2}, {%r3, %r4}, {%r5, %r6}, {%r1, %r2}, %r7, 0x0
 wmma.load.a.sync.aligned.row.m8n32k8.f16 {%r1, %r2, %r3, %r4, %r5, %r6, %r7, %r8}, [%d1]
-wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {%r1, %r2, %r3, %r4}, %d1, %d2, %p1, 1, 1, 0, 0
-wgmma.fence.sync.aligned
-wgmma.commit_group.sync.aligned
-cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r1], [%d1], %r2, [%r3]
-cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%r1], [%d1, {%r2, %r3}], [%r4]
-cp.async.bulk.commit_group
-cp.async.bulk.wait_group 0
 cp.async.cg.shared.global [%r1], [%d1], 8
-cp.reduce.async.bulk.global.shared::cta.bulk_group.add.f32 [%d1], [%r1], %r2
-mbarrier.arrive.shared::cluster.b64 _, [%r1]
 mbarrier.arrive.noComplete.shared.b64 %d1, [%r1]
-mbarrier.complete_tx.relaxed.cta.shared::cta.b64 [%r1], %r2
 bar.red.popc.pred %p1, 0, %p2
 bar.arrive 0
 cp.async.ca.shared.global [%r1], [%d1], 16, %d2
-mbarrier.arrive.expect_tx.shared.b64 %d1, [%r1], %r2
-fence.proxy.async
-fence.mbarrier_init.release.cluster
 membar.proxy.alias
-barrier.cluster.arrive
-mapa.u64 %d1, %d2, %r1
-setmaxnreg.inc.sync.aligned.u32 240
+wgmma.mma_async.sp.sync.aligned.m64n8k32.f32.f16.f16 {%r1, %r2, %r3, %r4}, %d1, %d2, %r5, 0, %p1, 1, 1, 0, 0
+wgmma.mma_async.sync.aligned.m64n12k16.f32.f16.f16 {%r1, %r2, %r3, %r4, %r5, %r6}, %d1, %d2, %p1, 1, 1, 0, 0
+cp.async.bulk.tensor.2d.shared::cta.global.tile::gather4.mbarrier::complete_tx::bytes [%r1], [%d1, {%r2, %r3}], [%r4]
+multimem.ld_reduce.relaxed.sys.global.add.u32 %r1, [%d1]
+clusterlaunchcontrol.query_cancel.is_canceled.pred.b128 %p1, %d1
 tcgen05.wait::ld.sync.aligned
 tex.cube.v4.f32.f32 {%r1, %r2, %r3, %r4}, [%d1, {%r5, %r6, %r7, %r8}]
 tex.1d.v4.f32.s32 {%r1, %r2, %r3, %r4}, [texture, {%r5}]
@@ -59,7 +44,6 @@ atom.global.add.v2.u32 {%r1, %r2}, [%d1], {%r3, %r4}
 red.global.exch.b32 [%d1], %r1
 cvt.rs.f16x2.f32 %r1, %r2, %r3, %r4
 redux.sync.add.f32 %r1, %r2, %r3
-mov.u32 %r1, %cluster_ctarank
 tex.2d.v4.f32.f32 {%r1, %r2, %r3, %r4}, [texture, {%r5, %r6}]
 brx.idx %r1, targets
 call.uni helper, (%r1)
