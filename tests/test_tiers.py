@@ -27,6 +27,6 @@ def test_what_is_cut_for_ci_is_listed_for_test_all_too() -> None:
 def test_one_case_in_keep_stays_and_a_test_without_cases_always() -> None:
     found = [tiers.tier("ladder/test_hopper_machine_code.py", f"test_x[{number}]") for number in range(400)]
     assert set(found) == {"slow", "nightly"}
-    assert 70 <= found.count("slow") <= 130
+    assert 30 <= found.count("slow") <= 75  # one in eight
     assert tiers.tier("ladder/test_hopper_machine_code.py", "test_x") == "slow"
     assert tiers.tier("ladder/test_ring.py", "test_x[1]") == ""
