@@ -22,11 +22,12 @@ def tier(file: str, test: str) -> str:
     function, _, parameters = test.partition("[")
     names = (file, f"{file}::{function}")
     for name in names:
-        if name in tiers()["nightly"] and not _kept(parameters, tiers()["nightly"][name]["keep"]):
+        night = tiers()["nightly"].get(name)
+        if night is not None and not _kept(test if night.get("by_name") else parameters, night["keep"]):
             return "nightly"
     return "slow" if any(name in tiers()["test-all"] for name in names) else ""
 
 
-def _kept(parameters: str, keep: int) -> bool:
+def _kept(chosen_by: str, keep: int) -> bool:
     """Whether a case is the one in ``keep`` that CI runs; cases with equal parameters are kept together."""
-    return int(hashlib.sha256(parameters.encode()).hexdigest(), 16) % keep == 0 or not parameters
+    return int(hashlib.sha256(chosen_by.encode()).hexdigest(), 16) % keep == 0 or not chosen_by
