@@ -222,8 +222,8 @@ def _child(words: list[str], folder: Path, beside: Path, stdout: int | None) -> 
 
 
 def _watch(folder: Path, beside: Path) -> None:
-    kept = str(folder.parents[1] / "listings")  # of disassembled kernels: tests/conftest.py
-    roots = (str(folder), str(beside), kept, os.environ.get("GEMMSMITH_CACHE_DIR", str(folder)), "/dev/", "/proc/")
+    kept = [str(parent / "listings") for parent in list(folder.parents)[:3]]  # of SASS: tests/conftest.py
+    roots = (str(folder), str(beside), *kept, os.environ.get("GEMMSMITH_CACHE_DIR", str(folder)), "/dev/", "/proc/")
     log = os.open(beside / "outside", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     changing = ("os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.symlink", "os.link", "os.truncate", "os.chmod")
 
