@@ -35,7 +35,7 @@ from gemmsmith.verify.verdict import Verdict
 
 __all__ = ["Asked", "run_check"]
 
-_SPARE_S = 2.0  # of it, for starting the program, the last trial and the report
+_SPARE_S = 5.0  # of it, for starting the program, the last trial, the certificate and the report
 
 
 def run_check(spec: KernelSpec, config: Config, asked: Asked) -> Report:
