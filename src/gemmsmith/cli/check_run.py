@@ -35,7 +35,7 @@ from gemmsmith.verify.verdict import Verdict
 
 __all__ = ["Asked", "run_check"]
 
-_SPARE_S = 5.0  # of it, for starting the program, the last trial, the certificate and the report
+_SPARE = 1 / 3  # of it, for starting the program, the last trial, the certificate and the report
 
 
 def run_check(spec: KernelSpec, config: Config, asked: Asked) -> Report:
@@ -100,7 +100,7 @@ def _fitted_trials(
     report.budget = asked.budget
     report.more = full_count(subject) - len(planned)
     for trial in planned:
-        if seconds_used() - started > asked.budget - _SPARE_S:
+        if seconds_used() - started > asked.budget * (1 - _SPARE):
             break
         verdict = runner.run(trial)
         report.verdicts.append((trial, replace(verdict, repeat=_repeat(verdict, asked))))
