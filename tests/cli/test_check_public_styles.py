@@ -179,7 +179,6 @@ int main() {
 """
 
 
-@pytest.mark.xfail(strict=True, reason="the trials that fit a kernel do not know this restriction yet")
 def test_operands_that_host_code_pads_are_padded(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, found = check(tmp_path, PADDED.replace("ROOM", "MP * KP"), capsys)
     assert (code, found["status"]) == (0, "whole_tiles"), found

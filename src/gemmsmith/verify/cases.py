@@ -22,7 +22,7 @@ from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import ACTIVATIONS, BIASES, FP16, FP32, INT8, INT32, OUTPUTS, DType, Problem, ceil_div
 from gemmsmith.shapes import Shape, edge_shapes, edge_values
-from gemmsmith.verify.harness import refusal
+from gemmsmith.verify.harness import no_launch, refusal
 
 SCALARS = (0.0, -0.0, 1.0, -1.0, 0.7, 2.0**-130, math.inf, math.nan)
 # Pairs that kernels must handle differently: operands that must not be read, or not be multiplied.
@@ -52,10 +52,9 @@ def edge_cases(spec: KernelSpec, config: Config, size: str = "quick") -> Iterato
     """The cases for ``spec``, in the order of the table above, each with its own seed."""
     if size not in SIZES:
         raise UsageError(f"unknown size {size!r}", f"use one of {', '.join(SIZES)}")
-    signature = spec.signature
     for seed, case in enumerate(_cases(spec, config, full=size == "full")):
         yield Case(case.label, case.problem, case.fill, case.mode, seed, case.offsets,
-                   refusal(signature, case.problem) or _no_launch(spec, config, case.problem))  # fmt: skip
+                   no_launch(spec, config, case.problem))  # fmt: skip
 
 
 def tile_of(spec: KernelSpec, config: Config) -> Shape:
@@ -73,15 +72,6 @@ def tile_of(spec: KernelSpec, config: Config) -> Shape:
     itemsize = spec.dtypes[0].itemsize if spec.prologue is None else FP16.itemsize
     bk = names["BK_BYTES"] // itemsize if "BK_BYTES" in names else _USUAL_DEPTH
     return bm, bn, names.get("BK", bk)
-
-
-def _no_launch(spec: KernelSpec, config: Config, problem: Problem) -> str:
-    """Why the launch has no geometry for ``problem``; empty if it has one."""
-    try:
-        spec.geometry(problem, config)
-    except UsageError as error:
-        return error.message
-    return ""
 
 
 def _cases(spec: KernelSpec, config: Config, full: bool) -> Iterator[Case]:

@@ -20,7 +20,7 @@ from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import BF16, FP16, INTEGER_TYPES, TF32, Problem
 from gemmsmith.verify.arithmetic import exact_limit
-from gemmsmith.verify.harness import refusal
+from gemmsmith.verify.harness import no_launch
 from gemmsmith.verify.kernel_edges import Edge, KernelEdges, legal_grid, with_extent
 from gemmsmith.verify.raggedness import ANY, Multiples
 from gemmsmith.verify.sparse_launch import is_exact
@@ -107,16 +107,13 @@ def full_count(subject: Subject) -> int:
 
 
 def _obstacle(subject: Subject, trial: Trial) -> str:
-    if why := refusal(subject.spec.signature, trial.problem):
+    if why := no_launch(subject.spec, subject.config, trial.problem):
         return why
     if _is_large(trial.problem) and not trial.label.startswith(LARGE):
         return "a trial of its own shows what happens beyond 2³¹ elements"
     if trial.size is Size.SPARSE and not subject.samples:
         return "its blocks do not each compute a tile of their own"
-    try:
-        geometry = subject.spec.geometry(trial.problem, subject.config)
-    except GemmsmithError as error:
-        return error.message
+    geometry = subject.spec.geometry(trial.problem, subject.config)
     if not legal_grid(geometry):
         return f"a grid of {geometry.grid} is too large"
     work = trial.problem.m * trial.problem.n * trial.problem.k

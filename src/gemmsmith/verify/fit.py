@@ -6,13 +6,12 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
-from gemmsmith.errors import GemmsmithError
 from gemmsmith.problem import Problem
 from gemmsmith.sim.device import SimDevice
 from gemmsmith.verify.check_shapes import tile_of_grid
 from gemmsmith.verify.edge_trials import Subject, edge_trials
 from gemmsmith.verify.float_constants import adds_in_memory, compared_floats
-from gemmsmith.verify.harness import refusal
+from gemmsmith.verify.harness import no_launch
 from gemmsmith.verify.kernel_edges import kernel_edges
 from gemmsmith.verify.raggedness import ANY, Raggedness, find_raggedness
 from gemmsmith.verify.trial import LARGE, Size, Trial
@@ -24,8 +23,7 @@ from gemmsmith.verify.verdict import Verdict
 def fit_subject(
     runner: TrialRunner, base: Problem, c: str, ragged: tuple[Trial, Verdict | None] | None = None, square: bool = False
 ) -> tuple[Subject, Raggedness]:
-    """The kernel with its shapes. ``ragged``: the trial of a ragged shape, if it failed or
-    has no launch."""
+    """The kernel with its shapes. ``ragged``: the trial of a ragged shape, if it failed or has no launch."""
     spec, config, ptx = runner.spec, runner.config, runner.compiled.ptx
     edges = kernel_edges(spec, config, runner.compiled, base)
     tile = tile_of_grid(spec, config)
@@ -41,7 +39,7 @@ def fit_subject(
 def fitted_trials(runner: TrialRunner, base: Problem, c: str, full: bool) -> list[Trial]:
     """The trials that fit a kernel; a ragged shape is tried first, to see which multiples it needs."""
     trial = ragged_trial(runner.spec, base, c)
-    verdict = _run(runner, trial) if not refusal(runner.spec.signature, trial.problem) else None
+    verdict = _run(runner, trial)
     passed = verdict is not None and verdict.trusted
     subject, _ = fit_subject(runner, base, c, None if passed else (trial, verdict))
     # Usual int indices end at 2³¹ elements, which only --full counts as a failure.
@@ -50,13 +48,7 @@ def fitted_trials(runner: TrialRunner, base: Problem, c: str, full: bool) -> lis
 
 def _run(runner: TrialRunner, trial: Trial) -> Verdict | None:
     """The verdict, where the problem has a launch."""
-    if refusal(runner.spec.signature, trial.problem):
-        return None
-    try:
-        runner.spec.geometry(trial.problem, runner.config)
-    except GemmsmithError:
-        return None
-    return runner.run(trial)
+    return None if no_launch(runner.spec, runner.config, trial.problem) else runner.run(trial)
 
 
 def _samples(runner: TrialRunner, subject: Subject) -> bool:
@@ -64,6 +56,8 @@ def _samples(runner: TrialRunner, subject: Subject) -> bool:
     bm, bn = subject.tile
     problem = subject.cubed(subject.base.with_(m=2 * bm, n=3 * bn, k=subject.base.k))
     if not isinstance(runner.open_device("lockstep", False), SimDevice):
+        return False
+    if no_launch(subject.spec, subject.config, problem):
         return False
     total = subject.spec.geometry(problem, subject.config).blocks
     if total * bm * bn != problem.m * problem.n or total < 2:

@@ -91,6 +91,17 @@ def refusal(signature: Signature, problem: Problem) -> str:
 _TRANSPOSED_LD = {"lda": "ldb", "ldb": "lda"}
 
 
+def no_launch(spec: KernelSpec, config: Config, problem: Problem) -> str:
+    """Why there is no launch of the kernel for ``problem``: its signature or its grid; empty if there is one."""
+    if why := refusal(spec.signature, problem):
+        return why
+    try:
+        spec.geometry(problem, config)
+    except GemmsmithError as error:
+        return error.message
+    return ""
+
+
 def _lines(signature: Signature) -> str:
     return "columns" if signature.column_major else "rows"
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gemmsmith.errors import GemmsmithError
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import INT8, INT32, Problem
-from gemmsmith.verify.harness import refusal
+from gemmsmith.verify.harness import no_launch, refusal
 from gemmsmith.verify.trial import BATCH, DISTINCT, ODD, PADDED, RAGGED, SCALED, UNREAD, Trial
 
 # The order that hides most mistakes first, so that plain ones are named plainly; then orders that need the barriers.
@@ -52,13 +51,7 @@ def obstacle(spec: KernelSpec, config: Config, trial: Trial) -> str:
     """Why a trial beyond the shape that was asked for cannot be made; empty where it can."""
     if trial.label not in (SCALED, PADDED, ODD, DISTINCT, BATCH, RAGGED):
         return ""
-    if why := refusal(spec.signature, trial.problem):
-        return why
-    try:
-        spec.geometry(trial.problem, config)
-    except GemmsmithError as error:
-        return f"{trial.problem}: {error.message}"
-    return ""
+    return no_launch(spec, config, trial.problem)
 
 
 def square(base: Problem) -> Problem:
