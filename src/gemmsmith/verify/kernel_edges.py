@@ -128,7 +128,9 @@ class _Probe:
         return frozenset(found)
 
     def _parting(self, problem: Problem) -> set[int]:
-        """Sites that fall out differently for some threads of one of the last blocks."""
+        """Sites that fall out differently for some threads of one of the last blocks. Where threads of a block end
+        before its barriers, they leave out their share of the loads: that keeps them inside, and guards no edge.
+        """
         launch = self._launch(problem)
         if launch is None:
             return set()
@@ -138,11 +140,15 @@ class _Probe:
         found: set[int] = set()
         # Not the last block along both: a bound on the flat index parts its threads, and guards no row.
         for block in {(geometry.grid[0] - 1, 0, 0), (0, geometry.grid[1] - 1, 0)}:
-            met = []
+            met, barriers = [], set()
             for number in sorted(n for n in numbers if n < geometry.threads):
                 x, rest = number % geometry.block[0], number // geometry.block[0]
                 thread = Thread(geometry, block, (x, rest % geometry.block[1], rest // geometry.block[1]))
-                met.append(self.walk.follow(thread, arguments, 4000 + _STEPS_PER_K * problem.k).signs)
+                walk = self.walk.follow(thread, arguments, 4000 + _STEPS_PER_K * problem.k)
+                met.append(walk.signs)
+                barriers |= {walk.barriers} if walk.complete else set()
+            if len(barriers) > 1:
+                continue
             found |= {site for site, signs in enumerate(zip(*met, strict=True)) if len({s for s in signs if s}) > 1}
         return found
 
