@@ -120,10 +120,14 @@ class _Probe:
     def _guards(self) -> frozenset[str]:
         """Extents at whose ragged edge threads of one block part, and do not at a whole tile's."""
         found = set()
+        vector = max(1, 16 // self.base.dtype.itemsize)
         for axis in ("M", "N", "K"):
             extent = getattr(self.base, axis.lower())
-            whole, ragged = (self._parting(with_extent(self.base, axis, v)) for v in (extent, extent - 1))
-            if ragged - whole:
+            whole = self._parting(with_extent(self.base, axis, extent))
+            ragged = [
+                self._parting(with_extent(self.base, axis, extent - less)) for less in (1, vector) if less < extent
+            ]
+            if any(sites - whole for sites in ragged):
                 found.add(axis)
         return frozenset(found)
 
@@ -299,7 +303,7 @@ class _Probe:
 
     def _launch(self, problem: Problem) -> tuple[Geometry, dict[str, bytes]] | None:
         try:
-            planned = plan_launches(self.spec, self.config, problem, _SAME_WALK).kernel
+            planned = plan_launches(self.spec, self.config, problem, _SAME_WALK, tables=True).kernel
         except (GemmsmithError, ArithmeticError, ValueError):
             return None
         if not legal_grid(planned.geometry):
