@@ -107,7 +107,8 @@ class BulkCopies:
         return landing, clock
 
     def _land(self, copy: Load, landing: Landing | None, released: Clock | None) -> None:
-        copy.write(copy.read())
+        if self.machine.moves_data:
+            copy.write(copy.read())
         if self.machine.shadow is not None:
             self.machine.shadow.copy_waited(copy.lanes, copy.targets, copy.width, landing)
         self.machine.unit(MBarriers).landed(copy.barriers, np.full(copy.barriers.size, copy.nbytes), released)
@@ -116,6 +117,8 @@ class BulkCopies:
 
     def store(self, copy: Store) -> None:
         machine = self.machine
+        if not machine.moves_data:
+            return
         if machine.shadow is not None:
             fences = machine.unit(ProxyFences)
             fences.look(copy.operation, copy.lane, copy.source, 16)

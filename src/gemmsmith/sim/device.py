@@ -62,7 +62,8 @@ class SimDevice:
 
     ``mod32`` takes fp32 arithmetic modulo 2³². ``hazards`` looks for races, and ``count`` keeps what a
     profiler counts in ``counters``; both cost some time. A launch that takes longer than ``timeout`` seconds is a
-    fault, since an endless loop cannot be told from a long one.
+    fault, since an endless loop cannot be told from a long one. Without ``moves_data`` wgmma computes nothing and TMA
+    copies nothing: for counts of kernels whose control flow does not depend on data.
     """
 
     kind = "sim"
@@ -75,8 +76,9 @@ class SimDevice:
         hazards: bool = False,
         count: bool = False,
         timeout: float = math.inf,
+        moves_data: bool = True,
     ) -> None:
-        self.arch, self.timeout = arch, timeout
+        self.arch, self.timeout, self.moves_data = arch, timeout, moves_data
         self.variables: dict[str, dict[str, int]] = {}  # addresses by name, for each kernel that was loaded
         self.log = HazardLog() if hazards else None
         self._notes_of_fault: tuple[str, ...] = ()  # of the launch that faulted last
@@ -200,8 +202,9 @@ class SimDevice:
                 machine = Machine(loaded.lowered, loaded.program(wave.lanes), wave, self.memory, schedule, log,
                                   counters, deadline, look)  # fmt: skip
                 machine.prints = [] if isinstance(look, SecondLook) else self.prints  # the second look prints again
-                if self.garbage is not None:
-                    machine.shared.data[:] = self.garbage
+                machine.moves_data = self.moves_data
+                if self.garbage is not None or not self.moves_data:
+                    machine.shared.data[:] = self.garbage or 0
                     machine.shared.check = False
                 machine.run()
 

@@ -57,6 +57,8 @@ class Execution(WaveState):
         self.clocks = Clocks(self, math.prod(wave.grid))
         self.shadow = Shadow(self, self.shared, log, self.clocks) if log is not None else None
         self.look = look
+        # Whether wgmma computes and TMA copies; no count depends on it.
+        self.moves_data = True
         self.reached: tuple[Space, Array] = Space.GENERIC, np.zeros(0, np.uint64)  # by the bundle that ran last
         self.steps_taken = 0
         # Where each lane goes on after an instruction that jumps.

@@ -22,11 +22,11 @@ from gemmsmith.sim.instructions.pattern import Modifiers
 from gemmsmith.sim.instructions.record import Draft, Record, no_form, nothing
 from gemmsmith.sim.lanes import Lanes
 from gemmsmith.sim.lowering import Lowering, Refused, items, literal, operands
-from gemmsmith.sim.mbarriers import BYTES
+from gemmsmith.sim.mbarriers import BYTES, MBarriers
 from gemmsmith.sim.memory import RAW, LaneFault, check_alignment, resolve_generic
 from gemmsmith.sim.operation import Operation, Source
 from gemmsmith.sim.syntax import Address, Instruction, Operand, Sampled
-from gemmsmith.sim.tensor_box import CHUNK, Box, decoded
+from gemmsmith.sim.tensor_box import CHUNK, SECTOR, Box, decoded
 from gemmsmith.sim.traits import Access, Bundling, Counted, Effect, Mix, Profiled, Space
 from gemmsmith.sim.types import Array
 
@@ -136,12 +136,19 @@ def _one(
         raise LaneFault(0, f"{kinds[bool(form.im2col)]} copy with {kinds[not form.im2col]} tensor map")
     nbytes = values[0] if box is None else box.nbytes
     copies = machine.unit(BulkCopies)
+    if machine.counters is not None:
+        _count(machine, operation, form, lane, at, values, mask, box, nbytes)
     if not form.to_shared:
-        _store(machine, operation, form, lane, at, values, box, nbytes)
+        if machine.moves_data:
+            _store(machine, operation, form, lane, at, values, box, nbytes)
         return
     barrier = at.pop()
-    targets = [_shared_index(machine, block, at[0], box, nbytes) for block in _blocks(machine, lane, at[0], mask)]
     counting = _blocks(machine, lane, barrier, mask)
+    if not machine.moves_data:
+        places = np.array([_barrier_index(machine, block, barrier) for block in counting])
+        machine.unit(MBarriers).landed(places, np.full(places.size, nbytes))
+        return
+    targets = [_shared_index(machine, block, at[0], box, nbytes) for block in _blocks(machine, lane, at[0], mask)]
     barriers = np.array([_barrier_index(machine, block, barrier) for block in counting])
     if form.from_shared:
         read = _read_shared(machine, _shared_index(machine, int(machine.block[lane]), at[1], None, nbytes))
@@ -149,6 +156,20 @@ def _one(
         read = _read_global(machine, box, values, at)
     copies.load(Load(operation, chunk_lanes(lane, targets), np.concatenate(targets), CHUNK, read,
                      _write_shared(machine, targets, form.reduce), barriers, nbytes))  # fmt: skip
+
+
+def _count(machine: Execution, operation: Operation[Transfer], form: Transfer, lane: int, at: list[int],
+           values: list[int], mask: int | None, box: Box | None, nbytes: int) -> None:  # fmt: skip
+    """Tell the counters: sectors of global memory, and bytes of shared memory in all blocks that get them."""
+    assert machine.counters is not None
+    blocks = len(_blocks(machine, lane, at[0], mask)) if form.to_shared else 1
+    sectors = 0
+    if box is not None:
+        sectors = box.sectors(tuple(values[1 : 1 + box.rank]), tuple(values[1 + box.rank :]))
+    elif not (form.to_shared and form.from_shared):
+        start = at[1] if form.to_shared else at[0]
+        sectors = (start + nbytes - 1) // SECTOR - start // SECTOR + 1
+    machine.counters.bulk_copy(operation, sectors, nbytes, blocks)
 
 
 def _store(machine: Execution, operation: Operation[Transfer], form: Transfer, lane: int, at: list[int],

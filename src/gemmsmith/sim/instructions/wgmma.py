@@ -19,7 +19,7 @@ from gemmsmith.sim.lowering import Lowering, Refused, items, literal, operands
 from gemmsmith.sim.matrix_arithmetic import Matrix, wgmma_arithmetic
 from gemmsmith.sim.memory import LaneFault
 from gemmsmith.sim.syntax import Instruction, Negated, Vector
-from gemmsmith.sim.traits import Access, Bundling, Counted, Effect, Mix, Profiled, Space, Wait
+from gemmsmith.sim.traits import Access, Bundling, Counted, Effect, Mix, Profiled, Quantity, Space, Wait
 from gemmsmith.sim.types import Array
 from gemmsmith.sim.wave import WARP
 from gemmsmith.sim.wgmma_descriptor import decode, k_major, mn_major
@@ -153,6 +153,8 @@ def _multiply(machine: Execution, step: Bundle[Product], lanes: Lanes) -> None:
         raise LaneFault(
             0, f"wgmma in a block of {machine.wave.threads} threads: it is for whole warpgroups of 128 threads"
         )
+    if not machine.moves_data:
+        return
     mine, detail = machine.indices(lanes), step.detail
     *_, b, scale = step.sources
     of_b = machine.spread(machine.fetch(b, lanes), lanes)[::WARP].copy()
@@ -318,7 +320,7 @@ RECORDS = (
     Record("wgmma.mma_async.sync.aligned.shape.d.a.b.satfinite?",
            where={"shape": "m64n*", "d": "f16 f32 s32", "a": " ".join(_SIZES), "b": " ".join(_SIZES)}, decode=_decode,
            lower=_lower, execute=_multiply, called="wgmma.mma_async", verb="read by wgmma",
-           counts=Counted(Profiled(Mix.TENSOR)), **_WARP),
+           counts=Counted(Profiled(Mix.TENSOR, metrics=(("sm__inst_executed_pipe_tensor.sum", Quantity.EXECUTED),))), **_WARP),
     Record("wgmma.fence.sync.aligned", decode=no_form, lower=_lower_plain, execute=_fence, called="wgmma.fence",
            **_WARP),
     Record("wgmma.commit_group.sync.aligned", decode=no_form, lower=_lower_plain, execute=_commit,
