@@ -127,8 +127,9 @@ def _by_tma(case: Case) -> str:
     profile = case.profile
     loads, sectors, multicast = profile.tma("load", "requests"), profile.tma("load", "sectors"), profile.multicast
     wide = f", and multicast writes each byte to {multicast:.3g} blocks" if multicast > 1 else ""
-    return (f"TMA loads {loads:,.0f} boxes of {profile.tma('load', 'bytes') / loads:,.0f} bytes: {sectors:,.0f} sectors "
-            f"of L2{wide}. Each box feeds {case.work.fma / loads:.3g} warp-wide multiply-adds.")  # fmt: skip
+    each = profile.tma("load", "bytes") / loads
+    return (f"TMA loads {loads:,.0f} boxes of {each:,.0f} bytes: {sectors:,.0f} sectors of L2{wide}. Each "
+            f"box feeds {case.work.fma / loads:.3g} warp-wide multiply-adds.")  # fmt: skip
 
 
 def _shared(case: Case) -> str:

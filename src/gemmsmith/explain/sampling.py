@@ -198,8 +198,8 @@ def pieces(spec: KernelSpec, config: Config, problem: Problem, geometry: Geometr
     """
     together = math.prod(geometry.cluster)
     if spec.persistent:
-        tiles = spec.geometry(problem, config).blocks // together
-        first, last = np.split(np.arange(geometry.blocks // together) * together, [tiles % (geometry.blocks // together)])
+        tiles, workers = (g.blocks // together for g in (spec.geometry(problem, config), geometry))
+        first, last = np.split(np.arange(workers) * together, [tiles % workers])
         return [kind.tolist() for kind in (first, last) if kind.size]
     kinds = strata(spec, config, problem)
     if together == 1:

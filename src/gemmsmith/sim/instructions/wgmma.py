@@ -314,13 +314,14 @@ def _lower_registers(code: Lowering, i: Instruction, _: None) -> Draft[int]:
 
 # -- records ------------------------------------------------------------------------------------------
 
+_TENSOR_PIPE = (("sm__inst_executed_pipe_tensor.sum", Quantity.EXECUTED),)
 _WARP: dict[str, Any] = {"waits_on": Wait.WARP, "bundling": Bundling.BOUNDARY, "aligned": True}
 
 RECORDS = (
     Record("wgmma.mma_async.sync.aligned.shape.d.a.b.satfinite?",
            where={"shape": "m64n*", "d": "f16 f32 s32", "a": " ".join(_SIZES), "b": " ".join(_SIZES)}, decode=_decode,
            lower=_lower, execute=_multiply, called="wgmma.mma_async", verb="read by wgmma",
-           counts=Counted(Profiled(Mix.TENSOR, metrics=(("sm__inst_executed_pipe_tensor.sum", Quantity.EXECUTED),))), **_WARP),
+           counts=Counted(Profiled(Mix.TENSOR, metrics=_TENSOR_PIPE)), **_WARP),
     Record("wgmma.fence.sync.aligned", decode=no_form, lower=_lower_plain, execute=_fence, called="wgmma.fence",
            **_WARP),
     Record("wgmma.commit_group.sync.aligned", decode=no_form, lower=_lower_plain, execute=_commit,
