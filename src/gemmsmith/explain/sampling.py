@@ -37,7 +37,7 @@ _SHORT = 256
 # For many kernels at once: one block of each kind, and K extrapolated from runs of 64 and 128. Exact if all blocks of a
 # kind and all k-steps do the same work.
 QUICK_SAMPLE, QUICK_DEPTH = 1, 64
-_SHARED_DEPTH = 512  # for kernels that divide work among blocks by the k-tile
+_SHARED_DEPTH = 256  # for kernels that divide work among blocks by the k-tile
 _PERIOD = 64  # K is shortened by multiples of this, so that k-tiles and alignment stay the same
 
 
@@ -60,8 +60,8 @@ class Bench:
 
     def __init__(self, spec: KernelSpec, config: Config, problem: Problem, compiled: CompiledKernel) -> None:
         self.spec, self.config, self.problem = spec, config, problem
-        # The 16-bit rungs for Hopper branch on extents, never on what wgmma computed.
-        dry = spec.is_rung and spec.arch_specific > 0 and spec.prologue is None
+        # The rungs for Hopper branch on extents, and on data only where numbers are extraordinary.
+        dry = spec.is_rung and spec.arch_specific > 0 and problem.k >= _PERIOD
         self.device = SimDevice(compiled.arch, count=True, moves_data=not dry)
         check_simulated(self.device, spec, problem)
         self.loaded: LoadedPtx = self.device.load(compiled)
@@ -81,7 +81,7 @@ class Bench:
         places = Addresses(*addresses)
         plan = plan_launches(self.spec, self.config, shape, places, specialized=True)
         addresses.append(self.device.allocate(plan.workspace_bytes))
-        for each in plan.prologue:
+        for each in plan.prologue if self.device.moves_data else ():
             step = bind_launch(self.device, each, places, addresses[-1])
             self.device.launch(step.loaded, step.launch)
         if (other := plan.decision) is not None and not other.accepts(

@@ -57,7 +57,7 @@ class Execution(WaveState):
         self.clocks = Clocks(self, math.prod(wave.grid))
         self.shadow = Shadow(self, self.shared, log, self.clocks) if log is not None else None
         self.look = look
-        # Whether wgmma computes and TMA copies; no count depends on it.
+        # Whether wgmma computes and TMA copies. Without it sums are zero, and so are shared memory and what is stored.
         self.moves_data = True
         self.reached: tuple[Space, Array] = Space.GENERIC, np.zeros(0, np.uint64)  # by the bundle that ran last
         self.steps_taken = 0

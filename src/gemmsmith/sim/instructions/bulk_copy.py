@@ -188,9 +188,19 @@ def _store(machine: Execution, operation: Operation[Transfer], form: Transfer, l
     copies.store(Store(operation, lane, int(copies.committed[lane]), source, read, write))
 
 
+class _ParameterMaps:
+    """Tensor maps among the kernel's parameters, which do not change, by their addresses."""
+
+    def __init__(self, machine: Execution) -> None:
+        del machine
+        self.known: dict[int, Box] = {}
+
+
 def _box(machine: Execution, address: int) -> Box:
     space, inside = resolve_generic(np.array([address], np.uint64))
     if space is Space.PARAM:
+        if (known := machine.unit(_ParameterMaps).known.get(address)) is not None:
+            return known
         data = parameter_bytes(machine, inside.astype(np.int64) + np.arange(_MAP_BYTES), 1).tobytes()
     else:
         data = machine.memory.view(int(inside[0]), _MAP_BYTES).tobytes()
@@ -198,6 +208,8 @@ def _box(machine: Execution, address: int) -> Box:
         found = decoded(data)
     except UnsupportedError:
         raise LaneFault(0, f"a copy by TMA with the map at {int(inside[0]):#x}: no tensor map is there") from None
+    if space is Space.PARAM:
+        machine.unit(_ParameterMaps).known[address] = found
     if found.map.interleave:
         raise LaneFault(0, f"a copy of a tensor interleaved by {found.map.interleave} bytes, which is not simulated")
     return found

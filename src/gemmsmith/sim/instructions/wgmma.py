@@ -154,6 +154,7 @@ def _multiply(machine: Execution, step: Bundle[Product], lanes: Lanes) -> None:
             0, f"wgmma in a block of {machine.wave.threads} threads: it is for whole warpgroups of 128 threads"
         )
     if not machine.moves_data:
+        _zero(machine, step, lanes)
         return
     mine, detail = machine.indices(lanes), step.detail
     *_, b, scale = step.sources
@@ -176,6 +177,13 @@ def _multiply(machine: Execution, step: Bundle[Product], lanes: Lanes) -> None:
     if machine.shadow is not None:
         _look(machine, step, mine[::WARP], of_a, of_b)
     machine.unit(WgmmaProducts).issue(step.first, lanes, compute, touch)
+
+
+def _zero(machine: Execution, step: Bundle[Product], lanes: Lanes) -> None:
+    """Products of nothing: a sum that begins is zero."""
+    if (machine.fetch(step.sources[-1], lanes) == step.detail.scale_negated).any():
+        for target in step.targets:
+            machine.put(target, lanes, np.uint32(0))
 
 
 def _chunks(machine: Execution, step: Bundle[Product], first: Array, of_a: Array | None, of_b: Array) -> list[Array]:
