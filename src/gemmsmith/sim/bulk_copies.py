@@ -79,10 +79,10 @@ class BulkCopies:
 
     def load(self, copy: Load) -> None:
         landing, released = self._issued(copy)
-        if self.machine.late_copies:
-            self.machine.postponed.append(lambda: self._land(copy, landing, released))
-        else:
+        if self.machine.at_once():
             self._land(copy, landing, released)
+        else:
+            self.machine.postponed.append(lambda: self._land(copy, landing, released))
 
     def _issued(self, copy: Load) -> tuple[Landing | None, Clock | None]:
         """Tell the race detector: the copy is a write of its threads that others see through the mbarrier."""
@@ -124,7 +124,7 @@ class BulkCopies:
             fences.look(copy.operation, copy.lane, copy.source, 16)
             fences.begin(id(copy), copy.operation, copy.lane, copy.source)
             self._touch(copy)
-        if not machine.late_copies:
+        if machine.at_once():
             copy.write(copy.fetch())
             copy.done = True
         if machine.late_copies or machine.shadow is not None:
@@ -155,9 +155,10 @@ class BulkCopies:
             self.machine.unit(ProxyFences).end(id(store))
 
     def _finish(self, stores: list[Store]) -> None:
-        for store in stores:
-            if not store.done:
-                store.write(store.fetch())
+        left = [store for store in stores if not store.done]
+        while left:
+            store = left.pop(self.machine.completes(len(left)))
+            store.write(store.fetch())
         gone = {id(store) for store in stores}
         self.stores = [store for store in self.stores if id(store) not in gone]
 

@@ -27,7 +27,7 @@ from gemmsmith.sim.machine import Machine
 from gemmsmith.sim.memory import AccessFault, GlobalMemory
 from gemmsmith.sim.memory_order import shared_between_threads
 from gemmsmith.sim.operation import FILE_DTYPES, Lowered
-from gemmsmith.sim.ptx import parse
+from gemmsmith.sim.ptx import parse, registers_at_launch
 from gemmsmith.sim.schedule import Schedule, schedule_named
 from gemmsmith.sim.syntax import Entry
 from gemmsmith.sim.wave import Wave, by_cluster
@@ -48,6 +48,7 @@ class LoadedPtx:
     entry: Entry
     lowered: Lowered
     programs: dict[int, Program] = field(default_factory=dict)
+    registers: int = 0  # of a thread at launch; 0 if not known
 
     def program(self, lanes: int) -> Program:
         """The program for waves of this many lanes."""
@@ -148,7 +149,7 @@ class SimDevice:
                 )
         lowered = lower(entry, addresses, self.mod32)
         self._relocate(entry, {**addresses, **lowered.functions})
-        loaded = LoadedPtx(entry, lowered)
+        loaded = LoadedPtx(entry, lowered, registers=registers_at_launch(ptx, entry_name))
         if not addresses:  # variables have addresses of this device, and are set anew by every load
             self.loads[ptx, entry_name] = loaded
         return loaded
@@ -198,6 +199,7 @@ class SimDevice:
                     workspace,
                     geometry.cluster,
                     together > 1,
+                    loaded.registers,
                 )
                 machine = Machine(loaded.lowered, loaded.program(wave.lanes), wave, self.memory, schedule, log,
                                   counters, deadline, look)  # fmt: skip

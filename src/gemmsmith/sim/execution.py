@@ -71,6 +71,10 @@ class Execution(WaveState):
         self.postponed: deque[Callable[[], None]] = deque()
         # What is still to be done when all threads have ended.
         self.at_end: list[Callable[[], None]] = []
+        # Whether an asynchronous operation completes when it is issued.
+        self.at_once: Callable[[], bool] = lambda: not late_copies
+        # Which of so many operations in flight completes next.
+        self.completes: Callable[[int], int] = lambda count: 0 if count else -1
         self._units: dict[Callable[[Execution], Any], Any] = {}
 
     def unit(self, kind: Callable[[Execution], U]) -> U:
