@@ -14,6 +14,8 @@ import numpy as np
 
 from gemmsmith.sim.async_hazards import INIT_FENCE, ProxyFences, side
 from gemmsmith.sim.clocks import Clock, ordered
+from gemmsmith.sim.copy_waits import REMEDY as WAIT_PHASE
+from gemmsmith.sim.copy_waits import CopyWaits
 from gemmsmith.sim.execution import Execution
 from gemmsmith.sim.hazards import Hazard, HazardKind
 from gemmsmith.sim.mbarriers import BYTES, MBarriers
@@ -72,6 +74,7 @@ class BulkCopies:
         self.machine = machine
         self.committed = np.zeros(machine.wave.lanes, np.int64)
         self.stores: list[Store] = []
+        self.flying: list[Load] = []  # into shared memory
         self._landings: list[tuple[Load, Landing]] = []
         machine.at_end.append(self._end)
 
@@ -82,6 +85,7 @@ class BulkCopies:
         if self.machine.at_once():
             self._land(copy, landing, released)
         else:
+            self.flying.append(copy)
             self.machine.postponed.append(lambda: self._land(copy, landing, released))
 
     def _issued(self, copy: Load) -> tuple[Landing | None, Clock | None]:
@@ -94,6 +98,7 @@ class BulkCopies:
         fences = machine.unit(ProxyFences)
         for place in np.unique(copy.barriers):
             fences.look(copy.operation, int(lanes[0]), np.array([place]), BYTES, INIT_FENCE)
+            machine.unit(MBarriers).check_visible(copy.operation, lanes[:1], np.array([place]))
             shadow.atomic(counted, lanes[:1], np.array([place]))
         shadow.copy_issued(copy.operation, copy.lanes, copy.targets)
         landing = shadow.landing()
@@ -107,11 +112,23 @@ class BulkCopies:
         return landing, clock
 
     def _land(self, copy: Load, landing: Landing | None, released: Clock | None) -> None:
+        self.flying = [other for other in self.flying if other is not copy]
         if self.machine.moves_data:
             copy.write(copy.read())
         if self.machine.shadow is not None:
             self.machine.shadow.copy_waited(copy.lanes, copy.targets, copy.width, landing)
+            phases = self.machine.unit(MBarriers).phases(copy.barriers)
+            self.machine.unit(CopyWaits).landed(copy.operation, copy.lanes, copy.targets, phases)
         self.machine.unit(MBarriers).landed(copy.barriers, np.full(copy.barriers.size, copy.nbytes), released)
+
+    def flying_to(self, index: int) -> str:
+        """The copy in flight that is to write a position, in words; '' if there is none."""
+        for copy in self.flying:
+            if ((copy.targets <= index) & (index < copy.targets + copy.width)).any():
+                i = copy.operation.instruction
+                return (f"the {copy.operation.traits.verb} at {i.where} by thread "
+                        f"{self.machine.thread_name(int(copy.lanes[0]))} is still in flight; {WAIT_PHASE}")  # fmt: skip
+        return ""
 
     # -- out of shared memory ---------------------------------------------------------------------
 

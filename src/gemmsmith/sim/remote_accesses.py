@@ -24,7 +24,7 @@ class RemoteAccesses:
         self.machine = machine
         self._latest: dict[tuple[int, int, int], tuple[Operation[Any], Moment, int]] = {}
         if machine.shadow is not None and machine.wave.cluster_blocks > 1:
-            machine.shadow.on_access = self.accessed
+            machine.shadow.on_access.append(self.accessed)
             machine.at_end.append(self._end)
 
     def accessed(self, operation: Operation[Any], lanes: Array, index: Array) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from gemmsmith.sim.async_hazards import ProxyFences, WgmmaRegisters
+from gemmsmith.sim.bulk_copies import BulkCopies
 from gemmsmith.sim.bundle import Bundle, Program, single
 from gemmsmith.sim.counters import Counters
 from gemmsmith.sim.execution import Execution
@@ -105,6 +106,8 @@ class Stepper(Execution):
     def _read_unwritten(self, step: Bundle[Any], lanes: Lanes, fault: Unwritten) -> None:
         """Read what was never written all the same, if another thread may still write it: then it is a race."""
         described = describe_fault(self, step, lanes, fault)
+        if fault.space is Space.SHARED and (flying := self.unit(BulkCopies).flying_to(fault.index)):
+            described.message += f": {flying}"
         if self.shadow is None or fault.space is not Space.SHARED or step.access is None:
             raise described from None
         mine = self.indices(lanes)

@@ -52,7 +52,7 @@ class TileOrigins:
         self._chunk = np.zeros(chunks, np.int32)
         self._copies: list[_Copy] = []
         self._looks: dict[int, int] = {}
-        machine.unit(ProxyFences).written = self.wrote
+        machine.unit(ProxyFences).written.append(self.wrote)
 
     def landed(self, box: Box | None, at: tuple[int, ...], operation: Operation[Any], lane: int,
                targets: list[Array]) -> None:  # fmt: skip

@@ -211,6 +211,7 @@ RECORDS = (
     Record("tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.scope.sync.aligned", where=_SCOPES,
            decode=no_form, lower=_lower_copy, execute=_copy, called="tensormap.cp_fenceproxy",
            bundling=Bundling.BOUNDARY),
-    Record("fence.proxy.tensormap::generic.order.scope", where={**_SCOPES, "order": "acquire release"}, decode=_acquires,
-           lower=_lower_fence, execute=_fence, bundling=Bundling.BOUNDARY, counts=Counted(executed=Executed.NEVER)),
+    Record("fence.proxy.tensormap::generic.order.scope", where={**_SCOPES, "order": "acquire release"},
+           decode=_acquires, lower=_lower_fence, execute=_fence, bundling=Bundling.BOUNDARY,
+           counts=Counted(executed=Executed.NEVER)),
 )  # fmt: skip
