@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from gemmsmith.sim.async_hazards import INIT_FENCE, ProxyFences, side
+from gemmsmith.sim.async_hazards import INIT_FENCE, WAIT_READ, ProxyFences, side
 from gemmsmith.sim.clocks import Clock, ordered
 from gemmsmith.sim.copy_waits import REMEDY as WAIT_PHASE
 from gemmsmith.sim.copy_waits import CopyWaits
@@ -42,6 +42,7 @@ class Store:
     write: Callable[[Array], None]
     data: Array | None = None
     done: bool = False
+    waited: bool = False  # at least for its source to be read
 
     def fetch(self) -> Array:
         if self.data is None:
@@ -167,6 +168,7 @@ class BulkCopies:
 
     def _was_read(self, store: Store) -> None:
         store.fetch()
+        store.waited = True
         self._touch(store)
         if self.machine.shadow is not None:
             self.machine.unit(ProxyFences).end(id(store))
@@ -182,11 +184,23 @@ class BulkCopies:
     # -- the end of the kernel --------------------------------------------------------------------
 
     def _end(self) -> None:
-        for store in [s for s in self.stores if s.data is None]:
-            self._touch(store)
+        for store in self.stores:
+            if store.data is None:
+                self._touch(store)
+            if self.machine.log is not None and not store.waited:
+                self._report_unread(store)
         self._finish(self.stores)
         for copy, landing in self._landings:
             self._check_ended(copy, landing)
+
+    def _report_unread(self, store: Store) -> None:
+        """The block ends, and with it the shared memory that a store may still read."""
+        machine = self.machine
+        assert machine.log is not None
+        first, name = side(machine, store.operation, store.lane), machine.block_name(store.lane)
+        machine.log.add((0, store.operation.position), Hazard(
+            HazardKind.ENDED_BLOCK, 0, name, first, replace(first, verb="end of the block", thread=f"block {name}"),
+            across_warps=False, place="shared memory", remedy=WAIT_READ))  # fmt: skip
 
     def _check_ended(self, copy: Load, landing: Landing) -> None:
         """Some thread of each block that a copy writes to must have waited for it, or the block may have ended."""
