@@ -80,7 +80,7 @@ def measured() -> dict[str, Any]:
         "command": "python benchmarks/record_worklogs.py --measure",
         "conflicts": {name: {"timed": timed(words), "counted": counted(STRIDE, *words, *at)}
                       for name, words in VARIANTS.items()},
-        "ladder": {name: counted(name, "--config", "BM=128,BN=128", *at) for name in ("block_tile_2d", "vectorized")},
+        "ladder": {name: counted(name, "--config", "BM=128,BN=128,MIN_BLOCKS=2", *at) for name in ("block_tile_2d", "vectorized")},
         "not selected": {str(extra): counted("eight_kilobytes.cu", "--smem", str(extra), "--m", "2048", "--n", "2048",
                                              "--k", "2048") for extra in BYTES},
         "race": [ran("refilled_buffer.cu", seed) for seed in SEEDS],
