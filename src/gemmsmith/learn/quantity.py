@@ -70,7 +70,7 @@ _ALL = (
     Quantity("async_copies", "asynchronous copies", "copies to shared memory that warps start, in the whole launch",
              lambda c: c.profile.value(REQUESTS["ldgsts"])),
     Quantity("flight", "steps that a copy is in flight",
-             "instructions that a warp executes between the start of a copy and the wait for it, on average",
+             "of the simulator, between the start of a copy and the wait for it: what the copy overlaps with",
              lambda c: _over(c.profile.value(FLIGHT), c.profile.value(REQUESTS["ldgsts"])), "{:.1f}"),
     Quantity("blocks", "blocks", "blocks of the launch; an H200 can run hundreds at a time",
              lambda c: float(c.profile.geometry.blocks)),

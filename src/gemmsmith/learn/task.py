@@ -34,8 +34,8 @@ class Goal:
     @property
     def bound(self) -> str:
         if math.isfinite(self.at_most):
-            return f"at most {self.quantity.shown(self.at_most)}"
-        return f"at least {self.quantity.shown(self.at_least)}"
+            return f"at most {self.at_most:,g}"
+        return f"at least {self.at_least:,g}"
 
     def value(self, case: Case) -> float:
         return self.quantity.value(case)
