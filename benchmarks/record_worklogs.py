@@ -26,7 +26,9 @@ STRIDE = "stride_of_eight.cu"
 VARIANTS = {"as published": (), "A padded by 1": ("-DPAD=1",), "A padded by 4": ("-DPAD=4",),
             "B by groups of four": ("-DCOLUMNS_OF_FOUR=1",)}  # fmt: skip
 BYTES = (0, 8192, 16384, 32768, 65536, 98304)  # of dynamic shared memory, so that fewer blocks are resident
-TIMED = ("bench", STRIDE, "--shapes", "4096", "--against", "none", "--budget", "3", "--quick", "--no-db")
+TIMED = ("--shapes", "4096", "--against", "none", "--budget", "2", "--quick", "--no-db")
+LADDER = ("block_tile_2d", "vectorized")  # the two of the profiling worklog, in its configuration
+PRESET = ("--preset", "128x128x8-8x8")
 SEEDS = range(8)
 STALL = "smsp__average_warps_issue_stalled_not_selected_per_issue_active.ratio"
 SEEN = ("gpu__time_duration.sum", "smsp__warps_eligible.avg.per_cycle_active",
@@ -48,8 +50,8 @@ def gemmsmith(*words: str) -> dict[str, Any]:
     return {"command": shlex.join(["gemmsmith", *words]), "exit": done.returncode, "found": found}
 
 
-def timed(words: tuple[str, ...]) -> dict[str, Any]:
-    made = gemmsmith(*TIMED, *words)
+def timed(*words: str) -> dict[str, Any]:
+    made = gemmsmith("bench", *words, *TIMED)
     runs = made["found"].get("measurements", [])
     made["found"] = {"tflops": [run["derived"]["tflops"] for run in runs],
                      "verified": [run["verified"] for run in runs],
@@ -78,9 +80,9 @@ def measured() -> dict[str, Any]:
     return {
         "date": datetime.now().astimezone().isoformat(timespec="seconds"),
         "command": "python benchmarks/record_worklogs.py --measure",
-        "conflicts": {name: {"timed": timed(words), "counted": counted(STRIDE, *words, *at)}
+        "conflicts": {name: {"timed": timed(STRIDE, *words), "counted": counted(STRIDE, *words, *at)}
                       for name, words in VARIANTS.items()},
-        "ladder": {name: counted(name, "--config", "BM=128,BN=128,MIN_BLOCKS=2", *at) for name in ("block_tile_2d", "vectorized")},
+        "ladder": {name: {"timed": timed(name, *PRESET), "counted": counted(name, *PRESET, *at)} for name in LADDER},
         "not selected": {str(extra): counted("eight_kilobytes.cu", "--smem", str(extra), "--m", "2048", "--n", "2048",
                                              "--k", "2048") for extra in BYTES},
         "race": [ran("refilled_buffer.cu", seed) for seed in SEEDS],
