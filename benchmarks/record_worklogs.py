@@ -70,7 +70,9 @@ def counted(*words: str) -> dict[str, Any]:
 
 
 def ran(file: str, seed: int, *words: str) -> dict[str, Any]:
-    made = gemmsmith("run", file, "--device", "gpu", "--m", "512", "--n", "512", "--k", "512", "--seed", str(seed), *words)
+    made = gemmsmith(
+        "run", file, "--device", "gpu", "--m", "512", "--n", "512", "--k", "512", "--seed", str(seed), *words
+    )
     made["found"] = {name: made["found"].get(name) for name in ("ok", "wrong", "total", "rho", "error")}
     return made
 

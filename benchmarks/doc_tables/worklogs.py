@@ -10,7 +10,6 @@ from datetime import datetime
 from typing import Any
 
 from doc_tables.records import load, table
-
 from gemmsmith.learn.worklogs.claim import claims
 from gemmsmith.learn.worklogs.ladders import Step, Worklog, wanted_predictions, worklogs
 

@@ -46,7 +46,7 @@ def _run(command: Command) -> Shown:
 
 
 def save_kernels(claim: Claim, folder: Path, force: bool = True) -> list[Path]:
-    """Write the claim's files to ``folder``; their paths. Without ``force`` a file of the reader's is not overwritten."""
+    """Write the claim's files to ``folder``; their paths. Without ``force`` no file of the reader's is overwritten."""
     if not folder.is_dir():
         raise UsageError(f"there is no folder {folder}", "make it first, or name another one after --save")
     written = []

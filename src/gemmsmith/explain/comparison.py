@@ -34,6 +34,12 @@ class Comparison:
     sentences: tuple[str, ...]
     rows: tuple[Row, ...]
 
+    def _repr_html_(self) -> str:
+        """Its form in a notebook."""
+        from gemmsmith.explain.notebook import comparison_html
+
+        return comparison_html(self)
+
 
 def compare(
     left: tuple[Profile, Sass], right: tuple[Profile, Sass], gpu: GPU, measured: tuple[Profile, Profile] | None = None,

@@ -41,6 +41,12 @@ class Diagnosis:
         """The resource with the most cycles."""
         return self.case.estimate.bound
 
+    def _repr_html_(self) -> str:
+        """Its form in a notebook."""
+        from gemmsmith.explain.notebook import diagnosis_html
+
+        return diagnosis_html(self)
+
 
 def diagnose(profile: Profile, sass: Sass, gpu: GPU) -> Diagnosis:
     """Explain a simulated profile on ``gpu``."""

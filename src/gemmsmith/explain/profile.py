@@ -136,6 +136,12 @@ class Profile:
     line_sums: tuple[LineSum, ...] = ()
     patterns: tuple[AccessPattern, ...] = ()
 
+    def _repr_html_(self) -> str:
+        """Its form in a notebook."""
+        from gemmsmith.explain.notebook import profile_html
+
+        return profile_html(self)
+
     def value(self, name: str) -> float:
         """A metric's value; NaN if absent."""
         return dict(self.metrics).get(name, math.nan)

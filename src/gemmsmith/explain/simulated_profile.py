@@ -65,8 +65,10 @@ def profile_of(
 
 
 def _bytes(counters: Counters) -> dict[str, int]:
-    """Bytes requested per space; for global memory also the distinct bytes, and those that the sectors can hold; and how
-    long asynchronous copies were in flight."""
+    """Bytes requested per space; for global memory also the distinct bytes, and those that the sectors can hold.
+
+    Besides, how long asynchronous copies were in flight.
+    """
     kinds = (f"{what}_{op}_bytes" for what in ("used", "packed") for op in ("load", "store"))
     total = dict.fromkeys((*REQUESTED.values(), *kinds, FLIGHT), 0)
     for operation, count in counters.items():

@@ -77,7 +77,9 @@ def start(
     ctx: typer.Context,
     name: _TaskName,
     folder: Annotated[Path, typer.Argument(metavar="[DIR]", help="Where to write NAME.cu.")] = Path(),
-    force: Annotated[bool, typer.Option("--force", help="Overwrite your answer with the kernel to start from.")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Overwrite your answer with the kernel to start from.")
+    ] = False,
     *,
     options: LearnOptions,
 ) -> None:
@@ -168,7 +170,9 @@ def _write(file: Path, task: Task, force: bool) -> bool:
     if file.exists() and not force:
         return True
     if not file.parent.is_dir():
-        raise UsageError(f"there is no folder {file.parent}", f"make it first: mkdir -p {shlex.quote(str(file.parent))}")
+        raise UsageError(
+            f"there is no folder {file.parent}", f"make it first: mkdir -p {shlex.quote(str(file.parent))}"
+        )
     file.write_text(task.start, encoding="utf-8")
     return False
 

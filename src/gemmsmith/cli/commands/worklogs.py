@@ -63,7 +63,9 @@ def command(
         for number, (one, shown) in enumerate(results):
             say() if number else None
             print_claim(one, shown)
-    if not all(each.ok for _, shown in results for each in shown) or not all(s.holds for one in chosen for s in one.sums):
+    if not all(each.ok for _, shown in results for each in shown) or not all(
+        s.holds for one in chosen for s in one.sums
+    ):
         raise typer.Exit(1)
 
 

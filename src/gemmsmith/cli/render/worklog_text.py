@@ -17,8 +17,8 @@ from gemmsmith.learn.worklogs.ladders import Step, Worklog, record
 from gemmsmith.store.published import IDEAS
 
 _COURTESY = (
-    "The rungs of our ladder follow these worklogs. Their authors showed their work, which is why it can be learnt from, "
-    "mistakes included."
+    "The rungs of our ladder follow these worklogs. Their authors showed their work, which is why it can be learnt "
+    "from, mistakes included."
 )
 _CODE = {"https://siboehm.com/articles/22/CUDA-MMM": "https://github.com/siboehm/SGEMM_CUDA"}
 _ORIGINS = (
@@ -129,7 +129,8 @@ def _step_json(step: Step) -> dict[str, Any]:
     }  # fmt: skip
     if step.predicted:
         found["predicted"] = {"origin": "predicted", "gpu": step.predicted.gpu, "tflops": step.predicted.tflops,
-                              "bound": step.predicted.bound, "date": made["date"], "compiler": made["compiler"]}  # fmt: skip
+                              "bound": step.predicted.bound, "date": made["date"],
+                              "compiler": made["compiler"]}  # fmt: skip
     if not math.isnan(step.measured):
         found["measured"] = {"origin": "recorded", "gpu": "NVIDIA H200", "tflops": step.measured,
                              "config": step.measured_config}  # fmt: skip

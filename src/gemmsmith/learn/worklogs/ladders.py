@@ -1,5 +1,5 @@
-"""Each published ladder beside ours: what its author published, what we predict for our rung on the author's GPU, and what
-our rung measured on an H200. Three origins, three columns: no figure of one is computed from another.
+"""Each published ladder beside ours: what its author published, what we predict for our rung on the author's GPU, and
+what our rung measured on an H200. Three origins, three columns: no figure of one is computed from another.
 """
 
 from __future__ import annotations
@@ -73,7 +73,9 @@ class Worklog:
 def worklogs() -> tuple[Worklog, ...]:
     """Every document with figures, in the order of the file."""
     found = published()
-    return tuple(_worklog(name, [p for p in found if p.source == name]) for name in dict.fromkeys(p.source for p in found))
+    return tuple(
+        _worklog(name, [p for p in found if p.source == name]) for name in dict.fromkeys(p.source for p in found)
+    )
 
 
 def _worklog(name: str, figures: list[Published]) -> Worklog:

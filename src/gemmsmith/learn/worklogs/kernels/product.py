@@ -1,5 +1,7 @@
 """The expected result of a launch with --args: the product in NumPy."""
 
+from typing import Any
 
-def product(A, B):  # noqa: ANN001, ANN201 (called by parameter name with arrays)
+
+def product(A: Any, B: Any) -> dict[str, Any]:
     return {"C": A @ B}
