@@ -86,6 +86,7 @@ MADE: dict[Path, Callable[[], str]] = {
     PACKAGED / "h200_ladder.json": packaged,
     PACKAGED / "h200_choice.json": packaged_choice,
     WORKLOGS / "predicted.json": worklogs.packaged_predictions,
+    WORKLOGS / "h200.json": worklogs.packaged_measurements,
 }
 
 

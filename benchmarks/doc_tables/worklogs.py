@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any
 
 from doc_tables.records import load, table
-from gemmsmith.learn.worklogs.claim import claims
+from gemmsmith.learn.worklogs.claim import Sum, claims
 from gemmsmith.learn.worklogs.ladders import Step, Worklog, wanted_predictions, worklogs
 
 _DIGITS = 4
@@ -31,7 +31,7 @@ def predictions() -> dict[str, Any]:
             raise SystemExit(f"explain {kernel} --gpu {gpu} exited {code}")
         found = json.loads(printed.getvalue())
         rows.append({"gpu": gpu, "kernel": kernel, "preset": preset, "size": size,
-                     "tflops": float(f"{found['tflops']:.{_DIGITS}g}"), "bound": found["bound"]})  # fmt: skip
+                     "tflops": _rounded(found["tflops"]), "bound": found["bound"]})  # fmt: skip
     return {"date": datetime.now().astimezone().date().isoformat(), "gemmsmith": __version__,
             "compiler": find_toolchain().compiler, "command": "python benchmarks/record_worklogs.py --predict",
             "rows": rows}  # fmt: skip
@@ -39,6 +39,37 @@ def predictions() -> dict[str, Any]:
 
 def packaged_predictions() -> str:
     return json.dumps(load("worklogs_predicted.json"), indent=1) + "\n"
+
+
+def packaged_measurements() -> str:
+    """What the claims quote of the record of an H200: figures by name, without commands and arguments."""
+    record = load("h200_worklogs.json")
+
+    def both(one: dict[str, Any]) -> dict[str, float]:
+        (tflops,) = one["timed"]["found"]["tflops"]
+        return {"tflops": _rounded(tflops), **_metrics(one["counted"])}
+
+    def wrong(runs: list[dict[str, Any]]) -> dict[str, int]:
+        return {"launches": len(runs), "wrong": sum(not run["found"]["ok"] for run in runs)}
+
+    machine = record["conflicts"]["as published"]["timed"]["found"]["machine"]
+    made = {
+        "date": record["date"], "command": record["command"], **machine,
+        "conflicts": {name: both(one) for name, one in record["conflicts"].items()},
+        "ladder": {name: both(one) for name, one in record["ladder"].items()},
+        "not selected": {extra: _metrics(one) for extra, one in record["not selected"].items()},
+        **{name: wrong(record[name]) for name in ("race", "race cured", "transposed", "tf32")},
+    }  # fmt: skip
+    return json.dumps(made, indent=1) + "\n"
+
+
+def _metrics(one: dict[str, Any]) -> dict[str, float]:
+    found = {name: value for name, value in one["found"].items() if isinstance(value, (int, float))}
+    return found | {"warps_per_sm": one["found"]["occupancy"]["warps_per_sm"]}
+
+
+def _rounded(value: float) -> float:
+    return float(f"{value:.{_DIGITS}g}")
 
 
 def ladders_table() -> str:
@@ -73,6 +104,11 @@ def shown(tflops: float) -> str:
     return "" if math.isnan(tflops) else f"{tflops:#.3g}".rstrip(".")
 
 
+def _sum(one: Sum) -> str:
+    origin = f" ({', '.join(one.origins)})" if one.origins else ""
+    return one.sentence.replace(one.filled, f"`{one.filled}`", 1 if " = " in one.sentence else 0) + f"{origin}."
+
+
 def claims_text() -> str:
     """Each claim: what is said, what holds, and the commands."""
     parts = []
@@ -82,7 +118,7 @@ def claims_text() -> str:
             lines += ["```", *(f"{command.run}" for command in claim.commands), "```", ""]
             names = ", ".join(f"`{name}`" for name in claim.files if name.endswith(".cu"))
             lines += [f"Kernel: {names} (`gemmsmith worklogs {claim.name} --save .` writes it).", ""]
-        lines += [f"- {one.filled} = {one.value:,.4g} {one.meaning}." for one in claim.sums]
+        lines += [f"- {_sum(one)}" for one in claim.sums]
         lines += [""] * bool(claim.sums) + [f"Theirs: `{claim.theirs}`. {claim.lesson}"]
         parts.append("\n".join(lines))
     return "\n\n".join(parts)

@@ -45,6 +45,7 @@ class Asked:
     trial: TrialOptions = field(default_factory=TrialOptions)
     cures: float = 0.0  # seconds in which changes of a copy are tried after a failure
     budget: float = BUDGET_S
+    certified: bool = True  # whether a proof is tried after the trials
 
 
 @dataclass(frozen=True)

@@ -55,7 +55,7 @@ def run_check(spec: KernelSpec, config: Config, asked: Asked) -> Report:
         if passed and free and prepared.bench.kind == "sim" and prepared.blocks is None:
             passed = _fitted_trials(runner, report, asked, started, lambda: bar.advance(task))
     report.seconds = seconds_used() - started
-    if passed:
+    if passed and asked.certified:
         _after_pass(runner, report)
     report.causes = find_causes(report, runner, asked, run_check)
     return report

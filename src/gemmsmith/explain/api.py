@@ -39,7 +39,7 @@ def compare(
     x: Kernel, y: Kernel, shape: Shape = _LARGE, *, x_config: Values | None = None, y_config: Values | None = None,
     gpu: str = _GPU,
 ) -> Comparison:  # fmt: skip
-    """Two kernels side by side on ``gpu``: counts are simulated, times predicted. Whether they are right is not said."""
+    """Two kernels side by side on ``gpu``: counts are simulated, times predicted. Neither is checked."""
     model = gpu_named(gpu)
     both = [_counted(kernel, shape, config, "", model, quick=True) for kernel, config in ((x, x_config), (y, y_config))]
     return comparison.compare(both[0], both[1], model)

@@ -26,7 +26,7 @@ def profile_html(profile: Profile) -> str:
     parts = [
         paragraph(f"{profile.origin} on {profile.device}" + (f", {profile.problem}" if product else "")),
         facts((
-            ("launch", f"{geometry.blocks:,} blocks ({grid}) of {geometry.threads:,} threads ({block})"),
+            ("launch", f"grid {grid}, block {block}"),
             ("resources", f"{used.registers} registers, {used.static_smem + geometry.smem:,} B of shared memory, "
                           f"{used.spill_loads + used.spill_stores} B spilled"),
         )),

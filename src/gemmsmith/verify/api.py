@@ -15,6 +15,7 @@ from gemmsmith.userfile.kernel_named import kernel_named
 from gemmsmith.verify.arithmetic import as_compiled
 from gemmsmith.verify.check_shapes import check_shapes
 from gemmsmith.verify.harness import verify_launch
+from gemmsmith.verify.product_evidence import refuse_doubtful
 from gemmsmith.verify.settle import settle
 from gemmsmith.verify.verdict import Verdict
 
@@ -38,7 +39,8 @@ def check(
 
     ``shape`` is (M, N, K); without it a small one that fits the kernel's tiles is taken. ``config`` has parameters of a
     rung, or macros of a file. ``fill`` names the data and ``schedule`` the order of warps (docs/verification.md). One
-    launch is little: ``gemmsmith check`` on the command line tries many shapes, data and orders.
+    launch is little: ``gemmsmith check`` on the command line tries many shapes, data and orders. What may be no matrix
+    product raises ``UsageError``.
     """
     spec, values = kernel_named(kernel, config, entry, layout)
 
@@ -57,6 +59,9 @@ def check(
     probes = [each for each in shapes.probes if not spec.signature.fixed or each == shapes.base]
     settled = settle(device, spec, values, probes or [shapes.base], compiled, wanted, None)
     problem = settled.spec.problem(*(shape or settled.shape or shapes.base))
-    return verify_launch(device(hazards=True), settled.spec, values, problem, compile_fn=lambda *_: compiled,
-                         fill=fill, mode="float", seed=seed,
-                         c="zero" if settled.spec.signature.accumulates else "set")  # fmt: skip
+    found = verify_launch(device(hazards=True), settled.spec, values, problem, compile_fn=lambda *_: compiled,
+                          fill=fill, mode="float", seed=seed,
+                          c="zero" if settled.spec.signature.accumulates else "set")  # fmt: skip
+    if not found.trusted and settled.reading is None:
+        refuse_doubtful(settled.spec, compiled.ptx, found)
+    return found

@@ -89,8 +89,7 @@ class LaunchResult:
         counters = sorted((self.counters or {}).items())
         problems = [*map(str, self.hazards), *self.damage]
         parts = [
-            paragraph(f"{self.geometry.blocks:,} blocks ({grid}) of {self.geometry.threads:,} threads ({block}) on "
-                      f"{self.device}, {self.seconds:.3g} s"),
+            paragraph(f"grid {grid}, block {block}; {self.seconds:.2g} s on {self.device}"),
             listing([each.splitlines()[0] for each in problems[:_MOST]]),
             paragraph(f"and {len(problems) - _MOST} more" if len(problems) > _MOST else "", small=True),
             folded("arrays it may write", table(("", "shape and type"), arrays, numbers=False) if arrays else ""),

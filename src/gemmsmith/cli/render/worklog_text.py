@@ -92,9 +92,10 @@ def print_claim(claim: Claim, shown: Sequence[Shown]) -> None:
             item(line, "cyan", indent="    ")
         if not one.ok:
             item(f"not shown: {one.missing}", "bold red", indent="    ")
+    say()
     for each in claim.sums:
-        say()
-        item(f"{each.filled} = {each.value:,.4g} {each.meaning}", "cyan" if each.holds else "bold red", indent="    ")
+        origin = f" ({', '.join(each.origins)})" if each.origins else ""
+        item(each.sentence + origin, "cyan" if each.holds else "bold red", indent="    ")
     say()
     say("The author's own, once you have it:" if claim.files else "By yourself:")
     _command(claim.theirs)
@@ -150,5 +151,6 @@ def claim_json(claim: Claim, shown: Sequence[Shown]) -> dict[str, Any]:
         "ok": all(one.ok for one in shown) and all(one.holds for one in claim.sums),
         "commands": [{"run": one.command.run, "why": one.command.why, "exit": one.exit, "shows": list(one.lines),
                       "missing": one.missing or None} for one in shown],
-        "sums": [{"text": one.filled, "value": one.value, "is": one.meaning} for one in claim.sums],
+        "sums": [{"text": one.filled, "value": one.value, "is": one.meaning, "origins": list(one.origins)}
+                 for one in claim.sums],
     }  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import operator
 import re
 import shlex
@@ -11,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
+from typing import Any
 
 from gemmsmith.errors import UsageError
 from gemmsmith.gpus import gpu_named
@@ -59,16 +61,36 @@ class Command:
 
 @dataclass(frozen=True)
 class Sum:
-    """Arithmetic with published figures and data sheets; ``meaning`` says what the result is, ``about`` how large."""
+    """Arithmetic with published figures, data sheets and records; ``words`` say what the result is, ``about`` how large.
+
+    In both, {peak:GPU}, {published:WORKLOG/KERNEL/SIZE} and {h200:KEY/KEY/…} stand for figures.
+    """
 
     text: str
-    meaning: str
+    words: str
     about: float
 
     @property
     def filled(self) -> str:
         """The text with its figures."""
-        return re.sub(r"\{(\w+):([^}]+)\}", lambda found: _figure(found[1], found[2]), self.text)
+        return _filled(self.text)
+
+    @property
+    def meaning(self) -> str:
+        return _filled(self.words)
+
+    @property
+    def sentence(self) -> str:
+        """The arithmetic and its result; of a single figure, the figure."""
+        shown = f"{self.value:,.4g}"
+        text = self.filled
+        return f"{shown} {self.meaning}" if re.fullmatch(r"[\d.]+", text) else f"{text} = {shown} {self.meaning}"
+
+    @property
+    def origins(self) -> tuple[str, ...]:
+        """Where the figures come from: 'data sheet', 'published', 'recorded'; empty where the worklog gives all."""
+        known = {"peak": "data sheet", "published": "published", "h200": "recorded"}
+        return tuple(dict.fromkeys(known[kind] for kind in re.findall(r"\{(\w+):", self.text)))
 
     @property
     def value(self) -> float:
@@ -93,6 +115,14 @@ class Claim:
     theirs: str
     commands: tuple[Command, ...]
     sums: tuple[Sum, ...]
+
+
+@cache
+def h200_record() -> dict[str, Any]:
+    """What was measured on an H200 for the claims; benchmarks/update_docs.py writes it."""
+    text = files("gemmsmith").joinpath("learn", "worklogs", "data", "h200.json").read_text(encoding="utf-8")
+    data: dict[str, Any] = json.loads(text)
+    return data
 
 
 @cache
@@ -123,10 +153,19 @@ def _claim(data: dict[str, object]) -> Claim:
     return Claim(**text, files=tuple(names), commands=commands, sums=sums)
 
 
+def _filled(text: str) -> str:
+    return re.sub(r"\{(\w+):([^}]+)\}", lambda found: _figure(found[1], found[2]), text)
+
+
 def _figure(kind: str, words: str) -> str:
-    """A peak of a data sheet in TFLOPS, or a published figure: worklog/kernel/size."""
+    """A peak of a data sheet in TFLOPS; a published figure: worklog/kernel/size; one recorded on an H200: its keys."""
     if kind == "peak":
         return f"{gpu_named(words).required_peak('fp32'):g}"
+    if kind == "h200":
+        found_there: Any = h200_record()
+        for key in words.split("/"):
+            found_there = found_there[key]
+        return f"{found_there:.10g}"
     source, kernel, size = words.split("/")
     found = next(p for p in published() if (p.source, p.kernel, str(p.size)) == (source, kernel, size))
     return f"{found.tflops:g}"

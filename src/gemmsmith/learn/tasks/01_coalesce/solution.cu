@@ -1,7 +1,7 @@
 // gemmsmith learn: coalesce
 //
-// One thread computes one element of C. Threads that are neighbours in x are neighbours in a row of B and C, so a
-// warp's 32 addresses lie side by side.
+// One thread computes one element of C. Threads that are neighbours in x are neighbours in a row of
+// B and C, so a warp's 32 addresses lie side by side.
 
 __global__ void sgemm(const float* A, const float* B, float* C, int M, int N, int K) {
     int row = blockIdx.y * 16 + threadIdx.y;

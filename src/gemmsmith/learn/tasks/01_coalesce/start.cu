@@ -1,8 +1,9 @@
 // gemmsmith learn: coalesce
 //
 // One thread computes one element of C. The product is right; the way it reads memory is not.
-// Threads of a block are numbered with threadIdx.x first, and 32 neighbours in this order are a warp: they execute each
-// load together. Here threads that are neighbours in x are in different ROWS of A and C, far apart in memory.
+// Threads of a block are numbered with threadIdx.x first, and 32 neighbours in this order are a
+// warp: they execute each load together. Here threads that are neighbours in x are in different
+// ROWS of A and C, far apart in memory.
 
 __global__ void sgemm(const float* A, const float* B, float* C, int M, int N, int K) {
     int row = blockIdx.x * 16 + threadIdx.x;

@@ -1,7 +1,7 @@
 // gemmsmith learn: stage
 //
-// The block copies one 16 x 16 tile of A and one of B into shared memory, multiplies them, and goes on to the next pair:
-// each element comes from global memory once per block instead of 16 times.
+// The block copies one 16 x 16 tile of A and one of B into shared memory, multiplies them, and goes
+// on to the next pair: each element comes from global memory once per block instead of 16 times.
 
 #define T 16
 

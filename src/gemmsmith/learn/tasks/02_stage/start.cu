@@ -1,7 +1,8 @@
 // gemmsmith learn: stage
 //
-// A block of 16 x 16 threads computes 16 x 16 elements of C. Every thread reads its row of A and its column of B from
-// global memory, although the 15 threads beside it read the same row, and the 15 below it the same column.
+// A block of 16 x 16 threads computes 16 x 16 elements of C. Every thread reads its row of A and
+// its column of B from global memory, although the 15 threads beside it read the same row, and the
+// 15 below it the same column.
 
 #define T 16
 

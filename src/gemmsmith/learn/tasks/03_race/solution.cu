@@ -1,8 +1,9 @@
 // gemmsmith learn: race
 //
-// Two buffers, so that one barrier per tile is enough: while slow warps still read one buffer, fast warps fill the other.
-// The barrier stands between the stores and the reads of the same buffer. The buffer is stored to again two tiles later,
-// and the barrier of the tile between is passed only by warps that are done reading.
+// Two buffers, so that one barrier per tile is enough: while slow warps still read one buffer, fast
+// warps fill the other. The barrier stands between the stores and the reads of the same buffer. The
+// buffer is stored to again two tiles later, and the barrier of the tile between is passed only by
+// warps that are done reading.
 
 #define T 16
 

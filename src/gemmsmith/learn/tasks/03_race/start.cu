@@ -1,7 +1,7 @@
 // gemmsmith learn: race
 //
-// Two buffers, so that one barrier per tile is enough: while slow warps still read one buffer, fast warps fill the other.
-// The result may be right for years. It is not right by the rules.
+// Two buffers, so that one barrier per tile is enough: while slow warps still read one buffer, fast
+// warps fill the other. The result may be right for years. It is not right by the rules.
 
 #define T 16
 

@@ -1,7 +1,8 @@
 // gemmsmith learn: conflict
 //
-// The tile of A is stored transposed, As[k][row]. Reading it is cheap: all 32 threads of a warp read the same word.
-// With rows of 33 floats, neighbouring threads store 33 floats apart: in 32 different banks.
+// The tile of A is stored transposed, As[k][row]. Reading it is cheap: all 32 threads of a warp
+// read the same word. With rows of 33 floats, neighbouring threads store 33 floats apart: in 32
+// different banks.
 
 #define T 32
 

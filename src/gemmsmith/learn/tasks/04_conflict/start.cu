@@ -1,7 +1,7 @@
 // gemmsmith learn: conflict
 //
-// The tile of A is stored transposed, As[k][row]. Reading it is cheap: all 32 threads of a warp read the same word.
-// Storing it is not: neighbouring threads store 32 floats apart.
+// The tile of A is stored transposed, As[k][row]. Reading it is cheap: all 32 threads of a warp
+// read the same word. Storing it is not: neighbouring threads store 32 floats apart.
 
 #define T 32
 

@@ -1,7 +1,7 @@
 // gemmsmith learn: thread_tile
 //
-// One thread computes 8 elements of a column of C: a number of B serves 8 multiplications, and the 8 numbers of A are
-// the same for all threads of a warp.
+// One thread computes 8 elements of a column of C: a number of B serves 8 multiplications, and the
+// 8 numbers of A are the same for all threads of a warp.
 
 #define T 32
 #define R 8  // outputs of a thread

@@ -1,6 +1,7 @@
 // gemmsmith learn: thread_tile
 //
-// One thread computes one element of C. For each multiplication it loads two numbers from shared memory.
+// One thread computes one element of C. For each multiplication it loads two numbers from shared
+// memory.
 
 #define T 32
 

@@ -1,8 +1,9 @@
 // gemmsmith learn: choose_tile
 //
-// A block computes BM x BN elements of C and goes through K in steps of BK. A thread computes TM x TN of them. The code
-// below works for every choice; you only choose the five numbers. The block has (BM / TM) * (BN / TN) threads, which must
-// be a multiple of 32 and at most 1024; TM must divide BM, and TN must divide BN.
+// A block computes BM x BN elements of C and goes through K in steps of BK. A thread computes TM x
+// TN of them. The code below works for every choice; you only choose the five numbers. The block
+// has (BM / TM) * (BN / TN) threads, which must be a multiple of 32 and at most 1024; TM must
+// divide BM, and TN must divide BN.
 
 #define BM 32
 #define BN 32

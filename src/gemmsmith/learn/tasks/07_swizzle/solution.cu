@@ -1,7 +1,8 @@
 // gemmsmith learn: swizzle
 //
-// The tile of A is stored transposed, As[k][row]. Reading it is cheap: all 32 threads of a warp read the same word.
-// Row k keeps its columns in the order column ^ k, so that 32 threads that store to one column of 32 rows are in 32 banks.
+// The tile of A is stored transposed, As[k][row]. Reading it is cheap: all 32 threads of a warp
+// read the same word. Row k keeps its columns in the order column ^ k, so that 32 threads that
+// store to one column of 32 rows are in 32 banks.
 
 #define T 32
 

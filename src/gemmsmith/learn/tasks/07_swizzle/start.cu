@@ -1,7 +1,8 @@
 // gemmsmith learn: swizzle
 //
-// The tile of A is stored transposed, As[k][row]. Reading it is cheap: all 32 threads of a warp read the same word.
-// Storing it is not: neighbouring threads store 32 floats apart. This time there is no room for padding.
+// The tile of A is stored transposed, As[k][row]. Reading it is cheap: all 32 threads of a warp
+// read the same word. Storing it is not: neighbouring threads store 32 floats apart. This time
+// there is no room for padding.
 
 #define T 32
 

@@ -1,7 +1,7 @@
 // gemmsmith learn: epilogue
 //
-// C = alpha * A * B + beta * C. A warp holds one row of the tile, so its stores are side by side. C is read only if beta
-// is not 0.
+// C = alpha * A * B + beta * C. A warp holds one row of the tile, so its stores are side by side. C
+// is read only if beta is not 0.
 
 #define T 32
 

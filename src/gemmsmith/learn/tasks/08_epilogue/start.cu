@@ -1,7 +1,7 @@
 // gemmsmith learn: epilogue
 //
-// C = alpha * A * B + beta * C. The sums are right. What happens after the loop, the epilogue, is not: it has a wrong
-// formula, it reads C where it must not, and its stores waste memory traffic.
+// C = alpha * A * B + beta * C. The sums are right. What happens after the loop, the epilogue, is
+// not: it has a wrong formula, it reads C where it must not, and its stores waste memory traffic.
 
 #define T 32
 

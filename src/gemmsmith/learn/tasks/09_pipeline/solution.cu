@@ -1,7 +1,8 @@
 // gemmsmith learn: pipeline
 //
-// Two buffers: while the block multiplies one tile, the next one is on its way into the other. One barrier per tile tells
-// both that a tile has arrived and that the other buffer is free. M, N and K are multiples of 32.
+// Two buffers: while the block multiplies one tile, the next one is on its way into the other. One
+// barrier per tile tells both that a tile has arrived and that the other buffer is free. M, N and K
+// are multiples of 32.
 //
 //   __pipeline_memcpy_async(to, from, 16)   starts a copy of 16 bytes to shared memory, and goes on
 //   __pipeline_commit()                     ends a group of copies

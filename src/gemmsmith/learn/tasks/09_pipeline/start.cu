@@ -1,6 +1,7 @@
 // gemmsmith learn: pipeline
 //
-// Tiles are copied asynchronously, and then everybody waits for them: nothing overlaps. M, N and K are multiples of 32.
+// Tiles are copied asynchronously, and then everybody waits for them: nothing overlaps. M, N and K
+// are multiples of 32.
 //
 //   __pipeline_memcpy_async(to, from, 16)   starts a copy of 16 bytes to shared memory, and goes on
 //   __pipeline_commit()                     ends a group of copies

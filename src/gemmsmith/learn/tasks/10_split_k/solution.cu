@@ -1,7 +1,7 @@
 // gemmsmith learn: split_k
 //
-// The third dimension of the grid divides K: each of the SPLITS blocks of an output tile adds up every SPLITS-th tile, and
-// adds its part to C atomically. C holds zeros before the launch.
+// The third dimension of the grid divides K: each of the SPLITS blocks of an output tile adds up
+// every SPLITS-th tile, and adds its part to C atomically. C holds zeros before the launch.
 
 #define T 16
 #define SPLITS 16

@@ -1,7 +1,7 @@
 // gemmsmith learn: split_k
 //
-// C is small and K is long: two blocks by two, each with 128 tiles to add up, on a GPU that could run hundreds of blocks.
-// C holds zeros before the launch.
+// C is small and K is long: two blocks by two, each with 128 tiles to add up, on a GPU that could
+// run hundreds of blocks. C holds zeros before the launch.
 
 #define T 16
 

@@ -1,4 +1,5 @@
-// 64 threads and 8 KB of shared memory per block, for the question how many such blocks an SM holds.
+// 64 threads and 8 KB of shared memory per block, for the question how many such blocks an SM
+// holds.
 #define T 32
 
 // M, N and K are multiples of 32; a thread computes 16 rows of one column.

@@ -1,4 +1,5 @@
-// 16 x 8 accumulators per thread, in blocks of 128 threads: far more than 168 registers, and none is spilled.
+// 16 x 8 accumulators per thread, in blocks of 128 threads: far more than 168 registers, and none
+// is spilled.
 #define BM 128
 #define BN 128
 #define BK 8

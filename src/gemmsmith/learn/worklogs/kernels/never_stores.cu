@@ -1,5 +1,5 @@
-// Every tile is loaded and multiplied, and the sum is thrown away: the line that stores C is missing. The compiler
-// notices, and removes the whole kernel; it is very fast.
+// Every tile is loaded and multiplied, and the sum is thrown away: the line that stores C is
+// missing. The compiler notices, and removes the whole kernel; it is very fast.
 #define T 16
 
 __global__ void sgemm(const float* A, const float* B, float* C, int M, int N, int K) {

@@ -1,4 +1,5 @@
-// Rows and columns are guarded, k is not: with K = 17 the second tile has one column of A, and 15 that belong to the next row.
+// Rows and columns are guarded, k is not: with K = 17 the second tile has one column of A, and 15
+// that belong to the next row.
 #define T 16
 
 __global__ void sgemm(const float* A, const float* B, float* C, int M, int N, int K) {

@@ -1,5 +1,5 @@
-// C = alpha AB + beta C, computed as it stands. BLAS promises that C is not read when beta is 0: it may never have been
-// set, and 0 * NaN is NaN.
+// C = alpha AB + beta C, computed as it stands. BLAS promises that C is not read when beta is 0: it
+// may never have been set, and 0 * NaN is NaN.
 __global__ void sgemm(int M, int N, int K, float alpha, const float* A, const float* B, float beta, float* C) {
     int row = blockIdx.y * blockDim.y + threadIdx.y, col = blockIdx.x * blockDim.x + threadIdx.x;
     if (row >= M || col >= N) return;

@@ -1,5 +1,6 @@
-// One buffer for two k-tiles: the copy of the next tile starts after half of this one was read, into the same memory.
-// Warps that are behind read the new tile where they should read the old one. Two buffers cure it: FIXED=1.
+// One buffer for two k-tiles: the copy of the next tile starts after half of this one was read,
+// into the same memory. Warps that are behind read the new tile where they should read the old one.
+// Two buffers cure it: FIXED=1.
 #include <cuda_pipeline.h>
 
 #define T 32

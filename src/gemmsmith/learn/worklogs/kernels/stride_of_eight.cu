@@ -1,7 +1,8 @@
-// 128 x 128 outputs per block, 8 x 8 per thread. A thread's eight columns of B lie side by side, so that the lanes of a warp
-// read float4 at a stride of 8 floats: half of the banks serve all of them, twice. COLUMNS_OF_FOUR=1 gives a thread two
-// groups of four columns, 64 apart: the lanes read neighbouring float4. PAD widens the rows of A's tile; A_AS_FLOAT4=1 reads
-// that tile as float4, which must start on multiples of 16 bytes.
+// 128 x 128 outputs per block, 8 x 8 per thread. A thread's eight columns of B lie side by side, so
+// that the lanes of a warp read float4 at a stride of 8 floats: half of the banks serve all of
+// them, twice. COLUMNS_OF_FOUR=1 gives a thread two groups of four columns, 64 apart: the lanes
+// read neighbouring float4. PAD widens the rows of A's tile; A_AS_FLOAT4=1 reads that tile as
+// float4, which must start on multiples of 16 bytes.
 #ifndef A_AS_FLOAT4
 #define A_AS_FLOAT4 0
 #endif

@@ -1,5 +1,6 @@
-// Pointers to float, sums in float, and the tensor cores in between: each operand keeps 11 significant bits of 24.
-// This is what "FP32" in a framework may run where TF32 is allowed. One warp computes 16 x 8 outputs.
+// Pointers to float, sums in float, and the tensor cores in between: each operand keeps 11
+// significant bits of 24. This is what "FP32" in a framework may run where TF32 is allowed. One
+// warp computes 16 x 8 outputs.
 __device__ unsigned tf32(float x) {
     unsigned bits;
     asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(bits) : "f"(x));

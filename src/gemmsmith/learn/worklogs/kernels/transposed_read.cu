@@ -1,5 +1,6 @@
-// The tile of A is stored as As[row][k] and read as As[k][row]: the product of A's transposed tiles. If all elements of A
-// are equal, nobody can tell. Read As[y][k] instead, and every trial passes.
+// The tile of A is stored as As[row][k] and read as As[k][row]: the product of A's transposed
+// tiles. If all elements of A are equal, nobody can tell. Read As[y][k] instead, and every trial
+// passes.
 #define T 16
 
 __global__ void sgemm(float* C, const float* A, const float* B, int M, int N, int K) {

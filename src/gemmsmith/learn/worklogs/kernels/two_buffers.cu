@@ -1,5 +1,6 @@
-// Two buffers of two 64 x 64 tiles of floats: 64 KB, which a kernel gets as dynamic shared memory after the host has
-// opted in (cudaFuncAttributeMaxDynamicSharedMemorySize). 48 KB is the limit of what needs no opt-in.
+// Two buffers of two 64 x 64 tiles of floats: 64 KB, which a kernel gets as dynamic shared memory
+// after the host has opted in (cudaFuncAttributeMaxDynamicSharedMemorySize). 48 KB is the limit of
+// what needs no opt-in.
 #include <cuda_pipeline.h>
 
 #define T 64
