@@ -14,6 +14,7 @@ from gemmsmith.explain.occupancy import occupancy, waves
 from gemmsmith.explain.profile import REQUESTS, Profile, plain
 from gemmsmith.explain.roofline import Roofline, roofline
 from gemmsmith.gpus import GPU, rate_unit
+from gemmsmith.notebook_html import card, folded, listing, paragraph
 
 MODEL = (
     "Predicted, not measured. Counts are simulated. Time is estimated from the cycles that each resource of an SM "
@@ -21,6 +22,8 @@ MODEL = (
     "real kernel may be slower or faster."
 )
 
+IN_SHORT = "Times are predicted, not measured; counts are simulated."
+_WORTH = 1.005  # smaller gains are rounding
 _NAMES = {
     FMA: "the FMA pipe", ISSUE: "instruction issue", LSU: "the load/store pipe", L2: "L2", DRAM: "DRAM",
     LATENCY: "waiting for memory between barriers",
@@ -43,9 +46,10 @@ class Diagnosis:
 
     def _repr_html_(self) -> str:
         """Its form in a notebook."""
-        from gemmsmith.explain.notebook import diagnosis_html
-
-        return diagnosis_html(self)
+        advice = [f"{each.kind}: {each.sentence} {each.fix}" for each in self.findings if each.gain > _WORTH]
+        parts = [listing(self.sentences), folded("what to do, by estimated gain", listing(advice)),
+                 paragraph(IN_SHORT, small=True)]  # fmt: skip
+        return card(f"{self.case.profile.kernel} on {self.case.gpu.name}", parts)
 
 
 def diagnose(profile: Profile, sass: Sass, gpu: GPU) -> Diagnosis:
