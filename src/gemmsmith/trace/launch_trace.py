@@ -182,13 +182,13 @@ class Fragment:
     b_of: tuple[int, ...]
     a_shared: tuple[int, ...]
     b_shared: tuple[int, ...]
-    element: str = ""
+    name: str = ""
     swizzle: int = 0
 
 
 @dataclass(frozen=True)
 class Fed:
-    """The rows and columns of one array that each thread's arithmetic consumed: ``by_thread`` are indices of ``sets``."""
+    """Rows and columns of one array that each thread's arithmetic consumed: ``by_thread`` are indices of ``sets``."""
 
     array: str
     sets: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]
