@@ -187,6 +187,26 @@ class Fragment:
 
 
 @dataclass(frozen=True)
+class Phase:
+    """A phase of an mbarrier of the block was complete at a slot. ``barrier`` is its byte of shared memory."""
+
+    barrier: int
+    phase: int
+    slot: int
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """What shared memory held when it was first read: ``runs`` of granules whose elements follow one another.
+
+    A run is (first granule, count, address of the first element's granule, step of the address).
+    """
+
+    slot: int
+    runs: tuple[tuple[int, int, int, int], ...] = field(repr=False)
+
+
+@dataclass(frozen=True)
 class Fed:
     """Rows and columns of one array that each thread's arithmetic consumed: ``by_thread`` are indices of ``sets``."""
 
@@ -248,6 +268,8 @@ class LaunchTrace:
     warps: tuple[Warp, ...] = field(repr=False)
     fragments: tuple[Fragment, ...] = field(repr=False)
     fed: tuple[Fed, ...] = field(repr=False)
+    phases: tuple[Phase, ...] = field(repr=False)
+    snapshot: Snapshot | None = field(repr=False)
     blocks: tuple[Outline, ...] = field(repr=False)
     granule: int = 4
     seconds: float = 0.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields
@@ -23,7 +24,9 @@ from gemmsmith.trace.launch_trace import (
     Kind,
     LaunchTrace,
     Outline,
+    Phase,
     SharedArray,
+    Snapshot,
     SourceFile,
     Warp,
 )
@@ -47,6 +50,8 @@ def to_json(trace: LaunchTrace) -> dict[str, Any]:
         "warps": [_warp(warp, accesses) for warp in trace.warps],
         "accesses": {name: [getattr(each, name) for each in accesses] for name in _ACCESS},
         "fragments": [asdict(each) for each in trace.fragments], "fed": [asdict(each) for each in trace.fed],
+        "phases": [asdict(each) for each in trace.phases],
+        "snapshot": None if trace.snapshot is None else asdict(trace.snapshot),
         "blocks": [asdict(each) for each in trace.blocks],
     }  # fmt: skip
 
@@ -97,6 +102,9 @@ def from_json(data: Mapping[str, Any]) -> LaunchTrace:
         patterns=_tuples(data["patterns"]), warps=tuple(map(warp, data["warps"])),
         fragments=tuple(map(_fragment, data["fragments"])),
         fed=tuple(Fed(each["array"], _tuples(each["sets"]), tuple(each["by_thread"])) for each in data["fed"]),
+        phases=tuple(Phase(**each) for each in data["phases"]),
+        snapshot=None if data["snapshot"] is None else Snapshot(data["snapshot"]["slot"],
+                                                                _tuples(data["snapshot"]["runs"])),
         blocks=tuple(Outline(tuple(each["block"]), boxes(each["loaded"]), boxes(each["stored"]))
                      for each in data["blocks"]),
     )  # fmt: skip
@@ -116,11 +124,15 @@ def trace_text(trace: LaunchTrace) -> str:
     return json.dumps(to_json(trace), separators=(",", ":"), ensure_ascii=False, allow_nan=False) + "\n"
 
 
+def _text(path: Path) -> str:
+    return gzip.decompress(path.read_bytes()).decode() if path.suffix == ".gz" else path.read_text(encoding="utf-8")
+
+
 def read_trace(path: str | Path) -> LaunchTrace:
     """The trace in a file."""
     try:
-        return from_json(json.loads(regular(Path(path)).read_text(encoding="utf-8")))
-    except (json.JSONDecodeError, KeyError, TypeError) as error:
+        return from_json(json.loads(_text(regular(Path(path)))))
+    except (json.JSONDecodeError, KeyError, TypeError, ValueError) as error:
         raise UsageError(f"{path} is no trace: {error}", _HINT) from None
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}", _HINT) from None

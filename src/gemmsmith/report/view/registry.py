@@ -9,6 +9,11 @@ from gemmsmith.report.view.model import ViewData, ViewSubject
 VIEWS = ("ownership",)
 
 
+def titles(subject: ViewSubject) -> dict[str, str]:
+    """The titles of the views that a page of this launch has, by name."""
+    return {name: view.title for name, view in built(subject).items()}
+
+
 def built(subject: ViewSubject) -> dict[str, ViewData]:
     """The views that this launch has something for, by name."""
     found = {}

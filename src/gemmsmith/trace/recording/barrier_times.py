@@ -18,9 +18,10 @@ class BarrierTimes:
         """The slot at which somebody who arrived at ``clock`` goes on."""
         return max(self._latest.get((kind, number), 0), clock) + 1
 
-    def completed(self, place: int, phase: int) -> None:
-        """A phase of an mbarrier ends with the arrivals so far."""
-        self._complete[place, phase] = self._latest.get(("mbarrier", place), 0)
+    def completed(self, place: int, phase: int) -> int:
+        """A phase of an mbarrier ends with the arrivals so far; returns the slot."""
+        found = self._complete[place, phase] = self._latest.get(("mbarrier", place), 0)
+        return found
 
     def phase_release(self, place: int, phase: int, clock: int) -> int:
         """The same for a wait for a phase that is complete."""

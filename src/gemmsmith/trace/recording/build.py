@@ -60,7 +60,7 @@ def build_trace(
         files=tuple(SourceFile(name, text_of(name)) for name in dict.fromkeys([file, *(i.file for i in instructions)])),
         instructions=instructions, patterns=recorder.patterns.rows(), warps=warps,
         fragments=tuple(replace(each, instruction=index[each.instruction]) for each in recorder.fragments.kept),
-        fed=recorder.consumed.fed(), blocks=recorder.outlines.made(), granule=recorded.granule,
+        fed=recorder.consumed.fed(), phases=tuple(recorder.phases), snapshot=recorder.snapshot, blocks=recorder.outlines.made(), granule=recorded.granule,
         seconds=recorded.seconds,
     )  # fmt: skip
 

@@ -11,6 +11,7 @@ from gemmsmith.kernel.geometry import Geometry
 from gemmsmith.run.device import Launch
 from gemmsmith.sim.device import LoadedPtx, SimDevice
 from gemmsmith.sim.memory_order import shared_between_threads
+from gemmsmith.sim.operation import Lowered
 from gemmsmith.sim.wave import linear
 from gemmsmith.trace.launch_trace import Array, Size
 from gemmsmith.trace.recording.recorder import LaunchRecorder
@@ -75,7 +76,7 @@ class TracingDevice(SimDevice):
             return
         geometry = launch.geometry
         arrays = tuple(self.shapes[name].at(address) for name, address in self._labelled.items() if name in self.shapes)
-        granule = min([_GRANULE, *(array.itemsize for array in arrays)])
+        granule = min([_GRANULE, *(array.itemsize for array in arrays), *_matrix_elements(loaded.lowered)])
         number = int(linear(self.block, geometry.grid))
         shared = loaded.lowered.static_shared + geometry.smem + 16
         self.recorder = LaunchRecorder(loaded.lowered, geometry.grid, geometry.threads, number, arrays, shared, granule)
@@ -97,3 +98,9 @@ class TracingDevice(SimDevice):
 def flat(name: str, count: int, itemsize: int, dtype: str, **more: Any) -> Shape:
     """A one-dimensional array."""
     return Shape(name, 1, count, max(1, count), 1, itemsize, dtype, **more)
+
+
+def _matrix_elements(lowered: Lowered) -> set[int]:
+    """Bytes of the elements of the program's matrix instructions: an fp32 array may be multiplied in bf16 parts."""
+    forms = {operation.detail for operation in lowered.operations if operation.instruction.opcode == "mma"}
+    return {form.unit for form in forms if hasattr(form, "unit")}

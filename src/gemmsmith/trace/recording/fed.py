@@ -9,6 +9,8 @@ import numpy as np
 from gemmsmith.sim.types import Array as Numbers
 from gemmsmith.trace.launch_trace import Array, Fed
 
+_MOST_NUMBERS = 200_000  # of rows and columns of one array, over all sets; beyond that it is left out
+
 
 class Consumed:
     """One flag for each thread and row, and for each thread and column, of every array."""
@@ -45,7 +47,8 @@ class Consumed:
                     known[key] = len(sets)
                     sets.append((_numbers(row, rows.shape[1]), _numbers(column, columns.shape[1])))
                 by_thread.append(known[key])
-            found.append(Fed(array.name, tuple(sets), tuple(by_thread)))
+            if sum(len(a) + len(b) for a, b in sets) <= _MOST_NUMBERS:
+                found.append(Fed(array.name, tuple(sets), tuple(by_thread)))
         return tuple(found)
 
 

@@ -67,8 +67,12 @@ class FragmentLog:
 
     # -- wgmma ------------------------------------------------------------------------------------
 
-    def wgmma(self, step: Bundle[Any], threads: Array, of_a: Array | None, of_b: Array, clocks: dict[int, int]) -> None:
-        """A wgmma by whole warps of the block; descriptors have one entry for each warp."""
+    def wgmma(self, step: Bundle[Any], threads: Array, of_a: Array | None, of_b: Array,
+              clocks: dict[int, int]) -> list[list[int]]:  # fmt: skip
+        """A wgmma by whole warps of the block; descriptors have one entry for each warp.
+
+        Returns the first and last byte of shared memory that each warp reads of A (if it is there) and of B.
+        """
         form, detail = step.detail.form, step.detail
         in_registers, d = wgmma_maps(form.columns, form.accumulator, form.size)
         lane_rows, lane_columns = _of_lanes(d)
@@ -87,8 +91,12 @@ class FragmentLog:
                 a_of = self.provenance.at_shared(a_at, form.size)[..., 0]
             self._use(mine, a_of[None, None][:, :, lane_rows], b_of[None, None][:, :, lane_columns])
             parts.append((warp, a_of, a_at, b_of, b_at))
+        ends = form.size - 1
+        reads = [[*([] if of_a is None else [int(a_at.min()), int(a_at.max()) + ends]), int(b_at.min()),
+                  int(b_at.max()) + ends] for _, _, a_at, _, b_at in parts]  # fmt: skip
         if warps and warps[0] % _WARPS == 0 and self._wants(warps[0], _MOST_WGMMA):
             self._keep(step, parts[:_WARPS], d, of_a is None, int(of_b[0]), clocks)
+        return reads
 
     def _keep(self, step: Bundle[Any], parts: list[Any], d: Held, in_registers: bool, descriptor: int,
               clocks: dict[int, int]) -> None:  # fmt: skip

@@ -24,6 +24,20 @@ class Outlines:
         self._high = np.full((2, len(self.arrays), blocks, 2), -1, np.int64)
         self.seen = np.zeros(blocks, bool)
 
+    def touch_by_block(self, blocks: Numbers, addresses: Numbers, stores: bool) -> None:
+        """The same for addresses (accesses, blocks, threads) of whole blocks."""
+        for n, array in enumerate(self.arrays):
+            if addresses.min() < array.address or addresses.max() >= array.address + array.nbytes:
+                continue
+            self.seen[blocks] = True
+            low, high = self._low[int(stores), n], self._high[int(stores), n]
+            for axis, values in enumerate(places(array, addresses)):
+                low[blocks, axis] = np.minimum(low[blocks, axis], values.min(axis=(0, 2)))
+                high[blocks, axis] = np.maximum(high[blocks, axis], values.max(axis=(0, 2)))
+            return
+        which = np.broadcast_to(blocks[None, :, None], addresses.shape)
+        self.touch(which.reshape(-1), addresses.reshape(-1), stores)
+
     def touch(self, blocks: Numbers, addresses: Numbers, stores: bool) -> None:
         """Blocks, by their numbers, access addresses of global memory; both of one shape."""
         self.seen[blocks] = True

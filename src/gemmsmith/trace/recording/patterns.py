@@ -9,18 +9,25 @@ from gemmsmith.sim.types import Array
 NOBODY = -1
 
 
+_MOST_NUMBERS = 400_000  # in all patterns of a trace
+
+
 class Patterns:
     """Every pattern of offsets that occurred, numbered in order of appearance."""
 
     def __init__(self) -> None:
+        self._left = _MOST_NUMBERS
         self._numbers: dict[bytes, int] = {}
         self._rows: list[Array] = []
 
     def number(self, offsets: Array) -> int:
-        """The number of a row of offsets."""
+        """The number of a row of offsets; −1 for a new one of more than 32 when there are too many."""
         key = offsets.tobytes()
         found = self._numbers.get(key)
         if found is None:
+            if self._left < offsets.size > 32:
+                return NOBODY
+            self._left -= offsets.size
             found = self._numbers[key] = len(self._rows)
             self._rows.append(offsets.copy())
         return found
@@ -31,7 +38,8 @@ class Patterns:
         if not active.any():
             return NOBODY, NOBODY
         base = int(values[active].min())
-        return self.number(np.where(active, values - base, NOBODY)), base
+        found = self.number(np.where(active, values - base, NOBODY))
+        return (found, base) if found >= 0 else (NOBODY, NOBODY)
 
     def row(self, number: int) -> Array:
         return self._rows[number]

@@ -15,7 +15,7 @@ from gemmsmith.sim.bundle import Bundle, Operand
 from gemmsmith.sim.instructions.move import Parts
 from gemmsmith.sim.operation import Cell
 from gemmsmith.sim.types import Array
-from gemmsmith.trace.recording.taint import KEEPS
+from gemmsmith.trace.recording.taint import DERIVES, KEEPS
 
 _BYTES = {"h": 2, "w": 4, "d": 8}
 NONE = 0
@@ -24,8 +24,9 @@ NONE = 0
 class Provenance:
     """The tags of one block's registers and shared memory."""
 
-    def __init__(self, cells: frozenset[Cell], threads: int, shared_bytes: int, granule: int) -> None:
-        self.granule = granule
+    def __init__(self, cells: frozenset[Cell], threads: int, shared_bytes: int, granule: int, element: int) -> None:
+        """``element`` is the size of the smallest element."""
+        self.granule, self._element = granule, element
         self.shared = np.zeros(-(-shared_bytes // granule) + 16, np.int64)
         self._places: dict[str, Array] = {}
         self._tags: dict[str, Array] = {}
@@ -70,6 +71,11 @@ class Provenance:
         found: Array = self._tags[operand.file][0, rows[rows >= 0]][..., threads]
         return found
 
+    def knows(self, operand: Operand, threads: Array) -> bool:
+        """Whether a register of an operand holds an element in one of these threads."""
+        found = self.distinct(operand, threads)
+        return found is not None and bool(found.any())
+
     def put(self, operand: Operand, threads: Array, tags: Array | int) -> None:
         """Set the tags of a target's registers: (2, count, granules, threads), perhaps of fewer granules."""
         if operand.file not in self._tags:
@@ -95,18 +101,22 @@ class Provenance:
 
     def move(self, step: Bundle[Any], threads: Array) -> bool:
         """Let tags follow a move or a conversion; whether the bundle is one."""
-        if step.first.instruction.opcode not in KEEPS or not step.targets:
+        opcode = step.first.instruction.opcode
+        if opcode not in KEEPS | DERIVES or not step.targets:
             return False
         sources = [s for s in step.sources if s.file != "p" and s.constant is None]
         if not any(self.follows(s) for s in sources):
             self.clear(step, threads)
             return True
         given = [self.get(s, threads, step.count) for s in sources]
-        opcode = step.first.instruction.opcode
         if opcode == "cvt" and len(given) == 2:
             given = [tags[:, :, :1] for tags in reversed(given)]  # the first source is the upper half
         elif opcode == "selp" and len(given) == 2:
             given = [np.where(given[0] == given[1], given[0], NONE)]
+        elif opcode in DERIVES:
+            given = [self._derived([self._parts(step, tags) for tags in given])]
+        elif opcode == "prmt":
+            given = [self._permuted(step, threads)]
         flat = np.concatenate(given, axis=2)
         numbers = step.detail.numbers if isinstance(step.detail, Parts) and len(step.targets) > 1 else None
         for n, target in enumerate(step.targets):
@@ -114,6 +124,47 @@ class Provenance:
             start = (numbers[n] if numbers else n) * each
             self.put(target, threads, flat[:, :, start : start + each])
         return True
+
+    def _parts(self, step: Bundle[Any], tags: Array) -> Array:
+        """What is left of a register's granules after a shift or a mask by a constant."""
+        opcode, last = step.first.instruction.opcode, step.sources[-1].constant
+        if last is None or opcode not in ("and", "shl", "shr"):
+            return tags
+        value, parts = int(np.asarray(last).reshape(-1)[0]), tags.shape[2]
+        found = np.zeros_like(tags)
+        if opcode == "and":
+            full = (1 << 8 * self.granule) - 1
+            kept = [n for n in range(parts) if value >> 8 * self.granule * n & full]
+            found[:, :, kept] = tags[:, :, kept]
+            return found
+        by = value // (8 * self.granule)
+        if by == 0:
+            return tags
+        if opcode == "shl":
+            found[:, :, by:] = tags[:, :, : max(0, parts - by)]
+        else:
+            found[:, :, : max(0, parts - by)] = tags[:, :, by:]
+        return found
+
+    def _derived(self, given: list[Array]) -> Array:
+        """One element's tags where all that is known comes from one element."""
+        found, same = given[0], np.ones(given[0].shape[1:], bool)
+        for other in given[1:]:
+            one, two = found[0] // self._element, other[0] // self._element
+            same &= (one == two) | (found[0] == NONE) | (other[0] == NONE)
+            found = np.where(found == NONE, other, found)
+        return np.where(same, found, NONE)
+
+    def _permuted(self, step: Bundle[Any], threads: Array) -> Array:
+        """prmt with a constant selector: each granule of the result is one of the eight bytes' granules."""
+        a, b, selector = step.sources
+        both = np.concatenate([self.get(each, threads, step.count) for each in (a, b)], axis=2)
+        if selector.constant is None:
+            return np.zeros_like(both[:, :, : self.granules(step.targets[0])])
+        wanted = np.broadcast_to(np.asarray(selector.constant).reshape(-1), step.count).astype(np.int64)
+        parts = [wanted >> 4 * byte & 7 for byte in range(0, 4, self.granule)]
+        each = np.arange(step.count)
+        return np.stack([both[:, each, part // self.granule] for part in parts], axis=2)
 
     # -- memory -----------------------------------------------------------------------------------
 

@@ -118,15 +118,18 @@ def _product_shapes(spec: KernelSpec, problem: Problem, named: Callable[[str], s
 def _workspace_shapes(plan: LaunchPlan) -> list[Shape]:
     """What the prologue prepares in the workspace, as the kernel's tensor maps describe it."""
     found: dict[str, Shape] = {}
-    for argument in plan.kernel.arguments:
+    names = [argument.name for argument in plan.kernel.spec.signature.arguments]
+    for n, argument in enumerate(plan.kernel.arguments):
         if not isinstance(argument, MapArgument) or argument.address.slot is not Slot.WORKSPACE:
             continue
         described = argument.described
         columns, rows = described.extents[0], math.prod(described.extents[1:])
         pitch = described.strides[0] // described.dtype.itemsize if described.strides else columns
-        name = f"{WORKSPACE} +{argument.address.offset:,}"
+        name = f"{names[n] if n < len(names) else n} in the workspace"
         found[name] = Shape(name, rows, columns, pitch, 1, described.dtype.itemsize, described.dtype.name,
                             offset=argument.address.offset)  # fmt: skip
+    if not found and plan.prologue and plan.workspace_bytes:
+        found[WORKSPACE] = flat(WORKSPACE, plan.workspace_bytes // 2, 2, "b16")
     return list(found.values())
 
 

@@ -11,13 +11,13 @@ from gemmsmith.sim.bundle import Bundle
 from gemmsmith.sim.instructions.mbarrier import places
 from gemmsmith.sim.lanes import Lanes
 from gemmsmith.sim.mbarriers import MBarriers, phase_number
-from gemmsmith.sim.memory import AccessFault, MixedSpaces, resolve_generic
+from gemmsmith.sim.memory import PEER_SHIFT, AccessFault, MixedSpaces, resolve_generic
 from gemmsmith.sim.operation import Lowered, Operation
 from gemmsmith.sim.recorder import Recorder
 from gemmsmith.sim.traits import Bundling, Effect, Space, Wait
 from gemmsmith.sim.types import Array as Numbers
 from gemmsmith.sim.wave import WARP, Size
-from gemmsmith.trace.launch_trace import Access, Array, Kind
+from gemmsmith.trace.launch_trace import Access, Array, Kind, Phase, Snapshot
 from gemmsmith.trace.recording.barrier_times import BarrierTimes
 from gemmsmith.trace.recording.fed import Consumed
 from gemmsmith.trace.recording.fed import places as places_in
@@ -34,6 +34,7 @@ from gemmsmith.trace.recording.warp_log import Item, WarpLog
 PEERS = -1  # the number of the log for what other blocks of the cluster do to this one
 _MOST_EVENTS = 60_000
 _LEAST_EVENTS = 1_500
+_MOST_PHASES = 4_000
 _CHUNK, _ROW = 16, 16
 _ELSEWHERE = frozenset({Kind.COPY, Kind.BULK_LOAD, Kind.BULK_STORE, Kind.WGMMA})  # recorded by hooks of their own
 
@@ -45,13 +46,16 @@ class LaunchRecorder(Recorder):
                  shared_bytes: int, granule: int) -> None:  # fmt: skip
         self.lowered, self.traced, self.arrays = lowered, traced, tuple(arrays)
         warps = -(-threads // WARP)
+        element = min((array.itemsize for array in arrays), default=granule)
         most = max(_LEAST_EVENTS, _MOST_EVENTS // warps)
         self.logs = {warp: WarpLog(warp, most) for warp in range(warps)} | {PEERS: WarpLog(PEERS, most)}
         self.patterns, self.times = Patterns(), BarrierTimes()
-        self.provenance = Provenance(element_cells(lowered), threads, shared_bytes, granule)
+        self.provenance = Provenance(element_cells(lowered), threads, shared_bytes, granule, element)
         self.consumed = Consumed(arrays, threads)
         self.fragments = FragmentLog(self.provenance, self.consumed)
         self.outlines = Outlines(arrays, grid)
+        self.phases: list[Phase] = []
+        self.snapshot: Snapshot | None = None
         self._groups: dict[tuple[int, str], int] = {}
         self._kinds: dict[int, tuple[tuple[int, Kind], ...]] = {}
         self._wave: tuple[Any, int] = None, -1
@@ -70,8 +74,7 @@ class LaunchRecorder(Recorder):
                 except MixedSpaces:
                     return  # comes again, one memory after the other
             if space is Space.GLOBAL and addresses is not None and addresses.size:
-                blocks = np.broadcast_to(machine.wave.blocks[machine.block[lanes]], addresses.shape)
-                self.outlines.touch(blocks, addresses.astype(np.int64), step.access.effect is not Effect.READ)
+                self._outline(machine, lanes, addresses.astype(np.int64), step.access.effect is not Effect.READ)
         mine = self._mine(machine, lanes)
         if mine is None:
             return
@@ -171,28 +174,44 @@ class LaunchRecorder(Recorder):
         warps = slice(mine.part.start // WARP, mine.part.stop // WARP)
         a, b = None if of_a is None else of_a[warps], of_b[warps]
         clocks = {warp: self.logs[warp].end_stretch() for warp, _ in mine.masks()}
-        self.fragments.wgmma(step, mine.threads, a, b, clocks)
+        if self.snapshot is None:
+            self._keep_snapshot(mine)
+        reads = self.fragments.wgmma(step, mine.threads, a, b, clocks)
         self.provenance.clear(step, mine.threads)
-        low = (1 << 14) - 1  # the start address of a descriptor, in units of 16 bytes
         for n, (warp, mask) in enumerate(mine.masks()):
-            facts = {"group": self._groups.get((warp, "wgmma"), 0), "a": None if a is None else 16 * (int(a[n]) & low),
-                     "b": 16 * (int(b[n]) & low)}  # fmt: skip
+            facts = {"group": self._groups.get((warp, "wgmma"), 0), "reads": reads[n]}
             self.logs[warp].now(Item(step.first.position, Kind.WGMMA, mask, facts=facts))
 
     def completes(self, machine: Any, place: int, phase: int) -> None:
-        del machine
-        self.times.completed(place, phase)
+        slot = self.times.completed(place, phase)
+        if place // machine.shared.stride == self._block(machine) and len(self.phases) < _MOST_PHASES:
+            self.phases.append(Phase(place % machine.shared.stride, phase, slot))
+
+    def _outline(self, machine: Any, lanes: Lanes, addresses: Numbers, stores: bool) -> None:
+        wave = machine.wave
+        if addresses.shape[-1] == wave.lanes:
+            self.outlines.touch_by_block(wave.blocks, addresses.reshape(-1, len(wave.blocks), wave.threads), stores)
+            return
+        blocks = np.broadcast_to(wave.blocks[machine.block[lanes]], addresses.shape)
+        self.outlines.touch(blocks, addresses, stores)
 
     # -- accesses of memory -----------------------------------------------------------------------
 
     def _access(self, step: Bundle[Any], kind: Kind, space: Space, mine: TracedLanes, addresses: Numbers) -> None:
         assert step.access is not None
         addresses = addresses.astype(np.int64)
+        if self.snapshot is None and kind in (Kind.LOAD_SHARED, Kind.LOAD_MATRIX):
+            self._keep_snapshot(mine)
         if kind in (Kind.LOAD_MATRIX, Kind.STORE_MATRIX):
             self._matrix_rows(step, kind, mine, addresses)
             return
-        width, tags = step.access.width, None
-        if step.access.effect is Effect.READ:
+        width, tags, facts = step.access.width, None, None
+        if space is Space.SHARED and addresses.size and int(addresses.max()) >> PEER_SHIFT:
+            facts = {"to_peer": True}  # another block's shared memory
+            addresses = addresses & (1 << PEER_SHIFT) - 1
+        if facts is not None:
+            self.provenance.clear(step, mine.threads)
+        elif step.access.effect is Effect.READ:
             at = self.provenance.at_global if space is Space.GLOBAL else self.provenance.at_shared
             small = width < self.provenance.granule
             tags = np.zeros((*addresses.shape, 1), np.int64) if small else at(addresses, width)
@@ -209,7 +228,7 @@ class LaunchRecorder(Recorder):
                 elements = mine.rows(np.where(tags[n] == 0, NOBODY, tags[n]))
             for warp, mask in mine.masks():
                 access = self._made(space, width, rows[warp], None if elements is None else elements[warp])
-                self._log(step, warp, Item(operation.position, kind, mask, access))
+                self._log(step, warp, Item(operation.position, kind, mask, access, facts=facts))
 
     def _matrix_rows(self, step: Bundle[Any], kind: Kind, mine: TracedLanes, addresses: Numbers) -> None:
         """ldmatrix and stmatrix: the first lanes give the addresses of rows of 16 bytes."""
@@ -249,10 +268,13 @@ class LaunchRecorder(Recorder):
             self.fragments.mma(step, mine.threads, clocks)
             self.provenance.clear(step, mine.threads)
         elif kind is Kind.ARITHMETIC:
-            for source in step.sources:
-                if (tags := self.provenance.distinct(source, mine.threads)) is not None:
-                    self.consumed.use(mine.threads, tags)
-            self.provenance.clear(step, mine.threads)
+            used = [tags for s in step.sources if (tags := self.provenance.distinct(s, mine.threads)) is not None]
+            if not self.provenance.move(step, mine.threads):
+                self.provenance.clear(step, mine.threads)
+            elif used and self.provenance.knows(step.targets[0], mine.threads):
+                used = []  # still one element, which others may consume
+            for tags in used:
+                self.consumed.use(mine.threads, tags)
         elif not self.provenance.move(step, mine.threads):
             self.provenance.clear(step, mine.threads)
         boundary = step.traits.bundling is Bundling.BOUNDARY
@@ -350,6 +372,25 @@ class LaunchRecorder(Recorder):
             facts |= {"array": array.name, "rows": [int(rows.min()), int(rows.max())],
                       "columns": [int(columns.min()), int(columns.max())]}  # fmt: skip
         return facts
+
+    def _keep_snapshot(self, mine: TracedLanes) -> None:
+        """What shared memory holds now, if it holds elements."""
+        tags = self.provenance.shared
+        if not tags.any():
+            return
+        known = np.flatnonzero(tags)
+        steps = np.diff(tags[known])
+        joined = np.diff(known) == 1
+        runs: list[tuple[int, int, int, int]] = []
+        start = 0
+        while start < known.size:
+            stop, step = start, int(steps[start]) if start < steps.size and joined[start] else 0
+            while stop < steps.size and joined[stop] and int(steps[stop]) == step:
+                stop += 1
+            runs.append((int(known[start]), stop - start + 1, int(tags[known[start]]), step))
+            start = stop + 1
+        slot = max(self.logs[warp].clock for warp, _ in mine.masks())
+        self.snapshot = Snapshot(slot, tuple(runs))
 
     # -- small things -----------------------------------------------------------------------------
 

@@ -8,7 +8,9 @@ from gemmsmith.sim.operation import FILES, Cell, Lowered, Operation, Slot
 from gemmsmith.sim.traits import Effect, Space
 
 # What moves a value, whole or in parts, or converts it: it stays that element.
-KEEPS = frozenset({"mov", "cvt", "selp", "abs", "neg"})
+KEEPS = frozenset({"mov", "cvt", "selp", "abs", "neg", "prmt"})
+# What stays an element as long as only that element goes into it: a scaled one, the parts of a split, x − hi(x).
+DERIVES = frozenset({"and", "sub", "shr", "shl", "or", "mul"})
 _FOLLOWED = frozenset(file for file in FILES.values() if file != "p")
 _MEMORY = (Space.GLOBAL, Space.SHARED, Space.GENERIC, Space.LOCAL)
 
@@ -28,7 +30,7 @@ def element_cells(lowered: Lowered) -> frozenset[Cell]:
     for operation in lowered.operations:
         if loads(operation):
             found.update(operation.writes())
-        elif operation.instruction.opcode in KEEPS and operation.targets:
+        elif operation.instruction.opcode in KEEPS | DERIVES and operation.targets:
             moves.append(operation)
     while changed:
         changed = False
