@@ -28,7 +28,9 @@ def _lines(trace: LaunchTrace) -> dict[str, str]:
     texts = {file.name: file.text.expandtabs(4).splitlines() for file in trace.files}
     found = {}
     for each in trace.instructions:
-        lines = texts.get(each.file, [])
-        if 0 < each.line <= len(lines):
-            found[f"{each.file}:{each.line}"] = lines[each.line - 1].strip()
+        for where in (f"{each.file}:{each.line}", each.caller):
+            file, _, number = where.rpartition(":")
+            lines = texts.get(file, [])
+            if number.isdigit() and 0 < int(number) <= len(lines):
+                found[where] = lines[int(number) - 1].strip()
     return found

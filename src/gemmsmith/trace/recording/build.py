@@ -45,9 +45,11 @@ def build_trace(
     def finished(event: Event) -> Event:
         at = index[event.instruction]
         known = instructions[at]
-        return replace(event, instruction=at, access=costs.of(event.access, known.kind, known.served or known.width
-                       if event.instruction not in recorded.widths else known.served),
-                       target=costs.of(event.target, Kind.STORE_SHARED, known.width))  # fmt: skip
+        if known.kind is Kind.COPY:
+            detail = lowered.operations[event.instruction].detail
+            access, target = costs.of_copy(event.access, event.target, bypass=detail.bypass, zero_fill=detail.zero_fill)
+            return replace(event, instruction=at, access=access, target=target)
+        return replace(event, instruction=at, access=costs.of(event.access, known.kind, known.served))
 
     warps = tuple(
         Warp(log.number, tuple(map(finished, events[log.number])), log.skipped, len(log.head)) for log in logs
@@ -60,8 +62,8 @@ def build_trace(
         files=tuple(SourceFile(name, text_of(name)) for name in dict.fromkeys([file, *(i.file for i in instructions)])),
         instructions=instructions, patterns=recorder.patterns.rows(), warps=warps,
         fragments=tuple(replace(each, instruction=index[each.instruction]) for each in recorder.fragments.kept),
-        fed=recorder.consumed.fed(), phases=tuple(recorder.phases), snapshot=recorder.snapshot, blocks=recorder.outlines.made(), granule=recorded.granule,
-        seconds=recorded.seconds,
+        fed=recorder.consumed.fed(), phases=tuple(recorder.phases), snapshot=recorder.snapshot,
+        blocks=recorder.outlines.made(), granule=recorded.granule, seconds=recorded.seconds,
     )  # fmt: skip
 
 

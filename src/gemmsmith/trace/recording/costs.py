@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from gemmsmith.sim.types import Array
-from gemmsmith.sim.wavefronts import LINE, NOBODY, distinct, matrix_wavefronts, sectors, wavefronts
+from gemmsmith.sim.wavefronts import LINE, NOBODY, copies, distinct, matrix_wavefronts, sectors, wavefronts
 from gemmsmith.trace.launch_trace import Access, Kind
 from gemmsmith.trace.recording.patterns import Patterns
 
@@ -33,6 +33,25 @@ class Costs:
             self._known[key] = _cost(rows, access, kind, width)
         touched, waves, groups, used = self._known[key]
         return replace(access, sectors=touched, wavefronts=waves, groups=groups, used=used)
+
+    def of_copy(
+        self, source: Access | None, target: Access | None, *, bypass: bool, zero_fill: bool
+    ) -> tuple[Access | None, Access | None]:
+        """Both sides of a cp.async with their costs, which follow rules of their own (``wavefronts.copies``)."""
+        if source is None or target is None or target.pattern < 0:
+            return source, target
+        to = self.patterns.row(target.pattern)
+        targets = np.where(to == NOBODY, NOBODY, to + target.at)[None]
+        row = self.patterns.row(source.pattern) if source.pattern >= 0 else np.full(32, NOBODY)
+        reads = (row != NOBODY)[None]
+        sources = np.where(reads, row + max(0, source.at), 0)
+        found = copies(targets, sources, reads, target.width, bypass=bypass, zero_fill=zero_fill)
+        waves, used = int(found.wavefronts[0]), int(reads.sum()) * target.width
+        return (
+            replace(source, sectors=int(found.tag_sectors[0]), used=used),
+            replace(target, wavefronts=waves, groups=waves - int(found.conflicts[0]),
+                    used=int((to != NOBODY).sum()) * target.width),
+        )  # fmt: skip
 
 
 def _cost(rows: Array, access: Access, kind: Kind, width: int) -> tuple[int, int, int, int]:

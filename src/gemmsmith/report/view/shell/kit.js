@@ -115,9 +115,16 @@ const GS = (() => {
     const select = el("select", { change: () => changed(select.value) }, entries.map(([v, text]) => el("option", { value: v, selected: String(v) === String(value) }, text)));
     return { node: el("label", {}, label, select), select };
   };
+  /** The numbers that packing.py packed. */
+  const unpack = (given) => {
+    const [[kind, text]] = Object.entries(given), raw = Uint8Array.from(atob(text), (c) => c.charCodeAt(0)).buffer;
+    return kind === "i8" ? new Int8Array(raw) : kind === "i16" ? new Int16Array(raw) : kind === "i32" ? new Int32Array(raw) : new Float64Array(raw);
+  };
+  /** Ranges [[first, last], …] as text: 0–7, 16. */
+  const rangeText = (ranges) => ranges.slice(0, 4).map(([a, b]) => (a === b ? `${a}` : `${a}–${b}`)).join(", ") + (ranges.length > 4 ? ", …" : "");
   const bytes = (n) => (n >= 10240 ? `${(n / 1024).toFixed(n % 1024 ? 1 : 0)} KiB` : `${n} B`);
   const hex = (n) => `0x${n.toString(16)}`;
   const plural = (n, word, more = `${word}s`) => `${n.toLocaleString("en-US")} ${n === 1 ? word : more}`;
 
-  return { views, register: (/** @type {View} */ view) => { views.set(view.name, view); }, el, svg, colour, forgetColours, mix, series, canvas, showTip, legend, choice, bytes, hex, plural };
+  return { views, register: (/** @type {View} */ view) => { views.set(view.name, view); }, el, svg, colour, forgetColours, mix, series, canvas, showTip, legend, choice, unpack, rangeText, bytes, hex, plural };
 })();
