@@ -43,6 +43,11 @@ def group(*children: str, class_: str | None = None) -> Markup:
     return el("g", *children, class_=class_)
 
 
+def series(name: str, *children: str) -> Markup:
+    """What belongs to one kernel or library: the page highlights it, and filters by it."""
+    return el("g", *children, data_series=name)
+
+
 def text(x: float, y: float, words: str, class_: str = "", anchor: str = "start") -> Markup:
     return el("text", words, x=x, y=y, class_=class_ or None, text_anchor=anchor if anchor != "start" else None)
 
