@@ -20,7 +20,7 @@ def el(name: str, *children: str, **attributes: str | float | None) -> Markup:
         if value is not None
     )
     inside = "".join(escape(child) for child in children)
-    return Markup(f"<{name}{made}>{inside}</{name}>")
+    return Markup(f"<{name}{made}>{inside}</{name}>" if inside else f"<{name}{made}/>")
 
 
 def _is_number(value: object) -> bool:

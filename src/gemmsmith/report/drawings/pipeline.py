@@ -7,9 +7,6 @@ from gemmsmith.report.charts.svg import SERIES, join, line, rect, text
 from gemmsmith.report.drawings.shape import Shape, shape_of
 from gemmsmith.report.report_model import COMPILER, Rung
 
-_DASHED = "time →   a dashed line is a wait: for a k-tile to arrive, or for all threads to have read one"
-
-
 def pipeline(rung: Rung, anchor: str) -> Chart | None:
     """None for a rung without k-tiles. The drawing is of the order, not of durations."""
     shape = shape_of(rung)
@@ -26,7 +23,7 @@ def pipeline(rung: Rung, anchor: str) -> Chart | None:
                    "overwrites it. Drawn is the order, not the duration.")  # fmt: skip
     rows = tuple((str(at), _words(shape, at, "copied"), f"k-tile {at}") for at in range(4))
     table = Table(("step", "copied", "multiplied"), rows)
-    return chart(f"{anchor}-pipeline", title, caption, table, lambda c: _draw(c, shape), [COMPILER])
+    return chart(f"{anchor}-pipeline", title, caption, table, lambda c: _draw(c, shape), [COMPILER], small=True)
 
 
 def _count(ahead: int) -> str:
@@ -43,7 +40,7 @@ def _words(shape: Shape, step: int, _what: str) -> str:
 
 def _draw(canvas: Canvas, shape: Shape) -> Drawing:
     left, top, high = 74.0, 8.0, 26.0
-    steps = 4 if canvas.narrow else 6
+    steps = 5
     prologue = shape.stages - 1 if shape.stages > 1 else 0
     slots = steps * 2 if shape.stages == 1 else steps + 1  # the prologue takes one slot
     wide = (canvas.width - left - 6) / slots
@@ -73,5 +70,5 @@ def _draw(canvas: Canvas, shape: Shape) -> Drawing:
             box(x, multiply_y, wide, at, "multiply")
             parts.append(line(x, top, x, multiply_y + high, "leader", "3 3"))
     below = multiply_y + high + 20
-    parts.append(text(left, below, "time →; dashed: wait" if canvas.narrow else _DASHED, "tick"))  # fmt: skip
+    parts.append(text(left, below, "time →   a dashed line is a wait", "tick"))  # fmt: skip
     return Drawing(join(*parts), below + 10)

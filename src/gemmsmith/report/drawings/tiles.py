@@ -6,8 +6,8 @@ import numpy as np
 from markupsafe import Markup
 
 from gemmsmith.report.charts.cells import SHADES
-from gemmsmith.report.charts.frame import Canvas, Chart, Drawing, Table, chart
-from gemmsmith.report.charts.svg import SERIES, el, join, line, rect, text
+from gemmsmith.report.charts.frame import Canvas, Chart, Drawing, Table, document
+from gemmsmith.report.charts.svg import SERIES, el, join, line, rect, text, width_of
 from gemmsmith.report.drawings.regions import pattern, regions
 from gemmsmith.report.drawings.shape import Shape, shape_of
 from gemmsmith.report.owners import Owners
@@ -16,10 +16,11 @@ from gemmsmith.report.report_model import COMPILER, SIMULATED, Rung
 _MOST = 420  # rectangles of one panel; beyond that it shows a part of the tile
 _WARP = 32
 _SIDE = 250.0
+_PANEL = Canvas(300, 11.5, narrow=True)  # one drawing for all widths: panels go below each other on a phone
 
 
 def tiles(rung: Rung, anchor: str) -> Chart | None:
-    """Three panels side by side, or below each other on a phone; None if the rung's tiles are not known."""
+    """Up to three panels; None if the rung's tiles are not known."""
     shape = shape_of(rung)
     if shape is None:
         return None
@@ -42,8 +43,15 @@ def tiles(rung: Rung, anchor: str) -> Chart | None:
             ("stages", str(shape.stages if shape.bk else 0))]  # fmt: skip
     table = Table(("what", "size"), tuple((name, size) for name, size in rows if size not in ("0", "0 × 0")
                                           and not (shape.bk == 0 and "k-tile" in name)))  # fmt: skip
-    return chart(f"{anchor}-tiles", "What a block computes", " ".join(words), table,
-                 lambda canvas: _draw(canvas, shape, own), [SIMULATED if own else COMPILER])  # fmt: skip
+    panels = [("its operands", _operands(shape))]
+    if own is not None:
+        panels += [("by warp", _warps(own)), ("by lane", _lanes(own))]
+    elif shape.consumers:
+        panels.append(("by warpgroup", _consumer_rows(shape)))
+    drawn = (document(f"{anchor}-tiles-{at}", f"What a block computes: {name}", words[0], _PANEL, panel, "chart small")
+             for at, (name, panel) in enumerate(panels))  # fmt: skip
+    return Chart(f"{anchor}-tiles", "What a block computes", " ".join(words), Markup(""),
+                 el("div", *drawn, class_="panels"), table, (SIMULATED if own else COMPILER,))  # fmt: skip
 
 
 def _warpgroups(shape: Shape) -> str:
@@ -52,23 +60,6 @@ def _warpgroups(shape: Shape) -> str:
 
 def _outputs(own: Owners | None) -> int:
     return int((own.thread == 0).sum()) if own else 0
-
-
-def _draw(canvas: Canvas, shape: Shape, own: Owners | None) -> Drawing:
-    panels = [_operands(shape)]
-    if own is not None:
-        panels += [_warps(own), _lanes(own)]
-    elif shape.consumers:
-        panels.append(_consumer_rows(shape))
-    if canvas.narrow:
-        y, parts = 0.0, []
-        for panel in panels:
-            parts.append(el("g", panel.body, transform=f"translate({(canvas.width - _SIDE - 60) / 2:g} {y:g})"))
-            y += panel.height + 14
-        return Drawing(join(*parts), y)
-    each = canvas.width / 3
-    shifted = [el("g", panel.body, transform=f"translate({each * at + 10:g} 0)") for at, panel in enumerate(panels)]
-    return Drawing(join(*shifted), max(panel.height for panel in panels))
 
 
 def _operands(shape: Shape) -> Drawing:
@@ -141,7 +132,7 @@ def _lanes(own: Owners) -> Drawing:
         step = one.label * (SHADES - 1) // (_WARP - 1)
         parts.append(rect(one.col * unit, 24 + one.row * unit, one.cols * unit, one.rows * unit, f"h{step} mark cut",
                           f"lane {one.label}: {one.rows} × {one.cols}"))  # fmt: skip
-        if one.cols * unit > 15 and one.rows * unit > 11:
+        if one.cols * unit > width_of(str(one.label), 10) + 3 and one.rows * unit > 11:
             ink = "cell-ink deep" if step > SHADES // 2 else "cell-ink"
             parts.append(text((one.col + one.cols / 2) * unit, 24 + (one.row + one.rows / 2) * unit + 4,
                               str(one.label), f"{ink} lane", "middle"))  # fmt: skip

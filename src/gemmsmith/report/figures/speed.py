@@ -42,6 +42,8 @@ def _over_size(model: ReportModel, speeds: Speeds, panel: Panel, rungs: Sequence
         rung = by_name.get(name)
         if not points or (rung is None and not panel.has_baseline(mine[0].precision)):
             continue
+        if only and rung is None and name.partition(":")[0] != model.baseline:
+            continue
         squares[name] = mine
         number = rung.number if rung is not None else 0
         label = contender(name, mine[0].precision) if rung is None else _label(rung, panel)
