@@ -20,17 +20,35 @@ class Chapter:
 
 
 _CHAPTERS = (
-    ("threads", "Threads and memory", "One output per thread or a few. What counts is which bytes a warp asks for, and how "
-     "often the same bytes are fetched."),
-    ("registers", "Register tiles", "A thread computes many outputs and keeps its operands in registers, so that one load "
-     "serves many multiplications."),
-    ("warps", "Warps and pipelines", "A level between block and thread, and copies that run while the arithmetic does."),
-    ("tensor", "Tensor cores", "One instruction of a whole warp multiplies small matrices. The work is to feed it: "
-     "fragments, swizzled shared memory, pipelines."),
-    ("wgmma", "Hopper: TMA and wgmma", "Copies of whole tiles that no thread computes addresses for, products that read "
-     "shared memory themselves, and blocks that work together."),
-    ("split", "fp32 on tensor cores", "fp32 numbers as sums of 16-bit terms: several products of tensor cores give the "
-     "accuracy of fp32, faster than CUDA cores do."),
+    (
+        "threads", "Threads and memory",
+        "One output per thread, or a few. What counts is which bytes a warp asks for, and how often the same bytes are "
+        "fetched.",
+    ),
+    (
+        "registers", "Register tiles",
+        "A thread computes many outputs and keeps its operands in registers, so that one load serves many "
+        "multiplications.",
+    ),
+    (
+        "warps", "Warps and pipelines",
+        "A level between block and thread, and copies that run while the arithmetic does.",
+    ),
+    (
+        "tensor", "Tensor cores",
+        "One instruction of a whole warp multiplies small matrices. The work is to feed it: fragments, swizzled shared "
+        "memory, pipelines.",
+    ),
+    (
+        "wgmma", "Hopper: TMA and wgmma",
+        "Copies of whole tiles that no thread computes addresses for, products that read shared memory themselves, and "
+        "blocks that work together.",
+    ),
+    (
+        "split", "fp32 on tensor cores",
+        "fp32 numbers as sums of 16-bit terms: several products of tensor cores give the accuracy of fp32, faster than "
+        "CUDA cores do.",
+    ),
     ("yours", "Your kernels", "Kernels from your own files, measured as the rungs are."),
 )  # fmt: skip
 

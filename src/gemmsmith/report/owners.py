@@ -58,8 +58,8 @@ def _run(spec: KernelSpec, config: Config, problem: Problem, compiled: CompiledK
     places = Addresses(upload(device, given.a), upload(device, given.b), c)
     plan = plan_launches(spec, config, problem, places, specialized=True)
     workspace = device.allocate(plan.workspace_bytes)
-    for each in plan.prologue:
-        step = bind_launch(device, each, places, workspace)
+    for planned in plan.prologue:
+        step = bind_launch(device, planned, places, workspace)
         device.launch(step.loaded, step.launch)
     together = geometry.cluster[0] * geometry.cluster[1] * geometry.cluster[2]
     device.launch(loaded, bind_launch(device, plan.kernel, places, workspace, loaded).launch, range(together))

@@ -133,7 +133,7 @@ class FirstLook:
         """A wave begins."""
 
     def writers(self, base: int) -> Array:
-        """Who wrote each location of ``unit`` bytes of an allocation: 0 nobody, a thread's number plus one, −1 several."""
+        """Who wrote each ``unit`` bytes of an allocation: 0 nobody, a thread's number plus one, −1 several."""
         return self._users[base].writer if base in self._users else np.zeros(0, np.int32)
 
     def fence(self, state: WaveState, clocks: Clocks, operation: Operation[Any], lanes: Lanes) -> None:

@@ -45,7 +45,8 @@ def draw_moves(canvas: Canvas, moves: Sequence[Move]) -> Drawing:
             text(canvas.width, (y - 6) if canvas.narrow else y + thick / 2 + 4.5, value, "value halo", "end"),
             rect(min(end, middle), y, abs(end - middle), thick, f"{'s3' if less else 's2'} fill mark",
                  f"{move.label}: {value}, {move.words}", 3, None if math.isinf(move.ratio) else move.ratio),
-            text(end - 6 if less else end + 6, y + thick / 2 + 4.5, move.words, "tick halo", "end" if less else "start"),
+            text(end - 6 if less else end + 6, y + thick / 2 + 4.5, move.words, "tick halo",
+                 "end" if less else "start"),
         ]  # fmt: skip
         parts.append(group(*one))
     parts.append(line(middle, 18, middle, bottom, "reference-line"))

@@ -10,7 +10,20 @@ from markupsafe import Markup
 
 from gemmsmith.report.charts.frame import Canvas, Drawing, x_axis, y_axis
 from gemmsmith.report.charts.scale import Scale, log_ticks, spread
-from gemmsmith.report.charts.svg import badge, colour, el, group, join, line, marker, number, polyline, series, text, width_of
+from gemmsmith.report.charts.svg import (
+    badge,
+    colour,
+    el,
+    group,
+    join,
+    line,
+    marker,
+    number,
+    polyline,
+    series,
+    text,
+    width_of,
+)
 from gemmsmith.report.charts.words import short
 
 

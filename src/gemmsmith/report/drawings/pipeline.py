@@ -7,6 +7,7 @@ from gemmsmith.report.charts.svg import SERIES, join, line, rect, text
 from gemmsmith.report.drawings.shape import Shape, shape_of
 from gemmsmith.report.report_model import COMPILER, Rung
 
+
 def pipeline(rung: Rung, anchor: str) -> Chart | None:
     """None for a rung without k-tiles. The drawing is of the order, not of durations."""
     shape = shape_of(rung)
@@ -15,8 +16,9 @@ def pipeline(rung: Rung, anchor: str) -> Chart | None:
     ahead = shape.stages - 1
     if ahead:
         title = f"{shape.stages} stages: {_count(ahead)} in flight while one is multiplied"
-        caption = (f"K-tile i + {ahead} is copied into the stage that k-tile i − 1 has left, while k-tile i is multiplied. "
-                   "One colour is one stage of shared memory. Drawn is the order, not the duration.")  # fmt: skip
+        caption = (f"K-tile i + {ahead} is copied into the stage that k-tile i − 1 has left, while k-tile i is "
+                   "multiplied. One colour is one stage of shared memory. Drawn is the order, not the "
+                   "duration.")  # fmt: skip
     else:
         title = "One stage: copy and multiply take turns"
         caption = ("The block copies a k-tile to shared memory, waits for it, multiplies it, and waits again before it "
@@ -50,8 +52,8 @@ def _draw(canvas: Canvas, shape: Shape) -> Drawing:
     def box(x: float, y: float, width: float, tile: int, what: str) -> None:
         stage = tile % shape.stages
         class_ = f"s{stage % SERIES + 1}"
-        parts.append(rect(x + 1, y, max(width - 2, 3.0), high, f"{class_} fill mark", f"{what} k-tile {tile}, stage {stage}",
-                          3))  # fmt: skip
+        parts.append(rect(x + 1, y, max(width - 2, 3.0), high, f"{class_} fill mark",
+                          f"{what} k-tile {tile}, stage {stage}", 3))  # fmt: skip
         if width > 16:
             parts.append(text(x + width / 2, y + 17, str(tile), f"on-bar {class_}", "middle"))
 

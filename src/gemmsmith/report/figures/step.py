@@ -39,8 +39,8 @@ def counters_that_moved(rung: Rung, anchor: str) -> Chart | None:
                         for m, r in zip(moves, chosen, strict=True)))  # fmt: skip
     top = max(chosen, key=lambda r: abs(math.log(_ratio(r))))
     title = f"{_label(top)[:1].upper()}{_label(top)[1:]}: {_words(top)}"
-    caption = (f"The quantities that changed most from {rung.before} to {rung.name}. A bar to the left is less than before, "
-               "to the right more, on a logarithmic axis.")  # fmt: skip
+    caption = (f"The quantities that changed most from {rung.before} to {rung.name}. A bar to the left is less than "
+               "before, to the right more, on a logarithmic axis.")  # fmt: skip
     return chart(f"{anchor}-moves", title, caption, table, lambda c: draw_moves(c, moves),
                  [origin_of(r) for r in chosen])  # fmt: skip
 
