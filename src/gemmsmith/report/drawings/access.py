@@ -43,9 +43,8 @@ def costliest(patterns: Iterable[AccessPattern]) -> AccessPattern | None:
 
     One sector for all lanes is a broadcast: no layout makes it cheaper.
     """
-    return max(
-        (p for p in patterns if p.space == "shared" or len(_sectors(p)) > 1), key=lambda p: p.excess, default=None
-    )
+    wasteful = (p for p in patterns if p.space == "shared" or len(_sectors(p)) > 1)
+    return max(wasteful, key=lambda p: p.excess, default=None)
 
 
 def _active(pattern: AccessPattern) -> list[tuple[int, int]]:

@@ -21,7 +21,7 @@
       } else link.removeAttribute("aria-current");
     }
     document.title = view.dataset.title;
-    document.querySelector(".here").textContent = view.dataset.name;
+    document.querySelector(".here").textContent = ": " + view.dataset.name;
     if (!wide.matches) document.querySelector(".menu").open = false;
     view.dispatchEvent(new Event("shown", { bubbles: true }));
     if (!moved) return;
