@@ -28,6 +28,7 @@ from gemmsmith.sim.memory import AccessFault, GlobalMemory
 from gemmsmith.sim.memory_order import shared_between_threads
 from gemmsmith.sim.operation import FILE_DTYPES, Lowered
 from gemmsmith.sim.ptx import parse
+from gemmsmith.sim.recorder import Recorder
 from gemmsmith.sim.schedule import Schedule, schedule_named
 from gemmsmith.sim.syntax import Entry
 from gemmsmith.sim.wave import Wave, by_cluster
@@ -83,6 +84,7 @@ class SimDevice:
         self._notes_of_fault: tuple[str, ...] = ()  # of the launch that faulted last
         self.count = count
         self.counters: Counters | None = None
+        self.recorder: Recorder | None = None  # watches every launch from now on
         self.schedule = schedule or schedule_named("lockstep")
         self.mod32 = mod32
         self.memory = GlobalMemory()
@@ -201,6 +203,7 @@ class SimDevice:
                 machine = Machine(loaded.lowered, loaded.program(wave.lanes), wave, self.memory, schedule, log,
                                   counters, deadline, look)  # fmt: skip
                 machine.prints = [] if isinstance(look, SecondLook) else self.prints  # the second look prints again
+                machine.recorder = self.recorder
                 if self.garbage is not None:
                     machine.shared.data[:] = self.garbage
                     machine.shared.check = False

@@ -248,6 +248,8 @@ def _watch(machine: Execution, step: Bundle[Copy], lanes: Lanes, *arrays: Array)
         if machine.counters is not None:
             machine.counters.copy(machine, operation, lanes, target, source, size, bypass=step.detail.bypass,
                                   zero_fill=step.detail.zero_fill)  # fmt: skip
+        if machine.recorder is not None:
+            machine.recorder.copies(machine, operation, lanes, target, source, size)
         if machine.shadow is not None:
             machine.shadow.copy_issued(operation, machine.indices(lanes), index)
 
