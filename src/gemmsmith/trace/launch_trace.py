@@ -164,8 +164,8 @@ class Fragment:
     """One execution of a matrix instruction by a warp, or by a warpgroup (wgmma).
 
     ``a``, ``b`` and ``d`` have an entry for each element of the matrix, by rows: A is rows × depth, B is depth ×
-    columns, D is rows × columns. Each entry of ``…_held`` is lane · 256 + register · 8 + element in the register; −1 if
-    the operand is in shared memory. ``…_of`` is the address of the array's element that it is, −1 if unknown;
+    columns, D is rows × columns. Each entry of ``…_held`` is lane · 4096 + register · 16 + element in the register; −1
+    if the operand is in shared memory. ``…_of`` is the address of the array's element that it is, −1 if unknown;
     ``…_shared`` the byte of shared memory it comes from, −1 if unknown.
     """
 

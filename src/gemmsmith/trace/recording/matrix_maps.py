@@ -27,8 +27,8 @@ class Held:
     element: Array
 
     def packed(self) -> tuple[int, ...]:
-        """As in ``Fragment``: lane · 256 + register · 8 + element, by rows."""
-        found = self.lane * 256 + self.register * 8 + self.element
+        """As in ``Fragment``: lane · 4096 + register · 16 + element, by rows."""
+        found = self.lane * 4096 + self.register * 16 + self.element
         return tuple(found.reshape(-1).tolist())
 
 

@@ -71,9 +71,9 @@ def _output(trace: LaunchTrace) -> Array | None:
     found: dict[str, int] = {}
     for _, event in _events(trace, _WRITES):
         assert event.access is not None
-        array = trace.array_at(event.access.at)
-        if array is not None:
-            found[array.name] = found.get(array.name, 0) + event.access.used
+        target = trace.array_at(event.access.at)
+        if target is not None:
+            found[target.name] = found.get(target.name, 0) + event.access.used
     best = max(found, key=lambda name: found[name], default="")
     return next((array for array in trace.arrays if array.name == best), None)
 

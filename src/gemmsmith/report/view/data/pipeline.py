@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gemmsmith.report.view.data.shared_fills import shared_fills
+from gemmsmith.report.view.data.shared_fills import shared_fills, tile_depth
 from gemmsmith.report.view.model import ViewData, ViewSubject
 from gemmsmith.report.view.packing import packed
 from gemmsmith.trace.launch_trace import Kind, LaunchTrace, Warp
@@ -27,6 +27,7 @@ def build(subject: ViewSubject) -> ViewData | None:
     if not any(warp.events for warp in trace.warps):
         return None
     bands = shared_fills(trace)
+    depth = max(1, tile_depth(trace, bands.fills))
     fills = [fill.row() for fill in bands.fills]
     barriers = list(dict.fromkeys(phase.barrier for phase in trace.phases))[:_MOST_BARRIERS]
     data = {
@@ -35,7 +36,7 @@ def build(subject: ViewSubject) -> ViewData | None:
         "band": bands.size, "bands": bands.count if fills else 0,
         "fills": {name: packed([row[n] for row in fills]) for n, name in
                   enumerate(("band", "array", "k", "issued", "landed", "read", "end"))},
-        "ks": sorted({row[2] for row in fills if row[2] >= 0}),
+        "depth": depth, "tiles": sorted({row[2] // depth for row in fills if row[2] >= 0}),
         "barriers": [{"at": at, "phases": [[p.phase, p.slot] for p in trace.phases if p.barrier == at],
                       "arrivals": _arrivals(trace, at)} for at in barriers],
         "steps": packed(_steps(trace)), "slots": trace.slots,

@@ -1,7 +1,8 @@
-"""Shared memory over time: when each piece is filled with which k-tile, when it was last read, when it is overwritten."""
+"""Shared memory over time: when each piece is filled with which k-tile, last read, and overwritten."""
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +11,7 @@ from gemmsmith.trace.launch_trace import Access, Event, Kind, LaunchTrace
 _MOST_BANDS = 36
 _LEAST_BAND = 128
 _WRITES = (Kind.STORE_SHARED, Kind.STORE_MATRIX)
+_WAITS = (Kind.BARRIER, Kind.WAIT, Kind.PHASE_WAIT)
 _READS = (Kind.LOAD_SHARED, Kind.LOAD_MATRIX, Kind.BULK_STORE)
 
 
@@ -120,6 +122,31 @@ def _meaning(trace: LaunchTrace, address: int) -> tuple[int, int]:
             row, column = array.place(address)
             return n, row if array.role == "B" else column
     return -1, -1
+
+
+def tile_depth(trace: LaunchTrace, fills: list[Fill]) -> int:
+    """Steps of K in a k-tile, 0 if unknown: parts of one k-tile land between the same two waits.
+
+    A piece of shared memory holds a k-tile again after all stages: what lies between its fills is the depth of all
+    stages together, and there the waits tell them apart.
+    """
+    known = [fill for fill in fills if fill.k >= 0]
+    again: dict[int, int] = {}
+    cycles = []
+    for fill in known:
+        if fill.band in again and fill.k > again[fill.band]:
+            cycles.append(fill.k - again[fill.band])
+        again[fill.band] = fill.k
+    cycle = min(cycles, default=max((fill.k for fill in known), default=0) + 1)
+    waits = sorted({event.stop for warp in trace.warps[:1] for event in warp.events
+                    if trace.instructions[event.instruction].kind in _WAITS}
+                   | {phase.slot for phase in trace.phases})  # fmt: skip
+    epochs: dict[int, int] = {}
+    for fill in known:
+        if fill.k < cycle and fill.k not in epochs:
+            epochs[fill.k] = bisect_right(waits, fill.landed)
+    first = epochs.get(min(epochs, default=0), 0)
+    return min((k for k, epoch in epochs.items() if k > 0 and epoch != first), default=cycle)
 
 
 def _landings(trace: LaunchTrace) -> dict[Any, Any]:

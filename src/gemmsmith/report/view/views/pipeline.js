@@ -77,7 +77,7 @@
 
     // ---- shared memory -----------------------------------------------------------------------------------
     const band = Math.max(6, Math.min(14, 260 / Math.max(1, data.bands)));
-    const rank = new Map(data.ks.map((k, n) => [k, n]));
+    const tileOf = (k) => Math.floor(k / data.depth);
     const hatch = (c, x, y, wide, high) => {
       c.save(); c.beginPath(); c.rect(x, y, wide, high); c.clip();
       c.lineWidth = 1.2; c.beginPath();
@@ -99,7 +99,7 @@
       for (let n = 0; n < fills.band.length; n += 1) {
         const end = fills.end[n] < 0 ? total : fills.end[n];
         if (end < from || fills.issued[n] > from + span) continue;
-        const y = rowsTop + fills.band[n] * band, k = fills.k[n], tint = k < 0 ? colour("s7") : series(rank.get(k) || 0);
+        const y = rowsTop + fills.band[n] * band, k = fills.k[n], tint = k < 0 ? colour("s7") : series(tileOf(k));
         const issued = clampX(fills.issued[n]), landed = clampX(fills.landed[n]), read = clampX(Math.max(fills.read[n], fills.landed[n])), stop = clampX(end);
         if (landed > issued) { c.fillStyle = mix(tint, colour("card"), 0.8); c.fillRect(issued, y, landed - issued, band - 1); c.strokeStyle = tint; hatch(c, issued, y, landed - issued, band - 1); }
         c.fillStyle = tint;
@@ -152,7 +152,7 @@
       let text = "";
       for (let f = 0; f < fills.band.length; f += 1) if (fills.band[f] === n && fills.issued[f] <= slot && slot < (fills.end[f] < 0 ? total : fills.end[f])) {
         const array = page.arrays[fills.array[f]], state = slot < fills.landed[f] ? "being filled" : slot <= fills.read[f] ? "in use" : "no longer needed";
-        text = `shared bytes ${n * data.band}–${(n + 1) * data.band - 1}\n${array ? `${array.name}${fills.k[f] >= 0 ? `, k from ${fills.k[f]}` : ""}` : "results"}: ${state}`;
+        text = `shared bytes ${n * data.band}–${(n + 1) * data.band - 1}\n${array ? `${array.name}${fills.k[f] >= 0 ? `, k-tile ${tileOf(fills.k[f])}, k from ${fills.k[f]}` : ""}` : "results"}: ${state}`;
       }
       GS.showTip(event, text); host.say(text.replace("\n", ": "));
     });
@@ -179,7 +179,7 @@
     return { steps: moments.length, start: Math.max(0, first), rate: 10, label, draw: () => {
       const used = new Set(warps.flatMap((warp) => [...new Set(warp.kind)].map((kind) => groupOf[kind])));
       words.replaceChildren(GS.legend(GROUPS.map(([name, tint], n) => [n, colour(tint), name]).filter(([n]) => used.has(n)).map(([, tint, name]) => [tint, name])));
-      words2.replaceChildren(GS.legend([...data.ks.slice(0, 8).map((k, n) => [series(n), `k from ${k}`]), [colour("s7"), "results"]].filter((_, n, all) => n < all.length - 1 || fills.k.some((k) => k < 0))), el("p", { class: "soft small" }, "Hatched: being filled. Full: in use, until its last read. Pale: no longer needed."));
+      words2.replaceChildren(GS.legend([...data.tiles.slice(0, 8).map((n) => [series(n), `k ${n * data.depth}–${(n + 1) * data.depth - 1}`]), [colour("s7"), "results"]].filter((_, n, all) => n < all.length - 1 || fills.k.some((k) => k < 0))), el("p", { class: "soft small" }, "Hatched: being filled. Full: in use, until its last read. Pale: no longer needed."));
       lanes.draw(); if (memory) memory.draw(); if (barriers) barriers.draw();
     } };
   };
