@@ -76,7 +76,7 @@ class LaunchRecorder(Recorder):
             if space is Space.GLOBAL and addresses is not None and addresses.size:
                 reached, stores = addresses.astype(np.int64), step.access.effect is not Effect.READ
                 self._outline(machine, lanes, reached, stores)
-                if step.access.width > self.granule:  # to the last byte of a vector
+                if step.access.width > self.provenance.granule:  # to the last byte of a vector
                     self._outline(machine, lanes, reached + (step.access.width - 1), stores)
         mine = self._mine(machine, lanes)
         if mine is None:

@@ -53,8 +53,8 @@ def _notice(trace: LaunchTrace) -> str:
         total += each.executed
     (file, line), most = max(by_line.items(), key=lambda item: item[1])
     costly = max(trace.counts, key=lambda each: each.conflicts)
-    text = (f"{most / total:.0%} of the {total:,} warp instructions come from {file}:{line}. Choose a line to see what it "
-            "became.")  # fmt: skip
+    text = (f"{most / total:.0%} of the {total:,} warp instructions come from {file}:{line}. Choose a line to see what "
+            "it became.")  # fmt: skip
     if costly.conflicts:
         where = _own_line(costly, trace.file)
         text += f" {where[0]}:{where[1]} has bank conflicts: {costly.conflicts:,} wavefronts of {costly.wavefronts:,}."

@@ -52,8 +52,8 @@ _BETTER = {
     "outputs per block": "", "threads per block": "", "outputs per thread": "", "registers per thread": "less",
     "shared memory per block, B": "less", "warps per SM": "more", "instructions per output": "less",
     "multiply-adds per instruction": "more", "global loads and copies per output": "less",
-    "global sectors per output": "less", "shared wavefronts per output": "less", "bank conflicts, % of wavefronts": "less",
-    "barriers and waits per warp": "less",
+    "global sectors per output": "less", "shared wavefronts per output": "less",
+    "bank conflicts, % of wavefronts": "less", "barriers and waits per warp": "less",
 }  # fmt: skip
 
 

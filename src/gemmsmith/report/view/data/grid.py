@@ -14,6 +14,7 @@ from gemmsmith.trace.launch_trace import Array, Box, LaunchTrace, Outline
 
 _DEFAULT = "H200"
 _MOST_BLOCKS = 4096
+_WAVES = 2.6  # that a launch of few blocks is shown in
 
 
 def build(subject: ViewSubject) -> ViewData | None:
@@ -25,15 +26,18 @@ def build(subject: ViewSubject) -> ViewData | None:
     if output is None or not any(_of(block.stored, output.name) for block in blocks):
         return None
     inputs = [array for array in trace.arrays if array is not output and _read(blocks, array.name)]
-    held = _held(subject, gpu)
+    held, shown = _held(subject, gpu), len(blocks)
     launched = trace.grid[0] * trace.grid[1] * trace.grid[2]
+    # So few blocks that they all run at once teach nothing about waves: then the page opens with a smaller GPU.
+    few = 1 < shown <= gpu.sms * held
+    start = {"sms": max(1, round(shown / _WAVES)), "held": 1} if few else {"sms": gpu.sms, "held": held}
     cluster = trace.cluster[0] * trace.cluster[1] * trace.cluster[2]
     data: dict[str, Any] = {
         "output": _matrix(output), "inputs": [_matrix(array) for array in inputs], "cluster": cluster,
-        "launched": launched, "gpu": {"name": gpu.name, "sms": gpu.sms, "held": held},
+        "launched": launched, "gpu": {"name": gpu.name, "sms": gpu.sms, "held": held}, "start": start,
         "blocks": [_block(block, output, inputs) for block in blocks],
     }  # fmt: skip
-    return ViewData("The grid over SMs", _notice(launched, gpu, held), data)
+    return ViewData("The grid over SMs", _notice(shown, launched, gpu, held, start["sms"]), data)
 
 
 def _held(subject: ViewSubject, gpu: GPU) -> int:
@@ -46,11 +50,18 @@ def _held(subject: ViewSubject, gpu: GPU) -> int:
     return max(1, found.blocks_per_sm)
 
 
-def _notice(launched: int, gpu: GPU, held: int) -> str:
+def _notice(shown: int, launched: int, gpu: GPU, held: int, sms: int) -> str:
     room = gpu.sms * held
+    if shown < launched:
+        return (f"{shown} of {launched} blocks were simulated and are shown. A smaller problem, such as --m 2048 --n "
+                "2048 --k 64, has them all.")  # fmt: skip
     if launched <= room:
-        first = f"All {launched} blocks fit on {gpu.name} at once ({gpu.sms} SMs × {held}), so there is one wave"
-        return f"{first}. Set fewer SMs to see waves, the tail, and which tiles are in flight together."
+        fits = f"{launched} block{'s fit' if launched > 1 else ' fits'} on {gpu.name} at once ({gpu.sms} SMs × {held})"
+        if launched == 1:
+            return f"{fits}: the other SMs have nothing to do."
+        return (f"{fits}, in one wave. So that waves can be seen, this opens with {sms} SM{'s' * (sms > 1)}: the last "
+                "wave leaves places empty, and tiles in flight together share rows of A and columns of "
+                "B.")  # fmt: skip
     full, tail = divmod(launched, room)
     last = f", and the last one fills {tail} of {room} places" if tail else ", all of them full"
     return (f"{launched} blocks on {gpu.name} are {full + bool(tail)} waves of {room}{last}. Tiles that are in flight "
@@ -59,9 +70,8 @@ def _notice(launched: int, gpu: GPU, held: int) -> str:
 
 def _output(trace: LaunchTrace) -> Array | None:
     """The array C, or else the one that most blocks store to."""
-    named = next(
-        (array for array in trace.arrays if array.role == "C" or array.name == trace.problem.get("output")), None
-    )
+    output = trace.problem.get("output")
+    named = next((array for array in trace.arrays if array.role == "C" or array.name == output), None)
     if named is not None:
         return named
     counts = {array.name: sum(bool(_of(b.stored, array.name)) for b in trace.blocks) for array in trace.arrays}

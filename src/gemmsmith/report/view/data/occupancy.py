@@ -26,8 +26,8 @@ def build(subject: ViewSubject) -> ViewData | None:
         "static_smem": trace.static_smem, "dynamic_smem": trace.dynamic_smem,
         "barriers": used.barriers if used is not None else 0, "blocks": trace.grid[0] * trace.grid[1] * trace.grid[2],
     }  # fmt: skip
-    notice = ("Occupancy falls in steps: one register or byte too many costs a whole block per SM, and all others between "
-              "two steps are free. The player varies the registers; the sliders set the rest.")  # fmt: skip
+    notice = ("Occupancy falls in steps: one register or byte too many costs a whole block per SM, and all others "
+              "between two steps are free. The player varies the registers; the sliders set the rest.")  # fmt: skip
     known = list(gpus())
     if own.name not in {gpu.name for gpu in known}:
         known.append(own)

@@ -85,7 +85,7 @@
       el("div", { class: "choices" }, picker.node, el("span", { class: "soft small" }, "The second column counts warps that executed the line. Darker is more often, on a logarithmic scale.")),
       el("div", { class: "three" }, column("CUDA", source), column(`PTX, ${plural(data.ptx.length, "instruction")} that ran`, ptx), data.sass.length ? column(`SASS, ${plural(data.sass.length, "instruction")}`, sass) : ""));
     return {
-      steps: Math.max(1, steps.length), start: 0, rate: 6,
+      steps: Math.max(1, steps.length), start: Math.max(0, steps.findIndex((at) => data.ptx[at][9] === 8)), rate: 6,
       label: (step) => (steps.length ? `warp ${data.warp}: ${data.ptx[steps[step]][0]}` : "nothing was executed"),
       draw: (step) => {
         if (!steps.length) return;

@@ -20,14 +20,28 @@
       const map = side.map ? GS.unpack(side.map) : null, tile = side.tile;
       const eventAt = (slot) => { let low = 0, high = start.length - 1; while (low < high) { const mid = (low + high + 1) >> 1; if (start[mid] <= slot) low = mid; else high = mid - 1; } return start.length && slot < start[low] + length[low] ? low : -1; };
       const now = el("p", { class: "readout mono" });
+      /** Runs of equal shade: lanes of warp 0, then whole warps. Found once. */
+      let found = null;
+      const runs = () => {
+        if (found) return found;
+        found = [];
+        const shade = (thread) => (thread < 0 ? -1 : thread < 32 ? thread : 31 + Math.floor(thread / 32));
+        for (let r = 0; r < rows(); r += 1) for (let from = 0; from < columns();) {
+          const one = shade(map[r * columns() + from]); let to = from + 1;
+          while (to < columns() && shade(map[r * columns() + to]) === one) to += 1;
+          if (one >= 0) found.push([r, from, to, one]);
+          from = to;
+        }
+        return found;
+      };
       const owns = GS.canvas({ label: `${side.name}: which warp owns which output`, height: (w) => (map ? Math.max(40, Math.min(260, (w * rows()) / columns())) : 24), paint: (c, w, h) => {
         if (!map) { c.fillStyle = colour("soft"); c.fillText("no outputs were recorded", 4, 16); return; }
-        const sx = w / columns(), sy = h / rows();
-        for (let r = 0; r < rows(); r += 1) for (let from = 0; from < columns();) {
-          const thread = map[r * columns() + from]; let to = from + 1;
-          while (to < columns() && map[r * columns() + to] === thread) to += 1;
-          if (thread >= 0) { c.fillStyle = thread === 0 ? colour("ink") : thread < 32 ? mix(GS.series(0), colour("card"), 0.15 + (thread % 32) / 60) : GS.series(Math.floor(thread / 32)); c.fillRect(from * sx, r * sy, (to - from) * sx + 0.3, sy + 0.3); }
-          from = to;
+        const sx = w / columns(), sy = h / rows(), tints = new Map();
+        for (const [r, from, to, shade] of runs()) {
+          if (!tints.has(shade)) tints.set(shade, shade === 0 ? colour("ink") : shade < 32 ? mix(GS.series(0), colour("card"), 0.15 + shade / 60) : GS.series(shade - 31));
+          const x = Math.floor(from * sx), y = Math.floor(r * sy);
+          c.fillStyle = tints.get(shade);
+          c.fillRect(x, y, Math.ceil(to * sx) - x, Math.ceil((r + 1) * sy) - y);
         }
       } });
       const [rows, columns] = tile ? [() => tile[2], () => tile[3]] : [() => 1, () => 1];
@@ -59,7 +73,7 @@
       el("tbody", {}, data.facts.map(([name, one, other, which]) => { const same = number(one) === number(other); return el("tr", { class: same ? "" : "differs" }, el("th", { scope: "row" }, name), el("td", {}, number(one)), el("td", {}, number(other)), el("td", {}, same ? "=" : one > 0 && other > 0 ? `×${number(other / one)}` : ""), el("td", {}, same ? "" : better(one, other, which))); }))));
     host.root.append(el("div", { class: "row" }, sides.map((one) => one.node)), GS.legend(GROUPS.map(([words, name]) => [colour(name), words])), el("div", { class: "card" }, el("h2", {}, "What both cost"), table));
     return {
-      steps: STEPS, rate: 12,
+      steps: STEPS, start: Math.floor(STEPS / 2), rate: 12,
       label: (step) => { const slot = slotAt(step), [a, b] = sides.map((one) => one.kindAt(slot) || "waits or has ended"); return `slot ${slot.toLocaleString("en-US")}: ${a === b ? `both: ${a}` : `left ${a}, right ${b}`}`; },
       draw: (step) => {
         const slot = slotAt(step), same = sides[0].kindAt(slot) === sides[1].kindAt(slot);

@@ -30,8 +30,8 @@
 
   /** @param {Host} host */
   const create = (host) => {
-    const { el, colour, mix, plural } = GS, { data } = host, blocks = data.blocks;
-    let sms = data.gpu.sms, held = data.gpu.held, order = "real", where = [], waves = 1, pointed = -1;
+    const { el, colour, plural } = GS, { data } = host, blocks = data.blocks;
+    let sms = data.start.sms, held = data.start.held, order = "real", where = [], waves = 1, pointed = -1;
     /** Block numbers in the order that is shown. */
     let sequence = blocks.map((_, n) => n);
     const byRows = () => sequence.slice().sort((a, b) => (blocks[a][1][0] - blocks[b][1][0]) || (blocks[a][1][2] - blocks[b][1][2]) || a - b);
@@ -55,7 +55,7 @@
     const short = (n) => (n >= 1e6 ? `${(n / 1e6).toFixed(1)} MB` : n >= 1e3 ? `${(n / 1e3).toFixed(1)} kB` : `${n} B`);
 
     const tint = (n, last, wave) => (n > last ? colour("sunk") : where[n].wave < wave ? colour("h2") : GS.series(where[n].sm));
-    const matrix = (of, box, label, strong) => GS.canvas({ label, height: (w) => Math.max(34, Math.min(360, (w * of.rows) / Math.max(1, of.columns))), paint: (c, w, h) => {
+    const matrix = (of, box, label, strong) => GS.canvas({ label, height: (w) => Math.max(34, Math.min(strong ? 360 : 110, (w * of.rows) / Math.max(1, of.columns))), paint: (c, w, h) => {
       const last = lastOf(host.player.step), wave = where[last].wave, sx = w / of.columns, sy = h / of.rows;
       c.fillStyle = colour("sunk"); c.fillRect(0, 0, w, h);
       const counts = new Map();
@@ -114,12 +114,12 @@
     const told = el("p", { class: "readout" });
     host.root.append(
       el("div", { class: "choices" },
-        slider("SMs", 1, Math.max(data.gpu.sms, 2), sms, (n) => { sms = n; }), slider("blocks per SM", 1, Math.max(32, held), held, (n) => { held = n; }),
+        slider(`SMs (${data.gpu.name}: ${data.gpu.sms})`, 1, Math.max(data.gpu.sms, 2), sms, (n) => { sms = n; }), slider(`blocks per SM (${data.gpu.held})`, 1, Math.max(32, held), held, (n) => { held = n; }),
         GS.choice("Order ", [["real", "of the block numbers (real)"], ["rows", "of the tiles, row by row"]], "real", (value) => { order = value; plan(); host.redraw(); }).node),
       el("div", { class: "row" },
         el("div", { class: "card grow" }, el("h2", {}, `${data.output.name}: the tile of each block`), c.node, GS.legend([[colour("h2"), "done"], [colour("s1"), "in flight; the colour is the SM"], [colour("pick"), "the block that starts now"], [colour("sunk"), "later"]]),
           el("p", { class: "soft small" }, "A frame is a tile that several blocks share: K is divided among them.")),
-        el("div", { class: "card grow" }, el("h2", {}, `${data.gpu.name}: the SMs`), gpu.node, told,
+        el("div", { class: "card grow" }, el("h2", {}, "The SMs, and the blocks on them"), gpu.node, told,
           inputs.map(({ array, drawn }) => el("div", {}, el("h2", {}, `${array.name}: what the blocks in flight read`), drawn.node)))),
       el("p", { class: "soft small" }, "Which block computes which tile is recorded. When and where a block runs is a model: in the order of their numbers, round over the SMs, all equally long."));
     return {
@@ -132,7 +132,6 @@
         c.draw(); gpu.draw(); inputs.forEach(({ drawn }) => drawn.draw());
       },
     };
-    void mix;
   };
   GS.register({ name: "grid", create });
 }

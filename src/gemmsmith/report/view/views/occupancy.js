@@ -91,7 +91,7 @@
       el("div", { class: "choices" }, picker.node, reset),
       el("div", { class: "row" },
         el("div", { class: "card grow" }, el("h2", {}, "The kernel"), regs.node, memory.node, threads.node, verdict,
-          el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "limits" }, el("table", { class: "small" }, el("thead", {}, el("tr", {}, el("th", {}, "limit"), el("th", {}, "blocks per SM"), el("th", {}, "because"))), body))),
+          el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "limits" }, el("table", { class: "limits small" }, el("thead", {}, el("tr", {}, el("th", {}, "limit"), el("th", {}, "blocks per SM"), el("th", {}, "because"))), body))),
         el("div", { class: "card grow" }, el("h2", {}, "One SM: each box is a warp, each colour a block"), sm.node, curves.map((one) => one.node)),
       ),
     );
