@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -57,6 +58,10 @@ _BETTER = {
 }  # fmt: skip
 
 
+# What a kernel uses rather than what it costs.
+_BUDGET = ("registers per thread", "shared memory per block, B", "warps per SM")
+
+
 def _measured(subject: ViewSubject) -> dict[str, float]:
     """Per output of the simulated blocks, so that kernels with other tiles can be compared."""
     trace = subject.trace
@@ -106,12 +111,17 @@ def _waits(trace: LaunchTrace) -> int:
 
 
 def _notice(left: ViewSubject, right: ViewSubject) -> str:
-    moved = []
-    for name, one, other, better in _facts(left, right):
-        if better and one > 0 and other > 0 and name != "registers per thread":
-            moved.append((abs(np.log(other / one)), name, one, other))
+    moved = [
+        (abs(math.log(other / one)) if one > 0 and other > 0 else math.inf, name, one, other)
+        for name, one, other, better in _facts(left, right)
+        if better and name not in _BUDGET and one != other
+    ]
     if not moved:
-        return f"{left.trace.kernel} and {right.trace.kernel} cost the same."
+        return f"{left.trace.kernel} and {right.trace.kernel} cost the same per output."
     _, name, one, other = max(moved)
-    return (f"What differs most between {left.trace.kernel} and {right.trace.kernel}: {name}, {one:,.3g} and "
-            f"{other:,.3g}. Both run from the same issue slot; marked is what differs.")  # fmt: skip
+    return (f"What differs most between {left.trace.kernel} and {right.trace.kernel}: {name}, {_number(one)} and "
+            f"{_number(other)}. Both run from the same issue slot; marked is what differs.")  # fmt: skip
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 or value == int(value) else f"{value:.3g}"

@@ -65,7 +65,7 @@
         const [ptx, file, line] = side.ptx[instruction[at]];
         return `${data.kinds[kind[at]]}: ${ptx} (${file}:${line})`;
       };
-      return { side, owns, strip, now, told, kindAt: (slot) => { const at = eventAt(slot); return at < 0 ? "" : data.kinds[kind[at]]; }, node: el("div", { class: "card grow" }, el("h2", {}, `${which ? "right" : "left"}: ${side.title}`), el("p", { class: "soft small" }, "Outputs of the block: the colour is the warp, shades are lanes of warp 0, dark is thread 0."), owns.node, el("p", { class: "soft small" }, "Warp 0 in time, by issue slot:"), strip.node, now) };
+      return { side, owns, strip, now, told, kindAt: (slot) => { const at = eventAt(slot); return at < 0 ? "" : data.kinds[kind[at]]; }, node: el("div", { class: "card grow" }, el("h2", {}, `${which ? "right" : "left"}: ${side.title}`), el("p", { class: "soft small" }, "Outputs of the block: the colour is the warp, shades are lanes of warp 0, and thread 0 stands out."), owns.node, el("p", { class: "soft small" }, "Warp 0 in time, by issue slot:"), strip.node, now) };
     });
     const better = (one, other, which) => (!which || one === other ? "" : (which === "less") === (other < one) ? "▲ better" : "▼ worse");
     const table = el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "what both kernels cost" }, el("table", { class: "compare-table" },
