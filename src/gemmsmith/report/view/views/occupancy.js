@@ -5,10 +5,11 @@
    *
    * @param {any} gpu its limits, under the names of gpus.toml
    * @param {{threads: number, registers: number, static_smem: number, dynamic_smem: number, barriers: number}} use
+   * @param {boolean} [words] whether to explain the limits; without, a curve of thousands of points is drawn in time
    * @returns {{blocks: number, warps: number, fraction: number, limiters: string[], limits: [string, number | null, string][]}}
    */
-  const occupancy = (gpu, use) => {
-    const up = (n, unit) => Math.ceil(n / unit) * unit, f = (n) => n.toLocaleString("en-US");
+  const occupancy = (gpu, use, words = true) => {
+    const up = (n, unit) => Math.ceil(n / unit) * unit, f = words ? (n) => n.toLocaleString("en-US") : (n) => n;
     const warps = Math.ceil(use.threads / gpu.warp_size), most = Math.floor(gpu.threads_per_sm / gpu.warp_size);
     /** @type {[string, number | null, string][]} */
     const limits = [];
@@ -64,10 +65,10 @@
       for (const level of [0, 0.5, 1]) { c.beginPath(); c.moveTo(left, y(level)); c.lineTo(w - 10, y(level)); c.stroke(); c.fillText(`${level * 100} %`, 2, y(level) + 4); }
       c.textAlign = "center"; c.fillText(label, (left + w) / 2, h - 5); c.textAlign = "left";
       c.strokeStyle = colour("s1"); c.lineWidth = 2.25; c.beginPath();
-      for (let v = from, last = NaN; v <= to; v += step) { const o = occupancy(gpu, { ...use, ...key(v) }).fraction; if (Number.isNaN(last)) c.moveTo(x(v), y(o)); else { c.lineTo(x(v), y(last)); c.lineTo(x(v), y(o)); } last = o; }
+      for (let v = from, last = NaN; v <= to; v += step) { const o = occupancy(gpu, { ...use, ...key(v) }, false).fraction; if (Number.isNaN(last)) c.moveTo(x(v), y(o)); else { c.lineTo(x(v), y(last)); c.lineTo(x(v), y(o)); } last = o; }
       c.stroke();
       const here = { registers: use.registers, threads: use.threads, smem: use.static_smem + use.dynamic_smem }[Object.keys(key(0)).includes("registers") ? "registers" : Object.keys(key(0)).includes("threads") ? "threads" : "smem"];
-      const now = occupancy(gpu, use).fraction;
+      const now = occupancy(gpu, use, false).fraction;
       c.fillStyle = colour("pick"); c.beginPath(); c.arc(x(Math.min(to, Math.max(from, here))), y(now), 5.5, 0, 7); c.fill();
     } });
     const curves = [
