@@ -32,8 +32,9 @@ def draw_moves(canvas: Canvas, moves: Sequence[Move]) -> Drawing:
     room = 12 + max(width_of(v, canvas.font) for v in values)
     pitch, thick = (44.0, 16.0) if canvas.narrow else (30.0, 18.0)
     right = canvas.width - 6 if canvas.narrow else canvas.width - room
-    reach = max(2.0, *(min(_LARGEST, max(m.ratio, 1 / m.ratio if m.ratio > 0 else _LARGEST)) for m in moves)) * 1.9
-    scale = Scale(1 / reach, reach, label_width + 8, right, log=True)
+    drawn = [min(_LARGEST, max(m.ratio, 1 / m.ratio if m.ratio > 0 else _LARGEST)) for m in moves]
+    reach, word = max(2.0, *drawn), 10 + max(width_of(m.words, canvas.font) for m in moves)
+    scale = Scale(1 / reach, reach, label_width + 8 + word, right - word, log=True)
     middle, bottom = scale(1.0), 22 + pitch * len(moves)
     parts = [text(middle - 8, 12, "◂ less", "tick", "end"), text(middle + 8, 12, "more ▸", "tick")]
     for at, (move, value) in enumerate(zip(moves, values, strict=True)):

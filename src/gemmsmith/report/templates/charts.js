@@ -78,7 +78,7 @@
     if (names.length < 4) return;
     /** @type {Map<string, string>} */
     const chapters = new Map([...document.querySelectorAll("[data-rung]")].map((link) => [link.dataset.rung, link.dataset.chapter]));
-    const chapterOf = (name) => chapters.get(name) || chapters.get(name.split(" (")[0]) || "libraries";
+    const chapterOf = (name) => chapters.get(name) || chapters.get(name.split(" (")[0]) || "others";
     /** @type {Set<string>} */
     const hidden = new Set();
     /** @type {Map<string, HTMLButtonElement>} */

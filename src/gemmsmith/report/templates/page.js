@@ -14,7 +14,7 @@
     const view = target.closest(".view") || document.getElementById("overview");
     for (const one of document.querySelectorAll(".view")) one.classList.toggle("current", one === view);
     for (const link of document.querySelectorAll(".contents a[href^='#']")) {
-      if (link.hash === "#" + target.id || link.hash === "#" + view.id) {
+      if (link.hash === "#" + target.id || (view.id !== "overview" && link.hash === "#" + view.id)) {
         link.setAttribute("aria-current", "true");
         const box = link.getBoundingClientRect(), list = link.closest(".menu"), frame = list.getBoundingClientRect();
         if (wide.matches && (box.top < frame.top || box.bottom > frame.bottom)) list.scrollTop += box.top - frame.top - frame.height / 3;
