@@ -70,7 +70,7 @@ def _warp(warp: Warp, accesses: dict[Access, int]) -> dict[str, Any]:
 
 def from_json(data: Mapping[str, Any]) -> LaunchTrace:
     """The trace of JSON types; raises for another format or version."""
-    if data.get("format") != FORMAT:
+    if not isinstance(data, Mapping) or data.get("format") != FORMAT:
         raise UsageError("this is no trace of gemmsmith", _HINT)
     if data.get("version") != VERSION:
         raise UsageError(f"the trace has version {data.get('version')!r}, and {VERSION} is read", "record it again")

@@ -224,6 +224,10 @@ class LaunchRecorder(Recorder):
             tags = self.provenance.stored(step, mine.threads)
             for row, some in zip(addresses, tags, strict=True):
                 self.provenance.set_shared(row, some)
+        elif space is Space.GLOBAL and step.access.effect is Effect.WRITE and width >= self.provenance.granule:
+            moved = self.provenance.stored(step, mine.threads)
+            if moved.any():  # stored as it was loaded: that is a use as well
+                self.consumed.use(mine.threads, moved.swapaxes(1, 2))
         if step.access.effect is Effect.UPDATE:
             self.provenance.clear(step, mine.threads)
         for n, operation in enumerate(step.operations):

@@ -50,7 +50,11 @@ def _notice(trace: LaunchTrace, maps: dict[str, NDArray[Any]], out: Array) -> st
     each = int(counts.max()) if counts.size else 0
     fed = {one.array: one for one in trace.fed}
     sides = [(array, fed[array.name]) for array in trace.arrays if array.role in ("A", "B") and array.name in fed]
-    text = f"{owners.size} threads share the block's {int(counts.sum()):,} elements of {out.name}, up to {each} each."
+    if owners.size == 1:
+        return (f"One thread of the block's {trace.threads} stores {_count(each, 'element')} of {out.name}; the others "
+                "help it to get there.")  # fmt: skip
+    text = (f"{owners.size} threads share the block's {_count(int(counts.sum()), 'element')} of {out.name}, "
+            f"{'up to ' if counts.min() < each else ''}{each} each.")  # fmt: skip
     if len(sides) == 2 and owners.size:
         (a, of_a), (b, of_b) = sides
         thread = int(owners[0])
@@ -61,6 +65,10 @@ def _notice(trace: LaunchTrace, maps: dict[str, NDArray[Any]], out: Array) -> st
     if len(maps) == 2:
         text += " The threads exchange their results through shared memory before they store them: see both."
     return text
+
+
+def _count(number: int, word: str) -> str:
+    return f"{number:,} {word}{'s' * (number != 1)}"
 
 
 def _output(trace: LaunchTrace) -> Array | None:

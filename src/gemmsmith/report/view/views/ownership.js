@@ -197,9 +197,12 @@
         ...(lines ? [lines] : [])));
     const paint = () => { picture.draw(); tile.draw(); threads.draw(); };
     const label = (thread) => {
-      const mine = owned[mode][thread] || [], verb = mode === "stores" ? "stores" : "computes";
+      const mine = owned[mode][thread] || [], verb = mode === "stores" || !product ? "stores" : "computes";
       let text = `thread ${thread} (warp ${Math.floor(thread / 32)}, lane ${thread % 32}) ${mine.length ? `${verb} ${GS.plural(mine.length, "element")} of ${data.out}` : `${verb} nothing of ${data.out}`}`;
-      if (!product) return text;
+      if (!product) {
+        for (const one of fed) { const [r, k] = one.sets[one.by_thread[thread]] || [[], []], many = arrays[one.array].rows > 1; if (k.length) text += `; uses ${one.array}${many ? `[${GS.rangeText(r)}]` : ""}[${GS.rangeText(k)}]`; }
+        return text;
+      }
       const a = setOf(data.roles.A, thread), b = setOf(data.roles.B, thread);
       if (a && b && a[0].length && b[1].length) text += `, from ${data.roles.A}'s rows ${GS.rangeText(a[0])} and ${data.roles.B}'s columns ${GS.rangeText(b[1])}`;
       return text;
