@@ -80,6 +80,7 @@ class SimDevice:
         self.arch, self.timeout = arch, timeout
         self.variables: dict[str, dict[str, int]] = {}  # addresses by name, for each kernel that was loaded
         self.log = HazardLog() if hazards else None
+        self.first_look: FirstLook | None = None  # of the last launch, if it was watched for hazards
         self._notes_of_fault: tuple[str, ...] = ()  # of the launch that faulted last
         self.count = count
         self.counters: Counters | None = None
@@ -225,6 +226,7 @@ class SimDevice:
         self.memory.keep_changes(True)
         try:
             log, first, schedule = HazardLog(), FirstLook(lowered, self.memory), deepcopy(self.schedule)
+            self.first_look = first
             try:
                 run(self.schedule, log, self.counters, first)
             except SimulationError:

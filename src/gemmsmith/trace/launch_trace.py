@@ -235,6 +235,25 @@ class Outline:
     stored: tuple[Box, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """What one PTX instruction cost in all simulated blocks: ``executed`` counts warps.
+
+    ``sectors`` are of global memory; ``wavefronts`` of shared memory, and ``conflicts`` those of them that bank
+    conflicts add.
+    """
+
+    position: int
+    ptx: str
+    file: str
+    line: int
+    caller: str = ""
+    executed: int = 0
+    sectors: int = 0
+    wavefronts: int = 0
+    conflicts: int = 0
+
+
 @dataclass(frozen=True)
 class SourceFile:
     """A source file, from which instructions come."""
@@ -273,6 +292,7 @@ class LaunchTrace:
     blocks: tuple[Outline, ...] = field(repr=False)
     granule: int = 4
     seconds: float = 0.0
+    counts: tuple[Counted, ...] = field(default=(), repr=False)
 
     @property
     def threads(self) -> int:

@@ -17,6 +17,7 @@ from gemmsmith.trace.launch_trace import (
     Access,
     Array,
     Box,
+    Counted,
     Event,
     Fed,
     Fragment,
@@ -52,7 +53,7 @@ def to_json(trace: LaunchTrace) -> dict[str, Any]:
         "fragments": [asdict(each) for each in trace.fragments], "fed": [asdict(each) for each in trace.fed],
         "phases": [asdict(each) for each in trace.phases],
         "snapshot": None if trace.snapshot is None else asdict(trace.snapshot),
-        "blocks": [asdict(each) for each in trace.blocks],
+        "blocks": [asdict(each) for each in trace.blocks], "counts": [asdict(each) for each in trace.counts],
     }  # fmt: skip
 
 
@@ -107,6 +108,7 @@ def from_json(data: Mapping[str, Any]) -> LaunchTrace:
                                                                 _tuples(data["snapshot"]["runs"])),
         blocks=tuple(Outline(tuple(each["block"]), boxes(each["loaded"]), boxes(each["stored"]))
                      for each in data["blocks"]),
+        counts=tuple(Counted(**each) for each in data.get("counts", ())),
     )  # fmt: skip
 
 

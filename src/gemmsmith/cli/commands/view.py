@@ -37,6 +37,10 @@ Viewed = Annotated[
     ),
 ]
 
+Other = Annotated[
+    str, typer.Argument(metavar="[OTHER]", help="A second kernel, to see side by side.", show_default=False)
+]
+
 
 @dataclass(frozen=True)
 class PageOptions(OptionGroup):
@@ -55,6 +59,7 @@ def command(
     options: KernelOptions,
     problem: ProblemOptions = _SHAPE,
     *,
+    other: Other = "",
     arguments: ArgumentOptions,
     block: BlockOptions,
     page: PageOptions,
@@ -66,14 +71,20 @@ def command(
 
     Writes one HTML file, drawn from what the simulator recorded of this launch.
     """
-    words = [kernel, *option_words(options, problem, arguments, block, target)]
+    named = [kernel, other] if other else [kernel]
+    words = [*named, *option_words(options, problem, arguments, block, target)]
     command_line = shlex.join(["gemmsmith", "view", *words])
-    if kernel.endswith((".json", ".json.gz")):
-        subject = ViewSubject(read_trace(kernel), gpu=target.model, command=command_line)
-    else:
-        found = trace_word(kernel, options, problem, arguments, target, cache, block.block)
-        subject = ViewSubject(found.trace, found.compiled, target.model, command_line)
-    path = page.out or Path(f"{_file_name(subject.trace.kernel)}.view.html")
+
+    def recorded(word: str, given: KernelOptions, beside: ViewSubject | None = None) -> ViewSubject:
+        if word.endswith((".json", ".json.gz")):
+            return ViewSubject(read_trace(word), None, target.model, command_line, beside)
+        found = trace_word(word, given, problem, arguments, target, cache, block.block)
+        return ViewSubject(found.trace, found.compiled, target.model, command_line, beside)
+
+    # Options that configure the first kernel may not exist in the second, which runs as it is.
+    subject = recorded(kernel, options, recorded(other, KernelOptions()) if other else None)
+    beside = f"-{subject.other.trace.kernel}" if subject.other is not None else ""
+    path = page.out or Path(f"{_file_name(subject.trace.kernel + beside)}.view.html")
     try:
         write_view(path, subject)
     except OSError as error:

@@ -44,6 +44,7 @@ def stylesheet() -> str:
         f"{inline('colours.css')}"
         f"@media (prefers-color-scheme: dark) {{ :root:not([data-theme=light]) {{ color-scheme: dark;\n{dark}}} }}\n"
         f":root[data-theme=dark] {{ color-scheme: dark;\n{dark}}}\n{_text('shell', 'view.css')}"
+        f"{_text('shell', 'code.css')}"
     )
 
 

@@ -6,7 +6,7 @@ from importlib import import_module
 
 from gemmsmith.report.view.model import ViewData, ViewSubject
 
-VIEWS = ("ownership", "access", "pipeline", "fragments")
+VIEWS = ("ownership", "access", "pipeline", "fragments", "grid", "occupancy", "code", "compare")
 
 
 def titles(subject: ViewSubject) -> dict[str, str]:

@@ -11,6 +11,7 @@ from gemmsmith.sim.operation import Lowered, Operation
 from gemmsmith.sim.shared_arrays import meant_arrays, plain_name
 from gemmsmith.sim.traits import Space
 from gemmsmith.trace.launch_trace import (
+    Counted,
     Event,
     Instruction,
     Kind,
@@ -64,7 +65,21 @@ def build_trace(
         fragments=tuple(replace(each, instruction=index[each.instruction]) for each in recorder.fragments.kept),
         fed=recorder.consumed.fed(), phases=tuple(recorder.phases), snapshot=recorder.snapshot,
         blocks=recorder.outlines.made(), granule=recorded.granule, seconds=recorded.seconds,
+        counts=_counts(recorded),
     )  # fmt: skip
+
+
+def _counts(recorded: Recorded) -> tuple[Counted, ...]:
+    """Every instruction that was executed, in program order, with its counts over all simulated blocks."""
+    if recorded.counters is None:
+        return ()
+    found = []
+    for operation, count in sorted(recorded.counters.items(), key=lambda pair: pair[0].position):
+        written = operation.instruction
+        found.append(Counted(operation.position, written.text, written.file, written.line, written.caller,
+                             int(count.executed), int(count.sectors), int(count.wavefronts),
+                             int(count.conflicts)))  # fmt: skip
+    return tuple(found)
 
 
 def _space(events: Mapping[int, tuple[Event, ...]], position: int) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 
 from gemmsmith.kernel.geometry import Geometry
 from gemmsmith.run.device import Launch
+from gemmsmith.sim.counters import Counters
 from gemmsmith.sim.device import LoadedPtx, SimDevice
 from gemmsmith.sim.memory_order import shared_between_threads
 from gemmsmith.sim.operation import Lowered
@@ -53,6 +54,7 @@ class Recorded:
     granule: int
     seconds: float
     widths: Mapping[int, int] = field(default_factory=dict)
+    counters: Counters | None = None
 
 
 class TracingDevice(SimDevice):
@@ -83,7 +85,8 @@ class TracingDevice(SimDevice):
         start = time.perf_counter()
         super().launch(loaded, launch, self._chosen(loaded, geometry, number) if blocks is None else blocks)
         self.recorded = Recorded(self.recorder, loaded, geometry, arrays, granule, time.perf_counter() - start,
-                                 dict(self.counters.widths) if self.counters is not None else {})  # fmt: skip
+                                 dict(self.counters.widths) if self.counters is not None else {},
+                                 self.counters)  # fmt: skip
         self.recorder = None
         self.trace_next = False
 

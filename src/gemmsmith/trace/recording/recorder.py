@@ -74,7 +74,10 @@ class LaunchRecorder(Recorder):
                 except MixedSpaces:
                     return  # comes again, one memory after the other
             if space is Space.GLOBAL and addresses is not None and addresses.size:
-                self._outline(machine, lanes, addresses.astype(np.int64), step.access.effect is not Effect.READ)
+                reached, stores = addresses.astype(np.int64), step.access.effect is not Effect.READ
+                self._outline(machine, lanes, reached, stores)
+                if step.access.width > self.provenance.granule:  # to the last byte of a vector
+                    self._outline(machine, lanes, reached + (step.access.width - 1), stores)
         mine = self._mine(machine, lanes)
         if mine is None:
             return
@@ -112,6 +115,7 @@ class LaunchRecorder(Recorder):
         if (size > 0).any():
             blocks = machine.wave.blocks[machine.block[lanes]]
             self.outlines.touch(blocks[size > 0], source[size > 0], stores=False)
+            self.outlines.touch(blocks[size > 0], (source + size - 1)[size > 0], stores=False)
         mine = self._mine(machine, lanes)
         if mine is None:
             return
