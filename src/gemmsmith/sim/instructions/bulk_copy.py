@@ -196,7 +196,7 @@ def _store(machine: Execution, operation: Operation[Transfer], form: Transfer, l
     if box is None:
         read, write = _read_shared(machine, source), _write_bytes(machine, values[0], at[0], form.reduce)
     else:
-        elements, inside = _elements(box, values)
+        elements, inside = box.written(*_elements(box, values), tuple(values[1 : 1 + box.rank]))
         each = np.repeat(source, CHUNK // box.itemsize) + np.tile(np.arange(0, CHUNK, box.itemsize), source.size)
         read = _read_shared(machine, each[inside], box.itemsize)
         write = _write_tensor(machine, box, elements[inside], form.reduce)
@@ -275,7 +275,7 @@ def _read_global(machine: Execution, box: Box | None, values: list[int], at: lis
     memory.gather(wanted, box.itemsize)
 
     def read() -> Array:
-        found = np.full(elements.size, box.outside, f"u{box.itemsize}").view(RAW[box.itemsize])
+        found = np.full(elements.size, box.fill(inside), f"u{box.itemsize}").view(RAW[box.itemsize])
         found[inside] = box.loaded(memory.gather(wanted, box.itemsize))
         return found.view(RAW[CHUNK])
 
@@ -322,11 +322,17 @@ def _write_tensor(
     machine: Execution, box: Box, wanted: Array, reduce: tuple[str, str] | None
 ) -> Callable[[Array], None]:
     """The element type of a reduction is in the map."""
-    return _write_global(machine, wanted, box.itemsize, reduce, np.dtype(box.map.dtype.numpy))
+    kind = np.dtype(box.map.dtype.numpy)
+    return _write_global(machine, wanted, box.itemsize, reduce, kind, box.map.dtype.name.endswith("_ftz"))
 
 
 def _write_global(
-    machine: Execution, wanted: Array, width: int, reduce: tuple[str, str] | None, kind: np.dtype[Any] | None
+    machine: Execution,
+    wanted: Array,
+    width: int,
+    reduce: tuple[str, str] | None,
+    kind: np.dtype[Any] | None,
+    flush: bool = False,
 ) -> Callable[[Array], None]:
     """What writes values to these addresses, or reduces those there with them. Faults are looked for now."""
     memory = machine.memory
@@ -337,7 +343,7 @@ def _write_global(
         if reduce is not None:
             assert kind is not None
             old = memory.gather(wanted, width).view(kind)
-            new = reduced(reduce[0], old, new.view(kind)).view(RAW[width])
+            new = reduced(reduce[0], old, new.view(kind), flush).view(RAW[width])
         memory.scatter(wanted, width, new)
 
     return write
