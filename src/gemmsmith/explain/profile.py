@@ -31,6 +31,7 @@ CONFLICTS = {
     "st": "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_st.sum",
     "ldgsts": "smsp__sass_l1tex_data_bank_conflicts_pipe_lsu_mem_shared_op_ldgsts.sum",
 }
+GMMA_WAVEFRONTS = "sm__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_gmma.sum"
 TENSOR = "sm__inst_executed_pipe_tensor.sum"
 FFMA = "smsp__sass_thread_inst_executed_op_ffma_pred_on.sum"
 WARPS = "smsp__warps_launched.sum"

@@ -29,7 +29,7 @@ from gemmsmith.sim.operation import Operation, Source
 from gemmsmith.sim.syntax import Address, Instruction, Operand, Sampled
 from gemmsmith.sim.tensor_box import CHUNK, SECTOR, Box, decoded
 from gemmsmith.sim.tile_origins import TileOrigins
-from gemmsmith.sim.traits import Access, Bundling, Counted, Effect, Mix, Profiled, Space
+from gemmsmith.sim.traits import Access, Bundling, Counted, Effect, Mix, Profiled, Quantity, Space
 from gemmsmith.sim.types import Array
 
 _MAP_BYTES = 128
@@ -393,6 +393,8 @@ def _lower_nothing(code: Lowering, i: Instruction, _: None) -> Draft[None]:
 # -- records ------------------------------------------------------------------------------------------
 
 _SPACES = {"to": "shared::cluster shared::cta global", "from": "global shared::cta"}
+_LOADS = {"to": "shared::cluster shared::cta", "from": "global shared::cta"}
+_STORES = {"to": "global", "from": "shared::cta"}
 _MODES = {
     "rank": "1d 2d 3d 4d 5d",
     "mode": "tile im2col im2col_no_offs",
@@ -404,9 +406,18 @@ _COMMON: dict[str, Any] = {
     "counts": Counted(Profiled(Mix.COPY)),
 }  # fmt: skip
 
+_TENSOR = "cp.async.bulk.tensor.rank.to.from.mode?.end!.multicast::cluster?.L2::cache_hint?"
+
+
+def _counted(name: str) -> Counted:
+    return Counted(Profiled(Mix.COPY, metrics=((name, Quantity.EXECUTED),)))
+
+
 RECORDS = (
-    Record("cp.async.bulk.tensor.rank.to.from.mode?.end!.multicast::cluster?.L2::cache_hint?",
-           where={**_SPACES, **_MODES}, decode=_decode, called="cp.async.bulk.tensor", **_COMMON),
+    Record(_TENSOR, where={**_LOADS, **_MODES}, decode=_decode, called="cp.async.bulk.tensor",
+           **{**_COMMON, "counts": _counted("smsp__inst_executed_op_tma_ld.sum")}),
+    Record(_TENSOR, where={**_STORES, **_MODES}, decode=_decode, called="cp.async.bulk.tensor",
+           **{**_COMMON, "counts": _counted("smsp__inst_executed_op_tma_st.sum")}),
     Record("cp.async.bulk.to.from.end!.multicast::cluster?.L2::cache_hint?",
            where={**_SPACES, "end": _MODES["end"]}, decode=_decode, called="cp.async.bulk", **_COMMON),
     Record("cp.reduce.async.bulk.tensor.rank.to.from.op.mode?.end!.L2::cache_hint?",
