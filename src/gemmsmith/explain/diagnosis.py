@@ -14,6 +14,7 @@ from gemmsmith.explain.occupancy import Waves, occupancy, waves
 from gemmsmith.explain.profile import REQUESTS, Profile, plain
 from gemmsmith.explain.roofline import Roofline, roofline
 from gemmsmith.gpus import GPU, rate_unit
+from gemmsmith.notebook_html import card, folded, listing, paragraph
 from gemmsmith.problem import ceil_div
 
 MODEL = (
@@ -22,6 +23,8 @@ MODEL = (
     "real kernel may be slower or faster."
 )
 
+IN_SHORT = "Times are predicted, not measured; counts are simulated."
+_WORTH = 1.005  # smaller gains are rounding
 _NAMES = {
     FMA: "the FMA pipe", ISSUE: "instruction issue", LSU: "the load/store pipe", L2: "L2", DRAM: "DRAM",
     LATENCY: "waiting for memory between barriers",
@@ -41,6 +44,13 @@ class Diagnosis:
     def bound(self) -> str:
         """The resource with the most cycles."""
         return self.case.estimate.bound
+
+    def _repr_html_(self) -> str:
+        """Its form in a notebook."""
+        advice = [f"{each.kind}: {each.sentence} {each.fix}" for each in self.findings if each.gain > _WORTH]
+        parts = [listing(self.sentences), folded("what to do, by estimated gain", listing(advice)),
+                 paragraph(IN_SHORT, small=True)]  # fmt: skip
+        return card(f"{self.case.profile.kernel} on {self.case.gpu.name}", parts)
 
 
 def diagnose(profile: Profile, sass: Sass, gpu: GPU) -> Diagnosis:

@@ -13,6 +13,7 @@ from gemmsmith.explain.crosscheck import Check
 from gemmsmith.explain.hopper_counts import TMA_SHARED, TensorWork
 from gemmsmith.explain.metrics import METRICS
 from gemmsmith.kernel.geometry import Geometry
+from gemmsmith.notebook_html import card, facts, folded, paragraph, table
 from gemmsmith.problem import Problem
 
 SECTOR = 32
@@ -32,6 +33,8 @@ CONFLICTS = {
     "ldgsts": "smsp__sass_l1tex_data_bank_conflicts_pipe_lsu_mem_shared_op_ldgsts.sum",
 }
 GMMA_WAVEFRONTS = "sm__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_gmma.sum"
+# The simulator's steps between asynchronous copies and the waits for them, summed over requests. The name is ours.
+FLIGHT = "copy_flight_steps"
 TENSOR = "sm__inst_executed_pipe_tensor.sum"
 FFMA = "smsp__sass_thread_inst_executed_op_ffma_pred_on.sum"
 WARPS = "smsp__warps_launched.sum"
@@ -140,6 +143,28 @@ class Profile:
     tensor_work: TensorWork | None = None
     pieces: int = 0
 
+    def _repr_html_(self) -> str:
+        """Its form in a notebook."""
+        used, geometry = self.resources, self.geometry
+        grid, block = ("×".join(map(str, each)) for each in (geometry.grid, geometry.block))
+        sampled = f"Counted from {self.sampled_blocks} simulated blocks, and scaled up." if self.sampled_blocks else ""
+        waves = [(name, self.wavefronts(op), self.value(CONFLICTS[op])) for name, op in _SHARED.items()]
+        parts = [
+            paragraph(f"{self.origin} on {self.device}" + (f", {self.problem}" if self.problem.flops else "")),
+            facts((("launch", f"grid {grid}, block {block}"),
+                   ("resources", f"{used.registers} registers, {used.static_smem + geometry.smem:,} B of shared memory, "
+                                 f"{used.spill_loads + used.spill_stores} B spilled"))),
+            table(("global memory", "requests", "sectors", "bytes used of 32"),
+                  [(name, _shown(self.requests(op)), _shown(self.sectors(op)), _shown(share, ".1f"))
+                   for name, op, share in zip(("loads", "stores"), ("ld", "st"), self.bytes_per_sector, strict=True)]),
+            table(("shared memory", "wavefronts", "bank conflicts"),
+                  [(name, _shown(count), _shown(conflicts)) for name, count, conflicts in waves if count > 0]),
+            folded("all counters", table((), [(m.title, _shown(self.value(m.name), ",.6g"), m.unit) for m in METRICS
+                                              if self.value(m.name) > 0])),
+            paragraph(sampled, small=True),
+        ]  # fmt: skip
+        return card(f"{self.kernel} {self.config}".rstrip(), parts)
+
     def value(self, name: str) -> float:
         """A metric's value; NaN if absent."""
         return dict(self.metrics).get(name, math.nan)
@@ -213,6 +238,13 @@ class Profile:
         """The largest relative error of any metric; 0 without sampling."""
         values = [error for _, error in self.errors]
         return math.nan if any(map(math.isnan, values)) else max(values, default=0.0)
+
+
+_SHARED = {"loads": "ld", "stores": "st", "cp.async": "ldgsts"}
+
+
+def _shown(value: float, form: str = ",.0f") -> str:
+    return "–" if math.isnan(value) else f"{value:{form}}"
 
 
 def _or_zero(value: float) -> float:

@@ -13,7 +13,7 @@ from gemmsmith.explain.crosscheck import cross_check
 from gemmsmith.explain.hopper_counts import is_tma, tensor_work, tma_counts
 from gemmsmith.explain.instruction_mix import machine_mix, simulated_mix
 from gemmsmith.explain.metrics import simulated
-from gemmsmith.explain.profile import REQUESTED, SECTOR, Line, Profile
+from gemmsmith.explain.profile import FLIGHT, REQUESTED, SECTOR, Line, Profile
 from gemmsmith.explain.sampling import Counted, count_launch
 from gemmsmith.explain.source_text import source_lines
 from gemmsmith.kernel.config import Config
@@ -67,9 +67,12 @@ def profile_of(
 
 
 def _bytes(counters: Counters) -> dict[str, int]:
-    """Bytes requested per space; for global memory also the distinct bytes, and those that the sectors can hold."""
+    """Bytes requested per space; for global memory also the distinct bytes, and those that the sectors can hold.
+
+    Besides, how long asynchronous copies were in flight.
+    """
     kinds = (f"{what}_{op}_bytes" for what in ("used", "packed") for op in ("load", "store"))
-    total = dict.fromkeys((*REQUESTED.values(), *kinds), 0)
+    total = dict.fromkeys((*REQUESTED.values(), *kinds, FLIGHT), 0)
     for operation, count in counters.items():
         if (access := operation.access) is None or is_tma(counters, operation.position):
             continue
@@ -83,6 +86,7 @@ def _bytes(counters: Counters) -> dict[str, int]:
             total[f"used_{op}_bytes"] += count.used
             total[f"packed_{op}_bytes"] += min(count.bytes, SECTOR * count.sectors)
             total["copied_bytes"] += count.bytes if access.effect is Effect.COPY else 0
+            total[FLIGHT] += count.flight
     return {**total, **tma_counts(counters)}
 
 

@@ -30,6 +30,7 @@ class Counts:
     """What one instruction did over a whole launch. Requests and executions are per warp.
 
     ``bytes`` are what lanes ask for, ``used`` the distinct ones among them within each request to global memory.
+    ``flight`` are the simulator's steps between an asynchronous copy and the wait for it.
     """
 
     executed: int = 0
@@ -41,6 +42,7 @@ class Counts:
     bytes: int = 0
     used: int = 0
     divergent: int = 0
+    flight: int = 0
 
     @property
     def conflicts(self) -> int:
@@ -98,6 +100,10 @@ class Counters:
             count = self._counts(operation)
             count.executed += warps
             count.threads += threads
+
+    def flew(self, operation: Operation[Any], steps: int) -> None:
+        """Copies of this operation have been waited for, so many steps after they were issued, summed over warps."""
+        self._counts(operation).flight += steps
 
     def diverged(self, state: WaveState, step: Bundle[Any], one: Lanes, other: Lanes) -> None:
         """A branch split these lanes; counts the warps that have lanes on both sides."""

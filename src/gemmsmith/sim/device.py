@@ -28,6 +28,7 @@ from gemmsmith.sim.memory import AccessFault, GlobalMemory
 from gemmsmith.sim.memory_order import shared_between_threads
 from gemmsmith.sim.operation import FILE_DTYPES, Lowered
 from gemmsmith.sim.ptx import parse, registers_at_launch
+from gemmsmith.sim.recorder import Recorder
 from gemmsmith.sim.schedule import Schedule, schedule_named
 from gemmsmith.sim.syntax import Entry
 from gemmsmith.sim.wave import Wave, by_cluster
@@ -82,9 +83,11 @@ class SimDevice:
         self.arch, self.timeout, self.moves_data = arch, timeout, moves_data
         self.variables: dict[str, dict[str, int]] = {}  # addresses by name, for each kernel that was loaded
         self.log = HazardLog() if hazards else None
+        self.first_look: FirstLook | None = None  # of the last launch, if it was watched for hazards
         self._notes_of_fault: tuple[str, ...] = ()  # of the launch that faulted last
         self.count = count
         self.counters: Counters | None = None
+        self.recorder: Recorder | None = None  # watches every launch from now on
         self.schedule = schedule or schedule_named("lockstep")
         self.mod32 = mod32
         self.memory = GlobalMemory()
@@ -205,6 +208,7 @@ class SimDevice:
                                   counters, deadline, look)  # fmt: skip
                 machine.prints = [] if isinstance(look, SecondLook) else self.prints  # the second look prints again
                 machine.moves_data = self.moves_data
+                machine.recorder = self.recorder
                 if self.garbage is not None or not self.moves_data:
                     machine.shared.data[:] = self.garbage or 0
                     machine.shared.check = False
@@ -227,6 +231,7 @@ class SimDevice:
         self.memory.keep_changes(True)
         try:
             log, first, schedule = HazardLog(), FirstLook(lowered, self.memory), deepcopy(self.schedule)
+            self.first_look = first
             try:
                 run(self.schedule, log, self.counters, first)
             except SimulationError:

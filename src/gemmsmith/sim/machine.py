@@ -174,6 +174,8 @@ class Machine(Stepper):
         traits = step.traits
         if self.counters is not None and traits.counts.executed is Executed.ARRIVED:
             self.counters.executed(self, step, group.lanes)
+        if self.recorder is not None and traits.flow in (Flow.BRANCH, Flow.EXIT):
+            self.recorder.executes(self, step, group.lanes)
         if traits.flow is Flow.BRANCH:
             return self._branch(step, group)
         if traits.flow is Flow.EXIT:

@@ -176,6 +176,8 @@ class MBarriers:
         if pending or self._bytes.get(place, 0):
             return
         self._store(place, expected, expected, phase + 1)
+        if self.machine.recorder is not None:
+            self.machine.recorder.completes(self.machine, place, phase)
         if place in self._released:
             released = self._released.pop(place)
             self._completed[place] = released.joined(self._completed.get(place, released))

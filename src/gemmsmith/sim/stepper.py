@@ -79,6 +79,8 @@ class Stepper(Execution):
             return
         if self.counters is not None and step.traits.counts.executed is Executed.GUARDED:
             self.counters.executed(self, step, active)
+        if self.recorder is not None:
+            self.recorder.executes(self, step, active)
         if self.registers is not None and not step.traits.called.startswith("wgmma"):
             self.registers.watch(step, active)
         try:
@@ -172,6 +174,8 @@ class Stepper(Execution):
 
     def arrive(self, step: Bundle[Any], lanes: Lanes) -> None:
         """Lanes reach an instruction at which they wait."""
+        if self.recorder is not None:
+            self.recorder.arrives(self, step, lanes)
         try:
             step.detail.arrive(self, step, lanes)
         except AccessFault as fault:

@@ -109,6 +109,25 @@ def _lower(code: Lowering, i: Instruction, form: Transfer) -> Draft[Transfer]:
                  Access(Space.SHARED, effect, CHUNK, 4, 0))  # fmt: skip
 
 
+@dataclass(frozen=True)
+class BulkSource:
+    """The global side of a copy: the box at coordinates, innermost first, or bytes at an address.
+
+    ``shared``: the address is of another block's shared memory.
+    """
+
+    box: Box | None
+    at: tuple[int, ...]
+    address: int
+    shared: bool
+
+    def elements(self) -> tuple[Array, Array] | None:
+        """(addresses, whether they are in the tensor) of the box's elements; None for plain bytes."""
+        if self.box is None:
+            return None
+        return self.box.elements(self.at[: self.box.rank], self.at[self.box.rank :])
+
+
 # -- execution ----------------------------------------------------------------------------------------
 
 
@@ -152,6 +171,9 @@ def _one(
         return
     targets = [_shared_index(machine, block, at[0], box, nbytes) for block in _blocks(machine, lane, at[0], mask)]
     barriers = np.array([_barrier_index(machine, block, barrier) for block in counting])
+    if machine.recorder is not None:
+        source = BulkSource(box, tuple(values[1:]), 0 if box is not None else at[1], form.from_shared)
+        machine.recorder.bulk_load(machine, operation, lane, targets, barriers, nbytes, source)
     if form.from_shared:
         read = _read_shared(machine, _shared_index(machine, int(machine.block[lane]), at[1], None, nbytes))
     else:
@@ -193,6 +215,9 @@ def _store(machine: Execution, operation: Operation[Transfer], form: Transfer, l
     """A copy out of shared memory. Elements outside the tensor are neither read nor written."""
     copies = machine.unit(BulkCopies)
     source = _shared_index(machine, int(machine.block[lane]), at[-1], box, nbytes)
+    if machine.recorder is not None:
+        target = BulkSource(box, tuple(values[1:]), 0 if box is not None else at[0], False)
+        machine.recorder.bulk_store(machine, operation, lane, source, nbytes, target)
     if box is None:
         read, write = _read_shared(machine, source), _write_bytes(machine, values[0], at[0], form.reduce)
     else:

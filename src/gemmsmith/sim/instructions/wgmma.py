@@ -179,6 +179,8 @@ def _multiply(machine: Execution, step: Bundle[Product], lanes: Lanes) -> None:
         warps = chosen[::WARP] // WARP
         _touch(machine, step, mine[chosen][::WARP], None if of_a is None else of_a[warps], of_b[warps], by)
 
+    if machine.recorder is not None:
+        machine.recorder.multiplies(machine, step, lanes, of_a, of_b)
     machine.unit(WgmmaRegisters).issue(step, lanes)
     if machine.shadow is not None:
         _look(machine, step, mine[::WARP], of_a, of_b)
