@@ -32,6 +32,7 @@ CONFLICTS = {
     "st": "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_st.sum",
     "ldgsts": "smsp__sass_l1tex_data_bank_conflicts_pipe_lsu_mem_shared_op_ldgsts.sum",
 }
+GMMA_WAVEFRONTS = "sm__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_gmma.sum"
 # The simulator's steps between asynchronous copies and the waits for them, summed over requests. The name is ours.
 FLIGHT = "copy_flight_steps"
 TENSOR = "sm__inst_executed_pipe_tensor.sum"
