@@ -221,6 +221,8 @@ def test_a_step_starts_from_what_an_earlier_file_left_to_do() -> None:
     assert story.limit.startswith("Bound by")
     assert narrative(model, model.rungs[0], None).next is model.rungs[1]
     assert narrative(model, model.rungs[0], None).problem == ""
+    assert narrative(model, model.rungs[1], model.rungs[2]).left_by is model.rungs[0], "the file that names it"
+    assert narrative(model, model.rungs[2], model.rungs[1]).left_by is model.rungs[1], "no file here names it"
 
 
 def test_every_rung_is_in_one_chapter() -> None:
