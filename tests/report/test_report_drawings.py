@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from gemmsmith.report.drawings.pipeline import pipeline
 from gemmsmith.report.drawings.regions import pattern, regions
 from gemmsmith.report.drawings.shape import Shape, shape_of, values_of
 from gemmsmith.report.drawings.tiles import tiles
+from gemmsmith.report.drawings.together import together
 from gemmsmith.report.figures.step import counters_that_moved, speed_step
 from gemmsmith.report.figures.sweep_words import fixed_words, title_in_words
 from gemmsmith.report.narrative import narrative
@@ -154,6 +156,28 @@ def test_a_stage_is_overwritten_only_after_it_was_multiplied(stages: int) -> Non
             assert start["multiply", tile - stages] < x, "and into a stage that has been read"
     assert {int(words[4]) for words, _ in boxes} == set(range(stages))
     assert pipeline(rung("naive"), "x") is None, "no k-tiles"
+
+
+def test_a_cluster_loads_each_part_of_a_and_b_once() -> None:
+    for down, along in ((2, 1), (1, 2), (2, 2), (1, 4)):
+        chart = together(tensor(wgmma=True, config=f"BM=128,BN=256,CLUSTER_M={down},CLUSTER_N={along}"), "x")
+        assert chart is not None
+        assert len(chart.table.rows) == down * along
+        boxes = [(n.one("title").text, [n.number(k) for k in ("x", "y", "width", "height")])
+                 for n in read(chart.narrow).all("rect", "mark")]  # fmt: skip
+        tiles_, a, b = ([box for words, box in boxes if words.endswith(end)] for end in ("of C", "of A", "of B"))
+        assert sum(w * h for *_, w, h in a) == pytest.approx(a[0][2] * down * tiles_[0][3], rel=0.01), "all of A, once"
+        assert sum(w * h for *_, w, h in b) == pytest.approx(b[0][3] * along * tiles_[0][2], rel=0.01), "all of B, once"
+    assert together(rung("warp_tile"), "x") is None
+
+
+def test_blocks_that_divide_k_cover_it() -> None:
+    chart = together(tensor(wgmma=True, config="BM=64,BN=32,SPLIT=4"), "x")
+    assert chart is not None
+    assert chart.table.rows[-1] == ("3", "3/4 to 4/4", "48 to 63")
+    parts = [n for n in read(chart.narrow).all("rect", "mark") if "of K" in n.one("title").text]
+    ends = [(n.number("x"), n.number("x") + n.number("width")) for n in parts]
+    assert all(one[1] == pytest.approx(other[0], abs=0.02) for one, other in pairwise(ends))
 
 
 def test_the_costliest_access_shows_what_a_warp_touches() -> None:
