@@ -141,6 +141,11 @@ def test_a_rung_that_was_not_simulated_is_drawn_from_its_configuration() -> None
     assert "consumer warpgroup 1" in [n.one("title").text for n in read(chart.narrow).all(class_="mark")]
     assert chart.origins == ("compiler",)
     assert tiles(replace(blind, config=""), "x") is None
+    deep = tiles(tensor(wgmma=True, config="BM=64,BN=32,STAGES=8,CONSUMERS=1"), "x")
+    assert deep is not None
+    assert deep.caption.endswith("One consumer warpgroup multiplies all 64 rows.")
+    drawn = [n.one("title").text for n in read(deep.narrow).all(class_="mark")]
+    assert "k-tile 0 of A: 64 × 64" in drawn, "a k-tile deeper than what is drawn of k"
 
 
 @pytest.mark.parametrize("stages", [1, 2, 3, 4, 8])
