@@ -26,6 +26,12 @@ COMMANDS = {
         CommandEntry("show", _LADDER, "Show a kernel: its idea, parameters and resources, or its source, PTX or SASS."),
         CommandEntry("climb", _LADDER, "Climb the ladder: verify every rung, count what it does, time it on a GPU."),
         CommandEntry("report", _LADDER, "Write the page from recorded timings and simulated counts."),
+        CommandEntry("learn", _LADDER, "Learn by mending kernels: ten tasks with goals, hints and grades."),
+        CommandEntry(
+            "worklogs",
+            _LADDER,
+            "Show published ladders beside ours, and run what they claim.",
+        ),
         CommandEntry("check", _VERIFY, "Check your own kernels: compile them, simulate them under several schedules."),
         CommandEntry("run", _VERIFY, "Run a kernel once and verify the result."),
         CommandEntry("verify", _VERIFY, "Verify kernels at tile edges, with special values, scalars and strides."),

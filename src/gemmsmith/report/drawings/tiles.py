@@ -35,7 +35,7 @@ def tiles(rung: Rung, anchor: str) -> Chart | None:
         words.append("Each thread reads its row of A and its column of B itself.")
     if own:
         words.append(f"Its {own.threads} threads form {warps} warp{'s' * (warps != 1)}; one thread writes "
-                     f"{outputs} output{'s' * (outputs != 1)} (outlined: thread 0).")  # fmt: skip
+                     f"{outputs} output{'s' * (outputs != 1)} (outlined: thread {_first(own)}).")  # fmt: skip
     elif shape.consumers:
         words.append(_warpgroups(shape))
     rows = [("tile of C", f"{shape.bm} × {shape.bn}"), ("k-tile of A", f"{shape.bm} × {shape.bk}"),
@@ -62,7 +62,12 @@ def _warpgroups(shape: Shape) -> str:
 
 
 def _outputs(own: Owners | None) -> int:
-    return int((own.thread == 0).sum()) if own else 0
+    return int((own.thread == _first(own)).sum()) if own else 0
+
+
+def _first(own: Owners) -> int:
+    """The first thread that writes: those before it may only load."""
+    return int(own.thread[own.thread >= 0].min())
 
 
 def _operands(shape: Shape) -> Drawing:
@@ -101,7 +106,7 @@ def _operands(shape: Shape) -> Drawing:
 
 
 def _warps(own: Owners) -> Drawing:
-    """The tile by warp; the outputs of thread 0 are outlined."""
+    """The tile by warp; the outputs of the first thread are outlined."""
     warp = np.where(own.thread >= 0, own.thread // _WARP, -1)
     found = regions(warp)
     shown = warp if len(found) <= _MOST else warp[:_WARP, : 2 * _WARP]
@@ -114,22 +119,24 @@ def _warps(own: Owners) -> Drawing:
         if one.cols * unit > 26 and one.rows * unit > 16:
             parts.append(text((one.col + one.cols / 2) * unit, 24 + (one.row + one.rows / 2) * unit + 4,
                               str(one.label), f"on-bar s{one.label % SERIES + 1}", "middle"))  # fmt: skip
-    mine = np.where(own.thread[: shown.shape[0], : shown.shape[1]] == 0, 0, -1)
+    first = _first(own)
+    mine = np.where(own.thread[: shown.shape[0], : shown.shape[1]] == first, 0, -1)
     for one in regions(mine)[:_MOST]:
         parts.append(rect(one.col * unit, 24 + one.row * unit, max(one.cols * unit, 2.5), max(one.rows * unit, 2.5),
-                          "thread-zero", "thread 0"))  # fmt: skip
+                          "thread-zero", f"thread {first}"))  # fmt: skip
     return Drawing(join(*parts), 24 + shown.shape[0] * unit + 8)
 
 
 def _lanes(own: Owners) -> Drawing:
-    """The outputs of warp 0 by lane: light is lane 0, dark is lane 31."""
-    lanes = np.where((own.thread >= 0) & (own.thread < _WARP), own.thread, -1)
+    """The outputs of the first warp that writes, by lane: light is lane 0, dark is lane 31."""
+    warp = _first(own) // _WARP
+    lanes = np.where(own.thread // _WARP == warp, own.thread % _WARP, -1)
     rows, cols = np.flatnonzero((lanes >= 0).any(axis=1)), np.flatnonzero((lanes >= 0).any(axis=0))
     box = lanes[rows[0] : rows[-1] + 1, cols[0] : cols[-1] + 1]
     part = pattern(box)
     unit = min(_SIDE / max(part.shape), 22.0)
     whole = part.shape == box.shape
-    title = f"warp 0: {part.shape[0]} × {part.shape[1]} outputs, by lane"
+    title = f"warp {warp}: {part.shape[0]} × {part.shape[1]} outputs, by lane"
     parts = [text(0, 12, title, "axis")]
     for one in regions(part)[:_MOST]:
         step = one.label * (SHADES - 1) // (_WARP - 1)

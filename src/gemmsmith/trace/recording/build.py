@@ -40,8 +40,8 @@ def build_trace(
                   | {fragment.instruction for fragment in recorder.fragments.kept})  # fmt: skip
     index = {position: n for n, position in enumerate(used)}
     meant, costs = lowered.fact(meant_arrays), Costs(recorder.patterns)
-    instructions = tuple(_instruction(lowered.operations[p], recorded.widths, meant, events_of) for p, events_of in
-                         ((p, _space(events, p)) for p in used))  # fmt: skip
+    spaces = _spaces(events)
+    instructions = tuple(_instruction(lowered.operations[p], recorded.widths, meant, spaces.get(p, "")) for p in used)
 
     def finished(event: Event) -> Event:
         at = index[event.instruction]
@@ -82,13 +82,10 @@ def _counts(recorded: Recorded) -> tuple[Counted, ...]:
     return tuple(found)
 
 
-def _space(events: Mapping[int, tuple[Event, ...]], position: int) -> str:
-    """The memory that an instruction reached; '' if it has no access."""
-    for some in events.values():
-        for event in some:
-            if event.instruction == position:
-                return event.access.space if event.access is not None else ""
-    return ""
+def _spaces(events: Mapping[int, tuple[Event, ...]]) -> dict[int, str]:
+    """The memory that each instruction reached, by position."""
+    return {event.instruction: event.access.space for some in events.values() for event in some
+            if event.access is not None}  # fmt: skip
 
 
 def _instruction(operation: Operation[Any], widths: Mapping[int, int], meant: Mapping[int, Any],

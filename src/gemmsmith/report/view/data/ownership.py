@@ -60,7 +60,7 @@ def _notice(trace: LaunchTrace, maps: dict[str, NDArray[Any]], out: Array) -> st
         thread = int(owners[0])
         rows, columns = len(of_a.sets[of_a.by_thread[thread]][0]), len(of_b.sets[of_b.by_thread[thread]][1])
         text += (f" A thread combines {rows} row{'s' * (rows > 1)} of {a.name} with {columns} "
-                 f"column{'s' * (columns > 1)} of {b.name}: in each step of k, {rows * columns} multiply-adds for "
+                 f"column{'s' * (columns > 1)} of {b.name}: in each step of k, {_count(rows * columns, 'multiply-add')} for "
                  f"{rows + columns} elements.")  # fmt: skip
     if len(maps) == 2:
         text += " The threads exchange their results through shared memory before they store them: see both."

@@ -58,13 +58,23 @@ const GS = (() => {
     probe.remove();
     return found;
   };
-  const forgetColours = () => { known = new Map(); };
+  let epoch = 0;
+  const forgetColours = () => { known = new Map(); mixed = new Map(); epoch += 1; };
   /** A colour between two others, as CSS; share 0 is the first. */
+  let mixed = new Map();
   const mix = (one, other, share) => {
+    const key = `${one}${other}${share}`;
+    if (!mixed.has(key)) mixed.set(key, between(one, other, share));
+    return mixed.get(key);
+  };
+  const between = (one, other, share) => {
     const parts = (text) => (text.match(/[\d.]+/g) || []).slice(0, 3).map(Number);
     const a = parts(one), b = parts(other);
     return `rgb(${a.map((x, i) => Math.round(x + (b[i] - x) * share)).join(" ")})`;
   };
+  let family = "";
+  /** A canvas font of this size in pixels. */
+  const font = (size, weight = 400) => { family = family || getComputedStyle(document.body).fontFamily; return `${weight} ${size}px ${family}`; };
   /** Eight colours that can be told apart, then again from the first. */
   const series = (n) => colour(`s${(n % 8) + 1}`);
 
@@ -87,12 +97,27 @@ const GS = (() => {
       }
       context.setTransform(ratio, 0, 0, ratio, 0, 0);
       context.clearRect(0, 0, width, height);
-      context.font = `12px ${getComputedStyle(document.body).fontFamily}`;
+      context.font = font(12);
       options.paint(context, width, height);
+    };
+    /** @type {Map<string, {key: string, node: HTMLCanvasElement}>} */
+    const layers = new Map();
+    /** Paints what seldom changes: again only when `key`, the size or the colours have changed. */
+    const layer = (name, key, paint) => {
+      const whole = `${key}/${node.width}/${node.height}/${epoch}`, kept = layers.get(name);
+      if (!kept || kept.key !== whole) {
+        const made = kept ? kept.node : document.createElement("canvas"), inner = /** @type {CanvasRenderingContext2D} */ (made.getContext("2d")), ratio = devicePixelRatio || 1;
+        made.width = node.width; made.height = node.height;
+        inner.setTransform(ratio, 0, 0, ratio, 0, 0);
+        inner.font = context.font;
+        paint(inner, width, height);
+        layers.set(name, { key: whole, node: made });
+      }
+      context.drawImage(/** @type {any} */ (layers.get(name)).node, 0, 0, width, height);
     };
     /** Where a pointer event is, in CSS pixels of the canvas. */
     const at = (event) => { const box = node.getBoundingClientRect(); return [event.clientX - box.left, event.clientY - box.top]; };
-    return { node, draw, at, get width() { return width; }, get height() { return height; } };
+    return { node, draw, at, layer, get width() { return width; }, get height() { return height; } };
   };
 
   /** A small text beside the pointer; '' hides it. */
@@ -108,6 +133,8 @@ const GS = (() => {
     tip.style.top = `${under + box.height > innerHeight ? event.clientY - box.height - 10 : under}px`;
   };
 
+  /** Calls `make` when `key` or the colours have changed, and puts what it returns into `node`. */
+  const refill = (node, key, make) => { const whole = `${key}/${epoch}`; if (node.dataset.key !== whole) { node.dataset.key = whole; node.replaceChildren(...[make()].flat()); } };
   /** A list of colour and meaning; each entry is [CSS colour, text]. */
   const legend = (entries) => el("ul", { class: "legend" }, entries.map(([c, text]) => el("li", {}, el("i", { style: { "--c": c } }), text)));
   /** A labelled choice; entries are [value, text]. */
@@ -126,5 +153,5 @@ const GS = (() => {
   const hex = (n) => `0x${n.toString(16)}`;
   const plural = (n, word, more = `${word}s`) => `${n.toLocaleString("en-US")} ${n === 1 ? word : more}`;
 
-  return { views, register: (/** @type {View} */ view) => { views.set(view.name, view); }, el, svg, colour, forgetColours, mix, series, canvas, showTip, legend, choice, unpack, rangeText, bytes, hex, plural };
+  return { views, register: (/** @type {View} */ view) => { views.set(view.name, view); }, el, svg, colour, forgetColours, mix, font, series, canvas, showTip, refill, legend, choice, unpack, rangeText, bytes, hex, plural };
 })();

@@ -62,7 +62,7 @@
       return [...found.entries()].sort((a, b) => a[0] - b[0]);
     };
     const MOST = 34;
-    /** @type {{x: number, y: number, w: number, h: number, text: string}[]} */
+    /** @type {{x: number, y: number, w: number, h: number, text: () => string}[]} */
     let spots = [];
     const fit = (c, text, room) => { let shown = text; while (shown.length > 2 && c.measureText(shown).width > room) shown = `${shown.slice(0, -2)}…`; return shown; };
     const heading = 34;
@@ -77,7 +77,7 @@
         c.fillRect(x + 0.5, 3, s - 1, 18);
         c.fillStyle = on ? colour("on-series") : colour("soft");
         if (s > 11) c.fillText(`${lane}`, x + s / 2, 16);
-        spots.push({ x, y: 3, w: s, h: 18, text: on ? `lane ${lane}: ${one.space === "global" ? name(at) || GS.hex(at) : `shared byte ${at}${elementOf(one, lane) ? `, holds ${elementOf(one, lane)}` : ""}`}` : `lane ${lane} takes no part` });
+        spots.push({ x, y: 3, w: s, h: 18, text: () => (on ? `lane ${lane}: ${one.space === "global" ? name(at) || GS.hex(at) : `shared byte ${at}${elementOf(one, lane) ? `, holds ${elementOf(one, lane)}` : ""}`}` : `lane ${lane} takes no part`) });
       });
       c.textAlign = "left";
     };
@@ -101,7 +101,7 @@
           c.strokeStyle = on ? colour("bad") : colour("grid-strong");
           c.lineWidth = 1;
           c.strokeRect(x + 0.5, y + 0.5, 8 * s - 1, h - 1);
-          spots.push({ x, y, w: 8 * s, h, text: `sector of 32 bytes${name(line * 128 + sector * 32) ? ` from ${name(line * 128 + sector * 32)}` : ""}: ${on ? "moved" : "not moved"}` });
+          spots.push({ x, y, w: 8 * s, h, text: () => `sector of 32 bytes${name(line * 128 + sector * 32) ? ` from ${name(line * 128 + sector * 32)}` : ""}: ${on ? "moved" : "not moved"}` });
         }
         for (const [word, lanes] of words) {
           const here = lanes.filter((lane) => lane < step);
@@ -113,7 +113,7 @@
           c.textAlign = "center";
           if (s > 13) c.fillText(here.length > 1 ? `${here.length}×` : `${here[0]}`, x + s / 2, y + h / 2 + 4);
           c.textAlign = "left";
-          spots.push({ x, y, w: s, h, text: `${name(line * 128 + word * 4) || GS.hex(line * 128 + word * 4)}: ${here.length > 1 ? `lanes ${here.join(", ")}` : `lane ${here[0]}`}` });
+          spots.push({ x, y, w: s, h, text: () => `${name(line * 128 + word * 4) || GS.hex(line * 128 + word * 4)}: ${here.length > 1 ? `lanes ${here.join(", ")}` : `lane ${here[0]}`}` });
         }
         const mine = [...words].find(([, lanes]) => lanes.includes(now));
         if (mine && step < 32) {
@@ -155,7 +155,7 @@
         c.fillStyle = clash ? colour("bad") : colour("soft");
         if (s > 11) c.fillText(`${bank}`, x0 + (bank + 0.5) * s, heading + 4);
         if (clash) { c.fillStyle = mix(colour("bad-soft"), colour("card"), 0.2); c.fillRect(x0 + bank * s, heading + 8, s, rows.length * (h + 2)); }
-        spots.push({ x: x0 + bank * s, y: 24, w: s, h: 16, text: `bank ${bank}: ${busy ? `busy in ${GS.plural(busy, "wavefront")}` : "idle"}` });
+        spots.push({ x: x0 + bank * s, y: 24, w: s, h: 16, text: () => `bank ${bank}: ${busy ? `busy in ${GS.plural(busy, "wavefront")}` : "idle"}` });
       }
       c.textAlign = "left";
       if (x0 > 60) { c.fillStyle = colour("soft"); c.fillText("bank", x0 - 30, heading + 4); }
@@ -168,7 +168,7 @@
           const x = x0 + bank * s, word = row * WORDS + bank, address = heldAt(word * 4), served = waveOf.get(word);
           c.fillStyle = tint(address) || colour("sunk");
           c.fillRect(x + 0.5, y, s - 1, h);
-          const what = `shared byte ${word * 4}, bank ${bank}${address ? `: ${name(address)}` : ""}`;
+          const what = () => `shared byte ${word * 4}, bank ${bank}${address ? `: ${name(address)}` : ""}`;
           if (served) {
             const [wave] = served[0], now = all || wave === step, done = !all && wave < step;
             c.fillStyle = now ? series(wave) : done ? mix(series(wave), colour("card"), 0.55) : "transparent";
@@ -181,7 +181,7 @@
             const lanes = [...new Set(served.map(([, lane]) => lane))];
             if (s > 13) c.fillText(lanes.length > 1 && s < 26 ? `${lanes.length}×` : lanes.length > 2 ? `${lanes.length}×` : lanes.join(","), x + s / 2, y + h / 2 + 4);
             c.textAlign = "left";
-            spots.push({ x, y, w: s, h, text: `${what}\nwavefront ${wave + 1}, lane${lanes.length > 1 ? "s" : ""} ${lanes.join(", ")}` });
+            spots.push({ x, y, w: s, h, text: () => `${what()}\nwavefront ${wave + 1}, lane${lanes.length > 1 ? "s" : ""} ${lanes.join(", ")}` });
           } else spots.push({ x, y, w: s, h, text: what });
         }
       });
@@ -190,13 +190,13 @@
     const height = (w) => { const one = example(), h = rowHeight(w); return one.space === "global" ? heading + Math.min(MOST + 1, linesOf(one).length) * (h + 3) + 8 : heading + 12 + rowsOf(one).length * (h + 2) + 6; };
     const drawing = GS.canvas({ label: "the lanes of the warp and the memory they access", height, paint: (c, w) => {
       spots = [];
-      c.font = `11px ${getComputedStyle(document.body).fontFamily}`;
+      c.font = GS.font(11);
       const one = example(), step = host.player.step;
       tintWidth = Math.max(1, Math.round(chunk / page.granule / (by === "column" ? 1 : chunk / page.granule)));
       if (one.space === "global") paintGlobal(c, w, one, step); else paintShared(c, w, one, step);
     } });
     const spotAt = (event) => { const [x, y] = drawing.at(event); for (let n = spots.length - 1; n >= 0; n -= 1) { const s = spots[n]; if (x >= s.x && x < s.x + s.w && y >= s.y && y < s.y + s.h) return n; } return -1; };
-    drawing.node.addEventListener("pointermove", (event) => { const n = spotAt(event); GS.showTip(event, n < 0 ? "" : spots[n].text); if (n !== under) { under = n; host.say(n < 0 ? "" : spots[n].text.replace("\n", ", ")); } });
+    drawing.node.addEventListener("pointermove", (event) => { const n = spotAt(event); GS.showTip(event, n < 0 ? "" : spots[n].text()); if (n !== under) { under = n; host.say(n < 0 ? "" : spots[n].text().replace("\n", ", ")); } });
     drawing.node.addEventListener("pointerleave", (event) => { GS.showTip(event, ""); under = -1; host.say(""); });
 
     const facts = () => {
@@ -230,12 +230,12 @@
       },
       draw: () => {
         const one = access(), shared = example().space === "shared";
-        source.replaceChildren(el("b", {}, `${one.file}:${one.line}  `), page.lines[`${one.file}:${one.line}`] || "", el("br"), el("span", { class: "soft" }, page.instructions[one.instruction][0]), ...(one.caller ? [el("br"), el("span", { class: "soft" }, `called at ${one.caller}  ${page.lines[one.caller] || ""}`)] : []));
-        numbers.textContent = facts();
+        GS.refill(source, `${which}`, () => [el("b", {}, `${one.file}:${one.line}  `), page.lines[`${one.file}:${one.line}`] || "", el("br"), el("span", { class: "soft ptx" }, page.instructions[one.instruction][0]), ...(one.caller ? [el("br"), el("span", { class: "soft" }, `called at ${one.caller}  ${page.lines[one.caller] || ""}`)] : [])]);
+        GS.refill(numbers, `${which}/${execution}`, facts);
         tints.node.hidden = !shared || !data.runs.length;
-        legend.replaceChildren(shared
-          ? GS.legend([...example().waves.slice(0, 8).map((_, n) => [series(n), `${access().side ? "group" : "wavefront"} ${n + 1}`]), ...(example().wavefronts > example().groups ? [[colour("bad-soft"), "bank in conflict"]] : []), ...(data.runs.length ? [[mix(series(2), colour("card"), 0.62), `pale: what lies there, by ${by}`]] : [])])
-          : GS.legend([[laneColour(0), "lane 0"], [laneColour(16), "lane 16"], [laneColour(31), "lane 31"], [colour("bad-soft"), "moved, not used"], [colour("card"), "not moved"]]));
+        GS.refill(legend, `${which}/${execution}/${by}`, () => (shared
+          ? GS.legend([...example().waves.slice(0, 8).map((_, n) => [series(n), `${one.side ? "group" : "wavefront"} ${n + 1}`]), ...(example().wavefronts > example().groups ? [[colour("bad-soft"), "bank in conflict"]] : []), ...(data.runs.length ? [[mix(series(2), colour("card"), 0.62), `pale: what lies there, by ${by}`]] : [])])
+          : GS.legend([[laneColour(0), "lane 0"], [laneColour(16), "lane 16"], [laneColour(31), "lane 31"], [colour("bad-soft"), "moved, not used"], [colour("card"), "not moved"]])));
         drawing.draw();
       },
     };

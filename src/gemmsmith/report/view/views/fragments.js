@@ -62,7 +62,7 @@
     const loadHeight = (w, one) => Math.ceil(one.matrices / across(w, one)) * (loadSize(w, one) * 8 + 34) + 6;
     const matrices = GS.canvas({ label: "the matrices, with the lane that holds each element", height: (w) => (item().kind === "product" ? productHeight(w, item().one) : loadHeight(w, item().one)), paint: (c, w) => {
       spots = [];
-      c.font = `11px ${getComputedStyle(document.body).fontFamily}`;
+      c.font = GS.font(11);
       if (item().kind === "product") paintProduct(c, w, item().one); else paintLoad(c, w, item().one);
     } });
 
@@ -93,7 +93,7 @@
     const memory = GS.canvas({ label: "where in shared memory the elements come from, by bank", height: () => Math.min(MOST, lines().length) * high + 26, paint: (c, w) => {
       memorySpots = [];
       const s = size(w), x0 = left(w), who = selected(), fed = feeding();
-      c.font = `10px ${getComputedStyle(document.body).fontFamily}`;
+      c.font = GS.font(10);
       c.fillStyle = colour("soft");
       c.textAlign = "center";
       for (let bank = 0; bank < WORDS; bank += 1) if (s > 14 || bank % 4 === 0) c.fillText(`${bank}`, x0 + (bank + 0.5) * s, 11);
@@ -109,7 +109,7 @@
           const k = value.letter === "B" ? Math.floor(value.numbers[0] / item().one.columns) : value.letter === "A" ? value.numbers[0] % item().one.depth : value.numbers[0] % 8;
           c.fillStyle = mine ? colour("pick") : holder >= 0 ? mix(laneColour(holder % 32), colour("card"), 0.35) : mix(base, colour("card"), fed.has(word) ? 0.05 : 0.45 + 0.25 * ((k >> 3) & 1));
           c.fillRect(x, y, s - 1, high - 2);
-          if (s > 15 && holder >= 0) { c.fillStyle = mine ? "#111" : colour("ink"); c.textAlign = "center"; c.fillText(value.holders.size > 1 ? `${value.holders.size}×` : `${holder % 32}`, x + s / 2, y + 10); c.textAlign = "left"; }
+          if (s > 17 && holder >= 0) { c.fillStyle = mine ? "#111" : colour("ink"); c.textAlign = "center"; c.fillText(value.holders.size > 1 ? `${value.holders.size}×` : `${holder % 32}`, x + s / 2, y + 10); c.textAlign = "left"; }
           memorySpots.push({ x, y, w: s, h: high, who: holder, text: `shared byte ${word * 4}, bank ${bank}\n${value.numbers.slice(0, 4).map((m) => elementName(value.operand, m)).filter(Boolean).join(", ") || value.letter}` });
         }
       });
@@ -148,13 +148,13 @@
       },
       draw: () => {
         const { kind, one } = item(), [ptx, , file, line] = page.instructions[one.instruction], key = `${file}:${line}`;
-        source.replaceChildren(el("b", {}, `${key}  `), page.lines[key] || "", el("br"), el("span", { class: "soft" }, ptx.length > 170 ? `${ptx.slice(0, 168)}…` : ptx));
+        source.replaceChildren(el("b", {}, `${key}  `), page.lines[key] || "", el("br"), el("span", { class: "soft ptx" }, ptx.length > 170 ? `${ptx.slice(0, 168)}…` : ptx));
         memoryCard.hidden = words.size === 0;
         memoryCard.classList.toggle("full", kind === "product" && one.columns > 32);
         const swizzle = kind === "product" && one.swizzle ? `, swizzled by ${one.swizzle} bytes` : "";
         memoryTitle.textContent = `Where it comes from: shared memory by bank${swizzle}`;
         const inShared = kind === "product" && one.b.held[0] < 0;
-        legend.replaceChildren(GS.legend([[colour("pick"), "held by the chosen lane"], [laneColour(0), "lanes 0–3"], [laneColour(4), "lanes 4–7"], [laneColour(28), "lanes 28–31"], ...(inShared ? [[colour("a"), "rows of A that it uses"], [colour("b"), "columns of B that it uses"]] : [])]));
+        GS.refill(legend, `${chosen}`, () => GS.legend([[colour("pick"), "held by the chosen lane"], [laneColour(0), "lanes 0–3"], [laneColour(4), "lanes 4–7"], [laneColour(28), "lanes 28–31"], ...(inShared ? [[colour("a"), "rows of A that it uses"], [colour("b"), "columns of B that it uses"]] : [])]));
         paint();
       },
     };

@@ -45,16 +45,24 @@
     };
     const tall = () => Math.max(...placed().map((p) => p.y + p.at.rows * p.scale)) + 6;
     const picture = GS.canvas({ label: "A, B and C, with what the chosen thread uses", height: tall, paint: (c) => {
-      const thread = selected();
-      for (const p of placed()) paintMatrix(c, p, thread);
+      const thread = selected(), all = placed();
+      picture.layer("base", mode, (inner) => { for (const p of all) paintMatrix(inner, p); });
+      for (const p of all) {
+        if (p.array.name === data.out) paintOwned(c, p, thread);
+        else paintUsed(c, p, thread);
+        if (line && line.array === p.array.name) paintLine(c, p, thread);
+        c.strokeStyle = colour("rule");
+        c.lineWidth = 1;
+        c.strokeRect(p.x + 0.5, p.y + 0.5, p.at.columns * p.scale - 1, p.at.rows * p.scale - 1);
+      }
     } });
     const box = (c, p, r0, r1, c0, c1) => c.fillRect(p.x + c0 * p.scale, p.y + r0 * p.scale, Math.max(1.5, (c1 - c0 + 1) * p.scale), Math.max(1.5, (r1 - r0 + 1) * p.scale));
-    const paintMatrix = (c, p, thread) => {
+    const paintMatrix = (c, p) => {
       const { array, at } = p, isOut = array.name === data.out, wide = at.columns * p.scale, high = at.rows * p.scale;
       c.fillStyle = colour("ink");
-      c.font = `600 13px ${getComputedStyle(document.body).fontFamily}`;
+      c.font = GS.font(13, 600);
       c.fillText(array.name, p.x, p.y - 5);
-      c.font = `11px ${getComputedStyle(document.body).fontFamily}`;
+      c.font = GS.font(11);
       c.fillStyle = colour("soft");
       const name = c.measureText(array.name).width * 1.25 + 8, text = `${array.rows > 1 ? `${array.rows} × ` : ""}${array.columns} ${array.dtype}`;
       if (name + c.measureText(text).width < wide + 4) c.fillText(text, p.x + name, p.y - 5);
@@ -64,41 +72,34 @@
         c.strokeStyle = colour("grid-strong");
         c.lineWidth = 1;
         for (const [, , , r0, r1, c0, c1] of data.blocks) if (array.rows > 1) c.strokeRect(p.x + c0 * p.scale, p.y + r0 * p.scale, (c1 - c0 + 1) * p.scale, (r1 - r0 + 1) * p.scale);
-        paintOwned(c, p, thread);
-      } else {
-        paintFed(c, p, thread);
+        if (array.rows > 1) { c.fillStyle = mix(colour("out"), colour("sunk"), 0.75); box(c, p, row0, row0 + rows - 1, column0, column0 + columns - 1); }
+      } else if (array.rows > 1) {
+        const one = fed.find((each) => each.array === array.name);
+        for (const set of one ? one.sets : []) paintSet(c, p, set, mix(tintOf(p), colour("sunk"), 0.82));
       }
-      if (line && line.array === array.name) paintLine(c, p, thread);
-      c.strokeStyle = colour("rule");
-      c.strokeRect(p.x + 0.5, p.y + 0.5, wide - 1, high - 1);
     };
     const paintOwned = (c, p, thread) => {
       const warp = Math.floor(thread / 32);
-      if (arrays[data.out].rows > 1) {
-        c.fillStyle = mix(colour("out"), colour("sunk"), 0.75);
-        box(c, p, row0, row0 + rows - 1, column0, column0 + columns - 1);
-      }
-      const each = (who, style) => {
-        c.fillStyle = style;
-        for (const at of owned[mode][who] || []) { const [r, k] = p.at.at(row0 + Math.floor(at / columns), column0 + (at % columns)); box(c, p, r, r, k, k); }
-      };
-      for (let lane = 0; lane < 32; lane += 1) each(warp * 32 + lane, mix(colour("out"), colour("sunk"), 0.35));
-      each(thread, colour("pick"));
+      for (let lane = 0; lane < 32; lane += 1) paintOutputs(c, p, warp * 32 + lane, mix(colour("out"), colour("sunk"), 0.35));
+      paintOutputs(c, p, thread, colour("pick"));
     };
-    const paintFed = (c, p, thread) => {
+    const paintOutputs = (c, p, who, style) => {
+      c.fillStyle = style;
+      for (const at of owned[mode][who] || []) { const [r, k] = p.at.at(row0 + Math.floor(at / columns), column0 + (at % columns)); box(c, p, r, r, k, k); }
+    };
+    const tintOf = (p) => colour(p.array.role === "B" ? "b" : "a");
+    const paintSet = (c, p, set, style) => {
+      c.fillStyle = style;
+      const [rowRuns, columnRuns] = set;
+      if (p.array.rows === 1) { for (const [c0, c1] of columnRuns) for (let k = c0; k <= c1; k += 1) { const [r, x] = p.at.at(0, k); box(c, p, r, r, x, x); } return; }
+      for (const [r0, r1] of rowRuns) for (const [c0, c1] of columnRuns) box(c, p, r0, r1, c0, c1);
+    };
+    const paintUsed = (c, p, thread) => {
       const one = fed.find((each) => each.array === p.array.name);
       if (!one) return;
-      const tint = colour(p.array.role === "B" ? "b" : "a");
-      const paint = (set, style) => {
-        c.fillStyle = style;
-        const [rowRuns, columnRuns] = set;
-        if (p.array.rows === 1) { for (const [c0, c1] of columnRuns) for (let k = c0; k <= c1; k += 1) { const [r, x] = p.at.at(0, k); box(c, p, r, r, x, x); } return; }
-        for (const [r0, r1] of rowRuns) for (const [c0, c1] of columnRuns) box(c, p, r0, r1, c0, c1);
-      };
-      if (p.array.rows > 1) for (const set of one.sets) paint(set, mix(tint, colour("sunk"), 0.82));
       const warp = Math.floor(thread / 32), seen = new Set();
-      for (let lane = 0; lane < 32; lane += 1) { const at = one.by_thread[warp * 32 + lane]; if (at !== undefined && !seen.has(at)) { seen.add(at); paint(one.sets[at], mix(tint, colour("sunk"), 0.5)); } }
-      paint(one.sets[one.by_thread[thread]] || [[], []], tint);
+      for (let lane = 0; lane < 32; lane += 1) { const at = one.by_thread[warp * 32 + lane]; if (at !== undefined && !seen.has(at)) { seen.add(at); paintSet(c, p, one.sets[at], mix(tintOf(p), colour("sunk"), 0.5)); } }
+      paintSet(c, p, one.sets[one.by_thread[thread]] || [[], []], tintOf(p));
     };
     const paintLine = (c, p, thread) => {
       const warp = Math.floor(thread / 32), some = line.warps[warp] || line.warps[Object.keys(line.warps)[0]] || [];
@@ -122,31 +123,41 @@
     const cell = (width) => Math.max(2, Math.min(26, (width - 34) / columns));
     const tile = GS.canvas({ label: "the block's tile of outputs, coloured by warp", height: (w) => rows * cell(w) + 22, paint: (c, w) => {
       const size = cell(w), map = maps[mode], thread = selected(), warp = Math.floor(thread / 32), x0 = 32, y0 = 18;
-      c.fillStyle = colour("soft");
-      c.font = `10px ${getComputedStyle(document.body).fontFamily}`;
-      c.fillText(`${column0}`, x0, 12);
-      c.textAlign = "right";
-      c.fillText(`${column0 + columns - 1}`, x0 + columns * size, 12);
-      c.fillText(`${row0}`, x0 - 4, y0 + 9);
-      c.fillText(`${row0 + rows - 1}`, x0 - 4, y0 + rows * size - 1);
-      c.textAlign = "left";
-      const gapped = size > 5 ? 1 : size > 3 ? 0.5 : 0, own = [], tints = {};
-      map.forEach((who, at) => {
+      const gapped = size > 5 ? 1 : size > 3 ? 0.5 : 0;
+      tile.layer("base", mode, (inner) => paintTile(inner, size, gapped, map));
+      c.font = GS.font(10);
+      c.textAlign = "center";
+      for (let lane = 0; lane < 32; lane += 1) for (const at of owned[mode][warp * 32 + lane] || []) {
         const x = x0 + (at % columns) * size, y = y0 + Math.floor(at / columns) * size;
-        if (who < 0) { c.fillStyle = colour("sunk"); c.fillRect(x, y, size - gapped, size - gapped); return; }
-        if (who === thread) own.push([x, y]);
-        const of = Math.floor(who / 32), key = `${of}/${of === warp}`;
-        if (!tints[key]) tints[key] = mix(series(of), colour("card"), of === warp ? 0.28 : 0.74);
-        c.fillStyle = tints[key];
+        c.fillStyle = mix(series(warp), colour("card"), 0.28);
         c.fillRect(x, y, size - gapped, size - gapped);
-        if (size >= 15) { c.fillStyle = colour(of === warp ? "ink" : "soft"); c.textAlign = "center"; c.fillText(`${who % 32}`, x + size / 2, y + size / 2 + 3.5); c.textAlign = "left"; }
-      });
-      for (const [x, y] of own) {
+        if (size >= 15) { c.fillStyle = colour("ink"); c.fillText(`${lane}`, x + size / 2, y + size / 2 + 3.5); }
+      }
+      c.textAlign = "left";
+      for (const at of owned[mode][thread] || []) {
+        const x = x0 + (at % columns) * size, y = y0 + Math.floor(at / columns) * size;
         c.fillStyle = colour("pick"); c.fillRect(x, y, size - gapped, size - gapped);
         if (size > 4) { c.strokeStyle = colour("ink"); c.lineWidth = 1; c.strokeRect(x + 0.5, y + 0.5, size - gapped - 1, size - gapped - 1); }
         if (size >= 15) { c.fillStyle = "#111"; c.textAlign = "center"; c.fillText(`${thread % 32}`, x + size / 2, y + size / 2 + 3.5); c.textAlign = "left"; }
       }
     } });
+    const paintTile = (c, size, gapped, map) => {
+      const x0 = 32, y0 = 18;
+      c.fillStyle = colour("soft");
+      c.font = GS.font(10);
+      c.fillText(`${column0}`, x0, 12);
+      c.textAlign = "right";
+      c.fillText(`${column0 + columns - 1}`, x0 + columns * size, 12);
+      c.fillText(`${row0}`, x0 - 4, y0 + 9);
+      c.fillText(`${row0 + rows - 1}`, x0 - 4, y0 + rows * size - 1);
+      c.textAlign = "center";
+      map.forEach((who, at) => {
+        const x = x0 + (at % columns) * size, y = y0 + Math.floor(at / columns) * size, of = who >> 5;
+        c.fillStyle = who < 0 ? colour("sunk") : mix(series(of), colour("card"), 0.74);
+        c.fillRect(x, y, size - gapped, size - gapped);
+        if (size >= 15 && who >= 0) { c.fillStyle = colour("soft"); c.fillText(`${who % 32}`, x + size / 2, y + size / 2 + 3.5); }
+      });
+    };
     tile.node.addEventListener("pointermove", (event) => {
       const [x, y] = tile.at(event), size = cell(tile.width), column = Math.floor((x - 32) / size), row = Math.floor((y - 18) / size);
       const inside = row >= 0 && row < rows && column >= 0 && column < columns, who = inside ? maps[mode][row * columns + column] : -1;
@@ -158,7 +169,7 @@
     const warps = Math.ceil(page.threads / 32), side = (w) => Math.max(5, Math.min(17, (w - 44) / 32));
     const threads = GS.canvas({ label: "the block's threads by warp and lane", height: (w) => warps * side(w) + 16, paint: (c, w) => {
       const size = side(w), thread = selected();
-      c.font = `10px ${getComputedStyle(document.body).fontFamily}`;
+      c.font = GS.font(10);
       c.fillStyle = colour("soft");
       for (const lane of [0, 8, 16, 24, 31]) c.fillText(`${lane}`, 44 + lane * size, 10);
       for (let who = 0; who < page.threads; who += 1) {
@@ -196,6 +207,7 @@
         el("div", { class: "card grow" }, el("h2", {}, `The block's tile of ${data.out}, by warp`), tile.node, el("h2", { style: { "margin-top": "0.8rem" } }, "The block's threads"), threads.node),
         ...(lines ? [lines] : [])));
     const paint = () => { picture.draw(); tile.draw(); threads.draw(); };
+    const axis = (runs, word) => `${word}${runs.length > 1 || runs[0][0] !== runs[0][1] ? "s" : ""} ${GS.rangeText(runs)}`;
     const label = (thread) => {
       const mine = owned[mode][thread] || [], verb = mode === "stores" || !product ? "stores" : "computes";
       let text = `thread ${thread} (warp ${Math.floor(thread / 32)}, lane ${thread % 32}) ${mine.length ? `${verb} ${GS.plural(mine.length, "element")} of ${data.out}` : `${verb} nothing of ${data.out}`}`;
@@ -204,10 +216,10 @@
         return text;
       }
       const a = setOf(data.roles.A, thread), b = setOf(data.roles.B, thread);
-      if (a && b && a[0].length && b[1].length) text += `, from ${data.roles.A}'s rows ${GS.rangeText(a[0])} and ${data.roles.B}'s columns ${GS.rangeText(b[1])}`;
+      if (a && b && a[0].length && b[1].length) text += `, from ${axis(a[0], "row")} of ${data.roles.A} and ${axis(b[1], "column")} of ${data.roles.B}`;
       return text;
     };
-    return { steps: page.threads, rate: 12, label, draw: () => { words.replaceChildren(legend()); paint(); } };
+    return { steps: page.threads, rate: 12, label, draw: () => { GS.refill(words, "", legend); paint(); } };
   };
   GS.register({ name: "ownership", create });
 }

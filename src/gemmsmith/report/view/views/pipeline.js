@@ -52,7 +52,7 @@
     };
 
     const lanes = GS.canvas({ label: "what each warp executes, by issue slot", height: () => rowsTop + warps.length * row + 4, paint: (c, w, h) => {
-      c.font = `11px ${getComputedStyle(document.body).fontFamily}`;
+      c.font = GS.font(11);
       axisTicks(c, w, h);
       const x0 = left(w), from = windowStart(), s = scale(w), tints = GROUPS.map(([, name]) => colour(name));
       warps.forEach((warp, n) => {
@@ -85,7 +85,7 @@
       c.stroke(); c.restore();
     };
     const memory = data.bands ? GS.canvas({ label: "what shared memory holds, by issue slot", height: () => rowsTop + data.bands * band + 4, paint: (c, w, h) => {
-      c.font = `11px ${getComputedStyle(document.body).fontFamily}`;
+      c.font = GS.font(11);
       axisTicks(c, w, h);
       const x0 = left(w), from = windowStart(), s = scale(w), clampX = (slot) => Math.max(x0, Math.min(w - 6, x0 + (slot - from) * s));
       c.fillStyle = colour("sunk");
@@ -113,7 +113,7 @@
     // ---- mbarriers ---------------------------------------------------------------------------------------
     const bar = 16;
     const barriers = data.barriers.length ? GS.canvas({ label: "phases of mbarriers, by issue slot", height: () => rowsTop + data.barriers.length * bar + 4, paint: (c, w, h) => {
-      c.font = `11px ${getComputedStyle(document.body).fontFamily}`;
+      c.font = GS.font(11);
       axisTicks(c, w, h);
       const x0 = left(w), from = windowStart(), s = scale(w), clampX = (slot) => Math.max(x0, Math.min(w - 6, x0 + (slot - from) * s));
       data.barriers.forEach((one, n) => {
@@ -175,11 +175,11 @@
       const parts = [...found].map(([kind, who]) => { const numbers = who.map(([n]) => n), [, warp, at] = who[0], [, , file, line] = page.instructions[warp.instruction[at]]; const runs = []; for (const n of numbers) if (runs.length && runs[runs.length - 1][1] === n - 1) runs[runs.length - 1][1] = n; else runs.push([n, n]); return `warp${numbers.length > 1 ? "s" : ""} ${GS.rangeText(runs)}: ${kind} (${file}:${line})`; });
       return `slot ${slot.toLocaleString("en-US")}: ${parts.slice(0, 3).join(" · ") || "done"}`;
     };
+    const used = new Set(warps.flatMap((warp) => [...new Set(warp.kind)].map((kind) => groupOf[kind])));
     const first = moments.findIndex((slot) => slot >= total * 0.3);
     return { steps: moments.length, start: Math.max(0, first), rate: 10, label, draw: () => {
-      const used = new Set(warps.flatMap((warp) => [...new Set(warp.kind)].map((kind) => groupOf[kind])));
-      words.replaceChildren(GS.legend(GROUPS.map(([name, tint], n) => [n, colour(tint), name]).filter(([n]) => used.has(n)).map(([, tint, name]) => [tint, name])));
-      words2.replaceChildren(GS.legend([...data.tiles.slice(0, 8).map((n) => [series(n), `k ${n * data.depth}–${(n + 1) * data.depth - 1}`]), [colour("s7"), "results"]].filter((_, n, all) => n < all.length - 1 || fills.k.some((k) => k < 0))), el("p", { class: "soft small" }, "Hatched: being filled. Full: in use, until its last read. Pale: no longer needed."));
+      GS.refill(words, "", () => GS.legend(GROUPS.map(([name, tint], n) => [n, colour(tint), name]).filter(([n]) => used.has(n)).map(([, tint, name]) => [tint, name])));
+      GS.refill(words2, "", () => [GS.legend([...data.tiles.slice(0, 8).map((n) => [series(n), `k ${n * data.depth}–${(n + 1) * data.depth - 1}`]), ...(fills.k.some((k) => k < 0) ? [[colour("s7"), "results"]] : [])]), el("p", { class: "soft small" }, "Hatched: being filled. Full: in use, until its last read. Pale: no longer needed.")]);
       lanes.draw(); if (memory) memory.draw(); if (barriers) barriers.draw();
     } };
   };
