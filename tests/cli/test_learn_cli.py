@@ -137,7 +137,8 @@ def test_damaged_progress_is_said_and_in_nobodys_way(say: Say, own_place: Path) 
 @pytest.mark.parametrize(
     "words",
     [("learn", "start", "nosuch"), ("learn", "hint", ""), ("learn", "grade", "none.cu"), ("learn", "nosuch"),
-     ("learn", "grade", "."), ("worklogs", "nosuch"), ("worklogs", "--save", "."), ("worklogs", "refill", "--save", "no")],
+     ("learn", "grade", "."), ("worklogs", "nosuch"), ("worklogs", "--save", "."),
+     ("worklogs", "refill", "--save", "no")],
 )  # fmt: skip
 def test_wrong_use_is_a_message(say: Say, words: tuple[str, ...]) -> None:
     said = say(*words)

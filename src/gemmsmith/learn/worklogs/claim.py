@@ -61,7 +61,7 @@ class Command:
 
 @dataclass(frozen=True)
 class Sum:
-    """Arithmetic with published figures, data sheets and records; ``words`` say what the result is, ``about`` how large.
+    """Arithmetic on published figures, data sheets and records; ``words`` say what the result is, ``about`` how large.
 
     In both, {peak:GPU}, {published:WORKLOG/KERNEL/SIZE} and {h200:KEY/KEY/…} stand for figures.
     """
