@@ -38,6 +38,7 @@ COMMANDS = {
         CommandEntry("accuracy", _VERIFY, "Measure a kernel's rounding errors over kinds of data and K."),
         CommandEntry("explain", _EXPLAIN, "Say what bounds a kernel on a GPU, and list fixes by estimated gain."),
         CommandEntry("profile", _EXPLAIN, "Count sectors, wavefronts, bank conflicts and instructions of a launch."),
+        CommandEntry("view", _EXPLAIN, "See a launch move: owners, accesses lane by lane, the k-loop, fragments."),
         CommandEntry("compare", _EXPLAIN, "Compare two kernels: resources, memory, instructions, main loop."),
         CommandEntry(
             "occupancy",

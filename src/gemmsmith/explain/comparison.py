@@ -141,7 +141,7 @@ def _coalescing(slow: Case, fast: Case, a: str, b: str) -> Difference | None:
 
 
 def _global(slow: Case, fast: Case, a: str, b: str) -> Difference | None:
-    one, other = slow.profile.requests("ld"), fast.profile.requests("ld")
+    one, other = (case.profile.requests("ld") + case.profile.tma("load", "requests") for case in (slow, fast))
     if not _differ(one, other):
         return None
     better = replace(slow.work, global_requests=fast.work.global_requests, lines=fast.work.lines,

@@ -10,6 +10,7 @@ from typing import Any
 from gemmsmith.compile.compiled import Resources
 from gemmsmith.explain.access_pattern import AccessPattern
 from gemmsmith.explain.crosscheck import Check
+from gemmsmith.explain.hopper_counts import TMA_SHARED, TensorWork
 from gemmsmith.explain.metrics import METRICS
 from gemmsmith.kernel.geometry import Geometry
 from gemmsmith.notebook_html import card, facts, folded, paragraph, table
@@ -112,6 +113,8 @@ class Profile:
     missing         names outside METRICS that the profiler did not report
     line_sums       measured lines summed, next to the launch's own counters
     patterns        simulated accesses with bank conflicts or unused bytes of sectors, the costliest first
+    tensor_work     what tensor cores multiplied; None if nothing, or on a GPU
+    pieces          of work that the blocks of a persistent kernel share; 0 if it is none
     """
 
     kernel: str
@@ -136,6 +139,8 @@ class Profile:
     missing: tuple[str, ...] = ()
     line_sums: tuple[LineSum, ...] = ()
     patterns: tuple[AccessPattern, ...] = ()
+    tensor_work: TensorWork | None = None
+    pieces: int = 0
 
     def _repr_html_(self) -> str:
         """Its form in a notebook."""
@@ -169,6 +174,16 @@ class Profile:
 
     def sectors(self, op: str) -> float:
         return self.value(GLOBAL.format(what="sectors", op=op))
+
+    def tma(self, op: str, what: str) -> float:
+        """'requests', 'sectors' of global memory or 'bytes' of TMA's 'load' or 'store'; 0 if there are none."""
+        return _or_zero(self.value(f"tma_{op}_{what}"))
+
+    @property
+    def multicast(self) -> float:
+        """Bytes that TMA's loads write to shared memory for each byte fetched from L2; 1 without multicast."""
+        fetched = self.tma("load", "bytes")
+        return self.value(TMA_SHARED) / fetched if fetched else 1.0
 
     def wavefronts(self, op: str) -> float:
         """Shared-memory wavefronts of 'ld', 'st' or 'ldgsts'."""
@@ -204,11 +219,12 @@ class Profile:
             "shared load": 128 * (self.wavefronts("ld") + _or_zero(self.wavefronts("ldsm"))),
             "shared store": 128 * self.wavefronts("st"),
             "asynchronous copy": 128 * self.wavefronts("ldgsts"),
+            "TMA load": SECTOR * self.tma("load", "sectors"), "TMA store": SECTOR * self.tma("store", "sectors"),
         }  # fmt: skip
         return tuple(
             Traffic(space, self.value(name), moved.get(space, self.value(name)))
             for space, name in REQUESTED.items()
-            if not math.isnan(self.value(name))
+            if not math.isnan(self.value(name)) and (self.value(name) or not space.startswith("TMA"))
         )
 
     @property
@@ -238,7 +254,7 @@ def _or_zero(value: float) -> float:
 REQUESTED = {
     "global load": "requested_load_bytes", "global store": "requested_store_bytes", "shared load": "shared_load_bytes",
     "shared store": "shared_store_bytes", "asynchronous copy": "copied_bytes", "local load": "local_load_bytes",
-    "local store": "local_store_bytes",
+    "local store": "local_store_bytes", "TMA load": TMA_SHARED, "TMA store": "tma_store_bytes",
 }  # fmt: skip
 
 

@@ -10,6 +10,7 @@ from gemmsmith.compile.compiled import CompiledKernel
 from gemmsmith.compile.sass import Sass, disassemble
 from gemmsmith.explain.access_pattern import access_patterns
 from gemmsmith.explain.crosscheck import cross_check
+from gemmsmith.explain.hopper_counts import is_tma, tensor_work, tma_counts
 from gemmsmith.explain.instruction_mix import machine_mix, simulated_mix
 from gemmsmith.explain.metrics import simulated
 from gemmsmith.explain.profile import FLIGHT, REQUESTED, SECTOR, Line, Profile
@@ -60,7 +61,8 @@ def profile_of(
         active_lanes=threads / executed if executed else math.nan,
         branch_efficiency=100 * (1 - divergent / taken) if taken else 100.0,
         checks=cross_check(counters, sass), sampled_blocks=counted.blocks, sampled_depth=counted.depth,
-        errors=counted.errors, patterns=access_patterns(counters, file, text_of),
+        errors=counted.errors, patterns=access_patterns(counters, file, text_of), tensor_work=tensor_work(counters),
+        pieces=counted.pieces,
     )  # fmt: skip
 
 
@@ -72,7 +74,7 @@ def _bytes(counters: Counters) -> dict[str, int]:
     kinds = (f"{what}_{op}_bytes" for what in ("used", "packed") for op in ("load", "store"))
     total = dict.fromkeys((*REQUESTED.values(), *kinds, FLIGHT), 0)
     for operation, count in counters.items():
-        if (access := operation.access) is None:
+        if (access := operation.access) is None or is_tma(counters, operation.position):
             continue
         op = "store" if access.effect is Effect.WRITE else "load"
         if access.space is Space.LOCAL:
@@ -85,7 +87,7 @@ def _bytes(counters: Counters) -> dict[str, int]:
             total[f"packed_{op}_bytes"] += min(count.bytes, SECTOR * count.sectors)
             total["copied_bytes"] += count.bytes if access.effect is Effect.COPY else 0
             total[FLIGHT] += count.flight
-    return total
+    return {**total, **tma_counts(counters)}
 
 
 def _lines(counters: Counters, own: str, text_of: Callable[[str], list[str]]) -> tuple[Line, ...]:

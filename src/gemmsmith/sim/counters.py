@@ -126,6 +126,18 @@ class Counters:
         count.groups += rows.size // 8
         count.bytes += rows.size * _width(operation)
 
+    def bulk_copy(self, operation: Operation[Any], touched: int, nbytes: int, blocks: int) -> None:
+        """One copy by TMA of ``nbytes`` that touches so many sectors of global memory, to or from so many blocks.
+
+        Its shared side is in ``copies``.
+        """
+        count, side = self._counts(operation), self.copies.setdefault(operation.position, Counts())
+        count.requests += 1
+        count.sectors += touched
+        count.bytes += nbytes
+        side.requests += blocks
+        side.bytes += nbytes * blocks
+
     def copy(
         self, state: WaveState, operation: Operation[Any], lanes: Lanes, target: Array, source: Array, size: Array,
         *, bypass: bool, zero_fill: bool,

@@ -143,6 +143,11 @@ def is_misaligned(verdict: Verdict) -> bool:
     return any("misaligned" in reason for reason in verdict.reasons)
 
 
+def refuses_extent(verdict: Verdict) -> bool:
+    """Whether the launch shows that an extent must be a multiple of something: by its alignment, or by an assert."""
+    return is_misaligned(verdict) or any("assertion failed" in reason for reason in verdict.reasons)
+
+
 def repeat_command(
     spec: KernelSpec,
     config: Config,

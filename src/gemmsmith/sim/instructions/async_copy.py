@@ -277,6 +277,8 @@ def _watch(machine: Execution, step: Bundle[Copy], lanes: Lanes, *arrays: Array)
             machine.counters.copy(machine, operation, lanes, target, source, size, bypass=step.detail.bypass,
                                   zero_fill=step.detail.zero_fill)  # fmt: skip
             machine.unit(AsyncCopies).start_flight(operation, machine.indices(lanes))
+        if machine.recorder is not None:
+            machine.recorder.copies(machine, operation, lanes, target, source, size)
         if machine.shadow is not None:
             machine.shadow.copy_issued(operation, machine.indices(lanes), index)
 
