@@ -63,10 +63,10 @@ def forms(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     a = np.ones((32, 32), np.float32)
     return {
         "plan": gemmsmith.plan(a, a),
-        "right": gemmsmith.check("shared_tile", (32, 32, 32)),
+        "right": gemmsmith.check("shared_tile", 32, 32, 32),
         "wrong": gemmsmith.check(folder / "<b>.cu"),
-        "profile": gemmsmith.profile("shared_tile", (64, 64, 64)),
-        "comparison": gemmsmith.compare("coalesced", "shared_tile", (256, 256, 256)),
+        "profile": gemmsmith.profile("shared_tile", 64, 64, 64),
+        "comparison": gemmsmith.compare("coalesced", "shared_tile", 256, 256, 256),
         "launch": gemmsmith.launch(RACY, grid=1, block=32, args=[a[0, :2], np.arange(32, dtype=np.float32)]),
     }
 
@@ -131,4 +131,4 @@ def test_what_may_be_no_product_is_refused(tmp_path: Path) -> None:
     with pytest.raises(gemmsmith.GemmsmithError, match="no rung"):
         gemmsmith.compare("nosuch", "naive")
     with pytest.raises(gemmsmith.GemmsmithError, match="launches no block"):
-        gemmsmith.profile("naive", (0, 8, 8))
+        gemmsmith.profile("naive", 0, 8, 8)
