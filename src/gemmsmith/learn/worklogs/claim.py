@@ -125,6 +125,12 @@ def h200_record() -> dict[str, Any]:
     return data
 
 
+def h200_origin() -> str:
+    """Where, when and by what the figures of an H200 were recorded."""
+    made = h200_record()
+    return f"{made['gpu']}, driver {made['driver']}, {made['compiler']}, {made['date'][:10]}, by {made['command']}"
+
+
 @cache
 def claims() -> tuple[Claim, ...]:
     """All claims, in the order of the file."""
