@@ -88,17 +88,20 @@ def print_grade(graded: Graded, file: Path, following: str) -> None:
     grade = graded.grade
     say(f"{grade.task.number}. {grade.task.title}", "bold")
     if grade.fault:
-        say(f"  no    {grade.fault}", lead="  no   ", lead_style="red", hang=" " * 8)
+        first, *more = grade.fault.splitlines()
+        say(f"  no    {first}", lead="  no   ", lead_style="red", hang=" " * 6)
+        for line in more:
+            say(line, indent=" " * 8)
         _print_failure(graded)
         if not grade.reached:
             say("The goals are looked at when the result is right.", "dim")
     else:
-        say(f"  ok    {grade.verdict}", lead="  ok   ", lead_style="green", hang=" " * 8)
+        say(f"  ok    {grade.verdict}", lead="  ok   ", lead_style="green", hang=" " * 6)
     for one in grade.reached:
         quantity = one.goal.quantity
         mark, style = ("ok", "green") if one.met else ("no", "red")
         text = f"{quantity.title}: {quantity.shown(one.value)}, goal: {one.goal.bound} ({quantity.origin})"
-        say(f"  {mark}    {text}", lead=f"  {mark}   ", lead_style=style, hang=" " * 8)
+        say(f"  {mark}    {text}", lead=f"  {mark}   ", lead_style=style, hang=" " * 6)
         if not one.met:
             say(quantity.meaning, "dim", indent=" " * 8)
     if grade.passed:
