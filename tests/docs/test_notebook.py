@@ -40,7 +40,7 @@ def test_the_notebook_runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> N
     done = executed(nbformat.read(NOTEBOOK, as_version=4), monkeypatch, tmp_path)
     plan, wrong, right, profile, view, comparison, launch = shown(done)
     assert "Plan for 96x96x96 fp32" in plan
-    assert "WRONG: tile.cu" in wrong
+    assert "RACE: tile.cu" in wrong
     assert "race: thread" in wrong
     assert "ok: tile_fixed.cu" in right
     assert "simulated on simulator" in profile

@@ -162,7 +162,7 @@ class Profile:
                                               if self.value(m.name) > 0])),
             paragraph(sampled, small=True),
         ]  # fmt: skip
-        return card(f"{self.kernel} {self.config}".rstrip(), parts)
+        return card(f"{self.kernel} {self.config.replace(',', ', ')}".rstrip(), parts)
 
     def value(self, name: str) -> float:
         """A metric's value; NaN if absent."""
