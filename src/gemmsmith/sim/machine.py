@@ -164,6 +164,8 @@ class Machine(Stepper):
         traits = step.traits
         if self.counters is not None and traits.counts.executed is Executed.ARRIVED:
             self.counters.executed(self, step, group.lanes)
+        if self.counters is not None and traits.counts.executed is Executed.ISSUED:
+            self.counters.issued(self, step, group.lanes, self.guarded(step, group.lanes))
         if traits.flow is Flow.BRANCH:
             return self._branch(step, group)
         if traits.flow is Flow.EXIT:

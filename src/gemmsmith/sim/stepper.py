@@ -65,6 +65,8 @@ class Stepper(Execution):
     def step(self, step: Bundle[Any], lanes: Lanes) -> None:
         """Execute a bundle for the lanes whose guard holds."""
         active = self.guarded(step, lanes)
+        if self.counters is not None and step.traits.counts.executed is Executed.ISSUED and not step.waits:
+            self.counters.issued(self, step, lanes, active)
         if active is None:
             return
         if self.counters is not None and step.traits.counts.executed is Executed.GUARDED:

@@ -1,0 +1,214 @@
+"""Loads, stores, constants, atomics and asynchronous copies."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from gemmsmith.sim.instructions.async_copy import Amount, Copy
+from gemmsmith.sim.instructions.record import Draft
+from gemmsmith.sim.lowering import Refused
+from gemmsmith.sim.operation import Slot
+from gemmsmith.sim.sass.code import Code, constant_place
+from gemmsmith.sim.sass.meaning import Part, lanewise, modelled, ptx
+from gemmsmith.sim.sass.record import Lower, Opcode
+from gemmsmith.sim.sass.syntax import Bracketed, Immediate, MachineInstruction, Operand, Register
+from gemmsmith.sim.traits import Access, Effect, Space
+from gemmsmith.sim.types import TYPE_BYTES
+
+_SPACES = {"G": "global", "S": "shared", "L": "local", "": ""}
+_NARROW = {"U8": "u8", "S8": "s8", "U16": "u16", "S16": "s16"}
+_WORDS = {"64": 2, "128": 4}
+# Hints, and orders: memory is always consistent here. memory_order.py reads STRONG from the name.
+_HINTS = "E CONSTANT STRONG WEAK GPU SYS SM CTA VC MMIO PRIVATE EF EL LU EU NA LTC64B LTC128B LTC256B CI"
+
+
+def _form(i: MachineInstruction) -> tuple[str, int]:
+    """Type of a register and number of registers."""
+    narrow = next((_NARROW[m] for m in i.modifiers if m in _NARROW), None)
+    return (narrow, 1) if narrow else ("b32", next((_WORDS[m] for m in i.modifiers if m in _WORDS), 1))
+
+
+def _name(kind: str, count: int, verb: str, space: str) -> str:
+    return ".".join(part for part in (verb, space, f"v{count}" if count > 1 else "", kind) if part)
+
+
+def _load(space: str) -> Lower:
+    def lower(code: Code, i: MachineInstruction) -> Part:
+        target, at, *rest = i.operands
+        if rest and not all(isinstance(r, Register) and r.predicate and r.number is None for r in rest):
+            raise Refused
+        kind, count = _form(i)
+        name = _name(kind, count, "ld", space)
+        draft = Draft(None, code.targets(target, kind, count), (), (code.pointer(at, space in ("global", "")),),
+                      ptx(name).form.access(Effect.READ))  # fmt: skip
+        return modelled(name, draft)
+
+    return lower
+
+
+def _store(space: str) -> Lower:
+    def lower(code: Code, i: MachineInstruction) -> Part:
+        at, value, *rest = i.operands
+        if rest:
+            raise Refused
+        kind, count = _form(i)
+        name = _name(kind, count, "st", space)
+        draft = Draft(None, (), code.words(value, count, kind), (code.pointer(at, space in ("global", "")),),
+                      ptx(name).form.access(Effect.WRITE))  # fmt: skip
+        return modelled(name, draft)
+
+    return lower
+
+
+# -- constants ----------------------------------------------------------------------------------------
+
+
+def _same(*values: Any) -> Any:
+    return values[0] if len(values) == 1 else values
+
+
+def _ldc(code: Code, i: MachineInstruction) -> Part:
+    """A constant at a known place is a row; at a place that a register says, it is read from the bank's copy."""
+    target, at = i.operands
+    kind, count = _form(i)
+    if not isinstance(at, Bracketed) or at.name != "c":
+        raise Refused
+    targets = code.targets(target, kind, count)
+    try:
+        bank, offset = constant_place(at)
+    except Refused:
+        return _indexed_constant(code, at, kind, count, targets)
+    if kind != "b32":
+        raise Refused
+    rows = tuple([code.special_row(f"c[{bank}][{offset + 4 * n}]") for n in range(count)])
+    return lanewise(_same, targets, rows)
+
+
+def _indexed_constant(code: Code, at: Bracketed, kind: str, count: int, targets: tuple[Slot, ...]) -> Part:
+    """Constant banks lie in global memory too: the bank's address is the sum's start."""
+    (bank,), terms = at.groups
+    if not isinstance(bank, Immediate) or bank.value is None:
+        raise Refused
+    inside = code.pointer(Bracketed("", (terms,)), wide=False)
+    base = code.special_row(f"bank {bank.value} address, lower word"), code.special_row(
+        f"bank {bank.value} address, upper word"
+    )
+    address = code.unused("u64")
+    if not isinstance(inside.base, Slot):
+        raise Refused
+    code.before.append(lanewise(_placed, (address,), (*base, inside.base, np.uint32(inside.offset)), counted=False))
+    name = _name(kind, count, "ld", "global")
+    from gemmsmith.sim.operation import Pointer
+
+    part = modelled(name, Draft(None, targets, (), (Pointer(address, 0),), ptx(name).form.access(Effect.READ)))
+    return replace(part, traits=ptx("mov.b32").record)
+
+
+def _placed(low: Any, high: Any, at: Any, offset: Any) -> Any:
+    base = np.asarray(low).astype(np.uint64) | np.asarray(high).astype(np.uint64) << np.uint64(32)
+    return base + (np.asarray(at) + offset).astype(np.uint64)
+
+
+# -- asynchronous copies ------------------------------------------------------------------------------
+
+
+def _ldgsts(code: Code, i: MachineInstruction) -> Part:
+    """The predicate says whether the source is read; else zeros are written."""
+    to, start, *predicate = i.operands
+    width = 4 * _form(i)[1]
+    pointers = code.pointer(to, wide=False), code.pointer(start, wide=True)
+    size: Any = np.uint32(width)
+    amount = Amount.ALL
+    if predicate:
+        (chosen,) = predicate
+        if not isinstance(chosen, Register) or chosen.sign not in ("", "!"):
+            raise Refused
+        if chosen.number is not None:
+            size = code.row(chosen.file, chosen.number, "pred")
+            amount = Amount.NONE_IF if chosen.sign else Amount.NONE_UNLESS
+    copy = Copy("BYPASS" in i.modifiers, amount)
+    draft = Draft(copy, (), (size,), pointers, Access(Space.SHARED, Effect.COPY, width, width, width))
+    return modelled("cp.async.cg.shared.global" if copy.bypass else "cp.async.ca.shared.global", draft)
+
+
+def _ldgdepbar(code: Code, i: MachineInstruction) -> Part:
+    del code, i
+    return modelled("cp.async.commit_group", Draft(None))
+
+
+def _depbar(code: Code, i: MachineInstruction) -> Part:
+    """DEPBAR.LE SB0, n waits for all but the latest n groups of copies."""
+    del code
+    if i.modifiers != ("LE",) or len(i.operands) < 2 or str(i.operands[0]) != "SB0":
+        raise Refused
+    count = i.operands[1]
+    if not isinstance(count, Immediate) or count.value is None:
+        raise Refused
+    return modelled("cp.async.wait_group", Draft(count.value))
+
+
+# -- atomics ------------------------------------------------------------------------------------------
+
+_OPERATIONS = {"ADD": "add", "MIN": "min", "MAX": "max", "INC": "inc", "DEC": "dec", "AND": "and", "OR": "or",
+               "XOR": "xor", "EXCH": "exch", "CAS": "cas"}  # fmt: skip
+_BITWISE = ("and", "or", "xor", "exch", "cas")
+
+
+def _atomic_kind(i: MachineInstruction, op: str) -> str:
+    wide = "64" in i.modifiers
+    if "F32" in i.modifiers:
+        return "f32"
+    if "F64" in i.modifiers:
+        return "f64"
+    if "F16x2" in i.modifiers:
+        return "f16x2"
+    if "BF16_V2" in i.modifiers or "BF16x2" in i.modifiers:
+        return "bf16x2"
+    if op in _BITWISE:
+        return "b64" if wide else "b32"
+    return f"{'s' if 'S32' in i.modifiers or 'S64' in i.modifiers else 'u'}{64 if wide else 32}"
+
+
+def _atomic(space: str, has_result: bool, code: Code, i: MachineInstruction) -> Part:
+    operands: list[Operand] = list(i.operands)
+    op = next((_OPERATIONS[m] for m in i.modifiers if m in _OPERATIONS), "")
+    if not op:
+        raise Refused
+    if has_result and isinstance(operands[0], Register) and operands[0].predicate:
+        operands.pop(0)
+    target = operands.pop(0) if has_result else Register("R", None)
+    at, *values = operands
+    kind = _atomic_kind(i, op)
+    verb = ("atom" if has_result or op in ("exch", "cas") else "red") + (f".{space}" if space else "")
+    hint = ".noftz" if kind in ("f16x2", "bf16x2") else ""
+    name = f"{verb}.{op}{hint}.{kind}"
+    width = TYPE_BYTES[kind]
+    if width == 8:
+        raise Refused
+    sources = [code.source(i, value, kind)[0] for value in values]
+    wanted = isinstance(target, Register) and target.number is not None
+    targets = code.targets(target, kind) if wanted else ()
+    form = ptx(name).form
+    draft = Draft(form, targets, tuple(sources), (code.pointer(at, space != "shared"),),
+                  Access(form.space, Effect.UPDATE, width, width, width))  # fmt: skip
+    return modelled(name, draft)
+
+
+_ATOMIC = f"{' '.join(_OPERATIONS)} 64 S32 S64 F32 F64 F16x2 BF16_V2 BF16x2 {_HINTS}"
+_ATOMIC_HINTS = "FTZ RN FTZ.RN U32 POPC NOINC"
+_SIZES = f"{' '.join(_NARROW)} {' '.join(_WORDS)} 32 {_HINTS} U"
+RECORDS = (
+    *(Opcode(f"LD{letter}", _load(space), _SIZES) for letter, space in _SPACES.items()),
+    *(Opcode(f"ST{letter}", _store(space), _SIZES) for letter, space in _SPACES.items()),
+    Opcode("LDC ULDC", _ldc, f"{' '.join(_NARROW)} 64 128", "32"),
+    Opcode("LDGSTS", _ldgsts, "BYPASS ACCESS ZFILL 64 128", _HINTS),
+    Opcode("LDGDEPBAR", _ldgdepbar),
+    Opcode("DEPBAR", _depbar, "LE"),
+    Opcode("ATOMG ATOM", partial(_atomic, "", True), _ATOMIC, _ATOMIC_HINTS),
+    Opcode("ATOMS", partial(_atomic, "shared", True), _ATOMIC, _ATOMIC_HINTS),
+    Opcode("RED REDG", partial(_atomic, "", False), _ATOMIC, _ATOMIC_HINTS),
+)  # fmt: skip
