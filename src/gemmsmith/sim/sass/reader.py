@@ -85,7 +85,7 @@ def read_instruction(written: str, offset: int, encoding: int, file: str = "", l
     match = _STATEMENT.match(written)
     if match is None:
         raise SimulationError(f"cannot read the machine instruction {written!r}")
-    rest, *hints = re.split(r"\s+(?=[?&])", " " + match["rest"])
+    rest, *hints = re.split(r"\s+(?=[?&])|,?\s+(?=\(\*)", " " + match["rest"])
     guard = _operand(match["guard"]) if match["guard"] else None
     assert guard is None or isinstance(guard, Register)
     opcode, *modifiers = match["name"].split(".")

@@ -230,6 +230,8 @@ def _frnd(code: Code, i: MachineInstruction) -> Part:
 
 
 def _f2fp(code: Code, i: MachineInstruction) -> Part:
+    if "TF32" in i.modifiers:
+        return _to_tf32(code, i)
     target, a, b, *rest = i.operands
     if rest or "PACK_AB" not in i.modifiers:
         raise Refused
@@ -237,6 +239,14 @@ def _f2fp(code: Code, i: MachineInstruction) -> Part:
     mode = "rz" if "RZ" in i.modifiers else "rn"
     like = f"cvt.{mode}{_flags(i, 'relu')}.{kind}.f32"
     return code.apply(i, function(like), [(target, kind)], [(a, "f32"), (b, "f32")], like)
+
+
+def _to_tf32(code: Code, i: MachineInstruction) -> Part:
+    """Ties away from zero: PTX's cvt.rna, the only mode before sm_90."""
+    target, value = i.operands
+    if set(i.modifiers) - {"TF32", "F32", "PACK_B"}:
+        raise Refused
+    return code.apply(i, function("cvt.rna.tf32.f32"), [(target, "u32")], [(value, "f32")], "cvt.rna.tf32.f32")
 
 
 _SETP = f"{_COMPARED} T {' '.join(COMBINE)} FTZ"
@@ -262,5 +272,5 @@ RECORDS = (
     Opcode("I2FP", _i2f, f"{_FROM} F32 {_ROUNDING}"),
     Opcode("F2F", _f2f, f"F16 F32 F64 BF16 FTZ {_ROUNDING}"),
     Opcode("FRND", _frnd, "F16 F32 F64 FTZ TRUNC FLOOR CEIL"),
-    Opcode("F2FP", _f2fp, "F16 BF16 PACK_AB RELU RZ", "F32"),
+    Opcode("F2FP", _f2fp, "F16 BF16 TF32 PACK_AB PACK_B RELU RZ", "F32"),
 )  # fmt: skip

@@ -184,8 +184,10 @@ def _least(added: bool, relu: bool) -> Function:
 
     def compute(*values: Array) -> Array:
         *first, b, smaller = values
-        a = first[0] if not added else np.add(*first)
+        a = np.add(*first) if added else first[0]
         found = np.where(smaller, np.minimum(a, b), np.maximum(a, b))
+        if len(first) == 2 and not added:
+            found = np.where(smaller, np.minimum(found, first[1]), np.maximum(found, first[1]))
         return np.maximum(found, 0) if relu else found
 
     return compute
@@ -195,7 +197,7 @@ def _minmax(code: Code, i: MachineInstruction) -> Part:
     target, *values, which = i.operands
     added = "ADD" in i.opcode
     kind = "u32" if "U32" in i.modifiers else "s32"
-    if len(values) != 2 + added:
+    if len(values) != 2 + (added or "3" in i.opcode):
         raise Refused
     return code.apply(i, _least(added, "RELU" in i.modifiers), [(target, kind)], [*[(v, kind) for v in values], (which, "pred")])
 
@@ -348,7 +350,7 @@ RECORDS = (
     Opcode("IADD3 UIADD3 IADD UIADD", _iadd3, _SUM),
     Opcode("VIADD UVIADD", _viadd, "", "U32"),
     Opcode("IMAD UIMAD", _imad, "WIDE HI U32 X", "MOV IADD SHL S32"),
-    Opcode("IMNMX UIMNMX VIMNMX UVIMNMX VIADDMNMX UVIADDMNMX", _minmax, "U32 RELU", "S32"),
+    Opcode("IMNMX UIMNMX VIMNMX UVIMNMX VIMNMX3 VIADDMNMX UVIADDMNMX", _minmax, "U32 RELU", "S32"),
     Opcode("IABS", _iabs),
     Opcode("ISETP UISETP", _isetp, f"{' '.join(COMPARE)} {' '.join(COMBINE)} U32 EX", "S32"),
     Opcode("LEA ULEA", _lea_lower, "HI X SX32"),
