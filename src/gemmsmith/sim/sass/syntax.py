@@ -134,4 +134,6 @@ class MachineInstruction:
             # A return prints its register and where the function starts without a comma between them.
             joined = n and isinstance(operand, Label) and self.opcode == "RET"
             listed = [*listed[:-1], f"{listed[-1]} {operand}"] if joined else [*listed, str(operand)]
-        return " ".join((f"{guard}{self.name}", ", ".join(listed), *self.hints)).replace("  ", " ").rstrip()
+        notes = [hint for hint in self.hints if hint.startswith("(*")]  # a spill, printed as one more operand
+        words = [hint for hint in self.hints if not hint.startswith("(*")]
+        return " ".join(filter(None, (f"{guard}{self.name}", ", ".join((*listed, *notes)), *words)))

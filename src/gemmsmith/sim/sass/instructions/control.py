@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,13 +13,15 @@ from gemmsmith.sim.instructions.barrier import Meet, Vote, WholeBlock
 from gemmsmith.sim.instructions.record import Draft, nothing
 from gemmsmith.sim.lanes import Lanes
 from gemmsmith.sim.lowering import Refused
+from gemmsmith.sim.memory import LaneFault
 from gemmsmith.sim.operation import Branch, Slot
 from gemmsmith.sim.sass import convergence
 from gemmsmith.sim.sass.code import Code
 from gemmsmith.sim.sass.meaning import Part, lanewise, modelled, ptx
 from gemmsmith.sim.sass.record import Opcode
 from gemmsmith.sim.sass.syntax import Immediate, Label, MachineInstruction, Operand, Register
-from gemmsmith.sim.traits import Bundling, Flow, Mix, Counted, Profiled, Traits, Wait
+from gemmsmith.sim.traits import Bundling, Counted, Flow, Mix, Profiled, Traits, Wait
+from gemmsmith.sim.wave import WARP
 
 _STAYS = Traits(bundling=Bundling.BOUNDARY)
 _BRANCH = Traits(called="BRA", flow=Flow.BRANCH, bundling=Bundling.BOUNDARY, counts=Counted(Profiled(Mix.BRANCH)))
@@ -57,12 +60,33 @@ def _bra(code: Code, i: MachineInstruction) -> Part:
     if not isinstance(label, Label) or len(conditions) > 1:
         raise Refused
     guard = None
+    if "DIV" in i.modifiers:
+        return _bra_div(code, i, conditions, label)
     if conditions:
         (condition,) = conditions
         if not isinstance(condition, Register) or not condition.predicate:
             raise Refused
         guard = _condition(code, i, condition)
     return Part(_BRANCH, nothing, Draft(Branch(label.name)), guard=guard)
+
+
+def _bra_div(code: Code, i: MachineInstruction, masks: list[Operand], label: Label) -> Part:
+    """Taken unless exactly the lanes of a mask are together."""
+    if i.guard is not None or len(masks) != 1:
+        raise Refused
+    target = code.unused("pred")
+    part = code.apply(i, _same, [(code.unused("u32"), "u32")], [(masks[0], "u32")])
+    code.before += [replace(part, counted=False), Part(_STAYS, _apart, Draft(None, (target,), part.draft.targets), False)]
+    return Part(_BRANCH, nothing, Draft(Branch(label.name)), guard=(target, False))
+
+
+def _apart(machine: Execution, step: Bundle[Any], lanes: Lanes) -> None:
+    """Whether the lanes of each warp that are here are others than the mask's."""
+    mine = machine.indices(lanes)
+    bits = np.left_shift(np.int64(1), machine.thread[mine] % WARP)
+    here = np.bincount(machine.warp[mine], weights=bits, minlength=int(machine.warp[-1]) + 1).astype(np.int64)
+    masks = machine.spread(machine.fetch(step.sources[0], lanes), lanes).astype(np.int64)
+    machine.put(step.targets[0], lanes, here[machine.warp[mine]] != masks)
 
 
 def _exit(code: Code, i: MachineInstruction) -> Part:
@@ -179,7 +203,8 @@ def _nothing(code: Code, i: MachineInstruction) -> Part:
 
 def _call(code: Code, i: MachineInstruction) -> Part:
     """The return address is in a register that code before the call writes; the call itself only jumps."""
-    del code
+    if "ABS" in i.modifiers:
+        return _call_outside(code, i)
     target = i.operands[-1]
     if not isinstance(target, Label):
         raise Refused
@@ -198,6 +223,27 @@ def _ret(code: Code, i: MachineInstruction) -> Part:
     return Part(_JUMP, _to_address, Draft(code.places, (), code.words(register, 1)))
 
 
+def _outside(machine: Execution, step: Bundle[Any], lanes: Lanes) -> None:
+    del machine, lanes
+    raise LaneFault(0, f"{step.first.instruction.text}: functions outside the kernel (printf, assert, malloc) are not "
+                    "executed as machine code")  # fmt: skip
+
+
+def _call_outside(code: Code, i: MachineInstruction) -> Part:
+    """A function that the driver links in; reaching it is a fault that names it."""
+    del code, i
+    return Part(_STAYS, _outside, Draft(None))
+
+
+def _lepc(code: Code, i: MachineInstruction) -> Part:
+    """The address of the next instruction, from which calls of functions outside compute theirs."""
+    return lanewise(_pair, code.targets(i.operands[0], "u32", 2), (np.uint32(i.offset + 16),))
+
+
+def _pair(low: Any) -> tuple[Any, Any]:
+    return low, np.uint32(0)
+
+
 def _trap(code: Code, i: MachineInstruction) -> Part:
     del code, i
     return Part(ptx("trap").record, ptx("trap").record.execute, Draft(None))
@@ -210,7 +256,7 @@ def literal(operand: Operand) -> int:
 
 
 RECORDS = (
-    Opcode("BRA", _bra, "", "U INC DEC"),
+    Opcode("BRA", _bra, "DIV", "U INC DEC"),
     Opcode("EXIT", _exit),
     Opcode("BSSY", _bssy, "", "RECONVERGENT RELIABLE"),
     Opcode("BSYNC", _bsync, "", "RECONVERGENT RELIABLE"),
@@ -221,7 +267,8 @@ RECORDS = (
     Opcode("WARPSYNC", _warpsync, "", "ALL"),
     Opcode("MEMBAR ERRBAR CCTL FENCE", _fence, "*"),
     Opcode("NOP YIELD NANOSLEEP PREEXIT ACQBULK CCTLL", _nothing, "*"),
-    Opcode("CALL", _call, "REL NOINC"),
+    Opcode("CALL", _call, "REL ABS NOINC"),
+    Opcode("LEPC", _lepc),
     Opcode("RET", _ret, "REL NODEC"),
     Opcode("BPT", _trap, "*"),
 )  # fmt: skip

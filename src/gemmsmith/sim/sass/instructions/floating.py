@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
 import numpy as np
 
-from gemmsmith.sim import sfu
+from gemmsmith.sim import halves, sfu
 from gemmsmith.sim.lowering import Refused
 from gemmsmith.sim.sass.code import Code
 from gemmsmith.sim.sass.instructions.integer import COMBINE, Typed, compared
@@ -171,6 +172,39 @@ def _halves(name: str) -> Lower:
     return lower
 
 
+def _pair_minmax(code: Code, i: MachineInstruction) -> Part:
+    kind = "bf16x2" if "BF16_V2" in i.modifiers else "f16x2"
+    *rest, which = i.operands
+    target, given = _pairs(replace(i, operands=tuple(rest)), kind)
+    flags = ".NaN" if "NAN" in i.modifiers else ""
+    found = _one_of(function(f"min{flags}.{kind}"), function(f"max{flags}.{kind}"))
+    return code.apply(i, found, [(target, kind)], [*given, (which, "pred")])
+
+
+@cache
+def _pair_comparison(name: str, combine: str, kind: str) -> Function:
+    """Comparisons of both numbers of two words, each combined with a predicate."""
+    compare, join_with = function(f"setp.{name.lower()}.{kind.removesuffix('x2')}"), COMBINE[combine]
+
+    def compute(a: Array, b: Array, other: Array) -> tuple[Array, Array]:
+        pairs = zip(halves.unpacked(kind, a), halves.unpacked(kind, b), strict=True)
+        low, high = (compare(x, y) for x, y in pairs)
+        return join_with(low, other), join_with(high, other)
+
+    return compute
+
+
+def _hsetp2(code: Code, i: MachineInstruction) -> Part:
+    """With H0_H0 and the like, both results compare the same numbers."""
+    kind = "bf16x2" if "BF16_V2" in i.modifiers else "f16x2"
+    first, second, *rest, other = i.operands
+    _, given = _pairs(replace(i, operands=(first, *rest)), kind)
+    name = next(m for m in i.modifiers if m in _COMPARED.split())
+    combine = next(m for m in i.modifiers if m in COMBINE)
+    return code.apply(i, _pair_comparison(name, combine, kind), [(first, "pred"), (second, "pred")],
+                      [*given, (other, "pred")])  # fmt: skip
+
+
 @cache
 def _single(name: str, kind: str) -> Function:
     """Arithmetic in fp32 of the lower numbers of words."""
@@ -242,11 +276,11 @@ def _f2fp(code: Code, i: MachineInstruction) -> Part:
 
 
 def _to_tf32(code: Code, i: MachineInstruction) -> Part:
-    """Ties away from zero: PTX's cvt.rna, the only mode before sm_90."""
     target, value = i.operands
-    if set(i.modifiers) - {"TF32", "F32", "PACK_B"}:
+    if set(i.modifiers) - {"TF32", "F32", "PACK_B", "RZ", "RELU"}:
         raise Refused
-    return code.apply(i, function("cvt.rna.tf32.f32"), [(target, "u32")], [(value, "f32")], "cvt.rna.tf32.f32")
+    like = f"cvt.{'rz' if 'RZ' in i.modifiers else 'rn'}{_flags(i, 'relu')}.tf32.f32"
+    return code.apply(i, function(like), [(target, "u32")], [(value, "f32")], like)
 
 
 _SETP = f"{_COMPARED} T {' '.join(COMBINE)} FTZ"
@@ -267,6 +301,8 @@ RECORDS = (
     Opcode("HADD2", _halves("add"), "F32 BF16_V2 FTZ SAT RELU"),
     Opcode("HMUL2", _halves("mul"), "BF16_V2 FTZ SAT RELU"),
     Opcode("HFMA2", _halves("fma"), "BF16_V2 FTZ SAT RELU", "MMA"),
+    Opcode("HMNMX2", _pair_minmax, "BF16_V2 NAN"),
+    Opcode("HSETP2", _hsetp2, f"{_COMPARED} {' '.join(COMBINE)} BF16_V2"),
     Opcode("F2I F2IP", _f2i, f"{_FROM} F16 F32 F64 FTZ TRUNC FLOOR CEIL", "NTZ"),
     Opcode("I2F", _i2f, f"{_FROM} F16 F32 F64 {_ROUNDING}"),
     Opcode("I2FP", _i2f, f"{_FROM} F32 {_ROUNDING}"),

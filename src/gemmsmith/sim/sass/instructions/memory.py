@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy as np
 from gemmsmith.sim.instructions.async_copy import Amount, Copy
 from gemmsmith.sim.instructions.record import Draft
 from gemmsmith.sim.lowering import Refused
-from gemmsmith.sim.operation import Slot
+from gemmsmith.sim.operation import Pointer, Slot
 from gemmsmith.sim.sass.code import Code, constant_place
 from gemmsmith.sim.sass.meaning import Part, lanewise, modelled, ptx
 from gemmsmith.sim.sass.record import Lower, Opcode
@@ -102,8 +102,6 @@ def _indexed_constant(code: Code, at: Bracketed, kind: str, count: int, targets:
         raise Refused
     code.before.append(lanewise(_placed, (address,), (*base, inside.base, np.uint32(inside.offset)), counted=False))
     name = _name(kind, count, "ld", "global")
-    from gemmsmith.sim.operation import Pointer
-
     part = modelled(name, Draft(None, targets, (), (Pointer(address, 0),), ptx(name).form.access(Effect.READ)))
     return replace(part, traits=ptx("mov.b32").record)
 
@@ -117,22 +115,40 @@ def _placed(low: Any, high: Any, at: Any, offset: Any) -> Any:
 
 
 def _ldgsts(code: Code, i: MachineInstruction) -> Part:
-    """The predicate says whether the source is read; else zeros are written."""
+    """The predicate says whether the source is read; else zeros are written.
+
+    With .ZFILL, the lowest bits of the source's address say how many bytes at the end are zeros.
+    """
     to, start, *predicate = i.operands
     width = 4 * _form(i)[1]
-    pointers = code.pointer(to, wide=False), code.pointer(start, wide=True)
+    target, source = code.pointer(to, wide=False), code.pointer(start, wide=True)
     size: Any = np.uint32(width)
     amount = Amount.ALL
-    if predicate:
-        (chosen,) = predicate
-        if not isinstance(chosen, Register) or chosen.sign not in ("", "!"):
+    if predicate or "ZFILL" in i.modifiers:
+        chosen = predicate[0] if predicate else Register("P", None)
+        if not isinstance(chosen, Register) or chosen.sign not in ("", "!") or not isinstance(source.base, Slot):
             raise Refused
-        if chosen.number is not None:
-            size = code.row(chosen.file, chosen.number, "pred")
-            amount = Amount.NONE_IF if chosen.sign else Amount.NONE_UNLESS
+        reads: Any = np.bool_(True) if chosen.number is None else code.row(chosen.file, chosen.number, "pred")
+        address, size, amount = code.unused("u64"), code.unused("u32"), Amount.SIZE
+        found = _sized(chosen.sign == "!", width, source.offset)
+        code.before.append(lanewise(found, (address, size), (source.base, reads), counted=False))
+        source = Pointer(address, 0)
     copy = Copy("BYPASS" in i.modifiers, amount)
-    draft = Draft(copy, (), (size,), pointers, Access(Space.SHARED, Effect.COPY, width, width, width))
+    draft = Draft(copy, (), (size,), (target, source), Access(Space.SHARED, Effect.COPY, width, width, width))
     return modelled("cp.async.cg.shared.global" if copy.bypass else "cp.async.ca.shared.global", draft)
+
+
+@cache
+def _sized(negated: bool, width: int, offset: int) -> Any:
+    """The source of a copy, and how many of its bytes are read."""
+    below, plus = np.uint64(width - 1), np.uint64(offset % (1 << 64))
+
+    def compute(base: Any, reads: Any) -> tuple[Any, Any]:
+        address = base + plus
+        zeros = (address & below).astype(np.uint32)
+        return address & ~below, np.where(reads != negated, np.uint32(width) - zeros, np.uint32(0))
+
+    return compute
 
 
 def _ldgdepbar(code: Code, i: MachineInstruction) -> Part:
