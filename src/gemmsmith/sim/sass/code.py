@@ -14,7 +14,7 @@ import numpy as np
 
 from gemmsmith.sim.lowering import Refused, scalar
 from gemmsmith.sim.operation import FILE_DTYPES, Pointer, Slot, Source
-from gemmsmith.sim.sass.meaning import PLAIN, WIDE, Part, applied, join, lanewise, ptx
+from gemmsmith.sim.sass.meaning import PLAIN, WIDE, Part, applied, join, lanewise, ptx, word_kind
 from gemmsmith.sim.sass.syntax import Bracketed, Immediate, MachineInstruction, Operand, Register, Symbol
 from gemmsmith.sim.types import DTYPES, Array
 
@@ -84,7 +84,7 @@ class Code:
             raise Refused
         if operand.predicate != (kind == "pred"):
             raise Refused
-        each, count = ("u32", 2 * count) if kind in WIDE else (kind, count)
+        each, count = word_kind(kind), 2 * count if kind in WIDE else count
         if operand.number is None:
             return tuple([self.unused(each) for _ in range(count)])
         return tuple([self.row(operand.file, operand.number + n, each) for n in range(count)])
@@ -105,7 +105,7 @@ class Code:
             return _literal(i, operand, kind)
         if isinstance(operand, Bracketed) and operand.name == "c":
             bank, offset = constant_place(operand)
-            each = "u32" if kind in WIDE else kind
+            each = word_kind(kind)
             return tuple([self.special_row(f"c[{bank}][{offset + 4 * n}]", each) for n in range(1 + (kind in WIDE))])
         raise Refused
 
@@ -117,7 +117,7 @@ class Code:
         if operand.file not in ("R", "UR") or kind == "pred":
             raise Refused
         return self.words(Register(operand.file, operand.number), 2 if kind in WIDE else 1,
-                          "u32" if kind in WIDE else kind)  # fmt: skip
+                          word_kind(kind))  # fmt: skip
 
     # -- functions of lanes -----------------------------------------------------------------------
 
@@ -173,7 +173,7 @@ class Code:
         sources: list[Source] = []
         forms: list[tuple[bool, int]] = []
         for register in registers:
-            pair = wide and ("64" in register.suffixes or register.uniform)
+            pair = wide and "U32" not in register.suffixes
             scale = next((int(s[1:]) for s in register.suffixes if s[0] == "X" and s[1:].isdigit()), 1)
             if set(register.suffixes) - {"64", "U32", "X4", "X8", "X16"}:
                 raise Refused
@@ -203,12 +203,19 @@ def _summing(forms: tuple[tuple[bool, int], ...], wide: bool) -> Any:
 
 def constant_place(operand: Bracketed) -> tuple[int, int]:
     """Bank and offset of a constant whose place is known."""
-    numbers = [term.value for group in operand.groups for term in group if isinstance(term, Immediate)]
-    if len(operand.groups) != 2 or len(numbers) != 2 or any(len(group) != 1 for group in operand.groups):
+    numbers: list[int] = []
+    for group in operand.groups:
+        known = [0 if isinstance(term, Register) and term.number is None else _number(term) for term in group]
+        numbers.append(sum(known))
+    if len(numbers) != 2:
         raise Refused
-    bank, offset = numbers
-    assert bank is not None and offset is not None
-    return bank, offset
+    return numbers[0], numbers[1]
+
+
+def _number(operand: Operand) -> int:
+    if not isinstance(operand, Immediate) or operand.value is None:
+        raise Refused
+    return operand.value
 
 
 def changes_of(operand: Operand) -> tuple[str, ...]:

@@ -18,6 +18,12 @@ from gemmsmith.sim.types import DTYPES, Array
 
 Function = Callable[..., Any]
 WIDE = ("b64", "u64", "s64", "f64")
+HALF = ("f16", "bf16")  # numbers in the lower half of a register
+
+
+def word_kind(kind: str) -> str:
+    """The kind as which a register holds a value, or a part of one."""
+    return "u32" if kind in WIDE or kind in HALF else kind
 
 
 @dataclass(frozen=True)
@@ -107,6 +113,12 @@ def _change(x: Any, names: tuple[str, ...], kind: str) -> Any:
     return x
 
 
+def _half(word: Any, kind: str) -> Array:
+    low = np.ascontiguousarray((np.asarray(word) & np.uint32(0xFFFF)).astype(np.uint16))
+    found: Array = low.view(DTYPES[kind])
+    return found
+
+
 def join(low: Any, high: Any) -> Array:
     """Two words as one of 64 bits."""
     lower, upper = np.broadcast_arrays(low, high)
@@ -123,7 +135,8 @@ def applied(
     One function for each combination, so that like operations are bundled.
     """
     wide = [kind in WIDE for kind in kinds]
-    if not any(wide) and not any(changes) and len(results) == 1 and results[0] not in WIDE:
+    plain = not any(word_kind(kind) != kind for kind in (*kinds, *results))
+    if plain and not any(changes) and len(results) == 1:
         return found
 
     def compute(*words: Any) -> Any:
@@ -133,10 +146,15 @@ def applied(
             if two:
                 value = join(words[at], words[at + 1]).view(DTYPES[kind])
             at += 2 if two else 1
+            if kind in HALF:
+                value = _half(_change(value, tuple(c for c in change if c[0] == "H"), "u32"), kind)
+                change = tuple(c for c in change if c[0] != "H")
             values.append(_change(value, change, kind))
         given = found(*values)
-        if len(results) == 1 and results[0] not in WIDE:
+        if len(results) == 1 and results[0] not in WIDE and results[0] not in HALF:
             return given
+        if len(results) == 1 and results[0] in HALF:
+            return np.ascontiguousarray(given).view(np.uint16).astype(np.uint32)
         return _split(given if len(results) > 1 else (given,), results)
 
     return compute

@@ -60,7 +60,7 @@ def _bra(code: Code, i: MachineInstruction) -> Part:
     if not isinstance(label, Label) or len(conditions) > 1:
         raise Refused
     guard = None
-    if "DIV" in i.modifiers:
+    if "DIV" in i.modifiers or "CONV" in i.modifiers:
         return _bra_div(code, i, conditions, label)
     if conditions:
         (condition,) = conditions
@@ -71,13 +71,13 @@ def _bra(code: Code, i: MachineInstruction) -> Part:
 
 
 def _bra_div(code: Code, i: MachineInstruction, masks: list[Operand], label: Label) -> Part:
-    """Taken unless exactly the lanes of a mask are together."""
+    """Taken unless exactly the lanes of a mask are together; with .CONV, if they are."""
     if i.guard is not None or len(masks) != 1:
         raise Refused
     target = code.unused("pred")
     part = code.apply(i, _same, [(code.unused("u32"), "u32")], [(masks[0], "u32")])
     code.before += [replace(part, counted=False), Part(_STAYS, _apart, Draft(None, (target,), part.draft.targets), False)]
-    return Part(_BRANCH, nothing, Draft(Branch(label.name)), guard=(target, False))
+    return Part(_BRANCH, nothing, Draft(Branch(label.name)), guard=(target, "CONV" in i.modifiers))
 
 
 def _apart(machine: Execution, step: Bundle[Any], lanes: Lanes) -> None:
@@ -256,7 +256,7 @@ def literal(operand: Operand) -> int:
 
 
 RECORDS = (
-    Opcode("BRA", _bra, "DIV", "U INC DEC"),
+    Opcode("BRA", _bra, "DIV CONV", "U INC DEC"),
     Opcode("EXIT", _exit),
     Opcode("BSSY", _bssy, "", "RECONVERGENT RELIABLE"),
     Opcode("BSYNC", _bsync, "", "RECONVERGENT RELIABLE"),

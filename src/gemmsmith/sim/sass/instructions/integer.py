@@ -139,14 +139,16 @@ def _mad_wide(signed: bool) -> Function:
     return compute
 
 
-def _mad_high(found: Function, a: Array, b: Array, c: Array) -> Array:
-    total: Array = (found(a, b, c)[0] >> np.uint64(32)).astype(np.uint32)
-    return total
-
-
 @cache
-def _high(signed: bool) -> Function:
-    return lambda a, b, c: _mad_high(_mad_wide(signed), a, b, c)
+def _mad_high(signed: bool) -> Function:
+    """The upper word of a product plus 64 bits, and whether the sum carries."""
+    found = _mad_wide(signed)
+
+    def compute(a: Array, b: Array, c: Array, carry: Array | None = None) -> tuple[Array, Array]:
+        total, over = found(a, b, c, carry)
+        return (total >> np.uint64(32)).astype(np.uint32), over
+
+    return compute
 
 
 def _imad(code: Code, i: MachineInstruction) -> Part:
@@ -160,12 +162,10 @@ def _imad(code: Code, i: MachineInstruction) -> Part:
     if "WIDE" in i.modifiers or "HI" in i.modifiers:
         given.append((values[2], "u64"))
         given += [(carry, "pred") for carry in carries]
-        if "HI" in i.modifiers:
-            if results or carries:
-                raise Refused
-            return code.apply(i, _high(signed), [(i.operands[0], "u32")], given)
-        targets: list[Any] = [(i.operands[0], "u64"), *[(result, "pred") for result in results]]
-        return code.apply(i, _first(_mad_wide(signed), len(targets)), targets, given)
+        upper = "HI" in i.modifiers
+        targets: list[Any] = [(i.operands[0], "u32" if upper else "u64"), *[(result, "pred") for result in results]]
+        found = _mad_high(signed) if upper else _mad_wide(signed)
+        return code.apply(i, _first(found, len(targets)), targets, given)
     if results:
         raise Refused
     given = [(values[0], "u32"), (values[1], "u32"), (values[2], "u32"), *[(carry, "pred") for carry in carries]]
@@ -200,6 +200,12 @@ def _minmax(code: Code, i: MachineInstruction) -> Part:
     if len(values) != 2 + (added or "3" in i.opcode):
         raise Refused
     return code.apply(i, _least(added, "RELU" in i.modifiers), [(target, kind)], [*[(v, kind) for v in values], (which, "pred")])
+
+
+def _vabsdiff(code: Code, i: MachineInstruction) -> Part:
+    target, a, b, c = i.operands
+    kind = "u32" if "U32" in i.modifiers else "s32"
+    return code.apply(i, integers.sum_of_difference, [(target, kind)], [(a, kind), (b, kind), (c, kind)])
 
 
 def _iabs(code: Code, i: MachineInstruction) -> Part:
@@ -352,6 +358,7 @@ RECORDS = (
     Opcode("IMAD UIMAD", _imad, "WIDE HI U32 X", "MOV IADD SHL S32"),
     Opcode("IMNMX UIMNMX VIMNMX UVIMNMX VIMNMX3 VIADDMNMX UVIADDMNMX", _minmax, "U32 RELU", "S32"),
     Opcode("IABS", _iabs),
+    Opcode("VABSDIFF", _vabsdiff, "U32"),
     Opcode("ISETP UISETP", _isetp, f"{' '.join(COMPARE)} {' '.join(COMBINE)} U32 EX", "S32"),
     Opcode("LEA ULEA", _lea_lower, "HI X SX32"),
     Opcode("IDP", _idp, "4A S8 U8"),
