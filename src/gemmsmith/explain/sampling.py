@@ -26,6 +26,7 @@ from gemmsmith.problem import Problem
 from gemmsmith.run.memory import upload
 from gemmsmith.sim.counters import Counters, Counts
 from gemmsmith.sim.device import LoadedPtx, SimDevice
+from gemmsmith.sim.sass.device import MachineDevice
 
 GROUPS = 4
 _STUDENT_T = {2: 12.706, 3: 4.303, 4: 3.182}  # 95 %, two-sided, by number of groups
@@ -52,10 +53,12 @@ class Counted:
 class Bench:
     """A kernel loaded once, so that the counts of several launches can be added per instruction."""
 
-    def __init__(self, spec: KernelSpec, config: Config, problem: Problem, compiled: CompiledKernel) -> None:
+    def __init__(
+        self, spec: KernelSpec, config: Config, problem: Problem, compiled: CompiledKernel, machine: bool = False
+    ) -> None:
         self.spec, self.config, self.problem = spec, config, problem
         self.geometry = spec.geometry(problem, config)
-        self.device = SimDevice(compiled.arch, count=True)
+        self.device = (MachineDevice if machine else SimDevice)(compiled.arch, count=True)
         check_simulated(self.device, spec, problem)
         self.loaded: LoadedPtx = self.device.load(compiled)
 
@@ -101,14 +104,16 @@ def affordable(geometry: Geometry, problem: Problem) -> tuple[int, int]:
 
 
 def count_launch(
-    spec: KernelSpec, config: Config, problem: Problem, compiled: CompiledKernel, sample: int = 0, depth: int = 0
-) -> Counted:
+    spec: KernelSpec, config: Config, problem: Problem, compiled: CompiledKernel, sample: int = 0, depth: int = 0,
+    machine: bool = False,
+) -> Counted:  # fmt: skip
     """Count a launch: all of it, a ``sample`` of its blocks, or (``depth`` > 0) blocks with a shortened K.
 
     With ``depth`` the blocks run for two short K, and each instruction's count is extrapolated linearly, which is exact
-    for loops over K. ``depth`` is ignored if K is short or if the kernel has no K argument.
+    for loops over K. ``depth`` is ignored if K is short or if the kernel has no K argument. ``machine``: execute the
+    machine code, not the PTX.
     """
-    bench = Bench(spec, config, problem, compiled)
+    bench = Bench(spec, config, problem, compiled, machine)
     steps = depth // _PERIOD
     short, longer = (problem.k % _PERIOD + times * steps * _PERIOD for times in (1, 2))
     if not steps or problem.k <= longer or not spec.signature.has("K"):
