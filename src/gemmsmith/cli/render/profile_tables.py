@@ -157,7 +157,8 @@ def _print_executed(profile: Profile) -> None:
     _section([*heads[:-1], ("opcodes", "left")], rows)
     threads = profile.geometry.threads * profile.geometry.blocks
     say(f"{number(total)} in all, FFMA {number(profile.value(FFMA) / threads)} per thread, "
-        f"{profile.active_lanes:.2f} of 32 lanes active, barriers {number(profile.barriers)} "
+        f"{profile.active_lanes:.2f} of 32 lanes active, branch efficiency {profile.branch_efficiency:.1f}%, "
+        f"barriers {number(profile.barriers)} "
         f"({ratio(profile.barriers, profile.value(WARPS))} per warp)")  # fmt: skip
     say()
 
