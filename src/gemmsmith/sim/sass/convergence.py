@@ -68,8 +68,10 @@ def begin(machine: Execution, step: Bundle[int], lanes: Lanes) -> None:
 
 
 def finish(machine: Execution, step: Bundle[Sync], lanes: Lanes) -> None:
-    """BSYNC: all have arrived."""
-    machine.unit(Convergence).arrived[step.detail.number, lanes] = False
+    """BSYNC: all have arrived, and are the barrier's no longer."""
+    state = machine.unit(Convergence)
+    state.arrived[step.detail.number, lanes] = False
+    state.members[step.detail.number, lanes] = False
 
 
 def leave(machine: Execution, step: Bundle[int], lanes: Lanes) -> None:

@@ -16,13 +16,12 @@ class Pipe(StrEnum):
     """A unit of an SM, as ncu names it."""
 
     ALU = "alu"  # integer, logic, comparison
-    FMA = "fma"  # fp32 and integer multiply-add
-    FP16 = "fp16"
+    FMA = "fma"  # fp32, fp16 and integer multiply-add
     FP64 = "fp64"
     XU = "xu"  # special functions and conversions
     LSU = "lsu"  # loads, stores, shuffles
-    ADU = "adu"  # constants by address, barriers
-    CBU = "cbu"  # branches and convergence
+    ADU = "adu"  # constants by address, barriers, special registers
+    CBU = "cbu"  # ends and convergence
     UNIFORM = "uniform"
     TENSOR = "tensor"
     TMA = "tma"
@@ -30,20 +29,22 @@ class Pipe(StrEnum):
 
 
 _PIPES: dict[Pipe, str] = {
-    Pipe.FMA: "FFMA FMUL FADD IMAD FSWZADD FFMA2 FMUL2 FADD2 IDP",
-    Pipe.ALU: "IADD3 IADD LOP3 LEA ISETP FSETP FSET SEL FSEL SHF PRMT MOV IMNMX VIMNMX VIMNMX3 VIADDMNMX VIADD IABS FMNMX "
-              "PLOP3 P2R R2P BMSK SGXT VABSDIFF I2FP F2FP FCHK VOTE CS2R HMNMX2 R2UR VOTEU",
-    Pipe.FP16: "HFMA2 HADD2 HMUL2 HSETP2 HSET2",
+    Pipe.FMA: "FFMA FMUL FADD IMAD VIADD FSWZADD IDP HFMA2 HADD2 HMUL2",
+    Pipe.ALU: "IADD3 IADD LOP3 LEA ISETP FSETP FSET SEL FSEL SHF PRMT MOV IMNMX VIMNMX VIMNMX3 VIADDMNMX IABS FMNMX PLOP3 "
+              "P2R R2P BMSK SGXT VABSDIFF I2FP F2FP FCHK VOTE R2UR CS2R HMNMX2 HSETP2 HSET2",
     Pipe.FP64: "DADD DMUL DFMA DSETP",
     Pipe.XU: "MUFU I2F F2I F2F FRND POPC FLO BREV F2IP",
-    Pipe.LSU: "LDG STG LDS STS LDL STL LD ST LDGSTS LDSM STSM SHFL ATOM ATOMG ATOMS RED REDG MATCH SYNCS ARRIVES S2R S2UR",
-    Pipe.ADU: "LDC BAR MEMBAR REDUX B2R",
-    Pipe.CBU: "BRA EXIT BSSY BSYNC BREAK BMOV CALL RET WARPSYNC BRX YIELD NANOSLEEP ELECT",
-    Pipe.UNIFORM: "UIADD3 UIADD UIMAD ULOP3 ULEA USHF UISETP USEL UMOV UPRMT UPLOP3 ULDC UFLO UPOPC UBREV USGXT UBMSK "
-                  "UP2UR UR2UP UVIADD UIMNMX UVIMNMX UVIADDMNMX CS2UR USETMAXREG",
-    Pipe.TENSOR: "HMMA IMMA DMMA QMMA HGMMA IGMMA QGMMA BGMMA MOVM",
+    Pipe.LSU: "LDG STG LDS STS LDL STL LD ST LDGSTS LDGDEPBAR LDSM STSM MOVM SHFL ATOM ATOMG ATOMS RED REDG MATCH SYNCS "
+              "ARRIVES",
+    Pipe.ADU: "LDC BAR MEMBAR REDUX B2R S2R S2UR VOTEU",
+    Pipe.CBU: "EXIT BSSY BSYNC BREAK BMOV CALL RET WARPSYNC BRX NANOSLEEP ELECT",
+    Pipe.UNIFORM: "UIADD3 UIADD UIMAD ULOP3 ULEA USHF UISETP USEL UPRMT UPLOP3 UFLO UPOPC UBREV USGXT UBMSK UVIADD UIMNMX "
+                  "UVIMNMX UVIADDMNMX",
+    Pipe.TENSOR: "HMMA IMMA DMMA QMMA HGMMA IGMMA QGMMA BGMMA",
     Pipe.TMA: "UTMALDG UTMASTG UTMAREDG UBLKCP UTMACCTL UTMAPF",
 }  # fmt: skip
+# The special registers that load/store units give; others come from the address divergence unit.
+_LANE_REGISTERS = ("SR_TID.X", "SR_TID.Y", "SR_TID.Z", "SR_LANEID")
 
 
 @cache
@@ -52,5 +53,9 @@ def _by_opcode() -> dict[str, Pipe]:
 
 
 def pipe_of(i: MachineInstruction) -> Pipe:
-    """The unit that executes an instruction; NONE for what no unit does, such as NOP."""
+    """The unit that executes an instruction; NONE for what no unit counts, such as BRA, UMOV and NOP."""
+    if i.opcode == "HFMA2" and "MMA" in i.modifiers:
+        return Pipe.TENSOR
+    if i.opcode == "S2R" and str(i.operands[-1]) in _LANE_REGISTERS:
+        return Pipe.LSU
     return _by_opcode().get(i.opcode, Pipe.NONE)

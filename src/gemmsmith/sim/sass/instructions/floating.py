@@ -15,6 +15,7 @@ from gemmsmith.sim.sass.instructions.integer import COMBINE, Typed, compared
 from gemmsmith.sim.sass.meaning import Function, Part, function, join
 from gemmsmith.sim.sass.record import Lower, Opcode
 from gemmsmith.sim.sass.syntax import Immediate, MachineInstruction, Operand
+from gemmsmith.sim.traits import Counted, Mix, Profiled, Quantity, Traits
 from gemmsmith.sim.types import Array
 
 _MODES = {"RN": "rn", "RM": "rm", "RP": "rp", "RZ": "rz"}
@@ -160,6 +161,12 @@ def _pairs(i: MachineInstruction, kind: str) -> tuple[Operand, Typed]:
     return target, given
 
 
+# On sm_80 to sm_90 the tensor pipe executes HFMA2.MMA, and ncu counts it there.
+_ON_TENSOR_CORES = Traits(
+    counts=Counted(Profiled(Mix.OTHER_FP32, metrics=(("sm__inst_executed_pipe_tensor.sum", Quantity.EXECUTED),)))
+)
+
+
 def _halves(name: str) -> Lower:
     def lower(code: Code, i: MachineInstruction) -> Part:
         kind = "bf16x2" if "BF16_V2" in i.modifiers else "f16x2"
@@ -167,7 +174,8 @@ def _halves(name: str) -> Lower:
         if "F32" in i.modifiers:
             return code.apply(i, _single(name, kind), [(target, "f32")], given)
         flags = "" if kind == "bf16x2" else _flags(i, "ftz", "sat")
-        return code.apply(i, function(f"{name}.rn{flags}{_flags(i, 'relu')}.{kind}"), [(target, kind)], given)
+        part = code.apply(i, function(f"{name}.rn{flags}{_flags(i, 'relu')}.{kind}"), [(target, kind)], given)
+        return replace(part, traits=_ON_TENSOR_CORES) if "MMA" in i.modifiers else part
 
     return lower
 

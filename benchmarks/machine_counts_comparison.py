@@ -1,0 +1,142 @@
+"""Compare what the simulator counts from recorded cubins with what Nsight Compute counted: ``compare`` of its record."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from record_machine_counts import Case, launch_case
+
+from gemmsmith.compile.compiled import CompiledKernel, Resources
+from gemmsmith.errors import GemmsmithError
+from gemmsmith.explain.machine_profile import EXECUTED, instruction_rows, program_of
+from gemmsmith.explain.metrics import simulated
+from gemmsmith.run.device import Launch
+from gemmsmith.sim.counters import Counters
+from gemmsmith.sim.device import LoadedPtx
+from gemmsmith.sim.sass.device import MachineDevice
+
+NO_RESOURCES = Resources(0, 0, 0, 0, 0, 0, 0)
+Row = dict[str, Any]
+
+
+class Recorded(MachineDevice):
+    """Keeps the counters of every launch."""
+
+    def __init__(self, arch: str) -> None:
+        super().__init__(arch, count=True)
+        self.every: list[Counters] = []
+
+    def launch(self, loaded: LoadedPtx, launch: Launch, blocks: Any = None) -> None:
+        super().launch(loaded, launch, blocks)
+        assert self.counters is not None
+        self.every.append(self.counters)
+
+
+def kernels(folder: Path, row: Row) -> Iterator[CompiledKernel]:
+    for kernel in row["kernels"]:
+        cubin = gzip.decompress((folder / kernel["file"]).read_bytes())
+        yield CompiledKernel(kernel["entry"], kernel["arch"], "", cubin, NO_RESOURCES, "", kernel["compiler"], "",
+                             False, "")  # fmt: skip
+
+
+def measured(folder: Path) -> list[dict[str, float]]:
+    """ncu's raw page: the numbers of each launch."""
+    text = gzip.decompress((folder / "raw.csv.gz").read_bytes()).decode()
+    rows = [row for row in csv.DictReader(io.StringIO(text[text.find('"ID"') :])) if row["ID"]]
+    return [{name: float(value.replace(",", "")) for name, value in row.items()
+             if value and re.fullmatch(r"-?[\d,]+(\.\d+)?(e[-+]?\d+)?", value)} for row in rows]  # fmt: skip
+
+
+def pages(folder: Path) -> list[list[tuple[str, int, int]]]:
+    """ncu's source page: for each launch and instruction, text, executions, and lanes whose guard held."""
+    text = gzip.decompress((folder / "source.csv.gz").read_bytes()).decode()
+    found: list[list[tuple[str, int, int]]] = []
+    head: list[str] = []
+    for row in csv.reader(io.StringIO(text)):
+        if row[:1] == ["Kernel Name"]:
+            found.append([])
+        elif row[:1] == ["Address"]:
+            head = row
+        elif row and row[0].startswith("0x") and len(row) == len(head) and "Instructions Executed" in head:
+            cells = dict(zip(head, row, strict=True))
+            found[-1].append((cells["Source"].strip(), int(cells["Instructions Executed"]),
+                              int(cells["Predicated-On Thread Instructions Executed"])))  # fmt: skip
+    return found
+
+
+def compare(folder: Path, only: str) -> int:
+    rows = json.loads((folder / "cases.json").read_text())
+    numbers, sources = measured(folder), pages(folder)
+    equal: Counter[str] = Counter()
+    total: Counter[str] = Counter()
+    wrong_instructions: Counter[str] = Counter()
+    at, instructions, same = 0, 0, 0
+    for row in rows:
+        if "launches" not in row or at >= len(numbers):
+            continue
+        count = len(row["launches"])
+        mine, at = slice(at, at + count), at + count
+        case = Case(row["name"], row["entry"], row["dtype"], False, tuple(row["shape"]))
+        if only and only not in case.title:
+            continue
+        ready = kernels(folder, row)
+        device = Recorded("sm_90")
+        try:
+            launch_case(device, case, lambda *_, ready=ready: next(ready))
+        except GemmsmithError as error:
+            print(f"{case.title}: not executed: {str(error).splitlines()[0]}")
+            continue
+        for counters, known, page in zip(device.every, numbers[mine], sources[mine], strict=True):
+            wrong = _compare_launch(counters, known, equal, total)
+            good, differ = _compare_instructions(counters, page)
+            instructions += len(page)
+            same += good
+            wrong_instructions.update(differ)
+            print(f"{case.title}: {'all equal' if not wrong else wrong}; {good} of {len(page)} instructions", flush=True)
+    print(f"{sum(equal.values())} of {sum(total.values())} counters equal; {same} of {instructions} instructions")
+    for name in total:
+        if equal[name] != total[name]:
+            print(f"  {name}: {equal[name]} of {total[name]}")
+    print("instructions that differ:", wrong_instructions.most_common(40))
+    return 0 if equal == total else 1
+
+
+def _compare_launch(counters: Counters, known: dict[str, float], equal: Counter[str], total: Counter[str]) -> Row:
+    program = program_of(counters)
+    assert program is not None
+    rows = instruction_rows(counters, program)
+    mine: dict[str, int] = {**simulated(counters), EXECUTED: sum(row.executed for row in rows),
+                            "smsp__thread_inst_executed_pred_on.sum": sum(row.threads for row in rows)}  # fmt: skip
+    for row in rows:
+        name = f"sm__inst_executed_pipe_{row.pipe}.sum"
+        mine[name] = mine.get(name, 0) + row.executed
+    wrong = {}
+    for name, value in mine.items():
+        if name in known:
+            total[name] += 1
+            equal[name] += value == known[name]
+            if value != known[name]:
+                wrong[name] = (value, int(known[name]))
+    return wrong
+
+
+def _compare_instructions(counters: Counters, page: list[tuple[str, int, int]]) -> tuple[int, list[str]]:
+    program = program_of(counters)
+    assert program is not None
+    rows = instruction_rows(counters, program)
+    good, differ = 0, []
+    for row, (text, executed, lanes) in zip(rows, page, strict=False):
+        if (row.executed, row.threads) == (executed, lanes):
+            good += 1
+        else:
+            differ.append(row.opcode)
+            print(f"    {row.offset:05x} {row.text} | {text}: {row.executed}, {row.threads}; ncu {executed}, {lanes}")
+    return good, differ
