@@ -81,12 +81,15 @@ class Case:
         return spec, fitted, problem
 
 
-def cases(files: Path | None) -> Iterator[Case]:
+def cases(files: Path | None, part: str = "") -> Iterator[Case]:
+    """All cases; of one ``part``: 'files', 'hopper', or 'rungs', which are the others."""
     for spec in rungs():
+        if part and part != ("hopper" if spec.arch_specific else "rungs"):
+            continue
         for dtype in spec.dtypes[: 3 if spec.tensor_cores else 1]:
             for shape in SHAPES:
                 yield Case(spec.name, "", dtype.name, False, shape)
-    if files is not None:
+    if files is not None and part in ("", "files"):
         for path, entry in json.loads(files.read_text()):
             yield Case(str(files.parent / path), entry, "", False, (128, 128, 64))
 
@@ -105,13 +108,13 @@ def launch_case(device: Any, case: Case, compile_fn: Any) -> tuple[list[Any], by
     spec, config, problem = case.kernel()
     data = operands(problem, "integers" if spec.prologue is not None else "normal", seed=0)
     places = [upload(device, values) for values in (data.a, data.b, data.c)]
-    workspace = device.allocate(WORKSPACE) if spec.workspace is not None or spec.prologue is not None else 0
+    workspace = device.allocate(WORKSPACE)  # also for the copies of operands that start anywhere
     steps = bind(device, spec, config, problem, Addresses(*places), workspace, compile_fn)
     for step in steps:
         device.launch(step.loaded, step.launch)
     device.synchronize()
     found: bytes = device.read(places[2], data.c.nbytes).tobytes()
-    for place in (*places, *([workspace] if workspace else [])):
+    for place in (*places, workspace):
         device.free(place)
     return [step.launch.geometry for step in steps], found
 
@@ -131,11 +134,11 @@ class Saving:
         return kernel
 
 
-def record(folder: Path, files: Path | None) -> int:
+def record(folder: Path, files: Path | None, part: str) -> int:
     from gemmsmith.explain.ncu import find_ncu
 
     folder.mkdir(parents=True, exist_ok=True)
-    every = list(cases(files))
+    every = list(cases(files, part))
     with ProcessPoolExecutor(14) as pool:
         kernels = list(pool.map(compiled, every))
     rows = []
@@ -149,7 +152,7 @@ def record(folder: Path, files: Path | None) -> int:
     names = {line.split()[0] for line in known.splitlines() if line.strip()}
     (folder / "metrics.txt").write_text("\n".join(sorted(n for n in names if "inst_executed" in n or "shared" in n)))
     wanted = [name for name in WANTED if name.split(".")[0] in names]
-    child = [sys.executable, __file__, "launch", str(folder), *(["--files", str(files)] if files else [])]
+    child = [sys.executable, __file__, "launch", str(folder), "--part", part, *(["--files", str(files)] if files else [])]
     report = folder / "report"
     command = [find_ncu(), "--clock-control", "none", "--print-kernel-base", "mangled", "--section", "SourceCounters",
                "--metrics", ",".join(wanted), "--export", str(report), "--force-overwrite", *child]  # fmt: skip
@@ -163,13 +166,13 @@ def record(folder: Path, files: Path | None) -> int:
     return 0
 
 
-def launch_all(folder: Path, files: Path | None) -> int:
+def launch_all(folder: Path, files: Path | None, part: str) -> int:
     """The program that ncu profiles."""
     from gemmsmith.run.cuda import cuda_device
 
     device = cuda_device()
     rows = json.loads((folder / "cases.json").read_text())
-    for case, row in zip(cases(files), rows, strict=True):
+    for case, row in zip(cases(files, part), rows, strict=True):
         if "skipped" in row:
             continue
         saving = Saving(folder, row["number"])
@@ -191,13 +194,14 @@ def main() -> int:
     parser.add_argument("command", choices=("record", "launch", "compare"))
     parser.add_argument("folder", type=Path)
     parser.add_argument("--files", type=Path)
-    parser.add_argument("--only", default="")
+    parser.add_argument("--part", default="", help="record only 'rungs', 'hopper' or 'files'")
+    parser.add_argument("--only", default="", help="compare only cases with this in their title")
     options = parser.parse_args()
     if options.command == "compare":
         from machine_counts_comparison import compare
 
         return compare(options.folder, options.only)
-    return {"record": record, "launch": launch_all}[options.command](options.folder, options.files)
+    return {"record": record, "launch": launch_all}[options.command](options.folder, options.files, options.part)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 // Latency and throughput of single instructions on one SM, in cycles of its clock.
 //
-//     nvcc -O3 -arch=sm_90a latency_and_throughput.cu -o micro && ./micro
+//     nvcc -O3 -gencode arch=compute_90a,code=sm_90a latency_and_throughput.cu -o micro && ./micro
 //
 // Latency: one warp runs a chain in which every instruction needs the result of the one before. Throughput: blocks of 4
 // to 32 warps run several chains at once, and the longest time of a warp is divided by what all warps did. Each line of
@@ -162,7 +162,6 @@ __global__ void barrier(long long* cycles) {
     cycles[threadIdx.x] = end - begin;
 }
 
-#if !defined(__CUDA_ARCH__) || defined(__CUDA_ARCH_FEAT_SM90_ALL)
 // wgmma with both operands in shared memory, 128-byte swizzle; contents do not matter.
 __device__ __forceinline__ unsigned long long descriptor(const void* at) {
     unsigned long long address = (unsigned long long)__cvta_generic_to_shared(at);
@@ -197,7 +196,6 @@ template <int N> __global__ void __launch_bounds__(256) wgmma_rate(long long* cy
     out[threadIdx.x] = sum;
     cycles[threadIdx.x] = end - begin;
 }
-#endif
 
 static long long* g_cycles;
 static void* g_out;
