@@ -55,7 +55,7 @@ def _condition(code: Code, i: MachineInstruction, operand: Register) -> tuple[Sl
     return target, False
 
 
-def _bra(code: Code, i: MachineInstruction) -> Part:
+def _bra(code: Code, i: MachineInstruction) -> list[Part]:
     *conditions, label = i.operands
     if not isinstance(label, Label) or len(conditions) > 1:
         raise Refused
@@ -67,17 +67,24 @@ def _bra(code: Code, i: MachineInstruction) -> Part:
         if not isinstance(condition, Register) or not condition.predicate:
             raise Refused
         guard = _condition(code, i, condition)
-    return Part(_BRANCH, nothing, Draft(Branch(label.name)), guard=guard)
+    return _conditional(Part(_BRANCH, nothing, Draft(Branch(label.name)), guard=guard))
 
 
-def _bra_div(code: Code, i: MachineInstruction, masks: list[Operand], label: Label) -> Part:
+def _bra_div(code: Code, i: MachineInstruction, masks: list[Operand], label: Label) -> list[Part]:
     """Taken unless exactly the lanes of a mask are together; with .CONV, if they are."""
     if i.guard is not None or len(masks) != 1:
         raise Refused
     target = code.unused("pred")
     part = code.apply(i, _same, [(code.unused("u32"), "u32")], [(masks[0], "u32")])
     code.before += [replace(part, counted=False), Part(_STAYS, _apart, Draft(None, (target,), part.draft.targets), False)]
-    return Part(_BRANCH, nothing, Draft(Branch(label.name)), guard=(target, "CONV" in i.modifiers))
+    return _conditional(Part(_BRANCH, nothing, Draft(Branch(label.name)), guard=(target, "CONV" in i.modifiers)))
+
+
+def _conditional(part: Part) -> list[Part]:
+    """A part with a condition of its own; what counts as executed, and for whom, is the instruction's guard."""
+    if part.guard is None:
+        return [part]
+    return [Part(_STAYS, nothing, Draft(None)), replace(part, counted=False)]
 
 
 def _apart(machine: Execution, step: Bundle[Any], lanes: Lanes) -> None:
@@ -89,14 +96,14 @@ def _apart(machine: Execution, step: Bundle[Any], lanes: Lanes) -> None:
     machine.put(step.targets[0], lanes, here[machine.warp[mine]] != masks)
 
 
-def _exit(code: Code, i: MachineInstruction) -> Part:
+def _exit(code: Code, i: MachineInstruction) -> list[Part]:
     guard = None
     if i.operands:
         (condition,) = i.operands
         if not isinstance(condition, Register):
             raise Refused
         guard = _condition(code, i, condition)
-    return Part(_EXIT, nothing, Draft(None), guard=guard)
+    return _conditional(Part(_EXIT, nothing, Draft(None), guard=guard))
 
 
 def barrier_number(operand: Operand) -> int:
@@ -116,14 +123,14 @@ def _bsync(code: Code, i: MachineInstruction) -> Part:
     return Part(_SYNC, convergence.finish, Draft(convergence.Sync(barrier_number(barrier))))
 
 
-def _break(code: Code, i: MachineInstruction) -> Part:
+def _break(code: Code, i: MachineInstruction) -> list[Part]:
     *conditions, barrier = i.operands
     guard = None
     for condition in conditions:
         if not isinstance(condition, Register):
             raise Refused
         guard = _condition(code, i, condition)
-    return Part(_STAYS, convergence.leave, Draft(barrier_number(barrier)), guard=guard)
+    return _conditional(Part(_STAYS, convergence.leave, Draft(barrier_number(barrier)), guard=guard))
 
 
 def _bmov(code: Code, i: MachineInstruction) -> Part:
