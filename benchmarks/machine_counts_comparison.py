@@ -115,8 +115,7 @@ def _compare_launch(counters: Counters, known: dict[str, float], equal: Counter[
     program = program_of(counters)
     assert program is not None
     rows = instruction_rows(counters, program)
-    mine: dict[str, int] = {**simulated(counters), EXECUTED: sum(row.executed for row in rows),
-                            "smsp__thread_inst_executed_pred_on.sum": sum(row.threads for row in rows)}  # fmt: skip
+    mine: dict[str, int] = {**simulated(counters), EXECUTED: sum(row.executed for row in rows)}
     pipes: Counter[str] = Counter()
     for row in rows:
         pipes[f"sm__inst_executed_pipe_{row.pipe}.sum"] += row.executed

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from gemmsmith.sim.lowering import Refused, scalar
+from gemmsmith.sim.memory import PEER_SHIFT
 from gemmsmith.sim.operation import FILE_DTYPES, Pointer, Slot, Source
 from gemmsmith.sim.sass.meaning import PLAIN, WIDE, Part, applied, join, lanewise, ptx, word_kind
 from gemmsmith.sim.sass.syntax import Bracketed, Immediate, MachineInstruction, Operand, Register, Symbol
@@ -39,8 +40,11 @@ class Code:
     ``before`` are parts that the instruction at hand needs first, such as the sum of an address.
     """
 
-    def __init__(self, arch: int, mod32: bool = False) -> None:
+    def __init__(self, arch: int, mod32: bool = False, clusters: bool = False) -> None:
         self.arch, self.mod32 = arch, mod32
+        # Machine code has a block's rank in the cluster above the lower 24 bits of a shared address; PTX's simulation has
+        # the rank plus one there, so that zero is the own block.
+        self.rank = 1 << PEER_SHIFT if clusters else 0
         self.heights = dict.fromkeys(FILE_DTYPES, 0)
         self.special: dict[str, Slot] = {}
         self.before: list[Part] = []
@@ -151,7 +155,7 @@ class Code:
         """An address operand: the sum of the terms of its last brackets. ``wide``: an address of 64 bits."""
         if not isinstance(operand, Bracketed) or operand.name not in ("", "desc") or operand.suffixes:
             raise Refused
-        terms, offset = operand.groups[-1], 0
+        terms, offset = operand.groups[-1], 0 if wide else self.rank
         registers: list[Register] = []
         for term in terms:
             if isinstance(term, Immediate) and term.value is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -20,6 +21,8 @@ from gemmsmith.sim.types import Array
 _RESERVED = 1024  # bytes of shared memory that CUDA keeps in each block, from sm_90 on
 _STACK = 0x28  # of bank 0: where a thread's stack begins
 _SHARED_WINDOW, _LOCAL_WINDOW = 0x18, 0x20
+# From sm_90 on: blocks of a cluster, and the address of the parameters, for tensor maps among them.
+_CLUSTER, _PARAMETERS = 0x140, 0x198
 
 
 class MachineDevice(SimDevice):
@@ -43,7 +46,7 @@ class MachineDevice(SimDevice):
         banks = self._place(image, entry_name)
         shared = max(image.static_shared, _RESERVED) if number >= 90 else image.static_shared
         lowered = lower_routine(routine, number, banks, shared, -(-image.local // 16) * 16,
-                                image.first_parameter, self.mod32)  # fmt: skip
+                                image.first_parameter, self.mod32, image.parameters)  # fmt: skip
         loaded = LoadedPtx(_entry(image, self), lowered)
         if not image.data and set(banks) == {0}:
             self.loads[key] = loaded
@@ -78,9 +81,14 @@ class MachineDevice(SimDevice):
         header[_STACK // 4] = lowered.local_size
         for place, window in ((_SHARED_WINDOW, SHARED_WINDOW), (_LOCAL_WINDOW, LOCAL_WINDOW)):
             header[place // 4 : place // 4 + 2] = window & 0xFFFFFFFF, window >> 32
-        data = pack(loaded.entry, launch.arguments)
+        pack(loaded.entry, launch.arguments)  # checks numbers and sizes; offsets are the cubin's
         first = lowered.first_parameter
-        bank[first : first + len(data)] = np.frombuffer(data, np.uint8)
+        for parameter, value in zip(lowered.parameters, launch.arguments, strict=True):
+            at = first + parameter.offset
+            bank[at : at + parameter.size] = np.frombuffer(value, np.uint8)
+        if first >= _PARAMETERS + 8:
+            bank[_PARAMETERS : _PARAMETERS + 8].view(np.uint64)[0] = lowered.banks[0][0] + first
+            bank[_CLUSTER : _CLUSTER + 4].view(np.uint32)[0] = math.prod(launch.geometry.cluster)
         super().launch(loaded, launch, blocks)
 
 

@@ -14,6 +14,7 @@ from gemmsmith.sim.lowering import Refused
 from gemmsmith.sim.memory import LOCAL_WINDOW, SHARED_WINDOW
 from gemmsmith.sim.operation import Lowered, Operation, Slot, Source
 from gemmsmith.sim.sass.code import Code
+from gemmsmith.sim.sass.image import Parameter
 from gemmsmith.sim.sass.instructions.table import table
 from gemmsmith.sim.sass.meaning import Part
 from gemmsmith.sim.sass.reader import Routine
@@ -23,6 +24,8 @@ from gemmsmith.sim.syntax import Instruction
 from gemmsmith.sim.traits import Counted, Executed, Traits
 from gemmsmith.sim.types import Array
 
+# Instructions of kernels whose shared addresses name the block of a cluster.
+_OF_CLUSTERS = ("UCGABAR_ARV", "UCGABAR_WAIT", "CGAERRBAR")
 # Architectures whose machine code is executed.
 EXECUTED = (80, 86, 87, 89, 90)
 
@@ -39,6 +42,7 @@ class MachineProgram(Lowered):
     counted: frozenset[int] = frozenset()
     banks: dict[int, tuple[int, Array]] = field(default_factory=dict)
     first_parameter: int = 0  # in bank 0
+    parameters: tuple[Parameter, ...] = ()
 
     def special_value(self, name: str) -> Value:
         if name in SPECIAL:
@@ -57,10 +61,11 @@ class MachineProgram(Lowered):
 
 def lower_routine(
     routine: Routine, arch: int, banks: dict[int, tuple[int, Array]], static_shared: int, local: int,
-    first_parameter: int, mod32: bool = False,
+    first_parameter: int, mod32: bool = False, parameters: tuple[Parameter, ...] = (),
 ) -> MachineProgram:  # fmt: skip
     """Lower all instructions of a kernel; raises ``UnknownInstructionError`` for one that is not known."""
-    code = Code(arch, mod32)
+    code = Code(arch, mod32, clusters=any(i.opcode in _OF_CLUSTERS or "MULTICAST" in i.modifiers
+                                          for i in routine.instructions))  # fmt: skip
     operations: list[Operation[Any]] = []
     instructions: list[MachineInstruction] = []
     counted: set[int] = set()
@@ -78,7 +83,7 @@ def lower_routine(
     labels = {name: starts.get(offset, end) for name, offset in routine.labels}
     return MachineProgram(tuple(operations), labels, code.heights, code.special, static_shared, local,
                           machine_code=True, instructions=tuple(instructions), counted=frozenset(counted),
-                          banks=banks, first_parameter=first_parameter)  # fmt: skip
+                          banks=banks, first_parameter=first_parameter, parameters=parameters)  # fmt: skip
 
 
 def _parts(code: Code, i: MachineInstruction) -> Sequence[Part]:

@@ -250,7 +250,7 @@ RECORDS = (
     Opcode("BMSK UBMSK", _bmsk, "W"),
     Opcode("SEL USEL", partial(_sel, "u32"), "64"),
     Opcode("FSEL", partial(_sel, "f32")),
-    Opcode("MOV UMOV R2UR", _mov, "64", "FILL"),
+    Opcode("MOV UMOV", _mov, "64", "FILL"),
     Opcode("S2R S2UR", _s2r),
     Opcode("CS2R CS2UR", _cs2r, "32 64"),
     Opcode("P2R UP2UR", _p2r, "B0 B1 B2 B3"),

@@ -60,6 +60,8 @@ def _bra(code: Code, i: MachineInstruction) -> list[Part]:
     if not isinstance(label, Label) or len(conditions) > 1:
         raise Refused
     guard = None
+    if "ANY" in i.modifiers:
+        return _bra_any(code, i, conditions, label)
     if "DIV" in i.modifiers or "CONV" in i.modifiers:
         return _bra_div(code, i, conditions, label)
     if conditions:
@@ -78,6 +80,25 @@ def _bra_div(code: Code, i: MachineInstruction, masks: list[Operand], label: Lab
     part = code.apply(i, _same, [(code.unused("u32"), "u32")], [(masks[0], "u32")])
     code.before += [replace(part, counted=False), Part(_STAYS, _apart, Draft(None, (target,), part.draft.targets), False)]
     return _conditional(Part(_BRANCH, nothing, Draft(Branch(label.name)), guard=(target, "CONV" in i.modifiers)))
+
+
+def _bra_any(code: Code, i: MachineInstruction, conditions: list[Operand], label: Label) -> list[Part]:
+    """Taken by all lanes of a warp if the guard of any holds."""
+    if conditions or i.guard is None or i.guard.number is None:
+        raise Refused
+    target = code.unused("pred")
+    source = code.row(i.guard.file, i.guard.number, "pred")
+    asked = Part(_STAYS, _any, Draft(i.guard.sign == "!", (target,), (source,)), counted=False, guarded=False)
+    code.before.append(asked)
+    return _conditional(Part(_BRANCH, nothing, Draft(Branch(label.name)), guard=(target, False)))
+
+
+def _any(machine: Execution, step: Bundle[bool], lanes: Lanes) -> None:
+    mine = machine.indices(lanes)
+    holds = machine.spread(machine.fetch(step.sources[0], lanes), lanes) != step.detail
+    found = np.zeros(int(machine.warp[-1]) + 1, bool)
+    found[machine.warp[mine[holds]]] = True
+    machine.put(step.targets[0], lanes, found[machine.warp[mine]])
 
 
 def _conditional(part: Part) -> list[Part]:
@@ -263,7 +284,7 @@ def literal(operand: Operand) -> int:
 
 
 RECORDS = (
-    Opcode("BRA", _bra, "DIV CONV", "U INC DEC"),
+    Opcode("BRA", _bra, "DIV CONV ANY", "U INC DEC"),
     Opcode("EXIT", _exit),
     Opcode("BSSY", _bssy, "", "RECONVERGENT RELIABLE"),
     Opcode("BSYNC", _bsync, "", "RECONVERGENT RELIABLE"),
@@ -272,7 +293,7 @@ RECORDS = (
     Opcode("BAR", _bar, "SYNC ARV RED POPC AND OR", "DEFER_BLOCKING ARRIVE"),
     Opcode("B2R", _b2r, "RESULT"),
     Opcode("WARPSYNC", _warpsync, "", "ALL"),
-    Opcode("MEMBAR ERRBAR CCTL FENCE", _fence, "*"),
+    Opcode("MEMBAR ERRBAR CGAERRBAR CCTL", _fence, "*"),
     Opcode("NOP YIELD NANOSLEEP PREEXIT ACQBULK CCTLL", _nothing, "*"),
     Opcode("CALL", _call, "REL ABS NOINC"),
     Opcode("LEPC", _lepc),

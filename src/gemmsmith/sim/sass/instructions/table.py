@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from functools import cache
 
-from gemmsmith.sim.sass.instructions import bits, control, floating, integer, matrix, memory, warp
+from gemmsmith.sim.sass.instructions import bits, control, floating, hopper, integer, matrix, memory, warp
 from gemmsmith.sim.sass.record import Opcode
 
-FAMILIES = (integer, bits, floating, memory, control, warp, matrix)
+FAMILIES = (integer, bits, floating, memory, control, warp, matrix, hopper)
 
 
 @cache
