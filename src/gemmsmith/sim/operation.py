@@ -123,6 +123,7 @@ class Lowered:
     functions: dict[str, int] = field(default_factory=dict)
     shared_variables: tuple[tuple[str, int, int], ...] = ()  # name, first byte, size; 0 for dynamic shared memory
     machine_code: bool = False  # the operations are those of SASS, not of PTX
+    reserved_shared: int = 0  # bytes of ``static_shared`` that are CUDA's, not the kernel's
 
     @cached_property
     def _facts(self) -> dict[Callable[[Lowered], Any], Any]:

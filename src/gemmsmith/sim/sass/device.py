@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -44,9 +45,11 @@ class MachineDevice(SimDevice):
         if routine is None:
             raise SimulationError(f"no machine code for {entry_name!r} in the cubin")
         banks = self._place(image, entry_name)
-        shared = max(image.static_shared, _RESERVED) if number >= 90 else image.static_shared
+        reserved = _RESERVED if number >= 90 else 0
+        shared = max(image.static_shared, reserved)
         lowered = lower_routine(routine, number, banks, shared, -(-image.local // 16) * 16,
                                 image.first_parameter, self.mod32, image.parameters)  # fmt: skip
+        lowered = replace(lowered, reserved_shared=reserved)
         loaded = LoadedPtx(_entry(image, self), lowered)
         if not image.data and set(banks) == {0}:
             self.loads[key] = loaded
