@@ -1,4 +1,4 @@
-"""Compare what the simulator counts from recorded cubins with what Nsight Compute counted: ``compare`` of its record."""
+"""Compare what the simulator counts from recorded cubins with what Nsight Compute counted."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def compare(folder: Path, only: str) -> int:
             instructions += len(page)
             same += good
             wrong_instructions.update(differ)
-            print(f"{case.title}: {'all equal' if not wrong else wrong}; {good} of {len(page)} instructions", flush=True)
+            print(f"{case.title}: {wrong or 'all equal'}; {good} of {len(page)} instructions", flush=True)
     print(f"{sum(equal.values())} of {sum(total.values())} counters equal; {same} of {instructions} instructions")
     for name in total:
         if equal[name] != total[name]:

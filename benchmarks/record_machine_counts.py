@@ -152,7 +152,8 @@ def record(folder: Path, files: Path | None, part: str) -> int:
     names = {line.split()[0] for line in known.splitlines() if line.strip()}
     (folder / "metrics.txt").write_text("\n".join(sorted(n for n in names if "inst_executed" in n or "shared" in n)))
     wanted = [name for name in WANTED if name.split(".")[0] in names]
-    child = [sys.executable, __file__, "launch", str(folder), "--part", part, *(["--files", str(files)] if files else [])]
+    given = ["--files", str(files)] if files else []
+    child = [sys.executable, __file__, "launch", str(folder), "--part", part, *given]
     report = folder / "report"
     command = [find_ncu(), "--clock-control", "none", "--print-kernel-base", "mangled", "--section", "SourceCounters",
                "--metrics", ",".join(wanted), "--export", str(report), "--force-overwrite", *child]  # fmt: skip

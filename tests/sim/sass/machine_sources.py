@@ -15,7 +15,8 @@ extern "C" __global__ void k(const int* in, int* out, int n) {
     put(a + b); put(a - b); put(a * b); put(__mulhi(a, b)); put(__umulhi(ua, ub)); put((long long)a * b + y);
     put((unsigned long long)ua * ub + ux); put(a < b); put(ua < ub); put(x < y); put(ux < uy); put(x == y); put(x >= y);
     put(min(a, b)); put(max(ua, ub)); put(min(x, y)); put(abs(a)); put(llabs(x)); put(min(max(a, -100), 1000));
-    put(__popc(ua)); put(__clz(a)); put(__brev(ua)); put(__ffs(a)); put(__popcll(ux)); put(__clzll(x)); put(__brevll(ux));
+    put(__popc(ua)); put(__clz(a)); put(__brev(ua)); put(__ffs(a)); put(__popcll(ux)); put(__clzll(x));
+    put(__brevll(ux));
     put(__byte_perm(ua, ub, 0x3614)); put(__funnelshift_l(ua, ub, s)); put(__funnelshift_r(ua, ub, s));
     put(__funnelshift_lc(ua, ub, s)); put(__funnelshift_rc(ua, ub, s)); put(__dp4a(a, b, s)); put(__dp4a(ua, ub, 5u));
     put(a / (b | 1)); put(a % (b | 1)); put(ua / (ub | 1)); put(ua % (ub | 1)); put(a / 7); put(ua / 10); put(a % 12);
@@ -41,7 +42,8 @@ extern "C" __global__ void k(const int* in, int* out, int n) {
     put(__fmul_rd(a, c)); put(-a); put(fabsf(b)); put(fminf(a, c)); put(fmaxf(b, c)); put(__saturatef(c));
     put(a < b); put(a >= b); put(a == b); put(!(a < c)); put(isnan(a)); put(isinf(b)); put(c > 0 ? a : b);
     put(__fdiv_rn(c, 7.0f)); put(__frcp_rn(c)); put(__fsqrt_rn(fabsf(c))); put(__fdividef(c, 3.1f));
-    put(exp2f(c * 1e-9f)); put(__log2f(fabsf(c) + 1)); put(__sinf(c * 1e-8f)); put(rsqrtf(fabsf(c) + 1)); put(tanhf(c * 1e-9f));
+    put(exp2f(c * 1e-9f)); put(__log2f(fabsf(c) + 1)); put(__sinf(c * 1e-8f)); put(rsqrtf(fabsf(c) + 1));
+    put(tanhf(c * 1e-9f));
     put(rintf(c * 0.37f)); put(floorf(c * 0.37f)); put(ceilf(c * 0.37f)); put(truncf(c * 0.37f));
     put((float)(int)(c * 0.3f)); put((float)(unsigned)fabsf(c)); put((float)(long long)(c * 5e3f)); put((float)in[i]);
     put((float)(unsigned)in[i]); put(__int2float_rz(in[i])); put(__half2float(__float2half(c * 1e-5f)));
@@ -124,7 +126,8 @@ extern "C" __global__ void k(const int* in, int* out, int n) {
     atomicMax((int*)&sums[3], t);
     int other = tile[(t * 37 + 11) % blockDim.x];
     int odd = __syncthreads_count(a & 1), some = __syncthreads_or(a == 12345), every = __syncthreads_and(t < 1000);
-    if (t < 64) asm volatile("bar.sync 1, 64;" ::: "memory"); else asm volatile("bar.sync 2, %0;" :: "r"((int)blockDim.x - 64) : "memory");
+    if (t < 64) asm volatile("bar.sync 1, 64;" ::: "memory");
+    else asm volatile("bar.sync 2, %0;" :: "r"((int)blockDim.x - 64) : "memory");
     int* p = (a & 1) ? tile : own;  // a generic pointer into shared or local memory
     out[2 * i] = other + odd * 3 + some + every * 2 + own[(a >> 3) & 7] + table[a & 15] + p[1];
     __syncthreads();

@@ -26,7 +26,7 @@ def results(device: SimDevice, kernel: CompiledKernel, values: NDArray[np.int32]
     data, out = device.allocate(values.nbytes), device.allocate(4 * words)
     device.write(data, values.view(np.uint8))
     device.write(out, np.zeros(4 * words, np.uint8))
-    arguments = tuple(x.to_bytes(8, "little") for x in (data, out)) + (len(values).to_bytes(4, "little"),)
+    arguments = data.to_bytes(8, "little"), out.to_bytes(8, "little"), len(values).to_bytes(4, "little")
     device.launch(device.load(kernel), Launch(Geometry((2, 1, 1), (128, 1, 1)), arguments))
     device.synchronize()
     return device.read(out, 4 * words).view(np.int32)

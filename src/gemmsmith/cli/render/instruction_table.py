@@ -27,8 +27,8 @@ def _total(row: InstructionRow, word: str) -> str:
 
 def print_instructions(profile: Profile) -> None:
     """The machine code in its own order. Stall: cycles; sets and waits: scoreboards."""
-    say(f"{profile.kernel}: {len(profile.instructions):,} machine instructions for {profile.arch}, counted by executing "
-        "them. lanes: whose guard held, of 32; sets, waits: scoreboards.", "dim")  # fmt: skip
+    say(f"{profile.kernel}: {len(profile.instructions):,} machine instructions for {profile.arch}, executed, counted. "
+        "lanes: whose guard held, of 32; sets, waits: scoreboards.", "dim")  # fmt: skip
     cells = [[cell(row) for cell in _COLUMNS.values()] for row in profile.instructions]
     widths = [max(map(len, column)) for column in zip(_COLUMNS, *cells, strict=True)]
     _print("offset", list(_COLUMNS), "instruction", widths)

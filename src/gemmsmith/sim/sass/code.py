@@ -42,8 +42,8 @@ class Code:
 
     def __init__(self, arch: int, mod32: bool = False, clusters: bool = False) -> None:
         self.arch, self.mod32 = arch, mod32
-        # Machine code has a block's rank in the cluster above the lower 24 bits of a shared address; PTX's simulation has
-        # the rank plus one there, so that zero is the own block.
+        # Machine code has a block's rank in the cluster above the lower 24 bits of a shared address. Shared memory here
+        # has the rank plus one there, so that zero is the own block.
         self.rank = 1 << PEER_SHIFT if clusters else 0
         self.heights = dict.fromkeys(FILE_DTYPES, 0)
         self.special: dict[str, Slot] = {}
@@ -197,7 +197,7 @@ def _summing(forms: tuple[tuple[bool, int], ...], wide: bool) -> Any:
         result: Any = kind(0)
         at = 0
         for pair, scale in forms:
-            value = join(words[at], words[at + 1]) if pair else np.asarray(words[at]).astype(kind)
+            value: Any = join(words[at], words[at + 1]) if pair else np.asarray(words[at]).astype(kind)
             at += 2 if pair else 1
             result = result + (value * kind(scale) if scale != 1 else value)
         return np.asarray(result)

@@ -16,8 +16,8 @@ _NONE = 7  # the number that means no scoreboard
 @dataclass(frozen=True, slots=True)
 class Control:
     """``stall``: cycles before the next instruction of the warp may issue. ``hold``: prefer this warp (the yield bit,
-    which is set to stay). ``write_barrier`` and ``read_barrier``: scoreboards, None for none. ``wait``: scoreboards that
-    must be free before issue. ``reuse``: operand slots, first to fourth, kept for the next instruction.
+    which is set to stay). ``write_barrier`` and ``read_barrier``: scoreboards, None for none. ``wait``: scoreboards
+    that must be free before issue. ``reuse``: operand slots, first to fourth, kept for the next instruction.
     """
 
     stall: int

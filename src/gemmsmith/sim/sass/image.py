@@ -13,6 +13,7 @@ from gemmsmith.compile.elf import attributes, sections
 from gemmsmith.errors import SimulationError
 
 _PARAM_CBANK, _KPARAM_INFO, _MIN_STACK, _FRAME = 0x0A, 0x17, 0x12, 0x11
+_CONSTANT = ".nv.constant"
 _REL, _RELA = ".rel", ".rela"
 
 
@@ -73,9 +74,9 @@ def _read(cubin: bytes, entry: str) -> Image:
     first = next((struct.unpack("<IHH", value)[1] for number, value in info if number == _PARAM_CBANK), 0)
     symbols = _symbols(parts[".symtab"].data, parts[".strtab"].data, names)
     shared = parts.get(f".nv.shared.{entry}")
-    constants = {int(name[len(".nv.constant") :].split(".")[0]): part.data or bytes(part.size)
-                 for name, part in parts.items()
-                 if name.startswith(".nv.constant") and (name.endswith(f".{entry}") or "." not in name[12:])}  # fmt: skip
+    constants = {int(name[len(_CONSTANT) :].split(".")[0]): part.data or bytes(part.size)
+                 for name, part in parts.items() if name.startswith(_CONSTANT)
+                 and (name.endswith(f".{entry}") or "." not in name[len(_CONSTANT) :])}  # fmt: skip
     data = {name: part.data or bytes(part.size) for name, part in parts.items()
             if name in (".nv.global", ".nv.global.init")}  # fmt: skip
     stacks = [struct.unpack("<II", value)[1] for number, value in attributes(parts[".nv.info"].data)

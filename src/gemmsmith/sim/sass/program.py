@@ -113,11 +113,10 @@ def _operation(code: Code, position: int, i: MachineInstruction, written: Instru
     draft, guard, negated = part.draft, None, False
     if part.guard is not None:
         guard, negated = part.guard
-    elif part.guarded and i.guard is not None and (i.guard.number is not None or i.guard.sign):
-        negated = i.guard.sign == "!"
-        guard = code.hidden("true", "pred") if i.guard.number is None else code.row(i.guard.file, i.guard.number, "pred")
-        if i.guard.number is None:
-            negated = False  # a row that is never written is false: so is !PT
+    elif part.guarded and i.guard is not None and i.guard.number is not None:
+        guard, negated = code.row(i.guard.file, i.guard.number, "pred"), i.guard.sign == "!"
+    elif part.guarded and i.guard is not None and i.guard.sign:
+        guard = code.hidden("false", "pred")  # !PT: a row that is never written
     traits = _counting(part.traits, Executed.ISSUED if part.counted else Executed.NEVER)
     key = (traits, part.execute, draft.detail, draft.access, tuple([_form(s) for s in draft.sources]),
            tuple([_form(t) for t in draft.targets]), tuple([_form(p.base) for p in draft.pointers]),

@@ -78,7 +78,8 @@ def _bra_div(code: Code, i: MachineInstruction, masks: list[Operand], label: Lab
         raise Refused
     target = code.unused("pred")
     part = code.apply(i, _same, [(code.unused("u32"), "u32")], [(masks[0], "u32")])
-    code.before += [replace(part, counted=False), Part(_STAYS, _apart, Draft(None, (target,), part.draft.targets), False)]
+    asked = Part(_STAYS, _apart, Draft(None, (target,), part.draft.targets), counted=False)
+    code.before += [replace(part, counted=False), asked]
     return _conditional(Part(_BRANCH, nothing, Draft(Branch(label.name)), guard=(target, "CONV" in i.modifiers)))
 
 

@@ -1,8 +1,8 @@
 """Instructions of sm_90: TMA, mbarriers, warpgroup products, clusters, and what a warp does once.
 
-The bits that SYNCS writes into an mbarrier were read from compiled code: an object is initialised with
-(2²⁰ − count) · 2 in its lower word, an arrival's suffix says where its count (A) and its bytes (T) come from (0, 1, or R
-for the register), and the parity of a phase is the highest bit of a word.
+The bits of an mbarrier were read from compiled code: it is initialised with (2²⁰ − count) · 2 in its lower word, an
+arrival's suffix says where its count (A) and its bytes (T) come from (0, 1, or R for the register), and the parity of a
+phase is the highest bit of a word.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 
 from gemmsmith.sim.bundle import Bundle
 from gemmsmith.sim.execution import Execution
-from gemmsmith.sim.instructions.bulk_copy import CHUNK, Transfer
+from gemmsmith.sim.instructions.bulk_copy import Transfer
 from gemmsmith.sim.instructions.cluster import ClusterWait
 from gemmsmith.sim.instructions.mbarrier import Arrival, PhaseWait
 from gemmsmith.sim.instructions.record import Draft, nothing
@@ -30,6 +30,7 @@ from gemmsmith.sim.sass.instructions.control import literal
 from gemmsmith.sim.sass.meaning import Part, join, lanewise, modelled, ptx
 from gemmsmith.sim.sass.record import Opcode
 from gemmsmith.sim.sass.syntax import Bracketed, MachineInstruction, Operand, Register, Symbol
+from gemmsmith.sim.tensor_box import CHUNK
 from gemmsmith.sim.traits import Access, Bundling, Counted, Effect, Mix, Profiled, Space, Traits, Wait
 from gemmsmith.sim.types import Array
 

@@ -199,7 +199,8 @@ def _minmax(code: Code, i: MachineInstruction) -> Part:
     kind = "u32" if "U32" in i.modifiers else "s32"
     if len(values) != 2 + (added or "3" in i.opcode):
         raise Refused
-    return code.apply(i, _least(added, "RELU" in i.modifiers), [(target, kind)], [*[(v, kind) for v in values], (which, "pred")])
+    found = _least(added, "RELU" in i.modifiers)
+    return code.apply(i, found, [(target, kind)], [*[(v, kind) for v in values], (which, "pred")])
 
 
 def _vabsdiff(code: Code, i: MachineInstruction) -> Part:
@@ -217,7 +218,8 @@ def _iabs(code: Code, i: MachineInstruction) -> Part:
 
 COMPARE: dict[str, Function] = {
     "EQ": np.equal, "NE": np.not_equal, "LT": np.less, "LE": np.less_equal, "GT": np.greater, "GE": np.greater_equal,
-    "T": lambda a, b: np.ones(np.broadcast(a, b).shape, bool), "F": lambda a, b: np.zeros(np.broadcast(a, b).shape, bool),
+    "T": lambda a, b: np.ones(np.broadcast(a, b).shape, bool),
+    "F": lambda a, b: np.zeros(np.broadcast(a, b).shape, bool),
 }  # fmt: skip
 COMBINE: dict[str, Function] = {"AND": np.logical_and, "OR": np.logical_or, "XOR": np.logical_xor}
 _STRICT = {"LE": np.less, "GE": np.greater, "LT": np.less, "GT": np.greater}

@@ -79,7 +79,9 @@ def _stsm(code: Code, i: MachineInstruction) -> Part:
 def _movm(code: Code, i: MachineInstruction) -> Part:
     target, value = i.operands
     name = "movmatrix.sync.aligned.m8n8.trans.b16"
-    return replace(modelled(name, Draft(None, code.targets(target, "u32"), code.words(value, 1))), traits=_at_once(name))
+    return replace(
+        modelled(name, Draft(None, code.targets(target, "u32"), code.words(value, 1))), traits=_at_once(name)
+    )
 
 
 RECORDS = (

@@ -94,8 +94,9 @@ def _indexed_constant(code: Code, at: Bracketed, kind: str, count: int, targets:
     if not isinstance(bank, Immediate) or bank.value is None:
         raise Refused
     inside = code.pointer(Bracketed("", (terms,)), wide=False)
-    base = code.special_row(f"bank {bank.value} address, lower word"), code.special_row(
-        f"bank {bank.value} address, upper word"
+    base = (
+        code.special_row(f"bank {bank.value} address, lower word"),
+        code.special_row(f"bank {bank.value} address, upper word"),
     )
     address = code.unused("u64")
     if not isinstance(inside.base, Slot):
