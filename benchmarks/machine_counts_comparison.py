@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import csv
 import gzip
 import io
@@ -142,3 +143,59 @@ def _compare_instructions(counters: Counters, page: list[tuple[str, int, int]]) 
             differ.append(row.opcode)
             print(f"    {row.offset:05x} {row.text} | {text}: {row.executed}, {row.threads}; ncu {executed}, {lanes}")
     return good, differ
+
+
+# -- a file for the tests -----------------------------------------------------------------------------
+
+
+class Noting(Recorded):
+    """Keeps the launches too, with the addresses in their arguments as buffers."""
+
+    def __init__(self, arch: str) -> None:
+        super().__init__(arch)
+        self.noted: list[Row] = []
+        self.sizes: dict[int, int] = {}
+
+    def allocate(self, nbytes: int) -> int:
+        address = super().allocate(nbytes)
+        self.sizes[address] = nbytes
+        return address
+
+    def launch(self, loaded: LoadedPtx, launch: Launch, blocks: Any = None) -> None:
+        arguments: list[Any] = []
+        for value in launch.arguments:
+            address = int.from_bytes(value, "little") if len(value) == 8 else 0
+            arguments.append({"bytes": self.sizes[address]} if address in self.sizes else value.hex())
+        geometry = launch.geometry
+        self.noted.append({"grid": geometry.grid, "block": geometry.block, "smem": geometry.smem,
+                           "arguments": arguments})  # fmt: skip
+        super().launch(loaded, launch, blocks)
+
+
+def write_fixture(folder: Path, wanted: list[str], output: Path) -> int:
+    """Cases of one launch each whose titles are wanted: cubin, launch, ncu's counters and instructions."""
+    rows = json.loads((folder / "cases.json").read_text())
+    numbers, sources = measured(folder), pages(folder)
+    kept, at = [], 0
+    for row in rows:
+        if "launches" not in row or at >= len(numbers):
+            continue
+        mine, at = at, at + len(row["launches"])
+        case = Case(row["name"], row["entry"], row["dtype"], False, tuple(row["shape"]))
+        if case.title not in wanted:
+            continue
+        device = Noting("sm_90")
+        ready = kernels(folder, row)
+        launch_case(device, case, lambda *_, ready=ready: next(ready))
+        (launch,) = device.noted
+        names = {**simulated(device.every[0]), EXECUTED: 0}
+        cubin = gzip.decompress((folder / row["kernels"][0]["file"]).read_bytes())
+        kept.append({"title": case.title, "entry": row["kernels"][0]["entry"], "arch": row["kernels"][0]["arch"],
+                     "compiler": row["kernels"][0]["compiler"], "cubin": base64.b64encode(cubin).decode(), **launch,
+                     "metrics": {name: int(numbers[mine][name]) for name in names if name in numbers[mine]},
+                     "executed": [executed for _, executed, _ in sources[mine]],
+                     "threads": [threads for _, _, threads in sources[mine]]})  # fmt: skip
+    record = {"what": "machine instructions and counters of Nsight Compute on an H200", "cases": kept}
+    output.write_bytes(gzip.compress(json.dumps(record, separators=(",", ":")).encode(), 9, mtime=0))
+    print(f"{len(kept)} cases, {output.stat().st_size:,} bytes")
+    return 0

@@ -2,11 +2,12 @@
 
     python benchmarks/record_machine_counts.py record FOLDER [--files LIST.json]     needs a GPU and ncu
     python benchmarks/record_machine_counts.py compare FOLDER [--only NAME]          needs neither
+    python benchmarks/record_machine_counts.py fixture FOLDER --only A,B --output tests/data/machine_counts.json.gz
 
 ``record`` compiles every case, runs it once under ncu, and writes to FOLDER: cases.json, one cubin for each case,
 counters.csv (ncu's raw page) and source.csv (executions of each machine instruction). ``compare`` executes the same
-cubins on the simulator and compares every counter, and every instruction's executions. LIST.json has
-[path, entry] pairs of users' files.
+cubins on the simulator and compares every counter, and every instruction's executions. ``fixture`` keeps some cases, with
+cubin, launch and counts in one file, for the tests. LIST.json has [path, entry] pairs of users' files.
 """
 
 from __future__ import annotations
@@ -192,16 +193,21 @@ def launch_all(folder: Path, files: Path | None, part: str) -> int:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("command", choices=("record", "launch", "compare"))
+    parser.add_argument("command", choices=("record", "launch", "compare", "fixture"))
     parser.add_argument("folder", type=Path)
     parser.add_argument("--files", type=Path)
     parser.add_argument("--part", default="", help="record only 'rungs', 'hopper' or 'files'")
     parser.add_argument("--only", default="", help="compare only cases with this in their title")
+    parser.add_argument("--output", type=Path, help="of fixture")
     options = parser.parse_args()
     if options.command == "compare":
         from machine_counts_comparison import compare
 
         return compare(options.folder, options.only)
+    if options.command == "fixture":
+        from machine_counts_comparison import write_fixture
+
+        return write_fixture(options.folder, options.only.split(","), options.output)
     return {"record": record, "launch": launch_all}[options.command](options.folder, options.files, options.part)
 
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from gemmsmith.sim.bundle import Bundle
 from gemmsmith.sim.execution import Execution
+from gemmsmith.sim.instructions.async_store import AsyncStore
 from gemmsmith.sim.instructions.bulk_copy import Transfer
 from gemmsmith.sim.instructions.cluster import ClusterWait
 from gemmsmith.sim.instructions.mbarrier import Arrival, PhaseWait
@@ -183,6 +184,30 @@ def _inside(operand: Operand, name: str = "") -> Register:
     return register
 
 
+def _upper_half(code: Code, operand: Operand) -> Slot:
+    """The mask of a multicast is in the upper half of its register."""
+    target = code.unused("u32")
+    code.before.append(lanewise(_shifted, (target,), code.words(operand, 1), counted=False))
+    return target
+
+
+def _shifted(word: Any) -> Any:
+    return np.asarray(word) >> np.uint32(16)
+
+
+def _stas(code: Code, i: MachineInstruction) -> Part:
+    """A store to another block: a pair of registers has the address and the mbarrier."""
+    at, value = i.operands
+    pair = _inside(at)
+    count = next((n for m, n in (("64", 2), ("128", 4)) if m in i.modifiers), 1)
+    assert pair.number is not None
+    places = tuple([code.pointer(Bracketed("", ((Register("R", pair.number + n),),)), wide=False) for n in range(2)])
+    form = AsyncStore("b32", count)
+    name = f"st.async.shared::cluster.mbarrier::complete_tx::bytes{f'.v{count}' if count > 1 else ''}.b32"
+    return modelled(name, Draft(form, (), code.words(value, count), places,
+                                Access(Space.SHARED, Effect.WRITE, form.nbytes, 4, form.nbytes)))  # fmt: skip
+
+
 def _utmaldg(code: Code, i: MachineInstruction) -> list[Part]:
     """Uniform registers in a row: where to write, the mbarrier, then the coordinates."""
     block, tensor, *rest = [o for o in i.operands if not (isinstance(o, Bracketed) and o.name == "desc")]
@@ -194,7 +219,7 @@ def _utmaldg(code: Code, i: MachineInstruction) -> list[Part]:
     assert first.number is not None
     places = [code.pointer(Bracketed("", ((Register("UR", first.number + n),),)), wide=False) for n in range(2)]
     coordinates = code.words(Register("UR", first.number + 2), rank, "s32")
-    masks = code.words(rest[0], 1, "u16") if multicast else ()
+    masks = (_upper_half(code, rest[0]),) if multicast else ()
     sources = (_joined(code, _inside(tensor)), *coordinates, *masks)
     form = Transfer(True, False, rank, multicast)
     name = f"cp.async.bulk.tensor.{rank}d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
@@ -306,6 +331,7 @@ RECORDS = (
     Opcode("R2UR", _r2ur, "", "OR FILL"),
     Opcode("SYNCS", _syncs, "EXCH ARRIVE PHASECHK CCTL A1T0 ART0 A0TR IV", "64 TRANS64 TRYWAIT RED"),
     Opcode("UTMALDG", _utmaldg, "1D 2D 3D 4D 5D MULTICAST"),
+    Opcode("STAS", _stas, "64 128"),
     Opcode("UTMACCTL", _hint, "PF"),
     Opcode("HGMMA IGMMA QGMMA", _gmma, _GMMA),
     Opcode("WARPGROUP", _warpgroup, "ARRIVE DEPBAR LE"),
