@@ -75,7 +75,9 @@ def pages(folder: Path) -> list[list[tuple[str, int, int]]]:
     return found
 
 
-def compare(folder: Path, only: str) -> int:
+def compare(folder: Path, only: str, output: Path | None) -> int:
+    """Compare all cases; with ``output``, write ncu's counters and what differs there."""
+    kept: list[Row] = []
     rows = json.loads((folder / "cases.json").read_text())
     numbers, sources = measured(folder), pages(folder)
     equal: Counter[str] = Counter()
@@ -103,12 +105,21 @@ def compare(folder: Path, only: str) -> int:
             instructions += len(page)
             same += good
             wrong_instructions.update(differ)
+            names = [name for name in {**simulated(counters), EXECUTED: 0} if name in known]
+            kept.append({"case": case.title, "compiler": row["kernels"][0]["compiler"], "different": wrong,
+                         "instructions": len(page), "equal_instructions": good,
+                         "measured": {name: int(known[name]) for name in names}})  # fmt: skip
             print(f"{case.title}: {wrong or 'all equal'}; {good} of {len(page)} instructions", flush=True)
     print(f"{sum(equal.values())} of {sum(total.values())} counters equal; {same} of {instructions} instructions")
     for name in total:
         if equal[name] != total[name]:
             print(f"  {name}: {equal[name]} of {total[name]}")
     print("instructions that differ:", wrong_instructions.most_common(40))
+    if output is not None:
+        head = {"what": "counts of executed machine code against Nsight Compute, for the same cubins", "gpu": "NVIDIA H200",
+                "counters": sum(total.values()), "equal": sum(equal.values()), "instructions": instructions,
+                "equal_instructions": same, "rows": kept}  # fmt: skip
+        output.write_text(json.dumps(head, separators=(",", ":")) + "\n", encoding="utf-8")
     return 0 if equal == total else 1
 
 

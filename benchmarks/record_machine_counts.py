@@ -198,12 +198,12 @@ def main() -> int:
     parser.add_argument("--files", type=Path)
     parser.add_argument("--part", default="", help="record only 'rungs', 'hopper' or 'files'")
     parser.add_argument("--only", default="", help="compare only cases with this in their title")
-    parser.add_argument("--output", type=Path, help="of fixture")
+    parser.add_argument("--output", type=Path, help="of fixture; of compare, the record")
     options = parser.parse_args()
     if options.command == "compare":
         from machine_counts_comparison import compare
 
-        return compare(options.folder, options.only)
+        return compare(options.folder, options.only, options.output)
     if options.command == "fixture":
         from machine_counts_comparison import write_fixture
 
