@@ -137,5 +137,17 @@ extern "C" __global__ void k(const int* in, int* out, int n) {
     atomicXor(out + 2 * n + 1, a);
     atomicAdd((float*)out + 2 * n + 2, 0.5f);
     if (t == 0) atomicCAS(out + 2 * n + 3, 0, 42);
+    unsigned long long* wide = (unsigned long long*)(out + 2 * n + 4);
+    atomicAdd(wide, (unsigned long long)(unsigned)a);
+    atomicMin((long long*)wide + 1, (long long)a * 1000003);
+    if (i == 7) out[2 * n + 10] = (int)atomicExch(wide + 2, 0x123456789abcull);
+    if (i == 9) out[2 * n + 11] = (int)(atomicCAS(wide + 4, 0ull, 77ull) >> 3);
+    atomicAdd((double*)wide + 5, 0.25);
+    __shared__ float total;
+    if (t == 0) total = 0;
+    __syncthreads();
+    atomicAdd(&total, (float)(a & 7));
+    __syncthreads();
+    if (t == 5) ((float*)out)[2 * n + 16 + blockIdx.x] = total;
 }
 """

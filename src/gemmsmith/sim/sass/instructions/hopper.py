@@ -15,6 +15,7 @@ import numpy as np
 
 from gemmsmith.sim.bundle import Bundle
 from gemmsmith.sim.execution import Execution
+from gemmsmith.sim.instructions.async_copy import Arrive
 from gemmsmith.sim.instructions.async_store import AsyncStore
 from gemmsmith.sim.instructions.bulk_copy import Transfer
 from gemmsmith.sim.instructions.cluster import ClusterWait
@@ -136,7 +137,9 @@ def _initialise(code: Code, i: MachineInstruction) -> Part:
 
 def _arrive(code: Code, i: MachineInstruction) -> list[Part]:
     target, at, value = i.operands
-    form = next((m for m in i.modifiers if m in ("A1T0", "ART0", "A0TR")), "A1TR")
+    form = next((m for m in i.modifiers if m in ("A1T0", "ART0", "A0TR", "A0T1")), "A1TR")
+    if form == "A0T1":  # what an arrival of copies will complete: ARRIVES does both
+        return [Part(_STAYS, nothing, Draft(None))]
     source: Source = np.uint32(1) if form == "A1T0" else code.source(i, value, "u32")[0]
     pointer = code.pointer(at, wide=False)
     if form == "A0TR":
@@ -150,6 +153,13 @@ def _arrive(code: Code, i: MachineInstruction) -> list[Part]:
     if not wanted:
         return [part]
     return [part, replace(lanewise(_token, code.targets(target, "u32", 2), (state,), counted=False), guarded=True)]
+
+
+def _arrives(code: Code, i: MachineInstruction) -> Part:
+    """An arrival when the thread's asynchronous copies have landed; with TRANSCNT the phase is told to expect it."""
+    draft = Draft(Arrive(False, "TRANSCNT" not in i.modifiers), pointers=(code.pointer(i.operands[0], wide=False),),
+                  access=_OBJECT)  # fmt: skip
+    return modelled("cp.async.mbarrier.arrive.shared.b64", draft)
 
 
 def _wait(code: Code, i: MachineInstruction) -> Part:
@@ -329,7 +339,8 @@ _GMMA = "*"
 RECORDS = (
     Opcode("ELECT", _elect),
     Opcode("R2UR", _r2ur, "", "OR FILL"),
-    Opcode("SYNCS", _syncs, "EXCH ARRIVE PHASECHK CCTL A1T0 ART0 A0TR IV", "64 TRANS64 TRYWAIT RED"),
+    Opcode("SYNCS", _syncs, "EXCH ARRIVE PHASECHK CCTL A1T0 ART0 A0TR A0T1 IV", "64 TRANS64 TRYWAIT RED"),
+    Opcode("ARRIVES", _arrives, "LDGSTSBAR TRANSCNT", "64"),
     Opcode("UTMALDG", _utmaldg, "1D 2D 3D 4D 5D MULTICAST"),
     Opcode("STAS", _stas, "64 128"),
     Opcode("UTMACCTL", _hint, "PF"),

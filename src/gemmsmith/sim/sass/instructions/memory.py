@@ -11,13 +11,13 @@ import numpy as np
 from gemmsmith.sim.instructions.async_copy import Amount, Copy
 from gemmsmith.sim.instructions.record import Draft
 from gemmsmith.sim.lowering import Refused
-from gemmsmith.sim.operation import Pointer, Slot
+from gemmsmith.sim.operation import Pointer, Slot, Source
 from gemmsmith.sim.sass.code import Code, constant_place
-from gemmsmith.sim.sass.meaning import Part, lanewise, modelled, ptx
+from gemmsmith.sim.sass.meaning import WIDE, Part, join, lanewise, modelled, ptx
 from gemmsmith.sim.sass.record import Lower, Opcode
 from gemmsmith.sim.sass.syntax import Bracketed, Immediate, MachineInstruction, Operand, Register
 from gemmsmith.sim.traits import Access, Effect, Space
-from gemmsmith.sim.types import TYPE_BYTES
+from gemmsmith.sim.types import DTYPES, TYPE_BYTES
 
 _SPACES = {"G": "global", "S": "shared", "L": "local", "": ""}
 _NARROW = {"U8": "u8", "S8": "s8", "U16": "u16", "S16": "s16"}
@@ -171,26 +171,23 @@ def _depbar(code: Code, i: MachineInstruction) -> Part:
 # -- atomics ------------------------------------------------------------------------------------------
 
 _OPERATIONS = {"ADD": "add", "MIN": "min", "MAX": "max", "INC": "inc", "DEC": "dec", "AND": "and", "OR": "or",
-               "XOR": "xor", "EXCH": "exch", "CAS": "cas"}  # fmt: skip
+               "XOR": "xor", "EXCH": "exch", "CAS": "cas", "CAST": "cas"}  # fmt: skip
 _BITWISE = ("and", "or", "xor", "exch", "cas")
 
 
 def _atomic_kind(i: MachineInstruction, op: str) -> str:
-    wide = "64" in i.modifiers
-    if "F32" in i.modifiers:
-        return "f32"
-    if "F64" in i.modifiers:
-        return "f64"
-    if "F16x2" in i.modifiers:
-        return "f16x2"
-    if "BF16_V2" in i.modifiers or "BF16x2" in i.modifiers:
-        return "bf16x2"
+    signed = "S32" in i.modifiers or "S64" in i.modifiers
+    wide = "64" in i.modifiers or "S64" in i.modifiers
+    named = {"F32": "f32", "F64": "f64", "F16x2": "f16x2", "BF16_V2": "bf16x2", "BF16x2": "bf16x2"}
+    found = next((named[m] for m in i.modifiers if m in named), "")
+    if found:
+        return found
     if op in _BITWISE:
         return "b64" if wide else "b32"
-    return f"{'s' if 'S32' in i.modifiers or 'S64' in i.modifiers else 'u'}{64 if wide else 32}"
+    return f"{'s' if signed else 'u'}{64 if wide else 32}"
 
 
-def _atomic(space: str, has_result: bool, code: Code, i: MachineInstruction) -> Part:
+def _atomic(space: str, has_result: bool, code: Code, i: MachineInstruction) -> list[Part]:
     operands: list[Operand] = list(i.operands)
     op = next((_OPERATIONS[m] for m in i.modifiers if m in _OPERATIONS), "")
     if not op:
@@ -202,21 +199,56 @@ def _atomic(space: str, has_result: bool, code: Code, i: MachineInstruction) -> 
     kind = _atomic_kind(i, op)
     verb = ("atom" if has_result or op in ("exch", "cas") else "red") + (f".{space}" if space else "")
     hint = ".noftz" if kind in ("f16x2", "bf16x2") else ""
-    name = f"{verb}.{op}{hint}.{kind}"
-    width = TYPE_BYTES[kind]
-    if width == 8:
-        raise Refused
-    sources = [code.source(i, value, kind)[0] for value in values]
+    name, width = f"{verb}.{op}{hint}.{kind}", TYPE_BYTES[kind]
+    sources = tuple([_whole(code, i, value, kind) for value in values])
     wanted = isinstance(target, Register) and target.number is not None
-    targets = code.targets(target, kind) if wanted else ()
+    old = code.unused(kind) if wanted else None
     form = ptx(name).form
-    draft = Draft(form, targets, tuple(sources), (code.pointer(at, space != "shared"),),
+    draft = Draft(form, (old,) if old is not None else (), sources, (code.pointer(at, space != "shared"),),
                   Access(form.space, Effect.UPDATE, width, width, width))  # fmt: skip
-    return modelled(name, draft)
+    parts = [modelled(name, draft)]
+    if old is not None:
+        parts.append(_returned(code, i, target, old, kind, sources[0]))
+    return parts
+
+
+def _whole(code: Code, i: MachineInstruction, value: Operand, kind: str) -> Source:
+    """A value as one row: those of 64 bits are joined first."""
+    words = code.source(i, value, kind)
+    if len(words) == 1:
+        return words[0]
+    target = code.unused(kind)
+    code.before.append(lanewise(_join_as(kind), (target,), words, counted=False))
+    return target
+
+
+@cache
+def _join_as(kind: str) -> Any:
+    return lambda low, high: join(low, high).view(DTYPES[kind])
+
+
+def _returned(code: Code, i: MachineInstruction, target: Operand, old: Slot, kind: str, compared: Source) -> Part:
+    """What was there before; of CAST.SPIN, whether it was what the value is compared with."""
+    if "CAST" in i.modifiers:
+        part = lanewise(_swapped, code.targets(target, "u32"), (old, compared), counted=False)
+    elif kind in WIDE:
+        part = lanewise(_halves_of, code.targets(target, "u32", 2), (old,), counted=False)
+    else:
+        part = lanewise(_same, code.targets(target, kind), (old,), counted=False)
+    return replace(part, guarded=True)
+
+
+def _swapped(old: Any, compared: Any) -> Any:
+    return (np.asarray(old) == compared).astype(np.uint32)
+
+
+def _halves_of(value: Any) -> tuple[Any, Any]:
+    raw = np.ascontiguousarray(value).view(np.uint64)
+    return raw.astype(np.uint32), (raw >> np.uint64(32)).astype(np.uint32)
 
 
 _ATOMIC = f"{' '.join(_OPERATIONS)} 64 S32 S64 F32 F64 F16x2 BF16_V2 BF16x2 {_HINTS}"
-_ATOMIC_HINTS = "FTZ RN FTZ.RN U32 POPC NOINC"
+_ATOMIC_HINTS = "FTZ RN U32 SPIN"
 _SIZES = f"{' '.join(_NARROW)} {' '.join(_WORDS)} 32 {_HINTS} U"
 RECORDS = (
     *(Opcode(f"LD{letter}", _load(space), _SIZES) for letter, space in _SPACES.items()),
