@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache, partial
 from typing import Any
 
 import numpy as np
 
 from gemmsmith.sim import integers
+from gemmsmith.sim.instructions.record import Draft
 from gemmsmith.sim.lowering import Refused
 from gemmsmith.sim.operation import Slot, Source
 from gemmsmith.sim.sass.code import Code, changes_of
 from gemmsmith.sim.sass.instructions.integer import predicates_after
-from gemmsmith.sim.sass.meaning import Function, Part, lanewise
+from gemmsmith.sim.sass.meaning import Function, Part, lanewise, ptx
 from gemmsmith.sim.sass.record import Opcode
 from gemmsmith.sim.sass.syntax import Immediate, MachineInstruction, Operand, Register, Symbol
 from gemmsmith.sim.types import Array
@@ -169,8 +171,32 @@ def _s2r(code: Code, i: MachineInstruction) -> Part:
     return lanewise(_same, code.targets(target, "u32"), (code.special_row(SPECIAL[name.name]),))
 
 
-def _cs2r(code: Code, i: MachineInstruction) -> Part:
+_CLOCKS = {"SR_CLOCKLO": "%clock64", "SR_GLOBALTIMERLO": "%globaltimer"}
+
+
+def _clock(code: Code, i: MachineInstruction, name: str) -> list[Part]:
+    """A clock of 64 bits, or with .32 its lower word."""
+    wide = code.unused("u64")
+    record = ptx("mov.u64").record
+    found = Part(record, record.execute, Draft(name, (wide,)))
+    count = 1 if "32" in i.modifiers or i.opcode.startswith("S2") else 2
+    words = lanewise(_words_of(count), code.targets(i.operands[0], "u32", count), (wide,), counted=False)
+    return [found, replace(words, guarded=True)]
+
+
+@cache
+def _words_of(count: int) -> Function:
+    def compute(value: Any) -> Any:
+        low = np.asarray(value).astype(np.uint32)
+        return low if count == 1 else (low, (np.asarray(value) >> np.uint64(32)).astype(np.uint32))
+
+    return compute
+
+
+def _cs2r(code: Code, i: MachineInstruction) -> Part | list[Part]:
     target, name = i.operands
+    if isinstance(name, Symbol) and name.name in _CLOCKS:
+        return _clock(code, i, _CLOCKS[name.name])
     if not isinstance(name, Symbol) or name.name != "SRZ":
         raise Refused(name.name if isinstance(name, Symbol) else "")
     targets = code.targets(target, "u32", 1 if "32" in i.modifiers else 2)

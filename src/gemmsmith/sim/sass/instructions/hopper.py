@@ -26,7 +26,7 @@ from gemmsmith.sim.lanes import Lanes
 from gemmsmith.sim.lowering import Refused
 from gemmsmith.sim.matrix_arithmetic import wgmma_arithmetic
 from gemmsmith.sim.mbarriers import BYTES, phase_number
-from gemmsmith.sim.operation import Slot, Source
+from gemmsmith.sim.operation import Pointer, Slot, Source
 from gemmsmith.sim.sass.code import Code
 from gemmsmith.sim.sass.instructions.control import literal
 from gemmsmith.sim.sass.meaning import Part, join, lanewise, modelled, ptx
@@ -237,6 +237,27 @@ def _utmaldg(code: Code, i: MachineInstruction) -> list[Part]:
     return _once(code, i, modelled(name, draft))
 
 
+def _ublkcp(code: Code, i: MachineInstruction) -> list[Part]:
+    """A copy without a tensor map: where to write and the mbarrier, the source, and the size in units of 16 bytes."""
+    block, start, size = i.operands
+    if i.modifiers != ("S", "G"):
+        raise Refused
+    first = _inside(block)
+    assert first.number is not None
+    to, barrier = (code.pointer(Bracketed("", ((Register("UR", first.number + n),),)), wide=False) for n in range(2))
+    nbytes = code.unused("u32")
+    code.before.append(lanewise(_sixteens, (nbytes,), code.words(size, 1), counted=False))
+    source = Pointer(_joined(code, _inside(start)), 0)
+    name = "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes"
+    draft = Draft(Transfer(True, False), (), (nbytes,), (to, source, barrier),
+                  Access(Space.SHARED, Effect.WRITE, CHUNK, 4, 0))  # fmt: skip
+    return _once(code, i, modelled(name, draft))
+
+
+def _sixteens(count: Any) -> Any:
+    return np.asarray(count) * np.uint32(CHUNK)
+
+
 # -- warpgroup products -------------------------------------------------------------------------------
 
 _INPUTS = {"BF16": "bf16", "TF32": "tf32", "S8": "s8", "U8": "u8", "E4M3": "e4m3", "E5M2": "e5m2"}
@@ -342,6 +363,7 @@ RECORDS = (
     Opcode("SYNCS", _syncs, "EXCH ARRIVE PHASECHK CCTL A1T0 ART0 A0TR A0T1 IV", "64 TRANS64 TRYWAIT RED"),
     Opcode("ARRIVES", _arrives, "LDGSTSBAR TRANSCNT", "64"),
     Opcode("UTMALDG", _utmaldg, "1D 2D 3D 4D 5D MULTICAST"),
+    Opcode("UBLKCP", _ublkcp, "S G"),
     Opcode("STAS", _stas, "64 128"),
     Opcode("UTMACCTL", _hint, "PF"),
     Opcode("HGMMA IGMMA QGMMA", _gmma, _GMMA),
