@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[1] / "src" / "gemmsmith"
 ORDER = ["errors", "regular_file", "gpus", "problem", "shapes", "fills", "kernel", "prologue", "ladder", "userfile",
          "compile", "choose", "run", "sim", "call", "verify", "cure", "store", "trace", "bench", "tune", "explain",
          "sweep",
-         "report", "__init__", "cli", "__main__"]  # fmt: skip
+         "report", "frameworks", "torch", "jax", "__init__", "cli", "__main__"]  # fmt: skip
 FILES = sorted(ROOT.rglob("*.py"))
 
 

@@ -70,7 +70,7 @@ def launch_cached(key: Key, addresses: list[int], out: Any) -> Any:
     if call.new_workspace is not None:
         held = call.new_workspace()
         workspace = held.data_ptr()
-    call.executor.start((a, b, target, bias), workspace, call.stream(), copied)()
+    call.executor.run((a, b, target, bias), workspace, call.stream(), copied)
     return out
 
 
@@ -87,9 +87,11 @@ def launch(request: Request, key: Key = ()) -> Any:
     read_stream = stream_reader(a.owner, a.ordinal)
     stream = read_stream()
     with stream_workspace(executor.device, executor.workspace_bytes, a.owner, stream) as workspace:
-        resolve = executor.start if request.spec.is_rung else executor.resolved
         # Nothing is written before everything that can be refused has been.
-        resolve(operands.addresses, workspace, stream, operands.copied_c)()
+        if request.spec.is_rung:
+            executor.run(operands.addresses, workspace, stream, operands.copied_c)
+        else:
+            executor.resolved(operands.addresses, workspace, stream, operands.copied_c)()
     if key and request.spec.is_rung:
         CACHE.put(key, _cached_call(request, operands, executor, read_stream))
     return out.owner
