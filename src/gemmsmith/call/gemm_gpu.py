@@ -8,6 +8,7 @@ its tensors, allocates what it must, and launches.
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from gemmsmith.call.cache import CACHE
 from gemmsmith.call.gpu_executor import GpuExecutor, executor_for, stream_workspace
 from gemmsmith.call.key import Key
 from gemmsmith.call.request import Operands, Request
+from gemmsmith.run.cuda import device_count
 from gemmsmith.run.tensors import Matrix, empty_like, matrix, stream_reader
 
 
@@ -48,9 +50,11 @@ class CachedCall:
 def launch_cached(key: Key, addresses: list[int], out: Any) -> Any:
     """The result, where a call with this key has been made before; else None."""
     call: CachedCall | None = CACHE.get(key)
-    if call is None:
-        return None
-    a, b, c, bias, target = addresses
+    return None if call is None else relaunch(call, *addresses, out)
+
+
+def relaunch(call: CachedCall, a: int, b: int, c: int, bias: int, target: int, out: Any) -> Any:
+    """The result of a call at these addresses; None where ``out`` may overlap an operand."""
     copied = None
     if call.c_layout is not None and not (c == target and call.c_like_out):
         copied = (c, *call.c_layout)
@@ -104,11 +108,11 @@ def _cached_call(request: Request, operands: Operands, executor: GpuExecutor,
     device = out.owner.device
     new_workspace = None
     if executor.workspace_bytes:
-        new_workspace = partial(torch.empty, (1, executor.workspace_bytes), dtype=torch.int8, device=device)
+        new_workspace = allocator(torch, (executor.workspace_bytes,), torch.int8, device)
     return CachedCall(
         executor=executor,
         stream=read_stream,
-        new_output=partial(torch.empty, request.shape, dtype=out.owner.dtype, device=device),
+        new_output=allocator(torch, request.shape, out.owner.dtype, device),
         new_workspace=new_workspace,
         a_bytes=operands.a.nbytes,
         b_bytes=operands.b.nbytes,
@@ -118,6 +122,20 @@ def _cached_call(request: Request, operands: Operands, executor: GpuExecutor,
         c_layout=(c.leading, c.stride) if c is not None else None,
         c_like_out=c is not None and (c.leading, c.stride) == (out.leading, out.stride),
     )
+
+
+def allocator(torch: Any, shape: tuple[int, ...], dtype: Any, device: Any) -> Callable[[], Any]:
+    """A function that allocates a tensor on a GPU.
+
+    torch's own generated code allocates through ``_empty_strided_cuda``, on the current GPU, at a third of the cost of
+    ``torch.empty``.
+    """
+    guards = getattr(getattr(torch._C, "_dynamo", None), "guards", None)
+    fast = getattr(guards, "_empty_strided_cuda", None)
+    if fast is None or device_count() != 1:
+        return partial(torch.empty, shape, dtype=dtype, device=device)
+    strides = tuple(math.prod(max(1, extent) for extent in shape[i + 1 :]) for i in range(len(shape)))
+    return partial(fast, shape, strides, dtype)
 
 
 def _nbytes(operand: Matrix | None) -> int:

@@ -1,0 +1,115 @@
+"""From tensors to launches, below autograd: one product of rank 2 or 3, at little cost to the host.
+
+    key of shapes, strides, types ─► CachedCall ─► output, stream, launches       (call/gemm_gpu.py)
+
+A tensor whose strides no kernel takes is copied first. Tensors of the CPU are computed on the simulator.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import torch
+
+from gemmsmith.call.api import gemm as plain_gemm
+from gemmsmith.call.cache import CACHE
+from gemmsmith.call.gemm_gpu import CachedCall, relaunch
+from gemmsmith.call.key import call_key, options_key
+from gemmsmith.frameworks.torch.types import check_device
+from gemmsmith.kernel.slots import ALIGNMENT_CLASS
+from gemmsmith.run.tensors import has_kernel_layout
+
+_LOW = ALIGNMENT_CLASS - 1
+Tensor = torch.Tensor
+
+
+def product(a: Tensor, b: Tensor, out_dtype: torch.dtype, precision: str = "", deterministic: bool = True,
+            device: str = "", out: Tensor | None = None, bias: Tensor | None = None) -> Tensor:  # fmt: skip
+    """a · b + bias, of tensors with rank 2 or 3 that were checked; records no gradients."""
+    if not a.is_cuda:
+        return _on_cpu(a, b, out_dtype, precision, deterministic, device, out, bias)
+    x, y = a.data_ptr(), b.data_ptr()
+    key: tuple[Any, ...] = (out_dtype, precision, deterministic, a.dtype, a.shape, a.stride(), b.shape, b.stride(),
+                            x & _LOW, y & _LOW, a.device)  # fmt: skip
+    if out is None and bias is None:
+        call: CachedCall | None = CACHE.get(key)
+        if call is not None:
+            return relaunch(call, x, y, 0, 0, 0, None)  # type: ignore[no-any-return]
+        return _first(key, a, b, out_dtype, precision, deterministic, None, None)
+    z = w = 0
+    if bias is not None:
+        z = bias.data_ptr()
+        key += (z & _LOW, bias.shape, bias.stride(), bias.dtype)
+    if out is not None:
+        w = out.data_ptr()
+        key += (None, w & _LOW, out.shape, out.stride(), out.dtype)
+    call = CACHE.get(key)
+    if call is not None:
+        result = relaunch(call, x, y, 0, z, w, out)
+        if result is not None:
+            return result  # type: ignore[no-any-return]
+    return _first(key, a, b, out_dtype, precision, deterministic, out, bias)
+
+
+def _first(key: tuple[Any, ...], a: Tensor, b: Tensor, out_dtype: torch.dtype, precision: str, deterministic: bool,
+           out: Tensor | None, bias: Tensor | None) -> Tensor:  # fmt: skip
+    """The first call with this key: checked, chosen, compiled; the next ones find it under ``key``."""
+    with torch.no_grad():
+        left, right = kernel_layout(a), kernel_layout(b)
+        offset = None if bias is None else bias.contiguous()
+        result: Tensor = plain_gemm(left, right, bias=offset, out_dtype=out_dtype, out=out, precision=precision,
+                                    deterministic=deterministic)  # fmt: skip
+        if left is a and right is b and offset is bias:
+            options = options_key(1, 0, "", "", out_dtype, precision, deterministic, None, None)
+            known, _ = call_key((a, b, None, bias, out), options or ())
+            call = CACHE.get(known)
+            if call is not None:
+                CACHE.put(key, call)
+    return result
+
+
+def kernel_layout(value: Tensor) -> Tensor:
+    """The tensor itself where kernels take its strides; else a copy."""
+    return value if has_kernel_layout(tuple(value.shape), value.stride()) else value.contiguous()
+
+
+def full_gemm(a: Tensor, b: Tensor, c: Tensor | None, **options: Any) -> Tensor:
+    """``gemm`` with all its options, below autograd."""
+    device = options.pop("device", "")
+    with torch.no_grad():
+        tensors = {"a": kernel_layout(a), "b": kernel_layout(b)}
+        if c is not None:
+            tensors["c"] = c if c.is_contiguous() else c.contiguous()
+        bias = options.pop("bias", None)
+        if bias is not None:
+            tensors["bias"] = bias.contiguous()
+        if a.is_cuda:
+            result: Tensor = plain_gemm(**tensors, **options)
+            return result
+        check_device(a, device)
+        arrays = {name: to_numpy(value) for name, value in tensors.items()}
+        return from_numpy(plain_gemm(**arrays, **options))
+
+
+def _on_cpu(a: Tensor, b: Tensor, out_dtype: torch.dtype, precision: str, deterministic: bool, device: str,
+            out: Tensor | None, bias: Tensor | None) -> Tensor:  # fmt: skip
+    result = full_gemm(a, b, None, bias=bias, out_dtype=out_dtype, precision=precision, deterministic=deterministic,
+                       device=device)  # fmt: skip
+    return result if out is None else out.copy_(result)
+
+
+def to_numpy(value: Tensor) -> np.ndarray[Any, Any]:
+    """A tensor of the CPU as an array of the same elements; NumPy has no bfloat16 of its own."""
+    value = value.detach()
+    if value.dtype is torch.bfloat16:
+        return value.view(torch.int16).numpy().view(ml_dtypes.bfloat16)
+    return value.numpy()
+
+
+def from_numpy(value: np.ndarray[Any, Any]) -> Tensor:
+    """The reverse of ``to_numpy``."""
+    if value.dtype == ml_dtypes.bfloat16:
+        return torch.from_numpy(value.view(np.int16)).view(torch.bfloat16)
+    return torch.from_numpy(value)
