@@ -30,14 +30,16 @@ def matmul(a: Any, b: Any, *, out: Any = None, out_dtype: Any = None, precision:
     """``numpy.matmul`` on the simulator, which is where arrays of the host are multiplied."""
     del device
     left, right = _operand("a", a), _operand("b", b)
+    # bfloat16 has no loop of its own in numpy.matmul: it gives float32, as the tensor cores do.
+    loop = np.matmul.resolve_dtypes((left.dtype, right.dtype, None))[2]
+    found = dtype_named(dtype_name(out_dtype)).numpy if out_dtype is not None else loop
+    target = _target(out, found)
     try:
         shape = product_shape(left.shape, right.shape)
     except ShapesDiffer as error:
         raise ProblemError(str(error)) from None
-    # bfloat16 has no loop of its own in numpy.matmul: it gives float32, as the tensor cores do.
-    loop = np.matmul.resolve_dtypes((left.dtype, right.dtype, None))[2]
-    found = dtype_named(dtype_name(out_dtype)).numpy if out_dtype is not None else loop
-    target = _target(out, shape, found) if out is not None else None
+    if target is not None:
+        _check_target(target, shape)
     operands = (left, right)
     if not left.dtype == right.dtype == BFLOAT16:
         operands = (left.astype(loop, copy=False), right.astype(loop, copy=False))
@@ -65,22 +67,28 @@ def _operand(name: str, value: Any) -> Array:
     return array.astype(native, copy=False)
 
 
-def _target(out: Any, shape: ProductShape, found: np.dtype[Any]) -> Array:
-    """Where the result goes, under numpy's rules for ``out``: same-kind casts, and a batch that may be larger."""
+def _target(out: Any, found: np.dtype[Any]) -> Array | None:
+    """Where the result goes; numpy converts to types of the same kind."""
     if isinstance(out, tuple) and len(out) == 1:
         out = out[0]
+    if out is None:
+        return None
     if not isinstance(out, np.ndarray):
         raise DTypeError(f"out is a {type(out).__name__}, not an array")
-    rank = len(shape.result) - len(shape.batch)
-    batch, own = out.shape[: out.ndim - rank], out.shape[out.ndim - rank :]
-    if own != shape.result[len(shape.batch) :] or out.ndim < rank or broadcast(shape.batch, batch) != batch:
-        raise ProblemError(f"out has shape {out.shape}, and the product {shape.result}")
     if not out.flags.writeable:
         raise ProblemError("out is read-only", "pass a writeable array")
     if not np.can_cast(found, out.dtype, "same_kind"):
         raise DTypeError(f"out has elements of type {out.dtype}, and the product {found}",
                          "numpy converts results within one kind of types only")  # fmt: skip
     return out
+
+
+def _check_target(out: Array, shape: ProductShape) -> None:
+    """Its batch may be larger than the product's, which is then repeated."""
+    rank = len(shape.result) - len(shape.batch)
+    batch, own = out.shape[: out.ndim - rank], out.shape[out.ndim - rank :]
+    if out.ndim < rank or own != shape.result[len(shape.batch) :] or broadcast(shape.batch, batch) != batch:
+        raise ProblemError(f"out has shape {out.shape}, and the product {shape.result}")
 
 
 def _product(a: Array, b: Array, shape: ProductShape, gemm: Callable[[Array, Array], Array]) -> Array:
