@@ -1,29 +1,33 @@
-"""What is for torch alone: ``gemmsmith.torch.Linear``, ``optimize``, ``use``, ``report`` and the operators.
+"""What is for torch alone: ``gemmsmith.torch.Linear``, ``optimize``, ``use`` and the operators (docs/torch.md).
 
-The names are imported when they are first used, and torch with them.
+Importing it imports torch and registers ``torch.ops.gemmsmith``. Without torch, using a name says how to install it.
 """
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from gemmsmith.frameworks.torch import Linear, Report, Route, Use, linear, ops, optimize, report, use
+from gemmsmith.frameworks import needed
 
-__all__ = ["Linear", "Report", "Route", "Use", "linear", "ops", "optimize", "report", "use"]
+__all__ = ["Linear", "Report", "Route", "Use", "linear", "ops", "optimize", "report", "restore", "use"]
+
+if TYPE_CHECKING or find_spec("torch") is not None:
+    from gemmsmith.frameworks.torch import (
+        Linear,
+        Report,
+        Route,
+        Use,
+        linear,
+        ops,
+        optimize,
+        report,
+        restore,
+        use,
+    )
 
 
 def __getattr__(name: str) -> Any:
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from gemmsmith.frameworks import needed
-
-    needed("torch")
-    from gemmsmith.frameworks import torch as home
-
-    value = globals()[name] = getattr(home, name)
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    if name in __all__:
+        needed("torch")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

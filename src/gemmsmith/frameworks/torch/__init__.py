@@ -5,10 +5,14 @@ from __future__ import annotations
 import torch
 
 from gemmsmith.frameworks.torch import autocast, batching
+from gemmsmith.frameworks.torch.layers import Linear
 from gemmsmith.frameworks.torch.ops import NAMESPACE, SCHEMAS, define
+from gemmsmith.frameworks.torch.optimize_model import optimize, report, restore
 from gemmsmith.frameworks.torch.products import linear
+from gemmsmith.frameworks.torch.routes import Report, Route
+from gemmsmith.frameworks.torch.use_mode import Use, use
 
-__all__ = ["linear", "ops"]
+__all__ = ["Linear", "Report", "Route", "Use", "linear", "ops", "optimize", "report", "restore", "use"]
 
 
 def _registered() -> torch.library.Library:
