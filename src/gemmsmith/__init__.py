@@ -2,7 +2,8 @@
 
 ``matmul`` and ``gemm`` compute on the device that holds the operands: GPU tensors on their GPU, NumPy arrays on a
 simulator that executes the same kernels from their PTX. ``plan`` prepares a product that is computed many times.
-``torch`` and ``jax`` hold what is for one library: operators, layers, ``optimize`` and ``use``. ``kernels`` lists the ladder. ``launch`` runs any kernel of your own, and ``Launch`` describes such a launch;
+``torch`` and ``jax`` hold what is for one library: operators, layers, ``optimize`` and ``use``. ``kernels`` lists the
+ladder. ``launch`` runs any kernel of your own, and ``Launch`` describes such a launch;
 ``texture``, ``surface`` and ``tensor_map`` make arguments of it. Each is imported when it is first used.
 """
 
@@ -14,17 +15,17 @@ from typing import TYPE_CHECKING, Any
 from gemmsmith.errors import GemmsmithError
 
 if TYPE_CHECKING:
+    from gemmsmith import jax, torch
     from gemmsmith.call.any_kernel.tensor_maps import tensor_map
     from gemmsmith.call.any_kernel.textures import surface, texture
-    from gemmsmith import jax, torch
     from gemmsmith.call.api import kernels, plan
     from gemmsmith.call.launch import Launch, launch
     from gemmsmith.call.plan import Plan
     from gemmsmith.frameworks.products import gemm, matmul
 
 __version__ = "0.2.0"
-__all__ = ["GemmsmithError", "Launch", "Plan", "__version__", "gemm", "jax", "kernels", "launch", "matmul", "plan", "surface",
-           "tensor_map", "texture", "torch"]  # fmt: skip
+__all__ = ["GemmsmithError", "Launch", "Plan", "__version__", "gemm", "jax", "kernels", "launch", "matmul", "plan",
+           "surface", "tensor_map", "texture", "torch"]  # fmt: skip
 
 _HOMES = dict.fromkeys(("kernels", "plan"), "gemmsmith.call.api") | {
     **dict.fromkeys(("gemm", "matmul"), "gemmsmith.frameworks.products"),

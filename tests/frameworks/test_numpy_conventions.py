@@ -32,7 +32,11 @@ def signatures(draw: Any) -> tuple[Any, ...]:
         b = (a[-1],) if len(b) == 1 else (*b[:-2], a[-1], b[-1])
         if draw(st.booleans()) and len(a) > 2 and len(b) > 2:
             rank = min(len(a), len(b)) - 2
-            b = (*b[: len(b) - 2 - rank], *(x if draw(st.booleans()) else 1 for x in a[len(a) - 2 - rank : -2]), *b[-2:])
+            b = (
+                *b[: len(b) - 2 - rank],
+                *(x if draw(st.booleans()) else 1 for x in a[len(a) - 2 - rank : -2]),
+                *b[-2:],
+            )
     left, right = (_array(draw, shape, draw(st.sampled_from(TYPES))) for shape in (a, b))
     out = None
     if draw(st.integers(0, 2)) == 0:
@@ -46,7 +50,7 @@ def signatures(draw: Any) -> tuple[Any, ...]:
         assume(len(shape) >= (len(a) > 1) + (len(b) > 1))
         out = np.zeros(shape, draw(st.sampled_from(OUTS)))
         if draw(st.booleans()) and out.ndim:
-            out = np.zeros((*shape[:-1], 2 * shape[-1] + 1), out.dtype)[..., 1 :: 2]
+            out = np.zeros((*shape[:-1], 2 * shape[-1] + 1), out.dtype)[..., 1::2]
         if draw(st.integers(0, 9)) == 0:
             out.flags.writeable = False
     return left, right, out

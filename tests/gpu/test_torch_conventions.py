@@ -161,7 +161,7 @@ def test_other_subclasses_are_refused() -> None:
     class Mine(torch.Tensor):
         pass
 
-    with pytest.raises(TypeError, match="Mine, a subclass of torch.Tensor"):
+    with pytest.raises(TypeError, match=r"Mine, a subclass of torch\.Tensor"):
         gemmsmith.matmul(randn(6, 5).as_subclass(Mine), randn(5, 7), device=WHERE)
     with pytest.raises(TypeError, match="not a tensor"):
         gemmsmith.matmul(randn(6, 5), [[1.0]], device=WHERE)

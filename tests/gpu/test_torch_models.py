@@ -205,7 +205,9 @@ class TestOnGpu:
             plain = model(**sizes).bfloat16()
             assert float((mine(x) - plain(x)).abs().max()) < 0.05 * float(plain(x).abs().max())
             mine(x[:1, :1])
-            assert any("outside the sizes" in each.why for each in gemmsmith.torch.report(mine).routes) or sample is None
+            assert (
+                any("outside the sizes" in each.why for each in gemmsmith.torch.report(mine).routes) or sample is None
+            )
 
     def test_fp32_layers_are_replaced_unless_tf32_is_allowed(self) -> None:
         layer = torch.nn.Sequential(torch.nn.Linear(4096, 4096)).to(KIND)

@@ -40,11 +40,11 @@ CASES = ("mm", "bmm", "addmm", "addmm_full", "linear", "linear_plain", "gemm", "
 
 def ours(case: str, given: tuple[Any, ...]) -> Any:
     options = (torch.float32, *OPTIONS[1:]) if case.startswith("gemm") else OPTIONS
-    return getattr(ops, case.split("_")[0])(*given, *options)
+    return getattr(ops, case.split("_", maxsplit=1)[0])(*given, *options)
 
 
 def theirs(case: str, given: tuple[Any, ...]) -> Any:
-    kind = case.split("_")[0]
+    kind = case.split("_", maxsplit=1)[0]
     if kind == "addmm":
         return torch.addmm(*given[:3], beta=given[3], alpha=given[4])
     if kind == "linear":
@@ -62,7 +62,7 @@ def theirs(case: str, given: tuple[Any, ...]) -> Any:
 @pytest.mark.parametrize("case", CASES)
 def test_opcheck(case: str, grad: bool) -> None:
     options = (torch.float32, *OPTIONS[1:]) if case.startswith("gemm") else OPTIONS
-    operator = getattr(ops, case.split("_")[0]).default
+    operator = getattr(ops, case.split("_", maxsplit=1)[0]).default
     torch.library.opcheck(operator, (*arguments(case, grad=grad), *options))
 
 
@@ -73,8 +73,7 @@ def test_values_and_gradients(case: str) -> None:
     found, expected = ours(case, given), theirs(case, given)
     close(found, expected)
     weights = randn(*expected.shape, seed=9)
-    for mine, other in zip(torch.autograd.grad(found, tensors, weights), torch.autograd.grad(expected, tensors, weights),
-                           strict=True):  # fmt: skip
+    for mine, other in zip(*(torch.autograd.grad(each, tensors, weights) for each in (found, expected)), strict=True):
         close(mine, other)
 
 
@@ -211,7 +210,10 @@ def test_meta_and_fake_tensors() -> None:
     a, b = torch.empty(6, 5, device="meta"), torch.empty(5, 7, device="meta")
     assert gemmsmith.matmul(a, b).shape == (6, 7)
     with FakeTensorMode():
-        x, y = torch.empty(2, 6, 5, device=KIND, dtype=torch.bfloat16), torch.empty(5, 7, device=KIND, dtype=torch.bfloat16)
+        x, y = (
+            torch.empty(2, 6, 5, device=KIND, dtype=torch.bfloat16),
+            torch.empty(5, 7, device=KIND, dtype=torch.bfloat16),
+        )
         z = gemmsmith.matmul(x, y, device=WHERE)
         assert (tuple(z.shape), z.dtype, z.device.type) == ((2, 6, 7), torch.bfloat16, KIND)
 
@@ -222,7 +224,7 @@ def test_a_dispatch_mode_sees_the_operator() -> None:
     seen: list[str] = []
 
     class Listen(TorchDispatchMode):
-        def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:  # noqa: ARG002
+        def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             seen.append(str(function))
             return function(*args, **(kwargs or {}))
 
@@ -263,7 +265,9 @@ class TestOnGpu:
             x = randn(128, 256, dtype=kind, seed=seed)
             expected = torch.nn.functional.linear(torch.relu(x @ w), weight, bias)
             scale = float(expected.abs().max())
-            assert float((compiled(x).float() - expected.float()).abs().max()) < scale * (1e-5 if kind is torch.float32 else 2e-2)
+            assert float((compiled(x).float() - expected.float()).abs().max()) < scale * (
+                1e-5 if kind is torch.float32 else 2e-2
+            )
         torch._dynamo.reset()
 
     @pytest.mark.parametrize("size", [256, 257])

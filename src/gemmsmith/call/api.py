@@ -59,8 +59,9 @@ def gemm(
     is used for the whole batch. ``c`` is read only if beta is not 0, and is not changed unless it is also ``out``.
     ``bias`` has one value per column (rank 1, or 1×N) or per row (M×1), in the output's type; ``activation`` is 'relu',
     'gelu' (with erf) or 'silu'. ``dtype='tf32'`` multiplies fp32 operands as TF32. ``out_dtype`` defaults to fp32; fp16
-    operands may give fp16, bf16 operands bf16, int8 operands int8 or int32; a library's own types do as well (torch.bfloat16). On a GPU the kernel is launched on the
-    caller's current stream, and the call does not wait for it. Returns ``out``, or a new array.
+    operands may give fp16, bf16 operands bf16, int8 operands int8 or int32. It is one of these names, or a library's
+    own type, such as torch.bfloat16. On a GPU the kernel is launched on the caller's current stream, and the call does
+    not wait for it. Returns ``out``, or a new array.
 
     ``precision`` sets how large errors may be (docs/precision.md). For fp32 operands it is 'ieee' (CUDA cores, every
     accumulation an fma), 'fp32' (the default: as accurate as cuBLAS in fp32, within a margin), 'fp32-fast' (within the
@@ -102,6 +103,11 @@ def plan(
     """
     return Plan(_request(a, b, c, alpha, beta, bias, activation, dtype, out_dtype, kernel, config, out, precision,
                          deterministic))  # fmt: skip
+
+
+def plan_request(a: Matrix, b: Matrix, out: Matrix, precision: str, deterministic: bool) -> Request:
+    """The request of a product of operands that are described already, in the type of ``out``."""
+    return _request(a, b, None, 1, 0, None, "", "", "", None, None, out, precision, deterministic)
 
 
 def _request(a: Any, b: Any, c: Any, alpha: float, beta: float, bias: Any, activation: str, dtype: str,

@@ -50,7 +50,10 @@ class CachedCall:
 def launch_cached(key: Key, addresses: list[int], out: Any) -> Any:
     """The result, where a call with this key has been made before; else None."""
     call: CachedCall | None = CACHE.get(key)
-    return None if call is None else relaunch(call, *addresses, out)
+    if call is None:
+        return None
+    a, b, c, bias, target = addresses
+    return relaunch(call, a, b, c, bias, target, out)
 
 
 def relaunch(call: CachedCall, a: int, b: int, c: int, bias: int, target: int, out: Any) -> Any:

@@ -16,7 +16,7 @@ import numpy as np
 
 from gemmsmith.call.api import gemm
 from gemmsmith.errors import DTypeError, ProblemError
-from gemmsmith.frameworks.shapes import ProductShape, Shape, ShapesDiffer, broadcast, product_shape
+from gemmsmith.frameworks.shapes import ProductShape, Shape, ShapesDifferError, broadcast, product_shape
 from gemmsmith.problem import dtype_named
 from gemmsmith.run.tensors import dtype_name, has_kernel_layout
 
@@ -36,7 +36,7 @@ def matmul(a: Any, b: Any, *, out: Any = None, out_dtype: Any = None, precision:
     target = _target(out, found)
     try:
         shape = product_shape(left.shape, right.shape)
-    except ShapesDiffer as error:
+    except ShapesDifferError as error:
         raise ProblemError(str(error)) from None
     if target is not None:
         _check_target(target, shape)

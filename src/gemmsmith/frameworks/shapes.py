@@ -12,7 +12,7 @@ from dataclasses import dataclass
 Shape = tuple[int, ...]
 
 
-class ShapesDiffer(ValueError):
+class ShapesDifferError(ValueError):
     """The operands have no product; the text says why, with their shapes."""
 
 
@@ -42,22 +42,26 @@ class ProductShape:
     @property
     def folds(self) -> bool:
         """b is one matrix for all of a: the batch of a is more rows of one product."""
-        return bool(self.a_batch) and all(extent == 1 for extent in self.b_batch) and len(self.b_batch) <= len(self.a_batch)
+        return (
+            bool(self.a_batch)
+            and all(extent == 1 for extent in self.b_batch)
+            and len(self.b_batch) <= len(self.a_batch)
+        )
 
 
 def product_shape(a: Shape, b: Shape) -> ProductShape:
-    """The product of operands with shapes ``a`` and ``b``; raises ``ShapesDiffer``."""
+    """The product of operands with shapes ``a`` and ``b``; raises ``ShapesDifferError``."""
     if not a or not b:
-        raise ShapesDiffer(f"a has shape {a} and b {b}: a matrix product needs at least one extent of each")
+        raise ShapesDifferError(f"a has shape {a} and b {b}: a matrix product needs at least one extent of each")
     a_vector, b_vector = len(a) == 1, len(b) == 1
     m, k = (1, a[0]) if a_vector else a[-2:]
     depth, n = (b[0], 1) if b_vector else b[-2:]
     if k != depth:
-        raise ShapesDiffer(f"a has shape {a} and b {b}: the inner extents {k} and {depth} differ")
+        raise ShapesDifferError(f"a has shape {a} and b {b}: the inner extents {k} and {depth} differ")
     a_batch, b_batch = a[:-2], b[:-2]
     batch = broadcast(a_batch, b_batch)
     if batch is None:
-        raise ShapesDiffer(f"a has shape {a} and b {b}: the batches {a_batch} and {b_batch} cannot be broadcast")
+        raise ShapesDifferError(f"a has shape {a} and b {b}: the batches {a_batch} and {b_batch} cannot be broadcast")
     return ProductShape(batch, a_batch, b_batch, m, n, k, a_vector, b_vector)
 
 

@@ -37,8 +37,10 @@ class Step:
 
 @dataclass(frozen=True)
 class ArgumentPatch:
-    """Where an address stands in the arguments of a launch: byte ``position`` of argument ``argument`` holds the address
-    of ``slot`` (kernel.slots.Slot) and ``offset`` bytes."""
+    """Where an address stands in the arguments of a launch.
+
+    Byte ``position`` of argument ``argument`` holds the address of ``slot`` (kernel.slots.Slot) plus ``offset`` bytes.
+    """
 
     argument: int
     position: int

@@ -59,7 +59,9 @@ class Matrix:
 
 
 def matrix(name: str, value: Any) -> Matrix:
-    """The description of an operand; raises with the reason if it cannot be one."""
+    """The description of an operand; raises with the reason if it cannot be one. A description stays as it is."""
+    if isinstance(value, Matrix):
+        return value
     if isinstance(value, np.ma.MaskedArray):
         raise DTypeError(f"{name} is a masked array, and its mask would be ignored", "fill it with .filled(0)")
     if isinstance(value, np.ndarray):

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import torch
+from torch import Tensor
 
 from gemmsmith.errors import TensorShapeError
 
-Tensor = torch.Tensor
 Product = Callable[[Tensor, Tensor], Tensor]
 
 

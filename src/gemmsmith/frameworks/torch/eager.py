@@ -9,13 +9,13 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from gemmsmith.frameworks.torch import kernels
 from gemmsmith.frameworks.torch.composed import composed
 from gemmsmith.frameworks.torch.gradients import linear_gradients, product_gradients
 from gemmsmith.frameworks.torch.ops import gemm_gradients
 
-Tensor = torch.Tensor
 Options = tuple[Any, ...]
 """out_dtype, precision, deterministic, device: the last arguments of every operator."""
 _Function: Any = torch.autograd.Function
@@ -23,13 +23,13 @@ _Function: Any = torch.autograd.Function
 
 def mm(a: Tensor, b: Tensor, *options: Any) -> Tensor:
     if torch.is_grad_enabled() and (a.requires_grad or b.requires_grad):
-        return _apply_mm(a, b, options)  # type: ignore[no-any-return]
+        return _apply_mm(a, b, options)
     return kernels.mm(a, b, *options)
 
 
 def bmm(a: Tensor, b: Tensor, *options: Any) -> Tensor:
     if torch.is_grad_enabled() and (a.requires_grad or b.requires_grad):
-        return _apply_bmm(a, b, options)  # type: ignore[no-any-return]
+        return _apply_bmm(a, b, options)
     return kernels.bmm(a, b, *options)
 
 
@@ -37,18 +37,18 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None, *options: Any) -> Ten
     if torch.is_grad_enabled() and (
         x.requires_grad or weight.requires_grad or (bias is not None and bias.requires_grad)
     ):
-        return _apply_linear(x, weight, bias, options)  # type: ignore[no-any-return]
+        return _apply_linear(x, weight, bias, options)
     return kernels.linear(x, weight, bias, *options)
 
 
 def addmm(addend: Tensor, a: Tensor, b: Tensor, beta: Any, alpha: Any, *options: Any) -> Tensor:
     """The operator: a program adds more to a product than gradients cost the host."""
-    return torch.ops.gemmsmith.addmm(addend, a, b, beta, alpha, *options)  # type: ignore[no-any-return]
+    return torch.ops.gemmsmith.addmm(addend, a, b, beta, alpha, *options)
 
 
 def gemm(a: Tensor, b: Tensor, c: Tensor | None, alpha: Any, beta: Any, bias: Tensor | None, activation: str,
          *options: Any) -> Tensor:  # fmt: skip
-    return _apply_gemm(a, b, c, alpha, beta, bias, activation, options)  # type: ignore[no-any-return]
+    return _apply_gemm(a, b, c, alpha, beta, bias, activation, options)
 
 
 class _Mm(_Function):  # type: ignore[misc]
@@ -116,5 +116,5 @@ class _Gemm(_Function):  # type: ignore[misc]
 
 # Function.apply first looks for functorch transforms and dead wrappers, which products.py has done already.
 _apply_mm, _apply_bmm, _apply_linear, _apply_gemm = (
-    getattr(super(_Function, each), "apply") for each in (_Mm, _Bmm, _Linear, _Gemm)  # noqa: B009
+    super(_Function, each).apply for each in (_Mm, _Bmm, _Linear, _Gemm)
 )

@@ -10,8 +10,8 @@ import math
 from collections.abc import Callable
 
 import torch
+from torch import Tensor
 
-Tensor = torch.Tensor
 Product = Callable[[Tensor, Tensor], Tensor]
 Pair = tuple[Tensor | None, Tensor | None]
 

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from statistics import median
 
 import torch
+from torch import Tensor
 
 from gemmsmith.choose.default import cuda_cores_are_faster
 from gemmsmith.frameworks.torch.types import COMPUTED
 from gemmsmith.problem import Problem
 
-Tensor = torch.Tensor
 _ARCH = 90  # the architecture that the rules were measured on
 _ROW_BYTES = 16
 _LEAST_ROWS, _LEAST_DEPTH = 64, 256  # of unaligned 16-bit products that were faster in every record
@@ -61,7 +61,7 @@ def _expected_fp32(m: int, n: int, k: int) -> Verdict:
 
 def measured(ours: Callable[[], Tensor], theirs: Callable[[], Tensor]) -> Verdict:
     """Both called in turns on the current stream; medians, with the host's cost included."""
-    ours(), theirs()  # compile, load  # noqa: B018
+    ours(), theirs()  # compile, load
     times: tuple[list[float], list[float]] = ([], [])
     for _ in range(_ROUNDS):
         for function, found in zip((ours, theirs), times, strict=True):

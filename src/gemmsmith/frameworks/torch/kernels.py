@@ -6,12 +6,11 @@ import math
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from gemmsmith.errors import TensorShapeError
 from gemmsmith.frameworks.torch.launch import full_gemm, product
 from gemmsmith.frameworks.torch.types import check_operands, result_type
-
-Tensor = torch.Tensor
 
 
 def mm(a: Tensor, b: Tensor, out_dtype: Any = None, precision: str = "", deterministic: bool = True,

@@ -12,6 +12,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import torch
+from torch import Tensor
 
 from gemmsmith.call.api import gemm as plain_gemm
 from gemmsmith.call.cache import CACHE
@@ -22,7 +23,6 @@ from gemmsmith.kernel.slots import ALIGNMENT_CLASS
 from gemmsmith.run.tensors import has_kernel_layout
 
 _LOW = ALIGNMENT_CLASS - 1
-Tensor = torch.Tensor
 
 
 def product(a: Tensor, b: Tensor, out_dtype: torch.dtype, precision: str = "", deterministic: bool = True,
@@ -36,7 +36,7 @@ def product(a: Tensor, b: Tensor, out_dtype: torch.dtype, precision: str = "", d
     if out is None and bias is None:
         call: CachedCall | None = CACHE.get(key)
         if call is not None:
-            return relaunch(call, x, y, 0, 0, 0, None)  # type: ignore[no-any-return]
+            return relaunch(call, x, y, 0, 0, 0, None)
         return _first(key, a, b, out_dtype, precision, deterministic, None, None)
     z = w = 0
     if bias is not None:
@@ -49,7 +49,7 @@ def product(a: Tensor, b: Tensor, out_dtype: torch.dtype, precision: str = "", d
     if call is not None:
         result = relaunch(call, x, y, 0, z, w, out)
         if result is not None:
-            return result  # type: ignore[no-any-return]
+            return result
     return _first(key, a, b, out_dtype, precision, deterministic, out, bias)
 
 
@@ -89,7 +89,7 @@ def full_gemm(a: Tensor, b: Tensor, c: Tensor | None, **options: Any) -> Tensor:
             result: Tensor = plain_gemm(**tensors, **options)
             return result
         check_device(a, device)
-        arrays = {name: to_numpy(value) for name, value in tensors.items()}
+        arrays: dict[str, Any] = {name: to_numpy(value) for name, value in tensors.items()}
         return from_numpy(plain_gemm(**arrays, **options))
 
 
@@ -103,9 +103,9 @@ def _on_cpu(a: Tensor, b: Tensor, out_dtype: torch.dtype, precision: str, determ
 def to_numpy(value: Tensor) -> np.ndarray[Any, Any]:
     """A tensor of the CPU as an array of the same elements; NumPy has no bfloat16 of its own."""
     value = value.detach()
-    if value.dtype is torch.bfloat16:
-        return value.view(torch.int16).numpy().view(ml_dtypes.bfloat16)
-    return value.numpy()
+    is_bf16 = value.dtype is torch.bfloat16
+    found: np.ndarray[Any, Any] = value.view(torch.int16).numpy() if is_bf16 else value.numpy()
+    return found.view(ml_dtypes.bfloat16) if is_bf16 else found
 
 
 def from_numpy(value: np.ndarray[Any, Any]) -> Tensor:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from torch import Tensor
 from torch.nn.functional import linear as torch_linear
 
 from gemmsmith.frameworks.torch.products import linear
 from gemmsmith.frameworks.torch.types import COMPUTED
 
-Tensor = torch.Tensor
 _Linear: Any = torch.nn.Linear
 _EVERY_ROW_COUNT = (0, 1 << 62)
 
@@ -54,7 +54,7 @@ def optimized_conv1d(kind: type) -> type:
 
 def takes(x: Tensor, rows: tuple[int, int]) -> bool:
     """Whether an input is ours: on a GPU, of a type that is computed there, with such a number of rows."""
-    if not x.is_cuda or not (autocast_type(x) in COMPUTED):
+    if not x.is_cuda or autocast_type(x) not in COMPUTED:
         return False
     count = x.numel() // x.shape[-1] if x.shape[-1] else 0
     return rows[0] <= count <= rows[1]

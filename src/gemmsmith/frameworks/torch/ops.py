@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from gemmsmith.frameworks.torch.gradients import (
     before_activation,
@@ -20,7 +21,6 @@ from gemmsmith.frameworks.torch.gradients import (
 from gemmsmith.frameworks.torch.kernels import addmm, bmm, gemm, linear, mm
 from gemmsmith.frameworks.torch.types import result_type
 
-Tensor = torch.Tensor
 NAMESPACE = "gemmsmith"
 _OPTIONS = 'ScalarType? out_dtype=None, str precision="", bool deterministic=True, str device=""'
 SCHEMAS = {
@@ -70,6 +70,7 @@ def _fake_addmm(input: Tensor, a: Tensor, b: Tensor, beta: Any = 1, alpha: Any =
 
 def _fake_linear(input: Tensor, weight: Tensor, bias: Tensor | None = None,  # noqa: A002
                  out_dtype: torch.dtype | None = None, *_options: Any) -> Tensor:  # fmt: skip
+    del bias
     torch._check(weight.dim() == 2, lambda: "the weight of linear is a matrix")
     torch._check(input.shape[-1] == weight.shape[1], lambda: "the inner extents differ")
     return input.new_empty((*input.shape[:-1], weight.shape[0]), dtype=result_type(input.dtype, out_dtype))

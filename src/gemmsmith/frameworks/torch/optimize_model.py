@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
+from torch import Tensor
 from torch.nn.functional import linear as torch_linear
 
 from gemmsmith.errors import UsageError
@@ -23,7 +24,6 @@ from gemmsmith.frameworks.torch.products import linear
 from gemmsmith.frameworks.torch.routes import Report, Route
 from gemmsmith.frameworks.torch.types import COMPUTED
 
-Tensor = torch.Tensor
 _ANY_ROWS = 1 << 62
 _REPORT = "gemmsmith_report"
 
@@ -137,7 +137,9 @@ def _sample_run(model: Any, sample: Any) -> dict[str, list[Seen]]:
 def _decide(name: str, module: Any, products: list[Seen], kind: str, measure: bool, training: bool,
             known: dict[Any, Verdict]) -> Route:  # fmt: skip
     k, n = _extents(module)
-    what = f"{'/'.join(str(each.rows) for each in products) or '?'}x{n}x{k} {_weight_type(module)}".replace("torch.", "")
+    what = f"{'/'.join(str(each.rows) for each in products) or '?'}x{n}x{k} {_weight_type(module)}".replace(
+        "torch.", ""
+    )
     if not products:
         return Route(name, what, False, "the sample run did not call it")
     verdicts = []

@@ -1,8 +1,8 @@
 """torch's conventions: ``torch.matmul``, ``torch.nn.functional.linear`` and ``gemm``, on our kernels.
 
-    compiling, tracing, autocast, vmap, a mode ─► torch.ops.gemmsmith (ops.py)
-    else, gradients recorded                  ─► autograd functions  (eager.py)
-    else                                      ─► kernels             (kernels.py)
+compiling, tracing, autocast, vmap, a mode ─► torch.ops.gemmsmith (ops.py)
+else, gradients recorded                  ─► autograd functions  (eager.py)
+else                                      ─► kernels             (kernels.py)
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import warnings
 from typing import Any
 
 import torch
+from torch import Tensor
 from torch.autograd import forward_ad
 
 from gemmsmith.errors import DTypeError, TensorShapeError, TensorTypeError
@@ -19,7 +20,6 @@ from gemmsmith.frameworks.torch.composed import composed
 from gemmsmith.frameworks.torch.launch import product
 from gemmsmith.frameworks.torch.types import PLAIN, check_operands, check_tensor, result_type
 
-Tensor = torch.Tensor
 _is_compiling = torch.compiler.is_compiling
 _dispatch_modes, _transforms = torch._C._len_torch_dispatch_stack, torch._C._functorch.peek_interpreter_stack
 _autocast: Any = getattr(torch._C, "_is_any_autocast_enabled", torch.is_autocast_enabled)
@@ -52,7 +52,7 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None, *, out_dtype: 
     if _is_compiling() or special_mode(x, weight, *(() if bias is None else (bias,))):
         if not _is_compiling() and _transformed():
             return transforms.linear(x, weight, bias, *options)
-        return torch.ops.gemmsmith.linear(x, weight, bias, *options)  # type: ignore[no-any-return]
+        return torch.ops.gemmsmith.linear(x, weight, bias, *options)
     return eager.linear(x, weight, bias, *options)
 
 
@@ -127,7 +127,7 @@ def _into(out: Any, a: Tensor, b: Tensor, out_dtype: Any, precision: str, determ
         if out.numel():
             warnings.warn(f"out has shape {tuple(out.shape)} and is resized to {tuple(result.shape)}", stacklevel=4)
         out.resize_(result.shape)
-    return out.copy_(result)  # type: ignore[no-any-return]
+    return out.copy_(result)
 
 
 def _takes(out: Tensor, a: Tensor, b: Tensor) -> bool:

@@ -9,23 +9,23 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from gemmsmith.frameworks.torch.gradients import linear_gradients, product_gradients
 
-Tensor = torch.Tensor
 _Function: Any = torch.autograd.Function
 
 
 def mm(a: Tensor, b: Tensor, *options: Any) -> Tensor:
-    return _Product.apply("mm", a, b, options)  # type: ignore[no-any-return]
+    return _Product.apply("mm", a, b, options)
 
 
 def bmm(a: Tensor, b: Tensor, *options: Any) -> Tensor:
-    return _Product.apply("bmm", a, b, options)  # type: ignore[no-any-return]
+    return _Product.apply("bmm", a, b, options)
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None, *options: Any) -> Tensor:
-    return _Linear.apply(x, weight, bias, options)  # type: ignore[no-any-return]
+    return _Linear.apply(x, weight, bias, options)
 
 
 def _sum(one: Any, other: Any) -> Any:
@@ -37,7 +37,7 @@ class _Product(_Function):  # type: ignore[misc]
 
     @staticmethod
     def forward(name: str, a: Tensor, b: Tensor, options: tuple[Any, ...]) -> Tensor:
-        return getattr(torch.ops.gemmsmith, name)(a, b, *options)  # type: ignore[no-any-return]
+        return getattr(torch.ops.gemmsmith, name)(a, b, *options)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
@@ -65,7 +65,7 @@ class _Linear(_Function):  # type: ignore[misc]
 
     @staticmethod
     def forward(x: Tensor, weight: Tensor, bias: Tensor | None, options: tuple[Any, ...]) -> Tensor:
-        return torch.ops.gemmsmith.linear(x, weight, bias, *options)  # type: ignore[no-any-return]
+        return torch.ops.gemmsmith.linear(x, weight, bias, *options)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 import torch
+from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from gemmsmith.frameworks.torch.judge import expected
@@ -19,7 +20,6 @@ from gemmsmith.frameworks.torch.products import linear, matmul
 from gemmsmith.frameworks.torch.routes import Report, Route
 from gemmsmith.frameworks.torch.types import COMPUTED, PLAIN
 
-Tensor = torch.Tensor
 _Mode: Any = TorchFunctionMode
 _F = torch.nn.functional
 _RIGHT = torch.Tensor.__rmatmul__
@@ -133,8 +133,7 @@ def _operator(name: str) -> Callable[..., Tensor]:
             found: Tensor = torch.ops.gemmsmith.addmm(*operands, beta, alpha, None, *named.values())
             return found
         if any(each.dim() != {"mm": 2, "bmm": 3}[name] for each in operands):
-            found = getattr(torch, name)(*operands)  # raises what torch raises
-            return found
+            return getattr(torch, name)(*operands)  # raises what torch raises
         return _matmul(named, *operands)
 
     return call
