@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import Any
 
-from gemmsmith.choose.choice import times_forgotten
+from gemmsmith.choose.choice import ANSWERS
 
 CAPACITY = 4096  # a launch takes about 3 KB
 
@@ -20,11 +20,11 @@ class CallCache:
     def __init__(self, capacity: int = CAPACITY) -> None:
         self.capacity = capacity
         self._entries: OrderedDict[Any, Any] = OrderedDict()
-        self._generation = times_forgotten()
+        self._generation = ANSWERS.generation
 
     def get(self, key: Any) -> Any:
         """The value under ``key``, or None. A key that cannot be hashed has none."""
-        if self._generation != times_forgotten():
+        if self._generation != ANSWERS.generation:
             self.clear()
         try:
             value = self._entries[key]
@@ -40,7 +40,7 @@ class CallCache:
 
     def clear(self) -> None:
         self._entries.clear()
-        self._generation = times_forgotten()
+        self._generation = ANSWERS.generation
 
     def __len__(self) -> int:
         return len(self._entries)

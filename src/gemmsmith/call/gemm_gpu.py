@@ -111,7 +111,7 @@ def _cached_call(request: Request, operands: Operands, executor: GpuExecutor,
     device = out.owner.device
     new_workspace = None
     if executor.workspace_bytes:
-        new_workspace = allocator(torch, (executor.workspace_bytes,), torch.int8, device)
+        new_workspace = allocator(torch, (1, executor.workspace_bytes), torch.int8, device)
     return CachedCall(
         executor=executor,
         stream=read_stream,

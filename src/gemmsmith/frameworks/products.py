@@ -5,15 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from gemmsmith.call.api import gemm as plain_gemm
 from gemmsmith.errors import UsageError
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.spec import KernelSpec
 
-_NUMPY, _TORCH, _JAX, _CUPY = "numpy", "torch", "jax", "cupy"
+_NUMPY, _TORCH, _JAX, _CUPY, _EXCHANGE = "numpy", "torch", "jax", "cupy", "exchange"
 _BY_MODULE = {"torch": _TORCH, "jax": _JAX, "jaxlib": _JAX, "cupy": _CUPY}
 _LIBRARIES: dict[type, str] = {}  # of types seen before; only ever added to
+_MODULES: dict[str, Any] = {}  # likewise
 DEVICES = ("", "sim")
+_ONE, _ZERO = 1, 0  # the defaults of alpha and beta, which are compared by identity: 1.0 and True are others
 
 
 def matmul(a: Any, b: Any, *, out: Any = None, out_dtype: Any = None, precision: str = "",
@@ -32,13 +36,21 @@ def matmul(a: Any, b: Any, *, out: Any = None, out_dtype: Any = None, precision:
     if library is None or library == _NUMPY:
         library = _library_of(a, b)
     if library == _TORCH:
-        from gemmsmith.frameworks.torch.products import matmul as by_torch
-
-        return by_torch(a, b, out, out_dtype, precision, deterministic, device)
+        return torch_products().matmul(a, b, out, out_dtype, precision, deterministic, device)
     if device not in DEVICES:
         raise unknown_device(device)
     return _others(library)(a, b, out=out, out_dtype=out_dtype, precision=precision, deterministic=deterministic,
                             device=device)  # fmt: skip
+
+
+def torch_products() -> Any:
+    """The module of torch's products, imported once: an import statement in every call would cost a microsecond."""
+    home = _MODULES.get(_TORCH)
+    if home is None:
+        from gemmsmith.frameworks.torch import products as home
+
+        _MODULES[_TORCH] = home
+    return home
 
 
 def _others(library: str) -> Any:
@@ -46,6 +58,8 @@ def _others(library: str) -> Any:
         from gemmsmith.frameworks.jax.products import matmul as by_jax
 
         return by_jax
+    if library == _EXCHANGE:
+        return _exchanged
     if library == _CUPY:
         from gemmsmith.frameworks.cupy_arrays import matmul as by_cupy
 
@@ -77,13 +91,14 @@ def gemm(
     if library is None:
         library = _library_of(a, b)
     if library == _TORCH:
-        from gemmsmith.frameworks.torch.products import needs_operator
-
-        if needs_operator((a, b, c, bias)):
-            from gemmsmith.frameworks.torch.products import gemm as by_operator
-
-            return by_operator(a, b, c, alpha, beta, bias, activation, dtype, out_dtype, kernel, config, out,
-                               precision, deterministic)  # fmt: skip
+        home = torch_products()
+        if home.needs_operator(a, b, c, bias):
+            return home.gemm(a, b, c, alpha, beta, bias, activation, dtype, out_dtype, kernel, config, out,
+                             precision, deterministic)  # fmt: skip
+        if c is None and bias is None and out is None and kernel is None and config is None and not (
+            activation or dtype
+        ) and alpha is _ONE and beta is _ZERO:  # fmt: skip
+            return home.plain_gemm_of_two(a, b, out_dtype, precision, deterministic)
     return plain_gemm(a, b, c, alpha=alpha, beta=beta, bias=bias, activation=activation, dtype=dtype,
                       out_dtype=out_dtype, kernel=kernel, config=config, out=out, precision=precision,
                       deterministic=deterministic)  # fmt: skip
@@ -110,7 +125,16 @@ def library_named(kind: type) -> str:
         found = _BY_MODULE.get(base.__module__.partition(".")[0])
         if found is not None:
             return found
+    if not issubclass(kind, (np.ndarray, np.generic)):
+        if hasattr(kind, "__cuda_array_interface__") or hasattr(kind, "__dlpack__"):
+            return _EXCHANGE
     return _NUMPY
+
+
+def _exchanged(a: Any, b: Any, *, out: Any, out_dtype: Any, precision: str, deterministic: bool, device: str) -> Any:
+    """Tensors of a library that is known by DLPack or the CUDA array interface alone: matrices, into ``out``."""
+    del device
+    return plain_gemm(a, b, out=out, out_dtype=out_dtype or "", precision=precision, deterministic=deterministic)
 
 
 def unknown_device(device: object) -> UsageError:

@@ -4,7 +4,7 @@
     jax-tvm-ffi installed   a typed custom call that XLA runs on its own stream, calling into Python for the launch
     otherwise               arrays that exist, outside of jit: their memory is used directly, and the call waits
 
-A custom call needs a compiled entry; jax-tvm-ffi brings one, so this package ships no compiled code. docs/jax.md has the
+A custom call needs a compiled entry; jax-tvm-ffi brings one, so this package ships none. docs/jax.md has the
 costs.
 """
 

@@ -11,7 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gemmsmith.frameworks.torch import kernels
+from gemmsmith.call.gemm_gpu import CachedCall
+from gemmsmith.frameworks.torch import fast, kernels
 from gemmsmith.frameworks.torch.composed import composed
 from gemmsmith.frameworks.torch.gradients import linear_gradients, product_gradients
 from gemmsmith.frameworks.torch.ops import gemm_gradients
@@ -23,7 +24,7 @@ _Function: Any = torch.autograd.Function
 
 def mm(a: Tensor, b: Tensor, *options: Any) -> Tensor:
     if torch.is_grad_enabled() and (a.requires_grad or b.requires_grad):
-        return _apply_mm(a, b, options)
+        return _apply_mm(a, b, options, None)
     return kernels.mm(a, b, *options)
 
 
@@ -37,7 +38,7 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None, *options: Any) -> Ten
     if torch.is_grad_enabled() and (
         x.requires_grad or weight.requires_grad or (bias is not None and bias.requires_grad)
     ):
-        return _apply_linear(x, weight, bias, options)
+        return _apply_linear(x, weight, bias, options, None)
     return kernels.linear(x, weight, bias, *options)
 
 
@@ -51,18 +52,30 @@ def gemm(a: Tensor, b: Tensor, c: Tensor | None, alpha: Any, beta: Any, bias: Te
     return _apply_gemm(a, b, c, alpha, beta, bias, activation, options)
 
 
+def recorded_product(a: Tensor, b: Tensor, options: Options, call: CachedCall) -> Tensor:
+    """A product that fast.py found, with its gradients."""
+    if a.dim() == 2 and b.dim() == 2:
+        return _apply_mm(a, b, options, call)
+    return composed(a, b, lambda x, y: mm(x, y, *options), lambda x, y: bmm(x, y, *options))
+
+
+def recorded_linear(x: Tensor, weight: Tensor, bias: Tensor | None, options: Options, call: CachedCall) -> Tensor:
+    """A linear layer that fast.py found, with its gradients."""
+    return _apply_linear(x, weight, bias, options, call)
+
+
 class _Mm(_Function):  # type: ignore[misc]
     @staticmethod
-    def forward(ctx: Any, a: Tensor, b: Tensor, options: Options) -> Tensor:
+    def forward(ctx: Any, a: Tensor, b: Tensor, options: Options, call: CachedCall | None = None) -> Tensor:
         ctx.save_for_backward(a, b)
         ctx.options = options
-        return kernels.mm(a, b, *options)
+        return kernels.mm(a, b, *options) if call is None else fast.run(call, a, b)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Any:
         a, b = ctx.saved_tensors
         later = (None, *ctx.options[1:])
-        return (*product_gradients(grad, a, b, ctx.needs_input_grad[:2], lambda x, y: mm(x, y, *later)), None)
+        return (*product_gradients(grad, a, b, ctx.needs_input_grad[:2], lambda x, y: mm(x, y, *later)), None, None)
 
 
 class _Bmm(_Function):  # type: ignore[misc]
@@ -81,17 +94,18 @@ class _Bmm(_Function):  # type: ignore[misc]
 
 class _Linear(_Function):  # type: ignore[misc]
     @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, options: Options) -> Tensor:
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, options: Options,
+                call: CachedCall | None = None) -> Tensor:  # fmt: skip
         ctx.save_for_backward(x, weight)
         ctx.options = options
-        return kernels.linear(x, weight, bias, *options)
+        return kernels.linear(x, weight, bias, *options) if call is None else fast.run(call, x, weight, bias)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Any:
         x, weight = ctx.saved_tensors
         later = (None, *ctx.options[1:])
         found = linear_gradients(grad, x, weight, ctx.needs_input_grad[:3], lambda p, q: mm(p, q, *later))
-        return (*found, None)
+        return (*found, None, None)
 
 
 class _Gemm(_Function):  # type: ignore[misc]

@@ -16,13 +16,13 @@ Product = Callable[[Tensor, Tensor], Tensor]
 Pair = tuple[Tensor | None, Tensor | None]
 
 
-def product_gradients(grad: Tensor, a: Tensor, b: Tensor, needs: tuple[bool, bool], product: Product) -> Pair:
+def product_gradients(grad: Tensor, a: Tensor, b: Tensor, needs: tuple[bool, ...], product: Product) -> Pair:
     """Of a · b with rank 2 or 3: grad · bᵀ and aᵀ · grad."""
     grad = grad.to(a.dtype)
     return (product(grad, b.mT) if needs[0] else None, product(a.mT, grad) if needs[1] else None)
 
 
-def linear_gradients(grad: Tensor, x: Tensor, weight: Tensor, needs: tuple[bool, bool, bool],
+def linear_gradients(grad: Tensor, x: Tensor, weight: Tensor, needs: tuple[bool, ...],
                      mm: Product) -> tuple[Tensor | None, Tensor | None, Tensor | None]:  # fmt: skip
     """Of x · weightᵀ + bias, where x has any rank: grad · weight, gradᵀ · x, and the sum over rows."""
     rows = grad.reshape(-1, weight.shape[0]).to(x.dtype)

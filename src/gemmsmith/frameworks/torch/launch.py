@@ -28,29 +28,34 @@ _LOW = ALIGNMENT_CLASS - 1
 def product(a: Tensor, b: Tensor, out_dtype: torch.dtype, precision: str = "", deterministic: bool = True,
             device: str = "", out: Tensor | None = None, bias: Tensor | None = None) -> Tensor:  # fmt: skip
     """a · b + bias, of tensors with rank 2 or 3 that were checked; records no gradients."""
-    if not a.is_cuda:
+    if not a.is_cuda or device:
         return _on_cpu(a, b, out_dtype, precision, deterministic, device, out, bias)
-    x, y = a.data_ptr(), b.data_ptr()
-    key: tuple[Any, ...] = (out_dtype, precision, deterministic, a.dtype, a.shape, a.stride(), b.shape, b.stride(),
-                            x & _LOW, y & _LOW, a.device)  # fmt: skip
-    if out is None and bias is None:
-        call: CachedCall | None = CACHE.get(key)
-        if call is not None:
-            return relaunch(call, x, y, 0, 0, 0, None)
-        return _first(key, a, b, out_dtype, precision, deterministic, None, None)
-    z = w = 0
-    if bias is not None:
-        z = bias.data_ptr()
-        key += (z & _LOW, bias.shape, bias.stride(), bias.dtype)
-    if out is not None:
-        w = out.data_ptr()
-        key += (None, w & _LOW, out.shape, out.stride(), out.dtype)
-    call = CACHE.get(key)
+    key = _key(a, b, out_dtype, precision, deterministic, out, bias)
+    call: CachedCall | None = CACHE.get(key)
     if call is not None:
-        result = relaunch(call, x, y, 0, z, w, out)
+        addresses = (0 if each is None else each.data_ptr() for each in (bias, out))
+        result = relaunch(call, a.data_ptr(), b.data_ptr(), 0, *addresses, out)
         if result is not None:
             return result
     return _first(key, a, b, out_dtype, precision, deterministic, out, bias)
+
+
+def cached_product(a: Tensor, b: Tensor, out_dtype: torch.dtype, precision: str, deterministic: bool,
+                   bias: Tensor | None) -> CachedCall | None:  # fmt: skip
+    """The call that ``product`` made for such tensors, unless it had to copy some of them."""
+    found: CachedCall | None = CACHE.get(_key(a, b, out_dtype, precision, deterministic, None, bias))
+    return found
+
+
+def _key(a: Tensor, b: Tensor, out_dtype: torch.dtype, precision: str, deterministic: bool, out: Tensor | None,
+         bias: Tensor | None) -> tuple[Any, ...]:  # fmt: skip
+    key: tuple[Any, ...] = (out_dtype, precision, deterministic, a.dtype, a.shape, a.stride(), b.shape, b.stride(),
+                            a.data_ptr() & _LOW, b.data_ptr() & _LOW, a.device)  # fmt: skip
+    if bias is not None:
+        key += ("bias", bias.data_ptr() & _LOW, bias.shape, bias.stride(), bias.dtype)
+    if out is not None:
+        key += ("out", out.data_ptr() & _LOW, out.shape, out.stride(), out.dtype)
+    return key
 
 
 def _first(key: tuple[Any, ...], a: Tensor, b: Tensor, out_dtype: torch.dtype, precision: str, deterministic: bool,
@@ -85,10 +90,10 @@ def full_gemm(a: Tensor, b: Tensor, c: Tensor | None, **options: Any) -> Tensor:
         bias = options.pop("bias", None)
         if bias is not None:
             tensors["bias"] = bias.contiguous()
+        check_device(a, device)
         if a.is_cuda:
             result: Tensor = plain_gemm(**tensors, **options)
             return result
-        check_device(a, device)
         arrays: dict[str, Any] = {name: to_numpy(value) for name, value in tensors.items()}
         return from_numpy(plain_gemm(**arrays, **options))
 

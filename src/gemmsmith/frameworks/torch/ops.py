@@ -103,17 +103,22 @@ def _keep_two(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
     ctx.options = options
 
 
+def _needs(ctx: Any, count: int) -> tuple[bool, ...]:
+    """Which of the first inputs need a gradient; torch leaves out arguments that have their default."""
+    return (*ctx.needs_input_grad, *[False] * count)[:count]
+
+
 def _mm_backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
     a, b = ctx.saved_tensors
     op = torch.ops.gemmsmith.mm
-    pair = product_gradients(grad, a, b, ctx.needs_input_grad[:2], lambda x, y: op(x, y, None, *ctx.options))
+    pair = product_gradients(grad, a, b, _needs(ctx, 2), lambda x, y: op(x, y, None, *ctx.options))
     return (*pair, None, None, None, None)
 
 
 def _bmm_backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
     a, b = ctx.saved_tensors
     op = torch.ops.gemmsmith.bmm
-    pair = product_gradients(grad, a, b, ctx.needs_input_grad[:2], lambda x, y: op(x, y, None, *ctx.options))
+    pair = product_gradients(grad, a, b, _needs(ctx, 2), lambda x, y: op(x, y, None, *ctx.options))
     return (*pair, None, None, None, None)
 
 
@@ -131,7 +136,7 @@ def _addmm_backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
     if ctx.needs_input_grad[0]:
         addend = reduced(grad if ctx.beta == 1 else grad * ctx.beta, ctx.addend_shape).to(ctx.addend_type)
     scaled = grad if ctx.alpha == 1 else grad * ctx.alpha
-    pair = product_gradients(scaled, a, b, ctx.needs_input_grad[1:3], lambda x, y: op(x, y, None, *ctx.options))
+    pair = product_gradients(scaled, a, b, _needs(ctx, 3)[1:], lambda x, y: op(x, y, None, *ctx.options))
     return (addend, *pair, None, None, None, None, None, None)
 
 
@@ -144,7 +149,7 @@ def _keep_linear(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
 def _linear_backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
     x, weight = ctx.saved_tensors
     op = torch.ops.gemmsmith.mm
-    found = linear_gradients(grad, x, weight, ctx.needs_input_grad[:3], lambda p, q: op(p, q, None, *ctx.options))
+    found = linear_gradients(grad, x, weight, _needs(ctx, 3), lambda p, q: op(p, q, None, *ctx.options))
     return (*found, None, None, None, None)
 
 
@@ -156,7 +161,7 @@ def _keep_gemm(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
 def gemm_gradients(ctx: Any, grad: Tensor, matmul: Any, again: Any) -> tuple[Any, ...]:
     """Of act(alpha · a · b + beta · c + bias), for a, b, c and bias; ``again`` computes it without the activation."""
     a, b, c, bias, result = ctx.saved_tensors
-    needs = ctx.needs_input_grad
+    needs = _needs(ctx, 6)
     grad = before_activation(grad, ctx.activation, result,
                              lambda: again(a, b, c, ctx.alpha, ctx.beta, bias, "", torch.float32))  # fmt: skip
     by_c = (grad * ctx.beta).to(c.dtype) if needs[2] and c is not None else None

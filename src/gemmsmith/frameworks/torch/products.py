@@ -14,8 +14,10 @@ import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
+from gemmsmith.call.api import gemm as plain_gemm
+from gemmsmith.call.key import call_key, options_key
 from gemmsmith.errors import DTypeError, TensorShapeError, TensorTypeError
-from gemmsmith.frameworks.torch import eager, transforms
+from gemmsmith.frameworks.torch import eager, fast, transforms
 from gemmsmith.frameworks.torch.composed import composed
 from gemmsmith.frameworks.torch.launch import product
 from gemmsmith.frameworks.torch.types import PLAIN, check_operands, check_tensor, result_type
@@ -24,16 +26,38 @@ _is_compiling = torch.compiler.is_compiling
 _dispatch_modes, _transforms = torch._C._len_torch_dispatch_stack, torch._C._functorch.peek_interpreter_stack
 _autocast: Any = getattr(torch._C, "_is_any_autocast_enabled", torch.is_autocast_enabled)
 _tracing = torch._C._get_tracing_state
+_Parameter = torch.nn.Parameter
+_PLAIN_PAIRS = frozenset((x, y) for x in PLAIN for y in PLAIN)
 
 
 def matmul(a: Any, b: Any, out: Any, out_dtype: Any, precision: str, deterministic: bool, device: str) -> Any:
     """``torch.matmul``."""
     if _is_compiling():
         return _by_operators(a, b, _options(a, out_dtype, precision, deterministic, device))
+    kinds = type(a), type(b)
+    if out is not None or kinds not in _PLAIN_PAIRS or _any_mode():
+        return _other_matmul(a, b, out, out_dtype, precision, deterministic, device)
+    options = (out_dtype, precision, deterministic, device)
+    try:
+        key = fast.product_key(a, b, options)
+    except RuntimeError:  # a layout without strides or memory
+        return _other_matmul(a, b, out, out_dtype, precision, deterministic, device)
+    call = fast.found(key)
+    if call is not None:
+        if torch.is_grad_enabled() and (a.requires_grad or b.requires_grad):
+            return eager.recorded_product(a, b, options, call)
+        return fast.run(call, a, b)
+    result = _other_matmul(a, b, None, out_dtype, precision, deterministic, device)
+    fast.keep(key, a, b, options, None, result)
+    return result
+
+
+def _other_matmul(a: Any, b: Any, out: Any, out_dtype: Any, precision: str, deterministic: bool, device: str) -> Any:
+    """The same for what was not computed before, and for everything special."""
     check_operands("torch.matmul", a, b)
     if out is not None:
         return _into(out, a, b, out_dtype, precision, deterministic, device)
-    options = (out_dtype if out_dtype is None else result_type(a.dtype, out_dtype), precision, deterministic, device)
+    options = _options(a, out_dtype, precision, deterministic, device)
     if special_mode(a, b):
         home = transforms if _transformed() else torch.ops.gemmsmith
         return composed(a, b, lambda x, y: home.mm(x, y, *options), lambda x, y: home.bmm(x, y, *options))
@@ -48,11 +72,32 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None, *, out_dtype: 
 
     The arguments after ``bias`` are those of ``gemmsmith.matmul``.
     """
-    options = _options(x, out_dtype, precision, deterministic, device)
-    if _is_compiling() or special_mode(x, weight, *(() if bias is None else (bias,))):
-        if not _is_compiling() and _transformed():
-            return transforms.linear(x, weight, bias, *options)
-        return torch.ops.gemmsmith.linear(x, weight, bias, *options)
+    if _is_compiling():
+        return torch.ops.gemmsmith.linear(x, weight, bias, *_options(x, out_dtype, precision, deterministic, device))
+    kinds = type(x), type(weight)
+    if kinds not in _PLAIN_PAIRS or (bias is not None and type(bias) not in PLAIN) or _any_mode():
+        return _other_linear(x, weight, bias, _options(x, out_dtype, precision, deterministic, device))
+    options = (out_dtype, precision, deterministic, device)
+    try:
+        key = fast.linear_key(x, weight, bias, options)
+    except RuntimeError:
+        return _other_linear(x, weight, bias, _options(x, out_dtype, precision, deterministic, device))
+    call = fast.found(key)
+    if call is not None:
+        if torch.is_grad_enabled() and (
+            x.requires_grad or weight.requires_grad or (bias is not None and bias.requires_grad)
+        ):
+            return eager.recorded_linear(x, weight, bias, options, call)
+        return fast.run(call, x, weight, bias)
+    result = _other_linear(x, weight, bias, _options(x, out_dtype, precision, deterministic, device))
+    fast.keep(key, x, weight.mT, options, bias, result)
+    return result
+
+
+def _other_linear(x: Tensor, weight: Tensor, bias: Tensor | None, options: tuple[Any, ...]) -> Tensor:
+    if special_mode(x, weight, *(() if bias is None else (bias,))):
+        home = transforms if _transformed() else torch.ops.gemmsmith
+        return home.linear(x, weight, bias, *options)
     return eager.linear(x, weight, bias, *options)
 
 
@@ -72,24 +117,55 @@ def gemm(a: Any, b: Any, c: Any, alpha: float, beta: float, bias: Any, activatio
     return eager.gemm(a, b, c, alpha, beta, bias, activation, *options)
 
 
-def needs_operator(operands: tuple[Any, ...]) -> bool:
+def plain_gemm_of_two(a: Any, b: Any, out_dtype: Any, precision: str, deterministic: bool) -> Any:
+    """``gemmsmith.gemm`` of two plain tensors and nothing else, without gradients."""
+    options = ("gemm", out_dtype, precision, deterministic, type(deterministic))
+    try:
+        key = fast.product_key(a, b, options)
+    except (RuntimeError, AttributeError, TypeError):
+        return plain_gemm(a, b, out_dtype=out_dtype, precision=precision, deterministic=deterministic)
+    call = fast.found(key)
+    if call is not None:
+        return fast.run(call, a, b)
+    result = plain_gemm(a, b, out_dtype=out_dtype, precision=precision, deterministic=deterministic)
+    known, _ = call_key((a, b, None, None, None),
+                        options_key(1, 0, "", "", out_dtype, precision, deterministic, None, None) or ())  # fmt: skip
+    call = fast.found(known)
+    if call is not None:
+        fast.put(key, call)
+    return result
+
+
+def needs_operator(a: Any, b: Any, c: Any, bias: Any) -> bool:
     """Whether ``gemm`` of these must record gradients, or be an operator."""
-    if _is_compiling():
+    if _is_compiling() or _any_mode():
         return True
     grad = torch.is_grad_enabled()
-    for each in operands:
-        if isinstance(each, torch.Tensor) and ((grad and each.requires_grad) or type(each) not in PLAIN):
+    for each in (a, b, c, bias):
+        if each is None:
+            continue
+        kind = type(each)
+        if kind is not Tensor and kind is not _Parameter and isinstance(each, Tensor):
             return True
-    return _dispatch_modes() > 0 or _transforms() is not None or _autocast()
+        if grad and getattr(each, "requires_grad", False):
+            return True
+    return False
 
 
 def special_mode(*operands: Any) -> bool:
-    """Whether something is active that must see an operator: a mode, a transform, autocast, tracing, forward AD."""
-    if _dispatch_modes() or _transforms() is not None or _autocast() or _tracing() is not None:
-        return True
-    if forward_ad._current_level >= 0:
-        return True
-    return any(type(each) not in PLAIN or each.is_meta for each in operands)
+    """Whether an operator is needed: something is active that must see one, or a tensor that is traced."""
+    return _any_mode() or any(type(each) not in PLAIN or each.is_meta for each in operands)
+
+
+def _any_mode() -> bool:
+    """Whether a dispatch mode, a transform, autocast, tracing or forward AD is active."""
+    return (
+        _dispatch_modes() != 0
+        or _transforms() is not None
+        or _autocast()
+        or _tracing() is not None
+        or forward_ad._current_level >= 0
+    )
 
 
 def _transformed() -> bool:

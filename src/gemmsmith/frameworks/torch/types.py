@@ -30,7 +30,11 @@ def check_operands(function: str, *operands: Any) -> None:
             raise TensorTypeError(f"a is {first.dtype} and {name} is {other.dtype}; torch requires one type",
                                   "convert one of them")  # fmt: skip
         if other.device != first.device:
-            raise TensorTypeError(f"a is on {first.device} and {name} on {other.device}", "move them to one device")
+            raise TensorTypeError(f"a is on {_place(first)} and {name} on {_place(other)}", "move them to one device")
+
+
+def _place(value: Any) -> str:
+    return "the CPU" if value.device.type == "cpu" else str(value.device)
 
 
 def check_tensor(name: str, value: Any, function: str) -> None:
