@@ -18,13 +18,15 @@ from gemmsmith.call.request import (
     check_one_device,
     check_output,
 )
+from gemmsmith.call.reuse import settled
+from gemmsmith.call.reuse import wanted as reuse_wanted
 from gemmsmith.call.sim_executor import SimExecutor
 from gemmsmith.choose.choice import Choice, choose
 from gemmsmith.choose.determinism import check_deterministic
 from gemmsmith.choose.precision import DEFAULT, check_promise, input_dtype
 from gemmsmith.errors import ConfigError, DTypeError, ProblemError, UnknownKernelError, UsageError
 from gemmsmith.kernel.config import Config
-from gemmsmith.kernel.spec import KernelSpec
+from gemmsmith.kernel.spec import Addresses, KernelSpec
 from gemmsmith.ladder.registry import check_accepts, rung_named, rungs
 from gemmsmith.problem import FP32, DType, Problem, dtype_named
 from gemmsmith.run.cuda import cuda_device
@@ -174,8 +176,9 @@ def _best_known(problem: Problem, a: Matrix, b: Matrix, out: Matrix | None, prec
         return choose(problem, precision=precision, deterministic=deterministic)
     device = cuda_device(a.ordinal)
     addresses = (a.address, b.address, out.address if out is not None else 0)  # a new output is aligned
-    return choose(problem, device.name, addresses, sms=device.sms, arch=device.arch, precision=precision,
-                  deterministic=deterministic)  # fmt: skip
+    found = choose(problem, device.name, addresses, sms=device.sms, arch=device.arch, precision=precision,
+                   deterministic=deterministic)  # fmt: skip
+    return settled(found, problem, device, Addresses(*addresses), deterministic) if reuse_wanted() else found
 
 
 def _spec(kernel: str | KernelSpec) -> KernelSpec:

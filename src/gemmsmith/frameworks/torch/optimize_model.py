@@ -50,7 +50,7 @@ def optimize(model: Any, sample: Any = None, *, rows: Iterable[int] = (), traini
     if not isinstance(model, torch.nn.Module):
         raise UsageError(f"model is a {type(model).__name__}, not a torch.nn.Module")
     training = model.training if training is None else training
-    seen = _sample_run(model, sample) if sample is not None else {}
+    seen = sample_run(model, sample) if sample is not None else {}
     routes, known = [], dict[Any, Verdict]()
     for name, module in model.named_modules():
         kind = _kind(module)
@@ -105,7 +105,7 @@ def _kind(module: Any) -> str:
     return ""
 
 
-def _sample_run(model: Any, sample: Any) -> dict[str, list[Seen]]:
+def sample_run(model: Any, sample: Any) -> dict[str, list[Seen]]:
     """The products of each layer in a run on ``sample``, without gradients; the model is not changed."""
     seen: dict[str, list[Seen]] = {}
 
@@ -202,6 +202,11 @@ def _extents(module: Any) -> tuple[int, int]:
     """Inputs and outputs."""
     rows, columns = module.weight.shape
     return (columns, rows) if isinstance(module, torch.nn.Linear) else (rows, columns)
+
+
+def sizes_of(module: Any) -> tuple[int, int, bool]:
+    """Inputs, outputs, and whether the weight is stored with one row per output."""
+    return (*_extents(module), isinstance(module, torch.nn.Linear))
 
 
 def _sizes(module: Any) -> str:
