@@ -75,9 +75,10 @@ def _substitute(candidates: list[Candidate], choice: Choice, problem: Problem, a
     order = summation(choice.spec, choice.config)
     for each in candidates:
         loaded = known.configs.get(_kind(each.spec, each.config, problem))
-        if loaded and summation(each.spec, each.config) == order:
-            if specialized_config(each.spec, each.config, problem, addresses) in loaded:
-                return each
+        if not loaded or summation(each.spec, each.config) != order:
+            continue
+        if specialized_config(each.spec, each.config, problem, addresses) in loaded:
+            return each
     return None
 
 

@@ -181,4 +181,3 @@ def forget() -> None:
     forget_winners()
     _CACHE.choices.clear()
     _CACHE.generation += 1
-

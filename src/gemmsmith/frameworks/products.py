@@ -125,10 +125,10 @@ def library_named(kind: type) -> str:
         found = _BY_MODULE.get(base.__module__.partition(".")[0])
         if found is not None:
             return found
-    if not issubclass(kind, (np.ndarray, np.generic)):
-        if hasattr(kind, "__cuda_array_interface__") or hasattr(kind, "__dlpack__"):
-            return _EXCHANGE
-    return _NUMPY
+    if issubclass(kind, (np.ndarray, np.generic)):
+        return _NUMPY
+    shared = hasattr(kind, "__cuda_array_interface__") or hasattr(kind, "__dlpack__")
+    return _EXCHANGE if shared else _NUMPY
 
 
 def _exchanged(a: Any, b: Any, *, out: Any, out_dtype: Any, precision: str, deterministic: bool, device: str) -> Any:

@@ -1,6 +1,6 @@
 """Compile ahead: the kernels that products will need, in parallel processes, into a cache folder.
 
-    problems ─► choose ─► all launches of each product, prologue included ─► one job per kernel that is not the same
+problems ─► choose ─► all launches of each product, prologue included ─► one job per kernel that is not the same
 """
 
 from __future__ import annotations

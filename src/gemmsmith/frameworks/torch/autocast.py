@@ -29,6 +29,13 @@ def _rule(name: str, device: str, key: str) -> Callable[..., Any]:
     return cast_and_call
 
 
+def cast(value: Any) -> Any:
+    """An operand in the type of the autocast region around the call, if there is one for its device."""
+    if not isinstance(value, torch.Tensor) or not torch.is_autocast_enabled(value.device.type):
+        return value
+    return _cast(value, value.device.type, torch.get_autocast_dtype(value.device.type))
+
+
 def _cast(value: Any, device: str, kind: torch.dtype) -> Any:
     if not isinstance(value, torch.Tensor) or not value.is_floating_point() or value.device.type != device:
         return value

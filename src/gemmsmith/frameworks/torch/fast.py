@@ -69,7 +69,7 @@ def keep(key: tuple[Any, ...], a: Tensor, b: Tensor, options: Options, bias: Ten
         if not a.is_contiguous() or b.dim() != 2:
             return
         rows = a.reshape(math.prod(a.shape[:-1]), a.shape[-1])
-    call = cached_product(rows, b, result.dtype, *options[1:3], bias)
+    call = cached_product(rows, b, result.dtype, options[1], options[2], bias)
     if call is not None:
         shape = tuple(result.shape)
         CACHE.put(key, replace(call, new_output=allocator(torch, shape, result.dtype, result.device)))

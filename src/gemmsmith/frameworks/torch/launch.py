@@ -33,8 +33,8 @@ def product(a: Tensor, b: Tensor, out_dtype: torch.dtype, precision: str = "", d
     key = _key(a, b, out_dtype, precision, deterministic, out, bias)
     call: CachedCall | None = CACHE.get(key)
     if call is not None:
-        addresses = (0 if each is None else each.data_ptr() for each in (bias, out))
-        result = relaunch(call, a.data_ptr(), b.data_ptr(), 0, *addresses, out)
+        beside, target = (0 if each is None else each.data_ptr() for each in (bias, out))
+        result = relaunch(call, a.data_ptr(), b.data_ptr(), 0, beside, target, out)
         if result is not None:
             return result
     return _first(key, a, b, out_dtype, precision, deterministic, out, bias)

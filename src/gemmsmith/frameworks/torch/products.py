@@ -1,8 +1,11 @@
 """torch's conventions: ``torch.matmul``, ``torch.nn.functional.linear`` and ``gemm``, on our kernels.
 
-compiling, tracing, autocast, vmap, a mode ─► torch.ops.gemmsmith (ops.py)
-else, gradients recorded                  ─► autograd functions  (eager.py)
-else                                      ─► kernels             (kernels.py)
+What is active, and what was computed before, decides who computes:
+
+    compiling, tracing, a mode           ─► torch.ops.gemmsmith (ops.py)
+    vmap, torch.func, forward AD         ─► autograd functions over them (transforms.py)
+    computed before                      ─► fast.py
+    else, with and without gradients     ─► eager.py, kernels.py
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ from gemmsmith.call.api import gemm as plain_gemm
 from gemmsmith.call.key import call_key, options_key
 from gemmsmith.errors import DTypeError, TensorShapeError, TensorTypeError
 from gemmsmith.frameworks.torch import eager, fast, transforms
+from gemmsmith.frameworks.torch.autocast import cast
 from gemmsmith.frameworks.torch.composed import composed
 from gemmsmith.frameworks.torch.launch import product
 from gemmsmith.frameworks.torch.types import PLAIN, check_operands, check_tensor, result_type
@@ -34,6 +38,8 @@ def matmul(a: Any, b: Any, out: Any, out_dtype: Any, precision: str, determinist
     """``torch.matmul``."""
     if _is_compiling():
         return _by_operators(a, b, _options(a, out_dtype, precision, deterministic, device))
+    if _autocast():
+        a, b = cast(a), cast(b)
     kinds = type(a), type(b)
     if out is not None or kinds not in _PLAIN_PAIRS or _any_mode():
         return _other_matmul(a, b, out, out_dtype, precision, deterministic, device)
@@ -74,6 +80,8 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None, *, out_dtype: 
     """
     if _is_compiling():
         return torch.ops.gemmsmith.linear(x, weight, bias, *_options(x, out_dtype, precision, deterministic, device))
+    if _autocast():
+        x, weight, bias = cast(x), cast(weight), cast(bias)
     kinds = type(x), type(weight)
     if kinds not in _PLAIN_PAIRS or (bias is not None and type(bias) not in PLAIN) or _any_mode():
         return _other_linear(x, weight, bias, _options(x, out_dtype, precision, deterministic, device))
@@ -112,7 +120,7 @@ def gemm(a: Any, b: Any, c: Any, alpha: float, beta: float, bias: Any, activatio
     check_operands("torch.matmul", a, b)
     kind = torch.float32 if out_dtype in (None, "") else result_type(a.dtype, out_dtype)
     options = (kind, precision, deterministic, "")
-    if _is_compiling() or special_mode(*given):
+    if _is_compiling() or _autocast() or special_mode(*given):
         return torch.ops.gemmsmith.gemm(a, b, c, alpha, beta, bias, activation, *options)
     return eager.gemm(a, b, c, alpha, beta, bias, activation, *options)
 
@@ -138,7 +146,7 @@ def plain_gemm_of_two(a: Any, b: Any, out_dtype: Any, precision: str, determinis
 
 def needs_operator(a: Any, b: Any, c: Any, bias: Any) -> bool:
     """Whether ``gemm`` of these must record gradients, or be an operator."""
-    if _is_compiling() or _any_mode():
+    if _is_compiling() or _any_mode() or _autocast():
         return True
     grad = torch.is_grad_enabled()
     for each in (a, b, c, bias):
@@ -158,13 +166,9 @@ def special_mode(*operands: Any) -> bool:
 
 
 def _any_mode() -> bool:
-    """Whether a dispatch mode, a transform, autocast, tracing or forward AD is active."""
+    """Whether a dispatch mode, a transform, tracing or forward AD is active."""
     return (
-        _dispatch_modes() != 0
-        or _transforms() is not None
-        or _autocast()
-        or _tracing() is not None
-        or forward_ad._current_level >= 0
+        _dispatch_modes() != 0 or _transforms() is not None or _tracing() is not None or forward_ad._current_level >= 0
     )
 
 
