@@ -207,7 +207,6 @@ __global__ void k(const float* A, const float* B, float* C, int M, int N, int K)
 """ + HOST.format(grid=GRID, args="a, b, c, M, N, K")
 
 
-@pytest.mark.xfail(strict=True, reason="the trials that fit a kernel do not know this restriction yet")
 def test_unwritten_shared_memory_counts_where_an_output_depends_on_it(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -218,7 +217,82 @@ def test_unwritten_shared_memory_counts_where_an_output_depends_on_it(
         "if (col < N) bs", "if (col < N && k0 + threadIdx.y < K) bs")  # fmt: skip
     assert used != UNWRITTEN
     code, found = check(tmp_path, used, capsys)
-    assert (code, found["status"]) == (0, "whole_tiles")  # the tail of K is left from the tile before
+    assert (code, found["status"]) == (1, "wrong")  # K is guarded, and its tail is left from the tile before
+
+
+# --- guards that keep threads inside, and what asks for multiples
+
+LEAVES = """
+__global__ void k(const float* A, const float* B, float* C, int M, int N, int K) {
+    __shared__ float as[16][16], bs[16][16];
+    int tx = threadIdx.x, ty = threadIdx.y, row = blockIdx.y * 16 + ty, col = blockIdx.x * 16 + tx;
+    if (row >= M || col >= N) return;
+    float s = 0;
+    for (int k0 = 0; k0 < K; k0 += 16) {
+        as[ty][tx] = A[row * K + k0 + tx];
+        bs[ty][tx] = B[(k0 + ty) * N + col];
+        __syncthreads();
+        for (int k = 0; k < 16; ++k) s += as[ty][k] * bs[k][tx];
+        __syncthreads();
+    }
+    C[row * N + col] = s;
+}
+void run(const float* A, const float* B, float* C, int M, int N, int K) {
+    k<<<dim3((N + 15) / 16, (M + 15) / 16), dim3(16, 16)>>>(A, B, C, M, N, K);
+}
+"""
+VECTORS = """
+__global__ void k(const float* A, const float* B, float* C, int M, int N, int K) {
+    int row = blockIdx.y * 16 + threadIdx.y, col = (blockIdx.x * 16 + threadIdx.x) * 4;
+    if (row >= M || col >= N) return;
+    float4 s = {0, 0, 0, 0};
+    for (int k = 0; k < K; ++k) {
+        float a = A[row * K + k];
+        float4 b = *(const float4*)(B + k * N + col);
+        s.x += a * b.x; s.y += a * b.y; s.z += a * b.z; s.w += a * b.w;
+    }
+    *(float4*)(C + row * N + col) = s;
+}
+void run(const float* A, const float* B, float* C, int M, int N, int K) {
+    k<<<dim3((N + 63) / 64, (M + 15) / 16), dim3(16, 16)>>>(A, B, C, M, N, K);
+}
+"""
+ASSERTS = """
+#include <assert.h>
+__global__ void k(const float* A, const float* B, float* C, int M, int N, int K) {
+    assert(M % 4 == 0 && K % 4 == 0);
+    int row = blockIdx.y * 16 + threadIdx.y, col = blockIdx.x * 16 + threadIdx.x;
+    if (row >= M || col >= N) return;
+    float s = 0;  // as long as K
+    for (int k = 0; k < K; ++k) s += A[row * K + k] * B[k * N + col];
+    C[row * N + col] = s;
+}
+void run(const float* A, const float* B, float* C, int M, int N, int K) {
+    k<<<dim3((N + 15) / 16, (M + 15) / 16), dim3(16, 16)>>>(A, B, C, M, N, K);
+}
+"""
+
+
+@pytest.mark.parametrize(("source", "status"), [(LEAVES, "whole_tiles"), (VECTORS, "aligned_rows"),
+                                                (ASSERTS, "whole_tiles")])  # fmt: skip
+def test_a_guard_that_handles_no_edge_restricts_and_does_not_make_wrong(
+    source: str, status: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, found = check(tmp_path, source, capsys)
+    assert (code, found["status"]) == (0, status)
+
+
+def test_a_wrong_guard_beside_vectors_is_found_at_a_multiple_of_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, found = check(tmp_path, VECTORS.replace("col >= N", "col > N"), capsys)
+    assert (code, found["status"]) == (1, "wrong")
+
+
+def test_long_in_a_comment_promises_no_long_indices(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, found = check(tmp_path, ASSERTS.replace("    assert(M % 4 == 0 && K % 4 == 0);", ""), capsys)
+    assert (code, found["status"]) == (0, "right")
+    assert any("beyond 2³¹ elements" in line for line in found["warnings"])
 
 
 # --- parameters
@@ -334,7 +408,7 @@ def test_a_template_that_nothing_launches(tmp_path: Path, capsys: pytest.Capture
     assert "have no value: nothing in the repository launches it" in found
     assert "-D BLOCK_SIZE_M=64 -D BLOCK_SIZE_K=16" in found
     code, found = check(tmp_path, TEMPLATE.replace("float s = 0;", "float s = nonsuch;"), capsys)
-    assert code == 1
+    assert code == 2
     assert "nonsuch" in str(found)
 
 

@@ -18,6 +18,7 @@ from gemmsmith.ladder.registry import rung_named
 from gemmsmith.ladder.registry import rungs as all_rungs
 from gemmsmith.problem import FP16, FP32, DType, Problem
 from gemmsmith.report.collect import CollectedRung, count_rung, ladder_config, rungs_of
+from gemmsmith.report.owners import find_owners
 from gemmsmith.report.report_model import Made, Published, ReportModel, Rung, Sweep, SweepPoint
 from gemmsmith.run.contender import Identity
 from gemmsmith.store.results import Conditions, Machine, Measurement, Ratio, Run, Timing
@@ -72,7 +73,9 @@ def gathered_rung(name: str) -> CollectedRung:
     if not rung_named(name).simulated:
         return count_rung(name, 4096, "sm_90", compile_for)
     profile = profiled(name, 4096, 4096, 4096, 1, 64)
-    return CollectedRung(name, (), compiled(name), profile.geometry, sass(name), profile)
+    spec, problem = rung_named(name), Problem(4096, 4096, 4096, dtype=rung_named(name).dtypes[0])
+    owners = find_owners(spec, ladder_config(spec), problem, compiled(name))
+    return CollectedRung(name, (), compiled(name), profile.geometry, sass(name), profile, owners)
 
 
 @cache

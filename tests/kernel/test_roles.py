@@ -199,3 +199,32 @@ def test_a_column_major_product_is_the_transposed_row_major_one() -> None:
     assert inside.declaration() == signature.declaration()
     assert inside.transposed() == signature
     assert Layout(True, True, False).applied(signature)[1] == "NT"
+
+
+@pytest.mark.parametrize(
+    "names", [("ldx", "ldw", "ldo"), ("ld_x", "ld_w", "ld_out"), ("stride_x", "w_stride", "pitch_o")]
+)
+def test_leading_dimensions_named_after_their_matrices(names: tuple[str, str, str]) -> None:
+    x, w, out = names
+    found = recognise("k", [("int", "rows"), ("int", "cols"), ("int", "inner"), ("const float*", "x"), ("int", x),
+                            ("const float*", "w"), ("int", w), ("float*", "out"), ("int", out)])  # fmt: skip
+    assert [arg.role for arg in found.arguments] == ["M", "N", "K", "A", "lda", "B", "ldb", "C", "ldc"]
+
+
+def test_a_name_that_begins_two_matrices_stays_open() -> None:
+    found = recognise("k", [("int", "m"), ("int", "n"), ("int", "k"), ("const float*", "input"), ("int", "ldi"),
+                            ("const float*", "inner"), ("float*", "out")])  # fmt: skip
+    assert "ldi" in [arg.name for arg in found.unknown]
+
+
+def test_open_numbers_beside_all_extents_are_tried_as_leading_dimensions() -> None:
+    found = recognise("k", [("int", "m"), ("int", "n"), ("int", "k"), ("const float*", "a"), ("int", "p"),
+                            ("const float*", "b"), ("int", "q"), ("float*", "c"), ("int", "r")])  # fmt: skip
+    first = next(readings(found))
+    assert [arg.role for arg in first.arguments] == ["M", "N", "K", "A", "lda", "B", "ldb", "C", "ldc"]
+
+
+def test_a_typedef_of_another_platform_does_not_change_a_standard_type() -> None:
+    found = recognise("k", [("size_t", "m"), ("size_t", "n"), ("size_t", "k"), ("const float*", "a"),
+                            ("const float*", "b"), ("float*", "c")], aliases={"size_t": "unsigned"})  # fmt: skip
+    assert [arg.code for arg in found.arguments[:3]] == ["Q", "Q", "Q"]

@@ -18,6 +18,7 @@ import pytest
 from explained import LADDER
 from report_reading import Node, read
 from report_sample import BOTH, FEW, GPU, MACHINE, bare, measurement, run, sample
+from unsimulated import unsimulated
 
 from gemmsmith.errors import UsageError
 from gemmsmith.explain.occupancy import curve, steps
@@ -177,7 +178,8 @@ def test_every_chart_has_a_title_marks_and_a_data_table(kind: str) -> None:
             assert svg.all("title")[0].text.strip()
             assert svg.one("desc").text.strip()
             assert svg.all(class_="mark"), f"{heading} is empty"
-        assert len({len(svg.all(class_="mark")) for svg in drawn}) == 1, "wide and narrow show the same data"
+        if not figure.all("div", "panels"):  # one drawing of several for all widths
+            assert len({len(svg.all(class_="mark")) for svg in drawn}) == 1, "wide and narrow show the same data"
         table = figure.one("details").one("table")
         assert table.one("thead").all("th")
         assert table.one("tbody").all("tr")
@@ -243,7 +245,7 @@ def test_a_section_without_data_is_one_line(key: str, words: str) -> None:
 def test_a_page_with_almost_no_data_renders() -> None:
     made = read(page(nothing()))
     assert not made.all("figure")
-    assert [n.text for n in made.all("h1")] == ["One rung of matrix multiplication"]
+    assert [n.text for n in made.all("h1")] == ["One rung of matrix multiplication", "mine"]
     keys = [s.attributes["id"] for s in made.all("section") if s.all(class_="missing") and "id" in s.attributes]
     assert keys == [
         "ladder",
@@ -269,7 +271,7 @@ def test_a_recorded_figure_names_its_gpu_and_a_predicted_one_says_so() -> None:
     assert "recorded on H200" in hero("sample")
     assert "predicted" not in hero("sample")
     assert "predicted" in hero("bare")
-    assert "predicted to go from" in tree("bare").one("h1").text
+    assert "predicted to go from" in tree("bare").all("h1")[0].text
 
 
 def test_measured_runs_take_precedence_and_curves_do_not_mix_machines() -> None:
@@ -373,8 +375,10 @@ def test_a_rung_says_what_it_does_how_fast_it_is_and_why(name: str) -> None:
     assert all(sentence in words for sentence in rung.why)
     assert rung.occupancy is not None
     assert rung.occupancy.why in words
-    assert ("What limits it" in words) == (name == "naive")
-    assert len(view.all("svg", "small")) == 3
+    assert [n.text for n in view.all("h3") if n.text.startswith(("What limits it", "Why it differs"))] == [
+        "What limits it" if name == "naive" else f"Why it differs from {rung.before}"
+    ]
+    assert len(view.all("svg", "small")) == 3 + 3 + (name == "warp_tile"), "occupancy, tiles, and the pipeline"
 
 
 def test_the_source_listing_has_counts_per_line() -> None:
@@ -466,7 +470,8 @@ def test_a_picture_without_speeds_is_refused() -> None:
 
 def test_a_rung_that_is_not_simulated_has_no_counts() -> None:
     """The view has its idea, resources and recorded speed, and says why there are no counts."""
-    model = sample((*FEW, "mma_swizzled", "wgmma_tma"))
+    with unsimulated("wgmma_tma"):
+        model = sample((*FEW, "mma_swizzled", "wgmma_tma"))
     rung = model.rungs[-1]
     assert (rung.name, rung.simulated, rung.profile, rung.diagnosis, rung.changes) == (
         "wgmma_tma",

@@ -72,7 +72,7 @@ def test_a_prediction_is_never_the_fastest_if_others_were_timed() -> None:
 
 
 def test_the_headline_and_the_figures_at_the_top_never_mix_arithmetics() -> None:
-    assert tree("both").one("h1").text == "Six rungs: 0.52 to 44.6 TFLOPS on CUDA cores, 398 on tensor cores"
+    assert tree("both").all("h1")[0].text == "Six rungs: 0.52 to 44.6 TFLOPS on CUDA cores, 398 on tensor cores"
     top = {d.one("dt").text: d.one("span", "big").text
            for d in tree("both").all("dl", "figures")[0].children if isinstance(d, Node)}  # fmt: skip
     assert top == {

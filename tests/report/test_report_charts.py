@@ -205,13 +205,13 @@ def test_points_of_a_curve_are_where_their_values_are(canvas: Canvas) -> None:
     assert len(marks(drawing)) == 5
 
 
-def test_quiet_curves_have_no_marks_and_no_labels() -> None:
-    loud = Line("loud", ((512, 1.0, ""), (1024, 2.0, "")), 1)
-    quiet = Line("quiet", ((512, 1.5, ""), (1024, 2.5, "")), 2, quiet=True)
-    drawing = draw_lines(WIDE, [loud, quiet], "x", "y")
-    assert len(marks(drawing)) == 2
-    assert len(read(drawing.body).all("polyline", "quiet-line")) == 1
-    assert "quiet" not in read(drawing.body).text
+def test_every_curve_is_named_and_the_one_that_matters_is_thick() -> None:
+    one = Line("one", ((512, 1.0, ""), (1024, 2.0, "")), 1)
+    other = Line("other", ((512, 1.5, ""), (1024, 2.5, "")), 2, thick=True)
+    drawing = read(draw_lines(WIDE, [one, other], "x", "y").body)
+    assert len(drawing.all("polyline", "thick")) == 1
+    named = [n.attributes["data-series"] for n in drawing.walk() if "data-series" in n.attributes]
+    assert sorted(named) == ["one", "one", "other", "other"], "the curve and its name belong together"
 
 
 @CANVASES

@@ -10,8 +10,10 @@ from typing import Any
 from gemmsmith.compile.compiled import Resources
 from gemmsmith.explain.access_pattern import AccessPattern
 from gemmsmith.explain.crosscheck import Check
+from gemmsmith.explain.hopper_counts import TMA_SHARED, TensorWork
 from gemmsmith.explain.metrics import METRICS
 from gemmsmith.kernel.geometry import Geometry
+from gemmsmith.notebook_html import card, facts, folded, paragraph, table
 from gemmsmith.problem import Problem
 
 SECTOR = 32
@@ -30,6 +32,8 @@ CONFLICTS = {
     "st": "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_st.sum",
     "ldgsts": "smsp__sass_l1tex_data_bank_conflicts_pipe_lsu_mem_shared_op_ldgsts.sum",
 }
+# The simulator's steps between asynchronous copies and the waits for them, summed over requests. The name is ours.
+FLIGHT = "copy_flight_steps"
 TENSOR = "sm__inst_executed_pipe_tensor.sum"
 FFMA = "smsp__sass_thread_inst_executed_op_ffma_pred_on.sum"
 WARPS = "smsp__warps_launched.sum"
@@ -109,6 +113,8 @@ class Profile:
     missing         names outside METRICS that the profiler did not report
     line_sums       measured lines summed, next to the launch's own counters
     patterns        simulated accesses with bank conflicts or unused bytes of sectors, the costliest first
+    tensor_work     what tensor cores multiplied; None if nothing, or on a GPU
+    pieces          of work that the blocks of a persistent kernel share; 0 if it is none
     """
 
     kernel: str
@@ -133,6 +139,30 @@ class Profile:
     missing: tuple[str, ...] = ()
     line_sums: tuple[LineSum, ...] = ()
     patterns: tuple[AccessPattern, ...] = ()
+    tensor_work: TensorWork | None = None
+    pieces: int = 0
+
+    def _repr_html_(self) -> str:
+        """Its form in a notebook."""
+        used, geometry = self.resources, self.geometry
+        grid, block = ("×".join(map(str, each)) for each in (geometry.grid, geometry.block))
+        sampled = f"Counted from {self.sampled_blocks} simulated blocks, and scaled up." if self.sampled_blocks else ""
+        waves = [(name, self.wavefronts(op), self.value(CONFLICTS[op])) for name, op in _SHARED.items()]
+        parts = [
+            paragraph(f"{self.origin} on {self.device}" + (f", {self.problem}" if self.problem.flops else "")),
+            facts((("launch", f"grid {grid}, block {block}"),
+                   ("resources", f"{used.registers} registers, {used.static_smem + geometry.smem:,} B of shared memory, "
+                                 f"{used.spill_loads + used.spill_stores} B spilled"))),
+            table(("global memory", "requests", "sectors", "bytes used of 32"),
+                  [(name, _shown(self.requests(op)), _shown(self.sectors(op)), _shown(share, ".1f"))
+                   for name, op, share in zip(("loads", "stores"), ("ld", "st"), self.bytes_per_sector, strict=True)]),
+            table(("shared memory", "wavefronts", "bank conflicts"),
+                  [(name, _shown(count), _shown(conflicts)) for name, count, conflicts in waves if count > 0]),
+            folded("all counters", table((), [(m.title, _shown(self.value(m.name), ",.6g"), m.unit) for m in METRICS
+                                              if self.value(m.name) > 0])),
+            paragraph(sampled, small=True),
+        ]  # fmt: skip
+        return card(f"{self.kernel} {self.config}".rstrip(), parts)
 
     def value(self, name: str) -> float:
         """A metric's value; NaN if absent."""
@@ -144,6 +174,16 @@ class Profile:
 
     def sectors(self, op: str) -> float:
         return self.value(GLOBAL.format(what="sectors", op=op))
+
+    def tma(self, op: str, what: str) -> float:
+        """'requests', 'sectors' of global memory or 'bytes' of TMA's 'load' or 'store'; 0 if there are none."""
+        return _or_zero(self.value(f"tma_{op}_{what}"))
+
+    @property
+    def multicast(self) -> float:
+        """Bytes that TMA's loads write to shared memory for each byte fetched from L2; 1 without multicast."""
+        fetched = self.tma("load", "bytes")
+        return self.value(TMA_SHARED) / fetched if fetched else 1.0
 
     def wavefronts(self, op: str) -> float:
         """Shared-memory wavefronts of 'ld', 'st' or 'ldgsts'."""
@@ -179,11 +219,12 @@ class Profile:
             "shared load": 128 * (self.wavefronts("ld") + _or_zero(self.wavefronts("ldsm"))),
             "shared store": 128 * self.wavefronts("st"),
             "asynchronous copy": 128 * self.wavefronts("ldgsts"),
+            "TMA load": SECTOR * self.tma("load", "sectors"), "TMA store": SECTOR * self.tma("store", "sectors"),
         }  # fmt: skip
         return tuple(
             Traffic(space, self.value(name), moved.get(space, self.value(name)))
             for space, name in REQUESTED.items()
-            if not math.isnan(self.value(name))
+            if not math.isnan(self.value(name)) and (self.value(name) or not space.startswith("TMA"))
         )
 
     @property
@@ -198,6 +239,13 @@ class Profile:
         return math.nan if any(map(math.isnan, values)) else max(values, default=0.0)
 
 
+_SHARED = {"loads": "ld", "stores": "st", "cp.async": "ldgsts"}
+
+
+def _shown(value: float, form: str = ",.0f") -> str:
+    return "–" if math.isnan(value) else f"{value:{form}}"
+
+
 def _or_zero(value: float) -> float:
     return 0.0 if math.isnan(value) else value
 
@@ -206,7 +254,7 @@ def _or_zero(value: float) -> float:
 REQUESTED = {
     "global load": "requested_load_bytes", "global store": "requested_store_bytes", "shared load": "shared_load_bytes",
     "shared store": "shared_store_bytes", "asynchronous copy": "copied_bytes", "local load": "local_load_bytes",
-    "local store": "local_store_bytes",
+    "local store": "local_store_bytes", "TMA load": TMA_SHARED, "TMA store": "tma_store_bytes",
 }  # fmt: skip
 
 

@@ -10,9 +10,10 @@ from gemmsmith.compile.compiled import CompiledKernel
 from gemmsmith.compile.sass import Sass, disassemble
 from gemmsmith.explain.access_pattern import access_patterns
 from gemmsmith.explain.crosscheck import cross_check
+from gemmsmith.explain.hopper_counts import is_tma, tensor_work, tma_counts
 from gemmsmith.explain.instruction_mix import machine_mix, simulated_mix
 from gemmsmith.explain.metrics import simulated
-from gemmsmith.explain.profile import REQUESTED, SECTOR, Line, Profile
+from gemmsmith.explain.profile import FLIGHT, REQUESTED, SECTOR, Line, Profile
 from gemmsmith.explain.sampling import Counted, count_launch
 from gemmsmith.explain.source_text import source_lines
 from gemmsmith.kernel.config import Config
@@ -60,16 +61,20 @@ def profile_of(
         active_lanes=threads / executed if executed else math.nan,
         branch_efficiency=100 * (1 - divergent / taken) if taken else 100.0,
         checks=cross_check(counters, sass), sampled_blocks=counted.blocks, sampled_depth=counted.depth,
-        errors=counted.errors, patterns=access_patterns(counters, file, text_of),
+        errors=counted.errors, patterns=access_patterns(counters, file, text_of), tensor_work=tensor_work(counters),
+        pieces=counted.pieces,
     )  # fmt: skip
 
 
 def _bytes(counters: Counters) -> dict[str, int]:
-    """Bytes requested per space; for global memory also the distinct bytes, and those that the sectors can hold."""
+    """Bytes requested per space; for global memory also the distinct bytes, and those that the sectors can hold.
+
+    Besides, how long asynchronous copies were in flight.
+    """
     kinds = (f"{what}_{op}_bytes" for what in ("used", "packed") for op in ("load", "store"))
-    total = dict.fromkeys((*REQUESTED.values(), *kinds), 0)
+    total = dict.fromkeys((*REQUESTED.values(), *kinds, FLIGHT), 0)
     for operation, count in counters.items():
-        if (access := operation.access) is None:
+        if (access := operation.access) is None or is_tma(counters, operation.position):
             continue
         op = "store" if access.effect is Effect.WRITE else "load"
         if access.space is Space.LOCAL:
@@ -81,7 +86,8 @@ def _bytes(counters: Counters) -> dict[str, int]:
             total[f"used_{op}_bytes"] += count.used
             total[f"packed_{op}_bytes"] += min(count.bytes, SECTOR * count.sectors)
             total["copied_bytes"] += count.bytes if access.effect is Effect.COPY else 0
-    return total
+            total[FLIGHT] += count.flight
+    return {**total, **tma_counts(counters)}
 
 
 def _lines(counters: Counters, own: str, text_of: Callable[[str], list[str]]) -> tuple[Line, ...]:

@@ -35,6 +35,8 @@ _INTEGERS = {
     "unsigned long int": "Q", "unsigned long long int": "Q", "uint64_t": "Q", "short": "h", "short int": "h",
     "int16_t": "h", "unsigned short": "H", "uint16_t": "H", "bool": "?", "index_t": "q",
 }  # fmt: skip
+# What the C++ standard defines: a header's typedef for another platform does not change it.
+_STANDARD = frozenset(_INTEGERS) - {"uint", "index_t"} | {"float", "double", "int8_t", "uint8_t"}
 _REALS = {FP32: "f", FP64: "d", FP16: "e", BF16: BF16_CODE, INT32: "i", INT8: "b", UINT8: "B"}
 _QUALIFIERS = re.compile(
     r"\b(const|volatile|__restrict__|__restrict|restrict|RESTRICT|__grid_constant__|typename|register|struct|"
@@ -73,7 +75,7 @@ def parameter_type(text: str, aliases: Mapping[str, str]) -> ParameterType:
     """The type written as ``text``; ``aliases`` are typedefs, template arguments and macros, by name."""
     for _ in range(8):  # an alias of an alias
         plain = " ".join(_QUALIFIERS.sub(" ", re.sub(r"\[[^\]]*\]|[*&]", " ", text)).split())
-        target = aliases.get(plain)
+        target = aliases.get(plain) if plain.removeprefix("std::") not in _STANDARD else None
         if target is None or target == plain:
             break
         text = re.sub(rf"(?<![\w:]){re.escape(plain)}(?![\w:])", target, text)

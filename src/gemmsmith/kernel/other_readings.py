@@ -12,6 +12,8 @@ from itertools import permutations
 from gemmsmith.kernel.roles import EXTENTS
 from gemmsmith.kernel.signature import Signature, with_roles
 
+_LEADING = ("lda", "ldb", "ldc")
+
 
 def readings(signature: Signature) -> Iterator[Signature]:
     """Every other meaning of the parameters that is worth a trial, the likeliest first."""
@@ -26,6 +28,9 @@ def _completed(signature: Signature) -> Iterator[Signature]:
     numbers = [arg.name for arg in signature.unknown if arg.code != "P"]
     lacking = [role for role in "ABC" if not signature.has(role)]
     extents = [role for role in EXTENTS if not signature.has(role)]
+    leading = [role for role in _LEADING if not signature.has(role)]
+    if len(numbers) == len(extents) + len(leading):  # each of them has one: not a flag or a count
+        extents += leading
     if len(pointers) != len(lacking) or len(numbers) > len(extents):
         return
     if any(arg.code not in tuple("iIqQhH") for arg in signature.unknown if arg.code != "P"):

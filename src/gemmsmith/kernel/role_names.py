@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 # Words that say where a matrix lies or that it is one.
@@ -69,6 +70,20 @@ def leading_role(name: str, batched: bool) -> str:
     if "stride" in found and letter and set(found) <= {"stride", "batch", letter}:
         return f"stride{letter.upper()}" if batched or "batch" in found else f"ld{letter}"
     return ""
+
+
+def leading_of(name: str, matrices: Mapping[str, str]) -> str:
+    """The leading dimension that is named after a matrix, by its name or the beginning of it: ldx for x, ldo for out.
+
+    ``matrices``: the role of each pointer, by its name.
+    """
+    match = re.fullmatch(r"(?:ld|leading|lead|pitch|stride)_?(\w+)|(\w+?)_?(?:ld|pitch|stride)", name.lower())
+    if match is None:
+        return ""
+    own = match[1] or match[2]
+    whole = {role for pointer, role in matrices.items() if pointer.lower() == own}
+    begun = whole or {role for pointer, role in matrices.items() if pointer.lower().startswith(own)}
+    return f"ld{begun.pop().lower()}" if len(begun) == 1 and begun <= set("ABCD") else ""
 
 
 def field_role(field: str, matrix: str) -> str:

@@ -18,6 +18,7 @@ from gemmsmith.kernel.role_names import (
     BATCH,
     extent_role,
     field_role,
+    leading_of,
     leading_role,
     pointer_role,
     scalar_role,
@@ -85,7 +86,7 @@ def recognise(
     if declared:
         return _declared(entry, found, declared)
     pointers = _pointer_roles(entry, found, body)
-    roles = pointers | _scalar_roles(found, body) | _field_roles(found, pointers)
+    roles = pointers | _scalar_roles(found, body, pointers) | _field_roles(found, pointers)
     for i, parameter in enumerate(found):
         if not roles.get(i) and parameter.at_launch:
             roles[i] = _role_at_launch(parameter, set(roles.values()))
@@ -208,7 +209,8 @@ def _output(named: dict[int, str], free: list[int], used: list[int]) -> int | No
 # --- numbers
 
 
-def _scalar_roles(found: list[_Parameter], body: str) -> dict[int, str]:
+def _scalar_roles(found: list[_Parameter], body: str, pointers: dict[int, str]) -> dict[int, str]:
+    matrices = {found[i].name: role for i, role in pointers.items()}
     numbers = [i for i, p in enumerate(found) if not p.is_pointer and "." not in p.name]
     roles: dict[int, str] = {}
     for i in numbers:
@@ -216,7 +218,7 @@ def _scalar_roles(found: list[_Parameter], body: str) -> dict[int, str]:
     batched = "batch" in roles.values() or "blockIdx.z" in body
     for i in numbers:
         if not roles[i] and found[i].type.is_integer:
-            roles[i] = leading_role(found[i].name, batched)
+            roles[i] = leading_role(found[i].name, batched) or leading_of(found[i].name, matrices)
     for i in numbers:  # a stride beside the same operand's leading dimension is a batch's
         if roles[i].startswith("ld") and list(roles.values()).count(roles[i]) > 1:
             roles[i] = leading_role(found[i].name, True)

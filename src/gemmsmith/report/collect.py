@@ -24,6 +24,7 @@ from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.ladder.registry import rung_named
 from gemmsmith.problem import Problem
 from gemmsmith.report.header_comment import changed_from
+from gemmsmith.report.owners import Owners, find_owners
 from gemmsmith.report.report_model import Rung
 from gemmsmith.run.device import Device
 from gemmsmith.verify.harness import CompileFn, affordable_mode, verify_launch
@@ -42,6 +43,7 @@ class CollectedRung:
     geometry: Geometry
     sass: Sass
     profile: Profile | None = None  # None if the simulator cannot run the rung
+    owners: Owners | None = None  # the same
 
     @property
     def ok(self) -> bool:
@@ -70,10 +72,11 @@ def count_rung(name: str, size: int, arch: str, compile_fn: CompileFn) -> Collec
     config, seen = aligned_code(spec, spec.config(), problem)
     compiled = compile_fn(spec, config, seen, arch)
     sass = disassemble(compiled)
-    profile = None
+    profile, owners = None, None
     if spec.simulated:
         profile = simulate(spec, config, problem, compiled, sample=QUICK_SAMPLE, depth=QUICK_DEPTH, sass=sass)
-    return CollectedRung(name, (), compiled, spec.geometry(problem, config), sass, profile)
+        owners = find_owners(spec, config, problem, compiled)
+    return CollectedRung(name, (), compiled, spec.geometry(problem, config), sass, profile, owners)
 
 
 def rungs_of(collected: Sequence[CollectedRung], gpu: GPU) -> tuple[Rung, ...]:
@@ -88,7 +91,7 @@ def rungs_of(collected: Sequence[CollectedRung], gpu: GPU) -> tuple[Rung, ...]:
             name = rung_before(step.name, [earlier.name for earlier in collected[:at]])
             before = next(earlier for earlier in collected if earlier.name == name)
             found = _compared(before, step, gpu)
-            rung = replace(rung, before=before.name)
+            rung = replace(rung, before=before.name, named=_named(step.name, [one.name for one in collected[:at]]))
             if found is not None:
                 rung = replace(rung, changes=found.rows, why=found.sentences)
         made.append(rung)
@@ -99,12 +102,20 @@ def rung_before(name: str, earlier: Sequence[str]) -> str:
     """The rung in ``earlier`` (in ladder order) to compare with.
 
     Among rungs of the same input type: the one that the rung's file says it changes, or else the latest. The first
-    rung of a type is compared with the latest of all: there, the change is the type.
+    rung of a type is compared with the rung that its file names, or else with the latest of all: there, the change is
+    the type.
     """
     same_type = [other for other in reversed(earlier) if _dtype(other) == _dtype(name)]
+    named = _named(name, earlier)
+    if named in same_type or (named and not same_type):
+        return named
+    return same_type[0] if same_type else earlier[-1]
+
+
+def _named(name: str, earlier: Sequence[str]) -> str:
+    """The rung in ``earlier`` that the rung's file says it changes; '' if it names none."""
     changed = changed_from(rung_named(name).code)
-    latest = same_type[0] if same_type else earlier[-1]
-    return next((other for other in same_type if rung_named(other).rung == changed), latest)
+    return next((other for other in earlier if rung_named(other).rung == changed), "")
 
 
 def _dtype(name: str) -> str:
@@ -135,5 +146,5 @@ def _rung(step: CollectedRung, gpu: GPU) -> Rung:
         diagnosis=diagnose(step.profile, step.sass, gpu) if step.profile is not None else None,
         trusted=step.ok if step.verdicts else None, verified="\n".join(failed) or correct,
         loop=tuple(i.text for i in loop.instructions) if loop is not None else (), tensor_cores=spec.tensor_cores,
-        arithmetic=spec.arithmetic,
+        arithmetic=spec.arithmetic, owners=step.owners, wgmma=spec.arch_specific >= 90,
     )  # fmt: skip

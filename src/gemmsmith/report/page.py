@@ -10,6 +10,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from gemmsmith.explain.diagnosis import MODEL
+from gemmsmith.report.chapters import chapters_of
 from gemmsmith.report.charts.patterns import patterns
 from gemmsmith.report.charts.svg import colour
 from gemmsmith.report.charts.words import sentence, size_of
@@ -39,7 +40,7 @@ def page(model: ReportModel) -> str:
     """The whole page as HTML."""
     speeds = speeds_of(model)
     links = anchors(model.rungs)
-    style, script = stylesheet(), inline("page.js")
+    style, script = stylesheet(), inline("page.js") + inline("charts.js")
     views = tuple(view_rung(model, speeds, at, links) for at in range(len(model.rungs)))
     return _environment().get_template("page.html").render(
         model=model, views=views, links=links, sections=sections_of(model, speeds, links), runs=runs_of(model),
@@ -48,7 +49,7 @@ def page(model: ReportModel) -> str:
         rejected=speeds.rejected, others=speeds.others, time_model=MODEL, counted=COUNTED,
         choice=group_table(model, speeds), choice_source=model.choice.source,
         baseline=contender(model.baseline), size=size_of(model.problem.m, model.problem.n, model.problem.k),
-        sources=sources_of(model.published), patterns=patterns(),
+        sources=sources_of(model.published), patterns=patterns(), chapters=chapters_of(model.rungs),
         style=Markup(style), script=Markup(script), csp=policy(style, script),
     )  # fmt: skip
 

@@ -16,6 +16,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
+from markupsafe import Markup
+
 from gemmsmith.compile.compiled import Resources
 from gemmsmith.explain.comparison_rows import Row
 from gemmsmith.explain.diagnosis import Diagnosis
@@ -24,6 +26,7 @@ from gemmsmith.explain.profile import Profile
 from gemmsmith.gpus import GPU
 from gemmsmith.kernel.geometry import Geometry
 from gemmsmith.problem import Problem
+from gemmsmith.report.owners import Owners
 from gemmsmith.store.published import Published
 from gemmsmith.store.results import Machine, Run
 from gemmsmith.store.tuned_choice import ChoiceRecord
@@ -47,6 +50,10 @@ class Rung:
     why        sentences of that comparison, the headline first
     loop       the main loop's machine code
     arithmetic how fp32 inputs are multiplied on tensor cores ('bf16x6'); '' for the input type's own arithmetic
+    named      the rung that its file says it changes; the code is compared with that one
+    owners     which thread writes which outputs of block 0; None if the simulator does not run it
+    animation  the step's idea as a small animation: HTML that the page shows between the idea and the drawings
+    wgmma      whether it uses instructions of one architecture alone, as Hopper's wgmma
     """
 
     number: int
@@ -71,6 +78,10 @@ class Rung:
     tensor_cores: bool = False
     simulated: bool = True
     arithmetic: str = ""
+    named: str = ""
+    owners: Owners | None = None
+    wgmma: bool = False
+    animation: Markup = Markup("")  # noqa: RUF009
 
 
 @dataclass(frozen=True)

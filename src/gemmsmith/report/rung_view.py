@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -12,14 +11,21 @@ from markupsafe import Markup
 from gemmsmith.explain.comparison_rows import Row, origin_of
 from gemmsmith.explain.profile import Line
 from gemmsmith.report.arithmetic import panel_of, units_of
+from gemmsmith.report.chapters import Chapter, chapters_of
 from gemmsmith.report.charts.cells import SHADES
 from gemmsmith.report.charts.frame import Chart, Table
 from gemmsmith.report.charts.words import compact, percent, tflops, times
+from gemmsmith.report.difference import Difference, difference
+from gemmsmith.report.drawings.access import costliest_access
+from gemmsmith.report.drawings.pipeline import pipeline
+from gemmsmith.report.drawings.tiles import tiles
 from gemmsmith.report.figures.machine import bounds, occupancy_steps
 from gemmsmith.report.figures.names import contender
 from gemmsmith.report.figures.speed import rung_over_size
+from gemmsmith.report.figures.step import counters_that_moved, speed_step
 from gemmsmith.report.header_comment import HeaderComment, read_header_comment
 from gemmsmith.report.highlight import highlight
+from gemmsmith.report.narrative import Narrative, narrative
 from gemmsmith.report.reasons import contradiction, reason
 from gemmsmith.report.report_model import COMPILER, ReportModel, Rung
 from gemmsmith.report.speeds import Speed, Speeds, headline
@@ -88,7 +94,14 @@ class RungView:
     header_text: str
     headers: Table | None
     counted_at: str
-    difference: tuple[tuple[str, str], ...]
+    difference: Difference | None
+    story: Narrative
+    chapter: Chapter
+    tiles: Chart | None
+    pipeline: Chart | None
+    access: Chart | None
+    moved: Chart | None
+    step: Chart | None
     previous: Rung | None
     following: Rung | None
 
@@ -101,6 +114,8 @@ def view_rung(model: ReportModel, speeds: Speeds, at: int, links: Mapping[str, s
     speed = headline(rung, model, speeds)
     header = read_header_comment(rung.source)
     counted, listing = _listing(rung, header.lines)
+    named = next((r for r in model.rungs if r.name == rung.named), compared)
+    chapter = next(one for one in chapters_of(model.rungs) if rung in one.rungs)
     return RungView(
         rung=rung, anchor=anchor, header=header, speed=speed, facts=_facts(model, speeds, rung, speed, compared),
         faster=_faster(model, speeds, rung, speed, compared), reason=reason(rung, model, speeds),
@@ -108,7 +123,10 @@ def view_rung(model: ReportModel, speeds: Speeds, at: int, links: Mapping[str, s
         resources=_resources(rung, model), sizes=rung_over_size(model, speeds, rung, compared, f"{anchor}-sizes"),
         bound=bounds(rung, anchor), steps=tuple(occupancy_steps(rung, model, anchor)),
         counted=counted, listing=listing, header_text="\n".join(rung.source.splitlines()[: header.lines]),
-        headers=_header_lines(rung), counted_at=_counted_at(rung), difference=_difference(compared, rung),
+        headers=_header_lines(rung), counted_at=_counted_at(rung), difference=difference(named, rung),
+        story=narrative(model, rung, compared), chapter=chapter, tiles=tiles(rung, anchor),
+        pipeline=pipeline(rung, anchor), access=costliest_access(rung, anchor),
+        moved=counters_that_moved(rung, anchor), step=speed_step(model, speeds, rung, compared, anchor),
         previous=previous, following=model.rungs[at + 1] if at + 1 < len(model.rungs) else None,
     )  # fmt: skip
 
@@ -258,15 +276,3 @@ def _counted_at(rung: Rung) -> str:
     sample = f", extrapolated from {p.sampled_blocks} of {p.geometry.blocks:,} blocks" if p.sampled_blocks else ""
     depth = f" and K = {p.sampled_depth}" if p.sampled_depth else ""
     return f"{p.problem}{sample}{depth}"
-
-
-def _difference(before: Rung | None, rung: Rung) -> tuple[tuple[str, str], ...]:
-    """The diff against the rung before, without header comments: (kind, line)."""
-    if before is None or not before.source or not rung.source:
-        return ()
-    one, other = (r.source.splitlines()[read_header_comment(r.source).lines :] for r in (before, rung))
-    made = []
-    for row in list(difflib.unified_diff(one, other, lineterm="", n=2))[2:]:
-        kind = {"+": "add", "-": "del", "@": "hunk"}.get(row[:1], "same")
-        made.append((kind, row))
-    return tuple(made)

@@ -31,7 +31,7 @@ class AtBlock:
             return [after]
         self.machine.arrive(step, arriving)
         if arriving is group.lanes and alone and isinstance(arriving, slice) and arriving == ALL:
-            step.execute(self.machine, step, arriving)
+            self._pass(step, arriving)
             return [after]
         self.groups.append(replace(group, lanes=arriving))
         self._arrivals += 1
@@ -66,9 +66,13 @@ class AtBlock:
             if not go.all():
                 self.groups.append(replace(group, lanes=compact(lanes[~go])))
         for position, some in passed.items():
-            step = self.machine.program.step(position)
-            step.execute(self.machine, step, self.machine.union(some))
+            self._pass(self.machine.program.step(position), self.machine.union(some))
         return released
+
+    def _pass(self, step: Bundle[Any], lanes: Lanes) -> None:
+        if self.machine.recorder is not None:
+            self.machine.recorder.passes(self.machine, step, lanes)
+        step.execute(self.machine, step, lanes)
 
     def arrivals(self) -> tuple[Array, Array]:
         """For each block, how many threads wait at a barrier, and whether they wait at different ones."""

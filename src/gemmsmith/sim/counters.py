@@ -29,6 +29,7 @@ class Counts:
     """What one instruction did over a whole launch. Requests and executions are per warp.
 
     ``bytes`` are what lanes ask for, ``used`` the distinct ones among them within each request to global memory.
+    ``flight`` are the simulator's steps between an asynchronous copy and the wait for it.
     """
 
     executed: int = 0
@@ -40,6 +41,7 @@ class Counts:
     bytes: int = 0
     used: int = 0
     divergent: int = 0
+    flight: int = 0
 
     @property
     def conflicts(self) -> int:
@@ -98,6 +100,10 @@ class Counters:
             count.executed += warps
             count.threads += threads
 
+    def flew(self, operation: Operation[Any], steps: int) -> None:
+        """Copies of this operation have been waited for, so many steps after they were issued, summed over warps."""
+        self._counts(operation).flight += steps
+
     def diverged(self, state: WaveState, step: Bundle[Any], one: Lanes, other: Lanes) -> None:
         """A branch split these lanes; counts the warps that have lanes on both sides."""
         both = np.intersect1d(state.warp[one], state.warp[other])
@@ -119,6 +125,18 @@ class Counters:
         count.wavefronts += waves
         count.groups += rows.size // 8
         count.bytes += rows.size * _width(operation)
+
+    def bulk_copy(self, operation: Operation[Any], touched: int, nbytes: int, blocks: int) -> None:
+        """One copy by TMA of ``nbytes`` that touches so many sectors of global memory, to or from so many blocks.
+
+        Its shared side is in ``copies``.
+        """
+        count, side = self._counts(operation), self.copies.setdefault(operation.position, Counts())
+        count.requests += 1
+        count.sectors += touched
+        count.bytes += nbytes
+        side.requests += blocks
+        side.bytes += nbytes * blocks
 
     def copy(
         self, state: WaveState, operation: Operation[Any], lanes: Lanes, target: Array, source: Array, size: Array,

@@ -27,7 +27,8 @@ from gemmsmith.sim.machine import Machine
 from gemmsmith.sim.memory import AccessFault, GlobalMemory
 from gemmsmith.sim.memory_order import shared_between_threads
 from gemmsmith.sim.operation import FILE_DTYPES, Lowered
-from gemmsmith.sim.ptx import parse
+from gemmsmith.sim.ptx import parse, registers_at_launch
+from gemmsmith.sim.recorder import Recorder
 from gemmsmith.sim.schedule import Schedule, schedule_named
 from gemmsmith.sim.syntax import Entry
 from gemmsmith.sim.wave import Wave, by_cluster
@@ -48,6 +49,7 @@ class LoadedPtx:
     entry: Entry
     lowered: Lowered
     programs: dict[int, Program] = field(default_factory=dict)
+    registers: int = 0  # of a thread at launch; 0 if not known
 
     def program(self, lanes: int) -> Program:
         """The program for waves of this many lanes."""
@@ -62,7 +64,8 @@ class SimDevice:
 
     ``mod32`` takes fp32 arithmetic modulo 2³². ``hazards`` looks for races, and ``count`` keeps what a
     profiler counts in ``counters``; both cost some time. A launch that takes longer than ``timeout`` seconds is a
-    fault, since an endless loop cannot be told from a long one.
+    fault, since an endless loop cannot be told from a long one. Without ``moves_data`` wgmma computes nothing and TMA
+    copies nothing: for counts of kernels whose control flow does not depend on data.
     """
 
     kind = "sim"
@@ -75,13 +78,16 @@ class SimDevice:
         hazards: bool = False,
         count: bool = False,
         timeout: float = math.inf,
+        moves_data: bool = True,
     ) -> None:
-        self.arch, self.timeout = arch, timeout
+        self.arch, self.timeout, self.moves_data = arch, timeout, moves_data
         self.variables: dict[str, dict[str, int]] = {}  # addresses by name, for each kernel that was loaded
         self.log = HazardLog() if hazards else None
+        self.first_look: FirstLook | None = None  # of the last launch, if it was watched for hazards
         self._notes_of_fault: tuple[str, ...] = ()  # of the launch that faulted last
         self.count = count
         self.counters: Counters | None = None
+        self.recorder: Recorder | None = None  # watches every launch from now on
         self.schedule = schedule or schedule_named("lockstep")
         self.mod32 = mod32
         self.memory = GlobalMemory()
@@ -146,7 +152,7 @@ class SimDevice:
                 )
         lowered = lower(entry, addresses, self.mod32)
         self._relocate(entry, {**addresses, **lowered.functions})
-        loaded = LoadedPtx(entry, lowered)
+        loaded = LoadedPtx(entry, lowered, registers=registers_at_launch(ptx, entry_name))
         if not addresses:  # variables have addresses of this device, and are set anew by every load
             self.loads[ptx, entry_name] = loaded
         return loaded
@@ -196,12 +202,15 @@ class SimDevice:
                     workspace,
                     geometry.cluster,
                     together > 1,
+                    loaded.registers,
                 )
                 machine = Machine(loaded.lowered, loaded.program(wave.lanes), wave, self.memory, schedule, log,
                                   counters, deadline, look)  # fmt: skip
                 machine.prints = [] if isinstance(look, SecondLook) else self.prints  # the second look prints again
-                if self.garbage is not None:
-                    machine.shared.data[:] = self.garbage
+                machine.moves_data = self.moves_data
+                machine.recorder = self.recorder
+                if self.garbage is not None or not self.moves_data:
+                    machine.shared.data[:] = self.garbage or 0
                     machine.shared.check = False
                 machine.run()
 
@@ -222,6 +231,7 @@ class SimDevice:
         self.memory.keep_changes(True)
         try:
             log, first, schedule = HazardLog(), FirstLook(lowered, self.memory), deepcopy(self.schedule)
+            self.first_look = first
             try:
                 run(self.schedule, log, self.counters, first)
             except SimulationError:

@@ -132,6 +132,10 @@ class FirstLook:
     def attach(self, clocks: Clocks) -> None:
         """A wave begins."""
 
+    def writers(self, base: int) -> Array:
+        """Who wrote each ``unit`` bytes of an allocation: 0 nobody, a thread's number plus one, −1 several."""
+        return self._users[base].writer if base in self._users else np.zeros(0, np.int32)
+
     def fence(self, state: WaveState, clocks: Clocks, operation: Operation[Any], lanes: Lanes) -> None:
         """A fence orders nothing that this look asks for."""
 

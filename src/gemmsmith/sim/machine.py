@@ -60,6 +60,7 @@ class Machine(Stepper):
     ) -> None:
         super().__init__(lowered, program, wave, memory, schedule.late_copies, log, counters, look)
         self.schedule, self.deadline = schedule, deadline
+        self.at_once, self.completes = schedule.at_once, schedule.completes
         self.latest = 0  # the time of the group that has come furthest
         self.at_block, self.at_warp, self.at_event = AtBlock(self), AtWarp(self), AtEvent(self)
 
@@ -93,7 +94,11 @@ class Machine(Stepper):
             found = self.at_warp.release() or self.at_event.release() or self.at_block.release()
             if found or not self.postponed:
                 break
-            self.postponed.popleft()()
+            which = self.completes(len(self.postponed))
+            self.postponed.rotate(-which)
+            happens = self.postponed.popleft()
+            self.postponed.rotate(which)
+            happens()
         found = found or self.at_event.poll()
         if not found and not spinning:
             raise self._deadlock()
@@ -164,6 +169,8 @@ class Machine(Stepper):
         traits = step.traits
         if self.counters is not None and traits.counts.executed is Executed.ARRIVED:
             self.counters.executed(self, step, group.lanes)
+        if self.recorder is not None and traits.flow in (Flow.BRANCH, Flow.EXIT):
+            self.recorder.executes(self, step, group.lanes)
         if traits.flow is Flow.BRANCH:
             return self._branch(step, group)
         if traits.flow is Flow.EXIT:

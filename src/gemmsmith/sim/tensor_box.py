@@ -13,6 +13,7 @@ from gemmsmith.run.tensor_map import decode_simulated
 from gemmsmith.sim.types import Array
 
 CHUNK = 16  # bytes that a swizzle moves as one
+SECTOR = 32  # bytes of global memory that are fetched or written as one
 _SWIZZLES = {0: 0, 32: 0x10, 64: 0x30, 128: 0x70}  # the bits of an address that a swizzle of so many bytes may flip
 
 # NaN of elements outside a tensor, as an H200 writes it
@@ -106,6 +107,29 @@ class Box:
         there = (channels >= 0) & (channels < self.map.extents[0])
         address = address[:, None] + channels[None] * self.itemsize
         return address.reshape(-1).astype(np.uint64), (inside[:, None] & there[None]).reshape(-1)
+
+    def sectors(self, at: tuple[int, ...], offsets: tuple[int, ...] = ()) -> int:
+        """Sectors of global memory that hold elements of the box; those that two rows share count twice."""
+        if self.map.im2col is None and self.map.every[0] == 1:
+            return self._row_sectors(at)
+        address, inside = self.elements(at, offsets)
+        rows, there = address.reshape(-1, self.counts[0]) // np.uint64(SECTOR), inside.reshape(-1, self.counts[0])
+        found = np.where(there[:, 1:] & there[:, :-1], rows[:, 1:] != rows[:, :-1], there[:, 1:])
+        return int(np.count_nonzero(found) + np.count_nonzero(there[:, 0]))
+
+    def _row_sectors(self, at: tuple[int, ...]) -> int:
+        """The same, where the elements of a row are contiguous."""
+        low, high = max(0, at[0]), min(self.map.extents[0], at[0] + self.counts[0])
+        if high <= low:
+            return 0
+        rows = np.full(1, self.address, np.int64)
+        for count, step, start, extent, stride in zip(self.counts[1:], self.map.every[1:], at[1:], self.map.extents[1:],
+                                                      self.map.strides, strict=True):  # fmt: skip
+            places = start + np.arange(count) * step
+            places = places[(places >= 0) & (places < extent)]
+            rows = (places[:, None] * stride + rows[None]).reshape(-1)
+        first, last = rows + low * self.itemsize, rows + high * self.itemsize - 1
+        return int((last // SECTOR - first // SECTOR + 1).sum())
 
     def chunks(self, start: int) -> Array:
         """Shared addresses of the 16-byte chunks of a box that begins at ``start``, in the order of its elements."""

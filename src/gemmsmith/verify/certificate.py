@@ -139,6 +139,8 @@ class _Proof:
 
     def _check_size(self) -> None:
         base = self.base
+        if any(arg.table for arg in self.spec.signature.arguments):
+            raise NoProof("arrays of pointers are not followed")
         if base.batch > 1 or base.activation:
             raise NoProof("a batch is not followed" if base.batch > 1 else f"{base.activation} is no polynomial")
         if _size(base) > LARGEST:

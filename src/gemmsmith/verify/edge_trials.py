@@ -316,7 +316,7 @@ def _sparse(
     chosen = tuple(dict.fromkeys(blocks if blocks is not None else (0, total - 1 if whole else 0)))
     if not is_exact(subject.spec, problem):
         return None
-    per_block = bm * bn
+    per_block = min(bm, problem.m) * min(bn, problem.n)
     return Trial(label, problem.with_(alpha=1.0, beta=float(subject.spec.signature.accumulates)), "exact", "integers",
                  "lockstep", "set", False, Size.SPARSE, chosen, per_block * len(chosen), why,
                  dry_k=_up(2 * subject.depth, subject.multiples.k))  # fmt: skip

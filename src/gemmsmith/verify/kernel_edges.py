@@ -120,15 +120,21 @@ class _Probe:
     def _guards(self) -> frozenset[str]:
         """Extents at whose ragged edge threads of one block part, and do not at a whole tile's."""
         found = set()
+        vector = max(1, 16 // self.base.dtype.itemsize)
         for axis in ("M", "N", "K"):
             extent = getattr(self.base, axis.lower())
-            whole, ragged = (self._parting(with_extent(self.base, axis, v)) for v in (extent, extent - 1))
-            if ragged - whole:
+            whole = self._parting(with_extent(self.base, axis, extent))
+            ragged = [
+                self._parting(with_extent(self.base, axis, extent - less)) for less in (1, vector) if less < extent
+            ]
+            if any(sites - whole for sites in ragged):
                 found.add(axis)
         return frozenset(found)
 
     def _parting(self, problem: Problem) -> set[int]:
-        """Sites that fall out differently for some threads of one of the last blocks."""
+        """Sites that fall out differently for some threads of one of the last blocks. Where threads of a block end
+        before its barriers, they leave out their share of the loads: that keeps them inside, and guards no edge.
+        """
         launch = self._launch(problem)
         if launch is None:
             return set()
@@ -138,11 +144,15 @@ class _Probe:
         found: set[int] = set()
         # Not the last block along both: a bound on the flat index parts its threads, and guards no row.
         for block in {(geometry.grid[0] - 1, 0, 0), (0, geometry.grid[1] - 1, 0)}:
-            met = []
+            met, barriers = [], set()
             for number in sorted(n for n in numbers if n < geometry.threads):
                 x, rest = number % geometry.block[0], number // geometry.block[0]
                 thread = Thread(geometry, block, (x, rest % geometry.block[1], rest // geometry.block[1]))
-                met.append(self.walk.follow(thread, arguments, 4000 + _STEPS_PER_K * problem.k).signs)
+                walk = self.walk.follow(thread, arguments, 4000 + _STEPS_PER_K * problem.k)
+                met.append(walk.signs)
+                barriers |= {walk.barriers} if walk.complete else set()
+            if len(barriers) > 1:
+                continue
             found |= {site for site, signs in enumerate(zip(*met, strict=True)) if len({s for s in signs if s}) > 1}
         return found
 
@@ -293,7 +303,7 @@ class _Probe:
 
     def _launch(self, problem: Problem) -> tuple[Geometry, dict[str, bytes]] | None:
         try:
-            planned = plan_launches(self.spec, self.config, problem, _SAME_WALK).kernel
+            planned = plan_launches(self.spec, self.config, problem, _SAME_WALK, tables=True).kernel
         except (GemmsmithError, ArithmeticError, ValueError):
             return None
         if not legal_grid(planned.geometry):

@@ -2,7 +2,7 @@
 
 A kernel without guards is right for whole tiles, by design. One with guards that fails at a ragged edge is wrong: it
 was meant to handle it. What only reads a little outside its matrices, and gives the right result all the same, counts
-as without guards.
+as without guards. Vector loads and asserts ask for multiples of their own: guards are judged at such a multiple.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from gemmsmith.problem import Problem
 from gemmsmith.verify.kernel_edges import KernelEdges, with_extent
 from gemmsmith.verify.trial import Trial
-from gemmsmith.verify.verdict import Verdict, is_misaligned
+from gemmsmith.verify.verdict import Verdict, refuses_extent
 
 Run = Callable[[Trial], Verdict | None]
 _SHORT_BY = (1, 2, 3)
@@ -67,7 +67,7 @@ def find_raggedness(
     whole = {"M": tile[0], "N": tile[1], "K": edges.depth or base.k}
     found: dict[str, int] = {}
     aligned = replace(trial, problem=base.with_(m=base.m + 1, n=_less(base.n, vector), k=base.k + vector))
-    if verdict is not None and is_misaligned(verdict) and (len(axes) == 3 and passes(aligned)):
+    if verdict is not None and refuses_extent(verdict) and (len(axes) == 3 and passes(aligned)):
         return Raggedness(Multiples(1, vector, vector))
     for axis in axes:
         step, extent = max(whole[each] for each in axis), getattr(base, axis[0].lower())
@@ -83,6 +83,7 @@ def find_raggedness(
             continue
         if len(failed) < len(near) and not small and near[failed[0]] is not None:  # no step explains that
             return Raggedness(Multiples(), axis, single(failed[0]), near[failed[0]])
+        at = 1  # how much shorter than whole tiles the extent is at which guards are judged
         if small:
             found[axis] = small
         elif vector > 1 and passes(single(vector)):
@@ -94,10 +95,13 @@ def find_raggedness(
             fits = (d for d in (*(d for d in finer if vector < d < step), *coarser) if passes(single(d)))
             found[axis] = next(fits, extent)
         judged = near[1]
-        if judged is None or (small and is_misaligned(judged)):  # two elements at once: no guard helps
+        if judged is not None and refuses_extent(judged):
+            at = vector
+            judged = None if small or vector >= min(step, extent) else run(single(at))
+        if judged is None or refuses_extent(judged):
             continue
-        if edges.guards & set(axis) and not passes(replace(single(1), slack=_SLACK)):
-            return Raggedness(Multiples(), axis, single(1), judged)
+        if edges.guards & set(axis) and not passes(replace(single(at), slack=_SLACK)):
+            return Raggedness(Multiples(), axis, single(at), judged)
     if all(step == 1 for step in found.values()) and verdict is not None:
         return Raggedness(Multiples(), "MNK", trial, verdict)
     m, n, k = (next(step for axis, step in found.items() if each in axis) for each in "MNK")

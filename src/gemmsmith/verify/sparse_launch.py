@@ -25,6 +25,7 @@ from gemmsmith.verify.arithmetic import exact_limit
 
 Array = NDArray[Any]
 _LARGEST_VALUE = 3
+_UNWRITTEN = 0xFF  # every byte of shared memory before a launch: NaN, which no right output depends on
 _DENSE = 2**22  # elements: an operand up to this size is filled as a whole
 
 
@@ -73,6 +74,7 @@ def sparse_reasons(
 
     try:
         device.memory.keep_changes(True)
+        device.garbage = _UNWRITTEN
         run(problem.with_(k=min(dry_k, problem.k)))
         rows, columns = _touched(device, problem, c)
         rng = np.random.Generator(np.random.PCG64(problem.k))
@@ -87,6 +89,7 @@ def sparse_reasons(
         return (f"{type(error).__name__}: {error.message}", *filter(None, error.hint.split("\n")))
     finally:
         device.memory.keep_changes(False)
+        device.garbage = None
 
 
 def _matrix(device: SimDevice, shape: tuple[int, int], ld: int, dtype: Any, transposed: bool) -> _Matrix:

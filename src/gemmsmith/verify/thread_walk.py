@@ -59,6 +59,7 @@ class Walk:
 
     signs      of each site: which of BELOW, EQUAL and ABOVE occurred
     jumps      how often each branch that leads back was taken
+    barriers   how many barriers of the block it came to
     complete   it ended, and no branch depended on what is not known
     """
 
@@ -66,6 +67,7 @@ class Walk:
     jumps: dict[int, int] = field(default_factory=dict)
     complete: bool = True
     steps: int = 0
+    barriers: int = 0
 
 
 class ThreadWalk:
@@ -76,6 +78,7 @@ class ThreadWalk:
         self._signs: list[int] = []
         self._jumps: dict[int, int] = {}
         self._complete = True
+        self._barriers = 0
         self._slots: dict[str, int] = {}
         self._special: dict[int, str] = {}
         self._parameters: dict[int, tuple[str, int, int]] = {}
@@ -99,14 +102,14 @@ class ThreadWalk:
             data = arguments.get(name, b"")[offset : offset + width]
             registers[slot] = int.from_bytes(data, "little") if len(data) == width else None
         self._signs = [0] * len(self.sites)
-        self._jumps, self._complete = {}, True
+        self._jumps, self._complete, self._barriers = {}, True, 0
         steps, at, end, taken = self._steps, 0, len(self._steps), 0
         while 0 <= at < end and taken < most_steps:
             target = steps[at](registers)
             at = at + 1 if target is None else target
             taken += 1
         self._complete &= taken < most_steps
-        return Walk(self._signs, self._jumps, self._complete, taken)
+        return Walk(self._signs, self._jumps, self._complete, taken, self._barriers)
 
     # -- instructions as steps ----------------------------------------------------------------------------------------
 
@@ -134,6 +137,8 @@ class ThreadWalk:
             return self._branch(self._label(each.operands[0]), at)
         if opcode in ("ret", "exit", "trap"):
             return lambda _: _STOP
+        if opcode in _BARRIERS:
+            return self._wait if ".warp" not in each.name else lambda _: None
         if opcode == "brx":
             return self._indirect(each)
         if opcode == "setp":
@@ -157,6 +162,9 @@ class ThreadWalk:
             return target
 
         return back
+
+    def _wait(self, _: Registers) -> None:
+        self._barriers += 1
 
     def _indirect(self, each: Instruction) -> Step:
         index, table = self._source(each.operands[0]), each.operands[1]
@@ -395,7 +403,8 @@ def _sources(each: Instruction) -> list[str]:
     return found + ([each.guard.name] if each.guard is not None else [])
 
 
-_CONTROL = ("bra", "brx", "ret", "exit", "trap")
+_BARRIERS = ("bar", "barrier")
+_CONTROL = ("bra", "brx", "ret", "exit", "trap", *_BARRIERS)
 
 
 def _has_site(each: Instruction) -> bool:

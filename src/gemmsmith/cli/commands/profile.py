@@ -15,6 +15,7 @@ from gemmsmith.cli.options.groups import OptionGroup
 from gemmsmith.cli.options.kernel import KernelName, KernelOptions
 from gemmsmith.cli.options.output import TableOptions
 from gemmsmith.cli.options.problem import ProblemOptions
+from gemmsmith.cli.options.tracing import TraceOptions
 from gemmsmith.cli.render.output import print_json, progress, say
 from gemmsmith.cli.render.profile_csv import lines_csv, metrics_csv
 from gemmsmith.cli.render.profile_tables import print_lines, print_profile
@@ -72,6 +73,7 @@ def command(
     *,
     arguments: ArgumentOptions,
     sampling: SampleOptions,
+    tracing: TraceOptions,
     device: DeviceOptions,
     target: TargetOptions,
     cache: CacheOptions,
@@ -81,6 +83,11 @@ def command(
 
     On a GPU with ncu also stalls and hit rates.
     """
+    if tracing.trace is not None:
+        from gemmsmith.cli.traced import trace_word, write_trace
+
+        found_trace = trace_word(kernel, options, problem, arguments, target, cache, tracing.block).trace
+        write_trace(tracing.trace, found_trace)
     if arguments.launches(kernel):
         from gemmsmith.cli.launch_commands import profile_launches
 

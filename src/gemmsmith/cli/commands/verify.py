@@ -33,6 +33,7 @@ from gemmsmith.verify.cases import Case, edge_cases, tile_of
 from gemmsmith.verify.fit import fitted_trials
 from gemmsmith.verify.harness import verify_launch
 from gemmsmith.verify.leniency import is_lenient, verify_leniently
+from gemmsmith.verify.trial import Size
 from gemmsmith.verify.trial_runner import TrialRunner
 from gemmsmith.verify.verdict import Verdict
 
@@ -108,9 +109,9 @@ def command(
     words = repeat_words(options.launch, device.device, checks, schedule, 0)
     runners: dict[str, tuple[TrialRunner, Problem]] = {}
     for index, (spec, config) in enumerate(chosen):
-        if where.kind == "sim" and (full or not spec.is_rung):
+        if not spec.is_rung or (full and where.kind == "sim"):
             try:
-                runner, base = _runner(names[index], spec, config, options, device, checks, cache)
+                runner, base = _runner(names[index], spec, config, options, checks, cache)
             except GemmsmithError:  # no product under any reading: it is judged as its file says
                 continue
             runners[spec.name] = runner, base
@@ -123,7 +124,8 @@ def command(
     ]  # fmt: skip
 
     def judge(spec: KernelSpec, config: Config, case: Case, c: str) -> Verdict:
-        compile_fn = runners[spec.name][0].compile_fn if spec.name in runners else cache.compiler
+        on_simulator = where.kind == "sim" and spec.name in runners
+        compile_fn = runners[spec.name][0].compile_fn if on_simulator else cache.compiler
         return verify_launch(where, spec, config, case.problem, compile_fn=compile_fn, fill=case.fill,
                              seed=case.seed, offsets=case.offsets, mode=case.mode, c=c, launch=words)  # fmt: skip
 
@@ -143,8 +145,10 @@ def command(
                 bar.advance(task)
             if spec.name in runners:
                 runner, base = runners[spec.name]
+                here = replace(runner, open_device=lambda *_: where, compile_fn=cache.compiler)
                 for trial in fitted_trials(runner, base, checks.fill or ("set" if lenient else "unset"), full):
-                    result.verdicts.append(_labelled(runner.run(trial), trial.label, words))
+                    chosen_runner = here if where.kind == "gpu" and trial.size is Size.WHOLE else runner
+                    result.verdicts.append(_labelled(chosen_runner.run(trial), trial.label, words))
             results.append(result)
     wrong = [v for result in results for v in result.verdicts if not v.trusted]
     if output.json:
@@ -165,13 +169,17 @@ def command(
 
 
 def _runner(
-    name: str, spec: KernelSpec, config: Config, options: KernelOptions, device: DeviceOptions,
-    checks: VerificationOptions, cache: CacheOptions,
-) -> tuple[TrialRunner, Problem]:  # fmt: skip
-    """What runs the trials that fit a kernel, and a product of whole tiles that it takes."""
+    name: str,
+    spec: KernelSpec,
+    config: Config,
+    options: KernelOptions,
+    checks: VerificationOptions,
+    cache: CacheOptions,
+) -> tuple[TrialRunner, Problem]:
+    """What finds out, on the simulator, which trials fit a kernel, and a product of whole tiles that it takes."""
     size = max(tile_of(spec, config)[:2]) if spec.is_rung else _USUAL_SIZE
-    asked = Asked(name, options, ShapeOptions(size, size, _USUAL_SIZE), not spec.is_rung, device, math.inf, checks,
-                  cache)  # fmt: skip
+    asked = Asked(name, options, ShapeOptions(size, size, _USUAL_SIZE), not spec.is_rung, DeviceOptions(device="sim"),
+                  math.inf, checks, cache)  # fmt: skip
     prepared = prepare(spec, config, asked)
     compile_fn: CompileFn = cache.compiler if spec.is_rung else lambda *_: prepared.compiled
     return TrialRunner(prepared.spec, config, prepared.compiled, prepared.bench.open, compile_fn), prepared.base

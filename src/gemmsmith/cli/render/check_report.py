@@ -14,6 +14,7 @@ from gemmsmith.cli.render.excerpt import Shown, print_verdict
 from gemmsmith.cli.render.output import bytes_text, item, print_json, say
 from gemmsmith.compile.compiled import CompiledKernel
 from gemmsmith.cure.suggestion import Suggestion
+from gemmsmith.kernel.signature import strip_comments
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import Problem
 from gemmsmith.trace.kernel_names import as_written
@@ -28,7 +29,7 @@ from gemmsmith.verify.verdict import Verdict, is_misaligned
 _VECTORS = re.compile(
     r"\b(?:ld|st)\.(?:global|volatile|relaxed|weak)[\w.:]*\.(?:v2|v4|b64|b128|u64|f64)\b|cp\.async|wmma\.|tex\."
 )
-_LONG = re.compile(r"\b(?:size_t|ptrdiff_t|u?int64_t|long)\b")
+_LONG = re.compile(r"\b(?:size_t|ptrdiff_t|u?int64_t|long)\b(?!\s*(?:const\s*)?\*)")  # no pointers to eight bytes
 _GUARDS = {"m": "row < M", "n": "col < N", "k": "k < K"}
 
 
@@ -91,7 +92,7 @@ class Report:
     @property
     def _has_long_indices(self) -> bool:
         facts = getattr(self.spec.geometry, "facts", None)
-        code = str(getattr(facts, "reached", "")) or self.spec.code
+        code = strip_comments(str(getattr(facts, "reached", "")) or self.spec.code)
         wide = any(arg.role in ("M", "N", "K") and arg.code in "qQ" for arg in self.spec.signature.arguments)
         return wide or _LONG.search(code) is not None
 

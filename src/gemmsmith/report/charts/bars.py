@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 from gemmsmith.report.charts.frame import Canvas, Drawing, Key, legend, x_axis
 from gemmsmith.report.charts.scale import Scale, nice_ticks, nice_top
-from gemmsmith.report.charts.svg import badge, el, group, join, line, marker, rect, text, width_of
+from gemmsmith.report.charts.svg import badge, el, group, join, line, marker, rect, series, text, width_of
 from gemmsmith.report.charts.words import short
 
 
@@ -95,7 +95,7 @@ def _row(canvas: Canvas, scale: Scale, bar: Bar, top: float, pitch: float, thick
     parts = [el("a", inside, href=bar.href) if bar.href else inside]
     if not math.isfinite(bar.value):
         parts.append(text(scale(0) + 6, middle + 4, bar.words, "tick"))
-        return group(*parts)
+        return series(bar.label, *parts)
     title = f"{bar.label}: {bar.words}"
     length = scale(bar.value) - scale(0)
     parts.append(rect(scale(0), y, length, thick, f"{bar.class_} fill mark" + (" faint" * bar.faint), title, 3,
@@ -117,12 +117,17 @@ def _row(canvas: Canvas, scale: Scale, bar: Bar, top: float, pitch: float, thick
                           "on-bar", "end"))  # fmt: skip
     else:
         parts.append(text(edge + 10, middle + 4.5, bar.words, "value halo"))
-    return group(*parts)
+    return series(bar.label, *parts)
 
 
 def _reference(scale: Scale, reference: Reference, y: float, bottom: float, canvas: Canvas) -> Markup:
-    x = scale(reference.value)
-    fits = x + width_of(reference.label, canvas.font) + 8 < canvas.width
-    # A label that does not fit on the right goes to the left of its line.
-    words = text(x + 6 if fits else x - 6, y - 3, reference.label, "reference halo", "start" if fits else "end")
+    x, width = scale(reference.value), width_of(reference.label, canvas.font) + 8
+    # Right of its line, else left of it, else as far right as it fits.
+    if x + width < canvas.width:
+        at, anchor = x + 6, "start"
+    elif x - width > 0:
+        at, anchor = x - 6, "end"
+    else:
+        at, anchor = canvas.width, "end"
+    words = text(at, y - 3, reference.label, "reference halo", anchor)
     return group(line(x, y - 12, x, bottom, "reference-line", reference.dash), words)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gemmsmith.report.charts.frame import Canvas, Drawing
-from gemmsmith.report.charts.svg import badge, group, join, rect, text, width_of
+from gemmsmith.report.charts.svg import badge, group, join, rect, series, text, width_of
 
 SHADES = 9
 
@@ -36,22 +36,23 @@ def draw_cells(canvas: Canvas, columns: Sequence[str], rows: Sequence[tuple[str,
         parts.append(text(left, 14, column_title, "axis"))
     parts += [text(left + wide * (i + 0.5), top - 9, name, "tick", "middle") for i, name in enumerate(columns)]
     for r, (label, rung, cells) in enumerate(rows):
-        y = top + r * high_cell
+        y, one = top + r * high_cell, []
         if rung:
-            parts.append(badge(11, y + high_cell / 2, rung, 10))
-        parts.append(text(28 if rung else 0, y + high_cell / 2 + 4.5, label, "name"))
+            one.append(badge(11, y + high_cell / 2, rung, 10))
+        one.append(text(28 if rung else 0, y + high_cell / 2 + 4.5, label, "name"))
         for c, cell in enumerate(cells):
             x = left + wide * c
             missing = not math.isfinite(cell.value)
             step = 0 if missing else shade(cell.value, low, high)
-            parts.append(rect(x + 1, y + 1, wide - 2, high_cell - 2, "cell none" if missing else f"cell h{step} mark",
+            one.append(rect(x + 1, y + 1, wide - 2, high_cell - 2, "cell none" if missing else f"cell h{step} mark",
                               cell.title, 3, None if missing else cell.value))  # fmt: skip
             if missing:
-                parts.append(rect(x + 1, y + 1, wide - 2, high_cell - 2, "hatch-ink", radius=3))
+                one.append(rect(x + 1, y + 1, wide - 2, high_cell - 2, "hatch-ink", radius=3))
             if cell.best:
-                parts.append(rect(x + 2.5, y + 2.5, wide - 5, high_cell - 5, "best", radius=2))
+                one.append(rect(x + 2.5, y + 2.5, wide - 5, high_cell - 5, "best", radius=2))
             ink = "cell-none" if missing else f"cell-ink{' deep' if step > SHADES // 2 else ''}"
-            parts.append(text(x + wide / 2, y + high_cell / 2 + 4.5, cell.words, ink, "middle"))
+            one.append(text(x + wide / 2, y + high_cell / 2 + 4.5, cell.words, ink, "middle"))
+        parts.append(series(label, *one) if rung else join(*one))
     return Drawing(group(join(*parts)), top + len(rows) * high_cell + 8)
 
 

@@ -19,6 +19,7 @@ from gemmsmith.report.charts.svg import (
     line,
     marker,
     polyline,
+    series,
     shape,
     text,
     width_of,
@@ -28,24 +29,23 @@ from gemmsmith.report.charts.words import short
 
 @dataclass(frozen=True)
 class Line:
-    """One curve: points (x, y, tooltip). ``rung`` 0 is a baseline; ``quiet`` curves are grey context."""
+    """One curve: points (x, y, tooltip). ``rung`` 0 is a baseline; the curve that the chart is about is ``thick``."""
 
     label: str
     points: tuple[tuple[float, float, str], ...]
     rung: int = 0
-    quiet: bool = False
     short_label: str = ""
+    thick: bool = False
 
 
 def draw_lines(canvas: Canvas, lines: Sequence[Line], x_title: str, y_title: str) -> Drawing:
     """Both axes are logarithmic; x has a tick per value, thinned where labels would touch."""
     xs = sorted({x for one in lines for x, _, _ in one.points})
     ys = [y for one in lines for _, y, _ in one.points]
-    named = [one for one in lines if not one.quiet]
     left = 44.0
-    labels = [one.short_label or one.label if canvas.narrow else one.label for one in named]
-    room = max(_label_width(one, words, canvas) for one, words in zip(named, labels, strict=True))
-    top, bottom = 34.0, (max(330.0, 25.0 * len(named)) if canvas.narrow else max(440.0, 36.0 * len(named)))
+    labels = [one.short_label or one.label if canvas.narrow else one.label for one in lines]
+    room = max(_label_width(one, words, canvas) for one, words in zip(lines, labels, strict=True))
+    top, bottom = 34.0, (max(330.0, 25.0 * len(lines)) if canvas.narrow else max(440.0, 36.0 * len(lines)))
     right = canvas.width - room - 34
     low, high = (xs[0], xs[-1]) if len(xs) > 1 else (xs[0] / 2, xs[0] * 2)
     x_scale = Scale(low, high, left + 10, right - 8, log=True)
@@ -54,8 +54,8 @@ def draw_lines(canvas: Canvas, lines: Sequence[Line], x_title: str, y_title: str
         y_axis(y_scale, log_ticks(y_scale.low, y_scale.high), left, right, short, y_title),
         x_axis(x_scale, _thinned(xs, x_scale, canvas), top, bottom, lambda v: f"{v:.0f}", x_title),
     ]
-    parts += [_curve(one, x_scale, y_scale) for one in sorted(lines, key=lambda one: not one.quiet)]
-    parts.append(_names(named, labels, x_scale, y_scale, right))
+    parts += [_curve(one, x_scale, y_scale) for one in lines]
+    parts.append(_names(lines, labels, x_scale, y_scale, right))
     return Drawing(join(*parts), bottom + 44)
 
 
@@ -76,10 +76,9 @@ def _thinned(xs: Sequence[float], scale: Scale, canvas: Canvas) -> list[float]:
 
 def _curve(one: Line, x: Scale, y: Scale) -> Markup:
     places = [(x(px), y(py)) for px, py, _ in one.points]
-    if one.quiet:
-        return group(polyline(places, "quiet-line"))
-    baseline = "baseline-line" if one.rung == 0 else "curve"
-    return group(
+    baseline = "baseline-line" if one.rung == 0 else "curve thick" if one.thick else "curve"
+    return series(
+        one.label,
         polyline(places, f"{colour(one.rung)} {baseline}", dash(one.rung)),
         *(
             marker(px, py, shape(one.rung), f"{colour(one.rung)} fill mark", f"{one.label}: {words}", 4, value)
@@ -94,13 +93,14 @@ def _names(lines: Sequence[Line], labels: Sequence[str], x: Scale, y: Scale, rig
     places = spread([y(value) for _, value, _ in ends], 23, y.end, y.start)
     parts = []
     for one, words, (at, value, _), place in zip(lines, labels, ends, places, strict=True):
-        parts.append(line(x(at) + 7, y(value), right + 18, place, "leader"))
+        name = [line(x(at) + 7, y(value), right + 18, place, "leader")]
         if one.rung > 0:
-            parts.append(badge(right + 30, place, one.rung, 10))
+            name.append(badge(right + 30, place, one.rung, 10))
             if words != str(one.rung):
-                parts.append(text(right + 46, place + 4.5, words, "name"))
+                name.append(text(right + 46, place + 4.5, words, "name"))
         else:
-            parts.append(text(right + 22, place + 4.5, words, "name strong"))
+            name.append(text(right + 22, place + 4.5, words, "name strong"))
+        parts.append(series(one.label, *name))
     return group(*parts)
 
 

@@ -10,7 +10,20 @@ from markupsafe import Markup
 
 from gemmsmith.report.charts.frame import Canvas, Drawing, x_axis, y_axis
 from gemmsmith.report.charts.scale import Scale, log_ticks, spread
-from gemmsmith.report.charts.svg import badge, colour, el, group, join, line, marker, number, polyline, text, width_of
+from gemmsmith.report.charts.svg import (
+    badge,
+    colour,
+    el,
+    group,
+    join,
+    line,
+    marker,
+    number,
+    polyline,
+    series,
+    text,
+    width_of,
+)
 from gemmsmith.report.charts.words import short
 
 
@@ -95,14 +108,14 @@ def _roof_labels(roofs: Sequence[Roof], x: Scale, y: Scale) -> Markup:
 
 def _spots(canvas: Canvas, spots: Sequence[Spot], x: Scale, y: Scale, right: float) -> Markup:
     places = spread([y(s.tflops) for s in spots], 23, y.end, y.start)
-    leaders, marks = [], []
+    made = []
     for spot, place in zip(spots, places, strict=True):
         at, level = x(spot.intensity), y(spot.tflops)
-        leaders.append(line(at, level, right + 8, place, "leader"))
+        one = [line(at, level, right + 8, place, "leader")]
         filling = "hollow" if spot.hollow else "fill"
         class_, words = f"{colour(spot.rung)} {filling} mark", f"{spot.label}: {spot.words}"
-        marks.append(marker(at, level, "circle", class_, words, 6, spot.tflops))
-        marks.append(badge(right + 20, place, spot.rung, 10))
+        one += [marker(at, level, "circle", class_, words, 6, spot.tflops), badge(right + 20, place, spot.rung, 10)]
         if not canvas.narrow:
-            marks.append(text(right + 36, place + 4.5, spot.label, "name"))
-    return group(*leaders, *marks)
+            one.append(text(right + 36, place + 4.5, spot.label, "name"))
+        made.append(series(spot.label, *one))
+    return group(*made)

@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 from gemmsmith.report.charts.frame import Canvas, Drawing, Key, legend, x_axis
 from gemmsmith.report.charts.scale import Scale, log_bounds, log_ticks, nice_ticks, nice_top
-from gemmsmith.report.charts.svg import badge, el, group, join, line, marker, rect, text, width_of
+from gemmsmith.report.charts.svg import badge, el, group, join, line, marker, rect, series, text, width_of
 from gemmsmith.report.charts.words import percent, short
 
 
@@ -58,15 +58,16 @@ def draw_dots(canvas: Canvas, kinds: Sequence[Kind], rows: Sequence[Row], unit: 
         parts.append(text(at, top - 12, reference[0], "reference", "middle"))
     for i, row in enumerate(rows):
         middle = top + pitch * i + (pitch - 10 if canvas.narrow else pitch / 2)
-        parts.append(_name(canvas, row, middle))
+        one = [_name(canvas, row, middle)]
         here = [(v, k, t) for v, k, t in zip(row.values, kinds, _titles(row), strict=True)
                 if math.isfinite(v) and (v > 0 or not log)]  # fmt: skip
         if len(here) > 1:
             ends = [scale(v) for v, _, _ in here]
-            parts.append(line(min(ends), middle, max(ends), middle, "tie"))
-        parts += [marker(scale(v), middle, k.shape, f"{k.class_} fill mark", t, 6, v) for v, k, t in here]
+            one.append(line(min(ends), middle, max(ends), middle, "tie"))
+        one += [marker(scale(v), middle, k.shape, f"{k.class_} fill mark", t, 6, v) for v, k, t in here]
         if labels and here:
-            parts.append(_ends(scale, [v for v, _, _ in here], middle, left, canvas))
+            one.append(_ends(scale, [v for v, _, _ in here], middle, left, canvas))
+        parts.append(series(row.label, *one))
     return Drawing(join(*parts), bottom + 44)
 
 
@@ -86,12 +87,13 @@ def draw_stacked(canvas: Canvas, kinds: Sequence[Kind], rows: Sequence[Row], uni
     parts = [head, x_axis(scale, nice_ticks(0, high, 5 if share else about), top, bottom, form, unit)]
     for i, (row, total) in enumerate(zip(rows, totals, strict=True)):
         y = top + pitch * i + (pitch - thick if canvas.narrow else (pitch - thick) / 2)
-        parts.append(_name(canvas, row, y + thick / 2))
-        parts.append(_segments(canvas, kinds, row, total if share else 1.0, scale, y, thick))
+        one = [_name(canvas, row, y + thick / 2)]
+        one.append(_segments(canvas, kinds, row, total if share else 1.0, scale, y, thick))
         if row.words and canvas.narrow:
-            parts.append(text(canvas.width, y - 7.5, row.words, "value", "end"))
+            one.append(text(canvas.width, y - 7.5, row.words, "value", "end"))
         elif row.words:
-            parts.append(text(scale(total) + 8, y + thick / 2 + 4.5, row.words, "value"))
+            one.append(text(scale(total) + 8, y + thick / 2 + 4.5, row.words, "value"))
+        parts.append(series(row.label, *one))
     return Drawing(join(*parts), bottom + 44)
 
 

@@ -20,7 +20,7 @@ def el(name: str, *children: str, **attributes: str | float | None) -> Markup:
         if value is not None
     )
     inside = "".join(escape(child) for child in children)
-    return Markup(f"<{name}{made}>{inside}</{name}>")
+    return Markup(f"<{name}{made}>{inside}</{name}>" if inside else f"<{name}{made}/>")
 
 
 def _is_number(value: object) -> bool:
@@ -41,6 +41,11 @@ def join(*parts: str) -> Markup:
 
 def group(*children: str, class_: str | None = None) -> Markup:
     return el("g", *children, class_=class_)
+
+
+def series(name: str, *children: str) -> Markup:
+    """What belongs to one kernel or library: the page highlights it, and filters by it."""
+    return el("g", *children, data_series=name)
 
 
 def text(x: float, y: float, words: str, class_: str = "", anchor: str = "start") -> Markup:

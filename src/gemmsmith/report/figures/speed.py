@@ -17,20 +17,22 @@ from gemmsmith.report.speeds import Speed, Speeds
 
 def over_sizes(model: ReportModel, speeds: Speeds) -> tuple[Chart, ...]:
     """One chart per panel, with a curve per rung and per baseline of its arithmetic."""
-    made = (_over_size(model, speeds, panel, panel.rungs, panel.key("sizes"), ()) for panel in panels_of(model))
+    made = (_over_size(model, speeds, panel, panel.rungs, panel.key("sizes"), "") for panel in panels_of(model))
     return tuple(chart for chart in made if chart is not None)
 
 
 def rung_over_size(model: ReportModel, speeds: Speeds, rung: Rung, before: Rung | None, key: str) -> Chart | None:
-    """One rung and the rung it is compared with; the rest of the panel is grey context."""
+    """One rung, the rung it is compared with, and the first and the fastest of its panel. The overview shows all."""
     panel = panel_of(rung, model)
-    shown = panel.rungs if before is None or before in panel.rungs else (before, *panel.rungs)
-    only = (rung.name, before.name) if before is not None else (rung.name,)
-    return _over_size(model, speeds, panel, shown, key, only)
+    timed = [(s.tflops, r) for r in panel.rungs if (s := speeds.at(r.name, model.problem)) is not None]
+    ends = [timed[0][1], max(timed, key=lambda item: item[0])[1]] if timed else []
+    shown = [r for r in model.rungs if r is rung or r is before or r in ends]
+    return _over_size(model, speeds, panel, shown, key, rung.name)
 
 
 def _over_size(model: ReportModel, speeds: Speeds, panel: Panel, rungs: Sequence[Rung], key: str,
-               only: tuple[str, ...]) -> Chart | None:  # fmt: skip
+               only: str) -> Chart | None:  # fmt: skip
+    """``only`` is the rung that the chart is about; '' for all of them."""
     curves, rows, origins = [], [], []
     squares: dict[str, list[Speed]] = {}
     by_name = {rung.name: rung for rung in rungs}
@@ -40,23 +42,24 @@ def _over_size(model: ReportModel, speeds: Speeds, panel: Panel, rungs: Sequence
         rung = by_name.get(name)
         if not points or (rung is None and not panel.has_baseline(mine[0].precision)):
             continue
+        if only and rung is None and name.partition(":")[0] != model.baseline:
+            continue
         squares[name] = mine
         number = rung.number if rung is not None else 0
         label = contender(name, mine[0].precision) if rung is None else _label(rung, panel)
-        quiet = bool(only) and rung is not None and name not in only
-        curves.append(Line(label, points, number, quiet, str(number or label)))
+        curves.append(Line(label, points, number, str(number or label), name == only))
         origins += [s.origin for s in mine]
         rows += [(label, str(s.problem.m), tflops(s.tflops), percent(s.of_baseline), percent(s.spread), s.origin, s.gpu)
-                 for s in mine if not only or name in only or rung is None]  # fmt: skip
+                 for s in mine]  # fmt: skip
     sizes = {s.problem.m for mine in squares.values() for s in mine}
-    if len(sizes) < 2 or (only and only[0] not in squares):
+    if len(sizes) < 2 or (only and only not in squares):
         return None
     table = Table(("kernel", "M = N = K", "TFLOPS", f"of {contender(model.baseline)}", "spread", "origin", "GPU"),
                   tuple(rows))  # fmt: skip
     caption = (f"Speed{panel.on_units} over matrix size, {min(sizes)} to {max(sizes)}, on logarithmic axes. Small "
                "matrices do not fill the GPU; a curve that still rises at the right end gains from larger ones. Shares "
                f"of {contender(model.baseline)} are for the same input type.")  # fmt: skip
-    title = f"{only[0]} over size" if only else panel.title("TFLOPS over size")
+    title = f"{only} over size" if only else panel.title("TFLOPS over size")
     return chart(key, title, caption, table, lambda c: draw_lines(c, curves, "M = N = K", "TFLOPS"), origins)
 
 

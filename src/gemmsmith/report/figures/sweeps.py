@@ -9,6 +9,7 @@ from gemmsmith.report.charts.bars import Bar, draw_bars
 from gemmsmith.report.charts.cells import Cell, draw_cells
 from gemmsmith.report.charts.frame import Canvas, Chart, Drawing, Table, chart
 from gemmsmith.report.charts.words import ABSENT, short
+from gemmsmith.report.figures.sweep_words import fixed_words, title_in_words
 from gemmsmith.report.report_model import Sweep, SweepPoint
 
 
@@ -21,7 +22,7 @@ def sweep_chart(sweep: Sweep, key: str) -> Chart | None:
     best = pick(good, key=lambda p: p.value)
     illegal = len(sweep.points) - len(good)
     varied = " and ".join(sweep.parameters)
-    caption = f"{sweep.quantity} by {varied}. Best: {_label(sweep, best)}, {short(best.value)}."
+    caption = f"{sweep.quantity} by {varied}. Best: {_label(sweep, best)}, {short(best.value)}.{fixed_words(sweep)}"
     if illegal:
         caption += f" {illegal} of {len(sweep.points)} points could not run; the data table says why."
     made_by = " on ".join(words for words in (sweep.command, sweep.where) if words)
@@ -47,7 +48,7 @@ def sweep_chart(sweep: Sweep, key: str) -> Chart | None:
         def draw(c: Canvas) -> Drawing:
             return draw_bars(c, bars, [], sweep.quantity)
 
-    return chart(key, sweep.title, caption, table, draw, [sweep.origin], made_by)
+    return chart(key, title_in_words(sweep), caption, table, draw, [sweep.origin], made_by)
 
 
 def _words(point: SweepPoint, best: bool) -> str:

@@ -1,0 +1,118 @@
+"""gemmsmith view: see a launch move, in one HTML file."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, ClassVar
+
+import typer
+
+from gemmsmith.cli.options.arguments import ArgumentOptions
+from gemmsmith.cli.options.device import CacheOptions, TargetOptions
+from gemmsmith.cli.options.groups import OptionGroup, option_words
+from gemmsmith.cli.options.kernel import KernelOptions
+from gemmsmith.cli.options.output import OutputOptions
+from gemmsmith.cli.options.problem import ProblemOptions
+from gemmsmith.cli.options.tracing import BlockOptions
+from gemmsmith.cli.render.output import print_json, say
+from gemmsmith.cli.traced import trace_word
+from gemmsmith.errors import UsageError
+from gemmsmith.report.view.model import ViewSubject
+from gemmsmith.report.view.page import write_view
+from gemmsmith.report.view.registry import titles
+from gemmsmith.trace.trace_json import read_trace
+
+_SHAPE = ProblemOptions(256, 256, 256)
+Viewed = Annotated[
+    str,
+    typer.Argument(
+        metavar="RUNG|FILE.cu|FILE.py|TRACE.json",
+        help="A rung, a .cu file, a Python file that describes a launch, or a recorded trace.",
+        show_default=False,
+    ),
+]
+
+Other = Annotated[
+    str, typer.Argument(metavar="[OTHER]", help="A second kernel, to see side by side.", show_default=False)
+]
+
+
+@dataclass(frozen=True)
+class PageOptions(OptionGroup):
+    """Where the page goes."""
+
+    panel: ClassVar[str] = "Page"
+
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="FILE.html", help="The page. Default: NAME.view.html here.")
+    ] = None
+    opens: Annotated[bool, typer.Option("--open/--no-open", help="Open the page where there is a browser.")] = True
+
+
+def command(
+    kernel: Viewed,
+    options: KernelOptions,
+    problem: ProblemOptions = _SHAPE,
+    *,
+    other: Other = "",
+    arguments: ArgumentOptions,
+    block: BlockOptions,
+    page: PageOptions,
+    target: TargetOptions,
+    cache: CacheOptions,
+    output: OutputOptions,
+) -> None:
+    """See a launch move: owners, accesses lane by lane, the k-loop, fragments.
+
+    Writes one HTML file, drawn from what the simulator recorded of this launch.
+    """
+    named = [kernel, other] if other else [kernel]
+    words = [*named, *option_words(options, problem, arguments, block, target)]
+    command_line = shlex.join(["gemmsmith", "view", *words])
+
+    def recorded(word: str, given: KernelOptions, beside: ViewSubject | None = None) -> ViewSubject:
+        if word.endswith((".json", ".json.gz")):
+            return ViewSubject(read_trace(word), None, target.model, command_line, beside)
+        found = trace_word(word, given, problem, arguments, target, cache, block.block)
+        return ViewSubject(found.trace, found.compiled, target.model, command_line, beside)
+
+    # Options that configure the first kernel may not exist in the second, which runs as it is.
+    subject = recorded(kernel, options, recorded(other, KernelOptions()) if other else None)
+    beside = f"-{subject.other.trace.kernel}" if subject.other is not None else ""
+    path = page.out or Path(f"{_file_name(subject.trace.kernel + beside)}.view.html")
+    try:
+        write_view(path, subject)
+    except OSError as error:
+        raise UsageError(f"cannot write {path}: {error.strerror}", "choose another --out file") from None
+    shown = page.opens and not output.json and _open(path)
+    if output.json:
+        print_json({"page": str(path), "bytes": path.stat().st_size, "kernel": subject.trace.kernel,
+                    "views": list(titles(subject)), "seconds": subject.trace.seconds})  # fmt: skip
+        return
+    say(f"{subject.trace.title}: {subject.trace.summary}", "bold")
+    for title in titles(subject).values():
+        say(f"  {title}")
+    say(f"{'opened' if shown else 'open'} {path} ({path.stat().st_size / 1e6:.1f} MB)")
+
+
+def _file_name(kernel: str) -> str:
+    return re.sub(r"[^\w.-]+", "_", kernel).strip("_") or "kernel"
+
+
+def _open(path: Path) -> bool:
+    """Open the page in a browser where a person sits before one."""
+    import webbrowser
+
+    seated = sys.stdout.isatty() and (sys.platform == "darwin" or os.name == "nt" or bool(
+        os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")))  # fmt: skip
+    if not seated:
+        return False
+    try:
+        return webbrowser.open(path.resolve().as_uri())
+    except webbrowser.Error:
+        return False

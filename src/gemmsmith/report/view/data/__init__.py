@@ -1,0 +1,1 @@
+"""What each view draws, chosen from a trace."""

@@ -1,0 +1,113 @@
+"""The grid over SMs: which tile of C each block computes, in the order of blocks, and what a wave of them reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from gemmsmith.explain.occupancy import occupancy
+from gemmsmith.gpus import GPU, gpu_named
+from gemmsmith.report.view.model import ViewData, ViewSubject
+from gemmsmith.trace.launch_trace import Array, Box, LaunchTrace, Outline
+
+_DEFAULT = "H200"
+_MOST_BLOCKS = 4096
+_WAVES = 2.6  # that a launch of few blocks is shown in
+
+
+def build(subject: ViewSubject) -> ViewData | None:
+    """None if no block stored anything that has a place in a matrix."""
+    trace = subject.trace
+    gpu = subject.gpu or gpu_named(_DEFAULT)
+    output = _output(trace)
+    blocks = trace.blocks[:_MOST_BLOCKS]
+    if output is None or not any(_of(block.stored, output.name) for block in blocks):
+        return None
+    inputs = [array for array in trace.arrays if array is not output and _read(blocks, array.name)]
+    held, shown = _held(subject, gpu), len(blocks)
+    launched = trace.grid[0] * trace.grid[1] * trace.grid[2]
+    # So few blocks that they all run at once teach nothing about waves: then the page opens with a smaller GPU.
+    few = 1 < shown <= gpu.sms * held
+    start = {"sms": max(1, round(shown / _WAVES)), "held": 1} if few else {"sms": gpu.sms, "held": held}
+    cluster = trace.cluster[0] * trace.cluster[1] * trace.cluster[2]
+    data: dict[str, Any] = {
+        "output": _matrix(output), "inputs": [_matrix(array) for array in inputs], "cluster": cluster,
+        "launched": launched, "gpu": {"name": gpu.name, "sms": gpu.sms, "held": held}, "start": start,
+        "blocks": [_block(block, output, inputs) for block in blocks],
+    }  # fmt: skip
+    return ViewData("The grid over SMs", _notice(shown, launched, gpu, held, start["sms"]), data)
+
+
+def _held(subject: ViewSubject, gpu: GPU) -> int:
+    """Blocks that an SM holds at once; at least 1, also where the block does not fit on this GPU."""
+    trace = subject.trace
+    used = subject.compiled.resources if subject.compiled is not None else None
+    found = occupancy(gpu, threads=trace.threads, registers=used.registers if used is not None else trace.registers,
+                      static_smem=trace.static_smem, dynamic_smem=trace.dynamic_smem,
+                      barriers=used.barriers if used is not None else 0)  # fmt: skip
+    return max(1, found.blocks_per_sm)
+
+
+def _notice(shown: int, launched: int, gpu: GPU, held: int, sms: int) -> str:
+    room = gpu.sms * held
+    if shown < launched:
+        return (f"{shown} of {launched} blocks were simulated and are shown. A smaller problem, such as --m 2048 --n "
+                "2048 --k 64, has them all.")  # fmt: skip
+    if launched <= room:
+        fits = f"{launched} block{'s fit' if launched > 1 else ' fits'} on {gpu.name} at once ({gpu.sms} SMs × {held})"
+        if launched == 1:
+            return f"{fits}: the other SMs have nothing to do."
+        return (f"{fits}, in one wave. So that waves can be seen, this opens with {sms} SM{'s' * (sms > 1)}: the last "
+                "wave leaves places empty, and tiles in flight together share rows of A and columns of "
+                "B.")  # fmt: skip
+    full, tail = divmod(launched, room)
+    last = f", and the last one fills {tail} of {room} places" if tail else ", all of them full"
+    return (f"{launched} blocks on {gpu.name} are {full + bool(tail)} waves of {room}{last}. Tiles that are in flight "
+            "together share rows of A and columns of B: what they share comes from L2.")  # fmt: skip
+
+
+def _output(trace: LaunchTrace) -> Array | None:
+    """The array C, or else the one that most blocks store to."""
+    output = trace.problem.get("output")
+    named = next((array for array in trace.arrays if array.role == "C" or array.name == output), None)
+    if named is not None:
+        return named
+    counts = {array.name: sum(bool(_of(b.stored, array.name)) for b in trace.blocks) for array in trace.arrays}
+    best = max(trace.arrays, key=lambda array: counts[array.name], default=None)
+    return best if best is not None and counts[best.name] else None
+
+
+def _read(blocks: Sequence[Outline], name: str) -> bool:
+    return any(_of(block.loaded, name) for block in blocks)
+
+
+def _of(boxes: Iterable[Box], name: str) -> list[int]:
+    """First row, last row, first column, last column; [] if the block does not touch the array."""
+    box = next((box for box in boxes if box.array == name), None)
+    return [] if box is None else [box.first_row, box.last_row, box.first_column, box.last_column]
+
+
+def _matrix(array: Array) -> dict[str, Any]:
+    return {"name": array.name, "rows": array.rows, "columns": array.columns, "bytes": array.itemsize,
+            "role": array.role}  # fmt: skip
+
+
+def _block(block: Outline, output: Array, inputs: Sequence[Array]) -> list[Any]:
+    return [list(block.block), _of(block.stored, output.name), [_of(block.loaded, array.name) for array in inputs]]
+
+
+def union_area(boxes: Sequence[Sequence[int]]) -> int:
+    """Elements that at least one of the boxes covers: as ``GS.unionArea`` counts them."""
+    boxes = [box for box in boxes if box]
+    if not boxes:
+        return 0
+    rows = np.unique([edge for box in boxes for edge in (box[0], box[1] + 1)])
+    columns = np.unique([edge for box in boxes for edge in (box[2], box[3] + 1)])
+    covered = np.zeros((len(rows), len(columns)), bool)
+    for first, last, left, right in boxes:
+        down, along = np.searchsorted(rows, (first, last + 1)), np.searchsorted(columns, (left, right + 1))
+        covered[down[0] : down[1], along[0] : along[1]] = True
+    areas = np.outer(np.diff(rows, append=rows[-1]), np.diff(columns, append=columns[-1]))
+    return int((areas * covered).sum())

@@ -1,0 +1,34 @@
+"""What a view is made from, and what it hands to its script."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from gemmsmith.compile.compiled import CompiledKernel
+from gemmsmith.gpus import GPU
+from gemmsmith.trace.launch_trace import LaunchTrace
+
+
+@dataclass(frozen=True)
+class ViewSubject:
+    """One launch to look at: its trace, its machine code, the GPU it is meant for, and perhaps a second launch.
+
+    ``command`` is the command line that makes the page again.
+    """
+
+    trace: LaunchTrace
+    compiled: CompiledKernel | None = None
+    gpu: GPU | None = None
+    command: str = ""
+    other: ViewSubject | None = None
+
+
+@dataclass(frozen=True)
+class ViewData:
+    """One tab: its title, one sentence that says what to notice, and the data that its script draws."""
+
+    title: str
+    notice: str
+    data: Mapping[str, Any] = field(repr=False)

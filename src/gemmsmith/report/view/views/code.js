@@ -1,0 +1,103 @@
+/* CUDA, PTX and SASS side by side: a line and what it became are highlighted together; shades are counts. */
+{
+  /** @param {Host} host */
+  const create = (host) => {
+    const { el, plural } = GS, { data } = host, steps = GS.unpack(data.steps), f = (n) => n.toLocaleString("en-US");
+    const compact = (n) => (n >= 1e6 ? `${(n / 1e6).toFixed(1)}M` : n >= 1e4 ? `${Math.round(n / 1e3)}k` : n ? String(n) : "");
+    const key = (file, line) => `${file}:${line}`;
+    let file = 0, chosen = "";
+
+    // What each source line cost: its own instructions, and those that were inlined into it.
+    const lines = new Map();
+    const hottest = Math.max(1, ...data.ptx.map((one) => one[5]));
+    const shade = (n) => (n ? Math.max(0, 8 - Math.round(2 * Math.log10(hottest / Math.min(n, hottest)))) : -1);
+    data.ptx.forEach((one, at) => {
+      for (const where of new Set([key(one[1], one[2]), one[3] >= 0 ? key(one[3], one[4]) : ""])) {
+        if (!where) continue;
+        if (!lines.has(where)) lines.set(where, { ptx: [], executed: 0, sectors: 0, wavefronts: 0, conflicts: 0, hottest: 0 });
+        const line = lines.get(where);
+        line.ptx.push(at); line.executed += one[5]; line.sectors += one[6]; line.wavefronts += one[7]; line.conflicts += one[8]; line.hottest = Math.max(line.hottest, one[5]);
+      }
+    });
+
+    const count = (n, heat) => el("span", { class: heat >= 0 ? `h-${heat}${heat > 4 ? " deep" : ""}` : "" }, compact(n));
+    const rowOf = (at, number, executed, heat, text) => el("div", { "data-at": at }, el("span", {}, number), count(executed, heat), el("span", {}, text));
+    const listing = (label, name) => el("div", { class: "listing", tabindex: "0", role: "group", "aria-label": label, "data-list": name });
+    const source = listing("CUDA source", "source"), ptx = listing("PTX", "ptx"), sass = listing("SASS", "sass");
+    const showFile = () => {
+      let number = 0;
+      source.replaceChildren(...data.files[file].lines.flatMap((text) => {
+        if (typeof text === "number") { number += text; return [el("div", {}, el("span", {}, "⋯"), el("span", {}), el("span", {}, `${plural(text, "line")} that did not run`))]; }
+        number += 1;
+        const cost = lines.get(key(file, number));
+        return [rowOf(key(file, number), String(number), cost ? cost.executed : 0, cost ? shade(cost.hottest) : -1, text || " ")];
+      }));
+    };
+    ptx.append(...data.ptx.map((one, at) => rowOf(at, String(at), one[5], one[9], one[0])));
+    // Machine code has no counts of its own here: a row shows those of the hottest PTX instruction of its line.
+    sass.append(...data.sass.map((one, at) => { const cost = lines.get(key(one[1], one[2])); return rowOf(at, one[3].toString(16).padStart(4, "0"), 0, cost ? shade(cost.hottest) : -1, one[0]); }));
+    const picker = GS.choice("File ", data.files.map((one, at) => [at, one.name]), 0, (value) => { file = Number(value); showFile(); mark(chosen, false); });
+
+    const about = (where) => {
+      const cost = lines.get(where), [at, line] = where.split(":").map(Number), name = `${data.files[at].name}:${line}`;
+      if (!cost) return `${name}: nothing of it was executed`;
+      const parts = [`${name}: ${plural(cost.ptx.length, "PTX instruction")}, ${f(cost.executed)} executed by warps`];
+      if (cost.sectors) parts.push(`${f(cost.sectors)} sectors of global memory`);
+      if (cost.wavefronts) parts.push(`${f(cost.wavefronts)} wavefronts of shared memory${cost.conflicts ? `, ${f(cost.conflicts)} of them bank conflicts` : ""}`);
+      return parts.join(", ");
+    };
+    const into = (list, node) => { if (node) list.scrollTop = Math.max(0, node.offsetTop - list.offsetTop - list.clientHeight / 3); };
+    /** Highlights a source line and all that it became. */
+    const mark = (where, speak) => {
+      chosen = where;
+      const cost = lines.get(where), wanted = new Set(cost ? cost.ptx : []), [at, line] = where.split(":").map(Number);
+      const pairs = new Set([...wanted].map((n) => key(data.ptx[n][1], data.ptx[n][2])).concat(where));
+      const toggle = (list, test) => { let first = null; for (const node of list.children) { const on = test(/** @type {HTMLElement} */ (node).dataset.at); node.classList.toggle("match", on); if (on && !first) first = node; } return first; };
+      const found = [toggle(source, (one) => one === where || (one !== undefined && pairs.has(one))), toggle(ptx, (one) => wanted.has(Number(one))), toggle(sass, (one) => pairs.has(key(data.sass[Number(one)][1], data.sass[Number(one)][2])))];
+      [source, ptx, sass].forEach((list, n) => { if (found[n]) into(list, found[n]); });
+      if (speak && Number.isFinite(at) && Number.isFinite(line)) host.say(about(where));
+    };
+    const lineOf = (list, value) => (list === source ? value : list === ptx ? key(data.ptx[Number(value)][1], data.ptx[Number(value)][2]) : key(data.sass[Number(value)][1], data.sass[Number(value)][2]));
+    const choose = (list, node) => {
+      if (!node || node.dataset.at === undefined) return;
+      const where = lineOf(list, node.dataset.at), [at] = where.split(":").map(Number);
+      if (at < 0) return host.say("this instruction has no source line");
+      if (list !== source && at !== file) { file = at; picker.select.value = String(at); showFile(); }
+      const top = list.scrollTop;
+      mark(where, true);
+      list.scrollTop = top;
+    };
+    for (const list of [source, ptx, sass]) {
+      list.addEventListener("click", (event) => choose(list, /** @type {HTMLElement} */ (event.target).closest("[data-at]")));
+      list.addEventListener("keydown", (event) => {
+        const move = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+        if (!move) return;
+        event.preventDefault(); event.stopPropagation();
+        const rows = [...list.querySelectorAll("[data-at]")], at = rows.findIndex((row) => row.classList.contains("match"));
+        const next = rows[Math.max(0, Math.min(rows.length - 1, at + move))];
+        choose(list, next);
+        if (next) into(list, next);
+      });
+    }
+    showFile();
+    const column = (title, node, more) => el("div", { class: "card" }, el("h2", {}, title), more || "", node);
+    host.root.append(
+      el("div", { class: "choices" }, picker.node, el("span", { class: "soft small" }, "The second column counts warps that executed the line. Darker is more often, on a logarithmic scale.")),
+      el("div", { class: "three" }, column("CUDA", source), column(`PTX, ${plural(data.ptx.length, "instruction")} that ran`, ptx), data.sass.length ? column(`SASS, ${plural(data.sass.length, "instruction")}`, sass) : ""));
+    return {
+      steps: Math.max(1, steps.length), start: Math.max(0, steps.findIndex((at) => data.ptx[at][9] === 8)), rate: 6,
+      label: (step) => (steps.length ? `warp ${data.warp}: ${data.ptx[steps[step]][0]}` : "nothing was executed"),
+      draw: (step) => {
+        if (!steps.length) return;
+        const now = steps[step], one = data.ptx[now], where = one[3] === file ? key(one[3], one[4]) : key(one[1], one[2]);
+        if (Number(where.split(":")[0]) !== file) { file = Number(where.split(":")[0]); picker.select.value = String(file); showFile(); }
+        if (where !== chosen) mark(where, false);
+        for (const node of ptx.querySelectorAll(".now")) node.classList.remove("now");
+        const row = ptx.children[now];
+        row.classList.add("now");
+        into(ptx, row);
+      },
+    };
+  };
+  GS.register({ name: "code", create });
+}

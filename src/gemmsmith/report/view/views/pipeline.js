@@ -1,0 +1,187 @@
+/* The k-loop in time: one row for each warp, shared memory over time, and mbarriers. */
+{
+  const GROUPS = [
+    ["arithmetic", "s3", ["arithmetic", "mma", "wgmma"]], ["global loads and copies", "s1", ["load global", "async copy", "TMA load"]],
+    ["shared loads", "s6", ["load shared", "load matrix"]], ["shared stores", "s5", ["store shared", "store matrix"]],
+    ["global stores", "s2", ["store global", "TMA store", "atomic"]], ["waits and barriers", "bad", ["barrier", "wait", "mbarrier wait"]],
+    ["commit, arrive, fence", "s4", ["commit", "mbarrier arrive", "fence"]], ["addresses, branches", "rule", ["other", "local memory"]],
+  ];
+
+  /** @param {Host} host */
+  const create = (host) => {
+    const { data, page } = host, { colour, mix, series, el } = GS;
+    const groupOf = data.kinds.map((kind) => GROUPS.findIndex(([, , kinds]) => kinds.includes(kind)));
+    const warps = data.warps.map((warp) => ({ ...warp, start: GS.unpack(warp.start), slots: GS.unpack(warp.slots), count: GS.unpack(warp.count), kind: GS.unpack(warp.kind), instruction: GS.unpack(warp.instruction) }));
+    const fills = Object.fromEntries(Object.entries(data.fills).map(([name, values]) => [name, GS.unpack(values)]));
+    const moments = GS.unpack(data.steps), total = Math.max(1, data.slots);
+    const spans = [total, 8000, 2000, 600, 150].filter((n, at) => at === 0 || n < total);
+    let span = spans.find((n) => n <= Math.max(600, total / 4)) || spans[spans.length - 1];
+    const now = () => moments[host.player.step] || 0;
+    const left = (w) => (w < 560 ? 52 : 132);
+    const windowStart = () => Math.max(0, Math.min(total - span, now() - span * 0.4));
+    const scale = (w) => (w - left(w) - 6) / span;
+
+    /** The event of a warp at a slot, or -1. */
+    const eventAt = (warp, slot) => {
+      let low = 0, high = warp.start.length - 1;
+      while (low < high) { const mid = (low + high + 1) >> 1; if (warp.start[mid] <= slot) low = mid; else high = mid - 1; }
+      return warp.start.length && warp.start[low] <= slot && slot < warp.start[low] + warp.slots[low] ? low : -1;
+    };
+    const firstIn = (warp, slot) => { let low = 0, high = warp.start.length; while (low < high) { const mid = (low + high) >> 1; if (warp.start[mid] + warp.slots[mid] <= slot) low = mid + 1; else high = mid; } return low; };
+
+    const row = Math.max(11, Math.min(22, 300 / warps.length)), axis = 20;
+    const rowsTop = axis + 2;
+    const axisTicks = (c, w, h) => {
+      const x0 = left(w), from = windowStart(), step = 10 ** Math.floor(Math.log10(span / 4)), every = span / step > 25 ? step * 10 : span / step > 10 ? step * 5 : step * 2;
+      c.fillStyle = colour("soft");
+      c.strokeStyle = colour("grid");
+      c.lineWidth = 1;
+      c.textAlign = "center";
+      for (let slot = Math.ceil(from / every) * every; slot <= from + span; slot += every) {
+        const x = x0 + (slot - from) * scale(w);
+        c.beginPath(); c.moveTo(x, axis - 3); c.lineTo(x, h); c.stroke();
+        if (x < w - 20) c.fillText(slot.toLocaleString("en-US"), x, 12);
+      }
+      c.textAlign = "left";
+    };
+    const cursor = (c, w, h) => {
+      const x = left(w) + (now() - windowStart()) * scale(w);
+      c.strokeStyle = colour("pick");
+      c.lineWidth = 2;
+      c.beginPath(); c.moveTo(x, 2); c.lineTo(x, h); c.stroke();
+    };
+
+    const lanes = GS.canvas({ label: "what each warp executes, by issue slot", height: () => rowsTop + warps.length * row + 4, paint: (c, w, h) => {
+      c.font = GS.font(11);
+      axisTicks(c, w, h);
+      const x0 = left(w), from = windowStart(), s = scale(w), tints = GROUPS.map(([, name]) => colour(name));
+      warps.forEach((warp, n) => {
+        const y = rowsTop + n * row;
+        c.fillStyle = colour("soft");
+        const short = warp.number < 0 ? "cluster" : w < 560 ? `w${warp.number}` : `warp ${warp.number}${warp.role ? ` ${warp.role}` : ""}`;
+        if (row > 11 || n % 2 === 0) c.fillText(short, 2, y + row / 2 + 4, x0 - 6);
+        c.fillStyle = colour("sunk");
+        c.fillRect(x0, y, w - x0 - 6, row - 2);
+        let lastX = -1, lastKind = -1;
+        for (let at = firstIn(warp, from); at < warp.start.length && warp.start[at] < from + span; at += 1) {
+          const x = x0 + Math.max(0, (warp.start[at] - from) * s), end = Math.min(w - 6, x0 + (warp.start[at] + warp.slots[at] - from) * s), group = groupOf[warp.kind[at]];
+          if (Math.floor(x) === lastX && group === lastKind && end - x < 1) continue;
+          lastX = Math.floor(x); lastKind = group;
+          c.fillStyle = tints[group];
+          const thin = group === 7 ? row * 0.3 : 0;
+          c.fillRect(x, y + thin, Math.max(0.8, end - x - (s > 3 ? 1 : 0)), row - 2 - 2 * thin);
+        }
+      });
+      cursor(c, w, h);
+    } });
+
+    // ---- shared memory -----------------------------------------------------------------------------------
+    const band = Math.max(6, Math.min(14, 260 / Math.max(1, data.bands)));
+    const tileOf = (k) => Math.floor(k / data.depth);
+    const hatch = (c, x, y, wide, high) => {
+      c.save(); c.beginPath(); c.rect(x, y, wide, high); c.clip();
+      c.lineWidth = 1.2; c.beginPath();
+      for (let at = x - high; at < x + wide; at += 5) { c.moveTo(at, y + high); c.lineTo(at + high, y); }
+      c.stroke(); c.restore();
+    };
+    const memory = data.bands ? GS.canvas({ label: "what shared memory holds, by issue slot", height: () => rowsTop + data.bands * band + 4, paint: (c, w, h) => {
+      c.font = GS.font(11);
+      axisTicks(c, w, h);
+      const x0 = left(w), from = windowStart(), s = scale(w), clampX = (slot) => Math.max(x0, Math.min(w - 6, x0 + (slot - from) * s));
+      c.fillStyle = colour("sunk");
+      c.fillRect(x0, rowsTop, w - x0 - 6, data.bands * band - 1);
+      for (let n = 0; n < data.bands; n += 1) {
+        const known = page.shared.find((one) => Math.floor(one.start / data.band) === n);
+        c.fillStyle = colour("soft");
+        if (known && (known.nbytes > data.band || band > 9)) c.fillText(known.name, 2, rowsTop + n * band + 10, x0 - 6);
+        else if (n % 8 === 0 && band * 8 > 24 && w > 560) c.fillText(`+${GS.bytes(n * data.band)}`, 2, rowsTop + n * band + 10, x0 - 6);
+      }
+      for (let n = 0; n < fills.band.length; n += 1) {
+        const end = fills.end[n] < 0 ? total : fills.end[n];
+        if (end < from || fills.issued[n] > from + span) continue;
+        const y = rowsTop + fills.band[n] * band, k = fills.k[n], tint = k < 0 ? colour("s7") : series(tileOf(k));
+        const issued = clampX(fills.issued[n]), landed = clampX(fills.landed[n]), read = clampX(Math.max(fills.read[n], fills.landed[n])), stop = clampX(end);
+        if (landed > issued) { c.fillStyle = mix(tint, colour("card"), 0.8); c.fillRect(issued, y, landed - issued, band - 1); c.strokeStyle = tint; hatch(c, issued, y, landed - issued, band - 1); }
+        c.fillStyle = tint;
+        c.fillRect(landed, y, Math.max(0, read - landed), band - 1);
+        c.fillStyle = mix(tint, colour("card"), 0.78);
+        c.fillRect(read, y, Math.max(0, stop - read), band - 1);
+      }
+      cursor(c, w, h);
+    } }) : null;
+
+    // ---- mbarriers ---------------------------------------------------------------------------------------
+    const bar = 16;
+    const barriers = data.barriers.length ? GS.canvas({ label: "phases of mbarriers, by issue slot", height: () => rowsTop + data.barriers.length * bar + 4, paint: (c, w, h) => {
+      c.font = GS.font(11);
+      axisTicks(c, w, h);
+      const x0 = left(w), from = windowStart(), s = scale(w), clampX = (slot) => Math.max(x0, Math.min(w - 6, x0 + (slot - from) * s));
+      data.barriers.forEach((one, n) => {
+        const y = rowsTop + n * bar;
+        c.fillStyle = colour("soft");
+        c.fillText(w < 560 ? `+${one.at}` : `mbarrier +${one.at}`, 2, y + 11, x0 - 6);
+        let start = 0;
+        [...one.phases, [one.phases.length, total]].forEach(([phase, slot]) => {
+          const x = clampX(start), end = clampX(slot);
+          c.fillStyle = mix(colour(phase % 2 ? "s4" : "s6"), colour("card"), 0.62);
+          c.fillRect(x, y, Math.max(0, end - x - 1), bar - 3);
+          if (end - x > 16) { c.fillStyle = colour("ink"); c.fillText(`${phase}`, x + 3, y + 11); }
+          start = slot;
+        });
+        c.fillStyle = colour("ink");
+        for (const [slot] of one.arrivals) if (slot >= from && slot <= from + span) c.fillRect(clampX(slot) - 0.7, y - 1, 1.6, bar - 2);
+      });
+      cursor(c, w, h);
+    } }) : null;
+
+    // ---- pointer -------------------------------------------------------------------------------------------
+    const describe = (warp, at) => {
+      const kind = data.kinds[warp.kind[at]], count = warp.count[at], [ptx, , file, line] = page.instructions[warp.instruction[at]];
+      const text = page.lines[`${file}:${line}`] || ptx, facts = warp.facts[at] || {};
+      const more = [facts.group !== undefined ? `group ${facts.group}` : "", facts.done !== undefined ? `groups up to ${facts.done - 1} are complete` : "", facts.barrier !== undefined ? `mbarrier +${facts.barrier}${facts.phase !== undefined ? `, phase ${facts.phase}` : ""}` : "", facts.array ? `${facts.array} rows ${facts.rows[0]}–${facts.rows[1]}, columns ${facts.columns[0]}–${facts.columns[1]}` : ""].filter(Boolean).join(", ");
+      return `${kind}${count > 1 ? ` ×${count}` : ""}${warp.slots[at] > count ? ` for ${GS.plural(warp.slots[at], "slot")}` : ""}${more ? ` (${more})` : ""}: ${text.slice(0, 90)}`;
+    };
+    const slotOf = (drawing, event) => { const [x, y] = drawing.at(event); return [windowStart() + (x - left(drawing.width)) / scale(drawing.width), y, x]; };
+    lanes.node.addEventListener("pointermove", (event) => {
+      const [slot, y] = slotOf(lanes, event), warp = warps[Math.floor((y - rowsTop) / row)], at = warp ? eventAt(warp, slot) : -1;
+      const text = at < 0 ? "" : `warp ${warp.number}, slot ${warp.start[at].toLocaleString("en-US")}\n${describe(warp, at)}`;
+      GS.showTip(event, text); host.say(text.replace("\n", ": "));
+    });
+    if (memory) memory.node.addEventListener("pointermove", (event) => {
+      const [slot, y] = slotOf(memory, event), n = Math.floor((y - rowsTop) / band);
+      let text = "";
+      for (let f = 0; f < fills.band.length; f += 1) if (fills.band[f] === n && fills.issued[f] <= slot && slot < (fills.end[f] < 0 ? total : fills.end[f])) {
+        const array = page.arrays[fills.array[f]], state = slot < fills.landed[f] ? "being filled" : slot <= fills.read[f] ? "in use" : "no longer needed";
+        text = `shared bytes ${n * data.band}–${(n + 1) * data.band - 1}\n${array ? `${array.name}${fills.k[f] >= 0 ? `, k-tile ${tileOf(fills.k[f])}, k from ${fills.k[f]}` : ""}` : "results"}: ${state}`;
+      }
+      GS.showTip(event, text); host.say(text.replace("\n", ": "));
+    });
+    for (const each of [lanes, memory, barriers]) if (each) {
+      each.node.addEventListener("pointerleave", (event) => { GS.showTip(event, ""); host.say(""); });
+      each.node.addEventListener("click", (event) => { const [slot] = slotOf(each, event); let best = 0; moments.forEach((m, n) => { if (Math.abs(m - slot) < Math.abs(moments[best] - slot)) best = n; }); host.player.go(best); });
+    }
+
+    const zoom = GS.choice("Show", spans.map((n) => [n, n === total ? `all ${total.toLocaleString("en-US")} slots` : `${n.toLocaleString("en-US")} slots`]), span, (value) => { span = Number(value); host.redraw(); });
+    const words = el("div"), words2 = el("div");
+    const skipped = warps.reduce((sum, warp) => sum + warp.skipped, 0);
+    host.root.append(el("div", { class: "choices" }, zoom.node, el("span", { class: "soft small" }, `An issue slot is one instruction of a warp: order of execution, not time.${skipped ? ` ${skipped.toLocaleString("en-US")} events in the middle are left out.` : ""}`)),
+      el("div", { class: "card" }, el("h2", {}, "Warps"), lanes.node, words),
+      ...(memory ? [el("div", { class: "card", style: { "margin-top": "0.9rem" } }, el("h2", {}, `Shared memory, in pieces of ${GS.bytes(data.band)}`), memory.node, words2)] : []),
+      ...(barriers ? [el("div", { class: "card", style: { "margin-top": "0.9rem" } }, el("h2", {}, "mbarriers: phases, and arrivals as ticks"), barriers.node)] : []));
+
+    const label = (step) => {
+      const slot = moments[step], found = new Map();
+      for (const warp of warps) { const at = eventAt(warp, slot); if (at >= 0 && warp.number >= 0) { const key = `${data.kinds[warp.kind[at]]}`; if (!found.has(key)) found.set(key, []); found.get(key).push([warp.number, warp, at]); } }
+      const parts = [...found].map(([kind, who]) => { const numbers = who.map(([n]) => n), [, warp, at] = who[0], [, , file, line] = page.instructions[warp.instruction[at]]; const runs = []; for (const n of numbers) if (runs.length && runs[runs.length - 1][1] === n - 1) runs[runs.length - 1][1] = n; else runs.push([n, n]); return `warp${numbers.length > 1 ? "s" : ""} ${GS.rangeText(runs)}: ${kind} (${file}:${line})`; });
+      return `slot ${slot.toLocaleString("en-US")}: ${parts.slice(0, 3).join(" · ") || "done"}`;
+    };
+    const used = new Set(warps.flatMap((warp) => [...new Set(warp.kind)].map((kind) => groupOf[kind])));
+    const first = moments.findIndex((slot) => slot >= total * 0.3);
+    return { steps: moments.length, start: Math.max(0, first), rate: 10, label, draw: () => {
+      GS.refill(words, "", () => GS.legend(GROUPS.map(([name, tint], n) => [n, colour(tint), name]).filter(([n]) => used.has(n)).map(([, tint, name]) => [tint, name])));
+      GS.refill(words2, "", () => [GS.legend([...data.tiles.slice(0, 8).map((n) => [series(n), `k ${n * data.depth}–${(n + 1) * data.depth - 1}`]), ...(fills.k.some((k) => k < 0) ? [[colour("s7"), "results"]] : [])]), el("p", { class: "soft small" }, "Hatched: being filled. Full: in use, until its last read. Pale: no longer needed.")]);
+      lanes.draw(); if (memory) memory.draw(); if (barriers) barriers.draw();
+    } };
+  };
+  GS.register({ name: "pipeline", create });
+}

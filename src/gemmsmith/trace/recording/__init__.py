@@ -1,0 +1,1 @@
+"""Record one launch on the simulator as a ``LaunchTrace``."""

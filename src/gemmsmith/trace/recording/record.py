@@ -1,0 +1,149 @@
+"""Record a launch: of a rung or a user's matrix product, or any other that ``gemmsmith.Launch`` describes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from gemmsmith.call.any_kernel.arguments import Argument, match_arguments
+from gemmsmith.call.any_kernel.symbols import match_symbols
+from gemmsmith.call.binding import bind_launch
+from gemmsmith.call.launch import DEFAULT_ARCH, run_kernel
+from gemmsmith.call.launch import Launch as AnyLaunch
+from gemmsmith.call.launch_plan import LaunchPlan, MapArgument, plan_launches
+from gemmsmith.compile.cache import CompileCache
+from gemmsmith.compile.compiled import CompiledKernel
+from gemmsmith.errors import UsageError
+from gemmsmith.fills import operands
+from gemmsmith.kernel.config import Config
+from gemmsmith.kernel.slots import Slot
+from gemmsmith.kernel.spec import Addresses, KernelSpec
+from gemmsmith.problem import Problem
+from gemmsmith.run.memory import upload
+from gemmsmith.trace.launch_trace import LaunchTrace, Size
+from gemmsmith.trace.recording.build import build_trace
+from gemmsmith.trace.recording.device import Shape, TracingDevice, flat
+
+WORKSPACE = "workspace"
+
+
+def record_product(
+    spec: KernelSpec, config: Config, problem: Problem, compiled: CompiledKernel, *, title: str,
+    block: Size = (0, 0, 0), text_of: Callable[[str], str], timeout: float = math.inf,
+) -> LaunchTrace:  # fmt: skip
+    """Record the launch of a kernel that computes a matrix product, after its prologue."""
+    named: Callable[[str], str] = str if spec.is_rung else spec.signature.named
+    device = TracingDevice(compiled.arch, (), block, timeout)
+    loaded = device.load(compiled)
+    fill = "integers" if spec.prologue is not None else "normal"
+    filled = operands(problem.with_(n=0, bias=""), fill).a, operands(problem.with_(m=0, bias=""), fill).b
+    addresses = [upload(device, matrix) for matrix in filled]
+    addresses.append(device.allocate(problem.batch * problem.m * problem.ldc * problem.out_dtype.itemsize))
+    if problem.bias:
+        addresses.append(upload(device, np.ones(problem.bias_length, problem.out_dtype.numpy)))
+    places = Addresses(*addresses)
+    plan = plan_launches(spec, config, problem, places, specialized=True)
+    workspace = device.allocate(plan.workspace_bytes)
+    shapes = _product_shapes(spec, problem, named)
+    device.trace_next = False
+    for each in plan.prologue:
+        step = bind_launch(device, each, places, workspace)
+        device.launch(step.loaded, step.launch)
+    for shape, address in zip(shapes, (*addresses,), strict=False):
+        device.shapes[shape.name] = shape
+        device.label(address, shape.name, shape.itemsize)
+    for shape in _workspace_shapes(plan):
+        device.shapes[shape.name] = shape
+        device.label(workspace, shape.name, shape.itemsize)
+    step = bind_launch(device, plan.kernel, places, workspace, loaded)
+    _check_block(block, step.launch.geometry.grid)
+    device.trace_next = True
+    device.launch(loaded, step.launch)
+    assert device.recorded is not None
+    facts = {"m": problem.m, "n": problem.n, "k": problem.k, "batch": problem.batch, "dtype": problem.dtype.name,
+             "out_dtype": problem.out_dtype.name, "alpha": problem.alpha, "beta": problem.beta,
+             "output": named(spec.signature.output)}  # fmt: skip
+    return build_trace(device.recorded, kernel=spec.name, title=title, file=spec.source.name, traced=block,
+                       compiled=compiled, problem=facts, text_of=text_of)  # fmt: skip
+
+
+def record_launch(
+    launch: AnyLaunch, *, title: str, block: Size = (0, 0, 0), arch: str = DEFAULT_ARCH,
+    cache: CompileCache | None = None, timeout: float = math.inf,
+) -> tuple[LaunchTrace, CompiledKernel]:  # fmt: skip
+    """Record a launch of any kernel."""
+    kernel = launch.compile(arch, cache)
+    given = launch.arguments
+    values = launch.args if given is None else given.values()
+    assert not isinstance(values, str)
+    arguments = match_arguments(kernel, values)
+    _check_block(block, launch.geometry.grid)
+    device = TracingDevice(kernel.compiled.arch, _argument_shapes(arguments), block, timeout)
+    run_kernel(kernel, launch.geometry, arguments, device, match_symbols(kernel, launch.symbols))
+    assert device.recorded is not None
+    files = kernel.files
+    made = build_trace(device.recorded, kernel=kernel.name, title=title, file=kernel.file, traced=block,
+                       compiled=kernel.compiled, problem={}, text_of=lambda name: files.get(name, ""))  # fmt: skip
+    return made, kernel.compiled
+
+
+def _check_block(block: Size, grid: Size) -> None:
+    if any(at < 0 or at >= size for at, size in zip(block, grid, strict=True)):
+        raise UsageError(f"there is no block {','.join(map(str, block))}: the grid is {'×'.join(map(str, grid))}",
+                         "count from 0: --block x,y,z")  # fmt: skip
+
+
+def _product_shapes(spec: KernelSpec, problem: Problem, named: Callable[[str], str]) -> list[Shape]:
+    """A, B and C as the mathematics has them: op(A) is M × K whatever its layout."""
+
+    def matrix(role: str, rows: int, columns: int, leading: int, transposed: bool, kind: Any, stride: int) -> Shape:
+        steps = (1, leading) if transposed else (leading, 1)
+        whole = (max(1, problem.batch) - 1) * stride + (columns if transposed else rows) * leading
+        return Shape(named(role), rows, columns, *steps, kind.itemsize, kind.name, role, nbytes=whole * kind.itemsize)
+
+    out = spec.signature.output
+    found = [
+        matrix("A", problem.m, problem.k, problem.lda, problem.trans_a, problem.dtype, problem.stride_a),
+        matrix("B", problem.k, problem.n, problem.ldb, problem.trans_b, problem.dtype, problem.stride_b),
+        matrix(out, problem.m, problem.n, problem.ldc, False, problem.out_dtype, problem.stride_c),
+    ]
+    if problem.bias:
+        found.append(flat("bias", problem.bias_length, problem.out_dtype.itemsize, problem.out_dtype.name))
+    return found
+
+
+def _workspace_shapes(plan: LaunchPlan) -> list[Shape]:
+    """What the prologue prepares in the workspace, as the kernel's tensor maps describe it."""
+    found: dict[str, Shape] = {}
+    names = [argument.name for argument in plan.kernel.spec.signature.arguments]
+    for n, argument in enumerate(plan.kernel.arguments):
+        if not isinstance(argument, MapArgument) or argument.address.slot is not Slot.WORKSPACE:
+            continue
+        described = argument.described
+        columns, rows = described.extents[0], math.prod(described.extents[1:])
+        pitch = described.strides[0] // described.dtype.itemsize if described.strides else columns
+        name = f"{names[n] if n < len(names) else n} in the workspace"
+        found[name] = Shape(name, rows, columns, pitch, 1, described.dtype.itemsize, described.dtype.name,
+                            offset=argument.address.offset)  # fmt: skip
+    if not found and plan.prologue and plan.workspace_bytes:
+        found[WORKSPACE] = flat(WORKSPACE, plan.workspace_bytes // 2, 2, "b16")
+    return list(found.values())
+
+
+def _argument_shapes(arguments: tuple[Argument, ...]) -> list[Shape]:
+    found = []
+    for argument in arguments:
+        many = len(argument.arrays) > 1
+        for n, host in enumerate(argument.arrays):
+            values, strides, size = host.values, host.strides, max(1, host.values.dtype.itemsize)
+            name = f"{argument.name}[{n}]" if many or argument.is_table else argument.name
+            if values.ndim >= 2 and all(step > 0 and step % size == 0 for step in strides):
+                rows = math.prod(values.shape[:-1])
+                found.append(Shape(name, rows, values.shape[-1], strides[-2] // size, strides[-1] // size, size,
+                                   str(values.dtype)))  # fmt: skip
+            else:
+                found.append(flat(name, values.size, size, str(values.dtype)))
+    return found

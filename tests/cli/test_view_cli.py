@@ -1,0 +1,92 @@
+"""gemmsmith view and profile --trace on the command line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from command_output import Say
+
+import gemmsmith
+from gemmsmith.trace.trace_json import read_trace
+
+SIZE = ["--m", "64", "--n", "64", "--k", "32"]
+SCALE = """
+__global__ void scale(const float* x, float* y, float by, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) y[i] = by * x[i];
+}
+"""
+LAUNCH = """
+import gemmsmith, numpy
+launch = gemmsmith.Launch("scale.cu", grid=4, block=64,
+                          args=[numpy.ones((8, 32), numpy.float32), numpy.zeros((8, 32), numpy.float32), 2.0, 256])
+"""
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "scale.cu").write_text(SCALE)
+    (tmp_path / "scale.py").write_text(LAUNCH)
+    return tmp_path
+
+
+def test_a_rung_becomes_a_page(say: Say, here: Path) -> None:
+    done = say("view", "shared_tile", *SIZE, "--no-open")
+    assert done.code == 0
+    assert "shared_tile.view.html" in done.out
+    page = (here / "shared_tile.view.html").read_text()
+    assert "Who owns what" in page
+    assert len(page) < 5_000_000
+
+
+def test_json_names_the_page_and_its_views(say: Say, here: Path) -> None:
+    made = say("view", "naive", *SIZE, "--out", "x.html", "--json").json
+    assert made["page"] == "x.html"
+    assert made["bytes"] == (here / "x.html").stat().st_size
+    assert made["views"][:3] == ["ownership", "access", "pipeline"]
+
+
+def test_any_launch_becomes_a_page(say: Say, here: Path) -> None:
+    assert say("view", "scale.py", "--no-open", "--out", "a.html").code == 0
+    given = "x=ones(256,f32), y=zeros(256,f32), by=2.0, n=256"
+    assert say("view", "scale.cu", "--args", given, "--grid", "4", "--block", "64", "--trace-block", "3", "--no-open",
+               "--out", "b.html").code == 0  # fmt: skip
+    assert "y[i] = by * x[i]" in (here / "a.html").read_text()
+    assert '"traced":[3,0,0]' in (here / "b.html").read_text()
+
+
+def test_a_trace_is_written_and_viewed(say: Say, here: Path) -> None:
+    assert say("profile", "naive", *SIZE, "--trace", "t.json").code == 0
+    assert say("profile", "naive", *SIZE, "--trace", "t.perfetto.json").code == 0
+    assert say("profile", "naive", *SIZE, "--trace", "t.json.gz").code == 0
+    trace = read_trace(here / "t.json")
+    assert trace.kernel == "naive"
+    assert read_trace(here / "t.json.gz").warps == trace.warps
+    assert "traceEvents" in json.loads((here / "t.perfetto.json").read_text())
+    assert say("view", "t.json", "--no-open", "--out", "t.html").code == 0
+
+
+def test_wrong_use_is_refused_in_a_line(say: Say, here: Path) -> None:
+    for words, part in ((("view", "naive", *SIZE, "--trace-block", "9"), "the grid is"),
+                        (("view", "naive", *SIZE, "--trace-block", "x"), "is no block"),
+                        (("view", "nothing.json"), "cannot be read"),
+                        (("view", "naive", *SIZE, "--out", "no/where.html"), "cannot write"),
+                        (("profile", "naive", *SIZE, "--trace", "no/where.json"), "no folder")):  # fmt: skip
+        done = say(*words)
+        assert done.code == 2
+        assert part in " ".join(done.err.split())
+        assert "Traceback" not in done.err
+    assert not list(here.glob("*.html"))
+
+
+def test_python_returns_what_a_notebook_shows(here: Path) -> None:
+    made = gemmsmith.view("shared_tile", 64, 64, 32)
+    assert made._repr_html_().startswith("<iframe srcdoc=")
+    assert made.trace.kernel == "shared_tile"
+    assert made.save(here / "nb.html").read_text() == made.html
+    launch = gemmsmith.Launch(SCALE, "scale", grid=4, block=64, args="x=ones(256,f32), y=zeros(256,f32), by=2.0, n=256")
+    assert gemmsmith.view(launch).trace.arrays[0].name == "x"
+    assert gemmsmith.view(made.trace).trace is made.trace
