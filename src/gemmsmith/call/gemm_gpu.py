@@ -27,6 +27,7 @@ from gemmsmith.run.tensors import Matrix, empty_like, matrix, stream_reader
 class CachedCall:
     """All that is known of a call before its tensors are.
 
+    shape          of the result
     stream         reads torch's current stream
     new_output     allocates the result, where no ``out`` is passed
     new_workspace  None where no workspace is needed
@@ -35,6 +36,7 @@ class CachedCall:
     """
 
     executor: GpuExecutor
+    shape: tuple[int, ...]
     stream: Callable[[], int]
     new_output: Callable[[], Any]
     new_workspace: Callable[[], Any] | None
@@ -114,6 +116,7 @@ def _cached_call(request: Request, operands: Operands, executor: GpuExecutor,
         new_workspace = allocator(torch, (1, executor.workspace_bytes), torch.int8, device)
     return CachedCall(
         executor=executor,
+        shape=request.shape,
         stream=read_stream,
         new_output=allocator(torch, request.shape, out.owner.dtype, device),
         new_workspace=new_workspace,

@@ -54,7 +54,7 @@ def gemm(a: Tensor, b: Tensor, c: Tensor | None, alpha: Any, beta: Any, bias: Te
 
 def recorded_product(a: Tensor, b: Tensor, options: Options, call: CachedCall) -> Tensor:
     """A product that fast.py found, with its gradients."""
-    if a.dim() == 2 and b.dim() == 2:
+    if len(call.shape) == 2:
         return _apply_mm(a, b, options, call)
     return composed(a, b, lambda x, y: mm(x, y, *options), lambda x, y: bmm(x, y, *options))
 

@@ -40,9 +40,7 @@ def linear_key(x: Tensor, weight: Tensor, bias: Tensor | None, options: Options)
     return (*key, bias.shape, bias.stride(), bias.dtype, bias.device, bias.data_ptr() & _LOW)
 
 
-def found(key: tuple[Any, ...]) -> CachedCall | None:
-    call: CachedCall | None = CACHE.get(key)
-    return call
+found = CACHE.peek
 
 
 def put(key: tuple[Any, ...], call: CachedCall) -> None:
@@ -51,12 +49,13 @@ def put(key: tuple[Any, ...], call: CachedCall) -> None:
 
 def run(call: CachedCall, a: Tensor, b: Tensor, bias: Tensor | None = None) -> Tensor:
     """The result of a call that was found."""
-    out, workspace, held = call.new_output(), 0, None
-    if call.new_workspace is not None:
-        held = call.new_workspace()
-        workspace = held.data_ptr()
+    out = call.new_output()
     addresses = (a.data_ptr(), b.data_ptr(), out.data_ptr(), 0 if bias is None else bias.data_ptr())
-    call.executor.run(addresses, workspace, call.stream(), None)
+    if call.new_workspace is None:
+        call.executor.run(addresses, 0, call.stream(), None)
+    else:
+        held = call.new_workspace()
+        call.executor.run(addresses, held.data_ptr(), call.stream(), None)
     return out
 
 
@@ -72,4 +71,4 @@ def keep(key: tuple[Any, ...], a: Tensor, b: Tensor, options: Options, bias: Ten
     call = cached_product(rows, b, result.dtype, options[1], options[2], bias)
     if call is not None:
         shape = tuple(result.shape)
-        CACHE.put(key, replace(call, new_output=allocator(torch, shape, result.dtype, result.device)))
+        CACHE.put(key, replace(call, shape=shape, new_output=allocator(torch, shape, result.dtype, result.device)))

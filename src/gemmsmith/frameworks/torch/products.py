@@ -29,7 +29,7 @@ from gemmsmith.frameworks.torch.types import PLAIN, check_operands, check_tensor
 _is_compiling = torch.compiler.is_compiling
 _dispatch_modes, _transforms = torch._C._len_torch_dispatch_stack, torch._C._functorch.peek_interpreter_stack
 _autocast: Any = getattr(torch._C, "_is_any_autocast_enabled", torch.is_autocast_enabled)
-_tracing = torch._C._get_tracing_state
+_tracing, _grad_enabled = torch._C._get_tracing_state, torch.is_grad_enabled
 _Parameter = torch.nn.Parameter
 _PLAIN_PAIRS = frozenset((x, y) for x in PLAIN for y in PLAIN)
 
@@ -50,7 +50,7 @@ def matmul(a: Any, b: Any, out: Any, out_dtype: Any, precision: str, determinist
         return _other_matmul(a, b, out, out_dtype, precision, deterministic, device)
     call = fast.found(key)
     if call is not None:
-        if torch.is_grad_enabled() and (a.requires_grad or b.requires_grad):
+        if (a.requires_grad or b.requires_grad) and _grad_enabled():
             return eager.recorded_product(a, b, options, call)
         return fast.run(call, a, b)
     result = _other_matmul(a, b, None, out_dtype, precision, deterministic, device)
@@ -92,9 +92,7 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None, *, out_dtype: 
         return _other_linear(x, weight, bias, _options(x, out_dtype, precision, deterministic, device))
     call = fast.found(key)
     if call is not None:
-        if torch.is_grad_enabled() and (
-            x.requires_grad or weight.requires_grad or (bias is not None and bias.requires_grad)
-        ):
+        if (weight.requires_grad or x.requires_grad or (bias is not None and bias.requires_grad)) and _grad_enabled():
             return eager.recorded_linear(x, weight, bias, options, call)
         return fast.run(call, x, weight, bias)
     result = _other_linear(x, weight, bias, _options(x, out_dtype, precision, deterministic, device))
@@ -120,6 +118,9 @@ def gemm(a: Any, b: Any, c: Any, alpha: float, beta: float, bias: Any, activatio
     check_operands("torch.matmul", a, b)
     kind = torch.float32 if out_dtype in (None, "") else result_type(a.dtype, out_dtype)
     options = (kind, precision, deterministic, "")
+    of_two = c is None and bias is None and not activation and alpha == 1 and a.dim() == 2 and b.dim() == 2
+    if of_two and kind is not torch.int8 and not _is_compiling() and not _autocast():
+        return matmul(a, b, None, kind, precision, deterministic, "")
     if _is_compiling() or _autocast() or special_mode(*given):
         return torch.ops.gemmsmith.gemm(a, b, c, alpha, beta, bias, activation, *options)
     return eager.gemm(a, b, c, alpha, beta, bias, activation, *options)
