@@ -1,10 +1,14 @@
 """Generated kernels (tests/fuzz) on a GPU: their results, compute-sanitizer's reports, and what ``check`` says of them.
 
     PYTHONPATH=src python benchmarks/fuzz_on_gpu.py OUTPUT.json [--seeds 150] [--mutants 2] [--jobs 16]
+    PYTHONPATH=src python benchmarks/fuzz_on_gpu.py RECORDED.json --again
 
 Every seed gives a correct kernel and some mutants. Each is checked by gemmsmith (on the simulator), launched on random
 data and compared with a product in float64, and run under memcheck, racecheck, synccheck and initcheck. The table says
 where they agree; disagreements are listed with their reason.
+
+``--again`` needs no GPU: what ``check`` did not see or not accept is checked by today's ``check``, and what the GPU and
+compute-sanitizer gave stays as recorded. The file says which cases these are.
 """
 
 from __future__ import annotations
@@ -12,6 +16,7 @@ from __future__ import annotations
 import argparse
 import datetime
 import json
+import math
 import multiprocessing
 import os
 import re
@@ -157,7 +162,7 @@ def checked(known: Sequence[Case], jobs: int, folder: Path, seconds: float) -> d
         futures = [pool.submit(check_case, n, case, str(folder)) for n, case in enumerate(known)]
         for future in futures:
             try:
-                number, facts = future.result(timeout=max(0.0, end - time.monotonic()))
+                number, facts = future.result(None if seconds == math.inf else max(0.0, end - time.monotonic()))
                 found[number] = facts
             except TimeoutError:
                 future.cancel()
@@ -220,6 +225,25 @@ def record(rows: list[dict[str, Any]], arguments: argparse.Namespace, seconds: f
     }  # fmt: skip
 
 
+def check_again(file: Path, jobs: int) -> int:
+    """Check the cases of a record whose verdict was not true, and write them into it."""
+    data = json.loads(file.read_text(encoding="utf-8"))
+    first, seeds, mutants = (int(n) for n in re.findall(r"--(?:first|seeds|mutants) (\d+)", data["command"]))
+    known = cases(first, seeds, mutants)
+    left = [number for number, old in enumerate(data["rows"]) if old["check"]["judged"] != "true"]
+    numbers = [data["rows"][at]["number"] for at in left]
+    with tempfile.TemporaryDirectory() as folder:
+        facts = checked([known[number] for number in numbers], jobs, Path(folder), math.inf)
+    for place, at in enumerate(left):
+        old = data["rows"][at]
+        tools = dict.fromkeys(TOOLS, NOTHING) | dict.fromkeys(old["not_run"], "not run") | old["sanitizer"]
+        data["rows"][at] = row(old["number"], known[old["number"]], facts[place], Seen(old["gpu"], tools))
+    data["checked_again"] = {"date": datetime.datetime.now(datetime.UTC).date().isoformat(), "numbers": numbers}
+    file.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
+    print_table(data["rows"])
+    return 0
+
+
 def print_table(rows: list[dict[str, Any]]) -> None:
     for row in rows:
         if not row["agree"] or row["check"]["judged"] not in ("true", "equivalent mutant"):
@@ -243,11 +267,14 @@ def main() -> int:
     parser.add_argument(
         "--check-seconds", type=float, default=600, help="cases that check has not reached are left out"
     )
+    parser.add_argument("--again", action="store_true", help="check what had no true verdict once more; no GPU")
     parser.add_argument("--launch", default="", help=argparse.SUPPRESS)
     parser.add_argument("--small", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.launch:
         return launch_chunk(arguments)
+    if arguments.again and arguments.output is not None:
+        return check_again(arguments.output, arguments.jobs)
     if arguments.output is None or shutil.which("compute-sanitizer") is None:
         print("give an output file; compute-sanitizer must be on PATH", file=sys.stderr)
         return 3

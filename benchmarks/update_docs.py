@@ -15,7 +15,7 @@ import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from doc_tables import checks, choice, ladder
+from doc_tables import checks, choice, ladder, worklogs
 from doc_tables.records import ROOT, load
 from doc_tables.shown import SHOWN, file_block
 
@@ -34,6 +34,8 @@ TABLES: dict[str, Callable[[], str]] = {
     "mutants": checks.mutant_table,
     "fuzz": checks.fuzz_table,
     "gates": checks.gate_table,
+    "worklogs": worklogs.ladders_table,
+    "worklog claims": worklogs.claims_text,
     "shown kernel": lambda: file_block("tile.cu", "cuda"),
     "shown rung source": lambda: file_block("my_idea/27_my_idea.cu", "cuda"),
     "shown rung spec": lambda: file_block("my_idea/my_idea.py", "python"),
@@ -78,10 +80,13 @@ def packaged_choice() -> str:
 
 # Files that are generated whole.
 PACKAGED = ROOT / "src" / "gemmsmith" / "store" / "data"
+WORKLOGS = ROOT / "src" / "gemmsmith" / "learn" / "worklogs" / "data"
 MADE: dict[Path, Callable[[], str]] = {
     ROOT / "docs" / "ladder.svg": picture,
     PACKAGED / "h200_ladder.json": packaged,
     PACKAGED / "h200_choice.json": packaged_choice,
+    WORKLOGS / "predicted.json": worklogs.packaged_predictions,
+    WORKLOGS / "h200.json": worklogs.packaged_measurements,
 }
 
 

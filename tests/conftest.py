@@ -41,6 +41,7 @@ def compile_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         patch.setenv("GEMMSMITH_CACHE_DIR", str(folder))
         patch.setenv("GEMMSMITH_DB", str(base / "results.db"))
         patch.setenv("GEMMSMITH_TUNING", str(base / "tuning.jsonl"))
+        patch.setenv("GEMMSMITH_LEARN", str(base / "learn.json"))
         patch.setenv("GEMMSMITH_CURES", "0")  # the search of causes takes seconds; tests/cure asks for it
         do_once(patch, run / "listings")
         yield folder

@@ -12,10 +12,11 @@ import pytest
 
 ROOT = Path(__file__).parents[1] / "src" / "gemmsmith"
 # Left to right. What stands in one place may import each other within a package only.
-ORDER = ["errors", "regular_file", "gpus", "problem", "shapes", "fills", "kernel", "prologue", "ladder", "userfile",
+ORDER = ["errors", "regular_file", "gpus", "problem", "shapes", "fills", "notebook_html", "kernel", "prologue",
+         "ladder", "userfile",
          "compile", "choose", "run", "sim", "call", "verify", "cure", "store", "trace", "bench", "tune", "explain",
          "sweep",
-         "report", "__init__", "cli", "__main__"]  # fmt: skip
+         "report", "frameworks", "torch", "jax", "learn", "__init__", "cli", "__main__"]  # fmt: skip
 FILES = sorted(ROOT.rglob("*.py"))
 
 

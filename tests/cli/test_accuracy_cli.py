@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from unsimulated import unsimulated
 
 from gemmsmith.bench.arithmetic import arithmetic
 from gemmsmith.cli.commands import accuracy
@@ -232,7 +233,6 @@ def test_one_of_several_kernels_that_cannot_take_part_is_noted(capsys: pytest.Ca
         (("naive", "--against", "cublass"), "cublass"),
         (("naive", "--dtype", "fp16"), "naive takes fp32 inputs, not fp16"),
         (("mma_pipelined", "--dtype", "int8", "--distributions", "wide"), "'wide' is not for int8"),
-        (("wgmma_tma",), "is not simulated yet"),
         (("nosuch",), "nosuch"),
         (("naive", "--json", "--csv"), "choose one of --json and --csv"),
         (("naive", "--plot", "errors.png"), "not an SVG file"),
@@ -242,6 +242,12 @@ def test_one_of_several_kernels_that_cannot_take_part_is_noted(capsys: pytest.Ca
 def test_wrong_use(capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], message: str) -> None:
     _, told = run(capsys, *arguments, "--device", "sim", code=2)
     assert message in " ".join(told.split())
+
+
+def test_a_rung_that_is_not_simulated(capsys: pytest.CaptureFixture[str]) -> None:
+    with unsimulated("wgmma_tma"):
+        _, told = run(capsys, "wgmma_tma", "--device", "sim", code=2)
+    assert "is not simulated yet" in told
 
 
 @pytest.mark.skipif(gpu_available(), reason="needs a machine without a GPU")

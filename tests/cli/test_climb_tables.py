@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
 
 import pytest
 from report_sample import GPU, MACHINE, gathered_rung, measurement, run
+from unsimulated import unsimulated
 
 from gemmsmith.cli.render.climb_tables import _ladder, _published, _timed, _title, print_climb, reasons
 from gemmsmith.ladder.registry import rungs
@@ -157,6 +159,13 @@ def test_sizes_that_are_recorded_are_named_where_this_one_is_not(capsys: pytest.
 HOPPER = (*SOME, "wgmma_persistent")
 
 
+@pytest.fixture(name="unknown")
+def _unknown() -> Iterator[None]:
+    with unsimulated("wgmma_persistent"):
+        yield
+
+
+@pytest.mark.usefixtures("unknown")
 def test_a_rung_that_is_not_simulated_has_no_counts_and_says_so(capsys: pytest.CaptureFixture[str]) -> None:
     _, rows = _ladder(story(HOPPER), gathered(HOPPER), None)
     state, registers, shared, occupied, *counts = rows[-1][1:]
@@ -168,6 +177,7 @@ def test_a_rung_that_is_not_simulated_has_no_counts_and_says_so(capsys: pytest.C
     assert "Not simulated, so without counts; only a GPU verifies and times them: wgmma_persistent." in text
 
 
+@pytest.mark.usefixtures("unknown")
 def test_a_rung_that_is_not_simulated_has_its_recorded_speed_and_its_idea() -> None:
     timed = run(HOPPER)
     known = replace(story(HOPPER), recorded=(timed,))
@@ -178,6 +188,7 @@ def test_a_rung_that_is_not_simulated_has_its_recorded_speed_and_its_idea() -> N
     assert not [line for line in reasons(story(HOPPER)) if line.startswith("wgmma_persistent")]
 
 
+@pytest.mark.usefixtures("unknown")
 def test_a_rung_that_a_gpu_verified_says_so() -> None:
     *others, last = gathered(HOPPER)
     verdict = Verdict("wgmma_persistent", "", Problem(4, 4, 4, FP16), "a GPU", "exact", "integers", 1, 0.0, 0.0, 0.0,

@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 
 import pytest
+from unsimulated import unsimulated
 
 from gemmsmith.cli import main
 from gemmsmith.cli.error_output import wants_json
@@ -107,7 +108,8 @@ NEEDS_A_GPU = [
 @pytest.mark.parametrize("command", NEEDS_A_GPU)
 def test_a_missing_gpu_is_exit_code_3_everywhere(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     first, *rest = command.split()
-    assert run_command([first, "--json", *rest]) == 3
+    with unsimulated("wgmma_tma"):
+        assert run_command([first, "--json", *rest]) == 3
     said = capsys.readouterr()
     assert json.loads(said.out)["error"]["kind"] == "MissingDeviceError"
     assert said.err.startswith("error: ")

@@ -17,7 +17,7 @@ from gemmsmith.cli.lazy_group import load_command
 from gemmsmith.cli.options.groups import OptionGroup, expand_groups, option_words
 from gemmsmith.cli.options.kernel import KernelOptions
 
-SINGLE = [name for name in COMMANDS if name != "history"]
+SINGLE = [name for name in COMMANDS if name not in ("history", "learn")]  # these have subcommands
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from pages import PAGES, ROOT, Command, commands
 from gemmsmith.cli.app import app
 from gemmsmith.cli.main import run_command
 from gemmsmith.ladder.registry import rungs
+from gemmsmith.learn.worklogs.claim import claims
 from gemmsmith.store.database import Results
 from gemmsmith.store.recorded import recorded_runs
 
@@ -23,6 +24,7 @@ WHOLE = {text: command for text, command in ALL.items() if len(command.words) > 
 BARE = ("gemmsmith list", "gemmsmith doctor", "gemmsmith history")  # complete as they are, and quick
 
 NEEDS_GPU, SLOW, PLACEHOLDER = "needs a GPU", "takes more than 5 s", "has a name to fill in"
+RERUN = "tests/learn/test_claims.py runs it"
 WRITES, NEW_RUNG, SHOWN = "overwrites the shipped table", "is about a new rung", "test_shown_output.py runs the same"
 # By the words that follow `gemmsmith`; the longest beginning that fits decides.
 NOT_RUN = {
@@ -31,6 +33,7 @@ NOT_RUN = {
     "tune --tuning": WRITES,
     "tune --export FILE": PLACEHOLDER,
     "timeline": NEEDS_GPU,
+    "warm": SLOW,
     "accuracy": SLOW,
     "accuracy warp_tile --distributions": NEEDS_GPU,
     "accuracy fp32_wgmma_bf16x6": NEEDS_GPU,
@@ -59,8 +62,16 @@ NOT_RUN = {
     "run auto": SHOWN,
     "sweep warp_tile --vary SIZE": NEEDS_GPU,
     "verify --precision": SLOW,
+    "learn grade coalesce.cu": "is not passed by the kernel to start from",
+    "worklogs constants": RERUN,
+    "worklogs all": RERUN,
+    "check kernels/": PLACEHOLDER,
+    "check PRINTED.cu": PLACEHOLDER,
+    "profile THEIRS.cu": PLACEHOLDER,
+    "explain rectangular --gpu 3050": SLOW,
     "occupancy warp_tile --gpu all": SLOW,
 }
+NOT_RUN |= {command.run.removeprefix("gemmsmith "): RERUN for claim in claims() for command in claim.commands}
 _NAMES = {"RUNG", "auto", "my_idea"}  # in a rung's place
 _FOLDERS = {".", "kernels"}  # of a reader's own
 

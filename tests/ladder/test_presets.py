@@ -5,12 +5,12 @@ from __future__ import annotations
 import random
 
 import pytest
-from rung_launch import RUNGS, assembling, problem_of, verified
+from rung_launch import PORTABLE, RUNGS, assembling, problem_of, verified
 
 from gemmsmith.errors import ConfigError
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.spec import KernelSpec
-from gemmsmith.ladder.registry import rung_named, rungs, simulated_rungs
+from gemmsmith.ladder.registry import rung_named, rungs
 from gemmsmith.verify.cases import tile_of
 
 SAMPLES = 3
@@ -59,7 +59,7 @@ def check(spec: KernelSpec, config: Config) -> None:
     verified(spec, config, whole, mode="exact", compile_fn=assembling)
 
 
-@pytest.mark.parametrize(("name", "preset"), [(spec.name, p.name) for spec in simulated_rungs() for p in spec.presets])
+@pytest.mark.parametrize(("name", "preset"), [(spec.name, p.name) for spec in PORTABLE for p in spec.presets])
 def test_preset(name: str, preset: str) -> None:
     spec = rung_named(name)
     config = spec.config(preset=preset)
@@ -67,7 +67,7 @@ def test_preset(name: str, preset: str) -> None:
     check(spec, config)
 
 
-LEGAL = [(spec.name, config) for spec in simulated_rungs()
+LEGAL = [(spec.name, config) for spec in PORTABLE
          for config in sampled(spec, True, LARGE_SAMPLES if has_large_tiles(spec) else SAMPLES)]  # fmt: skip
 ILLEGAL = [(spec.name, config) for spec in rungs() if spec.constraints
            for config in sampled(spec, legal=False, count=SAMPLES)]  # fmt: skip

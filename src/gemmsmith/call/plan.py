@@ -15,7 +15,11 @@ from gemmsmith.call.sim_executor import SimExecutor
 from gemmsmith.errors import UsageError
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.spec import Fallback
+from gemmsmith.notebook_html import card, facts
 from gemmsmith.problem import Problem, arithmetic_of
+
+_CHOSEN = {"given": "by the caller", "tuned": "by tuning on this machine", "shipped": "by the shipped tuning table",
+           "model": "by the cost model", "default": "by default, untuned"}  # fmt: skip
 
 
 class PlannedCall(Protocol):
@@ -97,6 +101,12 @@ class Plan:
             if not decision.accepts(self._call.read_workspace(decision.verdict_bytes)):
                 spec = decision.spec
         return spec.arithmetic or arithmetic_of(self.problem.dtype, spec.tensor_cores)
+
+    def _repr_html_(self) -> str:
+        """Its form in a notebook."""
+        rows = (("kernel", self.kernel), ("configuration", str(self.config).replace(",", ", ")), ("chosen", _CHOSEN.get(self.source, "")),
+                ("launches", str(self.launches)), ("workspace", f"{self.workspace_bytes:,} bytes"))  # fmt: skip
+        return card(f"Plan for {self.problem}", [facts(rows)])
 
     def __repr__(self) -> str:
         text = f"<gemmsmith.Plan {self.problem}: {self.kernel} {self.config}".rstrip()

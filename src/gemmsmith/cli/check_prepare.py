@@ -44,7 +44,8 @@ class Asked:
     cache: CacheOptions
     trial: TrialOptions = field(default_factory=TrialOptions)
     cures: float = 0.0  # seconds in which changes of a copy are tried after a failure
-    budget: float = BUDGET_S
+    budget: float = BUDGET_S  # of trials that fit the kernel; 0: none
+    certified: bool = True  # whether a proof is tried after the trials
 
 
 @dataclass(frozen=True)

@@ -51,11 +51,11 @@ def run_check(spec: KernelSpec, config: Config, asked: Asked) -> Report:
     with progress() as bar:
         task = bar.add_task(prepared.spec.name, total=None)
         passed = _plain_trials(runner, prepared, report, asked, started, lambda: bar.advance(task))
-        free = asked.free and not asked.trial.trial
+        free = asked.free and not asked.trial.trial and asked.budget > 0
         if passed and free and prepared.bench.kind == "sim" and prepared.blocks is None:
             passed = _fitted_trials(runner, report, asked, started, lambda: bar.advance(task))
     report.seconds = seconds_used() - started
-    if passed:
+    if passed and asked.certified:
         _after_pass(runner, report)
     report.causes = find_causes(report, runner, asked, run_check)
     return report

@@ -48,8 +48,9 @@ class UserSource:
 
     @staticmethod
     def is_ours(path: Path) -> bool:
-        """Whether a file is part of this package, and no user's."""
-        return path.is_relative_to(Path(str(files("gemmsmith"))))
+        """Whether a file is part of this package, and no user's; exercises are written as users write them."""
+        root = Path(str(files("gemmsmith")))
+        return path.is_relative_to(root) and not path.is_relative_to(root / "learn")
 
     @property
     def texts(self) -> tuple[str, ...]:

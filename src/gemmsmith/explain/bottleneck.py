@@ -17,7 +17,7 @@ import math
 from dataclasses import dataclass
 
 from gemmsmith.explain.occupancy import Occupancy, Waves
-from gemmsmith.explain.profile import CONFLICTS, FFMA, REQUESTS, SECTOR, TENSOR, WARPS, Profile
+from gemmsmith.explain.profile import CONFLICTS, FFMA, GMMA_WAVEFRONTS, REQUESTS, SECTOR, TENSOR, WARPS, Profile
 from gemmsmith.gpus import GPU, SmUnits
 from gemmsmith.problem import ceil_div
 
@@ -34,6 +34,9 @@ class Work:
 
     fma        warp-wide multiply-adds, including those of tensor cores
     tensor     the tensor cores' arithmetic; '' on CUDA cores
+    products   warp-wide multiply-adds that tensor cores execute, and their type, where these are known: padding of
+               tiles counts, and an fp32 product that is split has several
+    wgmma      whether wgmma does them, which mma.sync is slower than on some GPUs
     waits      sequential waits for memory per warp
     together   barriers make the whole block wait, so only other blocks can use the time
     resident   blocks per SM
@@ -55,6 +58,9 @@ class Work:
     resident: int
     imbalance: float
     tensor: str = ""
+    products: float = 0.0
+    product_type: str = ""
+    wgmma: bool = False
 
 
 @dataclass(frozen=True)
@@ -90,12 +96,15 @@ def work_of(profile: Profile, gpu: GPU, held: Occupancy, filled: Waves) -> Work:
     units, blocks = units_of(gpu), profile.geometry.blocks
     warps = max(1.0, profile.value(WARPS))
     problem = profile.problem
+    by_tma = profile.tma("load", "sectors") + profile.tma("store", "sectors")
     sectors = profile.sectors("ld") + profile.sectors("st")
     each = math.sqrt(problem.m * problem.n / max(1, blocks))
     inputs = blocks * 2 * each * problem.k * problem.dtype.itemsize
     outputs = problem.m * problem.n * problem.out_dtype.itemsize
     copies = profile.value(REQUESTS["ldgsts"])
-    if profile.barriers:
+    if profile.tma("load", "requests"):
+        waits, wait_cycles = 0.0, float(units.l2_latency)  # mbarriers wait for k-tiles that were requested ahead
+    elif profile.barriers:
         # Two barriers per k-tile: one until it has arrived, one until its readers are done. A single barrier means that
         # the copy overlaps the previous k-tile's arithmetic; asynchronous copies awaited at once still need two.
         ahead = copies and profile.barriers < 1.5 * max(1.0, profile.loop_trips)
@@ -103,15 +112,16 @@ def work_of(profile: Profile, gpu: GPU, held: Occupancy, filled: Waves) -> Work:
     else:
         waits, wait_cycles = profile.loop_trips / warps, float(units.l1_latency)
     tensor = problem.dtype.name if profile.value(TENSOR) > 0 else ""
+    done = profile.tensor_work
     scalar = dict(profile.machine_mix).get("multiply-add", profile.value(FFMA) / 32)
     return Work(
         fma=problem.flops / 64 if tensor else scalar,
         issued=sum(count for _, count in profile.machine_mix),
         shared_requests=sum(_known(profile.value(REQUESTS[op])) for op in OPS),
-        wavefronts=sum(_known(profile.wavefronts(op)) for op in OPS),
+        wavefronts=sum(_known(profile.wavefronts(op)) for op in OPS) + _known(profile.value(GMMA_WAVEFRONTS)),
         global_requests=profile.requests("ld") + profile.requests("st") - copies,
         lines=sum(lines_of(profile, op) for op in ("ld", "st")),
-        l2_bytes=min(SECTOR * sectors, inputs + outputs),
+        l2_bytes=min(SECTOR * sectors, inputs + outputs) + SECTOR * by_tma,
         dram_bytes=float(problem.compulsory_bytes),
         waits=waits,
         wait_cycles=wait_cycles,
@@ -120,6 +130,9 @@ def work_of(profile: Profile, gpu: GPU, held: Occupancy, filled: Waves) -> Work:
         resident=held.blocks_per_sm,
         imbalance=filled.imbalance,
         tensor=tensor,
+        products=done.multiply_adds / 32 if done is not None and tensor else 0.0,
+        product_type=done.dtype if done is not None and tensor else "",
+        wgmma=done is not None and done.wgmma,
     )
 
 
@@ -146,8 +159,8 @@ def _arithmetic(work: Work, gpu: GPU, units: SmUnits) -> float:
     """Cycles that the multiply-adds of the whole launch take on one SM."""
     if not work.tensor:
         return work.fma * 32 / units.fma_lanes
-    flops = gpu.required_peak(work.tensor) * 1e6 / gpu.boost_mhz / gpu.sms  # of one SM per cycle
-    return work.fma * 64 / (flops * units.mma_share)
+    flops = gpu.required_peak(work.product_type or work.tensor) * 1e6 / gpu.boost_mhz / gpu.sms  # of one SM per cycle
+    return (work.products or work.fma) * 64 / (flops * (1.0 if work.wgmma else units.mma_share))
 
 
 def estimate(work: Work, gpu: GPU, flops: int) -> Estimate:

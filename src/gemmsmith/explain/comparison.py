@@ -9,16 +9,18 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import Any
 
 from gemmsmith.compile.sass import Sass
 from gemmsmith.errors import UsageError
 from gemmsmith.explain.bottleneck import ISSUE, LATENCY, LSU, Work, conflicts_of, estimate
 from gemmsmith.explain.comparison_rows import Row, measured_rows, origin_of, rows_of
-from gemmsmith.explain.diagnosis import MODEL, Diagnosis, diagnose
+from gemmsmith.explain.diagnosis import IN_SHORT, MODEL, Diagnosis, diagnose
 from gemmsmith.explain.findings import Case
 from gemmsmith.explain.profile import Profile, plain
 from gemmsmith.gpus import GPU
+from gemmsmith.notebook_html import card, folded, listing, paragraph, table
 
 _MOST_SENTENCES = 6
 _SAME = 0.02  # relative differences up to 2 % count as equal
@@ -33,6 +35,18 @@ class Comparison:
     gpu: GPU
     sentences: tuple[str, ...]
     rows: tuple[Row, ...]
+
+    def _repr_html_(self) -> str:
+        """Its form in a notebook."""
+        names = [each.case.profile.kernel for each in (self.left, self.right)]
+        heads = ("", *(f"{letter} {name}" for letter, name in zip("XY", names, strict=True)))
+        sections = [
+            folded(name, table(heads, [(row.name, row.shown(row.left), row.shown(row.right)) for row in rows]))
+            for name, rows in groupby(self.rows, key=lambda row: row.section)
+        ]
+        problem = self.left.case.profile.problem
+        title = f"{' and '.join(names)} on {self.gpu.name}" + (f", {problem}" if problem.flops else "")
+        return card(title, [listing(self.sentences), *sections, paragraph(IN_SHORT, small=True)])
 
 
 def compare(
@@ -127,7 +141,7 @@ def _coalescing(slow: Case, fast: Case, a: str, b: str) -> Difference | None:
 
 
 def _global(slow: Case, fast: Case, a: str, b: str) -> Difference | None:
-    one, other = slow.profile.requests("ld"), fast.profile.requests("ld")
+    one, other = (case.profile.requests("ld") + case.profile.tma("load", "requests") for case in (slow, fast))
     if not _differ(one, other):
         return None
     better = replace(slow.work, global_requests=fast.work.global_requests, lines=fast.work.lines,

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from gemmsmith.compile.sass import Sass
 from gemmsmith.errors import UsageError
 from gemmsmith.explain.bottleneck import DRAM, FMA, ISSUE, L2, LATENCY, LSU, conflicts_of, estimate, units_of, work_of
 from gemmsmith.explain.findings import RULES, Case, Finding, fma_per_request
-from gemmsmith.explain.occupancy import occupancy, waves
+from gemmsmith.explain.occupancy import Waves, occupancy, waves
 from gemmsmith.explain.profile import REQUESTS, Profile, plain
 from gemmsmith.explain.roofline import Roofline, roofline
 from gemmsmith.gpus import GPU, rate_unit
+from gemmsmith.notebook_html import card, folded, listing, paragraph
+from gemmsmith.problem import ceil_div
 
 MODEL = (
     "Predicted, not measured. Counts are simulated. Time is estimated from the cycles that each resource of an SM "
@@ -21,6 +23,8 @@ MODEL = (
     "real kernel may be slower or faster."
 )
 
+IN_SHORT = "Times are predicted, not measured; counts are simulated."
+_WORTH = 1.005  # smaller gains are rounding
 _NAMES = {
     FMA: "the FMA pipe", ISSUE: "instruction issue", LSU: "the load/store pipe", L2: "L2", DRAM: "DRAM",
     LATENCY: "waiting for memory between barriers",
@@ -41,6 +45,13 @@ class Diagnosis:
         """The resource with the most cycles."""
         return self.case.estimate.bound
 
+    def _repr_html_(self) -> str:
+        """Its form in a notebook."""
+        advice = [f"{each.kind}: {each.sentence} {each.fix}" for each in self.findings if each.gain > _WORTH]
+        parts = [listing(self.sentences), folded("what to do, by estimated gain", listing(advice)),
+                 paragraph(IN_SHORT, small=True)]  # fmt: skip
+        return card(f"{self.case.profile.kernel} on {self.case.gpu.name}", parts)
+
 
 def diagnose(profile: Profile, sass: Sass, gpu: GPU) -> Diagnosis:
     """Explain a simulated profile on ``gpu``."""
@@ -60,9 +71,16 @@ def case_of(profile: Profile, gpu: GPU) -> Case:
         raise UsageError(f"{profile.kernel} cannot be launched on {gpu.name}: {held.why}", "use a smaller block")
     if not profile.problem.flops:
         raise UsageError(f"{profile.problem} has no arithmetic to explain", "give M, N and K of at least 1")
-    filled = waves(gpu, geometry.blocks, held.blocks_per_sm)
+    filled = _shared_out(waves(gpu, geometry.blocks, held.blocks_per_sm), profile.pieces)
     work = work_of(profile, gpu, held, filled)
     return Case(profile, gpu, held, filled, work, estimate(work, gpu, profile.problem.flops))
+
+
+def _shared_out(filled: Waves, pieces: int) -> Waves:
+    """Blocks of a persistent kernel get whole pieces of work: some may get one more than others."""
+    if not pieces or not filled.grid:
+        return filled
+    return replace(filled, imbalance=filled.imbalance * ceil_div(pieces, filled.grid) * filled.grid / pieces)
 
 
 def _sentences(case: Case, roof: Roofline) -> tuple[str, ...]:
@@ -105,12 +123,23 @@ def _speed(case: Case) -> str:
 def _global(case: Case) -> str:
     profile = case.profile
     requests, sectors = profile.requests("ld"), profile.sectors("ld")
+    if profile.tma("load", "requests"):
+        return _by_tma(case)
     if not requests:
         return "The kernel loads nothing from global memory."
     used = profile.bytes_per_sector[0]
     return (f"Global loads touch {sectors / requests:.1f} sectors per request and use {used:.1f} of the 32 bytes in "
             f"each. Each request feeds {fma_per_request(case):.3g} warp-wide multiply-adds."
     )  # fmt: skip
+
+
+def _by_tma(case: Case) -> str:
+    profile = case.profile
+    loads, sectors, multicast = profile.tma("load", "requests"), profile.tma("load", "sectors"), profile.multicast
+    wide = f", and multicast writes each byte to {multicast:.3g} blocks" if multicast > 1 else ""
+    each = profile.tma("load", "bytes") / loads
+    return (f"TMA loads {loads:,.0f} boxes of {each:,.0f} bytes: {sectors:,.0f} sectors of L2{wide}. Each "
+            f"box feeds {case.work.fma / loads:.3g} warp-wide multiply-adds.")  # fmt: skip
 
 
 def _shared(case: Case) -> str:

@@ -140,6 +140,8 @@ def fma_per_request(at: Case) -> float:
 def _no_reuse(at: Case, _: Sass) -> Finding | None:
     work = at.work
     per_load = fma_per_request(at)
+    if at.profile.tma("load", "requests"):
+        return None
     if work.shared_requests or per_load >= 4:
         return None
     better = replace(
@@ -301,7 +303,7 @@ def _spills(at: Case, sass: Sass) -> Finding | None:
 
 def _divergence(at: Case, _: Sass) -> Finding | None:
     lanes = at.profile.active_lanes
-    if math.isnan(lanes) or lanes > 30.5:
+    if math.isnan(lanes) or lanes > 30.5 or at.profile.tma("load", "requests"):  # one thread requests for all
         return None
     work = at.work
     return _finding(
@@ -319,9 +321,10 @@ def _at_the_peak(at: Case, _: Sass) -> Finding | None:
     name, sentence = "near the fp32 peak", f"The FMA pipe is busy {share:.0%} of the time."
     fix = "Only other arithmetic is faster: tensor cores in TF32 or 16 bits."
     if kind:
-        reached = units_of(at.gpu).mma_share
-        name = "busy tensor cores"
-        sentence = f"mma.sync is busy {share:.0%} of the time; it can reach {reached:.0%} of the {kind} peak."
+        kind = at.work.product_type or kind
+        reached = 1.0 if at.work.wgmma else units_of(at.gpu).mma_share
+        name, called = "busy tensor cores", "wgmma" if at.work.wgmma else "mma.sync"
+        sentence = f"{called} is busy {share:.0%} of the time; it can reach {reached:.0%} of the {kind} peak."
         fix = "Only a narrower type is faster." if reached == 1 else "wgmma reaches the rest of the peak."
     return _finding(at, name, FMA, sentence, fix, at.work, fma_share_of_time=share)
 

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
 from gemmsmith.compile.compiled import Resources
 from gemmsmith.explain.access_pattern import AccessPattern
 from gemmsmith.explain.crosscheck import Check
+from gemmsmith.explain.hopper_counts import TMA_SHARED, TensorWork
 from gemmsmith.explain.metrics import METRICS
 from gemmsmith.kernel.geometry import Geometry
+from gemmsmith.notebook_html import card, facts, folded, paragraph, table
 from gemmsmith.problem import Problem
 
 SECTOR = 32
+PTX, MACHINE = "PTX", "machine code"
 GLOBAL = "l1tex__t_{what}_pipe_lsu_mem_global_op_{op}.sum"
 WAVEFRONTS = "smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_{op}.sum"
 # Shared-memory requests and bank conflicts by operation; Nsight Compute's names follow no single pattern.
@@ -30,6 +34,9 @@ CONFLICTS = {
     "st": "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_st.sum",
     "ldgsts": "smsp__sass_l1tex_data_bank_conflicts_pipe_lsu_mem_shared_op_ldgsts.sum",
 }
+GMMA_WAVEFRONTS = "sm__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_gmma.sum"
+# The simulator's steps between asynchronous copies and the waits for them, summed over requests. The name is ours.
+FLIGHT = "copy_flight_steps"
 TENSOR = "sm__inst_executed_pipe_tensor.sum"
 FFMA = "smsp__sass_thread_inst_executed_op_ffma_pred_on.sum"
 WARPS = "smsp__warps_launched.sum"
@@ -73,6 +80,31 @@ class Line:
 
 
 @dataclass(frozen=True)
+class InstructionRow:
+    """One machine instruction: where it is, what it did, and what its control bits say.
+
+    ``executed`` counts warps, ``threads`` the lanes whose guard held. ``pipe`` is the unit that executes it.
+    """
+
+    offset: int
+    text: str
+    file: str
+    line: int
+    executed: int
+    threads: int
+    metrics: tuple[tuple[str, int], ...]
+    pipe: str
+    stall: int
+    waits: tuple[int, ...]
+    sets: tuple[int, ...]
+
+    @property
+    def opcode(self) -> str:
+        words = self.text.split()
+        return words[1 if words[0].startswith("@") else 0].partition(".")[0]
+
+
+@dataclass(frozen=True)
 class LineSum:
     """A metric summed over lines, and the launch's own counter; different names mean different quantities."""
 
@@ -109,6 +141,11 @@ class Profile:
     missing         names outside METRICS that the profiler did not report
     line_sums       measured lines summed, next to the launch's own counters
     patterns        simulated accesses with bank conflicts or unused bytes of sectors, the costliest first
+    level           what was executed and counted: PTX or MACHINE; ``mix`` and ``machine_mix`` are then the same
+    level_reason    why the PTX was executed although machine code was asked for
+    instructions    of MACHINE: every machine instruction with its counts
+    tensor_work     what tensor cores multiplied; None if nothing, or on a GPU
+    pieces          of work that the blocks of a persistent kernel share; 0 if it is none
     """
 
     kernel: str
@@ -133,6 +170,33 @@ class Profile:
     missing: tuple[str, ...] = ()
     line_sums: tuple[LineSum, ...] = ()
     patterns: tuple[AccessPattern, ...] = ()
+    level: str = PTX
+    level_reason: str = ""
+    instructions: tuple[InstructionRow, ...] = ()
+    tensor_work: TensorWork | None = None
+    pieces: int = 0
+
+    def _repr_html_(self) -> str:
+        """Its form in a notebook."""
+        used, geometry = self.resources, self.geometry
+        grid, block = ("×".join(map(str, each)) for each in (geometry.grid, geometry.block))
+        sampled = f"Counted from {self.sampled_blocks} simulated blocks, and scaled up." if self.sampled_blocks else ""
+        waves = [(name, self.wavefronts(op), self.value(CONFLICTS[op])) for name, op in _SHARED.items()]
+        parts = [
+            paragraph(f"{self.origin} on {self.device}" + (f", {self.problem}" if self.problem.flops else "")),
+            facts((("launch", f"grid {grid}, block {block}"),
+                   ("resources", f"{used.registers} registers, {used.static_smem + geometry.smem:,} B of shared "
+                                 f"memory, {used.spill_loads + used.spill_stores} B spilled"))),
+            table(("global memory", "requests", "sectors", "bytes used of 32"),
+                  [(name, _shown(self.requests(op)), _shown(self.sectors(op)), _shown(share, ".1f"))
+                   for name, op, share in zip(("loads", "stores"), ("ld", "st"), self.bytes_per_sector, strict=True)]),
+            table(("shared memory", "wavefronts", "bank conflicts"),
+                  [(name, _shown(count), _shown(conflicts)) for name, count, conflicts in waves if count > 0]),
+            folded("all counters", table((), [(m.title, _shown(self.value(m.name), ",.6g"), m.unit) for m in METRICS
+                                              if self.value(m.name) > 0])),
+            paragraph(sampled, small=True),
+        ]  # fmt: skip
+        return card(f"{self.kernel} {self.config.replace(',', ', ')}".rstrip(), parts)
 
     def value(self, name: str) -> float:
         """A metric's value; NaN if absent."""
@@ -144,6 +208,16 @@ class Profile:
 
     def sectors(self, op: str) -> float:
         return self.value(GLOBAL.format(what="sectors", op=op))
+
+    def tma(self, op: str, what: str) -> float:
+        """'requests', 'sectors' of global memory or 'bytes' of TMA's 'load' or 'store'; 0 if there are none."""
+        return _or_zero(self.value(f"tma_{op}_{what}"))
+
+    @property
+    def multicast(self) -> float:
+        """Bytes that TMA's loads write to shared memory for each byte fetched from L2; 1 without multicast."""
+        fetched = self.tma("load", "bytes")
+        return self.value(TMA_SHARED) / fetched if fetched else 1.0
 
     def wavefronts(self, op: str) -> float:
         """Shared-memory wavefronts of 'ld', 'st' or 'ldgsts'."""
@@ -179,11 +253,12 @@ class Profile:
             "shared load": 128 * (self.wavefronts("ld") + _or_zero(self.wavefronts("ldsm"))),
             "shared store": 128 * self.wavefronts("st"),
             "asynchronous copy": 128 * self.wavefronts("ldgsts"),
+            "TMA load": SECTOR * self.tma("load", "sectors"), "TMA store": SECTOR * self.tma("store", "sectors"),
         }  # fmt: skip
         return tuple(
             Traffic(space, self.value(name), moved.get(space, self.value(name)))
             for space, name in REQUESTED.items()
-            if not math.isnan(self.value(name))
+            if not math.isnan(self.value(name)) and (self.value(name) or not space.startswith("TMA"))
         )
 
     @property
@@ -198,6 +273,13 @@ class Profile:
         return math.nan if any(map(math.isnan, values)) else max(values, default=0.0)
 
 
+_SHARED = {"loads": "ld", "stores": "st", "cp.async": "ldgsts"}
+
+
+def _shown(value: float, form: str = ",.0f") -> str:
+    return "–" if math.isnan(value) else f"{value:{form}}"
+
+
 def _or_zero(value: float) -> float:
     return 0.0 if math.isnan(value) else value
 
@@ -206,7 +288,7 @@ def _or_zero(value: float) -> float:
 REQUESTED = {
     "global load": "requested_load_bytes", "global store": "requested_store_bytes", "shared load": "shared_load_bytes",
     "shared store": "shared_store_bytes", "asynchronous copy": "copied_bytes", "local load": "local_load_bytes",
-    "local store": "local_store_bytes",
+    "local store": "local_store_bytes", "TMA load": TMA_SHARED, "TMA store": "tma_store_bytes",
 }  # fmt: skip
 
 
@@ -215,6 +297,7 @@ def to_json(profile: Profile) -> dict[str, Any]:
     problem, loads, stores = profile.problem, *profile.bytes_per_sector
     return {
         "kernel": profile.kernel, "config": profile.config, "origin": profile.origin, "device": profile.device,
+        "level": profile.level, "level_reason": profile.level_reason,
         "arch": profile.arch, "problem": {"m": problem.m, "n": problem.n, "k": problem.k, "dtype": problem.dtype.name},
         "grid": list(profile.geometry.grid), "block": list(profile.geometry.block),
         "registers": profile.resources.registers,
@@ -234,7 +317,17 @@ def to_json(profile: Profile) -> dict[str, Any]:
         "lines": [{"file": line.file, "line": line.number, "text": line.text, "executed": line.executed,
                    **dict(line.metrics), **_sampled(line), **_called(line)} for line in profile.lines],
         "line_sums": [dataclasses.asdict(made) | {"equal": made.equal} for made in profile.line_sums],
+        "opcodes": opcodes(profile),
+        "instructions": [dataclasses.asdict(row) | {"metrics": dict(row.metrics)} for row in profile.instructions],
     }  # fmt: skip
+
+
+def opcodes(profile: Profile) -> dict[str, int]:
+    """Executed machine instructions by opcode, most often first; empty where PTX was executed."""
+    found: Counter[str] = Counter()
+    for row in profile.instructions:
+        found[row.opcode] += row.executed
+    return {name: count for name, count in found.most_common() if count}
 
 
 def _called(line: Line) -> dict[str, Any]:

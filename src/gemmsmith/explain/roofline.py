@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from gemmsmith.explain.profile import SECTOR, TENSOR, Profile
 from gemmsmith.gpus import GPU
 
+OPS = (("ld", "load"), ("st", "store"))
+
 
 @dataclass(frozen=True)
 class Roofline:
@@ -42,7 +44,7 @@ class Roofline:
 def roofline(profile: Profile, gpu: GPU) -> Roofline:
     """The position of ``profile``'s problem and traffic on ``gpu``."""
     problem = profile.problem
-    upper = SECTOR * (profile.sectors("ld") + profile.sectors("st"))
+    upper = SECTOR * sum(profile.sectors(op) + profile.tma(word, "sectors") for op, word in OPS)
     intensity = _per_byte(problem.flops, problem.compulsory_bytes)
     peak = gpu.required_peak(problem.dtype.name if profile.value(TENSOR) > 0 else "fp32")
     ridge = peak * 1e3 / gpu.dram_gbs

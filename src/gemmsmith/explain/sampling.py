@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
@@ -26,6 +26,8 @@ from gemmsmith.problem import Problem
 from gemmsmith.run.memory import upload
 from gemmsmith.sim.counters import Counters, Counts
 from gemmsmith.sim.device import LoadedPtx, SimDevice
+from gemmsmith.sim.sass.device import MachineDevice
+from gemmsmith.sim.wave import by_cluster
 
 GROUPS = 4
 _STUDENT_T = {2: 12.706, 3: 4.303, 4: 3.182}  # 95 %, two-sided, by number of groups
@@ -36,28 +38,37 @@ _SHORT = 256
 # For many kernels at once: one block of each kind, and K extrapolated from runs of 64 and 128. Exact if all blocks of a
 # kind and all k-steps do the same work.
 QUICK_SAMPLE, QUICK_DEPTH = 1, 64
+_SHARED_DEPTH = 256  # for kernels that divide work among blocks by the k-tile
 _PERIOD = 64  # K is shortened by multiples of this, so that k-tiles and alignment stay the same
 
 
 @dataclass(frozen=True)
 class Counted:
-    """A launch's counters. ``blocks`` is how many were simulated (0: all); ``errors`` are relative, per metric."""
+    """A launch's counters. ``blocks`` is how many were simulated (0: all); ``errors`` are relative, per metric.
+
+    ``pieces`` of work are shared out among the blocks of a persistent kernel; 0 if it is none.
+    """
 
     counters: Counters
     blocks: int = 0
     errors: tuple[tuple[str, float], ...] = ()
     depth: int = 0
+    pieces: int = 0
 
 
 class Bench:
     """A kernel loaded once, so that the counts of several launches can be added per instruction."""
 
-    def __init__(self, spec: KernelSpec, config: Config, problem: Problem, compiled: CompiledKernel) -> None:
+    def __init__(
+        self, spec: KernelSpec, config: Config, problem: Problem, compiled: CompiledKernel, machine: bool = False
+    ) -> None:
         self.spec, self.config, self.problem = spec, config, problem
-        self.geometry = spec.geometry(problem, config)
-        self.device = SimDevice(compiled.arch, count=True)
+        # The rungs for Hopper branch on extents, and on data only where numbers are extraordinary.
+        dry = spec.is_rung and spec.arch_specific > 0 and problem.k >= _PERIOD and not machine
+        self.device = (MachineDevice if machine else SimDevice)(compiled.arch, count=True, moves_data=not dry)
         check_simulated(self.device, spec, problem)
         self.loaded: LoadedPtx = self.device.load(compiled)
+        self.geometry = launched(self.device, spec, config, problem, self.loaded)
 
     def count(self, blocks: Sequence[int] | None = None, problem: Problem | None = None) -> Counters:
         """Run all blocks, or those in ``blocks``, of the given problem or of one with the same geometry."""
@@ -73,7 +84,7 @@ class Bench:
         places = Addresses(*addresses)
         plan = plan_launches(self.spec, self.config, shape, places, specialized=True)
         addresses.append(self.device.allocate(plan.workspace_bytes))
-        for each in plan.prologue:
+        for each in plan.prologue if self.device.moves_data else ():
             step = bind_launch(self.device, each, places, addresses[-1])
             self.device.launch(step.loaded, step.launch)
         if (other := plan.decision) is not None and not other.accepts(
@@ -91,6 +102,15 @@ class Bench:
         return self.device.counters
 
 
+def launched(device: SimDevice, spec: KernelSpec, config: Config, problem: Problem, loaded: LoadedPtx) -> Geometry:
+    """The grid as it is launched: of a persistent kernel, no more blocks than run at the same time."""
+    geometry = spec.geometry(problem, config)
+    if not spec.persistent:
+        return geometry
+    most = min(geometry.grid[0], device.blocks_at_once(loaded, geometry))
+    return replace(geometry, grid=(most, *geometry.grid[1:]))
+
+
 def affordable(geometry: Geometry, problem: Problem) -> tuple[int, int]:
     """(sample, depth) for ``count_launch`` that stay near BUDGET multiply-adds; (0, 0) if the whole launch does."""
     total = problem.m * problem.n * problem.k
@@ -101,20 +121,33 @@ def affordable(geometry: Geometry, problem: Problem) -> tuple[int, int]:
 
 
 def count_launch(
-    spec: KernelSpec, config: Config, problem: Problem, compiled: CompiledKernel, sample: int = 0, depth: int = 0
-) -> Counted:
+    spec: KernelSpec, config: Config, problem: Problem, compiled: CompiledKernel, sample: int = 0, depth: int = 0,
+    machine: bool = False,
+) -> Counted:  # fmt: skip
+    """As ``_counted_launch``, with the pieces of work of a persistent kernel."""
+    found = _counted_launch(spec, config, problem, compiled, sample, depth, machine)
+    return replace(found, pieces=spec.geometry(problem, config).blocks) if spec.persistent else found
+
+
+def _counted_launch(
+    spec: KernelSpec, config: Config, problem: Problem, compiled: CompiledKernel, sample: int, depth: int,
+    machine: bool,
+) -> Counted:  # fmt: skip
     """Count a launch: all of it, a ``sample`` of its blocks, or (``depth`` > 0) blocks with a shortened K.
 
     With ``depth`` the blocks run for two short K, and each instruction's count is extrapolated linearly, which is exact
-    for loops over K. ``depth`` is ignored if K is short or if the kernel has no K argument.
+    for loops over K. ``depth`` is ignored if K is short or if the kernel has no K argument. ``machine``: execute the
+    machine code, not the PTX.
     """
-    bench = Bench(spec, config, problem, compiled)
+    bench = Bench(spec, config, problem, compiled, machine)
+    if depth and waits_for_blocks(spec, config, problem):  # how work is shared out converges with the number of k-tiles
+        depth = max(depth, _SHARED_DEPTH)
     steps = depth // _PERIOD
     short, longer = (problem.k % _PERIOD + times * steps * _PERIOD for times in (1, 2))
     if not steps or problem.k <= longer or not spec.signature.has("K"):
         return _count(bench, problem, sample)
     shapes = [problem.with_(k=k) for k in (short, longer)]
-    if any(spec.geometry(shape, config) != bench.geometry for shape in shapes):
+    if any(launched(bench.device, spec, config, shape, bench.loaded) != bench.geometry for shape in shapes):
         return _count(bench, problem, sample)
     low, high = (_count(bench, shape, sample) for shape in shapes)
     beyond = (problem.k - longer) / (longer - short)
@@ -123,10 +156,10 @@ def count_launch(
 
 
 def _count(bench: Bench, problem: Problem, sample: int) -> Counted:
-    if not 0 < sample < bench.geometry.blocks:
+    if not 0 < sample < bench.geometry.blocks or waits_for_blocks(bench.spec, bench.config, problem):
         return Counted(bench.count(None, problem))
     parts = min(GROUPS, sample)
-    chosen, whole = draw(strata(bench.spec, bench.config, problem), sample, parts)
+    chosen, whole = draw(pieces(bench.spec, bench.config, problem, bench.geometry), sample, parts)
     weighted: list[tuple[Counters, float]] = []
     if whole:
         weighted.append((bench.count(whole, problem), 1.0))
@@ -136,7 +169,7 @@ def _count(bench: Bench, problem: Problem, sample: int) -> Counted:
         weighted += [(count, size / len(blocks)) for count in counts]
         spread_counts.append(([simulated(count) for count in counts], size, len(blocks)))
     total = combine(weighted)
-    simulated_blocks = len(whole) + sum(len(blocks) for _, blocks in chosen)
+    simulated_blocks = math.prod(bench.geometry.cluster) * (len(whole) + sum(len(blocks) for _, blocks in chosen))
     return Counted(total, simulated_blocks, _errors(simulated(total), spread_counts))
 
 
@@ -157,6 +190,32 @@ def combine(parts: Sequence[tuple[Counters, float]]) -> Counters:
             if position not in result.examples or example[0] > result.examples[position][0]:
                 result.examples[position] = example
     return result
+
+
+def waits_for_blocks(spec: KernelSpec, config: Config, problem: Problem) -> bool:
+    """Whether blocks share flags with blocks outside their cluster, so that none can be left out."""
+    return spec.workspace is not None and spec.workspace(problem, config).zeroed > 0
+
+
+def pieces(spec: KernelSpec, config: Config, problem: Problem, geometry: Geometry) -> list[list[int]]:
+    """What is sampled, by kind: blocks, or clusters by the number of their first block.
+
+    Blocks of a persistent kernel are of two kinds: those that get one tile more than the others come first.
+    """
+    together = math.prod(geometry.cluster)
+    if spec.persistent:
+        tiles, workers = (g.blocks // together for g in (spec.geometry(problem, config), geometry))
+        first, last = np.split(np.arange(workers) * together, [tiles % workers])
+        return [kind.tolist() for kind in (first, last) if kind.size]
+    kinds = strata(spec, config, problem)
+    if together == 1:
+        return kinds
+    kind_of = np.zeros(geometry.blocks, np.int64)
+    for number, blocks in enumerate(kinds):
+        kind_of[blocks] = number
+    clusters = by_cluster(np.arange(geometry.blocks), geometry.grid, geometry.cluster).reshape(-1, together)
+    _, of = np.unique(kind_of[clusters], axis=0, return_inverse=True)
+    return [clusters[of.reshape(-1) == number, 0].tolist() for number in range(int(of.max()) + 1)]
 
 
 def strata(spec: KernelSpec, config: Config, problem: Problem) -> list[list[int]]:

@@ -15,6 +15,7 @@ SPEC = fp32_wgmma.rung(
     summary="bf16x6 by wgmma: fp32 split into three bf16 numbers once, in a launch before the product",
     teaches="as accurate as fp32 at twice its speed: a pass over the operands costs little beside the product",
     presets=(preset("128x128-2x1"), preset("128x192-2x1", BN=192, STAGES=5, COMPENSATED=0)),
+    small={"BM": 64, "BN": 64, "STAGES": 3, "CONSUMERS": 1, "GROUP": 2},
     arithmetic="bf16x6",
     prologue=split_bf16_prologue,
 )

@@ -16,6 +16,7 @@ SPEC = fp32_wgmma.rung(
     summary="fp16x3 by wgmma: fp32 as two fp16 numbers scaled by row and column, where the data allow it",
     teaches="half the products for data that pass a check, decided on the GPU without asking the host",
     presets=(preset("128x192-2x1"), preset("128x128-2x1", BN=128, STAGES=6, COMPENSATED=1)),
+    small={"BM": 64, "BN": 64, "STAGES": 3, "CONSUMERS": 1, "GROUP": 2},
     arithmetic="fp16x3",
     prologue=split_fp16_prologue(fp32_wgmma_bf16x6.SPEC, clusters=True),
 )

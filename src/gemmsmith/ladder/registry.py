@@ -44,7 +44,7 @@ def rungs_for(arch: int) -> tuple[KernelSpec, ...]:
 
 def simulated_alternative(problem: Problem) -> str:
     """The name of the highest rung that the simulator runs, and any GPU, for ``problem``; empty if there is none."""
-    return next((spec.name for spec in reversed(simulated_rungs()) if spec.takes(problem)), "")
+    return next((s.name for s in reversed(simulated_rungs()) if not s.arch_specific and s.takes(problem)), "")
 
 
 def rung_named(name: str) -> KernelSpec:

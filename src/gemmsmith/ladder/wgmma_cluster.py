@@ -22,6 +22,7 @@ SPEC = hopper.rung(
         preset("128x256-2x1"),
         preset("256x192-1x2", BM=256, BN=192, STAGES=3, CLUSTER_M=1, CLUSTER_N=2),
     ),
+    small={"BM": 64, "BN": 64, "STAGES": 2, "CONSUMERS": 1, "GROUP": 2},
     # If some tiles may have TAIL_BN columns, as many blocks as if all had.
     grid=hopper.cluster_grid("(TAIL_BN if TAIL_BN else BN)"),
     cluster=hopper.CLUSTER_BLOCKS,

@@ -17,6 +17,7 @@ SPEC = hopper.rung(
         *hopper_store.STORE,
     ),
     presets=(preset("128x256"),),
+    small={"BM": 64, "BN": 64, "STAGES": 2, "CONSUMERS": 1, "GROUP": 2},
     smem=f"{hopper.K_TILES}+{hopper_store.STAGED}",
     constraints=(hopper.ROWS_PER_CONSUMER, hopper.WITH_SETMAXNREG, hopper_store.BOXES_DIVIDE),
     tensor_maps=hopper_store.maps_with_c,

@@ -12,6 +12,7 @@ SPEC = hopper.rung(
     teaches="warp specialization: producer and consumers meet at barriers only; registers go where they are needed",
     parameters=(*hopper.block_tile(128, 256), hopper.stages(4), hopper.consumers(2)),
     presets=(preset("128x256"),),
+    small={"BM": 64, "BN": 64, "STAGES": 2, "CONSUMERS": 1},
     constraints=(hopper.ROWS_PER_CONSUMER, hopper.WITH_SETMAXNREG),
     tensor_maps=operand_maps,
 )

@@ -95,6 +95,7 @@ SPEC = hopper.rung(
         preset("unaligned", BN=16, STAGES=5, SPLIT=2, SWAP=1, DEPTH=2, UNALIGNED_OPERANDS=1),
         preset("small", BN=64, STAGES=2, SPLIT=1, UNALIGNED_OPERANDS=2),
     ),
+    small={"STAGES": 2, "SPLIT": 2},
     grid="ceil((N if SWAP else M)/BM)*ceil((M if SWAP else N)/BN)*SPLIT*CLUSTERS",
     cluster="SPLIT",
     smem=f"STAGES*({_TALL_BYTES}+128*DEPTH*{_OTHER_ROWS}+16)+4*BM*(BN+4)+8",

@@ -13,6 +13,7 @@ SPEC = hopper.rung(
     teaches="Hopper: one thread asks for a k-tile, 128 multiply it, and none computes addresses",
     parameters=(*hopper.block_tile(128, 256), hopper.stages(4)),
     presets=(preset("128x256"),),
+    small={"BM": 64, "BN": 64, "STAGES": 2},
     threads="128*(BM/64)",  # a warpgroup for each 64 rows
     constraints=(
         Requires(

@@ -92,6 +92,5 @@ SPLIT_BF16 = KernelSpec(
     entry="split_bf16",
     dtypes=(FP32,),
     min_arch=90,
-    simulated=False,
     extra_defines=(("THREADS", str(_THREADS)), ("AT_ONCE", str(_AT_ONCE))),
 )

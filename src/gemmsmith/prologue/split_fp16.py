@@ -179,6 +179,5 @@ SPLIT_FP16_CLUSTER = replace(
     summary="the same with blocks of a cluster sharing lines, so that each holds its part of them in registers",
     geometry=lambda problem, _config: _geometry(*_operands(problem, Addresses(0, 0, 0), CLUSTER)),
     min_arch=90,
-    simulated=False,
     extra_defines=_defines(CLUSTER),
 )

@@ -66,6 +66,7 @@ class ProxyFences:
         # What an instruction in flight reads, by the number of the instructions that do.
         self._read: dict[int, tuple[Operation[Any], int, Array]] = {}
         self._reading = np.zeros(self._unfenced.size, np.int32)
+        self.written: list[Callable[[Array, int], None]] = []  # who else wants to know of writes by threads
         if self.active and machine.shadow is not None:
             machine.shadow.on_write = self.wrote
 
@@ -86,6 +87,8 @@ class ProxyFences:
         if not self.active or lanes.size == 0:
             return
         width = operation.access.width
+        for told in self.written:
+            told(index, width)
         units = self._units(index, width)
         if self._reading[units].any():
             self._overwrote(operation, lanes, index, width)

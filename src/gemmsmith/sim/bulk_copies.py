@@ -12,8 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from gemmsmith.sim.async_hazards import INIT_FENCE, ProxyFences, side
+from gemmsmith.sim.async_hazards import INIT_FENCE, WAIT_READ, ProxyFences, side
 from gemmsmith.sim.clocks import Clock, ordered
+from gemmsmith.sim.copy_waits import REMEDY as WAIT_PHASE
+from gemmsmith.sim.copy_waits import CopyWaits
 from gemmsmith.sim.execution import Execution
 from gemmsmith.sim.hazards import Hazard, HazardKind
 from gemmsmith.sim.mbarriers import BYTES, MBarriers
@@ -40,6 +42,7 @@ class Store:
     write: Callable[[Array], None]
     data: Array | None = None
     done: bool = False
+    waited: bool = False  # at least for its source to be read
 
     def fetch(self) -> Array:
         if self.data is None:
@@ -72,6 +75,7 @@ class BulkCopies:
         self.machine = machine
         self.committed = np.zeros(machine.wave.lanes, np.int64)
         self.stores: list[Store] = []
+        self.flying: list[Load] = []  # into shared memory
         self._landings: list[tuple[Load, Landing]] = []
         machine.at_end.append(self._end)
 
@@ -79,10 +83,11 @@ class BulkCopies:
 
     def load(self, copy: Load) -> None:
         landing, released = self._issued(copy)
-        if self.machine.late_copies:
-            self.machine.postponed.append(lambda: self._land(copy, landing, released))
-        else:
+        if self.machine.at_once():
             self._land(copy, landing, released)
+        else:
+            self.flying.append(copy)
+            self.machine.postponed.append(lambda: self._land(copy, landing, released))
 
     def _issued(self, copy: Load) -> tuple[Landing | None, Clock | None]:
         """Tell the race detector: the copy is a write of its threads that others see through the mbarrier."""
@@ -92,8 +97,12 @@ class BulkCopies:
         lanes = np.unique(copy.lanes)
         counted = replace(copy.operation, access=_BARRIER, pointers=())  # not the address of what it writes
         fences = machine.unit(ProxyFences)
+        # cuda::memcpy_async with a cuda::barrier is documented to need no fence: that is between the library's parts.
+        own = "memcpy_async" not in copy.operation.instruction.library
         for place in np.unique(copy.barriers):
-            fences.look(copy.operation, int(lanes[0]), np.array([place]), BYTES, INIT_FENCE)
+            if own:
+                fences.look(copy.operation, int(lanes[0]), np.array([place]), BYTES, INIT_FENCE)
+            machine.unit(MBarriers).check_visible(copy.operation, lanes[:1], np.array([place]))
             shadow.atomic(counted, lanes[:1], np.array([place]))
         shadow.copy_issued(copy.operation, copy.lanes, copy.targets)
         landing = shadow.landing()
@@ -107,21 +116,36 @@ class BulkCopies:
         return landing, clock
 
     def _land(self, copy: Load, landing: Landing | None, released: Clock | None) -> None:
-        copy.write(copy.read())
+        self.flying = [other for other in self.flying if other is not copy]
+        if self.machine.moves_data:
+            copy.write(copy.read())
         if self.machine.shadow is not None:
             self.machine.shadow.copy_waited(copy.lanes, copy.targets, copy.width, landing)
+            phases = self.machine.unit(MBarriers).phases(copy.barriers)
+            self.machine.unit(CopyWaits).landed(copy.operation, copy.lanes, copy.targets, phases)
         self.machine.unit(MBarriers).landed(copy.barriers, np.full(copy.barriers.size, copy.nbytes), released)
+
+    def flying_to(self, index: int) -> str:
+        """The copy in flight that is to write a position, in words; '' if there is none."""
+        for copy in self.flying:
+            if ((copy.targets <= index) & (index < copy.targets + copy.width)).any():
+                i = copy.operation.instruction
+                return (f"the {copy.operation.traits.verb} at {i.where} by thread "
+                        f"{self.machine.thread_name(int(copy.lanes[0]))} is still in flight; {WAIT_PHASE}")  # fmt: skip
+        return ""
 
     # -- out of shared memory ---------------------------------------------------------------------
 
     def store(self, copy: Store) -> None:
         machine = self.machine
+        if not machine.moves_data:
+            return
         if machine.shadow is not None:
             fences = machine.unit(ProxyFences)
             fences.look(copy.operation, copy.lane, copy.source, 16)
             fences.begin(id(copy), copy.operation, copy.lane, copy.source)
             self._touch(copy)
-        if not machine.late_copies:
+        if machine.at_once():
             copy.write(copy.fetch())
             copy.done = True
         if machine.late_copies or machine.shadow is not None:
@@ -147,25 +171,39 @@ class BulkCopies:
 
     def _was_read(self, store: Store) -> None:
         store.fetch()
+        store.waited = True
         self._touch(store)
         if self.machine.shadow is not None:
             self.machine.unit(ProxyFences).end(id(store))
 
     def _finish(self, stores: list[Store]) -> None:
-        for store in stores:
-            if not store.done:
-                store.write(store.fetch())
+        left = [store for store in stores if not store.done]
+        while left:
+            store = left.pop(self.machine.completes(len(left)))
+            store.write(store.fetch())
         gone = {id(store) for store in stores}
         self.stores = [store for store in self.stores if id(store) not in gone]
 
     # -- the end of the kernel --------------------------------------------------------------------
 
     def _end(self) -> None:
-        for store in [s for s in self.stores if s.data is None]:
-            self._touch(store)
+        for store in self.stores:
+            if store.data is None:
+                self._touch(store)
+            if self.machine.log is not None and not store.waited:
+                self._report_unread(store)
         self._finish(self.stores)
         for copy, landing in self._landings:
             self._check_ended(copy, landing)
+
+    def _report_unread(self, store: Store) -> None:
+        """The block ends, and with it the shared memory that a store may still read."""
+        machine = self.machine
+        assert machine.log is not None
+        first, name = side(machine, store.operation, store.lane), machine.block_name(store.lane)
+        machine.log.add((0, store.operation.position), Hazard(
+            HazardKind.ENDED_BLOCK, 0, name, first, replace(first, verb="end of the block", thread=f"block {name}"),
+            across_warps=False, place="shared memory", remedy=WAIT_READ))  # fmt: skip
 
     def _check_ended(self, copy: Load, landing: Landing) -> None:
         """Some thread of each block that a copy writes to must have waited for it, or the block may have ended."""

@@ -21,6 +21,7 @@ from gemmsmith.sim.traits import Effect, Quantity, Space
 from gemmsmith.sim.types import Array
 from gemmsmith.sim.wavefronts import LINE, NOBODY, SECTOR, copies, distinct, matrix_wavefronts, sectors, wavefronts
 
+_WAVEFRONT = 128  # bytes
 _PATTERNS_KEPT = 8  # access patterns remembered for each instruction
 
 
@@ -29,6 +30,7 @@ class Counts:
     """What one instruction did over a whole launch. Requests and executions are per warp.
 
     ``bytes`` are what lanes ask for, ``used`` the distinct ones among them within each request to global memory.
+    ``flight`` are the simulator's steps between an asynchronous copy and the wait for it.
     """
 
     executed: int = 0
@@ -40,6 +42,7 @@ class Counts:
     bytes: int = 0
     used: int = 0
     divergent: int = 0
+    flight: int = 0
 
     @property
     def conflicts(self) -> int:
@@ -65,7 +68,7 @@ class Counters:
         self.copies: dict[int, Counts] = {}
         self.widths: dict[int, int] = {}
         self.examples: dict[int, tuple[int, Array]] = {}
-        self._fusions = find_fusions(lowered)
+        self._fusions = {} if lowered.machine_code else find_fusions(lowered)
         self._patterns: dict[tuple[int, ...], list[tuple[Lanes, Array, tuple[int, ...]]]] = {}
 
     def items(self) -> Iterator[tuple[Operation[Any], Counts]]:
@@ -98,6 +101,19 @@ class Counters:
             count.executed += warps
             count.threads += threads
 
+    def issued(self, state: WaveState, step: Bundle[Any], lanes: Lanes, active: Lanes | None) -> None:
+        """A machine instruction was issued for these lanes, of which some are active: their guard holds."""
+        warps, _ = state.warps_of(lanes)
+        threads = 0 if active is None else state.warps_of(active)[1]
+        for operation in step.operations:
+            count = self._counts(operation)
+            count.executed += warps
+            count.threads += threads
+
+    def flew(self, operation: Operation[Any], steps: int) -> None:
+        """Copies of this operation have been waited for, so many steps after they were issued, summed over warps."""
+        self._counts(operation).flight += steps
+
     def diverged(self, state: WaveState, step: Bundle[Any], one: Lanes, other: Lanes) -> None:
         """A branch split these lanes; counts the warps that have lanes on both sides."""
         both = np.intersect1d(state.warp[one], state.warp[other])
@@ -119,6 +135,27 @@ class Counters:
         count.wavefronts += waves
         count.groups += rows.size // 8
         count.bytes += rows.size * _width(operation)
+
+    def shared_product(self, operation: Operation[Any], warps: int, nbytes: int) -> None:
+        """wgmma of so many warps, for each of which it reads so many bytes of shared memory, without conflicts."""
+        count = self._counts(operation)
+        waves = warps * nbytes // _WAVEFRONT
+        count.requests += warps
+        count.wavefronts += waves
+        count.groups += waves
+        count.bytes += warps * nbytes
+
+    def bulk_copy(self, operation: Operation[Any], touched: int, nbytes: int, blocks: int) -> None:
+        """One copy by TMA of ``nbytes`` that touches so many sectors of global memory, to or from so many blocks.
+
+        Its shared side is in ``copies``.
+        """
+        count, side = self._counts(operation), self.copies.setdefault(operation.position, Counts())
+        count.requests += 1
+        count.sectors += touched
+        count.bytes += nbytes
+        side.requests += blocks
+        side.bytes += nbytes * blocks
 
     def copy(
         self, state: WaveState, operation: Operation[Any], lanes: Lanes, target: Array, source: Array, size: Array,

@@ -27,7 +27,7 @@ from gemmsmith.sim.machine import Machine
 from gemmsmith.sim.memory import AccessFault, GlobalMemory
 from gemmsmith.sim.memory_order import shared_between_threads
 from gemmsmith.sim.operation import FILE_DTYPES, Lowered
-from gemmsmith.sim.ptx import parse
+from gemmsmith.sim.ptx import parse, registers_at_launch
 from gemmsmith.sim.recorder import Recorder
 from gemmsmith.sim.schedule import Schedule, schedule_named
 from gemmsmith.sim.syntax import Entry
@@ -49,6 +49,7 @@ class LoadedPtx:
     entry: Entry
     lowered: Lowered
     programs: dict[int, Program] = field(default_factory=dict)
+    registers: int = 0  # of a thread at launch; 0 if not known
 
     def program(self, lanes: int) -> Program:
         """The program for waves of this many lanes."""
@@ -63,7 +64,8 @@ class SimDevice:
 
     ``mod32`` takes fp32 arithmetic modulo 2³². ``hazards`` looks for races, and ``count`` keeps what a
     profiler counts in ``counters``; both cost some time. A launch that takes longer than ``timeout`` seconds is a
-    fault, since an endless loop cannot be told from a long one.
+    fault, since an endless loop cannot be told from a long one. Without ``moves_data`` wgmma computes nothing and TMA
+    copies nothing: for counts of kernels whose control flow does not depend on data.
     """
 
     kind = "sim"
@@ -76,8 +78,9 @@ class SimDevice:
         hazards: bool = False,
         count: bool = False,
         timeout: float = math.inf,
+        moves_data: bool = True,
     ) -> None:
-        self.arch, self.timeout = arch, timeout
+        self.arch, self.timeout, self.moves_data = arch, timeout, moves_data
         self.variables: dict[str, dict[str, int]] = {}  # addresses by name, for each kernel that was loaded
         self.log = HazardLog() if hazards else None
         self.first_look: FirstLook | None = None  # of the last launch, if it was watched for hazards
@@ -149,7 +152,7 @@ class SimDevice:
                 )
         lowered = lower(entry, addresses, self.mod32)
         self._relocate(entry, {**addresses, **lowered.functions})
-        loaded = LoadedPtx(entry, lowered)
+        loaded = LoadedPtx(entry, lowered, registers=registers_at_launch(ptx, entry_name))
         if not addresses:  # variables have addresses of this device, and are set anew by every load
             self.loads[ptx, entry_name] = loaded
         return loaded
@@ -174,9 +177,10 @@ class SimDevice:
     def launch(self, loaded: LoadedPtx, launch: Launch, blocks: Sequence[int] | None = None) -> None:
         """Run every block, or only those numbered in ``blocks`` (x fastest)."""
         geometry = launch.geometry
-        parameters = _pack(loaded.entry, launch.arguments)
+        parameters = pack(loaded.entry, launch.arguments)
         _check_cluster(geometry)
-        _check(geometry.grid, geometry.block, loaded.lowered.static_shared + geometry.smem)
+        own = loaded.lowered.static_shared - loaded.lowered.reserved_shared + geometry.smem
+        _check(geometry.grid, geometry.block, own)
         static = -(-loaded.lowered.static_shared // 16) * 16 if geometry.smem else loaded.lowered.static_shared
         per_lane = sum(h * FILE_DTYPES[f].itemsize for f, h in loaded.lowered.heights.items())
         lanes = max(geometry.threads, min(_WAVE_LANES, _WAVE_REGISTER_BYTES // max(1, per_lane)))
@@ -199,13 +203,15 @@ class SimDevice:
                     workspace,
                     geometry.cluster,
                     together > 1,
+                    loaded.registers,
                 )
                 machine = Machine(loaded.lowered, loaded.program(wave.lanes), wave, self.memory, schedule, log,
                                   counters, deadline, look)  # fmt: skip
                 machine.prints = [] if isinstance(look, SecondLook) else self.prints  # the second look prints again
+                machine.moves_data = self.moves_data
                 machine.recorder = self.recorder
-                if self.garbage is not None:
-                    machine.shared.data[:] = self.garbage
+                if self.garbage is not None or not self.moves_data:
+                    machine.shared.data[:] = self.garbage or 0
                     machine.shared.check = False
                 machine.run()
 
@@ -283,7 +289,8 @@ class SimDevice:
             raise HazardError(str(found[0]), "\n".join(more), found)
 
 
-def _pack(entry: Entry, arguments: tuple[bytes, ...]) -> bytes:
+def pack(entry: Entry, arguments: tuple[bytes, ...]) -> bytes:
+    """The bytes of a kernel's parameters."""
     if len(arguments) != len(entry.parameters):
         raise LaunchError(f"{entry.name} takes {len(entry.parameters)} parameters, not {len(arguments)}")
     data = b""

@@ -58,6 +58,8 @@ class Execution(WaveState):
         self.clocks = Clocks(self, math.prod(wave.grid))
         self.shadow = Shadow(self, self.shared, log, self.clocks) if log is not None else None
         self.look = look
+        # Whether wgmma computes and TMA copies. Without it sums are zero, and so are shared memory and what is stored.
+        self.moves_data = True
         self.recorder: Recorder | None = None  # set by who wants a trace
         self.reached: tuple[Space, Array] = Space.GENERIC, np.zeros(0, np.uint64)  # by the bundle that ran last
         self.steps_taken = 0
@@ -71,6 +73,10 @@ class Execution(WaveState):
         self.postponed: deque[Callable[[], None]] = deque()
         # What is still to be done when all threads have ended.
         self.at_end: list[Callable[[], None]] = []
+        # Whether an asynchronous operation completes when it is issued.
+        self.at_once: Callable[[], bool] = lambda: not late_copies
+        # Which of so many operations in flight completes next.
+        self.completes: Callable[[int], int] = lambda count: 0 if count else -1
         self._units: dict[Callable[[Execution], Any], Any] = {}
 
     def unit(self, kind: Callable[[Execution], U]) -> U:

@@ -161,9 +161,14 @@ def endless(state: WaveState, step: Bundle[Any], lanes: Lanes) -> TimeLimitError
     )
 
 
+# Of threads that wait for each other, these say most about the cause.
+_TELLING = ("mbarrier", "setmaxnreg")
+
+
 def stuck(state: WaveState, live: Array, waiting: Sequence[Waiting]) -> KernelFaultError:
     """No lane can go on: ``live`` threads of each block, of which some never arrive where the others wait."""
-    lanes, step = waiting[0]
+    told, *_ = [at for rank in (_TELLING, "") for at in waiting if at[1].traits.called.startswith(rank)]
+    lanes, step = told
     first = int(state.indices(lanes)[0])
     block, i, called = int(state.block[first]), step.first.instruction, step.traits.called
     if step.traits.waits_on is Wait.EVENT:

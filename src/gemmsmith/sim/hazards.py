@@ -24,7 +24,10 @@ class HazardKind(StrEnum):
     STILL_READ = "overwritten-while-read"  # by TMA or wgmma, in flight
     BEFORE_WAIT = "register-before-wait"  # of wgmma, used before its group was waited for
     NO_WGMMA_FENCE = "missing-wgmma-fence"  # a register of wgmma was changed
-    ENDED_BLOCK = "copy-into-ended-block"
+    ENDED_BLOCK = "access-of-ended-block"
+    BEFORE_GRID_WAIT = "before-griddepcontrol-wait"  # global memory that the launch before may still write
+    STALE_MAP = "missing-tensormap-fence"  # TMA uses a tensor map that was changed, with no fence between
+    OTHER_ELEMENT = "descriptor-mismatch"  # wgmma reads its operand in another layout than TMA wrote it
 
 
 @dataclass(frozen=True)

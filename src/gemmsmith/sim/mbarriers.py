@@ -12,8 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from gemmsmith.sim.clocks import Clock, Moment
+from gemmsmith.sim.async_hazards import side
+from gemmsmith.sim.clocks import Clock, Moment, ordered
+from gemmsmith.sim.copy_waits import CopyWaits
 from gemmsmith.sim.execution import Execution
+from gemmsmith.sim.hazards import Hazard, HazardKind
 from gemmsmith.sim.memory import RAW, AccessFault, LaneFault, Unwritten
 from gemmsmith.sim.operation import Operation
 from gemmsmith.sim.types import Array
@@ -45,6 +48,11 @@ def phase_number(bits: Array) -> Array:
     return (bits >> _PHASE).astype(np.int64)
 
 
+INIT_CLUSTER = (
+    "fence.mbarrier_init by the initialising thread, then barrier.cluster by both blocks, must come between them"
+)
+
+
 class MBarriers:
     """Objects are named by their byte position in the wave's shared memory."""
 
@@ -53,6 +61,8 @@ class MBarriers:
         # What arrivals released: those of the current phase, and those of all phases before it.
         self._released: dict[int, Clock] = {}
         self._completed: dict[int, Clock] = {}
+        # Who initialised an object, and when: of clusters, if races are looked for.
+        self._inits: dict[int, tuple[Operation[Any], Moment, int]] = {}
         self._bytes: dict[int, int] = {}  # that the current phase still expects; below 0 if they came early
         # The wait that each lane was last told to repeat, by its position in the program.
         self.repeated = np.full(machine.wave.lanes, -1, np.int64)
@@ -64,6 +74,32 @@ class MBarriers:
             self._released.pop(place, None)
             self._completed.pop(place, None)
             self._bytes.pop(place, None)
+
+    def initialised(self, operation: Operation[Any], lanes: Array, index: Array) -> None:
+        """These lanes have initialised objects: other blocks of the cluster may not know yet."""
+        if self.machine.log is not None and self.machine.wave.cluster_blocks > 1:
+            now = self.machine.clocks.now()
+            self._inits.update({place: (operation, now, lane)
+                                for place, lane in zip(index.tolist(), lanes.tolist(), strict=True)})  # fmt: skip
+
+    def check_visible(self, operation: Operation[Any], lanes: Array, index: Array) -> None:
+        """Lanes of another block than an object's must come after its initialisation."""
+        if not self._inits:
+            return
+        machine = self.machine
+        for place in np.unique(index).tolist():
+            users = np.unique(lanes[index == place])
+            users = users[machine.block[users] != place // machine.shared.stride]
+            if not users.size or place not in self._inits:
+                continue
+            by, moment, lane = self._inits[place]
+            unaware = users[~ordered(moment, np.full(users.size, lane), machine.clocks.now(), users)]
+            if unaware.size:
+                assert machine.log is not None
+                machine.log.add((0, by.position, operation.position), Hazard(
+                    HazardKind.READ_AFTER_WRITE, place % machine.shared.stride, machine.block_name(lane),
+                    side(machine, by, lane), side(machine, operation, int(unaware[0])), across_warps=True,
+                    across_blocks=True, remedy=INIT_CLUSTER))  # fmt: skip
 
     def load(self, index: Array) -> Array:
         """The states of valid objects."""
@@ -170,6 +206,10 @@ class MBarriers:
             raise LaneFault(lane, f"an mbarrier's phase expects {total:,} bytes: at most {MOST:,} either way")
         self._bytes[place] = total
 
+    def phases(self, index: Array) -> dict[int, int]:
+        """The numbers of the current phases, by position."""
+        return {place: self._parts(place)[2] for place in np.unique(index).tolist()}
+
     def expected_bytes(self, place: int) -> int:
         """Bytes that the current phase still expects."""
         return self._bytes.get(place, 0)
@@ -180,12 +220,15 @@ class MBarriers:
         if shadow is None:
             return
         for place in np.unique(index).tolist():
+            mine = lanes[index == place]
             if place in self._completed:
-                shadow.acquire(lanes[index == place], self._completed[place])
+                shadow.acquire(mine, self._completed[place])
+            self.machine.unit(CopyWaits).waited(place, self._parts(place)[2], mine)
 
     def note(self, operation: Operation[Any], lanes: Array, index: Array) -> None:
         """Tell the race detector of an atomic access to the objects."""
         if self.machine.shadow is not None:
+            self.check_visible(operation, lanes, index)
             self.machine.shadow.atomic(operation, lanes, index)
 
     def _parts(self, place: int) -> tuple[int, int, int]:

@@ -6,6 +6,7 @@ execute. Source lines come from the ``.loc`` directives that the compiler writes
 
 from __future__ import annotations
 
+import math
 import re
 
 from gemmsmith.errors import SimulationError
@@ -96,3 +97,21 @@ class _Reader:
                      tuple(body.registers.items()), tuple(body.instructions), tuple(body.labels.items()),
                      tuple(body.tables.items()))
         )  # fmt: skip
+
+
+_REGISTERS_PER_BLOCK = 1 << 16
+_MOST_REGISTERS, _REGISTER_UNIT = 256, 8
+
+
+def registers_at_launch(text: str, entry: str) -> int:
+    """Registers per thread with which ptxas starts a kernel that has setmaxnreg; 0 if its bounds do not say."""
+    head = re.search(rf"\.entry\s+{re.escape(entry)}\b[^{{]*", text)
+    found = {name: math.prod(map(int, re.findall(r"\d+", values))) for name, values in re.findall(
+        r"\.(maxntid|reqntid|minnctapersm|maxnreg)\s+([\d,\s]+)", head.group() if head else "")}  # fmt: skip
+    if "maxnreg" in found:
+        return found["maxnreg"]
+    threads = found.get("reqntid", found.get("maxntid", 0))
+    if not threads:
+        return 0
+    each = _REGISTERS_PER_BLOCK // (threads * found.get("minnctapersm", 1))
+    return min(_MOST_REGISTERS, each // _REGISTER_UNIT * _REGISTER_UNIT)

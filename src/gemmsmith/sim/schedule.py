@@ -43,11 +43,22 @@ class Schedule:
             return min(order, key=lambda i: (teams[i] == self.starved, teams[i], positions[i]))
         return self._random.randrange(len(teams))
 
+    def completes(self, count: int) -> int:
+        """Which of so many operations in flight, the oldest first, completes next: nothing orders them."""
+        if self.name == "reversed":
+            return count - 1
+        return self._random.randrange(count) if self.name == "random" else 0
+
+    def at_once(self) -> bool:
+        """Whether an asynchronous operation completes when it is issued, not as late as allowed."""
+        return not self.late_copies or (self.name == "random" and self._random.random() < _EARLY)
+
     def quantum(self) -> int:
         """How many steps the chosen group runs before another is chosen; 0: until it must wait."""
         return self._random.randrange(1, 24) if self.name == "random" else 0
 
 
+_EARLY = 0.25  # of the operations under 'random'
 NAMES = ("lockstep", "in_order", "reversed", "random", "starved")
 
 

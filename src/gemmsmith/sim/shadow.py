@@ -91,7 +91,9 @@ class Shadow:
         self._flying: dict[int, _Record] = {}
         self._seen: Array | None = None  # for each kind, location and warp: a lane + 1, or several
         self._known: set[tuple[int, int]] = set()
-        self.on_write: Callable[[Operation[Any], Array, Array], None] | None = None  # who else wants to know
+        # Who else wants to know of writes, and of all accesses.
+        self.on_write: Callable[[Operation[Any], Array, Array], None] | None = None
+        self.on_access: list[Callable[[Operation[Any], Array, Array], None]] = []
         # Reads of what nobody had written: when and by whom, which locations, and the fault.
         self._unwritten: list[tuple[Moment, int, Array, SimulationError]] = []
 
@@ -135,6 +137,10 @@ class Shadow:
         """Accesses from now on are ordered in other ways than those that stand for them."""
         if self._seen is not None:
             self._seen[:] = 0
+
+    def judge(self) -> None:
+        """Look for races among what there is so far."""
+        self._judge()
 
     def finish(self) -> None:
         """The wave has ended."""
@@ -211,6 +217,9 @@ class Shadow:
             self._check_array(operation, array, lanes, index)
         order = self.between.orders[operation.position]
         parts = live_parts(self.state.lowered, operation, self.unit) if kind is Kind.READ else None
+        if self.on_access and lanes.size and kind is not Kind.COPY:
+            for told in self.on_access:
+                told(operation, lanes, index)
         landing = landing or self.landing()
         event = Event(operation, kind, order.strong, landing.moment, landing.time, len(self.state.trail))
         done = np.full(lanes.size * count, NOT_DONE, np.int64) if kind is Kind.COPY else None

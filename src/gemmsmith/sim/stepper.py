@@ -9,16 +9,19 @@ from typing import Any
 import numpy as np
 
 from gemmsmith.sim.async_hazards import ProxyFences, WgmmaRegisters
+from gemmsmith.sim.bulk_copies import BulkCopies
 from gemmsmith.sim.bundle import Bundle, Program, single
 from gemmsmith.sim.counters import Counters
 from gemmsmith.sim.execution import Execution
 from gemmsmith.sim.faults import Waiting, describe_fault
 from gemmsmith.sim.global_shadow import Look, touches, watched
+from gemmsmith.sim.grid_dependency import GridDependency
 from gemmsmith.sim.hazards import HazardLog
 from gemmsmith.sim.lanes import Lanes, compact
 from gemmsmith.sim.memory import AccessFault, GlobalMemory, MixedSpaces, Unwritten, space_of
 from gemmsmith.sim.operation import Lowered
-from gemmsmith.sim.traits import Executed, Space
+from gemmsmith.sim.remote_accesses import RemoteAccesses
+from gemmsmith.sim.traits import Effect, Executed, Space
 from gemmsmith.sim.wave import Wave
 
 
@@ -35,6 +38,9 @@ class Group:
     team: int
     time: int = 0
     laps: int = 0
+
+
+_BY_TMA = ("cp.async.bulk.tensor", "cp.reduce.async.bulk")
 
 
 class Stepper(Execution):
@@ -60,11 +66,17 @@ class Stepper(Execution):
             self.unit(ProxyFences)
         watched_registers = self.unit(WgmmaRegisters)
         self.registers = watched_registers if watched_registers.cells else None
+        dependency = self.unit(GridDependency)
+        self.dependency = dependency if dependency.active else None
+        if self.shadow is not None and wave.cluster_blocks > 1:
+            self.unit(RemoteAccesses)
         self.live = np.full(len(wave.blocks), wave.threads)  # threads of each block that have not ended
 
     def step(self, step: Bundle[Any], lanes: Lanes) -> None:
         """Execute a bundle for the lanes whose guard holds."""
         active = self.guarded(step, lanes)
+        if self.counters is not None and step.traits.counts.executed is Executed.ISSUED and not step.waits:
+            self.counters.issued(self, step, lanes, active)
         if active is None:
             return
         if self.counters is not None and step.traits.counts.executed is Executed.GUARDED:
@@ -82,12 +94,24 @@ class Stepper(Execution):
             self._read_unwritten(step, active, fault)
         except AccessFault as fault:
             raise describe_fault(self, step, active, fault) from None
+        if self.dependency is not None and step.access is not None:
+            self._check_dependency(step, active)
         if step.first.position in self.watched:
             self._look_at(step, active)
+
+    def _check_dependency(self, step: Bundle[Any], lanes: Lanes) -> None:
+        """A kernel that waits for the launch before it must do so before it accesses global memory."""
+        assert self.dependency is not None
+        assert step.access is not None
+        space = self.reached[0] if step.access.space is Space.GENERIC else step.access.space
+        if space is Space.GLOBAL or step.access.effect is Effect.COPY or step.traits.called.startswith(_BY_TMA):
+            self.dependency.touched(step.first, self.indices(lanes))
 
     def _read_unwritten(self, step: Bundle[Any], lanes: Lanes, fault: Unwritten) -> None:
         """Read what was never written all the same, if another thread may still write it: then it is a race."""
         described = describe_fault(self, step, lanes, fault)
+        if fault.space is Space.SHARED and (flying := self.unit(BulkCopies).flying_to(fault.index)):
+            described.message += f": {flying}"
         if self.shadow is None or fault.space is not Space.SHARED or step.access is None:
             raise described from None
         mine = self.indices(lanes)
@@ -140,6 +164,16 @@ class Stepper(Execution):
 
     def union(self, sets: Sequence[Lanes]) -> Lanes:
         return self.compact(np.sort(np.concatenate([self.indices(lanes) for lanes in sets])))
+
+    def converged(self, released: list[Group]) -> list[Group]:
+        """Groups that have been released; those that an instruction brings together again are one."""
+        if len(released) < 2 or not self.lowered.machine_code:
+            return released
+        places: dict[tuple[int, int], list[Group]] = {}
+        for group in released:
+            places.setdefault((group.position, group.team), []).append(group)
+        return [replace(same[0], lanes=self.union([g.lanes for g in same])) if len(same) > 1 else same[0]
+                for same in places.values()]  # fmt: skip
 
     def end(self, lanes: Lanes) -> None:
         self.alive[lanes] = False

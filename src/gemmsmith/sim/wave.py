@@ -30,6 +30,7 @@ class Wave:
     workspace: int = 0
     cluster: Size = (1, 1, 1)
     explicit: bool = False
+    registers: int = 0  # of a thread at launch; 0 if not known
 
     @property
     def cluster_blocks(self) -> int:

@@ -57,15 +57,16 @@ class WgmmaProducts:
 
     def issue(self, operation: Operation[Any], lanes: Lanes, compute: Callable[[Array], None],
               touch: Callable[[Array, int | None], None]) -> None:  # fmt: skip
-        mine, late = self.machine.indices(lanes), self.machine.late_copies
+        mine, late = self.machine.indices(lanes), not self.machine.at_once()
         everyone = np.arange(mine.size)
         if not late:
+            self.force(lanes)  # what was issued before comes first
             compute(everyone)
         if self.machine.shadow is not None:
             touch(everyone, None)
-        if late or self.machine.shadow is not None:
+        if self.machine.late_copies or self.machine.shadow is not None:
             self._unwaited.append((operation, mine, self.committed[mine]))
-        if late or self.machine.shadow is not None:
+        if self.machine.late_copies or self.machine.shadow is not None:
             self.flying.append(Flying(operation, mine, self.committed[mine], compute, touch, late))
 
     def force(self, lanes: Lanes) -> None:

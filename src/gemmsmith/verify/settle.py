@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import shlex
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -29,6 +30,7 @@ from gemmsmith.verify.readings import Reading, find_readings
 from gemmsmith.verify.written import used_parameters, written_parameters
 
 _LEADING = ("lda", "ldb", "ldc", "ldd")
+_SECONDS = 6
 _MOST_TRIALS = 14  # launches of readings; six orders of M, N and K, and of A and B
 
 
@@ -80,13 +82,15 @@ def settle(
 
     own = spec.signature.transposed() if spec.signature.column_major else spec.signature
     first, *others = _candidates(spec, own, compiled)
+    end = time.process_time() + _SECONDS  # of a slow kernel only the likeliest meanings are tried
     rejected = ""
     unscaled: Settled | None = None  # a kernel that ignores alpha or beta, read so if nothing else fits
     launches = [spec, *(replace(spec, geometry=other) for other in _other_launches(spec))]
     for shape in shapes:
         # A second shape has more k-tiles; other meanings are not tried again on it.
         for candidate in [first, *others] if shape == shapes[0] or first.unknown else [first]:
-            if candidate.unknown:
+            late = candidate is not first and not first.unknown and time.process_time() > end
+            if candidate.unknown or late:
                 continue
             for launched in launches:
                 found = find_readings(
@@ -125,6 +129,8 @@ def settle(
     only = ""
     if not rejected and blocks is None and not first.fixed and not first.square:
         for equal, shape in _equal_extents(shapes[0]):
+            if time.process_time() > end:
+                break
             found = find_readings(open_device(), spec, config, first, shape, compile_fn)
             accepted = [r for r in found if (layout is None and not contradiction(r)) or r.layout == layout]
             plain = [r for r in accepted if r.layout.stored[::2] == (False, False)]  # else C may just be transposed

@@ -10,12 +10,14 @@ import numpy as np
 
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.spec import KernelSpec
+from gemmsmith.notebook_html import card, listing, paragraph, preformatted
 from gemmsmith.problem import FP32, Problem
 from gemmsmith.run.memory import Damage
 from gemmsmith.sim.hazards import Hazard
 from gemmsmith.verify.excerpt import excerpt
 from gemmsmith.verify.fault_report import FaultReport
 
+_MOST = 3  # faults that a notebook shows
 Plain = str | int | float | bool | None | list["Plain"] | dict[str, "Plain"]
 
 
@@ -88,6 +90,19 @@ class Verdict:
         for fault in self.faults:
             lines += [f"{fault.rule}: {fault.title}", *excerpt(fault)]
         return "\n  ".join([*lines, *self.other_lines(), f"repeat: {self.repeat}"])
+
+    def _repr_html_(self) -> str:
+        """Its form in a notebook."""
+        if self.trusted:
+            said = f"rho {self.rho:.2f} of {self.gate:g} (theory {self.theory:.0f})"
+            return card(self.head, [paragraph(said, small=True), listing(self.notes)], good=True)
+        texts = ["\n".join((f"{fault.rule}: {fault.title}", *excerpt(fault))) for fault in self.faults[:_MOST]]
+        shown = [preformatted(text) for text in texts]
+        more = [f"{len(self.faults) - _MOST} more faults"] if len(self.faults) > _MOST else []
+        again = paragraph(f"repeat: {self.repeat}", small=True) if self.repeat else ""
+        only_races = self.hazards and not (self.wrong or self.unwritten or self.damage)
+        head = self.head.replace("WRONG:", "RACE:", 1) if only_races else self.head
+        return card(head, [*shown, listing([*more, *self.other_lines()]), again], good=False)
 
     def other_lines(self) -> list[str]:
         """What is wrong besides faults, line by line."""

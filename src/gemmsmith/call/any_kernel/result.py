@@ -11,8 +11,11 @@ from typing import Any
 from gemmsmith.call.any_kernel.kernel import LaunchKernel
 from gemmsmith.errors import UsageError
 from gemmsmith.kernel.geometry import Geometry
+from gemmsmith.notebook_html import card, folded, listing, paragraph, preformatted, table
 from gemmsmith.sim.counters import Counters
 from gemmsmith.sim.hazards import Hazard
+
+_MOST, _MOST_PRINTS = 5, 100  # races and lines of output that a notebook shows
 
 
 @dataclass(frozen=True)
@@ -79,12 +82,40 @@ class LaunchResult:
         """No race and no write beside an array. Whether the numbers are right is for the caller to say."""
         return not self.hazards and not self.damage
 
+    def _repr_html_(self) -> str:
+        """Its form in a notebook."""
+        grid, block = ("×".join(map(str, each)) for each in (self.geometry.grid, self.geometry.block))
+        arrays = [(name, _shape_of(value)) for name, value in self.by_name.items()]
+        counters = sorted((self.counters or {}).items())
+        problems = [*map(str, self.hazards), *self.damage]
+        parts = [
+            paragraph(f"grid {grid}, block {block}; {self.seconds:.2g} s on {self.device}"),
+            listing([each.splitlines()[0] for each in problems[:_MOST]]),
+            paragraph(f"and {len(problems) - _MOST} more" if len(problems) > _MOST else "", small=True),
+            folded("arrays it may write", table(("", "shape and type"), arrays, numbers=False) if arrays else ""),
+            folded("counters (simulated)", table((), [(name, f"{value:,}") for name, value in counters if value])
+                   if counters else ""),
+            folded("printed", preformatted("".join(self.prints[:_MOST_PRINTS])) if self.prints else ""),
+            listing(self.notes),
+        ]  # fmt: skip
+        state = (
+            "no race, no write beside an array" if self.ok else "races" if self.hazards else "writes beside an array"
+        )
+        return card(f"{self.kernel}: {state}", parts, good=self.ok)
+
     def __getitem__(self, key: str | int) -> Any:
         if isinstance(key, int):
             return self.written[key]
         if key not in self.by_name:
             raise UsageError(f"{self.kernel} writes no {key!r}", f"it may write {', '.join(self.by_name) or 'nothing'}")
         return self.by_name[key]
+
+
+def _shape_of(value: Any) -> str:
+    if isinstance(value, (list, tuple)):
+        return f"{len(value)} arrays"
+    shape = "×".join(map(str, getattr(value, "shape", ()))) or "1"
+    return f"{shape} {getattr(value, 'dtype', '')}"
 
 
 def read_only(values: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -112,7 +112,7 @@ def rung(
     """A rung with programmatic dependent launch; work lies along x alone if it is ``persistent``."""
     defaults: dict[str, Any] = {
         "dtypes": (FP16, BF16), "out_dtypes": (FP32, FP16, BF16), "layouts": ALL_LAYOUTS, "epilogue": True,
-        "batched": True, "tensor_cores": True, "min_arch": 90, "arch_specific": 90, "simulated": False,
+        "batched": True, "tensor_cores": True, "min_arch": 90, "arch_specific": 90,
         "align_copies": True,
     }  # fmt: skip
     launch = LaunchFormulas(

@@ -5,7 +5,7 @@
   root.classList.add("js");
   const stored = () => { try { return localStorage.getItem("gemmsmith-theme"); } catch { return null; } };
   const dark = () => (root.dataset.theme || (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light")) === "dark";
-  const wide = matchMedia("(min-width: 68rem)");
+  const wide = matchMedia("(min-width: 76rem)");
   if (stored() === "dark" || stored() === "light") root.dataset.theme = stored();
 
   /** @param {boolean} moved whether the reader followed a link */

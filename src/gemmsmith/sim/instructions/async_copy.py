@@ -28,7 +28,7 @@ from gemmsmith.sim.lanes import Lanes
 from gemmsmith.sim.lowering import Lowering, Refused, literal, operands
 from gemmsmith.sim.mbarriers import MBarriers
 from gemmsmith.sim.memory import RAW, check_alignment
-from gemmsmith.sim.operation import Slot, Source
+from gemmsmith.sim.operation import Operation, Slot, Source
 from gemmsmith.sim.shadow import Landing
 from gemmsmith.sim.syntax import Instruction, Negated, Operand
 from gemmsmith.sim.traits import Access, Bundling, Counted, Effect, Executed, Mix, Profiled, Quantity, Space
@@ -143,6 +143,16 @@ class Pending:
                        self.width, self.landed, self.number)  # fmt: skip
 
 
+@dataclass(frozen=True)
+class Flight:
+    """Copies that one instruction issued: its lanes, their commit groups, and the step of the wave."""
+
+    operation: Operation[Any]
+    lanes: Array
+    group: Array
+    step: int
+
+
 class AsyncCopies:
     """The copies in flight of one wave, and each lane's count of committed groups."""
 
@@ -151,6 +161,7 @@ class AsyncCopies:
         self.committed = np.zeros(machine.wave.lanes, np.int64)
         self.pending: list[Pending] = []
         self.issued = 0
+        self.flights: list[Flight] = []  # of copies that no thread has waited for yet, if somebody counts
 
     def add(self, copy: Pending) -> None:
         self.issued += 1
@@ -164,16 +175,33 @@ class AsyncCopies:
 
     def wait(self, lanes: Lanes, allowed: int) -> None:
         """Land what these lanes committed, except their last ``allowed`` groups; −1 lands everything."""
-        if not self.pending:
+        if not self.pending and not self.flights:
             return
         waits = np.zeros(self.committed.size, bool)
         waits[lanes] = True
+        self.flights = [left for flight in self.flights if (left := self._counted(flight, waits, allowed)) is not None]
 
         def done(copy: Pending) -> Array:
             waited = waits[copy.lanes]
             return waited if allowed == _EVERYTHING else waited & (copy.group < self.committed[copy.lanes] - allowed)
 
         self._finish(done)
+
+    def start_flight(self, operation: Operation[Any], lanes: Array) -> None:
+        """An instruction issued copies for these lanes: somebody counts how long they are in flight."""
+        self.flights.append(Flight(operation, lanes, self.committed[lanes], self.machine.steps_taken))
+
+    def _counted(self, flight: Flight, waits: Array, allowed: int) -> Flight | None:
+        """Count what these lanes wait for; what is still in flight afterwards."""
+        done = waits[flight.lanes]
+        if allowed != _EVERYTHING:
+            done = done & (flight.group < self.committed[flight.lanes] - allowed)
+        if not done.any():
+            return flight
+        warps = np.unique(self.machine.warp[flight.lanes[done]]).size
+        assert self.machine.counters is not None
+        self.machine.counters.flew(flight.operation, warps * (self.machine.steps_taken - flight.step))
+        return None if done.all() else Flight(flight.operation, flight.lanes[~done], flight.group[~done], flight.step)
 
     def arrive(self, lanes: Array, index: Array) -> None:
         """When what these lanes have issued so far has landed, they arrive at the mbarriers ``index``."""
@@ -248,6 +276,7 @@ def _watch(machine: Execution, step: Bundle[Copy], lanes: Lanes, *arrays: Array)
         if machine.counters is not None:
             machine.counters.copy(machine, operation, lanes, target, source, size, bypass=step.detail.bypass,
                                   zero_fill=step.detail.zero_fill)  # fmt: skip
+            machine.unit(AsyncCopies).start_flight(operation, machine.indices(lanes))
         if machine.recorder is not None:
             machine.recorder.copies(machine, operation, lanes, target, source, size)
         if machine.shadow is not None:

@@ -16,6 +16,7 @@ import numpy as np
 from gemmsmith.sim.async_hazards import ProxyFences
 from gemmsmith.sim.bundle import Bundle
 from gemmsmith.sim.execution import Execution
+from gemmsmith.sim.grid_dependency import GridDependency
 from gemmsmith.sim.instructions.pattern import Modifiers
 from gemmsmith.sim.instructions.record import Draft, Record, no_form, nothing
 from gemmsmith.sim.lanes import Lanes
@@ -202,6 +203,11 @@ def _fence_proxy(machine: Execution, step: Bundle[None], lanes: Lanes) -> None:
         machine.unit(ProxyFences).fence(machine.indices(lanes))
 
 
+def _grid_wait(machine: Execution, step: Bundle[None], lanes: Lanes) -> None:
+    del step
+    machine.unit(GridDependency).wait(machine.indices(lanes))
+
+
 # -- records ------------------------------------------------------------------------------------------
 
 _COUNTED = Counted(Profiled(Mix.BARRIER), executed=Executed.ARRIVED)
@@ -210,8 +216,8 @@ _BLOCK: dict[str, Any] = {
 }  # fmt: skip
 _NAMED: dict[str, Any] = {"called": "barrier", "bundling": Bundling.BOUNDARY, "partial_order": True}
 _VOTES = {"reduction": "popc and or", "type": "u32 pred"}
-# Memory is consistent here at all times, so a fence has nothing to do. Nor has griddepcontrol: launches run one after
-# another, and the one before has ended.
+# Memory is consistent here at all times, so a fence has nothing to do. Nor has griddepcontrol.launch_dependents:
+# launches run one after another.
 _FENCE: dict[str, Any] = {
     "decode": no_form, "lower": _lower_fence, "execute": nothing, "bundling": Bundling.BOUNDARY,
     "counts": Counted(executed=Executed.NEVER),
@@ -249,5 +255,6 @@ RECORDS = (
     Record("fence.proxy.async::generic.order.restricted.cluster",
            where={"order": "acquire release", "restricted": "sync_restrict::*"}, **_FENCE),
     Record("fence.mbarrier_init.release.cluster", **{**_FENCE, "execute": _fence_proxy}),
-    Record("griddepcontrol.action", where={"action": "wait launch_dependents"}, **_FENCE),
+    Record("griddepcontrol.launch_dependents", **_FENCE),
+    Record("griddepcontrol.wait", **{**_FENCE, "execute": _grid_wait, "called": "griddepcontrol.wait"}),
 )  # fmt: skip

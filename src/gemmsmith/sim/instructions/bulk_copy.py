@@ -22,12 +22,14 @@ from gemmsmith.sim.instructions.pattern import Modifiers
 from gemmsmith.sim.instructions.record import Draft, Record, no_form, nothing
 from gemmsmith.sim.lanes import Lanes
 from gemmsmith.sim.lowering import Lowering, Refused, items, literal, operands
-from gemmsmith.sim.mbarriers import BYTES
+from gemmsmith.sim.map_changes import MapChanges
+from gemmsmith.sim.mbarriers import BYTES, MBarriers
 from gemmsmith.sim.memory import RAW, LaneFault, check_alignment, resolve_generic
 from gemmsmith.sim.operation import Operation, Source
 from gemmsmith.sim.syntax import Address, Instruction, Operand, Sampled
-from gemmsmith.sim.tensor_box import CHUNK, Box, decoded
-from gemmsmith.sim.traits import Access, Bundling, Counted, Effect, Mix, Profiled, Space
+from gemmsmith.sim.tensor_box import CHUNK, SECTOR, Box, decoded
+from gemmsmith.sim.tile_origins import TileOrigins
+from gemmsmith.sim.traits import Access, Bundling, Counted, Effect, Mix, Profiled, Quantity, Space
 from gemmsmith.sim.types import Array
 
 _MAP_BYTES = 128
@@ -147,7 +149,7 @@ def _one(
     machine: Execution, operation: Operation[Transfer], form: Transfer, lane: int, at: list[int], values: list[int]
 ) -> None:
     mask = values.pop() if form.multicast else None
-    box = _box(machine, values[0]) if form.rank else None
+    box = _box(machine, operation, lane, values[0]) if form.rank else None
     if box is not None and box.rank != form.rank:
         raise LaneFault(0, f"a copy of {form.rank} coordinates with a tensor map of {box.rank} dimensions")
     if box is not None and bool(form.im2col) != (box.map.im2col is not None):
@@ -155,12 +157,19 @@ def _one(
         raise LaneFault(0, f"{kinds[bool(form.im2col)]} copy with {kinds[not form.im2col]} tensor map")
     nbytes = values[0] if box is None else box.nbytes
     copies = machine.unit(BulkCopies)
+    if machine.counters is not None:
+        _count(machine, operation, form, lane, at, values, mask, box, nbytes)
     if not form.to_shared:
-        _store(machine, operation, form, lane, at, values, box, nbytes)
+        if machine.moves_data:
+            _store(machine, operation, form, lane, at, values, box, nbytes)
         return
     barrier = at.pop()
-    targets = [_shared_index(machine, block, at[0], box, nbytes) for block in _blocks(machine, lane, at[0], mask)]
     counting = _blocks(machine, lane, barrier, mask)
+    if not machine.moves_data:
+        places = np.array([_barrier_index(machine, block, barrier) for block in counting])
+        machine.unit(MBarriers).landed(places, np.full(places.size, nbytes))
+        return
+    targets = [_shared_index(machine, block, at[0], box, nbytes) for block in _blocks(machine, lane, at[0], mask)]
     barriers = np.array([_barrier_index(machine, block, barrier) for block in counting])
     if machine.recorder is not None:
         source = BulkSource(box, tuple(values[1:]), 0 if box is not None else at[1], form.from_shared)
@@ -169,8 +178,36 @@ def _one(
         read = _read_shared(machine, _shared_index(machine, int(machine.block[lane]), at[1], None, nbytes))
     else:
         read = _read_global(machine, box, values, at)
-    copies.load(Load(operation, chunk_lanes(lane, targets), np.concatenate(targets), CHUNK, read,
-                     _write_shared(machine, targets, form.reduce), barriers, nbytes))  # fmt: skip
+    write = _write_shared(machine, targets, form.reduce)
+    if machine.shadow is not None:
+        write = _noting(machine, write, box, tuple(values[1 : 1 + form.rank]), operation, lane, targets)
+    copies.load(Load(operation, chunk_lanes(lane, targets), np.concatenate(targets), CHUNK, read, write, barriers,
+                     nbytes))  # fmt: skip
+
+
+def _noting(machine: Execution, write: Callable[[Array], None], box: Box | None, at: tuple[int, ...],
+            operation: Operation[Transfer], lane: int, targets: list[Array]) -> Callable[[Array], None]:  # fmt: skip
+    """The same write, after which it is known what lies in shared memory."""
+
+    def noted(chunks: Array) -> None:
+        write(chunks)
+        machine.unit(TileOrigins).landed(box, at, operation, lane, targets)
+
+    return noted
+
+
+def _count(machine: Execution, operation: Operation[Transfer], form: Transfer, lane: int, at: list[int],
+           values: list[int], mask: int | None, box: Box | None, nbytes: int) -> None:  # fmt: skip
+    """Tell the counters: sectors of global memory, and bytes of shared memory in all blocks that get them."""
+    assert machine.counters is not None
+    blocks = len(_blocks(machine, lane, at[0], mask)) if form.to_shared else 1
+    sectors = 0
+    if box is not None:
+        sectors = box.sectors(tuple(values[1 : 1 + box.rank]), tuple(values[1 + box.rank :]))
+    elif not (form.to_shared and form.from_shared):
+        start = at[1] if form.to_shared else at[0]
+        sectors = (start + nbytes - 1) // SECTOR - start // SECTOR + 1
+    machine.counters.bulk_copy(operation, sectors, nbytes, blocks)
 
 
 def _store(machine: Execution, operation: Operation[Transfer], form: Transfer, lane: int, at: list[int],
@@ -184,7 +221,7 @@ def _store(machine: Execution, operation: Operation[Transfer], form: Transfer, l
     if box is None:
         read, write = _read_shared(machine, source), _write_bytes(machine, values[0], at[0], form.reduce)
     else:
-        elements, inside = _elements(box, values)
+        elements, inside = box.written(*_elements(box, values), tuple(values[1 : 1 + box.rank]))
         each = np.repeat(source, CHUNK // box.itemsize) + np.tile(np.arange(0, CHUNK, box.itemsize), source.size)
         read = _read_shared(machine, each[inside], box.itemsize)
         write = _write_tensor(machine, box, elements[inside], form.reduce)
@@ -192,16 +229,29 @@ def _store(machine: Execution, operation: Operation[Transfer], form: Transfer, l
     copies.store(Store(operation, lane, int(copies.committed[lane]), source, read, write))
 
 
-def _box(machine: Execution, address: int) -> Box:
+class _ParameterMaps:
+    """Tensor maps among the kernel's parameters, which do not change, by their addresses."""
+
+    def __init__(self, machine: Execution) -> None:
+        del machine
+        self.known: dict[int, Box] = {}
+
+
+def _box(machine: Execution, operation: Operation[Transfer], lane: int, address: int) -> Box:
     space, inside = resolve_generic(np.array([address], np.uint64))
     if space is Space.PARAM:
+        if (known := machine.unit(_ParameterMaps).known.get(address)) is not None:
+            return known
         data = parameter_bytes(machine, inside.astype(np.int64) + np.arange(_MAP_BYTES), 1).tobytes()
     else:
         data = machine.memory.view(int(inside[0]), _MAP_BYTES).tobytes()
+        machine.unit(MapChanges).used(operation, lane, int(inside[0]))
     try:
         found = decoded(data)
     except UnsupportedError:
         raise LaneFault(0, f"a copy by TMA with the map at {int(inside[0]):#x}: no tensor map is there") from None
+    if space is Space.PARAM:
+        machine.unit(_ParameterMaps).known[address] = found
     if found.map.interleave:
         raise LaneFault(0, f"a copy of a tensor interleaved by {found.map.interleave} bytes, which is not simulated")
     return found
@@ -250,7 +300,7 @@ def _read_global(machine: Execution, box: Box | None, values: list[int], at: lis
     memory.gather(wanted, box.itemsize)
 
     def read() -> Array:
-        found = np.full(elements.size, box.outside, f"u{box.itemsize}").view(RAW[box.itemsize])
+        found = np.full(elements.size, box.fill(inside), f"u{box.itemsize}").view(RAW[box.itemsize])
         found[inside] = box.loaded(memory.gather(wanted, box.itemsize))
         return found.view(RAW[CHUNK])
 
@@ -297,11 +347,17 @@ def _write_tensor(
     machine: Execution, box: Box, wanted: Array, reduce: tuple[str, str] | None
 ) -> Callable[[Array], None]:
     """The element type of a reduction is in the map."""
-    return _write_global(machine, wanted, box.itemsize, reduce, np.dtype(box.map.dtype.numpy))
+    kind = np.dtype(box.map.dtype.numpy)
+    return _write_global(machine, wanted, box.itemsize, reduce, kind, box.map.dtype.name.endswith("_ftz"))
 
 
 def _write_global(
-    machine: Execution, wanted: Array, width: int, reduce: tuple[str, str] | None, kind: np.dtype[Any] | None
+    machine: Execution,
+    wanted: Array,
+    width: int,
+    reduce: tuple[str, str] | None,
+    kind: np.dtype[Any] | None,
+    flush: bool = False,
 ) -> Callable[[Array], None]:
     """What writes values to these addresses, or reduces those there with them. Faults are looked for now."""
     memory = machine.memory
@@ -312,7 +368,7 @@ def _write_global(
         if reduce is not None:
             assert kind is not None
             old = memory.gather(wanted, width).view(kind)
-            new = reduced(reduce[0], old, new.view(kind)).view(RAW[width])
+            new = reduced(reduce[0], old, new.view(kind), flush).view(RAW[width])
         memory.scatter(wanted, width, new)
 
     return write
@@ -362,6 +418,8 @@ def _lower_nothing(code: Lowering, i: Instruction, _: None) -> Draft[None]:
 # -- records ------------------------------------------------------------------------------------------
 
 _SPACES = {"to": "shared::cluster shared::cta global", "from": "global shared::cta"}
+_LOADS = {"to": "shared::cluster shared::cta", "from": "global shared::cta"}
+_STORES = {"to": "global", "from": "shared::cta"}
 _MODES = {
     "rank": "1d 2d 3d 4d 5d",
     "mode": "tile im2col im2col_no_offs",
@@ -373,9 +431,18 @@ _COMMON: dict[str, Any] = {
     "counts": Counted(Profiled(Mix.COPY)),
 }  # fmt: skip
 
+_TENSOR = "cp.async.bulk.tensor.rank.to.from.mode?.end!.multicast::cluster?.L2::cache_hint?"
+
+
+def _counted(name: str) -> Counted:
+    return Counted(Profiled(Mix.COPY, metrics=((name, Quantity.EXECUTED),)))
+
+
 RECORDS = (
-    Record("cp.async.bulk.tensor.rank.to.from.mode?.end!.multicast::cluster?.L2::cache_hint?",
-           where={**_SPACES, **_MODES}, decode=_decode, called="cp.async.bulk.tensor", **_COMMON),
+    Record(_TENSOR, where={**_LOADS, **_MODES}, decode=_decode, called="cp.async.bulk.tensor",
+           **{**_COMMON, "counts": _counted("smsp__inst_executed_op_tma_ld.sum")}),
+    Record(_TENSOR, where={**_STORES, **_MODES}, decode=_decode, called="cp.async.bulk.tensor",
+           **{**_COMMON, "counts": _counted("smsp__inst_executed_op_tma_st.sum")}),
     Record("cp.async.bulk.to.from.end!.multicast::cluster?.L2::cache_hint?",
            where={**_SPACES, "end": _MODES["end"]}, decode=_decode, called="cp.async.bulk", **_COMMON),
     Record("cp.reduce.async.bulk.tensor.rank.to.from.op.mode?.end!.L2::cache_hint?",

@@ -17,7 +17,7 @@ from gemmsmith.sim.instructions.pattern import Modifiers
 from gemmsmith.sim.instructions.record import Draft, Record, no_form
 from gemmsmith.sim.lanes import Lanes
 from gemmsmith.sim.lowering import Lowering, Refused, operands
-from gemmsmith.sim.mbarriers import BYTES, MOST, MBarriers, pending_count, phase_number, state
+from gemmsmith.sim.mbarriers import BYTES, MOST, MBarriers, expected_count, pending_count, phase_number, state
 from gemmsmith.sim.memory import RAW, LaneFault, resolve_generic
 from gemmsmith.sim.syntax import SINK, Address, Immediate, Instruction
 from gemmsmith.sim.traits import Access, Bundling, Counted, Effect, Mix, Profiled, Space, Wait
@@ -60,6 +60,7 @@ def _init(machine: Execution, step: Bundle[bool], lanes: Lanes) -> None:
     if machine.shadow is not None:
         machine.shadow.write(step.first, mine, index, state(counts, counts, 0).view(RAW[BYTES]))
     machine.unit(MBarriers).initialise(index, counts)
+    machine.unit(MBarriers).initialised(step.first, mine, index)
 
 
 def _lower_inval(code: Lowering, i: Instruction, generic: bool) -> Draft[bool]:
@@ -175,8 +176,10 @@ class PhaseWait:
     def describe(self, machine: Execution, step: Bundle[Any], lane: int) -> str:
         _, index = places(machine, step, np.array([lane]), self.generic)
         bits, nbytes = machine.unit(MBarriers).load(index)[0], machine.unit(MBarriers).expected_bytes(int(index[0]))
+        expected = int(expected_count(bits))
         return (f"{step.traits.called} never completes: phase {int(phase_number(bits))} of the mbarrier lacks "
-                f"{int(pending_count(bits))} arrivals{f' and {nbytes:,} bytes' if nbytes else ''}")  # fmt: skip
+                f"{int(pending_count(bits))} arrivals{f' and {nbytes:,} bytes' if nbytes else ''} (of {expected} "
+                f"arrivals, at shared address {int(index[0]) % machine.shared.stride:#x})")  # fmt: skip
 
 
 def _decode_wait(m: Modifiers) -> PhaseWait:

@@ -1,13 +1,14 @@
 """tensormap.replace and tensormap.cp_fenceproxy: tensor maps that a kernel changes, and their fences.
 
-A thread changes one field of a map of 128 bytes in shared or global memory. A copy reads the map when it is issued, so
-that here, where memory is consistent at all times, the fences have nothing to do.
+A thread changes one field of a map of 128 bytes in shared or global memory. A copy reads the map when it is issued. The
+fences change nothing here, where memory is consistent at all times, but a copy that lacks one is reported.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -19,10 +20,12 @@ from gemmsmith.run.tensor_map import decode_simulated, encode_simulated
 from gemmsmith.sim.bundle import Bundle
 from gemmsmith.sim.execution import Execution
 from gemmsmith.sim.instructions.pattern import Modifiers
-from gemmsmith.sim.instructions.record import Draft, Record, no_form, nothing
+from gemmsmith.sim.instructions.record import Draft, Record, no_form
 from gemmsmith.sim.lanes import Lanes
 from gemmsmith.sim.lowering import Lowering, Refused, literal, operands
+from gemmsmith.sim.map_changes import MapChanges
 from gemmsmith.sim.memory import RAW, LaneFault, resolve_generic
+from gemmsmith.sim.operation import Operation
 from gemmsmith.sim.syntax import Instruction
 from gemmsmith.sim.traits import Bundling, Counted, Executed, Space
 from gemmsmith.sim.types import Array
@@ -126,6 +129,7 @@ def _replace(machine: Execution, step: Bundle[Field], lanes: Lanes) -> None:
             raise LaneFault(n, fault.detail) from None
         where = value if form.name == "global_address" else where
         _write(machine, form.space, lane, int(addresses[n]), encode_simulated(new, where))
+        _note(machine, step.first, form.space, lane, int(addresses[n]))
 
 
 def _place(machine: Execution, space: Space | None, lane: int, address: int) -> tuple[Space, Array]:
@@ -166,13 +170,36 @@ def _copy(machine: Execution, step: Bundle[None], lanes: Lanes) -> None:
     to, start = (machine.addresses(pointer, lanes, 1) for pointer in step.pointers)
     lane = int(machine.indices(lanes)[0])
     _write(machine, Space.GLOBAL, lane, int(to[0]), _read(machine, Space.SHARED, lane, int(start[0])))
+    _note(machine, step.first, Space.GLOBAL, lane, int(to[0]))
 
 
-def _lower_fence(code: Lowering, i: Instruction, _: None) -> Draft[None]:
+def _note(machine: Execution, operation: Operation[Any], space: Space | None, lane: int, address: int) -> None:
+    """A map in global memory has changed."""
+    found, chunks = _place(machine, space, lane, address)
+    if found is Space.GLOBAL:
+        machine.unit(MapChanges).changed(operation, lane, int(chunks[0]))
+
+
+def _acquires(m: Modifiers) -> bool:
+    return m["order"] == "acquire"
+
+
+def _lower_fence(code: Lowering, i: Instruction, acquires: bool) -> Draft[bool]:
     """An acquire names the map; a release names nothing."""
-    del code
-    operands(i, 0, 2)
-    return Draft(None)
+    if not acquires:
+        operands(i, 0)
+        return Draft(False)
+    at, size = operands(i, 2)
+    if literal(size) != MAP_BYTES:
+        raise Refused
+    return Draft(True, (), (), (code.pointer(at),))
+
+
+def _fence(machine: Execution, step: Bundle[bool], lanes: Lanes) -> None:
+    if step.detail:
+        addresses = np.asarray(machine.addresses(step.pointers[0], lanes, 1), np.uint64)
+        machine.unit(MapChanges).acquired(machine.indices(lanes), np.broadcast_to(
+            resolve_generic(addresses)[1], machine.indices(lanes).shape))  # fmt: skip
 
 
 _SCOPES = {"scope": "cta cluster gpu sys"}
@@ -184,6 +211,7 @@ RECORDS = (
     Record("tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.scope.sync.aligned", where=_SCOPES,
            decode=no_form, lower=_lower_copy, execute=_copy, called="tensormap.cp_fenceproxy",
            bundling=Bundling.BOUNDARY),
-    Record("fence.proxy.tensormap::generic.order.scope", where={**_SCOPES, "order": "acquire release"}, decode=no_form,
-           lower=_lower_fence, execute=nothing, bundling=Bundling.BOUNDARY, counts=Counted(executed=Executed.NEVER)),
+    Record("fence.proxy.tensormap::generic.order.scope", where={**_SCOPES, "order": "acquire release"},
+           decode=_acquires, lower=_lower_fence, execute=_fence, bundling=Bundling.BOUNDARY,
+           counts=Counted(executed=Executed.NEVER)),
 )  # fmt: skip

@@ -12,14 +12,16 @@ from gemmsmith.sim.bundle import Bundle
 from gemmsmith.sim.execution import Execution
 from gemmsmith.sim.fragments import a_matrices, c_matrices, d_registers
 from gemmsmith.sim.instructions.pattern import Modifiers
-from gemmsmith.sim.instructions.record import Draft, Record, no_form, nothing
+from gemmsmith.sim.instructions.record import Draft, Record, no_form
 from gemmsmith.sim.instructions.warp_registers import check_whole
 from gemmsmith.sim.lanes import Lanes, compact
 from gemmsmith.sim.lowering import Lowering, Refused, items, literal, operands
 from gemmsmith.sim.matrix_arithmetic import Matrix, wgmma_arithmetic
 from gemmsmith.sim.memory import LaneFault
+from gemmsmith.sim.register_pool import RegisterRequest
 from gemmsmith.sim.syntax import Instruction, Negated, Vector
-from gemmsmith.sim.traits import Access, Bundling, Counted, Effect, Mix, Profiled, Space, Wait
+from gemmsmith.sim.tile_origins import Read, TileOrigins
+from gemmsmith.sim.traits import Access, Bundling, Counted, Effect, Mix, Profiled, Quantity, Space, Wait
 from gemmsmith.sim.types import Array
 from gemmsmith.sim.wave import WARP
 from gemmsmith.sim.wgmma_descriptor import decode, k_major, mn_major
@@ -27,6 +29,7 @@ from gemmsmith.sim.wgmma_products import WARPS, WgmmaProducts
 
 _CHUNK = 16
 _K_BYTES = 32  # of every wgmma
+_ROWS = 64
 _SIZES = {"f16": 2, "bf16": 2, "tf32": 4, "e4m3": 1, "e5m2": 1, "s8": 1, "u8": 1}
 # Types of A and B that may be mixed, and the types of D they allow.
 _FAMILIES: tuple[tuple[frozenset[str], frozenset[str]], ...] = (
@@ -153,6 +156,12 @@ def _multiply(machine: Execution, step: Bundle[Product], lanes: Lanes) -> None:
         raise LaneFault(
             0, f"wgmma in a block of {machine.wave.threads} threads: it is for whole warpgroups of 128 threads"
         )
+    if machine.counters is not None:
+        rows = (0 if step.detail.a_in_registers else _ROWS) + step.detail.form.columns
+        machine.counters.shared_product(step.first, machine.indices(lanes).size // WARP, rows * _K_BYTES // WARPS)
+    if not machine.moves_data:
+        _zero(machine, step, lanes)
+        return
     mine, detail = machine.indices(lanes), step.detail
     *_, b, scale = step.sources
     of_b = machine.spread(machine.fetch(b, lanes), lanes)[::WARP].copy()
@@ -176,6 +185,13 @@ def _multiply(machine: Execution, step: Bundle[Product], lanes: Lanes) -> None:
     if machine.shadow is not None:
         _look(machine, step, mine[::WARP], of_a, of_b)
     machine.unit(WgmmaProducts).issue(step.first, lanes, compute, touch)
+
+
+def _zero(machine: Execution, step: Bundle[Product], lanes: Lanes) -> None:
+    """Products of nothing: a sum that begins is zero."""
+    if (machine.fetch(step.sources[-1], lanes) == step.detail.scale_negated).any():
+        for target in step.targets:
+            machine.put(target, lanes, np.uint32(0))
 
 
 def _chunks(machine: Execution, step: Bundle[Product], first: Array, of_a: Array | None, of_b: Array) -> list[Array]:
@@ -207,10 +223,26 @@ def _touch(
 
 def _look(machine: Execution, step: Bundle[Product], first: Array, of_a: Array | None, of_b: Array) -> None:
     """Whether what the product reads was made visible to it."""
+    _look_at_origins(machine, step, first, of_a, of_b)
     fences = machine.unit(ProxyFences)
     if fences.pending:
         for lane, chunks in zip(first.tolist(), _chunks(machine, step, first, of_a, of_b), strict=True):
             fences.look(step.first, lane, chunks, _CHUNK)
+
+
+def _look_at_origins(machine: Execution, step: Bundle[Product], first: Array, of_a: Array | None, of_b: Array) -> None:
+    """Whether the first warp reads its operands as TMA wrote them."""
+    detail, form, one = step.detail, step.detail.form, first[:1]
+
+    def read(name: str, descriptors: Array, rows: Array, transposed: bool) -> Read:
+        index = _index(machine, descriptors[:1], rows, form, transposed, one)[0]
+        return Read(name, index, form.size, 1 if transposed else _CHUNK // form.size)
+
+    reads = [read("B", of_b, np.arange(form.columns), detail.transpose_b)]
+    if of_a is not None:
+        start = 16 * (int(machine.thread[one[0]]) // WARP % 4)
+        reads.append(read("A", of_a, start + np.arange(16), detail.transpose_a))
+    machine.unit(TileOrigins).look(step.first, int(one[0]), reads)
 
 
 def _products(
@@ -304,29 +336,42 @@ def _fence(machine: Execution, step: Bundle[None], lanes: Lanes) -> None:
     machine.unit(WgmmaRegisters).fence(lanes)
 
 
-def _lower_registers(code: Lowering, i: Instruction, _: None) -> Draft[int]:
+def _more(m: Modifiers) -> bool:
+    return m["action"] == "inc"
+
+
+def _lower_registers(code: Lowering, i: Instruction, more: bool) -> Draft[RegisterRequest]:
     del code
     count = literal(*operands(i, 1))
     if count % 8 or not 24 <= count <= 256:
         raise Refused
-    return Draft(count)
+    return Draft(RegisterRequest(count, more))
+
+
+def _take_registers(machine: Execution, step: Bundle[RegisterRequest], lanes: Lanes) -> None:
+    step.detail.take(machine, lanes)
 
 
 # -- records ------------------------------------------------------------------------------------------
 
+_TENSOR_PIPE = (
+    ("sm__inst_executed_pipe_tensor.sum", Quantity.EXECUTED),
+    ("sm__inst_executed_pipe_tensor_op_gmma.sum", Quantity.EXECUTED),
+    ("sm__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_gmma.sum", Quantity.WAVEFRONTS),
+)
 _WARP: dict[str, Any] = {"waits_on": Wait.WARP, "bundling": Bundling.BOUNDARY, "aligned": True}
 
 RECORDS = (
     Record("wgmma.mma_async.sync.aligned.shape.d.a.b.satfinite?",
            where={"shape": "m64n*", "d": "f16 f32 s32", "a": " ".join(_SIZES), "b": " ".join(_SIZES)}, decode=_decode,
            lower=_lower, execute=_multiply, called="wgmma.mma_async", verb="read by wgmma",
-           counts=Counted(Profiled(Mix.TENSOR)), **_WARP),
+           counts=Counted(Profiled(Mix.TENSOR, metrics=_TENSOR_PIPE)), **_WARP),
     Record("wgmma.fence.sync.aligned", decode=no_form, lower=_lower_plain, execute=_fence, called="wgmma.fence",
            **_WARP),
     Record("wgmma.commit_group.sync.aligned", decode=no_form, lower=_lower_plain, execute=_commit,
            called="wgmma.commit_group", **_WARP),
     Record("wgmma.wait_group.sync.aligned", decode=no_form, lower=_lower_wait, execute=_wait,
            called="wgmma.wait_group", **{**_WARP, "waits_on": Wait.EVENT, "whole": True}),
-    Record("setmaxnreg.action.sync.aligned.u32", where={"action": "inc dec"}, decode=no_form, lower=_lower_registers,
-           execute=nothing, called="setmaxnreg", **_WARP),
+    Record("setmaxnreg.action.sync.aligned.u32", where={"action": "inc dec"}, decode=_more, lower=_lower_registers,
+           execute=_take_registers, called="setmaxnreg", **{**_WARP, "waits_on": Wait.EVENT, "whole": True}),
 )  # fmt: skip

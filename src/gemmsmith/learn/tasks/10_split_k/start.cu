@@ -1,0 +1,26 @@
+// gemmsmith learn: split_k
+//
+// C is small and K is long: two blocks by two, each with 128 tiles to add up, on a GPU that could
+// run hundreds of blocks. C holds zeros before the launch.
+
+#define T 16
+
+__global__ void sgemm(const float* A, const float* B, float* C, int M, int N, int K) {
+    __shared__ float As[T][T], Bs[T][T];
+    int x = threadIdx.x, y = threadIdx.y;
+    int row = blockIdx.y * T + y, col = blockIdx.x * T + x;
+    float sum = 0.0f;
+    for (int tile = 0; tile < K; tile += T) {
+        As[y][x] = row < M && tile + x < K ? A[row * K + tile + x] : 0.0f;
+        Bs[y][x] = tile + y < K && col < N ? B[(tile + y) * N + col] : 0.0f;
+        __syncthreads();
+        for (int k = 0; k < T; ++k) sum += As[y][k] * Bs[k][x];
+        __syncthreads();
+    }
+    if (row < M && col < N) C[row * N + col] += sum;
+}
+
+void launch(const float* A, const float* B, float* C, int M, int N, int K) {
+    dim3 block(T, T), grid((N + T - 1) / T, (M + T - 1) / T);
+    sgemm<<<grid, block>>>(A, B, C, M, N, K);
+}

@@ -1,0 +1,1 @@
+"""Published worklogs beside our ladder, and what they claim, run again."""

