@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 WORKERS ?= $(shell nproc 2>/dev/null || echo 2)
 
-.PHONY: climb test test-all nightly check format docs fuzz bench-sim bench-limits bench-short clean
+.PHONY: climb test test-all nightly check format docs fuzz prebuilt bench-sim bench-limits bench-short clean
 
 climb: $(STAMP)  ## verify and measure the whole ladder on this machine
 	$(BIN)/gemmsmith climb
@@ -38,6 +38,12 @@ docs: $(VENV)/.docs  ## the documentation as a site with search, in build/docs
 
 bench-sim: $(STAMP)  ## how fast the simulator is, on one core
 	$(BIN)/python benchmarks/simulator_speed.py
+
+prebuilt: $(STAMP)  ## compiled kernels for an H200 into the package, before building a wheel for release
+	mkdir -p -m 700 src/gemmsmith/prebuilt
+	$(BIN)/gemmsmith warm --gpu H200 --shapes llm --dtype bf16,fp16 --into src/gemmsmith/prebuilt
+	rm -f src/gemmsmith/prebuilt/*.lock
+	du -sh src/gemmsmith/prebuilt
 
 bench-limits: $(STAMP)  ## seconds that commands take to start, against their limits
 	$(BIN)/python benchmarks/limits.py

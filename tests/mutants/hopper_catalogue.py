@@ -17,6 +17,7 @@ HANG = "never completes"
 PHASE = "mbarrier wait never completes"
 UNWAITED = "a wait for the mbarrier's phase"
 RACE = "race on"
+BOXES = (("BN", 128),)  # two boxes of outputs, which share a buffer
 TWO = (("BM", 128), ("CONSUMERS", 2))  # consumers, with setmaxnreg
 
 
@@ -58,10 +59,11 @@ _BARRIER_BEFORE_STORE = "                named_barrier_sync(barrier, WARPGROUP_T
 _END_OF_CLUSTER = "    if (CLUSTER > 1) cluster_sync();"
 WIDE = (64, 128, 128)
 PAIR = (128, 128, 320)
+LONG = (64, 128, 13440)  # three k-tiles and more for each cluster of stream-K
 
 # The loop that producers and consumers share, in each rung that has it.
 _LOOP = (
-    ("no wait for a full stage", UNWAITED, (_gone(LOOP, _FULL_WAIT),)),
+    ("no wait for a full stage", "in-flight-copy race", (_gone(LOOP, _FULL_WAIT),)),
     ("the wrong parity of full", "", (Edit(LOOP, "ring.stage, ring.parity)", "ring.stage, ring.parity ^ 1)"),)),
     ("a stage is released before the wait", RACE, (_RELEASE_EARLY,)),
     ("a stage is released while wgmma reads it", RACE, _RELEASE_AT_ONCE),
@@ -71,7 +73,7 @@ _LOOP = (
 )  # fmt: skip
 _LOOPED = {
     "wgmma_specialized": (64, 64, 320), "wgmma_persistent": (64, 64, 320), "wgmma_cluster": PAIR,
-    "wgmma_stream_k": PAIR, "wgmma_split_k": (64, 64, 640),
+    "wgmma_stream_k": LONG, "wgmma_split_k": (64, 64, 640),
 }  # fmt: skip
 LOOPS = tuple(mistake(f"{rung}: {name}", rung, words, *edits, shape=shape)
               for rung, shape in _LOOPED.items() for name, words, edits in _LOOP)  # fmt: skip
@@ -121,7 +123,7 @@ PLAIN = (
             Edit(SPECIALIZED, "load(stage + TileA::BYTES,", "load(stage + TileA::BYTES - 1024,")),
     mistake("the descriptor has another swizzle", "wgmma_specialized", "reads bytes that belong to element",
             Edit("wgmma.cuh", "SWIZZLE_128 = 1ull", "SWIZZLE_128 = 2ull")),
-    mistake("the descriptor has no swizzle", "wgmma_specialized", "reads bytes that belong to element",
+    mistake("the descriptor has no swizzle", "wgmma_specialized", "shared read by wgmma",
             Edit("wgmma.cuh", "SWIZZLE_128 = 1ull << 62", "SWIZZLE_128 = 0ull << 62")),
     mistake("the descriptor has another stride", "wgmma_specialized", "reads bytes that belong to element",
             Edit("wgmma.cuh", "EIGHT_ROWS = 1024", "EIGHT_ROWS = 512")),
@@ -137,7 +139,8 @@ PLAIN = (
             shape=(128, 64, 128), config=TWO),
     mistake("the producer loads before griddepcontrol.wait", "wgmma_specialized",
             "griddepcontrol.wait must come first", _gone(SPECIALIZED, "    pdl_launch_and_wait();\n"),
-            Edit(SPECIALIZED, "        const int first =", "        pdl_launch_and_wait();\n        const int first =")),
+            Edit(SPECIALIZED, "        const int first =",
+                 "        pdl_launch_and_wait();\n        const int first =")),
 )  # fmt: skip
 
 STORES = (
@@ -146,12 +149,13 @@ STORES = (
     mistake("no barrier before a store by TMA", "wgmma_persistent", "",
             Edit(STORE, _BARRIER_BEFORE_STORE, "                if (leader) {"), shape=WIDE),
     mistake("boxes are reused before they were read", "wgmma_persistent", "cp.async.bulk.wait_group.read",
-            _gone(STORE, "                if (leader) tma_store_wait_read<0>();\n"), shape=(64, 256, 64)),
+            _gone(STORE, "                if (leader) tma_store_wait_read<0>();\n"), shape=WIDE, config=BOXES),
     mistake("nobody waits for the leader", "wgmma_persistent", "",
-            Edit(STORE, "                named_barrier_sync(barrier, WARPGROUP_THREADS);\n            }\n            stage",
-                 "            }\n            stage"), shape=(64, 256, 64)),
+            Edit(STORE, "                named_barrier_sync(barrier, WARPGROUP_THREADS);\n            }\n"
+                        "            stage",
+                 "            }\n            stage"), shape=WIDE, config=BOXES),
     mistake("stores are not committed", "wgmma_persistent", "cp.async.bulk.wait_group.read",
-            _gone(STORE, "                    tma_store_commit();\n"), shape=(64, 256, 64)),
+            _gone(STORE, "                    tma_store_commit();\n"), shape=WIDE, config=BOXES),
     mistake("the block ends while TMA reads", "wgmma_persistent", "cp.async.bulk.wait_group.read",
             Edit(PERSISTENT, "        if (STORE_MODE == STORE_BY_TMA && threadIdx.x % WARPGROUP_THREADS == 0)"
                              " tma_store_wait_read<0>();\n", ""), shape=WIDE),
@@ -217,7 +221,7 @@ CLUSTERS = (
 _TERMS_WAIT = "                wgmma_wait<0>();\n"
 _TERMS_RELEASE = "                for (int term = 0; term < TERMS; ++term) release(stage_of_term[term]);\n"
 FP32 = tuple(
-    mistake(f"{rung}: {name}", rung, words, *edits, shape=(64, 128, 128))
+    mistake(f"{rung}: {name}", rung, words, *edits, shape=(64, 128, 320))
     for rung in ("fp32_wgmma_bf16x6", "fp32_wgmma_fp16x3")
     for name, words, edits in (
         ("products are used before the wait", "wgmma.wait_group must come between", (_gone(SPLIT, _TERMS_WAIT),)),
@@ -225,7 +229,7 @@ FP32 = tuple(
          (Edit(SPLIT, _TERMS_WAIT + _TERMS_RELEASE, _TERMS_RELEASE + _TERMS_WAIT),)),
         ("no wgmma.fence before the terms", "wgmma.fence must come between",
          (_gone(SPLIT, "    wgmma_fence();\n"),)),
-        ("no wait for a term", UNWAITED,
+        ("no wait for a term", "in-flight-copy race",
          (_gone(SPLIT, "                mbarrier_wait(full + 8 * ring.stage, ring.parity);\n"),)),
         ("the last term is not released", PHASE,
          (Edit(SPLIT, "term < TERMS; ++term) release", "term < TERMS - 1; ++term) release"),)),

@@ -34,6 +34,7 @@ CONFLICTS = {
     "st": "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_st.sum",
     "ldgsts": "smsp__sass_l1tex_data_bank_conflicts_pipe_lsu_mem_shared_op_ldgsts.sum",
 }
+GMMA_WAVEFRONTS = "sm__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_gmma.sum"
 # The simulator's steps between asynchronous copies and the waits for them, summed over requests. The name is ours.
 FLIGHT = "copy_flight_steps"
 TENSOR = "sm__inst_executed_pipe_tensor.sum"
@@ -184,8 +185,8 @@ class Profile:
         parts = [
             paragraph(f"{self.origin} on {self.device}" + (f", {self.problem}" if self.problem.flops else "")),
             facts((("launch", f"grid {grid}, block {block}"),
-                   ("resources", f"{used.registers} registers, {used.static_smem + geometry.smem:,} B of shared memory, "
-                                 f"{used.spill_loads + used.spill_stores} B spilled"))),
+                   ("resources", f"{used.registers} registers, {used.static_smem + geometry.smem:,} B of shared "
+                                 f"memory, {used.spill_loads + used.spill_stores} B spilled"))),
             table(("global memory", "requests", "sectors", "bytes used of 32"),
                   [(name, _shown(self.requests(op)), _shown(self.sectors(op)), _shown(share, ".1f"))
                    for name, op, share in zip(("loads", "stores"), ("ld", "st"), self.bytes_per_sector, strict=True)]),
@@ -195,7 +196,7 @@ class Profile:
                                               if self.value(m.name) > 0])),
             paragraph(sampled, small=True),
         ]  # fmt: skip
-        return card(f"{self.kernel} {self.config}".rstrip(), parts)
+        return card(f"{self.kernel} {self.config.replace(',', ', ')}".rstrip(), parts)
 
     def value(self, name: str) -> float:
         """A metric's value; NaN if absent."""

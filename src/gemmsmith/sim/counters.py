@@ -21,6 +21,7 @@ from gemmsmith.sim.traits import Effect, Quantity, Space
 from gemmsmith.sim.types import Array
 from gemmsmith.sim.wavefronts import LINE, NOBODY, SECTOR, copies, distinct, matrix_wavefronts, sectors, wavefronts
 
+_WAVEFRONT = 128  # bytes
 _PATTERNS_KEPT = 8  # access patterns remembered for each instruction
 
 
@@ -134,6 +135,15 @@ class Counters:
         count.wavefronts += waves
         count.groups += rows.size // 8
         count.bytes += rows.size * _width(operation)
+
+    def shared_product(self, operation: Operation[Any], warps: int, nbytes: int) -> None:
+        """wgmma of so many warps, for each of which it reads so many bytes of shared memory, without conflicts."""
+        count = self._counts(operation)
+        waves = warps * nbytes // _WAVEFRONT
+        count.requests += warps
+        count.wavefronts += waves
+        count.groups += waves
+        count.bytes += warps * nbytes
 
     def bulk_copy(self, operation: Operation[Any], touched: int, nbytes: int, blocks: int) -> None:
         """One copy by TMA of ``nbytes`` that touches so many sectors of global memory, to or from so many blocks.

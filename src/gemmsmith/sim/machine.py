@@ -109,7 +109,12 @@ class Machine(Stepper):
         _, mixed = self.at_block.arrivals()
         if mixed.any():
             return divergent_barrier(self, int(np.argmax(mixed)), self.waiting(self.at_block.groups))
-        return stuck(self, self.live, self.waiting(self.at_event.groups or self.at_block.groups or self.at_warp.groups))
+        hang = stuck(self, self.live, self.waiting(self.at_event.groups or self.at_block.groups or self.at_warp.groups))
+        if self.shadow is not None and self.log is not None:
+            self.shadow.judge()
+            if self.log.found:  # more likely the cause than what nobody arrives at
+                hang.message += f"; before that: {self.log.found[0]}"
+        return hang
 
     def _start(self) -> list[Group]:
         if self.schedule.lockstep:

@@ -16,6 +16,7 @@ from gemmsmith.report.report_model import COMPILER, SIMULATED, Rung
 _MOST = 420  # rectangles of one panel; beyond that it shows a part of the tile
 _WARP = 32
 _SIDE = 250.0
+_REACH = 96.0  # how much of A and B is drawn along k
 _PANEL = Canvas(300, 11.5, narrow=True)  # one drawing for all widths: panels go below each other on a phone
 
 
@@ -34,9 +35,9 @@ def tiles(rung: Rung, anchor: str) -> Chart | None:
         words.append("Each thread reads its row of A and its column of B itself.")
     if own:
         words.append(f"Its {own.threads} threads form {warps} warp{'s' * (warps != 1)}; one thread writes "
-                     f"{outputs} output{'s' * (outputs != 1)} (outlined: thread 0).")  # fmt: skip
+                     f"{outputs} output{'s' * (outputs != 1)} (outlined: thread {_first(own)}).")  # fmt: skip
     elif shape.consumers:
-        words.append(f"{_warpgroups(shape)} each multiply {shape.bm // shape.consumers} rows.")
+        words.append(_warpgroups(shape))
     rows = [("tile of C", f"{shape.bm} × {shape.bn}"), ("k-tile of A", f"{shape.bm} × {shape.bk}"),
             ("k-tile of B", f"{shape.bk} × {shape.bn}"), ("tile of a warp", f"{shape.wm} × {shape.wn}"),
             ("threads", str(own.threads if own else 0)), ("outputs per thread", str(outputs)),
@@ -55,20 +56,27 @@ def tiles(rung: Rung, anchor: str) -> Chart | None:
 
 
 def _warpgroups(shape: Shape) -> str:
-    return "One consumer warpgroup" if shape.consumers == 1 else f"{shape.consumers} consumer warpgroups"
+    if shape.consumers == 1:
+        return f"One consumer warpgroup multiplies all {shape.bm} rows."
+    return f"Its {shape.consumers} consumer warpgroups multiply {shape.bm // shape.consumers} rows each."
 
 
 def _outputs(own: Owners | None) -> int:
-    return int((own.thread == 0).sum()) if own else 0
+    return int((own.thread == _first(own)).sum()) if own else 0
+
+
+def _first(own: Owners) -> int:
+    """The first thread that writes: those before it may only load."""
+    return int(own.thread[own.thread >= 0].min())
 
 
 def _operands(shape: Shape) -> Drawing:
     """B above, A to the left of C, as the product lines up; the block's windows to scale, the matrices beyond open."""
     unit = 118 / max(shape.bm, shape.bn)
-    deep = max(shape.bk * unit, 7.0) if shape.bk else 0.0
+    deep = min(max(shape.bk * unit, 7.0), _REACH) if shape.bk else 0.0
     wide, high = shape.bn * unit, shape.bm * unit
     left, top = 112.0, 130.0  # of C
-    reach = 96.0  # how much of A and B is drawn along k
+    reach = _REACH
     parts = [
         rect(left - reach - 10, top, reach, high, "operand", "A: the rows that the block reads"),
         rect(left, top - reach - 10, wide, reach, "operand", "B: the columns that the block reads"),
@@ -78,7 +86,7 @@ def _operands(shape: Shape) -> Drawing:
         text(left - reach - 10, top - 8, "A", "axis"), text(left + wide + 6, top - reach, "B", "axis"),
     ]  # fmt: skip
     if deep:
-        for at in range(min(shape.stages, int(reach / (deep + 2)))):
+        for at in range(min(shape.stages, max(1, int(reach / (deep + 2))))):
             class_ = f"s{2 + at % (SERIES - 1)} fill mark"
             parts.append(rect(left - reach - 10 + at * (deep + 2), top, deep, high, class_,
                               f"k-tile {at} of A: {shape.bm} × {shape.bk}"))  # fmt: skip
@@ -98,7 +106,7 @@ def _operands(shape: Shape) -> Drawing:
 
 
 def _warps(own: Owners) -> Drawing:
-    """The tile by warp; the outputs of thread 0 are outlined."""
+    """The tile by warp; the outputs of the first thread are outlined."""
     warp = np.where(own.thread >= 0, own.thread // _WARP, -1)
     found = regions(warp)
     shown = warp if len(found) <= _MOST else warp[:_WARP, : 2 * _WARP]
@@ -111,22 +119,24 @@ def _warps(own: Owners) -> Drawing:
         if one.cols * unit > 26 and one.rows * unit > 16:
             parts.append(text((one.col + one.cols / 2) * unit, 24 + (one.row + one.rows / 2) * unit + 4,
                               str(one.label), f"on-bar s{one.label % SERIES + 1}", "middle"))  # fmt: skip
-    mine = np.where(own.thread[: shown.shape[0], : shown.shape[1]] == 0, 0, -1)
+    first = _first(own)
+    mine = np.where(own.thread[: shown.shape[0], : shown.shape[1]] == first, 0, -1)
     for one in regions(mine)[:_MOST]:
         parts.append(rect(one.col * unit, 24 + one.row * unit, max(one.cols * unit, 2.5), max(one.rows * unit, 2.5),
-                          "thread-zero", "thread 0"))  # fmt: skip
+                          "thread-zero", f"thread {first}"))  # fmt: skip
     return Drawing(join(*parts), 24 + shown.shape[0] * unit + 8)
 
 
 def _lanes(own: Owners) -> Drawing:
-    """The outputs of warp 0 by lane: light is lane 0, dark is lane 31."""
-    lanes = np.where((own.thread >= 0) & (own.thread < _WARP), own.thread, -1)
+    """The outputs of the first warp that writes, by lane: light is lane 0, dark is lane 31."""
+    warp = _first(own) // _WARP
+    lanes = np.where(own.thread // _WARP == warp, own.thread % _WARP, -1)
     rows, cols = np.flatnonzero((lanes >= 0).any(axis=1)), np.flatnonzero((lanes >= 0).any(axis=0))
     box = lanes[rows[0] : rows[-1] + 1, cols[0] : cols[-1] + 1]
     part = pattern(box)
     unit = min(_SIDE / max(part.shape), 22.0)
     whole = part.shape == box.shape
-    title = f"warp 0: {part.shape[0]} × {part.shape[1]} outputs, by lane"
+    title = f"warp {warp}: {part.shape[0]} × {part.shape[1]} outputs, by lane"
     parts = [text(0, 12, title, "axis")]
     for one in regions(part)[:_MOST]:
         step = one.label * (SHADES - 1) // (_WARP - 1)
