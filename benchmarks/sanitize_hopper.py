@@ -18,6 +18,7 @@ import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "mutants"))
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "helpers"))
@@ -26,7 +27,12 @@ from hopper_catalogue import LOOPS, MISTAKES, Mistake
 from mutant import Mutant, Trial
 
 from gemmsmith import __version__
+from gemmsmith.compile import render
+from gemmsmith.compile.compiled import CompiledKernel
 from gemmsmith.compile.compiler import compile_for
+from gemmsmith.kernel.config import Config
+from gemmsmith.kernel.spec import KernelSpec
+from gemmsmith.problem import Problem
 from gemmsmith.run.cuda import cuda_device
 from gemmsmith.verify.harness import verify_launch
 
@@ -36,12 +42,19 @@ TOOLS = ("memcheck", "racecheck", "synccheck")
 _SEEN, _TIMEOUT_S, _HANG_S = 9, 25, 12
 
 
+def compile_copy(spec: KernelSpec, config: Config, problem: Problem, arch: str) -> CompiledKernel:
+    """With the headers beside a copied kernel, which may be edited, instead of the package's own."""
+    headers = spec.source.parent / "include"
+    with patch.object(render, "own_headers", lambda: headers):
+        return compile_for(spec, config, problem, arch)
+
+
 def launch(mistake: Mistake) -> None:
     with tempfile.TemporaryDirectory() as folder:
         trial = Trial(mistake.shape, out_dtype=mistake.out_dtype, layout=mistake.layout)
         spec = Mutant(mistake.name, mistake.rung, mistake.name, mistake.edits, trial, "race").write(Path(folder))
         config = spec.config({**dict(spec.small), **dict(mistake.config)})
-        verdict = verify_launch(cuda_device(), spec, config, trial.problem(spec), compile_fn=compile_for,
+        verdict = verify_launch(cuda_device(), spec, config, trial.problem(spec), compile_fn=compile_copy,
                                 fill="integers", mode="exact", guard_bytes=0)  # fmt: skip
     print("WRONG" if not verdict.trusted else "RIGHT")
 

@@ -33,6 +33,7 @@ NOT_RUN = {
     "tune --tuning": WRITES,
     "tune --export FILE": PLACEHOLDER,
     "timeline": NEEDS_GPU,
+    "warm": SLOW,
     "accuracy": SLOW,
     "accuracy warp_tile --distributions": NEEDS_GPU,
     "accuracy fp32_wgmma_bf16x6": NEEDS_GPU,

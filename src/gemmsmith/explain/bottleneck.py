@@ -17,7 +17,7 @@ import math
 from dataclasses import dataclass
 
 from gemmsmith.explain.occupancy import Occupancy, Waves
-from gemmsmith.explain.profile import CONFLICTS, FFMA, REQUESTS, SECTOR, TENSOR, WARPS, Profile
+from gemmsmith.explain.profile import CONFLICTS, FFMA, GMMA_WAVEFRONTS, REQUESTS, SECTOR, TENSOR, WARPS, Profile
 from gemmsmith.gpus import GPU, SmUnits
 from gemmsmith.problem import ceil_div
 
@@ -118,7 +118,7 @@ def work_of(profile: Profile, gpu: GPU, held: Occupancy, filled: Waves) -> Work:
         fma=problem.flops / 64 if tensor else scalar,
         issued=sum(count for _, count in profile.machine_mix),
         shared_requests=sum(_known(profile.value(REQUESTS[op])) for op in OPS),
-        wavefronts=sum(_known(profile.wavefronts(op)) for op in OPS),
+        wavefronts=sum(_known(profile.wavefronts(op)) for op in OPS) + _known(profile.value(GMMA_WAVEFRONTS)),
         global_requests=profile.requests("ld") + profile.requests("st") - copies,
         lines=sum(lines_of(profile, op) for op in ("ld", "st")),
         l2_bytes=min(SECTOR * sectors, inputs + outputs) + SECTOR * by_tma,

@@ -28,8 +28,8 @@ _WHOLE: dict[str, Callable[[Array, Array], Any]] = {
 }  # fmt: skip
 
 
-def reduced(operation: str, old: Array, new: Array) -> Array:
-    """The values that are written."""
+def reduced(operation: str, old: Array, new: Array, flush: bool = False) -> Array:
+    """The values that are written; ``flush``: subnormal addends and sums are zero."""
     kind = old.dtype
     if kind.kind in "iu":
         return np.asarray(_WHOLE[operation](old, new)).astype(kind)
@@ -37,15 +37,27 @@ def reduced(operation: str, old: Array, new: Array) -> Array:
         bits = _BITS[kind.itemsize]
         found: Array = np.asarray(_WHOLE[operation](old.view(bits), new.view(bits))).astype(bits).view(kind)
         return found
-    return _added(old, new) if operation == "add" else _chosen(operation, old, new)
+    if operation != "add":
+        return _chosen(operation, old, new)
+    return _flushed(_added(_flushed(old), _flushed(new))) if flush else _added(old, new)
+
+
+def _flushed(values: Array) -> Array:
+    """Subnormal numbers as zeros of their sign."""
+    small = np.abs(values) < np.finfo(values.dtype).tiny
+    found: Array = np.where(small, np.copysign(values.dtype.type(0), values), values)
+    return found
 
 
 def _added(old: Array, new: Array) -> Array:
-    """NaN has all bits of the mantissa set; that of float64 is the usual one."""
+    """NaN has all bits of the mantissa set; of float64 it is the addend that is one, signalling or not."""
     found = np.asarray(old + new).astype(old.dtype)
     if old.dtype.itemsize < 8:
         _set_nan(found, np.isnan(found))
-    return found
+        return found
+    bits, was = found.view(_BITS[8]), [np.isnan(x) for x in (old, new)]
+    kept = np.where(was[0], old.view(_BITS[8]), np.where(was[1], new.view(_BITS[8]), bits))
+    return np.asarray(kept).view(old.dtype)
 
 
 def _chosen(operation: str, old: Array, new: Array) -> Array:

@@ -21,6 +21,7 @@ from gemmsmith.sim.traits import Effect, Quantity, Space
 from gemmsmith.sim.types import Array
 from gemmsmith.sim.wavefronts import LINE, NOBODY, SECTOR, copies, distinct, matrix_wavefronts, sectors, wavefronts
 
+_WAVEFRONT = 128  # bytes
 _PATTERNS_KEPT = 8  # access patterns remembered for each instruction
 
 
@@ -67,7 +68,7 @@ class Counters:
         self.copies: dict[int, Counts] = {}
         self.widths: dict[int, int] = {}
         self.examples: dict[int, tuple[int, Array]] = {}
-        self._fusions = find_fusions(lowered)
+        self._fusions = {} if lowered.machine_code else find_fusions(lowered)
         self._patterns: dict[tuple[int, ...], list[tuple[Lanes, Array, tuple[int, ...]]]] = {}
 
     def items(self) -> Iterator[tuple[Operation[Any], Counts]]:
@@ -100,6 +101,15 @@ class Counters:
             count.executed += warps
             count.threads += threads
 
+    def issued(self, state: WaveState, step: Bundle[Any], lanes: Lanes, active: Lanes | None) -> None:
+        """A machine instruction was issued for these lanes, of which some are active: their guard holds."""
+        warps, _ = state.warps_of(lanes)
+        threads = 0 if active is None else state.warps_of(active)[1]
+        for operation in step.operations:
+            count = self._counts(operation)
+            count.executed += warps
+            count.threads += threads
+
     def flew(self, operation: Operation[Any], steps: int) -> None:
         """Copies of this operation have been waited for, so many steps after they were issued, summed over warps."""
         self._counts(operation).flight += steps
@@ -125,6 +135,15 @@ class Counters:
         count.wavefronts += waves
         count.groups += rows.size // 8
         count.bytes += rows.size * _width(operation)
+
+    def shared_product(self, operation: Operation[Any], warps: int, nbytes: int) -> None:
+        """wgmma of so many warps, for each of which it reads so many bytes of shared memory, without conflicts."""
+        count = self._counts(operation)
+        waves = warps * nbytes // _WAVEFRONT
+        count.requests += warps
+        count.wavefronts += waves
+        count.groups += waves
+        count.bytes += warps * nbytes
 
     def bulk_copy(self, operation: Operation[Any], touched: int, nbytes: int, blocks: int) -> None:
         """One copy by TMA of ``nbytes`` that touches so many sectors of global memory, to or from so many blocks.

@@ -18,7 +18,7 @@ _SWIZZLES = {0: 0, 32: 0x10, 64: 0x30, 128: 0x70}  # the bits of an address that
 
 # NaN of elements outside a tensor, as an H200 writes it
 _NAN = {"fp16": 0x7FF7, "bf16": 0x7FFF, "fp32": 0x7FFFFFFF, "fp32_ftz": 0x7FFFFFFF, "tf32": 0x7FFFFFFF,
-        "tf32_ftz": 0x7FFFFFFF, "fp64": 0x7FFFFFFFFFFFFFFF}  # fmt: skip
+        "tf32_ftz": 0x7FFFFFFF, "fp64": 0x7FF77FF77FF77FF7}  # fmt: skip
 
 
 def swizzled(addresses: Array, span: int) -> Array:
@@ -59,11 +59,23 @@ class Box:
         """The bits of an element outside the tensor."""
         return _NAN.get(self.map.dtype.name, 0) if self.map.nan_fill else 0
 
+    def fill(self, inside: Array) -> int:
+        """The bits of an element outside the tensor; a box wholly outside gets NaN of 16 bits, as on an H200."""
+        if self.outside and self.itemsize == 4 and not inside.any():
+            return _NAN["fp16"] << 16 | _NAN["fp16"]
+        return self.outside
+
     def loaded(self, values: Array) -> Array:
-        """Elements as they arrive in shared memory: of tf32, its upper 19 bits."""
+        """Elements as they arrive in shared memory: of tf32, rounded to its upper 19 bits, ties to even."""
         if not self.map.dtype.name.startswith("tf32"):
             return values
-        return (values.view(np.uint32) & np.uint32(0xFFFFE000)).view(values.dtype)
+        bits = values.view(np.uint32)
+        even = np.uint32(0xFFF) + (bits >> np.uint32(13) & np.uint32(1))
+        rounded = (bits + even) & np.uint32(0xFFFFE000)
+        special = bits & np.uint32(0x7FFFFFFF)
+        infinite = np.uint32(0x7F800000)
+        rounded = np.where(special == infinite, bits, np.where(special > infinite, np.uint32(0x7FFFE000), rounded))
+        return rounded.view(values.dtype)
 
     def elements(self, at: tuple[int, ...], offsets: tuple[int, ...] = ()) -> tuple[Array, Array]:
         """(global addresses, whether they are in the tensor) of the elements of the box at ``at``, innermost first.
@@ -81,6 +93,17 @@ class Box:
             address = (places[:, None] * stride + address[None]).reshape(-1)
             inside = (((places >= 0) & (places < extent))[:, None] & inside[None]).reshape(-1)
         return address.astype(np.uint64), inside
+
+    def written(self, address: Array, inside: Array, at: tuple[int, ...]) -> tuple[Array, Array]:
+        """What a store writes: as ``elements``, but of 8-byte elements never a lone one at the end of a row.
+
+        An H200 writes the element behind it, too, in the padding of the row.
+        """
+        if self.itemsize != 8 or self.map.im2col is not None or self.counts[0] < 2 or at[0] != self.map.extents[0] - 1:
+            return address, inside
+        rows = inside.reshape(-1, self.counts[0]).copy()
+        rows[:, 1] = rows[:, 0]
+        return address, rows.reshape(-1)
 
     def _pixels(self, how: Im2col, at: tuple[int, ...], offsets: tuple[int, ...]) -> tuple[Array, Array]:
         """Pixels of the bounding box one after the other, W fastest, then H, D and N; channels of each."""

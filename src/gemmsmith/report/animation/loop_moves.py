@@ -17,7 +17,8 @@ _MOST_WARPS = 8
 _COLOURS = {
     Kind.ARITHMETIC: "s3", Kind.MMA: "s3", Kind.WGMMA: "s3", Kind.LOAD_GLOBAL: "s1", Kind.COPY: "s1",
     Kind.BULK_LOAD: "s1", Kind.LOAD_SHARED: "s6", Kind.LOAD_MATRIX: "s6", Kind.STORE_SHARED: "s5",
-    Kind.STORE_MATRIX: "s5", Kind.STORE_GLOBAL: "s2", Kind.BULK_STORE: "s2", Kind.BARRIER: "s8", Kind.WAIT: "s8", Kind.PHASE_WAIT: "s8",
+    Kind.STORE_MATRIX: "s5", Kind.STORE_GLOBAL: "s2", Kind.BULK_STORE: "s2",
+    Kind.BARRIER: "s8", Kind.WAIT: "s8", Kind.PHASE_WAIT: "s8",
 }  # fmt: skip
 _TELLING = ("s1", "s8", "s5", "s2", "s3", "s6")  # of several in one column, the first that is there
 

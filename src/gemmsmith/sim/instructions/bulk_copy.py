@@ -29,7 +29,7 @@ from gemmsmith.sim.operation import Operation, Source
 from gemmsmith.sim.syntax import Address, Instruction, Operand, Sampled
 from gemmsmith.sim.tensor_box import CHUNK, SECTOR, Box, decoded
 from gemmsmith.sim.tile_origins import TileOrigins
-from gemmsmith.sim.traits import Access, Bundling, Counted, Effect, Mix, Profiled, Space
+from gemmsmith.sim.traits import Access, Bundling, Counted, Effect, Mix, Profiled, Quantity, Space
 from gemmsmith.sim.types import Array
 
 _MAP_BYTES = 128
@@ -221,7 +221,7 @@ def _store(machine: Execution, operation: Operation[Transfer], form: Transfer, l
     if box is None:
         read, write = _read_shared(machine, source), _write_bytes(machine, values[0], at[0], form.reduce)
     else:
-        elements, inside = _elements(box, values)
+        elements, inside = box.written(*_elements(box, values), tuple(values[1 : 1 + box.rank]))
         each = np.repeat(source, CHUNK // box.itemsize) + np.tile(np.arange(0, CHUNK, box.itemsize), source.size)
         read = _read_shared(machine, each[inside], box.itemsize)
         write = _write_tensor(machine, box, elements[inside], form.reduce)
@@ -300,7 +300,7 @@ def _read_global(machine: Execution, box: Box | None, values: list[int], at: lis
     memory.gather(wanted, box.itemsize)
 
     def read() -> Array:
-        found = np.full(elements.size, box.outside, f"u{box.itemsize}").view(RAW[box.itemsize])
+        found = np.full(elements.size, box.fill(inside), f"u{box.itemsize}").view(RAW[box.itemsize])
         found[inside] = box.loaded(memory.gather(wanted, box.itemsize))
         return found.view(RAW[CHUNK])
 
@@ -347,11 +347,17 @@ def _write_tensor(
     machine: Execution, box: Box, wanted: Array, reduce: tuple[str, str] | None
 ) -> Callable[[Array], None]:
     """The element type of a reduction is in the map."""
-    return _write_global(machine, wanted, box.itemsize, reduce, np.dtype(box.map.dtype.numpy))
+    kind = np.dtype(box.map.dtype.numpy)
+    return _write_global(machine, wanted, box.itemsize, reduce, kind, box.map.dtype.name.endswith("_ftz"))
 
 
 def _write_global(
-    machine: Execution, wanted: Array, width: int, reduce: tuple[str, str] | None, kind: np.dtype[Any] | None
+    machine: Execution,
+    wanted: Array,
+    width: int,
+    reduce: tuple[str, str] | None,
+    kind: np.dtype[Any] | None,
+    flush: bool = False,
 ) -> Callable[[Array], None]:
     """What writes values to these addresses, or reduces those there with them. Faults are looked for now."""
     memory = machine.memory
@@ -362,7 +368,7 @@ def _write_global(
         if reduce is not None:
             assert kind is not None
             old = memory.gather(wanted, width).view(kind)
-            new = reduced(reduce[0], old, new.view(kind)).view(RAW[width])
+            new = reduced(reduce[0], old, new.view(kind), flush).view(RAW[width])
         memory.scatter(wanted, width, new)
 
     return write
@@ -412,6 +418,8 @@ def _lower_nothing(code: Lowering, i: Instruction, _: None) -> Draft[None]:
 # -- records ------------------------------------------------------------------------------------------
 
 _SPACES = {"to": "shared::cluster shared::cta global", "from": "global shared::cta"}
+_LOADS = {"to": "shared::cluster shared::cta", "from": "global shared::cta"}
+_STORES = {"to": "global", "from": "shared::cta"}
 _MODES = {
     "rank": "1d 2d 3d 4d 5d",
     "mode": "tile im2col im2col_no_offs",
@@ -423,9 +431,18 @@ _COMMON: dict[str, Any] = {
     "counts": Counted(Profiled(Mix.COPY)),
 }  # fmt: skip
 
+_TENSOR = "cp.async.bulk.tensor.rank.to.from.mode?.end!.multicast::cluster?.L2::cache_hint?"
+
+
+def _counted(name: str) -> Counted:
+    return Counted(Profiled(Mix.COPY, metrics=((name, Quantity.EXECUTED),)))
+
+
 RECORDS = (
-    Record("cp.async.bulk.tensor.rank.to.from.mode?.end!.multicast::cluster?.L2::cache_hint?",
-           where={**_SPACES, **_MODES}, decode=_decode, called="cp.async.bulk.tensor", **_COMMON),
+    Record(_TENSOR, where={**_LOADS, **_MODES}, decode=_decode, called="cp.async.bulk.tensor",
+           **{**_COMMON, "counts": _counted("smsp__inst_executed_op_tma_ld.sum")}),
+    Record(_TENSOR, where={**_STORES, **_MODES}, decode=_decode, called="cp.async.bulk.tensor",
+           **{**_COMMON, "counts": _counted("smsp__inst_executed_op_tma_st.sum")}),
     Record("cp.async.bulk.to.from.end!.multicast::cluster?.L2::cache_hint?",
            where={**_SPACES, "end": _MODES["end"]}, decode=_decode, called="cp.async.bulk", **_COMMON),
     Record("cp.reduce.async.bulk.tensor.rank.to.from.op.mode?.end!.L2::cache_hint?",

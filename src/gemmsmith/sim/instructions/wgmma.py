@@ -29,6 +29,7 @@ from gemmsmith.sim.wgmma_products import WARPS, WgmmaProducts
 
 _CHUNK = 16
 _K_BYTES = 32  # of every wgmma
+_ROWS = 64
 _SIZES = {"f16": 2, "bf16": 2, "tf32": 4, "e4m3": 1, "e5m2": 1, "s8": 1, "u8": 1}
 # Types of A and B that may be mixed, and the types of D they allow.
 _FAMILIES: tuple[tuple[frozenset[str], frozenset[str]], ...] = (
@@ -155,6 +156,9 @@ def _multiply(machine: Execution, step: Bundle[Product], lanes: Lanes) -> None:
         raise LaneFault(
             0, f"wgmma in a block of {machine.wave.threads} threads: it is for whole warpgroups of 128 threads"
         )
+    if machine.counters is not None:
+        rows = (0 if step.detail.a_in_registers else _ROWS) + step.detail.form.columns
+        machine.counters.shared_product(step.first, machine.indices(lanes).size // WARP, rows * _K_BYTES // WARPS)
     if not machine.moves_data:
         _zero(machine, step, lanes)
         return
@@ -350,7 +354,11 @@ def _take_registers(machine: Execution, step: Bundle[RegisterRequest], lanes: La
 
 # -- records ------------------------------------------------------------------------------------------
 
-_TENSOR_PIPE = (("sm__inst_executed_pipe_tensor.sum", Quantity.EXECUTED),)
+_TENSOR_PIPE = (
+    ("sm__inst_executed_pipe_tensor.sum", Quantity.EXECUTED),
+    ("sm__inst_executed_pipe_tensor_op_gmma.sum", Quantity.EXECUTED),
+    ("sm__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_gmma.sum", Quantity.WAVEFRONTS),
+)
 _WARP: dict[str, Any] = {"waits_on": Wait.WARP, "bundling": Bundling.BOUNDARY, "aligned": True}
 
 RECORDS = (
