@@ -3,9 +3,9 @@
 ``matmul`` and ``gemm`` compute on the device that holds the operands: GPU tensors on their GPU, NumPy arrays on a
 simulator that executes the same kernels from their PTX. ``plan`` prepares a product that is computed many times.
 ``torch`` and ``jax`` hold what is for one library: operators, layers, ``optimize`` and ``use``. ``kernels`` lists the
-ladder. ``check``, ``profile`` and ``compare`` look at one kernel, or two, on the simulator; ``view`` shows what a launch
-does. ``launch`` runs any kernel of your own, and ``Launch`` describes such a launch;
-``texture``, ``surface`` and ``tensor_map`` make arguments of it. Each is imported when it is first used.
+ladder. ``check``, ``profile`` and ``compare`` look at one kernel, or two, on the simulator; ``view`` shows what a
+launch does. ``launch`` runs any kernel of your own, and ``Launch`` describes such a launch; ``texture``, ``surface``
+and ``tensor_map`` make arguments of it. Each is imported when it is first used.
 """
 
 from __future__ import annotations
