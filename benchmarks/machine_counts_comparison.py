@@ -116,7 +116,7 @@ def compare(folder: Path, only: str, output: Path | None) -> int:
             print(f"  {name}: {equal[name]} of {total[name]}")
     print("instructions that differ:", wrong_instructions.most_common(40))
     if output is not None:
-        head = {"what": "counts of executed machine code against Nsight Compute, for the same cubins", "gpu": "NVIDIA H200",
+        head = {"what": "counts of executed machine code against Nsight Compute, same cubins", "gpu": "NVIDIA H200",
                 "counters": sum(total.values()), "equal": sum(equal.values()), "instructions": instructions,
                 "equal_instructions": same, "rows": kept}  # fmt: skip
         output.write_text(json.dumps(head, separators=(",", ":")) + "\n", encoding="utf-8")

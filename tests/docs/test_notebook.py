@@ -35,7 +35,6 @@ def shown(notebook: Any) -> list[str]:
     ]
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
 def test_the_notebook_runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     done = executed(nbformat.read(NOTEBOOK, as_version=4), monkeypatch, tmp_path)
     plan, wrong, right, profile, view, comparison, launch = shown(done)
@@ -49,7 +48,6 @@ def test_the_notebook_runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> N
     assert "scale: no race" in launch
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
 def test_a_notebook_that_fails_is_noticed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     broken = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("import gemmsmith\ngemmsmith.no_such_name")])
     with pytest.raises(CellExecutionError, match="no_such_name"):

@@ -17,7 +17,6 @@ HANG = "never completes"
 PHASE = "mbarrier wait never completes"
 UNWAITED = "a wait for the mbarrier's phase"
 RACE = "race on"
-BOXES = (("BN", 128),)  # two boxes of outputs, which share a buffer
 TWO = (("BM", 128), ("CONSUMERS", 2))  # consumers, with setmaxnreg
 
 
@@ -58,12 +57,13 @@ _RELEASE_AT_ONCE = (
 _BARRIER_BEFORE_STORE = "                named_barrier_sync(barrier, WARPGROUP_THREADS);\n                if (leader) {"
 _END_OF_CLUSTER = "    if (CLUSTER > 1) cluster_sync();"
 WIDE = (64, 128, 128)
+MANY = (64, 8576, 64)  # more tiles than blocks: the boxes of outputs are used again
 PAIR = (128, 128, 320)
 LONG = (64, 128, 13440)  # three k-tiles and more for each cluster of stream-K
 
 # The loop that producers and consumers share, in each rung that has it.
 _LOOP = (
-    ("no wait for a full stage", "in-flight-copy race", (_gone(LOOP, _FULL_WAIT),)),
+    ("no wait for a full stage", "before that: ", (_gone(LOOP, _FULL_WAIT),)),
     ("the wrong parity of full", "", (Edit(LOOP, "ring.stage, ring.parity)", "ring.stage, ring.parity ^ 1)"),)),
     ("a stage is released before the wait", RACE, (_RELEASE_EARLY,)),
     ("a stage is released while wgmma reads it", RACE, _RELEASE_AT_ONCE),
@@ -105,7 +105,7 @@ PLAIN = (
             Edit(TMA, "tile.col, k, strideB ? z : 0)", "tile.col, k + BK, strideB ? z : 0)")),
     mistake("a stage too far", "wgmma_tma", "", Edit(TMA, "stages + ring.stage * STAGE_BYTES, warpgroup",
                                                     "stages + (ring.stage + 1) * STAGE_BYTES, warpgroup")),
-    mistake("no wait for an empty stage", "wgmma_specialized", RACE,
+    mistake("no wait for an empty stage", "wgmma_specialized", "before that: ",
             _gone(SPECIALIZED, "                mbarrier_wait(empty + 8 * ring.stage, ring.parity ^ 1);\n")),
     mistake("the wrong parity of empty", "wgmma_specialized", PHASE, Edit(SPECIALIZED, "ring.parity ^ 1);",
                                                                         "ring.parity);")),
@@ -149,17 +149,17 @@ STORES = (
     mistake("no barrier before a store by TMA", "wgmma_persistent", "",
             Edit(STORE, _BARRIER_BEFORE_STORE, "                if (leader) {"), shape=WIDE),
     mistake("boxes are reused before they were read", "wgmma_persistent", "cp.async.bulk.wait_group.read",
-            _gone(STORE, "                if (leader) tma_store_wait_read<0>();\n"), shape=WIDE, config=BOXES),
+            _gone(STORE, "                if (leader) tma_store_wait_read<0>();\n"), shape=MANY),
     mistake("nobody waits for the leader", "wgmma_persistent", "",
             Edit(STORE, "                named_barrier_sync(barrier, WARPGROUP_THREADS);\n            }\n"
                         "            stage",
-                 "            }\n            stage"), shape=WIDE, config=BOXES),
+                 "            }\n            stage"), shape=MANY),
     mistake("stores are not committed", "wgmma_persistent", "cp.async.bulk.wait_group.read",
-            _gone(STORE, "                    tma_store_commit();\n"), shape=WIDE, config=BOXES),
+            _gone(STORE, "                    tma_store_commit();\n"), shape=WIDE),
     mistake("the block ends while TMA reads", "wgmma_persistent", "cp.async.bulk.wait_group.read",
             Edit(PERSISTENT, "        if (STORE_MODE == STORE_BY_TMA && threadIdx.x % WARPGROUP_THREADS == 0)"
                              " tma_store_wait_read<0>();\n", ""), shape=WIDE),
-    mistake("no wait for an empty stage of rung 18", "wgmma_persistent", RACE,
+    mistake("no wait for an empty stage of rung 18", "wgmma_persistent", "before that: ",
             _gone(PERSISTENT, "                    mbarrier_wait(empty + 8 * ring.stage, ring.parity ^ 1);\n")),
     mistake("too many bytes expected of rung 18", "wgmma_persistent", PHASE,
             Edit(PERSISTENT, "(barrier, STAGE_BYTES)", "(barrier, STAGE_BYTES + 16)")),
@@ -181,7 +181,7 @@ CLUSTERS = (
                  "if (thread == 0) mbarrier_arrive(empty);"), shape=PAIR),
     mistake("the other block's arrivals are not counted", "wgmma_cluster", "",
             Edit(RING, "Blocks * Consumers", "Consumers"), shape=PAIR),
-    mistake("no wait for an empty stage of a cluster", "wgmma_cluster", RACE,
+    mistake("no wait for an empty stage of a cluster", "wgmma_cluster", "",
             _gone(RING, "        mbarrier_wait(empty, parity);\n"), shape=PAIR),
     mistake("only the block's own share is expected", "wgmma_cluster", HANG,
             Edit(RING, "(full, TileA::BYTES + TileB::BYTES)", "(full, (TileA::BYTES + TileB::BYTES) / 2)"),
@@ -229,7 +229,7 @@ FP32 = tuple(
          (Edit(SPLIT, _TERMS_WAIT + _TERMS_RELEASE, _TERMS_RELEASE + _TERMS_WAIT),)),
         ("no wgmma.fence before the terms", "wgmma.fence must come between",
          (_gone(SPLIT, "    wgmma_fence();\n"),)),
-        ("no wait for a term", "in-flight-copy race",
+        ("no wait for a term", "",
          (_gone(SPLIT, "                mbarrier_wait(full + 8 * ring.stage, ring.parity);\n"),)),
         ("the last term is not released", PHASE,
          (Edit(SPLIT, "term < TERMS; ++term) release", "term < TERMS - 1; ++term) release"),)),

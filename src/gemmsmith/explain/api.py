@@ -31,8 +31,8 @@ def profile(
 ) -> Profile:  # fmt: skip
     """What one launch of a rung or of the kernel of a .cu file does, counted on the simulator.
 
-    ``config`` are a rung's parameters, or a file's macros, and ``entry`` names the kernel of a file that has several. It
-    is compiled for ``gpu``.
+    ``config`` are a rung's parameters, or a file's macros, and ``entry`` names the kernel of a file that has several.
+    It is compiled for ``gpu``.
     """
     return _counted(kernel, (m, n, k), config, entry, gpu_named(gpu), quick=False)[0]
 

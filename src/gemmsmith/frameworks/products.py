@@ -114,6 +114,8 @@ def _library_of(*operands: Any) -> str:
         found = _LIBRARIES.get(kind)
         if found is None:
             found = _LIBRARIES[kind] = library_named(kind)
+        if found == _NUMPY and not isinstance(each, np.ndarray) and hasattr(each, "__cuda_array_interface__"):
+            return _EXCHANGE  # an attribute of the object, not of its type
         if found != _NUMPY:
             return found
     return _NUMPY

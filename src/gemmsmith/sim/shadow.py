@@ -138,10 +138,6 @@ class Shadow:
         if self._seen is not None:
             self._seen[:] = 0
 
-    def judge(self) -> None:
-        """Look for races among what there is so far."""
-        self._judge()
-
     def finish(self) -> None:
         """The wave has ended."""
         self._judge()

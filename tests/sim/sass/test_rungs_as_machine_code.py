@@ -47,7 +47,9 @@ def test_two_rungs(name: str, arch: str) -> None:
     check(name, arch)
 
 
-@pytest.mark.parametrize(("name", "arch"), [("wgmma_cluster", "sm_90"), ("async_copy", "sm_80"), ("simt_best", "sm_89")])
+@pytest.mark.parametrize(
+    ("name", "arch"), [("wgmma_cluster", "sm_90"), ("async_copy", "sm_80"), ("simt_best", "sm_89")]
+)
 def test_three_more(name: str, arch: str) -> None:
     check(name, arch)
 

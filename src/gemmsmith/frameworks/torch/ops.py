@@ -36,8 +36,10 @@ KERNELS = {"mm": mm, "bmm": bmm, "addmm": addmm, "linear": linear, "gemm": gemm}
 
 def define(library: torch.library.Library) -> None:
     """Schemas, kernels, fake kernels and gradients. torch itself adds the rest of an operator's tables."""
+    # Kernels choose by strides, so the compiler must not change them; before torch 2.7 it keeps their order.
+    exact = getattr(torch.Tag, "needs_exact_strides", torch.Tag.needs_fixed_stride_order)
     for name, schema in SCHEMAS.items():
-        library.define(schema, tags=(torch.Tag.pt2_compliant_tag, torch.Tag.needs_exact_strides))
+        library.define(schema, tags=(torch.Tag.pt2_compliant_tag, exact))
         for key in ("CUDA", "CPU"):
             library.impl(name, KERNELS[name], key)
         qualified = f"{NAMESPACE}::{name}"

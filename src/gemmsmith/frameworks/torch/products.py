@@ -22,7 +22,7 @@ from gemmsmith.call.key import call_key, options_key
 from gemmsmith.errors import DTypeError, TensorShapeError, TensorTypeError
 from gemmsmith.frameworks.torch import eager, fast, transforms
 from gemmsmith.frameworks.torch.autocast import cast
-from gemmsmith.frameworks.torch.composed import composed
+from gemmsmith.frameworks.torch.composed import check_shapes, composed
 from gemmsmith.frameworks.torch.launch import product
 from gemmsmith.frameworks.torch.types import PLAIN, check_operands, check_tensor, result_type
 
@@ -68,6 +68,7 @@ def _other_matmul(a: Any, b: Any, out: Any, out_dtype: Any, precision: str, dete
         home = transforms if _transformed() else torch.ops.gemmsmith
         return composed(a, b, lambda x, y: home.mm(x, y, *options), lambda x, y: home.bmm(x, y, *options))
     if a.dim() == 2 and b.dim() == 2:
+        check_shapes(a, b)
         return eager.mm(a, b, *options)
     return composed(a, b, lambda x, y: eager.mm(x, y, *options), lambda x, y: eager.bmm(x, y, *options))
 

@@ -85,13 +85,14 @@ class Use(_Mode):  # type: ignore[misc]
                 return f"{each.dtype} is not computed by gemmsmith"
             if each.device.type not in ("cuda", "meta") and not (self._device == "sim" and each.device.type == "cpu"):
                 return f"a tensor on {each.device}"
-        if set(kwargs) - _TAKEN[name]:
-            return f"{name} with {', '.join(sorted(set(kwargs) - _TAKEN[name]))}="
+        others = [key for key in kwargs if key not in _TAKEN[name]]
+        if others:
+            return f"{name} with {', '.join(others)}="
         if len(operands) < 2:
             return "operands passed by names"
         if name == "linear" and len(operands[1].shape) != 2:
             return "a weight that is no matrix"
-        if len({autocast_type(each) for each in operands}) > 1:
+        if any(autocast_type(each) is not autocast_type(operands[0]) for each in operands):
             return "operands of several types"
         if self._faster_only:
             m, n, k = _sizes(name, operands)

@@ -29,7 +29,7 @@ from gemmsmith.sim.mbarriers import BYTES, phase_number
 from gemmsmith.sim.operation import Pointer, Slot, Source
 from gemmsmith.sim.sass.code import Code
 from gemmsmith.sim.sass.instructions.control import literal
-from gemmsmith.sim.sass.meaning import Part, join, lanewise, modelled, ptx
+from gemmsmith.sim.sass.meaning import PLAIN, Part, join, lanewise, modelled, ptx
 from gemmsmith.sim.sass.record import Opcode
 from gemmsmith.sim.sass.syntax import Bracketed, MachineInstruction, Operand, Register, Symbol
 from gemmsmith.sim.tensor_box import CHUNK
@@ -83,16 +83,29 @@ def _once(code: Code, i: MachineInstruction, part: Part) -> list[Part]:
     return [Part(_STAYS, nothing, Draft(None)), replace(part, counted=False, guard=(target, False))]
 
 
-def _broadcast(machine: Execution, step: Bundle[None], lanes: Lanes) -> None:
-    """The value of the first lane of each warp, in all."""
-    values = machine.spread(machine.fetch(step.sources[0], lanes), lanes)
-    first = _leaders(machine, lanes)
-    machine.put(step.targets[0], lanes, values[first][np.cumsum(first) - 1])
+def _broadcast(machine: Execution, step: Bundle[bool], lanes: Lanes) -> None:
+    """The value of the first lane of each warp whose guard holds, in all lanes that are together."""
+    mine = machine.indices(lanes)
+    values, guards = (machine.spread(machine.fetch(source, lanes), lanes) for source in step.sources)
+    holds = np.flatnonzero(guards != step.detail)
+    chosen = holds[_leaders(machine, mine[holds])]
+    found = np.zeros(int(machine.warp[-1]) + 1, np.uint32)
+    some = np.zeros(found.size, bool)
+    found[machine.warp[mine[chosen]]], some[machine.warp[mine[chosen]]] = values[chosen], True
+    told = mine[some[machine.warp[mine]]]
+    if told.size:
+        machine.put(step.targets[0], told, found[machine.warp[told]])
 
 
-def _r2ur(code: Code, i: MachineInstruction) -> Part:
+def _r2ur(code: Code, i: MachineInstruction) -> list[Part]:
     target, value = i.operands[-2:]
-    return Part(_ALONE, _broadcast, Draft(None, code.targets(target, "u32"), code.source(i, value, "u32")))
+    guard: Source = np.bool_(True)
+    if i.guard is not None and i.guard.number is not None:
+        guard = code.row(i.guard.file, i.guard.number, "pred")
+    negated = i.guard is not None and i.guard.sign == "!"
+    draft = Draft(negated, code.targets(target, "u32"), (*code.source(i, value, "u32"), guard))
+    told = Part(_ALONE, _broadcast, draft, counted=False, guarded=False)
+    return [Part(PLAIN, nothing, Draft(None)), told]
 
 
 # -- mbarriers ----------------------------------------------------------------------------------------
