@@ -103,6 +103,14 @@ def test_ids_are_unique_and_every_link_has_a_target() -> None:
             assert name in ids
 
 
+def test_the_whole_ladder_stays_under_five_megabytes() -> None:
+    """Estimated from the sample's rungs: the ladder has as many times more, and each an animation of up to 25 kB."""
+    rungs = sum(len(part) for part in html().split('<article class="view rung')[1:])
+    overview = len(html()) - rungs
+    whole = overview + (rungs / len(FEW) + 25_000) * len(ladder_rungs())
+    assert whole < 5_000_000, f"{whole:,.0f} bytes"
+
+
 def test_rendering_is_deterministic() -> None:
     assert page(sample()) == html()
 
