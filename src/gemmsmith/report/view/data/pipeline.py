@@ -33,7 +33,7 @@ def build(subject: ViewSubject) -> ViewData | None:
     data = {
         "kinds": [str(kind) for kind in _KINDS],
         "warps": [_columns(trace, warp) for warp in trace.warps],
-        "band": bands.size, "bands": bands.count if fills else 0,
+        "band": bands.size, "first": bands.first, "bands": bands.count if fills else 0,
         "fills": {name: packed([row[n] for row in fills]) for n, name in
                   enumerate(("band", "array", "k", "issued", "landed", "read", "end"))},
         "depth": depth, "tiles": sorted({row[2] // depth for row in fills if row[2] >= 0}),

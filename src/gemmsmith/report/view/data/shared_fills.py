@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,7 +39,9 @@ class Bands:
         self.trace = trace
         total = max([trace.static_smem + trace.dynamic_smem, *(s.start + s.nbytes for s in trace.shared)])
         self.size = max(_LEAST_BAND, -(-total // _MOST_BANDS // _LEAST_BAND) * _LEAST_BAND)
-        self.count = -(-total // self.size) if total else 0
+        # Arrays may begin after a few mbarriers: pieces begin where the first large array does.
+        self.first = next((s.start % self.size for s in trace.shared if s.nbytes >= self.size), 0)
+        self.count = -(-(total - self.first) // self.size) if total else 0
         self.fills: list[Fill] = []
         self._current: dict[int, Fill] = {}
         self._known: dict[tuple[int, int, int], tuple[int, ...]] = {}
@@ -47,11 +50,14 @@ class Bands:
         key = access.pattern, access.at, access.width
         if key not in self._known:
             places = [access.at + offset for offset in self.trace.patterns[access.pattern] if offset >= 0]
-            self._known[key] = tuple(sorted({place // self.size for place in places}))
+            self._known[key] = tuple(sorted({self._band(place) for place in places}))
         return self._known[key]
 
+    def _band(self, place: int) -> int:
+        return max(0, place - self.first) // self.size
+
     def of_range(self, first: int, last: int) -> tuple[int, ...]:
-        return tuple(range(first // self.size, last // self.size + 1))
+        return tuple(range(self._band(first), self._band(last) + 1))
 
     def write(self, bands: tuple[int, ...], array: int, k: int, issued: int, landed: int) -> None:
         for band in bands:
@@ -86,7 +92,9 @@ def shared_fills(trace: LaunchTrace) -> Bands:
         if kind in _WRITES and event.access is not None and event.access.pattern >= 0:
             bands.write(bands.of_access(event.access), *_meaning(trace, event.access.of), event.start, event.stop)
         elif kind is Kind.COPY and event.target is not None and event.target.pattern >= 0:
-            done = landed.get((n, facts["group"]), event.stop)
+            barrier = landed.get(("copy", n, event.start))
+            done = landed.get((n, facts["group"]), event.stop) if barrier is None else (
+                _visible(trace, barrier, event, landed))  # fmt: skip
             bands.write(bands.of_access(event.target), *_meaning(trace, event.target.of), event.start, done)
         elif kind is Kind.BULK_LOAD:
             _bulk(trace, bands, event, facts, landed)
@@ -110,9 +118,18 @@ def _bulk(trace: LaunchTrace, bands: Bands, event: Event, facts: Any, landed: di
     k = -1
     if array >= 0 and "columns" in facts:
         k = facts["rows"][0] if trace.arrays[array].role == "B" else facts["columns"][0]
-    waits = [stop for stop in landed.get(("barrier", facts["barrier"]), ()) if stop > event.start]
-    done = min(waits, default=event.stop)
+    done = _visible(trace, facts["barrier"], event, landed)
     bands.write(bands.of_range(facts["shared"], facts["shared"] + facts["bytes"] - 1), array, k, event.start, done)
+
+
+def _visible(trace: LaunchTrace, barrier: int, event: Event, landed: dict[Any, Any]) -> int:
+    """When the first warp has waited for the phase that counts a copy: the next that is complete after its issue."""
+    later = [(each.slot, each.phase) for each in trace.phases if each.barrier == barrier and each.slot >= event.start]
+    if not later:
+        return event.stop
+    slot, number = min(later)
+    waits = [stop for stop in landed.get(("barrier", barrier, number), ()) if stop > slot]
+    return min(waits, default=max(slot, event.stop))
 
 
 def _meaning(trace: LaunchTrace, address: int) -> tuple[int, int]:
@@ -137,29 +154,38 @@ def tile_depth(trace: LaunchTrace, fills: list[Fill]) -> int:
         if fill.band in again and fill.k > again[fill.band]:
             cycles.append(fill.k - again[fill.band])
         again[fill.band] = fill.k
-    cycle = min(cycles, default=max((fill.k for fill in known), default=0) + 1)
+    # The most common, because a piece may hold parts of two stages.
+    cycle = Counter(cycles).most_common(1)[0][0] if cycles else max((fill.k for fill in known), default=0) + 1
     waits = sorted({event.stop for warp in trace.warps[:1] for event in warp.events
                     if trace.instructions[event.instruction].kind in _WAITS}
                    | {phase.slot for phase in trace.phases})  # fmt: skip
-    epochs: dict[int, int] = {}
+    seen: dict[int, Counter[int]] = {}
     for fill in known:
-        if fill.k < cycle and fill.k not in epochs:
-            epochs[fill.k] = bisect_right(waits, fill.landed)
+        if fill.k < cycle:
+            seen.setdefault(fill.k, Counter())[bisect_right(waits, fill.landed)] += 1
+    epochs = {k: counts.most_common(1)[0][0] for k, counts in seen.items()}
     first = epochs.get(min(epochs, default=0), 0)
     return min((k for k, epoch in epochs.items() if k > 0 and epoch != first), default=cycle)
 
 
 def _landings(trace: LaunchTrace) -> dict[Any, Any]:
-    """When each warp has waited for each of its cp.async groups, and when waits for each mbarrier ended."""
+    """When each warp has waited for each of its cp.async groups, and when waits for each mbarrier's phases ended.
+
+    Copies that arrive at an mbarrier when they land are listed with it instead.
+    """
     found: dict[Any, Any] = {}
     for n, warp in enumerate(trace.warps):
-        done = 0
+        done, flying = 0, list[int]()
         for event in warp.events:
-            facts = event.facts or {}
-            if facts.get("family") == "cp.async" and "done" in facts:
-                for group in range(done, facts["done"]):
-                    found[n, group] = event.stop
+            facts, instruction = event.facts or {}, trace.instructions[event.instruction]
+            if instruction.kind is Kind.COPY:
+                flying.append(event.start)
+            elif instruction.ptx.startswith("cp.async.mbarrier.arrive"):
+                found.update({("copy", n, start): facts["barrier"] for start in flying})
+                flying = []
+            elif facts.get("family") == "cp.async" and "done" in facts:
+                found.update({(n, group): event.stop for group in range(done, facts["done"])})
                 done = max(done, facts["done"])
-            elif trace.instructions[event.instruction].kind is Kind.PHASE_WAIT:
-                found.setdefault(("barrier", facts["barrier"]), []).append(event.stop)
+            elif instruction.kind is Kind.PHASE_WAIT:
+                found.setdefault(("barrier", facts["barrier"], facts["phase"]), []).append(event.stop)
     return found

@@ -91,7 +91,7 @@
       c.fillStyle = colour("sunk");
       c.fillRect(x0, rowsTop, w - x0 - 6, data.bands * band - 1);
       for (let n = 0; n < data.bands; n += 1) {
-        const known = page.shared.find((one) => Math.floor(one.start / data.band) === n);
+        const known = page.shared.find((one) => Math.floor(Math.max(0, one.start - data.first) / data.band) === n && one.nbytes >= data.band / 4);
         c.fillStyle = colour("soft");
         if (known && (known.nbytes > data.band || band > 9)) c.fillText(known.name, 2, rowsTop + n * band + 10, x0 - 6);
         else if (n % 8 === 0 && band * 8 > 24 && w > 560) c.fillText(`+${GS.bytes(n * data.band)}`, 2, rowsTop + n * band + 10, x0 - 6);
@@ -152,7 +152,7 @@
       let text = "";
       for (let f = 0; f < fills.band.length; f += 1) if (fills.band[f] === n && fills.issued[f] <= slot && slot < (fills.end[f] < 0 ? total : fills.end[f])) {
         const array = page.arrays[fills.array[f]], state = slot < fills.landed[f] ? "being filled" : slot <= fills.read[f] ? "in use" : "no longer needed";
-        text = `shared bytes ${n * data.band}–${(n + 1) * data.band - 1}\n${array ? `${array.name}${fills.k[f] >= 0 ? `, k-tile ${tileOf(fills.k[f])}, k from ${fills.k[f]}` : ""}` : "results"}: ${state}`;
+        text = `shared bytes ${data.first + n * data.band}–${data.first + (n + 1) * data.band - 1}\n${array ? `${array.name}${fills.k[f] >= 0 ? `, k-tile ${tileOf(fills.k[f])}, k from ${fills.k[f]}` : ""}` : "results"}: ${state}`;
       }
       GS.showTip(event, text); host.say(text.replace("\n", ": "));
     });
