@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 WORKERS ?= $(shell nproc 2>/dev/null || echo 2)
 
-.PHONY: climb test test-all nightly check format docs fuzz bench-sim bench-limits bench-short clean
+.PHONY: climb test test-all nightly check format docs fuzz prebuilt bench-sim bench-limits bench-short clean
 
 climb: $(STAMP)  ## verify and measure the whole ladder on this machine
 	$(BIN)/gemmsmith climb
@@ -13,10 +13,10 @@ climb: $(STAMP)  ## verify and measure the whole ladder on this machine
 test: check  ## what a change most likely breaks: under six minutes on two cores
 	$(BIN)/pytest -n $(WORKERS) --dist worksteal -m "not gpu and not slow and not nightly"
 
-test-all: $(STAMP)  ## the rest of what needs no GPU (tests/tiers.toml): about five minutes on two cores
+test-all: $(STAMP)  ## a third of the longer tests that need no GPU (tests/tiers.toml): about three minutes on two cores
 	$(BIN)/pytest -n $(WORKERS) --dist worksteal -m "slow and not gpu"
 
-nightly: $(STAMP)  ## what CI has no time for (tests/tiers.toml): about nine minutes on two cores
+nightly: $(STAMP)  ## what CI has no time for (tests/tiers.toml): about an hour on two cores
 	$(BIN)/pytest -n $(WORKERS) --dist worksteal -m "nightly and not gpu"
 
 SECONDS ?= 60
@@ -38,6 +38,12 @@ docs: $(VENV)/.docs  ## the documentation as a site with search, in build/docs
 
 bench-sim: $(STAMP)  ## how fast the simulator is, on one core
 	$(BIN)/python benchmarks/simulator_speed.py
+
+prebuilt: $(STAMP)  ## compiled kernels for an H200 into the package, before building a wheel for release
+	mkdir -p -m 700 src/gemmsmith/prebuilt
+	$(BIN)/gemmsmith warm --gpu H200 --shapes llm --dtype bf16,fp16 --into src/gemmsmith/prebuilt
+	rm -f src/gemmsmith/prebuilt/*.lock
+	du -sh src/gemmsmith/prebuilt
 
 bench-limits: $(STAMP)  ## seconds that commands take to start, against their limits
 	$(BIN)/python benchmarks/limits.py

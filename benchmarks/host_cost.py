@@ -64,7 +64,29 @@ def calls(torch: Any, gemmsmith: Any, shape: tuple[int, int, int]) -> dict[str, 
         with torch.no_grad():
             gemm(a, weight, out=out)
 
+    linear, functional = gemmsmith.torch.linear, torch.nn.functional.linear
+    leaf, bias = a.clone().requires_grad_(), torch.nn.Parameter(matrix(1, n)[0])
+    layer = torch.nn.Parameter(matrix(n, k))
+
+    def no_grad(function: Call) -> Call:
+        def call() -> None:
+            with torch.no_grad():
+                function()
+
+        return call
+
     return {
+        "torch.mm": lambda: torch.mm(a, b),
+        "matmul": lambda: gemmsmith.matmul(a, b),
+        "torch.mm, no_grad, Parameter": no_grad(lambda: torch.mm(a, weight)),
+        "matmul, no_grad, Parameter": no_grad(lambda: gemmsmith.matmul(a, weight)),
+        "torch.mm, grad": lambda: torch.mm(leaf, weight),
+        "matmul, grad": lambda: gemmsmith.matmul(leaf, weight),
+        "gemm, grad": lambda: gemm(leaf, weight, out_dtype=kind),
+        "F.linear": no_grad(lambda: functional(a, layer, bias)),
+        "linear": no_grad(lambda: linear(a, layer, bias)),
+        "F.linear, grad": lambda: functional(leaf, layer, bias),
+        "linear, grad": lambda: linear(leaf, layer, bias),
         "torch.mm(out=)": lambda: torch.mm(a, b, out=out),
         "plan()": plan,
         "plan(a, b, out=)": lambda: plan(a, b, out=out),

@@ -13,7 +13,7 @@ import shutil
 import sys
 from pathlib import Path
 
-WIDTH, HEIGHT, SCALE = 1100, 1800, 0.8  # of the window in CSS pixels, and of the picture
+WIDTH, HEIGHT, SCALE = 1280, 1900, 0.6875  # of the window in CSS pixels, and of the picture
 
 
 def take(page: Path, picture: Path) -> None:

@@ -2,8 +2,9 @@
 
     python benchmarks/view_speed.py [OUTPUT.json] [--rung NAME …]      (frames need Chromium and playwright)
 
-Records one block of every rung at 256×256×256 on one core (CPU seconds, without compiling), and times the scripting of a frame of
-each view of a kernel with blocks of 256 threads: the median and the longest of 40 frames, each of another step.
+Records one block of every rung at 256×256×256 on one core, in CPU seconds and without compiling. Then times the
+scripting of a frame of each view of a kernel with blocks of 256 threads, in CPU milliseconds: the median and the
+longest of 40 frames, each of another step.
 """
 
 from __future__ import annotations

@@ -63,17 +63,17 @@ def forms(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     a = np.ones((32, 32), np.float32)
     return {
         "plan": gemmsmith.plan(a, a),
-        "right": gemmsmith.check("shared_tile", (32, 32, 32)),
+        "right": gemmsmith.check("shared_tile", 32, 32, 32),
         "wrong": gemmsmith.check(folder / "<b>.cu"),
-        "profile": gemmsmith.profile("shared_tile", (64, 64, 64)),
-        "comparison": gemmsmith.compare("coalesced", "shared_tile", (256, 256, 256)),
+        "profile": gemmsmith.profile("shared_tile", 64, 64, 64),
+        "comparison": gemmsmith.compare("coalesced", "shared_tile", 256, 256, 256),
         "launch": gemmsmith.launch(RACY, grid=1, block=32, args=[a[0, :2], np.arange(32, dtype=np.float32)]),
     }
 
 
 @pytest.mark.parametrize(
     ("name", "says"),
-    [("plan", "Plan for 32x32x32 fp32"), ("right", "ok: shared_tile 32x32x32 fp32"), ("wrong", "race: thread"),
+    [("plan", "Plan for 32x32x32 fp32"), ("right", "ok: shared_tile 32x32x32 fp32"), ("wrong", "RACE: &lt;b&gt;.cu"),
      ("profile", "simulated on simulator (sm_90)"), ("comparison", "is predicted to be"), ("launch", "k: races")],
 )  # fmt: skip
 def test_a_result_has_a_form_of_its_own(forms: dict[str, Any], name: str, says: str) -> None:
@@ -100,6 +100,11 @@ def test_every_part_escapes() -> None:
     is_sound(html)
     assert "<script" not in html
     assert html.count("&lt;script&gt;") == 9
+
+
+def test_a_table_has_the_colour_of_the_text_around_it() -> None:
+    """Else a page without a doctype shows it in black, also on black."""
+    assert re.search(r"<table style=[^>]*color:inherit", table(["a"], [["b"]]))
 
 
 def test_what_is_unsound_would_be_found() -> None:
@@ -131,4 +136,4 @@ def test_what_may_be_no_product_is_refused(tmp_path: Path) -> None:
     with pytest.raises(gemmsmith.GemmsmithError, match="no rung"):
         gemmsmith.compare("nosuch", "naive")
     with pytest.raises(gemmsmith.GemmsmithError, match="launches no block"):
-        gemmsmith.profile("naive", (0, 8, 8))
+        gemmsmith.profile("naive", 0, 8, 8)

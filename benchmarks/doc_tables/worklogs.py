@@ -65,7 +65,8 @@ def packaged_measurements() -> str:
 
 def _metrics(one: dict[str, Any]) -> dict[str, float]:
     found = {name: value for name, value in one["found"].items() if isinstance(value, (int, float))}
-    return found | {"warps_per_sm": one["found"]["occupancy"]["warps_per_sm"]}
+    micro = round(found["gpu__time_duration.sum"] / 1e3)
+    return found | {"warps_per_sm": one["found"]["occupancy"]["warps_per_sm"], "microseconds": micro}
 
 
 def _rounded(value: float) -> float:

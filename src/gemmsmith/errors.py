@@ -40,6 +40,14 @@ class DTypeError(UsageError, TypeError):
     """A data type or a kind of object that is not accepted."""
 
 
+class TensorShapeError(ProblemError, RuntimeError):
+    """Shapes that have no product, in torch, which raises a RuntimeError for them."""
+
+
+class TensorTypeError(DTypeError, RuntimeError):
+    """Types or devices that do not go together, in torch, which raises a RuntimeError for them."""
+
+
 class ConfigError(UsageError, ValueError):
     """An illegal kernel configuration, with the arithmetic that shows why."""
 

@@ -10,13 +10,13 @@ from collections.abc import Iterable, Sequence
 from html import escape
 
 _GOOD, _BAD, _PLAIN = "#2e9e5b", "#d64545", "#8a8f98"  # borders, visible on black and on white
-_CELL = "text-align:{side};vertical-align:top"
+_CELL = "text-align:{side};padding:0 .8em 0 0"
 
 
 def card(title: str, parts: Iterable[str], *, good: bool | None = None) -> str:
     """A result: its title and ``parts``, which are HTML already. ``good`` colours the border; None: neither."""
     colour = _PLAIN if good is None else _GOOD if good else _BAD
-    style = f"border-left:4px solid {colour};padding:2px 0 2px 10px;margin:4px 0;max-width:60em"
+    style = f"border-left:4px solid {colour};padding:2px 0 2px 10px;margin:4px 0;max-width:60em;overflow-x:auto"
     return f'<div class="gemmsmith" style="{style}"><strong>{escape(title)}</strong>{"".join(parts)}</div>'
 
 
@@ -50,7 +50,8 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: bool 
 
     head = f"<thead><tr>{cells('th', heads)}</tr></thead>" if any(heads) else ""
     body = "".join(f"<tr>{cells('td', row)}</tr>" for row in rows)
-    return f'<table style="border-collapse:collapse;margin:3px 0;font-size:inherit">{head}<tbody>{body}</tbody></table>'
+    style = "border-collapse:collapse;margin:3px 0;font-size:inherit;color:inherit"  # pages may not inherit them
+    return f'<table style="{style}">{head}<tbody>{body}</tbody></table>'
 
 
 def preformatted(text: str) -> str:

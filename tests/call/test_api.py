@@ -60,11 +60,12 @@ def test_every_rung_by_name_and_by_specification(spec: Any) -> None:
 
 
 @pytest.mark.parametrize("dtype", [FP32, FP16, BF16], ids=str)
-def test_every_type_gives_fp32(dtype: Any) -> None:
+def test_every_type_gives_fp32_where_it_is_asked_for(dtype: Any) -> None:
     a, b = integers(9, 40, 4, dtype.numpy), integers(40, 11, 5, dtype.numpy)
-    result = gemmsmith.matmul(a, b)
-    assert result.dtype == np.float32
-    assert np.array_equal(result, product(a, b))
+    for result in (gemmsmith.gemm(a, b), gemmsmith.matmul(a, b, out_dtype="fp32"),
+                   gemmsmith.matmul(a, b, out_dtype=np.float32)):  # fmt: skip
+        assert result.dtype == np.float32
+        assert np.array_equal(result, product(a, b))
 
 
 def test_16_bit_inputs_accumulate_in_fp32() -> None:

@@ -24,7 +24,7 @@ def own_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def fits(text: str) -> bool:
     """Whether every line fits into 80 columns; commands are not wrapped, so that they can be copied."""
-    commands = ("next: ", "  $ ")
+    commands = ("next: ", "look: ", "  $ ")
     return all(len(line) <= 80 for line in text.splitlines() if not line.startswith(commands))
 
 
@@ -90,7 +90,7 @@ def test_a_missed_goal_is_explained(say: Say, own_place: Path) -> None:
     assert said.code == 1
     assert "sectors per global load: 8.50, goal: at most 2.5 (simulated)" in said.out
     assert "2 goals are missing" in said.out
-    assert "gemmsmith profile mine.cu --lines --m 64 --n 64 --k 64" in said.out
+    assert "look: gemmsmith profile mine.cu --lines --device sim --m 64 --n 64 --k 64\n" in said.out
     assert fits(said.out)
     made = json.loads(say("learn", "grade", "mine.cu", "--json").out)
     assert made["passed"] is False
@@ -137,7 +137,8 @@ def test_damaged_progress_is_said_and_in_nobodys_way(say: Say, own_place: Path) 
 @pytest.mark.parametrize(
     "words",
     [("learn", "start", "nosuch"), ("learn", "hint", ""), ("learn", "grade", "none.cu"), ("learn", "nosuch"),
-     ("learn", "grade", "."), ("worklogs", "nosuch"), ("worklogs", "--save", "."), ("worklogs", "refill", "--save", "no")],
+     ("learn", "grade", "."), ("worklogs", "nosuch"), ("worklogs", "--save", "."),
+     ("worklogs", "refill", "--save", "no")],
 )  # fmt: skip
 def test_wrong_use_is_a_message(say: Say, words: tuple[str, ...]) -> None:
     said = say(*words)

@@ -78,11 +78,13 @@ def narrow(text: str) -> bool:
 
 @pytest.mark.parametrize("name", RUNGS)
 def test_profile_prints_every_section_in_100_columns(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    text = run(capsys, "profile", name, *SIZE, "--device", "sim")
-    assert narrow(text)
-    for word in ("global memory", "shared memory", "warp instructions", "branch efficiency", "bytes by memory space",
-                 "occupancy", "limited by", "Cross-check with the machine code", "Only a GPU can tell"):  # fmt: skip
-        assert word in text
+    words = ("global memory", "shared memory", "warp instructions", "branch efficiency", "bytes by memory space",
+             "occupancy", "limited by", "Only a GPU can tell")  # fmt: skip
+    for level, own in (("auto", "counted: machine code"), ("ptx", "Cross-check with the machine code")):
+        text = run(capsys, "profile", name, *SIZE, "--device", "sim", "--level", level)
+        assert narrow(text)
+        for word in (*words, own):
+            assert word in text
     assert ("not equal" in text) == (name in ("naive", "async_copy"))
 
 
@@ -226,3 +228,24 @@ def test_ldmatrix_has_a_row_and_its_conflicts_are_taken_from_the_loads(
                                 f"{waves / found.value(REQUESTS['ldsm']):.2f}", "8", f"{8 / waves:.1%}"]  # fmt: skip
     assert rows["loads"][3] == "4", "12, of which 8 are ldmatrix's"
     assert "ldmatrix" not in run(capsys, "profile", "shared_tile", *SIZE, "--device", "sim")
+
+
+def test_every_machine_instruction_is_listed_with_its_counts(capsys: pytest.CaptureFixture[str]) -> None:
+    text = run(capsys, "profile", "shared_tile", *SIZE, "--device", "sim", "--instructions")
+    assert narrow(text)
+    assert "03_shared_tile.cu:" in text
+    rows = [line for line in text.splitlines() if "| FFMA" in line]
+    assert rows
+    assert all("fma" in row for row in rows)
+    found = json.loads(run(capsys, "profile", "shared_tile", *SIZE, "--device", "sim", "--json"))
+    assert found["level"] == "machine code"
+    assert found["metrics"]["smsp__inst_executed.sum"]["value"] == sum(found["opcodes"].values())
+    assert sum(row["executed"] for row in found["instructions"]) == sum(found["opcodes"].values())
+    ffma = sum(row["threads"] for row in found["instructions"] if "FFMA" in row["text"])
+    assert ffma == found["metrics"]["smsp__sass_thread_inst_executed_op_ffma_pred_on.sum"]["value"]
+
+
+def test_ptx_is_counted_where_machine_code_is_not_executed(capsys: pytest.CaptureFixture[str]) -> None:
+    text = run(capsys, "profile", "naive", *SIZE, "--device", "sim", "--arch", "sm_120")
+    assert "counted: PTX" in text
+    assert "machine code for sm_120 is not executed" in " ".join(text.split())

@@ -33,6 +33,7 @@ NOT_RUN = {
     "tune --tuning": WRITES,
     "tune --export FILE": PLACEHOLDER,
     "timeline": NEEDS_GPU,
+    "warm": SLOW,
     "accuracy": SLOW,
     "accuracy warp_tile --distributions": NEEDS_GPU,
     "accuracy fp32_wgmma_bf16x6": SLOW,
@@ -49,6 +50,8 @@ NOT_RUN = {
     "explain my_idea": NEW_RUNG,
     "compare shared_tile my_idea": NEW_RUNG,
     "profile RUNG": PLACEHOLDER,
+    "profile warp_tile --trace": SLOW,
+    "view": SLOW,
     "show RUNG": PLACEHOLDER,
     "sweep --experiment NAME": PLACEHOLDER,
     "sweep --experiment padding": SLOW,
@@ -107,7 +110,7 @@ def test_the_command_line_takes_it(text: str) -> None:
         if "RUNG" in (parameter.metavar or ""):
             given = context.params[parameter.name]
             for name in given if isinstance(given, (list, tuple)) else [given]:
-                file = name.partition(":")[0].endswith((".cu", ".cuh", ".py"))
+                file = name.partition(":")[0].endswith((".cu", ".cuh", ".py", ".json"))
                 assert not name or name in known | _NAMES | _FOLDERS or file, name
 
 

@@ -35,20 +35,19 @@ def shown(notebook: Any) -> list[str]:
     ]
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
 def test_the_notebook_runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     done = executed(nbformat.read(NOTEBOOK, as_version=4), monkeypatch, tmp_path)
-    plan, wrong, right, profile, comparison, launch = shown(done)
+    plan, wrong, right, profile, view, comparison, launch = shown(done)
     assert "Plan for 96x96x96 fp32" in plan
-    assert "WRONG: tile.cu" in wrong
+    assert "RACE: tile.cu" in wrong
     assert "race: thread" in wrong
     assert "ok: tile_fixed.cu" in right
     assert "simulated on simulator" in profile
+    assert view.startswith("<iframe srcdoc=")
     assert "times as fast as tile_fixed.cu" in comparison
     assert "scale: no race" in launch
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
 def test_a_notebook_that_fails_is_noticed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     broken = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("import gemmsmith\ngemmsmith.no_such_name")])
     with pytest.raises(CellExecutionError, match="no_such_name"):

@@ -73,8 +73,9 @@ def test_three_rungs_at_two_sizes_with_copies(tmp_path: Path, tool: str) -> None
     gemm = next(row for row in rows(found, "cuda_gpu_kern_sum") if row["name"].split("(")[0] == "gemm")
     assert gemm["count"] == launches
     assert 0 < gemm["minimum"] <= gemm["median"] <= gemm["maximum"] <= gemm["total"]
-    call = next(row for row in rows(found, "cuda_api_sum") if row["name"] == "cuLaunchKernel")
-    assert call["count"] >= launches
+    # A repeated launch goes through cuLaunchKernelEx; NVIDIA's tools may add a suffix for its version.
+    calls = [row for row in rows(found, "cuda_api_sum") if row["name"].startswith("cuLaunchKernel")]
+    assert sum(row["count"] for row in calls) >= launches
     sizes = {row["name"]: row["total"] for row in rows(found, "cuda_gpu_mem_size_sum")}
     assert sizes["[CUDA memcpy Device-to-Host]"] == BYTES
     assert sizes["[CUDA memcpy Host-to-Device]"] >= 2 * BYTES

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import struct
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from types import ModuleType, SimpleNamespace
 from typing import Any, NamedTuple
 
 import pytest
 
+import gemmsmith.call.api  # noqa: F401 - replaced in
 from gemmsmith.call.cache import CACHE
 from gemmsmith.compile.compiled import CompiledKernel
 from gemmsmith.errors import LaunchError
 from gemmsmith.kernel.geometry import Geometry, TensorMap
-from gemmsmith.run.device import Step
+from gemmsmith.run.device import Launch, PatchedStep, Step
 from gemmsmith.run.tensor_map import check_tensor_map, encode_simulated
 
 SIZES = {"float32": 4, "float16": 2, "bfloat16": 2, "int8": 1, "int32": 4}
@@ -133,6 +136,21 @@ class FakeGpu:
             self.launched.append((stream, tuple(products[index])))
 
         return enqueue
+
+    def armed(self, steps: Sequence[PatchedStep]) -> Callable[[tuple[int, ...], int], None]:
+        def filled(each: PatchedStep, addresses: tuple[int, ...]) -> Step:
+            arguments = [bytearray(argument) for argument in each.step.launch.arguments]
+            for patch in each.patches:
+                where = addresses[patch.slot] + patch.offset
+                struct.pack_into("<Q", arguments[patch.argument], patch.position, where)
+            return replace(each.step, launch=Launch(each.step.launch.geometry, tuple(map(bytes, arguments))))
+
+        def start(addresses: tuple[int, ...], stream: int) -> None:
+            if self.lost and not self.depth:
+                raise LaunchError("launching the kernel failed: CUDA_ERROR_INVALID_CONTEXT")
+            self.launched.append((stream, tuple(filled(each, addresses) for each in steps)))
+
+        return start
 
     @contextmanager
     def current(self) -> Iterator[None]:

@@ -37,11 +37,13 @@ BASES: dict[str, list[str]] = {
     "bench": ["naive"], "tune": ["--shapes", "64"], "timeline": ["--", "true"],
     "history": [], "history show": [], "history compare": [], "history export": ["--out", "new.csv"],
     "history repair": [], "doctor": [],
+    "learn": [], "learn start": ["race", "folder"], "learn grade": ["mine.cu", "--task", "race"],
+    "learn hint": ["race"], "learn progress": [], "worklogs": ["gflops"],
 }  # fmt: skip
 _OF_FILES = ("--entry", "--grid", "--block", "--smem", "--signature", "--layout", "-I", "-D")
 _WITH_FILE = ("show", "run", "verify", "accuracy", "explain", "profile", "sweep", "bench", "occupancy")
 _PATHS = ("--html", "--db", "--cache-dir", "--sweep", "--save", "--out", "--trace", "--export", "--tuning", "-I",
-          "--plot", "--expect", "--args", "--tool")  # fmt: skip
+          "--plot", "--expect", "--args", "--tool", "--progress")  # fmt: skip
 
 TEXTS = {
     "nan": "nan", "inf": "inf", "minus inf": "-inf", "negative": "-1", "zero": "0", "beyond double": "1e400",
@@ -83,7 +85,7 @@ class Thrown:
         if self.option == "PROGRAM":
             base = ["--"]
         if self.option.isupper():
-            place = {"Y": 1, "B": 1}.get(self.option, 0)
+            place = {"Y": 1, "B": 1, "FOLDER": 1}.get(self.option, 0)
             base[place : place + 1] = [value]
             return [*self.command.split(), *base]
         given = [self.option, value] if not self.option.startswith("--") else [f"{self.option}={value}"]
@@ -200,6 +202,7 @@ def _child(words: list[str], folder: Path, beside: Path, stdout: int | None) -> 
         sys.__stdout__, sys.__stderr__ = sys.stdout, sys.stderr
         sys.dont_write_bytecode = True
         os.environ.update(HOME=str(beside), TMPDIR=str(beside), GEMMSMITH_DB=str(beside / "r.db"),
+                          GEMMSMITH_LEARN=str(beside / "learn.json"),
                           XDG_DATA_HOME=str(beside), XDG_CONFIG_HOME=str(beside))  # fmt: skip
         tempfile.tempdir = None
         _watch(folder, beside)

@@ -25,7 +25,9 @@ def tier(file: str, test: str) -> str:
         night = tiers()["nightly"].get(name)
         if night is not None and not _kept(test if night.get("by_name") else parameters, night["keep"]):
             return "nightly"
-    return "slow" if any(name in tiers()["test-all"] for name in names) else ""
+    if not any(name in tiers()["test-all"] for name in names):
+        return ""
+    return "slow" if _kept(test, tiers()["share"]["one_in"]) else "nightly"
 
 
 def _kept(chosen_by: str, keep: int) -> bool:

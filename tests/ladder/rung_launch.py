@@ -38,9 +38,7 @@ PORTABLE = tuple(spec for spec in simulated_rungs() if not spec.arch_specific)
 RUNGS = tuple(spec.name for spec in PORTABLE)
 FP32_RUNGS = tuple(spec.name for spec in PORTABLE if spec.dtypes[0].name == "fp32" and not spec.tensor_cores)
 # Those with a single launch last: some suites run all their cases on the last one only.
-TENSOR_RUNGS = tuple(
-    spec.name for spec in sorted(PORTABLE, key=lambda s: s.prologue is None) if spec.tensor_cores
-)
+TENSOR_RUNGS = tuple(spec.name for spec in sorted(PORTABLE, key=lambda s: s.prologue is None) if spec.tensor_cores)
 
 assembling = Compiler()
 

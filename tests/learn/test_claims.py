@@ -1,4 +1,4 @@
-"""Every claim of the worklogs is run again: the commands show what the page says, and would not if the fault were gone."""
+"""Every claim of the worklogs is run again: the commands show what the page says, and do not if the fault is mended."""
 
 from __future__ import annotations
 
@@ -25,11 +25,13 @@ MENDED = {
     "refill": ("refilled_buffer.cu", "#define FIXED 0", "#define FIXED 1"),
     "never-stored": ("never_stores.cu", "        __syncthreads();\n    }\n}",
                      "        __syncthreads();\n    }\n    if (row < M && col < N) C[row * N + col] = sum;\n}"),
-    "guard-in-k": ("no_guard_in_k.cu", "row < M ? A[row * K + tile + x]", "row < M && tile + x < K ? A[row * K + tile + x]"),
+    "guard-in-k": ("no_guard_in_k.cu", "row < M ? A[row * K + tile + x]",
+                   "row < M && tile + x < K ? A[row * K + tile + x]"),
     "beta-zero": ("reads_c.cu", "alpha * sum + beta * C[row * N + col]",
                   "beta == 0.0f ? alpha * sum : alpha * sum + beta * C[row * N + col]"),
     "conflicts": ("stride_of_eight.cu", "#define COLUMNS_OF_FOUR 0", "#define COLUMNS_OF_FOUR 1"),
-    "occupancy": ("eight_kilobytes.cu", "__shared__ float As[T][T], Bs[T][T];", "__shared__ float As[T][T + 8], Bs[T][T];"),
+    "occupancy": ("eight_kilobytes.cu", "__shared__ float As[T][T], Bs[T][T];",
+                  "__shared__ float As[T][T + 8], Bs[T][T];"),
 }  # fmt: skip
 
 

@@ -60,6 +60,20 @@ def test_a_damaged_file_is_set_aside_and_kept(path: Path, text: bytes) -> None:
     assert load_progress(path).damaged == ""
 
 
+def test_a_file_of_another_name_is_the_users_own(tmp_path: Path) -> None:
+    """--progress my_kernel.cu must not move a kernel out of the way."""
+    for name, text in (("kernel.cu", "__global__ void k() {}"), ("package.json", "{}"), ("empty", "")):
+        file = tmp_path / name
+        file.write_text(text)
+        with pytest.raises(UsageError, match="holds no progress"):
+            change_progress(file, lambda p: p.hinted("race", 1))
+        with pytest.raises(UsageError, match="holds no progress"):
+            load_progress(file)
+        assert file.read_text() == text
+    change_progress(tmp_path / "new.json", lambda p: p.hinted("race", 1))
+    assert load_progress(tmp_path / "new.json").of("race").hints == 1
+
+
 def test_two_damaged_files_are_both_kept(path: Path) -> None:
     for text in ("one", "two"):
         path.parent.mkdir(exist_ok=True)

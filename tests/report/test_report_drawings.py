@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pytest
 from report_reading import Node, read
-from report_sample import BOTH, FEW, rungs, sample
+from report_sample import FEW, rungs, sample
 
 from gemmsmith.explain.comparison_rows import Row
+from gemmsmith.ladder.registry import rungs as all_rungs
 from gemmsmith.report.chapters import chapter_key, chapters_of
 from gemmsmith.report.charts.frame import Chart
+from gemmsmith.report.collect import _named
 from gemmsmith.report.difference import difference
 from gemmsmith.report.drawings.access import costliest, costliest_access
 from gemmsmith.report.drawings.pipeline import pipeline
 from gemmsmith.report.drawings.regions import pattern, regions
 from gemmsmith.report.drawings.shape import Shape, shape_of, values_of
 from gemmsmith.report.drawings.tiles import tiles
+from gemmsmith.report.drawings.together import together
 from gemmsmith.report.figures.step import counters_that_moved, speed_step
 from gemmsmith.report.figures.sweep_words import fixed_words, title_in_words
 from gemmsmith.report.narrative import narrative
@@ -26,8 +31,14 @@ from gemmsmith.report.report_model import Rung, Sweep
 from gemmsmith.report.speeds import speeds_of
 
 
-def rung(name: str, names: tuple[str, ...] = BOTH) -> Rung:
-    return next(r for r in rungs(names) if r.name == name)
+def rung(name: str) -> Rung:
+    return next(r for r in rungs(FEW) if r.name == name)
+
+
+def tensor(**changes: Any) -> Rung:
+    """A rung on tensor cores with 16-bit inputs."""
+    given = {"dtype": "fp16", "tensor_cores": True, "config": "BM=128,BN=128,BK_BYTES=64,WM=64,WN=64"}
+    return replace(rung("warp_tile"), owners=None, **(given | changes))
 
 
 def titles(chart: Chart | None, class_: str = "mark") -> list[str]:
@@ -49,7 +60,7 @@ def test_the_simulator_tells_which_thread_writes_which_output() -> None:
 
 
 def test_every_output_of_a_tile_has_one_thread_and_all_threads_write_as_many() -> None:
-    for name in BOTH:
+    for name in FEW:
         own = rung(name).owners
         assert own is not None, name
         shape = shape_of(rung(name))
@@ -102,11 +113,11 @@ def test_the_shape_comes_from_the_configuration() -> None:
     assert values_of("BM=128,BK_BYTES=64,KIND=x,") == {"BM": 128, "BK_BYTES": 64}
     assert shape_of(rung("naive")) == Shape(32, 32, 0), "no shared memory, no k-tile"
     assert shape_of(rung("warp_tile")) == Shape(128, 128, 16, 64, 64)
-    found = shape_of(rung("mma_swizzled"))
+    found = shape_of(tensor())
     assert found is not None
     assert found.bk == 32, "64 bytes of fp16"
     assert shape_of(replace(rung("naive"), config="", owners=None)) is None
-    hopper = replace(rung("mma_swizzled"), wgmma=True, config="BM=128,BN=256,STAGES=4,CONSUMERS=2,CLUSTER_M=2")
+    hopper = tensor(wgmma=True, config="BM=128,BN=256,STAGES=4,CONSUMERS=2,CLUSTER_M=2")
     assert shape_of(hopper) == Shape(128, 256, 64, stages=4, consumers=2, cluster_m=2)
 
 
@@ -124,12 +135,17 @@ def test_the_tiles_show_every_warp_and_every_lane() -> None:
 
 
 def test_a_rung_that_was_not_simulated_is_drawn_from_its_configuration() -> None:
-    blind = replace(rung("mma_swizzled"), owners=None, wgmma=True, config="BM=128,BN=256,STAGES=4,CONSUMERS=2")
+    blind = tensor(wgmma=True, config="BM=128,BN=256,STAGES=4,CONSUMERS=2")
     chart = tiles(blind, "x")
     assert chart is not None
     assert "consumer warpgroup 1" in [n.one("title").text for n in read(chart.narrow).all(class_="mark")]
     assert chart.origins == ("compiler",)
     assert tiles(replace(blind, config=""), "x") is None
+    deep = tiles(tensor(wgmma=True, config="BM=64,BN=32,STAGES=8,CONSUMERS=1"), "x")
+    assert deep is not None
+    assert deep.caption.endswith("One consumer warpgroup multiplies all 64 rows.")
+    drawn = [n.one("title").text for n in read(deep.narrow).all(class_="mark")]
+    assert "k-tile 0 of A: 64 × 64" in drawn, "a k-tile deeper than what is drawn of k"
 
 
 @pytest.mark.parametrize("stages", [1, 2, 3, 4, 8])
@@ -145,6 +161,28 @@ def test_a_stage_is_overwritten_only_after_it_was_multiplied(stages: int) -> Non
             assert start["multiply", tile - stages] < x, "and into a stage that has been read"
     assert {int(words[4]) for words, _ in boxes} == set(range(stages))
     assert pipeline(rung("naive"), "x") is None, "no k-tiles"
+
+
+def test_a_cluster_loads_each_part_of_a_and_b_once() -> None:
+    for down, along in ((2, 1), (1, 2), (2, 2), (1, 4)):
+        chart = together(tensor(wgmma=True, config=f"BM=128,BN=256,CLUSTER_M={down},CLUSTER_N={along}"), "x")
+        assert chart is not None
+        assert len(chart.table.rows) == down * along
+        boxes = [(n.one("title").text, [n.number(k) for k in ("x", "y", "width", "height")])
+                 for n in read(chart.narrow).all("rect", "mark")]  # fmt: skip
+        tiles_, a, b = ([box for words, box in boxes if words.endswith(end)] for end in ("of C", "of A", "of B"))
+        assert sum(w * h for *_, w, h in a) == pytest.approx(a[0][2] * down * tiles_[0][3], rel=0.01), "all of A, once"
+        assert sum(w * h for *_, w, h in b) == pytest.approx(b[0][3] * along * tiles_[0][2], rel=0.01), "all of B, once"
+    assert together(rung("warp_tile"), "x") is None
+
+
+def test_blocks_that_divide_k_cover_it() -> None:
+    chart = together(tensor(wgmma=True, config="BM=64,BN=32,SPLIT=4"), "x")
+    assert chart is not None
+    assert chart.table.rows[-1] == ("3", "3/4 to 4/4", "48 to 63")
+    parts = [n for n in read(chart.narrow).all("rect", "mark") if "of K" in n.one("title").text]
+    ends = [(n.number("x"), n.number("x") + n.number("width")) for n in parts]
+    assert all(one[1] == pytest.approx(other[0], abs=0.02) for one, other in pairwise(ends))
 
 
 def test_the_costliest_access_shows_what_a_warp_touches() -> None:
@@ -210,7 +248,9 @@ def test_the_diff_is_against_the_rung_that_the_file_names() -> None:
     assert [kind for kind, _, _ in found.lines].count("add") == 2
     assert difference(None, rung("naive")) is None
     assert difference(rung("naive"), rung("naive")) is None
-    assert rung("warp_tile_mixed").named == "warp_tile"
+    names = [spec.name for spec in all_rungs()]
+    assert _named("warp_tile_mixed", names[:11]) == "warp_tile", "also if its input type is another"
+    assert _named("naive", []) == ""
 
 
 def test_a_step_starts_from_what_an_earlier_file_left_to_do() -> None:
@@ -221,16 +261,18 @@ def test_a_step_starts_from_what_an_earlier_file_left_to_do() -> None:
     assert story.limit.startswith("Bound by")
     assert narrative(model, model.rungs[0], None).next is model.rungs[1]
     assert narrative(model, model.rungs[0], None).problem == ""
+    assert narrative(model, model.rungs[1], model.rungs[2]).left_by is model.rungs[0], "the file that names it"
+    assert narrative(model, model.rungs[2], model.rungs[1]).left_by is model.rungs[1], "no file here names it"
 
 
 def test_every_rung_is_in_one_chapter() -> None:
-    found = chapters_of(rungs(BOTH))
-    assert [r.name for c in found for r in c.rungs] == list(BOTH)
-    assert [c.title for c in found] == ["Threads and memory", "Warps and pipelines", "Tensor cores"]
     mine = replace(rung("naive"), number=0)
-    assert chapter_key(mine) == "yours"
-    assert chapter_key(replace(rung("wmma"), wgmma=True)) == "wgmma"
-    assert chapter_key(replace(rung("naive"), arithmetic="bf16x6", tensor_cores=True)) == "split"
+    every = (*rungs(FEW), tensor(), mine, tensor(wgmma=True), tensor(arithmetic="bf16x6"))
+    found = chapters_of(every)
+    assert sum(len(chapter.rungs) for chapter in found) == len(every)
+    assert [c.title for c in found] == ["Threads and memory", "Warps and pipelines", "Tensor cores",
+                                        "Hopper: TMA and wgmma", "fp32 on tensor cores", "Your kernels"]  # fmt: skip
+    assert chapter_key(replace(rung("naive"), config="BM=64,TM=8")) == "registers"
 
 
 def test_sweeps_have_titles_in_words() -> None:

@@ -207,6 +207,10 @@ def test_a_line_and_what_it_became_are_highlighted_together(browser: Any, where:
         assert any("bar.sync" in text for text in ptx)
         sass = page.locator("[data-list=sass] .match").all_inner_texts()
         assert any("BAR.SYNC" in text for text in sass)
+        shown = page.evaluate("() => [...document.querySelectorAll('[data-list=sass] .match')].map(n => +n.dataset.at)")
+        data = page.evaluate("() => JSON.parse(document.getElementById('data').textContent).views.code")
+        mine = {(p[1], p[2]) for p in data["ptx"] if (0, line) in ((p[1], p[2]), (p[3], p[4]))}
+        assert shown == [at for at, one in enumerate(data["sass"]) if (one[1], one[2]) in mine]
         page.locator("[data-list=ptx]").focus()
         page.keyboard.press("ArrowDown")
         assert page.locator("[data-list=ptx] .match").count() > 0

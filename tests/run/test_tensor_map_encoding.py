@@ -23,7 +23,7 @@ from gemmsmith.kernel.signature import parse_signature
 from gemmsmith.ladder.registry import rung_named
 from gemmsmith.problem import BF16, DTYPES, FP16, FP32, Problem
 from gemmsmith.run.cuda import CudaDevice, LoadedCubin
-from gemmsmith.run.device import Launch, Step
+from gemmsmith.run.device import ArgumentPatch, Launch, PatchedStep, Step
 from gemmsmith.run.tensor_map import check_tensor_map, decode_simulated, driver_encoder, encode_simulated
 from gemmsmith.sim.device import SimDevice
 from gemmsmith.userfile.user_kernel import UserOptions, user_kernel
@@ -187,6 +187,16 @@ class Result(IntEnum):
     CUDA_ERROR_INVALID_VALUE = 1
 
 
+LAUNCH_EX = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p] * 4)
+
+
+class FakeConfig(SimpleNamespace):
+    """CUlaunchConfig of the bindings."""
+
+    def getPtr(self) -> int:  # noqa: N802
+        return id(self)
+
+
 class FakeDriver:
     """The functions of cuda.bindings.driver for maps, clusters and occupancy."""
 
@@ -198,12 +208,20 @@ class FakeDriver:
     def __init__(self) -> None:
         self.encode = FakeEncode()
         self.asked: list[tuple[Any, ...]] = []
-        self.CUlaunchConfig = SimpleNamespace
+        self.CUlaunchConfig = FakeConfig
+        self.launched: list[tuple[int, int, int]] = []  # configuration, function and arguments, by address
+        self.launch_ex = LAUNCH_EX(self._launch_ex)
         self.CUlaunchAttribute = lambda: SimpleNamespace(value=SimpleNamespace(clusterDim=SimpleNamespace()))
 
     def cuGetProcAddress(self, name: bytes, version: int, flags: int) -> tuple[int, int, int]:  # noqa: N802
         self.asked.append((name, version, flags))
+        if name == b"cuLaunchKernelEx":
+            return 0, ctypes.cast(self.launch_ex, ctypes.c_void_p).value or 0, 0
         return 0, self.encode.address, 0
+
+    def _launch_ex(self, config: int, function: int, arguments: int, _extra: int) -> int:
+        self.launched.append((config, function, arguments))
+        return 0
 
     def cuOccupancyMaxActiveClusters(self, function: str, config: Any) -> tuple[int, int]:  # noqa: N802
         self.asked.append((function, vars(config)))
@@ -246,6 +264,7 @@ def cuda(driver: FakeDriver, arch: str = "sm_90") -> CudaDevice:
     device = CudaDevice.__new__(CudaDevice)
     device._cu, device.smem_limit, device.name, device.arch, device.sms = driver, 232448, "fake", arch, 132
     device._opted_in, device._at_once, device._encoders, device._configs = {}, {}, {}, {}
+    device._launch_ex = None
     device.current = _current  # type: ignore[method-assign]
     return device
 
@@ -308,19 +327,22 @@ def test_blocks_at_once_come_from_the_driver_once(driver: FakeDriver) -> None:
 
 
 def test_the_configuration_of_a_pdl_launch_is_made_once_per_stream(driver: FakeDriver) -> None:
-    device, loaded = cuda(driver), LoadedCubin("f", "m", 0)
+    device, loaded = cuda(driver), LoadedCubin(0xF0, "m", 0)
     geometry = Geometry((6, 1, 1), (384, 1, 1), 100, (2, 1, 1), pdl=True)
     for stream in (7, 7, 8):
         device.launch(loaded, Launch(geometry, ()), stream)
     (first, function), (again, _), (other, _) = driver.asked
-    assert function == "f"
+    assert function == 0xF0
     assert first is again
     assert first is not other
     assert (first.hStream, other.hStream, first.gridDimX, first.blockDimX) == (7, 8, 6, 384)
     assert first.attrs[0].id == "pdl"
     assert first.attrs[0].value.programmaticStreamSerializationAllowed == 1
-    device.launcher([[Step(loaded, Launch(geometry, ()))]], 7)(0)
-    assert driver.asked[3][0] is first
+    enqueue = device.launcher([[Step(loaded, Launch(geometry, ()))]], 7)
+    device._configs.clear()  # as when there are many
+    gc.collect()
+    enqueue(0)
+    assert [each[:2] for each in driver.launched] == [(id(first), 0xF0)]
 
 
 def arguments_at(pointers: int, sizes: list[int]) -> list[bytes]:
@@ -339,13 +361,54 @@ def test_the_driver_is_given_a_pointer_to_each_argument(driver: FakeDriver, monk
         return (0,)
 
     monkeypatch.setattr(driver, "cuLaunchKernel", launch_kernel)
-    device, step = cuda(driver), Step(LoadedCubin("f", "m", 0), Launch(Geometry((6, 1, 1), (128, 1, 1)), given))
+    driver.launch_ex = LAUNCH_EX(lambda _config, _function, arguments, _extra: launch_kernel(*[0] * 9, arguments)[0])
+    device, step = cuda(driver), Step(LoadedCubin(0xF0, "m", 0), Launch(Geometry((6, 1, 1), (128, 1, 1)), given))
     device.launch(step.loaded, step.launch)
     enqueue = device.launcher([[step], [replace(step), step]], 7)
     gc.collect()
     enqueue(0)
     enqueue(1)
     assert seen == [list(given)] * 4
+
+
+def test_addresses_are_written_over_the_arguments(driver: FakeDriver) -> None:
+    """Of both launches, at every start: those of the call before must not remain anywhere."""
+    seen: list[tuple[int, list[bytes]]] = []
+
+    def launch_ex(config: int, function: int, arguments: int, _extra: int) -> int:
+        seen.append((function, arguments_at(arguments, [4, 128, 24] if function == 0xF0 else [8])))
+        assert streams[config] == 5
+        return 0
+
+    driver.launch_ex = LAUNCH_EX(launch_ex)
+    device = cuda(driver)
+    geometry = Geometry((6, 1, 1), (128, 1, 1))
+    first = Step(LoadedCubin(0xF0, "m", 0), Launch(geometry, (b"\1" * 4, b"\3" * 128, b"\5" * 24)))
+    last = Step(LoadedCubin(0xF1, "m", 0), Launch(geometry, (bytes(8),)))
+    start = device.armed([PatchedStep(first, (ArgumentPatch(1, 0, 0, 16), ArgumentPatch(2, 8, 4, 0))),
+                          PatchedStep(last, (ArgumentPatch(0, 0, 2, 0),))])  # fmt: skip
+    streams = {id(device._config(geometry, 5)): 5}
+    for base in (0x1000, 1 << 47):
+        start((base, 0, base + 2, 0, base + 4), 5)
+    assert [each[0] for each in seen] == [0xF0, 0xF1] * 2
+    for i, base in enumerate((0x1000, 1 << 47)):
+        (_, (small, tensor_map, middle)), (_, (pointer,)) = seen[2 * i : 2 * i + 2]
+        assert small == b"\1" * 4
+        assert tensor_map == (base + 16).to_bytes(8, "little") + b"\3" * 120
+        assert middle == b"\5" * 8 + (base + 4).to_bytes(8, "little") + b"\5" * 8
+        assert pointer == (base + 2).to_bytes(8, "little")
+    with pytest.raises(LaunchError, match="between two words"):
+        device.armed([PatchedStep(last, (ArgumentPatch(0, 4, 2, 0),))])
+
+
+def test_a_refused_launch_raises(driver: FakeDriver) -> None:
+    driver.launch_ex = LAUNCH_EX(lambda *_: 1)
+    device = cuda(driver)
+    step = Step(LoadedCubin(0xF0, "m", 0), Launch(Geometry((6, 1, 1), (128, 1, 1)), (bytes(8),)))
+    for start in (lambda: device.armed([PatchedStep(step, ())])((0,) * 5, 5),
+                  lambda: device.launcher([[step]], 5)(0)):  # fmt: skip
+        with pytest.raises(LaunchError, match="launching the kernel failed: CUDA_ERROR_INVALID_VALUE"):
+            start()
 
 
 # --- signatures and compilation

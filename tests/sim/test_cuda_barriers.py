@@ -11,6 +11,7 @@ import pytest
 from ptx_launch import Array, scheduled
 from tensor_core_launch import run
 
+from gemmsmith import launch
 from gemmsmith.compile.compiled import CompiledKernel
 from gemmsmith.compile.nvrtc import compile_request
 from gemmsmith.compile.render import CompileRequest
@@ -54,3 +55,27 @@ def test_a_pipeline_that_leaves_out_a_step_is_a_race(entry: str, schedule: tuple
     with pytest.raises(HazardError) as caught:
         total(entry, "sm_80", schedule)
     assert any(hazard.across_warps and not hazard.is_global for hazard in caught.value.hazards)
+
+
+ALIGNED = """
+#include <cuda/barrier>
+__global__ void reversed(const float4* in, float4* out) {
+    __shared__ cuda::barrier<cuda::thread_scope_block> all;
+    __shared__ alignas(16) float4 tile[64];
+    if (threadIdx.x == 0) init(&all, blockDim.x);
+    __syncthreads();
+    cuda::memcpy_async(tile + threadIdx.x, in + threadIdx.x, cuda::aligned_size_t<16>(16), all);
+    all.arrive_and_wait();
+    out[threadIdx.x] = tile[63 - threadIdx.x];
+}
+"""
+
+
+def test_a_barrier_of_the_library_needs_no_fence_before_its_own_copies(tmp_path: Path) -> None:
+    """For sm_90 these copies are cp.async.bulk, which in other code need a fence after the initialisation."""
+    file = tmp_path / "reversed.cu"
+    file.write_text(ALIGNED, encoding="utf-8")
+    data = np.arange(256, dtype=np.float32)
+    found = launch(file, "reversed", grid=1, block=64, args=[data, np.zeros(256, np.float32)], device="sim")
+    assert not found.hazards
+    assert np.array_equal(found.written[0].reshape(64, 4), data.reshape(64, 4)[::-1])

@@ -162,11 +162,12 @@ def test_events_of_a_warp_follow_one_another(name: str) -> None:
 
 
 def test_a_barrier_lets_all_warps_go_on_in_the_same_slot() -> None:
-    trace = traced("shared_tile")
-    barriers = [[event.stop for event in warp.events if trace.instructions[event.instruction].kind is Kind.BARRIER]
-                for warp in trace.warps]  # fmt: skip
-    assert barriers[0]
-    assert all(one == barriers[0] for one in barriers)
+    """Warps that do different things before it arrive at different slots."""
+    trace = traced("wgmma_specialized", 256, 256, 64)
+    firsts = [next(event for event in warp.events if trace.instructions[event.instruction].ptx.startswith("bar.sync"))
+              for warp in trace.warps]  # fmt: skip
+    assert len({event.start for event in firsts}) > 1
+    assert {event.stop for event in firsts} == {max(event.start for event in firsts) + 1}
 
 
 def test_a_wait_ends_after_the_phase_it_waits_for() -> None:

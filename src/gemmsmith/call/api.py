@@ -18,31 +18,24 @@ from gemmsmith.call.request import (
     check_one_device,
     check_output,
 )
+from gemmsmith.call.reuse import settled
+from gemmsmith.call.reuse import wanted as reuse_wanted
 from gemmsmith.call.sim_executor import SimExecutor
 from gemmsmith.choose.choice import Choice, choose
 from gemmsmith.choose.determinism import check_deterministic
 from gemmsmith.choose.precision import DEFAULT, check_promise, input_dtype
 from gemmsmith.errors import ConfigError, DTypeError, ProblemError, UnknownKernelError, UsageError
 from gemmsmith.kernel.config import Config
-from gemmsmith.kernel.spec import KernelSpec
+from gemmsmith.kernel.spec import Addresses, KernelSpec
 from gemmsmith.ladder.registry import check_accepts, rung_named, rungs
 from gemmsmith.problem import FP32, DType, Problem, dtype_named
 from gemmsmith.run.cuda import cuda_device
-from gemmsmith.run.tensors import Matrix, matrix
+from gemmsmith.run.tensors import Matrix, dtype_name, matrix
 
 
 def kernels() -> tuple[KernelSpec, ...]:
     """The rungs of the ladder, in order."""
     return rungs()
-
-
-def matmul(a: Any, b: Any, *, precision: str = "", deterministic: bool = True) -> Any:
-    """The matrix product of ``a`` and ``b``: NumPy arrays on the simulator, GPU tensors on their GPU.
-
-    Operands of rank 3 are a batch; an operand of rank 2 is used for the whole batch. The result is fp32, of the
-    operands' library and on their device. ``precision`` and ``deterministic`` are those of ``gemm``.
-    """
-    return gemm(a, b, precision=precision, deterministic=deterministic)
 
 
 def gemm(
@@ -55,7 +48,7 @@ def gemm(
     bias: Any = None,
     activation: str = "",
     dtype: str = "",
-    out_dtype: str = "",
+    out_dtype: Any = "",
     kernel: str | KernelSpec | None = None,
     config: Mapping[str, int] | Config | None = None,
     out: Any = None,
@@ -68,8 +61,9 @@ def gemm(
     is used for the whole batch. ``c`` is read only if beta is not 0, and is not changed unless it is also ``out``.
     ``bias`` has one value per column (rank 1, or 1×N) or per row (M×1), in the output's type; ``activation`` is 'relu',
     'gelu' (with erf) or 'silu'. ``dtype='tf32'`` multiplies fp32 operands as TF32. ``out_dtype`` defaults to fp32; fp16
-    operands may give fp16, bf16 operands bf16, int8 operands int8 or int32. On a GPU the kernel is launched on the
-    caller's current stream, and the call does not wait for it. Returns ``out``, or a new array.
+    operands may give fp16, bf16 operands bf16, int8 operands int8 or int32. It is one of these names, or a library's
+    own type, such as torch.bfloat16. On a GPU the kernel is launched on the caller's current stream, and the call does
+    not wait for it. Returns ``out``, or a new array.
 
     ``precision`` sets how large errors may be (docs/precision.md). For fp32 operands it is 'ieee' (CUDA cores, every
     accumulation an fma), 'fp32' (the default: as accurate as cuBLAS in fp32, within a margin), 'fp32-fast' (within the
@@ -98,7 +92,7 @@ def plan(
     bias: Any = None,
     activation: str = "",
     dtype: str = "",
-    out_dtype: str = "",
+    out_dtype: Any = "",
     kernel: str | KernelSpec | None = None,
     config: Mapping[str, int] | Config | None = None,
     out: Any = None,
@@ -113,13 +107,18 @@ def plan(
                          deterministic))  # fmt: skip
 
 
+def plan_request(a: Matrix, b: Matrix, out: Matrix, precision: str, deterministic: bool) -> Request:
+    """The request of a product of operands that are described already, in the type of ``out``."""
+    return _request(a, b, None, 1, 0, None, "", "", "", None, None, out, precision, deterministic)
+
+
 def _request(a: Any, b: Any, c: Any, alpha: float, beta: float, bias: Any, activation: str, dtype: str,
-             out_dtype: str, kernel: str | KernelSpec | None, config: Mapping[str, int] | Config | None,
+             out_dtype: Any, kernel: str | KernelSpec | None, config: Mapping[str, int] | Config | None,
              out: Any, precision: str, deterministic: bool) -> Request:  # fmt: skip
     left, right = matrix("a", a), matrix("b", b)
     if not isinstance(deterministic, bool):
         raise UsageError(f"deterministic={deterministic!r} is neither True nor False")
-    dtype = input_dtype(precision, dtype, left.dtype)
+    dtype, out_dtype = input_dtype(precision, dtype, left.dtype), dtype_name(out_dtype)
     target = matrix("out", out) if out is not None else None
     offset = bias_operand(bias)
     key = ("problem", *map(_metadata, (left, right, offset, target)), *scalar_key(alpha), *scalar_key(beta), activation,
@@ -177,8 +176,9 @@ def _best_known(problem: Problem, a: Matrix, b: Matrix, out: Matrix | None, prec
         return choose(problem, precision=precision, deterministic=deterministic)
     device = cuda_device(a.ordinal)
     addresses = (a.address, b.address, out.address if out is not None else 0)  # a new output is aligned
-    return choose(problem, device.name, addresses, sms=device.sms, arch=device.arch, precision=precision,
-                  deterministic=deterministic)  # fmt: skip
+    found = choose(problem, device.name, addresses, sms=device.sms, arch=device.arch, precision=precision,
+                   deterministic=deterministic)  # fmt: skip
+    return settled(found, problem, device, Addresses(*addresses), deterministic) if reuse_wanted() else found
 
 
 def _spec(kernel: str | KernelSpec) -> KernelSpec:

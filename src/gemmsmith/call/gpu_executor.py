@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from threading import get_ident
 from typing import Any
 
+from gemmsmith.call.armed import StartAt, arm
 from gemmsmith.call.binding import LoadedPlan, load_plan
 from gemmsmith.call.cache import CACHE
 from gemmsmith.call.key import scalar_key
@@ -28,6 +30,13 @@ Start = Callable[[], None]
 """Starts all launches of a call; returns at once."""
 
 
+_MOST_THREADS = 64  # that an executor keeps arguments for
+
+
+def _UNARMED(_addresses: tuple[int, ...], _stream: int) -> None:  # noqa: N802
+    """Stands for a thread that has no arguments in memory yet."""
+
+
 class GpuExecutor:
     """A problem, a kernel and its configuration on one GPU, for operands aligned as ``addresses``.
 
@@ -43,9 +52,37 @@ class GpuExecutor:
         self.workspace_bytes = self._loaded.plan.workspace_bytes
         self.launches = len(self._loaded.launches)
         self.decision = self._loaded.plan.decision
+        self._only_gpu = device_count() == 1
+        self._armed: dict[int, StartAt | None] = {}  # by thread
 
     def _load(self, addresses: Addresses) -> LoadedPlan:
         return load_plan(self.device, plan_launches(self._spec, self._config, self._problem, addresses), compile_for)
+
+    def run(self, addresses: tuple[int, int, int, int], workspace: int, stream: int, c: Place | None) -> None:
+        """Start the launches at these addresses, which must be aligned as the executor's; ``start`` says the rest.
+
+        Addresses that are new cost no more than old ones: a program allocates its results anew.
+        """
+        if c is None and self._only_gpu:
+            thread = get_ident()
+            launches = self._armed.get(thread, _UNARMED)
+            if launches is _UNARMED:
+                launches = self._arm(thread)
+            if launches is not None:
+                # The only GPU is current already, unless this thread has never used it; asking would cost more.
+                try:
+                    launches((*addresses, workspace), stream)
+                except LaunchError:
+                    with self.device.current():
+                        launches((*addresses, workspace), stream)
+                return
+        self.start(addresses, workspace, stream, c)()
+
+    def _arm(self, thread: int) -> StartAt | None:
+        if len(self._armed) >= _MOST_THREADS:
+            self._armed.clear()
+        found = self._armed[thread] = arm(self._loaded)
+        return found
 
     def start(self, addresses: tuple[int, int, int, int], workspace: int, stream: int, c: Place | None) -> Start:
         """What starts the launches at these addresses of A, B, the output and the bias; cached.

@@ -51,7 +51,7 @@ def scalar_key(value: Any) -> Key:
     return value, type(value), isinstance(value, (float, np.floating)) and not value and str(value)
 
 
-def options_key(alpha: float, beta: float, activation: str, dtype: str, out_dtype: str, precision: str,
+def options_key(alpha: float, beta: float, activation: str, dtype: str, out_dtype: Any, precision: str,
                 deterministic: bool, kernel: str | KernelSpec | None,
                 config: Mapping[str, int] | Config | None) -> Key | None:  # fmt: skip
     """All other arguments of ``gemm``; None where they cannot be cached: a user's file may change between two calls."""

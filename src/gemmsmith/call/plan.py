@@ -104,8 +104,9 @@ class Plan:
 
     def _repr_html_(self) -> str:
         """Its form in a notebook."""
-        rows = (("kernel", self.kernel), ("configuration", str(self.config)), ("chosen", _CHOSEN.get(self.source, "")),
-                ("launches", str(self.launches)), ("workspace", f"{self.workspace_bytes:,} bytes"))  # fmt: skip
+        rows = (("kernel", self.kernel), ("configuration", str(self.config).replace(",", ", ")),
+                ("chosen", _CHOSEN.get(self.source, "")), ("launches", str(self.launches)),
+                ("workspace", f"{self.workspace_bytes:,} bytes"))  # fmt: skip
         return card(f"Plan for {self.problem}", [facts(rows)])
 
     def __repr__(self) -> str:

@@ -67,6 +67,7 @@ class _Cache:
 
 
 _CACHE = _Cache()
+ANSWERS = _CACHE  # for readers of ``generation``: asking a function costs as much as the lookup it guards
 
 
 def choose(
@@ -180,8 +181,3 @@ def forget() -> None:
     forget_winners()
     _CACHE.choices.clear()
     _CACHE.generation += 1
-
-
-def times_forgotten() -> int:
-    """Changes when cached answers may have changed."""
-    return _CACHE.generation

@@ -48,6 +48,7 @@ COMMANDS = {
         CommandEntry("sweep", _EXPLAIN, "Run a kernel over a grid of parameters and sizes."),
         CommandEntry("bench", _MEASURE, "Time kernels against baselines on this machine's GPU."),
         CommandEntry("tune", _MEASURE, "Find the fastest kernel and configuration for your shapes on this GPU."),
+        CommandEntry("warm", _MEASURE, "Compile the kernels that your shapes or your model will need."),
         CommandEntry("timeline", _MEASURE, "Show where a program's time on the GPU went: CUDA calls, kernels, copies."),
         CommandEntry("history", _MEASURE, "List, show, compare, export and repair recorded measurements."),
         CommandEntry("doctor", "Setup", "Say what this machine has and lacks, and how to get it."),

@@ -105,7 +105,7 @@ def _fault(task: Task, report: Report) -> str:
 
 
 def _praise(report: Report) -> str:
-    return f"{report.entry} is right: {len(report.verdicts)} trials, four orders of warps, no race"
+    return f"{report.entry} is right: {len(report.verdicts)} trials, five orders of warps, no race"
 
 
 def _verified(report: Report, problem: Problem) -> Verdict | None:

@@ -100,6 +100,10 @@ class CompileCache:
                     self._remove_temporaries(folder, key)
                 return self._missed(self._store(folder, replace(compile_it(), key=key)))
 
+    def has(self, key: str) -> bool:
+        """Whether there is an entry for ``key``; ``get`` still checks it."""
+        return (self.folder / f"{key}.kernel").is_file()
+
     def info(self) -> CacheInfo:
         """Hits and misses of this object; entries and bytes of the folder, which is not created."""
         entries: list[tuple[int, str, int]] = []

@@ -10,6 +10,7 @@ from gemmsmith.compile.cache import CompileCache, cache_key
 from gemmsmith.compile.cache_folder import default_folder
 from gemmsmith.compile.compiled import CompiledKernel
 from gemmsmith.compile.nvrtc import check_arch, compile_request
+from gemmsmith.compile.prebuilt import prebuilt
 from gemmsmith.compile.render import render_kernel
 from gemmsmith.compile.toolchain import find_toolchain
 from gemmsmith.kernel.config import Config
@@ -47,7 +48,7 @@ def compile_kernel(
     request = render_kernel(spec, config, dtype=dtype, out_dtype=out_dtype, trans_a=trans_a, trans_b=trans_b,
                             bias=bias, activation=activation, arch=arch)  # fmt: skip
     key = cache_key(request, toolchain)
-    compiled = store.get(key, lambda: compile_request(request, toolchain, key))
+    compiled = prebuilt(key) or store.get(key, lambda: compile_request(request, toolchain, key))
     store.memo.put(what, request.files, replace(compiled, cached=True))
     return compiled
 
@@ -60,6 +61,16 @@ def compile_for(
         spec, config, dtype=problem.dtype, out_dtype=problem.out_dtype, trans_a=problem.trans_a,
         trans_b=problem.trans_b, bias=problem.bias, activation=problem.activation, arch=arch, cache=cache,
     )  # fmt: skip
+
+
+def is_compiled(spec: KernelSpec, config: Config, problem: Problem, arch: str) -> bool:
+    """Whether ``compile_for`` would find its kernel in the user's cache or in the package."""
+    toolchain = find_toolchain()
+    request = render_kernel(spec, config, dtype=problem.dtype, out_dtype=problem.out_dtype, trans_a=problem.trans_a,
+                            trans_b=problem.trans_b, bias=problem.bias, activation=problem.activation,
+                            arch=arch)  # fmt: skip
+    key = cache_key(request, toolchain)
+    return default_cache().has(key) or prebuilt(key) is not None
 
 
 def default_cache() -> CompileCache:

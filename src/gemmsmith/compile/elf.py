@@ -41,17 +41,17 @@ class CubinInfo:
 def cubin_info(cubin: bytes, entry: str) -> CubinInfo:
     """The resources of ``entry``; raises when the file is not a cubin or lacks one of them."""
     try:
-        sections = {section.name: section for section in _sections(cubin)}
-        symbol = _symbol(sections, entry)
-        registers = _per_symbol(sections[".nv.info"].data, _REGCOUNT, symbol)
-        frame = _per_symbol(sections[".nv.info"].data, _FRAME_SIZE, symbol)
-        barriers = [v for a, v in _attributes(sections[f".nv.info.{entry}"].data) if a == _NUM_BARRIERS]
+        parts = {section.name: section for section in sections(cubin)}
+        symbol = _symbol(parts, entry)
+        registers = _per_symbol(parts[".nv.info"].data, _REGCOUNT, symbol)
+        frame = _per_symbol(parts[".nv.info"].data, _FRAME_SIZE, symbol)
+        barriers = [v for a, v in attributes(parts[f".nv.info.{entry}"].data) if a == _NUM_BARRIERS]
     except (KeyError, IndexError, ValueError, struct.error) as error:
         raise CompileError(f"the cubin does not describe {entry!r}: {error!r}") from error
-    shared = sections.get(f".nv.shared.{entry}")
+    shared = parts.get(f".nv.shared.{entry}")
     # Cubins for sm_90 and newer count the shared memory that CUDA reserves in each block among the kernel's own.
-    reserved = architecture(90).reserved_smem_per_block if ".nv.shared.reserved.0" in sections else 0
-    constants = [s.size for s in sections.values() if re.fullmatch(rf"\.nv\.constant\d+\.{re.escape(entry)}", s.name)]
+    reserved = architecture(90).reserved_smem_per_block if ".nv.shared.reserved.0" in parts else 0
+    constants = [s.size for s in parts.values() if re.fullmatch(rf"\.nv\.constant\d+\.{re.escape(entry)}", s.name)]
     return CubinInfo(
         registers=registers,
         frame=frame,
@@ -61,7 +61,8 @@ def cubin_info(cubin: bytes, entry: str) -> CubinInfo:
     )
 
 
-def _sections(cubin: bytes) -> list[Section]:
+def sections(cubin: bytes) -> list[Section]:
+    """All sections, in the order of the file."""
     if cubin[:4] != b"\x7fELF":
         raise ValueError("not an ELF file")
     (start,) = struct.unpack_from("<Q", cubin, 0x28)
@@ -90,7 +91,8 @@ def _symbol(sections: dict[str, Section], entry: str) -> int:
     raise KeyError(entry)
 
 
-def _attributes(data: bytes) -> list[tuple[int, bytes]]:
+def attributes(data: bytes) -> list[tuple[int, bytes]]:
+    """The attributes of an .nv.info section: numbers and values."""
     found, at = [], 0
     while at + 4 <= len(data):
         form, attribute = data[at], data[at + 1]
@@ -105,7 +107,7 @@ def _attributes(data: bytes) -> list[tuple[int, bytes]]:
 
 
 def _per_symbol(data: bytes, attribute: int, symbol: int) -> int:
-    for number, value in _attributes(data):
+    for number, value in attributes(data):
         if number == attribute and len(value) == 8:
             owner, amount = struct.unpack("<II", value)
             if owner == symbol:

@@ -156,21 +156,26 @@ def disassemble(compiled: CompiledKernel) -> Sass:
     """The machine code of ``compiled``'s entry, with source lines; none of a kernel that is given as PTX."""
     if not compiled.cubin:
         return Sass(compiled.entry, (), ())
+    return parse_sass(listing(compiled.cubin, "--print-code", "--print-line-info"), compiled.entry)
+
+
+def listing(cubin: bytes, *options: str) -> str:
+    """What nvdisasm prints of a cubin; raises where it cannot be run, or cannot read the file."""
     with tempfile.TemporaryDirectory(prefix="gemmsmith-") as folder:
         path = Path(folder) / "kernel.cubin"
-        path.write_bytes(compiled.cubin)
-        command = [str(find_nvdisasm()), "--print-code", "--print-line-info", str(path)]
+        path.write_bytes(cubin)
         try:
             done = subprocess.run(
-                command, capture_output=True, text=True, errors="replace", timeout=_TIMEOUT_S, check=False
-            )
+                [str(find_nvdisasm()), *options, str(path)],
+                capture_output=True, text=True, errors="replace", timeout=_TIMEOUT_S, check=False,
+            )  # fmt: skip
         except (OSError, subprocess.TimeoutExpired) as error:
             raise CompileError(f"nvdisasm could not be run: {error}") from error
     if done.returncode != 0:
         log = done.stderr or done.stdout
         first = log.strip().splitlines()[0] if log.strip() else f"exit code {done.returncode}"
-        raise CompileError(f"nvdisasm cannot read the machine code of {compiled.entry!r}: {first}", log=log)
-    return parse_sass(done.stdout, compiled.entry)
+        raise CompileError(f"nvdisasm cannot read the machine code: {first}", log=log)
+    return done.stdout
 
 
 _INSTRUCTION = re.compile(r"^\s*/\*(?P<offset>[0-9a-f]+)\*/\s+(?P<text>.*?)\s*;?\s*(?:/\*.*\*/)?$")

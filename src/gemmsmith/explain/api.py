@@ -21,27 +21,30 @@ Kernel = str | os.PathLike[str]
 Shape = tuple[int, int, int]
 Values = Mapping[str, int | str]
 _GPU = "H200"
-_SHAPE, _LARGE = (512, 512, 512), (4096, 4096, 4096)
+_SIZE, _LARGE = 512, 4096  # as the commands have them
 _BLOCKS, _DEPTH = 1, 128  # of each kind of block, and of K: as gemmsmith compare counts
 
 
 def profile(
-    kernel: Kernel, shape: Shape = _SHAPE, *, config: Values | None = None, entry: str = "", gpu: str = _GPU
-) -> Profile:
+    kernel: Kernel, m: int = _SIZE, n: int = _SIZE, k: int = _SIZE, *, config: Values | None = None, entry: str = "",
+    gpu: str = _GPU,
+) -> Profile:  # fmt: skip
     """What one launch of a rung or of the kernel of a .cu file does, counted on the simulator.
 
-    ``shape`` is (M, N, K); ``config`` has parameters of a rung, or macros of a file. It is compiled for ``gpu``.
+    ``config`` are a rung's parameters, or a file's macros, and ``entry`` names the kernel of a file that has several.
+    It is compiled for ``gpu``.
     """
-    return _counted(kernel, shape, config, entry, gpu_named(gpu), quick=False)[0]
+    return _counted(kernel, (m, n, k), config, entry, gpu_named(gpu), quick=False)[0]
 
 
 def compare(
-    x: Kernel, y: Kernel, shape: Shape = _LARGE, *, x_config: Values | None = None, y_config: Values | None = None,
-    gpu: str = _GPU,
+    x: Kernel, y: Kernel, m: int = _LARGE, n: int = _LARGE, k: int = _LARGE, *, x_config: Values | None = None,
+    y_config: Values | None = None, gpu: str = _GPU,
 ) -> Comparison:  # fmt: skip
     """Two kernels side by side on ``gpu``: counts are simulated, times predicted. Neither is checked."""
     model = gpu_named(gpu)
-    both = [_counted(kernel, shape, config, "", model, quick=True) for kernel, config in ((x, x_config), (y, y_config))]
+    named = ((x, x_config), (y, y_config))
+    both = [_counted(kernel, (m, n, k), config, "", model, quick=True) for kernel, config in named]
     return comparison.compare(both[0], both[1], model)
 
 

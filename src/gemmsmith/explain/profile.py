@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +18,7 @@ from gemmsmith.notebook_html import card, facts, folded, paragraph, table
 from gemmsmith.problem import Problem
 
 SECTOR = 32
+PTX, MACHINE = "PTX", "machine code"
 GLOBAL = "l1tex__t_{what}_pipe_lsu_mem_global_op_{op}.sum"
 WAVEFRONTS = "smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_{op}.sum"
 # Shared-memory requests and bank conflicts by operation; Nsight Compute's names follow no single pattern.
@@ -78,6 +80,31 @@ class Line:
 
 
 @dataclass(frozen=True)
+class InstructionRow:
+    """One machine instruction: where it is, what it did, and what its control bits say.
+
+    ``executed`` counts warps, ``threads`` the lanes whose guard held. ``pipe`` is the unit that executes it.
+    """
+
+    offset: int
+    text: str
+    file: str
+    line: int
+    executed: int
+    threads: int
+    metrics: tuple[tuple[str, int], ...]
+    pipe: str
+    stall: int
+    waits: tuple[int, ...]
+    sets: tuple[int, ...]
+
+    @property
+    def opcode(self) -> str:
+        words = self.text.split()
+        return words[1 if words[0].startswith("@") else 0].partition(".")[0]
+
+
+@dataclass(frozen=True)
 class LineSum:
     """A metric summed over lines, and the launch's own counter; different names mean different quantities."""
 
@@ -114,6 +141,9 @@ class Profile:
     missing         names outside METRICS that the profiler did not report
     line_sums       measured lines summed, next to the launch's own counters
     patterns        simulated accesses with bank conflicts or unused bytes of sectors, the costliest first
+    level           what was executed and counted: PTX or MACHINE; ``mix`` and ``machine_mix`` are then the same
+    level_reason    why the PTX was executed although machine code was asked for
+    instructions    of MACHINE: every machine instruction with its counts
     tensor_work     what tensor cores multiplied; None if nothing, or on a GPU
     pieces          of work that the blocks of a persistent kernel share; 0 if it is none
     """
@@ -140,6 +170,9 @@ class Profile:
     missing: tuple[str, ...] = ()
     line_sums: tuple[LineSum, ...] = ()
     patterns: tuple[AccessPattern, ...] = ()
+    level: str = PTX
+    level_reason: str = ""
+    instructions: tuple[InstructionRow, ...] = ()
     tensor_work: TensorWork | None = None
     pieces: int = 0
 
@@ -152,8 +185,8 @@ class Profile:
         parts = [
             paragraph(f"{self.origin} on {self.device}" + (f", {self.problem}" if self.problem.flops else "")),
             facts((("launch", f"grid {grid}, block {block}"),
-                   ("resources", f"{used.registers} registers, {used.static_smem + geometry.smem:,} B of shared memory, "
-                                 f"{used.spill_loads + used.spill_stores} B spilled"))),
+                   ("resources", f"{used.registers} registers, {used.static_smem + geometry.smem:,} B of shared "
+                                 f"memory, {used.spill_loads + used.spill_stores} B spilled"))),
             table(("global memory", "requests", "sectors", "bytes used of 32"),
                   [(name, _shown(self.requests(op)), _shown(self.sectors(op)), _shown(share, ".1f"))
                    for name, op, share in zip(("loads", "stores"), ("ld", "st"), self.bytes_per_sector, strict=True)]),
@@ -163,7 +196,7 @@ class Profile:
                                               if self.value(m.name) > 0])),
             paragraph(sampled, small=True),
         ]  # fmt: skip
-        return card(f"{self.kernel} {self.config}".rstrip(), parts)
+        return card(f"{self.kernel} {self.config.replace(',', ', ')}".rstrip(), parts)
 
     def value(self, name: str) -> float:
         """A metric's value; NaN if absent."""
@@ -264,6 +297,7 @@ def to_json(profile: Profile) -> dict[str, Any]:
     problem, loads, stores = profile.problem, *profile.bytes_per_sector
     return {
         "kernel": profile.kernel, "config": profile.config, "origin": profile.origin, "device": profile.device,
+        "level": profile.level, "level_reason": profile.level_reason,
         "arch": profile.arch, "problem": {"m": problem.m, "n": problem.n, "k": problem.k, "dtype": problem.dtype.name},
         "grid": list(profile.geometry.grid), "block": list(profile.geometry.block),
         "registers": profile.resources.registers,
@@ -283,7 +317,17 @@ def to_json(profile: Profile) -> dict[str, Any]:
         "lines": [{"file": line.file, "line": line.number, "text": line.text, "executed": line.executed,
                    **dict(line.metrics), **_sampled(line), **_called(line)} for line in profile.lines],
         "line_sums": [dataclasses.asdict(made) | {"equal": made.equal} for made in profile.line_sums],
+        "opcodes": opcodes(profile),
+        "instructions": [dataclasses.asdict(row) | {"metrics": dict(row.metrics)} for row in profile.instructions],
     }  # fmt: skip
+
+
+def opcodes(profile: Profile) -> dict[str, int]:
+    """Executed machine instructions by opcode, most often first; empty where PTX was executed."""
+    found: Counter[str] = Counter()
+    for row in profile.instructions:
+        found[row.opcode] += row.executed
+    return {name: count for name, count in found.most_common() if count}
 
 
 def _called(line: Line) -> dict[str, Any]:

@@ -26,6 +26,7 @@ from gemmsmith.problem import Problem
 from gemmsmith.run.memory import upload
 from gemmsmith.sim.counters import Counters, Counts
 from gemmsmith.sim.device import LoadedPtx, SimDevice
+from gemmsmith.sim.sass.device import MachineDevice
 from gemmsmith.sim.wave import by_cluster
 
 GROUPS = 4
@@ -58,11 +59,13 @@ class Counted:
 class Bench:
     """A kernel loaded once, so that the counts of several launches can be added per instruction."""
 
-    def __init__(self, spec: KernelSpec, config: Config, problem: Problem, compiled: CompiledKernel) -> None:
+    def __init__(
+        self, spec: KernelSpec, config: Config, problem: Problem, compiled: CompiledKernel, machine: bool = False
+    ) -> None:
         self.spec, self.config, self.problem = spec, config, problem
         # The rungs for Hopper branch on extents, and on data only where numbers are extraordinary.
-        dry = spec.is_rung and spec.arch_specific > 0 and problem.k >= _PERIOD
-        self.device = SimDevice(compiled.arch, count=True, moves_data=not dry)
+        dry = spec.is_rung and spec.arch_specific > 0 and problem.k >= _PERIOD and not machine
+        self.device = (MachineDevice if machine else SimDevice)(compiled.arch, count=True, moves_data=not dry)
         check_simulated(self.device, spec, problem)
         self.loaded: LoadedPtx = self.device.load(compiled)
         self.geometry = launched(self.device, spec, config, problem, self.loaded)
@@ -118,22 +121,25 @@ def affordable(geometry: Geometry, problem: Problem) -> tuple[int, int]:
 
 
 def count_launch(
-    spec: KernelSpec, config: Config, problem: Problem, compiled: CompiledKernel, sample: int = 0, depth: int = 0
-) -> Counted:
+    spec: KernelSpec, config: Config, problem: Problem, compiled: CompiledKernel, sample: int = 0, depth: int = 0,
+    machine: bool = False,
+) -> Counted:  # fmt: skip
     """As ``_counted_launch``, with the pieces of work of a persistent kernel."""
-    found = _counted_launch(spec, config, problem, compiled, sample, depth)
+    found = _counted_launch(spec, config, problem, compiled, sample, depth, machine)
     return replace(found, pieces=spec.geometry(problem, config).blocks) if spec.persistent else found
 
 
 def _counted_launch(
-    spec: KernelSpec, config: Config, problem: Problem, compiled: CompiledKernel, sample: int, depth: int
-) -> Counted:
+    spec: KernelSpec, config: Config, problem: Problem, compiled: CompiledKernel, sample: int, depth: int,
+    machine: bool,
+) -> Counted:  # fmt: skip
     """Count a launch: all of it, a ``sample`` of its blocks, or (``depth`` > 0) blocks with a shortened K.
 
     With ``depth`` the blocks run for two short K, and each instruction's count is extrapolated linearly, which is exact
-    for loops over K. ``depth`` is ignored if K is short or if the kernel has no K argument.
+    for loops over K. ``depth`` is ignored if K is short or if the kernel has no K argument. ``machine``: execute the
+    machine code, not the PTX.
     """
-    bench = Bench(spec, config, problem, compiled)
+    bench = Bench(spec, config, problem, compiled, machine)
     if depth and waits_for_blocks(spec, config, problem):  # how work is shared out converges with the number of k-tiles
         depth = max(depth, _SHARED_DEPTH)
     steps = depth // _PERIOD

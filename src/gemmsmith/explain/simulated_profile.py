@@ -5,15 +5,19 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
+from enum import StrEnum
 
 from gemmsmith.compile.compiled import CompiledKernel
 from gemmsmith.compile.sass import Sass, disassemble
+from gemmsmith.errors import UnknownInstructionError, UnsupportedError
 from gemmsmith.explain.access_pattern import access_patterns
 from gemmsmith.explain.crosscheck import cross_check
 from gemmsmith.explain.hopper_counts import is_tma, tensor_work, tma_counts
 from gemmsmith.explain.instruction_mix import machine_mix, simulated_mix
+from gemmsmith.explain.machine_profile import EXECUTED, executed_mix, instruction_rows, program_of
 from gemmsmith.explain.metrics import simulated
-from gemmsmith.explain.profile import FLIGHT, REQUESTED, SECTOR, Line, Profile
+from gemmsmith.explain.profile import FLIGHT, MACHINE, PTX, REQUESTED, SECTOR, Line, Profile
 from gemmsmith.explain.sampling import Counted, count_launch
 from gemmsmith.explain.source_text import source_lines
 from gemmsmith.kernel.config import Config
@@ -21,6 +25,14 @@ from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import Problem
 from gemmsmith.sim.counters import Counters
 from gemmsmith.sim.traits import Effect, Flow, Space
+
+
+class Level(StrEnum):
+    """What is executed and counted."""
+
+    AUTO = "auto"
+    MACHINE = "sass"
+    PTX = "ptx"
 
 
 def simulate(
@@ -32,14 +44,27 @@ def simulate(
     sample: int = 0,
     depth: int = 0,
     sass: Sass | None = None,
+    level: Level = Level.PTX,
 ) -> Profile:
     """Profile a launch on the simulator; ``sample`` and ``depth`` are those of ``sampling.count_launch``.
 
-    Pass ``sass`` if it is at hand: disassembling takes most of a second.
+    Pass ``sass`` if it is at hand: disassembling takes most of a second. ``level`` AUTO executes the machine code, or
+    the PTX where that cannot be done; ``Profile.level`` says which it was.
     """
-    counted = count_launch(spec, config, problem, compiled, sample, depth)
-    return profile_of(spec.name, str(config), problem, compiled, counted, sass or disassemble(compiled),
-                      spec.source.name, lambda file: source_lines(spec, file))  # fmt: skip
+    reason = ""
+    if level is Level.PTX:
+        counted = count_launch(spec, config, problem, compiled, sample, depth)
+    else:
+        try:
+            counted = count_launch(spec, config, problem, compiled, sample, depth, machine=True)
+        except (UnknownInstructionError, UnsupportedError) as error:
+            if level is Level.MACHINE:
+                raise
+            reason = error.message
+            counted = count_launch(spec, config, problem, compiled, sample, depth)
+    found = profile_of(spec.name, str(config), problem, compiled, counted, sass or disassemble(compiled),
+                       spec.source.name, lambda file: source_lines(spec, file))  # fmt: skip
+    return replace(found, level_reason=reason)
 
 
 def profile_of(
@@ -48,7 +73,11 @@ def profile_of(
 ) -> Profile:  # fmt: skip
     """The profile of counted blocks. ``file`` is the kernel's source, and ``text_of`` has the lines of any file."""
     counters = counted.counters
-    machine, trips = machine_mix(counters, sass)
+    program = program_of(counters)
+    rows = instruction_rows(counters, program) if program is not None else ()
+    machine, trips = (executed_mix(rows), 0.0) if program is not None else machine_mix(counters, sass)
+    mix = machine if program is not None else simulated_mix(counters)
+    issued = {EXECUTED: sum(row.executed for row in rows)} if program is not None else {}
     executed = sum(c.executed for c in counters.by_position.values())
     threads = sum(c.threads for c in counters.by_position.values())
     branches = [c for operation, c in counters.items() if operation.traits.flow is Flow.BRANCH]
@@ -56,13 +85,15 @@ def profile_of(
     return Profile(
         kernel=kernel, config=config, problem=problem, device=f"simulator ({compiled.arch})",
         origin="simulated", arch=compiled.arch, geometry=counters.geometry, resources=compiled.resources,
-        metrics=(*simulated(counters).items(), *_bytes(counters).items()), lines=_lines(counters, file, text_of),
-        mix=tuple(simulated_mix(counters).most_common()), machine_mix=tuple(machine.most_common()), loop_trips=trips,
+        metrics=(*simulated(counters).items(), *issued.items(), *_bytes(counters).items()),
+        lines=_lines(counters, file, text_of),
+        mix=tuple(mix.most_common()), machine_mix=tuple(machine.most_common()), loop_trips=trips,
         active_lanes=threads / executed if executed else math.nan,
         branch_efficiency=100 * (1 - divergent / taken) if taken else 100.0,
-        checks=cross_check(counters, sass), sampled_blocks=counted.blocks, sampled_depth=counted.depth,
-        errors=counted.errors, patterns=access_patterns(counters, file, text_of), tensor_work=tensor_work(counters),
-        pieces=counted.pieces,
+        checks=() if program is not None else cross_check(counters, sass), sampled_blocks=counted.blocks,
+        sampled_depth=counted.depth, errors=counted.errors, patterns=access_patterns(counters, file, text_of),
+        tensor_work=tensor_work(counters), pieces=counted.pieces, level=PTX if program is None else MACHINE,
+        instructions=rows,
     )  # fmt: skip
 
 

@@ -21,6 +21,7 @@ from gemmsmith.errors import GemmsmithError, UsageError
 from gemmsmith.regular_file import regular
 
 ENVIRONMENT = "GEMMSMITH_LEARN"
+_NAME = "learn.json"
 _VERSION = 1
 _LARGEST = 1 << 20  # bytes; a file of ours has a few hundred
 _PATIENCE = 5.0  # seconds that another process may hold the file
@@ -69,7 +70,7 @@ class Progress:
 def progress_path(given: Path | None = None) -> Path:
     """``given``, ``$GEMMSMITH_LEARN``, or ``learn.json`` in the user's data folder."""
     chosen = given or os.environ.get(ENVIRONMENT, "")
-    path = Path(chosen).expanduser() if chosen else Path(platformdirs.user_data_dir("gemmsmith")) / "learn.json"
+    path = Path(chosen).expanduser() if chosen else Path(platformdirs.user_data_dir("gemmsmith")) / _NAME
     link = foreign_link(path)
     if link is not None:
         raise ProgressError(
@@ -83,7 +84,10 @@ def progress_path(given: Path | None = None) -> Path:
 
 
 def load_progress(path: Path) -> Progress:
-    """The progress in ``path``; none where there is no file. A damaged file is named, and not changed."""
+    """The progress in ``path``; none where there is no file. A damaged file is named, and not changed.
+
+    A file of another name that holds no progress is taken for something else of the user's, and refused.
+    """
     try:
         with regular(path).open("rb") as file:
             content = file.read(_LARGEST)
@@ -94,6 +98,8 @@ def load_progress(path: Path) -> Progress:
     try:
         return Progress(MappingProxyType(dict(_parsed(content))))
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        if path.name != _NAME:
+            raise UsageError(f"{path} holds no progress of gemmsmith learn", ELSEWHERE) from None
         return Progress(damaged=str(path))
 
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from markupsafe import Markup
+
 from gemmsmith.call.binding import aligned_code, aligned_config
 from gemmsmith.compile.compiled import CompiledKernel
 from gemmsmith.compile.sass import Sass, disassemble
@@ -23,6 +25,7 @@ from gemmsmith.kernel.geometry import Geometry
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.ladder.registry import rung_named
 from gemmsmith.problem import Problem
+from gemmsmith.report.animation.step_animation import record_step, step_animation
 from gemmsmith.report.header_comment import changed_from
 from gemmsmith.report.owners import Owners, find_owners
 from gemmsmith.report.report_model import Rung
@@ -44,6 +47,7 @@ class CollectedRung:
     sass: Sass
     profile: Profile | None = None  # None if the simulator cannot run the rung
     owners: Owners | None = None  # the same
+    animation: Markup = Markup("")  # noqa: RUF009 - of its idea, from a short recorded launch
 
     @property
     def ok(self) -> bool:
@@ -72,11 +76,12 @@ def count_rung(name: str, size: int, arch: str, compile_fn: CompileFn) -> Collec
     config, seen = aligned_code(spec, spec.config(), problem)
     compiled = compile_fn(spec, config, seen, arch)
     sass = disassemble(compiled)
-    profile, owners = None, None
+    profile, owners, animation = None, None, Markup("")
     if spec.simulated:
         profile = simulate(spec, config, problem, compiled, sample=QUICK_SAMPLE, depth=QUICK_DEPTH, sass=sass)
         owners = find_owners(spec, config, problem, compiled)
-    return CollectedRung(name, (), compiled, spec.geometry(problem, config), sass, profile, owners)
+        animation = step_animation(record_step(spec, config, compiled))
+    return CollectedRung(name, (), compiled, spec.geometry(problem, config), sass, profile, owners, animation)
 
 
 def rungs_of(collected: Sequence[CollectedRung], gpu: GPU) -> tuple[Rung, ...]:
@@ -146,5 +151,5 @@ def _rung(step: CollectedRung, gpu: GPU) -> Rung:
         diagnosis=diagnose(step.profile, step.sass, gpu) if step.profile is not None else None,
         trusted=step.ok if step.verdicts else None, verified="\n".join(failed) or correct,
         loop=tuple(i.text for i in loop.instructions) if loop is not None else (), tensor_cores=spec.tensor_cores,
-        arithmetic=spec.arithmetic, owners=step.owners, wgmma=spec.arch_specific >= 90,
+        arithmetic=spec.arithmetic, owners=step.owners, animation=step.animation, wgmma=spec.arch_specific >= 90,
     )  # fmt: skip

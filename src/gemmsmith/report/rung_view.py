@@ -19,6 +19,7 @@ from gemmsmith.report.difference import Difference, difference
 from gemmsmith.report.drawings.access import costliest_access
 from gemmsmith.report.drawings.pipeline import pipeline
 from gemmsmith.report.drawings.tiles import tiles
+from gemmsmith.report.drawings.together import together
 from gemmsmith.report.figures.machine import bounds, occupancy_steps
 from gemmsmith.report.figures.names import contender
 from gemmsmith.report.figures.speed import rung_over_size
@@ -99,6 +100,7 @@ class RungView:
     chapter: Chapter
     tiles: Chart | None
     pipeline: Chart | None
+    together: Chart | None
     access: Chart | None
     moved: Chart | None
     step: Chart | None
@@ -125,7 +127,7 @@ def view_rung(model: ReportModel, speeds: Speeds, at: int, links: Mapping[str, s
         counted=counted, listing=listing, header_text="\n".join(rung.source.splitlines()[: header.lines]),
         headers=_header_lines(rung), counted_at=_counted_at(rung), difference=difference(named, rung),
         story=narrative(model, rung, compared), chapter=chapter, tiles=tiles(rung, anchor),
-        pipeline=pipeline(rung, anchor), access=costliest_access(rung, anchor),
+        pipeline=pipeline(rung, anchor), together=together(rung, anchor), access=costliest_access(rung, anchor),
         moved=counters_that_moved(rung, anchor), step=speed_step(model, speeds, rung, compared, anchor),
         previous=previous, following=model.rungs[at + 1] if at + 1 < len(model.rungs) else None,
     )  # fmt: skip

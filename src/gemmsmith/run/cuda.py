@@ -11,7 +11,8 @@ import struct
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
+from itertools import pairwise
 from typing import Any
 
 from gemmsmith.compile.compiled import CompiledKernel
@@ -20,7 +21,7 @@ from gemmsmith.gpus import cuda_limits
 from gemmsmith.kernel.geometry import Dim3, Geometry, TensorMap
 from gemmsmith.problem import ceil_div
 from gemmsmith.run.cuda_memory import CudaMemory
-from gemmsmith.run.device import Launch, Step
+from gemmsmith.run.device import Launch, PatchedStep, Step
 from gemmsmith.run.driver import check_driver, driver_report
 from gemmsmith.run.driver_calls import checked, driver_bindings, text_of
 from gemmsmith.run.tensor_map import Encoder, check_tensor_map, driver_encoder, driver_im2col_encoder
@@ -29,6 +30,7 @@ __all__ = ["CudaDevice", "LoadedCubin", "checked", "cuda_device", "device_count"
            "pointer_ordinal"]  # fmt: skip
 
 _MOST_CONFIGS = 4096  # launch configurations that are kept
+_MOST_STREAMS = 256  # that one armed launch remembers
 _ARGUMENT_ALIGNMENT = 16  # bytes
 _POINTER_BYTES = 8
 _CUDA_OF_TENSOR_MAPS = 12000  # the CUDA version of the cuTensorMapEncodeTiled that is called
@@ -112,6 +114,7 @@ class CudaDevice(CudaMemory):
         self._at_once: dict[tuple[LoadedCubin, Dim3, int, Dim3], int] = {}
         self._encoders: dict[str, Encoder] = {}
         self._configs: dict[tuple[Geometry, int], Any] = {}
+        self._launch_ex: Callable[..., int] | None = None
 
     def _attribute(self, which: Any) -> int:
         return int(checked(self._cu.cuDeviceGetAttribute(which, self._device), "asking for an attribute"))
@@ -174,34 +177,38 @@ class CudaDevice(CudaMemory):
         if geometry.cooperative:
             return self._cu.cuLaunchCooperativeKernel, (loaded.function, *geometry.grid, *geometry.block, geometry.smem,
                                                         stream, arguments)  # fmt: skip
-        if geometry.cluster_at_launch:
-            return self._cu.cuLaunchKernelEx, (self._cluster_config(geometry, stream), loaded.function, arguments, 0)
-        if not geometry.pdl or int(self.arch.removeprefix("sm_")) < 90:  # no PDL before sm_90
-            plain = (loaded.function, *geometry.grid, *geometry.block, geometry.smem, stream, arguments, 0)
-            return self._cu.cuLaunchKernel, plain
-        return self._cu.cuLaunchKernelEx, (self._pdl_config(geometry, stream), loaded.function, arguments, 0)
+        if geometry.cluster_at_launch or self._has_pdl(geometry):
+            return self._cu.cuLaunchKernelEx, (self._config(geometry, stream), loaded.function, arguments, 0)
+        plain = (loaded.function, *geometry.grid, *geometry.block, geometry.smem, stream, arguments, 0)
+        return self._cu.cuLaunchKernel, plain
 
-    def _pdl_config(self, geometry: Geometry, stream: int) -> Any:
-        """The configuration of a programmatic dependent launch, which may overlap the kernel before it."""
+    def _has_pdl(self, geometry: Geometry) -> bool:
+        return geometry.pdl and int(self.arch.removeprefix("sm_")) >= 90  # no PDL before sm_90
+
+    def _config(self, geometry: Geometry, stream: int) -> Any:
+        """The configuration of a launch; cached, since the driver reads it at every launch."""
         known = self._configs.get((geometry, stream))
         if known is None:
             known = _launch_config(self._cu, geometry)
             known.hStream = stream
-            attribute = self._cu.CUlaunchAttribute()
-            attribute.id = self._cu.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
-            attribute.value.programmaticStreamSerializationAllowed = 1
-            known.attrs, known.numAttrs = [attribute], 1
+            attributes = []
+            if geometry.cluster_at_launch:
+                attributes.append(self._cluster_attribute(geometry))
+            elif self._has_pdl(geometry):
+                attributes.append(self._pdl_attribute())
+            if attributes:
+                known.attrs, known.numAttrs = attributes, len(attributes)
             if len(self._configs) >= _MOST_CONFIGS:
                 self._configs.clear()
             self._configs[geometry, stream] = known
         return known
 
-    def _cluster_config(self, geometry: Geometry, stream: int) -> Any:
-        """The configuration of a launch that sets the cluster."""
-        config = _launch_config(self._cu, geometry)
-        config.hStream = stream
-        config.attrs, config.numAttrs = [self._cluster_attribute(geometry)], 1
-        return config
+    def _pdl_attribute(self) -> Any:
+        """Of a programmatic dependent launch, which may overlap the kernel before it."""
+        attribute = self._cu.CUlaunchAttribute()
+        attribute.id = self._cu.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
+        attribute.value.programmaticStreamSerializationAllowed = 1
+        return attribute
 
     def _cluster_attribute(self, geometry: Geometry) -> Any:
         attribute = self._cu.CUlaunchAttribute()
@@ -241,7 +248,7 @@ class CudaDevice(CudaMemory):
         It checks only the driver's status, and this GPU must be current when it is called.
         """
         packed = []
-        calls: list[list[tuple[Callable[..., Any], tuple[Any, ...]]]] = []
+        calls: list[list[Callable[[], int]]] = []
         for steps in products:
             calls.append([])
             for step in steps:
@@ -249,17 +256,78 @@ class CudaDevice(CudaMemory):
                 self._admit(step.loaded, geometry)
                 pointers, memory = _packed(step.launch.arguments)
                 packed.append(memory)
-                calls[-1].append(self._call(step.loaded, geometry, stream, pointers))
-        success = self._cu.CUresult.CUDA_SUCCESS
+                calls[-1].append(self._starter(step.loaded, geometry, stream, pointers))
 
         # ``packed`` as a default value keeps the arguments alive as long as the function.
         def enqueue(index: int, _keep: object = packed) -> None:
-            for start, call in calls[index]:
-                answer = start(*call)
-                if answer[0] != success:
-                    checked(answer, "launching the kernel")
+            for start in calls[index]:
+                status = start()
+                if status:
+                    self._refused(status)
 
         return enqueue
+
+    def armed(self, steps: Sequence[PatchedStep]) -> Callable[[tuple[int, ...], int], None]:
+        """A function that starts the steps with these addresses (in the order of ``Slot``) on a stream.
+
+        It checks only the driver's status, this GPU must be current, and it is for one thread.
+        """
+        written: list[tuple[memoryview, int, int, int]] = []
+        kernels: list[tuple[LoadedCubin, Geometry, int]] = []
+        for each in steps:
+            self._admit(each.step.loaded, each.step.launch.geometry)
+            pointers, memory = _packed(each.step.launch.arguments)
+            words, starts = memoryview(memory).cast("B").cast("Q"), _argument_starts(each.step.launch.arguments)
+            for patch in each.patches:
+                at, beside = divmod(starts[patch.argument] + patch.position, _POINTER_BYTES)
+                if beside:
+                    raise LaunchError("an address stands between two words of an argument")
+                written.append((words, at, patch.slot, patch.offset))
+            kernels.append((each.step.loaded, each.step.launch.geometry, pointers))
+        known: dict[int, list[Callable[[], int]]] = {}
+
+        def start(addresses: tuple[int, ...], stream: int) -> None:
+            for words, at, slot, offset in written:
+                words[at] = addresses[slot] + offset
+            launches = known.get(stream)
+            if launches is None:
+                if len(known) >= _MOST_STREAMS:
+                    known.clear()
+                launches = known[stream] = [self._starter(*each[:2], stream, each[2]) for each in kernels]
+            for launch in launches:
+                status = launch()
+                if status:
+                    self._refused(status)
+
+        return start
+
+    def _starter(self, loaded: LoadedCubin, geometry: Geometry, stream: int, arguments: int) -> Callable[[], int]:
+        """A function that starts this launch and returns the driver's status.
+
+        Through ctypes, which costs less than the bindings' conversion of every argument.
+        """
+        if geometry.cooperative:
+            function, call = self._call(loaded, geometry, stream, arguments)
+            return lambda: int(function(*call)[0])
+        config = self._config(geometry, stream)
+        start: Any = partial(self._launch_function(), config.getPtr(), int(loaded.function), arguments, None)
+        start.keep = config, loaded
+        started: Callable[[], int] = start
+        return started
+
+    def _launch_function(self) -> Callable[..., int]:
+        """The driver's cuLaunchKernelEx."""
+        if self._launch_ex is None:
+            found = self._cu.cuGetProcAddress(b"cuLaunchKernelEx", _CUDA_OF_TENSOR_MAPS, 0)
+            address = int(checked(found, "finding cuLaunchKernelEx in the driver")[0])
+            if not address:
+                raise LaunchError(f"the driver of {self.name} has no cuLaunchKernelEx", "install one for CUDA 12")
+            pointer = ctypes.c_void_p
+            self._launch_ex = ctypes.CFUNCTYPE(ctypes.c_int, pointer, pointer, pointer, pointer)(address)
+        return self._launch_ex
+
+    def _refused(self, status: int) -> None:
+        checked((self._cu.CUresult(status),), "launching the kernel")
 
     def encode_tensor_map(self, described: TensorMap, address: int) -> bytes:
         check_tensor_map(described, address)
@@ -321,16 +389,21 @@ def _packed(arguments: tuple[bytes, ...]) -> tuple[int, Any]:
 
     One allocation holds all arguments and the array behind them.
     """
-    starts, padded, size = [], [], 0
-    for value in arguments:
-        starts.append(size)
-        room = ceil_div(len(value), _ARGUMENT_ALIGNMENT) * _ARGUMENT_ALIGNMENT
-        padded.append(value.ljust(room, b"\0"))
-        size += room
+    *starts, size = edges = _argument_starts(arguments)
+    rooms = (end - start for start, end in pairwise(edges))
+    padded = [value.ljust(room, b"\0") for value, room in zip(arguments, rooms, strict=True)]
     memory = ctypes.create_string_buffer(b"".join(padded), size + _POINTER_BYTES * len(starts))
     base = ctypes.addressof(memory)
     struct.pack_into(f"{len(starts)}P", memory, size, *[base + start for start in starts])
     return base + size, memory
+
+
+def _argument_starts(arguments: tuple[bytes, ...]) -> list[int]:
+    """Where each argument begins in the memory of ``_packed``, and where the last one ends."""
+    starts = [0]
+    for value in arguments:
+        starts.append(starts[-1] + ceil_div(len(value), _ARGUMENT_ALIGNMENT) * _ARGUMENT_ALIGNMENT)
+    return starts
 
 
 @cache

@@ -35,6 +35,27 @@ class Step:
     launch: Launch
 
 
+@dataclass(frozen=True)
+class ArgumentPatch:
+    """Where an address stands in the arguments of a launch.
+
+    Byte ``position`` of argument ``argument`` holds the address of ``slot`` (kernel.slots.Slot) plus ``offset`` bytes.
+    """
+
+    argument: int
+    position: int
+    slot: int
+    offset: int
+
+
+@dataclass(frozen=True)
+class PatchedStep:
+    """A step whose addresses are filled in at every launch."""
+
+    step: Step
+    patches: tuple[ArgumentPatch, ...]
+
+
 class Device(Protocol):
     """Allocates and copies memory, loads and launches kernels, synchronizes."""
 

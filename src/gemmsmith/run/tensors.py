@@ -59,7 +59,9 @@ class Matrix:
 
 
 def matrix(name: str, value: Any) -> Matrix:
-    """The description of an operand; raises with the reason if it cannot be one."""
+    """The description of an operand; raises with the reason if it cannot be one. A description stays as it is."""
+    if isinstance(value, Matrix):
+        return value
     if isinstance(value, np.ma.MaskedArray):
         raise DTypeError(f"{name} is a masked array, and its mask would be ignored", "fill it with .filled(0)")
     if isinstance(value, np.ndarray):
@@ -177,7 +179,18 @@ def _describe(name: str, owner: Any, address: int, shape: tuple[int, ...], strid
 
 
 def _leading(name: str, shape: tuple[int, int], strides: tuple[int, int]) -> tuple[int, bool]:
-    """The leading dimension, and whether the matrix is column-major.
+    """The leading dimension, and whether the matrix is column-major."""
+    found = _layout_of(shape, strides)
+    if found is None:
+        raise ProblemError(
+            f"{name} has shape {shape} with strides {strides}: neither its rows nor its columns are contiguous",
+            "pass a contiguous matrix or its transpose",
+        )
+    return found
+
+
+def _layout_of(shape: tuple[int, int], strides: tuple[int, int]) -> tuple[int, bool] | None:
+    """The same; None for strides that no kernel takes.
 
     The stride of an extent of 1 is never used, so it may have any value.
     """
@@ -187,10 +200,44 @@ def _leading(name: str, shape: tuple[int, int], strides: tuple[int, int]) -> tup
         return (row_step if rows > 1 else cols), False
     if (row_step == 1 or rows == 1) and (cols == 1 or col_step >= rows):
         return (col_step if cols > 1 else rows), True
-    raise ProblemError(
-        f"{name} has shape {shape} with strides {strides}: neither its rows nor its columns are contiguous",
-        "pass a contiguous matrix or its transpose",
-    )
+    return None
+
+
+def has_kernel_layout(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
+    """Whether kernels take a matrix, or a batch of rank 3, with these strides in elements; else it must be copied."""
+    if 0 in shape:
+        return True
+    found = _layout_of((shape[-2], shape[-1]), (strides[-2], strides[-1]))
+    if found is None or len(shape) == 2 or shape[0] == 1:
+        return found is not None
+    leading, transposed = found
+    lines, length = (shape[-1], shape[-2]) if transposed else (shape[-2], shape[-1])
+    return strides[0] == 0 or strides[0] >= (lines - 1) * leading + length
+
+
+_NAMES = {"float32": "fp32", "float16": "fp16", "half": "fp16", "bfloat16": "bf16", "int8": "int8", "int32": "int32"}
+
+
+def dtype_name(value: Any) -> str:
+    """Our name of a type that any library spells its own way: torch.bfloat16, numpy.float16, jnp.float32, 'fp16'.
+
+    A text that is no library's name is returned as it is, for the caller to judge; None is ''.
+    """
+    if value is None:
+        return ""
+    if isinstance(value, str):
+        return _NAMES.get(value, value)
+    text = str(value)
+    if text.startswith("torch."):
+        found = _NAMES.get(text.removeprefix("torch."))
+    else:
+        try:
+            found = _NAMES.get(np.dtype(value).name)
+        except TypeError:
+            found = None
+    if found is None:
+        raise DTypeError(f"{text} is no type of results", f"use one of {', '.join(sorted(set(_NAMES) - {'half'}))}")
+    return found
 
 
 def stream_reader(value: Any, ordinal: int) -> Callable[[], int]:

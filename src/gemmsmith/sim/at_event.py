@@ -42,7 +42,7 @@ class AtEvent:
             self.released_at = self.machine.progress
             waiting, self.groups = self.groups, []
             found = [group for each in waiting for group in self._release_event(each)]
-            released += found
+            released += self.machine.converged(found)
             if not found or self.machine.progress == self.released_at:
                 break
         return released

@@ -94,7 +94,9 @@ class AtWarp:
         for same in np.unique(mask[go]):
             self._execute_members(steps, everyone, place, go & (mask == same))
         free = self._set_free(groups, np.split(go, np.cumsum([mine.size for mine in lanes])[:-1]))
-        return [replace(g, position=self.machine.program.step(g.position).following) for g in free]
+        return self.machine.converged(
+            [replace(g, position=self.machine.program.step(g.position).following) for g in free]
+        )
 
     def _execute_members(self, steps: list[Bundle[Any]], lanes: Array, place: Array, go: Array) -> None:
         """Execute for the lanes that go, which stand at ``place``; a warp at two places executes as one."""

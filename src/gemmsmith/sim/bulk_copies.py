@@ -97,10 +97,13 @@ class BulkCopies:
         lanes = np.unique(copy.lanes)
         counted = replace(copy.operation, access=_BARRIER, pointers=())  # not the address of what it writes
         fences = machine.unit(ProxyFences)
+        # cuda::memcpy_async with a cuda::barrier is documented to need no fence: that is between the library's parts.
+        own = "memcpy_async" not in copy.operation.instruction.library
         for place in np.unique(copy.barriers):
             # A copy by one lane may count at several mbarriers; of st.async, each lane has its own.
             one = lanes[:1] if copy.barriers.size != copy.lanes.size else copy.lanes[copy.barriers == place][:1]
-            fences.look(copy.operation, int(one[0]), np.array([place]), BYTES, INIT_FENCE)
+            if own:
+                fences.look(copy.operation, int(one[0]), np.array([place]), BYTES, INIT_FENCE)
             machine.unit(MBarriers).check_visible(copy.operation, one, np.array([place]))
             shadow.atomic(counted, one, np.array([place]))
         shadow.copy_issued(copy.operation, copy.lanes, copy.targets)

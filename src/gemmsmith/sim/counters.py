@@ -68,7 +68,7 @@ class Counters:
         self.copies: dict[int, Counts] = {}
         self.widths: dict[int, int] = {}
         self.examples: dict[int, tuple[int, Array]] = {}
-        self._fusions = find_fusions(lowered)
+        self._fusions = {} if lowered.machine_code else find_fusions(lowered)
         self._patterns: dict[tuple[int, ...], list[tuple[Lanes, Array, tuple[int, ...]]]] = {}
 
     def items(self) -> Iterator[tuple[Operation[Any], Counts]]:
@@ -96,6 +96,15 @@ class Counters:
     def executed(self, state: WaveState, step: Bundle[Any], lanes: Lanes) -> None:
         """These lanes executed a bundle."""
         warps, threads = state.warps_of(lanes)
+        for operation in step.operations:
+            count = self._counts(operation)
+            count.executed += warps
+            count.threads += threads
+
+    def issued(self, state: WaveState, step: Bundle[Any], lanes: Lanes, active: Lanes | None) -> None:
+        """A machine instruction was issued for these lanes, of which some are active: their guard holds."""
+        warps, _ = state.warps_of(lanes)
+        threads = 0 if active is None else state.warps_of(active)[1]
         for operation in step.operations:
             count = self._counts(operation)
             count.executed += warps

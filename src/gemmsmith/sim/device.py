@@ -177,9 +177,10 @@ class SimDevice:
     def launch(self, loaded: LoadedPtx, launch: Launch, blocks: Sequence[int] | None = None) -> None:
         """Run every block, or only those numbered in ``blocks`` (x fastest)."""
         geometry = launch.geometry
-        parameters = _pack(loaded.entry, launch.arguments)
+        parameters = pack(loaded.entry, launch.arguments)
         _check_cluster(geometry)
-        _check(geometry.grid, geometry.block, loaded.lowered.static_shared + geometry.smem)
+        own = loaded.lowered.static_shared - loaded.lowered.reserved_shared + geometry.smem
+        _check(geometry.grid, geometry.block, own)
         static = -(-loaded.lowered.static_shared // 16) * 16 if geometry.smem else loaded.lowered.static_shared
         per_lane = sum(h * FILE_DTYPES[f].itemsize for f, h in loaded.lowered.heights.items())
         lanes = max(geometry.threads, min(_WAVE_LANES, _WAVE_REGISTER_BYTES // max(1, per_lane)))
@@ -288,7 +289,8 @@ class SimDevice:
             raise HazardError(str(found[0]), "\n".join(more), found)
 
 
-def _pack(entry: Entry, arguments: tuple[bytes, ...]) -> bytes:
+def pack(entry: Entry, arguments: tuple[bytes, ...]) -> bytes:
+    """The bytes of a kernel's parameters."""
     if len(arguments) != len(entry.parameters):
         raise LaunchError(f"{entry.name} takes {len(entry.parameters)} parameters, not {len(arguments)}")
     data = b""

@@ -12,7 +12,7 @@ import numpy as np
 
 from gemmsmith.sim.bundle import Operand, Pointers
 from gemmsmith.sim.operation import FILE_DTYPES, Lowered
-from gemmsmith.sim.special import SPECIAL, Place
+from gemmsmith.sim.special import Place
 from gemmsmith.sim.types import Array
 from gemmsmith.sim.wave import WARP, Size, Wave, coordinates
 from gemmsmith.sim.wavefronts import warp_rows
@@ -39,7 +39,7 @@ class WaveState:
         self.warp = self.block * self.warps_per_block + self.thread // WARP
         place = Place(wave, self.thread, wave.blocks[self.block])
         for name, slot in lowered.special.items():
-            self.files[slot.file][slot.row] = SPECIAL[name].value(place)
+            self.files[slot.file][slot.row] = lowered.special_value(name)(place)
 
     # -- sets of lanes ----------------------------------------------------------------------------
 

@@ -132,12 +132,26 @@ class Machine(Stepper):
     def _merge(self, ready: list[Group], group: Group) -> tuple[list[Group], Group]:
         """``group`` with all others of its team at its position, and the rest."""
         same = [g for g in ready if g.position == group.position and g.team == group.team]
+        if same and self.lowered.machine_code:
+            same = self._of_other_warps(group, same)
         if not same:
             return ready, group
-        rest = [g for g in ready if g.position != group.position or g.team != group.team]
+        rest = [g for g in ready if not any(g is merged for merged in same)]
         everyone = (*same, group)
         return rest, replace(group, lanes=self.union([g.lanes for g in everyone]), time=max(g.time for g in everyone),
                              laps=min(g.laps for g in everyone))  # fmt: skip
+
+    def _of_other_warps(self, group: Group, groups: list[Group]) -> list[Group]:
+        """Groups with no warp in common: machine code says itself where the lanes of a warp come together again."""
+        taken = np.zeros(int(self.warp[-1]) + 1, bool)
+        taken[self.warp[group.lanes]] = True
+        found = []
+        for other in groups:
+            warps = self.warp[other.lanes]
+            if not taken[warps].any():
+                taken[warps] = True
+                found.append(other)
+        return found
 
     # -- one group --------------------------------------------------------------------------------
 
@@ -178,6 +192,8 @@ class Machine(Stepper):
         traits = step.traits
         if self.counters is not None and traits.counts.executed is Executed.ARRIVED:
             self.counters.executed(self, step, group.lanes)
+        if self.counters is not None and traits.counts.executed is Executed.ISSUED:
+            self.counters.issued(self, step, group.lanes, self.guarded(step, group.lanes))
         if self.recorder is not None and traits.flow in (Flow.BRANCH, Flow.EXIT):
             self.recorder.executes(self, step, group.lanes)
         if traits.flow is Flow.BRANCH:

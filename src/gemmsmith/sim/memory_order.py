@@ -16,7 +16,7 @@ from gemmsmith.sim.traits import Effect, Flow, Space, Wait
 
 _RELEASES = {"release", "acq_rel", "sc"}
 _ACQUIRES = {"acquire", "acq_rel", "sc"}
-_STRONG = {"volatile", "relaxed", "mmio"} | _RELEASES | _ACQUIRES
+_STRONG = {"volatile", "relaxed", "mmio", "STRONG"} | _RELEASES | _ACQUIRES
 
 
 @dataclass(frozen=True)
@@ -37,8 +37,8 @@ def memory_order(operation: Operation[Any]) -> MemoryOrder:
     """The order that PTX writes into the instruction's name."""
     opcode, *words = operation.instruction.name.split(".")
     found = set(words)
-    block_only = "cta" in found
-    if opcode in ("fence", "membar"):
+    block_only = bool(found & {"cta", "CTA", "SM"})
+    if opcode in ("fence", "membar", "MEMBAR"):
         proxy = any(word.startswith("proxy") for word in words)
         one_sided = found & {"acquire", "release"}
         return MemoryOrder(

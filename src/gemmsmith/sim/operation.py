@@ -13,6 +13,7 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
+from gemmsmith.sim.special import SPECIAL, Value
 from gemmsmith.sim.syntax import Instruction
 from gemmsmith.sim.traits import Access, Flow, Profiled, Space, Traits
 
@@ -121,6 +122,8 @@ class Lowered:
     frame_size: int = 0
     functions: dict[str, int] = field(default_factory=dict)
     shared_variables: tuple[tuple[str, int, int], ...] = ()  # name, first byte, size; 0 for dynamic shared memory
+    machine_code: bool = False  # the operations are those of SASS, not of PTX
+    reserved_shared: int = 0  # bytes of ``static_shared`` that are CUDA's, not the kernel's
 
     @cached_property
     def _facts(self) -> dict[Callable[[Lowered], Any], Any]:
@@ -132,6 +135,10 @@ class Lowered:
             self._facts[find] = find(self)
         found: F = self._facts[find]
         return found
+
+    def special_value(self, name: str) -> Value:
+        """What a special register holds in every lane."""
+        return SPECIAL[name].value
 
     def loops(self) -> list[tuple[int, int]]:
         """The first and last position of each loop: a branch that jumps back, and where it jumps to."""

@@ -50,7 +50,7 @@ class Body:
         self.scopes: list[dict[str, Register | Symbol]] = [{v.name: Symbol(self._unique(v.name)) for v in formals}]
         self.scope_numbers = [_OUTERMOST]
         self.scope_count = _OUTERMOST
-        self.file, self.line, self.column, self.caller = "", 0, 0, ""
+        self.file, self.line, self.column, self.caller, self.library = "", 0, 0, "", ""
         self.vague = False  # the compiler gives no line, as for a load that several statements share
         self.vague_loads: list[int] = []
         self.callers: dict[tuple[str, ...], tuple[str, ...]] = {}
@@ -118,7 +118,7 @@ class Body:
             self.column = int(match.group(3))
             if caller[0]:
                 self.callers[here] = caller
-            self.caller = self._called_at(caller) if caller[0] else ""
+            self.caller, self.library = self._called_at(here, caller) if caller[0] else ("", "")
 
     def _place_vague_loads(self) -> None:
         """A load without a line belongs to the first statement that uses its result."""
@@ -135,12 +135,14 @@ class Body:
                 sources = i.operands if i.name.startswith("st.") else i.operands[1:]
                 first_use.update(dict.fromkeys(_registers(sources), i))
 
-    def _called_at(self, place: tuple[str, ...]) -> str:
-        """The innermost call, in a chain of inlined calls, that stands in the kernel's own file (file 1)."""
+    def _called_at(self, here: tuple[str, ...], place: tuple[str, ...]) -> tuple[str, str]:
+        """The innermost call, in a chain of inlined calls, that stands in the kernel's own file (file 1), and the file
+        of the function that it calls."""
+        called = here[0]
         for _ in range(len(self.callers)):
             if place[0] != "1":
-                place = self.callers.get(place, place)
-        return f"{self.files.get(int(place[0]), '?')}:{place[1]}"
+                called, place = place[0], self.callers.get(place, place)
+        return f"{self.files.get(int(place[0]), '?')}:{place[1]}", self.files.get(int(called), "?")
 
     def _statement(self, text: str, label: str) -> None:
         if not text.startswith("."):
@@ -189,7 +191,7 @@ class Body:
         register = self._operand(guard) if guard else None
         if register is not None and not isinstance(register, Register):
             raise SimulationError(f"the guard of {text!r} is not a predicate register")
-        place = self.file, self.line, text, self.caller, self.column
+        place = self.file, self.line, text, self.caller, self.column, self.library
         return Instruction(name, operands, register, bool(negated), *place)
 
     def _operand(self, text: str) -> Operand:

@@ -75,6 +75,8 @@ class Stepper(Execution):
     def step(self, step: Bundle[Any], lanes: Lanes) -> None:
         """Execute a bundle for the lanes whose guard holds."""
         active = self.guarded(step, lanes)
+        if self.counters is not None and step.traits.counts.executed is Executed.ISSUED and not step.waits:
+            self.counters.issued(self, step, lanes, active)
         if active is None:
             return
         if self.counters is not None and step.traits.counts.executed is Executed.GUARDED:
@@ -162,6 +164,16 @@ class Stepper(Execution):
 
     def union(self, sets: Sequence[Lanes]) -> Lanes:
         return self.compact(np.sort(np.concatenate([self.indices(lanes) for lanes in sets])))
+
+    def converged(self, released: list[Group]) -> list[Group]:
+        """Groups that have been released; those that an instruction brings together again are one."""
+        if len(released) < 2 or not self.lowered.machine_code:
+            return released
+        places: dict[tuple[int, int], list[Group]] = {}
+        for group in released:
+            places.setdefault((group.position, group.team), []).append(group)
+        return [replace(same[0], lanes=self.union([g.lanes for g in same])) if len(same) > 1 else same[0]
+                for same in places.values()]  # fmt: skip
 
     def end(self, lanes: Lanes) -> None:
         self.alive[lanes] = False

@@ -73,7 +73,8 @@ SINK = Symbol("_")
 class Instruction:
     """One PTX instruction and the source line it comes from.
 
-    ``name`` is the opcode with all modifiers, ``written`` the whole statement as the PTX has it.
+    ``name`` is the opcode with all modifiers, ``written`` the whole statement as the PTX has it. ``library`` is the
+    header whose function the kernel's own file calls for it, if one does.
     """
 
     name: str
@@ -85,6 +86,7 @@ class Instruction:
     written: str
     caller: str = ""
     column: int = 0
+    library: str = ""
 
     @property
     def text(self) -> str:

@@ -77,6 +77,7 @@ class Executed(Enum):
 
     GUARDED = "those whose guard holds"
     ARRIVED = "all that reach it, whatever their guard"
+    ISSUED = "all that reach it, as warps; those whose guard holds, as threads"
     NEVER = "none: it is not counted"
 
 

@@ -25,7 +25,9 @@ _SHAPE = (128, 128, 128)  # of a rung
 
 def check(
     kernel: str | os.PathLike[str],
-    shape: tuple[int, int, int] | None = None,
+    m: int = 0,
+    n: int = 0,
+    k: int = 0,
     *,
     config: Mapping[str, int | str] | None = None,
     entry: str = "",
@@ -37,12 +39,13 @@ def check(
 ) -> Verdict:
     """Run a rung or the kernel of a .cu file once on the simulator, compare the result and look for races.
 
-    ``shape`` is (M, N, K); without it a small one that fits the kernel's tiles is taken. ``config`` has parameters of a
-    rung, or macros of a file. ``fill`` names the data and ``schedule`` the order of warps (docs/verification.md). One
-    launch is little: ``gemmsmith check`` on the command line tries many shapes, data and orders. What may be no matrix
-    product raises ``UsageError``.
+    Without ``m``, ``n`` and ``k``, a small shape is taken that fits the kernel's tiles. ``config`` are a rung's
+    parameters, or a file's macros. ``fill`` names the data and ``schedule`` the order of warps (docs/verification.md).
+    One launch is little: ``gemmsmith check`` on the command line tries many shapes, data and orders. What may be no
+    matrix product raises ``UsageError``.
     """
     spec, values = kernel_named(kernel, config, entry, layout)
+    shape = (m, n, k) if m or n or k else None
 
     def device(hazards: bool = False) -> SimDevice:
         return SimDevice(_ARCH, schedule_named(schedule, seed), hazards=hazards, timeout=timeout)

@@ -100,7 +100,9 @@ class Verdict:
         shown = [preformatted(text) for text in texts]
         more = [f"{len(self.faults) - _MOST} more faults"] if len(self.faults) > _MOST else []
         again = paragraph(f"repeat: {self.repeat}", small=True) if self.repeat else ""
-        return card(self.head, [*shown, listing([*more, *self.other_lines()]), again], good=False)
+        only_races = self.hazards and not (self.wrong or self.unwritten or self.damage)
+        head = self.head.replace("WRONG:", "RACE:", 1) if only_races else self.head
+        return card(head, [*shown, listing([*more, *self.other_lines()]), again], good=False)
 
     def other_lines(self) -> list[str]:
         """What is wrong besides faults, line by line."""

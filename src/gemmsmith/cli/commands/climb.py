@@ -16,6 +16,7 @@ from gemmsmith.bench.kernel_contender import KernelContender
 from gemmsmith.bench.rig import TimingPolicy, cuda_rig
 from gemmsmith.cli.compiler import Compiler
 from gemmsmith.cli.ladder import check_page, collect_ladder, ladder_model, left_out, save_page
+from gemmsmith.cli.ladder_views import check_folder, views_folder, with_links, write_ladder_views
 from gemmsmith.cli.names import gpu_from
 from gemmsmith.cli.options.device import DEFAULT_GPU, CacheOptions, DeviceOptions, GpuName
 from gemmsmith.cli.options.groups import OptionGroup, option_words
@@ -77,10 +78,15 @@ class ClimbOptions(OptionGroup):
     ] = ""
     html: Annotated[Path, typer.Option("--html", help="The page to write.")] = Path("climb.html")
     no_html: Annotated[bool, typer.Option("--no-html", help="Write no page.")] = False
+    views: Annotated[
+        bool, typer.Option("--views", help="Also write the views of every rung, into a folder beside the page.")
+    ] = False
 
     def __post_init__(self) -> None:
         if self.size < 1:
             raise UsageError(f"--size {self.size} is not positive")
+        if self.views and self.no_html:
+            raise UsageError("choose one of --views and --no-html")
 
 
 def command(
@@ -103,6 +109,8 @@ def command(
     target = _target(gpu, where)
     if not options.no_html:
         check_page(options.html)
+    if options.views:
+        check_folder(views_folder(options.html))
     arch = where.arch if isinstance(where, CudaDevice) else f"sm_{target.arch}"
     given = {"--size": "" if options.size == _SIZE else str(options.size), "--sizes": options.sizes, "--gpu": gpu}
     words = [word for name, value in given.items() if value for word in (name, value)]
@@ -115,6 +123,12 @@ def command(
     if isinstance(where, CudaDevice):
         measured = (_timed(where, blank, gathered, extents, cache.compiler, plan, record, notes),)
     model = ladder_model(gathered, target, options.size, made, measured, () if measured else recorded_runs())
+    if options.views:
+        names = [rung.name for rung in model.rungs if rung.simulated]
+        folder = views_folder(options.html)
+        write_ladder_views(folder, names, arch, target, cache.compiler)
+        model = with_links(model, folder, names)
+        notes.append(f"views of {len(names)} rungs in {folder}")
     climb = Climb(model, gathered, where.name, isinstance(where, CudaDevice), tuple(dict.fromkeys(notes)))
     page = None if options.no_html else save_page(options.html, model)
     if output.json:

@@ -76,7 +76,7 @@ def overview(ctx: typer.Context, *, options: LearnOptions) -> None:
 def start(
     ctx: typer.Context,
     name: _TaskName,
-    folder: Annotated[Path, typer.Argument(metavar="[DIR]", help="Where to write NAME.cu.")] = Path(),
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where to write NAME.cu.")] = Path(),
     force: Annotated[
         bool, typer.Option("--force", help="Overwrite your answer with the kernel to start from.")
     ] = False,

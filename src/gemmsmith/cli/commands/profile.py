@@ -16,6 +16,7 @@ from gemmsmith.cli.options.kernel import KernelName, KernelOptions
 from gemmsmith.cli.options.output import TableOptions
 from gemmsmith.cli.options.problem import ProblemOptions
 from gemmsmith.cli.options.tracing import TraceOptions
+from gemmsmith.cli.render.instruction_table import print_instructions
 from gemmsmith.cli.render.output import print_json, progress, say
 from gemmsmith.cli.render.profile_csv import lines_csv, metrics_csv
 from gemmsmith.cli.render.profile_tables import print_lines, print_profile
@@ -24,7 +25,7 @@ from gemmsmith.errors import UsageError
 from gemmsmith.explain.occupancy import Occupancy, occupancy
 from gemmsmith.explain.profile import Profile, to_json
 from gemmsmith.explain.sampling import BUDGET, affordable
-from gemmsmith.explain.simulated_profile import simulate
+from gemmsmith.explain.simulated_profile import Level, simulate
 from gemmsmith.gpus import GPU
 from gemmsmith.run.cuda import cuda_device
 
@@ -48,12 +49,31 @@ class SampleOptions(OptionGroup):
     ] = None
     full: Annotated[bool, typer.Option("--full", help="Simulate every block, however long it takes.")] = False
     lines: Annotated[bool, typer.Option("--lines", help="Show the source with counts by line.")] = False
+    instructions: Annotated[
+        bool, typer.Option("--instructions", help="Show every machine instruction with its counts and control bits.")
+    ] = False
+    level: Annotated[
+        Level,
+        typer.Option(
+            "--level",
+            help="What the simulator executes and counts: the machine code (sass), the PTX (ptx), or the machine code "
+            "where it can (auto).",
+        ),
+    ] = Level.AUTO
 
     def __post_init__(self) -> None:
         if self.sample is not None and self.sample < 0:
             raise UsageError(f"--sample {self.sample} is negative", "give the number of blocks; 0 is all of them")
         if self.sample and self.full:
             raise UsageError("choose one of --sample and --full")
+        if self.instructions and self.level is Level.PTX:
+            raise UsageError("--instructions shows machine code, and --level ptx does not execute it",
+                             "leave out --level")  # fmt: skip
+
+    @property
+    def executed(self) -> Level:
+        """The level; a table of machine instructions needs machine code."""
+        return Level.MACHINE if self.instructions and self.level is Level.AUTO else self.level
 
     @property
     def automatic(self) -> bool:
@@ -110,13 +130,15 @@ def command(
         else:
             blocks, depth = sampling.extent(subject)
             found = simulate(subject.spec, subject.config, subject.problem, subject.compiled, sample=blocks,
-                             depth=depth)  # fmt: skip
+                             depth=depth, level=sampling.executed)  # fmt: skip
         bar.advance(task)
     occupied = _occupancy(found, gpu)
     if output.json:
         print_json(to_json(found) | {"occupancy": _occupancy_json(occupied)})
     elif output.csv:
         sys.stdout.write(lines_csv(found) if sampling.lines else metrics_csv(found))
+    elif sampling.instructions and found.instructions:
+        print_instructions(found)
     elif sampling.lines:
         print_lines(subject.spec, found, sampling.automatic)
     else:

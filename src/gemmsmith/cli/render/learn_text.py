@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import sys
 from collections.abc import Sequence
@@ -24,6 +25,7 @@ _WELCOME = (
 )
 _FILES = "Edit the file in any editor; it is one kernel of 20 to 50 lines. Grading takes a few seconds."
 _INDENT = "   "
+_RATIO = re.compile(r" rho \S+ \(gate \S+\) at")  # of no use to a learner
 
 
 def print_overview(tasks: Sequence[Task], done: Progress) -> None:
@@ -86,17 +88,20 @@ def print_grade(graded: Graded, file: Path, following: str) -> None:
     grade = graded.grade
     say(f"{grade.task.number}. {grade.task.title}", "bold")
     if grade.fault:
-        say(f"  no    {grade.fault}", lead="  no   ", lead_style="red", hang=" " * 8)
+        first, *more = grade.fault.splitlines()
+        say(f"  no    {first}", lead="  no   ", lead_style="red", hang=" " * 6)
+        for line in more:
+            say(line, indent=" " * 8)
         _print_failure(graded)
         if not grade.reached:
             say("The goals are looked at when the result is right.", "dim")
     else:
-        say(f"  ok    {grade.verdict}", lead="  ok   ", lead_style="green", hang=" " * 8)
+        say(f"  ok    {grade.verdict}", lead="  ok   ", lead_style="green", hang=" " * 6)
     for one in grade.reached:
         quantity = one.goal.quantity
         mark, style = ("ok", "green") if one.met else ("no", "red")
         text = f"{quantity.title}: {quantity.shown(one.value)}, goal: {one.goal.bound} ({quantity.origin})"
-        say(f"  {mark}    {text}", lead=f"  {mark}   ", lead_style=style, hang=" " * 8)
+        say(f"  {mark}    {text}", lead=f"  {mark}   ", lead_style=style, hang=" " * 6)
         if not one.met:
             say(quantity.meaning, "dim", indent=" " * 8)
     if grade.passed:
@@ -105,12 +110,21 @@ def print_grade(graded: Graded, file: Path, following: str) -> None:
         missing = sum(not one.met for one in grade.reached)
         goals = "1 goal is" if missing == 1 else f"{missing} goals are"
         say(f"not passed: {f'{goals} missing' if missing else 'the result comes first'}", "bold red")
-        if missing:
-            m, n, k = grade.task.shape
-            say(f"where it happens: gemmsmith profile {shlex.quote(str(file))} --lines --m {m} --n {n} --k {k}", "dim")
-        elif graded.report is not None:
-            say(f"all of it: gemmsmith check {shlex.quote(str(file))}", "dim")
+        if looked := _look(graded, shlex.quote(str(file))):
+            item(f"look: {looked}")
     item(f"next: {following}")
+
+
+def _look(graded: Graded, file: str) -> str:
+    """The command that shows more of what is missing."""
+    missing = [one for one in graded.grade.reached if not one.met]
+    m, n, k = graded.grade.task.shape
+    at = f"--m {m} --n {n} --k {k}"
+    if any(one.goal.quantity.origin == "predicted" for one in missing):
+        return f"gemmsmith explain {file} {at}"
+    if missing:
+        return f"gemmsmith profile {file} --lines --device sim {at}"
+    return f"gemmsmith check {file}" if graded.report is not None else ""
 
 
 def _print_failure(graded: Graded) -> None:
@@ -123,7 +137,7 @@ def _print_failure(graded: Graded) -> None:
     if verdict.faults:
         print_fault(verdict.faults[0], "red")
     for line in verdict.other_lines()[:2]:
-        item(line, "red", indent="  ")
+        item(_RATIO.sub(" the worst is at", line), "red", indent="  ")
 
 
 def print_progress(tasks: Sequence[Task], done: Progress, path: Path) -> None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 WIDEST = 100  # columns on a wider terminal, and in a pipe
 _NARROWEST = 20
-_COMMANDS = ("repeat: ", "next: ")  # begin a line with a command, which must be copied as one line
+_COMMANDS = ("repeat: ", "next: ", "look: ")  # begin a line with a command, which must be copied as one line
 _WORD = 12  # columns that the longest word of a text column has, unless it is shorter
 Column = tuple[str, str]
 """(heading, 'left' for text that may wrap, 'right' for numbers, 'bar' for what must not wrap)."""

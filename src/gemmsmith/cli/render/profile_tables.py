@@ -7,9 +7,10 @@ import sys
 from collections.abc import Callable, Sequence
 
 from gemmsmith.cli.render.output import Column, columns, print_table, say
+from gemmsmith.explain.instruction_mix import sass_class
 from gemmsmith.explain.metrics import BY_NAME
 from gemmsmith.explain.occupancy import Occupancy, waves
-from gemmsmith.explain.profile import CONFLICTS, FFMA, REQUESTS, WARPS, Line, Profile
+from gemmsmith.explain.profile import CONFLICTS, FFMA, MACHINE, REQUESTS, WARPS, Line, Profile, opcodes
 from gemmsmith.explain.sampling import BUDGET
 from gemmsmith.explain.source_text import source_lines
 from gemmsmith.gpus import GPU
@@ -46,6 +47,9 @@ def print_profile(profile: Profile, held: Occupancy, gpu: GPU, automatic: bool =
 
 def _provenance(profile: Profile, automatic: bool) -> str:
     text = f"{profile.origin.capitalize()} on {profile.device}."
+    if profile.origin == "simulated":
+        text += f" Executed and counted: {profile.level}."
+        text += f" ({profile.level_reason}.)" if profile.level_reason else ""
     if profile.sampled_depth:
         text += (f" K was run up to {profile.sampled_depth:,} of {profile.problem.k:,} and counts extrapolated "
                  "linearly.")  # fmt: skip
@@ -121,6 +125,9 @@ def _print_instructions(profile: Profile) -> None:
     simulated, machine = dict(profile.mix), dict(profile.machine_mix)
     if not simulated:
         return
+    if profile.level == MACHINE:
+        _print_executed(profile)
+        return
     all_machine, all_simulated = sum(machine.values()), sum(simulated.values())
     rows = [
         (name, number(simulated.get(name, 0)), ratio(simulated.get(name, 0), all_simulated, "{:.1%}"),
@@ -136,6 +143,28 @@ def _print_instructions(profile: Profile) -> None:
         f"barriers {number(profile.barriers)} ({ratio(profile.barriers, profile.value(WARPS))} per warp)"
     )
     say()
+
+
+def _print_executed(profile: Profile) -> None:
+    """Executed machine instructions by class, with their opcodes."""
+    kinds: dict[str, list[str]] = {}
+    for name, count in opcodes(profile).items():
+        kinds.setdefault(sass_class(name), []).append(f"{name} {number(count)}")
+    total = sum(count for _, count in profile.mix)
+    rows = [(name, number(count), ratio(count, total, "{:.1%}"), _first(kinds.get(name, ())))
+            for name, count in profile.mix if count]  # fmt: skip
+    heads = _heads("warp instructions", "executed", "share", "opcodes")
+    _section([*heads[:-1], ("opcodes", "left")], rows)
+    threads = profile.geometry.threads * profile.geometry.blocks
+    say(f"{number(total)} in all, FFMA {number(profile.value(FFMA) / threads)} per thread, "
+        f"{profile.active_lanes:.2f} of 32 lanes active, branch efficiency {profile.branch_efficiency:.1f}%, "
+        f"barriers {number(profile.barriers)} "
+        f"({ratio(profile.barriers, profile.value(WARPS))} per warp)")  # fmt: skip
+    say()
+
+
+def _first(names: Sequence[str], most: int = 4) -> str:
+    return ", ".join(names[:most]) + (", …" if len(names) > most else "")
 
 
 def _print_traffic(profile: Profile) -> None:
@@ -168,7 +197,7 @@ def _print_launch(profile: Profile, held: Occupancy, gpu: GPU) -> None:
 
 def _print_measured(profile: Profile) -> None:
     known = [(m.title, number(profile.value(name)), m.unit) for name, m in BY_NAME.items()
-             if m.hardware_only and not math.isnan(profile.value(name))]  # fmt: skip
+             if profile.origin == "measured" and m.hardware_only and not math.isnan(profile.value(name))]  # fmt: skip
     _section([("measured by ncu", "left"), ("value", "right"), ("unit", "left")], known)
 
 

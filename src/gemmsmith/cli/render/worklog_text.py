@@ -12,7 +12,7 @@ from rich.markup import escape
 from gemmsmith.cli.render.output import item, print_table, say
 from gemmsmith.cli.worklog_evidence import Shown
 from gemmsmith.explain.profile import plain
-from gemmsmith.learn.worklogs.claim import Claim
+from gemmsmith.learn.worklogs.claim import Claim, h200_origin
 from gemmsmith.learn.worklogs.ladders import Step, Worklog, record
 from gemmsmith.store.published import IDEAS
 
@@ -96,6 +96,8 @@ def print_claim(claim: Claim, shown: Sequence[Shown]) -> None:
     for each in claim.sums:
         origin = f" ({', '.join(each.origins)})" if each.origins else ""
         item(each.sentence + origin, "cyan" if each.holds else "bold red", indent="    ")
+    if any("recorded" in each.origins for each in claim.sums):
+        item(f"recorded: {h200_origin()}", "dim", indent="    ")
     say()
     say("The author's own, once you have it:" if claim.files else "By yourself:")
     _command(claim.theirs)
@@ -153,4 +155,5 @@ def claim_json(claim: Claim, shown: Sequence[Shown]) -> dict[str, Any]:
                       "missing": one.missing or None} for one in shown],
         "sums": [{"text": one.filled, "value": one.value, "is": one.meaning, "origins": list(one.origins)}
                  for one in claim.sums],
+        "recorded": h200_origin() if any("recorded" in one.origins for one in claim.sums) else None,
     }  # fmt: skip

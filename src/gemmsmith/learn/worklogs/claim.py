@@ -61,7 +61,7 @@ class Command:
 
 @dataclass(frozen=True)
 class Sum:
-    """Arithmetic with published figures, data sheets and records; ``words`` say what the result is, ``about`` how large.
+    """Arithmetic on published figures, data sheets and records; ``words`` say what the result is, ``about`` how large.
 
     In both, {peak:GPU}, {published:WORKLOG/KERNEL/SIZE} and {h200:KEY/KEY/…} stand for figures.
     """
@@ -123,6 +123,12 @@ def h200_record() -> dict[str, Any]:
     text = files("gemmsmith").joinpath("learn", "worklogs", "data", "h200.json").read_text(encoding="utf-8")
     data: dict[str, Any] = json.loads(text)
     return data
+
+
+def h200_origin() -> str:
+    """Where, when and by what the figures of an H200 were recorded."""
+    made = h200_record()
+    return f"{made['gpu']}, driver {made['driver']}, {made['compiler']}, {made['date'][:10]}, by {made['command']}"
 
 
 @cache

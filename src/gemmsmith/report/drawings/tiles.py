@@ -16,6 +16,7 @@ from gemmsmith.report.report_model import COMPILER, SIMULATED, Rung
 _MOST = 420  # rectangles of one panel; beyond that it shows a part of the tile
 _WARP = 32
 _SIDE = 250.0
+_REACH = 96.0  # how much of A and B is drawn along k
 _PANEL = Canvas(300, 11.5, narrow=True)  # one drawing for all widths: panels go below each other on a phone
 
 
@@ -36,7 +37,7 @@ def tiles(rung: Rung, anchor: str) -> Chart | None:
         words.append(f"Its {own.threads} threads form {warps} warp{'s' * (warps != 1)}; one thread writes "
                      f"{outputs} output{'s' * (outputs != 1)} (outlined: thread {_first(own)}).")  # fmt: skip
     elif shape.consumers:
-        words.append(f"{_warpgroups(shape)} each multiply {shape.bm // shape.consumers} rows.")
+        words.append(_warpgroups(shape))
     rows = [("tile of C", f"{shape.bm} × {shape.bn}"), ("k-tile of A", f"{shape.bm} × {shape.bk}"),
             ("k-tile of B", f"{shape.bk} × {shape.bn}"), ("tile of a warp", f"{shape.wm} × {shape.wn}"),
             ("threads", str(own.threads if own else 0)), ("outputs per thread", str(outputs)),
@@ -55,7 +56,9 @@ def tiles(rung: Rung, anchor: str) -> Chart | None:
 
 
 def _warpgroups(shape: Shape) -> str:
-    return "One consumer warpgroup" if shape.consumers == 1 else f"{shape.consumers} consumer warpgroups"
+    if shape.consumers == 1:
+        return f"One consumer warpgroup multiplies all {shape.bm} rows."
+    return f"Its {shape.consumers} consumer warpgroups multiply {shape.bm // shape.consumers} rows each."
 
 
 def _outputs(own: Owners | None) -> int:
@@ -70,10 +73,10 @@ def _first(own: Owners) -> int:
 def _operands(shape: Shape) -> Drawing:
     """B above, A to the left of C, as the product lines up; the block's windows to scale, the matrices beyond open."""
     unit = 118 / max(shape.bm, shape.bn)
-    deep = max(shape.bk * unit, 7.0) if shape.bk else 0.0
+    deep = min(max(shape.bk * unit, 7.0), _REACH) if shape.bk else 0.0
     wide, high = shape.bn * unit, shape.bm * unit
     left, top = 112.0, 130.0  # of C
-    reach = 96.0  # how much of A and B is drawn along k
+    reach = _REACH
     parts = [
         rect(left - reach - 10, top, reach, high, "operand", "A: the rows that the block reads"),
         rect(left, top - reach - 10, wide, reach, "operand", "B: the columns that the block reads"),
@@ -83,7 +86,7 @@ def _operands(shape: Shape) -> Drawing:
         text(left - reach - 10, top - 8, "A", "axis"), text(left + wide + 6, top - reach, "B", "axis"),
     ]  # fmt: skip
     if deep:
-        for at in range(min(shape.stages, int(reach / (deep + 2)))):
+        for at in range(min(shape.stages, max(1, int(reach / (deep + 2))))):
             class_ = f"s{2 + at % (SERIES - 1)} fill mark"
             parts.append(rect(left - reach - 10 + at * (deep + 2), top, deep, high, class_,
                               f"k-tile {at} of A: {shape.bm} × {shape.bk}"))  # fmt: skip

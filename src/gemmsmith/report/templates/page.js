@@ -5,7 +5,7 @@
   root.classList.add("js");
   const stored = () => { try { return localStorage.getItem("gemmsmith-theme"); } catch { return null; } };
   const dark = () => (root.dataset.theme || (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light")) === "dark";
-  const wide = matchMedia("(min-width: 68rem)");
+  const wide = matchMedia("(min-width: 76rem)");
   if (stored() === "dark" || stored() === "light") root.dataset.theme = stored();
 
   /** @param {boolean} moved whether the reader followed a link */
@@ -37,6 +37,15 @@
     wide.addEventListener("change", () => { menu.open = wide.matches; });
     menu.addEventListener("click", (event) => { if (!wide.matches && event.target.closest("a")) menu.open = false; });
     show(location.hash.length > 1);
+    for (const svg of document.querySelectorAll(".moving svg")) {
+      const pause = document.createElement("button"), still = matchMedia("(prefers-reduced-motion: reduce)").matches;
+      const name = () => { pause.textContent = svg.animationsPaused() ? "Play" : "Pause"; };
+      pause.type = "button"; pause.className = "pause";
+      pause.addEventListener("click", () => { if (svg.animationsPaused()) svg.unpauseAnimations(); else svg.pauseAnimations(); name(); });
+      if (still) { svg.pauseAnimations(); svg.setCurrentTime(4.6); }
+      name();
+      svg.parentElement.append(pause);
+    }
     const button = document.querySelector(".theme");
     const label = () => { button.textContent = dark() ? "Light" : "Dark"; button.setAttribute("aria-label", dark() ? "Light colours" : "Dark colours"); };
     label();

@@ -21,10 +21,10 @@ from gemmsmith.trace.launch_trace import (
     SourceFile,
     Warp,
 )
+from gemmsmith.trace.recording.access_recorder import PEERS
 from gemmsmith.trace.recording.costs import Costs
 from gemmsmith.trace.recording.device import Recorded
 from gemmsmith.trace.recording.kinds import kind_of
-from gemmsmith.trace.recording.recorder import PEERS
 
 
 def build_trace(

@@ -33,10 +33,16 @@ WORKSPACE = "workspace"
 def record_product(
     spec: KernelSpec, config: Config, problem: Problem, compiled: CompiledKernel, *, title: str,
     block: Size = (0, 0, 0), text_of: Callable[[str], str], timeout: float = math.inf,
+    outline: bool = True,
 ) -> LaunchTrace:  # fmt: skip
-    """Record the launch of a kernel that computes a matrix product, after its prologue."""
+    """Record the launch of a kernel that computes a matrix product, after its prologue.
+
+    Without ``outline``, other blocks run only where the recorded one needs them.
+    """
     named: Callable[[str], str] = str if spec.is_rung else spec.signature.named
     device = TracingDevice(compiled.arch, (), block, timeout)
+    if not outline:
+        device.most_threads = 0
     loaded = device.load(compiled)
     fill = "integers" if spec.prologue is not None else "normal"
     filled = operands(problem.with_(n=0, bias=""), fill).a, operands(problem.with_(m=0, bias=""), fill).b

@@ -58,7 +58,8 @@ def _notice(trace: LaunchTrace) -> str:
     if costly.conflicts:
         where = _own_line(costly, trace.file)
         text += f" {where[0]}:{where[1]} has bank conflicts: {costly.conflicts:,} wavefronts of {costly.wavefronts:,}."
-    return text + " Stall reasons are not in a trace: they come with the time model; on a GPU, gemmsmith profile --lines samples them."
+    return (f"{text} Stall reasons are not in a trace: they come with the time model; on a GPU, gemmsmith profile "
+            "--lines samples them.")  # fmt: skip
 
 
 def _own_line(each: Counted, own: str) -> tuple[str, int]:

@@ -59,9 +59,9 @@ def _notice(trace: LaunchTrace, maps: dict[str, NDArray[Any]], out: Array) -> st
         (a, of_a), (b, of_b) = sides
         thread = int(owners[0])
         rows, columns = len(of_a.sets[of_a.by_thread[thread]][0]), len(of_b.sets[of_b.by_thread[thread]][1])
-        text += (f" A thread combines {rows} row{'s' * (rows > 1)} of {a.name} with {columns} "
-                 f"column{'s' * (columns > 1)} of {b.name}: in each step of k, {_count(rows * columns, 'multiply-add')} for "
-                 f"{rows + columns} elements.")  # fmt: skip
+        text += (f" A thread combines {_count(rows, 'row')} of {a.name} with {_count(columns, 'column')} of {b.name}: "
+                 f"in each step of k, {_count(rows * columns, 'multiply-add')} for {rows + columns} elements."
+                 )  # fmt: skip
     if len(maps) == 2:
         text += " The threads exchange their results through shared memory before they store them: see both."
     return text

@@ -1,0 +1,134 @@
+"""Products of eager mode with gradients: autograd functions over the operators' kernels.
+
+They cost the host a fraction of what an operator with Python gradients does. A gradient is computed by the same
+functions, so that it can be differentiated again.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from gemmsmith.call.gemm_gpu import CachedCall
+from gemmsmith.frameworks.torch import fast, kernels
+from gemmsmith.frameworks.torch.composed import composed
+from gemmsmith.frameworks.torch.gradients import linear_gradients, product_gradients
+from gemmsmith.frameworks.torch.ops import gemm_gradients
+
+Options = tuple[Any, ...]
+"""out_dtype, precision, deterministic, device: the last arguments of every operator."""
+_Function: Any = torch.autograd.Function
+
+
+def mm(a: Tensor, b: Tensor, *options: Any) -> Tensor:
+    if torch.is_grad_enabled() and (a.requires_grad or b.requires_grad):
+        return _apply_mm(a, b, options, None)
+    return kernels.mm(a, b, *options)
+
+
+def bmm(a: Tensor, b: Tensor, *options: Any) -> Tensor:
+    if torch.is_grad_enabled() and (a.requires_grad or b.requires_grad):
+        return _apply_bmm(a, b, options)
+    return kernels.bmm(a, b, *options)
+
+
+def linear(x: Tensor, weight: Tensor, bias: Tensor | None, *options: Any) -> Tensor:
+    if torch.is_grad_enabled() and (
+        x.requires_grad or weight.requires_grad or (bias is not None and bias.requires_grad)
+    ):
+        return _apply_linear(x, weight, bias, options, None)
+    return kernels.linear(x, weight, bias, *options)
+
+
+def addmm(addend: Tensor, a: Tensor, b: Tensor, beta: Any, alpha: Any, *options: Any) -> Tensor:
+    """The operator: a program adds more to a product than gradients cost the host."""
+    return torch.ops.gemmsmith.addmm(addend, a, b, beta, alpha, *options)
+
+
+def gemm(a: Tensor, b: Tensor, c: Tensor | None, alpha: Any, beta: Any, bias: Tensor | None, activation: str,
+         *options: Any) -> Tensor:  # fmt: skip
+    return _apply_gemm(a, b, c, alpha, beta, bias, activation, options)
+
+
+def recorded_product(a: Tensor, b: Tensor, options: Options, call: CachedCall) -> Tensor:
+    """A product that fast.py found, with its gradients."""
+    if len(call.shape) == 2:
+        return _apply_mm(a, b, options, call)
+    return composed(a, b, lambda x, y: mm(x, y, *options), lambda x, y: bmm(x, y, *options))
+
+
+def recorded_linear(x: Tensor, weight: Tensor, bias: Tensor | None, options: Options, call: CachedCall) -> Tensor:
+    """A linear layer that fast.py found, with its gradients."""
+    return _apply_linear(x, weight, bias, options, call)
+
+
+class _Mm(_Function):  # type: ignore[misc]
+    @staticmethod
+    def forward(ctx: Any, a: Tensor, b: Tensor, options: Options, call: CachedCall | None = None) -> Tensor:
+        ctx.save_for_backward(a, b)
+        ctx.options = options
+        return kernels.mm(a, b, *options) if call is None else fast.run(call, a, b)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Any:
+        a, b = ctx.saved_tensors
+        later = (None, *ctx.options[1:])
+        return (*product_gradients(grad, a, b, ctx.needs_input_grad[:2], lambda x, y: mm(x, y, *later)), None, None)
+
+
+class _Bmm(_Function):  # type: ignore[misc]
+    @staticmethod
+    def forward(ctx: Any, a: Tensor, b: Tensor, options: Options) -> Tensor:
+        ctx.save_for_backward(a, b)
+        ctx.options = options
+        return kernels.bmm(a, b, *options)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Any:
+        a, b = ctx.saved_tensors
+        later = (None, *ctx.options[1:])
+        return (*product_gradients(grad, a, b, ctx.needs_input_grad[:2], lambda x, y: bmm(x, y, *later)), None)
+
+
+class _Linear(_Function):  # type: ignore[misc]
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, options: Options,
+                call: CachedCall | None = None) -> Tensor:  # fmt: skip
+        ctx.save_for_backward(x, weight)
+        ctx.options = options
+        return kernels.linear(x, weight, bias, *options) if call is None else fast.run(call, x, weight, bias)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Any:
+        x, weight = ctx.saved_tensors
+        later = (None, *ctx.options[1:])
+        found = linear_gradients(grad, x, weight, ctx.needs_input_grad[:3], lambda p, q: mm(p, q, *later))
+        return (*found, None, None)
+
+
+class _Gemm(_Function):  # type: ignore[misc]
+    @staticmethod
+    def forward(ctx: Any, a: Tensor, b: Tensor, c: Tensor | None, alpha: Any, beta: Any, bias: Tensor | None,
+                activation: str, options: Options) -> Tensor:  # fmt: skip
+        result = kernels.gemm(a, b, c, alpha, beta, bias, activation, *options)
+        ctx.save_for_backward(a, b, c, bias, result if activation == "relu" else None)
+        ctx.alpha, ctx.beta, ctx.activation, ctx.options = alpha, beta, activation, options
+        return result
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Any:
+        later = (None, *ctx.options[1:])
+
+        def matmul(x: Tensor, y: Tensor) -> Tensor:
+            return composed(x, y, lambda p, q: mm(p, q, *later), lambda p, q: bmm(p, q, *later))
+
+        by_a, by_b, by_c, by_bias = gemm_gradients(ctx, grad, matmul, lambda *given: gemm(*given, *later[1:]))
+        return by_a, by_b, by_c, None, None, by_bias, None, None
+
+
+# Function.apply first looks for functorch transforms and dead wrappers, which products.py has done already.
+_apply_mm, _apply_bmm, _apply_linear, _apply_gemm = (
+    super(_Function, each).apply for each in (_Mm, _Bmm, _Linear, _Gemm)
+)

@@ -1,0 +1,220 @@
+"""torch's conventions: ``torch.matmul``, ``torch.nn.functional.linear`` and ``gemm``, on our kernels.
+
+What is active, and what was computed before, decides who computes:
+
+    compiling, tracing, a mode           ─► torch.ops.gemmsmith (ops.py)
+    vmap, torch.func, forward AD         ─► autograd functions over them (transforms.py)
+    computed before                      ─► fast.py
+    else, with and without gradients     ─► eager.py, kernels.py
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd import forward_ad
+
+from gemmsmith.call.api import gemm as plain_gemm
+from gemmsmith.call.key import call_key, options_key
+from gemmsmith.errors import DTypeError, TensorShapeError, TensorTypeError
+from gemmsmith.frameworks.torch import eager, fast, transforms
+from gemmsmith.frameworks.torch.autocast import cast
+from gemmsmith.frameworks.torch.composed import check_shapes, composed
+from gemmsmith.frameworks.torch.launch import product
+from gemmsmith.frameworks.torch.types import PLAIN, check_operands, check_tensor, result_type
+
+_is_compiling = torch.compiler.is_compiling
+_dispatch_modes, _transforms = torch._C._len_torch_dispatch_stack, torch._C._functorch.peek_interpreter_stack
+_autocast: Any = getattr(torch._C, "_is_any_autocast_enabled", torch.is_autocast_enabled)
+_tracing, _grad_enabled = torch._C._get_tracing_state, torch.is_grad_enabled
+_Parameter = torch.nn.Parameter
+_PLAIN_PAIRS = frozenset((x, y) for x in PLAIN for y in PLAIN)
+
+
+def matmul(a: Any, b: Any, out: Any, out_dtype: Any, precision: str, deterministic: bool, device: str) -> Any:
+    """``torch.matmul``."""
+    if _is_compiling():
+        return _by_operators(a, b, _options(a, out_dtype, precision, deterministic, device))
+    if _autocast():
+        a, b = cast(a), cast(b)
+    kinds = type(a), type(b)
+    if out is not None or kinds not in _PLAIN_PAIRS or _any_mode():
+        return _other_matmul(a, b, out, out_dtype, precision, deterministic, device)
+    options = (out_dtype, precision, deterministic, device)
+    try:
+        key = fast.product_key(a, b, options)
+    except RuntimeError:  # a layout without strides or memory
+        return _other_matmul(a, b, out, out_dtype, precision, deterministic, device)
+    call = fast.found(key)
+    if call is not None:
+        if (a.requires_grad or b.requires_grad) and _grad_enabled():
+            return eager.recorded_product(a, b, options, call)
+        return fast.run(call, a, b)
+    result = _other_matmul(a, b, None, out_dtype, precision, deterministic, device)
+    fast.keep(key, a, b, options, None, result)
+    return result
+
+
+def _other_matmul(a: Any, b: Any, out: Any, out_dtype: Any, precision: str, deterministic: bool, device: str) -> Any:
+    """The same for what was not computed before, and for everything special."""
+    check_operands("torch.matmul", a, b)
+    if out is not None:
+        return _into(out, a, b, out_dtype, precision, deterministic, device)
+    options = _options(a, out_dtype, precision, deterministic, device)
+    if special_mode(a, b):
+        home = transforms if _transformed() else torch.ops.gemmsmith
+        return composed(a, b, lambda x, y: home.mm(x, y, *options), lambda x, y: home.bmm(x, y, *options))
+    if a.dim() == 2 and b.dim() == 2:
+        check_shapes(a, b)
+        return eager.mm(a, b, *options)
+    return composed(a, b, lambda x, y: eager.mm(x, y, *options), lambda x, y: eager.bmm(x, y, *options))
+
+
+def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None, *, out_dtype: Any = None, precision: str = "",
+           deterministic: bool = True, device: str = "") -> Tensor:  # fmt: skip
+    """``torch.nn.functional.linear``: x · weightᵀ + bias, on our kernels, with gradients.
+
+    The arguments after ``bias`` are those of ``gemmsmith.matmul``.
+    """
+    if _is_compiling():
+        return torch.ops.gemmsmith.linear(x, weight, bias, *_options(x, out_dtype, precision, deterministic, device))
+    if _autocast():
+        x, weight, bias = cast(x), cast(weight), cast(bias)
+    kinds = type(x), type(weight)
+    if kinds not in _PLAIN_PAIRS or (bias is not None and type(bias) not in PLAIN) or _any_mode():
+        return _other_linear(x, weight, bias, _options(x, out_dtype, precision, deterministic, device))
+    options = (out_dtype, precision, deterministic, device)
+    try:
+        key = fast.linear_key(x, weight, bias, options)
+    except RuntimeError:
+        return _other_linear(x, weight, bias, _options(x, out_dtype, precision, deterministic, device))
+    call = fast.found(key)
+    if call is not None:
+        if (weight.requires_grad or x.requires_grad or (bias is not None and bias.requires_grad)) and _grad_enabled():
+            return eager.recorded_linear(x, weight, bias, options, call)
+        return fast.run(call, x, weight, bias)
+    result = _other_linear(x, weight, bias, _options(x, out_dtype, precision, deterministic, device))
+    fast.keep(key, x, weight.mT, options, bias, result)
+    return result
+
+
+def _other_linear(x: Tensor, weight: Tensor, bias: Tensor | None, options: tuple[Any, ...]) -> Tensor:
+    if special_mode(x, weight, *(() if bias is None else (bias,))):
+        home = transforms if _transformed() else torch.ops.gemmsmith
+        return home.linear(x, weight, bias, *options)
+    return eager.linear(x, weight, bias, *options)
+
+
+def gemm(a: Any, b: Any, c: Any, alpha: float, beta: float, bias: Any, activation: str, dtype: str, out_dtype: Any,
+         kernel: Any, config: Any, out: Any, precision: str, deterministic: bool) -> Any:  # fmt: skip
+    """``gemmsmith.gemm`` of tensors that need more than a launch: gradients, or an operator."""
+    for name, value in (("kernel", kernel), ("config", config), ("out", out), ("dtype", dtype or None)):
+        if value is not None:
+            raise DTypeError(f"a, b, c or bias requires grad or is traced, and gemm with {name}= does not record "
+                             "gradients", f"pass it detached, or leave out {name}")  # fmt: skip
+    given = (a, b, *(() if c is None else (c,)))
+    check_operands("torch.matmul", a, b)
+    kind = torch.float32 if out_dtype in (None, "") else result_type(a.dtype, out_dtype)
+    options = (kind, precision, deterministic, "")
+    of_two = c is None and bias is None and not activation and alpha == 1 and a.dim() == 2 and b.dim() == 2
+    if of_two and kind is not torch.int8 and not _is_compiling() and not _autocast():
+        return matmul(a, b, None, kind, precision, deterministic, "")
+    if _is_compiling() or _autocast() or special_mode(*given):
+        return torch.ops.gemmsmith.gemm(a, b, c, alpha, beta, bias, activation, *options)
+    return eager.gemm(a, b, c, alpha, beta, bias, activation, *options)
+
+
+def plain_gemm_of_two(a: Any, b: Any, out_dtype: Any, precision: str, deterministic: bool) -> Any:
+    """``gemmsmith.gemm`` of two plain tensors and nothing else, without gradients."""
+    options = ("gemm", out_dtype, precision, deterministic, type(deterministic))
+    try:
+        key = fast.product_key(a, b, options)
+    except (RuntimeError, AttributeError, TypeError):
+        return plain_gemm(a, b, out_dtype=out_dtype, precision=precision, deterministic=deterministic)
+    call = fast.found(key)
+    if call is not None:
+        return fast.run(call, a, b)
+    result = plain_gemm(a, b, out_dtype=out_dtype, precision=precision, deterministic=deterministic)
+    known, _ = call_key((a, b, None, None, None),
+                        options_key(1, 0, "", "", out_dtype, precision, deterministic, None, None) or ())  # fmt: skip
+    call = fast.found(known)
+    if call is not None:
+        fast.put(key, call)
+    return result
+
+
+def needs_operator(a: Any, b: Any, c: Any, bias: Any) -> bool:
+    """Whether ``gemm`` of these must record gradients, or be an operator."""
+    if _is_compiling() or _any_mode() or _autocast():
+        return True
+    grad = torch.is_grad_enabled()
+    for each in (a, b, c, bias):
+        if each is None:
+            continue
+        kind = type(each)
+        if kind is not Tensor and kind is not _Parameter and isinstance(each, Tensor):
+            return True
+        if grad and getattr(each, "requires_grad", False):
+            return True
+    return False
+
+
+def special_mode(*operands: Any) -> bool:
+    """Whether an operator is needed: something is active that must see one, or a tensor that is traced."""
+    return _any_mode() or any(type(each) not in PLAIN or each.is_meta for each in operands)
+
+
+def _any_mode() -> bool:
+    """Whether a dispatch mode, a transform, tracing or forward AD is active."""
+    return (
+        _dispatch_modes() != 0 or _transforms() is not None or _tracing() is not None or forward_ad._current_level >= 0
+    )
+
+
+def _transformed() -> bool:
+    """Whether torch.func or forward AD is active, which differentiate through autograd functions only."""
+    return _transforms() is not None or forward_ad._current_level >= 0
+
+
+def _options(a: Any, out_dtype: Any, precision: str, deterministic: bool, device: str) -> tuple[Any, ...]:
+    kind = out_dtype if out_dtype is None else result_type(a.dtype, out_dtype)
+    return kind, precision, deterministic, device
+
+
+def _by_operators(a: Tensor, b: Tensor, options: tuple[Any, ...]) -> Tensor:
+    ops = torch.ops.gemmsmith
+    return composed(a, b, lambda x, y: ops.mm(x, y, *options), lambda x, y: ops.bmm(x, y, *options))
+
+
+def _into(out: Any, a: Tensor, b: Tensor, out_dtype: Any, precision: str, deterministic: bool, device: str) -> Tensor:
+    """With torch's rules for ``out``: its type must be the result's, and it is resized where its shape is another."""
+    check_tensor("out", out, "torch.matmul") if out.dtype is not torch.int32 else None
+    if torch.is_grad_enabled() and any(each.requires_grad for each in (a, b, out)):
+        raise TensorTypeError("out= does not support automatic differentiation, but an argument requires grad",
+                              "use torch.no_grad(), or leave out= away")  # fmt: skip
+    found = result_type(a.dtype, out_dtype)
+    if out.dtype is not found:
+        raise TensorTypeError(f"out is {out.dtype}, and the result {found}")
+    if out.device != a.device:
+        raise TensorTypeError(f"a is on {a.device} and out on {out.device}", "move them to one device")
+    if a.dim() == 2 and b.dim() == 2 and out.shape == (a.shape[0], b.shape[1]) and _takes(out, a, b):
+        if a.shape[1] != b.shape[0]:
+            raise TensorShapeError(f"mm has no product of shapes {tuple(a.shape)} and {tuple(b.shape)}")
+        return product(a, b, found, precision, deterministic, device, out)
+    result = matmul(a, b, None, out_dtype, precision, deterministic, device)
+    if out.shape != result.shape:
+        if out.numel():
+            warnings.warn(f"out has shape {tuple(out.shape)} and is resized to {tuple(result.shape)}", stacklevel=4)
+        out.resize_(result.shape)
+    return out.copy_(result)
+
+
+def _takes(out: Tensor, a: Tensor, b: Tensor) -> bool:
+    """Whether a kernel can write to ``out``: row-major, and not over an operand."""
+    if out.dtype is torch.int8 or out.stride(-1) != 1 or (out.shape[0] > 1 and out.stride(0) < out.shape[1]):
+        return False
+    own = out.untyped_storage().data_ptr()
+    return own not in (a.untyped_storage().data_ptr(), b.untyped_storage().data_ptr())

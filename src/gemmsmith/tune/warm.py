@@ -1,0 +1,106 @@
+"""Compile ahead: the kernels that products will need, in parallel processes, into a cache folder.
+
+problems ─► choose ─► all launches of each product, prologue included ─► one job per kernel that is not the same
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import asdict, dataclass, replace
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+from gemmsmith.call.launch_plan import plan_launches
+from gemmsmith.choose.choice import Choice, choose
+from gemmsmith.compile.cache import CompileCache
+from gemmsmith.compile.compiler import compile_for
+from gemmsmith.errors import GemmsmithError
+from gemmsmith.gpus import GPU
+from gemmsmith.kernel.spec import Addresses
+from gemmsmith.ladder.registry import rung_named
+from gemmsmith.problem import Problem, dtype_named
+from gemmsmith.prologue.build import REGION
+
+_ALIGNED = Addresses(REGION, REGION, REGION, REGION)  # as fresh allocations are
+_MOST_PROCESSES = 16
+
+
+@dataclass(frozen=True)
+class WarmJob:
+    """One kernel to compile, by the first product that needs it, and how many products do."""
+
+    problem: Problem
+    choice: Choice
+    products: int
+
+    @property
+    def name(self) -> str:
+        return f"{self.choice.spec.name} {self.choice.config}".rstrip()
+
+
+@dataclass(frozen=True)
+class Warmed:
+    """A finished job; ``error`` is empty where it succeeded."""
+
+    job: WarmJob
+    error: str
+
+
+def warm_jobs(problems: Sequence[Problem], gpu: GPU, device_name: str) -> list[WarmJob]:
+    """The jobs for these products on a GPU that the driver calls ``device_name``."""
+    jobs: dict[object, WarmJob] = {}
+    for problem in problems:
+        choice = choose(problem, device_name, sms=gpu.sms, arch=f"sm_{gpu.arch}")
+        plan = plan_launches(choice.spec, choice.config, problem, _ALIGNED)
+        kernel = plan.kernel
+        seen = kernel.problem
+        key = (choice.spec.name, kernel.config, seen.dtype, seen.out_dtype, seen.layout, seen.bias, seen.activation,
+               tuple(each.spec.name for each in plan.launches))  # fmt: skip
+        known = jobs.get(key)
+        jobs[key] = WarmJob(problem, choice, 1) if known is None else replace(known, products=known.products + 1)
+    return list(jobs.values())
+
+
+def warm(jobs: Sequence[WarmJob], arch: str, folder: Path | None, processes: int = 0) -> Iterator[Warmed]:
+    """Compile all, in any order; yields each as it is done."""
+    count = processes or max(1, min(_MOST_PROCESSES, os.cpu_count() or 1, len(jobs)))
+    arguments = [(each.choice.spec.name, dict(each.choice.config), _fields(each.problem), arch,
+                  str(folder) if folder is not None else "") for each in jobs]  # fmt: skip
+    if count == 1:
+        for job, given in zip(jobs, arguments, strict=True):
+            yield Warmed(job, compile_product(*given))
+        return
+    # Spawned, not forked: a fork of a process that opened the GPU cannot use it, and may hang.
+    with ProcessPoolExecutor(count, get_context("spawn")) as pool:
+        running = {pool.submit(compile_product, *given): job for job, given in zip(jobs, arguments, strict=True)}
+        for done in as_completed(running):
+            try:
+                yield Warmed(running[done], done.result())
+            except BrokenProcessPool:
+                yield Warmed(running[done], "the compiling process ended")
+
+
+def compile_product(kernel: str, config: Mapping[str, int], fields: Mapping[str, Any], arch: str, folder: str) -> str:
+    """Compile every launch of a product into the cache; returns the error message, or an empty string."""
+    try:
+        spec, problem = rung_named(kernel), _problem(fields)
+        store = CompileCache(Path(folder)) if folder else None
+        for each in plan_launches(spec, spec.config(config), problem, _ALIGNED).launches:
+            compile_for(each.spec, each.config, each.problem, arch, store)
+    except GemmsmithError as error:
+        return error.message
+    return ""
+
+
+def _fields(problem: Problem) -> dict[str, Any]:
+    """Plain values; data types by name."""
+    return asdict(problem) | {"dtype": problem.dtype.name, "out_dtype": problem.out_dtype.name}
+
+
+def _problem(fields: Mapping[str, Any]) -> Problem:
+    types = {name: dtype_named(str(fields[name])) for name in ("dtype", "out_dtype")}
+    return Problem(**(dict(fields) | types))

@@ -1,0 +1,46 @@
+"""Machine code and PTX of one kernel give the same bits: integers, floats, divergence, warps, blocks."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from machine_sources import BLOCKS, DIVERGENCE, FLOATS, INTEGERS, WARPS
+from numpy.typing import NDArray
+
+from gemmsmith.compile import compile_request, find_toolchain
+from gemmsmith.compile.compiled import CompiledKernel
+from gemmsmith.compile.render import CompileRequest
+from gemmsmith.kernel.geometry import Geometry
+from gemmsmith.run.device import Launch
+from gemmsmith.sim.device import SimDevice
+from gemmsmith.sim.sass.device import MachineDevice
+
+KERNELS = {"integers": INTEGERS, "floats": FLOATS, "divergence": DIVERGENCE, "warps": WARPS, "blocks": BLOCKS}
+
+
+def compiled(source: str, arch: str) -> CompiledKernel:
+    return compile_request(CompileRequest("mine.cu", source, (), (), arch, "k"), find_toolchain())
+
+
+def results(device: SimDevice, kernel: CompiledKernel, values: NDArray[np.int32], words: int) -> NDArray[np.int32]:
+    data, out = device.allocate(values.nbytes), device.allocate(4 * words)
+    device.write(data, values.view(np.uint8))
+    device.write(out, np.zeros(4 * words, np.uint8))
+    arguments = data.to_bytes(8, "little"), out.to_bytes(8, "little"), len(values).to_bytes(4, "little")
+    device.launch(device.load(kernel), Launch(Geometry((2, 1, 1), (128, 1, 1)), arguments))
+    device.synchronize()
+    return device.read(out, 4 * words).view(np.int32)
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
+@pytest.mark.parametrize("name", KERNELS)
+def test_same_bits(name: str, arch: str) -> None:
+    random = np.random.default_rng(0)
+    values = random.integers(-(2**31), 2**31, 240).astype(np.int32)
+    values[::5] = random.integers(-9, 9, values[::5].size)
+    kernel = compiled(KERNELS[name], arch)
+    words = 2 * 256 * 80
+    expected, found = (results(cls(arch), kernel, values, words) for cls in (SimDevice, MachineDevice))
+    assert expected.any()
+    wrong = np.flatnonzero(expected != found)
+    assert not wrong.size, f"results {sorted(set((wrong // 2 // len(values)).tolist()))} differ"
