@@ -59,7 +59,6 @@ _END_OF_CLUSTER = "    if (CLUSTER > 1) cluster_sync();"
 WIDE = (64, 128, 128)
 MANY = (64, 8576, 64)  # more tiles than blocks: the boxes of outputs are used again
 PAIR = (128, 128, 320)
-LONG = (64, 128, 13440)  # three k-tiles and more for each cluster of stream-K
 
 # The loop that producers and consumers share, in each rung that has it.
 _LOOP = (
@@ -73,10 +72,12 @@ _LOOP = (
 )  # fmt: skip
 _LOOPED = {
     "wgmma_specialized": (64, 64, 320), "wgmma_persistent": (64, 64, 320), "wgmma_cluster": PAIR,
-    "wgmma_stream_k": LONG, "wgmma_split_k": (64, 64, 640),
+    "wgmma_stream_k": PAIR, "wgmma_split_k": (64, 64, 640),
 }  # fmt: skip
 LOOPS = tuple(mistake(f"{rung}: {name}", rung, words, *edits, shape=shape)
-              for rung, shape in _LOOPED.items() for name, words, edits in _LOOP)  # fmt: skip
+              for rung, shape in _LOOPED.items() for name, words, edits in _LOOP
+              # A share of stream-K is one k-tile at this size: no stage is used again.
+              if rung != "wgmma_stream_k" or "release" not in name)  # fmt: skip
 
 PLAIN = (
     mistake("no wait for a k-tile", "wgmma_tma", UNWAITED, _gone(TMA, _FULL_WAIT)),
@@ -105,7 +106,7 @@ PLAIN = (
             Edit(TMA, "tile.col, k, strideB ? z : 0)", "tile.col, k + BK, strideB ? z : 0)")),
     mistake("a stage too far", "wgmma_tma", "", Edit(TMA, "stages + ring.stage * STAGE_BYTES, warpgroup",
                                                     "stages + (ring.stage + 1) * STAGE_BYTES, warpgroup")),
-    mistake("no wait for an empty stage", "wgmma_specialized", "before that: ",
+    mistake("no wait for an empty stage", "wgmma_specialized", PHASE,
             _gone(SPECIALIZED, "                mbarrier_wait(empty + 8 * ring.stage, ring.parity ^ 1);\n")),
     mistake("the wrong parity of empty", "wgmma_specialized", PHASE, Edit(SPECIALIZED, "ring.parity ^ 1);",
                                                                         "ring.parity);")),
@@ -159,7 +160,7 @@ STORES = (
     mistake("the block ends while TMA reads", "wgmma_persistent", "cp.async.bulk.wait_group.read",
             Edit(PERSISTENT, "        if (STORE_MODE == STORE_BY_TMA && threadIdx.x % WARPGROUP_THREADS == 0)"
                              " tma_store_wait_read<0>();\n", ""), shape=WIDE),
-    mistake("no wait for an empty stage of rung 18", "wgmma_persistent", "before that: ",
+    mistake("no wait for an empty stage of rung 18", "wgmma_persistent", PHASE,
             _gone(PERSISTENT, "                    mbarrier_wait(empty + 8 * ring.stage, ring.parity ^ 1);\n")),
     mistake("too many bytes expected of rung 18", "wgmma_persistent", PHASE,
             Edit(PERSISTENT, "(barrier, STAGE_BYTES)", "(barrier, STAGE_BYTES + 16)")),
