@@ -108,7 +108,7 @@ def test_the_player_plays_pauses_and_steps_by_keyboard(browser: Any, where: Path
             visit.page.keyboard.press(key)
             assert visit.step() == expected
         visit.page.keyboard.press("Space")
-        visit.page.wait_for_function("Number(document.querySelector('.scrub').value) > 2")
+        visit.page.wait_for_function("() => Number(document.querySelector('.scrub').value) > 2")
         visit.page.keyboard.press("Space")
         paused = visit.step()
         visit.page.wait_for_timeout(300)
