@@ -15,7 +15,7 @@ import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from doc_tables import checks, choice, ladder, worklogs
+from doc_tables import checks, choice, frameworks, ladder, worklogs
 from doc_tables.records import ROOT, load
 from doc_tables.shown import SHOWN, file_block
 
@@ -34,6 +34,8 @@ TABLES: dict[str, Callable[[], str]] = {
     "mutants": checks.mutant_table,
     "fuzz": checks.fuzz_table,
     "gates": checks.gate_table,
+    "models": frameworks.models_table,
+    "host cost": frameworks.host_cost_table,
     "worklogs": worklogs.ladders_table,
     "worklog claims": worklogs.claims_text,
     "shown kernel": lambda: file_block("tile.cu", "cuda"),
