@@ -38,7 +38,7 @@ def predictions() -> dict[str, Any]:
 
 
 def packaged_predictions() -> str:
-    return json.dumps(load("worklogs_predicted.json"), indent=1) + "\n"
+    return json.dumps(load("worklogs_predicted.json"), separators=(",", ":")) + "\n"
 
 
 def packaged_measurements() -> str:

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from cuda.bindings import driver as real_driver
 from mapped_kernel import fake_compile, mapped_kernel
 
 from gemmsmith.bench import stopwatch as stopwatch_module
@@ -268,35 +269,45 @@ def test_the_rig_keeps_the_first_error(driver: FakeDriver) -> None:
 def fake_cuda_device(driver: FakeDriver) -> CudaDevice:
     device = CudaDevice.__new__(CudaDevice)
     device._cu, device.smem_limit, device.name, device.arch = driver, 232448, "fake", "sm_90"
-    device._context, device._opted_in = 5, {}
+    device._context, device._opted_in, device._configs = 5, {}, {}
+
+    def start(config: int, function: int, arguments: int, _extra: None) -> int:
+        """The driver's cuLaunchKernelEx, as ctypes calls it."""
+        driver.calls.append(("cuLaunchKernelEx", function, config, arguments))
+        return int(driver.fails == "cuLaunchKernelEx")
+
+    device._launch_ex = start
+    driver.CUlaunchConfig, driver.CUresult = real_driver.CUlaunchConfig, int  # a struct: it needs no GPU
     return device
 
 
 def test_the_launcher_opts_in_once_and_keeps_its_arguments(driver: FakeDriver) -> None:
-    device, loaded = fake_cuda_device(driver), LoadedCubin("function", "module", 0)
+    device, loaded = fake_cuda_device(driver), LoadedCubin(11, "module", 0)
     launches = [Launch(Geometry((4, 2, 1), (128, 1, 1), 65536), (bytes([n] * 8), bytes([n] * 4))) for n in (1, 2)]
     start = device.launcher([[Step(loaded, launch)] for launch in launches], 77)
     assert driver.names().count("cuFuncSetAttribute") == 1
     driver.calls.clear()
     start(1)
     (call,) = driver.calls
-    assert call[:10] == ("cuLaunchKernel", "function", 4, 2, 1, 128, 1, 1, 65536, 77)
-    pointers = (ctypes.c_void_p * 2).from_address(call[10])
+    assert call[:2] == ("cuLaunchKernelEx", 11)
+    assert [*(ctypes.c_uint * 7).from_address(call[2])] == [4, 2, 1, 128, 1, 1, 65536]
+    assert ctypes.c_void_p.from_address(call[2] + 32).value == 77
+    pointers = (ctypes.c_void_p * 2).from_address(call[3])
     assert [ctypes.string_at(p, n) for p, n in zip(pointers, (8, 4), strict=True)] == [b"\2" * 8, b"\2" * 4]
-    driver.fails = "cuLaunchKernel"
+    driver.fails = "cuLaunchKernelEx"
     with pytest.raises(LaunchError, match="launching the kernel failed"):
         start(0)
 
 
 def test_the_launcher_runs_the_launches_of_a_product_in_order(driver: FakeDriver) -> None:
     small = Launch(Geometry((1, 1, 1), (32, 1, 1)), ())
-    steps = [Step(LoadedCubin(name, "module", 0), small) for name in ("copy A", "copy B", "gemm")]
+    steps = [Step(LoadedCubin(name, "module", 0), small) for name in (1, 2, 3)]
     start = fake_cuda_device(driver).launcher([steps[2:], steps], 7)
     driver.calls.clear()
     start(1)
-    assert [call[1] for call in driver.calls] == ["copy A", "copy B", "gemm"]
+    assert [call[1] for call in driver.calls] == [1, 2, 3]
     start(0)
-    assert [call[1] for call in driver.calls[3:]] == ["gemm"]
+    assert [call[1] for call in driver.calls[3:]] == [3]
 
 
 def test_the_shared_memory_opt_in_is_repeated_only_for_more(driver: FakeDriver) -> None:

@@ -52,8 +52,8 @@ redux.sync.xor.b32 %r1, %t, -1; elect.sync %r1|%p2, -1; activemask.b32 %r2;""",
     "spaces": "isspacep.global %p1, %d1; isspacep.shared %p2, %d1;",
     "traps": "setp.gt.u32 %p1, %t, 99; @%p1 trap; @%p1 brkpt;",
     "stack": "stacksave.u64 %d2; alloca.u64 %d3, 16; st.local.u32 [%d3], %t; stackrestore.u64 %d2;",
-    "fences": """membar.cta; fence.acq_rel.gpu; griddepcontrol.wait; fence.proxy.async.shared::cta;
-fence.mbarrier_init.release.cluster;""",
+    "fences": """membar.cta; fence.acq_rel.gpu; griddepcontrol.wait; griddepcontrol.launch_dependents;
+fence.proxy.async.shared::cta; fence.mbarrier_init.release.cluster;""",
     "clusters": """mapa.shared::cluster.u32 %r1, %r20, 0; getctarank.shared::cluster.u32 %r2, %r1;
 barrier.cluster.arrive.release.aligned; barrier.cluster.wait.acquire.aligned; setmaxnreg.inc.sync.aligned.u32 40;""",
     "bytes of an mbarrier": """setp.eq.u32 %p1, %t, 0; @%p1 mbarrier.init.shared.b64 [room+2048], 1;
@@ -68,11 +68,14 @@ st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.u32 [%r1], {%t, %t, %t,
 @%p1 mbarrier.arrive.expect_tx.shared.b64 _, [room+2048], 64;
 @%p1 cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [room+1024], [%b0], 64, [room+2048];
 @%p1 cp.async.bulk.global.shared::cta.bulk_group [%b0], [room], 64; cp.async.bulk.commit_group;
-@%p1 cp.reduce.async.bulk.global.shared::cta.bulk_group.add.u32 [%b0], [room], 64; cp.async.bulk.wait_group.read 0;
+@%p1 cp.reduce.async.bulk.global.shared::cta.bulk_group.add.u32 [%b0], [room], 64; cp.async.bulk.commit_group;
+cp.async.bulk.wait_group.read 0;
 @%p2 cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%r2], [%d1, {%r1, %r1}], [%r2];
 @%p2 cp.reduce.async.bulk.tensor.2d.global.shared::cta.add.tile.bulk_group [%d1, {%r1, %r1}], [%r2];
 cp.async.bulk.prefetch.L2.global [%b0], 64; prefetch.tensormap [%d1];
-@%p2 cp.async.bulk.prefetch.tensor.2d.L2.global.tile [%d1, {%r1, %r1}];""",
+@%p2 cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%d1, {%r1, %r1}], [%r2];
+@%p2 cp.async.bulk.prefetch.tensor.2d.L2.global.tile [%d1, {%r1, %r1}];
+L: mbarrier.try_wait.parity.shared.b64 %p3, [room+2048], 0; @!%p3 bra L;""",
     "tensor maps": """setp.gt.u32 %p2, %t, 99; @%p2 tensormap.replace.tile.box_dim.global.b1024.b32 [%b0], 1, 16;
 @%p2 tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.gpu.sync.aligned [%b0], [room], 128;
 fence.proxy.tensormap::generic.acquire.gpu [%b0], 128; fence.proxy.tensormap::generic.release.gpu;
