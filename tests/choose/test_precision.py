@@ -202,7 +202,7 @@ def test_narrow_types_have_no_faster_fp32(dtype: Any, precision: str) -> None:
 
 def test_int8_has_no_rung_on_cuda_cores() -> None:
     a, b = (x.astype(np.int8) for x in fp32())
-    with pytest.raises(UnsupportedError, match="no rung computes 4x5x3 int8 with precision='ieee'"):
+    with pytest.raises(UnsupportedError, match="no rung computes 4x5x3 int8 to int32 with precision='ieee'"):
         gemmsmith.matmul(a, b, precision="ieee")
 
 
