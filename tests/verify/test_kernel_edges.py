@@ -7,11 +7,14 @@ from pathlib import Path
 import pytest
 
 from gemmsmith.compile.compiler import compile_for
+from gemmsmith.ladder.registry import rung_named
 from gemmsmith.userfile.user_kernel import UserOptions, user_kernel
-from gemmsmith.verify.check_shapes import check_shapes
+from gemmsmith.verify.check_shapes import check_shapes, tile_of_grid
+from gemmsmith.verify.edge_trials import Subject, edge_trials
 from gemmsmith.verify.float_constants import adds_in_memory, compared_floats
 from gemmsmith.verify.integer_ops import comparison, computation, read_as
 from gemmsmith.verify.kernel_edges import KernelEdges, kernel_edges
+from gemmsmith.verify.trial import Size
 
 TILED = """
 #define TILE 16
@@ -114,3 +117,15 @@ def test_comparisons_and_signs() -> None:
     assert below(read_as(0xFFFFFFFF, "s", 32), 0)
     assert not below(read_as(0xFFFFFFFF, "u", 32), 0)
     assert computation("add.f32") is None
+
+
+def test_a_launch_of_some_blocks_expects_no_more_outputs_than_there_are() -> None:
+    """One ragged tile with a deep K is run as one block of a large product."""
+    spec = rung_named("vectorized")
+    config = spec.config()
+    tile = tile_of_grid(spec, config)
+    base = spec.problem(tile[0], tile[1], 64)
+    subject = Subject(spec, config, base, tile, KernelEdges((16,), was_read=True), samples=True)
+    sparse = [trial for trial in edge_trials(subject, full=True) if trial.size is Size.SPARSE]
+    assert any(trial.problem.m < tile[0] for trial in sparse)
+    assert all(trial.written <= trial.problem.m * trial.problem.n for trial in sparse)
