@@ -1,0 +1,531 @@
+"""The cycle model: the warps of the blocks that are resident on an SM, issued in order by four schedulers.
+
+When an instruction issues, everything about it is known but what other warps still have to do (barriers, mbarriers). So
+units are calendars, not queues that are stepped: each has the time from which it is free, and an instruction that
+issues takes it from there. Time passes from one issue to the next; cycles in which nobody can issue are skipped.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from gemmsmith.sim.timing.parameters import SmParameters
+from gemmsmith.sim.timing.streams import Stream
+from gemmsmith.sim.timing.table import Kind, Row, Unit
+
+NEVER = 1e18
+PARTS = 4  # sub-cores of an SM
+
+# Stall reasons, as ncu names them.
+REASONS = ("selected", "wait", "short_scoreboard", "long_scoreboard", "barrier", "math_pipe_throttle", "mio_throttle",
+           "lg_throttle", "not_selected", "dispatch_stall", "gmma", "membar", "sleeping")  # fmt: skip
+(SELECTED, WAIT, SHORT, LONG, BARRIER, MATH, MIO, LG, NOT_SELECTED, DISPATCH, GMMA, MEMBAR, SLEEPING) = range(13)
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Where data come from in this part of the launch. ``cold``: the share of L2 accesses that go on to DRAM.
+
+    ``l1_lines``: lines that L1 has room for, beside shared memory.
+    """
+
+    cold: bool = False
+    l1_lines: int = 1024
+
+
+@dataclass
+class Outcome:
+    """``cycles`` until the last warp ended; ``stalls`` by position in the program, one number per reason."""
+
+    cycles: float = 0.0
+    issued: int = 0
+    stalls: dict[int, list[float]] = field(default_factory=dict)
+    l2_bytes: float = 0.0
+    stored_bytes: float = 0.0
+    busy: dict[str, float] = field(default_factory=dict)
+    ends: dict[int, float] = field(default_factory=dict)  # of each block
+
+
+class _Block:
+    def __init__(self, sm: int, warps: int) -> None:
+        self.sm, self.live, self.warps = sm, warps, warps
+        self.arrived: dict[int, int] = {}
+        self.waiting: dict[int, list[int]] = {}
+        self.needed: dict[int, int] = {}
+        self.unit_free = 0.0
+
+
+class Sm:
+    """One SM, or the SMs of a cluster, until all warps have ended."""
+
+    def __init__(
+        self, rows: Sequence[Row | None], streams: Sequence[Stream], model: SmParameters, memory: Memory,
+        sm_of: dict[int, int] | None = None,
+    ) -> None:  # fmt: skip
+        self.rows, self.streams, self.model, self.memory = rows, streams, model, memory
+        order = list(dict.fromkeys(s.block for s in streams))
+        sm_of = sm_of or dict.fromkeys(order, 0)
+        sms = max(sm_of.values()) + 1
+        self.blocks = {b: _Block(sm_of[b], sum(s.block == b for s in streams)) for b in order}
+        self.block_of = [self.blocks[s.block] for s in streams]
+        self.part_of: list[int] = []
+        counts = [0] * sms
+        for stream in streams:
+            sm = sm_of[stream.block]
+            self.part_of.append(PARTS * sm + counts[sm] % PARTS)
+            counts[sm] += 1
+        self.parts = PARTS * sms
+        self.members: list[list[int]] = [[w for w, p in enumerate(self.part_of) if p == s] for s in range(self.parts)]
+        n = len(streams)
+        self.at = [0] * n
+        self.ready = [0.0] * n
+        self.blocked = [False] * n
+        self.fixed = [0.0] * n  # until when the stall count holds a warp
+        self.reason = [WAIT] * n
+        self.last = [0.0] * n
+        self.boards = [[0.0] * 6 for _ in range(n)]
+        self.board_reason = [[SHORT] * 6 for _ in range(n)]
+        self.copies: list[list[float]] = [[] for _ in range(n)]  # times of committed groups
+        self.copying = [0.0] * n
+        self.products: list[list[float]] = [[] for _ in range(n)]
+        self.multiplying = [0.0] * n
+        # units, one calendar for each sub-core
+        self.units = [[0.0] * 10 for _ in range(self.parts)]
+        self.lite = [0.0] * self.parts
+        self.issue_free = [0.0] * self.parts
+        self.queue: list[deque[float]] = [deque() for _ in range(self.parts)]
+        self.operand_free = [0.0] * self.parts
+        self.port_free = [0.0] * self.parts
+        # units, one for each SM
+        self.lsu_free = [0.0] * sms
+        self.l2_free = [0.0] * sms
+        self.store_free = [0.0] * sms
+        self.tma_free = [0.0] * sms
+        self.l1: list[dict[int, list[float]]] = [{} for _ in range(sms)]
+        self.mbarriers: dict[int, list[Any]] = {}
+        self.events: list[tuple[float, int, int, int]] = []
+        self.sequence = 0
+        self.clusters_arrived = 0
+        self.cluster_waiters: list[int] = []
+        self.cluster_live = n
+        self.out = Outcome()
+
+    # -- the loop ---------------------------------------------------------------------------------
+
+    def run(self) -> Outcome:
+        following = [0.0] * self.parts
+        greedy = [-1] * self.parts
+        live = sum(1 for s in self.streams if s.positions)
+        parts = range(self.parts)
+        while live:
+            now = min(following)
+            if self.events and self.events[0][0] <= now:
+                now, _, place, nbytes = heapq.heappop(self.events)
+                for w in self._landed(place, nbytes, now):
+                    part = self.part_of[w]
+                    following[part] = min(following[part], max(now, self.ready[w]))
+                continue
+            if now >= NEVER:
+                raise RuntimeError("the time model found no warp that can go on: " + self._stuck())
+            for part in parts:
+                if following[part] > now:
+                    continue
+                chosen, later = self._choose(part, now, greedy[part])
+                if chosen < 0:
+                    following[part] = later
+                    continue
+                touched, ended = self._issue(chosen, part, now)
+                greedy[part] = chosen
+                live -= ended
+                if ended:
+                    self.members[part].remove(chosen)
+                following[part] = max(now + 1, self.issue_free[part])
+                for other in touched:
+                    following[other] = min(following[other], max(now + 1, self.issue_free[other]))
+        self.out.cycles = max(self.out.cycles, max(self.store_free))
+        return self.out
+
+    def _choose(self, part: int, now: float, greedy: int) -> tuple[int, float]:
+        """The warp that issues, or −1 and when to look again."""
+        later = NEVER
+        ready, rows, at, streams = self.ready, self.rows, self.at, self.streams
+        best = -1
+        for w in self.members[part]:
+            when = ready[w]
+            if when > now:
+                if when < later:
+                    later = when
+                continue
+            if best >= 0 and w != greedy:
+                continue
+            row = rows[streams[w].positions[at[w]]]
+            free = self._free(part, row, now)  # type: ignore[arg-type]
+            if free > now:
+                if free < later:
+                    later = free
+                continue
+            best = w
+            if w == greedy:
+                break
+        return best, later
+
+    def _free(self, part: int, row: Row, now: float) -> float:
+        """When the unit of an instruction can take it."""
+        unit = row.unit
+        if unit == Unit.NONE:
+            return now
+        units = self.units[part]
+        if unit == Unit.FMA:
+            if self.model.fma_halves == 1:
+                return units[Unit.FMA]
+            heavy, lite = units[Unit.FMA], self.lite[part]
+            return heavy if heavy < lite else lite
+        if unit == Unit.FMA_HEAVY or unit == Unit.HALF:
+            return units[Unit.FMA]
+        if unit == Unit.MIO:
+            queue = self.queue[part]
+            while queue and queue[0] <= now:
+                queue.popleft()
+            if len(queue) >= self.model.mio_depth:
+                return queue[len(queue) - self.model.mio_depth]
+            return units[Unit.MIO]
+        if unit == Unit.TENSOR and row.kind == Kind.GMMA:
+            return units[Unit.TENSOR] - row.busy
+        return units[unit]
+
+    # -- one instruction --------------------------------------------------------------------------
+
+    def _issue(self, w: int, part: int, now: float) -> tuple[Sequence[int], bool]:
+        stream = self.streams[w]
+        at = self.at[w]
+        position = stream.positions[at]
+        row = self.rows[position]
+        assert row is not None
+        self._account(w, position, row, part, now)
+        unit, units, model = row.unit, self.units[part], self.model
+        self.issue_free[part] = now + 1 + row.extra
+        if unit == Unit.FMA:
+            if model.fma_halves == 1 or units[Unit.FMA] <= self.lite[part]:
+                units[Unit.FMA] = now + row.busy
+            else:
+                self.lite[part] = now + row.busy
+        elif unit == Unit.FMA_HEAVY:
+            units[Unit.FMA] = now + row.busy
+        elif unit == Unit.HALF:
+            units[Unit.FMA] = self.lite[part] = now + row.busy
+        elif unit:
+            units[unit] = max(units[unit], now) + row.busy
+        self.at[w] = at + 1
+        self.last[w] = now
+        kind = row.kind
+        touched: Sequence[int] = ()
+        ended = False
+        boards = self.boards[w]
+        if kind:
+            done = self._effect(w, part, row, stream.payloads[at], now)
+            if row.write >= 0:
+                if done > boards[row.write] or boards[row.write] >= NEVER:
+                    boards[row.write] = done
+                    self.board_reason[w][row.write] = (
+                        LONG if kind in (Kind.GLOBAL_LOAD, Kind.ATOMIC, Kind.SYNCS) else SHORT
+                    )
+            if row.read >= 0:
+                boards[row.read] = max(boards[row.read], self.operand_free[part] + 2, now + 4)
+                self.board_reason[w][row.read] = SHORT
+            if kind == Kind.BARRIER or kind == Kind.BARRIER_ARRIVE:
+                touched = self._arrive(w, row, now)
+            elif kind == Kind.EXIT and self.at[w] >= len(stream.positions):
+                ended = True
+            elif kind in (Kind.CLUSTER_ARRIVE, Kind.CLUSTER_WAIT):
+                touched = self._cluster(w, kind, now)
+            elif kind == Kind.SYNCS:
+                touched = self._woken
+                self._woken = []
+        elif row.write >= 0:
+            boards[row.write] = max(boards[row.write], now + row.latency + 4)
+        if self.at[w] >= len(stream.positions):
+            ended = True
+        if ended:
+            self.out.cycles = max(self.out.cycles, now + 1)
+            self.out.ends[stream.block] = max(self.out.ends.get(stream.block, 0.0), now + 1)
+            return [*touched, *self._leave(w, now)], True
+        stall = row.stall
+        if row.jumps and stream.positions[at + 1] != row.following:
+            stall = max(stall, model.branch)
+        self.fixed[w] = now + stall
+        if not self.blocked[w]:
+            self._prepare(w, now + stall, kind, row)
+        return touched, False
+
+    _woken: list[int] = []
+
+    def _prepare(self, w: int, earliest: float, kind: int = 0, row: Row | None = None) -> None:
+        """When a warp's next instruction may issue as far as the warp itself is concerned."""
+        ready, reason = earliest, WAIT
+        if kind == Kind.COPY_WAIT and row is not None:
+            groups = self.copies[w]
+            if len(groups) > row.number:
+                until = max(groups[: len(groups) - row.number])
+                if until > ready:
+                    ready, reason = until, LONG
+        elif kind == Kind.GMMA_WAIT and row is not None:
+            groups = self.products[w]
+            if len(groups) > row.number:
+                until = groups[len(groups) - row.number - 1]
+                if until > ready:
+                    ready, reason = until, GMMA
+        nxt = self.rows[self.streams[w].positions[self.at[w]]]
+        assert nxt is not None
+        if nxt.wait:
+            boards = self.boards[w]
+            for board in nxt.wait:
+                if boards[board] > ready:
+                    ready, reason = boards[board], self.board_reason[w][board]
+        self.ready[w], self.reason[w] = ready, reason
+
+    def _account(self, w: int, position: int, row: Row, part: int, now: float) -> None:
+        stalls = self.out.stalls.get(position)
+        if stalls is None:
+            stalls = self.out.stalls[position] = [0.0] * len(REASONS)
+        self.out.issued += 1
+        stalls[SELECTED] += 1
+        since, ready = self.last[w] + 1, self.ready[w]
+        if now <= since:
+            return
+        fixed = min(max(self.fixed[w], since), now)
+        stalls[WAIT] += fixed - since
+        ready = min(max(ready, fixed), now)
+        stalls[self.reason[w]] += ready - fixed
+        if now > ready:
+            free = min(max(self._free(part, row, 0.0), ready), now)
+            if free > ready:
+                throttle = MIO if row.unit == Unit.MIO else MATH
+                if row.kind in (Kind.GLOBAL_LOAD, Kind.GLOBAL_STORE, Kind.COPY):
+                    throttle = LG
+                stalls[throttle] += free - ready
+            stalls[NOT_SELECTED] += now - free
+
+    # -- what instructions do ---------------------------------------------------------------------
+
+    def _effect(self, w: int, part: int, row: Row, payload: Any, now: float) -> float:
+        """Reserve what an instruction needs; when its result is there."""
+        kind, model = row.kind, self.model
+        if kind == Kind.SHARED_LOAD or kind == Kind.SHARED_STORE or kind == Kind.SHUFFLE:
+            waves = payload if isinstance(payload, int) else 1
+            return self._shared(part, row, waves, now)
+        if kind == Kind.GLOBAL_LOAD or kind == Kind.GLOBAL_STORE or kind == Kind.ATOMIC:
+            return self._global(part, row, payload, now)
+        if kind == Kind.COPY:
+            self.copying[w] = max(self.copying[w], self._copy(part, row, payload, now))
+            return self.copying[w]
+        if kind == Kind.COMMIT:
+            self.copies[w].append(self.copying[w])
+            return now + 4
+        if kind == Kind.GMMA:
+            start = self.units[part][Unit.TENSOR]
+            self.multiplying[w] = max(self.multiplying[w], start + model.gmma_latency)
+            if row.number:
+                self.products[w].append(self.multiplying[w])
+            return self.multiplying[w]
+        if kind == Kind.SYNCS:
+            return self._syncs(w, payload, now)
+        if kind == Kind.TMA:
+            self._tma(part, payload, now)
+            return now + 20
+        if kind == Kind.FENCE:
+            return now + 20
+        return now + row.latency
+
+    def _dispatched(self, part: int, row: Row, cycles: float, now: float) -> float:
+        """Send a request through the sub-core's queue to the memory unit of the SM; when it is served."""
+        model, sm = self.model, part // PARTS
+        sent = max(self.operand_free[part], now) + row.operand_bytes * 32 / model.operand_port
+        self.operand_free[part] = sent
+        start = max(sent, self.lsu_free[sm])
+        self.lsu_free[sm] = start + cycles
+        self.queue[part].append(start)
+        return start + cycles
+
+    def _returned(self, part: int, row: Row, data: float) -> float:
+        """Bring a result to registers over the sub-core's port."""
+        start = max(data, self.port_free[part])
+        self.port_free[part] = start + row.result_bytes * 32 / self.model.port_bytes
+        return self.port_free[part]
+
+    def _shared(self, part: int, row: Row, waves: int, now: float) -> float:
+        model = self.model
+        served = self._dispatched(part, row, max(waves, 32 / model.lsu_lanes), now)
+        if not row.result_bytes:
+            return served + model.shared_latency
+        return self._returned(part, row, served + model.shared_latency)
+
+    def _global(self, part: int, row: Row, payload: Any, now: float) -> float:
+        model, sm = self.model, part // PARTS
+        if payload is None:  # no lane is active
+            return self._dispatched(part, row, 1, now) + model.shared_latency
+        lines = payload if isinstance(payload, tuple) else ((id(payload) % 1000, 15),) * 4
+        served = self._dispatched(part, row, max(len(lines), 32 / model.lsu_lanes), now)
+        if row.kind != Kind.GLOBAL_LOAD:
+            nbytes = sum(32 * mask.bit_count() for _, mask in lines)
+            self.out.stored_bytes += nbytes
+            self.store_free[sm] = max(self.store_free[sm], served) + nbytes / model.store_bytes_cycle
+            return served + model.l2_latency
+        return self._returned(part, row, self._fetched(sm, lines, served) + model.l1_latency)
+
+    def _fetched(self, sm: int, lines: Sequence[tuple[int, int]], served: float) -> float:
+        """When all lines are in L1; misses are fetched from L2, and from DRAM where the launch is cold."""
+        l1, model = self.l1[sm], self.model
+        data = served
+        for line, mask in lines:
+            entry = l1.pop(line, None)
+            if entry is None:
+                entry = [0, 0.0]
+                if len(l1) >= self.memory.l1_lines:
+                    del l1[next(iter(l1))]
+            missing = mask & ~int(entry[0])
+            if missing:
+                arrival = self._from_l2(sm, 32 * missing.bit_count(), served)
+                entry[0] = int(entry[0]) | missing
+                entry[1] = max(entry[1], arrival)
+            l1[line] = entry
+            if entry[1] > data:
+                data = entry[1]
+        return data
+
+    def _from_l2(self, sm: int, nbytes: float, asked: float) -> float:
+        model = self.model
+        self.out.l2_bytes += nbytes
+        start = max(asked, self.l2_free[sm])
+        self.l2_free[sm] = start + nbytes / model.l2_bytes_cycle
+        return self.l2_free[sm] + model.l2_latency + (model.dram_latency if self.memory.cold else 0.0)
+
+    def _copy(self, part: int, row: Row, payload: Any, now: float) -> float:
+        lines, waves = payload if payload is not None else ((), 1)
+        served = self._dispatched(part, row, max(1, waves, len(lines)), now)
+        data = served
+        for _, mask in lines:
+            data = max(data, self._from_l2(part // PARTS, 32 * mask.bit_count(), served))
+        return data + self.model.copy_latency
+
+    def _tma(self, part: int, payload: Any, now: float) -> None:
+        if payload is None:
+            return
+        _, places, nbytes = payload
+        sm, model = part // PARTS, self.model
+        start = max(now, self.tma_free[sm])
+        self.tma_free[sm] = start + max(model.tma_gap, nbytes / model.tma_bytes_cycle)
+        arrival = self._from_l2(sm, nbytes, start) + model.tma_latency
+        for place in places:
+            self.sequence += 1
+            heapq.heappush(self.events, (arrival, self.sequence, place, nbytes))
+
+    # -- barriers ---------------------------------------------------------------------------------
+
+    def _arrive(self, w: int, row: Row, now: float) -> Sequence[int]:
+        block, model = self.block_of[w], self.model
+        number = row.number
+        block.unit_free = max(block.unit_free, now) + model.barrier_warp
+        block.arrived[number] = block.arrived.get(number, 0) + 1
+        if row.kind == Kind.BARRIER:
+            block.waiting.setdefault(number, []).append(w)
+            self.blocked[w] = True
+            self.ready[w] = NEVER
+        block.needed[number] = row.threads // 32
+        return self._release(block, number)
+
+    def _release(self, block: _Block, number: int) -> Sequence[int]:
+        needed = block.needed.get(number) or block.live
+        if block.arrived.get(number, 0) < needed:
+            return ()
+        block.arrived[number] = 0
+        release = block.unit_free + self.model.barrier
+        touched = []
+        for other in block.waiting.pop(number, ()):
+            self.blocked[other] = False
+            self._prepare(other, self.fixed[other])
+            if release > self.ready[other]:
+                self.ready[other], self.reason[other] = release, BARRIER
+            touched.append(self.part_of[other])
+        return touched
+
+    def _leave(self, w: int, now: float) -> Sequence[int]:
+        block = self.block_of[w]
+        block.live -= 1
+        self.cluster_live -= 1
+        touched: list[int] = []
+        if block.live:
+            for number in list(block.waiting):
+                touched += self._release(block, number)
+        return touched
+
+    def _cluster(self, w: int, kind: int, now: float) -> Sequence[int]:
+        """Barriers of clusters: all warps of all blocks."""
+        if kind == Kind.CLUSTER_ARRIVE:
+            self.clusters_arrived += 1
+        else:
+            self.cluster_waiters.append(w)
+            self.blocked[w], self.ready[w] = True, NEVER
+        if self.clusters_arrived < self.cluster_live:
+            return ()
+        if len(self.cluster_waiters) < self.cluster_live:
+            return ()
+        self.clusters_arrived = 0
+        waiting, self.cluster_waiters = self.cluster_waiters, []
+        for other in waiting:
+            self.blocked[other] = False
+            self._prepare(other, self.fixed[other] if other != w else now + 1)
+            self.ready[other], self.reason[other] = max(self.ready[other], now + self.model.cluster_barrier), BARRIER
+        return [self.part_of[other] for other in waiting]
+
+    # -- mbarriers --------------------------------------------------------------------------------
+
+    def _syncs(self, w: int, payload: Any, now: float) -> float:
+        model = self.model
+        if payload is None or payload[0] == "other":
+            return now + model.mbarrier
+        what = payload[0]
+        if what == "init":
+            self.mbarriers[payload[1]] = [payload[2], payload[2], 0, 0, []]  # pending, expected, bytes, phase, waiters
+        elif what == "arrive":
+            for place, count in payload[1]:
+                barrier = self.mbarriers[place]
+                barrier[0] -= count
+            self.mbarriers[payload[1][0][0]][2] += payload[2]
+            woken: list[int] = []
+            for place in dict.fromkeys(p for p, _ in payload[1]):
+                woken += self._complete(place, now + model.mbarrier / 2)
+            self._woken = [self.part_of[other] for other in woken]
+        elif what == "wait":
+            barrier = self.mbarriers[payload[1]]
+            if barrier[3] % 2 == payload[2]:
+                barrier[4].append((w, self.rows[self.streams[w].positions[self.at[w] - 1]].write))  # type: ignore[union-attr]
+                return NEVER
+        return now + model.mbarrier
+
+    def _landed(self, place: int, nbytes: int, now: float) -> list[int]:
+        self.mbarriers[place][2] -= nbytes
+        return self._complete(place, now)
+
+    def _complete(self, place: int, now: float) -> list[int]:
+        """End the phase of an mbarrier if it lacks nothing; the warps that waited for it."""
+        barrier = self.mbarriers[place]
+        if barrier[0] > 0 or barrier[2] != 0:
+            return []
+        barrier[0] = barrier[1]
+        barrier[3] += 1
+        waiters, barrier[4] = barrier[4], []
+        for w, board in waiters:
+            if board >= 0:
+                self.boards[w][board] = now + self.model.mbarrier
+            if not self.blocked[w]:
+                self._prepare(w, self.fixed[w])
+        return [w for w, _ in waiters]
+
+    def _stuck(self) -> str:
+        waiting = [(w, self.rows[s.positions[self.at[w]]].name, self.ready[w])  # type: ignore[union-attr]
+                   for w, s in enumerate(self.streams) if self.at[w] < len(s.positions)]  # fmt: skip
+        return str(waiting[:8])
