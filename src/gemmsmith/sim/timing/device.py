@@ -14,7 +14,7 @@ class StreamDevice(MachineDevice):
     """Its counters are ``StreamRecorder``s."""
 
     def __init__(self, arch: str) -> None:
-        super().__init__(arch, count=True)
+        super().__init__(arch, count=True, moves_data=False)
         self.garbage = 0
 
     def counting(self, lowered: Lowered, geometry: Geometry) -> Counters:

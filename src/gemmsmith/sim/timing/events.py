@@ -16,7 +16,7 @@ from gemmsmith.sim.types import Array
 class EventRecorder:
     """A recorder of a launch that adds payloads to the streams of ``StreamRecorder``.
 
-    SYNCS            ("init", place, arrivals), ("arrive", ((place, arrivals), ...), bytes), ("wait", place, parity)
+    SYNCS            ("init", place, arrivals), ("arrive", ((place, arrivals), ...), bytes), ("wait", place, parity, met)
     UTMALDG, UBLKCP  ("tma", places of the mbarriers, bytes for each)
 
     A place is the number of a block among those that run, and a byte of its shared memory.
@@ -25,6 +25,7 @@ class EventRecorder:
     def __init__(self, streams: StreamRecorder) -> None:
         assert isinstance(streams.lowered, MachineProgram)
         self.streams, self.program = streams, streams.lowered
+        streams.noted = frozenset(n for n, i in enumerate(self.program.instructions) if i.opcode in ("UTMALDG", "UBLKCP"))
         self._syncs = {n: i for n, i in enumerate(self.program.instructions) if i.opcode == "SYNCS"}
 
     def executes(self, machine: Any, step: Any, lanes: Any) -> None:
@@ -35,9 +36,12 @@ class EventRecorder:
         mine, index = places(machine, step, lanes, generic=False)
         value = machine.spread(machine.fetch(step.sources[0], lanes), lanes) if step.sources else np.zeros(mine.size)
         warps = machine.warp[mine]
+        wait = "PHASECHK" in i.modifiers
+        met = step.detail.complete(machine, step, lanes) if wait else np.ones(mine.size, bool)
         for warp in np.unique(warps).tolist():
             chosen = warps == warp
-            self.streams.note_here(warp, first, _payload(i, index[chosen], value[chosen]))
+            payload = _payload(i, index[chosen], value[chosen])
+            self.streams.note_here(warp, first, (*payload, bool(met[chosen].all())) if wait else payload)
 
     def bulk_load(self, machine: Any, operation: Any, lane: int, targets: list[Array], barriers: Array, nbytes: int,
                   source: Any) -> None:  # fmt: skip

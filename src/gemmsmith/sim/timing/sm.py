@@ -59,6 +59,15 @@ class _Block:
         self.unit_free = 0.0
 
 
+class _Team:
+    """A warpgroup: for each group of products, when those of each warp end, and who waits for the others."""
+
+    def __init__(self) -> None:
+        self.warps = 0
+        self.ends: list[list[float]] = []
+        self.waiting: dict[int, list[int]] = {}
+
+
 class Sm:
     """One SM, or the SMs of a cluster, until all warps have ended."""
 
@@ -81,6 +90,8 @@ class Sm:
         self.parts = PARTS * sms
         self.members: list[list[int]] = [[w for w, p in enumerate(self.part_of) if p == s] for s in range(self.parts)]
         n = len(streams)
+        # The instructions of each warp; the row after the last is never issued.
+        self.code = [[rows[p] for p in s.positions] for s in streams]
         self.at = [0] * n
         self.ready = [0.0] * n
         self.blocked = [False] * n
@@ -91,7 +102,11 @@ class Sm:
         self.board_reason = [[SHORT] * 6 for _ in range(n)]
         self.copies: list[list[float]] = [[] for _ in range(n)]  # times of committed groups
         self.copying = [0.0] * n
-        self.products: list[list[float]] = [[] for _ in range(n)]
+        self.products = [0] * n  # groups of wgmma that a warp has committed
+        teams: dict[tuple[int, int], _Team] = {}
+        for stream in streams:
+            teams.setdefault((stream.block, stream.warp // 4), _Team()).warps += 1
+        self.teams = [teams[s.block, s.warp // 4] for s in streams]
         self.multiplying = [0.0] * n
         # units, one calendar for each sub-core
         self.units = [[0.0] * 10 for _ in range(self.parts)]
@@ -109,9 +124,12 @@ class Sm:
         self.mbarriers: dict[int, list[Any]] = {}
         self.events: list[tuple[float, int, int, int]] = []
         self.sequence = 0
-        self.clusters_arrived = 0
-        self.cluster_waiters: list[int] = []
+        self.cluster_arrived = self.cluster_phase = 0
+        self.cluster_of: dict[int, int] = {}
+        self.cluster_waiting: list[int] = []
         self.cluster_live = n
+        self.tallies: dict[int, list[float]] = {}
+        self._woken: list[int] = []
         self.out = Outcome()
 
     # -- the loop ---------------------------------------------------------------------------------
@@ -142,36 +160,36 @@ class Sm:
                 greedy[part] = chosen
                 live -= ended
                 if ended:
+                    greedy[part] = -1
                     self.members[part].remove(chosen)
                 following[part] = max(now + 1, self.issue_free[part])
                 for other in touched:
                     following[other] = min(following[other], max(now + 1, self.issue_free[other]))
-        self.out.cycles = max(self.out.cycles, max(self.store_free))
+        self.out.cycles = max(self.out.cycles, *self.store_free)
+        self.out.stalls = self.tallies
+        self.out.issued = int(sum(t[SELECTED] for t in self.tallies.values()))
         return self.out
 
     def _choose(self, part: int, now: float, greedy: int) -> tuple[int, float]:
-        """The warp that issues, or −1 and when to look again."""
+        """The warp that issues, or −1 and when to look again: the one that issued last, else the oldest that can."""
+        ready, at, code, free_at = self.ready, self.at, self.code, self._free
         later = NEVER
-        ready, rows, at, streams = self.ready, self.rows, self.at, self.streams
-        best = -1
+        if greedy >= 0 and ready[greedy] <= now:
+            free = free_at(part, code[greedy][at[greedy]], now)
+            if free <= now:
+                return greedy, now
+            later = free
         for w in self.members[part]:
             when = ready[w]
-            if when > now:
-                if when < later:
-                    later = when
-                continue
-            if best >= 0 and w != greedy:
-                continue
-            row = rows[streams[w].positions[at[w]]]
-            free = self._free(part, row, now)  # type: ignore[arg-type]
-            if free > now:
-                if free < later:
-                    later = free
-                continue
-            best = w
-            if w == greedy:
-                break
-        return best, later
+            if when <= now:
+                if w == greedy:
+                    continue
+                when = free_at(part, code[w][at[w]], now)
+                if when <= now:
+                    return w, now
+            if when < later:
+                later = when
+        return -1, later
 
     def _free(self, part: int, row: Row, now: float) -> float:
         """When the unit of an instruction can take it."""
@@ -200,12 +218,9 @@ class Sm:
     # -- one instruction --------------------------------------------------------------------------
 
     def _issue(self, w: int, part: int, now: float) -> tuple[Sequence[int], bool]:
-        stream = self.streams[w]
         at = self.at[w]
-        position = stream.positions[at]
-        row = self.rows[position]
-        assert row is not None
-        self._account(w, position, row, part, now)
+        row = self.code[w][at]
+        self._account(w, row, part, now)
         unit, units, model = row.unit, self.units[part], self.model
         self.issue_free[part] = now + 1 + row.extra
         if unit == Unit.FMA:
@@ -222,6 +237,15 @@ class Sm:
         self.at[w] = at + 1
         self.last[w] = now
         kind = row.kind
+        if not kind and row.write < 0 and not row.jumps and at + 1 < len(self.code[w]):
+            self.fixed[w] = ready = now + row.stall
+            nxt = self.code[w][at + 1]
+            if nxt.wait:
+                self._prepare(w, ready)
+            else:
+                self.ready[w], self.reason[w] = ready, WAIT
+            return (), False
+        stream = self.streams[w]
         touched: Sequence[int] = ()
         ended = False
         boards = self.boards[w]
@@ -238,30 +262,26 @@ class Sm:
                 self.board_reason[w][row.read] = SHORT
             if kind == Kind.BARRIER or kind == Kind.BARRIER_ARRIVE:
                 touched = self._arrive(w, row, now)
-            elif kind == Kind.EXIT and self.at[w] >= len(stream.positions):
-                ended = True
             elif kind in (Kind.CLUSTER_ARRIVE, Kind.CLUSTER_WAIT):
                 touched = self._cluster(w, kind, now)
-            elif kind == Kind.SYNCS:
+            elif kind == Kind.SYNCS or kind == Kind.GMMA:
                 touched = self._woken
                 self._woken = []
         elif row.write >= 0:
             boards[row.write] = max(boards[row.write], now + row.latency + 4)
-        if self.at[w] >= len(stream.positions):
+        if self.at[w] >= len(self.code[w]):
             ended = True
         if ended:
             self.out.cycles = max(self.out.cycles, now + 1)
             self.out.ends[stream.block] = max(self.out.ends.get(stream.block, 0.0), now + 1)
             return [*touched, *self._leave(w, now)], True
         stall = row.stall
-        if row.jumps and stream.positions[at + 1] != row.following:
+        if row.jumps and self.code[w][at + 1].position != row.following:
             stall = max(stall, model.branch)
         self.fixed[w] = now + stall
         if not self.blocked[w]:
             self._prepare(w, now + stall, kind, row)
         return touched, False
-
-    _woken: list[int] = []
 
     def _prepare(self, w: int, earliest: float, kind: int = 0, row: Row | None = None) -> None:
         """When a warp's next instruction may issue as far as the warp itself is concerned."""
@@ -273,13 +293,17 @@ class Sm:
                 if until > ready:
                     ready, reason = until, LONG
         elif kind == Kind.GMMA_WAIT and row is not None:
-            groups = self.products[w]
-            if len(groups) > row.number:
-                until = groups[len(groups) - row.number - 1]
+            group = self.products[w] - row.number - 1
+            if group >= 0:
+                team = self.teams[w]
+                if len(team.ends[group]) < team.warps:  # the other warps of the warpgroup have not come so far
+                    team.waiting.setdefault(group, []).append(w)
+                    self.blocked[w], self.ready[w] = True, NEVER
+                    return
+                until = max(team.ends[group])
                 if until > ready:
                     ready, reason = until, GMMA
-        nxt = self.rows[self.streams[w].positions[self.at[w]]]
-        assert nxt is not None
+        nxt = self.code[w][self.at[w]]
         if nxt.wait:
             boards = self.boards[w]
             for board in nxt.wait:
@@ -287,21 +311,22 @@ class Sm:
                     ready, reason = boards[board], self.board_reason[w][board]
         self.ready[w], self.reason[w] = ready, reason
 
-    def _account(self, w: int, position: int, row: Row, part: int, now: float) -> None:
-        stalls = self.out.stalls.get(position)
+    def _account(self, w: int, row: Row, part: int, now: float) -> None:
+        """Say for what a warp has waited since its last instruction: under the name of the one that issues now."""
+        stalls = self.tallies.get(row.position)
         if stalls is None:
-            stalls = self.out.stalls[position] = [0.0] * len(REASONS)
-        self.out.issued += 1
+            stalls = self.tallies[row.position] = [0.0] * len(REASONS)
         stalls[SELECTED] += 1
-        since, ready = self.last[w] + 1, self.ready[w]
+        since = self.last[w] + 1
         if now <= since:
             return
+        ready = self.ready[w]
         fixed = min(max(self.fixed[w], since), now)
         stalls[WAIT] += fixed - since
         ready = min(max(ready, fixed), now)
         stalls[self.reason[w]] += ready - fixed
         if now > ready:
-            free = min(max(self._free(part, row, 0.0), ready), now)
+            free = min(max(self._free(part, row, ready), ready), now)
             if free > ready:
                 throttle = MIO if row.unit == Unit.MIO else MATH
                 if row.kind in (Kind.GLOBAL_LOAD, Kind.GLOBAL_STORE, Kind.COPY):
@@ -329,7 +354,7 @@ class Sm:
             start = self.units[part][Unit.TENSOR]
             self.multiplying[w] = max(self.multiplying[w], start + model.gmma_latency)
             if row.number:
-                self.products[w].append(self.multiplying[w])
+                self._woken = self._committed(w)
             return self.multiplying[w]
         if kind == Kind.SYNCS:
             return self._syncs(w, payload, now)
@@ -340,28 +365,49 @@ class Sm:
             return now + 20
         return now + row.latency
 
+    def _committed(self, w: int) -> list[int]:
+        """A warp has issued all products of a group; if it is the last of its warpgroup, wake those that wait."""
+        team, group = self.teams[w], self.products[w]
+        self.products[w] += 1
+        if len(team.ends) <= group:
+            team.ends.append([])
+        team.ends[group].append(self.multiplying[w])
+        if len(team.ends[group]) < team.warps:
+            return []
+        touched = []
+        for other in team.waiting.pop(group, ()):
+            self.blocked[other] = False
+            self._prepare(other, self.fixed[other])
+            until = max(team.ends[group])
+            if until > self.ready[other]:
+                self.ready[other], self.reason[other] = until, GMMA
+            touched.append(self.part_of[other])
+        return touched
+
     def _dispatched(self, part: int, row: Row, cycles: float, now: float) -> float:
         """Send a request through the sub-core's queue to the memory unit of the SM; when it is served."""
         model, sm = self.model, part // PARTS
         sent = max(self.operand_free[part], now) + row.operand_bytes * 32 / model.operand_port
         self.operand_free[part] = sent
+        # The unit serves whoever comes first: what comes later than it is free leaves no gap behind.
         start = max(sent, self.lsu_free[sm])
-        self.lsu_free[sm] = start + cycles
+        self.lsu_free[sm] = max(self.lsu_free[sm], now) + cycles
         self.queue[part].append(start)
         return start + cycles
 
-    def _returned(self, part: int, row: Row, data: float) -> float:
-        """Bring a result to registers over the sub-core's port."""
+    def _returned(self, part: int, row: Row, data: float, now: float) -> float:
+        """Bring a result to registers over the sub-core's port, which serves them as they come."""
+        cycles = row.result_bytes * 32 / self.model.port_bytes
         start = max(data, self.port_free[part])
-        self.port_free[part] = start + row.result_bytes * 32 / self.model.port_bytes
-        return self.port_free[part]
+        self.port_free[part] = max(self.port_free[part], now) + cycles
+        return start + cycles
 
     def _shared(self, part: int, row: Row, waves: int, now: float) -> float:
         model = self.model
         served = self._dispatched(part, row, max(waves, 32 / model.lsu_lanes), now)
         if not row.result_bytes:
             return served + model.shared_latency
-        return self._returned(part, row, served + model.shared_latency)
+        return self._returned(part, row, served + model.shared_latency, now)
 
     def _global(self, part: int, row: Row, payload: Any, now: float) -> float:
         model, sm = self.model, part // PARTS
@@ -374,7 +420,7 @@ class Sm:
             self.out.stored_bytes += nbytes
             self.store_free[sm] = max(self.store_free[sm], served) + nbytes / model.store_bytes_cycle
             return served + model.l2_latency
-        return self._returned(part, row, self._fetched(sm, lines, served) + model.l1_latency)
+        return self._returned(part, row, self._fetched(sm, lines, served) + model.l1_latency, now)
 
     def _fetched(self, sm: int, lines: Sequence[tuple[int, int]], served: float) -> float:
         """When all lines are in L1; misses are fetched from L2, and from DRAM where the launch is cold."""
@@ -456,29 +502,36 @@ class Sm:
         block = self.block_of[w]
         block.live -= 1
         self.cluster_live -= 1
-        touched: list[int] = []
+        touched = list(self._cluster_complete(now))
         if block.live:
             for number in list(block.waiting):
                 touched += self._release(block, number)
         return touched
 
     def _cluster(self, w: int, kind: int, now: float) -> Sequence[int]:
-        """Barriers of clusters: all warps of all blocks."""
+        """Barriers of clusters: all warps of all blocks that still run must arrive."""
         if kind == Kind.CLUSTER_ARRIVE:
-            self.clusters_arrived += 1
-        else:
-            self.cluster_waiters.append(w)
-            self.blocked[w], self.ready[w] = True, NEVER
-        if self.clusters_arrived < self.cluster_live:
+            self.cluster_of[w] = self.cluster_phase
+            self.cluster_arrived += 1
+            return self._cluster_complete(now)
+        if self.cluster_of.get(w, -1) < self.cluster_phase:
             return ()
-        if len(self.cluster_waiters) < self.cluster_live:
+        self.cluster_waiting.append(w)
+        self.blocked[w], self.ready[w] = True, NEVER
+        return ()
+
+    def _cluster_complete(self, now: float) -> Sequence[int]:
+        if not self.cluster_arrived or self.cluster_arrived < self.cluster_live:
             return ()
-        self.clusters_arrived = 0
-        waiting, self.cluster_waiters = self.cluster_waiters, []
+        self.cluster_arrived = 0
+        self.cluster_phase += 1
+        waiting, self.cluster_waiting = self.cluster_waiting, []
         for other in waiting:
             self.blocked[other] = False
-            self._prepare(other, self.fixed[other] if other != w else now + 1)
-            self.ready[other], self.reason[other] = max(self.ready[other], now + self.model.cluster_barrier), BARRIER
+            self._prepare(other, self.fixed[other])
+            release = now + self.model.cluster_barrier
+            if release > self.ready[other]:
+                self.ready[other], self.reason[other] = release, BARRIER
         return [self.part_of[other] for other in waiting]
 
     # -- mbarriers --------------------------------------------------------------------------------
@@ -502,7 +555,7 @@ class Sm:
         elif what == "wait":
             barrier = self.mbarriers[payload[1]]
             if barrier[3] % 2 == payload[2]:
-                barrier[4].append((w, self.rows[self.streams[w].positions[self.at[w] - 1]].write))  # type: ignore[union-attr]
+                barrier[4].append((w, self.code[w][self.at[w] - 1].write))
                 return NEVER
         return now + model.mbarrier
 
@@ -526,6 +579,5 @@ class Sm:
         return [w for w, _ in waiters]
 
     def _stuck(self) -> str:
-        waiting = [(w, self.rows[s.positions[self.at[w]]].name, self.ready[w])  # type: ignore[union-attr]
-                   for w, s in enumerate(self.streams) if self.at[w] < len(s.positions)]  # fmt: skip
+        waiting = [(w, code[self.at[w]].name) for w, code in enumerate(self.code) if self.at[w] < len(code)]
         return str(waiting[:8])

@@ -22,6 +22,7 @@ from gemmsmith.sim.types import Array
 from gemmsmith.sim.wavefronts import LINE, SECTOR, copies, matrix_wavefronts, wavefronts
 
 Payload = Any
+_NOBODY = np.zeros(0, np.int64)
 """What an instruction of a warp did to memory; see ``Stream``."""
 
 
@@ -52,6 +53,7 @@ class StreamRecorder(Counters):
         self._blocks = np.zeros(0, np.int64)
         self.warps_per_block = 1
         self._state: WaveState | None = None
+        self.noted: frozenset[int] = frozenset()  # positions without an access that get payloads all the same
         self._first = 0  # the number of the wave's first warp among all that ran
 
     # -- called while the kernel runs -------------------------------------------------------------
@@ -63,8 +65,14 @@ class StreamRecorder(Counters):
             self._blocks = np.concatenate([self._blocks, state.wave.blocks])
         self._warps = _warps_of(state, lanes) + self._first
         self._log.append((self._warps, tuple([o.position for o in step.operations]), step.waits))
-        if active is not None and active is not lanes:
-            self._warps = _warps_of(state, active) + self._first
+        if active is lanes:
+            return
+        whole, self._warps = self._warps, _warps_of(state, active) + self._first if active is not None else _NOBODY
+        if self._warps.size < whole.size:
+            for operation in step.operations:
+                if operation.access is not None or operation.position in self.noted:
+                    for warp in np.setdiff1d(whole, self._warps).tolist():
+                        self.note(warp, operation.position, None)
 
     def executed(self, state: WaveState, step: Bundle[Any], lanes: Lanes) -> None:
         """Nothing: machine code is counted when it is issued."""
@@ -161,8 +169,8 @@ class StreamRecorder(Counters):
         found = []
         for warp in sorted(orders):
             block, inside = divmod(warp, self.warps_per_block)
-            found.append(Stream(int(self._blocks[block]), inside, tuple(orders[warp]),
-                                tuple(self._paid(warp, orders[warp]))))  # fmt: skip
+            positions, payloads = _without_spins(orders[warp], self._paid(warp, orders[warp]))
+            found.append(Stream(int(self._blocks[block]), inside, tuple(positions), tuple(payloads)))
         return found
 
     def _paid(self, warp: int, order: Sequence[int]) -> list[Payload]:
@@ -177,6 +185,27 @@ class StreamRecorder(Counters):
             taken[position] = n + 1
             found.append(mine[n] if n < len(mine) else None)
         return found
+
+
+def _without_spins(positions: list[int], payloads: list[Payload]) -> tuple[list[int], list[Payload]]:
+    """Drop what a warp did between a wait for an mbarrier that was in vain and the one that was not.
+
+    How often a warp asks is the schedule's choice; in the time model the first wait lasts until the phase is complete.
+    """
+    kept: list[int] = []
+    paid: list[Payload] = []
+    vain: tuple[Any, ...] | None = None
+    for position, payload in zip(positions, payloads, strict=True):
+        waits = isinstance(payload, tuple) and len(payload) == 4 and payload[0] == "wait"
+        if vain is not None:
+            if waits and payload[1:3] == vain and payload[3]:
+                vain = None
+            continue
+        kept.append(position)
+        paid.append(payload)
+        if waits and not payload[3]:
+            vain = payload[1:3]
+    return kept, paid
 
 
 def _warps_of(state: WaveState, lanes: Lanes) -> Array:

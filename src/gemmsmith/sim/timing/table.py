@@ -58,6 +58,7 @@ class Row(NamedTuple):
     ``result_bytes`` come back over the sub-core's port for each lane; ``operand_bytes`` go to the memory unit.
     """
 
+    position: int
     kind: int
     unit: int
     busy: float
@@ -98,18 +99,20 @@ def rows_of(program: MachineProgram, model: SmParameters) -> list[Row | None]:
     counted = sorted(program.counted)
     for position, following in zip(counted, [*counted[1:], -1], strict=True):
         i = program.instructions[position]
-        found[position] = _row(i, before, following, model)
+        found[position] = _row(position, i, before, following, model)
         before = i
     return found
 
 
-def _row(i: MachineInstruction, before: MachineInstruction | None, following: int, model: SmParameters) -> Row:
+def _row(
+    position: int, i: MachineInstruction, before: MachineInstruction | None, following: int, model: SmParameters
+) -> Row:
     control = i.control
     kind = _kind(i)
     unit, busy = _unit(i, kind, model)
     result, operand = _bytes(i, kind)
     return Row(
-        kind, unit, busy, max(1, control.stall), -1 if control.write_barrier is None else control.write_barrier,
+        position, kind, unit, busy, max(1, control.stall), -1 if control.write_barrier is None else control.write_barrier,
         -1 if control.read_barrier is None else control.read_barrier, control.wait, _conflicts(i, before, model),
         _latency(i, kind, model), result, operand, _number(i, kind), i.opcode in ("BRA", "JMP", "CALL", "RET", "BRX"),
         following, _threads(i) if kind in (Kind.BARRIER, Kind.BARRIER_ARRIVE) else 0, i.name,
