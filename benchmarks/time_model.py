@@ -37,7 +37,7 @@ def measured() -> dict[tuple[str, int], dict[str, Any]]:
 
 
 def point(name: str, size: int, us: float, mhz: float) -> dict[str, Any]:
-    from gemmsmith.explain.timing.predict import GpuParameters, predict
+    from gemmsmith.explain.timing.predict import predict
     from gemmsmith.gpus import gpu_named
     from gemmsmith.ladder.registry import rung_named
     from gemmsmith.problem import Problem
@@ -46,12 +46,13 @@ def point(name: str, size: int, us: float, mhz: float) -> dict[str, Any]:
     spec = rung_named(name)
     problem = Problem(size, size, size, dtype=spec.dtypes[0])
     try:
-        found = predict(spec, spec.config(), problem, gpu_named("H200"), GpuParameters(), mhz)
+        found = predict(spec, spec.config(), problem, gpu_named("H200"))
     except Exception as error:  # noqa: BLE001
         return {"rung": name, "size": size, "measured_us": us, "error": f"{type(error).__name__}: {error}"[:300]}
     last = found.launches[-1]
     return {"rung": name, "size": size, "measured_us": us, "predicted_us": found.us, "ratio": found.us / us,
-            "mhz": mhz, "rounds": [(t, r.blocks, r.short, r.long, r.cycles) for t, r in last.rounds],
+            "mhz": mhz, "predicted_mhz": found.mhz, "cycles": last.cycles, "bound": found.bound,
+            "rounds": [(t, r.blocks, round(r.cycles)) for t, r in last.rounds],
             "other_us": found.us - last.us, "seconds": time.perf_counter() - start}  # fmt: skip
 
 
@@ -73,7 +74,8 @@ def main() -> int:
                 print(f"{row['rung']:20} {row['size']:5} {row['measured_us']:10.1f}  {row['error']}", flush=True)
             else:
                 print(f"{row['rung']:20} {row['size']:5} {row['measured_us']:10.1f} {row['predicted_us']:10.1f} "
-                      f"{row['ratio']:6.3f}  {row['seconds']:5.1f}s {row['rounds']} {row['other_us']:.1f}", flush=True)  # fmt: skip
+                      f"{row['ratio']:6.3f}  {row['seconds']:5.1f}s {row['mhz']:.0f} {row['predicted_mhz']:.0f} {row['rounds']} "
+                      f"{row['other_us']:.1f} {row['bound']}", flush=True)  # fmt: skip
     good = [r for r in found if "ratio" in r]
     for limit in (0.1, 0.15, 0.2):
         print(f"within {limit:.0%}: {sum(abs(r['ratio'] - 1) <= limit for r in good)} of {len(found)}")

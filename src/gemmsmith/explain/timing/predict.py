@@ -8,134 +8,204 @@ alike once the pipeline is full.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
 
 from gemmsmith.call.launch_plan import PlannedLaunch, plan_launches
+from gemmsmith.explain.timing.clock import Activity, clock_mhz
 from gemmsmith.explain.timing.sampled import Sample, Subject
 from gemmsmith.gpus import GPU
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.spec import Addresses, KernelSpec
-from gemmsmith.problem import Problem
-from gemmsmith.sim.timing.parameters import SmParameters
+from gemmsmith.problem import Problem, ceil_div
+from gemmsmith.sim.sass.program import MachineProgram
+from gemmsmith.sim.timing.parameters import GpuParameters, SmParameters, parameters_of
 from gemmsmith.sim.timing.sm import Memory, Outcome, Sm
 from gemmsmith.sim.timing.table import rows_of
 
 _ALIGNED = Addresses(1 << 20, 2 << 20, 3 << 20)
-
-
-@dataclass(frozen=True)
-class GpuParameters:
-    """What the whole GPU does; an SM is in ``sm``."""
-
-    sm: SmParameters = SmParameters()
-    launch_us: float = 0.63
-    turnover: float = 330.0  # cycles between the end of a block and the start of the next one in its place
-    dram_gbs: float = 4540.0
-    l2_bytes: int = 62_914_560
+_UNIT = 64  # K is shortened by multiples of this
+_SHORT_US = 60.0  # the power limit does not act on a launch this short between pauses
+_FITS_L2 = 0.7  # of L2 that A and B may take so that later rounds find them there
 
 
 @dataclass(frozen=True)
 class RoundTime:
-    """One round of blocks: cycles at the short K and at the long one, and what they come to at the real one."""
+    """One round of blocks on an SM. ``cycles`` are at the real K; ``outcome`` is that of the longer short K."""
 
     blocks: int
-    short: float
-    long: float
     cycles: float
     outcome: Outcome
 
 
 @dataclass(frozen=True)
 class LaunchTime:
-    """The time of one launch; ``rounds`` are how often the full round runs, and the last one with fewer blocks."""
+    """The time of one launch; ``rounds`` are how often each kind of round runs."""
 
     kernel: str
     blocks: int
     resident: int
     cycles: float
-    rounds: tuple[tuple[int, RoundTime], ...]
-    dram_bytes: float
-    l2_bytes: float
     us: float
+    rounds: tuple[tuple[int, RoundTime], ...] = ()
 
 
 @dataclass(frozen=True)
 class Predicted:
-    """The time of a product."""
+    """The time of a product. ``low`` and ``high`` bound what the model missed by on kernels of this kind."""
 
+    kernel: str
+    gpu: str
     us: float
+    low_us: float
+    high_us: float
     mhz: float
     launches: tuple[LaunchTime, ...]
+    bound: str
+    busy: tuple[tuple[str, float], ...]
+    origin: str = "predicted"
+
+    @property
+    def main(self) -> LaunchTime:
+        return self.launches[-1]
+
+    @property
+    def outcome(self) -> Outcome:
+        """The round that most of the time passes in."""
+        return max(self.main.rounds, key=lambda item: item[0] * item[1].cycles)[1].outcome
 
 
-def depths(spec: KernelSpec, problem: Problem) -> tuple[int, int]:
-    """The two K that are executed; equal to the problem's where that is short."""
-    unit = 256 if spec.arch_specific else 64
-    low, high = 2 * unit, 4 * unit
-    if spec.arch_specific:
-        low, high = 512, 1024
-    if problem.k <= high:
-        return problem.k, problem.k
-    rest = problem.k % unit
-    return low + rest, high + rest
+@dataclass(frozen=True)
+class Changes:
+    """What a what-if takes away: parameters of the SM, conflicts, lines, the tail."""
+
+    sm: Mapping[str, float] = field(default_factory=dict)
+    conflicts: bool = True
+    coalesced: bool = False
+    cold: bool = True
+    tail: bool = True
+
+
+_NONE = Changes()
 
 
 class Predictor:
-    """Predicts one product on one GPU; keeps what it executed."""
+    """Predicts one product on one GPU. What was executed is kept, so that what-ifs run the cycle model alone."""
 
-    def __init__(self, spec: KernelSpec, config: Config, problem: Problem, gpu: GPU, model: GpuParameters) -> None:
-        self.spec, self.config, self.problem, self.gpu, self.model = spec, config, problem, gpu, model
+    def __init__(self, spec: KernelSpec, config: Config, problem: Problem, gpu: GPU,
+                 model: GpuParameters | None = None) -> None:  # fmt: skip
+        self.spec, self.problem, self.gpu = spec, problem, gpu
+        self.model = model or parameters_of(gpu)
         self.arch = f"sm_{gpu.arch}a" if spec.arch_specific == gpu.arch else f"sm_{gpu.arch}"
         self.plan = plan_launches(spec, config, problem, _ALIGNED)
-
-    def predict(self, mhz: float) -> Predicted:
-        launches = [self._prologue(each, mhz) for each in self.plan.prologue]
-        launches += [self._idle(each) for each in self.plan.fallback]
-        launches.append(self._kernel(mhz))
-        return Predicted(sum(each.us for each in launches), mhz, tuple(launches))
-
-    def _idle(self, launch: PlannedLaunch) -> LaunchTime:
-        """A launch that finds that it is not needed."""
-        return LaunchTime(launch.spec.name, launch.geometry.blocks, 0, 0.0, (), 0, 0, self.model.launch_us + 0.5)
-
-    def _prologue(self, launch: PlannedLaunch, mhz: float) -> LaunchTime:
-        nbytes = 0.0
-        if "split" in launch.spec.name:
-            copies = 3 if "bf16" in launch.spec.name else 2
-            one = (self.problem.m + self.problem.n) * self.problem.k
-            nbytes = one * (4 + 2 * copies)
-        us = self.model.launch_us + 1.5 * (nbytes > 0) + nbytes / (0.8 * self.model.dram_gbs * 1e3)
-        return LaunchTime(launch.spec.name, launch.geometry.blocks, 0, us * mhz, (), nbytes, nbytes, us)
-
-    def _kernel(self, mhz: float) -> LaunchTime:
-        spec, problem, model = self.spec, self.problem, self.model
-        subject = Subject(self.plan.kernel, self.gpu, self.arch)
+        self.subject = Subject(self.plan.kernel, gpu, self.arch)
         geometry = self.plan.kernel.geometry
-        together = subject.together
-        sms = self.gpu.sms // together * together
-        held = max(1, subject.held.blocks_per_sm)
-        blocks = geometry.blocks
-        if spec.persistent:
-            blocks = min(blocks, sms * held)
-        per_sm = -(-blocks // sms)
-        resident = min(held, per_sm)
-        full, rest = divmod(per_sm, resident)
-        short, long = depths(spec, problem)
-        stride = sms
-        chosen = [b for b in range(0, blocks, stride)][:resident]
-        samples = [subject.sample(self._short(k), chosen) for k in dict.fromkeys((short, long))]
-        warm = self._warm()
-        rounds: list[tuple[int, RoundTime]] = []
-        for times, size, cold in self._rounds(full, rest, resident, warm):
-            rounds.append((times, self._round(subject, samples, chosen[:size], cold)))
+        self.sms = gpu.sms // self.subject.together * self.subject.together
+        held = max(1, self.subject.held.blocks_per_sm)
+        self.blocks = min(geometry.blocks, self.sms * held) if spec.persistent else geometry.blocks
+        self.per_sm = ceil_div(self.blocks, self.sms)
+        self.resident = min(held, self.per_sm)
+        self.chosen = list(range(0, self.blocks, self.sms))[: self.resident]
+        self._samples: list[Sample] = []
+
+    @property
+    def program(self) -> MachineProgram:
+        return self.subject.program
+
+    @property
+    def samples(self) -> list[Sample]:
+        if not self._samples:
+            self._samples = [self.subject.sample(self._short(k), self.chosen) for k in dict.fromkeys(self._depths())]
+        return self._samples
+
+    def predict(self, changes: Changes = _NONE, mhz: float = 0.0) -> Predicted:
+        """The time; ``mhz``: the clock if it is known, else it follows from the energy of the work."""
+        rounds = self._rounds(changes)
         cycles = sum(times * each.cycles for times, each in rounds)
-        count = sum(times for times, _ in rounds)
-        cycles += model.turnover * (count - 1)
-        dram = self._dram_bytes()
-        us = max(cycles / mhz, dram / model.dram_gbs / 1e3) + model.launch_us
-        return LaunchTime(spec.name, blocks, resident, cycles, tuple(rounds), dram, 0.0, us)
+        cycles += self.model.turnover * (sum(times for times, _ in rounds) - 1)
+        if not changes.tail:
+            cycles *= self.blocks / (self.per_sm * self.sms)
+        clock = mhz or self._clock(rounds, cycles)
+        dram_us = self.problem.compulsory_bytes / (self.gpu.dram_gbs * self.model.dram_share * 1e3)
+        kernel_us = max(cycles / clock, dram_us) + self.model.launch_us
+        if self.blocks > self.sms * self.resident:
+            kernel_us = max(kernel_us, self.model.launch_us + self.blocks * self.model.block_us)
+        main = LaunchTime(self.spec.name, self.blocks, self.resident, cycles, kernel_us, tuple(rounds))
+        others = [self._prologue(each, clock) for each in self.plan.prologue]
+        others += [LaunchTime(e.spec.name, e.geometry.blocks, 0, 0.0, self.model.launch_us + 0.5)
+                   for e in self.plan.fallback]  # fmt: skip
+        us = sum(each.us for each in (*others, main))
+        outcome = max(rounds, key=lambda item: item[0] * item[1].cycles)[1].outcome
+        low, high = error_range(self.program, self.gpu)
+        bound = "DRAM" if dram_us > cycles / clock else bound_of(outcome)
+        return Predicted(self.spec.name, self.gpu.name, us, us * low, us * high, clock, (*others, main), bound,
+                         tuple(outcome.busy.items()))  # fmt: skip
+
+    # -- rounds -----------------------------------------------------------------------------------
+
+    def _rounds(self, changes: Changes) -> list[tuple[int, RoundTime]]:
+        full, rest = divmod(self.per_sm, self.resident)
+        warm = self._warm()
+        kinds = [(1, self.resident, True), (full - 1, self.resident, False)] if warm else [(full, self.resident, True)]
+        if rest:
+            kinds.append((1, rest, not warm))
+        return [(times, self._round(size, cold and changes.cold, changes)) for times, size, cold in kinds if times]
+
+    def _round(self, size: int, cold: bool, changes: Changes) -> RoundTime:
+        """Blocks that drift apart find in L2 what the first of them fetched; those in step all wait for DRAM."""
+        share = self._first_touch(size) if cold else 0.0
+        if share >= 1:
+            return self._timed(size, True, changes)
+        hot = self._timed(size, False, changes)
+        if share < 0.03:
+            return hot
+        far = self._timed(size, True, changes)
+        return replace(hot, cycles=hot.cycles + share * (far.cycles - hot.cycles))
+
+    def _first_touch(self, size: int) -> float:
+        """The share of k-tiles for which a block is the first to ask, among those that run at the same time."""
+        if size == 1 and self.per_sm == 1:
+            return 1.0
+        problem = self.problem
+        down = self.spec.geometry(problem.with_(n=min(1, problem.n)), self.plan.kernel.config).blocks
+        across = self.spec.geometry(problem.with_(m=min(1, problem.m)), self.plan.kernel.config).blocks
+        flying = min(self.blocks, size * self.sms)
+        group = dict(self.plan.kernel.config.values).get("GROUP", 0)
+        rows = min(down, int(group)) if group else ceil_div(flying, max(1, across))
+        columns = min(across, ceil_div(flying, max(1, rows)))
+        return min(1.0, (rows + columns) / max(1, flying))
+
+    def _timed(self, size: int, cold: bool, changes: Changes) -> RoundTime:
+        model = replace(self.model.sm, **changes.sm) if changes.sm else self.model.sm
+        rows = rows_of(self.program, model)
+        geometry = self.plan.kernel.geometry
+        smem = (geometry.smem + self.subject.compiled.resources.static_smem + self.gpu.reserved_smem_per_block) * size
+        memory = Memory(cold, max(64, (model.l1_bytes - smem) // 128), changes.conflicts, changes.coalesced)
+        first = set(self.chosen[:size])
+        results: list[Outcome] = []
+        for sample in self.samples:
+            numbers = {b: sm for b, sm in sample.sm_of.items() if sample.cluster_of[b] in first}
+            streams = [s for s in sample.streams if s.block in numbers]
+            results.append(Sm(rows, streams, model, memory, numbers).run())
+        low, high = results[0], results[-1]
+        if len(results) == 1:
+            return RoundTime(size, low.cycles, low)
+        slope = (high.cycles - low.cycles) / (self.samples[-1].k - self.samples[0].k)
+        return RoundTime(size, high.cycles + slope * (self.problem.k - self.samples[-1].k), high)
+
+    # -- K ----------------------------------------------------------------------------------------
+
+    def _depths(self) -> tuple[int, int]:
+        """The two K that are executed; the problem's own where that is short, or the kernel has no K."""
+        opcodes = {i.opcode for i in self.program.instructions}
+        low, high = (128, 256) if "LDGSTS" in opcodes else (64, 192)
+        if "UTMALDG" in opcodes:
+            low, high = (256, 512) if self.spec.persistent else (512, 1024)
+        k, signature = self.problem.k, self.spec.signature
+        if k <= high or not signature.has("K"):
+            return k, k
+        rest = k % _UNIT
+        return low + rest, high + rest
 
     def _short(self, k: int) -> Problem:
         problem = self.problem
@@ -152,44 +222,65 @@ class Predictor:
         """Whether rounds after the first find A and B in L2."""
         problem = self.problem
         nbytes = (problem.m + problem.n) * problem.k * problem.dtype.itemsize
-        return nbytes < 0.7 * self.model.l2_bytes
+        return nbytes < _FITS_L2 * self.gpu.l2_bytes
 
-    @staticmethod
-    def _rounds(full: int, rest: int, resident: int, warm: bool) -> list[tuple[int, int, bool]]:
-        """(times, blocks of an SM, cold) of the rounds of a launch."""
-        found: list[tuple[int, int, bool]] = []
-        if warm:
-            found.append((1, resident, True))
-            if full > 1:
-                found.append((full - 1, resident, False))
-        else:
-            found.append((full, resident, True))
-        if rest:
-            found.append((1, rest, not warm))
-        return found
+    # -- clock and other launches -----------------------------------------------------------------
 
-    def _round(self, subject: Subject, samples: Sequence[Sample], blocks: Sequence[int], cold: bool) -> RoundTime:
-        model = self.model.sm
-        rows = rows_of(subject.program, model)
-        geometry = self.plan.kernel.geometry
-        smem = (geometry.smem + subject.compiled.resources.static_smem + 1024) * len(blocks)
-        memory = Memory(cold, max(64, (model.l1_bytes - smem) // 128))
-        first = set(blocks)
-        results = []
-        for sample in samples:
-            numbers = {b for b in sample.sm_of if b // subject.together * subject.together in first or b in first}
-            streams = [s for s in sample.streams if s.block in numbers]
-            results.append(Sm(rows, streams, model, memory, {b: sample.sm_of[b] for b in numbers}).run())
-        low, high = results[0], results[-1]
-        if len(results) == 1:
-            return RoundTime(len(blocks), low.cycles, low.cycles, low.cycles, low)
-        slope = (high.cycles - low.cycles) / (samples[-1].k - samples[0].k)
-        cycles = high.cycles + slope * (self.problem.k - samples[-1].k)
-        return RoundTime(len(blocks), low.cycles, high.cycles, cycles, high)
+    def _clock(self, rounds: Sequence[tuple[int, RoundTime]], cycles: float) -> float:
+        gpu, problem = self.gpu, self.problem
+        short = cycles / gpu.boost_mhz < _SHORT_US
+        if not self.model.base_watts or short:
+            return float(gpu.boost_mhz)
+        outcome = rounds[0][1].outcome
+        scale = self.gpu.sms / (len(set(self.samples[-1].sm_of.values())) or 1)
+        times = cycles / outcome.cycles if outcome.cycles else 0.0
+        opcodes: dict[str, float] = {}
+        for position, tally in outcome.stalls.items():
+            name = self.program.instructions[position].opcode
+            opcodes[name] = opcodes.get(name, 0.0) + tally[0]
+        gmma = any(name in opcodes for name in ("HGMMA", "IGMMA", "QGMMA"))
+        mma = any(name in opcodes for name in ("HMMA", "IMMA", "QMMA"))
+        products = 6 if "bf16x6" in self.spec.name else 3 if "fp16x3" in self.spec.name else 1
+        flops = float(problem.flops) * products
+        activity = Activity(
+            gmma_flops=flops if gmma else 0.0, mma_flops=flops if mma and not gmma else 0.0,
+            ffma_flops=64.0 * scale * times * sum(opcodes.get(n, 0.0) for n in ("FFMA", "FADD", "FMUL")),
+            instructions=outcome.issued * scale * times, shared_bytes=128 * outcome.data_cycles * scale * times,
+            l2_bytes=outcome.l2_bytes * scale * times, dram_bytes=float(problem.compulsory_bytes),
+        )  # fmt: skip
+        return clock_mhz(gpu, self.model, activity, cycles, short)
 
-    def _dram_bytes(self) -> float:
-        return float(self.problem.compulsory_bytes)
+    def _prologue(self, launch: PlannedLaunch, clock: float) -> LaunchTime:
+        """Launches before the kernel read and write operands once: by bandwidth."""
+        nbytes = 0.0
+        if launch.spec.name != "zero_workspace":
+            copies = 3 if "bf16" in launch.spec.name else 2 if "fp16" in launch.spec.name else 1
+            width = self.problem.dtype.itemsize
+            nbytes = (self.problem.m + self.problem.n) * self.problem.k * (width + (2 * copies if copies > 1 else width))
+        us = self.model.launch_us + 1.0 + nbytes / (0.8 * self.gpu.dram_gbs * self.model.dram_share * 1e3)
+        return LaunchTime(launch.spec.name, launch.geometry.blocks, 0, us * clock, us)
 
 
-def predict(spec: KernelSpec, config: Config, problem: Problem, gpu: GPU, model: GpuParameters, mhz: float) -> Predicted:
-    return Predictor(spec, config, problem, gpu, model).predict(mhz)
+def bound_of(outcome: Outcome) -> str:
+    """What a launch is bound by: a unit that works most of the time, else waiting, for what warps wait most for."""
+    name, share = max(outcome.busy.items(), key=lambda item: item[1])
+    if share >= 0.75:
+        return name
+    from gemmsmith.explain.timing.stalls import reasons_of
+
+    reason = next((r for r, _ in reasons_of(outcome) if r not in ("selected", "not_selected")), "wait")
+    return f"latency ({reason.replace('_', ' ')})"
+
+
+def error_range(program: MachineProgram, gpu: GPU) -> tuple[float, float]:
+    """How far measured times lie from predictions for kernels of this kind: factors for nine in ten."""
+    from gemmsmith.sim.timing.parameters import errors_of
+
+    opcodes = {i.opcode for i in program.instructions}
+    kind = "wgmma" if "HGMMA" in opcodes else "mma" if "HMMA" in opcodes else "simt"
+    return errors_of(kind, gpu)
+
+
+def predict(spec: KernelSpec, config: Config, problem: Problem, gpu: GPU, mhz: float = 0.0) -> Predicted:
+    """The predicted time of a product."""
+    return Predictor(spec, config, problem, gpu).predict(mhz=mhz)

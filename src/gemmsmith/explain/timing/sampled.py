@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
 from gemmsmith.call.binding import bind_launch
-from gemmsmith.call.launch_plan import LaunchPlan, PlannedLaunch, plan_launches
+from gemmsmith.call.launch_plan import PlannedLaunch, plan_launches
 from gemmsmith.compile.compiled import CompiledKernel
 from gemmsmith.compile.compiler import compile_for
 from gemmsmith.explain.occupancy import Occupancy, occupancy
 from gemmsmith.gpus import GPU
-from gemmsmith.kernel.config import Config
-from gemmsmith.kernel.geometry import Geometry
-from gemmsmith.kernel.spec import Addresses, KernelSpec
+from gemmsmith.kernel.spec import Addresses
 from gemmsmith.problem import Problem
 from gemmsmith.sim.sass.program import MachineProgram
 from gemmsmith.sim.timing.device import StreamDevice
@@ -27,11 +24,15 @@ from gemmsmith.sim.wave import by_cluster
 
 @dataclass(frozen=True)
 class Sample:
-    """Streams of some blocks of one launch. ``sm_of``: the SM of each block, counted from 0; only clusters have several."""
+    """Streams of some blocks of one launch.
+
+    ``sm_of``: the SM of each block, from 0; only clusters have several. ``cluster_of``: the first block of its cluster.
+    """
 
     program: MachineProgram
     streams: tuple[Stream, ...]
     sm_of: dict[int, int]
+    cluster_of: dict[int, int]
     k: int
 
 
@@ -42,7 +43,6 @@ class Subject:
         self.launch, self.gpu, self.arch = launch, gpu, arch
         self.compiled = compiled or compile_for(launch.spec, launch.config, launch.problem, arch)
         self.device = StreamDevice(arch)
-        self.device.sms = gpu.sms
         self.loaded = self.device.load(self.compiled)
         geometry = launch.geometry
         resources = self.compiled.resources
@@ -57,11 +57,6 @@ class Subject:
         lowered = self.loaded.lowered
         assert isinstance(lowered, MachineProgram)
         return lowered
-
-    def resident(self, blocks: int, most: int) -> list[int]:
-        """Numbers of the blocks that SM 0 holds first, at most ``most``; clusters by their first block."""
-        stride = max(1, self.gpu.sms // self.together) * self.together
-        return [b for b in range(0, blocks, stride)][:most]
 
     def sample(self, problem: Problem, blocks: Sequence[int]) -> Sample:
         """Run blocks of a problem whose launch has this geometry, perhaps but for K."""
@@ -79,7 +74,8 @@ class Subject:
         assert isinstance(recorder, StreamRecorder)
         numbers = by_cluster(np.asarray(blocks), geometry.grid, geometry.cluster)
         sm_of = {int(b): n % self.together for n, b in enumerate(numbers)}
-        return Sample(self.program, tuple(recorder.streams()), sm_of, problem.k)
+        cluster_of = {int(b): int(numbers[n // self.together * self.together]) for n, b in enumerate(numbers)}
+        return Sample(self.program, tuple(recorder.streams()), sm_of, cluster_of, problem.k)
 
 
 def _operand_bytes(problem: Problem) -> tuple[int, int, int]:

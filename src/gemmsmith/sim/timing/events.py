@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from gemmsmith.sim.instructions.mbarrier import places
+from gemmsmith.sim.mbarriers import BYTES
 from gemmsmith.sim.sass.program import MachineProgram
 from gemmsmith.sim.sass.syntax import MachineInstruction
 from gemmsmith.sim.timing.streams import StreamRecorder
@@ -18,6 +19,7 @@ class EventRecorder:
 
     SYNCS            ("init", place, arrivals), ("arrive", ((place, arrivals), ...), bytes), ("wait", place, parity, met)
     UTMALDG, UBLKCP  ("tma", places of the mbarriers, bytes for each)
+    STAS             ("stas", ((place, bytes), ...))
 
     A place is the number of a block among those that run, and a byte of its shared memory.
     """
@@ -26,10 +28,15 @@ class EventRecorder:
         assert isinstance(streams.lowered, MachineProgram)
         self.streams, self.program = streams, streams.lowered
         streams.noted = frozenset(n for n, i in enumerate(self.program.instructions) if i.opcode in ("UTMALDG", "UBLKCP"))
+        self._remote = frozenset(n for n, i in enumerate(self.program.instructions)
+                                 if i.opcode == "STAS" and n in self.program.counted)  # fmt: skip
         self._syncs = {n: i for n, i in enumerate(self.program.instructions) if i.opcode == "SYNCS"}
 
     def executes(self, machine: Any, step: Any, lanes: Any) -> None:
         first = step.first.position
+        if first in self._remote:
+            self._stored(machine, step, lanes)
+            return
         i = self._syncs.get(first)
         if i is None or not step.pointers or first not in self.program.counted:
             return
@@ -42,6 +49,17 @@ class EventRecorder:
             chosen = warps == warp
             payload = _payload(i, index[chosen], value[chosen])
             self.streams.note_here(warp, first, (*payload, bool(met[chosen].all())) if wait else payload)
+
+    def _stored(self, machine: Any, step: Any, lanes: Any) -> None:
+        """STAS: every lane's bytes count at an mbarrier, perhaps of another block."""
+        mine = machine.indices(lanes)
+        addresses = machine.addresses(step.pointers[1], lanes, 1)
+        index = machine.shared.index(addresses, machine.shared_base[lanes], BYTES)
+        warps = machine.warp[mine]
+        for warp in np.unique(warps).tolist():
+            found, counts = np.unique(index[warps == warp], return_counts=True)
+            pairs = tuple((int(p), int(n) * step.detail.nbytes) for p, n in zip(found, counts, strict=True))
+            self.streams.note_here(warp, step.first.position, ("stas", pairs))
 
     def bulk_load(self, machine: Any, operation: Any, lane: int, targets: list[Array], barriers: Array, nbytes: int,
                   source: Any) -> None:  # fmt: skip

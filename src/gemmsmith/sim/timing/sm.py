@@ -26,15 +26,24 @@ REASONS = ("selected", "wait", "short_scoreboard", "long_scoreboard", "barrier",
 (SELECTED, WAIT, SHORT, LONG, BARRIER, MATH, MIO, LG, NOT_SELECTED, DISPATCH, GMMA, MEMBAR, SLEEPING) = range(13)
 
 
+# What can be busy, under the names that explanations use.
+BUSY = ("issue", "FMA pipe", "ALU pipe", "tensor cores", "special functions", "shared memory and L1", "L1 tags", "L2 to SM")
+_UNIT_NAMES = {Unit.FMA: "FMA pipe", Unit.FMA_HEAVY: "FMA pipe", Unit.HALF: "FMA pipe", Unit.ALU: "ALU pipe",
+               Unit.TENSOR: "tensor cores", Unit.XU: "special functions"}  # fmt: skip
+
+
 @dataclass(frozen=True)
 class Memory:
-    """Where data come from in this part of the launch. ``cold``: the share of L2 accesses that go on to DRAM.
+    """Where data come from in this part of the launch. ``cold``: what L1 does not have comes from DRAM, not from L2.
 
-    ``l1_lines``: lines that L1 has room for, beside shared memory.
+    ``l1_lines``: lines that L1 has room for, beside shared memory. The others are for what-ifs: shared memory without
+    bank conflicts, and global accesses that touch as few lines as their bytes need.
     """
 
     cold: bool = False
     l1_lines: int = 1024
+    conflicts: bool = True
+    coalesced: bool = False
 
 
 @dataclass
@@ -46,7 +55,9 @@ class Outcome:
     stalls: dict[int, list[float]] = field(default_factory=dict)
     l2_bytes: float = 0.0
     stored_bytes: float = 0.0
-    busy: dict[str, float] = field(default_factory=dict)
+    data_cycles: float = 0.0  # of the data stage: shared memory and L1
+    tag_cycles: float = 0.0
+    busy: dict[str, float] = field(default_factory=dict)  # share of the time that each unit works
     ends: dict[int, float] = field(default_factory=dict)  # of each block
 
 
@@ -111,18 +122,21 @@ class Sm:
         # units, one calendar for each sub-core
         self.units = [[0.0] * 10 for _ in range(self.parts)]
         self.lite = [0.0] * self.parts
+        self.banks = [[0.0, 0.0] for _ in range(self.parts)]
         self.issue_free = [0.0] * self.parts
         self.queue: list[deque[float]] = [deque() for _ in range(self.parts)]
         self.operand_free = [0.0] * self.parts
         self.port_free = [0.0] * self.parts
         # units, one for each SM
-        self.lsu_free = [0.0] * sms
+        self.lsu_free = [0.0] * sms  # the data stage: shared memory and L1, a wavefront a cycle
+        self.tag_free = [0.0] * sms  # the tag stage of L1: a line a cycle
         self.l2_free = [0.0] * sms
+        self.dram_free = [0.0] * sms
         self.store_free = [0.0] * sms
         self.tma_free = [0.0] * sms
         self.l1: list[dict[int, list[float]]] = [{} for _ in range(sms)]
         self.mbarriers: dict[int, list[Any]] = {}
-        self.events: list[tuple[float, int, int, int]] = []
+        self.events: list[tuple[float, int, int, float]] = []
         self.sequence = 0
         self.cluster_arrived = self.cluster_phase = 0
         self.cluster_of: dict[int, int] = {}
@@ -143,6 +157,11 @@ class Sm:
             now = min(following)
             if self.events and self.events[0][0] <= now:
                 now, _, place, nbytes = heapq.heappop(self.events)
+                if place < 0:  # copies have arrived at the data stage of an SM
+                    sm = -1 - place
+                    self.lsu_free[sm] = max(self.lsu_free[sm], now) + nbytes
+                    self.out.data_cycles += nbytes
+                    continue
                 for w in self._landed(place, nbytes, now):
                     part = self.part_of[w]
                     following[part] = min(following[part], max(now, self.ready[w]))
@@ -168,7 +187,27 @@ class Sm:
         self.out.cycles = max(self.out.cycles, *self.store_free)
         self.out.stalls = self.tallies
         self.out.issued = int(sum(t[SELECTED] for t in self.tallies.values()))
+        self._busy()
         return self.out
+
+    def _busy(self) -> None:
+        """The share of the time that each unit of the SMs works."""
+        out, parts, model = self.out, self.parts, self.model
+        cycles = out.cycles or 1.0
+        found = dict.fromkeys(BUSY, 0.0)
+        found["issue"] = out.issued / cycles / parts
+        for position, tally in out.stalls.items():
+            row = self.rows[position]
+            assert row is not None
+            name = _UNIT_NAMES.get(row.unit)
+            if name:
+                share = model.fma_halves if row.unit in (Unit.FMA, Unit.FMA_HEAVY) else 1
+                found[name] += tally[SELECTED] * row.busy / share / cycles / parts
+        sms = parts // PARTS
+        found["shared memory and L1"] = out.data_cycles / cycles / sms
+        found["L1 tags"] = out.tag_cycles / cycles / sms
+        found["L2 to SM"] = out.l2_bytes / model.l2_bytes_cycle / cycles / sms
+        out.busy = found
 
     def _choose(self, part: int, now: float, greedy: int) -> tuple[int, float]:
         """The warp that issues, or −1 and when to look again: the one that issued last, else the oldest that can."""
@@ -222,7 +261,13 @@ class Sm:
         row = self.code[w][at]
         self._account(w, row, part, now)
         unit, units, model = row.unit, self.units[part], self.model
-        self.issue_free[part] = now + 1 + row.extra
+        if row.even or row.odd:
+            banks = self.banks[part]
+            even = banks[0] = max(banks[0], now) + row.even
+            odd = banks[1] = max(banks[1], now) + row.odd
+            self.issue_free[part] = max(now + 1, (even if even > odd else odd) - model.bank_slack)
+        else:
+            self.issue_free[part] = now + 1
         if unit == Unit.FMA:
             if model.fma_halves == 1 or units[Unit.FMA] <= self.lite[part]:
                 units[Unit.FMA] = now + row.busy
@@ -341,6 +386,8 @@ class Sm:
         kind, model = row.kind, self.model
         if kind == Kind.SHARED_LOAD or kind == Kind.SHARED_STORE or kind == Kind.SHUFFLE:
             waves = payload if isinstance(payload, int) else 1
+            if not self.memory.conflicts:
+                waves = min(waves, max(1, (row.result_bytes or row.operand_bytes - 4) // 4))
             return self._shared(part, row, waves, now)
         if kind == Kind.GLOBAL_LOAD or kind == Kind.GLOBAL_STORE or kind == Kind.ATOMIC:
             return self._global(part, row, payload, now)
@@ -384,16 +431,25 @@ class Sm:
             touched.append(self.part_of[other])
         return touched
 
-    def _dispatched(self, part: int, row: Row, cycles: float, now: float) -> float:
-        """Send a request through the sub-core's queue to the memory unit of the SM; when it is served."""
+    def _dispatched(self, part: int, row: Row, lines: float, waves: float, now: float) -> float:
+        """Send a request through the sub-core's queue to the memory unit of the SM; when it is served.
+
+        Units serve whoever comes first: a request that comes after its unit is free leaves no gap behind.
+        """
         model, sm = self.model, part // PARTS
         sent = max(self.operand_free[part], now) + row.operand_bytes * 32 / model.operand_port
         self.operand_free[part] = sent
-        # The unit serves whoever comes first: what comes later than it is free leaves no gap behind.
-        start = max(sent, self.lsu_free[sm])
-        self.lsu_free[sm] = max(self.lsu_free[sm], now) + cycles
+        start = max(sent, self.lsu_free[sm]) if waves else sent
+        self.lsu_free[sm] = max(self.lsu_free[sm], now) + waves
+        self.out.data_cycles += waves
+        self.out.tag_cycles += lines
+        served = start + waves
+        if lines:
+            start = max(start, self.tag_free[sm])
+            self.tag_free[sm] = max(self.tag_free[sm], now) + lines
+            served = max(served, start + lines)
         self.queue[part].append(start)
-        return start + cycles
+        return served
 
     def _returned(self, part: int, row: Row, data: float, now: float) -> float:
         """Bring a result to registers over the sub-core's port, which serves them as they come."""
@@ -404,7 +460,7 @@ class Sm:
 
     def _shared(self, part: int, row: Row, waves: int, now: float) -> float:
         model = self.model
-        served = self._dispatched(part, row, max(waves, 32 / model.lsu_lanes), now)
+        served = self._dispatched(part, row, 0, max(waves, 32 / model.lsu_lanes), now)
         if not row.result_bytes:
             return served + model.shared_latency
         return self._returned(part, row, served + model.shared_latency, now)
@@ -412,9 +468,13 @@ class Sm:
     def _global(self, part: int, row: Row, payload: Any, now: float) -> float:
         model, sm = self.model, part // PARTS
         if payload is None:  # no lane is active
-            return self._dispatched(part, row, 1, now) + model.shared_latency
+            return self._dispatched(part, row, 1, 0, now) + model.shared_latency
         lines = payload if isinstance(payload, tuple) else ((id(payload) % 1000, 15),) * 4
-        served = self._dispatched(part, row, max(len(lines), 32 / model.lsu_lanes), now)
+        if self.memory.coalesced:
+            lines = lines[: max(1, (row.result_bytes or row.operand_bytes - 8) // 4)]
+        least = 32 / model.lsu_lanes
+        waves = max(least, sum(mask.bit_count() for _, mask in lines) / 4)
+        served = self._dispatched(part, row, max(least, len(lines)), waves, now)
         if row.kind != Kind.GLOBAL_LOAD:
             nbytes = sum(32 * mask.bit_count() for _, mask in lines)
             self.out.stored_bytes += nbytes
@@ -426,6 +486,7 @@ class Sm:
         """When all lines are in L1; misses are fetched from L2, and from DRAM where the launch is cold."""
         l1, model = self.l1[sm], self.model
         data = served
+        filled = 0.0
         for line, mask in lines:
             entry = l1.pop(line, None)
             if entry is None:
@@ -437,28 +498,47 @@ class Sm:
                 arrival = self._from_l2(sm, 32 * missing.bit_count(), served)
                 entry[0] = int(entry[0]) | missing
                 entry[1] = max(entry[1], arrival)
+                filled += max(1.0, missing.bit_count() * model.fill)
             l1[line] = entry
             if entry[1] > data:
                 data = entry[1]
+        if filled:
+            self._arrives_at(sm, data, filled)
         return data
+
+    def _arrives_at(self, sm: int, when: float, waves: float) -> None:
+        """Data that arrive from L2 take the data stage."""
+        self.sequence += 1
+        heapq.heappush(self.events, (when, self.sequence, -1 - sm, waves))
 
     def _from_l2(self, sm: int, nbytes: float, asked: float) -> float:
         model = self.model
         self.out.l2_bytes += nbytes
         start = max(asked, self.l2_free[sm])
         self.l2_free[sm] = start + nbytes / model.l2_bytes_cycle
-        return self.l2_free[sm] + model.l2_latency + (model.dram_latency if self.memory.cold else 0.0)
+        arrival = self.l2_free[sm] + model.l2_latency
+        if self.memory.cold:
+            self.dram_free[sm] = max(start, self.dram_free[sm]) + nbytes / model.dram_sm_bytes_cycle
+            arrival = max(arrival, self.dram_free[sm] + model.l2_latency) + model.dram_latency
+        return arrival
 
     def _copy(self, part: int, row: Row, payload: Any, now: float) -> float:
+        """LDGSTS: the tags of its lines now; the data stage when the data arrive."""
         lines, waves = payload if payload is not None else ((), 1)
-        served = self._dispatched(part, row, max(1, waves, len(lines)), now)
+        served = self._dispatched(part, row, max(1, len(lines)), 0, now)
         data = served
         for _, mask in lines:
             data = max(data, self._from_l2(part // PARTS, 32 * mask.bit_count(), served))
+        self._arrives_at(part // PARTS, data, waves)
         return data + self.model.copy_latency
 
     def _tma(self, part: int, payload: Any, now: float) -> None:
         if payload is None:
+            return
+        if payload[0] == "stas":
+            for place, nbytes in payload[1]:
+                self.sequence += 1
+                heapq.heappush(self.events, (now + self.model.cluster_barrier, self.sequence, place, nbytes))
             return
         _, places, nbytes = payload
         sm, model = part // PARTS, self.model

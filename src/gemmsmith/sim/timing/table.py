@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from gemmsmith.sim.sass.pipes import Pipe, pipe_of
 from gemmsmith.sim.sass.program import MachineProgram
-from gemmsmith.sim.sass.syntax import Bracketed, MachineInstruction, Register
+from gemmsmith.sim.sass.syntax import MachineInstruction, Register
 from gemmsmith.sim.timing.parameters import SmParameters
 
 
@@ -53,7 +53,7 @@ class Unit(IntEnum):
 
 
 class Row(NamedTuple):
-    """One instruction. ``busy``: cycles its unit is taken. ``extra``: cycles that register banks cost beyond one.
+    """One instruction. ``busy``: cycles its unit is taken. ``even`` and ``odd``: registers that it reads from each bank.
 
     ``result_bytes`` come back over the sub-core's port for each lane; ``operand_bytes`` go to the memory unit.
     """
@@ -66,7 +66,8 @@ class Row(NamedTuple):
     write: int
     read: int
     wait: tuple[int, ...]
-    extra: int
+    even: int
+    odd: int
     latency: float
     result_bytes: int
     operand_bytes: int
@@ -81,7 +82,7 @@ _KINDS = {
     "LDS": Kind.SHARED_LOAD, "LDSM": Kind.SHARED_LOAD, "STS": Kind.SHARED_STORE, "STSM": Kind.SHARED_STORE,
     "LDG": Kind.GLOBAL_LOAD, "LD": Kind.GLOBAL_LOAD, "LDL": Kind.GLOBAL_LOAD, "STG": Kind.GLOBAL_STORE,
     "ST": Kind.GLOBAL_STORE, "STL": Kind.GLOBAL_STORE, "LDGSTS": Kind.COPY, "LDGDEPBAR": Kind.COMMIT,
-    "DEPBAR": Kind.COPY_WAIT, "SYNCS": Kind.SYNCS, "UTMALDG": Kind.TMA, "UBLKCP": Kind.TMA, "HGMMA": Kind.GMMA,
+    "DEPBAR": Kind.COPY_WAIT, "SYNCS": Kind.SYNCS, "UTMALDG": Kind.TMA, "STAS": Kind.TMA, "UBLKCP": Kind.TMA, "HGMMA": Kind.GMMA,
     "IGMMA": Kind.GMMA, "QGMMA": Kind.GMMA, "EXIT": Kind.EXIT, "UCGABAR_ARV": Kind.CLUSTER_ARRIVE,
     "UCGABAR_WAIT": Kind.CLUSTER_WAIT, "SHFL": Kind.SHUFFLE, "ATOM": Kind.ATOMIC, "ATOMG": Kind.ATOMIC,
     "RED": Kind.ATOMIC, "REDG": Kind.ATOMIC, "ATOMS": Kind.SHARED_LOAD, "MEMBAR": Kind.FENCE,
@@ -113,7 +114,7 @@ def _row(
     result, operand = _bytes(i, kind)
     return Row(
         position, kind, unit, busy, max(1, control.stall), -1 if control.write_barrier is None else control.write_barrier,
-        -1 if control.read_barrier is None else control.read_barrier, control.wait, _conflicts(i, before, model),
+        -1 if control.read_barrier is None else control.read_barrier, control.wait, *_reads(i, before, model),
         _latency(i, kind, model), result, operand, _number(i, kind), i.opcode in ("BRA", "JMP", "CALL", "RET", "BRX"),
         following, _threads(i) if kind in (Kind.BARRIER, Kind.BARRIER_ARRIVE) else 0, i.name,
     )  # fmt: skip
@@ -233,25 +234,29 @@ def _threads(i: MachineInstruction) -> int:
     return 0
 
 
-def _conflicts(i: MachineInstruction, before: MachineInstruction | None, model: SmParameters) -> int:
-    """Cycles beyond one that reading the operands takes: each bank of registers gives one a cycle.
+def _reads(i: MachineInstruction, before: MachineInstruction | None, model: SmParameters) -> tuple[int, int]:
+    """Registers that an instruction reads from the even and from the odd bank, each of which gives one a cycle.
 
     An operand that the instruction before kept in the reuse cache, in the same slot, is not read.
     """
-    if i.opcode not in ("FFMA", "FMUL", "FADD", "IMAD", "HFMA2", "IADD3", "LOP3"):
-        return 0
-    sources = [o for o in i.operands[1:] if not (isinstance(o, Register) and o.predicate)]
-    kept: dict[int, int | None] = {}
-    if before is not None:
-        earlier = [o for o in before.operands[1:] if not (isinstance(o, Register) and o.predicate)]
-        kept = {n: o.number for n, o in enumerate(earlier) if isinstance(o, Register) and "reuse" in o.suffixes}
-    banks = [0] * model.register_banks
+    if not model.register_banks or i.opcode not in _READERS:
+        return 0, 0
+    kept = {n: o.number for n, o in enumerate(_sources(before)) if "reuse" in o.suffixes} if before is not None else {}
+    banks = [0, 0]
     seen: set[int] = set()
-    for slot, operand in enumerate(sources):
-        if isinstance(operand, Bracketed) or not isinstance(operand, Register) or operand.file != "R":
+    for slot, operand in enumerate(_sources(i)):
+        number = operand.number
+        if operand.file != "R" or number is None or kept.get(slot) == number or number in seen:
             continue
-        if operand.number is None or kept.get(slot) == operand.number or operand.number in seen:
-            continue
-        seen.add(operand.number)
-        banks[operand.number % model.register_banks] += 1
-    return max(0, max(banks) - 1)
+        seen.add(number)
+        banks[number % 2] += 1
+    return banks[0], banks[1]
+
+
+_READERS = ("FFMA", "FMUL", "FADD", "IMAD", "HFMA2", "IADD3", "LOP3", "LEA", "VIADD", "SHF", "PRMT", "SEL", "FSEL")
+
+
+def _sources(i: MachineInstruction) -> list[Register]:
+    """The operands that are read, in their slots; what is no register stands as RZ."""
+    return [o if isinstance(o, Register) else Register("R", None) for o in i.operands[1:]
+            if not (isinstance(o, Register) and o.predicate)]  # fmt: skip
