@@ -54,7 +54,7 @@ class SmParameters:
     shared_latency: float = 18.0
     l1_latency: float = 26.0
     l1_bytes: int = 262_144
-    l2_latency: float = 245.0
+    l2_latency: float = 300.0
     l2_bytes_cycle: float = 40.0
     dram_latency: float = 380.0
     dram_sm_bytes_cycle: float = 46.0
