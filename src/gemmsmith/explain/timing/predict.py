@@ -77,13 +77,12 @@ class Predicted:
 
 @dataclass(frozen=True)
 class Changes:
-    """What a what-if takes away: parameters of the SM, conflicts, lines, the tail."""
+    """What a what-if takes away: parameters of the SM, bank conflicts, lines, the way to DRAM."""
 
     sm: Mapping[str, float] = field(default_factory=dict)
     conflicts: bool = True
     coalesced: bool = False
     cold: bool = True
-    tail: bool = True
 
 
 _NONE = Changes()
@@ -123,8 +122,6 @@ class Predictor:
         rounds = self._rounds(changes)
         cycles = sum(times * each.cycles for times, each in rounds)
         cycles += self.model.turnover * (sum(times for times, _ in rounds) - 1)
-        if not changes.tail:
-            cycles *= self.blocks / (self.per_sm * self.sms)
         clock = mhz or self._clock(rounds, cycles)
         dram_us = self.problem.compulsory_bytes / (self.gpu.dram_gbs * self.model.dram_share * 1e3)
         kernel_us = max(cycles / clock, dram_us) + self.model.launch_us
@@ -140,6 +137,16 @@ class Predictor:
         bound = "DRAM" if dram_us > cycles / clock else bound_of(outcome)
         return Predicted(self.spec.name, self.gpu.name, us, us * low, us * high, clock, (*others, main), bound,
                          tuple(outcome.busy.items()))  # fmt: skip
+
+    @property
+    def filled(self) -> float:
+        """The share of the places for blocks that the grid fills, over all rounds."""
+        return self.blocks / (self.per_sm * self.sms)
+
+    def once(self, changes: Changes) -> Outcome:
+        """The most frequent round alone, without what ``changes`` take away, at the longer short K."""
+        cold = changes.cold and self._first_touch(self.resident) >= 1
+        return self._run(self.samples[-1], self.resident, cold, changes)
 
     # -- rounds -----------------------------------------------------------------------------------
 
@@ -176,22 +183,22 @@ class Predictor:
         return min(1.0, (rows + columns) / max(1, flying))
 
     def _timed(self, size: int, cold: bool, changes: Changes) -> RoundTime:
-        model = replace(self.model.sm, **changes.sm) if changes.sm else self.model.sm
-        rows = rows_of(self.program, model)
-        geometry = self.plan.kernel.geometry
-        smem = (geometry.smem + self.subject.compiled.resources.static_smem + self.gpu.reserved_smem_per_block) * size
-        memory = Memory(cold, max(64, (model.l1_bytes - smem) // 128), changes.conflicts, changes.coalesced)
-        first = set(self.chosen[:size])
-        results: list[Outcome] = []
-        for sample in self.samples:
-            numbers = {b: sm for b, sm in sample.sm_of.items() if sample.cluster_of[b] in first}
-            streams = [s for s in sample.streams if s.block in numbers]
-            results.append(Sm(rows, streams, model, memory, numbers).run())
+        results = [self._run(sample, size, cold, changes) for sample in self.samples]
         low, high = results[0], results[-1]
         if len(results) == 1:
             return RoundTime(size, low.cycles, low)
         slope = (high.cycles - low.cycles) / (self.samples[-1].k - self.samples[0].k)
         return RoundTime(size, high.cycles + slope * (self.problem.k - self.samples[-1].k), high)
+
+    def _run(self, sample: Sample, size: int, cold: bool, changes: Changes) -> Outcome:
+        model = replace(self.model.sm, **changes.sm) if changes.sm else self.model.sm
+        geometry = self.plan.kernel.geometry
+        smem = (geometry.smem + self.subject.compiled.resources.static_smem + self.gpu.reserved_smem_per_block) * size
+        memory = Memory(cold, max(64, (model.l1_bytes - smem) // 128), changes.conflicts, changes.coalesced)
+        first = set(self.chosen[:size])
+        numbers = {b: sm for b, sm in sample.sm_of.items() if sample.cluster_of[b] in first}
+        streams = [s for s in sample.streams if s.block in numbers]
+        return Sm(rows_of(self.program, model), streams, model, memory, numbers).run()
 
     # -- K ----------------------------------------------------------------------------------------
 

@@ -1,0 +1,32 @@
+"""The predicted time of a kernel on the command line, beside what was counted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gemmsmith.cli.subject import Subject
+from gemmsmith.explain.timing.timed import Timed, timed, to_json
+from gemmsmith.gpus import GPU
+from gemmsmith.sim.timing.parameters import timed_architectures
+from gemmsmith.verify.quick_check import QuickCheck
+
+
+def time_subject(subject: Subject, gpu: GPU, check: QuickCheck | None) -> Timed:
+    """The time of a subject on ``gpu``; none for a kernel that is wrong, or compiled for another architecture."""
+    if check is not None and not check.ok:
+        return Timed(None, missing="the kernel is not known to be right")
+    if gpu.arch not in timed_architectures():
+        return Timed(None, missing=f"machine code of sm_{gpu.arch} is not executed; counts are of the PTX")
+    compiled = int("".join(c for c in subject.compiled.arch if c.isdigit()))
+    if compiled != gpu.arch:
+        return Timed(None, missing=f"the kernel is compiled for {subject.compiled.arch}, and {gpu.name} is sm_{gpu.arch}")
+    return timed(subject.spec, subject.config, subject.problem, gpu)
+
+
+def timed_json(made: dict[str, Any], found: Timed) -> dict[str, Any]:
+    """JSON of a diagnosis with the time; bound and speed are the cycle model's where it has any."""
+    now = found.predicted
+    if now is None:
+        return made | {"time": to_json(found)}
+    of_model = {"seconds": now.us / 1e6, "tflops": found.flops / now.us / 1e6, "bound": now.bound}
+    return made | of_model | {"sentences": [*found.sentences, *made["sentences"][2:]], "time": to_json(found)}
