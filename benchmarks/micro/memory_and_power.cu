@@ -10,7 +10,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <cuda_runtime.h>
-#include <string>
 
 static void check(cudaError_t e, int line) {
     if (e != cudaSuccess) { fprintf(stderr, "line %d: %s\n", line, cudaGetErrorString(e)); exit(1); }
@@ -34,49 +33,6 @@ static double longest(int blocks) {
     long long most = 0;
     for (int n = 0; n < blocks; ++n) most = host[n] > most ? host[n] : most;
     return double(most);
-}
-
-// -- loads that hit L1: how many requests a cycle, by pattern ----------------------------------------------------
-
-// KIND 0: a full line of 4-byte words; 1: one word for all lanes; 2: 32 lines; 3: 8 lines of 16 B per lane (LDG.128);
-// 4: 0 and 1 in turn; 5: LDG.64; 6: two lines (16 lanes each)
-template <int KIND> __global__ void l1_rate(long long* cycles, float* out, const float* data, int rounds) {
-    int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    const float* at = data + warp * 64;
-    const float* line = at + lane;
-    const float* far = data + lane * 32 + warp;
-    const float* two = data + lane / 16 * 1024 + lane % 16 + warp * 64;
-    float s0 = 0, s1 = 0, s2 = 0, s3 = 0;
-    for (int phase = 0; phase < 2; ++phase) {
-        __syncthreads();
-        long long begin = now();
-        for (int r = 0; r < rounds; ++r) {
-#pragma unroll
-            for (int u = 0; u < 32; ++u) {
-                float a = 0, b = 0, c = 0, d = 0;
-                if (KIND == 0 || (KIND == 4 && u % 2 == 0)) asm volatile("ld.global.ca.f32 %0, [%1];" : "=f"(a) : "l"(line + u % 8 * 64));
-                if (KIND == 1 || (KIND == 4 && u % 2 == 1)) asm volatile("ld.global.ca.f32 %0, [%1];" : "=f"(a) : "l"(at + u % 8 * 64));
-                if (KIND == 2) asm volatile("ld.global.ca.f32 %0, [%1];" : "=f"(a) : "l"(far + u % 8));
-                if (KIND == 3) asm volatile("ld.global.ca.v4.f32 {%0,%1,%2,%3}, [%4];" : "=f"(a), "=f"(b), "=f"(c), "=f"(d) : "l"(at + lane * 4 + u % 8 * 128));
-                if (KIND == 5) asm volatile("ld.global.ca.v2.f32 {%0,%1}, [%2];" : "=f"(a), "=f"(b) : "l"(at + lane * 2 + u % 8 * 64));
-                if (KIND == 6) asm volatile("ld.global.ca.f32 %0, [%1];" : "=f"(a) : "l"(two + u % 8 * 64));
-                s0 += a, s1 += b, s2 += c, s3 += d;
-            }
-        }
-        long long end = now();
-        if (threadIdx.x == 0) cycles[blockIdx.x] = end - begin;
-    }
-    out[threadIdx.x] = s0 + s1 + s2 + s3;
-}
-
-template <int KIND> static void l1(const char* name, const float* data) {
-    for (int warps : {8, 32}) {
-        int rounds = 64;
-        l1_rate<KIND><<<1, 32 * warps>>>(g_cycles, (float*)g_out, data, rounds);
-        double cycles = longest(1);
-        printf("{\"what\": \"l1 hits\", \"pattern\": \"%s\", \"warps\": %d, \"cycles_per_request\": %.3f}\n", name, warps,
-               cycles / (double(rounds) * 32 * warps));
-    }
 }
 
 // -- L2 and DRAM: all SMs read a buffer ---------------------------------------------------------------------------
@@ -306,13 +262,6 @@ int main() {
     unsigned char* data;
     CHECK(cudaMalloc(&data, big));
     CHECK(cudaMemset(data, 0, big));
-    l1<0>("one line", (float*)data);
-    l1<1>("one word", (float*)data);
-    l1<2>("32 lines", (float*)data);
-    l1<3>("LDG.128", (float*)data);
-    l1<4>("one line and one word in turn", (float*)data);
-    l1<5>("LDG.64", (float*)data);
-    l1<6>("two lines", (float*)data);
     for (int threads : {128, 256, 1024})
         for (int per_sm : {1, 2}) {
             bandwidth("L2 read", data, 16 << 20, 40, 0, threads, per_sm, g_sms);
