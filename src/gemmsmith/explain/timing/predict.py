@@ -7,25 +7,27 @@ alike once the pipeline is full.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from gemmsmith.call.launch_plan import PlannedLaunch, plan_launches
 from gemmsmith.explain.timing.clock import Activity, clock_mhz
 from gemmsmith.explain.timing.sampled import Sample, Subject
+from gemmsmith.explain.timing.stalls import reasons_of
 from gemmsmith.gpus import GPU
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.spec import Addresses, KernelSpec
 from gemmsmith.problem import Problem, ceil_div
 from gemmsmith.sim.sass.program import MachineProgram
-from gemmsmith.sim.timing.parameters import GpuParameters, SmParameters, parameters_of
+from gemmsmith.sim.timing.parameters import GpuParameters, errors_of, parameters_of
 from gemmsmith.sim.timing.sm import Memory, Outcome, Sm
 from gemmsmith.sim.timing.table import rows_of
 
 _ALIGNED = Addresses(1 << 20, 2 << 20, 3 << 20)
 _UNIT = 64  # K is shortened by multiples of this
 _SHORT_US = 60.0  # the power limit does not act on a launch this short between pauses
+_IN_STEP, _TO_DRIFT = 0.75, 0.15  # the busiest unit's share of the time: above the first blocks drift apart
+_FEW = 0.1  # first touches below this share are left out
 _FITS_L2 = 0.7  # of L2 that A and B may take so that later rounds find them there
 
 
@@ -106,6 +108,16 @@ class Predictor:
         self.resident = min(held, self.per_sm)
         self.chosen = list(range(0, self.blocks, self.sms))[: self.resident]
         self._samples: list[Sample] = []
+        self._known: dict[tuple[int, int, bool], Outcome] = {}
+
+    def adopt(self, other: Predictor) -> bool:
+        """Take what another size of the same kernel executed, if it holds as many blocks and shortens K alike."""
+        mine, theirs = self.plan.kernel, other.plan.kernel
+        if self.spec.persistent or self.resident != other.resident or self._depths() != other._depths() \
+                or (mine.spec, mine.config, mine.geometry.smem) != (theirs.spec, theirs.config, theirs.geometry.smem):  # fmt: skip
+            return False
+        self.chosen, self._samples, self._known = other.chosen, other._samples, other._known
+        return True
 
     @property
     def program(self) -> MachineProgram:
@@ -164,7 +176,9 @@ class Predictor:
         if share >= 1:
             return self._timed(size, True, changes)
         hot = self._timed(size, False, changes)
-        if share < 0.03:
+        if cold:  # blocks of a kernel that waits most of the time stay in step
+            share = max(share, min(1.0, (_IN_STEP - max(hot.outcome.busy.values())) / _TO_DRIFT))
+        if share < _FEW:
             return hot
         far = self._timed(size, True, changes)
         return replace(hot, cycles=hot.cycles + share * (far.cycles - hot.cycles))
@@ -191,6 +205,9 @@ class Predictor:
         return RoundTime(size, high.cycles + slope * (self.problem.k - self.samples[-1].k), high)
 
     def _run(self, sample: Sample, size: int, cold: bool, changes: Changes) -> Outcome:
+        key = sample.k, size, cold
+        if changes == _NONE and key in self._known:
+            return self._known[key]
         model = replace(self.model.sm, **changes.sm) if changes.sm else self.model.sm
         geometry = self.plan.kernel.geometry
         smem = (geometry.smem + self.subject.compiled.resources.static_smem + self.gpu.reserved_smem_per_block) * size
@@ -198,7 +215,10 @@ class Predictor:
         first = set(self.chosen[:size])
         numbers = {b: sm for b, sm in sample.sm_of.items() if sample.cluster_of[b] in first}
         streams = [s for s in sample.streams if s.block in numbers]
-        return Sm(rows_of(self.program, model), streams, model, memory, numbers).run()
+        found = Sm(rows_of(self.program, model), streams, model, memory, numbers).run()
+        if changes == _NONE:
+            self._known[key] = found
+        return found
 
     # -- K ----------------------------------------------------------------------------------------
 
@@ -273,16 +293,12 @@ def bound_of(outcome: Outcome) -> str:
     name, share = max(outcome.busy.items(), key=lambda item: item[1])
     if share >= 0.75:
         return name
-    from gemmsmith.explain.timing.stalls import reasons_of
-
     reason = next((r for r, _ in reasons_of(outcome) if r not in ("selected", "not_selected")), "wait")
     return f"latency ({reason.replace('_', ' ')})"
 
 
 def error_range(program: MachineProgram, gpu: GPU) -> tuple[float, float]:
     """How far measured times lie from predictions for kernels of this kind: factors for nine in ten."""
-    from gemmsmith.sim.timing.parameters import errors_of
-
     opcodes = {i.opcode for i in program.instructions}
     kind = "wgmma" if "HGMMA" in opcodes else "mma" if "HMMA" in opcodes else "simt"
     return errors_of(kind, gpu)

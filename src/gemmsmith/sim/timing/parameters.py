@@ -38,7 +38,7 @@ class SmParameters:
     uniform: float = 2.0
     register_banks: int = 2
     bank_slack: float = 2.0
-    mma_fma16: float = 313.0
+    mma_fma16: float = 341.0
     mma_latency: float = 24.0
     gmma_fma16: float = 2048.0
     gmma_latency: float = 60.0
@@ -57,7 +57,7 @@ class SmParameters:
     l2_latency: float = 300.0
     l2_bytes_cycle: float = 40.0
     dram_latency: float = 380.0
-    dram_sm_bytes_cycle: float = 46.0
+    dram_sm_bytes_cycle: float = 22.5
     fill: float = 0.7
     copy_latency: float = 30.0
     barrier: float = 12.0

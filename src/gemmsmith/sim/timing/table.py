@@ -241,6 +241,10 @@ def _reads(i: MachineInstruction, before: MachineInstruction | None, model: SmPa
     """
     if not model.register_banks or i.opcode not in _READERS:
         return 0, 0
+    if i.opcode in ("HMMA", "IMMA", "QMMA"):  # A, B and C have four, two and four registers, half of them in each bank
+        same = before is not None and before.opcode == i.opcode and _sources(before)[0].number == _sources(i)[0].number
+        kept_a = same and before is not None and "reuse" in _sources(before)[0].suffixes
+        return (3, 3) if kept_a else (5, 5)
     kept = {n: o.number for n, o in enumerate(_sources(before)) if "reuse" in o.suffixes} if before is not None else {}
     banks = [0, 0]
     seen: set[int] = set()
@@ -253,7 +257,7 @@ def _reads(i: MachineInstruction, before: MachineInstruction | None, model: SmPa
     return banks[0], banks[1]
 
 
-_READERS = ("FFMA", "FMUL", "FADD", "IMAD", "HFMA2", "IADD3", "LOP3", "LEA", "VIADD", "SHF", "PRMT", "SEL", "FSEL")
+_READERS = ("HMMA", "IMMA", "QMMA", "FFMA", "FMUL", "FADD", "IMAD", "HFMA2", "IADD3", "LOP3", "LEA", "VIADD", "SHF", "PRMT", "SEL", "FSEL", "F2FP")
 
 
 def _sources(i: MachineInstruction) -> list[Register]:
