@@ -27,7 +27,8 @@ def measured(name: str) -> list[dict[str, Any]]:
     with tempfile.TemporaryDirectory() as folder:
         program = Path(folder) / "micro"
         code = f"arch=compute_{ARCH},code=sm_{ARCH}"
-        subprocess.run(["nvcc", "-O3", "-std=c++17", "-gencode", code, str(MICRO / f"{name}.cu"), "-o", str(program)], check=True)
+        source = str(MICRO / f"{name}.cu")
+        subprocess.run(["nvcc", "-O3", "-std=c++17", "-gencode", code, source, "-o", str(program)], check=True)
         text = subprocess.run([str(program)], check=True, capture_output=True, text=True).stdout
     return [json.loads(line) for line in text.splitlines()]
 

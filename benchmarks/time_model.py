@@ -42,8 +42,9 @@ def ladder_points() -> list[Point]:
                 if m["identity"]["kind"] == "baseline":
                     continue
                 key = m["identity"]["name"], m["problem"]["m"]
-                here = found.setdefault(key, {"set": "ladder", "gpu": "H200", "kernel": key[0], "size": key[1], "preset": "",
-                                              "config": m["identity"]["config"], "all_us": [], "all_mhz": []})  # fmt: skip
+                new = {"set": "ladder", "gpu": "H200", "kernel": key[0], "size": key[1], "preset": "",
+                       "config": m["identity"]["config"], "all_us": [], "all_mhz": []}  # fmt: skip
+                here = found.setdefault(key, new)
                 if here["config"] != m["identity"]["config"]:
                     continue
                 for timing in m["timings"]:
@@ -76,7 +77,8 @@ def outside_points() -> list[Point]:
     for smem, one in record["not selected"].items():
         us = one["found"]["gpu__time_duration.sum"] / 1e3
         made.append({"set": "outside", "gpu": "H200", "kernel": "eight_kilobytes.cu", "size": 2048, "preset": "",
-                     "config": f"{smem} bytes more", "smem": int(smem), "measured_us": us, "fitted": False})  # fmt: skip
+                     "config": f"{smem} bytes more", "smem": int(smem), "measured_us": us,
+                     "fitted": False})  # fmt: skip
     return made
 
 
@@ -98,7 +100,7 @@ def predicted(points: list[Point]) -> list[Point]:
         start = time.process_time()
         try:
             found.append(point | _predicted(point, before))
-        except Exception as error:  # noqa: BLE001
+        except Exception as error:
             found.append(point | {"error": f"{type(error).__name__}: {error}"[:300]})
         found[-1]["seconds"] = round(time.process_time() - start, 1)
     return found
@@ -135,11 +137,13 @@ def _predicted(point: Point, before: list[Any]) -> Point:
 
 
 def shown(row: Point) -> str:
-    head = f"{row['gpu']:10} {row['kernel']:20} {row['config'][:22] if row['set'] != 'ladder' else '':22} {row['size']:5} {row['measured_us']:10.1f}"
+    config = row["config"][:22] if row["set"] != "ladder" else ""
+    head = f"{row['gpu']:10} {row['kernel']:20} {config:22} {row['size']:5} {row['measured_us']:10.1f}"
     if "error" in row:
         return f"{head}  {row['error']}"
-    return (f"{head} {row['predicted_us']:10.1f} {row['ratio']:6.3f} {row['seconds']:5.1f}s {row.get('recorded_mhz', 0)} "
-            f"{row['own_clock_us']:.1f}@{row['own_clock_mhz']} {row['rounds']} {row['other_us']:.1f} {row['bound']}")  # fmt: skip
+    return (f"{head} {row['predicted_us']:10.1f} {row['ratio']:6.3f} {row['seconds']:5.1f}s "
+            f"{row.get('recorded_mhz', 0)} {row['own_clock_us']:.1f}@{row['own_clock_mhz']} {row['rounds']} "
+            f"{row['other_us']:.1f} {row['bound']}")  # fmt: skip
 
 
 def summary(rows: list[Point]) -> dict[str, Any]:
@@ -147,12 +151,13 @@ def summary(rows: list[Point]) -> dict[str, Any]:
     made = {}
     for name in dict.fromkeys(row["set"] for row in rows):
         mine = [row for row in rows if row["set"] == name and not row["fitted"]]
-        ratios = [row["ratio"] for row in mine if "ratio" in row]
+        ratios = [row["ratio"] for row in mine if "ratio" in row] or [math.nan]
+        own = [row["own_clock_us"] / row["measured_us"] for row in mine if "ratio" in row]
         made[name] = {"points": len(mine), "fitted": sum(row["fitted"] for row in rows if row["set"] == name),
                       **{f"within_{limit}": sum(abs(r - 1) <= limit / 100 for r in ratios) for limit in (10, 15, 20)},
-                      "own_clock_within_20": sum(abs(row["own_clock_us"] / row["measured_us"] - 1) <= 0.2 for row in mine if "ratio" in row),
-                      "geometric_mean": round(math.exp(sum(map(math.log, ratios)) / len(ratios)), 4) if ratios else None,
-                      "failed": len(mine) - len(ratios)}  # fmt: skip
+                      "own_clock_within_20": sum(abs(r - 1) <= 0.2 for r in own),
+                      "geometric_mean": round(math.exp(sum(map(math.log, ratios)) / len(ratios)), 4),
+                      "failed": len(mine) - len(own)}  # fmt: skip
     return made
 
 
@@ -170,7 +175,9 @@ def main() -> int:
               and (not given.sizes or str(p["size"]) in given.sizes.split(","))]  # fmt: skip
     kernels: dict[tuple[str, ...], list[Point]] = {}
     for p in points:
-        kernels.setdefault((p["set"], p["gpu"], p["kernel"], p["preset"], str(p.get("defines")), str(p.get("smem"))), []).append(p)
+        kernels.setdefault(
+            (p["set"], p["gpu"], p["kernel"], p["preset"], str(p.get("defines")), str(p.get("smem"))), []
+        ).append(p)
     rows: list[Point] = []
     with ProcessPoolExecutor(given.jobs) as pool:
         for some in pool.map(predicted, kernels.values()):
@@ -183,7 +190,9 @@ def main() -> int:
                 "command": "python benchmarks/time_model.py --output benchmarks/results/time_model.json",
                 "summary": found}  # fmt: skip
         lines = ",\n".join("  " + json.dumps(row) for row in rows)
-        Path(given.output).write_text(f'{json.dumps(head, indent=1)[:-2]},\n "points": [\n{lines}\n ]\n}}\n', encoding="utf-8")
+        Path(given.output).write_text(
+            f'{json.dumps(head, indent=1)[:-2]},\n "points": [\n{lines}\n ]\n}}\n', encoding="utf-8"
+        )
     return 0
 
 

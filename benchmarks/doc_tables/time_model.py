@@ -23,14 +23,24 @@ def summary_table() -> str:
         n = found["points"]
         shares = [f"{found[f'within_{limit}']} of {n} ({found[f'within_{limit}'] / n:.0%})" for limit in (10, 15, 20)]
         rows.append([_NAMES[name], *shares, f"{found['geometric_mean']:.2f}", str(found["fitted"])])
-    columns = ["points", "within 10 %", "within 15 %", "within 20 %", "geometric mean of predicted / measured", "fitted, not counted"]
+    columns = [
+        "points",
+        "within 10 %",
+        "within 15 %",
+        "within 20 %",
+        "geometric mean of predicted / measured",
+        "fitted, not counted",
+    ]
     return "\n".join(table(columns, "lrrrrr", rows))
 
 
 def ladder_table() -> str:
     """Predicted over measured time of every rung and size; points that were fitted are marked."""
     points = {(p["kernel"], p["size"]): p for p in _points("ladder")}
-    rows = [[f"`{name}`", *(_cell(points.get((name, size))) for size in _SIZES)] for name in dict.fromkeys(n for n, _ in points)]
+    rows = [
+        [f"`{name}`", *(_cell(points.get((name, size))) for size in _SIZES)]
+        for name in dict.fromkeys(n for n, _ in points)
+    ]
     return "\n".join(table(["predicted / measured", *map(str, _SIZES)], "l" + "r" * len(_SIZES), rows))
 
 
@@ -48,7 +58,9 @@ def others_table() -> str:
     rows = [[p["gpu"], f"`{p['kernel']}` {p['preset'] or p['config']}", str(p["size"]), f"{p['measured_us']:,.0f}",
              f"{p['predicted_us']:,.0f}" if "ratio" in p else "none", _cell(p), p.get("bound", p.get("error", ""))]
             for which in ("outside", "published") for p in _points(which)]  # fmt: skip
-    return "\n".join(table(["GPU", "kernel", "M = N = K", "measured, µs", "predicted, µs", "ratio", "bound by"], "llrrrrl", rows))
+    return "\n".join(
+        table(["GPU", "kernel", "M = N = K", "measured, µs", "predicted, µs", "ratio", "bound by"], "llrrrrl", rows)
+    )
 
 
 def picture() -> str:
@@ -66,24 +78,38 @@ def picture() -> str:
         share = math.log(min(top_ratio, max(bottom_ratio, ratio)) / bottom_ratio) / math.log(top_ratio / bottom_ratio)
         return height - bottom - share * (height - top - bottom)
 
-    parts = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" font-family="sans-serif" font-size="12" '
-             'role="img" aria-label="Predicted over measured time of all points">',
-             f'<rect width="{width}" height="{height}" fill="white"/>',
-             f'<rect x="{left}" y="{y(1.2):.1f}" width="{width - left - right}" height="{y(0.8) - y(1.2):.1f}" fill="#eeeeee"/>']
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" font-family="sans-serif" '
+        'font-size="12" role="img" aria-label="Predicted over measured time of all points">',
+        f'<rect width="{width}" height="{height}" fill="white"/>',
+        f'<rect x="{left}" y="{y(1.2):.1f}" width="{width - left - right}" '
+        f'height="{y(0.8) - y(1.2):.1f}" fill="#eeeeee"/>',
+    ]
     for ratio in (0.5, 0.8, 1.0, 1.2, 2.0):
-        parts.append(f'<line x1="{left}" x2="{width - right}" y1="{y(ratio):.1f}" y2="{y(ratio):.1f}" stroke="#bbbbbb"/>'
-                     f'<text x="{left - 8}" y="{y(ratio) + 4:.1f}" text-anchor="end">{ratio:g}</text>')
+        parts.append(
+            f'<line x1="{left}" x2="{width - right}" y1="{y(ratio):.1f}" y2="{y(ratio):.1f}" stroke="#bbbbbb"/>'
+            f'<text x="{left - 8}" y="{y(ratio) + 4:.1f}" text-anchor="end">{ratio:g}</text>'
+        )
     for power in range(low, high + 1):
         label = f"{10 ** (power - 3):g} ms" if power >= 3 else f"{10**power:g} µs"
         parts.append(f'<text x="{x(10**power):.1f}" y="{height - bottom + 18}" text-anchor="middle">{label}</text>')
     for p in points:
-        title = f"{p['gpu']}, {p['kernel']} {p['preset']}, {p['size']}: measured {p['measured_us']:.4g} µs, predicted {p['predicted_us']:.4g} µs"
-        fill = "none" if p["fitted"] else _COLOURS[p["set"]]
-        parts.append(f'<circle cx="{x(p["measured_us"]):.1f}" cy="{y(p["ratio"]):.1f}" r="4" fill="{fill}" stroke="{_COLOURS[p["set"]]}">'
-                     f"<title>{title}</title></circle>")
+        times_of = f"measured {p['measured_us']:.4g} µs, predicted {p['predicted_us']:.4g} µs"
+        title = f"{p['gpu']}, {p['kernel']} {p['preset']}, {p['size']}: {times_of}"
+        stroke = _COLOURS[p["set"]]
+        fill = "none" if p["fitted"] else stroke
+        parts.append(
+            f'<circle cx="{x(p["measured_us"]):.1f}" cy="{y(p["ratio"]):.1f}" r="4" fill="{fill}" stroke="{stroke}">'
+            f"<title>{title}</title></circle>"
+        )
     at = left
     for name, colour in _COLOURS.items():
-        parts.append(f'<circle cx="{at + 6}" cy="14" r="4" fill="{colour}"/><text x="{at + 16}" y="18">{_NAMES[name]}</text>')
+        parts.append(
+            f'<circle cx="{at + 6}" cy="14" r="4" fill="{colour}"/><text x="{at + 16}" y="18">{_NAMES[name]}</text>'
+        )
         at += 210
-    parts.append(f'<text x="{left}" y="{height - 10}">measured time; up: predicted / measured; grey: within 20 %; hollow: fitted</text></svg>')
+    parts.append(
+        f'<text x="{left}" y="{height - 10}">measured time; up: predicted / measured; grey: within 20 %; '
+        "hollow: fitted</text></svg>"
+    )
     return "\n".join(parts) + "\n"

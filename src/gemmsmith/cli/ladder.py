@@ -15,7 +15,8 @@ from gemmsmith.cli.compiler import Compiler
 from gemmsmith.cli.render.output import progress
 from gemmsmith.compile.target import arch_number
 from gemmsmith.errors import UsageError
-from gemmsmith.gpus import GPU
+from gemmsmith.explain.timing.timed import timed
+from gemmsmith.gpus import GPU, gpu_named
 from gemmsmith.ladder.registry import rung_named, rungs, rungs_for
 from gemmsmith.problem import Problem
 from gemmsmith.report.collect import CollectedRung, count_rung, rungs_of, verify_rung
@@ -32,23 +33,24 @@ _WORKERS = 4
 
 def collect_ladder(
     size: int, arch: str, compiler: Compiler, simulated: int, doing: str,
-    then: Callable[[CollectedRung], CollectedRung] = lambda step: step,
+    then: Callable[[CollectedRung], CollectedRung] = lambda step: step, timed_for: str = "",
 ) -> tuple[CollectedRung, ...]:  # fmt: skip
     """Count every rung of ``arch``, and verify it on the simulator up to ``simulated``³ (0: do not verify).
 
     ``then`` completes each rung in this process. Rungs that the simulator cannot run are only compiled.
+    ``timed_for`` names a GPU: the cycle model times each rung on it.
     """
     names = [spec.name for spec in rungs_for(arch_number(arch))]
     found: dict[str, CollectedRung] = {}
     with progress() as bar:
         task = bar.add_task(doing, total=len(names))
-        for step in _in_parallel([(name, size, arch, simulated, compiler) for name in names]):
+        for step in _in_parallel([(name, size, arch, simulated, compiler, timed_for) for name in names]):
             found[step.name] = then(step)
             bar.update(task, description=step.name, advance=1)
     return tuple(found[name] for name in names)
 
 
-def _in_parallel(jobs: list[tuple[str, int, str, int, Compiler]]) -> Iterator[CollectedRung]:
+def _in_parallel(jobs: list[tuple[str, int, str, int, Compiler, str]]) -> Iterator[CollectedRung]:
     workers = min(_WORKERS, os.cpu_count() or 1)
     with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn")) as pool:
         futures = [pool.submit(collect_rung, *job) for job in jobs]
@@ -59,9 +61,14 @@ def _in_parallel(jobs: list[tuple[str, int, str, int, Compiler]]) -> Iterator[Co
             pool.shutdown(cancel_futures=True)
 
 
-def collect_rung(name: str, size: int, arch: str, simulated: int, compiler: Compiler) -> CollectedRung:
-    """One rung: counted, and verified on the simulator up to ``simulated``³ (0: not verified)."""
+def collect_rung(
+    name: str, size: int, arch: str, simulated: int, compiler: Compiler, timed_for: str = ""
+) -> CollectedRung:
+    """One rung: counted, timed if a GPU is named, and verified on the simulator up to ``simulated``³ (0: not)."""
     step, spec = count_rung(name, size, arch, compiler), rung_named(name)
+    if timed_for:
+        found = timed(spec, spec.config(), Problem(size, size, size, dtype=spec.dtypes[0]), gpu_named(timed_for))
+        step = replace(step, timed=replace(found, instructions=(), lines=found.lines[:5]))
     if not simulated or not spec.simulated:
         return step
     return replace(step, verdicts=verify_rung(SimDevice(arch), spec, simulated, compiler))

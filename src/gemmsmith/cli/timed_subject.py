@@ -19,7 +19,9 @@ def time_subject(subject: Subject, gpu: GPU, check: QuickCheck | None) -> Timed:
         return Timed(None, missing=f"machine code of sm_{gpu.arch} is not executed; counts are of the PTX")
     compiled = int("".join(c for c in subject.compiled.arch if c.isdigit()))
     if compiled != gpu.arch:
-        return Timed(None, missing=f"the kernel is compiled for {subject.compiled.arch}, and {gpu.name} is sm_{gpu.arch}")
+        return Timed(
+            None, missing=f"the kernel is compiled for {subject.compiled.arch}, and {gpu.name} is sm_{gpu.arch}"
+        )
     return timed(subject.spec, subject.config, subject.problem, gpu)
 
 

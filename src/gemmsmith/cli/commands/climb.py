@@ -27,6 +27,7 @@ from gemmsmith.cli.recording import new_run
 from gemmsmith.cli.render.climb_tables import print_climb
 from gemmsmith.cli.render.output import print_json, progress
 from gemmsmith.errors import MissingDeviceError, UsageError
+from gemmsmith.explain.timing.timed import to_json as timed_to_json
 from gemmsmith.gpus import GPU, gpu_of_device
 from gemmsmith.ladder.registry import rung_named
 from gemmsmith.problem import Problem
@@ -78,6 +79,10 @@ class ClimbOptions(OptionGroup):
     ] = ""
     html: Annotated[Path, typer.Option("--html", help="The page to write.")] = Path("climb.html")
     no_html: Annotated[bool, typer.Option("--no-html", help="Write no page.")] = False
+    times: Annotated[
+        bool,
+        typer.Option("--times", help="Time every rung with the cycle model, and say from it why each step is faster."),
+    ] = False
     views: Annotated[
         bool, typer.Option("--views", help="Also write the views of every rung, into a folder beside the page.")
     ] = False
@@ -115,7 +120,7 @@ def command(
     given = {"--size": "" if options.size == _SIZE else str(options.size), "--sizes": options.sizes, "--gpu": gpu}
     words = [word for name, value in given.items() if value for word in (name, value)]
     notes = [note] if (note := left_out(arch)) else []
-    gathered = _collect(where, options.size, arch, cache.compiler)
+    gathered = _collect(where, options.size, arch, cache.compiler, target.name if options.times else "")
     command_line = shlex.join(["gemmsmith", "climb", *words, *option_words(device)])
     blank = new_run(command_line, where if isinstance(where, CudaDevice) else None)
     made = Made(blank.command, blank.started, blank.gemmsmith, blank.machine)
@@ -159,16 +164,18 @@ def _target(name: str, where: SimDevice | CudaDevice) -> GPU:
     return here if here is not None else gpu_from(DEFAULT_GPU)
 
 
-def _collect(where: SimDevice | CudaDevice, size: int, arch: str, compiler: Compiler) -> tuple[CollectedRung, ...]:
+def _collect(
+    where: SimDevice | CudaDevice, size: int, arch: str, compiler: Compiler, timed_for: str
+) -> tuple[CollectedRung, ...]:
     """Verify and count every rung; on a GPU they are verified in this process."""
     doing = "verifying and counting"
     if not isinstance(where, CudaDevice):
-        return collect_ladder(size, arch, compiler, min(size, _SIMULATED), doing)
+        return collect_ladder(size, arch, compiler, min(size, _SIMULATED), doing, timed_for=timed_for)
 
     def verified(step: CollectedRung) -> CollectedRung:
         return replace(step, verdicts=verify_rung(where, rung_named(step.name), size, compiler))
 
-    return collect_ladder(size, arch, compiler, 0, doing, verified)
+    return collect_ladder(size, arch, compiler, 0, doing, verified, timed_for)
 
 
 def _timed(
@@ -233,6 +240,7 @@ def _facts(climb: Climb) -> dict[str, Any]:
                 "counted": {"origin": "simulated", **{n: v for n, v in step.profile.metrics if v == v}}
                 if step.profile is not None else None,
                 "why": list(rung.why),
+                "time": None if step.timed is None else timed_to_json(step.timed),
             }
             for rung, step in zip(model.rungs, climb.gathered, strict=True)
         ],

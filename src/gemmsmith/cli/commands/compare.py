@@ -115,9 +115,9 @@ def command(
     if step is not None:
         found = replace(found, sentences=(*step.sentences, *found.sentences[1:]))
     if output.json:
-        print_json(to_json(found) | {"step": step_json(step), "time": {s: timed_to_json(t) for s, t in zip("xy", times, strict=True)},
-                                     "checked": {side: check_json(check).get("checked")
-                                                 for side, check in zip("xy", checks, strict=True)}})  # fmt: skip
+        said = {side: check_json(check).get("checked") for side, check in zip("xy", checks, strict=True)}
+        of_each = {side: timed_to_json(time) for side, time in zip("xy", times, strict=True)}
+        print_json(to_json(found) | {"step": step_json(step), "time": of_each, "checked": said})
     elif output.csv:
         sys.stdout.write(rows_csv(found))
     else:
@@ -137,10 +137,12 @@ def _on_several(
     if target.arch:
         raise UsageError("choose one of --arch and several GPUs", "each GPU has its own architecture")
     if output.json or output.csv:
-        raise UsageError(f"--json and --csv are for one GPU, and --gpu names {target.gpu.count(',') + 1}", "ask for one at a time")
+        raise UsageError(
+            f"--json and --csv are for one GPU, and --gpu names {target.gpu.count(',') + 1}", "ask for one at a time"
+        )
     for name in target.gpu.split(","):
-        command(x, y, sides, problem, device, arguments=arguments, target=replace(target, gpu=name.strip()), cache=cache,
-                output=output)  # fmt: skip
+        one = replace(target, gpu=name.strip())
+        command(x, y, sides, problem, device, arguments=arguments, target=one, cache=cache, output=output)
         say()
 
 

@@ -60,4 +60,6 @@ def _print(subject: Subject, found: Diagnosis, check: QuickCheck | None, time: T
         say(sentence)
     print_findings(found.findings, check)
     say()
-    say(MODEL if time.predicted is None else f"{TIME_MODEL} Fixes and their gains: {MODEL[0].lower()}{MODEL[1:]}", "dim")
+    say(
+        MODEL if time.predicted is None else f"{TIME_MODEL} Fixes and their gains: {MODEL[0].lower()}{MODEL[1:]}", "dim"
+    )

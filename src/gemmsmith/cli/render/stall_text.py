@@ -18,6 +18,8 @@ def print_lines(found: Timed) -> None:
     say()
     say("Where warps wait (predicted; reasons as ncu names them):")
     for row in found.lines[:_LINES]:
-        reasons = ", ".join(f"{name} {value / row.cycles:.0%}" for name, value in row.stalls[:_REASONS]) if row.cycles else ""
+        reasons = (
+            ", ".join(f"{name} {value / row.cycles:.0%}" for name, value in row.stalls[:_REASONS]) if row.cycles else ""
+        )
         place = f"{PurePath(row.file).name}:{row.line}" if row.line else "no line"
         say(f"  {row.cycles / total:4.0%}  {place}  {reasons}")

@@ -1,14 +1,15 @@
 """Predict the time of a product: every launch of it, from the cycle model of one SM.
 
 A launch runs in rounds: each SM holds as many blocks as fit, and takes new ones as these end. The blocks of a round are
-executed for two short K, the cycle model times both, and the line through them gives the time at the real K: k-tiles are
-alike once the pipeline is full.
+executed for two short K, the cycle model times both, and the line through them gives the time at the real K: k-tiles
+are alike once the pipeline is full.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from gemmsmith.call.launch_plan import PlannedLaunch, plan_launches
 from gemmsmith.explain.timing.clock import Activity, clock_mhz
@@ -81,7 +82,7 @@ class Predicted:
 class Changes:
     """What a what-if takes away: parameters of the SM, bank conflicts, lines, the way to DRAM."""
 
-    sm: Mapping[str, float] = field(default_factory=dict)
+    sm: Mapping[str, Any] = field(default_factory=dict)
     conflicts: bool = True
     coalesced: bool = False
     cold: bool = True
@@ -113,10 +114,11 @@ class Predictor:
     def adopt(self, other: Predictor) -> bool:
         """Take what another size of the same kernel executed, if it holds as many blocks and shortens K alike."""
         mine, theirs = self.plan.kernel, other.plan.kernel
-        if self.spec.persistent or self.resident != other.resident or self._depths() != other._depths() \
-                or (mine.spec, mine.config, mine.geometry.smem) != (theirs.spec, theirs.config, theirs.geometry.smem):  # fmt: skip
+        same = (mine.spec, mine.config, mine.geometry.smem) == (theirs.spec, theirs.config, theirs.geometry.smem)
+        alike = self.resident == other.resident and self._depths() == other._depths()
+        if self.spec.persistent or not same or not alike:
             return False
-        self.chosen, self._samples, self._known = other.chosen, other._samples, other._known
+        self.chosen, self._samples, self._known = other.chosen, other.samples, other._known
         return True
 
     @property
@@ -283,7 +285,9 @@ class Predictor:
         if launch.spec.name != "zero_workspace":
             copies = 3 if "bf16" in launch.spec.name else 2 if "fp16" in launch.spec.name else 1
             width = self.problem.dtype.itemsize
-            nbytes = (self.problem.m + self.problem.n) * self.problem.k * (width + (2 * copies if copies > 1 else width))
+            nbytes = (
+                (self.problem.m + self.problem.n) * self.problem.k * (width + (2 * copies if copies > 1 else width))
+            )
         us = self.model.launch_us + 1.0 + nbytes / (0.8 * self.gpu.dram_gbs * self.model.dram_share * 1e3)
         return LaunchTime(launch.spec.name, launch.geometry.blocks, 0, us * clock, us)
 

@@ -53,5 +53,7 @@ def by_line(outcome: Outcome, program: MachineProgram) -> list[StallRow]:
 
 
 def _named(tally: list[float]) -> tuple[tuple[str, float], ...]:
-    found = [(name, value) for n, (name, value) in enumerate(zip(REASONS, tally, strict=True)) if value > 0 and n != SELECTED]
+    found = [
+        (name, value) for n, (name, value) in enumerate(zip(REASONS, tally, strict=True)) if value > 0 and n != SELECTED
+    ]
     return tuple(sorted(found, key=lambda item: -item[1]))

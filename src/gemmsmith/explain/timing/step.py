@@ -37,16 +37,21 @@ def step_of(one: tuple[str, Timed], other: tuple[str, Timed]) -> Step | None:
     if ratio < 1 + _SAME:
         first = f"Both are predicted to take the same time on {x.predicted.gpu}: {times}; {bounds}."
     else:
-        first = f"{fast} is predicted to be {ratio:.2f} times as fast as {slow} on {x.predicted.gpu}: {times}; {bounds}."
+        first = (
+            f"{fast} is predicted to be {ratio:.2f} times as fast as {slow} on {x.predicted.gpu}: {times}; {bounds}."
+        )
     return Step(slow, fast, ratio, (first, *_what_ifs(slow, x, fast, y), *_work(slow, x, fast, y))[: _MOST + 1])
 
 
 def _what_ifs(slow: str, x: Timed, fast: str, y: Timed) -> list[str]:
     """Costs that the slower kernel has and the faster one has less of."""
     there = {each.cost: each.gain for each in y.what_ifs}
-    return [f"Without {each.cost} {slow} would be {each.gain:.2f} times as fast, {fast} {there.get(each.cost, 1.0):.2f} "
-            f"times; then {slow} is bound by {each.bound}."
-            for each in x.what_ifs if each.gain - there.get(each.cost, 1.0) > _MORE]  # fmt: skip
+    return [
+        f"Without {each.cost} {slow} would be {each.gain:.2f} times as fast, {fast} {there.get(each.cost, 1.0):.2f} "
+        f"times; then {slow} is bound by {each.bound}."
+        for each in x.what_ifs
+        if each.gain - there.get(each.cost, 1.0) > _MORE
+    ]
 
 
 def _work(slow: str, x: Timed, fast: str, y: Timed) -> list[str]:

@@ -40,8 +40,8 @@ class Timed:
         if found is None:
             return (f"No time is predicted: {self.missing}.",)
         made = [f"Predicted on {found.gpu}: {_us(found.us)} ({self.flops / found.us / 1e6:.3g} TFLOPS at "
-                f"{found.mhz:.0f} MHz; nine in ten such kernels took {_us(found.low_us)} to {_us(found.high_us)}), bound "
-                f"by {found.bound}."]  # fmt: skip
+                f"{found.mhz:.0f} MHz; nine in ten such kernels took {_us(found.low_us)} to {_us(found.high_us)}), "
+                f"bound by {found.bound}."]  # fmt: skip
         waits = [f"{name.replace('_', ' ')} {value:.1f}" for name, value in self.reasons if name != "selected"]
         made.append(f"Cycles that a warp waits for each instruction: {', '.join(waits[:_MOST_REASONS])}.")
         made += [f"{str(each)[0].upper()}{str(each)[1:]}." for each in self.what_ifs[:_MOST_WHAT_IFS]]

@@ -38,12 +38,13 @@ def _uses(unit: str) -> Callable[[Outcome, dict[str, float]], bool]:
 
 
 _L2 = {"l2_bytes_cycle": _FREE, "dram_sm_bytes_cycle": _FREE, "tma_bytes_cycle": _FREE}
+_LATENCIES = {"l2_latency": 0.0, "dram_latency": 0.0, "tma_latency": 0.0}
 _BARRIERS = {"barrier": 0.0, "barrier_warp": 0.0, "mbarrier": 0.0, "cluster_barrier": 0.0}
 _COSTS = (
     _Cost("shared-memory bank conflicts", Changes(conflicts=False), _uses("shared memory and L1")),
     _Cost("uncoalesced global accesses", Changes(coalesced=True), _uses("L1 tags")),
     _Cost("register-bank conflicts", Changes(sm={"register_banks": 0}), _uses("FMA pipe")),
-    _Cost("latency of L2 and DRAM", Changes(sm={"l2_latency": 0.0, "dram_latency": 0.0, "tma_latency": 0.0}, cold=False),
+    _Cost("latency of L2 and DRAM", Changes(sm=_LATENCIES, cold=False),
           _waits("long_scoreboard")),
     _Cost("the limit of L2 bandwidth", Changes(sm=_L2), _uses("L2 to SM")),
     _Cost("the limit of the queue of memory instructions", Changes(sm={"mio_depth": 10_000, "mio_issue": 1.0}),

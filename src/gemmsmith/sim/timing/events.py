@@ -17,7 +17,8 @@ from gemmsmith.sim.types import Array
 class EventRecorder:
     """A recorder of a launch that adds payloads to the streams of ``StreamRecorder``.
 
-    SYNCS            ("init", place, arrivals), ("arrive", ((place, arrivals), ...), bytes), ("wait", place, parity, met)
+    SYNCS            ("init", place, arrivals), ("arrive", ((place, arrivals), ...), bytes),
+                     ("wait", place, parity, met)
     UTMALDG, UBLKCP  ("tma", places of the mbarriers, bytes for each)
     STAS             ("stas", ((place, bytes), ...))
 
@@ -27,7 +28,9 @@ class EventRecorder:
     def __init__(self, streams: StreamRecorder) -> None:
         assert isinstance(streams.lowered, MachineProgram)
         self.streams, self.program = streams, streams.lowered
-        streams.noted = frozenset(n for n, i in enumerate(self.program.instructions) if i.opcode in ("UTMALDG", "UBLKCP"))
+        streams.noted = frozenset(
+            n for n, i in enumerate(self.program.instructions) if i.opcode in ("UTMALDG", "UBLKCP")
+        )
         self._remote = frozenset(n for n, i in enumerate(self.program.instructions)
                                  if i.opcode == "STAS" and n in self.program.counted)  # fmt: skip
         self._syncs = {n: i for n, i in enumerate(self.program.instructions) if i.opcode == "SYNCS"}

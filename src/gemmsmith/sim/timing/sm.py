@@ -27,8 +27,17 @@ REASONS = ("selected", "wait", "short_scoreboard", "long_scoreboard", "barrier",
 
 
 # What can be busy, under the names that explanations use.
-BUSY = ("issue", "FMA pipe", "ALU pipe", "tensor cores", "special functions", "shared memory and L1", "L1 tags", "L2 to SM")
-_UNIT_NAMES = {Unit.FMA: "FMA pipe", Unit.FMA_HEAVY: "FMA pipe", Unit.HALF: "FMA pipe", Unit.ALU: "ALU pipe",
+BUSY = (
+    "issue",
+    "FMA pipe",
+    "ALU pipe",
+    "tensor cores",
+    "special functions",
+    "shared memory and L1",
+    "L1 tags",
+    "L2 to SM",
+)
+_UNIT_NAMES: dict[int, str] = {Unit.FMA: "FMA pipe", Unit.FMA_HEAVY: "FMA pipe", Unit.HALF: "FMA pipe", Unit.ALU: "ALU pipe",
                Unit.TENSOR: "tensor cores", Unit.XU: "special functions"}  # fmt: skip
 
 
@@ -102,7 +111,7 @@ class Sm:
         self.members: list[list[int]] = [[w for w, p in enumerate(self.part_of) if p == s] for s in range(self.parts)]
         n = len(streams)
         # The instructions of each warp; the row after the last is never issued.
-        self.code = [[rows[p] for p in s.positions] for s in streams]
+        self.code = [[row for p in s.positions if (row := rows[p]) is not None] for s in streams]
         self.at = [0] * n
         self.ready = [0.0] * n
         self.blocked = [False] * n
@@ -296,12 +305,10 @@ class Sm:
         boards = self.boards[w]
         if kind:
             done = self._effect(w, part, row, stream.payloads[at], now)
-            if row.write >= 0:
-                if done > boards[row.write] or boards[row.write] >= NEVER:
-                    boards[row.write] = done
-                    self.board_reason[w][row.write] = (
-                        LONG if kind in (Kind.GLOBAL_LOAD, Kind.ATOMIC, Kind.SYNCS) else SHORT
-                    )
+            if row.write >= 0 and (done > boards[row.write] or boards[row.write] >= NEVER):
+                boards[row.write] = done
+                far = kind in (Kind.GLOBAL_LOAD, Kind.ATOMIC, Kind.SYNCS)
+                self.board_reason[w][row.write] = LONG if far else SHORT
             if row.read >= 0:
                 boards[row.read] = max(boards[row.read], self.operand_free[part] + 2, now + 4)
                 self.board_reason[w][row.read] = SHORT
@@ -639,7 +646,7 @@ class Sm:
                 return NEVER
         return now + model.mbarrier
 
-    def _landed(self, place: int, nbytes: int, now: float) -> list[int]:
+    def _landed(self, place: int, nbytes: float, now: float) -> list[int]:
         self.mbarriers[place][2] -= nbytes
         return self._complete(place, now)
 

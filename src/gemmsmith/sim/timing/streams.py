@@ -90,8 +90,13 @@ class StreamRecorder(Counters):
 
     def matrix_access(self, operation: Operation[Any], rows: Array) -> None:
         matrices = rows.shape[1] // 8
-        waves = self._cached((operation.position, "m"), rows - rows[0, 0],
-                             lambda: matrix_wavefronts((rows - rows.min()).reshape(-1, 8)).reshape(-1, matrices).sum(axis=1))  # fmt: skip
+
+        def count() -> Array:
+            each = matrix_wavefronts((rows - rows.min()).reshape(-1, 8))
+            found: Array = each.reshape(-1, matrices).sum(axis=1)
+            return found
+
+        waves = self._cached((operation.position, "m"), rows - rows[0, 0], count)
         for warp, wave in zip(self._warps.tolist(), waves.tolist(), strict=True):
             self.note(warp, operation.position, wave)
 
@@ -169,8 +174,8 @@ class StreamRecorder(Counters):
         found = []
         for warp in sorted(orders):
             block, inside = divmod(warp, self.warps_per_block)
-            positions, payloads = _without_spins(orders[warp], self._paid(warp, orders[warp]))
-            found.append(Stream(int(self._blocks[block]), inside, tuple(positions), tuple(payloads)))
+            kept, paid = _without_spins(orders[warp], self._paid(warp, orders[warp]))
+            found.append(Stream(int(self._blocks[block]), inside, tuple(kept), tuple(paid)))
         return found
 
     def _paid(self, warp: int, order: Sequence[int]) -> list[Payload]:

@@ -53,7 +53,7 @@ class Unit(IntEnum):
 
 
 class Row(NamedTuple):
-    """One instruction. ``busy``: cycles its unit is taken. ``even`` and ``odd``: registers that it reads from each bank.
+    """One instruction. ``busy``: cycles its unit is taken. ``even`` and ``odd``: registers it reads from each bank.
 
     ``result_bytes`` come back over the sub-core's port for each lane; ``operand_bytes`` go to the memory unit.
     """
@@ -82,7 +82,8 @@ _KINDS = {
     "LDS": Kind.SHARED_LOAD, "LDSM": Kind.SHARED_LOAD, "STS": Kind.SHARED_STORE, "STSM": Kind.SHARED_STORE,
     "LDG": Kind.GLOBAL_LOAD, "LD": Kind.GLOBAL_LOAD, "LDL": Kind.GLOBAL_LOAD, "STG": Kind.GLOBAL_STORE,
     "ST": Kind.GLOBAL_STORE, "STL": Kind.GLOBAL_STORE, "LDGSTS": Kind.COPY, "LDGDEPBAR": Kind.COMMIT,
-    "DEPBAR": Kind.COPY_WAIT, "SYNCS": Kind.SYNCS, "UTMALDG": Kind.TMA, "STAS": Kind.TMA, "UBLKCP": Kind.TMA, "HGMMA": Kind.GMMA,
+    "DEPBAR": Kind.COPY_WAIT, "SYNCS": Kind.SYNCS, "UTMALDG": Kind.TMA, "STAS": Kind.TMA, "UBLKCP": Kind.TMA,
+    "HGMMA": Kind.GMMA,
     "IGMMA": Kind.GMMA, "QGMMA": Kind.GMMA, "EXIT": Kind.EXIT, "UCGABAR_ARV": Kind.CLUSTER_ARRIVE,
     "UCGABAR_WAIT": Kind.CLUSTER_WAIT, "SHFL": Kind.SHUFFLE, "ATOM": Kind.ATOMIC, "ATOMG": Kind.ATOMIC,
     "RED": Kind.ATOMIC, "REDG": Kind.ATOMIC, "ATOMS": Kind.SHARED_LOAD, "MEMBAR": Kind.FENCE,
@@ -113,7 +114,8 @@ def _row(
     unit, busy = _unit(i, kind, model)
     result, operand = _bytes(i, kind)
     return Row(
-        position, kind, unit, busy, max(1, control.stall), -1 if control.write_barrier is None else control.write_barrier,
+        position, kind, unit, busy, max(1, control.stall),
+        -1 if control.write_barrier is None else control.write_barrier,
         -1 if control.read_barrier is None else control.read_barrier, control.wait, *_reads(i, before, model),
         _latency(i, kind, model), result, operand, _number(i, kind), i.opcode in ("BRA", "JMP", "CALL", "RET", "BRX"),
         following, _threads(i) if kind in (Kind.BARRIER, Kind.BARRIER_ARRIVE) else 0, i.name,
@@ -257,7 +259,25 @@ def _reads(i: MachineInstruction, before: MachineInstruction | None, model: SmPa
     return banks[0], banks[1]
 
 
-_READERS = ("HMMA", "IMMA", "QMMA", "FFMA", "FMUL", "FADD", "IMAD", "HFMA2", "IADD3", "LOP3", "LEA", "VIADD", "SHF", "PRMT", "SEL", "FSEL", "F2FP")
+_READERS = (
+    "HMMA",
+    "IMMA",
+    "QMMA",
+    "FFMA",
+    "FMUL",
+    "FADD",
+    "IMAD",
+    "HFMA2",
+    "IADD3",
+    "LOP3",
+    "LEA",
+    "VIADD",
+    "SHF",
+    "PRMT",
+    "SEL",
+    "FSEL",
+    "F2FP",
+)
 
 
 def _sources(i: MachineInstruction) -> list[Register]:
