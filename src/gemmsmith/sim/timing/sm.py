@@ -327,7 +327,7 @@ class Sm:
             self.out.cycles = max(self.out.cycles, now + 1)
             self.out.ends[stream.block] = max(self.out.ends.get(stream.block, 0.0), now + 1)
             return [*touched, *self._leave(w, now)], True
-        stall = row.stall
+        stall: float = row.stall
         if row.jumps and self.code[w][at + 1].position != row.following:
             stall = max(stall, model.branch)
         self.fixed[w] = now + stall
@@ -518,14 +518,16 @@ class Sm:
         self.sequence += 1
         heapq.heappush(self.events, (when, self.sequence, -1 - sm, waves))
 
-    def _from_l2(self, sm: int, nbytes: float, asked: float) -> float:
+    def _from_l2(self, sm: int, nbytes: float, asked: float, rows: bool = False) -> float:
+        """When data of L2 arrive. ``rows``: TMA asks for whole rows, which DRAM gives faster than parts of lines."""
         model = self.model
         self.out.l2_bytes += nbytes
         start = max(asked, self.l2_free[sm])
         self.l2_free[sm] = start + nbytes / model.l2_bytes_cycle
         arrival = self.l2_free[sm] + model.l2_latency
         if self.memory.cold:
-            self.dram_free[sm] = max(start, self.dram_free[sm]) + nbytes / model.dram_sm_bytes_cycle
+            rate = model.tma_bytes_cycle if rows else model.dram_sm_bytes_cycle
+            self.dram_free[sm] = max(start, self.dram_free[sm]) + nbytes / rate
             arrival = max(arrival, self.dram_free[sm] + model.l2_latency) + model.dram_latency
         return arrival
 
@@ -551,7 +553,7 @@ class Sm:
         sm, model = part // PARTS, self.model
         start = max(now, self.tma_free[sm])
         self.tma_free[sm] = start + max(model.tma_gap, nbytes / model.tma_bytes_cycle)
-        arrival = self._from_l2(sm, nbytes, start) + model.tma_latency
+        arrival = self._from_l2(sm, nbytes, start, rows=True) + model.tma_latency
         for place in places:
             self.sequence += 1
             heapq.heappush(self.events, (arrival, self.sequence, place, nbytes))
