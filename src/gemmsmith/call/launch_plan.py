@@ -23,7 +23,7 @@ from gemmsmith.prologue.build import build_prologue, has_product
 from gemmsmith.run.tensor_map import ALIGNMENT, check_tensor_map
 
 
-MAP_REFUSED = "cuTensorMapEncodeTiled refuses the map"
+MAP_REFUSED = "cuTensorMapEncodeTiled refuses a map"
 
 
 @dataclass(frozen=True)
@@ -188,9 +188,9 @@ def _tensor_maps(spec: KernelSpec, config: Config, problem: Problem, addresses: 
 def _check_users_map(name: str, described: TensorMap, address: SlotAddress) -> None:
     """Raise as the launch itself would fail: the driver encodes no such map, whatever the kernel."""
     try:
-        check_tensor_map(described, address % ALIGNMENT_CLASS)
+        check_tensor_map(replace(described, operand=name), address % ALIGNMENT_CLASS)
     except (ConfigError, UnsupportedError) as error:
-        raise LaunchError(f"{MAP_REFUSED} {name}: {error.message}", error.hint) from None
+        raise LaunchError(f"{MAP_REFUSED}: {error.message}", error.hint) from None
 
 
 def _describable(problem: Problem) -> Problem:

@@ -105,7 +105,7 @@ def recognise(
     roles |= {i: f"map{parameter.map}" for i, parameter in enumerate(found) if parameter.map}
     for i, parameter in enumerate(found):
         if not roles.get(i) and parameter.at_launch:
-            roles[i] = _role_at_launch(parameter, set(roles.values()))
+            roles[i] = _role_at_launch(parameter, {role.removeprefix("map") for role in roles.values()})
     for i, text in enumerate(computed[: len(found)]):
         if not roles.get(i) and found[i].type.is_integer and not found[i].is_pointer:
             roles[i] = _formula(text, {p.at_launch: roles.get(j, "") for j, p in enumerate(found)}, constants or {})

@@ -63,6 +63,9 @@ class MBarriers:
         self._completed: dict[int, Clock] = {}
         # Who initialised an object, and when: of clusters, if races are looked for.
         self._inits: dict[int, tuple[Operation[Any], Moment, int]] = {}
+        # By lane: what its initialisations release, and what a fence.mbarrier_init made of them.
+        self._unfenced: dict[int, Clock] = {}
+        self._fenced: dict[int, Clock] = {}
         self._bytes: dict[int, int] = {}  # that the current phase still expects; below 0 if they came early
         # The wait that each lane was last told to repeat, by its position in the program.
         self.repeated = np.full(machine.wave.lanes, -1, np.int64)
@@ -81,6 +84,20 @@ class MBarriers:
             now = self.machine.clocks.now()
             self._inits.update({place: (operation, now, lane)
                                 for place, lane in zip(index.tolist(), lanes.tolist(), strict=True)})  # fmt: skip
+            assert self.machine.shadow is not None
+            moment = self.machine.shadow.arrive(lanes)
+            for lane in lanes.tolist():
+                self._unfenced[lane] = self.machine.clocks.known(moment, np.array([lane]))
+
+    def fence(self, lanes: Array) -> None:
+        """These lanes execute fence.mbarrier_init, which releases their initialisations and nothing else."""
+        for lane in self._unfenced.keys() & set(lanes.tolist()) if self._unfenced else ():
+            clock = self._unfenced.pop(lane)
+            self._fenced[lane] = clock.joined(self._fenced.get(lane, clock))
+
+    def fenced(self, lanes: Array) -> list[tuple[int, Clock]]:
+        """Those of the lanes whose initialisations are released, and the clocks that tell of them."""
+        return [(lane, self._fenced[lane]) for lane in sorted(self._fenced.keys() & set(lanes.tolist()))]
 
     def check_visible(self, operation: Operation[Any], lanes: Array, index: Array) -> None:
         """Lanes of another block than an object's must come after its initialisation."""

@@ -20,8 +20,9 @@ from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import FP32, DType, Problem
 from gemmsmith.userfile.edited import edited_text
 from gemmsmith.userfile.entry_choice import Entry, choose_entry
+from gemmsmith.userfile.host_allocations import may_be_null
 from gemmsmith.userfile.host_tensor_maps import HostMap, host_maps, map_parameters, named_maps
-from gemmsmith.userfile.launch_values import FoundValue, Roles, roles_of
+from gemmsmith.userfile.launch_values import FoundValue, Roles, SiteValues, roles_of
 from gemmsmith.userfile.options import UserOptions, with_directives
 from gemmsmith.userfile.parts import KernelSource, TemplateParameter
 from gemmsmith.userfile.project import Project
@@ -111,6 +112,7 @@ def _read(path: Path, options: UserOptions) -> _Read:
     computed = site.computed() if site is not None else ()
     maps = host_maps(entry.kernel.parameters, site, problem_sizes(SAMPLE), aliases)
     signature = _recognised(facts, passed, options.signature, aliases, launch.constants, computed, maps)
+    signature = _with_null_pointers(signature, site)
     launch = launch.with_maps(maps)
     own = dict(options.defines)
     defines = (*options.defines, *((n, v) for n, v in {**template, **given}.items() if n not in own))
@@ -131,6 +133,19 @@ def _recognised(
     body = facts.kernel.body if places else facts.reached
     return recognise(facts.kernel.name, parameters, body, passed, declared, aliases, constants, computed, places,
                      map_parameters(maps))  # fmt: skip
+
+
+def _with_null_pointers(signature: Signature, site: SiteValues | None) -> Signature:
+    """The signature, where a pointer without a role is one that host code may leave out: for debugging, mostly."""
+    if site is None or not any(arg.code == "P" for arg in signature.unknown):
+        return signature
+    passed = site.site.arguments
+    arguments = []
+    for i, arg in enumerate(signature.arguments):
+        place = signature.place(i)
+        null = not arg.role and arg.code == "P" and place < len(passed) and may_be_null(passed[place], site.site.frame)
+        arguments.append(replace(arg, role="0") if null else arg)
+    return replace(signature, arguments=tuple(arguments))
 
 
 def launched_name(path: Path, entry: str) -> str:

@@ -258,7 +258,8 @@ class UserLaunch:
         except GemmsmithError:
             return []
         calls = {each.name: each.call for each in self.maps}
-        return [FoundValue(f"tensor map {name}", _shown_map(made), call.place, call.text)
+        roles = {arg.name: arg.role.removeprefix("map") for arg in self.signature.arguments}
+        return [FoundValue(f"tensor map {name}", f"of {roles[name]}: {_shown_map(made)}", call.place, call.text)
                 for name, made in known.items() if (call := calls[name]) is not None]  # fmt: skip
 
     def _triple(self, what: str, names: Mapping[str, int]) -> Dim3:
@@ -316,7 +317,7 @@ def _shown_map(made: TensorMap) -> str:
     box = "x".join(map(str, reversed(made.box)))
     swizzle = f", swizzle {made.swizzle}" if made.swizzle else ""
     interleave = f", interleave {made.interleave}" if made.interleave else ""
-    return f"of {made.operand}: boxes of {box} {made.dtype}{swizzle}{interleave}"
+    return f"boxes of {box} {made.dtype}{swizzle}{interleave}"
 
 
 def _shown(extent: Dim3) -> str:

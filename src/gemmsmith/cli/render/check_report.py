@@ -8,6 +8,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
+from gemmsmith.call.launch_plan import MAP_REFUSED
 from gemmsmith.cli.launch_report import launch_line
 from gemmsmith.cli.render.certificate_text import certificate_json, certificate_lines
 from gemmsmith.cli.render.excerpt import Shown, print_verdict
@@ -373,6 +374,8 @@ class Report:
         apart = others or len({self.base.m, self.base.n, self.base.k}) == 3
         too = f" ({others[0]}, too)" if others else ""
         right = f"multiples of the tile are right{too}" if apart else "square multiples of the tile are right"
+        if any(MAP_REFUSED in reason for reason in self.failed[-1][1].reasons):
+            return f"{same}: {right}. For other shapes the host code must encode other tensor maps."
         return f"{same}: {right}. Every other shape needs guards at the edges: {self._guards()}."
 
     def _guards(self) -> str:
