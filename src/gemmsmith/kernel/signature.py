@@ -146,7 +146,7 @@ class Signature:
     def _packed(self, argument: Argument, value: float | bytes) -> bytes:
         if argument.code == BF16_CODE and not isinstance(value, bytes):
             return np.asarray(value, BF16.numpy).tobytes()
-        if isinstance(value, float) and value.is_integer() and argument.code in "iIqQhHbB?":
+        if isinstance(value, float) and value.is_integer() and argument.code in "iIqQhHbB?P":
             value = int(value)
         try:
             return pack("<" + _packing(argument.code), value)

@@ -68,6 +68,15 @@ def host_maps(
     return tuple(found)
 
 
+def lacking_maps(site: SiteValues, sizes: Mapping[str, int]) -> int:
+    """How many of the tensor maps that a launch passes the source does not show being encoded."""
+    if not any("Map" in p.type or "Tma" in p.type for p in site.site.kernel.parameters):
+        return 0
+    scope = site.scope(sizes, Asked())
+    passed = zip(site.site.kernel.parameters, site.site.arguments, strict=False)
+    return sum(is_map_type(scope.type_of(p.type), {}) and encode_call(text, scope) is None for p, text in passed)
+
+
 def named_maps(parameters: tuple[KernelParameter, ...], aliases: Mapping[str, str]) -> tuple[HostMap, ...]:
     """The tensor maps among a kernel's parameters, before their launch is known: by their names alone."""
     found = (p for p in parameters if is_map_type(p.type, aliases))
@@ -144,8 +153,18 @@ def listed(text: str, scope: HostScope, count: int) -> tuple[int, ...]:
             else:
                 text = variable.value
             continue
+        if count == 1 and not first and (known := _number(text, scope)) is not None:
+            return (known,)
         text, scope = _outside(text, scope, first)
     raise UnknownValueError(f"{text!r} is no list of numbers")
+
+
+def _number(text: str, scope: HostScope) -> int | None:
+    """The value of a single stride, whose address is passed."""
+    try:
+        return evaluate_int(text, scope)
+    except UnknownValueError:
+        return None
 
 
 def _offset(text: str, scope: HostScope) -> tuple[str, int]:

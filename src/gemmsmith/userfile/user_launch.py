@@ -156,7 +156,7 @@ class UserLaunch:
             dtype = problem.out_dtype if operand == "C" else problem.dtype
             assert each.call is not None
             try:
-                found[each.name] = described(each.call, operand, dtype)
+                found[each.name] = described(each.call, operand, each.element or dtype)
             except (UsageError, IndexError) as error:
                 raise UsageError(
                     f"{each.name}: the tensor map of {each.call.place} is not understood: {error}",
