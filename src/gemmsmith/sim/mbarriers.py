@@ -80,11 +80,13 @@ class MBarriers:
 
     def initialised(self, operation: Operation[Any], lanes: Array, index: Array) -> None:
         """These lanes have initialised objects: other blocks of the cluster may not know yet."""
-        if self.machine.log is not None and self.machine.wave.cluster_blocks > 1:
+        if self.machine.log is None:
+            return
+        if self.machine.wave.cluster_blocks > 1:
             now = self.machine.clocks.now()
             self._inits.update({place: (operation, now, lane)
                                 for place, lane in zip(index.tolist(), lanes.tolist(), strict=True)})  # fmt: skip
-            assert self.machine.shadow is not None
+        if self.machine.shadow is not None:
             moment = self.machine.shadow.arrive(lanes)
             for lane in lanes.tolist():
                 self._unfenced[lane] = self.machine.clocks.known(moment, np.array([lane]))
