@@ -6,7 +6,7 @@ commits and waits for.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -126,6 +126,43 @@ class BulkSource:
         if self.box is None:
             return None
         return self.box.elements(self.at[: self.box.rank], self.at[self.box.rank :])
+
+
+@dataclass(frozen=True)
+class Moved:
+    """What one copy moves, element by element: addresses in global memory, which of them are in the tensor, and their
+    positions in the wave's shared memory, for each block that gets them. ``rounds``: elements change on the way."""
+
+    addresses: Array
+    inside: Array
+    shared: tuple[Array, ...]
+    itemsize: int
+    rounds: bool = False
+
+
+def moved_elements(machine: Execution, step: Bundle[Transfer], lanes: Lanes) -> Iterator[Moved]:
+    """The copies of these lanes between global and shared memory, one after another."""
+    form, mine = step.detail, machine.indices(lanes)
+    pointers = [machine.addresses(pointer, lanes, 1) for pointer in step.pointers]
+    sources = [machine.spread(machine.fetch(source, lanes), lanes) for source in step.sources]
+    for n, lane in enumerate(mine.tolist()):
+        at, values = [int(p[n]) for p in pointers], [int(s[n]) for s in sources]
+        mask = values.pop() if form.multicast else None
+        box = _box(machine, step.first, lane, values[0]) if form.rank else None
+        nbytes = values[0] if box is None else box.nbytes
+        shared_at, other = (at[0], at[1:]) if form.to_shared else (at[-1], at)
+        blocks = _blocks(machine, lane, shared_at, mask) if form.to_shared else [int(machine.block[lane])]
+        if box is None:
+            size, start = CHUNK, np.uint64(other[0])
+            addresses = start + np.arange(0, nbytes, CHUNK).astype(np.uint64)
+            inside = np.ones(addresses.size, bool)
+        else:
+            size = box.itemsize
+            addresses, inside = _elements(box, values)
+        places = [_shared_index(machine, block, shared_at, box, nbytes) for block in blocks]
+        each = [(index[:, None] + np.arange(0, CHUNK, size)).reshape(-1) for index in places]
+        rounds = box is not None and box.map.dtype.name.startswith("tf32") and form.to_shared
+        yield Moved(addresses, inside, tuple(each), size, rounds)
 
 
 # -- execution ----------------------------------------------------------------------------------------

@@ -121,7 +121,18 @@ class WaveImages:
     ) -> Image:
         if image is not None and not image.plain:
             return image
-        wide = self._raw(operand, lanes, DTYPES[_REAL[kind]], at).astype(np.float64)
+        return self.constants_in(step, image, self._raw(operand, lanes, DTYPES[_REAL[kind]], at).astype(np.float64))
+
+    def shared_values(self, positions: Array, kind: Kind) -> Array:
+        """Real values at positions of the wave's shared memory."""
+        dtype = DTYPES[_REAL[kind]]
+        raw = np.ascontiguousarray(self.machine.shared.gather(positions, dtype.itemsize))
+        return raw.view(dtype).reshape(positions.shape).astype(np.float64)
+
+    def constants_in(self, step: Bundle[Any], image: Image | None, wide: Array) -> Image:
+        """Numbers, and the images of the real values where they are plain."""
+        if image is not None and not image.plain:
+            return image
         if image is not None:
             wide = np.where(image.tag == 0, wide, 0.0)
         finite = np.isfinite(wide)
