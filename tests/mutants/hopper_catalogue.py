@@ -258,9 +258,6 @@ _BOTH = (
     ("B's terms begin where A's do", "", (Edit(SPLIT, "terms.b] * STAGE_BYTES + TileA::BYTES;", "terms.b] * STAGE_BYTES;"),)),
     ("terms of the next k-tile", "outputs", (Edit(SPLIT, "k * BK, (strideA", "(k + 1) * BK, (strideA"),)),
     ("only the last k-tile counts", "outputs", (Edit(SPLIT, "acc[i][j] = sum;", "acc[i][j] = product[i][j];"),)),
-    ("products add to registers that are never cleared", "outputs", (Edit(SPLIT, "p + step > 0);", "true);"),)),
-    ("tensor maps are used before griddepcontrol.wait", "griddepcontrol.wait must come first",
-     (_gone(SPLIT, "    pdl_launch_and_wait();\n"),)),
 )  # fmt: skip
 _TWO_CONSUMERS = (
     ("both consumers multiply the same rows", "", (Edit(SPLIT, "(warpgroup - 1) * M_TILES;", "0 * M_TILES;"),)),

@@ -128,10 +128,13 @@ def _put_loaded(wave: WaveImages, step: Bundle[Any], target: Operand, lanes: Lan
 
 def store(wave: WaveImages, step: Bundle[Any], lanes: Lanes, run: Run) -> None:
     assert step.access is not None
-    if isinstance(step.detail, AsyncStore):
-        raise NoProof("accesses the shared memory of another block", step.first.instruction)
     check_addresses(wave, step, lanes)
-    space, addresses = wave.machine.place_of(step, lanes)
+    if isinstance(step.detail, AsyncStore):
+        if step.detail.update:
+            raise NoProof("adds to the shared memory of another block", step.first.instruction)
+        space, addresses = Space.SHARED, wave.machine.addresses(step.pointers[0], lanes, step.count)
+    else:
+        space, addresses = wave.machine.place_of(step, lanes)
     addresses = np.array(addresses)
     width, unit = step.access.width, wave.session.unit
     each = width // len(step.sources)
