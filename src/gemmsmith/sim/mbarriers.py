@@ -210,12 +210,15 @@ class MBarriers:
     def landed(self, index: Array, nbytes: Array, clock: Clock | None = None) -> None:
         """So many bytes have landed; ``clock``: what those who wait for them learn, if races are looked for."""
         self.load(index)
-        places, first, which = np.unique(index, return_index=True, return_inverse=True)
-        totals = np.bincount(which.reshape(-1), weights=nbytes).astype(np.int64)
-        for place, lane, total in zip(places.tolist(), first.tolist(), totals.tolist(), strict=True):
+        first: dict[int, int] = {}
+        totals: dict[int, int] = {}
+        for lane, (place, count) in enumerate(zip(index.tolist(), nbytes.tolist(), strict=True)):
+            first.setdefault(place, lane)
+            totals[place] = totals.get(place, 0) + int(count)
+        for place, total in sorted(totals.items()):
             if clock is not None:
                 self._released[place] = clock.joined(self._released.get(place, clock))
-            self._count(lane, place, -total)
+            self._count(first[place], place, -total)
             self._complete(place)
         self.machine.progress += 1
 

@@ -172,6 +172,11 @@ class Box:
         low, high = max(0, at[0]), min(self.map.extents[0], at[0] + self.counts[0])
         if high <= low:
             return 0
+        others = zip(self.counts[1:], self.map.every[1:], at[1:], self.map.extents[1:], strict=True)
+        if self._rows_on_sectors:
+            count = math.prod(max(0, min(n, -((start - extent) // step)) - max(0, -(start // step)))
+                              for n, step, start, extent in others)  # fmt: skip
+            return count * ((high * self.itemsize - 1) // SECTOR - low * self.itemsize // SECTOR + 1)
         rows = np.full(1, self.address, np.int64)
         for count, step, start, extent, stride in zip(self.counts[1:], self.map.every[1:], at[1:], self.map.extents[1:],
                                                       self.map.strides, strict=True):  # fmt: skip
@@ -180,6 +185,11 @@ class Box:
             rows = (places[:, None] * stride + rows[None]).reshape(-1)
         first, last = rows + low * self.itemsize, rows + high * self.itemsize - 1
         return int((last // SECTOR - first // SECTOR + 1).sum())
+
+    @cached_property
+    def _rows_on_sectors(self) -> bool:
+        """Whether every row begins on a sector, so that rows are alike."""
+        return all(value % SECTOR == 0 for value in (self.address, *self.map.strides))
 
     def chunks(self, start: int) -> Array:
         """Shared addresses of the 16-byte chunks of a box that begins at ``start``, in the order of its elements."""
