@@ -261,6 +261,8 @@ RECORDS = (
            **{**_FENCE, "execute": _fence_proxy}),
     Record("fence.proxy.async::generic.order.restricted.cluster",
            where={"order": "acquire release", "restricted": "sync_restrict::*"}, **_FENCE),
+    Record("fence.order.restricted.cluster", where={"order": "acquire release", "restricted": "sync_restrict::*"},
+           **_FENCE),
     Record("fence.mbarrier_init.release.cluster", **{**_FENCE, "execute": _fence_init}),
     Record("griddepcontrol.launch_dependents", **_FENCE),
     Record("griddepcontrol.wait", **{**_FENCE, "execute": _grid_wait, "called": "griddepcontrol.wait"}),
